@@ -1,0 +1,3 @@
+//! The `tilewright` command line.
+
+fn main() {}
