@@ -1,3 +1,5 @@
 //! CuTe's layout algebra, a typed kernel builder, PTX and a simulator, in safe Rust.
 
+pub mod ir;
 pub mod layout;
+pub mod runtime;

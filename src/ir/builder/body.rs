@@ -1,0 +1,270 @@
+//! The handle that a body closure gets, and what it offers beside control flow: indices, constants,
+//! variables, shared memory, loads and stores, barriers.
+
+use std::marker::PhantomData;
+
+use super::context::Context;
+use super::error::BuildErrorKind;
+use super::typed::{Element, IntoVal, MemIndex, MutPointer, Pointer, Shared, Ty, Val};
+use crate::ir::entity::{SharedId, VarId};
+use crate::ir::kernel::{Place, SharedData, VarData};
+use crate::ir::op::{Arith, Axis, Mem, SpecialReg, Sync};
+use crate::layout::LayoutError;
+
+/// The body `'b` of a kernel under construction, inside the body `'o`. Operations made through it go to its
+/// end.
+///
+/// Each closure that is given to a control flow method gets a `Body` of its own, in the manner of
+/// [`std::thread::scope`], so that rustc sees which values belong to which body.
+#[derive(Debug)]
+pub struct Body<'b, 'o: 'b> {
+    cx: &'b Context,
+    outer: PhantomData<&'o ()>,
+}
+
+/// One value for each axis.
+#[derive(Clone, Copy, Debug)]
+pub struct Dim3<'b> {
+    /// The fastest varying axis.
+    pub x: Val<'b, i32>,
+    /// The second axis.
+    pub y: Val<'b, i32>,
+    /// The slowest axis.
+    pub z: Val<'b, i32>,
+}
+
+impl<'b, 'o> Body<'b, 'o> {
+    pub(super) fn new(cx: &'b Context) -> Body<'b, 'o> {
+        Body { cx, outer: PhantomData }
+    }
+
+    /// The build that the body belongs to.
+    pub(super) fn context(&self) -> &'b Context {
+        self.cx
+    }
+
+    /// The host value as a device value.
+    #[track_caller]
+    pub fn constant<T: Element>(&self, value: T) -> Val<'b, T> {
+        self.cx.constant(value)
+    }
+
+    #[track_caller]
+    fn dim3(&self, reg: fn(Axis) -> SpecialReg) -> Dim3<'b> {
+        let [x, y, z] = Axis::ALL.map(|axis| Arith::Sreg { reg: reg(axis) });
+        Dim3 { x: self.cx.emit_val(x), y: self.cx.emit_val(y), z: self.cx.emit_val(z) }
+    }
+
+    /// The index of the thread in its block. PTX ISA 10.1 `%tid`.
+    #[track_caller]
+    pub fn thread_idx(&self) -> Dim3<'b> {
+        self.dim3(SpecialReg::Tid)
+    }
+
+    /// The number of threads of a block along each axis. PTX ISA 10.2 `%ntid`.
+    #[track_caller]
+    pub fn block_dim(&self) -> Dim3<'b> {
+        self.dim3(SpecialReg::Ntid)
+    }
+
+    /// The index of the block in the grid. PTX ISA 10.6 `%ctaid`.
+    #[track_caller]
+    pub fn block_idx(&self) -> Dim3<'b> {
+        self.dim3(SpecialReg::Ctaid)
+    }
+
+    /// The number of blocks of the grid along each axis. PTX ISA 10.7 `%nctaid`.
+    #[track_caller]
+    pub fn grid_dim(&self) -> Dim3<'b> {
+        self.dim3(SpecialReg::Nctaid)
+    }
+
+    /// The index of the thread in its warp, 0 to 31. PTX ISA 10.3 `%laneid`.
+    #[track_caller]
+    pub fn lane_id(&self) -> Val<'b, i32> {
+        self.cx.emit_val(Arith::Sreg { reg: SpecialReg::LaneId })
+    }
+
+    /// Waits until all threads of the block arrive here; what each of them wrote before is seen by all
+    /// after. Threads that have returned are not waited for. PTX ISA 9.7.13.1 `barrier.sync 0`.
+    #[track_caller]
+    pub fn barrier(&self) {
+        self.cx.emit(Sync::Barrier {});
+    }
+
+    /// Static shared memory for `len` elements, naturally aligned and uninitialised. The pointer is the
+    /// same in all threads of the block.
+    #[track_caller]
+    pub fn shared<T: Element>(&self, len: usize) -> Val<'b, Shared<T>> {
+        self.shared_aligned(len, T::SCALAR.size_bytes())
+    }
+
+    /// As [`shared`](Body::shared), with the first element at a multiple of `align_bytes`, a power of two
+    /// not below the natural alignment.
+    #[track_caller]
+    pub fn shared_aligned<T: Element>(&self, len: usize, align_bytes: u32) -> Val<'b, Shared<T>> {
+        let place = Place::caller();
+        let elem = T::SCALAR;
+        let len = self.count(len);
+        let shared: SharedId = self.cx.with(|state| {
+            let place = state.ir.place(place);
+            state.ir.shared.push(SharedData { elem, len, align_bytes, place })
+        });
+        self.cx.emit_val(Mem::SharedBase { shared })
+    }
+
+    /// A mutable register that holds `init`.
+    #[track_caller]
+    pub fn var<T: Ty>(&self, init: impl IntoVal<'b, T>) -> Var<'b, T> {
+        let value = init.into_val(self.cx);
+        let var = Var { regs: self.registers(1) };
+        var.regs.set(self, 0, value);
+        var
+    }
+
+    /// `len` mutable registers of one type, indexed by host numbers. They hold no value until they are set,
+    /// at each entry of this body.
+    #[track_caller]
+    pub fn registers<T: Ty>(&self, len: usize) -> Registers<'b, T> {
+        let place = Place::caller();
+        let len = self.count(len);
+        let var = self.cx.with(|state| {
+            let (place, region) = (state.ir.place(place), state.region());
+            state.ir.vars.push(VarData { ty: T::TYPE, len, region, place })
+        });
+        Registers { var, len: len as usize, body: PhantomData }
+    }
+
+    #[track_caller]
+    fn count(&self, len: usize) -> u32 {
+        u32::try_from(len).unwrap_or_else(|_| {
+            self.cx.error(BuildErrorKind::TooManyElements { len });
+            1
+        })
+    }
+
+    /// The value of a fallible operation of the layout algebra. A failure is recorded with this line and
+    /// returned by `Kernel::build`; the default takes the value's place until then.
+    #[track_caller]
+    pub fn layout<L: Default>(&self, result: Result<L, LayoutError>) -> L {
+        result.unwrap_or_else(|error| {
+            self.cx.error(BuildErrorKind::Layout(error));
+            L::default()
+        })
+    }
+}
+
+/// A mutable register. Made by [`Body::var`].
+#[derive(Debug)]
+pub struct Var<'b, T> {
+    regs: Registers<'b, T>,
+}
+
+impl<T> Clone for Var<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for Var<'_, T> {}
+
+impl<T: Ty> Var<'_, T> {
+    /// The present value.
+    #[track_caller]
+    pub fn get<'c>(&self, k: &Body<'c, '_>) -> Val<'c, T> {
+        self.regs.get(k, 0)
+    }
+
+    /// Sets the value.
+    #[track_caller]
+    pub fn set<'c>(&self, k: &Body<'c, '_>, value: impl IntoVal<'c, T>) {
+        self.regs.set(k, 0, value);
+    }
+}
+
+/// An array of mutable registers. Made by [`Body::registers`].
+///
+/// The index is a host number: registers have no addresses. A read of a register that may not have been
+/// set is an error of the build.
+#[derive(Debug)]
+pub struct Registers<'b, T> {
+    var: VarId,
+    len: usize,
+    body: PhantomData<(&'b (), fn() -> T)>,
+}
+
+impl<T> Clone for Registers<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for Registers<'_, T> {}
+
+impl<T: Ty> Registers<'_, T> {
+    /// The number of registers.
+    #[expect(clippy::len_without_is_empty, reason = "an array of no registers has no use")]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    #[track_caller]
+    fn check(&self, cx: &Context, index: usize) -> u32 {
+        if index >= self.len {
+            cx.error(BuildErrorKind::VarIndexOutOfRange { index, len: self.len });
+        }
+        index as u32
+    }
+
+    /// The present value of register `index`.
+    #[track_caller]
+    pub fn get<'c>(&self, k: &Body<'c, '_>, index: usize) -> Val<'c, T> {
+        let cx = k.context();
+        cx.emit_val(Mem::GetVar { var: self.var, index: self.check(cx, index) })
+    }
+
+    /// Sets register `index`.
+    #[track_caller]
+    pub fn set<'c>(&self, k: &Body<'c, '_>, index: usize, value: impl IntoVal<'c, T>) {
+        let cx = k.context();
+        let value = cx.operand_of(value);
+        cx.emit(Mem::SetVar { value, var: self.var, index: self.check(cx, index) });
+    }
+
+    /// Sets all registers.
+    #[track_caller]
+    pub fn fill<'c>(&self, k: &Body<'c, '_>, value: impl IntoVal<'c, T>) {
+        let value = value.into_val(k.context());
+        for index in 0..self.len {
+            self.set(k, index, value);
+        }
+    }
+}
+
+impl<P: Pointer> Val<'_, P> {
+    /// `*(self + index)`, `index` in elements. PTX ISA 9.7.9.8 `ld`.
+    #[track_caller]
+    pub fn load<'c, I: MemIndex>(
+        self,
+        k: &Body<'c, '_>,
+        index: impl IntoVal<'c, I>,
+    ) -> Val<'c, P::Elem> {
+        let cx = k.context();
+        let (base, index) = (cx.operand(self), cx.operand_of(index));
+        cx.emit_val(Mem::Ld { base, index })
+    }
+}
+
+impl<P: MutPointer> Val<'_, P> {
+    /// `*(self + index) = value`, `index` in elements. PTX ISA 9.7.9.12 `st`.
+    #[track_caller]
+    pub fn store<'c, I: MemIndex>(
+        self,
+        k: &Body<'c, '_>,
+        index: impl IntoVal<'c, I>,
+        value: impl IntoVal<'c, P::Elem>,
+    ) {
+        let cx = k.context();
+        let (base, index) = (cx.operand(self), cx.operand_of(index));
+        let value = cx.operand_of(value);
+        cx.emit(Mem::St { base, index, value });
+    }
+}

@@ -1,0 +1,197 @@
+//! The state of one build: the growing IR, the stack of open bodies, the errors so far.
+
+use std::cell::RefCell;
+
+use super::error::{BuildError, BuildErrorKind};
+use super::typed::{Element, IntoVal, Ty, Val};
+use crate::ir::entity::{OpId, PlaceId, RegionId, Value};
+use crate::ir::kernel::{KernelIr, OpData, Place, Region, ValueData, ValueDef};
+use crate::ir::op::Op;
+use crate::ir::types::Type;
+
+/// The build that values and bodies belong to. Opaque to users.
+pub struct Context {
+    state: RefCell<State>,
+}
+
+impl std::fmt::Debug for Context {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Context")
+    }
+}
+
+/// An open body.
+struct Open {
+    region: RegionId,
+    /// Whether the region has its terminator.
+    ended: bool,
+}
+
+pub(super) struct State {
+    pub(super) ir: KernelIr,
+    open: Vec<Open>,
+    errors: Vec<BuildError>,
+}
+
+impl Context {
+    pub(super) fn new(ir: KernelIr) -> Context {
+        let open = vec![Open { region: ir.body, ended: false }];
+        Context { state: RefCell::new(State { ir, open, errors: Vec::new() }) }
+    }
+
+    pub(super) fn finish(self) -> (KernelIr, Vec<BuildError>) {
+        let state = self.state.into_inner();
+        (state.ir, state.errors)
+    }
+
+    /// Runs `f` on the state. Never nests: `f` only calls methods of [`State`].
+    pub(super) fn with<R>(&self, f: impl FnOnce(&mut State) -> R) -> R {
+        f(&mut self.state.borrow_mut())
+    }
+
+    /// A constant at the current place.
+    #[track_caller]
+    pub(super) fn constant<T: Element>(&self, value: T) -> Val<'_, T> {
+        self.emit_val(Op::Const(value.to_const()))
+    }
+
+    /// Adds an operation with the result type that its row determines.
+    #[track_caller]
+    pub(super) fn emit(&self, op: impl Into<Op>) -> Option<Value> {
+        let place = Place::caller();
+        self.with(|state| state.emit(op.into(), place))
+    }
+
+    /// Adds an operation that has a result of type `T`.
+    #[track_caller]
+    pub(super) fn emit_val<T: Ty>(&self, op: impl Into<Op>) -> Val<'_, T> {
+        let id = self.emit(op).unwrap_or_else(|| self.poison(T::TYPE));
+        Val::new(self, id)
+    }
+
+    /// A value without a definition, which takes the place of one that could not be made. An error has
+    /// been recorded, or the verifier finds the missing definition.
+    pub(super) fn poison(&self, ty: Type) -> Value {
+        self.with(|state| state.poison(ty))
+    }
+
+    /// The value as an operand at the current place: it must belong to this build and to an open body.
+    #[track_caller]
+    pub(super) fn operand<T: Ty>(&self, value: Val<'_, T>) -> Value {
+        let place = Place::caller();
+        let foreign = !std::ptr::eq(self, value.context());
+        self.with(|state| {
+            if foreign {
+                state.error(place, BuildErrorKind::ForeignValue);
+                return state.poison(T::TYPE);
+            }
+            let ValueData { region, place: made, .. } = state.ir.values[value.id()];
+            if !state.open.iter().rev().any(|open| open.region == region) {
+                let made = state.ir.places[made];
+                state.error(place, BuildErrorKind::ValueOutsideItsBody { made });
+            }
+            value.id()
+        })
+    }
+
+    /// The host or device value as an operand at the current place.
+    #[track_caller]
+    pub(super) fn operand_of<'x, T: Ty>(&'x self, value: impl IntoVal<'x, T>) -> Value {
+        let value = value.into_val(self);
+        self.operand(value)
+    }
+
+    /// Records an error at the caller's place.
+    #[track_caller]
+    pub(super) fn error(&self, kind: BuildErrorKind) {
+        let place = Place::caller();
+        self.with(|state| state.error(place, kind));
+    }
+}
+
+impl State {
+    pub(super) fn error(&mut self, place: Place, kind: BuildErrorKind) {
+        self.errors.push(BuildError { place, kind });
+    }
+
+    fn poison(&mut self, ty: Type) -> Value {
+        let (region, place) = (self.region(), Place { file: "", line: 0, column: 0 });
+        let place = self.ir.place(place);
+        self.ir.values.push(ValueData { ty, def: ValueDef::Param(u32::MAX), region, place })
+    }
+
+    /// The region of the innermost open body.
+    pub(super) fn region(&self) -> RegionId {
+        // The body of the kernel stays open until `finish`.
+        self.open.last().map_or(self.ir.body, |open| open.region)
+    }
+
+    /// Adds an operation and its result, if its row has one.
+    fn emit(&mut self, op: Op, place: Place) -> Option<Value> {
+        let ty = op.result_type(&self.ir);
+        let id = self.append(op, place);
+        ty.map(|ty| self.add_result(id, ty))
+    }
+
+    /// Adds an operation without results to the innermost open body.
+    pub(super) fn append(&mut self, op: Op, place: Place) -> OpId {
+        let region = self.region();
+        if self.open.last().is_some_and(|open| open.ended) {
+            let terminator = self.ir.regions[region].ops.last().map(|op| self.ir.place_of(*op));
+            let terminator = terminator.unwrap_or(place);
+            self.error(place, BuildErrorKind::AfterTerminator { op: op.name(), terminator });
+        }
+        if let Op::Control(control) = &op
+            && control.is_terminator()
+        {
+            self.end_region();
+        }
+        let place = self.ir.place(place);
+        let id = self.ir.ops.push(OpData { op, results: Default::default(), region, place });
+        self.ir.regions[region].ops.push(id);
+        id
+    }
+
+    pub(super) fn add_result(&mut self, op: OpId, ty: Type) -> Value {
+        let OpData { region, place, ref results, .. } = self.ir.ops[op];
+        let def = ValueDef::Result(op, results.len() as u32);
+        let value = self.ir.values.push(ValueData { ty, def, region, place });
+        self.ir.ops[op].results.push(value);
+        value
+    }
+
+    /// A region that no operation owns yet.
+    pub(super) fn new_region(&mut self) -> RegionId {
+        self.ir.regions.push(Region::default())
+    }
+
+    pub(super) fn add_arg(&mut self, region: RegionId, ty: Type, place: PlaceId) -> Value {
+        let def = ValueDef::Arg(region, self.ir.regions[region].args.len() as u32);
+        let value = self.ir.values.push(ValueData { ty, def, region, place });
+        self.ir.regions[region].args.push(value);
+        value
+    }
+
+    /// Opens the body of `region`: from here on operations go there.
+    pub(super) fn open(&mut self, region: RegionId, parent: OpId) {
+        self.ir.regions[region].parent = Some(parent);
+        self.open.push(Open { region, ended: false });
+    }
+
+    /// Marks the innermost open body as ended.
+    pub(super) fn end_region(&mut self) {
+        if let Some(open) = self.open.last_mut() {
+            open.ended = true;
+        }
+    }
+
+    /// Whether the innermost open body has its terminator.
+    pub(super) fn ended(&self) -> bool {
+        self.open.last().is_some_and(|open| open.ended)
+    }
+
+    /// Closes the innermost open body.
+    pub(super) fn close(&mut self) {
+        self.open.pop();
+    }
+}

@@ -1,0 +1,484 @@
+//! Structured control flow as closures.
+//!
+//! A body closure runs exactly once, while the kernel is built. What it returns says how the body ends:
+//! with values ([`End`], or the carried values of a `for_`), with a jump ([`Terminated`]), or by falling
+//! through (`()`).
+
+use std::marker::PhantomData;
+
+use super::body::Body;
+use super::context::Context;
+use super::error::BuildErrorKind;
+use super::typed::{Int, IntoVal, Val};
+use super::values::{IntoValues, Values};
+use crate::ir::entity::{OpId, RegionId, Value};
+use crate::ir::kernel::Place;
+use crate::ir::op::{Control, ValueList};
+use crate::ir::types::Type;
+
+/// The end of an arm that yields values of the type `V`. Made by [`Body::yield_`]; return it.
+#[must_use = "return it from the body: it says how the body ends"]
+#[derive(Debug)]
+pub struct End<V>(PhantomData<fn() -> V>);
+
+/// The end of a body that does not fall through: it breaks, continues or returns. Return it.
+#[must_use = "return it from the body: it says how the body ends"]
+#[derive(Debug)]
+pub struct Terminated(());
+
+/// How an arm without results ends: `()` or [`Terminated`].
+#[diagnostic::on_unimplemented(
+    message = "an arm of `if_` has no results, but this one ends with `{Self}`",
+    label = "expected `()` or `Terminated`",
+    note = "end the statement with `;`, or use `if_else` or `if_with` to get values out"
+)]
+pub trait ArmEnd {
+    /// Whether the arm falls through, so that the build ends it with `yield`.
+    const FALLS_THROUGH: bool;
+}
+
+impl ArmEnd for () {
+    const FALLS_THROUGH: bool = true;
+}
+impl ArmEnd for Terminated {
+    const FALLS_THROUGH: bool = false;
+}
+
+/// How the two arms of an [`if_else`](Body::if_else) meet.
+#[diagnostic::on_unimplemented(
+    message = "the arms of this `if_else` do not meet: one ends with `{Self}`, the other with `{B}`",
+    label = "the arms end differently",
+    note = "both arms `yield_` the same types, or both fall through without values, or an arm jumps away with `break_`, `continue_` or `return_`"
+)]
+pub trait Join<'o, B> {
+    /// What the `if_else` returns.
+    type Out;
+    /// Whether the first and the second arm fall through without values.
+    const FALLS_THROUGH: (bool, bool);
+    /// Whether the operation after the `if_else` can be reached.
+    const CONTINUES: bool = true;
+    /// The types of the results.
+    fn types(_out: &mut Vec<Type>) {}
+    /// What the `if_else` returns, from its results.
+    fn make(cx: &'o Context, ids: &mut dyn Iterator<Item = Value>) -> Self::Out;
+}
+
+macro_rules! join_values {
+    ($($A:ty, $B:ty;)*) => {$(
+        impl<'o, V: Values> Join<'o, $B> for $A {
+            type Out = V::At<'o>;
+            const FALLS_THROUGH: (bool, bool) = (false, false);
+
+            fn types(out: &mut Vec<Type>) {
+                V::types(out);
+            }
+
+            fn make(cx: &'o Context, ids: &mut dyn Iterator<Item = Value>) -> V::At<'o> {
+                V::make(cx, ids)
+            }
+        }
+    )*};
+}
+join_values! {
+    End<V>, End<V>;
+    End<V>, Terminated;
+    Terminated, End<V>;
+}
+
+macro_rules! join_unit {
+    ($($A:ty, $B:ty;)*) => {$(
+        impl<'o> Join<'o, $B> for $A {
+            type Out = ();
+            const FALLS_THROUGH: (bool, bool) =
+                (<$A as ArmEnd>::FALLS_THROUGH, <$B as ArmEnd>::FALLS_THROUGH);
+
+            fn make(_: &'o Context, _: &mut dyn Iterator<Item = Value>) {}
+        }
+    )*};
+}
+join_unit! {
+    (), ();
+    (), Terminated;
+    Terminated, ();
+}
+
+impl<'o> Join<'o, Terminated> for Terminated {
+    type Out = Terminated;
+    const FALLS_THROUGH: (bool, bool) = (false, false);
+    const CONTINUES: bool = false;
+
+    fn make(_: &'o Context, _: &mut dyn Iterator<Item = Value>) -> Terminated {
+        Terminated(())
+    }
+}
+
+/// A loop, as its body sees it: the target of [`break_`](Loop::break_) and
+/// [`continue_`](Loop::continue_). `C` are the carried values, `R` the results.
+#[derive(Debug)]
+pub struct Loop<'l, C, R> {
+    op: OpId,
+    types: PhantomData<(&'l (), fn() -> (C, R))>,
+}
+
+impl<C, R> Clone for Loop<'_, C, R> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<C, R> Copy for Loop<'_, C, R> {}
+
+impl<C: Values, R: Values> Loop<'_, C, R> {
+    /// Ends the loop with the given results. `k` is the body in which it happens, at any depth inside the
+    /// loop, also inside other loops.
+    #[track_caller]
+    pub fn break_<'c, V: IntoValues<'c, V = R>>(&self, k: &Body<'c, '_>, values: V) -> Terminated {
+        let values = ids_of(k.context(), values);
+        terminate(k.context(), Control::Break { target: self.op, values })
+    }
+
+    /// Ends the iteration; the next one gets the given carried values. `k` is the body in which it happens,
+    /// at any depth inside the loop, also inside other loops.
+    #[track_caller]
+    pub fn continue_<'c, V: IntoValues<'c, V = C>>(
+        &self,
+        k: &Body<'c, '_>,
+        values: V,
+    ) -> Terminated {
+        let values = ids_of(k.context(), values);
+        terminate(k.context(), Control::Continue { target: self.op, values })
+    }
+}
+
+/// A half-open range of loop indices. Made by [`range`].
+#[derive(Clone, Copy, Debug)]
+pub struct Range<'x, T: Copy> {
+    lo: Bound<'x, T>,
+    hi: Bound<'x, T>,
+    step: Bound<'x, T>,
+}
+
+/// A bound of a range: a host or a device value, not yet part of a build.
+#[derive(Debug)]
+pub enum Bound<'x, T> {
+    /// A host value.
+    Host(T),
+    /// A device value.
+    Device(Val<'x, T>),
+}
+
+impl<T: Copy> Clone for Bound<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T: Copy> Copy for Bound<'_, T> {}
+
+/// What can bound a [`range`]: a host or a device integer.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot bound a range of `{T}`",
+    label = "expected `{T}` or `Val<'_, {T}>`"
+)]
+pub trait IntoBound<'x, T> {
+    /// The bound.
+    fn into_bound(self) -> Bound<'x, T>;
+}
+
+impl<'x, T: Int> IntoBound<'x, T> for T {
+    fn into_bound(self) -> Bound<'x, T> {
+        Bound::Host(self)
+    }
+}
+
+impl<'x, T: Int> IntoBound<'x, T> for Val<'x, T> {
+    fn into_bound(self) -> Bound<'x, T> {
+        Bound::Device(self)
+    }
+}
+
+/// `lo, lo + 1, ..` below `hi`: the indices of a [`for_`](Body::for_). Empty if `hi <= lo`.
+pub fn range<'x, T: Int>(lo: impl IntoBound<'x, T>, hi: impl IntoBound<'x, T>) -> Range<'x, T> {
+    Range { lo: lo.into_bound(), hi: hi.into_bound(), step: Bound::Host(T::ONE) }
+}
+
+impl<'x, T: Int> Range<'x, T> {
+    /// The same range with indices `lo, lo + step, ..`; `step` must be positive.
+    pub fn step(self, step: impl IntoBound<'x, T>) -> Range<'x, T> {
+        Range { step: step.into_bound(), ..self }
+    }
+}
+
+#[track_caller]
+fn bound<'x, T: Int>(cx: &'x Context, bound: Bound<'x, T>) -> Value {
+    match bound {
+        Bound::Host(value) => cx.operand_of(value),
+        Bound::Device(value) => cx.operand(value),
+    }
+}
+
+#[track_caller]
+fn ids_of<'x, I: IntoValues<'x>>(cx: &'x Context, values: I) -> ValueList {
+    let group = values.at(cx);
+    let mut ids = ValueList::new();
+    I::V::ids(&group, cx, &mut ids);
+    ids
+}
+
+#[track_caller]
+fn terminate(cx: &Context, control: Control) -> Terminated {
+    let place = Place::caller();
+    cx.with(|state| state.append(control.into(), place));
+    Terminated(())
+}
+
+/// Adds an operation that owns `regions`.
+fn append(cx: &Context, control: Control, place: Place) -> OpId {
+    cx.with(|state| state.append(control.into(), place))
+}
+
+/// Adds results to `op` and makes the group of them.
+fn results<'o, V: Values>(cx: &'o Context, op: OpId) -> V::At<'o> {
+    let mut types = Vec::new();
+    V::types(&mut types);
+    let ids: ValueList =
+        cx.with(|state| types.into_iter().map(|ty| state.add_result(op, ty)).collect());
+    V::make(cx, &mut ids.into_iter())
+}
+
+/// Runs `f` with `region`, a region of `op`, as the innermost open body, and ends the region with `end`
+/// where it has no terminator yet. `end` is `None` where the type of the body says that it has one.
+fn in_region<R>(
+    cx: &Context,
+    region: RegionId,
+    op: OpId,
+    place: Place,
+    f: impl FnOnce() -> R,
+    end: impl FnOnce(&R) -> Option<Control>,
+) -> R {
+    cx.with(|state| state.open(region, op));
+    let result = f();
+    if !cx.with(|state| state.ended()) {
+        match end(&result) {
+            Some(control) => {
+                append(cx, control, place);
+            }
+            None => cx.with(|state| {
+                let op = state.ir.ops[op].op.name();
+                state.error(place, BuildErrorKind::BodyWithoutEnd { op });
+            }),
+        }
+    }
+    cx.with(|state| state.close());
+    result
+}
+
+/// The `yield` without values that ends an arm which falls through.
+fn fall_through(falls_through: bool) -> Option<Control> {
+    falls_through.then(|| Control::Yield { values: ValueList::new() })
+}
+
+impl<'o> Body<'o, '_> {
+    /// Ends an arm of [`if_else`](Body::if_else) with the values that the `if_else` returns.
+    #[track_caller]
+    pub fn yield_<V: IntoValues<'o>>(&self, values: V) -> End<V::V> {
+        let values = ids_of(self.context(), values);
+        let _ = terminate(self.context(), Control::Yield { values });
+        End(PhantomData)
+    }
+
+    /// Ends the thread. Allowed in every body; barriers no longer wait for it.
+    #[track_caller]
+    pub fn return_(&self) -> Terminated {
+        terminate(self.context(), Control::Return)
+    }
+
+    /// Runs `body` where `cond` is true.
+    #[track_caller]
+    pub fn if_<E: ArmEnd>(
+        &mut self,
+        cond: impl IntoVal<'o, bool>,
+        body: impl for<'b> FnOnce(&mut Body<'b, 'o>) -> E,
+    ) {
+        let (cx, place) = (self.context(), Place::caller());
+        let cond = cx.operand_of(cond);
+        let then_region = cx.with(|state| state.new_region());
+        let op = append(cx, Control::If { cond, then_region, else_region: None }, place);
+        in_region(
+            cx,
+            then_region,
+            op,
+            place,
+            || body(&mut Body::new(cx)),
+            |_| fall_through(E::FALLS_THROUGH),
+        );
+    }
+
+    /// Runs `then_body` where `cond` is true, else `else_body`, and returns what the one that ran yields.
+    /// An arm that jumps away needs no values; if both do, so does the `if_else`.
+    #[track_caller]
+    pub fn if_else<A: Join<'o, B>, B>(
+        &mut self,
+        cond: impl IntoVal<'o, bool>,
+        then_body: impl for<'b> FnOnce(&mut Body<'b, 'o>) -> A,
+        else_body: impl for<'b> FnOnce(&mut Body<'b, 'o>) -> B,
+    ) -> A::Out {
+        let (cx, place) = (self.context(), Place::caller());
+        let cond = cx.operand_of(cond);
+        let (then_region, else_region) = cx.with(|state| (state.new_region(), state.new_region()));
+        let control = Control::If { cond, then_region, else_region: Some(else_region) };
+        let op = append(cx, control, place);
+        let (then_falls, else_falls) = A::FALLS_THROUGH;
+        let then_end = |_: &A| fall_through(then_falls);
+        let else_end = |_: &B| fall_through(else_falls);
+        in_region(cx, then_region, op, place, || then_body(&mut Body::new(cx)), then_end);
+        in_region(cx, else_region, op, place, || else_body(&mut Body::new(cx)), else_end);
+        if !A::CONTINUES {
+            cx.with(|state| state.end_region());
+        }
+        let mut types = Vec::new();
+        A::types(&mut types);
+        let ids: ValueList =
+            cx.with(|state| types.into_iter().map(|ty| state.add_result(op, ty)).collect());
+        A::make(cx, &mut ids.into_iter())
+    }
+
+    /// The values of `body` where `cond` is true, else `init`.
+    #[track_caller]
+    pub fn if_with<I: IntoValues<'o>>(
+        &mut self,
+        cond: impl IntoVal<'o, bool>,
+        init: I,
+        body: impl for<'b> FnOnce(&mut Body<'b, 'o>) -> <I::V as Values>::At<'b>,
+    ) -> <I::V as Values>::At<'o> {
+        let (cx, place) = (self.context(), Place::caller());
+        let cond = cx.operand_of(cond);
+        let init = ids_of(cx, init);
+        let (then_region, else_region) = cx.with(|state| (state.new_region(), state.new_region()));
+        let control = Control::If { cond, then_region, else_region: Some(else_region) };
+        let op = append(cx, control, place);
+        let values = |group: &ValueList| Some(Control::Yield { values: group.clone() });
+        let run = || collect::<I::V>(cx, body(&mut Body::new(cx)));
+        in_region(cx, then_region, op, place, run, values);
+        in_region(cx, else_region, op, place, || init, values);
+        results::<I::V>(cx, op)
+    }
+
+    /// Runs `body` for each index of `range` and returns the carried values after the last one.
+    ///
+    /// `body` gets the index and the carried values, `init` at first, and returns the next ones. The number
+    /// of iterations is `ceil((hi - lo) / step)`, computed before the first one without wrap; for an empty
+    /// range the result is `init`. A step that is known not to be positive is an error of the build.
+    #[track_caller]
+    pub fn for_<T: Int, I: IntoValues<'o>>(
+        &mut self,
+        range: Range<'o, T>,
+        init: I,
+        body: impl for<'b> FnOnce(
+            &mut Body<'b, 'o>,
+            Val<'b, T>,
+            <I::V as Values>::At<'b>,
+        ) -> <I::V as Values>::At<'b>,
+    ) -> <I::V as Values>::At<'o> {
+        let (cx, place) = (self.context(), Place::caller());
+        let (op, region) = begin_for(cx, range, init, place);
+        let run = || {
+            let (index, carried) = for_args::<T, I::V>(cx, region);
+            collect::<I::V>(cx, body(&mut Body::new(cx), index, carried))
+        };
+        let next =
+            |values: &ValueList| Some(Control::Continue { target: op, values: values.clone() });
+        in_region(cx, region, op, place, run, next);
+        results::<I::V>(cx, op)
+    }
+
+    /// As [`for_`](Body::for_), with a body that ends its iterations itself: with
+    /// [`continue_`](Loop::continue_), or with [`break_`](Loop::break_), whose values are then the result.
+    #[track_caller]
+    pub fn for_loop<T: Int, I: IntoValues<'o>>(
+        &mut self,
+        range: Range<'o, T>,
+        init: I,
+        body: impl for<'b> FnOnce(
+            &mut Body<'b, 'o>,
+            Loop<'b, I::V, I::V>,
+            Val<'b, T>,
+            <I::V as Values>::At<'b>,
+        ) -> Terminated,
+    ) -> <I::V as Values>::At<'o> {
+        let (cx, place) = (self.context(), Place::caller());
+        let (op, region) = begin_for(cx, range, init, place);
+        let run = || {
+            let (index, carried) = for_args::<T, I::V>(cx, region);
+            body(&mut Body::new(cx), Loop { op, types: PhantomData }, index, carried)
+        };
+        let _terminated = in_region(cx, region, op, place, run, |_| None);
+        results::<I::V>(cx, op)
+    }
+
+    /// Runs `body` until it breaks, and returns the values of the `break_`. The body gets the carried
+    /// values, `init` at first; `continue_` gives the next ones.
+    #[track_caller]
+    pub fn loop_<I: IntoValues<'o>, R: Values>(
+        &mut self,
+        init: I,
+        body: impl for<'b> FnOnce(
+            &mut Body<'b, 'o>,
+            Loop<'b, I::V, R>,
+            <I::V as Values>::At<'b>,
+        ) -> Terminated,
+    ) -> R::At<'o> {
+        let (cx, place) = (self.context(), Place::caller());
+        let init = ids_of(cx, init);
+        let region = cx.with(|state| state.new_region());
+        add_args::<I::V>(cx, region, place);
+        let op = append(cx, Control::Loop { init, body: region }, place);
+        let run = || {
+            let mut args = cx.with(|state| state.ir.regions[region].args.clone()).into_iter();
+            let carried = I::V::make(cx, &mut args);
+            body(&mut Body::new(cx), Loop { op, types: PhantomData }, carried)
+        };
+        let _terminated = in_region(cx, region, op, place, run, |_| None);
+        results::<R>(cx, op)
+    }
+}
+
+/// The ids of a group made by a body, checked at the place of the control flow operation.
+#[track_caller]
+fn collect<V: Values>(cx: &Context, group: V::At<'_>) -> ValueList {
+    let mut ids = ValueList::new();
+    // After a jump the values are never read, and constants among them would follow the terminator.
+    if !cx.with(|state| state.ended()) {
+        V::ids(&group, cx, &mut ids);
+    }
+    ids
+}
+
+fn add_args<V: Values>(cx: &Context, region: RegionId, place: Place) {
+    let mut types = Vec::new();
+    V::types(&mut types);
+    cx.with(|state| {
+        let place = state.ir.place(place);
+        types.into_iter().for_each(|ty| {
+            state.add_arg(region, ty, place);
+        });
+    });
+}
+
+#[track_caller]
+fn begin_for<'o, T: Int, I: IntoValues<'o>>(
+    cx: &'o Context,
+    range: Range<'o, T>,
+    init: I,
+    place: Place,
+) -> (OpId, RegionId) {
+    let (lo, hi, step) = (bound(cx, range.lo), bound(cx, range.hi), bound(cx, range.step));
+    let init = ids_of(cx, init);
+    let region = cx.with(|state| state.new_region());
+    add_args::<T>(cx, region, place);
+    add_args::<I::V>(cx, region, place);
+    (append(cx, Control::For { lo, hi, step, init, body: region }, place), region)
+}
+
+fn for_args<'b, T: Int, V: Values>(cx: &'b Context, region: RegionId) -> (Val<'b, T>, V::At<'b>) {
+    let mut args = cx.with(|state| state.ir.regions[region].args.clone()).into_iter();
+    (T::make(cx, &mut args), V::make(cx, &mut args))
+}

@@ -1,0 +1,133 @@
+//! What can be wrong with a build.
+
+use std::fmt;
+
+use crate::ir::kernel::Place;
+use crate::ir::verify::VerifyError;
+
+/// A mistake found while a kernel was built or verified.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BuildError {
+    /// The line that made the operation at fault.
+    pub place: Place,
+    /// What is wrong.
+    pub kind: BuildErrorKind,
+}
+
+/// What is wrong with a build.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BuildErrorKind {
+    /// A value was used after the body that made it had ended, or in a sibling of it.
+    ValueOutsideItsBody {
+        /// Where the value was made.
+        made: Place,
+    },
+    /// A value of another build was used.
+    ForeignValue,
+    /// An operation follows the end of its body.
+    AfterTerminator {
+        /// The operation.
+        op: &'static str,
+        /// What ended the body.
+        terminator: Place,
+    },
+    /// A body returned the end of another body, and has no end of its own.
+    BodyWithoutEnd {
+        /// The operation that owns the body.
+        op: &'static str,
+    },
+    /// A register of a variable was named that it does not have.
+    VarIndexOutOfRange {
+        /// The index.
+        index: usize,
+        /// The number of registers.
+        len: usize,
+    },
+    /// More elements than a shared memory allocation or a variable can have.
+    TooManyElements {
+        /// The number of elements asked for.
+        len: usize,
+    },
+    /// An operation of the layout algebra failed inside the build.
+    Layout(crate::layout::LayoutError),
+    /// The closure given to `Kernel::build` returned this error.
+    Body(String),
+    /// The verifier refused the kernel.
+    Verify(VerifyError),
+}
+
+impl fmt::Display for BuildErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BuildErrorKind::ValueOutsideItsBody { made } => write!(
+                f,
+                "a value made at {made} is used outside the body that made it: return it from that body, or keep it in a variable (`k.var`)"
+            ),
+            BuildErrorKind::ForeignValue => {
+                f.write_str("a value of another kernel's build is used here")
+            }
+            BuildErrorKind::AfterTerminator { op, terminator } => {
+                write!(f, "`{op}` cannot run: the body was ended at {terminator}")
+            }
+            BuildErrorKind::BodyWithoutEnd { op } => write!(
+                f,
+                "this body of `{op}` has no end of its own: what it returns was made in another body"
+            ),
+            BuildErrorKind::VarIndexOutOfRange { index, len } => {
+                write!(f, "register {index} of a variable with {len} registers does not exist")
+            }
+            BuildErrorKind::TooManyElements { len } => {
+                write!(f, "{len} elements are more than one allocation can have ({})", u32::MAX)
+            }
+            BuildErrorKind::Layout(error) => error.fmt(f),
+            BuildErrorKind::Body(message) => f.write_str(message),
+            BuildErrorKind::Verify(error) => error.fmt(f),
+        }
+    }
+}
+
+/// `error: <what> at <file:line:column>`
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.kind)
+    }
+}
+
+impl std::error::Error for BuildError {}
+
+/// All mistakes of a build, sorted by place. Never empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BuildErrors {
+    kernel: String,
+    errors: Vec<BuildError>,
+}
+
+impl BuildErrors {
+    pub(in crate::ir) fn new(kernel: &str, mut errors: Vec<BuildError>) -> BuildErrors {
+        errors.sort_by_key(|error| error.place);
+        errors.dedup();
+        BuildErrors { kernel: kernel.to_owned(), errors }
+    }
+
+    /// The mistakes, sorted by place.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &BuildError> {
+        self.errors.iter()
+    }
+}
+
+/// One line for each mistake, after a line that names the kernel.
+impl fmt::Display for BuildErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = self.errors.len();
+        write!(
+            f,
+            "kernel `{}` has {count} error{}:",
+            self.kernel.escape_debug(),
+            if count == 1 { "" } else { "s" }
+        )?;
+        self.errors.iter().try_for_each(|error| write!(f, "\n  {error}"))
+    }
+}
+
+impl std::error::Error for BuildErrors {}

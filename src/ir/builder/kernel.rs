@@ -1,0 +1,271 @@
+//! Building a whole kernel: its signature, its body, its verification.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use super::body::Body;
+use super::context::Context;
+use super::control::Terminated;
+use super::error::{BuildError, BuildErrorKind, BuildErrors};
+use super::typed::{Ty, Val};
+use crate::ir::entity::Entity;
+use crate::ir::kernel::{KernelIr, Param as IrParam, Place, ValueData, ValueDef};
+use crate::ir::op::{Arith, Control, Op};
+use crate::ir::target::Target;
+use crate::ir::types::Type;
+use crate::ir::verify::{self, VerifyErrors};
+
+/// The signature of a kernel: a tuple of parameter types. Each [`Ty`] is a parameter type.
+pub trait Params: 'static {
+    /// The parameters as the body of the kernel gets them.
+    type At<'b>;
+    /// The types of the parameters, in order.
+    fn types() -> Vec<Type>;
+    /// The parameters as the body of the kernel gets them, from one value for each of `types`.
+    fn make<'b>(
+        cx: &'b Context,
+        ids: &mut dyn Iterator<Item = crate::ir::entity::Value>,
+    ) -> Self::At<'b>;
+}
+
+macro_rules! params {
+    ($(($($name:ident)*))*) => {$(
+        impl<$($name: Ty),*> Params for ($($name,)*) {
+            type At<'b> = ($(Val<'b, $name>,)*);
+
+            fn types() -> Vec<Type> {
+                vec![$($name::TYPE),*]
+            }
+
+            #[expect(clippy::unused_unit, reason = "the macro also makes the empty signature")]
+            fn make<'b>(
+                _cx: &'b Context,
+                _ids: &mut dyn Iterator<Item = crate::ir::entity::Value>,
+            ) -> Self::At<'b> {
+                ($(<$name as super::values::Values>::make(_cx, _ids),)*)
+            }
+        }
+    )*};
+}
+
+params! {
+    ()
+    (A)
+    (A B)
+    (A B C)
+    (A B C D)
+    (A B C D E)
+    (A B C D E F)
+    (A B C D E F G)
+    (A B C D E F G H)
+    (A B C D E F G H I)
+    (A B C D E F G H I J)
+    (A B C D E F G H I J K)
+    (A B C D E F G H I J K L)
+}
+
+/// A signature that only the IR knows, of a kernel that was not built from Rust types.
+#[derive(Clone, Copy, Debug)]
+pub enum Untyped {}
+
+/// What the closure given to [`Kernel::build`] may return: `()`, [`Terminated`], or a `Result` of these
+/// with any error that has a message.
+pub trait BodyResult {
+    /// The message of the error, if there is one.
+    fn error(self) -> Option<String>;
+}
+
+impl BodyResult for () {
+    fn error(self) -> Option<String> {
+        None
+    }
+}
+
+impl BodyResult for Terminated {
+    fn error(self) -> Option<String> {
+        None
+    }
+}
+
+impl<R: BodyResult, E: fmt::Display> BodyResult for Result<R, E> {
+    fn error(self) -> Option<String> {
+        match self {
+            Ok(result) => result.error(),
+            Err(error) => Some(error.to_string()),
+        }
+    }
+}
+
+/// A verified kernel with the signature `P`, for example `Kernel<(f32, Global<f32>, GlobalMut<f32>, i32)>`.
+///
+/// ```
+/// use tilewright::ir::{Global, GlobalMut, Kernel, Target};
+///
+/// type Square = (Global<f32>, GlobalMut<f32>);
+/// let kernel = Kernel::<Square>::build("square", Target::SM_80, |k, (x, y)| {
+///     let i = k.thread_idx().x;
+///     let v = x.load(k, i);
+///     y.store(k, i, v * v);
+/// })?;
+/// assert_eq!(kernel.ir().params.len(), 2);
+/// # Ok::<(), tilewright::ir::BuildErrors>(())
+/// ```
+pub struct Kernel<P> {
+    ir: KernelIr,
+    params: PhantomData<fn() -> P>,
+}
+
+impl<P> Clone for Kernel<P> {
+    fn clone(&self) -> Self {
+        Kernel { ir: self.ir.clone(), params: PhantomData }
+    }
+}
+
+impl<P> fmt::Debug for Kernel<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.ir, f)
+    }
+}
+
+impl<P> Kernel<P> {
+    /// The kernel as data.
+    pub fn ir(&self) -> &KernelIr {
+        &self.ir
+    }
+
+    /// The name of the PTX entry.
+    pub fn name(&self) -> &str {
+        &self.ir.name
+    }
+
+    /// The target that the kernel was built for.
+    pub fn target(&self) -> Target {
+        self.ir.target
+    }
+}
+
+/// The kernel in the text form.
+impl<P> fmt::Display for Kernel<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.ir, f)
+    }
+}
+
+impl Kernel<Untyped> {
+    /// Verifies a kernel that was made as data.
+    ///
+    /// # Errors
+    /// All rules that the kernel breaks.
+    pub fn verify(ir: KernelIr) -> Result<Kernel<Untyped>, VerifyErrors> {
+        verify::verify(&ir)?;
+        Ok(Kernel { ir, params: PhantomData })
+    }
+}
+
+impl<P: Params> Kernel<P> {
+    /// Builds and verifies the kernel `name` for `target`. `body` runs once and gets the parameters of the
+    /// signature `P`.
+    ///
+    /// # Errors
+    /// Every mistake found, in the order of the Rust lines that made them.
+    #[track_caller]
+    pub fn build<R: BodyResult>(
+        name: &str,
+        target: Target,
+        body: impl for<'b> FnOnce(&mut Body<'b, 'b>, P::At<'b>) -> R,
+    ) -> Result<Kernel<P>, BuildErrors> {
+        Self::build_with(KernelOptions::default(), name, target, body)
+    }
+
+    /// As [`Kernel::build`], with options.
+    ///
+    /// # Errors
+    /// Every mistake found, in the order of the Rust lines that made them.
+    #[track_caller]
+    pub fn build_with<R: BodyResult>(
+        options: KernelOptions,
+        name: &str,
+        target: Target,
+        body: impl for<'b> FnOnce(&mut Body<'b, 'b>, P::At<'b>) -> R,
+    ) -> Result<Kernel<P>, BuildErrors> {
+        let place = Place::caller();
+        let mut ir = KernelIr::new(name, target);
+        ir.block = options.block;
+        let (region, place_id) = (ir.body, ir.place(place));
+        for (i, ty) in P::types().into_iter().enumerate() {
+            let def = ValueDef::Param(i as u32);
+            let value = ir.values.push(ValueData { ty, def, region, place: place_id });
+            ir.params.push(IrParam { name: format!("p{i}"), value });
+        }
+        let params = ir.params.len();
+        let cx = Context::new(ir);
+        let mut ids = (0..params).map(Entity::from_index);
+        let message = body(&mut Body::new(&cx), P::make(&cx, &mut ids)).error();
+        if !cx.with(|state| state.ended()) {
+            cx.with(|state| state.append(Control::Return.into(), place));
+        }
+        let (mut ir, mut errors) = cx.finish();
+        remove_unused_special_registers(&mut ir);
+        if let Some(message) = message {
+            errors.push(BuildError { place, kind: BuildErrorKind::Body(message) });
+        }
+        if errors.is_empty()
+            && let Err(found) = verify::verify(&ir)
+        {
+            errors.extend(found.into_iter().map(|error| {
+                let kind = BuildErrorKind::Verify(error.error);
+                BuildError { place: error.place.unwrap_or(place), kind }
+            }));
+        }
+        if errors.is_empty() {
+            Ok(Kernel { ir, params: PhantomData })
+        } else {
+            Err(BuildErrors::new(name, errors))
+        }
+    }
+}
+
+/// Facts about a kernel beside its name, target and body.
+///
+/// ```
+/// use tilewright::ir::{GlobalMut, Kernel, KernelOptions, Target};
+///
+/// let options = KernelOptions::default().block([128, 1, 1]);
+/// let kernel = Kernel::<(GlobalMut<i32>,)>::build_with(options, "fill", Target::SM_80, |k, (x,)| {
+///     x.store(k, k.thread_idx().x, 7)
+/// })?;
+/// assert_eq!(kernel.ir().block, Some([128, 1, 1]));
+/// # Ok::<(), tilewright::ir::BuildErrors>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
+pub struct KernelOptions {
+    /// Threads of a block along each axis, if all launches use the same.
+    pub block: Option<[u32; 3]>,
+}
+
+impl KernelOptions {
+    /// Fixes the threads of a block (PTX ISA 11.4.2 `.reqntid`); a launch with others is refused.
+    pub fn block(self, block: [u32; 3]) -> KernelOptions {
+        KernelOptions { block: Some(block) }
+    }
+}
+
+/// `k.thread_idx().x` also reads `y` and `z`; reads that nothing uses are not worth a line in the output.
+fn remove_unused_special_registers(ir: &mut KernelIr) {
+    let mut used = vec![false; ir.values.len()];
+    for (_, data) in ir.ops.iter() {
+        data.op.for_each_operand(|value| used[value.index()] = true);
+    }
+    let is_used = |ir: &KernelIr, op: crate::ir::OpId| {
+        let data = &ir.ops[op];
+        !matches!(data.op, Op::Arith(Arith::Sreg { .. }))
+            || data.results.iter().any(|value| used[value.index()])
+    };
+    let regions: Vec<_> = ir.regions.keys().collect();
+    for region in regions {
+        let mut ops = std::mem::take(&mut ir.regions[region].ops);
+        ops.retain(|op| is_used(ir, *op));
+        ir.regions[region].ops = ops;
+    }
+}

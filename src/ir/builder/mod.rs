@@ -1,0 +1,32 @@
+//! The builder: rustc as the first verifier.
+//!
+//! A kernel is a closure over [`Val`]s, values of Rust types that carry the body they were made in as a
+//! lifetime. Control flow is closures too: a body gets a [`Body`] handle and its carried values, and
+//! returns how it ends. So a value that leaves its body, a carried value that changes its type, or a device
+//! value in a host `if` does not compile.
+//!
+//! What lifetimes cannot see is checked when an operand is used, and collected: [`Kernel::build`] returns
+//! all mistakes at once, each with its Rust line.
+//!
+//! Host `if`, `for` and `while` run while the kernel is built and leave no trace but the operations that
+//! they make: they are the compile-time forms of control flow.
+
+mod body;
+mod context;
+mod control;
+mod error;
+mod kernel;
+mod ops;
+mod typed;
+mod values;
+
+pub use body::{Body, Dim3, Registers, Var};
+pub use context::Context;
+pub use control::{ArmEnd, Bound, End, IntoBound, Join, Loop, Range, Terminated, range};
+pub use error::{BuildError, BuildErrorKind, BuildErrors};
+pub use kernel::{BodyResult, Kernel, KernelOptions, Params, Untyped};
+pub use typed::{
+    Bits, Element, Float, Global, GlobalMut, Int, IntoVal, MemIndex, MutPointer, Number, Pointer,
+    Shared, Signed, Ty, Val,
+};
+pub use values::{IntoValues, Values};

@@ -1,0 +1,204 @@
+//! Operators and functions of device values. They are pure, so they need no body handle: the operation
+//! goes to the end of the innermost open body.
+
+use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Rem, Shl, Shr, Sub};
+
+use super::typed::{
+    Bits, Element, Float, Int, IntoVal, MemIndex, Number, Pointer, Signed, Ty, Val,
+};
+use crate::ir::op::{Arith, Compare, Mem};
+
+macro_rules! binary_operators {
+    ($($Trait:ident $method:ident $Variant:ident $Bound:ident [$($ty:ty)*];)*) => {$(
+        #[doc = concat!("[`Arith::", stringify!($Variant), "`]; either side may be a host value.")]
+        impl<'b, T: $Bound, R: IntoVal<'b, T>> $Trait<R> for Val<'b, T> {
+            type Output = Val<'b, T>;
+
+            #[track_caller]
+            fn $method(self, rhs: R) -> Val<'b, T> {
+                let cx = self.context();
+                let (lhs, rhs) = (cx.operand(self), cx.operand_of(rhs));
+                cx.emit_val(Arith::$Variant { lhs, rhs })
+            }
+        }
+
+        $(
+            #[doc = concat!("[`Arith::", stringify!($Variant), "`] with a host value on the left.")]
+            impl<'b> $Trait<Val<'b, $ty>> for $ty {
+                type Output = Val<'b, $ty>;
+
+                #[track_caller]
+                fn $method(self, rhs: Val<'b, $ty>) -> Val<'b, $ty> {
+                    self.into_val(rhs.context()).$method(rhs)
+                }
+            }
+        )*
+    )*};
+}
+
+binary_operators! {
+    Add add Add Number [i8 i16 i32 i64 u8 u16 u32 u64 f32 f64];
+    Sub sub Sub Number [i8 i16 i32 i64 u8 u16 u32 u64 f32 f64];
+    Mul mul Mul Number [i8 i16 i32 i64 u8 u16 u32 u64 f32 f64];
+    Div div Div Number [i8 i16 i32 i64 u8 u16 u32 u64 f32 f64];
+    Rem rem Rem Int [i8 i16 i32 i64 u8 u16 u32 u64];
+    BitAnd bitand And Bits [bool i8 i16 i32 i64 u8 u16 u32 u64];
+    BitOr bitor Or Bits [bool i8 i16 i32 i64 u8 u16 u32 u64];
+    BitXor bitxor Xor Bits [bool i8 i16 i32 i64 u8 u16 u32 u64];
+}
+
+macro_rules! shift_operators {
+    ($($Trait:ident $method:ident $Variant:ident;)*) => {$(
+        #[doc = concat!("[`Arith::", stringify!($Variant), "`]; the amount is a `u32`.")]
+        impl<'b, T: Int, R: IntoVal<'b, u32>> $Trait<R> for Val<'b, T> {
+            type Output = Val<'b, T>;
+
+            #[track_caller]
+            fn $method(self, amount: R) -> Val<'b, T> {
+                let cx = self.context();
+                let (value, amount) = (cx.operand(self), cx.operand_of(amount));
+                cx.emit_val(Arith::$Variant { value, amount })
+            }
+        }
+    )*};
+}
+
+shift_operators! {
+    Shl shl Shl;
+    Shr shr Shr;
+}
+
+/// [`Arith::Neg`]
+impl<'b, T: Signed> Neg for Val<'b, T> {
+    type Output = Val<'b, T>;
+
+    #[track_caller]
+    fn neg(self) -> Val<'b, T> {
+        let value = self.context().operand(self);
+        self.context().emit_val(Arith::Neg { value })
+    }
+}
+
+/// [`Arith::Not`]
+impl<'b, T: Bits> Not for Val<'b, T> {
+    type Output = Val<'b, T>;
+
+    #[track_caller]
+    fn not(self) -> Val<'b, T> {
+        let value = self.context().operand(self);
+        self.context().emit_val(Arith::Not { value })
+    }
+}
+
+macro_rules! compares {
+    ($($(#[$doc:meta])* $method:ident $Variant:ident;)*) => {
+        /// Comparisons. The result is a device `bool`, for [`if_`](super::Body::if_) and
+        /// [`select`](Val::select). PTX ISA 9.7.6.2 `setp`.
+        impl<'b, T: Element> Val<'b, T> {
+            $(
+                $(#[$doc])*
+                #[track_caller]
+                pub fn $method(self, rhs: impl IntoVal<'b, T>) -> Val<'b, bool> {
+                    let cx = self.context();
+                    let (lhs, rhs) = (cx.operand(self), cx.operand_of(rhs));
+                    cx.emit_val(Arith::Setp { lhs, rhs, compare: Compare::$Variant })
+                }
+            )*
+        }
+    };
+}
+
+compares! {
+    /// Whether `self == rhs`; false when either is NaN.
+    eq Eq;
+    /// Whether `self != rhs`; true when either is NaN.
+    ne Ne;
+    /// Whether `self < rhs`; false when either is NaN.
+    lt Lt;
+    /// Whether `self <= rhs`; false when either is NaN.
+    le Le;
+    /// Whether `self > rhs`; false when either is NaN.
+    gt Gt;
+    /// Whether `self >= rhs`; false when either is NaN.
+    ge Ge;
+}
+
+impl<'b, T: Number> Val<'b, T> {
+    /// The smaller value; if one is NaN, the other one. PTX ISA 9.7.1.12, 9.7.3.11 `min`.
+    #[track_caller]
+    pub fn min(self, rhs: impl IntoVal<'b, T>) -> Val<'b, T> {
+        let cx = self.context();
+        let (lhs, rhs) = (cx.operand(self), cx.operand_of(rhs));
+        cx.emit_val(Arith::Min { lhs, rhs })
+    }
+
+    /// The larger value; if one is NaN, the other one. PTX ISA 9.7.1.13, 9.7.3.12 `max`.
+    #[track_caller]
+    pub fn max(self, rhs: impl IntoVal<'b, T>) -> Val<'b, T> {
+        let cx = self.context();
+        let (lhs, rhs) = (cx.operand(self), cx.operand_of(rhs));
+        cx.emit_val(Arith::Max { lhs, rhs })
+    }
+}
+
+impl<'b, T: Signed> Val<'b, T> {
+    /// `|self|`; the smallest integer stays as it is. PTX ISA 9.7.1.10, 9.7.3.9 `abs`.
+    #[track_caller]
+    pub fn abs(self) -> Val<'b, T> {
+        let value = self.context().operand(self);
+        self.context().emit_val(Arith::Abs { value })
+    }
+}
+
+impl<'b, T: Float> Val<'b, T> {
+    /// `self * rhs + addend` with one rounding. PTX ISA 9.7.3.6 `fma.rn`.
+    #[track_caller]
+    pub fn fma(self, rhs: impl IntoVal<'b, T>, addend: impl IntoVal<'b, T>) -> Val<'b, T> {
+        let cx = self.context();
+        let lhs = cx.operand(self);
+        let (rhs, addend) = (cx.operand_of(rhs), cx.operand_of(addend));
+        cx.emit_val(Arith::Fma { lhs, rhs, addend })
+    }
+
+    /// The correctly rounded square root; NaN below zero. PTX ISA 9.7.3.14 `sqrt.rn`.
+    #[track_caller]
+    pub fn sqrt(self) -> Val<'b, T> {
+        let value = self.context().operand(self);
+        self.context().emit_val(Arith::Sqrt { value })
+    }
+}
+
+impl<'b, T: Element> Val<'b, T> {
+    /// The value in the type `U`, as Rust's `as` converts it. PTX ISA 9.7.9.22 `cvt`.
+    #[track_caller]
+    pub fn cvt<U: Number>(self) -> Val<'b, U> {
+        let value = self.context().operand(self);
+        self.context().emit_val(Arith::Cvt { value, to: U::SCALAR })
+    }
+}
+
+impl<'b> Val<'b, bool> {
+    /// `then_value` where the condition is true, else `else_value`. Both are computed; where that must not
+    /// be, use [`if_else`](super::Body::if_else). PTX ISA 9.7.6.3 `selp`.
+    #[track_caller]
+    pub fn select<T: Ty>(
+        self,
+        then_value: impl IntoVal<'b, T>,
+        else_value: impl IntoVal<'b, T>,
+    ) -> Val<'b, T> {
+        let cx = self.context();
+        let cond = cx.operand(self);
+        let (then_value, else_value) = (cx.operand_of(then_value), cx.operand_of(else_value));
+        cx.emit_val(Arith::Selp { cond, then_value, else_value })
+    }
+}
+
+impl<'b, P: Pointer> Val<'b, P> {
+    /// The pointer `index` elements further.
+    #[track_caller]
+    pub fn offset<I: MemIndex>(self, index: impl IntoVal<'b, I>) -> Val<'b, P> {
+        let cx = self.context();
+        let (base, index) = (cx.operand(self), cx.operand_of(index));
+        cx.emit_val(Mem::Offset { base, index })
+    }
+}

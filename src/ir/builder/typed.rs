@@ -1,0 +1,206 @@
+//! Rust types as IR types: what a [`Val`] can hold, and what a host value can stand for.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use super::context::Context;
+use crate::ir::entity::Value;
+use crate::ir::types::{Const, Scalar, Space, Type};
+
+mod sealed {
+    /// Closes the type traits: the builder relies on the facts that they state.
+    pub trait Sealed {}
+}
+
+/// A type of device values.
+///
+/// Implemented by the scalar types and by the pointer types [`Global`], [`GlobalMut`] and [`Shared`].
+pub trait Ty: sealed::Sealed + Copy + 'static {
+    /// The IR type.
+    const TYPE: Type;
+}
+
+/// A scalar type: device values of it are numbers or truth values, and host values are literals.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is neither a device value nor a host scalar",
+    label = "expected a `Val` or a host scalar such as `1.0`"
+)]
+pub trait Element: Ty + fmt::Debug + PartialEq + Default + Send + Sync {
+    /// The IR type.
+    const SCALAR: Scalar;
+    /// The literal as a constant.
+    fn to_const(self) -> Const;
+    /// The value with the given bits, zero-extended; the inverse of [`Element::to_const`].
+    fn from_bits(bits: u64) -> Self;
+}
+
+/// A type with arithmetic: integers and floating point.
+pub trait Number: Element {}
+/// An integer type.
+pub trait Int: Number + Ord {
+    /// The number 1, the step of a [`range`](super::range) that names none.
+    const ONE: Self;
+}
+/// A floating point type.
+pub trait Float: Number {}
+/// A number type with negative values.
+pub trait Signed: Number {}
+/// A type with bitwise logic: integers and `bool`.
+pub trait Bits: Element {}
+/// An integer type that can index memory.
+pub trait MemIndex: Int {}
+
+macro_rules! element {
+    ($($ty:ty: $scalar:ident, $to_bits:expr, $from_bits:expr, [$($class:ident),*];)*) => {$(
+        impl sealed::Sealed for $ty {}
+        impl Ty for $ty {
+            const TYPE: Type = Type::Scalar(Scalar::$scalar);
+        }
+        impl Element for $ty {
+            const SCALAR: Scalar = Scalar::$scalar;
+            fn to_const(self) -> Const {
+                let to_bits: fn($ty) -> u64 = $to_bits;
+                Const::new(Scalar::$scalar, to_bits(self))
+            }
+            fn from_bits(bits: u64) -> $ty {
+                let from_bits: fn(u64) -> $ty = $from_bits;
+                from_bits(bits)
+            }
+        }
+        $(impl $class for $ty {})*
+    )*};
+}
+
+element! {
+    bool: Bool, |x| x.into(), |b| b != 0, [Bits];
+    i8: I8, |x| x as u64, |b| b as i8, [Number, Signed, Bits];
+    i16: I16, |x| x as u64, |b| b as i16, [Number, Signed, Bits];
+    i32: I32, |x| x as u64, |b| b as i32, [Number, Signed, Bits, MemIndex];
+    i64: I64, |x| x as u64, |b| b as i64, [Number, Signed, Bits, MemIndex];
+    u8: U8, |x| x.into(), |b| b as u8, [Number, Bits];
+    u16: U16, |x| x.into(), |b| b as u16, [Number, Bits];
+    u32: U32, |x| x.into(), |b| b as u32, [Number, Bits, MemIndex];
+    u64: U64, |x| x, |b| b, [Number, Bits, MemIndex];
+    f32: F32, |x| x.to_bits().into(), |b| f32::from_bits(b as u32), [Number, Float, Signed];
+    f64: F64, |x| x.to_bits(), f64::from_bits, [Number, Float, Signed];
+}
+
+macro_rules! int {
+    ($($ty:ty)*) => {$(
+        impl Int for $ty {
+            const ONE: $ty = 1;
+        }
+    )*};
+}
+int!(i8 i16 i32 i64 u8 u16 u32 u64);
+
+macro_rules! pointer {
+    ($($(#[$doc:meta])* $name:ident, $space:ident, $mutable:literal;)*) => {$(
+        $(#[$doc])*
+        pub struct $name<T>(PhantomData<fn() -> T>);
+
+        impl<T> Clone for $name<T> {
+            fn clone(&self) -> Self {
+                *self
+            }
+        }
+        impl<T> Copy for $name<T> {}
+        impl<T> sealed::Sealed for $name<T> {}
+        impl<T: Element> Ty for $name<T> {
+            const TYPE: Type =
+                Type::Pointer { space: Space::$space, elem: T::SCALAR, mutable: $mutable };
+        }
+        impl<T: Element> Pointer for $name<T> {
+            type Elem = T;
+        }
+    )*};
+}
+
+/// A pointer type.
+pub trait Pointer: Ty {
+    /// What it points to.
+    type Elem: Element;
+}
+
+/// A pointer type that allows stores.
+#[diagnostic::on_unimplemented(
+    message = "a store needs a mutable pointer",
+    note = "declare the kernel parameter as `GlobalMut<T>` instead of `Global<T>`"
+)]
+pub trait MutPointer: Pointer {}
+
+pointer! {
+    /// A pointer to global memory that the kernel only reads: the parameter of a `&Buffer<T>` argument.
+    Global, Global, false;
+    /// A pointer to global memory that the kernel may write: the parameter of a `&mut Buffer<T>` argument.
+    GlobalMut, Global, true;
+    /// A pointer to shared memory.
+    Shared, Shared, true;
+}
+impl<T: Element> MutPointer for GlobalMut<T> {}
+impl<T: Element> MutPointer for Shared<T> {}
+
+/// A device value of type `T`, made in the body `'b` of a kernel: it can be used there and in the bodies
+/// inside it, not outside.
+///
+/// It has the operators of `T`, compares with [`lt`](Val::lt) and its like (the result is a device `bool`),
+/// and has no way to become a host value: a host `if`, `while` or `for` on it does not compile.
+pub struct Val<'b, T> {
+    cx: &'b Context,
+    id: Value,
+    ty: PhantomData<fn() -> T>,
+}
+
+impl<T> Clone for Val<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for Val<'_, T> {}
+
+impl<T> fmt::Debug for Val<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.id, f)
+    }
+}
+
+impl<'b, T> Val<'b, T> {
+    pub(super) fn new(cx: &'b Context, id: Value) -> Val<'b, T> {
+        Val { cx, id, ty: PhantomData }
+    }
+
+    /// The build that the value belongs to.
+    pub(super) fn context(self) -> &'b Context {
+        self.cx
+    }
+
+    /// The value in the IR.
+    pub fn id(self) -> Value {
+        self.id
+    }
+}
+
+/// A device value of type `T` or a host value that stands for one: `Val<'x, T>` or `T`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be used as a device value of type `{T}`",
+    label = "expected `Val<'_, {T}>` or a host `{T}`",
+    note = "types are never mixed silently: convert with `.cvt::<{T}>()`"
+)]
+pub trait IntoVal<'x, T: Ty> {
+    /// The device value; a host value becomes a constant.
+    fn into_val(self, cx: &'x Context) -> Val<'x, T>;
+}
+
+impl<'x, T: Element> IntoVal<'x, T> for T {
+    #[track_caller]
+    fn into_val(self, cx: &'x Context) -> Val<'x, T> {
+        cx.constant(self)
+    }
+}
+
+impl<'x, T: Ty> IntoVal<'x, T> for Val<'x, T> {
+    #[track_caller]
+    fn into_val(self, _: &'x Context) -> Val<'x, T> {
+        self
+    }
+}

@@ -1,0 +1,147 @@
+//! Groups of device values: what control flow carries and returns.
+
+use super::context::Context;
+use super::typed::{Element, IntoVal, Ty, Val};
+use crate::ir::entity::Value;
+use crate::ir::op::ValueList;
+use crate::ir::types::Type;
+
+/// The type of a group of device values: a [`Ty`], a tuple of groups, an array of groups, or `()`.
+pub trait Values: 'static {
+    /// The group as made in the body `'x`.
+    type At<'x>: Clone;
+
+    /// Appends the types of the values, in order.
+    fn types(out: &mut Vec<Type>);
+    /// Takes the values of the group from `ids`, in the order of [`Values::types`].
+    fn make<'x>(cx: &'x Context, ids: &mut dyn Iterator<Item = Value>) -> Self::At<'x>;
+    /// Appends the values of the group, in the order of [`Values::types`], each checked for use in `cx`.
+    fn ids(group: &Self::At<'_>, cx: &Context, out: &mut ValueList);
+}
+
+impl<T: Ty> Values for T {
+    type At<'x> = Val<'x, T>;
+
+    fn types(out: &mut Vec<Type>) {
+        out.push(T::TYPE);
+    }
+
+    fn make<'x>(cx: &'x Context, ids: &mut dyn Iterator<Item = Value>) -> Val<'x, T> {
+        // The caller makes one id for each of `types`; should it ever not, the value is poison, which
+        // no verified kernel contains.
+        Val::new(cx, ids.next().unwrap_or_else(|| cx.poison(T::TYPE)))
+    }
+
+    #[track_caller]
+    fn ids(value: &Val<'_, T>, cx: &Context, out: &mut ValueList) {
+        out.push(cx.operand(*value));
+    }
+}
+
+impl<V: Values, const N: usize> Values for [V; N] {
+    type At<'x> = [V::At<'x>; N];
+
+    fn types(out: &mut Vec<Type>) {
+        for _ in 0..N {
+            V::types(out);
+        }
+    }
+
+    fn make<'x>(cx: &'x Context, ids: &mut dyn Iterator<Item = Value>) -> [V::At<'x>; N] {
+        std::array::from_fn(|_| V::make(cx, ids))
+    }
+
+    #[track_caller]
+    fn ids(group: &[V::At<'_>; N], cx: &Context, out: &mut ValueList) {
+        for part in group {
+            V::ids(part, cx, out);
+        }
+    }
+}
+
+/// What can start or end a body: a group of device values, in which host scalars stand for constants.
+///
+/// `Val<'x, T>`, a host scalar `T`, tuples and arrays of these, and `()`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a group of device values",
+    label = "expected a `Val`, a host scalar, or a tuple or array of these"
+)]
+pub trait IntoValues<'x> {
+    /// The type of the group.
+    type V: Values;
+    /// The group; host values become constants.
+    fn at(self, cx: &'x Context) -> <Self::V as Values>::At<'x>;
+}
+
+impl<'x, T: Element> IntoValues<'x> for T {
+    type V = T;
+
+    #[track_caller]
+    fn at(self, cx: &'x Context) -> Val<'x, T> {
+        self.into_val(cx)
+    }
+}
+
+impl<'x, T: Ty> IntoValues<'x> for Val<'x, T> {
+    type V = T;
+
+    fn at(self, _: &'x Context) -> Val<'x, T> {
+        self
+    }
+}
+
+impl<'x, I: IntoValues<'x>, const N: usize> IntoValues<'x> for [I; N] {
+    type V = [I::V; N];
+
+    #[track_caller]
+    fn at(self, cx: &'x Context) -> [<I::V as Values>::At<'x>; N] {
+        self.map(|part| part.at(cx))
+    }
+}
+
+macro_rules! tuples {
+    ($(($($name:ident)*))*) => {$(
+        impl<$($name: Values),*> Values for ($($name,)*) {
+            type At<'x> = ($($name::At<'x>,)*);
+
+            fn types(_out: &mut Vec<Type>) {
+                $($name::types(_out);)*
+            }
+
+            #[expect(clippy::unused_unit, reason = "the macro also makes the empty tuple")]
+            fn make<'x>(_cx: &'x Context, _ids: &mut dyn Iterator<Item = Value>) -> Self::At<'x> {
+                ($($name::make(_cx, _ids),)*)
+            }
+
+            #[track_caller]
+            #[allow(non_snake_case, reason = "one name serves as type and as variable")]
+            fn ids(($($name,)*): &Self::At<'_>, _cx: &Context, _out: &mut ValueList) {
+                $($name::ids($name, _cx, _out);)*
+            }
+        }
+
+        impl<'x, $($name: IntoValues<'x>),*> IntoValues<'x> for ($($name,)*) {
+            type V = ($($name::V,)*);
+
+            #[track_caller]
+            #[expect(clippy::unused_unit, reason = "the macro also makes the empty tuple")]
+            #[allow(non_snake_case, reason = "one name serves as type and as variable")]
+            fn at(self, _cx: &'x Context) -> <Self::V as Values>::At<'x> {
+                let ($($name,)*) = self;
+                ($($name.at(_cx),)*)
+            }
+        }
+    )*};
+}
+
+tuples! {
+    ()
+    (A)
+    (A B)
+    (A B C)
+    (A B C D)
+    (A B C D E)
+    (A B C D E F)
+    (A B C D E F G)
+    (A B C D E F G H)
+}

@@ -1,0 +1,167 @@
+//! Typed indices and the arenas they point into.
+//!
+//! Every part of a kernel lives in an arena of its [`KernelIr`](super::KernelIr) and is named by a
+//! 32-bit index of its own type, so that an index of one arena cannot be used on another.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::{Index, IndexMut};
+
+/// A typed index into an [`Arena`].
+pub trait Entity: Copy + Eq + 'static {
+    /// The entity with number `index`.
+    fn from_index(index: usize) -> Self;
+    /// The number of this entity; numbers are dense and start at 0.
+    fn index(self) -> usize;
+}
+
+macro_rules! entity {
+    ($(#[$doc:meta])* $name:ident, $prefix:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(u32);
+
+        impl Entity for $name {
+            fn from_index(index: usize) -> Self {
+                // An arena of 2^32 entries does not fit in memory, so nothing is lost here.
+                $name(index as u32)
+            }
+
+            fn index(self) -> usize {
+                self.0 as usize
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!($prefix, "{}"), self.0)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Debug::fmt(self, f)
+            }
+        }
+    };
+}
+
+entity!(
+    /// An SSA value: the result of an operation, an argument of a region, or a parameter.
+    Value,
+    "%"
+);
+entity!(
+    /// An operation.
+    OpId,
+    "op"
+);
+entity!(
+    /// A region: a list of operations with arguments, owned by one operation or by the kernel.
+    RegionId,
+    "region"
+);
+entity!(
+    /// A register variable: one or more mutable PTX registers of one type.
+    VarId,
+    "var"
+);
+entity!(
+    /// A shared memory allocation of a kernel.
+    SharedId,
+    "shared"
+);
+entity!(
+    /// A source location of the Rust program that built the kernel.
+    PlaceId,
+    "place"
+);
+
+/// A growing list of `T`, indexed by the entity `K`.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Arena<K, T> {
+    items: Vec<T>,
+    key: PhantomData<fn(K) -> K>,
+}
+
+impl<K: Entity, T> Arena<K, T> {
+    /// An arena without entries.
+    pub const fn new() -> Self {
+        Arena { items: Vec::new(), key: PhantomData }
+    }
+
+    /// Adds an entry and returns its index.
+    pub fn push(&mut self, item: T) -> K {
+        let key = K::from_index(self.items.len());
+        self.items.push(item);
+        key
+    }
+
+    /// The number of entries.
+    pub fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    /// Whether there is no entry.
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// The entry of `key`, or `None` where `key` belongs to a larger arena.
+    pub fn get(&self, key: K) -> Option<&T> {
+        self.items.get(key.index())
+    }
+
+    /// All entries with their indices, in the order in which they were added.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (K, &T)> {
+        self.items.iter().enumerate().map(|(i, item)| (K::from_index(i), item))
+    }
+
+    /// All indices, in the order in which the entries were added.
+    pub fn keys(&self) -> impl ExactSizeIterator<Item = K> + use<K, T> {
+        (0..self.items.len()).map(K::from_index)
+    }
+}
+
+impl<K: Entity, T> Default for Arena<K, T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<K: Entity, T> Index<K> for Arena<K, T> {
+    type Output = T;
+
+    fn index(&self, key: K) -> &T {
+        &self.items[key.index()]
+    }
+}
+
+impl<K: Entity, T> IndexMut<K> for Arena<K, T> {
+    fn index_mut(&mut self, key: K) -> &mut T {
+        &mut self.items[key.index()]
+    }
+}
+
+impl<K: Entity + fmt::Debug, T: fmt::Debug> fmt::Debug for Arena<K, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn indices_are_dense_and_print_with_their_kind() {
+        let mut arena: Arena<Value, &str> = Arena::new();
+        let a = arena.push("a");
+        let b = arena.push("b");
+        assert_eq!((a.index(), b.index()), (0, 1));
+        assert_eq!((arena[a], arena[b], arena.len()), ("a", "b", 2));
+        assert_eq!(arena.keys().collect::<Vec<_>>(), [a, b]);
+        assert_eq!(format!("{a} {:?}", OpId::from_index(3)), "%0 op3");
+        assert_eq!(arena.get(Value::from_index(2)), None);
+    }
+}

@@ -1,0 +1,245 @@
+//! The parts of a kernel: arenas of regions, operations, values, variables and shared allocations.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::panic::Location;
+
+use smallvec::SmallVec;
+
+use super::entity::{Arena, OpId, PlaceId, RegionId, SharedId, Value, VarId};
+use super::op::Op;
+use super::target::Target;
+use super::types::{Scalar, Type};
+
+/// A kernel as data, not yet verified. [`Kernel`](super::Kernel) is the verified form.
+#[derive(Clone, Debug)]
+pub struct KernelIr {
+    /// The name of the PTX entry.
+    pub name: String,
+    /// What the kernel is built for.
+    pub target: Target,
+    /// Threads of a block, if the kernel fixes them (`.reqntid`).
+    pub block: Option<[u32; 3]>,
+    /// The parameters, in the order in which a launch passes them.
+    pub params: Vec<Param>,
+    /// The outermost region. It has no arguments and ends in `return`.
+    pub body: RegionId,
+    /// All regions.
+    pub regions: Arena<RegionId, Region>,
+    /// All operations.
+    pub ops: Arena<OpId, OpData>,
+    /// All values.
+    pub values: Arena<Value, ValueData>,
+    /// All register variables.
+    pub vars: Arena<VarId, VarData>,
+    /// All shared memory allocations.
+    pub shared: Arena<SharedId, SharedData>,
+    /// All source locations.
+    pub places: Arena<PlaceId, Place>,
+    place_ids: HashMap<Place, PlaceId>,
+}
+
+impl KernelIr {
+    /// A kernel with an empty body.
+    pub fn new(name: impl Into<String>, target: Target) -> KernelIr {
+        let mut regions = Arena::new();
+        let body = regions.push(Region::default());
+        KernelIr {
+            name: name.into(),
+            target,
+            block: None,
+            params: Vec::new(),
+            body,
+            regions,
+            ops: Arena::new(),
+            values: Arena::new(),
+            vars: Arena::new(),
+            shared: Arena::new(),
+            places: Arena::new(),
+            place_ids: HashMap::new(),
+        }
+    }
+
+    /// The index of a source location, the same one for equal locations.
+    pub fn place(&mut self, place: Place) -> PlaceId {
+        *self.place_ids.entry(place).or_insert_with(|| self.places.push(place))
+    }
+
+    /// Where the operation was built.
+    pub fn place_of(&self, op: OpId) -> Place {
+        self.places[self.ops[op].place]
+    }
+
+    /// The type of a value.
+    pub fn type_of(&self, value: Value) -> Type {
+        self.values[value].ty
+    }
+
+    /// The bytes of static shared memory that a block takes, and the offset of each allocation: the
+    /// allocations in order, each at the next multiple of its alignment.
+    pub fn shared_layout(&self) -> (Vec<u64>, u64) {
+        let mut end = 0u64;
+        let offsets = self
+            .shared
+            .iter()
+            .map(|(_, alloc)| {
+                let start = end.next_multiple_of(u64::from(alloc.align_bytes));
+                end = start + u64::from(alloc.len) * u64::from(alloc.elem.size_bytes());
+                start
+            })
+            .collect();
+        (offsets, end)
+    }
+
+    /// Whether control can leave the end of the region: its last operation is `yield`, or not a terminator
+    /// at all. An `if` of which no arm falls through ends its region like a terminator.
+    pub fn falls_through(&self, region: RegionId) -> bool {
+        use super::op::Control;
+        let Some(&last) = self.regions[region].ops.last() else { return true };
+        match &self.ops[last].op {
+            Op::Control(Control::Continue { .. } | Control::Break { .. } | Control::Return) => {
+                false
+            }
+            Op::Control(Control::If { then_region, else_region: Some(else_region), .. }) => {
+                self.falls_through(*then_region) || self.falls_through(*else_region)
+            }
+            _ => true,
+        }
+    }
+
+    /// The path of an operation from the kernel's body, such as `for[2]/then/3`: each enclosing operation
+    /// with its position, then the position in the innermost region.
+    pub fn path_of(&self, op: OpId) -> String {
+        let region = self.ops[op].region;
+        let position = self.regions[region].ops.iter().position(|o| *o == op);
+        let position = position.map_or_else(|| "end".to_owned(), |p| p.to_string());
+        match self.regions[region].parent {
+            None => position,
+            Some(parent) => {
+                let owner = &self.ops[parent].op;
+                let arm = match owner.regions().iter().position(|r| *r == region) {
+                    Some(1) => "else/",
+                    _ if owner.name() == "if" => "then/",
+                    _ => "",
+                };
+                let outer = self.path_of(parent);
+                let (head, tail) = match outer.rsplit_once('/') {
+                    Some((head, tail)) => (format!("{head}/"), tail),
+                    None => (String::new(), outer.as_str()),
+                };
+                format!("{head}{}[{tail}]/{arm}{position}", owner.name())
+            }
+        }
+    }
+}
+
+/// A parameter of a kernel.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Param {
+    /// Its name in the text form and in PTX.
+    pub name: String,
+    /// Its value in the body.
+    pub value: Value,
+}
+
+/// A list of operations.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Region {
+    /// The operation that owns the region; `None` for the body of the kernel.
+    pub parent: Option<OpId>,
+    /// The arguments.
+    pub args: SmallVec<[Value; 4]>,
+    /// The operations, in order.
+    pub ops: Vec<OpId>,
+}
+
+/// An operation in its place.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct OpData {
+    /// What it does.
+    pub op: Op,
+    /// Its results.
+    pub results: SmallVec<[Value; 2]>,
+    /// The region that holds it.
+    pub region: RegionId,
+    /// The call that made it.
+    pub place: PlaceId,
+}
+
+/// A value: its type and where it comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ValueData {
+    /// The type.
+    pub ty: Type,
+    /// The definition.
+    pub def: ValueDef,
+    /// The region in which the value can be used, with all regions inside it.
+    pub region: RegionId,
+    /// The call that made it.
+    pub place: PlaceId,
+}
+
+/// Where a value comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ValueDef {
+    /// A parameter of the kernel, by position.
+    Param(u32),
+    /// A result of an operation, by position.
+    Result(OpId, u32),
+    /// An argument of a region, by position.
+    Arg(RegionId, u32),
+}
+
+/// Registers of one type that can be set more than once. They hold no value until they are set, at each
+/// entry of the region that declares them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct VarData {
+    /// The type of each register.
+    pub ty: Type,
+    /// The number of registers.
+    pub len: u32,
+    /// The region that declares the variable.
+    pub region: RegionId,
+    /// The call that made it.
+    pub place: PlaceId,
+}
+
+/// A static allocation in shared memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SharedData {
+    /// The type of the elements.
+    pub elem: Scalar,
+    /// The number of elements.
+    pub len: u32,
+    /// The alignment of the first element in bytes, a power of two.
+    pub align_bytes: u32,
+    /// The call that made it.
+    pub place: PlaceId,
+}
+
+/// A line of the Rust program that built a kernel, or of a text that was parsed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place {
+    /// The file, as rustc was given it.
+    pub file: &'static str,
+    /// The line, from 1.
+    pub line: u32,
+    /// The column, from 1.
+    pub column: u32,
+}
+
+impl Place {
+    /// The place of the caller.
+    #[track_caller]
+    pub fn caller() -> Place {
+        let location = Location::caller();
+        Place { file: location.file(), line: location.line(), column: location.column() }
+    }
+}
+
+/// `file:line:column`
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}", self.file, self.line, self.column)
+    }
+}

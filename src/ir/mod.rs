@@ -1,0 +1,35 @@
+//! The kernel IR: typed values, operations, structured regions; the builder that makes it, the verifier
+//! that checks it, the text form that shows it.
+//!
+//! A kernel is built by a Rust closure ([`Kernel::build`]) and verified at once, so a [`Kernel`] is always
+//! valid: code generation and simulation of it never panic. [`KernelIr`] is the same as plain data.
+//!
+//! Values are in SSA form; register variables ([`Registers`]) are the mutable exception. Control flow is
+//! structured: [`Control`] operations own regions, and a region ends in a terminator.
+
+mod builder;
+mod entity;
+mod kernel;
+mod op;
+mod target;
+mod text;
+mod types;
+mod verify;
+
+pub use builder::{
+    ArmEnd, Bits, Body, BodyResult, Bound, BuildError, BuildErrorKind, BuildErrors, Context, Dim3,
+    Element, End, Float, Global, GlobalMut, Int, IntoBound, IntoVal, IntoValues, Join, Kernel,
+    KernelOptions, Loop, MemIndex, MutPointer, Number, Params, Pointer, Range, Registers, Shared,
+    Signed, Terminated, Ty, Untyped, Val, Values, Var, range,
+};
+pub use entity::{Arena, Entity, OpId, PlaceId, RegionId, SharedId, Value, VarId};
+pub use kernel::{
+    KernelIr, OpData, Param, Place, Region, SharedData, ValueData, ValueDef, VarData,
+};
+pub use op::{
+    Arith, Axis, Class, Compare, Constraint, Control, Effect, Mem, Op, OpInfo, ResultKind,
+    SpecialReg, Sync, ValueList,
+};
+pub use target::{ParseTargetError, Target};
+pub use types::{Const, Scalar, Space, Type};
+pub use verify::{VerifyError, VerifyErrors, Violation};

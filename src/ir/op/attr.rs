@@ -1,0 +1,104 @@
+//! Attributes: the parts of an operation that are known when it is built.
+
+use std::fmt;
+
+/// How two values are compared. On floating point operands all are ordered (false when an operand is
+/// NaN), except `Ne`, which is true then, so that `Ne` is the negation of `Eq` as in Rust.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Compare {
+    /// `lhs == rhs`
+    Eq,
+    /// `lhs != rhs`
+    Ne,
+    /// `lhs < rhs`
+    Lt,
+    /// `lhs <= rhs`
+    Le,
+    /// `lhs > rhs`
+    Gt,
+    /// `lhs >= rhs`
+    Ge,
+}
+
+impl Compare {
+    /// All comparisons.
+    pub const ALL: [Compare; 6] =
+        [Compare::Eq, Compare::Ne, Compare::Lt, Compare::Le, Compare::Gt, Compare::Ge];
+
+    /// PTX's name of the comparison.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Compare::Eq => "eq",
+            Compare::Ne => "ne",
+            Compare::Lt => "lt",
+            Compare::Le => "le",
+            Compare::Gt => "gt",
+            Compare::Ge => "ge",
+        }
+    }
+}
+
+impl fmt::Display for Compare {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// An axis of a grid or a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Axis {
+    /// The fastest varying axis.
+    X,
+    /// The second axis.
+    Y,
+    /// The slowest axis.
+    Z,
+}
+
+impl Axis {
+    /// `x`, `y`, `z`.
+    pub const ALL: [Axis; 3] = [Axis::X, Axis::Y, Axis::Z];
+
+    /// The position of the axis: 0, 1 or 2.
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+}
+
+impl fmt::Display for Axis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Axis::X => "x",
+            Axis::Y => "y",
+            Axis::Z => "z",
+        })
+    }
+}
+
+/// A special register: a number that the hardware gives to each thread (PTX ISA, chapter 10).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SpecialReg {
+    /// `%tid`: the thread's index in its block.
+    Tid(Axis),
+    /// `%ntid`: threads of a block.
+    Ntid(Axis),
+    /// `%ctaid`: the block's index in the grid.
+    Ctaid(Axis),
+    /// `%nctaid`: blocks of the grid.
+    Nctaid(Axis),
+    /// `%laneid`: the thread's index in its warp, 0 to 31.
+    LaneId,
+}
+
+/// The PTX name without its percent sign: `tid.x`.
+impl fmt::Display for SpecialReg {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SpecialReg::Tid(axis) => write!(f, "tid.{axis}"),
+            SpecialReg::Ntid(axis) => write!(f, "ntid.{axis}"),
+            SpecialReg::Ctaid(axis) => write!(f, "ctaid.{axis}"),
+            SpecialReg::Nctaid(axis) => write!(f, "nctaid.{axis}"),
+            SpecialReg::LaneId => f.write_str("laneid"),
+        }
+    }
+}

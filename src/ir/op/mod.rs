@@ -1,0 +1,381 @@
+//! Operations: the rows of the table as Rust enums, and what is derived from a row.
+
+mod attr;
+mod control;
+mod table;
+
+use std::fmt;
+
+use smallvec::SmallVec;
+
+pub use attr::{Axis, Compare, SpecialReg};
+pub use control::{Control, ValueList};
+
+use super::entity::{RegionId, SharedId, Value, VarId};
+use super::kernel::KernelIr;
+use super::target::Target;
+use super::types::{Const, Scalar, Space, Type};
+
+/// What an operand must be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Constraint {
+    /// The type variable of the row: the same type in all places, of the row's [`Class`].
+    T,
+    /// `bool`.
+    Bool,
+    /// `u32`.
+    U32,
+    /// An index in elements: `i32`, `u32`, `i64` or `u64`.
+    Index,
+    /// A pointer.
+    Pointer,
+    /// A pointer that allows stores.
+    MutPointer,
+    /// The type that the operand `base` points to.
+    Elem,
+    /// The type of the register variable `var`.
+    VarElem,
+}
+
+/// The type of the result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ResultKind {
+    /// No result.
+    Unit,
+    /// The type variable of the row.
+    T,
+    /// `bool`.
+    Bool,
+    /// `i32`.
+    I32,
+    /// The attribute `to`.
+    To,
+    /// The type that the operand `base` points to.
+    Elem,
+    /// A pointer to the elements of the allocation `shared`.
+    SharedPointer,
+    /// The type of the register variable `var`.
+    VarElem,
+}
+
+/// The types that the type variable of a row may stand for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Class {
+    /// Every type.
+    Any,
+    /// Every scalar.
+    Scalar,
+    /// Integers and floating point.
+    Number,
+    /// Integers.
+    Int,
+    /// Floating point.
+    Float,
+    /// Signed integers and floating point.
+    Signed,
+    /// Integers and `bool`.
+    Bits,
+    /// Pointers.
+    Pointer,
+}
+
+impl Class {
+    /// Whether `ty` belongs to the class.
+    pub const fn contains(self, ty: Type) -> bool {
+        let Type::Scalar(s) = ty else { return matches!(self, Class::Any | Class::Pointer) };
+        match self {
+            Class::Any | Class::Scalar => true,
+            Class::Number => s.is_int() || s.is_float(),
+            Class::Int => s.is_int(),
+            Class::Float => s.is_float(),
+            Class::Signed => s.is_signed() || s.is_float(),
+            Class::Bits => s.is_int() || matches!(s, Scalar::Bool),
+            Class::Pointer => false,
+        }
+    }
+}
+
+/// The class as a noun phrase, for messages.
+impl fmt::Display for Class {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Class::Any => "any type",
+            Class::Scalar => "a scalar",
+            Class::Number => "an integer or floating point type",
+            Class::Int => "an integer type",
+            Class::Float => "a floating point type",
+            Class::Signed => "a signed integer or floating point type",
+            Class::Bits => "an integer type or bool",
+            Class::Pointer => "a pointer",
+        })
+    }
+}
+
+/// What an operation does beside computing its result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Effect {
+    /// Nothing: it may be repeated, moved or removed.
+    Pure,
+    /// Reads state that other operations write.
+    Read,
+    /// Writes memory or a variable.
+    Write,
+    /// Waits for other threads or orders memory.
+    Sync,
+}
+
+/// The facts of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpInfo {
+    /// The name in the text form.
+    pub name: &'static str,
+    /// Names and constraints of the operands.
+    pub operands: &'static [(&'static str, Constraint)],
+    /// The type of the result.
+    pub result: ResultKind,
+    /// What the type variable may stand for.
+    pub class: Class,
+    /// What the operation does beside its result.
+    pub effect: Effect,
+    /// The first target that has the operation.
+    pub target: Target,
+}
+
+macro_rules! define_ops {
+    ($(
+        $(#[$family_doc:meta])*
+        $Family:ident {
+            $(
+                $(#[$doc:meta])*
+                $name:ident = $Variant:ident
+                    ( $($operand:ident : $constraint:ident),* )
+                    { $($attr:ident : $attr_ty:ty),* }
+                    -> $result:ident : $class:ident, $effect:ident, $target:ident;
+            )*
+        }
+    )*) => {
+        $(
+            $(#[$family_doc])*
+            #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+            pub enum $Family {
+                $(
+                    $(#[$doc])*
+                    $Variant {
+                        $(
+                            #[doc = concat!("An operand; [`Constraint::", stringify!($constraint), "`].")]
+                            $operand: Value,
+                        )*
+                        $(
+                            #[doc = concat!("The attribute `", stringify!($attr), "`.")]
+                            $attr: $attr_ty,
+                        )*
+                    },
+                )*
+            }
+
+            impl $Family {
+                /// The facts of every row of the family.
+                pub const INFO: &'static [OpInfo] = &[$(
+                    OpInfo {
+                        name: stringify!($name),
+                        operands: &[$((stringify!($operand), Constraint::$constraint)),*],
+                        result: ResultKind::$result,
+                        class: Class::$class,
+                        effect: Effect::$effect,
+                        target: Target::$target,
+                    },
+                )*];
+
+                /// The facts of the operation's row.
+                pub const fn info(&self) -> &'static OpInfo {
+                    // The variants of this enum are the rows in order.
+                    enum Row { $($Variant),* }
+                    match self {
+                        $($Family::$Variant { .. } => &Self::INFO[Row::$Variant as usize],)*
+                    }
+                }
+
+                /// The operands, in order.
+                pub fn operands(&self) -> SmallVec<[Value; 3]> {
+                    match *self {
+                        $($Family::$Variant { $($operand,)* .. } => {
+                            SmallVec::from_slice(&[$($operand),*])
+                        })*
+                    }
+                }
+
+                /// The attributes, as they print, in order.
+                pub fn attributes(&self) -> SmallVec<[String; 2]> {
+                    match self {
+                        $($Family::$Variant { $($attr,)* .. } => {
+                            SmallVec::from_vec(vec![$($attr.to_string()),*])
+                        })*
+                    }
+                }
+            }
+
+            impl From<$Family> for Op {
+                fn from(op: $Family) -> Op {
+                    Op::$Family(op)
+                }
+            }
+        )*
+
+        /// An operation.
+        #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+        pub enum Op {
+            /// A constant.
+            Const(Const),
+            $(
+                $(#[$family_doc])*
+                $Family($Family),
+            )*
+            /// Structured control flow.
+            Control(Control),
+        }
+
+        impl Op {
+            /// The facts of every row of the table.
+            pub fn table() -> impl Iterator<Item = &'static OpInfo> {
+                [].iter()$(.chain($Family::INFO))*
+            }
+
+            /// The facts of the operation's row; `None` for constants and control flow, which have no row.
+            pub const fn info(&self) -> Option<&'static OpInfo> {
+                match self {
+                    Op::Const(_) | Op::Control(_) => None,
+                    $(Op::$Family(op) => Some(op.info()),)*
+                }
+            }
+
+            /// Calls `visit` with each operand, in order.
+            pub fn for_each_operand(&self, mut visit: impl FnMut(Value)) {
+                match self {
+                    Op::Const(_) => {}
+                    Op::Control(op) => op.for_each_operand(visit),
+                    $(Op::$Family(op) => op.operands().into_iter().for_each(&mut visit),)*
+                }
+            }
+
+            /// The attributes, as they print, in order; none for constants and control flow.
+            pub fn attributes(&self) -> SmallVec<[String; 2]> {
+                match self {
+                    Op::Const(_) | Op::Control(_) => SmallVec::new(),
+                    $(Op::$Family(op) => op.attributes(),)*
+                }
+            }
+        }
+    };
+}
+
+table::for_each_op!(define_ops);
+
+impl Op {
+    /// The name in the text form.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Op::Const(_) => "const",
+            Op::Control(op) => op.name(),
+            Op::Arith(op) => op.info().name,
+            Op::Mem(op) => op.info().name,
+            Op::Sync(op) => op.info().name,
+        }
+    }
+
+    /// The regions that the operation owns.
+    pub fn regions(&self) -> SmallVec<[RegionId; 2]> {
+        match self {
+            Op::Control(op) => op.regions(),
+            Op::Const(_) | Op::Arith(_) | Op::Mem(_) | Op::Sync(_) => SmallVec::new(),
+        }
+    }
+
+    /// The type of the result as the row and the operands determine it: `None` for operations without a
+    /// result, for control flow, and where an operand has a type that the row does not allow.
+    pub fn result_type(&self, ir: &KernelIr) -> Option<Type> {
+        let info = match self {
+            Op::Const(constant) => return Some(constant.scalar().into()),
+            Op::Control(_) => return None,
+            Op::Arith(op) => op.info(),
+            Op::Mem(op) => op.info(),
+            Op::Sync(op) => op.info(),
+        };
+        match info.result {
+            ResultKind::Unit => None,
+            ResultKind::Bool => Some(Type::BOOL),
+            ResultKind::I32 => Some(Scalar::I32.into()),
+            ResultKind::T => self.type_of_operand(ir, info, Constraint::T),
+            ResultKind::Elem => {
+                let base = self
+                    .type_of_operand(ir, info, Constraint::Pointer)
+                    .or_else(|| self.type_of_operand(ir, info, Constraint::MutPointer));
+                match base {
+                    Some(Type::Pointer { elem, .. }) => Some(elem.into()),
+                    _ => None,
+                }
+            }
+            ResultKind::To | ResultKind::SharedPointer | ResultKind::VarElem => {
+                self.type_of_attribute(ir)
+            }
+        }
+    }
+
+    /// The type of the first operand with the given constraint.
+    pub(in crate::ir) fn type_of_operand(
+        &self,
+        ir: &KernelIr,
+        info: &OpInfo,
+        constraint: Constraint,
+    ) -> Option<Type> {
+        let position = info.operands.iter().position(|(_, c)| *c == constraint)?;
+        let mut operands = ValueList::new();
+        self.for_each_operand(|v| operands.push(v));
+        ir.values.get(operands[position]).map(|value| value.ty)
+    }
+
+    /// The type that an attribute stands for: the target of a conversion, the element of a variable, the
+    /// pointer to a shared allocation.
+    pub(in crate::ir) fn type_of_attribute(&self, ir: &KernelIr) -> Option<Type> {
+        match self {
+            Op::Arith(Arith::Cvt { to, .. }) => Some((*to).into()),
+            Op::Mem(Mem::SharedBase { shared }) => ir.shared.get(*shared).map(|alloc| {
+                Type::Pointer { space: Space::Shared, elem: alloc.elem, mutable: true }
+            }),
+            Op::Mem(Mem::GetVar { var, .. } | Mem::SetVar { var, .. }) => {
+                ir.vars.get(*var).map(|var| var.ty)
+            }
+            Op::Const(_)
+            | Op::Control(_)
+            | Op::Arith(_)
+            | Op::Mem(Mem::Ld { .. } | Mem::St { .. } | Mem::Offset { .. })
+            | Op::Sync(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_every_row_is_reached_by_its_variant() {
+        let mut names: Vec<_> = Op::table().map(|info| info.name).collect();
+        let rows = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), rows);
+        assert_eq!(Op::from(Sync::Barrier {}).name(), "barrier");
+        let v = <Value as crate::ir::entity::Entity>::from_index(0);
+        assert_eq!(Op::from(Arith::Sqrt { value: v }).info().unwrap().operands[0].0, "value");
+    }
+
+    #[test]
+    fn classes_sort_the_types() {
+        let ptr = Type::Pointer { space: Space::Global, elem: Scalar::F32, mutable: false };
+        assert!(Class::Any.contains(ptr) && Class::Pointer.contains(ptr));
+        assert!(!Class::Scalar.contains(ptr) && !Class::Number.contains(Type::BOOL));
+        assert!(Class::Bits.contains(Type::BOOL) && !Class::Int.contains(Type::BOOL));
+        assert!(Class::Signed.contains(Scalar::F64.into()));
+        assert!(!Class::Signed.contains(Scalar::U64.into()));
+    }
+}

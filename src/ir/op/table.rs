@@ -1,0 +1,95 @@
+//! The table of operations. Everything that can be derived about an operation is derived from its row.
+//!
+//! A row reads
+//!
+//! ```text
+//! /// Meaning as a formula; PTX instruction and section of the PTX ISA.
+//! name = Variant (operand: Constraint, ..) { attribute: Type, .. } -> Result : Class, Effect, TARGET;
+//! ```
+//!
+//! `Constraint` is a variant of [`Constraint`](super::Constraint), `Result` of
+//! [`ResultKind`](super::ResultKind), `Class` of [`Class`](super::Class) (which types the variable `T` may
+//! stand for) and `Effect` of [`Effect`](super::Effect); `TARGET` is the first target that has the
+//! operation. Operations that own regions, terminators and constants are in `control.rs` and `mod.rs`.
+
+/// Calls the macro `$callback` with all rows, grouped by family.
+macro_rules! for_each_op {
+    ($callback:ident) => {
+        $callback! {
+            /// Arithmetic, logic, comparison and conversion: no effect beyond the result.
+            Arith {
+                /// `lhs + rhs`; integers wrap. PTX ISA 9.7.1.1, 9.7.3.3 `add`.
+                add = Add (lhs: T, rhs: T) {} -> T : Number, Pure, SM_80;
+                /// `lhs - rhs`; integers wrap. PTX ISA 9.7.1.2, 9.7.3.4 `sub`.
+                sub = Sub (lhs: T, rhs: T) {} -> T : Number, Pure, SM_80;
+                /// `lhs * rhs`; integers keep the low half. PTX ISA 9.7.1.3 `mul.lo`, 9.7.3.5 `mul`.
+                mul = Mul (lhs: T, rhs: T) {} -> T : Number, Pure, SM_80;
+                /// `lhs / rhs`; integers round toward zero, and a zero divisor is a fault; floating point
+                /// is the correctly rounded quotient. PTX ISA 9.7.1.8 `div`, 9.7.3.8 `div.rn`.
+                div = Div (lhs: T, rhs: T) {} -> T : Number, Pure, SM_80;
+                /// `lhs - rhs * trunc(lhs / rhs)`, the sign of `lhs`; a zero divisor is a fault.
+                /// PTX ISA 9.7.1.9 `rem`.
+                rem = Rem (lhs: T, rhs: T) {} -> T : Int, Pure, SM_80;
+                /// The smaller operand; if one is NaN, the other one. PTX ISA 9.7.1.12, 9.7.3.11 `min`.
+                min = Min (lhs: T, rhs: T) {} -> T : Number, Pure, SM_80;
+                /// The larger operand; if one is NaN, the other one. PTX ISA 9.7.1.13, 9.7.3.12 `max`.
+                max = Max (lhs: T, rhs: T) {} -> T : Number, Pure, SM_80;
+                /// `-value`; integers wrap. PTX ISA 9.7.1.11, 9.7.3.10 `neg`.
+                neg = Neg (value: T) {} -> T : Signed, Pure, SM_80;
+                /// `|value|`; integers wrap. PTX ISA 9.7.1.10, 9.7.3.9 `abs`.
+                abs = Abs (value: T) {} -> T : Signed, Pure, SM_80;
+                /// `lhs * rhs + addend` with one rounding. PTX ISA 9.7.3.6 `fma.rn`.
+                fma = Fma (lhs: T, rhs: T, addend: T) {} -> T : Float, Pure, SM_80;
+                /// The correctly rounded square root; NaN below zero. PTX ISA 9.7.3.14 `sqrt.rn`.
+                sqrt = Sqrt (value: T) {} -> T : Float, Pure, SM_80;
+                /// `lhs & rhs`. PTX ISA 9.7.8.1 `and`.
+                and = And (lhs: T, rhs: T) {} -> T : Bits, Pure, SM_80;
+                /// `lhs | rhs`. PTX ISA 9.7.8.2 `or`.
+                or = Or (lhs: T, rhs: T) {} -> T : Bits, Pure, SM_80;
+                /// `lhs ^ rhs`. PTX ISA 9.7.8.3 `xor`.
+                xor = Xor (lhs: T, rhs: T) {} -> T : Bits, Pure, SM_80;
+                /// `!value`. PTX ISA 9.7.8.4 `not`.
+                not = Not (value: T) {} -> T : Bits, Pure, SM_80;
+                /// `value << amount`; 0 where `amount` is the width or more. PTX ISA 9.7.8.8 `shl`.
+                shl = Shl (value: T, amount: U32) {} -> T : Int, Pure, SM_80;
+                /// `value >> amount`, filling with the sign of signed types; an `amount` of the width or
+                /// more counts as the width. PTX ISA 9.7.8.9 `shr`.
+                shr = Shr (value: T, amount: U32) {} -> T : Int, Pure, SM_80;
+                /// Whether `lhs compare rhs`. PTX ISA 9.7.6.2 `setp`.
+                setp = Setp (lhs: T, rhs: T) { compare: Compare } -> Bool : Scalar, Pure, SM_80;
+                /// `if cond { then_value } else { else_value }`, both computed. PTX ISA 9.7.6.3 `selp`.
+                selp = Selp (cond: Bool, then_value: T, else_value: T) {} -> T : Any, Pure, SM_80;
+                /// The value in the type `to`, as Rust's `as`: integers wrap, floating point to integer
+                /// truncates and saturates (NaN gives 0), everything else rounds to nearest even.
+                /// PTX ISA 9.7.9.22 `cvt`.
+                cvt = Cvt (value: T) { to: Scalar } -> To : Scalar, Pure, SM_80;
+                /// The number that the hardware gives to the thread. PTX ISA 10 `mov` from a special
+                /// register.
+                sreg = Sreg () { reg: SpecialReg } -> I32 : Any, Pure, SM_80;
+            }
+            /// Memory, pointers and register variables.
+            Mem {
+                /// `*(base + index)`, `index` in elements. PTX ISA 9.7.9.8 `ld`.
+                ld = Ld (base: Pointer, index: Index) {} -> Elem : Any, Read, SM_80;
+                /// `*(base + index) = value`, `index` in elements. PTX ISA 9.7.9.12 `st`.
+                st = St (base: MutPointer, index: Index, value: Elem) {} -> Unit : Any, Write, SM_80;
+                /// The pointer `base + index`, `index` in elements.
+                offset = Offset (base: T, index: Index) {} -> T : Pointer, Pure, SM_80;
+                /// The first element of a shared memory allocation.
+                shared_base = SharedBase () { shared: SharedId } -> SharedPointer : Any, Pure, SM_80;
+                /// The present value of register `index` of a variable.
+                get_var = GetVar () { var: VarId, index: u32 } -> VarElem : Any, Read, SM_80;
+                /// Sets register `index` of a variable.
+                set_var = SetVar (value: VarElem) { var: VarId, index: u32 } -> Unit : Any, Write, SM_80;
+            }
+            /// Synchronisation of threads.
+            Sync {
+                /// Waits until all threads of the block that have not ended arrive; memory accesses before
+                /// it are seen by the block after it. PTX ISA 9.7.13.1 `barrier.sync 0`.
+                barrier = Barrier () {} -> Unit : Any, Sync, SM_80;
+            }
+        }
+    };
+}
+
+pub(super) use for_each_op;

@@ -1,0 +1,280 @@
+//! The types of IR values: scalars and pointers.
+
+use std::fmt;
+
+/// The type of one number or truth value in a register or in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Scalar {
+    /// `true` or `false`; a PTX predicate in registers, one byte in memory.
+    Bool,
+    /// Signed, 8 bits.
+    I8,
+    /// Signed, 16 bits.
+    I16,
+    /// Signed, 32 bits.
+    I32,
+    /// Signed, 64 bits.
+    I64,
+    /// Unsigned, 8 bits.
+    U8,
+    /// Unsigned, 16 bits.
+    U16,
+    /// Unsigned, 32 bits.
+    U32,
+    /// Unsigned, 64 bits.
+    U64,
+    /// IEEE 754 binary32.
+    F32,
+    /// IEEE 754 binary64.
+    F64,
+}
+
+impl Scalar {
+    /// All scalar types.
+    pub const ALL: [Scalar; 11] = [
+        Scalar::Bool,
+        Scalar::I8,
+        Scalar::I16,
+        Scalar::I32,
+        Scalar::I64,
+        Scalar::U8,
+        Scalar::U16,
+        Scalar::U32,
+        Scalar::U64,
+        Scalar::F32,
+        Scalar::F64,
+    ];
+
+    /// Bytes of one element in memory; also its natural alignment.
+    pub const fn size_bytes(self) -> u32 {
+        match self {
+            Scalar::Bool | Scalar::I8 | Scalar::U8 => 1,
+            Scalar::I16 | Scalar::U16 => 2,
+            Scalar::I32 | Scalar::U32 | Scalar::F32 => 4,
+            Scalar::I64 | Scalar::U64 | Scalar::F64 => 8,
+        }
+    }
+
+    /// Bits of one element in memory.
+    pub const fn bits(self) -> u32 {
+        self.size_bytes() * 8
+    }
+
+    /// Whether this is an integer type (`Bool` is not).
+    pub const fn is_int(self) -> bool {
+        !matches!(self, Scalar::Bool | Scalar::F32 | Scalar::F64)
+    }
+
+    /// Whether this is a signed integer type.
+    pub const fn is_signed(self) -> bool {
+        matches!(self, Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64)
+    }
+
+    /// Whether this is a floating point type.
+    pub const fn is_float(self) -> bool {
+        matches!(self, Scalar::F32 | Scalar::F64)
+    }
+
+    /// The name in the text form, which is Rust's name of the type.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Scalar::Bool => "bool",
+            Scalar::I8 => "i8",
+            Scalar::I16 => "i16",
+            Scalar::I32 => "i32",
+            Scalar::I64 => "i64",
+            Scalar::U8 => "u8",
+            Scalar::U16 => "u16",
+            Scalar::U32 => "u32",
+            Scalar::U64 => "u64",
+            Scalar::F32 => "f32",
+            Scalar::F64 => "f64",
+        }
+    }
+}
+
+impl fmt::Display for Scalar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A PTX state space that a pointer can point into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Space {
+    /// Memory of the device, visible to all threads.
+    Global,
+    /// Memory of one block.
+    Shared,
+}
+
+impl Space {
+    /// Bits of a pointer into this space.
+    pub const fn pointer_bits(self) -> u32 {
+        match self {
+            Space::Global => 64,
+            Space::Shared => 32,
+        }
+    }
+
+    /// PTX's name of the space.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Space::Global => "global",
+            Space::Shared => "shared",
+        }
+    }
+}
+
+impl fmt::Display for Space {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The type of an IR value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Type {
+    /// A number or truth value.
+    Scalar(Scalar),
+    /// A pointer to elements of a scalar type.
+    Pointer {
+        /// Where it points.
+        space: Space,
+        /// What it points to.
+        elem: Scalar,
+        /// Whether stores through it are allowed.
+        mutable: bool,
+    },
+}
+
+impl Type {
+    /// The truth value type.
+    pub const BOOL: Type = Type::Scalar(Scalar::Bool);
+
+    /// The scalar type, or `None` for a pointer.
+    pub const fn scalar(self) -> Option<Scalar> {
+        match self {
+            Type::Scalar(s) => Some(s),
+            Type::Pointer { .. } => None,
+        }
+    }
+
+    /// Bits of a value of this type in a register (a `bool` counts as its byte in memory).
+    pub const fn bits(self) -> u32 {
+        match self {
+            Type::Scalar(s) => s.bits(),
+            Type::Pointer { space, .. } => space.pointer_bits(),
+        }
+    }
+}
+
+impl From<Scalar> for Type {
+    fn from(scalar: Scalar) -> Type {
+        Type::Scalar(scalar)
+    }
+}
+
+/// `f32`, or `ptr<global, f32>` and `ptr<global, mut f32>` for pointers.
+impl fmt::Display for Type {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Type::Scalar(s) => s.fmt(f),
+            Type::Pointer { space, elem, mutable } => {
+                write!(f, "ptr<{space}, {}{elem}>", if *mutable { "mut " } else { "" })
+            }
+        }
+    }
+}
+
+/// A constant: a scalar type and the bits of the value, zero-extended to 64.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Const {
+    scalar: Scalar,
+    bits: u64,
+}
+
+impl Const {
+    /// The constant of type `scalar` with the given bits; bits above the width are dropped.
+    pub const fn new(scalar: Scalar, bits: u64) -> Const {
+        let bits = match scalar {
+            Scalar::Bool => (bits != 0) as u64,
+            _ if scalar.bits() == 64 => bits,
+            _ => bits & ((1 << scalar.bits()) - 1),
+        };
+        Const { scalar, bits }
+    }
+
+    /// The type of the constant.
+    pub const fn scalar(self) -> Scalar {
+        self.scalar
+    }
+
+    /// The bits of the value, zero-extended.
+    pub const fn bits(self) -> u64 {
+        self.bits
+    }
+
+    /// The value of an integer constant, or `None` for other types.
+    pub const fn as_int(self) -> Option<i128> {
+        let shift = 64 - self.scalar.bits();
+        match self.scalar {
+            Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64 => {
+                Some((((self.bits << shift) as i64) >> shift) as i128)
+            }
+            Scalar::U8 | Scalar::U16 | Scalar::U32 | Scalar::U64 => Some(self.bits as i128),
+            Scalar::Bool | Scalar::F32 | Scalar::F64 => None,
+        }
+    }
+}
+
+/// The value as Rust writes it (`-1`, `2.5`, `true`); NaN prints as `nan:` and its bits in hexadecimal.
+impl fmt::Display for Const {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(int) = self.as_int() {
+            return write!(f, "{int}");
+        }
+        let (text, is_nan) = match self.scalar {
+            Scalar::F32 => {
+                let x = f32::from_bits(self.bits as u32);
+                (format!("{x:?}"), x.is_nan())
+            }
+            Scalar::F64 => {
+                let x = f64::from_bits(self.bits);
+                (format!("{x:?}"), x.is_nan())
+            }
+            _ => ((self.bits != 0).to_string(), false),
+        };
+        if is_nan { write!(f, "nan:{:#x}", self.bits) } else { f.write_str(&text) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn constants_print_as_rust_writes_them() {
+        let cases = [
+            (Scalar::I8, -1i64 as u64, "-1"),
+            (Scalar::U8, 255, "255"),
+            (Scalar::I64, u64::MAX, "-1"),
+            (Scalar::U64, u64::MAX, "18446744073709551615"),
+            (Scalar::F32, 1.5f32.to_bits().into(), "1.5"),
+            (Scalar::F64, (-0.0f64).to_bits(), "-0.0"),
+            (Scalar::F32, f32::INFINITY.to_bits().into(), "inf"),
+            (Scalar::F32, 0x7fc0_0000, "nan:0x7fc00000"),
+            (Scalar::Bool, 7, "true"),
+        ];
+        for (scalar, bits, text) in cases {
+            assert_eq!(Const::new(scalar, bits).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn types_print_with_space_and_mutability() {
+        let p = |mutable| Type::Pointer { space: Space::Shared, elem: Scalar::U16, mutable };
+        assert_eq!(p(false).to_string(), "ptr<shared, u16>");
+        assert_eq!(p(true).to_string(), "ptr<shared, mut u16>");
+    }
+}

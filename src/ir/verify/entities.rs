@@ -1,0 +1,143 @@
+//! Indices and ownership: what the other groups take for granted.
+
+use std::fmt;
+
+use super::{Report, VerifyError, Violation};
+use crate::ir::entity::{Arena, Entity, OpId, RegionId, Value};
+use crate::ir::kernel::ValueDef;
+use crate::ir::op::{Control, Mem, Op};
+
+pub(super) fn check(report: &mut Report<'_>) {
+    let ir = report.ir;
+    let mut walk = Walk {
+        report,
+        seen_regions: vec![false; ir.regions.len()],
+        seen_ops: vec![false; ir.ops.len()],
+    };
+    for param in &ir.params {
+        walk.value(param.value);
+    }
+    walk.region(ir.body, None);
+    for (i, param) in ir.params.iter().enumerate() {
+        if ir.values.get(param.value).is_some_and(|v| v.def != ValueDef::Param(i as u32)) {
+            walk.wrong_owner(param.value);
+        }
+    }
+}
+
+struct Walk<'r, 'k> {
+    report: &'r mut Report<'k>,
+    seen_regions: Vec<bool>,
+    seen_ops: Vec<bool>,
+}
+
+impl Walk<'_, '_> {
+    fn violation(&mut self, error: VerifyError) {
+        // Paths and places follow indices, which are in doubt here.
+        self.report.violations.push(Violation { place: None, path: String::new(), error });
+    }
+
+    fn wrong_owner(&mut self, entity: impl fmt::Display) {
+        self.violation(VerifyError::WrongOwner { entity: entity.to_string() });
+    }
+
+    fn exists<K: Entity + fmt::Display, T>(&mut self, arena: &Arena<K, T>, key: K) -> bool {
+        let exists = key.index() < arena.len();
+        if !exists {
+            let (entity, len) = (key.to_string(), arena.len());
+            self.violation(VerifyError::EntityOutOfRange { entity, len });
+        }
+        exists
+    }
+
+    fn value(&mut self, value: Value) -> bool {
+        let ir = self.report.ir;
+        if !self.exists(&ir.values, value) {
+            return false;
+        }
+        let data = &ir.values[value];
+        if !self.exists(&ir.regions, data.region) || !self.exists(&ir.places, data.place) {
+            return false;
+        }
+        let defined = match data.def {
+            ValueDef::Param(i) => ir.params.get(i as usize).is_some_and(|p| p.value == value),
+            ValueDef::Result(op, i) => {
+                ir.ops.get(op).is_some_and(|op| op.results.get(i as usize) == Some(&value))
+            }
+            ValueDef::Arg(region, i) => {
+                ir.regions.get(region).is_some_and(|r| r.args.get(i as usize) == Some(&value))
+            }
+        };
+        if !defined {
+            self.wrong_owner(value);
+        }
+        defined
+    }
+
+    fn region(&mut self, region: RegionId, parent: Option<OpId>) {
+        let ir = self.report.ir;
+        if !self.exists(&ir.regions, region) {
+            return;
+        }
+        if std::mem::replace(&mut self.seen_regions[region.index()], true)
+            || ir.regions[region].parent != parent
+        {
+            return self.wrong_owner(region);
+        }
+        for (i, arg) in ir.regions[region].args.iter().enumerate() {
+            if self.value(*arg) && ir.values[*arg].def != ValueDef::Arg(region, i as u32) {
+                self.wrong_owner(*arg);
+            }
+        }
+        for op in &ir.regions[region].ops {
+            self.op(*op, region);
+        }
+    }
+
+    fn op(&mut self, op: OpId, region: RegionId) {
+        let ir = self.report.ir;
+        if !self.exists(&ir.ops, op) {
+            return;
+        }
+        if std::mem::replace(&mut self.seen_ops[op.index()], true) || ir.ops[op].region != region {
+            return self.wrong_owner(op);
+        }
+        self.exists(&ir.places, ir.ops[op].place);
+        for (i, result) in ir.ops[op].results.iter().enumerate() {
+            if self.value(*result) && ir.values[*result].def != ValueDef::Result(op, i as u32) {
+                self.wrong_owner(*result);
+            }
+        }
+        ir.ops[op].op.for_each_operand(|value| {
+            self.value(value);
+        });
+        match &ir.ops[op].op {
+            Op::Mem(Mem::SharedBase { shared }) => {
+                self.exists(&ir.shared, *shared);
+            }
+            Op::Mem(Mem::GetVar { var, .. } | Mem::SetVar { var, .. }) => {
+                if self.exists(&ir.vars, *var) {
+                    self.exists(&ir.regions, ir.vars[*var].region);
+                    self.exists(&ir.places, ir.vars[*var].place);
+                }
+            }
+            Op::Control(Control::Break { target, .. } | Control::Continue { target, .. }) => {
+                self.exists(&ir.ops, *target);
+            }
+            Op::Const(_)
+            | Op::Arith(_)
+            | Op::Mem(Mem::Ld { .. } | Mem::St { .. } | Mem::Offset { .. })
+            | Op::Sync(_)
+            | Op::Control(
+                Control::If { .. }
+                | Control::For { .. }
+                | Control::Loop { .. }
+                | Control::Yield { .. }
+                | Control::Return,
+            ) => {}
+        }
+        for inner in ir.ops[op].op.regions() {
+            self.region(inner, Some(op));
+        }
+    }
+}

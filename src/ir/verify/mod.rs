@@ -1,0 +1,68 @@
+//! The verifier. A kernel that it accepts is simulated and written as PTX without a panic.
+//!
+//! It checks, and returns every violation of:
+//!
+//! * **entities** (`entities.rs`): every index is inside its arena; every region and operation has one
+//!   owner, which it names; every value names its definition.
+//! * **structure** (`structure.rs`): a value is used only where its definition reaches (SSA dominance over
+//!   regions); every region ends in a terminator and nothing follows it; `yield` ends an arm of an `if`;
+//!   `break` and `continue` name an enclosing loop; what passes into and out of regions has the types
+//!   expected there; an `if` with results has an `else`.
+//! * **types** (`types.rs`): operands and results are what the operation's row says; the target has the
+//!   operation; the range of a `for` is of one integer type with a positive step.
+//! * **variables** (`vars.rs`): a register exists, its variable is in scope, and it was set on every path
+//!   before it is read.
+//! * **limits** (`limits.rs`): names, block size, shared memory.
+//!
+//! The groups run in this order. Entities come first alone: when one is broken, the others are not run,
+//! because they follow indices freely.
+
+mod entities;
+mod error;
+mod limits;
+mod structure;
+mod types;
+mod vars;
+
+pub use error::{VerifyError, VerifyErrors, Violation};
+
+use super::entity::OpId;
+use super::kernel::KernelIr;
+
+/// The violations found so far.
+struct Report<'k> {
+    ir: &'k KernelIr,
+    violations: Vec<Violation>,
+}
+
+impl Report<'_> {
+    /// Records that `op` breaks a rule.
+    fn at(&mut self, op: OpId, error: VerifyError) {
+        let (place, path) = (Some(self.ir.place_of(op)), self.ir.path_of(op));
+        self.violations.push(Violation { place, path, error });
+    }
+
+    /// Records a broken rule of the kernel as a whole.
+    fn kernel(&mut self, error: VerifyError) {
+        self.violations.push(Violation { place: None, path: String::new(), error });
+    }
+}
+
+/// Checks all rules.
+///
+/// # Errors
+/// Every violation.
+pub(super) fn verify(ir: &KernelIr) -> Result<(), VerifyErrors> {
+    let mut report = Report { ir, violations: Vec::new() };
+    entities::check(&mut report);
+    if report.violations.is_empty() {
+        limits::check(&mut report);
+        structure::check(&mut report);
+        types::check(&mut report);
+        vars::check(&mut report);
+    }
+    match report.violations {
+        violations if violations.is_empty() => Ok(()),
+        violations => Err(VerifyErrors { violations }),
+    }
+}

@@ -1,0 +1,96 @@
+//! The call sites that the builder is designed for, as they are written by a user.
+
+use tilewright::ir::{Body, BuildErrors, Global, GlobalMut, Kernel, Shared, Target, Val, range};
+
+type Axpy = (f32, Global<f32>, GlobalMut<f32>, i32);
+
+fn axpy(target: Target) -> Result<Kernel<Axpy>, BuildErrors> {
+    Kernel::<Axpy>::build("axpy", target, |k, (a, x, y, n)| {
+        let i = k.block_idx().x * k.block_dim().x + k.thread_idx().x;
+        k.if_(i.lt(n), |k| y.store(k, i, a * x.load(k, i) + y.load(k, i)));
+    })
+}
+
+#[test]
+fn axpy_builds_and_prints() {
+    let kernel = axpy(Target::SM_80).unwrap();
+    expect_test::expect![[r#"
+        kernel @axpy target sm_80 (%p0: f32, %p1: ptr<global, f32>, %p2: ptr<global, mut f32>, %p3: i32) {
+          %4 = sreg<ctaid.x> : i32
+          %7 = sreg<ntid.x> : i32
+          %10 = mul %4, %7 : i32
+          %11 = sreg<tid.x> : i32
+          %14 = add %10, %11 : i32
+          %15 = setp<lt> %14, %p3 : bool
+          if %15 {
+            %16 = ld %p1, %14 : f32
+            %17 = mul %p0, %16 : f32
+            %18 = ld %p2, %14 : f32
+            %19 = add %17, %18 : f32
+            st %p2, %14, %19
+            yield
+          }
+          return
+        }
+    "#]]
+    .assert_eq(&kernel.to_string());
+}
+
+#[test]
+fn control_flow_infers() {
+    let kernel = Kernel::<(Global<f32>, GlobalMut<f32>, i32)>::build(
+        "flow",
+        Target::SM_80,
+        |k, (x, y, n)| {
+            let (sum, last) = k.for_(range(0, n).step(4), (0.0, 0.0), |k, i, (acc, _)| {
+                let v = x.load(k, i);
+                (acc + v, v)
+            });
+            let x0 = x.load(k, 0);
+            let (a, eps) = (x.load(k, 1), x.load(k, 2));
+            let (root, steps) = k.loop_((x0, 0), |k, lp, (x, n)| {
+                let next = (x + a / x) * 0.5;
+                k.if_((next - x).abs().lt(eps), |k| lp.break_(k, (next, n)));
+                lp.continue_(k, (next, n + 1))
+            });
+            let y0 = k.if_else(n.lt(5), |k| k.yield_(sum + 1.0), |k| k.yield_(last));
+            let z = k.if_with(n.gt(3), y0, |_| 2.0 * root);
+            let first = k.for_loop(range(0, n), -1, |k, lp, i, found| {
+                k.if_(x.load(k, i).gt(z), |k| lp.break_(k, i));
+                lp.continue_(k, found)
+            });
+            let both = k.for_(range(0i64, 10), [0.0f32, 1.0], |k, i, [a, b]| {
+                let t = x.load(k, i);
+                [b, a + t]
+            });
+            let s: Val<'_, Shared<f32>> = k.shared(32);
+            s.store(k, k.thread_idx().x, both[0] + both[1] + steps.cvt::<f32>());
+            k.barrier();
+            let t = k.var(0.0f32);
+            k.for_(range(0u32, 8).step(2), (), |k, i, ()| {
+                let old = t.get(k);
+                t.set(k, old + s.load(k, i));
+            });
+            y.store(k, first, t.get(k));
+        },
+    );
+    println!("{}", kernel.unwrap());
+}
+
+fn helper<'b>(k: &mut Body<'b, '_>, x: Val<'b, f32>, depth: usize) -> Val<'b, f32> {
+    if depth == 0 {
+        return x;
+    }
+    let x = helper(k, x * x, depth - 1);
+    k.if_else(x.lt(0.0), |k| k.yield_(0.0), |k| k.yield_(x))
+}
+
+#[test]
+fn functions_compose() {
+    let kernel = Kernel::<(GlobalMut<f32>,)>::build("compose", Target::SM_80, |k, (y,)| {
+        let v = y.load(k, 0);
+        let w = helper(k, v, 3);
+        y.store(k, 0, w);
+    });
+    println!("{}", kernel.unwrap());
+}
