@@ -132,7 +132,7 @@ impl<'b, 'o> Body<'b, 'o> {
             let (place, region) = (state.ir.place(place), state.region());
             state.ir.vars.push(VarData { ty: T::TYPE, len, region, place })
         });
-        Registers { var, len: len as usize, body: PhantomData }
+        Registers { var, len: len as usize, body: PhantomData, ty: PhantomData }
     }
 
     #[track_caller]
@@ -189,7 +189,8 @@ impl<T: Ty> Var<'_, T> {
 pub struct Registers<'b, T> {
     var: VarId,
     len: usize,
-    body: PhantomData<(&'b (), fn() -> T)>,
+    body: PhantomData<&'b ()>,
+    ty: PhantomData<fn() -> T>,
 }
 
 impl<T> Clone for Registers<'_, T> {

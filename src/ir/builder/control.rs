@@ -117,7 +117,8 @@ impl<'o> Join<'o, Terminated> for Terminated {
 #[derive(Debug)]
 pub struct Loop<'l, C, R> {
     op: OpId,
-    types: PhantomData<(&'l (), fn() -> (C, R))>,
+    body: PhantomData<&'l ()>,
+    types: PhantomData<fn() -> (C, R)>,
 }
 
 impl<C, R> Clone for Loop<'_, C, R> {
@@ -126,6 +127,12 @@ impl<C, R> Clone for Loop<'_, C, R> {
     }
 }
 impl<C, R> Copy for Loop<'_, C, R> {}
+
+impl<C, R> Loop<'_, C, R> {
+    fn new(op: OpId) -> Self {
+        Loop { op, body: PhantomData, types: PhantomData }
+    }
+}
 
 impl<C: Values, R: Values> Loop<'_, C, R> {
     /// Ends the loop with the given results. `k` is the body in which it happens, at any depth inside the
@@ -408,7 +415,7 @@ impl<'o> Body<'o, '_> {
         let (op, region) = begin_for(cx, range, init, place);
         let run = || {
             let (index, carried) = for_args::<T, I::V>(cx, region);
-            body(&mut Body::new(cx), Loop { op, types: PhantomData }, index, carried)
+            body(&mut Body::new(cx), Loop::new(op), index, carried)
         };
         let _terminated = in_region(cx, region, op, place, run, |_| None);
         results::<I::V>(cx, op)
@@ -434,7 +441,7 @@ impl<'o> Body<'o, '_> {
         let run = || {
             let mut args = cx.with(|state| state.ir.regions[region].args.clone()).into_iter();
             let carried = I::V::make(cx, &mut args);
-            body(&mut Body::new(cx), Loop { op, types: PhantomData }, carried)
+            body(&mut Body::new(cx), Loop::new(op), carried)
         };
         let _terminated = in_region(cx, region, op, place, run, |_| None);
         results::<R>(cx, op)

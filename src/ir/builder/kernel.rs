@@ -36,8 +36,6 @@ macro_rules! params {
             fn types() -> Vec<Type> {
                 vec![$($name::TYPE),*]
             }
-
-            #[expect(clippy::unused_unit, reason = "the macro also makes the empty signature")]
             fn make<'b>(
                 _cx: &'b Context,
                 _ids: &mut dyn Iterator<Item = crate::ir::entity::Value>,

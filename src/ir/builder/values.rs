@@ -107,8 +107,6 @@ macro_rules! tuples {
             fn types(_out: &mut Vec<Type>) {
                 $($name::types(_out);)*
             }
-
-            #[expect(clippy::unused_unit, reason = "the macro also makes the empty tuple")]
             fn make<'x>(_cx: &'x Context, _ids: &mut dyn Iterator<Item = Value>) -> Self::At<'x> {
                 ($($name::make(_cx, _ids),)*)
             }
@@ -124,7 +122,6 @@ macro_rules! tuples {
             type V = ($($name::V,)*);
 
             #[track_caller]
-            #[expect(clippy::unused_unit, reason = "the macro also makes the empty tuple")]
             #[allow(non_snake_case, reason = "one name serves as type and as variable")]
             fn at(self, _cx: &'x Context) -> <Self::V as Values>::At<'x> {
                 let ($($name,)*) = self;
