@@ -65,6 +65,7 @@ pub trait Join<'o, B> {
 
 macro_rules! join_values {
     ($($A:ty, $B:ty;)*) => {$(
+        #[diagnostic::do_not_recommend]
         impl<'o, V: Values> Join<'o, $B> for $A {
             type Out = V::At<'o>;
             const FALLS_THROUGH: (bool, bool) = (false, false);
@@ -87,6 +88,7 @@ join_values! {
 
 macro_rules! join_unit {
     ($($A:ty, $B:ty;)*) => {$(
+        #[diagnostic::do_not_recommend]
         impl<'o> Join<'o, $B> for $A {
             type Out = ();
             const FALLS_THROUGH: (bool, bool) =
@@ -102,6 +104,7 @@ join_unit! {
     Terminated, ();
 }
 
+#[diagnostic::do_not_recommend]
 impl<'o> Join<'o, Terminated> for Terminated {
     type Out = Terminated;
     const FALLS_THROUGH: (bool, bool) = (false, false);

@@ -191,6 +191,7 @@ pub trait IntoVal<'x, T: Ty> {
     fn into_val(self, cx: &'x Context) -> Val<'x, T>;
 }
 
+#[diagnostic::do_not_recommend]
 impl<'x, T: Element> IntoVal<'x, T> for T {
     #[track_caller]
     fn into_val(self, cx: &'x Context) -> Val<'x, T> {
@@ -198,6 +199,7 @@ impl<'x, T: Element> IntoVal<'x, T> for T {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<'x, T: Ty> IntoVal<'x, T> for Val<'x, T> {
     #[track_caller]
     fn into_val(self, _: &'x Context) -> Val<'x, T> {
