@@ -1,4 +1,5 @@
 //! Mistakes that rustc cannot see, found while a kernel is built: each is named with its Rust line.
+#![allow(clippy::expect_used, reason = "a test ends with the message")]
 
 use expect_test::{Expect, expect};
 use tilewright::ir::{
@@ -46,9 +47,12 @@ fn value_computed_in_an_inner_body_and_kept() {
 #[test]
 fn value_of_another_build() {
     Kernel::<(GlobalMut<f32>,)>::build("outer", Target::SM_80, |_, (y,)| {
-        check::<(GlobalMut<f32>,)>(|k, (z,)| z.store(k, 0, y.load(k, 0)), expect![[r#"
+        check::<(GlobalMut<f32>,)>(
+            |k, (z,)| z.store(k, 0, y.load(k, 0)),
+            expect![[r#"
             kernel `wrong` has 1 error:
-              FILE:LINE: a value of another kernel's build is used here"#]]);
+              FILE:LINE: a value of another kernel's build is used here"#]],
+        );
     })
     .expect("the outer kernel is not at fault");
 }
@@ -82,6 +86,20 @@ fn end_of_another_body() {
         expect![[r#"
             kernel `wrong` has 1 error:
               FILE:LINE: this body of `loop` has no end of its own: what it returns was made in another body"#]],
+    );
+}
+
+#[test]
+fn chain_of_cases_without_its_last_arm() {
+    check::<(GlobalMut<f32>, i32)>(
+        |k, (y, n)| {
+            let _ = k.cases().when(n.lt(1), |_| ()).when(n.lt(2), |k| y.store(k, 0, 1.0));
+            y.store(k, 1, 1.0);
+        },
+        expect![[r#"
+            kernel `wrong` has 2 errors:
+              FILE:LINE: this chain of `cases` has no last arm: end it with `otherwise`
+              FILE:LINE: this chain of `cases` has no last arm: end it with `otherwise`"#]],
     );
 }
 

@@ -17,10 +17,10 @@ mod types;
 mod verify;
 
 pub use builder::{
-    ArmEnd, Bits, Body, BodyResult, Bound, BuildError, BuildErrorKind, BuildErrors, Context, Dim3,
-    Element, End, Float, Global, GlobalMut, Int, IntoBound, IntoVal, IntoValues, Join, Kernel,
-    KernelOptions, Loop, MemIndex, MutPointer, Number, Params, Pointer, Range, Registers, Shared,
-    Signed, Terminated, Ty, Untyped, Val, Values, Var, range,
+    ArmEnd, Bits, Body, BodyResult, Bound, BuildError, BuildErrorKind, BuildErrors, CaseEnd, Cases,
+    CasesStart, Context, Dim3, Element, End, Float, Global, GlobalMut, Int, IntoBound, IntoVal,
+    IntoValues, Join, Kernel, KernelOptions, Loop, MemIndex, MutPointer, Number, Params, Pointer,
+    Range, Registers, Shared, Signed, Terminated, Ty, Untyped, Val, Values, Var, range,
 };
 pub use entity::{Arena, Entity, OpId, PlaceId, RegionId, SharedId, Value, VarId};
 pub use kernel::{

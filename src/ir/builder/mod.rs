@@ -12,15 +12,18 @@
 //! they make: they are the compile-time forms of control flow.
 
 mod body;
+mod cases;
 mod context;
 mod control;
 mod error;
+mod group;
 mod kernel;
 mod ops;
 mod typed;
 mod values;
 
 pub use body::{Body, Dim3, Registers, Var};
+pub use cases::{CaseEnd, Cases, CasesStart};
 pub use context::Context;
 pub use control::{ArmEnd, Bound, End, IntoBound, Join, Loop, Range, Terminated, range};
 pub use error::{BuildError, BuildErrorKind, BuildErrors};
