@@ -4,7 +4,7 @@ use super::basis::{Scale, ScaledBasis};
 use super::error::LayoutError;
 use super::int::Int;
 use super::layout::{Layout, LayoutBuilder, LayoutRef};
-use super::tuple::{IntTuple, IntTupleRef, Leaves};
+use super::tuple::{Codes, IntTuple, IntTupleRef, LEAF, Leaves};
 
 type Result<T> = std::result::Result<T, LayoutError>;
 
@@ -43,7 +43,7 @@ fn merges(s0: &Int, d0: &ScaledBasis, s1: &Int, d1: &ScaledBasis) -> bool {
 impl Flat {
     /// The leaves, adjacent ones merged and extents 1 dropped. With `keep_last`, a last mode of
     /// extent 1 stays: it is the mode that is read as unbounded.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn coalesced(layout: LayoutRef<'_>, keep_last: bool) -> Result<Self> {
         let mut out = Flat::default();
         let n = layout.shape.len();
@@ -78,6 +78,21 @@ impl Flat {
             self.stride.push(ScaledBasis::from(0));
         }
         self
+    }
+
+    /// `1:0`, a leaf, or a tuple of leaves, as a layout of its own.
+    #[inline]
+    pub(crate) fn into_layout(self) -> Result<Layout> {
+        let Flat { shape, stride } = self.or_trivial();
+        let mut codes = Codes::new();
+        if shape.len() > 1 {
+            match u16::try_from(shape.len()) {
+                Ok(arity) if arity != LEAF => codes.push(arity),
+                _ => return Err(LayoutError::TooLarge { limit: u64::from(LEAF) - 1 }),
+            }
+        }
+        codes.extend(shape.iter().map(|_| LEAF));
+        Ok(Layout { codes, shape, stride })
     }
 
     /// `1:0`, a leaf, or a tuple of leaves.
@@ -116,9 +131,7 @@ impl Layout {
     /// # Errors
     /// [`LayoutError::Overflow`].
     pub fn coalesce(&self) -> Result<Layout> {
-        let mut out = LayoutBuilder::new();
-        Flat::coalesced(self.as_ref(), false)?.emit(&mut out);
-        out.finish()
+        Flat::coalesced(self.as_ref(), false)?.into_layout()
     }
 
     /// [`coalesce`](Layout::coalesce) of each mode below a leaf of `profile`; modes that the
@@ -197,9 +210,7 @@ impl Layout {
     /// # Errors
     /// [`LayoutError::Overflow`].
     pub fn filter(&self) -> Result<Layout> {
-        let mut out = LayoutBuilder::new();
-        Flat::filtered(self.as_ref())?.emit(&mut out);
-        out.finish()
+        Flat::filtered(self.as_ref())?.into_layout()
     }
 
     /// [`filter`](Layout::filter) of each mode below a leaf of `profile`.
@@ -218,7 +229,7 @@ impl Layout {
 
 impl Flat {
     /// The coalesced leaves of static stride other than 0.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn filtered(layout: LayoutRef<'_>) -> Result<Self> {
         let mut out = Flat::default();
         for (s, d) in layout.leaves() {

@@ -6,7 +6,7 @@ use super::basis::ScaledBasis;
 use super::coalesce::Flat;
 use super::error::LayoutError;
 use super::int::Int;
-use super::layout::{Layout, LayoutBuilder, LayoutRef};
+use super::layout::{Layout, LayoutRef};
 use super::tuple::{IntTuple, IntTupleRef};
 
 type Result<T> = std::result::Result<T, LayoutError>;
@@ -176,9 +176,10 @@ pub(crate) fn complement(
     layout: LayoutRef<'_>,
     cotarget: Option<IntTupleRef<'_>>,
 ) -> Result<Layout> {
-    let mut out = LayoutBuilder::new();
     let parts = complement_flat(layout, cotarget.map(IntTupleRef::leaves))?;
-    parts.flat.emit(&mut out);
-    out.check_last(&parts.violation);
-    out.finish()
+    let mut flat = parts.flat.or_trivial();
+    if let Some(last) = flat.shape.last_mut() {
+        *last = last.on_condition(&parts.violation);
+    }
+    flat.into_layout()
 }

@@ -69,9 +69,7 @@ impl Layout {
             out.push(&flat.shape[i], &ScaledBasis::from(prefix[i].clone()))?;
             reached = reached.mul(&flat.shape[i])?;
         }
-        let mut builder = LayoutBuilder::new();
-        out.emit(&mut builder);
-        builder.finish()
+        out.into_layout()
     }
 
     /// A layout with `self(R(self(i))) == self(i)` for all `i < size(self)`; for a one-to-one
@@ -130,10 +128,7 @@ impl Layout {
         let Some((s, _)) = last else { return Ok(Layout::trivial()) };
         out.shape.push(s.clone());
         out.stride.push(ScaledBasis::from(stride));
-        let mut builder = LayoutBuilder::new();
-        out.emit_coalesced(&mut builder)?;
-        builder.check_last(&violation);
-        let result = builder.finish()?;
+        let result = out.merged(&violation)?.into_layout()?;
         if !injective && !self.satisfies_left_inverse(&result)? {
             return Err(LayoutError::NotInjective { layout: self.to_string() });
         }
@@ -218,15 +213,19 @@ fn order_by_stride(modes: &[(&Int, &Int, &Int)]) -> Result<SmallVec<[usize; 8]>>
 }
 
 impl Flat {
-    /// Coalesces what was put together leaf by leaf, then emits it.
-    pub(crate) fn emit_coalesced(self, out: &mut LayoutBuilder) -> Result<()> {
+    /// Coalesces what was put together leaf by leaf, on the condition that `violation` is not
+    /// above 0.
+    fn merged(self, violation: &Int) -> Result<Flat> {
         let mut merged = Flat::default();
         for (s, d) in self.shape.iter().zip(&self.stride) {
             if !s.is(1) {
                 merged.push(s, d)?;
             }
         }
-        merged.emit(out);
-        Ok(())
+        let mut merged = merged.or_trivial();
+        if let Some(last) = merged.shape.last_mut() {
+            *last = last.on_condition(violation);
+        }
+        Ok(merged)
     }
 }

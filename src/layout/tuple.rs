@@ -403,30 +403,6 @@ impl<L> Builder<L> {
         self.tuple.leaves.extend(tree.leaves.iter().cloned());
     }
 
-    /// Makes one tuple of the last `count` children of the open tuple, which must be leaves; one
-    /// child stays as it is.
-    #[inline]
-    pub(crate) fn group_last(&mut self, count: usize) {
-        if count < 2 {
-            return;
-        }
-        if let (Ok(arity), Some(at)) =
-            (u16::try_from(count), self.tuple.codes.len().checked_sub(count))
-        {
-            self.tuple.codes.insert(at, arity);
-            if let Some((_, children)) = self.open.last_mut() {
-                *children = children.saturating_sub(u32::from(arity) - 1);
-            }
-        }
-    }
-
-    /// Replaces the last leaf.
-    pub(crate) fn change_last(&mut self, f: impl FnOnce(&L) -> L) {
-        if let Some(last) = self.tuple.leaves.last_mut() {
-            *last = f(last);
-        }
-    }
-
     /// The tuple.
     ///
     /// # Errors
