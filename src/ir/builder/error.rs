@@ -39,6 +39,8 @@ pub enum BuildErrorKind {
     },
     /// A chain of `cases` was dropped before its last arm.
     UnfinishedCases,
+    /// A value is to be chosen from an empty list.
+    EmptyList,
     /// A register of a variable was named that it does not have.
     VarIndexOutOfRange {
         /// The index.
@@ -78,6 +80,9 @@ impl fmt::Display for BuildErrorKind {
             ),
             BuildErrorKind::UnfinishedCases => {
                 f.write_str("this chain of `cases` has no last arm: end it with `otherwise`")
+            }
+            BuildErrorKind::EmptyList => {
+                f.write_str("there is nothing to choose from: the list of values is empty")
             }
             BuildErrorKind::VarIndexOutOfRange { index, len } => {
                 write!(f, "register {index} of a variable with {len} registers does not exist")

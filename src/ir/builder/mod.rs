@@ -19,6 +19,8 @@ mod error;
 mod group;
 mod kernel;
 mod ops;
+mod promote;
+mod select;
 mod typed;
 mod values;
 
@@ -28,6 +30,7 @@ pub use context::Context;
 pub use control::{ArmEnd, Bound, End, IntoBound, Join, Loop, Range, Terminated, range};
 pub use error::{BuildError, BuildErrorKind, BuildErrors};
 pub use kernel::{BodyResult, Kernel, KernelOptions, Params, Untyped};
+pub use promote::{Promote, promote};
 pub use typed::{
     Bits, Element, Float, Global, GlobalMut, Int, IntoVal, MemIndex, MutPointer, Number, Pointer,
     Shared, Signed, Ty, Val,
