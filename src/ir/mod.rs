@@ -10,6 +10,7 @@
 mod builder;
 mod entity;
 mod kernel;
+mod number;
 mod op;
 mod target;
 mod text;
@@ -27,6 +28,7 @@ pub use entity::{Arena, Entity, OpId, PlaceId, RegionId, SharedId, Value, VarId}
 pub use kernel::{
     KernelIr, OpData, Param, Place, Region, SharedData, ValueData, ValueDef, VarData,
 };
+pub use number::{FloatFormat, Rounding, Specials};
 pub use op::{
     Arith, Axis, Class, Compare, Constraint, Control, Effect, Mem, Op, OpInfo, ResultKind,
     SpecialReg, Sync, ValueList,
