@@ -1,4 +1,4 @@
-//! Running kernels: on the CPU ([`sim`]) or on a GPU.
+//! Running kernels: on the CPU (`sim`) or on a GPU.
 
 mod grid;
 #[cfg(feature = "sim")]

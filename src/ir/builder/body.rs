@@ -252,9 +252,7 @@ impl<P: Pointer> Val<'_, P> {
         let (base, index) = (cx.operand(self), cx.operand_of(index));
         cx.emit_val(Mem::Ld { base, index })
     }
-}
 
-impl<P: MutPointer> Val<'_, P> {
     /// `*(self + index) = value`, `index` in elements. PTX ISA 9.7.9.12 `st`.
     #[track_caller]
     pub fn store<'c, I: MemIndex>(
@@ -262,7 +260,9 @@ impl<P: MutPointer> Val<'_, P> {
         k: &Body<'c, '_>,
         index: impl IntoVal<'c, I>,
         value: impl IntoVal<'c, P::Elem>,
-    ) {
+    ) where
+        P: MutPointer,
+    {
         let cx = k.context();
         let (base, index) = (cx.operand(self), cx.operand_of(index));
         let value = cx.operand_of(value);

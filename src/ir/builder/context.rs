@@ -136,7 +136,8 @@ impl State {
     /// Adds an operation without results to the innermost open body.
     pub(super) fn append(&mut self, op: Op, place: Place) -> OpId {
         let region = self.region();
-        if self.open.last().is_some_and(|open| open.ended) {
+        // A constant is part of the operation that it is made for, which is named instead.
+        if self.ended() && !matches!(op, Op::Const(_)) {
             let terminator = self.ir.regions[region].ops.last().map(|op| self.ir.place_of(*op));
             let terminator = terminator.unwrap_or(place);
             self.error(place, BuildErrorKind::AfterTerminator { op: op.name(), terminator });

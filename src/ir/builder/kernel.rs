@@ -36,6 +36,7 @@ macro_rules! params {
             fn types() -> Vec<Type> {
                 vec![$($name::TYPE),*]
             }
+            #[allow(clippy::unused_unit, reason = "the macro also makes the empty tuple")]
             fn make<'b>(
                 _cx: &'b Context,
                 _ids: &mut dyn Iterator<Item = crate::ir::entity::Value>,

@@ -107,6 +107,7 @@ macro_rules! tuples {
             fn types(_out: &mut Vec<Type>) {
                 $($name::types(_out);)*
             }
+            #[allow(clippy::unused_unit, reason = "the macro also makes the empty tuple")]
             fn make<'x>(_cx: &'x Context, _ids: &mut dyn Iterator<Item = Value>) -> Self::At<'x> {
                 ($($name::make(_cx, _ids),)*)
             }
@@ -123,6 +124,7 @@ macro_rules! tuples {
 
             #[track_caller]
             #[allow(non_snake_case, reason = "one name serves as type and as variable")]
+            #[allow(clippy::unused_unit, reason = "the macro also makes the empty tuple")]
             fn at(self, _cx: &'x Context) -> <Self::V as Values>::At<'x> {
                 let ($($name,)*) = self;
                 ($($name.at(_cx),)*)

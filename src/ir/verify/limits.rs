@@ -29,13 +29,16 @@ pub(super) fn check(report: &mut Report<'_>) {
             || align_bytes < data.elem.size_bytes()
             || align_bytes > 1024
         {
-            report.kernel(VerifyError::SharedAlignment { shared, align_bytes });
+            report.place(data.place, VerifyError::SharedAlignment { shared, align_bytes });
             return;
         }
     }
     let (_, bytes) = ir.shared_layout();
-    if bytes > STATIC_SHARED_BYTES {
-        report.kernel(VerifyError::SharedSize { bytes, limit: STATIC_SHARED_BYTES });
+    if let Some((_, last)) = ir.shared.iter().last()
+        && bytes > STATIC_SHARED_BYTES
+    {
+        let limit = STATIC_SHARED_BYTES;
+        report.place(last.place, VerifyError::SharedSize { bytes, limit });
     }
 }
 

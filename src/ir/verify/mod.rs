@@ -26,7 +26,7 @@ mod vars;
 
 pub use error::{VerifyError, VerifyErrors, Violation};
 
-use super::entity::OpId;
+use super::entity::{OpId, PlaceId};
 use super::kernel::KernelIr;
 
 /// The violations found so far.
@@ -40,6 +40,12 @@ impl Report<'_> {
     fn at(&mut self, op: OpId, error: VerifyError) {
         let (place, path) = (Some(self.ir.place_of(op)), self.ir.path_of(op));
         self.violations.push(Violation { place, path, error });
+    }
+
+    /// Records that what was made at `place` breaks a rule.
+    fn place(&mut self, place: PlaceId, error: VerifyError) {
+        let place = self.ir.places.get(place).copied();
+        self.violations.push(Violation { place, path: String::new(), error });
     }
 
     /// Records a broken rule of the kernel as a whole.
