@@ -46,9 +46,12 @@ fn value_computed_in_an_inner_body_and_kept() {
 #[test]
 fn value_of_another_build() {
     Kernel::<(GlobalMut<f32>,)>::build("outer", Target::SM_80, |_, (y,)| {
-        check::<(GlobalMut<f32>,)>(|k, (z,)| z.store(k, 0, y.load(k, 0)), expect![[r#"
+        check::<(GlobalMut<f32>,)>(
+            |k, (z,)| z.store(k, 0, y.load(k, 0)),
+            expect![[r#"
             kernel `wrong` has 1 error:
-              FILE:LINE: a value of another kernel's build is used here"#]]);
+              FILE:LINE: a value of another kernel's build is used here"#]],
+        );
     })
     .expect("the outer kernel is not at fault");
 }
