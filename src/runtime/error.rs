@@ -218,9 +218,11 @@ impl fmt::Display for RuntimeError {
                 "the CUDA driver finds no GPU: check `nvidia-smi` and `CUDA_VISIBLE_DEVICES`, or use \
                  the simulator",
             ),
+            NoSuchDevice { ordinal, count: 1 } => {
+                write!(f, "there is no GPU {ordinal}: the only one is GPU 0")
+            }
             NoSuchDevice { ordinal, count } => {
-                let last = count.saturating_sub(1);
-                write!(f, "there is no GPU {ordinal}: the {count} found are numbered 0 to {last}")
+                write!(f, "there is no GPU {ordinal}: the {count} found are numbered from 0")
             }
             UnsupportedDevice { ordinal, name, capability: (major, minor) } => write!(
                 f,
@@ -278,7 +280,7 @@ impl fmt::Display for RuntimeError {
                  {limit_bytes}: use smaller tiles"
             ),
             ArgumentCount { kernel, expected, given } => {
-                write!(f, "kernel `{kernel}` has {expected} parameters and is given {given} arguments")
+                write!(f, "kernel `{kernel}` has {expected} parameters and the launch passes {given}")
             }
             ArgumentType { kernel, index, expected, given } => write!(
                 f,

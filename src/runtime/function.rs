@@ -203,18 +203,20 @@ impl Inner {
 
 #[cfg(feature = "sim")]
 fn simulate(program: &sim::Program, grid: Grid, args: &[Arg<'_>]) -> Result<u64, RuntimeError> {
-    let args: SmallVec<[sim::Arg<'_>; 8]> = args
-        .iter()
-        .filter_map(|arg| match arg.value {
-            ArgValue::Scalar(value) => Some(sim::Arg::Scalar(value)),
-            ArgValue::Buffer(Memory::Sim(buffer)) => Some(sim::Arg::Buffer(buffer)),
-            // A buffer of another device has been refused before.
-            #[cfg(feature = "cuda-any-version")]
-            ArgValue::Buffer(Memory::Cuda(_)) => None,
-        })
-        .collect();
+    let args: SmallVec<[sim::Arg<'_>; 8]> = args.iter().filter_map(sim_arg).collect();
     let report = program.run(grid, &args, &sim::Options::default()).map_err(simulation)?;
     Ok(report.thread_ops)
+}
+
+/// `None` for a buffer of another device, which has been refused before.
+#[cfg(feature = "sim")]
+fn sim_arg<'h>(arg: &Arg<'h>) -> Option<sim::Arg<'h>> {
+    match arg.value {
+        ArgValue::Scalar(value) => Some(sim::Arg::Scalar(value)),
+        ArgValue::Buffer(Memory::Sim(buffer)) => Some(sim::Arg::Buffer(buffer)),
+        #[cfg(feature = "cuda-any-version")]
+        ArgValue::Buffer(Memory::Cuda(_)) => None,
+    }
 }
 
 #[cfg(feature = "sim")]
