@@ -8,8 +8,10 @@
 //! structured: [`Control`] operations own regions, and a region ends in a terminator.
 
 mod builder;
+mod canonical;
 mod entity;
 mod kernel;
+mod name;
 mod number;
 mod op;
 mod target;
@@ -28,11 +30,13 @@ pub use entity::{Arena, Entity, OpId, PlaceId, RegionId, SharedId, Value, VarId}
 pub use kernel::{
     KernelIr, OpData, Param, Place, Region, SharedData, ValueData, ValueDef, VarData,
 };
+pub use name::ParseNameError;
 pub use number::{FloatFormat, Rounding, Specials};
 pub use op::{
     Arith, Axis, Class, Compare, Constraint, Control, Effect, Mem, Op, OpInfo, ResultKind,
     SpecialReg, Sync, ValueList,
 };
 pub use target::{ParseTargetError, Target};
+pub use text::{ParseError, ParseErrorKind, parse, parse_kernels};
 pub use types::{Const, Scalar, Space, Type};
 pub use verify::{VerifyError, VerifyErrors, Violation};

@@ -135,4 +135,19 @@ impl Control {
             Control::Return => {}
         }
     }
+
+    /// Calls `visit` with each operand, in order, so that it can be replaced.
+    pub fn for_each_operand_mut(&mut self, mut visit: impl FnMut(&mut Value)) {
+        match self {
+            Control::If { cond, .. } => visit(cond),
+            Control::For { lo, hi, step, init, .. } => {
+                [lo, hi, step].into_iter().chain(init).for_each(visit);
+            }
+            Control::Loop { init: values, .. }
+            | Control::Yield { values }
+            | Control::Continue { values, .. }
+            | Control::Break { values, .. } => values.iter_mut().for_each(visit),
+            Control::Return => {}
+        }
+    }
 }
