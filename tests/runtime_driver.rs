@@ -3,6 +3,13 @@
 //!
 //! The driver is `support/fake_cuda.rs`, which rustc compiles to a `libcuda.so`; each case runs in a child
 //! process that finds it first.
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "a test ends with the message"
+)]
 #![cfg(all(target_os = "linux", feature = "cuda", feature = "sim"))]
 
 use std::path::PathBuf;

@@ -1,5 +1,12 @@
 //! Each way in which a device or a launch is refused on a machine without a GPU, and the sentence that says
 //! so.
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "a test ends with the message"
+)]
 #![cfg(feature = "sim")]
 
 use expect_test::{Expect, expect};
@@ -109,7 +116,7 @@ fn arguments_of_a_kernel_that_rustc_does_not_know() {
     check(
         f.launch(grid, vec![3.0f32.into()]),
         &RuntimeError::ArgumentCount { kernel: kernel(), expected: 4, given: 1 },
-        expect!["kernel `axpy` has 4 parameters and is given 1 arguments"],
+        expect!["kernel `axpy` has 4 parameters and the launch passes 1"],
     );
     let types = || {
         let params = &axpy(Target::SM_80);
@@ -283,8 +290,8 @@ fn sentences() {
         the CUDA driver is of CUDA 11.8 and at least CUDA 12.0 is needed: update the NVIDIA driver
         the CUDA driver (CUDA 12.8) has no function `cuLaunchKernelEx`: reinstall or update the NVIDIA driver
         the CUDA driver finds no GPU: check `nvidia-smi` and `CUDA_VISIBLE_DEVICES`, or use the simulator
-        there is no GPU 4: the 2 found are numbered 0 to 1
-        there is no GPU 1: the 1 found are numbered 0 to 0
+        there is no GPU 4: the 2 found are numbered from 0
+        there is no GPU 1: the only one is GPU 0
         GPU 1 (Tesla T4) has compute capability 7.5 and 8.0 is the lowest that is supported: use a newer GPU or the simulator
         kernel `axpy` is built for sm_90a, which does not run on GPU 0 (NVIDIA A100): build it for sm_80
         the driver refused the PTX of `axpy` with CUDA_ERROR_INVALID_PTX (218) at line 12, `add.f33 %f1, %f2, %f3;`; it says: ptxas application ptx input, line 12; error   : Unknown type

@@ -1,4 +1,11 @@
 //! Launches as a user writes them, on every device: the same tests, the same results.
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "a test ends with the message"
+)]
 #![cfg(feature = "sim")]
 
 #[path = "support/device.rs"]
