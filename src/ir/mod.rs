@@ -22,7 +22,7 @@ mod verify;
 
 pub use builder::{
     ArmEnd, Bits, Body, BodyResult, Bound, BuildError, BuildErrorKind, BuildErrors, CaseEnd, Cases,
-    CasesStart, Context, DeviceCoord, Dim3, Element, End, Float, Global, GlobalMut, Int, IntoBound, IntoVal,
+    CasesStart, Context, Dim3, Element, End, Float, Global, GlobalMut, Int, IntoBound, IntoVal,
     IntoValues, Join, Kernel, KernelOptions, Loop, MemIndex, MutPointer, Number, Params, Pointer,
     Promote, Range, Registers, Shared, Signed, Terminated, Ty, Untyped, Val, Values, Var, promote,
     range,

@@ -18,7 +18,6 @@ mod control;
 mod error;
 mod group;
 mod kernel;
-mod layout;
 mod ops;
 mod promote;
 mod select;
@@ -31,7 +30,6 @@ pub use context::Context;
 pub use control::{ArmEnd, Bound, End, IntoBound, Join, Loop, Range, Terminated, range};
 pub use error::{BuildError, BuildErrorKind, BuildErrors};
 pub use kernel::{BodyResult, Kernel, KernelOptions, Params, Untyped};
-pub use layout::DeviceCoord;
 pub use promote::{Promote, promote};
 pub use typed::{
     Bits, Element, Float, Global, GlobalMut, Int, IntoVal, MemIndex, MutPointer, Number, Pointer,
