@@ -29,6 +29,12 @@ pub enum RunError {
     /// The IR breaks a rule of the verifier, so it has no meaning: see
     /// [`Kernel::verify`](crate::ir::Kernel::verify).
     NotVerified,
+    /// The values and register variables that a thread holds at once need more registers than the
+    /// simulator gives it.
+    TooManyRegisters {
+        /// The most that there can be.
+        limit: u32,
+    },
     /// The launch passes another number of arguments than the kernel has parameters.
     ArgumentCount {
         /// The number of parameters.
@@ -84,6 +90,10 @@ impl fmt::Display for RunError {
             ),
             RunError::NotVerified => f.write_str(
                 "the kernel breaks a rule of the verifier, so it cannot be simulated: `Kernel::verify` says which",
+            ),
+            RunError::TooManyRegisters { limit } => write!(
+                f,
+                "a thread of the kernel holds more than {limit} values at once: use fewer register variables"
             ),
             RunError::ArgumentCount { expected, found } => {
                 write!(f, "the kernel has {expected} parameters, but the launch passes {found} arguments")
