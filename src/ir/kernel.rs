@@ -40,6 +40,10 @@ pub struct KernelIr {
 }
 
 impl KernelIr {
+    /// The most regions inside each other, the body of the kernel included, that a verified kernel has.
+    /// What follows regions may so be recursive.
+    pub const MAX_DEPTH: usize = 256;
+
     /// A kernel with an empty body.
     pub fn new(name: impl Into<String>, target: Target) -> KernelIr {
         let mut regions = Arena::new();
@@ -83,7 +87,7 @@ impl KernelIr {
             .shared
             .iter()
             .map(|(_, alloc)| {
-                let start = end.next_multiple_of(u64::from(alloc.align_bytes));
+                let start = end.next_multiple_of(u64::from(alloc.align_bytes).max(1));
                 end = start + u64::from(alloc.len) * u64::from(alloc.elem.size_bytes());
                 start
             })
