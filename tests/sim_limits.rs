@@ -122,19 +122,19 @@ fn endless_kernels_run_out_of_fuel() {
     check(
         empty.expect("the kernel is correct").ir(),
         expect![
-            "block (0, 0, 0) has executed 20000 operations and has not ended, with thread (0, 0, 0) at `continue` at FILE:LINE the kernel does not end, or needs a higher `Options::fuel`"
+            "block (0, 0, 0) has not ended after 20000 operations, when thread (0, 0, 0) is at the `continue` at FILE:LINE the kernel does not end, or `Options::fuel` is too low for it"
         ],
     );
     check(
         barriers.expect("the kernel is correct").ir(),
         expect![
-            "block (0, 0, 0) has executed 20000 operations and has not ended, with thread (32, 0, 0) at `continue` at FILE:LINE the kernel does not end, or needs a higher `Options::fuel`"
+            "block (0, 0, 0) has not ended after 20000 operations, when thread (32, 0, 0) is at the `continue` at FILE:LINE the kernel does not end, or `Options::fuel` is too low for it"
         ],
     );
     check(
         long.expect("the kernel is correct").ir(),
         expect![
-            "block (3, 0, 0) has executed 20000 operations and has not ended, with thread (0, 0, 0) at `continue` at FILE:LINE the kernel does not end, or needs a higher `Options::fuel`"
+            "block (3, 0, 0) has not ended after 20000 operations, when thread (0, 0, 0) is at the `continue` at FILE:LINE the kernel does not end, or `Options::fuel` is too low for it"
         ],
     );
 }
@@ -376,7 +376,7 @@ fn any_damage() -> impl Strategy<Value = Damage> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(ProptestConfig::with_cases(300))]
 
     /// IR that the verifier refuses has no meaning; it is refused here too, or does something, but it
     /// never panics.

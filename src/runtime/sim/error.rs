@@ -86,7 +86,7 @@ impl fmt::Display for RunError {
             RunError::Fault(fault) => fault.fmt(f),
             RunError::OutOfFuel { fuel, op, place, block: [bx, by, bz], thread: [x, y, z] } => write!(
                 f,
-                "block ({bx}, {by}, {bz}) has executed {fuel} operations and has not ended, with thread ({x}, {y}, {z}) at `{op}` at {place}: the kernel does not end, or needs a higher `Options::fuel`"
+                "block ({bx}, {by}, {bz}) has not ended after {fuel} operations, when thread ({x}, {y}, {z}) is at the `{op}` at {place}: the kernel does not end, or `Options::fuel` is too low for it"
             ),
             RunError::NotVerified => f.write_str(
                 "the kernel breaks a rule of the verifier, so it cannot be simulated: `Kernel::verify` says which",
