@@ -259,6 +259,11 @@ fn describe() {
     assert_eq!((device.name(), device.is_sim()), ("Fake GPU", false));
     assert_eq!(device.to_string(), "GPU 0 (Fake GPU)");
     assert_eq!(device.target(), Target::SM_90A);
+    assert_eq!(device.memory(), Ok(Some((1 << 24, 1 << 24))));
+    let buffer = device.zeros::<u64>(10).unwrap();
+    device.synchronize().unwrap();
+    assert_eq!(device.memory(), Ok(Some(((1 << 24) - 80, 1 << 24))));
+    drop(buffer);
     assert_eq!(device.cuda_version(), Some(CudaVersion::new(13, 0)));
     assert_eq!(Device::cuda_count(), Ok(2));
     assert_eq!(Device::cuda(0).as_ref(), Ok(&device));

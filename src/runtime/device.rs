@@ -203,6 +203,19 @@ impl Device {
         Some(text.trim().to_owned()).filter(|text| !text.is_empty())
     }
 
+    /// The free bytes and all bytes of the GPU's memory; `None` on the simulator, whose memory is the host's.
+    ///
+    /// # Errors
+    /// The fault of a launch before, if it had one; [`Driver`](RuntimeError::Driver).
+    pub fn memory(&self) -> Result<Option<(u64, u64)>, RuntimeError> {
+        match &self.backend {
+            #[cfg(feature = "sim")]
+            Backend::Sim => Ok(None),
+            #[cfg(feature = "cuda-any-version")]
+            Backend::Cuda(context) => context.memory().map(Some),
+        }
+    }
+
     /// Loads a kernel, ready to be launched. On a GPU the driver compiles its PTX.
     ///
     /// # Errors
