@@ -357,7 +357,7 @@ fn cycles(count: usize) {
         let x = device.upload(&[i as f32]).unwrap();
         let mut y = device.zeros(1).unwrap();
         function.launch(Grid::cover(1, 32), (1.0, &x, &mut y, 1)).unwrap();
-        if i % 100 == 0 {
+        if i.is_multiple_of(100) {
             assert_eq!(y.to_vec().unwrap(), [i as f32]);
         }
     }
@@ -372,11 +372,11 @@ fn threads() {
             scope.spawn(move || {
                 let x = device.upload(&[t as f32; 100]).unwrap();
                 let mut y = device.zeros(100).unwrap();
-                for i in 0..50 {
+                for i in 0..50u32 {
                     let own = device.load(&named("empty")).unwrap();
                     own.launch(Grid::cover(1, 1), ()).unwrap();
                     function.launch(Grid::cover(100, 32), (1.0, &x, &mut y, 100)).unwrap();
-                    if i % 10 == 0 {
+                    if i.is_multiple_of(10) {
                         device.synchronize().unwrap();
                     }
                 }

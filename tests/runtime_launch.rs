@@ -14,7 +14,7 @@ mod device;
 
 use device::{devices, gpu};
 use tilewright::ir::{Global, GlobalMut, Kernel, Target, Untyped};
-use tilewright::runtime::{Device, FaultKind, Function, Grid, RuntimeError};
+use tilewright::runtime::{Buffer, Device, FaultKind, Function, Grid, RuntimeError};
 
 type Axpy = (f32, Global<f32>, GlobalMut<f32>, i32);
 
@@ -25,6 +25,15 @@ fn axpy(target: Target) -> Kernel<Axpy> {
     })
     .unwrap()
 }
+
+/// Devices and what is on them can be sent to and shared between threads.
+const _: () = {
+    const fn check<T: Send + Sync>() {}
+    check::<Device>();
+    check::<Buffer<f32>>();
+    check::<Function<Axpy>>();
+    check::<RuntimeError>();
+};
 
 /// `y' = a x + y`, for lengths that do and do not fill the last block.
 #[test]
@@ -98,13 +107,14 @@ fn a_launch_is_timed() {
 /// Functions, buffers and devices may be dropped in any order, right after a launch.
 #[test]
 fn drops_in_any_order() {
-    for device in devices() {
+    /// The last of the device that the caller keeps is the result.
+    fn run(device: Device) -> Buffer<f32> {
         let mut y = device.upload(&[0.0f32; 64]).unwrap();
-        for i in 0..20 {
+        for i in 0..20u32 {
             let f = device.load(&axpy(device.target())).unwrap();
             let x = device.upload(&[i as f32; 64]).unwrap();
             f.launch(Grid::cover(64, 64), (1.0, &x, &mut y, 64)).unwrap();
-            if i % 2 == 0 {
+            if i.is_multiple_of(2) {
                 drop(f);
                 drop(x);
             } else {
@@ -114,8 +124,10 @@ fn drops_in_any_order() {
             // What is allocated now may get the memory of what was just dropped.
             drop(device.upload(&[1e9f32; 64]).unwrap());
         }
-        drop(device);
-        assert_eq!(y.to_vec().unwrap(), [190.0; 64]);
+        y
+    }
+    for device in devices() {
+        assert_eq!(run(device).to_vec().unwrap(), [190.0; 64]);
     }
 }
 
@@ -295,7 +307,7 @@ fn gpu_cycles_leak_nothing() {
         let x = device.upload(&vec![1.0f32; 1 << 18]).unwrap();
         let mut y = device.zeros(1 << 18).unwrap();
         f.launch(Grid::cover(1 << 18, 256), (i as f32, &x, &mut y, 1 << 18)).unwrap();
-        if i % 50 == 0 {
+        if i.is_multiple_of(50) {
             assert_eq!(y.to_vec().unwrap()[12345], i as f32);
         }
     };

@@ -60,14 +60,6 @@ pub enum RuntimeError {
         /// What can be built for the device.
         device_target: Target,
     },
-    /// The kernel has no PTX.
-    #[cfg(feature = "cuda-any-version")]
-    Codegen {
-        /// The kernel.
-        kernel: String,
-        /// Why.
-        error: crate::codegen::CodegenError,
-    },
     /// The driver's compiler refused PTX.
     PtxRejected(Box<PtxRejection>),
     /// PTX was given to the simulator, which runs kernels and not their PTX.
@@ -234,8 +226,6 @@ impl fmt::Display for RuntimeError {
                 "kernel `{kernel}` is built for {target}, which does not run on {device}: build it for \
                  {device_target}"
             ),
-            #[cfg(feature = "cuda-any-version")]
-            Codegen { kernel, error } => write!(f, "kernel `{kernel}` has no PTX: {error}"),
             PtxRejected(rejection) => rejection.fmt(f),
             PtxOnSimulator { name } => write!(
                 f,
@@ -316,8 +306,6 @@ impl fmt::Display for RuntimeError {
 impl std::error::Error for RuntimeError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            #[cfg(feature = "cuda-any-version")]
-            RuntimeError::Codegen { error, .. } => Some(error),
             #[cfg(feature = "sim")]
             RuntimeError::Simulation(error) => Some(error.as_ref()),
             _ => None,
