@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::ir::kernel::Place;
+use crate::ir::passes::PassError;
 use crate::ir::verify::VerifyError;
 
 /// A mistake found while a kernel was built or verified.
@@ -57,6 +58,8 @@ pub enum BuildErrorKind {
     Layout(crate::layout::LayoutError),
     /// The closure given to `Kernel::build` returned this error.
     Body(String),
+    /// What an operation asks for cannot be done.
+    Pass(PassError),
     /// The verifier refused the kernel.
     Verify(VerifyError),
 }
@@ -92,6 +95,7 @@ impl fmt::Display for BuildErrorKind {
             }
             BuildErrorKind::Layout(error) => error.fmt(f),
             BuildErrorKind::Body(message) => f.write_str(message),
+            BuildErrorKind::Pass(error) => error.fmt(f),
             BuildErrorKind::Verify(error) => error.fmt(f),
         }
     }
