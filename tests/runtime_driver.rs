@@ -442,7 +442,7 @@ fn refusals() {
 
 fn bad_ptx() {
     let device = gpu();
-    let ptx = ".version 8.0\n.target sm_80\n  nonsense.f32 %f1;\n";
+    let ptx = ".version 8.0\n  // text.rs:7\n  nonsense.f32 %f1;\n";
     let name = Some("CUDA_ERROR_INVALID_PTX".to_owned());
     let status = DriverStatus { code: 218, name };
     assert_eq!(
@@ -451,6 +451,7 @@ fn bad_ptx() {
             kernel: "text".to_owned(),
             status: status.clone(),
             line: Some((3, "  nonsense.f32 %f1;".to_owned())),
+            place: Some("text.rs:7".to_owned()),
             log: "ptxas application ptx input, line 3; error   : Not an opcode".to_owned(),
         })))
     );

@@ -384,16 +384,21 @@ pub struct PtxRejection {
     pub status: DriverStatus,
     /// The line of the PTX text that the log names, from 1, with its text.
     pub line: Option<(usize, String)>,
+    /// The Rust line that this line was written for, as `file:line`, where a comment in the PTX names it.
+    pub place: Option<String>,
     /// The compiler's messages.
     pub log: String,
 }
 
 impl fmt::Display for PtxRejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let PtxRejection { kernel, status, line, log } = self;
+        let PtxRejection { kernel, status, line, place, log } = self;
         write!(f, "the driver refused the PTX of `{kernel}` with {status}")?;
         if let Some((number, text)) = line {
             write!(f, " at line {number}, `{}`", text.trim())?;
+        }
+        if let Some(place) = place {
+            write!(f, ", which is from {place}")?;
         }
         if !log.is_empty() {
             write!(f, "; it says: {log}")?;
