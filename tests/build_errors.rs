@@ -1,4 +1,5 @@
 //! Mistakes that rustc cannot see, found while a kernel is built: each is named with its Rust line.
+#![allow(clippy::expect_used, reason = "a test ends with the message")]
 
 use expect_test::{Expect, expect};
 use tilewright::ir::{
@@ -85,6 +86,19 @@ fn end_of_another_body() {
         expect![[r#"
             kernel `wrong` has 1 error:
               FILE:LINE: this body of `loop` has no end of its own: what it returns was made in another body"#]],
+    );
+}
+
+#[test]
+fn chain_of_cases_without_its_last_arm() {
+    check::<(GlobalMut<f32>, i32)>(
+        |k, (y, n)| {
+            let _ = k.cases().when(n.lt(1), |_| ()).when(n.lt(2), |k| y.store(k, 0, 1.0));
+            y.store(k, 1, 1.0);
+        },
+        expect![[r#"
+            kernel `wrong` has 1 error:
+              FILE:LINE: this chain of `cases` has no last arm: end it with `otherwise`"#]],
     );
 }
 

@@ -1,5 +1,7 @@
 //! Mistakes that rustc must catch in the code that builds a kernel.
 
+#![allow(clippy::expect_used, reason = "a test ends with the message")]
+
 #[path = "support/ui.rs"]
 mod ui;
 

@@ -12,6 +12,7 @@ mod canonical;
 mod entity;
 mod kernel;
 mod name;
+mod number;
 mod op;
 mod target;
 mod text;
@@ -19,16 +20,18 @@ mod types;
 mod verify;
 
 pub use builder::{
-    ArmEnd, Bits, Body, BodyResult, Bound, BuildError, BuildErrorKind, BuildErrors, Context, Dim3,
-    Element, End, Float, Global, GlobalMut, Int, IntoBound, IntoVal, IntoValues, Join, Kernel,
-    KernelOptions, Loop, MemIndex, MutPointer, Number, Params, Pointer, Range, Registers, Shared,
-    Signed, Terminated, Ty, Untyped, Val, Values, Var, range,
+    ArmEnd, Bits, Body, BodyResult, Bound, BuildError, BuildErrorKind, BuildErrors, CaseEnd, Cases,
+    CasesStart, Context, Dim3, Element, End, Float, Global, GlobalMut, Int, IntoBound, IntoVal,
+    IntoValues, Join, Kernel, KernelOptions, Loop, MemIndex, MutPointer, Number, Params, Pointer,
+    Promote, Range, Registers, Shared, Signed, Terminated, Ty, Untyped, Val, Values, Var, promote,
+    range,
 };
 pub use entity::{Arena, Entity, OpId, PlaceId, RegionId, SharedId, Value, VarId};
 pub use kernel::{
     KernelIr, OpData, Param, Place, Region, SharedData, ValueData, ValueDef, VarData,
 };
 pub use name::ParseNameError;
+pub use number::{FloatFormat, Rounding, Specials};
 pub use op::{
     Arith, Axis, Class, Compare, Constraint, Control, Effect, Mem, Op, OpInfo, ResultKind,
     SpecialReg, Sync, ValueList,

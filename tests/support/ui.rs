@@ -8,7 +8,7 @@ const PINNED: &str = "rustc 1.95.0";
 
 /// Checks that no program `tests/<folder>/*.rs` compiles. The text that rustc answers is compared with the
 /// `.stderr` file beside the program on the pinned toolchain only: it changes from release to release.
-pub fn check_does_not_compile(folder: &str) {
+pub(crate) fn check_does_not_compile(folder: &str) {
     let rustc = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".to_owned());
     let version = Command::new(rustc).arg("--version").output().expect("rustc runs");
     if String::from_utf8_lossy(&version.stdout).starts_with(PINNED) {

@@ -13,7 +13,7 @@ use super::typed::{Int, IntoVal, Val};
 use super::values::{IntoValues, Values};
 use crate::ir::entity::{OpId, RegionId, Value};
 use crate::ir::kernel::Place;
-use crate::ir::op::{Control, ValueList};
+use crate::ir::op::{Arith, Control, ValueList};
 use crate::ir::types::Type;
 
 /// The end of an arm that yields values of the type `V`. Made by [`Body::yield_`]; return it.
@@ -241,22 +241,25 @@ fn terminate(cx: &Context, control: Control) -> Terminated {
 }
 
 /// Adds an operation that owns `regions`.
-fn append(cx: &Context, control: Control, place: Place) -> OpId {
+pub(super) fn append(cx: &Context, control: Control, place: Place) -> OpId {
     cx.with(|state| state.append(control.into(), place))
+}
+
+/// Adds results of the given types to `op`.
+pub(super) fn add_results(cx: &Context, op: OpId, types: impl FnOnce(&mut Vec<Type>)) -> ValueList {
+    let mut list = Vec::new();
+    types(&mut list);
+    cx.with(|state| list.into_iter().map(|ty| state.add_result(op, ty)).collect())
 }
 
 /// Adds results to `op` and makes the group of them.
 fn results<'o, V: Values>(cx: &'o Context, op: OpId) -> V::At<'o> {
-    let mut types = Vec::new();
-    V::types(&mut types);
-    let ids: ValueList =
-        cx.with(|state| types.into_iter().map(|ty| state.add_result(op, ty)).collect());
-    V::make(cx, &mut ids.into_iter())
+    V::make(cx, &mut add_results(cx, op, V::types).into_iter())
 }
 
 /// Runs `f` with `region`, a region of `op`, as the innermost open body, and ends the region with `end`
 /// where it has no terminator yet. `end` is `None` where the type of the body says that it has one.
-fn in_region<R>(
+pub(super) fn in_region<R>(
     cx: &Context,
     region: RegionId,
     op: OpId,
@@ -266,8 +269,19 @@ fn in_region<R>(
 ) -> R {
     cx.with(|state| state.open(region, op));
     let result = f();
+    close_region(cx, op, place, || end(&result));
+    result
+}
+
+/// Closes the innermost open body, a region of `op`, and ends it with `end` where it has no terminator yet.
+pub(super) fn close_region(
+    cx: &Context,
+    op: OpId,
+    place: Place,
+    end: impl FnOnce() -> Option<Control>,
+) {
     if !cx.with(|state| state.ended()) {
-        match end(&result) {
+        match end() {
             Some(control) => {
                 append(cx, control, place);
             }
@@ -278,11 +292,10 @@ fn in_region<R>(
         }
     }
     cx.with(|state| state.close());
-    result
 }
 
 /// The `yield` without values that ends an arm which falls through.
-fn fall_through(falls_through: bool) -> Option<Control> {
+pub(super) fn fall_through(falls_through: bool) -> Option<Control> {
     falls_through.then(|| Control::Yield { values: ValueList::new() })
 }
 
@@ -344,11 +357,7 @@ impl<'o> Body<'o, '_> {
         if !A::CONTINUES {
             cx.with(|state| state.end_region());
         }
-        let mut types = Vec::new();
-        A::types(&mut types);
-        let ids: ValueList =
-            cx.with(|state| types.into_iter().map(|ty| state.add_result(op, ty)).collect());
-        A::make(cx, &mut ids.into_iter())
+        A::make(cx, &mut add_results(cx, op, A::types).into_iter())
     }
 
     /// The values of `body` where `cond` is true, else `init`.
@@ -437,18 +446,93 @@ impl<'o> Body<'o, '_> {
         ) -> Terminated,
     ) -> R::At<'o> {
         let (cx, place) = (self.context(), Place::caller());
-        let init = ids_of(cx, init);
-        let region = cx.with(|state| state.new_region());
-        add_args::<I::V>(cx, region, place);
-        let op = append(cx, Control::Loop { init, body: region }, place);
+        let (op, region) = begin_loop(cx, init, place);
         let run = || {
-            let mut args = cx.with(|state| state.ir.regions[region].args.clone()).into_iter();
-            let carried = I::V::make(cx, &mut args);
+            let (_, carried) = loop_args::<I::V>(cx, region);
             body(&mut Body::new(cx), Loop::new(op), carried)
         };
         let _terminated = in_region(cx, region, op, place, run, |_| None);
         results::<R>(cx, op)
     }
+
+    /// Runs `body` while `cond` holds, and returns the carried values for which it did not. Both get the
+    /// carried values, `init` at first; `body` returns the next ones.
+    #[track_caller]
+    pub fn while_<I: IntoValues<'o>>(
+        &mut self,
+        init: I,
+        cond: impl for<'b> FnOnce(&mut Body<'b, 'o>, <I::V as Values>::At<'b>) -> Val<'b, bool>,
+        body: impl for<'b> FnOnce(
+            &mut Body<'b, 'o>,
+            <I::V as Values>::At<'b>,
+        ) -> <I::V as Values>::At<'b>,
+    ) -> <I::V as Values>::At<'o> {
+        let (cx, place) = (self.context(), Place::caller());
+        let (op, region) = begin_loop(cx, init, place);
+        let run = || {
+            let (args, carried) = loop_args::<I::V>(cx, region);
+            let holds = cond(&mut Body::new(cx), carried.clone());
+            break_unless(cx, holds, op, args, place);
+            collect::<I::V>(cx, body(&mut Body::new(cx), carried))
+        };
+        in_region(cx, region, op, place, run, |next| next_iteration(op, next));
+        results::<I::V>(cx, op)
+    }
+
+    /// Runs `body` once, and again while the condition that it returns holds; returns the last carried
+    /// values. `body` gets the carried values, `init` at first, and returns the next ones with the
+    /// condition.
+    #[track_caller]
+    pub fn do_while<I: IntoValues<'o>>(
+        &mut self,
+        init: I,
+        body: impl for<'b> FnOnce(
+            &mut Body<'b, 'o>,
+            <I::V as Values>::At<'b>,
+        ) -> (<I::V as Values>::At<'b>, Val<'b, bool>),
+    ) -> <I::V as Values>::At<'o> {
+        let (cx, place) = (self.context(), Place::caller());
+        let (op, region) = begin_loop(cx, init, place);
+        let run = || {
+            let (_, carried) = loop_args::<I::V>(cx, region);
+            let (next, again) = body(&mut Body::new(cx), carried);
+            let next = collect::<I::V>(cx, next);
+            if !cx.with(|state| state.ended()) {
+                break_unless(cx, again, op, next.clone(), place);
+            }
+            next
+        };
+        in_region(cx, region, op, place, run, |next| next_iteration(op, next));
+        results::<I::V>(cx, op)
+    }
+}
+
+/// The jump to the next iteration.
+fn next_iteration(target: OpId, values: &ValueList) -> Option<Control> {
+    Some(Control::Continue { target, values: values.clone() })
+}
+
+fn begin_loop<'o, I: IntoValues<'o>>(cx: &'o Context, init: I, place: Place) -> (OpId, RegionId) {
+    let init = ids_of(cx, init);
+    let region = cx.with(|state| state.new_region());
+    add_args::<I::V>(cx, region, place);
+    (append(cx, Control::Loop { init, body: region }, place), region)
+}
+
+fn loop_args<'b, V: Values>(cx: &'b Context, region: RegionId) -> (ValueList, V::At<'b>) {
+    let args: ValueList = cx.with(|state| state.ir.regions[region].args.iter().copied().collect());
+    let carried = V::make(cx, &mut args.iter().copied());
+    (args, carried)
+}
+
+/// Breaks out of the loop `target` with `values` where `cond` does not hold.
+fn break_unless(cx: &Context, cond: Val<'_, bool>, target: OpId, values: ValueList, place: Place) {
+    let value = cx.operand(cond);
+    let Some(cond) = cx.emit(Arith::Not { value }) else { return };
+    let then_region = cx.with(|state| state.new_region());
+    let op = append(cx, Control::If { cond, then_region, else_region: None }, place);
+    let leave = |_: &()| Some(Control::Break { target, values });
+    in_region(cx, then_region, op, place, || (), leave);
 }
 
 /// The ids of a group made by a body, checked at the place of the control flow operation.

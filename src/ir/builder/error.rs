@@ -37,6 +37,10 @@ pub enum BuildErrorKind {
         /// The operation that owns the body.
         op: &'static str,
     },
+    /// A chain of `cases` was dropped before its last arm.
+    UnfinishedCases,
+    /// A value is to be chosen from an empty list.
+    EmptyList,
     /// A register of a variable was named that it does not have.
     VarIndexOutOfRange {
         /// The index.
@@ -74,6 +78,12 @@ impl fmt::Display for BuildErrorKind {
                 f,
                 "this body of `{op}` has no end of its own: what it returns was made in another body"
             ),
+            BuildErrorKind::UnfinishedCases => {
+                f.write_str("this chain of `cases` has no last arm: end it with `otherwise`")
+            }
+            BuildErrorKind::EmptyList => {
+                f.write_str("there is nothing to choose from: the list of values is empty")
+            }
             BuildErrorKind::VarIndexOutOfRange { index, len } => {
                 write!(f, "register {index} of a variable with {len} registers does not exist")
             }

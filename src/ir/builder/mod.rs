@@ -12,19 +12,25 @@
 //! they make: they are the compile-time forms of control flow.
 
 mod body;
+mod cases;
 mod context;
 mod control;
 mod error;
+mod group;
 mod kernel;
 mod ops;
+mod promote;
+mod select;
 mod typed;
 mod values;
 
 pub use body::{Body, Dim3, Registers, Var};
+pub use cases::{CaseEnd, Cases, CasesStart};
 pub use context::Context;
 pub use control::{ArmEnd, Bound, End, IntoBound, Join, Loop, Range, Terminated, range};
 pub use error::{BuildError, BuildErrorKind, BuildErrors};
 pub use kernel::{BodyResult, Kernel, KernelOptions, Params, Untyped};
+pub use promote::{Promote, promote};
 pub use typed::{
     Bits, Element, Float, Global, GlobalMut, Int, IntoVal, MemIndex, MutPointer, Number, Pointer,
     Shared, Signed, Ty, Val,

@@ -38,8 +38,12 @@ pub trait Element: Ty + fmt::Debug + PartialEq + Default + Send + Sync {
 pub trait Number: Element {}
 /// An integer type.
 pub trait Int: Number + Ord {
+    /// The number 0.
+    const ZERO: Self;
     /// The number 1, the step of a [`range`](super::range) that names none.
     const ONE: Self;
+    /// The next number; the largest one is its own.
+    fn successor(self) -> Self;
 }
 /// A floating point type.
 pub trait Float: Number {}
@@ -88,7 +92,11 @@ element! {
 macro_rules! int {
     ($($ty:ty)*) => {$(
         impl Int for $ty {
+            const ZERO: $ty = 0;
             const ONE: $ty = 1;
+            fn successor(self) -> $ty {
+                self.saturating_add(1)
+            }
         }
     )*};
 }

@@ -1,0 +1,158 @@
+//! Chains of conditions: `if`, `else if`, .., `else`.
+
+use std::marker::PhantomData;
+
+use super::body::Body;
+use super::control::{End, Terminated, add_results, append, close_region, fall_through, in_region};
+use super::error::BuildErrorKind;
+use super::typed::IntoVal;
+use super::values::Values;
+use crate::ir::entity::OpId;
+use crate::ir::kernel::Place;
+use crate::ir::op::{Control, ValueList};
+
+/// How an arm of a chain of [`cases`](Body::cases) ends, where the chain returns the values `V`.
+#[diagnostic::on_unimplemented(
+    message = "this arm ends with `{Self}`, but the other arms of the chain give `{V}`",
+    label = "the arms end differently",
+    note = "all arms `yield_` the same types, or fall through without values, or jump away with `break_`, `continue_` or `return_`"
+)]
+pub trait CaseEnd<V> {
+    /// Whether the arm falls through, so that the build ends it with `yield`.
+    const FALLS_THROUGH: bool = false;
+    /// Whether the operation after the chain can be reached from the arm.
+    const CONTINUES: bool = true;
+}
+
+impl<V: Values> CaseEnd<V> for End<V> {}
+impl CaseEnd<()> for () {
+    const FALLS_THROUGH: bool = true;
+}
+impl<V> CaseEnd<V> for Terminated {
+    const CONTINUES: bool = false;
+}
+
+/// A chain of conditions before its first one. Made by [`Body::cases`].
+#[must_use = "add arms with `when`, and end the chain with `otherwise`"]
+#[derive(Debug)]
+pub struct CasesStart<'k, 'b, 'o> {
+    k: &'k mut Body<'b, 'o>,
+}
+
+/// A chain of conditions under construction. Made by [`Body::cases`]; ended by
+/// [`otherwise`](Cases::otherwise).
+#[must_use = "end the chain with `otherwise`"]
+#[derive(Debug)]
+pub struct Cases<'k, 'b, 'o, V> {
+    k: &'k mut Body<'b, 'o>,
+    /// The `if`s so far, each in the else region of the one before; these regions are open.
+    chain: Vec<Link>,
+    values: PhantomData<fn() -> V>,
+}
+
+#[derive(Debug)]
+struct Link {
+    op: OpId,
+    place: Place,
+    /// Whether the operation after the chain can be reached from the arm.
+    continues: bool,
+}
+
+impl<'b, 'o> Body<'b, 'o> {
+    /// Starts a chain of conditions: the first one that holds chooses its arm.
+    ///
+    /// All conditions are computed before the chain. Where a condition must only be computed if those
+    /// before it fail, use [`if_else`](Body::if_else) inside `otherwise`.
+    ///
+    /// ```
+    /// use tilewright::ir::{GlobalMut, Kernel, Target};
+    ///
+    /// let kernel = Kernel::<(GlobalMut<i32>,)>::build("sign", Target::SM_80, |k, (x,)| {
+    ///     let v = x.load(k, 0);
+    ///     let (negative, positive) = (v.lt(0), v.gt(0));
+    ///     let sign = k
+    ///         .cases()
+    ///         .when(negative, |k| k.yield_(-1))
+    ///         .when(positive, |k| k.yield_(1))
+    ///         .otherwise(|k| k.yield_(0));
+    ///     x.store(k, 0, sign);
+    /// })?;
+    /// assert_eq!(kernel.to_string().matches(" else {").count(), 2);
+    /// # Ok::<(), tilewright::ir::BuildErrors>(())
+    /// ```
+    pub fn cases(&mut self) -> CasesStart<'_, 'b, 'o> {
+        CasesStart { k: self }
+    }
+}
+
+impl<'k, 'b, 'o> CasesStart<'k, 'b, 'o> {
+    /// Runs `arm` where `cond` holds.
+    #[track_caller]
+    pub fn when<V: Values, E: CaseEnd<V>>(
+        self,
+        cond: impl IntoVal<'b, bool>,
+        arm: impl for<'c> FnOnce(&mut Body<'c, 'b>) -> E,
+    ) -> Cases<'k, 'b, 'o, V> {
+        Cases { k: self.k, chain: Vec::new(), values: PhantomData }.when(cond, arm)
+    }
+}
+
+impl<'b, V: Values> Cases<'_, 'b, '_, V> {
+    /// Runs `arm` where `cond` holds and no condition before it does.
+    #[track_caller]
+    pub fn when<E: CaseEnd<V>>(
+        mut self,
+        cond: impl IntoVal<'b, bool>,
+        arm: impl for<'c> FnOnce(&mut Body<'c, 'b>) -> E,
+    ) -> Self {
+        let (cx, place) = (self.k.context(), Place::caller());
+        let cond = cx.operand_of(cond);
+        let (then_region, else_region) = cx.with(|state| (state.new_region(), state.new_region()));
+        let control = Control::If { cond, then_region, else_region: Some(else_region) };
+        let op = append(cx, control, place);
+        let end = |_: &E| fall_through(E::FALLS_THROUGH);
+        in_region(cx, then_region, op, place, || arm(&mut Body::new(cx)), end);
+        cx.with(|state| state.open(else_region, op));
+        self.chain.push(Link { op, place, continues: E::CONTINUES });
+        self
+    }
+
+    /// Runs `arm` where no condition holds, ends the chain, and returns what the arm that ran yields.
+    #[track_caller]
+    pub fn otherwise<E: CaseEnd<V>>(
+        mut self,
+        arm: impl for<'c> FnOnce(&mut Body<'c, 'b>) -> E,
+    ) -> V::At<'b> {
+        let cx = self.k.context();
+        let _end = arm(&mut Body::new(cx));
+        let mut continues = E::CONTINUES;
+        let mut end = fall_through(E::FALLS_THROUGH);
+        let mut values = ValueList::new();
+        // From the inside out: each `if` ends the else region of the one around it with its results.
+        while let Some(Link { op, place, continues: arm_continues }) = self.chain.pop() {
+            close_region(cx, op, place, || end);
+            continues |= arm_continues;
+            values = add_results(cx, op, V::types);
+            if !continues {
+                cx.with(|state| state.end_region());
+            }
+            end = Some(Control::Yield { values: values.clone() });
+        }
+        V::make(cx, &mut values.into_iter())
+    }
+}
+
+/// A chain that is dropped without its last arm leaves its else regions open: they are closed here, and the
+/// mistake is recorded.
+impl<V> Drop for Cases<'_, '_, '_, V> {
+    fn drop(&mut self) {
+        let cx = self.k.context();
+        if let Some(last) = self.chain.last() {
+            cx.with(|state| state.error(last.place, BuildErrorKind::UnfinishedCases));
+        }
+        while let Some(Link { op, place, .. }) = self.chain.pop() {
+            cx.with(|state| state.end_region());
+            close_region(cx, op, place, || None);
+        }
+    }
+}
