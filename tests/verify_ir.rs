@@ -158,7 +158,7 @@ fn regions_too_deep_inside_each_other() {
     let parsed: KernelIr = ir.to_string().parse().expect("it is not too deep");
     assert!(parsed == ir);
     Kernel::verify(ir).expect("it is not too deep");
-    for depth in [KernelIr::MAX_DEPTH + 1, 100_000] {
+    for depth in [KernelIr::MAX_DEPTH + 1, 20_000] {
         let ir = nested(depth);
         let _ = (ir.to_string(), ir == ir.canonical());
         let errors = Kernel::verify(ir).map(|_| ()).expect_err("it is too deep");
