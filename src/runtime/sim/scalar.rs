@@ -1,0 +1,342 @@
+//! What the arithmetic operations compute, for each scalar type, bit for bit.
+//!
+//! A floating point result that is NaN has the bits that the GPU gives it for `f32`, `0x7fffffff`, and the
+//! positive quiet NaN without payload for `f64`; the host's own choice would depend on the machine.
+
+use super::lanes::Lane;
+
+/// Types with arithmetic.
+pub(super) trait Number: Lane + PartialOrd {
+    fn add(self, rhs: Self) -> Self;
+    fn sub(self, rhs: Self) -> Self;
+    fn mul(self, rhs: Self) -> Self;
+    fn min(self, rhs: Self) -> Self;
+    fn max(self, rhs: Self) -> Self;
+}
+
+/// Types with a sign.
+pub(super) trait Signed: Number {
+    fn neg(self) -> Self;
+    fn abs(self) -> Self;
+}
+
+/// Integer types and `bool`.
+pub(super) trait Bits: Lane {
+    fn and(self, rhs: Self) -> Self;
+    fn or(self, rhs: Self) -> Self;
+    fn xor(self, rhs: Self) -> Self;
+    fn not(self) -> Self;
+}
+
+/// Integer types.
+pub(super) trait Int: Number + Bits {
+    const ZERO: Self;
+    /// The quotient toward zero; the smallest integer divided by -1 is itself. The divisor is not zero.
+    fn quotient(self, rhs: Self) -> Self;
+    /// The remainder with the sign of `self`. The divisor is not zero.
+    fn remainder(self, rhs: Self) -> Self;
+    fn shl(self, amount: u32) -> Self;
+    fn shr(self, amount: u32) -> Self;
+    /// How many of `self, self + step, ..` are below `hi`, without wrap. `step` is positive.
+    fn trips(self, hi: Self, step: Self) -> u64;
+    /// The bits, zero-extended.
+    fn bits(self) -> u64;
+}
+
+/// Floating point types.
+pub(super) trait Float: Number {
+    fn div(self, rhs: Self) -> Self;
+    fn fma(self, rhs: Self, addend: Self) -> Self;
+    fn sqrt(self) -> Self;
+}
+
+macro_rules! bits {
+    ($($ty:ty)*) => {$(
+        impl Bits for $ty {
+            #[inline(always)]
+            fn and(self, rhs: Self) -> Self {
+                self & rhs
+            }
+            #[inline(always)]
+            fn or(self, rhs: Self) -> Self {
+                self | rhs
+            }
+            #[inline(always)]
+            fn xor(self, rhs: Self) -> Self {
+                self ^ rhs
+            }
+            #[inline(always)]
+            fn not(self) -> Self {
+                !self
+            }
+        }
+    )*};
+}
+bits!(bool i8 i16 i32 i64 u8 u16 u32 u64);
+
+macro_rules! int {
+    ($($ty:ty, $unsigned:ty, $negative:expr;)*) => {$(
+        impl Number for $ty {
+            #[inline(always)]
+            fn add(self, rhs: Self) -> Self {
+                self.wrapping_add(rhs)
+            }
+            #[inline(always)]
+            fn sub(self, rhs: Self) -> Self {
+                self.wrapping_sub(rhs)
+            }
+            #[inline(always)]
+            fn mul(self, rhs: Self) -> Self {
+                self.wrapping_mul(rhs)
+            }
+            #[inline(always)]
+            fn min(self, rhs: Self) -> Self {
+                Ord::min(self, rhs)
+            }
+            #[inline(always)]
+            fn max(self, rhs: Self) -> Self {
+                Ord::max(self, rhs)
+            }
+        }
+
+        impl Int for $ty {
+            const ZERO: Self = 0;
+
+            #[inline(always)]
+            fn quotient(self, rhs: Self) -> Self {
+                self.wrapping_div(rhs)
+            }
+            #[inline(always)]
+            fn remainder(self, rhs: Self) -> Self {
+                self.wrapping_rem(rhs)
+            }
+            #[inline(always)]
+            fn shl(self, amount: u32) -> Self {
+                if amount >= <$ty>::BITS { 0 } else { self << amount }
+            }
+            #[inline(always)]
+            fn shr(self, amount: u32) -> Self {
+                let is_negative: fn($ty) -> bool = $negative;
+                match amount {
+                    _ if amount < <$ty>::BITS => self >> amount,
+                    _ if is_negative(self) => !0,
+                    _ => 0,
+                }
+            }
+            fn trips(self, hi: Self, step: Self) -> u64 {
+                if hi <= self {
+                    return 0;
+                }
+                // The distance of two numbers fits their unsigned type.
+                let distance = hi.wrapping_sub(self) as $unsigned as u64;
+                (distance - 1) / (step as u64) + 1
+            }
+            fn bits(self) -> u64 {
+                self as $unsigned as u64
+            }
+        }
+    )*};
+}
+int! {
+    i8, u8, |x| x < 0;
+    i16, u16, |x| x < 0;
+    i32, u32, |x| x < 0;
+    i64, u64, |x| x < 0;
+    u8, u8, |_| false;
+    u16, u16, |_| false;
+    u32, u32, |_| false;
+    u64, u64, |_| false;
+}
+
+macro_rules! signed {
+    ($($ty:ty)*) => {$(
+        impl Signed for $ty {
+            #[inline(always)]
+            fn neg(self) -> Self {
+                self.wrapping_neg()
+            }
+            #[inline(always)]
+            fn abs(self) -> Self {
+                self.wrapping_abs()
+            }
+        }
+    )*};
+}
+signed!(i8 i16 i32 i64);
+
+/// The value, with the one NaN that operations return.
+pub(super) trait Canonical {
+    fn canonical(self) -> Self;
+}
+
+macro_rules! float {
+    ($($ty:ty, $nan:expr;)*) => {$(
+        impl Canonical for $ty {
+            #[inline(always)]
+            fn canonical(self) -> Self {
+                if self.is_nan() { <$ty>::from_bits($nan) } else { self }
+            }
+        }
+
+        impl Number for $ty {
+            #[inline(always)]
+            fn add(self, rhs: Self) -> Self {
+                (self + rhs).canonical()
+            }
+            #[inline(always)]
+            fn sub(self, rhs: Self) -> Self {
+                (self - rhs).canonical()
+            }
+            #[inline(always)]
+            fn mul(self, rhs: Self) -> Self {
+                (self * rhs).canonical()
+            }
+            #[inline(always)]
+            fn min(self, rhs: Self) -> Self {
+                if self < rhs || rhs.is_nan() {
+                    self.canonical()
+                } else if self == rhs {
+                    // Equal numbers have equal bits, but for the zeros, of which -0 is the smaller.
+                    <$ty>::from_bits(self.to_bits() | rhs.to_bits())
+                } else {
+                    rhs
+                }
+            }
+            #[inline(always)]
+            fn max(self, rhs: Self) -> Self {
+                if self > rhs || rhs.is_nan() {
+                    self.canonical()
+                } else if self == rhs {
+                    <$ty>::from_bits(self.to_bits() & rhs.to_bits())
+                } else {
+                    rhs
+                }
+            }
+        }
+
+        impl Signed for $ty {
+            #[inline(always)]
+            fn neg(self) -> Self {
+                -self
+            }
+            #[inline(always)]
+            fn abs(self) -> Self {
+                self.abs()
+            }
+        }
+
+        impl Float for $ty {
+            #[inline(always)]
+            fn div(self, rhs: Self) -> Self {
+                (self / rhs).canonical()
+            }
+            #[inline(always)]
+            fn fma(self, rhs: Self, addend: Self) -> Self {
+                self.mul_add(rhs, addend).canonical()
+            }
+            #[inline(always)]
+            fn sqrt(self) -> Self {
+                self.sqrt().canonical()
+            }
+        }
+    )*};
+}
+float! {
+    f32, 0x7fff_ffff;
+    f64, 0x7ff8_0000_0000_0000;
+}
+
+/// Conversion as Rust's `as`; to `bool`, whether the value is not zero.
+pub(super) trait Cvt<To> {
+    fn cvt(self) -> To;
+}
+
+macro_rules! cvt {
+    ($from:ty => $($to:ty)*) => {$(
+        impl Cvt<$to> for $from {
+            #[inline(always)]
+            fn cvt(self) -> $to {
+                self as $to
+            }
+        }
+    )*};
+}
+macro_rules! cvt_int {
+    ($($from:ty)*) => {$(
+        cvt!($from => i8 i16 i32 i64 u8 u16 u32 u64 f32 f64);
+        impl Cvt<bool> for $from {
+            #[inline(always)]
+            fn cvt(self) -> bool {
+                self != 0
+            }
+        }
+    )*};
+}
+cvt_int!(i8 i16 i32 i64 u8 u16 u32 u64);
+
+macro_rules! cvt_float {
+    ($($from:ty => $other:ty;)*) => {$(
+        cvt!($from => i8 i16 i32 i64 u8 u16 u32 u64 $from);
+        impl Cvt<$other> for $from {
+            #[inline(always)]
+            fn cvt(self) -> $other {
+                (self as $other).canonical()
+            }
+        }
+        impl Cvt<bool> for $from {
+            #[inline(always)]
+            fn cvt(self) -> bool {
+                self != 0.0
+            }
+        }
+    )*};
+}
+cvt_float! {
+    f32 => f64;
+    f64 => f32;
+}
+
+macro_rules! cvt_bool {
+    ($($to:ty)*) => {$(
+        impl Cvt<$to> for bool {
+            #[inline(always)]
+            fn cvt(self) -> $to {
+                u8::from(self) as $to
+            }
+        }
+    )*};
+}
+cvt_bool!(i8 i16 i32 i64 u8 u16 u32 u64 f32 f64);
+
+impl Cvt<bool> for bool {
+    #[inline(always)]
+    fn cvt(self) -> bool {
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trips_never_wrap() {
+        assert_eq!(Int::trips(-128i8, 127, 127), 3);
+        assert_eq!(Int::trips(-128i8, 127, 1), 255);
+        assert_eq!(Int::trips(i64::MIN, i64::MAX, 1), u64::MAX);
+        assert_eq!(Int::trips(0u64, u64::MAX, u64::MAX), 1);
+        assert_eq!(Int::trips(3u8, 3, 1), 0);
+        assert_eq!(Int::trips(250u8, 255, 4), 2);
+    }
+
+    #[test]
+    fn the_smaller_zero_is_the_negative_one() {
+        for (a, b) in [(0.0f32, -0.0), (-0.0, 0.0)] {
+            assert_eq!(Number::min(a, b).to_bits(), (-0.0f32).to_bits());
+            assert_eq!(Number::max(a, b).to_bits(), 0.0f32.to_bits());
+        }
+        assert_eq!(Number::min(f64::NAN, 1.0), 1.0);
+        assert_eq!(Number::max(1.0, f64::NAN), 1.0);
+        assert_eq!(Number::min(-f32::NAN, f32::NAN).to_bits(), 0x7fff_ffff);
+    }
+}
