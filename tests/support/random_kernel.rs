@@ -5,8 +5,8 @@
 
 use tilewright::ir::{
     Arith, Class, Compare, Const, Control, KernelIr, Mem, Op, OpData, OpId, Param, Place, PlaceId,
-    Region, RegionId, Scalar, SharedData, Space, SpecialReg, Sync, Target, Type, Value, ValueData,
-    ValueDef, VarData, VarId,
+    Region, RegionId, Scalar, SharedData, Space, SpecialReg, Sync, Target, Type, Unroll, Value,
+    ValueData, ValueDef, VarData, VarId,
 };
 
 /// The kernel that `choices` stand for.
@@ -422,7 +422,14 @@ impl Generator<'_> {
         let carried = self.types();
         let init = self.all_of(&carried);
         let body = self.ir.body;
-        let control = |body| Control::For { lo, hi, step, init: init.clone().into(), body };
+        let control = |body| Control::For {
+            lo,
+            hi,
+            step,
+            unroll: Unroll::Keep,
+            init: init.clone().into(),
+            body,
+        };
         let op = self.push(control(body), &carried);
         let args: Vec<Type> = [scalar.into()].into_iter().chain(carried.iter().copied()).collect();
         let body = self.inner(op, &args);
