@@ -353,7 +353,7 @@ fn a_barrier_in_a_divergent_loop() {
     // The same number of iterations in all lanes of a warp is enough.
     let kernel = Kernel::<Out>::build("right", Target::SM_80, |k, (out,)| {
         let t = k.thread_idx().x;
-        k.for_(range(0, t / 32 * 0 + 3), (), |k, i, ()| {
+        k.for_(range(0, t / 32 + 3), (), |k, i, ()| {
             k.barrier();
             out.store(k, t, i);
         });
