@@ -6,6 +6,8 @@ use std::collections::BTreeSet;
 use tilewright::codegen::Module;
 use tilewright::ir::{Kernel, Mem, Op, Scalar, Space, Sync, Target, Type, Untyped};
 
+#[path = "support/flow.rs"]
+mod flow;
 #[path = "support/ptxas.rs"]
 mod ptxas;
 #[path = "support/raw.rs"]
@@ -155,4 +157,11 @@ fn every_operation_on_every_type() {
         .collect();
     let rows: BTreeSet<&str> = Op::table().map(|info| info.name).collect();
     assert_eq!(covered, rows, "a row has no kernel here");
+}
+
+#[test]
+fn every_form_of_control_flow() {
+    for target in targets() {
+        check_module(&flow::Flow::all(target), &[]);
+    }
 }
