@@ -36,6 +36,7 @@
 
 pub mod codegen;
 pub mod ir;
+pub mod kernels;
 pub mod layout;
 pub mod prelude;
 pub mod runtime;
