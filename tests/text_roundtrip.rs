@@ -2,6 +2,13 @@
 //!
 //! `PROPTEST_CASES=10000 cargo test --release --test text_roundtrip` is the long run.
 
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking"
+)]
+
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use tilewright::ir::{

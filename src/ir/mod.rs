@@ -14,6 +14,7 @@ mod kernel;
 mod name;
 mod number;
 mod op;
+pub mod passes;
 mod target;
 mod text;
 mod types;
@@ -34,7 +35,7 @@ pub use name::ParseNameError;
 pub use number::{FloatFormat, Rounding, Specials};
 pub use op::{
     Arith, Axis, Class, Compare, Constraint, Control, Effect, Mem, Op, OpInfo, ResultKind,
-    SpecialReg, Sync, ValueList,
+    SpecialReg, Sync, Unroll, ValueList,
 };
 pub use target::{ParseTargetError, Target};
 pub use text::{ParseError, ParseErrorKind, parse, parse_kernels};

@@ -1,6 +1,7 @@
 //! Attributes: the parts of an operation that are known when it is built.
 
 use std::fmt;
+use std::num::NonZeroU32;
 use std::str::FromStr;
 
 use crate::ir::name::{self, ParseNameError};
@@ -53,6 +54,18 @@ impl FromStr for Compare {
     fn from_str(text: &str) -> Result<Compare, ParseNameError> {
         name::find("a comparison", &Compare::ALL, text)
     }
+}
+
+/// What is to become of a `for` when the kernel is built.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Unroll {
+    /// It stays a loop.
+    #[default]
+    Keep,
+    /// A loop with this many iterations in its body, and a loop for the remaining ones.
+    By(NonZeroU32),
+    /// All iterations one after the other, without a loop. The bounds must be constants.
+    Full,
 }
 
 /// An axis of a grid or a block.

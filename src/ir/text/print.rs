@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::ir::entity::{Entity, OpId, RegionId, Value, VarId};
 use crate::ir::kernel::{KernelIr, ValueDef};
-use crate::ir::op::{Control, Op, ValueList};
+use crate::ir::op::{Control, Op, Unroll, ValueList};
 use crate::ir::types::Type;
 
 /// The text form, which [`parse`](super::parse) reads.
@@ -201,7 +201,7 @@ impl Printer<'_, '_, '_> {
         let args = |body: RegionId| ir.regions.get(body).map_or(&[][..], |region| &region.args);
         match control {
             Control::If { cond, .. } => self.list(" ", &[*cond]),
-            Control::For { lo, hi, step, init, body } => {
+            Control::For { lo, hi, step, init, body, unroll } => {
                 let label = self.label(id);
                 let [lo, hi, step] = [lo, hi, step].map(|value| Name(ir, *value));
                 let carried = match args(*body).split_first() {
@@ -215,6 +215,11 @@ impl Printer<'_, '_, '_> {
                     }
                 };
                 write!(self.f, " = {lo} to {hi} step {step}")?;
+                match unroll {
+                    Unroll::Keep => {}
+                    Unroll::By(n) => write!(self.f, " unroll {n}")?,
+                    Unroll::Full => self.f.write_str(" unroll full")?,
+                }
                 self.iter(carried, init)
             }
             Control::Loop { init, body } => {

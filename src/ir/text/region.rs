@@ -1,5 +1,7 @@
 //! Statements: declarations, operations, and the regions that operations own.
 
+use std::num::NonZeroU32;
+
 use smallvec::SmallVec;
 
 use super::error::ParseErrorKind;
@@ -8,7 +10,7 @@ use super::literal;
 use super::parse::{KernelParser, Result, undefined, unexpected};
 use crate::ir::entity::{OpId, RegionId, Value};
 use crate::ir::kernel::{KernelIr, OpData, Region, SharedData, ValueDef, VarData};
-use crate::ir::op::{BadPart, Control, Op, OpInfo, Parts, ValueList};
+use crate::ir::op::{BadPart, Control, Op, OpInfo, Parts, Unroll, ValueList};
 use crate::ir::types::Type;
 
 /// The start of a statement: where it is, and the results that it names.
@@ -303,10 +305,23 @@ impl<'t> KernelParser<'_, 't> {
         let hi = self.operand()?;
         self.tokens.expect("step", "`step`")?;
         let step = self.operand()?;
+        let unroll = self.unroll()?;
         let mut args = Args::from_slice(&[index]);
         let init = self.carried(&mut args)?;
-        let control = |body| Control::For { lo, hi, step, init: init.clone(), body };
+        let control = |body| Control::For { lo, hi, step, unroll, init: init.clone(), body };
         self.loop_body(head, label, args, control)
+    }
+
+    fn unroll(&mut self) -> Result<Unroll> {
+        if !self.tokens.accept("unroll")? {
+            return Ok(Unroll::Keep);
+        }
+        if self.tokens.accept("full")? {
+            return Ok(Unroll::Full);
+        }
+        let token = self.tokens.token;
+        let number = NonZeroU32::new(self.tokens.number()?);
+        number.map(Unroll::By).ok_or_else(|| unexpected(token, "`full` or a positive number"))
     }
 
     fn loop_(&mut self, head: Head<'t>) -> Result<Opened> {

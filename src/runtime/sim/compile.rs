@@ -657,7 +657,7 @@ impl Compiler<'_> {
                 }
                 self.open_region(*then_region, tasks)?;
             }
-            Control::For { lo, hi, step, init, body } => {
+            Control::For { lo, hi, step, init, body, unroll: _ } => {
                 let (scalar, lo) = self.scalar(*lo)?;
                 let (hi, step) = (self.scalar_of(*hi, scalar)?, self.scalar_of(*step, scalar)?);
                 let (index, carried) =
