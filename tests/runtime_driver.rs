@@ -259,6 +259,11 @@ fn describe() {
     assert_eq!((device.name(), device.is_sim()), ("Fake GPU", false));
     assert_eq!(device.to_string(), "GPU 0 (Fake GPU)");
     assert_eq!(device.target(), Target::SM_90A);
+    assert_eq!(device.memory(), Ok(Some((1 << 24, 1 << 24))));
+    let buffer = device.zeros::<u64>(10).unwrap();
+    device.synchronize().unwrap();
+    assert_eq!(device.memory(), Ok(Some(((1 << 24) - 80, 1 << 24))));
+    drop(buffer);
     assert_eq!(device.cuda_version(), Some(CudaVersion::new(13, 0)));
     assert_eq!(Device::cuda_count(), Ok(2));
     assert_eq!(Device::cuda(0).as_ref(), Ok(&device));
@@ -352,7 +357,7 @@ fn cycles(count: usize) {
         let x = device.upload(&[i as f32]).unwrap();
         let mut y = device.zeros(1).unwrap();
         function.launch(Grid::cover(1, 32), (1.0, &x, &mut y, 1)).unwrap();
-        if i % 100 == 0 {
+        if i.is_multiple_of(100) {
             assert_eq!(y.to_vec().unwrap(), [i as f32]);
         }
     }
@@ -367,11 +372,11 @@ fn threads() {
             scope.spawn(move || {
                 let x = device.upload(&[t as f32; 100]).unwrap();
                 let mut y = device.zeros(100).unwrap();
-                for i in 0..50 {
+                for i in 0..50u32 {
                     let own = device.load(&named("empty")).unwrap();
                     own.launch(Grid::cover(1, 1), ()).unwrap();
                     function.launch(Grid::cover(100, 32), (1.0, &x, &mut y, 100)).unwrap();
-                    if i % 10 == 0 {
+                    if i.is_multiple_of(10) {
                         device.synchronize().unwrap();
                     }
                 }
@@ -437,7 +442,7 @@ fn refusals() {
 
 fn bad_ptx() {
     let device = gpu();
-    let ptx = ".version 8.0\n.target sm_80\n  nonsense.f32 %f1;\n";
+    let ptx = ".version 8.0\n  // text.rs:7\n  nonsense.f32 %f1;\n";
     let name = Some("CUDA_ERROR_INVALID_PTX".to_owned());
     let status = DriverStatus { code: 218, name };
     assert_eq!(
@@ -446,6 +451,7 @@ fn bad_ptx() {
             kernel: "text".to_owned(),
             status: status.clone(),
             line: Some((3, "  nonsense.f32 %f1;".to_owned())),
+            place: Some("text.rs:7".to_owned()),
             log: "ptxas application ptx input, line 3; error   : Not an opcode".to_owned(),
         })))
     );

@@ -123,26 +123,25 @@ impl KernelIr {
     /// The path of an operation from the kernel's body, such as `for[2]/then/3`: each enclosing operation
     /// with its position, then the position in the innermost region.
     pub fn path_of(&self, op: OpId) -> String {
-        let region = self.ops[op].region;
-        let position = self.regions[region].ops.iter().position(|o| *o == op);
-        let position = position.map_or_else(|| "end".to_owned(), |p| p.to_string());
-        match self.regions[region].parent {
-            None => position,
-            Some(parent) => {
-                let owner = &self.ops[parent].op;
-                let arm = match owner.regions().iter().position(|r| *r == region) {
-                    Some(1) => "else/",
-                    _ if owner.name() == "if" => "then/",
-                    _ => "",
-                };
-                let outer = self.path_of(parent);
-                let (head, tail) = match outer.rsplit_once('/') {
-                    Some((head, tail)) => (format!("{head}/"), tail),
-                    None => (String::new(), outer.as_str()),
-                };
-                format!("{head}{}[{tail}]/{arm}{position}", owner.name())
-            }
+        // From the inside out, without recursion: nothing limits how deep regions nest.
+        let mut parts = Vec::new();
+        let (mut op, mut region) = (op, self.ops[op].region);
+        let position = |op: OpId, region: RegionId| {
+            let position = self.regions[region].ops.iter().position(|o| *o == op);
+            position.map_or_else(|| "end".to_owned(), |p| p.to_string())
+        };
+        parts.push(position(op, region));
+        while let Some(parent) = self.regions[region].parent {
+            let owner = &self.ops[parent].op;
+            let arm = match owner.regions().iter().position(|r| *r == region) {
+                Some(1) => "else/",
+                _ if owner.name() == "if" => "then/",
+                _ => "",
+            };
+            (op, region) = (parent, self.ops[parent].region);
+            parts.push(format!("{}[{}]/{arm}", owner.name(), position(op, region)));
         }
+        parts.into_iter().rev().collect()
     }
 }
 

@@ -300,6 +300,15 @@ export! {
     fn cuMemFreeAsync(address: Address, stream: Handle) {
         call(|driver| driver.queue(stream, Work::Free(address)))
     }
+    fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) {
+        call(|driver| {
+            let used: usize = driver.memory.values().map(|memory| memory.len()).sum();
+            let all = setting("MEMORY", 1 << 24) as usize;
+            unsafe { set(total, all) };
+            unsafe { set(free, all.saturating_sub(used)) };
+            Ok(())
+        })
+    }
     fn cuMemsetD8Async(to: Address, value: u8, bytes: usize, stream: Handle) {
         call(|driver| driver.queue(stream, Work::Set { to, value, bytes }))
     }

@@ -160,6 +160,16 @@ impl Context {
         self.api.version
     }
 
+    /// Free bytes and bytes in all.
+    pub(in crate::runtime) fn memory(&self) -> Result<(u64, u64), RuntimeError> {
+        let _current = self.enter()?;
+        let (mut free, mut total) = (0, 0);
+        // SAFETY: places for the results; the context is current.
+        let code = unsafe { (self.api.cuMemGetInfo_v2)(&mut free, &mut total) };
+        self.check("cuMemGetInfo_v2", code)?;
+        Ok((free as u64, total as u64))
+    }
+
     /// Refuses code for another architecture or for newer ones only.
     pub(in crate::runtime) fn check_target(
         &self,

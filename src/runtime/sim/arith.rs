@@ -1,7 +1,8 @@
 //! The arithmetic operations as functions on registers: one exhaustive match, one arm for each row of the
 //! operation table.
 
-use super::compile::{Compiler, Malformed, Slots};
+use super::compile::Refused::Malformed;
+use super::compile::{Compiler, Refused, Slots};
 use super::dispatch::{
     with_bits, with_float, with_int, with_number, with_scalar, with_signed, with_type,
 };
@@ -33,7 +34,7 @@ fn divide<T: Int>(scalar: Scalar, dst: u32, [a, b]: [u32; 2], f: fn(T, T) -> T) 
 
 impl Compiler<'_> {
     /// The instruction of an arithmetic operation with the result in `result`.
-    pub(super) fn arith(&mut self, op: &Arith, result: Slots) -> Result<Inst, Malformed> {
+    pub(super) fn arith(&mut self, op: &Arith, result: Slots) -> Result<Inst, Refused> {
         Ok(match *op {
             Arith::Add { lhs, rhs } => {
                 let (s, dst, args) = self.same(result, [lhs, rhs])?;
@@ -140,7 +141,7 @@ impl Compiler<'_> {
         &self,
         result: Slots,
         operands: [Value; N],
-    ) -> Result<(Scalar, u32, [u32; N]), Malformed> {
+    ) -> Result<(Scalar, u32, [u32; N]), Refused> {
         let Slots::Scalar(scalar, dst) = result else { return Err(Malformed) };
         let mut slots = [0; N];
         for (slot, operand) in slots.iter_mut().zip(operands) {
@@ -149,7 +150,7 @@ impl Compiler<'_> {
         Ok((scalar, dst, slots))
     }
 
-    fn selp(&mut self, to: Slots, cond: u32, a: Slots, b: Slots) -> Result<Inst, Malformed> {
+    fn selp(&mut self, to: Slots, cond: u32, a: Slots, b: Slots) -> Result<Inst, Refused> {
         match (to, a, b) {
             (Slots::Scalar(s, dst), Slots::Scalar(sa, a), Slots::Scalar(sb, b))
                 if s == sa && s == sb =>

@@ -17,13 +17,26 @@ use super::program::{Advance, Code, Enter, ForLoop, Inst, Step};
 use super::scalar::Int;
 use super::trap::{Trap, TrapCause};
 use crate::ir::{
-    Arena, Arith, Const, Control, Entity, KernelIr, Mem, Op, OpId, RegionId, Scalar, Space,
-    SpecialReg, Sync, Type, Value, ValueDef, VarId,
+    Arena, Arith, Const, Control, Entity, KernelIr, Mem, Op, OpId, RegionId, Scalar, SharedData,
+    Space, SpecialReg, Sync, Type, Value, ValueDef, VarId,
 };
 
-/// The IR breaks a rule of the verifier.
+/// Why a kernel is not compiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Malformed;
+pub(super) enum Refused {
+    /// The IR breaks a rule of the verifier.
+    Malformed,
+    /// A thread needs more register slots than [`MAX_SLOTS`] at once.
+    TooManyRegisters,
+}
+
+use Refused::Malformed;
+
+/// Register slots of a thread: 64 MiB for a whole block. A device has 255 registers, and spills the rest.
+pub(super) const MAX_SLOTS: u32 = 8192;
+
+/// Constants that keep a slot while a kernel runs; further ones are made where they are used.
+const MAX_CONSTANTS: usize = 4096;
 
 /// Where a value lives.
 #[derive(Clone, Copy, Debug)]
@@ -35,7 +48,7 @@ pub(super) enum Slots {
 
 impl Slots {
     /// The slot of a value of type `expected`.
-    pub(super) fn scalar(self, expected: Scalar) -> Result<u32, Malformed> {
+    pub(super) fn scalar(self, expected: Scalar) -> Result<u32, Refused> {
         match self {
             Slots::Scalar(scalar, slot) if scalar == expected => Ok(slot),
             _ => Err(Malformed),
@@ -43,7 +56,7 @@ impl Slots {
     }
 }
 
-fn get<K: Entity, T>(arena: &Arena<K, T>, key: K) -> Result<&T, Malformed> {
+fn get<K: Entity, T>(arena: &Arena<K, T>, key: K) -> Result<&T, Refused> {
     arena.get(key).ok_or(Malformed)
 }
 
@@ -105,26 +118,12 @@ pub(super) struct Compiler<'k> {
 ///
 /// # Errors
 /// If the kernel is not one: every index is checked on the way.
-pub(super) fn compile(ir: &KernelIr) -> Result<Code, Malformed> {
+pub(super) fn compile(ir: &KernelIr) -> Result<Code, Refused> {
     let mut vars_of: HashMap<RegionId, Vec<VarId>> = HashMap::new();
     for (var, data) in ir.vars.iter() {
         vars_of.entry(data.region).or_default().push(var);
     }
-    let mut shared = Vec::new();
-    let (mut starts, mut shared_bytes) = (0u64, 0u64);
-    if ir.shared.iter().all(|(_, data)| data.align_bytes.is_power_of_two()) {
-        let (offsets, bytes) = ir.shared_layout();
-        shared_bytes = bytes;
-        for ((_, data), start) in ir.shared.iter().zip(offsets) {
-            let len = u64::from(data.len) * u64::from(data.elem.size_bytes());
-            shared.push(SharedRange { start: start as usize, len: len as usize });
-            starts += 1;
-        }
-    }
-    // More than any device has is not a verified kernel, and must not exhaust the host's memory.
-    if starts != ir.shared.len() as u64 || shared_bytes > 1 << 20 {
-        return Err(Malformed);
-    }
+    let (shared, shared_bytes) = shared_ranges(ir)?;
     let mut compiler = Compiler {
         ir,
         code: Code {
@@ -137,7 +136,7 @@ pub(super) fn compile(ir: &KernelIr) -> Result<Code, Malformed> {
             special: Vec::new(),
             params: Vec::new(),
             shared,
-            shared_bytes: shared_bytes as usize,
+            shared_bytes,
         },
         w: File::default(),
         d: File::default(),
@@ -153,13 +152,32 @@ pub(super) fn compile(ir: &KernelIr) -> Result<Code, Malformed> {
     };
     compiler.params()?;
     compiler.body()?;
+    compiler.check_slots(0)?;
     let mut code = compiler.code;
     (code.w, code.d) = (compiler.w.len as usize, compiler.d.len as usize);
     Ok(code)
 }
 
+/// Where the shared allocations lie, and the bytes that they take.
+fn shared_ranges(ir: &KernelIr) -> Result<(Vec<SharedRange>, usize), Refused> {
+    if !ir.shared.iter().all(|(_, data)| data.align_bytes.is_power_of_two()) {
+        return Err(Malformed);
+    }
+    let (starts, end) = ir.shared_layout();
+    // More than any device has is not a verified kernel, and must not exhaust the host's memory.
+    if end > 1 << 20 {
+        return Err(Malformed);
+    }
+    let range = |(start, data): (u64, &SharedData)| SharedRange {
+        start: start as usize,
+        len: data.len as usize * data.elem.size_bytes() as usize,
+    };
+    let ranges = starts.into_iter().zip(ir.shared.iter().map(|(_, data)| data)).map(range);
+    Ok((ranges.collect(), end as usize))
+}
+
 /// For each operation, the results of operations that nothing after it reads.
-fn last_uses(ir: &KernelIr) -> Result<Vec<SmallVec<[Value; 2]>>, Malformed> {
+fn last_uses(ir: &KernelIr) -> Result<Vec<SmallVec<[Value; 2]>>, Refused> {
     // The number of open regions where the value was made, and the last operation there that reads it.
     let mut depth_of = vec![usize::MAX; ir.values.len()];
     let mut last: Vec<Option<OpId>> = vec![None; ir.values.len()];
@@ -236,6 +254,12 @@ impl Compiler<'_> {
         }
     }
 
+    /// Checks that `more` slots are still to be had.
+    fn check_slots(&self, more: u32) -> Result<(), Refused> {
+        let used = self.w.len.saturating_add(self.d.len);
+        if used.saturating_add(more) > MAX_SLOTS { Err(Refused::TooManyRegisters) } else { Ok(()) }
+    }
+
     fn constant_w(&mut self, word: u32) -> u32 {
         let (file, fill) = (&mut self.w, &mut self.code.fill_w);
         *self.constants.entry((false, word.into())).or_insert_with(|| {
@@ -254,14 +278,34 @@ impl Compiler<'_> {
         })
     }
 
-    fn constant(&mut self, constant: Const) -> Slots {
+    /// The word of a constant, and its key in the table of those that keep a slot.
+    fn constant_word(constant: Const) -> (bool, u64) {
+        match constant.scalar() {
+            Scalar::Bool => (false, (constant.bits() != 0).word().into()),
+            scalar => (scalar.bits() == 64, constant.bits()),
+        }
+    }
+
+    fn constant(&mut self, op: OpId, constant: Const) -> Slots {
         let scalar = constant.scalar();
-        let slot = match scalar {
-            Scalar::Bool => self.constant_w((constant.bits() != 0).word()),
-            _ if scalar.bits() == 64 => self.constant_d(constant.bits()),
-            _ => self.constant_w(constant.bits() as u32),
-        };
-        Slots::Scalar(scalar, slot)
+        let key @ (wide, word) = Self::constant_word(constant);
+        if self.constants.len() < MAX_CONSTANTS || self.constants.contains_key(&key) {
+            self.weight += 1;
+            let slot = if wide { self.constant_d(word) } else { self.constant_w(word as u32) };
+            return Slots::Scalar(scalar, slot);
+        }
+        let slots = self.allocate(scalar.into());
+        let Slots::Scalar(_, slot) = slots else { return slots };
+        let slot = slot as usize;
+        self.emit(
+            op,
+            Inst::Pure(if wide {
+                Box::new(move |regs| regs.d[slot] = [word; LANES])
+            } else {
+                Box::new(move |regs| regs.w[slot] = [word as u32; LANES])
+            }),
+        );
+        slots
     }
 
     /// The slot of the pointer's offset.
@@ -277,12 +321,12 @@ impl Compiler<'_> {
         }
     }
 
-    pub(super) fn slots(&self, value: Value) -> Result<Slots, Malformed> {
+    pub(super) fn slots(&self, value: Value) -> Result<Slots, Refused> {
         self.slots.get(value.index()).copied().flatten().ok_or(Malformed)
     }
 
     /// The type and the slot of a scalar.
-    pub(super) fn scalar(&self, value: Value) -> Result<(Scalar, u32), Malformed> {
+    pub(super) fn scalar(&self, value: Value) -> Result<(Scalar, u32), Refused> {
         match self.slots(value)? {
             Slots::Scalar(scalar, slot) => Ok((scalar, slot)),
             Slots::Pointer(_) => Err(Malformed),
@@ -290,18 +334,18 @@ impl Compiler<'_> {
     }
 
     /// The slot of a scalar of type `expected`.
-    pub(super) fn scalar_of(&self, value: Value, expected: Scalar) -> Result<u32, Malformed> {
+    pub(super) fn scalar_of(&self, value: Value, expected: Scalar) -> Result<u32, Refused> {
         self.slots(value)?.scalar(expected)
     }
 
-    fn pointer(&self, value: Value) -> Result<(PointerSlots, Space, Scalar), Malformed> {
+    fn pointer(&self, value: Value) -> Result<(PointerSlots, Space, Scalar), Refused> {
         match (self.slots(value)?, get(&self.ir.values, value)?.ty) {
             (Slots::Pointer(slots), Type::Pointer { space, elem, .. }) => Ok((slots, space, elem)),
             _ => Err(Malformed),
         }
     }
 
-    fn index(&self, value: Value) -> Result<Index, Malformed> {
+    fn index(&self, value: Value) -> Result<Index, Refused> {
         match self.scalar(value)? {
             (Scalar::I32, slot) => Ok(Index::I32(slot)),
             (Scalar::U32, slot) => Ok(Index::U32(slot)),
@@ -311,13 +355,13 @@ impl Compiler<'_> {
         }
     }
 
-    fn set(&mut self, value: Value, slots: Slots) -> Result<(), Malformed> {
+    fn set(&mut self, value: Value, slots: Slots) -> Result<(), Refused> {
         *self.slots.get_mut(value.index()).ok_or(Malformed)? = Some(slots);
         Ok(())
     }
 
     /// Copies of values to slots, as if all at once.
-    fn moves(&mut self, to: &[Slots], from: &[Slots]) -> Result<Box<[Move]>, Malformed> {
+    fn moves(&mut self, to: &[Slots], from: &[Slots]) -> Result<Box<[Move]>, Refused> {
         let mut moves = Vec::new();
         if to.len() != from.len() {
             return Err(Malformed);
@@ -376,11 +420,11 @@ impl Compiler<'_> {
         before.into()
     }
 
-    fn values(&self, values: &[Value]) -> Result<Vec<Slots>, Malformed> {
+    fn values(&self, values: &[Value]) -> Result<Vec<Slots>, Refused> {
         values.iter().map(|value| self.slots(*value)).collect()
     }
 
-    fn allocate_values(&mut self, values: &[Value]) -> Result<Vec<Slots>, Malformed> {
+    fn allocate_values(&mut self, values: &[Value]) -> Result<Vec<Slots>, Refused> {
         let mut all = Vec::with_capacity(values.len());
         for value in values {
             let slots = self.allocate(get(&self.ir.values, *value)?.ty);
@@ -399,7 +443,7 @@ impl Compiler<'_> {
 
     // Walks.
 
-    fn params(&mut self) -> Result<(), Malformed> {
+    fn params(&mut self) -> Result<(), Refused> {
         for (i, param) in self.ir.params.iter().enumerate() {
             let (slots, param_slot) = match get(&self.ir.values, param.value)?.ty {
                 Type::Scalar(s) => {
@@ -417,7 +461,7 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    fn body(&mut self) -> Result<(), Malformed> {
+    fn body(&mut self) -> Result<(), Refused> {
         let mut tasks = Vec::new();
         self.open_region(self.ir.body, &mut tasks)?;
         while let Some(task) = tasks.last_mut() {
@@ -428,7 +472,7 @@ impl Compiler<'_> {
                     *next += 1;
                     let next = *next - 1;
                     if first {
-                        self.declare(region);
+                        self.declare(region)?;
                     }
                     let op = get(&self.ir.regions, region)?.ops.get(next).copied();
                     match op {
@@ -467,21 +511,23 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    fn open_region(&mut self, region: RegionId, tasks: &mut Vec<Task>) -> Result<(), Malformed> {
+    fn open_region(&mut self, region: RegionId, tasks: &mut Vec<Task>) -> Result<(), Refused> {
         get(&self.ir.regions, region)?;
         tasks.push(Task::Region { region, next: 0 });
         Ok(())
     }
 
     /// The registers of the variables that `region` declares.
-    fn declare(&mut self, region: RegionId) {
+    fn declare(&mut self, region: RegionId) -> Result<(), Refused> {
         for var in self.vars_of.get(&region).cloned().unwrap_or_default() {
             let data = self.ir.vars[var];
+            self.check_slots(data.len)?;
             self.vars[var.index()] = (0..data.len).map(|_| self.allocate(data.ty)).collect();
         }
+        Ok(())
     }
 
-    fn close_region(&mut self, region: RegionId) -> Result<(), Malformed> {
+    fn close_region(&mut self, region: RegionId) -> Result<(), Refused> {
         for var in self.vars_of.get(&region).cloned().unwrap_or_default() {
             for slots in std::mem::take(&mut self.vars[var.index()]) {
                 self.release(slots);
@@ -502,10 +548,12 @@ impl Compiler<'_> {
             // Constants and the like stay in their slots.
             let ValueDef::Result(made, _) = self.ir.values[value].def else { continue };
             let owned = match self.ir.ops.get(made).map(|data| &data.op) {
-                None
-                | Some(
-                    Op::Const(_) | Op::Arith(Arith::Sreg { .. }) | Op::Mem(Mem::SharedBase { .. }),
-                ) => false,
+                None | Some(Op::Arith(Arith::Sreg { .. }) | Op::Mem(Mem::SharedBase { .. })) => {
+                    false
+                }
+                Some(Op::Const(constant)) => {
+                    !self.constants.contains_key(&Self::constant_word(*constant))
+                }
                 Some(Op::Arith(_) | Op::Mem(_) | Op::Sync(_) | Op::Control(_)) => true,
             };
             if owned && let Some(slots) = self.slots[value.index()].take() {
@@ -514,14 +562,13 @@ impl Compiler<'_> {
         }
     }
 
-    fn op(&mut self, id: OpId, tasks: &mut Vec<Task>) -> Result<(), Malformed> {
+    fn op(&mut self, id: OpId, tasks: &mut Vec<Task>) -> Result<(), Refused> {
         let data = get(&self.ir.ops, id)?;
         let result = data.results.first().copied();
         match &data.op {
             Op::Const(constant) => {
-                let slots = self.constant(*constant);
+                let slots = self.constant(id, *constant);
                 self.set(result.ok_or(Malformed)?, slots)?;
-                self.weight += 1;
             }
             Op::Arith(Arith::Sreg { reg }) => {
                 let (file, fill) = (&mut self.w, &mut self.code.special);
@@ -566,7 +613,7 @@ impl Compiler<'_> {
         Slots::Pointer(PointerSlots { alloc: Alloc::Static(alloc), offset })
     }
 
-    fn mem(&mut self, id: OpId, op: &Mem, result: Option<Value>) -> Result<(), Malformed> {
+    fn mem(&mut self, id: OpId, op: &Mem, result: Option<Value>) -> Result<(), Refused> {
         match *op {
             Mem::Ld { base, index } => {
                 let (pointer, space, elem) = self.pointer(base)?;
@@ -632,7 +679,7 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    fn register(&self, var: VarId, index: u32) -> Result<Slots, Malformed> {
+    fn register(&self, var: VarId, index: u32) -> Result<Slots, Refused> {
         let registers = self.vars.get(var.index()).ok_or(Malformed)?;
         registers.get(index as usize).copied().ok_or(Malformed)
     }
@@ -642,7 +689,7 @@ impl Compiler<'_> {
         id: OpId,
         control: &Control,
         tasks: &mut Vec<Task>,
-    ) -> Result<(), Malformed> {
+    ) -> Result<(), Refused> {
         let data = get(&self.ir.ops, id)?;
         match control {
             Control::If { cond, then_region, else_region } => {

@@ -1,7 +1,7 @@
 //! From a [`Scalar`](crate::ir::Scalar) known when a kernel is compiled to a Rust type.
 //!
 //! Each macro evaluates an expression with a type name bound to the Rust type of a scalar, and returns
-//! [`Malformed`](super::compile::Malformed) from the function around it for a scalar outside its class.
+//! [`Malformed`](super::compile::Refused::Malformed) from the function around it for a scalar outside its class.
 
 /// `$body` with `$T` as the Rust type of the scalar `$scalar`, which must be one of those listed.
 macro_rules! with_type {
@@ -9,7 +9,7 @@ macro_rules! with_type {
         match $scalar {
             $($crate::ir::Scalar::$Variant => { type $T = $ty; $body })*
             #[allow(unreachable_patterns, reason = "some lists are complete")]
-            _ => return Err($crate::runtime::sim::compile::Malformed),
+            _ => return Err($crate::runtime::sim::compile::Refused::Malformed),
         }
     };
 }

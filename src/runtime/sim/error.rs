@@ -29,6 +29,12 @@ pub enum RunError {
     /// The IR breaks a rule of the verifier, so it has no meaning: see
     /// [`Kernel::verify`](crate::ir::Kernel::verify).
     NotVerified,
+    /// The values and register variables that a thread holds at once need more registers than the
+    /// simulator gives it.
+    TooManyRegisters {
+        /// The most that there can be.
+        limit: u32,
+    },
     /// The launch passes another number of arguments than the kernel has parameters.
     ArgumentCount {
         /// The number of parameters.
@@ -80,10 +86,14 @@ impl fmt::Display for RunError {
             RunError::Fault(fault) => fault.fmt(f),
             RunError::OutOfFuel { fuel, op, place, block: [bx, by, bz], thread: [x, y, z] } => write!(
                 f,
-                "block ({bx}, {by}, {bz}) has executed {fuel} operations and has not ended, with thread ({x}, {y}, {z}) at `{op}` at {place}: the kernel does not end, or needs a higher `Options::fuel`"
+                "block ({bx}, {by}, {bz}) has not ended after {fuel} operations, when thread ({x}, {y}, {z}) is at the `{op}` at {place}: the kernel does not end, or `Options::fuel` is too low for it"
             ),
             RunError::NotVerified => f.write_str(
                 "the kernel breaks a rule of the verifier, so it cannot be simulated: `Kernel::verify` says which",
+            ),
+            RunError::TooManyRegisters { limit } => write!(
+                f,
+                "a thread of the kernel holds more than {limit} values at once: use fewer register variables"
             ),
             RunError::ArgumentCount { expected, found } => {
                 write!(f, "the kernel has {expected} parameters, but the launch passes {found} arguments")

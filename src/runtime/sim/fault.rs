@@ -62,7 +62,7 @@ pub enum FaultCause {
     BarrierDivergence {
         /// A thread that is elsewhere.
         other: [u32; 3],
-        /// The construct in which that thread waits for the others of its warp.
+        /// The construct at which the way of that thread parts from the barrier.
         op: &'static str,
         /// The Rust line of that construct.
         place: Place,
@@ -85,7 +85,8 @@ pub struct MemoryAccess {
     pub elem: Scalar,
     /// The index of the element, counted from the start of the allocation.
     pub element: i128,
-    /// The offset of its first byte from the start of the allocation.
+    /// The offset of its first byte from the start of the allocation. A pointer that was moved by more
+    /// than 2^63 bytes counts from the smallest `i64`.
     pub byte: i128,
     /// The bytes of the allocation.
     pub len_bytes: u64,
@@ -101,56 +102,91 @@ impl fmt::Display for Triple {
     }
 }
 
-/// `reads f32 element 5 of parameter p0`
+/// ``reads f32 element 5 (bytes 20 to 24) of parameter `p0` ``
 impl fmt::Display for MemoryAccess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verb = if self.is_store { "writes" } else { "reads" };
-        write!(f, "{verb} {} element {} of ", self.elem, self.element)?;
+        let (from, to) = (self.byte, self.byte + i128::from(self.elem.size_bytes()));
+        write!(f, "{verb} {} element {} (bytes {from} to {to}) of ", self.elem, self.element)?;
         match self.space {
             Space::Global => write!(f, "parameter `{}`", self.allocation)?,
             Space::Shared => write!(f, "shared memory `{}`", self.allocation)?,
         }
         match self.made {
-            Some(place) => write!(f, " (made at {place})"),
+            Some(place) => write!(f, ", made at {place}"),
             None => Ok(()),
         }
     }
 }
 
-/// One sentence: what the operation did, and which thread of which block.
+/// One sentence: what the operation did, in which thread of which block, and its path in the kernel.
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (thread, block) = (Triple(self.thread), Triple(self.block));
         write!(f, "`{}` at {} ", self.op, self.place)?;
         match &self.cause {
             FaultCause::OutOfBounds { access } => {
-                let size = access.elem.size_bytes();
-                let (elements, len) = (access.len_bytes / u64::from(size), access.len_bytes);
-                let (from, to) = (access.byte, access.byte + i128::from(size));
-                write!(f, "{access}, which has {elements} (bytes {from} to {to} of {len})")?;
+                let len = access.len_bytes;
+                let elements = len / u64::from(access.elem.size_bytes());
+                write!(f, "{access}, which has {elements} elements ({len} bytes), in ")?;
             }
             FaultCause::Misaligned { access } => {
-                let (byte, size) = (access.byte, access.elem.size_bytes());
-                write!(f, "{access} at byte {byte}, which is not a multiple of {size}")?;
+                let size = access.elem.size_bytes();
+                write!(f, "{access}, but must start at a multiple of {size} bytes, in ")?;
             }
             FaultCause::Uninitialised { access, byte } => {
-                write!(f, "{access}, whose byte {byte} no thread of the block has written")?;
+                write!(f, "{access}, of which byte {byte} was never written, in ")?;
             }
-            FaultCause::DivisionByZero { dividend } => write!(f, "divides {dividend} by zero")?,
+            FaultCause::DivisionByZero { dividend } => write!(f, "divides {dividend} by zero in ")?,
             FaultCause::StepNotPositive { step } => {
-                write!(f, "has the step {step}, which is not positive")?;
+                write!(f, "has the step {step}, which is not positive, in ")?;
             }
-            FaultCause::BarrierDivergence { other, op, place } => {
-                let other = Triple(*other);
-                write!(
-                    f,
-                    "is not reached by thread {other}, which waits at the `{op}` at {place} for the \
-                     others of its warp: a barrier must be reached by all threads together"
-                )?;
-            }
+            FaultCause::BarrierDivergence { .. } => write!(f, "is reached by ")?,
         }
-        write!(f, "; thread {thread} of block {block} of kernel `{}` [{}]", self.kernel, self.path)
+        let (thread, block) = (Triple(self.thread), Triple(self.block));
+        write!(f, "thread {thread} of block {block} of kernel `{}`", self.kernel)?;
+        if let FaultCause::BarrierDivergence { other, op, place } = &self.cause {
+            let other = Triple(*other);
+            write!(f, ", but not by thread {other} of the same warp, ")?;
+            write!(f, "whose way parts from it at the `{op}` at {place}")?;
+        }
+        write!(f, " [{}]", self.path)
     }
 }
 
 impl std::error::Error for Fault {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// No pointer of today's IR can be misaligned, so only the text is checked here.
+    #[test]
+    fn a_misaligned_access_says_what_it_should_be() {
+        let place = Place { file: "x.rs", line: 3, column: 9 };
+        let access = MemoryAccess {
+            is_store: true,
+            space: Space::Shared,
+            allocation: "shared1".to_owned(),
+            made: Some(place),
+            elem: Scalar::F64,
+            element: 1,
+            byte: 12,
+            len_bytes: 64,
+        };
+        let fault = Fault {
+            cause: FaultCause::Misaligned { access },
+            kernel: "copy".to_owned(),
+            op: "st",
+            path: "4".to_owned(),
+            place,
+            block: [0, 1, 0],
+            thread: [5, 0, 0],
+        };
+        assert_eq!(
+            fault.to_string(),
+            "`st` at x.rs:3:9 writes f64 element 1 (bytes 12 to 20) of shared memory `shared1`, made at \
+             x.rs:3:9, but must start at a multiple of 8 bytes, in thread (5, 0, 0) of block (0, 1, 0) \
+             of kernel `copy` [4]"
+        );
+    }
+}

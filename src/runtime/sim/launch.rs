@@ -27,9 +27,8 @@ pub enum Arg<'a> {
 pub(super) fn check_grid(ir: &KernelIr, grid: Grid) -> Result<(), RunError> {
     let Grid { blocks, threads } = grid;
     let [x, y, z] = threads;
-    let in_all = threads.iter().map(|n| u64::from(*n)).product::<u64>();
-    // The first three comparisons keep the product small, the last one finds zeros.
-    if x > 1024 || y > 1024 || z > 64 || !(1..=1024).contains(&in_all) {
+    // The limits of the axes keep the product small.
+    if x > 1024 || y > 1024 || z > 64 || !(1..=1024).contains(&(x * y * z)) {
         return Err(RunError::BlockSize { threads });
     }
     let [x, y, z] = blocks;

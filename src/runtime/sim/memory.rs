@@ -419,3 +419,50 @@ impl<'m> Memory<'m> {
         self.globals.get(alloc as usize).copied().unwrap_or(&NONE)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A warp whose lane `i` points to byte `byte(i)` of an allocation of 64 bytes, with index 0.
+    fn check_load(byte: impl Fn(usize) -> i64, mask: u32) -> Trapped {
+        let mut regs = Regs::new(2, 1);
+        regs.d[0] = std::array::from_fn(|lane| byte(lane) as u64);
+        let buffer = Buffer::zeros(64);
+        let globals = [&buffer];
+        let mut memory = Memory { globals: &globals, shared: Shared::new(0, &[]) };
+        let pointer = PointerSlots { alloc: Alloc::Static(0), offset: Some(0) };
+        let address =
+            Address { space: Space::Global, elem: Scalar::F32, pointer, index: Index::I32(0) };
+        address.load_elem(1)(&mut regs, &mut memory, mask)
+    }
+
+    #[test]
+    fn only_active_lanes_are_checked() {
+        assert!(check_load(|lane| lane as i64 % 16 * 4, u32::MAX).is_ok());
+        assert!(check_load(|lane| if lane == 3 { 0 } else { -4 }, 0b1000).is_ok());
+        let trap = check_load(|lane| lane as i64 * 4, u32::MAX).unwrap_err();
+        assert_eq!(trap.lane, 16);
+        assert!(matches!(trap.cause, TrapCause::OutOfBounds(AccessAt { byte: 64, .. })));
+    }
+
+    #[test]
+    fn misaligned_bytes_inside_are_told_from_bytes_outside() {
+        let trap = check_load(|_| 6, 0b10).unwrap_err();
+        assert_eq!(trap.lane, 1);
+        assert!(matches!(trap.cause, TrapCause::Misaligned(AccessAt { byte: 6, .. })));
+        let trap = check_load(|_| 62, 1).unwrap_err();
+        assert!(matches!(trap.cause, TrapCause::OutOfBounds(AccessAt { byte: 62, .. })));
+    }
+
+    #[test]
+    fn a_pointer_that_overflows_stays_lost() {
+        let mut regs = Regs::new(0, 3);
+        let start = PointerSlots { alloc: Alloc::Static(0), offset: None };
+        regs.d[0] = [1 << 62; LANES];
+        regs.d[1] = offset(&regs, start, Index::I64(0), 8);
+        regs.d[0] = [u64::MAX << 59; LANES];
+        let moved = PointerSlots { alloc: Alloc::Static(0), offset: Some(1) };
+        assert_eq!(offset(&regs, moved, Index::I64(0), 8)[0] as i64, LOST);
+    }
+}

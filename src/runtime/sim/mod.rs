@@ -77,8 +77,17 @@ pub fn run(
     args: &[Arg<'_>],
     options: &Options,
 ) -> Result<Report, RunError> {
-    let code = compile::compile(kernel).map_err(|_| RunError::NotVerified)?;
+    let code = compile(kernel)?;
     launch::launch(kernel, &code, grid, args, options)
+}
+
+fn compile(kernel: &KernelIr) -> Result<program::Code, RunError> {
+    compile::compile(kernel).map_err(|refused| match refused {
+        compile::Refused::Malformed => RunError::NotVerified,
+        compile::Refused::TooManyRegisters => {
+            RunError::TooManyRegisters { limit: compile::MAX_SLOTS }
+        }
+    })
 }
 
 /// A kernel made ready for any number of launches.
@@ -99,7 +108,7 @@ impl Program {
     /// # Errors
     /// [`RunError::NotVerified`] if the IR is not that of a verified kernel.
     pub fn new(kernel: &KernelIr) -> Result<Program, RunError> {
-        let code = compile::compile(kernel).map_err(|_| RunError::NotVerified)?;
+        let code = compile(kernel)?;
         Ok(Program { ir: kernel.clone(), code })
     }
 

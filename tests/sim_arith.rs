@@ -1,0 +1,362 @@
+//! Every arithmetic operation on every scalar type, against its definition, on all pairs of corner values.
+#![allow(clippy::expect_used, reason = "a test ends with the message")]
+
+use tilewright::ir::{
+    Bits, Element, Float, Global, GlobalMut, Int, Kernel, Number, Scalar, Signed, Target, Val,
+};
+use tilewright::runtime::Grid;
+use tilewright::runtime::sim::{Arg, Buffer, Options, run};
+
+/// The bits of `f` for each triple of operands, computed by the simulator.
+fn simulated<A: Element, B: Element, C: Element, R: Element>(
+    operands: &[(A, B, C)],
+    f: impl for<'b> Fn(Val<'b, A>, Val<'b, B>, Val<'b, C>) -> Val<'b, R>,
+) -> Vec<u64> {
+    type Params<A, B, C, R> = (Global<A>, Global<B>, Global<C>, GlobalMut<R>, u32);
+    let kernel =
+        Kernel::<Params<A, B, C, R>>::build("op", Target::SM_80, |k, (a, b, c, out, n)| {
+            let i = (k.block_idx().x * k.block_dim().x + k.thread_idx().x).cvt::<u32>();
+            k.if_(i.lt(n), |k| {
+                let (a, b, c) = (a.load(k, i), b.load(k, i), c.load(k, i));
+                out.store(k, i, f(a, b, c));
+            });
+        });
+    let a: Vec<A> = operands.iter().map(|operands| operands.0).collect();
+    let b: Vec<B> = operands.iter().map(|operands| operands.1).collect();
+    let c: Vec<C> = operands.iter().map(|operands| operands.2).collect();
+    let (a, b, c) = (Buffer::from_slice(&a), Buffer::from_slice(&b), Buffer::from_slice(&c));
+    let out = Buffer::zeros(operands.len() * R::SCALAR.size_bytes() as usize);
+    let n = Arg::Scalar((operands.len() as u32).to_const());
+    let args = [Arg::Buffer(&a), Arg::Buffer(&b), Arg::Buffer(&c), Arg::Buffer(&out), n];
+    let kernel = kernel.expect("the kernel is correct");
+    run(kernel.ir(), Grid::cover(operands.len(), 96), &args, &Options::default())
+        .expect("no operand is at fault");
+    out.to_vec::<R>().into_iter().map(|r| r.to_const().bits()).collect()
+}
+
+/// Checks `f` against the definition `host` on all triples of values.
+#[track_caller]
+fn check3<A: Element, B: Element, C: Element, R: Element>(
+    name: &str,
+    values: (&[A], &[B], &[C]),
+    f: impl for<'b> Fn(Val<'b, A>, Val<'b, B>, Val<'b, C>) -> Val<'b, R>,
+    host: impl Fn(A, B, C) -> R,
+) {
+    let (a, b, c) = values;
+    let mut operands = Vec::new();
+    for a in a {
+        for b in b {
+            operands.extend(c.iter().map(|c| (*a, *b, *c)));
+        }
+    }
+    for ((a, b, c), found) in operands.iter().zip(simulated(&operands, f)) {
+        let expected = host(*a, *b, *c).to_const();
+        let found = tilewright::ir::Const::new(R::SCALAR, found);
+        assert_eq!(
+            found,
+            expected,
+            "{name} of {a:?}, {b:?}, {c:?} as {} gives {found}, not {expected}",
+            R::SCALAR
+        );
+    }
+}
+
+#[track_caller]
+fn check2<A: Element, B: Element, R: Element>(
+    name: &str,
+    (a, b): (&[A], &[B]),
+    f: impl for<'b> Fn(Val<'b, A>, Val<'b, B>) -> Val<'b, R>,
+    host: impl Fn(A, B) -> R,
+) {
+    check3(name, (a, b, &[false]), |a, b, _| f(a, b), |a, b, _| host(a, b));
+}
+
+#[track_caller]
+fn check1<A: Element, R: Element>(
+    name: &str,
+    a: &[A],
+    f: impl for<'b> Fn(Val<'b, A>) -> Val<'b, R>,
+    host: impl Fn(A) -> R,
+) {
+    check2(name, (a, &[false]), |a, _| f(a), |a, _| host(a));
+}
+
+/// Corner values of an integer type: its ends, small numbers, single bits, a pattern.
+fn ints<T: Int>() -> Vec<T> {
+    let bits = T::SCALAR.bits();
+    let mut all = vec![0, 1, 2, 3, 7, u64::MAX, u64::MAX - 1, 0x5555_5555_5555_5555];
+    all.extend([1 << (bits - 1), (1 << (bits - 1)) - 1, 1 << (bits / 2), 1 << (bits - 2)]);
+    all.into_iter().map(T::from_bits).collect()
+}
+
+/// The value of an integer.
+fn value<T: Int>(x: T) -> i128 {
+    x.to_const().as_int().expect("it is an integer")
+}
+
+/// The integer of type `T` that is equal to `x` modulo 2 to the number of its bits.
+fn wrap<T: Int>(x: i128) -> T {
+    T::from_bits(tilewright::ir::Const::new(T::SCALAR, x as u64).bits())
+}
+
+fn check_int<T: Int + Bits>() {
+    let all = ints::<T>();
+    let pairs = (all.as_slice(), all.as_slice());
+    let without_zero: Vec<T> = all.iter().copied().filter(|x| value(*x) != 0).collect();
+    let divisions = (all.as_slice(), without_zero.as_slice());
+    let amounts = [0, 1, 7, 8, 15, 16, 31, 32, 33, 63, 64, 65, 255, u32::MAX];
+    let shifts = (all.as_slice(), amounts.as_slice());
+
+    check2("add", pairs, |a, b| a + b, |a, b| wrap(value(a) + value(b)));
+    check2("sub", pairs, |a, b| a - b, |a, b| wrap(value(a) - value(b)));
+    check2("mul", pairs, |a, b| a * b, |a, b| wrap(value(a).wrapping_mul(value(b))));
+    check2("div", divisions, |a, b| a / b, |a, b| wrap(value(a) / value(b)));
+    check2("rem", divisions, |a, b| a % b, |a, b| wrap(value(a) % value(b)));
+    check2("min", pairs, |a, b| a.min(b), |a, b| if value(a) < value(b) { a } else { b });
+    check2("max", pairs, |a, b| a.max(b), |a, b| if value(a) < value(b) { b } else { a });
+    check2("and", pairs, |a, b| a & b, |a, b| wrap(value(a) & value(b)));
+    check2("or", pairs, |a, b| a | b, |a, b| wrap(value(a) | value(b)));
+    check2("xor", pairs, |a, b| a ^ b, |a, b| wrap(value(a) ^ value(b)));
+    check1("not", &all, |a| !a, |a| wrap(!value(a)));
+    let bits = T::SCALAR.bits();
+    check2(
+        "shl",
+        shifts,
+        |a, b| a << b,
+        |a, b| if b >= bits { wrap(0) } else { wrap(value(a) << b) },
+    );
+    check2("shr", shifts, |a, b| a >> b, |a, b| wrap(value(a) >> b.min(bits)));
+    check_compare(&all, |a, b| value(a).partial_cmp(&value(b)));
+    check_cvt_from_int::<T>();
+}
+
+#[track_caller]
+fn check_compare<T: Element>(all: &[T], order: impl Fn(T, T) -> Option<std::cmp::Ordering> + Copy) {
+    use std::cmp::Ordering::{Equal, Greater, Less};
+    let pairs = (all, all);
+    check2("eq", pairs, |a, b| a.eq(b), |a, b| order(a, b) == Some(Equal));
+    check2("ne", pairs, |a, b| a.ne(b), |a, b| order(a, b) != Some(Equal));
+    check2("lt", pairs, |a, b| a.lt(b), |a, b| order(a, b) == Some(Less));
+    check2("gt", pairs, |a, b| a.gt(b), |a, b| order(a, b) == Some(Greater));
+    check2("le", pairs, |a, b| a.le(b), |a, b| matches!(order(a, b), Some(Less | Equal)));
+    check2("ge", pairs, |a, b| a.ge(b), |a, b| matches!(order(a, b), Some(Greater | Equal)));
+    check3(
+        "select",
+        (&[false, true], all, all),
+        |c, a, b| c.select(a, b),
+        |c, a, b| if c { a } else { b },
+    );
+}
+
+fn check_cvt_from_int<T: Int>() {
+    let all = ints::<T>();
+    fn to_int<T: Int, R: Int>(all: &[T]) {
+        check1("cvt", all, |a| a.cvt::<R>(), |a| wrap(value(a)));
+    }
+    to_int::<T, i8>(&all);
+    to_int::<T, i16>(&all);
+    to_int::<T, i32>(&all);
+    to_int::<T, i64>(&all);
+    to_int::<T, u8>(&all);
+    to_int::<T, u16>(&all);
+    to_int::<T, u32>(&all);
+    to_int::<T, u64>(&all);
+    check1("cvt", &all, |a| a.cvt::<f32>(), |a| value(a) as f32);
+    check1("cvt", &all, |a| a.cvt::<f64>(), |a| value(a) as f64);
+}
+
+fn check_signed_int<T: Int + Signed>() {
+    let all = ints::<T>();
+    check1("neg", &all, |a| -a, |a| wrap(-value(a)));
+    check1("abs", &all, |a| a.abs(), |a| wrap(value(a).abs()));
+}
+
+#[test]
+fn integers() {
+    check_int::<i8>();
+    check_int::<i16>();
+    check_int::<i32>();
+    check_int::<i64>();
+    check_int::<u8>();
+    check_int::<u16>();
+    check_int::<u32>();
+    check_int::<u64>();
+    check_signed_int::<i8>();
+    check_signed_int::<i16>();
+    check_signed_int::<i32>();
+    check_signed_int::<i64>();
+}
+
+#[test]
+fn truth_values() {
+    let all = [false, true];
+    check2("and", (&all, &all), |a, b| a & b, |a, b| a && b);
+    check2("or", (&all, &all), |a, b| a | b, |a, b| a || b);
+    check2("xor", (&all, &all), |a, b| a ^ b, |a, b| a != b);
+    check1("not", &all, |a| !a, |a| !a);
+    check_compare(&all, |a, b| u8::from(a).partial_cmp(&u8::from(b)));
+    check1("cvt", &all, |a| a.cvt::<i8>(), i8::from);
+    check1("cvt", &all, |a| a.cvt::<u32>(), u32::from);
+    check1("cvt", &all, |a| a.cvt::<i64>(), i64::from);
+    check1("cvt", &all, |a| a.cvt::<f32>(), |a| f32::from(u8::from(a)));
+    check1("cvt", &all, |a| a.cvt::<f64>(), |a| f64::from(u8::from(a)));
+}
+
+fn f32s() -> Vec<f32> {
+    let mut all = vec![0.0, 1.0, 1.5, 3.0, 0.1, 2.5, 255.5, 2147483648.0, 1e19, 1e-20, 1e30];
+    all.extend([f32::MIN_POSITIVE, f32::from_bits(1), f32::MAX, f32::EPSILON, 1.0 + f32::EPSILON]);
+    all.extend([f32::INFINITY, f32::NAN, f32::from_bits(0x7f80_0001), 16777217.0, 0.5]);
+    let negative: Vec<f32> = all.iter().map(|x| -x).collect();
+    all.extend(negative);
+    all
+}
+
+fn f64s() -> Vec<f64> {
+    let mut all: Vec<f64> = f32s().into_iter().map(f64::from).collect();
+    all.extend([f64::MAX, f64::MIN_POSITIVE, f64::from_bits(1), 1e300, -1e-300]);
+    all.extend([1.0 + f64::EPSILON, 9007199254740993.0, 1.0 + 2f64.powi(-24), 3.5e38, 1e-46]);
+    all
+}
+
+/// The NaN that operations give.
+trait Nan: Float {
+    const NAN_BITS: u64;
+    fn is_nan(self) -> bool;
+    fn is_negative(self) -> bool;
+    /// The value, or the NaN that operations give.
+    fn quiet(self) -> Self {
+        if self.is_nan() { Self::from_bits(Self::NAN_BITS) } else { self }
+    }
+}
+impl Nan for f32 {
+    const NAN_BITS: u64 = 0x7fff_ffff;
+    fn is_nan(self) -> bool {
+        self.is_nan()
+    }
+    fn is_negative(self) -> bool {
+        self.is_sign_negative()
+    }
+}
+impl Nan for f64 {
+    const NAN_BITS: u64 = 0x7ff8_0000_0000_0000;
+    fn is_nan(self) -> bool {
+        self.is_nan()
+    }
+    fn is_negative(self) -> bool {
+        self.is_sign_negative()
+    }
+}
+
+fn check_float<T: Nan + Signed + PartialOrd>(all: &[T]) {
+    let pairs = (all, all);
+    let least = |a: T, b: T| match () {
+        () if a.is_nan() => b.quiet(),
+        () if b.is_nan() || a < b => a,
+        () if b < a || b.is_negative() => b,
+        () => a,
+    };
+    let greatest = |a: T, b: T| match () {
+        () if a.is_nan() => b.quiet(),
+        () if b.is_nan() || a > b => a,
+        () if b > a || a.is_negative() => b,
+        () => a,
+    };
+    check2("min", pairs, |a, b| a.min(b), least);
+    check2("max", pairs, |a, b| a.max(b), greatest);
+    let sign = 1 << (T::SCALAR.bits() - 1);
+    check1("neg", all, |a| -a, |a| T::from_bits(a.to_const().bits() ^ sign));
+    check1("abs", all, |a| a.abs(), |a| T::from_bits(a.to_const().bits() & !sign));
+    check_compare(all, |a, b| a.partial_cmp(&b));
+}
+
+#[test]
+fn f32_is_the_rounded_result_of_f64() {
+    // 53 bits are more than twice 24 and two more, so rounding twice gives the correctly rounded result.
+    let all = f32s();
+    let pairs = (all.as_slice(), all.as_slice());
+    let wide = |f: fn(f64, f64) -> f64| {
+        move |a: f32, b: f32| (f(f64::from(a), f64::from(b)) as f32).quiet()
+    };
+    check2("add", pairs, |a, b| a + b, wide(|a, b| a + b));
+    check2("sub", pairs, |a, b| a - b, wide(|a, b| a - b));
+    check2("mul", pairs, |a, b| a * b, wide(|a, b| a * b));
+    check2("div", pairs, |a, b| a / b, wide(|a, b| a / b));
+    check1("sqrt", &all, |a| a.sqrt(), |a| (f64::from(a).sqrt() as f32).quiet());
+    check_float(&all);
+}
+
+#[test]
+fn f64_is_ieee() {
+    let all = f64s();
+    let pairs = (all.as_slice(), all.as_slice());
+    check2("add", pairs, |a, b| a + b, |a, b| (a + b).quiet());
+    check2("sub", pairs, |a, b| a - b, |a, b| (a - b).quiet());
+    check2("mul", pairs, |a, b| a * b, |a, b| (a * b).quiet());
+    check2("div", pairs, |a, b| a / b, |a, b| (a / b).quiet());
+    check1("sqrt", &all, |a| a.sqrt(), |a| a.sqrt().quiet());
+    check_float(&all);
+}
+
+#[test]
+fn fma_rounds_once() {
+    let all = [0.0f32, -0.0, 1.0, -1.0 - f32::EPSILON, 1.0 + f32::EPSILON, 3e38, 1e-30, f32::NAN];
+    let fma = |a: f32, b: f32, c: f32| a.mul_add(b, c).quiet();
+    check3("fma", (&all, &all, &all), |a, b, c| a.fma(b, c), fma);
+    let all = [0.0f64, -0.0, 1.0, -1.0 - f64::EPSILON, 1.0 + f64::EPSILON, 1e300, f64::INFINITY];
+    let fma = |a: f64, b: f64, c: f64| a.mul_add(b, c).quiet();
+    check3("fma", (&all, &all, &all), |a, b, c| a.fma(b, c), fma);
+
+    // (1 + e)^2 - (1 + 2e) is e^2, which a rounded product loses.
+    let e = f32::EPSILON;
+    let operands = [(1.0 + e, 1.0 + e, -(1.0 + 2.0 * e))];
+    assert_eq!(simulated(&operands, |a, b, c| a.fma(b, c)), [(e * e).to_const().bits()]);
+    assert_eq!(simulated(&operands, |a, b, c| a * b + c), [0.0f32.to_const().bits()]);
+}
+
+#[test]
+fn floats_convert_as_in_rust() {
+    let (narrow, wide) = (f32s(), f64s());
+    macro_rules! check {
+        ($($to:ty)*) => {$(
+            check1("cvt", &narrow, |a| a.cvt::<$to>(), |a| a as $to);
+            check1("cvt", &wide, |a| a.cvt::<$to>(), |a| a as $to);
+        )*};
+    }
+    check!(i8 i16 i32 i64 u8 u16 u32 u64);
+    check1("cvt", &narrow, |a| a.cvt::<f64>(), |a| f64::from(a).quiet());
+    check1("cvt", &wide, |a| a.cvt::<f32>(), |a| (a as f32).quiet());
+}
+
+#[test]
+fn stored_values_are_loaded_unchanged() {
+    fn check<T: Element>(all: &[T]) {
+        check1("copy", all, |a| a, |a| a);
+    }
+    check(&[false, true]);
+    check(&ints::<i8>());
+    check(&ints::<u16>());
+    check(&ints::<i64>());
+    check(&f32s());
+    check(&f64s());
+}
+
+/// Every scalar type is covered above; a new one must be added there.
+#[test]
+fn no_scalar_type_is_left_out() {
+    fn is_number<T: Number>() -> Scalar {
+        T::SCALAR
+    }
+    let numbers = [
+        is_number::<i8>(),
+        is_number::<i16>(),
+        is_number::<i32>(),
+        is_number::<i64>(),
+        is_number::<u8>(),
+        is_number::<u16>(),
+        is_number::<u32>(),
+        is_number::<u64>(),
+        is_number::<f32>(),
+        is_number::<f64>(),
+    ];
+    assert!(Scalar::ALL.iter().all(|s| numbers.contains(s) || *s == Scalar::Bool));
+}
