@@ -78,7 +78,7 @@ fn check(case: &str, settings: &[(&str, &str)]) {
     };
     let text = run(folder, case, settings).stderr;
     let text = String::from_utf8_lossy(&text);
-    assert!(text.contains("left 0 0 0 0 0, after fault 0"), "{case} {settings:?}: {text}");
+    assert!(text.contains("left 0 0 0, after fault 0"), "{case} {settings:?}: {text}");
 }
 
 /// As [`check`], for a case in which no context is made.
@@ -166,10 +166,7 @@ fn a_fault_is_kept_with_its_first_cause() {
     for (code, kind) in FAULTS {
         let output = run(folder, "fault", &[("CODE", &code.to_string())]);
         let text = String::from_utf8_lossy(&output.stderr);
-        // The wait and the end of the stream, when the last handle of the device is dropped.
-        let calls =
-            text.split_once("after fault ").and_then(|(_, rest)| rest.lines().next()?.parse().ok());
-        assert!(calls.is_some_and(|calls: u32| calls <= 2), "{kind:?}: {text}");
+        assert!(text.contains("after fault 0"), "{kind:?}: {text}");
     }
 }
 
@@ -259,6 +256,11 @@ fn describe() {
     assert_eq!((device.name(), device.is_sim()), ("Fake GPU", false));
     assert_eq!(device.to_string(), "GPU 0 (Fake GPU)");
     assert_eq!(device.target(), Target::SM_90A);
+    assert_eq!(device.memory(), Ok(Some((1 << 24, 1 << 24))));
+    let buffer = device.zeros::<u64>(10).unwrap();
+    device.synchronize().unwrap();
+    assert_eq!(device.memory(), Ok(Some(((1 << 24) - 80, 1 << 24))));
+    drop(buffer);
     assert_eq!(device.cuda_version(), Some(CudaVersion::new(13, 0)));
     assert_eq!(Device::cuda_count(), Ok(2));
     assert_eq!(Device::cuda(0).as_ref(), Ok(&device));
@@ -336,11 +338,13 @@ fn drops() {
     }
     let grown = device.upload(&vec![0.0f32; n]).unwrap();
     assert_eq!(y.to_vec().unwrap(), vec![11.0; n]);
-    // The device may go first, and what is written may never be read.
-    let function = device.load(&axpy(Target::SM_80)).unwrap();
-    drop(device);
-    function.launch(Grid::cover(n, 64), (1.0, &grown, &mut y, n as i32)).unwrap();
-    drop((y, function));
+    // What is written may never be read.
+    device
+        .load(&axpy(Target::SM_80))
+        .unwrap()
+        .launch(Grid::cover(n, 64), (1.0, &grown, &mut y, n as i32))
+        .unwrap();
+    drop(y);
     drop(grown);
 }
 
@@ -352,7 +356,7 @@ fn cycles(count: usize) {
         let x = device.upload(&[i as f32]).unwrap();
         let mut y = device.zeros(1).unwrap();
         function.launch(Grid::cover(1, 32), (1.0, &x, &mut y, 1)).unwrap();
-        if i % 100 == 0 {
+        if i.is_multiple_of(100) {
             assert_eq!(y.to_vec().unwrap(), [i as f32]);
         }
     }
@@ -367,11 +371,11 @@ fn threads() {
             scope.spawn(move || {
                 let x = device.upload(&[t as f32; 100]).unwrap();
                 let mut y = device.zeros(100).unwrap();
-                for i in 0..50 {
+                for i in 0..50u32 {
                     let own = device.load(&named("empty")).unwrap();
                     own.launch(Grid::cover(1, 1), ()).unwrap();
                     function.launch(Grid::cover(100, 32), (1.0, &x, &mut y, 100)).unwrap();
-                    if i % 10 == 0 {
+                    if i.is_multiple_of(10) {
                         device.synchronize().unwrap();
                     }
                 }
@@ -437,7 +441,7 @@ fn refusals() {
 
 fn bad_ptx() {
     let device = gpu();
-    let ptx = ".version 8.0\n.target sm_80\n  nonsense.f32 %f1;\n";
+    let ptx = ".version 8.0\n  // text.rs:7\n  nonsense.f32 %f1;\n";
     let name = Some("CUDA_ERROR_INVALID_PTX".to_owned());
     let status = DriverStatus { code: 218, name };
     assert_eq!(
@@ -446,6 +450,7 @@ fn bad_ptx() {
             kernel: "text".to_owned(),
             status: status.clone(),
             line: Some((3, "  nonsense.f32 %f1;".to_owned())),
+            place: Some("text.rs:7".to_owned()),
             log: "ptxas application ptx input, line 3; error   : Not an opcode".to_owned(),
         })))
     );

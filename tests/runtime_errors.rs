@@ -13,7 +13,7 @@ use expect_test::{Expect, expect};
 use tilewright::ir::{Global, GlobalMut, Kernel, KernelOptions, Target, Untyped};
 use tilewright::runtime::{
     Arg, CudaVersion, Device, DeviceChoice, DeviceFault, DriverStatus, FaultKind, Function, Grid,
-    Limits, PtxRejection, RuntimeError,
+    Limits, PtxRejection, RuntimeError, sim,
 };
 
 type Axpy = (f32, Global<f32>, GlobalMut<f32>, i32);
@@ -26,7 +26,7 @@ fn axpy(target: Target) -> Kernel<Axpy> {
     .unwrap()
 }
 
-fn sim() -> Device {
+fn simulator() -> Device {
     Device::sim().unwrap()
 }
 
@@ -44,8 +44,8 @@ fn check<T: std::fmt::Debug>(
 
 #[test]
 fn an_empty_grid() {
-    let f = sim().load(&axpy(Target::SM_80)).unwrap();
-    let (x, mut y) = (sim().zeros(1).unwrap(), sim().zeros(1).unwrap());
+    let f = simulator().load(&axpy(Target::SM_80)).unwrap();
+    let (x, mut y) = (simulator().zeros(1).unwrap(), simulator().zeros(1).unwrap());
     let grid = Grid::new([4, 0, 1], [128, 1, 1]);
     check(
         f.launch(grid, (1.0, &x, &mut y, 1)),
@@ -59,8 +59,8 @@ fn an_empty_grid() {
 
 #[test]
 fn too_many_blocks() {
-    let f = sim().load(&axpy(Target::SM_80)).unwrap();
-    let (x, mut y) = (sim().zeros(1).unwrap(), sim().zeros(1).unwrap());
+    let f = simulator().load(&axpy(Target::SM_80)).unwrap();
+    let (x, mut y) = (simulator().zeros(1).unwrap(), simulator().zeros(1).unwrap());
     let limit = Limits::EVERY_TARGET.blocks;
     check(
         f.launch(Grid::cover(usize::MAX, 1), (1.0, &x, &mut y, 1)),
@@ -73,8 +73,8 @@ fn too_many_blocks() {
 
 #[test]
 fn too_many_threads_in_a_block() {
-    let f = sim().load(&axpy(Target::SM_80)).unwrap();
-    let (x, mut y) = (sim().zeros(1).unwrap(), sim().zeros(1).unwrap());
+    let f = simulator().load(&axpy(Target::SM_80)).unwrap();
+    let (x, mut y) = (simulator().zeros(1).unwrap(), simulator().zeros(1).unwrap());
     let (threads, limit) = ([33, 32, 1], Limits::EVERY_TARGET.threads);
     check(
         f.launch(Grid::new([1, 1, 1], threads), (1.0, &x, &mut y, 1)),
@@ -89,7 +89,7 @@ fn too_many_threads_in_a_block() {
 fn a_block_that_the_kernel_is_not_built_for() {
     let options = KernelOptions::default().block([128, 1, 1]);
     let kernel = Kernel::<()>::build_with(options, "fixed", Target::SM_80, |_, ()| ()).unwrap();
-    let f = sim().load(&kernel).unwrap();
+    let f = simulator().load(&kernel).unwrap();
     assert_eq!(f.launch(Grid::cover(1, 128), ()), Ok(()));
     let (kernel, built, given) = ("fixed".to_owned(), [128, 1, 1], [64, 1, 1]);
     check(
@@ -104,9 +104,9 @@ fn a_block_that_the_kernel_is_not_built_for() {
 #[test]
 fn arguments_of_a_kernel_that_rustc_does_not_know() {
     let kernel = Kernel::verify(axpy(Target::SM_80).ir().clone()).unwrap();
-    let f: Function<Untyped> = sim().load(&kernel).unwrap();
-    let x = sim().upload(&[1.0f32, 2.0]).unwrap();
-    let mut y = sim().upload(&[10.0f32, 20.0]).unwrap();
+    let f: Function<Untyped> = simulator().load(&kernel).unwrap();
+    let x = simulator().upload(&[1.0f32, 2.0]).unwrap();
+    let mut y = simulator().upload(&[10.0f32, 20.0]).unwrap();
     let grid = Grid::cover(2, 32);
     let args: Vec<Arg<'_>> = vec![3.0f32.into(), (&x).into(), (&mut y).into(), 2i32.into()];
     f.launch(grid, args).unwrap();
@@ -142,7 +142,7 @@ fn arguments_of_a_kernel_that_rustc_does_not_know() {
 
 #[test]
 fn a_copy_of_another_length() {
-    let mut x = sim().upload(&[1u8, 2, 3]).unwrap();
+    let mut x = simulator().upload(&[1u8, 2, 3]).unwrap();
     let error = RuntimeError::LengthMismatch { buffer: 3, host: 2 };
     let sentence = || {
         expect![
@@ -158,7 +158,7 @@ fn a_copy_of_another_length() {
 fn more_memory_than_there_is() {
     let device = "the simulator".to_owned();
     check(
-        sim().zeros::<f64>(usize::MAX),
+        simulator().zeros::<f64>(usize::MAX),
         &RuntimeError::OutOfMemory { device, bytes: u64::MAX },
         expect![
             "the simulator has no 18446744073709551615 bytes of memory free: drop buffers that are no longer needed, or split the work"
@@ -166,16 +166,16 @@ fn more_memory_than_there_is() {
     );
     // As many bytes as can be addressed, which no machine has.
     assert!(matches!(
-        sim().zeros::<u8>(isize::MAX as usize),
+        simulator().zeros::<u8>(isize::MAX as usize),
         Err(RuntimeError::OutOfMemory { .. })
     ));
-    assert_eq!(sim().zeros::<u8>(3).unwrap().to_vec().unwrap(), [0; 3]);
+    assert_eq!(simulator().zeros::<u8>(3).unwrap().to_vec().unwrap(), [0; 3]);
 }
 
 #[test]
 fn a_fault_on_the_simulator() {
-    let f = sim().load(&axpy(Target::SM_80)).unwrap();
-    let (x, mut y) = (sim().zeros(10).unwrap(), sim().zeros(10).unwrap());
+    let f = simulator().load(&axpy(Target::SM_80)).unwrap();
+    let (x, mut y) = (simulator().zeros(10).unwrap(), simulator().zeros(10).unwrap());
     let error =
         f.launch(Grid::cover(11, 32), (1.0, &x, &mut y, 11)).expect_err("it reads past the end");
     let RuntimeError::Simulation(cause) = &error else { panic!("{error:?}") };
@@ -186,10 +186,22 @@ fn a_fault_on_the_simulator() {
 }
 
 #[test]
+fn a_kernel_without_end_on_the_simulator() {
+    let kernel = Kernel::<()>::build("endless", Target::SM_80, |k, ()| {
+        k.loop_::<_, ()>((), |k, lp, ()| lp.continue_(k, ()))
+    })
+    .unwrap();
+    let device = Device::sim_with(sim::Options::default().fuel(100_000));
+    let error = device.load(&kernel).unwrap().launch(Grid::cover(1, 32), ()).expect_err("no end");
+    let RuntimeError::Simulation(cause) = error else { panic!("{error:?}") };
+    assert!(matches!(*cause, sim::RunError::OutOfFuel { fuel: 100_000, .. }), "{cause:?}");
+}
+
+#[test]
 fn ptx_on_the_simulator() {
     let name = "text".to_owned();
     check(
-        sim().check_ptx("text", ".version 8.0"),
+        simulator().check_ptx("text", ".version 8.0"),
         &RuntimeError::PtxOnSimulator { name },
         expect![
             "the PTX of `text` cannot be compiled on the simulator, which runs kernels without PTX: use a GPU"
@@ -252,12 +264,14 @@ fn sentences() {
             kernel: kernel(),
             status: status(Some("CUDA_ERROR_INVALID_PTX")),
             line: Some((12, "\tadd.f33 %f1, %f2, %f3;".into())),
+            place: Some("axpy.rs:31".into()),
             log: "ptxas application ptx input, line 12; error   : Unknown type".into(),
         })),
         RuntimeError::PtxRejected(Box::new(PtxRejection {
             kernel: kernel(),
             status: status(None),
             line: None,
+            place: None,
             log: String::new(),
         })),
         RuntimeError::TooManyRegisters {
@@ -294,7 +308,7 @@ fn sentences() {
         there is no GPU 1: the only one is GPU 0
         GPU 1 (Tesla T4) has compute capability 7.5 and 8.0 is the lowest that is supported: use a newer GPU or the simulator
         kernel `axpy` is built for sm_90a, which does not run on GPU 0 (NVIDIA A100): build it for sm_80
-        the driver refused the PTX of `axpy` with CUDA_ERROR_INVALID_PTX (218) at line 12, `add.f33 %f1, %f2, %f3;`; it says: ptxas application ptx input, line 12; error   : Unknown type
+        the driver refused the PTX of `axpy` with CUDA_ERROR_INVALID_PTX (218) at line 12, `add.f33 %f1, %f2, %f3;`, which is from axpy.rs:31; it says: ptxas application ptx input, line 12; error   : Unknown type
         the driver refused the PTX of `axpy` with CUDA error 218
         kernel `axpy` needs 80 registers a thread, which last for blocks of 768 threads and not of 1024: use smaller blocks, or fix the block when the kernel is built (`KernelOptions::block`)
         kernel `axpy` has 50000 bytes of static shared memory and a block can have 49152: use smaller tiles

@@ -1,5 +1,8 @@
 //! Every fault: its cause with its values, its place, and its text.
-#![allow(clippy::expect_used, reason = "a test ends with the message")]
+#![allow(clippy::expect_used, clippy::panic, reason = "a test ends with the message")]
+
+#[path = "support/text.rs"]
+mod text;
 
 use expect_test::{Expect, expect};
 use tilewright::ir::{Body, Element, Global, GlobalMut, Kernel, Params, Space, Target, Val, range};
@@ -15,6 +18,7 @@ fn check<P: Params>(
     expected: Expect,
 ) -> Fault {
     let kernel = Kernel::<P>::build("wrong", Target::SM_80, body).expect("it verifies");
+    text::check_round_trip(kernel.ir());
     let fault = |order, threads| {
         let options = Options::default().order(order).threads(threads);
         let error = run(kernel.ir(), grid, args, &options).expect_err("it faults");

@@ -7,17 +7,22 @@ use super::kernel::{KernelIr, OpData, Region, SharedData, ValueData, ValueDef, V
 use super::op::{Control, Mem, Op};
 use super::types::{Scalar, Type};
 
-/// Old index to new index; what is not in the kernel becomes the last index, which does not exist.
-struct Renumbering<K>(HashMap<usize, K>);
+/// Old index to new index. What is not in the kernel becomes the last index, which does not exist.
+struct Renumbering<K>(Vec<K>);
 
 impl<K: Entity> Renumbering<K> {
-    fn new(order: &[K]) -> Renumbering<K> {
-        let numbers = order.iter().enumerate();
-        Renumbering(numbers.map(|(new, old)| (old.index(), K::from_index(new))).collect())
+    fn new<T>(order: &[K], arena: &Arena<K, T>) -> Renumbering<K> {
+        let mut new = vec![K::from_index(u32::MAX as usize); arena.len()];
+        for (number, old) in order.iter().enumerate() {
+            if let Some(entry) = new.get_mut(old.index()) {
+                *entry = K::from_index(number);
+            }
+        }
+        Renumbering(new)
     }
 
     fn get(&self, old: K) -> K {
-        self.0.get(&old.index()).copied().unwrap_or(K::from_index(u32::MAX as usize))
+        self.0.get(old.index()).copied().unwrap_or(K::from_index(u32::MAX as usize))
     }
 }
 
@@ -78,8 +83,10 @@ impl KernelIr {
     /// Meant for kernels that are verified or parsed. Indices that point nowhere stay such.
     pub fn canonical(&self) -> KernelIr {
         let order = Order::new(self);
-        let (regions, ops) = (Renumbering::new(&order.regions), Renumbering::new(&order.ops));
-        let (values, vars) = (Renumbering::new(&order.values), Renumbering::new(&order.vars));
+        let regions = Renumbering::new(&order.regions, &self.regions);
+        let ops = Renumbering::new(&order.ops, &self.ops);
+        let values = Renumbering::new(&order.values, &self.values);
+        let vars = Renumbering::new(&order.vars, &self.vars);
         let mut new = self.clone();
         new.params.iter_mut().for_each(|param| param.value = values.get(param.value));
         new.body = regions.get(self.body);

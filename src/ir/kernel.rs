@@ -107,7 +107,16 @@ impl KernelIr {
             Op::Control(Control::If { then_region, else_region: Some(else_region), .. }) => {
                 self.falls_through(*then_region) || self.falls_through(*else_region)
             }
-            _ => true,
+            Op::Control(
+                Control::If { .. }
+                | Control::For { .. }
+                | Control::Loop { .. }
+                | Control::Yield { .. },
+            )
+            | Op::Const(_)
+            | Op::Arith(_)
+            | Op::Mem(_)
+            | Op::Sync(_) => true,
         }
     }
 

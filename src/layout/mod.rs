@@ -1,10 +1,44 @@
-//! The layout algebra.
+//! CuTe's layout algebra as a host library: integers, tuples, layouts and their operations.
+//!
+//! A layout `(4,(2,8)):(2,(1,8))` maps a coordinate, such as `(3,(1,5))` or the integer 47, to an
+//! index: the sum of the entries times their strides.
+//!
+//! ```
+//! use tilewright::layout::{Layout, layout, tiler};
+//! let a: Layout = layout!((4, (2, 8)):(2, (1, 8)));
+//! let tiled = a.logical_divide(&tiler!(2, 4))?;
+//! assert_eq!(tiled.to_string().parse::<Layout>()?, tiled);
+//! # Ok::<(), tilewright::layout::LayoutError>(())
+//! ```
 
-/// Placeholder until the branch lands.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LayoutError {}
-impl std::fmt::Display for LayoutError {
-    fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match *self {}
-    }
-}
+mod basis;
+mod coalesce;
+mod complement;
+mod compose;
+mod coord;
+mod divide;
+mod error;
+mod int;
+#[expect(clippy::module_inception, reason = "the type that gives the storey its name")]
+mod layout;
+mod macros;
+mod modes;
+mod partition;
+mod product;
+mod ratio;
+mod slice;
+mod text;
+mod tiler;
+mod tuple;
+mod walk;
+
+pub use basis::ScaledBasis;
+pub use coord::{Coord, CoordRef, Slot, Underscore, crd2crd, crd2idx, idx2crd, idx2crd_with};
+pub use error::{LayoutError, ModePath};
+pub use int::{Atom, Call, Env, Fun, Int, Symbol, Term, Width};
+pub use layout::{Layout, LayoutBuilder, LayoutRef, Modes, StrideRef, StrideTuple};
+pub use macros::{coord, layout, shape, tiler, tuple};
+pub use ratio::Ratio;
+pub use tiler::{Tiler, TilerLeaf, TilerRef};
+pub use tuple::{Builder, Children, IntTuple, IntTupleRef, IntoTuple, Tuple, TupleRef};
+pub use walk::Indices;

@@ -45,9 +45,9 @@ impl Memory {
     pub(super) fn device(&self) -> Device {
         match self {
             #[cfg(feature = "sim")]
-            Memory::Sim(_) => Backend::Sim.into(),
+            Memory::Sim(_) => Device::sim_with(super::sim::Options::default()),
             #[cfg(feature = "cuda-any-version")]
-            Memory::Cuda(memory) => Backend::Cuda(memory.context().clone()).into(),
+            Memory::Cuda(memory) => Backend::Cuda(memory.context()).into(),
         }
     }
 
@@ -55,13 +55,13 @@ impl Memory {
     pub(super) fn is_on(&self, device: &Device) -> bool {
         match (self, &device.backend) {
             #[cfg(feature = "sim")]
-            (Memory::Sim(_), Backend::Sim) => true,
+            (Memory::Sim(_), Backend::Sim(_)) => true,
             #[cfg(feature = "cuda-any-version")]
             (Memory::Cuda(memory), Backend::Cuda(context)) => {
-                std::sync::Arc::ptr_eq(memory.context(), context)
+                std::ptr::eq(memory.context(), *context)
             }
             #[cfg(all(feature = "sim", feature = "cuda-any-version"))]
-            (Memory::Sim(_), Backend::Cuda(_)) | (Memory::Cuda(_), Backend::Sim) => false,
+            (Memory::Sim(_), Backend::Cuda(_)) | (Memory::Cuda(_), Backend::Sim(_)) => false,
         }
     }
 }
@@ -71,7 +71,7 @@ impl<T: Element> Buffer<T> {
         let bytes = len_bytes::<T>(device, len)?;
         let memory = match &device.backend {
             #[cfg(feature = "sim")]
-            Backend::Sim => {
+            Backend::Sim(_) => {
                 reserve(device, bytes)?;
                 Memory::Sim(super::sim::Buffer::zeros(bytes))
             }
@@ -84,7 +84,7 @@ impl<T: Element> Buffer<T> {
     pub(super) fn upload(device: &Device, data: &[T]) -> Result<Buffer<T>, RuntimeError> {
         let memory = match &device.backend {
             #[cfg(feature = "sim")]
-            Backend::Sim => {
+            Backend::Sim(_) => {
                 reserve(device, size_of_val(data))?;
                 Memory::Sim(super::sim::Buffer::from_slice(data))
             }

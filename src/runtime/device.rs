@@ -10,12 +10,14 @@ use super::limits::Limits;
 use crate::ir::{Element, Kernel, Target};
 
 #[cfg(feature = "cuda-any-version")]
-use {super::cuda, std::sync::Arc};
+use super::cuda;
+#[cfg(feature = "sim")]
+use super::sim;
 
 /// A GPU, or the CPU simulator.
 ///
-/// A device is cheap to clone; all clones are one device. All simulators are one device, too, and so are
-/// all devices opened for one GPU.
+/// A device is cheap to clone; all clones are one device. All simulators are one device, too, whatever their
+/// options, and so are all devices opened for one GPU.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Device {
     pub(super) backend: Backend,
@@ -24,9 +26,9 @@ pub struct Device {
 #[derive(Clone)]
 pub(super) enum Backend {
     #[cfg(feature = "sim")]
-    Sim,
+    Sim(sim::Options),
     #[cfg(feature = "cuda-any-version")]
-    Cuda(Arc<cuda::Context>),
+    Cuda(&'static cuda::Context),
 }
 
 impl From<Backend> for Device {
@@ -39,11 +41,11 @@ impl PartialEq for Backend {
     fn eq(&self, other: &Backend) -> bool {
         match (self, other) {
             #[cfg(feature = "sim")]
-            (Backend::Sim, Backend::Sim) => true,
+            (Backend::Sim(_), Backend::Sim(_)) => true,
             #[cfg(feature = "cuda-any-version")]
-            (Backend::Cuda(a), Backend::Cuda(b)) => Arc::ptr_eq(a, b),
+            (Backend::Cuda(a), Backend::Cuda(b)) => std::ptr::eq(*a, *b),
             #[cfg(all(feature = "sim", feature = "cuda-any-version"))]
-            (Backend::Sim, Backend::Cuda(_)) | (Backend::Cuda(_), Backend::Sim) => false,
+            (Backend::Sim(_), Backend::Cuda(_)) | (Backend::Cuda(_), Backend::Sim(_)) => false,
         }
     }
 }
@@ -82,9 +84,21 @@ impl Device {
     /// [`SimulatorNotBuilt`](RuntimeError::SimulatorNotBuilt).
     pub fn sim() -> Result<Device, RuntimeError> {
         #[cfg(feature = "sim")]
-        return Ok(Backend::Sim.into());
+        return Ok(Device::sim_with(sim::Options::default()));
         #[cfg(not(feature = "sim"))]
         return Err(RuntimeError::SimulatorNotBuilt);
+    }
+
+    /// The simulator, whose launches run with these options.
+    ///
+    /// ```
+    /// use tilewright::runtime::{Device, sim};
+    /// let device = Device::sim_with(sim::Options::default().fuel(1_000_000));
+    /// assert_eq!(Ok(device), Device::sim());
+    /// ```
+    #[cfg(feature = "sim")]
+    pub fn sim_with(options: sim::Options) -> Device {
+        Backend::Sim(options).into()
     }
 
     /// The GPU that CUDA numbers `ordinal`, from 0.
@@ -146,7 +160,7 @@ impl Device {
     pub fn name(&self) -> &str {
         match &self.backend {
             #[cfg(feature = "sim")]
-            Backend::Sim => "simulator",
+            Backend::Sim(_) => "simulator",
             #[cfg(feature = "cuda-any-version")]
             Backend::Cuda(context) => context.name(),
         }
@@ -157,7 +171,7 @@ impl Device {
     pub fn target(&self) -> Target {
         match &self.backend {
             #[cfg(feature = "sim")]
-            Backend::Sim => Target::SM_80,
+            Backend::Sim(_) => Target::SM_80,
             #[cfg(feature = "cuda-any-version")]
             Backend::Cuda(context) => context.target(),
         }
@@ -167,7 +181,7 @@ impl Device {
     pub fn is_sim(&self) -> bool {
         match &self.backend {
             #[cfg(feature = "sim")]
-            Backend::Sim => true,
+            Backend::Sim(_) => true,
             #[cfg(feature = "cuda-any-version")]
             Backend::Cuda(_) => false,
         }
@@ -177,7 +191,7 @@ impl Device {
     pub fn limits(&self) -> Limits {
         match &self.backend {
             #[cfg(feature = "sim")]
-            Backend::Sim => Limits::EVERY_TARGET,
+            Backend::Sim(_) => Limits::EVERY_TARGET,
             #[cfg(feature = "cuda-any-version")]
             Backend::Cuda(context) => context.limits(),
         }
@@ -187,7 +201,7 @@ impl Device {
     pub fn cuda_version(&self) -> Option<CudaVersion> {
         match &self.backend {
             #[cfg(feature = "sim")]
-            Backend::Sim => None,
+            Backend::Sim(_) => None,
             #[cfg(feature = "cuda-any-version")]
             Backend::Cuda(context) => Some(context.cuda_version()),
         }
@@ -203,10 +217,23 @@ impl Device {
         Some(text.trim().to_owned()).filter(|text| !text.is_empty())
     }
 
+    /// The free bytes and all bytes of the GPU's memory; `None` on the simulator, whose memory is the host's.
+    ///
+    /// # Errors
+    /// The fault of a launch before, if it had one; [`Driver`](RuntimeError::Driver).
+    pub fn memory(&self) -> Result<Option<(u64, u64)>, RuntimeError> {
+        match &self.backend {
+            #[cfg(feature = "sim")]
+            Backend::Sim(_) => Ok(None),
+            #[cfg(feature = "cuda-any-version")]
+            Backend::Cuda(context) => context.memory().map(Some),
+        }
+    }
+
     /// Loads a kernel, ready to be launched. On a GPU the driver compiles its PTX.
     ///
     /// # Errors
-    /// [`WrongTarget`](RuntimeError::WrongTarget), [`Codegen`](RuntimeError::Codegen),
+    /// [`WrongTarget`](RuntimeError::WrongTarget),
     /// [`PtxRejected`](RuntimeError::PtxRejected), [`SharedTooLarge`](RuntimeError::SharedTooLarge),
     /// [`DeviceLost`](RuntimeError::DeviceLost), [`Driver`](RuntimeError::Driver). The simulator takes every
     /// kernel.
@@ -224,7 +251,7 @@ impl Device {
     pub fn check_ptx(&self, name: &str, ptx: &str) -> Result<String, RuntimeError> {
         match &self.backend {
             #[cfg(feature = "sim")]
-            Backend::Sim => {
+            Backend::Sim(_) => {
                 let _ = ptx;
                 Err(RuntimeError::PtxOnSimulator { name: name.to_owned() })
             }
@@ -260,7 +287,7 @@ impl Device {
     pub fn synchronize(&self) -> Result<(), RuntimeError> {
         match &self.backend {
             #[cfg(feature = "sim")]
-            Backend::Sim => Ok(()),
+            Backend::Sim(_) => Ok(()),
             #[cfg(feature = "cuda-any-version")]
             Backend::Cuda(context) => context.synchronize(),
         }
@@ -272,7 +299,7 @@ impl fmt::Display for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.backend {
             #[cfg(feature = "sim")]
-            Backend::Sim => f.write_str("the simulator"),
+            Backend::Sim(_) => f.write_str("the simulator"),
             #[cfg(feature = "cuda-any-version")]
             Backend::Cuda(context) => f.write_str(context.label()),
         }

@@ -60,14 +60,6 @@ pub enum RuntimeError {
         /// What can be built for the device.
         device_target: Target,
     },
-    /// The kernel has no PTX.
-    #[cfg(feature = "cuda-any-version")]
-    Codegen {
-        /// The kernel.
-        kernel: String,
-        /// Why.
-        error: crate::codegen::CodegenError,
-    },
     /// The driver's compiler refused PTX.
     PtxRejected(Box<PtxRejection>),
     /// PTX was given to the simulator, which runs kernels and not their PTX.
@@ -234,8 +226,6 @@ impl fmt::Display for RuntimeError {
                 "kernel `{kernel}` is built for {target}, which does not run on {device}: build it for \
                  {device_target}"
             ),
-            #[cfg(feature = "cuda-any-version")]
-            Codegen { kernel, error } => write!(f, "kernel `{kernel}` has no PTX: {error}"),
             PtxRejected(rejection) => rejection.fmt(f),
             PtxOnSimulator { name } => write!(
                 f,
@@ -316,8 +306,6 @@ impl fmt::Display for RuntimeError {
 impl std::error::Error for RuntimeError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            #[cfg(feature = "cuda-any-version")]
-            RuntimeError::Codegen { error, .. } => Some(error),
             #[cfg(feature = "sim")]
             RuntimeError::Simulation(error) => Some(error.as_ref()),
             _ => None,
@@ -396,16 +384,21 @@ pub struct PtxRejection {
     pub status: DriverStatus,
     /// The line of the PTX text that the log names, from 1, with its text.
     pub line: Option<(usize, String)>,
+    /// The Rust line that this line was written for, as `file:line`, where a comment in the PTX names it.
+    pub place: Option<String>,
     /// The compiler's messages.
     pub log: String,
 }
 
 impl fmt::Display for PtxRejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let PtxRejection { kernel, status, line, log } = self;
+        let PtxRejection { kernel, status, line, place, log } = self;
         write!(f, "the driver refused the PTX of `{kernel}` with {status}")?;
         if let Some((number, text)) = line {
             write!(f, " at line {number}, `{}`", text.trim())?;
+        }
+        if let Some(place) = place {
+            write!(f, ", which is from {place}")?;
         }
         if !log.is_empty() {
             write!(f, "; it says: {log}")?;

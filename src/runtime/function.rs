@@ -37,7 +37,7 @@ struct Inner {
 
 enum Code {
     #[cfg(feature = "sim")]
-    Sim(Box<sim::Program>),
+    Sim(Box<sim::Program>, sim::Options),
     #[cfg(feature = "cuda-any-version")]
     Cuda(cuda::Function),
 }
@@ -59,7 +59,9 @@ impl<P> Function<P> {
         let ir = kernel.ir();
         let code = match &device.backend {
             #[cfg(feature = "sim")]
-            Backend::Sim => Code::Sim(Box::new(sim::Program::new(ir).map_err(simulation)?)),
+            Backend::Sim(options) => {
+                Code::Sim(Box::new(sim::Program::new(ir).map_err(simulation)?), *options)
+            }
             #[cfg(feature = "cuda-any-version")]
             Backend::Cuda(context) => {
                 context.check_target(kernel.name(), kernel.target())?;
@@ -68,11 +70,13 @@ impl<P> Function<P> {
                     let kernel = kernel.name().to_owned();
                     return Err(RuntimeError::SharedTooLarge { kernel, bytes, limit_bytes });
                 }
-                let ptx = kernel.ptx().map_err(|error| RuntimeError::Codegen {
-                    kernel: kernel.name().to_owned(),
-                    error,
-                })?;
-                Code::Cuda(cuda::Function::load(context, kernel.name(), ir.params.len(), &ptx)?)
+                let ptx = kernel.ptx();
+                Code::Cuda(cuda::Function::load(
+                    context,
+                    kernel.name(),
+                    ir.params.len(),
+                    ptx.text(),
+                )?)
             }
         };
         let inner = Inner {
@@ -108,7 +112,7 @@ impl<P> Function<P> {
     /// [`TooManyRegisters`](RuntimeError::TooManyRegisters), [`OtherDevice`](RuntimeError::OtherDevice); for
     /// an untyped kernel [`ArgumentCount`](RuntimeError::ArgumentCount) and
     /// [`ArgumentType`](RuntimeError::ArgumentType); on the simulator
-    /// [`Simulation`](RuntimeError::Simulation); on a GPU the fault of a launch before, if it had one, and
+    /// `RuntimeError::Simulation`; on a GPU the fault of a launch before, if it had one, and
     /// [`Driver`](RuntimeError::Driver).
     ///
     /// ```
@@ -134,7 +138,7 @@ impl<P> Function<P> {
         self.inner.check(grid, &args)?;
         match &self.inner.code {
             #[cfg(feature = "sim")]
-            Code::Sim(program) => simulate(program, grid, &args).map(|_| ()),
+            Code::Sim(program, options) => simulate(program, options, grid, &args).map(|_| ()),
             #[cfg(feature = "cuda-any-version")]
             Code::Cuda(function) => function.launch(grid, &device_args(&args)),
         }
@@ -152,9 +156,9 @@ impl<P> Function<P> {
         self.inner.check(grid, &args)?;
         match &self.inner.code {
             #[cfg(feature = "sim")]
-            Code::Sim(program) => {
+            Code::Sim(program, options) => {
                 let start = Instant::now();
-                let thread_ops = simulate(program, grid, &args)?;
+                let thread_ops = simulate(program, options, grid, &args)?;
                 Ok(Timing { elapsed: start.elapsed(), thread_ops: Some(thread_ops) })
             }
             #[cfg(feature = "cuda-any-version")]
@@ -202,9 +206,14 @@ impl Inner {
 }
 
 #[cfg(feature = "sim")]
-fn simulate(program: &sim::Program, grid: Grid, args: &[Arg<'_>]) -> Result<u64, RuntimeError> {
+fn simulate(
+    program: &sim::Program,
+    options: &sim::Options,
+    grid: Grid,
+    args: &[Arg<'_>],
+) -> Result<u64, RuntimeError> {
     let args: SmallVec<[sim::Arg<'_>; 8]> = args.iter().filter_map(sim_arg).collect();
-    let report = program.run(grid, &args, &sim::Options::default()).map_err(simulation)?;
+    let report = program.run(grid, &args, options).map_err(simulation)?;
     Ok(report.thread_ops)
 }
 

@@ -40,6 +40,14 @@
 //! memory the error says so and names the cure. The faults of a kernel on a GPU appear in the first call
 //! that waits for it; the first fault is kept and returned by every later call.
 
+#![cfg_attr(
+    not(any(feature = "sim", feature = "cuda-any-version")),
+    allow(
+        rustdoc::broken_intra_doc_links,
+        reason = "without a kind of device there are no devices"
+    )
+)]
+
 mod error;
 mod grid;
 mod limits;

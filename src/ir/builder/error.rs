@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::ir::kernel::Place;
 use crate::ir::passes::PassError;
+use crate::ir::types::Scalar;
 use crate::ir::verify::VerifyError;
 
 /// A mistake found while a kernel was built or verified.
@@ -54,6 +55,13 @@ pub enum BuildErrorKind {
         /// The number of elements asked for.
         len: usize,
     },
+    /// An offset is not a number of the index type.
+    OffsetTooLarge {
+        /// The offset.
+        offset: i64,
+        /// The index type.
+        index: Scalar,
+    },
     /// An operation of the layout algebra failed inside the build.
     Layout(crate::layout::LayoutError),
     /// The closure given to `Kernel::build` returned this error.
@@ -93,6 +101,10 @@ impl fmt::Display for BuildErrorKind {
             BuildErrorKind::TooManyElements { len } => {
                 write!(f, "{len} elements are more than one allocation can have ({})", u32::MAX)
             }
+            BuildErrorKind::OffsetTooLarge { offset, index } => write!(
+                f,
+                "the offset {offset} is not a number of the index type {index}: use a wider one"
+            ),
             BuildErrorKind::Layout(error) => error.fmt(f),
             BuildErrorKind::Body(message) => f.write_str(message),
             BuildErrorKind::Pass(error) => error.fmt(f),

@@ -32,6 +32,11 @@ pub enum ParseErrorKind {
         /// What is written.
         text: String,
     },
+    /// A parameter with a number for a name.
+    InvalidParamName {
+        /// What is written.
+        text: String,
+    },
     /// Something else than the form asks for.
     Unexpected {
         /// What is asked for.
@@ -118,6 +123,15 @@ pub enum ParseErrorKind {
     },
 }
 
+/// A number of things.
+struct Count(usize, &'static str);
+
+impl fmt::Display for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}{}", self.0, self.1, if self.0 == 1 { "" } else { "s" })
+    }
+}
+
 impl fmt::Display for ParseErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         use ParseErrorKind as E;
@@ -136,6 +150,9 @@ impl fmt::Display for ParseErrorKind {
                 "`{}` is not a name: `%` or `@` is followed by a letter, then letters, digits and `_`; a value may also be a number",
                 text.escape_debug()
             ),
+            E::InvalidParamName { text } => {
+                write!(f, "`{text}` cannot name a parameter: start with a letter")
+            }
             E::Unexpected { expected, found } => {
                 write!(f, "{expected} is expected, but there is {}", found.escape_debug())
             }
@@ -166,16 +183,17 @@ impl fmt::Display for ParseErrorKind {
                 write!(f, "`{text}` is not a constant of type {scalar}")
             }
             E::OperandCount { op, expected, found } => {
-                write!(f, "`{op}` takes {expected} operands, but {found} are given")
+                write!(f, "`{op}` takes {}, but is given {found}", Count(*expected, "operand"))
             }
             E::AttributeCount { op, expected, found } => {
-                write!(f, "`{op}` has {expected} attributes, but {found} are given")
+                write!(f, "`{op}` has {}, but is given {found}", Count(*expected, "attribute"))
             }
             E::InvalidAttribute { op, attribute, ty, text } => {
                 write!(f, "`{text}` is not a value of the attribute `{attribute}: {ty}` of `{op}`")
             }
             E::ResultCount { names, types } => {
-                write!(f, "the results have {names} names, but {types} types")
+                let (names, types) = (Count(*names, "name"), Count(*types, "type"));
+                write!(f, "the results have {names}, but {types}")
             }
         }
     }
@@ -191,7 +209,7 @@ impl fmt::Display for ParseErrorKind {
 /// assert_eq!(error.kind, ParseErrorKind::OperandCount { op: "add", expected: 2, found: 1 });
 /// assert_eq!(
 ///     error.to_string(),
-///     "2:8: `add` takes 2 operands, but 1 are given\n  |   %y = add %x : f32\n  |        ^^^"
+///     "2:8: `add` takes 2 operands, but is given 1\n  |   %y = add %x : f32\n  |        ^^^"
 /// );
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -227,6 +245,7 @@ impl ParseError {
             .take(2 * EXCERPT)
             .map(|c| if c.is_control() && c != '\t' { char::REPLACEMENT_CHARACTER } else { c })
             .collect();
+        let excerpt = excerpt.trim_end().to_owned();
         let rest = excerpt.chars().count().saturating_sub(column - skipped).max(1);
         let width = text[span.start..span.end].chars().count().clamp(1, rest);
         let column_from_1 = column as u32 + 1;
@@ -242,7 +261,8 @@ impl fmt::Display for ParseError {
         // A tab of the line stays one in the padding, so that the marks are under what they mark.
         let padding: String =
             excerpt.chars().take(*before).map(|c| if c == '\t' { c } else { ' ' }).collect();
-        write!(f, "{line}:{column}: {kind}\n  | {excerpt}\n  | {padding}{:^<width$}", "")
+        let bar = if excerpt.is_empty() { "  |" } else { "  | " };
+        write!(f, "{line}:{column}: {kind}\n{bar}{excerpt}\n  | {padding}{:^<width$}", "")
     }
 }
 

@@ -67,19 +67,25 @@ pub(super) struct Lexer<'t> {
     line: u32,
     line_start: usize,
     first: bool,
+    /// The end of the last token.
+    last: usize,
 }
 
 impl<'t> Lexer<'t> {
     pub(super) fn new(text: &'t str) -> Lexer<'t> {
-        Lexer { text, at: 0, line: 1, line_start: 0, first: true }
+        Lexer { text, at: 0, line: 1, line_start: 0, first: true, last: 0 }
     }
 
-    /// The token after the last one; at the end of the text, the end again and again.
+    /// The token after the last one; at the end of the text, the end again and again. It counts as placed
+    /// right after the last token, where something is missing.
     pub(super) fn next(&mut self) -> Result<Token<'t>, Failure> {
         self.skip_space();
         let start = self.at;
         let bytes = self.text.as_bytes();
-        let Some(&byte) = bytes.get(start) else { return Ok(self.token(Kind::End, start)) };
+        let Some(&byte) = bytes.get(start) else {
+            let span = Span { start: self.last, end: self.last };
+            return Ok(Token { span, ..self.token(Kind::End, start) });
+        };
         let kind = match byte {
             b'=' | b',' | b':' | b'<' | b'>' | b'(' | b')' | b'{' | b'}' => {
                 self.at += 1;
@@ -118,6 +124,9 @@ impl<'t> Lexer<'t> {
 
     fn token(&mut self, kind: Kind, start: usize) -> Token<'t> {
         let first = std::mem::take(&mut self.first);
+        if kind != Kind::End {
+            self.last = self.at;
+        }
         Token {
             kind,
             text: &self.text[start..self.at],

@@ -29,7 +29,8 @@
 //!           | (value,* "=")? operation
 //! operation = "const" literal results
 //!           | "if" value results region ("else" region)?
-//!           | "for" symbol? value ":" type "=" value "to" value "step" value carried? results region
+//!           | "for" symbol? value ":" type "=" value "to" value "step" value
+//!             ("unroll" ("full" | number))? carried? results region
 //!           | "loop" symbol? carried? results region
 //!           | "yield" value,* results
 //!           | ("continue" | "break") symbol value,* results
@@ -40,7 +41,7 @@
 //! region    = "{" statement* "}"
 //! type      = scalar | "ptr" "<" space "," "mut"? scalar ">"
 //! value     = "%" name        symbol = "@" name        attribute = word | number | symbol
-//! name      = a letter, then letters, digits and "_"; for values also digits alone
+//! name      = a letter, then letters, digits and "_"; for values other than parameters also digits alone
 //! literal   = "true" | "false" | number | "inf" | "-inf" | "nan:0x" hexadecimal digits
 //! ```
 //!
@@ -50,10 +51,12 @@
 //!
 //! # Names
 //!
-//! Names can be chosen freely; each is given once in a kernel. A value may be named before the line that
-//! makes it, and from anywhere: whether its definition reaches is for the verifier to say. Allocations,
-//! variables and loops must be declared above. A kernel prints with the numbers of its values, variables
-//! and allocations, the ones that all messages use, and those of a parsed kernel are counted from its top.
+//! Names can be chosen freely; each is given once in a kernel, with names of their own for values,
+//! variables, allocations and loops. A value may be named above the line that makes it, and from anywhere:
+//! whether its definition reaches is for the verifier to say. Allocations, variables and loops must be
+//! declared above. A kernel prints with the numbers of its values, variables and allocations, the ones that
+//! all messages use, and those of a parsed kernel are counted from its top; see
+//! [`KernelIr::canonical`](super::KernelIr::canonical).
 //!
 //! # Laws
 //!

@@ -248,9 +248,9 @@ pub(super) struct KernelParser<'p, 't> {
     pub(super) tokens: &'p mut Tokens<'t>,
     pub(super) ir: KernelIr,
     pub(super) symbols: Symbols<'t>,
-    /// The number of open regions.
-    pub(super) depth: usize,
     values: HashMap<&'t str, Named>,
+    /// Whether a value is named above the line that makes it.
+    named_early: bool,
     file: &'static str,
 }
 
@@ -272,21 +272,26 @@ impl<'p, 't> KernelParser<'p, 't> {
             ir.block = Some([x, y, tokens.number()?]);
         }
         let (symbols, values) = (Symbols::default(), HashMap::new());
-        let mut parser = KernelParser { tokens, ir, symbols, depth: 0, values, file };
+        let mut parser = KernelParser { tokens, ir, symbols, values, named_early: false, file };
         parser.in_parentheses(Self::param)?;
         parser.tokens.expect("{", "`{`")?;
-        let body = parser.ir.body;
-        parser.region(body)?;
+        parser.body()?;
         // The first use, not any, so that the error does not depend on the order of a hash map.
         let undefined_values = parser.values.iter().filter(|(_, named)| named.defined.is_none());
         match undefined_values.min_by_key(|(_, named)| named.span.start) {
             Some((name, named)) => Err(undefined(name, named.span)),
+            // Values have the numbers in which they are named first, not made.
+            None if parser.named_early => Ok(parser.ir.canonical()),
             None => Ok(parser.ir),
         }
     }
 
     fn param(&mut self) -> Result<()> {
         let name = self.tokens.value()?;
+        if name.text[1..].starts_with(|c: char| c.is_ascii_digit()) {
+            // PTX has the name too. And a number could be that of another value when the kernel prints.
+            return Err(name.fail(ParseErrorKind::InvalidParamName { text: name.text.to_owned() }));
+        }
         self.tokens.expect(":", "`:`")?;
         let ty = self.tokens.ty()?;
         let def = ValueDef::Param(self.ir.params.len() as u32);
@@ -321,7 +326,9 @@ impl<'p, 't> KernelParser<'p, 't> {
 
     /// The value with the name, which is being used.
     pub(super) fn use_value(&mut self, token: Token<'t>) -> Value {
-        self.named(token).value
+        let Named { value, defined, .. } = *self.named(token);
+        self.named_early |= defined.is_none();
+        value
     }
 
     /// The value with the name, which is being defined: no second definition may follow.

@@ -20,32 +20,54 @@ struct Head<'t> {
     results: SmallVec<[(Token<'t>, Value); 2]>,
 }
 
+/// A region that is being read.
+struct Open {
+    region: RegionId,
+    /// The `if` of which this is the first arm: an `else` may follow.
+    then_of: Option<OpId>,
+}
+
+/// What a statement leaves to be read: its region, if it has one.
+type Opened = Option<Open>;
+
 impl<'t> KernelParser<'_, 't> {
-    /// Reads the statements of `region`, of which `{` is taken, and its `}`.
-    pub(super) fn region(&mut self, region: RegionId) -> Result<()> {
-        if self.depth == KernelIr::MAX_DEPTH {
-            let kind = ParseErrorKind::TooDeep { limit: KernelIr::MAX_DEPTH };
-            return Err(self.tokens.token.fail(kind));
-        }
-        self.depth += 1;
+    /// Reads the statements of the body of the kernel, of which `{` is taken, and its `}`.
+    ///
+    /// Not recursive: how deep a text may go does not depend on the stack.
+    pub(super) fn body(&mut self) -> Result<()> {
+        let mut open = vec![Open { region: self.ir.body, then_of: None }];
+        // Whether `{` was just taken: then a statement may follow on the same line.
         let mut opened = true;
-        while !self.tokens.accept("}")? {
-            if !opened && !self.tokens.token.first {
+        while let Some(Open { region, then_of }) = open.last() {
+            let (region, then_of) = (*region, *then_of);
+            let mut next = None;
+            if self.tokens.accept("}")? {
+                open.pop();
+                if let Some(op) = then_of {
+                    next = self.else_(op)?;
+                }
+            } else if opened || self.tokens.token.first {
+                next = self.statement(region, open.len())?;
+            } else {
                 return Err(unexpected(self.tokens.token, "a new line or `}`"));
             }
-            self.statement(region)?;
-            opened = false;
+            opened = next.is_some();
+            open.extend(next);
+            if open.len() > KernelIr::MAX_DEPTH {
+                let kind = ParseErrorKind::TooDeep { limit: KernelIr::MAX_DEPTH };
+                return Err(self.tokens.token.fail(kind));
+            }
         }
-        self.depth -= 1;
         Ok(())
     }
 
-    fn statement(&mut self, region: RegionId) -> Result<()> {
-        if self.depth == 1 && self.tokens.is("shared") {
-            return self.shared();
+    /// Reads a statement of `region`, which is `depth` deep.
+    fn statement(&mut self, region: RegionId, depth: usize) -> Result<Opened> {
+        if depth == 1 && self.tokens.is("shared") {
+            return self.shared().map(|()| None);
         }
         if self.tokens.is("var") {
-            return self.var(region);
+            return self.var(region).map(|()| None);
         }
         let mut head = Head { region, first: self.tokens.token, results: SmallVec::new() };
         if self.tokens.token.kind == Kind::Value {
@@ -60,6 +82,9 @@ impl<'t> KernelParser<'_, 't> {
         }
         let name = self.tokens.expect_kind(Kind::Word, "an operation or `}`")?;
         match name.text {
+            "shared" => {
+                Err(unexpected(name, "an operation (allocations belong to no inner region)"))
+            }
             "const" => self.constant(head),
             "if" => self.if_(head),
             "for" => self.for_(head),
@@ -153,9 +178,9 @@ impl<'t> KernelParser<'_, 't> {
     }
 
     /// Reads the types of the results and adds the operation.
-    fn finish(&mut self, head: Head<'t>, op: impl Into<Op>) -> Result<()> {
+    fn finish(&mut self, head: Head<'t>, op: impl Into<Op>) -> Result<Opened> {
         let types = self.types()?;
-        self.add(&head, op.into(), &types).map(|_| ())
+        self.add(&head, op.into(), &types).map(|_| None)
     }
 
     fn add(&mut self, head: &Head<'t>, op: Op, types: &[Type]) -> Result<OpId> {
@@ -173,7 +198,7 @@ impl<'t> KernelParser<'_, 't> {
         Ok(id)
     }
 
-    fn constant(&mut self, head: Head<'t>) -> Result<()> {
+    fn constant(&mut self, head: Head<'t>) -> Result<Opened> {
         let literal = self.tokens.take()?;
         if !matches!(literal.kind, Kind::Number | Kind::Word) {
             return Err(unexpected(literal, "a constant"));
@@ -186,10 +211,10 @@ impl<'t> KernelParser<'_, 't> {
         let constant = literal::parse(scalar, literal.text).ok_or_else(|| {
             literal.fail(ParseErrorKind::InvalidConstant { text: literal.text.to_owned(), scalar })
         })?;
-        self.add(&head, Op::Const(constant), &types).map(|_| ())
+        self.add(&head, Op::Const(constant), &types).map(|_| None)
     }
 
-    fn row(&mut self, head: Head<'t>, name: Token<'t>) -> Result<()> {
+    fn row(&mut self, head: Head<'t>, name: Token<'t>) -> Result<Opened> {
         let Some(info) = Op::table().find(|info| info.name == name.text) else {
             let kind = ParseErrorKind::UnknownOperation { name: name.text.to_owned() };
             return Err(name.fail(kind));
@@ -243,27 +268,32 @@ impl<'t> KernelParser<'_, 't> {
         self.ir.regions.push(Region { parent: Some(parent), ..Region::default() })
     }
 
-    fn if_(&mut self, head: Head<'t>) -> Result<()> {
+    fn if_(&mut self, head: Head<'t>) -> Result<Opened> {
         let cond = self.operand()?;
         let types = self.types()?;
-        // The regions need their owner first; until they exist they are the body of the kernel.
-        let (then_region, else_region) = (self.ir.body, None);
-        let op = self.add(&head, Control::If { cond, then_region, else_region }.into(), &types)?;
+        // A region needs its owner first; until it exists it is the body of the kernel.
+        let control = |then_region| Control::If { cond, then_region, else_region: None };
+        let op = self.add(&head, control(self.ir.body).into(), &types)?;
         self.tokens.expect("{", "`{`")?;
-        let then_region = self.new_region(op);
-        self.region(then_region)?;
-        let mut else_region = None;
-        if self.tokens.accept("else")? {
-            self.tokens.expect("{", "`{`")?;
-            let region = self.new_region(op);
-            self.region(region)?;
-            else_region = Some(region);
-        }
-        self.ir.ops[op].op = Control::If { cond, then_region, else_region }.into();
-        Ok(())
+        let region = self.new_region(op);
+        self.ir.ops[op].op = control(region).into();
+        Ok(Some(Open { region, then_of: Some(op) }))
     }
 
-    fn for_(&mut self, head: Head<'t>) -> Result<()> {
+    /// Reads `else {` after the first arm of `op`, if it is there.
+    fn else_(&mut self, op: OpId) -> Result<Opened> {
+        if !self.tokens.accept("else")? {
+            return Ok(None);
+        }
+        self.tokens.expect("{", "`{`")?;
+        let region = self.new_region(op);
+        if let Op::Control(Control::If { else_region, .. }) = &mut self.ir.ops[op].op {
+            *else_region = Some(region);
+        }
+        Ok(Some(Open { region, then_of: None }))
+    }
+
+    fn for_(&mut self, head: Head<'t>) -> Result<Opened> {
         let label = self.label()?;
         let index = self.tokens.value()?;
         let index = (index, self.declare_value(index)?);
@@ -294,7 +324,7 @@ impl<'t> KernelParser<'_, 't> {
         number.map(Unroll::By).ok_or_else(|| unexpected(token, "`full` or a positive number"))
     }
 
-    fn loop_(&mut self, head: Head<'t>) -> Result<()> {
+    fn loop_(&mut self, head: Head<'t>) -> Result<Opened> {
         let label = self.label()?;
         let mut args = Args::new();
         let init = self.carried(&mut args)?;
@@ -323,14 +353,14 @@ impl<'t> KernelParser<'_, 't> {
         Ok(init)
     }
 
-    /// Reads result types and body of a loop and adds it.
+    /// Reads the result types of a loop and `{`, and adds it.
     fn loop_body(
         &mut self,
         head: Head<'t>,
         label: Option<Token<'t>>,
         args: Args<'t>,
         control: impl Fn(RegionId) -> Control,
-    ) -> Result<()> {
+    ) -> Result<Opened> {
         let types = self.types()?;
         let op = self.add(&head, control(self.ir.body).into(), &types)?;
         if let Some(label) = label {
@@ -343,7 +373,7 @@ impl<'t> KernelParser<'_, 't> {
             self.ir.regions[body].args.push(value);
         }
         self.ir.ops[op].op = control(body).into();
-        self.region(body)
+        Ok(Some(Open { region: body, then_of: None }))
     }
 }
 

@@ -24,6 +24,11 @@ pub enum VerifyError {
         /// The entity as it prints.
         entity: String,
     },
+    /// Too many regions are inside each other.
+    TooDeep {
+        /// The number that a kernel can have.
+        limit: usize,
+    },
     /// The name of the kernel is not a PTX identifier.
     InvalidName {
         /// The name.
@@ -114,6 +119,15 @@ pub enum VerifyError {
         /// The step.
         step: i128,
     },
+    /// A variable has more registers than is possible.
+    VarSize {
+        /// The variable.
+        var: VarId,
+        /// The number of registers.
+        len: u32,
+        /// The number that is possible.
+        limit: u32,
+    },
     /// A register of a variable is named that it does not have.
     VarIndexOutOfRange {
         /// The variable.
@@ -184,6 +198,9 @@ impl fmt::Display for VerifyError {
             E::WrongOwner { entity } => {
                 write!(f, "{entity} is in the kernel twice, or names another owner than it has")
             }
+            E::TooDeep { limit } => {
+                write!(f, "more than {limit} regions are inside each other")
+            }
             E::InvalidName { name } => write!(
                 f,
                 "`{}` is not a PTX identifier: use letters, digits and `_`, starting with a letter",
@@ -238,6 +255,10 @@ impl fmt::Display for VerifyError {
             E::StepNotPositive { step } => {
                 write!(f, "the step of a `for` is {step}, but must be positive")
             }
+            E::VarSize { var, len, limit } => write!(
+                f,
+                "{var} has {len} registers, but at most {limit} are possible: use shared memory"
+            ),
             E::VarIndexOutOfRange { var, index, len } => {
                 write!(f, "{var} has {len} registers, so there is no register {index}")
             }

@@ -3,7 +3,8 @@
 //! It checks, and returns every violation of:
 //!
 //! * **entities** (`entities.rs`): every index is inside its arena; every region and operation has one
-//!   owner, which it names; every value names its definition.
+//!   owner, which it names; every value names its definition and the region of it; regions are not too
+//!   deep inside each other.
 //! * **structure** (`structure.rs`): a value is used only where its definition reaches (SSA dominance over
 //!   regions); every region ends in a terminator and nothing follows it; `yield` ends an arm of an `if`;
 //!   `break` and `continue` name an enclosing loop; what passes into and out of regions has the types
@@ -12,7 +13,7 @@
 //!   operation; the range of a `for` is of one integer type with a positive step.
 //! * **variables** (`vars.rs`): a register exists, its variable is in scope, and it was set on every path
 //!   before it is read.
-//! * **limits** (`limits.rs`): names, block size, shared memory.
+//! * **limits** (`limits.rs`): names, block size, shared memory, registers of a variable.
 //!
 //! The groups run in this order. Entities come first alone: when one is broken, the others are not run,
 //! because they follow indices freely.

@@ -61,13 +61,13 @@ driver_functions! {
 
     fn cuStreamCreate(stream: *mut sys::CUstream, flags: c_uint) = sys::cuStreamCreate;
     fn cuStreamSynchronize(stream: sys::CUstream) = sys::cuStreamSynchronize;
-    fn cuStreamDestroy_v2(stream: sys::CUstream) = sys::cuStreamDestroy_v2;
 
     fn cuMemAllocAsync(address: *mut sys::CUdeviceptr, bytes: usize, stream: sys::CUstream)
         = sys::cuMemAllocAsync;
     fn cuMemFreeAsync(address: sys::CUdeviceptr, stream: sys::CUstream) = sys::cuMemFreeAsync;
     fn cuMemAlloc_v2(address: *mut sys::CUdeviceptr, bytes: usize) = sys::cuMemAlloc_v2;
     fn cuMemFree_v2(address: sys::CUdeviceptr) = sys::cuMemFree_v2;
+    fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) = sys::cuMemGetInfo_v2;
     fn cuMemsetD8Async(to: sys::CUdeviceptr, value: u8, bytes: usize, stream: sys::CUstream)
         = sys::cuMemsetD8Async;
     fn cuMemcpyHtoDAsync_v2(to: sys::CUdeviceptr, from: *const c_void, bytes: usize, stream: sys::CUstream)

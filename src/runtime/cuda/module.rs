@@ -2,7 +2,6 @@
 
 use std::ffi::{CString, c_char, c_uint, c_void};
 use std::ptr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use cudarc::driver::sys::{self, CUjit_option as Jit};
@@ -16,7 +15,7 @@ const LOG_BYTES: usize = 16 * 1024;
 
 /// Loaded code. It is unloaded when it is dropped, after its last launch has ended.
 pub(in crate::runtime) struct Module {
-    context: Arc<Context>,
+    context: &'static Context,
     raw: sys::CUmodule,
     log: String,
     last_launch: AtomicU64,
@@ -30,7 +29,7 @@ unsafe impl Sync for Module {}
 impl Module {
     /// Compiles PTX; `name` is for errors.
     pub(in crate::runtime) fn load(
-        context: &Arc<Context>,
+        context: &'static Context,
         name: &str,
         ptx: &str,
     ) -> Result<Module, RuntimeError> {
@@ -72,7 +71,7 @@ impl Module {
             return Err(rejection(context, name, ptx, code, error_line(&log), log));
         }
         context.check("cuModuleLoadDataEx", code)?;
-        Ok(Module { context: Arc::clone(context), raw, log: info, last_launch: AtomicU64::new(0) })
+        Ok(Module { context, raw, log: info, last_launch: AtomicU64::new(0) })
     }
 
     /// The messages of the compiler.
@@ -80,8 +79,8 @@ impl Module {
         &self.log
     }
 
-    pub(super) fn context(&self) -> &Arc<Context> {
-        &self.context
+    pub(super) fn context(&self) -> &'static Context {
+        self.context
     }
 
     /// The entry `name`. It can be used as long as the module lives.
@@ -135,10 +134,22 @@ fn rejection(
     line: Option<usize>,
     log: String,
 ) -> RuntimeError {
-    let line =
-        line.map(|n| (n, ptx.lines().nth(n.saturating_sub(1)).unwrap_or_default().to_owned()));
-    let status = context.api().status(code);
-    RuntimeError::PtxRejected(Box::new(PtxRejection { kernel: name.to_owned(), status, line, log }))
+    let place = line.and_then(|number| place_of(ptx, number));
+    let text_of = |number: usize| ptx.lines().nth(number.saturating_sub(1)).unwrap_or_default();
+    let line = line.map(|number| (number, text_of(number).to_owned()));
+    let (kernel, status) = (name.to_owned(), context.api().status(code));
+    RuntimeError::PtxRejected(Box::new(PtxRejection { kernel, status, line, place, log }))
+}
+
+/// The Rust line that a line of PTX was written for: that of the nearest comment `// file:line` above it.
+fn place_of(ptx: &str, number: usize) -> Option<String> {
+    let place = |line: &str| {
+        let place = line.trim().strip_prefix("// ")?;
+        let (file, line) = place.rsplit_once(':')?;
+        let is_place = !file.contains(' ') && line.parse::<u32>().is_ok();
+        is_place.then(|| place.to_owned())
+    };
+    ptx.lines().take(number).filter_map(place).last()
 }
 
 /// The text before the first zero byte.
@@ -173,6 +184,15 @@ mod tests {
         assert_eq!(error_line(log), Some(12));
         assert_eq!(error_line("ptxas fatal   : Unresolved extern"), None);
         assert_eq!(error_line(""), None);
+    }
+
+    #[test]
+    fn a_line_belongs_to_the_comment_above() {
+        let ptx = ".version 8.0\n// a comment: 7 x\n// axpy.rs:12\nadd;\nmul;\n// axpy.rs:13\nst;";
+        for (number, line) in [(1, None), (2, None), (4, Some(12)), (5, Some(12)), (7, Some(13))] {
+            let expected = line.map(|line: u32| format!("axpy.rs:{line}"));
+            assert_eq!(place_of(ptx, number), expected, "{number}");
+        }
     }
 
     #[test]

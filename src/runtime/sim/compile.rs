@@ -312,11 +312,12 @@ impl Compiler<'_> {
         }
         // Control must not run into what follows the region.
         let last = get(&self.ir.regions, region)?.ops.last().ok_or(Malformed)?;
-        match &self.ir.ops[*last].op {
-            Op::Control(control) if control.is_terminator() => Ok(()),
-            Op::Control(Control::If { else_region: Some(_), .. }) => Ok(()),
-            _ => Err(Malformed),
-        }
+        let ends = match &self.ir.ops[*last].op {
+            Op::Control(Control::If { else_region, .. }) => else_region.is_some(),
+            Op::Control(control) => control.is_terminator(),
+            Op::Const(_) | Op::Arith(_) | Op::Mem(_) | Op::Sync(_) => false,
+        };
+        if ends { Ok(()) } else { Err(Malformed) }
     }
 
     fn release_dead(&mut self, op: OpId) {

@@ -1,0 +1,357 @@
+//! [`ScaledBasis`]: a stride. An integer, or a scale times a basis element of a coordinate space.
+
+use std::fmt;
+
+use super::error::LayoutError;
+use super::int::{Env, Int};
+use super::ratio::Ratio;
+use super::tuple::{Builder, IntTuple, IntoTuple, Tuple};
+
+type Result<T> = std::result::Result<T, LayoutError>;
+
+/// The longest mode path of a basis element.
+const MAX_PATH: usize = 7;
+
+/// The mode path of a basis element, outermost first; empty for a plain integer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct BasisPath {
+    modes: [u8; MAX_PATH],
+    len: u8,
+}
+
+impl BasisPath {
+    pub(crate) fn new(path: &[usize]) -> Result<Self> {
+        let mut out = Self::default();
+        for &mode in path {
+            out.push(mode)?;
+        }
+        Ok(out)
+    }
+
+    pub(crate) fn push(&mut self, mode: usize) -> Result<()> {
+        let slot = self.modes.get_mut(usize::from(self.len));
+        match (slot, u8::try_from(mode)) {
+            (Some(slot), Ok(mode)) => *slot = mode,
+            (None, _) => return Err(LayoutError::TooDeep { limit: MAX_PATH }),
+            (_, Err(_)) => return Err(LayoutError::TooLarge { limit: 255 }),
+        }
+        self.len += 1;
+        Ok(())
+    }
+
+    pub(crate) fn modes(&self) -> &[u8] {
+        self.modes.get(..usize::from(self.len)).unwrap_or(&[])
+    }
+}
+
+/// The scale of a stride.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Scale {
+    Int(Int),
+    Ratio(Box<Ratio>),
+}
+
+/// A stride: `value * E(path)`. With the empty path it is the plain number `value`.
+///
+/// A layout of basis strides maps into coordinates: `(4,8):(1@0,1@1)` is the identity on `(4,8)`.
+/// The path prints innermost first, as in CuTe: `1@1@0` is `E<0,1>`.
+///
+/// ```
+/// use tilewright::layout::{Layout, ScaledBasis, layout, shape};
+/// let e = ScaledBasis::e(&[0, 1])?;
+/// assert_eq!(e.scaled(&3.into())?.to_string(), "3@1@0");
+/// let l = Layout::new((4, 8), (ScaledBasis::new(2, &[0])?, ScaledBasis::e(&[1])?))?;
+/// assert_eq!(l.to_string(), "(4,8):(2@0,1@1)");
+/// assert_eq!(l.apply((2, 3))?, shape!(4, 3));
+/// # Ok::<(), tilewright::layout::LayoutError>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct ScaledBasis {
+    pub(crate) value: Scale,
+    pub(crate) path: BasisPath,
+}
+
+const _: () = assert!(size_of::<ScaledBasis>() == 24);
+
+impl ScaledBasis {
+    /// `value * E(path)`.
+    ///
+    /// # Errors
+    /// [`LayoutError::TooDeep`] for a path of more than 7 modes, [`LayoutError::TooLarge`] for a
+    /// mode above 255.
+    pub fn new(value: impl Into<Int>, path: &[usize]) -> Result<Self> {
+        Ok(Self { value: Scale::Int(value.into()), path: BasisPath::new(path)? })
+    }
+
+    /// `ratio * E(path)`; an integral ratio becomes an integer.
+    ///
+    /// # Errors
+    /// As [`ScaledBasis::new`].
+    pub fn with_ratio(ratio: Ratio, path: &[usize]) -> Result<Self> {
+        Ok(Self { value: Scale::from_ratio(ratio), path: BasisPath::new(path)? })
+    }
+
+    /// The basis element `E(path)`: 1 at the place `path` of a coordinate, 0 elsewhere.
+    ///
+    /// # Errors
+    /// As [`ScaledBasis::new`].
+    pub fn e(path: &[usize]) -> Result<Self> {
+        Self::new(1, path)
+    }
+
+    /// The plain integer, if it is one: neither a basis element nor a ratio.
+    #[inline]
+    pub fn as_int(&self) -> Option<&Int> {
+        match &self.value {
+            Scale::Int(value) if self.path.len == 0 => Some(value),
+            _ => None,
+        }
+    }
+
+    /// The plain integer.
+    ///
+    /// # Errors
+    /// [`LayoutError::NotAnIntegerStride`].
+    #[inline]
+    pub fn to_int(&self) -> Result<&Int> {
+        match self.as_int() {
+            Some(value) => Ok(value),
+            None => Err(LayoutError::NotAnIntegerStride { stride: self.to_string() }),
+        }
+    }
+
+    /// The number, if it is a plain static integer.
+    #[inline]
+    pub fn as_static(&self) -> Option<i64> {
+        self.as_int().and_then(Int::as_static)
+    }
+
+    /// The scale as an integer, if it is not a ratio.
+    pub fn value(&self) -> Option<&Int> {
+        match &self.value {
+            Scale::Int(value) => Some(value),
+            Scale::Ratio(_) => None,
+        }
+    }
+
+    /// The scale as a ratio, if it is static.
+    pub fn ratio(&self) -> Option<Ratio> {
+        match &self.value {
+            Scale::Int(value) => value.as_static().map(Ratio::from),
+            Scale::Ratio(ratio) => Some(**ratio),
+        }
+    }
+
+    /// The mode path, outermost first; empty for a plain number.
+    pub fn mode(&self) -> impl Iterator<Item = usize> + '_ {
+        self.path.modes().iter().map(|&m| usize::from(m))
+    }
+
+    /// True for a basis element.
+    #[inline]
+    pub fn is_basis(&self) -> bool {
+        self.path.len > 0
+    }
+
+    /// True if the scale has no symbol.
+    pub fn is_static(&self) -> bool {
+        match &self.value {
+            Scale::Int(value) => value.is_static(),
+            Scale::Ratio(_) => true,
+        }
+    }
+
+    /// True for the number 0 and for a basis element scaled by 0.
+    pub fn is_zero(&self) -> bool {
+        matches!(&self.value, Scale::Int(value) if value.is(0))
+    }
+
+    /// `factor * self`.
+    ///
+    /// # Errors
+    /// [`LayoutError::Overflow`]; [`LayoutError::NotStatic`] for a ratio times a symbol that its
+    /// denominator does not divide.
+    pub fn scaled(&self, factor: &Int) -> Result<Self> {
+        Ok(Self { value: self.value.scaled(factor)?, path: self.path })
+    }
+
+    /// The value for the numbers that `env` gives the symbols.
+    ///
+    /// # Errors
+    /// Those of [`Int::eval`].
+    pub fn eval(&self, env: &Env) -> Result<Self> {
+        Ok(match &self.value {
+            Scale::Int(value) => {
+                Self { value: Scale::Int(value.eval(env)?.into()), path: self.path }
+            }
+            Scale::Ratio(_) => self.clone(),
+        })
+    }
+
+    pub(crate) fn with_value(&self, value: Int) -> Self {
+        Self { value: Scale::Int(value), path: self.path }
+    }
+}
+
+impl Scale {
+    pub(crate) fn from_ratio(ratio: Ratio) -> Self {
+        match ratio.as_integer() {
+            Some(value) => Scale::Int(value.into()),
+            None => Scale::Ratio(Box::new(ratio)),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn scaled(&self, factor: &Int) -> Result<Self> {
+        match self {
+            Scale::Int(value) => Ok(Scale::Int(value.mul(factor)?)),
+            Scale::Ratio(ratio) => match factor.as_static() {
+                Some(factor) => Ok(Scale::from_ratio(ratio.mul(Ratio::from(factor))?)),
+                None => {
+                    let whole = factor.exact_div(&Int::new(ratio.denominator()))?;
+                    Ok(Scale::Int(whole.mul(&Int::new(ratio.numerator()))?))
+                }
+            },
+        }
+    }
+}
+
+impl fmt::Display for ScaledBasis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.value {
+            Scale::Int(value) if self.is_basis() && value.terms().len() > 1 && !f.alternate() => {
+                write!(f, "({value})")?;
+            }
+            Scale::Int(value) => value.fmt(f)?,
+            Scale::Ratio(ratio) => write!(f, "{ratio}")?,
+        }
+        for mode in self.path.modes().iter().rev() {
+            write!(f, "@{mode}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for ScaledBasis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl From<Int> for ScaledBasis {
+    #[inline]
+    fn from(value: Int) -> Self {
+        Self { value: Scale::Int(value), path: BasisPath::default() }
+    }
+}
+impl From<i64> for ScaledBasis {
+    #[inline]
+    fn from(value: i64) -> Self {
+        Int::new(value).into()
+    }
+}
+impl From<i32> for ScaledBasis {
+    fn from(value: i32) -> Self {
+        Int::from(value).into()
+    }
+}
+impl From<Ratio> for ScaledBasis {
+    fn from(value: Ratio) -> Self {
+        Self { value: Scale::from_ratio(value), path: BasisPath::default() }
+    }
+}
+impl IntoTuple<ScaledBasis> for ScaledBasis {
+    fn push_into(self, out: &mut Builder<ScaledBasis>) {
+        out.push(self);
+    }
+}
+impl IntoTuple<ScaledBasis> for &ScaledBasis {
+    fn push_into(self, out: &mut Builder<ScaledBasis>) {
+        out.push(self.clone());
+    }
+}
+impl IntoTuple<ScaledBasis> for &IntTuple {
+    fn push_into(self, out: &mut Builder<ScaledBasis>) {
+        out.push_tree(Tuple::<ScaledBasis>::from(self).as_ref());
+    }
+}
+impl IntoTuple<ScaledBasis> for IntTuple {
+    fn push_into(self, out: &mut Builder<ScaledBasis>) {
+        (&self).push_into(out);
+    }
+}
+impl From<&IntTuple> for Tuple<ScaledBasis> {
+    fn from(tuple: &IntTuple) -> Self {
+        Tuple {
+            codes: tuple.codes.clone(),
+            leaves: tuple.leaves.iter().cloned().map(ScaledBasis::from).collect(),
+        }
+    }
+}
+
+/// A coordinate under construction: a sum of scaled basis elements, or a number.
+#[derive(Clone, Debug)]
+pub(crate) enum Sum {
+    Zero,
+    Int(Int),
+    Tuple(Vec<Sum>),
+}
+
+impl Sum {
+    pub(crate) fn add(&mut self, stride: &ScaledBasis, factor: &Int) -> Result<()> {
+        let Scale::Int(value) = stride.value.scaled(factor)? else {
+            return Err(LayoutError::NotAnIntegerStride { stride: stride.to_string() });
+        };
+        self.add_at(stride.path.modes(), value, stride)
+    }
+
+    /// Makes room for a basis element, also when its factor is zero, so that the profile of the
+    /// result does not depend on the coordinate.
+    fn add_at(&mut self, path: &[u8], value: Int, stride: &ScaledBasis) -> Result<()> {
+        let Some((&mode, rest)) = path.split_first() else {
+            let sum = match self {
+                Sum::Zero => value,
+                Sum::Int(sum) => sum.add(&value)?,
+                Sum::Tuple(_) if value.is(0) => return Ok(()),
+                Sum::Tuple(_) => {
+                    return Err(LayoutError::MixedCodomain { stride: stride.to_string() });
+                }
+            };
+            *self = Sum::Int(sum);
+            return Ok(());
+        };
+        match self {
+            Sum::Zero => *self = Sum::Tuple(Vec::new()),
+            Sum::Int(sum) if sum.is(0) => *self = Sum::Tuple(Vec::new()),
+            _ => {}
+        }
+        let Sum::Tuple(items) = self else {
+            return Err(LayoutError::MixedCodomain { stride: stride.to_string() });
+        };
+        let mode = usize::from(mode);
+        while items.len() <= mode {
+            items.push(Sum::Zero);
+        }
+        items[mode].add_at(rest, value, stride)
+    }
+
+    pub(crate) fn finish(&self) -> Result<IntTuple> {
+        let mut out = Builder::new();
+        self.push(&mut out);
+        out.finish()
+    }
+
+    fn push(&self, out: &mut Builder<Int>) {
+        match self {
+            Sum::Zero => out.push(Int::ZERO),
+            Sum::Int(value) => out.push(value.clone()),
+            Sum::Tuple(items) => {
+                out.open();
+                for item in items {
+                    item.push(out);
+                }
+                out.close();
+            }
+        }
+    }
+}

@@ -1,0 +1,396 @@
+//! `composition`: a layout after a layout, after a tiler, and the test of admissibility.
+//!
+//! The law is `R(i) == A⁺(B(i))` for all `i < size(B)`, where `A⁺` is `A` with its last mode
+//! unbounded, and the shape of `B` is refined by the shape of `R`. `A` is coalesced first, which
+//! makes its modes digits of a mixed radix, and each mode `s:d` of `B` is composed alone:
+//! `i * d` is affine in `i` until the first digit carries, after
+//! `n = min ceil(extent / digit of d)` steps, so `n` must divide `s`, and `n:A(d)` is followed by
+//! the composition of `s/n : n*d`. Finally the largest digits of all modes that were made must not
+//! carry when they are added. CuTe's algorithm finds the same modes where it is right, so the
+//! printed forms agree.
+
+use smallvec::SmallVec;
+
+use super::basis::{Scale, ScaledBasis};
+use super::coalesce::Flat;
+use super::error::LayoutError;
+use super::int::Int;
+use super::layout::{Layout, LayoutBuilder, LayoutRef};
+use super::tiler::{TilerLeaf, TilerRef, TilerTuple};
+
+type Result<T> = std::result::Result<T, LayoutError>;
+
+/// The left side below one basis path of the right side, and how full its digits are.
+struct Left {
+    path: SmallVec<[u8; 8]>,
+    flat: Flat,
+    /// For each mode but the last, the sum of the largest digits of all modes made so far.
+    load: SmallVec<[Int; 8]>,
+}
+
+impl Left {
+    fn new(layout: LayoutRef<'_>, path: &[u8]) -> Result<Self> {
+        let mut mode = layout;
+        for &p in path {
+            let p = usize::from(p);
+            let rank = mode.rank();
+            mode = mode.modes().nth(p).ok_or(LayoutError::NoSuchMode { mode: p, rank })?;
+        }
+        let flat = Flat::coalesced(mode, true)?;
+        let inner = flat.shape.len().saturating_sub(1);
+        if let Some(extent) = flat.shape[..inner].iter().find(|s| s.bounds().1 < 1) {
+            return Err(LayoutError::ExtentNotPositive { extent: extent.clone() });
+        }
+        let load = flat.shape[..inner].iter().map(|_| Int::ZERO).collect();
+        Ok(Self { path: SmallVec::from_slice(path), flat, load })
+    }
+}
+
+/// The left sides that a right side has used so far; most have one.
+struct Composer<'a> {
+    left: LayoutRef<'a>,
+    parts: SmallVec<[Left; 1]>,
+}
+
+impl<'a> Composer<'a> {
+    fn new(left: LayoutRef<'a>) -> Self {
+        Self { left, parts: SmallVec::new() }
+    }
+
+    fn walk(&mut self, right: LayoutRef<'_>, out: &mut LayoutBuilder) -> Result<()> {
+        if let (Some(s), Some(d)) = (right.shape().as_leaf(), right.stride().as_leaf()) {
+            return self.leaf(s, d, out);
+        }
+        out.open();
+        for (i, mode) in right.modes().enumerate() {
+            self.walk(mode, out).map_err(|e| e.at(i))?;
+        }
+        out.close();
+        Ok(())
+    }
+
+    #[inline]
+    fn leaf(&mut self, s: &Int, d: &ScaledBasis, out: &mut LayoutBuilder) -> Result<()> {
+        if s.bounds().1 < 1 {
+            return Err(LayoutError::ExtentNotPositive { extent: s.clone() });
+        }
+        let Scale::Int(step) = &d.value else {
+            return Err(LayoutError::NotAnIntegerStride { stride: d.to_string() });
+        };
+        if step.is(0) {
+            out.push(s.clone(), 0);
+            return Ok(());
+        }
+        let path = d.path.modes();
+        let at = match self.parts.iter().position(|p| p.path.as_slice() == path) {
+            Some(at) => at,
+            None => {
+                // Values of both kinds cannot be added, so they cannot be arguments of one layout.
+                if self.parts.iter().any(|p| p.path.starts_with(path) || path.starts_with(&p.path))
+                {
+                    return Err(LayoutError::MixedCodomain { stride: d.to_string() });
+                }
+                self.parts.push(Left::new(self.left, path)?);
+                self.parts.len() - 1
+            }
+        };
+        let part = &mut self.parts[at];
+        match (&*part.flat.shape, &*part.flat.stride) {
+            ([], _) | (_, []) => {
+                out.push(s.clone(), 0);
+                return Ok(());
+            }
+            ([_], [stride]) => {
+                out.push(s.clone(), stride.scaled(step)?);
+                return Ok(());
+            }
+            _ => {}
+        }
+        let mut made = Made::default();
+        let radix: Option<SmallVec<[i64; 8]>> =
+            part.flat.shape[..part.load.len()].iter().map(Int::as_static).collect();
+        match (radix, s.as_static(), step.as_static()) {
+            (Some(radix), Some(s), Some(d)) => part.compose_static(&radix, s, d, &mut made)?,
+            _ => part.compose_symbolic(s, step, &mut made)?,
+        }
+        made.emit(out);
+        Ok(())
+    }
+
+    /// The modes that were made must not carry into each other.
+    fn check(&self, right: LayoutRef<'_>) -> Result<()> {
+        for part in &self.parts {
+            for (extent, load) in part.flat.shape.iter().zip(&part.load) {
+                if !load.is(0) && !extent.at_least(&load.add(&Int::ONE)?) {
+                    if extent.is_static() && load.is_static() {
+                        return Err(LayoutError::Carries {
+                            left: self.left.to_string(),
+                            right: right.to_string(),
+                            extent: extent.clone(),
+                        });
+                    }
+                    return Err(LayoutError::Undecided {
+                        operation: "composition",
+                        condition: format!("{load} < {extent}"),
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The modes that one mode of the right side becomes.
+#[derive(Default)]
+struct Made {
+    shape: SmallVec<[Int; 4]>,
+    stride: SmallVec<[ScaledBasis; 4]>,
+}
+
+impl Made {
+    fn push(&mut self, s: Int, d: ScaledBasis) {
+        self.shape.push(s);
+        self.stride.push(d);
+    }
+
+    fn emit(self, out: &mut LayoutBuilder) {
+        let many = self.shape.len() != 1;
+        if many {
+            out.open();
+        }
+        for (s, d) in self.shape.into_iter().zip(self.stride) {
+            out.push(s, d);
+        }
+        if many {
+            out.close();
+        }
+    }
+}
+
+impl Left {
+    #[cold]
+    fn not_admissible(&self, s: impl Into<Int>, d: impl Into<Int>) -> LayoutError {
+        let mut left = LayoutBuilder::new();
+        self.flat.clone().emit(&mut left);
+        let left = left.finish().map_or_else(|e| e.to_string(), |l| l.to_string());
+        LayoutError::NotAdmissible { left, extent: s.into(), stride: d.into() }
+    }
+
+    fn compose_static(&mut self, radix: &[i64], s: i64, d: i64, made: &mut Made) -> Result<()> {
+        let overflow = || LayoutError::overflow("composition");
+        let sign = d.signum();
+        let mut step = d.checked_abs().ok_or_else(overflow)?;
+        let strides = &self.flat.stride;
+        let Some(last) = strides.last() else { return Ok(()) };
+        let mut rest = s;
+        if s == 1 {
+            // Any stride is right; this is the one that CuTe prints.
+            for &extent in radix {
+                step = super::int::ceil_div_i64(step, extent).ok_or_else(overflow)?;
+            }
+            made.push(
+                Int::ONE,
+                last.scaled(&Int::new(step.checked_mul(sign).ok_or_else(overflow)?))?,
+            );
+            return Ok(());
+        }
+        loop {
+            // The digits of the step, and after how many steps the first of them carries.
+            let mut run = i64::MAX;
+            let mut high = step;
+            let mut digits: SmallVec<[i64; 8]> = SmallVec::new();
+            let mut value: Option<ScaledBasis> = None;
+            for (r, stride) in strides.iter().enumerate() {
+                let digit = match radix.get(r) {
+                    Some(&extent) => {
+                        let digit = high % extent;
+                        high /= extent;
+                        if digit > 0 {
+                            run = run.min((extent - 1) / digit + 1);
+                        }
+                        digits.push(digit);
+                        digit
+                    }
+                    None => high,
+                };
+                if digit != 0 {
+                    let part = stride.scaled(&Int::new(digit * sign))?;
+                    value = Some(match value {
+                        None => part,
+                        Some(sum) if sum.is_zero() => part,
+                        Some(sum) if part.is_zero() => sum,
+                        Some(sum) => match (&sum.value, &part.value) {
+                            (Scale::Int(a), Scale::Int(b)) if sum.path == part.path => {
+                                sum.with_value(a.add(b)?)
+                            }
+                            _ => return Err(self.not_admissible(s, d)),
+                        },
+                    });
+                }
+            }
+            let value = value.unwrap_or_else(|| 0.into());
+            let count = rest.min(run);
+            if rest % count != 0 {
+                return Err(self.not_admissible(s, d));
+            }
+            for (load, digit) in self.load.iter_mut().zip(&digits) {
+                if *digit > 0 {
+                    let most = (count - 1).checked_mul(*digit).ok_or_else(overflow)?;
+                    *load = load.add(&Int::new(most))?;
+                }
+            }
+            made.push(Int::new(count), value);
+            rest /= count;
+            if rest == 1 {
+                return Ok(());
+            }
+            step = step.checked_mul(count).ok_or_else(overflow)?;
+        }
+    }
+
+    /// CuTe's algorithm, with each condition proved from the divisors and bounds of the symbols.
+    fn compose_symbolic(&mut self, s: &Int, d: &Int, made: &mut Made) -> Result<()> {
+        let undecided =
+            |condition: String| LayoutError::Undecided { operation: "composition", condition };
+        let (low, high) = d.bounds();
+        let (sign, mut step) = if low >= 0 {
+            (Int::ONE, d.clone())
+        } else if high <= 0 {
+            (Int::new(-1), d.negate()?)
+        } else {
+            return Err(undecided(format!("the sign of {d}")));
+        };
+        let mut rest = s.clone();
+        let strides = self.flat.stride.clone();
+        let Some((last, inner)) = strides.split_last() else { return Ok(()) };
+        for (r, stride) in inner.iter().enumerate() {
+            let extent = self.flat.shape[r].clone();
+            let whole = step.multiple_of(&extent);
+            let steps = extent.ceil_div(&step)?;
+            let next = step.ceil_div(&extent)?;
+            if rest.is(1) || (whole && steps.is(1)) {
+                step = next;
+                continue;
+            }
+            let divides = extent.multiple_of(&step);
+            let inside = extent.at_least(&step.add(&Int::ONE)?);
+            if !divides && !inside {
+                return Err(undecided(format!("that {step} divides {extent}")));
+            }
+            let count = steps.min(&rest)?;
+            if !divides && !count.same(&rest) {
+                if let (Some(_), Some(_)) = (extent.as_static(), step.as_static()) {
+                    return Err(self.not_admissible(s.clone(), d.clone()));
+                }
+                return Err(undecided(format!("that {step} divides {extent}")));
+            }
+            if !rest.multiple_of(&count) {
+                return Err(undecided(format!("that {count} divides {rest}")));
+            }
+            let most = count.sub(&Int::ONE)?.mul(&step)?;
+            self.load[r] = self.load[r].add(&most)?;
+            made.push(count.clone(), stride.scaled(&step.mul(&sign)?)?);
+            rest = rest.exact_div(&count)?;
+            step = next;
+        }
+        if made.shape.is_empty() || !rest.is(1) {
+            made.push(rest, last.scaled(&step.mul(&sign)?)?);
+        }
+        Ok(())
+    }
+}
+
+/// Appends `left o right`.
+pub(crate) fn compose_into(
+    left: LayoutRef<'_>,
+    right: LayoutRef<'_>,
+    out: &mut LayoutBuilder,
+) -> Result<()> {
+    let mut composer = Composer::new(left);
+    composer.walk(right, out)?;
+    composer.check(right)
+}
+
+/// Appends `left o (right0, right1)`, without building the right side.
+pub(crate) fn compose_pair_into(
+    left: LayoutRef<'_>,
+    right: [LayoutRef<'_>; 2],
+    out: &mut LayoutBuilder,
+) -> Result<()> {
+    let mut composer = Composer::new(left);
+    out.open();
+    for mode in right {
+        composer.walk(mode, out)?;
+    }
+    out.close();
+    composer.check(right[0])
+}
+
+/// Applies `f` to each mode of `layout` at a leaf of `tiler`.
+pub(crate) fn by_tiler(
+    layout: LayoutRef<'_>,
+    tiler: TilerTuple<'_>,
+    out: &mut LayoutBuilder,
+    f: &mut impl FnMut(LayoutRef<'_>, LayoutRef<'_>, &mut LayoutBuilder) -> Result<()>,
+    rest: bool,
+) -> Result<()> {
+    if let Some(leaf) = tiler.as_leaf() {
+        return match leaf {
+            TilerLeaf::Int(extent) => {
+                let tile = Layout::leaf(extent.clone(), 1);
+                f(layout, tile.as_ref(), out)
+            }
+            TilerLeaf::Layout(tile) => f(layout, tile.as_ref().as_ref(), out),
+            TilerLeaf::All => {
+                out.push_ref(layout);
+                Ok(())
+            }
+        };
+    }
+    if tiler.rank() > layout.rank() {
+        return Err(LayoutError::TooManyModes { tiler: tiler.rank(), layout: layout.rank() });
+    }
+    out.open();
+    let mut tiles = tiler.children();
+    for (i, mode) in layout.modes().enumerate() {
+        match tiles.next() {
+            Some(tile) => by_tiler(mode, tile, out, f, rest).map_err(|e| e.at(i))?,
+            None if rest => out.push_ref(mode),
+            None => break,
+        }
+    }
+    out.close();
+    Ok(())
+}
+
+impl Layout {
+    /// `self o right`: the layout with `R(i) == self⁺(right(i))` for all `i < size(right)`, where
+    /// `self⁺` is `self` with its last mode unbounded. `compatible(shape(right), shape(R))`.
+    ///
+    /// A tiler instead of a layout is applied mode by mode: an integer `n` stands for `n:1`, `_`
+    /// keeps the mode; modes that the tiler does not have are left out.
+    ///
+    /// ```
+    /// # use tilewright::layout::{layout, tiler};
+    /// let a = layout!((6, 2):(8, 2));
+    /// assert_eq!(a.composition(&layout!((4, 3):(3, 1)))?, layout!(((2, 2), 3):((24, 2), 8)));
+    /// assert_eq!(a.composition(&tiler!(2, 2:1))?, layout!((2, 2):(8, 2)));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LayoutError::NotAdmissible`] if a mode of `right` alone has no such layout,
+    /// [`LayoutError::Carries`] if two modes of `right` carry into each other,
+    /// [`LayoutError::Undecided`] if the symbols leave it open, [`LayoutError::TooManyModes`],
+    /// [`LayoutError::MixedCodomain`], [`LayoutError::Overflow`].
+    pub fn composition<'t>(&self, right: impl Into<TilerRef<'t>>) -> Result<Layout> {
+        let mut out = LayoutBuilder::new();
+        match right.into() {
+            TilerRef::Layout(right) => compose_into(self.as_ref(), right, &mut out)?,
+            TilerRef::Tuple(tiler) => {
+                by_tiler(self.as_ref(), tiler, &mut out, &mut compose_into, false)?;
+            }
+        }
+        out.finish()
+    }
+}

@@ -1,0 +1,398 @@
+//! [`Coord`], and the maps between coordinates and indices: `crd2idx`, `idx2crd`, `crd2crd`.
+
+use std::fmt;
+
+use super::basis::{ScaledBasis, Sum};
+use super::error::LayoutError;
+use super::int::Int;
+use super::layout::{Layout, LayoutRef};
+use super::tuple::{Builder, IntTuple, IntTupleRef, IntoTuple, Tuple, TupleRef, product};
+
+type Result<T> = std::result::Result<T, LayoutError>;
+
+/// A leaf of a [`Coord`]: a place, or `_` for the whole mode.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub enum Slot {
+    /// This place.
+    At(Int),
+    /// `_`: every place.
+    All,
+}
+
+/// A coordinate in which a mode may be `_`, written with `coord!`.
+///
+/// ```
+/// use tilewright::layout::{Coord, coord};
+/// let c: Coord = coord!(1, (_, 2));
+/// assert_eq!(c.to_string(), "(1,(_,2))");
+/// assert_eq!("(1,(_,2))".parse::<Coord>()?, c);
+/// # Ok::<(), tilewright::layout::LayoutError>(())
+/// ```
+pub type Coord = Tuple<Slot>;
+/// A sub-tree of a [`Coord`].
+pub type CoordRef<'a> = TupleRef<'a, Slot>;
+
+/// `_` as a value, for a [`Coord`] or a tiler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Underscore;
+
+impl From<Int> for Slot {
+    fn from(value: Int) -> Self {
+        Slot::At(value)
+    }
+}
+impl From<Underscore> for Slot {
+    fn from(_: Underscore) -> Self {
+        Slot::All
+    }
+}
+impl<L: From<Underscore>> IntoTuple<L> for Underscore {
+    fn push_into(self, out: &mut Builder<L>) {
+        out.push(Underscore);
+    }
+}
+impl IntoTuple<Slot> for &IntTuple {
+    fn push_into(self, out: &mut Builder<Slot>) {
+        out.push_tree(Coord::from(self).as_ref());
+    }
+}
+impl From<&IntTuple> for Coord {
+    fn from(tuple: &IntTuple) -> Self {
+        Tuple {
+            codes: tuple.codes.clone(),
+            leaves: tuple.leaves.iter().cloned().map(Slot::At).collect(),
+        }
+    }
+}
+impl fmt::Display for Slot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Slot::At(value) => value.fmt(f),
+            Slot::All => f.write_str("_"),
+        }
+    }
+}
+impl fmt::Debug for Slot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl Coord {
+    /// True if a leaf is `_`.
+    pub fn has_underscore(&self) -> bool {
+        self.leaves.contains(&Slot::All)
+    }
+
+    /// The coordinate as integers.
+    ///
+    /// # Errors
+    /// [`LayoutError::UnexpectedUnderscore`].
+    pub fn to_ints(&self, operation: &'static str) -> Result<IntTuple> {
+        self.map(|slot| match slot {
+            Slot::At(value) => Ok(value.clone()),
+            Slot::All => Err(LayoutError::UnexpectedUnderscore { operation }),
+        })
+    }
+}
+
+fn rank_mismatch(expected: usize, found: usize) -> LayoutError {
+    LayoutError::RankMismatch { expected, found }
+}
+
+/// Calls `step` with the part of the coordinate that falls to each leaf of `layout`.
+fn distribute<'a>(
+    coord: IntTupleRef<'_>,
+    layout: LayoutRef<'a>,
+    step: &mut impl FnMut(&'a Int, &'a ScaledBasis, &Int) -> Result<()>,
+) -> Result<()> {
+    if let Some(index) = coord.as_leaf() {
+        return distribute_index(index, layout, step);
+    }
+    if layout.is_leaf() {
+        return Err(LayoutError::NotAnInteger { found: coord.to_string() });
+    }
+    if coord.rank() != layout.rank() {
+        return Err(rank_mismatch(layout.rank(), coord.rank()));
+    }
+    for (i, (c, mode)) in coord.children().zip(layout.modes()).enumerate() {
+        distribute(c, mode, step).map_err(|e| e.at(i))?;
+    }
+    Ok(())
+}
+
+/// The same for an integer: mixed-radix digits, the last leaf taking what is left.
+fn distribute_index<'a>(
+    index: &Int,
+    layout: LayoutRef<'a>,
+    step: &mut impl FnMut(&'a Int, &'a ScaledBasis, &Int) -> Result<()>,
+) -> Result<()> {
+    let last = layout.shape.len().saturating_sub(1);
+    let mut rest = index.clone();
+    for (i, (extent, stride)) in layout.leaves().enumerate() {
+        if i == last {
+            step(extent, stride, &rest)?;
+        } else {
+            step(extent, stride, &rest.modulo(extent)?)?;
+            rest = rest.floor_div(extent)?;
+        }
+    }
+    Ok(())
+}
+
+impl Layout {
+    /// The index of a coordinate, of a layout into the integers: `L(c)`.
+    ///
+    /// Coordinates outside of the shape are not refused: `c` is taken as CuTe takes it, each entry
+    /// times its stride, and an integer past the end runs on in the last mode.
+    ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// let a = layout!((4, (2, 8)):(2, (1, 8)));
+    /// assert_eq!(a.crd2idx((1, (1, 3)))?, 27);
+    /// assert_eq!(a.crd2idx((1, 7))?, 27);
+    /// assert_eq!(a.crd2idx(29)?, 27);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LayoutError::RankMismatch`] or [`LayoutError::NotAnInteger`] for a coordinate that the
+    /// shape does not refine, [`LayoutError::NotAnIntegerStride`], [`LayoutError::Overflow`].
+    pub fn crd2idx(&self, coord: impl IntoTuple<Int>) -> Result<Int> {
+        let coord = coord.into_tuple()?;
+        let mut sum = Int::ZERO;
+        distribute(coord.as_ref(), self.as_ref(), &mut |_, stride, c| {
+            sum = sum.add(&stride.to_int()?.mul(c)?)?;
+            Ok(())
+        })?;
+        Ok(sum)
+    }
+
+    /// The value at a coordinate: an integer, or a coordinate for a layout of basis strides.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Layout, shape};
+    /// assert_eq!(Layout::identity((4, 8))?.apply(13)?, shape!(1, 3));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`crd2idx`](Layout::crd2idx), [`LayoutError::MixedCodomain`].
+    pub fn apply(&self, coord: impl IntoTuple<Int>) -> Result<IntTuple> {
+        let coord = coord.into_tuple()?;
+        let mut sum = Sum::Zero;
+        distribute(coord.as_ref(), self.as_ref(), &mut |_, stride, c| sum.add(stride, c))?;
+        sum.finish()
+    }
+
+    /// The index of coordinate `index`, of a static layout into the integers.
+    ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// assert_eq!(layout!((4, 8):(8, 1)).at(5)?, 9);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LayoutError::NotStatic`], [`LayoutError::NotAnIntegerStride`], [`LayoutError::Overflow`],
+    /// [`LayoutError::DivisionByZero`] for an extent 0.
+    pub fn at(&self, index: i64) -> Result<i64> {
+        let overflow = || LayoutError::overflow("crd2idx");
+        let last = self.shape.len().saturating_sub(1);
+        let (mut rest, mut sum) = (index, 0i64);
+        for (i, (extent, stride)) in self.as_ref().leaves().enumerate() {
+            let stride = match stride.as_static() {
+                Some(stride) => stride,
+                None => stride.to_int()?.to_static()?,
+            };
+            let digit = if i == last {
+                rest
+            } else {
+                let extent = extent.to_static()?;
+                if extent == 0 {
+                    return Err(LayoutError::DivisionByZero { operation: "crd2idx" });
+                }
+                let digit = rest.checked_rem_euclid(extent).ok_or_else(overflow)?;
+                rest = rest.checked_div_euclid(extent).ok_or_else(overflow)?;
+                digit
+            };
+            let step = digit.checked_mul(stride).ok_or_else(overflow)?;
+            sum = sum.checked_add(step).ok_or_else(overflow)?;
+        }
+        Ok(sum)
+    }
+}
+
+/// The place of a coordinate in the colexicographic order of a shape: `c0 + s0 * (c1 + s1 * ..)`.
+///
+/// ```
+/// use tilewright::layout::{crd2idx, shape};
+/// assert_eq!(crd2idx(&shape!(1, (1, 3)), &shape!(4, (2, 8)))?, 29);
+/// assert_eq!(crd2idx(&shape!(1, 7), &shape!(4, (2, 8)))?, 29);
+/// # Ok::<(), tilewright::layout::LayoutError>(())
+/// ```
+///
+/// # Errors
+/// [`LayoutError::RankMismatch`], [`LayoutError::NotAnInteger`], [`LayoutError::Overflow`].
+pub fn crd2idx(coord: &IntTuple, shape: &IntTuple) -> Result<Int> {
+    fn walk(
+        coord: IntTupleRef<'_>,
+        shape: IntTupleRef<'_>,
+        sum: &mut Int,
+        stride: &mut Int,
+        last: bool,
+    ) -> Result<()> {
+        if let Some(c) = coord.as_leaf() {
+            *sum = sum.add(&c.mul(stride)?)?;
+            if !last {
+                *stride = stride.mul(&product(shape.leaves())?)?;
+            }
+            return Ok(());
+        }
+        if shape.is_leaf() {
+            return Err(LayoutError::NotAnInteger { found: coord.to_string() });
+        }
+        let rank = shape.rank();
+        if coord.rank() != rank {
+            return Err(rank_mismatch(rank, coord.rank()));
+        }
+        for (i, (c, s)) in coord.children().zip(shape.children()).enumerate() {
+            walk(c, s, sum, stride, last && i + 1 == rank).map_err(|e| e.at(i))?;
+        }
+        Ok(())
+    }
+    let (mut sum, mut stride) = (Int::ZERO, Int::ONE);
+    walk(coord.as_ref(), shape.as_ref(), &mut sum, &mut stride, true)?;
+    Ok(sum)
+}
+
+/// The coordinate at a place of the colexicographic order of a shape; where `index` is a tuple,
+/// mode by mode. An index past the end runs on in the last entry.
+///
+/// ```
+/// use tilewright::layout::{idx2crd, shape};
+/// assert_eq!(idx2crd(&29.into(), &shape!(4, (2, 8)))?, shape!(1, (1, 3)));
+/// assert_eq!(idx2crd(&shape!(1, 7), &shape!(4, (2, 8)))?, shape!(1, (1, 3)));
+/// # Ok::<(), tilewright::layout::LayoutError>(())
+/// ```
+///
+/// # Errors
+/// [`LayoutError::RankMismatch`], [`LayoutError::NotAnInteger`], [`LayoutError::DivisionByZero`].
+pub fn idx2crd(index: &IntTuple, shape: &IntTuple) -> Result<IntTuple> {
+    fn walk(index: IntTupleRef<'_>, shape: IntTupleRef<'_>, out: &mut Builder<Int>) -> Result<()> {
+        if let Some(index) = index.as_leaf() {
+            let mut rest = index.clone();
+            let mut remaining = shape.leaves().len();
+            return split(&mut rest, &mut remaining, shape, out);
+        }
+        if shape.is_leaf() {
+            return Err(LayoutError::NotAnInteger { found: index.to_string() });
+        }
+        if index.rank() != shape.rank() {
+            return Err(rank_mismatch(shape.rank(), index.rank()));
+        }
+        out.open();
+        for (i, (x, s)) in index.children().zip(shape.children()).enumerate() {
+            walk(x, s, out).map_err(|e| e.at(i))?;
+        }
+        out.close();
+        Ok(())
+    }
+    fn split(
+        rest: &mut Int,
+        remaining: &mut usize,
+        shape: IntTupleRef<'_>,
+        out: &mut Builder<Int>,
+    ) -> Result<()> {
+        if let Some(extent) = shape.as_leaf() {
+            *remaining -= 1;
+            if *remaining == 0 {
+                out.push(rest.clone());
+            } else {
+                out.push(rest.modulo(extent)?);
+                *rest = rest.floor_div(extent)?;
+            }
+            return Ok(());
+        }
+        out.open();
+        for child in shape.children() {
+            split(rest, remaining, child, out)?;
+        }
+        out.close();
+        Ok(())
+    }
+    let mut out = Builder::new();
+    walk(index.as_ref(), shape.as_ref(), &mut out)?;
+    out.finish()
+}
+
+/// `idx2crd` for given strides: each entry is `(index / stride) % extent`; an extent 1 gives 0.
+/// It inverts a compact layout.
+///
+/// ```
+/// use tilewright::layout::{idx2crd_with, layout, shape};
+/// assert_eq!(idx2crd_with(&9.into(), &layout!((4, 8):(8, 1)))?, shape!(1, 1));
+/// # Ok::<(), tilewright::layout::LayoutError>(())
+/// ```
+///
+/// # Errors
+/// As [`idx2crd`], and [`LayoutError::NotAnIntegerStride`].
+pub fn idx2crd_with(index: &IntTuple, layout: &Layout) -> Result<IntTuple> {
+    fn walk(index: IntTupleRef<'_>, layout: LayoutRef<'_>, out: &mut Builder<Int>) -> Result<()> {
+        if let (Some(i), Some(extent), Some(stride)) =
+            (index.as_leaf(), layout.shape().as_leaf(), layout.stride().as_leaf())
+        {
+            out.push(if extent.is(1) {
+                Int::ZERO
+            } else {
+                i.floor_div(stride.to_int()?)?.modulo(extent)?
+            });
+            return Ok(());
+        }
+        if layout.is_leaf() {
+            return Err(LayoutError::NotAnInteger { found: index.to_string() });
+        }
+        if !index.is_leaf() && index.rank() != layout.rank() {
+            return Err(rank_mismatch(layout.rank(), index.rank()));
+        }
+        out.open();
+        for (i, mode) in layout.modes().enumerate() {
+            let part = if index.is_leaf() { Some(index) } else { index.child(i) };
+            walk(part.unwrap_or(index), mode, out).map_err(|e| e.at(i))?;
+        }
+        out.close();
+        Ok(())
+    }
+    let mut out = Builder::new();
+    walk(index.as_ref(), layout.as_ref(), &mut out)?;
+    out.finish()
+}
+
+/// The coordinate in `dst` at the place that `coord` has in `src`; mode by mode while all three
+/// are tuples.
+///
+/// ```
+/// use tilewright::layout::{crd2crd, shape};
+/// assert_eq!(crd2crd(&shape!(1, 3), &shape!(4, 8), &shape!(2, 16))?, shape!(1, 3));
+/// assert_eq!(crd2crd(&13.into(), &32.into(), &shape!(4, 8))?, shape!(1, 3));
+/// # Ok::<(), tilewright::layout::LayoutError>(())
+/// ```
+///
+/// # Errors
+/// As [`crd2idx`](crd2idx()) and [`idx2crd`].
+pub fn crd2crd(coord: &IntTuple, src: &IntTuple, dst: &IntTuple) -> Result<IntTuple> {
+    if !coord.is_leaf() && !src.is_leaf() && !dst.is_leaf() {
+        let rank = coord.rank();
+        for other in [src, dst] {
+            if other.rank() != rank {
+                return Err(rank_mismatch(rank, other.rank()));
+            }
+        }
+        let modes = coord.children().zip(src.children()).zip(dst.children());
+        let items = modes
+            .map(|((c, s), d)| crd2crd(&c.to_owned(), &s.to_owned(), &d.to_owned()))
+            .collect::<Result<Vec<_>>>()?;
+        return Tuple::from_items(&items);
+    }
+    idx2crd(&Tuple::leaf(crd2idx(coord, src)?), dst)
+}

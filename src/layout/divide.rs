@@ -1,0 +1,185 @@
+//! `logical_divide` and its arrangements `zipped`, `tiled` and `flat`.
+
+use super::coalesce::Flat;
+use super::complement::complement_flat;
+use super::compose::{by_tiler, compose_pair_into};
+use super::error::LayoutError;
+use super::layout::{Layout, LayoutBuilder, LayoutRef};
+use super::tiler::{TilerRef, TilerTuple};
+
+type Result<T> = std::result::Result<T, LayoutError>;
+
+/// How the modes of a divide or product are arranged.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Arrange {
+    Zipped,
+    Tiled,
+    Flat,
+}
+
+/// Appends `(layout o tile, layout o complement(tile, size(layout)))`.
+fn divide_into(layout: LayoutRef<'_>, tile: LayoutRef<'_>, out: &mut LayoutBuilder) -> Result<()> {
+    let target = Flat::coalesced(layout, false)?;
+    let rest = complement_flat(tile, Some(&target.shape))?;
+    let mut complement = LayoutBuilder::new();
+    rest.emit(&mut complement);
+    let complement = complement.finish()?;
+    compose_pair_into(layout, [tile, complement.as_ref()], out)
+}
+
+/// Collects at the leaves of a tiler the first modes of the pairs there, then the second ones and
+/// the modes that the tiler does not have.
+pub(crate) fn unzip_into(
+    layout: LayoutRef<'_>,
+    tiler: TilerRef<'_>,
+    arrange: Arrange,
+    out: &mut LayoutBuilder,
+) -> Result<()> {
+    let TilerRef::Tuple(tiler) = tiler else {
+        return arrange_pair(layout, arrange, out);
+    };
+    if tiler.is_leaf() {
+        return arrange_pair(layout, arrange, out);
+    }
+    out.open();
+    if arrange != Arrange::Flat {
+        out.open();
+    }
+    firsts(layout, tiler, out)?;
+    if arrange != Arrange::Flat {
+        out.close();
+    }
+    if arrange == Arrange::Zipped {
+        out.open();
+    }
+    seconds(layout, tiler, out)?;
+    if arrange == Arrange::Zipped {
+        out.close();
+    }
+    out.close();
+    Ok(())
+}
+
+/// The two modes of a pair, arranged.
+fn arrange_pair(layout: LayoutRef<'_>, arrange: Arrange, out: &mut LayoutBuilder) -> Result<()> {
+    if arrange == Arrange::Zipped {
+        out.push_ref(layout);
+        return Ok(());
+    }
+    out.open();
+    for (i, mode) in layout.modes().enumerate() {
+        if i == 0 && arrange == Arrange::Tiled {
+            out.push_ref(mode);
+        } else {
+            mode.modes().for_each(|m| out.push_ref(m));
+        }
+    }
+    out.close();
+    Ok(())
+}
+
+fn pair(layout: LayoutRef<'_>, index: usize) -> Result<LayoutRef<'_>> {
+    let rank = if layout.is_leaf() { 1 } else { layout.rank() };
+    if layout.is_leaf() || rank != 2 {
+        return Err(LayoutError::RankMismatch { expected: 2, found: rank });
+    }
+    layout.modes().nth(index).ok_or(LayoutError::NoSuchMode { mode: index, rank })
+}
+
+fn firsts(layout: LayoutRef<'_>, tiler: TilerTuple<'_>, out: &mut LayoutBuilder) -> Result<()> {
+    for (i, (mode, tile)) in layout.modes().zip(tiler.children()).enumerate() {
+        if tile.is_leaf() {
+            out.push_ref(pair(mode, 0).map_err(|e| e.at(i))?);
+        } else {
+            out.open();
+            firsts(mode, tile, out).map_err(|e| e.at(i))?;
+            out.close();
+        }
+    }
+    Ok(())
+}
+
+fn seconds(layout: LayoutRef<'_>, tiler: TilerTuple<'_>, out: &mut LayoutBuilder) -> Result<()> {
+    let mut tiles = tiler.children();
+    for (i, mode) in layout.modes().enumerate() {
+        match tiles.next() {
+            None => out.push_ref(mode),
+            Some(tile) if tile.is_leaf() => out.push_ref(pair(mode, 1).map_err(|e| e.at(i))?),
+            Some(tile) => {
+                out.open();
+                seconds(mode, tile, out).map_err(|e| e.at(i))?;
+                out.close();
+            }
+        }
+    }
+    Ok(())
+}
+
+impl Layout {
+    /// Splits into a tile and the rest: `self o (tiler, complement(tiler, size(self)))`, mode by
+    /// mode for a tuple tiler. A tile that does not divide the extent is rounded up.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Int, Layout, layout, tiler};
+    /// let a = layout!((4, (2, 8)):(2, (1, 8)));
+    /// assert_eq!(a.logical_divide(&tiler!(2, 4))?.to_string(), "((2,2),((2,2),4)):((2,4),((1,8),16))");
+    /// assert_eq!(layout!(16:1).logical_divide(&layout!(4:2))?, layout!((4, (2, 2)):(2, (1, 8))));
+    /// let n = Int::symbol("n").divisible_by(16);
+    /// let d = Layout::compact((n, 64)).logical_divide(&tiler!(16, 16))?;
+    /// assert_eq!(d.to_string(), "((16,n/16),(16,4)):((1,16),(n,16*n))");
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`composition`](Layout::composition) and [`complement`](Layout::complement).
+    pub fn logical_divide<'t>(&self, tiler: impl Into<TilerRef<'t>>) -> Result<Layout> {
+        let mut out = LayoutBuilder::new();
+        match tiler.into() {
+            TilerRef::Layout(tile) => divide_into(self.as_ref(), tile, &mut out)?,
+            TilerRef::Tuple(tiler) => {
+                by_tiler(self.as_ref(), tiler, &mut out, &mut divide_into, true)?;
+            }
+        }
+        out.finish()
+    }
+
+    fn divided<'t>(&self, tiler: impl Into<TilerRef<'t>>, arrange: Arrange) -> Result<Layout> {
+        let tiler = tiler.into();
+        let divided = self.logical_divide(tiler)?;
+        let mut out = LayoutBuilder::new();
+        unzip_into(divided.as_ref(), tiler, arrange, &mut out)?;
+        out.finish()
+    }
+
+    /// [`logical_divide`](Layout::logical_divide) as `((tile, ..), (rest, ..))`.
+    ///
+    /// ```
+    /// # use tilewright::layout::{layout, tiler};
+    /// let a = layout!((4, 6):(1, 4));
+    /// assert_eq!(a.zipped_divide(&tiler!(2, 3))?.to_string(), "((2,3),(2,2)):((1,4),(2,12))");
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`logical_divide`](Layout::logical_divide); [`LayoutError::RankMismatch`] where a
+    /// `_` in the tiler leaves a mode that is not a pair.
+    pub fn zipped_divide<'t>(&self, tiler: impl Into<TilerRef<'t>>) -> Result<Layout> {
+        self.divided(tiler, Arrange::Zipped)
+    }
+
+    /// [`logical_divide`](Layout::logical_divide) as `((tile, ..), rest, ..)`.
+    ///
+    /// # Errors
+    /// Those of [`zipped_divide`](Layout::zipped_divide).
+    pub fn tiled_divide<'t>(&self, tiler: impl Into<TilerRef<'t>>) -> Result<Layout> {
+        self.divided(tiler, Arrange::Tiled)
+    }
+
+    /// [`logical_divide`](Layout::logical_divide) as `(tile, .., rest, ..)`.
+    ///
+    /// # Errors
+    /// Those of [`zipped_divide`](Layout::zipped_divide).
+    pub fn flat_divide<'t>(&self, tiler: impl Into<TilerRef<'t>>) -> Result<Layout> {
+        self.divided(tiler, Arrange::Flat)
+    }
+}

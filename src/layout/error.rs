@@ -1,0 +1,388 @@
+//! [`LayoutError`], the one error of the algebra, and [`ModePath`], the place inside a tuple.
+
+use std::fmt;
+
+use smallvec::SmallVec;
+
+use super::int::Int;
+
+/// The place of a mode: the index at each level, outermost first. Prints as `1.0`.
+///
+/// ```
+/// use tilewright::layout::ModePath;
+/// assert_eq!(ModePath::from([1, 0]).to_string(), "1.0");
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ModePath(SmallVec<[u16; 8]>);
+
+impl ModePath {
+    /// The indices, outermost first.
+    pub fn indices(&self) -> impl Iterator<Item = usize> + '_ {
+        self.0.iter().map(|&i| usize::from(i))
+    }
+
+    /// True for the path of the whole tuple.
+    pub fn is_root(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn push_front(&mut self, mode: usize) {
+        self.0.insert(0, u16::try_from(mode).unwrap_or(u16::MAX));
+    }
+}
+
+impl<const N: usize> From<[usize; N]> for ModePath {
+    fn from(path: [usize; N]) -> Self {
+        Self::from(path.as_slice())
+    }
+}
+
+impl From<&[usize]> for ModePath {
+    fn from(path: &[usize]) -> Self {
+        Self(path.iter().map(|&m| u16::try_from(m).unwrap_or(u16::MAX)).collect())
+    }
+}
+
+impl fmt::Display for ModePath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, mode) in self.0.iter().enumerate() {
+            if i > 0 {
+                f.write_str(".")?;
+            }
+            write!(f, "{mode}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Why an operation of the algebra has no result.
+///
+/// A variant is a cause with its values; the mode where it happened, if there is one, wraps it as
+/// [`LayoutError::At`].
+///
+/// ```
+/// use tilewright::layout::{Layout, LayoutError, layout};
+/// let a = layout!((4, 6, 8):(2, 3, 5));
+/// let error = a.composition(&layout!(6:3)).unwrap_err();
+/// assert!(matches!(error.cause(), LayoutError::NotAdmissible { .. }));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LayoutError {
+    /// The cause happened in the mode `mode` of the argument.
+    At {
+        /// Where.
+        mode: ModePath,
+        /// What.
+        cause: Box<LayoutError>,
+    },
+    /// A result does not fit into 64 bits.
+    Overflow {
+        /// The operation, in CuTe's words.
+        operation: &'static str,
+    },
+    /// A division or remainder by zero.
+    DivisionByZero {
+        /// The operation, in CuTe's words.
+        operation: &'static str,
+    },
+    /// Two tuples that must have the same profile have not.
+    NotCongruent {
+        /// The first tuple, printed.
+        left: String,
+        /// The second tuple, printed.
+        right: String,
+    },
+    /// Two tuples that must have the same number of modes have not.
+    RankMismatch {
+        /// The number of modes that is needed.
+        expected: usize,
+        /// The number of modes that was given.
+        found: usize,
+    },
+    /// A tuple stands where an integer is needed.
+    NotAnInteger {
+        /// The tuple, printed.
+        found: String,
+    },
+    /// There is no such mode.
+    NoSuchMode {
+        /// The index of the mode.
+        mode: usize,
+        /// The number of modes there are.
+        rank: usize,
+    },
+    /// A range of modes is empty or leaves the tuple.
+    BadRange {
+        /// First mode.
+        begin: usize,
+        /// One past the last mode.
+        end: usize,
+        /// The number of modes there are.
+        rank: usize,
+    },
+    /// An extent is not positive.
+    ExtentNotPositive {
+        /// The extent.
+        extent: Int,
+    },
+    /// A number must divide another one and does not.
+    NotDivisible {
+        /// The dividend.
+        value: Int,
+        /// The divisor.
+        by: Int,
+    },
+    /// `left o right` is not a layout: this mode of `right` is not mapped to an affine function.
+    NotAdmissible {
+        /// The left layout, printed.
+        left: String,
+        /// The extent of the offending mode of the right layout.
+        extent: Int,
+        /// The stride of the offending mode of the right layout.
+        stride: Int,
+    },
+    /// Two modes of the right layout of a composition carry into each other in a mode of the left.
+    Carries {
+        /// The left layout, printed.
+        left: String,
+        /// The right layout, printed.
+        right: String,
+        /// The extent of the mode of the left layout that overflows.
+        extent: Int,
+    },
+    /// A layout that must be one-to-one maps two coordinates to one index.
+    NotInjective {
+        /// The layout, printed.
+        layout: String,
+    },
+    /// A tiler has more modes than the layout it is applied to.
+    TooManyModes {
+        /// The modes of the tiler.
+        tiler: usize,
+        /// The modes of the layout.
+        layout: usize,
+    },
+    /// A `_` stands where a value is needed.
+    UnexpectedUnderscore {
+        /// The operation, in CuTe's words.
+        operation: &'static str,
+    },
+    /// The value depends on a symbol, and the operation needs a number.
+    NotStatic {
+        /// The value, printed.
+        value: String,
+    },
+    /// The environment has no value for a symbol.
+    UnboundSymbol {
+        /// The symbol's name.
+        name: String,
+    },
+    /// The value of a symbol contradicts what was said about it.
+    AssumptionViolated {
+        /// The symbol or expression.
+        name: String,
+        /// The value it was given.
+        value: i64,
+        /// The divisor it was said to have.
+        divisor: i64,
+        /// The smallest value it was said to have.
+        min: i64,
+        /// The largest value it was said to have.
+        max: i64,
+    },
+    /// The divisors and bounds of the symbols do not decide the case.
+    Undecided {
+        /// The operation, in CuTe's words.
+        operation: &'static str,
+        /// What would have to be known, printed.
+        condition: String,
+    },
+    /// A stride is a basis element or a ratio where an integer is needed.
+    NotAnIntegerStride {
+        /// The stride, printed.
+        stride: String,
+    },
+    /// A plain integer and a coordinate are added.
+    MixedCodomain {
+        /// The stride, printed.
+        stride: String,
+    },
+    /// A ratio with denominator zero.
+    ZeroDenominator,
+    /// The parameters of a swizzle are not admissible.
+    BadSwizzle {
+        /// Number of bits.
+        bits: i64,
+        /// Lowest bit.
+        base: i64,
+        /// Distance.
+        shift: i64,
+    },
+    /// Two bit masks do not describe a swizzle.
+    BadSwizzleMasks {
+        /// The mask of the bits that are read.
+        y: u64,
+        /// The mask of the bits that are changed.
+        z: u64,
+    },
+    /// The operation is not defined for this kind of layout.
+    Unsupported {
+        /// The operation, in CuTe's words.
+        operation: &'static str,
+        /// The argument, printed.
+        argument: String,
+    },
+    /// A tuple is nested deeper, or a basis path is longer, than the library represents.
+    TooDeep {
+        /// The limit.
+        limit: usize,
+    },
+    /// A result, or the domain that an analysis walks, is larger than its limit.
+    TooLarge {
+        /// The limit.
+        limit: u64,
+    },
+    /// A text is not in the notation of layouts.
+    Parse {
+        /// Byte offset of the first character that does not fit.
+        offset: usize,
+        /// What the notation allows there.
+        expected: &'static str,
+    },
+}
+
+impl LayoutError {
+    /// The error without its place.
+    pub fn cause(&self) -> &LayoutError {
+        match self {
+            LayoutError::At { cause, .. } => cause.cause(),
+            other => other,
+        }
+    }
+
+    /// The mode where it happened, if the operation works mode by mode.
+    pub fn mode(&self) -> Option<&ModePath> {
+        match self {
+            LayoutError::At { mode, .. } => Some(mode),
+            _ => None,
+        }
+    }
+
+    /// The same error, one level further out.
+    #[must_use]
+    pub fn at(self, index: usize) -> Self {
+        match self {
+            LayoutError::At { mut mode, cause } => {
+                mode.push_front(index);
+                LayoutError::At { mode, cause }
+            }
+            cause => LayoutError::At { mode: ModePath::from([index]), cause: Box::new(cause) },
+        }
+    }
+
+    #[cold]
+    pub(crate) fn overflow(operation: &'static str) -> Self {
+        LayoutError::Overflow { operation }
+    }
+}
+
+impl fmt::Display for LayoutError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::At { mode, cause } => write!(f, "in mode {mode}: {cause}"),
+            Self::Overflow { operation } => {
+                write!(
+                    f,
+                    "{operation} leaves the range of 64-bit integers; use smaller extents or strides"
+                )
+            }
+            Self::DivisionByZero { operation } => write!(f, "{operation} divides by zero"),
+            Self::NotCongruent { left, right } => {
+                write!(
+                    f,
+                    "{left} and {right} do not have the same profile; give one entry per entry of the other"
+                )
+            }
+            Self::RankMismatch { expected, found } => {
+                write!(f, "{expected} modes are needed, {found} were given")
+            }
+            Self::NotAnInteger { found } => {
+                write!(f, "the tuple {found} stands where an integer is needed")
+            }
+            Self::NoSuchMode { mode, rank } => {
+                write!(f, "there is no mode {mode}; the tuple has {rank} modes")
+            }
+            Self::BadRange { begin, end, rank } => {
+                write!(
+                    f,
+                    "the modes {begin}..{end} are not a non-empty range of a tuple of {rank} modes"
+                )
+            }
+            Self::ExtentNotPositive { extent } => {
+                write!(f, "the extent {extent} is not positive")
+            }
+            Self::NotDivisible { value, by } => write!(f, "{value} is not divisible by {by}"),
+            Self::NotAdmissible { left, extent, stride } => write!(
+                f,
+                "{left} o {extent}:{stride} is not a layout: the steps of {stride} leave a mode of {left} at a place that does not divide it; choose a stride and an extent that divide or are multiples of its extents"
+            ),
+            Self::Carries { left, right, extent } => write!(
+                f,
+                "{left} o {right} is not a layout: two modes of {right} add up to more than the extent {extent} of {left}"
+            ),
+            Self::NotInjective { layout } => {
+                write!(
+                    f,
+                    "{layout} maps two coordinates to one index, and the operation needs one-to-one"
+                )
+            }
+            Self::TooManyModes { tiler, layout } => {
+                write!(f, "the tiler has {tiler} modes and the layout only {layout}")
+            }
+            Self::UnexpectedUnderscore { operation } => {
+                write!(f, "{operation} needs a value where `_` was given")
+            }
+            Self::NotStatic { value } => {
+                write!(
+                    f,
+                    "{value} is not a number; evaluate it with the values of its symbols first"
+                )
+            }
+            Self::UnboundSymbol { name } => write!(f, "the environment has no value for {name}"),
+            Self::AssumptionViolated { name, value, divisor, min, max } => write!(
+                f,
+                "{name} = {value} contradicts what was said about it: a multiple of {divisor} from {min} to {max}"
+            ),
+            Self::Undecided { operation, condition } => write!(
+                f,
+                "{operation} is not decided by what is known of the symbols: it needs {condition}; give a divisor or bounds"
+            ),
+            Self::NotAnIntegerStride { stride } => {
+                write!(f, "the stride {stride} is not an integer")
+            }
+            Self::MixedCodomain { stride } => {
+                write!(f, "the stride {stride} mixes integers and coordinates in one layout")
+            }
+            Self::ZeroDenominator => f.write_str("the denominator of a ratio is zero"),
+            Self::BadSwizzle { bits, base, shift } => write!(
+                f,
+                "S<{bits},{base},{shift}> is not a swizzle: bits and base must not be negative, the distance at least the bits, and all bits below 63"
+            ),
+            Self::BadSwizzleMasks { y, z } => write!(
+                f,
+                "the masks {y:#x} and {z:#x} do not describe a swizzle: each must be one run of bits, of equal length, and they must not overlap"
+            ),
+            Self::Unsupported { operation, argument } => {
+                write!(f, "{operation} is not defined for {argument}")
+            }
+            Self::TooDeep { limit } => write!(f, "the nesting is deeper than the limit of {limit}"),
+            Self::TooLarge { limit } => write!(f, "the size is over the limit of {limit}"),
+            Self::Parse { offset, expected } => {
+                write!(f, "the text does not fit at offset {offset}: {expected} is expected")
+            }
+        }
+    }
+}
+
+impl std::error::Error for LayoutError {}

@@ -1,0 +1,54 @@
+//! [`Env`]: numbers for symbols.
+
+use std::collections::HashMap;
+
+use super::Int;
+use super::expr::{Symbol, SymbolKey};
+
+/// Numbers for symbols, for [`Int::eval`] and the `eval` of tuples and layouts.
+///
+/// ```
+/// use tilewright::layout::{Env, Int};
+/// let (n, m) = (Int::symbol("n"), Int::fresh("m"));
+/// let env = Env::new().with("n", 6).bind(&m, 7);
+/// assert_eq!(n.mul(&m)?.eval(&env)?, 42);
+/// # Ok::<(), tilewright::layout::LayoutError>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Env {
+    named: HashMap<Box<str>, i64>,
+    fresh: HashMap<u64, i64>,
+}
+
+impl Env {
+    /// No numbers.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// With `value` for each symbol called `name`, except those made by [`Int::fresh`].
+    #[must_use]
+    pub fn with(mut self, name: &str, value: i64) -> Self {
+        self.named.insert(name.into(), value);
+        self
+    }
+
+    /// With `value` for this symbol. Anything but a symbol changes nothing.
+    #[must_use]
+    pub fn bind(mut self, symbol: &Int, value: i64) -> Self {
+        if let Some(symbol) = symbol.as_symbol() {
+            match symbol.key() {
+                SymbolKey::Named(name) => self.named.insert(Box::from(&**name), value),
+                SymbolKey::Fresh(id) => self.fresh.insert(*id, value),
+            };
+        }
+        self
+    }
+
+    pub(crate) fn get(&self, symbol: &Symbol) -> Option<i64> {
+        match symbol.key() {
+            SymbolKey::Named(name) => self.named.get(&**name).copied(),
+            SymbolKey::Fresh(id) => self.fresh.get(id).copied(),
+        }
+    }
+}

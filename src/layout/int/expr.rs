@@ -1,0 +1,459 @@
+//! The normal form of a symbolic integer: a sum of products of atoms, with its known facts.
+//!
+//! An atom is a symbol divided by its known divisor, or the result of an operation that is not a
+//! polynomial. Dividing the symbol out makes divisibility syntactic: with 16 | n the symbol `n` is
+//! stored as `16 * (n/16)`, so a sum is divisible by what divides all its coefficients.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::{Env, Int, Result, ceil_div_i64, floor_div_i64, gcd_i64};
+use crate::layout::error::LayoutError;
+
+/// The width of a symbol in a kernel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Width {
+    /// 32 bits.
+    #[default]
+    W32,
+    /// 64 bits.
+    W64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum SymbolKey {
+    Named(Arc<str>),
+    Fresh(u64),
+}
+
+/// A named unknown and what is known of it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Symbol {
+    key: SymbolKey,
+    name: Arc<str>,
+    divisor: i64,
+    min: i64,
+    max: i64,
+    width: Width,
+}
+
+impl Symbol {
+    pub(crate) fn named(name: &str) -> Self {
+        let name: Arc<str> = Arc::from(name);
+        Self::new(SymbolKey::Named(name.clone()), name)
+    }
+
+    pub(crate) fn fresh(name: &str) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self::new(SymbolKey::Fresh(NEXT.fetch_add(1, Ordering::Relaxed)), Arc::from(name))
+    }
+
+    fn new(key: SymbolKey, name: Arc<str>) -> Self {
+        Self { key, name, divisor: 1, min: 1, max: i64::MAX, width: Width::W32 }
+    }
+
+    pub(crate) fn with_width(self, width: Width) -> Self {
+        Self { width, ..self }
+    }
+
+    pub(crate) fn key(&self) -> &SymbolKey {
+        &self.key
+    }
+
+    /// A number that identifies a symbol made by [`Int::fresh`]; `None` for one that is identified
+    /// by its name.
+    pub fn id(&self) -> Option<u64> {
+        match self.key {
+            SymbolKey::Named(_) => None,
+            SymbolKey::Fresh(id) => Some(id),
+        }
+    }
+
+    /// The name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The known divisor, at least 1.
+    pub fn divisor(&self) -> i64 {
+        self.divisor
+    }
+
+    /// The least and the greatest value.
+    pub fn bounds(&self) -> (i64, i64) {
+        (self.min, self.max)
+    }
+
+    /// The width.
+    pub fn width(&self) -> Width {
+        self.width
+    }
+}
+
+/// The operations that are kept as atoms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Fun {
+    /// `a / b`, rounded down.
+    FloorDiv,
+    /// `a - b * floor(a / b)`.
+    Mod,
+    /// `a / b`, rounded up.
+    CeilDiv,
+    /// The smaller.
+    Min,
+    /// The larger.
+    Max,
+    /// The greatest common divisor.
+    Gcd,
+    /// Bitwise exclusive or.
+    Xor,
+    /// Bitwise and.
+    And,
+    /// `a`, known to have further facts.
+    Assume,
+    /// A number that does not fit into 64 bits.
+    Overflow,
+}
+
+/// An operation that is not a polynomial, with its operands and what is known of its result.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Call {
+    /// The operation.
+    pub fun: Fun,
+    /// The first operand.
+    pub a: Int,
+    /// The second operand.
+    pub b: Int,
+    pub(crate) facts: Facts,
+}
+
+// The order of the normal form. `Int` itself is not ordered: `a < b` would not be a fact about the
+// values of the symbols.
+impl PartialOrd for Call {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Call {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.fun, &self.a.0, &self.b.0, self.facts).cmp(&(
+            other.fun,
+            &other.a.0,
+            &other.b.0,
+            other.facts,
+        ))
+    }
+}
+
+/// A factor of a [`Term`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Atom {
+    /// The symbol divided by its known divisor.
+    Symbol(Arc<Symbol>),
+    /// The result of an operation.
+    Call(Arc<Call>),
+}
+
+/// A product: a coefficient times atoms.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Term {
+    /// The factors, sorted; a power is written out.
+    pub atoms: Vec<Atom>,
+    /// The coefficient, not zero.
+    pub coefficient: i64,
+}
+
+/// What holds for every value of the symbols.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Facts {
+    pub(crate) divisor: i64,
+    pub(crate) min: i64,
+    pub(crate) max: i64,
+}
+
+/// The largest number of terms that is multiplied out.
+const MAX_TERMS: usize = 256;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Expr {
+    pub(crate) terms: Vec<Term>,
+    pub(crate) facts: Facts,
+    pub(crate) width: Width,
+}
+
+fn saturate(v: i128) -> i64 {
+    i64::try_from(v).unwrap_or(if v < 0 { i64::MIN } else { i64::MAX })
+}
+
+impl Atom {
+    pub(crate) fn facts(&self) -> Facts {
+        match self {
+            Atom::Symbol(s) => Facts {
+                divisor: 1,
+                min: ceil_div_i64(s.min, s.divisor).unwrap_or(i64::MIN),
+                max: floor_div_i64(s.max, s.divisor).unwrap_or(i64::MAX),
+            },
+            Atom::Call(c) => c.facts,
+        }
+    }
+
+    fn width(&self) -> Width {
+        match self {
+            Atom::Symbol(s) => s.width,
+            Atom::Call(c) => c.a.width().max(c.b.width()),
+        }
+    }
+
+    fn eval(&self, env: &Env) -> Result<i64> {
+        match self {
+            Atom::Symbol(s) => {
+                let value = env
+                    .get(s)
+                    .ok_or_else(|| LayoutError::UnboundSymbol { name: s.name.to_string() })?;
+                check(&s.name, value, s.divisor, s.min, s.max)?;
+                Ok(value / s.divisor)
+            }
+            Atom::Call(c) => c.eval(env),
+        }
+    }
+}
+
+fn check(name: &str, value: i64, divisor: i64, min: i64, max: i64) -> Result<()> {
+    if value % divisor != 0 || value < min || value > max {
+        return Err(LayoutError::AssumptionViolated {
+            name: name.to_owned(),
+            value,
+            divisor,
+            min,
+            max,
+        });
+    }
+    Ok(())
+}
+
+impl Call {
+    fn eval(&self, env: &Env) -> Result<i64> {
+        if self.fun == Fun::Overflow {
+            return Err(LayoutError::overflow("an extent or stride"));
+        }
+        let a = Int::new(self.a.eval(env)?);
+        let b = Int::new(self.b.eval(env)?);
+        let value = match self.fun {
+            Fun::FloorDiv => a.floor_div(&b),
+            Fun::Mod => a.modulo(&b),
+            Fun::CeilDiv => a.ceil_div(&b),
+            Fun::Min => a.min(&b),
+            Fun::Max => a.max(&b),
+            Fun::Gcd => a.gcd(&b),
+            Fun::Xor => a.xor(&b),
+            Fun::And => a.and(&b),
+            Fun::Assume | Fun::Overflow => Ok(a),
+        }?;
+        let value = value.to_static()?;
+        if self.fun == Fun::Assume {
+            let Facts { divisor, min, max } = self.facts;
+            check(&self.a.to_string(), value, divisor, min, max)?;
+        }
+        Ok(value)
+    }
+}
+
+impl Expr {
+    pub(crate) fn constant(value: i64) -> Self {
+        let terms = match value {
+            0 => Vec::new(),
+            _ => vec![Term { atoms: Vec::new(), coefficient: value }],
+        };
+        Self::from_terms(terms)
+    }
+
+    pub(crate) fn symbol(symbol: Symbol) -> Self {
+        let coefficient = symbol.divisor;
+        let atoms = vec![Atom::Symbol(Arc::new(symbol))];
+        Self::from_terms(vec![Term { atoms, coefficient }])
+    }
+
+    pub(crate) fn call(fun: Fun, a: &Int, b: &Int, facts: Facts) -> Self {
+        let call = Call { fun, a: a.clone(), b: b.clone(), facts };
+        let atoms = vec![Atom::Call(Arc::new(call))];
+        Self::from_terms(vec![Term { atoms, coefficient: 1 }])
+    }
+
+    pub(crate) fn overflowed() -> Self {
+        let facts = Facts { divisor: 1, min: i64::MIN, max: i64::MAX };
+        Self::call(Fun::Overflow, &Int::ZERO, &Int::ZERO, facts)
+    }
+
+    pub(crate) fn is_overflowed(&self) -> bool {
+        matches!(&*self.terms, [Term { atoms, .. }]
+            if matches!(&**atoms, [Atom::Call(c)] if c.fun == Fun::Overflow))
+    }
+
+    /// Sorted, distinct terms with coefficients other than zero.
+    fn from_terms(terms: Vec<Term>) -> Self {
+        let mut divisor = 0;
+        let (mut min, mut max) = (0i128, 0i128);
+        let mut width = Width::W32;
+        for term in &terms {
+            let mut d = term.coefficient;
+            let (mut lo, mut hi) = (i128::from(term.coefficient), i128::from(term.coefficient));
+            for atom in &term.atoms {
+                let facts = atom.facts();
+                d = d.checked_mul(facts.divisor).unwrap_or(d);
+                let (a, b) = (i128::from(facts.min), i128::from(facts.max));
+                let corners = [lo * a, lo * b, hi * a, hi * b];
+                // Saturation keeps the products of further factors inside of i128.
+                lo = i128::from(saturate(corners.into_iter().min().unwrap_or(lo)));
+                hi = i128::from(saturate(corners.into_iter().max().unwrap_or(hi)));
+                width = width.max(atom.width());
+            }
+            divisor = gcd_i64(divisor, d);
+            min += lo;
+            max += hi;
+        }
+        let facts = Facts { divisor, min: saturate(min), max: saturate(max) };
+        Self { terms, facts, width }
+    }
+
+    pub(crate) fn as_constant(&self) -> Option<i64> {
+        match &*self.terms {
+            [] => Some(0),
+            [Term { atoms, coefficient }] if atoms.is_empty() => Some(*coefficient),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn as_symbol(&self) -> Option<&Symbol> {
+        match &*self.terms {
+            [Term { atoms, coefficient }] => match &**atoms {
+                [Atom::Symbol(s)] if s.divisor == *coefficient => Some(s),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    pub(crate) fn assume(&self, divisor: i64, min: i64, max: i64) -> Int {
+        let divisor = divisor.max(1);
+        // The least common multiple; the stronger of the two if that does not fit.
+        let lcm = |a: i64, b: i64| (a / gcd_i64(a, b)).checked_mul(b).unwrap_or(a.max(b));
+        if let Some(s) = self.as_symbol() {
+            let divisor = lcm(s.divisor, divisor);
+            return Int::from_symbol(Symbol { divisor, min, max, ..s.clone() });
+        }
+        let known = self.facts;
+        let facts = Facts {
+            divisor: lcm(known.divisor, divisor),
+            min: min.max(known.min),
+            max: max.min(known.max),
+        };
+        let whole = Int::from_expr(self.clone());
+        if facts == known {
+            return whole;
+        }
+        Int::from_expr(Expr::call(Fun::Assume, &whole, &Int::ZERO, facts))
+    }
+
+    /// `self * a + other * b`.
+    pub(crate) fn combine(&self, a: i64, other: &Expr, b: i64) -> Option<Self> {
+        let mut terms = Vec::with_capacity(self.terms.len() + other.terms.len());
+        let (mut x, mut y) = (self.terms.iter().peekable(), other.terms.iter().peekable());
+        loop {
+            let order = match (x.peek(), y.peek()) {
+                (None, None) => break,
+                (Some(_), None) => std::cmp::Ordering::Less,
+                (None, Some(_)) => std::cmp::Ordering::Greater,
+                (Some(s), Some(t)) => s.atoms.cmp(&t.atoms),
+            };
+            let mut coefficient = 0i64;
+            let mut atoms = &Vec::new();
+            if order.is_le()
+                && let Some(s) = x.next()
+            {
+                coefficient = s.coefficient.checked_mul(a)?;
+                atoms = &s.atoms;
+            }
+            if order.is_ge()
+                && let Some(t) = y.next()
+            {
+                coefficient = coefficient.checked_add(t.coefficient.checked_mul(b)?)?;
+                atoms = &t.atoms;
+            }
+            if coefficient != 0 {
+                terms.push(Term { atoms: atoms.clone(), coefficient });
+            }
+        }
+        Some(Self::from_terms(terms))
+    }
+
+    pub(crate) fn product(&self, other: &Expr) -> Result<Self> {
+        let overflow = || LayoutError::overflow("multiplication");
+        if self.terms.len() * other.terms.len() > MAX_TERMS {
+            return Err(LayoutError::TooLarge { limit: MAX_TERMS as u64 });
+        }
+        let mut terms: Vec<Term> = Vec::with_capacity(self.terms.len() * other.terms.len());
+        for s in &self.terms {
+            for t in &other.terms {
+                let mut atoms: Vec<Atom> = s.atoms.iter().chain(&t.atoms).cloned().collect();
+                atoms.sort();
+                let coefficient = s.coefficient.checked_mul(t.coefficient).ok_or_else(overflow)?;
+                terms.push(Term { atoms, coefficient });
+            }
+        }
+        terms.sort_by(|s, t| s.atoms.cmp(&t.atoms));
+        let mut merged: Vec<Term> = Vec::with_capacity(terms.len());
+        for term in terms {
+            match merged.last_mut() {
+                Some(last) if last.atoms == term.atoms => {
+                    last.coefficient =
+                        last.coefficient.checked_add(term.coefficient).ok_or_else(overflow)?;
+                }
+                _ => merged.push(term),
+            }
+        }
+        merged.retain(|t| t.coefficient != 0);
+        Ok(Self::from_terms(merged))
+    }
+
+    /// Splits into `(q, r)` with `self == q * by + r`, taking into `q` every term of which `by` is
+    /// a factor.
+    pub(crate) fn split(&self, by: &Term) -> (Self, Self) {
+        let (mut quotient, mut rest) = (Vec::new(), Vec::new());
+        for term in &self.terms {
+            match term.divided_by(by) {
+                Some(q) => quotient.push(q),
+                None => rest.push(term.clone()),
+            }
+        }
+        quotient.sort_by(|s: &Term, t| s.atoms.cmp(&t.atoms));
+        (Self::from_terms(quotient), Self::from_terms(rest))
+    }
+
+    pub(crate) fn eval(&self, env: &Env) -> Result<i64> {
+        let overflow = || LayoutError::overflow("evaluation");
+        let mut sum = 0i128;
+        for term in &self.terms {
+            let mut product = i128::from(term.coefficient);
+            for atom in &term.atoms {
+                product = product.checked_mul(i128::from(atom.eval(env)?)).ok_or_else(overflow)?;
+            }
+            sum = sum.checked_add(product).ok_or_else(overflow)?;
+        }
+        i64::try_from(sum).map_err(|_| overflow())
+    }
+}
+
+impl Term {
+    pub(crate) fn divided_by(&self, by: &Term) -> Option<Term> {
+        if self.coefficient.checked_rem(by.coefficient)? != 0 {
+            return None;
+        }
+        let mut atoms = self.atoms.clone();
+        for atom in &by.atoms {
+            let at = atoms.iter().position(|a| a == atom)?;
+            atoms.remove(at);
+        }
+        Some(Term { atoms, coefficient: self.coefficient.checked_div(by.coefficient)? })
+    }
+}

@@ -1,0 +1,501 @@
+//! [`Int`]: a 64-bit integer that is a number or an expression over named symbols.
+//!
+//! A symbol carries what is known of it: a divisor, bounds and a width. Construction simplifies:
+//! static values fold, and an expression is a polynomial over symbols and over the results of
+//! `/`, `%`, `ceil_div`, `min`, `max` and the bit operations. All arithmetic is checked; the
+//! simplifications hold for every value that the assumptions allow.
+//!
+//! The divisor is never weaker than CuTe DSL's for the same expression: `16 * n` is divisible by
+//! 16 times the divisor of `n`, and `ceil_div(n, 16)` with 16 | n is the exact `n/16`.
+
+mod env;
+mod expr;
+mod print;
+mod symbolic;
+
+use std::fmt;
+use std::sync::Arc;
+
+pub use env::Env;
+use expr::Expr;
+pub use expr::{Atom, Call, Fun, Symbol, Term, Width};
+
+use super::error::LayoutError;
+
+type Result<T> = std::result::Result<T, LayoutError>;
+
+/// A 64-bit integer: a number, or an expression over named symbols with known divisor and bounds.
+///
+/// 16 bytes. A static value never allocates.
+///
+/// ```
+/// use tilewright::layout::{Env, Int};
+/// let n = Int::symbol("n").divisible_by(16);
+/// let tiles = n.ceil_div(&Int::from(16))?;
+/// assert_eq!(tiles.to_string(), "n/16");
+/// assert_eq!(tiles.mul(&Int::from(16))?, n);
+/// assert_eq!(tiles.eval(&Env::new().with("n", 64))?, 4);
+/// # Ok::<(), tilewright::layout::LayoutError>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Int(Repr);
+
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum Repr {
+    Static(i64),
+    Symbolic(Arc<Expr>),
+}
+
+const _: () = assert!(size_of::<Int>() == 16);
+
+/// Rounds toward negative infinity. `None` for a zero divisor or when the quotient overflows.
+pub(crate) fn floor_div_i64(a: i64, b: i64) -> Option<i64> {
+    let q = a.checked_div(b)?;
+    Some(if a % b != 0 && (a < 0) != (b < 0) { q - 1 } else { q })
+}
+
+/// Rounds toward positive infinity. `None` for a zero divisor or when the quotient overflows.
+pub(crate) fn ceil_div_i64(a: i64, b: i64) -> Option<i64> {
+    let q = a.checked_div(b)?;
+    Some(if a % b != 0 && (a < 0) == (b < 0) { q + 1 } else { q })
+}
+
+/// The greatest common divisor of the absolute values; saturates at `i64::MAX`.
+pub(crate) fn gcd_i64(a: i64, b: i64) -> i64 {
+    let (mut a, mut b) = (a.unsigned_abs(), b.unsigned_abs());
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    i64::try_from(a).unwrap_or(i64::MAX)
+}
+
+impl Int {
+    /// Zero.
+    pub const ZERO: Int = Int(Repr::Static(0));
+    /// One.
+    pub const ONE: Int = Int(Repr::Static(1));
+
+    /// The number `value`.
+    #[inline]
+    pub const fn new(value: i64) -> Self {
+        Int(Repr::Static(value))
+    }
+
+    /// The symbol called `name`: an extent or a stride, so at least 1 unless
+    /// [`assume`](Int::assume) says otherwise. Two symbols of one name and the same assumptions
+    /// are equal.
+    pub fn symbol(name: &str) -> Self {
+        Self::from_symbol(Symbol::named(name))
+    }
+
+    /// A symbol that equals no other one, whatever its name.
+    pub fn fresh(name: &str) -> Self {
+        Self::from_symbol(Symbol::fresh(name))
+    }
+
+    pub(crate) fn from_symbol(symbol: Symbol) -> Self {
+        Int(Repr::Symbolic(Arc::new(Expr::symbol(symbol))))
+    }
+
+    pub(crate) fn from_expr(expr: Expr) -> Self {
+        match expr.as_constant() {
+            Some(value) => Int::new(value),
+            None => Int(Repr::Symbolic(Arc::new(expr))),
+        }
+    }
+
+    /// The value that stands for a number outside of 64 bits: every operation on it, and its
+    /// evaluation, is [`LayoutError::Overflow`].
+    pub(crate) fn overflowed() -> Self {
+        Int(Repr::Symbolic(Arc::new(Expr::overflowed())))
+    }
+
+    /// The number, if there are no symbols in it.
+    #[inline]
+    pub fn as_static(&self) -> Option<i64> {
+        match self.0 {
+            Repr::Static(value) => Some(value),
+            Repr::Symbolic(_) => None,
+        }
+    }
+
+    /// True for a number.
+    #[inline]
+    pub fn is_static(&self) -> bool {
+        matches!(self.0, Repr::Static(_))
+    }
+
+    /// The number.
+    ///
+    /// # Errors
+    /// [`LayoutError::NotStatic`] for an expression with symbols.
+    #[inline]
+    pub fn to_static(&self) -> Result<i64> {
+        match &self.0 {
+            Repr::Static(value) => Ok(*value),
+            Repr::Symbolic(_) => Err(LayoutError::NotStatic { value: self.to_string() }),
+        }
+    }
+
+    /// True if it is the number `value`.
+    #[inline]
+    pub fn is(&self, value: i64) -> bool {
+        matches!(self.0, Repr::Static(v) if v == value)
+    }
+
+    /// The terms of an expression as a sum of products, empty for a number: for a back end that
+    /// emits the arithmetic.
+    pub fn terms(&self) -> &[Term] {
+        match &self.0 {
+            Repr::Static(_) => &[],
+            Repr::Symbolic(e) => &e.terms,
+        }
+    }
+
+    /// The symbol, if the expression is one symbol.
+    pub fn as_symbol(&self) -> Option<&Symbol> {
+        match &self.0 {
+            Repr::Static(_) => None,
+            Repr::Symbolic(e) => e.as_symbol(),
+        }
+    }
+
+    /// A number that divides the value whatever the symbols are; the value itself, without sign,
+    /// if it is static. Never less than 1 for a symbol.
+    ///
+    /// ```
+    /// # use tilewright::layout::Int;
+    /// let n = Int::symbol("n").divisible_by(16);
+    /// assert_eq!(n.mul(&Int::from(6))?.divisibility(), 96);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    pub fn divisibility(&self) -> i64 {
+        match &self.0 {
+            Repr::Static(value) => value.checked_abs().unwrap_or(i64::MAX),
+            Repr::Symbolic(e) => e.facts.divisor,
+        }
+    }
+
+    /// The smallest and the largest value it can have.
+    #[inline]
+    pub fn bounds(&self) -> (i64, i64) {
+        match &self.0 {
+            Repr::Static(value) => (*value, *value),
+            Repr::Symbolic(e) => (e.facts.min, e.facts.max),
+        }
+    }
+
+    /// The width as a property for printing and for kernels; a number is as wide as it needs.
+    pub fn width(&self) -> Width {
+        match &self.0 {
+            Repr::Static(value) => {
+                if i32::try_from(*value).is_ok() {
+                    Width::W32
+                } else {
+                    Width::W64
+                }
+            }
+            Repr::Symbolic(e) => e.width,
+        }
+    }
+
+    /// The same symbol with this width; a compound expression or a number stays as it is.
+    #[must_use]
+    pub fn with_width(&self, width: Width) -> Self {
+        match self.as_symbol() {
+            Some(s) => Self::from_symbol(s.clone().with_width(width)),
+            None => self.clone(),
+        }
+    }
+
+    /// The same value, known to be a multiple of `divisor` (as well as of what was known before).
+    /// A number is returned unchanged; so is a value for a `divisor` below 2.
+    #[must_use]
+    pub fn divisible_by(&self, divisor: i64) -> Self {
+        let (min, max) = self.bounds();
+        match &self.0 {
+            Repr::Symbolic(e) if divisor > 1 => e.assume(divisor, min, max),
+            _ => self.clone(),
+        }
+    }
+
+    /// The same value, known to be a multiple of `divisor` from `min` to `max`. The divisor adds
+    /// to what was known; the bounds replace it.
+    ///
+    /// # Errors
+    /// [`LayoutError::AssumptionViolated`] for a number that contradicts it.
+    pub fn assume(&self, divisor: i64, min: i64, max: i64) -> Result<Self> {
+        match &self.0 {
+            Repr::Static(v) => {
+                let fits = divisor <= 1 || v % divisor == 0;
+                if fits && (min..=max).contains(v) {
+                    return Ok(self.clone());
+                }
+                Err(LayoutError::AssumptionViolated {
+                    name: v.to_string(),
+                    value: *v,
+                    divisor,
+                    min,
+                    max,
+                })
+            }
+            Repr::Symbolic(e) => Ok(e.assume(divisor, min, max)),
+        }
+    }
+
+    /// The value for the numbers that `env` gives the symbols.
+    ///
+    /// # Errors
+    /// [`LayoutError::UnboundSymbol`], [`LayoutError::AssumptionViolated`],
+    /// [`LayoutError::Overflow`], [`LayoutError::DivisionByZero`].
+    pub fn eval(&self, env: &Env) -> Result<i64> {
+        match &self.0 {
+            Repr::Static(value) => Ok(*value),
+            Repr::Symbolic(e) => e.eval(env),
+        }
+    }
+
+    /// True if the two are equal for all values of their symbols, as far as can be seen.
+    #[inline]
+    pub(crate) fn same(&self, other: &Int) -> bool {
+        match (&self.0, &other.0) {
+            (Repr::Static(a), Repr::Static(b)) => a == b,
+            (Repr::Symbolic(a), Repr::Symbolic(b)) => Arc::ptr_eq(a, b) || a.terms == b.terms,
+            _ => false,
+        }
+    }
+
+    /// True if it is at least `other` for all values of the symbols, as far as can be seen.
+    pub(crate) fn at_least(&self, other: &Int) -> bool {
+        match (&self.0, &other.0) {
+            (Repr::Static(a), Repr::Static(b)) => a >= b,
+            _ => {
+                self.bounds().0 >= other.bounds().1
+                    || self.sub(other).is_ok_and(|d| d.bounds().0 >= 0)
+            }
+        }
+    }
+
+    /// True if `self` is a multiple of `other` for all values of the symbols, as far as can be
+    /// seen.
+    pub(crate) fn multiple_of(&self, other: &Int) -> bool {
+        match (&self.0, &other.0) {
+            (Repr::Static(a), Repr::Static(b)) => *b != 0 && a.checked_rem(*b).unwrap_or(0) == 0,
+            _ => symbolic::exact_div(self, other).is_some(),
+        }
+    }
+}
+
+macro_rules! binary {
+    ($(#[$doc:meta])* $name:ident, $word:literal, |$a:ident, $b:ident| $fold:expr, $symbolic:path) => {
+        $(#[$doc])*
+        #[inline]
+        pub fn $name(&self, other: &Int) -> Result<Int> {
+            match (&self.0, &other.0) {
+                (&Repr::Static($a), &Repr::Static($b)) => match $fold {
+                    Some(value) => Ok(Int::new(value)),
+                    None => Err(symbolic::static_error($word, $b)),
+                },
+                _ => $symbolic(self, other),
+            }
+        }
+    };
+}
+
+/// Arithmetic. Each returns [`LayoutError::Overflow`] when the result leaves 64 bits and
+/// [`LayoutError::DivisionByZero`] for a zero divisor.
+impl Int {
+    binary!(
+        /// `self + other`.
+        ///
+        /// # Errors
+        /// [`LayoutError::Overflow`].
+        add, "addition", |a, b| a.checked_add(b), symbolic::add
+    );
+    binary!(
+        /// `self - other`.
+        ///
+        /// # Errors
+        /// [`LayoutError::Overflow`].
+        sub, "subtraction", |a, b| a.checked_sub(b), symbolic::sub
+    );
+    binary!(
+        /// `self * other`.
+        ///
+        /// # Errors
+        /// [`LayoutError::Overflow`].
+        mul, "multiplication", |a, b| a.checked_mul(b), symbolic::mul
+    );
+    binary!(
+        /// `self / other`, rounded toward negative infinity.
+        ///
+        /// # Errors
+        /// [`LayoutError::DivisionByZero`], [`LayoutError::Overflow`].
+        floor_div, "division", |a, b| floor_div_i64(a, b), symbolic::floor_div
+    );
+    binary!(
+        /// `self - other * floor_div(self, other)`: it has the sign of `other`.
+        ///
+        /// # Errors
+        /// [`LayoutError::DivisionByZero`].
+        modulo, "remainder",
+        |a, b| if b == 0 { None } else { let r = a.wrapping_rem(b); Some(if r != 0 && (r < 0) != (b < 0) { r + b } else { r }) },
+        symbolic::modulo
+    );
+    binary!(
+        /// `self / other`, rounded toward positive infinity.
+        ///
+        /// # Errors
+        /// [`LayoutError::DivisionByZero`], [`LayoutError::Overflow`].
+        ceil_div, "ceil_div", |a, b| ceil_div_i64(a, b), symbolic::ceil_div
+    );
+    binary!(
+        /// The smaller of the two.
+        ///
+        /// # Errors
+        /// [`LayoutError::Overflow`], of an operand.
+        min, "min", |a, b| Some(a.min(b)), symbolic::min
+    );
+    binary!(
+        /// The larger of the two.
+        ///
+        /// # Errors
+        /// [`LayoutError::Overflow`], of an operand.
+        max, "max", |a, b| Some(a.max(b)), symbolic::max
+    );
+    binary!(
+        /// The greatest common divisor, not negative; `gcd(0, b)` is `|b|`.
+        ///
+        /// # Errors
+        /// [`LayoutError::Overflow`], of an operand.
+        gcd, "gcd", |a, b| Some(gcd_i64(a, b)), symbolic::gcd
+    );
+    binary!(
+        /// The bits that differ, for operands that are not negative.
+        ///
+        /// # Errors
+        /// [`LayoutError::Overflow`], of an operand.
+        xor, "xor", |a, b| Some(a ^ b), symbolic::xor
+    );
+    binary!(
+        /// The bits that both have.
+        ///
+        /// # Errors
+        /// [`LayoutError::Overflow`], of an operand.
+        and, "and", |a, b| Some(a & b), symbolic::and
+    );
+
+    /// CuTe's `shape_div`: `ceil_div(self, other)`, of numbers that divide one another.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Int, LayoutError};
+    /// assert_eq!(Int::from(12).shape_div(&Int::from(4))?, Int::from(3));
+    /// assert_eq!(Int::from(4).shape_div(&Int::from(12))?, Int::from(1));
+    /// assert!(Int::from(6).shape_div(&Int::from(4)).is_err());
+    /// # Ok::<(), LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LayoutError::NotDivisible`] for numbers of which neither divides the other,
+    /// [`LayoutError::DivisionByZero`].
+    pub fn shape_div(&self, other: &Int) -> Result<Int> {
+        if let (Some(a), Some(b)) = (self.as_static(), other.as_static()) {
+            let divides = |x: i64, y: i64| y != 0 && x.checked_rem(y).unwrap_or(0) == 0;
+            if b != 0 && !divides(a, b) && !divides(b, a) {
+                return Err(LayoutError::NotDivisible { value: self.clone(), by: other.clone() });
+            }
+        }
+        self.ceil_div(other)
+    }
+
+    /// The least multiple of `other` that is not less than `self`.
+    ///
+    /// # Errors
+    /// [`LayoutError::DivisionByZero`], [`LayoutError::Overflow`].
+    pub fn round_up(&self, other: &Int) -> Result<Int> {
+        self.ceil_div(other)?.mul(other)
+    }
+
+    /// `-self`.
+    ///
+    /// # Errors
+    /// [`LayoutError::Overflow`].
+    pub fn negate(&self) -> Result<Int> {
+        Int::ZERO.sub(self)
+    }
+
+    /// The absolute value.
+    ///
+    /// # Errors
+    /// [`LayoutError::Overflow`] for `i64::MIN`.
+    pub fn abs(&self) -> Result<Int> {
+        let (min, max) = self.bounds();
+        if min >= 0 {
+            Ok(self.clone())
+        } else if max <= 0 {
+            self.negate()
+        } else {
+            self.max(&self.negate()?)
+        }
+    }
+
+    /// `self / other` where `other` divides `self`.
+    ///
+    /// # Errors
+    /// [`LayoutError::NotDivisible`] for numbers where it does not, [`LayoutError::Undecided`] for
+    /// symbols where that is not known, [`LayoutError::DivisionByZero`].
+    pub fn exact_div(&self, other: &Int) -> Result<Int> {
+        match (self.as_static(), other.as_static()) {
+            (Some(_), Some(0)) => Err(LayoutError::DivisionByZero { operation: "division" }),
+            (Some(a), Some(b)) if a.checked_rem(b).unwrap_or(0) == 0 => self.floor_div(other),
+            (Some(_), Some(_)) => {
+                Err(LayoutError::NotDivisible { value: self.clone(), by: other.clone() })
+            }
+            _ => symbolic::exact_div(self, other).ok_or_else(|| LayoutError::Undecided {
+                operation: "exact division",
+                condition: format!("that {other} divides {self}"),
+            }),
+        }
+    }
+}
+
+impl fmt::Debug for Int {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl From<&Int> for Int {
+    fn from(value: &Int) -> Self {
+        value.clone()
+    }
+}
+
+macro_rules! from_small {
+    ($($t:ty),*) => {$(
+        impl From<$t> for Int {
+            fn from(value: $t) -> Self {
+                Int::new(i64::from(value))
+            }
+        }
+    )*};
+}
+from_small!(i64, i32, i16, i8, u32, u16, u8);
+
+macro_rules! from_large {
+    ($($t:ty),*) => {$(
+        /// A value above `i64::MAX` becomes one whose every use is [`LayoutError::Overflow`].
+        impl From<$t> for Int {
+            fn from(value: $t) -> Self {
+                i64::try_from(value).map_or_else(|_| Int::overflowed(), Int::new)
+            }
+        }
+    )*};
+}
+from_large!(u64, usize, isize);
+
+impl PartialEq<i64> for Int {
+    fn eq(&self, other: &i64) -> bool {
+        self.is(*other)
+    }
+}

@@ -1,0 +1,139 @@
+//! `Display` of [`Int`]: names and operators by default, CuTe's `?{div=16}` with `{:#}`.
+
+use std::fmt;
+
+use super::Int;
+use super::expr::{Atom, Call, Fun, Symbol, Term, Width};
+
+impl fmt::Display for Int {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(value) = self.as_static() {
+            return write!(f, "{value}");
+        }
+        if f.alternate() {
+            return anonymous(self, f);
+        }
+        for (i, term) in self.terms().iter().rev().enumerate() {
+            let sign = if term.coefficient < 0 {
+                "-"
+            } else if i > 0 {
+                "+"
+            } else {
+                ""
+            };
+            f.write_str(sign)?;
+            print_term(term, f)?;
+        }
+        Ok(())
+    }
+}
+
+/// CuTe's form of a value that is known at run time only.
+fn anonymous(value: &Int, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let divisor = value.divisibility();
+    match (value.width(), divisor > 1) {
+        (Width::W32, false) => f.write_str("?"),
+        (Width::W32, true) => write!(f, "?{{div={divisor}}}"),
+        (Width::W64, false) => f.write_str("?{i64}"),
+        (Width::W64, true) => write!(f, "?{{i64 div={divisor}}}"),
+    }
+}
+
+/// Whether an operand of `*`, `/`, `%` needs parentheses.
+fn is_simple(value: &Int) -> bool {
+    match value.terms() {
+        [] => value.bounds().0 >= 0,
+        [term] => term.coefficient > 0 && factors(term) == 1,
+        _ => false,
+    }
+}
+
+fn factors(term: &Term) -> usize {
+    let (number, symbols) = scale(term);
+    usize::from(number != 1) + symbols.len()
+}
+
+/// The coefficient that is left when as many symbols as possible are printed whole, and for each
+/// atom whether it is: `16 * (n/16)` prints as `n`.
+fn scale(term: &Term) -> (u64, Vec<bool>) {
+    let mut number = term.coefficient.unsigned_abs();
+    let whole = term
+        .atoms
+        .iter()
+        .map(|atom| match atom {
+            Atom::Symbol(s) => {
+                let divisor = s.divisor().unsigned_abs();
+                let fits = divisor > 0 && number.is_multiple_of(divisor);
+                if fits {
+                    number /= divisor;
+                }
+                fits
+            }
+            Atom::Call(_) => true,
+        })
+        .collect();
+    (number, whole)
+}
+
+fn print_term(term: &Term, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let (number, whole) = scale(term);
+    let mut first = true;
+    if number != 1 || term.atoms.is_empty() {
+        write!(f, "{number}")?;
+        first = false;
+    }
+    for (atom, whole) in term.atoms.iter().zip(whole) {
+        if !first {
+            f.write_str("*")?;
+        }
+        match atom {
+            Atom::Symbol(s) if whole => print_name(s, f)?,
+            // After a factor, `3*n/16` would read as `(3*n)/16`.
+            Atom::Symbol(s) if first => {
+                print_name(s, f)?;
+                write!(f, "/{}", s.divisor())?;
+            }
+            Atom::Symbol(s) => {
+                f.write_str("(")?;
+                print_name(s, f)?;
+                write!(f, "/{})", s.divisor())?;
+            }
+            Atom::Call(c) => print_call(c, first, f)?,
+        }
+        first = false;
+    }
+    Ok(())
+}
+
+fn print_name(symbol: &Symbol, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    if symbol.name().is_empty() { f.write_str("?") } else { f.write_str(symbol.name()) }
+}
+
+fn print_call(call: &Call, first: bool, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let (a, b) = (&call.a, &call.b);
+    let infix = |f: &mut fmt::Formatter<'_>, sign: &str| {
+        if !first {
+            f.write_str("(")?;
+        }
+        for (operand, sign) in [(a, sign), (b, "")] {
+            if is_simple(operand) {
+                write!(f, "{operand}{sign}")?
+            } else {
+                write!(f, "({operand}){sign}")?
+            }
+        }
+        if first { Ok(()) } else { f.write_str(")") }
+    };
+    match call.fun {
+        Fun::FloorDiv => infix(f, "/"),
+        Fun::Mod => infix(f, "%"),
+        Fun::CeilDiv => write!(f, "ceil_div({a},{b})"),
+        Fun::Min => write!(f, "min({a},{b})"),
+        Fun::Max => write!(f, "max({a},{b})"),
+        Fun::Gcd => write!(f, "gcd({a},{b})"),
+        Fun::Xor => write!(f, "xor({a},{b})"),
+        Fun::And => write!(f, "and({a},{b})"),
+        Fun::Assume => write!(f, "assume({a})"),
+        Fun::Overflow => f.write_str("overflow"),
+    }
+}

@@ -1,0 +1,321 @@
+//! Arithmetic of which at least one operand has symbols. Each rule holds for every value that the
+//! assumptions about the symbols allow.
+
+use super::expr::{Expr, Facts, Fun};
+use super::{Int, Repr, Result, gcd_i64};
+use crate::layout::error::LayoutError;
+
+#[cold]
+pub(super) fn static_error(operation: &'static str, divisor: i64) -> LayoutError {
+    match operation {
+        "division" | "remainder" | "ceil_div" if divisor == 0 => {
+            LayoutError::DivisionByZero { operation }
+        }
+        _ => LayoutError::overflow(operation),
+    }
+}
+
+fn expr(x: &Int) -> Result<std::borrow::Cow<'_, Expr>> {
+    match &x.0 {
+        Repr::Static(v) => Ok(std::borrow::Cow::Owned(Expr::constant(*v))),
+        Repr::Symbolic(e) if e.is_overflowed() => Err(LayoutError::overflow("an extent or stride")),
+        Repr::Symbolic(e) => Ok(std::borrow::Cow::Borrowed(e)),
+    }
+}
+
+pub(super) fn add(a: &Int, b: &Int) -> Result<Int> {
+    combine(a, b, 1, "addition")
+}
+
+pub(super) fn sub(a: &Int, b: &Int) -> Result<Int> {
+    combine(a, b, -1, "subtraction")
+}
+
+fn combine(a: &Int, b: &Int, sign: i64, operation: &'static str) -> Result<Int> {
+    let sum = expr(a)?.combine(1, &*expr(b)?, sign);
+    Ok(Int::from_expr(sum.ok_or_else(|| LayoutError::overflow(operation))?))
+}
+
+pub(super) fn mul(a: &Int, b: &Int) -> Result<Int> {
+    Ok(Int::from_expr(expr(a)?.product(&*expr(b)?)?))
+}
+
+/// `a / b` if `b` divides `a` whatever the symbols are. `b` must not be able to be zero.
+pub(super) fn exact_div(a: &Int, b: &Int) -> Option<Int> {
+    let (min, max) = b.bounds();
+    if min <= 0 && max >= 0 {
+        return None;
+    }
+    if a.same(b) {
+        return Some(Int::ONE);
+    }
+    let (x, y) = (expr(a).ok()?, expr(b).ok()?);
+    if let [by] = &*y.terms {
+        let (q, r) = x.split(by);
+        return r.terms.is_empty().then(|| Int::from_expr(q));
+    }
+    // A sum divides only its own multiples.
+    let (first, by) = (x.terms.first()?, y.terms.first()?);
+    let q = first.divided_by(by)?;
+    let q = Int::from_expr(Expr::constant(0).combine(1, &single(q), 1)?);
+    mul(&q, b).ok()?.same(a).then_some(q)
+}
+
+fn single(term: super::Term) -> Expr {
+    let one = super::Term { atoms: Vec::new(), coefficient: 1 };
+    let zero = Expr::constant(0);
+    let mut e = zero;
+    e.terms.push(term);
+    e.split(&one).0
+}
+
+fn positive(b: &Int) -> bool {
+    b.bounds().0 > 0
+}
+
+fn refuse_zero(b: &Int, operation: &'static str) -> Result<()> {
+    if b.is(0) {
+        return Err(LayoutError::DivisionByZero { operation });
+    }
+    Ok(())
+}
+
+/// The common factor of two values that can be divided out of both: `a = g a'`, `b = g b'`.
+fn cancel(a: &Int, b: &Int) -> (Int, Int, Int) {
+    let g = gcd_i64(a.divisibility(), b.divisibility());
+    if g > 1 {
+        let by = Int::new(g);
+        if let (Ok(x), Ok(y)) = (a.exact_div(&by), b.exact_div(&by)) {
+            return (x, y, by);
+        }
+    }
+    (a.clone(), b.clone(), Int::ONE)
+}
+
+/// `a == q * b + r` with all terms that `b` divides in `q`.
+fn divide_out(a: &Int, b: &Int) -> Result<(Int, Int)> {
+    if a.same(b) {
+        return Ok((Int::ONE, Int::ZERO));
+    }
+    let (x, y) = (expr(a)?, expr(b)?);
+    if let [by] = &*y.terms {
+        let (q, r) = x.split(by);
+        return Ok((Int::from_expr(q), Int::from_expr(r)));
+    }
+    Ok(match exact_div(a, b) {
+        Some(q) => (q, Int::ZERO),
+        None => (Int::ZERO, a.clone()),
+    })
+}
+
+fn between(v: &Int, facts: (i64, i64)) -> Facts {
+    let _ = v;
+    Facts { divisor: 1, min: facts.0, max: facts.1 }
+}
+
+fn call(fun: Fun, a: &Int, b: &Int, bounds: (i64, i64)) -> Int {
+    Int::from_expr(Expr::call(fun, a, b, between(a, bounds)))
+}
+
+/// Bounds of a quotient by a positive divisor, rounded by `round`.
+fn quotient_bounds(a: &Int, b: &Int, round: fn(i64, i64) -> Option<i64>) -> (i64, i64) {
+    let ((alo, ahi), (blo, bhi)) = (a.bounds(), b.bounds());
+    let lo = round(alo, if alo >= 0 { bhi } else { blo }).unwrap_or(i64::MIN);
+    let hi = round(ahi, if ahi >= 0 { blo } else { bhi }).unwrap_or(i64::MAX);
+    (lo, hi)
+}
+
+pub(super) fn floor_div(a: &Int, b: &Int) -> Result<Int> {
+    quotient(a, b, Fun::FloorDiv, "division")
+}
+
+pub(super) fn ceil_div(a: &Int, b: &Int) -> Result<Int> {
+    quotient(a, b, Fun::CeilDiv, "ceil_div")
+}
+
+fn quotient(a: &Int, b: &Int, fun: Fun, operation: &'static str) -> Result<Int> {
+    refuse_zero(b, operation)?;
+    expr(a)?;
+    expr(b)?;
+    if !positive(b) {
+        if b.bounds().1 < 0 {
+            return quotient(&a.negate()?, &b.negate()?, fun, operation);
+        }
+        return Ok(call(fun, a, b, (i64::MIN, i64::MAX)));
+    }
+    let (a, b, _) = cancel(a, b);
+    if b.is(1) {
+        return Ok(a);
+    }
+    let (q, r) = divide_out(&a, &b)?;
+    if r.is(0) {
+        return Ok(q);
+    }
+    let (r, b, _) = cancel(&r, &b);
+    if b.is(1) {
+        return q.add(&r);
+    }
+    let (lo, hi) = r.bounds();
+    let (below, whole) = match fun {
+        Fun::CeilDiv => (lo > 0 && b.at_least(&r), Int::ONE),
+        _ => (lo >= 0 && b.at_least(&r.add(&Int::ONE)?), Int::ZERO),
+    };
+    if below {
+        return q.add(&whole);
+    }
+    // ceil((b' * m - c) / b) and similar nests of constants: floor(floor(x / c) / d).
+    if let Some(inner) = nested_quotient(&r, fun)
+        && let (Some(c), Some(d)) = (inner.1.as_static(), b.as_static())
+        && let Some(cd) = c.checked_mul(d)
+        && c > 0
+    {
+        return q.add(&quotient(&inner.0, &Int::new(cd), fun, operation)?);
+    }
+    let _ = hi;
+    let round = if fun == Fun::CeilDiv { super::ceil_div_i64 } else { super::floor_div_i64 };
+    let bounds = quotient_bounds(&r, &b, round);
+    q.add(&call(fun, &r, &b, bounds))
+}
+
+/// The operands of `r`, if it is itself one quotient of this kind.
+fn nested_quotient(r: &Int, fun: Fun) -> Option<(Int, Int)> {
+    match r.terms() {
+        [super::Term { atoms, coefficient: 1 }] => match &**atoms {
+            [super::Atom::Call(c)] if c.fun == fun => Some((c.a.clone(), c.b.clone())),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+pub(super) fn modulo(a: &Int, b: &Int) -> Result<Int> {
+    refuse_zero(b, "remainder")?;
+    expr(a)?;
+    expr(b)?;
+    if b.is(1) {
+        return Ok(Int::ZERO);
+    }
+    if !positive(b) {
+        return Ok(call(Fun::Mod, a, b, (i64::MIN, i64::MAX)));
+    }
+    let (_, r) = divide_out(a, b)?;
+    if r.is(0) {
+        return Ok(r);
+    }
+    let (r, b, g) = cancel(&r, b);
+    if b.is(1) {
+        return Ok(Int::ZERO);
+    }
+    if r.bounds().0 >= 0 && b.at_least(&r.add(&Int::ONE)?) {
+        return r.mul(&g);
+    }
+    let max = b.bounds().1.saturating_sub(1);
+    call(Fun::Mod, &r, &b, (0, max)).mul(&g)
+}
+
+pub(super) fn min(a: &Int, b: &Int) -> Result<Int> {
+    extremum(a, b, Fun::Min)
+}
+
+pub(super) fn max(a: &Int, b: &Int) -> Result<Int> {
+    extremum(a, b, Fun::Max)
+}
+
+fn extremum(a: &Int, b: &Int, fun: Fun) -> Result<Int> {
+    expr(a)?;
+    expr(b)?;
+    if a.at_least(b) {
+        return Ok(if fun == Fun::Min { b.clone() } else { a.clone() });
+    }
+    if b.at_least(a) {
+        return Ok(if fun == Fun::Min { a.clone() } else { b.clone() });
+    }
+    let (x, y, g) = cancel(a, b);
+    let ((alo, ahi), (blo, bhi)) = (x.bounds(), y.bounds());
+    let bounds = match fun {
+        Fun::Min => (alo.min(blo), ahi.min(bhi)),
+        _ => (alo.max(blo), ahi.max(bhi)),
+    };
+    let (x, y) = if x.0 <= y.0 { (x, y) } else { (y, x) };
+    call(fun, &x, &y, bounds).mul(&g)
+}
+
+pub(super) fn gcd(a: &Int, b: &Int) -> Result<Int> {
+    expr(a)?;
+    expr(b)?;
+    for (x, y) in [(a, b), (b, a)] {
+        if x.is(0) {
+            return y.abs();
+        }
+        if y.multiple_of(x) {
+            return x.abs();
+        }
+    }
+    let (x, y, g) = cancel(a, b);
+    if x.is(1) || y.is(1) {
+        return Ok(g);
+    }
+    let top = |v: &Int| {
+        let (lo, hi) = v.bounds();
+        if lo > 0 { hi } else { i64::MAX }
+    };
+    let (x, y) = if x.0 <= y.0 { (x, y) } else { (y, x) };
+    let max = top(&x).min(top(&y));
+    call(Fun::Gcd, &x, &y, (0, max)).mul(&g)
+}
+
+/// The largest value that has the bits of both.
+fn bit_bounds(a: &Int, b: &Int) -> (i64, i64) {
+    let ((alo, ahi), (blo, bhi)) = (a.bounds(), b.bounds());
+    if alo < 0 || blo < 0 {
+        return (i64::MIN, i64::MAX);
+    }
+    let top = (ahi | bhi).checked_ilog2().map_or(0, |bit| i64::MAX >> (62 - bit));
+    (0, top)
+}
+
+pub(super) fn xor(a: &Int, b: &Int) -> Result<Int> {
+    expr(a)?;
+    expr(b)?;
+    if a.is(0) {
+        return Ok(b.clone());
+    }
+    if b.is(0) {
+        return Ok(a.clone());
+    }
+    if a.same(b) {
+        return Ok(Int::ZERO);
+    }
+    let bounds = bit_bounds(a, b);
+    let power = 1i64 << gcd_i64(a.divisibility(), b.divisibility()).trailing_zeros().min(62);
+    let (x, y) = if a.0 <= b.0 { (a, b) } else { (b, a) };
+    scaled_bits(Fun::Xor, x, y, bounds, power)
+}
+
+pub(super) fn and(a: &Int, b: &Int) -> Result<Int> {
+    expr(a)?;
+    expr(b)?;
+    if a.is(0) || b.is(0) {
+        return Ok(Int::ZERO);
+    }
+    if a.same(b) {
+        return Ok(a.clone());
+    }
+    let (lo, hi) = bit_bounds(a, b);
+    let hi = if lo == 0 { hi.min(a.bounds().1).min(b.bounds().1) } else { hi };
+    let power = 1i64 << gcd_i64(a.divisibility(), b.divisibility()).trailing_zeros().min(62);
+    let (x, y) = if a.0 <= b.0 { (a, b) } else { (b, a) };
+    scaled_bits(Fun::And, x, y, (lo, hi), power)
+}
+
+/// Bits commute with a common power of two.
+fn scaled_bits(fun: Fun, a: &Int, b: &Int, bounds: (i64, i64), power: i64) -> Result<Int> {
+    let by = Int::new(power);
+    match (a.exact_div(&by), b.exact_div(&by)) {
+        (Ok(x), Ok(y)) if power > 1 => {
+            let bounds = (bounds.0 / power, bounds.1 / power);
+            call(fun, &x, &y, bounds).mul(&by)
+        }
+        _ => Ok(call(fun, a, b, bounds)),
+    }
+}

@@ -1,0 +1,122 @@
+//! The macros that write layouts, shapes, coordinates and tilers in CuTe's notation.
+
+/// A layout in CuTe's notation: `layout!((4, (2, 8)):(2, (1, 8)))`; without strides, the compact
+/// column-major one.
+///
+/// The shape is one literal, name or tuple; strides are expressions, also of type
+/// [`ScaledBasis`](crate::layout::ScaledBasis). Shape and stride of different profiles do not
+/// compile.
+///
+/// ```
+/// use tilewright::layout::{Layout, layout};
+/// let n = 8;
+/// assert_eq!(layout!((4, (2, n)):(2, (1, 8))).to_string(), "(4,(2,8)):(2,(1,8))");
+/// assert_eq!(layout!((4, 8)), Layout::compact((4, 8)));
+/// ```
+///
+/// ```compile_fail
+/// let l = tilewright::layout::layout!((4, (2, 8)):(2, 1));
+/// ```
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __layout {
+    (@zip $b:ident [] []) => {};
+    (@zip $b:ident [($($s:tt)*) $(, $($sr:tt)*)?] [($($d:tt)*) $(, $($dr:tt)*)?]) => {
+        $b.open();
+        $crate::__layout!(@zip $b [$($s)*] [$($d)*]);
+        $b.close();
+        $crate::__layout!(@zip $b [$($($sr)*)?] [$($($dr)*)?]);
+    };
+    (@zip $b:ident [$s:expr $(, $($sr:tt)*)?] [$d:expr $(, $($dr:tt)*)?]) => {
+        $b.push($s, $d);
+        $crate::__layout!(@zip $b [$($($sr)*)?] [$($($dr)*)?]);
+    };
+    ($s:tt : $($d:tt)+) => {{
+        let mut b = $crate::layout::LayoutBuilder::new();
+        $crate::__layout!(@zip b [$s] [$($d)+]);
+        b.finish_literal()
+    }};
+    ($s:tt) => { $crate::layout::Layout::compact($crate::__tuple!(@one $crate::layout::Int; $s)) };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __tuple {
+    (@items $b:ident []) => {};
+    (@items $b:ident [_ $(, $($r:tt)*)?]) => {
+        $b.push($crate::layout::Underscore);
+        $crate::__tuple!(@items $b [$($($r)*)?]);
+    };
+    (@items $b:ident [($($s:tt)*) : ($($d:tt)*) $(, $($r:tt)*)?]) => {
+        $b.push($crate::__layout!(($($s)*):($($d)*)));
+        $crate::__tuple!(@items $b [$($($r)*)?]);
+    };
+    (@items $b:ident [$s:tt : $d:tt $(, $($r:tt)*)?]) => {
+        $b.push($crate::__layout!($s:$d));
+        $crate::__tuple!(@items $b [$($($r)*)?]);
+    };
+    (@items $b:ident [($($s:tt)*) $(, $($r:tt)*)?]) => {
+        $b.open();
+        $crate::__tuple!(@items $b [$($s)*]);
+        $b.close();
+        $crate::__tuple!(@items $b [$($($r)*)?]);
+    };
+    (@items $b:ident [$e:expr $(, $($r:tt)*)?]) => {
+        $crate::layout::IntoTuple::push_into($e, &mut $b);
+        $crate::__tuple!(@items $b [$($($r)*)?]);
+    };
+    (@one $leaf:ty; $($s:tt)*) => {{
+        let mut b = $crate::layout::Builder::<$leaf>::new();
+        $crate::__tuple!(@items b [$($s)*]);
+        b.finish().unwrap_or_default()
+    }};
+    ($leaf:ty; $($items:tt)*) => {{
+        let mut b = $crate::layout::Builder::<$leaf>::new();
+        b.open();
+        $crate::__tuple!(@items b [$($items)*]);
+        b.close();
+        b.finish().unwrap_or_default()
+    }};
+}
+
+/// A shape: the parentheses of the macro are those of the tuple. `shape!(4, (2, 8))` is
+/// `(4,(2,8))`.
+///
+/// ```
+/// use tilewright::layout::{Int, shape};
+/// let n = Int::symbol("n");
+/// assert_eq!(shape!(4, (2, n)).to_string(), "(4,(2,n))");
+/// ```
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __shape {
+    ($($items:tt)*) => { $crate::__tuple!($crate::layout::Int; $($items)*) };
+}
+
+/// A coordinate with `_` for whole modes: `coord!(1, (_, 2))`.
+///
+/// ```
+/// use tilewright::layout::coord;
+/// assert_eq!(coord!(1, (_, 2)).to_string(), "(1,(_,2))");
+/// ```
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __coord {
+    ($($items:tt)*) => { $crate::__tuple!($crate::layout::Slot; $($items)*) };
+}
+
+/// A tiler of integers, layouts, `_` and tuples: `tiler!(2, 4:1, (_, 8))`.
+///
+/// ```
+/// use tilewright::layout::tiler;
+/// assert_eq!(tiler!(2, 4:1, (_, 8)).to_string(), "(2,4:1,(_,8))");
+/// ```
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __tiler {
+    ($($items:tt)*) => { $crate::__tuple!($crate::layout::TilerLeaf; $($items)*) };
+}
+
+pub use crate::{
+    __coord as coord, __layout as layout, __shape as shape, __shape as tuple, __tiler as tiler,
+};

@@ -1,0 +1,286 @@
+//! Access to the modes of a layout and their rearrangement.
+
+use super::error::LayoutError;
+use super::layout::{Layout, LayoutBuilder, LayoutRef};
+use super::tuple::{IntTuple, IntTupleRef};
+
+type Result<T> = std::result::Result<T, LayoutError>;
+
+impl<'a> LayoutRef<'a> {
+    /// The mode at a path.
+    ///
+    /// # Errors
+    /// [`LayoutError::NoSuchMode`].
+    pub fn mode(self, path: &[usize]) -> Result<LayoutRef<'a>> {
+        let mut node = self;
+        for &mode in path {
+            let rank = node.rank();
+            node = node.modes().nth(mode).ok_or(LayoutError::NoSuchMode { mode, rank })?;
+        }
+        Ok(node)
+    }
+}
+
+fn check_range(begin: usize, end: usize, rank: usize) -> Result<()> {
+    if begin < end && end <= rank {
+        return Ok(());
+    }
+    Err(LayoutError::BadRange { begin, end, rank })
+}
+
+impl Layout {
+    /// The mode at a path, as a layout of its own.
+    ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// assert_eq!(layout!((4, (2, 8)):(2, (1, 8))).get(&[1, 1])?, layout!(8:8));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LayoutError::NoSuchMode`].
+    pub fn get(&self, path: &[usize]) -> Result<Layout> {
+        Ok(self.as_ref().mode(path)?.to_layout())
+    }
+
+    /// The modes `modes`, in that order, as a tuple.
+    ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// assert_eq!(layout!((4, 2, 8):(1, 4, 8)).select(&[2, 0])?, layout!((8, 4):(8, 1)));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LayoutError::NoSuchMode`].
+    pub fn select(&self, modes: &[usize]) -> Result<Layout> {
+        let mut out = LayoutBuilder::new();
+        out.open();
+        for &mode in modes {
+            out.push_ref(self.as_ref().mode(&[mode])?);
+        }
+        out.close();
+        out.finish()
+    }
+
+    /// The modes `begin..end` as a tuple.
+    ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// assert_eq!(layout!((4, 2, 8):(1, 4, 8)).take(1, 3)?, layout!((2, 8):(4, 8)));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LayoutError::BadRange`].
+    pub fn take(&self, begin: usize, end: usize) -> Result<Layout> {
+        check_range(begin, end, self.rank())?;
+        let mut out = LayoutBuilder::new();
+        out.open();
+        self.modes().skip(begin).take(end - begin).for_each(|m| out.push_ref(m));
+        out.close();
+        out.finish()
+    }
+
+    /// The layout with the modes `begin..end` as one mode.
+    ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// assert_eq!(layout!((4, 2, 8):(1, 4, 8)).group(1, 3)?, layout!((4, (2, 8)):(1, (4, 8))));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LayoutError::BadRange`].
+    pub fn group(&self, begin: usize, end: usize) -> Result<Layout> {
+        check_range(begin, end, self.rank())?;
+        let mut out = LayoutBuilder::new();
+        out.open();
+        for (i, mode) in self.modes().enumerate() {
+            if i == begin {
+                out.open();
+            }
+            out.push_ref(mode);
+            if i + 1 == end {
+                out.close();
+            }
+        }
+        out.close();
+        out.finish()
+    }
+
+    /// The leaves as one flat tuple; a leaf stays a leaf.
+    ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// assert_eq!(layout!((4, (2, 8)):(2, (1, 8))).flatten()?, layout!((4, 2, 8):(2, 1, 8)));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LayoutError::TooLarge`] for more leaves than a tuple has modes.
+    pub fn flatten(&self) -> Result<Layout> {
+        if self.is_leaf() {
+            return Ok(self.clone());
+        }
+        let mut out = LayoutBuilder::new();
+        out.open();
+        for (s, d) in self.as_ref().leaves() {
+            out.push(s.clone(), d.clone());
+        }
+        out.close();
+        out.finish()
+    }
+
+    /// The modes of the layout with the profile of `profile`, one mode per leaf of it.
+    ///
+    /// ```
+    /// # use tilewright::layout::{layout, shape};
+    /// let l = layout!((4, 2, 8):(2, 1, 8));
+    /// assert_eq!(l.unflatten(&shape!(0, (0, 0)))?, layout!((4, (2, 8)):(2, (1, 8))));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LayoutError::RankMismatch`].
+    pub fn unflatten(&self, profile: &IntTuple) -> Result<Layout> {
+        fn walk<'a>(
+            profile: IntTupleRef<'_>,
+            modes: &mut impl Iterator<Item = LayoutRef<'a>>,
+            out: &mut LayoutBuilder,
+        ) {
+            if profile.is_leaf() {
+                modes.next().into_iter().for_each(|m| out.push_ref(m));
+                return;
+            }
+            out.open();
+            profile.children().for_each(|child| walk(child, modes, out));
+            out.close();
+        }
+        let leaves = profile.leaves().len();
+        if leaves != self.rank() {
+            return Err(LayoutError::RankMismatch { expected: leaves, found: self.rank() });
+        }
+        let mut out = LayoutBuilder::new();
+        walk(profile.as_ref(), &mut self.modes(), &mut out);
+        out.finish()
+    }
+
+    /// The layout with `mode` after its modes.
+    ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// assert_eq!(layout!((4, 2):(1, 4)).append(&layout!(3:8))?, layout!((4, 2, 3):(1, 4, 8)));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LayoutError::TooLarge`].
+    pub fn append(&self, mode: &Layout) -> Result<Layout> {
+        self.padded_with(mode, self.rank() + 1, false)
+    }
+
+    /// The layout with `mode` before its modes.
+    ///
+    /// # Errors
+    /// [`LayoutError::TooLarge`].
+    pub fn prepend(&self, mode: &Layout) -> Result<Layout> {
+        self.padded_with(mode, self.rank() + 1, true)
+    }
+
+    /// The layout with `mode` appended until it has `rank` modes.
+    ///
+    /// # Errors
+    /// [`LayoutError::RankMismatch`] if it has more already.
+    pub fn append_to(&self, rank: usize, mode: &Layout) -> Result<Layout> {
+        self.padded_with(mode, rank, false)
+    }
+
+    /// The layout with `mode` prepended until it has `rank` modes.
+    ///
+    /// # Errors
+    /// [`LayoutError::RankMismatch`] if it has more already.
+    pub fn prepend_to(&self, rank: usize, mode: &Layout) -> Result<Layout> {
+        self.padded_with(mode, rank, true)
+    }
+
+    fn padded_with(&self, mode: &Layout, rank: usize, front: bool) -> Result<Layout> {
+        let own = self.rank();
+        if own > rank {
+            return Err(LayoutError::RankMismatch { expected: rank, found: own });
+        }
+        if own == rank {
+            return Ok(self.clone());
+        }
+        let mut out = LayoutBuilder::new();
+        out.open();
+        if front {
+            (own..rank).for_each(|_| out.push_ref(mode.as_ref()));
+        }
+        self.modes().for_each(|m| out.push_ref(m));
+        if !front {
+            (own..rank).for_each(|_| out.push_ref(mode.as_ref()));
+        }
+        out.close();
+        out.finish()
+    }
+
+    /// The layout with mode `index` replaced by `mode`.
+    ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// assert_eq!(layout!((4, 2):(1, 4)).replace(0, &layout!(3:8))?, layout!((3, 2):(8, 4)));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LayoutError::NoSuchMode`].
+    pub fn replace(&self, index: usize, mode: &Layout) -> Result<Layout> {
+        let rank = self.rank();
+        if index >= rank {
+            return Err(LayoutError::NoSuchMode { mode: index, rank });
+        }
+        if self.is_leaf() {
+            return Ok(mode.clone());
+        }
+        let mut out = LayoutBuilder::new();
+        out.open();
+        for (i, m) in self.modes().enumerate() {
+            out.push_ref(if i == index { mode.as_ref() } else { m });
+        }
+        out.close();
+        out.finish()
+    }
+
+    /// The modes of the two layouts paired up.
+    ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// let l = layout!((4, 2):(1, 4)).zip(&layout!((3, 5):(8, 9)))?;
+    /// assert_eq!(l, layout!(((4, 3), (2, 5)):((1, 8), (4, 9))));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LayoutError::RankMismatch`].
+    pub fn zip(&self, other: &Layout) -> Result<Layout> {
+        let mut out = LayoutBuilder::new();
+        zip_into(self.as_ref(), other.as_ref(), &mut out)?;
+        out.finish()
+    }
+}
+
+pub(crate) fn zip_into(a: LayoutRef<'_>, b: LayoutRef<'_>, out: &mut LayoutBuilder) -> Result<()> {
+    if a.rank() != b.rank() {
+        return Err(LayoutError::RankMismatch { expected: a.rank(), found: b.rank() });
+    }
+    out.open();
+    for (x, y) in a.modes().zip(b.modes()) {
+        out.open();
+        out.push_ref(x);
+        out.push_ref(y);
+        out.close();
+    }
+    out.close();
+    Ok(())
+}

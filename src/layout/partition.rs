@@ -1,0 +1,72 @@
+//! `local_tile` and `local_partition`: the part of a layout that a block or a thread works on.
+
+use super::coord::Coord;
+use super::error::LayoutError;
+use super::int::Int;
+use super::layout::Layout;
+use super::slice::{flat_coord, padded, product_each, underscores};
+use super::tiler::{Tiler, TilerRef};
+use super::tuple::{IntTuple, Tuple};
+
+type Result<T> = std::result::Result<T, LayoutError>;
+
+impl Layout {
+    /// The tile at `coord` after dividing by `tiler`, and its offset: CuTe's `local_tile`.
+    ///
+    /// The modes are those of the tile, then those of the rest where `coord` has `_`; entries that
+    /// `coord` lacks are `_`.
+    ///
+    /// ```
+    /// # use tilewright::layout::{coord, layout, tiler};
+    /// let a = layout!((64, 32):(1, 64));
+    /// let (tile, offset) = a.local_tile(&tiler!(16, 8), &coord!(2, _))?;
+    /// assert_eq!(tile.to_string(), "(16,8,4):(1,64,512)");
+    /// assert_eq!(offset.as_static(), Some(32));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`zipped_divide`](Layout::zipped_divide) and
+    /// [`slice_and_offset`](Layout::slice_and_offset).
+    pub fn local_tile<'t>(
+        &self,
+        tiler: impl Into<TilerRef<'t>>,
+        coord: &Coord,
+    ) -> Result<(Layout, IntTuple)> {
+        let tiled = self.zipped_divide(tiler)?;
+        let [tile, rest] = ranks(&tiled)?;
+        let coord = padded(coord.as_ref(), rest)?;
+        let first = underscores(tile)?;
+        tiled.slice_and_offset(&Tuple::from_items([first.as_ref(), coord.as_ref()])?)
+    }
+
+    /// The elements of thread `index` when `threads` covers the layout again and again, and their
+    /// offset: CuTe's `local_partition`.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Int, layout};
+    /// let a = layout!((16, 8):(1, 16));
+    /// let (part, offset) = a.local_partition(&layout!((4, 8):(1, 4)), &Int::from(5))?;
+    /// assert_eq!((part.to_string(), offset.as_static()), ("(4,1):(4,0)".into(), Some(17)));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`local_tile`](Layout::local_tile).
+    pub fn local_partition(&self, threads: &Layout, index: &Int) -> Result<(Layout, IntTuple)> {
+        let tiler = Tiler::from(&product_each(threads.shape())?);
+        let tiled = self.zipped_divide(&tiler)?;
+        let [tile, rest] = ranks(&tiled)?;
+        let coord = padded(flat_coord(index, threads.as_ref())?.as_ref(), tile)?;
+        let second = underscores(rest)?;
+        tiled.slice_and_offset(&Tuple::from_items([coord.as_ref(), second.as_ref()])?)
+    }
+}
+
+fn ranks(tiled: &Layout) -> Result<[usize; 2]> {
+    let mut modes = tiled.modes();
+    match (modes.next(), modes.next()) {
+        (Some(tile), Some(rest)) => Ok([tile.rank(), rest.rank()]),
+        _ => Err(LayoutError::RankMismatch { expected: 2, found: tiled.rank() }),
+    }
+}

@@ -1,0 +1,171 @@
+//! `logical_product` and its arrangements, `blocked_product`, `raked_product`, `tile_to_shape`.
+
+use super::complement::complement;
+use super::compose::{by_tiler, compose_into};
+use super::divide::{Arrange, unzip_into};
+use super::error::LayoutError;
+use super::layout::{Layout, LayoutBuilder, LayoutRef};
+use super::modes::zip_into;
+use super::slice::product_each;
+use super::tiler::TilerRef;
+use super::tuple::{IntTuple, Tuple};
+
+type Result<T> = std::result::Result<T, LayoutError>;
+
+/// Appends `(block, complement(block, size(block) * cosize(tile)) o tile)`.
+fn product_into(block: LayoutRef<'_>, tile: LayoutRef<'_>, out: &mut LayoutBuilder) -> Result<()> {
+    let target = block.size()?.mul(&tile.to_layout().cosize()?)?;
+    let free = complement(block, Some(Tuple::leaf(target).as_ref()))?;
+    out.open();
+    out.push_ref(block);
+    compose_into(free.as_ref(), tile, out)?;
+    out.close();
+    Ok(())
+}
+
+impl Layout {
+    /// The block repeated over the tiler: `(self, complement(self, size * cosize(tiler)) o tiler)`,
+    /// mode by mode for a tuple tiler.
+    ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// let l = layout!((2, 2):(4, 1)).logical_product(&layout!(6:1))?;
+    /// assert_eq!(l, layout!(((2, 2), (2, 3)):((4, 1), (2, 8))));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`composition`](Layout::composition) and [`complement`](Layout::complement).
+    pub fn logical_product<'t>(&self, tiler: impl Into<TilerRef<'t>>) -> Result<Layout> {
+        let mut out = LayoutBuilder::new();
+        match tiler.into() {
+            TilerRef::Layout(tile) => product_into(self.as_ref(), tile, &mut out)?,
+            TilerRef::Tuple(tiler) => {
+                by_tiler(self.as_ref(), tiler, &mut out, &mut product_into, true)?;
+            }
+        }
+        out.finish()
+    }
+
+    fn multiplied<'t>(&self, tiler: impl Into<TilerRef<'t>>, arrange: Arrange) -> Result<Layout> {
+        let tiler = tiler.into();
+        let product = self.logical_product(tiler)?;
+        let mut out = LayoutBuilder::new();
+        unzip_into(product.as_ref(), tiler, arrange, &mut out)?;
+        out.finish()
+    }
+
+    /// [`logical_product`](Layout::logical_product) as `((block, ..), (tile, ..))`.
+    ///
+    /// # Errors
+    /// Those of [`logical_product`](Layout::logical_product).
+    pub fn zipped_product<'t>(&self, tiler: impl Into<TilerRef<'t>>) -> Result<Layout> {
+        self.multiplied(tiler, Arrange::Zipped)
+    }
+
+    /// [`logical_product`](Layout::logical_product) as `((block, ..), tile, ..)`.
+    ///
+    /// # Errors
+    /// Those of [`logical_product`](Layout::logical_product).
+    pub fn tiled_product<'t>(&self, tiler: impl Into<TilerRef<'t>>) -> Result<Layout> {
+        self.multiplied(tiler, Arrange::Tiled)
+    }
+
+    /// [`logical_product`](Layout::logical_product) as `(block, .., tile, ..)`.
+    ///
+    /// # Errors
+    /// Those of [`logical_product`](Layout::logical_product).
+    pub fn flat_product<'t>(&self, tiler: impl Into<TilerRef<'t>>) -> Result<Layout> {
+        self.multiplied(tiler, Arrange::Flat)
+    }
+
+    /// The block repeated over the tiler, each mode of the block with the mode of the tiler:
+    /// `((block0, tile0), (block1, tile1), ..)`.
+    ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// let l = layout!((2, 5):(5, 1)).blocked_product(&layout!((3, 4):(1, 3)))?;
+    /// assert_eq!(l, layout!(((2, 3), (5, 4)):((5, 10), (1, 30))));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`logical_product`](Layout::logical_product).
+    pub fn blocked_product(&self, tiler: &Layout) -> Result<Layout> {
+        self.interleaved(tiler, false)
+    }
+
+    /// The block spread over the tiler: `((tile0, block0), (tile1, block1), ..)`.
+    ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// let l = layout!((2, 5):(5, 1)).raked_product(&layout!((3, 4):(1, 3)))?;
+    /// assert_eq!(l, layout!(((3, 2), (4, 5)):((10, 5), (30, 1))));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`logical_product`](Layout::logical_product).
+    pub fn raked_product(&self, tiler: &Layout) -> Result<Layout> {
+        self.interleaved(tiler, true)
+    }
+
+    fn interleaved(&self, tiler: &Layout, raked: bool) -> Result<Layout> {
+        let rank = self.rank().max(tiler.rank());
+        let one = Layout::trivial();
+        let pad = |l: &Layout| -> Result<Layout> {
+            // `append<R>` of an integer makes a tuple only if modes are missing.
+            l.append_to(rank, &one)
+        };
+        let (block, tile) = (pad(self)?, pad(tiler)?);
+        let product = block.logical_product(&tile)?;
+        let (first, second) = (product.as_ref().mode(&[0])?, product.as_ref().mode(&[1])?);
+        let mut out = LayoutBuilder::new();
+        if raked {
+            zip_into(second, first, &mut out)?;
+        } else {
+            zip_into(first, second, &mut out)?;
+        }
+        out.finish()
+    }
+
+    /// The block repeated until it has the shape `target`, over the modes in the order of `order`
+    /// (by default the first mode first). `compatible(target, shape(R))`.
+    ///
+    /// ```
+    /// # use tilewright::layout::{layout, shape};
+    /// let l = layout!((2, 2):(1, 2)).tile_to_shape(&shape!(4, 6), None)?;
+    /// assert_eq!(l, layout!(((2, 2), (2, 3)):((1, 4), (2, 8))));
+    /// let r = layout!((2, 2):(1, 2)).tile_to_shape(&shape!(4, 6), Some(&shape!(1, 0)))?;
+    /// assert_eq!(r, layout!(((2, 2), (2, 3)):((1, 12), (2, 4))));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LayoutError::NotDivisible`] if the block does not divide the target,
+    /// [`LayoutError::TooManyModes`], and those of [`blocked_product`](Layout::blocked_product).
+    pub fn tile_to_shape(&self, target: &IntTuple, order: Option<&IntTuple>) -> Result<Layout> {
+        let rank = target.rank();
+        if self.rank() > rank {
+            return Err(LayoutError::TooManyModes { tiler: self.rank(), layout: rank });
+        }
+        let block = self.append_to(rank, &Layout::trivial())?;
+        let own = product_each(block.shape())?;
+        let target = product_each(target.as_ref())?;
+        let mut repeat = Vec::with_capacity(rank);
+        for (i, (t, b)) in target.leaves().iter().zip(own.leaves()).enumerate() {
+            if let (Some(x), Some(y)) = (t.as_static(), b.as_static())
+                && (y == 0 || x.checked_rem(y) != Some(0))
+            {
+                return Err(LayoutError::NotDivisible { value: t.clone(), by: b.clone() }.at(i));
+            }
+            repeat.push(t.ceil_div(b)?);
+        }
+        let repeat: IntTuple = Tuple::from_items(repeat)?;
+        let tiler = match order {
+            Some(order) => Layout::ordered(&repeat, order)?,
+            None => Layout::compact(repeat),
+        };
+        block.blocked_product(&tiler)
+    }
+}

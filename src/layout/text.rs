@@ -1,0 +1,451 @@
+//! `FromStr` of integers, tuples, layouts and tilers, in CuTe's notation and in our own.
+
+use std::str::FromStr;
+
+use super::basis::{BasisPath, Scale, ScaledBasis};
+use super::coord::{Slot, Underscore};
+use super::error::LayoutError;
+use super::int::{Int, Symbol, Width};
+use super::layout::{Layout, LayoutBuilder};
+use super::ratio::Ratio;
+use super::tiler::TilerLeaf;
+use super::tuple::{Builder, MAX_DEPTH, Tuple};
+
+type Result<T> = std::result::Result<T, LayoutError>;
+
+pub(crate) struct Parser<'a> {
+    text: &'a str,
+    at: usize,
+    depth: usize,
+}
+
+impl<'a> Parser<'a> {
+    pub(crate) fn new(text: &'a str) -> Self {
+        Self { text, at: 0, depth: 0 }
+    }
+
+    fn rest(&self) -> &'a str {
+        self.text.get(self.at..).unwrap_or("")
+    }
+
+    pub(crate) fn skip_space(&mut self) {
+        let rest = self.rest();
+        self.at += rest.len() - rest.trim_start().len();
+    }
+
+    pub(crate) fn peek(&mut self) -> Option<char> {
+        self.skip_space();
+        self.rest().chars().next()
+    }
+
+    pub(crate) fn eat(&mut self, token: &str) -> bool {
+        self.skip_space();
+        let found = self.rest().starts_with(token);
+        if found {
+            self.at += token.len();
+        }
+        found
+    }
+
+    pub(crate) fn expect(&mut self, token: &str, expected: &'static str) -> Result<()> {
+        if self.eat(token) { Ok(()) } else { Err(self.error(expected)) }
+    }
+
+    pub(crate) fn error(&self, expected: &'static str) -> LayoutError {
+        LayoutError::Parse { offset: self.at, expected }
+    }
+
+    pub(crate) fn end(&mut self) -> Result<()> {
+        match self.peek() {
+            None => Ok(()),
+            Some(_) => Err(self.error("the end of the text")),
+        }
+    }
+
+    fn deeper(&mut self) -> Result<()> {
+        self.depth += 1;
+        if self.depth > MAX_DEPTH { Err(LayoutError::TooDeep { limit: MAX_DEPTH }) } else { Ok(()) }
+    }
+
+    /// Digits, with the sign already read.
+    fn digits(&mut self, negative: bool) -> Result<i64> {
+        let rest = self.rest();
+        let len = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let digits = rest.get(..len).unwrap_or("");
+        if digits.is_empty() {
+            return Err(self.error("a number"));
+        }
+        let magnitude: i128 =
+            digits.parse().map_err(|_| LayoutError::overflow("reading a number"))?;
+        let value = if negative { -magnitude } else { magnitude };
+        let value = i64::try_from(value).map_err(|_| LayoutError::overflow("reading a number"))?;
+        self.at += len;
+        Ok(value)
+    }
+
+    /// `4`, `-4`, `_4`.
+    pub(crate) fn number(&mut self) -> Result<i64> {
+        self.skip_space();
+        let mut negative = self.eat("-");
+        if self.rest().starts_with('_') {
+            self.at += 1;
+            negative ^= self.rest().starts_with('-');
+            if self.rest().starts_with('-') {
+                self.at += 1;
+            }
+        }
+        self.digits(negative)
+    }
+
+    fn at_number(&mut self) -> bool {
+        self.skip_space();
+        let mut chars = self.rest().chars();
+        match chars.next() {
+            Some(c) if c.is_ascii_digit() => true,
+            Some('_') => {
+                let next = chars.next();
+                next.is_some_and(|c| c.is_ascii_digit())
+                    || (next == Some('-') && chars.next().is_some_and(|c| c.is_ascii_digit()))
+            }
+            _ => false,
+        }
+    }
+
+    /// A sum.
+    fn expression(&mut self) -> Result<Int> {
+        let first = self.product()?;
+        self.sum_after(first)
+    }
+
+    fn sum_after(&mut self, first: Int) -> Result<Int> {
+        let mut sum = first;
+        loop {
+            if self.eat("+") {
+                sum = sum.add(&self.product()?)?;
+            } else if self.eat("-") {
+                sum = sum.sub(&self.product()?)?;
+            } else {
+                return Ok(sum);
+            }
+        }
+    }
+
+    fn product(&mut self) -> Result<Int> {
+        let first = self.factor()?;
+        self.product_after(first)
+    }
+
+    fn product_after(&mut self, first: Int) -> Result<Int> {
+        let mut product = first;
+        loop {
+            if self.eat("*") {
+                product = product.mul(&self.factor()?)?;
+            } else if self.eat("/") {
+                product = product.floor_div(&self.factor()?)?;
+            } else if self.eat("%") {
+                product = product.modulo(&self.factor()?)?;
+            } else {
+                return Ok(product);
+            }
+        }
+    }
+
+    fn factor(&mut self) -> Result<Int> {
+        self.deeper()?;
+        let value = self.factor_inner();
+        self.depth -= 1;
+        value
+    }
+
+    fn factor_inner(&mut self) -> Result<Int> {
+        if self.at_number() {
+            return self.number().map(Int::new);
+        }
+        if self.eat("-") {
+            if self.at_number() {
+                self.skip_space();
+                if self.rest().starts_with('_') {
+                    self.at += 1;
+                }
+                return self.digits(true).map(Int::new);
+            }
+            return self.factor()?.negate();
+        }
+        if self.eat("(") {
+            let value = self.expression()?;
+            self.expect(")", "`)`")?;
+            return Ok(value);
+        }
+        if self.eat("?") {
+            return self.unknown();
+        }
+        let rest = self.rest();
+        let word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
+        let len = rest.find(|c| !word(c)).unwrap_or(rest.len());
+        let name = rest.get(..len).unwrap_or("");
+        if !name.starts_with(|c: char| c.is_ascii_alphabetic()) {
+            return Err(self.error("a number or a symbol"));
+        }
+        self.at += len;
+        if self.peek() == Some('(') {
+            return self.call(name);
+        }
+        Ok(Int::symbol(name))
+    }
+
+    fn call(&mut self, name: &str) -> Result<Int> {
+        let operation = match name {
+            "ceil_div" => Int::ceil_div,
+            "min" => Int::min,
+            "max" => Int::max,
+            "gcd" => Int::gcd,
+            "xor" => Int::xor,
+            "and" => Int::and,
+            _ => {
+                return Err(
+                    self.error("an operator, `ceil_div`, `min`, `max`, `gcd`, `xor` or `and`")
+                );
+            }
+        };
+        self.expect("(", "`(`")?;
+        let a = self.expression()?;
+        self.expect(",", "`,`")?;
+        let b = self.expression()?;
+        self.expect(")", "`)`")?;
+        operation(&a, &b)
+    }
+
+    /// What follows `?`: nothing, `{div=16}`, `{i64}`, `{i64 div=16}`.
+    fn unknown(&mut self) -> Result<Int> {
+        let mut symbol = Int::from_symbol(Symbol::fresh(""));
+        if self.rest().starts_with('{') {
+            self.at += 1;
+            if self.eat("i64") {
+                symbol = symbol.with_width(Width::W64);
+            } else {
+                self.eat("i32");
+            }
+            if self.eat("div=") {
+                let divisor = self.number()?;
+                if divisor < 1 {
+                    return Err(self.error("a positive divisor"));
+                }
+                symbol = symbol.divisible_by(divisor);
+            }
+            self.expect("}", "`}`")?;
+        }
+        Ok(symbol)
+    }
+
+    /// A leaf or a tuple of trees. A parenthesis around one expression that an operator follows
+    /// belongs to the expression.
+    pub(crate) fn tree<L: Leaf>(&mut self, out: &mut Builder<L>) -> Result<()> {
+        self.deeper()?;
+        if self.peek() == Some('(') && !self.is_expression() && !L::claims(self) {
+            self.at += 1;
+            out.open();
+            if !self.eat(")") {
+                loop {
+                    self.tree(out)?;
+                    if self.eat(")") {
+                        break;
+                    }
+                    self.expect(",", "`,` or `)`")?;
+                }
+            }
+            out.close();
+        } else {
+            out.push(L::parse(self)?);
+        }
+        self.depth -= 1;
+        Ok(())
+    }
+
+    /// What follows the parenthesis that opens here.
+    fn after_parenthesis(&self) -> Option<char> {
+        let mut depth = 0usize;
+        for (i, c) in self.rest().char_indices() {
+            match c {
+                '(' => depth += 1,
+                ')' => {
+                    depth = depth.saturating_sub(1);
+                    if depth == 0 {
+                        let rest = self.rest().get(i + 1..).unwrap_or("");
+                        return rest.trim_start().chars().next();
+                    }
+                }
+                _ => {}
+            }
+        }
+        None
+    }
+
+    fn is_expression(&self) -> bool {
+        matches!(self.after_parenthesis(), Some('+' | '-' | '*' | '/' | '%' | '@'))
+    }
+
+    pub(crate) fn layout(&mut self) -> Result<Layout> {
+        let mut shape = Builder::new();
+        self.tree::<Int>(&mut shape)?;
+        let shape = shape.finish()?;
+        if !self.eat(":") {
+            return Ok(Layout::compact(shape));
+        }
+        let mut stride = Builder::new();
+        self.tree::<ScaledBasis>(&mut stride)?;
+        Layout::new(shape, stride.finish()?)
+    }
+}
+
+impl super::tuple::IntoTuple<ScaledBasis> for Builder<ScaledBasis> {
+    fn push_into(self, out: &mut Builder<ScaledBasis>) {
+        if let Ok(tuple) = self.finish() {
+            out.push_tree(tuple.as_ref());
+        }
+    }
+}
+
+/// What can be a leaf of a tree in the notation.
+pub(crate) trait Leaf: Sized {
+    fn parse(p: &mut Parser<'_>) -> Result<Self>;
+
+    /// True if the parenthesis here opens a leaf, not a tuple.
+    fn claims(_: &Parser<'_>) -> bool {
+        false
+    }
+}
+
+impl Leaf for Int {
+    fn parse(p: &mut Parser<'_>) -> Result<Self> {
+        p.expression()
+    }
+}
+
+impl Leaf for Slot {
+    fn parse(p: &mut Parser<'_>) -> Result<Self> {
+        if p.peek() == Some('_') && !p.at_number() {
+            p.at += 1;
+            return Ok(Slot::All);
+        }
+        p.expression().map(Slot::At)
+    }
+}
+
+impl Leaf for TilerLeaf {
+    fn parse(p: &mut Parser<'_>) -> Result<Self> {
+        if p.peek() == Some('_') && !p.at_number() {
+            p.at += 1;
+            return Ok(TilerLeaf::from(Underscore));
+        }
+        if Self::claims(p) {
+            return p.layout().map(TilerLeaf::from);
+        }
+        let extent = p.expression()?;
+        if !p.eat(":") {
+            return Ok(TilerLeaf::Int(extent));
+        }
+        let mut out = LayoutBuilder::new();
+        out.push(extent, ScaledBasis::parse(p)?);
+        out.finish().map(TilerLeaf::from)
+    }
+
+    fn claims(p: &Parser<'_>) -> bool {
+        p.rest().trim_start().starts_with('(') && p.after_parenthesis() == Some(':')
+    }
+}
+
+impl Leaf for ScaledBasis {
+    fn parse(p: &mut Parser<'_>) -> Result<Self> {
+        let start = p.at;
+        let value = match p.expression() {
+            // A quotient of two numbers is a ratio, not a division.
+            Ok(value) if value.is_static() => match ratio(p, start) {
+                Some(ratio) => Scale::from_ratio(ratio?),
+                None => Scale::Int(value),
+            },
+            Ok(value) => Scale::Int(value),
+            Err(LayoutError::DivisionByZero { .. }) => return Err(LayoutError::ZeroDenominator),
+            Err(error) => return Err(error),
+        };
+        let mut path: Vec<usize> = Vec::new();
+        while p.eat("@") {
+            let offset = p.at;
+            let mode = p.number()?;
+            path.push(
+                usize::try_from(mode)
+                    .map_err(|_| LayoutError::Parse { offset, expected: "the index of a mode" })?,
+            );
+        }
+        path.reverse();
+        Ok(ScaledBasis { value, path: BasisPath::new(&path)? })
+    }
+}
+
+/// The ratio that the text from `start` to here is, if it is one.
+fn ratio(p: &Parser<'_>, start: usize) -> Option<Result<Ratio>> {
+    let text = p.text.get(start..p.at)?;
+    let (n, d) = text.split_once('/')?;
+    let number = |s: &str| s.trim().trim_start_matches('_').parse::<i64>().ok();
+    Some(Ratio::new(number(n)?, number(d)?))
+}
+
+fn whole<T>(text: &str, parse: impl FnOnce(&mut Parser<'_>) -> Result<T>) -> Result<T> {
+    let mut parser = Parser::new(text);
+    let value = parse(&mut parser)?;
+    parser.end()?;
+    Ok(value)
+}
+
+impl FromStr for Int {
+    type Err = LayoutError;
+
+    /// Reads what `Display` writes, and CuTe's `_4`, `?`, `?{div=16}`, `?{i64 div=16}`; each `?`
+    /// is a fresh symbol.
+    fn from_str(text: &str) -> Result<Self> {
+        whole(text, |p| p.expression())
+    }
+}
+
+impl FromStr for Ratio {
+    type Err = LayoutError;
+
+    /// Reads `3/4` and `3`.
+    fn from_str(text: &str) -> Result<Self> {
+        whole(text, |p| {
+            let n = p.number()?;
+            let d = if p.eat("/") { p.number()? } else { 1 };
+            Ratio::new(n, d)
+        })
+    }
+}
+
+impl FromStr for ScaledBasis {
+    type Err = LayoutError;
+
+    /// Reads `4`, `3/4`, `2@1@0`.
+    fn from_str(text: &str) -> Result<Self> {
+        whole(text, ScaledBasis::parse)
+    }
+}
+
+impl<L: Leaf> FromStr for Tuple<L> {
+    type Err = LayoutError;
+
+    /// Reads `4`, `(4,(2,8))`, `(4)`, `()`.
+    fn from_str(text: &str) -> Result<Self> {
+        whole(text, |p| {
+            let mut out = Builder::new();
+            p.tree(&mut out)?;
+            out.finish()
+        })
+    }
+}
+
+impl FromStr for Layout {
+    type Err = LayoutError;
+
+    /// Reads `(4,(2,8)):(2,(1,8))`, also with CuTe's `_4`; a shape alone is compact.
+    fn from_str(text: &str) -> Result<Self> {
+        whole(text, |p| p.layout())
+    }
+}

@@ -1,0 +1,117 @@
+//! [`Tiler`]: what a layout is divided or composed by, mode by mode.
+
+use std::fmt;
+
+use super::coord::Underscore;
+use super::int::Int;
+use super::layout::{Layout, LayoutRef};
+use super::tuple::{Builder, IntTuple, IntoTuple, Tuple, TupleRef};
+
+/// A leaf of a [`Tiler`].
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub enum TilerLeaf {
+    /// `n`, for `n:1`.
+    Int(Int),
+    /// `_`: the mode stays as it is.
+    All,
+    /// A layout.
+    Layout(Box<Layout>),
+}
+
+/// An integer, a layout, `_`, or a tuple of tilers, one per mode. Written with `tiler!`.
+///
+/// ```
+/// use tilewright::layout::{Tiler, tiler};
+/// let t: Tiler = tiler!(2, 4:1, (_, 8));
+/// assert_eq!(t.to_string(), "(2,4:1,(_,8))");
+/// assert_eq!(t.to_string().parse::<Tiler>()?, t);
+/// # Ok::<(), tilewright::layout::LayoutError>(())
+/// ```
+pub type Tiler = Tuple<TilerLeaf>;
+
+pub(crate) type TilerTuple<'a> = TupleRef<'a, TilerLeaf>;
+
+/// A borrowed tiler or layout: what operations that take either accept.
+#[derive(Clone, Copy)]
+pub enum TilerRef<'a> {
+    /// A layout, applied to the whole.
+    Layout(LayoutRef<'a>),
+    /// A tiler, applied mode by mode.
+    Tuple(TupleRef<'a, TilerLeaf>),
+}
+
+impl<'a> From<&'a Layout> for TilerRef<'a> {
+    fn from(layout: &'a Layout) -> Self {
+        TilerRef::Layout(layout.as_ref())
+    }
+}
+impl<'a> From<LayoutRef<'a>> for TilerRef<'a> {
+    fn from(layout: LayoutRef<'a>) -> Self {
+        TilerRef::Layout(layout)
+    }
+}
+impl<'a> From<&'a Tiler> for TilerRef<'a> {
+    fn from(tiler: &'a Tiler) -> Self {
+        match tiler.as_leaf() {
+            Some(TilerLeaf::Layout(layout)) => TilerRef::Layout(layout.as_ref().as_ref()),
+            _ => TilerRef::Tuple(tiler.as_ref()),
+        }
+    }
+}
+impl From<Int> for TilerLeaf {
+    fn from(value: Int) -> Self {
+        TilerLeaf::Int(value)
+    }
+}
+impl From<Underscore> for TilerLeaf {
+    fn from(_: Underscore) -> Self {
+        TilerLeaf::All
+    }
+}
+impl From<Layout> for TilerLeaf {
+    fn from(layout: Layout) -> Self {
+        TilerLeaf::Layout(Box::new(layout))
+    }
+}
+impl From<Layout> for Tiler {
+    fn from(layout: Layout) -> Self {
+        Tuple::leaf(layout)
+    }
+}
+impl From<&IntTuple> for Tiler {
+    fn from(tuple: &IntTuple) -> Self {
+        Tuple {
+            codes: tuple.codes.clone(),
+            leaves: tuple.leaves.iter().cloned().map(TilerLeaf::Int).collect(),
+        }
+    }
+}
+impl IntoTuple<TilerLeaf> for Layout {
+    fn push_into(self, out: &mut Builder<TilerLeaf>) {
+        out.push(self);
+    }
+}
+impl IntoTuple<TilerLeaf> for &Layout {
+    fn push_into(self, out: &mut Builder<TilerLeaf>) {
+        out.push(self.clone());
+    }
+}
+impl IntoTuple<TilerLeaf> for &IntTuple {
+    fn push_into(self, out: &mut Builder<TilerLeaf>) {
+        out.push_tree(Tiler::from(self).as_ref());
+    }
+}
+impl fmt::Display for TilerLeaf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TilerLeaf::Int(extent) => extent.fmt(f),
+            TilerLeaf::All => f.write_str("_"),
+            TilerLeaf::Layout(layout) => layout.fmt(f),
+        }
+    }
+}
+impl fmt::Debug for TilerLeaf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}

@@ -1,0 +1,123 @@
+//! Walking all indices of a layout with an odometer: an addition per step, no division.
+
+use smallvec::SmallVec;
+
+use super::error::LayoutError;
+use super::layout::Layout;
+
+/// The indices of a static layout into the integers, in the order of its domain.
+#[derive(Clone, Debug)]
+pub struct Indices {
+    modes: SmallVec<[Mode; 8]>,
+    index: i64,
+    remaining: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Mode {
+    extent: i64,
+    stride: i64,
+    place: i64,
+    /// `stride * (extent - 1)`: the way back to place 0.
+    back: i64,
+}
+
+impl Layout {
+    /// The indices `self(0), self(1), ..` of a static layout into the integers.
+    ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// let indices: Vec<i64> = layout!((2, (2, 2)):(4, (1, 2))).indices()?.collect();
+    /// assert_eq!(indices, [0, 4, 1, 5, 2, 6, 3, 7]);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LayoutError::NotStatic`], [`LayoutError::NotAnIntegerStride`],
+    /// [`LayoutError::ExtentNotPositive`], [`LayoutError::Overflow`] if a size or index does not
+    /// fit.
+    pub fn indices(&self) -> Result<Indices, LayoutError> {
+        let overflow = || LayoutError::overflow("the walk over a layout");
+        let mut modes: SmallVec<[Mode; 8]> = SmallVec::new();
+        let (mut size, mut low, mut high) = (1i64, 0i64, 0i64);
+        for (extent, stride) in self.as_ref().leaves() {
+            let (s, d) = (extent.to_static()?, stride.to_int()?.to_static()?);
+            if s < 1 {
+                return Err(LayoutError::ExtentNotPositive { extent: extent.clone() });
+            }
+            let back = d.checked_mul(s - 1).ok_or_else(overflow)?;
+            size = size.checked_mul(s).ok_or_else(overflow)?;
+            let side = if back < 0 { &mut low } else { &mut high };
+            *side = side.checked_add(back).ok_or_else(overflow)?;
+            match modes.last_mut() {
+                _ if s == 1 => {}
+                Some(last) if last.stride.checked_mul(last.extent) == Some(d) => {
+                    last.extent *= s;
+                    last.back = last.stride * (last.extent - 1);
+                }
+                _ => modes.push(Mode { extent: s, stride: d, place: 0, back }),
+            }
+        }
+        Ok(Indices { modes, index: 0, remaining: size.unsigned_abs() })
+    }
+}
+
+impl Indices {
+    #[inline]
+    fn step(&mut self) {
+        for mode in &mut self.modes {
+            mode.place += 1;
+            if mode.place < mode.extent {
+                self.index += mode.stride;
+                return;
+            }
+            mode.place = 0;
+            self.index -= mode.back;
+        }
+    }
+}
+
+impl Iterator for Indices {
+    type Item = i64;
+
+    #[inline]
+    fn next(&mut self) -> Option<i64> {
+        self.remaining = self.remaining.checked_sub(1)?;
+        let index = self.index;
+        self.step();
+        Some(index)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        match usize::try_from(self.remaining) {
+            Ok(n) => (n, Some(n)),
+            Err(_) => (usize::MAX, None),
+        }
+    }
+
+    #[inline]
+    fn fold<B, F: FnMut(B, i64) -> B>(mut self, init: B, mut f: F) -> B {
+        let mut acc = init;
+        let Some((&first, _)) = self.modes.split_first() else {
+            return (0..self.remaining).fold(acc, |acc, _| f(acc, self.index));
+        };
+        while self.remaining > 0 {
+            // The rest of the innermost mode is a loop that the compiler can see through.
+            let place = self.modes.first().map_or(0, |m| m.place);
+            let run = u64::try_from(first.extent - place).unwrap_or(0).min(self.remaining);
+            let mut index = self.index;
+            for _ in 1..run {
+                acc = f(acc, index);
+                index += first.stride;
+            }
+            acc = f(acc, index);
+            self.remaining -= run;
+            if let Some(mode) = self.modes.first_mut() {
+                mode.place = first.extent - 1;
+            }
+            self.index = index;
+            self.step();
+        }
+        acc
+    }
+}
