@@ -147,7 +147,17 @@ impl Entry<'_> {
                 Op::Control(Control::Loop { body, .. }) => {
                     self.copies(values, &ir.regions[*body].args, true)
                 }
-                _ => Vec::new(),
+                Op::Const(_)
+                | Op::Arith(_)
+                | Op::Mem(_)
+                | Op::Sync(_)
+                | Op::Control(
+                    Control::If { .. }
+                    | Control::Yield { .. }
+                    | Control::Continue { .. }
+                    | Control::Break { .. }
+                    | Control::Return,
+                ) => Vec::new(),
             },
             Control::Break { target, values } => {
                 let results = &ir.ops[*target].results;
