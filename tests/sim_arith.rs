@@ -1,5 +1,8 @@
 //! Every arithmetic operation on every scalar type, against its definition, on all pairs of corner values.
-#![allow(clippy::expect_used, reason = "a test ends with the message")]
+#![allow(clippy::expect_used, clippy::panic, reason = "a test ends with the message")]
+
+#[path = "support/text.rs"]
+mod text;
 
 use tilewright::ir::{
     Bits, Element, Float, Global, GlobalMut, Int, Kernel, Number, Scalar, Signed, Target, Val,
@@ -29,6 +32,7 @@ fn simulated<A: Element, B: Element, C: Element, R: Element>(
     let n = Arg::Scalar((operands.len() as u32).to_const());
     let args = [Arg::Buffer(&a), Arg::Buffer(&b), Arg::Buffer(&c), Arg::Buffer(&out), n];
     let kernel = kernel.expect("the kernel is correct");
+    text::check_round_trip(kernel.ir());
     run(kernel.ir(), Grid::cover(operands.len(), 96), &args, &Options::default())
         .expect("no operand is at fault");
     out.to_vec::<R>().into_iter().map(|r| r.to_const().bits()).collect()

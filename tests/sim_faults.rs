@@ -1,5 +1,8 @@
 //! Every fault: its cause with its values, its place, and its text.
-#![allow(clippy::expect_used, reason = "a test ends with the message")]
+#![allow(clippy::expect_used, clippy::panic, reason = "a test ends with the message")]
+
+#[path = "support/text.rs"]
+mod text;
 
 use expect_test::{Expect, expect};
 use tilewright::ir::{Body, Element, Global, GlobalMut, Kernel, Params, Space, Target, Val, range};
@@ -15,6 +18,7 @@ fn check<P: Params>(
     expected: Expect,
 ) -> Fault {
     let kernel = Kernel::<P>::build("wrong", Target::SM_80, body).expect("it verifies");
+    text::check_round_trip(kernel.ir());
     let fault = |order, threads| {
         let options = Options::default().order(order).threads(threads);
         let error = run(kernel.ir(), grid, args, &options).expect_err("it faults");
@@ -353,7 +357,7 @@ fn a_barrier_in_a_divergent_loop() {
     // The same number of iterations in all lanes of a warp is enough.
     let kernel = Kernel::<Out>::build("right", Target::SM_80, |k, (out,)| {
         let t = k.thread_idx().x;
-        k.for_(range(0, t / 32 * 0 + 3), (), |k, i, ()| {
+        k.for_(range(0, t / 32 + 3), (), |k, i, ()| {
             k.barrier();
             out.store(k, t, i);
         });

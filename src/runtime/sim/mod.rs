@@ -22,14 +22,18 @@ mod block;
 mod buffer;
 mod compile;
 mod dispatch;
+mod element;
 mod error;
 mod fault;
+mod for_range;
 mod lanes;
 mod launch;
+mod liveness;
 mod memory;
 mod options;
 mod program;
 mod scalar;
+mod slots;
 mod trap;
 mod warp;
 
@@ -85,7 +89,7 @@ fn compile(kernel: &KernelIr) -> Result<program::Code, RunError> {
     compile::compile(kernel).map_err(|refused| match refused {
         compile::Refused::Malformed => RunError::NotVerified,
         compile::Refused::TooManyRegisters => {
-            RunError::TooManyRegisters { limit: compile::MAX_SLOTS }
+            RunError::TooManyRegisters { limit: slots::MAX_SLOTS }
         }
     })
 }
