@@ -22,6 +22,7 @@ mod block;
 mod buffer;
 mod compile;
 mod dispatch;
+mod element;
 mod error;
 mod fault;
 mod for_range;

@@ -170,7 +170,7 @@ pub(super) trait Canonical {
 }
 
 macro_rules! float {
-    ($($ty:ty, $nan:expr;)*) => {$(
+    ($($ty:ty, $nan:expr, $fma:expr;)*) => {$(
         impl Canonical for $ty {
             #[inline(always)]
             fn canonical(self) -> Self {
@@ -232,7 +232,8 @@ macro_rules! float {
             }
             #[inline(always)]
             fn fma(self, rhs: Self, addend: Self) -> Self {
-                self.mul_add(rhs, addend).canonical()
+                let fma: fn($ty, $ty, $ty) -> $ty = $fma;
+                fma(self, rhs, addend).canonical()
             }
             #[inline(always)]
             fn sqrt(self) -> Self {
@@ -242,8 +243,28 @@ macro_rules! float {
     )*};
 }
 float! {
-    f32, 0x7fff_ffff;
-    f64, 0x7ff8_0000_0000_0000;
+    f32, 0x7fff_ffff, fma_f32;
+    f64, 0x7ff8_0000_0000_0000, f64::mul_add;
+}
+
+/// `a * b + c` with one rounding, in steps that compile to vector instructions on every host, where
+/// `f32::mul_add` is a call for each lane.
+///
+/// The product is exact in `f64`. The sum is rounded to odd there: toward zero, with the last bit set where
+/// that is not exact. `f64` has more than two bits more than `f32`, so rounding it to `f32` is as rounding
+/// the exact sum (Boldo, Melquiond: Emulation of a FMA and correctly rounded sums, 2008).
+#[inline(always)]
+fn fma_f32(a: f32, b: f32, c: f32) -> f32 {
+    let (product, c) = (f64::from(a) * f64::from(b), f64::from(c));
+    let sum = product + c;
+    // The error of the sum, exact (Knuth's two-sum); NaN where the sum is not finite.
+    let of_c = sum - product;
+    let error = (product - (sum - of_c)) + (c - of_c);
+    let is_inexact = (error > 0.0) | (error < 0.0);
+    let is_too_large = (error < 0.0) != (sum < 0.0);
+    let bits = sum.to_bits();
+    let odd = bits.wrapping_sub(u64::from(is_too_large)) | 1;
+    f64::from_bits(if is_inexact { odd } else { bits }) as f32
 }
 
 /// Conversion as Rust's `as`; to `bool`, whether the value is not zero.
@@ -327,6 +348,22 @@ mod tests {
         assert_eq!(Int::trips(0u64, u64::MAX, u64::MAX), 1);
         assert_eq!(Int::trips(3u8, 3, 1), 0);
         assert_eq!(Int::trips(250u8, 255, 4), 2);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn fma_is_that_of_the_host(a: u32, b: u32, c: u32, near in 0u32..4, shift in 0u32..60) {
+            let [a, b, c] = [a, b, c].map(f32::from_bits);
+            // Addends near the product, where digits cancel, and far below it.
+            let product = (f64::from(a) * f64::from(b)) as f32;
+            let close = f32::from_bits((-product).to_bits().wrapping_add(near));
+            let small = product * 2f32.powi(-(shift as i32));
+            let below = f32::from_bits(c.to_bits() & 0x80ff_ffff);
+            for c in [c, close, small, -small, below, 0.0, -0.0] {
+                let (found, expected) = (Float::fma(a, b, c), a.mul_add(b, c).canonical());
+                proptest::prop_assert_eq!(found.to_bits(), expected.to_bits(), "{} {} {}", a, b, c);
+            }
+        }
     }
 
     #[test]
