@@ -1,41 +1,49 @@
 //! Every arithmetic operation on every scalar type, against its definition, on all pairs of corner values.
+//!
+//! The simulator always runs. With `TILEWRIGHT_GPU=1` the first GPU runs too.
 #![allow(clippy::expect_used, clippy::panic, reason = "a test ends with the message")]
 
+#[path = "support/device.rs"]
+mod device;
 #[path = "support/text.rs"]
 mod text;
 
 use tilewright::ir::{
-    Bits, Element, Float, Global, GlobalMut, Int, Kernel, Number, Scalar, Signed, Target, Val,
+    Bits, Const, Element, Float, Global, GlobalMut, Int, Kernel, Number, Scalar, Signed, Val,
 };
-use tilewright::runtime::Grid;
-use tilewright::runtime::sim::{Arg, Buffer, Options, run};
+use tilewright::runtime::{Device, Grid};
 
-/// The bits of `f` for each triple of operands, computed by the simulator.
-fn simulated<A: Element, B: Element, C: Element, R: Element>(
+/// The bits of `f` for each triple of operands, computed by the device.
+fn computed<A: Element, B: Element, C: Element, R: Element>(
+    device: &Device,
     operands: &[(A, B, C)],
     f: impl for<'b> Fn(Val<'b, A>, Val<'b, B>, Val<'b, C>) -> Val<'b, R>,
 ) -> Vec<u64> {
     type Params<A, B, C, R> = (Global<A>, Global<B>, Global<C>, GlobalMut<R>, u32);
     let kernel =
-        Kernel::<Params<A, B, C, R>>::build("op", Target::SM_80, |k, (a, b, c, out, n)| {
+        Kernel::<Params<A, B, C, R>>::build("op", device.target(), |k, (a, b, c, out, n)| {
             let i = (k.block_idx().x * k.block_dim().x + k.thread_idx().x).cvt::<u32>();
             k.if_(i.lt(n), |k| {
                 let (a, b, c) = (a.load(k, i), b.load(k, i), c.load(k, i));
                 out.store(k, i, f(a, b, c));
             });
         });
+    let kernel = kernel.expect("the kernel is correct");
+    text::check_round_trip(kernel.ir());
+    let function = device.load(&kernel).expect("the kernel loads");
     let a: Vec<A> = operands.iter().map(|operands| operands.0).collect();
     let b: Vec<B> = operands.iter().map(|operands| operands.1).collect();
     let c: Vec<C> = operands.iter().map(|operands| operands.2).collect();
-    let (a, b, c) = (Buffer::from_slice(&a), Buffer::from_slice(&b), Buffer::from_slice(&c));
-    let out = Buffer::zeros(operands.len() * R::SCALAR.size_bytes() as usize);
-    let n = Arg::Scalar((operands.len() as u32).to_const());
-    let args = [Arg::Buffer(&a), Arg::Buffer(&b), Arg::Buffer(&c), Arg::Buffer(&out), n];
-    let kernel = kernel.expect("the kernel is correct");
-    text::check_round_trip(kernel.ir());
-    run(kernel.ir(), Grid::cover(operands.len(), 96), &args, &Options::default())
+    let (a, b, c) = (device.upload(&a), device.upload(&b), device.upload(&c));
+    let a = a.expect("the buffer fits");
+    let (b, c) = (b.expect("the buffer fits"), c.expect("the buffer fits"));
+    let mut out = device.zeros::<R>(operands.len()).expect("the buffer fits");
+    let n = operands.len() as u32;
+    function
+        .launch(Grid::cover(operands.len(), 96), (&a, &b, &c, &mut out, n))
         .expect("no operand is at fault");
-    out.to_vec::<R>().into_iter().map(|r| r.to_const().bits()).collect()
+    let out = out.to_vec().expect("the buffer can be read");
+    out.into_iter().map(|r| r.to_const().bits()).collect()
 }
 
 /// Checks `f` against the definition `host` on all triples of values.
@@ -53,15 +61,19 @@ fn check3<A: Element, B: Element, C: Element, R: Element>(
             operands.extend(c.iter().map(|c| (*a, *b, *c)));
         }
     }
-    for ((a, b, c), found) in operands.iter().zip(simulated(&operands, f)) {
-        let expected = host(*a, *b, *c).to_const();
-        let found = tilewright::ir::Const::new(R::SCALAR, found);
-        assert_eq!(
-            found,
-            expected,
-            "{name} of {a:?}, {b:?}, {c:?} as {} gives {found}, not {expected}",
-            R::SCALAR
-        );
+    for device in device::devices() {
+        let found = computed(&device, &operands, &f);
+        for ((a, b, c), found) in operands.iter().zip(found) {
+            let expected = host(*a, *b, *c).to_const();
+            let found = Const::new(R::SCALAR, found);
+            assert_eq!(
+                found,
+                expected,
+                "{name} of {a:?}, {b:?}, {c:?} as {} gives {found}, not {expected}, on {}",
+                R::SCALAR,
+                device.name()
+            );
+        }
     }
 }
 
@@ -100,7 +112,7 @@ fn value<T: Int>(x: T) -> i128 {
 
 /// The integer of type `T` that is equal to `x` modulo 2 to the number of its bits.
 fn wrap<T: Int>(x: i128) -> T {
-    T::from_bits(tilewright::ir::Const::new(T::SCALAR, x as u64).bits())
+    T::from_bits(Const::new(T::SCALAR, x as u64).bits())
 }
 
 fn check_int<T: Int + Bits>() {
@@ -313,8 +325,11 @@ fn fma_rounds_once() {
     // (1 + e)^2 - (1 + 2e) is e^2, which a rounded product loses.
     let e = f32::EPSILON;
     let operands = [(1.0 + e, 1.0 + e, -(1.0 + 2.0 * e))];
-    assert_eq!(simulated(&operands, |a, b, c| a.fma(b, c)), [(e * e).to_const().bits()]);
-    assert_eq!(simulated(&operands, |a, b, c| a * b + c), [0.0f32.to_const().bits()]);
+    for device in device::devices() {
+        let [once, twice] = [e * e, 0.0].map(|x: f32| [x.to_const().bits()]);
+        assert_eq!(computed(&device, &operands, |a, b, c| a.fma(b, c)), once);
+        assert_eq!(computed(&device, &operands, |a, b, c| a * b + c), twice);
+    }
 }
 
 #[test]
