@@ -230,49 +230,56 @@ fn f32s() -> Vec<f32> {
 fn f64s() -> Vec<f64> {
     let mut all: Vec<f64> = f32s().into_iter().map(f64::from).collect();
     all.extend([f64::MAX, f64::MIN_POSITIVE, f64::from_bits(1), 1e300, -1e-300]);
+    all.extend([0x7ff8_0000_0000_0aaa, 0xfff8_1234_5678_9abc].map(f64::from_bits));
     all.extend([1.0 + f64::EPSILON, 9007199254740993.0, 1.0 + 2f64.powi(-24), 3.5e38, 1e-46]);
     all
 }
 
-/// The NaN that operations give.
+/// The NaN that an H200 gives.
 trait Nan: Float {
-    const NAN_BITS: u64;
     fn is_nan(self) -> bool;
     fn is_negative(self) -> bool;
-    /// The value, or the NaN that operations give.
-    fn quiet(self) -> Self {
-        if self.is_nan() { Self::from_bits(Self::NAN_BITS) } else { self }
+    /// The NaN of an operation, given its operands in the order in which they are preferred.
+    fn nan_of(operands: &[Self]) -> Self;
+    /// The value, or else that NaN.
+    fn or_nan_of(self, operands: &[Self]) -> Self {
+        if self.is_nan() { Self::nan_of(operands) } else { self }
     }
 }
 impl Nan for f32 {
-    const NAN_BITS: u64 = 0x7fff_ffff;
     fn is_nan(self) -> bool {
         self.is_nan()
     }
     fn is_negative(self) -> bool {
         self.is_sign_negative()
+    }
+    fn nan_of(_: &[f32]) -> f32 {
+        f32::from_bits(0x7fff_ffff)
     }
 }
 impl Nan for f64 {
-    const NAN_BITS: u64 = 0x7ff8_0000_0000_0000;
     fn is_nan(self) -> bool {
         self.is_nan()
     }
     fn is_negative(self) -> bool {
         self.is_sign_negative()
+    }
+    fn nan_of(operands: &[f64]) -> f64 {
+        let first = operands.iter().find(|x| x.is_nan()).map(|x| x.to_bits() | 1 << 51);
+        f64::from_bits(first.unwrap_or(0xfff8_0000_0000_0000))
     }
 }
 
 fn check_float<T: Nan + Signed + PartialOrd>(all: &[T]) {
     let pairs = (all, all);
     let least = |a: T, b: T| match () {
-        () if a.is_nan() => b.quiet(),
+        () if a.is_nan() => b.or_nan_of(&[b, a]),
         () if b.is_nan() || a < b => a,
         () if b < a || b.is_negative() => b,
         () => a,
     };
     let greatest = |a: T, b: T| match () {
-        () if a.is_nan() => b.quiet(),
+        () if a.is_nan() => b.or_nan_of(&[b, a]),
         () if b.is_nan() || a > b => a,
         () if b > a || a.is_negative() => b,
         () => a,
@@ -280,8 +287,10 @@ fn check_float<T: Nan + Signed + PartialOrd>(all: &[T]) {
     check2("min", pairs, |a, b| a.min(b), least);
     check2("max", pairs, |a, b| a.max(b), greatest);
     let sign = 1 << (T::SCALAR.bits() - 1);
-    check1("neg", all, |a| -a, |a| T::from_bits(a.to_const().bits() ^ sign));
-    check1("abs", all, |a| a.abs(), |a| T::from_bits(a.to_const().bits() & !sign));
+    let neg = |a: T| T::from_bits(a.to_const().bits() ^ sign).or_nan_of(&[a]);
+    let abs = |a: T| T::from_bits(a.to_const().bits() & !sign).or_nan_of(&[a]);
+    check1("neg", all, |a| -a, neg);
+    check1("abs", all, |a| a.abs(), abs);
     check_compare(all, |a, b| a.partial_cmp(&b));
 }
 
@@ -291,13 +300,13 @@ fn f32_is_the_rounded_result_of_f64() {
     let all = f32s();
     let pairs = (all.as_slice(), all.as_slice());
     let wide = |f: fn(f64, f64) -> f64| {
-        move |a: f32, b: f32| (f(f64::from(a), f64::from(b)) as f32).quiet()
+        move |a: f32, b: f32| (f(f64::from(a), f64::from(b)) as f32).or_nan_of(&[])
     };
     check2("add", pairs, |a, b| a + b, wide(|a, b| a + b));
     check2("sub", pairs, |a, b| a - b, wide(|a, b| a - b));
     check2("mul", pairs, |a, b| a * b, wide(|a, b| a * b));
     check2("div", pairs, |a, b| a / b, wide(|a, b| a / b));
-    check1("sqrt", &all, |a| a.sqrt(), |a| (f64::from(a).sqrt() as f32).quiet());
+    check1("sqrt", &all, |a| a.sqrt(), |a| (f64::from(a).sqrt() as f32).or_nan_of(&[]));
     check_float(&all);
 }
 
@@ -305,21 +314,31 @@ fn f32_is_the_rounded_result_of_f64() {
 fn f64_is_ieee() {
     let all = f64s();
     let pairs = (all.as_slice(), all.as_slice());
-    check2("add", pairs, |a, b| a + b, |a, b| (a + b).quiet());
-    check2("sub", pairs, |a, b| a - b, |a, b| (a - b).quiet());
-    check2("mul", pairs, |a, b| a * b, |a, b| (a * b).quiet());
-    check2("div", pairs, |a, b| a / b, |a, b| (a / b).quiet());
-    check1("sqrt", &all, |a| a.sqrt(), |a| a.sqrt().quiet());
+    check2("add", pairs, |a, b| a + b, |a, b| (a + b).or_nan_of(&[b, a]));
+    check2("sub", pairs, |a, b| a - b, |a, b| (a - b).or_nan_of(&[b, a]));
+    check2("mul", pairs, |a, b| a * b, |a, b| (a * b).or_nan_of(&[b, a]));
+    check2("div", pairs, |a, b| a / b, |a, b| (a / b).or_nan_of(&[a, b]));
+    check1("sqrt", &all, |a| a.sqrt(), |a| a.sqrt().or_nan_of(&[a]));
     check_float(&all);
 }
 
 #[test]
 fn fma_rounds_once() {
     let all = [0.0f32, -0.0, 1.0, -1.0 - f32::EPSILON, 1.0 + f32::EPSILON, 3e38, 1e-30, f32::NAN];
-    let fma = |a: f32, b: f32, c: f32| a.mul_add(b, c).quiet();
+    let fma = |a: f32, b: f32, c: f32| a.mul_add(b, c).or_nan_of(&[b, c, a]);
     check3("fma", (&all, &all, &all), |a, b, c| a.fma(b, c), fma);
-    let all = [0.0f64, -0.0, 1.0, -1.0 - f64::EPSILON, 1.0 + f64::EPSILON, 1e300, f64::INFINITY];
-    let fma = |a: f64, b: f64, c: f64| a.mul_add(b, c).quiet();
+    let all = [
+        0.0f64,
+        -0.0,
+        1.0,
+        -1.0 - f64::EPSILON,
+        1.0 + f64::EPSILON,
+        1e300,
+        f64::INFINITY,
+        f64::NAN,
+        -f64::NAN,
+    ];
+    let fma = |a: f64, b: f64, c: f64| a.mul_add(b, c).or_nan_of(&[b, c, a]);
     check3("fma", (&all, &all, &all), |a, b, c| a.fma(b, c), fma);
 
     // (1 + e)^2 - (1 + 2e) is e^2, which a rounded product loses.
@@ -342,8 +361,20 @@ fn floats_convert_as_in_rust() {
         )*};
     }
     check!(i8 i16 i32 i64 u8 u16 u32 u64);
-    check1("cvt", &narrow, |a| a.cvt::<f64>(), |a| f64::from(a).quiet());
-    check1("cvt", &wide, |a| a.cvt::<f32>(), |a| (a as f32).quiet());
+    // NaN keeps its sign and its upper digits, and becomes quiet.
+    let nan =
+        |sign: bool, digits: u64| f64::from_bits(u64::from(sign) << 63 | 0x7ff8 << 48 | digits);
+    let widened = |a: f32| {
+        let digits = u64::from(a.to_bits()) << 29 & ((1 << 52) - 1);
+        if a.is_nan() { nan(a.is_sign_negative(), digits) } else { f64::from(a) }
+    };
+    check1("cvt", &narrow, |a| a.cvt::<f64>(), widened);
+    let narrowed = |a: f64| {
+        let digits = (a.to_bits() >> 29) as u32 & 0x3f_ffff;
+        let nan = u32::from(a.is_sign_negative()) << 31 | 0x7fc0_0000 | digits;
+        if a.is_nan() { f32::from_bits(nan) } else { a as f32 }
+    };
+    check1("cvt", &wide, |a| a.cvt::<f32>(), narrowed);
 }
 
 #[test]
