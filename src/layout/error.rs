@@ -198,6 +198,13 @@ pub enum LayoutError {
         /// What would have to be known, printed.
         condition: String,
     },
+    /// A symbolic result holds on a condition that the values of the symbols do not meet.
+    ConditionViolated {
+        /// The result, printed.
+        value: String,
+        /// The condition, printed.
+        condition: String,
+    },
     /// A stride is a basis element or a ratio where an integer is needed.
     NotAnIntegerStride {
         /// The stride, printed.
@@ -358,6 +365,9 @@ impl fmt::Display for LayoutError {
                 f,
                 "{operation} is not decided by what is known of the symbols: it needs {condition}; give a divisor or bounds"
             ),
+            Self::ConditionViolated { value, condition } => {
+                write!(f, "{value} holds only if {condition}, which these values do not meet")
+            }
             Self::NotAnIntegerStride { stride } => {
                 write!(f, "the stride {stride} is not an integer")
             }
