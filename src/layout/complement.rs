@@ -75,10 +75,10 @@ pub(crate) fn complement_flat(
         let gap = match (d.as_static(), current.as_static()) {
             // A gap that the covered part does not divide is used as far as it does.
             (Some(d), Some(c)) => Int::new(d / c),
-            _ => d.exact_div(&current).map_err(|_| LayoutError::Undecided {
-                operation: "complement",
-                condition: format!("that {current} divides {d}"),
-            })?,
+            _ => {
+                let overlap = current.sub(d)?.max(&Int::ZERO)?;
+                d.floor_div(&current)?.on_condition(&overlap)
+            }
         };
         if gap.bounds().1 < 1 {
             return Err(not_injective());

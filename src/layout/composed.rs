@@ -62,6 +62,10 @@ impl Eq for CoordFn {}
 /// A part of a [`ComposedLayout`].
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "the layout is the usual one, and a box would allocate"
+)]
 pub enum Part {
     /// The identity: inside of a layout that is not composed.
     Identity,

@@ -132,8 +132,8 @@ impl ComposedLayout {
     /// ```
     /// # use tilewright::layout::{ComposedLayout, coord};
     /// let s: ComposedLayout = "S<3,0,3> o 0 o (8,8):(8,1)".parse()?;
-    /// let (column, offset) = s.slice_and_offset(&coord!(_, 2))?;
-    /// assert_eq!((column.to_string(), offset.to_string()), ("S<3,0,3> o 2 o (8):(8)".into(), "0".into()));
+    /// let (row, offset) = s.slice_and_offset(&coord!(5, _))?;
+    /// assert_eq!((row.to_string(), offset.to_string()), ("((2,2,2)):((-1,2,-4))".into(), "45".into()));
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
     ///
@@ -203,7 +203,27 @@ impl ComposedLayout {
     /// # Errors
     /// Those of [`Layout::right_inverse`]; [`LayoutError::Unsupported`] for a function inside.
     pub fn right_inverse(&self) -> Result<ComposedLayout> {
-        self.inverse(Layout::right_inverse)
+        let inverse = self.inverse(Layout::right_inverse)?;
+        let (Some(swizzle), Part::Layout(outer)) = (self.swizzle(), self.outer()) else {
+            return Ok(inverse);
+        };
+        // The indices that the outer layout reaches must be swizzled among themselves.
+        let size = outer.right_inverse()?.size()?.to_static()?;
+        let inside = size.count_ones() == 1 && swizzle.apply(size - 1) < size;
+        let moves = |bit: &i64| swizzle.apply(*bit) >= size;
+        let bits = (0..62).map(|i| 1i64 << i).take_while(|bit| *bit < size);
+        let fits = if inside {
+            !bits.into_iter().any(|bit| moves(&bit))
+        } else {
+            size <= 1 << 16 && !(0..size).any(|i| moves(&i))
+        };
+        if fits || self.offset().as_static() != Some(0) {
+            return Ok(inverse);
+        }
+        Err(LayoutError::Unsupported {
+            operation: "right_inverse of a swizzle that leaves the image",
+            argument: self.to_string(),
+        })
     }
 
     /// A layout with `R(self(i)) == i` for a one-to-one layout; see
@@ -313,13 +333,13 @@ impl ComposedLayout {
     /// # Errors
     /// Those of [`Layout::max_alignment`].
     pub fn max_alignment(&self) -> Result<Int> {
+        if let Some(layout) = self.as_normal() {
+            return layout.max_alignment();
+        }
         let (Some(swizzle), Part::Layout(outer)) = (self.swizzle(), self.outer()) else {
             return Ok(Int::ONE);
         };
         let own = outer.max_alignment()?;
-        if self.is_normal() {
-            return Ok(own);
-        }
         let offset = self.offset().to_int()?;
         let offset = if offset.is_static() { offset.clone() } else { offset.divisibility().into() };
         Int::new(swizzle.max_alignment()).gcd(&offset)?.gcd(&own)
@@ -495,6 +515,9 @@ impl Swizzle {
     /// # Errors
     /// None today; the type leaves room for limits.
     pub fn compose_layout(self, layout: &Layout) -> Result<ComposedLayout> {
+        if self.is_identity() {
+            return Ok(layout.clone().into());
+        }
         ComposedLayout::new(self, 0, layout)
     }
 
@@ -503,13 +526,16 @@ impl Swizzle {
     /// # Errors
     /// Those of [`Swizzle::compose`]; [`LayoutError::Unsupported`] unless a swizzle is inside.
     pub fn compose_composed(self, layout: &ComposedLayout) -> Result<ComposedLayout> {
+        if let Some(layout) = layout.as_normal() {
+            return self.compose_layout(layout);
+        }
         let Some(inner) = layout.swizzle() else {
             return Err(LayoutError::Unsupported {
                 operation: "composition of a swizzle",
                 argument: layout.to_string(),
             });
         };
-        let swizzle = if layout.is_normal() { self } else { self.compose(inner)? };
+        let swizzle = self.compose(inner)?;
         Ok(ComposedLayout::from_parts(
             swizzle.into(),
             layout.offset().clone(),
@@ -555,8 +581,11 @@ impl Layout {
         }
         // The bits that arguments can have, and where they go.
         let domain = if last > 0 { i64::MAX >> last.leading_zeros().saturating_sub(1) } else { 0 };
-        let reached = domain | swizzle.z_mask();
+        let read = swizzle.y_mask() & domain;
+        let changed =
+            if swizzle.shift() >= 0 { read >> swizzle.shift() } else { read << -swizzle.shift() };
         let (mut image, mut from_domain) = (0i64, 0i64);
+        let reached = domain | changed;
         for bit in (0..62).map(|i| 1i64 << i).filter(|bit| reached & bit != 0) {
             let to = self.at(bit)?;
             if to < 1 || to.count_ones() != 1 || image & to != 0 {
@@ -573,17 +602,19 @@ impl Layout {
             return Ok(None);
         }
         let (y, z) = (lowest_bit(swizzle.y_mask()), lowest_bit(swizzle.z_mask()));
-        let (to_y, to_z) = (lowest_bit(moved.y_mask()), lowest_bit(moved.z_mask()));
+        let mut moved_reads = 0i64;
         for i in 0..swizzle.bits() {
-            let fits = if domain & (y << i) == 0 {
-                // A bit that no argument has must not be read from another one.
-                from_domain & (to_y << i) == 0
-            } else {
-                self.at(y << i)? == to_y << i && self.at(z << i)? == to_z << i
-            };
-            if !fits {
-                return Ok(None);
+            if domain & (y << i) != 0 {
+                let (from, to) = (self.at(y << i)?, self.at(z << i)?);
+                if moved.apply(from) != from ^ to {
+                    return Ok(None);
+                }
+                moved_reads |= from;
             }
+        }
+        // The moved swizzle must not read a bit that another argument bit goes to.
+        if moved.y_mask() & from_domain & !moved_reads != 0 {
+            return Ok(None);
         }
         Ok(Some(moved))
     }

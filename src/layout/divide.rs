@@ -31,7 +31,7 @@ fn divide_into(layout: LayoutRef<'_>, tile: LayoutRef<'_>, out: &mut LayoutBuild
 }
 
 /// Rounds the extents of all modes but the last up to multiples of the part of `tile` that falls to
-/// them; the last is unbounded anyway.
+/// them, if it is not the whole extent; the last is unbounded anyway.
 fn pad(shape: &mut [Int], tile: &Int) -> Result<()> {
     let Some((_, inner)) = shape.split_last_mut() else { return Ok(()) };
     let mut tile = tile.clone();
@@ -40,9 +40,7 @@ fn pad(shape: &mut [Int], tile: &Int) -> Result<()> {
             return Ok(());
         }
         let rest = tile.ceil_div(extent)?;
-        if rest.is(1) {
-            *extent = extent.round_up(&tile)?;
-        }
+        *extent = extent.ceil_div(&tile)?.mul(&extent.min(&tile)?)?;
         tile = rest;
     }
     Ok(())

@@ -234,7 +234,7 @@ impl Layout {
             });
         }
         // The leaves of the shape below each leaf of the order.
-        let mut groups: SmallVec<[((i64, usize), std::ops::Range<usize>); 8]> = SmallVec::new();
+        let mut groups = Groups::new();
         let mut next = 0;
         collect_groups(order.as_ref(), shape.as_ref(), &mut next, &mut groups);
         let mut stride: Leaves<ScaledBasis> =
@@ -414,11 +414,14 @@ impl Layout {
     }
 }
 
+/// For each leaf of an order its place in the order and the leaves of the shape below it.
+type Groups = SmallVec<[((i64, usize), std::ops::Range<usize>); 8]>;
+
 fn collect_groups(
     order: IntTupleRef<'_>,
     shape: IntTupleRef<'_>,
     next: &mut usize,
-    out: &mut SmallVec<[((i64, usize), std::ops::Range<usize>); 8]>,
+    out: &mut Groups,
 ) {
     if let Some(leaf) = order.as_leaf() {
         let end = *next + shape.leaves().len();
