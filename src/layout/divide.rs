@@ -41,19 +41,22 @@ pub(crate) fn unzip_into(
     if tiler.is_leaf() {
         return arrange_pair(layout, arrange, out);
     }
+    // A tuple of one mode stays a tuple: CuTe slices it with one `_`.
+    let wrap_tile = arrange != Arrange::Flat || tiler.rank() == 1;
+    let wrap_rest = arrange == Arrange::Zipped || layout.rank() == 1;
     out.open();
-    if arrange != Arrange::Flat {
+    if wrap_tile {
         out.open();
     }
     firsts(layout, tiler, out)?;
-    if arrange != Arrange::Flat {
+    if wrap_tile {
         out.close();
     }
-    if arrange == Arrange::Zipped {
+    if wrap_rest {
         out.open();
     }
     seconds(layout, tiler, out)?;
-    if arrange == Arrange::Zipped {
+    if wrap_rest {
         out.close();
     }
     out.close();
@@ -68,7 +71,7 @@ fn arrange_pair(layout: LayoutRef<'_>, arrange: Arrange, out: &mut LayoutBuilder
     }
     out.open();
     for (i, mode) in layout.modes().enumerate() {
-        if i == 0 && arrange == Arrange::Tiled {
+        if (i == 0 && arrange == Arrange::Tiled) || mode.rank() == 1 {
             out.push_ref(mode);
         } else {
             mode.modes().for_each(|m| out.push_ref(m));

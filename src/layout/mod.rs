@@ -11,14 +11,19 @@
 //! # Ok::<(), tilewright::layout::LayoutError>(())
 //! ```
 
+mod arith;
 mod basis;
 mod coalesce;
+mod common;
 mod complement;
 mod compose;
+mod composed;
+mod composed_ops;
 mod coord;
 mod divide;
 mod error;
 mod int;
+mod inverse;
 #[expect(clippy::module_inception, reason = "the type that gives the storey its name")]
 mod layout;
 mod macros;
@@ -26,19 +31,25 @@ mod modes;
 mod partition;
 mod product;
 mod ratio;
+mod recast;
 mod slice;
+mod swizzle;
 mod text;
 mod tiler;
 mod tuple;
+mod tuple_ops;
 mod walk;
 
 pub use basis::ScaledBasis;
+pub use common::{compact_col_major, compact_row_major, domain_distribute};
+pub use composed::{ComposedLayout, CoordFn, Part};
 pub use coord::{Coord, CoordRef, Slot, Underscore, crd2crd, crd2idx, idx2crd, idx2crd_with};
 pub use error::{LayoutError, ModePath};
 pub use int::{Atom, Call, Env, Fun, Int, Symbol, Term, Width};
 pub use layout::{Layout, LayoutBuilder, LayoutRef, Modes, StrideRef, StrideTuple};
 pub use macros::{coord, layout, shape, tiler, tuple};
 pub use ratio::Ratio;
+pub use swizzle::Swizzle;
 pub use tiler::{Tiler, TilerLeaf, TilerRef};
 pub use tuple::{Builder, Children, IntTuple, IntTupleRef, IntoTuple, Tuple, TupleRef};
 pub use walk::Indices;

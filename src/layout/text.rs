@@ -38,6 +38,11 @@ impl<'a> Parser<'a> {
         self.rest().chars().next()
     }
 
+    pub(crate) fn starts_with(&mut self, token: &str) -> bool {
+        self.skip_space();
+        self.rest().starts_with(token)
+    }
+
     pub(crate) fn eat(&mut self, token: &str) -> bool {
         self.skip_space();
         let found = self.rest().starts_with(token);
@@ -177,7 +182,7 @@ impl<'a> Parser<'a> {
             return Ok(value);
         }
         if self.eat("?") {
-            return self.unknown();
+            return self.facts(Int::from_symbol(Symbol::fresh("")));
         }
         let rest = self.rest();
         let word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
@@ -190,7 +195,7 @@ impl<'a> Parser<'a> {
         if self.peek() == Some('(') {
             return self.call(name);
         }
-        Ok(Int::symbol(name))
+        self.facts(Int::symbol(name))
     }
 
     fn call(&mut self, name: &str) -> Result<Int> {
@@ -215,9 +220,9 @@ impl<'a> Parser<'a> {
         operation(&a, &b)
     }
 
-    /// What follows `?`: nothing, `{div=16}`, `{i64}`, `{i64 div=16}`.
-    fn unknown(&mut self) -> Result<Int> {
-        let mut symbol = Int::from_symbol(Symbol::fresh(""));
+    /// What follows a symbol: nothing, `{div=16}`, `{i64}`, `{i64 div=16}`.
+    fn facts(&mut self, symbol: Int) -> Result<Int> {
+        let mut symbol = symbol;
         if self.rest().starts_with('{') {
             self.at += 1;
             if self.eat("i64") {
@@ -400,7 +405,7 @@ impl FromStr for Int {
     type Err = LayoutError;
 
     /// Reads what `Display` writes, and CuTe's `_4`, `?`, `?{div=16}`, `?{i64 div=16}`; each `?`
-    /// is a fresh symbol.
+    /// is a fresh symbol. A name may have a divisor too: `n{div=16}`.
     fn from_str(text: &str) -> Result<Self> {
         whole(text, |p| p.expression())
     }

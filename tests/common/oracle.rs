@@ -1,0 +1,258 @@
+//! The definitions of the operations, as checks of a result against its arguments.
+//!
+//! Each `check_*` states the equation that the operation promises and looks at the whole domain.
+//! They use evaluation only, never the operation that they check.
+
+#![allow(dead_code, reason = "each test binary uses a part")]
+
+use tilewright::layout::{
+    ComposedLayout, Int, IntTuple, IntTupleRef, Layout, LayoutRef, Tiler, TilerLeaf,
+};
+
+pub(crate) type Check = Result<(), String>;
+
+/// The largest domain that is walked.
+pub(crate) const LIMIT: i64 = 1 << 16;
+
+pub(crate) fn fail(text: impl Into<String>) -> Check {
+    Err(text.into())
+}
+
+fn size(l: &Layout) -> Result<i64, String> {
+    l.size().and_then(|s| s.to_static()).map_err(|e| e.to_string())
+}
+
+/// The value at an integer coordinate, with the last mode unbounded.
+pub(crate) fn value(l: &ComposedLayout, i: i64) -> Result<IntTuple, String> {
+    l.apply(i).map_err(|e| e.to_string())
+}
+
+fn outer(l: &ComposedLayout) -> Result<&Layout, String> {
+    l.outer_layout().map_err(|e| e.to_string())
+}
+
+fn composed(l: LayoutRef<'_>) -> ComposedLayout {
+    l.to_layout().into()
+}
+
+/// `R(i) == A⁺(B(i))` for all `i < size(B)`, and the shape of `R` refines that of `B`.
+pub(crate) fn check_composition(
+    a: &ComposedLayout,
+    b: &ComposedLayout,
+    r: &ComposedLayout,
+) -> Check {
+    let (b_shape, r_shape) = (outer(b)?.shape().to_owned(), outer(r)?.shape().to_owned());
+    if !b_shape.compatible(&r_shape).map_err(|e| e.to_string())? {
+        return fail(format!("the shape {r_shape} does not refine {b_shape}"));
+    }
+    let n = size(outer(b)?)?;
+    for i in 0..n.min(LIMIT) {
+        let at = value(b, i)?;
+        let expected = a.apply(&at).map_err(|e| e.to_string())?;
+        let found = value(r, i)?;
+        if !same_value(&expected, &found) {
+            return fail(format!("R({i}) is {found}, A(B({i})) = A({at}) is {expected}"));
+        }
+    }
+    Ok(())
+}
+
+/// Equal as coordinates: the plain 0 is every coordinate of zeros, and missing entries are 0.
+pub(crate) fn same_value(a: &IntTuple, b: &IntTuple) -> bool {
+    fn walk(a: Option<IntTupleRef<'_>>, b: Option<IntTupleRef<'_>>) -> bool {
+        let zero = |t: Option<IntTupleRef<'_>>| {
+            t.is_none_or(|t| t.leaves().iter().all(|l| *l == Int::ZERO))
+        };
+        match (a, b) {
+            (Some(x), Some(y)) if x.is_leaf() && y.is_leaf() => x == y,
+            (Some(x), Some(y)) if !x.is_leaf() && !y.is_leaf() => {
+                (0..x.rank().max(y.rank())).all(|i| walk(x.child(i), y.child(i)))
+            }
+            (x, y) => zero(x) && zero(y),
+        }
+    }
+    walk(Some(a.as_ref()), Some(b.as_ref()))
+}
+
+/// The composition with a tiler, mode by mode.
+pub(crate) fn check_composition_by(a: &Layout, tiler: &Tiler, r: &Layout) -> Check {
+    match tiler.as_leaf() {
+        Some(TilerLeaf::All) if a == r => Ok(()),
+        Some(TilerLeaf::All) => fail(format!("`_` changed {a} to {r}")),
+        Some(TilerLeaf::Int(n)) => {
+            let tile = Layout::leaf(n.clone(), 1);
+            check_composition(&a.clone().into(), &tile.into(), &r.clone().into())
+        }
+        Some(TilerLeaf::Layout(tile)) => {
+            check_composition(&a.clone().into(), &tile.as_ref().clone().into(), &r.clone().into())
+        }
+        None => {
+            if r.rank() != tiler.rank() {
+                return fail(format!("{r} has not the rank of {tiler}"));
+            }
+            for ((mode, tile), part) in a.modes().zip(tiler.children()).zip(r.modes()) {
+                let (mode, part) = (mode.to_layout(), part.to_layout());
+                check_composition_by(&mode, &tile.to_owned(), &part)?;
+            }
+            Ok(())
+        }
+    }
+}
+
+/// Same values at all integer coordinates.
+pub(crate) fn check_same(a: &ComposedLayout, b: &ComposedLayout) -> Check {
+    let (n, m) = (size(outer(a)?)?, size(outer(b)?)?);
+    if n != m {
+        return fail(format!("sizes {n} and {m}"));
+    }
+    for i in 0..n.min(LIMIT) {
+        let (x, y) = (value(a, i)?, value(b, i)?);
+        if !same_value(&x, &y) {
+            return fail(format!("at {i}: {x} and {y}"));
+        }
+    }
+    Ok(())
+}
+
+/// `R(i) == L(i)` for all `i < size(L)`, `depth(R) <= 1`, and no two adjacent modes are one.
+pub(crate) fn check_coalesce(l: &Layout, r: &Layout) -> Check {
+    check_same(&l.clone().into(), &r.clone().into())?;
+    if r.depth() > 1 {
+        return fail(format!("{r} is nested"));
+    }
+    let leaves: Vec<_> = r.as_ref().leaves().collect();
+    if leaves.len() > 1 && leaves.iter().any(|(s, _)| **s == Int::ONE) {
+        return fail(format!("{r} has an extent 1"));
+    }
+    for pair in leaves.windows(2) {
+        if let (Some(end), Some(next)) =
+            (pair[0].1.as_int().and_then(|d| d.mul(pair[0].0).ok()), pair[1].1.as_int())
+            && end == *next
+        {
+            return fail(format!("two modes of {r} are one"));
+        }
+    }
+    Ok(())
+}
+
+/// With `F = filter(L)`: `(F, R)` is one-to-one, `R` increases, and together they have at least
+/// `cotarget` elements.
+pub(crate) fn check_complement(l: &Layout, cotarget: i64, r: &Layout) -> Check {
+    let f = l.filter().map_err(|e| e.to_string())?;
+    let (nf, nr) = (size(&f)?, size(r)?);
+    if nf.saturating_mul(nr) < cotarget {
+        return fail(format!("{nf} * {nr} elements do not reach {cotarget}"));
+    }
+    let at = |l: &Layout, i: i64| l.at(i).map_err(|e| e.to_string());
+    for i in 1..nr.min(LIMIT) {
+        if at(r, i - 1)? >= at(r, i)? {
+            return fail(format!("{r} does not increase at {i}"));
+        }
+    }
+    if nf.saturating_mul(nr) <= LIMIT {
+        let mut seen = std::collections::HashSet::new();
+        for i in 0..nf {
+            for j in 0..nr {
+                if !seen.insert(at(&f, i)? + at(r, j)?) {
+                    return fail(format!("({f},{r}) meets {} twice", at(&f, i)? + at(r, j)?));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// `L(R(i)) == i` for all `i < size(R)`.
+pub(crate) fn check_right_inverse(l: &ComposedLayout, r: &ComposedLayout, n: i64) -> Check {
+    for i in 0..n.min(LIMIT) {
+        let at = value(r, i)?;
+        let found = l.apply(&at).map_err(|e| e.to_string())?;
+        if found != IntTuple::from(i) {
+            return fail(format!("L(R({i})) = L({at}) is {found}"));
+        }
+    }
+    Ok(())
+}
+
+/// `L(R(L(i))) == L(i)` for all `i < size(L)`.
+pub(crate) fn check_left_inverse(l: &ComposedLayout, r: &ComposedLayout) -> Check {
+    for i in 0..size(outer(l)?)?.min(LIMIT) {
+        let index = value(l, i)?;
+        let back = r.apply(&index).map_err(|e| e.to_string())?;
+        let found = l.apply(&back).map_err(|e| e.to_string())?;
+        if found != index {
+            return fail(format!("L({i}) is {index}, L(R({index})) is {found}"));
+        }
+    }
+    Ok(())
+}
+
+/// `R = (L o tile, L o rest)`: the first mode is the tile, and both together reach what `L⁺`
+/// reaches on the tile and its complement, each once.
+pub(crate) fn check_logical_divide(l: &Layout, tile: &Layout, r: &Layout) -> Check {
+    let mut modes = r.modes();
+    let (Some(first), Some(rest), None) = (modes.next(), modes.next(), modes.next()) else {
+        return fail(format!("{r} is not a pair"));
+    };
+    check_composition(&l.clone().into(), &tile.clone().into(), &composed(first))?;
+    let target = size(l)?;
+    let complement = tile.complement(&target.into()).map_err(|e| e.to_string())?;
+    check_complement(tile, target, &complement)?;
+    check_composition(&l.clone().into(), &complement.into(), &composed(rest))
+}
+
+/// The divide by a tiler, mode by mode; modes that the tiler does not have stay.
+pub(crate) fn check_divide_by(l: &Layout, tiler: &Tiler, r: &Layout) -> Check {
+    match tiler.as_leaf() {
+        Some(TilerLeaf::All) if l == r => Ok(()),
+        Some(TilerLeaf::All) => fail(format!("`_` changed {l} to {r}")),
+        Some(TilerLeaf::Int(n)) => check_logical_divide(l, &Layout::leaf(n.clone(), 1), r),
+        Some(TilerLeaf::Layout(tile)) => check_logical_divide(l, tile, r),
+        None => {
+            let mut tiles = tiler.children();
+            for (mode, part) in l.modes().zip(r.modes()) {
+                let (mode, part) = (mode.to_layout(), part.to_layout());
+                match tiles.next() {
+                    Some(tile) => check_divide_by(&mode, &tile.to_owned(), &part)?,
+                    None if mode == part => {}
+                    None => return fail(format!("{mode} changed to {part}")),
+                }
+            }
+            Ok(())
+        }
+    }
+}
+
+/// `R = (B, C o tile)` with `C` the complement of `B`: the second mode moves the block to places
+/// that do not overlap.
+pub(crate) fn check_logical_product(b: &Layout, tile: &Layout, r: &Layout) -> Check {
+    let mut modes = r.modes();
+    let (Some(first), Some(rest), None) = (modes.next(), modes.next(), modes.next()) else {
+        return fail(format!("{r} is not a pair"));
+    };
+    if first != b.as_ref() {
+        return fail(format!("the first mode of {r} is not {b}"));
+    }
+    let cosize = tile.cosize().and_then(|c| c.to_static()).map_err(|e| e.to_string())?;
+    let target = size(b)?.saturating_mul(cosize);
+    let complement = b.complement(&target.into()).map_err(|e| e.to_string())?;
+    check_complement(b, target, &complement)?;
+    check_composition(&complement.into(), &tile.clone().into(), &composed(rest))
+}
+
+/// `L(c) == offset + R(rest of c)` is checked through the integer coordinates of a slice that keeps
+/// whole modes: `kept` is the list of values that the layout takes there.
+pub(crate) fn check_slice(values: &[IntTuple], r: &ComposedLayout, offset: &IntTuple) -> Check {
+    for (i, expected) in values.iter().enumerate() {
+        let i = i64::try_from(i).map_err(|e| e.to_string())?;
+        let found = value(r, i)?;
+        let sum = match (found.as_leaf(), offset.as_leaf()) {
+            (Some(a), Some(b)) => IntTuple::from(a.add(b).map_err(|e| e.to_string())?),
+            _ => found.clone(),
+        };
+        if sum != *expected {
+            return fail(format!("at {i}: {offset} + {found}, not {expected}"));
+        }
+    }
+    Ok(())
+}
