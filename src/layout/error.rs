@@ -245,6 +245,13 @@ pub enum LayoutError {
         /// The limit.
         limit: usize,
     },
+    /// A coordinate or index is not inside a shape.
+    OutsideShape {
+        /// The coordinate, printed.
+        coord: String,
+        /// The shape, printed.
+        shape: String,
+    },
     /// A result, or the domain that an analysis walks, is larger than its limit.
     TooLarge {
         /// The limit.
@@ -453,6 +460,9 @@ impl fmt::Display for LayoutError {
                 write!(f, "{operation} is not defined for {argument}")
             }
             Self::TooDeep { limit } => write!(f, "the nesting is deeper than the limit of {limit}"),
+            Self::OutsideShape { coord, shape } => {
+                write!(f, "{coord} is not inside the shape {shape}")
+            }
             Self::TooLarge { limit } => write!(f, "the size is over the limit of {limit}"),
             Self::NotPowerOfTwo { value } => write!(f, "{value} is not a power of two"),
             Self::NegativeStride { stride } => {
