@@ -56,10 +56,10 @@ fn shading(text: &str) -> Result<Shading, String> {
         ("plain", []) => Ok(Shading::Plain),
         ("ramp", []) => Ok(Shading::Ramp),
         ("owner", []) => Ok(Shading::Owner),
-        ("cycle", [run @ 1.., period @ 1..]) => {
+        ("cycle", [run @ (1..), period @ (1..)]) => {
             Ok(Shading::Cycle { run: (*run).into(), period: (*period).into() })
         }
-        ("banks", [element_bits @ 1..]) => Ok(Shading::Banks { element_bits: *element_bits }),
+        ("banks", [element_bits @ (1..)]) => Ok(Shading::Banks { element_bits: *element_bits }),
         _ => Err("use plain, ramp, cycle:RUN,PERIOD, banks:BITS or owner".to_owned()),
     }
 }
