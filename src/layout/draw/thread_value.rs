@@ -94,7 +94,6 @@ impl Layout {
     /// );
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
-    #[must_use]
     pub fn draw_tv(&self, tile: impl IntoTuple<Int>) -> Drawing {
         let drawn = tile.into_tuple().and_then(|tile| {
             let notation = format!("{self} in {tile}");
