@@ -1,4 +1,10 @@
 //! Drawings: the cells against the layout that they show, the forms against their grammars.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
