@@ -53,7 +53,8 @@ fn run(
         let text = std::fs::read_to_string(file).map_err(|e| format!("{file}: {e}"))?;
         let name = file.rsplit('/').next().unwrap_or(file).to_owned();
         for (number, line) in text.lines().enumerate() {
-            let row = Row::parse(line).map_err(|e| format!("{file}:{}: {e}", number + 1))?;
+            let row = Row::parse(line, name.contains("mixed"))
+                .map_err(|e| format!("{file}:{}: {e}", number + 1))?;
             if answers {
                 let answer = row.answer().unwrap_or_else(|_| "ERROR".to_owned());
                 put(out, serde_json::Value::String(answer).to_string())?;

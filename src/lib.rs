@@ -34,6 +34,14 @@
 //! # }
 //! ```
 
+#![warn(
+    clippy::panic,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stdout,
+    clippy::print_stderr
+)]
+
 pub mod codegen;
 pub mod ir;
 pub mod kernels;

@@ -1,11 +1,6 @@
 //! The `tilewright` command line: a thin user of the library.
 //!
 //! Exit codes: 0 for success, 1 for a wrong result or a failed run, 2 for bad input.
-#![allow(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "printing is what a command line is for"
-)]
 
 mod cli;
 

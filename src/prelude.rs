@@ -5,4 +5,6 @@ pub use crate::ir::{
     Target, Val, Var, promote, range,
 };
 pub use crate::layout::{IntTuple, Layout, LayoutError};
-pub use crate::runtime::{Buffer, Device, Function, Grid, RuntimeError};
+#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
+pub use crate::runtime::{Buffer, Device, Function};
+pub use crate::runtime::{Grid, RuntimeError};

@@ -5,6 +5,8 @@
 
 #[path = "support/device.rs"]
 mod device;
+#[path = "support/text.rs"]
+mod text;
 
 use tilewright::ir::{Body, Element, GlobalMut, Int, Kernel, Val, range};
 use tilewright::runtime::Grid;
@@ -25,6 +27,7 @@ fn check_block<T: Element>(
             out.store(k, i, value);
         })
         .expect("the kernel is valid");
+        text::check_round_trip(kernel.ir());
         let function = device.load(&kernel).expect("the kernel loads");
         let mut out = device.zeros::<T>(n as usize).expect("the buffer fits");
         let grid = Grid::new([1, 1, 1], threads);
@@ -378,7 +381,7 @@ fn variables_live_across_bodies() {
 fn power<'b>(k: &mut Body<'b, '_>, x: Val<'b, i32>, exponent: u32) -> Val<'b, i32> {
     match exponent {
         0 => k.constant(1),
-        _ if exponent % 2 == 0 => {
+        _ if exponent.is_multiple_of(2) => {
             let root = power(k, x, exponent / 2);
             root * root
         }

@@ -9,14 +9,24 @@
 //! `TILEWRIGHT_BLESS=1 cargo test --test filetests` writes marks and outputs as they are; look at the
 //! difference before you commit it.
 
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking"
+)]
+
 use std::fmt::Debug;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use tilewright::ir::{Kernel, KernelIr, parse_kernels};
 
+/// What is done with the text of a file.
+type Mode = fn(&str) -> Outcome;
+
 /// What each directory is for. A new directory is a row here and a function.
-const MODES: [(&str, fn(&str) -> Outcome); 3] = [
+const MODES: [(&str, Mode); 3] = [
     // Verifies each kernel: the marks are variants of `VerifyError`.
     ("verify", verify),
     // Parses each case, which lines of the form `; ---- name` separate: the marks are variants of
@@ -148,7 +158,7 @@ fn compare(text: &str, found: &[Found]) -> (Vec<String>, String) {
     (wrong, blessed)
 }
 
-fn run_file(path: &Path, mode: fn(&str) -> Outcome, bless: bool) -> Result<(), String> {
+fn run_file(path: &Path, mode: Mode, bless: bool) -> Result<(), String> {
     let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
     let outcome = std::panic::catch_unwind(|| mode(&text));
     let Outcome { found, output } = outcome.map_err(|_| "it does not run, see above".to_owned())?;

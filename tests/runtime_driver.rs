@@ -78,7 +78,7 @@ fn check(case: &str, settings: &[(&str, &str)]) {
     };
     let text = run(folder, case, settings).stderr;
     let text = String::from_utf8_lossy(&text);
-    assert!(text.contains("left 0 0 0 0 0, after fault 0"), "{case} {settings:?}: {text}");
+    assert!(text.contains("left 0 0 0, after fault 0"), "{case} {settings:?}: {text}");
 }
 
 /// As [`check`], for a case in which no context is made.
@@ -166,10 +166,7 @@ fn a_fault_is_kept_with_its_first_cause() {
     for (code, kind) in FAULTS {
         let output = run(folder, "fault", &[("CODE", &code.to_string())]);
         let text = String::from_utf8_lossy(&output.stderr);
-        // The wait and the end of the stream, when the last handle of the device is dropped.
-        let calls =
-            text.split_once("after fault ").and_then(|(_, rest)| rest.lines().next()?.parse().ok());
-        assert!(calls.is_some_and(|calls: u32| calls <= 2), "{kind:?}: {text}");
+        assert!(text.contains("after fault 0"), "{kind:?}: {text}");
     }
 }
 
@@ -341,11 +338,13 @@ fn drops() {
     }
     let grown = device.upload(&vec![0.0f32; n]).unwrap();
     assert_eq!(y.to_vec().unwrap(), vec![11.0; n]);
-    // The device may go first, and what is written may never be read.
-    let function = device.load(&axpy(Target::SM_80)).unwrap();
-    drop(device);
-    function.launch(Grid::cover(n, 64), (1.0, &grown, &mut y, n as i32)).unwrap();
-    drop((y, function));
+    // What is written may never be read.
+    device
+        .load(&axpy(Target::SM_80))
+        .unwrap()
+        .launch(Grid::cover(n, 64), (1.0, &grown, &mut y, n as i32))
+        .unwrap();
+    drop(y);
     drop(grown);
 }
 

@@ -308,7 +308,7 @@ fn sentences() {
         there is no GPU 1: the only one is GPU 0
         GPU 1 (Tesla T4) has compute capability 7.5 and 8.0 is the lowest that is supported: use a newer GPU or the simulator
         kernel `axpy` is built for sm_90a, which does not run on GPU 0 (NVIDIA A100): build it for sm_80
-        the driver refused the PTX of `axpy` with CUDA_ERROR_INVALID_PTX (218) at line 12, `add.f33 %f1, %f2, %f3;`; it says: ptxas application ptx input, line 12; error   : Unknown type
+        the driver refused the PTX of `axpy` with CUDA_ERROR_INVALID_PTX (218) at line 12, `add.f33 %f1, %f2, %f3;`, which is from axpy.rs:31; it says: ptxas application ptx input, line 12; error   : Unknown type
         the driver refused the PTX of `axpy` with CUDA error 218
         kernel `axpy` needs 80 registers a thread, which last for blocks of 768 threads and not of 1024: use smaller blocks, or fix the block when the kernel is built (`KernelOptions::block`)
         kernel `axpy` has 50000 bytes of static shared memory and a block can have 49152: use smaller tiles

@@ -229,9 +229,8 @@ fn gpu_refuses_ptx_with_a_log() {
     assert!(error.to_string().contains("add.f33") && !rejection.log.is_empty(), "{error}");
     eprintln!("{error}");
     let good = format!("{head}.visible .entry good() {{\n  ret;\n}}\n");
-    let log = device.check_ptx("good", &good).unwrap();
-    eprintln!("{log}");
-    assert!(log.contains("register"), "{log}");
+    // The driver says nothing about a text that it finds in its cache.
+    eprintln!("{}", device.check_ptx("good", &good).unwrap());
 }
 
 #[test]

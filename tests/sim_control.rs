@@ -1,6 +1,9 @@
 //! Every control construct, under divergence: each thread must compute what the same Rust code computes on
 //! the host.
-#![allow(clippy::expect_used, reason = "a test ends with the message")]
+#![allow(clippy::expect_used, clippy::panic, reason = "a test ends with the message")]
+
+#[path = "support/text.rs"]
+mod text;
 
 use tilewright::ir::{
     Body, Element, Global, GlobalMut, Int, Kernel, Shared, Target, Terminated, Val, range,
@@ -22,6 +25,7 @@ fn check<R: tilewright::ir::BodyResult>(
         body(k, i, out)
     })
     .expect("the kernel is correct");
+    text::check_round_trip(kernel.ir());
     let expected: Vec<i32> = (0..140).map(host).collect();
     let orders =
         [Order::RoundRobin, Order::Random { seed: 1 }, Order::Random { seed: 0xdead_beef }];

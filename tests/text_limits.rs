@@ -1,5 +1,12 @@
 //! Limits of the text form, and what its errors show.
 
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking"
+)]
+
 use expect_test::{Expect, expect};
 use tilewright::ir::{Kernel, KernelIr, ParseErrorKind, parse, parse_kernels};
 

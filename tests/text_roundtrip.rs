@@ -2,27 +2,26 @@
 //!
 //! `PROPTEST_CASES=10000 cargo test --release --test text_roundtrip` is the long run.
 
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking"
+)]
+
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use tilewright::ir::{
     Control, Global, GlobalMut, Kernel, KernelIr, Op, Shared, Target, Val, range,
 };
 
-mod support {
-    pub(crate) mod random_kernel;
-}
-use support::random_kernel::random_kernel;
+#[path = "support/random_kernel.rs"]
+mod random_kernel;
+#[path = "support/text.rs"]
+mod text;
 
-/// The law of the text form.
-#[track_caller]
-fn check_round_trip(ir: &KernelIr) {
-    let text = ir.to_string();
-    let parsed: KernelIr = text.parse().unwrap_or_else(|error| panic!("{error}\n{text}"));
-    assert!(parsed == *ir, "the parsed kernel differs:\n{text}\n{parsed}");
-    assert_eq!(ir.canonical().to_string(), parsed.to_string(), "the canonical form differs");
-    let again: KernelIr = parsed.to_string().parse().unwrap();
-    assert_eq!(again.to_string(), parsed.to_string(), "the second print differs");
-}
+use random_kernel::random_kernel;
+use text::check_round_trip;
 
 #[test]
 fn kernels_of_the_builder() {

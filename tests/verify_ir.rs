@@ -1,9 +1,16 @@
 //! Rules of the verifier that no text can break: kernels made as data, with indices that do not fit.
 
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking"
+)]
+
 use tilewright::ir::{
     Arena, Arith, Const, Control, Entity, KernelIr, Mem, OpData, OpId, Param, Place, PlaceId,
-    Region, RegionId, Scalar, SharedData, Sync, Target, Type, Value, ValueData, ValueDef, VarData,
-    VarId, VerifyError,
+    Region, RegionId, Scalar, SharedData, Sync, Target, Type, Unroll, Value, ValueData, ValueDef,
+    VarData, VarId, VerifyError,
 };
 use tilewright::ir::{Kernel, Op};
 
@@ -224,8 +231,18 @@ fn arguments_that_do_not_fit() {
         |ir| {
             let body = ir.regions.push(Region::default());
             let init = Default::default();
-            let op =
-                push(ir, ir.body, Control::For { lo: value, hi: value, step: value, init, body });
+            let op = push(
+                ir,
+                ir.body,
+                Control::For {
+                    lo: value,
+                    hi: value,
+                    step: value,
+                    unroll: Unroll::Keep,
+                    init,
+                    body,
+                },
+            );
             ir.regions[body].parent = Some(op);
             push(ir, body, Control::Return);
         },

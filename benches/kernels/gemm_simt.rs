@@ -35,10 +35,10 @@ pub(crate) fn gemm() -> Result<Kernel<Gemm>, BuildErrors> {
             for kk in 0..DEPTH {
                 let x: [_; 4] = std::array::from_fn(|i| sa.load(k, (tr + i as i32) * DEPTH + kk));
                 let y: [_; 4] = std::array::from_fn(|j| sb.load(k, tc + (kk * TILE + j as i32)));
-                for i in 0..4 {
-                    for j in 0..4 {
+                for (i, x) in x.into_iter().enumerate() {
+                    for (j, y) in y.into_iter().enumerate() {
                         let old = acc.get(k, i * 4 + j);
-                        acc.set(k, i * 4 + j, x[i].fma(y[j], old));
+                        acc.set(k, i * 4 + j, x.fma(y, old));
                     }
                 }
             }

@@ -56,7 +56,7 @@ impl Class {
         }
     }
 
-    /// The type of a declaration, of `mov` and of `selp`.
+    /// The type of a declaration.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Class::Pred => "pred",
@@ -64,6 +64,19 @@ impl Class {
             Class::B64 => "b64",
             Class::F32 => "f32",
             Class::F64 => "f64",
+        }
+    }
+
+    /// The type of instructions that only move bits: `mov`, `selp`, `and`, ..
+    ///
+    /// Floating point is moved as bits. Told that they are numbers, `ptxas` 13.0 makes a choice between -1
+    /// and -0 (by `selp.f32`, or by `mov.f32` in two arms) the conversion of an integer, and the sign of the
+    /// zero is lost.
+    pub(super) const fn bits_name(self) -> &'static str {
+        match self {
+            Class::Pred => "pred",
+            Class::B32 | Class::F32 => "b32",
+            Class::B64 | Class::F64 => "b64",
         }
     }
 }

@@ -79,7 +79,7 @@ impl Layout {
     ///
     /// ```
     /// # use tilewright::layout::layout;
-    /// assert_eq!(layout!((4, 2):(1, 16)).left_inverse()?, layout!((4, 4, 2):(1, 0, 4)));
+    /// assert_eq!(layout!((4, 2):(1, 16)).left_inverse()?, layout!((16, 2):(1, 4)));
     /// assert!(layout!((4, 3):(2, 3)).left_inverse().is_err());
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```

@@ -11,6 +11,15 @@
 //! # Ok::<(), tilewright::layout::LayoutError>(())
 //! ```
 
+// What layouts mean for memory, and layouts as bit matrices.
+mod analysis;
+mod linear;
+pub use analysis::{
+    Analysis, BankConflicts, BankPhase, DOMAIN_LIMIT, Image, Offsets, Overlap, Run, Sectors,
+    VectorLimit, WarpSectors, WidestVector,
+};
+pub use linear::LinearLayout;
+
 mod arith;
 mod basis;
 mod coalesce;

@@ -27,8 +27,8 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::NotDivisible`] for a stride that neither divides `n` nor is a multiple,
-    /// [`LayoutError::Undecided`] for a symbolic stride not known to be a multiple,
+    /// [`LayoutError::NotDivisible`] for a stride that neither divides `n` nor is a multiple; a
+    /// symbolic stride is divided on the condition that it is a multiple, which evaluation checks.
     /// [`LayoutError::ExtentNotPositive`] for `n < 1`.
     pub fn upcast(&self, n: i64) -> Result<Layout> {
         let by = positive(n)?;
@@ -38,7 +38,8 @@ impl Layout {
                 return Err(LayoutError::NotAnIntegerStride { stride: d.to_string() });
             };
             let Some(v) = value.as_static() else {
-                *d = d.with_value(value.exact_div(&by)?);
+                let quotient = value.floor_div(&by)?;
+                *d = d.with_value(quotient.on_condition(&value.modulo(&by)?));
                 continue;
             };
             if v == 0 {

@@ -47,7 +47,7 @@ impl Memory {
             #[cfg(feature = "sim")]
             Memory::Sim(_) => Device::sim_with(super::sim::Options::default()),
             #[cfg(feature = "cuda-any-version")]
-            Memory::Cuda(memory) => Backend::Cuda(memory.context().clone()).into(),
+            Memory::Cuda(memory) => Backend::Cuda(memory.context()).into(),
         }
     }
 
@@ -58,7 +58,7 @@ impl Memory {
             (Memory::Sim(_), Backend::Sim(_)) => true,
             #[cfg(feature = "cuda-any-version")]
             (Memory::Cuda(memory), Backend::Cuda(context)) => {
-                std::sync::Arc::ptr_eq(memory.context(), context)
+                std::ptr::eq(memory.context(), *context)
             }
             #[cfg(all(feature = "sim", feature = "cuda-any-version"))]
             (Memory::Sim(_), Backend::Cuda(_)) | (Memory::Cuda(_), Backend::Sim(_)) => false,

@@ -9,10 +9,10 @@ use super::function::Function;
 use super::limits::Limits;
 use crate::ir::{Element, Kernel, Target};
 
+#[cfg(feature = "cuda-any-version")]
+use super::cuda;
 #[cfg(feature = "sim")]
 use super::sim;
-#[cfg(feature = "cuda-any-version")]
-use {super::cuda, std::sync::Arc};
 
 /// A GPU, or the CPU simulator.
 ///
@@ -28,7 +28,7 @@ pub(super) enum Backend {
     #[cfg(feature = "sim")]
     Sim(sim::Options),
     #[cfg(feature = "cuda-any-version")]
-    Cuda(Arc<cuda::Context>),
+    Cuda(&'static cuda::Context),
 }
 
 impl From<Backend> for Device {
@@ -43,7 +43,7 @@ impl PartialEq for Backend {
             #[cfg(feature = "sim")]
             (Backend::Sim(_), Backend::Sim(_)) => true,
             #[cfg(feature = "cuda-any-version")]
-            (Backend::Cuda(a), Backend::Cuda(b)) => Arc::ptr_eq(a, b),
+            (Backend::Cuda(a), Backend::Cuda(b)) => std::ptr::eq(*a, *b),
             #[cfg(all(feature = "sim", feature = "cuda-any-version"))]
             (Backend::Sim(_), Backend::Cuda(_)) | (Backend::Cuda(_), Backend::Sim(_)) => false,
         }

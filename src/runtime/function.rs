@@ -112,7 +112,7 @@ impl<P> Function<P> {
     /// [`TooManyRegisters`](RuntimeError::TooManyRegisters), [`OtherDevice`](RuntimeError::OtherDevice); for
     /// an untyped kernel [`ArgumentCount`](RuntimeError::ArgumentCount) and
     /// [`ArgumentType`](RuntimeError::ArgumentType); on the simulator
-    /// [`Simulation`](RuntimeError::Simulation); on a GPU the fault of a launch before, if it had one, and
+    /// `RuntimeError::Simulation`; on a GPU the fault of a launch before, if it had one, and
     /// [`Driver`](RuntimeError::Driver).
     ///
     /// ```

@@ -53,7 +53,7 @@ impl Limits {
         if exceeds(grid.blocks, self.blocks) {
             return Err(RuntimeError::GridTooLarge { blocks: grid.blocks, limit: self.blocks });
         }
-        let threads: u64 = grid.threads.iter().map(|n| u64::from(*n)).product();
+        let threads = grid.threads.iter().fold(1u64, |all, n| all.saturating_mul(u64::from(*n)));
         if exceeds(grid.threads, self.threads) || threads > u64::from(self.threads_per_block) {
             return Err(RuntimeError::BlockTooLarge {
                 threads: grid.threads,

@@ -3,15 +3,17 @@
 //! A kernel is a function of a list of choices, so that a list that fails can be made smaller: where the
 //! list ends, every choice is 0, which is always the one that adds nothing.
 
+use std::num::NonZeroU32;
+
 use tilewright::ir::{
     Arith, Class, Compare, Const, Control, KernelIr, Mem, Op, OpData, OpId, Param, Place, PlaceId,
-    Region, RegionId, Scalar, SharedData, Space, SpecialReg, Sync, Target, Type, Value, ValueData,
-    ValueDef, VarData, VarId,
+    Region, RegionId, Scalar, SharedData, Space, SpecialReg, Sync, Target, Type, Unroll, Value,
+    ValueData, ValueDef, VarData, VarId,
 };
 
 /// The kernel that `choices` stand for.
 pub(crate) fn random_kernel(choices: &[u32]) -> KernelIr {
-    let target = if choices.len() % 2 == 0 { Target::SM_80 } else { Target::SM_90A };
+    let target = if choices.len().is_multiple_of(2) { Target::SM_80 } else { Target::SM_90A };
     let mut ir = KernelIr::new("random", target);
     let place = ir.place(Place::caller());
     let (visible, vars, loops) = (vec![Vec::new()], Vec::new(), Vec::new());
@@ -281,7 +283,9 @@ impl Generator<'_> {
                 self.emit(Mem::St { base, index, value });
             }
             2 => self.emit(Mem::Offset { base, index }),
-            _ => self.emit(Sync::Barrier {}),
+            // In the body of the kernel all threads that have not returned are together.
+            3 if self.region == self.ir.body => self.emit(Sync::Barrier {}),
+            _ => {}
         }
     }
 
@@ -422,7 +426,12 @@ impl Generator<'_> {
         let carried = self.types();
         let init = self.all_of(&carried);
         let body = self.ir.body;
-        let control = |body| Control::For { lo, hi, step, init: init.clone().into(), body };
+        let unroll = match self.choose(4) {
+            0 | 1 => Unroll::Keep,
+            2 => NonZeroU32::new(self.word()).map_or(Unroll::Keep, Unroll::By),
+            _ => Unroll::Full,
+        };
+        let control = |body| Control::For { lo, hi, step, unroll, init: init.clone().into(), body };
         let op = self.push(control(body), &carried);
         let args: Vec<Type> = [scalar.into()].into_iter().chain(carried.iter().copied()).collect();
         let body = self.inner(op, &args);

@@ -181,7 +181,19 @@ impl<'k> Rewrite<'k> {
                 Some(Target::Breaks { on_break, .. }) => *target = on_break,
                 None => {}
             },
-            _ => {}
+            Op::Const(_)
+            | Op::Arith(_)
+            | Op::Mem(
+                Mem::Ld { .. } | Mem::St { .. } | Mem::Offset { .. } | Mem::SharedBase { .. },
+            )
+            | Op::Sync(_)
+            | Op::Control(
+                Control::If { .. }
+                | Control::For { .. }
+                | Control::Loop { .. }
+                | Control::Yield { .. }
+                | Control::Return,
+            ) => {}
         }
         let (_, results) = self.push(region, data.place, op, &self.types(&data.results));
         self.rename(&data.results, &results);

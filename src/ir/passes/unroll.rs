@@ -39,24 +39,23 @@ pub(super) fn unroll(ir: &KernelIr) -> Result<KernelIr> {
 fn copy_ops(rewrite: &mut Rewrite<'_>, ops: &[OpId], region: RegionId) -> Result<()> {
     let source = rewrite.source;
     for &id in ops {
-        match &source.ops[id].op {
-            Op::Control(Control::For { lo, hi, step, unroll, init, body })
-                if *unroll != Unroll::Keep =>
-            {
-                let scalar = source.type_of(*lo).scalar().unwrap_or(Scalar::I32);
-                let (place, straight) = (source.ops[id].place, is_straight(source, id, *body));
-                let (lo, hi, step, body) = (*lo, *hi, *step, *body);
-                let for_ = Loop { source, id, place, lo, hi, step, init, body, scalar, straight };
-                match unroll {
-                    Unroll::By(n) => for_.by(rewrite, region, *n)?,
-                    Unroll::Full | Unroll::Keep => for_.full(rewrite, region)?,
-                }
+        let op = &source.ops[id].op;
+        if let Op::Control(Control::For { lo, hi, step, unroll, init, body }) = op
+            && *unroll != Unroll::Keep
+        {
+            let scalar = source.type_of(*lo).scalar().unwrap_or(Scalar::I32);
+            let (place, straight) = (source.ops[id].place, is_straight(source, id, *body));
+            let (lo, hi, step, body) = (*lo, *hi, *step, *body);
+            let for_ = Loop { source, id, place, lo, hi, step, init, body, scalar, straight };
+            match unroll {
+                Unroll::By(n) => for_.by(rewrite, region, *n)?,
+                Unroll::Full | Unroll::Keep => for_.full(rewrite, region)?,
             }
-            op if op.regions().is_empty() => rewrite.copy_plain(id, region),
-            _ => {
-                for (inner, copy) in rewrite.copy_owner(id, region) {
-                    copy_ops(rewrite, &source.regions[inner].ops, copy)?;
-                }
+        } else if op.regions().is_empty() {
+            rewrite.copy_plain(id, region);
+        } else {
+            for (inner, copy) in rewrite.copy_owner(id, region) {
+                copy_ops(rewrite, &source.regions[inner].ops, copy)?;
             }
         }
     }
@@ -81,12 +80,12 @@ struct Loop<'k> {
 
 impl Loop<'_> {
     fn constant(&self, value: Value) -> Option<i128> {
-        match self.source.values[value].def {
-            ValueDef::Result(def, _) => match &self.source.ops[def].op {
-                Op::Const(constant) => constant.as_int(),
-                _ => None,
-            },
-            ValueDef::Param(_) | ValueDef::Arg(..) => None,
+        if let ValueDef::Result(def, _) = self.source.values[value].def
+            && let Op::Const(constant) = &self.source.ops[def].op
+        {
+            constant.as_int()
+        } else {
+            None
         }
     }
 
@@ -247,10 +246,13 @@ impl Loop<'_> {
             rewrite.declare_vars(self.body, region);
             let (last, ops) = data.ops.split_last().unwrap_or((&self.id, &[]));
             copy_ops(rewrite, ops, region)?;
-            return Ok(match &source.ops[*last].op {
-                Op::Control(Control::Continue { values, .. }) => rewrite.values(values),
-                _ => ValueList::from_slice(carried),
-            });
+            let next = if let Op::Control(Control::Continue { values, .. }) = &source.ops[*last].op
+            {
+                rewrite.values(values)
+            } else {
+                ValueList::from_slice(carried)
+            };
+            return Ok(next);
         };
         let types = rewrite.types(self.init);
         let (body, _) = rewrite.new_region(self.place, &[]);
@@ -299,11 +301,9 @@ fn unsigned(scalar: Scalar) -> Scalar {
 
 /// Whether the only jump to the loop is the `continue` at the end of its body.
 fn is_straight(ir: &KernelIr, id: OpId, body: RegionId) -> bool {
-    let jumps = |op: &Op| match op {
-        Op::Control(Control::Continue { target, .. } | Control::Break { target, .. }) => {
-            *target == id
-        }
-        _ => false,
+    let jumps = |op: &Op| {
+        matches!(op, Op::Control(Control::Continue { target, .. } | Control::Break { target, .. })
+            if *target == id)
     };
     let Some((last, ops)) = ir.regions[body].ops.split_last() else { return false };
     let ends =

@@ -29,7 +29,8 @@
 //!           | (value,* "=")? operation
 //! operation = "const" literal results
 //!           | "if" value results region ("else" region)?
-//!           | "for" symbol? value ":" type "=" value "to" value "step" value carried? results region
+//!           | "for" symbol? value ":" type "=" value "to" value "step" value
+//!             ("unroll" ("full" | number))? carried? results region
 //!           | "loop" symbol? carried? results region
 //!           | "yield" value,* results
 //!           | ("continue" | "break") symbol value,* results

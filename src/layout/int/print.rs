@@ -134,6 +134,8 @@ fn print_call(call: &Call, first: bool, f: &mut fmt::Formatter<'_>) -> fmt::Resu
         Fun::Xor => write!(f, "xor({a},{b})"),
         Fun::And => write!(f, "and({a},{b})"),
         Fun::Assume => write!(f, "assume({a})"),
+        Fun::Checked if first && is_simple(a) => write!(f, "{a}"),
+        Fun::Checked => write!(f, "({a})"),
         Fun::Overflow => f.write_str("overflow"),
     }
 }

@@ -61,7 +61,6 @@ driver_functions! {
 
     fn cuStreamCreate(stream: *mut sys::CUstream, flags: c_uint) = sys::cuStreamCreate;
     fn cuStreamSynchronize(stream: sys::CUstream) = sys::cuStreamSynchronize;
-    fn cuStreamDestroy_v2(stream: sys::CUstream) = sys::cuStreamDestroy_v2;
 
     fn cuMemAllocAsync(address: *mut sys::CUdeviceptr, bytes: usize, stream: sys::CUstream)
         = sys::cuMemAllocAsync;

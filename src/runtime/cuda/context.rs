@@ -1,7 +1,7 @@
 //! A GPU in use: its primary context, its stream, what is under way on it, its first fault.
 
 use std::ffi::{c_char, c_int};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use cudarc::driver::sys::{self, CUdevice_attribute as Attribute};
 
@@ -10,11 +10,10 @@ use super::status;
 use crate::ir::Target;
 use crate::runtime::{CudaVersion, DeviceFault, Limits, RuntimeError};
 
-/// The primary context of a GPU with one stream for all its work.
+/// The primary context of a GPU with one stream for all its work, retained until the process ends.
 pub(in crate::runtime) struct Context {
     api: &'static Api,
     ordinal: usize,
-    device: sys::CUdevice,
     raw: sys::CUcontext,
     stream: sys::CUstream,
     name: String,
@@ -44,25 +43,26 @@ struct Progress {
     kernel: Option<Arc<str>>,
 }
 
-/// The contexts that are open, so that one GPU has one.
-static OPEN: Mutex<Vec<Weak<Context>>> = Mutex::new(Vec::new());
+/// The contexts in use.
+///
+/// They stay until the process ends: CUDA leaves a context current on threads that it cannot know of, and
+/// the handle of a released one is not safe to touch.
+static OPEN: Mutex<Vec<&'static Context>> = Mutex::new(Vec::new());
 
 impl Context {
-    /// The context of the GPU `ordinal`: the one that is open already, if there is one.
-    pub(in crate::runtime) fn open(ordinal: usize) -> Result<Arc<Context>, RuntimeError> {
+    /// The context of the GPU `ordinal`, made by the first call.
+    pub(in crate::runtime) fn open(ordinal: usize) -> Result<&'static Context, RuntimeError> {
         let count = device_count()?;
         if ordinal >= count {
             return Err(RuntimeError::NoSuchDevice { ordinal, count });
         }
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-        let existing = open.iter().filter_map(Weak::upgrade).find(|c| c.ordinal == ordinal);
-        if let Some(context) = existing {
+        if let Some(context) = open.iter().find(|context| context.ordinal == ordinal) {
             context.check_alive()?;
             return Ok(context);
         }
-        let context = Arc::new(Context::create(ordinal)?);
-        open.retain(|context| context.strong_count() > 0);
-        open.push(Arc::downgrade(&context));
+        let context: &'static Context = Box::leak(Box::new(Context::create(ordinal)?));
+        open.push(context);
         Ok(context)
     }
 
@@ -109,15 +109,18 @@ impl Context {
         let has_pools = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED)? != 0;
 
         let mut raw = std::ptr::null_mut();
-        // SAFETY: `raw` is a place for the result; `Drop` releases it once.
+        // SAFETY: `raw` is a place for the result.
         let code = unsafe { (api.cuDevicePrimaryCtxRetain)(&mut raw, device) };
         api.check("cuDevicePrimaryCtxRetain", code)?;
-        let mut context = Context {
+        let stream = create_stream(api, raw).inspect_err(|_| {
+            // SAFETY: the context was retained above and is not used.
+            unsafe { (api.cuDevicePrimaryCtxRelease_v2)(device) };
+        })?;
+        Ok(Context {
             api,
             ordinal,
-            device,
             raw,
-            stream: std::ptr::null_mut(),
+            stream,
             label: format!("GPU {ordinal} ({name})"),
             name,
             sm: target.sm(),
@@ -126,17 +129,7 @@ impl Context {
             has_pools,
             progress: Mutex::default(),
             fault: OnceLock::new(),
-        };
-        let current = Current::enter(api, raw)?;
-        let mut stream = std::ptr::null_mut();
-        // It does not wait for the stream that CUDA calls the default one, nor that one for it.
-        let flags = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
-        // SAFETY: the context is current; `stream` is a place for the result; `Drop` destroys it once.
-        let code = unsafe { (api.cuStreamCreate)(&mut stream, flags) };
-        drop(current);
-        context.check("cuStreamCreate", code)?;
-        context.stream = stream;
-        Ok(context)
+        })
     }
 
     pub(in crate::runtime) fn name(&self) -> &str {
@@ -271,25 +264,6 @@ impl Context {
     }
 }
 
-impl Drop for Context {
-    fn drop(&mut self) {
-        // Nothing can be done about an error here, and after a fault every call answers with one.
-        if let Ok(_current) = Current::enter(self.api, self.raw)
-            && !self.stream.is_null()
-        {
-            // SAFETY: the stream belongs to the context, which is current, and is not used again. All objects
-            // that use it hold the context, so they are gone; the work queued by their drops is waited for,
-            // because releasing the context does not.
-            unsafe {
-                (self.api.cuStreamSynchronize)(self.stream);
-                (self.api.cuStreamDestroy_v2)(self.stream);
-            }
-        }
-        // SAFETY: this is the one release of the one retain; no object of the context is left.
-        unsafe { (self.api.cuDevicePrimaryCtxRelease_v2)(self.device) };
-    }
-}
-
 /// A context that is current on this thread. Dropping it brings back the one before, if it was another.
 pub(super) struct Current {
     api: &'static Api,
@@ -304,7 +278,7 @@ impl Current {
         if before == context {
             return Ok(Current { api, before: std::ptr::null_mut() });
         }
-        // SAFETY: the context is retained by the caller.
+        // SAFETY: the context is retained until the process ends, or by the caller who makes it.
         api.check("cuCtxSetCurrent", unsafe { (api.cuCtxSetCurrent)(context) })?;
         Ok(Current { api, before })
     }
@@ -318,6 +292,20 @@ impl Drop for Current {
             unsafe { (self.api.cuCtxSetCurrent)(self.before) };
         }
     }
+}
+
+/// A stream for all work of a context.
+fn create_stream(
+    api: &'static Api,
+    context: sys::CUcontext,
+) -> Result<sys::CUstream, RuntimeError> {
+    let _current = Current::enter(api, context)?;
+    let mut stream = std::ptr::null_mut();
+    // It does not wait for the stream that CUDA calls the default one, nor that one for it.
+    let flags = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
+    // SAFETY: the context is current; `stream` is a place for the result.
+    api.check("cuStreamCreate", unsafe { (api.cuStreamCreate)(&mut stream, flags) })?;
+    Ok(stream)
 }
 
 fn device_name(api: &Api, device: sys::CUdevice) -> Result<String, RuntimeError> {

@@ -1,6 +1,5 @@
 //! Points in the work of a GPU, with the time.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use cudarc::driver::sys;
@@ -10,18 +9,18 @@ use crate::runtime::RuntimeError;
 
 /// A point in the stream of a context.
 pub(super) struct Event {
-    context: Arc<Context>,
+    context: &'static Context,
     raw: sys::CUevent,
 }
 
 impl Event {
-    pub(super) fn new(context: &Arc<Context>) -> Result<Event, RuntimeError> {
+    pub(super) fn new(context: &'static Context) -> Result<Event, RuntimeError> {
         let _current = context.enter()?;
         let mut raw = std::ptr::null_mut();
         // SAFETY: `raw` is a place for the result; 0 asks for an event with the time.
         let code = unsafe { (context.api().cuEventCreate)(&mut raw, 0) };
         context.check("cuEventCreate", code)?;
-        Ok(Event { context: Arc::clone(context), raw })
+        Ok(Event { context, raw })
     }
 
     /// Puts the point behind all work before this call. The context is current.

@@ -31,7 +31,7 @@ unsafe impl Sync for Function {}
 impl Function {
     /// Compiles PTX with the entry `name`, which has `params` parameters of at most 8 bytes each.
     pub(in crate::runtime) fn load(
-        context: &Arc<Context>,
+        context: &'static Context,
         name: &str,
         params: usize,
         ptx: &str,
@@ -76,7 +76,7 @@ impl Function {
         start.elapsed_until(&end)
     }
 
-    fn context(&self) -> &Arc<Context> {
+    fn context(&self) -> &'static Context {
         self.module.context()
     }
 

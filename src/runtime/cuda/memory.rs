@@ -1,7 +1,6 @@
 //! Memory of a GPU, and copies between it and the host.
 
 use std::fmt;
-use std::sync::Arc;
 
 use super::context::Context;
 use super::status;
@@ -10,7 +9,7 @@ use crate::runtime::RuntimeError;
 
 /// An allocation, freed in the order of the stream when it is dropped.
 pub(in crate::runtime) struct Memory {
-    context: Arc<Context>,
+    context: &'static Context,
     /// 0 for an allocation without bytes, which the driver does not make.
     address: u64,
     bytes: usize,
@@ -19,7 +18,7 @@ pub(in crate::runtime) struct Memory {
 impl Memory {
     /// `bytes` zeros.
     pub(in crate::runtime) fn zeros(
-        context: &Arc<Context>,
+        context: &'static Context,
         bytes: usize,
     ) -> Result<Memory, RuntimeError> {
         let memory = Memory::allocate(context, bytes)?;
@@ -36,7 +35,7 @@ impl Memory {
 
     /// A copy of `data`.
     pub(in crate::runtime) fn from_slice<T: Element>(
-        context: &Arc<Context>,
+        context: &'static Context,
         data: &[T],
     ) -> Result<Memory, RuntimeError> {
         let mut memory = Memory::allocate(context, size_of_val(data))?;
@@ -45,8 +44,8 @@ impl Memory {
     }
 
     /// Memory that holds anything.
-    fn allocate(context: &Arc<Context>, bytes: usize) -> Result<Memory, RuntimeError> {
-        let mut memory = Memory { context: Arc::clone(context), address: 0, bytes };
+    fn allocate(context: &'static Context, bytes: usize) -> Result<Memory, RuntimeError> {
+        let mut memory = Memory { context, address: 0, bytes };
         if bytes == 0 {
             context.enter()?;
             return Ok(memory);
@@ -85,8 +84,8 @@ impl Memory {
         }
     }
 
-    pub(in crate::runtime) fn context(&self) -> &Arc<Context> {
-        &self.context
+    pub(in crate::runtime) fn context(&self) -> &'static Context {
+        self.context
     }
 
     /// The address on the device.

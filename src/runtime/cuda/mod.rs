@@ -12,7 +12,7 @@
 //! * Device memory is freed in that order too, and a module is unloaded after its last launch has ended.
 //! * A copy from or to host memory has ended when the call returns: the host memory may be page-locked by
 //!   other code, and then the driver itself would not wait.
-//! * Each object holds its context by reference count, and each call makes that context current.
+//! * A context stays until the process ends, and each call makes its own one current.
 //! * After a fault no call reaches the driver: the first cause is kept and returned.
 #![expect(unsafe_code, reason = "a foreign interface; each block says why it is sound")]
 

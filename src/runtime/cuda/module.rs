@@ -2,7 +2,6 @@
 
 use std::ffi::{CString, c_char, c_uint, c_void};
 use std::ptr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use cudarc::driver::sys::{self, CUjit_option as Jit};
@@ -16,7 +15,7 @@ const LOG_BYTES: usize = 16 * 1024;
 
 /// Loaded code. It is unloaded when it is dropped, after its last launch has ended.
 pub(in crate::runtime) struct Module {
-    context: Arc<Context>,
+    context: &'static Context,
     raw: sys::CUmodule,
     log: String,
     last_launch: AtomicU64,
@@ -30,7 +29,7 @@ unsafe impl Sync for Module {}
 impl Module {
     /// Compiles PTX; `name` is for errors.
     pub(in crate::runtime) fn load(
-        context: &Arc<Context>,
+        context: &'static Context,
         name: &str,
         ptx: &str,
     ) -> Result<Module, RuntimeError> {
@@ -72,7 +71,7 @@ impl Module {
             return Err(rejection(context, name, ptx, code, error_line(&log), log));
         }
         context.check("cuModuleLoadDataEx", code)?;
-        Ok(Module { context: Arc::clone(context), raw, log: info, last_launch: AtomicU64::new(0) })
+        Ok(Module { context, raw, log: info, last_launch: AtomicU64::new(0) })
     }
 
     /// The messages of the compiler.
@@ -80,8 +79,8 @@ impl Module {
         &self.log
     }
 
-    pub(super) fn context(&self) -> &Arc<Context> {
-        &self.context
+    pub(super) fn context(&self) -> &'static Context {
+        self.context
     }
 
     /// The entry `name`. It can be used as long as the module lives.

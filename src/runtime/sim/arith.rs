@@ -2,7 +2,7 @@
 //! operation table.
 
 use super::compile::Refused::Malformed;
-use super::compile::{Compiler, Refused, Slots};
+use super::compile::{Compiler, Refused};
 use super::dispatch::{
     with_bits, with_float, with_int, with_number, with_scalar, with_signed, with_type,
 };
@@ -10,6 +10,7 @@ use super::lanes::{Lane, Pure, Regs, Word, binary, lanes_of, ternary, unary};
 use super::memory::{Alloc, PointerSlots};
 use super::program::{Checked, Inst};
 use super::scalar::{Bits, Cvt, Float, Int, Number, Signed};
+use super::slots::Slots;
 use super::trap::{Trap, TrapCause};
 use crate::ir::{Arith, Compare, Const, Scalar, Value};
 
@@ -163,12 +164,17 @@ impl Compiler<'_> {
             }
             (Slots::Pointer(to), Slots::Pointer(a), Slots::Pointer(b)) => {
                 let dst = to.offset.ok_or(Malformed)?;
-                let offset = select::<u64>(dst, cond, self.offset_slot(a), self.offset_slot(b));
+                let offset =
+                    select::<u64>(dst, cond, self.regs.offset_slot(a), self.regs.offset_slot(b));
                 Ok(Inst::Pure(match to.alloc {
                     Alloc::Static(_) => offset,
                     Alloc::Slot(dst) => {
-                        let alloc =
-                            select::<u32>(dst, cond, self.alloc_slot(a), self.alloc_slot(b));
+                        let alloc = select::<u32>(
+                            dst,
+                            cond,
+                            self.regs.alloc_slot(a),
+                            self.regs.alloc_slot(b),
+                        );
                         Box::new(move |regs| {
                             alloc(regs);
                             offset(regs);

@@ -1,21 +1,21 @@
 //! From the region tree to the flat steps of a [`Code`].
 //!
 //! Two walks over the regions, both with a stack of their own, so that no depth of nesting can exhaust the
-//! host's: the first finds the operation after which each value is dead, the second places values in slots
-//! and emits steps. A value lives until the operation *of its own region* that holds its last use: inside a
-//! loop it so survives all iterations, and lanes that wait for others keep what they need.
+//! host's: the first finds when each value dies (`liveness.rs`), the second places values in slots
+//! (`slots.rs`) and emits steps.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use smallvec::SmallVec;
 
 use super::arith::joined;
 use super::dispatch::{with_int, with_type};
-use super::lanes::{FULL, LANES, Lane, Move, Word, lanes_of};
+use super::for_range::ForRange;
+use super::lanes::{FULL, LANES};
+use super::liveness::last_uses;
 use super::memory::{Address, Alloc, Index, PointerSlots, SharedRange, offset};
-use super::program::{Advance, Code, Enter, ForLoop, Inst, Step};
-use super::scalar::Int;
-use super::trap::{Trap, TrapCause};
+use super::program::{Code, ForLoop, Inst, Step};
+use super::slots::{ConstWord, Registers, Slots};
 use crate::ir::{
     Arena, Arith, Const, Control, Entity, KernelIr, Mem, Op, OpId, RegionId, Scalar, SharedData,
     Space, SpecialReg, Sync, Type, Value, ValueDef, VarId,
@@ -26,56 +26,15 @@ use crate::ir::{
 pub(super) enum Refused {
     /// The IR breaks a rule of the verifier.
     Malformed,
-    /// A thread needs more register slots than [`MAX_SLOTS`] at once.
+    /// A thread needs more register slots at once than there are.
     TooManyRegisters,
 }
 
 use Refused::Malformed;
 
-/// Register slots of a thread: 64 MiB for a whole block. A device has 255 registers, and spills the rest.
-pub(super) const MAX_SLOTS: u32 = 8192;
-
-/// Constants that keep a slot while a kernel runs; further ones are made where they are used.
-const MAX_CONSTANTS: usize = 4096;
-
-/// Where a value lives.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Slots {
-    /// In the file `d` where the type has 64 bits, else in `w`.
-    Scalar(Scalar, u32),
-    Pointer(PointerSlots),
-}
-
-impl Slots {
-    /// The slot of a value of type `expected`.
-    pub(super) fn scalar(self, expected: Scalar) -> Result<u32, Refused> {
-        match self {
-            Slots::Scalar(scalar, slot) if scalar == expected => Ok(slot),
-            _ => Err(Malformed),
-        }
-    }
-}
-
-fn get<K: Entity, T>(arena: &Arena<K, T>, key: K) -> Result<&T, Refused> {
+/// The entry of an arena.
+pub(super) fn get<K: Entity, T>(arena: &Arena<K, T>, key: K) -> Result<&T, Refused> {
     arena.get(key).ok_or(Malformed)
-}
-
-/// Free and used slots of one register file.
-#[derive(Default)]
-struct File {
-    free: Vec<u32>,
-    len: u32,
-}
-
-impl File {
-    fn take(&mut self) -> u32 {
-        self.free.pop().unwrap_or_else(|| self.grow())
-    }
-
-    fn grow(&mut self) -> u32 {
-        self.len += 1;
-        self.len - 1
-    }
 }
 
 /// An open loop, as `break` and `continue` see it.
@@ -98,14 +57,12 @@ enum Task {
 pub(super) struct Compiler<'k> {
     ir: &'k KernelIr,
     code: Code,
-    w: File,
-    d: File,
+    pub(super) regs: Registers,
     slots: Vec<Option<Slots>>,
     /// For each operation, the results that are dead after it.
     dead: Vec<SmallVec<[Value; 2]>>,
     vars: Vec<Vec<Slots>>,
     vars_of: HashMap<RegionId, Vec<VarId>>,
-    constants: HashMap<(bool, u64), u32>,
     special: HashMap<SpecialReg, u32>,
     targets: HashMap<OpId, Target>,
     /// Operations without a step since the last step.
@@ -138,13 +95,11 @@ pub(super) fn compile(ir: &KernelIr) -> Result<Code, Refused> {
             shared,
             shared_bytes,
         },
-        w: File::default(),
-        d: File::default(),
+        regs: Registers::default(),
         slots: vec![None; ir.values.len()],
         dead: last_uses(ir)?,
         vars: vec![Vec::new(); ir.vars.len()],
         vars_of,
-        constants: HashMap::new(),
         special: HashMap::new(),
         targets: HashMap::new(),
         weight: 0,
@@ -152,15 +107,19 @@ pub(super) fn compile(ir: &KernelIr) -> Result<Code, Refused> {
     };
     compiler.params()?;
     compiler.body()?;
-    compiler.check_slots(0)?;
+    compiler.regs.check_slots(0)?;
     let mut code = compiler.code;
-    (code.w, code.d) = (compiler.w.len as usize, compiler.d.len as usize);
+    (code.w, code.d) = compiler.regs.len();
+    (code.fill_w, code.fill_d) = (compiler.regs.fill_w, compiler.regs.fill_d);
     Ok(code)
 }
 
 /// Where the shared allocations lie, and the bytes that they take.
 fn shared_ranges(ir: &KernelIr) -> Result<(Vec<SharedRange>, usize), Refused> {
-    if !ir.shared.iter().all(|(_, data)| data.align_bytes.is_power_of_two()) {
+    let aligned = |data: &SharedData| {
+        data.align_bytes.is_power_of_two() && data.align_bytes >= data.elem.size_bytes()
+    };
+    if !ir.shared.iter().all(|(_, data)| aligned(data)) {
         return Err(Malformed);
     }
     let (starts, end) = ir.shared_layout();
@@ -176,150 +135,8 @@ fn shared_ranges(ir: &KernelIr) -> Result<(Vec<SharedRange>, usize), Refused> {
     Ok((ranges.collect(), end as usize))
 }
 
-/// For each operation, the results of operations that nothing after it reads.
-fn last_uses(ir: &KernelIr) -> Result<Vec<SmallVec<[Value; 2]>>, Refused> {
-    // The number of open regions where the value was made, and the last operation there that reads it.
-    let mut depth_of = vec![usize::MAX; ir.values.len()];
-    let mut last: Vec<Option<OpId>> = vec![None; ir.values.len()];
-    let mut visited = vec![false; ir.ops.len()];
-    // Open regions, each with the operation that is being looked at.
-    let mut open: Vec<(RegionId, usize)> = vec![(ir.body, 0)];
-    let mut current: Vec<Option<OpId>> = vec![None];
-    while let Some((region, next)) = open.last_mut() {
-        let Some(&op) = get(&ir.regions, *region)?.ops.get(*next) else {
-            open.pop();
-            current.pop();
-            continue;
-        };
-        *next += 1;
-        let data = get(&ir.ops, op)?;
-        if std::mem::replace(&mut visited[op.index()], true) {
-            return Err(Malformed);
-        }
-        let depth = open.len() - 1;
-        current[depth] = Some(op);
-        let mut malformed = false;
-        data.op.for_each_operand(|value| match depth_of.get(value.index()) {
-            // Parameters, arguments and values that are not visible: the second walk sees to them.
-            Some(&usize::MAX) => {}
-            Some(&made) => last[value.index()] = current.get(made).copied().flatten(),
-            None => malformed = true,
-        });
-        for result in &data.results {
-            *depth_of.get_mut(result.index()).ok_or(Malformed)? = depth;
-            last[result.index()] = Some(op);
-        }
-        if malformed {
-            return Err(Malformed);
-        }
-        let regions = data.op.regions();
-        for region in regions.into_iter().rev() {
-            open.push((region, 0));
-            current.push(None);
-        }
-    }
-    let mut dead = vec![SmallVec::new(); ir.ops.len()];
-    for (value, op) in last.into_iter().enumerate() {
-        if let Some(op) = op {
-            dead[op.index()].push(Value::from_index(value));
-        }
-    }
-    Ok(dead)
-}
-
 impl Compiler<'_> {
-    // Slots.
-
-    fn allocate(&mut self, ty: Type) -> Slots {
-        match ty {
-            Type::Scalar(s) if s.bits() == 64 => Slots::Scalar(s, self.d.take()),
-            Type::Scalar(s) => Slots::Scalar(s, self.w.take()),
-            Type::Pointer { .. } => Slots::Pointer(PointerSlots {
-                alloc: Alloc::Slot(self.w.take()),
-                offset: Some(self.d.take()),
-            }),
-        }
-    }
-
-    fn release(&mut self, slots: Slots) {
-        match slots {
-            Slots::Scalar(s, slot) if s.bits() == 64 => self.d.free.push(slot),
-            Slots::Scalar(_, slot) => self.w.free.push(slot),
-            Slots::Pointer(PointerSlots { alloc, offset }) => {
-                if let Alloc::Slot(slot) = alloc {
-                    self.w.free.push(slot);
-                }
-                self.d.free.extend(offset);
-            }
-        }
-    }
-
-    /// Checks that `more` slots are still to be had.
-    fn check_slots(&self, more: u32) -> Result<(), Refused> {
-        let used = self.w.len.saturating_add(self.d.len);
-        if used.saturating_add(more) > MAX_SLOTS { Err(Refused::TooManyRegisters) } else { Ok(()) }
-    }
-
-    fn constant_w(&mut self, word: u32) -> u32 {
-        let (file, fill) = (&mut self.w, &mut self.code.fill_w);
-        *self.constants.entry((false, word.into())).or_insert_with(|| {
-            let slot = file.grow();
-            fill.push((slot, word));
-            slot
-        })
-    }
-
-    fn constant_d(&mut self, word: u64) -> u32 {
-        let (file, fill) = (&mut self.d, &mut self.code.fill_d);
-        *self.constants.entry((true, word)).or_insert_with(|| {
-            let slot = file.grow();
-            fill.push((slot, word));
-            slot
-        })
-    }
-
-    /// The word of a constant, and its key in the table of those that keep a slot.
-    fn constant_word(constant: Const) -> (bool, u64) {
-        match constant.scalar() {
-            Scalar::Bool => (false, (constant.bits() != 0).word().into()),
-            scalar => (scalar.bits() == 64, constant.bits()),
-        }
-    }
-
-    fn constant(&mut self, op: OpId, constant: Const) -> Slots {
-        let scalar = constant.scalar();
-        let key @ (wide, word) = Self::constant_word(constant);
-        if self.constants.len() < MAX_CONSTANTS || self.constants.contains_key(&key) {
-            self.weight += 1;
-            let slot = if wide { self.constant_d(word) } else { self.constant_w(word as u32) };
-            return Slots::Scalar(scalar, slot);
-        }
-        let slots = self.allocate(scalar.into());
-        let Slots::Scalar(_, slot) = slots else { return slots };
-        let slot = slot as usize;
-        self.emit(
-            op,
-            Inst::Pure(if wide {
-                Box::new(move |regs| regs.d[slot] = [word; LANES])
-            } else {
-                Box::new(move |regs| regs.w[slot] = [word as u32; LANES])
-            }),
-        );
-        slots
-    }
-
-    /// The slot of the pointer's offset.
-    pub(super) fn offset_slot(&mut self, pointer: PointerSlots) -> u32 {
-        pointer.offset.unwrap_or_else(|| self.constant_d(0))
-    }
-
-    /// The slot of the pointer's allocation.
-    pub(super) fn alloc_slot(&mut self, pointer: PointerSlots) -> u32 {
-        match pointer.alloc {
-            Alloc::Static(alloc) => self.constant_w(alloc),
-            Alloc::Slot(slot) => slot,
-        }
-    }
+    // Values.
 
     pub(super) fn slots(&self, value: Value) -> Result<Slots, Refused> {
         self.slots.get(value.index()).copied().flatten().ok_or(Malformed)
@@ -360,64 +177,24 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// Copies of values to slots, as if all at once.
-    fn moves(&mut self, to: &[Slots], from: &[Slots]) -> Result<Box<[Move]>, Refused> {
-        let mut moves = Vec::new();
-        if to.len() != from.len() {
-            return Err(Malformed);
+    /// The slot of a constant. Those that keep none are made by a step.
+    fn constant(&mut self, op: OpId, constant: Const) -> Slots {
+        let (scalar, word) = (constant.scalar(), ConstWord::from(constant));
+        if let Some(slot) = self.regs.constant(word) {
+            self.weight += 1;
+            return Slots::Scalar(scalar, slot);
         }
-        for (to, from) in to.iter().zip(from) {
-            match (*to, *from) {
-                (Slots::Scalar(a, dst), Slots::Scalar(b, src)) if a == b => {
-                    moves.push(if a.bits() == 64 {
-                        Move::D { dst, src }
-                    } else {
-                        Move::W { dst, src }
-                    });
-                }
-                (Slots::Pointer(to), Slots::Pointer(from)) => {
-                    let (Alloc::Slot(alloc), Some(dst)) = (to.alloc, to.offset) else {
-                        return Err(Malformed);
-                    };
-                    moves.push(Move::W { dst: alloc, src: self.alloc_slot(from) });
-                    moves.push(Move::D { dst, src: self.offset_slot(from) });
-                }
-                _ => return Err(Malformed),
-            }
-        }
-        Ok(self.in_order(moves))
-    }
-
-    /// The same copies one after the other: a slot that is overwritten before it is read goes through one
-    /// more slot.
-    fn in_order(&mut self, mut moves: Vec<Move>) -> Box<[Move]> {
-        moves.retain(|step| match step {
-            Move::W { dst, src } | Move::D { dst, src } => dst != src,
-        });
-        let (mut before, mut spare) = (Vec::new(), Vec::new());
-        let mut written = HashSet::new();
-        for step in &mut moves {
-            let (is_w, dst, src) = match step {
-                Move::W { dst, src } => (true, *dst, src),
-                Move::D { dst, src } => (false, *dst, src),
-            };
-            if written.contains(&(is_w, *src)) {
-                let slot = if is_w { self.w.take() } else { self.d.take() };
-                before.push(if is_w {
-                    Move::W { dst: slot, src: *src }
-                } else {
-                    Move::D { dst: slot, src: *src }
-                });
-                spare.push((is_w, slot));
-                *src = slot;
-            }
-            written.insert((is_w, dst));
-        }
-        for (is_w, slot) in spare {
-            if is_w { &mut self.w } else { &mut self.d }.free.push(slot);
-        }
-        before.extend(moves);
-        before.into()
+        let slots = self.regs.allocate(scalar.into());
+        let Slots::Scalar(_, slot) = slots else { return slots };
+        let slot = slot as usize;
+        self.emit(
+            op,
+            Inst::Pure(match word {
+                ConstWord::D(word) => Box::new(move |regs| regs.d[slot] = [word; LANES]),
+                ConstWord::W(word) => Box::new(move |regs| regs.w[slot] = [word; LANES]),
+            }),
+        );
+        slots
     }
 
     fn values(&self, values: &[Value]) -> Result<Vec<Slots>, Refused> {
@@ -427,7 +204,7 @@ impl Compiler<'_> {
     fn allocate_values(&mut self, values: &[Value]) -> Result<Vec<Slots>, Refused> {
         let mut all = Vec::with_capacity(values.len());
         for value in values {
-            let slots = self.allocate(get(&self.ir.values, *value)?.ty);
+            let slots = self.regs.allocate(get(&self.ir.values, *value)?.ty);
             self.set(*value, slots)?;
             all.push(slots);
         }
@@ -447,7 +224,7 @@ impl Compiler<'_> {
         for (i, param) in self.ir.params.iter().enumerate() {
             let (slots, param_slot) = match get(&self.ir.values, param.value)?.ty {
                 Type::Scalar(s) => {
-                    let slot = if s.bits() == 64 { self.d.grow() } else { self.w.grow() };
+                    let slot = self.regs.reserve(s);
                     (Slots::Scalar(s, slot), Some((slot, s.bits() == 64)))
                 }
                 Type::Pointer { .. } => {
@@ -500,7 +277,7 @@ impl Compiler<'_> {
                         Some(Inst::For(inner)) => inner.end = here,
                         _ => return Err(Malformed),
                     }
-                    owned.into_iter().for_each(|slots| self.release(slots));
+                    owned.into_iter().for_each(|slots| self.regs.release(slots));
                     self.targets.remove(&op);
                     self.depth -= 1;
                     self.release_dead(op);
@@ -521,8 +298,8 @@ impl Compiler<'_> {
     fn declare(&mut self, region: RegionId) -> Result<(), Refused> {
         for var in self.vars_of.get(&region).cloned().unwrap_or_default() {
             let data = self.ir.vars[var];
-            self.check_slots(data.len)?;
-            self.vars[var.index()] = (0..data.len).map(|_| self.allocate(data.ty)).collect();
+            self.regs.check_slots(data.len)?;
+            self.vars[var.index()] = (0..data.len).map(|_| self.regs.allocate(data.ty)).collect();
         }
         Ok(())
     }
@@ -530,7 +307,7 @@ impl Compiler<'_> {
     fn close_region(&mut self, region: RegionId) -> Result<(), Refused> {
         for var in self.vars_of.get(&region).cloned().unwrap_or_default() {
             for slots in std::mem::take(&mut self.vars[var.index()]) {
-                self.release(slots);
+                self.regs.release(slots);
             }
         }
         // Control must not run into what follows the region.
@@ -551,13 +328,11 @@ impl Compiler<'_> {
                 None | Some(Op::Arith(Arith::Sreg { .. }) | Op::Mem(Mem::SharedBase { .. })) => {
                     false
                 }
-                Some(Op::Const(constant)) => {
-                    !self.constants.contains_key(&Self::constant_word(*constant))
-                }
+                Some(Op::Const(constant)) => !self.regs.is_kept(ConstWord::from(*constant)),
                 Some(Op::Arith(_) | Op::Mem(_) | Op::Sync(_) | Op::Control(_)) => true,
             };
             if owned && let Some(slots) = self.slots[value.index()].take() {
-                self.release(slots);
+                self.regs.release(slots);
             }
         }
     }
@@ -571,9 +346,9 @@ impl Compiler<'_> {
                 self.set(result.ok_or(Malformed)?, slots)?;
             }
             Op::Arith(Arith::Sreg { reg }) => {
-                let (file, fill) = (&mut self.w, &mut self.code.special);
+                let (regs, fill) = (&mut self.regs, &mut self.code.special);
                 let slot = *self.special.entry(*reg).or_insert_with(|| {
-                    let slot = file.grow();
+                    let slot = regs.reserve(Scalar::I32);
                     fill.push((*reg, slot));
                     slot
                 });
@@ -582,13 +357,13 @@ impl Compiler<'_> {
             }
             Op::Arith(op) => {
                 let result = result.ok_or(Malformed)?;
-                let mut to = self.allocate(get(&self.ir.values, result)?.ty);
+                let mut to = self.regs.allocate(get(&self.ir.values, result)?.ty);
                 if let Arith::Selp { then_value, else_value, .. } = op
                     && let (Slots::Pointer(a), Slots::Pointer(b)) =
                         (self.slots(*then_value)?, self.slots(*else_value)?)
                     && let Some(alloc) = joined(a, b)
                 {
-                    to = self.with_static(to, alloc);
+                    to = self.regs.with_static(to, alloc);
                 }
                 let inst = self.arith(op, to)?;
                 self.set(result, to)?;
@@ -604,21 +379,12 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// The pointer with an allocation that is known.
-    fn with_static(&mut self, slots: Slots, alloc: u32) -> Slots {
-        let Slots::Pointer(PointerSlots { alloc: old, offset }) = slots else { return slots };
-        if let Alloc::Slot(slot) = old {
-            self.w.free.push(slot);
-        }
-        Slots::Pointer(PointerSlots { alloc: Alloc::Static(alloc), offset })
-    }
-
     fn mem(&mut self, id: OpId, op: &Mem, result: Option<Value>) -> Result<(), Refused> {
         match *op {
             Mem::Ld { base, index } => {
                 let (pointer, space, elem) = self.pointer(base)?;
                 let address = Address { space, elem, pointer, index: self.index(index)? };
-                let to = self.allocate(elem.into());
+                let to = self.regs.allocate(elem.into());
                 let dst = to.scalar(elem)?;
                 self.set(result.ok_or(Malformed)?, to)?;
                 self.emit(id, Inst::Memory(address.load_elem(dst)));
@@ -633,9 +399,9 @@ impl Compiler<'_> {
                 let (pointer, _, elem) = self.pointer(base)?;
                 let index = self.index(index)?;
                 let result = result.ok_or(Malformed)?;
-                let mut to = self.allocate(get(&self.ir.values, result)?.ty);
+                let mut to = self.regs.allocate(get(&self.ir.values, result)?.ty);
                 if let Alloc::Static(alloc) = pointer.alloc {
-                    to = self.with_static(to, alloc);
+                    to = self.regs.with_static(to, alloc);
                 }
                 let Slots::Pointer(PointerSlots { alloc, offset: Some(dst) }) = to else {
                     return Err(Malformed);
@@ -665,14 +431,14 @@ impl Compiler<'_> {
             }
             Mem::GetVar { var, index } => {
                 let from = self.register(var, index)?;
-                let to = self.allocate(get(&self.ir.vars, var)?.ty);
+                let to = self.regs.allocate(get(&self.ir.vars, var)?.ty);
                 self.set(result.ok_or(Malformed)?, to)?;
-                let moves = self.moves(&[to], &[from])?;
+                let moves = self.regs.moves(&[to], &[from])?;
                 self.emit(id, Inst::Pure(Box::new(move |regs| regs.copy(&moves, FULL))));
             }
             Mem::SetVar { value, var, index } => {
                 let (to, from) = (self.register(var, index)?, self.slots(value)?);
-                let moves = self.moves(&[to], &[from])?;
+                let moves = self.regs.moves(&[to], &[from])?;
                 self.emit(id, Inst::Copy(moves));
             }
         }
@@ -717,10 +483,10 @@ impl Compiler<'_> {
                 for (result, slots) in data.results.iter().zip(&args) {
                     self.set(*result, *slots)?;
                 }
-                let remaining = Slots::Scalar(Scalar::U64, self.d.take());
+                let remaining = self.regs.allocate(Scalar::U64.into());
                 let init = self.values(init)?;
-                let init = self.moves(&args, &init)?;
-                let slots = Range {
+                let init = self.regs.moves(&args, &init)?;
+                let slots = ForRange {
                     lo,
                     hi,
                     step,
@@ -738,7 +504,7 @@ impl Compiler<'_> {
                 let args = self.allocate_values(&get(&self.ir.regions, *body)?.args)?;
                 let results = self.allocate_values(&data.results)?;
                 let init = self.values(init)?;
-                let init = self.moves(&args, &init)?;
+                let init = self.regs.moves(&args, &init)?;
                 let at = self.emit(id, Inst::Loop { init, end: 0 });
                 self.open_loop(id, args.clone(), results);
                 tasks.push(Task::End { op: id, at, owned: args });
@@ -751,7 +517,7 @@ impl Compiler<'_> {
                     return Err(Malformed);
                 }
                 let (to, from) = (self.values(&parent.results)?, self.values(values)?);
-                let moves = self.moves(&to, &from)?;
+                let moves = self.regs.moves(&to, &from)?;
                 self.emit(id, Inst::Yield(moves));
                 self.release_dead(id);
             }
@@ -759,7 +525,7 @@ impl Compiler<'_> {
                 let target = self.targets.get(target).ok_or(Malformed)?;
                 let (frame, to) = (target.frame, target.args.clone());
                 let from = self.values(values)?;
-                let moves = self.moves(&to, &from)?;
+                let moves = self.regs.moves(&to, &from)?;
                 self.emit(id, Inst::Continue { frame, moves });
                 self.release_dead(id);
             }
@@ -767,7 +533,7 @@ impl Compiler<'_> {
                 let target = self.targets.get(target).ok_or(Malformed)?;
                 let (frame, to) = (target.frame, target.results.clone());
                 let from = self.values(values)?;
-                let moves = self.moves(&to, &from)?;
+                let moves = self.regs.moves(&to, &from)?;
                 self.emit(id, Inst::Break { frame, moves });
                 self.release_dead(id);
             }
@@ -781,61 +547,5 @@ impl Compiler<'_> {
     fn open_loop(&mut self, op: OpId, args: Vec<Slots>, results: Vec<Slots>) {
         self.targets.insert(op, Target { frame: self.depth, args, results });
         self.depth += 1;
-    }
-}
-
-/// The slots of a `for`.
-#[derive(Clone, Copy)]
-struct Range {
-    lo: u32,
-    hi: u32,
-    step: u32,
-    index: u32,
-    remaining: u32,
-}
-
-impl Range {
-    /// How a loop over integers of type `T` starts and goes on.
-    fn functions<T: Int>(self, scalar: Scalar) -> (Enter, Advance) {
-        let [lo, hi, step, index, remaining] =
-            [self.lo, self.hi, self.step, self.index, self.remaining].map(|slot| slot as usize);
-        let enter: Enter = Box::new(move |regs, mask| {
-            let (lo, hi, step) =
-                (T::Word::file(regs)[lo], T::Word::file(regs)[hi], T::Word::file(regs)[step]);
-            // Most loops are the same in all lanes: the division is made once then.
-            let mut known: Option<(T, T, T, u64)> = None;
-            let (mut trips, mut entered) = ([0; LANES], 0);
-            for lane in lanes_of(mask) {
-                let (lo, hi, step) = (T::of(lo[lane]), T::of(hi[lane]), T::of(step[lane]));
-                if step <= T::ZERO {
-                    let step = Const::new(scalar, step.bits());
-                    return Err(Trap::new(lane, TrapCause::StepNotPositive { step }));
-                }
-                trips[lane] = match known {
-                    Some((l, h, s, trips)) if l == lo && h == hi && s == step => trips,
-                    _ => lo.trips(hi, step),
-                };
-                known = Some((lo, hi, step, trips[lane]));
-                entered |= u32::from(trips[lane] != 0) << lane;
-            }
-            T::Word::file_mut(regs)[index] = lo;
-            regs.d[remaining] = trips;
-            Ok(entered)
-        });
-        let advance: Advance = Box::new(move |regs| {
-            let step = T::Word::file(regs)[step];
-            for (index, step) in T::Word::file_mut(regs)[index].iter_mut().zip(step) {
-                *index = T::of(*index).add(T::of(step)).word();
-            }
-            let mut mask = FULL;
-            for (lane, remaining) in regs.d[remaining].iter_mut().enumerate() {
-                *remaining = remaining.wrapping_sub(1);
-                if *remaining == 0 {
-                    mask &= !(1 << lane);
-                }
-            }
-            mask
-        });
-        (enter, advance)
     }
 }
