@@ -67,7 +67,7 @@ fn shading(text: &str) -> Result<Shading, String> {
 /// What is drawn.
 enum Subject {
     Swizzle(Swizzle),
-    Layout(ComposedLayout),
+    Layout(Box<ComposedLayout>),
 }
 
 /// Reads `text`; an error names it.
@@ -84,7 +84,7 @@ fn subject(text: &str) -> Result<Subject, Failure> {
     if is_swizzle && !text.contains(" o ") {
         return parse(text).map(Subject::Swizzle);
     }
-    parse(text).map(Subject::Layout)
+    parse(text).map(|layout| Subject::Layout(Box::new(layout)))
 }
 
 /// Lines of a name and a value, the values below each other.
