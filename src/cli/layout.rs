@@ -67,7 +67,7 @@ fn shading(text: &str) -> Result<Shading, String> {
 /// What is drawn.
 enum Subject {
     Swizzle(Swizzle),
-    Layout(ComposedLayout),
+    Layout(Box<ComposedLayout>),
 }
 
 /// Reads `text`; an error names it.
@@ -84,7 +84,7 @@ fn subject(text: &str) -> Result<Subject, Failure> {
     if is_swizzle && !text.contains(" o ") {
         return parse(text).map(Subject::Swizzle);
     }
-    parse(text).map(Subject::Layout)
+    parse(text).map(|layout| Subject::Layout(Box::new(layout)))
 }
 
 /// Lines of a name and a value, the values below each other.
@@ -145,7 +145,12 @@ pub(super) fn run(options: &Options) -> Result<(), Failure> {
     }
     let table = match table.text() {
         Ok(table) => table,
-        Err(error @ (LayoutError::NotStatic { .. } | LayoutError::TooLarge { .. })) => {
+        // The layout is right, and what was said of it above is all that can be said.
+        Err(
+            error @ (LayoutError::NotStatic { .. }
+            | LayoutError::TooLarge { .. }
+            | LayoutError::Unsupported { .. }),
+        ) => {
             format!("no picture: {error}")
         }
         Err(error) => return Err(about(text, &error)),
@@ -163,13 +168,14 @@ fn is_stdout(file: &Path) -> bool {
     file.as_os_str() == "-"
 }
 
-/// Adds the size and cosize.
+/// Adds the size and cosize. The inverse of a swizzled layout has no shape, so neither of them.
 fn sizes(
     layout: &ComposedLayout,
     lines: &mut Vec<(&'static str, String)>,
 ) -> Result<(), LayoutError> {
-    lines.push(("size", layout.size()?.to_string()));
-    let coshape = layout.outer_layout()?.coshape()?;
+    let Ok(outer) = layout.outer_layout() else { return Ok(()) };
+    lines.push(("size", outer.size()?.to_string()));
+    let coshape = outer.coshape()?;
     lines.push(match coshape.is_leaf() {
         true => ("cosize", coshape.to_string()),
         false => ("coshape", coshape.to_string()),

@@ -45,9 +45,9 @@ enum Run {
 
 /// An argument that can be drawn.
 pub(super) enum Argument {
-    Tiler(Tiler),
+    Tiler(Box<Tiler>),
     Swizzle(Swizzle),
-    Composed(ComposedLayout),
+    Composed(Box<ComposedLayout>),
     /// A shape, coordinate or number.
     Other,
 }
@@ -56,7 +56,7 @@ impl Argument {
     /// The argument as a tiler, if it is one.
     pub(super) fn tiler(&self) -> Option<Tiler> {
         match self {
-            Argument::Tiler(tiler) => Some(tiler.clone()),
+            Argument::Tiler(tiler) => Some(tiler.as_ref().clone()),
             Argument::Composed(layout) => layout.as_normal().map(|layout| layout.clone().into()),
             Argument::Swizzle(_) | Argument::Other => None,
         }
@@ -102,20 +102,20 @@ impl Operation {
             (Run::Tiler(run), Some(text)) => {
                 let tiler: Tiler = parse(text)?;
                 let made = run(layout, &tiler);
-                (Argument::Tiler(tiler), made)
+                (Argument::Tiler(tiler.into()), made)
             }
             (Run::Layout(run), Some(text)) => {
                 let other: ComposedLayout = parse(text)?;
                 let made = run(layout, &other);
-                (Argument::Composed(other), made)
+                (Argument::Composed(other.into()), made)
             }
             (Run::Right(run), Some(text)) => {
                 let right = if text.contains(" o ") {
-                    Argument::Composed(parse(text)?)
+                    Argument::Composed(Box::new(parse(text)?))
                 } else if text.contains('<') {
                     Argument::Swizzle(parse(text)?)
                 } else {
-                    Argument::Tiler(parse(text)?)
+                    Argument::Tiler(Box::new(parse(text)?))
                 };
                 let made = run(layout, &right);
                 (right, made)
@@ -182,7 +182,7 @@ fn plain<'a>(layout: &'a ComposedLayout, operation: &'static str) -> Result<&'a 
 
 fn compose(left: &ComposedLayout, right: &Argument) -> Made {
     match right {
-        Argument::Tiler(tiler) => left.composition(tiler),
+        Argument::Tiler(tiler) => left.composition(tiler.as_ref()),
         Argument::Swizzle(swizzle) => plain(left, "composition")?.compose_swizzle(*swizzle),
         Argument::Composed(right) => plain(left, "composition")?.compose_composed(right),
         Argument::Other => Ok(left.clone()),

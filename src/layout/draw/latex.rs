@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::palette::{Colour, FAINT, INK};
-use super::picture::{Item, Picture, Style, baselines};
+use super::picture::{Item, Picture, Style, lettering};
 
 /// The text with all characters escaped that have a meaning in TeX. Characters beyond ASCII are left to
 /// the engine, control characters are left out.
@@ -40,7 +40,10 @@ pub(super) fn latex(picture: &Picture<'_>, title: &str) -> String {
     let mut out = String::new();
     // A comment ends with its line.
     put!(out, "% {}", title.replace(|c: char| c.is_control(), " "));
-    out.push_str("\\documentclass[tikz]{standalone}\n\\usepackage[T1]{fontenc}\n");
+    out.push_str(
+        "\\documentclass[tikz]{standalone}\n\\usepackage[T1]{fontenc}\n\
+         \\IfFileExists{lmodern.sty}{\\usepackage{lmodern}}{}\n",
+    );
     let mut colours: Vec<Colour> = picture
         .items
         .iter()
@@ -56,10 +59,9 @@ pub(super) fn latex(picture: &Picture<'_>, title: &str) -> String {
         put!(out, "\\definecolor{{c{colour}}}{{HTML}}{{{colour}}}");
     }
     // Pixels are 1/96 inch, y runs downwards.
+    out.push_str("\\newcommand\\ground[5]{\\fill[c#5] (#1,#2) rectangle ++(#3,#4);}\n");
     out.push_str(
-        "\\newcommand\\ground[5]{\\fill[c#5] (#1,#2) rectangle ++(#3,#4);}\n\
-         \\newcommand\\lettering[5]{\\node[anchor=#3,inner sep=0pt,outer sep=0pt] at (#1,#2) {#4#5};}\n\
-         \\newcommand\\labels{\\sffamily\\fontsize{10.5bp}{12bp}\\selectfont\\color{c111111}}\n",
+        "\\newcommand\\lettering[5]{\\node[anchor=#3,inner sep=0pt,outer sep=0pt] at (#1,#2) {#4#5};}\n",
     );
     for (name, style) in STYLES {
         let family = if style.is_monospaced() { "\\ttfamily" } else { "\\sffamily" };
@@ -104,9 +106,15 @@ pub(super) fn latex(picture: &Picture<'_>, title: &str) -> String {
                     at.height
                 );
                 let lines = cell.map(|cell| cell.label.as_slice()).unwrap_or_default();
-                for (line, baseline) in lines.iter().zip(baselines(at.height, lines.len())) {
+                for (line, (style, baseline)) in lines.iter().zip(lettering(at.height, lines.len()))
+                {
                     let (x, y) = (at.x + at.width / 2, at.y + baseline);
-                    put!(out, "\\lettering{{{x}}}{{{y}}}{{base}}{{\\labels}}{{{}}}", escaped(line));
+                    put!(
+                        out,
+                        "\\lettering{{{x}}}{{{y}}}{{base}}{{\\{}}}{{{}}}",
+                        name(*style),
+                        escaped(line)
+                    );
                 }
             }
         }
@@ -115,23 +123,25 @@ pub(super) fn latex(picture: &Picture<'_>, title: &str) -> String {
     out
 }
 
-const STYLES: [(&str, Style); 6] = [
+const STYLES: [(&str, Style); 8] = [
     ("notation", Style::Notation),
     ("role", Style::Role),
     ("note", Style::Note),
     ("slicecaption", Style::Caption),
     ("columnnumber", Style::Column),
     ("rownumber", Style::Row),
+    ("celllabel", Style::Label),
+    ("celldetail", Style::Detail),
 ];
 
 fn name(style: Style) -> &'static str {
-    STYLES.iter().find(|(_, known)| *known == style).map_or("labels", |(name, _)| name)
+    STYLES.iter().find(|(_, known)| *known == style).map_or("celllabel", |(name, _)| name)
 }
 
 fn anchor(style: Style) -> &'static str {
     match style {
         Style::Notation | Style::Role | Style::Note => "base west",
-        Style::Caption | Style::Column | Style::Label => "base",
+        Style::Caption | Style::Column | Style::Label | Style::Detail => "base",
         Style::Row => "base east",
     }
 }

@@ -127,9 +127,9 @@ fn owned(mut section: Section, owners: &HashMap<String, i64>) -> Section {
 }
 
 /// The sections side by side, below their names.
-fn joined(parts: [(&str, Section); 3], shading: Shading) -> Result<Scene> {
+fn joined(parts: [(&str, Section); 3], shading: Shading, owner: &'static str) -> Result<Scene> {
     let named = parts.map(|(role, section)| Section { role: role.to_owned(), ..section });
-    let scene = Scene { sections: named.into(), shading, owner: "tile" };
+    let scene = Scene { sections: named.into(), shading, owner };
     scene.check_size()?;
     Ok(scene)
 }
@@ -169,7 +169,7 @@ impl Drawing {
             tile.notation = notation(tiler);
             tile.cells_mut().for_each(|cell| cell.owner = Some(0));
             let (input, output) = (owned(input, &owners), owned(layout_section(result)?, &owners));
-            joined([("layout", input), ("tiler", tile), (name, output)], Shading::Owner)
+            joined([("layout", input), ("tiler", tile), (name, output)], Shading::Owner, "tile")
         });
         Drawing::new(result.to_string(), scene)
     }
@@ -207,7 +207,11 @@ impl Drawing {
             tile.notation = notation(tiler);
             number_places(&mut tile, &shape);
             let (input, output) = (owned(input, &owners), owned(layout_section(result)?, &owners));
-            joined([("block", input), ("tiler", tile), (name, output)], Shading::Owner)
+            joined(
+                [("block", input), ("tiler", tile), (name, output)],
+                Shading::Owner,
+                "copy of the block",
+            )
         });
         Drawing::new(result.to_string(), scene)
     }
@@ -243,7 +247,11 @@ impl Drawing {
             for cell in right.cells_mut() {
                 cell.value = values.get(&cell.place).copied().flatten();
             }
-            joined([("left", input), ("right", right), ("composition", output)], Shading::Ramp)
+            joined(
+                [("left", input), ("right", right), ("composition", output)],
+                Shading::Ramp,
+                "value on the left",
+            )
         });
         Drawing::new(result.to_string(), scene)
     }

@@ -1,7 +1,7 @@
 //! Colours, and what they say: [`Shading`].
 //!
-//! The eight colours are Paul Tol's scheme "light", made for filling cells that carry dark labels and told
-//! apart with every usual colour blindness. The ramp goes from pale yellow to blue with falling lightness,
+//! The eight colours are of Paul Tol's scheme "light", made for filling cells that carry dark labels and told
+//! apart with every usual colour blindness (its ninth, olive, is left out: beside pear it is the weakest). The ramp goes from pale yellow to blue with falling lightness,
 //! so that it survives a black-and-white print. All are light: black text on each has a contrast of at
 //! least 7 to 1 (the strictest level of WCAG).
 
@@ -26,7 +26,7 @@ pub(super) const PAPER: Colour = Colour(0xFFFFFF);
 /// Lines between cells.
 pub(super) const LINE: Colour = Colour(0x444444);
 
-/// Light blue, orange, light yellow, mint, pink, pear, light cyan, olive.
+/// Light blue, orange, light yellow, mint, pink, pear, light cyan, pale grey.
 const CYCLE: [Colour; 8] = [
     Colour(0x77AADD),
     Colour(0xEE8866),
@@ -35,7 +35,7 @@ const CYCLE: [Colour; 8] = [
     Colour(0xFFAABB),
     Colour(0xBBCC33),
     Colour(0x99DDFF),
-    Colour(0xAAAA00),
+    Colour(0xDDDDDD),
 ];
 
 const RAMP: [Colour; 4] = [Colour(0xFFFADB), Colour(0xD9EBC4), Colour(0xA3D0D1), Colour(0x74A5D6)];
@@ -124,9 +124,13 @@ impl Shading {
     }
 
     /// What to write below the picture.
+    ///
+    /// `owner` says what the colours of [`Shading::Owner`] stand for, or what the values are.
     pub(super) fn note(self, owner: &str) -> Option<String> {
         match self {
-            Shading::Plain | Shading::Ramp => None,
+            Shading::Plain => None,
+            Shading::Ramp if owner.is_empty() => None,
+            Shading::Ramp => Some(format!("colour: {owner}, from light to dark")),
             Shading::Cycle { run: 0 | 1, period } => Some(format!("colour: value mod {period}")),
             Shading::Cycle { run, period } => Some(format!("colour: (value / {run}) mod {period}")),
             Shading::Banks { element_bits } => {

@@ -47,6 +47,8 @@ pub(super) enum Style {
     Row,
     /// The label of a cell, by its middle.
     Label,
+    /// The second line of a label, by its middle.
+    Detail,
 }
 
 impl Style {
@@ -55,12 +57,13 @@ impl Style {
         match self {
             Style::Notation | Style::Role | Style::Label => 14,
             Style::Note | Style::Caption | Style::Column | Style::Row => 12,
+            Style::Detail => 11,
         }
     }
 
     pub(super) fn colour(self) -> Colour {
         match self {
-            Style::Notation | Style::Role | Style::Label => INK,
+            Style::Notation | Style::Role | Style::Label | Style::Detail => INK,
             Style::Note | Style::Caption | Style::Column | Style::Row => FAINT,
         }
     }
@@ -86,10 +89,13 @@ const SECTION_GAP: i64 = 40;
 const SLICE_GAP: i64 = 24;
 /// Heights of lines of text.
 const ROLE_HEIGHT: i64 = 22;
-const NOTATION_HEIGHT: i64 = 26;
+const NOTATION_HEIGHT: i64 = 28;
 const CAPTION_HEIGHT: i64 = 20;
 const HEADER_HEIGHT: i64 = 20;
-const NOTE_HEIGHT: i64 = 28;
+const NOTE_HEIGHT: i64 = 30;
+/// Heights of cells of one line and of two.
+const CELL: i64 = 34;
+const TALL_CELL: i64 = 42;
 
 /// The sizes that all cells share.
 struct CellSize {
@@ -100,7 +106,7 @@ struct CellSize {
 impl CellSize {
     fn of(scene: &Scene) -> Self {
         let lines = scene.cells().map(|cell| cell.label.len()).max().unwrap_or(1);
-        let height = if lines > 1 { 42 } else { 34 };
+        let height = if lines > 1 { TALL_CELL } else { CELL };
         let labels = scene.cells().flat_map(|cell| &cell.label);
         let label = labels.map(|text| Style::Label.width(text)).max().unwrap_or(0);
         let headers = scene.sections.iter().flat_map(|s| &s.tables);
@@ -159,7 +165,7 @@ impl<'a> Picture<'a> {
         let width = style.width(text);
         let right = match style {
             Style::Notation | Style::Role | Style::Note => x + width,
-            Style::Caption | Style::Column | Style::Label => x + width / 2,
+            Style::Caption | Style::Column | Style::Label | Style::Detail => x + width / 2,
             Style::Row => x,
         };
         self.grow(right, y);
@@ -239,12 +245,12 @@ impl<'a> Picture<'a> {
     }
 }
 
-/// The baselines of `lines` lines of label in a cell, from its upper edge.
-pub(super) fn baselines(height: i64, lines: usize) -> &'static [i64] {
+/// The style and the baseline of each of `lines` lines of the label in a cell, from its upper edge.
+pub(super) fn lettering(height: i64, lines: usize) -> &'static [(Style, i64)] {
     match (lines, height) {
         (0, _) => &[],
-        (1, 34) => &[22],
-        (1, _) => &[26],
-        _ => &[18, 34],
+        (1, CELL) => &[(Style::Label, 22)],
+        (1, _) => &[(Style::Label, 26)],
+        _ => &[(Style::Label, 19), (Style::Detail, 34)],
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::palette::{Colour, PAPER};
-use super::picture::{Item, Picture, Rect, Style, baselines};
+use super::picture::{Item, Picture, Rect, Style, lettering};
 
 const SANS: &str = "Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif";
 const MONO: &str = "Menlo, Consolas, 'DejaVu Sans Mono', 'Liberation Mono', monospace";
@@ -67,9 +67,14 @@ pub(super) fn svg(picture: &Picture<'_>, title: &str) -> String {
             "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"#{colour}\"/>",
             at.x, at.y, at.width, at.height
         );
-        for (line, baseline) in cell.label.iter().zip(baselines(at.height, cell.label.len())) {
+        let lines = cell.label.iter().zip(lettering(at.height, cell.label.len()));
+        for (line, (style, baseline)) in lines {
             let (x, y) = (at.x + at.width / 2, at.y + baseline);
-            let _ = write!(out, "<text x=\"{x}\" y=\"{y}\">{}</text>", escaped(line));
+            let size = match style {
+                Style::Label => String::new(),
+                style => format!(" font-size=\"{}\"", style.size()),
+            };
+            let _ = write!(out, "<text x=\"{x}\" y=\"{y}\"{size}>{}</text>", escaped(line));
         }
         out.push_str("</g>\n");
     }
@@ -94,7 +99,9 @@ fn texts(out: &mut String, picture: &Picture<'_>) {
         let Item::Text { x, y, style, text } = item else { continue };
         let anchor = match style {
             Style::Notation | Style::Role | Style::Note => "",
-            Style::Caption | Style::Column | Style::Label => " text-anchor=\"middle\"",
+            Style::Caption | Style::Column | Style::Label | Style::Detail => {
+                " text-anchor=\"middle\""
+            }
             Style::Row => " text-anchor=\"end\"",
         };
         let family = match style.is_monospaced() {

@@ -86,15 +86,17 @@ impl Layout {
     /// let accumulator = layout!(((2, 2), 2):((4, 1), 2));
     /// assert_eq!(
     ///     accumulator.draw_tv((2, 4)).text()?,
-    ///     "((2,2),2):((4,1),2) in (2,4)
-    ///            0       1       2       3
+    ///     "\
+    /// ((2,2),2):((4,1),2) in (2,4)
+    ///           0       1       2       3
     ///     +-------+-------+-------+-------+
-    ///  0  | T0 V0 | T1 V1 | T0 V1 | T3 V0 |"
-    ///         .to_owned()
+    ///  0  | T0 V0 | T0 V1 | T1 V0 | T1 V1 |
+    ///     +-------+-------+-------+-------+
+    ///  1  | T2 V0 | T2 V1 | T3 V0 | T3 V1 |
+    ///     +-------+-------+-------+-------+"
     /// );
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
-    #[must_use]
     pub fn draw_tv(&self, tile: impl IntoTuple<Int>) -> Drawing {
         let drawn = tile.into_tuple().and_then(|tile| {
             let notation = format!("{self} in {tile}");
