@@ -173,8 +173,8 @@ pub(super) fn collision(offsets: &Offsets<'_>) -> Result<Option<Overlap>> {
     let Some(relation) = static_relation(offsets.outer)? else { return Ok(None) };
     let entry = |leaf: usize| relation.iter().find(|(l, _)| *l == leaf).map_or(0, |(_, c)| *c);
     let leaves = offsets.outer.shape.len();
-    let left = offsets.from_digits((0..leaves).map(|leaf| entry(leaf).max(0)));
-    let right = offsets.from_digits((0..leaves).map(|leaf| (-entry(leaf)).max(0)));
+    let left = offsets.of_digits((0..leaves).map(|leaf| entry(leaf).max(0)));
+    let right = offsets.of_digits((0..leaves).map(|leaf| (-entry(leaf)).max(0)));
     let index = offsets.outer.crd2idx(&left)?.add(&offsets.shift)?.to_static()?;
     let index = match offsets.inner {
         Inner::Swizzle(swizzle) => swizzle.apply(index),
