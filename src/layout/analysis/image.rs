@@ -219,8 +219,8 @@ fn keeps(offsets: &Offsets<'_>, plain: &Strided) -> bool {
             let block = (s.y_mask() | s.z_mask()).unsigned_abs().next_power_of_two();
             plain.step == 1
                 && plain.gaps.is_empty()
-                && plain.first.unsigned_abs() % block == 0
-                && plain.count % block == 0
+                && plain.first.unsigned_abs().is_multiple_of(block)
+                && plain.count.is_multiple_of(block)
         }
     }
 }

@@ -80,10 +80,27 @@ fn relation(mut modes: SmallVec<[Mode; 8]>) -> Result<Option<Relation>> {
     if modes.is_empty() { Ok(None) } else { walked_relation(&modes) }
 }
 
+/// Walks all coordinates of these modes. Of too many, it walks a box of them in one corner: what it
+/// meets there is a relation too.
 fn walked_relation(modes: &[Mode]) -> Result<Option<Relation>> {
-    let size = modes.iter().try_fold(1i128, |size, m| size.checked_mul(m.extent));
-    let Some(size) = size.filter(|&size| size <= i128::from(DOMAIN_LIMIT)) else {
-        return Err(LayoutError::TooLarge { limit: DOMAIN_LIMIT });
+    let limit = i128::from(DOMAIN_LIMIT);
+    let mut modes: SmallVec<[Mode; 8]> = modes.into();
+    let mut whole = true;
+    let size = loop {
+        let size = modes.iter().try_fold(1i128, |size, m| size.checked_mul(m.extent));
+        match (size, modes.iter_mut().max_by_key(|m| m.extent)) {
+            (Some(size), _) if size <= limit => break size,
+            (_, Some(longest)) => {
+                longest.extent = longest.extent / 2 + 1;
+                whole = false;
+            }
+            // No modes have one coordinate.
+            (_, None) => break 1,
+        }
+        // So many modes that already two coordinates of each are too many.
+        if modes.iter().all(|m| m.extent <= 2) {
+            return Err(LayoutError::TooLarge { limit: DOMAIN_LIMIT });
+        }
     };
     let digits = |mut index: i128| {
         modes.iter().map(move |m| {
@@ -96,12 +113,14 @@ fn walked_relation(modes: &[Mode]) -> Result<Option<Relation>> {
         .map(|i| (digits(i).fold(0i128, |sum, (m, c)| sum.saturating_add(c * m.stride)), i))
         .collect();
     values.sort_unstable();
-    let Some(twice) = values.windows(2).find(|w| matches!(w, [a, b] if a.0 == b.0)) else {
-        return Ok(None);
-    };
+    let twice = values.windows(2).find_map(|w| match w {
+        [a, b] if a.0 == b.0 => Some((a.1, b.1)),
+        _ => None,
+    });
     let (first, second) = match twice {
-        [first, second] => (first.1, second.1),
-        _ => return Ok(None),
+        Some(twice) => twice,
+        None if whole => return Ok(None),
+        None => return Err(LayoutError::TooLarge { limit: DOMAIN_LIMIT }),
     };
     let found = digits(first).zip(digits(second)).filter_map(|((m, x), (_, y))| {
         i64::try_from(x - y).ok().filter(|&c| c != 0).map(|c| (m.leaf, c))
@@ -154,8 +173,8 @@ pub(super) fn collision(offsets: &Offsets<'_>) -> Result<Option<Overlap>> {
     let Some(relation) = static_relation(offsets.outer)? else { return Ok(None) };
     let entry = |leaf: usize| relation.iter().find(|(l, _)| *l == leaf).map_or(0, |(_, c)| *c);
     let leaves = offsets.outer.shape.len();
-    let left = offsets.from_digits((0..leaves).map(|leaf| entry(leaf).max(0)));
-    let right = offsets.from_digits((0..leaves).map(|leaf| (-entry(leaf)).max(0)));
+    let left = offsets.of_digits((0..leaves).map(|leaf| entry(leaf).max(0)));
+    let right = offsets.of_digits((0..leaves).map(|leaf| (-entry(leaf)).max(0)));
     let index = offsets.outer.crd2idx(&left)?.add(&offsets.shift)?.to_static()?;
     let index = match offsets.inner {
         Inner::Swizzle(swizzle) => swizzle.apply(index),

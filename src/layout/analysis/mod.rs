@@ -44,8 +44,8 @@ use super::tuple::{IntTuple, Tuple};
 
 type Result<T> = std::result::Result<T, LayoutError>;
 
-/// The largest number of coordinates that an analysis walks: 4 Mi.
-pub const DOMAIN_LIMIT: u64 = 1 << 22;
+/// The largest number of coordinates that an analysis walks: 1 Mi.
+pub const DOMAIN_LIMIT: u64 = 1 << 20;
 
 /// Where the coordinates of a layout lie, as an [`Analysis`] sees it: `inner(shift + outer(i))`.
 #[derive(Clone, Debug)]
@@ -120,7 +120,7 @@ impl<'a> Offsets<'a> {
     }
 
     /// The coordinate of these digits, one for each leaf.
-    fn from_digits(&self, digits: impl IntoIterator<Item = i64>) -> IntTuple {
+    fn of_digits(&self, digits: impl IntoIterator<Item = i64>) -> IntTuple {
         let leaves = digits.into_iter().map(Int::new).collect();
         Tuple { codes: self.outer.codes.clone(), leaves }
     }

@@ -88,7 +88,7 @@ fn locate(offsets: &Offsets<'_>, index: i64) -> Result<IntTuple> {
             *slot = i64::try_from(digit).unwrap_or(0);
         }
     }
-    Ok(offsets.from_digits(digits))
+    Ok(offsets.of_digits(digits))
 }
 
 /// Bounds of all indices, if strides tell.
