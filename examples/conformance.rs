@@ -5,6 +5,8 @@
 //! the crate's own answer to each row as a JSON string, `"ERROR"` for an error. With `--list` it
 //! prints every row that is not equal, with its reason.
 
+#![expect(clippy::print_stderr, reason = "a command line reports its errors there")]
+
 #[path = "../tests/common/oracle.rs"]
 mod oracle;
 #[path = "../tests/common/vectors.rs"]

@@ -42,9 +42,14 @@ mod partition;
 mod product;
 mod ratio;
 mod recast;
+#[cfg(feature = "serde")]
+mod serde_text;
 mod slice;
+#[cfg(feature = "proptest")]
+pub mod strategies;
 mod swizzle;
 mod text;
+mod threads;
 mod tiler;
 mod tuple;
 mod tuple_ops;
@@ -61,6 +66,7 @@ pub use layout::{Layout, LayoutBuilder, LayoutRef, Modes, StrideRef, StrideTuple
 pub use macros::{coord, layout, shape, tiler, tuple};
 pub use ratio::Ratio;
 pub use swizzle::Swizzle;
+pub use threads::{FastDivmod, make_layout_image_mask, make_layout_tv};
 pub use tiler::{Tiler, TilerLeaf, TilerRef};
 pub use tuple::{Builder, Children, IntTuple, IntTupleRef, IntoTuple, Tuple, TupleRef};
 pub use walk::Indices;

@@ -6,7 +6,8 @@
 #![allow(dead_code, reason = "each test binary uses a part")]
 
 use tilewright::layout::{
-    ComposedLayout, Int, IntTuple, IntTupleRef, Layout, LayoutRef, StrideTuple, Tiler, TilerLeaf,
+    ComposedLayout, Int, IntTuple, IntTupleRef, Layout, LayoutRef, ScaledBasis, StrideTuple, Tiler,
+    TilerLeaf,
 };
 
 pub(crate) type Check = Result<(), String>;
@@ -48,6 +49,10 @@ pub(crate) fn check_composition(
     let n = size(outer(b)?)?;
     for i in 0..n.min(LIMIT) {
         let at = value(b, i)?;
+        let at = match outer(a) {
+            Ok(a) => filled(at.as_ref(), a.shape()),
+            Err(_) => at,
+        };
         let expected = a.apply(&at).map_err(|e| e.to_string())?;
         let found = value(r, i)?;
         if !same_value(&expected, &found) {
@@ -55,6 +60,20 @@ pub(crate) fn check_composition(
         }
     }
     Ok(())
+}
+
+/// The coordinate with 0 for the entries of `shape` that it lacks.
+fn filled(coord: IntTupleRef<'_>, shape: IntTupleRef<'_>) -> IntTuple {
+    if coord.is_leaf() || shape.is_leaf() {
+        return coord.to_owned();
+    }
+    let zero = IntTuple::from(0);
+    let items: Vec<IntTuple> = shape
+        .children()
+        .enumerate()
+        .map(|(i, s)| coord.child(i).map_or_else(|| zero.clone(), |c| filled(c, s)))
+        .collect();
+    IntTuple::from_items(&items).unwrap_or(zero)
 }
 
 /// Equal as coordinates: the plain 0 is every coordinate of zeros, and missing entries are 0.
@@ -200,17 +219,32 @@ pub(crate) fn check_left_inverse(l: &ComposedLayout, r: &ComposedLayout) -> Chec
     Ok(())
 }
 
-/// The coalesced layout with each mode but the last rounded up to a multiple of its part of `tile`
+/// The leaves with adjacent contiguous ones merged and extents 1 dropped, but for the last.
+fn merged(l: &Layout) -> Result<Vec<(i64, ScaledBasis)>, String> {
+    let mut out: Vec<(i64, ScaledBasis)> = Vec::new();
+    let n = l.shape().leaves().len();
+    for (i, (s, d)) in l.as_ref().leaves().enumerate() {
+        let extent = s.to_static().map_err(|e| e.to_string())?;
+        if extent == 1 && i + 1 < n {
+            continue;
+        }
+        match out.last_mut() {
+            Some((t, e)) if e.scaled(&Int::from(*t)).is_ok_and(|end| end == *d) => *t *= extent,
+            _ => out.push((extent, d.clone())),
+        }
+    }
+    Ok(out)
+}
+
+/// The merged leaves with each mode but the last rounded up to a multiple of its part of `tile`
 /// elements, where that part is not the whole mode.
 fn padded(l: &Layout, tile: i64) -> Result<Layout, String> {
-    let l = l.coalesce().map_err(|e| e.to_string())?;
     let mut rest = tile;
     let (mut extents, mut strides) = (Vec::new(), Vec::new());
-    for (s, d) in l.as_ref().leaves() {
-        let s = s.to_static().map_err(|e| e.to_string())?;
+    for (s, d) in merged(l)? {
         extents.push(if s > rest && rest > 0 { (s + rest - 1) / rest * rest } else { s });
         rest = (rest + s - 1) / s;
-        strides.push(d.clone());
+        strides.push(d);
     }
     let shape = IntTuple::from_items(extents).map_err(|e| e.to_string())?;
     let stride = StrideTuple::from_items(strides).map_err(|e| e.to_string())?;

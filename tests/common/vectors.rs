@@ -917,7 +917,7 @@ fn compare(op: &str, a: &Args<'_>) -> Answer {
         return Ok(bool_out(x.evenly_divides(&a.tiler(1)?)?));
     }
     let y = a.shape(1)?;
-    Ok(bool_out(match op {
+    let holds = match op {
         "congruent" => x.congruent(&y),
         "weakly_congruent" => x.weakly_congruent(&y),
         "compatible" => x.compatible(&y)?,
@@ -927,7 +927,13 @@ fn compare(op: &str, a: &Args<'_>) -> Answer {
         "elem_geq" => x.elem_geq(&y)?,
         "lex_less" => x.lex_less(&y)?,
         _ => x.colex_less(&y)?,
-    }))
+    };
+    // A run-time boolean prints as a number.
+    Ok(if a.row.dynamic.is_some() {
+        Out::Text(u8::from(holds).to_string())
+    } else {
+        bool_out(holds)
+    })
 }
 
 fn idx2crd_op(a: &Args<'_>) -> Answer {
