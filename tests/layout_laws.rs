@@ -362,7 +362,7 @@ fn is_layout(v: &[i64]) -> bool {
     if run == n {
         return true;
     }
-    if n % run != 0 {
+    if !n.is_multiple_of(run) {
         return false;
     }
     let outer: Vec<i64> = v.iter().step_by(run).copied().collect();
