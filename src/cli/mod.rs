@@ -1,6 +1,7 @@
 //! The commands and their options.
 
 mod gemm;
+mod layout;
 
 use std::ffi::OsString;
 use std::fmt;
@@ -20,6 +21,8 @@ struct Cli {
 enum Command {
     /// Build a tiled f32 matrix product, run it, and compare it with an f64 reference.
     Gemm(gemm::Options),
+    /// Print and draw a layout, or what an operation of the algebra makes of it.
+    Layout(layout::Options),
 }
 
 /// Why the program ends without success.
@@ -52,12 +55,15 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> Result<(), Failur
             return Ok(());
         }
         Err(error) if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            return Err(Failure::input("a command is needed, such as `gemm`; see `--help`"));
+            return Err(Failure::input(
+                "a command is needed, such as `layout` or `gemm`; see `--help`",
+            ));
         }
         Err(error) => return Err(Failure::input(one_line(&error))),
     };
     match cli.command {
         Command::Gemm(options) => gemm::run(&options),
+        Command::Layout(options) => layout::run(&options),
     }
 }
 

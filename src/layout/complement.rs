@@ -34,8 +34,12 @@ fn ceil_div_fold(shape: &[Int], by: &Int) -> Result<SmallVec<[Int; 4]>> {
     Ok(out)
 }
 
-/// The complement of the filtered leaves of `layout` in `cotarget`, coalesced.
-pub(crate) fn complement_flat(layout: LayoutRef<'_>, cotarget: Option<&[Int]>) -> Result<Flat> {
+/// The complement of the filtered leaves of `layout` in `cotarget`, coalesced, and the size of one
+/// tile: the stride times the extent of the last mode.
+pub(crate) fn complement_flat(
+    layout: LayoutRef<'_>,
+    cotarget: Option<&[Int]>,
+) -> Result<(Flat, Int)> {
     let filtered = Flat::filtered(layout)?;
     let not_injective = || LayoutError::NotInjective { layout: layout.to_string() };
     let cosize;
@@ -69,12 +73,12 @@ pub(crate) fn complement_flat(layout: LayoutRef<'_>, cotarget: Option<&[Int]>) -
         let at = smallest(&modes)?;
         let (s, d) = modes.remove(at);
         let gap = match (d.as_static(), current.as_static()) {
-            (Some(d), Some(c)) if d % c == 0 => Int::new(d / c),
-            (Some(_), Some(_)) => return Err(not_injective()),
-            _ => d.exact_div(&current).map_err(|_| LayoutError::Undecided {
-                operation: "complement",
-                condition: format!("that {current} divides {d}"),
-            })?,
+            // A gap that the covered part does not divide is used as far as it does.
+            (Some(d), Some(c)) => Int::new(d / c),
+            _ => {
+                let overlap = current.sub(d)?.max(&Int::ZERO)?;
+                d.floor_div(&current)?.on_condition(&overlap)
+            }
         };
         if gap.bounds().1 < 1 {
             return Err(not_injective());
@@ -82,17 +86,17 @@ pub(crate) fn complement_flat(layout: LayoutRef<'_>, cotarget: Option<&[Int]>) -
         push(&mut out, &gap, &current)?;
         current = d.mul(s)?;
     }
-    let shape = coalesced_shape(cotarget)?;
+    let tile = current.clone();
     let shape = if filtered.shape.is_empty() {
-        shape
+        coalesced_shape(cotarget)?
     } else {
-        coalesced_shape(&ceil_div_fold(&shape, &current)?)?
+        coalesced_shape(&ceil_div_fold(cotarget, &current)?)?
     };
     for extent in &shape {
         push(&mut out, extent, &current)?;
         current = current.mul(extent)?;
     }
-    Ok(out)
+    Ok((out, tile))
 }
 
 fn push(out: &mut Flat, s: &Int, d: &Int) -> Result<()> {
@@ -119,8 +123,10 @@ fn smallest(modes: &[(&Int, &Int)]) -> Result<usize> {
 impl Layout {
     /// The indices below `size(cotarget)` that the layout does not reach, in order.
     ///
-    /// With `F = filter(self)` and `R` the result: `F` and `R` together are one-to-one, `R` is
-    /// increasing, and `size(F) * size(R) >= size(cotarget)`, the last mode of `R` being rounded up.
+    /// With `F = filter(self)` and `R` the result: `F` and `R` together are one-to-one and `R` is
+    /// increasing. Where the strides of `F` divide each other in order,
+    /// `size(F) * size(R) >= size(cotarget)`, as the tile is repeated over each mode of `cotarget`
+    /// and the last repetition may stand out; a gap that does not divide is used as far as it does.
     ///
     /// ```
     /// # use tilewright::layout::{layout, shape};
@@ -130,8 +136,7 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::NotInjective`] if `F` is not one-to-one with strides that divide each other
-    /// in order, [`LayoutError::Undecided`], [`LayoutError::NotAnIntegerStride`],
+    /// [`LayoutError::NotInjective`] if a mode of `F` reaches past the stride of the next larger one, [`LayoutError::Undecided`], [`LayoutError::NotAnIntegerStride`],
     /// [`LayoutError::Overflow`].
     pub fn complement(&self, cotarget: &IntTuple) -> Result<Layout> {
         complement(self.as_ref(), Some(cotarget.as_ref()))
@@ -157,6 +162,6 @@ pub(crate) fn complement(
     cotarget: Option<IntTupleRef<'_>>,
 ) -> Result<Layout> {
     let mut out = LayoutBuilder::new();
-    complement_flat(layout, cotarget.map(IntTupleRef::leaves))?.emit(&mut out);
+    complement_flat(layout, cotarget.map(IntTupleRef::leaves))?.0.emit(&mut out);
     out.finish()
 }

@@ -4,6 +4,7 @@ use super::coalesce::Flat;
 use super::complement::complement_flat;
 use super::compose::{by_tiler, compose_pair_into};
 use super::error::LayoutError;
+use super::int::Int;
 use super::layout::{Layout, LayoutBuilder, LayoutRef};
 use super::tiler::{TilerRef, TilerTuple};
 
@@ -17,14 +18,32 @@ pub(crate) enum Arrange {
     Flat,
 }
 
-/// Appends `(layout o tile, layout o complement(tile, size(layout)))`.
+/// Appends `(layout o tile, layout o complement(tile, shape(coalesce(layout))))`, with modes that
+/// the tile does not divide rounded up.
 fn divide_into(layout: LayoutRef<'_>, tile: LayoutRef<'_>, out: &mut LayoutBuilder) -> Result<()> {
-    let target = Flat::coalesced(layout, false)?;
-    let rest = complement_flat(tile, Some(&target.shape))?;
+    let mut left = Flat::coalesced(layout, true)?;
+    let (rest, size) = complement_flat(tile, Some(&left.shape))?;
+    pad(&mut left.shape, &size)?;
     let mut complement = LayoutBuilder::new();
     rest.emit(&mut complement);
     let complement = complement.finish()?;
-    compose_pair_into(layout, [tile, complement.as_ref()], out)
+    compose_pair_into(layout, left, [tile, complement.as_ref()], out)
+}
+
+/// Rounds the extents of all modes but the last up to multiples of the part of `tile` that falls to
+/// them, if it is not the whole extent; the last is unbounded anyway.
+fn pad(shape: &mut [Int], tile: &Int) -> Result<()> {
+    let Some((_, inner)) = shape.split_last_mut() else { return Ok(()) };
+    let mut tile = tile.clone();
+    for extent in inner {
+        if tile.is(1) {
+            return Ok(());
+        }
+        let rest = tile.ceil_div(extent)?;
+        *extent = extent.ceil_div(&tile)?.mul(&extent.min(&tile)?)?;
+        tile = rest;
+    }
+    Ok(())
 }
 
 /// Collects at the leaves of a tiler the first modes of the pairs there, then the second ones and
@@ -41,19 +60,22 @@ pub(crate) fn unzip_into(
     if tiler.is_leaf() {
         return arrange_pair(layout, arrange, out);
     }
+    // A tuple of one mode stays a tuple: CuTe slices it with one `_`.
+    let wrap_tile = arrange != Arrange::Flat || tiler.rank() == 1;
+    let wrap_rest = arrange == Arrange::Zipped || layout.rank() == 1;
     out.open();
-    if arrange != Arrange::Flat {
+    if wrap_tile {
         out.open();
     }
     firsts(layout, tiler, out)?;
-    if arrange != Arrange::Flat {
+    if wrap_tile {
         out.close();
     }
-    if arrange == Arrange::Zipped {
+    if wrap_rest {
         out.open();
     }
     seconds(layout, tiler, out)?;
-    if arrange == Arrange::Zipped {
+    if wrap_rest {
         out.close();
     }
     out.close();
@@ -68,7 +90,7 @@ fn arrange_pair(layout: LayoutRef<'_>, arrange: Arrange, out: &mut LayoutBuilder
     }
     out.open();
     for (i, mode) in layout.modes().enumerate() {
-        if i == 0 && arrange == Arrange::Tiled {
+        if (i == 0 && arrange == Arrange::Tiled) || mode.rank() == 1 {
             out.push_ref(mode);
         } else {
             mode.modes().for_each(|m| out.push_ref(m));
@@ -116,8 +138,9 @@ fn seconds(layout: LayoutRef<'_>, tiler: TilerTuple<'_>, out: &mut LayoutBuilder
 }
 
 impl Layout {
-    /// Splits into a tile and the rest: `self o (tiler, complement(tiler, size(self)))`, mode by
-    /// mode for a tuple tiler. A tile that does not divide the extent is rounded up.
+    /// Splits into a tile and the rest: `A o (tiler, complement(tiler, shape(A)))` with
+    /// `A = coalesce(self)`, mode by mode for a tuple tiler. A mode of `A` that its part of the tile
+    /// does not divide is rounded up: the result runs over whole tiles.
     ///
     /// ```
     /// # use tilewright::layout::{Int, Layout, layout, tiler};

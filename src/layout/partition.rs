@@ -34,10 +34,7 @@ impl Layout {
         coord: &Coord,
     ) -> Result<(Layout, IntTuple)> {
         let tiled = self.zipped_divide(tiler)?;
-        let [tile, rest] = ranks(&tiled)?;
-        let coord = padded(coord.as_ref(), rest)?;
-        let first = underscores(tile)?;
-        tiled.slice_and_offset(&Tuple::from_items([first.as_ref(), coord.as_ref()])?)
+        tiled.slice_and_offset(&tile_coord(&tiled, coord)?)
     }
 
     /// The elements of thread `index` when `threads` covers the layout again and again, and their
@@ -54,12 +51,8 @@ impl Layout {
     /// # Errors
     /// As [`local_tile`](Layout::local_tile).
     pub fn local_partition(&self, threads: &Layout, index: &Int) -> Result<(Layout, IntTuple)> {
-        let tiler = Tiler::from(&product_each(threads.shape())?);
-        let tiled = self.zipped_divide(&tiler)?;
-        let [tile, rest] = ranks(&tiled)?;
-        let coord = padded(flat_coord(index, threads.as_ref())?.as_ref(), tile)?;
-        let second = underscores(rest)?;
-        tiled.slice_and_offset(&Tuple::from_items([coord.as_ref(), second.as_ref()])?)
+        let tiled = self.zipped_divide(&thread_tiler(threads)?)?;
+        tiled.slice_and_offset(&thread_coord(&tiled, threads, index)?)
     }
 }
 
@@ -69,4 +62,23 @@ fn ranks(tiled: &Layout) -> Result<[usize; 2]> {
         (Some(tile), Some(rest)) => Ok([tile.rank(), rest.rank()]),
         _ => Err(LayoutError::RankMismatch { expected: 2, found: tiled.rank() }),
     }
+}
+
+/// The coordinate of a zipped divide that keeps the tile and takes `coord` of the rest.
+pub(crate) fn tile_coord(tiled: &Layout, coord: &Coord) -> Result<Coord> {
+    let [tile, rest] = ranks(tiled)?;
+    let coord = padded(coord.as_ref(), rest)?;
+    Tuple::from_items([underscores(tile)?.as_ref(), coord.as_ref()])
+}
+
+/// The tile that `threads` covers at once.
+pub(crate) fn thread_tiler(threads: &Layout) -> Result<Tiler> {
+    Ok(Tiler::from(&product_each(threads.shape())?))
+}
+
+/// The coordinate of a zipped divide that takes the place of thread `index` and keeps the rest.
+pub(crate) fn thread_coord(tiled: &Layout, threads: &Layout, index: &Int) -> Result<Coord> {
+    let [tile, rest] = ranks(tiled)?;
+    let coord = padded(flat_coord(index, threads.as_ref())?.as_ref(), tile)?;
+    Tuple::from_items([coord.as_ref(), underscores(rest)?.as_ref()])
 }

@@ -165,9 +165,12 @@ pub(crate) fn padded(coord: CoordRef<'_>, rank: usize) -> Result<Coord> {
     Tuple::from_items(items)
 }
 
-/// `(_, _, ..)`.
+/// `(_, _, ..)`; one mode is sliced by one `_`, as in CuTe.
 pub(crate) fn underscores(rank: usize) -> Result<Coord> {
     let underscore: Coord = Tuple::leaf(Slot::All);
+    if rank == 1 {
+        return Ok(underscore);
+    }
     Tuple::from_items(std::iter::repeat_n(underscore.as_ref(), rank))
 }
 

@@ -1,0 +1,494 @@
+//! Arithmetic, orders and compatibility of integer tuples.
+
+use super::complement::complement;
+use super::error::LayoutError;
+use super::int::Int;
+use super::tiler::{TilerLeaf, TilerRef, TilerTuple};
+use super::tuple::{Builder, IntTuple, IntTupleRef, Tuple, product};
+
+type Result<T> = std::result::Result<T, LayoutError>;
+
+fn ranks_differ(expected: usize, found: usize) -> LayoutError {
+    LayoutError::RankMismatch { expected, found }
+}
+
+/// `f` leaf by leaf, with the leaves that the second tuple lacks standing for 1 if `pad`.
+fn zip_with(
+    a: IntTupleRef<'_>,
+    b: IntTupleRef<'_>,
+    pad: bool,
+    out: &mut Builder<Int>,
+    f: &mut impl FnMut(IntTupleRef<'_>, IntTupleRef<'_>, &mut Builder<Int>) -> Result<()>,
+) -> Result<()> {
+    let fits = if pad { b.rank() <= a.rank() } else { b.rank() == a.rank() };
+    if !fits {
+        return Err(ranks_differ(a.rank(), b.rank()));
+    }
+    let one = Tuple::leaf(Int::ONE);
+    let mut others = b.children();
+    out.open();
+    for (i, x) in a.children().enumerate() {
+        f(x, others.next().unwrap_or(one.as_ref()), out).map_err(|e| e.at(i))?;
+    }
+    out.close();
+    Ok(())
+}
+
+fn divide_into(
+    a: IntTupleRef<'_>,
+    b: IntTupleRef<'_>,
+    pad: bool,
+    f: fn(&Int, &Int) -> Result<Int>,
+    out: &mut Builder<Int>,
+) -> Result<()> {
+    match (a.as_leaf(), b.as_leaf()) {
+        (Some(a), Some(b)) => out.push(f(a, b)?),
+        (Some(a), None) => out.push(f(a, &b.product()?)?),
+        (None, None) => {
+            return zip_with(a, b, pad, out, &mut |x, y, out| divide_into(x, y, pad, f, out));
+        }
+        (None, Some(b)) => {
+            // CuTe's fold: what is left of the divisor goes on to the next mode.
+            let mut rest = b.clone();
+            out.open();
+            for mode in a.children() {
+                divide_into(mode, Tuple::leaf(rest.clone()).as_ref(), pad, f, out)?;
+                rest = f(&rest, &product(mode.leaves())?)?;
+            }
+            out.close();
+        }
+    }
+    Ok(())
+}
+
+impl IntTuple {
+    /// The leaf, as an integer.
+    ///
+    /// # Errors
+    /// [`LayoutError::NotAnInteger`] for a tuple.
+    pub fn to_int(&self) -> Result<&Int> {
+        self.as_leaf().ok_or_else(|| LayoutError::NotAnInteger { found: self.to_string() })
+    }
+
+    /// The sum of all leaves.
+    ///
+    /// # Errors
+    /// [`LayoutError::Overflow`].
+    pub fn sum(&self) -> Result<Int> {
+        self.leaves.iter().try_fold(Int::ZERO, |sum, leaf| sum.add(leaf))
+    }
+
+    fn reduce(&self, f: fn(&Int, &Int) -> Result<Int>) -> Result<Int> {
+        let (first, rest) = self.leaves.split_first().ok_or(ranks_differ(1, 0))?;
+        rest.iter().try_fold(first.clone(), |acc, leaf| f(&acc, leaf))
+    }
+
+    /// The largest leaf.
+    ///
+    /// # Errors
+    /// [`LayoutError::RankMismatch`] for `()`.
+    pub fn max(&self) -> Result<Int> {
+        self.reduce(Int::max)
+    }
+
+    /// The smallest leaf.
+    ///
+    /// # Errors
+    /// [`LayoutError::RankMismatch`] for `()`.
+    pub fn min(&self) -> Result<Int> {
+        self.reduce(Int::min)
+    }
+
+    /// The greatest common divisor of the leaves.
+    ///
+    /// # Errors
+    /// [`LayoutError::RankMismatch`] for `()`.
+    pub fn gcd(&self) -> Result<Int> {
+        self.reduce(Int::gcd)
+    }
+
+    /// The sum of the products of corresponding leaves.
+    ///
+    /// ```
+    /// # use tilewright::layout::shape;
+    /// assert_eq!(shape!(2, (3, 4)).inner_product(&shape!(1, (10, 100)))?, 432);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LayoutError::NotCongruent`], [`LayoutError::Overflow`].
+    pub fn inner_product(&self, other: &IntTuple) -> Result<Int> {
+        if !self.congruent(other) {
+            return Err(LayoutError::NotCongruent {
+                left: self.to_string(),
+                right: other.to_string(),
+            });
+        }
+        let pairs = self.leaves.iter().zip(&other.leaves);
+        pairs.into_iter().try_fold(Int::ZERO, |sum, (a, b)| sum.add(&a.mul(b)?))
+    }
+
+    /// `ceil_div` mode by mode; missing modes of the divisor are 1. An integer divisor of a tuple
+    /// is folded: `ceil_div((4,5,6), 40)` is `(1,1,3)`, as each mode takes its part of 40.
+    ///
+    /// ```
+    /// # use tilewright::layout::shape;
+    /// assert_eq!(shape!(8, 12, 6).ceil_div(&shape!(8, 8))?, shape!(1, 2, 6));
+    /// assert_eq!(shape!(4, 5, 6).ceil_div(&40.into())?, shape!(1, 1, 3));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LayoutError::RankMismatch`], [`LayoutError::DivisionByZero`], [`LayoutError::Overflow`].
+    pub fn ceil_div(&self, by: &IntTuple) -> Result<IntTuple> {
+        let mut out = Builder::new();
+        divide_into(self.as_ref(), by.as_ref(), true, Int::ceil_div, &mut out)?;
+        out.finish()
+    }
+
+    /// The number of tiles of each mode: `ceil_div` by a tiler, with `shape(complement(tile,
+    /// mode))` for a layout.
+    ///
+    /// # Errors
+    /// Those of [`ceil_div`](IntTuple::ceil_div) and [`Layout::complement`](super::Layout::complement).
+    pub fn ceil_div_by<'t>(&self, by: impl Into<TilerRef<'t>>) -> Result<IntTuple> {
+        let mut out = Builder::new();
+        match by.into() {
+            TilerRef::Layout(tile) => {
+                out.push_tree(complement(tile, Some(self.as_ref()))?.shape());
+            }
+            TilerRef::Tuple(tiler) => ceil_div_tiler(self.as_ref(), tiler, &mut out)?,
+        }
+        out.finish()
+    }
+
+    /// [`Int::shape_div`] mode by mode, with an integer divisor of a tuple folded.
+    ///
+    /// ```
+    /// # use tilewright::layout::shape;
+    /// assert_eq!(shape!(4, 5, 6).shape_div(&40.into())?, shape!(1, 1, 3));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LayoutError::RankMismatch`], [`LayoutError::NotDivisible`],
+    /// [`LayoutError::DivisionByZero`].
+    pub fn shape_div(&self, by: &IntTuple) -> Result<IntTuple> {
+        let mut out = Builder::new();
+        divide_into(self.as_ref(), by.as_ref(), false, Int::shape_div, &mut out)?;
+        out.finish()
+    }
+
+    /// [`Int::round_up`] mode by mode; missing modes of the divisor are 1.
+    ///
+    /// # Errors
+    /// [`LayoutError::RankMismatch`], [`LayoutError::NotAnInteger`] if one is an integer and the
+    /// other a tuple, [`LayoutError::DivisionByZero`], [`LayoutError::Overflow`].
+    pub fn round_up(&self, by: &IntTuple) -> Result<IntTuple> {
+        fn walk(a: IntTupleRef<'_>, b: IntTupleRef<'_>, out: &mut Builder<Int>) -> Result<()> {
+            match (a.as_leaf(), b.as_leaf()) {
+                (Some(a), Some(b)) => out.push(a.round_up(b)?),
+                (None, None) => return zip_with(a, b, true, out, &mut walk),
+                (None, Some(_)) => return Err(LayoutError::NotAnInteger { found: a.to_string() }),
+                (Some(_), None) => return Err(LayoutError::NotAnInteger { found: b.to_string() }),
+            }
+            Ok(())
+        }
+        let mut out = Builder::new();
+        walk(self.as_ref(), by.as_ref(), &mut out)?;
+        out.finish()
+    }
+
+    /// Each leaf times the product of the sub-tree of `other` there.
+    ///
+    /// ```
+    /// # use tilewright::layout::shape;
+    /// assert_eq!(shape!(4, 3).elem_scale(&shape!(2, (2, 5)))?, shape!(8, 30));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LayoutError::RankMismatch`], [`LayoutError::Overflow`].
+    pub fn elem_scale(&self, other: &IntTuple) -> Result<IntTuple> {
+        fn walk(a: IntTupleRef<'_>, b: IntTupleRef<'_>, out: &mut Builder<Int>) -> Result<()> {
+            if let Some(leaf) = a.as_leaf() {
+                out.push(leaf.mul(&b.product()?)?);
+                return Ok(());
+            }
+            zip_with(a, b, false, out, &mut walk)
+        }
+        let mut out = Builder::new();
+        walk(self.as_ref(), other.as_ref(), &mut out)?;
+        out.finish()
+    }
+
+    /// True if each leaf of `self` is the size of the sub-tree of `other` there: every coordinate
+    /// into `self` is one into `other`.
+    ///
+    /// ```
+    /// # use tilewright::layout::{IntTuple, shape};
+    /// assert!(IntTuple::from(16).compatible(&shape!(2, 8))?);
+    /// assert!(shape!(4, 6).compatible(&shape!((2, 2), 6))?);
+    /// assert!(!shape!(4, 6).compatible(&shape!(6, 4))?);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LayoutError::Undecided`] if symbols leave it open, [`LayoutError::Overflow`].
+    pub fn compatible(&self, other: &IntTuple) -> Result<bool> {
+        compatible(self.as_ref(), other.as_ref())
+    }
+
+    /// True if `tiler` divides the shape mode by mode without remainder.
+    ///
+    /// ```
+    /// # use tilewright::layout::{shape, tiler};
+    /// assert!(shape!(8, 6).evenly_divides(&tiler!(4, 3))?);
+    /// assert!(!shape!(8, 6).evenly_divides(&tiler!(3))?);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LayoutError::Undecided`] if symbols leave it open, [`LayoutError::UnexpectedUnderscore`],
+    /// and those of [`ceil_div_by`](IntTuple::ceil_div_by).
+    pub fn evenly_divides<'t>(&self, tiler: impl Into<TilerRef<'t>>) -> Result<bool> {
+        match tiler.into() {
+            TilerRef::Layout(tile) => {
+                let rest = complement(tile, Some(self.as_ref()))?;
+                equal(&self.product()?, &tile.size()?.mul(&rest.size()?)?)
+            }
+            TilerRef::Tuple(tiler) => evenly_divides(self.as_ref(), tiler),
+        }
+    }
+
+    /// True if the first pair of leaves that differ, in order, is smaller in `self`; a shorter
+    /// tuple comes before its extensions.
+    ///
+    /// # Errors
+    /// [`LayoutError::NotAnInteger`] where an integer meets a tuple, [`LayoutError::Undecided`].
+    pub fn lex_less(&self, other: &IntTuple) -> Result<bool> {
+        order(self.as_ref(), other.as_ref(), false)
+    }
+
+    /// [`lex_less`](IntTuple::lex_less) from the last mode to the first.
+    ///
+    /// # Errors
+    /// As [`lex_less`](IntTuple::lex_less).
+    pub fn colex_less(&self, other: &IntTuple) -> Result<bool> {
+        order(self.as_ref(), other.as_ref(), true)
+    }
+
+    /// True if every leaf of `self` is less than that of `other`.
+    ///
+    /// ```
+    /// # use tilewright::layout::shape;
+    /// assert!(shape!(1, (2, 3)).elem_less(&shape!(2, (3, 4)))?);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`lex_less`](IntTuple::lex_less).
+    pub fn elem_less(&self, other: &IntTuple) -> Result<bool> {
+        elem_less(self.as_ref(), other.as_ref())
+    }
+
+    /// Not `elem_less(other, self)`, as CuTe defines it: some leaf of `self` is not greater.
+    ///
+    /// # Errors
+    /// As [`lex_less`](IntTuple::lex_less).
+    pub fn elem_leq(&self, other: &IntTuple) -> Result<bool> {
+        Ok(!other.elem_less(self)?)
+    }
+
+    /// `elem_less(other, self)`.
+    ///
+    /// # Errors
+    /// As [`lex_less`](IntTuple::lex_less).
+    pub fn elem_gtr(&self, other: &IntTuple) -> Result<bool> {
+        other.elem_less(self)
+    }
+
+    /// Not `elem_less(self, other)`, as CuTe defines it: some leaf of `self` is not less.
+    ///
+    /// # Errors
+    /// As [`lex_less`](IntTuple::lex_less).
+    pub fn elem_geq(&self, other: &IntTuple) -> Result<bool> {
+        Ok(!self.elem_less(other)?)
+    }
+
+    /// The next coordinate of a shape in colexicographic order; after the last one the first.
+    ///
+    /// ```
+    /// # use tilewright::layout::shape;
+    /// assert_eq!(shape!(3, (1, 0)).increment(&shape!(4, (2, 8)))?, shape!(0, (0, 1)));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LayoutError::NotCongruent`], [`LayoutError::NotStatic`].
+    pub fn increment(&self, shape: &IntTuple) -> Result<IntTuple> {
+        if !self.congruent(shape) {
+            return Err(LayoutError::NotCongruent {
+                left: self.to_string(),
+                right: shape.to_string(),
+            });
+        }
+        let mut out = self.clone();
+        for (place, extent) in out.leaves.iter_mut().zip(&shape.leaves) {
+            let next = place.add(&Int::ONE)?;
+            if next.to_static()? < extent.to_static()? {
+                *place = next;
+                return Ok(out);
+            }
+            *place = Int::ZERO;
+        }
+        Ok(out)
+    }
+}
+
+fn ceil_div_tiler(a: IntTupleRef<'_>, b: TilerTuple<'_>, out: &mut Builder<Int>) -> Result<()> {
+    match b.as_leaf() {
+        Some(TilerLeaf::Int(by)) => {
+            divide_into(a, Tuple::leaf(by.clone()).as_ref(), true, Int::ceil_div, out)
+        }
+        Some(TilerLeaf::Layout(tile)) => {
+            out.push_tree(complement(tile.as_ref().as_ref(), Some(a))?.shape());
+            Ok(())
+        }
+        Some(TilerLeaf::All) => Err(LayoutError::UnexpectedUnderscore { operation: "ceil_div" }),
+        None if a.is_leaf() => {
+            let mut size = Int::ONE;
+            for leaf in b.leaves() {
+                size = size.mul(&leaf_size(leaf)?)?;
+            }
+            out.push(a.product()?.ceil_div(&size)?);
+            Ok(())
+        }
+        None => {
+            if b.rank() > a.rank() {
+                return Err(LayoutError::TooManyModes { tiler: b.rank(), layout: a.rank() });
+            }
+            let mut tiles = b.children();
+            out.open();
+            for (i, mode) in a.children().enumerate() {
+                match tiles.next() {
+                    Some(tile) => ceil_div_tiler(mode, tile, out).map_err(|e| e.at(i))?,
+                    None => out.push_tree(mode),
+                }
+            }
+            out.close();
+            Ok(())
+        }
+    }
+}
+
+fn leaf_size(leaf: &TilerLeaf) -> Result<Int> {
+    match leaf {
+        TilerLeaf::Int(extent) => Ok(extent.clone()),
+        TilerLeaf::Layout(layout) => layout.size(),
+        TilerLeaf::All => Err(LayoutError::UnexpectedUnderscore { operation: "size" }),
+    }
+}
+
+/// Whether two integers are equal, if that can be seen.
+fn equal(a: &Int, b: &Int) -> Result<bool> {
+    if a.same(b) {
+        return Ok(true);
+    }
+    let (low, high) = a.sub(b)?.bounds();
+    if low > 0 || high < 0 || (a.is_static() && b.is_static()) {
+        return Ok(false);
+    }
+    Err(LayoutError::Undecided {
+        operation: "comparison",
+        condition: format!("whether {a} is {b}"),
+    })
+}
+
+fn less(a: &Int, b: &Int) -> Result<bool> {
+    if b.at_least(&a.add(&Int::ONE)?) {
+        return Ok(true);
+    }
+    if a.at_least(b) {
+        return Ok(false);
+    }
+    Err(LayoutError::Undecided { operation: "comparison", condition: format!("whether {a} < {b}") })
+}
+
+fn compatible(a: IntTupleRef<'_>, b: IntTupleRef<'_>) -> Result<bool> {
+    if let Some(extent) = a.as_leaf() {
+        return equal(extent, &b.product()?);
+    }
+    if b.is_leaf() || a.rank() != b.rank() {
+        return Ok(false);
+    }
+    for (x, y) in a.children().zip(b.children()) {
+        if !compatible(x, y)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn evenly_divides(a: IntTupleRef<'_>, tiler: TilerTuple<'_>) -> Result<bool> {
+    if let Some(leaf) = tiler.as_leaf() {
+        let mut count = Builder::new();
+        ceil_div_tiler(a, tiler, &mut count)?;
+        let count = count.finish()?.product()?;
+        return equal(&a.product()?, &leaf_size(leaf)?.mul(&count)?);
+    }
+    if tiler.rank() > a.rank() {
+        return Ok(false);
+    }
+    for (mode, tile) in a.children().zip(tiler.children()) {
+        if !evenly_divides(mode, tile)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn mixed(a: IntTupleRef<'_>, b: IntTupleRef<'_>) -> LayoutError {
+    let found = if a.is_leaf() { b } else { a };
+    LayoutError::NotAnInteger { found: found.to_string() }
+}
+
+fn order(a: IntTupleRef<'_>, b: IntTupleRef<'_>, reverse: bool) -> Result<bool> {
+    match (a.as_leaf(), b.as_leaf()) {
+        (Some(a), Some(b)) => return less(a, b),
+        (None, None) => {}
+        _ => return Err(mixed(a, b)),
+    }
+    let (mut xs, mut ys): (Vec<_>, Vec<_>) = (a.children().collect(), b.children().collect());
+    if reverse {
+        xs.reverse();
+        ys.reverse();
+    }
+    for (i, y) in ys.iter().enumerate() {
+        let Some(x) = xs.get(i) else { return Ok(true) };
+        if order(*x, *y, reverse)? {
+            return Ok(true);
+        }
+        if x != y {
+            return Ok(false);
+        }
+    }
+    Ok(false)
+}
+
+fn elem_less(a: IntTupleRef<'_>, b: IntTupleRef<'_>) -> Result<bool> {
+    match (a.as_leaf(), b.as_leaf()) {
+        (Some(a), Some(b)) => return less(a, b),
+        (None, None) => {}
+        _ => return Err(mixed(a, b)),
+    }
+    if a.rank() > b.rank() {
+        return Ok(false);
+    }
+    for (x, y) in a.children().zip(b.children()) {
+        if !elem_less(x, y)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}

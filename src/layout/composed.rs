@@ -1,0 +1,399 @@
+//! [`ComposedLayout`]: `inner o offset o outer`, with a swizzle, a layout or a function inside.
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::str::FromStr;
+use std::sync::Arc;
+
+use super::error::LayoutError;
+use super::int::{Env, Int};
+use super::layout::Layout;
+use super::swizzle::{Swizzle, parse_swizzle};
+use super::text::Parser;
+use super::tuple::{Builder, IntTuple, IntTupleRef, IntoTuple, Tuple};
+
+type Result<T> = std::result::Result<T, LayoutError>;
+
+type Function = dyn Fn(&IntTuple) -> Result<IntTuple> + Send + Sync;
+
+/// A named function of coordinates as the inner part of a [`ComposedLayout`]: a gather through an
+/// index table, for instance. Two are equal if they are the same object.
+///
+/// ```
+/// use tilewright::layout::{ComposedLayout, CoordFn, IntTuple, layout};
+/// let rows = [7, 2, 5];
+/// let gather = CoordFn::new("rows", move |i| {
+///     let i = usize::try_from(i.to_int()?.to_static()?).unwrap_or(usize::MAX);
+///     Ok(IntTuple::from(rows.get(i).copied().unwrap_or(0)))
+/// });
+/// let l = ComposedLayout::new(gather, 0, layout!(3:1))?;
+/// assert_eq!(l.to_string(), "rows o 0 o 3:1");
+/// assert_eq!(l.apply(2)?, 5.into());
+/// # Ok::<(), tilewright::layout::LayoutError>(())
+/// ```
+#[derive(Clone)]
+pub struct CoordFn {
+    name: Arc<str>,
+    function: Arc<Function>,
+}
+
+impl CoordFn {
+    /// The function `function`, which prints as `name`.
+    pub fn new(
+        name: &str,
+        function: impl Fn(&IntTuple) -> Result<IntTuple> + Send + Sync + 'static,
+    ) -> Self {
+        Self { name: name.into(), function: Arc::new(function) }
+    }
+
+    /// The name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl PartialEq for CoordFn {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name && Arc::ptr_eq(&self.function, &other.function)
+    }
+}
+impl Eq for CoordFn {}
+
+/// A part of a [`ComposedLayout`].
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "the layout is the usual one, and a box would allocate"
+)]
+pub enum Part {
+    /// The identity: inside of a layout that is not composed.
+    Identity,
+    /// A swizzle, a map of integers.
+    Swizzle(Swizzle),
+    /// A layout.
+    Layout(Layout),
+    /// A function.
+    Function(CoordFn),
+}
+
+impl Hash for Part {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        std::mem::discriminant(self).hash(state);
+        match self {
+            Part::Identity => {}
+            Part::Swizzle(s) => s.hash(state),
+            Part::Layout(l) => l.hash(state),
+            Part::Function(f) => f.name.hash(state),
+        }
+    }
+}
+
+impl Part {
+    fn apply(&self, coord: &IntTuple) -> Result<IntTuple> {
+        match self {
+            Part::Identity => Ok(coord.clone()),
+            Part::Swizzle(s) => Ok(Tuple::leaf(s.apply_int(coord.to_int()?)?)),
+            Part::Layout(l) => l.apply(coord),
+            Part::Function(f) => (f.function)(coord),
+        }
+    }
+}
+
+impl From<Swizzle> for Part {
+    fn from(swizzle: Swizzle) -> Self {
+        Part::Swizzle(swizzle)
+    }
+}
+impl From<Layout> for Part {
+    fn from(layout: Layout) -> Self {
+        Part::Layout(layout)
+    }
+}
+impl From<&Layout> for Part {
+    fn from(layout: &Layout) -> Self {
+        Part::Layout(layout.clone())
+    }
+}
+impl From<CoordFn> for Part {
+    fn from(function: CoordFn) -> Self {
+        Part::Function(function)
+    }
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Part::Identity => f.write_str("1"),
+            Part::Swizzle(s) => s.fmt(f),
+            Part::Layout(l) => l.fmt(f),
+            Part::Function(function) => f.write_str(&function.name),
+        }
+    }
+}
+
+/// `inner o offset o outer`: the function `c -> inner(offset + outer(c))`.
+///
+/// A layout is one too, with the identity inside: [`is_normal`](ComposedLayout::is_normal). All
+/// operations of the algebra that work on the domain work on the outer part; slicing puts the
+/// offset inside, and gives a normal layout where the swizzle cannot be seen any more.
+///
+/// ```
+/// use tilewright::layout::{ComposedLayout, Swizzle, coord, layout, tiler};
+/// let s = ComposedLayout::new(Swizzle::new(3, 0, 3)?, 0, layout!((8, 8):(8, 1)))?;
+/// assert_eq!(s.to_string(), "S<3,0,3> o 0 o (8,8):(8,1)");
+/// assert_eq!(s.crd2idx((1, 2))?, 8 + (2 ^ 1));
+/// assert_eq!(s.zipped_divide(&tiler!(4, 4))?.to_string(), "S<3,0,3> o 0 o ((4,4),(2,2)):((8,1),(32,4))");
+/// let (row, offset) = s.slice_and_offset(&coord!(5, _))?;
+/// assert_eq!((row.to_string(), offset.to_string()), ("((2,2,2)):((-1,2,-4))".into(), "45".into()));
+/// # Ok::<(), tilewright::layout::LayoutError>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct ComposedLayout {
+    inner: Part,
+    offset: IntTuple,
+    outer: Part,
+}
+
+impl ComposedLayout {
+    /// `inner o offset o outer`.
+    ///
+    /// # Errors
+    /// [`LayoutError::TooDeep`] for an absurd offset.
+    pub fn new(
+        inner: impl Into<Part>,
+        offset: impl IntoTuple<Int>,
+        outer: impl Into<Part>,
+    ) -> Result<Self> {
+        Ok(Self { inner: inner.into(), offset: offset.into_tuple()?, outer: outer.into() })
+    }
+
+    pub(crate) fn from_parts(inner: Part, offset: IntTuple, outer: Part) -> Self {
+        Self { inner, offset, outer }
+    }
+
+    /// The same with another outer layout. A swizzle of no bits at offset 0 goes away, as in CuTe.
+    pub(crate) fn with_outer(&self, outer: Layout) -> Self {
+        match self.inner {
+            Part::Swizzle(s) if s.is_identity() && self.offset.as_static() == Some(0) => {
+                outer.into()
+            }
+            _ => {
+                Self { inner: self.inner.clone(), offset: self.offset.clone(), outer: outer.into() }
+            }
+        }
+    }
+
+    /// The part that is applied last.
+    pub fn inner(&self) -> &Part {
+        &self.inner
+    }
+
+    /// What is added between the two.
+    pub fn offset(&self) -> &IntTuple {
+        &self.offset
+    }
+
+    /// The part that is applied first.
+    pub fn outer(&self) -> &Part {
+        &self.outer
+    }
+
+    /// The part that is applied first, as a layout.
+    ///
+    /// # Errors
+    /// [`LayoutError::Unsupported`] for the inverse of a swizzled layout, whose outer part is the
+    /// swizzle.
+    pub fn outer_layout(&self) -> Result<&Layout> {
+        match &self.outer {
+            Part::Layout(layout) => Ok(layout),
+            _ => {
+                Err(LayoutError::Unsupported { operation: "the shape", argument: self.to_string() })
+            }
+        }
+    }
+
+    /// The swizzle inside, if it is one.
+    pub fn swizzle(&self) -> Option<Swizzle> {
+        match self.inner {
+            Part::Swizzle(swizzle) => Some(swizzle),
+            _ => None,
+        }
+    }
+
+    /// True if it is a plain layout: nothing inside and no offset. A swizzle of no bits, `S<0,4,3>`,
+    /// is a part like any other until an operation drops it.
+    pub fn is_normal(&self) -> bool {
+        self.as_normal().is_some()
+    }
+
+    /// The plain layout, if it is one.
+    pub fn as_normal(&self) -> Option<&Layout> {
+        match (&self.inner, &self.outer) {
+            (Part::Identity, Part::Layout(layout)) if self.offset.as_static() == Some(0) => {
+                Some(layout)
+            }
+            _ => None,
+        }
+    }
+
+    /// The swizzle of the layout, the identity if there is none: CuTe's `get_swizzle_portion`.
+    pub fn swizzle_portion(&self) -> Swizzle {
+        self.swizzle().unwrap_or(Swizzle::identity())
+    }
+
+    /// The layout without its swizzle and offset: CuTe's `get_nonswizzle_portion`.
+    ///
+    /// # Errors
+    /// As [`outer_layout`](ComposedLayout::outer_layout).
+    pub fn nonswizzle_portion(&self) -> Result<&Layout> {
+        self.outer_layout()
+    }
+
+    /// The shape of the domain.
+    ///
+    /// # Errors
+    /// As [`outer_layout`](ComposedLayout::outer_layout).
+    pub fn shape(&self) -> Result<IntTupleRef<'_>> {
+        Ok(self.outer_layout()?.shape())
+    }
+
+    /// The number of coordinates.
+    ///
+    /// # Errors
+    /// As [`outer_layout`](ComposedLayout::outer_layout); [`LayoutError::Overflow`].
+    pub fn size(&self) -> Result<Int> {
+        self.outer_layout()?.size()
+    }
+
+    /// The cosize of the outer layout, as CuTe counts it.
+    ///
+    /// # Errors
+    /// As [`outer_layout`](ComposedLayout::outer_layout); [`LayoutError::Overflow`].
+    pub fn cosize(&self) -> Result<Int> {
+        self.outer_layout()?.cosize()
+    }
+
+    /// The value at a coordinate: `inner(offset + outer(c))`.
+    ///
+    /// # Errors
+    /// Those of the parts; [`LayoutError::RankMismatch`] if the offset does not fit.
+    pub fn apply(&self, coord: impl IntoTuple<Int>) -> Result<IntTuple> {
+        let value = self.outer.apply(&coord.into_tuple()?)?;
+        if self.is_normal() {
+            return Ok(value);
+        }
+        self.inner.apply(&add(&self.offset, &value)?)
+    }
+
+    /// The index of a coordinate, of a layout into the integers.
+    ///
+    /// # Errors
+    /// As [`apply`](ComposedLayout::apply); [`LayoutError::NotAnInteger`].
+    pub fn crd2idx(&self, coord: impl IntoTuple<Int>) -> Result<Int> {
+        self.apply(coord)?.to_int().cloned()
+    }
+
+    /// The layout for the numbers that `env` gives the symbols.
+    ///
+    /// # Errors
+    /// Those of [`Int::eval`].
+    pub fn eval(&self, env: &Env) -> Result<Self> {
+        let part = |part: &Part| {
+            Ok(match part {
+                Part::Layout(layout) => Part::Layout(layout.eval(env)?),
+                other => other.clone(),
+            })
+        };
+        Ok(Self {
+            inner: part(&self.inner)?,
+            offset: self.offset.eval(env)?,
+            outer: part(&self.outer)?,
+        })
+    }
+}
+
+/// The sum of two coordinates; entries that one lacks are 0, and so is the plain 0.
+pub(crate) fn add(a: &IntTuple, b: &IntTuple) -> Result<IntTuple> {
+    fn walk(a: IntTupleRef<'_>, b: IntTupleRef<'_>, out: &mut Builder<Int>) -> Result<()> {
+        match (a.as_leaf(), b.as_leaf()) {
+            (Some(a), Some(b)) => out.push(a.add(b)?),
+            (Some(zero), None) if zero.is(0) => out.push_tree(b),
+            (None, Some(zero)) if zero.is(0) => out.push_tree(a),
+            (Some(_), None) => return Err(LayoutError::NotAnInteger { found: b.to_string() }),
+            (None, Some(_)) => return Err(LayoutError::NotAnInteger { found: a.to_string() }),
+            (None, None) => {
+                let zero = Tuple::leaf(Int::ZERO);
+                out.open();
+                for i in 0..a.rank().max(b.rank()) {
+                    let part = |t: IntTupleRef<'_>| t.child(i).map(IntTupleRef::to_owned);
+                    let (x, y) = (part(a), part(b));
+                    walk(
+                        x.as_ref().unwrap_or(&zero).as_ref(),
+                        y.as_ref().unwrap_or(&zero).as_ref(),
+                        out,
+                    )?;
+                }
+                out.close();
+            }
+        }
+        Ok(())
+    }
+    let mut out = Builder::new();
+    walk(a.as_ref(), b.as_ref(), &mut out)?;
+    out.finish()
+}
+
+impl From<Layout> for ComposedLayout {
+    fn from(layout: Layout) -> Self {
+        Self { inner: Part::Identity, offset: Tuple::leaf(Int::ZERO), outer: layout.into() }
+    }
+}
+
+impl fmt::Display for ComposedLayout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(layout) = self.as_normal() {
+            return layout.fmt(f);
+        }
+        self.inner.fmt(f)?;
+        f.write_str(" o ")?;
+        self.offset.fmt(f)?;
+        f.write_str(" o ")?;
+        self.outer.fmt(f)
+    }
+}
+impl fmt::Debug for ComposedLayout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+fn parse_part(p: &mut Parser<'_>) -> Result<Part> {
+    if p.starts_with("S<") || p.starts_with("Sw<") {
+        return parse_swizzle(p).map(Part::from);
+    }
+    p.layout().map(Part::from)
+}
+
+impl FromStr for ComposedLayout {
+    type Err = LayoutError;
+
+    /// Reads `S<3,4,3> o 0 o (8,64):(64,1)`, `A o offset o B`, and a plain layout.
+    fn from_str(text: &str) -> Result<Self> {
+        let mut p = Parser::new(text);
+        let inner = parse_part(&mut p)?;
+        if !p.eat("o ") {
+            p.end()?;
+            return match inner {
+                Part::Layout(layout) => Ok(layout.into()),
+                _ => Err(p.error("`o`")),
+            };
+        }
+        let mut offset = Builder::new();
+        p.tree(&mut offset)?;
+        p.expect("o ", "`o`")?;
+        let outer = parse_part(&mut p)?;
+        p.end()?;
+        Ok(Self { inner, offset: offset.finish()?, outer })
+    }
+}

@@ -1,0 +1,226 @@
+//! `right_inverse`, `left_inverse`, `nullspace`.
+
+use smallvec::SmallVec;
+
+use super::basis::ScaledBasis;
+use super::coalesce::Flat;
+use super::error::LayoutError;
+use super::int::Int;
+use super::layout::{Layout, LayoutBuilder};
+use super::tuple::Leaves;
+
+type Result<T> = std::result::Result<T, LayoutError>;
+
+/// The places of `keys` in increasing order, by the exchanges that CuTe makes: they decide the
+/// order of equal keys, which shows in the printed result.
+fn sorted_places(keys: &[i64]) -> SmallVec<[usize; 8]> {
+    let mut places: SmallVec<[usize; 8]> = (0..keys.len()).collect();
+    for i in 0..places.len() {
+        for j in i + 1..places.len() {
+            if keys[places[j]] < keys[places[i]] {
+                places.swap(i, j);
+            }
+        }
+    }
+    places
+}
+
+/// The exclusive prefix products of the extents.
+fn prefix_products(shape: &[Int]) -> Result<Leaves<Int>> {
+    let mut out = Leaves::new();
+    let mut current = Int::ONE;
+    for extent in shape {
+        out.push(current.clone());
+        current = current.mul(extent)?;
+    }
+    Ok(out)
+}
+
+impl Layout {
+    /// The longest layout with `self(R(i)) == i` for all `i < size(R)`.
+    ///
+    /// With symbols, a mode is taken where its stride is seen to be the size that is reached.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Int, Layout, layout};
+    /// assert_eq!(layout!((4, 8):(8, 1)).right_inverse()?, layout!((8, 4):(4, 1)));
+    /// assert_eq!(layout!((4, 2):(1, 16)).right_inverse()?, layout!(4:1));
+    /// let n = Int::symbol("n");
+    /// let l = Layout::row_major((4, &n));
+    /// assert_eq!(l.right_inverse()?.to_string(), "(n,4):(4,1)");
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LayoutError::Overflow`], [`LayoutError::NotAnIntegerStride`].
+    pub fn right_inverse(&self) -> Result<Layout> {
+        let flat = Flat::coalesced(self.as_ref(), false)?;
+        let prefix = prefix_products(&flat.shape)?;
+        let mut out = Flat::default();
+        let mut reached = Int::ONE;
+        let strides: SmallVec<[&Int; 8]> =
+            flat.stride.iter().map(ScaledBasis::to_int).collect::<Result<_>>()?;
+        let keys: SmallVec<[i64; 8]> =
+            strides.iter().map(|d| d.as_static().unwrap_or(i64::MAX)).collect();
+        let order = sorted_places(&keys);
+        let mut left: SmallVec<[usize; 8]> = order;
+        while let Some(at) = left.iter().position(|&i| strides[i].same(&reached)) {
+            let i = left.remove(at);
+            out.push(&flat.shape[i], &ScaledBasis::from(prefix[i].clone()))?;
+            reached = reached.mul(&flat.shape[i])?;
+        }
+        let mut builder = LayoutBuilder::new();
+        out.emit(&mut builder);
+        builder.finish()
+    }
+
+    /// A layout with `self(R(self(i))) == self(i)` for all `i < size(self)`; for a one-to-one
+    /// layout `R(self(i)) == i`.
+    ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// assert_eq!(layout!((4, 2):(1, 16)).left_inverse()?, layout!((16, 2):(1, 4)));
+    /// assert!(layout!((4, 3):(2, 3)).left_inverse().is_err());
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LayoutError::NotDivisible`] if the strides do not divide each other in order,
+    /// [`LayoutError::NotInjective`] if modes overlap so that the equation fails,
+    /// [`LayoutError::Undecided`], [`LayoutError::NotAnIntegerStride`], [`LayoutError::Overflow`].
+    pub fn left_inverse(&self) -> Result<Layout> {
+        let flat = Flat::coalesced(self.as_ref(), false)?;
+        let prefix = prefix_products(&flat.shape)?;
+        let mut modes: SmallVec<[(&Int, &Int, &Int); 8]> = SmallVec::new();
+        for ((s, d), p) in flat.shape.iter().zip(&flat.stride).zip(&prefix) {
+            modes.push((s, d.to_int()?, p));
+        }
+        let order = order_by_stride(&modes)?;
+        let mut out = Flat::default();
+        let mut reached = Int::ONE;
+        // The stride of the step that is still open, and the last mode taken.
+        let mut stride = Int::ZERO;
+        let mut last: Option<(&Int, &Int)> = None;
+        let mut injective = true;
+        for &i in &order {
+            let (s, d, p) = modes[i];
+            if d.is(0) {
+                last = last.or(Some((s, d)));
+                continue;
+            }
+            if d.bounds().1 < 1 {
+                return Err(LayoutError::NotInjective { layout: self.to_string() });
+            }
+            let step = d.exact_div(&reached)?;
+            if let Some((s0, d0)) = last.filter(|(_, d0)| !d0.is(0)) {
+                let end = s0.sub(&Int::ONE)?.mul(d0)?.add(&Int::ONE)?;
+                injective &= d.at_least(&end);
+            }
+            out.shape.push(step.clone());
+            out.stride.push(ScaledBasis::from(stride));
+            reached = d.clone();
+            stride = p.clone();
+            last = Some((s, d));
+        }
+        let Some((s, _)) = last else { return Ok(Layout::trivial()) };
+        out.shape.push(s.clone());
+        out.stride.push(ScaledBasis::from(stride));
+        let mut builder = LayoutBuilder::new();
+        out.emit_coalesced(&mut builder)?;
+        let result = builder.finish()?;
+        if !injective && !self.satisfies_left_inverse(&result)? {
+            return Err(LayoutError::NotInjective { layout: self.to_string() });
+        }
+        Ok(result)
+    }
+
+    /// The equation itself, for layouts of overlapping modes up to a million coordinates.
+    fn satisfies_left_inverse(&self, inverse: &Layout) -> Result<bool> {
+        const LIMIT: i64 = 1 << 20;
+        match self.size()?.as_static() {
+            Some(size) if size <= LIMIT => {
+                for index in self.indices()? {
+                    if self.at(inverse.at(index)?)? != index {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// The coordinates that are mapped to 0 by static strides 0: `self(R(i)) == 0` for all
+    /// `i < size(R)`.
+    ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// assert_eq!(layout!((2, 2, 2):(1, 0, 2)).nullspace()?, layout!(2:2));
+    /// assert_eq!(layout!((2, 2):(1, 2)).nullspace()?, layout!(1:0));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LayoutError::Overflow`].
+    pub fn nullspace(&self) -> Result<Layout> {
+        let mut modes: SmallVec<[(Int, Int); 8]> = SmallVec::new();
+        let mut current = Int::ONE;
+        for (s, d) in self.as_ref().leaves() {
+            if d.as_static() == Some(0) {
+                let stride = if s.is(1) { Int::ZERO } else { current.clone() };
+                modes.push((s.clone(), stride));
+            }
+            current = current.mul(s)?;
+        }
+        let mut out = LayoutBuilder::new();
+        let many = modes.len() != 1;
+        if modes.is_empty() {
+            return Ok(Layout::trivial());
+        }
+        if many {
+            out.open();
+        }
+        for (s, d) in modes {
+            out.push(s, d);
+        }
+        if many {
+            out.close();
+        }
+        out.finish()
+    }
+}
+
+/// The places of the modes in the order of their strides.
+fn order_by_stride(modes: &[(&Int, &Int, &Int)]) -> Result<SmallVec<[usize; 8]>> {
+    let keys: Option<SmallVec<[i64; 8]>> = modes.iter().map(|(_, d, _)| d.as_static()).collect();
+    if let Some(keys) = keys {
+        return Ok(sorted_places(&keys));
+    }
+    let mut places: SmallVec<[usize; 8]> = (0..modes.len()).collect();
+    let mut out = SmallVec::new();
+    while !places.is_empty() {
+        let least = places
+            .iter()
+            .position(|&i| places.iter().all(|&j| modes[j].1.at_least(modes[i].1)))
+            .ok_or_else(|| LayoutError::Undecided {
+                operation: "left_inverse",
+                condition: "the order of the strides".to_owned(),
+            })?;
+        out.push(places.remove(least));
+    }
+    Ok(out)
+}
+
+impl Flat {
+    /// Coalesces what was put together leaf by leaf, then emits it.
+    pub(crate) fn emit_coalesced(self, out: &mut LayoutBuilder) -> Result<()> {
+        let mut merged = Flat::default();
+        for (s, d) in self.shape.iter().zip(&self.stride) {
+            if !s.is(1) {
+                merged.push(s, d)?;
+            }
+        }
+        merged.emit(out);
+        Ok(())
+    }
+}

@@ -1,0 +1,153 @@
+//! `upcast`, `downcast`, `recast_layout`: the same memory as elements of another width.
+
+use super::error::LayoutError;
+use super::int::Int;
+use super::layout::Layout;
+use super::ratio::Ratio;
+
+type Result<T> = std::result::Result<T, LayoutError>;
+
+fn positive(n: i64) -> Result<Int> {
+    if n < 1 {
+        return Err(LayoutError::ExtentNotPositive { extent: n.into() });
+    }
+    Ok(n.into())
+}
+
+impl Layout {
+    /// The layout in elements of `n` of the present ones: contiguous modes become `n` times
+    /// shorter, other strides `n` times smaller. The image of the result times `n` is the set of
+    /// multiples of `n` in the image of `self`.
+    ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// assert_eq!(layout!((16, 8):(1, 16)).upcast(4)?, layout!((4, 8):(1, 4)));
+    /// assert_eq!(layout!((2, 4):(1, 2)).upcast(4)?, layout!((1, 2):(1, 1)));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LayoutError::NotDivisible`] for a stride that neither divides `n` nor is a multiple; a
+    /// symbolic stride is divided on the condition that it is a multiple, which evaluation checks.
+    /// [`LayoutError::ExtentNotPositive`] for `n < 1`.
+    pub fn upcast(&self, n: i64) -> Result<Layout> {
+        let by = positive(n)?;
+        let mut out = self.clone();
+        for (s, d) in out.shape.iter_mut().zip(&mut out.stride) {
+            let Some(value) = d.value().cloned() else {
+                return Err(LayoutError::NotAnIntegerStride { stride: d.to_string() });
+            };
+            let Some(v) = value.as_static() else {
+                let quotient = value.floor_div(&by)?;
+                *d = d.with_value(quotient.on_condition(&value.modulo(&by)?));
+                continue;
+            };
+            if v == 0 {
+                continue;
+            }
+            if v % n != 0 && n % v != 0 {
+                return Err(LayoutError::NotDivisible { value, by });
+            }
+            let step = value.abs()?;
+            *s = s.ceil_div(&by.ceil_div(&step)?)?;
+            *d = d.with_value(step.ceil_div(&by)?.mul(&Int::new(v.signum()))?);
+        }
+        Ok(out)
+    }
+
+    /// The layout in elements of which `n` make one of the present ones: modes of stride 1 or -1
+    /// become `n` times longer, other strides `n` times larger.
+    ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// assert_eq!(layout!((4, 8):(1, 4)).downcast(4)?, layout!((16, 8):(1, 16)));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LayoutError::Unsupported`] if no mode has stride 1: the new elements would have no mode;
+    /// [`LayoutError::NotInjective`] if several modes have stride 1 or -1;
+    /// [`LayoutError::Undecided`] for a symbolic stride of unknown sign; [`LayoutError::Overflow`], [`LayoutError::ExtentNotPositive`] for `n < 1`.
+    pub fn downcast(&self, n: i64) -> Result<Layout> {
+        let by = positive(n)?;
+        if !self.stride.iter().any(|d| d.as_static() == Some(1)) {
+            return Err(LayoutError::Unsupported {
+                operation: "downcast without a mode of stride 1",
+                argument: self.to_string(),
+            });
+        }
+        let units = self.stride.iter().filter(|d| matches!(d.as_static(), Some(1 | -1))).count();
+        if units > 1 {
+            return Err(LayoutError::NotInjective { layout: self.to_string() });
+        }
+        let mut out = self.clone();
+        for (s, d) in out.shape.iter_mut().zip(&mut out.stride) {
+            if matches!(d.as_static(), Some(1 | -1)) {
+                *s = s.mul(&by)?;
+                continue;
+            }
+            let mut scaled = d.scaled(&by)?;
+            if let (Some(value), Some(result)) = (d.as_int(), scaled.as_int())
+                && !value.is_static()
+                && n > 1
+            {
+                // A stride that turns out to be 1 would have to lengthen its mode instead.
+                if value.bounds().0 < 1 {
+                    return Err(LayoutError::Undecided {
+                        operation: "downcast",
+                        condition: format!("that {value} is not 1 or -1"),
+                    });
+                }
+                let unit = Int::new(2).sub(value)?.max(&Int::ZERO)?;
+                scaled = scaled.with_value(result.on_condition(&unit));
+            }
+            *d = scaled;
+        }
+        Ok(out)
+    }
+
+    /// The layout for elements of `new_bits` of a memory that `self` describes in elements of
+    /// `old_bits`: an upcast by the numerator and a downcast by the denominator of their ratio.
+    ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// assert_eq!(layout!((16, 8):(1, 16)).recast_layout(8, 32)?, layout!((4, 8):(1, 4)));
+    /// assert_eq!(layout!((4, 8):(1, 4)).recast_layout(32, 8)?, layout!((16, 8):(1, 16)));
+    /// assert_eq!(layout!((12, 8):(1, 12)).recast_layout(4, 6)?, layout!((8, 8):(1, 8)));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`upcast`](Layout::upcast) and [`downcast`](Layout::downcast).
+    pub fn recast_layout(&self, old_bits: i64, new_bits: i64) -> Result<Layout> {
+        let (up, down) = recast_steps(old_bits, new_bits)?;
+        match (up, down) {
+            (1, 1) => Ok(self.clone()),
+            (1, down) => self.downcast(down),
+            (up, 1) => self.upcast(up),
+            (up, down) => self.upcast(up)?.downcast(down),
+        }
+    }
+
+    /// The bytes that elements of `bits` at all indices of the layout span, rounded up.
+    ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// assert_eq!(layout!((4, 8):(1, 16)).size_in_bytes(4)?, 58);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LayoutError::Overflow`], [`LayoutError::ExtentNotPositive`] for `bits < 1`.
+    pub fn size_in_bytes(&self, bits: i64) -> Result<Int> {
+        self.cosize()?.mul(&positive(bits)?)?.ceil_div(&Int::new(8))
+    }
+}
+
+/// The factors of the upcast and of the downcast from `old_bits` to `new_bits`.
+pub(crate) fn recast_steps(old_bits: i64, new_bits: i64) -> Result<(i64, i64)> {
+    positive(old_bits)?;
+    positive(new_bits)?;
+    let ratio = Ratio::new(new_bits, old_bits)?;
+    Ok((ratio.numerator(), ratio.denominator()))
+}

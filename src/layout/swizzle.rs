@@ -1,0 +1,250 @@
+//! [`Swizzle`]: an exclusive or of some bits of an index onto others.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::error::LayoutError;
+use super::int::Int;
+use super::text::Parser;
+
+type Result<T> = std::result::Result<T, LayoutError>;
+
+/// CuTe's `Swizzle<bits, base, shift>`: `x ^ ((x & Y) >> shift)`, where `Y` is a mask of `bits`
+/// bits. `Y` begins at bit `base + max(shift, 0)`, the bits that change, `Z`, at
+/// `base - min(shift, 0)`; a negative distance shifts to the left. A bijection, its own inverse.
+///
+/// ```
+/// use tilewright::layout::Swizzle;
+/// let s = Swizzle::new(3, 0, 3)?;
+/// assert_eq!(s.to_string(), "S<3,0,3>");
+/// assert_eq!((s.apply(8), s.apply(s.apply(29))), (9, 29));
+/// assert_eq!("Sw<3,0,3>".parse::<Swizzle>()?, s);
+/// assert!(Swizzle::new(3, 0, 2).is_err());
+/// # Ok::<(), tilewright::layout::LayoutError>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Swizzle {
+    bits: u8,
+    base: u8,
+    shift: i8,
+}
+
+impl Swizzle {
+    /// `bits` bits from bit `base` on, read at a distance of `shift`.
+    ///
+    /// # Errors
+    /// [`LayoutError::BadSwizzle`] if `bits` or `base` is negative, `|shift| < bits`, or a bit lies
+    /// above bit 61.
+    pub fn new(bits: i64, base: i64, shift: i64) -> Result<Self> {
+        let bad = || LayoutError::BadSwizzle { bits, base, shift };
+        let distance = shift.checked_abs().ok_or_else(bad)?;
+        let top = bits.checked_add(base).and_then(|x| x.checked_add(distance)).ok_or_else(bad)?;
+        if bits < 0 || base < 0 || distance < bits || top > 62 {
+            return Err(bad());
+        }
+        match (u8::try_from(bits), u8::try_from(base), i8::try_from(shift)) {
+            (Ok(bits), Ok(base), Ok(shift)) => Ok(Self { bits, base, shift }),
+            _ => Err(bad()),
+        }
+    }
+
+    /// The identity in the form that CuTe gives it, `S<0,4,3>`.
+    pub const fn identity() -> Self {
+        Self { bits: 0, base: 4, shift: 3 }
+    }
+
+    /// The swizzle that reads the bits `y` and changes the bits `z`: CuTe's `make_swizzle`.
+    ///
+    /// ```
+    /// # use tilewright::layout::Swizzle;
+    /// assert_eq!(Swizzle::from_masks(0b11_0000, 0b110)?, Swizzle::new(2, 1, 3)?);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LayoutError::BadSwizzleMasks`].
+    pub fn from_masks(y: u64, z: u64) -> Result<Self> {
+        let bad = || LayoutError::BadSwizzleMasks { y, z };
+        if y == 0 && z == 0 {
+            return Ok(Self { bits: 0, base: 0, shift: 0 });
+        }
+        if y.count_ones() != z.count_ones() {
+            return Err(bad());
+        }
+        let (ty, tz) = (i64::from(y.trailing_zeros()), i64::from(z.trailing_zeros()));
+        let made = Self::new(i64::from(y.count_ones()), ty.min(tz), ty - tz).map_err(|_| bad())?;
+        if (made.y_mask().unsigned_abs(), made.z_mask().unsigned_abs()) != (y, z) {
+            return Err(bad());
+        }
+        Ok(made)
+    }
+
+    /// The number of bits.
+    pub fn bits(self) -> i64 {
+        i64::from(self.bits)
+    }
+
+    /// The number of low bits that stay as they are and do not matter.
+    pub fn base(self) -> i64 {
+        i64::from(self.base)
+    }
+
+    /// The distance between the bits that are read and those that change.
+    pub fn shift(self) -> i64 {
+        i64::from(self.shift)
+    }
+
+    /// The bits that are read.
+    pub fn y_mask(self) -> i64 {
+        ((1i64 << self.bits) - 1) << (self.base() + self.shift().max(0))
+    }
+
+    /// The bits that change.
+    pub fn z_mask(self) -> i64 {
+        ((1i64 << self.bits) - 1) << (self.base() - self.shift().min(0))
+    }
+
+    /// True if nothing changes.
+    pub fn is_identity(self) -> bool {
+        self.bits == 0
+    }
+
+    /// The swizzled index.
+    #[inline]
+    pub fn apply(self, index: i64) -> i64 {
+        let read = index & self.y_mask();
+        index ^ if self.shift >= 0 { read >> self.shift } else { read << -self.shift }
+    }
+
+    /// The swizzled index, also of symbols.
+    ///
+    /// # Errors
+    /// [`LayoutError::Overflow`], of an operand.
+    pub fn apply_int(self, index: &Int) -> Result<Int> {
+        if let Some(index) = index.as_static() {
+            return Ok(Int::new(self.apply(index)));
+        }
+        let read = index.and(&Int::new(self.y_mask()))?;
+        let distance = Int::new(1i64 << self.shift().abs());
+        let moved = if self.shift >= 0 { read.floor_div(&distance)? } else { read.mul(&distance)? };
+        index.xor(&moved)
+    }
+
+    /// The swizzle that undoes it: itself, as the bits that are read do not change.
+    #[must_use]
+    pub fn inverse(self) -> Self {
+        self
+    }
+
+    /// The swizzle `self o other` of two swizzles of one distance that touch different bits or
+    /// undo each other.
+    ///
+    /// ```
+    /// # use tilewright::layout::Swizzle;
+    /// let (a, b) = (Swizzle::new(1, 0, 3)?, Swizzle::new(1, 1, 3)?);
+    /// assert_eq!(a.compose(b)?, Swizzle::new(2, 0, 3)?);
+    /// assert_eq!(a.compose(a)?.bits(), 0);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LayoutError::BadSwizzleMasks`] if no single swizzle does it.
+    pub fn compose(self, other: Swizzle) -> Result<Swizzle> {
+        if self.shift != other.shift && (self.is_identity() || other.is_identity()) {
+            return Ok(if self.is_identity() { other } else { self });
+        }
+        let y = (self.y_mask() ^ other.y_mask()).unsigned_abs();
+        let z = (self.z_mask() ^ other.z_mask()).unsigned_abs();
+        // A bit that one changes and the other reads would be read changed.
+        let mixes = self.z_mask() & other.y_mask() != 0 || other.z_mask() & self.y_mask() != 0;
+        if self.shift != other.shift || mixes {
+            return Err(LayoutError::BadSwizzleMasks { y, z });
+        }
+        Self::from_masks(y, z)
+    }
+
+    /// The swizzle of elements of `n` of the present ones, `n` a power of two. Bits that fall below
+    /// an element are dropped.
+    ///
+    /// # Errors
+    /// [`LayoutError::NotDivisible`] if `n` is not a power of two.
+    pub fn upcast(self, n: i64) -> Result<Self> {
+        let base = self.base() - log2(n)?;
+        if base >= 0 {
+            return Self::new(self.bits(), base, self.shift());
+        }
+        Self::new((self.bits() + base).max(0), 0, self.shift())
+    }
+
+    /// The swizzle of elements of which `n` make one of the present ones, `n` a power of two.
+    ///
+    /// # Errors
+    /// [`LayoutError::NotDivisible`] if `n` is not a power of two, [`LayoutError::BadSwizzle`] if
+    /// the bits become too high.
+    pub fn downcast(self, n: i64) -> Result<Self> {
+        Self::new(self.bits(), self.base() + log2(n)?, self.shift())
+    }
+
+    /// The swizzle for elements of `new_bits` of memory swizzled in elements of `old_bits`.
+    ///
+    /// ```
+    /// # use tilewright::layout::Swizzle;
+    /// assert_eq!(Swizzle::new(3, 4, 3)?.recast(8, 16)?, Swizzle::new(3, 3, 3)?);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`upcast`](Swizzle::upcast) and [`downcast`](Swizzle::downcast).
+    pub fn recast(self, old_bits: i64, new_bits: i64) -> Result<Self> {
+        let (up, down) = super::recast::recast_steps(old_bits, new_bits)?;
+        self.upcast(up)?.downcast(down)
+    }
+
+    /// The largest aligned block that stays contiguous: `1 << base`.
+    pub fn max_alignment(self) -> i64 {
+        1i64 << self.base
+    }
+}
+
+fn log2(n: i64) -> Result<i64> {
+    if n > 0 && n.count_ones() == 1 {
+        return Ok(i64::from(n.trailing_zeros()));
+    }
+    Err(LayoutError::NotDivisible { value: Int::new(n), by: Int::new(2) })
+}
+
+impl fmt::Display for Swizzle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "S<{},{},{}>", self.bits, self.base, self.shift)
+    }
+}
+impl fmt::Debug for Swizzle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+pub(crate) fn parse_swizzle(p: &mut Parser<'_>) -> Result<Swizzle> {
+    if !p.eat("Sw<") {
+        p.expect("S<", "`S<` or `Sw<`")?;
+    }
+    let bits = p.number()?;
+    p.expect(",", "`,`")?;
+    let base = p.number()?;
+    p.expect(",", "`,`")?;
+    let shift = p.number()?;
+    p.expect(">", "`>`")?;
+    Swizzle::new(bits, base, shift)
+}
+
+impl FromStr for Swizzle {
+    type Err = LayoutError;
+
+    /// Reads `S<3,4,3>` and `Sw<3,4,3>`.
+    fn from_str(text: &str) -> Result<Self> {
+        let mut parser = Parser::new(text);
+        let swizzle = parse_swizzle(&mut parser)?;
+        parser.end()?;
+        Ok(swizzle)
+    }
+}

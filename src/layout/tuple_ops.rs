@@ -1,0 +1,427 @@
+//! Rearrangement of tuples: access, grouping, flattening, appending.
+
+use super::coord::{Coord, CoordRef, Slot};
+use super::error::LayoutError;
+use super::tuple::{Builder, IntTuple, IntTupleRef, IntoTuple, Tuple, TupleRef};
+
+type Result<T> = std::result::Result<T, LayoutError>;
+
+fn check_range(begin: usize, end: usize, rank: usize) -> Result<()> {
+    if begin < end && end <= rank {
+        return Ok(());
+    }
+    Err(LayoutError::BadRange { begin, end, rank })
+}
+
+impl<L: Clone> Tuple<L> {
+    fn build<'a>(items: impl IntoIterator<Item = TupleRef<'a, L>>) -> Result<Self>
+    where
+        L: 'a,
+    {
+        Tuple::from_items(items)
+    }
+
+    /// The mode at a path, as a tuple of its own.
+    ///
+    /// ```
+    /// # use tilewright::layout::shape;
+    /// assert_eq!(shape!(4, (2, 8)).get(&[1])?, shape!(2, 8));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LayoutError::NoSuchMode`].
+    pub fn get(&self, path: &[usize]) -> Result<Self> {
+        Ok(self.mode(path)?.to_owned())
+    }
+
+    /// The first leaf.
+    pub fn front(&self) -> Option<&L> {
+        self.leaves.first()
+    }
+
+    /// The last leaf.
+    pub fn back(&self) -> Option<&L> {
+        self.leaves.last()
+    }
+
+    /// A leaf as a 1-tuple; a tuple stays as it is.
+    ///
+    /// # Errors
+    /// [`LayoutError::TooDeep`].
+    pub fn wrap(&self) -> Result<Self> {
+        if self.is_leaf() { Self::build([self.as_ref()]) } else { Ok(self.clone()) }
+    }
+
+    /// The content of a 1-tuple, at any depth; anything else stays as it is.
+    ///
+    /// ```
+    /// # use tilewright::layout::{IntTuple, shape};
+    /// assert_eq!("((4))".parse::<IntTuple>()?.unwrap_tuple(), 4.into());
+    /// assert_eq!(shape!(4, 2).unwrap_tuple(), shape!(4, 2));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    #[must_use]
+    pub fn unwrap_tuple(&self) -> Self {
+        let mut node = self.as_ref();
+        while !node.is_leaf() && node.rank() == 1 {
+            match node.child(0) {
+                Some(child) => node = child,
+                None => break,
+            }
+        }
+        node.to_owned()
+    }
+
+    /// The leaves as one flat tuple; a leaf stays a leaf.
+    ///
+    /// ```
+    /// # use tilewright::layout::shape;
+    /// assert_eq!(shape!(4, (2, (3, 8))).flatten()?, shape!(4, 2, 3, 8));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LayoutError::TooLarge`] for more leaves than a tuple has modes.
+    pub fn flatten(&self) -> Result<Self> {
+        if self.is_leaf() {
+            return Ok(self.clone());
+        }
+        let mut out = Builder::new();
+        out.open();
+        self.leaves.iter().for_each(|leaf| out.push(leaf.clone()));
+        out.close();
+        out.finish()
+    }
+
+    /// The modes with the profile of `profile`, one mode for each leaf of it.
+    ///
+    /// ```
+    /// # use tilewright::layout::shape;
+    /// assert_eq!(shape!(4, 2, 8).unflatten(&shape!(0, (0, 0)))?, shape!(4, (2, 8)));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LayoutError::RankMismatch`].
+    pub fn unflatten<M>(&self, profile: &Tuple<M>) -> Result<Self> {
+        fn walk<'a, L: Clone + 'a, M>(
+            profile: TupleRef<'_, M>,
+            modes: &mut impl Iterator<Item = TupleRef<'a, L>>,
+            out: &mut Builder<L>,
+        ) {
+            if profile.is_leaf() {
+                modes.next().into_iter().for_each(|m| out.push_tree(m));
+                return;
+            }
+            out.open();
+            profile.children().for_each(|child| walk(child, modes, out));
+            out.close();
+        }
+        if profile.leaves.len() != self.rank() {
+            return Err(LayoutError::RankMismatch {
+                expected: profile.leaves.len(),
+                found: self.rank(),
+            });
+        }
+        let mut out = Builder::new();
+        walk(profile.as_ref(), &mut self.children(), &mut out);
+        out.finish()
+    }
+
+    /// The tuple with the modes `begin..end` as one mode.
+    ///
+    /// ```
+    /// # use tilewright::layout::shape;
+    /// assert_eq!(shape!(4, 2, 8).group(1, 3)?, shape!(4, (2, 8)));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LayoutError::BadRange`].
+    pub fn group(&self, begin: usize, end: usize) -> Result<Self> {
+        check_range(begin, end, self.rank())?;
+        let mut out = Builder::new();
+        out.open();
+        for (i, mode) in self.children().enumerate() {
+            if i == begin {
+                out.open();
+            }
+            out.push_tree(mode);
+            if i + 1 == end {
+                out.close();
+            }
+        }
+        out.close();
+        out.finish()
+    }
+
+    /// The modes `begin..end` as a tuple.
+    ///
+    /// # Errors
+    /// [`LayoutError::BadRange`].
+    pub fn take(&self, begin: usize, end: usize) -> Result<Self> {
+        check_range(begin, end, self.rank())?;
+        Self::build(self.children().skip(begin).take(end - begin))
+    }
+
+    /// The modes `modes`, in that order, as a tuple.
+    ///
+    /// # Errors
+    /// [`LayoutError::NoSuchMode`].
+    pub fn select(&self, modes: &[usize]) -> Result<Self> {
+        let items = modes.iter().map(|&m| self.mode(&[m])).collect::<Result<Vec<_>>>()?;
+        Self::build(items)
+    }
+
+    /// The tuple with `mode` after its modes.
+    ///
+    /// ```
+    /// # use tilewright::layout::shape;
+    /// assert_eq!(shape!(4, 2).append(&shape!(3, 5))?, shape!(4, 2, (3, 5)));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LayoutError::TooLarge`].
+    pub fn append(&self, mode: &Self) -> Result<Self> {
+        self.insert(self.rank(), mode)
+    }
+
+    /// The tuple with `mode` before its modes.
+    ///
+    /// # Errors
+    /// [`LayoutError::TooLarge`].
+    pub fn prepend(&self, mode: &Self) -> Result<Self> {
+        self.insert(0, mode)
+    }
+
+    /// The tuple with `mode` appended until it has `rank` modes.
+    ///
+    /// # Errors
+    /// [`LayoutError::RankMismatch`] if it has more already.
+    pub fn append_to(&self, rank: usize, mode: &Self) -> Result<Self> {
+        let missing = self.missing(rank)?;
+        if missing == 0 {
+            return Ok(self.clone());
+        }
+        Self::build(self.children().chain(std::iter::repeat_n(mode.as_ref(), missing)))
+    }
+
+    /// The tuple with `mode` prepended until it has `rank` modes.
+    ///
+    /// # Errors
+    /// [`LayoutError::RankMismatch`] if it has more already.
+    pub fn prepend_to(&self, rank: usize, mode: &Self) -> Result<Self> {
+        let missing = self.missing(rank)?;
+        if missing == 0 {
+            return Ok(self.clone());
+        }
+        Self::build(std::iter::repeat_n(mode.as_ref(), missing).chain(self.children()))
+    }
+
+    fn missing(&self, rank: usize) -> Result<usize> {
+        let found = self.rank();
+        rank.checked_sub(found).ok_or(LayoutError::RankMismatch { expected: rank, found })
+    }
+
+    /// The tuple with `mode` before its mode `index`.
+    ///
+    /// # Errors
+    /// [`LayoutError::NoSuchMode`] for an index above the rank.
+    pub fn insert(&self, index: usize, mode: &Self) -> Result<Self> {
+        let rank = self.rank();
+        if index > rank {
+            return Err(LayoutError::NoSuchMode { mode: index, rank });
+        }
+        let (before, after) = (self.children().take(index), self.children().skip(index));
+        Self::build(before.chain([mode.as_ref()]).chain(after))
+    }
+
+    /// The tuple without its mode `index`.
+    ///
+    /// # Errors
+    /// [`LayoutError::NoSuchMode`].
+    pub fn remove(&self, index: usize) -> Result<Self> {
+        let rank = self.rank();
+        if index >= rank {
+            return Err(LayoutError::NoSuchMode { mode: index, rank });
+        }
+        Self::build(self.children().take(index).chain(self.children().skip(index + 1)))
+    }
+
+    /// The tuple with mode `index` replaced by `mode`.
+    ///
+    /// # Errors
+    /// [`LayoutError::NoSuchMode`].
+    pub fn replace(&self, index: usize, mode: &Self) -> Result<Self> {
+        let rank = self.rank();
+        if index >= rank {
+            return Err(LayoutError::NoSuchMode { mode: index, rank });
+        }
+        if self.is_leaf() {
+            return Ok(mode.clone());
+        }
+        let (before, after) = (self.children().take(index), self.children().skip(index + 1));
+        Self::build(before.chain([mode.as_ref()]).chain(after))
+    }
+
+    /// A tuple of `count` copies.
+    ///
+    /// # Errors
+    /// [`LayoutError::TooLarge`].
+    pub fn repeat(&self, count: usize) -> Result<Self> {
+        if count >= usize::from(super::tuple::LEAF) {
+            return Err(LayoutError::TooLarge { limit: u64::from(super::tuple::LEAF) - 1 });
+        }
+        Self::build(std::iter::repeat_n(self.as_ref(), count))
+    }
+
+    /// The modes of two tuples paired up.
+    ///
+    /// ```
+    /// # use tilewright::layout::shape;
+    /// assert_eq!(shape!(4, 2).zip(&shape!(3, 5))?, shape!((4, 3), (2, 5)));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LayoutError::RankMismatch`].
+    pub fn zip(&self, other: &Self) -> Result<Self> {
+        if self.rank() != other.rank() {
+            return Err(LayoutError::RankMismatch { expected: self.rank(), found: other.rank() });
+        }
+        let pairs = self.children().zip(other.children()).map(|(a, b)| Pair(a, b));
+        Tuple::from_items(pairs)
+    }
+
+    /// The sub-trees at the `_` of a coordinate, as one tuple; of the coordinate `_` the whole.
+    ///
+    /// ```
+    /// # use tilewright::layout::{coord, shape};
+    /// assert_eq!(shape!(4, (2, 8)).slice(&coord!(1, _))?.to_string(), "((2,8))");
+    /// assert_eq!(shape!(4, (2, 8)).slice(&coord!(_, (1, _)))?, shape!(4, 8));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LayoutError::RankMismatch`], [`LayoutError::NotAnInteger`].
+    pub fn slice(&self, coord: &Coord) -> Result<Self> {
+        self.picked(coord, true)
+    }
+
+    /// The sub-trees at the places of a coordinate: what [`slice`](Tuple::slice) leaves out.
+    ///
+    /// # Errors
+    /// As [`slice`](Tuple::slice).
+    pub fn dice(&self, coord: &Coord) -> Result<Self> {
+        self.picked(coord, false)
+    }
+
+    fn picked(&self, coord: &Coord, keep: bool) -> Result<Self> {
+        fn walk<L: Clone>(
+            coord: CoordRef<'_>,
+            tuple: TupleRef<'_, L>,
+            keep: bool,
+            out: &mut Builder<L>,
+        ) -> Result<()> {
+            if let Some(slot) = coord.as_leaf() {
+                if (*slot == Slot::All) == keep {
+                    out.push_tree(tuple);
+                }
+                return Ok(());
+            }
+            if tuple.is_leaf() {
+                return Err(LayoutError::NotAnInteger { found: coord.to_string() });
+            }
+            if coord.rank() != tuple.rank() {
+                return Err(LayoutError::RankMismatch {
+                    expected: tuple.rank(),
+                    found: coord.rank(),
+                });
+            }
+            for (i, (c, t)) in coord.children().zip(tuple.children()).enumerate() {
+                walk(c, t, keep, out).map_err(|e| e.at(i))?;
+            }
+            Ok(())
+        }
+        if coord.as_leaf().is_some_and(|slot| (*slot == Slot::All) == keep) {
+            return Ok(self.clone());
+        }
+        let mut out = Builder::new();
+        out.open();
+        walk(coord.as_ref(), self.as_ref(), keep, &mut out)?;
+        out.close();
+        out.finish()
+    }
+
+    /// The fold of `f` over the leaves, in pre-order.
+    pub fn fold<A>(&self, init: A, f: impl FnMut(A, &L) -> A) -> A {
+        self.leaves.iter().fold(init, f)
+    }
+}
+
+struct Pair<'a, L>(TupleRef<'a, L>, TupleRef<'a, L>);
+
+impl<L: Clone> IntoTuple<L> for Pair<'_, L> {
+    fn push_into(self, out: &mut Builder<L>) {
+        out.open();
+        out.push_tree(self.0);
+        out.push_tree(self.1);
+        out.close();
+    }
+}
+
+/// `f` of the leaves of `guide` and the sub-trees of `tuple` there.
+pub(crate) fn map_like(
+    tuple: IntTupleRef<'_>,
+    guide: IntTupleRef<'_>,
+    out: &mut Builder<super::int::Int>,
+    f: &mut impl FnMut(IntTupleRef<'_>) -> Result<super::int::Int>,
+) -> Result<()> {
+    if guide.is_leaf() {
+        out.push(f(tuple)?);
+        return Ok(());
+    }
+    if tuple.is_leaf() || tuple.rank() != guide.rank() {
+        return Err(LayoutError::RankMismatch { expected: guide.rank(), found: tuple.rank() });
+    }
+    out.open();
+    for (i, (t, g)) in tuple.children().zip(guide.children()).enumerate() {
+        map_like(t, g, out, f).map_err(|e| e.at(i))?;
+    }
+    out.close();
+    Ok(())
+}
+
+impl IntTuple {
+    /// The products of the modes, a flat tuple; of a leaf a 1-tuple.
+    ///
+    /// ```
+    /// # use tilewright::layout::shape;
+    /// assert_eq!(shape!(4, (2, 8)).product_each()?, shape!(4, 16));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LayoutError::Overflow`].
+    pub fn product_each(&self) -> Result<IntTuple> {
+        super::slice::product_each(self.as_ref())
+    }
+
+    /// The products of the sub-trees at the leaves of `guide`, with its profile.
+    ///
+    /// ```
+    /// # use tilewright::layout::shape;
+    /// assert_eq!(shape!(2, (4, 6)).product_like(&shape!(0, 0))?, shape!(2, 24));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LayoutError::RankMismatch`], [`LayoutError::Overflow`].
+    pub fn product_like(&self, guide: &IntTuple) -> Result<IntTuple> {
+        let mut out = Builder::new();
+        map_like(self.as_ref(), guide.as_ref(), &mut out, &mut |t| t.product())?;
+        out.finish()
+    }
+}

@@ -1,0 +1,1081 @@
+//! Rows of the vector files: parsing, the crate's answer, and the judgement of it.
+
+#![allow(dead_code, reason = "each user uses a part")]
+
+use serde_json::Value;
+use tilewright::layout::{
+    ComposedLayout, Coord, Env, Int, IntTuple, Layout, LayoutError, Ratio, Slot, StrideTuple,
+    Swizzle, Tiler, TilerLeaf, Tuple, compact_col_major, compact_row_major, crd2crd, crd2idx,
+    domain_distribute, idx2crd, idx2crd_with,
+};
+
+use super::oracle;
+
+const NO_DEFINITION: &str = "no definition to check it with";
+
+/// How an answer compares with a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// The same text.
+    Equal,
+    /// The row breaks the law; we refuse it or satisfy the law.
+    Stricter,
+    /// The row is an error, our answer satisfies the law.
+    Extends,
+    /// Another text for the same function.
+    Form,
+    /// Anything else.
+    Different,
+}
+
+pub(crate) struct Row {
+    pub(crate) op: String,
+    pub(crate) args: Vec<Value>,
+    pub(crate) result: Value,
+    value: Option<String>,
+    dynamic: Option<Vec<i64>>,
+    pub(crate) mixed: bool,
+    pub(crate) near: bool,
+    pub(crate) breaks_law: bool,
+    pub(crate) by: Vec<String>,
+    line: String,
+}
+
+#[derive(Debug)]
+pub(crate) enum Failure {
+    Layout(LayoutError),
+    Other(String),
+}
+impl From<LayoutError> for Failure {
+    fn from(e: LayoutError) -> Self {
+        Failure::Layout(e)
+    }
+}
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Failure::Layout(e) => e.fmt(f),
+            Failure::Other(e) => f.write_str(e),
+        }
+    }
+}
+type Answer = Result<Out, Failure>;
+
+/// What an operation gives.
+#[derive(Clone, Debug)]
+pub(crate) enum Out {
+    Layout(ComposedLayout),
+    Tuple(IntTuple),
+    Strides(StrideTuple),
+    Pair(ComposedLayout, IntTuple),
+    Text(String),
+}
+
+fn bool_out(b: bool) -> Out {
+    Out::Text(b.to_string())
+}
+
+impl Out {
+    fn eval(&self, env: &Env) -> Result<Out, LayoutError> {
+        Ok(match self {
+            Out::Layout(l) => Out::Layout(l.eval(env)?),
+            Out::Tuple(t) => Out::Tuple(t.eval(env)?),
+            Out::Strides(t) => Out::Strides(t.map(|d| d.eval(env))?),
+            Out::Pair(l, o) => Out::Pair(l.eval(env)?, o.eval(env)?),
+            Out::Text(t) => Out::Text(t.clone()),
+        })
+    }
+
+    pub(crate) fn text(&self) -> String {
+        match self {
+            Out::Layout(l) => l.to_string(),
+            Out::Tuple(t) => t.to_string(),
+            Out::Strides(t) => t.to_string(),
+            Out::Pair(l, o) => format!("({l},{o})"),
+            Out::Text(t) => t.clone(),
+        }
+    }
+
+    /// The divisors of all leaves.
+    fn divisors(&self) -> Vec<i64> {
+        let of_layout = |l: &ComposedLayout, out: &mut Vec<i64>| {
+            if let Ok(l) = l.outer_layout() {
+                out.extend(l.shape().leaves().iter().map(divisor));
+                out.extend(l.stride().leaves().iter().map(|d| d.value().map_or(1, divisor)));
+            }
+        };
+        fn divisor(i: &Int) -> i64 {
+            i.divisibility()
+        }
+        let mut out = Vec::new();
+        match self {
+            Out::Layout(l) => of_layout(l, &mut out),
+            Out::Tuple(t) => out.extend(t.leaves().iter().map(divisor)),
+            Out::Strides(t) => {
+                out.extend(t.leaves().iter().map(|d| d.value().map_or(1, divisor)));
+            }
+            Out::Pair(l, o) => {
+                of_layout(l, &mut out);
+                out.extend(o.leaves().iter().map(divisor));
+            }
+            Out::Text(_) => {}
+        }
+        out
+    }
+}
+
+/// The arguments of one row, as text; `?` and, in mixed rows, bare numbers have become symbols.
+struct Args<'a> {
+    row: &'a Row,
+    env: Env,
+    texts: Vec<String>,
+}
+
+/// Replaces each `?` by a name, and binds it.
+fn name_unknowns(
+    text: &str,
+    values: &mut std::slice::Iter<'_, i64>,
+    next: &mut usize,
+    env: &mut Env,
+) -> String {
+    let mut out = String::new();
+    for c in text.chars() {
+        if c == '?' {
+            let name = format!("d{next}");
+            *next += 1;
+            if let Some(v) = values.next() {
+                *env = std::mem::take(env).with(&name, *v);
+            }
+            out.push_str(&name);
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
+/// Replaces each `?` by its value.
+fn fill_unknowns(text: &str, values: &mut std::slice::Iter<'_, i64>) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('?') {
+        out.push_str(before);
+        out.push_str(&values.next().map_or("?".to_owned(), ToString::to_string));
+        rest = match (after.starts_with('{'), after.find('}')) {
+            (true, Some(end)) => &after[end + 1..],
+            _ => after,
+        };
+    }
+    out + rest
+}
+
+/// Replaces each number without `_` by a name bound to it.
+fn name_runtime(text: &str, next: &mut usize, env: &mut Env) -> String {
+    let mut out = String::new();
+    let bytes: Vec<char> = text.chars().collect();
+    let mut i = 0;
+    while i < bytes.len() {
+        let c = bytes[i];
+        let negative = c == '-' && bytes.get(i + 1).is_some_and(char::is_ascii_digit);
+        let fresh = !matches!(i.checked_sub(1).map(|j| bytes[j]), Some('_' | '@' | '<'));
+        if (c.is_ascii_digit() || negative) && fresh && !text.starts_with("S<") {
+            let start = i;
+            i += 1;
+            while i < bytes.len() && bytes[i].is_ascii_digit() {
+                i += 1;
+            }
+            let number: String = bytes[start..i].iter().collect();
+            let value: i64 = number.parse().unwrap_or(0);
+            if value < 1 {
+                out.push_str(&number);
+                continue;
+            }
+            let name = format!("d{next}");
+            *next += 1;
+            *env = std::mem::take(env).with(&name, value);
+            out.push_str(&name);
+        } else {
+            out.push(c);
+            i += 1;
+            if c == '_' {
+                // A static number, with its sign.
+                while i < bytes.len() && (bytes[i].is_ascii_digit() || bytes[i] == '-') {
+                    out.push(bytes[i]);
+                    i += 1;
+                }
+            }
+        }
+    }
+    out
+}
+
+impl<'a> Args<'a> {
+    fn new(row: &'a Row) -> Self {
+        let (mut env, mut next) = (Env::new(), 0);
+        let empty = Vec::new();
+        let mut values = row.dynamic.as_ref().unwrap_or(&empty).iter();
+        let texts = row
+            .args
+            .iter()
+            .map(|arg| match arg {
+                Value::String(text) if row.mixed => name_runtime(text, &mut next, &mut env),
+                Value::String(text) => name_unknowns(text, &mut values, &mut next, &mut env),
+                other => other.to_string(),
+            })
+            .collect();
+        Self { row, env, texts }
+    }
+
+    /// The same arguments with numbers in the place of symbols.
+    fn with_values(&self) -> Self {
+        let mut values = self.row.dynamic.as_deref().unwrap_or(&[]).iter();
+        let texts = self
+            .row
+            .args
+            .iter()
+            .map(|arg| match arg {
+                Value::String(text) if self.row.mixed => text.replace('_', ""),
+                Value::String(text) => fill_unknowns(text, &mut values),
+                other => other.to_string(),
+            })
+            .collect();
+        Self { row: self.row, env: Env::new(), texts }
+    }
+
+    fn len(&self) -> usize {
+        self.texts.len()
+    }
+
+    fn text(&self, i: usize) -> Result<&str, Failure> {
+        self.texts
+            .get(i)
+            .map(String::as_str)
+            .ok_or_else(|| Failure::Other(format!("argument {i} is missing")))
+    }
+
+    fn parse<T: std::str::FromStr<Err = LayoutError>>(&self, i: usize) -> Result<T, Failure> {
+        Ok(self.text(i)?.parse()?)
+    }
+
+    fn is_layout(&self, i: usize) -> bool {
+        self.text(i).is_ok_and(|t| t.contains(':'))
+    }
+
+    fn is_swizzle(&self, i: usize) -> bool {
+        self.text(i).is_ok_and(|t| t.starts_with('S') && !t.contains(" o "))
+    }
+
+    fn layout(&self, i: usize) -> Result<ComposedLayout, Failure> {
+        self.parse(i)
+    }
+
+    fn plain(&self, i: usize) -> Result<Layout, Failure> {
+        let l = self.layout(i)?;
+        l.as_normal().cloned().ok_or_else(|| Failure::Other(format!("{l} is not a layout")))
+    }
+
+    /// The tuple, or the shape of a layout.
+    fn shape(&self, i: usize) -> Result<IntTuple, Failure> {
+        if self.is_layout(i) {
+            return Ok(self.layout(i)?.shape()?.to_owned());
+        }
+        self.parse(i)
+    }
+
+    fn coord(&self, i: usize) -> Result<Coord, Failure> {
+        self.parse(i)
+    }
+
+    fn number(&self, i: usize) -> Result<i64, Failure> {
+        let text = self.text(i)?.trim_start_matches('_');
+        text.parse().map_err(|_| Failure::Other(format!("{text} is not a number")))
+    }
+
+    fn index(&self, i: usize) -> Result<usize, Failure> {
+        usize::try_from(self.number(i)?).map_err(|e| Failure::Other(e.to_string()))
+    }
+
+    fn list(&self, i: usize) -> Result<Vec<usize>, Failure> {
+        let text = self.text(i)?;
+        let numbers = text.trim_matches(|c| "[]()".contains(c)).split(',');
+        numbers
+            .filter(|t| !t.trim().is_empty())
+            .map(|t| {
+                t.trim()
+                    .trim_start_matches('_')
+                    .parse()
+                    .map_err(|_| Failure::Other(format!("{text} is not a list")))
+            })
+            .collect()
+    }
+
+    fn tiler(&self, i: usize) -> Result<Tiler, Failure> {
+        self.parse(i)
+    }
+
+    fn ratio(&self, i: usize) -> Result<Ratio, Failure> {
+        self.parse(i)
+    }
+}
+
+impl Row {
+    /// A row; `mixed` says that numbers without `_` are run-time values.
+    pub(crate) fn parse(line: &str, mixed: bool) -> Result<Self, String> {
+        let v: Value = serde_json::from_str(line).map_err(|e| e.to_string())?;
+        let op = v["op"].as_str().ok_or("no op")?.to_owned();
+        let args = v["args"].as_array().ok_or("no args")?.clone();
+        // Rows of static and run-time values mixed mark the static ones with `_`; some have none.
+        let src = v["src"].as_str().unwrap_or("");
+        let mixed = mixed
+            || (src.starts_with("dyn") && v.get("dyn").is_none())
+            || v["result"].as_str().is_some_and(has_static_mark)
+            || args.iter().any(|a| a.as_str().is_some_and(has_static_mark));
+        Ok(Self {
+            op,
+            args,
+            result: v["result"].clone(),
+            value: v["result_val"].as_str().map(str::to_owned),
+            dynamic: v["dyn"].as_array().map(|d| d.iter().filter_map(Value::as_i64).collect()),
+            mixed,
+            near: v.get("near").is_some(),
+            breaks_law: v["contract"] == Value::Bool(false),
+            by: v["by"]
+                .as_array()
+                .map(|b| b.iter().filter_map(|x| x.as_str().map(str::to_owned)).collect())
+                .unwrap_or_default(),
+            line: line.to_owned(),
+        })
+    }
+
+    /// True if the C++ implementation and another one agree on the row.
+    pub(crate) fn is_agreed(&self) -> bool {
+        self.by.len() > 1 && self.by.iter().any(|b| b == "cpp")
+    }
+
+    pub(crate) fn describe(&self) -> String {
+        let args: Vec<String> = self.args.iter().map(ToString::to_string).collect();
+        let by = self.by.join("+");
+        let expected = self.value.clone().unwrap_or_else(|| match &self.result {
+            Value::String(s) => s.clone(),
+            other => other.to_string(),
+        });
+        let dynamic = self.dynamic.as_ref().map_or(String::new(), |d| format!(" dyn {d:?}"));
+        format!("{}({}){dynamic} = {expected} [{by}]", self.op, args.join(", "))
+    }
+
+    /// The crate's own answer, for the run-time values where there are some.
+    pub(crate) fn answer(&self) -> Result<String, Failure> {
+        let args = Args::new(self);
+        let out = match run(&self.op, &args) {
+            Err(Failure::Layout(e)) if matches!(e.cause(), LayoutError::Undecided { .. }) => {
+                run(&self.op, &args.with_values())?
+            }
+            other => other?,
+        };
+        Ok(out.eval(&args.env)?.text())
+    }
+
+    fn expected(&self) -> String {
+        match (&self.value, &self.result) {
+            (Some(value), _) => value.clone(),
+            (None, Value::String(text)) if self.mixed => text.replace('_', ""),
+            (None, Value::String(text)) => text.clone(),
+            (None, other) => other.to_string(),
+        }
+    }
+
+    pub(crate) fn judge(&self) -> (Verdict, String) {
+        let args = Args::new(self);
+        let expected = self.expected();
+        let symbolic = match run(&self.op, &args) {
+            // What the symbols leave open their values decide.
+            Err(Failure::Layout(e)) if matches!(e.cause(), LayoutError::Undecided { .. }) => {
+                run(&self.op, &args.with_values())
+            }
+            other => other,
+        };
+        let answer = match &symbolic {
+            Ok(out) => out.eval(&args.env).map_err(Failure::from),
+            Err(Failure::Layout(e)) => Err(Failure::Layout(e.clone())),
+            Err(Failure::Other(e)) => Err(Failure::Other(e.clone())),
+        };
+        match answer {
+            Err(Failure::Layout(_)) if expected == "ERROR" => (Verdict::Equal, String::new()),
+            Err(Failure::Layout(error))
+                if self.breaks_law || self.result_breaks_law(&args, &expected) =>
+            {
+                (Verdict::Stricter, error.to_string())
+            }
+            Err(error) => (Verdict::Different, format!("-> {error}")),
+            Ok(out) if expected == "ERROR" => match self.check(&args, &out) {
+                Ok(()) => (Verdict::Extends, format!("-> {}", out.text())),
+                Err(why) => (Verdict::Different, format!("-> {} but {why}", out.text())),
+            },
+            Ok(out) => {
+                let text = out.text();
+                if text == expected {
+                    if let Ok(symbolic) = &symbolic
+                        && let Some(weak) = self.weaker_divisor(symbolic)
+                    {
+                        return (Verdict::Different, weak);
+                    }
+                    return (Verdict::Equal, String::new());
+                }
+                if self.breaks_law {
+                    return match self.check(&args, &out) {
+                        Ok(()) => (Verdict::Stricter, format!("-> {text}")),
+                        Err(why) => (Verdict::Different, format!("-> {text} but {why}")),
+                    };
+                }
+                // A symbolic result is compared by its values: sizes that are 1 for these values only
+                // may be there or not.
+                let free_form = self.near || self.dynamic.is_some() || self.mixed;
+                if free_form && self.same_function(&out, &expected) {
+                    return (Verdict::Form, format!("-> {text}"));
+                }
+                if self.result_breaks_law(&args, &expected) && self.check(&args, &out).is_ok() {
+                    return (Verdict::Stricter, format!("-> {text}"));
+                }
+                (Verdict::Different, format!("-> {text}"))
+            }
+        }
+    }
+
+    /// True if the row's own result does not satisfy the definition of the operation.
+    fn result_breaks_law(&self, args: &Args<'_>, expected: &str) -> bool {
+        let out = match expected.parse::<ComposedLayout>() {
+            Ok(layout) => Out::Layout(layout),
+            Err(_) => return false,
+        };
+        self.check(args, &out).is_err_and(|why| why != NO_DEFINITION)
+    }
+
+    /// A leaf whose divisor is weaker than the printed one.
+    fn weaker_divisor(&self, out: &Out) -> Option<String> {
+        self.dynamic.as_ref()?;
+        let printed = printed_divisors(self.result.as_str()?);
+        let ours = out.divisors();
+        if printed.len() != ours.len() {
+            return None;
+        }
+        printed
+            .iter()
+            .zip(&ours)
+            .find(|(p, o)| **p > 1 && *o % *p != 0)
+            .map(|(p, o)| format!("the divisor {p} of {} is known as {o} only", self.result))
+    }
+
+    fn same_function(&self, out: &Out, expected: &str) -> bool {
+        match out {
+            Out::Layout(l) => {
+                expected.parse::<ComposedLayout>().is_ok_and(|e| oracle::check_same(l, &e).is_ok())
+            }
+            Out::Pair(l, offset) => split_pair(expected).is_some_and(|(e, o)| {
+                o == offset.to_string()
+                    && e.parse::<ComposedLayout>().is_ok_and(|e| oracle::check_same(l, &e).is_ok())
+            }),
+            Out::Tuple(t) => expected.parse::<StrideTuple>().is_ok_and(|e| {
+                // A basis value is the coordinate that it makes.
+                e.as_leaf().is_some_and(|d| {
+                    Layout::leaf(2, d.clone()).apply(1).is_ok_and(|v| oracle::same_value(&v, t))
+                })
+            }),
+            _ => false,
+        }
+    }
+
+    /// The definition of the operation, for a result that no implementation gives.
+    fn check(&self, args: &Args<'_>, out: &Out) -> Result<(), String> {
+        let text = |e: Failure| e.to_string();
+        let eval = |l: ComposedLayout| l.eval(&args.env).map_err(|e| e.to_string());
+        let at = |i: usize| args.layout(i).map_err(text).and_then(eval);
+        let plain = |i: usize| {
+            let l = at(i)?;
+            l.as_normal().cloned().ok_or_else(|| format!("{l} is composed"))
+        };
+        let tiler = |i: usize| {
+            let t = args.tiler(i).map_err(text)?;
+            t.map(|leaf| {
+                Ok::<_, LayoutError>(match leaf {
+                    TilerLeaf::Int(n) => TilerLeaf::Int(n.eval(&args.env)?.into()),
+                    TilerLeaf::Layout(l) => TilerLeaf::Layout(Box::new(l.eval(&args.env)?)),
+                    TilerLeaf::All => TilerLeaf::All,
+                })
+            })
+            .map_err(|e| e.to_string())
+        };
+        match (self.op.as_str(), out) {
+            ("composition", Out::Text(r)) if args.is_swizzle(0) && args.is_swizzle(1) => {
+                let read = |t: &str| t.parse::<Swizzle>().map_err(|e| e.to_string());
+                let (a, b) =
+                    (read(args.text(0).map_err(text)?)?, read(args.text(1).map_err(text)?)?);
+                let r = read(r)?;
+                match (0..1 << 16).find(|&x| r.apply(x) != a.apply(b.apply(x))) {
+                    Some(x) => Err(format!("at {x}")),
+                    None => Ok(()),
+                }
+            }
+            ("composition", Out::Layout(r)) if args.is_swizzle(1) => {
+                let swizzle: Swizzle = args.parse(1).map_err(text)?;
+                let l = at(0)?;
+                let n = l.size().and_then(|s| s.to_static()).map_err(|e| e.to_string())?;
+                for x in 0..n.min(oracle::LIMIT) {
+                    let v = oracle::value(&l, swizzle.apply(x))?;
+                    let w = oracle::value(r, x)?;
+                    if v != w {
+                        return Err(format!("at {x}: {w}, not {v}"));
+                    }
+                }
+                Ok(())
+            }
+            ("composition", Out::Layout(r))
+                if args.is_layout(1) && !args.text(1).is_ok_and(is_tiler) =>
+            {
+                oracle::check_composition(&at(0)?, &at(1)?, r)
+            }
+            ("composition", Out::Layout(r)) => {
+                let normal = r.outer_layout().map_err(|e| e.to_string())?;
+                oracle::check_composition_by(
+                    at(0)?.outer_layout().map_err(|e| e.to_string())?,
+                    &tiler(1)?,
+                    normal,
+                )
+            }
+            ("right_inverse", Out::Layout(r)) if r.outer_layout().is_err() => {
+                let l = at(0)?;
+                let plain = l.nonswizzle_portion().and_then(Layout::right_inverse);
+                let n = plain.and_then(|l| l.size()?.to_static()).map_err(|e| e.to_string())?;
+                oracle::check_right_inverse(&l, r, n)
+            }
+            ("right_inverse", Out::Layout(r)) => {
+                let n = r.size().and_then(|s| s.to_static()).map_err(|e| e.to_string())?;
+                oracle::check_right_inverse(&at(0)?, r, n)
+            }
+            ("left_inverse", Out::Layout(r)) => oracle::check_left_inverse(&at(0)?, r),
+            ("complement", Out::Layout(r)) => {
+                let cotarget = if args.len() > 1 {
+                    let t = args.shape(1).map_err(text)?.eval(&args.env);
+                    t.and_then(|t| t.product()?.to_static()).map_err(|e| e.to_string())?
+                } else {
+                    1
+                };
+                let outer = r.outer_layout().map_err(|e| e.to_string())?;
+                oracle::check_complement(
+                    at(0)?.outer_layout().map_err(|e| e.to_string())?,
+                    cotarget,
+                    outer,
+                )
+            }
+            (
+                "logical_divide" | "zipped_divide" | "tiled_divide" | "flat_divide",
+                Out::Layout(r),
+            ) => {
+                let l = at(0)?;
+                let logical = l.logical_divide(&tiler(1)?).map_err(|e| e.to_string())?;
+                let outer =
+                    |l: &ComposedLayout| l.outer_layout().cloned().map_err(|e| e.to_string());
+                oracle::check_divide_by(&outer(&l)?, &tiler(1)?, &outer(&logical)?)?;
+                same_leaves(&outer(&logical)?, &outer(r)?)
+            }
+            (
+                "logical_product" | "zipped_product" | "tiled_product" | "flat_product",
+                Out::Layout(r),
+            ) => {
+                let l = at(0)?;
+                let t = tiler(1)?;
+                let logical = l.logical_product(&t).map_err(|e| e.to_string())?;
+                let outer =
+                    |l: &ComposedLayout| l.outer_layout().cloned().map_err(|e| e.to_string());
+                if let Some(TilerLeaf::Layout(tile)) = t.as_leaf() {
+                    oracle::check_logical_product(&outer(&l)?, tile, &outer(&logical)?)?;
+                }
+                same_leaves(&outer(&logical)?, &outer(r)?)
+            }
+            ("blocked_product" | "raked_product", Out::Layout(r)) => {
+                let (b, t) = (plain(0)?, plain(1)?);
+                let rank = b.rank().max(t.rank());
+                let one = Layout::trivial();
+                let pad = |l: &Layout| l.append_to(rank, &one).map_err(|e| e.to_string());
+                let (b, t) = (pad(&b)?, pad(&t)?);
+                let p = b.logical_product(&t).map_err(|e| e.to_string())?;
+                oracle::check_logical_product(&b, &t, &p)?;
+                let outer = r.outer_layout().map_err(|e| e.to_string())?;
+                same_leaves(&p, outer)
+            }
+            ("max_common_vector" | "max_common_layout", out) => {
+                let (a, b) = (at(0)?, at(1)?);
+                let n = match out {
+                    Out::Tuple(t) => t.as_static().ok_or("no number")?,
+                    Out::Layout(r) => {
+                        r.size().and_then(|s| s.to_static()).map_err(|e| e.to_string())?
+                    }
+                    _ => return Err("no number".to_owned()),
+                };
+                if n == 1 {
+                    return Ok(());
+                }
+                let common = match out {
+                    Out::Layout(r) => r.clone(),
+                    _ => {
+                        let l = a.max_common_layout(&b).map_err(|e| e.to_string())?;
+                        l.into()
+                    }
+                };
+                oracle::check_right_inverse(&a, &common, n)?;
+                oracle::check_right_inverse(&b, &common, n)
+            }
+            ("slice" | "slice_and_offset", Out::Pair(..) | Out::Layout(_)) => {
+                check_slice(&at(1)?, &args.coord(0).map_err(text)?, &args.env, out)
+            }
+            ("crd2idx", Out::Tuple(t)) => {
+                let l = at(1)?;
+                let c = args.coord(0).map_err(text)?.to_ints("").map_err(|e| e.to_string())?;
+                let c = c.eval(&args.env).map_err(|e| e.to_string())?;
+                let v = l.apply(&c).map_err(|e| e.to_string())?;
+                if v == *t { Ok(()) } else { Err(format!("{v}")) }
+            }
+            ("tile_to_shape", Out::Layout(r)) => {
+                let target = args.shape(1).map_err(text)?.eval(&args.env);
+                let target = target.map_err(|e| e.to_string())?;
+                let shape = r.shape().map_err(|e| e.to_string())?.to_owned();
+                match target.compatible(&shape) {
+                    Ok(true) => Ok(()),
+                    _ => Err(format!("{shape} does not refine {target}")),
+                }
+            }
+            ("recast_layout", Out::Layout(r)) => {
+                let steps =
+                    Ratio::new(args.number(2).map_err(text)?, args.number(1).map_err(text)?);
+                let steps = steps.map_err(|e| e.to_string())?;
+                oracle::check_upcast(&plain(0)?, steps.numerator(), steps.denominator(), r)
+            }
+            _ => Err(NO_DEFINITION.to_owned()),
+        }
+    }
+}
+
+fn is_tiler(text: &str) -> bool {
+    text.parse::<ComposedLayout>().is_err()
+}
+
+/// `L(c) == offset + R(rest)` at every coordinate that fits `c`.
+fn check_slice(l: &ComposedLayout, c: &Coord, env: &Env, out: &Out) -> Result<(), String> {
+    let (r, offset) = match out {
+        Out::Pair(r, o) => (r, o.clone()),
+        Out::Layout(r) => {
+            let (_, o) = l.slice_and_offset(c).map_err(|e| e.to_string())?;
+            (r, o)
+        }
+        _ => return Err("no layout".to_owned()),
+    };
+    let c = c
+        .map(|s| {
+            Ok::<_, LayoutError>(match s {
+                Slot::At(v) => Slot::At(v.eval(env)?.into()),
+                Slot::All => Slot::All,
+            })
+        })
+        .map_err(|e| e.to_string())?;
+    // Walk the places of the `_` in order.
+    let outer = l.outer_layout().map_err(|e| e.to_string())?;
+    let mut extents = Vec::new();
+    collect_extents(&c, outer.shape().to_owned(), &mut extents)?;
+    let total: i64 = extents.iter().product();
+    let mut values = Vec::new();
+    for i in 0..total.min(oracle::LIMIT) {
+        let mut rest = i;
+        let digits: Vec<i64> = extents
+            .iter()
+            .map(|e| {
+                let d = rest % e;
+                rest /= e;
+                d
+            })
+            .collect();
+        let mut digits = digits.into_iter();
+        let at = c
+            .map(|s| {
+                Ok::<Int, LayoutError>(match s {
+                    Slot::At(v) => v.clone(),
+                    Slot::All => digits.next().unwrap_or(0).into(),
+                })
+            })
+            .map_err(|e| e.to_string())?;
+        values.push(l.apply(&at).map_err(|e| e.to_string())?);
+    }
+    oracle::check_slice(&values, r, &offset)
+}
+
+fn collect_extents(c: &Coord, shape: IntTuple, out: &mut Vec<i64>) -> Result<(), String> {
+    if let Some(slot) = c.as_leaf() {
+        if *slot == Slot::All {
+            let n = shape.product().and_then(|n| n.to_static()).map_err(|e| e.to_string())?;
+            out.push(n);
+        }
+        return Ok(());
+    }
+    for (c, s) in c.children().zip(shape.children()) {
+        collect_extents(&c.to_owned(), s.to_owned(), out)?;
+    }
+    Ok(())
+}
+
+/// The same extents, besides 1, and strides in some order.
+fn same_leaves(a: &Layout, b: &Layout) -> Result<(), String> {
+    let sorted = |l: &Layout| {
+        let mut leaves: Vec<String> = l
+            .as_ref()
+            .leaves()
+            .filter(|(s, _)| **s != 1)
+            .map(|(s, d)| format!("{s}:{d}"))
+            .collect();
+        leaves.sort();
+        leaves
+    };
+    if sorted(a) == sorted(b) { Ok(()) } else { Err(format!("{b} has other modes than {a}")) }
+}
+
+fn has_static_mark(text: &str) -> bool {
+    text.char_indices().any(|(i, c)| {
+        c == '_' && text[i + 1..].starts_with(|c: char| c.is_ascii_digit() || c == '-')
+    })
+}
+
+/// `(layout,offset)` taken apart at the last comma outside of parentheses.
+fn split_pair(text: &str) -> Option<(&str, String)> {
+    let inner = text.strip_prefix('(')?.strip_suffix(')')?;
+    let mut depth = 0;
+    for (i, c) in inner.char_indices().rev() {
+        match c {
+            ')' => depth += 1,
+            '(' => depth -= 1,
+            ',' if depth == 0 => return Some((&inner[..i], inner[i + 1..].to_owned())),
+            _ => {}
+        }
+    }
+    None
+}
+
+fn printed_divisors(text: &str) -> Vec<i64> {
+    // Leaves in the order of the text: numbers and `?`s.
+    let mut out = Vec::new();
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        if let Some(after) = rest.strip_prefix('?') {
+            let mut divisor = 1;
+            let mut end = 0;
+            if after.starts_with('{') {
+                end = after.find('}').map_or(0, |i| i + 1);
+                if let Some(at) = after[..end].find("div=") {
+                    let digits: String =
+                        after[at + 4..].chars().take_while(char::is_ascii_digit).collect();
+                    divisor = digits.parse().unwrap_or(1);
+                }
+            }
+            out.push(divisor);
+            rest = &after[end..];
+        } else if c.is_ascii_digit() {
+            let len = rest.chars().take_while(char::is_ascii_digit).count();
+            // A static leaf needs no divisor.
+            out.push(1);
+            rest = &rest[len..];
+            while let Some(after) = rest.strip_prefix('@') {
+                let len = after.chars().take_while(char::is_ascii_digit).count();
+                rest = &after[len..];
+            }
+        } else {
+            rest = &rest[c.len_utf8()..];
+        }
+    }
+    out
+}
+
+fn int_out(i: Int) -> Answer {
+    Ok(Out::Tuple(Tuple::leaf(i)))
+}
+
+fn layout_out(l: Layout) -> Answer {
+    Ok(Out::Layout(l.into()))
+}
+
+/// The result of `op`.
+fn run(op: &str, a: &Args<'_>) -> Answer {
+    if let Some(base) = op.strip_suffix("_mode") {
+        let path = a.list(1)?;
+        let l = a.layout(0)?.get(&path)?;
+        return measure(base, &l);
+    }
+    match op {
+        "size" | "rank" | "depth" | "cosize" | "coshape" if a.is_layout(0) => {
+            measure(op, &a.layout(0)?)
+        }
+        "size" | "product" => int_out(a.shape(0)?.product()?),
+        "rank" => int_out(a.shape(0)?.rank().into()),
+        "depth" => int_out(a.shape(0)?.depth().into()),
+        "product_each" => Ok(Out::Tuple(a.shape(0)?.product_each()?)),
+        "sum" => int_out(a.shape(0)?.sum()?),
+        "max" | "min" | "gcd" | "add" | "sub" | "mul" | "floordiv" | "mod" => scalar(op, a),
+        "elem_scale" => Ok(Out::Tuple(a.shape(0)?.elem_scale(&a.shape(1)?)?)),
+        "product_like" => Ok(Out::Tuple(a.shape(0)?.product_like(&a.shape(1)?)?)),
+        "ceil_div" => Ok(Out::Tuple(a.shape(0)?.ceil_div_by(&a.tiler(1)?)?)),
+        "shape_div" => Ok(Out::Tuple(a.shape(0)?.shape_div(&a.shape(1)?)?)),
+        "round_up" => Ok(Out::Tuple(a.shape(0)?.round_up(&a.shape(1)?)?)),
+        "inner_product" => int_out(a.shape(0)?.inner_product(&a.shape(1)?)?),
+        "congruent" | "weakly_congruent" | "compatible" | "evenly_divides" | "elem_less"
+        | "elem_leq" | "elem_gtr" | "elem_geq" | "lex_less" | "colex_less" => compare(op, a),
+        "compact_col_major" | "compact_row_major" => {
+            let start = if a.len() > 1 { a.shape(1)? } else { 1.into() };
+            let f = if op == "compact_col_major" { compact_col_major } else { compact_row_major };
+            Ok(Out::Tuple(f(&a.shape(0)?, &start)?))
+        }
+        "compact_order" => {
+            let l = Layout::ordered(&a.shape(0)?, &a.shape(1)?)?;
+            Ok(Out::Strides(l.stride().to_owned()))
+        }
+        "make_ordered_layout" => layout_out(Layout::ordered(&a.shape(0)?, &a.shape(1)?)?),
+        "make_layout" => {
+            if a.len() > 1 {
+                let modes = (0..a.len()).map(|i| a.plain(i)).collect::<Result<Vec<_>, _>>()?;
+                return layout_out(Layout::concat(&modes)?);
+            }
+            layout_out(Layout::compact(a.shape(0)?))
+        }
+        "make_identity_layout" => layout_out(Layout::identity(a.shape(0)?)?),
+        "make_basis_like" => Ok(Out::Strides(Layout::identity(a.shape(0)?)?.stride().to_owned())),
+        "make_layout_like" => layout_out(a.layout(0)?.layout_like()?),
+        "make_fragment_like" => layout_out(a.layout(0)?.fragment_like()?),
+        "domain_distribute" => {
+            let n = a.shape(1)?.product()?;
+            layout_out(domain_distribute(&a.shape(0)?, &n)?)
+        }
+        "crd2idx" if a.is_layout(1) => {
+            let c = a.coord(0)?.to_ints("crd2idx")?;
+            Ok(Out::Tuple(a.layout(1)?.apply(&c)?))
+        }
+        "crd2idx" => int_out(crd2idx(&a.coord(0)?.to_ints("crd2idx")?, &a.shape(1)?)?),
+        "idx2crd" => idx2crd_op(a),
+        "crd2crd" => Ok(Out::Tuple(crd2crd(&a.shape(0)?, &a.shape(1)?, &a.shape(2)?)?)),
+        "swizzle_apply" => int_out(a.parse::<Swizzle>(0)?.apply(a.number(1)?).into()),
+        "make_swizzle" => {
+            let mask = |i| a.number(i).map(i64::unsigned_abs);
+            Ok(Out::Text(Swizzle::from_masks(mask(0)?, mask(1)?)?.to_string()))
+        }
+        "ratio_mul" => Ok(Out::Text(a.ratio(0)?.mul(a.ratio(1)?)?.to_string())),
+        "ratio_add" => Ok(Out::Text(a.ratio(0)?.add(a.ratio(1)?)?.to_string())),
+        "ratio_div" => Ok(Out::Text(a.ratio(0)?.div(a.ratio(1)?)?.to_string())),
+        "ratio_gcd" => Ok(Out::Text(a.ratio(0)?.gcd(a.ratio(1)?)?.to_string())),
+        "ratio_lt" => Ok(bool_out(a.ratio(0)? < a.ratio(1)?)),
+        "ratio_eq" => Ok(bool_out(a.ratio(0)? == a.ratio(1)?)),
+        "eval" => eval(&a.layout(0)?),
+        "flatten" | "unflatten" | "group" | "take" | "select" | "append" | "prepend"
+        | "replace" | "zip"
+            if !a.is_layout(0) =>
+        {
+            rearrange_tuple(op, a)
+        }
+        _ => layout_op(op, a),
+    }
+}
+
+fn measure(op: &str, l: &ComposedLayout) -> Answer {
+    match op {
+        "size" => int_out(l.size()?),
+        "rank" => int_out(l.shape()?.rank().into()),
+        "depth" => int_out(l.shape()?.depth().into()),
+        "cosize" => int_out(l.cosize()?),
+        "coshape" => Ok(Out::Tuple(l.outer_layout()?.coshape()?)),
+        _ => Err(Failure::Other(format!("no op {op}_mode"))),
+    }
+}
+
+fn scalar(op: &str, a: &Args<'_>) -> Answer {
+    if a.len() == 1 {
+        let t = a.shape(0)?;
+        return int_out(match op {
+            "max" => t.max()?,
+            "min" => t.min()?,
+            _ => t.gcd()?,
+        });
+    }
+    let (x, y) = (a.shape(0)?, a.shape(1)?);
+    let (x, y) = (x.to_int()?, y.to_int()?);
+    int_out(match op {
+        "add" => x.add(y)?,
+        "sub" => x.sub(y)?,
+        "mul" => x.mul(y)?,
+        "floordiv" => x.floor_div(y)?,
+        "mod" => x.modulo(y)?,
+        "max" => x.max(y)?,
+        "min" => x.min(y)?,
+        _ => x.gcd(y)?,
+    })
+}
+
+fn compare(op: &str, a: &Args<'_>) -> Answer {
+    let x = a.shape(0)?;
+    if op == "evenly_divides" {
+        return Ok(bool_out(x.evenly_divides(&a.tiler(1)?)?));
+    }
+    let y = a.shape(1)?;
+    let holds = match op {
+        "congruent" => x.congruent(&y),
+        "weakly_congruent" => x.weakly_congruent(&y),
+        "compatible" => x.compatible(&y)?,
+        "elem_less" => x.elem_less(&y)?,
+        "elem_leq" => x.elem_leq(&y)?,
+        "elem_gtr" => x.elem_gtr(&y)?,
+        "elem_geq" => x.elem_geq(&y)?,
+        "lex_less" => x.lex_less(&y)?,
+        _ => x.colex_less(&y)?,
+    };
+    // A run-time boolean prints as a number.
+    Ok(if a.row.dynamic.is_some() {
+        Out::Text(u8::from(holds).to_string())
+    } else {
+        bool_out(holds)
+    })
+}
+
+fn idx2crd_op(a: &Args<'_>) -> Answer {
+    let (index, shape) = (a.shape(0)?, a.shape(1)?);
+    if a.len() < 3 {
+        return Ok(Out::Tuple(idx2crd(&index, &shape)?));
+    }
+    let stride: IntTuple = a.parse(2)?;
+    let stride = if stride.is_leaf() && !shape.is_leaf() {
+        compact_col_major(&shape, &stride)?
+    } else {
+        stride
+    };
+    Ok(Out::Tuple(idx2crd_with(&index, &Layout::new(&shape, &stride)?)?))
+}
+
+fn eval(l: &ComposedLayout) -> Answer {
+    let size = l.size()?.to_static()?;
+    let values =
+        (0..size).map(|i| l.apply(i).map(|v| v.to_string())).collect::<Result<Vec<_>, _>>()?;
+    Ok(Out::Text(values.join(" ")))
+}
+
+fn rearrange_tuple(op: &str, a: &Args<'_>) -> Answer {
+    let t = a.shape(0)?;
+    Ok(Out::Tuple(match op {
+        "flatten" => t.flatten()?,
+        "unflatten" => t.unflatten(&a.shape(1)?)?,
+        "group" => t.group(a.index(1)?, a.index(2)?)?,
+        "take" => t.take(a.index(1)?, a.index(2)?)?,
+        "select" => t.select(&a.list(1)?)?,
+        "append" if a.len() > 2 => t.append_to(a.index(2)?, &a.shape(1)?)?,
+        "append" => t.append(&a.shape(1)?)?,
+        "prepend" if a.len() > 2 => t.prepend_to(a.index(2)?, &a.shape(1)?)?,
+        "prepend" => t.prepend(&a.shape(1)?)?,
+        "replace" => t.replace(a.index(1)?, &a.shape(2)?)?,
+        _ => t.zip(&a.shape(1)?)?,
+    }))
+}
+
+fn composition(a: &Args<'_>) -> Answer {
+    if a.is_swizzle(0) {
+        let s: Swizzle = a.parse(0)?;
+        if a.is_swizzle(1) {
+            return Ok(Out::Text(s.compose(a.parse(1)?)?.to_string()));
+        }
+        return Ok(Out::Layout(s.compose_composed(&a.layout(1)?)?));
+    }
+    let left = a.layout(0)?;
+    if a.is_swizzle(1) {
+        return Ok(Out::Layout(a.plain(0)?.compose_swizzle(a.parse(1)?)?));
+    }
+    if a.text(1)?.starts_with('S') {
+        return Ok(Out::Layout(a.plain(0)?.compose_composed(&a.layout(1)?)?));
+    }
+    Ok(Out::Layout(left.composition(&a.tiler(1)?)?))
+}
+
+fn layout_op(op: &str, a: &Args<'_>) -> Answer {
+    if matches!(op, "slice" | "dice") && !a.is_layout(1) {
+        let (c, t) = (a.coord(0)?, a.shape(1)?);
+        return Ok(Out::Tuple(if op == "slice" { t.slice(&c)? } else { t.dice(&c)? }));
+    }
+    match op {
+        "composition" => return composition(a),
+        "upcast" | "downcast" | "recast_layout" if a.is_swizzle(0) => {
+            let s: Swizzle = a.parse(0)?;
+            return Ok(Out::Text(
+                match op {
+                    "upcast" => s.upcast(a.number(1)?)?,
+                    "downcast" => s.downcast(a.number(1)?)?,
+                    _ => s.recast(a.number(1)?, a.number(2)?)?,
+                }
+                .to_string(),
+            ));
+        }
+        "slice" => return Ok(Out::Layout(a.layout(1)?.slice(&a.coord(0)?)?)),
+        "dice" => return layout_out(a.layout(1)?.outer_layout()?.dice(&a.coord(0)?)?),
+        "slice_and_offset" => {
+            let (l, o) = a.layout(1)?.slice_and_offset(&a.coord(0)?)?;
+            return Ok(Out::Pair(l, o));
+        }
+        "domain_offset" => {
+            let (l, o) = a.layout(1)?.domain_offset(&a.coord(0)?.to_ints("domain_offset")?)?;
+            return Ok(Out::Pair(l, o));
+        }
+        "logical_product" | "zipped_product" if a.text(1)?.starts_with("S<") => {
+            return Ok(Out::Layout(a.plain(0)?.logical_product_composed(&a.layout(1)?)?));
+        }
+        _ => {}
+    }
+    let l = a.layout(0)?;
+    let out = match op {
+        "coalesce" if a.len() > 1 => l.coalesce_by(&a.shape(1)?)?,
+        "coalesce" => l.coalesce()?,
+        "filter" if a.len() > 1 => l.filter_by(&a.shape(1)?)?,
+        "filter" => l.filter()?,
+        "filter_zeros" if a.len() > 1 => a.plain(0)?.filter_zeros_by(&a.shape(1)?)?.into(),
+        "filter_zeros" => a.plain(0)?.filter_zeros().into(),
+        "flatten" => l.flatten()?,
+        "unflatten" => a.plain(0)?.unflatten(&a.shape(1)?)?.into(),
+        "group" => l.group(a.index(1)?, a.index(2)?)?,
+        "take" => l.take(a.index(1)?, a.index(2)?)?,
+        "select" => l.select(&a.list(1)?)?,
+        "get" => l.get(&a.list(1)?)?,
+        "append" if a.len() > 2 => l.append_to(a.index(2)?, &a.plain(1)?)?,
+        "append" => l.append(&a.plain(1)?)?,
+        "prepend" if a.len() > 2 => l.prepend_to(a.index(2)?, &a.plain(1)?)?,
+        "prepend" => l.prepend(&a.plain(1)?)?,
+        "replace" => a.plain(0)?.replace(a.index(1)?, &a.plain(2)?)?.into(),
+        "zip" => a.plain(0)?.zip(&a.plain(1)?)?.into(),
+        "complement" if a.len() > 1 => l.complement(&a.shape(1)?)?.into(),
+        "complement" => match l.as_normal() {
+            Some(l) => l.complement_inner()?.into(),
+            None => l.complement(&Tuple::leaf(l.cosize()?))?.into(),
+        },
+        "right_inverse" if l.is_normal() => a.plain(0)?.right_inverse()?.into(),
+        "right_inverse" => l.right_inverse()?,
+        "left_inverse" if l.is_normal() => a.plain(0)?.left_inverse()?.into(),
+        "left_inverse" => l.left_inverse()?,
+        "nullspace" => l.nullspace()?.into(),
+        "max_alignment" => return int_out(l.max_alignment()?),
+        "max_common_layout" => l.max_common_layout(&a.layout(1)?)?.into(),
+        "max_common_vector" => return int_out(l.max_common_vector(&a.layout(1)?)?),
+        "logical_divide" => l.logical_divide(&a.tiler(1)?)?,
+        "zipped_divide" => l.zipped_divide(&a.tiler(1)?)?,
+        "tiled_divide" => l.tiled_divide(&a.tiler(1)?)?,
+        "flat_divide" => l.flat_divide(&a.tiler(1)?)?,
+        "logical_product" => l.logical_product(&a.tiler(1)?)?,
+        "zipped_product" => l.zipped_product(&a.tiler(1)?)?,
+        "tiled_product" => l.tiled_product(&a.tiler(1)?)?,
+        "flat_product" => l.flat_product(&a.tiler(1)?)?,
+        "blocked_product" => l.blocked_product(&a.plain(1)?)?,
+        "raked_product" => l.raked_product(&a.plain(1)?)?,
+        "tile_to_shape" => {
+            let order = if a.len() > 2 { Some(a.shape(2)?) } else { None };
+            l.tile_to_shape(&a.shape(1)?, order.as_ref())?
+        }
+        "upcast" => l.upcast(a.number(1)?)?,
+        "downcast" => l.downcast(a.number(1)?)?,
+        "recast_layout" => l.recast_layout(a.number(1)?, a.number(2)?)?,
+        _ => return Err(Failure::Other(format!("no op {op}"))),
+    };
+    Ok(Out::Layout(out))
+}
