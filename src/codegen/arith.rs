@@ -1,6 +1,7 @@
 //! Arithmetic, logic and comparison.
 
 use super::entry::Entry;
+use super::fold::fold;
 use super::regs::{Class, Operand, Reg, arith_type};
 use crate::ir::{Arith, Compare, Const, Scalar, Type, Value};
 
@@ -23,6 +24,13 @@ pub(super) fn narrow_range(scalar: Scalar) -> Option<(i64, i64)> {
 
 impl Entry<'_> {
     pub(super) fn arith(&mut self, op: &Arith, result: Value) {
+        let constant = |value| match self.operand(value) {
+            Operand::Const(constant) => Some(constant),
+            Operand::Reg(_) | Operand::Int(_) => None,
+        };
+        if let Some(constant) = fold(op, constant) {
+            return self.bind(result, Operand::Const(constant));
+        }
         match *op {
             Arith::Add { lhs, rhs } => self.wrapping(["add.", "add.rn."], result, &[lhs, rhs]),
             Arith::Sub { lhs, rhs } => self.wrapping(["sub.", "sub.rn."], result, &[lhs, rhs]),

@@ -30,7 +30,8 @@
 //!   `true`.
 //! * **Floating point** arithmetic names its rounding (`add.rn`, `mul.rn`), so `ptxas` never contracts a
 //!   product and a sum into `fma` (PTX ISA 9.7.3.3). Subnormal numbers are kept. Conversions to integers
-//!   saturate and turn NaN into 0 in all types, also where the instruction alone does not.
+//!   saturate and turn NaN into 0 in all types, also where the instruction alone does not. Operations on
+//!   constants are computed here. Which NaN an operation gives is the device's choice.
 //! * **Addresses.** `base + index * size` is one `mad`, wide where the index is narrower than the pointer;
 //!   a constant index is the offset in the brackets. An address that is used again in the same body is not
 //!   computed again. Global pointers are converted to the global space on entry. Loads never use the
@@ -50,6 +51,7 @@ mod convert;
 mod copies;
 mod entry;
 mod error;
+mod fold;
 mod mem;
 mod ptx;
 mod regs;
