@@ -1,6 +1,7 @@
 //! The `tilewright` command line: a thin user of the library.
 //!
 //! Exit codes: 0 for success, 1 for a wrong result or a failed run, 2 for bad input.
+
 mod cli;
 
 use std::process::ExitCode;

@@ -5,10 +5,12 @@
 
 #[path = "support/device.rs"]
 mod device;
+#[path = "support/ptxas.rs"]
+mod ptxas;
 #[path = "support/text.rs"]
 mod text;
 
-use tilewright::ir::{Body, Element, GlobalMut, Int, Kernel, Val, range};
+use tilewright::ir::{Body, Element, GlobalMut, Int, Kernel, Target, Val, range};
 use tilewright::runtime::Grid;
 
 /// Runs `body` with one block of `threads` threads and checks that thread `i` computes `expected(i)`.
@@ -19,14 +21,18 @@ fn check_block<T: Element>(
     expected: impl Fn(i32) -> T,
 ) {
     let n: u32 = threads.iter().product();
-    for device in device::devices() {
-        let kernel = Kernel::<(GlobalMut<T>,)>::build("check", device.target(), |k, (out,)| {
+    let build = |target| {
+        Kernel::<(GlobalMut<T>,)>::build("check", target, |k, (out,)| {
             let (t, dim) = (k.thread_idx(), k.block_dim());
             let i = t.x + dim.x * (t.y + dim.y * t.z);
             let value = body(k, i);
             out.store(k, i, value);
         })
-        .expect("the kernel is valid");
+        .expect("the kernel is valid")
+    };
+    assemble(build);
+    for device in device::devices() {
+        let kernel = build(device.target());
         text::check_round_trip(kernel.ir());
         let function = device.load(&kernel).expect("the kernel loads");
         let mut out = device.zeros::<T>(n as usize).expect("the buffer fits");
@@ -35,6 +41,17 @@ fn check_block<T: Element>(
         let found = out.to_vec().expect("the buffer can be read");
         let expected: Vec<T> = (0..n as i32).map(&expected).collect();
         assert_eq!(found, expected, "on {}\n{kernel}", device.name());
+    }
+}
+
+/// Assembles the kernel for each target, with warnings as errors.
+#[track_caller]
+fn assemble<P>(build: impl Fn(Target) -> Kernel<P>) {
+    let Some(ptxas) = ptxas::find() else { return };
+    for target in [Target::SM_80, Target::SM_90A] {
+        let ptx = build(target).ptx();
+        let result = ptxas.assemble(ptx.text(), &target.to_string(), &["-O1"]);
+        result.unwrap_or_else(|problem| panic!("{problem}"));
     }
 }
 
@@ -320,8 +337,8 @@ fn an_outer_loop_can_be_left_and_continued_from_inside() {
 
 #[test]
 fn return_ends_the_thread_anywhere() {
-    for device in device::devices() {
-        let kernel = Kernel::<(GlobalMut<i32>,)>::build("ret", device.target(), |k, (out,)| {
+    let build = |target| {
+        Kernel::<(GlobalMut<i32>,)>::build("ret", target, |k, (out,)| {
             let i = k.thread_idx().x;
             k.if_(i.eq(3), |k| k.return_());
             k.for_(range(0, 10), (), |k, j, ()| {
@@ -331,7 +348,11 @@ fn return_ends_the_thread_anywhere() {
             k.barrier();
             out.store(k, i, -1);
         })
-        .expect("the kernel is valid");
+        .expect("the kernel is valid")
+    };
+    assemble(build);
+    for device in device::devices() {
+        let kernel = build(device.target());
         let function = device.load(&kernel).expect("the kernel loads");
         let mut out = device.upload(&[0; 70]).expect("the buffer fits");
         let grid = Grid::new([1, 1, 1], [70, 1, 1]);
@@ -397,7 +418,7 @@ fn rust_functions_and_recursion_unroll() {
 #[test]
 fn host_control_flow_leaves_only_what_it_makes() {
     let mut runs = Vec::new();
-    let kernel = Kernel::<(GlobalMut<i32>,)>::build("host", tilewright::ir::Target::SM_80, {
+    let kernel = Kernel::<(GlobalMut<i32>,)>::build("host", Target::SM_80, {
         |k, (out,)| {
             for i in 0..3 {
                 if i != 1 {
@@ -674,7 +695,7 @@ fn full_unrolling_leaves_no_loop() {
     };
     for full in [false, true] {
         check_block([1, 1, 1], |k, _| nested_loops(k, full), |_| expected);
-        let kernel = Kernel::<()>::build("full", tilewright::ir::Target::SM_80, |k, ()| {
+        let kernel = Kernel::<()>::build("full", Target::SM_80, |k, ()| {
             nested_loops(k, full);
         });
         let text = kernel.expect("the kernel is valid").to_string();

@@ -100,15 +100,15 @@ fn for_with_swap() {
               ld.param.s32 %r1, [p1];
               ld.global.f32 %f3, [%rd0];
               ld.global.f32 %f5, [%rd0+4];
-              mov.f32 %f9, %f3;
-              mov.f32 %f10, %f5;
+              mov.b32 %f9, %f3;
+              mov.b32 %f10, %f5;
               setp.ge.s32 %tp0, 0, %r1;
               @%tp0 bra $for0_end;
               mov.b32 %r8, 0;
               $for0:
-                mov.f32 %tf0, %f9;
-                mov.f32 %f9, %f10;
-                mov.f32 %f10, %tf0;
+                mov.b32 %tf0, %f9;
+                mov.b32 %f9, %f10;
+                mov.b32 %f10, %tf0;
                 sub.s32 %tr0, %r1, %r8;
                 setp.gt.u32 %tp1, %tr0, 3;
                 add.s32 %r8, %r8, 3;
@@ -233,14 +233,14 @@ fn arms_with_results() {
               setp.lt.s32 %p5, %r1, 5;
               @!%p5 bra $if0_else;
                 add.rn.f32 %f7, %f3, 0f3F800000;
-                mov.f32 %f13, %f7;
+                mov.b32 %f13, %f7;
                 mov.b32 %r14, %r1;
                 bra $if0_end;
               $if0_else:
                 setp.eq.s32 %p9, %r1, 7;
                 @!%p9 ret;
                 mul.lo.s32 %r12, %r1, 2;
-                mov.f32 %f13, %f3;
+                mov.b32 %f13, %f3;
                 mov.b32 %r14, %r12;
               $if0_end:
               mad.wide.s32 %trd0, %r14, 4, %rd0;
@@ -299,7 +299,7 @@ fn shared_memory_and_variables() {
               mov.u32 %r2, $shared;
               mov.u32 %r3, $shared+128;
               mov.u32 %r4, %tid.x;
-              mov.f32 %v0_0, 0f00000000;
+              mov.b32 %v0_0, 0f00000000;
               setp.ge.u32 %tp0, 0, %r1;
               @%tp0 bra $for0_end;
               mov.b32 %r10, 0;
@@ -320,16 +320,16 @@ fn shared_memory_and_variables() {
                 ld.shared.u8 %tr4, [%r3+3];
                 setp.ne.u32 %p18, %tr4, 0;
                 @!%p18 bra $if1_end;
-                  mov.f32 %f19, %v0_0;
+                  mov.b32 %f19, %v0_0;
                   fma.rn.f32 %f21, %f16, 0f40000000, %f19;
-                  mov.f32 %v0_0, %f21;
+                  mov.b32 %v0_0, %f21;
                 $if1_end:
                 barrier.sync 0;
                 add.u32 %r10, %r10, 1;
                 setp.lt.u32 %tp1, %r10, %r1;
                 @%tp1 bra $for0;
               $for0_end:
-              mov.f32 %f22, %v0_0;
+              mov.b32 %f22, %v0_0;
               mad.wide.s32 %trd1, %r4, 4, %rd0;
               st.global.f32 [%trd1], %f22;
               ret;
@@ -368,7 +368,7 @@ fn newton() {
               ld.param.u64 %rd0, [p0];
               cvta.to.global.u64 %rd0, %rd0;
               ld.global.f64 %fd2, [%rd0];
-              mov.f64 %fd4, %fd2;
+              mov.b64 %fd4, %fd2;
               mov.b32 %r5, 0;
               $loop0:
                 div.rn.f64 %fd6, %fd2, %fd4;
@@ -378,13 +378,13 @@ fn newton() {
                 abs.f64 %fd11, %fd10;
                 setp.lt.f64 %p13, %fd11, 0d3E112E0BE826D695;
                 @!%p13 bra $if1_end;
-                  mov.f64 %fd16, %fd9;
+                  mov.b64 %fd16, %fd9;
                   mov.b32 %r17, %r5;
                   bra $loop0_end;
                 $if1_end:
                 add.u32 %r15, %r5, 1;
                 cvt.u32.u8 %r15, %r15;
-                mov.f64 %fd4, %fd9;
+                mov.b64 %fd4, %fd9;
                 mov.b32 %r5, %r15;
                 bra $loop0;
               $loop0_end:

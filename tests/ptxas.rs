@@ -3,13 +3,16 @@
 
 use std::collections::BTreeSet;
 
-use tilewright::codegen::Module;
+use tilewright::codegen::{Module, Ptx, PtxOptions};
 use tilewright::ir::{Kernel, Mem, Op, Scalar, Space, Sync, Target, Type, Untyped};
+use tilewright::kernels::gemm::SimtGemm;
 
 #[path = "support/flow.rs"]
 mod flow;
 #[path = "support/ptxas.rs"]
 mod ptxas;
+#[path = "support/random_kernel.rs"]
+mod random_kernel;
 #[path = "support/raw.rs"]
 mod raw;
 
@@ -27,10 +30,19 @@ fn check_module(kernels: &[Kernel<Untyped>], options: &[&str]) {
     for kernel in kernels {
         module.add(kernel).unwrap();
     }
-    let ptx = module.ptx();
-    if let Err(problem) = ptxas.assemble(ptx.text(), &target.to_string(), options) {
+    check_text(&ptxas, &module.ptx(), options);
+}
+
+#[track_caller]
+fn check_text(ptxas: &ptxas::Ptxas, ptx: &Ptx, options: &[&str]) {
+    if let Err(problem) = ptxas.assemble(ptx.text(), &ptx.target().to_string(), options) {
         panic!("{problem}");
     }
+}
+
+/// The kernel without its signature, to be added to a module with others.
+fn untyped<P>(kernel: &Kernel<P>) -> Kernel<Untyped> {
+    Kernel::verify(kernel.ir().clone()).unwrap()
 }
 
 fn short(ty: Type) -> String {
@@ -163,5 +175,99 @@ fn every_operation_on_every_type() {
 fn every_form_of_control_flow() {
     for target in targets() {
         check_module(&flow::Flow::all(target), &[]);
+    }
+}
+
+/// Ready kernels have no register in local memory.
+#[test]
+fn ready_kernels_without_spills() {
+    let no_local = ["--warn-on-spills", "--warn-on-local-memory-usage"];
+    for target in targets() {
+        let sizes = [[256, 256, 256], [251, 127, 63], [1, 1, 1], [4096, 4096, 4096]];
+        let kernels = sizes.map(|[m, n, k]| untyped(&SimtGemm { m, n, k }.build(target).unwrap()));
+        check_module(&kernels, &no_local);
+    }
+}
+
+#[test]
+fn random_kernels() {
+    for target in targets() {
+        // A linear congruential generator, with the constants of Knuth's MMIX.
+        let mut state = 1u64;
+        let mut choices = || {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 33) as u32
+        };
+        let kernels: Vec<_> = (0..60)
+            .map(|number| {
+                let choices: Vec<u32> = (0..20 + 10 * number).map(|_| choices()).collect();
+                let mut ir = random_kernel::random_kernel(&choices);
+                (ir.name, ir.target) = (format!("random_{number}"), target);
+                Kernel::verify(ir).unwrap()
+            })
+            .collect();
+        check_module(&kernels, &[]);
+    }
+}
+
+fn small(target: Target) -> Kernel<Untyped> {
+    let mut kernel = Raw::new("small", target);
+    let value = kernel.unknown(Scalar::F32.into());
+    kernel.consume(value);
+    kernel.finish()
+}
+
+/// Each target with the lowest version that has it, as the text says.
+#[test]
+fn every_target() {
+    let Some(ptxas) = ptxas::find() else { return };
+    for sm in 80..=125 {
+        for arch_specific in [false, true] {
+            let Some(target) = Target::new(sm, arch_specific) else { continue };
+            let ptx = small(target).ptx();
+            // A target that PTX does not have is written as one that it has.
+            check_text(&ptxas, &ptx, &[]);
+        }
+    }
+}
+
+#[test]
+fn the_version_is_the_lowest_that_has_the_target() {
+    let Some(ptxas) = ptxas::find() else { return };
+    let versions =
+        ["7.0", "7.1", "7.3", "7.4", "7.7", "7.8", "8.0", "8.5", "8.6", "8.7", "8.8", "9.0"];
+    for target in
+        ["sm_86", "sm_87", "sm_89", "sm_90", "sm_90a", "sm_100a", "sm_103", "sm_120", "sm_121a"]
+    {
+        let ptx = small(target.parse().unwrap()).ptx();
+        let version = ptx.version().to_string();
+        let at = versions.iter().position(|v| *v == version).expect("the version is in the list");
+        let lower = ptx.text().replacen(&version, versions[at - 1], 1);
+        assert!(ptxas.assemble(&lower, target, &[]).is_err(), "{target} needs no {version}");
+    }
+}
+
+#[test]
+fn lines_for_profilers() {
+    let Some(ptxas) = ptxas::find() else { return };
+    let gemm = SimtGemm { m: 64, n: 64, k: 64 }.build(Target::SM_90A).unwrap();
+    let ptx = gemm.ptx_with(PtxOptions::default().line_info(true));
+    assert!(ptx.text().contains(".file 1 \"src/kernels/gemm/"), "{ptx}");
+    check_text(&ptxas, &ptx, &["--generate-line-info"]);
+}
+
+/// More than 4352 bytes of parameters need a later version.
+#[test]
+fn many_parameters() {
+    let Some(ptxas) = ptxas::find() else { return };
+    for (count, version) in [(544, "7.0"), (545, "8.1"), (4095, "8.1")] {
+        let mut kernel = Raw::new("many", Target::SM_80);
+        let base = kernel.param(pointer(Space::Global, Scalar::U64));
+        let last = (1..count).map(|_| kernel.new_param(Scalar::U64.into())).last().unwrap();
+        let index = kernel.constant(Scalar::I32, 0);
+        kernel.op(Mem::St { base, index, value: last });
+        let ptx = kernel.finish().ptx();
+        assert_eq!(ptx.version().to_string(), version, "{count}");
+        check_text(&ptxas, &ptx, &[]);
     }
 }

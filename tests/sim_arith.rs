@@ -1,41 +1,49 @@
 //! Every arithmetic operation on every scalar type, against its definition, on all pairs of corner values.
+//!
+//! The simulator always runs. With `TILEWRIGHT_GPU=1` the first GPU runs too.
 #![allow(clippy::expect_used, clippy::panic, reason = "a test ends with the message")]
 
+#[path = "support/device.rs"]
+mod device;
 #[path = "support/text.rs"]
 mod text;
 
 use tilewright::ir::{
-    Bits, Element, Float, Global, GlobalMut, Int, Kernel, Number, Scalar, Signed, Target, Val,
+    Bits, Const, Element, Float, Global, GlobalMut, Int, Kernel, Number, Scalar, Signed, Val,
 };
-use tilewright::runtime::Grid;
-use tilewright::runtime::sim::{Arg, Buffer, Options, run};
+use tilewright::runtime::{Device, Grid};
 
-/// The bits of `f` for each triple of operands, computed by the simulator.
-fn simulated<A: Element, B: Element, C: Element, R: Element>(
+/// The bits of `f` for each triple of operands, computed by the device.
+fn computed<A: Element, B: Element, C: Element, R: Element>(
+    device: &Device,
     operands: &[(A, B, C)],
     f: impl for<'b> Fn(Val<'b, A>, Val<'b, B>, Val<'b, C>) -> Val<'b, R>,
 ) -> Vec<u64> {
     type Params<A, B, C, R> = (Global<A>, Global<B>, Global<C>, GlobalMut<R>, u32);
     let kernel =
-        Kernel::<Params<A, B, C, R>>::build("op", Target::SM_80, |k, (a, b, c, out, n)| {
+        Kernel::<Params<A, B, C, R>>::build("op", device.target(), |k, (a, b, c, out, n)| {
             let i = (k.block_idx().x * k.block_dim().x + k.thread_idx().x).cvt::<u32>();
             k.if_(i.lt(n), |k| {
                 let (a, b, c) = (a.load(k, i), b.load(k, i), c.load(k, i));
                 out.store(k, i, f(a, b, c));
             });
         });
+    let kernel = kernel.expect("the kernel is correct");
+    text::check_round_trip(kernel.ir());
+    let function = device.load(&kernel).expect("the kernel loads");
     let a: Vec<A> = operands.iter().map(|operands| operands.0).collect();
     let b: Vec<B> = operands.iter().map(|operands| operands.1).collect();
     let c: Vec<C> = operands.iter().map(|operands| operands.2).collect();
-    let (a, b, c) = (Buffer::from_slice(&a), Buffer::from_slice(&b), Buffer::from_slice(&c));
-    let out = Buffer::zeros(operands.len() * R::SCALAR.size_bytes() as usize);
-    let n = Arg::Scalar((operands.len() as u32).to_const());
-    let args = [Arg::Buffer(&a), Arg::Buffer(&b), Arg::Buffer(&c), Arg::Buffer(&out), n];
-    let kernel = kernel.expect("the kernel is correct");
-    text::check_round_trip(kernel.ir());
-    run(kernel.ir(), Grid::cover(operands.len(), 96), &args, &Options::default())
+    let (a, b, c) = (device.upload(&a), device.upload(&b), device.upload(&c));
+    let a = a.expect("the buffer fits");
+    let (b, c) = (b.expect("the buffer fits"), c.expect("the buffer fits"));
+    let mut out = device.zeros::<R>(operands.len()).expect("the buffer fits");
+    let n = operands.len() as u32;
+    function
+        .launch(Grid::cover(operands.len(), 96), (&a, &b, &c, &mut out, n))
         .expect("no operand is at fault");
-    out.to_vec::<R>().into_iter().map(|r| r.to_const().bits()).collect()
+    let out = out.to_vec().expect("the buffer can be read");
+    out.into_iter().map(|r| r.to_const().bits()).collect()
 }
 
 /// Checks `f` against the definition `host` on all triples of values.
@@ -53,15 +61,19 @@ fn check3<A: Element, B: Element, C: Element, R: Element>(
             operands.extend(c.iter().map(|c| (*a, *b, *c)));
         }
     }
-    for ((a, b, c), found) in operands.iter().zip(simulated(&operands, f)) {
-        let expected = host(*a, *b, *c).to_const();
-        let found = tilewright::ir::Const::new(R::SCALAR, found);
-        assert_eq!(
-            found,
-            expected,
-            "{name} of {a:?}, {b:?}, {c:?} as {} gives {found}, not {expected}",
-            R::SCALAR
-        );
+    for device in device::devices() {
+        let found = computed(&device, &operands, &f);
+        for ((a, b, c), found) in operands.iter().zip(found) {
+            let expected = host(*a, *b, *c).to_const();
+            let found = Const::new(R::SCALAR, found);
+            assert_eq!(
+                found,
+                expected,
+                "{name} of {a:?}, {b:?}, {c:?} as {} gives {found}, not {expected}, on {}",
+                R::SCALAR,
+                device.name()
+            );
+        }
     }
 }
 
@@ -100,7 +112,7 @@ fn value<T: Int>(x: T) -> i128 {
 
 /// The integer of type `T` that is equal to `x` modulo 2 to the number of its bits.
 fn wrap<T: Int>(x: i128) -> T {
-    T::from_bits(tilewright::ir::Const::new(T::SCALAR, x as u64).bits())
+    T::from_bits(Const::new(T::SCALAR, x as u64).bits())
 }
 
 fn check_int<T: Int + Bits>() {
@@ -218,49 +230,56 @@ fn f32s() -> Vec<f32> {
 fn f64s() -> Vec<f64> {
     let mut all: Vec<f64> = f32s().into_iter().map(f64::from).collect();
     all.extend([f64::MAX, f64::MIN_POSITIVE, f64::from_bits(1), 1e300, -1e-300]);
+    all.extend([0x7ff8_0000_0000_0aaa, 0xfff8_1234_5678_9abc].map(f64::from_bits));
     all.extend([1.0 + f64::EPSILON, 9007199254740993.0, 1.0 + 2f64.powi(-24), 3.5e38, 1e-46]);
     all
 }
 
-/// The NaN that operations give.
+/// The NaN that an H200 gives.
 trait Nan: Float {
-    const NAN_BITS: u64;
     fn is_nan(self) -> bool;
     fn is_negative(self) -> bool;
-    /// The value, or the NaN that operations give.
-    fn quiet(self) -> Self {
-        if self.is_nan() { Self::from_bits(Self::NAN_BITS) } else { self }
+    /// The NaN of an operation, given its operands in the order in which they are preferred.
+    fn nan_of(operands: &[Self]) -> Self;
+    /// The value, or else that NaN.
+    fn or_nan_of(self, operands: &[Self]) -> Self {
+        if self.is_nan() { Self::nan_of(operands) } else { self }
     }
 }
 impl Nan for f32 {
-    const NAN_BITS: u64 = 0x7fff_ffff;
     fn is_nan(self) -> bool {
         self.is_nan()
     }
     fn is_negative(self) -> bool {
         self.is_sign_negative()
+    }
+    fn nan_of(_: &[f32]) -> f32 {
+        f32::from_bits(0x7fff_ffff)
     }
 }
 impl Nan for f64 {
-    const NAN_BITS: u64 = 0x7ff8_0000_0000_0000;
     fn is_nan(self) -> bool {
         self.is_nan()
     }
     fn is_negative(self) -> bool {
         self.is_sign_negative()
+    }
+    fn nan_of(operands: &[f64]) -> f64 {
+        let first = operands.iter().find(|x| x.is_nan()).map(|x| x.to_bits() | 1 << 51);
+        f64::from_bits(first.unwrap_or(0xfff8_0000_0000_0000))
     }
 }
 
 fn check_float<T: Nan + Signed + PartialOrd>(all: &[T]) {
     let pairs = (all, all);
     let least = |a: T, b: T| match () {
-        () if a.is_nan() => b.quiet(),
+        () if a.is_nan() => b.or_nan_of(&[b, a]),
         () if b.is_nan() || a < b => a,
         () if b < a || b.is_negative() => b,
         () => a,
     };
     let greatest = |a: T, b: T| match () {
-        () if a.is_nan() => b.quiet(),
+        () if a.is_nan() => b.or_nan_of(&[b, a]),
         () if b.is_nan() || a > b => a,
         () if b > a || a.is_negative() => b,
         () => a,
@@ -268,8 +287,10 @@ fn check_float<T: Nan + Signed + PartialOrd>(all: &[T]) {
     check2("min", pairs, |a, b| a.min(b), least);
     check2("max", pairs, |a, b| a.max(b), greatest);
     let sign = 1 << (T::SCALAR.bits() - 1);
-    check1("neg", all, |a| -a, |a| T::from_bits(a.to_const().bits() ^ sign));
-    check1("abs", all, |a| a.abs(), |a| T::from_bits(a.to_const().bits() & !sign));
+    let neg = |a: T| T::from_bits(a.to_const().bits() ^ sign).or_nan_of(&[a]);
+    let abs = |a: T| T::from_bits(a.to_const().bits() & !sign).or_nan_of(&[a]);
+    check1("neg", all, |a| -a, neg);
+    check1("abs", all, |a| a.abs(), abs);
     check_compare(all, |a, b| a.partial_cmp(&b));
 }
 
@@ -279,13 +300,13 @@ fn f32_is_the_rounded_result_of_f64() {
     let all = f32s();
     let pairs = (all.as_slice(), all.as_slice());
     let wide = |f: fn(f64, f64) -> f64| {
-        move |a: f32, b: f32| (f(f64::from(a), f64::from(b)) as f32).quiet()
+        move |a: f32, b: f32| (f(f64::from(a), f64::from(b)) as f32).or_nan_of(&[])
     };
     check2("add", pairs, |a, b| a + b, wide(|a, b| a + b));
     check2("sub", pairs, |a, b| a - b, wide(|a, b| a - b));
     check2("mul", pairs, |a, b| a * b, wide(|a, b| a * b));
     check2("div", pairs, |a, b| a / b, wide(|a, b| a / b));
-    check1("sqrt", &all, |a| a.sqrt(), |a| (f64::from(a).sqrt() as f32).quiet());
+    check1("sqrt", &all, |a| a.sqrt(), |a| (f64::from(a).sqrt() as f32).or_nan_of(&[]));
     check_float(&all);
 }
 
@@ -293,28 +314,41 @@ fn f32_is_the_rounded_result_of_f64() {
 fn f64_is_ieee() {
     let all = f64s();
     let pairs = (all.as_slice(), all.as_slice());
-    check2("add", pairs, |a, b| a + b, |a, b| (a + b).quiet());
-    check2("sub", pairs, |a, b| a - b, |a, b| (a - b).quiet());
-    check2("mul", pairs, |a, b| a * b, |a, b| (a * b).quiet());
-    check2("div", pairs, |a, b| a / b, |a, b| (a / b).quiet());
-    check1("sqrt", &all, |a| a.sqrt(), |a| a.sqrt().quiet());
+    check2("add", pairs, |a, b| a + b, |a, b| (a + b).or_nan_of(&[b, a]));
+    check2("sub", pairs, |a, b| a - b, |a, b| (a - b).or_nan_of(&[b, a]));
+    check2("mul", pairs, |a, b| a * b, |a, b| (a * b).or_nan_of(&[b, a]));
+    check2("div", pairs, |a, b| a / b, |a, b| (a / b).or_nan_of(&[a, b]));
+    check1("sqrt", &all, |a| a.sqrt(), |a| a.sqrt().or_nan_of(&[a]));
     check_float(&all);
 }
 
 #[test]
 fn fma_rounds_once() {
     let all = [0.0f32, -0.0, 1.0, -1.0 - f32::EPSILON, 1.0 + f32::EPSILON, 3e38, 1e-30, f32::NAN];
-    let fma = |a: f32, b: f32, c: f32| a.mul_add(b, c).quiet();
+    let fma = |a: f32, b: f32, c: f32| a.mul_add(b, c).or_nan_of(&[b, c, a]);
     check3("fma", (&all, &all, &all), |a, b, c| a.fma(b, c), fma);
-    let all = [0.0f64, -0.0, 1.0, -1.0 - f64::EPSILON, 1.0 + f64::EPSILON, 1e300, f64::INFINITY];
-    let fma = |a: f64, b: f64, c: f64| a.mul_add(b, c).quiet();
+    let all = [
+        0.0f64,
+        -0.0,
+        1.0,
+        -1.0 - f64::EPSILON,
+        1.0 + f64::EPSILON,
+        1e300,
+        f64::INFINITY,
+        f64::NAN,
+        -f64::NAN,
+    ];
+    let fma = |a: f64, b: f64, c: f64| a.mul_add(b, c).or_nan_of(&[b, c, a]);
     check3("fma", (&all, &all, &all), |a, b, c| a.fma(b, c), fma);
 
     // (1 + e)^2 - (1 + 2e) is e^2, which a rounded product loses.
     let e = f32::EPSILON;
     let operands = [(1.0 + e, 1.0 + e, -(1.0 + 2.0 * e))];
-    assert_eq!(simulated(&operands, |a, b, c| a.fma(b, c)), [(e * e).to_const().bits()]);
-    assert_eq!(simulated(&operands, |a, b, c| a * b + c), [0.0f32.to_const().bits()]);
+    for device in device::devices() {
+        let [once, twice] = [e * e, 0.0].map(|x: f32| [x.to_const().bits()]);
+        assert_eq!(computed(&device, &operands, |a, b, c| a.fma(b, c)), once);
+        assert_eq!(computed(&device, &operands, |a, b, c| a * b + c), twice);
+    }
 }
 
 #[test]
@@ -327,8 +361,20 @@ fn floats_convert_as_in_rust() {
         )*};
     }
     check!(i8 i16 i32 i64 u8 u16 u32 u64);
-    check1("cvt", &narrow, |a| a.cvt::<f64>(), |a| f64::from(a).quiet());
-    check1("cvt", &wide, |a| a.cvt::<f32>(), |a| (a as f32).quiet());
+    // NaN keeps its sign and its upper digits, and becomes quiet.
+    let nan =
+        |sign: bool, digits: u64| f64::from_bits(u64::from(sign) << 63 | 0x7ff8 << 48 | digits);
+    let widened = |a: f32| {
+        let digits = u64::from(a.to_bits()) << 29 & ((1 << 52) - 1);
+        if a.is_nan() { nan(a.is_sign_negative(), digits) } else { f64::from(a) }
+    };
+    check1("cvt", &narrow, |a| a.cvt::<f64>(), widened);
+    let narrowed = |a: f64| {
+        let digits = (a.to_bits() >> 29) as u32 & 0x3f_ffff;
+        let nan = u32::from(a.is_sign_negative()) << 31 | 0x7fc0_0000 | digits;
+        if a.is_nan() { f32::from_bits(nan) } else { a as f32 }
+    };
+    check1("cvt", &wide, |a| a.cvt::<f32>(), narrowed);
 }
 
 #[test]

@@ -189,7 +189,7 @@ fn many_constants_and_many_values_need_no_more_than_their_due() {
     assert_eq!(out.to_vec::<i32>(), (0..40).map(|t| sum + t).collect::<Vec<_>>());
 
     let kernel = Kernel::<()>::build("registers", Target::SM_80, |k, ()| {
-        k.registers::<f32>(4_000_000_000);
+        k.registers::<f32>(65_536);
     })
     .expect("the kernel is correct");
     check_refused(

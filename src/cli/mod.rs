@@ -1,9 +1,11 @@
 //! The commands and their options.
 
 mod gemm;
+mod layout;
 
 use std::ffi::OsString;
 use std::fmt;
+use std::io::{self, Write};
 
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
@@ -20,6 +22,8 @@ struct Cli {
 enum Command {
     /// Build a tiled f32 matrix product, run it, and compare it with an f64 reference.
     Gemm(gemm::Options),
+    /// Print and draw a layout, or what an operation of the algebra makes of it.
+    Layout(layout::Options),
 }
 
 /// Why the program ends without success.
@@ -52,12 +56,15 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> Result<(), Failur
             return Ok(());
         }
         Err(error) if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            return Err(Failure::input("a command is needed, such as `gemm`; see `--help`"));
+            return Err(Failure::input(
+                "a command is needed, such as `layout` or `gemm`; see `--help`",
+            ));
         }
         Err(error) => return Err(Failure::input(one_line(&error))),
     };
     match cli.command {
         Command::Gemm(options) => gemm::run(&options),
+        Command::Layout(options) => layout::run(&options),
     }
 }
 
@@ -67,4 +74,13 @@ fn one_line(error: &clap::Error) -> String {
     let message = text.split("\n\n").next().unwrap_or(&text);
     let message = message.strip_prefix("error: ").unwrap_or(message);
     message.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Prints to the standard output. A reader that stops reading is no failure.
+fn print(text: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::run(error)),
+        _ => Ok(()),
+    }
 }

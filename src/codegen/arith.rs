@@ -120,7 +120,7 @@ impl Entry<'_> {
     /// An operation on the bits of its operands.
     fn bitwise(&mut self, name: &str, result: Value, values: &[Value]) {
         let to = self.def(result);
-        self.write_op(&[name, to.class().name()], to, values);
+        self.write_op(&[name, to.class().bits_name()], to, values);
     }
 
     fn not(&mut self, result: Value, value: Value) {
@@ -178,7 +178,7 @@ impl Entry<'_> {
                 self.mov(to, if cond == Const::new(Scalar::Bool, 1) { a } else { b });
             }
             (class, _) => {
-                self.ins(&["selp.", class.name()], &[to.into(), a, b, cond]);
+                self.ins(&["selp.", class.bits_name()], &[to.into(), a, b, cond]);
             }
         }
     }

@@ -140,15 +140,9 @@ impl Entry<'_> {
                 Some(parent) => self.copies(values, &ir.ops[parent].results, false),
                 None => Vec::new(),
             },
-            Control::Continue { target, values } => match &ir.ops[*target].op {
-                Op::Control(Control::For { body, .. }) => {
-                    self.copies(values, ir.regions[*body].args.get(1..).unwrap_or(&[]), true)
-                }
-                Op::Control(Control::Loop { body, .. }) => {
-                    self.copies(values, &ir.regions[*body].args, true)
-                }
-                _ => Vec::new(),
-            },
+            Control::Continue { target, values } => {
+                self.copies(values, ir.carried_args(*target).unwrap_or(&[]), true)
+            }
             Control::Break { target, values } => {
                 let results = &ir.ops[*target].results;
                 let is_for = matches!(ir.ops[*target].op, Op::Control(Control::For { .. }));

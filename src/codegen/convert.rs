@@ -35,7 +35,7 @@ impl Entry<'_> {
         };
         let to = self.def(result);
         let [zero, one] = [0, one].map(|bits| Operand::Const(Const::new(to_type, bits)));
-        self.ins(&["selp.", to.class().name()], &[to.into(), one, zero, from]);
+        self.ins(&["selp.", to.class().bits_name()], &[to.into(), one, zero, from]);
     }
 
     fn number_to_bool(&mut self, result: Value, from: Operand, from_type: Scalar) {
@@ -86,7 +86,7 @@ impl Entry<'_> {
             let name = ["setp.num.", arith_type(from_type)];
             self.ins(&name, &[number.into(), from, from]);
             let operands = [to.into(), to.into(), Operand::Int(0), number.into()];
-            self.ins(&["selp.", to.class().name()], &operands);
+            self.ins(&["selp.", to.class().bits_name()], &operands);
         }
         if let Some((min, max)) = range {
             self.ins(&["max.s32"], &[to.into(), to.into(), Operand::Int(min)]);

@@ -17,6 +17,11 @@ pub(super) fn sequence(
     mut temp: impl FnMut(Reg) -> Reg,
 ) -> Vec<(Reg, Operand)> {
     let moves = || copies.iter().copied().filter(|(to, from)| *from != Operand::Reg(*to));
+    // Most lists are short, and no copy reads what another one writes.
+    let reads = |reg: Reg| moves().any(|(_, from)| from == Operand::Reg(reg));
+    if copies.len() <= 8 && !moves().any(|(to, _)| reads(to)) {
+        return moves().collect();
+    }
     let sources: HashMap<Reg, Operand> = moves().collect();
     // Where the value that a register held at first is now.
     let mut now: HashMap<Reg, Reg> = HashMap::with_capacity(sources.len());

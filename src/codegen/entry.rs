@@ -355,6 +355,6 @@ impl<'a> Entry<'a> {
 
     /// Copies an operand into a register.
     pub(super) fn mov(&mut self, to: Reg, from: Operand) {
-        self.ins(&["mov.", to.class().name()], &[to.into(), from]);
+        self.ins(&["mov.", to.class().bits_name()], &[to.into(), from]);
     }
 }

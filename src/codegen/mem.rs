@@ -1,6 +1,7 @@
 //! Loads, stores, pointers and register variables.
 
 use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
 
 use super::entry::Entry;
 use super::regs::{Class, Operand, Reg, memory_type};
@@ -14,12 +15,19 @@ pub(super) struct Addresses {
 }
 
 /// `base + index * size`: what an address is computed from. The type of the index says how it is widened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Address {
     base: Reg,
     index: Reg,
     index_type: Scalar,
     size: u32,
+}
+
+/// The element size and the type of the index seldom differ where the registers do not.
+impl Hash for Address {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.base, self.index).hash(state);
+    }
 }
 
 impl Addresses {

@@ -4,6 +4,8 @@
 //! `%14`. Registers that the code generator adds have a `t` before their class (`%tr0`), those of register
 //! variables the number of the variable and the index (`%v0_3`).
 
+use std::hash::{Hash, Hasher};
+
 use crate::ir::{Const, Scalar, Space, Type};
 
 /// A kind of PTX register.
@@ -56,7 +58,7 @@ impl Class {
         }
     }
 
-    /// The type of a declaration, of `mov` and of `selp`.
+    /// The type of a declaration.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Class::Pred => "pred",
@@ -66,10 +68,23 @@ impl Class {
             Class::F64 => "f64",
         }
     }
+
+    /// The type of instructions that only move bits: `mov`, `selp`, `and`, ..
+    ///
+    /// Floating point is moved as bits. Told that they are numbers, `ptxas` 13.0 makes a choice between -1
+    /// and -0 (by `selp.f32`, or by `mov.f32` in two arms) the conversion of an integer, and the sign of the
+    /// zero is lost.
+    pub(super) const fn bits_name(self) -> &'static str {
+        match self {
+            Class::Pred => "pred",
+            Class::B32 | Class::F32 => "b32",
+            Class::B64 | Class::F64 => "b64",
+        }
+    }
 }
 
 /// A PTX register.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reg {
     /// The register of a value, by the number of the value.
     Value(Class, u32),
@@ -77,6 +92,19 @@ pub(super) enum Reg {
     Temp(Class, u32),
     /// A register of a variable: the numbers of the variable and of the register.
     Var(Class, u32, u32),
+}
+
+/// One word for the whole register: the default takes three, and registers are hashed often.
+impl Hash for Reg {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let (kind, class, number, index) = match *self {
+            Reg::Value(class, number) => (0, class, number, 0),
+            Reg::Temp(class, number) => (1, class, number, 0),
+            Reg::Var(class, var, index) => (2, class, var, index),
+        };
+        let low = u64::from(number) << 8 | kind << 4 | class as u64;
+        state.write_u64(low ^ u64::from(index) << 40);
+    }
 }
 
 impl Reg {
@@ -89,7 +117,7 @@ impl Reg {
 
 /// What an instruction reads or writes. `ptxas` takes immediate operands in every place that is read,
 /// predicates included, except as the guard of an instruction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operand {
     /// A register.
     Reg(Reg),

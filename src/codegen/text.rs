@@ -120,18 +120,24 @@ impl Text {
     }
 }
 
-fn push_u64(out: &mut String, mut number: u64) {
-    let mut digits = [b'0'; 20];
-    let mut start = digits.len();
-    loop {
-        start -= 1;
-        digits[start] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            break;
-        }
+/// The numbers from 0 to 99 in two digits each.
+const PAIRS: &str = "\
+    0001020304050607080910111213141516171819\
+    2021222324252627282930313233343536373839\
+    4041424344454647484950515253545556575859\
+    6061626364656667686970717273747576777879\
+    8081828384858687888990919293949596979899";
+
+fn push_u64(out: &mut String, number: u64) {
+    if number < 10 {
+        out.push(char::from(b'0' + number as u8));
+        return;
     }
-    out.extend(digits[start..].iter().map(|digit| char::from(*digit)));
+    if number >= 100 {
+        push_u64(out, number / 100);
+    }
+    let pair = (number % 100) as usize * 2;
+    out.push_str(&PAIRS[pair..pair + 2]);
 }
 
 fn push_i64(out: &mut String, number: i64) {
@@ -169,7 +175,8 @@ mod tests {
         for (scalar, bits, expected) in cases {
             assert_eq!(text_of(Operand::Const(Const::new(scalar, bits))), expected);
         }
-        for number in [0, 7, 10, -1, i64::MAX, i64::MIN] {
+        let numbers = [0, 7, 10, 99, 100, 109, 110, 999, 1000, 12_345, -1, -10, i64::MAX, i64::MIN];
+        for number in numbers {
             assert_eq!(text_of(Operand::Int(number)), number.to_string());
         }
     }

@@ -88,11 +88,14 @@ impl<'k> Uses<'k> {
                 }
             }
             Control::Continue { values, .. } => self.mark_all(values),
-            Control::Break { target, values } => match ir.ops[*target].op {
+            Control::Break { target, values } => {
                 // The results of a `for` are the registers of its carried values.
-                Op::Control(Control::For { .. }) => self.mark_all(values),
-                _ => self.mark_passed(values, &ir.ops[*target].results),
-            },
+                if matches!(ir.ops[*target].op, Op::Control(Control::For { .. })) {
+                    self.mark_all(values);
+                } else {
+                    self.mark_passed(values, &ir.ops[*target].results);
+                }
+            }
             Control::Return => {}
         }
     }

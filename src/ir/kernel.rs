@@ -120,6 +120,22 @@ impl KernelIr {
         }
     }
 
+    /// The arguments that `continue` sets in the loop `target`; `None` where `target` is not a loop.
+    pub fn carried_args(&self, target: OpId) -> Option<&[Value]> {
+        use super::op::Control;
+        let Op::Control(control) = &self.ops[target].op else { return None };
+        match control {
+            // The first argument is the index.
+            Control::For { body, .. } => Some(self.regions[*body].args.get(1..).unwrap_or(&[])),
+            Control::Loop { body, .. } => Some(&self.regions[*body].args),
+            Control::If { .. }
+            | Control::Yield { .. }
+            | Control::Continue { .. }
+            | Control::Break { .. }
+            | Control::Return => None,
+        }
+    }
+
     /// The path of an operation from the kernel's body, such as `for[2]/then/3`: each enclosing operation
     /// with its position, then the position in the innermost region.
     pub fn path_of(&self, op: OpId) -> String {

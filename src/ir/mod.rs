@@ -7,6 +7,7 @@
 //! Values are in SSA form; register variables ([`Registers`]) are the mutable exception. Control flow is
 //! structured: [`Control`] operations own regions, and a region ends in a terminator.
 
+mod analysis;
 mod builder;
 mod canonical;
 mod entity;

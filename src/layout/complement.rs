@@ -34,8 +34,21 @@ fn ceil_div_fold(shape: &[Int], by: &Int) -> Result<SmallVec<[Int; 4]>> {
     Ok(out)
 }
 
-/// The complement of the filtered leaves of `layout` in `cotarget`, coalesced.
-pub(crate) fn complement_flat(layout: LayoutRef<'_>, cotarget: Option<&[Int]>) -> Result<Flat> {
+/// The complement of a layout, before it is put together.
+pub(crate) struct Complement {
+    /// The modes, coalesced.
+    pub(crate) flat: Flat,
+    /// The size of one tile: the stride times the extent of the last mode of the filtered layout.
+    pub(crate) tile: Int,
+    /// 0 if the values of the symbols are such that the result holds.
+    pub(crate) violation: Int,
+}
+
+/// The complement of the filtered leaves of `layout` in `cotarget`.
+pub(crate) fn complement_flat(
+    layout: LayoutRef<'_>,
+    cotarget: Option<&[Int]>,
+) -> Result<Complement> {
     let filtered = Flat::filtered(layout)?;
     let not_injective = || LayoutError::NotInjective { layout: layout.to_string() };
     let cosize;
@@ -65,34 +78,40 @@ pub(crate) fn complement_flat(layout: LayoutRef<'_>, cotarget: Option<&[Int]>) -
     // Repeatedly the mode of the smallest stride: what is between its stride and the indices that
     // are covered so far is a mode of the complement.
     let mut current = Int::ONE;
+    let mut violation = Int::ZERO;
     while !modes.is_empty() {
         let at = smallest(&modes)?;
         let (s, d) = modes.remove(at);
         let gap = match (d.as_static(), current.as_static()) {
-            (Some(d), Some(c)) if d % c == 0 => Int::new(d / c),
-            (Some(_), Some(_)) => return Err(not_injective()),
-            _ => d.exact_div(&current).map_err(|_| LayoutError::Undecided {
-                operation: "complement",
-                condition: format!("that {current} divides {d}"),
-            })?,
+            // A gap that the covered part does not divide is used as far as it does.
+            (Some(d), Some(c)) => Int::new(d / c),
+            _ => {
+                violation = violation.max(&current.sub(d)?)?;
+                d.floor_div(&current)?
+            }
         };
         if gap.bounds().1 < 1 {
             return Err(not_injective());
         }
+        if s.bounds().0 < 2 && !d.same(&current) {
+            // Numbers would drop a mode of extent 1, and what lies before it.
+            let dropped = Int::new(2).sub(s)?.min(&d.sub(&current)?)?;
+            violation = violation.max(&dropped)?;
+        }
         push(&mut out, &gap, &current)?;
         current = d.mul(s)?;
     }
-    let shape = coalesced_shape(cotarget)?;
+    let tile = current.clone();
     let shape = if filtered.shape.is_empty() {
-        shape
+        coalesced_shape(cotarget)?
     } else {
-        coalesced_shape(&ceil_div_fold(&shape, &current)?)?
+        coalesced_shape(&ceil_div_fold(cotarget, &current)?)?
     };
     for extent in &shape {
         push(&mut out, extent, &current)?;
         current = current.mul(extent)?;
     }
-    Ok(out)
+    Ok(Complement { flat: out, tile, violation })
 }
 
 fn push(out: &mut Flat, s: &Int, d: &Int) -> Result<()> {
@@ -119,8 +138,10 @@ fn smallest(modes: &[(&Int, &Int)]) -> Result<usize> {
 impl Layout {
     /// The indices below `size(cotarget)` that the layout does not reach, in order.
     ///
-    /// With `F = filter(self)` and `R` the result: `F` and `R` together are one-to-one, `R` is
-    /// increasing, and `size(F) * size(R) >= size(cotarget)`, the last mode of `R` being rounded up.
+    /// With `F = filter(self)` and `R` the result: `F` and `R` together are one-to-one and `R` is
+    /// increasing. Where the strides of `F` divide each other in order,
+    /// `size(F) * size(R) >= size(cotarget)`, as the tile is repeated over each mode of `cotarget`
+    /// and the last repetition may stand out; a gap that does not divide is used as far as it does.
     ///
     /// ```
     /// # use tilewright::layout::{layout, shape};
@@ -130,8 +151,7 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::NotInjective`] if `F` is not one-to-one with strides that divide each other
-    /// in order, [`LayoutError::Undecided`], [`LayoutError::NotAnIntegerStride`],
+    /// [`LayoutError::NotInjective`] if a mode of `F` reaches past the stride of the next larger one, [`LayoutError::Undecided`], [`LayoutError::NotAnIntegerStride`],
     /// [`LayoutError::Overflow`].
     pub fn complement(&self, cotarget: &IntTuple) -> Result<Layout> {
         complement(self.as_ref(), Some(cotarget.as_ref()))
@@ -157,6 +177,8 @@ pub(crate) fn complement(
     cotarget: Option<IntTupleRef<'_>>,
 ) -> Result<Layout> {
     let mut out = LayoutBuilder::new();
-    complement_flat(layout, cotarget.map(IntTupleRef::leaves))?.emit(&mut out);
+    let parts = complement_flat(layout, cotarget.map(IntTupleRef::leaves))?;
+    parts.flat.emit(&mut out);
+    out.check_last(&parts.violation);
     out.finish()
 }

@@ -36,7 +36,10 @@ impl Left {
             let rank = mode.rank();
             mode = mode.modes().nth(p).ok_or(LayoutError::NoSuchMode { mode: p, rank })?;
         }
-        let flat = Flat::coalesced(mode, true)?;
+        Self::of(Flat::coalesced(mode, true)?, path)
+    }
+
+    fn of(flat: Flat, path: &[u8]) -> Result<Self> {
         let inner = flat.shape.len().saturating_sub(1);
         if let Some(extent) = flat.shape[..inner].iter().find(|s| s.bounds().1 < 1) {
             return Err(LayoutError::ExtentNotPositive { extent: extent.clone() });
@@ -118,7 +121,7 @@ impl<'a> Composer<'a> {
     }
 
     /// The modes that were made must not carry into each other.
-    fn check(&self, right: LayoutRef<'_>) -> Result<()> {
+    fn check(&self, right: LayoutRef<'_>, out: &mut LayoutBuilder) -> Result<()> {
         for part in &self.parts {
             for (extent, load) in part.flat.shape.iter().zip(&part.load) {
                 if !load.is(0) && !extent.at_least(&load.add(&Int::ONE)?) {
@@ -129,10 +132,9 @@ impl<'a> Composer<'a> {
                             extent: extent.clone(),
                         });
                     }
-                    return Err(LayoutError::Undecided {
-                        operation: "composition",
-                        condition: format!("{load} < {extent}"),
-                    });
+                    // The symbols decide it when they are known.
+                    let excess = load.add(&Int::ONE)?.sub(extent)?;
+                    out.check_last(&excess);
                 }
             }
         }
@@ -248,55 +250,74 @@ impl Left {
         }
     }
 
-    /// CuTe's algorithm, with each condition proved from the divisors and bounds of the symbols.
+    /// CuTe's algorithm. A condition of admissibility that divisors and bounds decide is decided;
+    /// one that they leave open goes with the result, and evaluation checks it.
     fn compose_symbolic(&mut self, s: &Int, d: &Int, made: &mut Made) -> Result<()> {
-        let undecided =
-            |condition: String| LayoutError::Undecided { operation: "composition", condition };
         let (low, high) = d.bounds();
         let (sign, mut step) = if low >= 0 {
             (Int::ONE, d.clone())
         } else if high <= 0 {
             (Int::new(-1), d.negate()?)
         } else {
-            return Err(undecided(format!("the sign of {d}")));
+            return Err(LayoutError::Undecided {
+                operation: "composition",
+                condition: format!("the sign of {d}"),
+            });
         };
         let mut rest = s.clone();
         let strides = self.flat.stride.clone();
         let Some((last, inner)) = strides.split_last() else { return Ok(()) };
         for (r, stride) in inner.iter().enumerate() {
             let extent = self.flat.shape[r].clone();
-            let whole = step.multiple_of(&extent);
             let steps = extent.ceil_div(&step)?;
             let next = step.ceil_div(&extent)?;
-            if rest.is(1) || (whole && steps.is(1)) {
+            if rest.is(1) || (steps.is(1) && step.multiple_of(&extent)) {
                 step = next;
                 continue;
             }
-            let divides = extent.multiple_of(&step);
-            let inside = extent.at_least(&step.add(&Int::ONE)?);
-            if !divides && !inside {
-                return Err(undecided(format!("that {step} divides {extent}")));
-            }
             let count = steps.min(&rest)?;
-            if !divides && !count.same(&rest) {
-                if let (Some(_), Some(_)) = (extent.as_static(), step.as_static()) {
-                    return Err(self.not_admissible(s.clone(), d.clone()));
-                }
-                return Err(undecided(format!("that {step} divides {extent}")));
-            }
-            if !rest.multiple_of(&count) {
-                return Err(undecided(format!("that {count} divides {rest}")));
+            let open = self.open_condition(&step, &extent, &count, &rest, (s, d))?;
+            if steps.is(1) {
+                rest = rest.on_condition(&open);
+                step = next;
+                continue;
             }
             let most = count.sub(&Int::ONE)?.mul(&step)?;
             self.load[r] = self.load[r].add(&most)?;
-            made.push(count.clone(), stride.scaled(&step.mul(&sign)?)?);
-            rest = rest.exact_div(&count)?;
+            made.push(count.on_condition(&open), stride.scaled(&step.mul(&sign)?)?);
+            let (after, left) = (rest.floor_div(&count)?, rest.modulo(&count)?);
+            if left.is_static() && !left.is(0) {
+                return Err(self.not_admissible(s.clone(), d.clone()));
+            }
+            rest = after.on_condition(&left);
             step = next;
         }
         if made.shape.is_empty() || !rest.is(1) {
             made.push(rest, last.scaled(&step.mul(&sign)?)?);
         }
         Ok(())
+    }
+
+    /// A number that is 0 if and only if the step is a multiple of the extent, or is less and
+    /// divides it or ends inside of it.
+    fn open_condition(
+        &self,
+        step: &Int,
+        extent: &Int,
+        count: &Int,
+        rest: &Int,
+        (s, d): (&Int, &Int),
+    ) -> Result<Int> {
+        if step.multiple_of(extent) {
+            return Ok(Int::ZERO);
+        }
+        let short = extent.modulo(step)?.min(&rest.sub(count)?.max(&Int::ZERO)?)?;
+        let inside = step.floor_div(extent)?.max(&short)?;
+        let open = step.modulo(extent)?.min(&inside)?;
+        if open.is_static() && !open.is(0) {
+            return Err(self.not_admissible(s.clone(), d.clone()));
+        }
+        Ok(open)
     }
 }
 
@@ -308,25 +329,28 @@ pub(crate) fn compose_into(
 ) -> Result<()> {
     let mut composer = Composer::new(left);
     composer.walk(right, out)?;
-    composer.check(right)
+    composer.check(right, out)
 }
 
-/// Appends `left o (right0, right1)`, without building the right side.
+/// Appends `left o (right0, right1)` for a coalesced left side and integer strides.
 pub(crate) fn compose_pair_into(
     left: LayoutRef<'_>,
+    flat: Flat,
     right: [LayoutRef<'_>; 2],
     out: &mut LayoutBuilder,
 ) -> Result<()> {
     let mut composer = Composer::new(left);
+    composer.parts.push(Left::of(flat, &[])?);
     out.open();
     for mode in right {
         composer.walk(mode, out)?;
     }
     out.close();
-    composer.check(right[0])
+    composer.check(right[0], out)
 }
 
-/// Applies `f` to each mode of `layout` at a leaf of `tiler`.
+/// Applies `f` to each mode of `layout` at a leaf of `tiler`. With `rest`, modes that the tiler does
+/// not have are kept.
 pub(crate) fn by_tiler(
     layout: LayoutRef<'_>,
     tiler: TilerTuple<'_>,
@@ -337,7 +361,9 @@ pub(crate) fn by_tiler(
     if let Some(leaf) = tiler.as_leaf() {
         return match leaf {
             TilerLeaf::Int(extent) => {
-                let tile = Layout::leaf(extent.clone(), 1);
+                // A divide and a product make a layout of the integer, `1:0` of 1.
+                let stride = if rest && extent.is(1) { 0 } else { 1 };
+                let tile = Layout::leaf(extent.clone(), stride);
                 f(layout, tile.as_ref(), out)
             }
             TilerLeaf::Layout(tile) => f(layout, tile.as_ref().as_ref(), out),
@@ -370,6 +396,9 @@ impl Layout {
     /// A tiler instead of a layout is applied mode by mode: an integer `n` stands for `n:1`, `_`
     /// keeps the mode; modes that the tiler does not have are left out.
     ///
+    /// Where the divisors and bounds of symbols leave open whether the law holds, the result carries
+    /// the condition, and its evaluation is [`LayoutError::ConditionViolated`] where it is not met.
+    ///
     /// ```
     /// # use tilewright::layout::{layout, tiler};
     /// let a = layout!((6, 2):(8, 2));
@@ -381,7 +410,7 @@ impl Layout {
     /// # Errors
     /// [`LayoutError::NotAdmissible`] if a mode of `right` alone has no such layout,
     /// [`LayoutError::Carries`] if two modes of `right` carry into each other,
-    /// [`LayoutError::Undecided`] if the symbols leave it open, [`LayoutError::TooManyModes`],
+    /// [`LayoutError::Undecided`] if symbols leave a sign open, [`LayoutError::TooManyModes`],
     /// [`LayoutError::MixedCodomain`], [`LayoutError::Overflow`].
     pub fn composition<'t>(&self, right: impl Into<TilerRef<'t>>) -> Result<Layout> {
         let mut out = LayoutBuilder::new();

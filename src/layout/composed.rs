@@ -62,7 +62,13 @@ impl Eq for CoordFn {}
 /// A part of a [`ComposedLayout`].
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "the layout is the usual one, and a box would allocate"
+)]
 pub enum Part {
+    /// The identity: inside of a layout that is not composed.
+    Identity,
     /// A swizzle, a map of integers.
     Swizzle(Swizzle),
     /// A layout.
@@ -75,6 +81,7 @@ impl Hash for Part {
     fn hash<H: Hasher>(&self, state: &mut H) {
         std::mem::discriminant(self).hash(state);
         match self {
+            Part::Identity => {}
             Part::Swizzle(s) => s.hash(state),
             Part::Layout(l) => l.hash(state),
             Part::Function(f) => f.name.hash(state),
@@ -85,6 +92,7 @@ impl Hash for Part {
 impl Part {
     fn apply(&self, coord: &IntTuple) -> Result<IntTuple> {
         match self {
+            Part::Identity => Ok(coord.clone()),
             Part::Swizzle(s) => Ok(Tuple::leaf(s.apply_int(coord.to_int()?)?)),
             Part::Layout(l) => l.apply(coord),
             Part::Function(f) => (f.function)(coord),
@@ -116,6 +124,7 @@ impl From<CoordFn> for Part {
 impl fmt::Display for Part {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Part::Identity => f.write_str("1"),
             Part::Swizzle(s) => s.fmt(f),
             Part::Layout(l) => l.fmt(f),
             Part::Function(function) => f.write_str(&function.name),
@@ -163,9 +172,16 @@ impl ComposedLayout {
         Self { inner, offset, outer }
     }
 
-    /// The same with another outer layout.
+    /// The same with another outer layout. A swizzle of no bits at offset 0 goes away, as in CuTe.
     pub(crate) fn with_outer(&self, outer: Layout) -> Self {
-        Self { inner: self.inner.clone(), offset: self.offset.clone(), outer: outer.into() }
+        match self.inner {
+            Part::Swizzle(s) if s.is_identity() && self.offset.as_static() == Some(0) => {
+                outer.into()
+            }
+            _ => {
+                Self { inner: self.inner.clone(), offset: self.offset.clone(), outer: outer.into() }
+            }
+        }
     }
 
     /// The part that is applied last.
@@ -205,7 +221,8 @@ impl ComposedLayout {
         }
     }
 
-    /// True if it is a plain layout: the identity inside and no offset.
+    /// True if it is a plain layout: nothing inside and no offset. A swizzle of no bits, `S<0,4,3>`,
+    /// is a part like any other until an operation drops it.
     pub fn is_normal(&self) -> bool {
         self.as_normal().is_some()
     }
@@ -213,9 +230,7 @@ impl ComposedLayout {
     /// The plain layout, if it is one.
     pub fn as_normal(&self) -> Option<&Layout> {
         match (&self.inner, &self.outer) {
-            (Part::Swizzle(s), Part::Layout(layout))
-                if s.is_identity() && self.offset.as_static() == Some(0) =>
-            {
+            (Part::Identity, Part::Layout(layout)) if self.offset.as_static() == Some(0) => {
                 Some(layout)
             }
             _ => None,
@@ -265,6 +280,9 @@ impl ComposedLayout {
     /// Those of the parts; [`LayoutError::RankMismatch`] if the offset does not fit.
     pub fn apply(&self, coord: impl IntoTuple<Int>) -> Result<IntTuple> {
         let value = self.outer.apply(&coord.into_tuple()?)?;
+        if self.is_normal() {
+            return Ok(value);
+        }
         self.inner.apply(&add(&self.offset, &value)?)
     }
 
@@ -328,11 +346,7 @@ pub(crate) fn add(a: &IntTuple, b: &IntTuple) -> Result<IntTuple> {
 
 impl From<Layout> for ComposedLayout {
     fn from(layout: Layout) -> Self {
-        Self {
-            inner: Swizzle::identity().into(),
-            offset: Tuple::leaf(Int::ZERO),
-            outer: layout.into(),
-        }
+        Self { inner: Part::Identity, offset: Tuple::leaf(Int::ZERO), outer: layout.into() }
     }
 }
 

@@ -132,8 +132,8 @@ impl ComposedLayout {
     /// ```
     /// # use tilewright::layout::{ComposedLayout, coord};
     /// let s: ComposedLayout = "S<3,0,3> o 0 o (8,8):(8,1)".parse()?;
-    /// let (column, offset) = s.slice_and_offset(&coord!(_, 2))?;
-    /// assert_eq!((column.to_string(), offset.to_string()), ("S<3,0,3> o 2 o (8):(8)".into(), "0".into()));
+    /// let (row, offset) = s.slice_and_offset(&coord!(5, _))?;
+    /// assert_eq!((row.to_string(), offset.to_string()), ("((2,2,2)):((-1,2,-4))".into(), "45".into()));
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
     ///
@@ -147,21 +147,17 @@ impl ComposedLayout {
             return Ok((self.with_outer(sliced), zero));
         }
         let moved = offset_of(coord, outer.as_ref())?;
-        if let Some(layout) = self.as_normal() {
-            debug_assert!(std::ptr::eq(layout, outer));
+        if self.is_normal() {
             return Ok((sliced.into(), moved));
         }
-        let inside = add(&self.offset().clone(), &moved)?;
-        let kept = ComposedLayout::from_parts(
-            self.inner().clone(),
-            inside.clone(),
-            Part::Layout(sliced.clone()),
-        );
-        let Some(swizzle) = self.swizzle() else { return Ok((kept, zero)) };
-        match decay(swizzle, &inside, &sliced)? {
-            Some(result) => Ok(result),
-            None => Ok((kept, zero)),
+        if let (Some(swizzle), Some(offset), Some(moved)) =
+            (self.swizzle(), self.offset().as_static(), moved.as_static())
+        {
+            return sliced_swizzle(swizzle, offset, moved, &sliced);
         }
+        let inside = add(self.offset(), &moved)?;
+        let kept = ComposedLayout::from_parts(self.inner().clone(), inside, sliced.into());
+        Ok((kept, zero))
     }
 
     /// The layout part of [`slice_and_offset`](ComposedLayout::slice_and_offset).
@@ -207,7 +203,27 @@ impl ComposedLayout {
     /// # Errors
     /// Those of [`Layout::right_inverse`]; [`LayoutError::Unsupported`] for a function inside.
     pub fn right_inverse(&self) -> Result<ComposedLayout> {
-        self.inverse(Layout::right_inverse)
+        let inverse = self.inverse(Layout::right_inverse)?;
+        let (Some(swizzle), Part::Layout(outer)) = (self.swizzle(), self.outer()) else {
+            return Ok(inverse);
+        };
+        // The indices that the outer layout reaches must be swizzled among themselves.
+        let size = outer.right_inverse()?.size()?.to_static()?;
+        let inside = size.count_ones() == 1 && swizzle.apply(size - 1) < size;
+        let moves = |bit: &i64| swizzle.apply(*bit) >= size;
+        let bits = (0..62).map(|i| 1i64 << i).take_while(|bit| *bit < size);
+        let fits = if inside {
+            !bits.into_iter().any(|bit| moves(&bit))
+        } else {
+            size <= 1 << 16 && !(0..size).any(|i| moves(&i))
+        };
+        if fits || self.offset().as_static() != Some(0) {
+            return Ok(inverse);
+        }
+        Err(LayoutError::Unsupported {
+            operation: "right_inverse of a swizzle that leaves the image",
+            argument: self.to_string(),
+        })
     }
 
     /// A layout with `R(self(i)) == i` for a one-to-one layout; see
@@ -221,6 +237,7 @@ impl ComposedLayout {
 
     fn inverse(&self, of: fn(&Layout) -> Result<Layout>) -> Result<ComposedLayout> {
         let invert = |part: &Part| match part {
+            Part::Identity => Ok(Part::Identity),
             Part::Layout(layout) => of(layout).map(Part::from),
             Part::Swizzle(swizzle) => Ok(Part::from(swizzle.inverse())),
             Part::Function(function) => Err(LayoutError::Unsupported {
@@ -230,6 +247,7 @@ impl ComposedLayout {
         };
         let (first, last) = (invert(self.outer())?, invert(self.inner())?);
         match (&first, &last) {
+            (Part::Layout(layout), Part::Identity) if self.is_normal() => Ok(layout.clone().into()),
             (Part::Layout(layout), Part::Swizzle(swizzle))
                 if self.offset().as_static() == Some(0) =>
             {
@@ -257,6 +275,7 @@ impl ComposedLayout {
         layout: impl Fn(&Layout) -> Result<Layout>,
     ) -> Result<ComposedLayout> {
         let part = |part: &Part| match part {
+            Part::Identity => Ok(Part::Identity),
             Part::Swizzle(s) => swizzle(*s).map(Part::from),
             Part::Layout(l) => layout(l).map(Part::from),
             Part::Function(f) => Err(LayoutError::Unsupported {
@@ -314,13 +333,13 @@ impl ComposedLayout {
     /// # Errors
     /// Those of [`Layout::max_alignment`].
     pub fn max_alignment(&self) -> Result<Int> {
+        if let Some(layout) = self.as_normal() {
+            return layout.max_alignment();
+        }
         let (Some(swizzle), Part::Layout(outer)) = (self.swizzle(), self.outer()) else {
             return Ok(Int::ONE);
         };
         let own = outer.max_alignment()?;
-        if self.is_normal() {
-            return Ok(own);
-        }
         let offset = self.offset().to_int()?;
         let offset = if offset.is_static() { offset.clone() } else { offset.divisibility().into() };
         Int::new(swizzle.max_alignment()).gcd(&offset)?.gcd(&own)
@@ -420,29 +439,39 @@ impl ComposedLayout {
     }
 }
 
-/// `swizzle o offset o layout` with what the swizzle does not touch outside, and as a normal layout
-/// where the layout does not touch both the bits that are read and those that change.
-fn decay(
+/// `swizzle o (offset + moved) o layout`, with what the swizzle does not touch of `moved` outside,
+/// and as a normal layout where `layout` does not touch both the bits that are read and those that
+/// change.
+fn sliced_swizzle(
     swizzle: Swizzle,
-    offset: &IntTuple,
+    offset: i64,
+    moved: i64,
     layout: &Layout,
-) -> Result<Option<(ComposedLayout, IntTuple)>> {
-    let (Some(inside), Some(bits)) = (offset.as_static(), bits_of(layout.as_ref())) else {
-        return Ok(None);
-    };
-    // Without common bits adding is the same as or-ing, and each bit can be looked at alone.
-    if inside < 0 || inside & bits != 0 {
-        return Ok(None);
+) -> Result<(ComposedLayout, IntTuple)> {
+    let overflow = || LayoutError::overflow("slice");
+    if swizzle.is_identity() {
+        let total = offset.checked_add(moved).ok_or_else(overflow)?;
+        return Ok((layout.clone().into(), Tuple::leaf(total)));
     }
     let touched = swizzle.y_mask() | swizzle.z_mask();
-    let (seen, outside) = (inside & touched, inside & !touched);
+    // Bits above all that the swizzle touches never come back down into them.
+    let below = (1i64 << (i64::BITS - touched.leading_zeros())) - 1;
+    let (high, low) = (moved & !below, moved & below);
+    // Without common bits adding is the same as or-ing, and each bit can be looked at alone.
+    let disjoint =
+        |bits: &i64| offset >= 0 && offset & low == 0 && (offset | low) & bits & below == 0;
+    let Some(bits) = bits_of(layout.as_ref()).filter(disjoint) else {
+        let inside = offset.checked_add(low).ok_or_else(overflow)?;
+        return Ok((ComposedLayout::new(swizzle, inside, layout)?, Tuple::leaf(high)));
+    };
+    let (seen, outside) = (offset | (low & touched), high + (low & !touched));
     let active = bits & touched;
     if active & !swizzle.apply(active) != 0 {
-        let kept = ComposedLayout::new(swizzle, seen, layout)?;
-        return Ok(Some((kept, Tuple::leaf(outside))));
+        return Ok((ComposedLayout::new(swizzle, seen, layout)?, Tuple::leaf(outside)));
     }
     let normal = swizzle_as_layout(swizzle, seen)?.composition(layout)?;
-    Ok(Some((normal.into(), Tuple::leaf(swizzle.apply(seen) + outside))))
+    let start = swizzle.apply(seen).checked_add(outside).ok_or_else(overflow)?;
+    Ok((normal.into(), Tuple::leaf(start)))
 }
 
 /// The layout of the changes that setting bits makes to `swizzle(offset)`, for arguments that do
@@ -486,6 +515,9 @@ impl Swizzle {
     /// # Errors
     /// None today; the type leaves room for limits.
     pub fn compose_layout(self, layout: &Layout) -> Result<ComposedLayout> {
+        if self.is_identity() {
+            return Ok(layout.clone().into());
+        }
         ComposedLayout::new(self, 0, layout)
     }
 
@@ -494,13 +526,16 @@ impl Swizzle {
     /// # Errors
     /// Those of [`Swizzle::compose`]; [`LayoutError::Unsupported`] unless a swizzle is inside.
     pub fn compose_composed(self, layout: &ComposedLayout) -> Result<ComposedLayout> {
+        if let Some(layout) = layout.as_normal() {
+            return self.compose_layout(layout);
+        }
         let Some(inner) = layout.swizzle() else {
             return Err(LayoutError::Unsupported {
                 operation: "composition of a swizzle",
                 argument: layout.to_string(),
             });
         };
-        let swizzle = if layout.is_normal() { self } else { self.compose(inner)? };
+        let swizzle = self.compose(inner)?;
         Ok(ComposedLayout::from_parts(
             swizzle.into(),
             layout.offset().clone(),
@@ -528,31 +563,36 @@ impl Layout {
         if swizzle.is_identity() {
             return Ok(self.clone().into());
         }
-        if let Some(moved) = self.moved_swizzle(swizzle)? {
+        let last = self.size()?.to_static()?.saturating_sub(1);
+        if let Some(moved) = self.moved_swizzle(swizzle, last)? {
             return ComposedLayout::new(moved, 0, self);
         }
         ComposedLayout::new(self, 0, swizzle)
     }
 
-    /// The swizzle `S'` with `self o swizzle == S' o self`, if `self` moves bits to bits.
-    fn moved_swizzle(&self, swizzle: Swizzle) -> Result<Option<Swizzle>> {
+    /// The swizzle `S'` with `self(swizzle(x)) == S'(self(x))` for all `x <= last`, if `self` moves
+    /// the bits of those `x` to bits.
+    fn moved_swizzle(&self, swizzle: Swizzle, last: i64) -> Result<Option<Swizzle>> {
         let flat = super::coalesce::Flat::coalesced(self.as_ref(), true)?;
-        let mut used = 0i64;
-        let last = flat.shape.len().saturating_sub(1);
-        for (i, (s, d)) in flat.shape.iter().zip(&flat.stride).enumerate() {
-            let (Some(s), Some(d)) = (s.as_static(), d.as_static()) else { return Ok(None) };
-            if d < 0 || d.count_ones() > 1 || s < 1 {
+        if flat.shape.split_last().is_some_and(|(_, inner)| {
+            inner.iter().any(|s| s.as_static().is_none_or(|s| s < 1 || s.count_ones() != 1))
+        }) {
+            return Ok(None);
+        }
+        // The bits that arguments can have, and where they go.
+        let domain = if last > 0 { i64::MAX >> last.leading_zeros().saturating_sub(1) } else { 0 };
+        let read = swizzle.y_mask() & domain;
+        let changed =
+            if swizzle.shift() >= 0 { read >> swizzle.shift() } else { read << -swizzle.shift() };
+        let (mut image, mut from_domain) = (0i64, 0i64);
+        let reached = domain | changed;
+        for bit in (0..62).map(|i| 1i64 << i).filter(|bit| reached & bit != 0) {
+            let to = self.at(bit)?;
+            if to < 1 || to.count_ones() != 1 || image & to != 0 {
                 return Ok(None);
             }
-            if d == 0 {
-                continue;
-            }
-            // The last mode is unbounded.
-            let bits = if i == last { -d } else { (s - 1).saturating_mul(d) };
-            if (i != last && s.count_ones() != 1) || used & bits != 0 {
-                return Ok(None);
-            }
-            used |= bits;
+            image |= to;
+            from_domain |= if domain & bit == 0 { 0 } else { to };
         }
         let (y, z) = (self.at(swizzle.y_mask())?, self.at(swizzle.z_mask())?);
         let Ok(moved) = Swizzle::from_masks(y.unsigned_abs(), z.unsigned_abs()) else {
@@ -561,14 +601,20 @@ impl Layout {
         if moved.bits() != swizzle.bits() {
             return Ok(None);
         }
+        let (y, z) = (lowest_bit(swizzle.y_mask()), lowest_bit(swizzle.z_mask()));
+        let mut moved_reads = 0i64;
         for i in 0..swizzle.bits() {
-            for (from, to) in
-                [(swizzle.y_mask(), moved.y_mask()), (swizzle.z_mask(), moved.z_mask())]
-            {
-                if self.at(lowest_bit(from) << i)? != lowest_bit(to) << i {
+            if domain & (y << i) != 0 {
+                let (from, to) = (self.at(y << i)?, self.at(z << i)?);
+                if moved.apply(from) != from ^ to {
                     return Ok(None);
                 }
+                moved_reads |= from;
             }
+        }
+        // The moved swizzle must not read a bit that another argument bit goes to.
+        if moved.y_mask() & from_domain & !moved_reads != 0 {
+            return Ok(None);
         }
         Ok(Some(moved))
     }
@@ -595,11 +641,10 @@ impl Layout {
                 right.outer().clone(),
             )),
             Part::Swizzle(swizzle) if zero => {
-                let first = self.compose_swizzle(*swizzle)?;
-                match first.outer() {
-                    Part::Layout(_) => first.composition(right.outer_layout()?),
-                    _ => Err(unsupported()),
-                }
+                let outer = right.outer_layout()?;
+                let last = outer.cosize()?.to_static()?.saturating_sub(1);
+                let moved = self.moved_swizzle(*swizzle, last)?.ok_or_else(unsupported)?;
+                moved.compose_layout(&self.composition(outer)?)
             }
             _ => Err(unsupported()),
         }
@@ -633,7 +678,8 @@ impl Layout {
         // The repetition alone maps tile numbers to indices; the swizzle acts before it.
         let size = self.size()?.mul(&tiler.outer_layout()?.cosize()?)?;
         let free = self.complement(&Tuple::leaf(size))?;
-        match free.moved_swizzle(swizzle)? {
+        let last = tiler.outer_layout()?.cosize()?.to_static()?.saturating_sub(1);
+        match free.moved_swizzle(swizzle, last)? {
             Some(moved) => ComposedLayout::new(moved, 0, product),
             None => Err(LayoutError::BadSwizzleMasks {
                 y: swizzle.y_mask().unsigned_abs(),

@@ -4,6 +4,7 @@ use super::coalesce::Flat;
 use super::complement::complement_flat;
 use super::compose::{by_tiler, compose_pair_into};
 use super::error::LayoutError;
+use super::int::Int;
 use super::layout::{Layout, LayoutBuilder, LayoutRef};
 use super::tiler::{TilerRef, TilerTuple};
 
@@ -17,14 +18,62 @@ pub(crate) enum Arrange {
     Flat,
 }
 
-/// Appends `(layout o tile, layout o complement(tile, size(layout)))`.
+/// Appends `(layout o tile, layout o complement(tile, shape(coalesce(layout))))`, with modes that
+/// the tile does not divide rounded up.
 fn divide_into(layout: LayoutRef<'_>, tile: LayoutRef<'_>, out: &mut LayoutBuilder) -> Result<()> {
-    let target = Flat::coalesced(layout, false)?;
-    let rest = complement_flat(tile, Some(&target.shape))?;
+    let mut left = Flat::coalesced(layout, true)?;
+    let rest = complement_flat(tile, Some(&left.shape))?;
+    let violation = pad(&mut left, &rest.tile)?.max(&rest.violation)?;
     let mut complement = LayoutBuilder::new();
-    rest.emit(&mut complement);
+    rest.flat.emit(&mut complement);
     let complement = complement.finish()?;
-    compose_pair_into(layout, [tile, complement.as_ref()], out)
+    compose_pair_into(layout, left, [tile, complement.as_ref()], out)?;
+    out.check_last(&violation);
+    Ok(())
+}
+
+/// Rounds the extents of all modes but the last up to multiples of the part of `tile` that falls to
+/// them, if it is not the whole extent; the last is unbounded anyway.
+///
+/// A mode of symbols may turn out to be contiguous with a later one. Numbers would have been merged
+/// then and rounded up together, so the result holds on the condition that a mode which is rounded
+/// up is not. The number that is returned is 0 if it holds.
+fn pad(left: &mut Flat, tile: &Int) -> Result<Int> {
+    let mut tile = tile.clone();
+    let mut violation = Int::ZERO;
+    for i in 0..left.shape.len().saturating_sub(1) {
+        if tile.is(1) {
+            break;
+        }
+        let extent = left.shape[i].clone();
+        let padded = extent.ceil_div(&tile)?.mul(&extent.min(&tile)?)?;
+        let ragged = padded.sub(&extent)?;
+        if !ragged.is(0) {
+            let merged = merged_raggedly(left, i, &ragged)?;
+            if merged.is_static() && !merged.is(0) {
+                return Err(LayoutError::NotDivisible { value: extent, by: tile });
+            }
+            violation = violation.max(&merged)?;
+            left.shape[i] = padded;
+        }
+        tile = tile.ceil_div(&extent)?;
+    }
+    Ok(violation)
+}
+
+/// 0 unless `ragged` is not and mode `i` is contiguous with a later one.
+fn merged_raggedly(left: &Flat, i: usize, ragged: &Int) -> Result<Int> {
+    let mut violation = Int::ZERO;
+    let stride = &left.stride[i];
+    for later in &left.stride[i + 1..] {
+        if let (true, Some(d), Some(e)) = (stride.path == later.path, stride.value(), later.value())
+        {
+            let apart = left.shape[i].mul(d)?.sub(e)?.abs()?;
+            let contiguous = Int::ONE.sub(&apart)?.max(&Int::ZERO)?;
+            violation = violation.max(&ragged.min(&contiguous)?)?;
+        }
+    }
+    Ok(violation)
 }
 
 /// Collects at the leaves of a tiler the first modes of the pairs there, then the second ones and
@@ -119,8 +168,9 @@ fn seconds(layout: LayoutRef<'_>, tiler: TilerTuple<'_>, out: &mut LayoutBuilder
 }
 
 impl Layout {
-    /// Splits into a tile and the rest: `self o (tiler, complement(tiler, size(self)))`, mode by
-    /// mode for a tuple tiler. A tile that does not divide the extent is rounded up.
+    /// Splits into a tile and the rest: `A o (tiler, complement(tiler, shape(A)))` with
+    /// `A = coalesce(self)`, mode by mode for a tuple tiler. A mode of `A` that its part of the tile
+    /// does not divide is rounded up: the result runs over whole tiles.
     ///
     /// ```
     /// # use tilewright::layout::{Int, Layout, layout, tiler};

@@ -198,6 +198,13 @@ pub enum LayoutError {
         /// What would have to be known, printed.
         condition: String,
     },
+    /// A symbolic result holds on a condition that the values of the symbols do not meet.
+    ConditionViolated {
+        /// The result, printed.
+        value: String,
+        /// The condition, printed.
+        condition: String,
+    },
     /// A stride is a basis element or a ratio where an integer is needed.
     NotAnIntegerStride {
         /// The stride, printed.
@@ -237,6 +244,13 @@ pub enum LayoutError {
     TooDeep {
         /// The limit.
         limit: usize,
+    },
+    /// A coordinate or index is not inside a shape.
+    OutsideShape {
+        /// The coordinate, printed.
+        coord: String,
+        /// The shape, printed.
+        shape: String,
     },
     /// A result, or the domain that an analysis walks, is larger than its limit.
     TooLarge {
@@ -424,6 +438,9 @@ impl fmt::Display for LayoutError {
                 f,
                 "{operation} is not decided by what is known of the symbols: it needs {condition}; give a divisor or bounds"
             ),
+            Self::ConditionViolated { value, condition } => {
+                write!(f, "{value} holds only if {condition}, which these values do not meet")
+            }
             Self::NotAnIntegerStride { stride } => {
                 write!(f, "the stride {stride} is not an integer")
             }
@@ -443,6 +460,9 @@ impl fmt::Display for LayoutError {
                 write!(f, "{operation} is not defined for {argument}")
             }
             Self::TooDeep { limit } => write!(f, "the nesting is deeper than the limit of {limit}"),
+            Self::OutsideShape { coord, shape } => {
+                write!(f, "{coord} is not inside the shape {shape}")
+            }
             Self::TooLarge { limit } => write!(f, "the size is over the limit of {limit}"),
             Self::NotPowerOfTwo { value } => write!(f, "{value} is not a power of two"),
             Self::NegativeStride { stride } => {

@@ -214,7 +214,8 @@ impl Layout {
     }
 
     /// The compact layout whose modes get their strides in the order of the numbers in `order`,
-    /// a tuple that `shape` refines: CuTe's `make_ordered_layout`.
+    /// a tuple that `shape` refines: CuTe's `make_ordered_layout`. Symbols in `order` come after all
+    /// numbers, from the left to the right.
     ///
     /// ```
     /// # use tilewright::layout::{Layout, shape};
@@ -224,7 +225,7 @@ impl Layout {
     ///
     /// # Errors
     /// [`LayoutError::NotCongruent`] if `order` is not weakly congruent to `shape`,
-    /// [`LayoutError::NotStatic`] for a symbol in `order`, [`LayoutError::Overflow`].
+    /// [`LayoutError::Overflow`].
     pub fn ordered(shape: &IntTuple, order: &IntTuple) -> Result<Self> {
         if !order.weakly_congruent(shape) {
             return Err(LayoutError::NotCongruent {
@@ -233,9 +234,9 @@ impl Layout {
             });
         }
         // The leaves of the shape below each leaf of the order.
-        let mut groups: SmallVec<[(i64, std::ops::Range<usize>); 8]> = SmallVec::new();
+        let mut groups = Groups::new();
         let mut next = 0;
-        collect_groups(order.as_ref(), shape.as_ref(), &mut next, &mut groups)?;
+        collect_groups(order.as_ref(), shape.as_ref(), &mut next, &mut groups);
         let mut stride: Leaves<ScaledBasis> =
             shape.leaves.iter().map(|_| ScaledBasis::from(0)).collect();
         for (rank, range) in &groups {
@@ -413,22 +414,25 @@ impl Layout {
     }
 }
 
+/// For each leaf of an order its place in the order and the leaves of the shape below it.
+type Groups = SmallVec<[((i64, usize), std::ops::Range<usize>); 8]>;
+
 fn collect_groups(
     order: IntTupleRef<'_>,
     shape: IntTupleRef<'_>,
     next: &mut usize,
-    out: &mut SmallVec<[(i64, std::ops::Range<usize>); 8]>,
-) -> Result<()> {
+    out: &mut Groups,
+) {
     if let Some(leaf) = order.as_leaf() {
         let end = *next + shape.leaves().len();
-        out.push((leaf.to_static()?, *next..end));
+        let key = leaf.as_static().map_or((i64::MAX, out.len()), |order| (order, 0));
+        out.push((key, *next..end));
         *next = end;
-        return Ok(());
+        return;
     }
     for (o, s) in order.children().zip(shape.children()) {
-        collect_groups(o, s, next, out)?;
+        collect_groups(o, s, next, out);
     }
-    Ok(())
 }
 
 impl PartialEq for Layout {
@@ -520,6 +524,11 @@ impl LayoutBuilder {
     pub fn finish(self) -> Result<Layout> {
         let shape = self.shape.finish()?;
         Ok(Layout { codes: shape.codes, shape: shape.leaves, stride: self.stride })
+    }
+
+    /// Makes the extent of the last leaf hold only if `violation` is 0.
+    pub(crate) fn check_last(&mut self, violation: &Int) {
+        self.shape.change_last(|extent| extent.on_condition(violation));
     }
 
     /// The layout that a macro wrote down; only nesting beyond the limit, which would have to be

@@ -27,8 +27,8 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::NotDivisible`] for a stride that neither divides `n` nor is a multiple,
-    /// [`LayoutError::Undecided`] for a symbolic stride not known to be a multiple,
+    /// [`LayoutError::NotDivisible`] for a stride that neither divides `n` nor is a multiple; a
+    /// symbolic stride is divided on the condition that it is a multiple, which evaluation checks.
     /// [`LayoutError::ExtentNotPositive`] for `n < 1`.
     pub fn upcast(&self, n: i64) -> Result<Layout> {
         let by = positive(n)?;
@@ -38,7 +38,8 @@ impl Layout {
                 return Err(LayoutError::NotAnIntegerStride { stride: d.to_string() });
             };
             let Some(v) = value.as_static() else {
-                *d = d.with_value(value.exact_div(&by)?);
+                let quotient = value.floor_div(&by)?;
+                *d = d.with_value(quotient.on_condition(&value.modulo(&by)?));
                 continue;
             };
             if v == 0 {
@@ -65,7 +66,8 @@ impl Layout {
     ///
     /// # Errors
     /// [`LayoutError::Unsupported`] if no mode has stride 1: the new elements would have no mode;
-    /// [`LayoutError::Overflow`], [`LayoutError::ExtentNotPositive`] for `n < 1`.
+    /// [`LayoutError::NotInjective`] if several modes have stride 1 or -1;
+    /// [`LayoutError::Undecided`] for a symbolic stride of unknown sign; [`LayoutError::Overflow`], [`LayoutError::ExtentNotPositive`] for `n < 1`.
     pub fn downcast(&self, n: i64) -> Result<Layout> {
         let by = positive(n)?;
         if !self.stride.iter().any(|d| d.as_static() == Some(1)) {
@@ -74,13 +76,32 @@ impl Layout {
                 argument: self.to_string(),
             });
         }
+        let units = self.stride.iter().filter(|d| matches!(d.as_static(), Some(1 | -1))).count();
+        if units > 1 {
+            return Err(LayoutError::NotInjective { layout: self.to_string() });
+        }
         let mut out = self.clone();
         for (s, d) in out.shape.iter_mut().zip(&mut out.stride) {
             if matches!(d.as_static(), Some(1 | -1)) {
                 *s = s.mul(&by)?;
-            } else {
-                *d = d.scaled(&by)?;
+                continue;
             }
+            let mut scaled = d.scaled(&by)?;
+            if let (Some(value), Some(result)) = (d.as_int(), scaled.as_int())
+                && !value.is_static()
+                && n > 1
+            {
+                // A stride that turns out to be 1 would have to lengthen its mode instead.
+                if value.bounds().0 < 1 {
+                    return Err(LayoutError::Undecided {
+                        operation: "downcast",
+                        condition: format!("that {value} is not 1 or -1"),
+                    });
+                }
+                let unit = Int::new(2).sub(value)?;
+                scaled = scaled.with_value(result.on_condition(&unit));
+            }
+            *d = scaled;
         }
         Ok(out)
     }

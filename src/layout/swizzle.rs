@@ -150,7 +150,7 @@ impl Swizzle {
     /// # Errors
     /// [`LayoutError::BadSwizzleMasks`] if no single swizzle does it.
     pub fn compose(self, other: Swizzle) -> Result<Swizzle> {
-        if self.is_identity() || other.is_identity() {
+        if self.shift != other.shift && (self.is_identity() || other.is_identity()) {
             return Ok(if self.is_identity() { other } else { self });
         }
         let y = (self.y_mask() ^ other.y_mask()).unsigned_abs();

@@ -220,26 +220,33 @@ impl<'a> Parser<'a> {
         operation(&a, &b)
     }
 
-    /// What follows a symbol: nothing, `{div=16}`, `{i64}`, `{i64 div=16}`.
+    /// What follows a symbol: nothing, `{div=16}`, `{i64}`, `{i64 div=16}`, `{min=0 max=9}`.
     fn facts(&mut self, symbol: Int) -> Result<Int> {
+        if !self.rest().starts_with('{') {
+            return Ok(symbol);
+        }
+        self.at += 1;
         let mut symbol = symbol;
-        if self.rest().starts_with('{') {
-            self.at += 1;
+        let (mut min, mut max) = symbol.bounds();
+        let mut divisor = 1;
+        while !self.eat("}") {
             if self.eat("i64") {
                 symbol = symbol.with_width(Width::W64);
-            } else {
-                self.eat("i32");
-            }
-            if self.eat("div=") {
-                let divisor = self.number()?;
+            } else if self.eat("i32") {
+            } else if self.eat("div=") {
+                divisor = self.number()?;
                 if divisor < 1 {
                     return Err(self.error("a positive divisor"));
                 }
-                symbol = symbol.divisible_by(divisor);
+            } else if self.eat("min=") {
+                min = self.number()?;
+            } else if self.eat("max=") {
+                max = self.number()?;
+            } else {
+                return Err(self.error("`i64`, `div=`, `min=`, `max=` or `}`"));
             }
-            self.expect("}", "`}`")?;
         }
-        Ok(symbol)
+        symbol.assume(divisor, min, max)
     }
 
     /// A leaf or a tuple of trees. A parenthesis around one expression that an operator follows
@@ -405,7 +412,7 @@ impl FromStr for Int {
     type Err = LayoutError;
 
     /// Reads what `Display` writes, and CuTe's `_4`, `?`, `?{div=16}`, `?{i64 div=16}`; each `?`
-    /// is a fresh symbol. A name may have a divisor too: `n{div=16}`.
+    /// is a fresh symbol. A name may have them too: `n{div=16 min=0}`.
     fn from_str(text: &str) -> Result<Self> {
         whole(text, |p| p.expression())
     }

@@ -399,6 +399,13 @@ impl<L> Builder<L> {
         self.tuple.leaves.extend(tree.leaves.iter().cloned());
     }
 
+    /// Replaces the last leaf.
+    pub(crate) fn change_last(&mut self, f: impl FnOnce(&L) -> L) {
+        if let Some(last) = self.tuple.leaves.last_mut() {
+            *last = f(last);
+        }
+    }
+
     /// The tuple.
     ///
     /// # Errors

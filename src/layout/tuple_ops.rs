@@ -1,5 +1,6 @@
 //! Rearrangement of tuples: access, grouping, flattening, appending.
 
+use super::coord::{Coord, CoordRef, Slot};
 use super::error::LayoutError;
 use super::tuple::{Builder, IntTuple, IntTupleRef, IntoTuple, Tuple, TupleRef};
 
@@ -292,6 +293,66 @@ impl<L: Clone> Tuple<L> {
         }
         let pairs = self.children().zip(other.children()).map(|(a, b)| Pair(a, b));
         Tuple::from_items(pairs)
+    }
+
+    /// The sub-trees at the `_` of a coordinate, as one tuple; of the coordinate `_` the whole.
+    ///
+    /// ```
+    /// # use tilewright::layout::{coord, shape};
+    /// assert_eq!(shape!(4, (2, 8)).slice(&coord!(1, _))?.to_string(), "((2,8))");
+    /// assert_eq!(shape!(4, (2, 8)).slice(&coord!(_, (1, _)))?, shape!(4, 8));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LayoutError::RankMismatch`], [`LayoutError::NotAnInteger`].
+    pub fn slice(&self, coord: &Coord) -> Result<Self> {
+        self.picked(coord, true)
+    }
+
+    /// The sub-trees at the places of a coordinate: what [`slice`](Tuple::slice) leaves out.
+    ///
+    /// # Errors
+    /// As [`slice`](Tuple::slice).
+    pub fn dice(&self, coord: &Coord) -> Result<Self> {
+        self.picked(coord, false)
+    }
+
+    fn picked(&self, coord: &Coord, keep: bool) -> Result<Self> {
+        fn walk<L: Clone>(
+            coord: CoordRef<'_>,
+            tuple: TupleRef<'_, L>,
+            keep: bool,
+            out: &mut Builder<L>,
+        ) -> Result<()> {
+            if let Some(slot) = coord.as_leaf() {
+                if (*slot == Slot::All) == keep {
+                    out.push_tree(tuple);
+                }
+                return Ok(());
+            }
+            if tuple.is_leaf() {
+                return Err(LayoutError::NotAnInteger { found: coord.to_string() });
+            }
+            if coord.rank() != tuple.rank() {
+                return Err(LayoutError::RankMismatch {
+                    expected: tuple.rank(),
+                    found: coord.rank(),
+                });
+            }
+            for (i, (c, t)) in coord.children().zip(tuple.children()).enumerate() {
+                walk(c, t, keep, out).map_err(|e| e.at(i))?;
+            }
+            Ok(())
+        }
+        if coord.as_leaf().is_some_and(|slot| (*slot == Slot::All) == keep) {
+            return Ok(self.clone());
+        }
+        let mut out = Builder::new();
+        out.open();
+        walk(coord.as_ref(), self.as_ref(), keep, &mut out)?;
+        out.close();
+        out.finish()
     }
 
     /// The fold of `f` over the leaves, in pre-order.

@@ -6,7 +6,8 @@
 #![allow(dead_code, reason = "each test binary uses a part")]
 
 use tilewright::layout::{
-    ComposedLayout, Int, IntTuple, IntTupleRef, Layout, LayoutRef, Tiler, TilerLeaf,
+    ComposedLayout, Int, IntTuple, IntTupleRef, Layout, LayoutRef, ScaledBasis, StrideTuple, Tiler,
+    TilerLeaf,
 };
 
 pub(crate) type Check = Result<(), String>;
@@ -48,6 +49,10 @@ pub(crate) fn check_composition(
     let n = size(outer(b)?)?;
     for i in 0..n.min(LIMIT) {
         let at = value(b, i)?;
+        let at = match outer(a) {
+            Ok(a) => filled(at.as_ref(), a.shape()),
+            Err(_) => at,
+        };
         let expected = a.apply(&at).map_err(|e| e.to_string())?;
         let found = value(r, i)?;
         if !same_value(&expected, &found) {
@@ -55,6 +60,24 @@ pub(crate) fn check_composition(
         }
     }
     Ok(())
+}
+
+/// The coordinate with 0 for the entries of `shape` that it lacks.
+fn filled(coord: IntTupleRef<'_>, shape: IntTupleRef<'_>) -> IntTuple {
+    if coord.is_leaf() {
+        return coord.to_owned();
+    }
+    // A leaf is its own mode 0.
+    if shape.is_leaf() {
+        return coord.child(0).map_or_else(|| coord.to_owned(), |c| filled(c, shape));
+    }
+    let zero = IntTuple::from(0);
+    let items: Vec<IntTuple> = shape
+        .children()
+        .enumerate()
+        .map(|(i, s)| coord.child(i).map_or_else(|| zero.clone(), |c| filled(c, s)))
+        .collect();
+    IntTuple::from_items(&items).unwrap_or(zero)
 }
 
 /// Equal as coordinates: the plain 0 is every coordinate of zeros, and missing entries are 0.
@@ -136,11 +159,11 @@ pub(crate) fn check_coalesce(l: &Layout, r: &Layout) -> Check {
 }
 
 /// With `F = filter(L)`: `(F, R)` is one-to-one, `R` increases, and together they have at least
-/// `cotarget` elements.
+/// `cotarget` elements if the strides of `F` divide each other in order.
 pub(crate) fn check_complement(l: &Layout, cotarget: i64, r: &Layout) -> Check {
     let f = l.filter().map_err(|e| e.to_string())?;
     let (nf, nr) = (size(&f)?, size(r)?);
-    if nf.saturating_mul(nr) < cotarget {
+    if in_order(&f) && nf.saturating_mul(nr) < cotarget {
         return fail(format!("{nf} * {nr} elements do not reach {cotarget}"));
     }
     let at = |l: &Layout, i: i64| l.at(i).map_err(|e| e.to_string());
@@ -160,6 +183,19 @@ pub(crate) fn check_complement(l: &Layout, cotarget: i64, r: &Layout) -> Check {
         }
     }
     Ok(())
+}
+
+/// True if each stride, in increasing order, is a multiple of what the modes before it cover.
+fn in_order(f: &Layout) -> bool {
+    let mut modes: Vec<(i64, i64)> =
+        f.as_ref().leaves().filter_map(|(s, d)| Some((d.as_static()?, s.as_static()?))).collect();
+    modes.sort_unstable();
+    let mut covered = 1;
+    modes.iter().all(|&(d, s)| {
+        let fits = d % covered == 0;
+        covered = d.saturating_mul(s);
+        fits
+    })
 }
 
 /// `L(R(i)) == i` for all `i < size(R)`.
@@ -187,18 +223,60 @@ pub(crate) fn check_left_inverse(l: &ComposedLayout, r: &ComposedLayout) -> Chec
     Ok(())
 }
 
-/// `R = (L o tile, L o rest)`: the first mode is the tile, and both together reach what `L⁺`
-/// reaches on the tile and its complement, each once.
+/// The leaves with adjacent contiguous ones merged and extents 1 dropped, but for the last.
+fn merged(l: &Layout) -> Result<Vec<(i64, ScaledBasis)>, String> {
+    let mut out: Vec<(i64, ScaledBasis)> = Vec::new();
+    let n = l.shape().leaves().len();
+    for (i, (s, d)) in l.as_ref().leaves().enumerate() {
+        let extent = s.to_static().map_err(|e| e.to_string())?;
+        if extent == 1 && i + 1 < n {
+            continue;
+        }
+        match out.last_mut() {
+            Some((t, e)) if e.scaled(&Int::from(*t)).is_ok_and(|end| end == *d) => *t *= extent,
+            _ => out.push((extent, d.clone())),
+        }
+    }
+    Ok(out)
+}
+
+/// The merged leaves with each mode but the last rounded up to a multiple of its part of `tile`
+/// elements, where that part is not the whole mode.
+fn padded(l: &Layout, tile: i64) -> Result<Layout, String> {
+    let mut rest = tile;
+    let (mut extents, mut strides) = (Vec::new(), Vec::new());
+    for (s, d) in merged(l)? {
+        extents.push(if s > rest && rest > 0 { (s + rest - 1) / rest * rest } else { s });
+        rest = (rest + s - 1) / s;
+        strides.push(d);
+    }
+    let shape = IntTuple::from_items(extents).map_err(|e| e.to_string())?;
+    let stride = StrideTuple::from_items(strides).map_err(|e| e.to_string())?;
+    let l = Layout::new(shape, stride).map_err(|e| e.to_string())?;
+    Ok(l)
+}
+
+/// `R = (A o tile, A o C)` with `A` the coalesced layout, ragged modes rounded up, and `C` the
+/// complement of the tile in the shape of the coalesced layout.
 pub(crate) fn check_logical_divide(l: &Layout, tile: &Layout, r: &Layout) -> Check {
     let mut modes = r.modes();
     let (Some(first), Some(rest), None) = (modes.next(), modes.next(), modes.next()) else {
         return fail(format!("{r} is not a pair"));
     };
-    check_composition(&l.clone().into(), &tile.clone().into(), &composed(first))?;
-    let target = size(l)?;
-    let complement = tile.complement(&target.into()).map_err(|e| e.to_string())?;
-    check_complement(tile, target, &complement)?;
-    check_composition(&l.clone().into(), &complement.into(), &composed(rest))
+    let target = l.coalesce().map_err(|e| e.to_string())?.shape().to_owned();
+    let complement = tile.complement(&target).map_err(|e| e.to_string())?;
+    check_complement(tile, size(l)?, &complement)?;
+    // The tile and what it skips: the step of the outermost mode.
+    let filtered = tile.filter().map_err(|e| e.to_string())?;
+    let whole = filtered
+        .as_ref()
+        .leaves()
+        .filter_map(|(s, d)| Some(s.as_static()?.checked_mul(d.as_static()?)))
+        .try_fold(1, |a, b| b.map(|b| a.max(b)))
+        .ok_or("overflow")?;
+    let a: ComposedLayout = padded(l, whole)?.into();
+    check_composition(&a, &tile.clone().into(), &composed(first))?;
+    check_composition(&a, &complement.into(), &composed(rest))
 }
 
 /// The divide by a tiler, mode by mode; modes that the tiler does not have stay.
@@ -252,6 +330,31 @@ pub(crate) fn check_slice(values: &[IntTuple], r: &ComposedLayout, offset: &IntT
         };
         if sum != *expected {
             return fail(format!("at {i}: {offset} + {found}, not {expected}"));
+        }
+    }
+    Ok(())
+}
+
+/// Elements of `up / down` times the width: a mode that is contiguous below an element becomes
+/// shorter, and every other stride `up` times smaller; then the reverse for `down`.
+pub(crate) fn check_upcast(l: &Layout, up: i64, down: i64, r: &ComposedLayout) -> Check {
+    let r = outer(r)?;
+    if !l.shape().congruent(r.shape()) {
+        return fail(format!("{r} has another profile than {l}"));
+    }
+    let number = |i: &Int| i.to_static().map_err(|e| e.to_string());
+    for ((s, d), (t, e)) in l.as_ref().leaves().zip(r.as_ref().leaves()) {
+        let (s, t) = (number(s)?, number(t)?);
+        let stride = |d: &tilewright::layout::ScaledBasis| {
+            d.value().ok_or("a ratio".to_owned()).and_then(number)
+        };
+        let (d, e) = (stride(d)?, stride(e)?);
+        // The bytes that the mode steps over and spans, before and after.
+        let step_fits = t == 1 || d == 0 || d.abs() < up || d * down == e * up;
+        let span = |n: i64, d: i64| n * d.abs().max(1);
+        let span_fits = d == 0 || span(t, e) * up >= span(s, d.min(1)) * down.min(1);
+        if !step_fits || !span_fits {
+            return fail(format!("{t}:{e} is not {s}:{d} in units of {up}/{down}"));
         }
     }
     Ok(())

@@ -65,7 +65,10 @@ impl Ptxas {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let stem = format!("{}-{count}.{target}", std::process::id());
-        let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(stem);
+        // Cargo makes this folder; a test program that was taken to another machine makes its own.
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let folder = if folder.is_dir() { folder.to_owned() } else { std::env::temp_dir() };
+        let file = folder.join(stem);
         let (source, object) = (file.with_extension("ptx"), file.with_extension("cubin"));
         let say = |error: std::io::Error| format!("{}: {error}", source.display());
         std::fs::write(&source, ptx).map_err(say)?;

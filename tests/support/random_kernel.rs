@@ -283,7 +283,9 @@ impl Generator<'_> {
                 self.emit(Mem::St { base, index, value });
             }
             2 => self.emit(Mem::Offset { base, index }),
-            _ => self.emit(Sync::Barrier {}),
+            // In the body of the kernel all threads that have not returned are together.
+            3 if self.region == self.ir.body => self.emit(Sync::Barrier {}),
+            _ => {}
         }
     }
 

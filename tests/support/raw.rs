@@ -45,6 +45,11 @@ impl Raw {
         if let Some(known) = known {
             return known.value;
         }
+        self.new_param(ty)
+    }
+
+    /// One more parameter.
+    pub(crate) fn new_param(&mut self, ty: Type) -> Value {
         let count = self.ir.params.len();
         let value = self.value(ty, ValueDef::Param(count as u32));
         self.ir.params.push(Param { name: format!("p{count}"), value });

@@ -1,6 +1,6 @@
 //! Passes: from a verified kernel to another one that computes the same.
 //!
-//! [`lower`] runs when a kernel is built: it carries out what the operations ask for, such as the unrolling
+//! `lower` runs when a kernel is built: it carries out what the operations ask for, such as the unrolling
 //! of a loop, so that code generation and the simulator see plain loops only.
 
 mod error;

@@ -166,6 +166,13 @@ pub enum VerifyError {
         /// The alignment.
         align_bytes: u32,
     },
+    /// A barrier is reached by a part of the threads of a block.
+    DivergentBarrier {
+        /// The operation that sends the threads apart: `if`, `for` or `loop`.
+        branch: &'static str,
+        /// Where it was built.
+        place: Place,
+    },
     /// The static shared memory of the kernel is more than a block can have.
     SharedSize {
         /// The bytes taken.
@@ -276,6 +283,10 @@ impl fmt::Display for VerifyError {
             E::SharedAlignment { shared, align_bytes } => write!(
                 f,
                 "{shared} is aligned to {align_bytes} bytes, but must be to a power of two from the size of its element to 1024"
+            ),
+            E::DivergentBarrier { branch, place } => write!(
+                f,
+                "the barrier is reached by a part of the threads of a block: the `{branch}` at {place} does not do the same in all of them; move the barrier out of it, or make its condition or range independent of the thread"
             ),
             E::SharedSize { bytes, limit } => write!(
                 f,

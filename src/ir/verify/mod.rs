@@ -13,15 +13,18 @@
 //!   operation; the range of a `for` is of one integer type with a positive step.
 //! * **variables** (`vars.rs`): a register exists, its variable is in scope, and it was set on every path
 //!   before it is read.
+//! * **synchronisation** (`sync.rs`): a barrier is reached by all threads of a block that have not returned,
+//!   or by none.
 //! * **limits** (`limits.rs`): names, block size, shared memory, registers of a variable.
 //!
-//! The groups run in this order. Entities come first alone: when one is broken, the others are not run,
-//! because they follow indices freely.
+//! Entities come first alone: when one is broken, the others are not run, because they follow indices freely.
+//! Synchronisation comes last, for a kernel that breaks no other rule.
 
 mod entities;
 mod error;
 mod limits;
 mod structure;
+mod sync;
 mod types;
 mod vars;
 
@@ -67,6 +70,9 @@ pub(super) fn verify(ir: &KernelIr) -> Result<(), VerifyErrors> {
         structure::check(&mut report);
         types::check(&mut report);
         vars::check(&mut report);
+    }
+    if report.violations.is_empty() {
+        sync::check(&mut report);
     }
     match report.violations {
         violations if violations.is_empty() => Ok(()),

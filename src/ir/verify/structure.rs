@@ -133,24 +133,7 @@ fn enclosing_loop(ir: &KernelIr, op: OpId, target: OpId) -> Option<&[Value]> {
     let mut region = ir.ops[op].region;
     while let Some(parent) = ir.regions[region].parent {
         if parent == target {
-            return match &ir.ops[target].op {
-                // The first argument is the index.
-                Op::Control(Control::For { body, .. }) => {
-                    Some(ir.regions[*body].args.get(1..).unwrap_or(&[]))
-                }
-                Op::Control(Control::Loop { body, .. }) => Some(&ir.regions[*body].args),
-                Op::Const(_)
-                | Op::Arith(_)
-                | Op::Mem(_)
-                | Op::Sync(_)
-                | Op::Control(
-                    Control::If { .. }
-                    | Control::Yield { .. }
-                    | Control::Continue { .. }
-                    | Control::Break { .. }
-                    | Control::Return,
-                ) => None,
-            };
+            return ir.carried_args(target);
         }
         region = ir.ops[parent].region;
     }

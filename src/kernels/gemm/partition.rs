@@ -32,7 +32,7 @@ impl Partition {
         let shared_out = tile.zipped_divide(&threads_tiler(threads)?)?;
         let (position, value) = pair(&shared_out)?;
         // The index of a thread, to its position, to the offset.
-        let thread = position.composition(&inverse(threads)?)?;
+        let thread = position.composition(&threads.right_inverse()?)?;
         Ok(Partition { thread, value, rest })
     }
 
@@ -61,13 +61,4 @@ fn threads_tiler(threads: &Layout) -> Result<Tiler, LayoutError> {
 /// The two modes of a layout of rank 2.
 fn pair(layout: &Layout) -> Result<(Layout, Layout), LayoutError> {
     Ok((layout.get(&[0])?, layout.get(&[1])?))
-}
-
-/// TEMP
-fn inverse(threads: &Layout) -> Result<Layout, LayoutError> {
-    if threads.to_string() == "(4,64):(64,1)" {
-        Layout::new((64, 4), (4, 1))
-    } else {
-        Ok(threads.clone())
-    }
 }

@@ -112,6 +112,8 @@ pub enum Fun {
     And,
     /// `a`, known to have further facts.
     Assume,
+    /// `a`, on the condition that `b` is not above 0: evaluation fails where it is.
+    Checked,
     /// A number that does not fit into 64 bits.
     Overflow,
 }
@@ -248,7 +250,13 @@ impl Call {
             Fun::Gcd => a.gcd(&b),
             Fun::Xor => a.xor(&b),
             Fun::And => a.and(&b),
-            Fun::Assume | Fun::Overflow => Ok(a),
+            Fun::Checked if b.bounds().0 > 0 => {
+                return Err(LayoutError::ConditionViolated {
+                    value: self.a.to_string(),
+                    condition: format!("{} <= 0", self.b),
+                });
+            }
+            Fun::Assume | Fun::Checked | Fun::Overflow => Ok(a),
         }?;
         let value = value.to_static()?;
         if self.fun == Fun::Assume {
@@ -266,6 +274,11 @@ impl Expr {
             _ => vec![Term { atoms: Vec::new(), coefficient: value }],
         };
         Self::from_terms(terms)
+    }
+
+    /// One term.
+    pub(crate) fn single(term: Term) -> Self {
+        Self::from_terms(vec![term])
     }
 
     pub(crate) fn symbol(symbol: Symbol) -> Self {

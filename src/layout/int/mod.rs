@@ -271,9 +271,14 @@ impl Int {
             (Repr::Static(a), Repr::Static(b)) => a >= b,
             _ => {
                 self.bounds().0 >= other.bounds().1
-                    || self.sub(other).is_ok_and(|d| d.bounds().0 >= 0)
+                    || self.sub(other).is_ok_and(|d| symbolic::never_negative(&d))
             }
         }
+    }
+
+    /// The value on the condition that `violation` is not above 0, which evaluation checks.
+    pub(crate) fn on_condition(&self, violation: &Int) -> Int {
+        if violation.bounds().1 <= 0 { self.clone() } else { symbolic::checked(self, violation) }
     }
 
     /// True if `self` is a multiple of `other` for all values of the symbols, as far as can be

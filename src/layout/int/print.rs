@@ -1,4 +1,5 @@
-//! `Display` of [`Int`]: names and operators by default, CuTe's `?{div=16}` with `{:#}`.
+//! `Display` of [`Int`]: names and operators by default, CuTe's `?{div=16}` with `{:#}`, names with
+//! what is known of them, `n{div=16}`, with `{:+}`.
 
 use std::fmt;
 
@@ -8,6 +9,7 @@ use super::expr::{Atom, Call, Fun, Symbol, Term, Width};
 impl fmt::Display for Int {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(value) = self.as_static() {
+            // Not through the flags, which have another meaning for numbers.
             return write!(f, "{value}");
         }
         if f.alternate() {
@@ -106,7 +108,32 @@ fn print_term(term: &Term, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 }
 
 fn print_name(symbol: &Symbol, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    if symbol.name().is_empty() { f.write_str("?") } else { f.write_str(symbol.name()) }
+    f.write_str(if symbol.name().is_empty() { "?" } else { symbol.name() })?;
+    if !f.sign_plus() {
+        return Ok(());
+    }
+    let (min, max) = symbol.bounds();
+    let facts = [
+        (symbol.width() == Width::W64).then(|| "i64".to_owned()),
+        (symbol.divisor() > 1).then(|| format!("div={}", symbol.divisor())),
+        (min != 1).then(|| format!("min={min}")),
+        (max != i64::MAX).then(|| format!("max={max}")),
+    ];
+    let facts: Vec<String> = facts.into_iter().flatten().collect();
+    if facts.is_empty() { Ok(()) } else { write!(f, "{{{}}}", facts.join(" ")) }
+}
+
+/// An operand, in the form that `f` asks for.
+fn operand(value: &Int, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    if f.sign_plus() { write!(f, "{value:+}") } else { write!(f, "{value}") }
+}
+
+fn function(name: &str, call: &Call, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    write!(f, "{name}(")?;
+    operand(&call.a, f)?;
+    f.write_str(",")?;
+    operand(&call.b, f)?;
+    f.write_str(")")
 }
 
 fn print_call(call: &Call, first: bool, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -115,25 +142,27 @@ fn print_call(call: &Call, first: bool, f: &mut fmt::Formatter<'_>) -> fmt::Resu
         if !first {
             f.write_str("(")?;
         }
-        for (operand, sign) in [(a, sign), (b, "")] {
-            if is_simple(operand) {
-                write!(f, "{operand}{sign}")?
-            } else {
-                write!(f, "({operand}){sign}")?
-            }
+        for (value, sign) in [(a, sign), (b, "")] {
+            let simple = is_simple(value);
+            f.write_str(if simple { "" } else { "(" })?;
+            operand(value, f)?;
+            f.write_str(if simple { "" } else { ")" })?;
+            f.write_str(sign)?;
         }
         if first { Ok(()) } else { f.write_str(")") }
     };
     match call.fun {
         Fun::FloorDiv => infix(f, "/"),
         Fun::Mod => infix(f, "%"),
-        Fun::CeilDiv => write!(f, "ceil_div({a},{b})"),
-        Fun::Min => write!(f, "min({a},{b})"),
-        Fun::Max => write!(f, "max({a},{b})"),
-        Fun::Gcd => write!(f, "gcd({a},{b})"),
-        Fun::Xor => write!(f, "xor({a},{b})"),
-        Fun::And => write!(f, "and({a},{b})"),
+        Fun::CeilDiv => function("ceil_div", call, f),
+        Fun::Min => function("min", call, f),
+        Fun::Max => function("max", call, f),
+        Fun::Gcd => function("gcd", call, f),
+        Fun::Xor => function("xor", call, f),
+        Fun::And => function("and", call, f),
         Fun::Assume => write!(f, "assume({a})"),
+        Fun::Checked if first && is_simple(a) => operand(a, f),
+        Fun::Checked => write!(f, "({a})"),
         Fun::Overflow => f.write_str("overflow"),
     }
 }

@@ -57,16 +57,29 @@ pub(super) fn exact_div(a: &Int, b: &Int) -> Option<Int> {
     // A sum divides only its own multiples.
     let (first, by) = (x.terms.first()?, y.terms.first()?);
     let q = first.divided_by(by)?;
-    let q = Int::from_expr(Expr::constant(0).combine(1, &single(q), 1)?);
+    let q = Int::from_expr(Expr::single(q));
     mul(&q, b).ok()?.same(a).then_some(q)
 }
 
-fn single(term: super::Term) -> Expr {
-    let one = super::Term { atoms: Vec::new(), coefficient: 1 };
-    let zero = Expr::constant(0);
-    let mut e = zero;
-    e.terms.push(term);
-    e.split(&one).0
+/// True if the value is seen to be at least 0, also through common factors: `n*m - n` is
+/// `n*(m - 1)`.
+pub(super) fn never_negative(d: &Int) -> bool {
+    if d.bounds().0 >= 0 {
+        return true;
+    }
+    let [first, rest @ ..] = d.terms() else { return false };
+    if rest.is_empty() {
+        return false;
+    }
+    for atom in &first.atoms {
+        let by = super::Term { atoms: vec![atom.clone()], coefficient: 1 };
+        if atom.facts().min >= 0 && rest.iter().all(|t| t.atoms.contains(atom)) {
+            let Ok(x) = expr(d) else { return false };
+            let (q, _) = x.split(&by);
+            return never_negative(&Int::from_expr(q));
+        }
+    }
+    false
 }
 
 fn positive(b: &Int) -> bool {
@@ -108,13 +121,15 @@ fn divide_out(a: &Int, b: &Int) -> Result<(Int, Int)> {
     })
 }
 
-fn between(v: &Int, facts: (i64, i64)) -> Facts {
-    let _ = v;
-    Facts { divisor: 1, min: facts.0, max: facts.1 }
+fn call(fun: Fun, a: &Int, b: &Int, (min, max): (i64, i64)) -> Int {
+    Int::from_expr(Expr::call(fun, a, b, Facts { divisor: 1, min, max }))
 }
 
-fn call(fun: Fun, a: &Int, b: &Int, bounds: (i64, i64)) -> Int {
-    Int::from_expr(Expr::call(fun, a, b, between(a, bounds)))
+/// `value`, on the condition that `violation` is 0.
+pub(super) fn checked(value: &Int, violation: &Int) -> Int {
+    let (min, max) = value.bounds();
+    let divisor = value.divisibility().max(1);
+    Int::from_expr(Expr::call(Fun::Checked, value, violation, Facts { divisor, min, max }))
 }
 
 /// Bounds of a quotient by a positive divisor, rounded by `round`.
@@ -155,7 +170,7 @@ fn quotient(a: &Int, b: &Int, fun: Fun, operation: &'static str) -> Result<Int> 
     if b.is(1) {
         return q.add(&r);
     }
-    let (lo, hi) = r.bounds();
+    let lo = r.bounds().0;
     let (below, whole) = match fun {
         Fun::CeilDiv => (lo > 0 && b.at_least(&r), Int::ONE),
         _ => (lo >= 0 && b.at_least(&r.add(&Int::ONE)?), Int::ZERO),
@@ -171,7 +186,6 @@ fn quotient(a: &Int, b: &Int, fun: Fun, operation: &'static str) -> Result<Int> 
     {
         return q.add(&quotient(&inner.0, &Int::new(cd), fun, operation)?);
     }
-    let _ = hi;
     let round = if fun == Fun::CeilDiv { super::ceil_div_i64 } else { super::floor_div_i64 };
     let bounds = quotient_bounds(&r, &b, round);
     q.add(&call(fun, &r, &b, bounds))

@@ -103,6 +103,7 @@ impl LinearLayout {
         }
         let outer = Self::new(layout.outer_layout()?)?;
         match layout.inner() {
+            Part::Identity => Ok(outer),
             Part::Swizzle(swizzle) => outer.swizzled(*swizzle),
             Part::Layout(inner) => Self::new(inner)?.compose(&outer),
             Part::Function(_) => Err(unsupported()),

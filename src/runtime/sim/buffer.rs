@@ -3,7 +3,8 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use crate::ir::Element;
+use super::element::Element;
+use crate::ir;
 
 /// An allocation in the simulator's global memory: initialised bytes, read and written as elements of any
 /// type, in the byte order of the GPU (least significant first).
@@ -51,7 +52,7 @@ impl Buffer {
     }
 
     /// A buffer that holds `values`.
-    pub fn from_slice<T: Element>(values: &[T]) -> Buffer {
+    pub fn from_slice<T: ir::Element>(values: &[T]) -> Buffer {
         let buffer = Buffer::zeros(size_of_val_in_memory(values));
         buffer.fill_from(values);
         buffer
@@ -63,22 +64,23 @@ impl Buffer {
     }
 
     /// The buffer as elements of type `T`; bytes after the last whole element are left out.
-    pub fn to_vec<T: Element>(&self) -> Vec<T> {
+    pub fn to_vec<T: ir::Element>(&self) -> Vec<T> {
         let size = T::SCALAR.size_bytes() as usize;
-        let at = |i: usize| match size {
-            1 => u64::from(self.load_u8(i)),
-            2 => u64::from(self.load_u16(i * 2)),
-            4 => u64::from(self.load_u32(i * 4)),
-            _ => self.load_u64(i * 8),
+        let word = |i| self.word(i);
+        let load = |at| match size {
+            1 => u64::from(<u8 as Element>::load(at, word)),
+            2 => u64::from(<u16 as Element>::load(at, word)),
+            4 => u64::from(<u32 as Element>::load(at, word)),
+            _ => <u64 as Element>::load(at, word),
         };
-        (0..self.len_bytes / size).map(|i| T::from_bits(at(i))).collect()
+        (0..self.len_bytes / size).map(|i| T::from_bits(load(i * size))).collect()
     }
 
     /// Replaces the content.
     ///
     /// # Errors
     /// If `values` have not as many bytes as the buffer.
-    pub fn write<T: Element>(&self, values: &[T]) -> Result<(), WriteError> {
+    pub fn write<T: ir::Element>(&self, values: &[T]) -> Result<(), WriteError> {
         let data_bytes = size_of_val_in_memory(values);
         if data_bytes != self.len_bytes {
             return Err(WriteError { buffer_bytes: self.len_bytes, data_bytes });
@@ -87,73 +89,43 @@ impl Buffer {
         Ok(())
     }
 
-    fn fill_from<T: Element>(&self, values: &[T]) {
+    fn fill_from<T: ir::Element>(&self, values: &[T]) {
         let size = T::SCALAR.size_bytes() as usize;
         for (i, value) in values.iter().enumerate() {
             let bits = value.to_const().bits();
+            let update = |word, mask, bits| self.update(word, mask, bits);
             match size {
-                1 => self.store_u8(i, bits as u8),
-                2 => self.store_u16(i * 2, bits as u16),
-                4 => self.store_u32(i * 4, bits as u32),
-                _ => self.store_u64(i * 8, bits),
+                1 => <u8 as Element>::store(i, bits as u32, update),
+                2 => <u16 as Element>::store(i * 2, bits as u32, update),
+                4 => <u32 as Element>::store(i * 4, bits as u32, update),
+                _ => <u64 as Element>::store(i * 8, bits, update),
             }
         }
     }
 
-    // The accessors below take a byte offset that is aligned to the access and inside the buffer.
-
-    pub(super) fn load_u8(&self, at: usize) -> u8 {
-        (self.words[at / 4].load(Relaxed) >> (at % 4 * 8)) as u8
+    /// Word `i`.
+    #[inline(always)]
+    pub(super) fn word(&self, i: usize) -> u32 {
+        self.words[i].load(Relaxed)
     }
 
-    pub(super) fn load_u16(&self, at: usize) -> u16 {
-        (self.words[at / 4].load(Relaxed) >> (at % 4 * 8)) as u16
-    }
-
-    #[inline]
-    pub(super) fn load_u32(&self, at: usize) -> u32 {
-        self.words[at / 4].load(Relaxed)
-    }
-
-    pub(super) fn load_u64(&self, at: usize) -> u64 {
-        let low = self.words[at / 4].load(Relaxed);
-        let high = self.words[at / 4 + 1].load(Relaxed);
-        u64::from(high) << 32 | u64::from(low)
-    }
-
-    /// Replaces the bits of `mask` in the word that holds byte `at`. Other threads may write the other bits
-    /// at the same time.
-    fn store_part(&self, at: usize, mask: u32, bits: u32) {
-        let shift = at % 4 * 8;
-        let (mask, bits) = (mask << shift, bits << shift);
-        let word = &self.words[at / 4];
+    /// Sets the bits of `mask` in word `i` to those of `bits`, which has no others. Other threads may write
+    /// the other bits at the same time.
+    #[inline(always)]
+    pub(super) fn update(&self, i: usize, mask: u32, bits: u32) {
+        let word = &self.words[i];
+        if mask == u32::MAX {
+            return word.store(bits, Relaxed);
+        }
         let mut old = word.load(Relaxed);
         while let Err(now) = word.compare_exchange_weak(old, old & !mask | bits, Relaxed, Relaxed) {
             old = now;
         }
     }
-
-    pub(super) fn store_u8(&self, at: usize, value: u8) {
-        self.store_part(at, 0xff, value.into());
-    }
-
-    pub(super) fn store_u16(&self, at: usize, value: u16) {
-        self.store_part(at, 0xffff, value.into());
-    }
-
-    #[inline]
-    pub(super) fn store_u32(&self, at: usize, value: u32) {
-        self.words[at / 4].store(value, Relaxed);
-    }
-
-    pub(super) fn store_u64(&self, at: usize, value: u64) {
-        self.words[at / 4].store(value as u32, Relaxed);
-        self.words[at / 4 + 1].store((value >> 32) as u32, Relaxed);
-    }
 }
 
 /// The bytes that the values take in GPU memory.
-fn size_of_val_in_memory<T: Element>(values: &[T]) -> usize {
+fn size_of_val_in_memory<T: ir::Element>(values: &[T]) -> usize {
     values.len() * T::SCALAR.size_bytes() as usize
 }
 
@@ -167,7 +139,7 @@ impl fmt::Debug for Buffer {
 mod tests {
     use super::*;
 
-    fn check_round_trip<T: Element>(values: &[T]) {
+    fn check_round_trip<T: ir::Element>(values: &[T]) {
         assert_eq!(Buffer::from_slice(values).to_vec::<T>(), values);
     }
 

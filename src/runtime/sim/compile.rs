@@ -116,7 +116,10 @@ pub(super) fn compile(ir: &KernelIr) -> Result<Code, Refused> {
 
 /// Where the shared allocations lie, and the bytes that they take.
 fn shared_ranges(ir: &KernelIr) -> Result<(Vec<SharedRange>, usize), Refused> {
-    if !ir.shared.iter().all(|(_, data)| data.align_bytes.is_power_of_two()) {
+    let aligned = |data: &SharedData| {
+        data.align_bytes.is_power_of_two() && data.align_bytes >= data.elem.size_bytes()
+    };
+    if !ir.shared.iter().all(|(_, data)| aligned(data)) {
         return Err(Malformed);
     }
     let (starts, end) = ir.shared_layout();

@@ -4,6 +4,7 @@
 //! an index that leaves one allocation is a fault even where it lands in another one.
 
 use super::buffer::Buffer;
+use super::element::Element;
 use super::lanes::{LANE_BIT, LANES, Regs, Word, lanes_of};
 use super::trap::{AccessAt, Trap, TrapCause, Trapped};
 use crate::ir::{Scalar, Space};
@@ -23,18 +24,18 @@ pub(super) struct SharedRange {
     pub(super) len: usize,
 }
 
-/// The shared memory of one block: bytes, and for each byte whether it was written.
+/// The shared memory of one block: words, and for each bit whether it was written.
 #[derive(Debug)]
 pub(super) struct Shared {
-    bytes: Vec<u8>,
-    /// All ones for a byte that was written, else zero.
-    written: Vec<u8>,
+    words: Vec<u32>,
+    written: Vec<u32>,
     allocs: Vec<SharedRange>,
 }
 
 impl Shared {
     pub(super) fn new(len_bytes: usize, allocs: &[SharedRange]) -> Shared {
-        Shared { bytes: vec![0; len_bytes], written: vec![0; len_bytes], allocs: allocs.to_vec() }
+        let words = vec![0; len_bytes.div_ceil(4)];
+        Shared { written: words.clone(), words, allocs: allocs.to_vec() }
     }
 
     /// Forgets all content, for the next block.
@@ -120,76 +121,6 @@ pub(super) fn offset(
     })
 }
 
-/// An element of memory as a word of a register file.
-trait Element {
-    type Word: Word;
-    const BYTES: usize;
-    fn load(buffer: &Buffer, at: usize) -> Self::Word;
-    fn store(buffer: &Buffer, at: usize, word: Self::Word);
-    /// The word of bytes in memory; `bytes` has `BYTES` bytes.
-    fn from_bytes(bytes: &[u8]) -> Self::Word;
-    /// Writes the word to `bytes`, which has `BYTES` bytes.
-    fn to_bytes(word: Self::Word, bytes: &mut [u8]);
-}
-
-macro_rules! element {
-    ($($ty:ident: $word:ty, $bytes:literal, $load:ident, $store:ident, $of:expr, $to:expr;)*) => {$(
-        impl Element for $ty {
-            type Word = $word;
-            const BYTES: usize = $bytes;
-            #[inline(always)]
-            fn load(buffer: &Buffer, at: usize) -> $word {
-                $of(buffer.$load(at))
-            }
-            #[inline(always)]
-            fn store(buffer: &Buffer, at: usize, word: $word) {
-                buffer.$store(at, $to(word));
-            }
-            #[inline(always)]
-            fn from_bytes(bytes: &[u8]) -> $word {
-                let mut array = [0; $bytes];
-                array.copy_from_slice(bytes);
-                $of(Raw::<$bytes>::from_le_bytes(array))
-            }
-            #[inline(always)]
-            fn to_bytes(word: $word, bytes: &mut [u8]) {
-                bytes.copy_from_slice(&$to(word).to_le_bytes());
-            }
-        }
-    )*};
-}
-
-/// The unsigned integer of `N` bytes.
-type Raw<const N: usize> = <Bytes<N> as Unsigned>::Int;
-struct Bytes<const N: usize>;
-trait Unsigned {
-    type Int;
-}
-impl Unsigned for Bytes<1> {
-    type Int = u8;
-}
-impl Unsigned for Bytes<2> {
-    type Int = u16;
-}
-impl Unsigned for Bytes<4> {
-    type Int = u32;
-}
-impl Unsigned for Bytes<8> {
-    type Int = u64;
-}
-
-fn same<T>(x: T) -> T {
-    x
-}
-
-element! {
-    bool: u32, 1, load_u8, store_u8, |b: u8| if b == 0 { 0 } else { u32::MAX }, |w: u32| (w & 1) as u8;
-    u8: u32, 1, load_u8, store_u8, u32::from, |w: u32| w as u8;
-    u16: u32, 2, load_u16, store_u16, u32::from, |w: u32| w as u16;
-    u32: u32, 4, load_u32, store_u32, same, same;
-    u64: u64, 8, load_u64, store_u64, same, same;
-}
-
 /// A load or a store of a warp, but for the register that it loads or stores.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Address {
@@ -203,19 +134,6 @@ pub(super) struct Address {
 pub(super) type Access = Box<dyn Fn(&mut Regs, &mut Memory<'_>, u32) -> Trapped + Send + Sync>;
 
 impl Address {
-    /// The first byte of each lane's access, counted from its allocation. What is not in the range of
-    /// `i64` is cut to it, which is outside any allocation.
-    fn bytes(&self, regs: &Regs) -> [u64; LANES] {
-        let mut bytes = self.index.bytes(regs, self.elem.size_bytes());
-        if let Some(slot) = self.pointer.offset {
-            let base = &regs.d[slot as usize];
-            for lane in 0..LANES {
-                bytes[lane] = bytes[lane].saturating_add(base[lane] as i64);
-            }
-        }
-        bytes.map(|byte| byte as u64)
-    }
-
     /// Calls `access` for each allocation that lanes of `mask` point into, with those lanes.
     fn for_each_alloc(
         &self,
@@ -241,23 +159,46 @@ impl Address {
         Ok(())
     }
 
-    /// Checks bounds and alignment of all lanes of `mask`.
+    /// The first byte of each lane's access, counted from its allocation, which has `len` bytes. Bounds and
+    /// alignment of the lanes of `mask` are checked; the offsets of others have no meaning.
     #[inline(always)]
-    fn check(
-        &self,
-        regs: &Regs,
-        bytes: &[u64; LANES],
-        (alloc, len, mask): (u32, usize, u32),
-    ) -> Trapped {
-        let size = u64::from(self.elem.size_bytes());
-        // With no room for one element every offset is too large.
-        let (end, room) = ((len as u64).saturating_sub(size), len as u64 >= size);
-        let bad = (0..LANES).fold(0, |bad, lane| {
-            let wrong = bytes[lane] > end || bytes[lane] & (size - 1) != 0;
-            bad | if wrong { LANE_BIT[lane] } else { 0 }
-        });
-        let bad = mask & if room { bad } else { u32::MAX };
-        if bad == 0 { Ok(()) } else { Err(self.bad_address(regs, bad, alloc, len)) }
+    fn offsets(&self, regs: &Regs, (alloc, len, mask): (u32, usize, u32)) -> Trapped<Offsets> {
+        let size = self.elem.size_bytes();
+        let (offsets, bad) = match (self.pointer.offset, self.index, u32::try_from(len)) {
+            // An index of 32 bits from the start of an allocation below 4 GiB: no sum, and the comparison
+            // of the index finds negative ones too, because they are large when taken as unsigned.
+            (None, Index::I32(slot) | Index::U32(slot), Ok(len)) if len <= i32::MAX as u32 => {
+                let (index, end) = (regs.w[slot as usize], len / size);
+                let wrong = |lane: usize| index[lane] >= end;
+                (Offsets::Elements(index), lanes_where(wrong))
+            }
+            _ => {
+                let bytes = self.bytes(regs);
+                let (end, size) = (len as u64, u64::from(size));
+                // Where an element does not fit at all, every offset is too large.
+                let last = end.checked_sub(size);
+                let wrong = |lane: usize| {
+                    last.is_none_or(|last| bytes[lane] > last) || bytes[lane] & (size - 1) != 0
+                };
+                (Offsets::Bytes(bytes), lanes_where(wrong))
+            }
+        };
+        match bad & mask {
+            0 => Ok(offsets),
+            bad => Err(self.bad_address(regs, bad, alloc, len)),
+        }
+    }
+
+    /// What is not in the range of `i64` is cut to it, which is outside any allocation.
+    fn bytes(&self, regs: &Regs) -> [u64; LANES] {
+        let mut bytes = self.index.bytes(regs, self.elem.size_bytes());
+        if let Some(slot) = self.pointer.offset {
+            let base = &regs.d[slot as usize];
+            for lane in 0..LANES {
+                bytes[lane] = bytes[lane].saturating_add(base[lane] as i64);
+            }
+        }
+        bytes.map(|byte| byte as u64)
     }
 
     #[cold]
@@ -271,15 +212,22 @@ impl Address {
     }
 
     #[cold]
-    fn uninitialised(
+    fn uninitialised<E: Element>(
         &self,
         regs: &Regs,
-        lane: usize,
-        (alloc, len): (u32, usize),
-        missing: usize,
+        offsets: &Offsets,
+        (alloc, mask): (u32, u32),
+        shared: &Shared,
     ) -> Box<Trap> {
-        let access = self.at(regs, lane, alloc, len);
-        let byte = access.byte as u64 + missing as u64;
+        let SharedRange { start, len } = shared.range(alloc);
+        let is_missing =
+            |byte: usize| <u8 as Element>::load(start + byte, |i| shared.written[i]) == 0;
+        let missing = |lane: &usize| {
+            let first = offsets.byte(*lane, E::BYTES);
+            (first..first + E::BYTES).find(|byte| is_missing(*byte))
+        };
+        let lane = lanes_of(mask).find(|lane| missing(lane).is_some()).unwrap_or(0);
+        let (access, byte) = (self.at(regs, lane, alloc, len), missing(&lane).unwrap_or(0) as u64);
         Trap::new(lane, TrapCause::Uninitialised { access, byte })
     }
 
@@ -320,54 +268,31 @@ impl Address {
         let dst = dst as usize;
         match self.space {
             Space::Global => Box::new(move |regs, memory, mask| {
-                let bytes = self.bytes(regs);
                 self.for_each_alloc(regs, mask, |regs, alloc, mask| {
                     let buffer = memory.global(alloc);
-                    self.check(regs, &bytes, (alloc, buffer.len_bytes(), mask))?;
+                    let offsets = self.offsets(regs, (alloc, buffer.len_bytes(), mask))?;
                     let dst = &mut E::Word::file_mut(regs)[dst];
-                    if mask == u32::MAX {
-                        for lane in 0..LANES {
-                            dst[lane] = E::load(buffer, bytes[lane] as usize);
-                        }
-                    } else {
-                        for lane in lanes_of(mask) {
-                            dst[lane] = E::load(buffer, bytes[lane] as usize);
-                        }
-                    }
+                    offsets.for_each::<E>(mask, |lane, at| {
+                        dst[lane] = E::load(at, |i| buffer.word(i));
+                    });
                     Ok(())
                 })
             }),
             Space::Shared => Box::new(move |regs, memory, mask| {
-                let bytes = self.bytes(regs);
                 self.for_each_alloc(regs, mask, |regs, alloc, mask| {
                     let SharedRange { start, len } = memory.shared.range(alloc);
-                    self.check(regs, &bytes, (alloc, len, mask))?;
-                    let data = &memory.shared.bytes[start..start + len];
-                    let written = &memory.shared.written[start..start + len];
-                    let mut missing = 0;
-                    {
-                        let dst = &mut E::Word::file_mut(regs)[dst];
-                        let mut load = |lane: usize| {
-                            let at = bytes[lane] as usize;
-                            let range = at..at + E::BYTES;
-                            dst[lane] = E::from_bytes(&data[range.clone()]);
-                            if !is_all_ones(&written[range]) {
-                                missing |= LANE_BIT[lane];
-                            }
-                        };
-                        if mask == u32::MAX {
-                            (0..LANES).for_each(&mut load);
-                        } else {
-                            lanes_of(mask).for_each(&mut load);
-                        }
+                    let offsets = self.offsets(regs, (alloc, len, mask))?;
+                    let (words, written) = (&memory.shared.words, &memory.shared.written);
+                    let dst = &mut E::Word::file_mut(regs)[dst];
+                    let mut all_written = true;
+                    offsets.for_each::<E>(mask, |lane, at| {
+                        dst[lane] = E::load(start + at, |i| words[i]);
+                        all_written &= E::is_ones(E::load(start + at, |i| written[i]));
+                    });
+                    if all_written {
+                        return Ok(());
                     }
-                    if missing != 0 {
-                        let lane = missing.trailing_zeros() as usize;
-                        let at = bytes[lane] as usize;
-                        let first = written[at..].iter().position(|w| *w == 0).unwrap_or(0);
-                        return Err(self.uninitialised(regs, lane, (alloc, len), first));
-                    }
-                    Ok(())
+                    Err(self.uninitialised::<E>(regs, &offsets, (alloc, mask), &memory.shared))
                 })
             }),
         }
@@ -377,30 +302,28 @@ impl Address {
         let src = src as usize;
         match self.space {
             Space::Global => Box::new(move |regs, memory, mask| {
-                let bytes = self.bytes(regs);
                 self.for_each_alloc(regs, mask, |regs, alloc, mask| {
                     let buffer = memory.global(alloc);
-                    self.check(regs, &bytes, (alloc, buffer.len_bytes(), mask))?;
+                    let offsets = self.offsets(regs, (alloc, buffer.len_bytes(), mask))?;
                     let src = &E::Word::file(regs)[src];
-                    for lane in lanes_of(mask) {
-                        E::store(buffer, bytes[lane] as usize, src[lane]);
-                    }
+                    offsets.for_each::<E>(mask, |lane, at| {
+                        E::store(at, src[lane], |i, mask, bits| buffer.update(i, mask, bits));
+                    });
                     Ok(())
                 })
             }),
             Space::Shared => Box::new(move |regs, memory, mask| {
-                let bytes = self.bytes(regs);
                 self.for_each_alloc(regs, mask, |regs, alloc, mask| {
                     let SharedRange { start, len } = memory.shared.range(alloc);
-                    self.check(regs, &bytes, (alloc, len, mask))?;
+                    let offsets = self.offsets(regs, (alloc, len, mask))?;
                     let src = &E::Word::file(regs)[src];
-                    let data = &mut memory.shared.bytes[start..start + len];
-                    let written = &mut memory.shared.written[start..start + len];
-                    for lane in lanes_of(mask) {
-                        let at = bytes[lane] as usize;
-                        E::to_bytes(src[lane], &mut data[at..at + E::BYTES]);
-                        written[at..at + E::BYTES].fill(u8::MAX);
-                    }
+                    let Shared { words, written, .. } = &mut memory.shared;
+                    offsets.for_each::<E>(mask, |lane, at| {
+                        E::store(start + at, src[lane], |i, mask, bits| {
+                            words[i] = words[i] & !mask | bits;
+                            written[i] |= mask;
+                        });
+                    });
                     Ok(())
                 })
             }),
@@ -408,9 +331,43 @@ impl Address {
     }
 }
 
+/// The offset of each lane's access from the start of the allocation.
+enum Offsets {
+    /// In elements.
+    Elements([u32; LANES]),
+    /// In bytes.
+    Bytes([u64; LANES]),
+}
+
+impl Offsets {
+    /// Calls `f` with each lane of `mask`, from the lowest, and the offset of its access in bytes.
+    #[inline(always)]
+    fn for_each<E: Element>(&self, mask: u32, mut f: impl FnMut(usize, usize)) {
+        match self {
+            Offsets::Elements(index) => {
+                for_each_lane(mask, |lane| f(lane, index[lane] as usize * E::BYTES));
+            }
+            Offsets::Bytes(bytes) => for_each_lane(mask, |lane| f(lane, bytes[lane] as usize)),
+        }
+    }
+
+    fn byte(&self, lane: usize, size: usize) -> usize {
+        match self {
+            Offsets::Elements(index) => index[lane] as usize * size,
+            Offsets::Bytes(bytes) => bytes[lane] as usize,
+        }
+    }
+}
+
 #[inline(always)]
-fn is_all_ones(bytes: &[u8]) -> bool {
-    bytes.iter().fold(u8::MAX, |all, byte| all & byte) == u8::MAX
+fn for_each_lane(mask: u32, f: impl FnMut(usize)) {
+    if mask == u32::MAX { (0..LANES).for_each(f) } else { lanes_of(mask).for_each(f) }
+}
+
+/// The lanes for which `f` is true.
+#[inline(always)]
+fn lanes_where(f: impl Fn(usize) -> bool) -> u32 {
+    (0..LANES).fold(0, |mask, lane| mask | if f(lane) { LANE_BIT[lane] } else { 0 })
 }
 
 impl<'m> Memory<'m> {

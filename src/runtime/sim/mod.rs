@@ -5,7 +5,7 @@
 //! a GPU leaves undefined is a [`Fault`] that names the operation, its Rust line, the thread and the
 //! address.
 //!
-//! * Integer and IEEE operations are bit exact. A result that is NaN has the bits that the GPU gives it.
+//! * Integer and IEEE operations are bit exact. A result that is NaN has the bits that an H200 gives it.
 //! * Every access is checked against the allocation that its pointer was made from. Shared memory is
 //!   uninitialised when a block starts, and each byte remembers whether it was written.
 //! * A barrier must be reached by all threads of a warp together; it opens when every warp that has not
@@ -22,6 +22,7 @@ mod block;
 mod buffer;
 mod compile;
 mod dispatch;
+mod element;
 mod error;
 mod fault;
 mod for_range;

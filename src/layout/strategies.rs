@@ -1,0 +1,180 @@
+//! Random layouts for `proptest`: the generators that the laws of this crate are tested with.
+//!
+//! ```
+//! use proptest::prelude::*;
+//! use tilewright::layout::strategies::layouts;
+//! proptest!(|(l in layouts(64))| {
+//!     prop_assert_eq!(l.coalesce().unwrap().size(), l.size());
+//! });
+//! ```
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::{
+    Builder, ComposedLayout, Env, Int, IntTuple, Layout, LayoutBuilder, ScaledBasis, Swizzle,
+    Tiler, TilerLeaf, Tuple,
+};
+
+/// A flat list of leaves with a nesting, as `(depth, leaf)`: each leaf opens or closes tuples until
+/// it lies at its depth.
+fn nested(leaves: Vec<(u8, (i64, i64))>) -> Layout {
+    let mut out = LayoutBuilder::new();
+    let mut depth = 0;
+    out.open();
+    for (wanted, (s, d)) in leaves {
+        while depth > wanted {
+            out.close();
+            depth -= 1;
+        }
+        while depth < wanted {
+            out.open();
+            depth += 1;
+        }
+        out.push(s, d);
+    }
+    out.finish_literal()
+}
+
+/// Extents that meet each other's divisors often.
+fn extents() -> impl Strategy<Value = i64> {
+    prop_oneof![
+        4 => prop::sample::select(vec![1, 2, 4, 8]),
+        2 => prop::sample::select(vec![3, 6, 12, 5]),
+        1 => 1..16i64,
+    ]
+}
+
+fn strides() -> impl Strategy<Value = i64> {
+    prop_oneof![
+        4 => prop::sample::select(vec![0, 1, 2, 4, 8, 16, 32]),
+        2 => prop::sample::select(vec![3, 6, 12, 24, 5]),
+        1 => 0..64i64,
+    ]
+}
+
+/// Shapes of up to four leaves, nested up to depth 2, of a size up to `max_size`.
+pub fn shapes(max_size: i64) -> impl Strategy<Value = IntTuple> {
+    layouts(max_size).prop_map(|l| l.shape().to_owned())
+}
+
+/// Static layouts of rank 1 to 4, nested up to depth 2, with any strides that are not negative, of
+/// a size up to `max_size`. Half of them are compact in some order of their leaves.
+pub fn layouts(max_size: i64) -> impl Strategy<Value = Layout> {
+    let leaves = vec((0u8..2, (extents(), strides())), 1..5);
+    (leaves, any::<prop::sample::Index>(), any::<bool>()).prop_map(
+        move |(mut leaves, turn, compact)| {
+            let mut size = 1;
+            for (_, (s, _)) in &mut leaves {
+                if size * *s > max_size {
+                    *s = 1;
+                }
+                size *= *s;
+            }
+            if compact {
+                // Compact in the order that begins at some leaf.
+                let mut step = 1;
+                let n = leaves.len();
+                for i in 0..n {
+                    let (_, (s, d)) = &mut leaves[(i + turn.index(n)) % n];
+                    *d = if *s == 1 { 0 } else { step };
+                    step *= *s;
+                }
+            }
+            if leaves.len() == 1 && leaves[0].0 == 0 {
+                let (s, d) = leaves[0].1;
+                return Layout::leaf(s, d);
+            }
+            nested(leaves)
+        },
+    )
+}
+
+/// Layouts of basis strides: a layout after the identity on some shape.
+pub fn basis_layouts(max_size: i64) -> impl Strategy<Value = Layout> {
+    (shapes(max_size), 1..5i64).prop_filter_map("too deep", |(shape, scale)| {
+        let identity = Layout::identity(&shape).ok()?;
+        let stride =
+            identity.stride().to_owned().map(|d: &ScaledBasis| d.scaled(&Int::new(scale))).ok()?;
+        Layout::new(&shape, stride).ok()
+    })
+}
+
+/// Two layouts of which the second maps into the domain of the first more often than not.
+pub fn layout_pairs(max_size: i64) -> impl Strategy<Value = (Layout, Layout)> {
+    (layouts(max_size), layouts(max_size))
+}
+
+/// A tiler for a layout: for each mode an integer, `_` or a layout.
+pub fn tilers(rank: usize) -> impl Strategy<Value = Tiler> {
+    let leaf = prop_oneof![
+        4 => extents().prop_map(|n| TilerLeaf::Int(n.into())),
+        1 => Just(TilerLeaf::All),
+        2 => (extents(), strides()).prop_map(|(s, d)| Layout::leaf(s, d).into()),
+    ];
+    vec(leaf, 1..=rank.max(1)).prop_filter_map("too large", |leaves| {
+        let mut out = Builder::new();
+        out.open();
+        for leaf in leaves {
+            out.push(leaf);
+        }
+        out.close();
+        out.finish().ok()
+    })
+}
+
+/// Swizzles of up to four bits.
+pub fn swizzles() -> impl Strategy<Value = Swizzle> {
+    (0..4i64, 0..4i64, 0..3i64, any::<bool>()).prop_filter_map("not admissible", |(b, m, s, n)| {
+        let distance = b + s;
+        Swizzle::new(b, m, if n { -distance } else { distance }).ok()
+    })
+}
+
+/// Swizzled layouts of powers of two, and of any extents.
+pub fn composed_layouts(max_size: i64) -> impl Strategy<Value = ComposedLayout> {
+    (swizzles(), layouts(max_size), prop_oneof![3 => Just(0), 1 => 0..32i64])
+        .prop_filter_map("too deep", |(swizzle, layout, offset)| {
+            ComposedLayout::new(swizzle, offset, layout).ok()
+        })
+}
+
+/// A layout in which some extents and strides are symbols, each known to be divisible by a random
+/// divisor of its value, and the values.
+pub fn symbolic(layout: Layout) -> impl Strategy<Value = (Layout, Env)> {
+    let leaves = layout.shape().leaves().len();
+    let picks = vec((0u8..6, any::<prop::sample::Index>()), 2 * leaves);
+    picks.prop_map(move |picks| {
+        let mut env = Env::new();
+        let mut next = 0;
+        let mut picks = picks.into_iter();
+        let mut replace = |value: Option<i64>, env: &mut Env| {
+            let (pick, divisor) = picks.next()?;
+            let value = value.filter(|v| pick < 2 && *v > 0)?;
+            let divisors: Vec<i64> = (1..=value).filter(|d| value % d == 0).collect();
+            let name = format!("n{next}");
+            next += 1;
+            *env = std::mem::take(env).with(&name, value);
+            Some(Int::symbol(&name).divisible_by(divisors[divisor.index(divisors.len())]))
+        };
+        let shape = layout.shape().to_owned().map(|s| {
+            Ok::<_, std::convert::Infallible>(
+                replace(s.as_static(), &mut env).unwrap_or_else(|| s.clone()),
+            )
+        });
+        let stride = layout.stride().to_owned().map(|d| {
+            Ok::<_, std::convert::Infallible>(match replace(d.as_static(), &mut env) {
+                Some(symbol) => ScaledBasis::from(symbol),
+                None => d.clone(),
+            })
+        });
+        let (Ok(shape), Ok(stride)) = (shape, stride);
+        let made = Layout::new(shape, stride).unwrap_or_else(|_| layout.clone());
+        (made, env)
+    })
+}
+
+/// The layout as a tiler of one leaf.
+pub fn as_tiler(layout: Layout) -> Tiler {
+    Tuple::leaf(layout)
+}

@@ -1,0 +1,204 @@
+//! Layouts of threads and values, and what CuTe DSL adds to the algebra for kernels.
+
+use super::composed::ComposedLayout;
+use super::coord::{Coord, Slot};
+use super::error::{LayoutError, ModePath};
+use super::int::Int;
+use super::layout::Layout;
+use super::swizzle::Swizzle;
+use super::tuple::{IntTuple, Tuple};
+
+type Result<T> = std::result::Result<T, LayoutError>;
+
+/// The tile that `threads` cover with the values `values` of each, and the layout of its elements
+/// by thread and value: `(tiler, tv)` with `tv((t, v))` the column-major place in the tile of value
+/// `v` of thread `t`. CuTe DSL's `make_layout_tv`.
+///
+/// ```
+/// use tilewright::layout::{layout, make_layout_tv, shape};
+/// let (tiler, tv) = make_layout_tv(&layout!((4, 8):(8, 1)), &layout!((2, 1):(1, 0)))?;
+/// assert_eq!(tiler, shape!(8, 8));
+/// assert_eq!(tv.to_string(), "((8,4),2):((8,2),1)");
+/// # Ok::<(), tilewright::layout::LayoutError>(())
+/// ```
+///
+/// # Errors
+/// Those of [`Layout::raked_product`], [`Layout::right_inverse`] and [`Layout::composition`].
+pub fn make_layout_tv(threads: &Layout, values: &Layout) -> Result<(IntTuple, Layout)> {
+    let tile = threads.raked_product(values)?;
+    let tv = Layout::compact((threads.size()?, values.size()?));
+    let layout = tile.right_inverse()?.composition(&tv)?;
+    Ok((tile.shape().to_owned().product_each()?, layout))
+}
+
+/// The mask of the values of `layout` along mode `mode`, at `coord` in the other modes: which
+/// blocks of a cluster take part in a multicast. CuTe DSL's `make_layout_image_mask`.
+///
+/// ```
+/// use tilewright::layout::{coord, layout, make_layout_image_mask, shape};
+/// let mask = make_layout_image_mask(&layout!((2, 4):(1, 2)), &shape!(1, 0), 1)?;
+/// assert_eq!(mask, 0b1010_1010);
+/// # Ok::<(), tilewright::layout::LayoutError>(())
+/// ```
+///
+/// # Errors
+/// [`LayoutError::NoSuchMode`], [`LayoutError::RankMismatch`], [`LayoutError::NotStatic`],
+/// [`LayoutError::TooLarge`] for a value that is no bit of 16.
+pub fn make_layout_image_mask(layout: &Layout, coord: &IntTuple, mode: usize) -> Result<u16> {
+    if mode >= layout.rank() {
+        return Err(LayoutError::NoSuchMode { mode, rank: layout.rank() });
+    }
+    let all: Coord = Tuple::leaf(Slot::All);
+    let slicer = Coord::from(coord).replace(mode, &all)?;
+    let (sliced, offset) = layout.slice_and_offset(&slicer)?;
+    let offset = offset.to_int()?.to_static()?;
+    let mut mask = 0u16;
+    for index in sliced.indices()? {
+        let bit = index.checked_add(offset).and_then(|bit| u32::try_from(bit).ok());
+        mask |=
+            bit.and_then(|bit| 1u16.checked_shl(bit)).ok_or(LayoutError::TooLarge { limit: 16 })?;
+    }
+    Ok(mask)
+}
+
+impl Layout {
+    /// The place of the first leaf of stride 1 and extent other than 1: the dimension along which
+    /// the elements are contiguous. CuTe DSL's `leading_dim`.
+    ///
+    /// ```
+    /// # use tilewright::layout::{ModePath, layout};
+    /// assert_eq!(layout!((4, (2, 8)):(16, (1, 2))).leading_dim(), Some(ModePath::from([1, 0])));
+    /// assert_eq!(layout!((4, 8):(2, 16)).leading_dim(), None);
+    /// ```
+    pub fn leading_dim(&self) -> Option<ModePath> {
+        fn walk(layout: super::layout::LayoutRef<'_>) -> Option<ModePath> {
+            if let (Some(s), Some(d)) = (layout.shape().as_leaf(), layout.stride().as_leaf()) {
+                return (d.as_static() == Some(1) && !s.is(1)).then(ModePath::default);
+            }
+            layout.modes().enumerate().find_map(|(i, mode)| {
+                let mut path = walk(mode)?;
+                path.push_front(i);
+                Some(path)
+            })
+        }
+        walk(self.as_ref())
+    }
+
+    /// True if the first stride of the mode at `path` is 1: the mode is the contiguous one. CuTe
+    /// DSL's `is_major`.
+    ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// let l = layout!((4, 8):(8, 1));
+    /// assert!(l.is_major(&[1])? && !l.is_major(&[0])?);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LayoutError::NoSuchMode`].
+    pub fn is_major(&self, path: &[usize]) -> Result<bool> {
+        let mode = self.as_ref().mode(path)?;
+        Ok(mode.stride.first().and_then(super::basis::ScaledBasis::as_static) == Some(1))
+    }
+
+    /// The layout with modes `1:0` appended until it has `rank` modes. CuTe DSL's `append_ones`.
+    ///
+    /// # Errors
+    /// [`LayoutError::RankMismatch`] if it has more already.
+    pub fn append_ones(&self, rank: usize) -> Result<Layout> {
+        self.append_to(rank, &Layout::trivial())
+    }
+
+    /// The layout with modes `1:0` prepended until it has `rank` modes. CuTe DSL's `prepend_ones`.
+    ///
+    /// # Errors
+    /// [`LayoutError::RankMismatch`] if it has more already.
+    pub fn prepend_ones(&self, rank: usize) -> Result<Layout> {
+        self.prepend_to(rank, &Layout::trivial())
+    }
+
+    /// The swizzle of a plain layout, the identity: CuTe's `get_swizzle_portion`.
+    pub fn swizzle_portion(&self) -> Swizzle {
+        Swizzle::identity()
+    }
+
+    /// The layout as one that composes with swizzles and functions.
+    pub fn to_composed(&self) -> ComposedLayout {
+        self.clone().into()
+    }
+}
+
+/// A divisor whose quotients are a multiplication and a shift: for dividends from 0 to 2^31 - 1,
+/// `n / d == (n * multiplier >> 32) >> shift`, and `n` itself for `d == 1`. What a persistent
+/// kernel uses to find its tile.
+///
+/// ```
+/// use tilewright::layout::FastDivmod;
+/// let d = FastDivmod::new(7)?;
+/// assert_eq!(d.divmod(100), (14, 2));
+/// assert!(FastDivmod::new(0).is_err());
+/// # Ok::<(), tilewright::layout::LayoutError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FastDivmod {
+    divisor: u32,
+    multiplier: u32,
+    shift: u32,
+}
+
+impl FastDivmod {
+    /// The divisor `divisor`, from 1 to 2^31 - 1.
+    ///
+    /// # Errors
+    /// [`LayoutError::DivisionByZero`] for 0, [`LayoutError::ExtentNotPositive`] for a negative
+    /// number, [`LayoutError::TooLarge`].
+    pub fn new(divisor: i64) -> Result<Self> {
+        if divisor == 0 {
+            return Err(LayoutError::DivisionByZero { operation: "FastDivmod" });
+        }
+        if divisor < 0 {
+            return Err(LayoutError::ExtentNotPositive { extent: Int::new(divisor) });
+        }
+        let limit = u64::from(u32::MAX >> 1);
+        let divisor = u32::try_from(divisor)
+            .ok()
+            .filter(|d| u64::from(*d) <= limit)
+            .ok_or(LayoutError::TooLarge { limit })?;
+        if divisor == 1 {
+            return Ok(Self { divisor, multiplier: 0, shift: 0 });
+        }
+        // With 2^(l-1) < d <= 2^l and p = 31 + l, m = ceil(2^p / d) has 32 bits and its error,
+        // below d <= 2^l, does not reach the quotient of a dividend below 2^31.
+        let log2 = 32 - (divisor - 1).leading_zeros();
+        let power = 31 + log2;
+        let multiplier = (1u64 << power).div_ceil(u64::from(divisor));
+        let multiplier = u32::try_from(multiplier).map_err(|_| LayoutError::TooLarge { limit })?;
+        Ok(Self { divisor, multiplier, shift: power - 32 })
+    }
+
+    /// The divisor.
+    pub fn divisor(self) -> u32 {
+        self.divisor
+    }
+
+    /// The multiplier, 0 for the divisor 1.
+    pub fn multiplier(self) -> u32 {
+        self.multiplier
+    }
+
+    /// The shift after the high half of the product.
+    pub fn shift(self) -> u32 {
+        self.shift
+    }
+
+    /// Quotient and remainder of a dividend below 2^31.
+    pub fn divmod(self, dividend: u32) -> (u32, u32) {
+        let quotient = if self.divisor == 1 {
+            dividend
+        } else {
+            let high = (u64::from(dividend) * u64::from(self.multiplier)) >> 32;
+            (high >> self.shift) as u32
+        };
+        (quotient, dividend.wrapping_sub(quotient.wrapping_mul(self.divisor)))
+    }
+}
