@@ -547,6 +547,10 @@ fn what_does_not_depend_on_the_size_has_no_limit() {
     let huge = layout!((1048576, 1048576):(1048576, 1));
     assert_eq!((huge.is_injective(), huge.is_bijective()), (Ok(true), Ok(true)));
     assert_eq!(huge.image().unwrap().to_string(), "0..=1099511627775");
+    // Strides without a common divisor come back to an index only after as many steps as the other.
+    assert_eq!(layout!((1048576, 1048576):(1048575, 1048576)).is_injective(), Ok(true));
+    let one_more = layout!((1048577, 1048577):(1048575, 1048576)).collision().unwrap().unwrap();
+    assert_eq!((one_more.left, one_more.right), (shape!(1048576, 0), shape!(0, 1048575)));
     let twice = layout!((1048576, 1048576):(6, 4)).collision().unwrap().unwrap();
     assert_eq!((twice.left, twice.right), (shape!(2, 0), shape!(0, 3)));
     let odd = swizzled(Swizzle::identity(), 1, &layout!((1048576, 1048576):(2097152, 2)));
