@@ -1,6 +1,7 @@
 //! Every control construct, run on every device there is, against the same function on the host.
 //!
 //! The simulator always runs. With `TILEWRIGHT_GPU=1` the first GPU runs too.
+#![cfg(feature = "sim")]
 #![allow(clippy::expect_used, clippy::panic, reason = "a test ends with the message")]
 
 #[path = "support/device.rs"]

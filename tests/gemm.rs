@@ -1,6 +1,7 @@
 //! The matrix products of `tilewright::kernels`, on every device there is.
 //!
 //! The simulator always runs. With `TILEWRIGHT_GPU=1` the first GPU runs too.
+#![cfg(feature = "sim")]
 
 #[path = "support/device.rs"]
 mod device;

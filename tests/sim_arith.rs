@@ -1,6 +1,7 @@
 //! Every arithmetic operation on every scalar type, against its definition, on all pairs of corner values.
 //!
 //! The simulator always runs. With `TILEWRIGHT_GPU=1` the first GPU runs too.
+#![cfg(feature = "sim")]
 #![allow(clippy::expect_used, clippy::panic, reason = "a test ends with the message")]
 
 #[path = "support/device.rs"]

@@ -1,5 +1,6 @@
 //! Every control construct, under divergence: each thread must compute what the same Rust code computes on
 //! the host.
+#![cfg(feature = "sim")]
 #![allow(clippy::expect_used, clippy::panic, reason = "a test ends with the message")]
 
 #[path = "support/text.rs"]

@@ -1,4 +1,5 @@
 //! Every fault: its cause with its values, its place, and its text.
+#![cfg(feature = "sim")]
 #![allow(clippy::expect_used, clippy::panic, reason = "a test ends with the message")]
 
 #[path = "support/text.rs"]

@@ -1,4 +1,5 @@
 //! A whole kernel: tiles, shared memory, barriers, register variables.
+#![cfg(feature = "sim")]
 
 #[path = "../benches/kernels/gemm_simt.rs"]
 mod gemm_simt;

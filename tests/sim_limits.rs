@@ -1,5 +1,6 @@
 //! What the simulator refuses, and what it takes in its stride: launches that do not fit the kernel, kernels
 //! that do not end, kernels of unusual shape, IR that is not verified.
+#![cfg(feature = "sim")]
 #![allow(clippy::expect_used, reason = "a test ends with the message")]
 
 use expect_test::{Expect, expect};

@@ -10,7 +10,7 @@ use tilewright::ir::Target;
 use tilewright::kernels::gemm::{SimtGemm, SimtSignature};
 use tilewright::runtime::{Device, DeviceChoice, Function, Grid, RuntimeError, Timing};
 
-use super::Failure;
+use super::{Failure, print};
 
 /// The options of `tilewright gemm`.
 #[derive(Args, Debug)]
@@ -71,7 +71,7 @@ fn emit(gemm: &SimtGemm, form: Emit, target: Target) -> Result<(), Failure> {
         Emit::Ptx => kernel.ptx().to_string(),
     };
     let elapsed = start.elapsed();
-    print!("{text}");
+    print(&text)?;
     eprintln!("built, verified and written in {:.3} ms", elapsed.as_secs_f64() * 1e3);
     Ok(())
 }
@@ -97,17 +97,23 @@ fn launch(gemm: &SimtGemm, options: &Options) -> Result<(), Failure> {
     let ku = k as f64 * f64::from(f32::EPSILON) / 2.0;
     let allowed = ku / (1.0 - ku);
 
-    println!("device   {}", describe(&device));
-    println!("problem  C[{m}x{n}] = A[{m}x{k}] B[{k}x{n}], f32, row-major, seed {}", options.seed);
-    println!("tile     {}", SimtGemm::TILE);
-    println!("error    {error:.2e} relative to |A||B| at most ({allowed:.2e} allowed)");
-    println!("time     {:.3} ms", timing.elapsed.as_secs_f64() * 1e3);
     let flops = 2.0 * m as f64 * n as f64 * k as f64;
-    print!("speed    {:.2} GFLOP/s", timing.rate(flops) / 1e9);
-    match timing.thread_ops {
-        Some(ops) => println!(", {:.0} M thread-operations/s", timing.rate(ops as f64) / 1e6),
-        None => println!(),
+    let mut lines = [
+        format!("device   {}", describe(&device)),
+        format!(
+            "problem  C[{m}x{n}] = A[{m}x{k}] B[{k}x{n}], f32, row-major, seed {}",
+            options.seed
+        ),
+        format!("tile     {}", SimtGemm::TILE),
+        format!("error    {error:.2e} relative to |A||B| at most ({allowed:.2e} allowed)"),
+        format!("time     {:.3} ms", timing.elapsed.as_secs_f64() * 1e3),
+        format!("speed    {:.2} GFLOP/s", timing.rate(flops) / 1e9),
+    ]
+    .join("\n");
+    if let Some(ops) = timing.thread_ops {
+        lines += &format!(", {:.0} M thread-operations/s", timing.rate(ops as f64) / 1e6);
     }
+    print(&(lines + "\n"))?;
     if error <= allowed { Ok(()) } else { Err(Failure::run("the result is wrong")) }
 }
 

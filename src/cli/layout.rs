@@ -4,7 +4,6 @@ mod operations;
 
 use std::fmt;
 use std::fs;
-use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -12,7 +11,7 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use tilewright::layout::{ComposedLayout, Drawing, IntTuple, LayoutError, Shading, Swizzle, Tiler};
 
-use super::Failure;
+use super::{Failure, print};
 use operations::{Argument, Family, OPERATIONS, Operation};
 
 /// The options of `tilewright layout`.
@@ -225,15 +224,6 @@ fn side_by_side(
     parts.extend(argument.drawing().map(|drawing| ("with", drawing)));
     parts.push((operation.name, result.draw()));
     Drawing::beside(parts)
-}
-
-/// Prints to the standard output. A reader that stops reading is no failure.
-fn print(text: &str) -> Result<(), Failure> {
-    let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Failure::run(error)),
-        _ => Ok(()),
-    }
 }
 
 fn write(file: &Path, text: &str) -> Result<(), Failure> {

@@ -5,6 +5,7 @@ mod layout;
 
 use std::ffi::OsString;
 use std::fmt;
+use std::io::{self, Write};
 
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
@@ -73,4 +74,13 @@ fn one_line(error: &clap::Error) -> String {
     let message = text.split("\n\n").next().unwrap_or(&text);
     let message = message.strip_prefix("error: ").unwrap_or(message);
     message.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Prints to the standard output. A reader that stops reading is no failure.
+fn print(text: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::run(error)),
+        _ => Ok(()),
+    }
 }

@@ -54,12 +54,21 @@ impl Accesses {
         Ok(Self { addresses, bits })
     }
 
-    /// The threads in groups of `lanes`, never across warps: warp, first lane, addresses.
-    fn groups(&self, lanes: u32) -> impl Iterator<Item = (u64, u32, &[i64])> {
-        let per_warp = u64::from(WARP / lanes);
-        (0u64..)
-            .zip(self.addresses.chunks(lanes as usize))
-            .map(move |(i, chunk)| (i / per_warp, (i % per_warp) as u32 * lanes, chunk))
+    /// The addresses of each warp.
+    fn warps(&self) -> impl Iterator<Item = (u64, &[i64])> {
+        (0..).zip(self.addresses.chunks(WARP as usize))
+    }
+
+    /// The number of lanes of a warp that are served together.
+    fn lanes_of_phase(&self, warp: &[i64]) -> u32 {
+        let words = self.bits.div_ceil(BANK_BITS);
+        let lanes = WARP / words;
+        // A lane that is not there agrees with every other one.
+        let agrees = |step: usize| {
+            let other = |lane: usize| warp.get(lane ^ step);
+            warp.iter().enumerate().all(|(i, at)| other(i).is_none_or(|other| other == at))
+        };
+        if words > 1 && (agrees(1) || agrees(2)) { 2 * lanes } else { lanes }
     }
 
     /// The different units of `unit_bits` that these accesses touch, sorted.
@@ -183,30 +192,34 @@ pub(super) fn bank_conflicts(
     element_bits: u32,
 ) -> Result<BankConflicts> {
     let accesses = Accesses::new(offsets, threads, vector, element_bits)?;
-    let lanes = WARP / accesses.bits.div_ceil(BANK_BITS);
-    let phases = accesses.groups(lanes).map(|(warp, first_lane, addresses)| {
-        let words = accesses.units(addresses, BANK_BITS);
-        let mut in_bank = [0u32; BANKS as usize];
-        for word in &words {
-            if let Some(count) = in_bank.get_mut(word.rem_euclid(i64::from(BANKS)) as usize) {
-                *count += 1;
+    let mut phases = Vec::new();
+    for (warp, addresses) in accesses.warps() {
+        let step = accesses.lanes_of_phase(addresses);
+        for (first_lane, phase) in (0..).step_by(step as usize).zip(addresses.chunks(step as usize))
+        {
+            let words = accesses.units(phase, BANK_BITS);
+            let mut in_bank = [0u32; BANKS as usize];
+            for word in &words {
+                if let Some(count) = in_bank.get_mut(word.rem_euclid(i64::from(BANKS)) as usize) {
+                    *count += 1;
+                }
             }
+            let degree = in_bank.iter().copied().max().unwrap_or(0);
+            let bank = in_bank.iter().position(|&count| count == degree).unwrap_or(0);
+            phases.push(BankPhase {
+                warp,
+                first_lane,
+                lanes: phase.len() as u32,
+                words: words.len() as u32,
+                degree,
+                bank: bank as u32,
+            });
         }
-        let degree = in_bank.iter().copied().max().unwrap_or(0);
-        let bank = in_bank.iter().position(|&count| count == degree).unwrap_or(0);
-        BankPhase {
-            warp,
-            first_lane,
-            lanes: addresses.len() as u32,
-            words: words.len() as u32,
-            degree,
-            bank: bank as u32,
-        }
-    });
+    }
     Ok(BankConflicts {
         access_bits: accesses.bits,
         threads: accesses.addresses.len() as u64,
-        phases: phases.collect(),
+        phases,
     })
 }
 
@@ -304,7 +317,7 @@ pub(super) fn sectors(
     element_bits: u32,
 ) -> Result<Sectors> {
     let accesses = Accesses::new(offsets, threads, vector, element_bits)?;
-    let warps = accesses.groups(WARP).map(|(warp, _, addresses)| {
+    let warps = accesses.warps().map(|(warp, addresses)| {
         let used = accesses.units(addresses, accesses.bits).len() as u32;
         WarpSectors {
             warp,

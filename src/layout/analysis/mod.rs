@@ -237,7 +237,10 @@ pub trait Analysis {
     /// Thread `t` accesses `vector` elements of `element_bits` from index `L(threads(t))` on; 32
     /// threads are a warp. The memory has 32 banks of 4 bytes and begins at a multiple of 128 bytes.
     /// A warp is served in one phase for up to 4 bytes a thread, in two of half a warp for 8 bytes,
-    /// in four of a quarter for 16 bytes. Threads of a phase that access one word share it.
+    /// in four of a quarter for 16 bytes; in half as many if every lane `i` of the warp has the
+    /// address of lane `i ^ 1`, or every lane that of lane `i ^ 2`. Threads of a phase that access
+    /// one word share it. (On Hopper, the time of random accesses of 4, 8 and 16 bytes depends on the
+    /// number of [wavefronts](BankConflicts::wavefronts) so counted, and on nothing else.)
     ///
     /// ```
     /// use tilewright::layout::{Analysis, layout};

@@ -72,7 +72,10 @@ impl LinearLayout {
         element_bits: u32,
     ) -> Result<u32> {
         let words = access_bits(vector, element_bits)?.div_ceil(BANK_BITS);
-        let lane_bits = log2(WARP) - log2(words);
+        // Equal addresses of lanes `i` and `i ^ 1`, or `i` and `i ^ 2`, are a column of zeros.
+        let agrees = |bit: usize| threads.columns.get(bit).is_none_or(|&c| self.apply(c) == 0);
+        let merged = words > 1 && (agrees(0) || agrees(1));
+        let lane_bits = log2(WARP) - log2(words) + u32::from(merged);
         let columns = self.address_columns(threads, vector, element_bits, lane_bits)?;
         let word = |address: &u64| address >> log2(BANK_BITS);
         let rows = rank_of(columns.iter().map(word));

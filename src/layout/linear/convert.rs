@@ -61,7 +61,8 @@ impl LinearLayout {
     /// use tilewright::layout::{LayoutError, LinearLayout, layout};
     /// assert_eq!(LinearLayout::new(&layout!((2, (4, 2)):(4, (0, 8))))?.columns(), [4, 0, 0, 8]);
     /// let padded = LinearLayout::new(&layout!((32, 32):(33, 1))).unwrap_err();
-    /// assert_eq!(padded.mode().map(|m| m.to_string()).as_deref(), Some("0"));
+    /// assert_eq!(padded.mode().map(|m| m.to_string()).as_deref(), Some("1"));
+    /// assert!(matches!(padded.cause(), LayoutError::AddsWithCarry { bit: 0, .. }));
     /// let ragged = LinearLayout::new(&layout!((4, (2, 3)):(1, (4, 8)))).unwrap_err();
     /// assert_eq!(ragged.to_string(), "in mode 1.1: 3 is not a power of two");
     /// # Ok::<(), LayoutError>(())
