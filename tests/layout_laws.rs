@@ -1,5 +1,7 @@
 //! Each operation of the algebra against its definition: random, exhaustive and symbolic.
 
+#![allow(clippy::unwrap_used, reason = "a failing helper of a test is a failing test")]
+
 #[path = "common/oracle.rs"]
 mod oracle;
 
