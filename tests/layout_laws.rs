@@ -24,8 +24,13 @@ fn composed(l: &Layout) -> ComposedLayout {
 }
 
 fn cases() -> ProptestConfig {
-    let cases = std::env::var("TILEWRIGHT_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(512);
-    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
+    let cases = std::env::var("TILEWRIGHT_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(256);
+    ProptestConfig {
+        cases,
+        failure_persistence: None,
+        max_shrink_iters: 300,
+        ..ProptestConfig::default()
+    }
 }
 
 /// Errors that a static layout must not meet.

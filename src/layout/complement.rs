@@ -34,12 +34,21 @@ fn ceil_div_fold(shape: &[Int], by: &Int) -> Result<SmallVec<[Int; 4]>> {
     Ok(out)
 }
 
-/// The complement of the filtered leaves of `layout` in `cotarget`, coalesced, and the size of one
-/// tile: the stride times the extent of the last mode.
+/// The complement of a layout, before it is put together.
+pub(crate) struct Complement {
+    /// The modes, coalesced.
+    pub(crate) flat: Flat,
+    /// The size of one tile: the stride times the extent of the last mode of the filtered layout.
+    pub(crate) tile: Int,
+    /// 0 if the values of the symbols are such that the result holds.
+    pub(crate) violation: Int,
+}
+
+/// The complement of the filtered leaves of `layout` in `cotarget`.
 pub(crate) fn complement_flat(
     layout: LayoutRef<'_>,
     cotarget: Option<&[Int]>,
-) -> Result<(Flat, Int)> {
+) -> Result<Complement> {
     let filtered = Flat::filtered(layout)?;
     let not_injective = || LayoutError::NotInjective { layout: layout.to_string() };
     let cosize;
@@ -69,6 +78,7 @@ pub(crate) fn complement_flat(
     // Repeatedly the mode of the smallest stride: what is between its stride and the indices that
     // are covered so far is a mode of the complement.
     let mut current = Int::ONE;
+    let mut violation = Int::ZERO;
     while !modes.is_empty() {
         let at = smallest(&modes)?;
         let (s, d) = modes.remove(at);
@@ -76,12 +86,17 @@ pub(crate) fn complement_flat(
             // A gap that the covered part does not divide is used as far as it does.
             (Some(d), Some(c)) => Int::new(d / c),
             _ => {
-                let overlap = current.sub(d)?.max(&Int::ZERO)?;
-                d.floor_div(&current)?.on_condition(&overlap)
+                violation = violation.max(&current.sub(d)?)?;
+                d.floor_div(&current)?
             }
         };
         if gap.bounds().1 < 1 {
             return Err(not_injective());
+        }
+        if s.bounds().0 < 2 && !d.same(&current) {
+            // Numbers would drop a mode of extent 1, and what lies before it.
+            let dropped = Int::new(2).sub(s)?.min(&d.sub(&current)?)?;
+            violation = violation.max(&dropped)?;
         }
         push(&mut out, &gap, &current)?;
         current = d.mul(s)?;
@@ -96,7 +111,7 @@ pub(crate) fn complement_flat(
         push(&mut out, extent, &current)?;
         current = current.mul(extent)?;
     }
-    Ok((out, tile))
+    Ok(Complement { flat: out, tile, violation })
 }
 
 fn push(out: &mut Flat, s: &Int, d: &Int) -> Result<()> {
@@ -162,6 +177,8 @@ pub(crate) fn complement(
     cotarget: Option<IntTupleRef<'_>>,
 ) -> Result<Layout> {
     let mut out = LayoutBuilder::new();
-    complement_flat(layout, cotarget.map(IntTupleRef::leaves))?.0.emit(&mut out);
+    let parts = complement_flat(layout, cotarget.map(IntTupleRef::leaves))?;
+    parts.flat.emit(&mut out);
+    out.check_last(&parts.violation);
     out.finish()
 }

@@ -133,7 +133,7 @@ impl<'a> Composer<'a> {
                         });
                     }
                     // The symbols decide it when they are known.
-                    let excess = load.add(&Int::ONE)?.sub(extent)?.max(&Int::ZERO)?;
+                    let excess = load.add(&Int::ONE)?.sub(extent)?;
                     out.check_last(&excess);
                 }
             }

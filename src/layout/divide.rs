@@ -22,28 +22,58 @@ pub(crate) enum Arrange {
 /// the tile does not divide rounded up.
 fn divide_into(layout: LayoutRef<'_>, tile: LayoutRef<'_>, out: &mut LayoutBuilder) -> Result<()> {
     let mut left = Flat::coalesced(layout, true)?;
-    let (rest, size) = complement_flat(tile, Some(&left.shape))?;
-    pad(&mut left.shape, &size)?;
+    let rest = complement_flat(tile, Some(&left.shape))?;
+    let violation = pad(&mut left, &rest.tile)?.max(&rest.violation)?;
     let mut complement = LayoutBuilder::new();
-    rest.emit(&mut complement);
+    rest.flat.emit(&mut complement);
     let complement = complement.finish()?;
-    compose_pair_into(layout, left, [tile, complement.as_ref()], out)
+    compose_pair_into(layout, left, [tile, complement.as_ref()], out)?;
+    out.check_last(&violation);
+    Ok(())
 }
 
 /// Rounds the extents of all modes but the last up to multiples of the part of `tile` that falls to
 /// them, if it is not the whole extent; the last is unbounded anyway.
-fn pad(shape: &mut [Int], tile: &Int) -> Result<()> {
-    let Some((_, inner)) = shape.split_last_mut() else { return Ok(()) };
+///
+/// A mode of symbols may turn out to be contiguous with a later one. Numbers would have been merged
+/// then and rounded up together, so the result holds on the condition that a mode which is rounded
+/// up is not. The number that is returned is 0 if it holds.
+fn pad(left: &mut Flat, tile: &Int) -> Result<Int> {
     let mut tile = tile.clone();
-    for extent in inner {
+    let mut violation = Int::ZERO;
+    for i in 0..left.shape.len().saturating_sub(1) {
         if tile.is(1) {
-            return Ok(());
+            break;
         }
-        let rest = tile.ceil_div(extent)?;
-        *extent = extent.ceil_div(&tile)?.mul(&extent.min(&tile)?)?;
-        tile = rest;
+        let extent = left.shape[i].clone();
+        let padded = extent.ceil_div(&tile)?.mul(&extent.min(&tile)?)?;
+        let ragged = padded.sub(&extent)?;
+        if !ragged.is(0) {
+            let merged = merged_raggedly(left, i, &ragged)?;
+            if merged.is_static() && !merged.is(0) {
+                return Err(LayoutError::NotDivisible { value: extent, by: tile });
+            }
+            violation = violation.max(&merged)?;
+            left.shape[i] = padded;
+        }
+        tile = tile.ceil_div(&extent)?;
     }
-    Ok(())
+    Ok(violation)
+}
+
+/// 0 unless `ragged` is not and mode `i` is contiguous with a later one.
+fn merged_raggedly(left: &Flat, i: usize, ragged: &Int) -> Result<Int> {
+    let mut violation = Int::ZERO;
+    let stride = &left.stride[i];
+    for later in &left.stride[i + 1..] {
+        if let (true, Some(d), Some(e)) = (stride.path == later.path, stride.value(), later.value())
+        {
+            let apart = left.shape[i].mul(d)?.sub(e)?.abs()?;
+            let contiguous = Int::ONE.sub(&apart)?.max(&Int::ZERO)?;
+            violation = violation.max(&ragged.min(&contiguous)?)?;
+        }
+    }
+    Ok(violation)
 }
 
 /// Collects at the leaves of a tiler the first modes of the pairs there, then the second ones and

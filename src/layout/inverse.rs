@@ -102,6 +102,7 @@ impl Layout {
         let mut stride = Int::ZERO;
         let mut last: Option<(&Int, &Int)> = None;
         let mut injective = true;
+        let mut violation = Int::ZERO;
         for &i in &order {
             let (s, d, p) = modes[i];
             if d.is(0) {
@@ -110,6 +111,10 @@ impl Layout {
             }
             if d.bounds().1 < 1 {
                 return Err(LayoutError::NotInjective { layout: self.to_string() });
+            }
+            if s.bounds().0 < 2 {
+                // Numbers would drop a mode of extent 1.
+                violation = violation.max(&Int::new(2).sub(s)?)?;
             }
             let step = d.exact_div(&reached)?;
             if let Some((s0, d0)) = last.filter(|(_, d0)| !d0.is(0)) {
@@ -127,6 +132,7 @@ impl Layout {
         out.stride.push(ScaledBasis::from(stride));
         let mut builder = LayoutBuilder::new();
         out.emit_coalesced(&mut builder)?;
+        builder.check_last(&violation);
         let result = builder.finish()?;
         if !injective && !self.satisfies_left_inverse(&result)? {
             return Err(LayoutError::NotInjective { layout: self.to_string() });

@@ -98,7 +98,7 @@ impl Layout {
                         condition: format!("that {value} is not 1 or -1"),
                     });
                 }
-                let unit = Int::new(2).sub(value)?.max(&Int::ZERO)?;
+                let unit = Int::new(2).sub(value)?;
                 scaled = scaled.with_value(result.on_condition(&unit));
             }
             *d = scaled;

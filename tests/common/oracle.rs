@@ -64,8 +64,12 @@ pub(crate) fn check_composition(
 
 /// The coordinate with 0 for the entries of `shape` that it lacks.
 fn filled(coord: IntTupleRef<'_>, shape: IntTupleRef<'_>) -> IntTuple {
-    if coord.is_leaf() || shape.is_leaf() {
+    if coord.is_leaf() {
         return coord.to_owned();
+    }
+    // A leaf is its own mode 0.
+    if shape.is_leaf() {
+        return coord.child(0).map_or_else(|| coord.to_owned(), |c| filled(c, shape));
     }
     let zero = IntTuple::from(0);
     let items: Vec<IntTuple> = shape

@@ -112,7 +112,7 @@ pub enum Fun {
     And,
     /// `a`, known to have further facts.
     Assume,
-    /// `a`, on the condition that `b` is 0: evaluation fails where it is not.
+    /// `a`, on the condition that `b` is not above 0: evaluation fails where it is.
     Checked,
     /// A number that does not fit into 64 bits.
     Overflow,
@@ -250,10 +250,10 @@ impl Call {
             Fun::Gcd => a.gcd(&b),
             Fun::Xor => a.xor(&b),
             Fun::And => a.and(&b),
-            Fun::Checked if !b.is(0) => {
+            Fun::Checked if b.bounds().0 > 0 => {
                 return Err(LayoutError::ConditionViolated {
                     value: self.a.to_string(),
-                    condition: format!("{} = 0", self.b),
+                    condition: format!("{} <= 0", self.b),
                 });
             }
             Fun::Assume | Fun::Checked | Fun::Overflow => Ok(a),

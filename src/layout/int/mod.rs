@@ -276,9 +276,9 @@ impl Int {
         }
     }
 
-    /// The value on the condition that `violation` is 0, which evaluation checks.
+    /// The value on the condition that `violation` is not above 0, which evaluation checks.
     pub(crate) fn on_condition(&self, violation: &Int) -> Int {
-        if violation.is(0) { self.clone() } else { symbolic::checked(self, violation) }
+        if violation.bounds().1 <= 0 { self.clone() } else { symbolic::checked(self, violation) }
     }
 
     /// True if `self` is a multiple of `other` for all values of the symbols, as far as can be
