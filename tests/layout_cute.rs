@@ -2,6 +2,8 @@
 //!
 //! `tests/data` holds a part of the vectors; `examples/conformance.rs` reads any file of them.
 
+#![allow(clippy::unwrap_used, reason = "a failing helper of a test is a failing test")]
+
 #[path = "common/oracle.rs"]
 mod oracle;
 #[path = "common/vectors.rs"]

@@ -123,7 +123,10 @@ impl ScaledBasis {
     /// The number, if it is a plain static integer.
     #[inline]
     pub fn as_static(&self) -> Option<i64> {
-        self.as_int().and_then(Int::as_static)
+        match &self.value {
+            Scale::Int(value) if self.path.len == 0 => value.as_static(),
+            _ => None,
+        }
     }
 
     /// The scale as an integer, if it is not a ratio.
@@ -171,6 +174,7 @@ impl ScaledBasis {
     /// # Errors
     /// [`LayoutError::Overflow`]; [`LayoutError::NotStatic`] for a ratio times a symbol that its
     /// denominator does not divide.
+    #[inline]
     pub fn scaled(&self, factor: &Int) -> Result<Self> {
         Ok(Self { value: self.value.scaled(factor)?, path: self.path })
     }

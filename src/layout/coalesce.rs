@@ -21,6 +21,9 @@ pub(crate) struct Flat {
 /// one.
 #[inline]
 fn merges(s0: &Int, d0: &ScaledBasis, s1: &Int, d1: &ScaledBasis) -> bool {
+    if let (Some(s), Some(a), Some(b)) = (s0.as_static(), d0.as_static(), d1.as_static()) {
+        return s1.is_static() && s.checked_mul(a) == Some(b);
+    }
     if d0.path != d1.path || s0.is_static() != s1.is_static() {
         return false;
     }
@@ -65,6 +68,16 @@ impl Flat {
         self.shape.push(s.clone());
         self.stride.push(d.clone());
         Ok(())
+    }
+
+    /// The leaves of the layout that [`emit`](Flat::emit) makes.
+    #[inline]
+    pub(crate) fn or_trivial(mut self) -> Self {
+        if self.shape.is_empty() {
+            self.shape.push(Int::ONE);
+            self.stride.push(ScaledBasis::from(0));
+        }
+        self
     }
 
     /// `1:0`, a leaf, or a tuple of leaves.

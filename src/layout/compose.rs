@@ -24,8 +24,12 @@ type Result<T> = std::result::Result<T, LayoutError>;
 struct Left {
     path: SmallVec<[u8; 8]>,
     flat: Flat,
-    /// For each mode but the last, the sum of the largest digits of all modes made so far.
-    load: SmallVec<[Int; 8]>,
+    /// The extents of all modes but the last, if they are numbers.
+    radix: Option<SmallVec<[i64; 8]>>,
+    /// For each mode but the last, the sum of the largest digits of all modes made so far: the part
+    /// that is a number, and the part that is not.
+    load: SmallVec<[i64; 8]>,
+    symbolic_load: Option<SmallVec<[Int; 8]>>,
 }
 
 impl Left {
@@ -39,13 +43,15 @@ impl Left {
         Self::of(Flat::coalesced(mode, true)?, path)
     }
 
+    #[inline]
     fn of(flat: Flat, path: &[u8]) -> Result<Self> {
         let inner = flat.shape.len().saturating_sub(1);
         if let Some(extent) = flat.shape[..inner].iter().find(|s| s.bounds().1 < 1) {
             return Err(LayoutError::ExtentNotPositive { extent: extent.clone() });
         }
-        let load = flat.shape[..inner].iter().map(|_| Int::ZERO).collect();
-        Ok(Self { path: SmallVec::from_slice(path), flat, load })
+        let radix = flat.shape[..inner].iter().map(Int::as_static).collect();
+        let load = SmallVec::from_elem(0, inner);
+        Ok(Self { path: SmallVec::from_slice(path), flat, radix, load, symbolic_load: None })
     }
 }
 
@@ -109,21 +115,27 @@ impl<'a> Composer<'a> {
             }
             _ => {}
         }
-        let mut made = Made::default();
-        let radix: Option<SmallVec<[i64; 8]>> =
-            part.flat.shape[..part.load.len()].iter().map(Int::as_static).collect();
-        match (radix, s.as_static(), step.as_static()) {
-            (Some(radix), Some(s), Some(d)) => part.compose_static(&radix, s, d, &mut made)?,
-            _ => part.compose_symbolic(s, step, &mut made)?,
+        match (s.as_static(), step.as_static()) {
+            (Some(s), Some(d)) if part.radix.is_some() => part.compose_static(s, d, out),
+            _ => part.compose_symbolic(s, step, out),
         }
-        made.emit(out);
-        Ok(())
     }
 
     /// The modes that were made must not carry into each other.
     fn check(&self, right: LayoutRef<'_>, out: &mut LayoutBuilder) -> Result<()> {
         for part in &self.parts {
-            for (extent, load) in part.flat.shape.iter().zip(&part.load) {
+            for (i, (extent, load)) in part.flat.shape.iter().zip(&part.load).enumerate() {
+                let Some(symbolic) = &part.symbolic_load else {
+                    if extent.as_static().is_some_and(|extent| *load < extent) {
+                        continue;
+                    }
+                    return Err(LayoutError::Carries {
+                        left: self.left.to_string(),
+                        right: right.to_string(),
+                        extent: extent.clone(),
+                    });
+                };
+                let load = symbolic[i].add(&Int::new(*load))?;
                 if !load.is(0) && !extent.at_least(&load.add(&Int::ONE)?) {
                     if extent.is_static() && load.is_static() {
                         return Err(LayoutError::Carries {
@@ -142,33 +154,6 @@ impl<'a> Composer<'a> {
     }
 }
 
-/// The modes that one mode of the right side becomes.
-#[derive(Default)]
-struct Made {
-    shape: SmallVec<[Int; 4]>,
-    stride: SmallVec<[ScaledBasis; 4]>,
-}
-
-impl Made {
-    fn push(&mut self, s: Int, d: ScaledBasis) {
-        self.shape.push(s);
-        self.stride.push(d);
-    }
-
-    fn emit(self, out: &mut LayoutBuilder) {
-        let many = self.shape.len() != 1;
-        if many {
-            out.open();
-        }
-        for (s, d) in self.shape.into_iter().zip(self.stride) {
-            out.push(s, d);
-        }
-        if many {
-            out.close();
-        }
-    }
-}
-
 impl Left {
     #[cold]
     fn not_admissible(&self, s: impl Into<Int>, d: impl Into<Int>) -> LayoutError {
@@ -178,7 +163,8 @@ impl Left {
         LayoutError::NotAdmissible { left, extent: s.into(), stride: d.into() }
     }
 
-    fn compose_static(&mut self, radix: &[i64], s: i64, d: i64, made: &mut Made) -> Result<()> {
+    fn compose_static(&mut self, s: i64, d: i64, out: &mut LayoutBuilder) -> Result<()> {
+        let radix: &[i64] = self.radix.as_deref().unwrap_or(&[]);
         let overflow = || LayoutError::overflow("composition");
         let sign = d.signum();
         let mut step = d.checked_abs().ok_or_else(overflow)?;
@@ -190,12 +176,11 @@ impl Left {
             for &extent in radix {
                 step = super::int::ceil_div_i64(step, extent).ok_or_else(overflow)?;
             }
-            made.push(
-                Int::ONE,
-                last.scaled(&Int::new(step.checked_mul(sign).ok_or_else(overflow)?))?,
-            );
+            let step = Int::new(step.checked_mul(sign).ok_or_else(overflow)?);
+            out.push(Int::ONE, last.scaled(&step)?);
             return Ok(());
         }
+        let mut made = 0;
         loop {
             // The digits of the step, and after how many steps the first of them carries.
             let mut run = i64::MAX;
@@ -236,14 +221,14 @@ impl Left {
                 return Err(self.not_admissible(s, d));
             }
             for (load, digit) in self.load.iter_mut().zip(&digits) {
-                if *digit > 0 {
-                    let most = (count - 1).checked_mul(*digit).ok_or_else(overflow)?;
-                    *load = load.add(&Int::new(most))?;
-                }
+                let most = (count - 1).checked_mul(*digit).ok_or_else(overflow)?;
+                *load = load.checked_add(most).ok_or_else(overflow)?;
             }
-            made.push(Int::new(count), value);
+            out.push(Int::new(count), value);
+            made += 1;
             rest /= count;
             if rest == 1 {
+                out.group_last(made);
                 return Ok(());
             }
             step = step.checked_mul(count).ok_or_else(overflow)?;
@@ -252,7 +237,7 @@ impl Left {
 
     /// CuTe's algorithm. A condition of admissibility that divisors and bounds decide is decided;
     /// one that they leave open goes with the result, and evaluation checks it.
-    fn compose_symbolic(&mut self, s: &Int, d: &Int, made: &mut Made) -> Result<()> {
+    fn compose_symbolic(&mut self, s: &Int, d: &Int, out: &mut LayoutBuilder) -> Result<()> {
         let (low, high) = d.bounds();
         let (sign, mut step) = if low >= 0 {
             (Int::ONE, d.clone())
@@ -265,6 +250,11 @@ impl Left {
             });
         };
         let mut rest = s.clone();
+        let mut made = 0;
+        let inner_modes = self.load.len();
+        let load =
+            self.symbolic_load.get_or_insert_with(|| SmallVec::from_elem(Int::ZERO, inner_modes));
+        let mut loads = std::mem::take(load);
         let strides = self.flat.stride.clone();
         let Some((last, inner)) = strides.split_last() else { return Ok(()) };
         for (r, stride) in inner.iter().enumerate() {
@@ -283,8 +273,9 @@ impl Left {
                 continue;
             }
             let most = count.sub(&Int::ONE)?.mul(&step)?;
-            self.load[r] = self.load[r].add(&most)?;
-            made.push(count.on_condition(&open), stride.scaled(&step.mul(&sign)?)?);
+            loads[r] = loads[r].add(&most)?;
+            out.push(count.on_condition(&open), stride.scaled(&step.mul(&sign)?)?);
+            made += 1;
             let (after, left) = (rest.floor_div(&count)?, rest.modulo(&count)?);
             if left.is_static() && !left.is(0) {
                 return Err(self.not_admissible(s.clone(), d.clone()));
@@ -292,9 +283,12 @@ impl Left {
             rest = after.on_condition(&left);
             step = next;
         }
-        if made.shape.is_empty() || !rest.is(1) {
-            made.push(rest, last.scaled(&step.mul(&sign)?)?);
+        if made == 0 || !rest.is(1) {
+            out.push(rest, last.scaled(&step.mul(&sign)?)?);
+            made += 1;
         }
+        out.group_last(made);
+        self.symbolic_load = Some(loads);
         Ok(())
     }
 
@@ -332,21 +326,43 @@ pub(crate) fn compose_into(
     composer.check(right, out)
 }
 
-/// Appends `left o (right0, right1)` for a coalesced left side and integer strides.
+/// Appends `left o (tile, rest)` for a coalesced left side and integer strides.
 pub(crate) fn compose_pair_into(
     left: LayoutRef<'_>,
     flat: Flat,
-    right: [LayoutRef<'_>; 2],
+    tile: LayoutRef<'_>,
+    rest: &Flat,
     out: &mut LayoutBuilder,
 ) -> Result<()> {
     let mut composer = Composer::new(left);
     composer.parts.push(Left::of(flat, &[])?);
     out.open();
-    for mode in right {
-        composer.walk(mode, out)?;
+    composer.walk(tile, out)?;
+    let many = rest.shape.len() > 1;
+    if many {
+        out.open();
+    }
+    for (i, (s, d)) in rest.shape.iter().zip(&rest.stride).enumerate() {
+        composer.leaf(s, d, out).map_err(|e| if many { e.at(i).at(1) } else { e.at(1) })?;
+    }
+    if many {
+        out.close();
     }
     out.close();
-    composer.check(right[0], out)
+    composer.check(tile, out)
+}
+
+/// Appends `left o right` for a coalesced left side.
+pub(crate) fn compose_flat_into(
+    left: LayoutRef<'_>,
+    flat: Flat,
+    right: LayoutRef<'_>,
+    out: &mut LayoutBuilder,
+) -> Result<()> {
+    let mut composer = Composer::new(left);
+    composer.parts.push(Left::of(flat, &[])?);
+    composer.walk(right, out)?;
+    composer.check(right, out)
 }
 
 /// Applies `f` to each mode of `layout` at a leaf of `tiler`. With `rest`, modes that the tiler does

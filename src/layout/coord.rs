@@ -198,29 +198,42 @@ impl Layout {
     /// [`LayoutError::DivisionByZero`] for an extent 0.
     pub fn at(&self, index: i64) -> Result<i64> {
         let overflow = || LayoutError::overflow("crd2idx");
-        let last = self.shape.len().saturating_sub(1);
+        let Some((last, inner)) = self.shape.split_last() else { return Ok(0) };
         let (mut rest, mut sum) = (index, 0i64);
-        for (i, (extent, stride)) in self.as_ref().leaves().enumerate() {
-            let stride = match stride.as_static() {
-                Some(stride) => stride,
-                None => stride.to_int()?.to_static()?,
+        for (extent, stride) in inner.iter().zip(&self.stride) {
+            let (Some(extent), Some(stride)) = (extent.as_static(), stride.as_static()) else {
+                return Err(not_a_number(extent, stride));
             };
-            let digit = if i == last {
-                rest
+            let digit;
+            if extent > 0 && rest >= 0 {
+                // Unsigned division is the cheaper one, and the usual case.
+                let (n, d) = (rest.unsigned_abs(), extent.unsigned_abs());
+                let quotient =
+                    if (n | d) >> 32 == 0 { u64::from(n as u32 / d as u32) } else { n / d };
+                digit = (n - quotient * d).cast_signed();
+                rest = quotient.cast_signed();
+            } else if extent == 0 {
+                return Err(LayoutError::DivisionByZero { operation: "crd2idx" });
             } else {
-                let extent = extent.to_static()?;
-                if extent == 0 {
-                    return Err(LayoutError::DivisionByZero { operation: "crd2idx" });
-                }
-                let digit = rest.checked_rem_euclid(extent).ok_or_else(overflow)?;
-                rest = rest.checked_div_euclid(extent).ok_or_else(overflow)?;
-                digit
-            };
+                let quotient = super::int::floor_div_i64(rest, extent).ok_or_else(overflow)?;
+                // The remainder fits even where the product does not.
+                digit = rest.wrapping_sub(quotient.wrapping_mul(extent));
+                rest = quotient;
+            }
             let step = digit.checked_mul(stride).ok_or_else(overflow)?;
             sum = sum.checked_add(step).ok_or_else(overflow)?;
         }
-        Ok(sum)
+        let stride = &self.stride[inner.len()];
+        let Some(step) = stride.as_static() else { return Err(not_a_number(last, stride)) };
+        let step = rest.checked_mul(step).ok_or_else(overflow)?;
+        sum.checked_add(step).ok_or_else(overflow)
     }
+}
+
+#[cold]
+fn not_a_number(extent: &Int, stride: &ScaledBasis) -> LayoutError {
+    let error = extent.to_static().and_then(|_| stride.to_int()?.to_static());
+    error.err().unwrap_or(LayoutError::overflow("crd2idx"))
 }
 
 /// The place of a coordinate in the colexicographic order of a shape: `c0 + s0 * (c1 + s1 * ..)`.

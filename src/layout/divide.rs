@@ -24,10 +24,7 @@ fn divide_into(layout: LayoutRef<'_>, tile: LayoutRef<'_>, out: &mut LayoutBuild
     let mut left = Flat::coalesced(layout, true)?;
     let rest = complement_flat(tile, Some(&left.shape))?;
     let violation = pad(&mut left, &rest.tile)?.max(&rest.violation)?;
-    let mut complement = LayoutBuilder::new();
-    rest.flat.emit(&mut complement);
-    let complement = complement.finish()?;
-    compose_pair_into(layout, left, [tile, complement.as_ref()], out)?;
+    compose_pair_into(layout, left, tile, &rest.flat.or_trivial(), out)?;
     out.check_last(&violation);
     Ok(())
 }

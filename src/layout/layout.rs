@@ -526,6 +526,12 @@ impl LayoutBuilder {
         Ok(Layout { codes: shape.codes, shape: shape.leaves, stride: self.stride })
     }
 
+    /// Makes one mode of the last `count` leaves, unless it is one already.
+    #[inline]
+    pub(crate) fn group_last(&mut self, count: usize) {
+        self.shape.group_last(count);
+    }
+
     /// Makes the extent of the last leaf hold only if `violation` is 0.
     pub(crate) fn check_last(&mut self, violation: &Int) {
         self.shape.change_last(|extent| extent.on_condition(violation));

@@ -1,7 +1,7 @@
 //! `logical_product` and its arrangements, `blocked_product`, `raked_product`, `tile_to_shape`.
 
 use super::complement::complement_flat;
-use super::compose::{by_tiler, compose_into};
+use super::compose::{by_tiler, compose_flat_into};
 use super::divide::{Arrange, unzip_into};
 use super::error::LayoutError;
 use super::layout::{Layout, LayoutBuilder, LayoutRef};
@@ -16,12 +16,9 @@ type Result<T> = std::result::Result<T, LayoutError>;
 fn product_into(block: LayoutRef<'_>, tile: LayoutRef<'_>, out: &mut LayoutBuilder) -> Result<()> {
     let target = block.size()?.mul(&tile.to_layout().cosize()?)?;
     let free = complement_flat(block, Some(&[target]))?;
-    let mut left = LayoutBuilder::new();
-    free.flat.emit(&mut left);
-    let left = left.finish()?;
     out.open();
     out.push_ref(block);
-    compose_into(left.as_ref(), tile, out)?;
+    compose_flat_into(block, free.flat.or_trivial(), tile, out)?;
     out.close();
     out.check_last(&free.violation);
     Ok(())

@@ -333,7 +333,7 @@ impl<L: fmt::Display> fmt::Debug for TupleRef<'_, L> {
 pub struct Builder<L> {
     tuple: Tuple<L>,
     /// The place of the code and the number of children so far of each open tuple.
-    open: SmallVec<[(usize, usize); 8]>,
+    open: SmallVec<[(u32, u32); 8]>,
     error: Option<LayoutError>,
 }
 
@@ -352,7 +352,7 @@ impl<L> Builder<L> {
 
     fn child(&mut self) {
         if let Some((_, count)) = self.open.last_mut() {
-            *count += 1;
+            *count = count.saturating_add(1);
         }
     }
 
@@ -362,7 +362,7 @@ impl<L> Builder<L> {
         if self.open.len() >= MAX_DEPTH {
             self.error.get_or_insert(LayoutError::TooDeep { limit: MAX_DEPTH });
         }
-        self.open.push((self.tuple.codes.len(), 0));
+        self.open.push((u32::try_from(self.tuple.codes.len()).unwrap_or(u32::MAX), 0));
         self.tuple.codes.push(0);
     }
 
@@ -370,7 +370,11 @@ impl<L> Builder<L> {
     pub fn close(&mut self) {
         let Some((at, count)) = self.open.pop() else { return };
         match u16::try_from(count) {
-            Ok(count) if count != LEAF => self.tuple.codes[at] = count,
+            Ok(count) if count != LEAF => {
+                if let Some(code) = self.tuple.codes.get_mut(at as usize) {
+                    *code = count;
+                }
+            }
             _ => {
                 self.error.get_or_insert(LayoutError::TooLarge { limit: u64::from(LEAF) - 1 });
             }
@@ -397,6 +401,23 @@ impl<L> Builder<L> {
         }
         self.tuple.codes.extend_from_slice(tree.codes);
         self.tuple.leaves.extend(tree.leaves.iter().cloned());
+    }
+
+    /// Makes one tuple of the last `count` children of the open tuple, which must be leaves; one
+    /// child stays as it is.
+    #[inline]
+    pub(crate) fn group_last(&mut self, count: usize) {
+        if count < 2 {
+            return;
+        }
+        if let (Ok(arity), Some(at)) =
+            (u16::try_from(count), self.tuple.codes.len().checked_sub(count))
+        {
+            self.tuple.codes.insert(at, arity);
+            if let Some((_, children)) = self.open.last_mut() {
+                *children = children.saturating_sub(u32::from(arity) - 1);
+            }
+        }
     }
 
     /// Replaces the last leaf.
