@@ -381,7 +381,7 @@ impl Int {
         ///
         /// # Errors
         /// [`LayoutError::Overflow`], of an operand, and for 2^63.
-        gcd, "gcd", checked_gcd, symbolic::gcd
+        gcd, "gcd", |a, b| checked_gcd(a, b), symbolic::gcd
     );
     binary!(
         /// The bits that differ, for operands that are not negative.
