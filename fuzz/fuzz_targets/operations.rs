@@ -119,7 +119,7 @@ fn step(bytes: &mut Bytes<'_>, op: u8, a: &Layout, b: &Layout) -> Option<Layout>
             let target = bytes.tuple();
             let r = commuting(bytes, "complement", a, &|l| l.complement(&target))?;
             if is_small(a)
-                && let Some(n) = target.product().ok().and_then(|n| n.as_static())
+                && let Some(n) = target.as_static()
                 && (1..SMALL).contains(&n)
                 && is_small(&r)
             {
