@@ -22,8 +22,7 @@ struct Options {
 }
 
 fn options() -> Result<Options, Box<dyn Error>> {
-    let mut found =
-        Options { name: String::new(), cases: 1_000_000, seed: SEED, record: None };
+    let mut found = Options { name: String::new(), cases: 1_000_000, seed: SEED, record: None };
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().ok_or(format!("{argument} takes a value"));

@@ -21,7 +21,7 @@ fn check(turn: usize, of: usize) {
                 assert!(tally.accepted > CASES / 20, "{}: {tally:?}", campaign.name);
                 eprintln!("{}: {tally:?}, {:?}", campaign.name, start.elapsed());
             }
-            Err(e) => panic!("{}: {e}", campaign.name),
+            Err(e) => panic!("{}, {}: {e}", campaign.name, campaign.law),
         }
     }
 }

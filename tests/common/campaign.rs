@@ -157,10 +157,17 @@ fn coordinates(cases: u64, seed: u64) -> Result<Tally, String> {
         ensure(crd.congruent(&shape) && back == i, || format!("{i} is at {crd}, which is {back}"))?;
         // The definition: entries times strides.
         let strides = l.stride().leaves().iter().map(|d| d.as_static().unwrap_or(0));
-        let sum: i64 =
-            crd.leaves().iter().map(|c| c.as_static().unwrap_or(0)).zip(strides).map(|(c, d)| c * d).sum();
+        let sum: i64 = crd
+            .leaves()
+            .iter()
+            .map(|c| c.as_static().unwrap_or(0))
+            .zip(strides)
+            .map(|(c, d)| c * d)
+            .sum();
         let (at, by_crd) = (l.at(i).map_err(|e| e.to_string())?, number(l.crd2idx(&crd))?);
-        ensure(at == sum && by_crd == sum, || format!("{l} at {i} is {at} and {by_crd}, not {sum}"))?;
+        ensure(at == sum && by_crd == sum, || {
+            format!("{l} at {i} is {at} and {by_crd}, not {sum}")
+        })?;
         let walked = l.indices().map_err(|e| e.to_string())?.nth(usize::try_from(i).unwrap_or(0));
         ensure(walked == Some(sum), || format!("the walk has {walked:?} at {i}, not {sum}"))?;
         Ok(true)
@@ -253,10 +260,9 @@ fn divide_by_mode(cases: u64, seed: u64) -> Result<Tally, String> {
             oracle::check_divide_by(&l, &t, &r)?;
             // The other forms are the same values in other modes.
             let all = sorted(&r)?;
-            for other in [l.zipped_divide(&t), l.tiled_divide(&t), l.flat_divide(&t)] {
-                if let Ok(other) = other {
-                    ensure(sorted(&other)? == all, || format!("{other} is not {r} in other modes"))?;
-                }
+            let others = [l.zipped_divide(&t), l.tiled_divide(&t), l.flat_divide(&t)];
+            for other in others.into_iter().flatten() {
+                ensure(sorted(&other)? == all, || format!("{other} is not {r} in other modes"))?;
             }
             Ok(())
         })
@@ -269,7 +275,9 @@ fn product(cases: u64, seed: u64) -> Result<Tally, String> {
             oracle::check_logical_product(&b, &t, &r)?;
             if let (Ok(x), Ok(y)) = (b.blocked_product(&t), b.raked_product(&t)) {
                 let all = sorted(&r)?;
-                ensure(sorted(&x)? == all && sorted(&y)? == all, || format!("{x} or {y} is not {r}"))?;
+                ensure(sorted(&x)? == all && sorted(&y)? == all, || {
+                    format!("{x} or {y} is not {r}")
+                })?;
             }
             Ok(())
         })
@@ -372,7 +380,9 @@ fn commutes<S: Strategy>(
         let Ok(made) = op(&l, &other) else { return Ok(false) };
         let Ok(left) = made.eval(&env) else { return Ok(false) };
         let numbers = l.eval(&env).map_err(|e| e.to_string())?;
-        let says = |right: &dyn std::fmt::Display| format!("{l:?} gives {made}, which is {left}; {numbers} gives {right}");
+        let says = |right: &dyn std::fmt::Display| {
+            format!("{l:?} gives {made}, which is {left}; {numbers} gives {right}")
+        };
         match op(&numbers, &other) {
             Ok(right) => oracle::check_same(&composed(&left), &composed(&right))
                 .map(|()| true)
@@ -421,7 +431,9 @@ fn symbolic_arithmetic(cases: u64, seed: u64) -> Result<Tally, String> {
             let divides = if d == 0 { found == 0 } else { found % d == 0 };
             ensure(divides, || format!("{made:?} = {found} is not divisible by {d}"))?;
             let (low, high) = made.bounds();
-            ensure(low <= found && found <= high, || format!("{made:?} = {found} in {low}..={high}"))?;
+            ensure(low <= found && found <= high, || {
+                format!("{made:?} = {found} in {low}..={high}")
+            })?;
             pool.push((made, found));
         }
         Ok(accepted)
@@ -473,19 +485,43 @@ pub(crate) fn campaigns() -> Vec<Campaign> {
     let law = |name, law, run| Campaign { name, law, run };
     vec![
         law("text", "what is printed reads back as the same value", text),
-        law("coordinates", "an index, its coordinate and the sum of entries times strides agree", coordinates),
+        law(
+            "coordinates",
+            "an index, its coordinate and the sum of entries times strides agree",
+            coordinates,
+        ),
         law("coalesce", "`R(i) == L(i)`, flat, no two adjacent modes are one", coalesce),
         law("composition", "`R(i) == A(B(i))`, and the shape refines that of B", composition),
-        law("composition-coordinates", "the same with basis strides on either side", composition_of_coordinates),
+        law(
+            "composition-coordinates",
+            "the same with basis strides on either side",
+            composition_of_coordinates,
+        ),
         law("composition-by-mode", "the same for each mode and its tile", composition_by_mode),
-        law("composition-swizzled", "the same with a swizzle on either side", composition_of_swizzled),
-        law("complement", "`(filter(L), R)` is one-to-one, R increases and reaches the cotarget", complement),
+        law(
+            "composition-swizzled",
+            "the same with a swizzle on either side",
+            composition_of_swizzled,
+        ),
+        law(
+            "complement",
+            "`(filter(L), R)` is one-to-one, R increases and reaches the cotarget",
+            complement,
+        ),
         law("right-inverse", "`L(R(i)) == i`, and no mode goes on", right_inverse),
         law("left-inverse", "`L(R(L(i))) == L(i)`", left_inverse),
         law("nullspace", "`L(R(i)) == 0`", nullspace),
         law("divide", "`R == (A o T, A o C)` with C the complement of T", divide),
-        law("divide-by-mode", "the same for each mode; zipped, tiled and flat have the same values", divide_by_mode),
-        law("product", "`R == (A, C o T)` with C the complement of A; blocked and raked have the same values", product),
+        law(
+            "divide-by-mode",
+            "the same for each mode; zipped, tiled and flat have the same values",
+            divide_by_mode,
+        ),
+        law(
+            "product",
+            "`R == (A, C o T)` with C the complement of A; blocked and raked have the same values",
+            product,
+        ),
         law("tile-to-shape", "the shape refines the target", tile_to_shape),
         law("recast", "the same memory in other units", recast),
         law("slice", "offset plus the rest is the value of the whole, also after a swizzle", slice),
@@ -494,7 +530,11 @@ pub(crate) fn campaigns() -> Vec<Campaign> {
         symbolic_law!("filter", Just(()), |l, ()| l.filter()),
         symbolic_law!("nullspace", Just(()), |l, ()| l.nullspace()),
         symbolic_law!("left_inverse", Just(()), |l, ()| l.left_inverse()),
-        law("symbolic-right_inverse", "`eval(right_inverse(L), env)` is a right inverse of `eval(L, env)`", symbolic_right_inverse),
+        law(
+            "symbolic-right_inverse",
+            "`eval(right_inverse(L), env)` is a right inverse of `eval(L, env)`",
+            symbolic_right_inverse,
+        ),
         symbolic_law!("composition", layouts(24), |l, b| l.composition(b)),
         symbolic_law!("composition_on_the_right", layouts(24), |l, b: &Layout| b.composition(l)),
         symbolic_law!("composition_by_mode", tilers(3), |l, t: &Tiler| l.composition(t)),
@@ -506,6 +546,10 @@ pub(crate) fn campaigns() -> Vec<Campaign> {
         symbolic_law!("upcast", prop::sample::select(vec![2i64, 4, 8]), |l, n| l.upcast(*n)),
         symbolic_law!("downcast", prop::sample::select(vec![2i64, 4, 8]), |l, n| l.downcast(*n)),
         symbolic_law!("compact", Just(()), |l, ()| Ok(Layout::compact(l.shape().to_owned()))),
-        law("symbolic-arithmetic", "value, divisor and bounds of + - * / % min max gcd hold", symbolic_arithmetic),
+        law(
+            "symbolic-arithmetic",
+            "value, divisor and bounds of + - * / % min max gcd hold",
+            symbolic_arithmetic,
+        ),
     ]
 }
