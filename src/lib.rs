@@ -1,5 +1,50 @@
-//! CuTe's layout algebra, a typed kernel builder, PTX and a simulator, in safe Rust.
+//! GPU kernels in safe, plain Rust: CuTe's layout algebra, a typed kernel builder, PTX, and a simulator.
+//!
+//! * [`layout`]: CuTe's layout algebra as a host library.
+//! * [`ir`]: the kernel IR, its typed builder and its verifier.
+//! * [`codegen`]: a verified kernel as PTX text.
+//! * [`runtime`]: kernels on a GPU, or on the simulator that checks every access.
+//! * [`kernels`]: ready kernels.
+//!
+//! # The first kernel
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use tilewright::prelude::*;
+//!
+//! // The signature is in the type: a wrong argument is a compile error at the launch.
+//! type Axpy = (f32, Global<f32>, GlobalMut<f32>, i32);
+//!
+//! fn axpy(target: Target) -> Result<Kernel<Axpy>, BuildErrors> {
+//!     Kernel::<Axpy>::build("axpy", target, |k, (a, x, y, n)| {
+//!         let i = k.block_idx().x * k.block_dim().x + k.thread_idx().x;
+//!         k.if_(i.lt(n), |k| y.store(k, i, a * x.load(k, i) + y.load(k, i)));
+//!     })
+//! }
+//!
+//! let device = Device::default()?; // a GPU if there is one, else the simulator
+//! let function = device.load(&axpy(device.target())?)?;
+//!
+//! let n = 1000;
+//! let x = device.upload(&vec![1.0; n])?;
+//! let mut y = device.upload(&vec![3.0; n])?;
+//! function.launch(Grid::cover(n, 256), (2.0, &x, &mut y, n as i32))?;
+//! assert_eq!(y.to_vec()?, vec![5.0; n]);
+//! # Ok(())
+//! # }
+//! ```
 
+#![warn(
+    clippy::panic,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stdout,
+    clippy::print_stderr
+)]
+
+pub mod codegen;
 pub mod ir;
+pub mod kernels;
 pub mod layout;
+pub mod prelude;
 pub mod runtime;

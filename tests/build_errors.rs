@@ -97,8 +97,7 @@ fn chain_of_cases_without_its_last_arm() {
             y.store(k, 1, 1.0);
         },
         expect![[r#"
-            kernel `wrong` has 2 errors:
-              FILE:LINE: this chain of `cases` has no last arm: end it with `otherwise`
+            kernel `wrong` has 1 error:
               FILE:LINE: this chain of `cases` has no last arm: end it with `otherwise`"#]],
     );
 }

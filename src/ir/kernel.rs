@@ -40,6 +40,10 @@ pub struct KernelIr {
 }
 
 impl KernelIr {
+    /// The most regions inside each other, the body of the kernel included, that a verified kernel has.
+    /// What follows regions may so be recursive.
+    pub const MAX_DEPTH: usize = 256;
+
     /// A kernel with an empty body.
     pub fn new(name: impl Into<String>, target: Target) -> KernelIr {
         let mut regions = Arena::new();
@@ -83,7 +87,7 @@ impl KernelIr {
             .shared
             .iter()
             .map(|(_, alloc)| {
-                let start = end.next_multiple_of(u64::from(alloc.align_bytes));
+                let start = end.next_multiple_of(u64::from(alloc.align_bytes).max(1));
                 end = start + u64::from(alloc.len) * u64::from(alloc.elem.size_bytes());
                 start
             })
@@ -103,33 +107,57 @@ impl KernelIr {
             Op::Control(Control::If { then_region, else_region: Some(else_region), .. }) => {
                 self.falls_through(*then_region) || self.falls_through(*else_region)
             }
-            _ => true,
+            Op::Control(
+                Control::If { .. }
+                | Control::For { .. }
+                | Control::Loop { .. }
+                | Control::Yield { .. },
+            )
+            | Op::Const(_)
+            | Op::Arith(_)
+            | Op::Mem(_)
+            | Op::Sync(_) => true,
+        }
+    }
+
+    /// The arguments that `continue` sets in the loop `target`; `None` where `target` is not a loop.
+    pub fn carried_args(&self, target: OpId) -> Option<&[Value]> {
+        use super::op::Control;
+        let Op::Control(control) = &self.ops[target].op else { return None };
+        match control {
+            // The first argument is the index.
+            Control::For { body, .. } => Some(self.regions[*body].args.get(1..).unwrap_or(&[])),
+            Control::Loop { body, .. } => Some(&self.regions[*body].args),
+            Control::If { .. }
+            | Control::Yield { .. }
+            | Control::Continue { .. }
+            | Control::Break { .. }
+            | Control::Return => None,
         }
     }
 
     /// The path of an operation from the kernel's body, such as `for[2]/then/3`: each enclosing operation
     /// with its position, then the position in the innermost region.
     pub fn path_of(&self, op: OpId) -> String {
-        let region = self.ops[op].region;
-        let position = self.regions[region].ops.iter().position(|o| *o == op);
-        let position = position.map_or_else(|| "end".to_owned(), |p| p.to_string());
-        match self.regions[region].parent {
-            None => position,
-            Some(parent) => {
-                let owner = &self.ops[parent].op;
-                let arm = match owner.regions().iter().position(|r| *r == region) {
-                    Some(1) => "else/",
-                    _ if owner.name() == "if" => "then/",
-                    _ => "",
-                };
-                let outer = self.path_of(parent);
-                let (head, tail) = match outer.rsplit_once('/') {
-                    Some((head, tail)) => (format!("{head}/"), tail),
-                    None => (String::new(), outer.as_str()),
-                };
-                format!("{head}{}[{tail}]/{arm}{position}", owner.name())
-            }
+        // From the inside out, without recursion: nothing limits how deep regions nest.
+        let mut parts = Vec::new();
+        let (mut op, mut region) = (op, self.ops[op].region);
+        let position = |op: OpId, region: RegionId| {
+            let position = self.regions[region].ops.iter().position(|o| *o == op);
+            position.map_or_else(|| "end".to_owned(), |p| p.to_string())
+        };
+        parts.push(position(op, region));
+        while let Some(parent) = self.regions[region].parent {
+            let owner = &self.ops[parent].op;
+            let arm = match owner.regions().iter().position(|r| *r == region) {
+                Some(1) => "else/",
+                _ if owner.name() == "if" => "then/",
+                _ => "",
+            };
+            (op, region) = (parent, self.ops[parent].region);
+            parts.push(format!("{}[{}]/{arm}", owner.name(), position(op, region)));
         }
+        parts.into_iter().rev().collect()
     }
 }
 

@@ -7,10 +7,15 @@
 //! Values are in SSA form; register variables ([`Registers`]) are the mutable exception. Control flow is
 //! structured: [`Control`] operations own regions, and a region ends in a terminator.
 
+mod analysis;
 mod builder;
+mod canonical;
 mod entity;
 mod kernel;
+mod name;
+mod number;
 mod op;
+pub mod passes;
 mod target;
 mod text;
 mod types;
@@ -18,18 +23,22 @@ mod verify;
 
 pub use builder::{
     ArmEnd, Bits, Body, BodyResult, Bound, BuildError, BuildErrorKind, BuildErrors, CaseEnd, Cases,
-    CasesStart, Context, Dim3, Element, End, Float, Global, GlobalMut, Int, IntoBound, IntoVal,
-    IntoValues, Join, Kernel, KernelOptions, Loop, MemIndex, MutPointer, Number, Params, Pointer,
-    Range, Registers, Shared, Signed, Terminated, Ty, Untyped, Val, Values, Var, range,
+    CasesStart, Context, DeviceCoord, Dim3, Element, End, Float, Global, GlobalMut, Int, IntoBound,
+    IntoVal, IntoValues, Join, Kernel, KernelOptions, Loop, MemIndex, MutPointer, Number, Params,
+    Pointer, Promote, Range, Registers, Shared, Signed, Terminated, Ty, Untyped, Val, Values, Var,
+    promote, range,
 };
 pub use entity::{Arena, Entity, OpId, PlaceId, RegionId, SharedId, Value, VarId};
 pub use kernel::{
     KernelIr, OpData, Param, Place, Region, SharedData, ValueData, ValueDef, VarData,
 };
+pub use name::ParseNameError;
+pub use number::{FloatFormat, Rounding, Specials};
 pub use op::{
     Arith, Axis, Class, Compare, Constraint, Control, Effect, Mem, Op, OpInfo, ResultKind,
-    SpecialReg, Sync, ValueList,
+    SpecialReg, Sync, Unroll, ValueList,
 };
 pub use target::{ParseTargetError, Target};
+pub use text::{ParseError, ParseErrorKind, parse, parse_kernels};
 pub use types::{Const, Scalar, Space, Type};
 pub use verify::{VerifyError, VerifyErrors, Violation};

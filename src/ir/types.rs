@@ -1,6 +1,9 @@
 //! The types of IR values: scalars and pointers.
 
 use std::fmt;
+use std::str::FromStr;
+
+use super::name::{self, ParseNameError};
 
 /// The type of one number or truth value in a register or in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -99,6 +102,14 @@ impl fmt::Display for Scalar {
     }
 }
 
+impl FromStr for Scalar {
+    type Err = ParseNameError;
+
+    fn from_str(text: &str) -> Result<Scalar, ParseNameError> {
+        name::find("a scalar type", &Scalar::ALL, text)
+    }
+}
+
 /// A PTX state space that a pointer can point into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Space {
@@ -109,6 +120,9 @@ pub enum Space {
 }
 
 impl Space {
+    /// All state spaces.
+    pub const ALL: [Space; 2] = [Space::Global, Space::Shared];
+
     /// Bits of a pointer into this space.
     pub const fn pointer_bits(self) -> u32 {
         match self {
@@ -129,6 +143,14 @@ impl Space {
 impl fmt::Display for Space {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
+    }
+}
+
+impl FromStr for Space {
+    type Err = ParseNameError;
+
+    fn from_str(text: &str) -> Result<Space, ParseNameError> {
+        name::find("a state space", &Space::ALL, text)
     }
 }
 

@@ -245,10 +245,83 @@ pub enum LayoutError {
         /// The limit.
         limit: usize,
     },
+    /// A coordinate or index is not inside a shape.
+    OutsideShape {
+        /// The coordinate, printed.
+        coord: String,
+        /// The shape, printed.
+        shape: String,
+    },
     /// A result, or the domain that an analysis walks, is larger than its limit.
     TooLarge {
         /// The limit.
         limit: u64,
+    },
+    /// A number must be a power of two and is not.
+    NotPowerOfTwo {
+        /// The number.
+        value: Int,
+    },
+    /// A stride is negative where the bits of an index are looked at.
+    NegativeStride {
+        /// The stride, printed.
+        stride: String,
+    },
+    /// An index is formed with a carry, so that the layout is not linear over bits.
+    AddsWithCarry {
+        /// The extent of the mode that is added.
+        extent: Int,
+        /// Its stride, printed.
+        stride: String,
+        /// The lowest bit that is set twice.
+        bit: u32,
+    },
+    /// A bit matrix has more rows or columns than the library represents.
+    TooManyBits {
+        /// The limit.
+        limit: u32,
+    },
+    /// Numbers of more bits than a bit matrix takes or gives.
+    BitsMismatch {
+        /// The number of bits there are.
+        expected: u32,
+        /// The number of bits that would be needed.
+        found: u32,
+    },
+    /// A bit matrix has not the rank that an inverse needs.
+    RankDeficient {
+        /// The rank it has.
+        rank: u32,
+        /// The rank that is needed.
+        needed: u32,
+    },
+    /// A bit matrix is not the one of a layout, with or without a swizzle.
+    NotALayout {
+        /// Its columns.
+        columns: String,
+    },
+    /// There is no memory access of this width.
+    BadAccess {
+        /// The number of elements of a vector.
+        vector: u32,
+        /// The width of an element.
+        element_bits: u32,
+    },
+    /// The access of a thread does not begin at a multiple of its width.
+    Misaligned {
+        /// The thread.
+        thread: u64,
+        /// The index of the first element.
+        index: i64,
+        /// The width of the access.
+        bits: u32,
+    },
+    /// A coordinate is not in the domain of a layout.
+    OutsideDomain {
+        /// The coordinate, as an integer.
+        coordinate: i64,
+        /// The size of the domain.
+        size: i64,
     },
     /// A text is not in the notation of layouts.
     Parse {
@@ -387,7 +460,42 @@ impl fmt::Display for LayoutError {
                 write!(f, "{operation} is not defined for {argument}")
             }
             Self::TooDeep { limit } => write!(f, "the nesting is deeper than the limit of {limit}"),
+            Self::OutsideShape { coord, shape } => {
+                write!(f, "{coord} is not inside the shape {shape}")
+            }
             Self::TooLarge { limit } => write!(f, "the size is over the limit of {limit}"),
+            Self::NotPowerOfTwo { value } => write!(f, "{value} is not a power of two"),
+            Self::NegativeStride { stride } => {
+                write!(f, "the stride {stride} is negative, and its bits are needed")
+            }
+            Self::AddsWithCarry { extent, stride, bit } => write!(
+                f,
+                "the mode {extent}:{stride} sets bit {bit} a second time, so that indices are formed with a carry and not bit by bit"
+            ),
+            Self::TooManyBits { limit } => {
+                write!(f, "the bit matrix has more than {limit} rows or columns")
+            }
+            Self::BitsMismatch { expected, found } => {
+                write!(f, "numbers of {found} bits do not fit into the {expected} bits there are")
+            }
+            Self::RankDeficient { rank, needed } => write!(
+                f,
+                "the bit matrix has rank {rank}, and its inverse needs rank {needed}; two coordinates share an index or an index is never reached"
+            ),
+            Self::NotALayout { columns } => {
+                write!(f, "no strides under a swizzle give the bit matrix of the columns {columns}")
+            }
+            Self::BadAccess { vector, element_bits } => write!(
+                f,
+                "there is no access of {vector} x {element_bits} bits; it must be 8, 16, 32, 64 or 128 bits of elements of a power of two bits"
+            ),
+            Self::Misaligned { thread, index, bits } => write!(
+                f,
+                "thread {thread} accesses {bits} bits from element {index} on, which is not a multiple of the width; use a narrower vector or strides that are multiples of it"
+            ),
+            Self::OutsideDomain { coordinate, size } => {
+                write!(f, "the coordinate {coordinate} is not below the size {size} of the layout")
+            }
             Self::Parse { offset, expected } => {
                 write!(f, "the text does not fit at offset {offset}: {expected} is expected")
             }

@@ -91,6 +91,15 @@
 //! `layout_composed.hpp`, by behaviour; "CuTe Layout Representation and Algebra" (arXiv
 //! 2603.02298); "Categorical Foundations for CuTe Layouts" (arXiv 2601.05972).
 
+// What layouts mean for memory, and layouts as bit matrices.
+mod analysis;
+mod linear;
+pub use analysis::{
+    Analysis, BankConflicts, BankPhase, DOMAIN_LIMIT, Image, Offsets, Overlap, Run, Sectors,
+    VectorLimit, WarpSectors, WidestVector,
+};
+pub use linear::LinearLayout;
+
 mod arith;
 mod basis;
 mod coalesce;
@@ -101,6 +110,7 @@ mod composed;
 mod composed_ops;
 mod coord;
 mod divide;
+mod draw;
 mod error;
 mod int;
 mod inverse;
@@ -129,6 +139,7 @@ pub use basis::ScaledBasis;
 pub use common::{compact_col_major, compact_row_major, domain_distribute};
 pub use composed::{ComposedLayout, CoordFn, Part};
 pub use coord::{Coord, CoordRef, Slot, Underscore, crd2crd, crd2idx, idx2crd, idx2crd_with};
+pub use draw::{Drawing, Shading};
 pub use error::{LayoutError, ModePath};
 pub use int::{Atom, Call, Env, Fun, Int, Symbol, Term, Width};
 pub use layout::{Layout, LayoutBuilder, LayoutRef, Modes, StrideRef, StrideTuple};

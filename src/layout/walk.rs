@@ -77,6 +77,36 @@ impl Indices {
     }
 }
 
+/// Folds the indices of `modes`, from `base` on. The two innermost loops are written out, so that the
+/// compiler sees through them.
+#[inline]
+fn nested<B, F: FnMut(B, i64) -> B>(modes: &[Mode], base: i64, mut acc: B, f: &mut F) -> B {
+    match modes {
+        [] => f(acc, base),
+        [inner] => {
+            for place in 0..inner.extent {
+                acc = f(acc, base + place * inner.stride);
+            }
+            acc
+        }
+        [inner, outer] => {
+            for row in 0..outer.extent {
+                let base = base + row * outer.stride;
+                for place in 0..inner.extent {
+                    acc = f(acc, base + place * inner.stride);
+                }
+            }
+            acc
+        }
+        [inner @ .., outer] => {
+            for place in 0..outer.extent {
+                acc = nested(inner, base + place * outer.stride, acc, f);
+            }
+            acc
+        }
+    }
+}
+
 impl Iterator for Indices {
     type Item = i64;
 
@@ -98,26 +128,39 @@ impl Iterator for Indices {
     #[inline]
     fn fold<B, F: FnMut(B, i64) -> B>(mut self, init: B, mut f: F) -> B {
         let mut acc = init;
-        let Some((&first, _)) = self.modes.split_first() else {
-            return (0..self.remaining).fold(acc, |acc, _| f(acc, self.index));
-        };
-        while self.remaining > 0 {
-            // The rest of the innermost mode is a loop that the compiler can see through.
-            let place = self.modes.first().map_or(0, |m| m.place);
-            let run = u64::try_from(first.extent - place).unwrap_or(0).min(self.remaining);
-            let mut index = self.index;
-            for _ in 1..run {
-                acc = f(acc, index);
-                index += first.stride;
-            }
+        // To the end of the innermost modes that were begun, then whole loops over all modes.
+        while self.modes.iter().any(|mode| mode.place != 0) {
+            let Some(index) = self.next() else { return acc };
             acc = f(acc, index);
-            self.remaining -= run;
-            if let Some(mode) = self.modes.first_mut() {
-                mode.place = first.extent - 1;
-            }
-            self.index = index;
-            self.step();
         }
-        acc
+        if self.remaining == 0 { acc } else { nested(&self.modes, self.index, acc, &mut f) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::layout::layout;
+
+    /// Wherever a walk is cut, stepping and folding see the same indices.
+    #[test]
+    fn folding_goes_on_where_stepping_stopped() {
+        for layout in [
+            layout!(1:0),
+            layout!(7:3),
+            layout!((2, 3, 4):(3, 100, 7)),
+            layout!(((2, 2), (3, 1, 2)):((1, 10), (5, 9, 0))),
+            layout!((4, 8):(-1, 4)),
+        ] {
+            let all: Vec<i64> = layout.indices().unwrap().collect();
+            for cut in 0..=all.len() {
+                let mut rest = layout.indices().unwrap();
+                assert!(rest.by_ref().take(cut).eq(all[..cut].iter().copied()));
+                let folded = rest.fold(Vec::new(), |mut seen, index| {
+                    seen.push(index);
+                    seen
+                });
+                assert_eq!(folded, all[cut..], "{layout} cut at {cut}");
+            }
+        }
     }
 }

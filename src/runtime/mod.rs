@@ -1,5 +1,82 @@
-//! Running kernels: on the CPU (`sim`) or on a GPU.
+//! Running kernels: on a GPU, or on the CPU simulator. Same calls, same results.
+//!
+//! A [`Device`] makes [`Buffer`]s and loads kernels as [`Function`]s; a function is launched with the
+//! arguments that its signature names, so a wrong one does not compile.
+//!
+//! ```
+//! # #[cfg(feature = "sim")] {
+//! use tilewright::ir::{Global, GlobalMut, Kernel, Target};
+//! use tilewright::runtime::{Device, Grid};
+//!
+//! type Axpy = (f32, Global<f32>, GlobalMut<f32>, i32);
+//! let device = Device::default()?; // a GPU if there is one, else the simulator
+//! let axpy = Kernel::<Axpy>::build("axpy", device.target(), |k, (a, x, y, n)| {
+//!     let i = k.block_idx().x * k.block_dim().x + k.thread_idx().x;
+//!     k.if_(i.lt(n), |k| y.store(k, i, a * x.load(k, i) + y.load(k, i)));
+//! })?;
+//! let f = device.load(&axpy)?;
+//! let x = device.upload(&[1.0, 2.0, 3.0])?;
+//! let mut y = device.upload(&[10.0, 10.0, 10.0])?;
+//! f.launch(Grid::cover(3, 256), (2.0, &x, &mut y, 3))?;
+//! assert_eq!(y.to_vec()?, [12.0, 14.0, 16.0]);
+//! # }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # What is safe
+//!
+//! Launches are asynchronous. All work of a device runs in one order, the order of the calls: a launch sees
+//! what was written before it, a read waits for the launches before it, and memory or code that is dropped
+//! is given back when the work before the drop has ended. So no sequence of calls reads or frees memory in
+//! flight. A copy between host and device has ended when its call returns.
+//!
+//! What a kernel does with its pointers is the kernel's own affair: the simulator checks every access; a GPU
+//! checks whole pages, and answers an access outside of them with a [fault](RuntimeError::Fault) that makes
+//! the device unusable for the rest of the process.
+//!
+//! # What can fail
+//!
+//! Every function here returns [`RuntimeError`], and none panics. Without a driver, a device or enough
+//! memory the error says so and names the cure. The faults of a kernel on a GPU appear in the first call
+//! that waits for it; the first fault is kept and returned by every later call.
 
+#![cfg_attr(
+    not(any(feature = "sim", feature = "cuda-any-version")),
+    allow(
+        rustdoc::broken_intra_doc_links,
+        reason = "without a kind of device there are no devices"
+    )
+)]
+
+mod error;
 mod grid;
+mod limits;
 
+pub use error::{CudaVersion, DeviceFault, DriverStatus, FaultKind, PtxRejection, RuntimeError};
 pub use grid::Grid;
+pub use limits::Limits;
+
+#[cfg(feature = "cuda-any-version")]
+mod cuda;
+#[cfg(feature = "sim")]
+pub mod sim;
+
+#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
+mod argument;
+#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
+mod buffer;
+#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
+mod device;
+#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
+mod function;
+#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
+mod timing;
+
+#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
+pub use {
+    argument::{Arg, ArgList, Argument, Arguments},
+    buffer::Buffer,
+    device::{Device, DeviceChoice, ParseDeviceError},
+    function::Function,
+    timing::Timing,
+};

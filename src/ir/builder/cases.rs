@@ -147,11 +147,11 @@ impl<'b, V: Values> Cases<'_, 'b, '_, V> {
 impl<V> Drop for Cases<'_, '_, '_, V> {
     fn drop(&mut self) {
         let cx = self.k.context();
+        if let Some(last) = self.chain.last() {
+            cx.with(|state| state.error(last.place, BuildErrorKind::UnfinishedCases));
+        }
         while let Some(Link { op, place, .. }) = self.chain.pop() {
-            cx.with(|state| {
-                state.error(place, BuildErrorKind::UnfinishedCases);
-                state.end_region();
-            });
+            cx.with(|state| state.end_region());
             close_region(cx, op, place, || None);
         }
     }

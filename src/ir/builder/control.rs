@@ -5,6 +5,7 @@
 //! through (`()`).
 
 use std::marker::PhantomData;
+use std::num::NonZeroU32;
 
 use super::body::Body;
 use super::context::Context;
@@ -13,7 +14,7 @@ use super::typed::{Int, IntoVal, Val};
 use super::values::{IntoValues, Values};
 use crate::ir::entity::{OpId, RegionId, Value};
 use crate::ir::kernel::Place;
-use crate::ir::op::{Arith, Control, ValueList};
+use crate::ir::op::{Arith, Control, Unroll, ValueList};
 use crate::ir::types::Type;
 
 /// The end of an arm that yields values of the type `V`. Made by [`Body::yield_`]; return it.
@@ -165,6 +166,7 @@ pub struct Range<'x, T: Copy> {
     lo: Bound<'x, T>,
     hi: Bound<'x, T>,
     step: Bound<'x, T>,
+    unroll: Unroll,
 }
 
 /// A bound of a range: a host or a device value, not yet part of a build.
@@ -207,13 +209,30 @@ impl<'x, T: Int> IntoBound<'x, T> for Val<'x, T> {
 
 /// `lo, lo + 1, ..` below `hi`: the indices of a [`for_`](Body::for_). Empty if `hi <= lo`.
 pub fn range<'x, T: Int>(lo: impl IntoBound<'x, T>, hi: impl IntoBound<'x, T>) -> Range<'x, T> {
-    Range { lo: lo.into_bound(), hi: hi.into_bound(), step: Bound::Host(T::ONE) }
+    Range {
+        lo: lo.into_bound(),
+        hi: hi.into_bound(),
+        step: Bound::Host(T::ONE),
+        unroll: Unroll::Keep,
+    }
 }
 
 impl<'x, T: Int> Range<'x, T> {
     /// The same range with indices `lo, lo + step, ..`; `step` must be positive.
     pub fn step(self, step: impl IntoBound<'x, T>) -> Range<'x, T> {
         Range { step: step.into_bound(), ..self }
+    }
+
+    /// The same range, `n` iterations of which are written one after the other in the body of the loop,
+    /// with a second loop for the iterations that remain. The results are the same; 0 counts as 1.
+    pub fn unroll(self, n: u32) -> Range<'x, T> {
+        Range { unroll: NonZeroU32::new(n).map_or(Unroll::Keep, Unroll::By), ..self }
+    }
+
+    /// The same range, all iterations of which are written one after the other, without a loop. The bounds
+    /// and the step must be constants, else the build fails.
+    pub fn unroll_full(self) -> Range<'x, T> {
+        Range { unroll: Unroll::Full, ..self }
     }
 }
 
@@ -569,7 +588,8 @@ fn begin_for<'o, T: Int, I: IntoValues<'o>>(
     let region = cx.with(|state| state.new_region());
     add_args::<T>(cx, region, place);
     add_args::<I::V>(cx, region, place);
-    (append(cx, Control::For { lo, hi, step, init, body: region }, place), region)
+    let control = Control::For { lo, hi, step, unroll: range.unroll, init, body: region };
+    (append(cx, control, place), region)
 }
 
 fn for_args<'b, T: Int, V: Values>(cx: &'b Context, region: RegionId) -> (Val<'b, T>, V::At<'b>) {

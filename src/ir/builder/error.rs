@@ -3,6 +3,8 @@
 use std::fmt;
 
 use crate::ir::kernel::Place;
+use crate::ir::passes::PassError;
+use crate::ir::types::Scalar;
 use crate::ir::verify::VerifyError;
 
 /// A mistake found while a kernel was built or verified.
@@ -39,6 +41,8 @@ pub enum BuildErrorKind {
     },
     /// A chain of `cases` was dropped before its last arm.
     UnfinishedCases,
+    /// A value is to be chosen from an empty list.
+    EmptyList,
     /// A register of a variable was named that it does not have.
     VarIndexOutOfRange {
         /// The index.
@@ -51,10 +55,19 @@ pub enum BuildErrorKind {
         /// The number of elements asked for.
         len: usize,
     },
+    /// An offset is not a number of the index type.
+    OffsetTooLarge {
+        /// The offset.
+        offset: i64,
+        /// The index type.
+        index: Scalar,
+    },
     /// An operation of the layout algebra failed inside the build.
     Layout(crate::layout::LayoutError),
     /// The closure given to `Kernel::build` returned this error.
     Body(String),
+    /// What an operation asks for cannot be done.
+    Pass(PassError),
     /// The verifier refused the kernel.
     Verify(VerifyError),
 }
@@ -79,14 +92,22 @@ impl fmt::Display for BuildErrorKind {
             BuildErrorKind::UnfinishedCases => {
                 f.write_str("this chain of `cases` has no last arm: end it with `otherwise`")
             }
+            BuildErrorKind::EmptyList => {
+                f.write_str("there is nothing to choose from: the list of values is empty")
+            }
             BuildErrorKind::VarIndexOutOfRange { index, len } => {
                 write!(f, "register {index} of a variable with {len} registers does not exist")
             }
             BuildErrorKind::TooManyElements { len } => {
                 write!(f, "{len} elements are more than one allocation can have ({})", u32::MAX)
             }
+            BuildErrorKind::OffsetTooLarge { offset, index } => write!(
+                f,
+                "the offset {offset} is not a number of the index type {index}: use a wider one"
+            ),
             BuildErrorKind::Layout(error) => error.fmt(f),
             BuildErrorKind::Body(message) => f.write_str(message),
+            BuildErrorKind::Pass(error) => error.fmt(f),
             BuildErrorKind::Verify(error) => error.fmt(f),
         }
     }

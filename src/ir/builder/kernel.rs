@@ -11,9 +11,10 @@ use super::typed::{Ty, Val};
 use crate::ir::entity::Entity;
 use crate::ir::kernel::{KernelIr, Param as IrParam, Place, ValueData, ValueDef};
 use crate::ir::op::{Arith, Control, Op};
+use crate::ir::passes;
 use crate::ir::target::Target;
 use crate::ir::types::Type;
-use crate::ir::verify::{self, VerifyErrors};
+use crate::ir::verify::{self, VerifyErrors, Violation};
 
 /// The signature of a kernel: a tuple of parameter types. Each [`Ty`] is a parameter type.
 pub trait Params: 'static {
@@ -208,18 +209,33 @@ impl<P: Params> Kernel<P> {
         if let Some(message) = message {
             errors.push(BuildError { place, kind: BuildErrorKind::Body(message) });
         }
-        if errors.is_empty()
-            && let Err(found) = verify::verify(&ir)
-        {
-            errors.extend(found.into_iter().map(|error| {
-                let kind = BuildErrorKind::Verify(error.error);
-                BuildError { place: error.place.unwrap_or(place), kind }
-            }));
+        if !errors.is_empty() {
+            return Err(BuildErrors::new(name, errors));
         }
-        if errors.is_empty() {
-            Ok(Kernel { ir, params: PhantomData })
-        } else {
-            Err(BuildErrors::new(name, errors))
+        let ir = verify_and_lower(ir, place).map_err(|errors| BuildErrors::new(name, errors))?;
+        Ok(Kernel { ir, params: PhantomData })
+    }
+}
+
+/// Verifies a kernel that was built at `place`, carries out what its operations ask for, and verifies what
+/// that changed.
+fn verify_and_lower(ir: KernelIr, place: Place) -> Result<KernelIr, Vec<BuildError>> {
+    let check = |ir: &KernelIr| {
+        verify::verify(ir).map_err(|found| -> Vec<BuildError> {
+            let error = |violation: Violation| BuildError {
+                place: violation.place.unwrap_or(place),
+                kind: BuildErrorKind::Verify(violation.error),
+            };
+            found.into_iter().map(error).collect()
+        })
+    };
+    check(&ir)?;
+    match passes::lower(&ir) {
+        Ok(None) => Ok(ir),
+        Ok(Some(lowered)) => check(&lowered).map(|()| lowered),
+        Err((op, error)) => {
+            let (place, kind) = (ir.place_of(op), BuildErrorKind::Pass(error));
+            Err(vec![BuildError { place, kind }])
         }
     }
 }

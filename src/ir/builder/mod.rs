@@ -18,7 +18,10 @@ mod control;
 mod error;
 mod group;
 mod kernel;
+mod layout;
 mod ops;
+mod promote;
+mod select;
 mod typed;
 mod values;
 
@@ -28,6 +31,8 @@ pub use context::Context;
 pub use control::{ArmEnd, Bound, End, IntoBound, Join, Loop, Range, Terminated, range};
 pub use error::{BuildError, BuildErrorKind, BuildErrors};
 pub use kernel::{BodyResult, Kernel, KernelOptions, Params, Untyped};
+pub use layout::DeviceCoord;
+pub use promote::{Promote, promote};
 pub use typed::{
     Bits, Element, Float, Global, GlobalMut, Int, IntoVal, MemIndex, MutPointer, Number, Pointer,
     Shared, Signed, Ty, Val,

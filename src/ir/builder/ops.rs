@@ -169,10 +169,14 @@ impl<'b, T: Float> Val<'b, T> {
 }
 
 impl<'b, T: Element> Val<'b, T> {
-    /// The value in the type `U`, as Rust's `as` converts it. PTX ISA 9.7.9.22 `cvt`.
+    /// The value in the type `U`, as Rust's `as` converts it. PTX ISA 9.7.9.22 `cvt`. Where `U` is `T`, the
+    /// value itself.
     #[track_caller]
     pub fn cvt<U: Number>(self) -> Val<'b, U> {
         let value = self.context().operand(self);
+        if T::SCALAR == U::SCALAR {
+            return Val::new(self.context(), value);
+        }
         self.context().emit_val(Arith::Cvt { value, to: U::SCALAR })
     }
 }

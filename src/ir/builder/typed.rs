@@ -38,8 +38,12 @@ pub trait Element: Ty + fmt::Debug + PartialEq + Default + Send + Sync {
 pub trait Number: Element {}
 /// An integer type.
 pub trait Int: Number + Ord {
+    /// The number 0.
+    const ZERO: Self;
     /// The number 1, the step of a [`range`](super::range) that names none.
     const ONE: Self;
+    /// The next number; the largest one is its own.
+    fn successor(self) -> Self;
 }
 /// A floating point type.
 pub trait Float: Number {}
@@ -48,7 +52,10 @@ pub trait Signed: Number {}
 /// A type with bitwise logic: integers and `bool`.
 pub trait Bits: Element {}
 /// An integer type that can index memory.
-pub trait MemIndex: Int {}
+pub trait MemIndex: Int {
+    /// The number, if the type has it.
+    fn from_i64(value: i64) -> Option<Self>;
+}
 
 macro_rules! element {
     ($($ty:ty: $scalar:ident, $to_bits:expr, $from_bits:expr, [$($class:ident),*];)*) => {$(
@@ -75,12 +82,12 @@ element! {
     bool: Bool, |x| x.into(), |b| b != 0, [Bits];
     i8: I8, |x| x as u64, |b| b as i8, [Number, Signed, Bits];
     i16: I16, |x| x as u64, |b| b as i16, [Number, Signed, Bits];
-    i32: I32, |x| x as u64, |b| b as i32, [Number, Signed, Bits, MemIndex];
-    i64: I64, |x| x as u64, |b| b as i64, [Number, Signed, Bits, MemIndex];
+    i32: I32, |x| x as u64, |b| b as i32, [Number, Signed, Bits];
+    i64: I64, |x| x as u64, |b| b as i64, [Number, Signed, Bits];
     u8: U8, |x| x.into(), |b| b as u8, [Number, Bits];
     u16: U16, |x| x.into(), |b| b as u16, [Number, Bits];
-    u32: U32, |x| x.into(), |b| b as u32, [Number, Bits, MemIndex];
-    u64: U64, |x| x, |b| b, [Number, Bits, MemIndex];
+    u32: U32, |x| x.into(), |b| b as u32, [Number, Bits];
+    u64: U64, |x| x, |b| b, [Number, Bits];
     f32: F32, |x| x.to_bits().into(), |b| f32::from_bits(b as u32), [Number, Float, Signed];
     f64: F64, |x| x.to_bits(), f64::from_bits, [Number, Float, Signed];
 }
@@ -88,11 +95,26 @@ element! {
 macro_rules! int {
     ($($ty:ty)*) => {$(
         impl Int for $ty {
+            const ZERO: $ty = 0;
             const ONE: $ty = 1;
+            fn successor(self) -> $ty {
+                self.saturating_add(1)
+            }
         }
     )*};
 }
 int!(i8 i16 i32 i64 u8 u16 u32 u64);
+
+macro_rules! mem_index {
+    ($($ty:ty)*) => {$(
+        impl MemIndex for $ty {
+            fn from_i64(value: i64) -> Option<$ty> {
+                value.try_into().ok()
+            }
+        }
+    )*};
+}
+mem_index!(i32 i64 u32 u64);
 
 macro_rules! pointer {
     ($($(#[$doc:meta])* $name:ident, $space:ident, $mutable:literal;)*) => {$(

@@ -1,6 +1,10 @@
 //! Attributes: the parts of an operation that are known when it is built.
 
 use std::fmt;
+use std::num::NonZeroU32;
+use std::str::FromStr;
+
+use crate::ir::name::{self, ParseNameError};
 
 /// How two values are compared. On floating point operands all are ordered (false when an operand is
 /// NaN), except `Ne`, which is true then, so that `Ne` is the negation of `Eq` as in Rust.
@@ -42,6 +46,26 @@ impl fmt::Display for Compare {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
+}
+
+impl FromStr for Compare {
+    type Err = ParseNameError;
+
+    fn from_str(text: &str) -> Result<Compare, ParseNameError> {
+        name::find("a comparison", &Compare::ALL, text)
+    }
+}
+
+/// What is to become of a `for` when the kernel is built.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Unroll {
+    /// It stays a loop.
+    #[default]
+    Keep,
+    /// A loop with this many iterations in its body, and a loop for the remaining ones.
+    By(NonZeroU32),
+    /// All iterations one after the other, without a loop. The bounds must be constants.
+    Full,
 }
 
 /// An axis of a grid or a block.
@@ -88,6 +112,33 @@ pub enum SpecialReg {
     Nctaid(Axis),
     /// `%laneid`: the thread's index in its warp, 0 to 31.
     LaneId,
+}
+
+impl SpecialReg {
+    /// All special registers.
+    pub const ALL: [SpecialReg; 13] = [
+        SpecialReg::Tid(Axis::X),
+        SpecialReg::Tid(Axis::Y),
+        SpecialReg::Tid(Axis::Z),
+        SpecialReg::Ntid(Axis::X),
+        SpecialReg::Ntid(Axis::Y),
+        SpecialReg::Ntid(Axis::Z),
+        SpecialReg::Ctaid(Axis::X),
+        SpecialReg::Ctaid(Axis::Y),
+        SpecialReg::Ctaid(Axis::Z),
+        SpecialReg::Nctaid(Axis::X),
+        SpecialReg::Nctaid(Axis::Y),
+        SpecialReg::Nctaid(Axis::Z),
+        SpecialReg::LaneId,
+    ];
+}
+
+impl FromStr for SpecialReg {
+    type Err = ParseNameError;
+
+    fn from_str(text: &str) -> Result<SpecialReg, ParseNameError> {
+        name::find("a special register", &SpecialReg::ALL, text)
+    }
 }
 
 /// The PTX name without its percent sign: `tid.x`.

@@ -4,7 +4,7 @@
 
 use smallvec::SmallVec;
 
-use super::Op;
+use super::{Op, Unroll};
 use crate::ir::entity::{OpId, RegionId, Value};
 
 /// A short list of values.
@@ -38,6 +38,8 @@ pub enum Control {
         hi: Value,
         /// The distance of two indices; must be positive.
         step: Value,
+        /// What is to become of the loop when the kernel is built.
+        unroll: Unroll,
         /// The first values of the carried arguments.
         init: ValueList,
         /// The body.
@@ -121,6 +123,23 @@ impl Control {
         }
     }
 
+    /// The same operation with each operand replaced by what `map` gives for it. Regions and targets stay.
+    pub(in crate::ir) fn with_operands(&self, mut map: impl FnMut(Value) -> Value) -> Control {
+        let mut mapped = self.clone();
+        match &mut mapped {
+            Control::If { cond, .. } => *cond = map(*cond),
+            Control::For { lo, hi, step, init, .. } => {
+                [lo, hi, step].into_iter().chain(init).for_each(|v| *v = map(*v));
+            }
+            Control::Loop { init: values, .. }
+            | Control::Yield { values }
+            | Control::Continue { values, .. }
+            | Control::Break { values, .. } => values.iter_mut().for_each(|v| *v = map(*v)),
+            Control::Return => {}
+        }
+        mapped
+    }
+
     /// Calls `visit` with each operand, in order.
     pub fn for_each_operand(&self, mut visit: impl FnMut(Value)) {
         match self {
@@ -132,6 +151,21 @@ impl Control {
             | Control::Yield { values }
             | Control::Continue { values, .. }
             | Control::Break { values, .. } => values.iter().for_each(|v| visit(*v)),
+            Control::Return => {}
+        }
+    }
+
+    /// Calls `visit` with each operand, in order, so that it can be replaced.
+    pub fn for_each_operand_mut(&mut self, mut visit: impl FnMut(&mut Value)) {
+        match self {
+            Control::If { cond, .. } => visit(cond),
+            Control::For { lo, hi, step, init, .. } => {
+                [lo, hi, step].into_iter().chain(init).for_each(visit);
+            }
+            Control::Loop { init: values, .. }
+            | Control::Yield { values }
+            | Control::Continue { values, .. }
+            | Control::Break { values, .. } => values.iter_mut().for_each(visit),
             Control::Return => {}
         }
     }

@@ -2,14 +2,16 @@
 
 mod attr;
 mod control;
+mod parts;
 mod table;
 
 use std::fmt;
 
 use smallvec::SmallVec;
 
-pub use attr::{Axis, Compare, SpecialReg};
+pub use attr::{Axis, Compare, SpecialReg, Unroll};
 pub use control::{Control, ValueList};
+pub(in crate::ir) use parts::{BadPart, Names, Parts};
 
 use super::entity::{RegionId, SharedId, Value, VarId};
 use super::kernel::KernelIr;
@@ -131,6 +133,8 @@ pub struct OpInfo {
     pub name: &'static str,
     /// Names and constraints of the operands.
     pub operands: &'static [(&'static str, Constraint)],
+    /// Names and Rust types of the attributes.
+    pub attributes: &'static [(&'static str, &'static str)],
     /// The type of the result.
     pub result: ResultKind,
     /// What the type variable may stand for.
@@ -179,6 +183,7 @@ macro_rules! define_ops {
                     OpInfo {
                         name: stringify!($name),
                         operands: &[$((stringify!($operand), Constraint::$constraint)),*],
+                        attributes: &[$((stringify!($attr), stringify!($attr_ty))),*],
                         result: ResultKind::$result,
                         class: Class::$class,
                         effect: Effect::$effect,
@@ -195,6 +200,19 @@ macro_rules! define_ops {
                     }
                 }
 
+                /// The same operation with each operand replaced by what `map` gives for it.
+                pub(in crate::ir) fn with_operands(
+                    &self,
+                    mut map: impl FnMut(Value) -> Value,
+                ) -> $Family {
+                    let _ = &mut map;
+                    match *self {
+                        $($Family::$Variant { $($operand,)* $($attr,)* } => {
+                            $Family::$Variant { $($operand: map($operand),)* $($attr,)* }
+                        })*
+                    }
+                }
+
                 /// The operands, in order.
                 pub fn operands(&self) -> SmallVec<[Value; 3]> {
                     match *self {
@@ -208,8 +226,31 @@ macro_rules! define_ops {
                 pub fn attributes(&self) -> SmallVec<[String; 2]> {
                     match self {
                         $($Family::$Variant { $($attr,)* .. } => {
-                            SmallVec::from_vec(vec![$($attr.to_string()),*])
+                            SmallVec::from_vec(vec![$(parts::Attribute::to_text($attr)),*])
                         })*
+                    }
+                }
+
+                /// Calls `visit` with each operand, in order, so that it can be replaced.
+                pub fn for_each_operand_mut(&mut self, mut _visit: impl FnMut(&mut Value)) {
+                    match self {
+                        $($Family::$Variant { $($operand,)* .. } => {
+                            $(_visit($operand);)*
+                        })*
+                    }
+                }
+
+                /// The operation of the row `name`, of which `parts` has the operands and attributes.
+                pub(in crate::ir) fn from_parts(
+                    name: &str,
+                    _parts: &mut Parts<'_>,
+                ) -> Result<$Family, BadPart> {
+                    match name {
+                        $(stringify!($name) => Ok($Family::$Variant {
+                            $($operand: _parts.operand()?,)*
+                            $($attr: _parts.attribute()?,)*
+                        }),)*
+                        _ => Err(BadPart::Name),
                     }
                 }
             }
@@ -248,6 +289,16 @@ macro_rules! define_ops {
                 }
             }
 
+            /// The same operation with each operand replaced by what `map` gives for it. Regions, targets
+            /// and attributes stay.
+            pub(in crate::ir) fn with_operands(&self, map: impl FnMut(Value) -> Value) -> Op {
+                match self {
+                    Op::Const(constant) => Op::Const(*constant),
+                    Op::Control(op) => Op::Control(op.with_operands(map)),
+                    $(Op::$Family(op) => Op::$Family(op.with_operands(map)),)*
+                }
+            }
+
             /// Calls `visit` with each operand, in order.
             pub fn for_each_operand(&self, mut visit: impl FnMut(Value)) {
                 match self {
@@ -255,6 +306,27 @@ macro_rules! define_ops {
                     Op::Control(op) => op.for_each_operand(visit),
                     $(Op::$Family(op) => op.operands().into_iter().for_each(&mut visit),)*
                 }
+            }
+
+            /// Calls `visit` with each operand, in order, so that it can be replaced.
+            pub fn for_each_operand_mut(&mut self, visit: impl FnMut(&mut Value)) {
+                match self {
+                    Op::Const(_) => {}
+                    Op::Control(op) => op.for_each_operand_mut(visit),
+                    $(Op::$Family(op) => op.for_each_operand_mut(visit),)*
+                }
+            }
+
+            /// The operation of the row `name`, of which `parts` has the operands and attributes.
+            pub(in crate::ir) fn from_parts(
+                name: &str,
+                parts: &mut Parts<'_>,
+            ) -> Result<Op, BadPart> {
+                $(match $Family::from_parts(name, parts) {
+                    Err(BadPart::Name) => {}
+                    found => return found.map(Op::$Family),
+                })*
+                Err(BadPart::Name)
             }
 
             /// The attributes, as they print, in order; none for constants and control flow.

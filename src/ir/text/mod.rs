@@ -1,19 +1,74 @@
-//! The text form of a kernel.
+//! The text form of a kernel: what [`KernelIr`](super::KernelIr) prints, and what [`parse`] reads.
 //!
 //! ```text
-//! kernel @name target sm_80 block 256 x 1 x 1 (%p0: ptr<global, f32>, %p1: i32) {
-//!   shared @shared0: f32 x 1024 align 16
-//!   %2 = const 0 : i32
-//!   %3 = sreg<tid.x> : i32
-//!   %4 = setp<lt> %3, %p1 : bool
-//!   %9 = for @l0 %5: i32 = %2 to %p1 step %7 iter(%8: f32 = %6) : f32 {
-//!     continue @l0 %8
+//! kernel @name target sm_80 block 256 x 1 x 1 (%p0: ptr<global, mut f32>, %p1: i32) {
+//!   shared @tile: f32 x 1024 align 16
+//!   var @sum: f32 x 1
+//!   %zero = const 0.0 : f32
+//!   %first = const 0 : i32
+//!   set_var<@sum, 0> %zero
+//!   %last = for @rows %i: i32 = %first to %p1 step %one iter(%x: f32 = %zero) : f32 {
+//!     %y = ld %p0, %i : f32           ; a comment ends with its line
+//!     continue @rows %y
 //!   }
 //!   return
 //! }
 //! ```
 //!
-//! An operation prints as `results = name<attributes> operands : result types`. A loop has a label, which
-//! `break` and `continue` name.
+//! # Grammar
+//!
+//! `a*` is any number of `a`, `a,*` any number with commas between, `a?` at most one. Words in quotes stand
+//! for themselves.
+//!
+//! ```text
+//! kernels   = kernel*
+//! kernel    = "kernel" symbol "target" word ("block" number "x" number "x" number)?
+//!             "(" (value ":" type),* ")" "{" statement* "}"
+//! statement = "shared" symbol ":" scalar "x" number "align" number
+//!           | "var" symbol ":" type "x" number
+//!           | (value,* "=")? operation
+//! operation = "const" literal results
+//!           | "if" value results region ("else" region)?
+//!           | "for" symbol? value ":" type "=" value "to" value "step" value
+//!             ("unroll" ("full" | number))? carried? results region
+//!           | "loop" symbol? carried? results region
+//!           | "yield" value,* results
+//!           | ("continue" | "break") symbol value,* results
+//!           | "return" results
+//!           | row ("<" attribute,* ">")? value,* results
+//! carried   = "iter" "(" (value ":" type "=" value),* ")"
+//! results   = (":" type,*)?
+//! region    = "{" statement* "}"
+//! type      = scalar | "ptr" "<" space "," "mut"? scalar ">"
+//! value     = "%" name        symbol = "@" name        attribute = word | number | symbol
+//! name      = a letter, then letters, digits and "_"; for values other than parameters also digits alone
+//! literal   = "true" | "false" | number | "inf" | "-inf" | "nan:0x" hexadecimal digits
+//! ```
+//!
+//! A statement starts on a line of its own, or right after `{`. `;` starts a comment. `row` is the name of
+//! a row of the operation table, `scalar` and `space` are names of [`Scalar`](super::Scalar) and
+//! [`Space`](super::Space).
+//!
+//! # Names
+//!
+//! Names can be chosen freely; each is given once in a kernel, with names of their own for values,
+//! variables, allocations and loops. A value may be named above the line that makes it, and from anywhere:
+//! whether its definition reaches is for the verifier to say. Allocations, variables and loops must be
+//! declared above. A kernel prints with the numbers of its values, variables and allocations, the ones that
+//! all messages use, and those of a parsed kernel are counted from its top; see
+//! [`KernelIr::canonical`](super::KernelIr::canonical).
+//!
+//! # Laws
+//!
+//! For every verified kernel `k`, `parse(print(k)) == k`; for every text that parses, verified or not,
+//! printing and parsing changes nothing. Equality is that of programs: see `KernelIr`'s `PartialEq`.
 
+mod error;
+mod lex;
+mod literal;
+mod parse;
 mod print;
+mod region;
+
+pub use error::{ParseError, ParseErrorKind};
+pub use parse::{parse, parse_kernels};

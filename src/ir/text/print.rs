@@ -3,28 +3,37 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use crate::ir::entity::{OpId, RegionId, Value};
+use crate::ir::entity::{Entity, OpId, RegionId, Value, VarId};
 use crate::ir::kernel::{KernelIr, ValueDef};
-use crate::ir::op::{Control, Op, ValueList};
+use crate::ir::op::{Control, Op, Unroll, ValueList};
+use crate::ir::types::Type;
 
-/// The text form; see the module documentation.
+/// The text form, which [`parse`](super::parse) reads.
+///
+/// A kernel that breaks the rules of the verifier prints too; where an index points nowhere, a comment says
+/// so.
 impl fmt::Display for KernelIr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "kernel @{} target {}", self.name, self.target)?;
+        write!(f, "kernel @{} target {}", self.name.escape_debug(), self.target)?;
         if let Some([x, y, z]) = self.block {
             write!(f, " block {x} x {y} x {z}")?;
         }
         f.write_str(" (")?;
         for (i, param) in self.params.iter().enumerate() {
             let comma = if i == 0 { "" } else { ", " };
-            write!(f, "{comma}%{}: {}", param.name, self.type_of(param.value))?;
+            write!(f, "{comma}%{}: {}", param.name.escape_debug(), TypeOf(self, param.value))?;
         }
         f.write_str(") {\n")?;
         for (id, data) in self.shared.iter() {
             let (elem, len, align) = (data.elem, data.len, data.align_bytes);
             writeln!(f, "  shared @{id}: {elem} x {len} align {align}")?;
         }
-        let mut printer = Printer { ir: self, f, depth: 1, labels: HashMap::new() };
+        let mut vars: HashMap<usize, Vec<VarId>> = HashMap::new();
+        for (id, var) in self.vars.iter() {
+            vars.entry(var.region.index()).or_default().push(id);
+        }
+        let seen = vec![false; self.regions.len()];
+        let mut printer = Printer { ir: self, f, depth: 1, labels: HashMap::new(), vars, seen };
         printer.region(self.body)?;
         f.write_str("}\n")
     }
@@ -35,6 +44,10 @@ struct Printer<'k, 'f, 'w> {
     f: &'f mut fmt::Formatter<'w>,
     depth: usize,
     labels: HashMap<OpId, usize>,
+    /// The variables by the number of the region that declares them.
+    vars: HashMap<usize, Vec<VarId>>,
+    /// The regions that are printed.
+    seen: Vec<bool>,
 }
 
 /// A value under the name that the text gives it.
@@ -44,7 +57,7 @@ impl fmt::Display for Name<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.values.get(self.1).map(|value| value.def) {
             Some(ValueDef::Param(i)) => match self.0.params.get(i as usize) {
-                Some(param) => write!(f, "%{}", param.name),
+                Some(param) => write!(f, "%{}", param.name.escape_debug()),
                 None => write!(f, "{}", self.1),
             },
             _ => write!(f, "{}", self.1),
@@ -52,13 +65,40 @@ impl fmt::Display for Name<'_> {
     }
 }
 
-impl Printer<'_, '_, '_> {
-    fn region(&mut self, region: RegionId) -> fmt::Result {
-        for (id, var) in self.ir.vars.iter().filter(|(_, var)| var.region == region) {
-            let indent = self.depth * 2;
-            writeln!(self.f, "{:indent$}var @{id}: {} x {}", "", var.ty, var.len)?;
+/// The type of a value.
+struct TypeOf<'k>(&'k KernelIr, Value);
+
+impl fmt::Display for TypeOf<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.values.get(self.1) {
+            Some(data) => Type::fmt(&data.ty, f),
+            None => f.write_str("?"),
         }
-        self.ir.regions[region].ops.iter().try_for_each(|op| self.op(*op))
+    }
+}
+
+impl Printer<'_, '_, '_> {
+    fn line(&mut self, text: fmt::Arguments<'_>) -> fmt::Result {
+        let indent = self.depth * 2;
+        writeln!(self.f, "{:indent$}{text}", "")
+    }
+
+    fn region(&mut self, id: RegionId) -> fmt::Result {
+        let ir = self.ir;
+        let Some(region) = ir.regions.get(id) else {
+            return self.line(format_args!("; {id} does not exist"));
+        };
+        if std::mem::replace(&mut self.seen[id.index()], true) {
+            return self.line(format_args!("; {id} again"));
+        }
+        if self.depth > KernelIr::MAX_DEPTH {
+            return self.line(format_args!("; {id} is too deep"));
+        }
+        for var in self.vars.remove(&id.index()).unwrap_or_default() {
+            let data = &ir.vars[var];
+            self.line(format_args!("var @{var}: {} x {}", data.ty, data.len))?;
+        }
+        region.ops.iter().try_for_each(|op| self.op(*op))
     }
 
     fn list(&mut self, before: &str, values: &[Value]) -> fmt::Result {
@@ -71,7 +111,9 @@ impl Printer<'_, '_, '_> {
 
     fn op(&mut self, id: OpId) -> fmt::Result {
         let ir = self.ir;
-        let data = &ir.ops[id];
+        let Some(data) = ir.ops.get(id) else {
+            return self.line(format_args!("; {id} does not exist"));
+        };
         let indent = self.depth * 2;
         write!(self.f, "{:indent$}", "")?;
         self.list("", &data.results)?;
@@ -81,7 +123,7 @@ impl Printer<'_, '_, '_> {
         self.f.write_str(data.op.name())?;
         match &data.op {
             Op::Const(constant) => write!(self.f, " {constant}")?,
-            Op::Control(control) => return self.control(id, control),
+            Op::Control(control) => self.control(id, control)?,
             Op::Arith(_) | Op::Mem(_) | Op::Sync(_) => {
                 let attributes = data.op.attributes();
                 if !attributes.is_empty() {
@@ -92,16 +134,33 @@ impl Printer<'_, '_, '_> {
                 self.list(" ", &operands)?;
             }
         }
-        self.types(id)?;
-        self.f.write_str("\n")
-    }
-
-    fn types(&mut self, id: OpId) -> fmt::Result {
-        for (i, result) in self.ir.ops[id].results.iter().enumerate() {
+        for (i, result) in data.results.iter().enumerate() {
             let separator = if i == 0 { " : " } else { ", " };
-            write!(self.f, "{separator}{}", self.ir.type_of(*result))?;
+            write!(self.f, "{separator}{}", TypeOf(ir, *result))?;
         }
-        Ok(())
+        match &data.op {
+            Op::Control(Control::If { then_region, else_region, .. }) => {
+                self.body(*then_region)?;
+                if let Some(else_region) = else_region {
+                    self.f.write_str(" else")?;
+                    self.body(*else_region)?;
+                }
+            }
+            Op::Control(Control::For { body, .. } | Control::Loop { body, .. }) => {
+                self.body(*body)?;
+            }
+            Op::Const(_)
+            | Op::Arith(_)
+            | Op::Mem(_)
+            | Op::Sync(_)
+            | Op::Control(
+                Control::Yield { .. }
+                | Control::Continue { .. }
+                | Control::Break { .. }
+                | Control::Return,
+            ) => {}
+        }
+        self.f.write_str("\n")
     }
 
     fn label(&mut self, id: OpId) -> String {
@@ -109,18 +168,22 @@ impl Printer<'_, '_, '_> {
         format!("@l{}", self.labels.entry(id).or_insert(next))
     }
 
+    /// The arguments of a region that loops carry. There is one for each first value in a verified kernel;
+    /// what is missing elsewhere prints as `?`.
     fn iter(&mut self, args: &[Value], init: &[Value]) -> fmt::Result {
-        if args.is_empty() {
-            return Ok(());
+        let count = args.len().max(init.len());
+        for i in 0..count {
+            self.f.write_str(if i == 0 { " iter(" } else { ", " })?;
+            match args.get(i) {
+                Some(arg) => write!(self.f, "{}: {}", Name(self.ir, *arg), TypeOf(self.ir, *arg))?,
+                None => self.f.write_str("?")?,
+            }
+            match init.get(i) {
+                Some(init) => write!(self.f, " = {}", Name(self.ir, *init))?,
+                None => self.f.write_str(" = ?")?,
+            }
         }
-        self.f.write_str(" iter(")?;
-        for (i, (arg, init)) in args.iter().zip(init).enumerate() {
-            let comma = if i == 0 { "" } else { ", " };
-            let (ty, arg, init) =
-                (self.ir.type_of(*arg), Name(self.ir, *arg), Name(self.ir, *init));
-            write!(self.f, "{comma}{arg}: {ty} = {init}")?;
-        }
-        self.f.write_str(")")
+        self.f.write_str(if count == 0 { "" } else { ")" })
     }
 
     fn body(&mut self, region: RegionId) -> fmt::Result {
@@ -132,45 +195,45 @@ impl Printer<'_, '_, '_> {
         write!(self.f, "{:indent$}}}", "")
     }
 
+    /// What a control flow operation has between its name and the types of its results.
     fn control(&mut self, id: OpId, control: &Control) -> fmt::Result {
         let ir = self.ir;
+        let args = |body: RegionId| ir.regions.get(body).map_or(&[][..], |region| &region.args);
         match control {
-            Control::If { cond, then_region, else_region } => {
-                self.list(" ", &[*cond])?;
-                self.types(id)?;
-                self.body(*then_region)?;
-                if let Some(else_region) = else_region {
-                    self.f.write_str(" else")?;
-                    self.body(*else_region)?;
-                }
-            }
-            Control::For { lo, hi, step, init, body } => {
+            Control::If { cond, .. } => self.list(" ", &[*cond]),
+            Control::For { lo, hi, step, init, body, unroll } => {
                 let label = self.label(id);
-                let args = &ir.regions[*body].args;
-                if let Some((index, carried)) = args.split_first() {
-                    let [lo, hi, step] = [lo, hi, step].map(|value| Name(ir, *value));
-                    let (ty, index) = (ir.type_of(*index), Name(ir, *index));
-                    write!(self.f, " {label} {index}: {ty} = {lo} to {hi} step {step}")?;
-                    self.iter(carried, init)?;
+                let [lo, hi, step] = [lo, hi, step].map(|value| Name(ir, *value));
+                let carried = match args(*body).split_first() {
+                    Some((index, carried)) => {
+                        write!(self.f, " {label} {}: {}", Name(ir, *index), TypeOf(ir, *index))?;
+                        carried
+                    }
+                    None => {
+                        write!(self.f, " {label} ?")?;
+                        &[]
+                    }
+                };
+                write!(self.f, " = {lo} to {hi} step {step}")?;
+                match unroll {
+                    Unroll::Keep => {}
+                    Unroll::By(n) => write!(self.f, " unroll {n}")?,
+                    Unroll::Full => self.f.write_str(" unroll full")?,
                 }
-                self.types(id)?;
-                self.body(*body)?;
+                self.iter(carried, init)
             }
             Control::Loop { init, body } => {
                 let label = self.label(id);
                 write!(self.f, " {label}")?;
-                self.iter(&ir.regions[*body].args, init)?;
-                self.types(id)?;
-                self.body(*body)?;
+                self.iter(args(*body), init)
             }
-            Control::Yield { values } => self.list(" ", values)?,
+            Control::Yield { values } => self.list(" ", values),
             Control::Continue { target, values } | Control::Break { target, values } => {
                 let label = self.label(*target);
                 write!(self.f, " {label}")?;
-                self.list(" ", values)?;
+                self.list(" ", values)
             }
-            Control::Return => {}
+            Control::Return => Ok(()),
         }
-        self.f.write_str("\n")
     }
 }

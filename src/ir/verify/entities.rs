@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::{Report, VerifyError, Violation};
 use crate::ir::entity::{Arena, Entity, OpId, RegionId, Value};
-use crate::ir::kernel::ValueDef;
+use crate::ir::kernel::{KernelIr, ValueDef};
 use crate::ir::op::{Control, Mem, Op};
 
 pub(super) fn check(report: &mut Report<'_>) {
@@ -13,11 +13,20 @@ pub(super) fn check(report: &mut Report<'_>) {
         report,
         seen_regions: vec![false; ir.regions.len()],
         seen_ops: vec![false; ir.ops.len()],
+        depth: 0,
     };
     for param in &ir.params {
         walk.value(param.value);
     }
     walk.region(ir.body, None);
+    // Also those that no operation names: shared allocations take memory all the same.
+    for (_, data) in ir.shared.iter() {
+        walk.exists(&ir.places, data.place);
+    }
+    for (_, data) in ir.vars.iter() {
+        walk.exists(&ir.places, data.place);
+        walk.exists(&ir.regions, data.region);
+    }
     for (i, param) in ir.params.iter().enumerate() {
         if ir.values.get(param.value).is_some_and(|v| v.def != ValueDef::Param(i as u32)) {
             walk.wrong_owner(param.value);
@@ -29,6 +38,8 @@ struct Walk<'r, 'k> {
     report: &'r mut Report<'k>,
     seen_regions: Vec<bool>,
     seen_ops: Vec<bool>,
+    /// The number of regions around the present operation.
+    depth: usize,
 }
 
 impl Walk<'_, '_> {
@@ -60,13 +71,16 @@ impl Walk<'_, '_> {
             return false;
         }
         let defined = match data.def {
-            ValueDef::Param(i) => ir.params.get(i as usize).is_some_and(|p| p.value == value),
-            ValueDef::Result(op, i) => {
-                ir.ops.get(op).is_some_and(|op| op.results.get(i as usize) == Some(&value))
+            ValueDef::Param(i) => {
+                let param = ir.params.get(i as usize);
+                data.region == ir.body && param.is_some_and(|param| param.value == value)
             }
-            ValueDef::Arg(region, i) => {
-                ir.regions.get(region).is_some_and(|r| r.args.get(i as usize) == Some(&value))
-            }
+            ValueDef::Result(op, i) => ir.ops.get(op).is_some_and(|op| {
+                data.region == op.region && op.results.get(i as usize) == Some(&value)
+            }),
+            ValueDef::Arg(id, i) => ir.regions.get(id).is_some_and(|region| {
+                data.region == id && region.args.get(i as usize) == Some(&value)
+            }),
         };
         if !defined {
             self.wrong_owner(value);
@@ -89,9 +103,14 @@ impl Walk<'_, '_> {
                 self.wrong_owner(*arg);
             }
         }
+        if self.depth == KernelIr::MAX_DEPTH {
+            return self.violation(VerifyError::TooDeep { limit: KernelIr::MAX_DEPTH });
+        }
+        self.depth += 1;
         for op in &ir.regions[region].ops {
             self.op(*op, region);
         }
+        self.depth -= 1;
     }
 
     fn op(&mut self, op: OpId, region: RegionId) {
@@ -116,10 +135,7 @@ impl Walk<'_, '_> {
                 self.exists(&ir.shared, *shared);
             }
             Op::Mem(Mem::GetVar { var, .. } | Mem::SetVar { var, .. }) => {
-                if self.exists(&ir.vars, *var) {
-                    self.exists(&ir.regions, ir.vars[*var].region);
-                    self.exists(&ir.places, ir.vars[*var].place);
-                }
+                self.exists(&ir.vars, *var);
             }
             Op::Control(Control::Break { target, .. } | Control::Continue { target, .. }) => {
                 self.exists(&ir.ops, *target);

@@ -24,6 +24,11 @@ pub enum VerifyError {
         /// The entity as it prints.
         entity: String,
     },
+    /// Too many regions are inside each other.
+    TooDeep {
+        /// The number that a kernel can have.
+        limit: usize,
+    },
     /// The name of the kernel is not a PTX identifier.
     InvalidName {
         /// The name.
@@ -114,6 +119,15 @@ pub enum VerifyError {
         /// The step.
         step: i128,
     },
+    /// A variable has more registers than is possible.
+    VarSize {
+        /// The variable.
+        var: VarId,
+        /// The number of registers.
+        len: u32,
+        /// The number that is possible.
+        limit: u32,
+    },
     /// A register of a variable is named that it does not have.
     VarIndexOutOfRange {
         /// The variable.
@@ -152,6 +166,13 @@ pub enum VerifyError {
         /// The alignment.
         align_bytes: u32,
     },
+    /// A barrier is reached by a part of the threads of a block.
+    DivergentBarrier {
+        /// The operation that sends the threads apart: `if`, `for` or `loop`.
+        branch: &'static str,
+        /// Where it was built.
+        place: Place,
+    },
     /// The static shared memory of the kernel is more than a block can have.
     SharedSize {
         /// The bytes taken.
@@ -183,6 +204,9 @@ impl fmt::Display for VerifyError {
             }
             E::WrongOwner { entity } => {
                 write!(f, "{entity} is in the kernel twice, or names another owner than it has")
+            }
+            E::TooDeep { limit } => {
+                write!(f, "more than {limit} regions are inside each other")
             }
             E::InvalidName { name } => write!(
                 f,
@@ -238,6 +262,10 @@ impl fmt::Display for VerifyError {
             E::StepNotPositive { step } => {
                 write!(f, "the step of a `for` is {step}, but must be positive")
             }
+            E::VarSize { var, len, limit } => write!(
+                f,
+                "{var} has {len} registers, but at most {limit} are possible: use shared memory"
+            ),
             E::VarIndexOutOfRange { var, index, len } => {
                 write!(f, "{var} has {len} registers, so there is no register {index}")
             }
@@ -255,6 +283,10 @@ impl fmt::Display for VerifyError {
             E::SharedAlignment { shared, align_bytes } => write!(
                 f,
                 "{shared} is aligned to {align_bytes} bytes, but must be to a power of two from the size of its element to 1024"
+            ),
+            E::DivergentBarrier { branch, place } => write!(
+                f,
+                "the barrier is reached by a part of the threads of a block: the `{branch}` at {place} does not do the same in all of them; move the barrier out of it, or make its condition or range independent of the thread"
             ),
             E::SharedSize { bytes, limit } => write!(
                 f,

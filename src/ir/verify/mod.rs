@@ -3,7 +3,8 @@
 //! It checks, and returns every violation of:
 //!
 //! * **entities** (`entities.rs`): every index is inside its arena; every region and operation has one
-//!   owner, which it names; every value names its definition.
+//!   owner, which it names; every value names its definition and the region of it; regions are not too
+//!   deep inside each other.
 //! * **structure** (`structure.rs`): a value is used only where its definition reaches (SSA dominance over
 //!   regions); every region ends in a terminator and nothing follows it; `yield` ends an arm of an `if`;
 //!   `break` and `continue` name an enclosing loop; what passes into and out of regions has the types
@@ -12,15 +13,18 @@
 //!   operation; the range of a `for` is of one integer type with a positive step.
 //! * **variables** (`vars.rs`): a register exists, its variable is in scope, and it was set on every path
 //!   before it is read.
-//! * **limits** (`limits.rs`): names, block size, shared memory.
+//! * **synchronisation** (`sync.rs`): a barrier is reached by all threads of a block that have not returned,
+//!   or by none.
+//! * **limits** (`limits.rs`): names, block size, shared memory, registers of a variable.
 //!
-//! The groups run in this order. Entities come first alone: when one is broken, the others are not run,
-//! because they follow indices freely.
+//! Entities come first alone: when one is broken, the others are not run, because they follow indices freely.
+//! Synchronisation comes last, for a kernel that breaks no other rule.
 
 mod entities;
 mod error;
 mod limits;
 mod structure;
+mod sync;
 mod types;
 mod vars;
 
@@ -66,6 +70,9 @@ pub(super) fn verify(ir: &KernelIr) -> Result<(), VerifyErrors> {
         structure::check(&mut report);
         types::check(&mut report);
         vars::check(&mut report);
+    }
+    if report.violations.is_empty() {
+        sync::check(&mut report);
     }
     match report.violations {
         violations if violations.is_empty() => Ok(()),

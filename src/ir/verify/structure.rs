@@ -66,7 +66,13 @@ fn ends(ir: &KernelIr, control: &Control) -> bool {
         Control::If { then_region, else_region: Some(else_region), .. } => {
             !ir.falls_through(*then_region) && !ir.falls_through(*else_region)
         }
-        _ => control.is_terminator(),
+        Control::If { .. }
+        | Control::For { .. }
+        | Control::Loop { .. }
+        | Control::Yield { .. }
+        | Control::Continue { .. }
+        | Control::Break { .. }
+        | Control::Return => control.is_terminator(),
     }
 }
 
@@ -110,14 +116,8 @@ fn control(report: &mut Report<'_>, op: OpId, control: &Control) {
             _ => report.at(op, VerifyError::YieldOutsideIf),
         },
         Control::Continue { target, values } => match enclosing_loop(ir, op, *target) {
-            Some(Control::For { body, .. }) => {
-                let args = ir.regions[*body].args.get(1..).unwrap_or(&[]);
-                carried(report, op, name, values, args);
-            }
-            Some(Control::Loop { body, .. }) => {
-                carried(report, op, name, values, &ir.regions[*body].args);
-            }
-            _ => report.at(op, VerifyError::NotAnEnclosingLoop { op: name }),
+            Some(args) => carried(report, op, name, values, args),
+            None => report.at(op, VerifyError::NotAnEnclosingLoop { op: name }),
         },
         Control::Break { target, values } => match enclosing_loop(ir, op, *target) {
             Some(_) => carried(report, op, name, values, &ir.ops[*target].results),
@@ -127,17 +127,13 @@ fn control(report: &mut Report<'_>, op: OpId, control: &Control) {
     }
 }
 
-/// The loop `target`, if it encloses `op`.
-fn enclosing_loop(ir: &KernelIr, op: OpId, target: OpId) -> Option<&Control> {
+/// The arguments that an iteration of the loop `target` passes on to the next one, if `target` is a loop
+/// that encloses `op`.
+fn enclosing_loop(ir: &KernelIr, op: OpId, target: OpId) -> Option<&[Value]> {
     let mut region = ir.ops[op].region;
     while let Some(parent) = ir.regions[region].parent {
         if parent == target {
-            return match &ir.ops[target].op {
-                Op::Control(control @ (Control::For { .. } | Control::Loop { .. })) => {
-                    Some(control)
-                }
-                _ => None,
-            };
+            return ir.carried_args(target);
         }
         region = ir.ops[parent].region;
     }

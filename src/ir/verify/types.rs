@@ -121,10 +121,17 @@ fn check_control(report: &mut Report<'_>, op: OpId, control: &Control) {
                 report.at(op, VerifyError::StepNotPositive { step });
             }
         }
-        Control::Loop { .. }
-        | Control::Yield { .. }
+        Control::Loop { .. } => {}
+        Control::Yield { .. }
         | Control::Continue { .. }
         | Control::Break { .. }
-        | Control::Return => {}
+        | Control::Return => {
+            let results = &ir.ops[op].results;
+            if !results.is_empty() {
+                let (op_name, expected) = (control.name(), Vec::new());
+                let found = results.iter().map(|value| ir.type_of(*value)).collect();
+                report.at(op, VerifyError::ResultTypes { op: op_name, expected, found });
+            }
+        }
     }
 }

@@ -1,9 +1,11 @@
 //! Register variables: in scope, in range, set before read on every path.
 //!
 //! A forward pass over the regions keeps the set of registers that are set on every path to the present
-//! operation. Where paths meet, the sets are intersected; a path that ends is not counted.
+//! operation. Where paths meet, the sets are intersected; a path that ends is not counted. What a region
+//! adds to the set is kept as a list and taken back at its end, so that the pass never copies the set: its
+//! time grows with the operations, and with the depth at which registers are set.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::{Report, VerifyError};
 use crate::ir::entity::{OpId, RegionId, VarId};
@@ -11,54 +13,38 @@ use crate::ir::op::{Control, Mem, Op};
 
 pub(super) fn check(report: &mut Report<'_>) {
     let body = report.ir.body;
-    let mut flow = Flow { report, breaks: HashMap::new() };
-    flow.region(body, Some(Registers::default()));
+    let (set, added, breaks) = (HashSet::new(), Vec::new(), HashMap::new());
+    Flow { report, set, added, reached: true, breaks }.region(body);
 }
 
-/// The registers that are set, as bits for each variable.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Registers(HashMap<VarId, Vec<u64>>);
+/// A register of a variable.
+type Register = (VarId, u32);
 
-impl Registers {
-    fn contains(&self, var: VarId, index: u32) -> bool {
-        let word = self.0.get(&var).and_then(|words| words.get(index as usize / 64));
-        word.is_some_and(|word| word >> (index % 64) & 1 == 1)
-    }
+/// What a path sets since a point; `None` for no path.
+type Added = Option<Vec<Register>>;
 
-    fn insert(&mut self, var: VarId, index: u32) {
-        let words = self.0.entry(var).or_default();
-        let word = index as usize / 64;
-        if words.len() <= word {
-            words.resize(word + 1, 0);
-        }
-        words[word] |= 1 << (index % 64);
-    }
-
-    fn intersect(mut self, other: &Registers) -> Registers {
-        self.0.retain(|var, words| {
-            let Some(theirs) = other.0.get(var) else { return false };
-            words.truncate(theirs.len());
-            words.iter_mut().zip(theirs).for_each(|(word, mask)| *word &= mask);
-            true
-        });
-        self
-    }
-}
-
-/// The state after a point that may not be reached (`None`).
-type State = Option<Registers>;
-
-fn meet(a: State, b: State) -> State {
+/// What both paths set, or the one that there is.
+fn meet(a: Added, b: Added) -> Added {
     match (a, b) {
-        (Some(a), Some(b)) => Some(a.intersect(&b)),
+        (Some(mut a), Some(b)) => {
+            let b: HashSet<Register> = b.into_iter().collect();
+            a.retain(|register| b.contains(register));
+            Some(a)
+        }
         (a, b) => a.or(b),
     }
 }
 
 struct Flow<'r, 'k> {
     report: &'r mut Report<'k>,
-    /// For each open loop, the meet of the states at its breaks.
-    breaks: HashMap<OpId, State>,
+    /// The registers that are set on every path to the present operation.
+    set: HashSet<Register>,
+    /// The same, in the order in which they were added.
+    added: Vec<Register>,
+    /// Whether there is such a path.
+    reached: bool,
+    /// For each open loop, the length of `added` before it, and what all breaks have added since.
+    breaks: HashMap<OpId, (usize, Added)>,
 }
 
 impl Flow<'_, '_> {
@@ -92,81 +78,99 @@ impl Flow<'_, '_> {
         true
     }
 
-    /// The state after the region, given the state before it: where it falls through or yields.
-    fn region(&mut self, region: RegionId, mut state: State) -> State {
-        let ir = self.report.ir;
-        if let Some(set) = &mut state {
-            set.0.retain(|var, _| ir.vars[*var].region != region);
+    fn add(&mut self, register: Register) {
+        if self.set.insert(register) {
+            self.added.push(register);
         }
-        for &op in &ir.regions[region].ops {
-            state = self.op(op, state);
-        }
-        state
     }
 
-    fn op(&mut self, op: OpId, mut state: State) -> State {
+    fn region(&mut self, region: RegionId) {
+        for &op in &self.report.ir.regions[region].ops {
+            self.op(op);
+        }
+    }
+
+    /// What the region adds, where it falls through or yields; the state is then again the one before it.
+    fn branch(&mut self, region: RegionId) -> Added {
+        let ir = self.report.ir;
+        let (before, reached) = (self.added.len(), self.reached);
+        self.region(region);
+        let mut added = self.added.split_off(before);
+        for register in &added {
+            self.set.remove(register);
+        }
+        added.retain(|(var, _)| ir.vars[*var].region != region);
+        std::mem::replace(&mut self.reached, reached).then_some(added)
+    }
+
+    /// Goes on after paths that have met.
+    fn join(&mut self, added: Added) {
+        match added {
+            Some(added) => added.into_iter().for_each(|register| self.add(register)),
+            None => self.reached = false,
+        }
+    }
+
+    fn op(&mut self, op: OpId) {
         let ir = self.report.ir;
         match &ir.ops[op].op {
             Op::Mem(Mem::GetVar { var, index }) => {
                 if self.access(op, *var, *index)
-                    && state.as_ref().is_some_and(|set| !set.contains(*var, *index))
+                    && self.reached
+                    && !self.set.contains(&(*var, *index))
                 {
                     let (var, index) = (*var, *index);
                     let made = ir.places[ir.vars[var].place];
                     self.report.at(op, VerifyError::VarReadBeforeSet { var, index, made });
                 }
-                state
             }
             Op::Mem(Mem::SetVar { var, index, .. }) => {
-                if self.access(op, *var, *index)
-                    && let Some(set) = &mut state
-                {
-                    set.insert(*var, *index);
+                if self.access(op, *var, *index) && self.reached {
+                    self.add((*var, *index));
                 }
-                state
             }
             Op::Const(_)
             | Op::Arith(_)
             | Op::Mem(
                 Mem::Ld { .. } | Mem::St { .. } | Mem::Offset { .. } | Mem::SharedBase { .. },
             )
-            | Op::Sync(_) => state,
-            Op::Control(control) => self.control(op, control, state),
+            | Op::Sync(_) => {}
+            Op::Control(control) => self.control(op, control),
         }
     }
 
-    fn control(&mut self, op: OpId, control: &Control, state: State) -> State {
+    fn control(&mut self, op: OpId, control: &Control) {
         match control {
             Control::If { then_region, else_region, .. } => {
-                let after_then = self.region(*then_region, state.clone());
-                match else_region {
-                    Some(else_region) => {
-                        let after_else = self.region(*else_region, state);
-                        meet(after_then, after_else)
-                    }
-                    None => meet(after_then, state),
+                let then_added = self.branch(*then_region);
+                if let Some(else_region) = else_region {
+                    let else_added = self.branch(*else_region);
+                    self.join(meet(then_added, else_added));
                 }
             }
             Control::For { body, .. } => {
-                // The body may not run at all. What an iteration sets can only add to what the next one
-                // finds, so one pass with the state before the loop is exact.
-                self.breaks.insert(op, None);
-                self.region(*body, state.clone());
-                let broken = self.breaks.remove(&op).flatten();
-                meet(state, broken)
+                // The body may not run at all, so nothing is added. What an iteration sets can only add to
+                // what the next one finds, so one pass with the state before the loop is exact.
+                self.breaks.insert(op, (self.added.len(), None));
+                self.branch(*body);
+                self.breaks.remove(&op);
             }
             Control::Loop { body, .. } => {
-                self.breaks.insert(op, None);
-                self.region(*body, state);
-                self.breaks.remove(&op).flatten()
+                self.breaks.insert(op, (self.added.len(), None));
+                self.branch(*body);
+                let broken = self.breaks.remove(&op).and_then(|(_, broken)| broken);
+                self.join(broken);
             }
-            Control::Yield { .. } => state,
-            Control::Continue { .. } | Control::Return => None,
+            Control::Yield { .. } => {}
+            Control::Continue { .. } | Control::Return => self.reached = false,
             Control::Break { target, .. } => {
-                if let Some(broken) = self.breaks.get_mut(target) {
-                    *broken = meet(broken.take(), state);
+                if let Some((before, broken)) = self.breaks.get_mut(target)
+                    && self.reached
+                {
+                    let added = self.added.get(*before..).unwrap_or_default().to_vec();
+                    *broken = meet(broken.take(), Some(added));
                 }
-                None
+                self.reached = false;
             }
         }
     }

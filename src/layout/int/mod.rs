@@ -60,13 +60,21 @@ pub(crate) fn ceil_div_i64(a: i64, b: i64) -> Option<i64> {
     Some(if a % b != 0 && (a < 0) == (b < 0) { q + 1 } else { q })
 }
 
-/// The greatest common divisor of the absolute values; saturates at `i64::MAX`.
-pub(crate) fn gcd_i64(a: i64, b: i64) -> i64 {
+/// The greatest common divisor of the absolute values, if it is not 2^63.
+fn checked_gcd(a: i64, b: i64) -> Option<i64> {
     let (mut a, mut b) = (a.unsigned_abs(), b.unsigned_abs());
     while b != 0 {
         (a, b) = (b, a % b);
     }
-    i64::try_from(a).unwrap_or(i64::MAX)
+    i64::try_from(a).ok()
+}
+
+/// The largest power of two in `i64`, which divides `i64::MIN`.
+const TOP_POWER: i64 = 1 << 62;
+
+/// A common divisor: the greatest one, or 2^62 where that is 2^63.
+pub(crate) fn gcd_i64(a: i64, b: i64) -> i64 {
+    checked_gcd(a, b).unwrap_or(TOP_POWER)
 }
 
 impl Int {
@@ -161,7 +169,7 @@ impl Int {
     }
 
     /// A number that divides the value whatever the symbols are; the value itself, without sign,
-    /// if it is static. Never less than 1 for a symbol.
+    /// if it is static (2^62 for `i64::MIN`). Never less than 1 for a symbol.
     ///
     /// ```
     /// # use tilewright::layout::Int;
@@ -171,7 +179,7 @@ impl Int {
     /// ```
     pub fn divisibility(&self) -> i64 {
         match &self.0 {
-            Repr::Static(value) => value.checked_abs().unwrap_or(i64::MAX),
+            Repr::Static(value) => value.checked_abs().unwrap_or(TOP_POWER),
             Repr::Symbolic(e) => e.facts.divisor,
         }
     }
@@ -372,8 +380,8 @@ impl Int {
         /// The greatest common divisor, not negative; `gcd(0, b)` is `|b|`.
         ///
         /// # Errors
-        /// [`LayoutError::Overflow`], of an operand.
-        gcd, "gcd", |a, b| Some(gcd_i64(a, b)), symbolic::gcd
+        /// [`LayoutError::Overflow`], of an operand, and for 2^63.
+        gcd, "gcd", |a, b| checked_gcd(a, b), symbolic::gcd
     );
     binary!(
         /// The bits that differ, for operands that are not negative.

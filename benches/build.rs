@@ -1,0 +1,65 @@
+//! Time from a closure to PTX text, per operation, for kernels of 5,000 and of 50,000 operations: nothing on
+//! the way may grow faster than the kernel.
+
+use std::hint::black_box;
+
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use tilewright::ir::{Body, Global, GlobalMut, Kernel, Target, Val, range};
+
+type Signature = (Global<f32>, GlobalMut<f32>, i32);
+
+/// About 50 operations of every kind: addresses, accumulators, branches, a loop that is left early.
+fn block<'b>(
+    k: &mut Body<'b, '_>,
+    (x, y, n): (Val<'b, Global<f32>>, Val<'b, GlobalMut<f32>>, Val<'b, i32>),
+    number: i32,
+) {
+    let i = k.thread_idx().x * 4 + number;
+    let acc = k.registers::<f32>(4);
+    let v = [0, 1, 2, 3].map(|j| x.load(k, i + j));
+    for (j, v) in v.into_iter().enumerate() {
+        acc.set(k, j, v * 0.5);
+    }
+    let sum = k.if_else(i.lt(n), |k| k.yield_(v[0] + v[1]), |k| k.yield_(v[2].max(v[3])));
+    let (a, _) = k.for_loop(range(0, n), (sum, v[0]), |k, lp, j, (a, b)| {
+        let w = x.load(k, j);
+        for r in 0..4 {
+            let old = acc.get(k, r);
+            acc.set(k, r, w.fma(a, old));
+        }
+        k.if_(w.gt(b), |k| lp.break_(k, (b, a)));
+        lp.continue_(k, (b, a + w))
+    });
+    k.if_((i & 3).eq(0), |k| y.store(k, i, a + acc.get(k, 0)));
+    y.store(k, i, acc.get(k, 1) + acc.get(k, 3));
+}
+
+fn kernel(blocks: i32) -> Kernel<Signature> {
+    Kernel::build("bench", Target::SM_90A, |k, (x, y, n)| {
+        for number in 0..blocks {
+            block(k, (x, y, n), number);
+        }
+    })
+    .unwrap_or_else(|errors| unreachable!("{errors}"))
+}
+
+fn measure(c: &mut Criterion) {
+    let per_block = kernel(1).ir().ops.len();
+    for ops in [5_000, 50_000] {
+        let blocks = (ops / per_block) as i32;
+        let built = kernel(blocks);
+        let count = built.ir().ops.len();
+        let mut group = c.benchmark_group("kernel");
+        group.throughput(Throughput::Elements(count as u64)).sample_size(20);
+        group.bench_function(BenchmarkId::new("build and verify", ops), |b| {
+            b.iter(|| black_box(kernel(black_box(blocks))));
+        });
+        group.bench_function(BenchmarkId::new("write as PTX", ops), |b| {
+            b.iter(|| black_box(black_box(&built).ptx()));
+        });
+        group.finish();
+    }
+}
+
+criterion_group!(benches, measure);
+criterion_main!(benches);

@@ -1,0 +1,121 @@
+//! Runs a campaign of the layout laws and prints its counts.
+//!
+//! `cargo run --release --example campaign -- NAME|all|list [--cases N] [--seed S] [--record FILE]`.
+//! With `--record`, the counts replace the row of that name in a Markdown table: see
+//! `scripts/campaign` and `docs/trust.md`.
+
+#[path = "../tests/common/campaign.rs"]
+mod campaign;
+#[path = "../tests/common/oracle.rs"]
+mod oracle;
+
+use std::error::Error;
+use std::time::Instant;
+
+use campaign::{Campaign, SEED, Tally, campaigns};
+
+struct Options {
+    name: String,
+    cases: u64,
+    seed: u64,
+    record: Option<String>,
+}
+
+fn options() -> Result<Options, Box<dyn Error>> {
+    let mut found = Options { name: String::new(), cases: 1_000_000, seed: SEED, record: None };
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        let mut value = || arguments.next().ok_or(format!("{argument} takes a value"));
+        match argument.as_str() {
+            "--cases" => found.cases = value()?.parse()?,
+            "--seed" => found.seed = value()?.parse()?,
+            "--record" => found.record = Some(value()?),
+            name if found.name.is_empty() => found.name = name.to_owned(),
+            other => return Err(format!("unknown argument {other}").into()),
+        }
+    }
+    if found.name.is_empty() {
+        return Err("usage: campaign NAME|all|list [--cases N] [--seed S] [--record FILE]".into());
+    }
+    Ok(found)
+}
+
+/// The row of a table, with the name as its first cell.
+fn row(campaign: &Campaign, seed: u64, tally: Tally) -> String {
+    format!(
+        "| `{}` | {} | {} | {} | {} | {seed} |",
+        campaign.name, campaign.law, tally.cases, tally.accepted, tally.refused
+    )
+}
+
+/// Replaces the row that begins as this one, or adds it behind the last of the table.
+fn record(file: &str, row: &str) -> Result<(), Box<dyn Error>> {
+    let text = std::fs::read_to_string(file)?;
+    let (begin, end) = ("<!-- campaigns -->", "<!-- end -->");
+    let mut out = Vec::new();
+    let (mut inside, mut done) = (false, false);
+    let key = row.split('|').nth(1);
+    for line in text.lines() {
+        if line == begin {
+            inside = true;
+        } else if line == end {
+            if inside && !done {
+                out.push(row);
+                done = true;
+            }
+            inside = false;
+        }
+        if inside && !done && line.split('|').nth(1) == key {
+            out.push(row);
+            done = true;
+        } else {
+            out.push(line);
+        }
+    }
+    if !done {
+        return Err(format!("{file} has no table between `{begin}` and `{end}`").into());
+    }
+    std::fs::write(file, out.join("\n") + "\n")?;
+    Ok(())
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let options = options()?;
+    let all = campaigns();
+    if options.name == "list" {
+        for campaign in &all {
+            println!("{:32} {}", campaign.name, campaign.law);
+        }
+        return Ok(());
+    }
+    let chosen: Vec<&Campaign> =
+        all.iter().filter(|c| options.name == "all" || c.name == options.name).collect();
+    if chosen.is_empty() {
+        return Err(format!("no campaign `{}`: `list` names them", options.name).into());
+    }
+    let mut failures = 0;
+    for campaign in chosen {
+        let start = Instant::now();
+        match (campaign.run)(options.cases, options.seed) {
+            Ok(tally) => {
+                println!(
+                    "{:32} {} cases: {} accepted, {} refused, seed {}, {:.1} s",
+                    campaign.name,
+                    tally.cases,
+                    tally.accepted,
+                    tally.refused,
+                    options.seed,
+                    start.elapsed().as_secs_f64()
+                );
+                if let Some(file) = &options.record {
+                    record(file, &row(campaign, options.seed, tally))?;
+                }
+            }
+            Err(e) => {
+                failures += 1;
+                println!("{:32} FAILED: {e}", campaign.name);
+            }
+        }
+    }
+    if failures > 0 { Err(format!("{failures} campaigns failed").into()) } else { Ok(()) }
+}

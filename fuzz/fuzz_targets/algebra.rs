@@ -1,0 +1,16 @@
+//! Sequences of operations on two or three layouts made of the input's bytes: static and symbolic,
+//! compact and arbitrary, small and near the ends of `i64`. No operation panics, wraps or hangs;
+//! a small result of a composition, complement, divide, product, inverse or coalesce satisfies its
+//! definition; and what a symbolic operand gives is what its numbers give.
+
+#![no_main]
+
+#[path = "../../tests/common/oracle.rs"]
+mod oracle;
+
+mod bytes;
+mod operations;
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| operations::run(&mut bytes::Bytes::new(data)));

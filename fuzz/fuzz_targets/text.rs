@@ -1,0 +1,37 @@
+//! Any text, read as each notation of the layout storey: what is accepted prints, and what is printed
+//! reads back as the same value. `{:?}` and `{:#}` must not panic either.
+
+#![no_main]
+
+use std::fmt::{Debug, Display};
+use std::str::FromStr;
+
+use libfuzzer_sys::fuzz_target;
+use tilewright::layout::{ComposedLayout, Int, IntTuple, Layout, Swizzle, Tiler};
+
+fn law<T: FromStr + Display + Debug + PartialEq>(text: &str)
+where
+    T::Err: Display + Debug,
+{
+    match text.parse::<T>() {
+        Ok(value) => {
+            let printed = value.to_string();
+            let _ = format!("{value:#}{value:?}");
+            match printed.parse::<T>() {
+                // Each `?` is a symbol of its own: equal in form, not in value.
+                Ok(again) => assert!(again == value || printed.contains('?'), "{text:?}: {printed}"),
+                Err(error) => panic!("{text:?} prints as {printed:?}, which is refused: {error}"),
+            }
+        }
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+}
+
+fuzz_target!(|text: &str| {
+    law::<Int>(text);
+    law::<IntTuple>(text);
+    law::<Layout>(text);
+    law::<Tiler>(text);
+    law::<Swizzle>(text);
+    law::<ComposedLayout>(text);
+});

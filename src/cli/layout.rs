@@ -1,0 +1,232 @@
+//! `tilewright layout`: a layout, what an operation makes of it, and the picture.
+
+mod operations;
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+use tilewright::layout::{ComposedLayout, Drawing, IntTuple, LayoutError, Shading, Swizzle, Tiler};
+
+use super::{Failure, print};
+use operations::{Argument, Family, OPERATIONS, Operation};
+
+/// The options of `tilewright layout`.
+#[derive(Args, Debug)]
+pub(super) struct Options {
+    /// A layout such as `(4,8):(8,1)`, a shape (column-major), a swizzle `S<3,4,3>`, or
+    /// `S<3,0,3> o 0 o (8,8):(8,1)`.
+    #[arg(value_name = "LAYOUT", allow_hyphen_values = true)]
+    layout: String,
+    /// An operation of the algebra to apply to the layout.
+    #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(OPERATIONS.iter().map(|op| op.name)))]
+    op: Option<String>,
+    /// The argument of the operation: a layout, tiler, shape, coordinate or number.
+    #[arg(long, value_name = "ARGUMENT", requires = "op", allow_hyphen_values = true)]
+    with: Option<String>,
+    /// Draw a layout (thread, value) -> element as the tile of this shape with its threads and values.
+    #[arg(long, value_name = "SHAPE", conflicts_with = "op")]
+    tv: Option<String>,
+    /// What colours say: `plain`, `ramp`, `cycle:RUN,PERIOD`, `banks:BITS` or `owner` [default: by picture].
+    #[arg(long, value_name = "KIND", value_parser = shading)]
+    shade: Option<Shading>,
+    /// Write the picture as SVG; `-` is the standard output, which then has nothing else.
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// Write the picture as a LaTeX document; `-` is the standard output, which then has nothing else.
+    #[arg(long, value_name = "FILE", conflicts_with = "svg")]
+    latex: Option<PathBuf>,
+}
+
+fn shading(text: &str) -> Result<Shading, String> {
+    let (kind, numbers) = text.split_once(':').unwrap_or((text, ""));
+    let numbers: Vec<u32> = match numbers {
+        "" => Vec::new(),
+        _ => numbers
+            .split(',')
+            .map(|n| n.trim().parse())
+            .collect::<Result<_, _>>()
+            .unwrap_or_default(),
+    };
+    match (kind, numbers.as_slice()) {
+        ("plain", []) => Ok(Shading::Plain),
+        ("ramp", []) => Ok(Shading::Ramp),
+        ("owner", []) => Ok(Shading::Owner),
+        ("cycle", [run @ (1..), period @ (1..)]) => {
+            Ok(Shading::Cycle { run: (*run).into(), period: (*period).into() })
+        }
+        ("banks", [element_bits @ (1..)]) => Ok(Shading::Banks { element_bits: *element_bits }),
+        _ => Err("use plain, ramp, cycle:RUN,PERIOD, banks:BITS or owner".to_owned()),
+    }
+}
+
+/// What is drawn.
+enum Subject {
+    Swizzle(Swizzle),
+    Layout(Box<ComposedLayout>),
+}
+
+/// Reads `text`; an error names it.
+fn parse<T: FromStr<Err = LayoutError>>(text: &str) -> Result<T, Failure> {
+    text.trim().parse().map_err(|error| about(text, &error))
+}
+
+fn about(text: &str, error: &LayoutError) -> Failure {
+    Failure::input(format!("`{text}`: {error}"))
+}
+
+fn subject(text: &str) -> Result<Subject, Failure> {
+    let is_swizzle = text.trim_start().starts_with('S') && text.trim_end().ends_with('>');
+    if is_swizzle && !text.contains(" o ") {
+        return parse(text).map(Subject::Swizzle);
+    }
+    parse(text).map(|layout| Subject::Layout(Box::new(layout)))
+}
+
+/// Lines of a name and a value, the values below each other.
+struct Lines(Vec<(&'static str, String)>);
+
+impl fmt::Display for Lines {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let width = self.0.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+        self.0.iter().try_for_each(|(name, value)| writeln!(f, "{name:width$}  {value}"))
+    }
+}
+
+pub(super) fn run(options: &Options) -> Result<(), Failure> {
+    let text = options.layout.as_str();
+    let (lines, table, picture) = match subject(text)? {
+        Subject::Swizzle(swizzle) if options.op.is_none() && options.tv.is_none() => {
+            let lines = vec![("swizzle", swizzle.to_string())];
+            (lines, swizzle.draw(), swizzle.draw())
+        }
+        Subject::Swizzle(_) => {
+            return Err(Failure::input(format!(
+                "`{text}` is a swizzle alone; `--op` and `--tv` need a layout, such as `{text} o 0 o (8,8):(8,1)`"
+            )));
+        }
+        Subject::Layout(layout) => {
+            let mut lines = vec![("layout", layout.to_string())];
+            let (table, picture) = match (&options.op, &options.tv) {
+                (Some(name), _) => operation(&layout, name, options.with.as_deref(), &mut lines)?,
+                (None, Some(tile)) => {
+                    sizes(&layout, &mut lines).map_err(|error| about(text, &error))?;
+                    let tile: IntTuple = parse(tile)?;
+                    let Some(plain) = layout.as_normal() else {
+                        return Err(Failure::input(format!(
+                            "`--tv` needs a plain layout, not `{text}`"
+                        )));
+                    };
+                    (plain.draw_tv(&tile), plain.draw_tv(&tile))
+                }
+                (None, None) => {
+                    sizes(&layout, &mut lines).map_err(|error| about(text, &error))?;
+                    (layout.draw(), layout.draw())
+                }
+            };
+            (lines, table, picture)
+        }
+    };
+    let picture = match options.shade {
+        Some(shading) => picture.shaded(shading),
+        None => picture,
+    };
+    let no_picture = |error: LayoutError| about(text, &error);
+    match (&options.svg, &options.latex) {
+        (Some(file), _) if is_stdout(file) => return print(&picture.svg().map_err(no_picture)?),
+        (_, Some(file)) if is_stdout(file) => return print(&picture.latex().map_err(no_picture)?),
+        (Some(file), _) => write(file, &picture.svg().map_err(no_picture)?)?,
+        (_, Some(file)) => write(file, &picture.latex().map_err(no_picture)?)?,
+        (None, None) => {}
+    }
+    let table = match table.text() {
+        Ok(table) => table,
+        // The layout is right, and what was said of it above is all that can be said.
+        Err(
+            error @ (LayoutError::NotStatic { .. }
+            | LayoutError::TooLarge { .. }
+            | LayoutError::Unsupported { .. }),
+        ) => {
+            format!("no picture: {error}")
+        }
+        Err(error) => return Err(about(text, &error)),
+    };
+    // The table begins with the notation, which stands above it already.
+    let notation = table.split('\n').next().unwrap_or_default();
+    let table = match lines.iter().any(|(_, value)| value == notation) {
+        true => table.get(notation.len() + 1..).unwrap_or_default(),
+        false => &table,
+    };
+    print(&format!("{}\n{table}\n", Lines(lines)))
+}
+
+fn is_stdout(file: &Path) -> bool {
+    file.as_os_str() == "-"
+}
+
+/// Adds the size and cosize. The inverse of a swizzled layout has no shape, so neither of them.
+fn sizes(
+    layout: &ComposedLayout,
+    lines: &mut Vec<(&'static str, String)>,
+) -> Result<(), LayoutError> {
+    let Ok(outer) = layout.outer_layout() else { return Ok(()) };
+    lines.push(("size", outer.size()?.to_string()));
+    let coshape = outer.coshape()?;
+    lines.push(match coshape.is_leaf() {
+        true => ("cosize", coshape.to_string()),
+        false => ("coshape", coshape.to_string()),
+    });
+    Ok(())
+}
+
+/// Applies an operation: the drawing of the result alone, and that of input, argument and result.
+fn operation(
+    layout: &ComposedLayout,
+    name: &str,
+    with: Option<&str>,
+    lines: &mut Vec<(&'static str, String)>,
+) -> Result<(Drawing, Drawing), Failure> {
+    let Some(operation) = OPERATIONS.iter().find(|op| op.name == name) else {
+        return Err(Failure::input(format!("there is no operation `{name}`")));
+    };
+    let (argument, result) = operation.apply(layout, with)?;
+    if let Some(with) = with {
+        lines.push(("with", with.trim().to_owned()));
+    }
+    lines.push((operation.name, result.to_string()));
+    sizes(&result, lines)
+        .map_err(|error| Failure::input(format!("{name} of `{layout}`: {error}")))?;
+    let picture = side_by_side(operation, layout, &argument, &result);
+    Ok((result.draw(), picture))
+}
+
+/// Input, argument and result.
+fn side_by_side(
+    operation: &Operation,
+    layout: &ComposedLayout,
+    argument: &Argument,
+    result: &ComposedLayout,
+) -> Drawing {
+    let tiler: Option<Tiler> = argument.tiler();
+    if let (Some(plain), Some(tiler), Some(made)) = (layout.as_normal(), tiler, result.as_normal())
+    {
+        match operation.family {
+            Family::Divide => return Drawing::divide(operation.name, plain, &tiler, made),
+            Family::Product => return Drawing::product(operation.name, plain, &tiler, made),
+            Family::Composition => return Drawing::composition(plain, &tiler, made),
+            Family::Other => {}
+        }
+    }
+    let mut parts = vec![("layout", layout.draw())];
+    parts.extend(argument.drawing().map(|drawing| ("with", drawing)));
+    parts.push((operation.name, result.draw()));
+    Drawing::beside(parts)
+}
+
+fn write(file: &Path, text: &str) -> Result<(), Failure> {
+    fs::write(file, text)
+        .map_err(|error| Failure::input(format!("cannot write `{}`: {error}", file.display())))
+}

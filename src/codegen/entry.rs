@@ -1,0 +1,360 @@
+//! One entry: its head, its registers, and the walk over its operations.
+
+use std::collections::HashMap;
+
+use super::PtxOptions;
+use super::control::OpenLoop;
+use super::mem::Addresses;
+use super::ptx::{LARGE_PARAMS, PtxVersion};
+use super::regs::{Class, Operand, Reg, memory_type};
+use super::text::Text;
+use super::uses::Uses;
+use crate::ir::{
+    Entity, KernelIr, Op, OpId, PlaceId, RegionId, Scalar, Space, Sync, Type, Value, ValueDef,
+};
+
+/// The source files that `.loc` directives name by number.
+#[derive(Debug, Default)]
+pub(super) struct Files {
+    names: Vec<&'static str>,
+    numbers: HashMap<&'static str, u64>,
+}
+
+impl Files {
+    /// The number of a file, from 1.
+    fn number(&mut self, name: &'static str) -> u64 {
+        let next = self.names.len() as u64 + 1;
+        let number = *self.numbers.entry(name).or_insert(next);
+        if number == next {
+            self.names.push(name);
+        }
+        number
+    }
+
+    /// The directives `.file` of all files.
+    pub(super) fn write(&self, text: &mut Text) {
+        for (name, number) in self.names.iter().zip(1..) {
+            text.push("\n.file ");
+            text.number(number);
+            text.push(" \"");
+            text.ascii(&name.replace('\\', "/"));
+            text.push("\"");
+        }
+        if !self.names.is_empty() {
+            text.push("\n");
+        }
+    }
+}
+
+/// Bytes of a parameter.
+fn param_bytes(ty: Type) -> u32 {
+    ty.bits() / 8
+}
+
+/// The lowest version of the PTX ISA that the kernel needs beside its target.
+pub(super) fn version(ir: &KernelIr) -> PtxVersion {
+    let bytes = ir.params.iter().fold(0u64, |end, param| {
+        let bytes = u64::from(param_bytes(ir.type_of(param.value)));
+        end.next_multiple_of(bytes) + bytes
+    });
+    if bytes > 4352 { LARGE_PARAMS } else { PtxVersion { major: 7, minor: 0 } }
+}
+
+/// Writes the entry of a verified kernel.
+pub(super) fn write(ir: &KernelIr, options: PtxOptions, files: &mut Files, text: &mut Text) {
+    let operands = ir
+        .values
+        .iter()
+        .map(|(value, data)| match data.def {
+            ValueDef::Result(op, _) if let Op::Const(constant) = ir.ops[op].op => {
+                Operand::Const(constant)
+            }
+            _ => Operand::Reg(Reg::Value(Class::of(data.ty), value.index() as u32)),
+        })
+        .collect();
+    let mut entry = Entry {
+        ir,
+        options,
+        files,
+        text,
+        uses: Uses::of(ir),
+        operands,
+        value_ends: [0; Class::ALL.len()],
+        temp_ends: [0; Class::ALL.len()],
+        place: None,
+        last_place: None,
+        addresses: Addresses::default(),
+        loops: Vec::new(),
+        labels: 0,
+        reachable: true,
+        shared: ir.shared_layout(),
+    };
+    entry.head();
+    entry.text.push("{\n");
+    entry.text.indent();
+    let declarations = entry.text.position();
+    entry.params();
+    entry.region(ir.body);
+    entry.text.dedent();
+    entry.text.push("}\n");
+    let declared = entry.declarations();
+    text.insert(declarations, &declared);
+}
+
+/// An entry under construction.
+pub(super) struct Entry<'a> {
+    pub(super) ir: &'a KernelIr,
+    options: PtxOptions,
+    files: &'a mut Files,
+    pub(super) text: &'a mut Text,
+    pub(super) uses: Uses<'a>,
+    /// What stands for each value: its register, that of a value with the same bits, or a constant.
+    operands: Vec<Operand>,
+    /// For each class, one more than the highest number of a value's register.
+    value_ends: [u32; Class::ALL.len()],
+    /// For each class, the number of registers that the code generator added.
+    temp_ends: [u32; Class::ALL.len()],
+    /// The place that the next line comes from.
+    place: Option<PlaceId>,
+    /// The place that the last comment names.
+    last_place: Option<PlaceId>,
+    pub(super) addresses: Addresses,
+    /// The loops around the present operation, from the outside in.
+    pub(super) loops: Vec<OpenLoop>,
+    /// The number of labelled constructs so far.
+    pub(super) labels: u32,
+    /// Whether control can reach the present end of the text.
+    pub(super) reachable: bool,
+    /// The offset of each shared allocation in the shared array, and the bytes of that.
+    pub(super) shared: (Vec<u64>, u64),
+}
+
+impl<'a> Entry<'a> {
+    /// Name, parameters and launch bounds.
+    fn head(&mut self) {
+        let ir = self.ir;
+        self.text.push("\n.visible .entry ");
+        self.text.push(&ir.name);
+        self.text.push("(");
+        for (i, param) in ir.params.iter().enumerate() {
+            self.text.push(if i == 0 { "\n  .param ." } else { ",\n  .param ." });
+            match ir.type_of(param.value) {
+                Type::Scalar(scalar) => self.text.push(memory_type(scalar)),
+                Type::Pointer { space: Space::Global, elem, .. } => {
+                    self.text.push("u64 .ptr .global .align ");
+                    self.text.number(elem.size_bytes().into());
+                }
+                Type::Pointer { space: Space::Shared, elem, .. } => {
+                    self.text.push("u32 .ptr .shared .align ");
+                    self.text.number(elem.size_bytes().into());
+                }
+            }
+            self.text.push(" ");
+            self.text.push(&param.name);
+        }
+        self.text.push(if ir.params.is_empty() { ")\n" } else { "\n)\n" });
+        if let Some([x, y, z]) = ir.block {
+            self.text.push(&format!(".reqntid {x}, {y}, {z}\n"));
+        }
+    }
+
+    /// The declarations of registers and shared memory, once it is known which are used.
+    fn declarations(&self) -> String {
+        let mut text = Text::default();
+        text.indent();
+        let mut declare = |class: Class, name: &str, count: u32| {
+            if count > 0 {
+                text.begin();
+                text.push(&format!(".reg .{} {name}<{count}>;\n", class.name()));
+            }
+        };
+        for (class, count) in Class::ALL.into_iter().zip(self.value_ends) {
+            declare(class, class.prefix(), count);
+        }
+        for (class, count) in Class::ALL.into_iter().zip(self.temp_ends) {
+            declare(class, &format!("%t{}", &class.prefix()[1..]), count);
+        }
+        for (id, var) in self.ir.vars.iter() {
+            declare(Class::of(var.ty), &format!("%v{}_", id.index()), var.len);
+        }
+        let (_, bytes) = self.shared;
+        let align = self.ir.shared.iter().map(|(_, alloc)| alloc.align_bytes).max();
+        if let Some(align) = align.filter(|_| bytes > 0) {
+            text.begin();
+            text.push(&format!(".shared .align {align} .b8 $shared[{bytes}];\n"));
+        }
+        text.push("\n");
+        text.finish()
+    }
+
+    /// Loads the parameters that are used.
+    fn params(&mut self) {
+        let ir = self.ir;
+        for param in &ir.params {
+            if !self.uses.is_live(param.value) {
+                continue;
+            }
+            let to = self.def(param.value);
+            let ty = ir.type_of(param.value);
+            let (loaded, scalar) = match ty {
+                Type::Scalar(Scalar::Bool) => (self.temp(Class::B32), Scalar::Bool),
+                Type::Scalar(scalar) => (to, scalar),
+                Type::Pointer { space: Space::Global, .. } => (to, Scalar::U64),
+                Type::Pointer { space: Space::Shared, .. } => (to, Scalar::U32),
+            };
+            self.begin();
+            self.text.push("ld.param.");
+            self.text.push(memory_type(scalar));
+            self.text.push(" ");
+            self.text.reg(loaded);
+            self.text.push(", [");
+            self.text.push(&param.name);
+            self.text.push("];\n");
+            match ty {
+                Type::Scalar(Scalar::Bool) => {
+                    self.ins(&["setp.ne.u32"], &[to.into(), loaded.into(), Operand::Int(0)]);
+                }
+                Type::Pointer { space: Space::Global, .. } => {
+                    self.ins(&["cvta.to.global.u64"], &[to.into(), to.into()]);
+                }
+                Type::Scalar(_) | Type::Pointer { space: Space::Shared, .. } => {}
+            }
+        }
+    }
+
+    /// Writes the operations of a region, without its yield.
+    pub(super) fn region(&mut self, region: RegionId) {
+        let ir = self.ir;
+        let known = self.addresses.known();
+        for &op in &ir.regions[region].ops {
+            if self.reachable && self.uses.is_written(op) {
+                self.op(op);
+            }
+        }
+        self.addresses.forget(known);
+    }
+
+    fn op(&mut self, id: OpId) {
+        let data = &self.ir.ops[id];
+        self.place = Some(data.place);
+        match &data.op {
+            // A constant is an operand of the instructions that use it.
+            Op::Const(_) => {}
+            Op::Arith(op) => {
+                if let Some(result) = data.results.first() {
+                    self.arith(op, *result);
+                }
+            }
+            Op::Mem(op) => self.mem(op, data.results.first().copied()),
+            Op::Sync(Sync::Barrier {}) => self.ins(&["barrier.sync"], &[Operand::Int(0)]),
+            Op::Control(control) => self.control(id, control),
+        }
+    }
+
+    /// The next lines belong to the operation `id` again.
+    pub(super) fn resume(&mut self, id: OpId) {
+        self.place = Some(self.ir.ops[id].place);
+    }
+
+    /// What stands for the value in an instruction.
+    pub(super) fn operand(&self, value: Value) -> Operand {
+        self.operands[value.index()]
+    }
+
+    /// Lets `operand` stand for `value`.
+    pub(super) fn bind(&mut self, value: Value, operand: Operand) {
+        self.operands[value.index()] = operand;
+    }
+
+    /// The register that holds `value`, to be written.
+    pub(super) fn def(&mut self, value: Value) -> Reg {
+        let own = || {
+            let class = Class::of(self.ir.type_of(value));
+            Reg::Value(class, value.index() as u32)
+        };
+        let reg = match self.operands[value.index()] {
+            Operand::Reg(reg) => reg,
+            Operand::Const(_) | Operand::Int(_) => own(),
+        };
+        if let Reg::Value(class, number) = reg {
+            let end = &mut self.value_ends[class as usize];
+            *end = (number + 1).max(*end);
+        }
+        reg
+    }
+
+    /// A new register.
+    pub(super) fn temp(&mut self, class: Class) -> Reg {
+        let end = &mut self.temp_ends[class as usize];
+        *end += 1;
+        Reg::Temp(class, *end - 1)
+    }
+
+    /// The operand in a register.
+    pub(super) fn in_reg(&mut self, operand: Operand, class: Class) -> Reg {
+        match operand {
+            Operand::Reg(reg) => reg,
+            Operand::Const(_) | Operand::Int(_) => {
+                let reg = self.temp(class);
+                self.mov(reg, operand);
+                reg
+            }
+        }
+    }
+
+    /// Starts the line of an instruction: names its Rust line where it is another than the last one's.
+    pub(super) fn begin(&mut self) {
+        if self.place != self.last_place
+            && let Some(id) = self.place
+        {
+            let place = self.ir.places[id];
+            let last = self.last_place.map(|last| self.ir.places[last]);
+            let same_line =
+                last.is_some_and(|last| (last.line, last.file) == (place.line, place.file));
+            if self.options.places && !same_line {
+                self.text.place(place);
+            }
+            if self.options.line_info && place.line > 0 {
+                let file = self.files.number(place.file);
+                self.text.begin();
+                self.text.push(&format!(".loc {file} {} {}\n", place.line, place.column));
+            }
+            self.last_place = self.place;
+        }
+        self.text.begin();
+    }
+
+    /// Writes an instruction: the parts of its name, then its operands.
+    pub(super) fn ins(&mut self, name: &[&str], operands: &[Operand]) {
+        self.begin();
+        self.rest(name, operands);
+    }
+
+    /// As [`ins`](Entry::ins), executed only where the predicate `guard` holds, or does not where
+    /// `negated`.
+    pub(super) fn guarded(&mut self, guard: (Reg, bool), name: &[&str], operands: &[Operand]) {
+        self.begin();
+        self.guard(guard);
+        self.rest(name, operands);
+    }
+
+    pub(super) fn guard(&mut self, (reg, negated): (Reg, bool)) {
+        self.text.push(if negated { "@!" } else { "@" });
+        self.text.reg(reg);
+        self.text.push(" ");
+    }
+
+    fn rest(&mut self, name: &[&str], operands: &[Operand]) {
+        name.iter().for_each(|part| self.text.push(part));
+        for (i, operand) in operands.iter().enumerate() {
+            self.text.push(if i == 0 { " " } else { ", " });
+            self.text.operand(*operand);
+        }
+        self.text.push(";\n");
+    }
+
+    /// Copies an operand into a register.
+    pub(super) fn mov(&mut self, to: Reg, from: Operand) {
+        self.ins(&["mov.", to.class().bits_name()], &[to.into(), from]);
+    }
+}

@@ -1,0 +1,143 @@
+//! Floating point operations on constants.
+//!
+//! They are computed here, not left to the compiler behind PTX: that of CUDA 13.0's driver (13.0.98, not the
+//! `ptxas` 13.0.88 of the toolkit) rounds a sum of two constants that lies in the middle of two numbers toward
+//! zero, so that `3 - 2^-23` becomes the number below 3. A result that is NaN is left to the device, which
+//! has its own choice of bits.
+
+use crate::ir::{Arith, Const, Scalar, Value};
+
+/// The result of an operation whose operands `constant` knows, if it is a floating point number.
+pub(super) fn fold(op: &Arith, constant: impl Fn(Value) -> Option<Const>) -> Option<Const> {
+    let result = match *op {
+        Arith::Add { lhs, rhs } => {
+            binary(constant(lhs)?, constant(rhs)?, |a, b| a + b, |a, b| a + b)
+        }
+        Arith::Sub { lhs, rhs } => {
+            binary(constant(lhs)?, constant(rhs)?, |a, b| a - b, |a, b| a - b)
+        }
+        Arith::Mul { lhs, rhs } => {
+            binary(constant(lhs)?, constant(rhs)?, |a, b| a * b, |a, b| a * b)
+        }
+        Arith::Div { lhs, rhs } => {
+            binary(constant(lhs)?, constant(rhs)?, |a, b| a / b, |a, b| a / b)
+        }
+        Arith::Neg { value } => unary(constant(value)?, |a| -a, |a| -a),
+        Arith::Abs { value } => unary(constant(value)?, f32::abs, f64::abs),
+        Arith::Sqrt { value } => unary(constant(value)?, f32::sqrt, f64::sqrt),
+        Arith::Fma { lhs, rhs, addend } => {
+            let (a, b, c) = (constant(lhs)?, constant(rhs)?, constant(addend)?);
+            let (narrow, wide) =
+                (|x: Const| f32::from_bits(x.bits() as u32), |x: Const| f64::from_bits(x.bits()));
+            match a.scalar() {
+                Scalar::F32 => Some(of_f32(narrow(a).mul_add(narrow(b), narrow(c)))),
+                Scalar::F64 => Some(of_f64(wide(a).mul_add(wide(b), wide(c)))),
+                _ => None,
+            }
+        }
+        Arith::Cvt { value, to } => convert(constant(value)?, to),
+        // The rest does not round.
+        Arith::Rem { .. }
+        | Arith::Min { .. }
+        | Arith::Max { .. }
+        | Arith::And { .. }
+        | Arith::Or { .. }
+        | Arith::Xor { .. }
+        | Arith::Not { .. }
+        | Arith::Shl { .. }
+        | Arith::Shr { .. }
+        | Arith::Setp { .. }
+        | Arith::Selp { .. }
+        | Arith::Sreg { .. } => None,
+    };
+    result.filter(|result| !is_nan(*result))
+}
+
+fn of_f32(x: f32) -> Const {
+    Const::new(Scalar::F32, x.to_bits().into())
+}
+
+fn of_f64(x: f64) -> Const {
+    Const::new(Scalar::F64, x.to_bits())
+}
+
+fn is_nan(constant: Const) -> bool {
+    match constant.scalar() {
+        Scalar::F32 => f32::from_bits(constant.bits() as u32).is_nan(),
+        _ => f64::from_bits(constant.bits()).is_nan(),
+    }
+}
+
+fn binary(
+    a: Const,
+    b: Const,
+    narrow: fn(f32, f32) -> f32,
+    wide: fn(f64, f64) -> f64,
+) -> Option<Const> {
+    match a.scalar() {
+        Scalar::F32 => {
+            let [a, b] = [a, b].map(|x| f32::from_bits(x.bits() as u32));
+            Some(of_f32(narrow(a, b)))
+        }
+        Scalar::F64 => {
+            let [a, b] = [a, b].map(|x| f64::from_bits(x.bits()));
+            Some(of_f64(wide(a, b)))
+        }
+        _ => None,
+    }
+}
+
+fn unary(a: Const, narrow: fn(f32) -> f32, wide: fn(f64) -> f64) -> Option<Const> {
+    match a.scalar() {
+        Scalar::F32 => Some(of_f32(narrow(f32::from_bits(a.bits() as u32)))),
+        Scalar::F64 => Some(of_f64(wide(f64::from_bits(a.bits())))),
+        _ => None,
+    }
+}
+
+fn convert(from: Const, to: Scalar) -> Option<Const> {
+    let (narrow, wide) = (f32::from_bits(from.bits() as u32), f64::from_bits(from.bits()));
+    match (from.scalar(), from.as_int(), to) {
+        (_, Some(int), Scalar::F32) => Some(of_f32(int as f32)),
+        (_, Some(int), Scalar::F64) => Some(of_f64(int as f64)),
+        (Scalar::F32, _, Scalar::F64) => Some(of_f64(narrow.into())),
+        (Scalar::F64, _, Scalar::F32) => Some(of_f32(wide as f32)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::Entity;
+
+    /// The result of `op` on the first and the second number.
+    fn folded(op: impl Fn(Value, Value) -> Arith, a: Const, b: Const) -> Option<Const> {
+        let [first, second] = [0, 1].map(Value::from_index);
+        fold(&op(first, second), |value| Some(if value == first { a } else { b }))
+    }
+
+    #[test]
+    fn sums_round_to_even() {
+        let add = |lhs, rhs| Arith::Add { lhs, rhs };
+        let sub = |lhs, rhs| Arith::Sub { lhs, rhs };
+        let (three, tiny) = (of_f32(3.0), of_f32(f32::EPSILON));
+        assert_eq!(folded(sub, three, tiny), Some(of_f32(3.0)));
+        assert_eq!(folded(add, three, of_f32(-f32::EPSILON)), Some(of_f32(3.0)));
+        assert_eq!(folded(add, of_f64(1.0), of_f64(0.5)), Some(of_f64(1.5)));
+    }
+
+    #[test]
+    fn nan_integers_and_unknown_operands_are_left() {
+        let add = |lhs, rhs| Arith::Add { lhs, rhs };
+        let infinity = of_f32(f32::INFINITY);
+        assert_eq!(folded(add, infinity, of_f32(f32::NEG_INFINITY)), None);
+        assert_eq!(folded(add, infinity, infinity), Some(infinity));
+        let int = Const::new(Scalar::I32, 1);
+        assert_eq!(folded(add, int, int), None);
+        let value = Value::from_index(0);
+        assert_eq!(fold(&Arith::Sqrt { value }, |_| None), None);
+        let cvt = |to| fold(&Arith::Cvt { value, to }, |_| Some(Const::new(Scalar::I8, 0xff)));
+        assert_eq!((cvt(Scalar::F64), cvt(Scalar::U8)), (Some(of_f64(-1.0)), None));
+    }
+}

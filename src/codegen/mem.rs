@@ -1,0 +1,266 @@
+//! Loads, stores, pointers and register variables.
+
+use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
+
+use super::entry::Entry;
+use super::regs::{Class, Operand, Reg, memory_type};
+use crate::ir::{Entity, Mem, Scalar, Space, Type, Value, VarId};
+
+/// Addresses that are in a register, as long as the body that computed them is being written.
+#[derive(Debug, Default)]
+pub(super) struct Addresses {
+    registers: HashMap<Address, Reg>,
+    order: Vec<Address>,
+}
+
+/// `base + index * size`: what an address is computed from. The type of the index says how it is widened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Address {
+    base: Reg,
+    index: Reg,
+    index_type: Scalar,
+    size: u32,
+}
+
+/// The element size and the type of the index seldom differ where the registers do not.
+impl Hash for Address {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.base, self.index).hash(state);
+    }
+}
+
+impl Addresses {
+    /// A mark for [`forget`](Addresses::forget).
+    pub(super) fn known(&self) -> usize {
+        self.order.len()
+    }
+
+    /// Forgets the addresses that were computed after the mark was made.
+    pub(super) fn forget(&mut self, known: usize) {
+        for address in self.order.drain(known..) {
+            self.registers.remove(&address);
+        }
+    }
+}
+
+/// An address as an instruction takes it.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    base: Reg,
+    offset: i64,
+}
+
+impl Entry<'_> {
+    pub(super) fn mem(&mut self, op: &Mem, result: Option<Value>) {
+        match (*op, result) {
+            (Mem::Ld { base, index }, Some(result)) => self.load(result, base, index),
+            (Mem::St { base, index, value }, _) => self.store(base, index, value),
+            (Mem::Offset { base, index }, Some(result)) => self.offset(result, base, index),
+            (Mem::SharedBase { shared }, Some(result)) => {
+                let to = self.def(result);
+                let bytes = self.shared.1;
+                let offset = self.shared.0.get(shared.index()).copied().unwrap_or(0);
+                self.begin();
+                self.text.push("mov.u32 ");
+                self.text.reg(to);
+                // No array is declared where there is nothing in it.
+                self.text.push(if bytes == 0 { ", 0" } else { ", $shared" });
+                if offset > 0 {
+                    self.text.push("+");
+                    self.text.number(offset);
+                }
+                self.text.push(";\n");
+            }
+            (Mem::GetVar { var, index }, Some(result)) => {
+                let (to, from) = (self.def(result), self.var(var, index));
+                self.mov(to, from.into());
+            }
+            (Mem::SetVar { value, var, index }, _) => {
+                let (to, from) = (self.var(var, index), self.operand(value));
+                self.mov(to, from);
+            }
+            // The verifier has seen that these have a result.
+            (
+                Mem::Ld { .. } | Mem::Offset { .. } | Mem::SharedBase { .. } | Mem::GetVar { .. },
+                None,
+            ) => {}
+        }
+    }
+
+    fn var(&self, var: VarId, index: u32) -> Reg {
+        Reg::Var(Class::of(self.ir.vars[var].ty), var.index() as u32, index)
+    }
+
+    /// The space and the element of a pointer; the verifier has seen that it is one where this is asked.
+    fn pointee(&self, pointer: Value) -> (Space, Scalar) {
+        match self.ir.type_of(pointer) {
+            Type::Pointer { space, elem, .. } => (space, elem),
+            Type::Scalar(scalar) => (Space::Global, scalar),
+        }
+    }
+
+    fn load(&mut self, result: Value, base: Value, index: Value) {
+        let (space, elem) = self.pointee(base);
+        let place = self.place_of(base, index);
+        let to = self.def(result);
+        if elem == Scalar::Bool {
+            let byte = self.temp(Class::B32);
+            self.access("ld.", space, elem, place, byte.into());
+            self.ins(&["setp.ne.u32"], &[to.into(), byte.into(), Operand::Int(0)]);
+        } else {
+            self.access("ld.", space, elem, place, to.into());
+        }
+    }
+
+    fn store(&mut self, base: Value, index: Value, value: Value) {
+        let (space, elem) = self.pointee(base);
+        let place = self.place_of(base, index);
+        let mut value = self.operand(value);
+        if let (Scalar::Bool, Operand::Reg(truth)) = (elem, value) {
+            let byte = self.temp(Class::B32);
+            let operands = [byte.into(), Operand::Int(1), Operand::Int(0), truth.into()];
+            self.ins(&["selp.b32"], &operands);
+            value = byte.into();
+        }
+        self.access("st.", space, elem, place, value);
+    }
+
+    fn access(&mut self, name: &str, space: Space, elem: Scalar, place: Place, value: Operand) {
+        self.begin();
+        self.text.push(name);
+        self.text.push(space.name());
+        self.text.push(".");
+        self.text.push(memory_type(elem));
+        self.text.push(" ");
+        let is_store = name == "st.";
+        if !is_store {
+            self.text.operand(value);
+            self.text.push(", ");
+        }
+        self.text.push("[");
+        self.text.reg(place.base);
+        if place.offset != 0 {
+            self.text.push("+");
+            self.text.signed(place.offset);
+        }
+        self.text.push("]");
+        if is_store {
+            self.text.push(", ");
+            self.text.operand(value);
+        }
+        self.text.push(";\n");
+    }
+
+    /// The address of `*(base + index)`.
+    fn place_of(&mut self, base: Value, index: Value) -> Place {
+        let (space, elem) = self.pointee(base);
+        let index_type = self.scalar(index);
+        let base = self.operand(base);
+        let base = self.in_reg(base, pointer_class(space));
+        let size = elem.size_bytes();
+        match self.operand(index) {
+            Operand::Reg(index) => {
+                let address = Address { base, index, index_type, size };
+                Place { base: self.address(address, space), offset: 0 }
+            }
+            index @ (Operand::Const(_) | Operand::Int(_)) => {
+                let offset = byte_offset(index, size);
+                match i32::try_from(offset) {
+                    Ok(offset) => Place { base, offset: offset.into() },
+                    Err(_) => {
+                        let sum = self.temp(pointer_class(space));
+                        self.add_offset(sum, base, offset);
+                        Place { base: sum, offset: 0 }
+                    }
+                }
+            }
+        }
+    }
+
+    /// The register that holds an address.
+    fn address(&mut self, address: Address, space: Space) -> Reg {
+        if let Some(known) = self.addresses.registers.get(&address) {
+            return *known;
+        }
+        let to = self.temp(pointer_class(space));
+        self.compute(to, address, space);
+        self.addresses.registers.insert(address, to);
+        self.addresses.order.push(address);
+        to
+    }
+
+    /// `to = base + index * size`. Addresses wrap, in 32 bits for shared memory, so that only the low half
+    /// of a wide index counts there.
+    fn compute(&mut self, to: Reg, address: Address, space: Space) {
+        let Address { base, index, index_type, size } = address;
+        let mut index = index;
+        if space == Space::Shared && index_type.bits() == 64 {
+            let low = self.temp(Class::B32);
+            self.ins(&["cvt.u32.u64"], &[low.into(), index.into()]);
+            index = low;
+        }
+        let widened = space == Space::Global && index_type.bits() == 32;
+        let name = match (widened, to.class()) {
+            (true, _) if index_type.is_signed() => "mad.wide.s32",
+            (true, _) => "mad.wide.u32",
+            (false, Class::B64) if size == 1 => "add.s64",
+            (false, _) if size == 1 => "add.s32",
+            (false, Class::B64) => "mad.lo.s64",
+            (false, _) => "mad.lo.s32",
+        };
+        let (to, index, base) = (to.into(), index.into(), base.into());
+        if size == 1 && !widened {
+            self.ins(&[name], &[to, base, index]);
+        } else {
+            self.ins(&[name], &[to, index, Operand::Int(size.into()), base]);
+        }
+    }
+
+    fn add_offset(&mut self, to: Reg, base: Reg, offset: i64) {
+        match to.class() {
+            // A shared pointer wraps in 32 bits.
+            Class::B32 => {
+                let offset = Operand::Int((offset as i32).into());
+                self.ins(&["add.s32"], &[to.into(), base.into(), offset]);
+            }
+            Class::B64 | Class::Pred | Class::F32 | Class::F64 => {
+                self.ins(&["add.s64"], &[to.into(), base.into(), Operand::Int(offset)]);
+            }
+        }
+    }
+
+    fn offset(&mut self, result: Value, base: Value, index: Value) {
+        let (space, elem) = self.pointee(base);
+        let index_type = self.scalar(index);
+        let base = self.operand(base);
+        let base = self.in_reg(base, pointer_class(space));
+        let size = elem.size_bytes();
+        let to = self.def(result);
+        match self.operand(index) {
+            Operand::Reg(index) => {
+                self.compute(to, Address { base, index, index_type, size }, space);
+            }
+            index @ (Operand::Const(_) | Operand::Int(_)) => {
+                self.add_offset(to, base, byte_offset(index, size));
+            }
+        }
+    }
+}
+
+fn pointer_class(space: Space) -> Class {
+    match space {
+        Space::Global => Class::B64,
+        Space::Shared => Class::B32,
+    }
+}
+
+/// The offset in bytes of a constant index, modulo 2^64 like all addresses.
+fn byte_offset(index: Operand, size: u32) -> i64 {
+    let index = match index {
+        Operand::Const(constant) => constant.as_int().unwrap_or(0) as i64,
+        Operand::Int(index) => index,
+        Operand::Reg(_) => 0,
+    };
+    index.wrapping_mul(size.into())
+}

@@ -1,0 +1,193 @@
+//! PTX: a verified kernel in, readable text out.
+//!
+//! ```
+//! use tilewright::ir::{Global, GlobalMut, Kernel, Target};
+//!
+//! type Axpy = (f32, Global<f32>, GlobalMut<f32>, i32);
+//! let kernel = Kernel::<Axpy>::build("axpy", Target::SM_80, |k, (a, x, y, n)| {
+//!     let i = k.block_idx().x * k.block_dim().x + k.thread_idx().x;
+//!     k.if_(i.lt(n), |k| y.store(k, i, a * x.load(k, i) + y.load(k, i)));
+//! })?;
+//! let ptx = kernel.ptx();
+//! assert_eq!((ptx.entries(), ptx.version().to_string().as_str()), (&["axpy".to_owned()][..], "7.0"));
+//! assert!(ptx.text().contains("add.rn.f32"));
+//! # Ok::<(), tilewright::ir::BuildErrors>(())
+//! ```
+//!
+//! A [`Kernel`] is verified, so writing it always succeeds; only a [`Module`] of several kernels can be
+//! wrong. The text depends on the kernel and the options alone: equal kernels give equal bytes. No file
+//! and no device is looked at.
+//!
+//! # How the IR is written
+//!
+//! * **Values.** A value is a register with its number in the text form: `%14` is `%r14` (integers up to 32
+//!   bits and pointers to shared memory), `%rd14` (64 bits and pointers to global memory), `%f14`, `%fd14`
+//!   (`f32`, `f64`) or `%p14` (`bool`, a predicate). Constants are immediate operands. Pure operations whose
+//!   results nothing uses are not written.
+//! * **Narrow integers** live in 32-bit registers, always sign- or zero-extended: what can leave the range
+//!   is extended again. Thus comparisons, shifts to the right, division and conversions need no care.
+//! * **`bool` in memory** and in parameters is a byte: 0 or 1 is stored, and every byte but 0 loads as
+//!   `true`.
+//! * **Floating point** arithmetic names its rounding (`add.rn`, `mul.rn`), so `ptxas` never contracts a
+//!   product and a sum into `fma` (PTX ISA 9.7.3.3). Subnormal numbers are kept. Conversions to integers
+//!   saturate and turn NaN into 0 in all types, also where the instruction alone does not. Operations on
+//!   constants are computed here. Which NaN an operation gives is the device's choice.
+//! * **Addresses.** `base + index * size` is one `mad`, wide where the index is narrower than the pointer;
+//!   a constant index is the offset in the brackets. An address that is used again in the same body is not
+//!   computed again. Global pointers are converted to the global space on entry. Loads never use the
+//!   read-only path `ld.global.nc`: nothing in the IR says that a read-only pointer has no mutable alias.
+//! * **Loops.** A `for` finds out whether there is a next index before it computes it: `i + step < hi` is
+//!   asked as `step < hi - i`, which cannot wrap, so every range of every integer type has the right number
+//!   of iterations. A step that is not positive gives none. Carried values are registers, set by a parallel
+//!   copy.
+//! * **Shared memory** is one array, laid out as
+//!   [`KernelIr::shared_layout`](crate::ir::KernelIr::shared_layout) says.
+//! * **Barriers** are `barrier.sync 0`, without `.aligned`: the warps may be diverged. No branch is marked
+//!   `.uni`.
+
+mod arith;
+mod control;
+mod convert;
+mod copies;
+mod entry;
+mod error;
+mod fold;
+mod mem;
+mod ptx;
+mod regs;
+mod text;
+mod uses;
+
+pub use error::CodegenError;
+pub use ptx::{Ptx, PtxVersion};
+
+use crate::ir::{Kernel, KernelIr, Target};
+use text::Text;
+
+/// What the text shows beside the instructions.
+///
+/// ```
+/// use tilewright::codegen::PtxOptions;
+/// use tilewright::ir::{Kernel, GlobalMut, Target};
+///
+/// let kernel = Kernel::<(GlobalMut<i32>,)>::build("fill", Target::SM_80, |k, (x,)| {
+///     x.store(k, k.thread_idx().x, 7)
+/// })?;
+/// let bare = kernel.ptx_with(PtxOptions::default().places(false));
+/// assert!(kernel.ptx().text().contains("// ") && !bare.text().contains("// "));
+/// # Ok::<(), tilewright::ir::BuildErrors>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct PtxOptions {
+    /// Comments `// file:line` above the instructions that come from that Rust line. On by default.
+    pub places: bool,
+    /// Directives `.file` and `.loc` (PTX ISA 11.5), so that a profiler shows the Rust line of an
+    /// instruction; the text then has the paths of the sources as rustc was given them. Off by default.
+    pub line_info: bool,
+}
+
+impl Default for PtxOptions {
+    fn default() -> PtxOptions {
+        PtxOptions { places: true, line_info: false }
+    }
+}
+
+impl PtxOptions {
+    /// Switches the comments with Rust lines.
+    pub const fn places(self, places: bool) -> PtxOptions {
+        PtxOptions { places, ..self }
+    }
+
+    /// Switches the directives for profilers.
+    pub const fn line_info(self, line_info: bool) -> PtxOptions {
+        PtxOptions { line_info, ..self }
+    }
+}
+
+impl<P> Kernel<P> {
+    /// The kernel as a PTX module.
+    pub fn ptx(&self) -> Ptx {
+        self.ptx_with(PtxOptions::default())
+    }
+
+    /// As [`ptx`](Kernel::ptx), with options.
+    pub fn ptx_with(&self, options: PtxOptions) -> Ptx {
+        write_module(self.target(), &[self.ir()], options)
+    }
+}
+
+/// Several kernels for one target, written as one PTX module.
+///
+/// ```
+/// use tilewright::codegen::Module;
+/// use tilewright::ir::{Kernel, GlobalMut, Target};
+///
+/// let fill = |name, value| {
+///     Kernel::<(GlobalMut<i32>,)>::build(name, Target::SM_80, |k, (x,)| {
+///         x.store(k, k.thread_idx().x, value)
+///     })
+/// };
+/// let (ones, twos) = (fill("ones", 1)?, fill("twos", 2)?);
+/// let mut module = Module::new(Target::SM_80);
+/// module.add(&ones)?;
+/// module.add(&twos)?;
+/// assert_eq!(module.ptx().entries(), ["ones", "twos"]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Module<'k> {
+    target: Target,
+    kernels: Vec<&'k KernelIr>,
+}
+
+impl<'k> Module<'k> {
+    /// A module without kernels.
+    pub const fn new(target: Target) -> Module<'k> {
+        Module { target, kernels: Vec::new() }
+    }
+
+    /// Adds a kernel.
+    ///
+    /// # Errors
+    /// [`CodegenError::OtherTarget`] where the kernel is not built for the module's target,
+    /// [`CodegenError::DuplicateName`] where the module has a kernel of that name.
+    pub fn add<P>(&mut self, kernel: &'k Kernel<P>) -> Result<(), CodegenError> {
+        let name = || kernel.name().to_owned();
+        if kernel.target() != self.target {
+            let (kernel, module) = (kernel.target(), self.target);
+            return Err(CodegenError::OtherTarget { name: name(), kernel, module });
+        }
+        if self.kernels.iter().any(|ir| ir.name == kernel.name()) {
+            return Err(CodegenError::DuplicateName { name: name() });
+        }
+        self.kernels.push(kernel.ir());
+        Ok(())
+    }
+
+    /// The module as text.
+    pub fn ptx(&self) -> Ptx {
+        self.ptx_with(PtxOptions::default())
+    }
+
+    /// As [`ptx`](Module::ptx), with options.
+    pub fn ptx_with(&self, options: PtxOptions) -> Ptx {
+        write_module(self.target, &self.kernels, options)
+    }
+}
+
+/// Writes kernels, each of which was verified for `target`.
+fn write_module(target: Target, kernels: &[&KernelIr], options: PtxOptions) -> Ptx {
+    let (target, first) = ptx::header(target);
+    let version = kernels.iter().map(|ir| entry::version(ir)).fold(first, PtxVersion::max);
+    let ops: usize = kernels.iter().map(|ir| ir.ops.len()).sum();
+    let mut text = Text::with_capacity(1024 + 64 * ops);
+    text.push(&format!(".version {version}\n.target {target}\n.address_size 64\n"));
+    let mut files = entry::Files::default();
+    for ir in kernels {
+        entry::write(ir, options, &mut files, &mut text);
+    }
+    files.write(&mut text);
+    let entries = kernels.iter().map(|ir| ir.name.clone()).collect();
+    Ptx { text: text.finish(), entries, target, version }
+}

@@ -1,0 +1,149 @@
+//! The written module, and the header that each target needs.
+
+use std::fmt;
+
+use crate::ir::Target;
+
+/// A version of the PTX ISA, as `.version` names it.
+///
+/// ```
+/// use tilewright::codegen::PtxVersion;
+/// assert!(PtxVersion { major: 7, minor: 8 } < PtxVersion { major: 8, minor: 0 });
+/// assert_eq!(PtxVersion { major: 8, minor: 0 }.to_string(), "8.0");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PtxVersion {
+    /// The number before the point.
+    pub major: u16,
+    /// The number after the point.
+    pub minor: u16,
+}
+
+impl fmt::Display for PtxVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.major, self.minor)
+    }
+}
+
+/// A module as PTX text, with the facts that a driver or `ptxas` is told beside it. Made by
+/// [`Kernel::ptx`](crate::ir::Kernel::ptx) and [`Module::ptx`](super::Module::ptx). It displays as the text.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Ptx {
+    pub(super) text: String,
+    pub(super) entries: Vec<String>,
+    pub(super) target: Target,
+    pub(super) version: PtxVersion,
+}
+
+impl Ptx {
+    /// The text.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The text, without a copy.
+    pub fn into_text(self) -> String {
+        self.text
+    }
+
+    /// The names of the entries, in the order in which the kernels were added.
+    pub fn entries(&self) -> &[String] {
+        &self.entries
+    }
+
+    /// The `.target` of the text.
+    ///
+    /// It is the target of the kernels where the PTX ISA has it. For others (a device that is newer than
+    /// this crate) it is the nearest older one: the driver compiles that for every newer device.
+    pub fn target(&self) -> Target {
+        self.target
+    }
+
+    /// The `.version` of the text: the lowest that has the target and every instruction used.
+    pub fn version(&self) -> PtxVersion {
+        self.version
+    }
+}
+
+impl fmt::Display for Ptx {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl AsRef<str> for Ptx {
+    fn as_ref(&self) -> &str {
+        &self.text
+    }
+}
+
+const fn version(major: u16, minor: u16) -> PtxVersion {
+    PtxVersion { major, minor }
+}
+
+/// The targets of the PTX ISA from `sm_80` on: the number, the first version that has the plain target, and
+/// the first that has the one with suffix `a` (PTX ISA, release notes).
+const TARGETS: [(u16, PtxVersion, Option<PtxVersion>); 11] = [
+    (80, version(7, 0), None),
+    (86, version(7, 1), None),
+    (87, version(7, 4), None),
+    (88, version(9, 0), None),
+    (89, version(7, 8), None),
+    (90, version(7, 8), Some(version(8, 0))),
+    (100, version(8, 6), Some(version(8, 6))),
+    (103, version(8, 8), Some(version(8, 8))),
+    (110, version(9, 0), Some(version(9, 0))),
+    (120, version(8, 7), Some(version(8, 7))),
+    (121, version(8, 8), Some(version(8, 8))),
+];
+
+/// The first version whose entries take more than 4352 bytes of parameters.
+pub(super) const LARGE_PARAMS: PtxVersion = version(8, 1);
+
+/// The target to write for `target`, and the first version that has it.
+pub(super) fn header(target: Target) -> (Target, PtxVersion) {
+    let (mut nearest, mut first) = (Target::SM_80, TARGETS[0].1);
+    for (sm, plain, specific) in TARGETS {
+        if sm == target.sm()
+            && target.arch_specific()
+            && let Some(specific) = specific
+        {
+            return (target, specific);
+        }
+        if sm <= target.sm()
+            && let Some(known) = Target::new(sm, false)
+        {
+            (nearest, first) = (known, plain);
+        }
+    }
+    (nearest, first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_that_ptx_does_not_have_become_the_nearest_older_one() {
+        let cases = [
+            ("sm_80", "sm_80", version(7, 0)),
+            ("sm_85", "sm_80", version(7, 0)),
+            ("sm_89", "sm_89", version(7, 8)),
+            ("sm_90", "sm_90", version(7, 8)),
+            ("sm_90a", "sm_90a", version(8, 0)),
+            ("sm_93a", "sm_90", version(7, 8)),
+            ("sm_100a", "sm_100a", version(8, 6)),
+            ("sm_120", "sm_120", version(8, 7)),
+            ("sm_130a", "sm_121", version(8, 8)),
+        ];
+        for (asked, written, first) in cases {
+            let (target, version) = header(asked.parse().unwrap());
+            assert_eq!((target.to_string().as_str(), version), (written, first), "{asked}");
+        }
+    }
+
+    #[test]
+    fn the_table_is_sorted() {
+        assert!(TARGETS.windows(2).all(|pair| pair[0].0 < pair[1].0));
+    }
+}

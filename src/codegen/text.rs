@@ -1,0 +1,195 @@
+//! The growing text: lines, indentation, and the comments that name Rust lines.
+
+use super::regs::{Operand, Reg};
+use crate::ir::{Place, Scalar};
+
+/// A PTX text under construction.
+#[derive(Debug, Default)]
+pub(super) struct Text {
+    out: String,
+    depth: usize,
+}
+
+impl Text {
+    pub(super) fn with_capacity(bytes: usize) -> Text {
+        Text { out: String::with_capacity(bytes), depth: 0 }
+    }
+
+    pub(super) fn finish(self) -> String {
+        self.out
+    }
+
+    /// The bytes written so far: a position for [`insert`](Text::insert).
+    pub(super) fn position(&self) -> usize {
+        self.out.len()
+    }
+
+    /// Puts `text` at an earlier position.
+    pub(super) fn insert(&mut self, position: usize, text: &str) {
+        self.out.insert_str(position, text);
+    }
+
+    pub(super) fn indent(&mut self) {
+        self.depth += 1;
+    }
+
+    pub(super) fn dedent(&mut self) {
+        self.depth = self.depth.saturating_sub(1);
+    }
+
+    /// Starts a line at the present indentation.
+    pub(super) fn begin(&mut self) {
+        for _ in 0..self.depth {
+            self.out.push_str("  ");
+        }
+    }
+
+    pub(super) fn push(&mut self, text: &str) {
+        self.out.push_str(text);
+    }
+
+    pub(super) fn number(&mut self, number: u64) {
+        push_u64(&mut self.out, number);
+    }
+
+    pub(super) fn signed(&mut self, number: i64) {
+        push_i64(&mut self.out, number);
+    }
+
+    pub(super) fn reg(&mut self, reg: Reg) {
+        match reg {
+            Reg::Value(class, number) => {
+                self.push(class.prefix());
+                self.number(number.into());
+            }
+            Reg::Temp(class, number) => {
+                self.push("%t");
+                self.push(&class.prefix()[1..]);
+                self.number(number.into());
+            }
+            Reg::Var(_, var, index) => {
+                self.push("%v");
+                self.number(var.into());
+                self.push("_");
+                self.number(index.into());
+            }
+        }
+    }
+
+    pub(super) fn operand(&mut self, operand: Operand) {
+        match operand {
+            Operand::Reg(reg) => self.reg(reg),
+            Operand::Int(number) => self.signed(number),
+            Operand::Const(constant) => {
+                let bits = constant.bits();
+                match (constant.scalar(), constant.as_int()) {
+                    (Scalar::F32, _) => self.hex("0f", bits, 8),
+                    (Scalar::F64, _) => self.hex("0d", bits, 16),
+                    (Scalar::U64, _) | (_, None) => self.number(bits),
+                    // Every other integer type fits.
+                    (_, Some(int)) => self.signed(int as i64),
+                }
+            }
+        }
+    }
+
+    fn hex(&mut self, prefix: &str, bits: u64, digits: u32) {
+        self.push(prefix);
+        for digit in (0..digits).rev() {
+            let nibble = (bits >> (4 * digit) & 15) as usize;
+            self.out.push(char::from(b"0123456789ABCDEF"[nibble]));
+        }
+    }
+
+    /// `// file:line`, with the name of the file without its folders, so that the text does not depend on
+    /// where the program was compiled.
+    pub(super) fn place(&mut self, place: Place) {
+        let name = place.file.rsplit(['/', '\\']).next().unwrap_or_default();
+        self.begin();
+        self.push("// ");
+        self.ascii(name);
+        self.push(":");
+        self.number(place.line.into());
+        self.push("\n");
+    }
+
+    /// PTX is printable ASCII; other characters of a file name become `_`.
+    pub(super) fn ascii(&mut self, name: &str) {
+        let printable = |c: char| c.is_ascii_graphic() && c != '"' && c != '\\';
+        self.out.extend(name.chars().map(|c| if printable(c) { c } else { '_' }));
+    }
+}
+
+/// The numbers from 0 to 99 in two digits each.
+const PAIRS: &str = "\
+    0001020304050607080910111213141516171819\
+    2021222324252627282930313233343536373839\
+    4041424344454647484950515253545556575859\
+    6061626364656667686970717273747576777879\
+    8081828384858687888990919293949596979899";
+
+fn push_u64(out: &mut String, number: u64) {
+    if number < 10 {
+        out.push(char::from(b'0' + number as u8));
+        return;
+    }
+    if number >= 100 {
+        push_u64(out, number / 100);
+    }
+    let pair = (number % 100) as usize * 2;
+    out.push_str(&PAIRS[pair..pair + 2]);
+}
+
+fn push_i64(out: &mut String, number: i64) {
+    if number < 0 {
+        out.push('-');
+    }
+    push_u64(out, number.unsigned_abs());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::Const;
+
+    fn text_of(operand: Operand) -> String {
+        let mut text = Text::default();
+        text.operand(operand);
+        text.finish()
+    }
+
+    #[test]
+    fn constants_print_with_all_their_bits() {
+        let cases = [
+            (Scalar::I8, 0x80, "-128"),
+            (Scalar::U8, 255, "255"),
+            (Scalar::I32, 0x8000_0000, "-2147483648"),
+            (Scalar::U32, 0xffff_ffff, "4294967295"),
+            (Scalar::I64, 1 << 63, "-9223372036854775808"),
+            (Scalar::U64, u64::MAX, "18446744073709551615"),
+            (Scalar::Bool, 1, "1"),
+            (Scalar::F32, f32::NAN.to_bits().into(), "0f7FC00000"),
+            (Scalar::F32, (-0.0f32).to_bits().into(), "0f80000000"),
+            (Scalar::F64, f64::INFINITY.to_bits(), "0d7FF0000000000000"),
+        ];
+        for (scalar, bits, expected) in cases {
+            assert_eq!(text_of(Operand::Const(Const::new(scalar, bits))), expected);
+        }
+        let numbers = [0, 7, 10, 99, 100, 109, 110, 999, 1000, 12_345, -1, -10, i64::MAX, i64::MIN];
+        for number in numbers {
+            assert_eq!(text_of(Operand::Int(number)), number.to_string());
+        }
+    }
+
+    #[test]
+    fn a_place_is_the_name_of_the_file_in_ascii() {
+        let name = |file| {
+            let mut text = Text::default();
+            text.place(Place { file, line: 42, column: 7 });
+            text.finish()
+        };
+        assert_eq!(name("/home/me/src/gemm.rs"), "// gemm.rs:42\n");
+        assert_eq!(name("C:\\me\\gemm.rs"), "// gemm.rs:42\n");
+        assert_eq!(name("ä\n.rs"), "// __.rs:42\n");
+    }
+}

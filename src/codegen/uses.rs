@@ -1,0 +1,114 @@
+//! Which values are used: pure operations whose results nobody uses are not written.
+
+use crate::ir::{
+    Arith, Control, Effect, Entity, KernelIr, Mem, Op, OpId, RegionId, Value, ValueDef,
+};
+
+/// For each value, whether something that is written reads it.
+pub(super) struct Uses<'k> {
+    ir: &'k KernelIr,
+    live: Vec<bool>,
+}
+
+impl<'k> Uses<'k> {
+    /// Visits the operations from the last to the first, so that the users of a value are seen before it.
+    pub(super) fn of(ir: &'k KernelIr) -> Uses<'k> {
+        let mut uses = Uses { ir, live: vec![false; ir.values.len()] };
+        uses.region(ir.body);
+        uses
+    }
+
+    pub(super) fn is_live(&self, value: Value) -> bool {
+        self.live[value.index()]
+    }
+
+    /// Whether the operation is written: it has an effect, or its result is used.
+    pub(super) fn is_written(&self, op: OpId) -> bool {
+        let data = &self.ir.ops[op];
+        let needed = match &data.op {
+            Op::Const(_) | Op::Mem(Mem::GetVar { .. }) => false,
+            Op::Control(_) => true,
+            Op::Arith(_) | Op::Mem(_) | Op::Sync(_) => {
+                data.op.info().is_some_and(|info| info.effect != Effect::Pure)
+            }
+        };
+        needed || data.results.iter().any(|result| self.is_live(*result))
+    }
+
+    fn mark(&mut self, value: Value) {
+        self.live[value.index()] = true;
+    }
+
+    fn mark_all(&mut self, values: &[Value]) {
+        values.iter().for_each(|value| self.mark(*value));
+    }
+
+    /// Marks those of `values` that are passed to a used one of `results`.
+    fn mark_passed(&mut self, values: &[Value], results: &[Value]) {
+        for (value, result) in values.iter().zip(results) {
+            if self.is_live(*result) {
+                self.mark(*value);
+            }
+        }
+    }
+
+    fn region(&mut self, region: RegionId) {
+        let ir = self.ir;
+        for &op in ir.regions[region].ops.iter().rev() {
+            if self.is_written(op) {
+                self.op(op);
+            }
+        }
+    }
+
+    fn op(&mut self, op: OpId) {
+        let ir = self.ir;
+        let data = &ir.ops[op];
+        let Op::Control(control) = &data.op else {
+            return data.op.for_each_operand(|value| self.mark(value));
+        };
+        match control {
+            Control::If { cond, then_region, else_region } => {
+                self.mark(condition(ir, *cond).0);
+                else_region.iter().for_each(|region| self.region(*region));
+                self.region(*then_region);
+            }
+            Control::For { lo, hi, step, init, body, unroll: _ } => {
+                self.mark_all(&[*lo, *hi, *step]);
+                self.mark_all(init);
+                self.region(*body);
+            }
+            Control::Loop { init, body } => {
+                self.mark_all(init);
+                self.region(*body);
+            }
+            Control::Yield { values } => {
+                if let Some(parent) = ir.regions[data.region].parent {
+                    self.mark_passed(values, &ir.ops[parent].results);
+                }
+            }
+            Control::Continue { values, .. } => self.mark_all(values),
+            Control::Break { target, values } => {
+                // The results of a `for` are the registers of its carried values.
+                if matches!(ir.ops[*target].op, Op::Control(Control::For { .. })) {
+                    self.mark_all(values);
+                } else {
+                    self.mark_passed(values, &ir.ops[*target].results);
+                }
+            }
+            Control::Return => {}
+        }
+    }
+}
+
+/// The value that an `if` tests, and whether it runs its first region where that value is false: a
+/// condition that is the negation of another value needs no register of its own.
+pub(super) fn condition(ir: &KernelIr, cond: Value) -> (Value, bool) {
+    let (mut cond, mut negated) = (cond, false);
+    while let ValueDef::Result(op, _) = ir.values[cond].def
+        && let Op::Arith(Arith::Not { value }) = ir.ops[op].op
+    {
+        (cond, negated) = (value, !negated);
+    }
+    (cond, negated)
+}

@@ -1,0 +1,3 @@
+//! Facts about a verified structure, computed without changing it.
+
+pub(in crate::ir) mod uniformity;

@@ -1,0 +1,200 @@
+//! Layouts inside a kernel: coordinates of device and host values to offsets.
+
+use super::body::Body;
+use super::context::Context;
+use super::error::BuildErrorKind;
+use super::typed::{MemIndex, Val};
+use crate::layout::{Layout, LayoutError, LayoutRef};
+
+/// A coordinate of which some entries are known when the kernel is built and some when it runs.
+#[derive(Clone, Debug)]
+pub enum DeviceCoord<'b> {
+    /// A host number.
+    Host(i64),
+    /// A device number. It must not be negative.
+    Device(Val<'b, i32>),
+    /// One coordinate for each mode.
+    Tuple(Vec<DeviceCoord<'b>>),
+}
+
+impl From<i32> for DeviceCoord<'_> {
+    fn from(value: i32) -> Self {
+        DeviceCoord::Host(value.into())
+    }
+}
+
+impl From<i64> for DeviceCoord<'_> {
+    fn from(value: i64) -> Self {
+        DeviceCoord::Host(value)
+    }
+}
+
+/// A number above `i64::MAX`, which no layout reaches, is refused as an overflow when it is used.
+impl From<usize> for DeviceCoord<'_> {
+    fn from(value: usize) -> Self {
+        DeviceCoord::Host(i64::try_from(value).unwrap_or(i64::MAX))
+    }
+}
+
+impl<'b> From<Val<'b, i32>> for DeviceCoord<'b> {
+    fn from(value: Val<'b, i32>) -> Self {
+        DeviceCoord::Device(value)
+    }
+}
+
+macro_rules! tuples {
+    ($(($($name:ident)+))*) => {$(
+        impl<'b, $($name: Into<DeviceCoord<'b>>),+> From<($($name,)+)> for DeviceCoord<'b> {
+            #[allow(non_snake_case, reason = "one name serves as type and as variable")]
+            fn from(($($name,)+): ($($name,)+)) -> Self {
+                DeviceCoord::Tuple(vec![$($name.into()),+])
+            }
+        }
+    )*};
+}
+
+tuples! {
+    (A)
+    (A B)
+    (A B C)
+    (A B C D)
+    (A B C D E)
+    (A B C D E F)
+}
+
+impl<'b> Body<'b, '_> {
+    /// `layout(coord)`: the offset of a coordinate, in the index type `I`.
+    ///
+    /// A coordinate is taken as CuTe's `crd2idx` takes it: a tuple gives each mode its own coordinate, and a
+    /// number for a mode with several leaves runs through them colexicographically, its last leaf without
+    /// bound. What is known when the kernel is built is computed then; for a device number `c`, each leaf
+    /// `s:d` after leaves of the product `p` costs `c / p % s * d`, with shifts and masks where `p` and `s`
+    /// are powers of two, and nothing where `d` is 0.
+    ///
+    /// A coordinate that does not fit the layout, and a layout with symbolic or basis leaves, are errors of
+    /// the build.
+    ///
+    /// ```
+    /// use tilewright::ir::{GlobalMut, Kernel, Target};
+    /// use tilewright::layout::layout;
+    ///
+    /// let kernel = Kernel::<(GlobalMut<f32>,)>::build("one", Target::SM_80, |k, (x,)| {
+    ///     let row_major = layout!((8, 32) : (32, 1));
+    ///     let offset = k.crd2idx::<i32>((3, k.thread_idx().x), &row_major);
+    ///     x.store(k, offset, 1.0); // x[96 + thread]
+    /// })?;
+    /// assert!(kernel.to_string().contains("const 96 : i32"));
+    /// # Ok::<(), tilewright::ir::BuildErrors>(())
+    /// ```
+    #[track_caller]
+    pub fn crd2idx<I: MemIndex>(
+        &self,
+        coord: impl Into<DeviceCoord<'b>>,
+        layout: &Layout,
+    ) -> Val<'b, I> {
+        let cx = self.context();
+        let mut offset = Offset { host: 0, device: None };
+        if let Err(error) = offset.add(cx, &coord.into(), layout.as_ref()) {
+            cx.error(BuildErrorKind::Layout(error));
+        }
+        let host = I::from_i64(offset.host).unwrap_or_else(|| {
+            cx.error(BuildErrorKind::OffsetTooLarge { offset: offset.host, index: I::SCALAR });
+            I::ZERO
+        });
+        match offset.device {
+            None => cx.constant(host),
+            Some(device) if offset.host == 0 => device,
+            Some(device) => device + host,
+        }
+    }
+}
+
+/// A sum of a host number and a device number.
+struct Offset<'b, I> {
+    host: i64,
+    device: Option<Val<'b, I>>,
+}
+
+impl<'b, I: MemIndex> Offset<'b, I> {
+    #[track_caller]
+    fn add(
+        &mut self,
+        cx: &'b Context,
+        coord: &DeviceCoord<'b>,
+        layout: LayoutRef<'_>,
+    ) -> Result<(), LayoutError> {
+        match coord {
+            DeviceCoord::Host(index) => {
+                let offset = layout.to_layout().at(*index)?;
+                self.host = self.host.checked_add(offset).ok_or(OVERFLOW)?;
+                Ok(())
+            }
+            DeviceCoord::Device(index) => self.add_device(cx, *index, layout),
+            DeviceCoord::Tuple(coords) => {
+                let (expected, found) = (layout.rank(), coords.len());
+                if layout.is_leaf() || expected != found {
+                    return Err(LayoutError::RankMismatch { expected, found });
+                }
+                for (coord, mode) in coords.iter().zip(layout.modes()) {
+                    self.add(cx, coord, mode)?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    #[track_caller]
+    fn add_device(
+        &mut self,
+        cx: &'b Context,
+        index: Val<'b, i32>,
+        layout: LayoutRef<'_>,
+    ) -> Result<(), LayoutError> {
+        // Leaves that continue each other need no division between them.
+        let coalesced = layout.to_layout().coalesce()?;
+        let leaves: Vec<(i64, i64)> = coalesced
+            .as_ref()
+            .leaves()
+            .map(|(extent, stride)| Ok((extent.to_static()?, stride.to_int()?.to_static()?)))
+            .collect::<Result<_, LayoutError>>()?;
+        let mut before = 1i64;
+        for (i, &(extent, stride)) in leaves.iter().enumerate() {
+            if stride != 0 {
+                let quotient = quotient(cx, index, before);
+                let last = i + 1 == leaves.len();
+                let digit = if last { quotient } else { remainder(cx, quotient, extent) };
+                let digit: Val<'b, I> = digit.cvt();
+                let stride = I::from_i64(stride).ok_or(OVERFLOW)?;
+                let term = if stride == I::ONE { digit } else { digit * stride };
+                self.device = Some(self.device.map_or(term, |sum| sum + term));
+            }
+            before = before.checked_mul(extent).ok_or(OVERFLOW)?;
+        }
+        Ok(())
+    }
+}
+
+const OVERFLOW: LayoutError = LayoutError::Overflow { operation: "crd2idx" };
+
+/// `index / divisor` for an index that is not negative.
+#[track_caller]
+fn quotient<'b>(cx: &'b Context, index: Val<'b, i32>, divisor: i64) -> Val<'b, i32> {
+    match i32::try_from(divisor) {
+        Ok(1) => index,
+        Ok(divisor) if divisor.count_ones() == 1 => index >> divisor.trailing_zeros(),
+        Ok(divisor) => index / divisor,
+        // Larger than every index.
+        Err(_) => cx.constant(0),
+    }
+}
+
+/// `index % divisor` for an index that is not negative.
+#[track_caller]
+fn remainder<'b>(cx: &'b Context, index: Val<'b, i32>, divisor: i64) -> Val<'b, i32> {
+    match i32::try_from(divisor) {
+        Ok(1) => cx.constant(0),
+        Ok(divisor) if divisor.count_ones() == 1 => index & (divisor - 1),
+        Ok(divisor) => index % divisor,
+        Err(_) => index,
+    }
+}

@@ -1,0 +1,95 @@
+//! The common type of two number types.
+
+use super::typed::{Element, Number, Val};
+
+/// A type that has a common type with `U`.
+///
+/// The common type is: of floating point and anything, the floating point type; of two floating point or
+/// two integer types, the wider one; of two integer types of one width, the unsigned one if either is; of
+/// `bool` and a number type, the number type. These are the rules of C for the operators that mix types,
+/// without its widening to `int`.
+#[diagnostic::on_unimplemented(message = "`{Self}` and `{U}` have no common number type")]
+pub trait Promote<U: Element>: Element {
+    /// The common type.
+    type Common: Number;
+}
+
+macro_rules! promote {
+    ($($A:ident: $($B:ident => $Common:ident),+;)*) => {$($(
+        impl Promote<$B> for $A {
+            type Common = $Common;
+        }
+    )+)*};
+}
+
+promote! {
+    bool: i8 => i8, i16 => i16, i32 => i32, i64 => i64, u8 => u8, u16 => u16, u32 => u32, u64 => u64, f32 => f32, f64 => f64;
+    i8: bool => i8, i8 => i8, i16 => i16, i32 => i32, i64 => i64, u8 => u8, u16 => u16, u32 => u32, u64 => u64, f32 => f32, f64 => f64;
+    i16: bool => i16, i8 => i16, i16 => i16, i32 => i32, i64 => i64, u8 => i16, u16 => u16, u32 => u32, u64 => u64, f32 => f32, f64 => f64;
+    i32: bool => i32, i8 => i32, i16 => i32, i32 => i32, i64 => i64, u8 => i32, u16 => i32, u32 => u32, u64 => u64, f32 => f32, f64 => f64;
+    i64: bool => i64, i8 => i64, i16 => i64, i32 => i64, i64 => i64, u8 => i64, u16 => i64, u32 => i64, u64 => u64, f32 => f32, f64 => f64;
+    u8: bool => u8, i8 => u8, i16 => i16, i32 => i32, i64 => i64, u8 => u8, u16 => u16, u32 => u32, u64 => u64, f32 => f32, f64 => f64;
+    u16: bool => u16, i8 => u16, i16 => u16, i32 => i32, i64 => i64, u8 => u16, u16 => u16, u32 => u32, u64 => u64, f32 => f32, f64 => f64;
+    u32: bool => u32, i8 => u32, i16 => u32, i32 => u32, i64 => i64, u8 => u32, u16 => u32, u32 => u32, u64 => u64, f32 => f32, f64 => f64;
+    u64: bool => u64, i8 => u64, i16 => u64, i32 => u64, i64 => u64, u8 => u64, u16 => u64, u32 => u64, u64 => u64, f32 => f32, f64 => f64;
+    f32: bool => f32, i8 => f32, i16 => f32, i32 => f32, i64 => f32, u8 => f32, u16 => f32, u32 => f32, u64 => f32, f32 => f32, f64 => f64;
+    f64: bool => f64, i8 => f64, i16 => f64, i32 => f64, i64 => f64, u8 => f64, u16 => f64, u32 => f64, u64 => f64, f32 => f64, f64 => f64;
+}
+
+/// Both values in their [common type](Promote).
+///
+/// ```
+/// use tilewright::ir::{GlobalMut, Kernel, Target, promote};
+///
+/// let kernel = Kernel::<(GlobalMut<f32>, i32, f32)>::build("max", Target::SM_80, |k, (y, n, x)| {
+///     let (n, x) = promote(n, x); // both f32
+///     y.store(k, 0, n.max(x));
+/// })?;
+/// assert_eq!(kernel.to_string().matches("cvt<f32>").count(), 1);
+/// # Ok::<(), tilewright::ir::BuildErrors>(())
+/// ```
+#[track_caller]
+pub fn promote<'x, A: Promote<B>, B: Element>(
+    a: Val<'x, A>,
+    b: Val<'x, B>,
+) -> (Val<'x, A::Common>, Val<'x, A::Common>) {
+    (a.cvt(), b.cvt())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::types::Scalar;
+
+    /// The common type as the documentation of [`Promote`] states it.
+    fn common(a: Scalar, b: Scalar) -> Scalar {
+        let rank = |s: Scalar| (s.is_float(), s.is_int(), s.bits(), !s.is_signed());
+        if rank(a) >= rank(b) { a } else { b }
+    }
+
+    fn check<A: Promote<B>, B: Promote<A>>() {
+        let expected = common(A::SCALAR, B::SCALAR);
+        assert_eq!(<A as Promote<B>>::Common::SCALAR, expected, "{} {}", A::SCALAR, B::SCALAR);
+        assert_eq!(<B as Promote<A>>::Common::SCALAR, expected, "{} {}", B::SCALAR, A::SCALAR);
+    }
+
+    #[test]
+    fn every_pair_follows_the_rule() {
+        macro_rules! pairs {
+            ($($A:ident: $($B:ident)*;)*) => {$($(check::<$A, $B>();)*)*};
+        }
+        pairs! {
+            bool: i8 i16 i32 i64 u8 u16 u32 u64 f32 f64;
+            i8: i8 i16 i32 i64 u8 u16 u32 u64 f32 f64;
+            i16: i16 i32 i64 u8 u16 u32 u64 f32 f64;
+            i32: i32 i64 u8 u16 u32 u64 f32 f64;
+            i64: i64 u8 u16 u32 u64 f32 f64;
+            u8: u8 u16 u32 u64 f32 f64;
+            u16: u16 u32 u64 f32 f64;
+            u32: u32 u64 f32 f64;
+            u64: u64 f32 f64;
+            f32: f32 f64;
+            f64: f64;
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Choosing between values: by a dynamic index, and by conditions that are computed only where needed.
+
+use super::body::Body;
+use super::error::BuildErrorKind;
+use super::typed::{Int, IntoVal, Ty, Val};
+
+impl<'o> Body<'o, '_> {
+    /// `values[index]`, for a dynamic index into a host list of device values; the last value where `index`
+    /// is outside the list. All values are computed. The list may not be empty.
+    ///
+    /// ```
+    /// use tilewright::ir::{GlobalMut, Kernel, Target};
+    ///
+    /// let kernel = Kernel::<(GlobalMut<f32>, i32)>::build("pick", Target::SM_80, |k, (x, i)| {
+    ///     let (a, b, c) = (x.load(k, 0), x.load(k, 1), x.load(k, 2));
+    ///     let picked = k.select_n(i, &[a, b, c]);
+    ///     x.store(k, 3, picked);
+    /// })?;
+    /// assert_eq!(kernel.to_string().matches("selp").count(), 2);
+    /// # Ok::<(), tilewright::ir::BuildErrors>(())
+    /// ```
+    #[track_caller]
+    pub fn select_n<I: Int, T: Ty>(&self, index: Val<'o, I>, values: &[Val<'o, T>]) -> Val<'o, T> {
+        let cx = self.context();
+        let Some((last, others)) = values.split_last() else {
+            cx.error(BuildErrorKind::EmptyList);
+            return Val::new(cx, cx.poison(T::TYPE));
+        };
+        let mut position = I::ZERO;
+        let mut conditions = Vec::with_capacity(others.len());
+        for value in others {
+            conditions.push((index.eq(position), *value));
+            position = position.successor();
+        }
+        conditions
+            .into_iter()
+            .rev()
+            .fold(*last, |rest, (is_here, value)| is_here.select(value, rest))
+    }
+
+    /// `a && b()`: `b` runs only where `a` holds.
+    #[track_caller]
+    pub fn and_then(
+        &mut self,
+        a: impl IntoVal<'o, bool>,
+        b: impl for<'b> FnOnce(&mut Body<'b, 'o>) -> Val<'b, bool>,
+    ) -> Val<'o, bool> {
+        self.if_with(a, false, b)
+    }
+
+    /// `a || b()`: `b` runs only where `a` does not hold.
+    #[track_caller]
+    pub fn or_else(
+        &mut self,
+        a: impl IntoVal<'o, bool>,
+        b: impl for<'b> FnOnce(&mut Body<'b, 'o>) -> Val<'b, bool>,
+    ) -> Val<'o, bool> {
+        let a = a.into_val(self.context());
+        self.if_with(!a, true, b)
+    }
+}

@@ -1,0 +1,181 @@
+//! The canonical form of a kernel, and equality of kernels.
+
+use std::collections::HashMap;
+
+use super::entity::{Arena, Entity, OpId, RegionId, SharedId, Value, VarId};
+use super::kernel::{KernelIr, OpData, Region, SharedData, ValueData, ValueDef, VarData};
+use super::op::{Control, Mem, Op};
+use super::types::{Scalar, Type};
+
+/// Old index to new index. What is not in the kernel becomes the last index, which does not exist.
+struct Renumbering<K>(Vec<K>);
+
+impl<K: Entity> Renumbering<K> {
+    fn new<T>(order: &[K], arena: &Arena<K, T>) -> Renumbering<K> {
+        let mut new = vec![K::from_index(u32::MAX as usize); arena.len()];
+        for (number, old) in order.iter().enumerate() {
+            if let Some(entry) = new.get_mut(old.index()) {
+                *entry = K::from_index(number);
+            }
+        }
+        Renumbering(new)
+    }
+
+    fn get(&self, old: K) -> K {
+        self.0.get(old.index()).copied().unwrap_or(K::from_index(u32::MAX as usize))
+    }
+}
+
+/// Everything that the body of a kernel reaches, in the order of the text form.
+#[derive(Default)]
+struct Order {
+    regions: Vec<RegionId>,
+    ops: Vec<OpId>,
+    values: Vec<Value>,
+    vars: Vec<VarId>,
+}
+
+impl Order {
+    fn new(ir: &KernelIr) -> Order {
+        let mut vars: HashMap<usize, Vec<VarId>> = HashMap::new();
+        for (id, var) in ir.vars.iter() {
+            vars.entry(var.region.index()).or_default().push(id);
+        }
+        let mut order = Order::default();
+        order.values.extend(ir.params.iter().map(|param| param.value));
+        let mut seen = vec![false; ir.regions.len()];
+        // What remains to be done, the next at the end. Not recursive, as kernels that are not verified
+        // may be of any depth.
+        let mut next = vec![Next::Region(ir.body)];
+        while let Some(step) = next.pop() {
+            match step {
+                Next::Region(id) => {
+                    let Some(region) = ir.regions.get(id) else { continue };
+                    if !std::mem::replace(&mut seen[id.index()], true) {
+                        order.regions.push(id);
+                        order.values.extend(&region.args);
+                        order.vars.extend(vars.get(&id.index()).into_iter().flatten());
+                        next.extend(region.ops.iter().rev().map(|op| Next::Op(*op)));
+                    }
+                }
+                Next::Op(id) => {
+                    let Some(data) = ir.ops.get(id) else { continue };
+                    order.ops.push(id);
+                    order.values.extend(&data.results);
+                    next.extend(data.op.regions().into_iter().rev().map(Next::Region));
+                }
+            }
+        }
+        order
+    }
+}
+
+/// A step of the walk that finds the [`Order`].
+enum Next {
+    Region(RegionId),
+    Op(OpId),
+}
+
+impl KernelIr {
+    /// The same kernel without what its body does not reach, everything numbered in the order of the text
+    /// form. Parsed kernels have this form; built ones and those that a pass has changed need not.
+    ///
+    /// Meant for kernels that are verified or parsed. Indices that point nowhere stay such.
+    pub fn canonical(&self) -> KernelIr {
+        let order = Order::new(self);
+        let regions = Renumbering::new(&order.regions, &self.regions);
+        let ops = Renumbering::new(&order.ops, &self.ops);
+        let values = Renumbering::new(&order.values, &self.values);
+        let vars = Renumbering::new(&order.vars, &self.vars);
+        let mut new = self.clone();
+        new.params.iter_mut().for_each(|param| param.value = values.get(param.value));
+        new.body = regions.get(self.body);
+        new.regions = Arena::new();
+        for region in order.regions.iter().filter_map(|id| self.regions.get(*id)) {
+            new.regions.push(Region {
+                parent: region.parent.map(|op| ops.get(op)),
+                args: region.args.iter().map(|value| values.get(*value)).collect(),
+                ops: region.ops.iter().map(|op| ops.get(*op)).collect(),
+            });
+        }
+        new.ops = Arena::new();
+        for data in order.ops.iter().filter_map(|id| self.ops.get(*id)) {
+            let mut op = data.op.clone();
+            op.for_each_operand_mut(|value| *value = values.get(*value));
+            rename(&mut op, &regions, &ops, &vars);
+            new.ops.push(OpData {
+                op,
+                results: data.results.iter().map(|value| values.get(*value)).collect(),
+                region: regions.get(data.region),
+                place: data.place,
+            });
+        }
+        new.values = Arena::new();
+        for data in order.values.iter().filter_map(|id| self.values.get(*id)) {
+            let def = match data.def {
+                ValueDef::Param(i) => ValueDef::Param(i),
+                ValueDef::Result(op, i) => ValueDef::Result(ops.get(op), i),
+                ValueDef::Arg(region, i) => ValueDef::Arg(regions.get(region), i),
+            };
+            new.values.push(ValueData { def, region: regions.get(data.region), ..*data });
+        }
+        new.vars = Arena::new();
+        for data in order.vars.iter().filter_map(|id| self.vars.get(*id)) {
+            new.vars.push(VarData { region: regions.get(data.region), ..*data });
+        }
+        new
+    }
+}
+
+/// Replaces what `op` names beside its operands.
+fn rename(
+    op: &mut Op,
+    regions: &Renumbering<RegionId>,
+    ops: &Renumbering<OpId>,
+    vars: &Renumbering<VarId>,
+) {
+    match op {
+        Op::Mem(Mem::GetVar { var, .. } | Mem::SetVar { var, .. }) => *var = vars.get(*var),
+        Op::Control(Control::If { then_region, else_region, .. }) => {
+            *then_region = regions.get(*then_region);
+            *else_region = else_region.map(|region| regions.get(region));
+        }
+        Op::Control(Control::For { body, .. } | Control::Loop { body, .. }) => {
+            *body = regions.get(*body);
+        }
+        Op::Control(Control::Continue { target, .. } | Control::Break { target, .. }) => {
+            *target = ops.get(*target);
+        }
+        Op::Const(_)
+        | Op::Arith(_)
+        | Op::Mem(Mem::Ld { .. } | Mem::St { .. } | Mem::Offset { .. } | Mem::SharedBase { .. })
+        | Op::Sync(_)
+        | Op::Control(Control::Yield { .. } | Control::Return) => {}
+    }
+}
+
+/// The parts of two kernels that have to be equal, in canonical form, without places.
+fn parts(ir: &KernelIr) -> impl PartialEq + use<'_> {
+    let regions: Vec<&Region> = ir.regions.iter().map(|(_, region)| region).collect();
+    let ops: Vec<_> =
+        ir.ops.iter().map(|(_, data)| (&data.op, &data.results, data.region)).collect();
+    let values: Vec<(Type, ValueDef, RegionId)> =
+        ir.values.iter().map(|(_, data)| (data.ty, data.def, data.region)).collect();
+    let vars: Vec<(Type, u32, RegionId)> =
+        ir.vars.iter().map(|(_, data)| (data.ty, data.len, data.region)).collect();
+    let shared: Vec<(SharedId, Scalar, u32, u32)> = ir
+        .shared
+        .iter()
+        .map(|(id, SharedData { elem, len, align_bytes, .. })| (id, *elem, *len, *align_bytes))
+        .collect();
+    ((&ir.name, ir.target, ir.block, &ir.params, ir.body), regions, ops, values, vars, shared)
+}
+
+/// Whether two kernels are the same program: equal up to the numbers of their entities, to what their
+/// bodies do not reach, and to the places that made them.
+impl PartialEq for KernelIr {
+    fn eq(&self, other: &KernelIr) -> bool {
+        let (a, b) = (self.canonical(), other.canonical());
+        parts(&a) == parts(&b)
+    }
+}

@@ -1,0 +1,49 @@
+//! Names of a closed set: how the texts of types and attributes are read back.
+
+use std::fmt;
+
+/// A text that names no member of a set of names.
+///
+/// ```
+/// use tilewright::ir::{Compare, Scalar};
+///
+/// assert_eq!("f32".parse::<Scalar>()?, Scalar::F32);
+/// let error = "lower".parse::<Compare>().unwrap_err();
+/// assert_eq!(
+///     error.to_string(),
+///     "`lower` is not a comparison: expected one of `eq`, `ne`, `lt`, `le`, `gt`, `ge`"
+/// );
+/// # Ok::<(), tilewright::ir::ParseNameError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParseNameError {
+    what: &'static str,
+    text: String,
+    names: Vec<String>,
+}
+
+impl fmt::Display for ParseNameError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` is not {}: expected one of ", self.text.escape_debug(), self.what)?;
+        for (i, name) in self.names.iter().enumerate() {
+            write!(f, "{}`{name}`", if i == 0 { "" } else { ", " })?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ParseNameError {}
+
+/// The member of `all` that prints as `text`. `what` is the set as a noun with its article.
+pub(in crate::ir) fn find<T: Copy + fmt::Display>(
+    what: &'static str,
+    all: &[T],
+    text: &str,
+) -> Result<T, ParseNameError> {
+    let found = all.iter().copied().find(|member| member.to_string() == text);
+    found.ok_or_else(|| ParseNameError {
+        what,
+        text: text.to_owned(),
+        names: all.iter().map(T::to_string).collect(),
+    })
+}

@@ -1,0 +1,267 @@
+//! Floating point formats narrower than `f32`: exact decoding, and encoding with every rounding of PTX.
+//!
+//! A format is a sign bit, `exponent_bits` and `fraction_bits`, with the bias and the subnormal numbers of
+//! IEEE 754. All formats are narrow enough that every number of them is an `f64`, so decoding is exact, and
+//! encoding rounds once, from the exact value.
+
+/// How a number between two neighbours of a format is rounded (PTX ISA 9.7.9.22 `cvt`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Rounding {
+    /// `.rn`: to the nearer one; from the middle to the one with an even fraction.
+    NearestEven,
+    /// `.rna`: to the nearer one; from the middle away from zero.
+    NearestAway,
+    /// `.rz`: toward zero.
+    Zero,
+    /// `.rm`: toward negative infinity.
+    Down,
+    /// `.rp`: toward positive infinity.
+    Up,
+}
+
+/// What the largest exponent of a format stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Specials {
+    /// Infinity (fraction 0) and NaN, as in IEEE 754.
+    Ieee,
+    /// Numbers; only the largest fraction is NaN, and there is no infinity.
+    NanOnly,
+}
+
+/// A floating point format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FloatFormat {
+    /// Bits of the exponent.
+    pub exponent_bits: u32,
+    /// Bits of the fraction.
+    pub fraction_bits: u32,
+    /// What the largest exponent stands for.
+    pub specials: Specials,
+}
+
+impl FloatFormat {
+    /// IEEE 754 binary16.
+    pub const F16: FloatFormat = FloatFormat::ieee(5, 10);
+    /// The upper half of binary32.
+    pub const BF16: FloatFormat = FloatFormat::ieee(8, 7);
+    /// The 19 bits of binary32 that tensor cores use; here without the 13 bits below them.
+    pub const TF32: FloatFormat = FloatFormat::ieee(8, 10);
+    /// OCP 8-bit format with 5 exponent bits.
+    pub const F8E5M2: FloatFormat = FloatFormat::ieee(5, 2);
+    /// OCP 8-bit format with 4 exponent bits.
+    pub const F8E4M3: FloatFormat =
+        FloatFormat { exponent_bits: 4, fraction_bits: 3, specials: Specials::NanOnly };
+
+    const fn ieee(exponent_bits: u32, fraction_bits: u32) -> FloatFormat {
+        FloatFormat { exponent_bits, fraction_bits, specials: Specials::Ieee }
+    }
+
+    const fn bias(self) -> i32 {
+        (1 << (self.exponent_bits - 1)) - 1
+    }
+
+    const fn fraction_mask(self) -> u32 {
+        (1 << self.fraction_bits) - 1
+    }
+
+    const fn exponent_mask(self) -> u32 {
+        (1 << self.exponent_bits) - 1
+    }
+
+    /// The bits without the sign of the largest finite number.
+    const fn largest(self) -> u32 {
+        let largest_exponent = self.exponent_mask() << self.fraction_bits;
+        match self.specials {
+            Specials::Ieee => largest_exponent - 1,
+            Specials::NanOnly => (largest_exponent | self.fraction_mask()) - 1,
+        }
+    }
+
+    /// The bits without the sign of NaN: the quiet one that PTX makes, with all fraction bits set.
+    const fn nan(self) -> u32 {
+        (self.exponent_mask() << self.fraction_bits) | self.fraction_mask()
+    }
+
+    /// The value of `bits`, whose upper bits are ignored.
+    pub fn decode(self, bits: u32) -> f64 {
+        let fraction = bits & self.fraction_mask();
+        let exponent = (bits >> self.fraction_bits) & self.exponent_mask();
+        let negative = bits >> (self.fraction_bits + self.exponent_bits) & 1 == 1;
+        let magnitude = if exponent == self.exponent_mask() {
+            match self.specials {
+                Specials::Ieee if fraction == 0 => f64::INFINITY,
+                Specials::Ieee => f64::NAN,
+                Specials::NanOnly if fraction == self.fraction_mask() => f64::NAN,
+                Specials::NanOnly => self.normal(exponent, fraction),
+            }
+        } else if exponent == 0 {
+            scale(f64::from(fraction), 1 - self.bias() - self.fraction_bits as i32)
+        } else {
+            self.normal(exponent, fraction)
+        };
+        if negative { -magnitude } else { magnitude }
+    }
+
+    fn normal(self, exponent: u32, fraction: u32) -> f64 {
+        let significand = f64::from(fraction | 1 << self.fraction_bits);
+        scale(significand, exponent as i32 - self.bias() - self.fraction_bits as i32)
+    }
+
+    /// The bits of `x` rounded to the format. Where `saturate`, a number beyond the largest finite one
+    /// becomes that one (PTX `.satfinite`); else it becomes infinity where the rounding says so, and NaN in
+    /// a format without infinity.
+    pub fn encode(self, x: f64, rounding: Rounding, saturate: bool) -> u32 {
+        let sign = u32::from(x.is_sign_negative()) << (self.fraction_bits + self.exponent_bits);
+        if x.is_nan() {
+            return self.nan();
+        }
+        if x.is_infinite() {
+            return sign | if saturate { self.largest() } else { self.infinity() };
+        }
+        let x_bits = x.to_bits();
+        let (x_exponent, x_fraction) = ((x_bits >> 52 & 0x7ff) as i32, x_bits & ((1 << 52) - 1));
+        // x = significand * 2^(exponent - 52), also for the subnormal numbers of f64.
+        let (significand, exponent) = if x_exponent == 0 {
+            (x_fraction, -1022)
+        } else {
+            (x_fraction | 1 << 52, x_exponent - 1023)
+        };
+        // The unit in the last place of the format at this magnitude is 2^(shift - 52 + exponent).
+        let lowest = 1 - self.bias();
+        let shift = 52 - self.fraction_bits as i32 + (lowest - exponent).max(0);
+        let (kept, lost) = if shift < 64 {
+            (significand >> shift, significand << (64 - shift))
+        } else {
+            // Below half of the smallest number: nothing is kept, and what is lost is not zero or exact.
+            (0, u64::from(significand != 0))
+        };
+        let away = match rounding {
+            Rounding::NearestEven => lost > 1 << 63 || (lost == 1 << 63 && kept & 1 == 1),
+            Rounding::NearestAway => lost >= 1 << 63,
+            Rounding::Zero => false,
+            Rounding::Down => lost != 0 && sign != 0,
+            Rounding::Up => lost != 0 && sign == 0,
+        };
+        // `kept` has the implicit bit for normal numbers, which adds one to the exponent; a carry out of
+        // the fraction moves to the next exponent the same way.
+        let biased = (exponent.max(lowest) - lowest) as u64;
+        let magnitude = (biased << self.fraction_bits) + kept + u64::from(away);
+        if magnitude > u64::from(self.largest()) {
+            let stays = match rounding {
+                Rounding::NearestEven | Rounding::NearestAway => false,
+                Rounding::Zero => true,
+                Rounding::Down => sign == 0,
+                Rounding::Up => sign != 0,
+            };
+            return sign | if saturate || stays { self.largest() } else { self.infinity() };
+        }
+        sign | magnitude as u32
+    }
+
+    /// The bits without the sign of what overflow gives.
+    const fn infinity(self) -> u32 {
+        match self.specials {
+            Specials::Ieee => self.exponent_mask() << self.fraction_bits,
+            Specials::NanOnly => self.nan(),
+        }
+    }
+}
+
+/// `x * 2^exponent`, exact for the numbers of narrow formats.
+fn scale(x: f64, exponent: i32) -> f64 {
+    // The smallest number is 2^-133 (bf16), the largest factor 2^117: both powers are normal f64 numbers.
+    x * f64::from_bits(((1023 + exponent) as u64) << 52)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FORMATS: [FloatFormat; 5] = [
+        FloatFormat::F16,
+        FloatFormat::BF16,
+        FloatFormat::TF32,
+        FloatFormat::F8E5M2,
+        FloatFormat::F8E4M3,
+    ];
+
+    fn width(format: FloatFormat) -> u32 {
+        1 + format.exponent_bits + format.fraction_bits
+    }
+
+    /// Every number of the format survives; every rounding picks one of the two neighbours as defined.
+    #[test]
+    fn encoding_inverts_decoding_and_rounds_to_a_neighbour() {
+        for format in FORMATS {
+            for bits in 0..1 << width(format) {
+                let x = format.decode(bits);
+                if x.is_nan() {
+                    assert!(format.decode(format.encode(x, Rounding::NearestEven, false)).is_nan());
+                    continue;
+                }
+                for rounding in
+                    [Rounding::NearestEven, Rounding::Zero, Rounding::Down, Rounding::Up]
+                {
+                    assert_eq!(format.encode(x, rounding, false), bits, "{format:?} {x}");
+                }
+                let next = format.decode(bits + 1);
+                if bits + 1 < 1 << (width(format) - 1) && next.is_finite() {
+                    check_between(format, bits, x, next);
+                }
+            }
+        }
+    }
+
+    /// `lo` and `hi` are neighbours with the bits `bits` and `bits + 1`, both positive.
+    fn check_between(format: FloatFormat, bits: u32, lo: f64, hi: f64) {
+        let middle = (lo + hi) / 2.0;
+        let even = if bits & 1 == 0 { bits } else { bits + 1 };
+        for (x, nearest_even, nearest_away) in [
+            (middle, even, bits + 1),
+            ((lo + middle) / 2.0, bits, bits),
+            ((hi + middle) / 2.0, bits + 1, bits + 1),
+        ] {
+            let sign = 1 << (width(format) - 1);
+            let cases = [
+                (Rounding::NearestEven, nearest_even, nearest_even),
+                (Rounding::NearestAway, nearest_away, nearest_away),
+                (Rounding::Zero, bits, bits),
+                (Rounding::Down, bits, bits + 1),
+                (Rounding::Up, bits + 1, bits),
+            ];
+            for (rounding, positive, negative) in cases {
+                assert_eq!(
+                    format.encode(x, rounding, false),
+                    positive,
+                    "{format:?} {rounding:?} {x}"
+                );
+                assert_eq!(format.encode(-x, rounding, false), sign | negative, "{format:?} {x}");
+            }
+        }
+    }
+
+    #[test]
+    fn overflow_goes_to_infinity_or_to_the_largest_number() {
+        let big = 1e300;
+        assert_eq!(FloatFormat::F16.encode(65504.0, Rounding::NearestEven, false), 0x7bff);
+        assert_eq!(FloatFormat::F16.encode(65519.9, Rounding::NearestEven, false), 0x7bff);
+        assert_eq!(FloatFormat::F16.encode(65520.0, Rounding::NearestEven, false), 0x7c00);
+        assert_eq!(FloatFormat::F16.encode(big, Rounding::Zero, false), 0x7bff);
+        assert_eq!(FloatFormat::F16.encode(-big, Rounding::Up, false), 0xfbff);
+        assert_eq!(FloatFormat::F8E4M3.encode(448.0, Rounding::NearestEven, true), 0x7e);
+        assert_eq!(FloatFormat::F8E4M3.encode(big, Rounding::NearestEven, true), 0x7e);
+        assert_eq!(FloatFormat::F8E4M3.encode(big, Rounding::NearestEven, false), 0x7f);
+        assert_eq!(FloatFormat::F8E5M2.encode(f64::INFINITY, Rounding::NearestEven, false), 0x7c);
+        assert_eq!(FloatFormat::F16.encode(1e-300, Rounding::Up, false), 1);
+        assert_eq!(FloatFormat::F16.encode(-1e-300, Rounding::NearestEven, false), 0x8000);
+    }
+
+    #[test]
+    fn bf16_is_the_upper_half_of_f32() {
+        for upper in 0..=0xffffu32 {
+            let x = f32::from_bits(upper << 16);
+            let decoded = FloatFormat::BF16.decode(upper);
+            assert!(decoded == f64::from(x) || (decoded.is_nan() && x.is_nan()));
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! Copying a kernel operation by operation, with values, loops and variables renamed.
+
+use std::collections::HashMap;
+
+use smallvec::SmallVec;
+
+use crate::ir::entity::{Arena, Entity, OpId, PlaceId, RegionId, Value, VarId};
+use crate::ir::kernel::{KernelIr, OpData, Region, ValueData, ValueDef, VarData};
+use crate::ir::op::{Arith, Control, Mem, Op, ValueList};
+use crate::ir::types::{Const, Scalar, Type};
+
+/// What a jump to a loop of the source becomes.
+#[derive(Clone, Copy)]
+pub(super) enum Target {
+    /// The same jump to a copy of the loop.
+    Loop(OpId),
+    /// `continue` breaks the first loop, `break` the second one.
+    Breaks { on_continue: OpId, on_break: OpId },
+}
+
+/// A copy of a kernel under construction.
+pub(super) struct Rewrite<'k> {
+    pub(super) source: &'k KernelIr,
+    pub(super) out: KernelIr,
+    /// The copy of each value of the source, in the present copy of its region.
+    values: Vec<Option<Value>>,
+    targets: HashMap<OpId, Target>,
+    vars: HashMap<VarId, VarId>,
+    /// The variables that each region of the source declares.
+    declared: HashMap<RegionId, Vec<VarId>>,
+}
+
+impl<'k> Rewrite<'k> {
+    /// A copy with the parameters, shared allocations and places of the source, and an empty body.
+    pub(super) fn new(source: &'k KernelIr) -> Rewrite<'k> {
+        let mut out = source.clone();
+        out.regions = Arena::new();
+        out.body = out.regions.push(Region::default());
+        out.ops = Arena::new();
+        out.values = Arena::new();
+        out.vars = Arena::new();
+        let mut values = vec![None; source.values.len()];
+        for param in &mut out.params {
+            let data = ValueData { region: out.body, ..source.values[param.value] };
+            let copy = out.values.push(data);
+            values[param.value.index()] = Some(copy);
+            param.value = copy;
+        }
+        let mut declared: HashMap<RegionId, Vec<VarId>> = HashMap::new();
+        for (id, var) in source.vars.iter() {
+            declared.entry(var.region).or_default().push(id);
+        }
+        let (targets, vars) = (HashMap::new(), HashMap::new());
+        Rewrite { source, out, values, targets, vars, declared }
+    }
+
+    /// The copy of a value. In a verified kernel it exists wherever the value is visible.
+    pub(super) fn value(&self, value: Value) -> Value {
+        self.values[value.index()].unwrap_or(value)
+    }
+
+    pub(super) fn values(&self, values: &[Value]) -> ValueList {
+        values.iter().map(|value| self.value(*value)).collect()
+    }
+
+    /// Makes `to` the copy of `from`.
+    pub(super) fn rename(&mut self, from: &[Value], to: &[Value]) {
+        for (from, to) in from.iter().zip(to) {
+            self.values[from.index()] = Some(*to);
+        }
+    }
+
+    pub(super) fn set_target(&mut self, source: OpId, target: Target) {
+        self.targets.insert(source, target);
+    }
+
+    /// Copies the variables that a region of the source declares, to `region`.
+    pub(super) fn declare_vars(&mut self, source: RegionId, region: RegionId) {
+        for var in self.declared.get(&source).cloned().unwrap_or_default() {
+            let copy = self.out.vars.push(VarData { region, ..self.source.vars[var] });
+            self.vars.insert(var, copy);
+        }
+    }
+
+    /// Adds an operation with results of the given types to `region`.
+    pub(super) fn push(
+        &mut self,
+        region: RegionId,
+        place: PlaceId,
+        op: impl Into<Op>,
+        types: &[Type],
+    ) -> (OpId, ValueList) {
+        let op = op.into();
+        for inner in op.regions() {
+            self.out.regions[inner].parent = Some(OpId::from_index(self.out.ops.len()));
+        }
+        let id = self.out.ops.push(OpData { op, results: SmallVec::new(), region, place });
+        self.out.regions[region].ops.push(id);
+        let results: ValueList = (0..)
+            .zip(types)
+            .map(|(i, &ty)| {
+                let def = ValueDef::Result(id, i);
+                self.out.values.push(ValueData { ty, def, region, place })
+            })
+            .collect();
+        self.out.ops[id].results = results.iter().copied().collect();
+        (id, results)
+    }
+
+    /// Adds an operation of the table with one result.
+    pub(super) fn push_value(
+        &mut self,
+        region: RegionId,
+        place: PlaceId,
+        op: impl Into<Op>,
+        ty: impl Into<Type>,
+    ) -> Value {
+        self.push(region, place, op, &[ty.into()]).1[0]
+    }
+
+    pub(super) fn constant(
+        &mut self,
+        region: RegionId,
+        place: PlaceId,
+        scalar: Scalar,
+        bits: u64,
+    ) -> Value {
+        self.push_value(region, place, Op::Const(Const::new(scalar, bits)), scalar)
+    }
+
+    pub(super) fn arith(
+        &mut self,
+        region: RegionId,
+        place: PlaceId,
+        scalar: Scalar,
+        op: Arith,
+    ) -> Value {
+        self.push_value(region, place, op, scalar)
+    }
+
+    /// A region without an owner, with arguments of the given types.
+    pub(super) fn new_region(&mut self, place: PlaceId, args: &[Type]) -> (RegionId, ValueList) {
+        let region = self.out.regions.push(Region::default());
+        let args: ValueList = (0..)
+            .zip(args)
+            .map(|(i, &ty)| {
+                let def = ValueDef::Arg(region, i);
+                self.out.values.push(ValueData { ty, def, region, place })
+            })
+            .collect();
+        self.out.regions[region].args = args.iter().copied().collect();
+        (region, args)
+    }
+
+    /// The types of values of the source.
+    pub(super) fn types(&self, values: &[Value]) -> Vec<Type> {
+        values.iter().map(|value| self.source.type_of(*value)).collect()
+    }
+
+    /// Copies one operation that owns no region.
+    pub(super) fn copy_plain(&mut self, id: OpId, region: RegionId) {
+        let source = self.source;
+        let data = &source.ops[id];
+        let mut op = data.op.with_operands(|value| self.value(value));
+        match &mut op {
+            Op::Mem(Mem::GetVar { var, .. } | Mem::SetVar { var, .. }) => {
+                *var = self.vars.get(var).copied().unwrap_or(*var);
+            }
+            Op::Control(Control::Continue { target, values }) => {
+                match self.targets.get(target).copied() {
+                    Some(Target::Loop(copy)) => *target = copy,
+                    Some(Target::Breaks { on_continue, .. }) => {
+                        let values = std::mem::take(values);
+                        op = Control::Break { target: on_continue, values }.into();
+                    }
+                    None => {}
+                }
+            }
+            Op::Control(Control::Break { target, .. }) => match self.targets.get(target).copied() {
+                Some(Target::Loop(copy)) => *target = copy,
+                Some(Target::Breaks { on_break, .. }) => *target = on_break,
+                None => {}
+            },
+            Op::Const(_)
+            | Op::Arith(_)
+            | Op::Mem(
+                Mem::Ld { .. } | Mem::St { .. } | Mem::Offset { .. } | Mem::SharedBase { .. },
+            )
+            | Op::Sync(_)
+            | Op::Control(
+                Control::If { .. }
+                | Control::For { .. }
+                | Control::Loop { .. }
+                | Control::Yield { .. }
+                | Control::Return,
+            ) => {}
+        }
+        let (_, results) = self.push(region, data.place, op, &self.types(&data.results));
+        self.rename(&data.results, &results);
+    }
+
+    /// Copies an operation that owns regions, without their contents: `(source, copy)` of each region.
+    pub(super) fn copy_owner(
+        &mut self,
+        id: OpId,
+        region: RegionId,
+    ) -> SmallVec<[(RegionId, RegionId); 2]> {
+        let source = self.source;
+        let data = &source.ops[id];
+        let mut op = data.op.with_operands(|value| self.value(value));
+        let mut copies = SmallVec::new();
+        let mut copy = |rewrite: &mut Self, inner: &mut RegionId| {
+            let args = &source.regions[*inner].args;
+            let (copy, copied_args) = rewrite.new_region(data.place, &rewrite.types(args));
+            rewrite.rename(args, &copied_args);
+            rewrite.declare_vars(*inner, copy);
+            copies.push((*inner, copy));
+            *inner = copy;
+        };
+        if let Op::Control(control) = &mut op {
+            match control {
+                Control::If { then_region, else_region, .. } => {
+                    copy(self, then_region);
+                    else_region.iter_mut().for_each(|inner| copy(self, inner));
+                }
+                Control::For { body, .. } | Control::Loop { body, .. } => copy(self, body),
+                Control::Yield { .. }
+                | Control::Continue { .. }
+                | Control::Break { .. }
+                | Control::Return => {}
+            }
+        }
+        let (copied, results) = self.push(region, data.place, op, &self.types(&data.results));
+        self.rename(&data.results, &results);
+        self.set_target(id, Target::Loop(copied));
+        copies
+    }
+}

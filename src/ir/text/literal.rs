@@ -1,0 +1,152 @@
+//! Constants as text.
+
+use crate::ir::types::{Const, Scalar};
+
+/// The constant of type `scalar` that `text` stands for: the inverse of `Const`'s `Display`. Integers may
+/// also be hexadecimal, floating point numbers may have any number of digits and round to nearest even.
+/// `None` where the type has no such value; a finite number that is too large is none.
+pub(super) fn parse(scalar: Scalar, text: &str) -> Option<Const> {
+    let bits = match scalar {
+        Scalar::Bool => match text {
+            "false" => 0,
+            "true" => 1,
+            _ => return None,
+        },
+        Scalar::F32 | Scalar::F64 => float(scalar, text)?,
+        Scalar::I8
+        | Scalar::I16
+        | Scalar::I32
+        | Scalar::I64
+        | Scalar::U8
+        | Scalar::U16
+        | Scalar::U32
+        | Scalar::U64 => {
+            let value = integer(text)?;
+            let constant = Const::new(scalar, value as u64);
+            return (constant.as_int() == Some(value)).then_some(constant);
+        }
+    };
+    Some(Const::new(scalar, bits))
+}
+
+fn integer(text: &str) -> Option<i128> {
+    let (negative, digits) = match text.strip_prefix('-') {
+        Some(digits) => (true, digits),
+        None => (false, text),
+    };
+    let (radix, digits) = match digits.strip_prefix("0x") {
+        Some(digits) => (16, digits),
+        None => (10, digits),
+    };
+    let magnitude = u64::from_str_radix(unsigned(digits)?, radix).ok()?;
+    Some(if negative { -i128::from(magnitude) } else { magnitude.into() })
+}
+
+/// Digits without a sign: Rust's own readers would take one more.
+fn unsigned(digits: &str) -> Option<&str> {
+    digits.starts_with(|c: char| c.is_ascii_alphanumeric()).then_some(digits)
+}
+
+fn float(scalar: Scalar, text: &str) -> Option<u64> {
+    if let Some(digits) = text.strip_prefix("nan:0x") {
+        let bits = u64::from_str_radix(unsigned(digits)?, 16).ok()?;
+        let is_nan = match scalar {
+            Scalar::F32 => f32::from_bits(u32::try_from(bits).ok()?).is_nan(),
+            _ => f64::from_bits(bits).is_nan(),
+        };
+        return is_nan.then_some(bits);
+    }
+    let magnitude = text.strip_prefix('-').unwrap_or(text);
+    let infinite = magnitude == "inf";
+    if !infinite && !magnitude.starts_with(|c: char| c.is_ascii_digit()) {
+        return None;
+    }
+    let (bits, is_infinite) = match scalar {
+        Scalar::F32 => {
+            let value: f32 = text.parse().ok()?;
+            (value.to_bits().into(), value.is_infinite())
+        }
+        _ => {
+            let value: f64 = text.parse().ok()?;
+            (value.to_bits(), value.is_infinite())
+        }
+    };
+    (is_infinite == infinite).then_some(bits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_constant_is_read_back() {
+        let patterns = [
+            0,
+            1,
+            0x7f,
+            0x80,
+            0xff,
+            0x7fff,
+            0x8000,
+            0xffff,
+            0x3f80_0000,
+            0x7f7f_ffff,
+            0x7f80_0000,
+            0x7f80_0001,
+            0x7fc0_0000,
+            0x8000_0000,
+            0xff80_0000,
+            0xffc0_1234,
+            0xffff_ffff,
+            0x7fef_ffff_ffff_ffff,
+            0x7ff0_0000_0000_0000,
+            0x7ff0_0000_0000_0001,
+            0x8000_0000_0000_0000,
+            0xfff0_0000_0000_0000,
+            u64::MAX,
+        ];
+        let spread = (0..2000u64).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        for bits in patterns.into_iter().chain(spread) {
+            for scalar in Scalar::ALL {
+                let constant = Const::new(scalar, bits);
+                assert_eq!(parse(scalar, &constant.to_string()), Some(constant), "{constant}");
+            }
+        }
+    }
+
+    #[test]
+    fn other_spellings() {
+        assert_eq!(parse(Scalar::U8, "0xff"), Some(Const::new(Scalar::U8, 255)));
+        assert_eq!(parse(Scalar::I8, "-0x80"), Some(Const::new(Scalar::I8, 0x80)));
+        assert_eq!(parse(Scalar::F32, "1"), Some(Const::new(Scalar::F32, 0x3f80_0000)));
+        assert_eq!(parse(Scalar::F32, "-25e-2"), Some(Const::new(Scalar::F32, 0xbe80_0000)));
+    }
+
+    #[test]
+    fn what_a_type_does_not_have() {
+        let cases = [
+            (Scalar::Bool, "1"),
+            (Scalar::U8, "256"),
+            (Scalar::U8, "-1"),
+            (Scalar::I8, "128"),
+            (Scalar::I8, "--1"),
+            (Scalar::I8, "-"),
+            (Scalar::I8, "0x"),
+            (Scalar::I8, "0x-1"),
+            (Scalar::I64, "9223372036854775808"),
+            (Scalar::U64, "18446744073709551616"),
+            (Scalar::I32, "1.0"),
+            (Scalar::F32, "1e39"),
+            (Scalar::F64, "1e309"),
+            (Scalar::F32, "nan"),
+            (Scalar::F32, "nan:0x3f800000"),
+            (Scalar::F32, "nan:0x17fc00000"),
+            (Scalar::F32, "infinity"),
+            (Scalar::F32, "0x10"),
+            (Scalar::F64, "true"),
+        ];
+        for (scalar, text) in cases {
+            assert_eq!(parse(scalar, text), None, "{text} : {scalar}");
+        }
+    }
+}

@@ -1,0 +1,366 @@
+//! Text to kernels: the header, names, types, and the tokens under the cursor. Statements are in
+//! `region.rs`.
+
+use std::collections::HashMap;
+use std::str::FromStr;
+
+use super::error::{ParseError, ParseErrorKind};
+use super::lex::{Failure, Kind, Lexer, Span, Token};
+use crate::ir::entity::{OpId, PlaceId, RegionId, SharedId, Value, VarId};
+use crate::ir::kernel::{KernelIr, Param, Place, ValueData, ValueDef};
+use crate::ir::op::Names;
+use crate::ir::target::Target;
+use crate::ir::types::{Scalar, Type};
+
+/// The most bytes of a text that is read.
+const MAX_BYTES: usize = 64 << 20;
+
+pub(super) type Result<T> = std::result::Result<T, Failure>;
+
+/// Reads one kernel in the text form. The kernel is not verified.
+///
+/// `file` is the file that places of the kernel name. It is `'static`, as the files of Rust places are:
+/// for text that is part of the program, its name is at hand, and a program that reads files leaks one name
+/// for each.
+///
+/// ```
+/// use tilewright::ir::{Kernel, parse};
+///
+/// let ir = parse("twice.kir", "
+///     kernel @twice target sm_80 (%x: ptr<global, mut f32>) {
+///       %i = sreg<tid.x> : i32
+///       %v = ld %x, %i : f32
+///       %sum = add %v, %v : f32
+///       st %x, %i, %sum
+///       return
+///     }
+/// ")?;
+/// assert_eq!(ir.to_string().parse(), Ok(ir.clone()));
+/// let kernel = Kernel::verify(ir)?;
+/// assert_eq!(kernel.name(), "twice");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// The first place of the text that is not of the form.
+pub fn parse(file: &'static str, text: &str) -> std::result::Result<KernelIr, ParseError> {
+    read(text, |tokens| {
+        let kernel = KernelParser::kernel(tokens, file)?;
+        let end = tokens.token;
+        if end.kind == Kind::End { Ok(kernel) } else { Err(unexpected(end, "the end of the text")) }
+    })
+}
+
+/// Reads any number of kernels in the text form. They are not verified.
+///
+/// # Errors
+/// The first place of the text that is not of the form.
+pub fn parse_kernels(
+    file: &'static str,
+    text: &str,
+) -> std::result::Result<Vec<KernelIr>, ParseError> {
+    read(text, |tokens| {
+        let mut kernels = Vec::new();
+        while tokens.token.kind != Kind::End {
+            kernels.push(KernelParser::kernel(tokens, file)?);
+        }
+        Ok(kernels)
+    })
+}
+
+/// Reads one kernel; its places name the file `<text>`. See [`parse`].
+impl FromStr for KernelIr {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> std::result::Result<KernelIr, ParseError> {
+        parse("<text>", text)
+    }
+}
+
+fn read<T>(
+    text: &str,
+    f: impl for<'t> FnOnce(&mut Tokens<'t>) -> Result<T>,
+) -> std::result::Result<T, ParseError> {
+    let located = |Failure { span, kind }| ParseError::new(text, span, kind);
+    if text.len() > MAX_BYTES {
+        let kind = ParseErrorKind::TooLong { bytes: text.len(), limit: MAX_BYTES };
+        return Err(ParseError::new("", Span { start: 0, end: 0 }, kind));
+    }
+    Tokens::new(text).and_then(|mut tokens| f(&mut tokens)).map_err(located)
+}
+
+/// The error that `token` is not what is expected.
+pub(super) fn unexpected(token: Token<'_>, expected: &'static str) -> Failure {
+    token.fail(ParseErrorKind::Unexpected { expected, found: token.name() })
+}
+
+/// A text with a cursor.
+pub(super) struct Tokens<'t> {
+    lexer: Lexer<'t>,
+    /// The token under the cursor.
+    pub(super) token: Token<'t>,
+}
+
+impl<'t> Tokens<'t> {
+    fn new(text: &'t str) -> Result<Tokens<'t>> {
+        let mut lexer = Lexer::new(text);
+        let token = lexer.next()?;
+        Ok(Tokens { lexer, token })
+    }
+
+    /// Takes the token under the cursor.
+    pub(super) fn take(&mut self) -> Result<Token<'t>> {
+        let next = self.lexer.next()?;
+        Ok(std::mem::replace(&mut self.token, next))
+    }
+
+    /// Whether the token under the cursor is this mark or word.
+    pub(super) fn is(&self, text: &str) -> bool {
+        matches!(self.token.kind, Kind::Mark | Kind::Word) && self.token.text == text
+    }
+
+    /// Takes the token under the cursor if it is this mark or word.
+    pub(super) fn accept(&mut self, text: &str) -> Result<bool> {
+        let is = self.is(text);
+        if is {
+            self.take()?;
+        }
+        Ok(is)
+    }
+
+    /// Takes this mark or word; `quoted` is it in quotes.
+    pub(super) fn expect(&mut self, text: &str, quoted: &'static str) -> Result<()> {
+        if self.accept(text)? { Ok(()) } else { Err(unexpected(self.token, quoted)) }
+    }
+
+    pub(super) fn expect_kind(&mut self, kind: Kind, what: &'static str) -> Result<Token<'t>> {
+        if self.token.kind == kind { self.take() } else { Err(unexpected(self.token, what)) }
+    }
+
+    pub(super) fn symbol(&mut self) -> Result<Token<'t>> {
+        self.expect_kind(Kind::Symbol, "a name with `@`")
+    }
+
+    pub(super) fn value(&mut self) -> Result<Token<'t>> {
+        self.expect_kind(Kind::Value, "a value")
+    }
+
+    pub(super) fn number(&mut self) -> Result<u32> {
+        let token = self.expect_kind(Kind::Number, "a number")?;
+        let digits = token.text.bytes().all(|b| b.is_ascii_digit());
+        digits.then(|| token.text.parse().ok()).flatten().ok_or_else(|| {
+            token.fail(ParseErrorKind::InvalidNumber { text: token.text.to_owned() })
+        })
+    }
+
+    pub(super) fn scalar(&mut self) -> Result<Scalar> {
+        let token = self.expect_kind(Kind::Word, "a type")?;
+        token
+            .text
+            .parse()
+            .map_err(|_| token.fail(ParseErrorKind::UnknownType { name: token.text.to_owned() }))
+    }
+
+    pub(super) fn ty(&mut self) -> Result<Type> {
+        if !self.accept("ptr")? {
+            return self.scalar().map(Type::from);
+        }
+        self.expect("<", "`<`")?;
+        let token = self.expect_kind(Kind::Word, "a state space")?;
+        let space = token.text.parse().map_err(|_| {
+            token.fail(ParseErrorKind::UnknownSpace { name: token.text.to_owned() })
+        })?;
+        self.expect(",", "`,`")?;
+        let mutable = self.accept("mut")?;
+        let elem = self.scalar()?;
+        self.expect(">", "`>`")?;
+        Ok(Type::Pointer { space, elem, mutable })
+    }
+}
+
+/// A value that the text has named.
+struct Named {
+    value: Value,
+    /// The line that defines it, once read.
+    defined: Option<u32>,
+    /// Where it is named first.
+    span: Span,
+}
+
+/// Names of entities other than values, without `@`, with the lines that declare them.
+#[derive(Default)]
+pub(super) struct Symbols<'t> {
+    vars: HashMap<&'t str, (VarId, u32)>,
+    shared: HashMap<&'t str, (SharedId, u32)>,
+    loops: HashMap<&'t str, (OpId, u32)>,
+}
+
+impl Names for Symbols<'_> {
+    fn var(&self, name: &str) -> Option<VarId> {
+        self.vars.get(name).map(|(id, _)| *id)
+    }
+
+    fn shared(&self, name: &str) -> Option<SharedId> {
+        self.shared.get(name).map(|(id, _)| *id)
+    }
+}
+
+fn repeated(token: Token<'_>, first_line: u32) -> Failure {
+    token.fail(ParseErrorKind::RepeatedName { name: token.text.to_owned(), first_line })
+}
+
+fn declare<'t, K>(
+    names: &mut HashMap<&'t str, (K, u32)>,
+    symbol: Token<'t>,
+    entity: K,
+) -> Result<()> {
+    match names.insert(&symbol.text[1..], (entity, symbol.line)) {
+        Some((_, first_line)) => Err(repeated(symbol, first_line)),
+        None => Ok(()),
+    }
+}
+
+impl<'t> Symbols<'t> {
+    pub(super) fn declare_var(&mut self, symbol: Token<'t>, var: VarId) -> Result<()> {
+        declare(&mut self.vars, symbol, var)
+    }
+
+    pub(super) fn declare_shared(&mut self, symbol: Token<'t>, shared: SharedId) -> Result<()> {
+        declare(&mut self.shared, symbol, shared)
+    }
+
+    pub(super) fn declare_loop(&mut self, symbol: Token<'t>, op: OpId) -> Result<()> {
+        declare(&mut self.loops, symbol, op)
+    }
+
+    pub(super) fn find_loop(&self, symbol: Token<'t>) -> Result<OpId> {
+        let found = self.loops.get(&symbol.text[1..]).map(|(op, _)| *op);
+        found.ok_or_else(|| undefined(symbol.text, symbol.span))
+    }
+}
+
+pub(super) fn undefined(name: &str, span: Span) -> Failure {
+    Failure { span, kind: ParseErrorKind::UndefinedName { name: name.to_owned() } }
+}
+
+/// The kernel that is being read.
+pub(super) struct KernelParser<'p, 't> {
+    pub(super) tokens: &'p mut Tokens<'t>,
+    pub(super) ir: KernelIr,
+    pub(super) symbols: Symbols<'t>,
+    values: HashMap<&'t str, Named>,
+    /// Whether a value is named above the line that makes it.
+    named_early: bool,
+    file: &'static str,
+}
+
+impl<'p, 't> KernelParser<'p, 't> {
+    /// Reads the kernel under the cursor.
+    fn kernel(tokens: &'p mut Tokens<'t>, file: &'static str) -> Result<KernelIr> {
+        tokens.expect("kernel", "`kernel`")?;
+        let name = tokens.symbol()?.text[1..].to_owned();
+        tokens.expect("target", "`target`")?;
+        let target = tokens.expect_kind(Kind::Word, "a target")?;
+        let target = Target::from_str(target.text)
+            .map_err(|error| target.fail(ParseErrorKind::InvalidTarget(error)))?;
+        let mut ir = KernelIr::new(name, target);
+        if tokens.accept("block")? {
+            let x = tokens.number()?;
+            tokens.expect("x", "`x`")?;
+            let y = tokens.number()?;
+            tokens.expect("x", "`x`")?;
+            ir.block = Some([x, y, tokens.number()?]);
+        }
+        let (symbols, values) = (Symbols::default(), HashMap::new());
+        let mut parser = KernelParser { tokens, ir, symbols, values, named_early: false, file };
+        parser.in_parentheses(Self::param)?;
+        parser.tokens.expect("{", "`{`")?;
+        parser.body()?;
+        // The first use, not any, so that the error does not depend on the order of a hash map.
+        let undefined_values = parser.values.iter().filter(|(_, named)| named.defined.is_none());
+        match undefined_values.min_by_key(|(_, named)| named.span.start) {
+            Some((name, named)) => Err(undefined(name, named.span)),
+            // Values have the numbers in which they are named first, not made.
+            None if parser.named_early => Ok(parser.ir.canonical()),
+            None => Ok(parser.ir),
+        }
+    }
+
+    fn param(&mut self) -> Result<()> {
+        let name = self.tokens.value()?;
+        if name.text[1..].starts_with(|c: char| c.is_ascii_digit()) {
+            // PTX has the name too. And a number could be that of another value when the kernel prints.
+            return Err(name.fail(ParseErrorKind::InvalidParamName { text: name.text.to_owned() }));
+        }
+        self.tokens.expect(":", "`:`")?;
+        let ty = self.tokens.ty()?;
+        let def = ValueDef::Param(self.ir.params.len() as u32);
+        let value = self.declare_value(name)?;
+        self.define_value(value, ty, def, self.ir.body, name);
+        self.ir.params.push(Param { name: name.text[1..].to_owned(), value });
+        Ok(())
+    }
+
+    /// Any number of items in parentheses, with commas between.
+    pub(super) fn in_parentheses(
+        &mut self,
+        mut item: impl FnMut(&mut Self) -> Result<()>,
+    ) -> Result<()> {
+        self.tokens.expect("(", "`(`")?;
+        if self.tokens.accept(")")? {
+            return Ok(());
+        }
+        loop {
+            item(self)?;
+            if self.tokens.accept(")")? {
+                return Ok(());
+            }
+            self.tokens.expect(",", "`,` or `)`")?;
+        }
+    }
+
+    /// The place of a token.
+    pub(super) fn place(&mut self, token: Token<'t>) -> PlaceId {
+        self.ir.place(Place { file: self.file, line: token.line, column: token.column })
+    }
+
+    /// The value with the name, which is being used.
+    pub(super) fn use_value(&mut self, token: Token<'t>) -> Value {
+        let Named { value, defined, .. } = *self.named(token);
+        self.named_early |= defined.is_none();
+        value
+    }
+
+    /// The value with the name, which is being defined: no second definition may follow.
+    pub(super) fn declare_value(&mut self, token: Token<'t>) -> Result<Value> {
+        let named = self.named(token);
+        match named.defined.replace(token.line) {
+            Some(first_line) => Err(repeated(token, first_line)),
+            None => Ok(named.value),
+        }
+    }
+
+    /// Sets what a declared value is. `token` is what makes it.
+    pub(super) fn define_value(
+        &mut self,
+        value: Value,
+        ty: Type,
+        def: ValueDef,
+        region: RegionId,
+        token: Token<'t>,
+    ) {
+        let place = self.place(token);
+        self.ir.values[value] = ValueData { ty, def, region, place };
+    }
+
+    fn named(&mut self, token: Token<'t>) -> &mut Named {
+        let KernelParser { ir, values, file, .. } = self;
+        values.entry(token.text).or_insert_with(|| {
+            // The definition, which may follow, says what the value is.
+            let place = ir.place(Place { file, line: token.line, column: token.column });
+            let (def, region) = (ValueDef::Param(u32::MAX), ir.body);
+            let value = ir.values.push(ValueData { ty: Type::BOOL, def, region, place });
+            Named { value, defined: None, span: token.span }
+        })
+    }
+}

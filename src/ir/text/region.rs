@@ -1,0 +1,395 @@
+//! Statements: declarations, operations, and the regions that operations own.
+
+use std::num::NonZeroU32;
+
+use smallvec::SmallVec;
+
+use super::error::ParseErrorKind;
+use super::lex::{Kind, Token};
+use super::literal;
+use super::parse::{KernelParser, Result, undefined, unexpected};
+use crate::ir::entity::{OpId, RegionId, Value};
+use crate::ir::kernel::{KernelIr, OpData, Region, SharedData, ValueDef, VarData};
+use crate::ir::op::{BadPart, Control, Op, OpInfo, Parts, Unroll, ValueList};
+use crate::ir::types::Type;
+
+/// The start of a statement: where it is, and the results that it names.
+struct Head<'t> {
+    region: RegionId,
+    first: Token<'t>,
+    results: SmallVec<[(Token<'t>, Value); 2]>,
+}
+
+/// A region that is being read.
+struct Open {
+    region: RegionId,
+    /// The `if` of which this is the first arm: an `else` may follow.
+    then_of: Option<OpId>,
+}
+
+/// What a statement leaves to be read: its region, if it has one.
+type Opened = Option<Open>;
+
+impl<'t> KernelParser<'_, 't> {
+    /// Reads the statements of the body of the kernel, of which `{` is taken, and its `}`.
+    ///
+    /// Not recursive: how deep a text may go does not depend on the stack.
+    pub(super) fn body(&mut self) -> Result<()> {
+        let mut open = vec![Open { region: self.ir.body, then_of: None }];
+        // Whether `{` was just taken: then a statement may follow on the same line.
+        let mut opened = true;
+        while let Some(Open { region, then_of }) = open.last() {
+            let (region, then_of) = (*region, *then_of);
+            let mut next = None;
+            if self.tokens.accept("}")? {
+                open.pop();
+                if let Some(op) = then_of {
+                    next = self.else_(op)?;
+                }
+            } else if opened || self.tokens.token.first {
+                next = self.statement(region, open.len())?;
+            } else {
+                return Err(unexpected(self.tokens.token, "a new line or `}`"));
+            }
+            opened = next.is_some();
+            open.extend(next);
+            if open.len() > KernelIr::MAX_DEPTH {
+                let kind = ParseErrorKind::TooDeep { limit: KernelIr::MAX_DEPTH };
+                return Err(self.tokens.token.fail(kind));
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a statement of `region`, which is `depth` deep.
+    fn statement(&mut self, region: RegionId, depth: usize) -> Result<Opened> {
+        if depth == 1 && self.tokens.is("shared") {
+            return self.shared().map(|()| None);
+        }
+        if self.tokens.is("var") {
+            return self.var(region).map(|()| None);
+        }
+        let mut head = Head { region, first: self.tokens.token, results: SmallVec::new() };
+        if self.tokens.token.kind == Kind::Value {
+            loop {
+                let name = self.tokens.value()?;
+                head.results.push((name, self.declare_value(name)?));
+                if !self.tokens.accept(",")? {
+                    break;
+                }
+            }
+            self.tokens.expect("=", "`=`")?;
+        }
+        let name = self.tokens.expect_kind(Kind::Word, "an operation or `}`")?;
+        match name.text {
+            "shared" => {
+                Err(unexpected(name, "an operation (allocations belong to no inner region)"))
+            }
+            "const" => self.constant(head),
+            "if" => self.if_(head),
+            "for" => self.for_(head),
+            "loop" => self.loop_(head),
+            "yield" => {
+                let values = self.operands()?;
+                self.finish(head, Control::Yield { values })
+            }
+            "continue" => {
+                let target = self.target()?;
+                let values = self.operands()?;
+                self.finish(head, Control::Continue { target, values })
+            }
+            "break" => {
+                let target = self.target()?;
+                let values = self.operands()?;
+                self.finish(head, Control::Break { target, values })
+            }
+            "return" => self.finish(head, Control::Return),
+            _ => self.row(head, name),
+        }
+    }
+
+    fn shared(&mut self) -> Result<()> {
+        let first = self.tokens.take()?;
+        let symbol = self.tokens.symbol()?;
+        self.tokens.expect(":", "`:`")?;
+        let elem = self.tokens.scalar()?;
+        self.tokens.expect("x", "`x`")?;
+        let len = self.tokens.number()?;
+        self.tokens.expect("align", "`align`")?;
+        let align_bytes = self.tokens.number()?;
+        let place = self.place(first);
+        let shared = self.ir.shared.push(SharedData { elem, len, align_bytes, place });
+        self.symbols.declare_shared(symbol, shared)
+    }
+
+    fn var(&mut self, region: RegionId) -> Result<()> {
+        let first = self.tokens.take()?;
+        let symbol = self.tokens.symbol()?;
+        self.tokens.expect(":", "`:`")?;
+        let ty = self.tokens.ty()?;
+        self.tokens.expect("x", "`x`")?;
+        let len = self.tokens.number()?;
+        let place = self.place(first);
+        let var = self.ir.vars.push(VarData { ty, len, region, place });
+        self.symbols.declare_var(symbol, var)
+    }
+
+    /// Whether the statement has more on its line.
+    fn more(&self) -> bool {
+        !self.tokens.token.first
+    }
+
+    /// Values with commas between, on the line of the statement.
+    fn operands(&mut self) -> Result<ValueList> {
+        let mut operands = ValueList::new();
+        if !self.more() || self.tokens.token.kind != Kind::Value {
+            return Ok(operands);
+        }
+        loop {
+            operands.push(self.operand()?);
+            if !self.tokens.accept(",")? {
+                return Ok(operands);
+            }
+        }
+    }
+
+    fn operand(&mut self) -> Result<Value> {
+        let name = self.tokens.value()?;
+        Ok(self.use_value(name))
+    }
+
+    fn target(&mut self) -> Result<OpId> {
+        let symbol = self.tokens.symbol()?;
+        self.symbols.find_loop(symbol)
+    }
+
+    /// The types of results, on the line of the statement.
+    fn types(&mut self) -> Result<SmallVec<[Type; 2]>> {
+        let mut types = SmallVec::new();
+        if !self.more() || !self.tokens.accept(":")? {
+            return Ok(types);
+        }
+        loop {
+            types.push(self.tokens.ty()?);
+            if !self.tokens.accept(",")? {
+                return Ok(types);
+            }
+        }
+    }
+
+    /// Reads the types of the results and adds the operation.
+    fn finish(&mut self, head: Head<'t>, op: impl Into<Op>) -> Result<Opened> {
+        let types = self.types()?;
+        self.add(&head, op.into(), &types).map(|_| None)
+    }
+
+    fn add(&mut self, head: &Head<'t>, op: Op, types: &[Type]) -> Result<OpId> {
+        let (region, place) = (head.region, self.place(head.first));
+        if head.results.len() != types.len() {
+            let (names, types) = (head.results.len(), types.len());
+            return Err(head.first.fail(ParseErrorKind::ResultCount { names, types }));
+        }
+        let results = head.results.iter().map(|(_, value)| *value).collect();
+        let id = self.ir.ops.push(OpData { op, results, region, place });
+        for (i, ((token, value), ty)) in head.results.iter().zip(types).enumerate() {
+            self.define_value(*value, *ty, ValueDef::Result(id, i as u32), region, *token);
+        }
+        self.ir.regions[region].ops.push(id);
+        Ok(id)
+    }
+
+    fn constant(&mut self, head: Head<'t>) -> Result<Opened> {
+        let literal = self.tokens.take()?;
+        if !matches!(literal.kind, Kind::Number | Kind::Word) {
+            return Err(unexpected(literal, "a constant"));
+        }
+        // The type of the first result is also that of the literal, which cannot be read without one.
+        let types = self.types()?;
+        let Some(Type::Scalar(scalar)) = types.first().copied() else {
+            return Err(unexpected(self.tokens.token, "`:` and the scalar type of the constant"));
+        };
+        let constant = literal::parse(scalar, literal.text).ok_or_else(|| {
+            literal.fail(ParseErrorKind::InvalidConstant { text: literal.text.to_owned(), scalar })
+        })?;
+        self.add(&head, Op::Const(constant), &types).map(|_| None)
+    }
+
+    fn row(&mut self, head: Head<'t>, name: Token<'t>) -> Result<Opened> {
+        let Some(info) = Op::table().find(|info| info.name == name.text) else {
+            let kind = ParseErrorKind::UnknownOperation { name: name.text.to_owned() };
+            return Err(name.fail(kind));
+        };
+        let attributes = self.attributes()?;
+        let operands = self.operands()?;
+        let (expected, found) = (info.attributes.len(), attributes.len());
+        if expected != found {
+            return Err(name.fail(ParseErrorKind::AttributeCount {
+                op: info.name,
+                expected,
+                found,
+            }));
+        }
+        let (expected, found) = (info.operands.len(), operands.len());
+        if expected != found {
+            return Err(name.fail(ParseErrorKind::OperandCount { op: info.name, expected, found }));
+        }
+        let texts: SmallVec<[&str; 4]> = attributes.iter().map(|token| token.text).collect();
+        let mut parts = Parts::new(&operands, &texts, &self.symbols);
+        match Op::from_parts(info.name, &mut parts) {
+            Ok(op) => self.finish(head, op),
+            Err(BadPart::Attribute(position)) => Err(bad_attribute(info, position, &attributes)),
+            Err(BadPart::Name | BadPart::Missing) => {
+                Err(name.fail(ParseErrorKind::UnknownOperation { name: name.text.to_owned() }))
+            }
+        }
+    }
+
+    /// The tokens of the attributes, each of one.
+    fn attributes(&mut self) -> Result<SmallVec<[Token<'t>; 4]>> {
+        let mut attributes = SmallVec::new();
+        if !self.more() || !self.tokens.accept("<")? {
+            return Ok(attributes);
+        }
+        loop {
+            let token = self.tokens.take()?;
+            if !matches!(token.kind, Kind::Word | Kind::Number | Kind::Symbol) {
+                return Err(unexpected(token, "an attribute"));
+            }
+            attributes.push(token);
+            if self.tokens.accept(">")? {
+                return Ok(attributes);
+            }
+            self.tokens.expect(",", "`,` or `>`")?;
+        }
+    }
+
+    /// An empty region of `parent`.
+    fn new_region(&mut self, parent: OpId) -> RegionId {
+        self.ir.regions.push(Region { parent: Some(parent), ..Region::default() })
+    }
+
+    fn if_(&mut self, head: Head<'t>) -> Result<Opened> {
+        let cond = self.operand()?;
+        let types = self.types()?;
+        // A region needs its owner first; until it exists it is the body of the kernel.
+        let control = |then_region| Control::If { cond, then_region, else_region: None };
+        let op = self.add(&head, control(self.ir.body).into(), &types)?;
+        self.tokens.expect("{", "`{`")?;
+        let region = self.new_region(op);
+        self.ir.ops[op].op = control(region).into();
+        Ok(Some(Open { region, then_of: Some(op) }))
+    }
+
+    /// Reads `else {` after the first arm of `op`, if it is there.
+    fn else_(&mut self, op: OpId) -> Result<Opened> {
+        if !self.tokens.accept("else")? {
+            return Ok(None);
+        }
+        self.tokens.expect("{", "`{`")?;
+        let region = self.new_region(op);
+        if let Op::Control(Control::If { else_region, .. }) = &mut self.ir.ops[op].op {
+            *else_region = Some(region);
+        }
+        Ok(Some(Open { region, then_of: None }))
+    }
+
+    fn for_(&mut self, head: Head<'t>) -> Result<Opened> {
+        let label = self.label()?;
+        let index = self.tokens.value()?;
+        let index = (index, self.declare_value(index)?);
+        self.tokens.expect(":", "`:`")?;
+        let index = (index, self.tokens.ty()?);
+        self.tokens.expect("=", "`=`")?;
+        let lo = self.operand()?;
+        self.tokens.expect("to", "`to`")?;
+        let hi = self.operand()?;
+        self.tokens.expect("step", "`step`")?;
+        let step = self.operand()?;
+        let unroll = self.unroll()?;
+        let mut args = Args::from_slice(&[index]);
+        let init = self.carried(&mut args)?;
+        let control = |body| Control::For { lo, hi, step, unroll, init: init.clone(), body };
+        self.loop_body(head, label, args, control)
+    }
+
+    fn unroll(&mut self) -> Result<Unroll> {
+        if !self.tokens.accept("unroll")? {
+            return Ok(Unroll::Keep);
+        }
+        if self.tokens.accept("full")? {
+            return Ok(Unroll::Full);
+        }
+        let token = self.tokens.token;
+        let number = NonZeroU32::new(self.tokens.number()?);
+        number.map(Unroll::By).ok_or_else(|| unexpected(token, "`full` or a positive number"))
+    }
+
+    fn loop_(&mut self, head: Head<'t>) -> Result<Opened> {
+        let label = self.label()?;
+        let mut args = Args::new();
+        let init = self.carried(&mut args)?;
+        self.loop_body(head, label, args, |body| Control::Loop { init: init.clone(), body })
+    }
+
+    fn label(&mut self) -> Result<Option<Token<'t>>> {
+        let labelled = self.tokens.token.kind == Kind::Symbol;
+        labelled.then(|| self.tokens.symbol()).transpose()
+    }
+
+    /// Reads carried values; adds the arguments to `args` and returns the first values.
+    fn carried(&mut self, args: &mut Args<'t>) -> Result<ValueList> {
+        let mut init = ValueList::new();
+        if self.tokens.accept("iter")? {
+            self.in_parentheses(|parser| {
+                let name = parser.tokens.value()?;
+                let arg = (name, parser.declare_value(name)?);
+                parser.tokens.expect(":", "`:`")?;
+                args.push((arg, parser.tokens.ty()?));
+                parser.tokens.expect("=", "`=`")?;
+                init.push(parser.operand()?);
+                Ok(())
+            })?;
+        }
+        Ok(init)
+    }
+
+    /// Reads the result types of a loop and `{`, and adds it.
+    fn loop_body(
+        &mut self,
+        head: Head<'t>,
+        label: Option<Token<'t>>,
+        args: Args<'t>,
+        control: impl Fn(RegionId) -> Control,
+    ) -> Result<Opened> {
+        let types = self.types()?;
+        let op = self.add(&head, control(self.ir.body).into(), &types)?;
+        if let Some(label) = label {
+            self.symbols.declare_loop(label, op)?;
+        }
+        self.tokens.expect("{", "`{`")?;
+        let body = self.new_region(op);
+        for (i, ((name, value), ty)) in args.into_iter().enumerate() {
+            self.define_value(value, ty, ValueDef::Arg(body, i as u32), body, name);
+            self.ir.regions[body].args.push(value);
+        }
+        self.ir.ops[op].op = control(body).into();
+        Ok(Some(Open { region: body, then_of: None }))
+    }
+}
+
+/// The arguments of a region, with their names and types.
+type Args<'t> = SmallVec<[((Token<'t>, Value), Type); 4]>;
+
+fn bad_attribute(
+    info: &'static OpInfo,
+    position: usize,
+    attributes: &[Token<'_>],
+) -> super::lex::Failure {
+    let (attribute, ty) = info.attributes[position];
+    let token = attributes[position];
+    if token.kind == Kind::Symbol && matches!(ty, "VarId" | "SharedId") {
+        return undefined(token.text, token.span);
+    }
+    let text = token.text.to_owned();
+    token.fail(ParseErrorKind::InvalidAttribute { op: info.name, attribute, ty, text })
+}

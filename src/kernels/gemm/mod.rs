@@ -1,0 +1,6 @@
+//! Matrix products.
+
+mod partition;
+mod simt;
+
+pub use simt::{SimtGemm, SimtGemmError, SimtSignature};

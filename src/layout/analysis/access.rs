@@ -1,0 +1,334 @@
+//! Accesses of threads to memory: the banks of shared memory, the sectors of global memory.
+
+use std::fmt;
+
+use super::{DOMAIN_LIMIT, Offsets, Result};
+use crate::layout::error::LayoutError;
+use crate::layout::layout::Layout;
+
+/// Banks of shared memory.
+pub(crate) const BANKS: u32 = 32;
+/// Width of a word of a bank.
+pub(crate) const BANK_BITS: u32 = 32;
+/// Width of a sector of global memory.
+pub(crate) const SECTOR_BITS: u32 = 256;
+/// Threads that access memory together.
+pub(crate) const WARP: u32 = 32;
+
+/// The width of an access of `vector` elements.
+pub(crate) fn access_bits(vector: u32, element_bits: u32) -> Result<u32> {
+    match vector.checked_mul(element_bits) {
+        Some(bits @ (8 | 16 | 32 | 64 | 128)) => Ok(bits),
+        _ => Err(LayoutError::BadAccess { vector, element_bits }),
+    }
+}
+
+/// The bit addresses of the threads, and the width of their accesses.
+struct Accesses {
+    addresses: Vec<i64>,
+    bits: u32,
+}
+
+impl Accesses {
+    fn new(
+        offsets: &Offsets<'_>,
+        threads: &Layout,
+        vector: u32,
+        element_bits: u32,
+    ) -> Result<Self> {
+        let bits = access_bits(vector, element_bits)?;
+        let count = threads.size()?.to_static()?;
+        if u64::try_from(count).is_ok_and(|count| count > DOMAIN_LIMIT) {
+            return Err(LayoutError::TooLarge { limit: DOMAIN_LIMIT });
+        }
+        let mut addresses = Vec::new();
+        for (thread, coordinate) in (0..).zip(threads.indices()?) {
+            let index = offsets.at(coordinate)?;
+            let address = index.checked_mul(i64::from(element_bits));
+            let address = address.ok_or_else(|| LayoutError::overflow("the address in bits"))?;
+            if address % i64::from(bits) != 0 {
+                return Err(LayoutError::Misaligned { thread, index, bits });
+            }
+            addresses.push(address);
+        }
+        Ok(Self { addresses, bits })
+    }
+
+    /// The addresses of each warp.
+    fn warps(&self) -> impl Iterator<Item = (u64, &[i64])> {
+        (0..).zip(self.addresses.chunks(WARP as usize))
+    }
+
+    /// The number of lanes of a warp that are served together.
+    fn lanes_of_phase(&self, warp: &[i64]) -> u32 {
+        let words = self.bits.div_ceil(BANK_BITS);
+        let lanes = WARP / words;
+        // A lane that is not there agrees with every other one.
+        let agrees = |step: usize| {
+            let other = |lane: usize| warp.get(lane ^ step);
+            warp.iter().enumerate().all(|(i, at)| other(i).is_none_or(|other| other == at))
+        };
+        if words > 1 && (agrees(1) || agrees(2)) { 2 * lanes } else { lanes }
+    }
+
+    /// The different units of `unit_bits` that these accesses touch, sorted.
+    fn units(&self, addresses: &[i64], unit_bits: u32) -> Vec<i64> {
+        let unit = i64::from(unit_bits);
+        let each = i64::from(self.bits.div_ceil(unit_bits));
+        let mut units: Vec<i64> = addresses
+            .iter()
+            .flat_map(|address| (0..each).map(move |i| address.div_euclid(unit) + i))
+            .collect();
+        units.sort_unstable();
+        units.dedup();
+        units
+    }
+}
+
+/// One phase of an access to shared memory: the lanes that are served together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BankPhase {
+    /// The warp.
+    pub warp: u64,
+    /// The first lane.
+    pub first_lane: u32,
+    /// The number of lanes.
+    pub lanes: u32,
+    /// The number of different words.
+    pub words: u32,
+    /// The number of different words of the bank with the most of them: how often the phase is
+    /// repeated. 1 means that there is no conflict.
+    pub degree: u32,
+    /// That bank, the lowest one of several.
+    pub bank: u32,
+}
+
+/// The report of [`Analysis::bank_conflicts`](super::Analysis::bank_conflicts).
+///
+/// ```
+/// use tilewright::layout::{Analysis, layout};
+/// // 8 bytes a thread, every second double word: the half warps are served one after the other.
+/// let report = layout!(64:2).bank_conflicts(&layout!(32:2), 2, 32)?;
+/// assert_eq!(report.phases().len(), 2);
+/// assert_eq!((report.degree(), report.wavefronts(), report.conflicts()), (2, 4, 2));
+/// assert_eq!(report.to_string(), "32 threads x 64 bits: 2-way bank conflict (2 words of bank 0 in lanes 0..16 of warp 0); 4 wavefronts in 2 phases");
+/// # Ok::<(), tilewright::layout::LayoutError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BankConflicts {
+    access_bits: u32,
+    threads: u64,
+    phases: Vec<BankPhase>,
+}
+
+impl BankConflicts {
+    /// The width of the access of a thread.
+    pub fn access_bits(&self) -> u32 {
+        self.access_bits
+    }
+
+    /// The phases, warp by warp.
+    pub fn phases(&self) -> &[BankPhase] {
+        &self.phases
+    }
+
+    /// The phase with the most words in one bank, the first one of several.
+    pub fn worst(&self) -> Option<&BankPhase> {
+        self.phases.iter().rev().max_by_key(|phase| phase.degree)
+    }
+
+    /// The number of words in one bank in the worst phase: the `n` of an `n`-way conflict, 1 for
+    /// none.
+    pub fn degree(&self) -> u32 {
+        self.worst().map_or(1, |phase| phase.degree)
+    }
+
+    /// True if no phase is repeated.
+    pub fn is_free(&self) -> bool {
+        self.degree() <= 1
+    }
+
+    /// How often memory is accessed in all: the sum of the degrees.
+    pub fn wavefronts(&self) -> u64 {
+        self.phases.iter().map(|phase| u64::from(phase.degree)).sum()
+    }
+
+    /// The accesses that conflicts add: one less than the degree, of each phase.
+    pub fn conflicts(&self) -> u64 {
+        self.wavefronts() - self.phases.len() as u64
+    }
+}
+
+fn plural(count: u64) -> &'static str {
+    if count == 1 { "" } else { "s" }
+}
+
+impl fmt::Display for BankConflicts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let threads = self.threads;
+        write!(f, "{threads} thread{} x {} bits: ", plural(threads), self.access_bits)?;
+        match self.worst() {
+            Some(&BankPhase { warp, first_lane, lanes, degree, bank, .. }) if degree > 1 => write!(
+                f,
+                "{degree}-way bank conflict ({degree} words of bank {bank} in lanes {first_lane}..{} of warp {warp})",
+                first_lane + lanes
+            )?,
+            _ => f.write_str("no bank conflicts")?,
+        }
+        let (wavefronts, phases) = (self.wavefronts(), self.phases.len() as u64);
+        write!(
+            f,
+            "; {wavefronts} wavefront{} in {phases} phase{}",
+            plural(wavefronts),
+            plural(phases)
+        )
+    }
+}
+
+pub(super) fn bank_conflicts(
+    offsets: &Offsets<'_>,
+    threads: &Layout,
+    vector: u32,
+    element_bits: u32,
+) -> Result<BankConflicts> {
+    let accesses = Accesses::new(offsets, threads, vector, element_bits)?;
+    let mut phases = Vec::new();
+    for (warp, addresses) in accesses.warps() {
+        let step = accesses.lanes_of_phase(addresses);
+        for (first_lane, phase) in (0..).step_by(step as usize).zip(addresses.chunks(step as usize))
+        {
+            let words = accesses.units(phase, BANK_BITS);
+            let mut in_bank = [0u32; BANKS as usize];
+            for word in &words {
+                if let Some(count) = in_bank.get_mut(word.rem_euclid(i64::from(BANKS)) as usize) {
+                    *count += 1;
+                }
+            }
+            let degree = in_bank.iter().copied().max().unwrap_or(0);
+            let bank = in_bank.iter().position(|&count| count == degree).unwrap_or(0);
+            phases.push(BankPhase {
+                warp,
+                first_lane,
+                lanes: phase.len() as u32,
+                words: words.len() as u32,
+                degree,
+                bank: bank as u32,
+            });
+        }
+    }
+    Ok(BankConflicts {
+        access_bits: accesses.bits,
+        threads: accesses.addresses.len() as u64,
+        phases,
+    })
+}
+
+/// What a warp touches in one access to global memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WarpSectors {
+    /// The warp.
+    pub warp: u64,
+    /// The number of threads that access memory.
+    pub lanes: u32,
+    /// The number of different 32-byte sectors.
+    pub sectors: u32,
+    /// The number of different bytes that are used of them.
+    pub bytes: u32,
+}
+
+impl WarpSectors {
+    /// The least number of sectors that hold as many bytes.
+    pub fn ideal(&self) -> u32 {
+        self.bytes.div_ceil(SECTOR_BITS / 8)
+    }
+}
+
+/// The report of [`Analysis::sectors`](super::Analysis::sectors).
+///
+/// ```
+/// use tilewright::layout::{Analysis, layout};
+/// let report = layout!((64, 64):(1, 64)).sectors(&layout!(64:2), 2, 16)?;
+/// assert_eq!((report.warps().len(), report.sectors(), report.ideal()), (2, 8, 8));
+/// assert_eq!(report.to_string(), "64 threads x 32 bits: 8 sectors for 256 bytes (100 % used)");
+/// # Ok::<(), tilewright::layout::LayoutError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sectors {
+    access_bits: u32,
+    threads: u64,
+    warps: Vec<WarpSectors>,
+}
+
+impl Sectors {
+    /// The width of the access of a thread.
+    pub fn access_bits(&self) -> u32 {
+        self.access_bits
+    }
+
+    /// The warps.
+    pub fn warps(&self) -> &[WarpSectors] {
+        &self.warps
+    }
+
+    /// The sectors of all warps; one that two warps touch counts twice.
+    pub fn sectors(&self) -> u64 {
+        self.warps.iter().map(|warp| u64::from(warp.sectors)).sum()
+    }
+
+    /// The bytes that all warps use.
+    pub fn bytes(&self) -> u64 {
+        self.warps.iter().map(|warp| u64::from(warp.bytes)).sum()
+    }
+
+    /// The least number of sectors with which each warp gets as many bytes.
+    pub fn ideal(&self) -> u64 {
+        self.warps.iter().map(|warp| u64::from(warp.ideal())).sum()
+    }
+
+    /// The part of the bytes moved that is used, from 0 to 1.
+    pub fn efficiency(&self) -> f64 {
+        self.bytes() as f64 / (self.sectors() * u64::from(SECTOR_BITS / 8)).max(1) as f64
+    }
+}
+
+impl fmt::Display for Sectors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (threads, sectors, bytes) = (self.threads, self.sectors(), self.bytes());
+        write!(
+            f,
+            "{threads} thread{} x {} bits: {sectors} sector{} for {bytes} byte{} ({} % used)",
+            plural(threads),
+            self.access_bits,
+            plural(sectors),
+            plural(bytes),
+            (self.efficiency() * 1000.0).round() / 10.0
+        )?;
+        if self.ideal() < sectors {
+            write!(f, ", {} would do", self.ideal())?;
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn sectors(
+    offsets: &Offsets<'_>,
+    threads: &Layout,
+    vector: u32,
+    element_bits: u32,
+) -> Result<Sectors> {
+    let accesses = Accesses::new(offsets, threads, vector, element_bits)?;
+    let warps = accesses.warps().map(|(warp, addresses)| {
+        let used = accesses.units(addresses, accesses.bits).len() as u32;
+        WarpSectors {
+            warp,
+            lanes: addresses.len() as u32,
+            sectors: accesses.units(addresses, SECTOR_BITS).len() as u32,
+            bytes: used * accesses.bits / 8,
+        }
+    });
+    Ok(Sectors {
+        access_bits: accesses.bits,
+        threads: accesses.addresses.len() as u64,
+        warps: warps.collect(),
+    })
+}

@@ -1,0 +1,319 @@
+//! The set of indices of a layout.
+
+use std::fmt;
+
+use smallvec::SmallVec;
+
+use super::{DOMAIN_LIMIT, Inner, Offsets, Result};
+use crate::layout::error::LayoutError;
+use crate::layout::int::Int;
+use crate::layout::layout::Layout;
+
+/// Indices `start, start + step, ..`, `count` of them; the step is that of the [`Image`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Run {
+    /// The least index.
+    pub start: i64,
+    /// How many there are, at least one.
+    pub count: u64,
+}
+
+/// The set of indices of a layout: runs of one step, in increasing order.
+///
+/// The step is the greatest common divisor of all differences (1 for a single index), and runs are
+/// as long as they can be: two images are equal exactly if the sets are.
+///
+/// ```
+/// use tilewright::layout::{Analysis, layout};
+/// let image = layout!((4, 2):(2, 16)).image()?;
+/// assert_eq!((image.step(), image.runs().len(), image.len()), (2, 2, 8));
+/// assert!(image.contains(18) && !image.contains(8) && !image.contains(3));
+/// assert_eq!(image.iter().collect::<Vec<_>>(), [0, 2, 4, 6, 16, 18, 20, 22]);
+/// assert_eq!(image.to_string(), "0..=6, 16..=22 by 2");
+/// # Ok::<(), tilewright::layout::LayoutError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Image {
+    step: i64,
+    runs: Vec<Run>,
+}
+
+impl Image {
+    /// From sorted starts of runs of `count`, in units of `step` from `first` on.
+    fn from_starts(first: i64, step: i64, starts: &[i64], count: u64) -> Result<Self> {
+        let overflow = || LayoutError::overflow("the image of a layout");
+        let absolute = |place: i64| step.checked_mul(place).and_then(|x| x.checked_add(first));
+        let mut runs: Vec<Run> = Vec::new();
+        let mut end = None;
+        for &start in starts {
+            let stop = i64::try_from(count).ok().and_then(|c| start.checked_add(c));
+            let stop = stop.ok_or_else(overflow)?;
+            match (runs.last_mut(), end) {
+                (Some(run), Some(end)) if start <= end => {
+                    run.count += (stop - end).max(0).unsigned_abs();
+                }
+                _ => runs.push(Run { start: absolute(start).ok_or_else(overflow)?, count }),
+            }
+            end = Some(stop);
+            absolute(stop - 1).ok_or_else(overflow)?;
+        }
+        Ok(Self { step, runs })
+    }
+
+    /// The set of these indices.
+    fn from_values(mut values: Vec<i64>) -> Result<Self> {
+        values.sort_unstable();
+        values.dedup();
+        let first = values.first().copied().unwrap_or(0);
+        let overflow = || LayoutError::overflow("the image of a layout");
+        let mut step = 0;
+        for value in &mut values {
+            *value = value.checked_sub(first).ok_or_else(overflow)?;
+            step = crate::layout::int::gcd_i64(step, *value);
+        }
+        let step = step.max(1);
+        values.iter_mut().for_each(|value| *value /= step);
+        Self::from_starts(first, step, &values, 1)
+    }
+
+    /// The distance of two neighbours in a run.
+    pub fn step(&self) -> i64 {
+        self.step
+    }
+
+    /// The runs, in increasing order.
+    pub fn runs(&self) -> &[Run] {
+        &self.runs
+    }
+
+    /// The number of indices.
+    pub fn len(&self) -> u64 {
+        self.runs.iter().map(|run| run.count).sum()
+    }
+
+    /// True if there is no index: never for the image of a layout.
+    pub fn is_empty(&self) -> bool {
+        self.runs.is_empty()
+    }
+
+    /// The least index.
+    pub fn first(&self) -> Option<i64> {
+        self.runs.first().map(|run| run.start)
+    }
+
+    /// The largest index.
+    pub fn last(&self) -> Option<i64> {
+        self.runs.last().map(|run| self.end(run))
+    }
+
+    /// The last index of a run.
+    fn end(&self, run: &Run) -> i64 {
+        let steps = i64::try_from(run.count - 1).unwrap_or(i64::MAX);
+        run.start.saturating_add(steps.saturating_mul(self.step))
+    }
+
+    /// True if `index` is one of them.
+    pub fn contains(&self, index: i64) -> bool {
+        let after = self.runs.partition_point(|run| run.start <= index);
+        match after.checked_sub(1).and_then(|i| self.runs.get(i)) {
+            Some(run) => index <= self.end(run) && index.wrapping_sub(run.start) % self.step == 0,
+            None => false,
+        }
+    }
+
+    /// True if the indices are all integers from the first to the last.
+    pub fn is_interval(&self) -> bool {
+        self.step == 1 && self.runs.len() == 1
+    }
+
+    /// All indices, in increasing order.
+    pub fn iter(&self) -> impl Iterator<Item = i64> + '_ {
+        self.runs.iter().flat_map(move |run| {
+            let mut next = Some(run.start);
+            (0..run.count).filter_map(move |_| {
+                let index = next;
+                next = next.and_then(|i| i.checked_add(self.step));
+                index
+            })
+        })
+    }
+}
+
+/// At most eight runs are written out.
+impl fmt::Display for Image {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const SHOWN: usize = 8;
+        for (i, run) in self.runs.iter().take(SHOWN).enumerate() {
+            let comma = if i > 0 { ", " } else { "" };
+            write!(f, "{comma}{}", run.start)?;
+            if run.count > 1 {
+                write!(f, "..={}", self.end(run))?;
+            }
+        }
+        if self.runs.len() > SHOWN {
+            write!(f, ", and {} more runs", self.runs.len() - SHOWN)?;
+        }
+        if self.step > 1 {
+            write!(f, " by {}", self.step)?;
+        }
+        Ok(())
+    }
+}
+
+/// The indices of a plain layout: `first + step * (0..count + sum of the other modes)`.
+struct Strided {
+    first: i64,
+    step: i64,
+    count: u64,
+    /// Extent and stride, in units of `step`, of the modes that leave gaps.
+    gaps: SmallVec<[(i64, i64); 8]>,
+}
+
+/// Sorted by stride, a mode goes on without a gap as long as its stride is at most what the modes
+/// before it reach; the first integer that they do not reach is never reached by larger strides.
+fn strided(layout: &Layout, shift: &Int) -> Result<Strided> {
+    let overflow = || LayoutError::overflow("the image of a layout");
+    // Refuses what is not static, not integral or too large for its indices.
+    layout.indices()?;
+    let mut modes: SmallVec<[(i64, i64); 8]> = SmallVec::new();
+    let (mut first, mut step, mut reach) = (shift.to_static()?, 0, 0i64);
+    for (extent, stride) in layout.as_ref().leaves() {
+        let (s, d) = (extent.to_static()?, stride.to_int()?.to_static()?);
+        if s == 1 || d == 0 {
+            continue;
+        }
+        if d < 0 {
+            let back = d.checked_mul(s - 1).ok_or_else(overflow)?;
+            first = first.checked_add(back).ok_or_else(overflow)?;
+        }
+        let d = d.checked_abs().ok_or_else(overflow)?;
+        // All sums of strides below are at most this one.
+        let back = d.checked_mul(s - 1).ok_or_else(overflow)?;
+        reach = reach.checked_add(back).ok_or_else(overflow)?;
+        step = crate::layout::int::gcd_i64(step, d);
+        modes.push((s, d));
+    }
+    first.checked_add(reach).ok_or_else(overflow)?;
+    let step = step.max(1);
+    modes.sort_unstable_by_key(|&(_, d)| d);
+    let (mut count, mut gaps) = (1i64, SmallVec::new());
+    for (s, d) in modes {
+        let d = d / step;
+        if d <= count && gaps.is_empty() {
+            let more = d.checked_mul(s - 1).ok_or_else(overflow)?;
+            count = count.checked_add(more).ok_or_else(overflow)?;
+        } else {
+            gaps.push((s, d));
+        }
+    }
+    Ok(Strided { first, step, count: count.unsigned_abs(), gaps })
+}
+
+/// The interval that the swizzle of an interval is: the same one, if it consists of whole blocks.
+fn keeps(offsets: &Offsets<'_>, plain: &Strided) -> bool {
+    match offsets.inner {
+        Inner::Plain => true,
+        Inner::Any(_) => false,
+        Inner::Swizzle(s) => {
+            // One more than the largest number of the bits that are read or changed.
+            let block = (s.y_mask() | s.z_mask()).unsigned_abs().next_power_of_two();
+            plain.step == 1
+                && plain.gaps.is_empty()
+                && plain.first.unsigned_abs().is_multiple_of(block)
+                && plain.count.is_multiple_of(block)
+        }
+    }
+}
+
+/// The closed form of the indices, if there is one.
+fn closed(offsets: &Offsets<'_>) -> Result<Option<Strided>> {
+    if matches!(offsets.inner, Inner::Any(_)) {
+        return Ok(None);
+    }
+    let plain = strided(offsets.outer, &offsets.shift)?;
+    Ok(keeps(offsets, &plain).then_some(plain))
+}
+
+/// `first, step, count` if the indices are seen to be one run.
+pub(super) fn progression(offsets: &Offsets<'_>) -> Result<Option<(i64, i64, u64)>> {
+    Ok(closed(offsets)?.filter(|s| s.gaps.is_empty()).map(|s| (s.first, s.step, s.count)))
+}
+
+pub(super) fn image(offsets: &Offsets<'_>) -> Result<Image> {
+    let Some(plain) = closed(offsets)? else { return Image::from_values(offsets.walk()?) };
+    let too_large = LayoutError::TooLarge { limit: DOMAIN_LIMIT };
+    let mut starts = vec![0i64];
+    for (s, d) in &plain.gaps {
+        let limit = i64::try_from(DOMAIN_LIMIT).unwrap_or(i64::MAX);
+        let len = i64::try_from(starts.len()).unwrap_or(i64::MAX);
+        if len.checked_mul(*s).is_none_or(|n| n > limit) {
+            return Err(too_large);
+        }
+        // No sum is more than the reach of all modes, which fits.
+        starts = (0..*s).flat_map(|c| starts.iter().map(move |x| x + c * d)).collect();
+        starts.sort_unstable();
+        starts.dedup();
+    }
+    Image::from_starts(plain.first, plain.step, &starts, plain.count)
+}
+
+pub(super) fn is_contiguous(offsets: &Offsets<'_>) -> Result<bool> {
+    if !offsets.outer.is_static() && offsets.is_plain() {
+        return symbolic(offsets.outer, "is_contiguous");
+    }
+    match closed(offsets)? {
+        Some(plain) => Ok(plain.step == 1 && plain.gaps.is_empty()),
+        None => Ok(image(offsets)?.is_interval()),
+    }
+}
+
+pub(super) fn is_bijective(offsets: &Offsets<'_>) -> Result<bool> {
+    if !offsets.outer.is_static() && offsets.is_plain() {
+        return match symbolic(offsets.outer, "is_bijective")? {
+            true if offsets.shift.is(0) => Ok(true),
+            true if offsets.shift.bounds().0 > 0 || offsets.shift.bounds().1 < 0 => Ok(false),
+            true => Err(LayoutError::Undecided {
+                operation: "is_bijective",
+                condition: format!("that the offset {} is 0", offsets.shift),
+            }),
+            false => Ok(false),
+        };
+    }
+    let size = offsets.outer.size()?.to_static()?;
+    let whole = |first: i64, count: u64| first == 0 && i64::try_from(count) == Ok(size);
+    match closed(offsets)? {
+        Some(s) => Ok(s.gaps.is_empty() && s.step == 1 && whole(s.first, s.count)),
+        None => {
+            let image = image(offsets)?;
+            Ok(image.is_interval() && whole(image.first().unwrap_or(-1), image.len()))
+        }
+    }
+}
+
+/// True if the modes, in some order, go on where the ones before end: then the layout is a
+/// permutation of `0..size`. False where a mode of at least two coordinates leaves out index 1.
+fn symbolic(layout: &Layout, operation: &'static str) -> Result<bool> {
+    let mut modes: SmallVec<[(&Int, &Int); 8]> = SmallVec::new();
+    for (extent, stride) in layout.as_ref().leaves() {
+        if !extent.is(1) {
+            modes.push((extent, stride.to_int()?));
+        }
+    }
+    let sparse = modes.iter().all(|(_, d)| d.divisibility() > 1);
+    if sparse && modes.iter().any(|(s, d)| s.bounds().0 > 1 && d.bounds().0 > 0) {
+        return Ok(false);
+    }
+    let mut reach = Int::ONE;
+    while let Some(next) = modes.iter().position(|(_, d)| d.same(&reach)) {
+        let (extent, _) = modes.remove(next);
+        reach = reach.mul(extent)?;
+    }
+    if modes.is_empty() {
+        return Ok(true);
+    }
+    let open: Vec<String> = modes.iter().map(|(s, d)| format!("{s}:{d}")).collect();
+    Err(LayoutError::Undecided {
+        operation,
+        condition: format!("that the modes {} go on at {reach}", open.join(" and ")),
+    })
+}

@@ -1,0 +1,322 @@
+//! What a layout means for memory: is it one-to-one, which indices does it reach, do two layouts
+//! meet, and what do banks, sectors and vectors make of it.
+//!
+//! [`Analysis`] has the questions; a [`Layout`] and a [`ComposedLayout`] answer them. Where strides
+//! alone decide, nothing is walked and the size does not matter; else the domain is, up to
+//! [`DOMAIN_LIMIT`] coordinates, and a larger one is [`LayoutError::TooLarge`]. Symbols are allowed
+//! where divisors and bounds decide. For layouts that are linear over bits,
+//! [`LinearLayout`](super::LinearLayout) computes the same numbers from ranks.
+//!
+//! ```
+//! use tilewright::layout::{Analysis, ComposedLayout, layout};
+//! // A 32 x 32 tile of `f32`, a row after the other, in shared memory; each thread of a warp reads
+//! // one row of column 0.
+//! let tile = layout!((32, 32):(32, 1));
+//! let column = layout!(32:1);
+//! assert_eq!(tile.bank_conflicts(&column, 1, 32)?.degree(), 32);
+//! // One element of padding, or a swizzle, takes the words to 32 different banks.
+//! assert_eq!(layout!((32, 32):(33, 1)).bank_conflicts(&column, 1, 32)?.degree(), 1);
+//! let swizzled: ComposedLayout = "S<5,0,5> o 0 o (32,32):(32,1)".parse()?;
+//! let report = swizzled.bank_conflicts(&column, 1, 32)?;
+//! assert_eq!(report.to_string(), "32 threads x 32 bits: no bank conflicts; 1 wavefront in 1 phase");
+//! # Ok::<(), tilewright::layout::LayoutError>(())
+//! ```
+
+mod access;
+mod image;
+mod injective;
+mod overlap;
+mod vector;
+
+pub(crate) use access::{BANK_BITS, BANKS, SECTOR_BITS, WARP, access_bits};
+pub use access::{BankConflicts, BankPhase, Sectors, WarpSectors};
+pub use image::{Image, Run};
+pub use overlap::Overlap;
+pub(crate) use vector::{MAX_VECTOR_BITS, widest_access};
+pub use vector::{VectorLimit, WidestVector};
+
+use super::composed::{ComposedLayout, Part};
+use super::error::LayoutError;
+use super::int::Int;
+use super::layout::Layout;
+use super::swizzle::Swizzle;
+use super::tuple::{IntTuple, Tuple};
+
+type Result<T> = std::result::Result<T, LayoutError>;
+
+/// The largest number of coordinates that an analysis walks: 1 Mi.
+pub const DOMAIN_LIMIT: u64 = 1 << 20;
+
+/// Where the coordinates of a layout lie, as an [`Analysis`] sees it: `inner(shift + outer(i))`.
+#[derive(Clone, Debug)]
+pub struct Offsets<'a> {
+    outer: &'a Layout,
+    shift: Int,
+    inner: Inner<'a>,
+}
+
+#[derive(Clone, Debug)]
+enum Inner<'a> {
+    /// The identity.
+    Plain,
+    Swizzle(Swizzle),
+    /// Whatever the composed layout does: it is only evaluated.
+    Any(&'a ComposedLayout),
+}
+
+impl<'a> Offsets<'a> {
+    fn new(outer: &'a Layout) -> Self {
+        Self { outer, shift: Int::ZERO, inner: Inner::Plain }
+    }
+
+    /// True if strides say all: there is no swizzle and no other map inside.
+    fn is_plain(&self) -> bool {
+        matches!(self.inner, Inner::Plain)
+    }
+
+    /// The number of coordinates, if it is a number that may be walked.
+    fn walkable_size(&self) -> Result<i64> {
+        let size = self.outer.size()?.to_static()?;
+        match u64::try_from(size) {
+            Ok(walk) if walk > DOMAIN_LIMIT => Err(LayoutError::TooLarge { limit: DOMAIN_LIMIT }),
+            _ => Ok(size),
+        }
+    }
+
+    /// All indices, in the order of the coordinates.
+    fn walk(&self) -> Result<Vec<i64>> {
+        let size = self.walkable_size()?;
+        if let Inner::Any(composed) = self.inner {
+            return (0..size).map(|i| composed.crd2idx(i)?.to_static()).collect();
+        }
+        let indices = self.outer.indices()?;
+        let shift = self.shift.to_static()?;
+        let swizzle = match self.inner {
+            Inner::Swizzle(swizzle) => swizzle,
+            _ => Swizzle::identity(),
+        };
+        let overflow = || LayoutError::overflow("the walk over a layout");
+        indices.map(|i| Ok(swizzle.apply(i.checked_add(shift).ok_or_else(overflow)?))).collect()
+    }
+
+    /// The index of a coordinate that is in the domain.
+    fn at(&self, coordinate: i64) -> Result<i64> {
+        let size = self.outer.size()?.to_static()?;
+        if coordinate < 0 || coordinate >= size {
+            return Err(LayoutError::OutsideDomain { coordinate, size });
+        }
+        let shift = self.shift.to_static()?;
+        let moved = |i: i64| i.checked_add(shift).ok_or_else(|| LayoutError::overflow("crd2idx"));
+        match self.inner {
+            Inner::Plain => moved(self.outer.at(coordinate)?),
+            Inner::Swizzle(swizzle) => Ok(swizzle.apply(moved(self.outer.at(coordinate)?)?)),
+            Inner::Any(composed) => composed.crd2idx(coordinate)?.to_static(),
+        }
+    }
+
+    /// The coordinate at an integer, congruent to the shape.
+    fn coordinate(&self, index: i64) -> Result<IntTuple> {
+        super::coord::idx2crd(&IntTuple::from(index), &self.outer.shape().to_owned())
+    }
+
+    /// The coordinate of these digits, one for each leaf.
+    fn of_digits(&self, digits: impl IntoIterator<Item = i64>) -> IntTuple {
+        let leaves = digits.into_iter().map(Int::new).collect();
+        Tuple { codes: self.outer.codes.clone(), leaves }
+    }
+}
+
+/// The questions to a layout.
+///
+/// ```
+/// use tilewright::layout::{Analysis, layout};
+/// let l = layout!((4, (2, 8)):(2, (1, 8)));
+/// assert!(l.is_injective()? && l.is_contiguous()? && l.is_bijective()?);
+/// assert_eq!(l.image()?.to_string(), "0..=63");
+/// # Ok::<(), tilewright::layout::LayoutError>(())
+/// ```
+pub trait Analysis {
+    /// The layout as all analyses see it.
+    ///
+    /// # Errors
+    /// [`LayoutError::Unsupported`] for a composed layout without a shape.
+    fn offsets(&self) -> Result<Offsets<'_>>;
+
+    /// True if no two coordinates have one index: `L(i) == L(j)` only for `i == j`.
+    ///
+    /// ```
+    /// use tilewright::layout::{Analysis, Int, Layout, layout};
+    /// assert!(!layout!((4, 8):(1, 2)).is_injective()?);
+    /// // The divisors of symbols, and how their products nest, may decide.
+    /// let n = Int::symbol("n");
+    /// assert!(Layout::compact((&n, 64)).is_injective()?);
+    /// assert!(Layout::new((&n, 16), (16, 1))?.is_injective()?);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LayoutError::TooLarge`] if strides do not decide and the domain is too large,
+    /// [`LayoutError::Undecided`] for symbols that leave it open, [`LayoutError::NotStatic`] for
+    /// symbols under a map that must be walked, [`LayoutError::NotAnIntegerStride`],
+    /// [`LayoutError::ExtentNotPositive`], [`LayoutError::Overflow`].
+    fn is_injective(&self) -> Result<bool> {
+        injective::is_injective(&self.offsets()?)
+    }
+
+    /// Two coordinates with one index, if there are such: why a layout is not one-to-one.
+    ///
+    /// ```
+    /// use tilewright::layout::{Analysis, layout};
+    /// let found = layout!((4, 8):(3, 2)).collision()?.map(|o| o.to_string());
+    /// assert_eq!(found.as_deref(), Some("(2,0) and (0,3) share the index 6"));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`is_injective`](Self::is_injective); [`LayoutError::NotStatic`] for symbols.
+    fn collision(&self) -> Result<Option<Overlap>> {
+        injective::collision(&self.offsets()?)
+    }
+
+    /// True if the indices are those of one block: every integer from the least to the largest is
+    /// an index. It need not begin at 0, and an index may come twice.
+    ///
+    /// # Errors
+    /// As [`is_injective`](Self::is_injective).
+    fn is_contiguous(&self) -> Result<bool> {
+        image::is_contiguous(&self.offsets()?)
+    }
+
+    /// True if the layout is a permutation of `0..size`.
+    ///
+    /// # Errors
+    /// As [`is_injective`](Self::is_injective).
+    fn is_bijective(&self) -> Result<bool> {
+        image::is_bijective(&self.offsets()?)
+    }
+
+    /// The set of all indices, as runs of one step.
+    ///
+    /// ```
+    /// use tilewright::layout::{Analysis, layout};
+    /// assert_eq!(layout!((4, 8):(2, 16)).image()?.to_string(), "0..=6, 16..=22, 32..=38, 48..=54, 64..=70, 80..=86, 96..=102, 112..=118 by 2");
+    /// assert_eq!(layout!((1048576, 3):(1, 0)).image()?.to_string(), "0..=1048575");
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LayoutError::TooLarge`] for more than [`DOMAIN_LIMIT`] runs, or coordinates under a swizzle
+    /// that must be walked; [`LayoutError::NotStatic`], [`LayoutError::NotAnIntegerStride`],
+    /// [`LayoutError::ExtentNotPositive`], [`LayoutError::Overflow`].
+    fn image(&self) -> Result<Image> {
+        image::image(&self.offsets()?)
+    }
+
+    /// A coordinate of each of two layouts that have one index, if there are such. Offsets are
+    /// those of composed layouts.
+    ///
+    /// ```
+    /// use tilewright::layout::{Analysis, ComposedLayout, Swizzle, layout};
+    /// let a = layout!((8, 8):(16, 1));
+    /// let at = |offset| ComposedLayout::new(Swizzle::identity(), offset, a.clone());
+    /// assert_eq!(a.overlap(&at(8)?)?, None);
+    /// let found = a.overlap(&at(39)?)?.map(|o| o.to_string());
+    /// assert_eq!(found.as_deref(), Some("(2,7) and (0,0) share the index 39"));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`image`](Self::image). Symbols are allowed where one layout is seen to end before the
+    /// other begins.
+    fn overlap(&self, other: &impl Analysis) -> Result<Option<Overlap>> {
+        overlap::overlap(&self.offsets()?, &other.offsets()?)
+    }
+
+    /// The bank conflicts of an access to shared memory, phase by phase.
+    ///
+    /// Thread `t` accesses `vector` elements of `element_bits` from index `L(threads(t))` on; 32
+    /// threads are a warp. The memory has 32 banks of 4 bytes and begins at a multiple of 128 bytes.
+    /// A warp is served in one phase for up to 4 bytes a thread, in two of half a warp for 8 bytes,
+    /// in four of a quarter for 16 bytes; in half as many if every lane `i` of the warp has the
+    /// address of lane `i ^ 1`, or every lane that of lane `i ^ 2`. Threads of a phase that access
+    /// one word share it. (On Hopper, the time of random accesses of 4, 8 and 16 bytes depends on the
+    /// number of [wavefronts](BankConflicts::wavefronts) so counted, and on nothing else.)
+    ///
+    /// ```
+    /// use tilewright::layout::{Analysis, layout};
+    /// let report = layout!((32, 32):(32, 1)).bank_conflicts(&layout!(32:1), 4, 32)?;
+    /// assert_eq!(report.to_string(), "32 threads x 128 bits: 8-way bank conflict (8 words of bank 0 in lanes 0..8 of warp 0); 32 wavefronts in 4 phases");
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LayoutError::BadAccess`] for a width that is not 8, 16, 32, 64 or 128 bits,
+    /// [`LayoutError::Misaligned`], [`LayoutError::OutsideDomain`] for a thread without an element,
+    /// [`LayoutError::TooLarge`] for too many threads; those of evaluation.
+    fn bank_conflicts(
+        &self,
+        threads: &Layout,
+        vector: u32,
+        element_bits: u32,
+    ) -> Result<BankConflicts> {
+        access::bank_conflicts(&self.offsets()?, threads, vector, element_bits)
+    }
+
+    /// The 32-byte sectors of global memory that each warp touches in one access, of threads as in
+    /// [`bank_conflicts`](Self::bank_conflicts). The memory begins at a multiple of 32 bytes.
+    ///
+    /// ```
+    /// use tilewright::layout::{Analysis, layout};
+    /// let report = layout!((32, 32):(32, 1)).sectors(&layout!(32:1), 1, 32)?;
+    /// assert_eq!(report.to_string(), "32 threads x 32 bits: 32 sectors for 128 bytes (12.5 % used), 4 would do");
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`bank_conflicts`](Self::bank_conflicts).
+    fn sectors(&self, threads: &Layout, vector: u32, element_bits: u32) -> Result<Sectors> {
+        access::sectors(&self.offsets()?, threads, vector, element_bits)
+    }
+
+    /// The widest vector with which all elements can be accessed in the order of the domain: the
+    /// largest power of two `v` that divides the size, with `v * element_bits <= 128`, such that
+    /// `L(v * i + j) == L(v * i) + j` for `j < v`, and `L(v * i)` is a multiple of `v`. The memory
+    /// begins at a multiple of `base_align_bytes`. With symbols, what their divisors prove.
+    ///
+    /// ```
+    /// use tilewright::layout::{Analysis, Int, Layout, layout};
+    /// let report = layout!((8, 16):(1, 12)).widest_vector(16, 16)?;
+    /// assert_eq!(report.to_string(), "4 x 16 bits; the stride 12 of mode 1 allows no more");
+    /// // Row-major: the vectors run along the last mode, which must come first.
+    /// assert_eq!(layout!((16, 8):(8, 1)).widest_vector(16, 16)?.elements(), 1);
+    /// assert_eq!(layout!((16, 8):(8, 1)).select(&[1, 0])?.widest_vector(16, 16)?.elements(), 8);
+    /// let n = Int::symbol("n").divisible_by(4);
+    /// assert_eq!(Layout::compact((n, 8)).widest_vector(32, 16)?.elements(), 4);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LayoutError::BadAccess`] for elements of no power of two bits, or of more than 128;
+    /// [`LayoutError::NotPowerOfTwo`] for the alignment; those of evaluation under a swizzle.
+    fn widest_vector(&self, element_bits: u32, base_align_bytes: u64) -> Result<WidestVector> {
+        vector::widest_vector(&self.offsets()?, element_bits, base_align_bytes)
+    }
+}
+
+impl Analysis for Layout {
+    fn offsets(&self) -> Result<Offsets<'_>> {
+        Ok(Offsets::new(self))
+    }
+}
+
+impl Analysis for ComposedLayout {
+    fn offsets(&self) -> Result<Offsets<'_>> {
+        let outer = self.outer_layout()?;
+        let (shift, inner) = match (self.offset().as_leaf(), self.inner()) {
+            (Some(shift), Part::Swizzle(s)) if s.is_identity() => (shift.clone(), Inner::Plain),
+            (Some(shift), Part::Swizzle(s)) => (shift.clone(), Inner::Swizzle(*s)),
+            _ => (Int::ZERO, Inner::Any(self)),
+        };
+        Ok(Offsets { outer, shift, inner })
+    }
+}

@@ -1,0 +1,249 @@
+//! The widest vector with which a layout can be walked.
+
+use std::fmt;
+
+use super::{Inner, Offsets, Result};
+use crate::layout::error::{LayoutError, ModePath};
+use crate::layout::int::Int;
+use crate::layout::layout::LayoutRef;
+
+/// The widest access of a thread.
+pub(crate) const MAX_VECTOR_BITS: u32 = 128;
+
+/// The number of elements that the widest access of an element type at this alignment has; 1 for an
+/// element that is wider than the alignment.
+pub(crate) fn widest_access(element_bits: u32, base_align_bytes: u64) -> Result<u32> {
+    if !element_bits.is_power_of_two() || element_bits > MAX_VECTOR_BITS {
+        return Err(LayoutError::BadAccess { vector: 1, element_bits });
+    }
+    if !base_align_bytes.is_power_of_two() {
+        let value = Int::new(i64::try_from(base_align_bytes).unwrap_or(i64::MAX));
+        return Err(LayoutError::NotPowerOfTwo { value });
+    }
+    let align = base_align_bytes.saturating_mul(8).min(u64::from(MAX_VECTOR_BITS)) as u32;
+    Ok((align / element_bits).max(1))
+}
+
+/// What keeps a vector from being wider.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum VectorLimit {
+    /// No access is wider than 128 bits.
+    Width,
+    /// The alignment of the memory, in bytes.
+    BaseAlignment {
+        /// The alignment.
+        bytes: u64,
+    },
+    /// The number of elements that follow one another, or for symbols what divides it.
+    Run {
+        /// The number.
+        elements: i64,
+    },
+    /// A stride that is not a multiple of more.
+    Stride {
+        /// The mode.
+        mode: ModePath,
+        /// Its stride, printed.
+        stride: String,
+    },
+    /// The offset of a composed layout, which is not a multiple of more.
+    Offset {
+        /// The offset, printed.
+        offset: String,
+    },
+    /// An index that does not follow the one of the coordinate before, or is not a multiple of
+    /// more: under a swizzle or another inner map.
+    Index {
+        /// The coordinate, as an integer.
+        coordinate: i64,
+        /// The index.
+        index: i64,
+    },
+}
+
+/// The report of [`Analysis::widest_vector`](super::Analysis::widest_vector).
+///
+/// ```
+/// use tilewright::layout::{Analysis, ComposedLayout, VectorLimit, layout};
+/// let tile: ComposedLayout = "S<2,2,3> o 0 o (32,8):(1,32)".parse()?;
+/// let report = tile.widest_vector(16, 16)?;
+/// assert_eq!((report.elements(), report.bits()), (4, 64));
+/// assert_eq!(report.to_string(), "4 x 16 bits; the index 36 of coordinate 32 allows no more");
+/// assert_eq!(layout!(64:1).widest_vector(16, 16)?.limit(), &VectorLimit::Width);
+/// # Ok::<(), tilewright::layout::LayoutError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WidestVector {
+    elements: u32,
+    element_bits: u32,
+    limit: VectorLimit,
+}
+
+impl WidestVector {
+    /// The number of elements, a power of two.
+    pub fn elements(&self) -> u32 {
+        self.elements
+    }
+
+    /// The width. Below 8 it is one of elements that cannot be accessed singly.
+    pub fn bits(&self) -> u32 {
+        self.elements * self.element_bits
+    }
+
+    /// What allows no more.
+    pub fn limit(&self) -> &VectorLimit {
+        &self.limit
+    }
+}
+
+impl fmt::Display for WidestVector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} x {} bits; ", self.elements, self.element_bits)?;
+        match &self.limit {
+            VectorLimit::Width => write!(f, "no access is wider"),
+            VectorLimit::BaseAlignment { bytes } => {
+                write!(f, "the alignment of {bytes} bytes allows no more")
+            }
+            VectorLimit::Run { elements } => {
+                write!(f, "the run of {elements} contiguous elements allows no more")
+            }
+            VectorLimit::Stride { mode, stride } if mode.is_root() => {
+                write!(f, "the stride {stride} allows no more")
+            }
+            VectorLimit::Stride { mode, stride } => {
+                write!(f, "the stride {stride} of mode {mode} allows no more")
+            }
+            VectorLimit::Offset { offset } => write!(f, "the offset {offset} allows no more"),
+            VectorLimit::Index { coordinate, index } => {
+                write!(f, "the index {index} of coordinate {coordinate} allows no more")
+            }
+        }
+    }
+}
+
+/// The largest power of two that divides `value`, at most `limit`, a power of two.
+fn power(value: &Int, limit: u32) -> u32 {
+    match value.divisibility() {
+        0 => limit,
+        d => (1u64 << d.trailing_zeros()).min(u64::from(limit)) as u32,
+    }
+}
+
+/// The strides after the contiguous run at the front, each with its place.
+#[derive(Default)]
+struct Rest {
+    strides: Vec<(ModePath, Int)>,
+}
+
+impl Rest {
+    /// Extends `run` while the leaves go on where it ends; the first other leaf ends it.
+    fn push(&mut self, layout: LayoutRef<'_>, path: &mut Vec<usize>, run: &mut Int) -> Result<()> {
+        if !layout.is_leaf() {
+            for (i, mode) in layout.modes().enumerate() {
+                path.push(i);
+                self.push(mode, path, run)?;
+                path.pop();
+            }
+            return Ok(());
+        }
+        for (extent, stride) in layout.leaves() {
+            if extent.bounds().1 < 1 {
+                return Err(LayoutError::ExtentNotPositive { extent: extent.clone() });
+            }
+            let stride = stride.to_int()?;
+            if extent.is(1) {
+            } else if self.strides.is_empty() && stride.same(run) {
+                *run = run.mul(extent)?;
+            } else {
+                self.strides.push((ModePath::from(path.as_slice()), stride.clone()));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The elements and the limit from strides, for at most `widest` elements.
+fn by_strides(offsets: &Offsets<'_>, widest: u32) -> Result<(u32, Option<VectorLimit>)> {
+    let (mut run, mut rest) = (Int::ONE, Rest::default());
+    rest.push(offsets.outer.as_ref(), &mut Vec::new(), &mut run)?;
+    let (mut elements, mut limit) = (widest, None);
+    let by_run = power(&run, elements);
+    if by_run < elements {
+        let run = run.as_static().unwrap_or_else(|| run.divisibility());
+        (elements, limit) = (by_run, Some(VectorLimit::Run { elements: run }));
+    }
+    for (mode, stride) in rest.strides {
+        let by_stride = power(&stride, elements);
+        if by_stride < elements {
+            let stride = stride.to_string();
+            (elements, limit) = (by_stride, Some(VectorLimit::Stride { mode, stride }));
+        }
+    }
+    let by_offset = power(&offsets.shift, elements);
+    if by_offset < elements {
+        let offset = offsets.shift.to_string();
+        (elements, limit) = (by_offset, Some(VectorLimit::Offset { offset }));
+    }
+    Ok((elements, limit))
+}
+
+/// The same from all indices, by the definition.
+fn by_walk(offsets: &Offsets<'_>, widest: u32) -> Result<(u32, Option<VectorLimit>)> {
+    let indices = offsets.walk()?;
+    let mut elements = 1u32;
+    while elements < widest {
+        let next = 2 * elements as usize;
+        if indices.len() % next != 0 {
+            let elements = i64::try_from(indices.len()).unwrap_or(i64::MAX);
+            let run = VectorLimit::Run { elements };
+            return Ok((next as u32 / 2, Some(run)));
+        }
+        for (i, vector) in indices.chunks(next).enumerate() {
+            let first = vector.first().copied().unwrap_or(0);
+            let wrong = if first % next as i64 == 0 {
+                (0i64..).zip(vector).position(|(j, &index)| first.checked_add(j) != Some(index))
+            } else {
+                Some(0)
+            };
+            if let Some(j) = wrong {
+                let coordinate = i64::try_from(i * next + j).unwrap_or(i64::MAX);
+                let index = vector.get(j).copied().unwrap_or(0);
+                return Ok((elements, Some(VectorLimit::Index { coordinate, index })));
+            }
+        }
+        elements *= 2;
+    }
+    Ok((elements, None))
+}
+
+pub(super) fn widest_vector(
+    offsets: &Offsets<'_>,
+    element_bits: u32,
+    base_align_bytes: u64,
+) -> Result<WidestVector> {
+    let widest = widest_access(element_bits, base_align_bytes)?;
+    let (elements, limit) = match offsets.inner {
+        Inner::Plain => by_strides(offsets, widest)?,
+        // A swizzle moves whole blocks of `1 << base` indices: up to that size it does not matter
+        // for a vector, in either direction. Wider ones ask for the indices.
+        Inner::Swizzle(swizzle) => match by_strides(offsets, widest)? {
+            (elements, limit)
+                if i64::from(2 * elements).min(widest.into()) <= swizzle.max_alignment() =>
+            {
+                (elements, limit)
+            }
+            _ => by_walk(offsets, widest)?,
+        },
+        Inner::Any(_) => by_walk(offsets, widest)?,
+    };
+    let limit = limit.unwrap_or({
+        let bytes = base_align_bytes;
+        if bytes.saturating_mul(8) < u64::from(MAX_VECTOR_BITS) {
+            VectorLimit::BaseAlignment { bytes }
+        } else {
+            VectorLimit::Width
+        }
+    });
+    Ok(WidestVector { elements, element_bits, limit })
+}

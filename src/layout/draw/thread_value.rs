@@ -1,0 +1,128 @@
+//! Pictures of thread-value layouts: which thread holds which element of a tile.
+
+use super::super::error::LayoutError;
+use super::super::tuple::{IntTuple, IntTupleRef, IntoTuple};
+use super::super::{Int, Layout, crd2idx};
+use super::palette::Shading;
+use super::scene::{Cell, MAX_CELLS, Scene, extents, tables};
+use super::{Drawing, section};
+
+type Result<T> = std::result::Result<T, LayoutError>;
+
+/// The holder of an element of the tile, and how many there are.
+#[derive(Clone, Copy)]
+struct Holder {
+    thread: i64,
+    value: i64,
+    count: u64,
+}
+
+fn holders(layout: &Layout, tile: &IntTuple) -> Result<Vec<Option<Holder>>> {
+    let modes: Vec<_> = layout.modes().collect();
+    let [threads, values] = modes.as_slice() else {
+        return Err(LayoutError::RankMismatch { expected: 2, found: layout.rank() });
+    };
+    if layout.is_leaf() {
+        return Err(LayoutError::RankMismatch { expected: 2, found: 1 });
+    }
+    let size = |shape: IntTupleRef<'_>| -> Result<i64> { Ok(extents(shape)?.iter().product()) };
+    let (threads, values) = (size(threads.shape())?, size(values.shape())?);
+    // Both products are at most `MAX_CELLS`, so that this one does not overflow.
+    if (threads * values).unsigned_abs() > MAX_CELLS {
+        return Err(LayoutError::TooLarge { limit: MAX_CELLS });
+    }
+    let places = size(tile.as_ref())?;
+    let mut found = vec![None; usize::try_from(places).unwrap_or(0)];
+    for thread in 0..threads {
+        for value in 0..values {
+            let element = layout.apply((thread, value))?;
+            let place = crd2idx(&element, tile)?.to_static()?;
+            let inside = match (element.as_static(), usize::try_from(place)) {
+                (Some(_), Ok(place)) => found.get_mut(place),
+                (None, Ok(place)) if contains(tile.as_ref(), element.as_ref()) => {
+                    found.get_mut(place)
+                }
+                _ => None,
+            };
+            let Some(holder) = inside else {
+                return Err(LayoutError::OutsideShape {
+                    coord: element.to_string(),
+                    shape: tile.to_string(),
+                });
+            };
+            let first = holder.get_or_insert(Holder { thread, value, count: 0 });
+            first.count += 1;
+        }
+    }
+    Ok(found)
+}
+
+/// True if each entry of the coordinate is inside its mode.
+fn contains(shape: IntTupleRef<'_>, coord: IntTupleRef<'_>) -> bool {
+    match coord.as_leaf() {
+        Some(entry) => {
+            let size = shape.product().ok().and_then(|size| size.as_static()).unwrap_or(0);
+            entry.as_static().is_some_and(|entry| (0..size).contains(&entry))
+        }
+        None => shape.children().zip(coord.children()).all(|(s, c)| contains(s, c)),
+    }
+}
+
+impl Layout {
+    /// The picture of a thread-value layout `(thread, value) -> element of tile`: the tile, each element
+    /// labelled `T3 V1` with its thread and the place among the values of that thread, and coloured by
+    /// thread.
+    ///
+    /// The layout maps into the indices of `tile` (first mode fastest) or into its coordinates. An element
+    /// that several threads or values hold is labelled with the first of them, by thread and then by value,
+    /// and with their number, `x4`; one that none holds stays empty. A tile of rank 3 or more is drawn in
+    /// slices.
+    ///
+    /// The picture fails with [`LayoutError::RankMismatch`] for a layout that is not of rank 2 and
+    /// [`LayoutError::OutsideShape`] for an element outside of the tile, and as [`Drawing`] describes.
+    ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// let accumulator = layout!(((2, 2), 2):((4, 1), 2));
+    /// assert_eq!(
+    ///     accumulator.draw_tv((2, 4)).text()?,
+    ///     "\
+    /// ((2,2),2):((4,1),2) in (2,4)
+    ///           0       1       2       3
+    ///     +-------+-------+-------+-------+
+    ///  0  | T0 V0 | T0 V1 | T1 V0 | T1 V1 |
+    ///     +-------+-------+-------+-------+
+    ///  1  | T2 V0 | T2 V1 | T3 V0 | T3 V1 |
+    ///     +-------+-------+-------+-------+"
+    /// );
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    pub fn draw_tv(&self, tile: impl IntoTuple<Int>) -> Drawing {
+        let drawn = tile.into_tuple().and_then(|tile| {
+            let notation = format!("{self} in {tile}");
+            let holders = holders(self, &tile)?;
+            let tables = tables(&tile, |at, coord| {
+                let holder = usize::try_from(at).ok().and_then(|at| holders.get(at)).copied();
+                Ok(holder.flatten().map(|Holder { thread, value, count }| {
+                    let second = match count {
+                        1 => format!("V{value}"),
+                        count => format!("V{value} x{count}"),
+                    };
+                    Cell {
+                        label: vec![format!("T{thread}"), second],
+                        place: at,
+                        coord,
+                        value: Some(at),
+                        owner: Some(thread),
+                    }
+                }))
+            })?;
+            Ok(Scene {
+                sections: vec![section(notation, 0, tables)],
+                shading: Shading::Owner,
+                owner: "thread mod 8",
+            })
+        });
+        Drawing::new(format!("{self}"), drawn)
+    }
+}

@@ -1,0 +1,247 @@
+//! Layouts to matrices and back.
+
+use super::{Columns, LinearLayout, Result};
+use crate::layout::composed::{ComposedLayout, Part};
+use crate::layout::error::LayoutError;
+use crate::layout::layout::{Layout, LayoutBuilder, LayoutRef};
+use crate::layout::swizzle::Swizzle;
+
+/// Appends the columns of each leaf. `seen` has the bits of the columns so far: a bit that comes
+/// twice would carry.
+fn push_columns(layout: LayoutRef<'_>, seen: &mut u64, out: &mut Columns) -> Result<()> {
+    if !layout.is_leaf() {
+        for (i, mode) in layout.modes().enumerate() {
+            push_columns(mode, seen, out).map_err(|e| e.at(i))?;
+        }
+        return Ok(());
+    }
+    for (extent, stride) in layout.leaves() {
+        let (s, d) = (extent.to_static()?, stride.to_int()?.to_static()?);
+        if s < 1 || s.count_ones() != 1 {
+            return Err(LayoutError::NotPowerOfTwo { value: extent.clone() });
+        }
+        let bits = s.trailing_zeros();
+        let not_linear = |bit| LayoutError::AddsWithCarry {
+            extent: extent.clone(),
+            stride: stride.to_string(),
+            bit,
+        };
+        let d = match u64::try_from(d) {
+            Ok(d) => d,
+            Err(_) if bits == 0 => 0,
+            Err(_) => return Err(LayoutError::NegativeStride { stride: stride.to_string() }),
+        };
+        let too_many = LayoutError::TooManyBits { limit: LinearLayout::MAX_BITS };
+        for place in 0..bits {
+            // The column must stay below `1 << MAX_BITS`.
+            if d != 0 && place + (u64::BITS - d.leading_zeros()) > LinearLayout::MAX_BITS {
+                return Err(too_many);
+            }
+            if out.len() >= LinearLayout::MAX_BITS as usize {
+                return Err(too_many);
+            }
+            let column = d << place;
+            if *seen & column != 0 {
+                return Err(not_linear((*seen & column).trailing_zeros()));
+            }
+            *seen |= column;
+            out.push(column);
+        }
+    }
+    Ok(())
+}
+
+impl LinearLayout {
+    /// The matrix of a layout: `R(i) == L(i)` for all `i < size(L)`.
+    ///
+    /// It exists exactly if all extents are powers of two and no index is formed with a carry;
+    /// strides are powers of two as a rule, but `2:3`, say, is linear too.
+    ///
+    /// ```
+    /// use tilewright::layout::{LayoutError, LinearLayout, layout};
+    /// assert_eq!(LinearLayout::new(&layout!((2, (4, 2)):(4, (0, 8))))?.columns(), [4, 0, 0, 8]);
+    /// let padded = LinearLayout::new(&layout!((32, 32):(33, 1))).unwrap_err();
+    /// assert_eq!(padded.mode().map(|m| m.to_string()).as_deref(), Some("1"));
+    /// assert!(matches!(padded.cause(), LayoutError::AddsWithCarry { bit: 0, .. }));
+    /// let ragged = LinearLayout::new(&layout!((4, (2, 3)):(1, (4, 8)))).unwrap_err();
+    /// assert_eq!(ragged.to_string(), "in mode 1.1: 3 is not a power of two");
+    /// # Ok::<(), LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// In the mode of the offending extent or stride: [`LayoutError::NotPowerOfTwo`],
+    /// [`LayoutError::AddsWithCarry`], [`LayoutError::NegativeStride`], [`LayoutError::NotStatic`],
+    /// [`LayoutError::NotAnIntegerStride`]; [`LayoutError::TooManyBits`] for an index or a
+    /// coordinate of more than [`MAX_BITS`](Self::MAX_BITS) bits.
+    pub fn new(layout: &Layout) -> Result<Self> {
+        let (mut columns, mut seen) = (Columns::new(), 0);
+        push_columns(layout.as_ref(), &mut seen, &mut columns)?;
+        let out_bits = u64::BITS - seen.leading_zeros();
+        Ok(Self { columns, out_bits })
+    }
+
+    /// The matrix of `inner o 0 o outer` where both parts are linear.
+    ///
+    /// ```
+    /// use tilewright::layout::{ComposedLayout, LinearLayout};
+    /// let l: ComposedLayout = "S<3,0,3> o 0 o (8,8):(8,1)".parse()?;
+    /// assert_eq!(LinearLayout::from_composed(&l)?.columns(), [9, 18, 36, 1, 2, 4]);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`new`](Self::new) for a part, [`LayoutError::Unsupported`] for an offset, for a
+    /// function inside, or for a swizzle as the outer part; [`LayoutError::BitsMismatch`] if the
+    /// outer part leaves the domain of an inner layout.
+    pub fn from_composed(layout: &ComposedLayout) -> Result<Self> {
+        let unsupported = || LayoutError::Unsupported {
+            operation: "the conversion to a bit matrix",
+            argument: layout.to_string(),
+        };
+        if layout.offset().as_static() != Some(0) {
+            return Err(unsupported());
+        }
+        let outer = Self::new(layout.outer_layout()?)?;
+        match layout.inner() {
+            Part::Identity => Ok(outer),
+            Part::Swizzle(swizzle) => outer.swizzled(*swizzle),
+            Part::Layout(inner) => Self::new(inner)?.compose(&outer),
+            Part::Function(_) => Err(unsupported()),
+        }
+    }
+
+    /// The matrix of `swizzle o self`.
+    ///
+    /// # Errors
+    /// [`LayoutError::TooManyBits`].
+    pub fn swizzled(&self, swizzle: Swizzle) -> Result<Self> {
+        let swizzled = Self::from_columns(self.columns.iter().map(|&c| swizzle_bits(swizzle, c)))?;
+        let out_bits = swizzled.out_bits.max(self.out_bits);
+        swizzled.with_out_bits(out_bits)
+    }
+
+    /// The matrix as a layout: flat and coalesced, `R(i) == self(i)` for all `i < size(self)`.
+    ///
+    /// # Errors
+    /// [`LayoutError::NotALayout`] if two columns have a bit in common: then the map is an
+    /// exclusive or that no sum of strides is, and [`to_composed`](Self::to_composed) may find a
+    /// swizzle for it.
+    pub fn to_layout(&self) -> Result<Layout> {
+        if !disjoint(self.columns.iter().copied()) {
+            return Err(self.not_a_layout());
+        }
+        layout_of(&self.columns)
+    }
+
+    /// The matrix as a layout with the swizzle of the fewest bits that makes it one; the identity
+    /// if it is a plain layout.
+    ///
+    /// ```
+    /// use tilewright::layout::{LinearLayout, Swizzle, layout};
+    /// let m = LinearLayout::new(&layout!((8, 64):(64, 1)))?.swizzled(Swizzle::new(3, 3, 3)?)?;
+    /// assert!(m.to_layout().is_err());
+    /// assert_eq!(m.to_composed()?.to_string(), "S<3,3,3> o 0 o (8,64):(64,1)");
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LayoutError::NotALayout`] if there is no such swizzle.
+    pub fn to_composed(&self) -> Result<ComposedLayout> {
+        match self.find_swizzle() {
+            Some(swizzle) => {
+                let plain: Columns =
+                    self.columns.iter().map(|&c| swizzle_bits(swizzle, c)).collect();
+                let layout = layout_of(&plain)?;
+                if swizzle.is_identity() {
+                    return Ok(layout.into());
+                }
+                ComposedLayout::new(swizzle, 0, layout)
+            }
+            None => Err(self.not_a_layout()),
+        }
+    }
+
+    /// The swizzle with the fewest bits, then the lowest ones, then the least distance, that takes
+    /// the columns apart. A swizzle undoes itself, so it is also the one on top of the layout.
+    fn find_swizzle(&self) -> Option<Swizzle> {
+        if disjoint(self.columns.iter().copied()) {
+            return Some(Swizzle::identity());
+        }
+        let top = i64::from(self.out_bits);
+        for bits in 1..=top / 2 {
+            for base in 0..=top - 2 * bits {
+                for distance in bits..=top - bits - base {
+                    for shift in [distance, -distance] {
+                        let Ok(swizzle) = Swizzle::new(bits, base, shift) else { continue };
+                        if disjoint(self.columns.iter().map(|&c| swizzle_bits(swizzle, c))) {
+                            return Some(swizzle);
+                        }
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    fn not_a_layout(&self) -> LayoutError {
+        let columns: Vec<String> = self.columns.iter().map(u64::to_string).collect();
+        LayoutError::NotALayout { columns: columns.join(",") }
+    }
+}
+
+/// `swizzle` of a number of at most 62 bits.
+fn swizzle_bits(swizzle: Swizzle, value: u64) -> u64 {
+    i64::try_from(value).map_or(value, |value| swizzle.apply(value).unsigned_abs())
+}
+
+fn disjoint(columns: impl IntoIterator<Item = u64>) -> bool {
+    let mut seen = 0;
+    for column in columns {
+        if seen & column != 0 {
+            return false;
+        }
+        seen |= column;
+    }
+    true
+}
+
+/// The coalesced layout whose strides are the columns.
+fn layout_of(columns: &[u64]) -> Result<Layout> {
+    let mut modes: smallvec::SmallVec<[(i64, u64); 8]> = smallvec::SmallVec::new();
+    let mut last = None;
+    for &column in columns {
+        match modes.last_mut() {
+            Some((extent, _)) if last.map(|l: u64| l << 1) == Some(column) => *extent *= 2,
+            _ => modes.push((2, column)),
+        }
+        last = Some(column);
+    }
+    let mut out = LayoutBuilder::new();
+    let signed = |stride: u64| i64::try_from(stride).unwrap_or(i64::MAX);
+    match modes.as_slice() {
+        [] => out.push(1, 0),
+        [(extent, stride)] => out.push(*extent, signed(*stride)),
+        many => {
+            out.open();
+            many.iter().for_each(|(extent, stride)| out.push(*extent, signed(*stride)));
+            out.close();
+        }
+    }
+    out.finish()
+}
+
+impl TryFrom<&Layout> for LinearLayout {
+    type Error = LayoutError;
+
+    fn try_from(layout: &Layout) -> Result<Self> {
+        Self::new(layout)
+    }
+}
+
+impl TryFrom<&ComposedLayout> for LinearLayout {
+    type Error = LayoutError;
+
+    fn try_from(layout: &ComposedLayout) -> Result<Self> {
+        Self::from_composed(layout)
+    }
+}

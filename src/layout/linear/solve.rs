@@ -1,0 +1,164 @@
+//! Gaussian elimination: rank, kernel, and the inverses.
+
+use smallvec::SmallVec;
+
+use super::{Columns, LinearLayout, Result};
+use crate::layout::error::LayoutError;
+
+/// A vector of the image, with the coordinate that it is the image of.
+struct Pivot {
+    bit: u64,
+    vector: u64,
+    coordinate: u64,
+}
+
+/// The columns in echelon form: each pivot bit is the lowest bit of its vector and of no later one.
+#[derive(Default)]
+struct Echelon {
+    pivots: SmallVec<[Pivot; 16]>,
+    kernel: Columns,
+}
+
+impl Echelon {
+    fn of(columns: &[u64]) -> Self {
+        let mut out = Self::default();
+        for (i, &column) in columns.iter().enumerate() {
+            let (rest, solution) = out.reduce(column);
+            let coordinate = solution ^ 1 << i;
+            if rest == 0 {
+                out.kernel.push(coordinate);
+            } else {
+                let bit = rest & rest.wrapping_neg();
+                out.pivots.push(Pivot { bit, vector: rest, coordinate });
+            }
+        }
+        out
+    }
+
+    /// What is left of `value` without its part in the image, and a coordinate of that part. Both
+    /// are linear in `value`.
+    fn reduce(&self, value: u64) -> (u64, u64) {
+        self.pivots.iter().fold((value, 0), |(rest, solution), p| match rest & p.bit {
+            0 => (rest, solution),
+            _ => (rest ^ p.vector, solution ^ p.coordinate),
+        })
+    }
+
+    fn solutions(&self, bits: u32) -> Columns {
+        (0..bits).map(|bit| self.reduce(1 << bit).1).collect()
+    }
+}
+
+/// The rank of the matrix of these columns.
+pub(crate) fn rank_of(columns: impl IntoIterator<Item = u64>) -> u32 {
+    // `basis[b]` is a vector whose highest bit is `b`.
+    let mut basis = [0u64; 64];
+    let mut rank = 0;
+    for mut rest in columns {
+        while let Some(slot) = basis.get_mut(63usize.wrapping_sub(rest.leading_zeros() as usize)) {
+            if *slot == 0 {
+                *slot = rest;
+                rank += 1;
+                break;
+            }
+            rest ^= *slot;
+        }
+    }
+    rank
+}
+
+impl LinearLayout {
+    /// The number of independent columns: the image has `1 << rank` elements.
+    ///
+    /// ```
+    /// # use tilewright::layout::{LinearLayout, layout};
+    /// assert_eq!(LinearLayout::new(&layout!((4, 2):(1, 0)))?.rank(), 2);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    pub fn rank(&self) -> u32 {
+        rank_of(self.columns.iter().copied())
+    }
+
+    /// True if no two coordinates have one index: the rank is the number of columns.
+    pub fn is_injective(&self) -> bool {
+        self.rank() == self.in_bits()
+    }
+
+    /// True if every number below `1 << out_bits` is an index: the rank is the number of rows.
+    pub fn is_surjective(&self) -> bool {
+        self.rank() == self.out_bits
+    }
+
+    /// A basis of the coordinates with index 0. Two coordinates have one index if and only if
+    /// their exclusive or is a combination of these.
+    ///
+    /// ```
+    /// # use tilewright::layout::{LinearLayout, layout};
+    /// assert_eq!(LinearLayout::new(&layout!((4, 2):(1, 0)))?.kernel(), [0b100]);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    pub fn kernel(&self) -> Vec<u64> {
+        Echelon::of(&self.columns).kernel.into_vec()
+    }
+
+    /// A coordinate of the index `index`, if there is one.
+    ///
+    /// ```
+    /// # use tilewright::layout::{LinearLayout, layout};
+    /// let m = LinearLayout::new(&layout!((4, 8):(16, 1)))?;
+    /// assert_eq!((m.solve(33), m.solve(8)), (Some(6), None));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    pub fn solve(&self, index: u64) -> Option<u64> {
+        match Echelon::of(&self.columns).reduce(index) {
+            (0, coordinate) => Some(coordinate),
+            _ => None,
+        }
+    }
+
+    /// A matrix `R` with `R(self(i)) == i` for all `i`.
+    ///
+    /// # Errors
+    /// [`LayoutError::RankDeficient`] if two coordinates have one index.
+    pub fn left_inverse(&self) -> Result<Self> {
+        let (echelon, needed) = (Echelon::of(&self.columns), self.in_bits());
+        let rank = echelon.pivots.len() as u32;
+        if rank < needed {
+            return Err(LayoutError::RankDeficient { rank, needed });
+        }
+        Ok(Self { columns: echelon.solutions(self.out_bits), out_bits: needed })
+    }
+
+    /// A matrix `R` with `self(R(j)) == j` for all `j < 1 << out_bits`.
+    ///
+    /// ```
+    /// # use tilewright::layout::{LinearLayout, layout};
+    /// let m = LinearLayout::new(&layout!((4, 2, 8):(8, 0, 1)))?;
+    /// assert_eq!(m.compose(&m.right_inverse()?)?, LinearLayout::identity(5)?);
+    /// assert!(m.left_inverse().is_err());
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LayoutError::RankDeficient`] if some number below `1 << out_bits` is no index.
+    pub fn right_inverse(&self) -> Result<Self> {
+        let (echelon, needed) = (Echelon::of(&self.columns), self.out_bits);
+        let rank = echelon.pivots.len() as u32;
+        if rank < needed {
+            return Err(LayoutError::RankDeficient { rank, needed });
+        }
+        Ok(Self { columns: echelon.solutions(self.out_bits), out_bits: self.in_bits() })
+    }
+
+    /// The inverse matrix: [left](Self::left_inverse) and [right](Self::right_inverse) at once.
+    ///
+    /// # Errors
+    /// [`LayoutError::RankDeficient`] if the map is not one-to-one onto `0..1 << out_bits`.
+    pub fn inverse(&self) -> Result<Self> {
+        let (rank, needed) = (self.rank(), self.in_bits().max(self.out_bits));
+        if rank < needed {
+            return Err(LayoutError::RankDeficient { rank, needed });
+        }
+        self.left_inverse()
+    }
+}

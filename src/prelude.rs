@@ -1,0 +1,10 @@
+//! What a program that builds and runs kernels usually needs: `use tilewright::prelude::*;`.
+
+pub use crate::ir::{
+    Body, BuildErrors, Element, Global, GlobalMut, Kernel, KernelOptions, Registers, Shared,
+    Target, Val, Var, promote, range,
+};
+pub use crate::layout::{IntTuple, Layout, LayoutError};
+#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
+pub use crate::runtime::{Buffer, Device, Function};
+pub use crate::runtime::{Grid, RuntimeError};

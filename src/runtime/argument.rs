@@ -1,0 +1,136 @@
+//! What a launch passes for each type of parameter.
+
+use smallvec::SmallVec;
+
+use super::buffer::{Buffer, Memory};
+use crate::ir::{Const, Element, Global, GlobalMut, Scalar, Space, Ty, Type, Untyped};
+
+/// A parameter type that a launch can pass, and what it passes: `f32` for `f32`, `&Buffer<T>` for
+/// [`Global<T>`](Global), `&mut Buffer<T>` for [`GlobalMut<T>`](GlobalMut).
+#[diagnostic::on_unimplemented(
+    message = "a launch cannot pass a parameter of type `{Self}`",
+    label = "this kernel cannot be launched",
+    note = "parameters of a launched kernel are scalars, `Global<T>` and `GlobalMut<T>`"
+)]
+pub trait Argument: Ty {
+    /// What a launch passes.
+    type Arg<'h>;
+    /// The argument without its Rust type.
+    fn erase(arg: Self::Arg<'_>) -> Arg<'_>;
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: Element> Argument for T {
+    type Arg<'h> = T;
+
+    fn erase(arg: Self::Arg<'_>) -> Arg<'_> {
+        Arg::from(arg)
+    }
+}
+
+impl<T: Element> Argument for Global<T> {
+    type Arg<'h> = &'h Buffer<T>;
+
+    fn erase(arg: Self::Arg<'_>) -> Arg<'_> {
+        Arg::from(arg)
+    }
+}
+
+impl<T: Element> Argument for GlobalMut<T> {
+    type Arg<'h> = &'h mut Buffer<T>;
+
+    fn erase(arg: Self::Arg<'_>) -> Arg<'_> {
+        Arg::from(arg)
+    }
+}
+
+/// The signature of a kernel, seen from a launch: a tuple of [`Argument`] types, or [`Untyped`].
+#[diagnostic::on_unimplemented(
+    message = "a kernel of signature `{Self}` cannot be launched",
+    label = "not a tuple of types that a launch can pass",
+    note = "parameters of a launched kernel are scalars, `Global<T>` and `GlobalMut<T>`"
+)]
+pub trait Arguments {
+    /// What a launch passes: a tuple of what each parameter takes; for [`Untyped`] a list.
+    type Args<'h>;
+    /// The arguments without their Rust types, in order.
+    fn erase(args: Self::Args<'_>) -> ArgList<'_>;
+}
+
+/// The arguments of a launch, without their Rust types.
+#[derive(Debug)]
+pub struct ArgList<'h>(pub(super) SmallVec<[Arg<'h>; 8]>);
+
+macro_rules! arguments {
+    ($(($($name:ident)*))*) => {$(
+        #[diagnostic::do_not_recommend]
+        impl<$($name: Argument),*> Arguments for ($($name,)*) {
+            type Args<'h> = ($($name::Arg<'h>,)*);
+
+            #[allow(non_snake_case, reason = "a variable is named as the type of its parameter")]
+            fn erase(($($name,)*): Self::Args<'_>) -> ArgList<'_> {
+                ArgList(smallvec::smallvec![$(<$name as Argument>::erase($name)),*])
+            }
+        }
+    )*};
+}
+
+arguments! {
+    ()
+    (A)
+    (A B)
+    (A B C)
+    (A B C D)
+    (A B C D E)
+    (A B C D E F)
+    (A B C D E F G)
+    (A B C D E F G H)
+    (A B C D E F G H I)
+    (A B C D E F G H I J)
+    (A B C D E F G H I J K)
+    (A B C D E F G H I J K L)
+}
+
+impl Arguments for Untyped {
+    type Args<'h> = Vec<Arg<'h>>;
+
+    fn erase(args: Self::Args<'_>) -> ArgList<'_> {
+        ArgList(SmallVec::from_vec(args))
+    }
+}
+
+/// An argument whose type is checked at the launch, for kernels that were not built from Rust types: from a
+/// scalar, a `&Buffer<T>` or a `&mut Buffer<T>`.
+#[derive(Debug)]
+pub struct Arg<'h> {
+    pub(super) ty: Type,
+    pub(super) value: ArgValue<'h>,
+}
+
+#[derive(Debug)]
+pub(super) enum ArgValue<'h> {
+    Scalar(Const),
+    Buffer(&'h Memory),
+}
+
+impl<T: Element> From<T> for Arg<'_> {
+    fn from(scalar: T) -> Self {
+        Arg { ty: T::TYPE, value: ArgValue::Scalar(scalar.to_const()) }
+    }
+}
+
+impl<'h, T: Element> From<&'h Buffer<T>> for Arg<'h> {
+    fn from(buffer: &'h Buffer<T>) -> Self {
+        Arg { ty: pointer(T::SCALAR, false), value: ArgValue::Buffer(buffer.memory()) }
+    }
+}
+
+impl<'h, T: Element> From<&'h mut Buffer<T>> for Arg<'h> {
+    fn from(buffer: &'h mut Buffer<T>) -> Self {
+        Arg { ty: pointer(T::SCALAR, true), value: ArgValue::Buffer(buffer.memory()) }
+    }
+}
+
+fn pointer(elem: Scalar, mutable: bool) -> Type {
+    Type::Pointer { space: Space::Global, elem, mutable }
+}

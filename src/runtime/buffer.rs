@@ -1,0 +1,201 @@
+//! Typed memory of a device.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use super::device::{Backend, Device};
+use super::error::RuntimeError;
+use crate::ir::Element;
+
+/// `len` elements of type `T` in the memory of a device: an argument of a launch.
+///
+/// Made by [`Device::upload`] and [`Device::zeros`]. A launch that reads it takes `&Buffer<T>`, one that may
+/// write it `&mut Buffer<T>`, so a buffer that is written is passed only once. Dropping it is always safe:
+/// the memory is given back when the launches before the drop have ended.
+///
+/// ```
+/// # #[cfg(feature = "sim")] {
+/// use tilewright::runtime::{Device, RuntimeError};
+/// let device = Device::default()?;
+/// let mut x = device.upload(&[1, 2, 3])?;
+/// x.write(&[4, 5, 6])?;
+/// assert_eq!(x.to_vec()?, [4, 5, 6]);
+/// let too_long = x.write(&[0; 4]);
+/// assert_eq!(too_long, Err(RuntimeError::LengthMismatch { buffer: 3, host: 4 }));
+/// # }
+/// # Ok::<(), tilewright::runtime::RuntimeError>(())
+/// ```
+pub struct Buffer<T> {
+    memory: Memory,
+    len: usize,
+    elem: PhantomData<fn() -> T>,
+}
+
+/// Memory of one kind of device, without the type of its elements.
+#[derive(Debug)]
+pub(super) enum Memory {
+    #[cfg(feature = "sim")]
+    Sim(super::sim::Buffer),
+    #[cfg(feature = "cuda-any-version")]
+    Cuda(super::cuda::Memory),
+}
+
+impl Memory {
+    /// The device that the memory belongs to.
+    pub(super) fn device(&self) -> Device {
+        match self {
+            #[cfg(feature = "sim")]
+            Memory::Sim(_) => Device::sim_with(super::sim::Options::default()),
+            #[cfg(feature = "cuda-any-version")]
+            Memory::Cuda(memory) => Backend::Cuda(memory.context()).into(),
+        }
+    }
+
+    /// Whether `self.device() == *device`, without touching a reference count.
+    pub(super) fn is_on(&self, device: &Device) -> bool {
+        match (self, &device.backend) {
+            #[cfg(feature = "sim")]
+            (Memory::Sim(_), Backend::Sim(_)) => true,
+            #[cfg(feature = "cuda-any-version")]
+            (Memory::Cuda(memory), Backend::Cuda(context)) => {
+                std::ptr::eq(memory.context(), *context)
+            }
+            #[cfg(all(feature = "sim", feature = "cuda-any-version"))]
+            (Memory::Sim(_), Backend::Cuda(_)) | (Memory::Cuda(_), Backend::Sim(_)) => false,
+        }
+    }
+}
+
+impl<T: Element> Buffer<T> {
+    pub(super) fn zeros(device: &Device, len: usize) -> Result<Buffer<T>, RuntimeError> {
+        let bytes = len_bytes::<T>(device, len)?;
+        let memory = match &device.backend {
+            #[cfg(feature = "sim")]
+            Backend::Sim(_) => {
+                reserve(device, bytes)?;
+                Memory::Sim(super::sim::Buffer::zeros(bytes))
+            }
+            #[cfg(feature = "cuda-any-version")]
+            Backend::Cuda(context) => Memory::Cuda(super::cuda::Memory::zeros(context, bytes)?),
+        };
+        Ok(Buffer { memory, len, elem: PhantomData })
+    }
+
+    pub(super) fn upload(device: &Device, data: &[T]) -> Result<Buffer<T>, RuntimeError> {
+        let memory = match &device.backend {
+            #[cfg(feature = "sim")]
+            Backend::Sim(_) => {
+                reserve(device, size_of_val(data))?;
+                Memory::Sim(super::sim::Buffer::from_slice(data))
+            }
+            #[cfg(feature = "cuda-any-version")]
+            Backend::Cuda(context) => Memory::Cuda(super::cuda::Memory::from_slice(context, data)?),
+        };
+        Ok(Buffer { memory, len: data.len(), elem: PhantomData })
+    }
+
+    /// The number of elements.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are no elements.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The device whose memory it is.
+    pub fn device(&self) -> Device {
+        self.memory.device()
+    }
+
+    pub(super) fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    /// Copies the elements to the host, after all launches before this call.
+    ///
+    /// # Errors
+    /// The fault of a launch before, if it had one; a failed call of the driver.
+    pub fn to_vec(&self) -> Result<Vec<T>, RuntimeError> {
+        match &self.memory {
+            #[cfg(feature = "sim")]
+            Memory::Sim(buffer) => Ok(buffer.to_vec()),
+            #[cfg(feature = "cuda-any-version")]
+            Memory::Cuda(memory) => memory.to_vec(),
+        }
+    }
+
+    /// As [`Buffer::to_vec`], into memory that exists.
+    ///
+    /// # Errors
+    /// [`LengthMismatch`](RuntimeError::LengthMismatch); the fault of a launch before, if it had one; a
+    /// failed call of the driver.
+    pub fn read_into(&self, data: &mut [T]) -> Result<(), RuntimeError> {
+        self.check_len(data.len())?;
+        match &self.memory {
+            #[cfg(feature = "sim")]
+            Memory::Sim(buffer) => {
+                data.copy_from_slice(&buffer.to_vec());
+                Ok(())
+            }
+            #[cfg(feature = "cuda-any-version")]
+            Memory::Cuda(memory) => memory.read_into(data),
+        }
+    }
+
+    /// Replaces all elements, after all launches before this call.
+    ///
+    /// # Errors
+    /// [`LengthMismatch`](RuntimeError::LengthMismatch); the fault of a launch before, if it had one; a
+    /// failed call of the driver.
+    pub fn write(&mut self, data: &[T]) -> Result<(), RuntimeError> {
+        self.check_len(data.len())?;
+        match &mut self.memory {
+            #[cfg(feature = "sim")]
+            Memory::Sim(buffer) => {
+                let (buffer_len, host) = (self.len, data.len());
+                buffer
+                    .write(data)
+                    .map_err(|_| RuntimeError::LengthMismatch { buffer: buffer_len, host })
+            }
+            #[cfg(feature = "cuda-any-version")]
+            Memory::Cuda(memory) => memory.write(data),
+        }
+    }
+
+    fn check_len(&self, host: usize) -> Result<(), RuntimeError> {
+        match self.len {
+            len if len == host => Ok(()),
+            buffer => Err(RuntimeError::LengthMismatch { buffer, host }),
+        }
+    }
+}
+
+/// The device, the type and the number of elements; their values would need a copy.
+impl<T: Element> fmt::Debug for Buffer<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Buffer<{}>({} elements on {})", T::SCALAR, self.len, self.device())
+    }
+}
+
+/// The bytes of `len` elements, if they can be addressed.
+fn len_bytes<T: Element>(device: &Device, len: usize) -> Result<usize, RuntimeError> {
+    let size = T::SCALAR.size_bytes() as usize;
+    match len.checked_mul(size) {
+        Some(bytes) if bytes <= isize::MAX as usize => Ok(bytes),
+        _ => Err(out_of_memory(device, (len as u64).saturating_mul(size as u64))),
+    }
+}
+
+/// Fails where an allocation of `bytes` would end the process.
+#[cfg(feature = "sim")]
+fn reserve(device: &Device, bytes: usize) -> Result<(), RuntimeError> {
+    Vec::<u64>::new()
+        .try_reserve_exact(bytes.div_ceil(8))
+        .map_err(|_| out_of_memory(device, bytes as u64))
+}
+
+fn out_of_memory(device: &Device, bytes: u64) -> RuntimeError {
+    RuntimeError::OutOfMemory { device: device.to_string(), bytes }
+}

@@ -1,0 +1,196 @@
+//! The functions of the CUDA driver, looked up once: the first contact with the library.
+
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::sync::OnceLock;
+
+use cudarc::driver::sys;
+
+use super::status;
+use crate::runtime::{CudaVersion, DriverStatus, RuntimeError};
+
+/// The version that the functions and their types are taken from: launch attributes and tensor maps.
+const NEEDED: CudaVersion = CudaVersion::new(12, 0);
+
+/// The functions, once found, or why there are none.
+///
+/// A row gives the parameters of a function; `= sys::name` lets rustc compare them with those of the
+/// bindings. Answers are numbers, because a newer driver has more of them than the enum of the bindings.
+macro_rules! driver_functions {
+    ($(fn $name:ident $params:tt $(= $twin:path)?;)*) => {
+        #[expect(non_snake_case, reason = "the functions keep the names that CUDA gives them")]
+        pub(super) struct Api {
+            pub(super) version: CudaVersion,
+            $(pub(super) $name: unsafe extern "C" fn $params -> u32,)*
+        }
+
+        impl Api {
+            fn find(version: CudaVersion) -> Result<Api, RuntimeError> {
+                Ok(Api {
+                    version,
+                    $(
+                        // SAFETY: the row gives the function's type.
+                        $name: unsafe { symbol(stringify!($name)) }
+                            .ok_or(RuntimeError::MissingSymbol {
+                                symbol: stringify!($name),
+                                driver: version,
+                            })?,
+                    )*
+                })
+            }
+        }
+
+        $($(const _: unsafe fn $params -> sys::CUresult = $twin;)?)*
+    };
+}
+
+driver_functions! {
+    fn cuInit(flags: c_uint) = sys::cuInit;
+    // The code is a number here, as in the answers.
+    fn cuGetErrorName(code: u32, name: *mut *const c_char);
+
+    fn cuDeviceGetCount(count: *mut c_int) = sys::cuDeviceGetCount;
+    fn cuDeviceGet(device: *mut sys::CUdevice, ordinal: c_int) = sys::cuDeviceGet;
+    fn cuDeviceGetName(name: *mut c_char, len: c_int, device: sys::CUdevice) = sys::cuDeviceGetName;
+    fn cuDeviceGetAttribute(value: *mut c_int, attribute: sys::CUdevice_attribute, device: sys::CUdevice)
+        = sys::cuDeviceGetAttribute;
+    fn cuDevicePrimaryCtxRetain(context: *mut sys::CUcontext, device: sys::CUdevice)
+        = sys::cuDevicePrimaryCtxRetain;
+    fn cuDevicePrimaryCtxRelease_v2(device: sys::CUdevice) = sys::cuDevicePrimaryCtxRelease_v2;
+    fn cuCtxGetCurrent(context: *mut sys::CUcontext) = sys::cuCtxGetCurrent;
+    fn cuCtxSetCurrent(context: sys::CUcontext) = sys::cuCtxSetCurrent;
+
+    fn cuStreamCreate(stream: *mut sys::CUstream, flags: c_uint) = sys::cuStreamCreate;
+    fn cuStreamSynchronize(stream: sys::CUstream) = sys::cuStreamSynchronize;
+
+    fn cuMemAllocAsync(address: *mut sys::CUdeviceptr, bytes: usize, stream: sys::CUstream)
+        = sys::cuMemAllocAsync;
+    fn cuMemFreeAsync(address: sys::CUdeviceptr, stream: sys::CUstream) = sys::cuMemFreeAsync;
+    fn cuMemAlloc_v2(address: *mut sys::CUdeviceptr, bytes: usize) = sys::cuMemAlloc_v2;
+    fn cuMemFree_v2(address: sys::CUdeviceptr) = sys::cuMemFree_v2;
+    fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) = sys::cuMemGetInfo_v2;
+    fn cuMemsetD8Async(to: sys::CUdeviceptr, value: u8, bytes: usize, stream: sys::CUstream)
+        = sys::cuMemsetD8Async;
+    fn cuMemcpyHtoDAsync_v2(to: sys::CUdeviceptr, from: *const c_void, bytes: usize, stream: sys::CUstream)
+        = sys::cuMemcpyHtoDAsync_v2;
+    fn cuMemcpyDtoHAsync_v2(to: *mut c_void, from: sys::CUdeviceptr, bytes: usize, stream: sys::CUstream)
+        = sys::cuMemcpyDtoHAsync_v2;
+
+    fn cuModuleLoadDataEx(
+        module: *mut sys::CUmodule,
+        image: *const c_void,
+        options_len: c_uint,
+        options: *mut sys::CUjit_option,
+        values: *mut *mut c_void
+    ) = sys::cuModuleLoadDataEx;
+    fn cuModuleUnload(module: sys::CUmodule) = sys::cuModuleUnload;
+    fn cuModuleGetFunction(function: *mut sys::CUfunction, module: sys::CUmodule, name: *const c_char)
+        = sys::cuModuleGetFunction;
+    fn cuFuncGetAttribute(
+        value: *mut c_int,
+        attribute: sys::CUfunction_attribute,
+        function: sys::CUfunction
+    ) = sys::cuFuncGetAttribute;
+    fn cuLaunchKernelEx(
+        config: *const sys::CUlaunchConfig,
+        function: sys::CUfunction,
+        params: *mut *mut c_void,
+        extra: *mut *mut c_void
+    ) = sys::cuLaunchKernelEx;
+
+    fn cuEventCreate(event: *mut sys::CUevent, flags: c_uint) = sys::cuEventCreate;
+    fn cuEventRecord(event: sys::CUevent, stream: sys::CUstream) = sys::cuEventRecord;
+    fn cuEventSynchronize(event: sys::CUevent) = sys::cuEventSynchronize;
+    // All drivers have it; the bindings of CUDA 13 name only its second version.
+    fn cuEventElapsedTime(milliseconds: *mut f32, start: sys::CUevent, end: sys::CUevent);
+    fn cuEventDestroy_v2(event: sys::CUevent) = sys::cuEventDestroy_v2;
+}
+
+impl Api {
+    /// The functions of an initialised driver. What the first call answers stays for the process.
+    pub(super) fn get() -> Result<&'static Api, RuntimeError> {
+        static API: OnceLock<Result<Api, RuntimeError>> = OnceLock::new();
+        API.get_or_init(Api::open).as_ref().map_err(RuntimeError::clone)
+    }
+
+    fn open() -> Result<Api, RuntimeError> {
+        // SAFETY: looks for a library of CUDA's driver; running its initialisers is what it is for.
+        if !unsafe { sys::is_culib_present() } {
+            return Err(RuntimeError::NoDriver);
+        }
+        // The version comes first: an old driver may lack other functions.
+        type GetVersion = unsafe extern "C" fn(*mut c_int) -> u32;
+        const _: unsafe fn(*mut c_int) -> sys::CUresult = sys::cuDriverGetVersion;
+        let symbol_name = "cuDriverGetVersion";
+        let unknown = CudaVersion::new(0, 0);
+        // SAFETY: the type is that of the function.
+        let get_version = unsafe { symbol::<GetVersion>(symbol_name) }
+            .ok_or(RuntimeError::MissingSymbol { symbol: symbol_name, driver: unknown })?;
+        let mut number = 0;
+        // SAFETY: the function needs no initialisation; `number` is a place for its result.
+        match unsafe { get_version(&mut number) } {
+            status::SUCCESS => {}
+            status::STUB_LIBRARY => return Err(RuntimeError::StubDriver),
+            code => return Err(nameless(symbol_name, code)),
+        }
+        let found = CudaVersion::from_number(number);
+        if found < NEEDED {
+            return Err(RuntimeError::OldDriver { found, needed: NEEDED });
+        }
+        let api = Api::find(found)?;
+        // SAFETY: 0 is the only value for the flags.
+        match unsafe { (api.cuInit)(0) } {
+            status::SUCCESS => Ok(api),
+            status::NO_DEVICE => Err(RuntimeError::NoDevice),
+            status::STUB_LIBRARY => Err(RuntimeError::StubDriver),
+            code => Err(api.error("cuInit", code)),
+        }
+    }
+
+    /// The error of a call that answered `code`.
+    pub(super) fn error(&self, call: &'static str, code: u32) -> RuntimeError {
+        RuntimeError::Driver { call, status: self.status(code) }
+    }
+
+    /// `code` with its name.
+    pub(super) fn status(&self, code: u32) -> DriverStatus {
+        let mut name = std::ptr::null();
+        // SAFETY: `name` is a place for the result.
+        let answer = unsafe { (self.cuGetErrorName)(code, &mut name) };
+        let name = (answer == status::SUCCESS && !name.is_null()).then(|| {
+            // SAFETY: the driver gave a text that lives as long as its library, which is never closed.
+            unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned()
+        });
+        DriverStatus { code, name }
+    }
+
+    /// `Ok` if the answer is success.
+    pub(super) fn check(&self, call: &'static str, code: u32) -> Result<(), RuntimeError> {
+        if code == status::SUCCESS { Ok(()) } else { Err(self.error(call, code)) }
+    }
+}
+
+/// The number of GPUs, at least 1.
+pub(in crate::runtime) fn device_count() -> Result<usize, RuntimeError> {
+    let api = Api::get()?;
+    let mut count = 0;
+    // SAFETY: the driver is initialised; `count` is a place for the result.
+    api.check("cuDeviceGetCount", unsafe { (api.cuDeviceGetCount)(&mut count) })?;
+    match usize::try_from(count) {
+        Ok(count) if count > 0 => Ok(count),
+        _ => Err(RuntimeError::NoDevice),
+    }
+}
+
+/// The function `name` of the driver library, which must be present.
+///
+/// # Safety
+/// `F` is the type of the function.
+unsafe fn symbol<F: Copy>(name: &str) -> Option<F> {
+    // SAFETY: the library is present, so opening it does not panic; `F` is right by contract.
+    unsafe { sys::culib().get::<F>(name.as_bytes()) }.ok().map(|symbol| *symbol)
+}
+
+/// The error of a call before the names of errors can be asked for.
+fn nameless(call: &'static str, code: u32) -> RuntimeError {
+    RuntimeError::Driver { call, status: DriverStatus { code, name: None } }
+}

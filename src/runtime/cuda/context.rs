@@ -1,0 +1,349 @@
+//! A GPU in use: its primary context, its stream, what is under way on it, its first fault.
+
+use std::ffi::{c_char, c_int};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use cudarc::driver::sys::{self, CUdevice_attribute as Attribute};
+
+use super::api::{Api, device_count};
+use super::status;
+use crate::ir::Target;
+use crate::runtime::{CudaVersion, DeviceFault, Limits, RuntimeError};
+
+/// The primary context of a GPU with one stream for all its work, retained until the process ends.
+pub(in crate::runtime) struct Context {
+    api: &'static Api,
+    ordinal: usize,
+    raw: sys::CUcontext,
+    stream: sys::CUstream,
+    name: String,
+    label: String,
+    sm: u16,
+    target: Target,
+    limits: Limits,
+    has_pools: bool,
+    progress: Mutex<Progress>,
+    fault: OnceLock<DeviceFault>,
+}
+
+// SAFETY: the driver API may be called from any thread; its handles are names and not thread-bound. The
+// current context, which is a thread's, is set by each call that needs it.
+unsafe impl Send for Context {}
+// SAFETY: as above; what changes is behind a lock.
+unsafe impl Sync for Context {}
+
+/// Launches, numbered from 1.
+#[derive(Default)]
+struct Progress {
+    /// The latest launch.
+    launched: u64,
+    /// The latest launch that is known to have ended, and with it all before.
+    ended: u64,
+    /// The kernel of the latest launch.
+    kernel: Option<Arc<str>>,
+}
+
+/// The contexts in use.
+///
+/// They stay until the process ends: CUDA leaves a context current on threads that it cannot know of, and
+/// the handle of a released one is not safe to touch.
+static OPEN: Mutex<Vec<&'static Context>> = Mutex::new(Vec::new());
+
+impl Context {
+    /// The context of the GPU `ordinal`, made by the first call.
+    pub(in crate::runtime) fn open(ordinal: usize) -> Result<&'static Context, RuntimeError> {
+        let count = device_count()?;
+        if ordinal >= count {
+            return Err(RuntimeError::NoSuchDevice { ordinal, count });
+        }
+        let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(context) = open.iter().find(|context| context.ordinal == ordinal) {
+            context.check_alive()?;
+            return Ok(context);
+        }
+        let context: &'static Context = Box::leak(Box::new(Context::create(ordinal)?));
+        open.push(context);
+        Ok(context)
+    }
+
+    fn create(ordinal: usize) -> Result<Context, RuntimeError> {
+        let api = Api::get()?;
+        let mut device = 0;
+        // SAFETY: `device` is a place for the result.
+        let code = unsafe { (api.cuDeviceGet)(&mut device, ordinal as c_int) };
+        api.check("cuDeviceGet", code)?;
+
+        let attribute = |attribute: Attribute| -> Result<u32, RuntimeError> {
+            let mut value = 0;
+            // SAFETY: `value` is a place for the result.
+            let code = unsafe { (api.cuDeviceGetAttribute)(&mut value, attribute, device) };
+            api.check("cuDeviceGetAttribute", code)?;
+            Ok(u32::try_from(value).unwrap_or(0))
+        };
+        let name = device_name(api, device)?;
+        let major = attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)? as u16;
+        let minor = attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)? as u16;
+        let target = Target::for_compute_capability(major, minor);
+        if target.sm() < Target::SM_80.sm() {
+            return Err(RuntimeError::UnsupportedDevice {
+                ordinal,
+                name,
+                capability: (major, minor),
+            });
+        }
+        let limits = Limits {
+            blocks: [
+                attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X)?,
+                attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y)?,
+                attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z)?,
+            ],
+            threads: [
+                attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X)?,
+                attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y)?,
+                attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z)?,
+            ],
+            threads_per_block: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
+            shared_bytes: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK)?
+                .into(),
+        };
+        let has_pools = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED)? != 0;
+
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: `raw` is a place for the result.
+        let code = unsafe { (api.cuDevicePrimaryCtxRetain)(&mut raw, device) };
+        api.check("cuDevicePrimaryCtxRetain", code)?;
+        let stream = create_stream(api, raw).inspect_err(|_| {
+            // SAFETY: the context was retained above and is not used.
+            unsafe { (api.cuDevicePrimaryCtxRelease_v2)(device) };
+        })?;
+        Ok(Context {
+            api,
+            ordinal,
+            raw,
+            stream,
+            label: format!("GPU {ordinal} ({name})"),
+            name,
+            sm: target.sm(),
+            target,
+            limits,
+            has_pools,
+            progress: Mutex::default(),
+            fault: OnceLock::new(),
+        })
+    }
+
+    pub(in crate::runtime) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// `GPU 0 (NVIDIA H200)`
+    pub(in crate::runtime) fn label(&self) -> &str {
+        &self.label
+    }
+
+    pub(in crate::runtime) fn target(&self) -> Target {
+        self.target
+    }
+
+    pub(in crate::runtime) fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    pub(in crate::runtime) fn cuda_version(&self) -> CudaVersion {
+        self.api.version
+    }
+
+    /// Free bytes and bytes in all.
+    pub(in crate::runtime) fn memory(&self) -> Result<(u64, u64), RuntimeError> {
+        let _current = self.enter()?;
+        let (mut free, mut total) = (0, 0);
+        // SAFETY: places for the results; the context is current.
+        let code = unsafe { (self.api.cuMemGetInfo_v2)(&mut free, &mut total) };
+        self.check("cuMemGetInfo_v2", code)?;
+        Ok((free as u64, total as u64))
+    }
+
+    /// Refuses code for another architecture or for newer ones only.
+    pub(in crate::runtime) fn check_target(
+        &self,
+        kernel: &str,
+        target: Target,
+    ) -> Result<(), RuntimeError> {
+        if runs_on(target, self.sm) {
+            return Ok(());
+        }
+        Err(RuntimeError::WrongTarget {
+            kernel: kernel.to_owned(),
+            target,
+            device: self.label.clone(),
+            device_target: self.target,
+        })
+    }
+
+    /// Waits for all work before this call.
+    pub(in crate::runtime) fn synchronize(&self) -> Result<(), RuntimeError> {
+        let _current = self.enter()?;
+        self.wait()
+    }
+
+    /// As [`Context::synchronize`], when the context is current.
+    pub(super) fn wait(&self) -> Result<(), RuntimeError> {
+        let launched = self.progress().launched;
+        // SAFETY: the stream belongs to the context, which is current.
+        let code = unsafe { (self.api.cuStreamSynchronize)(self.stream) };
+        self.check("cuStreamSynchronize", code)?;
+        self.note_end(launched);
+        Ok(())
+    }
+
+    pub(super) fn api(&self) -> &'static Api {
+        self.api
+    }
+
+    pub(super) fn stream(&self) -> sys::CUstream {
+        self.stream
+    }
+
+    /// Whether memory can be allocated and freed in the order of the stream.
+    pub(super) fn has_pools(&self) -> bool {
+        self.has_pools
+    }
+
+    /// Makes the context current until the result is dropped; fails after a fault.
+    pub(super) fn enter(&self) -> Result<Current, RuntimeError> {
+        self.check_alive()?;
+        Current::enter(self.api, self.raw)
+    }
+
+    fn check_alive(&self) -> Result<(), RuntimeError> {
+        match self.fault.get() {
+            None => Ok(()),
+            Some(fault) => Err(RuntimeError::DeviceLost(Box::new(fault.clone()))),
+        }
+    }
+
+    /// `Ok` if the answer of the driver is success. A fault is kept if it is the first.
+    pub(super) fn check(&self, call: &'static str, code: u32) -> Result<(), RuntimeError> {
+        let Some(kind) = status::fault(code) else { return self.api.check(call, code) };
+        let fault = {
+            let progress = self.progress();
+            DeviceFault {
+                device: self.label.clone(),
+                kind,
+                launches: progress.launched - progress.ended,
+                kernel: progress.kernel.as_deref().map(str::to_owned),
+            }
+        };
+        match self.fault.set(fault.clone()) {
+            Ok(()) => Err(RuntimeError::Fault(Box::new(fault))),
+            Err(_) => self.check_alive(),
+        }
+    }
+
+    /// Notes a launch and returns its number.
+    pub(super) fn note_launch(&self, kernel: &Arc<str>) -> u64 {
+        let mut progress = self.progress();
+        progress.launched += 1;
+        progress.kernel = Some(Arc::clone(kernel));
+        progress.launched
+    }
+
+    /// Notes that the launch of this number and all before have ended.
+    pub(super) fn note_end(&self, launch: u64) {
+        let mut progress = self.progress();
+        progress.ended = progress.ended.max(launch);
+    }
+
+    /// Whether the launch of this number may not have ended yet.
+    pub(super) fn may_run(&self, launch: u64) -> bool {
+        self.progress().ended < launch
+    }
+
+    fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A context that is current on this thread. Dropping it brings back the one before, if it was another.
+pub(super) struct Current {
+    api: &'static Api,
+    before: sys::CUcontext,
+}
+
+impl Current {
+    fn enter(api: &'static Api, context: sys::CUcontext) -> Result<Current, RuntimeError> {
+        let mut before = std::ptr::null_mut();
+        // SAFETY: `before` is a place for the result.
+        api.check("cuCtxGetCurrent", unsafe { (api.cuCtxGetCurrent)(&mut before) })?;
+        if before == context {
+            return Ok(Current { api, before: std::ptr::null_mut() });
+        }
+        // SAFETY: the context is retained until the process ends, or by the caller who makes it.
+        api.check("cuCtxSetCurrent", unsafe { (api.cuCtxSetCurrent)(context) })?;
+        Ok(Current { api, before })
+    }
+}
+
+impl Drop for Current {
+    fn drop(&mut self) {
+        // A thread without a context keeps this one, so that the next call need not set it again.
+        if !self.before.is_null() {
+            // SAFETY: it was current on this thread when `self` was made, so it is its user's to keep alive.
+            unsafe { (self.api.cuCtxSetCurrent)(self.before) };
+        }
+    }
+}
+
+/// A stream for all work of a context.
+fn create_stream(
+    api: &'static Api,
+    context: sys::CUcontext,
+) -> Result<sys::CUstream, RuntimeError> {
+    let _current = Current::enter(api, context)?;
+    let mut stream = std::ptr::null_mut();
+    // It does not wait for the stream that CUDA calls the default one, nor that one for it.
+    let flags = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
+    // SAFETY: the context is current; `stream` is a place for the result.
+    api.check("cuStreamCreate", unsafe { (api.cuStreamCreate)(&mut stream, flags) })?;
+    Ok(stream)
+}
+
+fn device_name(api: &Api, device: sys::CUdevice) -> Result<String, RuntimeError> {
+    let mut name = [0u8; 256];
+    // SAFETY: the driver writes at most as many bytes as it is told, and ends the text with a zero.
+    let code = unsafe {
+        (api.cuDeviceGetName)(name.as_mut_ptr().cast::<c_char>(), name.len() as c_int, device)
+    };
+    api.check("cuDeviceGetName", code)?;
+    let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
+    Ok(String::from_utf8_lossy(&name[..end]).into_owned())
+}
+
+/// Whether a device of architecture `sm` runs PTX for `target`: PTX of older targets is compiled for newer
+/// devices, PTX with features of one architecture for that one only (PTX ISA 11.1.2 `.target`).
+fn runs_on(target: Target, sm: u16) -> bool {
+    if target.arch_specific() { target.sm() == sm } else { target.sm() <= sm }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ptx_runs_on_newer_devices_and_specific_ptx_on_its_own() {
+        let sm_100a = Target::new(100, true).unwrap();
+        let cases = [
+            (Target::SM_80, 80, true),
+            (Target::SM_80, 90, true),
+            (Target::SM_80, 120, true),
+            (Target::SM_90A, 80, false),
+            (Target::SM_90A, 90, true),
+            (Target::SM_90A, 100, false),
+            (sm_100a, 90, false),
+            (sm_100a, 100, true),
+        ];
+        for (target, sm, runs) in cases {
+            assert_eq!(runs_on(target, sm), runs, "{target} on {sm}");
+        }
+    }
+}

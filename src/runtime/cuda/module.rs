@@ -1,0 +1,203 @@
+//! PTX, compiled by the driver.
+
+use std::ffi::{CString, c_char, c_uint, c_void};
+use std::ptr;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use cudarc::driver::sys::{self, CUjit_option as Jit};
+
+use super::context::Context;
+use super::status;
+use crate::runtime::{PtxRejection, RuntimeError};
+
+/// Bytes of the compiler's log that are kept.
+const LOG_BYTES: usize = 16 * 1024;
+
+/// Loaded code. It is unloaded when it is dropped, after its last launch has ended.
+pub(in crate::runtime) struct Module {
+    context: &'static Context,
+    raw: sys::CUmodule,
+    log: String,
+    last_launch: AtomicU64,
+}
+
+// SAFETY: as for the context.
+unsafe impl Send for Module {}
+// SAFETY: as for the context.
+unsafe impl Sync for Module {}
+
+impl Module {
+    /// Compiles PTX; `name` is for errors.
+    pub(in crate::runtime) fn load(
+        context: &'static Context,
+        name: &str,
+        ptx: &str,
+    ) -> Result<Module, RuntimeError> {
+        let image = CString::new(ptx).map_err(|error| {
+            let line =
+                1 + ptx.as_bytes()[..error.nul_position()].iter().filter(|b| **b == b'\n').count();
+            let log = "the text has a zero byte, which ends a text for the driver".to_owned();
+            rejection(context, name, ptx, INVALID_PTX, Some(line), log)
+        })?;
+        let _current = context.enter()?;
+        let (mut info, mut error) = (vec![0u8; LOG_BYTES], vec![0u8; LOG_BYTES]);
+        // The sizes and switches are passed in place of pointers.
+        let number = |n: usize| ptr::without_provenance_mut::<c_void>(n);
+        let options = [
+            (Jit::CU_JIT_LOG_VERBOSE, number(1)),
+            (Jit::CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, number(LOG_BYTES)),
+            (Jit::CU_JIT_INFO_LOG_BUFFER, info.as_mut_ptr().cast()),
+            (Jit::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, number(LOG_BYTES)),
+            (Jit::CU_JIT_ERROR_LOG_BUFFER, error.as_mut_ptr().cast()),
+        ];
+        let mut keys = options.map(|(key, _)| key);
+        let mut values = options.map(|(_, value)| value);
+        let mut raw = ptr::null_mut();
+        // SAFETY: the image is a text that ends with a zero; there are as many values as keys; the logs are
+        // as long as said and outlive the call, which is when the driver writes them.
+        let code = unsafe {
+            (context.api().cuModuleLoadDataEx)(
+                &mut raw,
+                image.as_ptr().cast(),
+                keys.len() as c_uint,
+                keys.as_mut_ptr(),
+                values.as_mut_ptr(),
+            )
+        };
+        let (info, error) = (text(&info), text(&error));
+        let failed = code != status::SUCCESS && status::fault(code).is_none();
+        if failed && (status::is_about_ptx(code) || !error.is_empty()) {
+            let log = if error.is_empty() { info } else { error };
+            return Err(rejection(context, name, ptx, code, error_line(&log), log));
+        }
+        context.check("cuModuleLoadDataEx", code)?;
+        Ok(Module { context, raw, log: info, last_launch: AtomicU64::new(0) })
+    }
+
+    /// The messages of the compiler.
+    pub(in crate::runtime) fn log(&self) -> &str {
+        &self.log
+    }
+
+    pub(super) fn context(&self) -> &'static Context {
+        self.context
+    }
+
+    /// The entry `name`. It can be used as long as the module lives.
+    pub(super) fn entry(&self, name: &str) -> Result<sys::CUfunction, RuntimeError> {
+        let call = "cuModuleGetFunction";
+        let Ok(name) = CString::new(name) else {
+            return Err(self.context.api().error(call, NOT_FOUND));
+        };
+        let _current = self.context.enter()?;
+        let mut function = ptr::null_mut();
+        // SAFETY: `function` is a place for the result; the module is loaded.
+        let code = unsafe {
+            let name: *const c_char = name.as_ptr();
+            (self.context.api().cuModuleGetFunction)(&mut function, self.raw, name)
+        };
+        self.context.check(call, code)?;
+        Ok(function)
+    }
+
+    /// Notes a launch of one of the entries, by its number.
+    pub(super) fn note_launch(&self, launch: u64) {
+        self.last_launch.fetch_max(launch, Relaxed);
+    }
+}
+
+impl Drop for Module {
+    fn drop(&mut self) {
+        // After a fault the code is gone with the context.
+        let Ok(_current) = self.context.enter() else { return };
+        // The driver does not say that unloading waits for launches.
+        if self.context.may_run(self.last_launch.load(Relaxed)) && self.context.wait().is_err() {
+            return;
+        }
+        // SAFETY: the module is loaded, none of its code runs, and it is unloaded once.
+        let code = unsafe { (self.context.api().cuModuleUnload)(self.raw) };
+        // A fault is kept for the next call; for anything else there is no one to tell.
+        let _ = self.context.check("cuModuleUnload", code);
+    }
+}
+
+/// `CUDA_ERROR_INVALID_PTX`
+const INVALID_PTX: u32 = 218;
+/// `CUDA_ERROR_NOT_FOUND`
+const NOT_FOUND: u32 = 500;
+
+fn rejection(
+    context: &Context,
+    name: &str,
+    ptx: &str,
+    code: u32,
+    line: Option<usize>,
+    log: String,
+) -> RuntimeError {
+    let place = line.and_then(|number| place_of(ptx, number));
+    let text_of = |number: usize| ptx.lines().nth(number.saturating_sub(1)).unwrap_or_default();
+    let line = line.map(|number| (number, text_of(number).to_owned()));
+    let (kernel, status) = (name.to_owned(), context.api().status(code));
+    RuntimeError::PtxRejected(Box::new(PtxRejection { kernel, status, line, place, log }))
+}
+
+/// The Rust line that a line of PTX was written for: that of the nearest comment `// file:line` above it.
+fn place_of(ptx: &str, number: usize) -> Option<String> {
+    let place = |line: &str| {
+        let place = line.trim().strip_prefix("// ")?;
+        let (file, line) = place.rsplit_once(':')?;
+        let is_place = !file.contains(' ') && line.parse::<u32>().is_ok();
+        is_place.then(|| place.to_owned())
+    };
+    ptx.lines().take(number).filter_map(place).last()
+}
+
+/// The text before the first zero byte.
+fn text(buffer: &[u8]) -> String {
+    let end = buffer.iter().position(|byte| *byte == 0).unwrap_or(buffer.len());
+    String::from_utf8_lossy(&buffer[..end]).trim().to_owned()
+}
+
+/// The line of the first error in a log such as
+/// `ptxas application ptx input, line 9; error   : Unknown symbol 'x'`.
+fn error_line(log: &str) -> Option<usize> {
+    let line_of = |message: &str| {
+        let (_, rest) = message.split_once("line ")?;
+        let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        rest[..end].parse().ok()
+    };
+    let errors =
+        log.lines().filter(|message| message.contains("error") || message.contains("fatal"));
+    errors.filter_map(line_of).next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_of_the_first_error_is_found() {
+        let log = "ptxas application ptx input, line 3; warning : old\n\
+                   ptxas application ptx input, line 12; error   : Unknown symbol 'x'\n\
+                   ptxas application ptx input, line 14; error   : Unknown symbol 'y'\n\
+                   ptxas fatal   : Ptx assembly aborted due to errors";
+        assert_eq!(error_line(log), Some(12));
+        assert_eq!(error_line("ptxas fatal   : Unresolved extern"), None);
+        assert_eq!(error_line(""), None);
+    }
+
+    #[test]
+    fn a_line_belongs_to_the_comment_above() {
+        let ptx = ".version 8.0\n// a comment: 7 x\n// axpy.rs:12\nadd;\nmul;\n// axpy.rs:13\nst;";
+        for (number, line) in [(1, None), (2, None), (4, Some(12)), (5, Some(12)), (7, Some(13))] {
+            let expected = line.map(|line: u32| format!("axpy.rs:{line}"));
+            assert_eq!(place_of(ptx, number), expected, "{number}");
+        }
+    }
+
+    #[test]
+    fn a_log_ends_at_its_zero() {
+        assert_eq!(text(b"some text \0\0rest"), "some text");
+        assert_eq!(text(b"full"), "full");
+    }
+}

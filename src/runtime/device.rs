@@ -1,0 +1,394 @@
+//! Where kernels run.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::buffer::Buffer;
+use super::error::{CudaVersion, RuntimeError};
+use super::function::Function;
+use super::limits::Limits;
+use crate::ir::{Element, Kernel, Target};
+
+#[cfg(feature = "cuda-any-version")]
+use super::cuda;
+#[cfg(feature = "sim")]
+use super::sim;
+
+/// A GPU, or the CPU simulator.
+///
+/// A device is cheap to clone; all clones are one device. All simulators are one device, too, whatever their
+/// options, and so are all devices opened for one GPU.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Device {
+    pub(super) backend: Backend,
+}
+
+#[derive(Clone)]
+pub(super) enum Backend {
+    #[cfg(feature = "sim")]
+    Sim(sim::Options),
+    #[cfg(feature = "cuda-any-version")]
+    Cuda(&'static cuda::Context),
+}
+
+impl From<Backend> for Device {
+    fn from(backend: Backend) -> Device {
+        Device { backend }
+    }
+}
+
+impl PartialEq for Backend {
+    fn eq(&self, other: &Backend) -> bool {
+        match (self, other) {
+            #[cfg(feature = "sim")]
+            (Backend::Sim(_), Backend::Sim(_)) => true,
+            #[cfg(feature = "cuda-any-version")]
+            (Backend::Cuda(a), Backend::Cuda(b)) => std::ptr::eq(*a, *b),
+            #[cfg(all(feature = "sim", feature = "cuda-any-version"))]
+            (Backend::Sim(_), Backend::Cuda(_)) | (Backend::Cuda(_), Backend::Sim(_)) => false,
+        }
+    }
+}
+
+impl Eq for Backend {}
+
+impl Device {
+    /// The first GPU that is supported, else the simulator: [`DeviceChoice::Auto`].
+    ///
+    /// # Errors
+    /// What [`Device::cuda`] answers, if there is a GPU that does not start, or if there is none and this
+    /// build has no simulator.
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "it can fail, so it is not the trait's function of this name"
+    )]
+    pub fn default() -> Result<Device, RuntimeError> {
+        let error = match Device::first_gpu() {
+            Ok(device) => return Ok(device),
+            Err(error) => error,
+        };
+        match error {
+            RuntimeError::CudaNotBuilt
+            | RuntimeError::NoDriver
+            | RuntimeError::StubDriver
+            | RuntimeError::OldDriver { .. }
+            | RuntimeError::NoDevice
+            | RuntimeError::UnsupportedDevice { .. } => Device::sim().map_err(|_| error),
+            error => Err(error),
+        }
+    }
+
+    /// The simulator.
+    ///
+    /// # Errors
+    /// [`SimulatorNotBuilt`](RuntimeError::SimulatorNotBuilt).
+    pub fn sim() -> Result<Device, RuntimeError> {
+        #[cfg(feature = "sim")]
+        return Ok(Device::sim_with(sim::Options::default()));
+        #[cfg(not(feature = "sim"))]
+        return Err(RuntimeError::SimulatorNotBuilt);
+    }
+
+    /// The simulator, whose launches run with these options.
+    ///
+    /// ```
+    /// use tilewright::runtime::{Device, sim};
+    /// let device = Device::sim_with(sim::Options::default().fuel(1_000_000));
+    /// assert_eq!(Ok(device), Device::sim());
+    /// ```
+    #[cfg(feature = "sim")]
+    pub fn sim_with(options: sim::Options) -> Device {
+        Backend::Sim(options).into()
+    }
+
+    /// The GPU that CUDA numbers `ordinal`, from 0.
+    ///
+    /// # Errors
+    /// [`CudaNotBuilt`](RuntimeError::CudaNotBuilt), [`NoDriver`](RuntimeError::NoDriver),
+    /// [`StubDriver`](RuntimeError::StubDriver), [`OldDriver`](RuntimeError::OldDriver),
+    /// [`MissingSymbol`](RuntimeError::MissingSymbol), [`NoDevice`](RuntimeError::NoDevice),
+    /// [`NoSuchDevice`](RuntimeError::NoSuchDevice), [`UnsupportedDevice`](RuntimeError::UnsupportedDevice),
+    /// [`DeviceLost`](RuntimeError::DeviceLost), [`Driver`](RuntimeError::Driver).
+    pub fn cuda(ordinal: usize) -> Result<Device, RuntimeError> {
+        #[cfg(feature = "cuda-any-version")]
+        return cuda::Context::open(ordinal).map(|context| Backend::Cuda(context).into());
+        #[cfg(not(feature = "cuda-any-version"))]
+        {
+            let _ = ordinal;
+            Err(RuntimeError::CudaNotBuilt)
+        }
+    }
+
+    /// How many GPUs the CUDA driver offers: at least 1.
+    ///
+    /// # Errors
+    /// Why there is none; see [`Device::cuda`].
+    pub fn cuda_count() -> Result<usize, RuntimeError> {
+        #[cfg(feature = "cuda-any-version")]
+        return cuda::device_count();
+        #[cfg(not(feature = "cuda-any-version"))]
+        Err(RuntimeError::CudaNotBuilt)
+    }
+
+    /// The device that the user chose.
+    ///
+    /// # Errors
+    /// See [`Device::default`], [`Device::sim`] and [`Device::cuda`].
+    pub fn open(choice: DeviceChoice) -> Result<Device, RuntimeError> {
+        match choice {
+            DeviceChoice::Auto => Device::default(),
+            DeviceChoice::Sim => Device::sim(),
+            DeviceChoice::Cuda(None) => Device::first_gpu(),
+            DeviceChoice::Cuda(Some(ordinal)) => Device::cuda(ordinal),
+        }
+    }
+
+    /// The first GPU that is not too old.
+    fn first_gpu() -> Result<Device, RuntimeError> {
+        let count = Device::cuda_count()?;
+        let mut answer = Device::cuda(0);
+        for ordinal in 1..count {
+            if !matches!(answer, Err(RuntimeError::UnsupportedDevice { .. })) {
+                break;
+            }
+            answer = Device::cuda(ordinal);
+        }
+        answer
+    }
+
+    /// The name: `simulator`, or the name that the driver gives, such as `NVIDIA H200`.
+    pub fn name(&self) -> &str {
+        match &self.backend {
+            #[cfg(feature = "sim")]
+            Backend::Sim(_) => "simulator",
+            #[cfg(feature = "cuda-any-version")]
+            Backend::Cuda(context) => context.name(),
+        }
+    }
+
+    /// The target to build kernels for: on a GPU what offers most on it, on the simulator `sm_80`, which every
+    /// target offers. The simulator runs kernels of all targets.
+    pub fn target(&self) -> Target {
+        match &self.backend {
+            #[cfg(feature = "sim")]
+            Backend::Sim(_) => Target::SM_80,
+            #[cfg(feature = "cuda-any-version")]
+            Backend::Cuda(context) => context.target(),
+        }
+    }
+
+    /// Whether this is the simulator.
+    pub fn is_sim(&self) -> bool {
+        match &self.backend {
+            #[cfg(feature = "sim")]
+            Backend::Sim(_) => true,
+            #[cfg(feature = "cuda-any-version")]
+            Backend::Cuda(_) => false,
+        }
+    }
+
+    /// The largest grid and block of a launch.
+    pub fn limits(&self) -> Limits {
+        match &self.backend {
+            #[cfg(feature = "sim")]
+            Backend::Sim(_) => Limits::EVERY_TARGET,
+            #[cfg(feature = "cuda-any-version")]
+            Backend::Cuda(context) => context.limits(),
+        }
+    }
+
+    /// The CUDA version of the driver; `None` on the simulator.
+    pub fn cuda_version(&self) -> Option<CudaVersion> {
+        match &self.backend {
+            #[cfg(feature = "sim")]
+            Backend::Sim(_) => None,
+            #[cfg(feature = "cuda-any-version")]
+            Backend::Cuda(context) => Some(context.cuda_version()),
+        }
+    }
+
+    /// The release of the NVIDIA driver, such as `580.95.05`, where the system tells it; `None` elsewhere and
+    /// on the simulator.
+    pub fn driver_release(&self) -> Option<String> {
+        if self.is_sim() {
+            return None;
+        }
+        let text = std::fs::read_to_string("/sys/module/nvidia/version").ok()?;
+        Some(text.trim().to_owned()).filter(|text| !text.is_empty())
+    }
+
+    /// The free bytes and all bytes of the GPU's memory; `None` on the simulator, whose memory is the host's.
+    ///
+    /// # Errors
+    /// The fault of a launch before, if it had one; [`Driver`](RuntimeError::Driver).
+    pub fn memory(&self) -> Result<Option<(u64, u64)>, RuntimeError> {
+        match &self.backend {
+            #[cfg(feature = "sim")]
+            Backend::Sim(_) => Ok(None),
+            #[cfg(feature = "cuda-any-version")]
+            Backend::Cuda(context) => context.memory().map(Some),
+        }
+    }
+
+    /// Loads a kernel, ready to be launched. On a GPU the driver compiles its PTX.
+    ///
+    /// # Errors
+    /// [`WrongTarget`](RuntimeError::WrongTarget),
+    /// [`PtxRejected`](RuntimeError::PtxRejected), [`SharedTooLarge`](RuntimeError::SharedTooLarge),
+    /// [`DeviceLost`](RuntimeError::DeviceLost), [`Driver`](RuntimeError::Driver). The simulator takes every
+    /// kernel.
+    pub fn load<P>(&self, kernel: &Kernel<P>) -> Result<Function<P>, RuntimeError> {
+        Function::load(self, kernel)
+    }
+
+    /// Lets the driver's compiler read PTX text, and returns its messages: registers, spills and shared
+    /// memory of each entry. Nothing of it is kept or run. `name` stands for the text in errors.
+    ///
+    /// # Errors
+    /// [`PtxRejected`](RuntimeError::PtxRejected) with the compiler's log,
+    /// [`PtxOnSimulator`](RuntimeError::PtxOnSimulator), [`DeviceLost`](RuntimeError::DeviceLost),
+    /// [`Driver`](RuntimeError::Driver).
+    pub fn check_ptx(&self, name: &str, ptx: &str) -> Result<String, RuntimeError> {
+        match &self.backend {
+            #[cfg(feature = "sim")]
+            Backend::Sim(_) => {
+                let _ = ptx;
+                Err(RuntimeError::PtxOnSimulator { name: name.to_owned() })
+            }
+            #[cfg(feature = "cuda-any-version")]
+            Backend::Cuda(context) => {
+                cuda::Module::load(context, name, ptx).map(|module| module.log().to_owned())
+            }
+        }
+    }
+
+    /// A buffer with a copy of `data`.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`](RuntimeError::OutOfMemory), after which the device works on; the fault of a launch
+    /// before, if it had one; [`Driver`](RuntimeError::Driver).
+    pub fn upload<T: Element>(&self, data: &[T]) -> Result<Buffer<T>, RuntimeError> {
+        Buffer::upload(self, data)
+    }
+
+    /// A buffer of `len` elements whose bytes are zero.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`](RuntimeError::OutOfMemory), after which the device works on; the fault of a launch
+    /// before, if it had one; [`Driver`](RuntimeError::Driver).
+    pub fn zeros<T: Element>(&self, len: usize) -> Result<Buffer<T>, RuntimeError> {
+        Buffer::zeros(self, len)
+    }
+
+    /// Waits for all launches before this call.
+    ///
+    /// # Errors
+    /// The fault of one of them, if it had one.
+    pub fn synchronize(&self) -> Result<(), RuntimeError> {
+        match &self.backend {
+            #[cfg(feature = "sim")]
+            Backend::Sim(_) => Ok(()),
+            #[cfg(feature = "cuda-any-version")]
+            Backend::Cuda(context) => context.synchronize(),
+        }
+    }
+}
+
+/// `simulator`, or `GPU 0 (NVIDIA H200)`.
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.backend {
+            #[cfg(feature = "sim")]
+            Backend::Sim(_) => f.write_str("the simulator"),
+            #[cfg(feature = "cuda-any-version")]
+            Backend::Cuda(context) => f.write_str(context.label()),
+        }
+    }
+}
+
+impl fmt::Debug for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Device({self})")
+    }
+}
+
+/// Which device a user asks for, in the words `auto`, `sim`, `cuda` and `cuda:N`.
+///
+/// ```
+/// use tilewright::runtime::DeviceChoice;
+/// assert_eq!("cuda:1".parse(), Ok(DeviceChoice::Cuda(Some(1))));
+/// assert_eq!(DeviceChoice::default().to_string(), "auto");
+/// let error = "gpu".parse::<DeviceChoice>().expect_err("it is no device");
+/// assert_eq!(error.to_string(), "`gpu` is not a device: expected `auto`, `sim`, `cuda` or `cuda:N`");
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum DeviceChoice {
+    /// A GPU if there is one, else the simulator.
+    #[default]
+    Auto,
+    /// The simulator.
+    Sim,
+    /// The GPU of this number, or the first one that is supported.
+    Cuda(Option<usize>),
+}
+
+impl fmt::Display for DeviceChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DeviceChoice::Auto => f.write_str("auto"),
+            DeviceChoice::Sim => f.write_str("sim"),
+            DeviceChoice::Cuda(None) => f.write_str("cuda"),
+            DeviceChoice::Cuda(Some(ordinal)) => write!(f, "cuda:{ordinal}"),
+        }
+    }
+}
+
+/// A text that names no device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParseDeviceError {
+    text: String,
+}
+
+impl fmt::Display for ParseDeviceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = self.text.escape_default();
+        write!(f, "`{text}` is not a device: expected `auto`, `sim`, `cuda` or `cuda:N`")
+    }
+}
+
+impl std::error::Error for ParseDeviceError {}
+
+impl FromStr for DeviceChoice {
+    type Err = ParseDeviceError;
+
+    fn from_str(text: &str) -> Result<DeviceChoice, ParseDeviceError> {
+        let error = || ParseDeviceError { text: text.to_owned() };
+        match text {
+            "auto" => Ok(DeviceChoice::Auto),
+            "sim" => Ok(DeviceChoice::Sim),
+            "cuda" => Ok(DeviceChoice::Cuda(None)),
+            _ => {
+                let number = text.strip_prefix("cuda:").ok_or_else(error)?;
+                let digits = !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit());
+                let ordinal = number.parse().ok().filter(|_| digits).ok_or_else(error)?;
+                Ok(DeviceChoice::Cuda(Some(ordinal)))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn choices_round_trip_and_bad_text_is_refused() {
+        for text in ["auto", "sim", "cuda", "cuda:0", "cuda:15"] {
+            assert_eq!(text.parse::<DeviceChoice>().unwrap().to_string(), text);
+        }
+        let huge = "cuda:99999999999999999999999";
+        for text in ["", "gpu", "Sim", "cuda:", "cuda:-1", "cuda:+1", "cuda: 1", "cuda:x", huge] {
+            assert!(text.parse::<DeviceChoice>().is_err(), "{text}");
+        }
+    }
+}

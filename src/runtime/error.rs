@@ -1,0 +1,484 @@
+//! What can go wrong between a kernel and a device.
+
+use std::fmt;
+
+use super::grid::Grid;
+use crate::ir::{Target, Type};
+
+/// Why a device, a buffer or a launch is refused, or what a launch did wrong.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum RuntimeError {
+    /// This build of the crate cannot use GPUs.
+    CudaNotBuilt,
+    /// This build of the crate has no simulator.
+    SimulatorNotBuilt,
+    /// The machine has no CUDA driver library.
+    NoDriver,
+    /// The CUDA library that was found is the one that programs are linked with, not a driver.
+    StubDriver,
+    /// The CUDA driver is older than this crate needs.
+    OldDriver {
+        /// The CUDA version of the driver.
+        found: CudaVersion,
+        /// The lowest CUDA version that has all that is used.
+        needed: CudaVersion,
+    },
+    /// The CUDA driver lacks a function that a driver of its version has.
+    MissingSymbol {
+        /// The function.
+        symbol: &'static str,
+        /// The CUDA version of the driver.
+        driver: CudaVersion,
+    },
+    /// There is a CUDA driver and no GPU that it can use.
+    NoDevice,
+    /// There is no GPU of this number.
+    NoSuchDevice {
+        /// The number asked for.
+        ordinal: usize,
+        /// How many GPUs there are.
+        count: usize,
+    },
+    /// The GPU is older than every target.
+    UnsupportedDevice {
+        /// The number of the GPU.
+        ordinal: usize,
+        /// Its name.
+        name: String,
+        /// Its compute capability, major and minor.
+        capability: (u16, u16),
+    },
+    /// The kernel was built for a target whose code the device does not run.
+    WrongTarget {
+        /// The kernel.
+        kernel: String,
+        /// What it was built for.
+        target: Target,
+        /// The device.
+        device: String,
+        /// What can be built for the device.
+        device_target: Target,
+    },
+    /// The driver's compiler refused PTX.
+    PtxRejected(Box<PtxRejection>),
+    /// PTX was given to the simulator, which runs kernels and not their PTX.
+    PtxOnSimulator {
+        /// The name given to the PTX.
+        name: String,
+    },
+    /// A grid without threads.
+    EmptyGrid {
+        /// The grid.
+        grid: Grid,
+    },
+    /// More blocks along an axis than the device takes.
+    GridTooLarge {
+        /// The blocks along each axis.
+        blocks: [u32; 3],
+        /// The most that the device takes along each axis.
+        limit: [u32; 3],
+    },
+    /// More threads in a block than the device takes.
+    BlockTooLarge {
+        /// The threads along each axis.
+        threads: [u32; 3],
+        /// The most that the device takes along each axis.
+        limit: [u32; 3],
+        /// The most that the device takes in all.
+        limit_in_all: u32,
+    },
+    /// The kernel was built for blocks of another shape.
+    BlockNotAsBuilt {
+        /// The kernel.
+        kernel: String,
+        /// The threads that it was built for.
+        built: [u32; 3],
+        /// The threads of the launch.
+        given: [u32; 3],
+    },
+    /// A block of so many threads needs more registers than the device has.
+    TooManyRegisters {
+        /// The kernel.
+        kernel: String,
+        /// The threads of a block in all.
+        threads: u32,
+        /// The most threads of a block for which the registers last.
+        limit: u32,
+        /// The registers of a thread.
+        registers: u32,
+    },
+    /// The kernel has more static shared memory than the device gives to a block.
+    SharedTooLarge {
+        /// The kernel.
+        kernel: String,
+        /// The bytes that it has.
+        bytes: u64,
+        /// The bytes that a block can have.
+        limit_bytes: u64,
+    },
+    /// A launch with too few or too many arguments.
+    ArgumentCount {
+        /// The kernel.
+        kernel: String,
+        /// The number of its parameters.
+        expected: usize,
+        /// The number of arguments.
+        given: usize,
+    },
+    /// An argument of another type than its parameter.
+    ArgumentType {
+        /// The kernel.
+        kernel: String,
+        /// The position of the parameter, from 0.
+        index: usize,
+        /// The type of the parameter.
+        expected: Type,
+        /// The type that the argument has in a kernel.
+        given: Type,
+    },
+    /// A buffer of another device was passed.
+    OtherDevice {
+        /// The kernel.
+        kernel: String,
+        /// The position of the parameter, from 0.
+        index: usize,
+        /// The device of the buffer.
+        buffer: String,
+        /// The device of the kernel.
+        device: String,
+    },
+    /// A copy between host memory and a buffer of another length.
+    LengthMismatch {
+        /// The elements of the buffer.
+        buffer: usize,
+        /// The elements on the host.
+        host: usize,
+    },
+    /// The device has too little memory.
+    OutOfMemory {
+        /// The device.
+        device: String,
+        /// The bytes asked for.
+        bytes: u64,
+    },
+    /// A kernel did something from which the GPU does not recover. This is the first call that noticed.
+    Fault(Box<DeviceFault>),
+    /// The device cannot be used since an earlier call returned this fault.
+    DeviceLost(Box<DeviceFault>),
+    /// The simulator found a fault in the kernel.
+    #[cfg(feature = "sim")]
+    Simulation(Box<super::sim::RunError>),
+    /// A call of the CUDA driver failed.
+    Driver {
+        /// The function of the driver.
+        call: &'static str,
+        /// What it answered.
+        status: DriverStatus,
+    },
+}
+
+impl fmt::Display for RuntimeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use RuntimeError::*;
+        match self {
+            CudaNotBuilt => f.write_str(
+                "this build cannot use GPUs: build it with the feature `cuda`, or use the simulator",
+            ),
+            SimulatorNotBuilt => {
+                f.write_str("this build has no simulator: build it with the feature `sim`")
+            }
+            NoDriver => f.write_str(
+                "no CUDA driver was found: install the NVIDIA driver (its library is `libcuda.so.1`, or \
+                 `nvcuda.dll` on Windows), or use the simulator",
+            ),
+            StubDriver => f.write_str(
+                "the CUDA library that was found is the stub that programs are linked with: take its \
+                 folder (`stubs`) off the library search path, so that the driver's is found",
+            ),
+            OldDriver { found, needed } => write!(
+                f,
+                "the CUDA driver is of CUDA {found} and at least CUDA {needed} is needed: update the \
+                 NVIDIA driver"
+            ),
+            MissingSymbol { symbol, driver } => write!(
+                f,
+                "the CUDA driver (CUDA {driver}) has no function `{symbol}`: reinstall or update the \
+                 NVIDIA driver"
+            ),
+            NoDevice => f.write_str(
+                "the CUDA driver finds no GPU: check `nvidia-smi` and `CUDA_VISIBLE_DEVICES`, or use \
+                 the simulator",
+            ),
+            NoSuchDevice { ordinal, count: 1 } => {
+                write!(f, "there is no GPU {ordinal}: the only one is GPU 0")
+            }
+            NoSuchDevice { ordinal, count } => {
+                write!(f, "there is no GPU {ordinal}: the {count} found are numbered from 0")
+            }
+            UnsupportedDevice { ordinal, name, capability: (major, minor) } => write!(
+                f,
+                "GPU {ordinal} ({name}) has compute capability {major}.{minor} and 8.0 is the lowest \
+                 that is supported: use a newer GPU or the simulator"
+            ),
+            WrongTarget { kernel, target, device, device_target } => write!(
+                f,
+                "kernel `{kernel}` is built for {target}, which does not run on {device}: build it for \
+                 {device_target}"
+            ),
+            PtxRejected(rejection) => rejection.fmt(f),
+            PtxOnSimulator { name } => write!(
+                f,
+                "the PTX of `{name}` cannot be compiled on the simulator, which runs kernels without \
+                 PTX: use a GPU"
+            ),
+            EmptyGrid { grid: Grid { blocks, threads } } => write!(
+                f,
+                "a grid of {} blocks of {} threads has an empty axis: each must be at least 1",
+                Extent(*blocks),
+                Extent(*threads)
+            ),
+            GridTooLarge { blocks, limit } => write!(
+                f,
+                "a grid of {} blocks is more than the device takes, {}: give each block more work, or \
+                 launch several times",
+                Extent(*blocks),
+                Extent(*limit)
+            ),
+            BlockTooLarge { threads, limit, limit_in_all } => write!(
+                f,
+                "a block of {} threads is more than the device takes, {} and {limit_in_all} in all: use \
+                 smaller blocks",
+                Extent(*threads),
+                Extent(*limit)
+            ),
+            BlockNotAsBuilt { kernel, built, given } => write!(
+                f,
+                "kernel `{kernel}` is built for blocks of {} threads and is launched with {}",
+                Extent(*built),
+                Extent(*given)
+            ),
+            TooManyRegisters { kernel, threads, limit, registers } => write!(
+                f,
+                "kernel `{kernel}` needs {registers} registers a thread, which last for blocks of \
+                 {limit} threads and not of {threads}: use smaller blocks, or fix the block when the \
+                 kernel is built (`KernelOptions::block`)"
+            ),
+            SharedTooLarge { kernel, bytes, limit_bytes } => write!(
+                f,
+                "kernel `{kernel}` has {bytes} bytes of static shared memory and a block can have \
+                 {limit_bytes}: use smaller tiles"
+            ),
+            ArgumentCount { kernel, expected, given } => {
+                write!(f, "kernel `{kernel}` has {expected} parameters and the launch passes {given}")
+            }
+            ArgumentType { kernel, index, expected, given } => write!(
+                f,
+                "parameter {index} of kernel `{kernel}` is `{expected}` and its argument is `{given}`"
+            ),
+            OtherDevice { kernel, index, buffer, device } => write!(
+                f,
+                "argument {index} of kernel `{kernel}` is a buffer of {buffer} and the kernel is loaded \
+                 on {device}: upload the data to the device of the kernel"
+            ),
+            LengthMismatch { buffer, host } => write!(
+                f,
+                "a buffer of {buffer} elements cannot be copied from or to {host} elements: the lengths \
+                 must be equal"
+            ),
+            OutOfMemory { device, bytes } => write!(
+                f,
+                "{device} has no {bytes} bytes of memory free: drop buffers that are no longer needed, \
+                 or split the work"
+            ),
+            Fault(fault) => write!(f, "{fault}; the device cannot be used again in this process"),
+            DeviceLost(fault) => write!(
+                f,
+                "the device cannot be used again in this process, because earlier {fault}"
+            ),
+            #[cfg(feature = "sim")]
+            Simulation(error) => error.fmt(f),
+            Driver { call, status } => write!(f, "the CUDA driver refused `{call}` with {status}"),
+        }
+    }
+}
+
+impl std::error::Error for RuntimeError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            #[cfg(feature = "sim")]
+            RuntimeError::Simulation(error) => Some(error.as_ref()),
+            _ => None,
+        }
+    }
+}
+
+/// `128 x 1 x 1`
+struct Extent([u32; 3]);
+
+impl fmt::Display for Extent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [x, y, z] = self.0;
+        write!(f, "{x} x {y} x {z}")
+    }
+}
+
+/// A version of CUDA, such as 12.0: what a driver implements. It is not the number of the driver's release.
+///
+/// ```
+/// use tilewright::runtime::CudaVersion;
+/// let version = CudaVersion::from_number(12080);
+/// assert_eq!((version.to_string().as_str(), version < CudaVersion::new(13, 0)), ("12.8", true));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CudaVersion {
+    /// The number before the point.
+    pub major: u16,
+    /// The number after the point.
+    pub minor: u16,
+}
+
+impl CudaVersion {
+    /// The version `major.minor`.
+    pub const fn new(major: u16, minor: u16) -> CudaVersion {
+        CudaVersion { major, minor }
+    }
+
+    /// The version from CUDA's number, `1000 * major + 10 * minor`; a negative number counts as 0.
+    pub const fn from_number(number: i32) -> CudaVersion {
+        let number = if number < 0 { 0 } else { number };
+        CudaVersion { major: (number / 1000) as u16, minor: (number % 1000 / 10) as u16 }
+    }
+}
+
+impl fmt::Display for CudaVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.major, self.minor)
+    }
+}
+
+/// What a call of the CUDA driver answered: a value of `CUresult`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct DriverStatus {
+    /// The number.
+    pub code: u32,
+    /// Its name, such as `CUDA_ERROR_INVALID_VALUE`, where the driver knows one.
+    pub name: Option<String>,
+}
+
+impl fmt::Display for DriverStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.name {
+            Some(name) => write!(f, "{name} ({})", self.code),
+            None => write!(f, "CUDA error {}", self.code),
+        }
+    }
+}
+
+/// PTX that the driver's compiler refused.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct PtxRejection {
+    /// The kernel.
+    pub kernel: String,
+    /// What the driver answered.
+    pub status: DriverStatus,
+    /// The line of the PTX text that the log names, from 1, with its text.
+    pub line: Option<(usize, String)>,
+    /// The Rust line that this line was written for, as `file:line`, where a comment in the PTX names it.
+    pub place: Option<String>,
+    /// The compiler's messages.
+    pub log: String,
+}
+
+impl fmt::Display for PtxRejection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let PtxRejection { kernel, status, line, place, log } = self;
+        write!(f, "the driver refused the PTX of `{kernel}` with {status}")?;
+        if let Some((number, text)) = line {
+            write!(f, " at line {number}, `{}`", text.trim())?;
+        }
+        if let Some(place) = place {
+            write!(f, ", which is from {place}")?;
+        }
+        if !log.is_empty() {
+            write!(f, "; it says: {log}")?;
+        }
+        Ok(())
+    }
+}
+
+/// A fault from which a GPU does not recover.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct DeviceFault {
+    /// The device.
+    pub device: String,
+    /// What happened.
+    pub kind: FaultKind,
+    /// How many launches were under way, one of which is at fault.
+    pub launches: u64,
+    /// The kernel of the latest of them.
+    pub kernel: Option<String>,
+}
+
+impl fmt::Display for DeviceFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let DeviceFault { device, kind, launches, kernel } = self;
+        match (kernel, launches) {
+            (Some(kernel), 1) => write!(f, "kernel `{kernel}` {kind} on {device}"),
+            (Some(kernel), 2..) => write!(
+                f,
+                "one of the last {launches} kernels, up to `{kernel}`, {kind} on {device} (synchronise \
+                 after each launch to learn which)"
+            ),
+            _ => write!(f, "a kernel {kind} on {device}"),
+        }
+    }
+}
+
+/// What a GPU reports before it gives up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum FaultKind {
+    /// An access outside of mapped memory.
+    IllegalAddress,
+    /// An access at an address that its width does not divide.
+    MisalignedAddress,
+    /// An access in a state space that the address does not belong to.
+    InvalidAddressSpace,
+    /// An instruction that does not exist, or not with these operands.
+    IllegalInstruction,
+    /// A jump to a place without code.
+    InvalidProgramCounter,
+    /// A fault of the call stack, or too little memory for it.
+    StackError,
+    /// An assertion in the kernel.
+    Assert,
+    /// A kernel that ran longer than the system allows.
+    LaunchTimeout,
+    /// An error of memory or of a link that could not be corrected.
+    UncorrectableError,
+    /// The context was destroyed by other code of the process.
+    ContextDestroyed,
+    /// A fault that the driver does not name further.
+    LaunchFailed,
+}
+
+impl fmt::Display for FaultKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            FaultKind::IllegalAddress => "accessed memory at an illegal address",
+            FaultKind::MisalignedAddress => "accessed memory at a misaligned address",
+            FaultKind::InvalidAddressSpace => "accessed memory of another state space",
+            FaultKind::IllegalInstruction => "came to an illegal instruction",
+            FaultKind::InvalidProgramCounter => "jumped to an invalid address",
+            FaultKind::StackError => "corrupted or overflowed its stack",
+            FaultKind::Assert => "failed an assertion",
+            FaultKind::LaunchTimeout => "ran longer than the system allows",
+            FaultKind::UncorrectableError => {
+                "met an error of memory or of a link that could not be corrected"
+            }
+            FaultKind::ContextDestroyed => "lost its context",
+            FaultKind::LaunchFailed => "failed for a reason that the driver does not name",
+        })
+    }
+}

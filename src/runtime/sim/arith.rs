@@ -1,0 +1,211 @@
+//! The arithmetic operations as functions on registers: one exhaustive match, one arm for each row of the
+//! operation table.
+
+use super::compile::Refused::Malformed;
+use super::compile::{Compiler, Refused};
+use super::dispatch::{
+    with_bits, with_float, with_int, with_number, with_scalar, with_signed, with_type,
+};
+use super::lanes::{Lane, Pure, Regs, Word, binary, lanes_of, ternary, unary};
+use super::memory::{Alloc, PointerSlots};
+use super::program::{Checked, Inst};
+use super::scalar::{Bits, Cvt, Float, Int, Number, Signed};
+use super::slots::Slots;
+use super::trap::{Trap, TrapCause};
+use crate::ir::{Arith, Compare, Const, Scalar, Value};
+
+/// The function of an integer division or remainder, which faults where the divisor is zero.
+fn divide<T: Int>(scalar: Scalar, dst: u32, [a, b]: [u32; 2], f: fn(T, T) -> T) -> Inst {
+    let (dst, a, b) = (dst as usize, a as usize, b as usize);
+    let run: Checked = Box::new(move |regs: &mut Regs, mask| {
+        let (lhs, rhs) = (T::Word::file(regs)[a], T::Word::file(regs)[b]);
+        let out = &mut T::Word::file_mut(regs)[dst];
+        for lane in lanes_of(mask) {
+            let (lhs, rhs) = (T::of(lhs[lane]), T::of(rhs[lane]));
+            if rhs == T::ZERO {
+                let dividend = Const::new(scalar, lhs.bits());
+                return Err(Trap::new(lane, TrapCause::DivisionByZero { dividend }));
+            }
+            out[lane] = f(lhs, rhs).word();
+        }
+        Ok(())
+    });
+    Inst::Checked(run)
+}
+
+impl Compiler<'_> {
+    /// The instruction of an arithmetic operation with the result in `result`.
+    pub(super) fn arith(&mut self, op: &Arith, result: Slots) -> Result<Inst, Refused> {
+        Ok(match *op {
+            Arith::Add { lhs, rhs } => {
+                let (s, dst, args) = self.same(result, [lhs, rhs])?;
+                Inst::Pure(with_number!(s, T => binary(dst, args, |a: T, b: T| Number::add(a, b))))
+            }
+            Arith::Sub { lhs, rhs } => {
+                let (s, dst, args) = self.same(result, [lhs, rhs])?;
+                Inst::Pure(with_number!(s, T => binary(dst, args, |a: T, b: T| Number::sub(a, b))))
+            }
+            Arith::Mul { lhs, rhs } => {
+                let (s, dst, args) = self.same(result, [lhs, rhs])?;
+                Inst::Pure(with_number!(s, T => binary(dst, args, |a: T, b: T| Number::mul(a, b))))
+            }
+            Arith::Div { lhs, rhs } => {
+                let (s, dst, args) = self.same(result, [lhs, rhs])?;
+                if s.is_float() {
+                    Inst::Pure(
+                        with_float!(s, T => binary(dst, args, |a: T, b: T| Float::div(a, b))),
+                    )
+                } else {
+                    with_int!(s, T => divide::<T>(s, dst, args, Int::quotient))
+                }
+            }
+            Arith::Rem { lhs, rhs } => {
+                let (s, dst, args) = self.same(result, [lhs, rhs])?;
+                with_int!(s, T => divide::<T>(s, dst, args, Int::remainder))
+            }
+            Arith::Min { lhs, rhs } => {
+                let (s, dst, args) = self.same(result, [lhs, rhs])?;
+                Inst::Pure(with_number!(s, T => binary(dst, args, |a: T, b: T| Number::min(a, b))))
+            }
+            Arith::Max { lhs, rhs } => {
+                let (s, dst, args) = self.same(result, [lhs, rhs])?;
+                Inst::Pure(with_number!(s, T => binary(dst, args, |a: T, b: T| Number::max(a, b))))
+            }
+            Arith::Neg { value } => {
+                let (s, dst, [a]) = self.same(result, [value])?;
+                Inst::Pure(with_signed!(s, T => unary(dst, a, |a: T| Signed::neg(a))))
+            }
+            Arith::Abs { value } => {
+                let (s, dst, [a]) = self.same(result, [value])?;
+                Inst::Pure(with_signed!(s, T => unary(dst, a, |a: T| Signed::abs(a))))
+            }
+            Arith::Fma { lhs, rhs, addend } => {
+                let (s, dst, args) = self.same(result, [lhs, rhs, addend])?;
+                Inst::Pure(
+                    with_float!(s, T => ternary(dst, args, |a: T, b: T, c: T| Float::fma(a, b, c))),
+                )
+            }
+            Arith::Sqrt { value } => {
+                let (s, dst, [a]) = self.same(result, [value])?;
+                Inst::Pure(with_float!(s, T => unary(dst, a, |a: T| Float::sqrt(a))))
+            }
+            Arith::And { lhs, rhs } => {
+                let (s, dst, args) = self.same(result, [lhs, rhs])?;
+                Inst::Pure(with_bits!(s, T => binary(dst, args, |a: T, b: T| Bits::and(a, b))))
+            }
+            Arith::Or { lhs, rhs } => {
+                let (s, dst, args) = self.same(result, [lhs, rhs])?;
+                Inst::Pure(with_bits!(s, T => binary(dst, args, |a: T, b: T| Bits::or(a, b))))
+            }
+            Arith::Xor { lhs, rhs } => {
+                let (s, dst, args) = self.same(result, [lhs, rhs])?;
+                Inst::Pure(with_bits!(s, T => binary(dst, args, |a: T, b: T| Bits::xor(a, b))))
+            }
+            Arith::Not { value } => {
+                let (s, dst, [a]) = self.same(result, [value])?;
+                Inst::Pure(with_bits!(s, T => unary(dst, a, |a: T| Bits::not(a))))
+            }
+            Arith::Shl { value, amount } => {
+                let (s, dst, [a]) = self.same(result, [value])?;
+                let b = self.scalar_of(amount, Scalar::U32)?;
+                Inst::Pure(with_int!(s, T => binary(dst, [a, b], |a: T, b: u32| Int::shl(a, b))))
+            }
+            Arith::Shr { value, amount } => {
+                let (s, dst, [a]) = self.same(result, [value])?;
+                let b = self.scalar_of(amount, Scalar::U32)?;
+                Inst::Pure(with_int!(s, T => binary(dst, [a, b], |a: T, b: u32| Int::shr(a, b))))
+            }
+            Arith::Setp { lhs, rhs, compare } => {
+                let dst = result.scalar(Scalar::Bool)?;
+                let (s, a) = self.scalar(lhs)?;
+                let args = [a, self.scalar_of(rhs, s)?];
+                Inst::Pure(with_scalar!(s, T => setp::<T>(compare, dst, args)))
+            }
+            Arith::Selp { cond, then_value, else_value } => {
+                let cond = self.scalar_of(cond, Scalar::Bool)?;
+                self.selp(result, cond, self.slots(then_value)?, self.slots(else_value)?)?
+            }
+            Arith::Cvt { value, to } => {
+                let dst = result.scalar(to)?;
+                let (from, a) = self.scalar(value)?;
+                Inst::Pure(with_scalar!(from, A => with_scalar!(to, B => {
+                    unary(dst, a, |x: A| Cvt::<B>::cvt(x))
+                })))
+            }
+            // Special registers do not change while a thread runs: they are filled in before it starts.
+            Arith::Sreg { .. } => return Err(Malformed),
+        })
+    }
+
+    /// The scalar type of `result`, its slot, and those of operands of the same type.
+    fn same<const N: usize>(
+        &self,
+        result: Slots,
+        operands: [Value; N],
+    ) -> Result<(Scalar, u32, [u32; N]), Refused> {
+        let Slots::Scalar(scalar, dst) = result else { return Err(Malformed) };
+        let mut slots = [0; N];
+        for (slot, operand) in slots.iter_mut().zip(operands) {
+            *slot = self.scalar_of(operand, scalar)?;
+        }
+        Ok((scalar, dst, slots))
+    }
+
+    fn selp(&mut self, to: Slots, cond: u32, a: Slots, b: Slots) -> Result<Inst, Refused> {
+        match (to, a, b) {
+            (Slots::Scalar(s, dst), Slots::Scalar(sa, a), Slots::Scalar(sb, b))
+                if s == sa && s == sb =>
+            {
+                Ok(Inst::Pure(if s.bits() == 64 {
+                    select::<u64>(dst, cond, a, b)
+                } else {
+                    select::<u32>(dst, cond, a, b)
+                }))
+            }
+            (Slots::Pointer(to), Slots::Pointer(a), Slots::Pointer(b)) => {
+                let dst = to.offset.ok_or(Malformed)?;
+                let offset =
+                    select::<u64>(dst, cond, self.regs.offset_slot(a), self.regs.offset_slot(b));
+                Ok(Inst::Pure(match to.alloc {
+                    Alloc::Static(_) => offset,
+                    Alloc::Slot(dst) => {
+                        let alloc = select::<u32>(
+                            dst,
+                            cond,
+                            self.regs.alloc_slot(a),
+                            self.regs.alloc_slot(b),
+                        );
+                        Box::new(move |regs| {
+                            alloc(regs);
+                            offset(regs);
+                        })
+                    }
+                }))
+            }
+            _ => Err(Malformed),
+        }
+    }
+}
+
+/// The allocation of a pointer that is one of two.
+pub(super) fn joined(a: PointerSlots, b: PointerSlots) -> Option<u32> {
+    match (a.alloc, b.alloc) {
+        (Alloc::Static(a), Alloc::Static(b)) if a == b => Some(a),
+        _ => None,
+    }
+}
+
+fn select<T: Lane<Word = T> + Word>(dst: u32, cond: u32, a: u32, b: u32) -> Pure {
+    ternary(dst, [cond, a, b], |cond: bool, a: T, b: T| if cond { a } else { b })
+}
+
+fn setp<T: Lane + PartialOrd>(compare: Compare, dst: u32, args: [u32; 2]) -> Pure {
+    match compare {
+        Compare::Eq => binary(dst, args, |a: T, b: T| a == b),
+        Compare::Ne => binary(dst, args, |a: T, b: T| a != b),
+        Compare::Lt => binary(dst, args, |a: T, b: T| a < b),
+        Compare::Le => binary(dst, args, |a: T, b: T| a <= b),
+        Compare::Gt => binary(dst, args, |a: T, b: T| a > b),
+        Compare::Ge => binary(dst, args, |a: T, b: T| a >= b),
+    }
+}

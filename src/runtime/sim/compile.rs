@@ -1,0 +1,551 @@
+//! From the region tree to the flat steps of a [`Code`].
+//!
+//! Two walks over the regions, both with a stack of their own, so that no depth of nesting can exhaust the
+//! host's: the first finds when each value dies (`liveness.rs`), the second places values in slots
+//! (`slots.rs`) and emits steps.
+
+use std::collections::HashMap;
+
+use smallvec::SmallVec;
+
+use super::arith::joined;
+use super::dispatch::{with_int, with_type};
+use super::for_range::ForRange;
+use super::lanes::{FULL, LANES};
+use super::liveness::last_uses;
+use super::memory::{Address, Alloc, Index, PointerSlots, SharedRange, offset};
+use super::program::{Code, ForLoop, Inst, Step};
+use super::slots::{ConstWord, Registers, Slots};
+use crate::ir::{
+    Arena, Arith, Const, Control, Entity, KernelIr, Mem, Op, OpId, RegionId, Scalar, SharedData,
+    Space, SpecialReg, Sync, Type, Value, ValueDef, VarId,
+};
+
+/// Why a kernel is not compiled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refused {
+    /// The IR breaks a rule of the verifier.
+    Malformed,
+    /// A thread needs more register slots at once than there are.
+    TooManyRegisters,
+}
+
+use Refused::Malformed;
+
+/// The entry of an arena.
+pub(super) fn get<K: Entity, T>(arena: &Arena<K, T>, key: K) -> Result<&T, Refused> {
+    arena.get(key).ok_or(Malformed)
+}
+
+/// An open loop, as `break` and `continue` see it.
+struct Target {
+    frame: u32,
+    args: Vec<Slots>,
+    results: Vec<Slots>,
+}
+
+/// What is left to do of an open construct.
+enum Task {
+    /// The operations of a region from `next` on.
+    Region { region: RegionId, next: usize },
+    /// The `else` of the `if` at step `at` begins.
+    Else { at: usize },
+    /// The construct at step `at` ends.
+    End { op: OpId, at: usize, owned: Vec<Slots> },
+}
+
+pub(super) struct Compiler<'k> {
+    ir: &'k KernelIr,
+    code: Code,
+    pub(super) regs: Registers,
+    slots: Vec<Option<Slots>>,
+    /// For each operation, the results that are dead after it.
+    dead: Vec<SmallVec<[Value; 2]>>,
+    vars: Vec<Vec<Slots>>,
+    vars_of: HashMap<RegionId, Vec<VarId>>,
+    special: HashMap<SpecialReg, u32>,
+    targets: HashMap<OpId, Target>,
+    /// Operations without a step since the last step.
+    weight: u32,
+    /// Open frames.
+    depth: u32,
+}
+
+/// Compiles a verified kernel.
+///
+/// # Errors
+/// If the kernel is not one: every index is checked on the way.
+pub(super) fn compile(ir: &KernelIr) -> Result<Code, Refused> {
+    let mut vars_of: HashMap<RegionId, Vec<VarId>> = HashMap::new();
+    for (var, data) in ir.vars.iter() {
+        vars_of.entry(data.region).or_default().push(var);
+    }
+    let (shared, shared_bytes) = shared_ranges(ir)?;
+    let mut compiler = Compiler {
+        ir,
+        code: Code {
+            steps: Vec::new(),
+            ops: Vec::new(),
+            w: 0,
+            d: 0,
+            fill_w: Vec::new(),
+            fill_d: Vec::new(),
+            special: Vec::new(),
+            params: Vec::new(),
+            shared,
+            shared_bytes,
+        },
+        regs: Registers::default(),
+        slots: vec![None; ir.values.len()],
+        dead: last_uses(ir)?,
+        vars: vec![Vec::new(); ir.vars.len()],
+        vars_of,
+        special: HashMap::new(),
+        targets: HashMap::new(),
+        weight: 0,
+        depth: 0,
+    };
+    compiler.params()?;
+    compiler.body()?;
+    compiler.regs.check_slots(0)?;
+    let mut code = compiler.code;
+    (code.w, code.d) = compiler.regs.len();
+    (code.fill_w, code.fill_d) = (compiler.regs.fill_w, compiler.regs.fill_d);
+    Ok(code)
+}
+
+/// Where the shared allocations lie, and the bytes that they take.
+fn shared_ranges(ir: &KernelIr) -> Result<(Vec<SharedRange>, usize), Refused> {
+    let aligned = |data: &SharedData| {
+        data.align_bytes.is_power_of_two() && data.align_bytes >= data.elem.size_bytes()
+    };
+    if !ir.shared.iter().all(|(_, data)| aligned(data)) {
+        return Err(Malformed);
+    }
+    let (starts, end) = ir.shared_layout();
+    // More than any device has is not a verified kernel, and must not exhaust the host's memory.
+    if end > 1 << 20 {
+        return Err(Malformed);
+    }
+    let range = |(start, data): (u64, &SharedData)| SharedRange {
+        start: start as usize,
+        len: data.len as usize * data.elem.size_bytes() as usize,
+    };
+    let ranges = starts.into_iter().zip(ir.shared.iter().map(|(_, data)| data)).map(range);
+    Ok((ranges.collect(), end as usize))
+}
+
+impl Compiler<'_> {
+    // Values.
+
+    pub(super) fn slots(&self, value: Value) -> Result<Slots, Refused> {
+        self.slots.get(value.index()).copied().flatten().ok_or(Malformed)
+    }
+
+    /// The type and the slot of a scalar.
+    pub(super) fn scalar(&self, value: Value) -> Result<(Scalar, u32), Refused> {
+        match self.slots(value)? {
+            Slots::Scalar(scalar, slot) => Ok((scalar, slot)),
+            Slots::Pointer(_) => Err(Malformed),
+        }
+    }
+
+    /// The slot of a scalar of type `expected`.
+    pub(super) fn scalar_of(&self, value: Value, expected: Scalar) -> Result<u32, Refused> {
+        self.slots(value)?.scalar(expected)
+    }
+
+    fn pointer(&self, value: Value) -> Result<(PointerSlots, Space, Scalar), Refused> {
+        match (self.slots(value)?, get(&self.ir.values, value)?.ty) {
+            (Slots::Pointer(slots), Type::Pointer { space, elem, .. }) => Ok((slots, space, elem)),
+            _ => Err(Malformed),
+        }
+    }
+
+    fn index(&self, value: Value) -> Result<Index, Refused> {
+        match self.scalar(value)? {
+            (Scalar::I32, slot) => Ok(Index::I32(slot)),
+            (Scalar::U32, slot) => Ok(Index::U32(slot)),
+            (Scalar::I64, slot) => Ok(Index::I64(slot)),
+            (Scalar::U64, slot) => Ok(Index::U64(slot)),
+            _ => Err(Malformed),
+        }
+    }
+
+    fn set(&mut self, value: Value, slots: Slots) -> Result<(), Refused> {
+        *self.slots.get_mut(value.index()).ok_or(Malformed)? = Some(slots);
+        Ok(())
+    }
+
+    /// The slot of a constant. Those that keep none are made by a step.
+    fn constant(&mut self, op: OpId, constant: Const) -> Slots {
+        let (scalar, word) = (constant.scalar(), ConstWord::from(constant));
+        if let Some(slot) = self.regs.constant(word) {
+            self.weight += 1;
+            return Slots::Scalar(scalar, slot);
+        }
+        let slots = self.regs.allocate(scalar.into());
+        let Slots::Scalar(_, slot) = slots else { return slots };
+        let slot = slot as usize;
+        self.emit(
+            op,
+            Inst::Pure(match word {
+                ConstWord::D(word) => Box::new(move |regs| regs.d[slot] = [word; LANES]),
+                ConstWord::W(word) => Box::new(move |regs| regs.w[slot] = [word; LANES]),
+            }),
+        );
+        slots
+    }
+
+    fn values(&self, values: &[Value]) -> Result<Vec<Slots>, Refused> {
+        values.iter().map(|value| self.slots(*value)).collect()
+    }
+
+    fn allocate_values(&mut self, values: &[Value]) -> Result<Vec<Slots>, Refused> {
+        let mut all = Vec::with_capacity(values.len());
+        for value in values {
+            let slots = self.regs.allocate(get(&self.ir.values, *value)?.ty);
+            self.set(*value, slots)?;
+            all.push(slots);
+        }
+        Ok(all)
+    }
+
+    fn emit(&mut self, op: OpId, inst: Inst) -> usize {
+        let weight = std::mem::take(&mut self.weight).saturating_add(1);
+        self.code.steps.push(Step { inst, weight });
+        self.code.ops.push(op);
+        self.code.steps.len() - 1
+    }
+
+    // Walks.
+
+    fn params(&mut self) -> Result<(), Refused> {
+        for (i, param) in self.ir.params.iter().enumerate() {
+            let (slots, param_slot) = match get(&self.ir.values, param.value)?.ty {
+                Type::Scalar(s) => {
+                    let slot = self.regs.reserve(s);
+                    (Slots::Scalar(s, slot), Some((slot, s.bits() == 64)))
+                }
+                Type::Pointer { .. } => {
+                    let alloc = Alloc::Static(i as u32);
+                    (Slots::Pointer(PointerSlots { alloc, offset: None }), None)
+                }
+            };
+            self.set(param.value, slots)?;
+            self.code.params.push(param_slot);
+        }
+        Ok(())
+    }
+
+    fn body(&mut self) -> Result<(), Refused> {
+        let mut tasks = Vec::new();
+        self.open_region(self.ir.body, &mut tasks)?;
+        while let Some(task) = tasks.last_mut() {
+            match task {
+                Task::Region { region, next } => {
+                    let region = *region;
+                    let first = *next == 0;
+                    *next += 1;
+                    let next = *next - 1;
+                    if first {
+                        self.declare(region)?;
+                    }
+                    let op = get(&self.ir.regions, region)?.ops.get(next).copied();
+                    match op {
+                        Some(op) => self.op(op, &mut tasks)?,
+                        None => {
+                            self.close_region(region)?;
+                            tasks.pop();
+                        }
+                    }
+                }
+                Task::Else { at } => {
+                    let (at, here) = (*at, self.code.steps.len() as u32);
+                    if let Some(Step { inst: Inst::If { else_, .. }, .. }) =
+                        self.code.steps.get_mut(at)
+                    {
+                        *else_ = Some(here);
+                    }
+                    tasks.pop();
+                }
+                Task::End { op, at, owned } => {
+                    let (op, at, owned) = (*op, *at, std::mem::take(owned));
+                    let here = self.code.steps.len() as u32;
+                    match self.code.steps.get_mut(at).map(|step| &mut step.inst) {
+                        Some(Inst::If { end, .. } | Inst::Loop { end, .. }) => *end = here,
+                        Some(Inst::For(inner)) => inner.end = here,
+                        _ => return Err(Malformed),
+                    }
+                    owned.into_iter().for_each(|slots| self.regs.release(slots));
+                    self.targets.remove(&op);
+                    self.depth -= 1;
+                    self.release_dead(op);
+                    tasks.pop();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn open_region(&mut self, region: RegionId, tasks: &mut Vec<Task>) -> Result<(), Refused> {
+        get(&self.ir.regions, region)?;
+        tasks.push(Task::Region { region, next: 0 });
+        Ok(())
+    }
+
+    /// The registers of the variables that `region` declares.
+    fn declare(&mut self, region: RegionId) -> Result<(), Refused> {
+        for var in self.vars_of.get(&region).cloned().unwrap_or_default() {
+            let data = self.ir.vars[var];
+            self.regs.check_slots(data.len)?;
+            self.vars[var.index()] = (0..data.len).map(|_| self.regs.allocate(data.ty)).collect();
+        }
+        Ok(())
+    }
+
+    fn close_region(&mut self, region: RegionId) -> Result<(), Refused> {
+        for var in self.vars_of.get(&region).cloned().unwrap_or_default() {
+            for slots in std::mem::take(&mut self.vars[var.index()]) {
+                self.regs.release(slots);
+            }
+        }
+        // Control must not run into what follows the region.
+        let last = get(&self.ir.regions, region)?.ops.last().ok_or(Malformed)?;
+        let ends = match &self.ir.ops[*last].op {
+            Op::Control(Control::If { else_region, .. }) => else_region.is_some(),
+            Op::Control(control) => control.is_terminator(),
+            Op::Const(_) | Op::Arith(_) | Op::Mem(_) | Op::Sync(_) => false,
+        };
+        if ends { Ok(()) } else { Err(Malformed) }
+    }
+
+    fn release_dead(&mut self, op: OpId) {
+        for value in std::mem::take(&mut self.dead[op.index()]) {
+            // Constants and the like stay in their slots.
+            let ValueDef::Result(made, _) = self.ir.values[value].def else { continue };
+            let owned = match self.ir.ops.get(made).map(|data| &data.op) {
+                None | Some(Op::Arith(Arith::Sreg { .. }) | Op::Mem(Mem::SharedBase { .. })) => {
+                    false
+                }
+                Some(Op::Const(constant)) => !self.regs.is_kept(ConstWord::from(*constant)),
+                Some(Op::Arith(_) | Op::Mem(_) | Op::Sync(_) | Op::Control(_)) => true,
+            };
+            if owned && let Some(slots) = self.slots[value.index()].take() {
+                self.regs.release(slots);
+            }
+        }
+    }
+
+    fn op(&mut self, id: OpId, tasks: &mut Vec<Task>) -> Result<(), Refused> {
+        let data = get(&self.ir.ops, id)?;
+        let result = data.results.first().copied();
+        match &data.op {
+            Op::Const(constant) => {
+                let slots = self.constant(id, *constant);
+                self.set(result.ok_or(Malformed)?, slots)?;
+            }
+            Op::Arith(Arith::Sreg { reg }) => {
+                let (regs, fill) = (&mut self.regs, &mut self.code.special);
+                let slot = *self.special.entry(*reg).or_insert_with(|| {
+                    let slot = regs.reserve(Scalar::I32);
+                    fill.push((*reg, slot));
+                    slot
+                });
+                self.set(result.ok_or(Malformed)?, Slots::Scalar(Scalar::I32, slot))?;
+                self.weight += 1;
+            }
+            Op::Arith(op) => {
+                let result = result.ok_or(Malformed)?;
+                let mut to = self.regs.allocate(get(&self.ir.values, result)?.ty);
+                if let Arith::Selp { then_value, else_value, .. } = op
+                    && let (Slots::Pointer(a), Slots::Pointer(b)) =
+                        (self.slots(*then_value)?, self.slots(*else_value)?)
+                    && let Some(alloc) = joined(a, b)
+                {
+                    to = self.regs.with_static(to, alloc);
+                }
+                let inst = self.arith(op, to)?;
+                self.set(result, to)?;
+                self.emit(id, inst);
+            }
+            Op::Mem(op) => self.mem(id, op, result)?,
+            Op::Sync(Sync::Barrier {}) => {
+                self.emit(id, Inst::Barrier);
+            }
+            Op::Control(control) => return self.control(id, control, tasks),
+        }
+        self.release_dead(id);
+        Ok(())
+    }
+
+    fn mem(&mut self, id: OpId, op: &Mem, result: Option<Value>) -> Result<(), Refused> {
+        match *op {
+            Mem::Ld { base, index } => {
+                let (pointer, space, elem) = self.pointer(base)?;
+                let address = Address { space, elem, pointer, index: self.index(index)? };
+                let to = self.regs.allocate(elem.into());
+                let dst = to.scalar(elem)?;
+                self.set(result.ok_or(Malformed)?, to)?;
+                self.emit(id, Inst::Memory(address.load_elem(dst)));
+            }
+            Mem::St { base, index, value } => {
+                let (pointer, space, elem) = self.pointer(base)?;
+                let address = Address { space, elem, pointer, index: self.index(index)? };
+                let src = self.scalar_of(value, elem)?;
+                self.emit(id, Inst::Memory(address.store_elem(src)));
+            }
+            Mem::Offset { base, index } => {
+                let (pointer, _, elem) = self.pointer(base)?;
+                let index = self.index(index)?;
+                let result = result.ok_or(Malformed)?;
+                let mut to = self.regs.allocate(get(&self.ir.values, result)?.ty);
+                if let Alloc::Static(alloc) = pointer.alloc {
+                    to = self.regs.with_static(to, alloc);
+                }
+                let Slots::Pointer(PointerSlots { alloc, offset: Some(dst) }) = to else {
+                    return Err(Malformed);
+                };
+                let alloc = match (alloc, pointer.alloc) {
+                    (Alloc::Slot(dst), Alloc::Slot(src)) => Some((dst as usize, src as usize)),
+                    _ => None,
+                };
+                let size_bytes = elem.size_bytes();
+                self.set(result, to)?;
+                self.emit(
+                    id,
+                    Inst::Pure(Box::new(move |regs| {
+                        regs.d[dst as usize] = offset(regs, pointer, index, size_bytes);
+                        if let Some((dst, src)) = alloc {
+                            regs.w[dst] = regs.w[src];
+                        }
+                    })),
+                );
+            }
+            Mem::SharedBase { shared } => {
+                get(&self.ir.shared, shared)?;
+                let alloc = Alloc::Static(shared.index() as u32);
+                let slots = Slots::Pointer(PointerSlots { alloc, offset: None });
+                self.set(result.ok_or(Malformed)?, slots)?;
+                self.weight += 1;
+            }
+            Mem::GetVar { var, index } => {
+                let from = self.register(var, index)?;
+                let to = self.regs.allocate(get(&self.ir.vars, var)?.ty);
+                self.set(result.ok_or(Malformed)?, to)?;
+                let moves = self.regs.moves(&[to], &[from])?;
+                self.emit(id, Inst::Pure(Box::new(move |regs| regs.copy(&moves, FULL))));
+            }
+            Mem::SetVar { value, var, index } => {
+                let (to, from) = (self.register(var, index)?, self.slots(value)?);
+                let moves = self.regs.moves(&[to], &[from])?;
+                self.emit(id, Inst::Copy(moves));
+            }
+        }
+        Ok(())
+    }
+
+    fn register(&self, var: VarId, index: u32) -> Result<Slots, Refused> {
+        let registers = self.vars.get(var.index()).ok_or(Malformed)?;
+        registers.get(index as usize).copied().ok_or(Malformed)
+    }
+
+    fn control(
+        &mut self,
+        id: OpId,
+        control: &Control,
+        tasks: &mut Vec<Task>,
+    ) -> Result<(), Refused> {
+        let data = get(&self.ir.ops, id)?;
+        match control {
+            Control::If { cond, then_region, else_region } => {
+                let cond = self.scalar_of(*cond, Scalar::Bool)?;
+                self.allocate_values(&data.results)?;
+                let at = self.emit(id, Inst::If { cond, else_: None, end: 0 });
+                self.depth += 1;
+                tasks.push(Task::End { op: id, at, owned: Vec::new() });
+                if let Some(else_region) = else_region {
+                    self.open_region(*else_region, tasks)?;
+                    tasks.push(Task::Else { at });
+                }
+                self.open_region(*then_region, tasks)?;
+            }
+            Control::For { lo, hi, step, init, body, unroll: _ } => {
+                let (scalar, lo) = self.scalar(*lo)?;
+                let (hi, step) = (self.scalar_of(*hi, scalar)?, self.scalar_of(*step, scalar)?);
+                let (index, carried) =
+                    get(&self.ir.regions, *body)?.args.split_first().ok_or(Malformed)?;
+                let index = self.allocate_values(&[*index])?[0];
+                let args = self.allocate_values(carried)?;
+                if args.len() != data.results.len() {
+                    return Err(Malformed);
+                }
+                for (result, slots) in data.results.iter().zip(&args) {
+                    self.set(*result, *slots)?;
+                }
+                let remaining = self.regs.allocate(Scalar::U64.into());
+                let init = self.values(init)?;
+                let init = self.regs.moves(&args, &init)?;
+                let slots = ForRange {
+                    lo,
+                    hi,
+                    step,
+                    index: index.scalar(scalar)?,
+                    remaining: remaining.scalar(Scalar::U64)?,
+                };
+                let (enter, advance) = with_int!(scalar, T => slots.functions::<T>(scalar));
+                let inst = Inst::For(Box::new(ForLoop { enter, advance, init, end: 0 }));
+                let at = self.emit(id, inst);
+                self.open_loop(id, args.clone(), args);
+                tasks.push(Task::End { op: id, at, owned: vec![index, remaining] });
+                self.open_region(*body, tasks)?;
+            }
+            Control::Loop { init, body } => {
+                let args = self.allocate_values(&get(&self.ir.regions, *body)?.args)?;
+                let results = self.allocate_values(&data.results)?;
+                let init = self.values(init)?;
+                let init = self.regs.moves(&args, &init)?;
+                let at = self.emit(id, Inst::Loop { init, end: 0 });
+                self.open_loop(id, args.clone(), results);
+                tasks.push(Task::End { op: id, at, owned: args });
+                self.open_region(*body, tasks)?;
+            }
+            Control::Yield { values } => {
+                let parent = get(&self.ir.regions, data.region)?.parent.ok_or(Malformed)?;
+                let parent = get(&self.ir.ops, parent)?;
+                if !matches!(parent.op, Op::Control(Control::If { .. })) {
+                    return Err(Malformed);
+                }
+                let (to, from) = (self.values(&parent.results)?, self.values(values)?);
+                let moves = self.regs.moves(&to, &from)?;
+                self.emit(id, Inst::Yield(moves));
+                self.release_dead(id);
+            }
+            Control::Continue { target, values } => {
+                let target = self.targets.get(target).ok_or(Malformed)?;
+                let (frame, to) = (target.frame, target.args.clone());
+                let from = self.values(values)?;
+                let moves = self.regs.moves(&to, &from)?;
+                self.emit(id, Inst::Continue { frame, moves });
+                self.release_dead(id);
+            }
+            Control::Break { target, values } => {
+                let target = self.targets.get(target).ok_or(Malformed)?;
+                let (frame, to) = (target.frame, target.results.clone());
+                let from = self.values(values)?;
+                let moves = self.regs.moves(&to, &from)?;
+                self.emit(id, Inst::Break { frame, moves });
+                self.release_dead(id);
+            }
+            Control::Return => {
+                self.emit(id, Inst::Return);
+            }
+        }
+        Ok(())
+    }
+
+    fn open_loop(&mut self, op: OpId, args: Vec<Slots>, results: Vec<Slots>) {
+        self.targets.insert(op, Target { frame: self.depth, args, results });
+        self.depth += 1;
+    }
+}

@@ -1,0 +1,134 @@
+//! Why a launch on the simulator fails.
+
+use std::fmt;
+
+use super::fault::Fault;
+use crate::ir::{Place, Scalar, Type};
+
+/// Why a launch on the simulator fails: [`RunError::Fault`] is the kernel's doing; with all other causes
+/// the kernel did not run, or not to its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RunError {
+    /// The kernel misbehaved.
+    Fault(Box<Fault>),
+    /// The warps of a block executed more operations than [`Options::fuel`](super::Options::fuel) allows:
+    /// the kernel loops without end, or the limit is too low for it.
+    OutOfFuel {
+        /// The limit.
+        fuel: u64,
+        /// The operation at which a thread was then.
+        op: &'static str,
+        /// The Rust line that made the operation.
+        place: Place,
+        /// The block.
+        block: [u32; 3],
+        /// The thread in its block.
+        thread: [u32; 3],
+    },
+    /// The IR breaks a rule of the verifier, so it has no meaning: see
+    /// [`Kernel::verify`](crate::ir::Kernel::verify).
+    NotVerified,
+    /// The values and register variables that a thread holds at once need more registers than the
+    /// simulator gives it.
+    TooManyRegisters {
+        /// The most that there can be.
+        limit: u32,
+    },
+    /// The launch passes another number of arguments than the kernel has parameters.
+    ArgumentCount {
+        /// The number of parameters.
+        expected: usize,
+        /// The number of arguments.
+        found: usize,
+    },
+    /// An argument does not fit its parameter.
+    ArgumentType {
+        /// The name of the parameter.
+        param: String,
+        /// The type of the parameter.
+        expected: Type,
+        /// The type of the scalar argument; `None` for a buffer.
+        found: Option<Scalar>,
+    },
+    /// A block of a size that no device has.
+    BlockSize {
+        /// The threads along each axis.
+        threads: [u32; 3],
+    },
+    /// A grid of a size that no device has.
+    GridSize {
+        /// The blocks along each axis.
+        blocks: [u32; 3],
+    },
+    /// The kernel fixes the size of its blocks, and the launch has another one.
+    FixedBlockSize {
+        /// The threads along each axis that the kernel is built for.
+        expected: [u32; 3],
+        /// The threads along each axis of the launch.
+        found: [u32; 3],
+    },
+}
+
+impl RunError {
+    /// The fault, if the kernel misbehaved.
+    pub fn fault(&self) -> Option<&Fault> {
+        match self {
+            RunError::Fault(fault) => Some(fault),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RunError::Fault(fault) => fault.fmt(f),
+            RunError::OutOfFuel { fuel, op, place, block: [bx, by, bz], thread: [x, y, z] } => write!(
+                f,
+                "block ({bx}, {by}, {bz}) has not ended after {fuel} operations, when thread ({x}, {y}, {z}) is at the `{op}` at {place}: the kernel does not end, or `Options::fuel` is too low for it"
+            ),
+            RunError::NotVerified => f.write_str(
+                "the kernel breaks a rule of the verifier, so it cannot be simulated: `Kernel::verify` says which",
+            ),
+            RunError::TooManyRegisters { limit } => write!(
+                f,
+                "a thread of the kernel holds more than {limit} values at once: use fewer register variables"
+            ),
+            RunError::ArgumentCount { expected, found } => {
+                write!(f, "the kernel has {expected} parameters, but the launch passes {found} arguments")
+            }
+            RunError::ArgumentType { param, expected, found: Some(found) } => {
+                write!(f, "parameter `{param}` is {expected}, but the argument is {found}")
+            }
+            RunError::ArgumentType { param, expected, found: None } => {
+                write!(f, "parameter `{param}` is {expected}, but the argument is a buffer")
+            }
+            RunError::BlockSize { threads: [x, y, z] } => write!(
+                f,
+                "a block of {x} x {y} x {z} threads is not possible: at most 1024 x 1024 x 64, 1024 in all, and none zero"
+            ),
+            RunError::GridSize { blocks: [x, y, z] } => write!(
+                f,
+                "a grid of {x} x {y} x {z} blocks is not possible: at most 2147483647 x 65535 x 65535, and none zero"
+            ),
+            RunError::FixedBlockSize { expected: [ex, ey, ez], found: [x, y, z] } => write!(
+                f,
+                "the kernel is built for blocks of {ex} x {ey} x {ez} threads, but is launched with {x} x {y} x {z}"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for RunError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        // A fault prints as the whole error, so it is not named twice.
+        None
+    }
+}
+
+impl From<Fault> for RunError {
+    fn from(fault: Fault) -> RunError {
+        RunError::Fault(Box::new(fault))
+    }
+}

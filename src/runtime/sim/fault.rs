@@ -1,0 +1,192 @@
+//! What a kernel did wrong, where, and in which thread.
+
+use std::fmt;
+
+use crate::ir::{Const, Place, Scalar, Space};
+
+/// A kernel that misbehaves: the cause, the operation with its Rust line, and the thread that executed it.
+///
+/// Of several faults of a launch, the one of the lowest block is reported, and of several lanes of a warp
+/// that fault at one operation the lowest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Fault {
+    /// What went wrong.
+    pub cause: FaultCause,
+    /// The name of the kernel.
+    pub kernel: String,
+    /// The name of the operation.
+    pub op: &'static str,
+    /// The path of the operation from the kernel's body, such as `for[2]/then/3`.
+    pub path: String,
+    /// The Rust line that made the operation.
+    pub place: Place,
+    /// The block.
+    pub block: [u32; 3],
+    /// The thread in its block.
+    pub thread: [u32; 3],
+}
+
+/// What went wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FaultCause {
+    /// A load or store outside the allocation that its pointer was made from.
+    OutOfBounds {
+        /// The access.
+        access: MemoryAccess,
+    },
+    /// A load or store at an address that is not a multiple of the element's size.
+    Misaligned {
+        /// The access.
+        access: MemoryAccess,
+    },
+    /// A load from shared memory of bytes of which at least one was never written.
+    Uninitialised {
+        /// The access.
+        access: MemoryAccess,
+        /// The first byte that was never written, counted from the start of the allocation.
+        byte: u64,
+    },
+    /// An integer division or remainder by zero.
+    DivisionByZero {
+        /// What was to be divided.
+        dividend: Const,
+    },
+    /// A `for` whose step is zero or negative.
+    StepNotPositive {
+        /// The step.
+        step: Const,
+    },
+    /// A barrier that some threads of a warp reach while others, which have not ended, are elsewhere.
+    BarrierDivergence {
+        /// A thread that is elsewhere.
+        other: [u32; 3],
+        /// The construct at which the way of that thread parts from the barrier.
+        op: &'static str,
+        /// The Rust line of that construct.
+        place: Place,
+    },
+}
+
+/// A load or store by one thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MemoryAccess {
+    /// Whether it stores.
+    pub is_store: bool,
+    /// The space of the allocation.
+    pub space: Space,
+    /// The name of the allocation: of a parameter in global memory, of the allocation in shared memory.
+    pub allocation: String,
+    /// Where a shared allocation was made.
+    pub made: Option<Place>,
+    /// The type of the element.
+    pub elem: Scalar,
+    /// The index of the element, counted from the start of the allocation.
+    pub element: i128,
+    /// The offset of its first byte from the start of the allocation. A pointer that was moved by more
+    /// than 2^63 bytes counts from the smallest `i64`.
+    pub byte: i128,
+    /// The bytes of the allocation.
+    pub len_bytes: u64,
+}
+
+/// Three numbers as `(x, y, z)`.
+struct Triple([u32; 3]);
+
+impl fmt::Display for Triple {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [x, y, z] = self.0;
+        write!(f, "({x}, {y}, {z})")
+    }
+}
+
+/// ``reads f32 element 5 (bytes 20 to 24) of parameter `p0` ``
+impl fmt::Display for MemoryAccess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let verb = if self.is_store { "writes" } else { "reads" };
+        let (from, to) = (self.byte, self.byte + i128::from(self.elem.size_bytes()));
+        write!(f, "{verb} {} element {} (bytes {from} to {to}) of ", self.elem, self.element)?;
+        match self.space {
+            Space::Global => write!(f, "parameter `{}`", self.allocation)?,
+            Space::Shared => write!(f, "shared memory `{}`", self.allocation)?,
+        }
+        match self.made {
+            Some(place) => write!(f, ", made at {place}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// One sentence: what the operation did, in which thread of which block, and its path in the kernel.
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` at {} ", self.op, self.place)?;
+        match &self.cause {
+            FaultCause::OutOfBounds { access } => {
+                let len = access.len_bytes;
+                let elements = len / u64::from(access.elem.size_bytes());
+                write!(f, "{access}, which has {elements} elements ({len} bytes), in ")?;
+            }
+            FaultCause::Misaligned { access } => {
+                let size = access.elem.size_bytes();
+                write!(f, "{access}, but must start at a multiple of {size} bytes, in ")?;
+            }
+            FaultCause::Uninitialised { access, byte } => {
+                write!(f, "{access}, of which byte {byte} was never written, in ")?;
+            }
+            FaultCause::DivisionByZero { dividend } => write!(f, "divides {dividend} by zero in ")?,
+            FaultCause::StepNotPositive { step } => {
+                write!(f, "has the step {step}, which is not positive, in ")?;
+            }
+            FaultCause::BarrierDivergence { .. } => write!(f, "is reached by ")?,
+        }
+        let (thread, block) = (Triple(self.thread), Triple(self.block));
+        write!(f, "thread {thread} of block {block} of kernel `{}`", self.kernel)?;
+        if let FaultCause::BarrierDivergence { other, op, place } = &self.cause {
+            let other = Triple(*other);
+            write!(f, ", but not by thread {other} of the same warp, ")?;
+            write!(f, "whose way parts from it at the `{op}` at {place}")?;
+        }
+        write!(f, " [{}]", self.path)
+    }
+}
+
+impl std::error::Error for Fault {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// No pointer of today's IR can be misaligned, so only the text is checked here.
+    #[test]
+    fn a_misaligned_access_says_what_it_should_be() {
+        let place = Place { file: "x.rs", line: 3, column: 9 };
+        let access = MemoryAccess {
+            is_store: true,
+            space: Space::Shared,
+            allocation: "shared1".to_owned(),
+            made: Some(place),
+            elem: Scalar::F64,
+            element: 1,
+            byte: 12,
+            len_bytes: 64,
+        };
+        let fault = Fault {
+            cause: FaultCause::Misaligned { access },
+            kernel: "copy".to_owned(),
+            op: "st",
+            path: "4".to_owned(),
+            place,
+            block: [0, 1, 0],
+            thread: [5, 0, 0],
+        };
+        assert_eq!(
+            fault.to_string(),
+            "`st` at x.rs:3:9 writes f64 element 1 (bytes 12 to 20) of shared memory `shared1`, made at \
+             x.rs:3:9, but must start at a multiple of 8 bytes, in thread (5, 0, 0) of block (0, 1, 0) \
+             of kernel `copy` [4]"
+        );
+    }
+}

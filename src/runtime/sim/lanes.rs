@@ -1,0 +1,232 @@
+//! The registers of a warp: one value is 32 lanes side by side.
+//!
+//! Values of at most 32 bits live in the file `w`, those of 64 bits in the file `d`. A `bool` is a word
+//! of ones or of zeros. A pointer is a number for its allocation (in `w`, unless it is known when the
+//! kernel is compiled) and an offset in bytes (in `d`).
+//!
+//! Operations without an effect compute all 32 lanes, whatever the execution mask: a lane that is not
+//! active never reads a value that was made while it was not, and the slot of a value that such a lane
+//! still needs is not given to another one. Only variables, arguments and results of control flow are
+//! written under the mask.
+
+/// Threads of a warp.
+pub(super) const LANES: usize = 32;
+
+/// All lanes of a warp.
+pub(super) const FULL: u32 = u32::MAX;
+
+/// The bit of each lane in a mask.
+pub(super) const LANE_BIT: [u32; LANES] = {
+    let mut bits = [0; LANES];
+    let mut lane = 0;
+    while lane < LANES {
+        bits[lane] = 1 << lane;
+        lane += 1;
+    }
+    bits
+};
+
+/// The register files of one warp.
+#[derive(Debug)]
+pub(super) struct Regs {
+    /// Values of at most 32 bits.
+    pub(super) w: Vec<[u32; LANES]>,
+    /// Values of 64 bits.
+    pub(super) d: Vec<[u64; LANES]>,
+}
+
+impl Regs {
+    pub(super) fn new(w: usize, d: usize) -> Regs {
+        Regs { w: vec![[0; LANES]; w], d: vec![[0; LANES]; d] }
+    }
+
+    /// The lanes in which the `bool` in slot `slot` of the file `w` is true.
+    pub(super) fn truth(&self, slot: u32) -> u32 {
+        mask_of(&self.w[slot as usize])
+    }
+}
+
+/// The lanes whose word has all bits set, given that each word is all ones or all zeros.
+pub(super) fn mask_of(words: &[u32; LANES]) -> u32 {
+    words.iter().zip(&LANE_BIT).fold(0, |mask, (word, bit)| mask | (word & bit))
+}
+
+/// The lanes of a mask, from the lowest.
+pub(super) fn lanes_of(mut mask: u32) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        if mask == 0 {
+            return None;
+        }
+        let lane = mask.trailing_zeros() as usize;
+        mask &= mask - 1;
+        Some(lane)
+    })
+}
+
+/// A word of a register file.
+pub(super) trait Word: Copy + Default + Send + Sync + 'static {
+    fn file(regs: &Regs) -> &[[Self; LANES]];
+    fn file_mut(regs: &mut Regs) -> &mut [[Self; LANES]];
+}
+
+impl Word for u32 {
+    fn file(regs: &Regs) -> &[[u32; LANES]] {
+        &regs.w
+    }
+    fn file_mut(regs: &mut Regs) -> &mut [[u32; LANES]] {
+        &mut regs.w
+    }
+}
+
+impl Word for u64 {
+    fn file(regs: &Regs) -> &[[u64; LANES]] {
+        &regs.d
+    }
+    fn file_mut(regs: &mut Regs) -> &mut [[u64; LANES]] {
+        &mut regs.d
+    }
+}
+
+/// A Rust type that a lane can hold.
+pub(super) trait Lane: Copy + Send + Sync + 'static {
+    /// The word that holds it.
+    type Word: Word;
+    /// The value in a word.
+    fn of(word: Self::Word) -> Self;
+    /// The word of the value: its bits, zero-extended; all ones for `true`.
+    fn word(self) -> Self::Word;
+}
+
+macro_rules! lane {
+    ($($ty:ty: $word:ty, $of:expr, $to:expr;)*) => {$(
+        impl Lane for $ty {
+            type Word = $word;
+            #[inline(always)]
+            fn of(word: $word) -> $ty {
+                let of: fn($word) -> $ty = $of;
+                of(word)
+            }
+            #[inline(always)]
+            fn word(self) -> $word {
+                let to: fn($ty) -> $word = $to;
+                to(self)
+            }
+        }
+    )*};
+}
+
+lane! {
+    bool: u32, |w| w != 0, |x| if x { u32::MAX } else { 0 };
+    i8: u32, |w| w as i8, |x| u32::from(x as u8);
+    i16: u32, |w| w as i16, |x| u32::from(x as u16);
+    i32: u32, |w| w as i32, |x| x as u32;
+    i64: u64, |w| w as i64, |x| x as u64;
+    u8: u32, |w| w as u8, u32::from;
+    u16: u32, |w| w as u16, u32::from;
+    u32: u32, |w| w, |x| x;
+    u64: u64, |w| w, |x| x;
+    f32: u32, f32::from_bits, f32::to_bits;
+    f64: u64, f64::from_bits, f64::to_bits;
+}
+
+/// An operation without an effect, on all lanes.
+pub(super) type Pure = Box<dyn Fn(&mut Regs) + Send + Sync>;
+
+/// `dst = f(a)` in all lanes.
+pub(super) fn unary<A: Lane, R: Lane>(
+    dst: u32,
+    a: u32,
+    f: impl Fn(A) -> R + Send + Sync + 'static,
+) -> Pure {
+    let (dst, a) = (dst as usize, a as usize);
+    Box::new(move |regs| {
+        let a = &A::Word::file(regs)[a];
+        let out = std::array::from_fn(|lane| f(A::of(a[lane])).word());
+        R::Word::file_mut(regs)[dst] = out;
+    })
+}
+
+/// `dst = f(a, b)` in all lanes.
+pub(super) fn binary<A: Lane, B: Lane, R: Lane>(
+    dst: u32,
+    [a, b]: [u32; 2],
+    f: impl Fn(A, B) -> R + Send + Sync + 'static,
+) -> Pure {
+    let (dst, a, b) = (dst as usize, a as usize, b as usize);
+    Box::new(move |regs| {
+        let (a, b) = (&A::Word::file(regs)[a], &B::Word::file(regs)[b]);
+        let out = std::array::from_fn(|lane| f(A::of(a[lane]), B::of(b[lane])).word());
+        R::Word::file_mut(regs)[dst] = out;
+    })
+}
+
+/// `dst = f(a, b, c)` in all lanes.
+pub(super) fn ternary<A: Lane, B: Lane, C: Lane, R: Lane>(
+    dst: u32,
+    [a, b, c]: [u32; 3],
+    f: impl Fn(A, B, C) -> R + Send + Sync + 'static,
+) -> Pure {
+    let (dst, a, b, c) = (dst as usize, a as usize, b as usize, c as usize);
+    Box::new(move |regs| {
+        let (a, b) = (&A::Word::file(regs)[a], &B::Word::file(regs)[b]);
+        let c = &C::Word::file(regs)[c];
+        let out =
+            std::array::from_fn(|lane| f(A::of(a[lane]), B::of(b[lane]), C::of(c[lane])).word());
+        R::Word::file_mut(regs)[dst] = out;
+    })
+}
+
+/// A copy from slot to slot of one file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Move {
+    /// In the file `w`.
+    W { dst: u32, src: u32 },
+    /// In the file `d`.
+    D { dst: u32, src: u32 },
+}
+
+impl Regs {
+    /// Makes the copies in order, in the lanes of `mask` only.
+    pub(super) fn copy(&mut self, moves: &[Move], mask: u32) {
+        for step in moves {
+            match *step {
+                Move::W { dst, src } => copy_lanes(&mut self.w, dst, src, mask),
+                Move::D { dst, src } => copy_lanes(&mut self.d, dst, src, mask),
+            }
+        }
+    }
+}
+
+fn copy_lanes<T: Copy>(file: &mut [[T; LANES]], dst: u32, src: u32, mask: u32) {
+    let src = file[src as usize];
+    let dst = &mut file[dst as usize];
+    if mask == FULL {
+        *dst = src;
+    } else {
+        for lane in 0..LANES {
+            dst[lane] = if mask & LANE_BIT[lane] != 0 { src[lane] } else { dst[lane] };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn masks_and_lanes_are_inverse() {
+        for mask in [0, 1, 0x8000_0001, 0xffff_0000, FULL] {
+            let words = std::array::from_fn(|lane| (mask >> lane & 1 == 1).word());
+            assert_eq!(mask_of(&words), mask);
+            assert_eq!(lanes_of(mask).fold(0, |m, lane| m | LANE_BIT[lane]), mask);
+        }
+    }
+
+    #[test]
+    fn copies_leave_other_lanes_alone() {
+        let mut regs = Regs::new(2, 0);
+        regs.w[0] = [7; LANES];
+        regs.copy(&[Move::W { dst: 1, src: 0 }], 0b101);
+        assert_eq!(regs.w[1][..4], [7, 0, 7, 0]);
+    }
+}

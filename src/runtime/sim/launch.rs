@@ -1,0 +1,230 @@
+//! A launch: arguments and grid are checked, blocks run in parallel, the first fault is named.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use rayon::prelude::*;
+
+use super::block::{Block, Count, Stop};
+use super::buffer::Buffer;
+use super::error::RunError;
+use super::fault::{Fault, FaultCause, MemoryAccess};
+use super::lanes::LANES;
+use super::options::{Options, Report};
+use super::program::Code;
+use super::trap::{AccessAt, TrapCause};
+use crate::ir::{Const, Entity, KernelIr, Mem, Op, Place, SharedId, Space, Type};
+use crate::runtime::Grid;
+
+/// An argument of a launch.
+#[derive(Clone, Copy, Debug)]
+pub enum Arg<'a> {
+    /// For a scalar parameter of the constant's type.
+    Scalar(Const),
+    /// For a pointer parameter, whatever its element type: a buffer is bytes.
+    Buffer(&'a Buffer),
+}
+
+pub(super) fn check_grid(ir: &KernelIr, grid: Grid) -> Result<(), RunError> {
+    let Grid { blocks, threads } = grid;
+    let [x, y, z] = threads;
+    // The limits of the axes keep the product small.
+    if x > 1024 || y > 1024 || z > 64 || !(1..=1024).contains(&(x * y * z)) {
+        return Err(RunError::BlockSize { threads });
+    }
+    let [x, y, z] = blocks;
+    if x > i32::MAX as u32 || y > 65535 || z > 65535 || blocks.contains(&0) {
+        return Err(RunError::GridSize { blocks });
+    }
+    match ir.block {
+        Some(expected) if expected != threads => {
+            Err(RunError::FixedBlockSize { expected, found: threads })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The arguments as words, and as buffers: for each parameter both, one of them without meaning.
+fn check_args<'a>(
+    ir: &KernelIr,
+    args: &[Arg<'a>],
+    empty: &'a Buffer,
+) -> Result<(Vec<u64>, Vec<&'a Buffer>), RunError> {
+    if args.len() != ir.params.len() {
+        let (expected, found) = (ir.params.len(), args.len());
+        return Err(RunError::ArgumentCount { expected, found });
+    }
+    let (mut words, mut buffers) = (Vec::new(), Vec::new());
+    for (param, arg) in ir.params.iter().zip(args) {
+        let expected = ir.values.get(param.value).ok_or(RunError::NotVerified)?.ty;
+        let (word, buffer, found) = match (expected, arg) {
+            (Type::Scalar(s), Arg::Scalar(c)) if s == c.scalar() => {
+                let word = if s == crate::ir::Scalar::Bool {
+                    0u64.wrapping_sub(c.bits())
+                } else {
+                    c.bits()
+                };
+                (word, empty, None)
+            }
+            (Type::Pointer { .. }, Arg::Buffer(buffer)) => (0, *buffer, None),
+            (_, Arg::Scalar(c)) => (0, empty, Some(Some(c.scalar()))),
+            (_, Arg::Buffer(_)) => (0, empty, Some(None)),
+        };
+        if let Some(found) = found {
+            let param = param.name.clone();
+            return Err(RunError::ArgumentType { param, expected, found });
+        }
+        words.push(word);
+        buffers.push(buffer);
+    }
+    Ok((words, buffers))
+}
+
+/// The position of block number `number`, x fastest.
+fn position(number: u64, [x, y, _]: [u32; 3]) -> [u32; 3] {
+    let (x, y) = (u64::from(x), u64::from(y));
+    [(number % x) as u32, (number / x % y) as u32, (number / x / y) as u32]
+}
+
+pub(super) fn launch(
+    ir: &KernelIr,
+    code: &Code,
+    grid: Grid,
+    args: &[Arg<'_>],
+    options: &Options,
+) -> Result<Report, RunError> {
+    check_grid(ir, grid)?;
+    let empty = Buffer::zeros(0);
+    let (words, buffers) = check_args(ir, args, &empty)?;
+    let blocks: u64 = grid.blocks.iter().map(|n| u64::from(*n)).product();
+
+    // Blocks are handed out in order. A block above one that stopped is not started; all below it are run
+    // to their end, so that the lowest one that stops is always the same.
+    let (next, stopped) = (AtomicU64::new(0), AtomicU64::new(u64::MAX));
+    let work = || {
+        let mut block = Block::new(code, grid, &words, &buffers);
+        let mut total = Count::default();
+        loop {
+            let number = next.fetch_add(1, Relaxed);
+            if number >= blocks || number > stopped.load(Relaxed) {
+                return (total, None);
+            }
+            match block.run(position(number, grid.blocks), options.order, options.fuel) {
+                Ok(count) => {
+                    total.thread_ops += count.thread_ops;
+                    total.warp_ops += count.warp_ops;
+                }
+                Err(stop) => {
+                    stopped.fetch_min(number, Relaxed);
+                    return (total, Some((number, stop)));
+                }
+            }
+        }
+    };
+    let pool = rayon::current_num_threads();
+    let workers = if options.threads == 0 { pool } else { options.threads.min(pool) };
+    let workers = (workers as u64).min(blocks).max(1);
+    let results: Vec<_> = match workers {
+        1 => vec![work()],
+        _ => (0..workers).into_par_iter().map(|_| work()).collect(),
+    };
+
+    let mut report = Report::default();
+    let mut first: Option<(u64, Stop)> = None;
+    for (count, stop) in results {
+        report.thread_ops += count.thread_ops;
+        report.warp_ops += count.warp_ops;
+        if let Some((number, _)) = &stop
+            && first.as_ref().is_none_or(|(lowest, _)| number < lowest)
+        {
+            first = stop;
+        }
+    }
+    match first {
+        None => Ok(report),
+        Some((number, stop)) => {
+            let block = position(number, grid.blocks);
+            Err(explain(&Launch { ir, code, grid, fuel: options.fuel }, block, &stop))
+        }
+    }
+}
+
+/// What a message needs to know.
+struct Launch<'l> {
+    ir: &'l KernelIr,
+    code: &'l Code,
+    grid: Grid,
+    fuel: u64,
+}
+
+impl Launch<'_> {
+    fn thread(&self, warp: u32, lane: u32) -> [u32; 3] {
+        let number = warp * LANES as u32 + lane;
+        let [x, y, _] = self.grid.threads;
+        [number % x, number / x % y, number / x / y]
+    }
+
+    /// The name of the operation of a step, and its Rust line.
+    fn op(&self, step: u32) -> Option<(&'static str, Place)> {
+        let op = *self.code.ops.get(step as usize)?;
+        Some((self.ir.ops[op].op.name(), *self.ir.places.get(self.ir.ops[op].place)?))
+    }
+
+    fn access(&self, access: AccessAt, is_store: bool) -> MemoryAccess {
+        let AccessAt { space, alloc, elem, byte, len_bytes } = access;
+        let (allocation, made) = match space {
+            Space::Global => {
+                let name = self.ir.params.get(alloc as usize).map(|param| param.name.clone());
+                (name.unwrap_or_default(), None)
+            }
+            Space::Shared => {
+                let shared = SharedId::from_index(alloc as usize);
+                let place = self.ir.shared.get(shared).and_then(|s| self.ir.places.get(s.place));
+                (shared.to_string(), place.copied())
+            }
+        };
+        let element = byte.div_euclid(i128::from(elem.size_bytes()));
+        MemoryAccess { is_store, space, allocation, made, elem, element, byte, len_bytes }
+    }
+}
+
+/// The stop of a block in the terms of the kernel.
+fn explain(launch: &Launch<'_>, block: [u32; 3], stop: &Stop) -> RunError {
+    let ir = launch.ir;
+    match stop {
+        Stop::OutOfFuel { warp, lane, step } => {
+            let Some((op, place)) = launch.op(*step) else { return RunError::NotVerified };
+            let thread = launch.thread(*warp, *lane);
+            RunError::OutOfFuel { fuel: launch.fuel, op, place, block, thread }
+        }
+        Stop::Trap { warp, step, trap } => {
+            let Some(id) = launch.code.ops.get(*step as usize).copied() else {
+                return RunError::NotVerified;
+            };
+            let Some((op, place)) = launch.op(*step) else { return RunError::NotVerified };
+            let is_store = matches!(ir.ops[id].op, Op::Mem(Mem::St { .. }));
+            let cause = match trap.cause {
+                TrapCause::DivisionByZero { dividend } => FaultCause::DivisionByZero { dividend },
+                TrapCause::StepNotPositive { step } => FaultCause::StepNotPositive { step },
+                TrapCause::OutOfBounds(at) => {
+                    FaultCause::OutOfBounds { access: launch.access(at, is_store) }
+                }
+                TrapCause::Misaligned(at) => {
+                    FaultCause::Misaligned { access: launch.access(at, is_store) }
+                }
+                TrapCause::Uninitialised { access, byte } => {
+                    FaultCause::Uninitialised { access: launch.access(access, is_store), byte }
+                }
+                TrapCause::BarrierDivergence { other, step } => {
+                    let Some((op, place)) = launch.op(step) else {
+                        return RunError::NotVerified;
+                    };
+                    let other = launch.thread(*warp, other);
+                    FaultCause::BarrierDivergence { other, op, place }
+                }
+            };
+            let thread = launch.thread(*warp, trap.lane);
+            let (kernel, path) = (ir.name.clone(), ir.path_of(id));
+            Fault { cause, kernel, op, path, place, block, thread }.into()
+        }
+    }
+}

@@ -1,0 +1,425 @@
+//! What a block sees as memory, and the loads and stores of a warp.
+//!
+//! A pointer keeps the allocation that it was made from. Each access is checked against that allocation, so
+//! an index that leaves one allocation is a fault even where it lands in another one.
+
+use super::buffer::Buffer;
+use super::element::Element;
+use super::lanes::{LANE_BIT, LANES, Regs, Word, lanes_of};
+use super::trap::{AccessAt, Trap, TrapCause, Trapped};
+use crate::ir::{Scalar, Space};
+
+/// The memory of one block.
+#[derive(Debug)]
+pub(super) struct Memory<'m> {
+    /// The buffer of each parameter; an empty one for a parameter that is not a pointer.
+    pub(super) globals: &'m [&'m Buffer],
+    pub(super) shared: Shared,
+}
+
+/// Where a shared allocation lies.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SharedRange {
+    pub(super) start: usize,
+    pub(super) len: usize,
+}
+
+/// The shared memory of one block: words, and for each bit whether it was written.
+#[derive(Debug)]
+pub(super) struct Shared {
+    words: Vec<u32>,
+    written: Vec<u32>,
+    allocs: Vec<SharedRange>,
+}
+
+impl Shared {
+    pub(super) fn new(len_bytes: usize, allocs: &[SharedRange]) -> Shared {
+        let words = vec![0; len_bytes.div_ceil(4)];
+        Shared { written: words.clone(), words, allocs: allocs.to_vec() }
+    }
+
+    /// Forgets all content, for the next block.
+    pub(super) fn reset(&mut self) {
+        self.written.fill(0);
+    }
+
+    fn range(&self, alloc: u32) -> SharedRange {
+        self.allocs.get(alloc as usize).copied().unwrap_or(SharedRange { start: 0, len: 0 })
+    }
+}
+
+/// The allocation of a pointer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Alloc {
+    /// The same one in all lanes, known when the kernel is compiled.
+    Static(u32),
+    /// In a slot of the file `w`.
+    Slot(u32),
+}
+
+/// A pointer in the register files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PointerSlots {
+    pub(super) alloc: Alloc,
+    /// The slot of the offset in bytes; `None` for the start of the allocation.
+    pub(super) offset: Option<u32>,
+}
+
+/// An index in the register files.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Index {
+    I32(u32),
+    U32(u32),
+    I64(u32),
+    U64(u32),
+}
+
+/// The offset of a pointer that has left the range of `i64`. It stays so, whatever is added.
+const LOST: i64 = i64::MIN;
+
+impl Index {
+    fn lane(self, regs: &Regs, lane: usize) -> i128 {
+        match self {
+            Index::I32(slot) => (regs.w[slot as usize][lane] as i32).into(),
+            Index::U32(slot) => regs.w[slot as usize][lane].into(),
+            Index::I64(slot) => (regs.d[slot as usize][lane] as i64).into(),
+            Index::U64(slot) => regs.d[slot as usize][lane].into(),
+        }
+    }
+
+    /// `index * size_bytes` in each lane; the nearest `i64` where it is none.
+    fn bytes(self, regs: &Regs, size_bytes: u32) -> [i64; LANES] {
+        let size = i64::from(size_bytes);
+        match self {
+            Index::I32(slot) => regs.w[slot as usize].map(|i| i64::from(i as i32) * size),
+            Index::U32(slot) => regs.w[slot as usize].map(|i| i64::from(i) * size),
+            Index::I64(slot) => regs.d[slot as usize].map(|i| (i as i64).saturating_mul(size)),
+            Index::U64(slot) => regs.d[slot as usize]
+                .map(|i| i64::try_from(i).unwrap_or(i64::MAX).saturating_mul(size)),
+        }
+    }
+}
+
+/// The offset in bytes of `pointer + index`, as a pointer keeps it.
+pub(super) fn offset(
+    regs: &Regs,
+    pointer: PointerSlots,
+    index: Index,
+    size_bytes: u32,
+) -> [u64; LANES] {
+    let base = |lane| match pointer.offset {
+        Some(slot) => regs.d[slot as usize][lane] as i64,
+        None => 0,
+    };
+    std::array::from_fn(|lane| {
+        let base = base(lane);
+        let sum = i128::from(base) + index.lane(regs, lane) * i128::from(size_bytes);
+        match i64::try_from(sum) {
+            Ok(sum) if base != LOST => sum as u64,
+            _ => LOST as u64,
+        }
+    })
+}
+
+/// A load or a store of a warp, but for the register that it loads or stores.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Address {
+    pub(super) space: Space,
+    pub(super) elem: Scalar,
+    pub(super) pointer: PointerSlots,
+    pub(super) index: Index,
+}
+
+/// Reads and writes one warp's accesses, on the registers and the memory of a block.
+pub(super) type Access = Box<dyn Fn(&mut Regs, &mut Memory<'_>, u32) -> Trapped + Send + Sync>;
+
+impl Address {
+    /// Calls `access` for each allocation that lanes of `mask` point into, with those lanes.
+    fn for_each_alloc(
+        &self,
+        regs: &mut Regs,
+        mask: u32,
+        mut access: impl FnMut(&mut Regs, u32, u32) -> Trapped,
+    ) -> Trapped {
+        let slot = match self.pointer.alloc {
+            Alloc::Static(alloc) => return access(regs, alloc, mask),
+            Alloc::Slot(slot) => slot as usize,
+        };
+        let mut rest = mask;
+        while rest != 0 {
+            let allocs = &regs.w[slot];
+            let alloc = allocs[rest.trailing_zeros() as usize];
+            let group = (0..LANES)
+                .filter(|lane| allocs[*lane] == alloc)
+                .fold(0, |group, lane| group | LANE_BIT[lane])
+                & rest;
+            rest &= !group;
+            access(regs, alloc, group)?;
+        }
+        Ok(())
+    }
+
+    /// The first byte of each lane's access, counted from its allocation, which has `len` bytes. Bounds and
+    /// alignment of the lanes of `mask` are checked; the offsets of others have no meaning.
+    #[inline(always)]
+    fn offsets(&self, regs: &Regs, (alloc, len, mask): (u32, usize, u32)) -> Trapped<Offsets> {
+        let size = self.elem.size_bytes();
+        let (offsets, bad) = match (self.pointer.offset, self.index, u32::try_from(len)) {
+            // An index of 32 bits from the start of an allocation below 4 GiB: no sum, and the comparison
+            // of the index finds negative ones too, because they are large when taken as unsigned.
+            (None, Index::I32(slot) | Index::U32(slot), Ok(len)) if len <= i32::MAX as u32 => {
+                let (index, end) = (regs.w[slot as usize], len / size);
+                let wrong = |lane: usize| index[lane] >= end;
+                (Offsets::Elements(index), lanes_where(wrong))
+            }
+            _ => {
+                let bytes = self.bytes(regs);
+                let (end, size) = (len as u64, u64::from(size));
+                // Where an element does not fit at all, every offset is too large.
+                let last = end.checked_sub(size);
+                let wrong = |lane: usize| {
+                    last.is_none_or(|last| bytes[lane] > last) || bytes[lane] & (size - 1) != 0
+                };
+                (Offsets::Bytes(bytes), lanes_where(wrong))
+            }
+        };
+        match bad & mask {
+            0 => Ok(offsets),
+            bad => Err(self.bad_address(regs, bad, alloc, len)),
+        }
+    }
+
+    /// What is not in the range of `i64` is cut to it, which is outside any allocation.
+    fn bytes(&self, regs: &Regs) -> [u64; LANES] {
+        let mut bytes = self.index.bytes(regs, self.elem.size_bytes());
+        if let Some(slot) = self.pointer.offset {
+            let base = &regs.d[slot as usize];
+            for lane in 0..LANES {
+                bytes[lane] = bytes[lane].saturating_add(base[lane] as i64);
+            }
+        }
+        bytes.map(|byte| byte as u64)
+    }
+
+    #[cold]
+    fn bad_address(&self, regs: &Regs, bad: u32, alloc: u32, len: usize) -> Box<Trap> {
+        let lane = bad.trailing_zeros() as usize;
+        let access = self.at(regs, lane, alloc, len);
+        let size = i128::from(self.elem.size_bytes());
+        let inside = access.byte >= 0 && access.byte + size <= len as i128;
+        let cause = if inside { TrapCause::Misaligned } else { TrapCause::OutOfBounds };
+        Trap::new(lane, cause(access))
+    }
+
+    #[cold]
+    fn uninitialised<E: Element>(
+        &self,
+        regs: &Regs,
+        offsets: &Offsets,
+        (alloc, mask): (u32, u32),
+        shared: &Shared,
+    ) -> Box<Trap> {
+        let SharedRange { start, len } = shared.range(alloc);
+        let is_missing =
+            |byte: usize| <u8 as Element>::load(start + byte, |i| shared.written[i]) == 0;
+        let missing = |lane: &usize| {
+            let first = offsets.byte(*lane, E::BYTES);
+            (first..first + E::BYTES).find(|byte| is_missing(*byte))
+        };
+        let lane = lanes_of(mask).find(|lane| missing(lane).is_some()).unwrap_or(0);
+        let (access, byte) = (self.at(regs, lane, alloc, len), missing(&lane).unwrap_or(0) as u64);
+        Trap::new(lane, TrapCause::Uninitialised { access, byte })
+    }
+
+    fn at(&self, regs: &Regs, lane: usize, alloc: u32, len: usize) -> AccessAt {
+        let base = match self.pointer.offset {
+            Some(slot) => regs.d[slot as usize][lane] as i64,
+            None => 0,
+        };
+        let byte =
+            i128::from(base) + self.index.lane(regs, lane) * i128::from(self.elem.size_bytes());
+        AccessAt { space: self.space, alloc, elem: self.elem, byte, len_bytes: len as u64 }
+    }
+
+    /// The load into slot `dst`, in the file of the element type.
+    pub(super) fn load_elem(self, dst: u32) -> Access {
+        match self.elem {
+            Scalar::Bool => self.load::<bool>(dst),
+            Scalar::I8 | Scalar::U8 => self.load::<u8>(dst),
+            Scalar::I16 | Scalar::U16 => self.load::<u16>(dst),
+            Scalar::I32 | Scalar::U32 | Scalar::F32 => self.load::<u32>(dst),
+            Scalar::I64 | Scalar::U64 | Scalar::F64 => self.load::<u64>(dst),
+        }
+    }
+
+    /// The store from slot `src`, in the file of the element type. Of lanes that write to the same bytes,
+    /// the highest one wins.
+    pub(super) fn store_elem(self, src: u32) -> Access {
+        match self.elem {
+            Scalar::Bool => self.store::<bool>(src),
+            Scalar::I8 | Scalar::U8 => self.store::<u8>(src),
+            Scalar::I16 | Scalar::U16 => self.store::<u16>(src),
+            Scalar::I32 | Scalar::U32 | Scalar::F32 => self.store::<u32>(src),
+            Scalar::I64 | Scalar::U64 | Scalar::F64 => self.store::<u64>(src),
+        }
+    }
+
+    fn load<E: Element>(self, dst: u32) -> Access {
+        let dst = dst as usize;
+        match self.space {
+            Space::Global => Box::new(move |regs, memory, mask| {
+                self.for_each_alloc(regs, mask, |regs, alloc, mask| {
+                    let buffer = memory.global(alloc);
+                    let offsets = self.offsets(regs, (alloc, buffer.len_bytes(), mask))?;
+                    let dst = &mut E::Word::file_mut(regs)[dst];
+                    offsets.for_each::<E>(mask, |lane, at| {
+                        dst[lane] = E::load(at, |i| buffer.word(i));
+                    });
+                    Ok(())
+                })
+            }),
+            Space::Shared => Box::new(move |regs, memory, mask| {
+                self.for_each_alloc(regs, mask, |regs, alloc, mask| {
+                    let SharedRange { start, len } = memory.shared.range(alloc);
+                    let offsets = self.offsets(regs, (alloc, len, mask))?;
+                    let (words, written) = (&memory.shared.words, &memory.shared.written);
+                    let dst = &mut E::Word::file_mut(regs)[dst];
+                    let mut all_written = true;
+                    offsets.for_each::<E>(mask, |lane, at| {
+                        dst[lane] = E::load(start + at, |i| words[i]);
+                        all_written &= E::is_ones(E::load(start + at, |i| written[i]));
+                    });
+                    if all_written {
+                        return Ok(());
+                    }
+                    Err(self.uninitialised::<E>(regs, &offsets, (alloc, mask), &memory.shared))
+                })
+            }),
+        }
+    }
+
+    fn store<E: Element>(self, src: u32) -> Access {
+        let src = src as usize;
+        match self.space {
+            Space::Global => Box::new(move |regs, memory, mask| {
+                self.for_each_alloc(regs, mask, |regs, alloc, mask| {
+                    let buffer = memory.global(alloc);
+                    let offsets = self.offsets(regs, (alloc, buffer.len_bytes(), mask))?;
+                    let src = &E::Word::file(regs)[src];
+                    offsets.for_each::<E>(mask, |lane, at| {
+                        E::store(at, src[lane], |i, mask, bits| buffer.update(i, mask, bits));
+                    });
+                    Ok(())
+                })
+            }),
+            Space::Shared => Box::new(move |regs, memory, mask| {
+                self.for_each_alloc(regs, mask, |regs, alloc, mask| {
+                    let SharedRange { start, len } = memory.shared.range(alloc);
+                    let offsets = self.offsets(regs, (alloc, len, mask))?;
+                    let src = &E::Word::file(regs)[src];
+                    let Shared { words, written, .. } = &mut memory.shared;
+                    offsets.for_each::<E>(mask, |lane, at| {
+                        E::store(start + at, src[lane], |i, mask, bits| {
+                            words[i] = words[i] & !mask | bits;
+                            written[i] |= mask;
+                        });
+                    });
+                    Ok(())
+                })
+            }),
+        }
+    }
+}
+
+/// The offset of each lane's access from the start of the allocation.
+enum Offsets {
+    /// In elements.
+    Elements([u32; LANES]),
+    /// In bytes.
+    Bytes([u64; LANES]),
+}
+
+impl Offsets {
+    /// Calls `f` with each lane of `mask`, from the lowest, and the offset of its access in bytes.
+    #[inline(always)]
+    fn for_each<E: Element>(&self, mask: u32, mut f: impl FnMut(usize, usize)) {
+        match self {
+            Offsets::Elements(index) => {
+                for_each_lane(mask, |lane| f(lane, index[lane] as usize * E::BYTES));
+            }
+            Offsets::Bytes(bytes) => for_each_lane(mask, |lane| f(lane, bytes[lane] as usize)),
+        }
+    }
+
+    fn byte(&self, lane: usize, size: usize) -> usize {
+        match self {
+            Offsets::Elements(index) => index[lane] as usize * size,
+            Offsets::Bytes(bytes) => bytes[lane] as usize,
+        }
+    }
+}
+
+#[inline(always)]
+fn for_each_lane(mask: u32, f: impl FnMut(usize)) {
+    if mask == u32::MAX { (0..LANES).for_each(f) } else { lanes_of(mask).for_each(f) }
+}
+
+/// The lanes for which `f` is true.
+#[inline(always)]
+fn lanes_where(f: impl Fn(usize) -> bool) -> u32 {
+    (0..LANES).fold(0, |mask, lane| mask | if f(lane) { LANE_BIT[lane] } else { 0 })
+}
+
+impl<'m> Memory<'m> {
+    fn global(&self, alloc: u32) -> &'m Buffer {
+        static NONE: std::sync::LazyLock<Buffer> = std::sync::LazyLock::new(|| Buffer::zeros(0));
+        self.globals.get(alloc as usize).copied().unwrap_or(&NONE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A warp whose lane `i` points to byte `byte(i)` of an allocation of 64 bytes, with index 0.
+    fn check_load(byte: impl Fn(usize) -> i64, mask: u32) -> Trapped {
+        let mut regs = Regs::new(2, 1);
+        regs.d[0] = std::array::from_fn(|lane| byte(lane) as u64);
+        let buffer = Buffer::zeros(64);
+        let globals = [&buffer];
+        let mut memory = Memory { globals: &globals, shared: Shared::new(0, &[]) };
+        let pointer = PointerSlots { alloc: Alloc::Static(0), offset: Some(0) };
+        let address =
+            Address { space: Space::Global, elem: Scalar::F32, pointer, index: Index::I32(0) };
+        address.load_elem(1)(&mut regs, &mut memory, mask)
+    }
+
+    #[test]
+    fn only_active_lanes_are_checked() {
+        assert!(check_load(|lane| lane as i64 % 16 * 4, u32::MAX).is_ok());
+        assert!(check_load(|lane| if lane == 3 { 0 } else { -4 }, 0b1000).is_ok());
+        let trap = check_load(|lane| lane as i64 * 4, u32::MAX).unwrap_err();
+        assert_eq!(trap.lane, 16);
+        assert!(matches!(trap.cause, TrapCause::OutOfBounds(AccessAt { byte: 64, .. })));
+    }
+
+    #[test]
+    fn misaligned_bytes_inside_are_told_from_bytes_outside() {
+        let trap = check_load(|_| 6, 0b10).unwrap_err();
+        assert_eq!(trap.lane, 1);
+        assert!(matches!(trap.cause, TrapCause::Misaligned(AccessAt { byte: 6, .. })));
+        let trap = check_load(|_| 62, 1).unwrap_err();
+        assert!(matches!(trap.cause, TrapCause::OutOfBounds(AccessAt { byte: 62, .. })));
+    }
+
+    #[test]
+    fn a_pointer_that_overflows_stays_lost() {
+        let mut regs = Regs::new(0, 3);
+        let start = PointerSlots { alloc: Alloc::Static(0), offset: None };
+        regs.d[0] = [1 << 62; LANES];
+        regs.d[1] = offset(&regs, start, Index::I64(0), 8);
+        regs.d[0] = [u64::MAX << 59; LANES];
+        let moved = PointerSlots { alloc: Alloc::Static(0), offset: Some(1) };
+        assert_eq!(offset(&regs, moved, Index::I64(0), 8)[0] as i64, LOST);
+    }
+}

@@ -1,0 +1,126 @@
+//! Kernels on the CPU, with every access checked.
+//!
+//! The simulator runs the IR, not the PTX text: warps of 32 threads in lock step under an execution mask,
+//! the warps of a block one after the other, the blocks of a grid in parallel. It is also the sanitizer: what
+//! a GPU leaves undefined is a [`Fault`] that names the operation, its Rust line, the thread and the
+//! address.
+//!
+//! * Integer and IEEE operations are bit exact. A result that is NaN has the bits that an H200 gives it.
+//! * Every access is checked against the allocation that its pointer was made from. Shared memory is
+//!   uninitialised when a block starts, and each byte remembers whether it was written.
+//! * A barrier must be reached by all threads of a warp together; it opens when every warp that has not
+//!   ended waits at one.
+//! * The result, the number of operations and the fault reported do not depend on how the host runs the
+//!   blocks, unless blocks race for global memory.
+//!
+//! How it works: [`Program::new`] flattens the region tree to steps on register slots (`compile.rs`), each
+//! a closure over 32 lanes (`arith.rs`, `memory.rs`); a warp (`warp.rs`) runs steps until it waits; a block
+//! (`block.rs`) gives turns to its warps; a launch (`launch.rs`) gives blocks to the threads of the host.
+
+mod arith;
+mod block;
+mod buffer;
+mod compile;
+mod dispatch;
+mod element;
+mod error;
+mod fault;
+mod for_range;
+mod lanes;
+mod launch;
+mod liveness;
+mod memory;
+mod options;
+mod program;
+mod scalar;
+mod slots;
+mod trap;
+mod warp;
+
+use std::fmt;
+
+pub use buffer::{Buffer, WriteError};
+pub use error::RunError;
+pub use fault::{Fault, FaultCause, MemoryAccess};
+pub use launch::Arg;
+pub use options::{Options, Order, Report};
+
+use super::Grid;
+use crate::ir::KernelIr;
+
+/// Runs a kernel on the grid and waits for its end. `args` are the arguments of its parameters, in order.
+///
+/// ```
+/// use tilewright::ir::{Element, Global, GlobalMut, Kernel, Target};
+/// use tilewright::runtime::{Grid, sim};
+///
+/// type Axpy = (f32, Global<f32>, GlobalMut<f32>, i32);
+/// let kernel = Kernel::<Axpy>::build("axpy", Target::SM_80, |k, (a, x, y, n)| {
+///     let i = k.block_idx().x * k.block_dim().x + k.thread_idx().x;
+///     k.if_(i.lt(n), |k| y.store(k, i, a * x.load(k, i) + y.load(k, i)));
+/// })?;
+/// let x = sim::Buffer::from_slice(&[1.0f32, 2.0, 3.0]);
+/// let y = sim::Buffer::from_slice(&[10.0f32, 20.0, 30.0]);
+/// let args = [
+///     sim::Arg::Scalar(2.0f32.to_const()),
+///     sim::Arg::Buffer(&x),
+///     sim::Arg::Buffer(&y),
+///     sim::Arg::Scalar(3i32.to_const()),
+/// ];
+/// sim::run(kernel.ir(), Grid::cover(3, 128), &args, &sim::Options::default())?;
+/// assert_eq!(y.to_vec::<f32>(), [12.0, 24.0, 36.0]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// [`RunError::Fault`] where the kernel misbehaves, [`RunError::OutOfFuel`] where it does not end; the other
+/// errors where grid or arguments do not fit the kernel.
+pub fn run(
+    kernel: &KernelIr,
+    grid: Grid,
+    args: &[Arg<'_>],
+    options: &Options,
+) -> Result<Report, RunError> {
+    let code = compile(kernel)?;
+    launch::launch(kernel, &code, grid, args, options)
+}
+
+fn compile(kernel: &KernelIr) -> Result<program::Code, RunError> {
+    compile::compile(kernel).map_err(|refused| match refused {
+        compile::Refused::Malformed => RunError::NotVerified,
+        compile::Refused::TooManyRegisters => {
+            RunError::TooManyRegisters { limit: slots::MAX_SLOTS }
+        }
+    })
+}
+
+/// A kernel made ready for any number of launches.
+pub struct Program {
+    ir: KernelIr,
+    code: program::Code,
+}
+
+impl fmt::Debug for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Program").field("kernel", &self.ir.name).finish_non_exhaustive()
+    }
+}
+
+impl Program {
+    /// Prepares a kernel.
+    ///
+    /// # Errors
+    /// [`RunError::NotVerified`] if the IR is not that of a verified kernel.
+    pub fn new(kernel: &KernelIr) -> Result<Program, RunError> {
+        let code = compile(kernel)?;
+        Ok(Program { ir: kernel.clone(), code })
+    }
+
+    /// Runs the kernel as [`run`] does.
+    ///
+    /// # Errors
+    /// As for [`run`].
+    pub fn run(&self, grid: Grid, args: &[Arg<'_>], options: &Options) -> Result<Report, RunError> {
+        launch::launch(&self.ir, &self.code, grid, args, options)
+    }
+}

@@ -1,0 +1,85 @@
+//! A kernel in the form that warps run: a flat list of steps on register slots.
+
+use super::lanes::{Move, Pure, Regs};
+use super::memory::{Access, SharedRange};
+use super::trap::Trapped;
+use crate::ir::{OpId, SpecialReg};
+
+/// An operation without an effect that can fault in the active lanes.
+pub(super) type Checked = Box<dyn Fn(&mut Regs, u32) -> Trapped + Send + Sync>;
+
+/// One step of a warp. A step number stands for its place in [`Code::steps`]; a frame number for the depth
+/// in the warp's stack of open constructs, which is the static nesting depth.
+pub(super) enum Inst {
+    Pure(Pure),
+    Checked(Checked),
+    Memory(Access),
+    /// Copies under the mask.
+    Copy(Box<[Move]>),
+    Barrier,
+    /// Opens a frame and runs the lanes in which the slot `cond` is true at the next step, then the others
+    /// at `else_`, then all at `end`.
+    If {
+        cond: u32,
+        else_: Option<u32>,
+        end: u32,
+    },
+    /// Opens a frame and runs the body, which starts at the next step.
+    For(Box<ForLoop>),
+    /// Opens a frame and runs the body, which starts at the next step.
+    Loop {
+        init: Box<[Move]>,
+        end: u32,
+    },
+    /// Ends an arm of the innermost construct.
+    Yield(Box<[Move]>),
+    Continue {
+        frame: u32,
+        moves: Box<[Move]>,
+    },
+    Break {
+        frame: u32,
+        moves: Box<[Move]>,
+    },
+    Return,
+}
+
+/// The lanes that start a `for` with at least one iteration; sets index and remaining iterations.
+pub(super) type Enter = Box<dyn Fn(&mut Regs, u32) -> Trapped<u32> + Send + Sync>;
+/// The lanes that have a further iteration; advances index and remaining iterations.
+pub(super) type Advance = Box<dyn Fn(&mut Regs) -> u32 + Send + Sync>;
+
+/// A `for`: its carried arguments and its results are in the same slots.
+pub(super) struct ForLoop {
+    pub(super) enter: Enter,
+    pub(super) advance: Advance,
+    pub(super) init: Box<[Move]>,
+    pub(super) end: u32,
+}
+
+pub(super) struct Step {
+    pub(super) inst: Inst,
+    /// Operations that the step stands for: itself, and those before it that need no step.
+    pub(super) weight: u32,
+}
+
+/// A compiled kernel.
+pub(super) struct Code {
+    pub(super) steps: Vec<Step>,
+    /// The operation of each step.
+    pub(super) ops: Vec<OpId>,
+    /// Slots of the file `w`.
+    pub(super) w: usize,
+    /// Slots of the file `d`.
+    pub(super) d: usize,
+    /// Slots of `w` with the same word in all lanes: constants.
+    pub(super) fill_w: Vec<(u32, u32)>,
+    /// Slots of `d` with the same word in all lanes: constants.
+    pub(super) fill_d: Vec<(u32, u64)>,
+    /// Slots of `w` with special registers.
+    pub(super) special: Vec<(SpecialReg, u32)>,
+    /// For each parameter, the slot of a scalar and whether it is in `d`; `None` for a pointer.
+    pub(super) params: Vec<Option<(u32, bool)>>,
+    pub(super) shared: Vec<SharedRange>,
+    pub(super) shared_bytes: usize,
+}

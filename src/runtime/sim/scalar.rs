@@ -1,0 +1,407 @@
+//! What the arithmetic operations compute, for each scalar type, bit for bit.
+//!
+//! IEEE 754 leaves the bits of a NaN open, and the host's choice depends on the host. Here they are those
+//! that an H200 gives: for `f32` always `0x7fffffff`; for `f64` the first operand that is NaN, made quiet, in
+//! an order that depends on the operation, else `0xfff8000000000000`.
+
+use super::lanes::Lane;
+
+/// Types with arithmetic.
+pub(super) trait Number: Lane + PartialOrd {
+    fn add(self, rhs: Self) -> Self;
+    fn sub(self, rhs: Self) -> Self;
+    fn mul(self, rhs: Self) -> Self;
+    fn min(self, rhs: Self) -> Self;
+    fn max(self, rhs: Self) -> Self;
+}
+
+/// Types with a sign.
+pub(super) trait Signed: Number {
+    fn neg(self) -> Self;
+    fn abs(self) -> Self;
+}
+
+/// Integer types and `bool`.
+pub(super) trait Bits: Lane {
+    fn and(self, rhs: Self) -> Self;
+    fn or(self, rhs: Self) -> Self;
+    fn xor(self, rhs: Self) -> Self;
+    fn not(self) -> Self;
+}
+
+/// Integer types.
+pub(super) trait Int: Number + Bits {
+    const ZERO: Self;
+    /// The quotient toward zero; the smallest integer divided by -1 is itself. The divisor is not zero.
+    fn quotient(self, rhs: Self) -> Self;
+    /// The remainder with the sign of `self`. The divisor is not zero.
+    fn remainder(self, rhs: Self) -> Self;
+    fn shl(self, amount: u32) -> Self;
+    fn shr(self, amount: u32) -> Self;
+    /// How many of `self, self + step, ..` are below `hi`, without wrap. `step` is positive.
+    fn trips(self, hi: Self, step: Self) -> u64;
+    /// The bits, zero-extended.
+    fn bits(self) -> u64;
+}
+
+/// Floating point types.
+pub(super) trait Float: Number {
+    fn div(self, rhs: Self) -> Self;
+    fn fma(self, rhs: Self, addend: Self) -> Self;
+    fn sqrt(self) -> Self;
+}
+
+macro_rules! bits {
+    ($($ty:ty)*) => {$(
+        impl Bits for $ty {
+            #[inline(always)]
+            fn and(self, rhs: Self) -> Self {
+                self & rhs
+            }
+            #[inline(always)]
+            fn or(self, rhs: Self) -> Self {
+                self | rhs
+            }
+            #[inline(always)]
+            fn xor(self, rhs: Self) -> Self {
+                self ^ rhs
+            }
+            #[inline(always)]
+            fn not(self) -> Self {
+                !self
+            }
+        }
+    )*};
+}
+bits!(bool i8 i16 i32 i64 u8 u16 u32 u64);
+
+macro_rules! int {
+    ($($ty:ty, $unsigned:ty, $negative:expr;)*) => {$(
+        impl Number for $ty {
+            #[inline(always)]
+            fn add(self, rhs: Self) -> Self {
+                self.wrapping_add(rhs)
+            }
+            #[inline(always)]
+            fn sub(self, rhs: Self) -> Self {
+                self.wrapping_sub(rhs)
+            }
+            #[inline(always)]
+            fn mul(self, rhs: Self) -> Self {
+                self.wrapping_mul(rhs)
+            }
+            #[inline(always)]
+            fn min(self, rhs: Self) -> Self {
+                Ord::min(self, rhs)
+            }
+            #[inline(always)]
+            fn max(self, rhs: Self) -> Self {
+                Ord::max(self, rhs)
+            }
+        }
+
+        impl Int for $ty {
+            const ZERO: Self = 0;
+
+            #[inline(always)]
+            fn quotient(self, rhs: Self) -> Self {
+                self.wrapping_div(rhs)
+            }
+            #[inline(always)]
+            fn remainder(self, rhs: Self) -> Self {
+                self.wrapping_rem(rhs)
+            }
+            #[inline(always)]
+            fn shl(self, amount: u32) -> Self {
+                if amount >= <$ty>::BITS { 0 } else { self << amount }
+            }
+            #[inline(always)]
+            fn shr(self, amount: u32) -> Self {
+                let is_negative: fn($ty) -> bool = $negative;
+                match amount {
+                    _ if amount < <$ty>::BITS => self >> amount,
+                    _ if is_negative(self) => !0,
+                    _ => 0,
+                }
+            }
+            fn trips(self, hi: Self, step: Self) -> u64 {
+                if hi <= self {
+                    return 0;
+                }
+                // The distance of two numbers fits their unsigned type.
+                let distance = hi.wrapping_sub(self) as $unsigned as u64;
+                (distance - 1) / (step as u64) + 1
+            }
+            fn bits(self) -> u64 {
+                self as $unsigned as u64
+            }
+        }
+    )*};
+}
+int! {
+    i8, u8, |x| x < 0;
+    i16, u16, |x| x < 0;
+    i32, u32, |x| x < 0;
+    i64, u64, |x| x < 0;
+    u8, u8, |_| false;
+    u16, u16, |_| false;
+    u32, u32, |_| false;
+    u64, u64, |_| false;
+}
+
+macro_rules! signed {
+    ($($ty:ty)*) => {$(
+        impl Signed for $ty {
+            #[inline(always)]
+            fn neg(self) -> Self {
+                self.wrapping_neg()
+            }
+            #[inline(always)]
+            fn abs(self) -> Self {
+                self.wrapping_abs()
+            }
+        }
+    )*};
+}
+signed!(i8 i16 i32 i64);
+
+/// The NaN that operations return.
+pub(super) trait Nan: Sized {
+    /// The result of an operation: `self`, or the NaN of its operands, which are given in the order in
+    /// which they are preferred.
+    fn or_nan_of<const N: usize>(self, operands: [Self; N]) -> Self;
+}
+
+impl Nan for f32 {
+    #[inline(always)]
+    fn or_nan_of<const N: usize>(self, _: [f32; N]) -> f32 {
+        if self.is_nan() { f32::from_bits(0x7fff_ffff) } else { self }
+    }
+}
+
+impl Nan for f64 {
+    #[inline(always)]
+    fn or_nan_of<const N: usize>(self, operands: [f64; N]) -> f64 {
+        const QUIET: u64 = 1 << 51;
+        if !self.is_nan() {
+            return self;
+        }
+        let invalid = f64::from_bits(0xfff8_0000_0000_0000);
+        operands.into_iter().rev().fold(invalid, |nan, operand| {
+            if operand.is_nan() { f64::from_bits(operand.to_bits() | QUIET) } else { nan }
+        })
+    }
+}
+
+macro_rules! float {
+    ($($ty:ty, $fma:expr;)*) => {$(
+        impl Number for $ty {
+            #[inline(always)]
+            fn add(self, rhs: Self) -> Self {
+                (self + rhs).or_nan_of([rhs, self])
+            }
+            #[inline(always)]
+            fn sub(self, rhs: Self) -> Self {
+                (self - rhs).or_nan_of([rhs, self])
+            }
+            #[inline(always)]
+            fn mul(self, rhs: Self) -> Self {
+                (self * rhs).or_nan_of([rhs, self])
+            }
+            #[inline(always)]
+            fn min(self, rhs: Self) -> Self {
+                if self < rhs || rhs.is_nan() {
+                    self.or_nan_of([rhs, self])
+                } else if self == rhs {
+                    // Equal numbers have equal bits, but for the zeros, of which -0 is the smaller.
+                    <$ty>::from_bits(self.to_bits() | rhs.to_bits())
+                } else {
+                    rhs
+                }
+            }
+            #[inline(always)]
+            fn max(self, rhs: Self) -> Self {
+                if self > rhs || rhs.is_nan() {
+                    self.or_nan_of([rhs, self])
+                } else if self == rhs {
+                    <$ty>::from_bits(self.to_bits() & rhs.to_bits())
+                } else {
+                    rhs
+                }
+            }
+        }
+
+        impl Signed for $ty {
+            #[inline(always)]
+            fn neg(self) -> Self {
+                (-self).or_nan_of([self])
+            }
+            #[inline(always)]
+            fn abs(self) -> Self {
+                self.abs().or_nan_of([self])
+            }
+        }
+
+        impl Float for $ty {
+            #[inline(always)]
+            fn div(self, rhs: Self) -> Self {
+                (self / rhs).or_nan_of([self, rhs])
+            }
+            #[inline(always)]
+            fn fma(self, rhs: Self, addend: Self) -> Self {
+                let fma: fn($ty, $ty, $ty) -> $ty = $fma;
+                fma(self, rhs, addend).or_nan_of([rhs, addend, self])
+            }
+            #[inline(always)]
+            fn sqrt(self) -> Self {
+                self.sqrt().or_nan_of([self])
+            }
+        }
+    )*};
+}
+float! {
+    f32, fma_f32;
+    f64, f64::mul_add;
+}
+
+/// `a * b + c` with one rounding, in steps that compile to vector instructions on every host, where
+/// `f32::mul_add` is a call for each lane.
+///
+/// The product is exact in `f64`. The sum is rounded to odd there: toward zero, with the last bit set where
+/// that is not exact. `f64` has more than two bits more than `f32`, so rounding it to `f32` is as rounding
+/// the exact sum (Boldo, Melquiond: Emulation of a FMA and correctly rounded sums, 2008).
+#[inline(always)]
+fn fma_f32(a: f32, b: f32, c: f32) -> f32 {
+    let (product, c) = (f64::from(a) * f64::from(b), f64::from(c));
+    let sum = product + c;
+    // The error of the sum, exact (Knuth's two-sum); NaN where the sum is not finite.
+    let of_c = sum - product;
+    let error = (product - (sum - of_c)) + (c - of_c);
+    let is_inexact = (error > 0.0) | (error < 0.0);
+    let is_too_large = (error < 0.0) != (sum < 0.0);
+    let bits = sum.to_bits();
+    let odd = bits.wrapping_sub(u64::from(is_too_large)) | 1;
+    f64::from_bits(if is_inexact { odd } else { bits }) as f32
+}
+
+/// Conversion as Rust's `as`; to `bool`, whether the value is not zero.
+pub(super) trait Cvt<To> {
+    fn cvt(self) -> To;
+}
+
+macro_rules! cvt {
+    ($from:ty => $($to:ty)*) => {$(
+        impl Cvt<$to> for $from {
+            #[inline(always)]
+            fn cvt(self) -> $to {
+                self as $to
+            }
+        }
+    )*};
+}
+macro_rules! cvt_int {
+    ($($from:ty)*) => {$(
+        cvt!($from => i8 i16 i32 i64 u8 u16 u32 u64 f32 f64);
+        impl Cvt<bool> for $from {
+            #[inline(always)]
+            fn cvt(self) -> bool {
+                self != 0
+            }
+        }
+    )*};
+}
+cvt_int!(i8 i16 i32 i64 u8 u16 u32 u64);
+
+macro_rules! cvt_float {
+    ($($from:ty)*) => {$(
+        cvt!($from => i8 i16 i32 i64 u8 u16 u32 u64 $from);
+        impl Cvt<bool> for $from {
+            #[inline(always)]
+            fn cvt(self) -> bool {
+                self != 0.0
+            }
+        }
+    )*};
+}
+cvt_float!(f32 f64);
+
+/// NaN keeps its sign and the digits that fit, and becomes quiet.
+impl Cvt<f64> for f32 {
+    #[inline(always)]
+    fn cvt(self) -> f64 {
+        let bits = u64::from(self.to_bits());
+        let nan = (bits >> 31) << 63 | 0x7ff8 << 48 | (bits & 0x7f_ffff) << 29;
+        if self.is_nan() { f64::from_bits(nan) } else { f64::from(self) }
+    }
+}
+
+/// NaN keeps its sign and the digits that fit, and becomes quiet.
+impl Cvt<f32> for f64 {
+    #[inline(always)]
+    fn cvt(self) -> f32 {
+        let bits = self.to_bits();
+        let nan = (bits >> 63) << 31 | 0x7fc0_0000 | bits >> 29 & 0x3f_ffff;
+        if self.is_nan() { f32::from_bits(nan as u32) } else { self as f32 }
+    }
+}
+
+macro_rules! cvt_bool {
+    ($($to:ty)*) => {$(
+        impl Cvt<$to> for bool {
+            #[inline(always)]
+            fn cvt(self) -> $to {
+                u8::from(self) as $to
+            }
+        }
+    )*};
+}
+cvt_bool!(i8 i16 i32 i64 u8 u16 u32 u64 f32 f64);
+
+impl Cvt<bool> for bool {
+    #[inline(always)]
+    fn cvt(self) -> bool {
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trips_never_wrap() {
+        assert_eq!(Int::trips(-128i8, 127, 127), 3);
+        assert_eq!(Int::trips(-128i8, 127, 1), 255);
+        assert_eq!(Int::trips(i64::MIN, i64::MAX, 1), u64::MAX);
+        assert_eq!(Int::trips(0u64, u64::MAX, u64::MAX), 1);
+        assert_eq!(Int::trips(3u8, 3, 1), 0);
+        assert_eq!(Int::trips(250u8, 255, 4), 2);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn fma_is_that_of_the_host(a: u32, b: u32, c: u32, near in 0u32..4, shift in 0u32..60) {
+            let [a, b, c] = [a, b, c].map(f32::from_bits);
+            // Addends near the product, where digits cancel, and far below it.
+            let product = (f64::from(a) * f64::from(b)) as f32;
+            let close = f32::from_bits((-product).to_bits().wrapping_add(near));
+            let small = product * 2f32.powi(-(shift as i32));
+            let below = f32::from_bits(c.to_bits() & 0x80ff_ffff);
+            for c in [c, close, small, -small, below, 0.0, -0.0] {
+                let (found, expected) = (Float::fma(a, b, c), a.mul_add(b, c).or_nan_of([]));
+                proptest::prop_assert_eq!(found.to_bits(), expected.to_bits(), "{} {} {}", a, b, c);
+            }
+        }
+    }
+
+    #[test]
+    fn the_smaller_zero_is_the_negative_one() {
+        for (a, b) in [(0.0f32, -0.0), (-0.0, 0.0)] {
+            assert_eq!(Number::min(a, b).to_bits(), (-0.0f32).to_bits());
+            assert_eq!(Number::max(a, b).to_bits(), 0.0f32.to_bits());
+        }
+        assert_eq!(Number::min(f64::NAN, 1.0), 1.0);
+        assert_eq!(Number::max(1.0, f64::NAN), 1.0);
+        assert_eq!(Number::min(-f32::NAN, f32::NAN).to_bits(), 0x7fff_ffff);
+    }
+}

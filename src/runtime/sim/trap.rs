@@ -1,0 +1,55 @@
+//! What goes wrong in a lane, in the terms of the compiled program. [`Fault`](super::Fault) is the same in
+//! the terms of the kernel.
+
+use crate::ir::{Const, Scalar, Space};
+
+/// A lane that cannot go on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Trap {
+    /// The lowest active lane at fault.
+    pub(super) lane: u32,
+    pub(super) cause: TrapCause,
+}
+
+/// Boxed: the way without a fault must stay cheap.
+pub(super) type Trapped<T = ()> = Result<T, Box<Trap>>;
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum TrapCause {
+    DivisionByZero {
+        dividend: Const,
+    },
+    StepNotPositive {
+        step: Const,
+    },
+    OutOfBounds(AccessAt),
+    Misaligned(AccessAt),
+    /// `byte` is the first byte of the access that was never written, counted from the allocation.
+    Uninitialised {
+        access: AccessAt,
+        byte: u64,
+    },
+    /// A barrier without the lane `other`, which waits at the operation with the number `step`.
+    BarrierDivergence {
+        other: u32,
+        step: u32,
+    },
+}
+
+/// An access to memory by one lane.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AccessAt {
+    pub(super) space: Space,
+    /// The parameter or the shared allocation that the pointer was made from.
+    pub(super) alloc: u32,
+    pub(super) elem: Scalar,
+    /// The first byte, counted from the start of the allocation.
+    pub(super) byte: i128,
+    pub(super) len_bytes: u64,
+}
+
+impl Trap {
+    pub(super) fn new(lane: usize, cause: TrapCause) -> Box<Trap> {
+        Box::new(Trap { lane: lane as u32, cause })
+    }
+}

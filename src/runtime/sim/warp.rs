@@ -1,0 +1,249 @@
+//! One warp: 32 lanes in lock step, an execution mask, a stack of open constructs.
+//!
+//! A construct keeps in its frame the lanes that wait for the others at its end, in its other arm, or for
+//! its next iteration. When no active lane is left, the innermost frame says who runs next; a frame without
+//! lanes closes. `break`, `continue` and `return` end all active lanes, so they only add them to the frame
+//! where those go on.
+
+use super::lanes::Regs;
+use super::memory::Memory;
+use super::program::{Code, Inst};
+use super::trap::{Trap, TrapCause};
+
+/// An open construct: the `if`, `for` or `loop` at step `at`.
+#[derive(Clone, Copy, Debug)]
+struct Frame {
+    at: u32,
+    /// Lanes that go on after the construct.
+    joined: u32,
+    /// Lanes that run the other arm of the `if`.
+    other_arm: u32,
+    /// Lanes that wait for the next iteration.
+    again: u32,
+}
+
+/// Why a warp stopped running.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pause {
+    /// Its share of operations is used up.
+    Quantum,
+    /// It waits at a barrier.
+    Barrier,
+    /// All its threads have ended.
+    Ended,
+}
+
+/// A warp of a block.
+#[derive(Debug)]
+pub(super) struct Warp {
+    pub(super) regs: Regs,
+    step: u32,
+    active: u32,
+    /// Lanes that have a thread which has not ended.
+    alive: u32,
+    frames: Vec<Frame>,
+    /// Operations executed by the warp.
+    pub(super) warp_ops: u64,
+    /// Operations executed, counted for each active lane.
+    pub(super) thread_ops: u64,
+}
+
+impl Warp {
+    pub(super) fn new(code: &Code) -> Warp {
+        Warp {
+            regs: Regs::new(code.w, code.d),
+            step: 0,
+            active: 0,
+            alive: 0,
+            frames: Vec::new(),
+            warp_ops: 0,
+            thread_ops: 0,
+        }
+    }
+
+    /// Starts the threads of `mask` at the first step.
+    pub(super) fn start(&mut self, mask: u32) {
+        (self.step, self.active, self.alive) = (0, mask, mask);
+        (self.warp_ops, self.thread_ops) = (0, 0);
+        self.frames.clear();
+    }
+
+    /// The step at which the warp is.
+    pub(super) fn step(&self) -> u32 {
+        self.step
+    }
+
+    /// The lowest active lane.
+    pub(super) fn first_lane(&self) -> u32 {
+        self.active.trailing_zeros()
+    }
+
+    /// Runs until the warp pauses, for about `quantum` operations at most.
+    pub(super) fn run(
+        &mut self,
+        code: &Code,
+        memory: &mut Memory<'_>,
+        quantum: u64,
+    ) -> Result<Pause, Box<Trap>> {
+        let end = self.warp_ops.saturating_add(quantum);
+        let mut lanes = u64::from(self.active.count_ones());
+        while let Some(step) = code.steps.get(self.step as usize) {
+            if self.warp_ops >= end {
+                return Ok(Pause::Quantum);
+            }
+            self.warp_ops += u64::from(step.weight);
+            self.thread_ops += u64::from(step.weight) * lanes;
+            match &step.inst {
+                Inst::Pure(f) => {
+                    f(&mut self.regs);
+                    self.step += 1;
+                    continue;
+                }
+                Inst::Memory(f) => {
+                    f(&mut self.regs, memory, self.active)?;
+                    self.step += 1;
+                    continue;
+                }
+                Inst::Checked(f) => {
+                    f(&mut self.regs, self.active)?;
+                    self.step += 1;
+                    continue;
+                }
+                Inst::Copy(moves) => {
+                    self.regs.copy(moves, self.active);
+                    self.step += 1;
+                    continue;
+                }
+                Inst::Barrier => {
+                    if self.active != self.alive {
+                        return Err(self.divergence());
+                    }
+                    self.step += 1;
+                    return Ok(Pause::Barrier);
+                }
+                Inst::If { cond, else_, .. } => {
+                    let then = self.regs.truth(*cond) & self.active;
+                    let other = self.active & !then;
+                    let (joined, other_arm) = if else_.is_some() { (0, other) } else { (other, 0) };
+                    self.frames.push(Frame { at: self.step, joined, other_arm, again: 0 });
+                    self.active = then;
+                    self.step += 1;
+                }
+                Inst::For(inner) => {
+                    let entered = (inner.enter)(&mut self.regs, self.active)?;
+                    self.regs.copy(&inner.init, self.active);
+                    let joined = self.active & !entered;
+                    self.frames.push(Frame { at: self.step, joined, other_arm: 0, again: 0 });
+                    self.active = entered;
+                    self.step += 1;
+                }
+                Inst::Loop { init, .. } => {
+                    self.regs.copy(init, self.active);
+                    self.frames.push(Frame { at: self.step, joined: 0, other_arm: 0, again: 0 });
+                    self.step += 1;
+                }
+                Inst::Yield(moves) => {
+                    self.regs.copy(moves, self.active);
+                    if let Some(frame) = self.frames.last_mut() {
+                        frame.joined |= self.active;
+                    }
+                    self.active = 0;
+                }
+                Inst::Continue { frame, moves } => {
+                    self.regs.copy(moves, self.active);
+                    if let Some(frame) = self.frames.get_mut(*frame as usize) {
+                        frame.again |= self.active;
+                    }
+                    self.active = 0;
+                }
+                Inst::Break { frame, moves } => {
+                    self.regs.copy(moves, self.active);
+                    if let Some(frame) = self.frames.get_mut(*frame as usize) {
+                        frame.joined |= self.active;
+                    }
+                    self.active = 0;
+                }
+                Inst::Return => {
+                    self.alive &= !self.active;
+                    self.active = 0;
+                }
+            }
+            if self.active == 0 {
+                self.resume(code);
+                if self.active == 0 {
+                    return Ok(Pause::Ended);
+                }
+            }
+            lanes = u64::from(self.active.count_ones());
+        }
+        Ok(Pause::Ended)
+    }
+
+    /// Finds the lanes that run next, now that none is active.
+    fn resume(&mut self, code: &Code) {
+        while let Some(frame) = self.frames.last_mut() {
+            let Some(construct) = code.steps.get(frame.at as usize) else { return };
+            let end = match &construct.inst {
+                Inst::If { else_, end, .. } => {
+                    if let (Some(else_), true) = (*else_, frame.other_arm != 0) {
+                        self.active = std::mem::take(&mut frame.other_arm);
+                        self.step = else_;
+                        return;
+                    }
+                    *end
+                }
+                Inst::For(inner) => {
+                    if frame.again != 0 {
+                        let again = std::mem::take(&mut frame.again);
+                        let more = again & (inner.advance)(&mut self.regs);
+                        frame.joined |= again & !more;
+                        if more != 0 {
+                            self.active = more;
+                            self.step = frame.at + 1;
+                            return;
+                        }
+                    }
+                    inner.end
+                }
+                Inst::Loop { end, .. } => {
+                    if frame.again != 0 {
+                        self.active = std::mem::take(&mut frame.again);
+                        self.step = frame.at + 1;
+                        return;
+                    }
+                    *end
+                }
+                Inst::Pure(_)
+                | Inst::Checked(_)
+                | Inst::Memory(_)
+                | Inst::Copy(_)
+                | Inst::Barrier
+                | Inst::Yield(_)
+                | Inst::Continue { .. }
+                | Inst::Break { .. }
+                | Inst::Return => return,
+            };
+            let joined = frame.joined;
+            self.frames.pop();
+            if joined != 0 {
+                self.active = joined;
+                self.step = end;
+                return;
+            }
+        }
+    }
+
+    /// A barrier that some living lanes of the warp have not reached.
+    fn divergence(&self) -> Box<Trap> {
+        let missing = self.alive & !self.active;
+        let other = missing.trailing_zeros();
+        // Each lane that is alive and not active waits in exactly one frame.
+        let frame = self
+            .frames
+            .iter()
+            .rev()
+            .find(|frame| (frame.joined | frame.other_arm | frame.again) >> other & 1 == 1);
+        let step = frame.map_or(self.step, |frame| frame.at);
+        Trap::new(self.first_lane() as usize, TrapCause::BarrierDivergence { other, step })
+    }
+}

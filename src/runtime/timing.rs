@@ -1,0 +1,39 @@
+//! How long a launch took.
+
+use std::time::Duration;
+
+/// What one launch took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Timing {
+    /// On a GPU the time between two events around the launch, measured by the GPU; on the simulator the
+    /// time on the wall.
+    pub elapsed: Duration,
+    /// Operations that the simulator executed, each counted once for every thread that executed it; `None`
+    /// on a GPU.
+    pub thread_ops: Option<u64>,
+}
+
+impl Timing {
+    /// How many of `amount` per second: `amount / elapsed`. With the floating point operations of a launch
+    /// this is FLOP/s, with the bytes that it moves B/s.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sim")] {
+    /// # use tilewright::ir::{GlobalMut, Kernel};
+    /// # use tilewright::runtime::{Device, Grid};
+    /// # let device = Device::sim()?;
+    /// # let kernel = Kernel::<(GlobalMut<i32>,)>::build("fill", device.target(), |k, (x,)| {
+    /// #     x.store(k, k.thread_idx().x, 7)
+    /// # })?;
+    /// # let mut x = device.zeros(32)?;
+    /// let timing = device.load(&kernel)?.time(Grid::cover(32, 32), (&mut x,))?;
+    /// let stores_per_second = timing.rate(32.0);
+    /// assert!(stores_per_second > 0.0);
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn rate(&self, amount: f64) -> f64 {
+        amount / self.elapsed.as_secs_f64()
+    }
+}

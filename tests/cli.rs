@@ -1,0 +1,531 @@
+//! The command line: what it prints, its exit codes, and errors of one line.
+#![cfg(feature = "cli")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+use expect_test::{Expect, expect};
+use tilewright::layout::{Drawing, Layout, layout, tiler};
+
+fn tilewright(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_tilewright")).args(args).output().expect("it starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("text")
+}
+
+/// Success: exit code 0 and this on the standard output.
+fn check(args: &[&str], expected: &Expect) {
+    let output = tilewright(args);
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()), "{args:?}");
+    expected.assert_eq(&text(&output.stdout));
+}
+
+/// Bad input: exit code 2, nothing on the standard output, one line on the standard error.
+fn check_refused(args: &[&str], expected: &Expect) {
+    let output = tilewright(args);
+    let error = text(&output.stderr);
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), String::new()), "{args:?}");
+    assert!(error.starts_with("error: ") && error.lines().count() == 1, "{error}");
+    expected.assert_eq(&error);
+}
+
+/// A file in the folder for the output of tests.
+fn temporary(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{}-{name}", std::process::id()))
+}
+
+#[test]
+fn layout_prints_layout_sizes_and_table() {
+    check(
+        &["layout", "(2,4):(4,1)"],
+        &expect![[r#"
+        layout  (2,4):(4,1)
+        size    8
+        cosize  8
+
+              0   1   2   3
+            +---+---+---+---+
+         0  | 0 | 1 | 2 | 3 |
+            +---+---+---+---+
+         1  | 4 | 5 | 6 | 7 |
+            +---+---+---+---+
+    "#]],
+    );
+    check(
+        &["layout", " (2,(2,2)) "],
+        &expect![[r#"
+        layout  (2,(2,2)):(1,(2,4))
+        size    8
+        cosize  8
+
+              0   1   2   3
+            +---+---+---+---+
+         0  | 0 | 2 | 4 | 6 |
+            +---+---+---+---+
+         1  | 1 | 3 | 5 | 7 |
+            +---+---+---+---+
+    "#]],
+    );
+    check(
+        &["layout", "(2,2):(1@0,1@1)"],
+        &expect![[r#"
+        layout   (2,2):(1@0,1@1)
+        size     4
+        coshape  (2,2)
+
+                  0       1
+            +-------+-------+
+         0  | (0,0) | (0,1) |
+            +-------+-------+
+         1  | (1,0) | (1,1) |
+            +-------+-------+
+    "#]],
+    );
+    check(
+        &["layout", "S<1,0,1>"],
+        &expect![[r#"
+        swizzle  S<1,0,1>
+
+              0   1
+            +---+---+
+         0  | 0 | 1 |
+            +---+---+
+         1  | 3 | 2 |
+            +---+---+
+    "#]],
+    );
+    check(
+        &["layout", "S<1,0,2> o 0 o (2,4):(4,1)"],
+        &expect![[r#"
+        layout  S<1,0,2> o 0 o (2,4):(4,1)
+        size    8
+        cosize  8
+
+              0   1   2   3
+            +---+---+---+---+
+         0  | 0 | 1 | 2 | 3 |
+            +---+---+---+---+
+         1  | 5 | 4 | 7 | 6 |
+            +---+---+---+---+
+    "#]],
+    );
+}
+
+#[test]
+fn layout_without_a_picture_is_printed_all_the_same() {
+    check(
+        &["layout", "(n,64)"],
+        &expect![[r#"
+        layout  (n,64):(1,n)
+        size    64*n
+        cosize  64*n
+
+        no picture: n is not a number; evaluate it with the values of its symbols first
+    "#]],
+    );
+    check(
+        &["layout", "(1024,1024)"],
+        &expect![[r#"
+        layout  (1024,1024):(1,1024)
+        size    1048576
+        cosize  1048576
+
+        no picture: the size is over the limit of 16384
+    "#]],
+    );
+    check(
+        &["layout", "(16*n,64)", "--op", "logical_divide", "--with", "(16,16)"],
+        &expect![[r#"
+            layout          (16*n,64):(1,16*n)
+            with            (16,16)
+            logical_divide  ((16,n),(16,4)):((1,16),(16*n,256*n))
+            size            1024*n
+            cosize          1024*n
+
+            no picture: n is not a number; evaluate it with the values of its symbols first
+        "#]],
+    );
+}
+
+#[test]
+fn operations_print_their_result() {
+    check(
+        &["layout", "(4,8):(8,1)", "--op", "logical_divide", "--with", "(2,4)"],
+        &expect![[r#"
+            layout          (4,8):(8,1)
+            with            (2,4)
+            logical_divide  ((2,2),(4,2)):((8,16),(1,4))
+            size            32
+            cosize          32
+
+                   0    1    2    3    4    5    6    7
+                +----+----+----+----+----+----+----+----+
+             0  |  0 |  1 |  2 |  3 |  4 |  5 |  6 |  7 |
+                +----+----+----+----+----+----+----+----+
+             1  |  8 |  9 | 10 | 11 | 12 | 13 | 14 | 15 |
+                +----+----+----+----+----+----+----+----+
+             2  | 16 | 17 | 18 | 19 | 20 | 21 | 22 | 23 |
+                +----+----+----+----+----+----+----+----+
+             3  | 24 | 25 | 26 | 27 | 28 | 29 | 30 | 31 |
+                +----+----+----+----+----+----+----+----+
+        "#]],
+    );
+    check(
+        &["layout", "8:2", "--op", "composition", "--with", "S<1,0,1>"],
+        &expect![[r#"
+        layout       8:2
+        with         S<1,0,1>
+        composition  S<1,1,1> o 0 o 8:2
+        size         8
+        cosize       15
+
+               0    1    2    3    4    5    6    7
+            +----+----+----+----+----+----+----+----+
+            |  0 |  2 |  6 |  4 |  8 | 10 | 14 | 12 |
+            +----+----+----+----+----+----+----+----+
+    "#]],
+    );
+    check(
+        &["layout", "6:1 o 0 o S<1,0,1>"],
+        &expect![[r#"
+        layout  6:1 o 0 o S<1,0,1>
+
+        no picture: the shape is not defined for 6:1 o 0 o S<1,0,1>
+    "#]],
+    );
+}
+
+/// The line of the result of an operation.
+fn result(args: &[&str], operation: &str) -> String {
+    let output = tilewright(args);
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()), "{args:?}");
+    let found = text(&output.stdout);
+    let line = found.lines().find_map(|line| line.strip_prefix(operation)).expect("a result");
+    line.trim().to_owned()
+}
+
+#[test]
+fn every_operation_works_by_name() {
+    let a = "(4,(2,4)):(2,(1,8))";
+    let cases: &[(&str, &str, Option<&str>, &str)] = &[
+        ("append", a, Some("3:32"), "(4,(2,4),3):(2,(1,8),32)"),
+        ("blocked_product", "(2,5):(5,1)", Some("(3,4):(1,3)"), "((2,3),(5,4)):((5,10),(1,30))"),
+        ("coalesce", "(2,(1,6)):(1,(6,2))", None, "12:1"),
+        ("coalesce", "(2,(1,6)):(1,(6,2))", Some("(1,1)"), "(2,6):(1,2)"),
+        ("complement", "(2,2):(1,6)", Some("24"), "(3,2):(2,12)"),
+        ("complement", "(2,2):(1,6)", None, "3:2"),
+        ("composition", "(6,2):(8,2)", Some("(4,3):(3,1)"), "((2,2),3):((24,2),8)"),
+        ("composition", "(6,2):(8,2)", Some("(2,2:1)"), "(2,2):(8,2)"),
+        ("composition", "64:2", Some("S<3,0,3>"), "S<3,1,3> o 0 o 64:2"),
+        ("composition", "64:2", Some("S<3,0,3> o 0 o 8:8"), "S<3,1,3> o 0 o 8:16"),
+        ("dice", a, Some("(_,(1,_))"), "(2):(1)"),
+        ("downcast", "(4,8):(8,1)", Some("2"), "(4,16):(16,1)"),
+        ("filter", "(4,2,4):(1,0,4)", None, "16:1"),
+        ("filter", "(4,2,4):(1,0,4)", Some("(1,1,1)"), "(4,1,4):(1,0,4)"),
+        ("filter_zeros", "(2,4):(0,1)", None, "(1,4):(0,1)"),
+        ("filter_zeros", "(2,4):(0,0)", Some("(1,0)"), "(2,1):(0,0)"),
+        ("flat_divide", "(4,8):(8,1)", Some("(2,4)"), "(2,4,2,2):(8,1,16,4)"),
+        ("flat_product", "(2,2):(1,2)", Some("3:1"), "(2,2,3):(1,2,4)"),
+        ("flatten", a, None, "(4,2,4):(2,1,8)"),
+        ("fragment_like", "(8,2,2):(4,2,1)", None, "(8,2,2):(1,16,8)"),
+        ("get", a, Some("1,1"), "4:8"),
+        ("group", "(4,2,8):(1,4,8)", Some("1,3"), "(4,(2,8)):(1,(4,8))"),
+        ("identity_like", "(4,8):(8,1)", None, "(4,8):(1@0,1@1)"),
+        ("layout_like", "(4,8):(8,1)", None, "(4,8):(8,1)"),
+        ("left_inverse", "(4,8):(8,1)", None, "(8,4):(4,1)"),
+        ("logical_divide", "16:1", Some("4:2"), "(4,(2,2)):(2,(1,8))"),
+        ("logical_product", "(2,2):(4,1)", Some("6:1"), "((2,2),(2,3)):((4,1),(2,8))"),
+        ("max_common_layout", "(4,8):(1,4)", Some("(4,8):(1,8)"), "4:1"),
+        ("nullspace", "(4,8):(0,1)", None, "4:1"),
+        ("prepend", "4:1", Some("2:9"), "(2,4):(9,1)"),
+        ("raked_product", "(2,5):(5,1)", Some("(3,4):(1,3)"), "((3,2),(4,5)):((10,5),(30,1))"),
+        ("recast_layout", "(4,8):(8,1)", Some("32,16"), "(4,16):(16,1)"),
+        ("right_inverse", a, None, "(2,4,4):(4,1,8)"),
+        ("select", "(4,2,8):(1,4,8)", Some("2,0"), "(8,4):(8,1)"),
+        ("slice", a, Some("(_,(1,_))"), "(4,4):(2,8)"),
+        ("take", "(4,2,8):(1,4,8)", Some("(1,3)"), "(2,8):(4,8)"),
+        ("tile_to_shape", "(2,2):(1,2)", Some("(4,6)"), "((2,2),(2,3)):((1,4),(2,8))"),
+        ("tiled_divide", "(4,8):(8,1)", Some("(2,4)"), "((2,4),2,2):((8,1),16,4)"),
+        ("tiled_product", "(2,2):(1,2)", Some("3:1"), "((2,2),3):((1,2),4)"),
+        ("unflatten", "(4,2,8):(2,1,8)", Some("(0,(0,0))"), "(4,(2,8)):(2,(1,8))"),
+        ("upcast", "(4,8):(8,1)", Some("2"), "(4,4):(4,1)"),
+        ("zip", "(4,2):(1,4)", Some("(3,5):(8,9)"), "((4,3),(2,5)):((1,8),(4,9))"),
+        ("zipped_divide", "(4,6):(1,4)", Some("(2,3)"), "((2,3),(2,2)):((1,4),(2,12))"),
+        ("zipped_product", "(2,2):(1,2)", Some("3:1"), "((2,2),3):((1,2),4)"),
+    ];
+    let file = temporary("operation.svg");
+    let path = file.to_str().expect("text");
+    for (name, layout, with, expected) in cases {
+        let mut args = vec!["layout", layout, "--op", name, "--svg", path];
+        args.extend(with.iter().flat_map(|with| ["--with", with]));
+        assert_eq!(result(&args, name), *expected, "{name} of {layout}");
+        assert!(fs::read_to_string(&file).expect("a picture").contains(&format!(">{name}<")));
+    }
+    fs::remove_file(file).expect("it was written");
+    // Each name that the help gives is in the list above.
+    let known: Vec<&str> = cases.iter().map(|case| case.0).collect();
+    let help = text(&tilewright(&["layout", "--help"]).stdout);
+    let names = help.split_once("[possible values: ").expect("names").1;
+    let names = names.split_once(']').expect("an end").0;
+    for name in names.split(',').map(str::trim) {
+        assert!(known.contains(&name), "{name} has no test");
+    }
+}
+
+#[test]
+fn pictures_are_those_of_the_library() {
+    let (svg, latex) = (temporary("a.svg"), temporary("a.tex"));
+    let a: Layout = layout!((4, 8):(8, 1));
+    let output = tilewright(&["layout", "(4,8):(8,1)", "--svg", svg.to_str().expect("text")]);
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(fs::read_to_string(&svg).ok(), a.draw().svg().ok());
+    fs::remove_file(svg).expect("it was written");
+
+    let args =
+        ["--op", "tiled_divide", "--with", "(2,4)", "--latex", latex.to_str().expect("text")];
+    let output = tilewright(&[&["layout", "(4,8):(8,1)"], args.as_slice()].concat());
+    assert_eq!(output.status.code(), Some(0));
+    let tile = tiler!(2, 4);
+    let tiled = a.tiled_divide(&tile).expect("it divides");
+    let picture = Drawing::divide("tiled_divide", &a, &tile, &tiled);
+    assert_eq!(fs::read_to_string(&latex).ok(), picture.latex().ok());
+    fs::remove_file(latex).expect("it was written");
+
+    // `-` is the standard output, with nothing but the picture.
+    let tv = tilewright(&["layout", "(4,2):(2,1)", "--tv", "(2,4)", "--svg", "-"]);
+    assert_eq!(text(&tv.stdout), layout!((4, 2):(2, 1)).draw_tv((2, 4)).svg().expect("a picture"));
+    let shaded = tilewright(&["layout", "(2,2)", "--shade", "cycle:1,2", "--svg", "-"]);
+    assert!(text(&shaded.stdout).contains("colour: value mod 2"));
+}
+
+#[test]
+fn wrong_layouts_are_refused_in_one_line() {
+    check_refused(
+        &["layout", "(4,8:(8,1)"],
+        &expect![[r#"
+        error: `(4,8:(8,1)`: the text does not fit at offset 4: `,` or `)` is expected
+    "#]],
+    );
+    check_refused(
+        &["layout", "(4,8):(8,(1,2))"],
+        &expect![[r#"
+        error: `(4,8):(8,(1,2))`: (4,8) and (8,(1,2)) do not have the same profile; give one entry per entry of the other
+    "#]],
+    );
+    check_refused(
+        &["layout", "S<3,0,2>"],
+        &expect![[r#"
+        error: `S<3,0,2>`: S<3,0,2> is not a swizzle: bits and base must not be negative, the distance at least the bits, and all bits below 63
+    "#]],
+    );
+    check_refused(
+        &["layout", "(0,4)"],
+        &expect![[r#"
+        error: `(0,4)`: the extent 0 is not positive
+    "#]],
+    );
+    check_refused(
+        &["layout"],
+        &expect![[r#"
+        error: the following required arguments were not provided: <LAYOUT>
+    "#]],
+    );
+    check_refused(
+        &["layout", "(n,64)", "--svg", "-"],
+        &expect![[r#"
+        error: `(n,64)`: n is not a number; evaluate it with the values of its symbols first
+    "#]],
+    );
+    check_refused(
+        &["layout", "(1024,1024)", "--latex", "-"],
+        &expect![[r#"
+        error: `(1024,1024)`: the size is over the limit of 16384
+    "#]],
+    );
+    check_refused(
+        &["layout", "4:1", "--svg", "/no/such/folder/a.svg"],
+        &expect![[r#"
+        error: cannot write `/no/such/folder/a.svg`: No such file or directory (os error 2)
+    "#]],
+    );
+    check_refused(
+        &["layout", "4:1", "--shade", "banks:0"],
+        &expect![[r#"
+        error: invalid value 'banks:0' for '--shade <KIND>': use plain, ramp, cycle:RUN,PERIOD, banks:BITS or owner
+    "#]],
+    );
+    check_refused(
+        &["layout", "(4,2)", "--tv", "(2,2)"],
+        &expect![[r#"
+        error: `(4,2)`: 4 is not inside the shape (2,2)
+    "#]],
+    );
+}
+
+#[test]
+fn wrong_operations_are_refused_in_one_line() {
+    check_refused(
+        &["layout", "4:1", "--op", "tile"],
+        &expect![[r#"
+        error: invalid value 'tile' for '--op <NAME>' [possible values: append, blocked_product, coalesce, complement, composition, dice, downcast, filter, filter_zeros, flat_divide, flat_product, flatten, fragment_like, get, group, identity_like, layout_like, left_inverse, logical_divide, logical_product, max_common_layout, nullspace, prepend, raked_product, recast_layout, right_inverse, select, slice, take, tile_to_shape, tiled_divide, tiled_product, unflatten, upcast, zip, zipped_divide, zipped_product]
+    "#]],
+    );
+    check_refused(
+        &["layout", "4:1", "--with", "2"],
+        &expect![[r#"
+        error: the following required arguments were not provided: --op <NAME>
+    "#]],
+    );
+    check_refused(
+        &["layout", "4:1", "--op", "flatten", "--with", "2"],
+        &expect![[r#"
+        error: flatten takes no `--with`
+    "#]],
+    );
+    check_refused(
+        &["layout", "4:1", "--op", "logical_divide"],
+        &expect![[r#"
+        error: logical_divide needs `--with` a tiler, such as `(2,4)` or `4:2`
+    "#]],
+    );
+    check_refused(
+        &["layout", "4:1", "--op", "group", "--with", "1"],
+        &expect![[r#"
+        error: group needs two whole numbers, such as `0,2`, not `1`
+    "#]],
+    );
+    check_refused(
+        &["layout", "(4,6,8):(2,3,5)", "--op", "composition", "--with", "6:3"],
+        &expect![[r#"
+            error: composition of `(4,6,8):(2,3,5)`: (4,6,8):(2,3,5) o 6:3 is not a layout: the steps of 3 leave a mode of (4,6,8):(2,3,5) at a place that does not divide it; choose a stride and an extent that divide or are multiples of its extents
+        "#]],
+    );
+    check_refused(
+        &["layout", "S<3,4,3>", "--op", "coalesce"],
+        &expect![[r#"
+        error: `S<3,4,3>` is a swizzle alone; `--op` and `--tv` need a layout, such as `S<3,4,3> o 0 o (8,8):(8,1)`
+    "#]],
+    );
+}
+
+#[test]
+fn gemm_runs_on_the_simulator_and_is_right() {
+    let output = tilewright(&["gemm", "--m", "20", "--n", "70", "--k", "9", "--device", "sim"]);
+    let found = text(&output.stdout);
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
+    assert!(found.contains("C[20x70] = A[20x9] B[9x70], f32, row-major, seed 0\n"), "{found}");
+    let names: Vec<&str> = found.lines().filter_map(|line| line.split(' ').next()).collect();
+    assert_eq!(names, ["device", "problem", "tile", "error", "time", "speed"]);
+}
+
+#[test]
+fn gemm_emits_the_kernel() {
+    let sizes = ["gemm", "--m", "64", "--n", "64", "--k", "64"];
+    let ir = tilewright(&[&sizes, ["--emit", "ir"].as_slice()].concat());
+    assert_eq!(ir.status.code(), Some(0));
+    let kernel = tilewright::ir::parse_kernels("stdout", &text(&ir.stdout)).expect("the text form");
+    assert_eq!(kernel.len(), 1);
+    assert!(text(&ir.stderr).starts_with("built, verified and written in "));
+
+    let ptx = tilewright(&[&sizes, ["--emit", "ptx", "--target", "sm_90a"].as_slice()].concat());
+    assert_eq!(ptx.status.code(), Some(0));
+    assert!(text(&ptx.stdout).contains("\n.target sm_90a\n"));
+}
+
+#[test]
+fn wrong_options_of_gemm_are_refused_in_one_line() {
+    check_refused(
+        &["gemm", "--m", "0"],
+        &expect![[r#"
+        error: invalid value '0' for '--m <SIZE>': a size is a whole number from 1 to 2147483584
+    "#]],
+    );
+    check_refused(
+        &["gemm", "--m", "x"],
+        &expect![[r#"
+        error: invalid value 'x' for '--m <SIZE>': a size is a whole number from 1 to 2147483584
+    "#]],
+    );
+    check_refused(
+        &["gemm", "--device", "tpu"],
+        &expect![[r#"
+        error: `tpu` is not a device: expected `auto`, `sim`, `cuda` or `cuda:N`
+    "#]],
+    );
+    check_refused(
+        &["gemm", "--emit", "sass"],
+        &expect![[r#"
+        error: invalid value 'sass' for '--emit <FORM>' [possible values: ir, ptx]
+    "#]],
+    );
+    check_refused(
+        &["gemm", "--target", "sm_1"],
+        &expect![[r#"
+        error: invalid value 'sm_1' for '--target <TARGET>': `sm_1` is not a target: expected `sm_80` or newer, such as `sm_90a`
+    "#]],
+    );
+    check_refused(
+        &["gemm", "--fast"],
+        &expect![[r#"
+        error: unexpected argument '--fast' found
+    "#]],
+    );
+}
+
+#[test]
+fn without_a_command_there_is_a_hint() {
+    check_refused(
+        &[],
+        &expect![[r#"
+        error: a command is needed, such as `layout` or `gemm`; see `--help`
+    "#]],
+    );
+    check_refused(
+        &["layuot"],
+        &expect![[r#"
+        error: unrecognized subcommand 'layuot'
+    "#]],
+    );
+    let help = tilewright(&["--help"]);
+    assert_eq!((help.status.code(), text(&help.stderr)), (Some(0), String::new()));
+    assert!(text(&help.stdout).contains("layout"));
+}
+
+/// A failed run is exit code 1: here, an output that cannot be written.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_device_is_a_failed_run() {
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("it is there");
+    let output = Command::new(env!("CARGO_BIN_EXE_tilewright"))
+        .args(["layout", "(2,2)"])
+        .stdout(Stdio::from(full))
+        .output()
+        .expect("it starts");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).starts_with("error: "));
+    assert_eq!(text(&output.stderr).lines().count(), 1);
+}
+
+/// A reader that stops early is no failure.
+#[cfg(unix)]
+#[test]
+fn a_closed_pipe_is_no_failure() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_tilewright"))
+        .args(["layout", "(128,128)"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
+}

@@ -1,0 +1,555 @@
+//! Long runs of the laws: random arguments from a seed, each result against its definition, counted.
+//!
+//! A campaign is a generator and a case. The case says whether the operation accepted its arguments;
+//! what it accepted has passed its check. Used by `examples/campaign.rs` in full and by
+//! `tests/layout_campaigns.rs` in part.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use proptest::prelude::*;
+use proptest::sample::Index;
+use proptest::strategy::ValueTree as _;
+use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
+use tilewright::layout::strategies::{
+    basis_layouts, composed_layouts, layout_pairs, layouts, swizzles, symbolic, tilers,
+};
+use tilewright::layout::{
+    ComposedLayout, Coord, Env, Int, IntTuple, Layout, LayoutError, Slot, Swizzle, Tiler, Tuple,
+    crd2idx, idx2crd,
+};
+
+use super::oracle::{self, LIMIT};
+
+/// The seed of the runs that are recorded and of those in the tests.
+pub(crate) const SEED: u64 = 2026;
+
+/// The sizes of the layouts that are drawn.
+const SIZE: i64 = 96;
+
+/// Whether the operation accepted the arguments, or how its result breaks the law.
+type Case = Result<bool, String>;
+
+/// What a run counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    pub(crate) cases: u64,
+    pub(crate) accepted: u64,
+    pub(crate) refused: u64,
+}
+
+/// One law, with the operations that it is about.
+pub(crate) struct Campaign {
+    pub(crate) name: &'static str,
+    pub(crate) law: &'static str,
+    /// Runs so many cases from a seed; the error is the shrunk counterexample.
+    pub(crate) run: fn(u64, u64) -> Result<Tally, String>,
+}
+
+fn run<S: Strategy>(
+    cases: u64,
+    seed: u64,
+    strategy: S,
+    case: impl Fn(S::Value) -> Case,
+) -> Result<Tally, String> {
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    let config = ProptestConfig {
+        max_local_rejects: u32::MAX,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    };
+    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
+    let mut runner = TestRunner::new_with_rng(config, rng);
+    let judge = |value: S::Value| {
+        catch_unwind(AssertUnwindSafe(|| case(value))).unwrap_or_else(|_| Err("panicked".into()))
+    };
+    let mut tally = Tally::default();
+    for _ in 0..cases {
+        let mut tree = strategy.new_tree(&mut runner).map_err(|e| e.to_string())?;
+        match judge(tree.current()) {
+            Ok(accepted) => {
+                tally.cases += 1;
+                tally.accepted += u64::from(accepted);
+                tally.refused += u64::from(!accepted);
+            }
+            Err(mut error) => {
+                // The smallest arguments that fail too.
+                let mut smallest = tree.current();
+                let mut more = tree.simplify();
+                while more {
+                    match judge(tree.current()) {
+                        Err(e) => {
+                            (error, smallest) = (e, tree.current());
+                            more = tree.simplify();
+                        }
+                        Ok(_) => more = tree.complicate(),
+                    }
+                }
+                return Err(format!("case {} of seed {seed}, {smallest:?}: {error}", tally.cases));
+            }
+        }
+    }
+    Ok(tally)
+}
+
+fn composed(l: &Layout) -> ComposedLayout {
+    l.clone().into()
+}
+
+fn number(i: Result<Int, LayoutError>) -> Result<i64, String> {
+    i.and_then(|i| i.to_static()).map_err(|e| e.to_string())
+}
+
+/// Accepted if there is a result and it passes. A static layout must not meet an error that says that
+/// a symbol is in the way.
+fn judged<T>(result: Result<T, LayoutError>, check: impl FnOnce(T) -> oracle::Check) -> Case {
+    match result {
+        Ok(result) => check(result).map(|()| true),
+        Err(e) => match e.cause() {
+            LayoutError::Undecided { .. } | LayoutError::NotStatic { .. } => Err(e.to_string()),
+            _ => Ok(false),
+        },
+    }
+}
+
+fn ensure(holds: bool, otherwise: impl FnOnce() -> String) -> oracle::Check {
+    if holds { Ok(()) } else { Err(otherwise()) }
+}
+
+/// The values of the domain, sorted.
+fn sorted(l: &Layout) -> Result<Vec<i64>, String> {
+    let mut all: Vec<i64> = l.indices().map_err(|e| e.to_string())?.collect();
+    all.sort_unstable();
+    Ok(all)
+}
+
+fn read_back<T>(value: &T) -> oracle::Check
+where
+    T: std::str::FromStr + std::fmt::Display + PartialEq,
+    T::Err: std::fmt::Display,
+{
+    let text = value.to_string();
+    match text.parse::<T>() {
+        Ok(read) => ensure(read == *value, || format!("`{text}` reads as `{read}`")),
+        Err(e) => Err(format!("`{text}` is refused: {e}")),
+    }
+}
+
+fn text(cases: u64, seed: u64) -> Result<Tally, String> {
+    let all = (layouts(SIZE), basis_layouts(SIZE), composed_layouts(SIZE), tilers(3), swizzles());
+    run(cases, seed, all, |(l, b, c, t, s)| {
+        read_back(&l)?;
+        read_back(&b)?;
+        read_back(&c)?;
+        read_back(&t)?;
+        read_back(&s)?;
+        Ok(true)
+    })
+}
+
+fn coordinates(cases: u64, seed: u64) -> Result<Tally, String> {
+    run(cases, seed, (layouts(SIZE), any::<Index>()), |(l, index)| {
+        let shape = l.shape().to_owned();
+        let size = number(shape.product())?;
+        let i = i64::try_from(index.index(usize::try_from(size).unwrap_or(1))).unwrap_or(0);
+        let crd = idx2crd(&i.into(), &shape).map_err(|e| e.to_string())?;
+        let back = number(crd2idx(&crd, &shape))?;
+        ensure(crd.congruent(&shape) && back == i, || format!("{i} is at {crd}, which is {back}"))?;
+        // The definition: entries times strides.
+        let strides = l.stride().leaves().iter().map(|d| d.as_static().unwrap_or(0));
+        let sum: i64 = crd
+            .leaves()
+            .iter()
+            .map(|c| c.as_static().unwrap_or(0))
+            .zip(strides)
+            .map(|(c, d)| c * d)
+            .sum();
+        let (at, by_crd) = (l.at(i).map_err(|e| e.to_string())?, number(l.crd2idx(&crd))?);
+        ensure(at == sum && by_crd == sum, || {
+            format!("{l} at {i} is {at} and {by_crd}, not {sum}")
+        })?;
+        let walked = l.indices().map_err(|e| e.to_string())?.nth(usize::try_from(i).unwrap_or(0));
+        ensure(walked == Some(sum), || format!("the walk has {walked:?} at {i}, not {sum}"))?;
+        Ok(true)
+    })
+}
+
+fn coalesce(cases: u64, seed: u64) -> Result<Tally, String> {
+    run(cases, seed, layouts(SIZE), |l| judged(l.coalesce(), |r| oracle::check_coalesce(&l, &r)))
+}
+
+fn composition(cases: u64, seed: u64) -> Result<Tally, String> {
+    run(cases, seed, layout_pairs(SIZE), |(a, b)| {
+        judged(a.composition(&b), |r| {
+            oracle::check_composition(&composed(&a), &composed(&b), &composed(&r))
+        })
+    })
+}
+
+fn composition_of_coordinates(cases: u64, seed: u64) -> Result<Tally, String> {
+    run(cases, seed, (basis_layouts(SIZE), layouts(SIZE), any::<bool>()), |(a, b, turn)| {
+        let (a, b) = if turn { (b, a) } else { (a, b) };
+        judged(a.composition(&b), |r| {
+            oracle::check_composition(&composed(&a), &composed(&b), &composed(&r))
+        })
+    })
+}
+
+fn composition_by_mode(cases: u64, seed: u64) -> Result<Tally, String> {
+    run(cases, seed, (layouts(SIZE), tilers(3)), |(a, t)| {
+        judged(a.composition(&t), |r| oracle::check_composition_by(&a, &t, &r))
+    })
+}
+
+fn composition_of_swizzled(cases: u64, seed: u64) -> Result<Tally, String> {
+    let all = (composed_layouts(SIZE), layouts(SIZE), swizzles(), 0..2u8);
+    run(cases, seed, all, |(c, l, s, which)| match which {
+        0 => judged(c.composition(&l), |r| oracle::check_composition(&c, &composed(&l), &r)),
+        _ => judged(l.compose_swizzle(s), |r| {
+            for i in 0..number(l.size())?.min(LIMIT) {
+                let (found, wanted) =
+                    (number(r.crd2idx(i))?, l.at(s.apply(i)).map_err(|e| e.to_string())?);
+                ensure(found == wanted, || format!("{l} o {s} at {i}: {found}, not {wanted}"))?;
+            }
+            Ok(())
+        }),
+    })
+}
+
+fn complement(cases: u64, seed: u64) -> Result<Tally, String> {
+    run(cases, seed, (layouts(SIZE), 1..400i64), |(l, target)| {
+        judged(l.complement(&target.into()), |r| oracle::check_complement(&l, target, &r))
+    })
+}
+
+fn right_inverse(cases: u64, seed: u64) -> Result<Tally, String> {
+    run(cases, seed, layouts(SIZE), |l| {
+        judged(l.right_inverse(), |r| {
+            let n = number(r.size())?;
+            oracle::check_right_inverse(&composed(&l), &composed(&r), n)?;
+            let longer = l.as_ref().leaves().any(|(s, d)| d.as_static() == Some(n) && *s != 1);
+            ensure(!longer, || format!("{r} stops although a mode of {l} goes on at {n}"))
+        })
+    })
+}
+
+fn left_inverse(cases: u64, seed: u64) -> Result<Tally, String> {
+    run(cases, seed, layouts(SIZE), |l| {
+        judged(l.left_inverse(), |r| oracle::check_left_inverse(&composed(&l), &composed(&r)))
+    })
+}
+
+fn nullspace(cases: u64, seed: u64) -> Result<Tally, String> {
+    run(cases, seed, layouts(SIZE), |l| {
+        judged(l.nullspace(), |r| {
+            let mut kernel = r.indices().map_err(|e| e.to_string())?;
+            ensure(kernel.all(|i| l.at(i) == Ok(0)), || format!("{l} is not 0 on {r}"))
+        })
+    })
+}
+
+fn divide(cases: u64, seed: u64) -> Result<Tally, String> {
+    run(cases, seed, (layouts(SIZE), layouts(24)), |(l, tile)| {
+        judged(l.logical_divide(&tile), |r| oracle::check_logical_divide(&l, &tile, &r))
+    })
+}
+
+fn divide_by_mode(cases: u64, seed: u64) -> Result<Tally, String> {
+    run(cases, seed, (layouts(SIZE), tilers(3)), |(l, t)| {
+        judged(l.logical_divide(&t), |r| {
+            oracle::check_divide_by(&l, &t, &r)?;
+            // The other forms are the same values in other modes.
+            let all = sorted(&r)?;
+            let others = [l.zipped_divide(&t), l.tiled_divide(&t), l.flat_divide(&t)];
+            for other in others.into_iter().flatten() {
+                ensure(sorted(&other)? == all, || format!("{other} is not {r} in other modes"))?;
+            }
+            Ok(())
+        })
+    })
+}
+
+fn product(cases: u64, seed: u64) -> Result<Tally, String> {
+    run(cases, seed, (layouts(24), layouts(24)), |(b, t)| {
+        judged(b.logical_product(&t), |r| {
+            oracle::check_logical_product(&b, &t, &r)?;
+            if let (Ok(x), Ok(y)) = (b.blocked_product(&t), b.raked_product(&t)) {
+                let all = sorted(&r)?;
+                ensure(sorted(&x)? == all && sorted(&y)? == all, || {
+                    format!("{x} or {y} is not {r}")
+                })?;
+            }
+            Ok(())
+        })
+    })
+}
+
+fn recast(cases: u64, seed: u64) -> Result<Tally, String> {
+    let widths = prop::sample::select(vec![2i64, 4, 8]);
+    run(cases, seed, (layouts(SIZE), widths, any::<bool>()), |(l, n, up)| {
+        if up {
+            return judged(l.upcast(n), |r| oracle::check_upcast(&l, n, 1, &composed(&r)));
+        }
+        judged(l.downcast(n), |r| {
+            // Each old element is n new ones.
+            let mut fine = sorted(&r)?;
+            let mut coarse: Vec<i64> =
+                sorted(&l)?.into_iter().flat_map(|i| (i * n)..(i * n + n)).collect();
+            fine.dedup();
+            coarse.sort_unstable();
+            coarse.dedup();
+            ensure(fine == coarse, || format!("{r} is other memory than {l}"))
+        })
+    })
+}
+
+fn slice(cases: u64, seed: u64) -> Result<Tally, String> {
+    let all = (composed_layouts(SIZE), any::<[bool; 4]>(), any::<[Index; 4]>());
+    run(cases, seed, all, |(c, keep, at)| {
+        let outer = c.outer_layout().map_err(|e| e.to_string())?;
+        let mut slots: Vec<Coord> = Vec::new();
+        for (i, mode) in outer.modes().enumerate() {
+            let n = usize::try_from(number(mode.size())?).unwrap_or(1);
+            slots.push(Tuple::leaf(match keep[i] {
+                true => Slot::All,
+                false => Slot::At(Int::from(i64::try_from(at[i].index(n)).unwrap_or(0))),
+            }));
+        }
+        let whole = Coord::from_items(&slots).map_err(|e| e.to_string())?;
+        let coord = if outer.is_leaf() { slots[0].clone() } else { whole };
+        judged(c.slice_and_offset(&coord), |(r, offset)| {
+            let (sliced, start) = outer.slice_and_offset(&coord).map_err(|e| e.to_string())?;
+            let base = number(c.offset().to_int().cloned())? + number(start.to_int().cloned())?;
+            let after = number(offset.to_int().cloned())?;
+            for i in 0..number(sliced.size())? {
+                let inside = base + sliced.at(i).map_err(|e| e.to_string())?;
+                let wanted = c.swizzle().unwrap_or(Swizzle::identity()).apply(inside);
+                let found = number(r.crd2idx(i))? + after;
+                ensure(found == wanted, || format!("{c} at {coord}, {i}: {found}, not {wanted}"))?;
+            }
+            Ok(())
+        })
+    })
+}
+
+fn tile_to_shape(cases: u64, seed: u64) -> Result<Tally, String> {
+    run(cases, seed, (layouts(16), 1..5i64, 1..5i64), |(b, n, m)| {
+        let own = b.shape().to_owned().product_each().map_err(|e| e.to_string())?;
+        let wanted: Vec<i64> = own
+            .leaves()
+            .iter()
+            .zip([n, m, 1, 1])
+            .map(|(s, f)| s.as_static().unwrap_or(1) * f)
+            .collect();
+        let target = IntTuple::from_items(wanted).map_err(|e| e.to_string())?;
+        judged(b.tile_to_shape(&target, None), |r| {
+            let fits = target.compatible(&r.shape().to_owned()).map_err(|e| e.to_string())?;
+            ensure(fits, || format!("{r} has not the shape {target}"))
+        })
+    })
+}
+
+fn swizzle(cases: u64, seed: u64) -> Result<Tally, String> {
+    run(cases, seed, (swizzles(), 0..1i64 << 40), |(s, x)| {
+        let y = s.apply(x);
+        ensure(s.apply(y) == x && s.inverse().apply(y) == x, || format!("{s} of {x} is {y}"))?;
+        for bit in 0..s.bits() {
+            let (from, to) = match s.shift() {
+                d @ 0.. => (s.base() + d + bit, s.base() + bit),
+                d => (s.base() + bit, s.base() - d + bit),
+            };
+            ensure(y >> to & 1 == (x >> to ^ x >> from) & 1, || format!("{s} of {x} is {y}"))?;
+        }
+        Ok(true)
+    })
+}
+
+/// Evaluation commutes with the operation: the result for symbols, where the operation accepts them
+/// and its conditions hold for the numbers, is the function that the numbers give.
+fn commutes<S: Strategy>(
+    cases: u64,
+    seed: u64,
+    other: S,
+    op: impl Fn(&Layout, &S::Value) -> Result<Layout, LayoutError>,
+) -> Result<Tally, String> {
+    // At least one symbol: the other cases are those of the campaigns above.
+    let with_symbols = layouts(SIZE)
+        .prop_flat_map(symbolic)
+        .prop_filter("without a symbol", |(l, _): &(Layout, Env)| !l.is_static());
+    run(cases, seed, (with_symbols, other), |((l, env), other)| {
+        let Ok(made) = op(&l, &other) else { return Ok(false) };
+        let Ok(left) = made.eval(&env) else { return Ok(false) };
+        let numbers = l.eval(&env).map_err(|e| e.to_string())?;
+        let says = |right: &dyn std::fmt::Display| {
+            format!("{l:?} gives {made}, which is {left}; {numbers} gives {right}")
+        };
+        match op(&numbers, &other) {
+            Ok(right) => oracle::check_same(&composed(&left), &composed(&right))
+                .map(|()| true)
+                .map_err(|e| format!("{}: {e}", says(&right))),
+            Err(e) => Err(says(&e)),
+        }
+    })
+}
+
+/// The right inverse of symbols may be shorter than that of the numbers; it is one.
+fn symbolic_right_inverse(cases: u64, seed: u64) -> Result<Tally, String> {
+    run(cases, seed, layouts(SIZE).prop_flat_map(symbolic), |(l, env)| {
+        let Ok(r) = l.right_inverse() else { return Ok(false) };
+        let Ok(r) = r.eval(&env) else { return Ok(false) };
+        let numbers = l.eval(&env).map_err(|e| e.to_string())?;
+        let n = number(r.size())?;
+        oracle::check_right_inverse(&composed(&numbers), &composed(&r), n).map(|()| true)
+    })
+}
+
+/// Sums, products, quotients of symbols: their value, divisor and bounds.
+fn symbolic_arithmetic(cases: u64, seed: u64) -> Result<Tally, String> {
+    let steps = prop::collection::vec((0u8..9, 0usize..6, 0usize..6), 1..7);
+    let all = (steps, any::<[u8; 3]>(), any::<[Index; 3]>(), 1..9i64);
+    run(cases, seed, all, |(steps, values, divisors, c)| {
+        let mut env = Env::new();
+        let mut pool: Vec<(Int, i64)> = vec![(c.into(), c), (2.into(), 2), (3.into(), 3)];
+        for (i, v) in values.iter().enumerate() {
+            let v = i64::from(*v) + 1;
+            let all: Vec<i64> = (1..=v).filter(|d| v % d == 0).collect();
+            let name = format!("n{i}");
+            env = env.with(&name, v);
+            pool.push((Int::symbol(&name).divisible_by(all[divisors[i].index(all.len())]), v));
+        }
+        let mut accepted = true;
+        for (op, i, j) in steps {
+            let ((a, x), (b, y)) = (pool[i % pool.len()].clone(), pool[j % pool.len()].clone());
+            let (made, wanted) = arithmetic(op, (&a, x), (&b, y));
+            let (Ok(made), Some(wanted)) = (made, wanted) else {
+                accepted = false;
+                continue;
+            };
+            let found = made.eval(&env).map_err(|e| e.to_string())?;
+            ensure(found == wanted, || format!("{op} of {a:?}, {b:?} is {found}, not {wanted}"))?;
+            let d = made.divisibility();
+            let divides = if d == 0 { found == 0 } else { found % d == 0 };
+            ensure(divides, || format!("{made:?} = {found} is not divisible by {d}"))?;
+            let (low, high) = made.bounds();
+            ensure(low <= found && found <= high, || {
+                format!("{made:?} = {found} in {low}..={high}")
+            })?;
+            pool.push((made, found));
+        }
+        Ok(accepted)
+    })
+}
+
+/// The operation of a number, on symbols and on their values.
+fn arithmetic(
+    op: u8,
+    (a, x): (&Int, i64),
+    (b, y): (&Int, i64),
+) -> (Result<Int, LayoutError>, Option<i64>) {
+    let floor = |x: i64, y: i64| {
+        let (q, r) = (x.checked_div(y)?, x.checked_rem(y)?);
+        Some(if r != 0 && (r < 0) != (y < 0) { q - 1 } else { q })
+    };
+    match op {
+        0 => (a.add(b), x.checked_add(y)),
+        1 => (a.sub(b), x.checked_sub(y)),
+        2 => (a.mul(b), x.checked_mul(y)),
+        3 => (a.floor_div(b), floor(x, y)),
+        4 => (a.ceil_div(b), x.checked_neg().and_then(|x| floor(x, y)).map(|q| -q)),
+        5 => (a.modulo(b), (y > 0).then(|| x.rem_euclid(y))),
+        6 => (a.min(b), Some(x.min(y))),
+        7 => (a.max(b), Some(x.max(y))),
+        _ => (a.gcd(b), {
+            let (mut p, mut q) = (x.abs(), y.abs());
+            while q != 0 {
+                (p, q) = (q, p % q);
+            }
+            Some(p)
+        }),
+    }
+}
+
+/// A campaign whose law is that symbols commute with an operation.
+macro_rules! symbolic_law {
+    ($name:literal, $other:expr, $op:expr) => {
+        Campaign {
+            name: concat!("symbolic-", $name),
+            law: concat!("`eval(", $name, "(L), env) == ", $name, "(eval(L, env))` as functions"),
+            run: |cases, seed| commutes(cases, seed, $other, $op),
+        }
+    };
+}
+
+/// All campaigns, in the order of the record.
+pub(crate) fn campaigns() -> Vec<Campaign> {
+    let law = |name, law, run| Campaign { name, law, run };
+    vec![
+        law("text", "what is printed reads back as the same value", text),
+        law(
+            "coordinates",
+            "an index, its coordinate and the sum of entries times strides agree",
+            coordinates,
+        ),
+        law("coalesce", "`R(i) == L(i)`, flat, no two adjacent modes are one", coalesce),
+        law("composition", "`R(i) == A(B(i))`, and the shape refines that of B", composition),
+        law(
+            "composition-coordinates",
+            "the same with basis strides on either side",
+            composition_of_coordinates,
+        ),
+        law("composition-by-mode", "the same for each mode and its tile", composition_by_mode),
+        law(
+            "composition-swizzled",
+            "the same with a swizzle on either side",
+            composition_of_swizzled,
+        ),
+        law(
+            "complement",
+            "`(filter(L), R)` is one-to-one, R increases and reaches the cotarget",
+            complement,
+        ),
+        law("right-inverse", "`L(R(i)) == i`, and no mode goes on", right_inverse),
+        law("left-inverse", "`L(R(L(i))) == L(i)`", left_inverse),
+        law("nullspace", "`L(R(i)) == 0`", nullspace),
+        law("divide", "`R == (A o T, A o C)` with C the complement of T", divide),
+        law(
+            "divide-by-mode",
+            "the same for each mode; zipped, tiled and flat have the same values",
+            divide_by_mode,
+        ),
+        law(
+            "product",
+            "`R == (A, C o T)` with C the complement of A; blocked and raked have the same values",
+            product,
+        ),
+        law("tile-to-shape", "the shape refines the target", tile_to_shape),
+        law("recast", "the same memory in other units", recast),
+        law("slice", "offset plus the rest is the value of the whole, also after a swizzle", slice),
+        law("swizzle", "bit by bit, and its own inverse", swizzle),
+        symbolic_law!("coalesce", Just(()), |l, ()| l.coalesce()),
+        symbolic_law!("filter", Just(()), |l, ()| l.filter()),
+        symbolic_law!("nullspace", Just(()), |l, ()| l.nullspace()),
+        symbolic_law!("left_inverse", Just(()), |l, ()| l.left_inverse()),
+        law(
+            "symbolic-right_inverse",
+            "`eval(right_inverse(L), env)` is a right inverse of `eval(L, env)`",
+            symbolic_right_inverse,
+        ),
+        symbolic_law!("composition", layouts(24), |l, b| l.composition(b)),
+        symbolic_law!("composition_on_the_right", layouts(24), |l, b: &Layout| b.composition(l)),
+        symbolic_law!("composition_by_mode", tilers(3), |l, t: &Tiler| l.composition(t)),
+        symbolic_law!("complement", 1..400i64, |l, n| l.complement(&IntTuple::from(*n))),
+        symbolic_law!("logical_divide", layouts(24), |l, b| l.logical_divide(b)),
+        symbolic_law!("logical_divide_by_mode", tilers(3), |l, t: &Tiler| l.logical_divide(t)),
+        symbolic_law!("zipped_divide", tilers(3), |l, t: &Tiler| l.zipped_divide(t)),
+        symbolic_law!("logical_product", layouts(24), |l, b| l.logical_product(b)),
+        symbolic_law!("upcast", prop::sample::select(vec![2i64, 4, 8]), |l, n| l.upcast(*n)),
+        symbolic_law!("downcast", prop::sample::select(vec![2i64, 4, 8]), |l, n| l.downcast(*n)),
+        symbolic_law!("compact", Just(()), |l, ()| Ok(Layout::compact(l.shape().to_owned()))),
+        law(
+            "symbolic-arithmetic",
+            "value, divisor and bounds of + - * / % min max gcd hold",
+            symbolic_arithmetic,
+        ),
+    ]
+}

@@ -1,0 +1,321 @@
+//! Rules about the sources themselves, checked on their text.
+
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking"
+)]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tilewright::ir::{Kernel, Op, parse_kernels};
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The path from the root of the crate.
+fn short(path: &Path) -> String {
+    path.strip_prefix(root()).unwrap_or(path).display().to_string()
+}
+
+/// All files below `folder` with the extension, with their texts.
+fn files(folder: &str, extension: &str) -> Vec<(PathBuf, String)> {
+    let (mut found, mut folders) = (Vec::new(), vec![root().join(folder)]);
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).expect("the folder can be listed") {
+            let path = entry.expect("the folder can be listed").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|found| found == extension) {
+                let text = fs::read_to_string(&path).expect("the file is text");
+                found.push((path, text));
+            }
+        }
+    }
+    found.sort();
+    assert!(!found.is_empty(), "{folder} has no .{extension} files");
+    found
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// The text with the insides of comments, strings and characters blanked, so that what remains is code.
+fn code(text: &str) -> String {
+    let chars: Vec<char> = text.chars().collect();
+    let at = |i: usize| chars.get(i).copied().unwrap_or('\0');
+    let (mut out, mut i) = (String::new(), 0);
+    while i < chars.len() {
+        let start = i;
+        match at(i) {
+            '/' if at(i + 1) == '/' => {
+                while i < chars.len() && at(i) != '\n' {
+                    i += 1;
+                }
+            }
+            'r' if matches!(at(i + 1), '"' | '#') && !is_word(out.chars().last()) => {
+                let hashes = chars[i + 1..].iter().take_while(|c| **c == '#').count();
+                if at(i + 1 + hashes) == '"' {
+                    let end: String = format!("\"{}", "#".repeat(hashes));
+                    i += hashes + 2;
+                    while i < chars.len()
+                        && !chars[i..].iter().collect::<String>().starts_with(&end)
+                    {
+                        i += 1;
+                    }
+                    i += hashes;
+                }
+                i += 1;
+            }
+            '"' => {
+                i += 1;
+                while i < chars.len() && at(i) != '"' {
+                    i += if at(i) == '\\' { 2 } else { 1 };
+                }
+                i += 1;
+            }
+            // A character, not a lifetime.
+            '\'' if at(i + 1) == '\\' || at(i + 2) == '\'' => {
+                i += if at(i + 1) == '\\' { 3 } else { 2 };
+                while i < chars.len() && at(i) != '\'' {
+                    i += 1;
+                }
+                i += 1;
+            }
+            c => {
+                out.push(c);
+                i += 1;
+                continue;
+            }
+        }
+        let blanked = &chars[start..i.min(chars.len())];
+        out.extend(blanked.iter().map(|c| if *c == '\n' { '\n' } else { ' ' }));
+    }
+    out
+}
+
+fn is_word(c: Option<char>) -> bool {
+    c.is_some_and(|c| c.is_alphanumeric() || c == '_')
+}
+
+/// Where `word` stands in the text as a word of its own.
+fn words<'t>(text: &'t str, word: &'t str) -> impl Iterator<Item = usize> + 't {
+    text.match_indices(word).map(|(at, _)| at).filter(move |at| {
+        !is_word(text[..*at].chars().last()) && !is_word(text[at + word.len()..].chars().next())
+    })
+}
+
+fn line_of(text: &str, at: usize) -> usize {
+    text[..at].matches('\n').count() + 1
+}
+
+#[test]
+fn no_file_is_too_long() {
+    for (path, text) in files("src", "rs") {
+        let lines = text.lines().count();
+        assert!(lines <= 800, "{} has {lines} lines, but 800 are the limit", short(&path));
+    }
+}
+
+#[test]
+fn unsafe_code_is_in_the_cuda_runtime_only() {
+    for (path, text) in files("src", "rs") {
+        let (path, code) = (short(&path), code(&text));
+        if !path.starts_with("src/runtime/cuda/") {
+            let found = words(&code, "unsafe").next().map(|at| line_of(&code, at));
+            assert_eq!(found, None, "{path} has `unsafe` in this line");
+        }
+    }
+}
+
+/// The families of operations, as the table groups them, and the enums that hold all of them.
+fn families() -> Vec<String> {
+    let table = read("src/ir/op/table.rs");
+    let mut families = vec!["Op".to_owned(), "Control".to_owned()];
+    for line in table.lines() {
+        if let Some(name) = line.trim().strip_suffix(" {")
+            && name.chars().all(char::is_alphanumeric)
+        {
+            families.push(name.to_owned());
+        }
+    }
+    assert!(families.len() > 4, "the table does not read as expected: {families:?}");
+    families
+}
+
+/// The arms of the `match` whose body is `body`: pattern with guard, and where it starts.
+fn arms(body: &str) -> Vec<(usize, &str)> {
+    let (mut arms, mut depth, mut start) = (Vec::new(), 0, 0);
+    let bytes = body.as_bytes();
+    let mut in_pattern = true;
+    let mut i = 0;
+    while i < bytes.len() {
+        match bytes[i] {
+            b'(' | b'[' | b'{' => depth += 1,
+            b')' | b']' | b'}' => {
+                depth -= 1;
+                // A block ends its arm without a comma.
+                let ends = depth == 0 && bytes[i] == b'}' && !in_pattern;
+                let rest = body[i + 1..].trim_start();
+                let goes_on = ["?", ".", ",", "=>"].iter().any(|next| rest.starts_with(next));
+                if ends && !goes_on {
+                    (start, in_pattern) = (i + 1, true);
+                }
+            }
+            b'=' if depth == 0 && in_pattern && bytes.get(i + 1) == Some(&b'>') => {
+                let pattern = &body[start..i];
+                arms.push((i - pattern.trim_start().len(), pattern.trim()));
+                in_pattern = false;
+            }
+            b',' if depth == 0 && !in_pattern => (start, in_pattern) = (i + 1, true),
+            _ => {}
+        }
+        i += 1;
+    }
+    arms
+}
+
+/// Whether the pattern takes everything: `_` or a name, with or without a guard.
+fn takes_everything(pattern: &str) -> bool {
+    let name = pattern.split(" if ").next().unwrap_or_default().trim();
+    name.starts_with(|c: char| c.is_lowercase() || c == '_')
+        && name.chars().all(|c| is_word(Some(c)))
+}
+
+/// The lines of arms that take everything in matches over families of operations.
+fn wildcards(text: &str, families: &[String]) -> Vec<usize> {
+    let code = code(text);
+    let mut found = Vec::new();
+    for at in words(&code, "match") {
+        let Some(open) = code[at..].find('{').map(|open| at + open) else { continue };
+        let mut depth = 0;
+        let close = code[open..].char_indices().find(|(_, c)| {
+            depth += i32::from(*c == '{') - i32::from(*c == '}');
+            depth == 0
+        });
+        let Some((length, _)) = close else { continue };
+        let arms = arms(&code[open + 1..open + length]);
+        let is_family = |pattern: &str| {
+            let pattern = pattern.split(" if ").next().unwrap_or_default();
+            families.iter().any(|family| {
+                words(pattern, family).any(|at| pattern[at + family.len()..].starts_with("::"))
+            })
+        };
+        if arms.iter().any(|(_, pattern)| is_family(pattern)) {
+            let wild = arms.iter().filter(|(_, pattern)| takes_everything(pattern));
+            found.extend(wild.map(|(start, _)| line_of(&code, open + 1 + start)));
+        }
+    }
+    found.dedup();
+    found
+}
+
+/// A new operation must be a compile error wherever operations are told apart.
+#[test]
+fn matches_over_operations_have_no_wildcard() {
+    let families = families();
+    let mut found = Vec::new();
+    for (path, text) in files("src", "rs") {
+        // What is derived from the table is complete by construction.
+        let path = short(&path);
+        if path != "src/ir/op/mod.rs" {
+            let lines = wildcards(&text, &families);
+            found.extend(lines.into_iter().map(|line| format!("{path}:{line}")));
+        }
+    }
+    assert!(found.is_empty(), "arms that take every operation: {found:?}");
+}
+
+#[test]
+fn the_check_for_wildcards_finds_them() {
+    let families = families();
+    let check =
+        |text: &str, lines: &[usize]| assert_eq!(wildcards(text, &families), lines, "{text}");
+    check("match op {\n  Op::Const(_) => 1,\n  _ => 2,\n}", &[3]);
+    check("match op {\n  Arith::Add { .. } => { 1 }\n  _ if x => { 2 }\n}", &[3]);
+    check("match op {\n  Mem::Ld { .. } | Mem::St { .. } => f(|_| 1)?,\n  other => 2,\n}", &[3]);
+    check("match (a, b) {\n  (Op::Const(_), _) => 1,\n  (_, _) => 3, _ => 2,\n}", &[3]);
+    check("match f(match op { Op::Const(_) => 1, _ => 2 }) { 1 => 3,\n _ => 4 }", &[1]);
+    check("match x {\n  1 => Op::Const(c),\n  _ => Op::Const(d),\n}", &[]);
+    check("// match op { Op::Const(_) => 1, _ => 2 }", &[]);
+    check(
+        "match op {\n  Op::Const(_) => match x { 1 => 1, _ => 2 },\n  Op::Arith(_) => 3,\n}",
+        &[],
+    );
+    check("let s = \"{\"; match x { 'a' => 1, '{' => 2, _ => 3 }", &[]);
+}
+
+/// The names of the operations of the kernels that are valid, in the filetests.
+fn operations_with_a_filetest() -> BTreeSet<&'static str> {
+    let mut names = BTreeSet::new();
+    for (path, text) in files("tests/filetests", "kir") {
+        if short(&path).starts_with("tests/filetests/parse/") {
+            continue;
+        }
+        let kernels = parse_kernels("test.kir", &text)
+            .unwrap_or_else(|error| panic!("{}: {error}", short(&path)));
+        for ir in kernels {
+            if let Ok(kernel) = Kernel::verify(ir) {
+                names.extend(kernel.ir().ops.iter().map(|(_, data)| data.op.name()));
+            }
+        }
+    }
+    names
+}
+
+#[test]
+fn every_operation_has_a_filetest() {
+    let found = operations_with_a_filetest();
+    let control = ["const", "if", "for", "loop", "yield", "continue", "break", "return"];
+    let all = Op::table().map(|info| info.name).chain(control);
+    let missing: Vec<&str> = all.filter(|name| !found.contains(name)).collect();
+    assert!(missing.is_empty(), "in no valid kernel of tests/filetests: {missing:?}");
+}
+
+/// The variants of an enum, by its text: what stands four columns in and starts with a capital letter.
+fn variants(path: &str, name: &str) -> Vec<String> {
+    let text = code(&read(path));
+    let start = text.find(&format!("pub enum {name} {{")).expect("the enum is in the file");
+    let body = &text[start..];
+    let body = &body[..body.find("\n}").expect("the enum ends")];
+    let lines = body.lines().filter_map(|line| line.strip_prefix("    "));
+    let names = lines.filter(|line| line.starts_with(|c: char| c.is_ascii_uppercase()));
+    let variants: Vec<String> =
+        names.map(|line| line.chars().take_while(|c| c.is_alphanumeric()).collect()).collect();
+    assert!(variants.len() > 5, "{path} does not read as expected: {variants:?}");
+    variants
+}
+
+/// Checks that each variant of the enum is marked in a filetest of the folder, or named in the test file for
+/// those that no text can cause.
+fn check_errors(enum_path: &str, name: &str, folder: &str, test: &str) {
+    let test = code(&read(test));
+    let marks: String = files(folder, "kir").into_iter().map(|(_, text)| text).collect();
+    let missing: Vec<String> = variants(enum_path, name)
+        .into_iter()
+        .filter(|variant| {
+            let mark = format!("; error: {variant}");
+            let marked = words(&marks, &mark).next().is_some();
+            let named = format!("{name}::{variant}");
+            !marked && words(&test, &named).next().is_none()
+        })
+        .collect();
+    assert!(missing.is_empty(), "variants of {name} without a negative test: {missing:?}");
+}
+
+#[test]
+fn every_rule_of_the_verifier_has_a_negative_test() {
+    let path = "src/ir/verify/error.rs";
+    check_errors(path, "VerifyError", "tests/filetests/verify", "tests/verify_ir.rs");
+}
+
+#[test]
+fn every_error_of_the_parser_has_a_test() {
+    let path = "src/ir/text/error.rs";
+    check_errors(path, "ParseErrorKind", "tests/filetests/parse", "tests/text_limits.rs");
+}

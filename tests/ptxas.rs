@@ -1,0 +1,273 @@
+//! NVIDIA's assembler accepts what is written, without a warning: every operation on every type that it
+//! takes, with operands known and unknown, and every form of control flow.
+
+use std::collections::BTreeSet;
+
+use tilewright::codegen::{Module, Ptx, PtxOptions};
+use tilewright::ir::{Kernel, Mem, Op, Scalar, Space, Sync, Target, Type, Untyped};
+use tilewright::kernels::gemm::SimtGemm;
+
+#[path = "support/flow.rs"]
+mod flow;
+#[path = "support/ptxas.rs"]
+mod ptxas;
+#[path = "support/random_kernel.rs"]
+mod random_kernel;
+#[path = "support/raw.rs"]
+mod raw;
+
+use raw::{Raw, pointer};
+
+fn targets() -> [Target; 2] {
+    [Target::SM_80, Target::SM_90A]
+}
+
+/// Assembles all kernels as one module.
+fn check_module(kernels: &[Kernel<Untyped>], options: &[&str]) {
+    let Some(ptxas) = ptxas::find() else { return };
+    let target = kernels[0].target();
+    let mut module = Module::new(target);
+    for kernel in kernels {
+        module.add(kernel).unwrap();
+    }
+    check_text(&ptxas, &module.ptx(), options);
+}
+
+#[track_caller]
+fn check_text(ptxas: &ptxas::Ptxas, ptx: &Ptx, options: &[&str]) {
+    if let Err(problem) = ptxas.assemble(ptx.text(), &ptx.target().to_string(), options) {
+        panic!("{problem}");
+    }
+}
+
+/// The kernel without its signature, to be added to a module with others.
+fn untyped<P>(kernel: &Kernel<P>) -> Kernel<Untyped> {
+    Kernel::verify(kernel.ir().clone()).unwrap()
+}
+
+fn short(ty: Type) -> String {
+    match ty {
+        Type::Scalar(scalar) => scalar.to_string(),
+        Type::Pointer { space, elem, .. } => format!("{space}_{elem}"),
+    }
+}
+
+/// A number other than 0 and 1, and other than the smallest and the largest.
+fn some_bits(scalar: Scalar) -> u64 {
+    match scalar {
+        Scalar::F32 => (-1.5f32).to_bits().into(),
+        Scalar::F64 => 0.1f64.to_bits(),
+        _ => 0xc3c3_c3c3_c3c3_c3c3,
+    }
+}
+
+/// Each arithmetic operation on each type, each operand once known and once not.
+fn arith_kernels(target: Target) -> Vec<Kernel<Untyped>> {
+    let mut kernels = Vec::new();
+    for (number, row) in raw::arith(&[raw::no_value()]).into_iter().enumerate() {
+        let info = row.info();
+        let takes_types = !info.operands.is_empty();
+        for ty in raw::types() {
+            if !info.class.contains(ty) || (!takes_types && ty != Type::BOOL) {
+                continue;
+            }
+            let mut kernel = Raw::new(format!("{}_{number}_{}", info.name, short(ty)), target);
+            let types = raw::operand_types(info, ty);
+            for known in 0..1u32 << types.len() {
+                let operands: Vec<_> = types
+                    .iter()
+                    .enumerate()
+                    .map(|(i, ty)| match ty.scalar().filter(|_| known >> i & 1 == 1) {
+                        Some(scalar) => kernel.constant(scalar, some_bits(scalar)),
+                        None => kernel.unknown(*ty),
+                    })
+                    .collect();
+                let operands = if takes_types { operands } else { vec![raw::no_value()] };
+                let result = kernel.get(raw::arith(&operands).swap_remove(number));
+                kernel.consume(result);
+            }
+            kernels.push(kernel.finish());
+        }
+    }
+    kernels
+}
+
+/// Indices of every type: unknown, and constants on both sides of what fits into an instruction.
+fn mem_kernels(target: Target) -> Vec<Kernel<Untyped>> {
+    let mut kernels = Vec::new();
+    let indices = [Scalar::I32, Scalar::U32, Scalar::I64, Scalar::U64];
+    for space in [Space::Global, Space::Shared] {
+        for elem in Scalar::ALL {
+            let mut kernel = Raw::new(format!("mem_{space}_{elem}"), target);
+            let ty = pointer(space, elem);
+            let base = kernel.unknown(ty);
+            for index_type in indices {
+                let known = [0, 3, u64::MAX, 1 << 31, (1 << 31) - 1, 1 << 61, 1 << 62];
+                let mut places: Vec<_> =
+                    known.into_iter().map(|bits| kernel.constant(index_type, bits)).collect();
+                places.push(kernel.unknown(index_type.into()));
+                for index in places {
+                    let value = kernel.get(Mem::Ld { base, index });
+                    let moved = kernel.get(Mem::Offset { base, index });
+                    kernel.consume(moved);
+                    kernel.op(Mem::St { base: moved, index, value });
+                    let constant = kernel.constant(elem, some_bits(elem));
+                    kernel.op(Mem::St { base, index, value: constant });
+                }
+            }
+            kernels.push(kernel.finish());
+        }
+    }
+    for ty in raw::types() {
+        let mut kernel = Raw::new(format!("var_{}", short(ty)), target);
+        let value = kernel.unknown(ty);
+        let var = kernel.var(value);
+        let read = kernel.get(Mem::GetVar { var, index: 1 });
+        kernel.consume(read);
+        if let Type::Scalar(scalar) = ty {
+            let value = kernel.constant(scalar, some_bits(scalar));
+            kernel.op(Mem::SetVar { value, var, index: 0 });
+            kernel.op(Sync::Barrier {});
+            let read = kernel.get(Mem::GetVar { var, index: 0 });
+            kernel.consume(read);
+        }
+        kernels.push(kernel.finish());
+    }
+    // Parameters of every type, and constants at the ends of their types.
+    let mut kernel = Raw::new("params", target);
+    for ty in raw::types() {
+        let value = kernel.param(ty);
+        if !matches!(ty, Type::Pointer { space: Space::Shared, .. }) {
+            kernel.consume(value);
+        }
+        if let Type::Scalar(scalar) = ty {
+            for bits in [0, 1, u64::MAX, 1 << (scalar.bits() - 1), (1 << (scalar.bits() - 1)) - 1] {
+                let value = kernel.constant(scalar, bits);
+                kernel.consume(value);
+                let (zero, var) = (kernel.unknown(ty), kernel.var(value));
+                kernel.op(Mem::SetVar { value: zero, var, index: 0 });
+            }
+        }
+    }
+    kernels.push(kernel.finish());
+    kernels
+}
+
+#[test]
+fn every_operation_on_every_type() {
+    let covered: BTreeSet<&str> = targets()
+        .into_iter()
+        .flat_map(|target| {
+            let mut kernels = arith_kernels(target);
+            kernels.extend(mem_kernels(target));
+            check_module(&kernels, &[]);
+            let names = kernels.iter().flat_map(|kernel| {
+                kernel.ir().ops.iter().filter_map(|(_, data)| data.op.info()).map(|info| info.name)
+            });
+            names.collect::<Vec<_>>()
+        })
+        .collect();
+    let rows: BTreeSet<&str> = Op::table().map(|info| info.name).collect();
+    assert_eq!(covered, rows, "a row has no kernel here");
+}
+
+#[test]
+fn every_form_of_control_flow() {
+    for target in targets() {
+        check_module(&flow::Flow::all(target), &[]);
+    }
+}
+
+/// Ready kernels have no register in local memory.
+#[test]
+fn ready_kernels_without_spills() {
+    let no_local = ["--warn-on-spills", "--warn-on-local-memory-usage"];
+    for target in targets() {
+        let sizes = [[256, 256, 256], [251, 127, 63], [1, 1, 1], [4096, 4096, 4096]];
+        let kernels = sizes.map(|[m, n, k]| untyped(&SimtGemm { m, n, k }.build(target).unwrap()));
+        check_module(&kernels, &no_local);
+    }
+}
+
+#[test]
+fn random_kernels() {
+    for target in targets() {
+        // A linear congruential generator, with the constants of Knuth's MMIX.
+        let mut state = 1u64;
+        let mut choices = || {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 33) as u32
+        };
+        let kernels: Vec<_> = (0..60)
+            .map(|number| {
+                let choices: Vec<u32> = (0..20 + 10 * number).map(|_| choices()).collect();
+                let mut ir = random_kernel::random_kernel(&choices);
+                (ir.name, ir.target) = (format!("random_{number}"), target);
+                Kernel::verify(ir).unwrap()
+            })
+            .collect();
+        check_module(&kernels, &[]);
+    }
+}
+
+fn small(target: Target) -> Kernel<Untyped> {
+    let mut kernel = Raw::new("small", target);
+    let value = kernel.unknown(Scalar::F32.into());
+    kernel.consume(value);
+    kernel.finish()
+}
+
+/// Each target with the lowest version that has it, as the text says.
+#[test]
+fn every_target() {
+    let Some(ptxas) = ptxas::find() else { return };
+    for sm in 80..=125 {
+        for arch_specific in [false, true] {
+            let Some(target) = Target::new(sm, arch_specific) else { continue };
+            let ptx = small(target).ptx();
+            // A target that PTX does not have is written as one that it has.
+            check_text(&ptxas, &ptx, &[]);
+        }
+    }
+}
+
+#[test]
+fn the_version_is_the_lowest_that_has_the_target() {
+    let Some(ptxas) = ptxas::find() else { return };
+    let versions =
+        ["7.0", "7.1", "7.3", "7.4", "7.7", "7.8", "8.0", "8.5", "8.6", "8.7", "8.8", "9.0"];
+    for target in
+        ["sm_86", "sm_87", "sm_89", "sm_90", "sm_90a", "sm_100a", "sm_103", "sm_120", "sm_121a"]
+    {
+        let ptx = small(target.parse().unwrap()).ptx();
+        let version = ptx.version().to_string();
+        let at = versions.iter().position(|v| *v == version).expect("the version is in the list");
+        let lower = ptx.text().replacen(&version, versions[at - 1], 1);
+        assert!(ptxas.assemble(&lower, target, &[]).is_err(), "{target} needs no {version}");
+    }
+}
+
+#[test]
+fn lines_for_profilers() {
+    let Some(ptxas) = ptxas::find() else { return };
+    let gemm = SimtGemm { m: 64, n: 64, k: 64 }.build(Target::SM_90A).unwrap();
+    let ptx = gemm.ptx_with(PtxOptions::default().line_info(true));
+    assert!(ptx.text().contains(".file 1 \"src/kernels/gemm/"), "{ptx}");
+    check_text(&ptxas, &ptx, &["--generate-line-info"]);
+}
+
+/// More than 4352 bytes of parameters need a later version.
+#[test]
+fn many_parameters() {
+    let Some(ptxas) = ptxas::find() else { return };
+    for (count, version) in [(544, "7.0"), (545, "8.1"), (4095, "8.1")] {
+        let mut kernel = Raw::new("many", Target::SM_80);
+        let base = kernel.param(pointer(Space::Global, Scalar::U64));
+        let last = (1..count).map(|_| kernel.new_param(Scalar::U64.into())).last().unwrap();
+        let index = kernel.constant(Scalar::I32, 0);
+        kernel.op(Mem::St { base, index, value: last });
+        let ptx = kernel.finish().ptx();
+        assert_eq!(ptx.version().to_string(), version, "{count}");
+        check_text(&ptxas, &ptx, &[]);
+    }
+}

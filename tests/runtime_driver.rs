@@ -1,0 +1,516 @@
+//! The CUDA side of the runtime against a driver that is made for it: every way in which a driver can be
+//! missing, old or broken, and every order of calls and drops, without a GPU.
+//!
+//! The driver is `support/fake_cuda.rs`, which rustc compiles to a `libcuda.so`; each case runs in a child
+//! process that finds it first.
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "a test ends with the message"
+)]
+#![cfg(all(target_os = "linux", feature = "cuda", feature = "sim"))]
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use tilewright::ir::{Global, GlobalMut, Kernel, KernelOptions, Target, Untyped};
+use tilewright::runtime::{
+    Arg, CudaVersion, Device, DriverStatus, FaultKind, Function, Grid, PtxRejection, RuntimeError,
+};
+
+/// Chooses the case that a child process runs.
+const CASE: &str = "TILEWRIGHT_DRIVER_CASE";
+
+/// The folder of the driver, built on the first call; `None` where there is no rustc.
+fn driver(variant: &str) -> Option<PathBuf> {
+    let rustc = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".to_owned());
+    let found = Command::new(&rustc).arg("--version").output();
+    if !found.is_ok_and(|output| output.status.success()) {
+        return None;
+    }
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/fake_cuda.rs");
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("fake_cuda").join(variant);
+    std::fs::create_dir_all(&folder).expect("the temporary folder can be made");
+    let mut source = PathBuf::from(source);
+    if variant == "without_launch" {
+        // A driver that lacks a function is the same text with another name for it.
+        let text = std::fs::read_to_string(&source).expect("the driver's source can be read");
+        source = folder.join("fake_cuda.rs");
+        std::fs::write(&source, text.replace("cuLaunchKernelEx", "cuLaunchSomething"))
+            .expect("the driver's source can be written");
+    }
+    let mut command = Command::new(rustc);
+    command.args(["--edition", "2024", "--crate-type", "cdylib", "-A", "warnings"]).arg(source);
+    let output = command.arg("-o").arg(folder.join("libcuda.so")).output().expect("rustc runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Some(folder)
+}
+
+fn complete_driver() -> Option<&'static PathBuf> {
+    static FOLDER: OnceLock<Option<PathBuf>> = OnceLock::new();
+    FOLDER.get_or_init(|| driver("complete")).as_ref()
+}
+
+/// Runs `case` in a child process with a driver in `folder`, and returns what it left.
+fn run(folder: &PathBuf, case: &str, settings: &[(&str, &str)]) -> Output {
+    let mut command = Command::new(std::env::current_exe().expect("the test has a file"));
+    command.args(["--exact", "child", "--nocapture"]).env(CASE, case);
+    command.env("LD_LIBRARY_PATH", folder).env_remove("TILEWRIGHT_GPU");
+    command.envs(settings.iter().map(|(name, value)| (format!("FAKE_CUDA_{name}"), value)));
+    let output = command.output().expect("the test can be started again");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{case} {settings:?}: {text}");
+    // A case that did not run has tested nothing.
+    assert!(text.contains(&format!("case {case} ran")), "{case}: {text}");
+    output
+}
+
+/// Runs a case with the complete driver; it must leave nothing allocated, loaded or retained.
+#[track_caller]
+fn check(case: &str, settings: &[(&str, &str)]) {
+    let Some(folder) = complete_driver() else {
+        eprintln!("skipped: there is no rustc to build the driver with");
+        return;
+    };
+    let text = run(folder, case, settings).stderr;
+    let text = String::from_utf8_lossy(&text);
+    assert!(text.contains("left 0 0 0, after fault 0"), "{case} {settings:?}: {text}");
+}
+
+/// As [`check`], for a case in which no context is made.
+#[track_caller]
+fn check_refused(case: &str, settings: &[(&str, &str)]) {
+    if let Some(folder) = complete_driver() {
+        run(folder, case, settings);
+    } else {
+        eprintln!("skipped: there is no rustc to build the driver with");
+    }
+}
+
+#[test]
+fn drivers_that_cannot_be_used_are_told_apart() {
+    check_refused("old_driver", &[("VERSION", "11080")]);
+    check_refused("no_device", &[("INIT", "100")]);
+    check_refused("no_device", &[("DEVICES", "0")]);
+    check_refused("stub", &[("INIT", "34")]);
+    check_refused("init_fails", &[("INIT", "803")]);
+    check_refused("init_fails_strangely", &[("INIT", "54321")]);
+    check_refused("old_device", &[("CAPABILITY", "75")]);
+}
+
+#[test]
+fn a_driver_without_a_function_is_named() {
+    if let Some(folder) = driver("without_launch") {
+        run(&folder, "missing_symbol", &[]);
+    } else {
+        eprintln!("skipped: there is no rustc to build the driver with");
+    }
+}
+
+#[test]
+fn a_device_is_described() {
+    check("describe", &[("DEVICES", "2"), ("VERSION", "13000")]);
+}
+
+#[test]
+fn buffers_keep_what_is_written() {
+    check("buffers", &[]);
+    check("buffers", &[("POOLS", "0")]);
+}
+
+#[test]
+fn launches_compute_in_order() {
+    check("launch", &[]);
+    check("launch", &[("POOLS", "0")]);
+}
+
+#[test]
+fn drops_right_after_a_launch_are_safe() {
+    check("drops", &[]);
+    check("drops", &[("POOLS", "0")]);
+}
+
+#[test]
+fn many_cycles_leak_nothing() {
+    check("cycles", &[]);
+    check("threads", &[]);
+}
+
+#[test]
+fn wrong_launches_are_refused() {
+    check("refusals", &[("FUNCTION_THREADS", "128"), ("CAPABILITY", "86")]);
+}
+
+#[test]
+fn refused_ptx_comes_with_its_log() {
+    check("bad_ptx", &[]);
+}
+
+#[test]
+fn memory_that_is_full_can_be_used_again() {
+    check("out_of_memory", &[("MEMORY", "4096")]);
+    check("out_of_memory", &[("MEMORY", "4096"), ("POOLS", "0")]);
+}
+
+/// The device is lost: what was on it cannot be freed any more, but no call reaches the driver.
+#[test]
+fn a_fault_is_kept_with_its_first_cause() {
+    let Some(folder) = complete_driver() else {
+        eprintln!("skipped: there is no rustc to build the driver with");
+        return;
+    };
+    for (code, kind) in FAULTS {
+        let output = run(folder, "fault", &[("CODE", &code.to_string())]);
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(text.contains("after fault 0"), "{kind:?}: {text}");
+    }
+}
+
+const FAULTS: [(u32, FaultKind); 5] = [
+    (700, FaultKind::IllegalAddress),
+    (715, FaultKind::IllegalInstruction),
+    (716, FaultKind::MisalignedAddress),
+    (710, FaultKind::Assert),
+    (702, FaultKind::LaunchTimeout),
+];
+
+/// The cases, when this is a child process.
+#[test]
+fn child() {
+    let Ok(case) = std::env::var(CASE) else { return };
+    match case.as_str() {
+        "old_driver" => {
+            let (found, needed) = (CudaVersion::new(11, 8), CudaVersion::new(12, 0));
+            check_no_gpu(RuntimeError::OldDriver { found, needed }, true);
+        }
+        "no_device" => check_no_gpu(RuntimeError::NoDevice, true),
+        "stub" => check_no_gpu(RuntimeError::StubDriver, true),
+        "init_fails" => {
+            let name = Some("CUDA_ERROR_SYSTEM_DRIVER_MISMATCH".to_owned());
+            let status = DriverStatus { code: 803, name };
+            check_no_gpu(RuntimeError::Driver { call: "cuInit", status }, false);
+        }
+        "init_fails_strangely" => {
+            let status = DriverStatus { code: 54321, name: None };
+            check_no_gpu(RuntimeError::Driver { call: "cuInit", status }, false);
+        }
+        "missing_symbol" => {
+            let (symbol, driver) = ("cuLaunchKernelEx", CudaVersion::new(12, 8));
+            check_no_gpu(RuntimeError::MissingSymbol { symbol, driver }, false);
+        }
+        "old_device" => {
+            let (ordinal, name, capability) = (0, "Fake GPU".to_owned(), (7, 5));
+            let error = RuntimeError::UnsupportedDevice { ordinal, name, capability };
+            assert_eq!(Device::cuda(0), Err(error));
+            assert_eq!(Device::default(), Device::sim());
+        }
+        "describe" => describe(),
+        "buffers" => buffers(),
+        "launch" => launch(),
+        "drops" => drops(),
+        "cycles" => cycles(1000),
+        "threads" => threads(),
+        "refusals" => refusals(),
+        "bad_ptx" => bad_ptx(),
+        "out_of_memory" => out_of_memory(),
+        "fault" => fault(),
+        _ => panic!("no such case"),
+    }
+    eprintln!("case {case} ran");
+}
+
+/// Every way to ask for a GPU answers `error`; asking for any device gives the simulator, if `falls_back`.
+fn check_no_gpu(error: RuntimeError, falls_back: bool) {
+    assert_eq!(Device::cuda(0), Err(error.clone()));
+    assert_eq!(Device::cuda_count(), Err(error.clone()));
+    assert_eq!(Device::open("cuda".parse().unwrap()), Err(error.clone()));
+    let expected = if falls_back { Device::sim() } else { Err(error) };
+    assert_eq!(Device::default(), expected);
+}
+
+fn gpu() -> Device {
+    Device::default().expect("the driver has a GPU")
+}
+
+type Axpy = (f32, Global<f32>, GlobalMut<f32>, i32);
+
+fn axpy(target: Target) -> Kernel<Axpy> {
+    Kernel::<Axpy>::build("axpy", target, |k, (a, x, y, n)| {
+        let i = k.block_idx().x * k.block_dim().x + k.thread_idx().x;
+        k.if_(i.lt(n), |k| y.store(k, i, a * x.load(k, i) + y.load(k, i)));
+    })
+    .expect("the kernel is right")
+}
+
+/// A kernel that the driver knows by its name.
+fn named(name: &str) -> Kernel<()> {
+    Kernel::<()>::build(name, Target::SM_80, |_, ()| ()).expect("the kernel is right")
+}
+
+fn describe() {
+    let device = gpu();
+    assert_eq!((device.name(), device.is_sim()), ("Fake GPU", false));
+    assert_eq!(device.to_string(), "GPU 0 (Fake GPU)");
+    assert_eq!(device.target(), Target::SM_90A);
+    assert_eq!(device.memory(), Ok(Some((1 << 24, 1 << 24))));
+    let buffer = device.zeros::<u64>(10).unwrap();
+    device.synchronize().unwrap();
+    assert_eq!(device.memory(), Ok(Some(((1 << 24) - 80, 1 << 24))));
+    drop(buffer);
+    assert_eq!(device.cuda_version(), Some(CudaVersion::new(13, 0)));
+    assert_eq!(Device::cuda_count(), Ok(2));
+    assert_eq!(Device::cuda(0).as_ref(), Ok(&device));
+    assert_ne!(Device::cuda(1).as_ref(), Ok(&device));
+    assert_ne!(Device::sim().as_ref(), Ok(&device));
+    assert_eq!(Device::cuda(2), Err(RuntimeError::NoSuchDevice { ordinal: 2, count: 2 }));
+}
+
+fn buffers() {
+    let device = gpu();
+    let data: Vec<i64> = (0..1000).map(|i| i * i - 7).collect();
+    let mut buffer = device.upload(&data).unwrap();
+    assert_eq!(buffer.to_vec().unwrap(), data);
+    buffer.write(&[3; 1000]).unwrap();
+    let mut copy = [0; 1000];
+    buffer.read_into(&mut copy).unwrap();
+    assert_eq!(copy, [3; 1000]);
+    assert_eq!(device.zeros::<f64>(33).unwrap().to_vec().unwrap(), [0.0; 33]);
+
+    let mismatch = Err(RuntimeError::LengthMismatch { buffer: 1000, host: 3 });
+    assert_eq!(buffer.write(&[1, 2, 3]), mismatch);
+    assert_eq!(buffer.read_into(&mut [0; 3]), mismatch);
+
+    let mut empty = device.upload::<f32>(&[]).unwrap();
+    assert_eq!((empty.len(), empty.to_vec().unwrap()), (0, vec![]));
+    empty.write(&[]).unwrap();
+    empty.read_into(&mut []).unwrap();
+
+    // Only 0 and 1 are a `bool`, whatever a kernel stores.
+    let kernel =
+        Kernel::<(GlobalMut<bool>,)>::build("odd_bools", Target::SM_80, |_, _| ()).unwrap();
+    let mut bools = device.upload(&[true; 4]).unwrap();
+    let function = device.load(&kernel).unwrap();
+    function.launch(Grid::cover(4, 32), (&mut bools,)).unwrap();
+    assert_eq!(bools.to_vec().unwrap(), [false, true, true, true]);
+    let mut copy = [false; 4];
+    bools.read_into(&mut copy).unwrap();
+    assert_eq!(copy, [false, true, true, true]);
+}
+
+fn launch() {
+    let device = gpu();
+    let function = device.load(&axpy(device.target())).unwrap();
+    let n = 1000;
+    let xs: Vec<f32> = (0..n).map(|i| i as f32).collect();
+    let x = device.upload(&xs).unwrap();
+    let mut y = device.zeros::<f32>(n).unwrap();
+    for _ in 0..3 {
+        function.launch(Grid::cover(n, 256), (2.0, &x, &mut y, n as i32)).unwrap();
+    }
+    device.synchronize().unwrap();
+    let timing = function.time(Grid::cover(n, 256), (0.5, &x, &mut y, n as i32)).unwrap();
+    assert_eq!((timing.elapsed, timing.thread_ops), (Duration::from_millis(2), None));
+    let expected: Vec<f32> = xs.iter().map(|x| 6.5 * x).collect();
+    assert_eq!(y.to_vec().unwrap(), expected);
+
+    let untyped: Function<Untyped> =
+        device.load(&Kernel::verify(axpy(Target::SM_80).ir().clone()).unwrap()).unwrap();
+    let args = vec![1.0f32.into(), (&x).into(), (&mut y).into(), Arg::from(n as i32)];
+    untyped.launch(Grid::cover(n, 256), args).unwrap();
+    assert_eq!(y.to_vec().unwrap()[10], 75.0);
+}
+
+fn drops() {
+    let device = gpu();
+    let n = 64;
+    let mut y = device.upload(&vec![1.0f32; n]).unwrap();
+    for _ in 0..10 {
+        let x = device.upload(&vec![1.0f32; n]).unwrap();
+        let function = device.load(&axpy(Target::SM_80)).unwrap();
+        function.launch(Grid::cover(n, 64), (1.0, &x, &mut y, n as i32)).unwrap();
+        // The buffer, the function or both go while the launch waits in the queue.
+        drop(x);
+        drop(function);
+    }
+    let grown = device.upload(&vec![0.0f32; n]).unwrap();
+    assert_eq!(y.to_vec().unwrap(), vec![11.0; n]);
+    // What is written may never be read.
+    device
+        .load(&axpy(Target::SM_80))
+        .unwrap()
+        .launch(Grid::cover(n, 64), (1.0, &grown, &mut y, n as i32))
+        .unwrap();
+    drop(y);
+    drop(grown);
+}
+
+fn cycles(count: usize) {
+    let device = gpu();
+    let kernel = axpy(device.target());
+    for i in 0..count {
+        let function = device.load(&kernel).unwrap();
+        let x = device.upload(&[i as f32]).unwrap();
+        let mut y = device.zeros(1).unwrap();
+        function.launch(Grid::cover(1, 32), (1.0, &x, &mut y, 1)).unwrap();
+        if i.is_multiple_of(100) {
+            assert_eq!(y.to_vec().unwrap(), [i as f32]);
+        }
+    }
+}
+
+fn threads() {
+    let device = gpu();
+    let function = device.load(&axpy(device.target())).unwrap();
+    std::thread::scope(|scope| {
+        for t in 0..8 {
+            let (device, function) = (device.clone(), function.clone());
+            scope.spawn(move || {
+                let x = device.upload(&[t as f32; 100]).unwrap();
+                let mut y = device.zeros(100).unwrap();
+                for i in 0..50u32 {
+                    let own = device.load(&named("empty")).unwrap();
+                    own.launch(Grid::cover(1, 1), ()).unwrap();
+                    function.launch(Grid::cover(100, 32), (1.0, &x, &mut y, 100)).unwrap();
+                    if i.is_multiple_of(10) {
+                        device.synchronize().unwrap();
+                    }
+                }
+                assert_eq!(y.to_vec().unwrap(), [50.0 * t as f32; 100]);
+            });
+        }
+    });
+}
+
+fn refusals() {
+    let device = gpu();
+    let target = Target::SM_90A;
+    let wrong_target = device.load(&axpy(target)).map(|_| ());
+    let (kernel, device_target) = ("axpy".to_owned(), Target::for_compute_capability(8, 6));
+    let device_name = "GPU 0 (Fake GPU)".to_owned();
+    assert_eq!(
+        wrong_target,
+        Err(RuntimeError::WrongTarget {
+            kernel,
+            target,
+            device: device_name.clone(),
+            device_target
+        })
+    );
+
+    let function = device.load(&named("empty")).unwrap();
+    let kernel = || "empty".to_owned();
+    let (threads, limit, registers) = (256, 128, 40);
+    assert_eq!(
+        function.launch(Grid::cover(1, 256), ()),
+        Err(RuntimeError::TooManyRegisters { kernel: kernel(), threads, limit, registers })
+    );
+    assert!(matches!(
+        function.launch(Grid::cover(1, 2048), ()),
+        Err(RuntimeError::BlockTooLarge { limit_in_all: 1024, .. })
+    ));
+    assert!(matches!(
+        function.launch(Grid::new([1, 65_536, 1], [1, 1, 1]), ()),
+        Err(RuntimeError::GridTooLarge { .. })
+    ));
+    let options = KernelOptions::default().block([64, 1, 1]);
+    let fixed = Kernel::<()>::build_with(options, "empty", Target::SM_80, |_, ()| ()).unwrap();
+    let (built, given) = ([64, 1, 1], [32, 1, 1]);
+    assert_eq!(
+        device.load(&fixed).unwrap().launch(Grid::cover(1, 32), ()),
+        Err(RuntimeError::BlockNotAsBuilt { kernel: kernel(), built, given })
+    );
+
+    let function = device.load(&axpy(Target::SM_80)).unwrap();
+    let sim = Device::sim().unwrap();
+    let (here, mut there) = (device.upload(&[1.0f32]).unwrap(), sim.upload(&[1.0f32]).unwrap());
+    let buffer = "the simulator".to_owned();
+    let kernel = "axpy".to_owned();
+    assert_eq!(
+        function.launch(Grid::cover(1, 1), (1.0, &here, &mut there, 1)),
+        Err(RuntimeError::OtherDevice { kernel, index: 2, buffer, device: device_name })
+    );
+    // After all these refusals it runs.
+    let mut y = device.upload(&[1.0f32]).unwrap();
+    function.launch(Grid::cover(1, 1), (1.0, &here, &mut y, 1)).unwrap();
+    assert_eq!(y.to_vec().unwrap(), [2.0]);
+}
+
+fn bad_ptx() {
+    let device = gpu();
+    let ptx = ".version 8.0\n  // text.rs:7\n  nonsense.f32 %f1;\n";
+    let name = Some("CUDA_ERROR_INVALID_PTX".to_owned());
+    let status = DriverStatus { code: 218, name };
+    assert_eq!(
+        device.check_ptx("text", ptx),
+        Err(RuntimeError::PtxRejected(Box::new(PtxRejection {
+            kernel: "text".to_owned(),
+            status: status.clone(),
+            line: Some((3, "  nonsense.f32 %f1;".to_owned())),
+            place: Some("text.rs:7".to_owned()),
+            log: "ptxas application ptx input, line 3; error   : Not an opcode".to_owned(),
+        })))
+    );
+    let Err(RuntimeError::PtxRejected(rejection)) = device.check_ptx("zero", "a\nb\0c") else {
+        panic!("a text with a zero is taken");
+    };
+    assert_eq!((rejection.line, rejection.status), (Some((2, "b\0c".to_owned())), status));
+    assert_eq!(
+        device.check_ptx("good", ".version 8.0"),
+        Ok("ptxas info    : Used 8 registers".into())
+    );
+}
+
+fn out_of_memory() {
+    let device = gpu();
+    let too_much = || device.zeros::<u8>(5000).map(|_| ());
+    let bytes = 5000;
+    let error = RuntimeError::OutOfMemory { device: device.to_string(), bytes };
+    assert_eq!(too_much(), Err(error.clone()));
+    let half = device.zeros::<u8>(3000).unwrap();
+    assert!(device.zeros::<u8>(3000).is_err());
+    drop(half);
+    // The memory of the dropped buffer is there at once, although its free waits in the queue.
+    let mut whole = device.zeros::<u8>(4096).unwrap();
+    whole.write(&[7; 4096]).unwrap();
+    assert_eq!(whole.to_vec().unwrap(), [7; 4096]);
+    assert_eq!(too_much(), Err(error));
+    let absurd = device.zeros::<u64>(usize::MAX / 4).map(|_| ());
+    assert!(matches!(absurd, Err(RuntimeError::OutOfMemory { .. })), "{absurd:?}");
+}
+
+fn fault() {
+    let code: u32 = std::env::var("FAKE_CUDA_CODE").unwrap().parse().unwrap();
+    let kind = FAULTS.iter().find(|(c, _)| *c == code).unwrap().1;
+    let device = gpu();
+    let name = format!("fault_{code}");
+    let good = device.load(&named("empty")).unwrap();
+    let bad = device.load(&named(&name)).unwrap();
+    let mut buffer = device.upload(&[1, 2, 3]).unwrap();
+    good.launch(Grid::cover(1, 1), ()).unwrap();
+    device.synchronize().unwrap();
+    good.launch(Grid::cover(1, 1), ()).unwrap();
+    bad.launch(Grid::cover(1, 1), ()).unwrap();
+
+    let Err(RuntimeError::Fault(fault)) = device.synchronize() else {
+        panic!("the fault is not seen");
+    };
+    assert_eq!((fault.kind, fault.launches, fault.kernel.clone()), (kind, 2, Some(name)));
+    let lost = RuntimeError::DeviceLost(fault);
+    for _ in 0..2 {
+        assert_eq!(device.synchronize(), Err(lost.clone()));
+        assert_eq!(good.launch(Grid::cover(1, 1), ()), Err(lost.clone()));
+        assert_eq!(good.time(Grid::cover(1, 1), ()).map(|_| ()), Err(lost.clone()));
+        assert_eq!(buffer.to_vec(), Err(lost.clone()));
+        assert_eq!(buffer.write(&[4, 5, 6]), Err(lost.clone()));
+        assert_eq!(device.zeros::<f32>(0).map(|_| ()), Err(lost.clone()));
+        assert_eq!(device.upload(&[1.0f32]).map(|_| ()), Err(lost.clone()));
+        assert_eq!(device.load(&named("empty")).map(|_| ()), Err(lost.clone()));
+        assert_eq!(device.check_ptx("text", ""), Err(lost.clone()));
+        assert_eq!(Device::cuda(0), Err(lost.clone()));
+        assert_eq!(Device::default(), Err(lost.clone()));
+    }
+}

@@ -1,0 +1,369 @@
+//! Launches as a user writes them, on every device: the same tests, the same results. The tests of the second
+//! half need a GPU, and run where the environment has `TILEWRIGHT_GPU=1`.
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "a test ends with the message"
+)]
+#![cfg(feature = "sim")]
+
+#[path = "support/device.rs"]
+mod device;
+
+use device::{devices, gpu};
+use tilewright::ir::{Global, GlobalMut, Kernel, Target, Untyped};
+use tilewright::runtime::{Buffer, Device, FaultKind, Function, Grid, RuntimeError};
+
+type Axpy = (f32, Global<f32>, GlobalMut<f32>, i32);
+
+fn axpy(target: Target) -> Kernel<Axpy> {
+    Kernel::<Axpy>::build("axpy", target, |k, (a, x, y, n)| {
+        let i = k.block_idx().x * k.block_dim().x + k.thread_idx().x;
+        k.if_(i.lt(n), |k| y.store(k, i, a * x.load(k, i) + y.load(k, i)));
+    })
+    .unwrap()
+}
+
+/// Devices and what is on them can be sent to and shared between threads.
+const _: () = {
+    const fn check<T: Send + Sync>() {}
+    check::<Device>();
+    check::<Buffer<f32>>();
+    check::<Function<Axpy>>();
+    check::<RuntimeError>();
+};
+
+/// `y' = a x + y`, for lengths that do and do not fill the last block.
+#[test]
+fn axpy_computes() {
+    for device in devices() {
+        let f = device.load(&axpy(device.target())).unwrap();
+        for n in [1, 31, 256, 257, 10_000] {
+            let xs: Vec<f32> = (0..n).map(|i| i as f32).collect();
+            let ys: Vec<f32> = (0..n).map(|i| 0.5 * i as f32 + 1.0).collect();
+            let x = device.upload(&xs).unwrap();
+            let mut y = device.upload(&ys).unwrap();
+            f.launch(Grid::cover(n, 256), (2.0, &x, &mut y, n as i32)).unwrap();
+            f.launch(Grid::cover(n, 64), (-1.0, &x, &mut y, n as i32)).unwrap();
+            device.synchronize().unwrap();
+            let expected: Vec<f32> = xs.iter().zip(&ys).map(|(x, y)| x + y).collect();
+            assert_eq!(y.to_vec().unwrap(), expected, "{n} on {device}");
+            assert_eq!(x.to_vec().unwrap(), xs);
+        }
+    }
+}
+
+/// Every scalar type goes to a kernel and comes back.
+#[test]
+fn arguments_of_every_type_arrive() {
+    fn check<T>(device: &Device, value: T)
+    where
+        T: tilewright::ir::Element + for<'h> tilewright::runtime::Argument<Arg<'h> = T>,
+        for<'b> tilewright::ir::Val<'b, T>: tilewright::ir::IntoVal<'b, T>,
+    {
+        let kernel = Kernel::<(GlobalMut<T>, T, i32)>::build(
+            "pass",
+            device.target(),
+            |k, (to, value, at)| to.store(k, at, value),
+        )
+        .unwrap();
+        let mut to = device.zeros::<T>(3).unwrap();
+        let f = device.load(&kernel).unwrap();
+        f.launch(Grid::cover(1, 1), (&mut to, value, 1)).unwrap();
+        assert_eq!(to.to_vec().unwrap(), [T::default(), value, T::default()], "on {device}");
+    }
+    for device in devices() {
+        check(&device, true);
+        check(&device, -5i8);
+        check(&device, 200u8);
+        check(&device, -30_000i16);
+        check(&device, 60_000u16);
+        check(&device, i32::MIN);
+        check(&device, u32::MAX);
+        check(&device, i64::MIN + 1);
+        check(&device, u64::MAX - 1);
+        check(&device, -1.5e30f32);
+        check(&device, f64::MIN_POSITIVE);
+    }
+}
+
+#[test]
+fn a_launch_is_timed() {
+    for device in devices() {
+        let f = device.load(&axpy(device.target())).unwrap();
+        let x = device.upload(&[1.0; 1000]).unwrap();
+        let mut y = device.zeros(1000).unwrap();
+        let timing = f.time(Grid::cover(1000, 128), (3.0, &x, &mut y, 1000)).unwrap();
+        assert!(!timing.elapsed.is_zero() && timing.rate(1.0) > 0.0, "{timing:?} on {device}");
+        assert_eq!(timing.thread_ops.is_some(), device.is_sim());
+        // Each of 1000 threads loads, computes and stores; each of 1024 looks where it is.
+        assert!(timing.thread_ops.is_none_or(|ops| ops > 7 * 1000), "{timing:?}");
+        assert_eq!(y.to_vec().unwrap(), [3.0; 1000]);
+    }
+}
+
+/// Functions, buffers and devices may be dropped in any order, right after a launch.
+#[test]
+fn drops_in_any_order() {
+    /// The last of the device that the caller keeps is the result.
+    fn run(device: Device) -> Buffer<f32> {
+        let mut y = device.upload(&[0.0f32; 64]).unwrap();
+        for i in 0..20u32 {
+            let f = device.load(&axpy(device.target())).unwrap();
+            let x = device.upload(&[i as f32; 64]).unwrap();
+            f.launch(Grid::cover(64, 64), (1.0, &x, &mut y, 64)).unwrap();
+            if i.is_multiple_of(2) {
+                drop(f);
+                drop(x);
+            } else {
+                drop(x);
+                drop(f);
+            }
+            // What is allocated now may get the memory of what was just dropped.
+            drop(device.upload(&[1e9f32; 64]).unwrap());
+        }
+        y
+    }
+    for device in devices() {
+        assert_eq!(run(device).to_vec().unwrap(), [190.0; 64]);
+    }
+}
+
+#[test]
+fn threads_share_a_device() {
+    for device in devices() {
+        let f = device.load(&axpy(device.target())).unwrap();
+        std::thread::scope(|scope| {
+            for t in 1..=4 {
+                let (device, f) = (device.clone(), f.clone());
+                scope.spawn(move || {
+                    let x = device.upload(&[t as f32; 300]).unwrap();
+                    let mut y = device.zeros(300).unwrap();
+                    for _ in 0..10 {
+                        f.launch(Grid::cover(300, 64), (1.0, &x, &mut y, 300)).unwrap();
+                    }
+                    assert_eq!(y.to_vec().unwrap(), [10.0 * t as f32; 300]);
+                });
+            }
+        });
+    }
+}
+
+#[test]
+fn buffers_of_no_elements() {
+    for device in devices() {
+        let f = device.load(&axpy(device.target())).unwrap();
+        let x = device.upload::<f32>(&[]).unwrap();
+        let mut y = device.zeros(0).unwrap();
+        f.launch(Grid::cover(0, 32), (1.0, &x, &mut y, 0)).unwrap();
+        assert!(y.is_empty() && y.to_vec().unwrap().is_empty());
+    }
+}
+
+#[test]
+fn a_kernel_without_a_rust_signature() {
+    for device in devices() {
+        let kernel = Kernel::verify(axpy(device.target()).ir().clone()).unwrap();
+        let f: Function<Untyped> = device.load(&kernel).unwrap();
+        let x = device.upload(&[1.0f32, 2.0]).unwrap();
+        let mut y = device.upload(&[10.0f32, 20.0]).unwrap();
+        let args = vec![3.0f32.into(), (&x).into(), (&mut y).into(), 2i32.into()];
+        f.launch(Grid::cover(2, 32), args).unwrap();
+        assert_eq!(y.to_vec().unwrap(), [13.0, 26.0]);
+        assert!(matches!(
+            f.launch(Grid::cover(2, 32), vec![]),
+            Err(RuntimeError::ArgumentCount { .. })
+        ));
+    }
+}
+
+/// What is said of a device is fit to be printed.
+#[test]
+fn devices_are_named() {
+    for device in devices() {
+        assert!(!device.name().is_empty() && device.to_string().contains(device.name()));
+        assert_eq!(device.cuda_version().is_none(), device.is_sim());
+        assert!(device.limits().threads_per_block >= 1024);
+    }
+    let sim = Device::sim().unwrap();
+    assert_eq!(
+        (sim.name(), sim.driver_release(), sim.target()),
+        ("simulator", None, Target::SM_80)
+    );
+}
+
+/// The GPU that the tests below need; says so where there is none.
+fn wanted_gpu() -> Option<Device> {
+    let device = gpu();
+    if device.is_none() {
+        eprintln!("skipped: set TILEWRIGHT_GPU=1 on a machine with a GPU");
+    }
+    device
+}
+
+#[test]
+fn gpu_copies_are_exact() {
+    let Some(device) = wanted_gpu() else { return };
+    let data: Vec<u32> = (0..32u32 << 20).map(|i| i.wrapping_mul(2_654_435_761)).collect();
+    let mut buffer = device.upload(&data).unwrap();
+    assert!(buffer.to_vec().unwrap() == data);
+    let reversed: Vec<u32> = data.iter().rev().copied().collect();
+    buffer.write(&reversed).unwrap();
+    let mut copy = vec![0; data.len()];
+    buffer.read_into(&mut copy).unwrap();
+    assert!(copy == reversed);
+    assert!(device.zeros::<u64>(1 << 20).unwrap().to_vec().unwrap().iter().all(|x| *x == 0));
+    assert_eq!(device.upload(&[true, false, true]).unwrap().to_vec().unwrap(), [true, false, true]);
+}
+
+#[test]
+fn gpu_refuses_ptx_with_a_log() {
+    let Some(device) = wanted_gpu() else { return };
+    let head = format!(".version 8.0\n.target {}\n.address_size 64\n", device.target());
+    let bad = format!("{head}.visible .entry bad() {{\n  add.f33 %f1, %f2;\n  ret;\n}}\n");
+    let error = device.check_ptx("bad", &bad).expect_err("the text is wrong");
+    let RuntimeError::PtxRejected(rejection) = &error else { panic!("{error:?}") };
+    assert_eq!(rejection.line.as_ref().map(|(line, _)| *line), Some(5), "{error}");
+    assert!(error.to_string().contains("add.f33") && !rejection.log.is_empty(), "{error}");
+    eprintln!("{error}");
+    let good = format!("{head}.visible .entry good() {{\n  ret;\n}}\n");
+    // The driver says nothing about a text that it finds in its cache.
+    eprintln!("{}", device.check_ptx("good", &good).unwrap());
+}
+
+#[test]
+fn gpu_refuses_other_targets() {
+    let Some(device) = wanted_gpu() else { return };
+    let newer = Target::new(device.target().sm() + 100, false).unwrap();
+    let error = device.load(&axpy(newer)).map(|_| ()).expect_err("it is too new");
+    assert!(
+        matches!(error, RuntimeError::WrongTarget { target, .. } if target == newer),
+        "{error}"
+    );
+    device.load(&axpy(Target::SM_80)).unwrap();
+}
+
+#[test]
+fn gpu_of_no_such_number() {
+    let Some(device) = wanted_gpu() else { return };
+    let count = Device::cuda_count().unwrap();
+    let error = RuntimeError::NoSuchDevice { ordinal: count, count };
+    assert_eq!(Device::cuda(count), Err(error));
+    // The device is one, however often it is opened.
+    assert_eq!(Device::cuda(0), Ok(device.clone()));
+    assert_eq!(Device::default(), Ok(device));
+}
+
+#[test]
+fn gpu_memory_that_is_full_can_be_used_again() {
+    let Some(device) = wanted_gpu() else { return };
+    let (_, total) = device.memory().unwrap().unwrap();
+    let error = device.zeros::<u8>(total as usize + 1).map(|_| ());
+    let bytes = total + 1;
+    assert_eq!(error, Err(RuntimeError::OutOfMemory { device: device.to_string(), bytes }));
+    // More than half of the memory, twice in turn: the first is given back in time.
+    for _ in 0..2 {
+        let large = device.zeros::<u8>(total as usize / 8 * 5).unwrap();
+        assert!(device.zeros::<u8>(total as usize / 8 * 5).is_err());
+        drop(large);
+    }
+    assert_eq!(device.upload(&[1, 2, 3]).unwrap().to_vec().unwrap(), [1, 2, 3]);
+}
+
+/// The kernel reads `x` for a while; `x` and the function are dropped meanwhile, and their memory is asked for
+/// again.
+#[test]
+fn gpu_drops_under_a_running_kernel() {
+    let Some(device) = wanted_gpu() else { return };
+    type Slow = (Global<f32>, GlobalMut<f32>, i32);
+    let kernel = Kernel::<Slow>::build("slow", device.target(), |k, (x, y, n)| {
+        let sum = k.for_(tilewright::ir::range(0, n), 0.0, |k, i, sum| sum + x.load(k, i & 1023));
+        y.store(k, 0, sum);
+    })
+    .unwrap();
+    let n = 4_000_000;
+    let mut y = device.zeros::<f32>(1).unwrap();
+    let mut buffers = Vec::new();
+    for _ in 0..5 {
+        let f = device.load(&kernel).unwrap();
+        let x = device.upload(&[1.0f32; 1024]).unwrap();
+        f.launch(Grid::cover(1, 1), (&x, &mut y, n)).unwrap();
+        drop(x);
+        buffers.push(device.zeros::<f32>(1024).unwrap());
+        drop(f);
+    }
+    assert_eq!(y.to_vec().unwrap(), [n as f32]);
+}
+
+#[test]
+fn gpu_cycles_leak_nothing() {
+    let Some(device) = wanted_gpu() else { return };
+    let kernel = axpy(device.target());
+    let cycle = |i: usize| {
+        let f = device.load(&kernel).unwrap();
+        let x = device.upload(&vec![1.0f32; 1 << 18]).unwrap();
+        let mut y = device.zeros(1 << 18).unwrap();
+        f.launch(Grid::cover(1 << 18, 256), (i as f32, &x, &mut y, 1 << 18)).unwrap();
+        if i.is_multiple_of(50) {
+            assert_eq!(y.to_vec().unwrap()[12345], i as f32);
+        }
+    };
+    let free = || {
+        device.synchronize().unwrap();
+        device.memory().unwrap().unwrap().0
+    };
+    (0..10).for_each(cycle);
+    let before = free();
+    (0..1000).for_each(cycle);
+    let after = free();
+    // 2 MiB a cycle would be 2 GiB; other programs may share the GPU.
+    let limit = before.saturating_sub(256 << 20);
+    assert!(after >= limit, "{before} bytes were free, then {after}");
+}
+
+/// A fault ends the device for its process, so each runs in a child.
+#[test]
+fn gpu_faults_are_kept_with_their_first_cause() {
+    if wanted_gpu().is_none() {
+        return;
+    }
+    let output = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "gpu_child", "--nocapture"])
+        .env("TILEWRIGHT_CHILD", "illegal_address")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && text.contains("the child has run"), "{text}");
+}
+
+#[test]
+fn gpu_child() {
+    if std::env::var("TILEWRIGHT_CHILD").is_err() {
+        return;
+    }
+    let device = gpu().unwrap();
+    let wild = Kernel::<(GlobalMut<i32>,)>::build("wild", device.target(), |k, (x,)| {
+        x.store(k, 1i64 << 40, 1)
+    })
+    .unwrap();
+    let wild = device.load(&wild).unwrap();
+    let f = device.load(&axpy(device.target())).unwrap();
+    let x = device.upload(&[1.0; 100]).unwrap();
+    let mut y = device.upload(&[1.0; 100]).unwrap();
+    let mut z = device.zeros(100).unwrap();
+    f.launch(Grid::cover(100, 32), (1.0, &x, &mut y, 100)).unwrap();
+    wild.launch(Grid::cover(1, 1), (&mut z,)).unwrap();
+    let Err(RuntimeError::Fault(fault)) = device.synchronize() else { panic!("no fault") };
+    eprintln!("{}", RuntimeError::Fault(fault.clone()));
+    assert_eq!((fault.kind, fault.launches), (FaultKind::IllegalAddress, 2));
+    assert_eq!(fault.kernel.as_deref(), Some("wild"));
+    let lost = RuntimeError::DeviceLost(fault);
+    assert_eq!(f.launch(Grid::cover(100, 32), (1.0, &x, &mut y, 100)), Err(lost.clone()));
+    assert_eq!(y.to_vec(), Err(lost.clone()));
+    assert_eq!(device.zeros::<f32>(10).map(|_| ()), Err(lost.clone()));
+    assert_eq!(Device::cuda(0), Err(lost));
+    drop((f, wild, x, y, z, device));
+    eprintln!("the child has run");
+}

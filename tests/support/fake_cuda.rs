@@ -1,0 +1,471 @@
+//! A CUDA driver without a GPU, built as `libcuda.so` by the test of the driver layer.
+//!
+//! It is as lazy as a driver may be: nothing that is queued on a stream runs before somebody waits for it,
+//! copies from and to the host included. And it is strict: memory that is used after it was freed, code that
+//! is unloaded under a queued launch, a call without a current context or a second free ends the process.
+//! Kernels are known by name. Environment variables choose what it is and how it fails.
+
+use std::collections::HashMap;
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::sync::{LazyLock, Mutex, MutexGuard};
+
+type Address = u64;
+type Handle = usize;
+
+#[derive(Default)]
+struct Driver {
+    memory: HashMap<Address, Box<[u8]>>,
+    modules: HashMap<Handle, Vec<u8>>,
+    functions: HashMap<Handle, (Handle, String)>,
+    events: HashMap<Handle, Option<f32>>,
+    streams: HashMap<Handle, Vec<Work>>,
+    next: usize,
+    clock_ms: f32,
+    retained: usize,
+    fault: u32,
+    calls_after_fault: usize,
+}
+
+enum Work {
+    Set { to: Address, value: u8, bytes: usize },
+    In { to: Address, from: usize, bytes: usize },
+    Out { to: usize, from: Address, bytes: usize },
+    Free(Address),
+    Launch { module: Handle, kernel: String, threads: u64, args: Vec<usize> },
+    Event(Handle),
+}
+
+static DRIVER: LazyLock<Mutex<Driver>> = LazyLock::new(Mutex::default);
+
+thread_local!(static CURRENT: std::cell::Cell<Handle> = const { std::cell::Cell::new(0) });
+
+const CONTEXT: Handle = 0xc0;
+
+fn violation(text: &str) -> ! {
+    eprintln!("fake driver: {text}");
+    std::process::abort()
+}
+
+fn setting(name: &str, default: u64) -> u64 {
+    match std::env::var(format!("FAKE_CUDA_{name}")) {
+        Ok(text) => text.parse().unwrap_or_else(|_| violation("a setting is no number")),
+        Err(_) => default,
+    }
+}
+
+/// The driver, for a call that needs a context.
+fn driver() -> Result<MutexGuard<'static, Driver>, u32> {
+    if CURRENT.get() != CONTEXT {
+        violation("a call without its context");
+    }
+    let mut driver = DRIVER.lock().unwrap_or_else(|_| violation("it panicked before"));
+    if driver.fault != 0 {
+        driver.calls_after_fault += 1;
+        return Err(driver.fault);
+    }
+    Ok(driver)
+}
+
+fn call(body: impl FnOnce(&mut Driver) -> Result<(), u32>) -> u32 {
+    driver().and_then(|mut driver| body(&mut driver)).err().unwrap_or(0)
+}
+
+impl Driver {
+    fn handle(&mut self) -> Handle {
+        self.next += 16;
+        self.next
+    }
+
+    fn queue(&mut self, stream: Handle, work: Work) -> Result<(), u32> {
+        match self.streams.get_mut(&stream) {
+            Some(queue) => queue.push(work),
+            None => violation("work for a stream that does not exist"),
+        }
+        Ok(())
+    }
+
+    fn slice(&mut self, address: Address, bytes: usize) -> &mut [u8] {
+        match self.memory.get_mut(&address) {
+            Some(memory) if memory.len() >= bytes => &mut memory[..bytes],
+            Some(_) => violation("an access past the end of an allocation"),
+            None => violation("an access to memory that was freed"),
+        }
+    }
+
+    fn run(&mut self, stream: Handle) -> Result<(), u32> {
+        let Some(queue) = self.streams.get_mut(&stream) else { violation("no such stream") };
+        for work in std::mem::take(queue) {
+            match work {
+                Work::Set { to, value, bytes } => self.slice(to, bytes).fill(value),
+                Work::In { to, from, bytes } => {
+                    // SAFETY: the caller of the copy keeps the memory until it has waited.
+                    let from = unsafe { std::slice::from_raw_parts(from as *const u8, bytes) };
+                    self.slice(to, bytes).copy_from_slice(from);
+                }
+                Work::Out { to, from, bytes } => {
+                    // SAFETY: as above.
+                    let to = unsafe { std::slice::from_raw_parts_mut(to as *mut u8, bytes) };
+                    to.copy_from_slice(self.slice(from, bytes));
+                }
+                Work::Free(address) => {
+                    if self.memory.remove(&address).is_none() {
+                        violation("a second free");
+                    }
+                }
+                Work::Event(event) => {
+                    let now = self.clock_ms;
+                    if let Some(time) = self.events.get_mut(&event) {
+                        *time = Some(now);
+                    }
+                }
+                Work::Launch { module, kernel, threads, args } => {
+                    if !self.modules.contains_key(&module) {
+                        violation("a launch whose code was unloaded");
+                    }
+                    self.clock_ms += 2.0;
+                    self.kernel(&kernel, threads, &args)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn kernel(&mut self, name: &str, threads: u64, args: &[usize]) -> Result<(), u32> {
+        match name {
+            "axpy" => {
+                let (a, n) = (f32::from_bits(args[0] as u32), args[3] as u32 as usize);
+                let n = n.min(threads as usize);
+                let x = self.slice(args[1] as u64, 4 * n).to_vec();
+                let y = self.slice(args[2] as u64, 4 * n);
+                for (x, y) in x.chunks_exact(4).zip(y.chunks_exact_mut(4)) {
+                    let value = |bytes: &[u8]| f32::from_le_bytes(bytes.try_into().unwrap());
+                    let sum = a * value(x) + value(y);
+                    y.copy_from_slice(&sum.to_le_bytes());
+                }
+            }
+            "odd_bools" => {
+                self.slice(args[0] as u64, 4).copy_from_slice(&[0, 1, 2, 0xff]);
+            }
+            "empty" => {}
+            _ if name.starts_with("fault_") => {
+                self.fault = name["fault_".len()..].parse().unwrap_or(719);
+                return Err(self.fault);
+            }
+            _ => violation("a kernel that it does not know"),
+        }
+        Ok(())
+    }
+}
+
+unsafe extern "C" {
+    safe fn atexit(call: extern "C" fn()) -> c_int;
+}
+
+/// Does what is queued and says what is left, when the process ends.
+extern "C" fn report() {
+    let mut driver = DRIVER.lock().unwrap_or_else(|_| violation("it panicked before"));
+    let streams: Vec<_> = driver.streams.keys().copied().collect();
+    let fault = driver.fault;
+    let failed = streams.into_iter().any(|stream| fault == 0 && driver.run(stream).is_err());
+    let Driver { memory, modules, events, streams, retained, calls_after_fault, .. } = &*driver;
+    let (memory, modules, events) = (memory.len(), modules.len(), events.len());
+    if failed || streams.len() != *retained {
+        violation("a stream or a context is left that nobody uses");
+    }
+    eprintln!("fake driver: left {memory} {modules} {events}, after fault {calls_after_fault}");
+}
+
+/// How many pointers the list of a kernel's parameters has.
+fn param_count(kernel: &str) -> usize {
+    match kernel {
+        "axpy" => 4,
+        "odd_bools" => 1,
+        _ => 0,
+    }
+}
+
+unsafe fn set<T>(place: *mut T, value: T) {
+    if place.is_null() {
+        violation("a result without a place");
+    }
+    // SAFETY: the places that the caller passes are valid.
+    unsafe { place.write(value) }
+}
+
+macro_rules! export {
+    ($(fn $name:ident($($arg:ident: $ty:ty),*) $body:block)*) => {$(
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name($($arg: $ty),*) -> u32 $body
+    )*};
+}
+
+// SAFETY, of all: pointers are valid by the contract of the CUDA functions of these names.
+export! {
+    fn cuDriverGetVersion(version: *mut c_int) {
+        unsafe { set(version, setting("VERSION", 12080) as c_int) };
+        0
+    }
+    fn cuInit(_flags: c_uint) {
+        atexit(report);
+        setting("INIT", 0) as u32
+    }
+    fn cuGetErrorName(code: u32, name: *mut *const c_char) {
+        let text: &CStr = match code {
+            1 => c"CUDA_ERROR_INVALID_VALUE",
+            218 => c"CUDA_ERROR_INVALID_PTX",
+            803 => c"CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
+            _ => return 1,
+        };
+        unsafe { set(name, text.as_ptr()) };
+        0
+    }
+    fn cuDeviceGetCount(count: *mut c_int) {
+        unsafe { set(count, setting("DEVICES", 1) as c_int) };
+        0
+    }
+    fn cuDeviceGet(device: *mut c_int, ordinal: c_int) {
+        unsafe { set(device, ordinal) };
+        0
+    }
+    fn cuDeviceGetName(name: *mut c_char, len: c_int, _device: c_int) {
+        let text = c"Fake GPU".to_bytes_with_nul();
+        if text.len() > len as usize {
+            return 1;
+        }
+        unsafe { std::ptr::copy_nonoverlapping(text.as_ptr().cast(), name, text.len()) };
+        0
+    }
+    fn cuDeviceGetAttribute(value: *mut c_int, attribute: c_int, _device: c_int) {
+        let capability = setting("CAPABILITY", 90) as c_int;
+        let answer = match attribute {
+            1 => 1024,
+            2 | 3 => 1024,
+            4 => 64,
+            5 => i32::MAX,
+            6 | 7 => 65_535,
+            8 => 48 * 1024,
+            75 => capability / 10,
+            76 => capability % 10,
+            115 => setting("POOLS", 1) as c_int,
+            _ => return 1,
+        };
+        unsafe { set(value, answer) };
+        0
+    }
+    fn cuDevicePrimaryCtxRetain(context: *mut Handle, _device: c_int) {
+        DRIVER.lock().unwrap().retained += 1;
+        unsafe { set(context, CONTEXT) };
+        0
+    }
+    fn cuDevicePrimaryCtxRelease_v2(_device: c_int) {
+        DRIVER.lock().unwrap().retained -= 1;
+        0
+    }
+    fn cuCtxGetCurrent(context: *mut Handle) {
+        unsafe { set(context, CURRENT.get()) };
+        0
+    }
+    fn cuCtxSetCurrent(context: Handle) {
+        CURRENT.set(context);
+        0
+    }
+    fn cuStreamCreate(stream: *mut Handle, _flags: c_uint) {
+        call(|driver| {
+            let handle = driver.handle();
+            driver.streams.insert(handle, Vec::new());
+            unsafe { set(stream, handle) };
+            Ok(())
+        })
+    }
+    fn cuStreamSynchronize(stream: Handle) {
+        call(|driver| driver.run(stream))
+    }
+    fn cuMemAlloc_v2(address: *mut Address, bytes: usize) {
+        if setting("POOLS", 1) != 0 {
+            violation("memory is not taken from the pool");
+        }
+        call(|driver| unsafe { allocate(driver, address, bytes) })
+    }
+    fn cuMemAllocAsync(address: *mut Address, bytes: usize, _stream: Handle) {
+        if setting("POOLS", 1) == 0 {
+            return 801;
+        }
+        call(|driver| unsafe { allocate(driver, address, bytes) })
+    }
+    fn cuMemFree_v2(address: Address) {
+        call(|driver| {
+            let queues = driver.streams.values();
+            if queues.map(Vec::len).sum::<usize>() > 0 {
+                violation("memory is freed beside queued work");
+            }
+            driver.memory.remove(&address).map(|_| ()).ok_or(1)
+        })
+    }
+    fn cuMemFreeAsync(address: Address, stream: Handle) {
+        call(|driver| driver.queue(stream, Work::Free(address)))
+    }
+    fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) {
+        call(|driver| {
+            let used: usize = driver.memory.values().map(|memory| memory.len()).sum();
+            let all = setting("MEMORY", 1 << 24) as usize;
+            unsafe { set(total, all) };
+            unsafe { set(free, all.saturating_sub(used)) };
+            Ok(())
+        })
+    }
+    fn cuMemsetD8Async(to: Address, value: u8, bytes: usize, stream: Handle) {
+        call(|driver| driver.queue(stream, Work::Set { to, value, bytes }))
+    }
+    fn cuMemcpyHtoDAsync_v2(to: Address, from: *const c_void, bytes: usize, stream: Handle) {
+        call(|driver| driver.queue(stream, Work::In { to, from: from as usize, bytes }))
+    }
+    fn cuMemcpyDtoHAsync_v2(to: *mut c_void, from: Address, bytes: usize, stream: Handle) {
+        call(|driver| driver.queue(stream, Work::Out { to: to as usize, from, bytes }))
+    }
+    fn cuModuleLoadDataEx(
+        module: *mut Handle,
+        image: *const c_void,
+        len: c_uint,
+        keys: *const c_int,
+        values: *const *mut c_void
+    ) {
+        let (text, keys, values) = unsafe {
+            let len = len as usize;
+            (
+                CStr::from_ptr(image.cast()).to_bytes(),
+                std::slice::from_raw_parts(keys, len),
+                std::slice::from_raw_parts(values, len),
+            )
+        };
+        let option = |key| keys.iter().position(|k| *k == key).map(|i| values[i]);
+        let log = |buffer: c_int, size: c_int, text: &str| {
+            let (Some(to), Some(size)) = (option(buffer), option(size)) else { return };
+            let bytes = text.as_bytes();
+            let n = bytes.len().min((size as usize).saturating_sub(1));
+            unsafe {
+                std::ptr::copy_nonoverlapping(bytes.as_ptr(), to.cast::<u8>(), n);
+                to.cast::<u8>().add(n).write(0);
+            }
+        };
+        let lines = String::from_utf8_lossy(text).into_owned();
+        if let Some(line) = lines.lines().position(|line| line.contains("nonsense")) {
+            let line = line + 1;
+            log(5, 6, &format!("ptxas application ptx input, line {line}; error   : Not an opcode"));
+            return 218;
+        }
+        log(3, 4, "ptxas info    : Used 8 registers");
+        call(|driver| {
+            let handle = driver.handle();
+            driver.modules.insert(handle, text.to_vec());
+            unsafe { set(module, handle) };
+            Ok(())
+        })
+    }
+    fn cuModuleUnload(module: Handle) {
+        call(|driver| {
+            let works = driver.streams.values().flatten();
+            for work in works {
+                if matches!(work, Work::Launch { module: m, .. } if *m == module) {
+                    violation("code is unloaded under a queued launch");
+                }
+            }
+            driver.functions.retain(|_, (m, _)| *m != module);
+            driver.modules.remove(&module).map(|_| ()).ok_or(1)
+        })
+    }
+    fn cuModuleGetFunction(function: *mut Handle, module: Handle, name: *const c_char) {
+        let name = unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned();
+        call(|driver| {
+            if !driver.modules.contains_key(&module) {
+                return Err(1);
+            }
+            let handle = driver.handle();
+            driver.functions.insert(handle, (module, name));
+            unsafe { set(function, handle) };
+            Ok(())
+        })
+    }
+    fn cuFuncGetAttribute(value: *mut c_int, attribute: c_int, _function: Handle) {
+        let answer = match attribute {
+            0 => setting("FUNCTION_THREADS", 1024) as c_int,
+            4 => 40,
+            _ => return 1,
+        };
+        unsafe { set(value, answer) };
+        0
+    }
+    fn cuLaunchKernelEx(
+        config: *const Config,
+        function: Handle,
+        params: *const *const u64,
+        extra: *const *const c_void
+    ) {
+        let config = unsafe { &*config };
+        if !extra.is_null() || config.attribute_count != 0 {
+            return 1;
+        }
+        let threads = config.blocks.iter().chain(&config.threads).map(|n| u64::from(*n)).product();
+        call(|driver| {
+            let Some((module, kernel)) = driver.functions.get(&function).cloned() else {
+                violation("a launch of code that is not loaded");
+            };
+            let args = (0..param_count(&kernel))
+                .map(|i| unsafe { **params.add(i) as usize })
+                .collect();
+            driver.queue(config.stream, Work::Launch { module, kernel, threads, args })
+        })
+    }
+    fn cuEventCreate(event: *mut Handle, _flags: c_uint) {
+        call(|driver| {
+            let handle = driver.handle();
+            driver.events.insert(handle, None);
+            unsafe { set(event, handle) };
+            Ok(())
+        })
+    }
+    fn cuEventRecord(event: Handle, stream: Handle) {
+        call(|driver| driver.queue(stream, Work::Event(event)))
+    }
+    fn cuEventSynchronize(_event: Handle) {
+        call(|driver| {
+            let streams: Vec<_> = driver.streams.keys().copied().collect();
+            streams.into_iter().try_for_each(|stream| driver.run(stream))
+        })
+    }
+    fn cuEventElapsedTime(milliseconds: *mut f32, start: Handle, end: Handle) {
+        call(|driver| {
+            let time = |event| driver.events.get(&event).copied().flatten().ok_or(600u32);
+            unsafe { set(milliseconds, time(end)? - time(start)?) };
+            Ok(())
+        })
+    }
+    fn cuEventDestroy_v2(event: Handle) {
+        call(|driver| driver.events.remove(&event).map(|_| ()).ok_or(1))
+    }
+}
+
+/// `CUlaunchConfig`
+#[repr(C)]
+pub struct Config {
+    blocks: [c_uint; 3],
+    threads: [c_uint; 3],
+    shared_bytes: c_uint,
+    stream: Handle,
+    attributes: *const c_void,
+    attribute_count: c_uint,
+}
+
+unsafe fn allocate(driver: &mut Driver, address: *mut Address, bytes: usize) -> Result<(), u32> {
+    let used: usize = driver.memory.values().map(|memory| memory.len()).sum();
+    if bytes as u64 > setting("MEMORY", 1 << 24).saturating_sub(used as u64) {
+        return Err(2);
+    }
+    // What was never written must not pass for zeros.
+    let memory = vec![0xcd; bytes].into_boxed_slice();
+    // A real address, so that no two are alike.
+    let at = memory.as_ptr() as Address;
+    driver.memory.insert(at, memory);
+    // SAFETY: a place for the result.
+    unsafe { set(address, at) };
+    Ok(())
+}

@@ -1,0 +1,97 @@
+//! NVIDIA's assembler, if there is one.
+//!
+//! It is looked for in the environment variable `TILEWRIGHT_PTXAS`, then where `scripts/test` puts it, then
+//! on the `PATH`. Without it a test says that it was skipped; with `TILEWRIGHT_REQUIRE_PTXAS=1` it fails.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Where `scripts/test` puts the assembler.
+const FETCHED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/target/ptxas/ptxas");
+
+/// A `ptxas` that runs.
+#[derive(Clone, Debug)]
+pub(crate) struct Ptxas(PathBuf);
+
+fn runs(path: &Path) -> bool {
+    Command::new(path).arg("--version").output().is_ok_and(|output| output.status.success())
+}
+
+fn look() -> Result<Ptxas, String> {
+    if let Some(named) = std::env::var_os("TILEWRIGHT_PTXAS") {
+        let path = PathBuf::from(named);
+        let problem = format!("TILEWRIGHT_PTXAS names `{}`, which does not run", path.display());
+        return if runs(&path) { Ok(Ptxas(path)) } else { Err(problem) };
+    }
+    [FETCHED, "ptxas"]
+        .into_iter()
+        .map(PathBuf::from)
+        .find(|path| runs(path))
+        .map(Ptxas)
+        .ok_or_else(|| "there is no ptxas; `scripts/test` fetches one into target/ptxas".to_owned())
+}
+
+/// The assembler; `None` where there is none and it is not required, which is said on stderr.
+pub(crate) fn find() -> Option<Ptxas> {
+    static FOUND: OnceLock<Result<Ptxas, String>> = OnceLock::new();
+    let found = FOUND.get_or_init(|| {
+        let found = look();
+        if let Err(problem) = &found {
+            // Not `eprintln!`: the output of a test that passes is not shown.
+            let _ = writeln!(std::io::stderr(), "tests that run ptxas are skipped: {problem}");
+        }
+        found
+    });
+    match found {
+        Ok(ptxas) => Some(ptxas.clone()),
+        Err(problem) => {
+            let required =
+                std::env::var("TILEWRIGHT_REQUIRE_PTXAS").is_ok_and(|value| value == "1");
+            assert!(!required, "TILEWRIGHT_REQUIRE_PTXAS is 1, but {problem}");
+            None
+        }
+    }
+}
+
+impl Ptxas {
+    /// Assembles a module, with warnings as errors and nothing else said.
+    ///
+    /// # Errors
+    /// What `ptxas` says, with the line of the text that it names.
+    pub(crate) fn assemble(&self, ptx: &str, target: &str, options: &[&str]) -> Result<(), String> {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let stem = format!("{}-{count}.{target}", std::process::id());
+        // Cargo makes this folder; a test program that was taken to another machine makes its own.
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let folder = if folder.is_dir() { folder.to_owned() } else { std::env::temp_dir() };
+        let file = folder.join(stem);
+        let (source, object) = (file.with_extension("ptx"), file.with_extension("cubin"));
+        let say = |error: std::io::Error| format!("{}: {error}", source.display());
+        std::fs::write(&source, ptx).map_err(say)?;
+        let output = Command::new(&self.0)
+            .args(["--warning-as-error", "--gpu-name", target, "--output-file"])
+            .args([&object, &source])
+            .args(options)
+            .output()
+            .map_err(say)?;
+        let _ = std::fs::remove_file(&object);
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8_lossy(&said).trim().to_owned();
+        if output.status.success() && said.is_empty() {
+            let _ = std::fs::remove_file(&source);
+            return Ok(());
+        }
+        // The source is kept for a closer look.
+        let line = said
+            .split_once("line ")
+            .and_then(|(_, rest)| rest.split(|c: char| !c.is_ascii_digit()).next())
+            .and_then(|number| number.parse::<usize>().ok())
+            .and_then(|number| ptx.lines().nth(number.checked_sub(1)?))
+            .unwrap_or_default();
+        Err(format!("{} for {target}: {said}\n  {line}", source.display()))
+    }
+}

@@ -1,0 +1,457 @@
+//! Random kernels, valid by construction.
+//!
+//! A kernel is a function of a list of choices, so that a list that fails can be made smaller: where the
+//! list ends, every choice is 0, which is always the one that adds nothing.
+
+use std::num::NonZeroU32;
+
+use tilewright::ir::{
+    Arith, Class, Compare, Const, Control, KernelIr, Mem, Op, OpData, OpId, Param, Place, PlaceId,
+    Region, RegionId, Scalar, SharedData, Space, SpecialReg, Sync, Target, Type, Unroll, Value,
+    ValueData, ValueDef, VarData, VarId,
+};
+
+/// The kernel that `choices` stand for.
+pub(crate) fn random_kernel(choices: &[u32]) -> KernelIr {
+    let target = if choices.len().is_multiple_of(2) { Target::SM_80 } else { Target::SM_90A };
+    let mut ir = KernelIr::new("random", target);
+    let place = ir.place(Place::caller());
+    let (visible, vars, loops) = (vec![Vec::new()], Vec::new(), Vec::new());
+    let body = ir.body;
+    let mut generator = Generator {
+        ir,
+        place,
+        choices,
+        at: 0,
+        region: body,
+        visible,
+        vars,
+        loops,
+        results: vec![],
+    };
+    generator.header();
+    generator.region(body, End::Kernel);
+    generator.ir
+}
+
+/// How a region may end beside `return` and the jumps to enclosing loops.
+#[derive(Clone)]
+enum End {
+    /// The body of the kernel.
+    Kernel,
+    /// An arm of an `if`, which may yield values of these types.
+    Arm(Vec<Type>),
+    /// The body of the innermost loop.
+    Loop,
+}
+
+struct LoopInfo {
+    op: OpId,
+    carried: Vec<Type>,
+    results: Vec<Type>,
+}
+
+struct Generator<'c> {
+    ir: KernelIr,
+    place: PlaceId,
+    choices: &'c [u32],
+    at: usize,
+    region: RegionId,
+    /// The values that can be used, for each open region.
+    visible: Vec<Vec<Value>>,
+    /// The variables that can be used, all set, for each open region.
+    vars: Vec<(usize, VarId)>,
+    loops: Vec<LoopInfo>,
+    results: Vec<Value>,
+}
+
+/// Bits that constants often have.
+const BITS: [u64; 10] = [
+    0,
+    1,
+    u64::MAX,
+    0x80,
+    0x7fff_ffff,
+    0x7fc0_0001,
+    0xff80_0000,
+    0x8000_0000_0000_0000,
+    0x7ff0_0000_0000_0000,
+    0x7ff8_0000_0000_1234,
+];
+
+impl Generator<'_> {
+    fn word(&mut self) -> u32 {
+        self.at += 1;
+        self.choices.get(self.at - 1).copied().unwrap_or(0)
+    }
+
+    /// A number below `count`.
+    fn choose(&mut self, count: usize) -> usize {
+        self.word() as usize % count
+    }
+
+    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[self.choose(from.len())]
+    }
+
+    fn header(&mut self) {
+        if self.choose(3) == 1 {
+            self.ir.block = Some([32, 1 + self.choose(4) as u32, 1]);
+        }
+        for i in 0..self.choose(6) {
+            let ty = match self.choose(3) {
+                0 => self.scalar(Class::Any).into(),
+                mutable => {
+                    let (space, elem) = (Space::Global, self.scalar(Class::Any));
+                    Type::Pointer { space, elem, mutable: mutable == 1 }
+                }
+            };
+            let (name, def) = (format!("arg_{i}"), ValueDef::Param(i as u32));
+            let value = self.value(ty, def, self.ir.body);
+            self.ir.params.push(Param { name, value });
+            self.visible[0].push(value);
+        }
+    }
+
+    fn value(&mut self, ty: Type, def: ValueDef, region: RegionId) -> Value {
+        self.ir.values.push(ValueData { ty, def, region, place: self.place })
+    }
+
+    /// A scalar type of the class.
+    fn scalar(&mut self, class: Class) -> Scalar {
+        let all: Vec<Scalar> =
+            Scalar::ALL.into_iter().filter(|scalar| class.contains((*scalar).into())).collect();
+        self.pick(&all)
+    }
+
+    fn all_visible(&self) -> Vec<Value> {
+        self.visible.concat()
+    }
+
+    /// A type of the class of which a value can be had.
+    fn ty(&mut self, class: Class) -> Type {
+        let values = self.all_visible();
+        let types: Vec<Type> = values.into_iter().map(|value| self.ir.type_of(value)).collect();
+        let types: Vec<Type> = types.into_iter().filter(|ty| class.contains(*ty)).collect();
+        if class == Class::Pointer && (types.is_empty() || self.choose(4) == 0) {
+            return Type::Pointer {
+                space: Space::Shared,
+                elem: self.scalar(Class::Any),
+                mutable: true,
+            };
+        }
+        if types.is_empty() || (class != Class::Pointer && self.choose(3) == 0) {
+            return self.scalar(class).into();
+        }
+        self.pick(&types)
+    }
+
+    fn types(&mut self) -> Vec<Type> {
+        (0..self.choose(4)).map(|_| self.ty(Class::Any)).collect()
+    }
+
+    /// A value of the type: a visible one, or a new one.
+    fn of(&mut self, ty: Type) -> Value {
+        let mut values = self.all_visible();
+        values.retain(|value| self.ir.type_of(*value) == ty);
+        match ty {
+            Type::Scalar(scalar) if values.is_empty() || self.choose(4) == 0 => {
+                let bits = match self.choose(BITS.len() + 1) {
+                    10 => u64::from(self.word()) << 32 | u64::from(self.word()),
+                    i => BITS[i],
+                };
+                self.emit_one(Op::Const(Const::new(scalar, bits)))
+            }
+            Type::Pointer { space: Space::Shared, elem, .. } if values.is_empty() => {
+                let align_bytes = elem.size_bytes() << self.choose(3);
+                // Every allocation of a kernel must fit, so that later ones are small.
+                let len = if self.ir.shared.len() < 16 { 1 + self.choose(64) as u32 } else { 1 };
+                let data = SharedData { elem, len, align_bytes, place: self.place };
+                let shared = self.ir.shared.push(data);
+                self.emit_one(Mem::SharedBase { shared })
+            }
+            _ => self.pick(&values),
+        }
+    }
+
+    fn all_of(&mut self, types: &[Type]) -> Vec<Value> {
+        types.iter().map(|ty| self.of(*ty)).collect()
+    }
+
+    fn push(&mut self, op: impl Into<Op>, results: &[Type]) -> OpId {
+        let (region, place) = (self.region, self.place);
+        let data = OpData { op: op.into(), results: Default::default(), region, place };
+        let id = self.ir.ops.push(data);
+        self.ir.regions[region].ops.push(id);
+        for (i, ty) in results.iter().enumerate() {
+            let value = self.value(*ty, ValueDef::Result(id, i as u32), region);
+            self.ir.ops[id].results.push(value);
+        }
+        id
+    }
+
+    fn show(&mut self, op: OpId) {
+        self.results = self.ir.ops[op].results.to_vec();
+        let last = self.visible.len() - 1;
+        self.visible[last].extend(&self.results);
+    }
+
+    /// Adds an operation with the result of its row.
+    fn emit(&mut self, op: impl Into<Op>) {
+        let op = op.into();
+        let results: Vec<Type> = op.result_type(&self.ir).into_iter().collect();
+        let id = self.push(op, &results);
+        self.show(id);
+    }
+
+    fn emit_one(&mut self, op: impl Into<Op>) -> Value {
+        self.emit(op);
+        self.results[0]
+    }
+
+    fn any(&mut self, class: Class) -> Value {
+        let ty = self.ty(class);
+        self.of(ty)
+    }
+
+    fn pair(&mut self, class: Class) -> [Value; 2] {
+        let ty = self.ty(class);
+        [self.of(ty), self.of(ty)]
+    }
+
+    fn arith(&mut self) -> Arith {
+        let kind = self.choose(22);
+        match kind {
+            0..=6 => {
+                let [lhs, rhs] = self.pair(if kind == 4 { Class::Int } else { Class::Number });
+                match kind {
+                    0 => Arith::Add { lhs, rhs },
+                    1 => Arith::Sub { lhs, rhs },
+                    2 => Arith::Mul { lhs, rhs },
+                    3 => Arith::Div { lhs, rhs },
+                    4 => Arith::Rem { lhs, rhs },
+                    5 => Arith::Min { lhs, rhs },
+                    _ => Arith::Max { lhs, rhs },
+                }
+            }
+            7 => Arith::Neg { value: self.any(Class::Signed) },
+            8 => Arith::Abs { value: self.any(Class::Signed) },
+            9 => {
+                let [lhs, rhs] = self.pair(Class::Float);
+                Arith::Fma { lhs, rhs, addend: self.of(self.ir.type_of(lhs)) }
+            }
+            10 => Arith::Sqrt { value: self.any(Class::Float) },
+            11..=13 => {
+                let [lhs, rhs] = self.pair(Class::Bits);
+                match kind {
+                    11 => Arith::And { lhs, rhs },
+                    12 => Arith::Or { lhs, rhs },
+                    _ => Arith::Xor { lhs, rhs },
+                }
+            }
+            14 => Arith::Not { value: self.any(Class::Bits) },
+            15 | 16 => {
+                let (value, amount) = (self.any(Class::Int), self.of(Scalar::U32.into()));
+                if kind == 15 { Arith::Shl { value, amount } } else { Arith::Shr { value, amount } }
+            }
+            17 => {
+                let [lhs, rhs] = self.pair(Class::Scalar);
+                Arith::Setp { lhs, rhs, compare: self.pick(&Compare::ALL) }
+            }
+            18 => {
+                let [then_value, else_value] = self.pair(Class::Any);
+                Arith::Selp { cond: self.of(Type::BOOL), then_value, else_value }
+            }
+            19 => Arith::Cvt { value: self.any(Class::Scalar), to: self.scalar(Class::Number) },
+            _ => Arith::Sreg { reg: self.pick(&SpecialReg::ALL) },
+        }
+    }
+
+    fn index(&mut self) -> Value {
+        let ty = self.pick(&[Scalar::I32, Scalar::U32, Scalar::I64, Scalar::U64]);
+        self.of(ty.into())
+    }
+
+    fn memory(&mut self) {
+        let base = self.any(Class::Pointer);
+        let Type::Pointer { elem, mutable, .. } = self.ir.type_of(base) else { return };
+        let index = self.index();
+        match self.choose(4) {
+            0 => self.emit(Mem::Ld { base, index }),
+            1 if mutable => {
+                let value = self.of(elem.into());
+                self.emit(Mem::St { base, index, value });
+            }
+            2 => self.emit(Mem::Offset { base, index }),
+            // In the body of the kernel all threads that have not returned are together.
+            3 if self.region == self.ir.body => self.emit(Sync::Barrier {}),
+            _ => {}
+        }
+    }
+
+    fn variable(&mut self) {
+        if self.vars.is_empty() || self.choose(3) == 0 {
+            let (ty, len) = (self.ty(Class::Any), 1 + self.choose(3) as u32);
+            let (region, place) = (self.region, self.place);
+            let value = self.of(ty);
+            let var = self.ir.vars.push(VarData { ty, len, region, place });
+            for index in 0..len {
+                self.emit(Mem::SetVar { value, var, index });
+            }
+            self.vars.push((self.visible.len(), var));
+            return;
+        }
+        let vars = self.vars.clone();
+        let (_, var) = self.pick(&vars);
+        let data = self.ir.vars[var];
+        let index = self.choose(data.len as usize) as u32;
+        if self.choose(2) == 0 {
+            self.emit(Mem::GetVar { var, index });
+        } else {
+            let value = self.of(data.ty);
+            self.emit(Mem::SetVar { value, var, index });
+        }
+    }
+
+    /// What a transformation leaves behind: an operation that no region holds.
+    fn dead(&mut self) {
+        let value = self.any(Class::Number);
+        let (region, place) = (self.region, self.place);
+        let results = Default::default();
+        let op =
+            self.ir.ops.push(OpData { op: Arith::Neg { value }.into(), results, region, place });
+        let ty = self.ir.type_of(value);
+        let result = self.value(ty, ValueDef::Result(op, 0), region);
+        self.ir.ops[op].results.push(result);
+    }
+
+    /// Fills the region. Returns whether control can leave its end.
+    fn region(&mut self, region: RegionId, end: End) -> bool {
+        let outer = std::mem::replace(&mut self.region, region);
+        let inner_args = self.ir.regions[region].args.to_vec();
+        if region != self.ir.body {
+            self.visible.push(inner_args);
+        }
+        let mut open = true;
+        for _ in 0..self.choose(8) {
+            match self.choose(12) {
+                0..=3 => {
+                    let op = self.arith();
+                    self.emit(op);
+                }
+                4 | 5 => self.memory(),
+                6 | 7 => self.variable(),
+                8 => open = self.if_(),
+                9 => self.for_(),
+                10 => self.loop_(),
+                _ => self.dead(),
+            }
+            if !open {
+                break;
+            }
+        }
+        let falls_through = open && self.end(end);
+        self.vars.retain(|(depth, _)| *depth < self.visible.len() || region == self.ir.body);
+        if region != self.ir.body {
+            self.visible.pop();
+        }
+        self.region = outer;
+        falls_through
+    }
+
+    /// Adds a terminator. Returns whether it falls through.
+    fn end(&mut self, end: End) -> bool {
+        let choice = self.choose(6);
+        match end {
+            End::Kernel => {}
+            End::Arm(types) if choice < 3 || self.loops.is_empty() && choice < 5 => {
+                let values = self.all_of(&types).into();
+                self.push(Control::Yield { values }, &[]);
+                return true;
+            }
+            End::Arm(_) | End::Loop if choice < 5 => {
+                let depth = match end {
+                    End::Loop if choice < 3 => self.loops.len() - 1,
+                    _ => self.choose(self.loops.len()),
+                };
+                let LoopInfo { op: target, carried, results } = &self.loops[depth];
+                let (target, carried, results) = (*target, carried.clone(), results.clone());
+                if self.choose(3) == 0 {
+                    let values = self.all_of(&results).into();
+                    self.push(Control::Break { target, values }, &[]);
+                } else {
+                    let values = self.all_of(&carried).into();
+                    self.push(Control::Continue { target, values }, &[]);
+                }
+                return false;
+            }
+            End::Arm(_) | End::Loop => {}
+        }
+        self.push(Control::Return, &[]);
+        false
+    }
+
+    fn inner(&mut self, op: OpId, args: &[Type]) -> RegionId {
+        let region = self.ir.regions.push(Region { parent: Some(op), ..Region::default() });
+        for (i, ty) in args.iter().enumerate() {
+            let value = self.value(*ty, ValueDef::Arg(region, i as u32), region);
+            self.ir.regions[region].args.push(value);
+        }
+        region
+    }
+
+    fn if_(&mut self) -> bool {
+        let cond = self.of(Type::BOOL);
+        let results = if self.choose(3) == 0 { None } else { Some(self.types()) };
+        let types = results.clone().unwrap_or_default();
+        let then_region = self.ir.body;
+        let op = self.push(Control::If { cond, then_region, else_region: None }, &types);
+        let then_region = self.inner(op, &[]);
+        let else_region = results.map(|_| self.inner(op, &[]));
+        self.ir.ops[op].op = Control::If { cond, then_region, else_region }.into();
+        let mut falls_through = self.region(then_region, End::Arm(types.clone()));
+        match else_region {
+            Some(else_region) => falls_through |= self.region(else_region, End::Arm(types)),
+            None => falls_through = true,
+        }
+        self.show(op);
+        falls_through
+    }
+
+    fn for_(&mut self) {
+        let scalar = self.scalar(Class::Int);
+        let [lo, hi] = [self.of(scalar.into()), self.of(scalar.into())];
+        let step = 1 + self.choose(7) as u64;
+        let step = self.emit_one(Op::Const(Const::new(scalar, step)));
+        let carried = self.types();
+        let init = self.all_of(&carried);
+        let body = self.ir.body;
+        let unroll = match self.choose(4) {
+            0 | 1 => Unroll::Keep,
+            2 => NonZeroU32::new(self.word()).map_or(Unroll::Keep, Unroll::By),
+            _ => Unroll::Full,
+        };
+        let control = |body| Control::For { lo, hi, step, unroll, init: init.clone().into(), body };
+        let op = self.push(control(body), &carried);
+        let args: Vec<Type> = [scalar.into()].into_iter().chain(carried.iter().copied()).collect();
+        let body = self.inner(op, &args);
+        self.ir.ops[op].op = control(body).into();
+        self.loops.push(LoopInfo { op, results: carried.clone(), carried });
+        self.region(body, End::Loop);
+        self.loops.pop();
+        self.show(op);
+    }
+
+    fn loop_(&mut self) {
+        let (carried, results) = (self.types(), self.types());
+        let init = self.all_of(&carried);
+        let body = self.ir.body;
+        let op = self.push(Control::Loop { init: init.clone().into(), body }, &results);
+        let body = self.inner(op, &carried);
+        self.ir.ops[op].op = Control::Loop { init: init.into(), body }.into();
+        self.loops.push(LoopInfo { op, carried, results });
+        self.region(body, End::Loop);
+        self.loops.pop();
+        self.show(op);
+    }
+}
