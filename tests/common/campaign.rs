@@ -219,9 +219,7 @@ fn right_inverse(cases: u64, seed: u64) -> Result<Tally, String> {
     run(cases, seed, layouts(SIZE), |l| {
         judged(l.right_inverse(), |r| {
             let n = number(r.size())?;
-            oracle::check_right_inverse(&composed(&l), &composed(&r), n)?;
-            let longer = l.as_ref().leaves().any(|(s, d)| d.as_static() == Some(n) && *s != 1);
-            ensure(!longer, || format!("{r} stops although a mode of {l} goes on at {n}"))
+            oracle::check_right_inverse(&composed(&l), &composed(&r), n)
         })
     })
 }
@@ -480,7 +478,7 @@ pub(crate) fn campaigns() -> Vec<Campaign> {
         law("composition-by-mode", "the same for each mode and its tile", composition_by_mode),
         law("composition-swizzled", "the same with a swizzle on either side", composition_of_swizzled),
         law("complement", "`(filter(L), R)` is one-to-one, R increases and reaches the cotarget", complement),
-        law("right-inverse", "`L(R(i)) == i`, and no mode goes on", right_inverse),
+        law("right-inverse", "`L(R(i)) == i`", right_inverse),
         law("left-inverse", "`L(R(L(i))) == L(i)`", left_inverse),
         law("nullspace", "`L(R(i)) == 0`", nullspace),
         law("divide", "`R == (A o T, A o C)` with C the complement of T", divide),
