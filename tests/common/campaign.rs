@@ -226,9 +226,7 @@ fn right_inverse(cases: u64, seed: u64) -> Result<Tally, String> {
     run(cases, seed, layouts(SIZE), |l| {
         judged(l.right_inverse(), |r| {
             let n = number(r.size())?;
-            oracle::check_right_inverse(&composed(&l), &composed(&r), n)?;
-            let longer = l.as_ref().leaves().any(|(s, d)| d.as_static() == Some(n) && *s != 1);
-            ensure(!longer, || format!("{r} stops although a mode of {l} goes on at {n}"))
+            oracle::check_right_inverse(&composed(&l), &composed(&r), n)
         })
     })
 }
@@ -260,9 +258,12 @@ fn divide_by_mode(cases: u64, seed: u64) -> Result<Tally, String> {
             oracle::check_divide_by(&l, &t, &r)?;
             // The other forms are the same values in other modes.
             let all = sorted(&r)?;
-            let others = [l.zipped_divide(&t), l.tiled_divide(&t), l.flat_divide(&t)];
-            for other in others.into_iter().flatten() {
-                ensure(sorted(&other)? == all, || format!("{other} is not {r} in other modes"))?;
+            for other in [l.zipped_divide(&t), l.tiled_divide(&t), l.flat_divide(&t)] {
+                if let Ok(other) = other {
+                    ensure(sorted(&other)? == all, || {
+                        format!("{other} is not {r} in other modes")
+                    })?;
+                }
             }
             Ok(())
         })
@@ -508,7 +509,7 @@ pub(crate) fn campaigns() -> Vec<Campaign> {
             "`(filter(L), R)` is one-to-one, R increases and reaches the cotarget",
             complement,
         ),
-        law("right-inverse", "`L(R(i)) == i`, and no mode goes on", right_inverse),
+        law("right-inverse", "`L(R(i)) == i`", right_inverse),
         law("left-inverse", "`L(R(L(i))) == L(i)`", left_inverse),
         law("nullspace", "`L(R(i)) == 0`", nullspace),
         law("divide", "`R == (A o T, A o C)` with C the complement of T", divide),
