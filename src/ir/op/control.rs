@@ -123,23 +123,6 @@ impl Control {
         }
     }
 
-    /// The same operation with each operand replaced by what `map` gives for it. Regions and targets stay.
-    pub(in crate::ir) fn with_operands(&self, mut map: impl FnMut(Value) -> Value) -> Control {
-        let mut mapped = self.clone();
-        match &mut mapped {
-            Control::If { cond, .. } => *cond = map(*cond),
-            Control::For { lo, hi, step, init, .. } => {
-                [lo, hi, step].into_iter().chain(init).for_each(|v| *v = map(*v));
-            }
-            Control::Loop { init: values, .. }
-            | Control::Yield { values }
-            | Control::Continue { values, .. }
-            | Control::Break { values, .. } => values.iter_mut().for_each(|v| *v = map(*v)),
-            Control::Return => {}
-        }
-        mapped
-    }
-
     /// Calls `visit` with each operand, in order.
     pub fn for_each_operand(&self, mut visit: impl FnMut(Value)) {
         match self {

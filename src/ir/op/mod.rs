@@ -200,19 +200,6 @@ macro_rules! define_ops {
                     }
                 }
 
-                /// The same operation with each operand replaced by what `map` gives for it.
-                pub(in crate::ir) fn with_operands(
-                    &self,
-                    mut map: impl FnMut(Value) -> Value,
-                ) -> $Family {
-                    let _ = &mut map;
-                    match *self {
-                        $($Family::$Variant { $($operand,)* $($attr,)* } => {
-                            $Family::$Variant { $($operand: map($operand),)* $($attr,)* }
-                        })*
-                    }
-                }
-
                 /// The operands, in order.
                 pub fn operands(&self) -> SmallVec<[Value; 3]> {
                     match *self {
@@ -286,16 +273,6 @@ macro_rules! define_ops {
                 match self {
                     Op::Const(_) | Op::Control(_) => None,
                     $(Op::$Family(op) => Some(op.info()),)*
-                }
-            }
-
-            /// The same operation with each operand replaced by what `map` gives for it. Regions, targets
-            /// and attributes stay.
-            pub(in crate::ir) fn with_operands(&self, map: impl FnMut(Value) -> Value) -> Op {
-                match self {
-                    Op::Const(constant) => Op::Const(*constant),
-                    Op::Control(op) => Op::Control(op.with_operands(map)),
-                    $(Op::$Family(op) => Op::$Family(op.with_operands(map)),)*
                 }
             }
 

@@ -161,7 +161,8 @@ impl<'k> Rewrite<'k> {
     pub(super) fn copy_plain(&mut self, id: OpId, region: RegionId) {
         let source = self.source;
         let data = &source.ops[id];
-        let mut op = data.op.with_operands(|value| self.value(value));
+        let mut op = data.op.clone();
+        op.for_each_operand_mut(|value| *value = self.value(*value));
         match &mut op {
             Op::Mem(Mem::GetVar { var, .. } | Mem::SetVar { var, .. }) => {
                 *var = self.vars.get(var).copied().unwrap_or(*var);
@@ -207,7 +208,8 @@ impl<'k> Rewrite<'k> {
     ) -> SmallVec<[(RegionId, RegionId); 2]> {
         let source = self.source;
         let data = &source.ops[id];
-        let mut op = data.op.with_operands(|value| self.value(value));
+        let mut op = data.op.clone();
+        op.for_each_operand_mut(|value| *value = self.value(*value));
         let mut copies = SmallVec::new();
         let mut copy = |rewrite: &mut Self, inner: &mut RegionId| {
             let args = &source.regions[*inner].args;
