@@ -42,13 +42,16 @@
 //!   copy.
 //! * **Shared memory** is one array, laid out as
 //!   [`KernelIr::shared_layout`](crate::ir::KernelIr::shared_layout) says.
+//! * **Assertions** write to a buffer whose address is one more parameter: see [`AssertBuffer`].
 //! * **Barriers** are `barrier.sync 0`, without `.aligned`: the warps may be diverged. No branch is marked
 //!   `.uni`.
 
 mod arith;
+mod assert_buffer;
 mod control;
 mod convert;
 mod copies;
+mod diagnostic;
 mod entry;
 mod error;
 mod fold;
@@ -58,6 +61,7 @@ mod regs;
 mod text;
 mod uses;
 
+pub use assert_buffer::AssertBuffer;
 pub use error::CodegenError;
 pub use ptx::{Ptx, PtxVersion};
 

@@ -48,10 +48,12 @@
     )
 )]
 
+mod assert;
 mod error;
 mod grid;
 mod limits;
 
+pub use assert::{AssertFailure, AssertFailures};
 pub use error::{CudaVersion, DeviceFault, DriverStatus, FaultKind, PtxRejection, RuntimeError};
 pub use grid::Grid;
 pub use limits::Limits;

@@ -11,6 +11,8 @@ use smallvec::SmallVec;
 use super::context::Context;
 use super::event::Event;
 use super::module::Module;
+use super::report::AssertReport;
+use crate::ir::KernelIr;
 use crate::runtime::{Grid, RuntimeError};
 
 /// An entry with its module.
@@ -19,6 +21,7 @@ pub(in crate::runtime) struct Function {
     raw: sys::CUfunction,
     name: Arc<str>,
     params: usize,
+    asserts: Option<Arc<AssertReport>>,
     max_threads: u32,
     registers: u32,
 }
@@ -29,13 +32,13 @@ unsafe impl Send for Function {}
 unsafe impl Sync for Function {}
 
 impl Function {
-    /// Compiles PTX with the entry `name`, which has `params` parameters of at most 8 bytes each.
+    /// Compiles the PTX that was written for the kernel, whose parameters have at most 8 bytes each.
     pub(in crate::runtime) fn load(
         context: &'static Context,
-        name: &str,
-        params: usize,
+        ir: &KernelIr,
         ptx: &str,
     ) -> Result<Function, RuntimeError> {
+        let (name, params) = (ir.name.as_str(), ir.params.len());
         let module = Module::load(context, name, ptx)?;
         let raw = module.entry(name)?;
         let attribute = |attribute: Attribute| -> Result<u32, RuntimeError> {
@@ -48,7 +51,8 @@ impl Function {
         };
         let max_threads = attribute(Attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?;
         let registers = attribute(Attribute::CU_FUNC_ATTRIBUTE_NUM_REGS)?;
-        Ok(Function { module, raw, name: name.into(), params, max_threads, registers })
+        let asserts = AssertReport::new(context, ir)?;
+        Ok(Function { module, raw, name: name.into(), params, asserts, max_threads, registers })
     }
 
     /// Queues a launch. Each argument is the bits of a parameter, zero-extended.
@@ -73,6 +77,7 @@ impl Function {
         end.record()?;
         end.wait()?;
         context.note_end(launch);
+        context.asserts().check()?;
         start.elapsed_until(&end)
     }
 
@@ -115,9 +120,11 @@ impl Function {
             attrs: ptr::null_mut(),
             numAttrs: 0,
         };
+        let asserts = self.asserts.as_ref().map(|report| report.address());
         let mut params: SmallVec<[*mut c_void; 12]> =
-            args.iter().map(|arg| ptr::from_ref(arg).cast_mut().cast()).collect();
-        // SAFETY: the entry is loaded and has as many parameters as `params` has pointers, each to 8 bytes,
+            args.iter().chain(&asserts).map(|arg| ptr::from_ref(arg).cast_mut().cast()).collect();
+        // SAFETY: the entry is loaded and has as many parameters as `params` has pointers (that for the
+        // assertions included, with memory that lives as long as the function), each to 8 bytes,
         // the most a parameter has, of which the driver copies the low ones before it returns (hosts of CUDA
         // are little-endian). Memory behind addresses is freed in this stream, so after the launch.
         let code = unsafe {
@@ -131,6 +138,9 @@ impl Function {
         context.check("cuLaunchKernelEx", code)?;
         // A launch gets its number when it is queued and not before: who then waits for all launches up to a
         // number has waited for this one.
+        if let Some(report) = &self.asserts {
+            context.asserts().note(report);
+        }
         let launch = context.note_launch(&self.name);
         self.module.note_launch(launch);
         Ok(launch)

@@ -22,6 +22,7 @@ mod event;
 mod function;
 mod memory;
 mod module;
+mod report;
 mod status;
 
 pub(super) use api::device_count;
