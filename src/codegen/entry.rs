@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::PtxOptions;
+use super::assert_buffer::AssertBuffer;
 use super::control::OpenLoop;
 use super::mem::Addresses;
 use super::ptx::{LARGE_PARAMS, PtxVersion};
@@ -58,6 +59,7 @@ pub(super) fn version(ir: &KernelIr) -> PtxVersion {
         let bytes = u64::from(param_bytes(ir.type_of(param.value)));
         end.next_multiple_of(bytes) + bytes
     });
+    let bytes = if ir.has_asserts() { bytes.next_multiple_of(8) + 8 } else { bytes };
     if bytes > 4352 { LARGE_PARAMS } else { PtxVersion { major: 7, minor: 0 } }
 }
 
@@ -164,7 +166,14 @@ impl<'a> Entry<'a> {
             self.text.push(" ");
             self.text.push(&param.name);
         }
-        self.text.push(if ir.params.is_empty() { ")\n" } else { "\n)\n" });
+        if ir.has_asserts() {
+            self.text.push(if ir.params.is_empty() { "\n" } else { ",\n" });
+            self.text.push("  .param .u64 .ptr .global .align 8 ");
+            self.text.push(AssertBuffer::PARAM);
+            self.text.push("\n)\n");
+        } else {
+            self.text.push(if ir.params.is_empty() { ")\n" } else { "\n)\n" });
+        }
         self.launch_bounds();
     }
 
@@ -287,6 +296,7 @@ impl<'a> Entry<'a> {
             Op::Mem(op) => self.mem(op, data.results.first().copied()),
             Op::Sync(Sync::Barrier {}) => self.ins(&["barrier.sync"], &[Operand::Int(0)]),
             Op::Control(control) => self.control(id, control),
+            Op::Diagnostic(op) => self.diagnostic(id, op),
         }
     }
 

@@ -45,13 +45,16 @@
 //!   beyond, a launch gives
 //!   [`KernelIr::dynamic_shared_bytes`](crate::ir::KernelIr::dynamic_shared_bytes), and the array is
 //!   `.extern` without a length.
+//! * **Assertions** write to a buffer whose address is one more parameter: see [`AssertBuffer`].
 //! * **Barriers** are `barrier.sync 0`, without `.aligned`: the warps may be diverged. No branch is marked
 //!   `.uni`.
 
 mod arith;
+mod assert_buffer;
 mod control;
 mod convert;
 mod copies;
+mod diagnostic;
 mod entry;
 mod error;
 mod fold;
@@ -61,6 +64,7 @@ mod regs;
 mod text;
 mod uses;
 
+pub use assert_buffer::AssertBuffer;
 pub use error::CodegenError;
 pub use ptx::{Ptx, PtxVersion};
 

@@ -150,6 +150,7 @@ fn rename(
         | Op::Arith(_)
         | Op::Mem(Mem::Ld { .. } | Mem::St { .. } | Mem::Offset { .. } | Mem::SharedBase { .. })
         | Op::Sync(_)
+        | Op::Diagnostic(_)
         | Op::Control(Control::Yield { .. } | Control::Return) => {}
     }
 }

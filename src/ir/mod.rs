@@ -12,6 +12,7 @@ mod bounds;
 mod builder;
 mod canonical;
 mod entity;
+mod format;
 mod kernel;
 mod name;
 mod number;
@@ -31,14 +32,15 @@ pub use builder::{
     promote, range,
 };
 pub use entity::{Arena, Entity, OpId, PlaceId, RegionId, SharedId, Value, VarId};
+pub use format::{Format, FormatError, Piece, Placeholder, Style};
 pub use kernel::{
     KernelIr, OpData, Param, Place, Region, SharedData, ValueData, ValueDef, VarData,
 };
 pub use name::ParseNameError;
 pub use number::{FloatFormat, Rounding, Specials};
 pub use op::{
-    Arith, Axis, Class, Compare, Constraint, Control, Effect, Mem, Op, OpInfo, ResultKind,
-    SpecialReg, Sync, Unroll, ValueList,
+    Arith, Axis, Class, Compare, Constraint, Control, Diagnostic, Effect, Mem, Op, OpInfo,
+    ResultKind, SpecialReg, Sync, Unroll, ValueList,
 };
 pub use target::{ParseTargetError, Target};
 pub use text::{ParseError, ParseErrorKind, parse, parse_kernels};

@@ -6,9 +6,9 @@
 use std::num::NonZeroU32;
 
 use tilewright::ir::{
-    Arith, Class, Compare, Const, Control, KernelIr, Mem, Op, OpData, OpId, Param, Place, PlaceId,
-    Region, RegionId, Scalar, SharedData, Space, SpecialReg, Sync, Target, Type, Unroll, Value,
-    ValueData, ValueDef, VarData, VarId,
+    Arith, Class, Compare, Const, Control, Diagnostic, KernelIr, Mem, Op, OpData, OpId, Param,
+    Place, PlaceId, Region, RegionId, Scalar, SharedData, Space, SpecialReg, Sync, Target, Type,
+    Unroll, Value, ValueData, ValueDef, ValueList, VarData, VarId,
 };
 
 /// The kernel that `choices` stand for.
@@ -281,7 +281,8 @@ impl Generator<'_> {
         let base = self.any(Class::Pointer);
         let Type::Pointer { elem, mutable, .. } = self.ir.type_of(base) else { return };
         let index = self.index();
-        match self.choose(4) {
+        match self.choose(5) {
+            4 => self.diagnostic(),
             0 => self.emit(Mem::Ld { base, index }),
             1 if mutable => {
                 let value = self.of(elem.into());
@@ -292,6 +293,14 @@ impl Generator<'_> {
             3 if self.region == self.ir.body => self.emit(Sync::Barrier {}),
             _ => {}
         }
+    }
+
+    fn diagnostic(&mut self) {
+        let cond = self.of(Type::BOOL);
+        let values: ValueList = (0..self.choose(4)).map(|_| self.any(Class::Scalar)).collect();
+        let texts = ["{}", "{:4}\n", "{{{}}}\"", "\\{} é"];
+        let message: String = values.iter().map(|_| self.pick(&texts)).collect();
+        self.emit(Diagnostic::Assert { cond, message: message.into(), values });
     }
 
     fn variable(&mut self) {

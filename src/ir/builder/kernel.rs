@@ -145,6 +145,26 @@ impl<P> Kernel<P> {
     }
 }
 
+impl<P> Kernel<P> {
+    /// The kernel without its assertions, and without what only they computed.
+    ///
+    /// ```
+    /// use tilewright::ir::{GlobalMut, Kernel, Target};
+    ///
+    /// let kernel = Kernel::<(GlobalMut<i32>,)>::build("k", Target::SM_80, |k, (x,)| {
+    ///     let i = k.thread_idx().x;
+    ///     k.assert(i.lt(64), "the block has at most 64 threads");
+    ///     x.store(k, i, i);
+    /// })?;
+    /// assert!(kernel.ir().has_asserts());
+    /// assert!(!kernel.without_asserts().to_string().contains("setp"));
+    /// # Ok::<(), tilewright::ir::BuildErrors>(())
+    /// ```
+    pub fn without_asserts(&self) -> Kernel<P> {
+        Kernel { ir: passes::without_asserts(&self.ir), params: PhantomData }
+    }
+}
+
 /// The kernel in the text form.
 impl<P> fmt::Display for Kernel<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::ir::entity::{SharedId, Value, VarId};
+use crate::ir::format::FormatError;
 use crate::ir::kernel::Place;
 use crate::ir::op::Class;
 use crate::ir::target::Target;
@@ -118,6 +119,42 @@ pub enum VerifyError {
     StepNotPositive {
         /// The step.
         step: i128,
+    },
+    /// A text is not a format.
+    FormatSyntax {
+        /// The operation.
+        op: &'static str,
+        /// What is wrong with the text.
+        error: FormatError,
+    },
+    /// A format has more or fewer placeholders than there are values.
+    FormatCount {
+        /// The operation.
+        op: &'static str,
+        /// The number of placeholders.
+        expected: usize,
+        /// The number of values.
+        found: usize,
+    },
+    /// A placeholder cannot write values of the type.
+    FormatType {
+        /// The operation.
+        op: &'static str,
+        /// The placeholder.
+        placeholder: String,
+        /// The type of the value.
+        found: Type,
+        /// Why it cannot be written.
+        reason: &'static str,
+    },
+    /// An operation has more values than it can pass to the host.
+    TooManyValues {
+        /// The operation.
+        op: &'static str,
+        /// The number of values.
+        found: usize,
+        /// The number that is possible.
+        limit: usize,
     },
     /// A variable has more registers than is possible.
     VarSize {
@@ -292,6 +329,18 @@ impl fmt::Display for VerifyError {
             E::StepNotPositive { step } => {
                 write!(f, "the step of a `for` is {step}, but must be positive")
             }
+            E::FormatSyntax { op, error } => write!(f, "the text of `{op}` is no format: {error}"),
+            E::FormatCount { op, expected, found } => write!(
+                f,
+                "the text of `{op}` has {expected} placeholders, but there are {found} values: write `{{}}` once for each"
+            ),
+            E::FormatType { op, placeholder, found, reason } => {
+                write!(f, "`{placeholder}` of `{op}` cannot write a value of type {found}: {reason}")
+            }
+            E::TooManyValues { op, found, limit } => write!(
+                f,
+                "`{op}` has {found} values, but passes at most {limit} to the host: use several"
+            ),
             E::VarSize { var, len, limit } => write!(
                 f,
                 "{var} has {len} registers, but at most {limit} are possible: use shared memory"
