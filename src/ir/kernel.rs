@@ -116,7 +116,9 @@ impl KernelIr {
             | Op::Const(_)
             | Op::Arith(_)
             | Op::Mem(_)
-            | Op::Sync(_) => true,
+            | Op::Sync(_)
+            | Op::Warp(_)
+            | Op::Thread(_) => true,
         }
     }
 

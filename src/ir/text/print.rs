@@ -124,7 +124,7 @@ impl Printer<'_, '_, '_> {
         match &data.op {
             Op::Const(constant) => write!(self.f, " {constant}")?,
             Op::Control(control) => self.control(id, control)?,
-            Op::Arith(_) | Op::Mem(_) | Op::Sync(_) => {
+            Op::Arith(_) | Op::Mem(_) | Op::Sync(_) | Op::Warp(_) | Op::Thread(_) => {
                 let attributes = data.op.attributes();
                 if !attributes.is_empty() {
                     write!(self.f, "<{}>", attributes.join(", "))?;
@@ -153,6 +153,8 @@ impl Printer<'_, '_, '_> {
             | Op::Arith(_)
             | Op::Mem(_)
             | Op::Sync(_)
+            | Op::Warp(_)
+            | Op::Thread(_)
             | Op::Control(
                 Control::Yield { .. }
                 | Control::Continue { .. }

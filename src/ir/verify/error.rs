@@ -102,8 +102,8 @@ pub enum VerifyError {
     },
     /// The target does not have the operation.
     NotOnTarget {
-        /// The operation.
-        op: &'static str,
+        /// The operation, with the attributes that need the target.
+        op: String,
         /// The first target that has it.
         first: Target,
         /// The target of the kernel.
@@ -168,6 +168,15 @@ pub enum VerifyError {
     },
     /// A barrier is reached by a part of the threads of a block.
     DivergentBarrier {
+        /// The operation that sends the threads apart: `if`, `for` or `loop`.
+        branch: &'static str,
+        /// Where it was built.
+        place: Place,
+    },
+    /// An operation of all threads of a warp is reached by a part of them.
+    DivergentWarpOp {
+        /// The operation.
+        op: &'static str,
         /// The operation that sends the threads apart: `if`, `for` or `loop`.
         branch: &'static str,
         /// Where it was built.
@@ -287,6 +296,10 @@ impl fmt::Display for VerifyError {
             E::DivergentBarrier { branch, place } => write!(
                 f,
                 "the barrier is reached by a part of the threads of a block: the `{branch}` at {place} does not do the same in all of them; move the barrier out of it, or make its condition or range independent of the thread"
+            ),
+            E::DivergentWarpOp { op, branch, place } => write!(
+                f,
+                "`{op}` names all 32 lanes as members, but is reached by a part of the threads of a warp: the `{branch}` at {place} does not do the same in all of them; move it out, make the condition or range the same in a warp, or pass the mask of the lanes that get here"
             ),
             E::SharedSize { bytes, limit } => write!(
                 f,

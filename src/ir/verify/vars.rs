@@ -134,7 +134,9 @@ impl Flow<'_, '_> {
             | Op::Mem(
                 Mem::Ld { .. } | Mem::St { .. } | Mem::Offset { .. } | Mem::SharedBase { .. },
             )
-            | Op::Sync(_) => {}
+            | Op::Sync(_)
+            | Op::Warp(_)
+            | Op::Thread(_) => {}
             Op::Control(control) => self.control(op, control),
         }
     }

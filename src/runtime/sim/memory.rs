@@ -15,6 +15,11 @@ pub(super) struct Memory<'m> {
     /// The buffer of each parameter; an empty one for a parameter that is not a pointer.
     pub(super) globals: &'m [&'m Buffer],
     pub(super) shared: Shared,
+    /// The number of the block in its grid.
+    pub(super) block: u64,
+    /// The operations that the warps of the block executed before the present turn, without those of the
+    /// warp whose turn it is.
+    pub(super) operations: u64,
 }
 
 /// Where a shared allocation lies.
@@ -387,7 +392,8 @@ mod tests {
         regs.d[0] = std::array::from_fn(|lane| byte(lane) as u64);
         let buffer = Buffer::zeros(64);
         let globals = [&buffer];
-        let mut memory = Memory { globals: &globals, shared: Shared::new(0, &[]) };
+        let mut memory =
+            Memory { globals: &globals, shared: Shared::new(0, &[]), block: 0, operations: 0 };
         let pointer = PointerSlots { alloc: Alloc::Static(0), offset: Some(0) };
         let address =
             Address { space: Space::Global, elem: Scalar::F32, pointer, index: Index::I32(0) };

@@ -20,6 +20,7 @@
 mod arith;
 mod block;
 mod buffer;
+mod collective;
 mod compile;
 mod dispatch;
 mod element;
@@ -34,6 +35,7 @@ mod options;
 mod program;
 mod scalar;
 mod slots;
+mod special;
 mod trap;
 mod warp;
 
