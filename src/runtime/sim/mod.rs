@@ -20,6 +20,7 @@
 mod arith;
 mod block;
 mod buffer;
+mod collective;
 mod compile;
 mod diagnostic;
 mod dispatch;
@@ -35,6 +36,7 @@ mod options;
 mod program;
 mod scalar;
 mod slots;
+mod special;
 mod trap;
 mod warp;
 
