@@ -8,9 +8,11 @@
 //! structured: [`Control`] operations own regions, and a region ends in a terminator.
 
 mod analysis;
+mod bounds;
 mod builder;
 mod canonical;
 mod entity;
+mod format;
 mod kernel;
 mod name;
 mod number;
@@ -21,6 +23,7 @@ mod text;
 mod types;
 mod verify;
 
+pub use bounds::{ClusterShape, LaunchBounds};
 pub use builder::{
     ArmEnd, Bits, Body, BodyResult, Bound, BuildError, BuildErrorKind, BuildErrors, CaseEnd, Cases,
     CasesStart, Context, DeviceCoord, Dim3, Element, End, Float, Global, GlobalMut, Int, IntoBound,
@@ -29,14 +32,15 @@ pub use builder::{
     promote, range,
 };
 pub use entity::{Arena, Entity, OpId, PlaceId, RegionId, SharedId, Value, VarId};
+pub use format::{Format, FormatError, Piece, Placeholder, Style};
 pub use kernel::{
     KernelIr, OpData, Param, Place, Region, SharedData, ValueData, ValueDef, VarData,
 };
 pub use name::ParseNameError;
 pub use number::{FloatFormat, Rounding, Specials};
 pub use op::{
-    Arith, Axis, Class, Compare, Constraint, Control, Effect, Mem, Op, OpInfo, ResultKind,
-    SpecialReg, Sync, Unroll, ValueList,
+    Arith, Axis, Class, Compare, Constraint, Control, Diagnostic, Effect, Mem, Op, OpInfo,
+    ResultKind, SpecialReg, Sync, Unroll, ValueList,
 };
 pub use target::{ParseTargetError, Target};
 pub use text::{ParseError, ParseErrorKind, parse, parse_kernels};

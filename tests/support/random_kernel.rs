@@ -6,9 +6,9 @@
 use std::num::NonZeroU32;
 
 use tilewright::ir::{
-    Arith, Class, Compare, Const, Control, KernelIr, Mem, Op, OpData, OpId, Param, Place, PlaceId,
-    Region, RegionId, Scalar, SharedData, Space, SpecialReg, Sync, Target, Type, Unroll, Value,
-    ValueData, ValueDef, VarData, VarId,
+    Arith, Class, Compare, Const, Control, Diagnostic, KernelIr, Mem, Op, OpData, OpId, Param,
+    Place, PlaceId, Region, RegionId, Scalar, SharedData, Space, SpecialReg, Sync, Target, Type,
+    Unroll, Value, ValueData, ValueDef, ValueList, VarData, VarId,
 };
 
 /// The kernel that `choices` stand for.
@@ -96,7 +96,12 @@ impl Generator<'_> {
 
     fn header(&mut self) {
         if self.choose(3) == 1 {
-            self.ir.block = Some([32, 1 + self.choose(4) as u32, 1]);
+            self.ir.bounds.block = Some([32, 1 + self.choose(4) as u32, 1]);
+            let blocks = self.choose(5) as u32;
+            self.ir.bounds.min_blocks_per_sm = (blocks > 0).then_some(blocks);
+        }
+        if self.choose(4) == 1 {
+            self.ir.bounds.max_registers = Some(24 + self.choose(232) as u32);
         }
         for i in 0..self.choose(6) {
             let ty = match self.choose(3) {
@@ -276,7 +281,8 @@ impl Generator<'_> {
         let base = self.any(Class::Pointer);
         let Type::Pointer { elem, mutable, .. } = self.ir.type_of(base) else { return };
         let index = self.index();
-        match self.choose(4) {
+        match self.choose(5) {
+            4 => self.diagnostic(),
             0 => self.emit(Mem::Ld { base, index }),
             1 if mutable => {
                 let value = self.of(elem.into());
@@ -287,6 +293,14 @@ impl Generator<'_> {
             3 if self.region == self.ir.body => self.emit(Sync::Barrier {}),
             _ => {}
         }
+    }
+
+    fn diagnostic(&mut self) {
+        let cond = self.of(Type::BOOL);
+        let values: ValueList = (0..self.choose(4)).map(|_| self.any(Class::Scalar)).collect();
+        let texts = ["{}", "{:4}\n", "{{{}}}\"", "\\{} é"];
+        let message: String = values.iter().map(|_| self.pick(&texts)).collect();
+        self.emit(Diagnostic::Assert { cond, message: message.into(), values });
     }
 
     fn variable(&mut self) {

@@ -123,7 +123,8 @@ impl Flow<'_> {
             | Op::Mem(
                 Mem::Ld { .. } | Mem::St { .. } | Mem::Offset { .. } | Mem::SharedBase { .. },
             )
-            | Op::Sync(_) => {}
+            | Op::Sync(_)
+            | Op::Diagnostic(_) => {}
         }
         for result in &data.results {
             self.raise(*result, divergent);

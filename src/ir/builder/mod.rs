@@ -15,6 +15,7 @@ mod body;
 mod cases;
 mod context;
 mod control;
+mod diagnostic;
 mod error;
 mod group;
 mod kernel;

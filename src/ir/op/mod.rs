@@ -2,6 +2,7 @@
 
 mod attr;
 mod control;
+mod diagnostic;
 mod parts;
 mod table;
 
@@ -11,6 +12,7 @@ use smallvec::SmallVec;
 
 pub use attr::{Axis, Compare, SpecialReg, Unroll};
 pub use control::{Control, ValueList};
+pub use diagnostic::Diagnostic;
 pub(in crate::ir) use parts::{BadPart, Names, Parts};
 
 use super::entity::{RegionId, SharedId, Value, VarId};
@@ -260,6 +262,8 @@ macro_rules! define_ops {
             )*
             /// Structured control flow.
             Control(Control),
+            /// What the kernel says to the host.
+            Diagnostic(Diagnostic),
         }
 
         impl Op {
@@ -268,10 +272,11 @@ macro_rules! define_ops {
                 [].iter()$(.chain($Family::INFO))*
             }
 
-            /// The facts of the operation's row; `None` for constants and control flow, which have no row.
+            /// The facts of the operation's row; `None` for constants, control flow and
+            /// diagnostics, which have no row.
             pub const fn info(&self) -> Option<&'static OpInfo> {
                 match self {
-                    Op::Const(_) | Op::Control(_) => None,
+                    Op::Const(_) | Op::Control(_) | Op::Diagnostic(_) => None,
                     $(Op::$Family(op) => Some(op.info()),)*
                 }
             }
@@ -281,6 +286,7 @@ macro_rules! define_ops {
                 match self {
                     Op::Const(_) => {}
                     Op::Control(op) => op.for_each_operand(visit),
+                    Op::Diagnostic(op) => op.for_each_operand(visit),
                     $(Op::$Family(op) => op.operands().into_iter().for_each(&mut visit),)*
                 }
             }
@@ -290,6 +296,7 @@ macro_rules! define_ops {
                 match self {
                     Op::Const(_) => {}
                     Op::Control(op) => op.for_each_operand_mut(visit),
+                    Op::Diagnostic(op) => op.for_each_operand_mut(visit),
                     $(Op::$Family(op) => op.for_each_operand_mut(visit),)*
                 }
             }
@@ -306,10 +313,10 @@ macro_rules! define_ops {
                 Err(BadPart::Name)
             }
 
-            /// The attributes, as they print, in order; none for constants and control flow.
+            /// The attributes, as they print, in order; none for operations without a row.
             pub fn attributes(&self) -> SmallVec<[String; 2]> {
                 match self {
-                    Op::Const(_) | Op::Control(_) => SmallVec::new(),
+                    Op::Const(_) | Op::Control(_) | Op::Diagnostic(_) => SmallVec::new(),
                     $(Op::$Family(op) => op.attributes(),)*
                 }
             }
@@ -325,6 +332,7 @@ impl Op {
         match self {
             Op::Const(_) => "const",
             Op::Control(op) => op.name(),
+            Op::Diagnostic(op) => op.name(),
             Op::Arith(op) => op.info().name,
             Op::Mem(op) => op.info().name,
             Op::Sync(op) => op.info().name,
@@ -335,7 +343,9 @@ impl Op {
     pub fn regions(&self) -> SmallVec<[RegionId; 2]> {
         match self {
             Op::Control(op) => op.regions(),
-            Op::Const(_) | Op::Arith(_) | Op::Mem(_) | Op::Sync(_) => SmallVec::new(),
+            Op::Const(_) | Op::Arith(_) | Op::Mem(_) | Op::Sync(_) | Op::Diagnostic(_) => {
+                SmallVec::new()
+            }
         }
     }
 
@@ -344,7 +354,7 @@ impl Op {
     pub fn result_type(&self, ir: &KernelIr) -> Option<Type> {
         let info = match self {
             Op::Const(constant) => return Some(constant.scalar().into()),
-            Op::Control(_) => return None,
+            Op::Control(_) | Op::Diagnostic(_) => return None,
             Op::Arith(op) => op.info(),
             Op::Mem(op) => op.info(),
             Op::Sync(op) => op.info(),
@@ -395,6 +405,7 @@ impl Op {
             }
             Op::Const(_)
             | Op::Control(_)
+            | Op::Diagnostic(_)
             | Op::Arith(_)
             | Op::Mem(Mem::Ld { .. } | Mem::St { .. } | Mem::Offset { .. })
             | Op::Sync(_) => None,

@@ -188,6 +188,7 @@ impl<'k> Rewrite<'k> {
                 Mem::Ld { .. } | Mem::St { .. } | Mem::Offset { .. } | Mem::SharedBase { .. },
             )
             | Op::Sync(_)
+            | Op::Diagnostic(_)
             | Op::Control(
                 Control::If { .. }
                 | Control::For { .. }

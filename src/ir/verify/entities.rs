@@ -144,6 +144,7 @@ impl Walk<'_, '_> {
             | Op::Arith(_)
             | Op::Mem(Mem::Ld { .. } | Mem::St { .. } | Mem::Offset { .. })
             | Op::Sync(_)
+            | Op::Diagnostic(_)
             | Op::Control(
                 Control::If { .. }
                 | Control::For { .. }

@@ -134,7 +134,8 @@ impl Flow<'_, '_> {
             | Op::Mem(
                 Mem::Ld { .. } | Mem::St { .. } | Mem::Offset { .. } | Mem::SharedBase { .. },
             )
-            | Op::Sync(_) => {}
+            | Op::Sync(_)
+            | Op::Diagnostic(_) => {}
             Op::Control(control) => self.control(op, control),
         }
     }

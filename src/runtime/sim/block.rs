@@ -1,6 +1,7 @@
 //! One block: its warps, its shared memory, and the order in which the warps run.
 
 use super::buffer::Buffer;
+use super::diagnostic::Diagnostics;
 use super::lanes::LANES;
 use super::memory::{Memory, Shared};
 use super::options::Order;
@@ -60,8 +61,10 @@ impl<'c> Block<'c> {
         let threads = grid.threads.iter().product::<u32>() as usize;
         let warps: Vec<Warp> = (0..threads.div_ceil(LANES)).map(|_| Warp::new(code)).collect();
         let shared = Shared::new(code.shared_bytes, &code.shared);
+        let diagnostics = Diagnostics::default();
         let states = vec![State::Ended; warps.len()];
-        let mut block = Block { code, grid, warps, states, memory: Memory { globals, shared } };
+        let mut block =
+            Block { code, grid, warps, states, memory: Memory { globals, shared, diagnostics } };
         for warp in &mut block.warps {
             let regs = &mut warp.regs;
             for (slot, word) in &code.fill_w {
@@ -80,6 +83,11 @@ impl<'c> Block<'c> {
             }
         }
         block
+    }
+
+    /// What the threads said since the last call.
+    pub(super) fn diagnostics(&mut self) -> &mut Diagnostics {
+        &mut self.memory.diagnostics
     }
 
     /// Threads of a block.
@@ -130,6 +138,7 @@ impl<'c> Block<'c> {
                 }
                 continue;
             };
+            self.memory.diagnostics.first_thread = (warp * LANES) as u32;
             let before = self.warps[warp].warp_ops;
             let pause = self.warps[warp].run(self.code, &mut self.memory, quantum);
             used += self.warps[warp].warp_ops - before;

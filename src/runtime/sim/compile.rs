@@ -315,7 +315,7 @@ impl Compiler<'_> {
         let ends = match &self.ir.ops[*last].op {
             Op::Control(Control::If { else_region, .. }) => else_region.is_some(),
             Op::Control(control) => control.is_terminator(),
-            Op::Const(_) | Op::Arith(_) | Op::Mem(_) | Op::Sync(_) => false,
+            Op::Const(_) | Op::Arith(_) | Op::Mem(_) | Op::Sync(_) | Op::Diagnostic(_) => false,
         };
         if ends { Ok(()) } else { Err(Malformed) }
     }
@@ -329,7 +329,9 @@ impl Compiler<'_> {
                     false
                 }
                 Some(Op::Const(constant)) => !self.regs.is_kept(ConstWord::from(*constant)),
-                Some(Op::Arith(_) | Op::Mem(_) | Op::Sync(_) | Op::Control(_)) => true,
+                Some(
+                    Op::Arith(_) | Op::Mem(_) | Op::Sync(_) | Op::Control(_) | Op::Diagnostic(_),
+                ) => true,
             };
             if owned && let Some(slots) = self.slots[value.index()].take() {
                 self.regs.release(slots);
@@ -372,6 +374,10 @@ impl Compiler<'_> {
             Op::Mem(op) => self.mem(id, op, result)?,
             Op::Sync(Sync::Barrier {}) => {
                 self.emit(id, Inst::Barrier);
+            }
+            Op::Diagnostic(op) => {
+                let access = self.diagnostic(id, op)?;
+                self.emit(id, Inst::Memory(access));
             }
             Op::Control(control) => return self.control(id, control, tasks),
         }

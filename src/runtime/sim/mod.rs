@@ -21,6 +21,7 @@ mod arith;
 mod block;
 mod buffer;
 mod compile;
+mod diagnostic;
 mod dispatch;
 mod element;
 mod error;
