@@ -32,6 +32,7 @@ mod launch;
 mod liveness;
 mod memory;
 mod options;
+mod output;
 mod program;
 mod scalar;
 mod slots;
@@ -45,6 +46,7 @@ pub use error::RunError;
 pub use fault::{Fault, FaultCause, MemoryAccess};
 pub use launch::Arg;
 pub use options::{Options, Order, Report};
+pub use output::Output;
 
 use super::Grid;
 use crate::ir::KernelIr;
