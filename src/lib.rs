@@ -4,6 +4,7 @@
 //! * [`ir`]: the kernel IR, its typed builder and its verifier.
 //! * [`codegen`]: a verified kernel as PTX text.
 //! * [`runtime`]: kernels on a GPU, or on the simulator that checks every access.
+//! * [`testing`]: one expression on a device, for tests and for small questions.
 //! * [`kernels`]: ready kernels.
 //!
 //! # The first kernel
@@ -48,3 +49,5 @@ pub mod kernels;
 pub mod layout;
 pub mod prelude;
 pub mod runtime;
+#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
+pub mod testing;
