@@ -304,8 +304,12 @@ impl Generator<'_> {
         let cond = self.of(Type::BOOL);
         let values: ValueList = (0..self.choose(4)).map(|_| self.any(Class::Scalar)).collect();
         let texts = ["{}", "{:4}\n", "{{{}}}\"", "\\{} é"];
-        let message: String = values.iter().map(|_| self.pick(&texts)).collect();
-        self.emit(Diagnostic::Assert { cond, message: message.into(), values });
+        let text: String = values.iter().map(|_| self.pick(&texts)).collect();
+        let op = match self.choose(2) {
+            0 => Diagnostic::Assert { cond, message: text.into(), values },
+            _ => Diagnostic::Printf { format: text.into(), values },
+        };
+        self.emit(op);
     }
 
     /// An operation of the warp. Its members are not known before it runs, so that it may be anywhere.

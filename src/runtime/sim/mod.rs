@@ -33,6 +33,7 @@ mod launch;
 mod liveness;
 mod memory;
 mod options;
+mod output;
 mod program;
 mod scalar;
 mod slots;
@@ -47,6 +48,7 @@ pub use error::RunError;
 pub use fault::{Fault, FaultCause, MemoryAccess};
 pub use launch::Arg;
 pub use options::{Options, Order, Report};
+pub use output::Output;
 
 use super::Grid;
 use crate::ir::KernelIr;
