@@ -19,7 +19,8 @@ use std::time::Duration;
 
 use tilewright::ir::{Global, GlobalMut, Kernel, KernelOptions, Target, Untyped};
 use tilewright::runtime::{
-    Arg, CudaVersion, Device, DriverStatus, FaultKind, Function, Grid, PtxRejection, RuntimeError,
+    Arg, ClusterError, CudaVersion, Device, DriverStatus, FaultKind, Function, Grid, LaunchOptions,
+    PtxRejection, RuntimeError,
 };
 
 /// Chooses the case that a child process runs.
@@ -129,6 +130,11 @@ fn launches_compute_in_order() {
 }
 
 #[test]
+fn launches_say_what_the_kernel_and_the_options_ask_for() {
+    check("launch_shape", &[]);
+}
+
+#[test]
 fn drops_right_after_a_launch_are_safe() {
     check("drops", &[]);
     check("drops", &[("POOLS", "0")]);
@@ -211,6 +217,7 @@ fn child() {
         "describe" => describe(),
         "buffers" => buffers(),
         "launch" => launch(),
+        "launch_shape" => launch_shape(),
         "drops" => drops(),
         "cycles" => cycles(1000),
         "threads" => threads(),
@@ -385,6 +392,54 @@ fn threads() {
     });
 }
 
+/// The driver writes what it was asked for: cluster, programmatic, cooperative, shared memory, and what was
+/// allowed of the function before: shared memory, large clusters.
+fn launch_shape() {
+    let device = gpu();
+    let mut shape = device.zeros::<u32>(8).unwrap();
+    let options = KernelOptions::default();
+    let mut ask = |options: KernelOptions, bytes, grid: Grid, launch: LaunchOptions| {
+        let kernel = Kernel::<(GlobalMut<u32>,)>::build_with(
+            options,
+            "launch_shape",
+            Target::SM_90A,
+            |k, _| {
+                k.shared::<u8>(bytes);
+            },
+        );
+        let function = device.load(&kernel.unwrap()).unwrap();
+        function.launch_with(launch, grid, (&mut shape,)).unwrap();
+        let shape = shape.to_vec().unwrap();
+        (shape[..3].to_vec(), shape[3..5].to_vec(), shape[5..].to_vec())
+    };
+    let (grid, plain) = (Grid::new([16, 2, 1], [32, 1, 1]), LaunchOptions::default());
+    let no = vec![0, 0, 0];
+    assert_eq!(ask(options, 49_152, grid, plain), (no.clone(), vec![0, 0], no.clone()));
+    let large = vec![100_000, 100_000, 0];
+    let both = plain.programmatic(true).cooperative(true);
+    assert_eq!(ask(options, 100_000, grid, both), (no.clone(), vec![1, 1], large));
+    let pairs = grid.cluster([2, 1, 1]);
+    assert_eq!(ask(options, 0, pairs, plain), (vec![2, 1, 1], vec![0, 0], no.clone()));
+    let built = options.cluster([4, 2, 1]);
+    assert_eq!(ask(built, 0, grid, plain), (vec![4, 2, 1], vec![0, 0], no.clone()));
+    let sixteen = options.cluster([16, 1, 1]);
+    assert_eq!(ask(sixteen, 0, grid, plain), (vec![16, 1, 1], vec![0, 0], vec![0, 0, 1]));
+    let at_launch = options.cluster_at_launch();
+    assert_eq!(ask(at_launch, 0, pairs, plain), (vec![2, 1, 1], vec![0, 0], vec![0, 0, 1]));
+
+    // Three multiprocessors have room for 2048 threads each.
+    let function = device.load(&named("empty")).unwrap();
+    let cooperative = plain.cooperative(true);
+    let blocks = |n| Grid::new([n, 1, 1], [512, 1, 1]);
+    function.launch_with(cooperative, blocks(12), ()).unwrap();
+    let (kernel, blocks) = ("empty".to_owned(), blocks(13));
+    assert_eq!(
+        function.launch_with(cooperative, blocks, ()),
+        Err(RuntimeError::TooManyBlocksAtOnce { kernel, blocks: 13, limit: 12 })
+    );
+    assert!(function.time_with(plain.programmatic(true), Grid::cover(1, 32), ()).is_ok());
+}
+
 fn refusals() {
     let device = gpu();
     let target = Target::SM_90A;
@@ -422,6 +477,13 @@ fn refusals() {
     assert_eq!(
         device.load(&fixed).unwrap().launch(Grid::cover(1, 32), ()),
         Err(RuntimeError::BlockNotAsBuilt { kernel: kernel(), built, given })
+    );
+
+    let pairs = Grid::new([2, 1, 1], [32, 1, 1]).cluster([2, 1, 1]);
+    let error = ClusterError::TooLarge { cluster: [2, 1, 1], limit: 1 };
+    assert_eq!(
+        function.launch(pairs, ()),
+        Err(RuntimeError::Cluster { kernel: "empty".to_owned(), error })
     );
 
     let function = device.load(&axpy(Target::SM_80)).unwrap();

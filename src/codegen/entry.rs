@@ -10,7 +10,8 @@ use super::regs::{Class, Operand, Reg, memory_type};
 use super::text::Text;
 use super::uses::Uses;
 use crate::ir::{
-    Entity, KernelIr, Op, OpId, PlaceId, RegionId, Scalar, Space, Sync, Type, Value, ValueDef,
+    ClusterShape, Entity, KernelIr, Op, OpId, PlaceId, RegionId, Scalar, Space, Sync, Type, Value,
+    ValueDef,
 };
 
 /// The source files that `.loc` directives name by number.
@@ -58,6 +59,17 @@ pub(super) fn version(ir: &KernelIr) -> PtxVersion {
         end.next_multiple_of(bytes) + bytes
     });
     if bytes > 4352 { LARGE_PARAMS } else { PtxVersion { major: 7, minor: 0 } }
+}
+
+/// The alignment of the shared array, which is that of the most aligned allocation; `None` without any.
+fn shared_align(ir: &KernelIr) -> Option<u32> {
+    ir.shared.iter().map(|(_, alloc)| alloc.align_bytes).max()
+}
+
+/// The alignment of the dynamic shared array that all entries of a module share, if one of them has it.
+pub(super) fn dynamic_shared_align(kernels: &[&KernelIr]) -> Option<u32> {
+    let dynamic = kernels.iter().filter(|ir| ir.dynamic_shared_bytes() > 0);
+    dynamic.filter_map(|ir| shared_align(ir)).max()
 }
 
 /// Writes the entry of a verified kernel.
@@ -153,8 +165,34 @@ impl<'a> Entry<'a> {
             self.text.push(&param.name);
         }
         self.text.push(if ir.params.is_empty() { ")\n" } else { "\n)\n" });
-        if let Some([x, y, z]) = ir.block {
-            self.text.push(&format!(".reqntid {x}, {y}, {z}\n"));
+        self.launch_bounds();
+    }
+
+    fn launch_bounds(&mut self) {
+        let bounds = self.ir.bounds;
+        let mut directive = |text: String| {
+            self.text.push(&text);
+            self.text.push("\n");
+        };
+        if let Some([x, y, z]) = bounds.block {
+            directive(format!(".reqntid {x}, {y}, {z}"));
+        }
+        let numbers = [
+            (".maxntid", bounds.max_threads),
+            (".minnctapersm", bounds.min_blocks_per_sm),
+            (".maxnreg", bounds.max_registers),
+        ];
+        for (name, number) in numbers {
+            if let Some(number) = number {
+                directive(format!("{name} {number}"));
+            }
+        }
+        match bounds.cluster {
+            Some(ClusterShape::Fixed([x, y, z])) => {
+                directive(format!(".reqnctapercluster {x}, {y}, {z}"));
+            }
+            Some(ClusterShape::AtLaunch) => directive(".explicitcluster".to_owned()),
+            None => {}
         }
     }
 
@@ -178,8 +216,9 @@ impl<'a> Entry<'a> {
             declare(Class::of(var.ty), &format!("%v{}_", id.index()), var.len);
         }
         let (_, bytes) = self.shared;
-        let align = self.ir.shared.iter().map(|(_, alloc)| alloc.align_bytes).max();
-        if let Some(align) = align.filter(|_| bytes > 0) {
+        // A dynamic array is declared once for the module: PTX has it outside of entries only.
+        let is_static = bytes > 0 && self.ir.dynamic_shared_bytes() == 0;
+        if let Some(align) = shared_align(self.ir).filter(|_| is_static) {
             text.begin();
             text.push(&format!(".shared .align {align} .b8 $shared[{bytes}];\n"));
         }

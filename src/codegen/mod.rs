@@ -41,7 +41,10 @@
 //!   of iterations. A step that is not positive gives none. Carried values are registers, set by a parallel
 //!   copy.
 //! * **Shared memory** is one array, laid out as
-//!   [`KernelIr::shared_layout`](crate::ir::KernelIr::shared_layout) says.
+//!   [`KernelIr::shared_layout`](crate::ir::KernelIr::shared_layout) says. Up to 48 KiB it is static;
+//!   beyond, a launch gives
+//!   [`KernelIr::dynamic_shared_bytes`](crate::ir::KernelIr::dynamic_shared_bytes), and the array is
+//!   `.extern` without a length.
 //! * **Barriers** are `barrier.sync 0`, without `.aligned`: the warps may be diverged. No branch is marked
 //!   `.uni`.
 
@@ -183,6 +186,9 @@ fn write_module(target: Target, kernels: &[&KernelIr], options: PtxOptions) -> P
     let ops: usize = kernels.iter().map(|ir| ir.ops.len()).sum();
     let mut text = Text::with_capacity(1024 + 64 * ops);
     text.push(&format!(".version {version}\n.target {target}\n.address_size 64\n"));
+    if let Some(align) = entry::dynamic_shared_align(kernels) {
+        text.push(&format!("\n.extern .shared .align {align} .b8 $shared[];\n"));
+    }
     let mut files = entry::Files::default();
     for ir in kernels {
         entry::write(ir, options, &mut files, &mut text);

@@ -8,6 +8,7 @@
 //! structured: [`Control`] operations own regions, and a region ends in a terminator.
 
 mod analysis;
+mod bounds;
 mod builder;
 mod canonical;
 mod entity;
@@ -21,6 +22,7 @@ mod text;
 mod types;
 mod verify;
 
+pub use bounds::{ClusterShape, LaunchBounds};
 pub use builder::{
     ArmEnd, Bits, Body, BodyResult, Bound, BuildError, BuildErrorKind, BuildErrors, CaseEnd, Cases,
     CasesStart, Context, DeviceCoord, Dim3, Element, End, Float, Global, GlobalMut, Int, IntoBound,

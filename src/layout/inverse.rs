@@ -6,7 +6,7 @@ use super::basis::ScaledBasis;
 use super::coalesce::Flat;
 use super::error::LayoutError;
 use super::int::Int;
-use super::layout::{Layout, LayoutBuilder};
+use super::layout::{Layout, LayoutBuilder, LayoutRef};
 use super::tuple::Leaves;
 
 type Result<T> = std::result::Result<T, LayoutError>;
@@ -36,15 +36,74 @@ fn prefix_products(shape: &[Int]) -> Result<Leaves<Int>> {
     Ok(out)
 }
 
+/// A leaf that a right inverse may take.
+struct Link {
+    stride: i64,
+    extent: i64,
+    /// The stride of the leaf in the domain.
+    place: i64,
+    /// What the longest chain that begins here reaches, and its next leaf.
+    reached: i64,
+    next: Option<usize>,
+}
+
+/// The longest chain of static leaves in which each stride is what the chain reaches before it, if it
+/// reaches more than `reached`.
+fn longest_chain(layout: LayoutRef<'_>, reached: i64) -> Result<Option<Flat>> {
+    let mut links: SmallVec<[Link; 8]> = SmallVec::new();
+    let mut place = 1i64;
+    for (s, d) in layout.leaves() {
+        let (Some(extent), Some(stride)) = (s.as_static(), d.as_static()) else { return Ok(None) };
+        if let Some(end) = stride.checked_mul(extent)
+            && extent > 1
+            && stride > 0
+        {
+            links.push(Link { stride, extent, place, reached: end, next: None });
+        }
+        place = place.checked_mul(extent).ok_or_else(|| LayoutError::overflow("right_inverse"))?;
+    }
+    // A chain goes on at a larger stride only, so that what follows a leaf is known before it.
+    links.sort_by_key(|link| std::cmp::Reverse(link.stride));
+    let mut first: Option<usize> = None;
+    for i in 0..links.len() {
+        let end = links[i].reached;
+        for j in 0..i {
+            if links[j].stride == end && links[j].reached > links[i].reached {
+                links[i].reached = links[j].reached;
+                links[i].next = Some(j);
+            }
+        }
+        let best = first.map_or(reached, |i| links[i].reached);
+        if links[i].stride == 1 && links[i].reached > best {
+            first = Some(i);
+        }
+    }
+    let Some(mut at) = first else { return Ok(None) };
+    let mut out = Flat::default();
+    loop {
+        let link = &links[at];
+        out.push(&Int::new(link.extent), &ScaledBasis::from(link.place))?;
+        match link.next {
+            Some(next) => at = next,
+            None => return Ok(Some(out)),
+        }
+    }
+}
+
 impl Layout {
-    /// The longest layout with `self(R(i)) == i` for all `i < size(R)`.
+    /// The longest layout with `self(R(i)) == i` for all `i < size(R)` that is made of leaves of
+    /// `self`, each with the stride that the leaves before it reach.
     ///
-    /// With symbols, a mode is taken where its stride is seen to be the size that is reached.
+    /// Of leaves with the same stride CuTe takes the first, after coalescing. Where that ends early,
+    /// the result is the longest sequence instead. With symbols, a mode is taken where its stride is
+    /// seen to be the size that is reached, in CuTe's order.
     ///
     /// ```
     /// # use tilewright::layout::{Int, Layout, layout};
     /// assert_eq!(layout!((4, 8):(8, 1)).right_inverse()?, layout!((8, 4):(4, 1)));
     /// assert_eq!(layout!((4, 2):(1, 16)).right_inverse()?, layout!(4:1));
+    /// // CuTe joins the last two modes, takes the first, and ends with `2:1`.
+    /// assert_eq!(layout!((2, 2, 2):(1, 1, 2)).right_inverse()?, layout!((2, 2):(1, 4)));
     /// let n = Int::symbol("n");
     /// let l = Layout::row_major((4, &n));
     /// assert_eq!(l.right_inverse()?.to_string(), "(n,4):(4,1)");
@@ -54,6 +113,12 @@ impl Layout {
     /// # Errors
     /// [`LayoutError::Overflow`], [`LayoutError::NotAnIntegerStride`].
     pub fn right_inverse(&self) -> Result<Layout> {
+        let (first, longer) = self.right_inverses()?;
+        Ok(longer.unwrap_or(first))
+    }
+
+    /// The right inverse that CuTe finds, and the longest one if that is longer.
+    pub(crate) fn right_inverses(&self) -> Result<(Layout, Option<Layout>)> {
         let flat = Flat::coalesced(self.as_ref(), false)?;
         let prefix = prefix_products(&flat.shape)?;
         let mut out = Flat::default();
@@ -63,21 +128,35 @@ impl Layout {
         let keys: SmallVec<[i64; 8]> =
             strides.iter().map(|d| d.as_static().unwrap_or(i64::MAX)).collect();
         let order = sorted_places(&keys);
-        let mut left: SmallVec<[usize; 8]> = order;
+        // Modes that do not overlap leave no choice.
+        let overlaps = order.windows(2).any(|pair| {
+            let (d, next) = (keys[pair[0]], keys[pair[1]]);
+            let end = flat.shape[pair[0]].as_static().and_then(|s| s.checked_mul(d));
+            d > 0 && end.is_some_and(|end| next < end)
+        });
+        let mut left = order;
         while let Some(at) = left.iter().position(|&i| strides[i].same(&reached)) {
             let i = left.remove(at);
             out.push(&flat.shape[i], &ScaledBasis::from(prefix[i].clone()))?;
             reached = reached.mul(&flat.shape[i])?;
         }
-        out.into_layout()
+        let longer = match reached.as_static() {
+            Some(reached) if overlaps => longest_chain(self.as_ref(), reached)?,
+            _ => None,
+        };
+        Ok((out.into_layout()?, longer.map(Flat::into_layout).transpose()?))
     }
 
     /// A layout with `self(R(self(i))) == self(i)` for all `i < size(self)`; for a one-to-one
     /// layout `R(self(i)) == i`.
     ///
+    /// The largest stride may be negative: the last mode of `R` takes what is left of an index,
+    /// also of a negative one.
+    ///
     /// ```
     /// # use tilewright::layout::layout;
     /// assert_eq!(layout!((4, 2):(1, 16)).left_inverse()?, layout!((16, 2):(1, 4)));
+    /// assert_eq!(layout!((4, 3):(1, -4)).left_inverse()?, layout!((4, 3):(1, -4)));
     /// assert!(layout!((4, 3):(2, 3)).left_inverse().is_err());
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
@@ -85,13 +164,22 @@ impl Layout {
     /// # Errors
     /// [`LayoutError::NotDivisible`] if the strides do not divide each other in order,
     /// [`LayoutError::NotInjective`] if modes overlap so that the equation fails,
+    /// [`LayoutError::Unsupported`] for a negative stride that is not the largest,
     /// [`LayoutError::Undecided`], [`LayoutError::NotAnIntegerStride`], [`LayoutError::Overflow`].
     pub fn left_inverse(&self) -> Result<Layout> {
         let flat = Flat::coalesced(self.as_ref(), false)?;
         let prefix = prefix_products(&flat.shape)?;
+        let mut signs: SmallVec<[Sign; 8]> = SmallVec::new();
+        let mut steps: SmallVec<[Int; 8]> = SmallVec::new();
         let mut modes: SmallVec<[(&Int, &Int, &Int); 8]> = SmallVec::new();
-        for ((s, d), p) in flat.shape.iter().zip(&flat.stride).zip(&prefix) {
-            modes.push((s, d.to_int()?, p));
+        for d in &flat.stride {
+            let d = d.to_int()?;
+            let (sign, step) = Sign::of(d)?;
+            signs.push(sign);
+            steps.push(step);
+        }
+        for ((s, d), p) in flat.shape.iter().zip(&steps).zip(&prefix) {
+            modes.push((s, d, p));
         }
         let order = order_by_stride(&modes)?;
         let mut out = Flat::default();
@@ -101,14 +189,18 @@ impl Layout {
         let mut last: Option<(&Int, &Int)> = None;
         let mut injective = true;
         let mut violation = Int::ZERO;
-        for &i in &order {
+        for (at, &i) in order.iter().enumerate() {
             let (s, d, p) = modes[i];
             if d.is(0) {
                 last = last.or(Some((s, d)));
                 continue;
             }
-            if d.bounds().1 < 1 {
-                return Err(LayoutError::NotInjective { layout: self.to_string() });
+            let negative = signs[i] == Sign::Negative;
+            if negative && at + 1 < order.len() {
+                return Err(LayoutError::Unsupported {
+                    operation: "left_inverse with a negative stride below a larger one",
+                    argument: self.to_string(),
+                });
             }
             if s.bounds().0 < 2 {
                 // Numbers would drop a mode of extent 1.
@@ -122,7 +214,7 @@ impl Layout {
             out.shape.push(step.clone());
             out.stride.push(ScaledBasis::from(stride));
             reached = d.clone();
-            stride = p.clone();
+            stride = if negative { p.negate()? } else { p.clone() };
             last = Some((s, d));
         }
         let Some((s, _)) = last else { return Ok(Layout::trivial()) };
@@ -188,6 +280,26 @@ impl Layout {
             out.close();
         }
         out.finish()
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sign {
+    NotNegative,
+    Negative,
+}
+
+impl Sign {
+    /// The sign of a stride, and its absolute value.
+    fn of(d: &Int) -> Result<(Self, Int)> {
+        match d.bounds() {
+            (0.., _) => Ok((Sign::NotNegative, d.clone())),
+            (_, ..=-1) => Ok((Sign::Negative, d.negate()?)),
+            _ => Err(LayoutError::Undecided {
+                operation: "left_inverse",
+                condition: format!("the sign of the stride {d}"),
+            }),
+        }
     }
 }
 

@@ -1,14 +1,16 @@
 //! `logical_product` and its arrangements, `blocked_product`, `raked_product`, `tile_to_shape`.
 
+use super::coalesce::Flat;
 use super::complement::complement_flat;
 use super::compose::{by_tiler, compose_flat_into};
 use super::divide::{Arrange, unzip_into};
 use super::error::LayoutError;
+use super::int::Int;
 use super::layout::{Layout, LayoutBuilder, LayoutRef};
 use super::modes::zip_into;
 use super::slice::product_each;
 use super::tiler::TilerRef;
-use super::tuple::{IntTuple, Tuple};
+use super::tuple::{IntTuple, Tuple, product};
 
 type Result<T> = std::result::Result<T, LayoutError>;
 
@@ -16,12 +18,25 @@ type Result<T> = std::result::Result<T, LayoutError>;
 fn product_into(block: LayoutRef<'_>, tile: LayoutRef<'_>, out: &mut LayoutBuilder) -> Result<()> {
     let target = block.size()?.mul(&tile.to_layout().cosize()?)?;
     let free = complement_flat(block, Some(&[target]))?;
+    let flat = free.flat.or_trivial();
+    let violation = dropped_by_numbers(&flat, tile)?.max(&free.violation)?;
     out.open();
     out.push_ref(block);
-    compose_flat_into(block, free.flat.or_trivial(), tile, out)?;
+    compose_flat_into(block, flat, tile, out)?;
     out.close();
-    out.check_last(&free.violation);
+    out.check_last(&violation);
     Ok(())
+}
+
+/// A number that is above 0 if the last mode of `free` has the extent 1 and the tile goes into it.
+/// Numbers would drop that mode, and the one before it would be the unbounded one.
+fn dropped_by_numbers(free: &Flat, tile: LayoutRef<'_>) -> Result<Int> {
+    let Some((last, inner)) = free.shape.split_last() else { return Ok(Int::ZERO) };
+    if last.bounds().0 > 1 || last.is_static() {
+        return Ok(Int::ZERO);
+    }
+    let beyond = tile.to_layout().cosize()?.sub(&product(inner)?)?;
+    Int::new(2).sub(last)?.min(&beyond)
 }
 
 impl Layout {

@@ -317,6 +317,12 @@ impl<'a> Args<'a> {
     }
 }
 
+fn has_negative_extent(layout: &ComposedLayout) -> bool {
+    layout.shape().is_ok_and(|shape| {
+        shape.leaves().iter().any(|extent| extent.as_static().is_some_and(|extent| extent < 0))
+    })
+}
+
 impl Row {
     /// A row; `mixed` says that numbers without `_` are run-time values.
     pub(crate) fn parse(line: &str, mixed: bool) -> Result<Self, String> {
@@ -443,6 +449,8 @@ impl Row {
     /// True if the row's own result does not satisfy the definition of the operation.
     fn result_breaks_law(&self, args: &Args<'_>, expected: &str) -> bool {
         let out = match expected.parse::<ComposedLayout>() {
+            // Extents are positive.
+            Ok(layout) if has_negative_extent(&layout) => return true,
             Ok(layout) => Out::Layout(layout),
             Err(_) => return false,
         };

@@ -96,7 +96,12 @@ impl Generator<'_> {
 
     fn header(&mut self) {
         if self.choose(3) == 1 {
-            self.ir.block = Some([32, 1 + self.choose(4) as u32, 1]);
+            self.ir.bounds.block = Some([32, 1 + self.choose(4) as u32, 1]);
+            let blocks = self.choose(5) as u32;
+            self.ir.bounds.min_blocks_per_sm = (blocks > 0).then_some(blocks);
+        }
+        if self.choose(4) == 1 {
+            self.ir.bounds.max_registers = Some(24 + self.choose(232) as u32);
         }
         for i in 0..self.choose(6) {
             let ty = match self.choose(3) {

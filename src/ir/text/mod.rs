@@ -22,8 +22,10 @@
 //!
 //! ```text
 //! kernels   = kernel*
-//! kernel    = "kernel" symbol "target" word ("block" number "x" number "x" number)?
-//!             "(" (value ":" type),* ")" "{" statement* "}"
+//! kernel    = "kernel" symbol "target" word bounds "(" (value ":" type),* ")" "{" statement* "}"
+//! bounds    = ("block" extent)? ("max_threads" number)? ("min_blocks_per_sm" number)?
+//!             ("max_registers" number)? ("cluster" (extent | "at_launch"))?
+//! extent    = number "x" number "x" number
 //! statement = "shared" symbol ":" scalar "x" number "align" number
 //!           | "var" symbol ":" type "x" number
 //!           | (value,* "=")? operation

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 
+use crate::ir::bounds::{ClusterShape, LaunchBounds};
 use crate::ir::entity::{Entity, OpId, RegionId, Value, VarId};
 use crate::ir::kernel::{KernelIr, ValueDef};
 use crate::ir::op::{Control, Op, Unroll, ValueList};
@@ -15,8 +16,25 @@ use crate::ir::types::Type;
 impl fmt::Display for KernelIr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "kernel @{} target {}", self.name.escape_debug(), self.target)?;
-        if let Some([x, y, z]) = self.block {
+        let LaunchBounds { block, max_threads, min_blocks_per_sm, max_registers, cluster } =
+            self.bounds;
+        if let Some([x, y, z]) = block {
             write!(f, " block {x} x {y} x {z}")?;
+        }
+        let numbers = [
+            ("max_threads", max_threads),
+            ("min_blocks_per_sm", min_blocks_per_sm),
+            ("max_registers", max_registers),
+        ];
+        for (name, number) in numbers {
+            if let Some(number) = number {
+                write!(f, " {name} {number}")?;
+            }
+        }
+        match cluster {
+            Some(ClusterShape::Fixed([x, y, z])) => write!(f, " cluster {x} x {y} x {z}")?,
+            Some(ClusterShape::AtLaunch) => f.write_str(" cluster at_launch")?,
+            None => {}
         }
         f.write_str(" (")?;
         for (i, param) in self.params.iter().enumerate() {

@@ -158,6 +158,36 @@ pub enum VerifyError {
         /// The threads along each axis.
         block: [u32; 3],
     },
+    /// A launch bound is below or above what is possible.
+    LaunchBound {
+        /// The bound.
+        bound: &'static str,
+        /// Its number.
+        number: u32,
+        /// The least that is possible.
+        least: u32,
+        /// The most that is possible.
+        most: u32,
+    },
+    /// The most threads of a block are given beside a fixed block.
+    MaxThreadsOfFixedBlock {
+        /// The most threads.
+        max_threads: u32,
+        /// The threads of the fixed block along each axis.
+        block: [u32; 3],
+    },
+    /// The blocks of a multiprocessor are given, but no threads of a block.
+    MinBlocksOfAnyBlock {
+        /// The blocks.
+        min_blocks_per_sm: u32,
+    },
+    /// A fixed cluster is empty or more than hardware has.
+    ClusterSize {
+        /// The blocks along each axis.
+        cluster: [u32; 3],
+        /// The most blocks in all.
+        limit: u32,
+    },
     /// The alignment of a shared allocation is not a power of two, is below that of its elements, or is
     /// above 1024 bytes.
     SharedAlignment {
@@ -173,7 +203,7 @@ pub enum VerifyError {
         /// Where it was built.
         place: Place,
     },
-    /// The static shared memory of the kernel is more than a block can have.
+    /// The shared memory of the kernel is more than a block of its target can have.
     SharedSize {
         /// The bytes taken.
         bytes: u64,
@@ -280,6 +310,21 @@ impl fmt::Display for VerifyError {
                 f,
                 "a block of {x} x {y} x {z} threads is not possible: at most 1024 x 1024 x 64, 1024 in all, and none zero"
             ),
+            E::LaunchBound { bound, number, least, most } => {
+                write!(f, "`{bound}` is {number}, but must be from {least} to {most}")
+            }
+            E::MaxThreadsOfFixedBlock { max_threads, block: [x, y, z] } => write!(
+                f,
+                "`max_threads` is {max_threads} beside a fixed block of {x} x {y} x {z} threads: leave one of the two out"
+            ),
+            E::MinBlocksOfAnyBlock { min_blocks_per_sm } => write!(
+                f,
+                "`min_blocks_per_sm` is {min_blocks_per_sm}, but nothing says how large a block is: give `block` or `max_threads` too"
+            ),
+            E::ClusterSize { cluster: [x, y, z], limit } => write!(
+                f,
+                "a cluster of {x} x {y} x {z} blocks is not possible: at most {limit} in all, and none zero"
+            ),
             E::SharedAlignment { shared, align_bytes } => write!(
                 f,
                 "{shared} is aligned to {align_bytes} bytes, but must be to a power of two from the size of its element to 1024"
@@ -290,7 +335,7 @@ impl fmt::Display for VerifyError {
             ),
             E::SharedSize { bytes, limit } => write!(
                 f,
-                "the kernel takes {bytes} bytes of static shared memory, but a block has {limit}"
+                "the kernel takes {bytes} bytes of shared memory, but a block of its target has {limit}: use smaller tiles"
             ),
         }
     }

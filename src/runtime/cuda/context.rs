@@ -7,7 +7,7 @@ use cudarc::driver::sys::{self, CUdevice_attribute as Attribute};
 
 use super::api::{Api, device_count};
 use super::status;
-use crate::ir::Target;
+use crate::ir::{LaunchBounds, Target};
 use crate::runtime::{CudaVersion, DeviceFault, Limits, RuntimeError};
 
 /// The primary context of a GPU with one stream for all its work, retained until the process ends.
@@ -21,6 +21,7 @@ pub(in crate::runtime) struct Context {
     sm: u16,
     target: Target,
     limits: Limits,
+    multiprocessors: u32,
     has_pools: bool,
     progress: Mutex<Progress>,
     fault: OnceLock<DeviceFault>,
@@ -105,7 +106,17 @@ impl Context {
             threads_per_block: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
             shared_bytes: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK)?
                 .into(),
+            shared_bytes_opt_in: attribute(
+                Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
+            )?
+            .into(),
+            // The driver tells the most blocks of a cluster for a function only.
+            cluster_blocks: match attribute(Attribute::CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH)? {
+                0 => 1,
+                _ => LaunchBounds::MAX_CLUSTER,
+            },
         };
+        let multiprocessors = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
         let has_pools = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED)? != 0;
 
         let mut raw = std::ptr::null_mut();
@@ -126,6 +137,7 @@ impl Context {
             sm: target.sm(),
             target,
             limits,
+            multiprocessors,
             has_pools,
             progress: Mutex::default(),
             fault: OnceLock::new(),
@@ -147,6 +159,10 @@ impl Context {
 
     pub(in crate::runtime) fn limits(&self) -> Limits {
         self.limits
+    }
+
+    pub(super) fn multiprocessors(&self) -> u32 {
+        self.multiprocessors
     }
 
     pub(in crate::runtime) fn cuda_version(&self) -> CudaVersion {

@@ -26,6 +26,6 @@ mod status;
 
 pub(super) use api::device_count;
 pub(super) use context::Context;
-pub(super) use function::Function;
+pub(super) use function::{Entry, Function, Launch};
 pub(super) use memory::Memory;
 pub(super) use module::Module;

@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::fault::Fault;
 use crate::ir::{Place, Scalar, Type};
+use crate::runtime::ClusterError;
 
 /// Why a launch on the simulator fails: [`RunError::Fault`] is the kernel's doing; with all other causes
 /// the kernel did not run, or not to its end.
@@ -68,6 +69,15 @@ pub enum RunError {
         /// The threads along each axis of the launch.
         found: [u32; 3],
     },
+    /// The kernel bounds the threads of its blocks, and the launch has more.
+    MaxThreads {
+        /// The most threads in all that the kernel is built for.
+        limit: u32,
+        /// The threads along each axis of the launch.
+        found: [u32; 3],
+    },
+    /// The grid has no clusters as the kernel and the launch ask for.
+    Cluster(ClusterError),
 }
 
 impl RunError {
@@ -116,6 +126,13 @@ impl fmt::Display for RunError {
                 f,
                 "the kernel is built for blocks of {ex} x {ey} x {ez} threads, but is launched with {x} x {y} x {z}"
             ),
+            RunError::MaxThreads { limit, found: [x, y, z] } => write!(
+                f,
+                "the kernel is built for blocks of at most {limit} threads, but is launched with {x} x {y} x {z}"
+            ),
+            RunError::Cluster(error) => {
+                write!(f, "the kernel cannot be launched in these clusters: {error}")
+            }
         }
     }
 }

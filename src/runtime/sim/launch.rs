@@ -12,7 +12,7 @@ use super::lanes::LANES;
 use super::options::{Options, Report};
 use super::program::Code;
 use super::trap::{AccessAt, TrapCause};
-use crate::ir::{Const, Entity, KernelIr, Mem, Op, Place, SharedId, Space, Type};
+use crate::ir::{Const, Entity, KernelIr, LaunchBounds, Mem, Op, Place, SharedId, Space, Type};
 use crate::runtime::Grid;
 
 /// An argument of a launch.
@@ -24,8 +24,9 @@ pub enum Arg<'a> {
     Buffer(&'a Buffer),
 }
 
-pub(super) fn check_grid(ir: &KernelIr, grid: Grid) -> Result<(), RunError> {
-    let Grid { blocks, threads } = grid;
+/// The blocks of a cluster along each axis, if the kernel runs on the grid.
+pub(super) fn check_grid(ir: &KernelIr, grid: Grid) -> Result<[u32; 3], RunError> {
+    let Grid { blocks, threads, .. } = grid;
     let [x, y, z] = threads;
     // The limits of the axes keep the product small.
     if x > 1024 || y > 1024 || z > 64 || !(1..=1024).contains(&(x * y * z)) {
@@ -35,12 +36,15 @@ pub(super) fn check_grid(ir: &KernelIr, grid: Grid) -> Result<(), RunError> {
     if x > i32::MAX as u32 || y > 65535 || z > 65535 || blocks.contains(&0) {
         return Err(RunError::GridSize { blocks });
     }
-    match ir.block {
-        Some(expected) if expected != threads => {
-            Err(RunError::FixedBlockSize { expected, found: threads })
-        }
-        _ => Ok(()),
+    let found = threads;
+    if let Some(expected) = ir.bounds.block.filter(|block| *block != threads) {
+        return Err(RunError::FixedBlockSize { expected, found });
     }
+    let [x, y, z] = threads;
+    if let Some(limit) = ir.bounds.max_threads.filter(|limit| x * y * z > *limit) {
+        return Err(RunError::MaxThreads { limit, found });
+    }
+    grid.cluster_blocks(&ir.bounds, LaunchBounds::MAX_CLUSTER).map_err(RunError::Cluster)
 }
 
 /// The arguments as words, and as buffers: for each parameter both, one of them without meaning.
