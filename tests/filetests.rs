@@ -22,7 +22,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use tilewright::codegen::PtxOptions;
-use tilewright::ir::{BuildErrorKind, Kernel, KernelIr, Untyped, parse_kernels};
+use tilewright::ir::{Kernel, KernelIr, Untyped, parse_kernels};
 
 #[path = "support/ptxas.rs"]
 mod ptxas;
@@ -186,12 +186,7 @@ fn passes(text: &str) -> Outcome {
             Err(errors) => {
                 outcome.found.extend(errors.iter().map(|error| {
                     let (line, message) = (error.place.line as usize, error.to_string());
-                    match &error.kind {
-                        BuildErrorKind::Pass(cause) => {
-                            Found::new(Kind::Error, line, cause, message)
-                        }
-                        kind => Found::new(Kind::Error, line, kind, message),
-                    }
+                    Found::new(Kind::Error, line, &error.kind, message)
                 }));
                 continue;
             }

@@ -319,16 +319,27 @@ fn every_rule_of_the_verifier_has_a_negative_test() {
     check_marks(path, "VerifyError", "error", "tests/filetests/verify", "tests/verify_ir.rs");
 }
 
+/// The header of the verifier is its list of rules: one to one with the variants of the error.
+#[test]
+fn every_rule_of_the_verifier_is_in_its_header() {
+    let text = read("src/ir/verify/mod.rs");
+    let header = text.lines().take_while(|line| line.starts_with("//!"));
+    let items = header.skip_while(|line| !line.starts_with("//! * **")).collect::<String>();
+    let is_rule = |word: &&str| {
+        word.starts_with(|c: char| c.is_ascii_uppercase())
+            && word.chars().all(char::is_alphanumeric)
+    };
+    let listed: Vec<&str> = items.split('`').skip(1).step_by(2).filter(is_rule).collect();
+    let rules: BTreeSet<&str> = listed.iter().copied().collect();
+    assert_eq!(rules.len(), listed.len(), "a rule is listed twice");
+    let variants = variants("src/ir/verify/error.rs", "VerifyError");
+    assert_eq!(rules, variants.iter().map(String::as_str).collect());
+}
+
 #[test]
 fn every_error_of_the_parser_has_a_test() {
     let path = "src/ir/text/error.rs";
     check_marks(path, "ParseErrorKind", "error", "tests/filetests/parse", "tests/text_limits.rs");
-}
-
-#[test]
-fn every_error_of_a_pass_has_a_filetest() {
-    let path = "src/ir/passes/error.rs";
-    check_marks(path, "PassError", "error", "tests/filetests/passes", "tests/filetests.rs");
 }
 
 #[test]

@@ -172,7 +172,7 @@ impl<P> Kernel<P> {
     /// ```
     ///
     /// # Errors
-    /// What cannot be carried out, with the operation at fault.
+    /// What the kernel then takes too much of.
     #[track_caller]
     pub fn lower(&self) -> Result<Kernel<P>, BuildErrors> {
         let lowered = lower(self.ir.clone(), Place::caller());
@@ -269,12 +269,8 @@ fn check(ir: &KernelIr, place: Place) -> Result<(), Vec<BuildError>> {
 /// Carries out what the operations of a verified kernel ask for, and verifies what that changed.
 fn lower(ir: KernelIr, place: Place) -> Result<KernelIr, Vec<BuildError>> {
     match passes::lower(&ir) {
-        Ok(None) => Ok(ir),
-        Ok(Some(lowered)) => check(&lowered, place).map(|()| lowered),
-        Err((op, error)) => {
-            let (place, kind) = (ir.place_of(op), BuildErrorKind::Pass(error));
-            Err(vec![BuildError { place, kind }])
-        }
+        None => Ok(ir),
+        Some(lowered) => check(&lowered, place).map(|()| lowered),
     }
 }
 
