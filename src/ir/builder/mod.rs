@@ -23,8 +23,10 @@ mod layout;
 mod ops;
 mod promote;
 mod select;
+mod special;
 mod typed;
 mod values;
+mod warp;
 
 pub use body::{Body, Dim3, Registers, Var};
 pub use cases::{CaseEnd, Cases, CasesStart};
@@ -39,3 +41,4 @@ pub use typed::{
     Shared, Signed, Ty, Val,
 };
 pub use values::{IntoValues, Values};
+pub use warp::{Redux, WARP};
