@@ -1,16 +1,19 @@
 //! One entry: its head, its registers, and the walk over its operations.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+
+use smallvec::{SmallVec, smallvec};
 
 use super::PtxOptions;
 use super::control::OpenLoop;
 use super::mem::Addresses;
-use super::ptx::{LARGE_PARAMS, PtxVersion};
+use super::ptx::{LARGE_PARAMS, NARROW_CONVERSIONS, PtxVersion};
 use super::regs::{Class, Operand, Reg, memory_type};
 use super::text::Text;
 use super::uses::Uses;
 use crate::ir::{
-    Entity, KernelIr, Op, OpId, PlaceId, RegionId, Scalar, Space, Sync, Type, Value, ValueDef,
+    Arith, Entity, KernelIr, Op, OpId, PlaceId, RegionId, Scalar, Space, Sync, Target, Type, Value,
+    ValueDef, VectorType,
 };
 
 /// The source files that `.loc` directives name by number.
@@ -51,13 +54,31 @@ fn param_bytes(ty: Type) -> u32 {
     ty.bits() / 8
 }
 
+/// The register of a value, or the first one of a vector that has several.
+fn first_reg(ty: Type, value: Value) -> Reg {
+    let (class, number) = (Class::of(ty), value.index() as u32);
+    match ty {
+        Type::Vector(vector) if vector.registers() > 1 => Reg::Part(class, number, 0),
+        Type::Scalar(_) | Type::Vector(_) | Type::Pointer { .. } => Reg::Value(class, number),
+    }
+}
+
 /// The lowest version of the PTX ISA that the kernel needs beside its target.
 pub(super) fn version(ir: &KernelIr) -> PtxVersion {
     let bytes = ir.params.iter().fold(0u64, |end, param| {
         let bytes = u64::from(param_bytes(ir.type_of(param.value)));
         end.next_multiple_of(bytes) + bytes
     });
-    if bytes > 4352 { LARGE_PARAMS } else { PtxVersion { major: 7, minor: 0 } }
+    let mut version = if bytes > 4352 { LARGE_PARAMS } else { PtxVersion { major: 7, minor: 0 } };
+    for (_, data) in ir.ops.iter() {
+        if let Op::Arith(Arith::Cvt { .. }) = &data.op
+            && data.op.first_target(ir) == Some(Target::SM_89)
+            && ir.target.sm() < 90
+        {
+            version = version.max(NARROW_CONVERSIONS);
+        }
+    }
+    version
 }
 
 /// Writes the entry of a verified kernel.
@@ -69,7 +90,7 @@ pub(super) fn write(ir: &KernelIr, options: PtxOptions, files: &mut Files, text:
             ValueDef::Result(op, _) if let Op::Const(constant) = ir.ops[op].op => {
                 Operand::Const(constant)
             }
-            _ => Operand::Reg(Reg::Value(Class::of(data.ty), value.index() as u32)),
+            _ => Operand::Reg(first_reg(data.ty, value)),
         })
         .collect();
     let mut entry = Entry {
@@ -80,6 +101,7 @@ pub(super) fn write(ir: &KernelIr, options: PtxOptions, files: &mut Files, text:
         uses: Uses::of(ir),
         operands,
         value_ends: [0; Class::ALL.len()],
+        vectors: BTreeMap::new(),
         temp_ends: [0; Class::ALL.len()],
         place: None,
         last_place: None,
@@ -112,6 +134,8 @@ pub(super) struct Entry<'a> {
     operands: Vec<Operand>,
     /// For each class, one more than the highest number of a value's register.
     value_ends: [u32; Class::ALL.len()],
+    /// The vectors that have several registers: their class and number, by the number of the value.
+    vectors: BTreeMap<u32, (Class, u32)>,
     /// For each class, the number of registers that the code generator added.
     temp_ends: [u32; Class::ALL.len()],
     /// The place that the next line comes from.
@@ -148,6 +172,8 @@ impl<'a> Entry<'a> {
                     self.text.push("u32 .ptr .shared .align ");
                     self.text.number(elem.size_bytes().into());
                 }
+                // The verifier has seen that there is none.
+                Type::Vector(_) => {}
             }
             self.text.push(" ");
             self.text.push(&param.name);
@@ -171,11 +197,15 @@ impl<'a> Entry<'a> {
         for (class, count) in Class::ALL.into_iter().zip(self.value_ends) {
             declare(class, class.prefix(), count);
         }
+        for (number, (class, count)) in &self.vectors {
+            declare(*class, &format!("{}{number}_", class.prefix()), *count);
+        }
         for (class, count) in Class::ALL.into_iter().zip(self.temp_ends) {
             declare(class, &format!("%t{}", &class.prefix()[1..]), count);
         }
         for (id, var) in self.ir.vars.iter() {
-            declare(Class::of(var.ty), &format!("%v{}_", id.index()), var.len);
+            let registers = var.len * var.ty.vector().map_or(1, VectorType::registers);
+            declare(Class::of(var.ty), &format!("%v{}_", id.index()), registers);
         }
         let (_, bytes) = self.shared;
         let align = self.ir.shared.iter().map(|(_, alloc)| alloc.align_bytes).max();
@@ -201,6 +231,7 @@ impl<'a> Entry<'a> {
                 Type::Scalar(scalar) => (to, scalar),
                 Type::Pointer { space: Space::Global, .. } => (to, Scalar::U64),
                 Type::Pointer { space: Space::Shared, .. } => (to, Scalar::U32),
+                Type::Vector(_) => continue,
             };
             self.begin();
             self.text.push("ld.param.");
@@ -217,7 +248,7 @@ impl<'a> Entry<'a> {
                 Type::Pointer { space: Space::Global, .. } => {
                     self.ins(&["cvta.to.global.u64"], &[to.into(), to.into()]);
                 }
-                Type::Scalar(_) | Type::Pointer { space: Space::Shared, .. } => {}
+                Type::Scalar(_) | Type::Vector(_) | Type::Pointer { space: Space::Shared, .. } => {}
             }
         }
     }
@@ -268,19 +299,46 @@ impl<'a> Entry<'a> {
 
     /// The register that holds `value`, to be written.
     pub(super) fn def(&mut self, value: Value) -> Reg {
-        let own = || {
-            let class = Class::of(self.ir.type_of(value));
-            Reg::Value(class, value.index() as u32)
-        };
+        let ty = self.ir.type_of(value);
         let reg = match self.operands[value.index()] {
             Operand::Reg(reg) => reg,
-            Operand::Const(_) | Operand::Int(_) => own(),
+            Operand::Const(_) | Operand::Int(_) => first_reg(ty, value),
         };
-        if let Reg::Value(class, number) = reg {
-            let end = &mut self.value_ends[class as usize];
-            *end = (number + 1).max(*end);
+        match reg {
+            Reg::Value(class, number) => {
+                let end = &mut self.value_ends[class as usize];
+                *end = (number + 1).max(*end);
+            }
+            Reg::Part(class, number, _) => {
+                let registers = ty.vector().map_or(1, VectorType::registers);
+                self.vectors.insert(number, (class, registers));
+            }
+            Reg::Temp(..) | Reg::Var(..) => {}
         }
         reg
+    }
+
+    /// What stands for the value in instructions that take its registers one by one: one operand, but for
+    /// vectors that have several registers.
+    pub(super) fn parts(&self, value: Value) -> SmallVec<[Operand; 4]> {
+        let count = self.ir.type_of(value).vector().map_or(1, VectorType::registers);
+        match self.operand(value) {
+            Operand::Reg(Reg::Part(class, number, _)) => {
+                (0..count).map(|i| Reg::Part(class, number, i).into()).collect()
+            }
+            single => smallvec![single],
+        }
+    }
+
+    /// The registers that hold `value`, to be written.
+    pub(super) fn def_parts(&mut self, value: Value) -> SmallVec<[Reg; 4]> {
+        let count = self.ir.type_of(value).vector().map_or(1, VectorType::registers);
+        match self.def(value) {
+            Reg::Part(class, number, _) => {
+                (0..count).map(|i| Reg::Part(class, number, i)).collect()
+            }
+            single => smallvec![single],
+        }
     }
 
     /// A new register.

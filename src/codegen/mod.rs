@@ -57,6 +57,7 @@ mod ptx;
 mod regs;
 mod text;
 mod uses;
+mod vector;
 
 pub use error::CodegenError;
 pub use ptx::{Ptx, PtxVersion};

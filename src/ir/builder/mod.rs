@@ -24,6 +24,7 @@ mod promote;
 mod select;
 mod typed;
 mod values;
+mod vector;
 
 pub use body::{Body, Dim3, Registers, Var};
 pub use cases::{CaseEnd, Cases, CasesStart};
@@ -34,7 +35,8 @@ pub use kernel::{BodyResult, Kernel, KernelOptions, Params, Untyped};
 pub use layout::DeviceCoord;
 pub use promote::{Promote, promote};
 pub use typed::{
-    Bits, Element, Float, Global, GlobalMut, Int, IntoVal, MemIndex, MutPointer, Number, Pointer,
-    Shared, Signed, Ty, Val,
+    Arithmetic, Bits, Converted, Element, Float, Fused, Global, GlobalMut, Int, IntoVal, MemIndex,
+    MutPointer, Number, Ordered, Pointer, Shared, Signed, Ty, Val,
 };
 pub use values::{IntoValues, Values};
+pub use vector::{Vector, VectorElement};

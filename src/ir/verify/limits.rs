@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use super::{Report, VerifyError};
+use crate::ir::types::Type;
 
 /// Bytes of static shared memory that a block can have on every target.
 const STATIC_SHARED_BYTES: u64 = 48 * 1024;
@@ -21,6 +22,9 @@ pub(super) fn check(report: &mut Report<'_>) {
         let repeated = !names.insert(&param.name);
         if repeated || !is_identifier(&param.name) {
             report.kernel(VerifyError::InvalidParamName { name: param.name.clone() });
+        }
+        if let Type::Vector(ty) = ir.type_of(param.value) {
+            report.kernel(VerifyError::VectorParam { name: param.name.clone(), ty });
         }
     }
     if let Some(block @ [x, y, z]) = ir.block {

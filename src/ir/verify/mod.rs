@@ -10,12 +10,13 @@
 //!   `break` and `continue` name an enclosing loop; what passes into and out of regions has the types
 //!   expected there; an `if` with results has an `else`.
 //! * **types** (`types.rs`): operands and results are what the operation's row says; the target has the
-//!   operation; the range of a `for` is of one integer type with a positive step.
+//!   operation, on these types; a vector is one that there is, and so are the elements of it that are named; a
+//!   conversion is one that there is; the range of a `for` is of one integer type with a positive step.
 //! * **variables** (`vars.rs`): a register exists, its variable is in scope, and it was set on every path
 //!   before it is read.
 //! * **synchronisation** (`sync.rs`): a barrier is reached by all threads of a block that have not returned,
 //!   or by none.
-//! * **limits** (`limits.rs`): names, block size, shared memory, registers of a variable.
+//! * **limits** (`limits.rs`): names, types of parameters, block size, shared memory, registers of a variable.
 //!
 //! Entities come first alone: when one is broken, the others are not run, because they follow indices freely.
 //! Synchronisation comes last, for a kernel that breaks no other rule.

@@ -21,6 +21,7 @@ mod arith;
 mod block;
 mod buffer;
 mod compile;
+mod convert;
 mod dispatch;
 mod element;
 mod error;
@@ -35,6 +36,7 @@ mod program;
 mod scalar;
 mod slots;
 mod trap;
+mod vector;
 mod warp;
 
 use std::fmt;
