@@ -4,6 +4,7 @@
 //! * [`ir`]: the kernel IR, its typed builder and its verifier.
 //! * [`codegen`]: a verified kernel as PTX text.
 //! * [`runtime`]: kernels on a GPU, or on the simulator that checks every access.
+//! * [`tensor`]: what turns layouts into work for threads: instructions with the layouts of their values.
 //! * [`kernels`]: ready kernels.
 //!
 //! # The first kernel
@@ -48,3 +49,4 @@ pub mod kernels;
 pub mod layout;
 pub mod prelude;
 pub mod runtime;
+pub mod tensor;

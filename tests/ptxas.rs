@@ -2,10 +2,12 @@
 //! takes, with operands known and unknown, and every form of control flow.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use tilewright::codegen::{Module, Ptx, PtxOptions};
 use tilewright::ir::{
-    Arith, Kernel, Mem, Op, Scalar, Space, Sync, Target, Type, Untyped, VectorType,
+    Arith, GlobalMut, Kernel, KernelOptions, Mem, Op, Scalar, Space, Sync, Target, Type, Untyped,
+    VectorType, parse_kernels,
 };
 use tilewright::kernels::gemm::SimtGemm;
 
@@ -20,8 +22,8 @@ mod raw;
 
 use raw::{Raw, pointer};
 
-fn targets() -> [Target; 3] {
-    [Target::SM_80, Target::SM_89, Target::SM_90A]
+fn targets() -> [Target; 4] {
+    [Target::SM_80, Target::SM_89, Target::SM_90, Target::SM_90A]
 }
 
 /// Assembles all kernels as one module.
@@ -97,7 +99,8 @@ fn arith_kernels(target: Target) -> Vec<Kernel<Untyped>> {
         let info = row.info();
         let takes_types = !info.operands.is_empty() || info.list.is_some();
         for ty in raw::types() {
-            if !info.class.contains(ty) || (!takes_types && ty != Type::BOOL) {
+            let on_target = target.offers(Op::from(row.clone()).first_target());
+            if !on_target || !info.class.contains(ty) || (!takes_types && ty != Type::BOOL) {
                 continue;
             }
             if !exists(&row, ty, target) {
@@ -119,6 +122,28 @@ fn arith_kernels(target: Target) -> Vec<Kernel<Untyped>> {
                 kernel.consume(result);
             }
             kernels.push(kernel.finish());
+        }
+    }
+    kernels
+}
+
+/// The valid kernels of the filetests that the target can have.
+fn filetest_kernels(target: Target) -> Vec<Kernel<Untyped>> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/filetests");
+    let mut kernels = Vec::new();
+    for directory in ["print", "verify"] {
+        for entry in std::fs::read_dir(root.join(directory)).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_none_or(|extension| extension != "kir") {
+                continue;
+            }
+            for mut ir in
+                parse_kernels("test.kir", &std::fs::read_to_string(&path).unwrap()).unwrap()
+            {
+                ir.target = target;
+                ir.name = format!("kir{}_{}", kernels.len(), ir.name);
+                kernels.extend(Kernel::verify(ir));
+            }
         }
     }
     kernels
@@ -192,6 +217,7 @@ fn every_operation_on_every_type() {
         .flat_map(|target| {
             let mut kernels = arith_kernels(target);
             kernels.extend(mem_kernels(target));
+            kernels.extend(filetest_kernels(target));
             check_module(&kernels, &[]);
             let names = kernels.iter().flat_map(|kernel| {
                 kernel.ir().ops.iter().filter_map(|(_, data)| data.op.info()).map(|info| info.name)
@@ -240,6 +266,32 @@ fn random_kernels() {
             .collect();
         check_module(&kernels, &[]);
     }
+}
+
+/// Every bound at once where they go together, the others apart; shared memory beyond 48 KiB, beside an entry
+/// with less.
+#[test]
+fn launch_bounds_and_dynamic_shared_memory() {
+    let build = |name: &str, options, bytes| {
+        let kernel =
+            Kernel::<(GlobalMut<u8>,)>::build_with(options, name, Target::SM_90A, |k, (x,)| {
+                let tile = k.shared_aligned::<u8>(bytes, 1024);
+                tile.store(k, 0, 1);
+                x.store(k, 0, tile.load(k, 0));
+            });
+        untyped(&kernel.unwrap())
+    };
+    let options = KernelOptions::default();
+    let whole = options.block([384, 1, 1]).min_blocks_per_sm(1).max_registers(168);
+    check_module(
+        &[
+            build("whole", whole.cluster([2, 1, 1]), 227 * 1024),
+            build("whole_at_launch", whole.cluster_at_launch(), 100_000),
+            build("bounded", options.max_threads(1024).min_blocks_per_sm(2), 16),
+            build("large_cluster", options.cluster([16, 1, 1]), 48 * 1024),
+        ],
+        &[],
+    );
 }
 
 fn small(target: Target) -> Kernel<Untyped> {

@@ -5,14 +5,16 @@ use std::collections::{BTreeMap, HashMap};
 use smallvec::{SmallVec, smallvec};
 
 use super::PtxOptions;
+use super::assert_buffer::AssertBuffer;
 use super::control::OpenLoop;
 use super::mem::Addresses;
-use super::ptx::{LARGE_PARAMS, NARROW_CONVERSIONS, PtxVersion};
+use super::ptx::{LARGE_PARAMS, PtxVersion};
 use super::regs::{Class, Operand, Reg, memory_type};
 use super::text::Text;
 use super::uses::Uses;
+use super::version;
 use crate::ir::{
-    Arith, Entity, KernelIr, Op, OpId, PlaceId, RegionId, Scalar, Space, Sync, Target, Type, Value,
+    ClusterShape, Entity, KernelIr, Op, OpId, PlaceId, RegionId, Scalar, Space, Sync, Type, Value,
     ValueDef, VectorType,
 };
 
@@ -64,21 +66,26 @@ fn first_reg(ty: Type, value: Value) -> Reg {
 }
 
 /// The lowest version of the PTX ISA that the kernel needs beside its target.
-pub(super) fn version(ir: &KernelIr) -> PtxVersion {
+pub(super) fn version_of(ir: &KernelIr) -> PtxVersion {
     let bytes = ir.params.iter().fold(0u64, |end, param| {
         let bytes = u64::from(param_bytes(ir.type_of(param.value)));
         end.next_multiple_of(bytes) + bytes
     });
-    let mut version = if bytes > 4352 { LARGE_PARAMS } else { PtxVersion { major: 7, minor: 0 } };
-    for (_, data) in ir.ops.iter() {
-        if let Op::Arith(Arith::Cvt { .. }) = &data.op
-            && data.op.first_target(ir) == Some(Target::SM_89)
-            && ir.target.sm() < 90
-        {
-            version = version.max(NARROW_CONVERSIONS);
-        }
-    }
-    version
+    let bytes = if ir.has_asserts() { bytes.next_multiple_of(8) + 8 } else { bytes };
+    let params = if bytes > 4352 { LARGE_PARAMS } else { version::FIRST };
+    // What is not written counts too where it is in a region: it does not depend on the code generator.
+    ir.ops.iter().map(|(_, data)| version::of(&data.op, ir)).fold(params, PtxVersion::max)
+}
+
+/// The alignment of the shared array, which is that of the most aligned allocation; `None` without any.
+fn shared_align(ir: &KernelIr) -> Option<u32> {
+    ir.shared.iter().map(|(_, alloc)| alloc.align_bytes).max()
+}
+
+/// The alignment of the dynamic shared array that all entries of a module share, if one of them has it.
+pub(super) fn dynamic_shared_align(kernels: &[&KernelIr]) -> Option<u32> {
+    let dynamic = kernels.iter().filter(|ir| ir.dynamic_shared_bytes() > 0);
+    dynamic.filter_map(|ir| shared_align(ir)).max()
 }
 
 /// Writes the entry of a verified kernel.
@@ -178,9 +185,42 @@ impl<'a> Entry<'a> {
             self.text.push(" ");
             self.text.push(&param.name);
         }
-        self.text.push(if ir.params.is_empty() { ")\n" } else { "\n)\n" });
-        if let Some([x, y, z]) = ir.block {
-            self.text.push(&format!(".reqntid {x}, {y}, {z}\n"));
+        if ir.has_asserts() {
+            self.text.push(if ir.params.is_empty() { "\n" } else { ",\n" });
+            self.text.push("  .param .u64 .ptr .global .align 8 ");
+            self.text.push(AssertBuffer::PARAM);
+            self.text.push("\n)\n");
+        } else {
+            self.text.push(if ir.params.is_empty() { ")\n" } else { "\n)\n" });
+        }
+        self.launch_bounds();
+    }
+
+    fn launch_bounds(&mut self) {
+        let bounds = self.ir.bounds;
+        let mut directive = |text: String| {
+            self.text.push(&text);
+            self.text.push("\n");
+        };
+        if let Some([x, y, z]) = bounds.block {
+            directive(format!(".reqntid {x}, {y}, {z}"));
+        }
+        let numbers = [
+            (".maxntid", bounds.max_threads),
+            (".minnctapersm", bounds.min_blocks_per_sm),
+            (".maxnreg", bounds.max_registers),
+        ];
+        for (name, number) in numbers {
+            if let Some(number) = number {
+                directive(format!("{name} {number}"));
+            }
+        }
+        match bounds.cluster {
+            Some(ClusterShape::Fixed([x, y, z])) => {
+                directive(format!(".reqnctapercluster {x}, {y}, {z}"));
+            }
+            Some(ClusterShape::AtLaunch) => directive(".explicitcluster".to_owned()),
+            None => {}
         }
     }
 
@@ -208,8 +248,9 @@ impl<'a> Entry<'a> {
             declare(Class::of(var.ty), &format!("%v{}_", id.index()), registers);
         }
         let (_, bytes) = self.shared;
-        let align = self.ir.shared.iter().map(|(_, alloc)| alloc.align_bytes).max();
-        if let Some(align) = align.filter(|_| bytes > 0) {
+        // A dynamic array is declared once for the module: PTX has it outside of entries only.
+        let is_static = bytes > 0 && self.ir.dynamic_shared_bytes() == 0;
+        if let Some(align) = shared_align(self.ir).filter(|_| is_static) {
             text.begin();
             text.push(&format!(".shared .align {align} .b8 $shared[{bytes}];\n"));
         }
@@ -277,8 +318,21 @@ impl<'a> Entry<'a> {
                 }
             }
             Op::Mem(op) => self.mem(op, data.results.first().copied()),
-            Op::Sync(Sync::Barrier {}) => self.ins(&["barrier.sync"], &[Operand::Int(0)]),
+            Op::Sync(op) => self.sync(op),
+            Op::Warp(op) => self.warp(op, &data.results),
+            Op::Thread(op) => self.thread(op, data.results.first().copied()),
             Op::Control(control) => self.control(id, control),
+            Op::Diagnostic(op) => self.diagnostic(id, op),
+        }
+    }
+
+    fn sync(&mut self, op: &Sync) {
+        match op {
+            Sync::Barrier {} => self.ins(&["barrier.sync"], &[Operand::Int(0)]),
+            Sync::GriddepcontrolWait {} => self.ins(&["griddepcontrol.wait"], &[]),
+            Sync::GriddepcontrolLaunchDependents {} => {
+                self.ins(&["griddepcontrol.launch_dependents"], &[]);
+            }
         }
     }
 

@@ -41,14 +41,20 @@
 //!   of iterations. A step that is not positive gives none. Carried values are registers, set by a parallel
 //!   copy.
 //! * **Shared memory** is one array, laid out as
-//!   [`KernelIr::shared_layout`](crate::ir::KernelIr::shared_layout) says.
+//!   [`KernelIr::shared_layout`](crate::ir::KernelIr::shared_layout) says. Up to 48 KiB it is static;
+//!   beyond, a launch gives
+//!   [`KernelIr::dynamic_shared_bytes`](crate::ir::KernelIr::dynamic_shared_bytes), and the array is
+//!   `.extern` without a length.
+//! * **Assertions** write to a buffer whose address is one more parameter: see [`AssertBuffer`].
 //! * **Barriers** are `barrier.sync 0`, without `.aligned`: the warps may be diverged. No branch is marked
 //!   `.uni`.
 
 mod arith;
+mod assert_buffer;
 mod control;
 mod convert;
 mod copies;
+mod diagnostic;
 mod entry;
 mod error;
 mod fold;
@@ -58,7 +64,10 @@ mod regs;
 mod text;
 mod uses;
 mod vector;
+mod version;
+mod warp;
 
+pub use assert_buffer::AssertBuffer;
 pub use error::CodegenError;
 pub use ptx::{Ptx, PtxVersion};
 
@@ -180,10 +189,13 @@ impl<'k> Module<'k> {
 /// Writes kernels, each of which was verified for `target`.
 fn write_module(target: Target, kernels: &[&KernelIr], options: PtxOptions) -> Ptx {
     let (target, first) = ptx::header(target);
-    let version = kernels.iter().map(|ir| entry::version(ir)).fold(first, PtxVersion::max);
+    let version = kernels.iter().map(|ir| entry::version_of(ir)).fold(first, PtxVersion::max);
     let ops: usize = kernels.iter().map(|ir| ir.ops.len()).sum();
     let mut text = Text::with_capacity(1024 + 64 * ops);
     text.push(&format!(".version {version}\n.target {target}\n.address_size 64\n"));
+    if let Some(align) = entry::dynamic_shared_align(kernels) {
+        text.push(&format!("\n.extern .shared .align {align} .b8 $shared[];\n"));
+    }
     let mut files = entry::Files::default();
     for ir in kernels {
         entry::write(ir, options, &mut files, &mut text);

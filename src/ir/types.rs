@@ -326,6 +326,17 @@ impl Const {
     }
 }
 
+impl Const {
+    /// The value of a floating point constant, or `None` for other types.
+    pub fn to_f64(self) -> Option<f64> {
+        match self.scalar {
+            Scalar::F32 => Some(f32::from_bits(self.bits as u32).into()),
+            Scalar::F64 => Some(f64::from_bits(self.bits)),
+            narrow => narrow::decode(narrow, self.bits as u32),
+        }
+    }
+}
+
 /// The value as Rust writes it (`-1`, `2.5`, `true`); NaN prints as `nan:` and its bits in hexadecimal. A
 /// `tf32` of which the ignored bits are not zero prints as its bits in hexadecimal.
 impl fmt::Display for Const {

@@ -6,9 +6,10 @@
 use std::num::NonZeroU32;
 
 use tilewright::ir::{
-    Arith, Class, Compare, Const, Control, KernelIr, Mem, Op, OpData, OpId, Param, Place, PlaceId,
-    Region, RegionId, Scalar, SharedData, Space, SpecialReg, Sync, Target, Type, Unroll, Value,
-    ValueData, ValueDef, VarData, VarId, VectorType,
+    Arith, Class, Compare, Const, Control, Diagnostic, KernelIr, Mem, Op, OpData, OpId, Param,
+    Place, PlaceId, ReduxOp, Region, RegionId, Scalar, SharedData, ShflMode, Space, SpecialReg,
+    Sync, Target, Thread, Type, Unroll, Value, ValueData, ValueDef, ValueList, VarData, VarId,
+    VectorType, VolatileReg, VoteMode, Warp,
 };
 
 /// The kernel that `choices` stand for.
@@ -96,7 +97,12 @@ impl Generator<'_> {
 
     fn header(&mut self) {
         if self.choose(3) == 1 {
-            self.ir.block = Some([32, 1 + self.choose(4) as u32, 1]);
+            self.ir.bounds.block = Some([32, 1 + self.choose(4) as u32, 1]);
+            let blocks = self.choose(5) as u32;
+            self.ir.bounds.min_blocks_per_sm = (blocks > 0).then_some(blocks);
+        }
+        if self.choose(4) == 1 {
+            self.ir.bounds.max_registers = Some(24 + self.choose(232) as u32);
         }
         for i in 0..self.choose(6) {
             let ty = match self.choose(3) {
@@ -203,7 +209,7 @@ impl Generator<'_> {
     /// Adds an operation with the result of its row.
     fn emit(&mut self, op: impl Into<Op>) {
         let op = op.into();
-        let results: Vec<Type> = op.result_type(&self.ir).into_iter().collect();
+        let results = op.result_types(&self.ir);
         let id = self.push(op, &results);
         self.show(id);
     }
@@ -302,7 +308,11 @@ impl Generator<'_> {
                 let to = if fits { to } else { vector.elem() };
                 Arith::Cvt { value: self.of(vector.into()), to }
             }
-            _ => Arith::Sreg { reg: self.pick(&SpecialReg::ALL) },
+            _ => {
+                let mut all = SpecialReg::ALL.to_vec();
+                all.retain(|reg| self.ir.target.offers(reg.first_target()));
+                Arith::Sreg { reg: self.pick(&all) }
+            }
         }
     }
 
@@ -326,7 +336,8 @@ impl Generator<'_> {
         let base = self.any(Class::Pointer);
         let Type::Pointer { elem, mutable, .. } = self.ir.type_of(base) else { return };
         let index = self.index();
-        match self.choose(4) {
+        match self.choose(5) {
+            4 => self.diagnostic(),
             0 => self.emit(Mem::Ld { base, index }),
             1 if mutable => {
                 let value = self.of(elem.into());
@@ -337,6 +348,55 @@ impl Generator<'_> {
             3 if self.region == self.ir.body => self.emit(Sync::Barrier {}),
             _ => {}
         }
+    }
+
+    fn diagnostic(&mut self) {
+        let cond = self.of(Type::BOOL);
+        let values: ValueList = (0..self.choose(4)).map(|_| self.any(Class::Scalar)).collect();
+        let texts = ["{}", "{:4}\n", "{{{}}}\"", "\\{} é"];
+        let message: String = values.iter().map(|_| self.pick(&texts)).collect();
+        self.emit(Diagnostic::Assert { cond, message: message.into(), values });
+    }
+
+    /// An operation of the warp. Its members are not known before it runs, so that it may be anywhere.
+    fn warp(&mut self) {
+        let members = self.emit_one(Arith::Sreg { reg: SpecialReg::LaneMaskEq });
+        let u32 = Type::from(Scalar::U32);
+        let op = match self.choose(9) {
+            0 => Warp::Activemask {},
+            1 => {
+                let (value, lane, segment) = (self.any(Class::Scalar), self.of(u32), self.of(u32));
+                Warp::Shfl { value, lane, segment, members, mode: self.pick(&ShflMode::ALL) }
+            }
+            2 => {
+                let (pred, mode) = (self.of(Type::BOOL), self.pick(&VoteMode::ALL));
+                Warp::Vote { pred, members, mode }
+            }
+            3 => Warp::VoteBallot { pred: self.of(Type::BOOL), members },
+            4 => Warp::MatchAny { value: self.any(Class::Number), members },
+            5 => Warp::MatchAll { value: self.any(Class::Number), members },
+            6 => {
+                let (value, op) = (self.any(Class::Int32), self.pick(&ReduxOp::ALL));
+                Warp::Redux { value, members, op }
+            }
+            7 if self.ir.target.offers(Target::SM_90) => Warp::Elect { members },
+            _ => Warp::BarWarp { members },
+        };
+        self.emit(op);
+    }
+
+    fn thread(&mut self) {
+        let newer = self.ir.target.offers(Target::SM_90);
+        let op: Op = match self.choose(6) {
+            0 => Thread::VolatileSreg { reg: self.pick(&VolatileReg::ALL) }.into(),
+            1 => Thread::Nanosleep { nanoseconds: self.of(Scalar::U32.into()) }.into(),
+            2 => Thread::Trap {}.into(),
+            3 => Thread::Brkpt {}.into(),
+            4 if newer => Sync::GriddepcontrolWait {}.into(),
+            5 if newer => Sync::GriddepcontrolLaunchDependents {}.into(),
+            _ => return,
+        };
+        self.emit(op);
     }
 
     fn variable(&mut self) {
@@ -384,7 +444,7 @@ impl Generator<'_> {
         }
         let mut open = true;
         for _ in 0..self.choose(8) {
-            match self.choose(12) {
+            match self.choose(14) {
                 0..=3 => {
                     let op = self.arith();
                     self.emit(op);
@@ -394,6 +454,8 @@ impl Generator<'_> {
                 8 => open = self.if_(),
                 9 => self.for_(),
                 10 => self.loop_(),
+                11 => self.warp(),
+                12 => self.thread(),
                 _ => self.dead(),
             }
             if !open {

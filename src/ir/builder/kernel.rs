@@ -8,6 +8,7 @@ use super::context::Context;
 use super::control::Terminated;
 use super::error::{BuildError, BuildErrorKind, BuildErrors};
 use super::typed::{Ty, Val};
+use crate::ir::bounds::{ClusterShape, LaunchBounds};
 use crate::ir::entity::Entity;
 use crate::ir::kernel::{KernelIr, Param as IrParam, Place, ValueData, ValueDef};
 use crate::ir::op::{Arith, Control, Op};
@@ -144,6 +145,26 @@ impl<P> Kernel<P> {
     }
 }
 
+impl<P> Kernel<P> {
+    /// The kernel without its assertions, and without what only they computed.
+    ///
+    /// ```
+    /// use tilewright::ir::{GlobalMut, Kernel, Target};
+    ///
+    /// let kernel = Kernel::<(GlobalMut<i32>,)>::build("k", Target::SM_80, |k, (x,)| {
+    ///     let i = k.thread_idx().x;
+    ///     k.assert(i.lt(64), "the block has at most 64 threads");
+    ///     x.store(k, i, i);
+    /// })?;
+    /// assert!(kernel.ir().has_asserts());
+    /// assert!(!kernel.without_asserts().to_string().contains("setp"));
+    /// # Ok::<(), tilewright::ir::BuildErrors>(())
+    /// ```
+    pub fn without_asserts(&self) -> Kernel<P> {
+        Kernel { ir: passes::without_asserts(&self.ir), params: PhantomData }
+    }
+}
+
 /// The kernel in the text form.
 impl<P> fmt::Display for Kernel<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -190,7 +211,7 @@ impl<P: Params> Kernel<P> {
     ) -> Result<Kernel<P>, BuildErrors> {
         let place = Place::caller();
         let mut ir = KernelIr::new(name, target);
-        ir.block = options.block;
+        ir.bounds = options.bounds;
         let (region, place_id) = (ir.body, ir.place(place));
         for (i, ty) in P::types().into_iter().enumerate() {
             let def = ValueDef::Param(i as u32);
@@ -249,20 +270,55 @@ fn verify_and_lower(ir: KernelIr, place: Place) -> Result<KernelIr, Vec<BuildErr
 /// let kernel = Kernel::<(GlobalMut<i32>,)>::build_with(options, "fill", Target::SM_80, |k, (x,)| {
 ///     x.store(k, k.thread_idx().x, 7)
 /// })?;
-/// assert_eq!(kernel.ir().block, Some([128, 1, 1]));
+/// assert_eq!(kernel.ir().bounds.block, Some([128, 1, 1]));
 /// # Ok::<(), tilewright::ir::BuildErrors>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct KernelOptions {
-    /// Threads of a block along each axis, if all launches use the same.
-    pub block: Option<[u32; 3]>,
+    /// What all launches of the kernel have in common.
+    pub bounds: LaunchBounds,
 }
 
 impl KernelOptions {
-    /// Fixes the threads of a block (PTX ISA 11.4.2 `.reqntid`); a launch with others is refused.
-    pub fn block(self, block: [u32; 3]) -> KernelOptions {
-        KernelOptions { block: Some(block) }
+    /// Fixes the threads of a block (PTX ISA 11.4 `.reqntid`); a launch with others is refused.
+    pub fn block(mut self, block: [u32; 3]) -> KernelOptions {
+        self.bounds.block = Some(block);
+        self
+    }
+
+    /// The most threads that a block may have (`.maxntid`), for a kernel that does not fix them: `ptxas`
+    /// gives a thread no more registers than last for them. A launch with more is refused.
+    pub fn max_threads(mut self, threads: u32) -> KernelOptions {
+        self.bounds.max_threads = Some(threads);
+        self
+    }
+
+    /// How many blocks one multiprocessor is to have room for at once (`.minnctapersm`), which bounds the
+    /// registers of a thread. It needs [`block`](KernelOptions::block) or
+    /// [`max_threads`](KernelOptions::max_threads).
+    pub fn min_blocks_per_sm(mut self, blocks: u32) -> KernelOptions {
+        self.bounds.min_blocks_per_sm = Some(blocks);
+        self
+    }
+
+    /// The most registers of a thread (`.maxnreg`), from 24 to 255.
+    pub fn max_registers(mut self, registers: u32) -> KernelOptions {
+        self.bounds.max_registers = Some(registers);
+        self
+    }
+
+    /// Launches the blocks in clusters of so many along each axis (`.reqnctapercluster`), up to 8 in all, or
+    /// 16 where the GPU has them. The target is `sm_90` or newer.
+    pub fn cluster(mut self, blocks: [u32; 3]) -> KernelOptions {
+        self.bounds.cluster = Some(ClusterShape::Fixed(blocks));
+        self
+    }
+
+    /// Leaves the blocks of a cluster to each launch, which must say how many (`.explicitcluster`).
+    pub fn cluster_at_launch(mut self) -> KernelOptions {
+        self.bounds.cluster = Some(ClusterShape::AtLaunch);
+        self
     }
 }
 

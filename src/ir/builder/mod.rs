@@ -15,6 +15,7 @@ mod body;
 mod cases;
 mod context;
 mod control;
+mod diagnostic;
 mod error;
 mod group;
 mod kernel;
@@ -22,9 +23,11 @@ mod layout;
 mod ops;
 mod promote;
 mod select;
+mod special;
 mod typed;
 mod values;
 mod vector;
+mod warp;
 
 pub use body::{Body, Dim3, Registers, Var};
 pub use cases::{CaseEnd, Cases, CasesStart};
@@ -40,3 +43,4 @@ pub use typed::{
 };
 pub use values::{IntoValues, Values};
 pub use vector::{Vector, VectorElement};
+pub use warp::{Redux, WARP};

@@ -2,16 +2,23 @@
 
 mod attr;
 mod control;
+mod diagnostic;
 mod parts;
+mod requirement;
+mod special;
 mod table;
+mod warp;
 
 use std::fmt;
 
 use smallvec::SmallVec;
 
-pub use attr::{Axis, Compare, SpecialReg, Unroll};
+pub use attr::{Axis, Compare, Unroll};
 pub use control::{Control, ValueList};
+pub use diagnostic::Diagnostic;
 pub(in crate::ir) use parts::{BadPart, Names, Parts};
+pub use special::{SpecialReg, VolatileReg};
+pub use warp::{ReduxOp, ShflMode, VoteMode};
 
 use super::entity::{RegionId, SharedId, Value, VarId};
 use super::kernel::KernelIr;
@@ -42,7 +49,7 @@ pub enum Constraint {
     VarElem,
 }
 
-/// The type of the result.
+/// The type of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ResultKind {
     /// No result.
@@ -51,8 +58,10 @@ pub enum ResultKind {
     T,
     /// `bool`.
     Bool,
-    /// `i32`.
-    I32,
+    /// `u32`.
+    U32,
+    /// The type of the special register that the attribute `reg` names.
+    Reg,
     /// The attribute `to`, or the vector of as many of it as `T` has elements.
     To,
     /// The vector of the operands.
@@ -87,6 +96,8 @@ pub enum Class {
     ScalarNumber,
     /// Integers.
     Int,
+    /// `i32` and `u32`.
+    Int32,
     /// The floating point types with arithmetic, and the packed vectors.
     Float,
     /// Those of `Float` that are scalars.
@@ -113,6 +124,7 @@ impl Class {
                     Class::Scalar
                     | Class::ScalarNumber
                     | Class::Int
+                    | Class::Int32
                     | Class::ScalarFloat
                     | Class::Ordered
                     | Class::Bits
@@ -125,6 +137,7 @@ impl Class {
             Class::Any | Class::Scalar | Class::Data => true,
             Class::Number | Class::ScalarNumber => s.is_number(),
             Class::Int => s.is_int(),
+            Class::Int32 => matches!(s, Scalar::I32 | Scalar::U32),
             Class::Float | Class::ScalarFloat => s.is_number() && s.is_float(),
             Class::Signed => s.is_number() && (s.is_signed() || s.is_float()),
             Class::Ordered => s.is_number() || matches!(s, Scalar::Bool),
@@ -147,6 +160,7 @@ impl fmt::Display for Class {
             }
             Class::ScalarNumber => "an integer or floating point type: one of Rust's, f16 or bf16",
             Class::Int => "an integer type",
+            Class::Int32 => "i32 or u32",
             Class::Float => "a floating point type: f16, bf16, f32, f64, f16x2 or bf16x2",
             Class::ScalarFloat => "a floating point type: f16, bf16, f32 or f64",
             Class::Signed => {
@@ -183,8 +197,8 @@ pub struct OpInfo {
     pub list: Option<(&'static str, Constraint)>,
     /// Names and Rust types of the attributes.
     pub attributes: &'static [(&'static str, &'static str)],
-    /// The type of the result.
-    pub result: ResultKind,
+    /// The types of the results, in order; [`ResultKind::Unit`] stands for none.
+    pub results: &'static [ResultKind],
     /// What the type variable may stand for.
     pub class: Class,
     /// What the operation does beside its result.
@@ -202,7 +216,7 @@ macro_rules! define_ops {
                 $name:ident = $Variant:ident
                     ( $($operand:ident : $constraint:ident),* $(; $list:ident : [$each:ident])? )
                     { $($attr:ident : $attr_ty:ty),* }
-                    -> $result:ident : $class:ident, $effect:ident, $target:ident;
+                    -> $($result:ident),+ : $class:ident, $effect:ident, $target:ident;
             )*
         }
     )*) => {
@@ -237,7 +251,7 @@ macro_rules! define_ops {
                         operands: &[$((stringify!($operand), Constraint::$constraint)),*],
                         list: define_ops!(@list $($list $each)?),
                         attributes: &[$((stringify!($attr), stringify!($attr_ty))),*],
-                        result: ResultKind::$result,
+                        results: &[$(ResultKind::$result),+],
                         class: Class::$class,
                         effect: Effect::$effect,
                         target: Target::$target,
@@ -318,6 +332,8 @@ macro_rules! define_ops {
             )*
             /// Structured control flow.
             Control(Control),
+            /// What the kernel says to the host.
+            Diagnostic(Diagnostic),
         }
 
         impl Op {
@@ -326,11 +342,22 @@ macro_rules! define_ops {
                 [].iter()$(.chain($Family::INFO))*
             }
 
-            /// The facts of the operation's row; `None` for constants and control flow, which have no row.
+            /// The facts of the operation's row; `None` for constants, control flow and
+            /// diagnostics, which have no row.
             pub const fn info(&self) -> Option<&'static OpInfo> {
                 match self {
-                    Op::Const(_) | Op::Control(_) => None,
+                    Op::Const(_) | Op::Control(_) | Op::Diagnostic(_) => None,
                     $(Op::$Family(op) => Some(op.info()),)*
+                }
+            }
+
+            /// The name in the text form.
+            pub const fn name(&self) -> &'static str {
+                match self {
+                    Op::Const(_) => "const",
+                    Op::Control(op) => op.name(),
+                    Op::Diagnostic(op) => op.name(),
+                    $(Op::$Family(op) => op.info().name,)*
                 }
             }
 
@@ -339,6 +366,7 @@ macro_rules! define_ops {
                 match self {
                     Op::Const(_) => {}
                     Op::Control(op) => op.for_each_operand(visit),
+                    Op::Diagnostic(op) => op.for_each_operand(visit),
                     $(Op::$Family(op) => op.operands().into_iter().for_each(&mut visit),)*
                 }
             }
@@ -348,6 +376,7 @@ macro_rules! define_ops {
                 match self {
                     Op::Const(_) => {}
                     Op::Control(op) => op.for_each_operand_mut(visit),
+                    Op::Diagnostic(op) => op.for_each_operand_mut(visit),
                     $(Op::$Family(op) => op.for_each_operand_mut(visit),)*
                 }
             }
@@ -364,10 +393,10 @@ macro_rules! define_ops {
                 Err(BadPart::Name)
             }
 
-            /// The attributes, as they print, in order; none for constants and control flow.
+            /// The attributes, as they print, in order; none for operations without a row.
             pub fn attributes(&self) -> SmallVec<[String; 2]> {
                 match self {
-                    Op::Const(_) | Op::Control(_) => SmallVec::new(),
+                    Op::Const(_) | Op::Control(_) | Op::Diagnostic(_) => SmallVec::new(),
                     $(Op::$Family(op) => op.attributes(),)*
                 }
             }
@@ -380,39 +409,38 @@ macro_rules! define_ops {
 table::for_each_op!(define_ops);
 
 impl Op {
-    /// The name in the text form.
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Op::Const(_) => "const",
-            Op::Control(op) => op.name(),
-            Op::Arith(op) => op.info().name,
-            Op::Mem(op) => op.info().name,
-            Op::Sync(op) => op.info().name,
-        }
-    }
-
     /// The regions that the operation owns.
     pub fn regions(&self) -> SmallVec<[RegionId; 2]> {
         match self {
             Op::Control(op) => op.regions(),
-            Op::Const(_) | Op::Arith(_) | Op::Mem(_) | Op::Sync(_) => SmallVec::new(),
+            Op::Const(_)
+            | Op::Arith(_)
+            | Op::Mem(_)
+            | Op::Sync(_)
+            | Op::Warp(_)
+            | Op::Thread(_)
+            | Op::Diagnostic(_) => SmallVec::new(),
         }
     }
 
-    /// The type of the result as the row and the operands determine it: `None` for operations without a
-    /// result, for control flow, and where an operand has a type that the row does not allow.
-    pub fn result_type(&self, ir: &KernelIr) -> Option<Type> {
-        let info = match self {
-            Op::Const(constant) => return Some(constant.scalar().into()),
-            Op::Control(_) => return None,
-            Op::Arith(op) => op.info(),
-            Op::Mem(op) => op.info(),
-            Op::Sync(op) => op.info(),
-        };
-        match info.result {
+    /// The types of the results as the row and the operands determine them; empty for control flow.
+    ///
+    /// Where an operand has a type that the row does not allow, the results that depend on it are missing.
+    pub fn result_types(&self, ir: &KernelIr) -> SmallVec<[Type; 2]> {
+        match (self, self.info()) {
+            (Op::Const(constant), _) => SmallVec::from_slice(&[constant.scalar().into()]),
+            (_, Some(info)) => {
+                info.results.iter().filter_map(|kind| self.result_type(ir, info, *kind)).collect()
+            }
+            (_, None) => SmallVec::new(),
+        }
+    }
+
+    fn result_type(&self, ir: &KernelIr, info: &OpInfo, kind: ResultKind) -> Option<Type> {
+        match kind {
             ResultKind::Unit => None,
             ResultKind::Bool => Some(Type::BOOL),
-            ResultKind::I32 => Some(Scalar::I32.into()),
+            ResultKind::U32 => Some(Scalar::U32.into()),
             ResultKind::T => self.type_of_operand(ir, info, Constraint::T),
             ResultKind::Elem => {
                 let base = self
@@ -429,7 +457,9 @@ impl Op {
                 let vector = self.type_of_operand(ir, info, Constraint::T)?.vector()?;
                 Some(vector.elem().into())
             }
-            ResultKind::SharedPointer | ResultKind::VarElem => self.type_of_attribute(ir),
+            ResultKind::Reg | ResultKind::SharedPointer | ResultKind::VarElem => {
+                self.type_of_attribute(ir)
+            }
         }
     }
 
@@ -453,25 +483,15 @@ impl Op {
         match self {
             Op::Arith(Arith::VecPack { values }) => u32::try_from(values.len()).ok(),
             Op::Arith(Arith::VecSplat { lanes, .. }) => Some(*lanes),
-            Op::Const(_) | Op::Arith(_) | Op::Mem(_) | Op::Sync(_) | Op::Control(_) => None,
+            Op::Const(_)
+            | Op::Arith(_)
+            | Op::Mem(_)
+            | Op::Sync(_)
+            | Op::Warp(_)
+            | Op::Thread(_)
+            | Op::Diagnostic(_)
+            | Op::Control(_) => None,
         }
-    }
-
-    /// The first target that has the operation on the types of its operands; `None` for constants and control
-    /// flow. It is that of the row, except for conversions to and from 8-bit floating point, which `sm_89` is the
-    /// first to have.
-    pub fn first_target(&self, ir: &KernelIr) -> Option<Target> {
-        let info = self.info()?;
-        if let Op::Arith(Arith::Cvt { value, to }) = self {
-            let from = ir.values.get(*value).map(|value| value.ty);
-            let from =
-                from.and_then(|ty| ty.scalar().or_else(|| ty.vector().map(VectorType::elem)));
-            let is_narrow = |s: Scalar| matches!(s, Scalar::F8E4M3 | Scalar::F8E5M2);
-            if from.is_some_and(|from| from != *to && (is_narrow(from) || is_narrow(*to))) {
-                return Some(Target::SM_89);
-            }
-        }
-        Some(info.target)
     }
 
     /// The type of the first operand with the given constraint.
@@ -489,11 +509,13 @@ impl Op {
         ir.values.get(*operands.get(position)?).map(|value| value.ty)
     }
 
-    /// The type that an attribute stands for: the target of a conversion, the element of a variable, the
-    /// pointer to a shared allocation.
+    /// The type that an attribute stands for: the target of a conversion, the type of a special register,
+    /// the element of a variable, the pointer to a shared allocation.
     pub(in crate::ir) fn type_of_attribute(&self, ir: &KernelIr) -> Option<Type> {
         match self {
             Op::Arith(Arith::Cvt { to, .. }) => Some((*to).into()),
+            Op::Arith(Arith::Sreg { reg }) => Some(reg.scalar().into()),
+            Op::Thread(Thread::VolatileSreg { reg }) => Some(reg.scalar().into()),
             Op::Mem(Mem::SharedBase { shared }) => ir.shared.get(*shared).map(|alloc| {
                 Type::Pointer { space: Space::Shared, elem: alloc.elem, mutable: true }
             }),
@@ -502,9 +524,12 @@ impl Op {
             }
             Op::Const(_)
             | Op::Control(_)
+            | Op::Diagnostic(_)
             | Op::Arith(_)
             | Op::Mem(Mem::Ld { .. } | Mem::St { .. } | Mem::Offset { .. })
-            | Op::Sync(_) => None,
+            | Op::Sync(_)
+            | Op::Warp(_)
+            | Op::Thread(_) => None,
         }
     }
 }

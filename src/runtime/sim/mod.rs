@@ -20,8 +20,10 @@
 mod arith;
 mod block;
 mod buffer;
+mod collective;
 mod compile;
 mod convert;
+mod diagnostic;
 mod dispatch;
 mod element;
 mod error;
@@ -35,6 +37,7 @@ mod options;
 mod program;
 mod scalar;
 mod slots;
+mod special;
 mod trap;
 mod vector;
 mod warp;

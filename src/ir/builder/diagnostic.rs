@@ -1,0 +1,57 @@
+//! What a kernel says to the host: assertions.
+
+use super::body::Body;
+use super::control::ids_of;
+use super::typed::IntoVal;
+use super::values::IntoValues;
+use crate::ir::kernel::Place;
+use crate::ir::op::Diagnostic;
+
+impl<'b> Body<'b, '_> {
+    /// Reports `message` to the host where `cond` is false: with this Rust line, the block and the thread.
+    /// The kernel goes on, so what an assertion guards needs an `if_` too.
+    ///
+    /// The simulator returns the failures from the launch, a GPU from the next call that waits for it, both
+    /// as `RuntimeError::AssertFailed`. On a GPU a condition that holds costs one branch, a kernel without
+    /// assertions nothing; [`Kernel::without_asserts`](crate::ir::Kernel::without_asserts) removes them.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sim")] {
+    /// use tilewright::ir::{Global, GlobalMut, Kernel, Target};
+    /// use tilewright::runtime::{Device, Grid, RuntimeError};
+    ///
+    /// let kernel = Kernel::<(GlobalMut<f32>, i32)>::build("fill", Target::SM_80, |k, (x, n)| {
+    ///     let i = k.thread_idx().x;
+    ///     k.assert_with(i.lt(n), "thread {} has no element of {}", (i, n));
+    ///     k.if_(i.lt(n), |k| x.store(k, i, 1.0));
+    /// })?;
+    /// let device = Device::sim()?;
+    /// let mut x = device.zeros(3)?;
+    /// let error = device.load(&kernel)?.launch(Grid::cover(4, 4), (&mut x, 3)).unwrap_err();
+    /// let RuntimeError::AssertFailed(failed) = error else { panic!("{error}") };
+    /// assert_eq!(failed.failures[0].message, "thread 3 has no element of 3");
+    /// assert_eq!((failed.total, failed.failures[0].thread), (1, [3, 0, 0]));
+    /// assert_eq!(x.to_vec()?, [1.0; 3]);
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[track_caller]
+    pub fn assert(&self, cond: impl IntoVal<'b, bool>, message: &str) {
+        self.assert_with(cond, message, ());
+    }
+
+    /// As [`assert`](Body::assert), with values for the placeholders of the message, a
+    /// [`Format`](crate::ir::Format): at most 4 scalars, in the order of the group.
+    #[track_caller]
+    pub fn assert_with<V: IntoValues<'b>>(
+        &self,
+        cond: impl IntoVal<'b, bool>,
+        message: &str,
+        values: V,
+    ) {
+        let (cx, place) = (self.context(), Place::caller());
+        let (cond, values) = (cx.operand_of(cond), ids_of(cx, values));
+        let assert = Diagnostic::Assert { cond, message: message.into(), values };
+        cx.with(|state| state.append(assert.into(), place));
+    }
+}

@@ -1,0 +1,84 @@
+//! What the threads of a block say to the host.
+
+use smallvec::SmallVec;
+
+use super::compile::{Compiler, Refused};
+use super::lanes::{Regs, lanes_of};
+use super::memory::Access;
+use crate::ir::{Const, Diagnostic, OpId, Scalar, Value};
+use crate::runtime::assert::AssertFailures;
+
+/// A failed assertion of a block.
+#[derive(Clone, Debug)]
+pub(super) struct Failure {
+    /// The thread, by its number in the block.
+    pub(super) thread: u32,
+    pub(super) op: OpId,
+    pub(super) values: Consts,
+}
+
+pub(super) type Consts = SmallVec<[Const; 4]>;
+
+/// What the threads of a block have said so far.
+#[derive(Debug, Default)]
+pub(super) struct Diagnostics {
+    /// The number of the first thread of the warp that runs.
+    pub(super) first_thread: u32,
+    /// Failed assertions, in all.
+    pub(super) failed: u64,
+    /// Those that are kept, for each thread in the order of its program.
+    failures: Vec<Failure>,
+}
+
+impl Diagnostics {
+    fn fail(&mut self, lane: usize, op: OpId, values: Consts) {
+        self.failed += 1;
+        let thread = self.first_thread + lane as u32;
+        self.failures.push(Failure { thread, op, values });
+        if self.failures.len() >= 2 * AssertFailures::RECORDED {
+            self.sort();
+        }
+    }
+
+    /// Keeps the failures of the lowest threads; those of a thread stay in the order of its program.
+    fn sort(&mut self) {
+        self.failures.sort_by_key(|failure| failure.thread);
+        self.failures.truncate(AssertFailures::RECORDED);
+    }
+
+    /// What was said since the last call: the number of failed assertions, and those that are kept, sorted
+    /// by thread.
+    pub(super) fn take(&mut self) -> (u64, Vec<Failure>) {
+        self.sort();
+        (std::mem::take(&mut self.failed), std::mem::take(&mut self.failures))
+    }
+}
+
+/// The values of a lane.
+fn values_of(regs: &Regs, slots: &[(Scalar, u32)], lane: usize) -> Consts {
+    let value = |(scalar, slot): &(Scalar, u32)| {
+        let slot = *slot as usize;
+        let word = if scalar.bits() == 64 { regs.d[slot][lane] } else { regs.w[slot][lane].into() };
+        Const::new(*scalar, word)
+    };
+    slots.iter().map(value).collect()
+}
+
+impl Compiler<'_> {
+    pub(super) fn diagnostic(&self, id: OpId, op: &Diagnostic) -> Result<Access, Refused> {
+        let slots = |values: &[Value]| -> Result<Box<[(Scalar, u32)]>, Refused> {
+            values.iter().map(|value| self.scalar(*value)).collect()
+        };
+        match op {
+            Diagnostic::Assert { cond, values, .. } => {
+                let (cond, values) = (self.scalar_of(*cond, Scalar::Bool)?, slots(values)?);
+                Ok(Box::new(move |regs, memory, mask| {
+                    for lane in lanes_of(mask & !regs.truth(cond)) {
+                        memory.diagnostics.fail(lane, id, values_of(regs, &values, lane));
+                    }
+                    Ok(())
+                }))
+            }
+        }
+    }
+}
