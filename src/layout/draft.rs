@@ -3,7 +3,8 @@
 use super::basis::ScaledBasis;
 use super::error::LayoutError;
 use super::int::Int;
-use super::layout::{Layout, LayoutRef};
+use super::layout::Layout;
+use super::layout_ref::LayoutRef;
 use super::number::{List, Number, Stride};
 use super::tuple::{Codes, LEAF, Leaves, MAX_DEPTH, TupleRef};
 

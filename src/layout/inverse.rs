@@ -4,12 +4,14 @@ use std::cell::Cell;
 
 use smallvec::SmallVec;
 
+use super::builder::LayoutBuilder;
 use super::coalesce::{Flat, Keep, merged};
 use super::complement::smallest;
 use super::draft::{Draft, Operation, perform};
 use super::error::LayoutError;
 use super::int::Int;
-use super::layout::{Layout, LayoutBuilder, LayoutRef};
+use super::layout::Layout;
+use super::layout_ref::LayoutRef;
 use super::number::{Number, Stride as _};
 
 type Result<T, E = LayoutError> = std::result::Result<T, E>;

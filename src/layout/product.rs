@@ -1,12 +1,14 @@
 //! `logical_product` and its arrangements, `blocked_product`, `raked_product`, `tile_to_shape`.
 
+use super::builder::LayoutBuilder;
 use super::coalesce::Flat;
 use super::complement::{complement_into, cosize};
 use super::compose::{ByTiler, Composer, Pairwise};
 use super::divide::{Arrange, Arranged};
 use super::draft::{Draft, perform};
 use super::error::LayoutError;
-use super::layout::{Layout, LayoutBuilder, LayoutRef};
+use super::layout::Layout;
+use super::layout_ref::LayoutRef;
 use super::modes::zip_into;
 use super::number::Number;
 use super::slice::product_each;
