@@ -209,6 +209,16 @@ proptest! {
     }
 
     #[test]
+    fn composed_layouts_after_each_other(a in composed_layouts(SIZE), b in composed_layouts(SIZE)) {
+        if let Ok(r) = a.compose_composed(&b) {
+            for i in 0..b.size().unwrap().to_static().unwrap() {
+                let inside = b.apply(i).unwrap();
+                prop_assert_eq!(r.apply(i), a.apply(&inside), "{} o {} = {} at {}", a, b, r, i);
+            }
+        }
+    }
+
+    #[test]
     fn recasts_keep_the_memory(l in layouts(SIZE), n in prop::sample::select(vec![2i64, 4, 8])) {
         if let Ok(up) = l.upcast(n) {
             held(oracle::check_upcast(&l, n, 1, &composed(&up)))?;
