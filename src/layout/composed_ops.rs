@@ -1,5 +1,6 @@
 //! The algebra of [`ComposedLayout`]: what acts on the domain acts on the outer layout.
 
+use super::coalesce::{Flat, Keep};
 use super::composed::{ComposedLayout, Part, add};
 use super::coord::{Coord, Slot};
 use super::error::LayoutError;
@@ -573,9 +574,10 @@ impl Layout {
     /// The swizzle `S'` with `self(swizzle(x)) == S'(self(x))` for all `x <= last`, if `self` moves
     /// the bits of those `x` to bits.
     fn moved_swizzle(&self, swizzle: Swizzle, last: i64) -> Result<Option<Swizzle>> {
-        let flat = super::coalesce::Flat::<Int>::coalesced(self.as_ref(), true)?;
-        if flat.shape.split_last().is_some_and(|(_, inner)| {
-            inner.iter().any(|s| s.as_static().is_none_or(|s| s < 1 || s.count_ones() != 1))
+        let mut flat = Flat::<Int>::default();
+        flat.coalesce(self.as_ref(), Keep::WideAndLast)?;
+        if flat.modes.split_last().is_some_and(|(_, inner)| {
+            inner.iter().any(|(s, _)| s.as_static().is_none_or(|s| s < 1 || s.count_ones() != 1))
         }) {
             return Ok(None);
         }
