@@ -106,7 +106,7 @@ proptest! {
     #[test]
     fn complement(l in layouts(SIZE), target in 1..400i64) {
         match l.complement(&target.into()) {
-            Ok(r) => held(oracle::check_complement(&l, target, &r))?,
+            Ok(r) => held(oracle::check_complement(&l, &[target], &r))?,
             Err(e) => prop_assert!(matches!(e.cause(), LayoutError::NotInjective { .. }), "{}", e),
         }
     }
@@ -446,7 +446,7 @@ fn every_small_layout_alone() {
         oracle::check_coalesce(&l, &l.coalesce().unwrap()).unwrap();
         for target in [1, 7, 16, 64] {
             match l.complement(&target.into()) {
-                Ok(r) => oracle::check_complement(&l, target, &r).unwrap(),
+                Ok(r) => oracle::check_complement(&l, &[target], &r).unwrap(),
                 Err(e) => {
                     assert!(matches!(e.cause(), LayoutError::NotInjective { .. }), "{l}: {e}")
                 }
