@@ -1,7 +1,9 @@
 //! The version of the PTX ISA that each operation needs.
 
 use super::ptx::PtxVersion;
-use crate::ir::{Arith, Op, SpecialReg, Sync, Thread, Warp};
+use crate::ir::{
+    Arith, Atomic, Cache, Mem, MemScope, Op, PrefetchLevel, SpecialReg, Sync, Thread, Warp,
+};
 
 const fn version(major: u16, minor: u16) -> PtxVersion {
     PtxVersion { major, minor }
@@ -17,6 +19,21 @@ pub(super) fn of(op: &Op) -> PtxVersion {
         Op::Sync(Sync::GriddepcontrolWait {} | Sync::GriddepcontrolLaunchDependents {}) => {
             version(7, 8)
         }
+        Op::Mem(Mem::Ld { access, .. }) => {
+            let hinted = access.l1_evict.is_some() || access.l2_prefetch.is_some();
+            scoped(access.order.scope()).max(if hinted { version(7, 4) } else { FIRST })
+        }
+        Op::Mem(Mem::St { access, .. }) => {
+            let hinted = access.l1_evict.is_some();
+            scoped(access.order.scope()).max(if hinted { version(7, 4) } else { FIRST })
+        }
+        Op::Atomic(
+            Atomic::Atom { scope, .. } | Atomic::AtomCas { scope, .. } | Atomic::Red { scope, .. },
+        ) => scoped(Some(*scope)),
+        Op::Cache(Cache::Prefetch { level: PrefetchLevel::L1 | PrefetchLevel::L2, .. }) => FIRST,
+        Op::Cache(Cache::Prefetch { .. } | Cache::Discard { .. } | Cache::Applypriority { .. }) => {
+            version(7, 4)
+        }
         Op::Warp(Warp::Elect { .. }) => version(8, 0),
         Op::Warp(
             Warp::Shfl { .. }
@@ -30,7 +47,9 @@ pub(super) fn of(op: &Op) -> PtxVersion {
         )
         | Op::Const(_)
         | Op::Arith(_)
-        | Op::Mem(_)
+        | Op::Mem(
+            Mem::Offset { .. } | Mem::SharedBase { .. } | Mem::GetVar { .. } | Mem::SetVar { .. },
+        )
         | Op::Sync(Sync::Barrier {})
         | Op::Thread(
             Thread::VolatileSreg { .. }
@@ -40,6 +59,10 @@ pub(super) fn of(op: &Op) -> PtxVersion {
         )
         | Op::Control(_) => FIRST,
     }
+}
+
+fn scoped(scope: Option<MemScope>) -> PtxVersion {
+    if scope == Some(MemScope::Cluster) { version(7, 8) } else { FIRST }
 }
 
 fn special(reg: SpecialReg) -> PtxVersion {

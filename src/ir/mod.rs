@@ -22,11 +22,11 @@ mod types;
 mod verify;
 
 pub use builder::{
-    ArmEnd, Bits, Body, BodyResult, Bound, BuildError, BuildErrorKind, BuildErrors, CaseEnd, Cases,
-    CasesStart, Context, DeviceCoord, Dim3, Element, End, Float, Global, GlobalMut, Int, IntoBound,
-    IntoVal, IntoValues, Join, Kernel, KernelOptions, Loop, MemIndex, MutPointer, Number, Params,
-    Pointer, Promote, Range, Redux, Registers, Shared, Signed, Terminated, Ty, Untyped, Val,
-    Values, Var, WARP, promote, range,
+    ArmEnd, Atom, AtomicAdd, AtomicInt, AtomicWord, Bits, Body, BodyResult, Bound, BuildError,
+    BuildErrorKind, BuildErrors, CaseEnd, Cases, CasesStart, Context, DeviceCoord, Dim3, Element,
+    End, Float, Global, GlobalMut, Int, IntoBound, IntoVal, IntoValues, Join, Kernel,
+    KernelOptions, Loop, MemIndex, MutPointer, Number, Params, Pointer, Promote, Range, Red, Redux,
+    Registers, Shared, Signed, Terminated, Ty, Untyped, Val, Values, Var, WARP, promote, range,
 };
 pub use entity::{Arena, Entity, OpId, PlaceId, RegionId, SharedId, Value, VarId};
 pub use kernel::{
@@ -35,8 +35,11 @@ pub use kernel::{
 pub use name::ParseNameError;
 pub use number::{FloatFormat, Rounding, Specials};
 pub use op::{
-    Arith, Axis, Class, Compare, Constraint, Control, Effect, Mem, Op, OpInfo, ReduxOp, ResultKind,
-    ShflMode, SpecialReg, Sync, Thread, Unroll, ValueList, VolatileReg, VoteMode, Warp,
+    Arith, Atomic, AtomicOp, AtomicOrder, Axis, Cache, Class, Compare, Constraint, Control, Effect,
+    L1Evict, L2Prefetch, LoadAccess, LoadCache, LoadOrder, Mem, MemScope, Op, OpInfo,
+    ParseAccessError, PrefetchLevel, RedOrder, ReduxOp, ResultKind, ShflMode, SpecialReg,
+    StoreAccess, StoreCache, StoreOrder, Sync, Thread, Unroll, ValueList, VolatileReg, VoteMode,
+    Warp,
 };
 pub use target::{ParseTargetError, Target};
 pub use text::{ParseError, ParseErrorKind, parse, parse_kernels};

@@ -1,6 +1,6 @@
 //! What an operation needs of its target beyond its row.
 
-use super::{Arith, Op};
+use super::{Arith, Atomic, Mem, MemScope, Op};
 use crate::ir::target::Target;
 
 impl Op {
@@ -9,9 +9,17 @@ impl Op {
         let row = self.info().map_or(Target::SM_80, |info| info.target);
         match self {
             Op::Arith(Arith::Sreg { reg }) => row.max(reg.first_target()),
+            Op::Mem(Mem::Ld { access, .. }) => scoped(row, access.order.scope()),
+            Op::Mem(Mem::St { access, .. }) => scoped(row, access.order.scope()),
+            Op::Atomic(
+                Atomic::Atom { scope, .. }
+                | Atomic::AtomCas { scope, .. }
+                | Atomic::Red { scope, .. },
+            ) => scoped(row, Some(*scope)),
             Op::Const(_)
             | Op::Arith(_)
             | Op::Mem(_)
+            | Op::Cache(_)
             | Op::Sync(_)
             | Op::Warp(_)
             | Op::Thread(_)
@@ -26,4 +34,8 @@ impl Op {
             attributes => format!("{}<{}>", self.name(), attributes.join(", ")),
         }
     }
+}
+
+fn scoped(row: Target, scope: Option<MemScope>) -> Target {
+    scope.map_or(row, |scope| row.max(scope.first_target()))
 }

@@ -6,7 +6,7 @@ use crate::ir::entity::{SharedId, Value, VarId};
 use crate::ir::kernel::Place;
 use crate::ir::op::Class;
 use crate::ir::target::Target;
-use crate::ir::types::Type;
+use crate::ir::types::{Scalar, Space, Type};
 
 /// A broken rule: what is wrong, with the values at fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -166,6 +166,38 @@ pub enum VerifyError {
         /// The alignment.
         align_bytes: u32,
     },
+    /// An access or a hint about caches to memory that they do not hold.
+    CacheSpace {
+        /// The operation with its attributes.
+        op: String,
+        /// Where the pointer points.
+        space: Space,
+    },
+    /// A load or store has both an order other than weak and a cache operator, or goes through the read-only
+    /// path.
+    CacheWithOrder {
+        /// The operation with its attributes.
+        op: String,
+    },
+    /// A load through the read-only path has a cache operator that this path does not have.
+    CacheOfReadOnly {
+        /// The operation with its attributes.
+        op: String,
+    },
+    /// A load or store has both a cache operator and a priority of eviction.
+    CacheWithEviction {
+        /// The operation with its attributes.
+        op: String,
+    },
+    /// An atomic operation on elements of a type that it does not take.
+    AtomicType {
+        /// The operation with its attributes.
+        op: String,
+        /// The types that it takes.
+        expected: &'static str,
+        /// The type of the elements.
+        found: Scalar,
+    },
     /// A barrier is reached by a part of the threads of a block.
     DivergentBarrier {
         /// The operation that sends the threads apart: `if`, `for` or `loop`.
@@ -297,6 +329,25 @@ impl fmt::Display for VerifyError {
                 f,
                 "the barrier is reached by a part of the threads of a block: the `{branch}` at {place} does not do the same in all of them; move the barrier out of it, or make its condition or range independent of the thread"
             ),
+            E::CacheSpace { op, space } => write!(
+                f,
+                "`{op}` is about caches, but its pointer is to {space} memory: only global memory is cached, so leave the attribute out"
+            ),
+            E::CacheWithOrder { op } => write!(
+                f,
+                "`{op}` has both an order and a cache operator or `nc`: these are for weak accesses; leave one of them out"
+            ),
+            E::CacheOfReadOnly { op } => write!(
+                f,
+                "`{op}` goes through the read-only path, which has the cache operators `ca`, `cg` and `cs` only"
+            ),
+            E::CacheWithEviction { op } => write!(
+                f,
+                "`{op}` has both a cache operator and a priority of eviction: leave one of them out"
+            ),
+            E::AtomicType { op, expected, found } => {
+                write!(f, "`{op}` is on elements of type {found}, but takes {expected}")
+            }
             E::DivergentWarpOp { op, branch, place } => write!(
                 f,
                 "`{op}` names all 32 lanes as members, but is reached by a part of the threads of a warp: the `{branch}` at {place} does not do the same in all of them; move it out, make the condition or range the same in a warp, or pass the mask of the lanes that get here"

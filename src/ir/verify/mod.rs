@@ -11,6 +11,8 @@
 //!   expected there; an `if` with results has an `else`.
 //! * **types** (`types.rs`): operands and results are what the operation's row says; the target has the
 //!   operation; the range of a `for` is of one integer type with a positive step.
+//! * **memory** (`memory.rs`): what goes through caches is global memory, and is weak where it names a cache;
+//!   an atomic operation has an element of a type that it takes.
 //! * **variables** (`vars.rs`): a register exists, its variable is in scope, and it was set on every path
 //!   before it is read.
 //! * **synchronisation** (`sync.rs`): a barrier is reached by all threads of a block that have not returned,
@@ -24,6 +26,7 @@
 mod entities;
 mod error;
 mod limits;
+mod memory;
 mod structure;
 mod sync;
 mod types;
@@ -70,6 +73,7 @@ pub(super) fn verify(ir: &KernelIr) -> Result<(), VerifyErrors> {
         limits::check(&mut report);
         structure::check(&mut report);
         types::check(&mut report);
+        memory::check(&mut report);
         vars::check(&mut report);
     }
     if report.violations.is_empty() {
