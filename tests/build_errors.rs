@@ -164,12 +164,12 @@ fn yield_outside_an_if() {
 fn too_much_shared_memory() {
     check::<(GlobalMut<f32>,)>(
         |k, (y,)| {
-            let s = k.shared::<f32>(20_000);
+            let s = k.shared::<f32>(42_000);
             y.store(k, 0, s.load(k, 0));
         },
         expect![[r#"
             kernel `wrong` has 1 error:
-              FILE:LINE: the kernel takes 80000 bytes of static shared memory, but a block has 49152"#]],
+              FILE:LINE: the kernel takes 168000 bytes of shared memory, but a block of its target has 166912: use smaller tiles"#]],
     );
 }
 

@@ -2,7 +2,7 @@
 
 use expect_test::{Expect, expect};
 use tilewright::codegen::PtxOptions;
-use tilewright::ir::{Body, Global, GlobalMut, Kernel, Params, Target, range};
+use tilewright::ir::{Body, Global, GlobalMut, Kernel, KernelOptions, Params, Target, range};
 
 /// Builds a kernel and compares its text, without Rust lines, which move when this file is edited.
 #[track_caller]
@@ -395,4 +395,48 @@ fn newton() {
             }
         "#]],
     );
+}
+
+/// What the kernel says of its launches, and shared memory that a launch gives.
+#[test]
+fn launch_bounds_and_dynamic_shared_memory() {
+    let options = KernelOptions::default()
+        .block([384, 1, 1])
+        .min_blocks_per_sm(1)
+        .max_registers(168)
+        .cluster([2, 1, 1]);
+    let kernel =
+        Kernel::<(GlobalMut<u8>,)>::build_with(options, "bounded", Target::SM_90A, |k, (x,)| {
+            k.shared::<u8>(3);
+            let tile = k.shared_aligned::<u8>(100_000, 128);
+            x.store(k, 0, tile.load(k, 5));
+        })
+        .unwrap();
+    let expected = expect![[r#"
+        .version 8.0
+        .target sm_90a
+        .address_size 64
+
+        .extern .shared .align 128 .b8 $shared[];
+
+        .visible .entry bounded(
+          .param .u64 .ptr .global .align 1 p0
+        )
+        .reqntid 384, 1, 1
+        .minnctapersm 1
+        .maxnreg 168
+        .reqnctapercluster 2, 1, 1
+        {
+          .reg .b32 %r<5>;
+          .reg .b64 %rd<1>;
+
+          ld.param.u64 %rd0, [p0];
+          cvta.to.global.u64 %rd0, %rd0;
+          mov.u32 %r2, $shared+128;
+          ld.shared.u8 %r4, [%r2+5];
+          st.global.u8 [%rd0], %r4;
+          ret;
+        }
+    "#]];
+    expected.assert_eq(kernel.ptx_with(PtxOptions::default().places(false)).text());
 }

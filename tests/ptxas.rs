@@ -5,7 +5,10 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use tilewright::codegen::{Module, Ptx, PtxOptions};
-use tilewright::ir::{Kernel, Mem, Op, Scalar, Space, Sync, Target, Type, Untyped, parse_kernels};
+use tilewright::ir::{
+    GlobalMut, Kernel, KernelOptions, Mem, Op, Scalar, Space, Sync, Target, Type, Untyped,
+    parse_kernels,
+};
 use tilewright::kernels::gemm::SimtGemm;
 
 #[path = "support/flow.rs"]
@@ -233,6 +236,32 @@ fn random_kernels() {
             .collect();
         check_module(&kernels, &[]);
     }
+}
+
+/// Every bound at once where they go together, the others apart; shared memory beyond 48 KiB, beside an entry
+/// with less.
+#[test]
+fn launch_bounds_and_dynamic_shared_memory() {
+    let build = |name: &str, options, bytes| {
+        let kernel =
+            Kernel::<(GlobalMut<u8>,)>::build_with(options, name, Target::SM_90A, |k, (x,)| {
+                let tile = k.shared_aligned::<u8>(bytes, 1024);
+                tile.store(k, 0, 1);
+                x.store(k, 0, tile.load(k, 0));
+            });
+        untyped(&kernel.unwrap())
+    };
+    let options = KernelOptions::default();
+    let whole = options.block([384, 1, 1]).min_blocks_per_sm(1).max_registers(168);
+    check_module(
+        &[
+            build("whole", whole.cluster([2, 1, 1]), 227 * 1024),
+            build("whole_at_launch", whole.cluster_at_launch(), 100_000),
+            build("bounded", options.max_threads(1024).min_blocks_per_sm(2), 16),
+            build("large_cluster", options.cluster([16, 1, 1]), 48 * 1024),
+        ],
+        &[],
+    );
 }
 
 fn small(target: Target) -> Kernel<Untyped> {

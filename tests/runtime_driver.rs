@@ -19,7 +19,8 @@ use std::time::Duration;
 
 use tilewright::ir::{Global, GlobalMut, Kernel, KernelOptions, Target, Untyped};
 use tilewright::runtime::{
-    Arg, CudaVersion, Device, DriverStatus, FaultKind, Function, Grid, PtxRejection, RuntimeError,
+    Arg, ClusterError, CudaVersion, Device, DriverStatus, FaultKind, Function, Grid, LaunchOptions,
+    PtxRejection, RuntimeError,
 };
 
 /// Chooses the case that a child process runs.
@@ -129,6 +130,17 @@ fn launches_compute_in_order() {
 }
 
 #[test]
+fn launches_say_what_the_kernel_and_the_options_ask_for() {
+    check("launch_shape", &[]);
+}
+
+#[test]
+fn failed_assertions_are_returned_by_the_call_that_waits() {
+    check("asserts", &[]);
+    check("asserts", &[("POOLS", "0")]);
+}
+
+#[test]
 fn drops_right_after_a_launch_are_safe() {
     check("drops", &[]);
     check("drops", &[("POOLS", "0")]);
@@ -211,6 +223,7 @@ fn child() {
         "describe" => describe(),
         "buffers" => buffers(),
         "launch" => launch(),
+        "launch_shape" => launch_shape(),
         "drops" => drops(),
         "cycles" => cycles(1000),
         "threads" => threads(),
@@ -218,6 +231,7 @@ fn child() {
         "bad_ptx" => bad_ptx(),
         "out_of_memory" => out_of_memory(),
         "fault" => fault(),
+        "asserts" => asserts(),
         _ => panic!("no such case"),
     }
     eprintln!("case {case} ran");
@@ -324,6 +338,39 @@ fn launch() {
     assert_eq!(y.to_vec().unwrap()[10], 75.0);
 }
 
+fn asserts() {
+    let device = gpu();
+    let kernel = Kernel::<()>::build("asserts", Target::SM_80, |k, ()| {
+        let i = k.thread_idx().x;
+        k.assert_with(i.lt(0), "thread {}", i);
+    });
+    let function = device.load(&kernel.unwrap()).unwrap();
+    let failures = |result: Result<(), RuntimeError>| match result {
+        Err(RuntimeError::AssertFailed(failures)) => *failures,
+        other => panic!("{other:?}"),
+    };
+    function.launch(Grid::cover(3, 3), ()).unwrap();
+    let found = failures(device.synchronize());
+    let messages: Vec<String> = found.failures.iter().map(|f| f.message.clone()).collect();
+    assert_eq!(
+        (found.total, &messages[..]),
+        (3, &["thread 0", "thread 1", "thread 2"].map(str::to_owned)[..])
+    );
+    assert_eq!((found.kernel.as_str(), found.device.as_str()), ("asserts", "GPU 0 (Fake GPU)"));
+    assert_eq!(device.synchronize(), Ok(()));
+
+    // Any call that waits returns them, and they outlive the function.
+    let again = device.load(&named("empty")).unwrap();
+    function.launch(Grid::cover(1000, 1000), ()).unwrap();
+    function.launch(Grid::cover(1000, 1000), ()).unwrap();
+    drop(function);
+    again.launch(Grid::cover(1, 1), ()).unwrap();
+    let found = failures(device.upload(&[1]).map(|_| ()));
+    assert_eq!((found.total, found.failures.len()), (2000, 1024));
+    assert!(found.failures.is_sorted_by_key(|f| f.thread));
+    assert!(device.upload(&[1]).is_ok());
+}
+
 fn drops() {
     let device = gpu();
     let n = 64;
@@ -385,6 +432,54 @@ fn threads() {
     });
 }
 
+/// The driver writes what it was asked for: cluster, programmatic, cooperative, shared memory, and what was
+/// allowed of the function before: shared memory, large clusters.
+fn launch_shape() {
+    let device = gpu();
+    let mut shape = device.zeros::<u32>(8).unwrap();
+    let options = KernelOptions::default();
+    let mut ask = |options: KernelOptions, bytes, grid: Grid, launch: LaunchOptions| {
+        let kernel = Kernel::<(GlobalMut<u32>,)>::build_with(
+            options,
+            "launch_shape",
+            Target::SM_90A,
+            |k, _| {
+                k.shared::<u8>(bytes);
+            },
+        );
+        let function = device.load(&kernel.unwrap()).unwrap();
+        function.launch_with(launch, grid, (&mut shape,)).unwrap();
+        let shape = shape.to_vec().unwrap();
+        (shape[..3].to_vec(), shape[3..5].to_vec(), shape[5..].to_vec())
+    };
+    let (grid, plain) = (Grid::new([16, 2, 1], [32, 1, 1]), LaunchOptions::default());
+    let no = vec![0, 0, 0];
+    assert_eq!(ask(options, 49_152, grid, plain), (no.clone(), vec![0, 0], no.clone()));
+    let large = vec![100_000, 100_000, 0];
+    let both = plain.programmatic(true).cooperative(true);
+    assert_eq!(ask(options, 100_000, grid, both), (no.clone(), vec![1, 1], large));
+    let pairs = grid.cluster([2, 1, 1]);
+    assert_eq!(ask(options, 0, pairs, plain), (vec![2, 1, 1], vec![0, 0], no.clone()));
+    let built = options.cluster([4, 2, 1]);
+    assert_eq!(ask(built, 0, grid, plain), (vec![4, 2, 1], vec![0, 0], no.clone()));
+    let sixteen = options.cluster([16, 1, 1]);
+    assert_eq!(ask(sixteen, 0, grid, plain), (vec![16, 1, 1], vec![0, 0], vec![0, 0, 1]));
+    let at_launch = options.cluster_at_launch();
+    assert_eq!(ask(at_launch, 0, pairs, plain), (vec![2, 1, 1], vec![0, 0], vec![0, 0, 1]));
+
+    // Three multiprocessors have room for 2048 threads each.
+    let function = device.load(&named("empty")).unwrap();
+    let cooperative = plain.cooperative(true);
+    let blocks = |n| Grid::new([n, 1, 1], [512, 1, 1]);
+    function.launch_with(cooperative, blocks(12), ()).unwrap();
+    let (kernel, blocks) = ("empty".to_owned(), blocks(13));
+    assert_eq!(
+        function.launch_with(cooperative, blocks, ()),
+        Err(RuntimeError::TooManyBlocksAtOnce { kernel, blocks: 13, limit: 12 })
+    );
+    assert!(function.time_with(plain.programmatic(true), Grid::cover(1, 32), ()).is_ok());
+}
+
 fn refusals() {
     let device = gpu();
     let target = Target::SM_90A;
@@ -422,6 +517,13 @@ fn refusals() {
     assert_eq!(
         device.load(&fixed).unwrap().launch(Grid::cover(1, 32), ()),
         Err(RuntimeError::BlockNotAsBuilt { kernel: kernel(), built, given })
+    );
+
+    let pairs = Grid::new([2, 1, 1], [32, 1, 1]).cluster([2, 1, 1]);
+    let error = ClusterError::TooLarge { cluster: [2, 1, 1], limit: 1 };
+    assert_eq!(
+        function.launch(pairs, ()),
+        Err(RuntimeError::Cluster { kernel: "empty".to_owned(), error })
     );
 
     let function = device.load(&axpy(Target::SM_80)).unwrap();

@@ -12,8 +12,8 @@
 use expect_test::{Expect, expect};
 use tilewright::ir::{Global, GlobalMut, Kernel, KernelOptions, Target, Untyped};
 use tilewright::runtime::{
-    Arg, CudaVersion, Device, DeviceChoice, DeviceFault, DriverStatus, FaultKind, Function, Grid,
-    Limits, PtxRejection, RuntimeError, sim,
+    Arg, ClusterError, CudaVersion, Device, DeviceChoice, DeviceFault, DriverStatus, FaultKind,
+    Function, Grid, Limits, PtxRejection, RuntimeError, sim,
 };
 
 type Axpy = (f32, Global<f32>, GlobalMut<f32>, i32);
@@ -97,6 +97,41 @@ fn a_block_that_the_kernel_is_not_built_for() {
         &RuntimeError::BlockNotAsBuilt { kernel, built, given },
         expect![
             "kernel `fixed` is built for blocks of 128 x 1 x 1 threads and is launched with 64 x 1 x 1"
+        ],
+    );
+}
+
+#[test]
+fn a_block_of_more_threads_than_the_kernel_is_built_for() {
+    let options = KernelOptions::default().max_threads(128);
+    let kernel = Kernel::<()>::build_with(options, "bounded", Target::SM_80, |_, ()| ()).unwrap();
+    let f = simulator().load(&kernel).unwrap();
+    assert_eq!(f.launch(Grid::cover(1, 128), ()), Ok(()));
+    let (kernel, built, given) = ("bounded".to_owned(), 128, [129, 1, 1]);
+    check(
+        f.launch(Grid::cover(1, 129), ()),
+        &RuntimeError::MoreThreadsThanBuilt { kernel, built, given },
+        expect![
+            "kernel `bounded` is built for blocks of at most 128 threads and is launched with 129 x 1 x 1"
+        ],
+    );
+}
+
+#[test]
+fn a_grid_without_the_clusters_of_the_kernel() {
+    let options = KernelOptions::default().cluster([2, 1, 1]);
+    let kernel = Kernel::<()>::build_with(options, "pairs", Target::SM_90A, |_, ()| ()).unwrap();
+    let f = simulator().load(&kernel).unwrap();
+    let grid = |blocks| Grid::new([blocks, 1, 1], [32, 1, 1]);
+    assert_eq!(f.launch(grid(4), ()), Ok(()));
+    assert_eq!(f.launch(grid(4).cluster([2, 1, 1]), ()), Ok(()));
+    let (blocks, cluster) = ([3, 1, 1], [2, 1, 1]);
+    let error = ClusterError::NotWhole { blocks, cluster };
+    check(
+        f.launch(grid(3), ()),
+        &RuntimeError::Cluster { kernel: "pairs".to_owned(), error },
+        expect![
+            "kernel `pairs` cannot be launched in these clusters: a grid of 3 x 1 x 1 blocks is not made of whole clusters of 2 x 1 x 1: round its blocks up along each axis"
         ],
     );
 }
@@ -280,7 +315,8 @@ fn sentences() {
             limit: 768,
             registers: 80,
         },
-        RuntimeError::SharedTooLarge { kernel: kernel(), bytes: 50000, limit_bytes: 49152 },
+        RuntimeError::SharedTooLarge { kernel: kernel(), bytes: 120_000, limit_bytes: 101_376 },
+        RuntimeError::TooManyBlocksAtOnce { kernel: kernel(), blocks: 1000, limit: 264 },
         RuntimeError::OtherDevice {
             kernel: kernel(),
             index: 1,
@@ -311,7 +347,8 @@ fn sentences() {
         the driver refused the PTX of `axpy` with CUDA_ERROR_INVALID_PTX (218) at line 12, `add.f33 %f1, %f2, %f3;`, which is from axpy.rs:31; it says: ptxas application ptx input, line 12; error   : Unknown type
         the driver refused the PTX of `axpy` with CUDA error 218
         kernel `axpy` needs 80 registers a thread, which last for blocks of 768 threads and not of 1024: use smaller blocks, or fix the block when the kernel is built (`KernelOptions::block`)
-        kernel `axpy` has 50000 bytes of static shared memory and a block can have 49152: use smaller tiles
+        kernel `axpy` has 120000 bytes of shared memory and a block can have 101376: use smaller tiles
+        a cooperative launch runs all blocks at once, and the device has room for 264 of kernel `axpy`, not for 1000: launch fewer blocks and let each do more
         argument 1 of kernel `axpy` is a buffer of the simulator and the kernel is loaded on GPU 0 (NVIDIA H200): upload the data to the device of the kernel
         a kernel accessed memory at an illegal address on GPU 0 (NVIDIA H200); the device cannot be used again in this process
         kernel `axpy` accessed memory at an illegal address on GPU 0 (NVIDIA H200); the device cannot be used again in this process

@@ -13,8 +13,8 @@
 mod device;
 
 use device::{devices, gpu};
-use tilewright::ir::{Global, GlobalMut, Kernel, Target, Untyped};
-use tilewright::runtime::{Buffer, Device, FaultKind, Function, Grid, RuntimeError};
+use tilewright::ir::{Global, GlobalMut, Kernel, KernelOptions, Target, Untyped, range};
+use tilewright::runtime::{Buffer, Device, FaultKind, Function, Grid, LaunchOptions, RuntimeError};
 
 type Axpy = (f32, Global<f32>, GlobalMut<f32>, i32);
 
@@ -177,6 +177,82 @@ fn a_kernel_without_a_rust_signature() {
             Err(RuntimeError::ArgumentCount { .. })
         ));
     }
+}
+
+/// All the shared memory that a block of the target can have: every byte of it keeps what is stored there.
+#[test]
+fn shared_memory_that_a_launch_gives() {
+    for device in devices() {
+        let target = device.target();
+        let words = target.max_shared_bytes() as i32 / 4;
+        let kernel = Kernel::<(GlobalMut<i32>,)>::build("large", target, |k, (x,)| {
+            let (tile, i) = (k.shared::<i32>(words as usize), k.thread_idx().x);
+            k.for_(range(0, words / 128), (), |k, step, ()| {
+                let at = step * 128 + i;
+                tile.store(k, at, at * 7 - 3);
+            });
+            k.barrier();
+            k.for_(range(0, words / 128), (), |k, step, ()| {
+                let at = step * 128 + i;
+                x.store(k, at, tile.load(k, words - 1 - at));
+            });
+        })
+        .unwrap();
+        let mut x = device.zeros::<i32>(words as usize).unwrap();
+        device.load(&kernel).unwrap().launch(Grid::cover(1, 128), (&mut x,)).unwrap();
+        let expected: Vec<i32> = (0..words).map(|i| 7 * (words - 1 - i) - 3).collect();
+        assert!(x.to_vec().unwrap() == expected, "{words} words on {device}");
+    }
+}
+
+/// What a launch can ask for changes how it runs and not what it computes.
+#[test]
+fn launches_with_options() {
+    for device in devices() {
+        let build = |options| {
+            Kernel::<Axpy>::build_with(options, "axpy", device.target(), |k, (a, x, y, n)| {
+                let i = k.block_idx().x * k.block_dim().x + k.thread_idx().x;
+                k.if_(i.lt(n), |k| y.store(k, i, a * x.load(k, i) + y.load(k, i)));
+            })
+            .unwrap()
+        };
+        let options = KernelOptions::default().max_threads(256).max_registers(32);
+        let mut runs = vec![(options.min_blocks_per_sm(4), Grid::cover(1000, 128))];
+        if device.limits().cluster_blocks > 1 && device.target().offers(Target::SM_90) {
+            let grid = Grid::new([16, 1, 1], [64, 1, 1]);
+            runs.push((options, grid.cluster([2, 1, 1])));
+            runs.push((options.cluster([4, 1, 1]), grid));
+            runs.push((options.cluster([16, 1, 1]), grid));
+            runs.push((options.cluster_at_launch(), grid.cluster([8, 1, 1])));
+        }
+        for (options, grid) in runs {
+            let f = device.load(&build(options)).unwrap();
+            let x = device.upload(&[2.0f32; 1000]).unwrap();
+            let mut y = device.zeros::<f32>(1000).unwrap();
+            let plain = LaunchOptions::default();
+            for launch in [plain, plain.programmatic(true), plain.cooperative(true)] {
+                f.launch_with(launch, grid, (1.0, &x, &mut y, 1000)).unwrap();
+                device.synchronize().unwrap();
+            }
+            assert_eq!(y.to_vec().unwrap(), [6.0; 1000], "{options:?} on {device}");
+        }
+    }
+}
+
+#[test]
+fn gpu_refuses_cooperative_grids_without_room() {
+    let Some(device) = wanted_gpu() else { return };
+    let f = device.load(&axpy(device.target())).unwrap();
+    let (x, mut y) = (device.zeros::<f32>(1).unwrap(), device.zeros::<f32>(1).unwrap());
+    let cooperative = LaunchOptions::default().cooperative(true);
+    let grid = Grid::new([1_000_000, 1, 1], [256, 1, 1]);
+    let error = f.launch_with(cooperative, grid, (1.0, &x, &mut y, 1)).expect_err("it is too much");
+    let RuntimeError::TooManyBlocksAtOnce { blocks: 1_000_000, limit, .. } = error else {
+        panic!("{error}")
+    };
+    let grid = Grid::new([limit as u32, 1, 1], [256, 1, 1]);
+    f.launch_with(cooperative, grid, (1.0, &x, &mut y, 1)).unwrap();
+    device.synchronize().unwrap();
 }
 
 /// What is said of a device is fit to be printed.

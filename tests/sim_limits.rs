@@ -93,6 +93,55 @@ fn launches_that_do_not_fit_are_refused() {
 }
 
 #[test]
+fn launches_beyond_the_bounds_of_the_kernel_are_refused() {
+    let build = |options| {
+        Kernel::<()>::build_with(options, "bounded", Target::SM_90A, |_, ()| ())
+            .expect("the kernel is correct")
+    };
+    let bounded = build(KernelOptions::default().max_threads(64));
+    let grid = Grid::new([1; 3], [8, 8, 1]);
+    assert!(run(bounded.ir(), grid, &[], &Options::default()).is_ok());
+    check_refused(
+        bounded.ir(),
+        Grid::new([1; 3], [8, 9, 1]),
+        &[],
+        expect![
+            "the kernel is built for blocks of at most 64 threads, but is launched with 8 x 9 x 1"
+        ],
+    );
+    let clustered = build(KernelOptions::default().cluster_at_launch());
+    assert!(run(clustered.ir(), grid.cluster([1; 3]), &[], &Options::default()).is_ok());
+    check_refused(
+        clustered.ir(),
+        grid,
+        &[],
+        expect![
+            "the kernel cannot be launched in these clusters: it leaves its clusters to the launch, which names none: use `Grid::cluster`"
+        ],
+    );
+}
+
+/// A block has all the shared memory that its target has, not only what needs no asking.
+#[test]
+fn shared_memory_beyond_48_kibibytes() {
+    let kernel = Kernel::<(GlobalMut<i32>,)>::build("large", Target::SM_90A, |k, (x,)| {
+        let (tile, i) = (k.shared::<i32>(227 * 256), k.thread_idx().x);
+        k.for_(range(0, 227 * 256 / 64), (), |k, step, ()| {
+            let at = step * 64 + i;
+            tile.store(k, at, at * 3);
+        });
+        k.barrier();
+        x.store(k, i, tile.load(k, 227 * 256 - 1 - i));
+    })
+    .expect("the kernel is correct");
+    let x = Buffer::from_slice(&[0i32; 64]);
+    let grid = Grid::new([1; 3], [64, 1, 1]);
+    run(kernel.ir(), grid, &[Arg::Buffer(&x)], &Options::default()).expect("it runs");
+    let expected: Vec<i32> = (0..64).map(|i| 3 * (227 * 256 - 1 - i)).collect();
+    assert_eq!(x.to_vec::<i32>(), expected);
+}
+
+#[test]
 fn endless_kernels_run_out_of_fuel() {
     let empty = Kernel::<()>::build("empty", Target::SM_80, |k, ()| {
         k.loop_::<_, ()>((), |k, lp, ()| lp.continue_(k, ()));

@@ -92,7 +92,7 @@ impl Entry<'_> {
             self.text.reg(to);
             self.text.push(", ");
         }
-        self.address_of(place);
+        self.write_place(place);
         for operand in operands {
             self.text.push(", ");
             self.text.operand(*operand);

@@ -3,15 +3,18 @@
 use std::collections::HashMap;
 
 use super::PtxOptions;
+use super::assert_buffer::AssertBuffer;
 use super::control::OpenLoop;
 use super::mem::Addresses;
+use super::printf::Printing;
 use super::ptx::{LARGE_PARAMS, PtxVersion};
 use super::regs::{Class, Operand, Reg, memory_type};
 use super::text::Text;
 use super::uses::Uses;
 use super::version;
 use crate::ir::{
-    Entity, KernelIr, Op, OpId, PlaceId, RegionId, Scalar, Space, Sync, Type, Value, ValueDef,
+    ClusterShape, Diagnostic, Entity, KernelIr, Op, OpId, PlaceId, RegionId, Scalar, Space, Sync,
+    Type, Value, ValueDef,
 };
 
 /// The source files that `.loc` directives name by number.
@@ -52,15 +55,33 @@ fn param_bytes(ty: Type) -> u32 {
     ty.bits() / 8
 }
 
+/// Whether the kernel has a `printf`.
+pub(super) fn prints(ir: &KernelIr) -> bool {
+    let prints = |op: OpId| matches!(ir.ops[op].op, Op::Diagnostic(Diagnostic::Printf { .. }));
+    ir.reached_ops().into_iter().any(prints)
+}
+
 /// The lowest version of the PTX ISA that the kernel needs beside its target.
 pub(super) fn version_of(ir: &KernelIr) -> PtxVersion {
     let bytes = ir.params.iter().fold(0u64, |end, param| {
         let bytes = u64::from(param_bytes(ir.type_of(param.value)));
         end.next_multiple_of(bytes) + bytes
     });
+    let bytes = if ir.has_asserts() { bytes.next_multiple_of(8) + 8 } else { bytes };
     let params = if bytes > 4352 { LARGE_PARAMS } else { version::FIRST };
     // What is not written counts too where it is in a region: it does not depend on the code generator.
     ir.ops.iter().map(|(_, data)| version::of(&data.op)).fold(params, PtxVersion::max)
+}
+
+/// The alignment of the shared array, which is that of the most aligned allocation; `None` without any.
+fn shared_align(ir: &KernelIr) -> Option<u32> {
+    ir.shared.iter().map(|(_, alloc)| alloc.align_bytes).max()
+}
+
+/// The alignment of the dynamic shared array that all entries of a module share, if one of them has it.
+pub(super) fn dynamic_shared_align(kernels: &[&KernelIr]) -> Option<u32> {
+    let dynamic = kernels.iter().filter(|ir| ir.dynamic_shared_bytes() > 0);
+    dynamic.filter_map(|ir| shared_align(ir)).max()
 }
 
 /// Writes the entry of a verified kernel.
@@ -91,7 +112,10 @@ pub(super) fn write(ir: &KernelIr, options: PtxOptions, files: &mut Files, text:
         labels: 0,
         reachable: true,
         shared: ir.shared_layout(),
+        printing: Printing::default(),
+        globals: String::new(),
     };
+    let start = entry.text.position();
     entry.head();
     entry.text.push("{\n");
     entry.text.indent();
@@ -100,8 +124,12 @@ pub(super) fn write(ir: &KernelIr, options: PtxOptions, files: &mut Files, text:
     entry.region(ir.body);
     entry.text.dedent();
     entry.text.push("}\n");
-    let declared = entry.declarations();
+    let (declared, mut globals) = (entry.declarations(), std::mem::take(&mut entry.globals));
     text.insert(declarations, &declared);
+    if !globals.is_empty() {
+        globals.push('\n');
+        text.insert(start, &globals);
+    }
 }
 
 /// An entry under construction.
@@ -130,6 +158,9 @@ pub(super) struct Entry<'a> {
     pub(super) reachable: bool,
     /// The offset of each shared allocation in the shared array, and the bytes of that.
     pub(super) shared: (Vec<u64>, u64),
+    pub(super) printing: Printing,
+    /// What is declared before the entry.
+    pub(super) globals: String,
 }
 
 impl<'a> Entry<'a> {
@@ -155,9 +186,42 @@ impl<'a> Entry<'a> {
             self.text.push(" ");
             self.text.push(&param.name);
         }
-        self.text.push(if ir.params.is_empty() { ")\n" } else { "\n)\n" });
-        if let Some([x, y, z]) = ir.block {
-            self.text.push(&format!(".reqntid {x}, {y}, {z}\n"));
+        if ir.has_asserts() {
+            self.text.push(if ir.params.is_empty() { "\n" } else { ",\n" });
+            self.text.push("  .param .u64 .ptr .global .align 8 ");
+            self.text.push(AssertBuffer::PARAM);
+            self.text.push("\n)\n");
+        } else {
+            self.text.push(if ir.params.is_empty() { ")\n" } else { "\n)\n" });
+        }
+        self.launch_bounds();
+    }
+
+    fn launch_bounds(&mut self) {
+        let bounds = self.ir.bounds;
+        let mut directive = |text: String| {
+            self.text.push(&text);
+            self.text.push("\n");
+        };
+        if let Some([x, y, z]) = bounds.block {
+            directive(format!(".reqntid {x}, {y}, {z}"));
+        }
+        let numbers = [
+            (".maxntid", bounds.max_threads),
+            (".minnctapersm", bounds.min_blocks_per_sm),
+            (".maxnreg", bounds.max_registers),
+        ];
+        for (name, number) in numbers {
+            if let Some(number) = number {
+                directive(format!("{name} {number}"));
+            }
+        }
+        match bounds.cluster {
+            Some(ClusterShape::Fixed([x, y, z])) => {
+                directive(format!(".reqnctapercluster {x}, {y}, {z}"));
+            }
+            Some(ClusterShape::AtLaunch) => directive(".explicitcluster".to_owned()),
+            None => {}
         }
     }
 
@@ -181,10 +245,15 @@ impl<'a> Entry<'a> {
             declare(Class::of(var.ty), &format!("%v{}_", id.index()), var.len);
         }
         let (_, bytes) = self.shared;
-        let align = self.ir.shared.iter().map(|(_, alloc)| alloc.align_bytes).max();
-        if let Some(align) = align.filter(|_| bytes > 0) {
+        // A dynamic array is declared once for the module: PTX has it outside of entries only.
+        let is_static = bytes > 0 && self.ir.dynamic_shared_bytes() == 0;
+        if let Some(align) = shared_align(self.ir).filter(|_| is_static) {
             text.begin();
             text.push(&format!(".shared .align {align} .b8 $shared[{bytes}];\n"));
+        }
+        if let Some(declaration) = self.printing.declaration() {
+            text.begin();
+            text.push(&declaration);
         }
         text.push("\n");
         text.finish()
@@ -255,6 +324,7 @@ impl<'a> Entry<'a> {
             Op::Warp(op) => self.warp(op, &data.results),
             Op::Thread(op) => self.thread(op, data.results.first().copied()),
             Op::Control(control) => self.control(id, control),
+            Op::Diagnostic(op) => self.diagnostic(id, op),
         }
     }
 

@@ -123,7 +123,7 @@ impl Entry<'_> {
         self.text.push(" ");
         self.text.reg(in_memory);
         self.text.push(", ");
-        self.address_of(place);
+        self.write_place(place);
         self.text.push(";\n");
         if elem == Scalar::Bool {
             self.ins(&["setp.ne.u32"], &[to.into(), in_memory.into(), Operand::Int(0)]);
@@ -149,7 +149,7 @@ impl Entry<'_> {
         self.hint(access.l1_evict.map(L1Evict::name));
         self.hint(Some(memory_type(elem)));
         self.text.push(" ");
-        self.address_of(place);
+        self.write_place(place);
         self.text.push(", ");
         self.text.operand(value);
         self.text.push(";\n");
@@ -168,7 +168,7 @@ impl Entry<'_> {
     }
 
     /// `[register+offset]`
-    pub(super) fn address_of(&mut self, place: Place) {
+    pub(super) fn write_place(&mut self, place: Place) {
         self.text.push("[");
         self.text.reg(place.base);
         if place.offset != 0 {

@@ -41,19 +41,26 @@
 //!   of iterations. A step that is not positive gives none. Carried values are registers, set by a parallel
 //!   copy.
 //! * **Shared memory** is one array, laid out as
-//!   [`KernelIr::shared_layout`](crate::ir::KernelIr::shared_layout) says.
+//!   [`KernelIr::shared_layout`](crate::ir::KernelIr::shared_layout) says. Up to 48 KiB it is static;
+//!   beyond, a launch gives
+//!   [`KernelIr::dynamic_shared_bytes`](crate::ir::KernelIr::dynamic_shared_bytes), and the array is
+//!   `.extern` without a length.
+//! * **Assertions** write to a buffer whose address is one more parameter: see [`AssertBuffer`].
 //! * **Barriers** are `barrier.sync 0`, without `.aligned`: the warps may be diverged. No branch is marked
 //!   `.uni`.
 
 mod arith;
+mod assert_buffer;
 mod atomic;
 mod control;
 mod convert;
 mod copies;
+mod diagnostic;
 mod entry;
 mod error;
 mod fold;
 mod mem;
+mod printf;
 mod ptx;
 mod regs;
 mod text;
@@ -61,6 +68,7 @@ mod uses;
 mod version;
 mod warp;
 
+pub use assert_buffer::AssertBuffer;
 pub use error::CodegenError;
 pub use ptx::{Ptx, PtxVersion};
 
@@ -186,6 +194,12 @@ fn write_module(target: Target, kernels: &[&KernelIr], options: PtxOptions) -> P
     let ops: usize = kernels.iter().map(|ir| ir.ops.len()).sum();
     let mut text = Text::with_capacity(1024 + 64 * ops);
     text.push(&format!(".version {version}\n.target {target}\n.address_size 64\n"));
+    if let Some(align) = entry::dynamic_shared_align(kernels) {
+        text.push(&format!("\n.extern .shared .align {align} .b8 $shared[];\n"));
+    }
+    if kernels.iter().any(|ir| entry::prints(ir)) {
+        text.push(printf::VPRINTF);
+    }
     let mut files = entry::Files::default();
     for ir in kernels {
         entry::write(ir, options, &mut files, &mut text);

@@ -46,6 +46,7 @@ pub(super) fn of(op: &Op) -> PtxVersion {
             | Warp::Activemask {},
         )
         | Op::Const(_)
+        | Op::Diagnostic(_)
         | Op::Arith(_)
         | Op::Mem(
             Mem::Offset { .. } | Mem::SharedBase { .. } | Mem::GetVar { .. } | Mem::SetVar { .. },

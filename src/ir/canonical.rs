@@ -153,6 +153,7 @@ fn rename(
         | Op::Cache(_)
         | Op::Sync(_)
         | Op::Warp(_)
+        | Op::Diagnostic(_)
         | Op::Thread(_)
         | Op::Control(Control::Yield { .. } | Control::Return) => {}
     }
@@ -172,7 +173,7 @@ fn parts(ir: &KernelIr) -> impl PartialEq + use<'_> {
         .iter()
         .map(|(id, SharedData { elem, len, align_bytes, .. })| (id, *elem, *len, *align_bytes))
         .collect();
-    ((&ir.name, ir.target, ir.block, &ir.params, ir.body), regions, ops, values, vars, shared)
+    ((&ir.name, ir.target, ir.bounds, &ir.params, ir.body), regions, ops, values, vars, shared)
 }
 
 /// Whether two kernels are the same program: equal up to the numbers of their entities, to what their

@@ -6,8 +6,9 @@ use std::panic::Location;
 
 use smallvec::SmallVec;
 
+use super::bounds::LaunchBounds;
 use super::entity::{Arena, OpId, PlaceId, RegionId, SharedId, Value, VarId};
-use super::op::Op;
+use super::op::{Diagnostic, Op};
 use super::target::Target;
 use super::types::{Scalar, Type};
 
@@ -18,8 +19,8 @@ pub struct KernelIr {
     pub name: String,
     /// What the kernel is built for.
     pub target: Target,
-    /// Threads of a block, if the kernel fixes them (`.reqntid`).
-    pub block: Option<[u32; 3]>,
+    /// What all launches have in common.
+    pub bounds: LaunchBounds,
     /// The parameters, in the order in which a launch passes them.
     pub params: Vec<Param>,
     /// The outermost region. It has no arguments and ends in `return`.
@@ -44,6 +45,10 @@ impl KernelIr {
     /// What follows regions may so be recursive.
     pub const MAX_DEPTH: usize = 256;
 
+    /// Bytes of static shared memory that a block can have on every target. What a kernel has beyond is
+    /// dynamic: see [`KernelIr::dynamic_shared_bytes`].
+    pub const MAX_STATIC_SHARED_BYTES: u64 = 48 * 1024;
+
     /// A kernel with an empty body.
     pub fn new(name: impl Into<String>, target: Target) -> KernelIr {
         let mut regions = Arena::new();
@@ -51,7 +56,7 @@ impl KernelIr {
         KernelIr {
             name: name.into(),
             target,
-            block: None,
+            bounds: LaunchBounds::default(),
             params: Vec::new(),
             body,
             regions,
@@ -79,7 +84,7 @@ impl KernelIr {
         self.values[value].ty
     }
 
-    /// The bytes of static shared memory that a block takes, and the offset of each allocation: the
+    /// The bytes of shared memory that a block takes, and the offset of each allocation: the
     /// allocations in order, each at the next multiple of its alignment.
     pub fn shared_layout(&self) -> (Vec<u64>, u64) {
         let mut end = 0u64;
@@ -93,6 +98,49 @@ impl KernelIr {
             })
             .collect();
         (offsets, end)
+    }
+
+    /// The bytes of dynamic shared memory that a launch gives to each block: all of its shared memory where
+    /// that is more than a block has without being asked, else none.
+    ///
+    /// ```
+    /// use tilewright::ir::{GlobalMut, Kernel, Target};
+    /// let with = |bytes| {
+    ///     Kernel::<(GlobalMut<u8>,)>::build("k", Target::SM_90A, |k, (x,)| {
+    ///         let tile = k.shared::<u8>(bytes);
+    ///         tile.store(k, 0, 1);
+    ///         x.store(k, 0, tile.load(k, 0));
+    ///     })
+    /// };
+    /// assert_eq!(with(49_152)?.ir().dynamic_shared_bytes(), 0);
+    /// assert_eq!(with(49_153)?.ir().dynamic_shared_bytes(), 49_153);
+    /// # Ok::<(), tilewright::ir::BuildErrors>(())
+    /// ```
+    pub fn dynamic_shared_bytes(&self) -> u64 {
+        let (_, bytes) = self.shared_layout();
+        if bytes > Self::MAX_STATIC_SHARED_BYTES { bytes } else { 0 }
+    }
+
+    /// The operations that the body reaches, in the order of the text form. For a verified kernel.
+    pub fn reached_ops(&self) -> Vec<OpId> {
+        fn visit(ir: &KernelIr, region: RegionId, found: &mut Vec<OpId>) {
+            for op in &ir.regions[region].ops {
+                found.push(*op);
+                for inner in ir.ops[*op].op.regions() {
+                    visit(ir, inner, found);
+                }
+            }
+        }
+        let mut found = Vec::new();
+        visit(self, self.body, &mut found);
+        found
+    }
+
+    /// Whether the verified kernel has an `assert`.
+    pub fn has_asserts(&self) -> bool {
+        let is_assert =
+            |op: OpId| matches!(self.ops[op].op, Op::Diagnostic(Diagnostic::Assert { .. }));
+        self.reached_ops().into_iter().any(is_assert)
     }
 
     /// Whether control can leave the end of the region: its last operation is `yield`, or not a terminator
@@ -120,6 +168,7 @@ impl KernelIr {
             | Op::Cache(_)
             | Op::Sync(_)
             | Op::Warp(_)
+            | Op::Diagnostic(_)
             | Op::Thread(_) => true,
         }
     }
@@ -236,7 +285,7 @@ pub struct VarData {
     pub place: PlaceId,
 }
 
-/// A static allocation in shared memory.
+/// An allocation in shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SharedData {
     /// The type of the elements.

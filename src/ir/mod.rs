@@ -8,9 +8,11 @@
 //! structured: [`Control`] operations own regions, and a region ends in a terminator.
 
 mod analysis;
+mod bounds;
 mod builder;
 mod canonical;
 mod entity;
+mod format;
 mod kernel;
 mod name;
 mod number;
@@ -21,6 +23,7 @@ mod text;
 mod types;
 mod verify;
 
+pub use bounds::{ClusterShape, LaunchBounds};
 pub use builder::{
     ArmEnd, Atom, AtomicAdd, AtomicInt, AtomicWord, Bits, Body, BodyResult, Bound, BuildError,
     BuildErrorKind, BuildErrors, CaseEnd, Cases, CasesStart, Context, DeviceCoord, Dim3, Element,
@@ -29,15 +32,16 @@ pub use builder::{
     Registers, Shared, Signed, Terminated, Ty, Untyped, Val, Values, Var, WARP, promote, range,
 };
 pub use entity::{Arena, Entity, OpId, PlaceId, RegionId, SharedId, Value, VarId};
+pub use format::{Format, FormatError, Piece, Placeholder, Style};
 pub use kernel::{
     KernelIr, OpData, Param, Place, Region, SharedData, ValueData, ValueDef, VarData,
 };
 pub use name::ParseNameError;
 pub use number::{FloatFormat, Rounding, Specials};
 pub use op::{
-    Arith, Atomic, AtomicOp, AtomicOrder, Axis, Cache, Class, Compare, Constraint, Control, Effect,
-    L1Evict, L2Prefetch, LoadAccess, LoadCache, LoadOrder, Mem, MemScope, Op, OpInfo,
-    ParseAccessError, PrefetchLevel, RedOrder, ReduxOp, ResultKind, ShflMode, SpecialReg,
+    Arith, Atomic, AtomicOp, AtomicOrder, Axis, Cache, Class, Compare, Constraint, Control,
+    Diagnostic, Effect, L1Evict, L2Prefetch, LoadAccess, LoadCache, LoadOrder, Mem, MemScope, Op,
+    OpInfo, ParseAccessError, PrefetchLevel, RedOrder, ReduxOp, ResultKind, ShflMode, SpecialReg,
     StoreAccess, StoreCache, StoreOrder, Sync, Thread, Unroll, ValueList, VolatileReg, VoteMode,
     Warp,
 };

@@ -24,7 +24,7 @@ pub struct Target {
 impl Target {
     /// Ampere: `sm_80`.
     pub const SM_80: Target = Target { sm: 80, arch_specific: false };
-    /// Hopper: `sm_90`.
+    /// Hopper, as far as newer GPUs have it too: `sm_90`.
     pub const SM_90: Target = Target { sm: 90, arch_specific: false };
     /// Hopper with the instructions that only it has: `sm_90a`.
     pub const SM_90A: Target = Target { sm: 90, arch_specific: true };
@@ -53,6 +53,37 @@ impl Target {
     /// Whether the target has the suffix `a`: code for it runs on this architecture only.
     pub const fn arch_specific(self) -> bool {
         self.arch_specific
+    }
+
+    /// The threads that a multiprocessor holds at once (CUDA C++ Programming Guide, "Technical Specifications
+    /// per Compute Capability"). A target that is not known has what the small ones have.
+    ///
+    /// ```
+    /// use tilewright::ir::Target;
+    /// assert_eq!((Target::SM_80.threads_per_sm(), Target::SM_90A.threads_per_sm()), (2048, 2048));
+    /// ```
+    pub const fn threads_per_sm(self) -> u32 {
+        match self.sm {
+            80 | 90 | 100 | 103 => 2048,
+            _ => 1536,
+        }
+    }
+
+    /// The bytes of shared memory that a block can have, static and dynamic together (CUDA C++ Programming
+    /// Guide, "Technical Specifications per Compute Capability"). A target that is not known has what the
+    /// smallest has.
+    ///
+    /// ```
+    /// use tilewright::ir::Target;
+    /// assert_eq!(Target::SM_90A.max_shared_bytes(), 227 * 1024);
+    /// ```
+    pub const fn max_shared_bytes(self) -> u64 {
+        let kibibytes = match self.sm {
+            80 | 87 => 163,
+            90 | 100 | 103 | 110 => 227,
+            _ => 99,
+        };
+        kibibytes * 1024
     }
 
     /// Whether everything that `first` offers is offered here.

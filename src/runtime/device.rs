@@ -187,11 +187,11 @@ impl Device {
         }
     }
 
-    /// The largest grid and block of a launch.
+    /// The largest grid, cluster and block of a launch.
     pub fn limits(&self) -> Limits {
         match &self.backend {
             #[cfg(feature = "sim")]
-            Backend::Sim(_) => Limits::EVERY_TARGET,
+            Backend::Sim(_) => Limits::SIMULATOR,
             #[cfg(feature = "cuda-any-version")]
             Backend::Cuda(context) => context.limits(),
         }
@@ -283,7 +283,8 @@ impl Device {
     /// Waits for all launches before this call.
     ///
     /// # Errors
-    /// The fault of one of them, if it had one.
+    /// The fault of one of them, if it had one; [`AssertFailed`](RuntimeError::AssertFailed) once for each
+    /// kernel of which assertions failed.
     pub fn synchronize(&self) -> Result<(), RuntimeError> {
         match &self.backend {
             #[cfg(feature = "sim")]

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use super::grid::Grid;
+use super::assert::AssertFailures;
+use super::grid::{ClusterError, Extent, Grid};
 use crate::ir::{Target, Type};
 
 /// Why a device, a buffer or a launch is refused, or what a launch did wrong.
@@ -97,6 +98,31 @@ pub enum RuntimeError {
         /// The threads of the launch.
         given: [u32; 3],
     },
+    /// The kernel was built for blocks of fewer threads.
+    MoreThreadsThanBuilt {
+        /// The kernel.
+        kernel: String,
+        /// The most threads of a block that it was built for.
+        built: u32,
+        /// The threads of the launch.
+        given: [u32; 3],
+    },
+    /// The grid has no clusters as kernel, launch and device ask for.
+    Cluster {
+        /// The kernel.
+        kernel: String,
+        /// Why.
+        error: ClusterError,
+    },
+    /// A cooperative launch of more blocks than run at once.
+    TooManyBlocksAtOnce {
+        /// The kernel.
+        kernel: String,
+        /// The blocks of the grid in all.
+        blocks: u64,
+        /// The blocks for which the device has room.
+        limit: u64,
+    },
     /// A block of so many threads needs more registers than the device has.
     TooManyRegisters {
         /// The kernel.
@@ -108,7 +134,7 @@ pub enum RuntimeError {
         /// The registers of a thread.
         registers: u32,
     },
-    /// The kernel has more static shared memory than the device gives to a block.
+    /// The kernel has more shared memory than the device gives to a block.
     SharedTooLarge {
         /// The kernel.
         kernel: String,
@@ -162,6 +188,8 @@ pub enum RuntimeError {
         /// The bytes asked for.
         bytes: u64,
     },
+    /// Assertions of a kernel failed. The kernel ran to its end, and the device works on.
+    AssertFailed(Box<AssertFailures>),
     /// A kernel did something from which the GPU does not recover. This is the first call that noticed.
     Fault(Box<DeviceFault>),
     /// The device cannot be used since an earlier call returned this fault.
@@ -232,7 +260,7 @@ impl fmt::Display for RuntimeError {
                 "the PTX of `{name}` cannot be compiled on the simulator, which runs kernels without \
                  PTX: use a GPU"
             ),
-            EmptyGrid { grid: Grid { blocks, threads } } => write!(
+            EmptyGrid { grid: Grid { blocks, threads, .. } } => write!(
                 f,
                 "a grid of {} blocks of {} threads has an empty axis: each must be at least 1",
                 Extent(*blocks),
@@ -258,6 +286,20 @@ impl fmt::Display for RuntimeError {
                 Extent(*built),
                 Extent(*given)
             ),
+            MoreThreadsThanBuilt { kernel, built, given } => write!(
+                f,
+                "kernel `{kernel}` is built for blocks of at most {built} threads and is launched with \
+                 {}",
+                Extent(*given)
+            ),
+            Cluster { kernel, error } => {
+                write!(f, "kernel `{kernel}` cannot be launched in these clusters: {error}")
+            }
+            TooManyBlocksAtOnce { kernel, blocks, limit } => write!(
+                f,
+                "a cooperative launch runs all blocks at once, and the device has room for {limit} of \
+                 kernel `{kernel}`, not for {blocks}: launch fewer blocks and let each do more"
+            ),
             TooManyRegisters { kernel, threads, limit, registers } => write!(
                 f,
                 "kernel `{kernel}` needs {registers} registers a thread, which last for blocks of \
@@ -266,7 +308,7 @@ impl fmt::Display for RuntimeError {
             ),
             SharedTooLarge { kernel, bytes, limit_bytes } => write!(
                 f,
-                "kernel `{kernel}` has {bytes} bytes of static shared memory and a block can have \
+                "kernel `{kernel}` has {bytes} bytes of shared memory and a block can have \
                  {limit_bytes}: use smaller tiles"
             ),
             ArgumentCount { kernel, expected, given } => {
@@ -291,6 +333,7 @@ impl fmt::Display for RuntimeError {
                 "{device} has no {bytes} bytes of memory free: drop buffers that are no longer needed, \
                  or split the work"
             ),
+            AssertFailed(failures) => failures.fmt(f),
             Fault(fault) => write!(f, "{fault}; the device cannot be used again in this process"),
             DeviceLost(fault) => write!(
                 f,
@@ -310,16 +353,6 @@ impl std::error::Error for RuntimeError {
             RuntimeError::Simulation(error) => Some(error.as_ref()),
             _ => None,
         }
-    }
-}
-
-/// `128 x 1 x 1`
-struct Extent([u32; 3]);
-
-impl fmt::Display for Extent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [x, y, z] = self.0;
-        write!(f, "{x} x {y} x {z}")
     }
 }
 

@@ -11,8 +11,9 @@ use super::buffer::Memory;
 use super::device::{Backend, Device};
 use super::error::RuntimeError;
 use super::grid::Grid;
+use super::options::LaunchOptions;
 use super::timing::Timing;
-use crate::ir::{Kernel, Type};
+use crate::ir::{Kernel, LaunchBounds, Type};
 
 #[cfg(feature = "cuda-any-version")]
 use super::cuda;
@@ -31,7 +32,7 @@ struct Inner {
     device: Device,
     name: String,
     params: Vec<Type>,
-    block: Option<[u32; 3]>,
+    bounds: LaunchBounds,
     code: Code,
 }
 
@@ -60,30 +61,25 @@ impl<P> Function<P> {
         let code = match &device.backend {
             #[cfg(feature = "sim")]
             Backend::Sim(options) => {
-                Code::Sim(Box::new(sim::Program::new(ir).map_err(simulation)?), *options)
+                Code::Sim(Box::new(sim::Program::new(ir).map_err(simulation)?), options.clone())
             }
             #[cfg(feature = "cuda-any-version")]
             Backend::Cuda(context) => {
                 context.check_target(kernel.name(), kernel.target())?;
-                let (bytes, limit_bytes) = (ir.shared_layout().1, device.limits().shared_bytes);
+                let (bytes, limit_bytes) =
+                    (ir.shared_layout().1, device.limits().shared_bytes_opt_in);
                 if bytes > limit_bytes {
                     let kernel = kernel.name().to_owned();
                     return Err(RuntimeError::SharedTooLarge { kernel, bytes, limit_bytes });
                 }
-                let ptx = kernel.ptx();
-                Code::Cuda(cuda::Function::load(
-                    context,
-                    kernel.name(),
-                    ir.params.len(),
-                    ptx.text(),
-                )?)
+                Code::Cuda(cuda::Function::load(context, ir, kernel.ptx().text())?)
             }
         };
         let inner = Inner {
             device: device.clone(),
             name: kernel.name().to_owned(),
             params: ir.params.iter().map(|param| ir.type_of(param.value)).collect(),
-            block: ir.block,
+            bounds: ir.bounds,
             code,
         };
         Ok(Function { inner: Arc::new(inner), params: PhantomData })
@@ -103,16 +99,18 @@ impl<P> Function<P> {
 impl<P> Function<P> {
     /// Runs the kernel on the threads of `grid`, after all work of the device before this call.
     ///
-    /// On a GPU the call returns as soon as the launch is queued, and a fault of the kernel appears in a
-    /// later call that waits for it. On the simulator the kernel has run when the call returns.
+    /// On a GPU the call returns as soon as the launch is queued, and a fault or a failed assertion of the
+    /// kernel appears in a later call that waits for it. On the simulator the kernel has run when the call
+    /// returns.
     ///
     /// # Errors
     /// [`EmptyGrid`](RuntimeError::EmptyGrid), [`GridTooLarge`](RuntimeError::GridTooLarge),
     /// [`BlockTooLarge`](RuntimeError::BlockTooLarge), [`BlockNotAsBuilt`](RuntimeError::BlockNotAsBuilt),
+    /// [`MoreThreadsThanBuilt`](RuntimeError::MoreThreadsThanBuilt), [`Cluster`](RuntimeError::Cluster),
     /// [`TooManyRegisters`](RuntimeError::TooManyRegisters), [`OtherDevice`](RuntimeError::OtherDevice); for
     /// an untyped kernel [`ArgumentCount`](RuntimeError::ArgumentCount) and
     /// [`ArgumentType`](RuntimeError::ArgumentType); on the simulator
-    /// `RuntimeError::Simulation`; on a GPU the fault of a launch before, if it had one, and
+    /// `RuntimeError::Simulation` and [`AssertFailed`](RuntimeError::AssertFailed); on a GPU the fault of a launch before, if it had one, and
     /// [`Driver`](RuntimeError::Driver).
     ///
     /// ```
@@ -134,36 +132,79 @@ impl<P> Function<P> {
     where
         P: Arguments,
     {
+        self.launch_with(LaunchOptions::default(), grid, args)
+    }
+
+    /// As [`Function::launch`], with options.
+    ///
+    /// # Errors
+    /// Those of [`Function::launch`]; [`TooManyBlocksAtOnce`](RuntimeError::TooManyBlocksAtOnce) for a
+    /// cooperative launch.
+    pub fn launch_with(
+        &self,
+        options: LaunchOptions,
+        grid: Grid,
+        args: P::Args<'_>,
+    ) -> Result<(), RuntimeError>
+    where
+        P: Arguments,
+    {
         let args = P::erase(args).0;
-        self.inner.check(grid, &args)?;
+        let cluster = self.inner.check(grid, &args)?;
         match &self.inner.code {
             #[cfg(feature = "sim")]
-            Code::Sim(program, options) => simulate(program, options, grid, &args).map(|_| ()),
+            Code::Sim(program, simulator) => {
+                let _ = (options, cluster);
+                simulate(program, simulator, grid, &args).map(|_| ())
+            }
             #[cfg(feature = "cuda-any-version")]
-            Code::Cuda(function) => function.launch(grid, &device_args(&args)),
+            Code::Cuda(function) => {
+                let launch = cuda::Launch { grid, cluster, options };
+                function.launch(&launch, &device_args(&args))
+            }
         }
     }
 
     /// As [`Function::launch`]; waits for the end and says how long the kernel ran.
     ///
     /// # Errors
-    /// Those of [`Function::launch`], and on a GPU the fault of this launch.
+    /// Those of [`Function::launch`], and on a GPU the fault of this launch and
+    /// [`AssertFailed`](RuntimeError::AssertFailed).
     pub fn time(&self, grid: Grid, args: P::Args<'_>) -> Result<Timing, RuntimeError>
     where
         P: Arguments,
     {
+        self.time_with(LaunchOptions::default(), grid, args)
+    }
+
+    /// As [`Function::time`], with options.
+    ///
+    /// # Errors
+    /// Those of [`Function::launch_with`], and on a GPU the fault of this launch and
+    /// [`AssertFailed`](RuntimeError::AssertFailed).
+    pub fn time_with(
+        &self,
+        options: LaunchOptions,
+        grid: Grid,
+        args: P::Args<'_>,
+    ) -> Result<Timing, RuntimeError>
+    where
+        P: Arguments,
+    {
         let args = P::erase(args).0;
-        self.inner.check(grid, &args)?;
+        let cluster = self.inner.check(grid, &args)?;
         match &self.inner.code {
             #[cfg(feature = "sim")]
-            Code::Sim(program, options) => {
+            Code::Sim(program, simulator) => {
+                let _ = (options, cluster);
                 let start = Instant::now();
-                let thread_ops = simulate(program, options, grid, &args)?;
+                let thread_ops = simulate(program, simulator, grid, &args)?;
                 Ok(Timing { elapsed: start.elapsed(), thread_ops: Some(thread_ops) })
             }
             #[cfg(feature = "cuda-any-version")]
             Code::Cuda(function) => {
-                let elapsed = function.time(grid, &device_args(&args))?;
+                let launch = cuda::Launch { grid, cluster, options };
+                let elapsed = function.time(&launch, &device_args(&args))?;
                 Ok(Timing { elapsed, thread_ops: None })
             }
         }
@@ -173,8 +214,9 @@ impl<P> Function<P> {
 impl Inner {
     /// Refuses what the device or the kernel does not take. The types are checked for every kernel, also
     /// where rustc has done it: a wrong list would let the driver read past its end.
-    fn check(&self, grid: Grid, args: &[Arg<'_>]) -> Result<(), RuntimeError> {
-        self.device.limits().check(&self.name, self.block, grid)?;
+    /// The answer is the blocks of a cluster along each axis.
+    fn check(&self, grid: Grid, args: &[Arg<'_>]) -> Result<[u32; 3], RuntimeError> {
+        let cluster = self.device.limits().check(&self.name, &self.bounds, grid)?;
         let kernel = || self.name.clone();
         let (expected, given) = (self.params.len(), args.len());
         if expected != given {
@@ -201,7 +243,7 @@ impl Inner {
                 });
             }
         }
-        Ok(())
+        Ok(cluster)
     }
 }
 
@@ -230,7 +272,10 @@ fn sim_arg<'h>(arg: &Arg<'h>) -> Option<sim::Arg<'h>> {
 
 #[cfg(feature = "sim")]
 fn simulation(error: sim::RunError) -> RuntimeError {
-    RuntimeError::Simulation(Box::new(error))
+    match error {
+        sim::RunError::AssertFailed(failures) => RuntimeError::AssertFailed(failures),
+        error => RuntimeError::Simulation(Box::new(error)),
+    }
 }
 
 /// The bits of each argument: of a buffer its address.

@@ -2,6 +2,7 @@
 
 use super::error::RuntimeError;
 use super::grid::Grid;
+use crate::ir::{KernelIr, LaunchBounds, Target};
 
 /// The largest grid and block of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -14,39 +15,56 @@ pub struct Limits {
     pub threads_per_block: u32,
     /// Bytes of static shared memory of a block.
     pub shared_bytes: u64,
+    /// Bytes of static and dynamic shared memory of a block together, for a kernel that asks for so many.
+    /// [`Device::load`](super::Device::load) asks where a kernel needs it.
+    pub shared_bytes_opt_in: u64,
+    /// Blocks of a cluster in all; 1 where there are no clusters.
+    pub cluster_blocks: u32,
 }
 
 impl Limits {
     /// The limits that all targets share (CUDA C++ Programming Guide, "Technical Specifications per Compute
-    /// Capability"); those of the simulator.
+    /// Capability").
     pub const EVERY_TARGET: Limits = Limits {
         blocks: [i32::MAX as u32, 65_535, 65_535],
         threads: [1024, 1024, 64],
         threads_per_block: 1024,
-        shared_bytes: 48 * 1024,
+        shared_bytes: KernelIr::MAX_STATIC_SHARED_BYTES,
+        shared_bytes_opt_in: 99 * 1024,
+        cluster_blocks: 1,
     };
 
-    /// Checks a grid, for the kernel `kernel` that fixes its block to `block`, if it does.
+    /// The limits of the simulator, which runs kernels of every target: what the largest of them has.
+    pub const SIMULATOR: Limits = Limits {
+        shared_bytes_opt_in: Target::SM_90A.max_shared_bytes(),
+        cluster_blocks: LaunchBounds::MAX_CLUSTER,
+        ..Limits::EVERY_TARGET
+    };
+
+    /// Checks a grid, for the kernel `kernel` with these bounds; the blocks of a cluster along each axis,
+    /// `[1, 1, 1]` without clusters.
     ///
     /// # Errors
     /// [`EmptyGrid`](RuntimeError::EmptyGrid), [`GridTooLarge`](RuntimeError::GridTooLarge),
-    /// [`BlockTooLarge`](RuntimeError::BlockTooLarge), [`BlockNotAsBuilt`](RuntimeError::BlockNotAsBuilt).
+    /// [`BlockTooLarge`](RuntimeError::BlockTooLarge), [`BlockNotAsBuilt`](RuntimeError::BlockNotAsBuilt),
+    /// [`MoreThreadsThanBuilt`](RuntimeError::MoreThreadsThanBuilt), [`Cluster`](RuntimeError::Cluster).
     ///
     /// ```
     /// use tilewright::runtime::{Grid, Limits, RuntimeError};
-    /// let limits = Limits::EVERY_TARGET;
-    /// assert_eq!(limits.check("k", None, Grid::cover(1000, 256)), Ok(()));
+    /// use tilewright::ir::LaunchBounds;
+    /// let (limits, bounds) = (Limits::EVERY_TARGET, LaunchBounds::default());
+    /// assert_eq!(limits.check("k", &bounds, Grid::cover(1000, 256)), Ok([1, 1, 1]));
     /// assert!(matches!(
-    ///     limits.check("k", None, Grid::cover(1000, 2048)),
+    ///     limits.check("k", &bounds, Grid::cover(1000, 2048)),
     ///     Err(RuntimeError::BlockTooLarge { .. })
     /// ));
     /// ```
     pub fn check(
         &self,
         kernel: &str,
-        block: Option<[u32; 3]>,
+        bounds: &LaunchBounds,
         grid: Grid,
-    ) -> Result<(), RuntimeError> {
+    ) -> Result<[u32; 3], RuntimeError> {
         if grid.blocks.contains(&0) || grid.threads.contains(&0) {
             return Err(RuntimeError::EmptyGrid { grid });
         }
@@ -61,14 +79,16 @@ impl Limits {
                 limit_in_all: self.threads_per_block,
             });
         }
-        match block {
-            Some(built) if built != grid.threads => Err(RuntimeError::BlockNotAsBuilt {
-                kernel: kernel.to_owned(),
-                built,
-                given: grid.threads,
-            }),
-            _ => Ok(()),
+        if let Some(built) = bounds.block.filter(|built| *built != grid.threads) {
+            let (kernel, given) = (kernel.to_owned(), grid.threads);
+            return Err(RuntimeError::BlockNotAsBuilt { kernel, built, given });
         }
+        if let Some(built) = bounds.max_threads.filter(|built| u64::from(*built) < threads) {
+            let (kernel, given) = (kernel.to_owned(), grid.threads);
+            return Err(RuntimeError::MoreThreadsThanBuilt { kernel, built, given });
+        }
+        grid.cluster_blocks(bounds, self.cluster_blocks)
+            .map_err(|error| RuntimeError::Cluster { kernel: kernel.to_owned(), error })
     }
 }
 
@@ -84,7 +104,9 @@ mod tests {
     #[test]
     fn extents_at_the_limit_are_taken_and_one_more_is_not() {
         let limits = Limits::EVERY_TARGET;
-        let check = |blocks, threads| limits.check("k", None, Grid::new(blocks, threads));
+        let bounds = LaunchBounds::default();
+        let check =
+            |blocks, threads| limits.check("k", &bounds, Grid::new(blocks, threads)).map(|_| ());
         for axis in 0..3 {
             let mut blocks = [1; 3];
             blocks[axis] = limits.blocks[axis];
@@ -112,10 +134,19 @@ mod tests {
 
     #[test]
     fn a_fixed_block_is_kept() {
-        let check =
-            |given| Limits::EVERY_TARGET.check("k", Some([8, 4, 1]), Grid::new([1, 1, 1], given));
-        assert_eq!(check([8, 4, 1]), Ok(()));
+        let bounds = LaunchBounds { block: Some([8, 4, 1]), ..LaunchBounds::default() };
+        let check = |given| Limits::EVERY_TARGET.check("k", &bounds, Grid::new([1, 1, 1], given));
+        assert_eq!(check([8, 4, 1]), Ok([1, 1, 1]));
         let (kernel, built, given) = ("k".to_owned(), [8, 4, 1], [32, 1, 1]);
         assert_eq!(check(given), Err(RuntimeError::BlockNotAsBuilt { kernel, built, given }));
+    }
+
+    #[test]
+    fn a_block_has_no_more_threads_than_the_kernel_is_built_for() {
+        let bounds = LaunchBounds { max_threads: Some(96), ..LaunchBounds::default() };
+        let check = |given| Limits::SIMULATOR.check("k", &bounds, Grid::new([1, 1, 1], given));
+        assert!(check([96, 1, 1]).is_ok() && check([1, 1, 1]).is_ok());
+        let (kernel, built, given) = ("k".to_owned(), 96, [97, 1, 1]);
+        assert_eq!(check(given), Err(RuntimeError::MoreThreadsThanBuilt { kernel, built, given }));
     }
 }

@@ -48,13 +48,17 @@
     )
 )]
 
+mod assert;
 mod error;
 mod grid;
 mod limits;
+mod options;
 
+pub use assert::{AssertFailure, AssertFailures};
 pub use error::{CudaVersion, DeviceFault, DriverStatus, FaultKind, PtxRejection, RuntimeError};
-pub use grid::Grid;
+pub use grid::{ClusterError, Grid};
 pub use limits::Limits;
+pub use options::LaunchOptions;
 
 #[cfg(feature = "cuda-any-version")]
 mod cuda;

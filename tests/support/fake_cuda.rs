@@ -17,6 +17,8 @@ struct Driver {
     memory: HashMap<Address, Box<[u8]>>,
     modules: HashMap<Handle, Vec<u8>>,
     functions: HashMap<Handle, (Handle, String)>,
+    /// What was set of each function: the most dynamic shared memory, whether large clusters are allowed.
+    allowed: HashMap<Handle, [u32; 2]>,
     events: HashMap<Handle, Option<f32>>,
     streams: HashMap<Handle, Vec<Work>>,
     next: usize,
@@ -31,7 +33,7 @@ enum Work {
     In { to: Address, from: usize, bytes: usize },
     Out { to: usize, from: Address, bytes: usize },
     Free(Address),
-    Launch { module: Handle, kernel: String, threads: u64, args: Vec<usize> },
+    Launch { module: Handle, kernel: String, threads: u64, args: Vec<usize>, shape: [u32; 8] },
     Event(Handle),
 }
 
@@ -118,20 +120,45 @@ impl Driver {
                         *time = Some(now);
                     }
                 }
-                Work::Launch { module, kernel, threads, args } => {
-                    if !self.modules.contains_key(&module) {
+                Work::Launch { module, kernel, threads, args, shape } => {
+                    let Some(code) = self.modules.get(&module).cloned() else {
                         violation("a launch whose code was unloaded");
-                    }
+                    };
                     self.clock_ms += 2.0;
-                    self.kernel(&kernel, threads, &args)?;
+                    self.kernel((&kernel, &code), threads, &args, shape)?;
                 }
             }
         }
         Ok(())
     }
 
-    fn kernel(&mut self, name: &str, threads: u64, args: &[usize]) -> Result<(), u32> {
+    fn kernel(
+        &mut self,
+        (name, code): (&str, &[u8]),
+        threads: u64,
+        args: &[usize],
+        shape: [u32; 8],
+    ) -> Result<(), u32> {
         match name {
+            // Every thread fails an assertion, the last one first, with its number as the value.
+            "asserts" => {
+                let code = String::from_utf8_lossy(code);
+                let op = code.split_once("+16], ").and_then(|(_, rest)| rest.split_once(';'));
+                let op: u32 = op.and_then(|(op, _)| op.parse().ok()).unwrap();
+                let report = self.slice(args[0] as u64, 16 + 72 * 1024);
+                for thread in (0..threads as u32).rev() {
+                    let failed = u64::from_le_bytes(report[..8].try_into().unwrap());
+                    report[..8].copy_from_slice(&(failed + 1).to_le_bytes());
+                    let Some(record) = report[16..].chunks_exact_mut(72).nth(failed as usize) else {
+                        continue;
+                    };
+                    for (at, word) in [op, thread, 0, 0, 0, 0, 0].into_iter().enumerate() {
+                        record[4 * at..4 * at + 4].copy_from_slice(&word.to_le_bytes());
+                    }
+                    record[32..40].fill(0xff);
+                    record[40..48].copy_from_slice(&u64::from(thread).to_le_bytes());
+                }
+            }
             "axpy" => {
                 let (a, n) = (f32::from_bits(args[0] as u32), args[3] as u32 as usize);
                 let n = n.min(threads as usize);
@@ -145,6 +172,10 @@ impl Driver {
             }
             "odd_bools" => {
                 self.slice(args[0] as u64, 4).copy_from_slice(&[0, 1, 2, 0xff]);
+            }
+            "launch_shape" => {
+                let to = self.slice(args[0] as u64, 32);
+                to.iter_mut().zip(shape.iter().flat_map(|n| n.to_le_bytes())).for_each(|(to, n)| *to = n);
             }
             "empty" => {}
             _ if name.starts_with("fault_") => {
@@ -179,7 +210,7 @@ extern "C" fn report() {
 fn param_count(kernel: &str) -> usize {
     match kernel {
         "axpy" => 4,
-        "odd_bools" => 1,
+        "odd_bools" | "launch_shape" | "asserts" => 1,
         _ => 0,
     }
 }
@@ -244,9 +275,13 @@ export! {
             5 => i32::MAX,
             6 | 7 => 65_535,
             8 => 48 * 1024,
+            16 => 3,
             75 => capability / 10,
             76 => capability % 10,
+            95 => 1,
+            97 => 227 * 1024,
             115 => setting("POOLS", 1) as c_int,
+            120 => (capability >= 90).into(),
             _ => return 1,
         };
         unsafe { set(value, answer) };
@@ -394,6 +429,26 @@ export! {
         unsafe { set(value, answer) };
         0
     }
+    fn cuFuncSetAttribute(function: Handle, attribute: c_int, value: c_int) {
+        let which = match attribute {
+            8 => 0,
+            14 => 1,
+            _ => return 1,
+        };
+        call(|driver| {
+            driver.allowed.entry(function).or_default()[which] = value as u32;
+            Ok(())
+        })
+    }
+    fn cuOccupancyMaxActiveBlocksPerMultiprocessor(
+        blocks: *mut c_int,
+        _function: Handle,
+        threads: c_int,
+        _shared_bytes: usize
+    ) {
+        unsafe { set(blocks, 2048 / threads) };
+        0
+    }
     fn cuLaunchKernelEx(
         config: *const Config,
         function: Handle,
@@ -401,18 +456,39 @@ export! {
         extra: *const *const c_void
     ) {
         let config = unsafe { &*config };
-        if !extra.is_null() || config.attribute_count != 0 {
+        if !extra.is_null() {
             return 1;
+        }
+        // Cluster, programmatic, cooperative, shared memory of the launch and what is allowed of it.
+        let mut shape = [0; 8];
+        for i in 0..config.attribute_count as usize {
+            let attribute = unsafe { &*config.attributes.add(i) };
+            match attribute.id {
+                4 => shape[..3].copy_from_slice(&attribute.value[..3]),
+                6 => shape[3] = attribute.value[0],
+                2 => shape[4] = attribute.value[0],
+                _ => return 1,
+            }
+        }
+        shape[5] = config.shared_bytes;
+        let blocks: u64 = config.blocks.iter().map(|n| u64::from(*n)).product();
+        if shape[4] != 0 && blocks > 3 * 2048 / u64::from(config.threads.iter().product::<u32>()) {
+            return 720;
         }
         let threads = config.blocks.iter().chain(&config.threads).map(|n| u64::from(*n)).product();
         call(|driver| {
             let Some((module, kernel)) = driver.functions.get(&function).cloned() else {
                 violation("a launch of code that is not loaded");
             };
+            let allowed = driver.allowed.get(&function).copied().unwrap_or_default();
+            shape[6..].copy_from_slice(&allowed);
+            if config.shared_bytes > allowed[0] {
+                return Err(1);
+            }
             let args = (0..param_count(&kernel))
                 .map(|i| unsafe { **params.add(i) as usize })
                 .collect();
-            driver.queue(config.stream, Work::Launch { module, kernel, threads, args })
+            driver.queue(config.stream, Work::Launch { module, kernel, threads, args, shape })
         })
     }
     fn cuEventCreate(event: *mut Handle, _flags: c_uint) {
@@ -451,8 +527,16 @@ pub struct Config {
     threads: [c_uint; 3],
     shared_bytes: c_uint,
     stream: Handle,
-    attributes: *const c_void,
+    attributes: *const Attribute,
     attribute_count: c_uint,
+}
+
+/// `CUlaunchAttribute`
+#[repr(C)]
+pub struct Attribute {
+    id: c_uint,
+    pad: [u8; 4],
+    value: [u32; 16],
 }
 
 unsafe fn allocate(driver: &mut Driver, address: *mut Address, bytes: usize) -> Result<(), u32> {

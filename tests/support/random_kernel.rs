@@ -6,11 +6,11 @@
 use std::num::NonZeroU32;
 
 use tilewright::ir::{
-    Arith, Atomic, AtomicOp, AtomicOrder, Cache, Class, Compare, Const, Control, KernelIr, L1Evict,
-    L2Prefetch, LoadAccess, LoadCache, Mem, MemScope, Op, OpData, OpId, Param, Place, PlaceId,
-    PrefetchLevel, RedOrder, ReduxOp, Region, RegionId, Scalar, SharedData, ShflMode, Space,
-    SpecialReg, StoreAccess, StoreCache, Sync, Target, Thread, Type, Unroll, Value, ValueData,
-    ValueDef, VarData, VarId, VolatileReg, VoteMode, Warp,
+    Arith, Atomic, AtomicOp, AtomicOrder, Cache, Class, Compare, Const, Control, Diagnostic,
+    KernelIr, L1Evict, L2Prefetch, LoadAccess, LoadCache, Mem, MemScope, Op, OpData, OpId, Param,
+    Place, PlaceId, PrefetchLevel, RedOrder, ReduxOp, Region, RegionId, Scalar, SharedData,
+    ShflMode, Space, SpecialReg, StoreAccess, StoreCache, Sync, Target, Thread, Type, Unroll,
+    Value, ValueData, ValueDef, ValueList, VarData, VarId, VolatileReg, VoteMode, Warp,
 };
 
 /// The kernel that `choices` stand for.
@@ -98,7 +98,12 @@ impl Generator<'_> {
 
     fn header(&mut self) {
         if self.choose(3) == 1 {
-            self.ir.block = Some([32, 1 + self.choose(4) as u32, 1]);
+            self.ir.bounds.block = Some([32, 1 + self.choose(4) as u32, 1]);
+            let blocks = self.choose(5) as u32;
+            self.ir.bounds.min_blocks_per_sm = (blocks > 0).then_some(blocks);
+        }
+        if self.choose(4) == 1 {
+            self.ir.bounds.max_registers = Some(24 + self.choose(232) as u32);
         }
         for i in 0..self.choose(6) {
             let ty = match self.choose(3) {
@@ -282,7 +287,8 @@ impl Generator<'_> {
         let base = self.any(Class::Pointer);
         let Type::Pointer { space, elem, mutable } = self.ir.type_of(base) else { return };
         let index = self.index();
-        match self.choose(6) {
+        match self.choose(7) {
+            6 => self.diagnostic(),
             0 => {
                 let access = self.load_access(space);
                 self.emit(Mem::Ld { base, index, access });
@@ -375,6 +381,18 @@ impl Generator<'_> {
                 self.emit(Atomic::Red { base, index, value, op, order, scope });
             }
         }
+    }
+
+    fn diagnostic(&mut self) {
+        let cond = self.of(Type::BOOL);
+        let values: ValueList = (0..self.choose(4)).map(|_| self.any(Class::Scalar)).collect();
+        let texts = ["{}", "{:4}\n", "{{{}}}\"", "\\{} é"];
+        let text: String = values.iter().map(|_| self.pick(&texts)).collect();
+        let op = match self.choose(2) {
+            0 => Diagnostic::Assert { cond, message: text.into(), values },
+            _ => Diagnostic::Printf { format: text.into(), values },
+        };
+        self.emit(op);
     }
 
     /// An operation of the warp. Its members are not known before it runs, so that it may be anywhere.

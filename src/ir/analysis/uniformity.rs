@@ -156,6 +156,7 @@ impl Flow<'_> {
             )
             | Op::Cache(_)
             | Op::Sync(_)
+            | Op::Diagnostic(_)
             | Op::Thread(Thread::Nanosleep { .. } | Thread::Trap {} | Thread::Brkpt {}) => {}
         }
         for result in &data.results {
@@ -169,7 +170,7 @@ impl Flow<'_> {
         use SpecialReg as R;
         // The warps of a block go along x first, then y, then z.
         let whole_warps = |threads: u32| self.scope == Scope::Warp && threads.is_multiple_of(32);
-        match (reg, self.ir.block) {
+        match (reg, self.ir.bounds.block) {
             (R::Tid(Axis::Y), Some([x, ..])) => !whole_warps(x),
             (R::Tid(Axis::Z), Some([x, y, _])) => !whole_warps(x.saturating_mul(y)),
             (R::Tid(_) | R::LaneId, _) => true,
@@ -186,7 +187,7 @@ impl Flow<'_> {
     /// Whether the result is the same in the threads of a warp, though an operand is not: the index of the
     /// thread without the bits of the lane.
     fn is_number_of_warp(&self, op: &Arith) -> bool {
-        let along_x = match self.ir.block {
+        let along_x = match self.ir.bounds.block {
             Some([x, y, z]) => x.is_multiple_of(32) || (y, z) == (1, 1),
             None => true,
         };

@@ -245,7 +245,7 @@ fn bound<'x, T: Int>(cx: &'x Context, bound: Bound<'x, T>) -> Value {
 }
 
 #[track_caller]
-fn ids_of<'x, I: IntoValues<'x>>(cx: &'x Context, values: I) -> ValueList {
+pub(super) fn ids_of<'x, I: IntoValues<'x>>(cx: &'x Context, values: I) -> ValueList {
     let group = values.at(cx);
     let mut ids = ValueList::new();
     I::V::ids(&group, cx, &mut ids);

@@ -17,6 +17,7 @@ mod body;
 mod cases;
 mod context;
 mod control;
+mod diagnostic;
 mod error;
 mod group;
 mod kernel;

@@ -3,6 +3,7 @@
 mod access;
 mod attr;
 mod control;
+mod diagnostic;
 mod parts;
 mod requirement;
 mod special;
@@ -19,6 +20,7 @@ pub use access::{
 };
 pub use attr::{Axis, Compare, Unroll};
 pub use control::{Control, ValueList};
+pub use diagnostic::Diagnostic;
 pub(in crate::ir) use parts::{BadPart, Names, Parts};
 pub use special::{SpecialReg, VolatileReg};
 pub use warp::{ReduxOp, ShflMode, VoteMode};
@@ -276,6 +278,8 @@ macro_rules! define_ops {
             )*
             /// Structured control flow.
             Control(Control),
+            /// What the kernel says to the host.
+            Diagnostic(Diagnostic),
         }
 
         impl Op {
@@ -284,10 +288,11 @@ macro_rules! define_ops {
                 [].iter()$(.chain($Family::INFO))*
             }
 
-            /// The facts of the operation's row; `None` for constants and control flow, which have no row.
+            /// The facts of the operation's row; `None` for constants, control flow and
+            /// diagnostics, which have no row.
             pub const fn info(&self) -> Option<&'static OpInfo> {
                 match self {
-                    Op::Const(_) | Op::Control(_) => None,
+                    Op::Const(_) | Op::Control(_) | Op::Diagnostic(_) => None,
                     $(Op::$Family(op) => Some(op.info()),)*
                 }
             }
@@ -297,6 +302,7 @@ macro_rules! define_ops {
                 match self {
                     Op::Const(_) => "const",
                     Op::Control(op) => op.name(),
+                    Op::Diagnostic(op) => op.name(),
                     $(Op::$Family(op) => op.info().name,)*
                 }
             }
@@ -306,6 +312,7 @@ macro_rules! define_ops {
                 match self {
                     Op::Const(_) => {}
                     Op::Control(op) => op.for_each_operand(visit),
+                    Op::Diagnostic(op) => op.for_each_operand(visit),
                     $(Op::$Family(op) => op.operands().into_iter().for_each(&mut visit),)*
                 }
             }
@@ -315,6 +322,7 @@ macro_rules! define_ops {
                 match self {
                     Op::Const(_) => {}
                     Op::Control(op) => op.for_each_operand_mut(visit),
+                    Op::Diagnostic(op) => op.for_each_operand_mut(visit),
                     $(Op::$Family(op) => op.for_each_operand_mut(visit),)*
                 }
             }
@@ -331,10 +339,10 @@ macro_rules! define_ops {
                 Err(BadPart::Name)
             }
 
-            /// The attributes, as they print, in order; none for constants and control flow.
+            /// The attributes, as they print, in order; none for operations without a row.
             pub fn attributes(&self) -> SmallVec<[String; 2]> {
                 match self {
-                    Op::Const(_) | Op::Control(_) => SmallVec::new(),
+                    Op::Const(_) | Op::Control(_) | Op::Diagnostic(_) => SmallVec::new(),
                     $(Op::$Family(op) => op.attributes(),)*
                 }
             }
@@ -356,7 +364,8 @@ impl Op {
             | Op::Cache(_)
             | Op::Sync(_)
             | Op::Warp(_)
-            | Op::Thread(_) => SmallVec::new(),
+            | Op::Thread(_)
+            | Op::Diagnostic(_) => SmallVec::new(),
         }
     }
 
@@ -422,6 +431,7 @@ impl Op {
             }
             Op::Const(_)
             | Op::Control(_)
+            | Op::Diagnostic(_)
             | Op::Arith(_)
             | Op::Mem(Mem::Ld { .. } | Mem::St { .. } | Mem::Offset { .. })
             | Op::Atomic(_)

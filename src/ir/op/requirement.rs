@@ -23,6 +23,7 @@ impl Op {
             | Op::Sync(_)
             | Op::Warp(_)
             | Op::Thread(_)
+            | Op::Diagnostic(_)
             | Op::Control(_) => row,
         }
     }

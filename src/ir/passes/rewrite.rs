@@ -191,6 +191,7 @@ impl<'k> Rewrite<'k> {
             | Op::Cache(_)
             | Op::Sync(_)
             | Op::Warp(_)
+            | Op::Diagnostic(_)
             | Op::Thread(_)
             | Op::Control(
                 Control::If { .. }

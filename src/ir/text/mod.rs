@@ -22,8 +22,10 @@
 //!
 //! ```text
 //! kernels   = kernel*
-//! kernel    = "kernel" symbol "target" word ("block" number "x" number "x" number)?
-//!             "(" (value ":" type),* ")" "{" statement* "}"
+//! kernel    = "kernel" symbol "target" word bounds "(" (value ":" type),* ")" "{" statement* "}"
+//! bounds    = ("block" extent)? ("max_threads" number)? ("min_blocks_per_sm" number)?
+//!             ("max_registers" number)? ("cluster" (extent | "at_launch"))?
+//! extent    = number "x" number "x" number
 //! statement = "shared" symbol ":" scalar "x" number "align" number
 //!           | "var" symbol ":" type "x" number
 //!           | (value,* "=")? operation
@@ -35,6 +37,8 @@
 //!           | "yield" value,* results
 //!           | ("continue" | "break") symbol value,* results
 //!           | "return" results
+//!           | "assert" text value ("," value)* results
+//!           | "printf" text value,* results
 //!           | row ("<" attribute,* ">")? value,* results
 //! carried   = "iter" "(" (value ":" type "=" value),* ")"
 //! results   = (":" type,*)?
@@ -42,6 +46,7 @@
 //! type      = scalar | "ptr" "<" space "," "mut"? scalar ">"
 //! value     = "%" name        symbol = "@" name        attribute = word | number | symbol
 //! name      = a letter, then letters, digits and "_"; for values other than parameters also digits alone
+//! text      = a text in quotes, on one line, with Rust's escapes
 //! literal   = "true" | "false" | number | "inf" | "-inf" | "nan:0x" hexadecimal digits
 //! ```
 //!

@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use super::error::{ParseError, ParseErrorKind};
 use super::lex::{Failure, Kind, Lexer, Span, Token};
+use crate::ir::bounds::{ClusterShape, LaunchBounds};
 use crate::ir::entity::{OpId, PlaceId, RegionId, SharedId, Value, VarId};
 use crate::ir::kernel::{KernelIr, Param, Place, ValueData, ValueDef};
 use crate::ir::op::Names;
@@ -153,6 +154,37 @@ impl<'t> Tokens<'t> {
         })
     }
 
+    /// `number "x" number "x" number`
+    fn extent(&mut self) -> Result<[u32; 3]> {
+        let x = self.number()?;
+        self.expect("x", "`x`")?;
+        let y = self.number()?;
+        self.expect("x", "`x`")?;
+        Ok([x, y, self.number()?])
+    }
+
+    /// What follows the word, if that is there.
+    fn after<T>(
+        &mut self,
+        word: &str,
+        item: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<Option<T>> {
+        if self.accept(word)? { item(self).map(Some) } else { Ok(None) }
+    }
+
+    fn bounds(&mut self) -> Result<LaunchBounds> {
+        Ok(LaunchBounds {
+            block: self.after("block", Self::extent)?,
+            max_threads: self.after("max_threads", Self::number)?,
+            min_blocks_per_sm: self.after("min_blocks_per_sm", Self::number)?,
+            max_registers: self.after("max_registers", Self::number)?,
+            cluster: self.after("cluster", |tokens| match tokens.accept("at_launch")? {
+                true => Ok(ClusterShape::AtLaunch),
+                false => tokens.extent().map(ClusterShape::Fixed),
+            })?,
+        })
+    }
+
     pub(super) fn scalar(&mut self) -> Result<Scalar> {
         let token = self.expect_kind(Kind::Word, "a type")?;
         token
@@ -264,13 +296,7 @@ impl<'p, 't> KernelParser<'p, 't> {
         let target = Target::from_str(target.text)
             .map_err(|error| target.fail(ParseErrorKind::InvalidTarget(error)))?;
         let mut ir = KernelIr::new(name, target);
-        if tokens.accept("block")? {
-            let x = tokens.number()?;
-            tokens.expect("x", "`x`")?;
-            let y = tokens.number()?;
-            tokens.expect("x", "`x`")?;
-            ir.block = Some([x, y, tokens.number()?]);
-        }
+        ir.bounds = tokens.bounds()?;
         let (symbols, values) = (Symbols::default(), HashMap::new());
         let mut parser = KernelParser { tokens, ir, symbols, values, named_early: false, file };
         parser.in_parentheses(Self::param)?;

@@ -3,9 +3,11 @@
 use std::collections::HashMap;
 use std::fmt;
 
+use super::literal;
+use crate::ir::bounds::{ClusterShape, LaunchBounds};
 use crate::ir::entity::{Entity, OpId, RegionId, Value, VarId};
 use crate::ir::kernel::{KernelIr, ValueDef};
-use crate::ir::op::{Control, Op, Unroll, ValueList};
+use crate::ir::op::{Control, Diagnostic, Op, Unroll, ValueList};
 use crate::ir::types::Type;
 
 /// The text form, which [`parse`](super::parse) reads.
@@ -15,8 +17,25 @@ use crate::ir::types::Type;
 impl fmt::Display for KernelIr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "kernel @{} target {}", self.name.escape_debug(), self.target)?;
-        if let Some([x, y, z]) = self.block {
+        let LaunchBounds { block, max_threads, min_blocks_per_sm, max_registers, cluster } =
+            self.bounds;
+        if let Some([x, y, z]) = block {
             write!(f, " block {x} x {y} x {z}")?;
+        }
+        let numbers = [
+            ("max_threads", max_threads),
+            ("min_blocks_per_sm", min_blocks_per_sm),
+            ("max_registers", max_registers),
+        ];
+        for (name, number) in numbers {
+            if let Some(number) = number {
+                write!(f, " {name} {number}")?;
+            }
+        }
+        match cluster {
+            Some(ClusterShape::Fixed([x, y, z])) => write!(f, " cluster {x} x {y} x {z}")?,
+            Some(ClusterShape::AtLaunch) => f.write_str(" cluster at_launch")?,
+            None => {}
         }
         f.write_str(" (")?;
         for (i, param) in self.params.iter().enumerate() {
@@ -124,6 +143,7 @@ impl Printer<'_, '_, '_> {
         match &data.op {
             Op::Const(constant) => write!(self.f, " {constant}")?,
             Op::Control(control) => self.control(id, control)?,
+            Op::Diagnostic(op) => self.diagnostic(op)?,
             Op::Arith(_)
             | Op::Mem(_)
             | Op::Atomic(_)
@@ -163,6 +183,7 @@ impl Printer<'_, '_, '_> {
             | Op::Cache(_)
             | Op::Sync(_)
             | Op::Warp(_)
+            | Op::Diagnostic(_)
             | Op::Thread(_)
             | Op::Control(
                 Control::Yield { .. }
@@ -172,6 +193,14 @@ impl Printer<'_, '_, '_> {
             ) => {}
         }
         self.f.write_str("\n")
+    }
+
+    /// What a diagnostic operation has after its name.
+    fn diagnostic(&mut self, op: &Diagnostic) -> fmt::Result {
+        write!(self.f, " {}", literal::quote(op.text().0))?;
+        let mut operands = ValueList::new();
+        op.for_each_operand(|value| operands.push(value));
+        self.list(" ", &operands)
     }
 
     fn label(&mut self, id: OpId) -> String {

@@ -147,6 +147,7 @@ impl Walk<'_, '_> {
             | Op::Cache(_)
             | Op::Sync(_)
             | Op::Warp(_)
+            | Op::Diagnostic(_)
             | Op::Thread(_)
             | Op::Control(
                 Control::If { .. }

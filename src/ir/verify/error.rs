@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::ir::entity::{SharedId, Value, VarId};
+use crate::ir::format::FormatError;
 use crate::ir::kernel::Place;
 use crate::ir::op::Class;
 use crate::ir::target::Target;
@@ -119,6 +120,42 @@ pub enum VerifyError {
         /// The step.
         step: i128,
     },
+    /// A text is not a format.
+    FormatSyntax {
+        /// The operation.
+        op: &'static str,
+        /// What is wrong with the text.
+        error: FormatError,
+    },
+    /// A format has more or fewer placeholders than there are values.
+    FormatCount {
+        /// The operation.
+        op: &'static str,
+        /// The number of placeholders.
+        expected: usize,
+        /// The number of values.
+        found: usize,
+    },
+    /// A placeholder cannot write values of the type.
+    FormatType {
+        /// The operation.
+        op: &'static str,
+        /// The placeholder.
+        placeholder: String,
+        /// The type of the value.
+        found: Type,
+        /// Why it cannot be written.
+        reason: &'static str,
+    },
+    /// An operation has more values than it can pass to the host.
+    TooManyValues {
+        /// The operation.
+        op: &'static str,
+        /// The number of values.
+        found: usize,
+        /// The number that is possible.
+        limit: usize,
+    },
     /// A variable has more registers than is possible.
     VarSize {
         /// The variable.
@@ -157,6 +194,45 @@ pub enum VerifyError {
     BlockSize {
         /// The threads along each axis.
         block: [u32; 3],
+    },
+    /// A launch bound is below or above what is possible.
+    LaunchBound {
+        /// The bound.
+        bound: &'static str,
+        /// Its number.
+        number: u32,
+        /// The least that is possible.
+        least: u32,
+        /// The most that is possible.
+        most: u32,
+    },
+    /// The most threads of a block are given beside a fixed block.
+    MaxThreadsOfFixedBlock {
+        /// The most threads.
+        max_threads: u32,
+        /// The threads of the fixed block along each axis.
+        block: [u32; 3],
+    },
+    /// The blocks of a multiprocessor are given, but no threads of a block.
+    MinBlocksOfAnyBlock {
+        /// The blocks.
+        min_blocks_per_sm: u32,
+    },
+    /// The blocks that a multiprocessor is to hold have more threads than it holds.
+    ThreadsPerSm {
+        /// The blocks.
+        min_blocks_per_sm: u32,
+        /// The threads of each block, before they are rounded up to warps.
+        threads: u64,
+        /// The threads that a multiprocessor of the target holds.
+        limit: u32,
+    },
+    /// A fixed cluster is empty or more than hardware has.
+    ClusterSize {
+        /// The blocks along each axis.
+        cluster: [u32; 3],
+        /// The most blocks in all.
+        limit: u32,
     },
     /// The alignment of a shared allocation is not a power of two, is below that of its elements, or is
     /// above 1024 bytes.
@@ -214,7 +290,7 @@ pub enum VerifyError {
         /// Where it was built.
         place: Place,
     },
-    /// The static shared memory of the kernel is more than a block can have.
+    /// The shared memory of the kernel is more than a block of its target can have.
     SharedSize {
         /// The bytes taken.
         bytes: u64,
@@ -303,6 +379,18 @@ impl fmt::Display for VerifyError {
             E::StepNotPositive { step } => {
                 write!(f, "the step of a `for` is {step}, but must be positive")
             }
+            E::FormatSyntax { op, error } => write!(f, "the text of `{op}` is no format: {error}"),
+            E::FormatCount { op, expected, found } => write!(
+                f,
+                "the text of `{op}` has {expected} placeholders, but there are {found} values: write `{{}}` once for each"
+            ),
+            E::FormatType { op, placeholder, found, reason } => {
+                write!(f, "`{placeholder}` of `{op}` cannot write a value of type {found}: {reason}")
+            }
+            E::TooManyValues { op, found, limit } => write!(
+                f,
+                "`{op}` has {found} values, but passes at most {limit} to the host: use several"
+            ),
             E::VarSize { var, len, limit } => write!(
                 f,
                 "{var} has {len} registers, but at most {limit} are possible: use shared memory"
@@ -320,6 +408,25 @@ impl fmt::Display for VerifyError {
             E::BlockSize { block: [x, y, z] } => write!(
                 f,
                 "a block of {x} x {y} x {z} threads is not possible: at most 1024 x 1024 x 64, 1024 in all, and none zero"
+            ),
+            E::LaunchBound { bound, number, least, most } => {
+                write!(f, "`{bound}` is {number}, but must be from {least} to {most}")
+            }
+            E::MaxThreadsOfFixedBlock { max_threads, block: [x, y, z] } => write!(
+                f,
+                "`max_threads` is {max_threads} beside a fixed block of {x} x {y} x {z} threads: leave one of the two out"
+            ),
+            E::MinBlocksOfAnyBlock { min_blocks_per_sm } => write!(
+                f,
+                "`min_blocks_per_sm` is {min_blocks_per_sm}, but nothing says how large a block is: give `block` or `max_threads` too"
+            ),
+            E::ThreadsPerSm { min_blocks_per_sm, threads, limit } => write!(
+                f,
+                "`min_blocks_per_sm` asks for {min_blocks_per_sm} blocks of {threads} threads, but a multiprocessor of the target holds {limit} threads: ask for fewer blocks"
+            ),
+            E::ClusterSize { cluster: [x, y, z], limit } => write!(
+                f,
+                "a cluster of {x} x {y} x {z} blocks is not possible: at most {limit} in all, and none zero"
             ),
             E::SharedAlignment { shared, align_bytes } => write!(
                 f,
@@ -354,7 +461,7 @@ impl fmt::Display for VerifyError {
             ),
             E::SharedSize { bytes, limit } => write!(
                 f,
-                "the kernel takes {bytes} bytes of static shared memory, but a block has {limit}"
+                "the kernel takes {bytes} bytes of shared memory, but a block of its target has {limit}: use smaller tiles"
             ),
         }
     }

@@ -72,6 +72,7 @@ fn check_op(report: &mut Report<'_>, op: OpId) {
         | Op::Sync(_)
         | Op::Warp(_)
         | Op::Thread(_)
+        | Op::Diagnostic(_)
         | Op::Control(_) => {}
     }
 }

@@ -13,16 +13,19 @@
 //!   operation; the range of a `for` is of one integer type with a positive step.
 //! * **memory** (`memory.rs`): what goes through caches is global memory, and is weak where it names a cache;
 //!   an atomic operation has an element of a type that it takes.
+//! * **texts** (`diagnostic.rs`): the text of an `assert` or a `printf` is a format with a placeholder for each
+//!   value, of a type that it can write, and there are not too many values.
 //! * **variables** (`vars.rs`): a register exists, its variable is in scope, and it was set on every path
 //!   before it is read.
 //! * **synchronisation** (`sync.rs`): a barrier is reached by all threads of a block that have not returned,
 //!   or by none; an operation of a warp that names all lanes as members by all threads of a warp that have
 //!   not returned, or by none.
-//! * **limits** (`limits.rs`): names, block size, shared memory, registers of a variable.
+//! * **limits** (`limits.rs`): names, launch bounds, shared memory, registers of a variable.
 //!
 //! Entities come first alone: when one is broken, the others are not run, because they follow indices freely.
 //! Synchronisation comes last, for a kernel that breaks no other rule.
 
+mod diagnostic;
 mod entities;
 mod error;
 mod limits;

@@ -56,6 +56,7 @@ fn collect(ir: &KernelIr, region: RegionId, found: &mut Found) {
             | Op::Sync(Sync::GriddepcontrolWait {} | Sync::GriddepcontrolLaunchDependents {})
             | Op::Warp(_)
             | Op::Thread(_)
+            | Op::Diagnostic(_)
             | Op::Control(_) => {}
         }
         for inner in ir.ops[op].op.regions() {

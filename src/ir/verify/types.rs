@@ -1,6 +1,6 @@
 //! Operands and results against the rows of the operation table.
 
-use super::{Report, VerifyError};
+use super::{Report, VerifyError, diagnostic};
 use crate::ir::entity::{OpId, RegionId};
 use crate::ir::kernel::{KernelIr, ValueDef};
 use crate::ir::op::{Constraint, Control, Op, OpInfo, ValueList};
@@ -26,6 +26,9 @@ fn check_op(report: &mut Report<'_>, op: OpId) {
     let data = &ir.ops[op];
     if let Op::Control(control) = &data.op {
         return check_control(report, op, control);
+    }
+    if let Op::Diagnostic(found) = &data.op {
+        diagnostic::check(report, op, found);
     }
     if let Some(info) = data.op.info() {
         check_operands(report, op, info);

@@ -138,6 +138,7 @@ impl Flow<'_, '_> {
             | Op::Cache(_)
             | Op::Sync(_)
             | Op::Warp(_)
+            | Op::Diagnostic(_)
             | Op::Thread(_) => {}
             Op::Control(control) => self.control(op, control),
         }

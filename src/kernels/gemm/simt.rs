@@ -27,7 +27,7 @@ pub type SimtSignature = (Global<f32>, Global<f32>, GlobalMut<f32>);
 /// let gemm = SimtGemm { m: 251, n: 127, k: 63 };
 /// let kernel = gemm.build(Target::SM_80)?;
 /// assert_eq!(gemm.blocks(), [2, 4, 1]);
-/// assert_eq!(kernel.ir().block, Some([256, 1, 1]));
+/// assert_eq!(kernel.ir().bounds.block, Some([256, 1, 1]));
 /// # Ok::<(), tilewright::ir::BuildErrors>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

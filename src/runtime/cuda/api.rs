@@ -90,6 +90,17 @@ driver_functions! {
         attribute: sys::CUfunction_attribute,
         function: sys::CUfunction
     ) = sys::cuFuncGetAttribute;
+    fn cuFuncSetAttribute(
+        function: sys::CUfunction,
+        attribute: sys::CUfunction_attribute,
+        value: c_int
+    ) = sys::cuFuncSetAttribute;
+    fn cuOccupancyMaxActiveBlocksPerMultiprocessor(
+        blocks: *mut c_int,
+        function: sys::CUfunction,
+        threads: c_int,
+        dynamic_shared_bytes: usize
+    ) = sys::cuOccupancyMaxActiveBlocksPerMultiprocessor;
     fn cuLaunchKernelEx(
         config: *const sys::CUlaunchConfig,
         function: sys::CUfunction,

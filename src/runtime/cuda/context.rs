@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use cudarc::driver::sys::{self, CUdevice_attribute as Attribute};
 
 use super::api::{Api, device_count};
+use super::report::AssertReports;
 use super::status;
-use crate::ir::Target;
+use crate::ir::{LaunchBounds, Target};
 use crate::runtime::{CudaVersion, DeviceFault, Limits, RuntimeError};
 
 /// The primary context of a GPU with one stream for all its work, retained until the process ends.
@@ -21,8 +22,10 @@ pub(in crate::runtime) struct Context {
     sm: u16,
     target: Target,
     limits: Limits,
+    multiprocessors: u32,
     has_pools: bool,
     progress: Mutex<Progress>,
+    asserts: AssertReports,
     fault: OnceLock<DeviceFault>,
 }
 
@@ -105,7 +108,17 @@ impl Context {
             threads_per_block: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
             shared_bytes: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK)?
                 .into(),
+            shared_bytes_opt_in: attribute(
+                Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
+            )?
+            .into(),
+            // The driver tells the most blocks of a cluster for a function only.
+            cluster_blocks: match attribute(Attribute::CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH)? {
+                0 => 1,
+                _ => LaunchBounds::MAX_CLUSTER,
+            },
         };
+        let multiprocessors = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
         let has_pools = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED)? != 0;
 
         let mut raw = std::ptr::null_mut();
@@ -126,8 +139,10 @@ impl Context {
             sm: target.sm(),
             target,
             limits,
+            multiprocessors,
             has_pools,
             progress: Mutex::default(),
+            asserts: AssertReports::default(),
             fault: OnceLock::new(),
         })
     }
@@ -147,6 +162,10 @@ impl Context {
 
     pub(in crate::runtime) fn limits(&self) -> Limits {
         self.limits
+    }
+
+    pub(super) fn multiprocessors(&self) -> u32 {
+        self.multiprocessors
     }
 
     pub(in crate::runtime) fn cuda_version(&self) -> CudaVersion {
@@ -180,10 +199,16 @@ impl Context {
         })
     }
 
-    /// Waits for all work before this call.
+    /// Waits for all work before this call, and fails if assertions did.
     pub(in crate::runtime) fn synchronize(&self) -> Result<(), RuntimeError> {
         let _current = self.enter()?;
-        self.wait()
+        self.wait()?;
+        self.asserts.check()
+    }
+
+    /// The assertions of the kernels that were launched.
+    pub(super) fn asserts(&self) -> &AssertReports {
+        &self.asserts
     }
 
     /// As [`Context::synchronize`], when the context is current.

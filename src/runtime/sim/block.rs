@@ -1,6 +1,7 @@
 //! One block: its warps, its shared memory, and the order in which the warps run.
 
 use super::buffer::Buffer;
+use super::diagnostic::Diagnostics;
 use super::lanes::LANES;
 use super::memory::{Memory, Shared};
 use super::options::Order;
@@ -61,7 +62,8 @@ impl<'c> Block<'c> {
         let warps: Vec<Warp> =
             (0..threads.div_ceil(LANES)).map(|number| Warp::new(code, number as u32)).collect();
         let shared = Shared::new(code.shared_bytes, &code.shared);
-        let memory = Memory { globals, shared, block: 0, operations: 0 };
+        let diagnostics = Diagnostics::default();
+        let memory = Memory { globals, shared, diagnostics, block: 0, operations: 0 };
         let states = vec![State::Ended; warps.len()];
         let mut block = Block { code, grid, warps, states, memory };
         for warp in &mut block.warps {
@@ -82,6 +84,11 @@ impl<'c> Block<'c> {
             }
         }
         block
+    }
+
+    /// What the threads said since the last call.
+    pub(super) fn diagnostics(&mut self) -> &mut Diagnostics {
+        &mut self.memory.diagnostics
     }
 
     /// Threads of a block.
@@ -127,6 +134,7 @@ impl<'c> Block<'c> {
                 }
                 continue;
             };
+            self.memory.diagnostics.first_thread = (warp * LANES) as u32;
             let before = self.warps[warp].warp_ops;
             self.memory.operations = used - before;
             let pause = self.warps[warp].run(self.code, &mut self.memory, quantum);

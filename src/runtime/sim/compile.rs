@@ -322,6 +322,7 @@ impl Compiler<'_> {
             | Op::Cache(_)
             | Op::Sync(_)
             | Op::Warp(_)
+            | Op::Diagnostic(_)
             | Op::Thread(_) => false,
         };
         if ends { Ok(()) } else { Err(Malformed) }
@@ -344,6 +345,7 @@ impl Compiler<'_> {
                     | Op::Sync(_)
                     | Op::Warp(_)
                     | Op::Thread(_)
+                    | Op::Diagnostic(_)
                     | Op::Control(_),
                 ) => true,
             };
@@ -383,6 +385,10 @@ impl Compiler<'_> {
             Op::Mem(op) => self.mem(id, op, result)?,
             Op::Sync(Sync::Barrier {}) => {
                 self.emit(id, Inst::Barrier);
+            }
+            Op::Diagnostic(op) => {
+                let access = self.diagnostic(id, op)?;
+                self.emit(id, Inst::Memory(access));
             }
             // The grids before this one have ended, and none after it waits.
             Op::Sync(Sync::GriddepcontrolWait {} | Sync::GriddepcontrolLaunchDependents {}) => {

@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::fault::Fault;
 use crate::ir::{Place, Scalar, Type};
+use crate::runtime::{AssertFailures, ClusterError};
 
 /// Why a launch on the simulator fails: [`RunError::Fault`] is the kernel's doing; with all other causes
 /// the kernel did not run, or not to its end.
@@ -26,6 +27,8 @@ pub enum RunError {
         /// The thread in its block.
         thread: [u32; 3],
     },
+    /// Assertions of the kernel failed. It ran to its end.
+    AssertFailed(Box<AssertFailures>),
     /// The IR breaks a rule of the verifier, so it has no meaning: see
     /// [`Kernel::verify`](crate::ir::Kernel::verify).
     NotVerified,
@@ -68,6 +71,15 @@ pub enum RunError {
         /// The threads along each axis of the launch.
         found: [u32; 3],
     },
+    /// The kernel bounds the threads of its blocks, and the launch has more.
+    MaxThreads {
+        /// The most threads in all that the kernel is built for.
+        limit: u32,
+        /// The threads along each axis of the launch.
+        found: [u32; 3],
+    },
+    /// The grid has no clusters as the kernel and the launch ask for.
+    Cluster(ClusterError),
 }
 
 impl RunError {
@@ -84,6 +96,7 @@ impl fmt::Display for RunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             RunError::Fault(fault) => fault.fmt(f),
+            RunError::AssertFailed(failures) => failures.fmt(f),
             RunError::OutOfFuel { fuel, op, place, block: [bx, by, bz], thread: [x, y, z] } => write!(
                 f,
                 "block ({bx}, {by}, {bz}) has not ended after {fuel} operations, when thread ({x}, {y}, {z}) is at the `{op}` at {place}: the kernel does not end, or `Options::fuel` is too low for it"
@@ -116,6 +129,13 @@ impl fmt::Display for RunError {
                 f,
                 "the kernel is built for blocks of {ex} x {ey} x {ez} threads, but is launched with {x} x {y} x {z}"
             ),
+            RunError::MaxThreads { limit, found: [x, y, z] } => write!(
+                f,
+                "the kernel is built for blocks of at most {limit} threads, but is launched with {x} x {y} x {z}"
+            ),
+            RunError::Cluster(error) => {
+                write!(f, "the kernel cannot be launched in these clusters: {error}")
+            }
         }
     }
 }

@@ -6,14 +6,18 @@ use rayon::prelude::*;
 
 use super::block::{Block, Count, Stop};
 use super::buffer::Buffer;
+use super::diagnostic::{Diagnostics, Failure};
 use super::error::RunError;
 use super::fault::{Fault, FaultCause, MemoryAccess};
 use super::lanes::LANES;
 use super::options::{Options, Report};
 use super::program::Code;
 use super::trap::{AccessAt, TrapCause};
-use crate::ir::{Cache, Const, Entity, KernelIr, Mem, Op, Place, SharedId, Space, Type};
+use crate::ir::{
+    Cache, Const, Entity, KernelIr, LaunchBounds, Mem, Op, Place, SharedId, Space, Type,
+};
 use crate::runtime::Grid;
+use crate::runtime::assert::{AssertFailures, AssertSites};
 
 /// An argument of a launch.
 #[derive(Clone, Copy, Debug)]
@@ -24,8 +28,9 @@ pub enum Arg<'a> {
     Buffer(&'a Buffer),
 }
 
-pub(super) fn check_grid(ir: &KernelIr, grid: Grid) -> Result<(), RunError> {
-    let Grid { blocks, threads } = grid;
+/// The blocks of a cluster along each axis, if the kernel runs on the grid.
+pub(super) fn check_grid(ir: &KernelIr, grid: Grid) -> Result<[u32; 3], RunError> {
+    let Grid { blocks, threads, .. } = grid;
     let [x, y, z] = threads;
     // The limits of the axes keep the product small.
     if x > 1024 || y > 1024 || z > 64 || !(1..=1024).contains(&(x * y * z)) {
@@ -35,12 +40,15 @@ pub(super) fn check_grid(ir: &KernelIr, grid: Grid) -> Result<(), RunError> {
     if x > i32::MAX as u32 || y > 65535 || z > 65535 || blocks.contains(&0) {
         return Err(RunError::GridSize { blocks });
     }
-    match ir.block {
-        Some(expected) if expected != threads => {
-            Err(RunError::FixedBlockSize { expected, found: threads })
-        }
-        _ => Ok(()),
+    let found = threads;
+    if let Some(expected) = ir.bounds.block.filter(|block| *block != threads) {
+        return Err(RunError::FixedBlockSize { expected, found });
     }
+    let [x, y, z] = threads;
+    if let Some(limit) = ir.bounds.max_threads.filter(|limit| x * y * z > *limit) {
+        return Err(RunError::MaxThreads { limit, found });
+    }
+    grid.cluster_blocks(&ir.bounds, LaunchBounds::MAX_CLUSTER).map_err(RunError::Cluster)
 }
 
 /// The arguments as words, and as buffers: for each parameter both, one of them without meaning.
@@ -102,20 +110,22 @@ pub(super) fn launch(
     let (next, stopped) = (AtomicU64::new(0), AtomicU64::new(u64::MAX));
     let work = || {
         let mut block = Block::new(code, grid, &words, &buffers);
-        let mut total = Count::default();
+        let (mut total, mut said) = (Count::default(), Said::default());
         loop {
             let number = next.fetch_add(1, Relaxed);
             if number >= blocks || number > stopped.load(Relaxed) {
-                return (total, None);
+                return (total, said, None);
             }
-            match block.run(position(number, grid.blocks), options.order, options.fuel) {
+            let run = block.run(position(number, grid.blocks), options.order, options.fuel);
+            said.add(number, block.diagnostics());
+            match run {
                 Ok(count) => {
                     total.thread_ops += count.thread_ops;
                     total.warp_ops += count.warp_ops;
                 }
                 Err(stop) => {
                     stopped.fetch_min(number, Relaxed);
-                    return (total, Some((number, stop)));
+                    return (total, said, Some((number, stop)));
                 }
             }
         }
@@ -130,7 +140,11 @@ pub(super) fn launch(
 
     let mut report = Report::default();
     let mut first: Option<(u64, Stop)> = None;
-    for (count, stop) in results {
+    let mut all = Said::default();
+    for (count, said, stop) in results {
+        all.failed += said.failed;
+        all.failures.extend(said.failures);
+        all.prints.extend(said.prints);
         report.thread_ops += count.thread_ops;
         report.warp_ops += count.warp_ops;
         if let Some((number, _)) = &stop
@@ -139,12 +153,45 @@ pub(super) fn launch(
             first = stop;
         }
     }
+    // What a block above the one that stopped has printed depends on the host.
+    let last = first.as_ref().map_or(u64::MAX, |(number, _)| *number);
+    all.prints.retain(|(number, _)| *number <= last);
+    all.prints.sort_by_key(|(number, _)| *number);
+    options.output.write(all.prints.iter().map(|(_, text)| text.as_str()));
     match first {
+        None if all.failed > 0 => {
+            let launch = Launch { ir, code, grid, fuel: options.fuel };
+            Err(RunError::AssertFailed(Box::new(launch.failures(all))))
+        }
         None => Ok(report),
         Some((number, stop)) => {
             let block = position(number, grid.blocks);
             Err(explain(&Launch { ir, code, grid, fuel: options.fuel }, block, &stop))
         }
+    }
+}
+
+/// What the blocks that a thread of the host ran have said to the host, in the order of the blocks.
+#[derive(Default)]
+struct Said {
+    /// Failed assertions, in all.
+    failed: u64,
+    /// Those that are kept, with the number of the block.
+    failures: Vec<(u64, Failure)>,
+    /// What the blocks print, with their numbers.
+    prints: Vec<(u64, String)>,
+}
+
+impl Said {
+    fn add(&mut self, block: u64, diagnostics: &mut Diagnostics) {
+        let prints = diagnostics.take_prints();
+        if !prints.is_empty() {
+            self.prints.push((block, prints));
+        }
+        let (failed, failures) = diagnostics.take();
+        self.failed += failed;
+        let room = AssertFailures::RECORDED.saturating_sub(self.failures.len());
+        self.failures.extend(failures.into_iter().take(room).map(|failure| (block, failure)));
     }
 }
 
@@ -161,6 +208,21 @@ impl Launch<'_> {
         let number = warp * LANES as u32 + lane;
         let [x, y, _] = self.grid.threads;
         [number % x, number / x % y, number / x / y]
+    }
+
+    /// The failures of the lowest blocks and threads.
+    fn failures(&self, said: Said) -> AssertFailures {
+        let Said { failed, mut failures, .. } = said;
+        // The sort keeps the order of the failures of a block.
+        failures.sort_by_key(|(block, _)| *block);
+        let sites = AssertSites::new(self.ir);
+        let explained = failures.into_iter().take(AssertFailures::RECORDED).filter_map(|found| {
+            let (block, Failure { thread, op, values }) = found;
+            let (warp, lane) = (thread / LANES as u32, thread % LANES as u32);
+            let thread = self.thread(warp, lane);
+            sites.failure(op.index(), position(block, self.grid.blocks), thread, None, &values)
+        });
+        AssertFailures::new(&sites, "the simulator", failed, explained.collect())
     }
 
     /// The name of the operation of a step, and its Rust line.
