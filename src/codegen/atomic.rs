@@ -7,8 +7,8 @@ use crate::ir::{Atomic, AtomicOp, Cache, Scalar, Value};
 
 impl Entry<'_> {
     pub(super) fn atomic(&mut self, op: &Atomic, result: Option<Value>) {
-        match (*op, result) {
-            (Atomic::Atom { base, index, value, op, order, scope }, Some(result)) => {
+        match (op, result) {
+            (&Atomic::Atom { base, index, value, op, order, scope }, Some(result)) => {
                 let (space, elem) = self.pointee(base);
                 let (place, value) = (self.place_of(base, index), self.operand(value));
                 let to = self.def(result);
@@ -27,7 +27,7 @@ impl Entry<'_> {
                 ];
                 self.at_place(&name, Some(to), place, &[value]);
             }
-            (Atomic::AtomCas { base, index, compare, value, order, scope }, Some(result)) => {
+            (&Atomic::AtomCas { base, index, compare, value, order, scope }, Some(result)) => {
                 let (space, _) = self.pointee(base);
                 let place = self.place_of(base, index);
                 let operands = [compare, value].map(|value| self.operand(value));
@@ -46,7 +46,7 @@ impl Entry<'_> {
                 ];
                 self.at_place(&name, Some(to), place, &operands);
             }
-            (Atomic::Red { base, index, value, op, order, scope }, _) => {
+            (&Atomic::Red { base, index, value, op, order, scope }, _) => {
                 let (space, elem) = self.pointee(base);
                 let (place, value) = (self.place_of(base, index), self.operand(value));
                 let (order, scope) = (order.name(), scope.name());

@@ -1,8 +1,9 @@
 //! The version of the PTX ISA that each operation needs.
 
-use super::ptx::PtxVersion;
+use super::ptx::{NARROW_CONVERSIONS, PtxVersion};
 use crate::ir::{
-    Arith, Atomic, Cache, Mem, MemScope, Op, PrefetchLevel, SpecialReg, Sync, Thread, Warp,
+    Arith, Atomic, Cache, KernelIr, Mem, MemScope, Op, PrefetchLevel, SpecialReg, Sync, Target,
+    Thread, Warp,
 };
 
 const fn version(major: u16, minor: u16) -> PtxVersion {
@@ -13,9 +14,14 @@ const fn version(major: u16, minor: u16) -> PtxVersion {
 pub(super) const FIRST: PtxVersion = version(7, 0);
 
 /// The first version that has the operation with its attributes.
-pub(super) fn of(op: &Op) -> PtxVersion {
+pub(super) fn of(ir: &KernelIr, op: &Op) -> PtxVersion {
     match op {
         Op::Arith(Arith::Sreg { reg }) => special(*reg),
+        Op::Arith(Arith::Cvt { .. }) | Op::Diagnostic(_)
+            if op.first_target(ir) == Target::SM_89 && ir.target.sm() < 90 =>
+        {
+            NARROW_CONVERSIONS
+        }
         Op::Sync(Sync::GriddepcontrolWait {} | Sync::GriddepcontrolLaunchDependents {}) => {
             version(7, 8)
         }

@@ -10,7 +10,7 @@ use tilewright::ir::{
     KernelIr, L1Evict, L2Prefetch, LoadAccess, LoadCache, Mem, MemScope, Op, OpData, OpId, Param,
     Place, PlaceId, PrefetchLevel, RedOrder, ReduxOp, Region, RegionId, Scalar, SharedData,
     ShflMode, Space, SpecialReg, StoreAccess, StoreCache, Sync, Target, Thread, Type, Unroll,
-    Value, ValueData, ValueDef, ValueList, VarData, VarId, VolatileReg, VoteMode, Warp,
+    Value, ValueData, ValueDef, ValueList, VarData, VarId, VectorType, VolatileReg, VoteMode, Warp,
 };
 
 /// The kernel that `choices` stand for.
@@ -169,6 +169,10 @@ impl Generator<'_> {
                 };
                 self.emit_one(Op::Const(Const::new(scalar, bits)))
             }
+            Type::Vector(vector) if values.is_empty() => {
+                let values = (0..vector.lanes()).map(|_| self.of(vector.elem().into())).collect();
+                self.emit_one(Arith::VecPack { values })
+            }
             Type::Pointer { space: Space::Shared, elem, .. } if values.is_empty() => {
                 let align_bytes = elem.size_bytes() << self.choose(3);
                 // Every allocation of a kernel must fit, so that later ones are small.
@@ -227,10 +231,14 @@ impl Generator<'_> {
     }
 
     fn arith(&mut self) -> Arith {
-        let kind = self.choose(22);
+        let kind = self.choose(26);
         match kind {
             0..=6 => {
-                let [lhs, rhs] = self.pair(if kind == 4 { Class::Int } else { Class::Number });
+                let [lhs, rhs] = self.pair(match kind {
+                    3 => Class::ScalarNumber,
+                    4 => Class::Int,
+                    _ => Class::Number,
+                });
                 match kind {
                     0 => Arith::Add { lhs, rhs },
                     1 => Arith::Sub { lhs, rhs },
@@ -247,7 +255,7 @@ impl Generator<'_> {
                 let [lhs, rhs] = self.pair(Class::Float);
                 Arith::Fma { lhs, rhs, addend: self.of(self.ir.type_of(lhs)) }
             }
-            10 => Arith::Sqrt { value: self.any(Class::Float) },
+            10 => Arith::Sqrt { value: self.any(Class::ScalarFloat) },
             11..=13 => {
                 let [lhs, rhs] = self.pair(Class::Bits);
                 match kind {
@@ -262,20 +270,62 @@ impl Generator<'_> {
                 if kind == 15 { Arith::Shl { value, amount } } else { Arith::Shr { value, amount } }
             }
             17 => {
-                let [lhs, rhs] = self.pair(Class::Scalar);
+                let [lhs, rhs] = self.pair(Class::Ordered);
                 Arith::Setp { lhs, rhs, compare: self.pick(&Compare::ALL) }
             }
             18 => {
                 let [then_value, else_value] = self.pair(Class::Any);
                 Arith::Selp { cond: self.of(Type::BOOL), then_value, else_value }
             }
-            19 => Arith::Cvt { value: self.any(Class::Scalar), to: self.scalar(Class::Number) },
+            19 => {
+                // Not every target has conversions of 8-bit floating point.
+                let class = [Class::Ordered, Class::Scalar][usize::from(self.ir.target.sm() >= 89)];
+                let value = self.any(class);
+                let to = match self.scalar(class) {
+                    Scalar::Bool => Scalar::Tf32,
+                    to => to,
+                };
+                Arith::Cvt { value, to }
+            }
+            20 => {
+                let vector = self.vector();
+                let values = (0..vector.lanes()).map(|_| self.of(vector.elem().into())).collect();
+                Arith::VecPack { values }
+            }
+            21 => {
+                let vector = self.vector();
+                Arith::VecSplat { value: self.of(vector.elem().into()), lanes: vector.lanes() }
+            }
+            22 => {
+                let ty = self.vector();
+                let (vector, lane) = (self.of(ty.into()), self.choose(ty.lanes() as usize) as u32);
+                Arith::VecExtract { vector, lane }
+            }
+            23 => {
+                // Elements of no more bits always fit.
+                let (vector, to) = (self.vector(), self.scalar(Class::Number));
+                let no_byte = |s: Scalar| !matches!(s, Scalar::F8E4M3 | Scalar::F8E5M2);
+                let fits = to.bits() <= vector.elem().bits() && no_byte(vector.elem());
+                let to = if fits { to } else { vector.elem() };
+                Arith::Cvt { value: self.of(vector.into()), to }
+            }
             _ => {
                 let mut all = SpecialReg::ALL.to_vec();
                 all.retain(|reg| self.ir.target.offers(reg.first_target()));
                 Arith::Sreg { reg: self.pick(&all) }
             }
         }
+    }
+
+    /// A vector type: that of a visible value, or any.
+    fn vector(&mut self) -> VectorType {
+        let values = self.all_visible();
+        let types: Vec<VectorType> =
+            values.into_iter().filter_map(|value| self.ir.type_of(value).vector()).collect();
+        if types.is_empty() || self.choose(2) == 0 {
+            return self.pick(&VectorType::all().collect::<Vec<_>>());
+        }
+        self.pick(&types)
     }
 
     fn index(&mut self) -> Value {
@@ -368,6 +418,7 @@ impl Generator<'_> {
         let op = match elem {
             Scalar::U32 => self.pick(AtomicOp::ALL),
             Scalar::F32 | Scalar::F64 => self.pick(&[AtomicOp::Exch, AtomicOp::Add]),
+            Scalar::Tf32 => AtomicOp::Exch,
             _ => self.pick(&[AtomicOp::Exch, AtomicOp::Min, AtomicOp::Xor, AtomicOp::Add]),
         };
         match self.choose(3) {
@@ -385,7 +436,7 @@ impl Generator<'_> {
 
     fn diagnostic(&mut self) {
         let cond = self.of(Type::BOOL);
-        let values: ValueList = (0..self.choose(4)).map(|_| self.any(Class::Scalar)).collect();
+        let values: ValueList = (0..self.choose(4)).map(|_| self.any(Class::Ordered)).collect();
         let texts = ["{}", "{:4}\n", "{{{}}}\"", "\\{} é"];
         let text: String = values.iter().map(|_| self.pick(&texts)).collect();
         let op = match self.choose(2) {
@@ -410,8 +461,8 @@ impl Generator<'_> {
                 Warp::Vote { pred, members, mode }
             }
             3 => Warp::VoteBallot { pred: self.of(Type::BOOL), members },
-            4 => Warp::MatchAny { value: self.any(Class::Number), members },
-            5 => Warp::MatchAll { value: self.any(Class::Number), members },
+            4 => Warp::MatchAny { value: self.any(Class::ScalarNumber), members },
+            5 => Warp::MatchAll { value: self.any(Class::ScalarNumber), members },
             6 => {
                 let (value, op) = (self.any(Class::Int32), self.pick(&ReduxOp::ALL));
                 Warp::Redux { value, members, op }

@@ -232,6 +232,9 @@ impl Kernel<Untyped> {
         V::types(&mut types);
         let pointer = |ty: Type| match ty {
             Type::Scalar(elem) => Type::Pointer { space: Space::Global, elem, mutable: true },
+            Type::Vector(vector) => {
+                Type::Pointer { space: Space::Global, elem: vector.elem(), mutable: true }
+            }
             Type::Pointer { .. } => ty,
         };
         let ir = head.build(types.into_iter().map(pointer).collect(), |k, bases| {

@@ -28,6 +28,7 @@ mod select;
 mod special;
 mod typed;
 mod values;
+mod vector;
 mod warp;
 
 pub use atomic::{Atom, AtomicAdd, AtomicInt, AtomicWord, Red};
@@ -40,8 +41,9 @@ pub use kernel::{BodyResult, Kernel, KernelOptions, Params, Untyped};
 pub use layout::DeviceCoord;
 pub use promote::{Promote, promote};
 pub use typed::{
-    Bits, Element, Float, Global, GlobalMut, Int, IntoVal, MemIndex, MutPointer, Number, Pointer,
-    Shared, Signed, Ty, Val,
+    Arithmetic, Bits, Converted, Element, Float, Fused, Global, GlobalMut, Int, IntoVal, MemIndex,
+    MutPointer, Number, Ordered, Pointer, Shared, Signed, Ty, Val,
 };
 pub use values::{IntoValues, Values};
+pub use vector::{Vector, VectorElement};
 pub use warp::{Redux, WARP};

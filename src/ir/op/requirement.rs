@@ -1,14 +1,33 @@
 //! What an operation needs of its target beyond its row.
 
-use super::{Arith, Atomic, Mem, MemScope, Op};
+use super::{Arith, Atomic, Diagnostic, Mem, MemScope, Op};
+use crate::ir::entity::Value;
+use crate::ir::kernel::KernelIr;
 use crate::ir::target::Target;
+use crate::ir::types::Scalar;
+use crate::ir::vector::VectorType;
 
 impl Op {
-    /// The first target that has the operation with its attributes.
-    pub fn first_target(&self) -> Target {
+    /// The first target that has the operation with its attributes, on the types of its operands.
+    ///
+    /// It is that of the row, but for special registers and scopes of clusters, and for conversions to and from
+    /// 8-bit floating point, which `printf` makes too.
+    pub fn first_target(&self, ir: &KernelIr) -> Target {
         let row = self.info().map_or(Target::SM_80, |info| info.target);
         match self {
             Op::Arith(Arith::Sreg { reg }) => row.max(reg.first_target()),
+            Op::Arith(Arith::Cvt { value, to }) => {
+                let from = elem_of(ir, *value);
+                let converts =
+                    from.is_some_and(|from| from != *to && (is_byte(from) || is_byte(*to)));
+                if converts { row.max(Target::SM_89) } else { row }
+            }
+            // Numbers of 8 bits are converted to be written.
+            Op::Diagnostic(Diagnostic::Printf { values, .. })
+                if values.iter().any(|value| elem_of(ir, *value).is_some_and(is_byte)) =>
+            {
+                row.max(Target::SM_89)
+            }
             Op::Mem(Mem::Ld { access, .. }) => scoped(row, access.order.scope()),
             Op::Mem(Mem::St { access, .. }) => scoped(row, access.order.scope()),
             Op::Atomic(
@@ -31,10 +50,20 @@ impl Op {
     /// The operation as messages about its attributes name it: `sreg<tid.x>`.
     pub(in crate::ir) fn name_with_attributes(&self) -> String {
         match self.attributes() {
-            none if none.is_empty() => self.name().to_owned(),
+            none if none.iter().all(String::is_empty) => self.name().to_owned(),
             attributes => format!("{}<{}>", self.name(), attributes.join(", ")),
         }
     }
+}
+
+/// The type of a scalar, or of the elements of a vector.
+fn elem_of(ir: &KernelIr, value: Value) -> Option<Scalar> {
+    let ty = ir.values.get(value)?.ty;
+    ty.scalar().or_else(|| ty.vector().map(VectorType::elem))
+}
+
+fn is_byte(scalar: Scalar) -> bool {
+    matches!(scalar, Scalar::F8E4M3 | Scalar::F8E5M2)
 }
 
 fn scoped(row: Target, scope: Option<MemScope>) -> Target {

@@ -8,6 +8,7 @@ use crate::ir::kernel::Place;
 use crate::ir::op::Class;
 use crate::ir::target::Target;
 use crate::ir::types::{Scalar, Space, Type};
+use crate::ir::vector::VectorType;
 
 /// A broken rule: what is wrong, with the values at fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,6 +101,37 @@ pub enum VerifyError {
         expected: Vec<Type>,
         /// The types of the results.
         found: Vec<Type>,
+    },
+    /// A vector is made that there is not: of another number of elements than 2, 4, 8 or 16, of more than
+    /// 128 bits, or of `bool`.
+    NoSuchVector {
+        /// The operation.
+        op: &'static str,
+        /// The type of an element; `None` where there is none at all.
+        elem: Option<Type>,
+        /// The number of elements.
+        lanes: u32,
+    },
+    /// An element of a vector is named that it does not have.
+    LaneOutOfRange {
+        /// The element.
+        lane: u32,
+        /// The vector.
+        vector: VectorType,
+    },
+    /// There is no conversion between the types.
+    NoConversion {
+        /// The type of the operand.
+        from: Type,
+        /// The scalar type that the operand, or each element of it, is converted to.
+        to: Scalar,
+    },
+    /// A parameter of the kernel is a vector.
+    VectorParam {
+        /// The name of the parameter.
+        name: String,
+        /// Its type.
+        ty: VectorType,
     },
     /// The target does not have the operation.
     NotOnTarget {
@@ -368,6 +400,31 @@ impl fmt::Display for VerifyError {
                 "`{op}` has results of the types {}, but its operands give {}",
                 TypeList(found),
                 TypeList(expected)
+            ),
+            E::NoSuchVector { op, elem: Some(elem), lanes } => write!(
+                f,
+                "`{op}` would make a vector of {lanes} {elem}, but a vector has 2, 4, 8 or 16 elements other than bool, and at most 128 bits"
+            ),
+            E::NoSuchVector { op, elem: None, .. } => write!(
+                f,
+                "`{op}` has no operands, but a vector has 2, 4, 8 or 16 elements"
+            ),
+            E::LaneOutOfRange { lane, vector } => write!(
+                f,
+                "there is no element {lane} of a {vector}: the elements are numbered 0 to {}",
+                vector.lanes() - 1
+            ),
+            E::NoConversion { from, to: Scalar::Bool } => write!(
+                f,
+                "`cvt` makes no bool of {from}: compare with zero instead, `setp<ne>`"
+            ),
+            E::NoConversion { from, to } => write!(
+                f,
+                "`cvt` cannot make each element of {from} a {to}: a vector has at most 128 bits; convert the elements one by one"
+            ),
+            E::VectorParam { name, ty } => write!(
+                f,
+                "parameter `{name}` is a {ty}, but parameters are scalars and pointers: pass the elements one by one"
             ),
             E::NotOnTarget { op, first, target } => {
                 write!(f, "`{op}` needs {first}, but the kernel is built for {target}")

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use super::{Report, VerifyError};
 use crate::ir::bounds::{ClusterShape, LaunchBounds};
 use crate::ir::target::Target;
+use crate::ir::types::Type;
 
 /// Registers that a variable can have. A thread has 255 in hardware; the limit is far above, so that it only
 /// refuses what is a mistake, and bounds the memory that a line of text can make others take.
@@ -20,6 +21,9 @@ pub(super) fn check(report: &mut Report<'_>) {
         let repeated = !names.insert(&param.name);
         if repeated || !is_identifier(&param.name) {
             report.kernel(VerifyError::InvalidParamName { name: param.name.clone() });
+        }
+        if let Type::Vector(ty) = ir.type_of(param.value) {
+            report.kernel(VerifyError::VectorParam { name: param.name.clone(), ty });
         }
     }
     bounds(report);

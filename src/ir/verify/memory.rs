@@ -81,7 +81,7 @@ fn check_op(report: &mut Report<'_>, op: OpId) {
 fn pointee(report: &Report<'_>, base: Value) -> Option<(Space, Scalar)> {
     match report.ir.type_of(base) {
         Type::Pointer { space, elem, .. } => Some((space, elem)),
-        Type::Scalar(_) => None,
+        Type::Scalar(_) | Type::Vector(_) => None,
     }
 }
 
@@ -117,7 +117,7 @@ fn check_atomic(report: &mut Report<'_>, op: OpId, base: Value, kind: Option<Ato
     let wide = found.bits() >= 32;
     let (taken, expected) = match kind {
         Some(AtomicOp::Add) => {
-            (wide && (found.is_int() || found.is_float()), "i32, u32, i64, u64, f32 and f64")
+            (wide && found.is_number(), "i32, u32, i64, u64, f32 and f64")
         }
         Some(AtomicOp::Min | AtomicOp::Max | AtomicOp::And | AtomicOp::Or | AtomicOp::Xor) => {
             (wide && found.is_int(), "i32, u32, i64 and u64")

@@ -10,7 +10,8 @@
 //!   `break` and `continue` name an enclosing loop; what passes into and out of regions has the types
 //!   expected there; an `if` with results has an `else`.
 //! * **types** (`types.rs`): operands and results are what the operation's row says; the target has the
-//!   operation; the range of a `for` is of one integer type with a positive step.
+//!   operation, on these types; a vector is one that there is, and so are the elements of it that are named; a
+//!   conversion is one that there is; the range of a `for` is of one integer type with a positive step.
 //! * **memory** (`memory.rs`): what goes through caches is global memory, and is weak where it names a cache;
 //!   an atomic operation has an element of a type that it takes.
 //! * **texts** (`diagnostic.rs`): the text of an `assert` or a `printf` is a format with a placeholder for each
@@ -20,7 +21,7 @@
 //! * **synchronisation** (`sync.rs`): a barrier is reached by all threads of a block that have not returned,
 //!   or by none; an operation of a warp that names all lanes as members by all threads of a warp that have
 //!   not returned, or by none.
-//! * **limits** (`limits.rs`): names, launch bounds, shared memory, registers of a variable.
+//! * **limits** (`limits.rs`): names, types of parameters, launch bounds, shared memory, registers of a variable.
 //!
 //! Entities come first alone: when one is broken, the others are not run, because they follow indices freely.
 //! Synchronisation comes last, for a kernel that breaks no other rule.

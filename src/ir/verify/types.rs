@@ -3,8 +3,9 @@
 use super::{Report, VerifyError, diagnostic};
 use crate::ir::entity::{OpId, RegionId};
 use crate::ir::kernel::{KernelIr, ValueDef};
-use crate::ir::op::{Constraint, Control, Op, OpInfo, ValueList};
+use crate::ir::op::{Arith, Constraint, Control, Op, OpInfo, ValueList};
 use crate::ir::types::{Scalar, Type};
+use crate::ir::vector::VectorType;
 
 pub(super) fn check(report: &mut Report<'_>) {
     let ir = report.ir;
@@ -30,12 +31,15 @@ fn check_op(report: &mut Report<'_>, op: OpId) {
     if let Op::Diagnostic(found) = &data.op {
         diagnostic::check(report, op, found);
     }
+    let first = data.op.first_target(ir);
+    if !ir.target.offers(first) {
+        let (op_name, target) = (data.op.name_with_attributes(), ir.target);
+        report.at(op, VerifyError::NotOnTarget { op: op_name, first, target });
+    }
     if let Some(info) = data.op.info() {
         check_operands(report, op, info);
-        let first = data.op.first_target();
-        if !ir.target.offers(first) {
-            let (op_name, target) = (data.op.name_with_attributes(), ir.target);
-            report.at(op, VerifyError::NotOnTarget { op: op_name, first, target });
+        if let Some(error) = vectors(ir, &data.op, info) {
+            return report.at(op, error);
         }
     }
     let expected = data.op.result_types(ir).into_vec();
@@ -57,9 +61,11 @@ fn check_operands(report: &mut Report<'_>, op: OpId, info: &'static OpInfo) {
         let class = info.class;
         report.at(op, VerifyError::OperandClass { op: info.name, class, found });
     }
-    for (value, (operand, constraint)) in operands.into_iter().zip(info.operands) {
+    let constraints = info.operands.iter().copied().chain(info.list.into_iter().cycle());
+    for (value, (operand, constraint)) in operands.into_iter().zip(constraints) {
         let found = ir.type_of(value);
         let expected = match constraint {
+            Constraint::Any => None,
             Constraint::T => variable.filter(|ty| *ty != found).map(|ty| ty.to_string()),
             Constraint::Bool => other_than(found, Type::BOOL),
             Constraint::U32 => other_than(found, Scalar::U32.into()),
@@ -69,7 +75,7 @@ fn check_operands(report: &mut Report<'_>, op: OpId, info: &'static OpInfo) {
             },
             Constraint::Pointer => match found {
                 Type::Pointer { .. } => None,
-                Type::Scalar(_) => Some("a pointer".to_owned()),
+                Type::Scalar(_) | Type::Vector(_) => Some("a pointer".to_owned()),
             },
             Constraint::MutPointer => match found {
                 Type::Pointer { mutable: true, .. } => None,
@@ -86,6 +92,46 @@ fn check_operands(report: &mut Report<'_>, op: OpId, info: &'static OpInfo) {
     }
 }
 
+/// What is wrong with the vector types and the conversion of an operation.
+fn vectors(ir: &KernelIr, op: &Op, info: &'static OpInfo) -> Option<VerifyError> {
+    let ty = op.type_of_operand(ir, info, Constraint::T);
+    if let Some(lanes) = op.made_lanes() {
+        let no_vector = match ty {
+            Some(Type::Scalar(elem)) => VectorType::new(elem, lanes).is_none(),
+            // Operands of other types are found by the row.
+            Some(Type::Vector(_) | Type::Pointer { .. }) => false,
+            None => true,
+        };
+        return no_vector.then(|| VerifyError::NoSuchVector { op: info.name, elem: ty, lanes });
+    }
+    match (op, ty?) {
+        (Op::Arith(Arith::VecExtract { lane, .. }), Type::Vector(vector)) => {
+            let lane = *lane;
+            (lane >= vector.lanes()).then_some(VerifyError::LaneOutOfRange { lane, vector })
+        }
+        (Op::Arith(Arith::Cvt { to: Scalar::Bool, .. }), from) => {
+            Some(VerifyError::NoConversion { from, to: Scalar::Bool })
+        }
+        (Op::Arith(Arith::Cvt { to, .. }), from @ Type::Vector(vector)) => {
+            let none = VectorType::new(*to, vector.lanes()).is_none();
+            none.then_some(VerifyError::NoConversion { from, to: *to })
+        }
+        (
+            Op::Const(_)
+            | Op::Arith(_)
+            | Op::Mem(_)
+            | Op::Atomic(_)
+            | Op::Cache(_)
+            | Op::Sync(_)
+            | Op::Warp(_)
+            | Op::Thread(_)
+            | Op::Diagnostic(_)
+            | Op::Control(_),
+            _,
+        ) => None,
+    }
+}
+
 fn other_than(found: Type, expected: Type) -> Option<String> {
     (found != expected).then(|| expected.to_string())
 }
@@ -96,7 +142,7 @@ fn pointee(ir: &KernelIr, op: &Op, info: &OpInfo) -> Option<Type> {
         .or_else(|| op.type_of_operand(ir, info, Constraint::MutPointer));
     match base? {
         Type::Pointer { elem, .. } => Some(elem.into()),
-        Type::Scalar(_) => None,
+        Type::Scalar(_) | Type::Vector(_) => None,
     }
 }
 

@@ -24,6 +24,7 @@ mod block;
 mod buffer;
 mod collective;
 mod compile;
+mod convert;
 mod diagnostic;
 mod dispatch;
 mod element;
@@ -41,6 +42,7 @@ mod scalar;
 mod slots;
 mod special;
 mod trap;
+mod vector;
 mod warp;
 
 use std::fmt;
