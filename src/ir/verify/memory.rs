@@ -116,9 +116,7 @@ fn check_atomic(report: &mut Report<'_>, op: OpId, base: Value, kind: Option<Ato
     let Some((_, found)) = pointee(report, base) else { return };
     let wide = found.bits() >= 32;
     let (taken, expected) = match kind {
-        Some(AtomicOp::Add) => {
-            (wide && found.is_number(), "i32, u32, i64, u64, f32 and f64")
-        }
+        Some(AtomicOp::Add) => (wide && found.is_number(), "i32, u32, i64, u64, f32 and f64"),
         Some(AtomicOp::Min | AtomicOp::Max | AtomicOp::And | AtomicOp::Or | AtomicOp::Xor) => {
             (wide && found.is_int(), "i32, u32, i64 and u64")
         }
