@@ -81,7 +81,7 @@ pub(super) fn version_of(ir: &KernelIr) -> PtxVersion {
     let bytes = if ir.has_asserts() { bytes.next_multiple_of(8) + 8 } else { bytes };
     let params = if bytes > 4352 { LARGE_PARAMS } else { version::FIRST };
     // What is not written counts too where it is in a region: it does not depend on the code generator.
-    ir.ops.iter().map(|(_, data)| version::of(ir, &data.op)).fold(params, PtxVersion::max)
+    ir.ops.iter().map(|(_, data)| version::of(&data.op, ir)).fold(params, PtxVersion::max)
 }
 
 /// The alignment of the shared array, which is that of the most aligned allocation; `None` without any.

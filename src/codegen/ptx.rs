@@ -97,9 +97,6 @@ const TARGETS: [(u16, PtxVersion, Option<PtxVersion>); 11] = [
     (121, version(8, 8), Some(version(8, 8))),
 ];
 
-/// The first version with conversions to and from 8-bit floating point before `sm_90`.
-pub(super) const NARROW_CONVERSIONS: PtxVersion = version(8, 1);
-
 /// The first version whose entries take more than 4352 bytes of parameters.
 pub(super) const LARGE_PARAMS: PtxVersion = version(8, 1);
 

@@ -62,11 +62,11 @@ impl Entry<'_> {
         let lanes: SmallVec<[Operand; 16]> =
             values.iter().map(|value| self.operand(*value)).collect();
         let to = self.def_parts(result);
-        self.pack(&to, vector, &lanes);
+        self.pack_lanes(&to, vector, &lanes);
     }
 
     /// Sets the registers of a vector to its elements.
-    fn pack(&mut self, to: &[Reg], vector: VectorType, lanes: &[Operand]) {
+    fn pack_lanes(&mut self, to: &[Reg], vector: VectorType, lanes: &[Operand]) {
         let class = Class::of_scalar(vector.elem());
         let per_register = vector.lanes_per_register() as usize;
         for (to, lanes) in to.iter().zip(lanes.chunks(per_register)) {
@@ -146,7 +146,7 @@ impl Entry<'_> {
             self.cvt_to(converted, elem, from.elem(), to);
             lanes.push(converted.into());
         }
-        self.pack(&registers, to_type, &lanes);
+        self.pack_lanes(&registers, to_type, &lanes);
     }
 
     /// The conversion two elements at a time, each pair in a register, where PTX has it: of `f32` to 16 and 8

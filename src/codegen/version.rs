@@ -1,6 +1,6 @@
 //! The version of the PTX ISA that each operation needs.
 
-use super::ptx::{NARROW_CONVERSIONS, PtxVersion};
+use super::ptx::PtxVersion;
 use crate::ir::{
     Arith, Atomic, Cache, KernelIr, Mem, MemScope, Op, PrefetchLevel, SpecialReg, Sync, Target,
     Thread, Warp,
@@ -13,15 +13,16 @@ const fn version(major: u16, minor: u16) -> PtxVersion {
 /// The version that has everything of which nothing else is said: that of `sm_80`.
 pub(super) const FIRST: PtxVersion = version(7, 0);
 
-/// The first version that has the operation with its attributes.
-pub(super) fn of(ir: &KernelIr, op: &Op) -> PtxVersion {
+/// The first version that has the operation with its attributes, on the types of its operands.
+pub(super) fn of(op: &Op, ir: &KernelIr) -> PtxVersion {
     match op {
-        Op::Arith(Arith::Sreg { reg }) => special(*reg),
+        // Conversions of 8-bit floating point came to `sm_90` with that target, to `sm_89` later.
         Op::Arith(Arith::Cvt { .. }) | Op::Diagnostic(_)
-            if op.first_target(ir) == Target::SM_89 && ir.target.sm() < 90 =>
+            if op.first_target_on(ir) == Target::SM_89 && ir.target.sm() < 90 =>
         {
-            NARROW_CONVERSIONS
+            version(8, 1)
         }
+        Op::Arith(Arith::Sreg { reg }) => special(*reg),
         Op::Sync(Sync::GriddepcontrolWait {} | Sync::GriddepcontrolLaunchDependents {}) => {
             version(7, 8)
         }

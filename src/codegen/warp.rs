@@ -23,13 +23,13 @@ impl Entry<'_> {
                 self.ins(&["vote.sync.ballot.b32"], &[to.into(), pred, members]);
             }
             (&Warp::MatchAny { value, members }, &[result]) => {
-                let (value, members) = (self.to_match(value), self.operand(members));
+                let (value, members) = (self.in_wide_reg(value), self.operand(members));
                 let to = self.def(result);
                 let name = ["match.any.sync.", value.class().bits_name()];
                 self.ins(&name, &[to.into(), value.into(), members]);
             }
             (&Warp::MatchAll { value, members }, &[result, all]) => {
-                let (value, members) = (self.to_match(value), self.operand(members));
+                let (value, members) = (self.in_wide_reg(value), self.operand(members));
                 let to = self.def(result);
                 let all = self.uses.is_live(all).then(|| self.def(all));
                 let name = ["match.all.sync.", value.class().bits_name()];
@@ -79,8 +79,8 @@ impl Entry<'_> {
         self.in_reg(operand, class)
     }
 
-    /// The value in a register of 32 or 64 bits.
-    fn to_match(&mut self, value: Value) -> Reg {
+    /// As [`in_own_reg`](Entry::in_own_reg), with at least 32 bits.
+    fn in_wide_reg(&mut self, value: Value) -> Reg {
         let reg = self.in_own_reg(value);
         if reg.class() != Class::B16 {
             return reg;
@@ -123,18 +123,18 @@ impl Entry<'_> {
             Class::B32 | Class::F32 => {
                 self.pair(&name, (to, inside), &[from.into(), lane, segment, members]);
             }
-            Class::B16 => {
-                let [word, moved] = [Class::B32; 2].map(|class| self.temp(class));
-                self.ins(&["cvt.u32.u16"], &[word.into(), from.into()]);
-                self.pair(&name, (moved, inside), &[word.into(), lane, segment, members]);
-                self.ins(&["cvt.u16.u32"], &[to.into(), moved.into()]);
-            }
             Class::Pred => {
                 let [number, moved] = [Class::B32; 2].map(|class| self.temp(class));
                 let operands = [number.into(), Operand::Int(1), Operand::Int(0), from.into()];
                 self.ins(&["selp.b32"], &operands);
                 self.pair(&name, (moved, inside), &[number.into(), lane, segment, members]);
                 self.ins(&["setp.ne.u32"], &[to.into(), moved.into(), Operand::Int(0)]);
+            }
+            Class::B16 => {
+                let [word, moved] = [Class::B32; 2].map(|class| self.temp(class));
+                self.ins(&["cvt.u32.u16"], &[word.into(), from.into()]);
+                self.pair(&name, (moved, inside), &[word.into(), lane, segment, members]);
+                self.ins(&["cvt.u16.u32"], &[to.into(), moved.into()]);
             }
             Class::B64 | Class::F64 => {
                 let [low, high] = [Class::B32; 2].map(|class| self.temp(class));

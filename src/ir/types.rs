@@ -332,7 +332,7 @@ impl Const {
         match self.scalar {
             Scalar::F32 => Some(f32::from_bits(self.bits as u32).into()),
             Scalar::F64 => Some(f64::from_bits(self.bits)),
-            scalar => narrow::decode(scalar, self.bits as u32),
+            narrow => narrow::decode(narrow, self.bits as u32),
         }
     }
 }

@@ -8,26 +8,11 @@ use crate::ir::types::Scalar;
 use crate::ir::vector::VectorType;
 
 impl Op {
-    /// The first target that has the operation with its attributes, on the types of its operands.
-    ///
-    /// It is that of the row, but for special registers and scopes of clusters, and for conversions to and from
-    /// 8-bit floating point, which `printf` makes too.
-    pub fn first_target(&self, ir: &KernelIr) -> Target {
+    /// The first target that has the operation with its attributes.
+    pub fn first_target(&self) -> Target {
         let row = self.info().map_or(Target::SM_80, |info| info.target);
         match self {
             Op::Arith(Arith::Sreg { reg }) => row.max(reg.first_target()),
-            Op::Arith(Arith::Cvt { value, to }) => {
-                let from = elem_of(ir, *value);
-                let converts =
-                    from.is_some_and(|from| from != *to && (is_byte(from) || is_byte(*to)));
-                if converts { row.max(Target::SM_89) } else { row }
-            }
-            // Numbers of 8 bits are converted to be written.
-            Op::Diagnostic(Diagnostic::Printf { values, .. })
-                if values.iter().any(|value| elem_of(ir, *value).is_some_and(is_byte)) =>
-            {
-                row.max(Target::SM_89)
-            }
             Op::Mem(Mem::Ld { access, .. }) => scoped(row, access.order.scope()),
             Op::Mem(Mem::St { access, .. }) => scoped(row, access.order.scope()),
             Op::Atomic(
@@ -45,6 +30,20 @@ impl Op {
             | Op::Diagnostic(_)
             | Op::Control(_) => row,
         }
+    }
+
+    /// The first target that has the operation with its attributes, on the types of its operands: conversions
+    /// to and from 8-bit floating point, which `printf` makes too, came with `sm_89`.
+    pub fn first_target_on(&self, ir: &KernelIr) -> Target {
+        let first = self.first_target();
+        let converts = if let Op::Arith(Arith::Cvt { value, to }) = self {
+            elem_of(ir, *value).is_some_and(|from| from != *to && (is_byte(from) || is_byte(*to)))
+        } else if let Op::Diagnostic(Diagnostic::Printf { values, .. }) = self {
+            values.iter().any(|value| elem_of(ir, *value).is_some_and(is_byte))
+        } else {
+            false
+        };
+        if converts { first.max(Target::SM_89) } else { first }
     }
 
     /// The operation as messages about its attributes name it: `sreg<tid.x>`.

@@ -4,8 +4,7 @@
 //!
 //! ```text
 //! /// Meaning as a formula; PTX instruction and section of the PTX ISA.
-//! name = Variant (operand: Constraint, ..; list: [Constraint]) { attribute: Type, .. }
-//!     -> Result, .. : Class, Effect, TARGET;
+//! name = Variant (operand: Constraint, ..; list: [Constraint]) { attribute: Type, .. } -> Result, .. : Class, Effect, TARGET;
 //! ```
 //!
 //! `; list: [Constraint]` is there for operations with any number of operands: after those that have a name

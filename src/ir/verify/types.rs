@@ -32,7 +32,7 @@ fn check_op(report: &mut Report<'_>, op: OpId) {
         diagnostic::check(report, op, found);
     }
     let before = report.violations.len();
-    let first = data.op.first_target(ir);
+    let first = data.op.first_target_on(ir);
     if !ir.target.offers(first) {
         let (op_name, target) = (data.op.name_with_attributes(), ir.target);
         report.at(op, VerifyError::NotOnTarget { op: op_name, first, target });
