@@ -339,6 +339,8 @@ impl<'a> Entry<'a> {
                 }
             }
             Op::Mem(op) => self.mem(op, data.results.first().copied()),
+            Op::Atomic(op) => self.atomic(op, data.results.first().copied()),
+            Op::Cache(op) => self.cache(op),
             Op::Sync(op) => self.sync(op),
             Op::Warp(op) => self.warp(op, &data.results),
             Op::Thread(op) => self.thread(op, data.results.first().copied()),

@@ -149,6 +149,8 @@ fn rename(
         Op::Const(_)
         | Op::Arith(_)
         | Op::Mem(Mem::Ld { .. } | Mem::St { .. } | Mem::Offset { .. } | Mem::SharedBase { .. })
+        | Op::Atomic(_)
+        | Op::Cache(_)
         | Op::Sync(_)
         | Op::Warp(_)
         | Op::Diagnostic(_)

@@ -86,7 +86,7 @@ impl Raw {
             Type::Scalar(scalar) => {
                 let base = self.param(pointer(Space::Global, scalar));
                 let index = self.get(Arith::Sreg { reg: SpecialReg::Tid(Axis::X) });
-                self.get(Mem::Ld { base, index })
+                self.get(Mem::Ld { base, index, access: Default::default() })
             }
             Type::Vector(vector) => {
                 let value = self.unknown(vector.elem().into());
@@ -124,12 +124,14 @@ impl Raw {
         let (scalar, value) = match self.ir.type_of(value) {
             Type::Scalar(scalar) => (scalar, value),
             Type::Vector(vector) => (vector.elem(), value),
-            Type::Pointer { elem, .. } => (elem, self.get(Mem::Ld { base: value, index: zero })),
+            Type::Pointer { elem, .. } => {
+                (elem, self.get(Mem::Ld { base: value, index: zero, access: Default::default() }))
+            }
         };
         let base = self.param(pointer(Space::Global, scalar));
         self.stored += 1;
         let index = self.constant(Scalar::I32, self.stored);
-        self.op(Mem::St { base, index, value });
+        self.op(Mem::St { base, index, value, access: Default::default() });
     }
 
     /// Ends and verifies the kernel.

@@ -84,6 +84,7 @@ fn dim3(text: &str) -> [u32; 3] {
 fn argument(text: &str, ty: Type) -> Argument {
     match ty {
         Type::Scalar(scalar) => Argument::Scalar(literals(&[text.to_owned()], scalar)[0]),
+        Type::Vector(_) => panic!("{text}: no parameter is a vector"),
         Type::Pointer { elem, .. } => {
             let mut elements = Vec::new();
             for part in text.split(',').filter(|part| !part.is_empty()) {
@@ -103,7 +104,6 @@ fn argument(text: &str, ty: Type) -> Argument {
                 .flat_map(|element| element.bits().to_le_bytes().into_iter().take(size));
             Argument::Bytes(bytes.collect())
         }
-        Type::Vector(_) => panic!("a launch passes no vectors"),
     }
 }
 

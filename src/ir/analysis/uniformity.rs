@@ -141,6 +141,8 @@ impl Flow<'_> {
                 }
                 return Jumps::new();
             }
+            // One thread after the other.
+            Op::Atomic(_) => divergent = true,
             Op::Thread(Thread::VolatileSreg { reg }) => {
                 divergent = match reg {
                     VolatileReg::SmId => false,
@@ -152,6 +154,7 @@ impl Flow<'_> {
             | Op::Mem(
                 Mem::Ld { .. } | Mem::St { .. } | Mem::Offset { .. } | Mem::SharedBase { .. },
             )
+            | Op::Cache(_)
             | Op::Sync(_)
             | Op::Diagnostic(_)
             | Op::Thread(Thread::Nanosleep { .. } | Thread::Trap {} | Thread::Brkpt {}) => {}

@@ -11,6 +11,8 @@
 //! Host `if`, `for` and `while` run while the kernel is built and leave no trace but the operations that
 //! they make: they are the compile-time forms of control flow.
 
+mod access;
+mod atomic;
 mod body;
 mod cases;
 mod context;
@@ -29,6 +31,7 @@ mod values;
 mod vector;
 mod warp;
 
+pub use atomic::{Atom, AtomicAdd, AtomicInt, AtomicWord, Red};
 pub use body::{Body, Dim3, Registers, Var};
 pub use cases::{CaseEnd, Cases, CasesStart};
 pub use context::Context;

@@ -1,5 +1,6 @@
 //! Operations: the rows of the table as Rust enums, and what is derived from a row.
 
+mod access;
 mod attr;
 mod control;
 mod diagnostic;
@@ -13,6 +14,10 @@ use std::fmt;
 
 use smallvec::SmallVec;
 
+pub use access::{
+    AtomicOp, AtomicOrder, L1Evict, L2Prefetch, LoadAccess, LoadCache, LoadOrder, MemScope,
+    ParseAccessError, PrefetchLevel, RedOrder, StoreAccess, StoreCache, StoreOrder,
+};
 pub use attr::{Axis, Compare, Unroll};
 pub use control::{Control, ValueList};
 pub use diagnostic::Diagnostic;
@@ -416,6 +421,8 @@ impl Op {
             Op::Const(_)
             | Op::Arith(_)
             | Op::Mem(_)
+            | Op::Atomic(_)
+            | Op::Cache(_)
             | Op::Sync(_)
             | Op::Warp(_)
             | Op::Thread(_)
@@ -486,6 +493,8 @@ impl Op {
             Op::Const(_)
             | Op::Arith(_)
             | Op::Mem(_)
+            | Op::Atomic(_)
+            | Op::Cache(_)
             | Op::Sync(_)
             | Op::Warp(_)
             | Op::Thread(_)
@@ -527,6 +536,8 @@ impl Op {
             | Op::Diagnostic(_)
             | Op::Arith(_)
             | Op::Mem(Mem::Ld { .. } | Mem::St { .. } | Mem::Offset { .. })
+            | Op::Atomic(_)
+            | Op::Cache(_)
             | Op::Sync(_)
             | Op::Warp(_)
             | Op::Thread(_) => None,

@@ -144,9 +144,16 @@ impl Printer<'_, '_, '_> {
             Op::Const(constant) => write!(self.f, " {constant}")?,
             Op::Control(control) => self.control(id, control)?,
             Op::Diagnostic(op) => self.diagnostic(op)?,
-            Op::Arith(_) | Op::Mem(_) | Op::Sync(_) | Op::Warp(_) | Op::Thread(_) => {
+            Op::Arith(_)
+            | Op::Mem(_)
+            | Op::Atomic(_)
+            | Op::Cache(_)
+            | Op::Sync(_)
+            | Op::Warp(_)
+            | Op::Thread(_) => {
                 let attributes = data.op.attributes();
-                if !attributes.is_empty() {
+                // A single attribute that says nothing prints as nothing.
+                if attributes.iter().any(|attribute| !attribute.is_empty()) {
                     write!(self.f, "<{}>", attributes.join(", "))?;
                 }
                 let mut operands = ValueList::new();
@@ -172,6 +179,8 @@ impl Printer<'_, '_, '_> {
             Op::Const(_)
             | Op::Arith(_)
             | Op::Mem(_)
+            | Op::Atomic(_)
+            | Op::Cache(_)
             | Op::Sync(_)
             | Op::Warp(_)
             | Op::Diagnostic(_)

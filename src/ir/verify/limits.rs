@@ -66,6 +66,9 @@ fn params(report: &mut Report<'_>) {
             report.kernel(VerifyError::DuplicateParamName { name: name.clone() });
         }
         let ty = ir.type_of(param.value);
+        if let Type::Vector(ty) = ty {
+            report.kernel(VerifyError::VectorParam { name: name.clone(), ty });
+        }
         if let Type::Pointer { space: space @ Space::Shared, .. } = ty {
             report.kernel(VerifyError::ParamSpace { name: name.clone(), space });
         }
