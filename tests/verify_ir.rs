@@ -249,3 +249,17 @@ fn arguments_that_do_not_fit() {
         |error| matches!(error, VerifyError::RangeTypes { .. }),
     );
 }
+
+/// 4096 parameters of 8 bytes, one too many for the bytes that a launch can pass.
+#[test]
+fn more_parameters_than_a_launch_can_pass() {
+    let params: Vec<String> = (0..4096).map(|i| format!("%p{i}: u64")).collect();
+    let verify = |params: &[String]| {
+        let text = format!("kernel @k target sm_80 ({}) {{\n  return\n}}\n", params.join(", "));
+        Kernel::verify(text.parse().expect("it parses"))
+    };
+    assert!(verify(&params[1..]).is_ok());
+    let errors = verify(&params).expect_err("they are too many");
+    let expected = VerifyError::ParamSize { bytes: 32_768, limit: 32_764 };
+    assert_eq!(errors.iter().map(|found| &found.error).collect::<Vec<_>>(), [&expected]);
+}

@@ -49,11 +49,6 @@ impl Files {
     }
 }
 
-/// Bytes of a parameter.
-fn param_bytes(ty: Type) -> u32 {
-    ty.bits() / 8
-}
-
 /// Whether the kernel has a `printf`.
 pub(super) fn prints(ir: &KernelIr) -> bool {
     let prints = |op: OpId| matches!(ir.ops[op].op, Op::Diagnostic(Diagnostic::Printf { .. }));
@@ -62,12 +57,7 @@ pub(super) fn prints(ir: &KernelIr) -> bool {
 
 /// The lowest version of the PTX ISA that the kernel needs beside its target.
 pub(super) fn version(ir: &KernelIr) -> PtxVersion {
-    let bytes = ir.params.iter().fold(0u64, |end, param| {
-        let bytes = u64::from(param_bytes(ir.type_of(param.value)));
-        end.next_multiple_of(bytes) + bytes
-    });
-    let bytes = if ir.has_asserts() { bytes.next_multiple_of(8) + 8 } else { bytes };
-    if bytes > 4352 { LARGE_PARAMS } else { PtxVersion { major: 7, minor: 0 } }
+    if ir.param_bytes() > 4352 { LARGE_PARAMS } else { PtxVersion { major: 7, minor: 0 } }
 }
 
 /// The alignment of the shared array, which is that of the most aligned allocation; `None` without any.

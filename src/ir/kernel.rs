@@ -143,6 +143,14 @@ impl KernelIr {
         self.reached_ops().into_iter().any(is_assert)
     }
 
+    /// The bytes of the parameters: each at the next multiple of its size, with the one that a kernel with
+    /// assertions has beside its own. For a kernel whose parameters have values.
+    pub fn param_bytes(&self) -> u64 {
+        let sizes = self.params.iter().map(|param| u64::from(self.type_of(param.value).bits() / 8));
+        let hidden = self.has_asserts().then_some(8);
+        sizes.chain(hidden).fold(0, |end, bytes| end.next_multiple_of(bytes) + bytes)
+    }
+
     /// Whether control can leave the end of the region: its last operation is `yield`, or not a terminator
     /// at all. An `if` of which no arm falls through ends its region like a terminator.
     pub fn falls_through(&self, region: RegionId) -> bool {

@@ -18,6 +18,7 @@ mod name;
 mod number;
 mod op;
 pub mod passes;
+mod signature;
 mod target;
 mod text;
 mod types;
@@ -26,10 +27,10 @@ mod verify;
 pub use bounds::{ClusterShape, LaunchBounds};
 pub use builder::{
     ArmEnd, Bits, Body, BodyResult, Bound, BuildError, BuildErrorKind, BuildErrors, CaseEnd, Cases,
-    CasesStart, Context, DeviceCoord, Dim3, Element, End, Float, Global, GlobalMut, Int, IntoBound,
-    IntoVal, IntoValues, Join, Kernel, KernelOptions, Loop, MemIndex, MutPointer, Number, Params,
-    Pointer, Promote, Range, Registers, Shared, Signed, Terminated, Ty, Untyped, Val, Values, Var,
-    promote, range,
+    CasesStart, Context, DeviceCoord, Dim3, Element, End, Field, Float, Global, GlobalMut,
+    InSignature, Int, IntoBound, IntoVal, IntoValues, Join, Kernel, KernelOptions, Loop, MemIndex,
+    MutPointer, Number, OnDevice, ParamList, ParamValues, Parameter, Params, Pointer, Promote,
+    Range, Registers, Shared, Signed, Terminated, Ty, Untyped, Val, Values, Var, promote, range,
 };
 pub use entity::{Arena, Entity, OpId, PlaceId, RegionId, SharedId, Value, VarId};
 pub use format::{Format, FormatError, Piece, Placeholder, Style};
@@ -42,6 +43,7 @@ pub use op::{
     Arith, Axis, Class, Compare, Constraint, Control, Diagnostic, Effect, Mem, Op, OpInfo,
     ResultKind, SpecialReg, Sync, Unroll, ValueList,
 };
+pub use signature::{Signature, SignatureError, Template};
 pub use target::{ParseTargetError, Target};
 pub use text::{ParseError, ParseErrorKind, parse, parse_kernels};
 pub use types::{Const, Scalar, Space, Type};

@@ -13,7 +13,7 @@ use super::error::RuntimeError;
 use super::grid::Grid;
 use super::options::LaunchOptions;
 use super::timing::Timing;
-use crate::ir::{Kernel, LaunchBounds, Type};
+use crate::ir::{Kernel, LaunchBounds, Signature, Type};
 
 #[cfg(feature = "cuda-any-version")]
 use super::cuda;
@@ -32,6 +32,7 @@ struct Inner {
     device: Device,
     name: String,
     params: Vec<Type>,
+    signature: Arc<Signature>,
     bounds: LaunchBounds,
     code: Code,
 }
@@ -79,6 +80,7 @@ impl<P> Function<P> {
             device: device.clone(),
             name: kernel.name().to_owned(),
             params: ir.params.iter().map(|param| ir.type_of(param.value)).collect(),
+            signature: Arc::clone(kernel.signature()),
             bounds: ir.bounds,
             code,
         };
@@ -108,7 +110,8 @@ impl<P> Function<P> {
     /// [`BlockTooLarge`](RuntimeError::BlockTooLarge), [`BlockNotAsBuilt`](RuntimeError::BlockNotAsBuilt),
     /// [`MoreThreadsThanBuilt`](RuntimeError::MoreThreadsThanBuilt), [`Cluster`](RuntimeError::Cluster),
     /// [`TooManyRegisters`](RuntimeError::TooManyRegisters), [`OtherDevice`](RuntimeError::OtherDevice); for
-    /// an untyped kernel [`ArgumentCount`](RuntimeError::ArgumentCount) and
+    /// layouts and tuples [`Signature`](RuntimeError::Signature); for an untyped kernel
+    /// [`ArgumentCount`](RuntimeError::ArgumentCount) and
     /// [`ArgumentType`](RuntimeError::ArgumentType); on the simulator
     /// `RuntimeError::Simulation` and [`AssertFailed`](RuntimeError::AssertFailed); on a GPU the fault of a launch before, if it had one, and
     /// [`Driver`](RuntimeError::Driver).
@@ -149,7 +152,7 @@ impl<P> Function<P> {
     where
         P: Arguments,
     {
-        let args = P::erase(args).0;
+        let args = P::erase(args).resolve(&self.inner.name, &self.inner.signature)?;
         let cluster = self.inner.check(grid, &args)?;
         match &self.inner.code {
             #[cfg(feature = "sim")]
@@ -191,7 +194,7 @@ impl<P> Function<P> {
     where
         P: Arguments,
     {
-        let args = P::erase(args).0;
+        let args = P::erase(args).resolve(&self.inner.name, &self.inner.signature)?;
         let cluster = self.inner.check(grid, &args)?;
         match &self.inner.code {
             #[cfg(feature = "sim")]

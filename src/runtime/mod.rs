@@ -78,9 +78,17 @@ mod timing;
 
 #[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 pub use {
-    argument::{Arg, ArgList, Argument, Arguments},
+    argument::{Arg, ArgList, Argument, Arguments, AtLaunch},
     buffer::Buffer,
     device::{Device, DeviceChoice, ParseDeviceError},
     function::Function,
     timing::Timing,
 };
+
+/// Without a kind of device there are no launches.
+#[cfg(not(any(feature = "sim", feature = "cuda-any-version")))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __launch_params {
+    ($($ignored:tt)*) => {};
+}

@@ -21,8 +21,10 @@ mod group;
 mod kernel;
 mod layout;
 mod ops;
+mod params;
 mod promote;
 mod select;
+mod symbolic;
 mod typed;
 mod values;
 
@@ -31,8 +33,9 @@ pub use cases::{CaseEnd, Cases, CasesStart};
 pub use context::Context;
 pub use control::{ArmEnd, Bound, End, IntoBound, Join, Loop, Range, Terminated, range};
 pub use error::{BuildError, BuildErrorKind, BuildErrors};
-pub use kernel::{BodyResult, Kernel, KernelOptions, Params, Untyped};
+pub use kernel::{BodyResult, Kernel, KernelOptions, Untyped};
 pub use layout::DeviceCoord;
+pub use params::{Field, InSignature, OnDevice, ParamList, ParamValues, Parameter, Params};
 pub use promote::{Promote, promote};
 pub use typed::{
     Bits, Element, Float, Global, GlobalMut, Int, IntoVal, MemIndex, MutPointer, Number, Pointer,

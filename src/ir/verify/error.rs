@@ -40,6 +40,13 @@ pub enum VerifyError {
         /// The name.
         name: String,
     },
+    /// The parameters take more bytes than a launch can pass.
+    ParamSize {
+        /// The bytes.
+        bytes: u64,
+        /// The bytes that are possible.
+        limit: u64,
+    },
     /// A value is used where its definition does not reach.
     ValueNotVisible {
         /// The value.
@@ -284,6 +291,10 @@ impl fmt::Display for VerifyError {
                 f,
                 "`{}` cannot name a parameter: use letters, digits and `_`, starting with a letter, once each",
                 name.escape_debug()
+            ),
+            E::ParamSize { bytes, limit } => write!(
+                f,
+                "the parameters take {bytes} bytes, but a launch passes at most {limit}: put them into a buffer"
             ),
             E::ValueNotVisible { value, made } => {
                 write!(f, "{value}, made at {made}, is not defined on every path to this use")

@@ -6,6 +6,9 @@ use super::{Report, VerifyError};
 use crate::ir::bounds::{ClusterShape, LaunchBounds};
 use crate::ir::target::Target;
 
+/// Bytes of parameters that a kernel can have on every target, from PTX ISA 8.1 on (PTX ISA 5.1.6.1).
+const PARAM_BYTES: u64 = 32_764;
+
 /// Registers that a variable can have. A thread has 255 in hardware; the limit is far above, so that it only
 /// refuses what is a mistake, and bounds the memory that a line of text can make others take.
 const VAR_REGISTERS: u32 = 1 << 16;
@@ -28,6 +31,10 @@ pub(super) fn check(report: &mut Report<'_>) {
         if len > limit {
             report.place(data.place, VerifyError::VarSize { var, len, limit });
         }
+    }
+    let bytes = ir.param_bytes();
+    if bytes > PARAM_BYTES {
+        report.kernel(VerifyError::ParamSize { bytes, limit: PARAM_BYTES });
     }
     let mut aligned = true;
     for (shared, data) in ir.shared.iter() {

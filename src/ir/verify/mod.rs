@@ -17,7 +17,7 @@
 //!   before it is read.
 //! * **synchronisation** (`sync.rs`): a barrier is reached by all threads of a block that have not returned,
 //!   or by none.
-//! * **limits** (`limits.rs`): names, launch bounds, shared memory, registers of a variable.
+//! * **limits** (`limits.rs`): names, bytes of parameters, launch bounds, shared memory, registers of a variable.
 //!
 //! Entities come first alone: when one is broken, the others are not run, because they follow indices freely.
 //! Synchronisation comes last, for a kernel that breaks no other rule.
