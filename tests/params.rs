@@ -477,7 +477,7 @@ fn params_have_a_limit() {
     let errors = Kernel::<(Half, Half, [u64; 4])>::build("larger", Target::SM_80, |_, _| ());
     let text = errors.unwrap_err().to_string();
     assert!(
-        text.contains("the parameters take 32768 bytes, but a launch passes at most 32764"),
+        text.contains("the parameters take 32768 bytes, but a launch can pass 32764"),
         "{text}"
     );
 }

@@ -11,6 +11,7 @@ use super::ptx::{LARGE_PARAMS, PtxVersion};
 use super::regs::{Class, Operand, Reg, memory_type};
 use super::text::Text;
 use super::uses::Uses;
+use super::version;
 use crate::ir::{
     ClusterShape, Diagnostic, Entity, KernelIr, Op, OpId, PlaceId, RegionId, Scalar, Space, Sync,
     Type, Value, ValueDef,
@@ -56,8 +57,10 @@ pub(super) fn prints(ir: &KernelIr) -> bool {
 }
 
 /// The lowest version of the PTX ISA that the kernel needs beside its target.
-pub(super) fn version(ir: &KernelIr) -> PtxVersion {
-    if ir.param_bytes() > 4352 { LARGE_PARAMS } else { PtxVersion { major: 7, minor: 0 } }
+pub(super) fn version_of(ir: &KernelIr) -> PtxVersion {
+    let params = if ir.param_bytes() > 4352 { LARGE_PARAMS } else { version::FIRST };
+    // What is not written counts too where it is in a region: it does not depend on the code generator.
+    ir.ops.iter().map(|(_, data)| version::of(&data.op)).fold(params, PtxVersion::max)
 }
 
 /// The alignment of the shared array, which is that of the most aligned allocation; `None` without any.
@@ -305,9 +308,21 @@ impl<'a> Entry<'a> {
                 }
             }
             Op::Mem(op) => self.mem(op, data.results.first().copied()),
-            Op::Sync(Sync::Barrier {}) => self.ins(&["barrier.sync"], &[Operand::Int(0)]),
+            Op::Sync(op) => self.sync(op),
+            Op::Warp(op) => self.warp(op, &data.results),
+            Op::Thread(op) => self.thread(op, data.results.first().copied()),
             Op::Control(control) => self.control(id, control),
             Op::Diagnostic(op) => self.diagnostic(id, op),
+        }
+    }
+
+    fn sync(&mut self, op: &Sync) {
+        match op {
+            Sync::Barrier {} => self.ins(&["barrier.sync"], &[Operand::Int(0)]),
+            Sync::GriddepcontrolWait {} => self.ins(&["griddepcontrol.wait"], &[]),
+            Sync::GriddepcontrolLaunchDependents {} => {
+                self.ins(&["griddepcontrol.launch_dependents"], &[]);
+            }
         }
     }
 

@@ -64,6 +64,8 @@ mod ptx;
 mod regs;
 mod text;
 mod uses;
+mod version;
+mod warp;
 
 pub use assert_buffer::AssertBuffer;
 pub use error::CodegenError;
@@ -187,7 +189,7 @@ impl<'k> Module<'k> {
 /// Writes kernels, each of which was verified for `target`.
 fn write_module(target: Target, kernels: &[&KernelIr], options: PtxOptions) -> Ptx {
     let (target, first) = ptx::header(target);
-    let version = kernels.iter().map(|ir| entry::version(ir)).fold(first, PtxVersion::max);
+    let version = kernels.iter().map(|ir| entry::version_of(ir)).fold(first, PtxVersion::max);
     let ops: usize = kernels.iter().map(|ir| ir.ops.len()).sum();
     let mut text = Text::with_capacity(1024 + 64 * ops);
     text.push(&format!(".version {version}\n.target {target}\n.address_size 64\n"));

@@ -17,7 +17,7 @@ mod kernel;
 mod name;
 mod number;
 mod op;
-pub mod passes;
+mod passes;
 mod signature;
 mod target;
 mod text;
@@ -30,7 +30,8 @@ pub use builder::{
     CasesStart, Context, DeviceCoord, Dim3, Element, End, Field, Float, Global, GlobalMut,
     InSignature, Int, IntoBound, IntoVal, IntoValues, Join, Kernel, KernelOptions, Loop, MemIndex,
     MutPointer, Number, OnDevice, ParamList, ParamValues, Parameter, Params, Pointer, Promote,
-    Range, Registers, Shared, Signed, Terminated, Ty, Untyped, Val, Values, Var, promote, range,
+    Range, Redux, Registers, Shared, Signed, Terminated, Ty, Untyped, Val, Values, Var, WARP,
+    promote, range,
 };
 pub use entity::{Arena, Entity, OpId, PlaceId, RegionId, SharedId, Value, VarId};
 pub use format::{Format, FormatError, Piece, Placeholder, Style};
@@ -40,8 +41,8 @@ pub use kernel::{
 pub use name::ParseNameError;
 pub use number::{FloatFormat, Rounding, Specials};
 pub use op::{
-    Arith, Axis, Class, Compare, Constraint, Control, Diagnostic, Effect, Mem, Op, OpInfo,
-    ResultKind, SpecialReg, Sync, Unroll, ValueList,
+    Arith, Axis, Class, Compare, Constraint, Control, Diagnostic, Effect, Mem, Op, OpInfo, ReduxOp,
+    ResultKind, ShflMode, SpecialReg, Sync, Thread, Unroll, ValueList, VolatileReg, VoteMode, Warp,
 };
 pub use signature::{Signature, SignatureError, Template};
 pub use target::{ParseTargetError, Target};

@@ -7,8 +7,9 @@ use std::num::NonZeroU32;
 
 use tilewright::ir::{
     Arith, Class, Compare, Const, Control, Diagnostic, KernelIr, Mem, Op, OpData, OpId, Param,
-    Place, PlaceId, Region, RegionId, Scalar, SharedData, Space, SpecialReg, Sync, Target, Type,
-    Unroll, Value, ValueData, ValueDef, ValueList, VarData, VarId,
+    Place, PlaceId, ReduxOp, Region, RegionId, Scalar, SharedData, ShflMode, Space, SpecialReg,
+    Sync, Target, Thread, Type, Unroll, Value, ValueData, ValueDef, ValueList, VarData, VarId,
+    VolatileReg, VoteMode, Warp,
 };
 
 /// The kernel that `choices` stand for.
@@ -204,7 +205,7 @@ impl Generator<'_> {
     /// Adds an operation with the result of its row.
     fn emit(&mut self, op: impl Into<Op>) {
         let op = op.into();
-        let results: Vec<Type> = op.result_type(&self.ir).into_iter().collect();
+        let results = op.result_types(&self.ir);
         let id = self.push(op, &results);
         self.show(id);
     }
@@ -228,7 +229,11 @@ impl Generator<'_> {
         let kind = self.choose(22);
         match kind {
             0..=6 => {
-                let [lhs, rhs] = self.pair(if kind == 4 { Class::Int } else { Class::Number });
+                let [lhs, mut rhs] = self.pair(if kind == 4 { Class::Int } else { Class::Number });
+                if matches!(kind, 3 | 4) && self.is_zero(rhs) {
+                    let Type::Scalar(scalar) = self.ir.type_of(rhs) else { unreachable!() };
+                    rhs = self.emit_one(Op::Const(Const::new(scalar, 3)));
+                }
                 match kind {
                     0 => Arith::Add { lhs, rhs },
                     1 => Arith::Sub { lhs, rhs },
@@ -268,19 +273,33 @@ impl Generator<'_> {
                 Arith::Selp { cond: self.of(Type::BOOL), then_value, else_value }
             }
             19 => Arith::Cvt { value: self.any(Class::Scalar), to: self.scalar(Class::Number) },
-            _ => Arith::Sreg { reg: self.pick(&SpecialReg::ALL) },
+            _ => {
+                let mut all = SpecialReg::ALL.to_vec();
+                all.retain(|reg| self.ir.target.offers(reg.first_target()));
+                Arith::Sreg { reg: self.pick(&all) }
+            }
         }
     }
 
-    fn index(&mut self) -> Value {
+    /// Whether the value is an integer constant that nothing can be divided by.
+    fn is_zero(&self, value: Value) -> bool {
+        let ValueDef::Result(def, _) = self.ir.values[value].def else { return false };
+        matches!(self.ir.ops[def].op, Op::Const(c) if c.as_int() == Some(0))
+    }
+
+    /// An index; not a constant for shared memory, which it could be outside of.
+    fn index(&mut self, space: Space) -> Value {
+        if space == Space::Shared {
+            return self.emit_one(Arith::Sreg { reg: SpecialReg::LaneId });
+        }
         let ty = self.pick(&[Scalar::I32, Scalar::U32, Scalar::I64, Scalar::U64]);
         self.of(ty.into())
     }
 
     fn memory(&mut self) {
         let base = self.any(Class::Pointer);
-        let Type::Pointer { elem, mutable, .. } = self.ir.type_of(base) else { return };
-        let index = self.index();
+        let Type::Pointer { elem, mutable, space } = self.ir.type_of(base) else { return };
+        let index = self.index(space);
         match self.choose(5) {
             4 => self.diagnostic(),
             0 => self.emit(Mem::Ld { base, index }),
@@ -303,6 +322,47 @@ impl Generator<'_> {
         let op = match self.choose(2) {
             0 => Diagnostic::Assert { cond, message: text.into(), values },
             _ => Diagnostic::Printf { format: text.into(), values },
+        };
+        self.emit(op);
+    }
+
+    /// An operation of the warp. Its members are not known before it runs, so that it may be anywhere.
+    fn warp(&mut self) {
+        let members = self.emit_one(Arith::Sreg { reg: SpecialReg::LaneMaskEq });
+        let u32 = Type::from(Scalar::U32);
+        let op = match self.choose(9) {
+            0 => Warp::Activemask {},
+            1 => {
+                let (value, lane, segment) = (self.any(Class::Scalar), self.of(u32), self.of(u32));
+                Warp::Shfl { value, lane, segment, members, mode: self.pick(&ShflMode::ALL) }
+            }
+            2 => {
+                let (pred, mode) = (self.of(Type::BOOL), self.pick(&VoteMode::ALL));
+                Warp::Vote { pred, members, mode }
+            }
+            3 => Warp::VoteBallot { pred: self.of(Type::BOOL), members },
+            4 => Warp::MatchAny { value: self.any(Class::Number), members },
+            5 => Warp::MatchAll { value: self.any(Class::Number), members },
+            6 => {
+                let (value, op) = (self.any(Class::Int32), self.pick(&ReduxOp::ALL));
+                Warp::Redux { value, members, op }
+            }
+            7 if self.ir.target.offers(Target::SM_90) => Warp::Elect { members },
+            _ => Warp::BarWarp { members },
+        };
+        self.emit(op);
+    }
+
+    fn thread(&mut self) {
+        let newer = self.ir.target.offers(Target::SM_90);
+        let op: Op = match self.choose(6) {
+            0 => Thread::VolatileSreg { reg: self.pick(&VolatileReg::ALL) }.into(),
+            1 => Thread::Nanosleep { nanoseconds: self.of(Scalar::U32.into()) }.into(),
+            2 => Thread::Trap {}.into(),
+            3 => Thread::Brkpt {}.into(),
+            4 if newer => Sync::GriddepcontrolWait {}.into(),
+            5 if newer => Sync::GriddepcontrolLaunchDependents {}.into(),
+            _ => return,
         };
         self.emit(op);
     }
@@ -352,7 +412,7 @@ impl Generator<'_> {
         }
         let mut open = true;
         for _ in 0..self.choose(8) {
-            match self.choose(12) {
+            match self.choose(14) {
                 0..=3 => {
                     let op = self.arith();
                     self.emit(op);
@@ -362,6 +422,8 @@ impl Generator<'_> {
                 8 => open = self.if_(),
                 9 => self.for_(),
                 10 => self.loop_(),
+                11 => self.warp(),
+                12 => self.thread(),
                 _ => self.dead(),
             }
             if !open {
@@ -438,7 +500,7 @@ impl Generator<'_> {
 
     fn for_(&mut self) {
         let scalar = self.scalar(Class::Int);
-        let [lo, hi] = [self.of(scalar.into()), self.of(scalar.into())];
+        let [mut lo, mut hi] = [self.of(scalar.into()), self.of(scalar.into())];
         let step = 1 + self.choose(7) as u64;
         let step = self.emit_one(Op::Const(Const::new(scalar, step)));
         let carried = self.types();
@@ -446,8 +508,13 @@ impl Generator<'_> {
         let body = self.ir.body;
         let unroll = match self.choose(4) {
             0 | 1 => Unroll::Keep,
-            2 => NonZeroU32::new(self.word()).map_or(Unroll::Keep, Unroll::By),
-            _ => Unroll::Full,
+            2 => NonZeroU32::new(self.word() % 8).map_or(Unroll::Keep, Unroll::By),
+            _ => {
+                // The iterations have to be known and few.
+                let mut constant = |bits| self.emit_one(Op::Const(Const::new(scalar, bits)));
+                (lo, hi) = (constant(3), constant(8));
+                Unroll::Full
+            }
         };
         let control = |body| Control::For { lo, hi, step, unroll, init: init.clone().into(), body };
         let op = self.push(control(body), &carried);

@@ -24,9 +24,11 @@ mod ops;
 mod params;
 mod promote;
 mod select;
+mod special;
 mod symbolic;
 mod typed;
 mod values;
+mod warp;
 
 pub use body::{Body, Dim3, Registers, Var};
 pub use cases::{CaseEnd, Cases, CasesStart};
@@ -42,3 +44,4 @@ pub use typed::{
     Shared, Signed, Ty, Val,
 };
 pub use values::{IntoValues, Values};
+pub use warp::{Redux, WARP};

@@ -274,6 +274,23 @@ fn explain(launch: &Launch<'_>, block: [u32; 3], stop: &Stop) -> RunError {
                 TrapCause::Uninitialised { access, byte } => {
                     FaultCause::Uninitialised { access: launch.access(access, is_store), byte }
                 }
+                TrapCause::Trap => FaultCause::Trap,
+                TrapCause::Breakpoint => FaultCause::Breakpoint,
+                TrapCause::NotAMember { members } => FaultCause::NotAMember { members },
+                TrapCause::OtherMembers { members, other } => {
+                    let other = launch.thread(*warp, other);
+                    FaultCause::OtherMembers { members, other }
+                }
+                TrapCause::MissingMember { members, other, step } => {
+                    let Some((op, place)) = launch.op(step) else {
+                        return RunError::NotVerified;
+                    };
+                    let other = launch.thread(*warp, other);
+                    FaultCause::MissingMember { members, other, op, place }
+                }
+                TrapCause::InactiveSource { source, group } => {
+                    FaultCause::InactiveSource { source, group }
+                }
                 TrapCause::BarrierDivergence { other, step } => {
                     let Some((op, place)) = launch.op(step) else {
                         return RunError::NotVerified;

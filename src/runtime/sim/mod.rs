@@ -20,6 +20,7 @@
 mod arith;
 mod block;
 mod buffer;
+mod collective;
 mod compile;
 mod diagnostic;
 mod dispatch;
@@ -36,6 +37,7 @@ mod output;
 mod program;
 mod scalar;
 mod slots;
+mod special;
 mod trap;
 mod warp;
 
