@@ -74,8 +74,14 @@ pub(super) fn dynamic_shared_align(kernels: &[&KernelIr]) -> Option<u32> {
     dynamic.filter_map(|ir| shared_align(ir)).max()
 }
 
-/// Writes the entry of a verified kernel.
-pub(super) fn write(ir: &KernelIr, options: PtxOptions, files: &mut Files, text: &mut Text) {
+/// Writes the entry of a verified kernel; `arrays` are the numbers of its constant arrays in the module.
+pub(super) fn write(
+    ir: &KernelIr,
+    options: PtxOptions,
+    arrays: Vec<u64>,
+    files: &mut Files,
+    text: &mut Text,
+) {
     let operands = ir
         .values
         .iter()
@@ -103,6 +109,7 @@ pub(super) fn write(ir: &KernelIr, options: PtxOptions, files: &mut Files, text:
         reachable: true,
         shared: ir.shared_layout(),
         printing: Printing::default(),
+        arrays,
         globals: String::new(),
     };
     let start = entry.text.position();
@@ -149,6 +156,8 @@ pub(super) struct Entry<'a> {
     /// The offset of each shared allocation in the shared array, and the bytes of that.
     pub(super) shared: (Vec<u64>, u64),
     pub(super) printing: Printing,
+    /// The number of each constant array in the module.
+    pub(super) arrays: Vec<u64>,
     /// What is declared before the entry.
     pub(super) globals: String,
 }
@@ -164,7 +173,7 @@ impl<'a> Entry<'a> {
             self.text.push(if i == 0 { "\n  .param ." } else { ",\n  .param ." });
             match ir.type_of(param.value) {
                 Type::Scalar(scalar) => self.text.push(memory_type(scalar)),
-                Type::Pointer { space: Space::Global, elem, .. } => {
+                Type::Pointer { space: Space::Global | Space::Const, elem, .. } => {
                     self.text.push("u64 .ptr .global .align ");
                     self.text.number(elem.size_bytes().into());
                 }
@@ -261,7 +270,7 @@ impl<'a> Entry<'a> {
             let (loaded, scalar) = match ty {
                 Type::Scalar(Scalar::Bool) => (self.temp(Class::B32), Scalar::Bool),
                 Type::Scalar(scalar) => (to, scalar),
-                Type::Pointer { space: Space::Global, .. } => (to, Scalar::U64),
+                Type::Pointer { space: Space::Global | Space::Const, .. } => (to, Scalar::U64),
                 Type::Pointer { space: Space::Shared, .. } => (to, Scalar::U32),
             };
             self.begin();
@@ -279,7 +288,7 @@ impl<'a> Entry<'a> {
                 Type::Pointer { space: Space::Global, .. } => {
                     self.ins(&["cvta.to.global.u64"], &[to.into(), to.into()]);
                 }
-                Type::Scalar(_) | Type::Pointer { space: Space::Shared, .. } => {}
+                Type::Scalar(_) | Type::Pointer { space: Space::Shared | Space::Const, .. } => {}
             }
         }
     }

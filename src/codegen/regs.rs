@@ -42,7 +42,7 @@ impl Class {
     pub(super) const fn of(ty: Type) -> Class {
         match ty {
             Type::Scalar(scalar) => Class::of_scalar(scalar),
-            Type::Pointer { space: Space::Global, .. } => Class::B64,
+            Type::Pointer { space: Space::Global | Space::Const, .. } => Class::B64,
             Type::Pointer { space: Space::Shared, .. } => Class::B32,
         }
     }

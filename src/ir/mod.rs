@@ -27,16 +27,16 @@ mod verify;
 pub use bounds::{ClusterShape, LaunchBounds};
 pub use builder::{
     ArmEnd, Bits, Body, BodyResult, Bound, BuildError, BuildErrorKind, BuildErrors, CaseEnd, Cases,
-    CasesStart, Context, DeviceCoord, Dim3, Element, End, Field, Float, Global, GlobalMut,
-    InSignature, Int, IntoBound, IntoVal, IntoValues, Join, Kernel, KernelOptions, Loop, MemIndex,
-    MutPointer, Number, OnDevice, ParamList, ParamValues, Parameter, Params, Pointer, Promote,
-    Range, Redux, Registers, Shared, Signed, Terminated, Ty, Untyped, Val, Values, Var, WARP,
-    promote, range,
+    CasesStart, Constant, Context, DeviceCoord, Dim3, Element, End, Field, Float, Global,
+    GlobalMut, InSignature, Int, IntoBound, IntoVal, IntoValues, Join, Kernel, KernelOptions, Loop,
+    MemIndex, MutPointer, Number, OnDevice, ParamList, ParamValues, Parameter, Params, Pointer,
+    Promote, Range, Redux, Registers, Shared, Signed, Terminated, Ty, Untyped, Val, Values, Var,
+    WARP, promote, range,
 };
-pub use entity::{Arena, Entity, OpId, PlaceId, RegionId, SharedId, Value, VarId};
+pub use entity::{Arena, ArrayId, Entity, OpId, PlaceId, RegionId, SharedId, Value, VarId};
 pub use format::{Format, FormatError, Piece, Placeholder, Style};
 pub use kernel::{
-    KernelIr, OpData, Param, Place, Region, SharedData, ValueData, ValueDef, VarData,
+    ArrayData, KernelIr, OpData, Param, Place, Region, SharedData, ValueData, ValueDef, VarData,
 };
 pub use name::ParseNameError;
 pub use number::{FloatFormat, Rounding, Specials};

@@ -170,6 +170,11 @@ pub enum RuntimeError {
         /// What is wrong with them.
         error: Box<SignatureError>,
     },
+    /// A function of a kernel was asked of a loaded module that does not have the kernel.
+    NotInModule {
+        /// The kernel.
+        kernel: String,
+    },
     /// A buffer of another device was passed.
     OtherDevice {
         /// The kernel.
@@ -328,6 +333,10 @@ impl fmt::Display for RuntimeError {
             Signature { kernel, error } => {
                 write!(f, "a launch of kernel `{kernel}` is refused: {error}")
             }
+            NotInModule { kernel } => write!(
+                f,
+                "the loaded module has no kernel `{kernel}`, or another one of this name: add it with `Module::add` before the module is loaded"
+            ),
             OtherDevice { kernel, index, buffer, device } => write!(
                 f,
                 "argument {index} of kernel `{kernel}` is a buffer of {buffer} and the kernel is loaded \

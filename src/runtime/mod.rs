@@ -74,6 +74,8 @@ mod device;
 #[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 mod function;
 #[cfg(any(feature = "sim", feature = "cuda-any-version"))]
+mod module;
+#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 mod timing;
 
 #[cfg(any(feature = "sim", feature = "cuda-any-version"))]
@@ -82,6 +84,7 @@ pub use {
     buffer::Buffer,
     device::{Device, DeviceChoice, ParseDeviceError},
     function::Function,
+    module::LoadedModule,
     timing::Timing,
 };
 

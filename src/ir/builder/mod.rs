@@ -40,8 +40,8 @@ pub use layout::DeviceCoord;
 pub use params::{Field, InSignature, OnDevice, ParamList, ParamValues, Parameter, Params};
 pub use promote::{Promote, promote};
 pub use typed::{
-    Bits, Element, Float, Global, GlobalMut, Int, IntoVal, MemIndex, MutPointer, Number, Pointer,
-    Shared, Signed, Ty, Val,
+    Bits, Constant, Element, Float, Global, GlobalMut, Int, IntoVal, MemIndex, MutPointer, Number,
+    Pointer, Shared, Signed, Ty, Val,
 };
 pub use values::{IntoValues, Values};
 pub use warp::{Redux, WARP};

@@ -20,7 +20,7 @@ pub(in crate::ir) use parts::{BadPart, Names, Parts};
 pub use special::{SpecialReg, VolatileReg};
 pub use warp::{ReduxOp, ShflMode, VoteMode};
 
-use super::entity::{RegionId, SharedId, Value, VarId};
+use super::entity::{ArrayId, RegionId, SharedId, Value, VarId};
 use super::kernel::KernelIr;
 use super::target::Target;
 use super::types::{Const, Scalar, Space, Type};
@@ -65,6 +65,8 @@ pub enum ResultKind {
     Elem,
     /// A pointer to the elements of the allocation `shared`.
     SharedPointer,
+    /// A pointer to the elements of the constant array `array`.
+    ArrayPointer,
     /// The type of the register variable `var`.
     VarElem,
 }
@@ -390,9 +392,11 @@ impl Op {
                     _ => None,
                 }
             }
-            ResultKind::Reg | ResultKind::To | ResultKind::SharedPointer | ResultKind::VarElem => {
-                self.type_of_attribute(ir)
-            }
+            ResultKind::Reg
+            | ResultKind::To
+            | ResultKind::SharedPointer
+            | ResultKind::ArrayPointer
+            | ResultKind::VarElem => self.type_of_attribute(ir),
         }
     }
 
@@ -418,6 +422,11 @@ impl Op {
             Op::Thread(Thread::VolatileSreg { reg }) => Some(reg.scalar().into()),
             Op::Mem(Mem::SharedBase { shared }) => ir.shared.get(*shared).map(|alloc| {
                 Type::Pointer { space: Space::Shared, elem: alloc.elem, mutable: true }
+            }),
+            Op::Mem(Mem::ArrayBase { array }) => ir.arrays.get(*array).map(|array| Type::Pointer {
+                space: Space::Const,
+                elem: array.elem,
+                mutable: false,
             }),
             Op::Mem(Mem::GetVar { var, .. } | Mem::SetVar { var, .. }) => {
                 ir.vars.get(*var).map(|var| var.ty)
