@@ -235,7 +235,8 @@ impl Kernel<Untyped> {
         V::types(&mut types);
         let pointer = |ty: Type| match ty {
             Type::Scalar(elem) => Type::Pointer { space: Space::Global, elem, mutable: true },
-            Type::Pointer { .. } => ty,
+            // What is no scalar cannot be stored, which the verifier says.
+            Type::Pointer { .. } | Type::Vector(_) => ty,
         };
         for (i, ty) in types.into_iter().enumerate() {
             list.field(&format!("p{i}"), |list| list.leaf(pointer(ty)));

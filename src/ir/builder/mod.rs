@@ -28,6 +28,7 @@ mod special;
 mod symbolic;
 mod typed;
 mod values;
+mod vector;
 mod warp;
 
 pub use body::{Body, Dim3, Registers, Var};
@@ -40,8 +41,9 @@ pub use layout::DeviceCoord;
 pub use params::{Field, InSignature, OnDevice, ParamList, ParamValues, Parameter, Params};
 pub use promote::{Promote, promote};
 pub use typed::{
-    Bits, Constant, Element, Float, Global, GlobalMut, Int, IntoVal, MemIndex, MutPointer, Number,
-    Pointer, Shared, Signed, Ty, Val,
+    Arithmetic, Bits, Constant, Converted, Element, Float, Fused, Global, GlobalMut, Int, IntoVal,
+    MemIndex, MutPointer, Number, Ordered, Pointer, Shared, Signed, Ty, Val,
 };
 pub use values::{IntoValues, Values};
+pub use vector::{Vector, VectorElement};
 pub use warp::{Redux, WARP};

@@ -85,6 +85,9 @@ fn params(report: &mut Report<'_>) {
         if let Type::Pointer { space: space @ (Space::Shared | Space::Const), .. } = ty {
             report.kernel(VerifyError::ParamSpace { name: name.clone(), space });
         }
+        if let Type::Vector(ty) = ty {
+            report.kernel(VerifyError::VectorParam { name: name.clone(), ty });
+        }
     }
     let bytes = ir.param_bytes();
     if bytes > PARAM_BYTES {
