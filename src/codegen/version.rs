@@ -56,7 +56,11 @@ pub(super) fn of(op: &Op, ir: &KernelIr) -> PtxVersion {
         | Op::Diagnostic(_)
         | Op::Arith(_)
         | Op::Mem(
-            Mem::Offset { .. } | Mem::SharedBase { .. } | Mem::GetVar { .. } | Mem::SetVar { .. },
+            Mem::Offset { .. }
+            | Mem::SharedBase { .. }
+            | Mem::ArrayBase { .. }
+            | Mem::GetVar { .. }
+            | Mem::SetVar { .. },
         )
         | Op::Sync(Sync::Barrier {})
         | Op::Thread(

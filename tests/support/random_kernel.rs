@@ -6,11 +6,12 @@
 use std::num::NonZeroU32;
 
 use tilewright::ir::{
-    Arith, Atomic, AtomicOp, AtomicOrder, Cache, Class, Compare, Const, Control, Diagnostic,
-    KernelIr, L1Evict, L2Prefetch, LoadAccess, LoadCache, Mem, MemScope, Op, OpData, OpId, Param,
-    Place, PlaceId, PrefetchLevel, RedOrder, ReduxOp, Region, RegionId, Scalar, SharedData,
-    ShflMode, Space, SpecialReg, StoreAccess, StoreCache, Sync, Target, Thread, Type, Unroll,
-    Value, ValueData, ValueDef, ValueList, VarData, VarId, VectorType, VolatileReg, VoteMode, Warp,
+    Arith, ArrayData, Atomic, AtomicOp, AtomicOrder, Cache, Class, Compare, Const, Control,
+    Diagnostic, KernelIr, L1Evict, L2Prefetch, LoadAccess, LoadCache, Mem, MemScope, Op, OpData,
+    OpId, Param, Place, PlaceId, PrefetchLevel, RedOrder, ReduxOp, Region, RegionId, Scalar,
+    SharedData, ShflMode, Space, SpecialReg, StoreAccess, StoreCache, Sync, Target, Thread, Type,
+    Unroll, Value, ValueData, ValueDef, ValueList, VarData, VarId, VectorType, VolatileReg,
+    VoteMode, Warp,
 };
 
 /// The kernel that `choices` stand for.
@@ -141,11 +142,11 @@ impl Generator<'_> {
         let types: Vec<Type> = values.into_iter().map(|value| self.ir.type_of(value)).collect();
         let types: Vec<Type> = types.into_iter().filter(|ty| class.contains(*ty)).collect();
         if class == Class::Pointer && (types.is_empty() || self.choose(4) == 0) {
-            return Type::Pointer {
-                space: Space::Shared,
-                elem: self.scalar(Class::Any),
-                mutable: true,
+            let (space, mutable) = match self.choose(4) {
+                3 => (Space::Const, false),
+                _ => (Space::Shared, true),
             };
+            return Type::Pointer { space, elem: self.scalar(Class::Any), mutable };
         }
         if types.is_empty() || (class != Class::Pointer && self.choose(3) == 0) {
             return self.scalar(class).into();
@@ -168,6 +169,11 @@ impl Generator<'_> {
                     i => BITS[i],
                 };
                 self.emit_one(Op::Const(Const::new(scalar, bits)))
+            }
+            Type::Pointer { space: Space::Const, elem, .. } if values.is_empty() => {
+                let bits = (0..1 + self.choose(4)).map(|_| self.word().into()).collect();
+                let array = self.ir.arrays.push(ArrayData { elem, bits, place: self.place });
+                self.emit_one(Mem::ArrayBase { array })
             }
             Type::Vector(vector) if values.is_empty() => {
                 let values = (0..vector.lanes()).map(|_| self.of(vector.elem().into())).collect();

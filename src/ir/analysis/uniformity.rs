@@ -152,7 +152,11 @@ impl Flow<'_> {
             }
             Op::Const(_)
             | Op::Mem(
-                Mem::Ld { .. } | Mem::St { .. } | Mem::Offset { .. } | Mem::SharedBase { .. },
+                Mem::Ld { .. }
+                | Mem::St { .. }
+                | Mem::Offset { .. }
+                | Mem::SharedBase { .. }
+                | Mem::ArrayBase { .. },
             )
             | Op::Cache(_)
             | Op::Sync(_)

@@ -47,6 +47,13 @@ impl fmt::Display for KernelIr {
             let (elem, len, align) = (data.elem, data.len, data.align_bytes);
             writeln!(f, "  shared @{id}: {elem} x {len} align {align}")?;
         }
+        for (id, array) in self.arrays.iter() {
+            write!(f, "  array @{id}: {} =", array.elem)?;
+            for (i, element) in array.elements().enumerate() {
+                write!(f, "{} {element}", if i == 0 { "" } else { "," })?;
+            }
+            f.write_str("\n")?;
+        }
         let mut vars: HashMap<usize, Vec<VarId>> = HashMap::new();
         for (id, var) in self.vars.iter() {
             vars.entry(var.region.index()).or_default().push(id);

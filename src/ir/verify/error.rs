@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::ir::entity::{SharedId, Value, VarId};
+use crate::ir::entity::{ArrayId, SharedId, Value, VarId};
 use crate::ir::format::FormatError;
 use crate::ir::kernel::Place;
 use crate::ir::op::{Axis, Class};
@@ -72,6 +72,18 @@ pub enum VerifyError {
     },
     /// The parameters take more bytes than a launch can pass.
     ParamBytes {
+        /// The bytes taken.
+        bytes: u64,
+        /// The bytes that there are.
+        limit: u64,
+    },
+    /// A constant array has no elements.
+    ArrayEmpty {
+        /// The array.
+        array: ArrayId,
+    },
+    /// The constant arrays take more bytes than a module has.
+    ArrayBytes {
         /// The bytes taken.
         bytes: u64,
         /// The bytes that there are.

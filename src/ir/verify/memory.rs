@@ -67,7 +67,11 @@ fn check_op(report: &mut Report<'_>, op: OpId) {
         Op::Const(_)
         | Op::Arith(_)
         | Op::Mem(
-            Mem::Offset { .. } | Mem::SharedBase { .. } | Mem::GetVar { .. } | Mem::SetVar { .. },
+            Mem::Offset { .. }
+            | Mem::SharedBase { .. }
+            | Mem::ArrayBase { .. }
+            | Mem::GetVar { .. }
+            | Mem::SetVar { .. },
         )
         | Op::Sync(_)
         | Op::Warp(_)

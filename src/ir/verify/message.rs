@@ -63,6 +63,13 @@ impl fmt::Display for VerifyError {
                 f,
                 "parameter `{name}` points to {space} memory, which a block has only while it runs: make it in the kernel (`k.shared`), and pass an index"
             ),
+            E::ArrayEmpty { array } => {
+                write!(f, "{array} has no elements: a constant array has at least one")
+            }
+            E::ArrayBytes { bytes, limit } => write!(
+                f,
+                "the constant arrays take {bytes} bytes, but a module has {limit}: pass some of them in a buffer"
+            ),
             E::ParamBytes { bytes, limit } => write!(
                 f,
                 "the parameters take {bytes} bytes, but a launch can pass {limit}: pass some of them in a buffer"

@@ -17,6 +17,7 @@
 //!     possible and mean something.
 //!   - `SharedEmpty`, `SharedAlignment`, `SharedAlignmentTooSmall`, `SharedAlignmentTooLarge`, `SharedSize`:
 //!     a shared allocation has elements, is aligned for them to a power of two, and fits a block.
+//!   - `ArrayEmpty`, `ArrayBytes`: a constant array has elements, and all of them fit a module.
 //!   - `VarEmpty`, `VarSize`: a variable has a register, and not too many.
 //! * **structure** (`structure.rs`)
 //!   - `ValueNotVisible`: a value is used only where its definition reaches (SSA dominance over regions).

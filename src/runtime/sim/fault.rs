@@ -111,9 +111,10 @@ pub struct MemoryAccess {
     pub is_store: bool,
     /// The space of the allocation.
     pub space: Space,
-    /// The name of the allocation: of a parameter in global memory, of the allocation in shared memory.
+    /// The name of the allocation: of a parameter in global memory, of the allocation in shared memory, of a
+    /// constant array.
     pub allocation: String,
-    /// Where a shared allocation was made.
+    /// Where a shared allocation or a constant array was made.
     pub made: Option<Place>,
     /// The type of the element.
     pub elem: Scalar,
@@ -162,6 +163,7 @@ impl fmt::Display for MemoryAccess {
         write!(f, "{verb} {} element {} (bytes {from} to {to}) of ", self.elem, self.element)?;
         match self.space {
             Space::Global => write!(f, "parameter `{}`", self.allocation)?,
+            Space::Const => write!(f, "constant array `{}`", self.allocation)?,
             Space::Shared => write!(f, "shared memory `{}`", self.allocation)?,
         }
         match self.made {
