@@ -91,6 +91,9 @@ fn attributes(rng: &mut Rng, ir: &mut KernelIr, op: OpId) {
             *var = entity(rng, vars);
             *index = rng.below(4) as u32;
         }
+        Op::Control(Control::For { prefetch, .. }) if rng.below(2) == 0 => {
+            *prefetch = rng.below(4) as u32;
+        }
         Op::Control(Control::For { unroll, .. }) => {
             *unroll = match rng.below(3) {
                 0 => Unroll::Full,

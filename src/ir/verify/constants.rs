@@ -5,6 +5,7 @@
 //! it then guards against, as in a body that was unrolled.
 
 use super::{Report, VerifyError};
+use crate::ir::analysis::jumps::leaves;
 use crate::ir::analysis::trips::{Trips, integer};
 use crate::ir::entity::{OpId, RegionId, SharedId, Value};
 use crate::ir::kernel::{KernelIr, ValueDef};
@@ -48,31 +49,6 @@ fn region(report: &mut Report<'_>, id: RegionId) -> bool {
         }
     }
     true
-}
-
-/// Whether a thread may not come from the operation to the next one: it has a `return`, or a jump out of it.
-fn leaves(ir: &KernelIr, op: OpId) -> bool {
-    let mut open = vec![op];
-    let mut loops = Vec::new();
-    while let Some(inner) = open.pop() {
-        let data = &ir.ops[inner];
-        if let Op::Control(control) = &data.op {
-            match control {
-                Control::Return => return true,
-                Control::Continue { target, .. } | Control::Break { target, .. } => {
-                    if !loops.contains(target) {
-                        return true;
-                    }
-                }
-                Control::For { .. } | Control::Loop { .. } => loops.push(inner),
-                Control::If { .. } | Control::Yield { .. } => {}
-            }
-        }
-        for region in data.op.regions() {
-            open.extend(&ir.regions[region].ops);
-        }
-    }
-    false
 }
 
 fn check_op(report: &mut Report<'_>, op: OpId) {

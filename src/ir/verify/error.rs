@@ -278,6 +278,46 @@ pub enum VerifyError {
         /// The operations that unrolling may make.
         limit: u128,
     },
+    /// A loop asks for more stages than there can be.
+    PrefetchStages {
+        /// The number of stages.
+        stages: u32,
+        /// The number that is possible.
+        limit: u32,
+    },
+    /// A loop is to fetch ahead, but has nothing that can be fetched.
+    PrefetchNoCopies,
+    /// A loop is to fetch ahead, but its body may be left early.
+    PrefetchEarlyExit {
+        /// What leaves the body.
+        op: &'static str,
+        /// Where it was built.
+        made: Place,
+    },
+    /// A load cannot be made ahead, because it depends on what its iteration computes.
+    PrefetchDependsOnUse {
+        /// The value that it depends on.
+        value: Value,
+        /// Where the value was made.
+        made: Place,
+    },
+    /// A loop is to fetch ahead, but writes memory that a load may read.
+    PrefetchAliasingStore {
+        /// What writes.
+        op: &'static str,
+        /// Where it was built.
+        made: Place,
+    },
+    /// A loop is to fetch ahead across a synchronisation, before which memory is written that a load may
+    /// read.
+    PrefetchAcrossBarrier {
+        /// What synchronises.
+        op: &'static str,
+        /// Where it was built.
+        made: Place,
+        /// Where the write was built.
+        store: Place,
+    },
     /// A variable has no register.
     VarEmpty {
         /// The variable.

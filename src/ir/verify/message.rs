@@ -196,6 +196,29 @@ impl fmt::Display for VerifyError {
                 f,
                 "with this loop unrolled the kernel has {operations} operations, but at most {limit} are possible: unroll by a smaller number"
             ),
+            E::PrefetchStages { stages, limit } => write!(
+                f,
+                "a loop cannot fetch {stages} iterations ahead, but at most {limit}: each takes registers of its own"
+            ),
+            E::PrefetchNoCopies => f.write_str(
+                "the body of this loop loads nothing from global memory that could be fetched ahead: leave `.prefetch_stages` out (loads of an inner loop are fetched by that)",
+            ),
+            E::PrefetchEarlyExit { op, made } => write!(
+                f,
+                "this loop cannot fetch ahead, because the `{op}` at {made} may leave its body early, and what is fetched for later iterations may not be there: guard the work with an `if` instead, or leave `.prefetch_stages` out"
+            ),
+            E::PrefetchDependsOnUse { value, made } => write!(
+                f,
+                "this load cannot be made iterations ahead, because it depends on {value}, made at {made} by the work of its own iteration: compute the address from the index alone, or leave `.prefetch_stages` out"
+            ),
+            E::PrefetchAliasingStore { op, made } => write!(
+                f,
+                "this loop cannot fetch ahead, because the `{op}` at {made} writes global memory that a later load may read: store after the loop, or leave `.prefetch_stages` out"
+            ),
+            E::PrefetchAcrossBarrier { op, made, store } => write!(
+                f,
+                "this loop cannot fetch ahead across the `{op}` at {made}, because it makes visible what was written at {store}, and a load may read that: fetch in a kernel of its own, or leave `.prefetch_stages` out"
+            ),
             E::VarEmpty { var } => write!(f, "{var} has no registers: ask for at least one"),
             E::VarSize { var, len, limit } => write!(
                 f,

@@ -47,6 +47,10 @@
 //! * **requests** (`requests.rs`), for a kernel that breaks no rule above
 //!   - `UnrollUnknownTripCount`: a loop that is to be unrolled fully has constant bounds.
 //!   - `UnrollSize`: unrolling does not make too many operations.
+//!   - `PrefetchStages`, `PrefetchNoCopies`: a loop that is to fetch ahead has loads that can be, and not too
+//!     many stages.
+//!   - `PrefetchEarlyExit`, `PrefetchDependsOnUse`, `PrefetchAliasingStore`, `PrefetchAcrossBarrier`: making
+//!     these loads ahead changes nothing.
 
 mod constants;
 mod entities;
