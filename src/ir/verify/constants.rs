@@ -67,7 +67,13 @@ fn check_op(report: &mut Report<'_>, op: OpId) {
         let (size, len_bytes) =
             (elem.size_bytes(), u64::from(alloc.len) * u64::from(alloc.elem.size_bytes()));
         if byte < 0 || byte + i128::from(size) > i128::from(len_bytes) {
-            let error = VerifyError::SharedIndexOutOfBounds { shared, byte, size, len_bytes };
+            let error = VerifyError::SharedIndexOutOfBounds {
+                shared,
+                made: ir.places[alloc.place],
+                byte,
+                size,
+                len_bytes,
+            };
             report.at(op, error);
         }
     }

@@ -259,6 +259,8 @@ pub enum VerifyError {
     SharedIndexOutOfBounds {
         /// The allocation.
         shared: SharedId,
+        /// Where it was made.
+        made: Place,
         /// The first byte of the access, counted from the start of the allocation.
         byte: i128,
         /// The bytes of the access.
