@@ -23,6 +23,8 @@ use tilewright::runtime::sim::{Arg, Buffer, Options, run};
 
 #[path = "support/random_kernel.rs"]
 mod random_kernel;
+#[path = "support/random_loops.rs"]
+mod random_loops;
 #[path = "support/rng.rs"]
 mod rng;
 #[path = "support/text.rs"]
@@ -236,8 +238,12 @@ fn mutants_are_refused_or_work() {
     let (mut accepted, mut ended) = (0u64, 0u64);
     for number in 0..count {
         let mut rng = Rng::new(seed.wrapping_add(number));
-        let choices: Vec<u32> = (0..rng.below(200)).map(|_| rng.word() as u32).collect();
-        let mut ir = random_kernel::random_kernel(&choices).canonical();
+        let mut ir = if number % 10 == 0 {
+            random_loops::random_loops(&mut rng).0.canonical()
+        } else {
+            let choices: Vec<u32> = (0..rng.below(200)).map(|_| rng.word() as u32).collect();
+            random_kernel::random_kernel(&choices).canonical()
+        };
         for _ in 0..1 + rng.below(3) {
             mutate(&mut rng, &mut ir);
         }

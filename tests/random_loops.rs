@@ -13,7 +13,7 @@
 
 use tilewright::ir::{Const, Element, Kernel, KernelIr};
 use tilewright::runtime::Grid;
-use tilewright::runtime::sim::{Arg, Buffer, Options, run};
+use tilewright::runtime::sim::{Arg, Buffer, Options, Order, run};
 
 #[path = "support/random_loops.rs"]
 mod random_loops;
@@ -29,12 +29,18 @@ use rng::Rng;
 fn result(ir: &KernelIr, n: i32) -> Vec<i32> {
     let x: Vec<i32> = (0..READ as i32).map(|i| (i * 37 + 11) % 101 - 40).collect();
     let (x, y) = (Buffer::from_slice(&x), Buffer::zeros(THREADS as usize * 4));
+    let order = Order::Random { seed: n as u64 };
     let n: Const = n.to_const();
     let args = [Arg::Buffer(&x), Arg::Buffer(&y), Arg::Scalar(n)];
-    let options = Options::default().fuel(1 << 22).threads(1);
+    let options = Options::default().fuel(1 << 22).threads(1).order(order);
     let grid = Grid::new([1, 1, 1], [THREADS, 1, 1]);
     run(ir, grid, &args, &options).unwrap_or_else(|error| panic!("{error}\n{ir}"));
     y.to_vec()
+}
+
+fn shared_bytes(ir: &KernelIr) -> u64 {
+    let (_, bytes) = ir.shared_layout();
+    bytes
 }
 
 fn number(name: &str, default: u64) -> u64 {
@@ -45,7 +51,7 @@ fn number(name: &str, default: u64) -> u64 {
 fn lowering_changes_nothing() {
     let count = number("TILEWRIGHT_RANDOM_LOOPS", 300);
     let seed = number("TILEWRIGHT_RANDOM_LOOPS_SEED", 1);
-    let (mut lowered_kernels, mut fetching_loops) = (0, 0);
+    let (mut lowered_kernels, mut fetching_loops, mut staged_kernels) = (0, 0, 0);
     for number in 0..count {
         let mut rng = Rng::new(seed.wrapping_add(number));
         let (ir, fetching) = random_loops::random_loops(&mut rng);
@@ -58,6 +64,7 @@ fn lowering_changes_nothing() {
             continue;
         }
         lowered_kernels += 1;
+        staged_kernels += u64::from(shared_bytes(lowered.ir()) > shared_bytes(kernel.ir()));
         text::check_round_trip(lowered.ir());
         let n = rng.below(8) as i32 - 1;
         assert_eq!(
@@ -69,6 +76,10 @@ fn lowering_changes_nothing() {
     assert!(
         lowered_kernels * 4 > count,
         "only {lowered_kernels} of {count} kernels ask for anything"
+    );
+    assert!(
+        staged_kernels * 40 > count,
+        "only {staged_kernels} kernels have tiles of several stages"
     );
     assert!(fetching_loops as u64 * 4 > count, "only {fetching_loops} loops fetch ahead");
 }

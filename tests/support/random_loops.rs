@@ -66,6 +66,8 @@ struct Generator<'r> {
     n: Value,
     thread: Value,
     shared: Value,
+    /// Whether threads may end early; if not, a loop may have tiles of its own in shared memory.
+    returns: bool,
     /// How much more may be made.
     size: usize,
 }
@@ -88,6 +90,7 @@ impl<'r> Generator<'r> {
         let [x, y, n] = params[..] else { unreachable!() };
         let alloc = SharedData { elem: I32, len: THREADS, align_bytes: 4, place };
         let shared = ir.shared.push(alloc);
+        let returns = rng.below(2) == 0;
         let (visible, size) = (vec![vec![n]], 8 + rng.below(28));
         let mut generator = Generator {
             rng,
@@ -102,6 +105,7 @@ impl<'r> Generator<'r> {
             n,
             thread: n,
             shared: n,
+            returns,
             size,
         };
         generator.thread = generator.get(Arith::Sreg { reg: SpecialReg::Tid(Axis::X) });
@@ -208,8 +212,19 @@ impl<'r> Generator<'r> {
 
     /// Every thread gives a value to another one of the block.
     fn exchange(&mut self) {
-        let (base, index, value) = (self.shared, self.thread, self.any());
-        self.push(Mem::St { base, index, value }, &[]);
+        let value = self.any();
+        self.exchange_through(self.shared, value);
+    }
+
+    /// As `exchange`, through a buffer of an element for each thread.
+    fn exchange_through(&mut self, base: Value, value: Value) {
+        let index = self.thread;
+        if self.rng.below(2) == 0 {
+            let (to, zero) = (self.get(Mem::Offset { base, index }), self.constant(I32, 0));
+            self.push(Mem::St { base: to, index: zero, value }, &[]);
+        } else {
+            self.push(Mem::St { base, index, value }, &[]);
+        }
         self.push(Sync::Barrier {}, &[]);
         let by = 1 + self.rng.below(THREADS as usize - 1) as i128;
         let (by, last) = (self.constant(I32, by), self.constant(I32, i128::from(THREADS) - 1));
@@ -351,7 +366,13 @@ impl<'r> Generator<'r> {
     fn arm_end(&mut self, results: usize, may_jump: bool) {
         let jumps = may_jump && self.rng.below(8) == 0;
         if jumps && (self.loops.is_empty() || self.rng.below(8) == 0) {
-            self.push(Control::Return, &[]);
+            let op = Control::Return;
+            if self.returns {
+                self.push(op, &[]);
+            } else {
+                let values = self.all(results).into();
+                self.push(Control::Yield { values }, &[]);
+            }
         } else if jumps {
             let loops = self.loops.clone();
             let (target, count) = *self.rng.pick(&loops);
@@ -465,6 +486,11 @@ impl<'r> Generator<'r> {
         // Half of the loops are such that they can fetch ahead.
         let streams = self.rng.below(2) == 0;
         let prefetch = if streams { self.rng.below(4) } else { self.rng.below(2) } as u32;
+        let tile = (streams && uniform && !self.returns && self.rng.below(2) == 0).then(|| {
+            let data = SharedData { elem: I32, len: THREADS, align_bytes: 4, place: self.place };
+            let shared = self.ir.shared.push(data);
+            self.get(Mem::SharedBase { shared })
+        });
         let control = |body| {
             let init = init.clone().into();
             Control::For { lo, hi, step, unroll, prefetch, init, body }
@@ -484,7 +510,7 @@ impl<'r> Generator<'r> {
                 g.arith(I32, Arith::Cvt { value: args[0], to: I32 })
             };
             if streams {
-                g.stream(index, uniform);
+                g.stream(index, uniform, tile);
             }
             g.show(index);
             let values = g.all(carried).into();
@@ -497,7 +523,7 @@ impl<'r> Generator<'r> {
     }
 
     /// The body of a loop that loads along its index, and computes with what it loads.
-    fn stream(&mut self, index: Value, uniform: bool) {
+    fn stream(&mut self, index: Value, uniform: bool, tile: Option<Value>) {
         let mut fetched = Vec::new();
         for _ in 0..1 + self.rng.below(3) {
             let factor = 1 + self.rng.below(7) as i128;
@@ -516,8 +542,13 @@ impl<'r> Generator<'r> {
             let at = *self.rng.pick(&fetched);
             fetched.push(self.load(at));
         }
+        if let Some(tile) = tile {
+            // What is loaded is used by another thread.
+            let value = *self.rng.pick(&fetched);
+            self.exchange_through(tile, value);
+        }
         fetched.into_iter().for_each(|value| self.show(value));
-        if uniform && self.rng.below(3) == 0 {
+        if tile.is_none() && uniform && self.rng.below(3) == 0 {
             self.exchange();
         }
         for _ in 0..self.rng.below(4) {

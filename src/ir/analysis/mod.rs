@@ -2,5 +2,6 @@
 
 pub(in crate::ir) mod jumps;
 pub(in crate::ir) mod prefetch;
+pub(in crate::ir) mod staging;
 pub(in crate::ir) mod trips;
 pub(in crate::ir) mod uniformity;

@@ -15,10 +15,13 @@
 //!   memory, for another thread's write is seen only after it.
 //!
 //! Two pointers may always point to the same memory.
+//!
+//! Stores to tiles in shared memory (`staging.rs`) are done ahead as well.
 
 use std::collections::HashSet;
 
 use super::jumps::{any, find, leaves};
+use super::staging::Tiles;
 use crate::ir::entity::{OpId, RegionId, Value};
 use crate::ir::kernel::{KernelIr, ValueDef};
 use crate::ir::op::{Control, Effect, Mem, Op};
@@ -33,6 +36,11 @@ pub(in crate::ir) struct Split {
     pub(in crate::ir) in_time: Vec<OpId>,
     /// The results of copies that are used in time.
     pub(in crate::ir) fetched: Vec<Value>,
+    /// The tiles that are filled ahead, if the body fills and uses tiles: their barriers belong to neither
+    /// part.
+    pub(in crate::ir) tiles: Option<Tiles>,
+    /// What fills a stage of the tiles, in order: their stores, and the pointers for them.
+    pub(in crate::ir) fill: Vec<OpId>,
 }
 
 /// Why a loop cannot be split.
@@ -94,19 +102,35 @@ pub(in crate::ir) fn split(ir: &KernelIr, id: OpId, body: RegionId) -> Result<Sp
     {
         return Err(CannotSplit::AcrossBarrier(store, barrier));
     }
+    let tiles = Tiles::new(ir, body.region).filter(|tiles| {
+        let movable = |op: &OpId| body.can_store_ahead(*op);
+        tiles.stores.iter().all(movable)
+    });
     // Backwards, so that what is computed for another operation is seen after it.
     let (mut for_ahead, mut for_time) = (HashSet::new(), HashSet::new());
     uses(ir, *last, &mut for_time);
     let (mut ahead, mut in_time, mut fetched) = (Vec::new(), Vec::new(), Vec::new());
+    let mut fill = Vec::new();
     for &op in ops.iter().rev() {
         let results = &ir.ops[op].results;
+        if let Some(tiles) = &tiles {
+            if tiles.stores.contains(&op) {
+                uses(ir, op, &mut for_ahead);
+                fill.push(op);
+                continue;
+            }
+            if tiles.barriers.contains(&op) {
+                continue;
+            }
+        }
+        let points = tiles.as_ref().is_some_and(|tiles| tiles.offsets.contains(&op));
         let is_copy = copies.contains(&op);
         if is_copy {
             fetched.extend(results.iter().filter(|value| for_time.contains(*value)));
         }
         if is_copy || results.iter().any(|value| for_ahead.contains(value)) {
             uses(ir, op, &mut for_ahead);
-            ahead.push(op);
+            if points { fill.push(op) } else { ahead.push(op) }
         }
         let needed = !is_pure(&ir.ops[op].op) || results.iter().any(|v| for_time.contains(v));
         if !is_copy && needed {
@@ -116,7 +140,8 @@ pub(in crate::ir) fn split(ir: &KernelIr, id: OpId, body: RegionId) -> Result<Sp
     }
     ahead.reverse();
     in_time.reverse();
-    Ok(Split { ahead, in_time, fetched })
+    fill.reverse();
+    Ok(Split { ahead, in_time, fetched, tiles, fill })
 }
 
 /// The values that the operation and those inside it use.
@@ -145,6 +170,11 @@ fn space_of(ir: &KernelIr, pointer: Value) -> Option<Space> {
         Type::Pointer { space, .. } => Some(space),
         _ => None,
     }
+}
+
+/// Whether the value is a pointer to shared memory.
+pub(super) fn is_shared(ir: &KernelIr, value: Value) -> bool {
+    space_of(ir, value) == Some(Space::Shared)
 }
 
 fn is_global_load(ir: &KernelIr, op: &Op) -> bool {
@@ -227,6 +257,28 @@ impl Body<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Whether the operation is a store to a tile that can be done ahead: to the same element in each
+    /// iteration, of a value that is there ahead.
+    fn can_store_ahead(&self, op: OpId) -> bool {
+        let Op::Mem(Mem::St { base, index, value }) = &self.ir.ops[op].op else { return false };
+        self.is_invariant(*base) && self.is_invariant(*index) && self.is_early(*value)
+    }
+
+    /// Whether the value is the same in all iterations.
+    fn is_invariant(&self, value: Value) -> bool {
+        let ir = self.ir;
+        let data = &ir.values[value];
+        if data.region != self.region {
+            return true;
+        }
+        let ValueDef::Result(op, _) = data.def else { return false };
+        let mut invariant = is_pure(&ir.ops[op].op);
+        ir.ops[op].op.for_each_operand(|operand| {
+            invariant = invariant && self.is_invariant(operand);
+        });
+        invariant
     }
 
     /// Whether the value is there ahead.

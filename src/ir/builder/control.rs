@@ -242,6 +242,10 @@ impl<'x, T: Int> Range<'x, T> {
     /// `n` further, while the values that were fetched for this one are used. The results are the same; 0
     /// asks for nothing. Each value that is fetched takes a register for each of the `n` iterations.
     ///
+    /// Where the body fills tiles in shared memory, passes a barrier, uses them and passes another one, and
+    /// each iteration stores the same elements, the tiles get `n + 1` stages and are filled ahead too; one
+    /// barrier of an iteration is enough then.
+    ///
     /// What can be fetched ahead depends on the index and on values of outside, not on values that the loop
     /// carries or computes from them; it may be conditional. Loads of inner loops stay where they are. The
     /// build fails where a load cannot be made earlier: it depends on the work of its iteration, the body

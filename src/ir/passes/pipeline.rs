@@ -9,16 +9,21 @@
 //! 3. The drain has `n` iterations, which only do in time what is to be done.
 //! 4. Fetched values are carried: a circular buffer of `n` stages in registers, and one more while an
 //!    iteration runs. Each iteration passes them on by one.
-//! 5. A loop with fewer than `n` iterations stays as it is. Where `t` is not known, both forms are there.
-//! 6. The main loop is unrolled as the loop asks for; the drain stays a loop, and is left out of one where
+//! 5. Tiles in shared memory that the body fills and uses are filled ahead too: each has a circular buffer of
+//!    `n + 1` stages. An iteration of the main loop passes a barrier, loads ahead, uses its stage, and then
+//!    stores what it has loaded to the stage that the iteration before has used. The barrier is the only one
+//!    of an iteration, one more follows the drain.
+//! 6. A loop with fewer than `n` iterations stays as it is. Where `t` is not known, both forms are there.
+//! 7. The main loop is unrolled as the loop asks for; the drain stays a loop, and is left out of one where
 //!    `n` is 1.
 
 use super::counted::{Counted, unsigned};
 use super::rewrite::Rewrite;
 use crate::ir::analysis::prefetch::{Split, split};
+use crate::ir::analysis::staging::Tiles;
 use crate::ir::entity::{OpId, RegionId, Value};
 use crate::ir::kernel::KernelIr;
-use crate::ir::op::{Arith, Compare, Control, Op, Unroll, ValueList};
+use crate::ir::op::{Arith, Compare, Control, Mem, Op, Sync, Unroll, ValueList};
 use crate::ir::types::{Scalar, Type};
 
 /// Pipelines. The verifier has seen to it that each loop that asks for it can be split.
@@ -58,10 +63,12 @@ struct Pipeline<'k> {
 }
 
 /// What an iteration starts with: the index, that of the iteration to fetch for (unless there is none), the
-/// carried values, and the fetched ones of each stage.
+/// stages of the tiles to use and to fill, the carried values, and the fetched ones of each stage.
 struct State {
     index: Value,
     ahead: Option<Value>,
+    stage: Option<Value>,
+    fill: Option<Value>,
     carried: ValueList,
     fetched: Vec<ValueList>,
 }
@@ -69,7 +76,7 @@ struct State {
 impl State {
     fn values(&self) -> ValueList {
         let mut values = ValueList::from_slice(&[self.index]);
-        values.extend(self.ahead);
+        values.extend(self.ahead.into_iter().chain(self.stage).chain(self.fill));
         values.extend_from_slice(&self.carried);
         self.fetched.iter().for_each(|stage| values.extend_from_slice(stage));
         values
@@ -80,10 +87,12 @@ impl State {
         let mut values = values.iter().copied();
         let mut next = |default: Value| values.next().unwrap_or(default);
         let index = next(self.index);
-        let ahead = self.ahead.map(&mut next);
+        let [ahead, stage, fill] =
+            [self.ahead, self.stage, self.fill].map(|value| value.map(&mut next));
         let carried = self.carried.iter().map(|value| next(*value)).collect();
-        let stage = |stage: &ValueList| stage.iter().map(|value| next(*value)).collect();
-        State { index, ahead, carried, fetched: self.fetched.iter().map(stage).collect() }
+        let of_stage = |stage: &ValueList| stage.iter().map(|value| next(*value)).collect();
+        let fetched = self.fetched.iter().map(of_stage).collect();
+        State { index, ahead, stage, fill, carried, fetched }
     }
 }
 
@@ -149,27 +158,49 @@ impl Pipeline<'_> {
         region: RegionId,
         main: Option<Value>,
     ) -> ValueList {
+        let place = self.counted.place;
         let first = rewrite.value(self.counted.lo);
         let mut ahead = first;
         let mut fetched = Vec::new();
-        for _ in 0..self.stages {
+        let (mut stage, mut fill) = (None, None);
+        let pointers = self.pointers();
+        let original = rewrite.values(&pointers);
+        if let Some(tiles) = &self.split.tiles {
+            for &shared in &tiles.shared {
+                // Within the bytes that a block has, as the verifier has seen.
+                let len = Tiles::stride(rewrite.source, shared) * u64::from(self.stages + 1);
+                rewrite.out.shared[shared].len = u32::try_from(len).unwrap_or(u32::MAX);
+            }
+            stage = Some(rewrite.constant(region, place, Scalar::I32, 0));
+            fill = Some(rewrite.constant(region, place, Scalar::I32, self.stages.into()));
+        }
+        for number in 0..self.stages {
             fetched.push(self.fetch(rewrite, region, ahead));
+            if self.split.tiles.is_some() {
+                let number = rewrite.constant(region, place, Scalar::I32, number.into());
+                self.store(rewrite, region, number, &original);
+            }
             ahead = self.next(rewrite, region, ahead);
         }
         let carried = rewrite.values(self.counted.init);
-        let mut state = State { index: first, ahead: Some(ahead), carried, fetched };
+        let mut state = State { index: first, ahead: Some(ahead), stage, fill, carried, fetched };
         if let Some(main) = main {
             let unroll = self.counted.unroll;
-            state = self.rounds(rewrite, region, main, unroll, state);
+            state = self.rounds(rewrite, region, main, unroll, state, &original);
         }
-        state.ahead = None;
+        (state.ahead, state.fill) = (None, None);
         let state = if self.stages == 1 {
-            self.iteration(rewrite, region, state)
+            self.iteration(rewrite, region, state, &original)
         } else {
-            let (place, unsigned) = (self.counted.place, unsigned(self.counted.scalar));
+            let unsigned = unsigned(self.counted.scalar);
             let count = rewrite.constant(region, place, unsigned, self.stages.into());
-            self.rounds(rewrite, region, count, Unroll::Keep, state)
+            self.rounds(rewrite, region, count, Unroll::Keep, state, &original)
         };
+        if self.split.tiles.is_some() {
+            // The loop may be entered again, and fill the first stages while others use the last ones.
+            rewrite.push(region, place, Sync::Barrier {}, &[]);
+            rewrite.rename(&pointers, &original);
+        }
         state.carried
     }
 
@@ -181,6 +212,7 @@ impl Pipeline<'_> {
         count: Value,
         unroll: Unroll,
         state: State,
+        original: &[Value],
     ) -> State {
         let (place, unsigned) = (self.counted.place, unsigned(self.counted.scalar));
         let init = state.values();
@@ -192,16 +224,28 @@ impl Pipeline<'_> {
         let step = rewrite.constant(region, place, unsigned, 1);
         let control = Control::For { lo, hi: count, step, unroll, prefetch: 0, init, body };
         let (target, results) = rewrite.push(region, place, control, &types);
-        let next = self.iteration(rewrite, body, state.with(&args[1..]));
+        let next = self.iteration(rewrite, body, state.with(&args[1..]), original);
         let values = next.values();
         rewrite.push(body, place, Control::Continue { target, values }, &[]);
         state.with(&results)
     }
 
     /// One iteration; returns the state of the next one.
-    fn iteration(&self, rewrite: &mut Rewrite<'_>, region: RegionId, mut state: State) -> State {
-        let Counted { source, body, .. } = self.counted;
+    fn iteration(
+        &self,
+        rewrite: &mut Rewrite<'_>,
+        region: RegionId,
+        mut state: State,
+        original: &[Value],
+    ) -> State {
+        let Counted { source, body, place, .. } = self.counted;
+        if self.split.tiles.is_some() {
+            rewrite.push(region, place, Sync::Barrier {}, &[]);
+        }
         let fetched = state.ahead.map(|ahead| self.fetch(rewrite, region, ahead));
+        // What was done ahead, for the stores below: what is done in time takes the same names.
+        let early = self.early_values();
+        let kept = rewrite.values(&early);
         let args = &source.regions[body].args;
         rewrite.rename(args, &[state.index]);
         rewrite.rename(args.get(1..).unwrap_or(&[]), &state.carried);
@@ -209,18 +253,75 @@ impl Pipeline<'_> {
             rewrite.rename(&self.split.fetched, now);
         }
         rewrite.declare_vars(body, region);
+        if let Some(stage) = state.stage {
+            self.point(rewrite, region, stage, original);
+        }
         copy_ops(rewrite, &self.split.in_time, region);
         if let Some(last) = source.regions[body].ops.last()
             && let Op::Control(Control::Continue { values, .. }) = &source.ops[*last].op
         {
             state.carried = rewrite.values(values);
         }
+        if let Some(fill) = state.fill {
+            rewrite.rename(&early, &kept);
+            self.store(rewrite, region, fill, original);
+        }
         // In the drain nothing new comes, and what is passed on last is not used.
         state.fetched.extend(fetched.or_else(|| state.fetched.last().cloned()));
         state.fetched.remove(0);
         state.index = self.next(rewrite, region, state.index);
         state.ahead = state.ahead.map(|ahead| self.next(rewrite, region, ahead));
+        let mut turn = |stage: Value| self.turn(rewrite, region, stage);
+        state.stage = state.stage.map(&mut turn);
+        state.fill = state.fill.map(&mut turn);
         state
+    }
+
+    /// The index, and the results of what is done ahead.
+    fn early_values(&self) -> Vec<Value> {
+        let Counted { source, body, .. } = self.counted;
+        let index = source.regions[body].args.first();
+        let results = self.split.ahead.iter().flat_map(|op| &source.ops[*op].results);
+        index.into_iter().chain(results).copied().collect()
+    }
+
+    /// The pointers of outside to the tiles.
+    fn pointers(&self) -> Vec<Value> {
+        let tiles = self.split.tiles.iter().flat_map(|tiles| &tiles.pointers);
+        tiles.map(|(pointer, _)| *pointer).collect()
+    }
+
+    /// Lets the pointers to the tiles point to a stage.
+    fn point(&self, rewrite: &mut Rewrite<'_>, region: RegionId, stage: Value, original: &[Value]) {
+        let (source, place) = (self.counted.source, self.counted.place);
+        let tiles = self.split.tiles.iter().flat_map(|tiles| &tiles.pointers);
+        for (&(pointer, shared), &base) in tiles.zip(original) {
+            let stride = Tiles::stride(source, shared);
+            let rhs = rewrite.constant(region, place, Scalar::I32, stride);
+            let index = rewrite.arith(region, place, Scalar::I32, Arith::Mul { lhs: stage, rhs });
+            let ty = source.type_of(pointer);
+            let moved = rewrite.push_value(region, place, Mem::Offset { base, index }, ty);
+            rewrite.rename(&[pointer], &[moved]);
+        }
+    }
+
+    /// Fills a stage of the tiles with what was fetched last.
+    fn store(&self, rewrite: &mut Rewrite<'_>, region: RegionId, stage: Value, original: &[Value]) {
+        self.point(rewrite, region, stage, original);
+        copy_ops(rewrite, &self.split.fill, region);
+    }
+
+    /// The stage after `stage`, in turn.
+    fn turn(&self, rewrite: &mut Rewrite<'_>, region: RegionId, stage: Value) -> Value {
+        let place = self.counted.place;
+        let one = rewrite.constant(region, place, Scalar::I32, 1);
+        let count = rewrite.constant(region, place, Scalar::I32, u64::from(self.stages) + 1);
+        let zero = rewrite.constant(region, place, Scalar::I32, 0);
+        let mut arith = |scalar, op| rewrite.arith(region, place, scalar, op);
+        let next = arith(Scalar::I32, Arith::Add { lhs: stage, rhs: one });
+        let compare = Compare::Lt;
+        let more = arith(Scalar::Bool, Arith::Setp { lhs: next, rhs: count, compare });
+        arith(Scalar::I32, Arith::Selp { cond: more, then_value: next, else_value: zero })
     }
 
     /// Does ahead what the iteration with this index needs; returns what is fetched.

@@ -287,6 +287,15 @@ pub enum VerifyError {
         /// The number that is possible.
         limit: u32,
     },
+    /// The tiles that a loop fills ahead do not fit into shared memory once for each stage.
+    PrefetchSharedSize {
+        /// The number of stages.
+        stages: u32,
+        /// The bytes that the kernel would take.
+        bytes: u64,
+        /// The bytes that there are.
+        limit: u64,
+    },
     /// A loop is to fetch ahead, but has nothing that can be fetched.
     PrefetchNoCopies,
     /// A loop is to fetch ahead, but its body may be left early.

@@ -225,6 +225,10 @@ impl fmt::Display for VerifyError {
                 f,
                 "a loop cannot fetch {stages} iterations ahead, but at most {limit}: each takes registers of its own"
             ),
+            E::PrefetchSharedSize { stages, bytes, limit } => write!(
+                f,
+                "{stages} stages of the tiles that this loop fills take {bytes} bytes of shared memory, but a block has {limit}: fetch fewer iterations ahead, or use smaller tiles"
+            ),
             E::PrefetchNoCopies => f.write_str(
                 "the body of this loop loads nothing from global memory that could be fetched ahead: leave `.prefetch_stages` out (loads of an inner loop are fetched by that)",
             ),

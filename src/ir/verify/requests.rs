@@ -93,7 +93,15 @@ impl Walk<'_, '_> {
         }
         let name = |op: OpId| ir.ops[op].op.name();
         let (at, error) = match split(ir, op, body) {
-            Ok(_) => return stages,
+            Ok(split) => {
+                let limit = ir.target.max_shared_bytes();
+                let bytes = split.tiles.map_or(0, |tiles| tiles.bytes(ir, stages));
+                if bytes <= limit {
+                    return stages;
+                }
+                let stages = stages + 1;
+                (op, VerifyError::PrefetchSharedSize { stages, bytes, limit })
+            }
             Err(CannotSplit::NoCopies) => (op, VerifyError::PrefetchNoCopies),
             Err(CannotSplit::EarlyExit(exit)) => {
                 let (name, made) = (name(exit), ir.place_of(exit));
