@@ -660,7 +660,10 @@ impl Generator<'_> {
                 Unroll::Full
             }
         };
-        let control = |body| Control::For { lo, hi, step, unroll, init: init.clone().into(), body };
+        let control = |body| {
+            let init = init.clone().into();
+            Control::For { lo, hi, step, unroll, prefetch: 0, init, body }
+        };
         let op = self.push(control(body), &carried);
         let args: Vec<Type> = [scalar.into()].into_iter().chain(carried.iter().copied()).collect();
         let body = self.inner(op, &args);

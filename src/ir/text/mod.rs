@@ -33,7 +33,7 @@
 //! operation = "const" literal results
 //!           | "if" value results region ("else" region)?
 //!           | "for" symbol? value ":" type "=" value "to" value "step" value
-//!             ("unroll" ("full" | number))? carried? results region
+//!             ("unroll" ("full" | number))? ("prefetch" number)? carried? results region
 //!           | "loop" symbol? carried? results region
 //!           | "yield" value,* results
 //!           | ("continue" | "break") symbol value,* results

@@ -248,7 +248,7 @@ impl Printer<'_, '_, '_> {
         let args = |body: RegionId| ir.regions.get(body).map_or(&[][..], |region| &region.args);
         match control {
             Control::If { cond, .. } => self.list(" ", &[*cond]),
-            Control::For { lo, hi, step, init, body, unroll } => {
+            Control::For { lo, hi, step, init, body, unroll, prefetch } => {
                 let label = self.label(id);
                 let [lo, hi, step] = [lo, hi, step].map(|value| Name(ir, *value));
                 let carried = match args(*body).split_first() {
@@ -266,6 +266,9 @@ impl Printer<'_, '_, '_> {
                     Unroll::Keep => {}
                     Unroll::By(n) => write!(self.f, " unroll {n}")?,
                     Unroll::Full => self.f.write_str(" unroll full")?,
+                }
+                if *prefetch > 0 {
+                    write!(self.f, " prefetch {prefetch}")?;
                 }
                 self.iter(carried, init)
             }

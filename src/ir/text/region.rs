@@ -357,9 +357,13 @@ impl<'t> KernelParser<'_, 't> {
         self.tokens.expect("step", "`step`")?;
         let step = self.operand()?;
         let unroll = self.unroll()?;
+        let prefetch = if self.tokens.accept("prefetch")? { self.tokens.number()? } else { 0 };
         let mut args = Args::from_slice(&[index]);
         let init = self.carried(&mut args)?;
-        let control = |body| Control::For { lo, hi, step, unroll, init: init.clone(), body };
+        let control = |body| {
+            let init = init.clone();
+            Control::For { lo, hi, step, unroll, prefetch, init, body }
+        };
         self.loop_body(head, label, args, control)
     }
 

@@ -61,6 +61,10 @@
 //! * **requests** (`requests.rs`), for a kernel that breaks no rule above
 //!   - `UnrollUnknownTripCount`: a loop that is to be unrolled fully has constant bounds.
 //!   - `UnrollSize`: unrolling does not make too many operations.
+//!   - `PrefetchStages`, `PrefetchSharedSize`, `PrefetchNoCopies`: a loop that is to fetch ahead has loads that
+//!     can be, not too many stages, and room for the tiles of all stages.
+//!   - `PrefetchEarlyExit`, `PrefetchDependsOnUse`, `PrefetchAliasingStore`, `PrefetchAcrossBarrier`: making
+//!     these loads ahead changes nothing.
 
 mod constants;
 mod diagnostic;

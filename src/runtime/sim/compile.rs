@@ -534,7 +534,7 @@ impl Compiler<'_> {
                 }
                 self.open_region(*then_region, tasks)?;
             }
-            Control::For { lo, hi, step, init, body, unroll: _ } => {
+            Control::For { lo, hi, step, init, body, unroll: _, prefetch: _ } => {
                 let (scalar, lo) = self.scalar(*lo)?;
                 let (hi, step) = (self.scalar_of(*hi, scalar)?, self.scalar_of(*step, scalar)?);
                 let (index, carried) =

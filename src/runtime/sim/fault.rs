@@ -103,6 +103,35 @@ pub enum FaultCause {
     },
 }
 
+impl FaultCause {
+    /// What to do about it, where one thing is usual.
+    fn cure(&self) -> Option<&'static str> {
+        match self {
+            FaultCause::OutOfBounds { access } if access.space == Space::Global => {
+                Some("compare the index with the length first (`k.if_`), or pass a larger buffer")
+            }
+            FaultCause::OutOfBounds { .. } => Some(
+                "compare the index with the length first (`k.if_`), or make the allocation larger",
+            ),
+            FaultCause::Uninitialised { .. } => {
+                Some("every element has to be stored, and a barrier passed, before it is loaded")
+            }
+            FaultCause::DivisionByZero { .. } => Some("compare the divisor with 0 first"),
+            FaultCause::StepNotPositive { .. } => Some("pass a positive step"),
+            FaultCause::BarrierDivergence { .. } => {
+                Some("move the barrier to where all threads of the block come")
+            }
+            FaultCause::Misaligned { .. }
+            | FaultCause::Trap
+            | FaultCause::Breakpoint
+            | FaultCause::NotAMember { .. }
+            | FaultCause::OtherMembers { .. }
+            | FaultCause::MissingMember { .. }
+            | FaultCause::InactiveSource { .. } => None,
+        }
+    }
+}
+
 /// A load or store by one thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -222,6 +251,9 @@ impl fmt::Display for Fault {
             let other = Triple(*other);
             write!(f, ", but thread {other} among them does not come: ")?;
             write!(f, "its way parts at the `{op}` at {place}")?;
+        }
+        if let Some(cure) = self.cause.cure() {
+            write!(f, "; {cure}")?;
         }
         write!(f, " [{}]", self.path)
     }
