@@ -623,7 +623,7 @@ fn prefetching_does_not_change_the_result() {
             })
             .expect("the kernel is valid")
         };
-        assemble(build);
+        threads::assemble(Target::SM_80, build);
         let x: Vec<i32> = (0..40).map(|i| i * 7 % 23).collect();
         let expected = |i: i32| {
             let (mut sum, mut seen) = (1i32, 0);
