@@ -11,7 +11,7 @@ use tilewright::layout::strategies::{
 };
 use tilewright::layout::{
     ComposedLayout, Coord, Env, Int, IntTuple, Layout, LayoutError, Slot, Swizzle, Tiler, Tuple,
-    crd2idx, idx2crd,
+    coord, crd2idx, idx2crd,
 };
 
 /// The size of the sizes that are drawn.
@@ -280,6 +280,75 @@ proptest! {
         commutes(&l, &env, |l| l.upcast(2))?;
         commutes(&l, &env, |l| l.downcast(2))?;
         commutes(&l, &env, |l| Ok(Layout::compact(l.shape().to_owned())))?;
+    }
+
+    #[test]
+    fn symbols_commute_with_what_is_made_of_these((l, env) in symbolic_layouts(), b in layouts(24), t in tilers(3)) {
+        commutes(&l, &env, |l| Ok(l.filter_zeros()))?;
+        commutes(&l, &env, |l| Ok(Layout::row_major(l.shape().to_owned())))?;
+        commutes(&l, &env, |l| l.coalesce_by(&IntTuple::from((1, 1))))?;
+        commutes(&l, &env, |l| l.filter_by(&IntTuple::from((1, 1))))?;
+        commutes(&l, &env, |l| l.complement_inner())?;
+        commutes(&l, &env, |l| l.complement(&b.shape().to_owned()))?;
+        commutes(&l, &env, |l| b.complement(&l.shape().to_owned()))?;
+        commutes(&l, &env, |l| b.logical_divide(l))?;
+        commutes(&l, &env, |l| l.tiled_divide(&t))?;
+        commutes(&l, &env, |l| l.flat_divide(&t))?;
+        commutes(&l, &env, |l| l.logical_product(&t))?;
+        commutes(&l, &env, |l| l.zipped_product(&t))?;
+        commutes(&l, &env, |l| l.blocked_product(&b))?;
+        commutes(&l, &env, |l| l.raked_product(&b))?;
+        commutes(&l, &env, |l| b.blocked_product(l))?;
+        commutes(&l, &env, |l| b.raked_product(l))?;
+        commutes(&l, &env, |l| b.tile_to_shape(&l.shape().to_owned(), None))?;
+        commutes(&l, &env, |l| l.recast_layout(16, 8))?;
+        commutes(&l, &env, |l| l.recast_layout(8, 16))?;
+        commutes(&l, &env, |l| l.recast_layout(12, 8))?;
+        commutes(&l, &env, |l| l.append_ones(5))?;
+        commutes(&l, &env, |l| l.slice(&coord!(_)))?;
+        // A slice of a divide may leave out the mode that does not hold for the numbers.
+        let numbers = l.eval(&env).unwrap();
+        if numbers.zipped_divide(&t).is_ok() {
+            commutes(&l, &env, |l| Ok(l.local_tile(&t, &coord!(0))?.0))?;
+        }
+        if numbers.local_partition(&b, &1.into()).is_ok() {
+            commutes(&l, &env, |l| Ok(l.local_partition(&b, &1.into())?.0))?;
+        }
+    }
+
+    #[test]
+    fn numbers_of_symbolic_layouts((l, env) in symbolic_layouts(), b in layouts(24), i in 0..24i64) {
+        let numbers = l.eval(&env).unwrap();
+        let same = |made: Result<Int, LayoutError>, wanted: Result<Int, LayoutError>| {
+            match made.and_then(|made| made.eval(&env)) {
+                Ok(made) => made == wanted.unwrap().to_static().unwrap(),
+                Err(_) => true,
+            }
+        };
+        prop_assert!(same(l.size(), numbers.size()), "size of {}", l);
+        prop_assert!(same(l.cosize(), numbers.cosize()), "cosize of {}", l);
+        prop_assert!(same(l.crd2idx(i), numbers.crd2idx(i)), "{} at {}", l, i);
+        // What is known to be aligned or in common is so for all numbers.
+        if let (Ok(known), Ok(of_numbers)) = (l.max_alignment(), numbers.max_alignment()) {
+            let (known, of_numbers) = (known.eval(&env).unwrap(), of_numbers.to_static().unwrap());
+            prop_assert!(of_numbers % known == 0, "{}: {} and {}", l, known, of_numbers);
+        }
+        if let Ok(common) = l.max_common_layout(&b)
+            && let Ok(common) = common.eval(&env)
+        {
+            let n = common.size().unwrap().to_static().unwrap();
+            held(oracle::check_right_inverse(&composed(&numbers), &composed(&common), n))?;
+            held(oracle::check_right_inverse(&composed(&b), &composed(&common), n))?;
+        }
+    }
+
+    #[test]
+    fn coordinates_of_symbolic_shapes((l, env) in symbolic_layouts(), i in 0..500i64) {
+        let shape = l.shape().to_owned();
+        let crd = idx2crd(&i.into(), &shape).unwrap();
+        let numbers = shape.eval(&env).unwrap();
+        prop_assert_eq!(crd.eval(&env), idx2crd(&i.into(), &numbers));
+        prop_assert_eq!(crd2idx(&crd, &shape).unwrap().eval(&env), Ok(i), "{} in {}", crd, shape);
     }
 
     #[test]
