@@ -11,7 +11,7 @@ use tilewright::layout::strategies::{
 };
 use tilewright::layout::{
     ComposedLayout, Coord, Env, Int, IntTuple, Layout, LayoutError, Slot, Swizzle, Tiler, Tuple,
-    coord, crd2idx, idx2crd,
+    compact_col_major, coord, crd2idx, domain_distribute, idx2crd, make_layout_tv,
 };
 
 /// The size of the sizes that are drawn.
@@ -252,6 +252,59 @@ fn commutes(
         Err(e) => {
             Err(TestCaseError::fail(format!("{l}: {symbolic} is {left}, but {numbers} gives {e}")))
         }
+    }
+}
+
+/// Extents and strides at the ends of their ranges, also ones that no layout should have.
+fn extreme_layouts() -> impl Strategy<Value = Layout> {
+    let ends = vec![
+        0,
+        1,
+        2,
+        3,
+        7,
+        -1,
+        -2,
+        1 << 31,
+        1 << 32,
+        1 << 62,
+        i64::MAX,
+        i64::MAX - 1,
+        i64::MIN,
+        i64::MIN + 1,
+    ];
+    let leaf = (prop::sample::select(ends.clone()), prop::sample::select(ends));
+    prop::collection::vec(leaf, 1..4).prop_map(|leaves| {
+        if let [(s, d)] = leaves[..] {
+            return Layout::leaf(s, d);
+        }
+        let (shape, stride): (Vec<i64>, Vec<i64>) = leaves.into_iter().unzip();
+        Layout::new(IntTuple::from_items(shape).unwrap(), IntTuple::from_items(stride).unwrap())
+            .unwrap()
+    })
+}
+
+proptest! {
+    #![proptest_config(cases())]
+
+    /// Whatever comes out, nothing overflows on the way.
+    #[test]
+    fn extremes_do_not_panic(a in extreme_layouts(), b in extreme_layouts(), t in tilers(3), n in prop::sample::select(vec![0, 1, -1, 2, 8, 1 << 40, i64::MAX, i64::MIN])) {
+        let shape = b.shape().to_owned();
+        let _ = (a.size(), a.cosize(), a.coshape(), a.coalesce(), a.filter(), a.flatten(), a.nullspace());
+        let _ = (a.right_inverse(), a.left_inverse(), a.complement_inner(), a.complement(&shape));
+        let _ = (a.complement(&n.into()), a.composition(&b), a.composition(&t), a.logical_divide(&b));
+        let _ = (a.zipped_divide(&t), a.tiled_divide(&b), a.flat_divide(&t), a.logical_product(&b));
+        let _ = (a.zipped_product(&t), a.blocked_product(&b), a.raked_product(&b), a.tile_to_shape(&shape, None));
+        let _ = (a.upcast(n), a.downcast(n), a.recast_layout(n, 8), a.recast_layout(8, n), a.size_in_bytes(n));
+        let _ = (a.max_common_layout(&b), a.max_common_vector(&b), a.max_alignment(), a.layout_like(), a.fragment_like());
+        let _ = (a.at(n), a.crd2idx(n), a.apply(n), a.indices().map(|i| i.take(9).count()), a.slice(&coord!(_)));
+        let _ = (a.local_tile(&t, &coord!(0)), a.local_partition(&b, &n.into()), a.domain_offset(&n.into()));
+        let _ = (idx2crd(&n.into(), &shape), crd2idx(&n.into(), &shape), shape.ceil_div(&n.into()), shape.shape_div(&n.into()));
+        let _ = (shape.product_each(), shape.round_up(&shape), shape.compatible(&n.into()), shape.increment(&shape));
+        let _ = (a.compose_swizzle(Swizzle::new(2, 3, 3).unwrap()), a.leading_dim(), a.identity_like(), make_layout_tv(&a, &b));
+        let _ = (domain_distribute(&shape, &n.into()), compact_col_major(&shape, &n.into()), Layout::compact(shape));
+        let _ = a.is_major(&[0]);
     }
 }
 
