@@ -67,11 +67,14 @@ impl Layout {
     }
 
     /// The largest `n` such that the layout is a layout of aligned blocks of `n` contiguous
-    /// elements, as far as static extents and strides tell.
+    /// elements, as far as static extents and strides and the divisors of symbols tell. CuTe takes
+    /// every run-time stride for aligned.
     ///
     /// ```
-    /// # use tilewright::layout::layout;
+    /// # use tilewright::layout::{Int, Layout, layout};
     /// assert_eq!(layout!((4, 8):(1, 16)).max_alignment()?, 4);
+    /// let pitch = Int::symbol("pitch").divisible_by(4);
+    /// assert_eq!(Layout::new((8, 8), (1, pitch))?.max_alignment()?, 4);
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
     ///
@@ -84,9 +87,15 @@ impl Layout {
         if many {
             out.open();
         }
+        // The steps of modes that have a symbol: what is known to divide them.
+        let mut steps = Int::ZERO;
         for (s, d) in flat.as_ref().leaves() {
-            let extent = if s.is_static() { s.clone() } else { Int::ONE };
-            out.push(extent, d.as_static().unwrap_or(0));
+            if s.is_static() && d.as_static().is_some() {
+                out.push(s.clone(), d.clone());
+            } else {
+                steps = steps.gcd(&Int::new(d.to_int()?.divisibility()))?;
+                out.push(1, 0);
+            }
         }
         if many {
             out.close();
@@ -94,7 +103,7 @@ impl Layout {
         let known = out.finish()?;
         let inverse = known.first_right_inverse()?;
         let permuted = known.logical_divide(&inverse)?;
-        let mut alignment = permuted.as_ref().mode(&[0])?.size()?;
+        let mut alignment = permuted.as_ref().mode(&[0])?.size()?.gcd(&steps)?;
         for stride in permuted.as_ref().mode(&[1])?.stride {
             alignment = alignment.gcd(stride.to_int()?)?;
         }

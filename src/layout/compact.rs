@@ -99,7 +99,8 @@ impl Layout {
     }
 
     /// A compact layout of the same shape whose modes have their strides in the same order;
-    /// modes of stride 0 keep stride 0.
+    /// modes of stride 0 keep stride 0. Symbolic strides come after all numbers, from the left to
+    /// the right, as in CuTe.
     ///
     /// ```
     /// # use tilewright::layout::layout;

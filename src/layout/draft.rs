@@ -85,6 +85,12 @@ impl<N: Number> Draft<N> {
             return Ok(());
         }
         if let Some((last, _)) = self.modes.tail() {
+            if violation.is_number() {
+                return Err(N::fail(|| LayoutError::ConditionViolated {
+                    value: last.to_int().to_string(),
+                    condition: format!("{} <= 0", violation.to_int()),
+                }));
+            }
             *last = last.on_condition(violation);
         }
         Ok(())
