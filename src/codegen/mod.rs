@@ -51,6 +51,7 @@
 
 mod arith;
 mod assert_buffer;
+mod bit_function;
 mod control;
 mod convert;
 mod copies;

@@ -148,7 +148,7 @@ impl Entry<'_> {
     }
 
     /// The halves of a 64-bit register, the low one first.
-    fn unpack(&mut self, [low, high]: [Reg; 2], from: Reg) {
+    pub(super) fn unpack(&mut self, [low, high]: [Reg; 2], from: Reg) {
         self.begin();
         self.text.push("mov.b64 {");
         self.text.reg(low);
@@ -160,7 +160,7 @@ impl Entry<'_> {
     }
 
     /// A 64-bit register from its halves, the low one first.
-    fn pack(&mut self, to: Reg, [low, high]: [Reg; 2]) {
+    pub(super) fn pack(&mut self, to: Reg, [low, high]: [Reg; 2]) {
         self.begin();
         self.text.push("mov.b64 ");
         self.text.reg(to);

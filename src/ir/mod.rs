@@ -34,6 +34,7 @@ pub use builder::{
     Shared, Signed, Terminated, Ty, Untyped, Val, Values, Var, Vector, VectorElement, WARP,
     promote, range,
 };
+pub use builder::{DotElement, Widen, Word, Word32};
 pub use entity::{Arena, Entity, OpId, PlaceId, RegionId, SharedId, Value, VarId};
 pub use format::{Format, FormatError, Piece, Placeholder, Style};
 pub use kernel::{
@@ -42,6 +43,10 @@ pub use kernel::{
 pub use name::ParseNameError;
 pub use narrow::{bf16, f8e4m3, f8e5m2, f16, tf32};
 pub use number::{FloatFormat, Rounding, Specials};
+pub use op::{
+    ApproxFunction, ByteHalf, Clamp, Direction, DivApprox, Excess, FindFrom, FloatMode, FloatTest,
+    PermuteMode, Subnormals,
+};
 pub use op::{
     Arith, Axis, Class, Compare, Constraint, Control, Diagnostic, Effect, Mem, Op, OpInfo, ReduxOp,
     ResultKind, ShflMode, SpecialReg, Sync, Thread, Unroll, ValueList, VolatileReg, VoteMode, Warp,

@@ -11,12 +11,14 @@
 //! Host `if`, `for` and `while` run while the kernel is built and leave no trace but the operations that
 //! they make: they are the compile-time forms of control flow.
 
+mod bits;
 mod body;
 mod cases;
 mod context;
 mod control;
 mod diagnostic;
 mod error;
+mod float;
 mod group;
 mod kernel;
 mod layout;
@@ -29,6 +31,7 @@ mod values;
 mod vector;
 mod warp;
 
+pub use bits::{DotElement, Widen, Word, Word32};
 pub use body::{Body, Dim3, Registers, Var};
 pub use cases::{CaseEnd, Cases, CasesStart};
 pub use context::Context;

@@ -3,7 +3,6 @@
 use super::{Arith, Op};
 use crate::ir::kernel::KernelIr;
 use crate::ir::target::Target;
-use crate::ir::types::{Scalar, Type};
 
 impl Op {
     /// The first target that has the operation with its attributes.
@@ -22,19 +21,22 @@ impl Op {
         }
     }
 
-    /// The first target that has the operation with its attributes, on the types of its operands: conversions
-    /// to and from 8-bit floating point came with `sm_89`.
-    pub fn first_target_on(&self, ir: &KernelIr) -> Target {
+    /// The first target that has the operation with its attributes, on the types of its operands.
+    ///
+    /// # Errors
+    /// Why no target has it.
+    pub fn support(&self, ir: &KernelIr) -> Result<Target, &'static str> {
         let first = self.first_target();
-        let Op::Arith(Arith::Cvt { value, to }) = self else { return first };
-        let from = match ir.values.get(*value).map(|value| value.ty) {
-            Some(Type::Scalar(scalar)) => scalar,
-            Some(Type::Vector(vector)) => vector.elem(),
-            Some(Type::Pointer { .. }) | None => return first,
-        };
-        let is_byte = |s: Scalar| matches!(s, Scalar::F8E4M3 | Scalar::F8E5M2);
-        let converts = from != *to && (is_byte(from) || is_byte(*to));
-        if converts { first.max(Target::SM_89) } else { first }
+        match self {
+            Op::Arith(op) => super::support::support(op, ir).map(|target| first.max(target)),
+            Op::Const(_)
+            | Op::Mem(_)
+            | Op::Sync(_)
+            | Op::Warp(_)
+            | Op::Thread(_)
+            | Op::Diagnostic(_)
+            | Op::Control(_) => Ok(first),
+        }
     }
 
     /// The operation as messages about its attributes name it: `sreg<tid.x>`.

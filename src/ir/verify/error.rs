@@ -7,7 +7,7 @@ use crate::ir::format::FormatError;
 use crate::ir::kernel::Place;
 use crate::ir::op::Class;
 use crate::ir::target::Target;
-use crate::ir::types::{Scalar, Type};
+use crate::ir::types::Type;
 use crate::ir::vector::VectorType;
 
 /// A broken rule: what is wrong, with the values at fault.
@@ -119,12 +119,14 @@ pub enum VerifyError {
         /// The vector.
         vector: VectorType,
     },
-    /// There is no conversion between the types.
-    NoConversion {
-        /// The type of the operand.
-        from: Type,
-        /// The scalar type that the operand, or each element of it, is converted to.
-        to: Scalar,
+    /// No target has the operation with its attributes on the types of its operands.
+    NotInPtx {
+        /// The operation with its attributes.
+        op: String,
+        /// The types of the operands.
+        types: Vec<Type>,
+        /// What there is instead.
+        reason: &'static str,
     },
     /// A parameter of the kernel is a vector.
     VectorParam {
@@ -382,14 +384,9 @@ impl fmt::Display for VerifyError {
                 "there is no element {lane} of a {vector}: the elements are numbered 0 to {}",
                 vector.lanes() - 1
             ),
-            E::NoConversion { from, to: Scalar::Bool } => write!(
-                f,
-                "`cvt` makes no bool of {from}: compare with zero instead, `setp<ne>`"
-            ),
-            E::NoConversion { from, to } => write!(
-                f,
-                "`cvt` cannot make each element of {from} a {to}: a vector has at most 128 bits; convert the elements one by one"
-            ),
+            E::NotInPtx { op, types, reason } => {
+                write!(f, "there is no `{op}` of {}: {reason}", TypeList(types))
+            }
             E::VectorParam { name, ty } => write!(
                 f,
                 "parameter `{name}` is a {ty}, but parameters are scalars and pointers: pass the elements one by one"

@@ -33,7 +33,15 @@ fn check_op(report: &mut Report<'_>, op: OpId) {
     }
     if let Some(info) = data.op.info() {
         check_operands(report, op, info);
-        let first = data.op.first_target_on(ir);
+        let first = match data.op.support(ir) {
+            Ok(first) => first,
+            Err(reason) => {
+                let (op_name, types) =
+                    (data.op.name_with_attributes(), operand_types(ir, &data.op));
+                let error = VerifyError::NotInPtx { op: op_name, types, reason };
+                return report.at(op, error);
+            }
+        };
         if !ir.target.offers(first) {
             let (op_name, target) = (data.op.name_with_attributes(), ir.target);
             report.at(op, VerifyError::NotOnTarget { op: op_name, first, target });
@@ -69,6 +77,11 @@ fn check_operands(report: &mut Report<'_>, op: OpId, info: &'static OpInfo) {
             Constraint::T => variable.filter(|ty| *ty != found).map(|ty| ty.to_string()),
             Constraint::Bool => other_than(found, Type::BOOL),
             Constraint::U32 => other_than(found, Scalar::U32.into()),
+            Constraint::I32 => other_than(found, Scalar::I32.into()),
+            Constraint::Wide => data.op.wide(ir, info).and_then(|ty| other_than(found, ty)),
+            Constraint::Bytes => one_of(found, [Scalar::I8, Scalar::U8], 4),
+            Constraint::Halves => one_of(found, [Scalar::I16, Scalar::U16], 2),
+            Constraint::Dot => other_than(found, data.op.dot(ir)),
             Constraint::Index => match found {
                 Type::Scalar(Scalar::I32 | Scalar::U32 | Scalar::I64 | Scalar::U64) => None,
                 _ => Some("i32, u32, i64 or u64".to_owned()),
@@ -92,7 +105,7 @@ fn check_operands(report: &mut Report<'_>, op: OpId, info: &'static OpInfo) {
     }
 }
 
-/// What is wrong with the vector types and the conversion of an operation.
+/// What is wrong with the vector types of an operation.
 fn vectors(ir: &KernelIr, op: &Op, info: &'static OpInfo) -> Option<VerifyError> {
     let ty = op.type_of_operand(ir, info, Constraint::T);
     if let Some(lanes) = op.made_lanes() {
@@ -109,13 +122,6 @@ fn vectors(ir: &KernelIr, op: &Op, info: &'static OpInfo) -> Option<VerifyError>
             let lane = *lane;
             (lane >= vector.lanes()).then_some(VerifyError::LaneOutOfRange { lane, vector })
         }
-        (Op::Arith(Arith::Cvt { to: Scalar::Bool, .. }), from) => {
-            Some(VerifyError::NoConversion { from, to: Scalar::Bool })
-        }
-        (Op::Arith(Arith::Cvt { to, .. }), from @ Type::Vector(vector)) => {
-            let none = VectorType::new(*to, vector.lanes()).is_none();
-            none.then_some(VerifyError::NoConversion { from, to: *to })
-        }
         (
             Op::Const(_)
             | Op::Arith(_)
@@ -128,6 +134,18 @@ fn vectors(ir: &KernelIr, op: &Op, info: &'static OpInfo) -> Option<VerifyError>
             _,
         ) => None,
     }
+}
+
+fn one_of(found: Type, elems: [Scalar; 2], lanes: u32) -> Option<String> {
+    let is_one = found.vector().is_some_and(|v| elems.contains(&v.elem()) && v.lanes() == lanes);
+    let [a, b] = elems;
+    (!is_one).then(|| format!("{a}x{lanes} or {b}x{lanes}"))
+}
+
+fn operand_types(ir: &KernelIr, op: &Op) -> Vec<Type> {
+    let mut types = Vec::new();
+    op.for_each_operand(|value| types.push(ir.type_of(value)));
+    types
 }
 
 fn other_than(found: Type, expected: Type) -> Option<String> {

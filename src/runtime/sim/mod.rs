@@ -18,6 +18,7 @@
 //! (`block.rs`) gives turns to its warps; a launch (`launch.rs`) gives blocks to the threads of the host.
 
 mod arith;
+mod bits;
 mod block;
 mod buffer;
 mod collective;
@@ -26,6 +27,7 @@ mod convert;
 mod diagnostic;
 mod dispatch;
 mod element;
+mod elementwise;
 mod error;
 mod fault;
 mod for_range;
@@ -35,6 +37,7 @@ mod liveness;
 mod memory;
 mod options;
 mod program;
+mod round;
 mod scalar;
 mod slots;
 mod special;
