@@ -8,14 +8,15 @@ use super::PtxOptions;
 use super::assert_buffer::AssertBuffer;
 use super::control::OpenLoop;
 use super::mem::Addresses;
+use super::printf::Printing;
 use super::ptx::{LARGE_PARAMS, PtxVersion};
 use super::regs::{Class, Operand, Reg, memory_type};
 use super::text::Text;
 use super::uses::Uses;
 use super::version;
 use crate::ir::{
-    ClusterShape, Entity, KernelIr, Op, OpId, PlaceId, RegionId, Scalar, Space, Sync, Type, Value,
-    ValueDef, VectorType,
+    ClusterShape, Diagnostic, Entity, KernelIr, Op, OpId, PlaceId, RegionId, Scalar, Space, Sync,
+    Type, Value, ValueDef, VectorType,
 };
 
 /// The source files that `.loc` directives name by number.
@@ -54,6 +55,12 @@ impl Files {
 /// Bytes of a parameter.
 fn param_bytes(ty: Type) -> u32 {
     ty.bits() / 8
+}
+
+/// Whether the kernel has a `printf`.
+pub(super) fn prints(ir: &KernelIr) -> bool {
+    let prints = |op: OpId| matches!(ir.ops[op].op, Op::Diagnostic(Diagnostic::Printf { .. }));
+    ir.reached_ops().into_iter().any(prints)
 }
 
 /// The register of a value, or the first one of a vector that has several.
@@ -117,7 +124,10 @@ pub(super) fn write(ir: &KernelIr, options: PtxOptions, files: &mut Files, text:
         labels: 0,
         reachable: true,
         shared: ir.shared_layout(),
+        printing: Printing::default(),
+        globals: String::new(),
     };
+    let start = entry.text.position();
     entry.head();
     entry.text.push("{\n");
     entry.text.indent();
@@ -126,8 +136,12 @@ pub(super) fn write(ir: &KernelIr, options: PtxOptions, files: &mut Files, text:
     entry.region(ir.body);
     entry.text.dedent();
     entry.text.push("}\n");
-    let declared = entry.declarations();
+    let (declared, mut globals) = (entry.declarations(), std::mem::take(&mut entry.globals));
     text.insert(declarations, &declared);
+    if !globals.is_empty() {
+        globals.push('\n');
+        text.insert(start, &globals);
+    }
 }
 
 /// An entry under construction.
@@ -158,6 +172,9 @@ pub(super) struct Entry<'a> {
     pub(super) reachable: bool,
     /// The offset of each shared allocation in the shared array, and the bytes of that.
     pub(super) shared: (Vec<u64>, u64),
+    pub(super) printing: Printing,
+    /// What is declared before the entry.
+    pub(super) globals: String,
 }
 
 impl<'a> Entry<'a> {
@@ -253,6 +270,10 @@ impl<'a> Entry<'a> {
         if let Some(align) = shared_align(self.ir).filter(|_| is_static) {
             text.begin();
             text.push(&format!(".shared .align {align} .b8 $shared[{bytes}];\n"));
+        }
+        if let Some(declaration) = self.printing.declaration() {
+            text.begin();
+            text.push(&declaration);
         }
         text.push("\n");
         text.finish()

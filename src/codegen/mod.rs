@@ -60,6 +60,7 @@ mod entry;
 mod error;
 mod fold;
 mod mem;
+mod printf;
 mod ptx;
 mod regs;
 mod text;
@@ -196,6 +197,9 @@ fn write_module(target: Target, kernels: &[&KernelIr], options: PtxOptions) -> P
     text.push(&format!(".version {version}\n.target {target}\n.address_size 64\n"));
     if let Some(align) = entry::dynamic_shared_align(kernels) {
         text.push(&format!("\n.extern .shared .align {align} .b8 $shared[];\n"));
+    }
+    if kernels.iter().any(|ir| entry::prints(ir)) {
+        text.push(printf::VPRINTF);
     }
     let mut files = entry::Files::default();
     for ir in kernels {

@@ -70,7 +70,8 @@ impl<'k> Uses<'k> {
                 self.mark(condition(ir, *cond).0);
                 return self.mark_all(values);
             }
-            Op::Const(_)
+            Op::Diagnostic(Diagnostic::Printf { .. })
+            | Op::Const(_)
             | Op::Arith(_)
             | Op::Mem(_)
             | Op::Sync(_)

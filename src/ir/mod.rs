@@ -18,7 +18,7 @@ mod name;
 pub(crate) mod narrow;
 pub(crate) mod number;
 mod op;
-pub mod passes;
+mod passes;
 mod target;
 mod text;
 mod types;

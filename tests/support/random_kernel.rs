@@ -233,11 +233,15 @@ impl Generator<'_> {
         let kind = self.choose(26);
         match kind {
             0..=6 => {
-                let [lhs, rhs] = self.pair(match kind {
+                let [lhs, mut rhs] = self.pair(match kind {
                     3 => Class::ScalarNumber,
                     4 => Class::Int,
                     _ => Class::Number,
                 });
+                if matches!(kind, 3 | 4) && self.is_zero(rhs) {
+                    let Type::Scalar(scalar) = self.ir.type_of(rhs) else { unreachable!() };
+                    rhs = self.emit_one(Op::Const(Const::new(scalar, 3)));
+                }
                 match kind {
                     0 => Arith::Add { lhs, rhs },
                     1 => Arith::Sub { lhs, rhs },
@@ -319,6 +323,12 @@ impl Generator<'_> {
         }
     }
 
+    /// Whether the value is an integer constant that nothing can be divided by.
+    fn is_zero(&self, value: Value) -> bool {
+        let ValueDef::Result(def, _) = self.ir.values[value].def else { return false };
+        matches!(self.ir.ops[def].op, Op::Const(c) if c.as_int() == Some(0))
+    }
+
     /// A vector type: that of a visible value, or any.
     fn vector(&mut self) -> VectorType {
         let values = self.all_visible();
@@ -330,15 +340,19 @@ impl Generator<'_> {
         self.pick(&types)
     }
 
-    fn index(&mut self) -> Value {
+    /// An index; not a constant for shared memory, which it could be outside of.
+    fn index(&mut self, space: Space) -> Value {
+        if space == Space::Shared {
+            return self.emit_one(Arith::Sreg { reg: SpecialReg::LaneId });
+        }
         let ty = self.pick(&[Scalar::I32, Scalar::U32, Scalar::I64, Scalar::U64]);
         self.of(ty.into())
     }
 
     fn memory(&mut self) {
         let base = self.any(Class::Pointer);
-        let Type::Pointer { elem, mutable, .. } = self.ir.type_of(base) else { return };
-        let index = self.index();
+        let Type::Pointer { elem, mutable, space } = self.ir.type_of(base) else { return };
+        let index = self.index(space);
         match self.choose(5) {
             4 => self.diagnostic(),
             0 => self.emit(Mem::Ld { base, index }),
@@ -355,10 +369,18 @@ impl Generator<'_> {
 
     fn diagnostic(&mut self) {
         let cond = self.of(Type::BOOL);
-        let values: ValueList = (0..self.choose(4)).map(|_| self.any(Class::Scalar)).collect();
+        let prints = self.choose(2) == 1;
+        // C has no narrow floating point numbers.
+        let class = if prints { Class::Int } else { Class::Scalar };
+        let values: ValueList = (0..self.choose(4)).map(|_| self.any(class)).collect();
         let texts = ["{}", "{:4}\n", "{{{}}}\"", "\\{} é"];
-        let message: String = values.iter().map(|_| self.pick(&texts)).collect();
-        self.emit(Diagnostic::Assert { cond, message: message.into(), values });
+        let text: String = values.iter().map(|_| self.pick(&texts)).collect();
+        let op = if prints {
+            Diagnostic::Printf { format: text.into(), values }
+        } else {
+            Diagnostic::Assert { cond, message: text.into(), values }
+        };
+        self.emit(op);
     }
 
     /// An operation of the warp. Its members are not known before it runs, so that it may be anywhere.
@@ -535,7 +557,7 @@ impl Generator<'_> {
 
     fn for_(&mut self) {
         let scalar = self.scalar(Class::Int);
-        let [lo, hi] = [self.of(scalar.into()), self.of(scalar.into())];
+        let [mut lo, mut hi] = [self.of(scalar.into()), self.of(scalar.into())];
         let step = 1 + self.choose(7) as u64;
         let step = self.emit_one(Op::Const(Const::new(scalar, step)));
         let carried = self.types();
@@ -543,8 +565,13 @@ impl Generator<'_> {
         let body = self.ir.body;
         let unroll = match self.choose(4) {
             0 | 1 => Unroll::Keep,
-            2 => NonZeroU32::new(self.word()).map_or(Unroll::Keep, Unroll::By),
-            _ => Unroll::Full,
+            2 => NonZeroU32::new(self.word() % 8).map_or(Unroll::Keep, Unroll::By),
+            _ => {
+                // The iterations have to be known and few.
+                let mut constant = |bits| self.emit_one(Op::Const(Const::new(scalar, bits)));
+                (lo, hi) = (constant(3), constant(8));
+                Unroll::Full
+            }
         };
         let control = |body| Control::For { lo, hi, step, unroll, init: init.clone().into(), body };
         let op = self.push(control(body), &carried);

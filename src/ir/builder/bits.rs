@@ -79,7 +79,7 @@ dot_elements! {
 /// })?;
 /// let device = Device::sim()?;
 /// let mut x = device.upload(&[1 << 30, 40, 0])?;
-/// device.load(&kernel)?.launch(Grid::new(1, 1), (&mut x,))?;
+/// device.load(&kernel)?.launch(Grid::cover(1, 1), (&mut x,))?;
 /// assert_eq!(x.to_vec()?, [10, (1 << 30) - 39, i32::MAX]);
 /// # }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -183,7 +183,7 @@ impl<'b> Val<'b, i32> {
 /// })?;
 /// let device = Device::sim()?;
 /// let mut x = device.upload(&[0x01_02_03_ff])?;
-/// device.load(&kernel)?.launch(Grid::new(1, 1), (&mut x,))?;
+/// device.load(&kernel)?.launch(Grid::cover(1, 1), (&mut x,))?;
 /// assert_eq!(x.to_vec()?, [100 + 2 * (1 + 2 + 3 - 1)]);
 /// # }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -235,7 +235,7 @@ impl<'b, A: DotElement + VectorElement<2>> Val<'b, Vector<A, 2>> {
 /// })?;
 /// let device = Device::sim()?;
 /// let mut x = device.upload(&[0x0001_02f0u32, 0, 0, 0])?;
-/// device.load(&kernel)?.launch(Grid::new(1, 1), (&mut x,))?;
+/// device.load(&kernel)?.launch(Grid::cover(1, 1), (&mut x,))?;
 /// assert_eq!(x.to_vec()?, [6, 0x2f, 16, 0xf002_0100]);
 /// # }
 /// # Ok::<(), Box<dyn std::error::Error>>(())

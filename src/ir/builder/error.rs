@@ -3,7 +3,6 @@
 use std::fmt;
 
 use crate::ir::kernel::Place;
-use crate::ir::passes::PassError;
 use crate::ir::types::Scalar;
 use crate::ir::verify::VerifyError;
 
@@ -66,8 +65,6 @@ pub enum BuildErrorKind {
     Layout(crate::layout::LayoutError),
     /// The closure given to `Kernel::build` returned this error.
     Body(String),
-    /// What an operation asks for cannot be done.
-    Pass(PassError),
     /// The verifier refused the kernel.
     Verify(VerifyError),
 }
@@ -107,7 +104,6 @@ impl fmt::Display for BuildErrorKind {
             ),
             BuildErrorKind::Layout(error) => error.fmt(f),
             BuildErrorKind::Body(message) => f.write_str(message),
-            BuildErrorKind::Pass(error) => error.fmt(f),
             BuildErrorKind::Verify(error) => error.fmt(f),
         }
     }

@@ -25,7 +25,7 @@ use crate::ir::types::{Scalar, Type};
 /// assert!(kernel.ptx().text().contains("add.rz.ftz.sat.f32"));
 /// let device = Device::sim()?;
 /// let mut x = device.upload(&[1.0f32, 3.0, 0.0])?;
-/// device.load(&kernel)?.launch(Grid::new(1, 1), (&mut x,))?;
+/// device.load(&kernel)?.launch(Grid::cover(1, 1), (&mut x,))?;
 /// assert_eq!(x.to_vec()?, [0.33333331, 0.33333334, 1.0]);
 /// # }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -130,7 +130,7 @@ macro_rules! approximations {
         /// assert!(kernel.ptx().text().contains("rsqrt.approx.f32"));
         /// let device = Device::sim()?;
         /// let mut x = device.upload(&[16.0f32, 0.0])?;
-        /// device.load(&kernel)?.launch(Grid::new(1, 1), (&mut x,))?;
+        /// device.load(&kernel)?.launch(Grid::cover(1, 1), (&mut x,))?;
         /// assert_eq!(x.to_vec()?, [0.25, 16.0]);
         /// # }
         /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -36,6 +36,7 @@ mod launch;
 mod liveness;
 mod memory;
 mod options;
+mod output;
 mod program;
 mod round;
 mod scalar;
@@ -52,6 +53,7 @@ pub use error::RunError;
 pub use fault::{Fault, FaultCause, MemoryAccess};
 pub use launch::Arg;
 pub use options::{Options, Order, Report};
+pub use output::Output;
 
 use super::Grid;
 use crate::ir::KernelIr;
