@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 
 use tilewright::codegen::{Module, Ptx, PtxOptions};
 use tilewright::ir::{
-    GlobalMut, Kernel, KernelOptions, Mem, Op, Scalar, Space, Sync, Target, Type, Untyped,
+    GlobalMut, Kernel, KernelOptions, Mem, Op, Scalar, Space, Sync, Target, TensorMap,
+    TensorMapMut, Type, Untyped,
 };
 use tilewright::kernels::gemm::SimtGemm;
 
@@ -51,6 +52,7 @@ fn short(ty: Type) -> String {
     match ty {
         Type::Scalar(scalar) => scalar.to_string(),
         Type::Pointer { space, elem, .. } => format!("{space}_{elem}"),
+        Type::TensorMap { elem, rank, .. } => format!("map_{elem}_{rank}"),
     }
 }
 
@@ -236,6 +238,9 @@ fn launch_bounds_and_dynamic_shared_memory() {
         ],
         &[],
     );
+    type Maps = (TensorMap<f32, 2>, i8, TensorMapMut<u8, 5>);
+    let maps = Kernel::<Maps>::build("maps", Target::SM_90, |_, _| ()).unwrap();
+    check_module(&[untyped(&maps)], &[]);
 }
 
 fn small(target: Target) -> Kernel<Untyped> {

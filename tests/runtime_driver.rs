@@ -17,7 +17,10 @@ use std::process::{Command, Output};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use tilewright::ir::{Global, GlobalMut, Kernel, KernelOptions, Target, Untyped};
+use tilewright::codegen::{Fill, L2Promotion, SwizzleMode, TensorMapDesc, TensorMapError};
+use tilewright::ir::{
+    Global, GlobalMut, Kernel, KernelOptions, Scalar, Target, TensorMapMut, Untyped,
+};
 use tilewright::runtime::{
     Arg, ClusterError, CudaVersion, Device, DriverStatus, FaultKind, Function, Grid, LaunchOptions,
     PtxRejection, RuntimeError,
@@ -135,6 +138,11 @@ fn launches_say_what_the_kernel_and_the_options_ask_for() {
 }
 
 #[test]
+fn tensor_maps_are_encoded_and_passed() {
+    check("tensor_map", &[]);
+}
+
+#[test]
 fn drops_right_after_a_launch_are_safe() {
     check("drops", &[]);
     check("drops", &[("POOLS", "0")]);
@@ -218,6 +226,7 @@ fn child() {
         "buffers" => buffers(),
         "launch" => launch(),
         "launch_shape" => launch_shape(),
+        "tensor_map" => tensor_map(),
         "drops" => drops(),
         "cycles" => cycles(1000),
         "threads" => threads(),
@@ -438,6 +447,42 @@ fn launch_shape() {
         Err(RuntimeError::TooManyBlocksAtOnce { kernel, blocks: 13, limit: 12 })
     );
     assert!(function.time_with(plain.programmatic(true), Grid::cover(1, 32), ()).is_ok());
+}
+
+/// The driver writes what it was told of the tensor, the kernel what it was passed.
+fn tensor_map() {
+    let device = gpu();
+    type Params = (TensorMapMut<f32, 2>, GlobalMut<u64>);
+    let kernel = Kernel::<Params>::build("tensor_map", Target::SM_90A, |_, _| ()).unwrap();
+    let function = device.load(&kernel).unwrap();
+    let mut x = device.zeros::<f32>(64 * 100).unwrap();
+    let mut out = device.zeros::<u64>(16).unwrap();
+    let map = TensorMapDesc::new(Scalar::F32, &[64, 100], &[256], &[32, 8]).unwrap();
+    let map = map.with_swizzle(SwizzleMode::B128).unwrap().with_l2_promotion(L2Promotion::B256);
+    let mut arg = x.tensor_map_mut(&map).unwrap();
+    // The map can be passed as often as one likes.
+    for _ in 0..2 {
+        function.launch(Grid::cover(1, 32), (&mut arg, &mut out)).unwrap();
+    }
+    let (numbers, address) = (out.to_vec().unwrap(), out.to_vec().unwrap()[0]);
+    assert_eq!(numbers, [address, 7, 2, 0, 3, 3, 0, 64, 100, 256, 32, 8, 1, 1, 0, 0]);
+    assert_ne!(address, 0);
+    let nan = map.with_fill(Fill::Nan).unwrap().with_element_strides(&[1, 2]).unwrap();
+    function.launch(Grid::cover(1, 32), (&mut x.tensor_map_mut(&nan).unwrap(), &mut out)).unwrap();
+    assert_eq!(out.to_vec().unwrap()[6..], [1, 64, 100, 256, 32, 8, 1, 2, 0, 0]);
+
+    let large = TensorMapDesc::new(Scalar::F32, &[64, 101], &[256], &[32, 8]).unwrap();
+    let (tensor_bytes, buffer_bytes) = (101 * 256, 100 * 256);
+    let error = TensorMapError::BufferTooSmall { tensor_bytes, buffer_bytes };
+    assert_eq!(x.tensor_map(&large).map(|_| ()), Err(error.into()));
+    let ints = TensorMapDesc::new(Scalar::I32, &[64], &[], &[32]).unwrap();
+    let error = TensorMapError::Element { map: Scalar::I32, buffer: Scalar::F32 };
+    assert_eq!(x.tensor_map(&ints).map(|_| ()), Err(error.into()));
+    // A map of another rank than the parameter.
+    let line = TensorMapDesc::new(Scalar::F32, &[64], &[], &[32]).unwrap();
+    let error =
+        function.launch(Grid::cover(1, 32), (&mut x.tensor_map_mut(&line).unwrap(), &mut out));
+    assert!(matches!(error, Err(RuntimeError::ArgumentType { index: 0, .. })), "{error:?}");
 }
 
 fn refusals() {

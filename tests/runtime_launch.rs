@@ -13,7 +13,11 @@
 mod device;
 
 use device::{devices, gpu};
-use tilewright::ir::{Global, GlobalMut, Kernel, KernelOptions, Target, Untyped, range};
+use tilewright::codegen::{Fill, L2Promotion, SwizzleMode, TensorMapDesc};
+use tilewright::ir::{
+    Global, GlobalMut, Kernel, KernelOptions, Scalar, Target, TensorMap, TensorMapMut, Untyped,
+    range,
+};
 use tilewright::runtime::{Buffer, Device, FaultKind, Function, Grid, LaunchOptions, RuntimeError};
 
 type Axpy = (f32, Global<f32>, GlobalMut<f32>, i32);
@@ -235,6 +239,42 @@ fn launches_with_options() {
                 device.synchronize().unwrap();
             }
             assert_eq!(y.to_vec().unwrap(), [6.0; 1000], "{options:?} on {device}");
+        }
+    }
+}
+
+/// Every map that can be described can be encoded, and a kernel can be launched with it.
+#[test]
+fn tensor_maps_are_passed() {
+    for device in devices() {
+        let maps = [
+            TensorMapDesc::new(Scalar::F32, &[64, 100], &[256], &[32, 8]),
+            TensorMapDesc::new(Scalar::F32, &[1 << 20, 1], &[16], &[256, 256]),
+            TensorMapDesc::new(Scalar::F32, &[5, 100], &[1 << 10], &[4, 256])
+                .and_then(|map| map.with_element_strides(&[1, 8])),
+            TensorMapDesc::new(Scalar::F32, &[32, 10], &[128], &[32, 64])
+                .and_then(|map| map.with_swizzle(SwizzleMode::B128))
+                .and_then(|map| map.with_fill(Fill::Nan)),
+            TensorMapDesc::new(Scalar::F32, &[32, 10], &[128], &[4, 64])
+                .and_then(|map| map.with_swizzle(SwizzleMode::B128)),
+        ];
+        if !device.is_sim() && !device.target().offers(Target::SM_90) {
+            continue;
+        }
+        type Params = (TensorMap<f32, 2>, TensorMapMut<f32, 2>, GlobalMut<i32>);
+        let kernel = Kernel::<Params>::build("maps", Target::SM_90, |k, (_, _, out)| {
+            out.store(k, k.thread_idx().x, 7);
+        })
+        .unwrap();
+        let f = device.load(&kernel).unwrap();
+        let x = device.zeros::<f32>(1 << 20).unwrap();
+        let mut y = device.zeros::<f32>(1 << 20).unwrap();
+        for map in maps {
+            let map = map.unwrap().with_l2_promotion(L2Promotion::B256);
+            let mut out = device.zeros::<i32>(32).unwrap();
+            let (from, mut to) = (x.tensor_map(&map).unwrap(), y.tensor_map_mut(&map).unwrap());
+            f.launch(Grid::cover(1, 32), (&from, &mut to, &mut out)).unwrap();
+            assert_eq!(out.to_vec().unwrap(), [7; 32], "{map} on {device}");
         }
     }
 }

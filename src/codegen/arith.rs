@@ -75,7 +75,7 @@ impl Entry<'_> {
     pub(super) fn scalar(&self, value: Value) -> Scalar {
         match self.ir.type_of(value) {
             Type::Scalar(scalar) => scalar,
-            Type::Pointer { .. } => Scalar::U64,
+            Type::Pointer { .. } | Type::TensorMap { .. } => Scalar::U64,
         }
     }
 

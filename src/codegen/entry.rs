@@ -47,16 +47,22 @@ impl Files {
     }
 }
 
-/// Bytes of a parameter.
-fn param_bytes(ty: Type) -> u32 {
-    ty.bits() / 8
+/// Bytes of a tensor map as a parameter, and its alignment (CUDA driver API, `CUtensorMap`).
+const TENSOR_MAP_BYTES: (u32, u32) = (128, 64);
+
+/// Bytes of a parameter, and its alignment.
+fn param_bytes(ty: Type) -> (u32, u32) {
+    match ty {
+        Type::TensorMap { .. } => TENSOR_MAP_BYTES,
+        Type::Scalar(_) | Type::Pointer { .. } => (ty.bits() / 8, ty.bits() / 8),
+    }
 }
 
 /// The lowest version of the PTX ISA that the kernel needs beside its target.
 pub(super) fn version(ir: &KernelIr) -> PtxVersion {
     let bytes = ir.params.iter().fold(0u64, |end, param| {
-        let bytes = u64::from(param_bytes(ir.type_of(param.value)));
-        end.next_multiple_of(bytes) + bytes
+        let (bytes, align) = param_bytes(ir.type_of(param.value));
+        end.next_multiple_of(align.into()) + u64::from(bytes)
     });
     if bytes > 4352 { LARGE_PARAMS } else { PtxVersion { major: 7, minor: 0 } }
 }
@@ -150,7 +156,13 @@ impl<'a> Entry<'a> {
         self.text.push("(");
         for (i, param) in ir.params.iter().enumerate() {
             self.text.push(if i == 0 { "\n  .param ." } else { ",\n  .param ." });
-            match ir.type_of(param.value) {
+            let ty = ir.type_of(param.value);
+            match ty {
+                Type::TensorMap { .. } => {
+                    self.text.push("align ");
+                    self.text.number(TENSOR_MAP_BYTES.1.into());
+                    self.text.push(" .b8");
+                }
                 Type::Scalar(scalar) => self.text.push(memory_type(scalar)),
                 Type::Pointer { space: Space::Global, elem, .. } => {
                     self.text.push("u64 .ptr .global .align ");
@@ -163,6 +175,11 @@ impl<'a> Entry<'a> {
             }
             self.text.push(" ");
             self.text.push(&param.name);
+            if let Type::TensorMap { .. } = ty {
+                self.text.push("[");
+                self.text.number(TENSOR_MAP_BYTES.0.into());
+                self.text.push("]");
+            }
         }
         self.text.push(if ir.params.is_empty() { ")\n" } else { "\n)\n" });
         self.launch_bounds();
@@ -236,6 +253,10 @@ impl<'a> Entry<'a> {
             let to = self.def(param.value);
             let ty = ir.type_of(param.value);
             let (loaded, scalar) = match ty {
+                Type::TensorMap { .. } => {
+                    self.tensor_map_address(to, &param.name);
+                    continue;
+                }
                 Type::Scalar(Scalar::Bool) => (self.temp(Class::B32), Scalar::Bool),
                 Type::Scalar(scalar) => (to, scalar),
                 Type::Pointer { space: Space::Global, .. } => (to, Scalar::U64),
@@ -256,9 +277,22 @@ impl<'a> Entry<'a> {
                 Type::Pointer { space: Space::Global, .. } => {
                     self.ins(&["cvta.to.global.u64"], &[to.into(), to.into()]);
                 }
-                Type::Scalar(_) | Type::Pointer { space: Space::Shared, .. } => {}
+                Type::Scalar(_)
+                | Type::Pointer { space: Space::Shared, .. }
+                | Type::TensorMap { .. } => {}
             }
         }
+    }
+
+    /// The generic address of a tensor map, which is used where it was passed.
+    fn tensor_map_address(&mut self, to: Reg, param: &str) {
+        self.begin();
+        self.text.push("mov.b64 ");
+        self.text.reg(to);
+        self.text.push(", ");
+        self.text.push(param);
+        self.text.push(";\n");
+        self.ins(&["cvta.param.u64"], &[to.into(), to.into()]);
     }
 
     /// Writes the operations of a region, without its yield.

@@ -97,6 +97,7 @@ impl Entry<'_> {
         match self.ir.type_of(pointer) {
             Type::Pointer { space, elem, .. } => (space, elem),
             Type::Scalar(scalar) => (Space::Global, scalar),
+            Type::TensorMap { elem, .. } => (Space::Global, elem),
         }
     }
 

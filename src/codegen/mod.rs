@@ -58,11 +58,15 @@ mod fold;
 mod mem;
 mod ptx;
 mod regs;
+mod swizzle_mode;
+mod tensor_map;
 mod text;
 mod uses;
 
 pub use error::CodegenError;
 pub use ptx::{Ptx, PtxVersion};
+pub use swizzle_mode::SwizzleMode;
+pub use tensor_map::{BoxElement, DimMode, Fill, L2Promotion, TensorMapDesc, TensorMapError};
 
 use crate::ir::{Kernel, KernelIr, Target};
 use text::Text;

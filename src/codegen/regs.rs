@@ -44,6 +44,7 @@ impl Class {
             Type::Scalar(scalar) => Class::of_scalar(scalar),
             Type::Pointer { space: Space::Global, .. } => Class::B64,
             Type::Pointer { space: Space::Shared, .. } => Class::B32,
+            Type::TensorMap { .. } => Class::B64,
         }
     }
 

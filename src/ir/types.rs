@@ -1,4 +1,4 @@
-//! The types of IR values: scalars and pointers.
+//! The types of IR values: scalars, pointers and tensor maps.
 
 use std::fmt;
 use std::str::FromStr;
@@ -168,17 +168,27 @@ pub enum Type {
         /// Whether stores through it are allowed.
         mutable: bool,
     },
+    /// What the tensor memory accelerator knows of a tensor in global memory: a parameter that only its
+    /// operations use.
+    TensorMap {
+        /// The elements of the tensor.
+        elem: Scalar,
+        /// The dimensions of the tensor.
+        rank: u8,
+        /// Whether copies into the tensor are allowed.
+        mutable: bool,
+    },
 }
 
 impl Type {
     /// The truth value type.
     pub const BOOL: Type = Type::Scalar(Scalar::Bool);
 
-    /// The scalar type, or `None` for a pointer.
+    /// The scalar type, or `None` for a pointer or a tensor map.
     pub const fn scalar(self) -> Option<Scalar> {
         match self {
             Type::Scalar(s) => Some(s),
-            Type::Pointer { .. } => None,
+            Type::Pointer { .. } | Type::TensorMap { .. } => None,
         }
     }
 
@@ -187,6 +197,8 @@ impl Type {
         match self {
             Type::Scalar(s) => s.bits(),
             Type::Pointer { space, .. } => space.pointer_bits(),
+            // In a register there is its generic address.
+            Type::TensorMap { .. } => 64,
         }
     }
 }
@@ -197,13 +209,17 @@ impl From<Scalar> for Type {
     }
 }
 
-/// `f32`, or `ptr<global, f32>` and `ptr<global, mut f32>` for pointers.
+/// `f32`, or `ptr<global, f32>` and `ptr<global, mut f32>` for pointers, `tensor_map<f32, 2>` and
+/// `tensor_map<mut f32, 2>`.
 impl fmt::Display for Type {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Type::Scalar(s) => s.fmt(f),
             Type::Pointer { space, elem, mutable } => {
                 write!(f, "ptr<{space}, {}{elem}>", if *mutable { "mut " } else { "" })
+            }
+            Type::TensorMap { elem, rank, mutable } => {
+                write!(f, "tensor_map<{}{elem}, {rank}>", if *mutable { "mut " } else { "" })
             }
         }
     }
@@ -298,5 +314,8 @@ mod tests {
         let p = |mutable| Type::Pointer { space: Space::Shared, elem: Scalar::U16, mutable };
         assert_eq!(p(false).to_string(), "ptr<shared, u16>");
         assert_eq!(p(true).to_string(), "ptr<shared, mut u16>");
+        let map = |mutable| Type::TensorMap { elem: Scalar::F32, rank: 3, mutable };
+        assert_eq!(map(false).to_string(), "tensor_map<f32, 3>");
+        assert_eq!(map(true).to_string(), "tensor_map<mut f32, 3>");
     }
 }

@@ -3,14 +3,18 @@
 use smallvec::SmallVec;
 
 use super::buffer::{Buffer, Memory};
-use crate::ir::{Const, Element, Global, GlobalMut, Scalar, Space, Ty, Type, Untyped};
+use super::tensor_map::{HasMap, Mapped, TensorMapArg, TensorMapArgMut, WritableTensorMap};
+use crate::ir::{
+    Const, Element, Global, GlobalMut, Scalar, Space, TensorMap, TensorMapMut, Ty, Type, Untyped,
+};
 
 /// A parameter type that a launch can pass, and what it passes: `f32` for `f32`, `&Buffer<T>` for
-/// [`Global<T>`](Global), `&mut Buffer<T>` for [`GlobalMut<T>`](GlobalMut).
+/// [`Global<T>`](Global), `&mut Buffer<T>` for [`GlobalMut<T>`](GlobalMut), `&TensorMapArg<T>` for
+/// [`TensorMap<T, N>`](TensorMap), `&mut TensorMapArgMut<T>` for [`TensorMapMut<T, N>`](TensorMapMut).
 #[diagnostic::on_unimplemented(
     message = "a launch cannot pass a parameter of type `{Self}`",
     label = "this kernel cannot be launched",
-    note = "parameters of a launched kernel are scalars, `Global<T>` and `GlobalMut<T>`"
+    note = "parameters of a launched kernel are scalars, `Global<T>`, `GlobalMut<T>` and tensor maps"
 )]
 pub trait Argument: Ty {
     /// What a launch passes.
@@ -44,11 +48,31 @@ impl<T: Element> Argument for GlobalMut<T> {
     }
 }
 
+#[diagnostic::do_not_recommend]
+impl<T: Element, const RANK: usize> Argument for TensorMap<T, RANK> {
+    type Arg<'h> = &'h TensorMapArg<'h, T>;
+
+    fn erase(arg: Self::Arg<'_>) -> Arg<'_> {
+        Arg::from(arg)
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: Element, const RANK: usize> Argument for TensorMapMut<T, RANK> {
+    // Not a `TensorMapArgMut<'h, T>`: it could be passed once only, because a mutable reference does not
+    // shorten the lifetime inside.
+    type Arg<'h> = &'h mut (dyn WritableTensorMap<T> + 'h);
+
+    fn erase(arg: Self::Arg<'_>) -> Arg<'_> {
+        Arg::from(arg)
+    }
+}
+
 /// The signature of a kernel, seen from a launch: a tuple of [`Argument`] types, or [`Untyped`].
 #[diagnostic::on_unimplemented(
     message = "a kernel of signature `{Self}` cannot be launched",
     label = "not a tuple of types that a launch can pass",
-    note = "parameters of a launched kernel are scalars, `Global<T>` and `GlobalMut<T>`"
+    note = "parameters of a launched kernel are scalars, `Global<T>`, `GlobalMut<T>` and tensor maps"
 )]
 pub trait Arguments {
     /// What a launch passes: a tuple of what each parameter takes; for [`Untyped`] a list.
@@ -100,7 +124,7 @@ impl Arguments for Untyped {
 }
 
 /// An argument whose type is checked at the launch, for kernels that were not built from Rust types: from a
-/// scalar, a `&Buffer<T>` or a `&mut Buffer<T>`.
+/// scalar, a `&Buffer<T>`, a `&mut Buffer<T>` or a tensor map of one.
 #[derive(Debug)]
 pub struct Arg<'h> {
     pub(super) ty: Type,
@@ -111,6 +135,7 @@ pub struct Arg<'h> {
 pub(super) enum ArgValue<'h> {
     Scalar(Const),
     Buffer(&'h Memory),
+    TensorMap(&'h Mapped<'h>),
 }
 
 impl<T: Element> From<T> for Arg<'_> {
@@ -129,6 +154,29 @@ impl<'h, T: Element> From<&'h mut Buffer<T>> for Arg<'h> {
     fn from(buffer: &'h mut Buffer<T>) -> Self {
         Arg { ty: pointer(T::SCALAR, true), value: ArgValue::Buffer(buffer.memory()) }
     }
+}
+
+impl<'h, T: Element> From<&'h TensorMapArg<'_, T>> for Arg<'h> {
+    fn from(arg: &'h TensorMapArg<'_, T>) -> Self {
+        Arg { ty: tensor_map(arg.mapped(), false), value: ArgValue::TensorMap(arg.mapped()) }
+    }
+}
+
+impl<'h, T: Element> From<&'h mut TensorMapArgMut<'_, T>> for Arg<'h> {
+    fn from(arg: &'h mut TensorMapArgMut<'_, T>) -> Self {
+        Arg::from(arg as &'h mut (dyn WritableTensorMap<T> + 'h))
+    }
+}
+
+impl<'h, T: Element> From<&'h mut (dyn WritableTensorMap<T> + 'h)> for Arg<'h> {
+    fn from(arg: &'h mut (dyn WritableTensorMap<T> + 'h)) -> Self {
+        let map: &'h (dyn WritableTensorMap<T> + 'h) = arg;
+        Arg { ty: tensor_map(map.mapped(), true), value: ArgValue::TensorMap(map.mapped()) }
+    }
+}
+
+fn tensor_map(map: &Mapped<'_>, mutable: bool) -> Type {
+    Type::TensorMap { elem: map.desc.elem(), rank: map.desc.rank() as u8, mutable }
 }
 
 fn pointer(elem: Scalar, mutable: bool) -> Type {

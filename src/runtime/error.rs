@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::grid::{ClusterError, Extent, Grid};
+use crate::codegen::TensorMapError;
 use crate::ir::{Target, Type};
 
 /// Why a device, a buffer or a launch is refused, or what a launch did wrong.
@@ -173,6 +174,8 @@ pub enum RuntimeError {
         /// The device of the kernel.
         device: String,
     },
+    /// A buffer has no tensor map of this kind.
+    TensorMap(Box<TensorMapError>),
     /// A copy between host memory and a buffer of another length.
     LengthMismatch {
         /// The elements of the buffer.
@@ -320,6 +323,7 @@ impl fmt::Display for RuntimeError {
                 "argument {index} of kernel `{kernel}` is a buffer of {buffer} and the kernel is loaded \
                  on {device}: upload the data to the device of the kernel"
             ),
+            TensorMap(error) => error.fmt(f),
             LengthMismatch { buffer, host } => write!(
                 f,
                 "a buffer of {buffer} elements cannot be copied from or to {host} elements: the lengths \
@@ -339,6 +343,12 @@ impl fmt::Display for RuntimeError {
             Simulation(error) => error.fmt(f),
             Driver { call, status } => write!(f, "the CUDA driver refused `{call}` with {status}"),
         }
+    }
+}
+
+impl From<TensorMapError> for RuntimeError {
+    fn from(error: TensorMapError) -> RuntimeError {
+        RuntimeError::TensorMap(Box::new(error))
     }
 }
 

@@ -236,9 +236,12 @@ impl Inner {
                     given,
                 });
             }
-            if let ArgValue::Buffer(memory) = arg.value
-                && !memory.is_on(&self.device)
-            {
+            let memory = match arg.value {
+                ArgValue::Buffer(memory) => memory,
+                ArgValue::TensorMap(map) => map.memory,
+                ArgValue::Scalar(_) => continue,
+            };
+            if !memory.is_on(&self.device) {
                 return Err(RuntimeError::OtherDevice {
                     kernel: kernel(),
                     index,
@@ -271,6 +274,11 @@ fn sim_arg<'h>(arg: &Arg<'h>) -> Option<sim::Arg<'h>> {
         ArgValue::Buffer(Memory::Sim(buffer)) => Some(sim::Arg::Buffer(buffer)),
         #[cfg(feature = "cuda-any-version")]
         ArgValue::Buffer(Memory::Cuda(_)) => None,
+        ArgValue::TensorMap(map) => match map.memory {
+            Memory::Sim(buffer) => Some(sim::Arg::TensorMap(&map.desc, buffer)),
+            #[cfg(feature = "cuda-any-version")]
+            Memory::Cuda(_) => None,
+        },
     }
 }
 
@@ -279,16 +287,18 @@ fn simulation(error: sim::RunError) -> RuntimeError {
     RuntimeError::Simulation(Box::new(error))
 }
 
-/// The bits of each argument: of a buffer its address.
+/// What is passed for each argument: for a buffer its address.
 #[cfg(feature = "cuda-any-version")]
-fn device_args(args: &[Arg<'_>]) -> SmallVec<[u64; 12]> {
+fn device_args<'h>(args: &[Arg<'h>]) -> SmallVec<[cuda::LaunchArg<'h>; 8]> {
+    use cuda::LaunchArg::{Bits, Map};
     args.iter()
         .map(|arg| match arg.value {
-            ArgValue::Scalar(value) => value.bits(),
-            ArgValue::Buffer(Memory::Cuda(memory)) => memory.address(),
+            ArgValue::Scalar(value) => Bits(value.bits()),
+            ArgValue::Buffer(Memory::Cuda(memory)) => Bits(memory.address()),
             // A buffer of another device has been refused before.
             #[cfg(feature = "sim")]
-            ArgValue::Buffer(Memory::Sim(_)) => 0,
+            ArgValue::Buffer(Memory::Sim(_)) => Bits(0),
+            ArgValue::TensorMap(map) => map.encoded.as_ref().map_or(Bits(0), Map),
         })
         .collect()
 }

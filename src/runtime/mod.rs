@@ -72,6 +72,8 @@ mod device;
 #[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 mod function;
 #[cfg(any(feature = "sim", feature = "cuda-any-version"))]
+mod tensor_map;
+#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 mod timing;
 
 #[cfg(any(feature = "sim", feature = "cuda-any-version"))]
@@ -80,5 +82,6 @@ pub use {
     buffer::Buffer,
     device::{Device, DeviceChoice, ParseDeviceError},
     function::Function,
+    tensor_map::{TensorMapArg, TensorMapArgMut, WritableTensorMap},
     timing::Timing,
 };

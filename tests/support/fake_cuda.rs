@@ -158,6 +158,11 @@ impl Driver {
                 let to = self.slice(args[0] as u64, 32);
                 to.iter_mut().zip(shape.iter().flat_map(|n| n.to_le_bytes())).for_each(|(to, n)| *to = n);
             }
+            "tensor_map" => {
+                let (to, map) = args.split_last().unwrap();
+                let to = self.slice(*to as u64, 128);
+                to.iter_mut().zip(map.iter().flat_map(|n| n.to_le_bytes())).for_each(|(to, n)| *to = n);
+            }
             "empty" => {}
             _ if name.starts_with("fault_") => {
                 self.fault = name["fault_".len()..].parse().unwrap_or(719);
@@ -466,11 +471,46 @@ export! {
             if config.shared_bytes > allowed[0] {
                 return Err(1);
             }
-            let args = (0..param_count(&kernel))
-                .map(|i| unsafe { **params.add(i) as usize })
-                .collect();
+            let args = match kernel.as_str() {
+                // Its first parameter has 128 bytes.
+                "tensor_map" => unsafe {
+                    let map = std::slice::from_raw_parts(*params, 16);
+                    map.iter().map(|n| *n as usize).chain([**params.add(1) as usize]).collect()
+                },
+                _ => (0..param_count(&kernel))
+                    .map(|i| unsafe { **params.add(i) as usize })
+                    .collect(),
+            };
             driver.queue(config.stream, Work::Launch { module, kernel, threads, args, shape })
         })
+    }
+    fn cuTensorMapEncodeTiled(
+        map: *mut [u64; 16],
+        data_type: c_uint,
+        rank: c_uint,
+        address: Address,
+        dims: *const u64,
+        strides: *const u64,
+        box_dims: *const u32,
+        element_strides: *const u32,
+        interleave: c_uint,
+        swizzle: c_uint,
+        l2_promotion: c_uint,
+        fill: c_uint
+    ) {
+        if map as usize % 64 != 0 {
+            violation("a tensor map that is not aligned");
+        }
+        // What was asked for, number by number, for maps of two dimensions.
+        let [dims, strides] = unsafe { [[*dims, *dims.add(1)], [*strides, 0]] };
+        let [boxes, steps] =
+            [box_dims, element_strides].map(|list| unsafe { [*list, *list.add(1)] }.map(u64::from));
+        let kinds = [data_type, rank, interleave, swizzle, l2_promotion, fill].map(u64::from);
+        let mut all = [0; 16];
+        let lists = [&[address][..], &kinds, &dims, &strides[..1], &boxes, &steps].concat();
+        all[..lists.len()].copy_from_slice(&lists);
+        unsafe { set(map, all) };
+        0
     }
     fn cuEventCreate(event: *mut Handle, _flags: c_uint) {
         call(|driver| {

@@ -87,7 +87,7 @@ impl Raw {
                 let index = self.get(Arith::Sreg { reg: SpecialReg::Tid(Axis::X) });
                 self.get(Mem::Ld { base, index })
             }
-            Type::Pointer { space: Space::Global, .. } => self.param(ty),
+            Type::Pointer { space: Space::Global, .. } | Type::TensorMap { .. } => self.param(ty),
             Type::Pointer { space: Space::Shared, elem, .. } => {
                 let alloc =
                     SharedData { elem, len: 8, align_bytes: elem.size_bytes(), place: self.place };
@@ -111,6 +111,7 @@ impl Raw {
         let (scalar, value) = match self.ir.type_of(value) {
             Type::Scalar(scalar) => (scalar, value),
             Type::Pointer { elem, .. } => (elem, self.get(Mem::Ld { base: value, index: zero })),
+            Type::TensorMap { .. } => panic!("no operation here takes a tensor map"),
         };
         let base = self.param(pointer(Space::Global, scalar));
         self.stored += 1;

@@ -35,6 +35,6 @@ pub use layout::DeviceCoord;
 pub use promote::{Promote, promote};
 pub use typed::{
     Bits, Element, Float, Global, GlobalMut, Int, IntoVal, MemIndex, MutPointer, Number, Pointer,
-    Shared, Signed, Ty, Val,
+    Shared, Signed, TensorMap, TensorMapMut, TensorMapType, Ty, Val,
 };
 pub use values::{IntoValues, Values};

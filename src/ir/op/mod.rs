@@ -63,7 +63,7 @@ pub enum ResultKind {
 /// The types that the type variable of a row may stand for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Class {
-    /// Every type.
+    /// Every type but tensor maps, which only their own operations take.
     Any,
     /// Every scalar.
     Scalar,
@@ -84,7 +84,11 @@ pub enum Class {
 impl Class {
     /// Whether `ty` belongs to the class.
     pub const fn contains(self, ty: Type) -> bool {
-        let Type::Scalar(s) = ty else { return matches!(self, Class::Any | Class::Pointer) };
+        let s = match ty {
+            Type::Scalar(s) => s,
+            Type::Pointer { .. } => return matches!(self, Class::Any | Class::Pointer),
+            Type::TensorMap { .. } => return false,
+        };
         match self {
             Class::Any | Class::Scalar => true,
             Class::Number => s.is_int() || s.is_float(),

@@ -42,6 +42,7 @@
 //! results   = (":" type,*)?
 //! region    = "{" statement* "}"
 //! type      = scalar | "ptr" "<" space "," "mut"? scalar ">"
+//!           | "tensor_map" "<" "mut"? scalar "," number ">"
 //! value     = "%" name        symbol = "@" name        attribute = word | number | symbol
 //! name      = a letter, then letters, digits and "_"; for values other than parameters also digits alone
 //! literal   = "true" | "false" | number | "inf" | "-inf" | "nan:0x" hexadecimal digits

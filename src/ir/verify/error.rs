@@ -188,6 +188,16 @@ pub enum VerifyError {
         /// The most blocks in all.
         limit: u32,
     },
+    /// A tensor map has no dimension, or more than 5.
+    TensorMapRank {
+        /// The dimensions.
+        rank: u8,
+    },
+    /// A tensor map is made, carried or kept in a variable.
+    TensorMapNotParam {
+        /// What it is.
+        found: Type,
+    },
     /// The alignment of a shared allocation is not a power of two, is below that of its elements, or is
     /// above 1024 bytes.
     SharedAlignment {
@@ -324,6 +334,13 @@ impl fmt::Display for VerifyError {
             E::ClusterSize { cluster: [x, y, z], limit } => write!(
                 f,
                 "a cluster of {x} x {y} x {z} blocks is not possible: at most {limit} in all, and none zero"
+            ),
+            E::TensorMapRank { rank } => {
+                write!(f, "a tensor map has {rank} dimensions, but must have 1 to 5")
+            }
+            E::TensorMapNotParam { found } => write!(
+                f,
+                "a {found} is a parameter and stays one: it cannot be carried, selected or kept in a variable; use the parameter"
             ),
             E::SharedAlignment { shared, align_bytes } => write!(
                 f,

@@ -4,7 +4,9 @@ use std::collections::HashSet;
 
 use super::{Report, VerifyError};
 use crate::ir::bounds::{ClusterShape, LaunchBounds};
+use crate::ir::kernel::ValueDef;
 use crate::ir::target::Target;
+use crate::ir::types::Type;
 
 /// Registers that a variable can have. A thread has 255 in hardware; the limit is far above, so that it only
 /// refuses what is a mistake, and bounds the memory that a line of text can make others take.
@@ -23,6 +25,7 @@ pub(super) fn check(report: &mut Report<'_>) {
         }
     }
     bounds(report);
+    tensor_maps(report);
     for (var, data) in ir.vars.iter() {
         let (len, limit) = (data.len, VAR_REGISTERS);
         if len > limit {
@@ -49,6 +52,27 @@ pub(super) fn check(report: &mut Report<'_>) {
     {
         let limit = ir.target.max_shared_bytes();
         report.place(last.place, VerifyError::SharedSize { bytes, limit });
+    }
+}
+
+/// Tensor maps are parameters of targets that have them, so that it is known of each which one it is.
+fn tensor_maps(report: &mut Report<'_>) {
+    let ir = report.ir;
+    for (_, data) in ir.values.iter() {
+        let Type::TensorMap { rank, .. } = data.ty else { continue };
+        if !matches!(data.def, ValueDef::Param(_)) {
+            report.place(data.place, VerifyError::TensorMapNotParam { found: data.ty });
+        } else if !(1..=5).contains(&rank) {
+            report.place(data.place, VerifyError::TensorMapRank { rank });
+        } else if !ir.target.offers(Target::SM_90) {
+            let (op, first, target) = ("tensor_map", Target::SM_90, ir.target);
+            report.place(data.place, VerifyError::NotOnTarget { op, first, target });
+        }
+    }
+    for (_, data) in ir.vars.iter() {
+        if matches!(data.ty, Type::TensorMap { .. }) {
+            report.place(data.place, VerifyError::TensorMapNotParam { found: data.ty });
+        }
     }
 }
 

@@ -65,7 +65,7 @@ fn check_operands(report: &mut Report<'_>, op: OpId, info: &'static OpInfo) {
             },
             Constraint::Pointer => match found {
                 Type::Pointer { .. } => None,
-                Type::Scalar(_) => Some("a pointer".to_owned()),
+                Type::Scalar(_) | Type::TensorMap { .. } => Some("a pointer".to_owned()),
             },
             Constraint::MutPointer => match found {
                 Type::Pointer { mutable: true, .. } => None,
@@ -92,7 +92,7 @@ fn pointee(ir: &KernelIr, op: &Op, info: &OpInfo) -> Option<Type> {
         .or_else(|| op.type_of_operand(ir, info, Constraint::MutPointer));
     match base? {
         Type::Pointer { elem, .. } => Some(elem.into()),
-        Type::Scalar(_) => None,
+        Type::Scalar(_) | Type::TensorMap { .. } => None,
     }
 }
 

@@ -107,6 +107,20 @@ driver_functions! {
         params: *mut *mut c_void,
         extra: *mut *mut c_void
     ) = sys::cuLaunchKernelEx;
+    fn cuTensorMapEncodeTiled(
+        map: *mut sys::CUtensorMap,
+        data_type: sys::CUtensorMapDataType,
+        rank: u32,
+        address: *mut c_void,
+        dims: *const u64,
+        strides: *const u64,
+        box_dims: *const u32,
+        element_strides: *const u32,
+        interleave: sys::CUtensorMapInterleave,
+        swizzle: sys::CUtensorMapSwizzle,
+        l2_promotion: sys::CUtensorMapL2promotion,
+        oob_fill: sys::CUtensorMapFloatOOBfill
+    ) = sys::cuTensorMapEncodeTiled;
 
     fn cuEventCreate(event: *mut sys::CUevent, flags: c_uint) = sys::cuEventCreate;
     fn cuEventRecord(event: sys::CUevent, stream: sys::CUstream) = sys::cuEventRecord;

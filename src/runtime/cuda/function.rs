@@ -12,6 +12,7 @@ use super::context::Context;
 use super::event::Event;
 use super::module::Module;
 use super::status;
+use super::tensor_map::EncodedMap;
 use crate::ir::{ClusterShape, LaunchBounds};
 use crate::runtime::{Grid, LaunchOptions, RuntimeError};
 
@@ -34,7 +35,7 @@ unsafe impl Sync for Function {}
 /// What is known of an entry beside its text.
 pub(in crate::runtime) struct Entry<'e> {
     pub(in crate::runtime) name: &'e str,
-    /// The number of parameters, each of at most 8 bytes.
+    /// The number of parameters.
     pub(in crate::runtime) params: usize,
     pub(in crate::runtime) dynamic_shared_bytes: u32,
     pub(in crate::runtime) bounds: &'e LaunchBounds,
@@ -46,6 +47,24 @@ pub(in crate::runtime) struct Launch {
     /// The blocks of a cluster along each axis.
     pub(in crate::runtime) cluster: [u32; 3],
     pub(in crate::runtime) options: LaunchOptions,
+}
+
+/// What is passed for a parameter.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::runtime) enum LaunchArg<'h> {
+    /// The bits of a parameter of at most 8 bytes, zero-extended.
+    Bits(u64),
+    /// A tensor map.
+    Map(&'h EncodedMap),
+}
+
+impl LaunchArg<'_> {
+    fn place(&self) -> *mut c_void {
+        match self {
+            LaunchArg::Bits(bits) => ptr::from_ref(bits).cast_mut().cast(),
+            LaunchArg::Map(map) => map.place(),
+        }
+    }
 }
 
 impl Function {
@@ -93,11 +112,11 @@ impl Function {
         Ok(Function { module, raw, name, params, dynamic_shared_bytes, max_threads, registers })
     }
 
-    /// Queues a launch. Each argument is the bits of a parameter, zero-extended.
+    /// Queues a launch. The arguments are of the types of the parameters.
     pub(in crate::runtime) fn launch(
         &self,
         launch: &Launch,
-        args: &[u64],
+        args: &[LaunchArg<'_>],
     ) -> Result<(), RuntimeError> {
         self.check(launch.grid, args)?;
         let _current = self.context().enter()?;
@@ -108,7 +127,7 @@ impl Function {
     pub(in crate::runtime) fn time(
         &self,
         launch: &Launch,
-        args: &[u64],
+        args: &[LaunchArg<'_>],
     ) -> Result<Duration, RuntimeError> {
         self.check(launch.grid, args)?;
         let context = self.context();
@@ -126,7 +145,7 @@ impl Function {
         self.module.context()
     }
 
-    fn check(&self, grid: Grid, args: &[u64]) -> Result<(), RuntimeError> {
+    fn check(&self, grid: Grid, args: &[LaunchArg<'_>]) -> Result<(), RuntimeError> {
         let kernel = || self.name.to_string();
         if args.len() != self.params {
             let (expected, given) = (self.params, args.len());
@@ -146,7 +165,7 @@ impl Function {
     }
 
     /// Queues a launch when the context is current; returns its number.
-    fn queue(&self, launch: &Launch, args: &[u64]) -> Result<u64, RuntimeError> {
+    fn queue(&self, launch: &Launch, args: &[LaunchArg<'_>]) -> Result<u64, RuntimeError> {
         let context = self.context();
         let Launch { grid, .. } = *launch;
         let mut attributes = attributes_of(launch);
@@ -162,11 +181,10 @@ impl Function {
             attrs: attributes.as_mut_ptr(),
             numAttrs: attributes.len() as u32,
         };
-        let mut params: SmallVec<[*mut c_void; 12]> =
-            args.iter().map(|arg| ptr::from_ref(arg).cast_mut().cast()).collect();
-        // SAFETY: the entry is loaded and has as many parameters as `params` has pointers, each to 8 bytes,
-        // the most a parameter has, of which the driver copies the low ones before it returns (hosts of CUDA
-        // are little-endian). The attributes live until it returns. Memory behind addresses is freed in this
+        let mut params: SmallVec<[*mut c_void; 12]> = args.iter().map(LaunchArg::place).collect();
+        // SAFETY: the entry is loaded and has as many parameters as `params` has pointers: to a tensor map
+        // for a parameter of that type, else to 8 bytes, the most that such a parameter has, of which the
+        // driver copies the low ones before it returns (hosts of CUDA are little-endian). The attributes live until it returns. Memory behind addresses is freed in this
         // stream, so after the launch.
         let code = unsafe {
             (context.api().cuLaunchKernelEx)(

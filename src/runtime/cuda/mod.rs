@@ -23,9 +23,11 @@ mod function;
 mod memory;
 mod module;
 mod status;
+mod tensor_map;
 
 pub(super) use api::device_count;
 pub(super) use context::Context;
-pub(super) use function::{Entry, Function, Launch};
+pub(super) use function::{Entry, Function, Launch, LaunchArg};
 pub(super) use memory::Memory;
 pub(super) use module::Module;
+pub(super) use tensor_map::EncodedMap;

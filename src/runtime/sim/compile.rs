@@ -227,7 +227,7 @@ impl Compiler<'_> {
                     let slot = self.regs.reserve(s);
                     (Slots::Scalar(s, slot), Some((slot, s.bits() == 64)))
                 }
-                Type::Pointer { .. } => {
+                Type::Pointer { .. } | Type::TensorMap { .. } => {
                     let alloc = Alloc::Static(i as u32);
                     (Slots::Pointer(PointerSlots { alloc, offset: None }), None)
                 }

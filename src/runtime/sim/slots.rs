@@ -102,7 +102,8 @@ impl Registers {
         match ty {
             Type::Scalar(s) if s.bits() == 64 => Slots::Scalar(s, self.d.take()),
             Type::Scalar(s) => Slots::Scalar(s, self.w.take()),
-            Type::Pointer { .. } => Slots::Pointer(PointerSlots {
+            // A tensor map is a parameter, which is the allocation that it is a map of.
+            Type::Pointer { .. } | Type::TensorMap { .. } => Slots::Pointer(PointerSlots {
                 alloc: Alloc::Slot(self.w.take()),
                 offset: Some(self.d.take()),
             }),
