@@ -1,6 +1,8 @@
-//! Inputs that once gave a wrong answer, found by the fuzz targets.
+//! Inputs that once gave a wrong answer, found by the campaigns and the fuzz targets.
 
-use tilewright::layout::{Int, LayoutError};
+#![allow(clippy::unwrap_used, reason = "a failing helper of a test is a failing test")]
+
+use tilewright::layout::{Env, Int, Layout, LayoutError, layout};
 
 #[test]
 fn the_divisor_of_the_smallest_number_divides_it() {
@@ -10,4 +12,76 @@ fn the_divisor_of_the_smallest_number_divides_it() {
     assert_eq!(least.gcd(&Int::from(96)), Ok(Int::from(32)));
     let sum = Int::symbol("n").mul(&Int::from(i64::MIN));
     assert!(sum.is_err() || sum.is_ok_and(|sum| i64::MIN % sum.divisibility() == 0));
+}
+
+#[test]
+fn a_sign_belongs_to_the_whole_product() {
+    for text in
+        ["-xxxxt-xxxxt/x", "-4/x", "-(-4)/x", "-n%x+n", "n-9223372036854775808*m", "-(4*n)/x"]
+    {
+        let value: Int = text.parse().unwrap();
+        assert_eq!(value.to_string().parse(), Ok(value.clone()), "{text} prints as {value}");
+    }
+    let env = Env::new().with("n", 7).with("x", 2);
+    for (text, wanted) in [("-n/x", -3), ("(-n)/x", -4), ("-n%x", -1), ("n--n/x", 10), ("-7/x", -3)]
+    {
+        assert_eq!(text.parse::<Int>().unwrap().eval(&env), Ok(wanted), "{text}");
+    }
+    assert_eq!("-9223372036854775808".parse(), Ok(Int::from(i64::MIN)));
+}
+
+/// The complement of the block is `(2,n2/(2*n0),..):(1,2*n0,n1*n2)`. For the numbers its last mode has
+/// the extent 1 and is none, so that the tile stays in the mode before it.
+#[test]
+fn a_product_does_not_repeat_into_a_mode_that_numbers_drop() {
+    let n = |name: &str, divisor| Int::symbol(name).divisible_by(divisor);
+    let env = Env::new().with("n0", 6).with("n1", 3).with("n2", 30);
+    let tile = layout!((1, 2):(0, 4));
+    for (d0, d2) in [(1, 1), (2, 6), (6, 30)] {
+        let block = Layout::new((n("n0", d0), n("n1", 1)), (2, n("n2", d2))).unwrap();
+        let numbers = block.eval(&env).unwrap().logical_product(&tile).unwrap();
+        let Ok(symbolic) = block.logical_product(&tile) else { continue };
+        match symbolic.eval(&env) {
+            Ok(found) => assert_eq!(found.at(18), numbers.at(18)),
+            Err(e) => assert!(matches!(e, LayoutError::ConditionViolated { .. }), "{e}"),
+        }
+    }
+    // A tile that stays inside is accepted.
+    let block = Layout::new((n("n0", 6), n("n1", 1)), (2, n("n2", 6))).unwrap();
+    let inside = block.logical_product(&layout!(2:1)).unwrap().eval(&env).unwrap();
+    assert_eq!(inside.to_string(), "((6,3),2):((2,30),1)");
+}
+
+/// The first mode of `(2,2,2):(1,1,2)` ends after 2 elements, the second goes on.
+#[test]
+fn the_longest_right_inverse_is_found() {
+    for (l, r) in [
+        (layout!((2, 2, 2):(1, 1, 2)), layout!((2, 2):(1, 4))),
+        (layout!((2, 3):(1, 1)), layout!(3:2)),
+        (layout!((2, 3, 2):(1, 1, 2)), layout!((2, 2):(1, 6))),
+        (layout!((4, 8):(8, 1)), layout!((8, 4):(4, 1))),
+    ] {
+        assert_eq!(l.right_inverse(), Ok(r), "{l}");
+    }
+}
+
+/// Modes of stride 0 keep it in the first mode only: the others hold elements of their own.
+#[test]
+fn a_fragment_keeps_strides_of_zero_in_its_first_mode() {
+    for (l, r) in [
+        ("(3,2):(0,0)", "(3,(2)):(0,(1))"),
+        ("(4,5,(2,3)):(4,0,(16,7))", "(4,5,(2,3)):(1,4,(60,20))"),
+        ("((2,2),4,3):((0,1),0,2)", "((2,2),4,3):((0,1),2,8)"),
+    ] {
+        assert_eq!(l.parse::<Layout>().unwrap().fragment_like().unwrap().to_string(), r, "{l}");
+    }
+}
+
+#[test]
+fn the_largest_stride_of_a_left_inverse_may_be_negative() {
+    for (l, r) in [("4:-1", "4:-1"), ("4:-2", "(2,4):(0,-1)"), ("(4,3):(1,-4)", "(4,3):(1,-4)")] {
+        assert_eq!(l.parse::<Layout>().unwrap().left_inverse().unwrap().to_string(), r, "{l}");
+    }
+    let error = "(4,3):(-1,4)".parse::<Layout>().unwrap().left_inverse().unwrap_err();
+    assert!(matches!(error, LayoutError::Unsupported { .. }), "{error}");
 }

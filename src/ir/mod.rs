@@ -12,6 +12,7 @@ mod bounds;
 mod builder;
 mod canonical;
 mod entity;
+mod format;
 mod kernel;
 mod name;
 mod number;
@@ -27,18 +28,19 @@ pub use builder::{
     ArmEnd, Bits, Body, BodyResult, Bound, BuildError, BuildErrorKind, BuildErrors, CaseEnd, Cases,
     CasesStart, Context, DeviceCoord, Dim3, Element, End, Float, Global, GlobalMut, Int, IntoBound,
     IntoVal, IntoValues, Join, Kernel, KernelOptions, Loop, MemIndex, MutPointer, Number, Params,
-    Pointer, Promote, Range, Registers, Shared, Signed, TensorMap, TensorMapMut, TensorMapType,
-    Terminated, Ty, Untyped, Val, Values, Var, promote, range,
+    Pointer, Promote, Range, Redux, Registers, Shared, Signed, TensorMap, TensorMapMut,
+    TensorMapType, Terminated, Ty, Untyped, Val, Values, Var, WARP, promote, range,
 };
 pub use entity::{Arena, Entity, OpId, PlaceId, RegionId, SharedId, Value, VarId};
+pub use format::{Format, FormatError, Piece, Placeholder, Style};
 pub use kernel::{
     KernelIr, OpData, Param, Place, Region, SharedData, ValueData, ValueDef, VarData,
 };
 pub use name::ParseNameError;
 pub use number::{FloatFormat, Rounding, Specials};
 pub use op::{
-    Arith, Axis, Class, Compare, Constraint, Control, Effect, Mem, Op, OpInfo, ResultKind,
-    SpecialReg, Sync, Unroll, ValueList,
+    Arith, Axis, Class, Compare, Constraint, Control, Diagnostic, Effect, Mem, Op, OpInfo, ReduxOp,
+    ResultKind, ShflMode, SpecialReg, Sync, Thread, Unroll, ValueList, VolatileReg, VoteMode, Warp,
 };
 pub use target::{ParseTargetError, Target};
 pub use text::{ParseError, ParseErrorKind, parse, parse_kernels};

@@ -266,6 +266,25 @@ impl Const {
     }
 }
 
+impl Const {
+    /// The value of a floating point constant, or `None` for other types.
+    pub fn to_f64(self) -> Option<f64> {
+        match self.scalar {
+            Scalar::F32 => Some(f32::from_bits(self.bits as u32).into()),
+            Scalar::F64 => Some(f64::from_bits(self.bits)),
+            Scalar::Bool
+            | Scalar::I8
+            | Scalar::I16
+            | Scalar::I32
+            | Scalar::I64
+            | Scalar::U8
+            | Scalar::U16
+            | Scalar::U32
+            | Scalar::U64 => None,
+        }
+    }
+}
+
 /// The value as Rust writes it (`-1`, `2.5`, `true`); NaN prints as `nan:` and its bits in hexadecimal.
 impl fmt::Display for Const {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -8,16 +8,28 @@ use super::tuple::{Builder, IntTuple, IntTupleRef, Leaves};
 type Result<T> = std::result::Result<T, LayoutError>;
 
 impl Layout {
-    /// The first mode of `coalesce(self o right_inverse(other))` if it is static with stride 1, and
-    /// that inverse.
+    /// A right inverse of `other`, and the first mode of `coalesce(self o inverse)` if it is static
+    /// with stride 1.
     fn common(&self, other: &Layout) -> Result<(Layout, Option<Int>)> {
-        let inverse = other.right_inverse()?;
-        let common = self.composition(&inverse)?.coalesce()?;
-        let first = match (common.shape.first(), common.stride.first()) {
+        let first = other.first_right_inverse()?;
+        let extent = self.identity_after(&first)?;
+        let longer = other.right_inverse()?;
+        if longer != first
+            && let Ok(further) = self.identity_after(&longer)
+            && further.as_ref().and_then(Int::as_static) > extent.as_ref().and_then(Int::as_static)
+        {
+            return Ok((longer, further));
+        }
+        Ok((first, extent))
+    }
+
+    /// The number of elements on which `self o inverse` is the identity.
+    fn identity_after(&self, inverse: &Layout) -> Result<Option<Int>> {
+        let common = self.composition(inverse)?.coalesce()?;
+        Ok(match (common.shape.first(), common.stride.first()) {
             (Some(s), Some(d)) if s.is_static() && d.as_static() == Some(1) => Some(s.clone()),
             _ => None,
-        };
-        Ok((inverse, first))
+        })
     }
 
     /// The largest layout of coordinates on which both are the identity:
@@ -80,7 +92,7 @@ impl Layout {
             out.close();
         }
         let known = out.finish()?;
-        let inverse = known.right_inverse()?;
+        let inverse = known.first_right_inverse()?;
         let permuted = known.logical_divide(&inverse)?;
         let mut alignment = permuted.as_ref().mode(&[0])?.size()?;
         for stride in permuted.as_ref().mode(&[1])?.stride {

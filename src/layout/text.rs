@@ -116,28 +116,40 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A sum.
+    /// A sum. A sign belongs to the whole product behind it, as in the printed form: `-n/x` is
+    /// `-(n/x)`.
     fn expression(&mut self) -> Result<Int> {
-        let first = self.product()?;
-        self.sum_after(first)
-    }
-
-    fn sum_after(&mut self, first: Int) -> Result<Int> {
-        let mut sum = first;
+        let mut sum = self.term(false)?;
         loop {
             if self.eat("+") {
-                sum = sum.add(&self.product()?)?;
+                sum = sum.add(&self.term(false)?)?;
             } else if self.eat("-") {
-                sum = sum.sub(&self.product()?)?;
+                sum = sum.add(&self.term(true)?)?;
             } else {
                 return Ok(sum);
             }
         }
     }
 
-    fn product(&mut self) -> Result<Int> {
-        let first = self.factor()?;
-        self.product_after(first)
+    /// A product behind its sign.
+    fn term(&mut self, mut negative: bool) -> Result<Int> {
+        while self.eat("-") {
+            negative = !negative;
+        }
+        if !negative {
+            let first = self.factor()?;
+            return self.product_after(first);
+        }
+        let start = self.at;
+        if self.at_number() {
+            self.eat("_");
+            // The one number whose magnitude is none.
+            if let Ok(i64::MIN) = self.digits(true) {
+                return self.product_after(Int::new(i64::MIN));
+            }
+            self.at = start;
+        }
+        self.term(false)?.negate()
     }
 
     fn product_after(&mut self, first: Int) -> Result<Int> {

@@ -122,11 +122,22 @@ pub(crate) fn check_composition_by(a: &Layout, tiler: &Tiler, r: &Layout) -> Che
     }
 }
 
+/// The plain layout into the integers, if it is one.
+fn integers(l: &ComposedLayout) -> Option<&Layout> {
+    l.as_normal().filter(|l| l.stride().leaves().iter().all(|d| d.as_static().is_some()))
+}
+
 /// Same values at all integer coordinates.
 pub(crate) fn check_same(a: &ComposedLayout, b: &ComposedLayout) -> Check {
     let (n, m) = (size(outer(a)?)?, size(outer(b)?)?);
     if n != m {
         return fail(format!("sizes {n} and {m}"));
+    }
+    if let (Some(x), Some(y)) = (integers(a), integers(b)) {
+        return match (0..n.min(LIMIT)).find(|&i| x.at(i) != y.at(i)) {
+            Some(i) => fail(format!("at {i}: {:?} and {:?}", x.at(i), y.at(i))),
+            None => Ok(()),
+        };
     }
     for i in 0..n.min(LIMIT) {
         let (x, y) = (value(a, i)?, value(b, i)?);
@@ -208,6 +219,21 @@ pub(crate) fn check_right_inverse(l: &ComposedLayout, r: &ComposedLayout, n: i64
         }
     }
     Ok(())
+}
+
+/// No sequence of leaves of `L`, each with the stride that those before it reach, is longer than
+/// `size` elements.
+pub(crate) fn check_longest_right_inverse(l: &Layout, size: i64) -> Check {
+    fn longest(leaves: &[(i64, i64)], reached: i64) -> i64 {
+        let further = leaves.iter().filter(|(s, d)| *s > 1 && *d == reached);
+        further.map(|(s, _)| longest(leaves, reached * s)).max().unwrap_or(reached)
+    }
+    let leaves: Option<Vec<(i64, i64)>> =
+        l.as_ref().leaves().map(|(s, d)| Some((s.as_static()?, d.as_static()?))).collect();
+    match leaves.map(|leaves| longest(&leaves, 1)) {
+        Some(most) if most > size => fail(format!("{most} elements of {l} have an inverse")),
+        _ => Ok(()),
+    }
 }
 
 /// `L(R(L(i))) == L(i)` for all `i < size(L)`.

@@ -15,6 +15,7 @@ mod body;
 mod cases;
 mod context;
 mod control;
+mod diagnostic;
 mod error;
 mod group;
 mod kernel;
@@ -22,8 +23,10 @@ mod layout;
 mod ops;
 mod promote;
 mod select;
+mod special;
 mod typed;
 mod values;
+mod warp;
 
 pub use body::{Body, Dim3, Registers, Var};
 pub use cases::{CaseEnd, Cases, CasesStart};
@@ -38,3 +41,4 @@ pub use typed::{
     Shared, Signed, TensorMap, TensorMapMut, TensorMapType, Ty, Val,
 };
 pub use values::{IntoValues, Values};
+pub use warp::{Redux, WARP};

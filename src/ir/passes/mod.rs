@@ -6,8 +6,10 @@
 mod error;
 mod rewrite;
 mod unroll;
+mod without_asserts;
 
 pub use error::PassError;
+pub(in crate::ir) use without_asserts::without_asserts;
 
 use super::entity::{OpId, RegionId};
 use super::kernel::KernelIr;

@@ -74,9 +74,67 @@ fn float(scalar: Scalar, text: &str) -> Option<u64> {
     (is_infinite == infinite).then_some(bits)
 }
 
+/// The text in quotes, in printable ASCII.
+pub(super) fn quote(text: &str) -> String {
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        if c == '\'' { out.push(c) } else { out.extend(c.escape_default()) }
+    }
+    out.push('"');
+    out
+}
+
+/// The text that `quoted`, with its quotes, stands for: the inverse of [`quote`].
+///
+/// # Errors
+/// The bytes of the first escape that is none.
+pub(super) fn unquote(quoted: &str) -> Result<String, (usize, usize)> {
+    let inside = quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(quoted);
+    let mut out = String::new();
+    let mut rest = inside;
+    while let Some((plain, escaped)) = rest.split_once('\\') {
+        out += plain;
+        // The quote is one byte.
+        let start = inside.len() - escaped.len();
+        let wrong = |len: usize| (start, start + 1 + len);
+        let c = escaped.chars().next().unwrap_or_default();
+        let mut len = c.len_utf8();
+        out.push(match c {
+            'n' => '\n',
+            'r' => '\r',
+            't' => '\t',
+            '0' => '\0',
+            '\\' | '"' | '\'' => c,
+            'u' => {
+                let digits = escaped.strip_prefix("u{").and_then(|rest| rest.split_once('}'));
+                let (digits, _) = digits.ok_or(wrong(len))?;
+                len += digits.len() + 2;
+                let code = unsigned(digits).and_then(|digits| u32::from_str_radix(digits, 16).ok());
+                code.and_then(char::from_u32).ok_or(wrong(len))?
+            }
+            _ => return Err(wrong(len)),
+        });
+        rest = &escaped[len..];
+    }
+    Ok(out + rest)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn texts_are_read_back() {
+        for text in ["", "plain", "a\"b\\c\n\r\t\0'", "äöü \u{1f600} \u{7f}", "{:x} ; \u{301}"] {
+            let quoted = quote(text);
+            assert!(quoted.bytes().all(|b| b.is_ascii_graphic() || b == b' '), "{quoted}");
+            assert_eq!(unquote(&quoted), Ok(text.to_owned()));
+        }
+        assert_eq!(unquote("\"ä\\x\""), Err((3, 5)));
+        for wrong in ["\\u{110000}", "\\u{}", "\\u{+1}", "\\u41", "\\é"] {
+            assert!(unquote(&format!("\"{wrong}\"")).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn every_constant_is_read_back() {

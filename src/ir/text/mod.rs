@@ -37,6 +37,8 @@
 //!           | "yield" value,* results
 //!           | ("continue" | "break") symbol value,* results
 //!           | "return" results
+//!           | "assert" text value ("," value)* results
+//!           | "printf" text value,* results
 //!           | row ("<" attribute,* ">")? value,* results
 //! carried   = "iter" "(" (value ":" type "=" value),* ")"
 //! results   = (":" type,*)?
@@ -45,6 +47,7 @@
 //!           | "tensor_map" "<" "mut"? scalar "," number ">"
 //! value     = "%" name        symbol = "@" name        attribute = word | number | symbol
 //! name      = a letter, then letters, digits and "_"; for values other than parameters also digits alone
+//! text      = a text in quotes, on one line, with Rust's escapes
 //! literal   = "true" | "false" | number | "inf" | "-inf" | "nan:0x" hexadecimal digits
 //! ```
 //!

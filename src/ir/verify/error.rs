@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::ir::entity::{SharedId, Value, VarId};
+use crate::ir::format::FormatError;
 use crate::ir::kernel::Place;
 use crate::ir::op::Class;
 use crate::ir::target::Target;
@@ -102,8 +103,8 @@ pub enum VerifyError {
     },
     /// The target does not have the operation.
     NotOnTarget {
-        /// The operation.
-        op: &'static str,
+        /// The operation, with the attributes that need the target.
+        op: String,
         /// The first target that has it.
         first: Target,
         /// The target of the kernel.
@@ -118,6 +119,42 @@ pub enum VerifyError {
     StepNotPositive {
         /// The step.
         step: i128,
+    },
+    /// A text is not a format.
+    FormatSyntax {
+        /// The operation.
+        op: &'static str,
+        /// What is wrong with the text.
+        error: FormatError,
+    },
+    /// A format has more or fewer placeholders than there are values.
+    FormatCount {
+        /// The operation.
+        op: &'static str,
+        /// The number of placeholders.
+        expected: usize,
+        /// The number of values.
+        found: usize,
+    },
+    /// A placeholder cannot write values of the type.
+    FormatType {
+        /// The operation.
+        op: &'static str,
+        /// The placeholder.
+        placeholder: String,
+        /// The type of the value.
+        found: Type,
+        /// Why it cannot be written.
+        reason: &'static str,
+    },
+    /// An operation has more values than it can pass to the host.
+    TooManyValues {
+        /// The operation.
+        op: &'static str,
+        /// The number of values.
+        found: usize,
+        /// The number that is possible.
+        limit: usize,
     },
     /// A variable has more registers than is possible.
     VarSize {
@@ -181,6 +218,15 @@ pub enum VerifyError {
         /// The blocks.
         min_blocks_per_sm: u32,
     },
+    /// The blocks that a multiprocessor is to hold have more threads than it holds.
+    ThreadsPerSm {
+        /// The blocks.
+        min_blocks_per_sm: u32,
+        /// The threads of each block, before they are rounded up to warps.
+        threads: u64,
+        /// The threads that a multiprocessor of the target holds.
+        limit: u32,
+    },
     /// A fixed cluster is empty or more than hardware has.
     ClusterSize {
         /// The blocks along each axis.
@@ -208,6 +254,15 @@ pub enum VerifyError {
     },
     /// A barrier is reached by a part of the threads of a block.
     DivergentBarrier {
+        /// The operation that sends the threads apart: `if`, `for` or `loop`.
+        branch: &'static str,
+        /// Where it was built.
+        place: Place,
+    },
+    /// An operation of all threads of a warp is reached by a part of them.
+    DivergentWarpOp {
+        /// The operation.
+        op: &'static str,
         /// The operation that sends the threads apart: `if`, `for` or `loop`.
         branch: &'static str,
         /// Where it was built.
@@ -302,6 +357,18 @@ impl fmt::Display for VerifyError {
             E::StepNotPositive { step } => {
                 write!(f, "the step of a `for` is {step}, but must be positive")
             }
+            E::FormatSyntax { op, error } => write!(f, "the text of `{op}` is no format: {error}"),
+            E::FormatCount { op, expected, found } => write!(
+                f,
+                "the text of `{op}` has {expected} placeholders, but there are {found} values: write `{{}}` once for each"
+            ),
+            E::FormatType { op, placeholder, found, reason } => {
+                write!(f, "`{placeholder}` of `{op}` cannot write a value of type {found}: {reason}")
+            }
+            E::TooManyValues { op, found, limit } => write!(
+                f,
+                "`{op}` has {found} values, but passes at most {limit} to the host: use several"
+            ),
             E::VarSize { var, len, limit } => write!(
                 f,
                 "{var} has {len} registers, but at most {limit} are possible: use shared memory"
@@ -331,6 +398,10 @@ impl fmt::Display for VerifyError {
                 f,
                 "`min_blocks_per_sm` is {min_blocks_per_sm}, but nothing says how large a block is: give `block` or `max_threads` too"
             ),
+            E::ThreadsPerSm { min_blocks_per_sm, threads, limit } => write!(
+                f,
+                "`min_blocks_per_sm` asks for {min_blocks_per_sm} blocks of {threads} threads, but a multiprocessor of the target holds {limit} threads: ask for fewer blocks"
+            ),
             E::ClusterSize { cluster: [x, y, z], limit } => write!(
                 f,
                 "a cluster of {x} x {y} x {z} blocks is not possible: at most {limit} in all, and none zero"
@@ -349,6 +420,10 @@ impl fmt::Display for VerifyError {
             E::DivergentBarrier { branch, place } => write!(
                 f,
                 "the barrier is reached by a part of the threads of a block: the `{branch}` at {place} does not do the same in all of them; move the barrier out of it, or make its condition or range independent of the thread"
+            ),
+            E::DivergentWarpOp { op, branch, place } => write!(
+                f,
+                "`{op}` names all 32 lanes as members, but is reached by a part of the threads of a warp: the `{branch}` at {place} does not do the same in all of them; move it out, make the condition or range the same in a warp, or pass the mask of the lanes that get here"
             ),
             E::SharedSize { bytes, limit } => write!(
                 f,

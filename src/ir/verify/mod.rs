@@ -11,15 +11,19 @@
 //!   expected there; an `if` with results has an `else`.
 //! * **types** (`types.rs`): operands and results are what the operation's row says; the target has the
 //!   operation; the range of a `for` is of one integer type with a positive step.
+//! * **texts** (`diagnostic.rs`): the text of an `assert` or a `printf` is a format with a placeholder for each
+//!   value, of a type that it can write, and there are not too many values.
 //! * **variables** (`vars.rs`): a register exists, its variable is in scope, and it was set on every path
 //!   before it is read.
 //! * **synchronisation** (`sync.rs`): a barrier is reached by all threads of a block that have not returned,
-//!   or by none.
+//!   or by none; an operation of a warp that names all lanes as members by all threads of a warp that have
+//!   not returned, or by none.
 //! * **limits** (`limits.rs`): names, launch bounds, shared memory, registers of a variable.
 //!
 //! Entities come first alone: when one is broken, the others are not run, because they follow indices freely.
 //! Synchronisation comes last, for a kernel that breaks no other rule.
 
+mod diagnostic;
 mod entities;
 mod error;
 mod limits;

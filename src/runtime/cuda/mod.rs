@@ -22,12 +22,13 @@ mod event;
 mod function;
 mod memory;
 mod module;
+mod report;
 mod status;
 mod tensor_map;
 
 pub(super) use api::device_count;
 pub(super) use context::Context;
-pub(super) use function::{Entry, Function, Launch, LaunchArg};
+pub(super) use function::{Function, Launch, LaunchArg};
 pub(super) use memory::Memory;
 pub(super) use module::Module;
 pub(super) use tensor_map::EncodedMap;

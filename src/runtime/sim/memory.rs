@@ -4,6 +4,7 @@
 //! an index that leaves one allocation is a fault even where it lands in another one.
 
 use super::buffer::Buffer;
+use super::diagnostic::Diagnostics;
 use super::element::Element;
 use super::lanes::{LANE_BIT, LANES, Regs, Word, lanes_of};
 use super::trap::{AccessAt, Trap, TrapCause, Trapped};
@@ -15,6 +16,12 @@ pub(super) struct Memory<'m> {
     /// The buffer of each parameter; an empty one for a parameter that is not a pointer.
     pub(super) globals: &'m [&'m Buffer],
     pub(super) shared: Shared,
+    pub(super) diagnostics: Diagnostics,
+    /// The number of the block in its grid.
+    pub(super) block: u64,
+    /// The operations that the warps of the block executed before the present turn, without those of the
+    /// warp whose turn it is.
+    pub(super) operations: u64,
 }
 
 /// Where a shared allocation lies.
@@ -387,7 +394,9 @@ mod tests {
         regs.d[0] = std::array::from_fn(|lane| byte(lane) as u64);
         let buffer = Buffer::zeros(64);
         let globals = [&buffer];
-        let mut memory = Memory { globals: &globals, shared: Shared::new(0, &[]) };
+        let diagnostics = Diagnostics::default();
+        let shared = Shared::new(0, &[]);
+        let mut memory = Memory { globals: &globals, shared, diagnostics, block: 0, operations: 0 };
         let pointer = PointerSlots { alloc: Alloc::Static(0), offset: Some(0) };
         let address =
             Address { space: Space::Global, elem: Scalar::F32, pointer, index: Index::I32(0) };

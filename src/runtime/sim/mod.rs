@@ -20,7 +20,9 @@
 mod arith;
 mod block;
 mod buffer;
+mod collective;
 mod compile;
+mod diagnostic;
 mod dispatch;
 mod element;
 mod error;
@@ -31,9 +33,11 @@ mod launch;
 mod liveness;
 mod memory;
 mod options;
+mod output;
 mod program;
 mod scalar;
 mod slots;
+mod special;
 mod trap;
 mod warp;
 
@@ -44,6 +48,7 @@ pub use error::RunError;
 pub use fault::{Fault, FaultCause, MemoryAccess};
 pub use launch::Arg;
 pub use options::{Options, Order, Report};
+pub use output::Output;
 
 use super::Grid;
 use crate::ir::KernelIr;

@@ -1,0 +1,48 @@
+//! Texts and their values.
+
+use super::{Report, VerifyError};
+use crate::ir::entity::OpId;
+use crate::ir::format::Format;
+use crate::ir::op::Diagnostic;
+use crate::ir::types::Type;
+
+/// Checks the operands of a diagnostic operation.
+pub(super) fn check(report: &mut Report<'_>, id: OpId, diagnostic: &Diagnostic) {
+    let ir = report.ir;
+    let op = diagnostic.name();
+    let limit = match diagnostic {
+        Diagnostic::Assert { cond, .. } => {
+            let found = ir.type_of(*cond);
+            if found != Type::BOOL {
+                let (operand, expected) = ("cond", Type::BOOL.to_string());
+                report.at(id, VerifyError::OperandType { op, operand, expected, found });
+            }
+            Diagnostic::ASSERT_VALUES
+        }
+        Diagnostic::Printf { .. } => Diagnostic::PRINTF_VALUES,
+    };
+    let (text, values) = diagnostic.text();
+    if values.len() > limit {
+        report.at(id, VerifyError::TooManyValues { op, found: values.len(), limit });
+    }
+    let format = match Format::parse(text) {
+        Ok(format) => format,
+        Err(error) => return report.at(id, VerifyError::FormatSyntax { op, error }),
+    };
+    let (expected, found) = (format.placeholders().count(), values.len());
+    if expected != found {
+        return report.at(id, VerifyError::FormatCount { op, expected, found });
+    }
+    for (placeholder, value) in format.placeholders().zip(values) {
+        let found = ir.type_of(*value);
+        let reason = match found {
+            Type::Scalar(scalar) => placeholder.refusal(scalar),
+            Type::Pointer { .. } => Some("a pointer is a different number on each device"),
+            Type::TensorMap { .. } => Some("a tensor map is no number"),
+        };
+        if let Some(reason) = reason {
+            let placeholder = placeholder.text.clone();
+            report.at(id, VerifyError::FormatType { op, placeholder, found, reason });
+        }
+    }
+}
