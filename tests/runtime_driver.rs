@@ -19,11 +19,11 @@ use std::time::Duration;
 
 use tilewright::codegen::{Fill, L2Promotion, SwizzleMode, TensorMapDesc, TensorMapError};
 use tilewright::ir::{
-    Global, GlobalMut, Kernel, KernelOptions, Scalar, Target, TensorMapMut, Untyped,
+    Element, Global, GlobalMut, Kernel, KernelOptions, Scalar, Target, TensorMapMut, Untyped,
 };
 use tilewright::runtime::{
     Arg, ClusterError, CudaVersion, Device, DriverStatus, FaultKind, Function, Grid, LaunchOptions,
-    PtxRejection, RuntimeError,
+    Occupancy, PtxRejection, RuntimeError, Stream,
 };
 
 /// Chooses the case that a child process runs.
@@ -155,6 +155,42 @@ fn drops_right_after_a_launch_are_safe() {
 }
 
 #[test]
+fn streams_are_ordered_by_the_buffers_that_they_share() {
+    check("streams", &[]);
+    check("streams", &[("POOLS", "0")]);
+}
+
+#[test]
+fn buffers_live_as_long_as_work_on_any_stream() {
+    check("stream_drops", &[]);
+    check("stream_drops", &[("POOLS", "0")]);
+}
+
+#[test]
+fn page_locked_memory_knows_its_copies() {
+    check("pinned", &[]);
+}
+
+#[test]
+fn what_is_leaked_stays() {
+    let Some(folder) = complete_driver() else { return };
+    let text = run(folder, "leaks", &[("STREAMS_LEFT", "1")]).stderr;
+    let text = String::from_utf8_lossy(&text);
+    assert!(text.contains("left 2 0 0, after fault 0"), "{text}");
+}
+
+#[test]
+fn graphs_run_what_was_recorded() {
+    check("graphs", &[]);
+    check("graphs", &[("POOLS", "0")]);
+}
+
+#[test]
+fn memory_is_filled_and_kept() {
+    check("fills", &[]);
+}
+
+#[test]
 fn many_cycles_leak_nothing() {
     check("cycles", &[]);
     check("threads", &[]);
@@ -234,6 +270,12 @@ fn child() {
         "launch_shape" => launch_shape(),
         "tensor_map" => tensor_map(),
         "drops" => drops(),
+        "streams" => streams(),
+        "stream_drops" => stream_drops(),
+        "pinned" => pinned(),
+        "leaks" => leaks(),
+        "graphs" => graphs(),
+        "fills" => fills(),
         "cycles" => cycles(1000),
         "threads" => threads(),
         "refusals" => refusals(),
@@ -447,7 +489,7 @@ fn launch_shape() {
     let device = gpu();
     let mut shape = device.zeros::<u32>(8).unwrap();
     let options = KernelOptions::default();
-    let mut ask = |options: KernelOptions, bytes, grid: Grid, launch: LaunchOptions| {
+    let mut ask = |options: KernelOptions, bytes, grid: Grid, launch: LaunchOptions<'_>| {
         let kernel = Kernel::<(GlobalMut<u32>,)>::build_with(
             options,
             "launch_shape",
@@ -523,6 +565,191 @@ fn tensor_map() {
     let error =
         function.launch(Grid::cover(1, 32), (&mut x.tensor_map_mut(&line).unwrap(), &mut out));
     assert!(matches!(error, Err(RuntimeError::ArgumentType { index: 0, .. })), "{error:?}");
+}
+
+fn on(stream: &Stream) -> LaunchOptions<'_> {
+    LaunchOptions::default().stream(stream)
+}
+
+/// The driver runs nothing before somebody waits, and then one stream only, so what is not ordered is seen.
+fn streams() {
+    let device = gpu();
+    let f = device.load(&axpy(Target::SM_80)).unwrap();
+    let grid = Grid::cover(8, 8);
+    let (a, b) = (device.stream().unwrap(), device.stream().unwrap());
+    for round in 0..3 {
+        let x = device.upload(&[1.0f32; 8]).unwrap();
+        let mut y = device.zeros::<f32>(8).unwrap();
+        let mut z = device.zeros::<f32>(8).unwrap();
+        // Written on one, read and written on the other, in a chain.
+        f.launch_with(on(&a), grid, (1.0, &x, &mut y, 8)).unwrap();
+        f.launch_with(on(&b), grid, (2.0, &y, &mut z, 8)).unwrap();
+        f.launch_with(on(&a), grid, (10.0, &z, &mut y, 8)).unwrap();
+        f.launch(grid, (1.0, &y, &mut z, 8)).unwrap();
+        assert_eq!(z.to_vec().unwrap(), [23.0; 8], "round {round}");
+        assert_eq!(y.to_vec().unwrap(), [21.0; 8]);
+        // Read on both, then written by the host.
+        let mut u = device.zeros::<f32>(8).unwrap();
+        f.launch_with(on(&a), grid, (1.0, &y, &mut z, 8)).unwrap();
+        f.launch_with(on(&b), grid, (1.0, &y, &mut u, 8)).unwrap();
+        y.write(&[0.0; 8]).unwrap();
+        assert_eq!((u.to_vec().unwrap(), z.to_vec().unwrap()), (vec![21.0; 8], vec![44.0; 8]));
+    }
+
+    // An event orders what shares nothing, and has a time.
+    let start = a.record().unwrap();
+    let (x, mut y) = (device.upload(&[1.0f32; 8]).unwrap(), device.zeros::<f32>(8).unwrap());
+    f.launch_with(on(&a), grid, (1.0, &x, &mut y, 8)).unwrap();
+    let end = a.record().unwrap();
+    assert!(!end.is_passed().unwrap());
+    b.wait_for(&end).unwrap();
+    b.synchronize().unwrap();
+    assert!(end.is_passed().unwrap());
+    assert_eq!(start.elapsed_until(&end), Ok(Duration::from_millis(2)));
+    a.synchronize().unwrap();
+    device.synchronize().unwrap();
+
+    let sim = Device::sim().unwrap().stream().unwrap();
+    let error = f.launch_with(on(&sim), grid, (1.0, &x, &mut y, 8));
+    assert!(matches!(error, Err(RuntimeError::OtherDeviceStream { .. })), "{error:?}");
+    assert_eq!(sim.wait_for(&end), Err(RuntimeError::OtherDeviceEvent));
+    assert!(y.fill(1.0, &sim).is_err());
+    assert_eq!(f.occupancy(512).unwrap().map(Occupancy::blocks), Some(12));
+    assert_eq!(f.clusters_at_once(Grid::new([2, 1, 1], [256, 1, 1])), Ok(Some(12)));
+    let time = f.time_with(on(&b), grid, (1.0, &x, &mut y, 8)).unwrap();
+    assert_eq!(time.elapsed, Duration::from_millis(2));
+}
+
+/// Dropped right after a launch on another stream than the one that frees: buffers, functions, streams.
+fn stream_drops() {
+    let device = gpu();
+    let grid = Grid::cover(8, 8);
+    let mut y = device.zeros::<f32>(8).unwrap();
+    for _ in 0..10 {
+        let f = device.load(&axpy(Target::SM_80)).unwrap();
+        let (a, b) = (device.stream().unwrap(), device.stream().unwrap());
+        let x = device.upload(&[1.0f32; 8]).unwrap();
+        let mut unread = device.zeros::<f32>(8).unwrap();
+        f.launch_with(on(&a), grid, (1.0, &x, &mut y, 8)).unwrap();
+        f.launch_with(on(&b), grid, (1.0, &x, &mut unread, 8)).unwrap();
+        drop((x, unread));
+        drop(f);
+        drop((a, b));
+    }
+    assert_eq!(y.to_vec().unwrap(), [10.0; 8]);
+}
+
+fn pinned() {
+    let device = gpu();
+    let (a, b) = (device.stream().unwrap(), device.stream().unwrap());
+    let f = device.load(&axpy(Target::SM_80)).unwrap();
+    let grid = Grid::cover(8, 8);
+    let (mut from, mut to) = (device.pinned::<f32>(8).unwrap(), device.pinned::<f32>(8).unwrap());
+    assert_eq!(from.as_slice().unwrap(), [0.0; 8]);
+    let (mut x, mut y) = (device.zeros::<f32>(8).unwrap(), device.zeros::<f32>(8).unwrap());
+    for i in 1..=3 {
+        // The host changes the memory only after the copy of the round before.
+        from.as_mut_slice().unwrap().fill(i as f32);
+        x.write_from(&from, &a).unwrap();
+        f.launch_with(on(&b), grid, (1.0, &x, &mut y, 8)).unwrap();
+        y.read_to(&mut to, &a).unwrap();
+    }
+    assert_eq!(to.as_slice().unwrap(), [6.0; 8]);
+    // Dropped while copies are under way, buffers and host memory alike.
+    x.write_from(&from, &a).unwrap();
+    x.read_to(&mut to, &b).unwrap();
+    drop((from, x, to));
+    let (mut small, big) = (device.pinned::<f32>(3).unwrap(), device.zeros::<f32>(8).unwrap());
+    let error = RuntimeError::LengthMismatch { buffer: 8, host: 3 };
+    assert_eq!(big.read_to(&mut small, &a), Err(error));
+    assert_eq!(device.pinned::<bool>(1).map(|_| ()), Err(RuntimeError::PinnedBool));
+    assert!(matches!(device.pinned::<u8>(1 << 25), Err(RuntimeError::OutOfMemory { .. })));
+    assert!(device.pinned::<f64>(0).unwrap().as_mut_slice().unwrap().is_empty());
+    y.copy_from(&big, &b).unwrap();
+    assert_eq!(y.to_vec().unwrap(), [0.0; 8]);
+}
+
+/// Memory that is forgotten with copies under way is never freed, so they do no harm.
+fn leaks() {
+    let device = gpu();
+    let stream = device.stream().unwrap();
+    let mut from = device.pinned::<f32>(8).unwrap();
+    from.as_mut_slice().unwrap().fill(2.0);
+    let mut x = device.zeros::<f32>(8).unwrap();
+    x.write_from(&from, &stream).unwrap();
+    std::mem::forget(from);
+    assert_eq!(x.to_vec().unwrap(), [2.0; 8]);
+    let f = device.load(&axpy(Target::SM_80)).unwrap();
+    let mut y = device.zeros::<f32>(8).unwrap();
+    f.launch_with(on(&stream), Grid::cover(8, 8), (1.0, &x, &mut y, 8)).unwrap();
+    std::mem::forget(x);
+    assert_eq!(y.to_vec().unwrap(), [2.0; 8]);
+}
+
+fn graphs() {
+    let device = gpu();
+    let f = device.load(&axpy(Target::SM_80)).unwrap();
+    let grid = Grid::cover(8, 8);
+    let x = device.upload(&[1.0f32; 8]).unwrap();
+    let mut y = device.zeros::<f32>(8).unwrap();
+    let mut builder = device.graph().unwrap();
+    builder.launch(&f, grid, (1.0, &x, &mut y, 8)).unwrap();
+    f.launch_with(on(builder.stream()), grid, (2.0, &x, &mut y, 8)).unwrap();
+    // What no graph has is refused, and all else goes on while one is recorded.
+    let refused = |call| Err(RuntimeError::NotInGraph { call });
+    assert_eq!(builder.stream().synchronize(), refused("Stream::synchronize"));
+    assert_eq!(
+        builder.stream().record().map(|_| ()),
+        Err(RuntimeError::NotInGraph { call: "Stream::record" })
+    );
+    assert_eq!(y.fill(0.0, builder.stream()), refused("Buffer::fill"));
+    let time = f.time_with(on(builder.stream()), grid, (2.0, &x, &mut y, 8));
+    assert_eq!(time.map(|_| ()), refused("Function::time"));
+    device.synchronize().unwrap();
+    let stream = builder.stream().clone();
+    let graph = builder.finish().unwrap();
+    assert_eq!((graph.len(), y.to_vec().unwrap()), (2, vec![0.0; 8]));
+    graph.launch().unwrap();
+    graph.launch_on(&device.stream().unwrap()).unwrap();
+    f.launch(grid, (1.0, &x, &mut y, 8)).unwrap();
+    assert_eq!(y.to_vec().unwrap(), [7.0; 8]);
+    // The stream that recorded is one like others now.
+    f.launch_with(on(&stream), grid, (1.0, &x, &mut y, 8)).unwrap();
+    assert_eq!(y.to_vec().unwrap(), [8.0; 8]);
+    // The graph keeps what it needs.
+    drop((f, x, y));
+    graph.launch().unwrap();
+    graph.launch_on(&stream).unwrap();
+    drop(graph);
+    // A recording that is given up.
+    let f = device.load(&axpy(Target::SM_80)).unwrap();
+    let x = device.upload(&[1.0f32; 8]).unwrap();
+    let mut y = device.zeros::<f32>(8).unwrap();
+    let mut builder = device.graph().unwrap();
+    builder.launch(&f, grid, (1.0, &x, &mut y, 8)).unwrap();
+    drop(builder);
+    assert_eq!(y.to_vec().unwrap(), [0.0; 8]);
+    let empty = device.graph().unwrap().finish().unwrap();
+    assert!(empty.is_empty() && empty.launch().is_ok());
+}
+
+fn fills() {
+    fn check<T: Element>(device: &Device, value: T) {
+        let stream = device.stream().unwrap();
+        let mut x = device.zeros::<T>(5).unwrap();
+        x.fill(value, &stream).unwrap();
+        assert_eq!(x.to_vec().unwrap(), [value; 5]);
+    }
+    let device = gpu();
+    check(&device, true);
+    check(&device, -3i8);
+    check(&device, 0x1234u16);
+    check(&device, -1.5f32);
+    check(&device, 0x1234_5678_9abc_def0u64);
+    check(&device, -0.1f64);
+    device.zeros::<f32>(0).unwrap().fill(1.0, &device.stream().unwrap()).unwrap();
+    device.keep_memory(1 << 20).unwrap();
+    device.trim_memory().unwrap();
 }
 
 fn refusals() {

@@ -2,12 +2,13 @@
 
 use std::ffi::{CString, c_char, c_uint, c_void};
 use std::ptr;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::Arc;
 
 use cudarc::driver::sys::{self, CUjit_option as Jit};
 
 use super::context::Context;
 use super::status;
+use super::stream::Uses;
 use crate::runtime::{PtxRejection, RuntimeError};
 
 /// Bytes of the compiler's log that are kept.
@@ -18,7 +19,7 @@ pub(in crate::runtime) struct Module {
     context: &'static Context,
     raw: sys::CUmodule,
     log: String,
-    last_launch: AtomicU64,
+    uses: Arc<Uses>,
 }
 
 // SAFETY: as for the context.
@@ -71,7 +72,7 @@ impl Module {
             return Err(rejection(context, name, ptx, code, error_line(&log), log));
         }
         context.check("cuModuleLoadDataEx", code)?;
-        Ok(Module { context, raw, log: info, last_launch: AtomicU64::new(0) })
+        Ok(Module { context, raw, log: info, uses: Arc::default() })
     }
 
     /// The messages of the compiler.
@@ -100,9 +101,9 @@ impl Module {
         Ok(function)
     }
 
-    /// Notes a launch of one of the entries, by its number.
-    pub(super) fn note_launch(&self, launch: u64) {
-        self.last_launch.fetch_max(launch, Relaxed);
+    /// The launches of its entries.
+    pub(super) fn uses(&self) -> &Arc<Uses> {
+        &self.uses
     }
 }
 
@@ -111,7 +112,7 @@ impl Drop for Module {
         // After a fault the code is gone with the context.
         let Ok(_current) = self.context.enter() else { return };
         // The driver does not say that unloading waits for launches.
-        if self.context.may_run(self.last_launch.load(Relaxed)) && self.context.wait().is_err() {
+        if self.uses.wait(true).is_err() {
             return;
         }
         // SAFETY: the module is loaded, none of its code runs, and it is unloaded once.
