@@ -23,7 +23,7 @@ use tilewright::ir::{
 };
 use tilewright::runtime::{
     Arg, ClusterError, CudaVersion, Device, DriverStatus, FaultKind, Function, Grid, LaunchOptions,
-    Occupancy, PtxRejection, RuntimeError, Stream,
+    LoadOptions, ModuleCache, Occupancy, PtxRejection, RuntimeError, Stream,
 };
 
 /// Chooses the case that a child process runs.
@@ -64,6 +64,7 @@ fn run(folder: &PathBuf, case: &str, settings: &[(&str, &str)]) -> Output {
     let mut command = Command::new(std::env::current_exe().expect("the test has a file"));
     command.args(["--exact", "child", "--nocapture"]).env(CASE, case);
     command.env("LD_LIBRARY_PATH", folder).env_remove("TILEWRIGHT_GPU");
+    command.env("TILEWRIGHT_CACHE", "off");
     command.envs(settings.iter().map(|(name, value)| (format!("FAKE_CUDA_{name}"), value)));
     let output = command.output().expect("the test can be started again");
     let text = String::from_utf8_lossy(&output.stderr);
@@ -185,6 +186,84 @@ fn graphs_run_what_was_recorded() {
     check("graphs", &[("POOLS", "0")]);
 }
 
+/// Each case has a cache of its own, in a folder that goes away.
+struct CacheFolder(PathBuf);
+
+impl CacheFolder {
+    fn new(name: &str) -> CacheFolder {
+        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("cache-{name}"));
+        let _ = std::fs::remove_dir_all(&folder);
+        CacheFolder(folder)
+    }
+
+    /// Runs the case `cached` and says how often the driver compiled.
+    fn run(&self, settings: &[(&str, &str)]) -> Option<u64> {
+        let driver = complete_driver()?;
+        let folder = self.0.to_string_lossy();
+        let settings = [settings, &[("CACHE", &folder)]].concat();
+        let output = run(driver, "cached", &settings);
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        let (_, count) = text.split_once("fake driver: compiled ").expect(&text);
+        Some(count.lines().next().unwrap_or_default().parse().expect(&text))
+    }
+
+    fn entries(&self) -> Vec<PathBuf> {
+        let listed = std::fs::read_dir(&self.0).expect("the folder is there");
+        listed.map(|entry| entry.expect("it can be listed").path()).collect()
+    }
+}
+
+impl Drop for CacheFolder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn compiled_modules_are_kept_for_the_next_process() {
+    let folder = CacheFolder::new("kept");
+    let Some(first) = folder.run(&[]) else { return };
+    assert_eq!((first, folder.run(&[])), (1, Some(0)));
+    // Another GPU or driver is another entry.
+    assert_eq!(folder.run(&[("CAPABILITY", "86")]), Some(1));
+    assert_eq!(folder.run(&[("VERSION", "12090")]), Some(1));
+    assert_eq!((folder.run(&[]), folder.entries().len()), (Some(0), 3));
+    // Without a linker the text is loaded, and nothing kept.
+    assert_eq!(folder.run(&[("LINKER", "0"), ("VERSION", "13000")]), Some(0));
+    assert_eq!(folder.entries().len(), 3);
+}
+
+#[test]
+fn damaged_modules_are_compiled_again() {
+    let folder = CacheFolder::new("damaged");
+    let Some(1) = folder.run(&[]) else { return };
+    let path = folder.entries().remove(0);
+    let whole = std::fs::read(&path).unwrap();
+    let mut flipped = whole.clone();
+    flipped[100] ^= 4;
+    for damaged in [&whole[..whole.len() / 2], &flipped, &[]] {
+        std::fs::write(&path, damaged).unwrap();
+        assert_eq!((folder.run(&[]), folder.run(&[])), (Some(1), Some(0)));
+        assert_eq!(std::fs::read(&path).unwrap(), whole);
+    }
+    // Whole, but not what this driver takes: the text is loaded instead.
+    assert_eq!(folder.run(&[("REFUSES_CODE", "1")]), Some(3));
+}
+
+#[test]
+fn sixteen_processes_share_a_cache() {
+    let folder = CacheFolder::new("shared");
+    if complete_driver().is_none() {
+        return;
+    }
+    let folder = &folder;
+    std::thread::scope(|scope| {
+        let runs: Vec<_> = (0..16).map(|_| scope.spawn(|| folder.run(&[]))).collect();
+        assert!(runs.into_iter().all(|run| run.join().expect("it runs").is_some()));
+    });
+    assert_eq!((folder.run(&[]), folder.entries().len()), (Some(0), 1));
+}
+
 #[test]
 fn memory_is_filled_and_kept() {
     check("fills", &[]);
@@ -276,6 +355,7 @@ fn child() {
         "leaks" => leaks(),
         "graphs" => graphs(),
         "fills" => fills(),
+        "cached" => cached(),
         "cycles" => cycles(1000),
         "threads" => threads(),
         "refusals" => refusals(),
@@ -731,6 +811,28 @@ fn graphs() {
     assert_eq!(y.to_vec().unwrap(), [0.0; 8]);
     let empty = device.graph().unwrap().finish().unwrap();
     assert!(empty.is_empty() && empty.launch().is_ok());
+}
+
+fn cached() {
+    let folder = std::env::var("FAKE_CUDA_CACHE").unwrap();
+    let (device, cache) = (gpu(), ModuleCache::in_folder(folder));
+    let options = LoadOptions::default().cache(Some(&cache));
+    let mut y = device.zeros::<f32>(8).unwrap();
+    for _ in 0..3 {
+        let f = device.load_with(options, &axpy(Target::SM_80)).unwrap();
+        let x = device.upload(&[1.0f32; 8]).unwrap();
+        f.launch(Grid::cover(8, 8), (1.0, &x, &mut y, 8)).unwrap();
+    }
+    assert_eq!(y.to_vec().unwrap(), [3.0; 8]);
+    let stats = cache.stats();
+    assert!(stats.memory_hits >= 2 || stats.misses == 0 || stats.corrupt > 0, "{stats:?}");
+    // What is wrong is said as without a cache, and nothing of it kept.
+    let wrong = named("nonsense");
+    let error = device.load_with(options, &wrong).map(|_| ());
+    assert!(matches!(error, Err(RuntimeError::PtxRejected(_))), "{error:?}");
+    assert_eq!(cache.stats().misses, stats.misses);
+    // As often as one likes without it.
+    device.load_with(options.cache(None), &axpy(Target::SM_80)).unwrap();
 }
 
 fn fills() {

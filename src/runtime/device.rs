@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use super::buffer::Buffer;
 use super::error::{CudaVersion, RuntimeError};
-use super::function::Function;
+use super::function::{Function, LoadOptions};
 use super::graph::GraphBuilder;
 use super::limits::Limits;
 use super::pinned::Pinned;
@@ -233,7 +233,8 @@ impl Device {
         }
     }
 
-    /// Loads a kernel, ready to be launched. On a GPU the driver compiles its PTX.
+    /// Loads a kernel, ready to be launched. On a GPU the driver compiles its PTX, unless
+    /// [`ModuleCache::shared`](super::ModuleCache::shared) has the code.
     ///
     /// # Errors
     /// [`WrongTarget`](RuntimeError::WrongTarget),
@@ -241,7 +242,19 @@ impl Device {
     /// [`DeviceLost`](RuntimeError::DeviceLost), [`Driver`](RuntimeError::Driver). The simulator takes every
     /// kernel.
     pub fn load<P>(&self, kernel: &Kernel<P>) -> Result<Function<P>, RuntimeError> {
-        Function::load(self, kernel)
+        Function::load(self, kernel, &LoadOptions::default())
+    }
+
+    /// As [`Device::load`], with options.
+    ///
+    /// # Errors
+    /// Those of [`Device::load`]; [`Ptxas`](RuntimeError::Ptxas).
+    pub fn load_with<P>(
+        &self,
+        options: LoadOptions<'_>,
+        kernel: &Kernel<P>,
+    ) -> Result<Function<P>, RuntimeError> {
+        Function::load(self, kernel, &options)
     }
 
     /// Lets the driver's compiler read PTX text, and returns its messages: registers, spills and shared

@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::assert::AssertFailures;
 use super::grid::{ClusterError, Extent, Grid};
+use super::ptxas::PtxasError;
 use crate::codegen::TensorMapError;
 use crate::ir::{Target, Type};
 
@@ -64,6 +65,13 @@ pub enum RuntimeError {
     },
     /// The driver's compiler refused PTX.
     PtxRejected(Box<PtxRejection>),
+    /// `ptxas` was asked to compile a kernel and did not.
+    Ptxas {
+        /// The kernel.
+        kernel: String,
+        /// Why.
+        error: PtxasError,
+    },
     /// PTX was given to the simulator, which runs kernels and not their PTX.
     PtxOnSimulator {
         /// The name given to the PTX.
@@ -285,6 +293,7 @@ impl fmt::Display for RuntimeError {
                  {device_target}"
             ),
             PtxRejected(rejection) => rejection.fmt(f),
+            Ptxas { kernel, error } => write!(f, "kernel `{kernel}` has no code: {error}"),
             PtxOnSimulator { name } => write!(
                 f,
                 "the PTX of `{name}` cannot be compiled on the simulator, which runs kernels without \

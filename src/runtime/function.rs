@@ -30,6 +30,53 @@ pub struct Function<P> {
     params: PhantomData<fn() -> P>,
 }
 
+/// How a kernel is compiled for a GPU when it is loaded: by the driver, with the code kept in
+/// [`ModuleCache::shared`](super::ModuleCache::shared), by default.
+///
+/// ```
+/// # #[cfg(all(feature = "sim", feature = "cuda-any-version"))] {
+/// # use tilewright::ir::{Kernel, Target};
+/// use tilewright::runtime::{Device, LoadOptions, ModuleCache};
+/// # let kernel = Kernel::<()>::build("k", Target::SM_80, |_, ()| ())?;
+/// let cache = ModuleCache::in_memory();
+/// let device = Device::default()?;
+/// let function = device.load_with(LoadOptions::default().cache(Some(&cache)), &kernel)?;
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct LoadOptions<'o> {
+    /// Where code is kept; `None` compiles each time.
+    #[cfg(feature = "cuda-any-version")]
+    pub cache: Option<&'o super::ModuleCache>,
+    /// The assembler that compiles instead of the driver.
+    pub ptxas: Option<&'o super::Ptxas>,
+}
+
+impl Default for LoadOptions<'_> {
+    fn default() -> Self {
+        LoadOptions {
+            #[cfg(feature = "cuda-any-version")]
+            cache: Some(super::ModuleCache::shared()),
+            ptxas: None,
+        }
+    }
+}
+
+impl<'o> LoadOptions<'o> {
+    /// Keeps code in this cache, or in none.
+    #[cfg(feature = "cuda-any-version")]
+    pub fn cache(self, cache: Option<&'o super::ModuleCache>) -> LoadOptions<'o> {
+        LoadOptions { cache, ..self }
+    }
+
+    /// Compiles with this assembler, or with the driver.
+    pub fn ptxas(self, ptxas: Option<&'o super::Ptxas>) -> LoadOptions<'o> {
+        LoadOptions { ptxas, ..self }
+    }
+}
+
 pub(super) struct Inner {
     device: Device,
     name: String,
@@ -58,7 +105,11 @@ impl<P> fmt::Debug for Function<P> {
 }
 
 impl<P> Function<P> {
-    pub(super) fn load(device: &Device, kernel: &Kernel<P>) -> Result<Function<P>, RuntimeError> {
+    pub(super) fn load(
+        device: &Device,
+        kernel: &Kernel<P>,
+        options: &LoadOptions<'_>,
+    ) -> Result<Function<P>, RuntimeError> {
         let ir = kernel.ir();
         let code = match &device.backend {
             #[cfg(feature = "sim")]
@@ -74,7 +125,7 @@ impl<P> Function<P> {
                     let kernel = kernel.name().to_owned();
                     return Err(RuntimeError::SharedTooLarge { kernel, bytes, limit_bytes });
                 }
-                Code::Cuda(cuda::Function::load(context, ir, kernel.ptx().text())?)
+                Code::Cuda(cuda::Function::load(context, ir, kernel.ptx().text(), options)?)
             }
         };
         let inner = Inner {
@@ -90,6 +141,17 @@ impl<P> Function<P> {
     /// The name of the kernel.
     pub fn name(&self) -> &str {
         &self.inner.name
+    }
+
+    /// What the compiler said of the kernel: registers, spills, shared memory. Empty on the simulator, and
+    /// where the driver says nothing because it had the code.
+    pub fn compiler_log(&self) -> &str {
+        match &self.inner.code {
+            #[cfg(feature = "sim")]
+            Code::Sim(..) => "",
+            #[cfg(feature = "cuda-any-version")]
+            Code::Cuda(function) => function.log(),
+        }
     }
 
     /// The device that it is loaded on.

@@ -36,6 +36,11 @@
 //! checks whole pages, and answers an access outside of them with a [fault](RuntimeError::Fault) that makes
 //! the device unusable for the rest of the process.
 //!
+//! # What is kept
+//!
+//! Loading a kernel compiles its PTX, once: [`ModuleCache`] keeps the code in memory and on the disk, for this
+//! process and the next.
+//!
 //! # What can fail
 //!
 //! Every function here returns [`RuntimeError`], and none panics. Without a driver, a device or enough
@@ -55,12 +60,16 @@ mod error;
 mod grid;
 mod limits;
 mod options;
+mod ptxas;
 
 pub use assert::{AssertFailure, AssertFailures};
+#[cfg(feature = "cuda-any-version")]
+pub use cache::{CacheStats, ModuleCache};
 pub use error::{CudaVersion, DeviceFault, DriverStatus, FaultKind, PtxRejection, RuntimeError};
 pub use grid::{ClusterError, Grid};
 pub use limits::Limits;
 pub use options::LaunchOptions;
+pub use ptxas::{Assembled, Ptxas, PtxasError};
 
 #[cfg(feature = "cuda-any-version")]
 mod cuda;
@@ -71,6 +80,8 @@ pub mod sim;
 mod argument;
 #[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 mod buffer;
+#[cfg(feature = "cuda-any-version")]
+mod cache;
 #[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 mod device;
 #[cfg(any(feature = "sim", feature = "cuda-any-version"))]
@@ -93,7 +104,7 @@ pub use {
     argument::{Arg, ArgList, Argument, Arguments},
     buffer::Buffer,
     device::{Device, DeviceChoice, ParseDeviceError},
-    function::Function,
+    function::{Function, LoadOptions},
     graph::{Graph, GraphBuilder},
     occupancy::Occupancy,
     pinned::Pinned,

@@ -28,6 +28,8 @@ struct Driver {
     records: HashMap<Handle, (Handle, u64)>,
     reached: HashMap<Handle, u64>,
     host: HashMap<usize, Box<[u64]>>,
+    links: HashMap<Handle, Vec<u8>>,
+    compilations: u64,
     next: usize,
     clock_ms: f32,
     retained: usize,
@@ -264,11 +266,13 @@ extern "C" fn report() {
     let failed = streams.into_iter().any(|stream| fault == 0 && driver.run(stream).is_err());
     let Driver { memory, modules, events, streams, retained, calls_after_fault, .. } = &*driver;
     let (memory, modules) = (memory.len() + driver.host.len(), modules.len());
-    let events = events.len() + driver.graphs.len();
+    let events = events.len() + driver.graphs.len() + driver.links.len();
     if failed || streams.len() != *retained + setting("STREAMS_LEFT", 0) as usize {
         violation("a stream or a context is left that nobody uses");
     }
+    let compiled = driver.compilations;
     eprintln!("fake driver: left {memory} {modules} {events}, after fault {calls_after_fault}");
+    eprintln!("fake driver: compiled {compiled}");
 }
 
 /// How many pointers the list of a kernel's parameters has.
@@ -559,13 +563,26 @@ export! {
         keys: *const c_int,
         values: *const *mut c_void
     ) {
-        let (text, keys, values) = unsafe {
-            let len = len as usize;
-            (
-                CStr::from_ptr(image.cast()).to_bytes(),
-                std::slice::from_raw_parts(keys, len),
-                std::slice::from_raw_parts(values, len),
-            )
+        let text = unsafe {
+            let header = std::slice::from_raw_parts(image.cast::<u8>(), 4);
+            if header == b"\x7fELF" {
+                if setting("REFUSES_CODE", 0) != 0 {
+                    return 209;
+                }
+                let bytes = image.cast::<u8>().add(4).cast::<u64>().read_unaligned() as usize;
+                std::slice::from_raw_parts(image.cast::<u8>().add(12), bytes - 1)
+            } else {
+                CStr::from_ptr(image.cast()).to_bytes()
+            }
+        };
+        let (keys, values) = match len as usize {
+            0 => (&[][..], &[][..]),
+            len => unsafe {
+                (
+                    std::slice::from_raw_parts(keys, len),
+                    std::slice::from_raw_parts(values, len),
+                )
+            },
         };
         let option = |key| keys.iter().position(|k| *k == key).map(|i| values[i]);
         let log = |buffer: c_int, size: c_int, text: &str| {
@@ -590,6 +607,57 @@ export! {
             unsafe { set(module, handle) };
             Ok(())
         })
+    }
+    fn cuLinkCreate_v2(
+        _len: c_uint,
+        _keys: *const c_int,
+        _values: *const *mut c_void,
+        state: *mut Handle
+    ) {
+        if setting("LINKER", 1) == 0 {
+            return 801;
+        }
+        call(|driver| {
+            let handle = driver.handle();
+            driver.links.insert(handle, Vec::new());
+            unsafe { set(state, handle) };
+            Ok(())
+        })
+    }
+    fn cuLinkAddData_v2(
+        state: Handle,
+        kind: c_int,
+        data: *const u8,
+        bytes: usize,
+        _name: *const c_char,
+        _len: c_uint,
+        _keys: *const c_int,
+        _values: *const *mut c_void
+    ) {
+        let text = unsafe { std::slice::from_raw_parts(data, bytes) };
+        if kind != 1 || String::from_utf8_lossy(text).contains("nonsense") {
+            return 218;
+        }
+        call(|driver| {
+            let link = driver.links.get_mut(&state).ok_or(1u32)?;
+            // The header says how long the code is.
+            link.extend(b"\x7fELF");
+            link.extend((bytes as u64).to_le_bytes());
+            link.extend(text);
+            Ok(())
+        })
+    }
+    fn cuLinkComplete(state: Handle, code: *mut *const u8, bytes: *mut usize) {
+        call(|driver| {
+            driver.compilations += 1;
+            let link = driver.links.get(&state).ok_or(1u32)?;
+            unsafe { set(code, link.as_ptr()) };
+            unsafe { set(bytes, link.len()) };
+            Ok(())
+        })
+    }
+    fn cuLinkDestroy(state: Handle) {
+        call(|driver| driver.links.remove(&state).map(|_| ()).ok_or(1))
     }
     fn cuModuleUnload(module: Handle) {
         call(|driver| {

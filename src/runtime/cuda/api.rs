@@ -121,6 +121,25 @@ driver_functions! {
         options: *mut sys::CUjit_option,
         values: *mut *mut c_void
     ) = sys::cuModuleLoadDataEx;
+    fn cuLinkCreate_v2(
+        options_len: c_uint,
+        options: *mut sys::CUjit_option,
+        values: *mut *mut c_void,
+        state: *mut sys::CUlinkState
+    ) = sys::cuLinkCreate_v2;
+    fn cuLinkAddData_v2(
+        state: sys::CUlinkState,
+        kind: sys::CUjitInputType,
+        data: *mut c_void,
+        bytes: usize,
+        name: *const c_char,
+        options_len: c_uint,
+        options: *mut sys::CUjit_option,
+        values: *mut *mut c_void
+    ) = sys::cuLinkAddData_v2;
+    fn cuLinkComplete(state: sys::CUlinkState, code: *mut *mut c_void, bytes: *mut usize)
+        = sys::cuLinkComplete;
+    fn cuLinkDestroy(state: sys::CUlinkState) = sys::cuLinkDestroy;
     fn cuModuleUnload(module: sys::CUmodule) = sys::cuModuleUnload;
     fn cuModuleGetFunction(function: *mut sys::CUfunction, module: sys::CUmodule, name: *const c_char)
         = sys::cuModuleGetFunction;

@@ -35,6 +35,7 @@ pub(in crate::runtime) struct Context {
     has_pools: bool,
     asserts: AssertReports,
     fault: OnceLock<DeviceFault>,
+    driver: OnceLock<String>,
 }
 
 // SAFETY: the driver API may be called from any thread; its handles are names and not thread-bound. The
@@ -144,6 +145,7 @@ impl Context {
             has_pools,
             asserts: AssertReports::default(),
             fault: OnceLock::new(),
+            driver: OnceLock::new(),
         })
     }
 
@@ -203,6 +205,14 @@ impl Context {
         let code = unsafe { (self.api.cuDeviceGetDefaultMemPool)(&mut pool, self.device) };
         self.check("cuDeviceGetDefaultMemPool", code)?;
         Ok(Some(pool))
+    }
+
+    /// The driver, by the version of CUDA that it implements and, where the system tells it, its release.
+    pub(super) fn driver(&self) -> &str {
+        self.driver.get_or_init(|| {
+            let release = std::fs::read_to_string("/sys/module/nvidia/version").unwrap_or_default();
+            format!("{} {}", self.api.version, release.trim())
+        })
     }
 
     /// Free bytes and bytes in all.

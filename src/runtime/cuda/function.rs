@@ -19,7 +19,7 @@ use super::status;
 use super::stream::Stream;
 use super::tensor_map::EncodedMap;
 use crate::ir::{ClusterShape, KernelIr, LaunchBounds};
-use crate::runtime::{Grid, Occupancy, RuntimeError};
+use crate::runtime::{Grid, LoadOptions, Occupancy, RuntimeError};
 
 /// An entry with its module.
 pub(in crate::runtime) struct Function {
@@ -87,10 +87,11 @@ impl Function {
         context: &'static Context,
         ir: &KernelIr,
         ptx: &str,
+        options: &LoadOptions<'_>,
     ) -> Result<Function, RuntimeError> {
         let (name, params, bounds) = (ir.name.as_str(), ir.params.len(), ir.bounds);
         let dynamic_shared_bytes = ir.dynamic_shared_bytes() as u32;
-        let module = Module::load(context, name, ptx)?;
+        let module = Module::load_with(context, name, ptx, options)?;
         let raw = module.entry(name)?;
         let attribute = |attribute: Attribute| -> Result<u32, RuntimeError> {
             let _current = context.enter()?;
@@ -255,6 +256,11 @@ impl Function {
             memory.uses().note(stream, work, writes);
         }
         Ok(())
+    }
+
+    /// What the compiler said.
+    pub(in crate::runtime) fn log(&self) -> &str {
+        self.module.log()
     }
 
     /// How much of the kernel runs at once in blocks of so many threads.

@@ -24,6 +24,7 @@ mod context;
 mod event;
 mod foreign;
 mod function;
+mod link;
 mod memory;
 mod module;
 mod pinned;

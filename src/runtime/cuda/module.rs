@@ -7,12 +7,14 @@ use std::sync::Arc;
 use cudarc::driver::sys::{self, CUjit_option as Jit};
 
 use super::context::Context;
+use super::link;
 use super::status;
 use super::stream::Uses;
-use crate::runtime::{PtxRejection, RuntimeError};
+use crate::runtime::cache::{Compiled, Key};
+use crate::runtime::{LoadOptions, PtxRejection, RuntimeError};
 
 /// Bytes of the compiler's log that are kept.
-const LOG_BYTES: usize = 16 * 1024;
+pub(super) const LOG_BYTES: usize = 16 * 1024;
 
 /// Loaded code. It is unloaded when it is dropped, after its last launch has ended.
 pub(in crate::runtime) struct Module {
@@ -73,6 +75,81 @@ impl Module {
         }
         context.check("cuModuleLoadDataEx", code)?;
         Ok(Module { context, raw, log: info, uses: Arc::default() })
+    }
+
+    /// As [`Module::load`], with the code of the cache or of another compiler where the options ask for them.
+    pub(super) fn load_with(
+        context: &'static Context,
+        name: &str,
+        ptx: &str,
+        options: &LoadOptions<'_>,
+    ) -> Result<Module, RuntimeError> {
+        if options.cache.is_none() && options.ptxas.is_none() {
+            return Module::load(context, name, ptx);
+        }
+        context.enter()?;
+        let key = Key::of(&[
+            &match options.ptxas {
+                Some(ptxas) => format!("ptxas {}", ptxas.version()),
+                None => format!("driver {}", context.driver()),
+            },
+            &context.target().to_string(),
+            ptx,
+        ]);
+        if let Some(cache) = options.cache
+            && let Some(compiled) = cache.find(key)
+        {
+            match Module::load_code(context, &compiled)? {
+                Some(module) => return Ok(module),
+                None => cache.note_corrupt(key),
+            }
+        }
+        let compiled = match options.ptxas {
+            Some(ptxas) => {
+                let assembled = ptxas
+                    .assemble(ptx, context.target())
+                    .map_err(|error| RuntimeError::Ptxas { kernel: name.to_owned(), error })?;
+                Some(Compiled { cubin: assembled.cubin, log: assembled.log })
+            }
+            None => link::compile(context, ptx)?,
+        };
+        if let Some(compiled) = compiled
+            && let Some(module) = Module::load_code(context, &compiled)?
+        {
+            if let Some(cache) = options.cache {
+                cache.insert(key, compiled);
+            }
+            return Ok(module);
+        }
+        // Text that is wrong is explained here.
+        Module::load(context, name, ptx)
+    }
+
+    /// Loads code; `None` where the driver does not take it.
+    fn load_code(
+        context: &'static Context,
+        compiled: &Compiled,
+    ) -> Result<Option<Module>, RuntimeError> {
+        // The driver reads as many bytes as the header of the code says.
+        let Some(b"\x7fELF") = compiled.cubin.first_chunk::<4>() else { return Ok(None) };
+        let _current = context.enter()?;
+        let mut raw = ptr::null_mut();
+        // SAFETY: the code is that of a compiler, whole: it was just made, or its checksum is right. `raw` is
+        // a place for the result; there are no options.
+        let code = unsafe {
+            (context.api().cuModuleLoadDataEx)(
+                &mut raw,
+                compiled.cubin.as_ptr().cast(),
+                0,
+                ptr::null_mut(),
+                ptr::null_mut(),
+            )
+        };
+        if code != status::SUCCESS && status::fault(code).is_none() && status::is_about_ptx(code) {
+            return Ok(None);
+        }
+        context.check("cuModuleLoadDataEx", code)?;
+        Ok(Some(Module { context, raw, log: compiled.log.clone(), uses: Arc::default() }))
     }
 
     /// The messages of the compiler.
@@ -154,7 +231,7 @@ fn place_of(ptx: &str, number: usize) -> Option<String> {
 }
 
 /// The text before the first zero byte.
-fn text(buffer: &[u8]) -> String {
+pub(super) fn text(buffer: &[u8]) -> String {
     let end = buffer.iter().position(|byte| *byte == 0).unwrap_or(buffer.len());
     String::from_utf8_lossy(&buffer[..end]).trim().to_owned()
 }
