@@ -69,7 +69,7 @@ pub use error::{CudaVersion, DeviceFault, DriverStatus, FaultKind, PtxRejection,
 pub use grid::{ClusterError, Grid};
 pub use limits::Limits;
 pub use options::LaunchOptions;
-pub use ptxas::{Assembled, Ptxas, PtxasError};
+pub use ptxas::{Assembled, EntryReport, Ptxas, PtxasError};
 
 #[cfg(feature = "cuda-any-version")]
 mod cuda;

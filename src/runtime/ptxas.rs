@@ -24,6 +24,61 @@ pub struct Assembled {
     pub log: String,
 }
 
+/// What `ptxas` says of an entry.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct EntryReport {
+    /// The entry.
+    pub name: String,
+    /// Registers of a thread.
+    pub registers: u32,
+    /// Bytes of a thread that are stored because registers ran out.
+    pub spill_store_bytes: u32,
+    /// Bytes of a thread that are loaded again.
+    pub spill_load_bytes: u32,
+    /// Bytes of local memory of a thread, spills included.
+    pub local_bytes: u32,
+    /// Bytes of static shared memory of a block.
+    pub shared_bytes: u32,
+}
+
+impl Assembled {
+    /// The entries that the log names, in its order.
+    pub fn entries(&self) -> Vec<EntryReport> {
+        entries_of(&self.log)
+    }
+}
+
+/// The number before a word: 32 for `registers` in `Used 32 registers, used 1 barriers`.
+fn number_before(line: &str, word: &str) -> Option<u32> {
+    let (before, _) = line.split_once(word)?;
+    before.split_whitespace().next_back()?.parse().ok()
+}
+
+fn entries_of(log: &str) -> Vec<EntryReport> {
+    let mut entries: Vec<EntryReport> = Vec::new();
+    for line in log.lines() {
+        if let Some((_, rest)) = line.split_once("Compiling entry function '") {
+            let name = rest.split('\'').next().unwrap_or_default().to_owned();
+            entries.push(EntryReport { name, ..EntryReport::default() });
+        }
+        let Some(entry) = entries.last_mut() else { continue };
+        let numbers = [
+            (&mut entry.local_bytes, " bytes stack frame"),
+            (&mut entry.spill_store_bytes, " bytes spill stores"),
+            (&mut entry.spill_load_bytes, " bytes spill loads"),
+            (&mut entry.registers, " registers"),
+            (&mut entry.shared_bytes, " bytes smem"),
+        ];
+        for (place, word) in numbers {
+            if let Some(number) = number_before(line, word) {
+                *place = number;
+            }
+        }
+    }
+    entries
+}
+
 /// Why there is no code from `ptxas`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -151,5 +206,40 @@ struct Temporary(PathBuf);
 impl Drop for Temporary {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_report_of_each_entry_is_read() {
+        let log = "ptxas info    : 0 bytes gmem\n\
+                   ptxas info    : Compiling entry function 'a' for 'sm_90a'\n\
+                   ptxas info    : Function properties for a\n    \
+                   16 bytes stack frame, 12 bytes spill stores, 8 bytes spill loads\n\
+                   ptxas info    : Used 168 registers, used 1 barriers, 1024 bytes smem, 400 bytes cmem[0]\n\
+                   ptxas info    : Compiling entry function 'b' for 'sm_90a'\n\
+                   ptxas info    : Used 4 registers, used 0 barriers";
+        let entries = entries_of(log);
+        let a = EntryReport {
+            name: "a".to_owned(),
+            registers: 168,
+            spill_store_bytes: 12,
+            spill_load_bytes: 8,
+            local_bytes: 16,
+            shared_bytes: 1024,
+        };
+        let b = EntryReport { name: "b".to_owned(), registers: 4, ..EntryReport::default() };
+        assert_eq!(entries, [a, b]);
+        assert!(entries_of("").is_empty());
+    }
+
+    #[test]
+    fn what_is_no_assembler_is_refused() {
+        let error = Ptxas::at("/nowhere/ptxas").unwrap_err();
+        assert!(error.to_string().starts_with("`/nowhere/ptxas` does not run as ptxas"), "{error}");
+        assert!(matches!(Ptxas::at("true"), Err(PtxasError::DoesNotRun { .. })));
     }
 }
