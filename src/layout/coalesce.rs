@@ -1,9 +1,11 @@
 //! `coalesce`, `filter`, `filter_zeros`: the same function with fewer modes.
 
+use super::builder::LayoutBuilder;
 use super::draft::{Draft, Operation, perform};
 use super::error::LayoutError;
 use super::int::Int;
-use super::layout::{Layout, LayoutBuilder, LayoutRef};
+use super::layout::Layout;
+use super::layout_ref::LayoutRef;
 use super::number::{List as _, Number, Stride as _};
 use super::tuple::{IntTuple, IntTupleRef, Leaves};
 

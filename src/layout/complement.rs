@@ -3,7 +3,8 @@
 use super::coalesce::{Flat, Keep};
 use super::draft::{Draft, Operation, perform};
 use super::error::LayoutError;
-use super::layout::{Layout, LayoutRef};
+use super::layout::Layout;
+use super::layout_ref::LayoutRef;
 use super::number::{Number, Stride};
 use super::tuple::{IntTuple, IntTupleRef};
 

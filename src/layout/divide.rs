@@ -5,7 +5,8 @@ use super::complement::complement_into;
 use super::compose::{ByTiler, Composer, Pairwise};
 use super::draft::{Draft, Operation, Tree, perform};
 use super::error::LayoutError;
-use super::layout::{Layout, LayoutRef};
+use super::layout::Layout;
+use super::layout_ref::LayoutRef;
 use super::number::{Number, Stride as _};
 use super::tiler::{TilerRef, TilerTuple};
 

@@ -3,7 +3,8 @@
 use super::basis::ScaledBasis;
 use super::error::LayoutError;
 use super::int::Int;
-use super::layout::{Layout, LayoutRef};
+use super::layout::Layout;
+use super::layout_ref::LayoutRef;
 use super::number::{List, Number, Stride};
 use super::tuple::{Codes, LEAF, Leaves, MAX_DEPTH, TupleRef};
 
@@ -84,6 +85,12 @@ impl<N: Number> Draft<N> {
             return Ok(());
         }
         if let Some((last, _)) = self.modes.tail() {
+            if violation.is_number() {
+                return Err(N::fail(|| LayoutError::ConditionViolated {
+                    value: last.to_int().to_string(),
+                    condition: format!("{} <= 0", violation.to_int()),
+                }));
+            }
             *last = last.on_condition(violation);
         }
         Ok(())

@@ -4,12 +4,14 @@ use std::cell::Cell;
 
 use smallvec::SmallVec;
 
+use super::builder::LayoutBuilder;
 use super::coalesce::{Flat, Keep, merged};
 use super::complement::smallest;
 use super::draft::{Draft, Operation, perform};
 use super::error::LayoutError;
 use super::int::Int;
-use super::layout::{Layout, LayoutBuilder, LayoutRef};
+use super::layout::Layout;
+use super::layout_ref::LayoutRef;
 use super::number::{Number, Stride as _};
 
 type Result<T, E = LayoutError> = std::result::Result<T, E>;
@@ -181,6 +183,9 @@ impl Operation for LeftInverse<'_> {
                 last = last.or(Some((s, d)));
                 continue;
             }
+            if s.bounds().1 < 1 {
+                return Err(N::fail(|| LayoutError::ExtentNotPositive { extent: s.to_int() }));
+            }
             if s.bounds().0 < 2 {
                 // Numbers would drop a mode of extent 1.
                 violation = violation.max(&N::new(2).sub(s)?)?;
@@ -312,6 +317,7 @@ impl Layout {
     /// [`LayoutError::NotDivisible`] if the strides do not divide each other in order,
     /// [`LayoutError::NotInjective`] if modes overlap so that the equation fails,
     /// [`LayoutError::Unsupported`] for a negative stride that is not the largest,
+    /// [`LayoutError::ExtentNotPositive`],
     /// [`LayoutError::Undecided`], [`LayoutError::NotAnIntegerStride`], [`LayoutError::Overflow`].
     pub fn left_inverse(&self) -> Result<Layout> {
         let found = Cell::new(true);

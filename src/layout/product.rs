@@ -1,12 +1,14 @@
 //! `logical_product` and its arrangements, `blocked_product`, `raked_product`, `tile_to_shape`.
 
+use super::builder::LayoutBuilder;
 use super::coalesce::Flat;
 use super::complement::{complement_into, cosize};
 use super::compose::{ByTiler, Composer, Pairwise};
 use super::divide::{Arrange, Arranged};
 use super::draft::{Draft, perform};
 use super::error::LayoutError;
-use super::layout::{Layout, LayoutBuilder, LayoutRef};
+use super::layout::Layout;
+use super::layout_ref::LayoutRef;
 use super::modes::zip_into;
 use super::number::Number;
 use super::slice::product_each;
@@ -185,12 +187,11 @@ impl Layout {
         let target = product_each(target.as_ref())?;
         let mut repeat = Vec::with_capacity(rank);
         for (i, (t, b)) in target.leaves().iter().zip(own.leaves()).enumerate() {
-            if let (Some(x), Some(y)) = (t.as_static(), b.as_static())
-                && (y == 0 || x.checked_rem(y) != Some(0))
-            {
+            let left = t.modulo(b).map_err(|e| e.at(i))?;
+            if left.is_static() && !left.is(0) {
                 return Err(LayoutError::NotDivisible { value: t.clone(), by: b.clone() }.at(i));
             }
-            repeat.push(t.ceil_div(b)?);
+            repeat.push(t.ceil_div(b)?.on_condition(&left));
         }
         let repeat: IntTuple = Tuple::from_items(repeat)?;
         let tiler = match order {

@@ -3,8 +3,9 @@
 use super::{Report, VerifyError, diagnostic};
 use crate::ir::entity::{OpId, RegionId};
 use crate::ir::kernel::{KernelIr, ValueDef};
-use crate::ir::op::{Constraint, Control, Op, OpInfo, ValueList};
+use crate::ir::op::{Arith, Constraint, Control, Op, OpInfo, ValueList};
 use crate::ir::types::{Scalar, Type};
+use crate::ir::vector::VectorType;
 
 pub(super) fn check(report: &mut Report<'_>) {
     let ir = report.ir;
@@ -33,10 +34,23 @@ fn check_op(report: &mut Report<'_>, op: OpId) {
     let before = report.violations.len();
     if let Some(info) = data.op.info() {
         check_operands(report, op, info);
-        let first = data.op.first_target();
-        if !ir.target.offers(first) {
-            let (op_name, target) = (data.op.name_with_attributes(), ir.target);
-            report.at(op, VerifyError::NotOnTarget { op: op_name, first, target });
+    }
+    let first = match data.op.support(ir) {
+        Ok(first) => first,
+        // Of operands that the row does not take, that is said.
+        Err(_) if report.violations.len() > before => return,
+        Err(reason) => {
+            let (op_name, types) = (data.op.name_with_attributes(), operand_types(ir, &data.op));
+            return report.at(op, VerifyError::NotInPtx { op: op_name, types, reason });
+        }
+    };
+    if !ir.target.offers(first) {
+        let (op_name, target) = (data.op.name_with_attributes(), ir.target);
+        report.at(op, VerifyError::NotOnTarget { op: op_name, first, target });
+    }
+    if let Some(info) = data.op.info() {
+        if let Some(error) = vectors(ir, &data.op, info) {
+            return report.at(op, error);
         }
     }
     let expected = data.op.result_types(ir).into_vec();
@@ -59,8 +73,9 @@ fn check_operands(report: &mut Report<'_>, op: OpId, info: &'static OpInfo) {
         let class = info.class;
         report.at(op, VerifyError::OperandClass { op: info.name, class, found });
     }
-    for (value, (operand, constraint)) in operands.into_iter().zip(info.operands) {
-        let (op_name, operand, found) = (info.name, *operand, ir.type_of(value));
+    let constraints = info.operands.iter().copied().chain(info.list.into_iter().cycle());
+    for (value, (operand, constraint)) in operands.into_iter().zip(constraints) {
+        let (op_name, found) = (info.name, ir.type_of(value));
         let other = |expected: Option<Type>| {
             expected.filter(|expected| *expected != found).map(|expected| {
                 let expected = expected.to_string();
@@ -68,25 +83,35 @@ fn check_operands(report: &mut Report<'_>, op: OpId, info: &'static OpInfo) {
             })
         };
         let error = match constraint {
+            Constraint::Any => None,
             Constraint::T => variable.filter(|ty| *ty != found).map(|expected| {
                 VerifyError::MixedOperands { op: op_name, operand, expected, found }
             }),
             Constraint::Bool => not_bool(op_name, operand, found),
             Constraint::U32 => other(Some(Scalar::U32.into())),
+            Constraint::I32 => other(Some(Scalar::I32.into())),
+            Constraint::Wide => other(data.op.wide(ir, info)),
+            Constraint::Bytes => one_of(op_name, operand, found, ([Scalar::I8, Scalar::U8], 4)),
+            Constraint::Halves => one_of(op_name, operand, found, ([Scalar::I16, Scalar::U16], 2)),
+            Constraint::Dot => other(Some(data.op.dot(ir))),
             Constraint::Index => match found {
                 Type::Scalar(Scalar::I32 | Scalar::U32 | Scalar::I64 | Scalar::U64) => None,
                 _ => Some(VerifyError::IndexType { op: op_name, found }),
             },
             Constraint::Pointer => match found {
                 Type::Pointer { .. } => None,
-                Type::Scalar(_) => Some(VerifyError::NotAPointer { op: op_name, found }),
+                Type::Scalar(_) | Type::Vector(_) => {
+                    Some(VerifyError::NotAPointer { op: op_name, found })
+                }
             },
             Constraint::MutPointer => match found {
                 Type::Pointer { mutable: true, .. } => None,
                 Type::Pointer { mutable: false, .. } => {
                     Some(VerifyError::ReadOnlyPointer { op: op_name, found })
                 }
-                Type::Scalar(_) => Some(VerifyError::NotAPointer { op: op_name, found }),
+                Type::Scalar(_) | Type::Vector(_) => {
+                    Some(VerifyError::NotAPointer { op: op_name, found })
+                }
             },
             Constraint::Elem => other(pointee(ir, &data.op, info)),
             Constraint::VarElem => other(data.op.type_of_attribute(ir)),
@@ -112,13 +137,64 @@ fn check_results(report: &mut Report<'_>, op: OpId, expected: Vec<Type>, found: 
     }
 }
 
+/// What is wrong with the vector types of an operation.
+fn vectors(ir: &KernelIr, op: &Op, info: &'static OpInfo) -> Option<VerifyError> {
+    let ty = op.type_of_operand(ir, info, Constraint::T);
+    if let Some(lanes) = op.made_lanes() {
+        let no_vector = match ty {
+            Some(Type::Scalar(elem)) => VectorType::new(elem, lanes).is_none(),
+            // Operands of other types are found by the row.
+            Some(Type::Vector(_) | Type::Pointer { .. }) => false,
+            None => true,
+        };
+        return no_vector.then(|| VerifyError::NoSuchVector { op: info.name, elem: ty, lanes });
+    }
+    match (op, ty?) {
+        (Op::Arith(Arith::VecExtract { lane, .. }), Type::Vector(vector)) => {
+            let lane = *lane;
+            (lane >= vector.lanes()).then_some(VerifyError::LaneOutOfRange { lane, vector })
+        }
+        (
+            Op::Const(_)
+            | Op::Arith(_)
+            | Op::Mem(_)
+            | Op::Atomic(_)
+            | Op::Cache(_)
+            | Op::Sync(_)
+            | Op::Warp(_)
+            | Op::Thread(_)
+            | Op::Diagnostic(_)
+            | Op::Control(_),
+            _,
+        ) => None,
+    }
+}
+
+fn one_of(
+    op: &'static str,
+    operand: &'static str,
+    found: Type,
+    (elems, lanes): ([Scalar; 2], u32),
+) -> Option<VerifyError> {
+    let is_one = found.vector().is_some_and(|v| elems.contains(&v.elem()) && v.lanes() == lanes);
+    let [a, b] = elems;
+    let expected = format!("{a}x{lanes} or {b}x{lanes}");
+    (!is_one).then_some(VerifyError::OperandType { op, operand, expected, found })
+}
+
+fn operand_types(ir: &KernelIr, op: &Op) -> Vec<Type> {
+    let mut types = Vec::new();
+    op.for_each_operand(|value| types.push(ir.type_of(value)));
+    types
+}
+
 fn pointee(ir: &KernelIr, op: &Op, info: &OpInfo) -> Option<Type> {
     let base = op
         .type_of_operand(ir, info, Constraint::Pointer)
         .or_else(|| op.type_of_operand(ir, info, Constraint::MutPointer));
     match base? {
         Type::Pointer { elem, .. } => Some(elem.into()),
-        Type::Scalar(_) => None,
+        Type::Scalar(_) | Type::Vector(_) => None,
     }
 }
 
