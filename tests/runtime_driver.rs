@@ -895,6 +895,9 @@ fn refusals() {
         Err(RuntimeError::BlockNotAsBuilt { kernel: kernel(), built, given })
     );
 
+    let missing = device.load(&named("missing")).map(|_| ());
+    assert_eq!(missing, Err(RuntimeError::MissingEntry { entry: "missing".to_owned() }));
+
     let pairs = Grid::new([2, 1, 1], [32, 1, 1]).cluster([2, 1, 1]);
     let error = ClusterError::TooLarge { cluster: [2, 1, 1], limit: 1 };
     assert_eq!(

@@ -65,6 +65,11 @@ pub enum RuntimeError {
     },
     /// The driver's compiler refused PTX.
     PtxRejected(Box<PtxRejection>),
+    /// The compiled code has no entry of the kernel's name.
+    MissingEntry {
+        /// The entry.
+        entry: String,
+    },
     /// `ptxas` was asked to compile a kernel and did not.
     Ptxas {
         /// The kernel.
@@ -305,6 +310,10 @@ impl fmt::Display for RuntimeError {
                  {device_target}"
             ),
             PtxRejected(rejection) => rejection.fmt(f),
+            MissingEntry { entry } => write!(
+                f,
+                "the compiled code has no entry `{entry}`: clear the module cache, or compile without it"
+            ),
             Ptxas { kernel, error } => write!(f, "kernel `{kernel}` has no code: {error}"),
             PtxOnSimulator { name } => write!(
                 f,

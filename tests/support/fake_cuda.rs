@@ -677,6 +677,9 @@ export! {
             if !driver.modules.contains_key(&module) {
                 return Err(1);
             }
+            if name == "missing" {
+                return Err(500);
+            }
             let handle = driver.handle();
             driver.functions.insert(handle, (module, name));
             unsafe { set(function, handle) };

@@ -170,21 +170,27 @@ fn map_of(elem: Scalar, modes: &[Mode], dims: &[Dim]) -> Result<TensorMapDesc, T
         return Err(TensorMapError::NotContiguous { mode, stride, contiguous });
     }
     let (mut extents, mut strides, mut in_box) = (Vec::new(), Vec::new(), Vec::new());
+    // The bytes of the dimensions so far.
+    let mut reach = 0u64;
     for (number, dim) in dims.iter().enumerate() {
         let bad_extent = |_| TensorMapError::Extent { dim: number, extent: dim.extent.into() };
         extents.push(u64::try_from(dim.extent).map_err(bad_extent)?);
         let bad_box = |_| TensorMapError::BoxExtent { dim: number, extent: dim.in_box.into() };
         in_box.push(u32::try_from(dim.in_box).map_err(bad_box)?);
+        let extent = u64::try_from(dim.extent).unwrap_or(0);
         if number == 0 {
+            reach = extent.saturating_mul(elem.size_bytes().into());
             continue;
         }
         let stride_bytes = dim.stride * i128::from(elem.size_bytes());
-        strides.push(match u64::try_from(stride_bytes) {
+        let stride = match u64::try_from(stride_bytes) {
             // Where there is one element nothing is strided, but hardware wants a number.
-            _ if dim.extent == 1 => 16,
+            _ if dim.extent == 1 => reach.next_multiple_of(16),
             Ok(stride) => stride,
             Err(_) => return Err(TensorMapError::Stride { dim: number, stride_bytes }),
-        });
+        };
+        reach = reach.max(extent.saturating_mul(stride));
+        strides.push(stride);
     }
     let map = TensorMapDesc::new(elem, &extents, &strides, &in_box)?;
     Ok(TensorMapDesc { sources: dims.iter().map(|dim| dim.source).collect(), ..map })

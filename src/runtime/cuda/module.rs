@@ -163,10 +163,8 @@ impl Module {
 
     /// The entry `name`. It can be used as long as the module lives.
     pub(super) fn entry(&self, name: &str) -> Result<sys::CUfunction, RuntimeError> {
-        let call = "cuModuleGetFunction";
-        let Ok(name) = CString::new(name) else {
-            return Err(self.context.api().error(call, NOT_FOUND));
-        };
+        let missing = || RuntimeError::MissingEntry { entry: name.to_owned() };
+        let name = CString::new(name).map_err(|_| missing())?;
         let _current = self.context.enter()?;
         let mut function = ptr::null_mut();
         // SAFETY: `function` is a place for the result; the module is loaded.
@@ -174,7 +172,10 @@ impl Module {
             let name: *const c_char = name.as_ptr();
             (self.context.api().cuModuleGetFunction)(&mut function, self.raw, name)
         };
-        self.context.check(call, code)?;
+        if code == status::NOT_FOUND {
+            return Err(missing());
+        }
+        self.context.check("cuModuleGetFunction", code)?;
         Ok(function)
     }
 
@@ -201,8 +202,6 @@ impl Drop for Module {
 
 /// `CUDA_ERROR_INVALID_PTX`
 const INVALID_PTX: u32 = 218;
-/// `CUDA_ERROR_NOT_FOUND`
-const NOT_FOUND: u32 = 500;
 
 fn rejection(
     context: &Context,
