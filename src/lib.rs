@@ -4,6 +4,8 @@
 //! * [`ir`]: the kernel IR, its typed builder and its verifier.
 //! * [`codegen`]: a verified kernel as PTX text.
 //! * [`runtime`]: kernels on a GPU, or on the simulator that checks every access.
+//! * [`tensor`]: what turns layouts into work for threads: instructions with the layouts of their values.
+//! * [`testing`]: one expression on a device, for tests and for small questions.
 //! * [`kernels`]: ready kernels.
 //!
 //! # The first kernel
@@ -48,3 +50,6 @@ pub mod kernels;
 pub mod layout;
 pub mod prelude;
 pub mod runtime;
+pub mod tensor;
+#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
+pub mod testing;

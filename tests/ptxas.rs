@@ -2,10 +2,12 @@
 //! takes, with operands known and unknown, and every form of control flow.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use tilewright::codegen::{Module, Ptx, PtxOptions};
 use tilewright::ir::{
-    GlobalMut, Kernel, KernelOptions, Mem, Op, Scalar, Space, Sync, Target, Type, Untyped,
+    Arith, GlobalMut, Kernel, KernelOptions, Mem, Op, Scalar, Space, Sync, Target, Type, Untyped,
+    VectorType, parse_kernels,
 };
 use tilewright::kernels::gemm::SimtGemm;
 
@@ -20,8 +22,8 @@ mod raw;
 
 use raw::{Raw, pointer};
 
-fn targets() -> [Target; 2] {
-    [Target::SM_80, Target::SM_90A]
+fn targets() -> [Target; 4] {
+    [Target::SM_80, Target::SM_89, Target::SM_90, Target::SM_90A]
 }
 
 /// Assembles all kernels as one module.
@@ -50,6 +52,7 @@ fn untyped<P>(kernel: &Kernel<P>) -> Kernel<Untyped> {
 fn short(ty: Type) -> String {
     match ty {
         Type::Scalar(scalar) => scalar.to_string(),
+        Type::Vector(vector) => vector.to_string(),
         Type::Pointer { space, elem, .. } => format!("{space}_{elem}"),
     }
 }
@@ -59,7 +62,33 @@ fn some_bits(scalar: Scalar) -> u64 {
     match scalar {
         Scalar::F32 => (-1.5f32).to_bits().into(),
         Scalar::F64 => 0.1f64.to_bits(),
+        Scalar::F16 => 0xbe00,
+        Scalar::Bf16 => 0xbfc0,
         _ => 0xc3c3_c3c3_c3c3_c3c3,
+    }
+}
+
+/// Whether the target has the operation on the type, and there are the vectors that it makes or takes apart.
+fn exists(op: &Arith, ty: Type, target: Target) -> bool {
+    match (op, ty) {
+        (Arith::VecPack { values }, Type::Scalar(elem)) => {
+            VectorType::new(elem, values.len() as u32).is_some()
+        }
+        (Arith::VecSplat { lanes, .. }, Type::Scalar(elem)) => {
+            VectorType::new(elem, *lanes).is_some()
+        }
+        (Arith::VecExtract { lane, .. }, Type::Vector(vector)) => *lane < vector.lanes(),
+        (Arith::Cvt { to, .. }, ty) => {
+            let (elem, lanes) = match ty {
+                Type::Vector(vector) => (vector.elem(), vector.lanes()),
+                Type::Scalar(scalar) => (scalar, 1),
+                Type::Pointer { .. } => return false,
+            };
+            let is_byte = |s: Scalar| matches!(s, Scalar::F8E4M3 | Scalar::F8E5M2);
+            let on_target = target.sm() >= 89 || elem == *to || !(is_byte(elem) || is_byte(*to));
+            on_target && (lanes == 1 || VectorType::new(*to, lanes).is_some())
+        }
+        _ => true,
     }
 }
 
@@ -68,9 +97,13 @@ fn arith_kernels(target: Target) -> Vec<Kernel<Untyped>> {
     let mut kernels = Vec::new();
     for (number, row) in raw::arith(&[raw::no_value()]).into_iter().enumerate() {
         let info = row.info();
-        let takes_types = !info.operands.is_empty();
+        let takes_types = !info.operands.is_empty() || info.list.is_some();
         for ty in raw::types() {
-            if !info.class.contains(ty) || (!takes_types && ty != Type::BOOL) {
+            let on_target = target.offers(Op::from(row.clone()).first_target());
+            if !on_target || !info.class.contains(ty) || (!takes_types && ty != Type::BOOL) {
+                continue;
+            }
+            if !exists(&row, ty, target) {
                 continue;
             }
             let mut kernel = Raw::new(format!("{}_{number}_{}", info.name, short(ty)), target);
@@ -94,6 +127,28 @@ fn arith_kernels(target: Target) -> Vec<Kernel<Untyped>> {
     kernels
 }
 
+/// The valid kernels of the filetests that the target can have.
+fn filetest_kernels(target: Target) -> Vec<Kernel<Untyped>> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/filetests");
+    let mut kernels = Vec::new();
+    for directory in ["print", "verify"] {
+        for entry in std::fs::read_dir(root.join(directory)).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_none_or(|extension| extension != "kir") {
+                continue;
+            }
+            for mut ir in
+                parse_kernels("test.kir", &std::fs::read_to_string(&path).unwrap()).unwrap()
+            {
+                ir.target = target;
+                ir.name = format!("kir{}_{}", kernels.len(), ir.name);
+                kernels.extend(Kernel::verify(ir));
+            }
+        }
+    }
+    kernels
+}
+
 /// Indices of every type: unknown, and constants on both sides of what fits into an instruction.
 fn mem_kernels(target: Target) -> Vec<Kernel<Untyped>> {
     let mut kernels = Vec::new();
@@ -102,7 +157,9 @@ fn mem_kernels(target: Target) -> Vec<Kernel<Untyped>> {
         for elem in Scalar::ALL {
             let mut kernel = Raw::new(format!("mem_{space}_{elem}"), target);
             let ty = pointer(space, elem);
-            let base = kernel.unknown(ty);
+            let (base, index) = (kernel.unknown(ty), kernel.unknown(Scalar::I32.into()));
+            // From the start of a shared allocation, a constant index outside is an error of the build.
+            let base = kernel.get(Mem::Offset { base, index });
             for index_type in indices {
                 let known = [0, 3, u64::MAX, 1 << 31, (1 << 31) - 1, 1 << 61, 1 << 62];
                 let mut places: Vec<_> =
@@ -138,10 +195,12 @@ fn mem_kernels(target: Target) -> Vec<Kernel<Untyped>> {
     // Parameters of every type, and constants at the ends of their types.
     let mut kernel = Raw::new("params", target);
     for ty in raw::types() {
-        let value = kernel.param(ty);
-        if !matches!(ty, Type::Pointer { space: Space::Shared, .. }) {
-            kernel.consume(value);
+        // A launch passes neither vectors nor shared memory.
+        if matches!(ty, Type::Pointer { space: Space::Shared, .. } | Type::Vector(_)) {
+            continue;
         }
+        let value = kernel.param(ty);
+        kernel.consume(value);
         if let Type::Scalar(scalar) = ty {
             for bits in [0, 1, u64::MAX, 1 << (scalar.bits() - 1), (1 << (scalar.bits() - 1)) - 1] {
                 let value = kernel.constant(scalar, bits);
@@ -162,6 +221,7 @@ fn every_operation_on_every_type() {
         .flat_map(|target| {
             let mut kernels = arith_kernels(target);
             kernels.extend(mem_kernels(target));
+            kernels.extend(filetest_kernels(target));
             check_module(&kernels, &[]);
             let names = kernels.iter().flat_map(|kernel| {
                 kernel.ir().ops.iter().filter_map(|(_, data)| data.op.info()).map(|info| info.name)

@@ -135,6 +135,12 @@ fn launches_say_what_the_kernel_and_the_options_ask_for() {
 }
 
 #[test]
+fn failed_assertions_are_returned_by_the_call_that_waits() {
+    check("asserts", &[]);
+    check("asserts", &[("POOLS", "0")]);
+}
+
+#[test]
 fn drops_right_after_a_launch_are_safe() {
     check("drops", &[]);
     check("drops", &[("POOLS", "0")]);
@@ -225,6 +231,7 @@ fn child() {
         "bad_ptx" => bad_ptx(),
         "out_of_memory" => out_of_memory(),
         "fault" => fault(),
+        "asserts" => asserts(),
         _ => panic!("no such case"),
     }
     eprintln!("case {case} ran");
@@ -331,6 +338,39 @@ fn launch() {
     assert_eq!(y.to_vec().unwrap()[10], 75.0);
 }
 
+fn asserts() {
+    let device = gpu();
+    let kernel = Kernel::<()>::build("asserts", Target::SM_80, |k, ()| {
+        let i = k.thread_idx().x;
+        k.assert_with(i.lt(0), "thread {}", i);
+    });
+    let function = device.load(&kernel.unwrap()).unwrap();
+    let failures = |result: Result<(), RuntimeError>| match result {
+        Err(RuntimeError::AssertFailed(failures)) => *failures,
+        other => panic!("{other:?}"),
+    };
+    function.launch(Grid::cover(3, 3), ()).unwrap();
+    let found = failures(device.synchronize());
+    let messages: Vec<String> = found.failures.iter().map(|f| f.message.clone()).collect();
+    assert_eq!(
+        (found.total, &messages[..]),
+        (3, &["thread 0", "thread 1", "thread 2"].map(str::to_owned)[..])
+    );
+    assert_eq!((found.kernel.as_str(), found.device.as_str()), ("asserts", "GPU 0 (Fake GPU)"));
+    assert_eq!(device.synchronize(), Ok(()));
+
+    // Any call that waits returns them, and they outlive the function.
+    let again = device.load(&named("empty")).unwrap();
+    function.launch(Grid::cover(1000, 1000), ()).unwrap();
+    function.launch(Grid::cover(1000, 1000), ()).unwrap();
+    drop(function);
+    again.launch(Grid::cover(1, 1), ()).unwrap();
+    let found = failures(device.upload(&[1]).map(|_| ()));
+    assert_eq!((found.total, found.failures.len()), (2000, 1024));
+    assert!(found.failures.is_sorted_by_key(|f| f.thread));
+    assert!(device.upload(&[1]).is_ok());
+}
+
 fn drops() {
     let device = gpu();
     let n = 64;
@@ -404,7 +444,9 @@ fn launch_shape() {
             "launch_shape",
             Target::SM_90A,
             |k, _| {
-                k.shared::<u8>(bytes);
+                if bytes > 0 {
+                    k.shared::<u8>(bytes);
+                }
             },
         );
         let function = device.load(&kernel.unwrap()).unwrap();

@@ -38,7 +38,7 @@ pub(super) struct OpenLoop {
 
 /// The place that a terminator jumps to.
 #[derive(Clone, Copy, Debug)]
-enum Target {
+pub(super) enum Target {
     /// The end of the thread.
     Return,
     /// A label: what, which, and where of it.
@@ -77,13 +77,13 @@ impl Entry<'_> {
         self.text.push(part);
     }
 
-    fn label(&mut self, label: (&str, u32, &str)) {
+    pub(super) fn label(&mut self, label: (&str, u32, &str)) {
         self.text.begin();
         self.label_name(label);
         self.text.push(":\n");
     }
 
-    fn jump(&mut self, guard: Option<(Reg, bool)>, target: Target) {
+    pub(super) fn jump(&mut self, guard: Option<(Reg, bool)>, target: Target) {
         self.begin();
         if let Some(guard) = guard {
             self.guard(guard);
@@ -98,7 +98,7 @@ impl Entry<'_> {
         self.text.push(";\n");
     }
 
-    fn number(&mut self) -> u32 {
+    pub(super) fn number(&mut self) -> u32 {
         self.labels += 1;
         self.labels - 1
     }
@@ -121,10 +121,9 @@ impl Entry<'_> {
         let mut copies = Vec::new();
         for (value, to) in values.iter().zip(to) {
             if all || self.uses.is_live(*to) {
-                let (to, from) = (self.def(*to), self.operand(*value));
-                if from != Operand::Reg(to) {
-                    copies.push((to, from));
-                }
+                let (to, from) = (self.def_parts(*to), self.parts(*value));
+                let parts = to.into_iter().zip(from);
+                copies.extend(parts.filter(|(to, from)| *from != Operand::Reg(*to)));
             }
         }
         copies

@@ -1,17 +1,22 @@
 //! One entry: its head, its registers, and the walk over its operations.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+
+use smallvec::{SmallVec, smallvec};
 
 use super::PtxOptions;
+use super::assert_buffer::AssertBuffer;
 use super::control::OpenLoop;
 use super::mem::Addresses;
+use super::printf::Printing;
 use super::ptx::{LARGE_PARAMS, PtxVersion};
 use super::regs::{Class, Operand, Reg, memory_type};
 use super::text::Text;
 use super::uses::Uses;
+use super::version;
 use crate::ir::{
-    ClusterShape, Entity, KernelIr, Op, OpId, PlaceId, RegionId, Scalar, Space, Sync, Type, Value,
-    ValueDef,
+    ClusterShape, Diagnostic, Entity, KernelIr, Op, OpId, PlaceId, RegionId, Scalar, Space, Sync,
+    Type, Value, ValueDef, VectorType,
 };
 
 /// The source files that `.loc` directives name by number.
@@ -52,13 +57,31 @@ fn param_bytes(ty: Type) -> u32 {
     ty.bits() / 8
 }
 
+/// Whether the kernel has a `printf`.
+pub(super) fn prints(ir: &KernelIr) -> bool {
+    let prints = |op: OpId| matches!(ir.ops[op].op, Op::Diagnostic(Diagnostic::Printf { .. }));
+    ir.reached_ops().into_iter().any(prints)
+}
+
+/// The register of a value, or the first one of a vector that has several.
+fn first_reg(ty: Type, value: Value) -> Reg {
+    let (class, number) = (Class::of(ty), value.index() as u32);
+    match ty {
+        Type::Vector(vector) if vector.registers() > 1 => Reg::Part(class, number, 0),
+        Type::Scalar(_) | Type::Vector(_) | Type::Pointer { .. } => Reg::Value(class, number),
+    }
+}
+
 /// The lowest version of the PTX ISA that the kernel needs beside its target.
-pub(super) fn version(ir: &KernelIr) -> PtxVersion {
+pub(super) fn version_of(ir: &KernelIr) -> PtxVersion {
     let bytes = ir.params.iter().fold(0u64, |end, param| {
         let bytes = u64::from(param_bytes(ir.type_of(param.value)));
         end.next_multiple_of(bytes) + bytes
     });
-    if bytes > 4352 { LARGE_PARAMS } else { PtxVersion { major: 7, minor: 0 } }
+    let bytes = if ir.has_asserts() { bytes.next_multiple_of(8) + 8 } else { bytes };
+    let params = if bytes > 4352 { LARGE_PARAMS } else { version::FIRST };
+    // What is not written counts too where it is in a region: it does not depend on the code generator.
+    ir.ops.iter().map(|(_, data)| version::of(&data.op, ir)).fold(params, PtxVersion::max)
 }
 
 /// The alignment of the shared array, which is that of the most aligned allocation; `None` without any.
@@ -81,7 +104,7 @@ pub(super) fn write(ir: &KernelIr, options: PtxOptions, files: &mut Files, text:
             ValueDef::Result(op, _) if let Op::Const(constant) = ir.ops[op].op => {
                 Operand::Const(constant)
             }
-            _ => Operand::Reg(Reg::Value(Class::of(data.ty), value.index() as u32)),
+            _ => Operand::Reg(first_reg(data.ty, value)),
         })
         .collect();
     let mut entry = Entry {
@@ -92,6 +115,7 @@ pub(super) fn write(ir: &KernelIr, options: PtxOptions, files: &mut Files, text:
         uses: Uses::of(ir),
         operands,
         value_ends: [0; Class::ALL.len()],
+        vectors: BTreeMap::new(),
         temp_ends: [0; Class::ALL.len()],
         place: None,
         last_place: None,
@@ -100,7 +124,10 @@ pub(super) fn write(ir: &KernelIr, options: PtxOptions, files: &mut Files, text:
         labels: 0,
         reachable: true,
         shared: ir.shared_layout(),
+        printing: Printing::default(),
+        globals: String::new(),
     };
+    let start = entry.text.position();
     entry.head();
     entry.text.push("{\n");
     entry.text.indent();
@@ -109,8 +136,12 @@ pub(super) fn write(ir: &KernelIr, options: PtxOptions, files: &mut Files, text:
     entry.region(ir.body);
     entry.text.dedent();
     entry.text.push("}\n");
-    let declared = entry.declarations();
+    let (declared, mut globals) = (entry.declarations(), std::mem::take(&mut entry.globals));
     text.insert(declarations, &declared);
+    if !globals.is_empty() {
+        globals.push('\n');
+        text.insert(start, &globals);
+    }
 }
 
 /// An entry under construction.
@@ -124,6 +155,8 @@ pub(super) struct Entry<'a> {
     operands: Vec<Operand>,
     /// For each class, one more than the highest number of a value's register.
     value_ends: [u32; Class::ALL.len()],
+    /// The vectors that have several registers: their class and number, by the number of the value.
+    vectors: BTreeMap<u32, (Class, u32)>,
     /// For each class, the number of registers that the code generator added.
     temp_ends: [u32; Class::ALL.len()],
     /// The place that the next line comes from.
@@ -139,6 +172,9 @@ pub(super) struct Entry<'a> {
     pub(super) reachable: bool,
     /// The offset of each shared allocation in the shared array, and the bytes of that.
     pub(super) shared: (Vec<u64>, u64),
+    pub(super) printing: Printing,
+    /// What is declared before the entry.
+    pub(super) globals: String,
 }
 
 impl<'a> Entry<'a> {
@@ -160,11 +196,20 @@ impl<'a> Entry<'a> {
                     self.text.push("u32 .ptr .shared .align ");
                     self.text.number(elem.size_bytes().into());
                 }
+                // The verifier has seen that there is none.
+                Type::Vector(_) => {}
             }
             self.text.push(" ");
             self.text.push(&param.name);
         }
-        self.text.push(if ir.params.is_empty() { ")\n" } else { "\n)\n" });
+        if ir.has_asserts() {
+            self.text.push(if ir.params.is_empty() { "\n" } else { ",\n" });
+            self.text.push("  .param .u64 .ptr .global .align 8 ");
+            self.text.push(AssertBuffer::PARAM);
+            self.text.push("\n)\n");
+        } else {
+            self.text.push(if ir.params.is_empty() { ")\n" } else { "\n)\n" });
+        }
         self.launch_bounds();
     }
 
@@ -209,11 +254,15 @@ impl<'a> Entry<'a> {
         for (class, count) in Class::ALL.into_iter().zip(self.value_ends) {
             declare(class, class.prefix(), count);
         }
+        for (number, (class, count)) in &self.vectors {
+            declare(*class, &format!("{}{number}_", class.prefix()), *count);
+        }
         for (class, count) in Class::ALL.into_iter().zip(self.temp_ends) {
             declare(class, &format!("%t{}", &class.prefix()[1..]), count);
         }
         for (id, var) in self.ir.vars.iter() {
-            declare(Class::of(var.ty), &format!("%v{}_", id.index()), var.len);
+            let registers = var.len * var.ty.vector().map_or(1, VectorType::registers);
+            declare(Class::of(var.ty), &format!("%v{}_", id.index()), registers);
         }
         let (_, bytes) = self.shared;
         // A dynamic array is declared once for the module: PTX has it outside of entries only.
@@ -221,6 +270,10 @@ impl<'a> Entry<'a> {
         if let Some(align) = shared_align(self.ir).filter(|_| is_static) {
             text.begin();
             text.push(&format!(".shared .align {align} .b8 $shared[{bytes}];\n"));
+        }
+        if let Some(declaration) = self.printing.declaration() {
+            text.begin();
+            text.push(&declaration);
         }
         text.push("\n");
         text.finish()
@@ -240,6 +293,7 @@ impl<'a> Entry<'a> {
                 Type::Scalar(scalar) => (to, scalar),
                 Type::Pointer { space: Space::Global, .. } => (to, Scalar::U64),
                 Type::Pointer { space: Space::Shared, .. } => (to, Scalar::U32),
+                Type::Vector(_) => continue,
             };
             self.begin();
             self.text.push("ld.param.");
@@ -256,7 +310,7 @@ impl<'a> Entry<'a> {
                 Type::Pointer { space: Space::Global, .. } => {
                     self.ins(&["cvta.to.global.u64"], &[to.into(), to.into()]);
                 }
-                Type::Scalar(_) | Type::Pointer { space: Space::Shared, .. } => {}
+                Type::Scalar(_) | Type::Vector(_) | Type::Pointer { space: Space::Shared, .. } => {}
             }
         }
     }
@@ -285,8 +339,21 @@ impl<'a> Entry<'a> {
                 }
             }
             Op::Mem(op) => self.mem(op, data.results.first().copied()),
-            Op::Sync(Sync::Barrier {}) => self.ins(&["barrier.sync"], &[Operand::Int(0)]),
+            Op::Sync(op) => self.sync(op),
+            Op::Warp(op) => self.warp(op, &data.results),
+            Op::Thread(op) => self.thread(op, data.results.first().copied()),
             Op::Control(control) => self.control(id, control),
+            Op::Diagnostic(op) => self.diagnostic(id, op),
+        }
+    }
+
+    fn sync(&mut self, op: &Sync) {
+        match op {
+            Sync::Barrier {} => self.ins(&["barrier.sync"], &[Operand::Int(0)]),
+            Sync::GriddepcontrolWait {} => self.ins(&["griddepcontrol.wait"], &[]),
+            Sync::GriddepcontrolLaunchDependents {} => {
+                self.ins(&["griddepcontrol.launch_dependents"], &[]);
+            }
         }
     }
 
@@ -307,19 +374,46 @@ impl<'a> Entry<'a> {
 
     /// The register that holds `value`, to be written.
     pub(super) fn def(&mut self, value: Value) -> Reg {
-        let own = || {
-            let class = Class::of(self.ir.type_of(value));
-            Reg::Value(class, value.index() as u32)
-        };
+        let ty = self.ir.type_of(value);
         let reg = match self.operands[value.index()] {
             Operand::Reg(reg) => reg,
-            Operand::Const(_) | Operand::Int(_) => own(),
+            Operand::Const(_) | Operand::Int(_) => first_reg(ty, value),
         };
-        if let Reg::Value(class, number) = reg {
-            let end = &mut self.value_ends[class as usize];
-            *end = (number + 1).max(*end);
+        match reg {
+            Reg::Value(class, number) => {
+                let end = &mut self.value_ends[class as usize];
+                *end = (number + 1).max(*end);
+            }
+            Reg::Part(class, number, _) => {
+                let registers = ty.vector().map_or(1, VectorType::registers);
+                self.vectors.insert(number, (class, registers));
+            }
+            Reg::Temp(..) | Reg::Var(..) => {}
         }
         reg
+    }
+
+    /// What stands for the value in instructions that take its registers one by one: one operand, but for
+    /// vectors that have several registers.
+    pub(super) fn parts(&self, value: Value) -> SmallVec<[Operand; 4]> {
+        let count = self.ir.type_of(value).vector().map_or(1, VectorType::registers);
+        match self.operand(value) {
+            Operand::Reg(Reg::Part(class, number, _)) => {
+                (0..count).map(|i| Reg::Part(class, number, i).into()).collect()
+            }
+            single => smallvec![single],
+        }
+    }
+
+    /// The registers that hold `value`, to be written.
+    pub(super) fn def_parts(&mut self, value: Value) -> SmallVec<[Reg; 4]> {
+        let count = self.ir.type_of(value).vector().map_or(1, VectorType::registers);
+        match self.def(value) {
+            Reg::Part(class, number, _) => {
+                (0..count).map(|i| Reg::Part(class, number, i)).collect()
+            }
+            single => smallvec![single],
+        }
     }
 
     /// A new register.

@@ -45,22 +45,30 @@
 //!   beyond, a launch gives
 //!   [`KernelIr::dynamic_shared_bytes`](crate::ir::KernelIr::dynamic_shared_bytes), and the array is
 //!   `.extern` without a length.
+//! * **Assertions** write to a buffer whose address is one more parameter: see [`AssertBuffer`].
 //! * **Barriers** are `barrier.sync 0`, without `.aligned`: the warps may be diverged. No branch is marked
 //!   `.uni`.
 
 mod arith;
+mod assert_buffer;
 mod control;
 mod convert;
 mod copies;
+mod diagnostic;
 mod entry;
 mod error;
 mod fold;
 mod mem;
+mod printf;
 mod ptx;
 mod regs;
 mod text;
 mod uses;
+mod vector;
+mod version;
+mod warp;
 
+pub use assert_buffer::AssertBuffer;
 pub use error::CodegenError;
 pub use ptx::{Ptx, PtxVersion};
 
@@ -182,12 +190,15 @@ impl<'k> Module<'k> {
 /// Writes kernels, each of which was verified for `target`.
 fn write_module(target: Target, kernels: &[&KernelIr], options: PtxOptions) -> Ptx {
     let (target, first) = ptx::header(target);
-    let version = kernels.iter().map(|ir| entry::version(ir)).fold(first, PtxVersion::max);
+    let version = kernels.iter().map(|ir| entry::version_of(ir)).fold(first, PtxVersion::max);
     let ops: usize = kernels.iter().map(|ir| ir.ops.len()).sum();
     let mut text = Text::with_capacity(1024 + 64 * ops);
     text.push(&format!(".version {version}\n.target {target}\n.address_size 64\n"));
     if let Some(align) = entry::dynamic_shared_align(kernels) {
         text.push(&format!("\n.extern .shared .align {align} .b8 $shared[];\n"));
+    }
+    if kernels.iter().any(|ir| entry::prints(ir)) {
+        text.push(printf::VPRINTF);
     }
     let mut files = entry::Files::default();
     for ir in kernels {

@@ -1,7 +1,7 @@
 //! Which values are used: pure operations whose results nobody uses are not written.
 
 use crate::ir::{
-    Arith, Control, Effect, Entity, KernelIr, Mem, Op, OpId, RegionId, Value, ValueDef,
+    Arith, Control, Diagnostic, Effect, Entity, KernelIr, Mem, Op, OpId, RegionId, Value, ValueDef,
 };
 
 /// For each value, whether something that is written reads it.
@@ -27,8 +27,8 @@ impl<'k> Uses<'k> {
         let data = &self.ir.ops[op];
         let needed = match &data.op {
             Op::Const(_) | Op::Mem(Mem::GetVar { .. }) => false,
-            Op::Control(_) => true,
-            Op::Arith(_) | Op::Mem(_) | Op::Sync(_) => {
+            Op::Control(_) | Op::Diagnostic(_) => true,
+            Op::Arith(_) | Op::Mem(_) | Op::Sync(_) | Op::Warp(_) | Op::Thread(_) => {
                 data.op.info().is_some_and(|info| info.effect != Effect::Pure)
             }
         };
@@ -64,8 +64,21 @@ impl<'k> Uses<'k> {
     fn op(&mut self, op: OpId) {
         let ir = self.ir;
         let data = &ir.ops[op];
-        let Op::Control(control) = &data.op else {
-            return data.op.for_each_operand(|value| self.mark(value));
+        let control = match &data.op {
+            Op::Control(control) => control,
+            Op::Diagnostic(Diagnostic::Assert { cond, values, .. }) => {
+                self.mark(condition(ir, *cond).0);
+                return self.mark_all(values);
+            }
+            Op::Diagnostic(Diagnostic::Printf { .. })
+            | Op::Const(_)
+            | Op::Arith(_)
+            | Op::Mem(_)
+            | Op::Sync(_)
+            | Op::Warp(_)
+            | Op::Thread(_) => {
+                return data.op.for_each_operand(|value| self.mark(value));
+            }
         };
         match control {
             Control::If { cond, then_region, else_region } => {

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use super::bounds::LaunchBounds;
 use super::entity::{Arena, OpId, PlaceId, RegionId, SharedId, Value, VarId};
-use super::op::Op;
+use super::op::{Diagnostic, Op};
 use super::target::Target;
 use super::types::{Scalar, Type};
 
@@ -121,6 +121,28 @@ impl KernelIr {
         if bytes > Self::MAX_STATIC_SHARED_BYTES { bytes } else { 0 }
     }
 
+    /// The operations that the body reaches, in the order of the text form. For a verified kernel.
+    pub fn reached_ops(&self) -> Vec<OpId> {
+        fn visit(ir: &KernelIr, region: RegionId, found: &mut Vec<OpId>) {
+            for op in &ir.regions[region].ops {
+                found.push(*op);
+                for inner in ir.ops[*op].op.regions() {
+                    visit(ir, inner, found);
+                }
+            }
+        }
+        let mut found = Vec::new();
+        visit(self, self.body, &mut found);
+        found
+    }
+
+    /// Whether the verified kernel has an `assert`.
+    pub fn has_asserts(&self) -> bool {
+        let is_assert =
+            |op: OpId| matches!(self.ops[op].op, Op::Diagnostic(Diagnostic::Assert { .. }));
+        self.reached_ops().into_iter().any(is_assert)
+    }
+
     /// Whether control can leave the end of the region: its last operation is `yield`, or not a terminator
     /// at all. An `if` of which no arm falls through ends its region like a terminator.
     pub fn falls_through(&self, region: RegionId) -> bool {
@@ -142,7 +164,10 @@ impl KernelIr {
             | Op::Const(_)
             | Op::Arith(_)
             | Op::Mem(_)
-            | Op::Sync(_) => true,
+            | Op::Sync(_)
+            | Op::Warp(_)
+            | Op::Diagnostic(_)
+            | Op::Thread(_) => true,
         }
     }
 

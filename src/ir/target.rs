@@ -24,6 +24,8 @@ pub struct Target {
 impl Target {
     /// Ampere: `sm_80`.
     pub const SM_80: Target = Target { sm: 80, arch_specific: false };
+    /// Ada: `sm_89`, the first with conversions to 8-bit floating point.
+    pub const SM_89: Target = Target { sm: 89, arch_specific: false };
     /// Hopper, as far as newer GPUs have it too: `sm_90`.
     pub const SM_90: Target = Target { sm: 90, arch_specific: false };
     /// Hopper with the instructions that only it has: `sm_90a`.
@@ -53,6 +55,20 @@ impl Target {
     /// Whether the target has the suffix `a`: code for it runs on this architecture only.
     pub const fn arch_specific(self) -> bool {
         self.arch_specific
+    }
+
+    /// The threads that a multiprocessor holds at once (CUDA C++ Programming Guide, "Technical Specifications
+    /// per Compute Capability"). A target that is not known has what the small ones have.
+    ///
+    /// ```
+    /// use tilewright::ir::Target;
+    /// assert_eq!((Target::SM_80.threads_per_sm(), Target::SM_90A.threads_per_sm()), (2048, 2048));
+    /// ```
+    pub const fn threads_per_sm(self) -> u32 {
+        match self.sm {
+            80 | 90 | 100 | 103 => 2048,
+            _ => 1536,
+        }
     }
 
     /// The bytes of shared memory that a block can have, static and dynamic together (CUDA C++ Programming

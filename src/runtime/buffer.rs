@@ -116,7 +116,7 @@ impl<T: Element> Buffer<T> {
     /// Copies the elements to the host, after all launches before this call.
     ///
     /// # Errors
-    /// The fault of a launch before, if it had one; a failed call of the driver.
+    /// The fault or the failed assertions of a launch before, if it had some; a failed call of the driver.
     pub fn to_vec(&self) -> Result<Vec<T>, RuntimeError> {
         match &self.memory {
             #[cfg(feature = "sim")]
@@ -129,8 +129,8 @@ impl<T: Element> Buffer<T> {
     /// As [`Buffer::to_vec`], into memory that exists.
     ///
     /// # Errors
-    /// [`LengthMismatch`](RuntimeError::LengthMismatch); the fault of a launch before, if it had one; a
-    /// failed call of the driver.
+    /// [`LengthMismatch`](RuntimeError::LengthMismatch); the fault or the failed assertions of a launch
+    /// before, if it had some; a failed call of the driver.
     pub fn read_into(&self, data: &mut [T]) -> Result<(), RuntimeError> {
         self.check_len(data.len())?;
         match &self.memory {
@@ -147,8 +147,8 @@ impl<T: Element> Buffer<T> {
     /// Replaces all elements, after all launches before this call.
     ///
     /// # Errors
-    /// [`LengthMismatch`](RuntimeError::LengthMismatch); the fault of a launch before, if it had one; a
-    /// failed call of the driver.
+    /// [`LengthMismatch`](RuntimeError::LengthMismatch); the fault or the failed assertions of a launch
+    /// before, if it had some; a failed call of the driver.
     pub fn write(&mut self, data: &[T]) -> Result<(), RuntimeError> {
         self.check_len(data.len())?;
         match &mut self.memory {

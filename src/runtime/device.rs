@@ -283,7 +283,8 @@ impl Device {
     /// Waits for all launches before this call.
     ///
     /// # Errors
-    /// The fault of one of them, if it had one.
+    /// The fault of one of them, if it had one; [`AssertFailed`](RuntimeError::AssertFailed) once for each
+    /// kernel of which assertions failed.
     pub fn synchronize(&self) -> Result<(), RuntimeError> {
         match &self.backend {
             #[cfg(feature = "sim")]

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::assert::AssertFailures;
 use super::grid::{ClusterError, Extent, Grid};
 use crate::ir::{Target, Type};
 
@@ -187,6 +188,8 @@ pub enum RuntimeError {
         /// The bytes asked for.
         bytes: u64,
     },
+    /// Assertions of a kernel failed. The kernel ran to its end, and the device works on.
+    AssertFailed(Box<AssertFailures>),
     /// A kernel did something from which the GPU does not recover. This is the first call that noticed.
     Fault(Box<DeviceFault>),
     /// The device cannot be used since an earlier call returned this fault.
@@ -330,6 +333,7 @@ impl fmt::Display for RuntimeError {
                 "{device} has no {bytes} bytes of memory free: drop buffers that are no longer needed, \
                  or split the work"
             ),
+            AssertFailed(failures) => failures.fmt(f),
             Fault(fault) => write!(f, "{fault}; the device cannot be used again in this process"),
             DeviceLost(fault) => write!(
                 f,

@@ -61,7 +61,7 @@ impl<P> Function<P> {
         let code = match &device.backend {
             #[cfg(feature = "sim")]
             Backend::Sim(options) => {
-                Code::Sim(Box::new(sim::Program::new(ir).map_err(simulation)?), *options)
+                Code::Sim(Box::new(sim::Program::new(ir).map_err(simulation)?), options.clone())
             }
             #[cfg(feature = "cuda-any-version")]
             Backend::Cuda(context) => {
@@ -72,14 +72,7 @@ impl<P> Function<P> {
                     let kernel = kernel.name().to_owned();
                     return Err(RuntimeError::SharedTooLarge { kernel, bytes, limit_bytes });
                 }
-                let ptx = kernel.ptx();
-                let entry = cuda::Entry {
-                    name: kernel.name(),
-                    params: ir.params.len(),
-                    dynamic_shared_bytes: ir.dynamic_shared_bytes() as u32,
-                    bounds: &ir.bounds,
-                };
-                Code::Cuda(cuda::Function::load(context, entry, ptx.text())?)
+                Code::Cuda(cuda::Function::load(context, ir, kernel.ptx().text())?)
             }
         };
         let inner = Inner {
@@ -106,8 +99,9 @@ impl<P> Function<P> {
 impl<P> Function<P> {
     /// Runs the kernel on the threads of `grid`, after all work of the device before this call.
     ///
-    /// On a GPU the call returns as soon as the launch is queued, and a fault of the kernel appears in a
-    /// later call that waits for it. On the simulator the kernel has run when the call returns.
+    /// On a GPU the call returns as soon as the launch is queued, and a fault or a failed assertion of the
+    /// kernel appears in a later call that waits for it. On the simulator the kernel has run when the call
+    /// returns.
     ///
     /// # Errors
     /// [`EmptyGrid`](RuntimeError::EmptyGrid), [`GridTooLarge`](RuntimeError::GridTooLarge),
@@ -116,7 +110,7 @@ impl<P> Function<P> {
     /// [`TooManyRegisters`](RuntimeError::TooManyRegisters), [`OtherDevice`](RuntimeError::OtherDevice); for
     /// an untyped kernel [`ArgumentCount`](RuntimeError::ArgumentCount) and
     /// [`ArgumentType`](RuntimeError::ArgumentType); on the simulator
-    /// `RuntimeError::Simulation`; on a GPU the fault of a launch before, if it had one, and
+    /// `RuntimeError::Simulation` and [`AssertFailed`](RuntimeError::AssertFailed); on a GPU the fault of a launch before, if it had one, and
     /// [`Driver`](RuntimeError::Driver).
     ///
     /// ```
@@ -174,7 +168,8 @@ impl<P> Function<P> {
     /// As [`Function::launch`]; waits for the end and says how long the kernel ran.
     ///
     /// # Errors
-    /// Those of [`Function::launch`], and on a GPU the fault of this launch.
+    /// Those of [`Function::launch`], and on a GPU the fault of this launch and
+    /// [`AssertFailed`](RuntimeError::AssertFailed).
     pub fn time(&self, grid: Grid, args: P::Args<'_>) -> Result<Timing, RuntimeError>
     where
         P: Arguments,
@@ -185,7 +180,8 @@ impl<P> Function<P> {
     /// As [`Function::time`], with options.
     ///
     /// # Errors
-    /// Those of [`Function::launch_with`], and on a GPU the fault of this launch.
+    /// Those of [`Function::launch_with`], and on a GPU the fault of this launch and
+    /// [`AssertFailed`](RuntimeError::AssertFailed).
     pub fn time_with(
         &self,
         options: LaunchOptions,
@@ -276,7 +272,10 @@ fn sim_arg<'h>(arg: &Arg<'h>) -> Option<sim::Arg<'h>> {
 
 #[cfg(feature = "sim")]
 fn simulation(error: sim::RunError) -> RuntimeError {
-    RuntimeError::Simulation(Box::new(error))
+    match error {
+        sim::RunError::AssertFailed(failures) => RuntimeError::AssertFailed(failures),
+        error => RuntimeError::Simulation(Box::new(error)),
+    }
 }
 
 /// The bits of each argument: of a buffer its address.

@@ -48,11 +48,13 @@
     )
 )]
 
+mod assert;
 mod error;
 mod grid;
 mod limits;
 mod options;
 
+pub use assert::{AssertFailure, AssertFailures};
 pub use error::{CudaVersion, DeviceFault, DriverStatus, FaultKind, PtxRejection, RuntimeError};
 pub use grid::{ClusterError, Grid};
 pub use limits::Limits;

@@ -121,11 +121,11 @@ impl Driver {
                     }
                 }
                 Work::Launch { module, kernel, threads, args, shape } => {
-                    if !self.modules.contains_key(&module) {
+                    let Some(code) = self.modules.get(&module).cloned() else {
                         violation("a launch whose code was unloaded");
-                    }
+                    };
                     self.clock_ms += 2.0;
-                    self.kernel(&kernel, threads, &args, shape)?;
+                    self.kernel((&kernel, &code), threads, &args, shape)?;
                 }
             }
         }
@@ -134,12 +134,31 @@ impl Driver {
 
     fn kernel(
         &mut self,
-        name: &str,
+        (name, code): (&str, &[u8]),
         threads: u64,
         args: &[usize],
         shape: [u32; 8],
     ) -> Result<(), u32> {
         match name {
+            // Every thread fails an assertion, the last one first, with its number as the value.
+            "asserts" => {
+                let code = String::from_utf8_lossy(code);
+                let op = code.split_once("+16], ").and_then(|(_, rest)| rest.split_once(';'));
+                let op: u32 = op.and_then(|(op, _)| op.parse().ok()).unwrap();
+                let report = self.slice(args[0] as u64, 16 + 72 * 1024);
+                for thread in (0..threads as u32).rev() {
+                    let failed = u64::from_le_bytes(report[..8].try_into().unwrap());
+                    report[..8].copy_from_slice(&(failed + 1).to_le_bytes());
+                    let Some(record) = report[16..].chunks_exact_mut(72).nth(failed as usize) else {
+                        continue;
+                    };
+                    for (at, word) in [op, thread, 0, 0, 0, 0, 0].into_iter().enumerate() {
+                        record[4 * at..4 * at + 4].copy_from_slice(&word.to_le_bytes());
+                    }
+                    record[32..40].fill(0xff);
+                    record[40..48].copy_from_slice(&u64::from(thread).to_le_bytes());
+                }
+            }
             "axpy" => {
                 let (a, n) = (f32::from_bits(args[0] as u32), args[3] as u32 as usize);
                 let n = n.min(threads as usize);
@@ -191,7 +210,7 @@ extern "C" fn report() {
 fn param_count(kernel: &str) -> usize {
     match kernel {
         "axpy" => 4,
-        "odd_bools" | "launch_shape" => 1,
+        "odd_bools" | "launch_shape" | "asserts" => 1,
         _ => 0,
     }
 }

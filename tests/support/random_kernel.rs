@@ -6,9 +6,10 @@
 use std::num::NonZeroU32;
 
 use tilewright::ir::{
-    Arith, Class, Compare, Const, Control, KernelIr, Mem, Op, OpData, OpId, Param, Place, PlaceId,
-    Region, RegionId, Scalar, SharedData, Space, SpecialReg, Sync, Target, Type, Unroll, Value,
-    ValueData, ValueDef, VarData, VarId,
+    Arith, Class, Compare, Const, Control, Diagnostic, KernelIr, Mem, Op, OpData, OpId, Param,
+    Place, PlaceId, ReduxOp, Region, RegionId, Scalar, SharedData, ShflMode, Space, SpecialReg,
+    Sync, Target, Thread, Type, Unroll, Value, ValueData, ValueDef, ValueList, VarData, VarId,
+    VectorType, VolatileReg, VoteMode, Warp,
 };
 
 /// The kernel that `choices` stand for.
@@ -167,6 +168,10 @@ impl Generator<'_> {
                 };
                 self.emit_one(Op::Const(Const::new(scalar, bits)))
             }
+            Type::Vector(vector) if values.is_empty() => {
+                let values = (0..vector.lanes()).map(|_| self.of(vector.elem().into())).collect();
+                self.emit_one(Arith::VecPack { values })
+            }
             Type::Pointer { space: Space::Shared, elem, .. } if values.is_empty() => {
                 let align_bytes = elem.size_bytes() << self.choose(3);
                 // Every allocation of a kernel must fit, so that later ones are small.
@@ -204,7 +209,7 @@ impl Generator<'_> {
     /// Adds an operation with the result of its row.
     fn emit(&mut self, op: impl Into<Op>) {
         let op = op.into();
-        let results: Vec<Type> = op.result_type(&self.ir).into_iter().collect();
+        let results = op.result_types(&self.ir);
         let id = self.push(op, &results);
         self.show(id);
     }
@@ -225,10 +230,14 @@ impl Generator<'_> {
     }
 
     fn arith(&mut self) -> Arith {
-        let kind = self.choose(22);
+        let kind = self.choose(26);
         match kind {
             0..=6 => {
-                let [lhs, mut rhs] = self.pair(if kind == 4 { Class::Int } else { Class::Number });
+                let [lhs, mut rhs] = self.pair(match kind {
+                    3 => Class::ScalarNumber,
+                    4 => Class::Int,
+                    _ => Class::Number,
+                });
                 if matches!(kind, 3 | 4) && self.is_zero(rhs) {
                     let Type::Scalar(scalar) = self.ir.type_of(rhs) else { unreachable!() };
                     rhs = self.emit_one(Op::Const(Const::new(scalar, 3)));
@@ -249,7 +258,7 @@ impl Generator<'_> {
                 let [lhs, rhs] = self.pair(Class::Float);
                 Arith::Fma { lhs, rhs, addend: self.of(self.ir.type_of(lhs)) }
             }
-            10 => Arith::Sqrt { value: self.any(Class::Float) },
+            10 => Arith::Sqrt { value: self.any(Class::ScalarFloat) },
             11..=13 => {
                 let [lhs, rhs] = self.pair(Class::Bits);
                 match kind {
@@ -264,15 +273,50 @@ impl Generator<'_> {
                 if kind == 15 { Arith::Shl { value, amount } } else { Arith::Shr { value, amount } }
             }
             17 => {
-                let [lhs, rhs] = self.pair(Class::Scalar);
+                let [lhs, rhs] = self.pair(Class::Ordered);
                 Arith::Setp { lhs, rhs, compare: self.pick(&Compare::ALL) }
             }
             18 => {
                 let [then_value, else_value] = self.pair(Class::Any);
                 Arith::Selp { cond: self.of(Type::BOOL), then_value, else_value }
             }
-            19 => Arith::Cvt { value: self.any(Class::Scalar), to: self.scalar(Class::Number) },
-            _ => Arith::Sreg { reg: self.pick(&SpecialReg::ALL) },
+            19 => {
+                // Not every target has conversions of 8-bit floating point.
+                let class = [Class::Ordered, Class::Scalar][usize::from(self.ir.target.sm() >= 89)];
+                let value = self.any(class);
+                let to = match self.scalar(class) {
+                    Scalar::Bool => Scalar::Tf32,
+                    to => to,
+                };
+                Arith::Cvt { value, to }
+            }
+            20 => {
+                let vector = self.vector();
+                let values = (0..vector.lanes()).map(|_| self.of(vector.elem().into())).collect();
+                Arith::VecPack { values }
+            }
+            21 => {
+                let vector = self.vector();
+                Arith::VecSplat { value: self.of(vector.elem().into()), lanes: vector.lanes() }
+            }
+            22 => {
+                let ty = self.vector();
+                let (vector, lane) = (self.of(ty.into()), self.choose(ty.lanes() as usize) as u32);
+                Arith::VecExtract { vector, lane }
+            }
+            23 => {
+                // Elements of no more bits always fit.
+                let (vector, to) = (self.vector(), self.scalar(Class::Number));
+                let no_byte = |s: Scalar| !matches!(s, Scalar::F8E4M3 | Scalar::F8E5M2);
+                let fits = to.bits() <= vector.elem().bits() && no_byte(vector.elem());
+                let to = if fits { to } else { vector.elem() };
+                Arith::Cvt { value: self.of(vector.into()), to }
+            }
+            _ => {
+                let mut all = SpecialReg::ALL.to_vec();
+                all.retain(|reg| self.ir.target.offers(reg.first_target()));
+                Arith::Sreg { reg: self.pick(&all) }
+            }
         }
     }
 
@@ -280,6 +324,17 @@ impl Generator<'_> {
     fn is_zero(&self, value: Value) -> bool {
         let ValueDef::Result(def, _) = self.ir.values[value].def else { return false };
         matches!(self.ir.ops[def].op, Op::Const(c) if c.as_int() == Some(0))
+    }
+
+    /// A vector type: that of a visible value, or any.
+    fn vector(&mut self) -> VectorType {
+        let values = self.all_visible();
+        let types: Vec<VectorType> =
+            values.into_iter().filter_map(|value| self.ir.type_of(value).vector()).collect();
+        if types.is_empty() || self.choose(2) == 0 {
+            return self.pick(&VectorType::all().collect::<Vec<_>>());
+        }
+        self.pick(&types)
     }
 
     /// An index; not a constant for shared memory, which it could be outside of.
@@ -295,7 +350,8 @@ impl Generator<'_> {
         let base = self.any(Class::Pointer);
         let Type::Pointer { elem, mutable, space } = self.ir.type_of(base) else { return };
         let index = self.index(space);
-        match self.choose(4) {
+        match self.choose(5) {
+            4 => self.diagnostic(),
             0 => self.emit(Mem::Ld { base, index }),
             1 if mutable => {
                 let value = self.of(elem.into());
@@ -306,6 +362,63 @@ impl Generator<'_> {
             3 if self.region == self.ir.body => self.emit(Sync::Barrier {}),
             _ => {}
         }
+    }
+
+    fn diagnostic(&mut self) {
+        let cond = self.of(Type::BOOL);
+        let prints = self.choose(2) == 1;
+        // C has no narrow floating point numbers.
+        let class = if prints { Class::Int } else { Class::Scalar };
+        let values: ValueList = (0..self.choose(4)).map(|_| self.any(class)).collect();
+        let texts = ["{}", "{:4}\n", "{{{}}}\"", "\\{} é"];
+        let text: String = values.iter().map(|_| self.pick(&texts)).collect();
+        let op = if prints {
+            Diagnostic::Printf { format: text.into(), values }
+        } else {
+            Diagnostic::Assert { cond, message: text.into(), values }
+        };
+        self.emit(op);
+    }
+
+    /// An operation of the warp. Its members are not known before it runs, so that it may be anywhere.
+    fn warp(&mut self) {
+        let members = self.emit_one(Arith::Sreg { reg: SpecialReg::LaneMaskEq });
+        let u32 = Type::from(Scalar::U32);
+        let op = match self.choose(9) {
+            0 => Warp::Activemask {},
+            1 => {
+                let (value, lane, segment) = (self.any(Class::Scalar), self.of(u32), self.of(u32));
+                Warp::Shfl { value, lane, segment, members, mode: self.pick(&ShflMode::ALL) }
+            }
+            2 => {
+                let (pred, mode) = (self.of(Type::BOOL), self.pick(&VoteMode::ALL));
+                Warp::Vote { pred, members, mode }
+            }
+            3 => Warp::VoteBallot { pred: self.of(Type::BOOL), members },
+            4 => Warp::MatchAny { value: self.any(Class::Number), members },
+            5 => Warp::MatchAll { value: self.any(Class::Number), members },
+            6 => {
+                let (value, op) = (self.any(Class::Int32), self.pick(&ReduxOp::ALL));
+                Warp::Redux { value, members, op }
+            }
+            7 if self.ir.target.offers(Target::SM_90) => Warp::Elect { members },
+            _ => Warp::BarWarp { members },
+        };
+        self.emit(op);
+    }
+
+    fn thread(&mut self) {
+        let newer = self.ir.target.offers(Target::SM_90);
+        let op: Op = match self.choose(6) {
+            0 => Thread::VolatileSreg { reg: self.pick(&VolatileReg::ALL) }.into(),
+            1 => Thread::Nanosleep { nanoseconds: self.of(Scalar::U32.into()) }.into(),
+            2 => Thread::Trap {}.into(),
+            3 => Thread::Brkpt {}.into(),
+            4 if newer => Sync::GriddepcontrolWait {}.into(),
+            5 if newer => Sync::GriddepcontrolLaunchDependents {}.into(),
+            _ => return,
+        };
+        self.emit(op);
     }
 
     fn variable(&mut self) {
@@ -353,7 +466,7 @@ impl Generator<'_> {
         }
         let mut open = true;
         for _ in 0..self.choose(8) {
-            match self.choose(12) {
+            match self.choose(14) {
                 0..=3 => {
                     let op = self.arith();
                     self.emit(op);
@@ -363,6 +476,8 @@ impl Generator<'_> {
                 8 => open = self.if_(),
                 9 => self.for_(),
                 10 => self.loop_(),
+                11 => self.warp(),
+                12 => self.thread(),
                 _ => self.dead(),
             }
             if !open {

@@ -161,8 +161,8 @@ impl<'r> Generator<'r> {
 
     fn get(&mut self, op: impl Into<Op>) -> Value {
         let op = op.into();
-        let ty = op.result_type(&self.ir).expect("it has a result");
-        let id = self.push(op, &[ty]);
+        let types = op.result_types(&self.ir);
+        let id = self.push(op, &types);
         self.ir.ops[id].results[0]
     }
 

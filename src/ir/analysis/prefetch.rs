@@ -192,6 +192,10 @@ fn writes_global(ir: &KernelIr, op: &Op) -> bool {
             Mem::Ld { .. } | Mem::Offset { .. } | Mem::SharedBase { .. } | Mem::GetVar { .. },
         )
         | Op::Sync(_)
+        | Op::Warp(_)
+        | Op::Thread(_)
+        // What is reported to the host is in memory of its own.
+        | Op::Diagnostic(_)
         | Op::Control(_) => op.info().is_some_and(|info| info.effect == Effect::Write),
     }
 }

@@ -202,6 +202,9 @@ impl Pointers<'_> {
             | Op::Const(_)
             | Op::Arith(_)
             | Op::Sync(_)
+            | Op::Warp(_)
+            | Op::Thread(_)
+            | Op::Diagnostic(_)
             | Op::Control(_) => Kind::Other,
         };
         op.for_each_operand(|value| {

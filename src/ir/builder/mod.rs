@@ -15,6 +15,7 @@ mod body;
 mod cases;
 mod context;
 mod control;
+mod diagnostic;
 mod error;
 mod group;
 mod kernel;
@@ -22,8 +23,11 @@ mod layout;
 mod ops;
 mod promote;
 mod select;
+mod special;
 mod typed;
 mod values;
+mod vector;
+mod warp;
 
 pub use body::{Body, Dim3, Registers, Var};
 pub use cases::{CaseEnd, Cases, CasesStart};
@@ -34,7 +38,9 @@ pub use kernel::{BodyResult, Kernel, KernelOptions, Params, Untyped};
 pub use layout::DeviceCoord;
 pub use promote::{Promote, promote};
 pub use typed::{
-    Bits, Element, Float, Global, GlobalMut, Int, IntoVal, MemIndex, MutPointer, Number, Pointer,
-    Shared, Signed, Ty, Val,
+    Arithmetic, Bits, Converted, Element, Float, Fused, Global, GlobalMut, Int, IntoVal, MemIndex,
+    MutPointer, Number, Ordered, Pointer, Shared, Signed, Ty, Val,
 };
 pub use values::{IntoValues, Values};
+pub use vector::{Vector, VectorElement};
+pub use warp::{Redux, WARP};

@@ -2,27 +2,37 @@
 
 mod attr;
 mod control;
+mod diagnostic;
 mod parts;
+mod requirement;
+mod special;
 mod table;
+mod warp;
 
 use std::fmt;
 
 use smallvec::SmallVec;
 
-pub use attr::{Axis, Compare, SpecialReg, Unroll};
+pub use attr::{Axis, Compare, Unroll};
 pub use control::{Control, ValueList};
+pub use diagnostic::Diagnostic;
 pub(in crate::ir) use parts::{BadPart, Names, Parts};
+pub use special::{SpecialReg, VolatileReg};
+pub use warp::{ReduxOp, ShflMode, VoteMode};
 
 use super::entity::{RegionId, SharedId, Value, VarId};
 use super::kernel::KernelIr;
 use super::target::Target;
 use super::types::{Const, Scalar, Space, Type};
+use super::vector::VectorType;
 
 /// What an operand must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Constraint {
     /// The type variable of the row: the same type in all places, of the row's [`Class`].
     T,
+    /// A value of any type.
+    Any,
     /// `bool`.
     Bool,
     /// `u32`.
@@ -39,7 +49,7 @@ pub enum Constraint {
     VarElem,
 }
 
-/// The type of the result.
+/// The type of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ResultKind {
     /// No result.
@@ -48,10 +58,18 @@ pub enum ResultKind {
     T,
     /// `bool`.
     Bool,
-    /// `i32`.
-    I32,
-    /// The attribute `to`.
+    /// `u32`.
+    U32,
+    /// The type of the special register that the attribute `reg` names.
+    Reg,
+    /// The attribute `to`, or the vector of as many of it as `T` has elements.
     To,
+    /// The vector of the operands.
+    Pack,
+    /// The vector of `lanes` elements of the type `T`.
+    Splat,
+    /// The type of an element of the vector `T`.
+    Lane,
     /// The type that the operand `base` points to.
     Elem,
     /// A pointer to the elements of the allocation `shared`.
@@ -67,14 +85,27 @@ pub enum Class {
     Any,
     /// Every scalar.
     Scalar,
-    /// Integers and floating point.
+    /// Every vector.
+    Vector,
+    /// Scalars and vectors.
+    Data,
+    /// Integers, and the floating point types with arithmetic: `f16`, `bf16`, `f32` and `f64`; also the
+    /// packed vectors `f16x2` and `bf16x2`.
     Number,
+    /// Those of `Number` that are scalars.
+    ScalarNumber,
     /// Integers.
     Int,
-    /// Floating point.
+    /// `i32` and `u32`.
+    Int32,
+    /// The floating point types with arithmetic, and the packed vectors.
     Float,
-    /// Signed integers and floating point.
+    /// Those of `Float` that are scalars.
+    ScalarFloat,
+    /// Signed integers, the floating point types with arithmetic, and the packed vectors.
     Signed,
+    /// Scalars that can be compared: `bool`, integers, and the floating point types with arithmetic.
+    Ordered,
     /// Integers and `bool`.
     Bits,
     /// Pointers.
@@ -84,15 +115,34 @@ pub enum Class {
 impl Class {
     /// Whether `ty` belongs to the class.
     pub const fn contains(self, ty: Type) -> bool {
-        let Type::Scalar(s) = ty else { return matches!(self, Class::Any | Class::Pointer) };
+        let s = match ty {
+            Type::Scalar(s) => s,
+            Type::Vector(vector) => {
+                return match self {
+                    Class::Any | Class::Vector | Class::Data => true,
+                    Class::Number | Class::Float | Class::Signed => vector.is_packed(),
+                    Class::Scalar
+                    | Class::ScalarNumber
+                    | Class::Int
+                    | Class::Int32
+                    | Class::ScalarFloat
+                    | Class::Ordered
+                    | Class::Bits
+                    | Class::Pointer => false,
+                };
+            }
+            Type::Pointer { .. } => return matches!(self, Class::Any | Class::Pointer),
+        };
         match self {
-            Class::Any | Class::Scalar => true,
-            Class::Number => s.is_int() || s.is_float(),
+            Class::Any | Class::Scalar | Class::Data => true,
+            Class::Number | Class::ScalarNumber => s.is_number(),
             Class::Int => s.is_int(),
-            Class::Float => s.is_float(),
-            Class::Signed => s.is_signed() || s.is_float(),
+            Class::Int32 => matches!(s, Scalar::I32 | Scalar::U32),
+            Class::Float | Class::ScalarFloat => s.is_number() && s.is_float(),
+            Class::Signed => s.is_number() && (s.is_signed() || s.is_float()),
+            Class::Ordered => s.is_number() || matches!(s, Scalar::Bool),
             Class::Bits => s.is_int() || matches!(s, Scalar::Bool),
-            Class::Pointer => false,
+            Class::Vector | Class::Pointer => false,
         }
     }
 }
@@ -103,10 +153,20 @@ impl fmt::Display for Class {
         f.write_str(match self {
             Class::Any => "any type",
             Class::Scalar => "a scalar",
-            Class::Number => "an integer or floating point type",
+            Class::Vector => "a vector",
+            Class::Data => "a scalar or a vector",
+            Class::Number => {
+                "an integer or floating point type: one of Rust's, f16, bf16, f16x2 or bf16x2"
+            }
+            Class::ScalarNumber => "an integer or floating point type: one of Rust's, f16 or bf16",
             Class::Int => "an integer type",
-            Class::Float => "a floating point type",
-            Class::Signed => "a signed integer or floating point type",
+            Class::Int32 => "i32 or u32",
+            Class::Float => "a floating point type: f16, bf16, f32, f64, f16x2 or bf16x2",
+            Class::ScalarFloat => "a floating point type: f16, bf16, f32 or f64",
+            Class::Signed => {
+                "a signed integer or floating point type: one of Rust's, f16, bf16, f16x2 or bf16x2"
+            }
+            Class::Ordered => "bool, an integer or floating point type: one of Rust's, f16 or bf16",
             Class::Bits => "an integer type or bool",
             Class::Pointer => "a pointer",
         })
@@ -133,10 +193,12 @@ pub struct OpInfo {
     pub name: &'static str,
     /// Names and constraints of the operands.
     pub operands: &'static [(&'static str, Constraint)],
+    /// Name and constraint of the list of any number of operands that follow these, if there is one.
+    pub list: Option<(&'static str, Constraint)>,
     /// Names and Rust types of the attributes.
     pub attributes: &'static [(&'static str, &'static str)],
-    /// The type of the result.
-    pub result: ResultKind,
+    /// The types of the results, in order; [`ResultKind::Unit`] stands for none.
+    pub results: &'static [ResultKind],
     /// What the type variable may stand for.
     pub class: Class,
     /// What the operation does beside its result.
@@ -152,15 +214,15 @@ macro_rules! define_ops {
             $(
                 $(#[$doc:meta])*
                 $name:ident = $Variant:ident
-                    ( $($operand:ident : $constraint:ident),* )
+                    ( $($operand:ident : $constraint:ident),* $(; $list:ident : [$each:ident])? )
                     { $($attr:ident : $attr_ty:ty),* }
-                    -> $result:ident : $class:ident, $effect:ident, $target:ident;
+                    -> $($result:ident),+ : $class:ident, $effect:ident, $target:ident;
             )*
         }
     )*) => {
         $(
             $(#[$family_doc])*
-            #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+            #[derive(Clone, Debug, PartialEq, Eq, Hash)]
             pub enum $Family {
                 $(
                     $(#[$doc])*
@@ -169,6 +231,10 @@ macro_rules! define_ops {
                             #[doc = concat!("An operand; [`Constraint::", stringify!($constraint), "`].")]
                             $operand: Value,
                         )*
+                        $(
+                            #[doc = concat!("Any number of operands; [`Constraint::", stringify!($each), "`].")]
+                            $list: ValueList,
+                        )?
                         $(
                             #[doc = concat!("The attribute `", stringify!($attr), "`.")]
                             $attr: $attr_ty,
@@ -183,8 +249,9 @@ macro_rules! define_ops {
                     OpInfo {
                         name: stringify!($name),
                         operands: &[$((stringify!($operand), Constraint::$constraint)),*],
+                        list: define_ops!(@list $($list $each)?),
                         attributes: &[$((stringify!($attr), stringify!($attr_ty))),*],
-                        result: ResultKind::$result,
+                        results: &[$(ResultKind::$result),+],
                         class: Class::$class,
                         effect: Effect::$effect,
                         target: Target::$target,
@@ -201,10 +268,13 @@ macro_rules! define_ops {
                 }
 
                 /// The operands, in order.
-                pub fn operands(&self) -> SmallVec<[Value; 3]> {
-                    match *self {
-                        $($Family::$Variant { $($operand,)* .. } => {
-                            SmallVec::from_slice(&[$($operand),*])
+                pub fn operands(&self) -> ValueList {
+                    match self {
+                        $($Family::$Variant { $($operand,)* $($list,)? .. } => {
+                            #[allow(unused_mut, reason = "most rows have no list")]
+                            let mut _operands = ValueList::from_slice(&[$(*$operand),*]);
+                            $(_operands.extend_from_slice($list);)?
+                            _operands
                         })*
                     }
                 }
@@ -221,8 +291,9 @@ macro_rules! define_ops {
                 /// Calls `visit` with each operand, in order, so that it can be replaced.
                 pub fn for_each_operand_mut(&mut self, mut _visit: impl FnMut(&mut Value)) {
                     match self {
-                        $($Family::$Variant { $($operand,)* .. } => {
+                        $($Family::$Variant { $($operand,)* $($list,)? .. } => {
                             $(_visit($operand);)*
+                            $($list.iter_mut().for_each(&mut _visit);)?
                         })*
                     }
                 }
@@ -235,6 +306,7 @@ macro_rules! define_ops {
                     match name {
                         $(stringify!($name) => Ok($Family::$Variant {
                             $($operand: _parts.operand()?,)*
+                            $($list: _parts.operands(),)?
                             $($attr: _parts.attribute()?,)*
                         }),)*
                         _ => Err(BadPart::Name),
@@ -260,6 +332,8 @@ macro_rules! define_ops {
             )*
             /// Structured control flow.
             Control(Control),
+            /// What the kernel says to the host.
+            Diagnostic(Diagnostic),
         }
 
         impl Op {
@@ -268,11 +342,22 @@ macro_rules! define_ops {
                 [].iter()$(.chain($Family::INFO))*
             }
 
-            /// The facts of the operation's row; `None` for constants and control flow, which have no row.
+            /// The facts of the operation's row; `None` for constants, control flow and
+            /// diagnostics, which have no row.
             pub const fn info(&self) -> Option<&'static OpInfo> {
                 match self {
-                    Op::Const(_) | Op::Control(_) => None,
+                    Op::Const(_) | Op::Control(_) | Op::Diagnostic(_) => None,
                     $(Op::$Family(op) => Some(op.info()),)*
+                }
+            }
+
+            /// The name in the text form.
+            pub const fn name(&self) -> &'static str {
+                match self {
+                    Op::Const(_) => "const",
+                    Op::Control(op) => op.name(),
+                    Op::Diagnostic(op) => op.name(),
+                    $(Op::$Family(op) => op.info().name,)*
                 }
             }
 
@@ -281,6 +366,7 @@ macro_rules! define_ops {
                 match self {
                     Op::Const(_) => {}
                     Op::Control(op) => op.for_each_operand(visit),
+                    Op::Diagnostic(op) => op.for_each_operand(visit),
                     $(Op::$Family(op) => op.operands().into_iter().for_each(&mut visit),)*
                 }
             }
@@ -290,6 +376,7 @@ macro_rules! define_ops {
                 match self {
                     Op::Const(_) => {}
                     Op::Control(op) => op.for_each_operand_mut(visit),
+                    Op::Diagnostic(op) => op.for_each_operand_mut(visit),
                     $(Op::$Family(op) => op.for_each_operand_mut(visit),)*
                 }
             }
@@ -306,53 +393,54 @@ macro_rules! define_ops {
                 Err(BadPart::Name)
             }
 
-            /// The attributes, as they print, in order; none for constants and control flow.
+            /// The attributes, as they print, in order; none for operations without a row.
             pub fn attributes(&self) -> SmallVec<[String; 2]> {
                 match self {
-                    Op::Const(_) | Op::Control(_) => SmallVec::new(),
+                    Op::Const(_) | Op::Control(_) | Op::Diagnostic(_) => SmallVec::new(),
                     $(Op::$Family(op) => op.attributes(),)*
                 }
             }
         }
     };
+    (@list) => { None };
+    (@list $list:ident $each:ident) => { Some((stringify!($list), Constraint::$each)) };
 }
 
 table::for_each_op!(define_ops);
 
 impl Op {
-    /// The name in the text form.
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Op::Const(_) => "const",
-            Op::Control(op) => op.name(),
-            Op::Arith(op) => op.info().name,
-            Op::Mem(op) => op.info().name,
-            Op::Sync(op) => op.info().name,
-        }
-    }
-
     /// The regions that the operation owns.
     pub fn regions(&self) -> SmallVec<[RegionId; 2]> {
         match self {
             Op::Control(op) => op.regions(),
-            Op::Const(_) | Op::Arith(_) | Op::Mem(_) | Op::Sync(_) => SmallVec::new(),
+            Op::Const(_)
+            | Op::Arith(_)
+            | Op::Mem(_)
+            | Op::Sync(_)
+            | Op::Warp(_)
+            | Op::Thread(_)
+            | Op::Diagnostic(_) => SmallVec::new(),
         }
     }
 
-    /// The type of the result as the row and the operands determine it: `None` for operations without a
-    /// result, for control flow, and where an operand has a type that the row does not allow.
-    pub fn result_type(&self, ir: &KernelIr) -> Option<Type> {
-        let info = match self {
-            Op::Const(constant) => return Some(constant.scalar().into()),
-            Op::Control(_) => return None,
-            Op::Arith(op) => op.info(),
-            Op::Mem(op) => op.info(),
-            Op::Sync(op) => op.info(),
-        };
-        match info.result {
+    /// The types of the results as the row and the operands determine them; empty for control flow.
+    ///
+    /// Where an operand has a type that the row does not allow, the results that depend on it are missing.
+    pub fn result_types(&self, ir: &KernelIr) -> SmallVec<[Type; 2]> {
+        match (self, self.info()) {
+            (Op::Const(constant), _) => SmallVec::from_slice(&[constant.scalar().into()]),
+            (_, Some(info)) => {
+                info.results.iter().filter_map(|kind| self.result_type(ir, info, *kind)).collect()
+            }
+            (_, None) => SmallVec::new(),
+        }
+    }
+
+    fn result_type(&self, ir: &KernelIr, info: &OpInfo, kind: ResultKind) -> Option<Type> {
+        match kind {
             ResultKind::Unit => None,
             ResultKind::Bool => Some(Type::BOOL),
-            ResultKind::I32 => Some(Scalar::I32.into()),
+            ResultKind::U32 => Some(Scalar::U32.into()),
             ResultKind::T => self.type_of_operand(ir, info, Constraint::T),
             ResultKind::Elem => {
                 let base = self
@@ -363,9 +451,46 @@ impl Op {
                     _ => None,
                 }
             }
-            ResultKind::To | ResultKind::SharedPointer | ResultKind::VarElem => {
+            ResultKind::To => self.converted(ir, info),
+            ResultKind::Pack | ResultKind::Splat => self.vector(ir, info),
+            ResultKind::Lane => {
+                let vector = self.type_of_operand(ir, info, Constraint::T)?.vector()?;
+                Some(vector.elem().into())
+            }
+            ResultKind::Reg | ResultKind::SharedPointer | ResultKind::VarElem => {
                 self.type_of_attribute(ir)
             }
+        }
+    }
+
+    /// The type of the attribute `to`, or the vector of as many of it as the operand has elements.
+    fn converted(&self, ir: &KernelIr, info: &OpInfo) -> Option<Type> {
+        let to = self.type_of_attribute(ir)?;
+        match self.type_of_operand(ir, info, Constraint::T)? {
+            Type::Vector(vector) => VectorType::new(to.scalar()?, vector.lanes()).map(Type::Vector),
+            Type::Scalar(_) | Type::Pointer { .. } => Some(to),
+        }
+    }
+
+    /// The vector that the operation makes of scalars, if there is such a vector.
+    fn vector(&self, ir: &KernelIr, info: &OpInfo) -> Option<Type> {
+        let elem = self.type_of_operand(ir, info, Constraint::T)?.scalar()?;
+        VectorType::new(elem, self.made_lanes()?).map(Type::Vector)
+    }
+
+    /// The number of elements of the vector that the operation makes of scalars.
+    pub(in crate::ir) fn made_lanes(&self) -> Option<u32> {
+        match self {
+            Op::Arith(Arith::VecPack { values }) => u32::try_from(values.len()).ok(),
+            Op::Arith(Arith::VecSplat { lanes, .. }) => Some(*lanes),
+            Op::Const(_)
+            | Op::Arith(_)
+            | Op::Mem(_)
+            | Op::Sync(_)
+            | Op::Warp(_)
+            | Op::Thread(_)
+            | Op::Diagnostic(_)
+            | Op::Control(_) => None,
         }
     }
 
@@ -376,17 +501,21 @@ impl Op {
         info: &OpInfo,
         constraint: Constraint,
     ) -> Option<Type> {
-        let position = info.operands.iter().position(|(_, c)| *c == constraint)?;
+        let named = info.operands.iter().position(|(_, c)| *c == constraint);
+        let listed = info.list.filter(|(_, c)| *c == constraint).map(|_| info.operands.len());
+        let position = named.or(listed)?;
         let mut operands = ValueList::new();
         self.for_each_operand(|v| operands.push(v));
-        ir.values.get(operands[position]).map(|value| value.ty)
+        ir.values.get(*operands.get(position)?).map(|value| value.ty)
     }
 
-    /// The type that an attribute stands for: the target of a conversion, the element of a variable, the
-    /// pointer to a shared allocation.
+    /// The type that an attribute stands for: the target of a conversion, the type of a special register,
+    /// the element of a variable, the pointer to a shared allocation.
     pub(in crate::ir) fn type_of_attribute(&self, ir: &KernelIr) -> Option<Type> {
         match self {
             Op::Arith(Arith::Cvt { to, .. }) => Some((*to).into()),
+            Op::Arith(Arith::Sreg { reg }) => Some(reg.scalar().into()),
+            Op::Thread(Thread::VolatileSreg { reg }) => Some(reg.scalar().into()),
             Op::Mem(Mem::SharedBase { shared }) => ir.shared.get(*shared).map(|alloc| {
                 Type::Pointer { space: Space::Shared, elem: alloc.elem, mutable: true }
             }),
@@ -395,9 +524,12 @@ impl Op {
             }
             Op::Const(_)
             | Op::Control(_)
+            | Op::Diagnostic(_)
             | Op::Arith(_)
             | Op::Mem(Mem::Ld { .. } | Mem::St { .. } | Mem::Offset { .. })
-            | Op::Sync(_) => None,
+            | Op::Sync(_)
+            | Op::Warp(_)
+            | Op::Thread(_) => None,
         }
     }
 }
@@ -426,5 +558,10 @@ mod tests {
         assert!(Class::Bits.contains(Type::BOOL) && !Class::Int.contains(Type::BOOL));
         assert!(Class::Signed.contains(Scalar::F64.into()));
         assert!(!Class::Signed.contains(Scalar::U64.into()));
+        let pair = Type::Vector(VectorType::F16X2);
+        assert!(Class::Float.contains(pair) && !Class::ScalarFloat.contains(pair));
+        assert!(Class::Data.contains(pair) && !Class::Scalar.contains(pair));
+        assert!(Class::Scalar.contains(Scalar::F8E4M3.into()));
+        assert!(!Class::Ordered.contains(Scalar::Tf32.into()));
     }
 }

@@ -7,6 +7,9 @@ mod counted;
 mod pipeline;
 mod rewrite;
 mod unroll;
+mod without_asserts;
+
+pub(in crate::ir) use without_asserts::without_asserts;
 
 use super::entity::RegionId;
 use super::kernel::KernelIr;

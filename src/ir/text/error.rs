@@ -27,6 +27,13 @@ pub enum ParseErrorKind {
         /// The character.
         character: char,
     },
+    /// A quote that no other one follows on its line.
+    UnclosedText,
+    /// A backslash that no escape follows.
+    InvalidEscape {
+        /// What is written.
+        text: String,
+    },
     /// A `%` or `@` that no name follows.
     InvalidName {
         /// What is written.
@@ -145,6 +152,12 @@ impl fmt::Display for ParseErrorKind {
             E::UnknownCharacter { character } => {
                 write!(f, "`{}` starts nothing here", character.escape_debug())
             }
+            E::UnclosedText => f.write_str("this quote is not closed on its line"),
+            E::InvalidEscape { text } => write!(
+                f,
+                "`{}` is not an escape: expected `\\n`, `\\r`, `\\t`, `\\0`, `\\\\`, `\\\"`, `\\'` or `\\u{{..}}` with hexadecimal digits",
+                text.replace(char::is_control, "\u{fffd}")
+            ),
             E::InvalidName { text } => write!(
                 f,
                 "`{}` is not a name: `%` or `@` is followed by a letter, then letters, digits and `_`; a value may also be a number",

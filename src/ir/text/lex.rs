@@ -26,6 +26,8 @@ pub(super) enum Kind {
     Value,
     /// `@name`
     Symbol,
+    /// A text in quotes, on one line.
+    Text,
     /// One of `= , : < > ( ) { }`.
     Mark,
     /// The end of the text.
@@ -40,7 +42,8 @@ pub(super) struct Token<'t> {
     pub(super) span: Span,
     /// The line, from 1.
     pub(super) line: u32,
-    /// The column in bytes, from 1. Only comments can have wider characters, and they end their line.
+    /// The column in bytes, from 1. Wider characters are in comments and
+    /// texts only, and after a text no statement starts on its line.
     pub(super) column: u32,
     /// Whether the token is the first of its line.
     pub(super) first: bool,
@@ -103,6 +106,7 @@ impl<'t> Lexer<'t> {
                 }
                 if byte == b'%' { Kind::Value } else { Kind::Symbol }
             }
+            b'"' => self.quoted()?,
             b'-' | b'0'..=b'9' => self.number(),
             _ if self.text[start..].starts_with("nan:") => {
                 self.at += "nan:".len();
@@ -120,6 +124,31 @@ impl<'t> Lexer<'t> {
             }
         };
         Ok(self.token(kind, start))
+    }
+
+    /// A text ends at the first quote that no backslash escapes.
+    fn quoted(&mut self) -> Result<Kind, Failure> {
+        let start = self.at;
+        self.at += 1;
+        loop {
+            self.skip(|b| !matches!(b, b'"' | b'\\' | b'\n'));
+            match self.text.as_bytes().get(self.at) {
+                Some(b'"') => {
+                    self.at += 1;
+                    return Ok(Kind::Text);
+                }
+                Some(b'\\')
+                    if self.text.as_bytes().get(self.at + 1).is_some_and(|b| *b != b'\n') =>
+                {
+                    self.at += 1;
+                    self.at += self.text[self.at..].chars().next().map_or(0, char::len_utf8);
+                }
+                _ => {
+                    let span = Span { start, end: start + 1 };
+                    return Err(Failure { span, kind: ParseErrorKind::UnclosedText });
+                }
+            }
+        }
     }
 
     fn token(&mut self, kind: Kind, start: usize) -> Token<'t> {

@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 use std::fmt;
 
+use super::literal;
 use crate::ir::bounds::{ClusterShape, LaunchBounds};
 use crate::ir::entity::{Entity, OpId, RegionId, Value, VarId};
 use crate::ir::kernel::{KernelIr, ValueDef};
-use crate::ir::op::{Control, Op, Unroll, ValueList};
+use crate::ir::op::{Control, Diagnostic, Op, Unroll, ValueList};
 use crate::ir::types::Type;
 
 /// The text form, which [`parse`](super::parse) reads.
@@ -142,7 +143,8 @@ impl Printer<'_, '_, '_> {
         match &data.op {
             Op::Const(constant) => write!(self.f, " {constant}")?,
             Op::Control(control) => self.control(id, control)?,
-            Op::Arith(_) | Op::Mem(_) | Op::Sync(_) => {
+            Op::Diagnostic(op) => self.diagnostic(op)?,
+            Op::Arith(_) | Op::Mem(_) | Op::Sync(_) | Op::Warp(_) | Op::Thread(_) => {
                 let attributes = data.op.attributes();
                 if !attributes.is_empty() {
                     write!(self.f, "<{}>", attributes.join(", "))?;
@@ -171,6 +173,9 @@ impl Printer<'_, '_, '_> {
             | Op::Arith(_)
             | Op::Mem(_)
             | Op::Sync(_)
+            | Op::Warp(_)
+            | Op::Diagnostic(_)
+            | Op::Thread(_)
             | Op::Control(
                 Control::Yield { .. }
                 | Control::Continue { .. }
@@ -179,6 +184,14 @@ impl Printer<'_, '_, '_> {
             ) => {}
         }
         self.f.write_str("\n")
+    }
+
+    /// What a diagnostic operation has after its name.
+    fn diagnostic(&mut self, op: &Diagnostic) -> fmt::Result {
+        write!(self.f, " {}", literal::quote(op.text().0))?;
+        let mut operands = ValueList::new();
+        op.for_each_operand(|value| operands.push(value));
+        self.list(" ", &operands)
     }
 
     fn label(&mut self, id: OpId) -> String {

@@ -1,16 +1,17 @@
 //! Statements: declarations, operations, and the regions that operations own.
 
 use std::num::NonZeroU32;
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 
 use super::error::ParseErrorKind;
-use super::lex::{Kind, Token};
+use super::lex::{Failure, Kind, Span, Token};
 use super::literal;
 use super::parse::{KernelParser, Result, undefined, unexpected};
 use crate::ir::entity::{OpId, RegionId, Value};
 use crate::ir::kernel::{KernelIr, OpData, Region, SharedData, ValueDef, VarData};
-use crate::ir::op::{BadPart, Control, Op, OpInfo, Parts, Unroll, ValueList};
+use crate::ir::op::{BadPart, Control, Diagnostic, Op, OpInfo, Parts, Unroll, ValueList};
 use crate::ir::types::Type;
 
 /// The start of a statement: where it is, and the results that it names.
@@ -104,6 +105,17 @@ impl<'t> KernelParser<'_, 't> {
                 self.finish(head, Control::Break { target, values })
             }
             "return" => self.finish(head, Control::Return),
+            "assert" => {
+                let message = self.text()?;
+                let cond = self.operand()?;
+                let values = self.more_operands()?;
+                self.finish(head, Diagnostic::Assert { cond, message, values })
+            }
+            "printf" => {
+                let format = self.text()?;
+                let values = self.operands()?;
+                self.finish(head, Diagnostic::Printf { format, values })
+            }
             _ => self.row(head, name),
         }
     }
@@ -137,6 +149,20 @@ impl<'t> KernelParser<'_, 't> {
     /// Whether the statement has more on its line.
     fn more(&self) -> bool {
         !self.tokens.token.first
+    }
+
+    /// A text in quotes.
+    fn text(&mut self) -> Result<Arc<str>> {
+        let token = self.tokens.expect_kind(Kind::Text, "a text in quotes")?;
+        literal::unquote(token.text).map(Arc::from).map_err(|(start, end)| Failure {
+            span: Span { start: token.span.start + start, end: token.span.start + end },
+            kind: ParseErrorKind::InvalidEscape { text: token.text[start..end].to_owned() },
+        })
+    }
+
+    /// The values after a first one, each after a comma.
+    fn more_operands(&mut self) -> Result<ValueList> {
+        if self.more() && self.tokens.accept(",")? { self.operands() } else { Ok(ValueList::new()) }
     }
 
     /// Values with commas between, on the line of the statement.
@@ -230,7 +256,7 @@ impl<'t> KernelParser<'_, 't> {
             }));
         }
         let (expected, found) = (info.operands.len(), operands.len());
-        if expected != found {
+        if found < expected || (found > expected && info.list.is_none()) {
             return Err(name.fail(ParseErrorKind::OperandCount { op: info.name, expected, found }));
         }
         let texts: SmallVec<[&str; 4]> = attributes.iter().map(|token| token.text).collect();
@@ -384,11 +410,7 @@ impl<'t> KernelParser<'_, 't> {
 /// The arguments of a region, with their names and types.
 type Args<'t> = SmallVec<[((Token<'t>, Value), Type); 4]>;
 
-fn bad_attribute(
-    info: &'static OpInfo,
-    position: usize,
-    attributes: &[Token<'_>],
-) -> super::lex::Failure {
+fn bad_attribute(info: &'static OpInfo, position: usize, attributes: &[Token<'_>]) -> Failure {
     let (attribute, ty) = info.attributes[position];
     let token = attributes[position];
     if token.kind == Kind::Symbol && matches!(ty, "VarId" | "SharedId") {

@@ -42,7 +42,10 @@ fn region(report: &mut Report<'_>, id: RegionId) -> bool {
             | Op::Const(_)
             | Op::Arith(_)
             | Op::Mem(_)
-            | Op::Sync(_) => !leaves(ir, op),
+            | Op::Sync(_)
+            | Op::Warp(_)
+            | Op::Thread(_)
+            | Op::Diagnostic(_) => !leaves(ir, op),
         };
         if !goes_on {
             return false;

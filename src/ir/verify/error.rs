@@ -3,10 +3,12 @@
 use std::fmt;
 
 use crate::ir::entity::{SharedId, Value, VarId};
+use crate::ir::format::FormatError;
 use crate::ir::kernel::Place;
 use crate::ir::op::{Axis, Class};
 use crate::ir::target::Target;
 use crate::ir::types::{Scalar, Space, Type};
+use crate::ir::vector::VectorType;
 
 /// A broken rule: what is wrong, with the values at fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -219,10 +221,41 @@ pub enum VerifyError {
         /// The types of the results.
         found: Vec<Type>,
     },
-    /// The target does not have the operation.
-    NotOnTarget {
+    /// A vector is made that there is not: of another number of elements than 2, 4, 8 or 16, of more than
+    /// 128 bits, or of `bool`.
+    NoSuchVector {
         /// The operation.
         op: &'static str,
+        /// The type of an element; `None` where there is none at all.
+        elem: Option<Type>,
+        /// The number of elements.
+        lanes: u32,
+    },
+    /// An element of a vector is named that it does not have.
+    LaneOutOfRange {
+        /// The element.
+        lane: u32,
+        /// The vector.
+        vector: VectorType,
+    },
+    /// There is no conversion between the types.
+    NoConversion {
+        /// The type of the operand.
+        from: Type,
+        /// The scalar type that the operand, or each element of it, is converted to.
+        to: Scalar,
+    },
+    /// A parameter of the kernel is a vector.
+    VectorParam {
+        /// The name of the parameter.
+        name: String,
+        /// Its type.
+        ty: VectorType,
+    },
+    /// The target does not have the operation.
+    NotOnTarget {
+        /// The operation, with the attributes that need the target.
+        op: String,
         /// The first target that has it.
         first: Target,
         /// The target of the kernel.
@@ -249,6 +282,42 @@ pub enum VerifyError {
     StepNotPositive {
         /// The step.
         step: i128,
+    },
+    /// A text is not a format.
+    FormatSyntax {
+        /// The operation.
+        op: &'static str,
+        /// What is wrong with the text.
+        error: FormatError,
+    },
+    /// A format has more or fewer placeholders than there are values.
+    FormatCount {
+        /// The operation.
+        op: &'static str,
+        /// The number of placeholders.
+        expected: usize,
+        /// The number of values.
+        found: usize,
+    },
+    /// A placeholder cannot write values of the type.
+    FormatType {
+        /// The operation.
+        op: &'static str,
+        /// The placeholder.
+        placeholder: String,
+        /// The type of the value.
+        found: Type,
+        /// Why it cannot be written.
+        reason: &'static str,
+    },
+    /// An operation has more values than it can pass to the host.
+    TooManyValues {
+        /// The operation.
+        op: &'static str,
+        /// The number of values.
+        found: usize,
+        /// The number that is possible.
+        limit: usize,
     },
     /// An integer is divided by the constant zero on every path through the kernel.
     DivisionByZero {
@@ -410,6 +479,15 @@ pub enum VerifyError {
         /// The blocks.
         min_blocks_per_sm: u32,
     },
+    /// The blocks that a multiprocessor is to hold have more threads than it holds.
+    ThreadsPerSm {
+        /// The blocks.
+        min_blocks_per_sm: u32,
+        /// The threads of each block, before they are rounded up to warps.
+        threads: u64,
+        /// The threads that a multiprocessor of the target holds.
+        limit: u32,
+    },
     /// A fixed cluster is empty or more than hardware has.
     ClusterSize {
         /// The blocks along each axis.
@@ -449,6 +527,15 @@ pub enum VerifyError {
     },
     /// A barrier is reached by a part of the threads of a block.
     DivergentBarrier {
+        /// The operation that sends the threads apart: `if`, `for` or `loop`.
+        branch: &'static str,
+        /// Where it was built.
+        place: Place,
+    },
+    /// An operation of all threads of a warp is reached by a part of them.
+    DivergentWarpOp {
+        /// The operation.
+        op: &'static str,
         /// The operation that sends the threads apart: `if`, `for` or `loop`.
         branch: &'static str,
         /// Where it was built.

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::VerifyError;
-use crate::ir::types::Type;
+use crate::ir::types::{Scalar, Type};
 
 /// A number of things.
 struct Count(usize, &'static str);
@@ -162,6 +162,26 @@ impl fmt::Display for VerifyError {
                 f,
                 "`{op}` writes, but {found} is for reading only: make it a `mut` pointer (`GlobalMut`)"
             ),
+            E::FormatSyntax { op, error } => write!(f, "the text of `{op}` is no format: {error}"),
+            E::FormatCount { op, expected, found } => write!(
+                f,
+                "the text of `{op}` has {expected} placeholders, but there are {found} values: write `{{}}` once for each"
+            ),
+            E::FormatType { op, placeholder, found, reason } => {
+                write!(f, "`{placeholder}` of `{op}` cannot write a value of type {found}: {reason}")
+            }
+            E::TooManyValues { op, found, limit } => write!(
+                f,
+                "`{op}` has {found} values, but passes at most {limit} to the host: use several"
+            ),
+            E::ThreadsPerSm { min_blocks_per_sm, threads, limit } => write!(
+                f,
+                "`min_blocks_per_sm` asks for {min_blocks_per_sm} blocks of {threads} threads, but a multiprocessor of the target holds {limit} threads: ask for fewer blocks"
+            ),
+            E::DivergentWarpOp { op, branch, place } => write!(
+                f,
+                "`{op}` names all 32 lanes as members, but is reached by a part of the threads of a warp: the `{branch}` at {place} does not do the same in all of them; move it out, make the condition or range the same in a warp, or pass the mask of the lanes that get here"
+            ),
             E::OperandClass { op, class, found } => {
                 write!(f, "`{op}` takes {class}, not {found}: convert it first (`cvt`)")
             }
@@ -173,6 +193,30 @@ impl fmt::Display for VerifyError {
                 "`{op}` has results of the types {}, but its operands give {}",
                 TypeList(found),
                 TypeList(expected)
+            ),
+            E::NoSuchVector { op, elem: Some(elem), lanes } => write!(
+                f,
+                "`{op}` would make a vector of {lanes} {elem}, but a vector has 2, 4, 8 or 16 elements other than bool, and at most 128 bits"
+            ),
+            E::NoSuchVector { op, elem: None, .. } => {
+                write!(f, "`{op}` has no operands, but a vector has 2, 4, 8 or 16 elements")
+            }
+            E::LaneOutOfRange { lane, vector } => write!(
+                f,
+                "there is no element {lane} of a {vector}: the elements are numbered 0 to {}",
+                vector.lanes() - 1
+            ),
+            E::NoConversion { from, to: Scalar::Bool } => write!(
+                f,
+                "`cvt` makes no bool of {from}: compare with zero instead, `setp<ne>`"
+            ),
+            E::NoConversion { from, to } => write!(
+                f,
+                "`cvt` cannot make each element of {from} a {to}: a vector has at most 128 bits; convert the elements one by one"
+            ),
+            E::VectorParam { name, ty } => write!(
+                f,
+                "parameter `{name}` is a {ty}, but parameters are scalars and pointers: pass the elements one by one"
             ),
             E::NotOnTarget { op, first, target } => {
                 write!(

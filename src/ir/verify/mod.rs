@@ -10,11 +10,11 @@
 //! * **limits** (`limits.rs`)
 //!   - `InvalidName`, `InvalidParamName`, `ReservedName`, `NameTooLong`, `DuplicateParamName`: names are PTX
 //!     identifiers that mean nothing else, of at most 255 characters, each once.
-//!   - `ParamSpace`, `ParamBytes`: parameters are what a launch can pass.
+//!   - `ParamSpace`, `ParamBytes`, `VectorParam`: parameters are what a launch can pass.
 //!   - `BlockEmpty`, `BlockAxis`, `BlockSize`, `ClusterSize`: a fixed block or cluster is one that hardware
 //!     has.
-//!   - `LaunchBound`, `MaxThreadsOfFixedBlock`, `MinBlocksOfAnyBlock`: launch bounds are possible and mean
-//!     something.
+//!   - `LaunchBound`, `MaxThreadsOfFixedBlock`, `MinBlocksOfAnyBlock`, `ThreadsPerSm`: launch bounds are
+//!     possible and mean something.
 //!   - `SharedEmpty`, `SharedAlignment`, `SharedAlignmentTooSmall`, `SharedAlignmentTooLarge`, `SharedSize`:
 //!     a shared allocation has elements, is aligned for them to a power of two, and fits a block.
 //!   - `VarEmpty`, `VarSize`: a variable has a register, and not too many.
@@ -33,9 +33,15 @@
 //!   - `ConditionType`, `IndexType`, `NotAPointer`, `ReadOnlyPointer`: a condition is a `bool`, an index an
 //!     integer of 32 or 64 bits, memory is accessed through pointers and written through `mut` ones.
 //!   - `ResultCount`, `ResultTypes`: results are those that the row of the operation gives.
-//!   - `NotOnTarget`: the target has the operation.
+//!   - `NotOnTarget`: the target has the operation, on these types.
+//!   - `NoSuchVector`, `LaneOutOfRange`, `NoConversion`: a vector is one that there is, and so are the elements
+//!     of it that are named, and a conversion.
 //!   - `RangeTypes`, `RangeNotInteger`, `RangeIndex`, `StepNotPositive`: a `for` counts in one integer type,
 //!     its body has the index as its first argument, and a constant step is positive.
+//! * **texts** (`diagnostic.rs`)
+//!   - `FormatSyntax`, `FormatCount`, `FormatType`: the text of an `assert` or a `printf` is a format with a
+//!     placeholder for each value, of a type that it can write.
+//!   - `TooManyValues`: there are no more values than can be passed.
 //! * **variables** (`vars.rs`)
 //!   - `VarIndexOutOfRange`, `VarNotVisible`: a register exists, and its variable is in scope.
 //!   - `VarReadBeforeSet`: a register was set on every path before it is read.
@@ -44,6 +50,8 @@
 //!     zero, nor access a shared allocation outside with a constant index.
 //! * **synchronisation** (`sync.rs`)
 //!   - `DivergentBarrier`: a barrier is reached by all threads of a block that have not returned, or by none.
+//!   - `DivergentWarpOp`: an operation of a warp that names all lanes as members is reached by all threads of a
+//!     warp that have not returned, or by none.
 //! * **requests** (`requests.rs`), for a kernel that breaks no rule above
 //!   - `UnrollUnknownTripCount`: a loop that is to be unrolled fully has constant bounds.
 //!   - `UnrollSize`: unrolling does not make too many operations.
@@ -53,6 +61,7 @@
 //!     these loads ahead changes nothing.
 
 mod constants;
+mod diagnostic;
 mod entities;
 mod error;
 mod limits;

@@ -134,7 +134,10 @@ impl Flow<'_, '_> {
             | Op::Mem(
                 Mem::Ld { .. } | Mem::St { .. } | Mem::Offset { .. } | Mem::SharedBase { .. },
             )
-            | Op::Sync(_) => {}
+            | Op::Sync(_)
+            | Op::Warp(_)
+            | Op::Diagnostic(_)
+            | Op::Thread(_) => {}
             Op::Control(control) => self.control(op, control),
         }
     }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use cudarc::driver::sys::{self, CUdevice_attribute as Attribute};
 
 use super::api::{Api, device_count};
+use super::report::AssertReports;
 use super::status;
 use crate::ir::{LaunchBounds, Target};
 use crate::runtime::{CudaVersion, DeviceFault, Limits, RuntimeError};
@@ -24,6 +25,7 @@ pub(in crate::runtime) struct Context {
     multiprocessors: u32,
     has_pools: bool,
     progress: Mutex<Progress>,
+    asserts: AssertReports,
     fault: OnceLock<DeviceFault>,
 }
 
@@ -140,6 +142,7 @@ impl Context {
             multiprocessors,
             has_pools,
             progress: Mutex::default(),
+            asserts: AssertReports::default(),
             fault: OnceLock::new(),
         })
     }
@@ -196,10 +199,16 @@ impl Context {
         })
     }
 
-    /// Waits for all work before this call.
+    /// Waits for all work before this call, and fails if assertions did.
     pub(in crate::runtime) fn synchronize(&self) -> Result<(), RuntimeError> {
         let _current = self.enter()?;
-        self.wait()
+        self.wait()?;
+        self.asserts.check()
+    }
+
+    /// The assertions of the kernels that were launched.
+    pub(super) fn asserts(&self) -> &AssertReports {
+        &self.asserts
     }
 
     /// As [`Context::synchronize`], when the context is current.

@@ -11,8 +11,9 @@ use smallvec::SmallVec;
 use super::context::Context;
 use super::event::Event;
 use super::module::Module;
+use super::report::AssertReport;
 use super::status;
-use crate::ir::{ClusterShape, LaunchBounds};
+use crate::ir::{ClusterShape, KernelIr, LaunchBounds};
 use crate::runtime::{Grid, LaunchOptions, RuntimeError};
 
 /// An entry with its module.
@@ -22,6 +23,7 @@ pub(in crate::runtime) struct Function {
     name: Arc<str>,
     params: usize,
     dynamic_shared_bytes: u32,
+    asserts: Option<Arc<AssertReport>>,
     max_threads: u32,
     registers: u32,
 }
@@ -30,15 +32,6 @@ pub(in crate::runtime) struct Function {
 unsafe impl Send for Function {}
 // SAFETY: as for the context.
 unsafe impl Sync for Function {}
-
-/// What is known of an entry beside its text.
-pub(in crate::runtime) struct Entry<'e> {
-    pub(in crate::runtime) name: &'e str,
-    /// The number of parameters, each of at most 8 bytes.
-    pub(in crate::runtime) params: usize,
-    pub(in crate::runtime) dynamic_shared_bytes: u32,
-    pub(in crate::runtime) bounds: &'e LaunchBounds,
-}
 
 /// The shape of a launch.
 pub(in crate::runtime) struct Launch {
@@ -49,14 +42,16 @@ pub(in crate::runtime) struct Launch {
 }
 
 impl Function {
-    /// Compiles PTX with the entry.
+    /// Compiles the PTX that was written for the kernel, whose parameters have at most 8 bytes each.
     pub(in crate::runtime) fn load(
         context: &'static Context,
-        entry: Entry<'_>,
+        ir: &KernelIr,
         ptx: &str,
     ) -> Result<Function, RuntimeError> {
-        let module = Module::load(context, entry.name, ptx)?;
-        let raw = module.entry(entry.name)?;
+        let (name, params, bounds) = (ir.name.as_str(), ir.params.len(), ir.bounds);
+        let dynamic_shared_bytes = ir.dynamic_shared_bytes() as u32;
+        let module = Module::load(context, name, ptx)?;
+        let raw = module.entry(name)?;
         let attribute = |attribute: Attribute| -> Result<u32, RuntimeError> {
             let _current = context.enter()?;
             let mut value: c_int = 0;
@@ -72,7 +67,6 @@ impl Function {
                 unsafe { (context.api().cuFuncSetAttribute)(raw, attribute, value as c_int) };
             context.check("cuFuncSetAttribute", code)
         };
-        let Entry { name, params, dynamic_shared_bytes, bounds } = entry;
         if dynamic_shared_bytes > 0 {
             let limit = Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
             allow(limit, dynamic_shared_bytes)?;
@@ -89,8 +83,17 @@ impl Function {
         }
         let max_threads = attribute(Attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?;
         let registers = attribute(Attribute::CU_FUNC_ATTRIBUTE_NUM_REGS)?;
-        let name = name.into();
-        Ok(Function { module, raw, name, params, dynamic_shared_bytes, max_threads, registers })
+        let (name, asserts) = (name.into(), AssertReport::new(context, ir)?);
+        Ok(Function {
+            module,
+            raw,
+            name,
+            params,
+            dynamic_shared_bytes,
+            asserts,
+            max_threads,
+            registers,
+        })
     }
 
     /// Queues a launch. Each argument is the bits of a parameter, zero-extended.
@@ -119,6 +122,7 @@ impl Function {
         end.record()?;
         end.wait()?;
         context.note_end(number);
+        context.asserts().check()?;
         start.elapsed_until(&end)
     }
 
@@ -162,9 +166,11 @@ impl Function {
             attrs: attributes.as_mut_ptr(),
             numAttrs: attributes.len() as u32,
         };
+        let asserts = self.asserts.as_ref().map(|report| report.address());
         let mut params: SmallVec<[*mut c_void; 12]> =
-            args.iter().map(|arg| ptr::from_ref(arg).cast_mut().cast()).collect();
-        // SAFETY: the entry is loaded and has as many parameters as `params` has pointers, each to 8 bytes,
+            args.iter().chain(&asserts).map(|arg| ptr::from_ref(arg).cast_mut().cast()).collect();
+        // SAFETY: the entry is loaded and has as many parameters as `params` has pointers (that for the
+        // assertions included, with memory that lives as long as the function), each to 8 bytes,
         // the most a parameter has, of which the driver copies the low ones before it returns (hosts of CUDA
         // are little-endian). The attributes live until it returns. Memory behind addresses is freed in this
         // stream, so after the launch.
@@ -186,6 +192,9 @@ impl Function {
         context.check("cuLaunchKernelEx", code)?;
         // A launch gets its number when it is queued and not before: who then waits for all launches up to a
         // number has waited for this one.
+        if let Some(report) = &self.asserts {
+            context.asserts().note(report);
+        }
         let number = context.note_launch(&self.name);
         self.module.note_launch(number);
         Ok(number)

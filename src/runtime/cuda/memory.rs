@@ -111,7 +111,26 @@ impl Memory {
             )
         };
         self.context.check("cuMemcpyHtoDAsync", code)?;
-        self.context.wait()
+        self.context.wait()?;
+        self.context.asserts().check()
+    }
+
+    /// The first `len` words.
+    pub(super) fn read_start(&self, len: usize) -> Result<Vec<u64>, RuntimeError> {
+        let mut data = vec![0; len.min(self.bytes / size_of::<u64>())];
+        // SAFETY: the vector and the allocation have as many words.
+        unsafe { self.read_to(data.as_mut_ptr(), data.len())? };
+        Ok(data)
+    }
+
+    /// Sets the first `bytes` bytes to zero.
+    pub(super) fn clear_start(&self, bytes: usize) -> Result<(), RuntimeError> {
+        let (_current, bytes) = (self.context.enter()?, bytes.min(self.bytes));
+        // SAFETY: the allocation has so many bytes and is not used outside the stream.
+        let code = unsafe {
+            (self.context.api().cuMemsetD8Async)(self.address, 0, bytes, self.context.stream())
+        };
+        self.context.check("cuMemsetD8Async", code)
     }
 
     /// The content.
@@ -127,6 +146,7 @@ impl Memory {
         unsafe { self.read_to(data.as_mut_ptr(), len)? };
         // SAFETY: the elements have been written, and all bits are a value of their type.
         unsafe { data.set_len(len) };
+        self.context.asserts().check()?;
         Ok(data)
     }
 
@@ -141,7 +161,8 @@ impl Memory {
             return Ok(());
         }
         // SAFETY: the slice has `len` elements, of which all bits are a value.
-        unsafe { self.read_to(data.as_mut_ptr(), data.len()) }
+        unsafe { self.read_to(data.as_mut_ptr(), data.len())? };
+        self.context.asserts().check()
     }
 
     /// Copies the first `len` elements to `to`.

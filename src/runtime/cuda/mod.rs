@@ -22,10 +22,11 @@ mod event;
 mod function;
 mod memory;
 mod module;
+mod report;
 mod status;
 
 pub(super) use api::device_count;
 pub(super) use context::Context;
-pub(super) use function::{Entry, Function, Launch};
+pub(super) use function::{Function, Launch};
 pub(super) use memory::Memory;
 pub(super) use module::Module;

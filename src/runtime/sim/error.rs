@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::fault::Fault;
 use crate::ir::{Place, Scalar, Type};
-use crate::runtime::ClusterError;
+use crate::runtime::{AssertFailures, ClusterError};
 
 /// Why a launch on the simulator fails: [`RunError::Fault`] is the kernel's doing; with all other causes
 /// the kernel did not run, or not to its end.
@@ -27,6 +27,8 @@ pub enum RunError {
         /// The thread in its block.
         thread: [u32; 3],
     },
+    /// Assertions of the kernel failed. It ran to its end.
+    AssertFailed(Box<AssertFailures>),
     /// The IR breaks a rule of the verifier, so it has no meaning: see
     /// [`Kernel::verify`](crate::ir::Kernel::verify).
     NotVerified,
@@ -94,6 +96,7 @@ impl fmt::Display for RunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             RunError::Fault(fault) => fault.fmt(f),
+            RunError::AssertFailed(failures) => failures.fmt(f),
             RunError::OutOfFuel { fuel, op, place, block: [bx, by, bz], thread: [x, y, z] } => write!(
                 f,
                 "block ({bx}, {by}, {bz}) has not ended after {fuel} operations, when thread ({x}, {y}, {z}) is at the `{op}` at {place}: the kernel does not end, or `Options::fuel` is too low for it"

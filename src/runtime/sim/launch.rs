@@ -6,6 +6,7 @@ use rayon::prelude::*;
 
 use super::block::{Block, Count, Stop};
 use super::buffer::Buffer;
+use super::diagnostic::{Diagnostics, Failure};
 use super::error::RunError;
 use super::fault::{Fault, FaultCause, MemoryAccess};
 use super::lanes::LANES;
@@ -14,6 +15,7 @@ use super::program::Code;
 use super::trap::{AccessAt, TrapCause};
 use crate::ir::{Const, Entity, KernelIr, LaunchBounds, Mem, Op, Place, SharedId, Space, Type};
 use crate::runtime::Grid;
+use crate::runtime::assert::{AssertFailures, AssertSites};
 
 /// An argument of a launch.
 #[derive(Clone, Copy, Debug)]
@@ -106,20 +108,22 @@ pub(super) fn launch(
     let (next, stopped) = (AtomicU64::new(0), AtomicU64::new(u64::MAX));
     let work = || {
         let mut block = Block::new(code, grid, &words, &buffers);
-        let mut total = Count::default();
+        let (mut total, mut said) = (Count::default(), Said::default());
         loop {
             let number = next.fetch_add(1, Relaxed);
             if number >= blocks || number > stopped.load(Relaxed) {
-                return (total, None);
+                return (total, said, None);
             }
-            match block.run(position(number, grid.blocks), options.order, options.fuel) {
+            let run = block.run(position(number, grid.blocks), options.order, options.fuel);
+            said.add(number, block.diagnostics());
+            match run {
                 Ok(count) => {
                     total.thread_ops += count.thread_ops;
                     total.warp_ops += count.warp_ops;
                 }
                 Err(stop) => {
                     stopped.fetch_min(number, Relaxed);
-                    return (total, Some((number, stop)));
+                    return (total, said, Some((number, stop)));
                 }
             }
         }
@@ -134,7 +138,11 @@ pub(super) fn launch(
 
     let mut report = Report::default();
     let mut first: Option<(u64, Stop)> = None;
-    for (count, stop) in results {
+    let mut all = Said::default();
+    for (count, said, stop) in results {
+        all.failed += said.failed;
+        all.failures.extend(said.failures);
+        all.prints.extend(said.prints);
         report.thread_ops += count.thread_ops;
         report.warp_ops += count.warp_ops;
         if let Some((number, _)) = &stop
@@ -143,12 +151,45 @@ pub(super) fn launch(
             first = stop;
         }
     }
+    // What a block above the one that stopped has printed depends on the host.
+    let last = first.as_ref().map_or(u64::MAX, |(number, _)| *number);
+    all.prints.retain(|(number, _)| *number <= last);
+    all.prints.sort_by_key(|(number, _)| *number);
+    options.output.write(all.prints.iter().map(|(_, text)| text.as_str()));
     match first {
+        None if all.failed > 0 => {
+            let launch = Launch { ir, code, grid, fuel: options.fuel };
+            Err(RunError::AssertFailed(Box::new(launch.failures(all))))
+        }
         None => Ok(report),
         Some((number, stop)) => {
             let block = position(number, grid.blocks);
             Err(explain(&Launch { ir, code, grid, fuel: options.fuel }, block, &stop))
         }
+    }
+}
+
+/// What the blocks that a thread of the host ran have said to the host, in the order of the blocks.
+#[derive(Default)]
+struct Said {
+    /// Failed assertions, in all.
+    failed: u64,
+    /// Those that are kept, with the number of the block.
+    failures: Vec<(u64, Failure)>,
+    /// What the blocks print, with their numbers.
+    prints: Vec<(u64, String)>,
+}
+
+impl Said {
+    fn add(&mut self, block: u64, diagnostics: &mut Diagnostics) {
+        let prints = diagnostics.take_prints();
+        if !prints.is_empty() {
+            self.prints.push((block, prints));
+        }
+        let (failed, failures) = diagnostics.take();
+        self.failed += failed;
+        let room = AssertFailures::RECORDED.saturating_sub(self.failures.len());
+        self.failures.extend(failures.into_iter().take(room).map(|failure| (block, failure)));
     }
 }
 
@@ -165,6 +206,21 @@ impl Launch<'_> {
         let number = warp * LANES as u32 + lane;
         let [x, y, _] = self.grid.threads;
         [number % x, number / x % y, number / x / y]
+    }
+
+    /// The failures of the lowest blocks and threads.
+    fn failures(&self, said: Said) -> AssertFailures {
+        let Said { failed, mut failures, .. } = said;
+        // The sort keeps the order of the failures of a block.
+        failures.sort_by_key(|(block, _)| *block);
+        let sites = AssertSites::new(self.ir);
+        let explained = failures.into_iter().take(AssertFailures::RECORDED).filter_map(|found| {
+            let (block, Failure { thread, op, values }) = found;
+            let (warp, lane) = (thread / LANES as u32, thread % LANES as u32);
+            let thread = self.thread(warp, lane);
+            sites.failure(op.index(), position(block, self.grid.blocks), thread, None, &values)
+        });
+        AssertFailures::new(&sites, "the simulator", failed, explained.collect())
     }
 
     /// The name of the operation of a step, and its Rust line.
@@ -217,6 +273,23 @@ fn explain(launch: &Launch<'_>, block: [u32; 3], stop: &Stop) -> RunError {
                 }
                 TrapCause::Uninitialised { access, byte } => {
                     FaultCause::Uninitialised { access: launch.access(access, is_store), byte }
+                }
+                TrapCause::Trap => FaultCause::Trap,
+                TrapCause::Breakpoint => FaultCause::Breakpoint,
+                TrapCause::NotAMember { members } => FaultCause::NotAMember { members },
+                TrapCause::OtherMembers { members, other } => {
+                    let other = launch.thread(*warp, other);
+                    FaultCause::OtherMembers { members, other }
+                }
+                TrapCause::MissingMember { members, other, step } => {
+                    let Some((op, place)) = launch.op(step) else {
+                        return RunError::NotVerified;
+                    };
+                    let other = launch.thread(*warp, other);
+                    FaultCause::MissingMember { members, other, op, place }
+                }
+                TrapCause::InactiveSource { source, group } => {
+                    FaultCause::InactiveSource { source, group }
                 }
                 TrapCause::BarrierDivergence { other, step } => {
                     let Some((op, place)) = launch.op(step) else {

@@ -4,6 +4,7 @@
 //! an index that leaves one allocation is a fault even where it lands in another one.
 
 use super::buffer::Buffer;
+use super::diagnostic::Diagnostics;
 use super::element::Element;
 use super::lanes::{LANE_BIT, LANES, Regs, Word, lanes_of};
 use super::trap::{AccessAt, Trap, TrapCause, Trapped};
@@ -15,6 +16,12 @@ pub(super) struct Memory<'m> {
     /// The buffer of each parameter; an empty one for a parameter that is not a pointer.
     pub(super) globals: &'m [&'m Buffer],
     pub(super) shared: Shared,
+    pub(super) diagnostics: Diagnostics,
+    /// The number of the block in its grid.
+    pub(super) block: u64,
+    /// The operations that the warps of the block executed before the present turn, without those of the
+    /// warp whose turn it is.
+    pub(super) operations: u64,
 }
 
 /// Where a shared allocation lies.
@@ -245,9 +252,9 @@ impl Address {
     pub(super) fn load_elem(self, dst: u32) -> Access {
         match self.elem {
             Scalar::Bool => self.load::<bool>(dst),
-            Scalar::I8 | Scalar::U8 => self.load::<u8>(dst),
-            Scalar::I16 | Scalar::U16 => self.load::<u16>(dst),
-            Scalar::I32 | Scalar::U32 | Scalar::F32 => self.load::<u32>(dst),
+            Scalar::I8 | Scalar::U8 | Scalar::F8E4M3 | Scalar::F8E5M2 => self.load::<u8>(dst),
+            Scalar::I16 | Scalar::U16 | Scalar::F16 | Scalar::Bf16 => self.load::<u16>(dst),
+            Scalar::I32 | Scalar::U32 | Scalar::Tf32 | Scalar::F32 => self.load::<u32>(dst),
             Scalar::I64 | Scalar::U64 | Scalar::F64 => self.load::<u64>(dst),
         }
     }
@@ -257,9 +264,9 @@ impl Address {
     pub(super) fn store_elem(self, src: u32) -> Access {
         match self.elem {
             Scalar::Bool => self.store::<bool>(src),
-            Scalar::I8 | Scalar::U8 => self.store::<u8>(src),
-            Scalar::I16 | Scalar::U16 => self.store::<u16>(src),
-            Scalar::I32 | Scalar::U32 | Scalar::F32 => self.store::<u32>(src),
+            Scalar::I8 | Scalar::U8 | Scalar::F8E4M3 | Scalar::F8E5M2 => self.store::<u8>(src),
+            Scalar::I16 | Scalar::U16 | Scalar::F16 | Scalar::Bf16 => self.store::<u16>(src),
+            Scalar::I32 | Scalar::U32 | Scalar::Tf32 | Scalar::F32 => self.store::<u32>(src),
             Scalar::I64 | Scalar::U64 | Scalar::F64 => self.store::<u64>(src),
         }
     }
@@ -387,7 +394,9 @@ mod tests {
         regs.d[0] = std::array::from_fn(|lane| byte(lane) as u64);
         let buffer = Buffer::zeros(64);
         let globals = [&buffer];
-        let mut memory = Memory { globals: &globals, shared: Shared::new(0, &[]) };
+        let diagnostics = Diagnostics::default();
+        let shared = Shared::new(0, &[]);
+        let mut memory = Memory { globals: &globals, shared, diagnostics, block: 0, operations: 0 };
         let pointer = PointerSlots { alloc: Alloc::Static(0), offset: Some(0) };
         let address =
             Address { space: Space::Global, elem: Scalar::F32, pointer, index: Index::I32(0) };

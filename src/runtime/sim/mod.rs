@@ -20,7 +20,10 @@
 mod arith;
 mod block;
 mod buffer;
+mod collective;
 mod compile;
+mod convert;
+mod diagnostic;
 mod dispatch;
 mod element;
 mod error;
@@ -31,10 +34,13 @@ mod launch;
 mod liveness;
 mod memory;
 mod options;
+mod output;
 mod program;
 mod scalar;
 mod slots;
+mod special;
 mod trap;
+mod vector;
 mod warp;
 
 use std::fmt;
@@ -44,6 +50,7 @@ pub use error::RunError;
 pub use fault::{Fault, FaultCause, MemoryAccess};
 pub use launch::Arg;
 pub use options::{Options, Order, Report};
+pub use output::Output;
 
 use super::Grid;
 use crate::ir::KernelIr;

@@ -1,0 +1,90 @@
+//! What a kernel says to the host: assertions and text.
+
+use super::body::Body;
+use super::control::ids_of;
+use super::typed::IntoVal;
+use super::values::IntoValues;
+use crate::ir::kernel::Place;
+use crate::ir::op::Diagnostic;
+
+impl<'b> Body<'b, '_> {
+    /// Reports `message` to the host where `cond` is false: with this Rust line, the block and the thread.
+    /// The kernel goes on, so what an assertion guards needs an `if_` too.
+    ///
+    /// The simulator returns the failures from the launch, a GPU from the next call that waits for it, both
+    /// as `RuntimeError::AssertFailed`. On a GPU a condition that holds costs one branch, a kernel without
+    /// assertions nothing; [`Kernel::without_asserts`](crate::ir::Kernel::without_asserts) removes them.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sim")] {
+    /// use tilewright::ir::{Global, GlobalMut, Kernel, Target};
+    /// use tilewright::runtime::{Device, Grid, RuntimeError};
+    ///
+    /// let kernel = Kernel::<(GlobalMut<f32>, i32)>::build("fill", Target::SM_80, |k, (x, n)| {
+    ///     let i = k.thread_idx().x;
+    ///     k.assert_with(i.lt(n), "thread {} has no element of {}", (i, n));
+    ///     k.if_(i.lt(n), |k| x.store(k, i, 1.0));
+    /// })?;
+    /// let device = Device::sim()?;
+    /// let mut x = device.zeros(3)?;
+    /// let error = device.load(&kernel)?.launch(Grid::cover(4, 4), (&mut x, 3)).unwrap_err();
+    /// let RuntimeError::AssertFailed(failed) = error else { panic!("{error}") };
+    /// assert_eq!(failed.failures[0].message, "thread 3 has no element of 3");
+    /// assert_eq!((failed.total, failed.failures[0].thread), (1, [3, 0, 0]));
+    /// assert_eq!(x.to_vec()?, [1.0; 3]);
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[track_caller]
+    pub fn assert(&self, cond: impl IntoVal<'b, bool>, message: &str) {
+        self.assert_with(cond, message, ());
+    }
+
+    /// As [`assert`](Body::assert), with values for the placeholders of the message, a
+    /// [`Format`](crate::ir::Format): at most 4 scalars, in the order of the group.
+    #[track_caller]
+    pub fn assert_with<V: IntoValues<'b>>(
+        &self,
+        cond: impl IntoVal<'b, bool>,
+        message: &str,
+        values: V,
+    ) {
+        let (cx, place) = (self.context(), Place::caller());
+        let (cond, values) = (cx.operand_of(cond), ids_of(cx, values));
+        let assert = Diagnostic::Assert { cond, message: message.into(), values };
+        cx.with(|state| state.append(assert.into(), place));
+    }
+
+    /// Prints the text in each thread that comes here, with the values in place of the placeholders: at most
+    /// 32 scalars, in the order of the group. The text is a [`Format`](crate::ir::Format) and ends its lines
+    /// itself.
+    ///
+    /// A GPU prints to the standard output of the process when the device is waited for, threads in any
+    /// order (`vprintf`, CUDA C++ Programming Guide, "Formatted Output"; its memory keeps the last megabyte).
+    /// The simulator prints at the end of a launch to the `Output` of its options, also if the kernel has a
+    /// fault: block after block, in it thread after thread, each in the order of its program.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sim")] {
+    /// use tilewright::ir::{Kernel, Target};
+    /// use tilewright::runtime::{Device, Grid, sim};
+    ///
+    /// let kernel = Kernel::<(f32,)>::build("hello", Target::SM_80, |k, (a,)| {
+    ///     let i = k.thread_idx().x;
+    ///     k.printf("thread {:02}: {:.3}\n", (i, a * i.cvt::<f32>()));
+    /// })?;
+    /// let output = sim::Output::captured();
+    /// let device = Device::sim_with(sim::Options::default().output(output.clone()));
+    /// device.load(&kernel)?.launch(Grid::cover(2, 2), (0.1,))?;
+    /// assert_eq!(output.take(), "thread 00: 0.000\nthread 01: 0.100\n");
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[track_caller]
+    pub fn printf<V: IntoValues<'b>>(&self, format: &str, values: V) {
+        let (cx, place) = (self.context(), Place::caller());
+        let values = ids_of(cx, values);
+        let printf = Diagnostic::Printf { format: format.into(), values };
+        cx.with(|state| state.append(printf.into(), place));
+    }
+}

@@ -1,0 +1,80 @@
+//! Operations that tell the host something: they have texts and any number of operands.
+
+use std::sync::Arc;
+
+use super::{Op, ValueList};
+use crate::ir::entity::Value;
+
+/// What a kernel says to the host beside its results.
+///
+/// Texts are [`Format`](crate::ir::Format)s with a placeholder for each value.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Diagnostic {
+    /// Reports the message where `cond` is false. The thread goes on.
+    Assert {
+        /// What should be true.
+        cond: Value,
+        /// What is said where it is false.
+        message: Arc<str>,
+        /// The values of the message, at most [`Diagnostic::ASSERT_VALUES`].
+        values: ValueList,
+    },
+    /// Prints the text. PTX has it as the function `vprintf` (CUDA's PTX interoperability guide, "System
+    /// Calls").
+    Printf {
+        /// The text.
+        format: Arc<str>,
+        /// Its values, at most [`Diagnostic::PRINTF_VALUES`].
+        values: ValueList,
+    },
+}
+
+impl From<Diagnostic> for Op {
+    fn from(diagnostic: Diagnostic) -> Op {
+        Op::Diagnostic(diagnostic)
+    }
+}
+
+impl Diagnostic {
+    /// The most values of an `assert`.
+    pub const ASSERT_VALUES: usize = 4;
+
+    /// The most values of a `printf`.
+    pub const PRINTF_VALUES: usize = 32;
+
+    /// The name in the text form.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Diagnostic::Assert { .. } => "assert",
+            Diagnostic::Printf { .. } => "printf",
+        }
+    }
+
+    /// The text, with a placeholder for each of the values.
+    pub fn text(&self) -> (&Arc<str>, &[Value]) {
+        match self {
+            Diagnostic::Assert { message: text, values, .. }
+            | Diagnostic::Printf { format: text, values } => (text, values),
+        }
+    }
+
+    /// Calls `visit` with each operand, in order.
+    pub fn for_each_operand(&self, mut visit: impl FnMut(Value)) {
+        match self {
+            Diagnostic::Assert { cond, values, .. } => {
+                [cond].into_iter().chain(values).for_each(|v| visit(*v));
+            }
+            Diagnostic::Printf { values, .. } => values.iter().for_each(|v| visit(*v)),
+        }
+    }
+
+    /// Calls `visit` with each operand, in order, so that it can be replaced.
+    pub fn for_each_operand_mut(&mut self, visit: impl FnMut(&mut Value)) {
+        match self {
+            Diagnostic::Assert { cond, values, .. } => {
+                [cond].into_iter().chain(values).for_each(visit);
+            }
+            Diagnostic::Printf { values, .. } => values.iter_mut().for_each(visit),
+        }
+    }
+}

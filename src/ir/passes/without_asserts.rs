@@ -1,0 +1,50 @@
+//! Removing assertions.
+//!
+//! * An `assert` goes, wherever it is.
+//! * What is then unused goes too, if it only computes: constants, and operations that the table calls pure.
+//! * Nothing else changes: loads, whose faults are seen, and all control flow stay.
+
+use crate::ir::entity::{Entity, OpId};
+use crate::ir::kernel::{KernelIr, ValueDef};
+use crate::ir::op::{Diagnostic, Effect, Op};
+
+/// The verified kernel without its assertions.
+pub(in crate::ir) fn without_asserts(ir: &KernelIr) -> KernelIr {
+    let mut users = vec![0usize; ir.values.len()];
+    let mut removed = vec![false; ir.ops.len()];
+    let mut asserts = Vec::new();
+    for (_, region) in ir.regions.iter() {
+        for id in &region.ops {
+            let op = &ir.ops[*id].op;
+            op.for_each_operand(|value| users[value.index()] += 1);
+            if matches!(op, Op::Diagnostic(Diagnostic::Assert { .. })) {
+                asserts.push(*id);
+            }
+        }
+    }
+    // Operations that are to go, the operands of which may be unused then.
+    let mut next = asserts;
+    while let Some(id) = next.pop() {
+        removed[id.index()] = true;
+        ir.ops[id].op.for_each_operand(|value| {
+            users[value.index()] -= 1;
+            if let ValueDef::Result(made, _) = ir.values[value].def
+                && ir.ops[made].results.iter().all(|result| users[result.index()] == 0)
+                && only_computes(ir, made)
+                && !removed[made.index()]
+            {
+                next.push(made);
+            }
+        });
+    }
+    let mut out = ir.clone();
+    for region in ir.regions.keys() {
+        out.regions[region].ops.retain(|id| !removed[id.index()]);
+    }
+    out
+}
+
+fn only_computes(ir: &KernelIr, id: OpId) -> bool {
+    let op = &ir.ops[id].op;
+    matches!(op, Op::Const(_)) || op.info().is_some_and(|info| info.effect == Effect::Pure)
+}

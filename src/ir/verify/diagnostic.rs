@@ -1,0 +1,53 @@
+//! Texts and their values.
+
+use super::{Report, VerifyError};
+use crate::ir::entity::OpId;
+use crate::ir::format::Format;
+use crate::ir::op::Diagnostic;
+use crate::ir::types::Type;
+
+/// Checks the operands of a diagnostic operation.
+pub(super) fn check(report: &mut Report<'_>, id: OpId, diagnostic: &Diagnostic) {
+    let ir = report.ir;
+    let op = diagnostic.name();
+    let limit = match diagnostic {
+        Diagnostic::Assert { cond, .. } => {
+            let found = ir.type_of(*cond);
+            if found != Type::BOOL {
+                let (operand, expected) = ("cond", Type::BOOL.to_string());
+                report.at(id, VerifyError::OperandType { op, operand, expected, found });
+            }
+            Diagnostic::ASSERT_VALUES
+        }
+        Diagnostic::Printf { .. } => Diagnostic::PRINTF_VALUES,
+    };
+    let (text, values) = diagnostic.text();
+    if values.len() > limit {
+        report.at(id, VerifyError::TooManyValues { op, found: values.len(), limit });
+    }
+    let format = match Format::parse(text) {
+        Ok(format) => format,
+        Err(error) => return report.at(id, VerifyError::FormatSyntax { op, error }),
+    };
+    let (expected, found) = (format.placeholders().count(), values.len());
+    if expected != found {
+        return report.at(id, VerifyError::FormatCount { op, expected, found });
+    }
+    let is_printf = matches!(diagnostic, Diagnostic::Printf { .. });
+    for (placeholder, value) in format.placeholders().zip(values) {
+        let found = ir.type_of(*value);
+        let reason = match found {
+            // The device's `printf` is C's, which has no narrower numbers.
+            Type::Scalar(scalar) if is_printf && scalar.format().is_some() => {
+                Some("convert it to f32 first: `.cvt::<f32>()`")
+            }
+            Type::Scalar(scalar) => placeholder.refusal(scalar),
+            Type::Vector(_) => Some("a vector has no number of its own: give its elements"),
+            Type::Pointer { .. } => Some("a pointer is a different number on each device"),
+        };
+        if let Some(reason) = reason {
+            let placeholder = placeholder.text.clone();
+            report.at(id, VerifyError::FormatType { op, placeholder, found, reason });
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Failed assertions, from the device to the host.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::context::Context;
+use super::memory::Memory;
+use crate::codegen::AssertBuffer;
+use crate::ir::KernelIr;
+use crate::runtime::RuntimeError;
+use crate::runtime::assert::{AssertFailures, AssertSites};
+
+const WORD: usize = size_of::<u64>();
+
+/// The memory to which a kernel writes its failed assertions, and what they mean.
+pub(super) struct AssertReport {
+    memory: Memory,
+    sites: AssertSites,
+}
+
+impl AssertReport {
+    /// Memory for the kernel, if it has assertions.
+    pub(super) fn new(
+        context: &'static Context,
+        ir: &KernelIr,
+    ) -> Result<Option<Arc<AssertReport>>, RuntimeError> {
+        if !ir.has_asserts() {
+            return Ok(None);
+        }
+        let memory = Memory::zeros(context, AssertBuffer::BYTES)?;
+        Ok(Some(Arc::new(AssertReport { memory, sites: AssertSites::new(ir) })))
+    }
+
+    /// The argument of a launch.
+    pub(super) fn address(&self) -> u64 {
+        self.memory.address()
+    }
+
+    /// The failures since the last call, if there are some.
+    fn take(&self) -> Result<Option<AssertFailures>, RuntimeError> {
+        let total = self.memory.read_start(1)?.first().copied().unwrap_or(0);
+        if total == 0 {
+            return Ok(None);
+        }
+        let records = (total as usize).min(AssertBuffer::RECORDS);
+        let bytes = AssertBuffer::HEADER_BYTES + records * AssertBuffer::RECORD_BYTES;
+        let words = self.memory.read_start(bytes / WORD)?;
+        self.memory.clear_start(AssertBuffer::HEADER_BYTES)?;
+        let records = words.get(AssertBuffer::HEADER_BYTES / WORD..).unwrap_or_default();
+        let failures = records
+            .chunks_exact(AssertBuffer::RECORD_BYTES / WORD)
+            .filter_map(|record| self.sites.decode(record))
+            .collect();
+        let device = self.memory.context().label();
+        Ok(Some(AssertFailures::new(&self.sites, device, total, failures)))
+    }
+}
+
+/// The reports of kernels that were launched since they were last asked for.
+#[derive(Default)]
+pub(super) struct AssertReports(Mutex<Vec<Arc<AssertReport>>>);
+
+impl AssertReports {
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<AssertReport>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes a launch.
+    pub(super) fn note(&self, report: &Arc<AssertReport>) {
+        let mut reports = self.lock();
+        if !reports.iter().any(|known| Arc::ptr_eq(known, report)) {
+            reports.push(Arc::clone(report));
+        }
+    }
+
+    /// Fails with the failures of the first kernel that has some; the next call goes on after it.
+    pub(super) fn check(&self) -> Result<(), RuntimeError> {
+        // The lock is held all the time, so that failures are returned once.
+        let mut reports = self.lock();
+        while !reports.is_empty() {
+            let report = reports.remove(0);
+            if let Some(failures) = report.take()? {
+                return Err(RuntimeError::AssertFailed(Box::new(failures)));
+            }
+        }
+        Ok(())
+    }
+}
