@@ -7,9 +7,9 @@
 use std::num::NonZeroU32;
 
 use tilewright::ir::{
-    Arith, Axis, Compare, Const, Control, Kernel, KernelIr, Mem, Op, OpData, OpId, Param, Place,
-    PlaceId, Region, RegionId, Scalar, SharedData, Space, SpecialReg, Sync, Target, Type, Unroll,
-    Value, ValueData, ValueDef, VarData, VarId,
+    Arith, Axis, Compare, Const, Control, Kernel, KernelIr, LoadAccess, Mem, Op, OpData, OpId,
+    Param, Place, PlaceId, Region, RegionId, Scalar, SharedData, Space, SpecialReg, StoreAccess,
+    Sync, Target, Type, Unroll, Value, ValueData, ValueDef, VarData, VarId,
 };
 
 use crate::rng::Rng;
@@ -113,7 +113,10 @@ impl<'r> Generator<'r> {
         let (base, thread) = (generator.shared, generator.thread);
         generator.show(thread);
         // What a thread that has ended would have given to others.
-        generator.push(Mem::St { base, index: thread, value: thread }, &[]);
+        generator.push(
+            Mem::St { base, index: thread, value: thread, access: StoreAccess::default() },
+            &[],
+        );
         generator.push(Sync::Barrier {}, &[]);
         generator
     }
@@ -137,9 +140,9 @@ impl<'r> Generator<'r> {
             sum = self.arith(I32, Arith::Xor { lhs: sum, rhs });
         }
         let (base, index) = (self.y, self.thread);
-        let before = self.get(Mem::Ld { base, index });
+        let before = self.get(Mem::Ld { base, index, access: LoadAccess::default() });
         let value = self.arith(I32, Arith::Add { lhs: sum, rhs: before });
-        self.push(Mem::St { base, index, value }, &[]);
+        self.push(Mem::St { base, index, value, access: StoreAccess::default() }, &[]);
         self.push(Control::Return, &[]);
         self.ir
     }
@@ -199,7 +202,7 @@ impl<'r> Generator<'r> {
     fn load(&mut self, value: Value) -> Value {
         let rhs = self.constant(I32, READ as i128 - 1);
         let index = self.arith(I32, Arith::And { lhs: value, rhs });
-        self.get(Mem::Ld { base: self.x, index })
+        self.get(Mem::Ld { base: self.x, index, access: LoadAccess::default() })
     }
 
     fn new_var(&mut self) {
@@ -221,16 +224,19 @@ impl<'r> Generator<'r> {
         let index = self.thread;
         if self.rng.below(2) == 0 {
             let (to, zero) = (self.get(Mem::Offset { base, index }), self.constant(I32, 0));
-            self.push(Mem::St { base: to, index: zero, value }, &[]);
+            self.push(
+                Mem::St { base: to, index: zero, value, access: StoreAccess::default() },
+                &[],
+            );
         } else {
-            self.push(Mem::St { base, index, value }, &[]);
+            self.push(Mem::St { base, index, value, access: StoreAccess::default() }, &[]);
         }
         self.push(Sync::Barrier {}, &[]);
         let by = 1 + self.rng.below(THREADS as usize - 1) as i128;
         let (by, last) = (self.constant(I32, by), self.constant(I32, i128::from(THREADS) - 1));
         let moved = self.arith(I32, Arith::Add { lhs: index, rhs: by });
         let other = self.arith(I32, Arith::And { lhs: moved, rhs: last });
-        let value = self.get(Mem::Ld { base, index: other });
+        let value = self.get(Mem::Ld { base, index: other, access: LoadAccess::default() });
         self.push(Sync::Barrier {}, &[]);
         self.show(value);
     }
@@ -273,10 +279,10 @@ impl<'r> Generator<'r> {
             }
             7 => {
                 let (base, index) = (self.y, self.thread);
-                let before = self.get(Mem::Ld { base, index });
+                let before = self.get(Mem::Ld { base, index, access: LoadAccess::default() });
                 let rhs = self.any();
                 let value = self.arith(I32, Arith::Xor { lhs: before, rhs });
-                self.push(Mem::St { base, index, value }, &[]);
+                self.push(Mem::St { base, index, value, access: StoreAccess::default() }, &[]);
             }
             8 if uniform => self.exchange(),
             9 | 10 if !deep => self.if_(),

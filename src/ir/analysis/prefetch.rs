@@ -24,7 +24,7 @@ use super::jumps::{any, find, leaves};
 use super::staging::Tiles;
 use crate::ir::entity::{OpId, RegionId, Value};
 use crate::ir::kernel::{KernelIr, ValueDef};
-use crate::ir::op::{Control, Effect, Mem, Op};
+use crate::ir::op::{Control, Effect, LoadOrder, Mem, Op, StoreAccess, Sync};
 use crate::ir::types::{Space, Type};
 
 /// The body of a loop in two parts. The terminator belongs to neither.
@@ -179,20 +179,28 @@ pub(super) fn is_shared(ir: &KernelIr, value: Value) -> bool {
     space_of(ir, value) == Some(Space::Shared)
 }
 
+/// Whether the operation is a load from global memory that orders nothing.
 fn is_global_load(ir: &KernelIr, op: &Op) -> bool {
-    matches!(op, Op::Mem(Mem::Ld { base, .. }) if space_of(ir, *base) == Some(Space::Global))
+    let Op::Mem(Mem::Ld { base, access, .. }) = op else { return false };
+    space_of(ir, *base) == Some(Space::Global) && access.order == LoadOrder::Weak
 }
 
-/// Whether the operation may write global memory.
+/// Whether the operation may write global memory, or wait for what others write to it.
 fn writes_global(ir: &KernelIr, op: &Op) -> bool {
     match op {
         Op::Mem(Mem::SetVar { .. }) => false,
         Op::Mem(Mem::St { base, .. }) => space_of(ir, *base) != Some(Space::Shared),
+        Op::Mem(Mem::Ld { access, .. }) => access.order != LoadOrder::Weak,
+        Op::Atomic(_) | Op::Sync(Sync::GriddepcontrolWait {}) => true,
         Op::Const(_)
         | Op::Arith(_)
         | Op::Mem(
-            Mem::Ld { .. } | Mem::Offset { .. } | Mem::SharedBase { .. } | Mem::GetVar { .. },
+            Mem::Offset { .. }
+            | Mem::SharedBase { .. }
+            | Mem::ArrayBase { .. }
+            | Mem::GetVar { .. },
         )
+        | Op::Cache(_)
         | Op::Sync(_)
         | Op::Warp(_)
         | Op::Thread(_)
@@ -270,7 +278,12 @@ impl Body<'_> {
     /// Whether the operation is a store to a tile that can be done ahead: to the same element in each
     /// iteration, of a value that is there ahead.
     fn can_store_ahead(&self, op: OpId) -> bool {
-        let Op::Mem(Mem::St { base, index, value }) = &self.ir.ops[op].op else { return false };
+        let Op::Mem(Mem::St { base, index, value, access }) = &self.ir.ops[op].op else {
+            return false;
+        };
+        if *access != StoreAccess::default() {
+            return false;
+        }
         self.is_invariant(*base) && self.is_invariant(*index) && self.is_early(*value)
     }
 

@@ -198,9 +198,11 @@ impl Pointers<'_> {
             Op::Mem(Mem::Offset { .. }) => Kind::Offset,
             Op::Mem(Mem::Ld { .. }) => Kind::Load,
             Op::Mem(Mem::St { .. }) => Kind::Store,
-            Op::Mem(Mem::GetVar { .. } | Mem::SetVar { .. })
+            Op::Mem(Mem::ArrayBase { .. } | Mem::GetVar { .. } | Mem::SetVar { .. })
             | Op::Const(_)
             | Op::Arith(_)
+            | Op::Atomic(_)
+            | Op::Cache(_)
             | Op::Sync(_)
             | Op::Warp(_)
             | Op::Thread(_)

@@ -28,6 +28,7 @@
 //! extent    = number "x" number "x" number
 //! statement = "shared" symbol ":" scalar "x" number "align" number
 //!           | "var" symbol ":" type "x" number
+//!           | "array" symbol ":" scalar "=" literal,*
 //!           | (value,* "=")? operation
 //! operation = "const" literal results
 //!           | "if" value results region ("else" region)?

@@ -42,6 +42,8 @@ fn region(report: &mut Report<'_>, id: RegionId) -> bool {
             | Op::Const(_)
             | Op::Arith(_)
             | Op::Mem(_)
+            | Op::Atomic(_)
+            | Op::Cache(_)
             | Op::Sync(_)
             | Op::Warp(_)
             | Op::Thread(_)
@@ -62,7 +64,7 @@ fn check_op(report: &mut Report<'_>, op: OpId) {
     {
         report.at(op, VerifyError::DivisionByZero { op: data.name() });
     }
-    if let Op::Mem(Mem::Ld { base, index } | Mem::St { base, index, .. }) = data
+    if let Op::Mem(Mem::Ld { base, index, .. } | Mem::St { base, index, .. }) = data
         && let Some((shared, byte)) = shared_byte(ir, *base, *index)
         && let Type::Pointer { elem, .. } = ir.type_of(*base)
     {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::ir::entity::{SharedId, Value, VarId};
+use crate::ir::entity::{ArrayId, SharedId, Value, VarId};
 use crate::ir::format::FormatError;
 use crate::ir::kernel::Place;
 use crate::ir::op::{Axis, Class};
@@ -72,6 +72,18 @@ pub enum VerifyError {
     },
     /// The parameters take more bytes than a launch can pass.
     ParamBytes {
+        /// The bytes taken.
+        bytes: u64,
+        /// The bytes that there are.
+        limit: u64,
+    },
+    /// A constant array has no elements.
+    ArrayEmpty {
+        /// The array.
+        array: ArrayId,
+    },
+    /// The constant arrays take more bytes than a module has.
+    ArrayBytes {
         /// The bytes taken.
         bytes: u64,
         /// The bytes that there are.
@@ -524,6 +536,38 @@ pub enum VerifyError {
         shared: SharedId,
         /// The alignment.
         align_bytes: u32,
+    },
+    /// An access or a hint about caches to memory that they do not hold.
+    CacheSpace {
+        /// The operation with its attributes.
+        op: String,
+        /// Where the pointer points.
+        space: Space,
+    },
+    /// A load or store has both an order other than weak and a cache operator, or goes through the read-only
+    /// path.
+    CacheWithOrder {
+        /// The operation with its attributes.
+        op: String,
+    },
+    /// A load through the read-only path has a cache operator that this path does not have.
+    CacheOfReadOnly {
+        /// The operation with its attributes.
+        op: String,
+    },
+    /// A load or store has both a cache operator and a priority of eviction.
+    CacheWithEviction {
+        /// The operation with its attributes.
+        op: String,
+    },
+    /// An atomic operation on elements of a type that it does not take.
+    AtomicType {
+        /// The operation with its attributes.
+        op: String,
+        /// The types that it takes.
+        expected: &'static str,
+        /// The type of the elements.
+        found: Scalar,
     },
     /// A barrier is reached by a part of the threads of a block.
     DivergentBarrier {

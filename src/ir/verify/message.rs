@@ -73,6 +73,13 @@ impl fmt::Display for VerifyError {
                 f,
                 "parameter `{name}` points to {space} memory, which a block has only while it runs: make it in the kernel (`k.shared`), and pass an index"
             ),
+            E::ArrayEmpty { array } => {
+                write!(f, "{array} has no elements: a constant array has at least one")
+            }
+            E::ArrayBytes { bytes, limit } => write!(
+                f,
+                "the constant arrays take {bytes} bytes, but a module has {limit}: pass some of them in a buffer"
+            ),
             E::ParamBytes { bytes, limit } => write!(
                 f,
                 "the parameters take {bytes} bytes, but a launch can pass {limit}: pass some of them in a buffer"
@@ -358,6 +365,25 @@ impl fmt::Display for VerifyError {
                 f,
                 "the barrier is reached by a part of the threads of a block: the `{branch}` at {place} does not do the same in all of them; move the barrier out of it, or make its condition or range independent of the thread"
             ),
+            E::CacheSpace { op, space } => write!(
+                f,
+                "`{op}` is about caches, but its pointer is to {space} memory: only global memory is cached, so leave the attribute out"
+            ),
+            E::CacheWithOrder { op } => write!(
+                f,
+                "`{op}` has both an order and a cache operator or `nc`: these are for weak accesses; leave one of them out"
+            ),
+            E::CacheOfReadOnly { op } => write!(
+                f,
+                "`{op}` goes through the read-only path, which has the cache operators `ca`, `cg` and `cs` only"
+            ),
+            E::CacheWithEviction { op } => write!(
+                f,
+                "`{op}` has both a cache operator and a priority of eviction: leave one of them out"
+            ),
+            E::AtomicType { op, expected, found } => {
+                write!(f, "`{op}` is on elements of type {found}, but takes {expected}")
+            }
             E::SharedSize { bytes, limit } => write!(
                 f,
                 "the kernel takes {bytes} bytes of shared memory, but a block of its target has {limit}: use smaller tiles"

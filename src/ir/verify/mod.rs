@@ -17,6 +17,7 @@
 //!     possible and mean something.
 //!   - `SharedEmpty`, `SharedAlignment`, `SharedAlignmentTooSmall`, `SharedAlignmentTooLarge`, `SharedSize`:
 //!     a shared allocation has elements, is aligned for them to a power of two, and fits a block.
+//!   - `ArrayEmpty`, `ArrayBytes`: a constant array has elements, and all of them fit a module.
 //!   - `VarEmpty`, `VarSize`: a variable has a register, and not too many.
 //! * **structure** (`structure.rs`)
 //!   - `ValueNotVisible`: a value is used only where its definition reaches (SSA dominance over regions).
@@ -33,11 +34,16 @@
 //!   - `ConditionType`, `IndexType`, `NotAPointer`, `ReadOnlyPointer`: a condition is a `bool`, an index an
 //!     integer of 32 or 64 bits, memory is accessed through pointers and written through `mut` ones.
 //!   - `ResultCount`, `ResultTypes`: results are those that the row of the operation gives.
-//!   - `NotOnTarget`: the target has the operation, on these types.
-//!   - `NoSuchVector`, `LaneOutOfRange`, `NoConversion`: a vector is one that there is, and so are the elements
-//!     of it that are named, and a conversion.
+//!   - `NotOnTarget`: the target has the operation, with its attributes, on these types.
+//!   - `NoSuchVector`, `LaneOutOfRange`, `NoConversion`: a vector is one that there is, and so are the elements of
+//!     it that are named; a conversion is one that there is.
 //!   - `RangeTypes`, `RangeNotInteger`, `RangeIndex`, `StepNotPositive`: a `for` counts in one integer type,
 //!     its body has the index as its first argument, and a constant step is positive.
+//! * **memory** (`memory.rs`)
+//!   - `CacheSpace`: what goes through caches is global memory.
+//!   - `CacheWithOrder`, `CacheOfReadOnly`, `CacheWithEviction`: a cache operator is one of weak accesses, one
+//!     that the read-only path has, and without a priority of eviction.
+//!   - `AtomicType`: an atomic operation has elements of a type that it takes.
 //! * **texts** (`diagnostic.rs`)
 //!   - `FormatSyntax`, `FormatCount`, `FormatType`: the text of an `assert` or a `printf` is a format with a
 //!     placeholder for each value, of a type that it can write.
@@ -65,6 +71,7 @@ mod diagnostic;
 mod entities;
 mod error;
 mod limits;
+mod memory;
 mod message;
 mod requests;
 mod structure;
@@ -126,6 +133,7 @@ pub(super) fn verify(ir: &KernelIr) -> Result<(), VerifyErrors> {
         limits::check(&mut report);
         structure::check(&mut report);
         types::check(&mut report);
+        memory::check(&mut report);
         vars::check(&mut report);
     }
     // What follows relies on the types above.

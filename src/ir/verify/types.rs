@@ -32,13 +32,13 @@ fn check_op(report: &mut Report<'_>, op: OpId) {
         diagnostic::check(report, op, found);
     }
     let before = report.violations.len();
+    let first = data.op.first_target_on(ir);
+    if !ir.target.offers(first) {
+        let (op_name, target) = (data.op.name_with_attributes(), ir.target);
+        report.at(op, VerifyError::NotOnTarget { op: op_name, first, target });
+    }
     if let Some(info) = data.op.info() {
         check_operands(report, op, info);
-        let first = data.op.first_target_on(ir);
-        if !ir.target.offers(first) {
-            let (op_name, target) = (data.op.name_with_attributes(), ir.target);
-            report.at(op, VerifyError::NotOnTarget { op: op_name, first, target });
-        }
         if let Some(error) = vectors(ir, &data.op, info) {
             return report.at(op, error);
         }
@@ -107,21 +107,6 @@ fn check_operands(report: &mut Report<'_>, op: OpId, info: &'static OpInfo) {
     }
 }
 
-fn not_bool(op: &'static str, operand: &'static str, found: Type) -> Option<VerifyError> {
-    (found != Type::BOOL).then_some(VerifyError::ConditionType { op, operand, found })
-}
-
-/// Compares the results of an operation with what it gives.
-fn check_results(report: &mut Report<'_>, op: OpId, expected: Vec<Type>, found: Vec<Type>) {
-    let name = report.ir.ops[op].op.name();
-    if expected.len() != found.len() {
-        let (expected, found) = (expected.len(), found.len());
-        report.at(op, VerifyError::ResultCount { op: name, expected, found });
-    } else if expected != found {
-        report.at(op, VerifyError::ResultTypes { op: name, expected, found });
-    }
-}
-
 /// What is wrong with the vector types and the conversion of an operation.
 fn vectors(ir: &KernelIr, op: &Op, info: &'static OpInfo) -> Option<VerifyError> {
     let ty = op.type_of_operand(ir, info, Constraint::T);
@@ -150,6 +135,8 @@ fn vectors(ir: &KernelIr, op: &Op, info: &'static OpInfo) -> Option<VerifyError>
             Op::Const(_)
             | Op::Arith(_)
             | Op::Mem(_)
+            | Op::Atomic(_)
+            | Op::Cache(_)
             | Op::Sync(_)
             | Op::Warp(_)
             | Op::Thread(_)
@@ -157,6 +144,21 @@ fn vectors(ir: &KernelIr, op: &Op, info: &'static OpInfo) -> Option<VerifyError>
             | Op::Control(_),
             _,
         ) => None,
+    }
+}
+
+fn not_bool(op: &'static str, operand: &'static str, found: Type) -> Option<VerifyError> {
+    (found != Type::BOOL).then_some(VerifyError::ConditionType { op, operand, found })
+}
+
+/// Compares the results of an operation with what it gives.
+fn check_results(report: &mut Report<'_>, op: OpId, expected: Vec<Type>, found: Vec<Type>) {
+    let name = report.ir.ops[op].op.name();
+    if expected.len() != found.len() {
+        let (expected, found) = (expected.len(), found.len());
+        report.at(op, VerifyError::ResultCount { op: name, expected, found });
+    } else if expected != found {
+        report.at(op, VerifyError::ResultTypes { op: name, expected, found });
     }
 }
 
