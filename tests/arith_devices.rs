@@ -90,7 +90,9 @@ fn operands(scalar: Scalar) -> Vec<u64> {
             state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
             let random = state ^ state >> 32;
             let bits = match i % 3 {
-                0 => corners[(random % corners.len() as u64) as usize] | (random >> 40 & 1) * sign,
+                0 => {
+                    corners[(random % corners.len() as u64) as usize] | ((random >> 40 & 1) * sign)
+                }
                 1 => random >> (random % 64),
                 _ => random,
             };

@@ -28,13 +28,12 @@ mod verify;
 pub use bounds::{ClusterShape, LaunchBounds};
 pub use builder::{
     Arithmetic, ArmEnd, Bits, Body, BodyResult, Bound, BuildError, BuildErrorKind, BuildErrors,
-    CaseEnd, Cases, CasesStart, Context, Converted, DeviceCoord, Dim3, Element, End, Float, Fused,
-    Global, GlobalMut, Int, IntoBound, IntoVal, IntoValues, Join, Kernel, KernelOptions, Loop,
-    MemIndex, MutPointer, Number, Ordered, Params, Pointer, Promote, Range, Redux, Registers,
-    Shared, Signed, Terminated, Ty, Untyped, Val, Values, Var, Vector, VectorElement, WARP,
-    promote, range,
+    CaseEnd, Cases, CasesStart, Context, Converted, DeviceCoord, Dim3, DotElement, Element, End,
+    Float, Fused, Global, GlobalMut, Int, IntoBound, IntoVal, IntoValues, Join, Kernel,
+    KernelOptions, Loop, MemIndex, MutPointer, Number, Ordered, Params, Pointer, Promote, Range,
+    Redux, Registers, Shared, Signed, Terminated, Ty, Untyped, Val, Values, Var, Vector,
+    VectorElement, WARP, Widen, Word, Word32, promote, range,
 };
-pub use builder::{DotElement, Widen, Word, Word32};
 pub use entity::{Arena, Entity, OpId, PlaceId, RegionId, SharedId, Value, VarId};
 pub use format::{Format, FormatError, Piece, Placeholder, Style};
 pub use kernel::{
@@ -44,12 +43,10 @@ pub use name::ParseNameError;
 pub use narrow::{bf16, f8e4m3, f8e5m2, f16, tf32};
 pub use number::{FloatFormat, Rounding, Specials};
 pub use op::{
-    ApproxFunction, ByteHalf, Clamp, Direction, DivApprox, Excess, FindFrom, FloatMode, FloatTest,
-    PermuteMode, Subnormals,
-};
-pub use op::{
-    Arith, Axis, Class, Compare, Constraint, Control, Diagnostic, Effect, Mem, Op, OpInfo, ReduxOp,
-    ResultKind, ShflMode, SpecialReg, Sync, Thread, Unroll, ValueList, VolatileReg, VoteMode, Warp,
+    ApproxFunction, Arith, Axis, ByteHalf, Clamp, Class, Compare, Constraint, Control, Diagnostic,
+    Direction, DivApprox, Effect, Excess, FindFrom, FloatMode, FloatTest, Mem, Op, OpInfo,
+    PermuteMode, ReduxOp, ResultKind, ShflMode, SpecialReg, Subnormals, Sync, Thread, Unroll,
+    ValueList, VolatileReg, VoteMode, Warp,
 };
 pub use target::{ParseTargetError, Target};
 pub use text::{ParseError, ParseErrorKind, parse, parse_kernels};
