@@ -155,12 +155,12 @@ fn mem_kernels(target: Target) -> Vec<Kernel<Untyped>> {
                     known.into_iter().map(|bits| kernel.constant(index_type, bits)).collect();
                 places.push(kernel.unknown(index_type.into()));
                 for index in places {
-                    let value = kernel.get(Mem::Ld { base, index });
+                    let value = kernel.get(Mem::Ld { base, index, access: Default::default() });
                     let moved = kernel.get(Mem::Offset { base, index });
                     kernel.consume(moved);
-                    kernel.op(Mem::St { base: moved, index, value });
+                    kernel.op(Mem::St { base: moved, index, value, access: Default::default() });
                     let constant = kernel.constant(elem, some_bits(elem));
-                    kernel.op(Mem::St { base, index, value: constant });
+                    kernel.op(Mem::St { base, index, value: constant, access: Default::default() });
                 }
             }
             kernels.push(kernel.finish());
@@ -274,14 +274,14 @@ fn launch_bounds_and_dynamic_shared_memory() {
             });
         untyped(&kernel.unwrap())
     };
-    let options = KernelOptions::default();
-    let whole = options.block([384, 1, 1]).min_blocks_per_sm(1).max_registers(168);
+    let options = KernelOptions::default;
+    let whole = options().block([384, 1, 1]).min_blocks_per_sm(1).max_registers(168);
     check_module(
         &[
-            build("whole", whole.cluster([2, 1, 1]), 227 * 1024),
+            build("whole", whole.clone().cluster([2, 1, 1]), 227 * 1024),
             build("whole_at_launch", whole.cluster_at_launch(), 100_000),
-            build("bounded", options.max_threads(1024).min_blocks_per_sm(2), 16),
-            build("large_cluster", options.cluster([16, 1, 1]), 48 * 1024),
+            build("bounded", options().max_threads(1024).min_blocks_per_sm(2), 16),
+            build("large_cluster", options().cluster([16, 1, 1]), 48 * 1024),
         ],
         &[],
     );
@@ -342,7 +342,7 @@ fn many_parameters() {
         let base = kernel.param(pointer(Space::Global, Scalar::U64));
         let last = (1..count).map(|_| kernel.new_param(Scalar::U64.into())).last().unwrap();
         let index = kernel.constant(Scalar::I32, 0);
-        kernel.op(Mem::St { base, index, value: last });
+        kernel.op(Mem::St { base, index, value: last, access: Default::default() });
         let ptx = kernel.finish().ptx();
         assert_eq!(ptx.version().to_string(), version, "{count}");
         check_text(&ptxas, &ptx, &[]);

@@ -1,10 +1,10 @@
 //! Kernels made as data, where the types of the builder would stand in the way of covering all cases.
 
 use tilewright::ir::{
-    ApproxFunction, Arith, Axis, ByteHalf, Compare, Const, Constraint, Control, Direction,
-    DivApprox, Entity, Excess, FindFrom, FloatMode, FloatTest, Kernel, KernelIr, Mem, Op, OpData,
-    Param, PermuteMode, Place, PlaceId, RegionId, Rounding, Scalar, SharedData, Space, SpecialReg,
-    Subnormals, Target, Type, Untyped, Value, ValueData, ValueDef, VarData, VectorType,
+    ApproxFunction, Arith, ArrayData, Axis, ByteHalf, Compare, Const, Constraint, Control,
+    Direction, DivApprox, Entity, Excess, FindFrom, FloatMode, FloatTest, Kernel, KernelIr, Mem,
+    Op, OpData, Param, PermuteMode, Place, PlaceId, RegionId, Rounding, Scalar, SharedData, Space,
+    SpecialReg, Subnormals, Target, Type, Untyped, Value, ValueData, ValueDef, VarData, VectorType,
 };
 
 /// A kernel under construction, whose operations go to the end of its body.
@@ -87,7 +87,7 @@ impl Raw {
             Type::Scalar(scalar) => {
                 let base = self.param(pointer(Space::Global, scalar));
                 let index = self.get(Arith::Sreg { reg: SpecialReg::Tid(Axis::X) });
-                self.get(Mem::Ld { base, index })
+                self.get(Mem::Ld { base, index, access: Default::default() })
             }
             Type::Vector(vector) => {
                 let value = self.unknown(vector.elem().into());
@@ -95,6 +95,11 @@ impl Raw {
                 self.get(Arith::VecPack { values })
             }
             Type::Pointer { space: Space::Global, .. } => self.param(ty),
+            Type::Pointer { space: Space::Const, elem, .. } => {
+                let array = ArrayData { elem, bits: [1; 8].into(), place: self.place };
+                let array = self.ir.arrays.push(array);
+                self.get(Mem::ArrayBase { array })
+            }
             Type::Pointer { space: Space::Shared, elem, .. } => {
                 let alloc =
                     SharedData { elem, len: 8, align_bytes: elem.size_bytes(), place: self.place };
@@ -125,12 +130,14 @@ impl Raw {
         let (scalar, value) = match self.ir.type_of(value) {
             Type::Scalar(scalar) => (scalar, value),
             Type::Vector(vector) => (vector.elem(), value),
-            Type::Pointer { elem, .. } => (elem, self.get(Mem::Ld { base: value, index: zero })),
+            Type::Pointer { elem, .. } => {
+                (elem, self.get(Mem::Ld { base: value, index: zero, access: Default::default() }))
+            }
         };
         let base = self.param(pointer(Space::Global, scalar));
         self.stored += 1;
         let index = self.constant(Scalar::I32, self.stored);
-        self.op(Mem::St { base, index, value });
+        self.op(Mem::St { base, index, value, access: Default::default() });
     }
 
     /// Ends and verifies the kernel.

@@ -1,5 +1,6 @@
 //! Operations: the rows of the table as Rust enums, and what is derived from a row.
 
+mod access;
 mod attr;
 mod control;
 mod diagnostic;
@@ -15,6 +16,10 @@ use std::fmt;
 
 use smallvec::SmallVec;
 
+pub use access::{
+    AtomicOp, AtomicOrder, L1Evict, L2Prefetch, LoadAccess, LoadCache, LoadOrder, MemScope,
+    ParseAccessError, PrefetchLevel, RedOrder, StoreAccess, StoreCache, StoreOrder,
+};
 pub use attr::{Axis, Compare, Unroll};
 pub use control::{Control, ValueList};
 pub use diagnostic::Diagnostic;
@@ -26,7 +31,7 @@ pub(in crate::ir) use parts::{BadPart, Names, Parts};
 pub use special::{SpecialReg, VolatileReg};
 pub use warp::{ReduxOp, ShflMode, VoteMode};
 
-use super::entity::{RegionId, SharedId, Value, VarId};
+use super::entity::{ArrayId, RegionId, SharedId, Value, VarId};
 use super::kernel::KernelIr;
 use super::number::Rounding;
 use super::target::Target;
@@ -97,6 +102,8 @@ pub enum ResultKind {
     Elem,
     /// A pointer to the elements of the allocation `shared`.
     SharedPointer,
+    /// A pointer to the elements of the constant array `array`.
+    ArrayPointer,
     /// The type of the register variable `var`.
     VarElem,
 }
@@ -449,6 +456,8 @@ impl Op {
             Op::Const(_)
             | Op::Arith(_)
             | Op::Mem(_)
+            | Op::Atomic(_)
+            | Op::Cache(_)
             | Op::Sync(_)
             | Op::Warp(_)
             | Op::Thread(_)
@@ -490,6 +499,8 @@ impl Op {
                 Op::Const(_)
                 | Op::Arith(_)
                 | Op::Mem(_)
+                | Op::Atomic(_)
+                | Op::Cache(_)
                 | Op::Sync(_)
                 | Op::Warp(_)
                 | Op::Thread(_)
@@ -503,9 +514,10 @@ impl Op {
                 let vector = self.type_of_operand(ir, info, Constraint::T)?.vector()?;
                 Some(vector.elem().into())
             }
-            ResultKind::Reg | ResultKind::SharedPointer | ResultKind::VarElem => {
-                self.type_of_attribute(ir)
-            }
+            ResultKind::Reg
+            | ResultKind::SharedPointer
+            | ResultKind::ArrayPointer
+            | ResultKind::VarElem => self.type_of_attribute(ir),
         }
     }
 
@@ -553,6 +565,8 @@ impl Op {
             Op::Const(_)
             | Op::Arith(_)
             | Op::Mem(_)
+            | Op::Atomic(_)
+            | Op::Cache(_)
             | Op::Sync(_)
             | Op::Warp(_)
             | Op::Thread(_)
@@ -591,6 +605,11 @@ impl Op {
             Op::Mem(Mem::SharedBase { shared }) => ir.shared.get(*shared).map(|alloc| {
                 Type::Pointer { space: Space::Shared, elem: alloc.elem, mutable: true }
             }),
+            Op::Mem(Mem::ArrayBase { array }) => ir.arrays.get(*array).map(|array| Type::Pointer {
+                space: Space::Const,
+                elem: array.elem,
+                mutable: false,
+            }),
             Op::Mem(Mem::GetVar { var, .. } | Mem::SetVar { var, .. }) => {
                 ir.vars.get(*var).map(|var| var.ty)
             }
@@ -599,6 +618,8 @@ impl Op {
             | Op::Diagnostic(_)
             | Op::Arith(_)
             | Op::Mem(Mem::Ld { .. } | Mem::St { .. } | Mem::Offset { .. })
+            | Op::Atomic(_)
+            | Op::Cache(_)
             | Op::Sync(_)
             | Op::Warp(_)
             | Op::Thread(_) => None,

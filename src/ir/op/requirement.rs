@@ -1,8 +1,11 @@
 //! What an operation needs of its target beyond its row.
 
-use super::{Arith, Op};
+use super::{Arith, Atomic, Diagnostic, Mem, MemScope, Op};
+use crate::ir::entity::Value;
 use crate::ir::kernel::KernelIr;
 use crate::ir::target::Target;
+use crate::ir::types::Scalar;
+use crate::ir::vector::VectorType;
 
 impl Op {
     /// The first target that has the operation with its attributes.
@@ -10,9 +13,17 @@ impl Op {
         let row = self.info().map_or(Target::SM_80, |info| info.target);
         match self {
             Op::Arith(Arith::Sreg { reg }) => row.max(reg.first_target()),
+            Op::Mem(Mem::Ld { access, .. }) => scoped(row, access.order.scope()),
+            Op::Mem(Mem::St { access, .. }) => scoped(row, access.order.scope()),
+            Op::Atomic(
+                Atomic::Atom { scope, .. }
+                | Atomic::AtomCas { scope, .. }
+                | Atomic::Red { scope, .. },
+            ) => scoped(row, Some(*scope)),
             Op::Const(_)
             | Op::Arith(_)
             | Op::Mem(_)
+            | Op::Cache(_)
             | Op::Sync(_)
             | Op::Warp(_)
             | Op::Thread(_)
@@ -29,8 +40,16 @@ impl Op {
         let first = self.first_target();
         match self {
             Op::Arith(op) => super::support::support(op, ir).map(|target| first.max(target)),
+            // It converts what it prints.
+            Op::Diagnostic(Diagnostic::Printf { values, .. })
+                if values.iter().any(|value| elem_of(ir, *value).is_some_and(is_byte)) =>
+            {
+                Ok(first.max(Target::SM_89))
+            }
             Op::Const(_)
             | Op::Mem(_)
+            | Op::Atomic(_)
+            | Op::Cache(_)
             | Op::Sync(_)
             | Op::Warp(_)
             | Op::Thread(_)
@@ -42,8 +61,22 @@ impl Op {
     /// The operation as messages about its attributes name it: `sreg<tid.x>`.
     pub(in crate::ir) fn name_with_attributes(&self) -> String {
         match self.attributes() {
-            none if none.is_empty() => self.name().to_owned(),
+            none if none.iter().all(String::is_empty) => self.name().to_owned(),
             attributes => format!("{}<{}>", self.name(), attributes.join(", ")),
         }
     }
+}
+
+/// The type of a scalar, or of the elements of a vector.
+fn elem_of(ir: &KernelIr, value: Value) -> Option<Scalar> {
+    let ty = ir.values.get(value)?.ty;
+    ty.scalar().or_else(|| ty.vector().map(VectorType::elem))
+}
+
+fn is_byte(scalar: Scalar) -> bool {
+    matches!(scalar, Scalar::F8E4M3 | Scalar::F8E5M2)
+}
+
+fn scoped(row: Target, scope: Option<MemScope>) -> Target {
+    scope.map_or(row, |scope| row.max(scope.first_target()))
 }

@@ -184,17 +184,46 @@ macro_rules! for_each_op {
             /// Memory, pointers and register variables.
             Mem {
                 /// `*(base + index)`, `index` in elements. PTX ISA 9.7.9.8 `ld`.
-                ld = Ld (base: Pointer, index: Index) {} -> Elem : Any, Read, SM_80;
+                ld = Ld (base: Pointer, index: Index) { access: LoadAccess } -> Elem : Any, Read, SM_80;
                 /// `*(base + index) = value`, `index` in elements. PTX ISA 9.7.9.12 `st`.
-                st = St (base: MutPointer, index: Index, value: Elem) {} -> Unit : Any, Write, SM_80;
+                st = St (base: MutPointer, index: Index, value: Elem) { access: StoreAccess } -> Unit
+                    : Any, Write, SM_80;
                 /// The pointer `base + index`, `index` in elements.
                 offset = Offset (base: T, index: Index) {} -> T : Pointer, Pure, SM_80;
                 /// The first element of a shared memory allocation.
                 shared_base = SharedBase () { shared: SharedId } -> SharedPointer : Any, Pure, SM_80;
+                /// The first element of a constant array.
+                array_base = ArrayBase () { array: ArrayId } -> ArrayPointer : Any, Pure, SM_80;
                 /// The present value of register `index` of a variable.
                 get_var = GetVar () { var: VarId, index: u32 } -> VarElem : Any, Read, SM_80;
                 /// Sets register `index` of a variable.
                 set_var = SetVar (value: VarElem) { var: VarId, index: u32 } -> Unit : Any, Write, SM_80;
+            }
+            /// Reads and writes of memory in one step, at `*(base + index)`, `index` in elements.
+            Atomic {
+                /// Sets the element to `op(old, value)`; the result is `old`. PTX ISA 9.7.13.5 `atom`.
+                atom = Atom (base: MutPointer, index: Index, value: Elem)
+                    { op: AtomicOp, order: AtomicOrder, scope: MemScope } -> Elem : Any, Write, SM_80;
+                /// Sets the element to `value` where its bits are those of `compare`; the result is what was
+                /// there. PTX ISA 9.7.13.5 `atom.cas`.
+                atom_cas = AtomCas (base: MutPointer, index: Index, compare: Elem, value: Elem)
+                    { order: AtomicOrder, scope: MemScope } -> Elem : Any, Write, SM_80;
+                /// Sets the element to `op(old, value)`. PTX ISA 9.7.13.7 `red`.
+                red = Red (base: MutPointer, index: Index, value: Elem)
+                    { op: AtomicOp, order: RedOrder, scope: MemScope } -> Unit : Any, Write, SM_80;
+            }
+            /// What caches are told about global memory, at `base + index`, `index` in elements.
+            Cache {
+                /// Brings the line of the address into a cache. PTX ISA 9.7.9.15 `prefetch`.
+                prefetch = Prefetch (base: Pointer, index: Index) { level: PrefetchLevel } -> Unit
+                    : Any, Read, SM_80;
+                /// The 128 bytes from the address on lose their content, and need not go to memory.
+                /// PTX ISA 9.7.9.17 `discard`.
+                discard = Discard (base: MutPointer, index: Index) {} -> Unit : Any, Write, SM_80;
+                /// L2 gives the 128 bytes from the address on up in their turn, no longer last.
+                /// PTX ISA 9.7.9.16 `applypriority`.
+                applypriority = Applypriority (base: Pointer, index: Index) {} -> Unit
+                    : Any, Read, SM_80;
             }
             /// Synchronisation of threads.
             Sync {
@@ -227,7 +256,8 @@ macro_rules! for_each_op {
                 match_any = MatchAny (value: T, members: U32) {} -> U32 : ScalarNumber, Sync, SM_80;
                 /// `members` where `value` has the same bits in all of them, else 0; and whether it has.
                 /// PTX ISA 9.7.13.10 `match.all.sync`.
-                match_all = MatchAll (value: T, members: U32) {} -> U32, Bool : ScalarNumber, Sync, SM_80;
+                match_all = MatchAll (value: T, members: U32) {} -> U32, Bool
+                    : ScalarNumber, Sync, SM_80;
                 /// `value` of all members, combined; sums wrap. PTX ISA 9.7.13.12 `redux.sync`.
                 redux = Redux (value: T, members: U32) { op: ReduxOp } -> T : Int32, Sync, SM_80;
                 /// The lane of one of the members, the same one in all, and whether it is the thread.

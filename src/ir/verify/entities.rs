@@ -23,6 +23,9 @@ pub(super) fn check(report: &mut Report<'_>) {
     for (_, data) in ir.shared.iter() {
         walk.exists(&ir.places, data.place);
     }
+    for (_, data) in ir.arrays.iter() {
+        walk.exists(&ir.places, data.place);
+    }
     for (_, data) in ir.vars.iter() {
         walk.exists(&ir.places, data.place);
         walk.exists(&ir.regions, data.region);
@@ -139,6 +142,9 @@ impl Walk<'_, '_> {
             self.value(value);
         });
         match &ir.ops[op].op {
+            Op::Mem(Mem::ArrayBase { array }) => {
+                self.exists(&ir.arrays, *array);
+            }
             Op::Mem(Mem::SharedBase { shared }) => {
                 self.exists(&ir.shared, *shared);
             }
@@ -151,6 +157,8 @@ impl Walk<'_, '_> {
             Op::Const(_)
             | Op::Arith(_)
             | Op::Mem(Mem::Ld { .. } | Mem::St { .. } | Mem::Offset { .. })
+            | Op::Atomic(_)
+            | Op::Cache(_)
             | Op::Sync(_)
             | Op::Warp(_)
             | Op::Diagnostic(_)

@@ -17,6 +17,7 @@
 //!     possible and mean something.
 //!   - `SharedEmpty`, `SharedAlignment`, `SharedAlignmentTooSmall`, `SharedAlignmentTooLarge`, `SharedSize`:
 //!     a shared allocation has elements, is aligned for them to a power of two, and fits a block.
+//!   - `ArrayEmpty`, `ArrayBytes`: a constant array has elements, and all of them fit a module.
 //!   - `VarEmpty`, `VarSize`: a variable has a register, and not too many.
 //! * **structure** (`structure.rs`)
 //!   - `ValueNotVisible`: a value is used only where its definition reaches (SSA dominance over regions).
@@ -38,6 +39,11 @@
 //!     named.
 //!   - `RangeTypes`, `RangeNotInteger`, `RangeIndex`, `StepNotPositive`: a `for` counts in one integer type,
 //!     its body has the index as its first argument, and a constant step is positive.
+//! * **memory** (`memory.rs`)
+//!   - `CacheSpace`: what goes through caches is global memory.
+//!   - `CacheWithOrder`, `CacheOfReadOnly`, `CacheWithEviction`: a cache operator is one of weak accesses, one
+//!     that the read-only path has, and without a priority of eviction.
+//!   - `AtomicType`: an atomic operation has elements of a type that it takes.
 //! * **texts** (`diagnostic.rs`)
 //!   - `FormatSyntax`, `FormatCount`, `FormatType`: the text of an `assert` or a `printf` is a format with a
 //!     placeholder for each value, of a type that it can write.
@@ -55,12 +61,17 @@
 //! * **requests** (`requests.rs`), for a kernel that breaks no rule above
 //!   - `UnrollUnknownTripCount`: a loop that is to be unrolled fully has constant bounds.
 //!   - `UnrollSize`: unrolling does not make too many operations.
+//!   - `PrefetchStages`, `PrefetchSharedSize`, `PrefetchNoCopies`: a loop that is to fetch ahead has loads that
+//!     can be, not too many stages, and room for the tiles of all stages.
+//!   - `PrefetchEarlyExit`, `PrefetchDependsOnUse`, `PrefetchAliasingStore`, `PrefetchAcrossBarrier`: making
+//!     these loads ahead changes nothing.
 
 mod constants;
 mod diagnostic;
 mod entities;
 mod error;
 mod limits;
+mod memory;
 mod message;
 mod requests;
 mod structure;
@@ -122,6 +133,7 @@ pub(super) fn verify(ir: &KernelIr) -> Result<(), VerifyErrors> {
         limits::check(&mut report);
         structure::check(&mut report);
         types::check(&mut report);
+        memory::check(&mut report);
         vars::check(&mut report);
     }
     // What follows relies on the types above.

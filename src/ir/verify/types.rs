@@ -34,20 +34,21 @@ fn check_op(report: &mut Report<'_>, op: OpId) {
     let before = report.violations.len();
     if let Some(info) = data.op.info() {
         check_operands(report, op, info);
-        let first = match data.op.support(ir) {
-            Ok(first) => first,
-            // Of operands that the row does not take, that is said.
-            Err(_) if report.violations.len() > before => return,
-            Err(reason) => {
-                let (op_name, types) =
-                    (data.op.name_with_attributes(), operand_types(ir, &data.op));
-                return report.at(op, VerifyError::NotInPtx { op: op_name, types, reason });
-            }
-        };
-        if !ir.target.offers(first) {
+    }
+    match data.op.support(ir) {
+        Ok(first) if !ir.target.offers(first) => {
             let (op_name, target) = (data.op.name_with_attributes(), ir.target);
             report.at(op, VerifyError::NotOnTarget { op: op_name, first, target });
         }
+        Ok(_) => {}
+        // Of operands that the row does not take, that is said.
+        Err(_) if report.violations.len() > before => return,
+        Err(reason) => {
+            let (op_name, types) = (data.op.name_with_attributes(), operand_types(ir, &data.op));
+            return report.at(op, VerifyError::NotInPtx { op: op_name, types, reason });
+        }
+    }
+    if let Some(info) = data.op.info() {
         if let Some(error) = vectors(ir, &data.op, info) {
             return report.at(op, error);
         }
@@ -121,21 +122,6 @@ fn check_operands(report: &mut Report<'_>, op: OpId, info: &'static OpInfo) {
     }
 }
 
-fn not_bool(op: &'static str, operand: &'static str, found: Type) -> Option<VerifyError> {
-    (found != Type::BOOL).then_some(VerifyError::ConditionType { op, operand, found })
-}
-
-/// Compares the results of an operation with what it gives.
-fn check_results(report: &mut Report<'_>, op: OpId, expected: Vec<Type>, found: Vec<Type>) {
-    let name = report.ir.ops[op].op.name();
-    if expected.len() != found.len() {
-        let (expected, found) = (expected.len(), found.len());
-        report.at(op, VerifyError::ResultCount { op: name, expected, found });
-    } else if expected != found {
-        report.at(op, VerifyError::ResultTypes { op: name, expected, found });
-    }
-}
-
 /// What is wrong with the vector types of an operation.
 fn vectors(ir: &KernelIr, op: &Op, info: &'static OpInfo) -> Option<VerifyError> {
     let ty = op.type_of_operand(ir, info, Constraint::T);
@@ -157,6 +143,8 @@ fn vectors(ir: &KernelIr, op: &Op, info: &'static OpInfo) -> Option<VerifyError>
             Op::Const(_)
             | Op::Arith(_)
             | Op::Mem(_)
+            | Op::Atomic(_)
+            | Op::Cache(_)
             | Op::Sync(_)
             | Op::Warp(_)
             | Op::Thread(_)
@@ -183,6 +171,21 @@ fn operand_types(ir: &KernelIr, op: &Op) -> Vec<Type> {
     let mut types = Vec::new();
     op.for_each_operand(|value| types.push(ir.type_of(value)));
     types
+}
+
+fn not_bool(op: &'static str, operand: &'static str, found: Type) -> Option<VerifyError> {
+    (found != Type::BOOL).then_some(VerifyError::ConditionType { op, operand, found })
+}
+
+/// Compares the results of an operation with what it gives.
+fn check_results(report: &mut Report<'_>, op: OpId, expected: Vec<Type>, found: Vec<Type>) {
+    let name = report.ir.ops[op].op.name();
+    if expected.len() != found.len() {
+        let (expected, found) = (expected.len(), found.len());
+        report.at(op, VerifyError::ResultCount { op: name, expected, found });
+    } else if expected != found {
+        report.at(op, VerifyError::ResultTypes { op: name, expected, found });
+    }
 }
 
 fn pointee(ir: &KernelIr, op: &Op, info: &OpInfo) -> Option<Type> {
