@@ -20,8 +20,8 @@ mod computed;
 use computed::computed;
 use raw::{Raw, pointer};
 use tilewright::ir::{
-    ApproxFunction, Arith, Axis, Const, DivApprox, Element, Kernel, LoadAccess, Mem, Scalar, Space,
-    SpecialReg, Subnormals, Type, Untyped, Value, bf16, f8e4m3, f8e5m2, f16, tf32,
+    ApproxFunction, Arith, Axis, Const, DivApprox, Element, Kernel, Mem, Scalar, Space, SpecialReg,
+    Subnormals, Type, Untyped, Value, bf16, f8e4m3, f8e5m2, f16, tf32,
 };
 use tilewright::runtime::{Arg, Buffer, Device, Grid};
 
@@ -128,14 +128,14 @@ impl Threads {
             Type::Scalar(scalar) => {
                 let base = self.raw.param(pointer(Space::Global, scalar));
                 let index = self.index(number * 16);
-                self.raw.get(Mem::Ld { base, index, access: LoadAccess::default() })
+                self.raw.get(Mem::Ld { base, index, access: Default::default() })
             }
             Type::Vector(vector) => {
                 let base = self.raw.param(pointer(Space::Global, vector.elem()));
                 let values = (0..u64::from(vector.lanes()))
                     .map(|lane| {
                         let index = self.index(number * 16 + lane);
-                        self.raw.get(Mem::Ld { base, index, access: LoadAccess::default() })
+                        self.raw.get(Mem::Ld { base, index, access: Default::default() })
                     })
                     .collect();
                 self.raw.get(Arith::VecPack { values })
@@ -159,7 +159,7 @@ impl Threads {
                 *stored += 1;
                 assert!(number < EACH, "too many results for a kernel");
                 let index = self.index(number);
-                self.raw.op(Mem::St { base, index, value, access: StoreAccess::default() });
+                self.raw.op(Mem::St { base, index, value, access: Default::default() });
             }
             Type::Vector(vector) => {
                 for lane in 0..vector.lanes() {
