@@ -569,7 +569,7 @@ fn launch_shape() {
     let device = gpu();
     let mut shape = device.zeros::<u32>(8).unwrap();
     let options = KernelOptions::default;
-    let mut ask = |options: KernelOptions, bytes, grid: Grid, launch: LaunchOptions| {
+    let mut ask = |options: KernelOptions, bytes, grid: Grid, launch: LaunchOptions<'_>| {
         let kernel = Kernel::<(GlobalMut<u32>,)>::build_with(
             options,
             "launch_shape",

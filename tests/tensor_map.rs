@@ -82,12 +82,7 @@ fn tiles_of_matrix_products() {
         check(Scalar::F64, &matrix, &swizzled(2, 1, layout!((16, 8):(8, 1))), &origin);
         check(Scalar::I8, &matrix, &swizzled(1, 4, layout!((16, 32):(32, 1))), &origin);
         // CuTe's atom of 8 rows, repeated along the rows.
-        check(
-            Scalar::I16,
-            &matrix,
-            &swizzled(3, 3, layout!(((8, 8), 64):((64, 512), 1))),
-            &origin,
-        );
+        check(Scalar::I16, &matrix, &swizzled(3, 3, layout!(((8, 8), 64):((64, 512), 1))), &origin);
         check(Scalar::I16, &transposed, &swizzled(3, 3, layout!((64, 32):(1, 64))), &origin);
     }
     // Groups of 8 columns one after the other: the columns become two dimensions.

@@ -147,7 +147,7 @@ fn vectors(ir: &KernelIr, op: &Op, info: &'static OpInfo) -> Option<VerifyError>
             Some(Type::Vector(_) | Type::Pointer { .. } | Type::TensorMap { .. }) => false,
             None => true,
         };
-        return no_vector.then(|| VerifyError::NoSuchVector { op: info.name, elem: ty, lanes });
+        return no_vector.then_some(VerifyError::NoSuchVector { op: info.name, elem: ty, lanes });
     }
     match (op, ty?) {
         (Op::Arith(Arith::VecExtract { lane, .. }), Type::Vector(vector)) => {
