@@ -44,8 +44,9 @@ pub use name::ParseNameError;
 pub use narrow::{bf16, f8e4m3, f8e5m2, f16, tf32};
 pub use number::{FloatFormat, Rounding, Specials};
 pub use op::{
-    Arith, Axis, Class, Compare, Constraint, Control, Diagnostic, Effect, Mem, Op, OpInfo, ReduxOp,
-    ResultKind, ShflMode, SpecialReg, Sync, Thread, Unroll, ValueList, VolatileReg, VoteMode, Warp,
+    Arith, Axis, Class, Compare, Constraint, Control, Diagnostic, Effect, Inline, InlinePtx, Mem,
+    Op, OpInfo, PtxPiece, PtxTextError, ReduxOp, ResultKind, ShflMode, Simulate, SpecialReg, Sync,
+    Thread, Unroll, ValueList, VolatileReg, VoteMode, Warp,
 };
 pub use signature::{Signature, SignatureError, Template};
 pub use target::{ParseTargetError, Target};

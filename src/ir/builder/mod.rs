@@ -18,6 +18,7 @@ mod control;
 mod diagnostic;
 mod error;
 mod group;
+mod inline;
 mod kernel;
 mod layout;
 mod ops;

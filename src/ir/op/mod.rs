@@ -3,6 +3,7 @@
 mod attr;
 mod control;
 mod diagnostic;
+mod inline;
 mod parts;
 mod requirement;
 mod special;
@@ -16,6 +17,7 @@ use smallvec::SmallVec;
 pub use attr::{Axis, Compare, Unroll};
 pub use control::{Control, ValueList};
 pub use diagnostic::Diagnostic;
+pub use inline::{Inline, InlinePtx, PtxPiece, PtxTextError, Simulate};
 pub(in crate::ir) use parts::{BadPart, Names, Parts};
 pub use special::{SpecialReg, VolatileReg};
 pub use warp::{ReduxOp, ShflMode, VoteMode};
@@ -336,6 +338,8 @@ macro_rules! define_ops {
             Control(Control),
             /// What the kernel says to the host.
             Diagnostic(Diagnostic),
+            /// PTX text. Boxed: it is rare and large.
+            Inline(Box<Inline>),
         }
 
         impl Op {
@@ -348,7 +352,7 @@ macro_rules! define_ops {
             /// diagnostics, which have no row.
             pub const fn info(&self) -> Option<&'static OpInfo> {
                 match self {
-                    Op::Const(_) | Op::Control(_) | Op::Diagnostic(_) => None,
+                    Op::Const(_) | Op::Control(_) | Op::Diagnostic(_) | Op::Inline(_) => None,
                     $(Op::$Family(op) => Some(op.info()),)*
                 }
             }
@@ -359,6 +363,7 @@ macro_rules! define_ops {
                     Op::Const(_) => "const",
                     Op::Control(op) => op.name(),
                     Op::Diagnostic(op) => op.name(),
+            Op::Inline(_) => Inline::NAME,
                     $(Op::$Family(op) => op.info().name,)*
                 }
             }
@@ -369,6 +374,7 @@ macro_rules! define_ops {
                     Op::Const(_) => {}
                     Op::Control(op) => op.for_each_operand(visit),
                     Op::Diagnostic(op) => op.for_each_operand(visit),
+                    Op::Inline(op) => op.for_each_operand(visit),
                     $(Op::$Family(op) => op.operands().into_iter().for_each(&mut visit),)*
                 }
             }
@@ -379,6 +385,7 @@ macro_rules! define_ops {
                     Op::Const(_) => {}
                     Op::Control(op) => op.for_each_operand_mut(visit),
                     Op::Diagnostic(op) => op.for_each_operand_mut(visit),
+                    Op::Inline(op) => op.for_each_operand_mut(visit),
                     $(Op::$Family(op) => op.for_each_operand_mut(visit),)*
                 }
             }
@@ -398,7 +405,7 @@ macro_rules! define_ops {
             /// The attributes, as they print, in order; none for operations without a row.
             pub fn attributes(&self) -> SmallVec<[String; 2]> {
                 match self {
-                    Op::Const(_) | Op::Control(_) | Op::Diagnostic(_) => SmallVec::new(),
+                    Op::Const(_) | Op::Control(_) | Op::Diagnostic(_) | Op::Inline(_) => SmallVec::new(),
                     $(Op::$Family(op) => op.attributes(),)*
                 }
             }
@@ -421,7 +428,8 @@ impl Op {
             | Op::Sync(_)
             | Op::Warp(_)
             | Op::Thread(_)
-            | Op::Diagnostic(_) => SmallVec::new(),
+            | Op::Diagnostic(_)
+            | Op::Inline(_) => SmallVec::new(),
         }
     }
 
@@ -434,6 +442,7 @@ impl Op {
             (_, Some(info)) => {
                 info.results.iter().filter_map(|kind| self.result_type(ir, info, *kind)).collect()
             }
+            (Op::Inline(op), _) => op.results.iter().copied().collect(),
             (_, None) => SmallVec::new(),
         }
     }
@@ -493,6 +502,7 @@ impl Op {
             | Op::Warp(_)
             | Op::Thread(_)
             | Op::Diagnostic(_)
+            | Op::Inline(_)
             | Op::Control(_) => None,
         }
     }
@@ -533,6 +543,7 @@ impl Op {
             Op::Const(_)
             | Op::Control(_)
             | Op::Diagnostic(_)
+            | Op::Inline(_)
             | Op::Arith(_)
             | Op::Mem(Mem::Ld { .. } | Mem::St { .. } | Mem::Offset { .. })
             | Op::Sync(_)

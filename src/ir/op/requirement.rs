@@ -18,6 +18,7 @@ impl Op {
             | Op::Warp(_)
             | Op::Thread(_)
             | Op::Diagnostic(_)
+            | Op::Inline(_)
             | Op::Control(_) => row,
         }
     }

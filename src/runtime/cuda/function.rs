@@ -130,7 +130,7 @@ impl Function {
         end.record()?;
         end.wait()?;
         context.note_end(number);
-        context.asserts().check()?;
+        context.check_asserts()?;
         start.elapsed_until(&end)
     }
 
@@ -201,7 +201,7 @@ impl Function {
         // A launch gets its number when it is queued and not before: who then waits for all launches up to a
         // number has waited for this one.
         if let Some(report) = &self.asserts {
-            context.asserts().note(report);
+            context.note_asserts(report);
         }
         let number = context.note_launch(&self.name);
         self.module.note_launch(number);

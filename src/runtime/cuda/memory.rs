@@ -112,7 +112,7 @@ impl Memory {
         };
         self.context.check("cuMemcpyHtoDAsync", code)?;
         self.context.wait()?;
-        self.context.asserts().check()
+        self.context.check_asserts()
     }
 
     /// The first `len` words.
@@ -146,7 +146,7 @@ impl Memory {
         unsafe { self.read_to(data.as_mut_ptr(), len)? };
         // SAFETY: the elements have been written, and all bits are a value of their type.
         unsafe { data.set_len(len) };
-        self.context.asserts().check()?;
+        self.context.check_asserts()?;
         Ok(data)
     }
 
@@ -162,7 +162,7 @@ impl Memory {
         }
         // SAFETY: the slice has `len` elements, of which all bits are a value.
         unsafe { self.read_to(data.as_mut_ptr(), data.len())? };
-        self.context.asserts().check()
+        self.context.check_asserts()
     }
 
     /// Copies the first `len` elements to `to`.

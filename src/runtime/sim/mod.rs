@@ -29,6 +29,7 @@ mod element;
 mod error;
 mod fault;
 mod for_range;
+mod inline;
 mod lanes;
 mod launch;
 mod liveness;
