@@ -30,10 +30,10 @@ pub use bounds::{ClusterShape, LaunchBounds};
 pub use builder::{
     Arithmetic, ArmEnd, Bits, Body, BodyResult, Bound, BuildError, BuildErrorKind, BuildErrors,
     CaseEnd, Cases, CasesStart, Constant, Context, Converted, DeviceCoord, Dim3, Element, End,
-    Field, Float, Fused, Global, GlobalMut, InSignature, Int, IntoBound, IntoVal, IntoValues, Join,
-    Kernel, KernelOptions, Loop, MemIndex, MutPointer, Number, OnDevice, Ordered, ParamList,
-    ParamValues, Parameter, Params, Pointer, Promote, Range, Redux, Registers, Shared, Signed,
-    Terminated, Ty, Untyped, Val, Values, Var, Vector, VectorElement, WARP, promote, range,
+    Field, Float, Fused, Global, GlobalMut, Group, InSignature, Int, IntoBound, IntoVal,
+    IntoValues, Join, Kernel, KernelOptions, Loop, MemIndex, MutPointer, Number, OnDevice, Ordered,
+    ParamList, ParamValues, Parameter, Params, Pointer, Promote, Range, Redux, Registers, Shared,
+    Signed, Terminated, Ty, Untyped, Val, Values, Var, Vector, VectorElement, WARP, promote, range,
 };
 pub use entity::{Arena, ArrayId, Entity, OpId, PlaceId, RegionId, SharedId, Value, VarId};
 pub use format::{Format, FormatError, Piece, Placeholder, Style};

@@ -13,6 +13,7 @@
 
 mod body;
 mod cases;
+mod collective;
 mod context;
 mod control;
 mod diagnostic;
@@ -34,6 +35,7 @@ mod warp;
 
 pub use body::{Body, Dim3, Registers, Var};
 pub use cases::{CaseEnd, Cases, CasesStart};
+pub use collective::Group;
 pub use context::Context;
 pub use control::{ArmEnd, Bound, End, IntoBound, Join, Loop, Range, Terminated, range};
 pub use error::{BuildError, BuildErrorKind, BuildErrors};
