@@ -88,7 +88,7 @@ impl<'o> Body<'o, '_> {
             Group::Warp => {
                 let value = steps.reduce_warp(value);
                 let first = cx.constant(0i32);
-                steps.from_lane(&value, first)
+                steps.of_lane(&value, first)
             }
             Group::Block => {
                 let scanned = steps.scan_warp(value);
@@ -165,7 +165,7 @@ impl<'o> Body<'o, '_> {
         let scanned = steps.scan_warp(value);
         // What the lane before has; the first lane gets what the warps before have.
         let before = (steps.at.lane - 1).max(0);
-        let before = steps.from_lane(&scanned, before);
+        let before = steps.of_lane(&scanned, before);
         let is_first = steps.at.lane.eq(0);
         let with_init = steps.unless(is_first, &init, |steps| steps.combine(&init, &before));
         let result = match group {
@@ -282,7 +282,7 @@ where
     }
 
     /// The values of another lane, which has a thread.
-    fn from_lane(&self, values: &ValueList, lane: impl IntoVal<'o, i32>) -> ValueList {
+    fn of_lane(&self, values: &ValueList, lane: impl IntoVal<'o, i32>) -> ValueList {
         let (cx, place) = (self.cx, self.place);
         let lane = lane.into_val(cx).cvt::<u32>();
         let lane = cx.operand(lane);
@@ -305,7 +305,7 @@ where
     fn reduce_warp(&self, mut values: ValueList) -> ValueList {
         for distance in [1, 2, 4, 8, 16] {
             let source = self.at.lane + distance;
-            let other = self.from_lane(&values, source.min(self.at.lanes - 1));
+            let other = self.of_lane(&values, source.min(self.at.lanes - 1));
             let is_last = source.ge(self.at.lanes);
             values = self.unless(is_last, &values, |steps| steps.combine(&values, &other));
         }
@@ -315,7 +315,7 @@ where
     /// In each lane `i`, the values of the lanes `0..=i`.
     fn scan_warp(&self, mut values: ValueList) -> ValueList {
         for distance in [1, 2, 4, 8, 16] {
-            let other = self.from_lane(&values, (self.at.lane - distance).max(0));
+            let other = self.of_lane(&values, (self.at.lane - distance).max(0));
             let is_first = self.at.lane.lt(distance);
             values = self.unless(is_first, &values, |steps| steps.combine(&other, &values));
         }
