@@ -381,6 +381,7 @@ impl<'a> Entry<'a> {
             Op::Thread(op) => self.thread(op, data.results.first().copied()),
             Op::Control(control) => self.control(id, control),
             Op::Diagnostic(op) => self.diagnostic(id, op),
+            Op::Inline(op) => self.inline(id, op),
         }
     }
 

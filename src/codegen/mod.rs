@@ -61,6 +61,7 @@ mod diagnostic;
 mod entry;
 mod error;
 mod fold;
+mod inline;
 mod mem;
 mod printf;
 mod ptx;

@@ -48,6 +48,10 @@ pub(super) fn of(op: &Op, ir: &KernelIr) -> PtxVersion {
             version(7, 4)
         }
         Op::Warp(Warp::Elect { .. }) => version(8, 0),
+        Op::Inline(op) => {
+            let (major, minor) = op.ptx.version();
+            version(major, minor)
+        }
         Op::Warp(
             Warp::Shfl { .. }
             | Warp::Vote { .. }

@@ -188,6 +188,7 @@ impl KernelIr {
             | Op::Sync(_)
             | Op::Warp(_)
             | Op::Diagnostic(_)
+            | Op::Inline(_)
             | Op::Thread(_) => true,
         }
     }

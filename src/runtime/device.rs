@@ -392,7 +392,8 @@ impl Device {
     ///
     /// # Errors
     /// The fault of one of them, if it had one; [`AssertFailed`](RuntimeError::AssertFailed) once for each
-    /// kernel of which assertions failed.
+    /// kernel of which assertions failed, whichever thread launched it. (Other calls that wait return the
+    /// failed assertions of the launches of their own thread.)
     pub fn synchronize(&self) -> Result<(), RuntimeError> {
         match &self.backend {
             #[cfg(feature = "sim")]

@@ -80,7 +80,8 @@ impl RunLine {
             let printed = output.take();
             let printed =
                 if printed.is_empty() { printed } else { format!(" printed={printed:?}") };
-            Ok(format!("{}{printed}{failed}", written(ir, &buffers)))
+            let all = format!("{}{printed}{failed}", written(ir, &buffers));
+            Ok(all.trim_start().to_owned())
         });
         match (&first, &second) {
             (Ok(_), _) | (_, Ok(_)) => assert_eq!(first, second, "warps in another order"),

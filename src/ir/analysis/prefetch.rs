@@ -192,6 +192,7 @@ fn writes_global(ir: &KernelIr, op: &Op) -> bool {
         Op::Mem(Mem::St { base, .. }) => space_of(ir, *base) != Some(Space::Shared),
         Op::Mem(Mem::Ld { access, .. }) => access.order != LoadOrder::Weak,
         Op::Atomic(_) | Op::Sync(Sync::GriddepcontrolWait {}) => true,
+        Op::Inline(op) => !op.ptx.is_pure(),
         Op::Const(_)
         | Op::Arith(_)
         | Op::Mem(

@@ -4,6 +4,7 @@ mod access;
 mod attr;
 mod control;
 mod diagnostic;
+mod inline;
 mod mode;
 mod parts;
 mod requirement;
@@ -23,6 +24,7 @@ pub use access::{
 pub use attr::{Axis, Compare, Unroll};
 pub use control::{Control, ValueList};
 pub use diagnostic::Diagnostic;
+pub use inline::{Inline, InlinePtx, PtxPiece, PtxTextError, Simulate};
 pub use mode::{
     ApproxFunction, ByteHalf, Clamp, Direction, DivApprox, Excess, FindFrom, FloatMode, FloatTest,
     PermuteMode, Subnormals,
@@ -375,6 +377,8 @@ macro_rules! define_ops {
             Control(Control),
             /// What the kernel says to the host.
             Diagnostic(Diagnostic),
+            /// PTX text. Boxed: it is rare and large.
+            Inline(Box<Inline>),
         }
 
         impl Op {
@@ -387,7 +391,7 @@ macro_rules! define_ops {
             /// diagnostics, which have no row.
             pub const fn info(&self) -> Option<&'static OpInfo> {
                 match self {
-                    Op::Const(_) | Op::Control(_) | Op::Diagnostic(_) => None,
+                    Op::Const(_) | Op::Control(_) | Op::Diagnostic(_) | Op::Inline(_) => None,
                     $(Op::$Family(op) => Some(op.info()),)*
                 }
             }
@@ -398,6 +402,7 @@ macro_rules! define_ops {
                     Op::Const(_) => "const",
                     Op::Control(op) => op.name(),
                     Op::Diagnostic(op) => op.name(),
+            Op::Inline(_) => Inline::NAME,
                     $(Op::$Family(op) => op.info().name,)*
                 }
             }
@@ -408,6 +413,7 @@ macro_rules! define_ops {
                     Op::Const(_) => {}
                     Op::Control(op) => op.for_each_operand(visit),
                     Op::Diagnostic(op) => op.for_each_operand(visit),
+                    Op::Inline(op) => op.for_each_operand(visit),
                     $(Op::$Family(op) => op.operands().into_iter().for_each(&mut visit),)*
                 }
             }
@@ -418,6 +424,7 @@ macro_rules! define_ops {
                     Op::Const(_) => {}
                     Op::Control(op) => op.for_each_operand_mut(visit),
                     Op::Diagnostic(op) => op.for_each_operand_mut(visit),
+                    Op::Inline(op) => op.for_each_operand_mut(visit),
                     $(Op::$Family(op) => op.for_each_operand_mut(visit),)*
                 }
             }
@@ -437,7 +444,7 @@ macro_rules! define_ops {
             /// The attributes, as they print, in order; none for operations without a row.
             pub fn attributes(&self) -> SmallVec<[String; 2]> {
                 match self {
-                    Op::Const(_) | Op::Control(_) | Op::Diagnostic(_) => SmallVec::new(),
+                    Op::Const(_) | Op::Control(_) | Op::Diagnostic(_) | Op::Inline(_) => SmallVec::new(),
                     $(Op::$Family(op) => op.attributes(),)*
                 }
             }
@@ -462,7 +469,8 @@ impl Op {
             | Op::Sync(_)
             | Op::Warp(_)
             | Op::Thread(_)
-            | Op::Diagnostic(_) => SmallVec::new(),
+            | Op::Diagnostic(_)
+            | Op::Inline(_) => SmallVec::new(),
         }
     }
 
@@ -475,6 +483,7 @@ impl Op {
             (_, Some(info)) => {
                 info.results.iter().filter_map(|kind| self.result_type(ir, info, *kind)).collect()
             }
+            (Op::Inline(op), _) => op.results.iter().copied().collect(),
             (_, None) => SmallVec::new(),
         }
     }
@@ -506,6 +515,7 @@ impl Op {
                 | Op::Warp(_)
                 | Op::Thread(_)
                 | Op::Diagnostic(_)
+                | Op::Inline(_)
                 | Op::Control(_) => None,
             },
             ResultKind::Wide => self.wide(ir, info),
@@ -572,6 +582,7 @@ impl Op {
             | Op::Warp(_)
             | Op::Thread(_)
             | Op::Diagnostic(_)
+            | Op::Inline(_)
             | Op::Control(_) => None,
         }
     }
@@ -617,6 +628,7 @@ impl Op {
             Op::Const(_)
             | Op::Control(_)
             | Op::Diagnostic(_)
+            | Op::Inline(_)
             | Op::Arith(_)
             | Op::Mem(Mem::Ld { .. } | Mem::St { .. } | Mem::Offset { .. })
             | Op::Atomic(_)

@@ -27,6 +27,7 @@ impl Op {
             | Op::Warp(_)
             | Op::Thread(_)
             | Op::Diagnostic(_)
+            | Op::Inline(_)
             | Op::Control(_) => row,
         }
     }
@@ -57,6 +58,7 @@ impl Op {
             | Op::Warp(_)
             | Op::Thread(_)
             | Op::Diagnostic(Diagnostic::Assert { .. })
+            | Op::Inline(_)
             | Op::Control(_) => Ok(first),
         }
     }

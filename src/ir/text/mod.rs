@@ -40,6 +40,7 @@
 //!           | "return" results
 //!           | "assert" text value ("," value)* results
 //!           | "printf" text value,* results
+//!           | "ptx" text "target" word "version" number "pure"? value,* results
 //!           | row ("<" attribute,* ">")? value,* results
 //! carried   = "iter" "(" (value ":" type "=" value),* ")"
 //! results   = (":" type,*)?

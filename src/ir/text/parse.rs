@@ -186,6 +186,12 @@ impl<'t> Tokens<'t> {
         })
     }
 
+    pub(super) fn target(&mut self) -> Result<Target> {
+        let target = self.expect_kind(Kind::Word, "a target")?;
+        Target::from_str(target.text)
+            .map_err(|error| target.fail(ParseErrorKind::InvalidTarget(error)))
+    }
+
     pub(super) fn scalar(&mut self) -> Result<Scalar> {
         let token = self.expect_kind(Kind::Word, "a type")?;
         token
@@ -328,9 +334,7 @@ impl<'p, 't> KernelParser<'p, 't> {
         tokens.expect("kernel", "`kernel`")?;
         let name = tokens.symbol()?.text[1..].to_owned();
         tokens.expect("target", "`target`")?;
-        let target = tokens.expect_kind(Kind::Word, "a target")?;
-        let target = Target::from_str(target.text)
-            .map_err(|error| target.fail(ParseErrorKind::InvalidTarget(error)))?;
+        let target = tokens.target()?;
         let mut ir = KernelIr::new(name, target);
         ir.bounds = tokens.bounds()?;
         let (symbols, values) = (Symbols::default(), HashMap::new());

@@ -5,7 +5,7 @@ use std::fmt;
 use crate::ir::entity::{ArrayId, SharedId, Value, VarId};
 use crate::ir::format::FormatError;
 use crate::ir::kernel::Place;
-use crate::ir::op::{Axis, Class};
+use crate::ir::op::{Axis, Class, PtxTextError};
 use crate::ir::target::Target;
 use crate::ir::types::{Scalar, Space, Type};
 use crate::ir::vector::VectorType;
@@ -416,6 +416,21 @@ pub enum VerifyError {
     VarEmpty {
         /// The variable.
         var: VarId,
+    },
+    /// The text of a `ptx` has what it may not have.
+    PtxText {
+        /// What it has.
+        error: PtxTextError,
+    },
+    /// A result of a `ptx` is not in its text.
+    PtxResult {
+        /// The position of the result, from 0.
+        result: usize,
+    },
+    /// An operand or a result of a `ptx` is neither a scalar nor a pointer.
+    PtxOperand {
+        /// Its type.
+        found: Type,
     },
     /// A variable has more registers than is possible.
     VarSize {

@@ -77,6 +77,7 @@ fn check_op(report: &mut Report<'_>, op: OpId) {
         | Op::Warp(_)
         | Op::Thread(_)
         | Op::Diagnostic(_)
+        | Op::Inline(_)
         | Op::Control(_) => {}
     }
 }

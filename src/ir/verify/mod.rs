@@ -49,6 +49,9 @@
 //!   - `FormatSyntax`, `FormatCount`, `FormatType`: the text of an `assert` or a `printf` is a format with a
 //!     placeholder for each value, of a type that it can write.
 //!   - `TooManyValues`: there are no more values than can be passed.
+//! * **PTX text** (`inline.rs`)
+//!   - `PtxText`: the text of a `ptx` stays in its scope and names its operands.
+//!   - `PtxResult`, `PtxOperand`: each result is in the text, and all are scalars and pointers.
 //! * **variables** (`vars.rs`)
 //!   - `VarIndexOutOfRange`, `VarNotVisible`: a register exists, and its variable is in scope.
 //!   - `VarReadBeforeSet`: a register was set on every path before it is read.
@@ -71,6 +74,7 @@ mod constants;
 mod diagnostic;
 mod entities;
 mod error;
+mod inline;
 mod limits;
 mod memory;
 mod message;

@@ -28,6 +28,9 @@ fn check_op(report: &mut Report<'_>, op: OpId) {
     if let Op::Control(control) = &data.op {
         return check_control(report, op, control);
     }
+    if let Op::Inline(inline) = &data.op {
+        super::inline::check(report, op, inline);
+    }
     if let Op::Diagnostic(found) = &data.op {
         diagnostic::check(report, op, found);
     }
@@ -164,6 +167,7 @@ fn vectors(ir: &KernelIr, op: &Op, info: &'static OpInfo) -> Option<VerifyError>
             | Op::Warp(_)
             | Op::Thread(_)
             | Op::Diagnostic(_)
+            | Op::Inline(_)
             | Op::Control(_),
             _,
         ) => None,

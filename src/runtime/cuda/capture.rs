@@ -154,7 +154,7 @@ impl Graph {
         // freed or unloaded only after the uses noted below.
         let answer = unsafe { (self.context.api().cuGraphLaunch)(self.exec, stream.raw()) };
         self.context.check("cuGraphLaunch", answer)?;
-        asserts.iter().for_each(|report| self.context.asserts().note(report));
+        asserts.iter().for_each(|report| self.context.note_asserts(report));
         let work = stream.note_launch(kernel, *launches);
         memory.iter().for_each(|(memory, writes)| memory.uses().note(stream, work, *writes));
         code.iter().for_each(|code| code.note(stream, work, false));

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use cudarc::driver::sys::{self, CUdevice_attribute as Attribute};
 
 use super::api::{Api, device_count};
-use super::report::AssertReports;
+use super::report::{AssertReport, AssertReports, Launches};
 use super::status;
 use super::stream::Stream;
 use crate::ir::{LaunchBounds, Target};
@@ -246,12 +246,18 @@ impl Context {
     pub(in crate::runtime) fn synchronize(&self) -> Result<(), RuntimeError> {
         let _current = self.enter()?;
         self.wait()?;
-        self.asserts.check()
+        self.asserts.check(Launches::All)
     }
 
-    /// The assertions of the kernels that were launched.
-    pub(super) fn asserts(&self) -> &AssertReports {
-        &self.asserts
+    /// Notes a launch of a kernel with assertions.
+    pub(super) fn note_asserts(&self, report: &Arc<AssertReport>) {
+        self.asserts.note(report);
+    }
+
+    /// Fails if assertions of kernels that the calling thread has launched did. The work before this call has
+    /// ended.
+    pub(super) fn check_asserts(&self) -> Result<(), RuntimeError> {
+        self.asserts.check(Launches::OfThread)
     }
 
     /// As [`Context::synchronize`], when the context is current.

@@ -173,7 +173,7 @@ impl Function {
         self.queue(launch, args)?;
         end.record(launch.stream)?;
         launch.stream.wait()?;
-        context.asserts().check()?;
+        context.check_asserts()?;
         start.elapsed_until(&end)
     }
 
@@ -256,7 +256,7 @@ impl Function {
             return Ok(());
         }
         if let Some(report) = asserts {
-            context.asserts().note(report);
+            context.note_asserts(report);
         }
         let work = stream.note_launch(&self.name, 1);
         code.note(stream, work, false);

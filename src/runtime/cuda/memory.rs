@@ -172,7 +172,7 @@ impl Memory {
         })?;
         let _current = context.enter()?;
         home.wait()?;
-        context.asserts().check()
+        context.check_asserts()
     }
 
     /// Queues a copy of page-locked host memory, of the same size in bytes.
@@ -315,7 +315,7 @@ impl Memory {
         unsafe { self.read_to(data.as_mut_ptr(), len)? };
         // SAFETY: the elements have been written, and all bits are a value of their type.
         unsafe { data.set_len(len) };
-        self.0.context.asserts().check()?;
+        self.0.context.check_asserts()?;
         Ok(data)
     }
 
@@ -331,7 +331,7 @@ impl Memory {
         }
         // SAFETY: the slice has `len` elements, of which all bits are a value.
         unsafe { self.read_to(data.as_mut_ptr(), data.len())? };
-        self.0.context.asserts().check()
+        self.0.context.check_asserts()
     }
 
     /// Copies the first `len` elements to `to`.

@@ -173,7 +173,7 @@ impl Stream {
         self.check_runs("Stream::synchronize")?;
         let _current = self.context.enter()?;
         self.wait()?;
-        self.context.asserts().check()
+        self.context.check_asserts()
     }
 
     /// Whether the work of this number may not have ended yet.

@@ -334,6 +334,7 @@ impl Compiler<'_> {
             | Op::Sync(_)
             | Op::Warp(_)
             | Op::Diagnostic(_)
+            | Op::Inline(_)
             | Op::Thread(_) => false,
         };
         if ends { Ok(()) } else { Err(Malformed) }
@@ -359,6 +360,7 @@ impl Compiler<'_> {
                     | Op::Warp(_)
                     | Op::Thread(_)
                     | Op::Diagnostic(_)
+                    | Op::Inline(_)
                     | Op::Control(_),
                 ) => true,
             };
@@ -398,6 +400,11 @@ impl Compiler<'_> {
             Op::Mem(op) => self.mem(id, op, result)?,
             Op::Sync(Sync::Barrier {}) => {
                 self.emit(id, Inst::Barrier);
+            }
+            Op::Inline(op) => {
+                let results = self.allocate_values(&data.results)?;
+                let access = self.inline(op, &results)?;
+                self.emit(id, Inst::Memory(access));
             }
             Op::Diagnostic(op) => {
                 let access = self.diagnostic(id, op)?;

@@ -67,6 +67,11 @@ pub enum FaultCause {
         /// The Rust line of that construct.
         place: Place,
     },
+    /// PTX text that says nothing about what it does.
+    NotSimulated {
+        /// The text.
+        text: String,
+    },
     /// The operation `trap`.
     Trap,
     /// The operation `brkpt`.
@@ -127,7 +132,8 @@ impl FaultCause {
             | FaultCause::NotAMember { .. }
             | FaultCause::OtherMembers { .. }
             | FaultCause::MissingMember { .. }
-            | FaultCause::InactiveSource { .. } => None,
+            | FaultCause::InactiveSource { .. }
+            | FaultCause::NotSimulated { .. } => None,
         }
     }
 }
@@ -224,6 +230,11 @@ impl fmt::Display for Fault {
                 write!(f, "has the step {step}, which is not positive, in ")?;
             }
             FaultCause::BarrierDivergence { .. } => write!(f, "is reached by ")?,
+            FaultCause::NotSimulated { text } => write!(
+                f,
+                "cannot be simulated, because its text `{}` has no `InlinePtx::simulated`, or has a pointer as an operand, in ",
+                text.escape_debug()
+            )?,
             FaultCause::Trap | FaultCause::Breakpoint => write!(f, "is executed by ")?,
             FaultCause::NotAMember { members } => {
                 let mask = Lanes(*members);

@@ -302,6 +302,14 @@ fn explain(launch: &Launch<'_>, block: [u32; 3], stop: &Stop) -> RunError {
                 TrapCause::Uninitialised { access, byte } => {
                     FaultCause::Uninitialised { access: launch.access(access, is_store), byte }
                 }
+                TrapCause::NotSimulated => {
+                    let text = if let Op::Inline(op) = &ir.ops[id].op {
+                        op.ptx.text().to_owned()
+                    } else {
+                        String::new()
+                    };
+                    FaultCause::NotSimulated { text }
+                }
                 TrapCause::Trap => FaultCause::Trap,
                 TrapCause::Breakpoint => FaultCause::Breakpoint,
                 TrapCause::NotAMember { members } => FaultCause::NotAMember { members },

@@ -33,6 +33,7 @@ mod elementwise;
 mod error;
 mod fault;
 mod for_range;
+mod inline;
 mod lanes;
 mod launch;
 mod liveness;

@@ -29,6 +29,8 @@ pub(super) enum TrapCause {
         access: AccessAt,
         byte: u64,
     },
+    /// PTX text without a simulation
+    NotSimulated,
     /// `trap`
     Trap,
     /// `brkpt`
