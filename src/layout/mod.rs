@@ -63,6 +63,8 @@
 //! | `coalesce(L)` | [`Layout::coalesce`], [`coalesce_by`](Layout::coalesce_by) | `R(i) == L(i)`, depth at most 1 |
 //! | `filter`, `filter_zeros` | [`Layout::filter`], [`filter_zeros`](Layout::filter_zeros) | the modes that reach new indices |
 //! | `composition(A, B)` | [`Layout::composition`] | `R(i) == A⁺(B(i))` |
+//! | `composition` of swizzled layouts | [`ComposedLayout::compose_composed`], [`Swizzle::compose_layout`], [`Layout::compose_swizzle`] | the same |
+//! | `size<I,J>(L)`, `rank`, `depth`, `shape`, `stride`, `cosize`, `coshape` | [`Layout::mode`] and the question: `L.mode(&[i, j])?.size()` | of that mode |
 //! | `complement(L, M)` | [`Layout::complement`] | `(filter(L), R)` is one-to-one, `R` increases |
 //! | `right_inverse`, `left_inverse` | [`Layout::right_inverse`], [`left_inverse`](Layout::left_inverse) | `L(R(i)) == i`; `L(R(L(i))) == L(i)` |
 //! | `nullspace(L)` | [`Layout::nullspace`] | `L(R(i)) == 0` |
