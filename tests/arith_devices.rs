@@ -138,7 +138,7 @@ impl Threads {
                     .collect();
                 self.raw.get(Arith::VecPack { values })
             }
-            Type::Pointer { .. } => panic!("pointers are no operands here"),
+            Type::Pointer { .. } | Type::TensorMap { .. } => panic!("pointers are no operands here"),
         }
     }
 
@@ -165,7 +165,7 @@ impl Threads {
                     self.store(elem);
                 }
             }
-            Type::Pointer { .. } => panic!("pointers are no results here"),
+            Type::Pointer { .. } | Type::TensorMap { .. } => panic!("no result here"),
         }
     }
 

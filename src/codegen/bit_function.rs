@@ -202,7 +202,7 @@ impl Entry<'_> {
                     let register = self.def(result);
                     self.cvt_rounded_to(register, operand, (from, to), mode);
                 }
-                Type::Pointer { .. } => {}
+                Type::Pointer { .. } | Type::TensorMap { .. } => {}
             },
             Arith::CvtRint { value, to, rounding } => self.cvt_rint(result, value, to, rounding),
             Arith::CvtSat { value, to } => {

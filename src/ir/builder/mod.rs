@@ -48,7 +48,8 @@ pub use params::{Field, InSignature, OnDevice, ParamList, ParamValues, Parameter
 pub use promote::{Promote, promote};
 pub use typed::{
     Arithmetic, Bits, Constant, Converted, Element, Float, Fused, Global, GlobalMut, Int, IntoVal,
-    MemIndex, MutPointer, Number, Ordered, Pointer, Shared, Signed, Ty, Val,
+    MemIndex, MutPointer, Number, Ordered, Pointer, Shared, Signed, TensorMap, TensorMapMut,
+    TensorMapType, Ty, Val,
 };
 pub use values::{IntoValues, Values};
 pub use vector::{Vector, VectorElement};

@@ -111,7 +111,7 @@ pub enum ResultKind {
 /// The types that the type variable of a row may stand for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Class {
-    /// Every type.
+    /// Every type but tensor maps, which only their own operations take.
     Any,
     /// Every scalar.
     Scalar,
@@ -168,6 +168,7 @@ impl Class {
                 };
             }
             Type::Pointer { .. } => return matches!(self, Class::Any | Class::Pointer),
+            Type::TensorMap { .. } => return false,
         };
         match self {
             Class::Any | Class::Scalar | Class::Data => true,
@@ -547,7 +548,7 @@ impl Op {
         let to = self.type_of_attribute(ir)?;
         match self.type_of_operand(ir, info, Constraint::T)? {
             Type::Vector(vector) => VectorType::new(to.scalar()?, vector.lanes()).map(Type::Vector),
-            Type::Scalar(_) | Type::Pointer { .. } => Some(to),
+            Type::Scalar(_) | Type::Pointer { .. } | Type::TensorMap { .. } => Some(to),
         }
     }
 

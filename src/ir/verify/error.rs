@@ -532,6 +532,16 @@ pub enum VerifyError {
         /// The alignment that is possible.
         limit: u32,
     },
+    /// A tensor map has no dimension, or more than 5.
+    TensorMapRank {
+        /// The dimensions.
+        rank: u8,
+    },
+    /// A tensor map is made, carried or kept in a variable.
+    TensorMapNotParam {
+        /// What it is.
+        found: Type,
+    },
     /// The alignment of a shared allocation is not a power of two.
     SharedAlignment {
         /// The allocation.

@@ -220,6 +220,13 @@ impl fmt::Display for VerifyError {
                 f,
                 "parameter `{name}` is a {ty}, but parameters are scalars and pointers: pass the elements one by one"
             ),
+            E::TensorMapRank { rank } => {
+                write!(f, "a tensor map has {rank} dimensions, but must have 1 to 5")
+            }
+            E::TensorMapNotParam { found } => write!(
+                f,
+                "a {found} is a parameter and stays one: it cannot be carried, selected or kept in a variable; use the parameter"
+            ),
             E::NotOnTarget { op, first, target } => {
                 write!(
                     f,

@@ -19,6 +19,7 @@
 //!     a shared allocation has elements, is aligned for them to a power of two, and fits a block.
 //!   - `ArrayEmpty`, `ArrayBytes`: a constant array has elements, and all of them fit a module.
 //!   - `VarEmpty`, `VarSize`: a variable has a register, and not too many.
+//!   - `TensorMapRank`, `TensorMapNotParam`: a tensor map has 1 to 5 dimensions and stays a parameter.
 //! * **structure** (`structure.rs`)
 //!   - `ValueNotVisible`: a value is used only where its definition reaches (SSA dominance over regions).
 //!   - `MissingTerminator`, `AfterTerminator`: a region ends in a terminator, and nothing follows it.

@@ -100,7 +100,7 @@ fn check_operands(report: &mut Report<'_>, op: OpId, info: &'static OpInfo) {
             },
             Constraint::Pointer => match found {
                 Type::Pointer { .. } => None,
-                Type::Scalar(_) | Type::Vector(_) => {
+                Type::Scalar(_) | Type::Vector(_) | Type::TensorMap { .. } => {
                     Some(VerifyError::NotAPointer { op: op_name, found })
                 }
             },
@@ -109,7 +109,7 @@ fn check_operands(report: &mut Report<'_>, op: OpId, info: &'static OpInfo) {
                 Type::Pointer { mutable: false, .. } => {
                     Some(VerifyError::ReadOnlyPointer { op: op_name, found })
                 }
-                Type::Scalar(_) | Type::Vector(_) => {
+                Type::Scalar(_) | Type::Vector(_) | Type::TensorMap { .. } => {
                     Some(VerifyError::NotAPointer { op: op_name, found })
                 }
             },
@@ -144,7 +144,7 @@ fn vectors(ir: &KernelIr, op: &Op, info: &'static OpInfo) -> Option<VerifyError>
         let no_vector = match ty {
             Some(Type::Scalar(elem)) => VectorType::new(elem, lanes).is_none(),
             // Operands of other types are found by the row.
-            Some(Type::Vector(_) | Type::Pointer { .. }) => false,
+            Some(Type::Vector(_) | Type::Pointer { .. } | Type::TensorMap { .. }) => false,
             None => true,
         };
         return no_vector.then(|| VerifyError::NoSuchVector { op: info.name, elem: ty, lanes });
@@ -194,7 +194,7 @@ fn pointee(ir: &KernelIr, op: &Op, info: &OpInfo) -> Option<Type> {
         .or_else(|| op.type_of_operand(ir, info, Constraint::MutPointer));
     match base? {
         Type::Pointer { elem, .. } => Some(elem.into()),
-        Type::Scalar(_) | Type::Vector(_) => None,
+        Type::Scalar(_) | Type::Vector(_) | Type::TensorMap { .. } => None,
     }
 }
 
