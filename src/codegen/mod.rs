@@ -53,6 +53,7 @@ mod arith;
 mod arrays;
 mod assert_buffer;
 mod atomic;
+mod bit_function;
 mod control;
 mod convert;
 mod copies;
@@ -64,6 +65,8 @@ mod mem;
 mod printf;
 mod ptx;
 mod regs;
+mod swizzle_mode;
+mod tensor_map;
 mod text;
 mod uses;
 mod vector;
@@ -73,6 +76,8 @@ mod warp;
 pub use assert_buffer::AssertBuffer;
 pub use error::CodegenError;
 pub use ptx::{Ptx, PtxVersion};
+pub use swizzle_mode::SwizzleMode;
+pub use tensor_map::{BoxElement, DimMode, Fill, L2Promotion, TensorMapDesc, TensorMapError};
 
 use std::fmt;
 

@@ -115,6 +115,7 @@ mod draft;
 mod draw;
 mod error;
 mod int;
+mod into_tuple;
 mod inverse;
 #[expect(clippy::module_inception, reason = "the type that gives the storey its name")]
 mod layout;
@@ -147,6 +148,7 @@ pub use coord::{Coord, CoordRef, Slot, Underscore, crd2crd, crd2idx, idx2crd, id
 pub use draw::{Drawing, Shading};
 pub use error::{LayoutError, ModePath};
 pub use int::{Atom, Call, Env, Fun, Int, Symbol, Term, Width};
+pub use into_tuple::{Builder, IntoTuple};
 pub use layout::{Layout, StrideRef, StrideTuple};
 pub use layout_ref::{LayoutRef, Modes};
 pub use macros::{coord, layout, shape, tiler, tuple};
@@ -154,5 +156,5 @@ pub use ratio::Ratio;
 pub use swizzle::Swizzle;
 pub use threads::{FastDivmod, make_layout_image_mask, make_layout_tv};
 pub use tiler::{Tiler, TilerLeaf, TilerRef};
-pub use tuple::{Builder, Children, IntTuple, IntTupleRef, IntoTuple, Tuple, TupleRef};
+pub use tuple::{Children, IntTuple, IntTupleRef, Tuple, TupleRef};
 pub use walk::Indices;

@@ -101,7 +101,7 @@ fn dim3(text: &str) -> [u32; 3] {
 fn argument(text: &str, ty: Type) -> Argument {
     match ty {
         Type::Scalar(scalar) => Argument::Scalar(literals(&[text.to_owned()], scalar)[0]),
-        Type::Vector(_) => panic!("{text}: no parameter is a vector"),
+        Type::Vector(_) | Type::TensorMap { .. } => panic!("{text}: no argument of this test"),
         Type::Pointer { elem, .. } => {
             let mut elements = Vec::new();
             for part in text.split(',').filter(|part| !part.is_empty()) {

@@ -13,12 +13,14 @@
 
 mod access;
 mod atomic;
+mod bits;
 mod body;
 mod cases;
 mod context;
 mod control;
 mod diagnostic;
 mod error;
+mod float;
 mod group;
 mod kernel;
 mod layout;
@@ -34,6 +36,7 @@ mod vector;
 mod warp;
 
 pub use atomic::{Atom, AtomicAdd, AtomicInt, AtomicWord, Red};
+pub use bits::{DotElement, Widen, Word, Word32};
 pub use body::{Body, Dim3, Registers, Var};
 pub use cases::{CaseEnd, Cases, CasesStart};
 pub use context::Context;
@@ -45,7 +48,8 @@ pub use params::{Field, InSignature, OnDevice, ParamList, ParamValues, Parameter
 pub use promote::{Promote, promote};
 pub use typed::{
     Arithmetic, Bits, Constant, Converted, Element, Float, Fused, Global, GlobalMut, Int, IntoVal,
-    MemIndex, MutPointer, Number, Ordered, Pointer, Shared, Signed, Ty, Val,
+    MemIndex, MutPointer, Number, Ordered, Pointer, Shared, Signed, TensorMap, TensorMapMut,
+    TensorMapType, Ty, Val,
 };
 pub use values::{IntoValues, Values};
 pub use vector::{Vector, VectorElement};

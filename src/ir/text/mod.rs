@@ -45,6 +45,7 @@
 //! results   = (":" type,*)?
 //! region    = "{" statement* "}"
 //! type      = scalar | vector | "ptr" "<" space "," "mut"? scalar ">"
+//!           | "tensor_map" "<" "mut"? scalar "," number ">"
 //! value     = "%" name        symbol = "@" name        attribute = word | number | symbol
 //! name      = a letter, then letters, digits and "_"; for values other than parameters also digits alone
 //! text      = a text in quotes, on one line, with Rust's escapes

@@ -85,7 +85,7 @@ fn check_op(report: &mut Report<'_>, op: OpId) {
 fn pointee(report: &Report<'_>, base: Value) -> Option<(Space, Scalar)> {
     match report.ir.type_of(base) {
         Type::Pointer { space, elem, .. } => Some((space, elem)),
-        Type::Scalar(_) | Type::Vector(_) => None,
+        Type::Scalar(_) | Type::Vector(_) | Type::TensorMap { .. } => None,
     }
 }
 

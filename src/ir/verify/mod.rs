@@ -19,6 +19,7 @@
 //!     a shared allocation has elements, is aligned for them to a power of two, and fits a block.
 //!   - `ArrayEmpty`, `ArrayBytes`: a constant array has elements, and all of them fit a module.
 //!   - `VarEmpty`, `VarSize`: a variable has a register, and not too many.
+//!   - `TensorMapRank`, `TensorMapNotParam`: a tensor map has 1 to 5 dimensions and stays a parameter.
 //! * **structure** (`structure.rs`)
 //!   - `ValueNotVisible`: a value is used only where its definition reaches (SSA dominance over regions).
 //!   - `MissingTerminator`, `AfterTerminator`: a region ends in a terminator, and nothing follows it.
@@ -34,9 +35,9 @@
 //!   - `ConditionType`, `IndexType`, `NotAPointer`, `ReadOnlyPointer`: a condition is a `bool`, an index an
 //!     integer of 32 or 64 bits, memory is accessed through pointers and written through `mut` ones.
 //!   - `ResultCount`, `ResultTypes`: results are those that the row of the operation gives.
-//!   - `NotOnTarget`: the target has the operation, with its attributes, on these types.
-//!   - `NoSuchVector`, `LaneOutOfRange`, `NoConversion`: a vector is one that there is, and so are the elements of
-//!     it that are named; a conversion is one that there is.
+//!   - `NotInPtx`, `NotOnTarget`: PTX has the operation with its attributes on these types, and the target does.
+//!   - `NoSuchVector`, `LaneOutOfRange`: a vector is one that there is, and so are the elements of it that are
+//!     named.
 //!   - `RangeTypes`, `RangeNotInteger`, `RangeIndex`, `StepNotPositive`: a `for` counts in one integer type,
 //!     its body has the index as its first argument, and a constant step is positive.
 //! * **memory** (`memory.rs`)

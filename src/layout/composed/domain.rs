@@ -102,6 +102,13 @@ by_tiler! {
 impl ComposedLayout {
     /// [`Layout::complement`] of the outer layout.
     ///
+    /// ```
+    /// # use tilewright::layout::{ComposedLayout, layout};
+    /// let s: ComposedLayout = "S<3,0,3> o 0 o (8,8):(8,1)".parse()?;
+    /// assert_eq!(s.complement(&128.into())?, layout!(2:64));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Layout::complement`]; [`LayoutError::Unsupported`].
     pub fn complement(&self, cotarget: &IntTuple) -> Result<Layout> {
@@ -109,6 +116,13 @@ impl ComposedLayout {
     }
 
     /// [`Layout::layout_like`] of the outer layout.
+    ///
+    /// ```
+    /// # use tilewright::layout::{ComposedLayout, layout};
+    /// let s: ComposedLayout = "S<3,0,3> o 0 o (8,8):(8,1)".parse()?;
+    /// assert_eq!(s.layout_like()?, layout!((8, 8):(8, 1)));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`Layout::layout_like`].
@@ -118,6 +132,13 @@ impl ComposedLayout {
 
     /// [`Layout::fragment_like`] of the outer layout.
     ///
+    /// ```
+    /// # use tilewright::layout::ComposedLayout;
+    /// let s: ComposedLayout = "S<3,0,3> o 0 o (8,8):(8,1)".parse()?;
+    /// assert_eq!(s.fragment_like()?.to_string(), "(8,(8)):(1,(8))");
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Layout::fragment_like`].
     pub fn fragment_like(&self) -> Result<Layout> {
@@ -125,6 +146,15 @@ impl ComposedLayout {
     }
 
     /// The tile at `coord`, as [`Layout::local_tile`].
+    ///
+    /// ```
+    /// # use tilewright::layout::{ComposedLayout, coord, tiler};
+    /// let s: ComposedLayout = "S<3,0,3> o 0 o (8,8):(8,1)".parse()?;
+    /// let (tile, offset) = s.local_tile(&tiler!(4, 4), &coord!(1, 0))?;
+    /// assert_eq!(tile.size()?, 16);
+    /// assert_eq!(tile.crd2idx(0)?.add(offset.to_int()?)?, s.crd2idx((4, 0))?);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`Layout::local_tile`].
@@ -139,6 +169,15 @@ impl ComposedLayout {
     }
 
     /// The elements of thread `index`, as [`Layout::local_partition`].
+    ///
+    /// ```
+    /// # use tilewright::layout::{ComposedLayout, layout};
+    /// let s: ComposedLayout = "S<3,0,3> o 0 o (8,8):(8,1)".parse()?;
+    /// let (part, offset) = s.local_partition(&layout!((2, 2):(1, 2)), &1.into())?;
+    /// assert_eq!(part.size()?, 16);
+    /// assert_eq!(part.crd2idx(0)?.add(offset.to_int()?)?, s.crd2idx((1, 0))?);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`Layout::local_partition`].

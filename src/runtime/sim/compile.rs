@@ -238,7 +238,7 @@ impl Compiler<'_> {
                 }
                 // The verifier allows none.
                 Type::Vector(_) => return Err(Malformed),
-                Type::Pointer { .. } => {
+                Type::Pointer { .. } | Type::TensorMap { .. } => {
                     let alloc = Alloc::Static(i as u32);
                     (Slots::Pointer(PointerSlots { alloc, offset: None }), None)
                 }

@@ -20,6 +20,7 @@
 
 mod arith;
 mod atomic;
+mod bits;
 mod block;
 mod buffer;
 mod collective;
@@ -28,6 +29,7 @@ mod convert;
 mod diagnostic;
 mod dispatch;
 mod element;
+mod elementwise;
 mod error;
 mod fault;
 mod for_range;
@@ -38,6 +40,7 @@ mod memory;
 mod options;
 mod output;
 mod program;
+mod round;
 mod scalar;
 mod slots;
 mod special;
