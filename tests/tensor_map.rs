@@ -82,12 +82,7 @@ fn tiles_of_matrix_products() {
         check(Scalar::F64, &matrix, &swizzled(2, 1, layout!((16, 8):(8, 1))), &origin);
         check(Scalar::I8, &matrix, &swizzled(1, 4, layout!((16, 32):(32, 1))), &origin);
         // CuTe's atom of 8 rows, repeated along the rows.
-        check(
-            Scalar::I16,
-            &matrix,
-            &swizzled(3, 3, layout!(((8, 8), 64):((64, 512), 1))),
-            &origin,
-        );
+        check(Scalar::I16, &matrix, &swizzled(3, 3, layout!(((8, 8), 64):((64, 512), 1))), &origin);
         check(Scalar::I16, &transposed, &swizzled(3, 3, layout!((64, 32):(1, 64))), &origin);
     }
     // Groups of 8 columns one after the other: the columns become two dimensions.
@@ -181,7 +176,9 @@ fn numbers_that_hardware_does_not_take() {
     };
     let ends = [1 << 32, 1 << 32, 1, 1, 1];
     let largest_stride = (1 << 40) - 16;
-    f32_map(&ends, &[largest_stride, 16, 16, 16], &[256, 256, 1, 1, 1]).unwrap();
+    f32_map(&ends, &[largest_stride, 16, 16, 16], &[256, 227, 1, 1, 1]).unwrap();
+    let (bytes, limit) = (256 * 228 * 4, 227 * 1024);
+    assert_eq!(f32_map(&[256, 256], &[1024], &[256, 228]), Err(Error::BoxBytes { bytes, limit }));
     assert_eq!(f32_map(&[], &[], &[]), Err(Error::Rank { rank: 0 }));
     assert_eq!(f32_map(&[8; 6], &[16; 5], &[4; 6]), Err(Error::Rank { rank: 6 }));
     let lengths = |dims, strides, extents| Err(Error::Lengths { dims, strides, extents });

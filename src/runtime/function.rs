@@ -113,8 +113,9 @@ impl<P> Function<P> {
         let ir = kernel.ir();
         let code = match &device.backend {
             #[cfg(feature = "sim")]
-            Backend::Sim(options) => {
-                Code::Sim(Box::new(sim::Program::new(ir).map_err(simulation)?), options.clone())
+            Backend::Sim(simulator) => {
+                let _ = options;
+                Code::Sim(Box::new(sim::Program::new(ir).map_err(simulation)?), simulator.clone())
             }
             #[cfg(feature = "cuda-any-version")]
             Backend::Cuda(context) => {
