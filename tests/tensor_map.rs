@@ -176,7 +176,9 @@ fn numbers_that_hardware_does_not_take() {
     };
     let ends = [1 << 32, 1 << 32, 1, 1, 1];
     let largest_stride = (1 << 40) - 16;
-    f32_map(&ends, &[largest_stride, 16, 16, 16], &[256, 256, 1, 1, 1]).unwrap();
+    f32_map(&ends, &[largest_stride, 16, 16, 16], &[256, 227, 1, 1, 1]).unwrap();
+    let (bytes, limit) = (256 * 228 * 4, 227 * 1024);
+    assert_eq!(f32_map(&[256, 256], &[1024], &[256, 228]), Err(Error::BoxBytes { bytes, limit }));
     assert_eq!(f32_map(&[], &[], &[]), Err(Error::Rank { rank: 0 }));
     assert_eq!(f32_map(&[8; 6], &[16; 5], &[4; 6]), Err(Error::Rank { rank: 6 }));
     let lengths = |dims, strides, extents| Err(Error::Lengths { dims, strides, extents });

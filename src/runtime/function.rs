@@ -144,7 +144,10 @@ impl<P> Function<P> {
         check_kernel(device, ir)?;
         let code = match &device.backend {
             #[cfg(feature = "sim")]
-            Backend::Sim(options) => Code::simulated(ir, options)?,
+            Backend::Sim(simulator) => {
+                let _ = options;
+                Code::simulated(ir, simulator)?
+            }
             #[cfg(feature = "cuda-any-version")]
             Backend::Cuda(context) => {
                 Code::Cuda(cuda::Function::load(context, ir, kernel.ptx().text(), options)?)

@@ -243,6 +243,7 @@ impl<T: Element> Buffer<T> {
         }
     }
 
+    #[cfg(feature = "cuda-any-version")]
     fn on_other_device(&self, stream: &Stream) -> RuntimeError {
         RuntimeError::OtherDeviceStream {
             what: "a buffer".to_owned(),

@@ -98,6 +98,13 @@ pub enum TensorMapError {
         /// The extent.
         extent: i128,
     },
+    /// The box is more than the shared memory of a block.
+    BoxBytes {
+        /// Its bytes.
+        bytes: u64,
+        /// The bytes of shared memory that a block can have.
+        limit: u64,
+    },
     /// The fastest dimension of the box is not a multiple of 16 bytes.
     InnerBytes {
         /// Its bytes.
@@ -201,6 +208,10 @@ impl fmt::Display for TensorMapError {
             E::BoxExtent { dim, extent } => write!(
                 f,
                 "dimension {dim} of the box has extent {extent}, but must have 1 to 256: copy several boxes"
+            ),
+            E::BoxBytes { bytes, limit } => write!(
+                f,
+                "the box has {bytes} bytes and a block at most {limit} of shared memory: copy several smaller boxes"
             ),
             E::InnerBytes { bytes } => write!(
                 f,

@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 pub use error::TensorMapError;
 
 use super::swizzle_mode::SwizzleMode;
-use crate::ir::Scalar;
+use crate::ir::{Scalar, Target};
 
 /// The most dimensions of a map.
 const MAX_RANK: usize = 5;
@@ -152,10 +152,17 @@ impl TensorMapDesc {
             l2_promotion: L2Promotion::None,
             sources: (0..dims.len()).map(|mode| DimMode { mode, step: 1 }).collect(),
         };
-        match map.inner_bytes() {
-            bytes if bytes % 16 != 0 => Err(TensorMapError::InnerBytes { bytes }),
-            _ => Ok(map),
+        map.check_box()
+    }
+
+    /// The map, if hardware takes its box.
+    fn check_box(self) -> Result<TensorMapDesc, TensorMapError> {
+        let (inner, bytes) = (self.inner_bytes(), self.box_bytes());
+        let limit = Target::SM_90.max_shared_bytes();
+        if inner % 16 != 0 {
+            return Err(TensorMapError::InnerBytes { bytes: inner });
         }
+        if bytes > limit { Err(TensorMapError::BoxBytes { bytes, limit }) } else { Ok(self) }
     }
 
     /// The same with a swizzle of the box.
@@ -200,10 +207,7 @@ impl TensorMapDesc {
             return Err(TensorMapError::ElementStrides { strides: strides.to_vec() });
         }
         let map = TensorMapDesc { element_strides: strides.into(), ..self };
-        match map.inner_bytes() {
-            bytes if bytes % 16 != 0 => Err(TensorMapError::InnerBytes { bytes }),
-            _ => Ok(map),
-        }
+        map.check_box()
     }
 
     /// What each dimension counts: for a map that was given number by number, dimension `i` counts mode `i`.
