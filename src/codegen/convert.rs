@@ -39,7 +39,7 @@ impl Entry<'_> {
             (Scalar::F32, b) if b.format().is_some() => self.narrowed(to, from, b),
             // PTX has conversions with one rounding from every type to `f16`, but not to the others.
             (a, b) if b.format().is_some() && b != Scalar::F16 => {
-                let wide = self.to_odd(from, a);
+                let wide = self.rounded_to_odd(from, a);
                 self.narrowed(to, wide.into(), b);
             }
             (a, b) if a.is_float() && b.is_int() => self.float_to_int(to, from, a, b),
@@ -115,7 +115,7 @@ impl Entry<'_> {
     /// The number as `f32`, rounded to odd: toward zero, with the last bit set where that is not exact. `f32`
     /// has more than two bits more than the narrow formats, so rounding that to one of them is as rounding the
     /// number itself.
-    fn to_odd(&mut self, from: Operand, from_type: Scalar) -> Reg {
+    fn rounded_to_odd(&mut self, from: Operand, from_type: Scalar) -> Reg {
         let ty = arith_type(from_type);
         let (toward_zero, odd) = (self.temp(Class::F32), self.temp(Class::F32));
         let back = self.temp(Class::of_scalar(from_type));

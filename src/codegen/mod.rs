@@ -63,6 +63,7 @@ mod mem;
 mod printf;
 mod ptx;
 mod regs;
+mod sync;
 mod text;
 mod uses;
 mod vector;

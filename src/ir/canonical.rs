@@ -148,7 +148,15 @@ fn rename(
         }
         Op::Const(_)
         | Op::Arith(_)
-        | Op::Mem(Mem::Ld { .. } | Mem::St { .. } | Mem::Offset { .. } | Mem::SharedBase { .. })
+        | Op::Mem(
+            Mem::Ld { .. }
+            | Mem::St { .. }
+            | Mem::LdVec { .. }
+            | Mem::StVec { .. }
+            | Mem::AssumeAligned { .. }
+            | Mem::Offset { .. }
+            | Mem::SharedBase { .. },
+        )
         | Op::Atomic(_)
         | Op::Cache(_)
         | Op::Sync(_)

@@ -30,9 +30,9 @@ pub use builder::{
     Arithmetic, ArmEnd, Atom, AtomicAdd, AtomicInt, AtomicWord, Bits, Body, BodyResult, Bound,
     BuildError, BuildErrorKind, BuildErrors, CaseEnd, Cases, CasesStart, Context, Converted,
     DeviceCoord, Dim3, Element, End, Float, Fused, Global, GlobalMut, Int, IntoBound, IntoVal,
-    IntoValues, Join, Kernel, KernelOptions, Loop, MemIndex, MutPointer, Number, Ordered, Params,
-    Pointer, Promote, Range, Red, Redux, Registers, Shared, Signed, Terminated, Ty, Untyped, Val,
-    Values, Var, Vector, VectorElement, WARP, promote, range,
+    IntoValues, Join, Kernel, KernelOptions, Loop, MemIndex, MutPointer, NamedBarrier, Number,
+    Ordered, Params, Pointer, Promote, Range, Red, Redux, Registers, Shared, Signed, Terminated,
+    Ty, Untyped, Val, Values, Var, Vector, VectorElement, WARP, promote, range,
 };
 pub use entity::{Arena, Entity, OpId, PlaceId, RegionId, SharedId, Value, VarId};
 pub use format::{Format, FormatError, Piece, Placeholder, Style};
@@ -43,11 +43,11 @@ pub use name::ParseNameError;
 pub use narrow::{bf16, f8e4m3, f8e5m2, f16, tf32};
 pub use number::{FloatFormat, Rounding, Specials};
 pub use op::{
-    Arith, Atomic, AtomicOp, AtomicOrder, Axis, Cache, Class, Compare, Constraint, Control,
-    Diagnostic, Effect, L1Evict, L2Prefetch, LoadAccess, LoadCache, LoadOrder, Mem, MemScope, Op,
-    OpInfo, ParseAccessError, PrefetchLevel, RedOrder, ReduxOp, ResultKind, ShflMode, SpecialReg,
-    StoreAccess, StoreCache, StoreOrder, Sync, Thread, Unroll, ValueList, VolatileReg, VoteMode,
-    Warp,
+    Arith, Atomic, AtomicOp, AtomicOrder, Axis, BarrierForm, BarrierRed, Cache, Class, Compare,
+    Constraint, Control, Diagnostic, Effect, FenceOrder, L1Evict, L2Prefetch, LoadAccess,
+    LoadCache, LoadOrder, Mem, MemScope, Op, OpInfo, ParseAccessError, PrefetchLevel, ProxySpace,
+    RedOrder, ReduxOp, ResultKind, ShflMode, SpecialReg, StoreAccess, StoreCache, StoreOrder, Sync,
+    Thread, Unroll, ValueList, VolatileReg, VoteMode, Warp,
 };
 pub use target::{ParseTargetError, Target};
 pub use text::{ParseError, ParseErrorKind, parse, parse_kernels};

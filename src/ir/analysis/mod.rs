@@ -1,4 +1,5 @@
 //! Facts about a verified structure, computed without changing it.
 
+pub(in crate::ir) mod alignment;
 pub(in crate::ir) mod trips;
 pub(in crate::ir) mod uniformity;

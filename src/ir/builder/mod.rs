@@ -13,6 +13,7 @@
 
 mod access;
 mod atomic;
+mod barrier;
 mod body;
 mod cases;
 mod context;
@@ -32,6 +33,7 @@ mod vector;
 mod warp;
 
 pub use atomic::{Atom, AtomicAdd, AtomicInt, AtomicWord, Red};
+pub use barrier::NamedBarrier;
 pub use body::{Body, Dim3, Registers, Var};
 pub use cases::{CaseEnd, Cases, CasesStart};
 pub use context::Context;

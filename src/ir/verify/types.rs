@@ -98,7 +98,15 @@ fn check_operands(report: &mut Report<'_>, op: OpId, info: &'static OpInfo) {
                     Some(VerifyError::NotAPointer { op: op_name, found })
                 }
             },
-            Constraint::Elem => other(pointee(ir, &data.op, info)),
+            Constraint::Elem => other(data.op.pointee(ir, info).map(Type::from)),
+            Constraint::ElemVector => data
+                .op
+                .pointee(ir, info)
+                .filter(|elem| found.vector().is_none_or(|vector| vector.elem() != *elem))
+                .map(|elem| {
+                    let expected = format!("a vector of {elem}");
+                    VerifyError::OperandType { op: op_name, operand, expected, found }
+                }),
             Constraint::VarElem => other(data.op.type_of_attribute(ir)),
         };
         if let Some(error) = error {
@@ -109,7 +117,8 @@ fn check_operands(report: &mut Report<'_>, op: OpId, info: &'static OpInfo) {
 
 /// What is wrong with the vector types and the conversion of an operation.
 fn vectors(ir: &KernelIr, op: &Op, info: &'static OpInfo) -> Option<VerifyError> {
-    let ty = op.type_of_operand(ir, info, Constraint::T);
+    let pointee = || op.pointee(ir, info).map(Type::from);
+    let ty = op.type_of_operand(ir, info, Constraint::T).or_else(pointee);
     if let Some(lanes) = op.made_lanes() {
         let no_vector = match ty {
             Some(Type::Scalar(elem)) => VectorType::new(elem, lanes).is_none(),
@@ -117,7 +126,7 @@ fn vectors(ir: &KernelIr, op: &Op, info: &'static OpInfo) -> Option<VerifyError>
             Some(Type::Vector(_) | Type::Pointer { .. }) => false,
             None => true,
         };
-        return no_vector.then(|| VerifyError::NoSuchVector { op: info.name, elem: ty, lanes });
+        return no_vector.then_some(VerifyError::NoSuchVector { op: info.name, elem: ty, lanes });
     }
     match (op, ty?) {
         (Op::Arith(Arith::VecExtract { lane, .. }), Type::Vector(vector)) => {
@@ -159,16 +168,6 @@ fn check_results(report: &mut Report<'_>, op: OpId, expected: Vec<Type>, found: 
         report.at(op, VerifyError::ResultCount { op: name, expected, found });
     } else if expected != found {
         report.at(op, VerifyError::ResultTypes { op: name, expected, found });
-    }
-}
-
-fn pointee(ir: &KernelIr, op: &Op, info: &OpInfo) -> Option<Type> {
-    let base = op
-        .type_of_operand(ir, info, Constraint::Pointer)
-        .or_else(|| op.type_of_operand(ir, info, Constraint::MutPointer));
-    match base? {
-        Type::Pointer { elem, .. } => Some(elem.into()),
-        Type::Scalar(_) | Type::Vector(_) => None,
     }
 }
 

@@ -132,7 +132,13 @@ impl Flow<'_, '_> {
             Op::Const(_)
             | Op::Arith(_)
             | Op::Mem(
-                Mem::Ld { .. } | Mem::St { .. } | Mem::Offset { .. } | Mem::SharedBase { .. },
+                Mem::Ld { .. }
+                | Mem::St { .. }
+                | Mem::LdVec { .. }
+                | Mem::StVec { .. }
+                | Mem::AssumeAligned { .. }
+                | Mem::Offset { .. }
+                | Mem::SharedBase { .. },
             )
             | Op::Atomic(_)
             | Op::Cache(_)
