@@ -279,6 +279,22 @@ fn every_operation_has_a_filetest() {
     assert!(missing.is_empty(), "in no kernel of tests/filetests/sim or ptx: {missing:?}");
 }
 
+/// The code of the worked example is that of the sources, without regard to indentation.
+#[test]
+fn the_worked_example_is_what_the_sources_have() {
+    let squeeze = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let document = read("docs/adding-an-op.md");
+    let blocks: Vec<&str> = document.split("```").skip(1).step_by(2).collect();
+    assert!(blocks.len() > 4, "the document does not read as expected");
+    for block in blocks {
+        // The language, the path, the code.
+        let mut lines = block.splitn(3, '\n').skip(1);
+        let path = lines.next().and_then(|line| line.strip_prefix("// ")).expect("it has a path");
+        let code = squeeze(lines.next().expect("it has code"));
+        assert!(squeeze(&read(path)).contains(&code), "{path} does not have:\n{code}");
+    }
+}
+
 /// The variants of an enum, by its text: what stands four columns in and starts with a capital letter.
 fn variants(path: &str, name: &str) -> Vec<String> {
     let text = code(&read(path));

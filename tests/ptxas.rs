@@ -194,9 +194,9 @@ fn mem_kernels(target: Target) -> Vec<Kernel<Untyped>> {
     }
     // Parameters of every type, and constants at the ends of their types.
     let mut kernel = Raw::new("params", target);
-    for ty in raw::types().into_iter().filter(|ty| ty.vector().is_none()) {
-        // Shared memory does not outlive a block.
-        if matches!(ty, Type::Pointer { space: Space::Shared, .. }) {
+    for ty in raw::types() {
+        // A launch passes neither vectors nor shared memory.
+        if matches!(ty, Type::Pointer { space: Space::Shared, .. } | Type::Vector(_)) {
             continue;
         }
         let value = kernel.param(ty);
@@ -285,14 +285,14 @@ fn launch_bounds_and_dynamic_shared_memory() {
             });
         untyped(&kernel.unwrap())
     };
-    let options = KernelOptions::default();
-    let whole = options.block([384, 1, 1]).min_blocks_per_sm(1).max_registers(168);
+    let options = KernelOptions::default;
+    let whole = options().block([384, 1, 1]).min_blocks_per_sm(1).max_registers(168);
     check_module(
         &[
-            build("whole", whole.cluster([2, 1, 1]), 227 * 1024),
+            build("whole", whole.clone().cluster([2, 1, 1]), 227 * 1024),
             build("whole_at_launch", whole.cluster_at_launch(), 100_000),
-            build("bounded", options.max_threads(1024).min_blocks_per_sm(2), 16),
-            build("large_cluster", options.cluster([16, 1, 1]), 48 * 1024),
+            build("bounded", options().max_threads(1024).min_blocks_per_sm(2), 16),
+            build("large_cluster", options().cluster([16, 1, 1]), 48 * 1024),
         ],
         &[],
     );

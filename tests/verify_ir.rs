@@ -91,7 +91,8 @@ fn indices_that_point_nowhere() {
     out_of_range(|ir| ir.shared[Entity::from_index(0)].place = last());
     let values = || [last()].into_iter().collect();
     let cond = Value::from_index(0);
-    let ops: [fn() -> Op; 7] = [
+    let ops: [fn() -> Op; 8] = [
+        || Mem::ArrayBase { array: last() }.into(),
         || Arith::Neg { value: last() }.into(),
         || Mem::SharedBase { shared: last() }.into(),
         || Mem::GetVar { var: last(), index: 0 }.into(),
@@ -304,6 +305,7 @@ fn arguments_that_do_not_fit() {
                     hi: value,
                     step: value,
                     unroll: Unroll::Keep,
+                    prefetch: 0,
                     init,
                     body,
                 },
@@ -313,4 +315,20 @@ fn arguments_that_do_not_fit() {
         },
         |error| matches!(error, VerifyError::RangeIndex { found: None, .. }),
     );
+}
+
+/// Constant arrays of 64 KiB and 8 bytes.
+#[test]
+fn more_constant_arrays_than_a_module_has() {
+    let verify = |last: usize| {
+        let (first, last) = (vec!["0"; 8191].join(", "), vec!["1"; last].join(", "));
+        let text = format!(
+            "kernel @k target sm_80 () {{\n  array @a: u64 = {first}\n  array @b: u64 = {last}\n  return\n}}\n"
+        );
+        Kernel::verify(text.parse().expect("it parses"))
+    };
+    assert!(verify(1).is_ok());
+    let errors = verify(2).expect_err("they are too large");
+    let expected = VerifyError::ArrayBytes { bytes: 65_544, limit: 65_536 };
+    assert_eq!(errors.iter().map(|found| &found.error).collect::<Vec<_>>(), [&expected]);
 }

@@ -118,12 +118,16 @@ fn step(bytes: &mut Bytes<'_>, op: u8, a: &Layout, b: &Layout) -> Option<Layout>
         10..=12 => {
             let target = bytes.tuple();
             let r = commuting(bytes, "complement", a, &|l| l.complement(&target))?;
+            // The cotarget is a number or a shape.
+            let extents = target.leaves().iter().map(|n| n.as_static());
+            let extents: Option<Vec<i64>> = extents.collect();
             if is_small(a)
-                && let Some(n) = target.as_static()
-                && (1..SMALL).contains(&n)
                 && is_small(&r)
+                && let Some(extents) = extents
+                && extents.iter().all(|n| (1..SMALL).contains(n))
             {
-                held(oracle::check_complement(a, n, &r), || format!("complement({a}, {n}) = {r}"));
+                let check = oracle::check_complement(a, &extents, &r);
+                held(check, || format!("complement({a}, {target}) = {r}"));
             }
             Some(r)
         }

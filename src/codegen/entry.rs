@@ -52,11 +52,6 @@ impl Files {
     }
 }
 
-/// Bytes of a parameter.
-fn param_bytes(ty: Type) -> u32 {
-    ty.bits() / 8
-}
-
 /// Whether the kernel has a `printf`.
 pub(super) fn prints(ir: &KernelIr) -> bool {
     let prints = |op: OpId| matches!(ir.ops[op].op, Op::Diagnostic(Diagnostic::Printf { .. }));
@@ -74,12 +69,7 @@ fn first_reg(ty: Type, value: Value) -> Reg {
 
 /// The lowest version of the PTX ISA that the kernel needs beside its target.
 pub(super) fn version_of(ir: &KernelIr) -> PtxVersion {
-    let bytes = ir.params.iter().fold(0u64, |end, param| {
-        let bytes = u64::from(param_bytes(ir.type_of(param.value)));
-        end.next_multiple_of(bytes) + bytes
-    });
-    let bytes = if ir.has_asserts() { bytes.next_multiple_of(8) + 8 } else { bytes };
-    let params = if bytes > 4352 { LARGE_PARAMS } else { version::FIRST };
+    let params = if ir.param_bytes() > 4352 { LARGE_PARAMS } else { version::FIRST };
     // What is not written counts too where it is in a region: it does not depend on the code generator.
     ir.ops.iter().map(|(_, data)| version::of(&data.op, ir)).fold(params, PtxVersion::max)
 }
@@ -95,8 +85,14 @@ pub(super) fn dynamic_shared_align(kernels: &[&KernelIr]) -> Option<u32> {
     dynamic.filter_map(|ir| shared_align(ir)).max()
 }
 
-/// Writes the entry of a verified kernel.
-pub(super) fn write(ir: &KernelIr, options: PtxOptions, files: &mut Files, text: &mut Text) {
+/// Writes the entry of a verified kernel; `arrays` are the numbers of its constant arrays in the module.
+pub(super) fn write(
+    ir: &KernelIr,
+    options: PtxOptions,
+    arrays: Vec<u64>,
+    files: &mut Files,
+    text: &mut Text,
+) {
     let operands = ir
         .values
         .iter()
@@ -125,6 +121,7 @@ pub(super) fn write(ir: &KernelIr, options: PtxOptions, files: &mut Files, text:
         reachable: true,
         shared: ir.shared_layout(),
         printing: Printing::default(),
+        arrays,
         globals: String::new(),
     };
     let start = entry.text.position();
@@ -173,6 +170,8 @@ pub(super) struct Entry<'a> {
     /// The offset of each shared allocation in the shared array, and the bytes of that.
     pub(super) shared: (Vec<u64>, u64),
     pub(super) printing: Printing,
+    /// The number of each constant array in the module.
+    pub(super) arrays: Vec<u64>,
     /// What is declared before the entry.
     pub(super) globals: String,
 }
@@ -188,7 +187,7 @@ impl<'a> Entry<'a> {
             self.text.push(if i == 0 { "\n  .param ." } else { ",\n  .param ." });
             match ir.type_of(param.value) {
                 Type::Scalar(scalar) => self.text.push(memory_type(scalar)),
-                Type::Pointer { space: Space::Global, elem, .. } => {
+                Type::Pointer { space: Space::Global | Space::Const, elem, .. } => {
                     self.text.push("u64 .ptr .global .align ");
                     self.text.number(elem.size_bytes().into());
                 }
@@ -291,7 +290,7 @@ impl<'a> Entry<'a> {
             let (loaded, scalar) = match ty {
                 Type::Scalar(Scalar::Bool) => (self.temp(Class::B32), Scalar::Bool),
                 Type::Scalar(scalar) => (to, scalar),
-                Type::Pointer { space: Space::Global, .. } => (to, Scalar::U64),
+                Type::Pointer { space: Space::Global | Space::Const, .. } => (to, Scalar::U64),
                 Type::Pointer { space: Space::Shared, .. } => (to, Scalar::U32),
                 Type::Vector(_) => continue,
             };
@@ -310,7 +309,9 @@ impl<'a> Entry<'a> {
                 Type::Pointer { space: Space::Global, .. } => {
                     self.ins(&["cvta.to.global.u64"], &[to.into(), to.into()]);
                 }
-                Type::Scalar(_) | Type::Vector(_) | Type::Pointer { space: Space::Shared, .. } => {}
+                Type::Scalar(_)
+                | Type::Vector(_)
+                | Type::Pointer { space: Space::Shared | Space::Const, .. } => {}
             }
         }
     }

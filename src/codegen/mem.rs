@@ -89,6 +89,16 @@ impl Entry<'_> {
                 }
                 self.text.push(";\n");
             }
+            (&Mem::ArrayBase { array }, Some(result)) => {
+                let to = self.def(result);
+                let name = self.arrays.get(array.index()).copied().unwrap_or(0);
+                self.begin();
+                self.text.push("mov.u64 ");
+                self.text.reg(to);
+                self.text.push(", $array");
+                self.text.number(name);
+                self.text.push(";\n");
+            }
             (&Mem::GetVar { var, index }, Some(result)) => {
                 for (to, from) in self.def_parts(result).into_iter().zip(self.var(var, index)) {
                     self.mov(to, from.into());
@@ -106,6 +116,7 @@ impl Entry<'_> {
                 | Mem::AssumeAligned { .. }
                 | Mem::Offset { .. }
                 | Mem::SharedBase { .. }
+                | Mem::ArrayBase { .. }
                 | Mem::GetVar { .. },
                 None,
             ) => {}
@@ -310,7 +321,7 @@ impl Entry<'_> {
             self.ins(&["cvt.u32.u64"], &[low.into(), index.into()]);
             index = low;
         }
-        let widened = space == Space::Global && index_type.bits() == 32;
+        let widened = space != Space::Shared && index_type.bits() == 32;
         let name = match (widened, to.class()) {
             (true, _) if index_type.is_signed() => "mad.wide.s32",
             (true, _) => "mad.wide.u32",
@@ -360,7 +371,7 @@ impl Entry<'_> {
 
 fn pointer_class(space: Space) -> Class {
     match space {
-        Space::Global => Class::B64,
+        Space::Global | Space::Const => Class::B64,
         Space::Shared => Class::B32,
     }
 }

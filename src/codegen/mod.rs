@@ -50,6 +50,7 @@
 //!   `.uni`.
 
 mod arith;
+mod arrays;
 mod assert_buffer;
 mod atomic;
 mod control;
@@ -73,6 +74,8 @@ mod warp;
 pub use assert_buffer::AssertBuffer;
 pub use error::CodegenError;
 pub use ptx::{Ptx, PtxVersion};
+
+use std::fmt;
 
 use crate::ir::{Kernel, KernelIr, Target};
 use text::Text;
@@ -164,7 +167,8 @@ impl<'k> Module<'k> {
     ///
     /// # Errors
     /// [`CodegenError::OtherTarget`] where the kernel is not built for the module's target,
-    /// [`CodegenError::DuplicateName`] where the module has a kernel of that name.
+    /// [`CodegenError::DuplicateName`] where the module has a kernel of that name,
+    /// [`CodegenError::ConstantArrays`] where the constant arrays of all kernels do not fit a module.
     pub fn add<P>(&mut self, kernel: &'k Kernel<P>) -> Result<(), CodegenError> {
         let name = || kernel.name().to_owned();
         if kernel.target() != self.target {
@@ -174,8 +178,26 @@ impl<'k> Module<'k> {
         if self.kernels.iter().any(|ir| ir.name == kernel.name()) {
             return Err(CodegenError::DuplicateName { name: name() });
         }
+        let mut arrays = arrays::Arrays::default();
+        for ir in self.kernels.iter().copied().chain([kernel.ir()]) {
+            arrays.add(ir);
+        }
+        let (bytes, limit) = (arrays.bytes(), KernelIr::CONST_BYTES);
+        if bytes > limit {
+            return Err(CodegenError::ConstantArrays { name: name(), bytes, limit });
+        }
         self.kernels.push(kernel.ir());
         Ok(())
+    }
+
+    /// The target of the module.
+    pub fn target(&self) -> Target {
+        self.target
+    }
+
+    /// The kernels, in the order in which they were added.
+    pub fn kernels(&self) -> &[&'k KernelIr] {
+        &self.kernels
     }
 
     /// The module as text.
@@ -186,6 +208,16 @@ impl<'k> Module<'k> {
     /// As [`ptx`](Module::ptx), with options.
     pub fn ptx_with(&self, options: PtxOptions) -> Ptx {
         write_module(self.target, &self.kernels, options)
+    }
+}
+
+/// The kernels in the text form, which [`parse_kernels`](crate::ir::parse_kernels) reads.
+impl fmt::Display for Module<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, ir) in self.kernels.iter().enumerate() {
+            write!(f, "{}{ir}", if i == 0 { "" } else { "\n" })?;
+        }
+        Ok(())
     }
 }
 
@@ -202,9 +234,15 @@ fn write_module(target: Target, kernels: &[&KernelIr], options: PtxOptions) -> P
     if kernels.iter().any(|ir| entry::prints(ir)) {
         text.push(printf::VPRINTF);
     }
+    let mut arrays = arrays::Arrays::default();
+    let numbers: Vec<Vec<u64>> = kernels.iter().map(|ir| arrays.add(ir)).collect();
+    if arrays.bytes() > 0 {
+        text.push("\n");
+        text.push(arrays.declarations());
+    }
     let mut files = entry::Files::default();
-    for ir in kernels {
-        entry::write(ir, options, &mut files, &mut text);
+    for (ir, arrays) in kernels.iter().zip(numbers) {
+        entry::write(ir, options, arrays, &mut files, &mut text);
     }
     files.write(&mut text);
     let entries = kernels.iter().map(|ir| ir.name.clone()).collect();

@@ -54,7 +54,7 @@ impl Class {
             Type::Vector(vector) if vector.bits() == 16 => Class::B16,
             Type::Vector(vector) if vector.lanes_per_register() > 1 => Class::B32,
             Type::Vector(vector) => Class::of_scalar(vector.elem()),
-            Type::Pointer { space: Space::Global, .. } => Class::B64,
+            Type::Pointer { space: Space::Global | Space::Const, .. } => Class::B64,
             Type::Pointer { space: Space::Shared, .. } => Class::B32,
         }
     }

@@ -92,7 +92,7 @@ impl<'k> Uses<'k> {
                 else_region.iter().for_each(|region| self.region(*region));
                 self.region(*then_region);
             }
-            Control::For { lo, hi, step, init, body, unroll: _ } => {
+            Control::For { lo, hi, step, init, body, unroll: _, prefetch: _ } => {
                 self.mark_all(&[*lo, *hi, *step]);
                 self.mark_all(init);
                 self.region(*body);

@@ -60,6 +60,7 @@ pub(super) fn of(op: &Op, ir: &KernelIr) -> PtxVersion {
             Mem::Offset { .. }
             | Mem::AssumeAligned { .. }
             | Mem::SharedBase { .. }
+            | Mem::ArrayBase { .. }
             | Mem::GetVar { .. }
             | Mem::SetVar { .. },
         )

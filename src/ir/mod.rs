@@ -19,6 +19,7 @@ pub(crate) mod narrow;
 pub(crate) mod number;
 mod op;
 mod passes;
+mod signature;
 mod target;
 mod text;
 mod types;
@@ -28,16 +29,17 @@ mod verify;
 pub use bounds::{ClusterShape, LaunchBounds};
 pub use builder::{
     Arithmetic, ArmEnd, Atom, AtomicAdd, AtomicInt, AtomicWord, Bits, Body, BodyResult, Bound,
-    BuildError, BuildErrorKind, BuildErrors, CaseEnd, Cases, CasesStart, Context, Converted,
-    DeviceCoord, Dim3, Element, End, Float, Fused, Global, GlobalMut, Int, IntoBound, IntoVal,
-    IntoValues, Join, Kernel, KernelOptions, Loop, MemIndex, MutPointer, NamedBarrier, Number,
-    Ordered, Params, Pointer, Promote, Range, Red, Redux, Registers, Shared, Signed, Terminated,
-    Ty, Untyped, Val, Values, Var, Vector, VectorElement, WARP, promote, range,
+    BuildError, BuildErrorKind, BuildErrors, CaseEnd, Cases, CasesStart, Constant, Context,
+    Converted, DeviceCoord, Dim3, Element, End, Field, Float, Fused, Global, GlobalMut,
+    InSignature, Int, IntoBound, IntoVal, IntoValues, Join, Kernel, KernelOptions, Loop, MemIndex,
+    MutPointer, NamedBarrier, Number, OnDevice, Ordered, ParamList, ParamValues, Parameter, Params,
+    Pointer, Promote, Range, Red, Redux, Registers, Shared, Signed, Terminated, Ty, Untyped, Val,
+    Values, Var, Vector, VectorElement, WARP, promote, range,
 };
-pub use entity::{Arena, Entity, OpId, PlaceId, RegionId, SharedId, Value, VarId};
+pub use entity::{Arena, ArrayId, Entity, OpId, PlaceId, RegionId, SharedId, Value, VarId};
 pub use format::{Format, FormatError, Piece, Placeholder, Style};
 pub use kernel::{
-    KernelIr, OpData, Param, Place, Region, SharedData, ValueData, ValueDef, VarData,
+    ArrayData, KernelIr, OpData, Param, Place, Region, SharedData, ValueData, ValueDef, VarData,
 };
 pub use name::ParseNameError;
 pub use narrow::{bf16, f8e4m3, f8e5m2, f16, tf32};
@@ -49,6 +51,7 @@ pub use op::{
     RedOrder, ReduxOp, ResultKind, ShflMode, SpecialReg, StoreAccess, StoreCache, StoreOrder, Sync,
     Thread, Unroll, ValueList, VolatileReg, VoteMode, Warp,
 };
+pub use signature::{Signature, SignatureError, Template};
 pub use target::{ParseTargetError, Target};
 pub use text::{ParseError, ParseErrorKind, parse, parse_kernels};
 pub use types::{Const, Scalar, Space, Type};

@@ -168,16 +168,18 @@ pub enum Space {
     Global,
     /// Memory of one block.
     Shared,
+    /// Constant arrays of the module, of at most 64 KiB: fast where all threads of a warp read one element.
+    Const,
 }
 
 impl Space {
     /// All state spaces.
-    pub const ALL: [Space; 2] = [Space::Global, Space::Shared];
+    pub const ALL: [Space; 3] = [Space::Global, Space::Shared, Space::Const];
 
     /// Bits of a pointer into this space.
     pub const fn pointer_bits(self) -> u32 {
         match self {
-            Space::Global => 64,
+            Space::Global | Space::Const => 64,
             Space::Shared => 32,
         }
     }
@@ -187,6 +189,7 @@ impl Space {
         match self {
             Space::Global => "global",
             Space::Shared => "shared",
+            Space::Const => "const",
         }
     }
 }

@@ -5,7 +5,8 @@ use std::fmt;
 use super::basis::{ScaledBasis, Sum};
 use super::error::LayoutError;
 use super::int::Int;
-use super::layout::{Layout, LayoutRef};
+use super::layout::Layout;
+use super::layout_ref::LayoutRef;
 use super::tuple::{Builder, IntTuple, IntTupleRef, IntoTuple, Tuple, TupleRef, product};
 
 type Result<T> = std::result::Result<T, LayoutError>;

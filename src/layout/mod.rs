@@ -100,14 +100,15 @@ pub use analysis::{
 };
 pub use linear::LinearLayout;
 
+mod alignment;
 mod arith;
 mod basis;
+mod builder;
 mod coalesce;
-mod common;
+mod compact;
 mod complement;
 mod compose;
 mod composed;
-mod composed_ops;
 mod coord;
 mod divide;
 mod draft;
@@ -117,6 +118,7 @@ mod int;
 mod inverse;
 #[expect(clippy::module_inception, reason = "the type that gives the storey its name")]
 mod layout;
+mod layout_ref;
 mod macros;
 mod modes;
 mod number;
@@ -138,13 +140,15 @@ mod tuple_ops;
 mod walk;
 
 pub use basis::ScaledBasis;
-pub use common::{compact_col_major, compact_row_major, domain_distribute};
+pub use builder::LayoutBuilder;
+pub use compact::{compact_col_major, compact_row_major, domain_distribute};
 pub use composed::{ComposedLayout, CoordFn, Part};
 pub use coord::{Coord, CoordRef, Slot, Underscore, crd2crd, crd2idx, idx2crd, idx2crd_with};
 pub use draw::{Drawing, Shading};
 pub use error::{LayoutError, ModePath};
 pub use int::{Atom, Call, Env, Fun, Int, Symbol, Term, Width};
-pub use layout::{Layout, LayoutBuilder, LayoutRef, Modes, StrideRef, StrideTuple};
+pub use layout::{Layout, StrideRef, StrideTuple};
+pub use layout_ref::{LayoutRef, Modes};
 pub use macros::{coord, layout, shape, tiler, tuple};
 pub use ratio::Ratio;
 pub use swizzle::Swizzle;

@@ -1,7 +1,9 @@
 //! Access to the modes of a layout and their rearrangement.
 
+use super::builder::LayoutBuilder;
 use super::error::LayoutError;
-use super::layout::{Layout, LayoutBuilder, LayoutRef};
+use super::layout::Layout;
+use super::layout_ref::LayoutRef;
 use super::tuple::{IntTuple, IntTupleRef};
 
 type Result<T> = std::result::Result<T, LayoutError>;
@@ -29,6 +31,26 @@ fn check_range(begin: usize, end: usize, rank: usize) -> Result<()> {
 }
 
 impl Layout {
+    /// The mode at a path, borrowed: where CuTe takes a mode as a parameter, `size<I,J>(L)`, the
+    /// question is put to the mode.
+    ///
+    /// ```
+    /// # use tilewright::layout::{layout, shape};
+    /// let l = layout!((4, (2, 8)):(2, (1, 8)));
+    /// let mode = l.mode(&[1])?;
+    /// assert_eq!((mode.size()?, mode.cosize()?, mode.rank()), (16.into(), 58.into(), 2));
+    /// assert_eq!(mode.shape().to_owned(), shape!(2, 8));
+    /// assert_eq!(l.mode(&[1, 0])?.stride().as_leaf(), Some(&1.into()));
+    /// assert!(l.mode(&[2]).is_err());
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LayoutError::NoSuchMode`].
+    pub fn mode(&self, path: &[usize]) -> Result<LayoutRef<'_>> {
+        self.as_ref().mode(path)
+    }
+
     /// The mode at a path, as a layout of its own.
     ///
     /// ```

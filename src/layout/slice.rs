@@ -1,10 +1,12 @@
 //! `slice`, `dice`, and the offset that a slice leaves behind.
 
 use super::basis::Sum;
+use super::builder::LayoutBuilder;
 use super::coord::{Coord, CoordRef, Slot};
 use super::error::LayoutError;
 use super::int::Int;
-use super::layout::{Layout, LayoutBuilder, LayoutRef};
+use super::layout::Layout;
+use super::layout_ref::LayoutRef;
 use super::tuple::{IntTuple, IntTupleRef, Tuple, TupleRef};
 
 type Result<T> = std::result::Result<T, LayoutError>;

@@ -248,3 +248,8 @@ impl FromStr for Swizzle {
         Ok(swizzle)
     }
 }
+
+/// The lowest bit of a mask, as a mask.
+pub(crate) fn lowest_bit(mask: i64) -> i64 {
+    mask & mask.wrapping_neg()
+}

@@ -3,10 +3,11 @@
 use std::str::FromStr;
 
 use super::basis::{BasisPath, Scale, ScaledBasis};
+use super::builder::LayoutBuilder;
 use super::coord::{Slot, Underscore};
 use super::error::LayoutError;
 use super::int::{Int, Symbol, Width};
-use super::layout::{Layout, LayoutBuilder};
+use super::layout::Layout;
 use super::ratio::Ratio;
 use super::tiler::TilerLeaf;
 use super::tuple::{Builder, MAX_DEPTH, Tuple};

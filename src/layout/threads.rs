@@ -5,6 +5,7 @@ use super::coord::{Coord, Slot};
 use super::error::{LayoutError, ModePath};
 use super::int::Int;
 use super::layout::Layout;
+use super::layout_ref::LayoutRef;
 use super::swizzle::Swizzle;
 use super::tuple::{IntTuple, Tuple};
 
@@ -71,7 +72,7 @@ impl Layout {
     /// assert_eq!(layout!((4, 8):(2, 16)).leading_dim(), None);
     /// ```
     pub fn leading_dim(&self) -> Option<ModePath> {
-        fn walk(layout: super::layout::LayoutRef<'_>) -> Option<ModePath> {
+        fn walk(layout: LayoutRef<'_>) -> Option<ModePath> {
             if let (Some(s), Some(d)) = (layout.shape().as_leaf(), layout.stride().as_leaf()) {
                 return (d.as_static() == Some(1) && !s.is(1)).then(ModePath::default);
             }

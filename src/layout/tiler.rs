@@ -4,7 +4,8 @@ use std::fmt;
 
 use super::coord::Underscore;
 use super::int::Int;
-use super::layout::{Layout, LayoutRef};
+use super::layout::Layout;
+use super::layout_ref::LayoutRef;
 use super::tuple::{Builder, IntTuple, IntoTuple, Tuple, TupleRef};
 
 /// A leaf of a [`Tiler`].

@@ -13,7 +13,7 @@ use super::error::RuntimeError;
 use super::grid::Grid;
 use super::options::LaunchOptions;
 use super::timing::Timing;
-use crate::ir::{Kernel, LaunchBounds, Type};
+use crate::ir::{Kernel, KernelIr, LaunchBounds, Signature, Type};
 
 #[cfg(feature = "cuda-any-version")]
 use super::cuda;
@@ -32,15 +32,45 @@ struct Inner {
     device: Device,
     name: String,
     params: Vec<Type>,
+    signature: Arc<Signature>,
     bounds: LaunchBounds,
     code: Code,
 }
 
-enum Code {
+pub(super) enum Code {
     #[cfg(feature = "sim")]
     Sim(Box<sim::Program>, sim::Options),
     #[cfg(feature = "cuda-any-version")]
     Cuda(cuda::Function),
+}
+
+impl Code {
+    #[cfg(feature = "sim")]
+    pub(super) fn simulated(ir: &KernelIr, options: &sim::Options) -> Result<Code, RuntimeError> {
+        let program = sim::Program::new(ir).map_err(simulation)?;
+        Ok(Code::Sim(Box::new(program), options.clone()))
+    }
+}
+
+/// Refuses a kernel that the device does not run.
+pub(super) fn check_kernel(device: &Device, ir: &KernelIr) -> Result<(), RuntimeError> {
+    match &device.backend {
+        #[cfg(feature = "sim")]
+        Backend::Sim(_) => {
+            let _ = ir;
+            Ok(())
+        }
+        #[cfg(feature = "cuda-any-version")]
+        Backend::Cuda(context) => {
+            context.check_target(&ir.name, ir.target)?;
+            let (bytes, limit_bytes) = (ir.shared_layout().1, device.limits().shared_bytes_opt_in);
+            if bytes > limit_bytes {
+                let kernel = ir.name.clone();
+                return Err(RuntimeError::SharedTooLarge { kernel, bytes, limit_bytes });
+            }
+            Ok(())
+        }
+    }
 }
 
 impl<P> Clone for Function<P> {
@@ -58,31 +88,29 @@ impl<P> fmt::Debug for Function<P> {
 impl<P> Function<P> {
     pub(super) fn load(device: &Device, kernel: &Kernel<P>) -> Result<Function<P>, RuntimeError> {
         let ir = kernel.ir();
+        check_kernel(device, ir)?;
         let code = match &device.backend {
             #[cfg(feature = "sim")]
-            Backend::Sim(options) => {
-                Code::Sim(Box::new(sim::Program::new(ir).map_err(simulation)?), options.clone())
-            }
+            Backend::Sim(options) => Code::simulated(ir, options)?,
             #[cfg(feature = "cuda-any-version")]
             Backend::Cuda(context) => {
-                context.check_target(kernel.name(), kernel.target())?;
-                let (bytes, limit_bytes) =
-                    (ir.shared_layout().1, device.limits().shared_bytes_opt_in);
-                if bytes > limit_bytes {
-                    let kernel = kernel.name().to_owned();
-                    return Err(RuntimeError::SharedTooLarge { kernel, bytes, limit_bytes });
-                }
                 Code::Cuda(cuda::Function::load(context, ir, kernel.ptx().text())?)
             }
         };
+        Ok(Function::new(device, kernel, code))
+    }
+
+    pub(super) fn new(device: &Device, kernel: &Kernel<P>, code: Code) -> Function<P> {
+        let ir = kernel.ir();
         let inner = Inner {
             device: device.clone(),
             name: kernel.name().to_owned(),
             params: ir.params.iter().map(|param| ir.type_of(param.value)).collect(),
+            signature: Arc::clone(kernel.signature()),
             bounds: ir.bounds,
             code,
         };
-        Ok(Function { inner: Arc::new(inner), params: PhantomData })
+        Function { inner: Arc::new(inner), params: PhantomData }
     }
 
     /// The name of the kernel.
@@ -108,7 +136,8 @@ impl<P> Function<P> {
     /// [`BlockTooLarge`](RuntimeError::BlockTooLarge), [`BlockNotAsBuilt`](RuntimeError::BlockNotAsBuilt),
     /// [`MoreThreadsThanBuilt`](RuntimeError::MoreThreadsThanBuilt), [`Cluster`](RuntimeError::Cluster),
     /// [`TooManyRegisters`](RuntimeError::TooManyRegisters), [`OtherDevice`](RuntimeError::OtherDevice); for
-    /// an untyped kernel [`ArgumentCount`](RuntimeError::ArgumentCount) and
+    /// layouts and tuples [`Signature`](RuntimeError::Signature); for an untyped kernel
+    /// [`ArgumentCount`](RuntimeError::ArgumentCount) and
     /// [`ArgumentType`](RuntimeError::ArgumentType); on the simulator
     /// `RuntimeError::Simulation` and [`AssertFailed`](RuntimeError::AssertFailed); on a GPU the fault of a launch before, if it had one, and
     /// [`Driver`](RuntimeError::Driver).
@@ -149,7 +178,7 @@ impl<P> Function<P> {
     where
         P: Arguments,
     {
-        let args = P::erase(args).0;
+        let args = P::erase(args).resolve(&self.inner.name, &self.inner.signature)?;
         let cluster = self.inner.check(grid, &args)?;
         match &self.inner.code {
             #[cfg(feature = "sim")]
@@ -191,7 +220,7 @@ impl<P> Function<P> {
     where
         P: Arguments,
     {
-        let args = P::erase(args).0;
+        let args = P::erase(args).resolve(&self.inner.name, &self.inner.signature)?;
         let cluster = self.inner.check(grid, &args)?;
         match &self.inner.code {
             #[cfg(feature = "sim")]

@@ -74,13 +74,24 @@ mod device;
 #[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 mod function;
 #[cfg(any(feature = "sim", feature = "cuda-any-version"))]
+mod module;
+#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 mod timing;
 
 #[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 pub use {
-    argument::{Arg, ArgList, Argument, Arguments},
+    argument::{Arg, ArgList, Argument, Arguments, AtLaunch},
     buffer::Buffer,
     device::{Device, DeviceChoice, ParseDeviceError},
     function::Function,
+    module::LoadedModule,
     timing::Timing,
 };
+
+/// Without a kind of device there are no launches.
+#[cfg(not(any(feature = "sim", feature = "cuda-any-version")))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __launch_params {
+    ($($ignored:tt)*) => {};
+}

@@ -6,12 +6,12 @@
 use std::num::NonZeroU32;
 
 use tilewright::ir::{
-    Arith, Atomic, AtomicOp, AtomicOrder, BarrierForm, BarrierRed, Cache, Class, Compare, Const,
-    Control, Diagnostic, FenceOrder, KernelIr, L1Evict, L2Prefetch, LoadAccess, LoadCache, Mem,
-    MemScope, Op, OpData, OpId, Param, Place, PlaceId, PrefetchLevel, ProxySpace, RedOrder,
-    ReduxOp, Region, RegionId, Scalar, SharedData, ShflMode, Space, SpecialReg, StoreAccess,
-    StoreCache, Sync, Target, Thread, Type, Unroll, Value, ValueData, ValueDef, ValueList, VarData,
-    VarId, VectorType, VolatileReg, VoteMode, Warp,
+    Arith, ArrayData, Atomic, AtomicOp, AtomicOrder, BarrierForm, BarrierRed, Cache, Class,
+    Compare, Const, Control, Diagnostic, FenceOrder, KernelIr, L1Evict, L2Prefetch, LoadAccess,
+    LoadCache, Mem, MemScope, Op, OpData, OpId, Param, Place, PlaceId, PrefetchLevel, ProxySpace,
+    RedOrder, ReduxOp, Region, RegionId, Scalar, SharedData, ShflMode, Space, SpecialReg,
+    StoreAccess, StoreCache, Sync, Target, Thread, Type, Unroll, Value, ValueData, ValueDef,
+    ValueList, VarData, VarId, VectorType, VolatileReg, VoteMode, Warp,
 };
 
 /// The kernel that `choices` stand for.
@@ -142,11 +142,11 @@ impl Generator<'_> {
         let types: Vec<Type> = values.into_iter().map(|value| self.ir.type_of(value)).collect();
         let types: Vec<Type> = types.into_iter().filter(|ty| class.contains(*ty)).collect();
         if class == Class::Pointer && (types.is_empty() || self.choose(4) == 0) {
-            return Type::Pointer {
-                space: Space::Shared,
-                elem: self.scalar(Class::Any),
-                mutable: true,
+            let (space, mutable) = match self.choose(4) {
+                3 => (Space::Const, false),
+                _ => (Space::Shared, true),
             };
+            return Type::Pointer { space, elem: self.scalar(Class::Any), mutable };
         }
         if types.is_empty() || (class != Class::Pointer && self.choose(3) == 0) {
             return self.scalar(class).into();
@@ -169,6 +169,11 @@ impl Generator<'_> {
                     i => BITS[i],
                 };
                 self.emit_one(Op::Const(Const::new(scalar, bits)))
+            }
+            Type::Pointer { space: Space::Const, elem, .. } if values.is_empty() => {
+                let bits = (0..1 + self.choose(4)).map(|_| self.word().into()).collect();
+                let array = self.ir.arrays.push(ArrayData { elem, bits, place: self.place });
+                self.emit_one(Mem::ArrayBase { array })
             }
             Type::Vector(vector) if values.is_empty() => {
                 let values = (0..vector.lanes()).map(|_| self.of(vector.elem().into())).collect();
@@ -322,6 +327,12 @@ impl Generator<'_> {
         }
     }
 
+    /// Whether the value is an integer constant that nothing can be divided by.
+    fn is_zero(&self, value: Value) -> bool {
+        let ValueDef::Result(def, _) = self.ir.values[value].def else { return false };
+        matches!(self.ir.ops[def].op, Op::Const(c) if c.as_int() == Some(0))
+    }
+
     /// A vector type: that of a visible value, or any.
     fn vector(&mut self) -> VectorType {
         let values = self.all_visible();
@@ -331,12 +342,6 @@ impl Generator<'_> {
             return self.pick(&VectorType::all().collect::<Vec<_>>());
         }
         self.pick(&types)
-    }
-
-    /// Whether the value is an integer constant that nothing can be divided by.
-    fn is_zero(&self, value: Value) -> bool {
-        let ValueDef::Result(def, _) = self.ir.values[value].def else { return false };
-        matches!(self.ir.ops[def].op, Op::Const(c) if c.as_int() == Some(0))
     }
 
     /// An index; not a constant for shared memory, which it could be outside of.
@@ -500,12 +505,16 @@ impl Generator<'_> {
 
     fn diagnostic(&mut self) {
         let cond = self.of(Type::BOOL);
-        let values: ValueList = (0..self.choose(4)).map(|_| self.any(Class::Ordered)).collect();
+        let prints = self.choose(2) == 1;
+        // C has no narrow floating point numbers.
+        let class = if prints { Class::Int } else { Class::Scalar };
+        let values: ValueList = (0..self.choose(4)).map(|_| self.any(class)).collect();
         let texts = ["{}", "{:4}\n", "{{{}}}\"", "\\{} é"];
         let text: String = values.iter().map(|_| self.pick(&texts)).collect();
-        let op = match self.choose(2) {
-            0 => Diagnostic::Assert { cond, message: text.into(), values },
-            _ => Diagnostic::Printf { format: text.into(), values },
+        let op = if prints {
+            Diagnostic::Printf { format: text.into(), values }
+        } else {
+            Diagnostic::Assert { cond, message: text.into(), values }
         };
         self.emit(op);
     }
@@ -700,7 +709,10 @@ impl Generator<'_> {
                 Unroll::Full
             }
         };
-        let control = |body| Control::For { lo, hi, step, unroll, init: init.clone().into(), body };
+        let control = |body| {
+            let init = init.clone().into();
+            Control::For { lo, hi, step, unroll, prefetch: 0, init, body }
+        };
         let op = self.push(control(body), &carried);
         let args: Vec<Type> = [scalar.into()].into_iter().chain(carried.iter().copied()).collect();
         let body = self.inner(op, &args);

@@ -1,9 +1,9 @@
 //! Kernels made as data, where the types of the builder would stand in the way of covering all cases.
 
 use tilewright::ir::{
-    Arith, Axis, Compare, Const, Constraint, Control, Entity, Kernel, KernelIr, Mem, Op, OpData,
-    OpInfo, Param, Place, PlaceId, RegionId, Scalar, SharedData, Space, SpecialReg, Target, Type,
-    Untyped, Value, ValueData, ValueDef, VarData, VectorType,
+    Arith, ArrayData, Axis, Compare, Const, Constraint, Control, Entity, Kernel, KernelIr, Mem, Op,
+    OpData, OpInfo, Param, Place, PlaceId, RegionId, Scalar, SharedData, Space, SpecialReg, Target,
+    Type, Untyped, Value, ValueData, ValueDef, VarData, VectorType,
 };
 
 /// A kernel under construction, whose operations go to the end of its body.
@@ -94,6 +94,11 @@ impl Raw {
                 self.get(Arith::VecPack { values })
             }
             Type::Pointer { space: Space::Global, .. } => self.param(ty),
+            Type::Pointer { space: Space::Const, elem, .. } => {
+                let array = ArrayData { elem, bits: [1; 8].into(), place: self.place };
+                let array = self.ir.arrays.push(array);
+                self.get(Mem::ArrayBase { array })
+            }
             Type::Pointer { space: Space::Shared, elem, .. } => {
                 let alloc =
                     SharedData { elem, len: 8, align_bytes: elem.size_bytes(), place: self.place };

@@ -4,10 +4,12 @@
 //! parameters of the kernel, all of them: a literal for a scalar, the elements of a new buffer for a pointer.
 //! Elements are literals with commas between; `1*4` is `1` four times, `0..4` is `0,1,2,3`, and nothing is a
 //! buffer without elements.
+//!
+//! The result is the buffers that the kernel can write, then what it printed, then the assertions that failed.
 
 use tilewright::ir::{Const, KernelIr, Op, Scalar, Type};
 use tilewright::runtime::Grid;
-use tilewright::runtime::sim::{Arg, Buffer, Options, Order, RunError, run};
+use tilewright::runtime::sim::{Arg, Buffer, Options, Order, Output, RunError, run};
 
 /// An argument, for a run of its own.
 enum Argument {
@@ -62,8 +64,24 @@ impl RunLine {
                     Argument::Bytes(_) => Arg::Buffer(buffer),
                 })
                 .collect();
-            let options = Options::default().fuel(FUEL).order(order);
-            run(ir, self.grid, &args, &options).map(|_| written(ir, &buffers))
+            let output = Output::captured();
+            let options = Options::default().fuel(FUEL).order(order).output(output.clone());
+            let mut failed = String::new();
+            match run(ir, self.grid, &args, &options) {
+                Ok(_) => {}
+                Err(RunError::AssertFailed(failures)) => {
+                    for failure in failures.failures {
+                        let ([x, ..], [thread, ..]) = (failure.block, failure.thread);
+                        failed += &format!(" failed({x},{thread})={:?}", failure.message);
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+            let printed = output.take();
+            let printed =
+                if printed.is_empty() { printed } else { format!(" printed={printed:?}") };
+            let said = format!("{}{printed}{failed}", written(ir, &buffers));
+            Ok(said.trim_start().to_owned())
         });
         match (&first, &second) {
             (Ok(_), _) | (_, Ok(_)) => assert_eq!(first, second, "warps in another order"),

@@ -124,7 +124,7 @@ pub(in crate::ir) fn address(ir: &KernelIr, base: Value, index: Value) -> Residu
     pointer(ir, base, DEPTH).plus(bytes)
 }
 
-/// The bytes that buffers of global memory start at a multiple of, whoever made them.
+/// The bytes that buffers of global memory, whoever made them, and constant arrays start at a multiple of.
 const BUFFER: u64 = 16;
 
 fn pointer(ir: &KernelIr, value: Value, depth: u32) -> Residue {
@@ -137,6 +137,8 @@ fn pointer(ir: &KernelIr, value: Value, depth: u32) -> Residue {
     };
     if let Op::Mem(Mem::SharedBase { shared }) = ir.ops[op].op {
         ir.shared.get(shared).map_or(natural, |data| Residue::new(data.align_bytes.into(), 0))
+    } else if let Op::Mem(Mem::ArrayBase { .. }) = ir.ops[op].op {
+        Residue::new(BUFFER, 0)
     } else if let Op::Mem(Mem::AssumeAligned { bytes, .. }) = ir.ops[op].op {
         Residue::new(bytes.into(), 0)
     } else if let Op::Mem(Mem::Offset { base, index }) = ir.ops[op].op {

@@ -165,7 +165,8 @@ impl Flow<'_> {
                 | Mem::StVec { .. }
                 | Mem::AssumeAligned { .. }
                 | Mem::Offset { .. }
-                | Mem::SharedBase { .. },
+                | Mem::SharedBase { .. }
+                | Mem::ArrayBase { .. },
             )
             | Op::Cache(_)
             | Op::Sync(_)

@@ -2,12 +2,13 @@
 //! variables, shared memory, loads and stores, barriers.
 
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 use super::context::Context;
 use super::error::BuildErrorKind;
-use super::typed::{Element, IntoVal, MemIndex, MutPointer, Pointer, Shared, Ty, Val};
+use super::typed::{Constant, Element, IntoVal, MemIndex, MutPointer, Pointer, Shared, Ty, Val};
 use crate::ir::entity::{SharedId, VarId};
-use crate::ir::kernel::{Place, SharedData, VarData};
+use crate::ir::kernel::{ArrayData, Place, SharedData, VarData};
 use crate::ir::op::{Arith, Axis, LoadAccess, Mem, SpecialReg, StoreAccess, Sync};
 use crate::layout::LayoutError;
 
@@ -111,6 +112,43 @@ impl<'b, 'o> Body<'b, 'o> {
             state.ir.shared.push(SharedData { elem, len, align_bytes, place })
         });
         self.cx.emit_val(Mem::SharedBase { shared })
+    }
+
+    /// A constant array of the module, at most 64 KiB together with all others: read-only memory that is
+    /// filled when the module is loaded. A load is fast where all threads of a warp read one element, and
+    /// one after the other for different ones. Equal arrays are one. PTX ISA 5.1.3 `.const`.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sim")] {
+    /// use tilewright::runtime::Device;
+    /// use tilewright::testing::eval;
+    ///
+    /// let device = Device::default()?;
+    /// let sum: f32 = eval(&device, |k| {
+    ///     let weights = k.const_array(&[0.25f32, 0.5, 0.25]);
+    ///     k.for_(tilewright::ir::range(0, 3), 0.0, |k, i, sum| sum + weights.load(k, i))
+    /// })?;
+    /// assert_eq!(sum, 1.0);
+    /// # }
+    /// # Ok::<(), tilewright::testing::EvalError>(())
+    /// ```
+    #[track_caller]
+    pub fn const_array<T: Element>(&self, elements: &[T]) -> Val<'b, Constant<T>> {
+        let place = Place::caller();
+        let bits: Arc<[u64]> = elements.iter().map(|element| element.to_const().bits()).collect();
+        let elem = T::SCALAR;
+        let array = self.cx.with(|state| {
+            let is_equal = |known: &ArrayData| known.elem == elem && known.bits == bits;
+            let known = state.ir.arrays.iter().find(|(_, known)| is_equal(known));
+            match known.map(|(array, _)| array) {
+                Some(array) => array,
+                None => {
+                    let place = state.ir.place(place);
+                    state.ir.arrays.push(ArrayData { elem, bits, place })
+                }
+            }
+        });
+        self.cx.emit_val(Mem::ArrayBase { array })
     }
 
     /// A mutable register that holds `init`.

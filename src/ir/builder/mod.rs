@@ -24,9 +24,11 @@ mod group;
 mod kernel;
 mod layout;
 mod ops;
+mod params;
 mod promote;
 mod select;
 mod special;
+mod symbolic;
 mod typed;
 mod values;
 mod vector;
@@ -39,12 +41,13 @@ pub use cases::{CaseEnd, Cases, CasesStart};
 pub use context::Context;
 pub use control::{ArmEnd, Bound, End, IntoBound, Join, Loop, Range, Terminated, range};
 pub use error::{BuildError, BuildErrorKind, BuildErrors};
-pub use kernel::{BodyResult, Kernel, KernelOptions, Params, Untyped};
+pub use kernel::{BodyResult, Kernel, KernelOptions, Untyped};
 pub use layout::DeviceCoord;
+pub use params::{Field, InSignature, OnDevice, ParamList, ParamValues, Parameter, Params};
 pub use promote::{Promote, promote};
 pub use typed::{
-    Arithmetic, Bits, Converted, Element, Float, Fused, Global, GlobalMut, Int, IntoVal, MemIndex,
-    MutPointer, Number, Ordered, Pointer, Shared, Signed, Ty, Val,
+    Arithmetic, Bits, Constant, Converted, Element, Float, Fused, Global, GlobalMut, Int, IntoVal,
+    MemIndex, MutPointer, Number, Ordered, Pointer, Shared, Signed, Ty, Val,
 };
 pub use values::{IntoValues, Values};
 pub use vector::{Vector, VectorElement};

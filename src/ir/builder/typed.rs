@@ -182,6 +182,8 @@ pointer! {
     GlobalMut, Global, true;
     /// A pointer to shared memory.
     Shared, Shared, true;
+    /// A pointer to a constant array: made by [`Body::const_array`](super::Body::const_array).
+    Constant, Const, false;
 }
 impl<T: Element> MutPointer for GlobalMut<T> {}
 impl<T: Element> MutPointer for Shared<T> {}

@@ -27,7 +27,7 @@ pub use special::{SpecialReg, VolatileReg};
 pub use sync::{BarrierForm, BarrierRed, FenceOrder, ProxySpace};
 pub use warp::{ReduxOp, ShflMode, VoteMode};
 
-use super::entity::{RegionId, SharedId, Value, VarId};
+use super::entity::{ArrayId, RegionId, SharedId, Value, VarId};
 use super::kernel::KernelIr;
 use super::target::Target;
 use super::types::{Const, Scalar, Space, Type};
@@ -85,6 +85,8 @@ pub enum ResultKind {
     ElemVector,
     /// A pointer to the elements of the allocation `shared`.
     SharedPointer,
+    /// A pointer to the elements of the constant array `array`.
+    ArrayPointer,
     /// The type of the register variable `var`.
     VarElem,
 }
@@ -465,9 +467,10 @@ impl Op {
                 let vector = self.type_of_operand(ir, info, Constraint::T)?.vector()?;
                 Some(vector.elem().into())
             }
-            ResultKind::Reg | ResultKind::SharedPointer | ResultKind::VarElem => {
-                self.type_of_attribute(ir)
-            }
+            ResultKind::Reg
+            | ResultKind::SharedPointer
+            | ResultKind::ArrayPointer
+            | ResultKind::VarElem => self.type_of_attribute(ir),
         }
     }
 
@@ -541,6 +544,11 @@ impl Op {
             Op::Thread(Thread::VolatileSreg { reg }) => Some(reg.scalar().into()),
             Op::Mem(Mem::SharedBase { shared }) => ir.shared.get(*shared).map(|alloc| {
                 Type::Pointer { space: Space::Shared, elem: alloc.elem, mutable: true }
+            }),
+            Op::Mem(Mem::ArrayBase { array }) => ir.arrays.get(*array).map(|array| Type::Pointer {
+                space: Space::Const,
+                elem: array.elem,
+                mutable: false,
             }),
             Op::Mem(Mem::GetVar { var, .. } | Mem::SetVar { var, .. }) => {
                 ir.vars.get(*var).map(|var| var.ty)

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::ValueList;
-use crate::ir::entity::{SharedId, Value, VarId};
+use crate::ir::entity::{ArrayId, SharedId, Value, VarId};
 
 /// How an attribute is written and read in the text form.
 ///
@@ -47,12 +47,24 @@ impl Attribute for SharedId {
     }
 }
 
+impl Attribute for ArrayId {
+    fn to_text(&self) -> String {
+        format!("@{self}")
+    }
+
+    fn from_text(text: &str, names: &dyn Names) -> Option<ArrayId> {
+        names.array(text.strip_prefix('@')?)
+    }
+}
+
 /// What the text has given names to.
 pub(in crate::ir) trait Names {
     /// The register variable with the name, without its `@`.
     fn var(&self, name: &str) -> Option<VarId>;
     /// The shared allocation with the name, without its `@`.
     fn shared(&self, name: &str) -> Option<SharedId>;
+    /// The constant array with the name, without its `@`.
+    fn array(&self, name: &str) -> Option<ArrayId>;
 }
 
 /// Why an operation cannot be built from its parts.

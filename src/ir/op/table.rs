@@ -102,6 +102,8 @@ macro_rules! for_each_op {
                 offset = Offset (base: T, index: Index) {} -> T : Pointer, Pure, SM_80;
                 /// The first element of a shared memory allocation.
                 shared_base = SharedBase () { shared: SharedId } -> SharedPointer : Any, Pure, SM_80;
+                /// The first element of a constant array.
+                array_base = ArrayBase () { array: ArrayId } -> ArrayPointer : Any, Pure, SM_80;
                 /// The present value of register `index` of a variable.
                 get_var = GetVar () { var: VarId, index: u32 } -> VarElem : Any, Read, SM_80;
                 /// Sets register `index` of a variable.

@@ -191,7 +191,8 @@ impl<'k> Rewrite<'k> {
                 | Mem::StVec { .. }
                 | Mem::AssumeAligned { .. }
                 | Mem::Offset { .. }
-                | Mem::SharedBase { .. },
+                | Mem::SharedBase { .. }
+                | Mem::ArrayBase { .. },
             )
             | Op::Atomic(_)
             | Op::Cache(_)

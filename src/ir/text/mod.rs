@@ -28,11 +28,12 @@
 //! extent    = number "x" number "x" number
 //! statement = "shared" symbol ":" scalar "x" number "align" number
 //!           | "var" symbol ":" type "x" number
+//!           | "array" symbol ":" scalar "=" literal,*
 //!           | (value,* "=")? operation
 //! operation = "const" literal results
 //!           | "if" value results region ("else" region)?
 //!           | "for" symbol? value ":" type "=" value "to" value "step" value
-//!             ("unroll" ("full" | number))? carried? results region
+//!             ("unroll" ("full" | number))? ("prefetch" number)? carried? results region
 //!           | "loop" symbol? carried? results region
 //!           | "yield" value,* results
 //!           | ("continue" | "break") symbol value,* results

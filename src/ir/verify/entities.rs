@@ -23,6 +23,9 @@ pub(super) fn check(report: &mut Report<'_>) {
     for (_, data) in ir.shared.iter() {
         walk.exists(&ir.places, data.place);
     }
+    for (_, data) in ir.arrays.iter() {
+        walk.exists(&ir.places, data.place);
+    }
     for (_, data) in ir.vars.iter() {
         walk.exists(&ir.places, data.place);
         walk.exists(&ir.regions, data.region);
@@ -139,6 +142,9 @@ impl Walk<'_, '_> {
             self.value(value);
         });
         match &ir.ops[op].op {
+            Op::Mem(Mem::ArrayBase { array }) => {
+                self.exists(&ir.arrays, *array);
+            }
             Op::Mem(Mem::SharedBase { shared }) => {
                 self.exists(&ir.shared, *shared);
             }

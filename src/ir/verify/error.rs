@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::ir::entity::{SharedId, Value, VarId};
+use crate::ir::entity::{ArrayId, SharedId, Value, VarId};
 use crate::ir::format::FormatError;
 use crate::ir::kernel::Place;
 use crate::ir::op::{Axis, Class};
@@ -72,6 +72,18 @@ pub enum VerifyError {
     },
     /// The parameters take more bytes than a launch can pass.
     ParamBytes {
+        /// The bytes taken.
+        bytes: u64,
+        /// The bytes that there are.
+        limit: u64,
+    },
+    /// A constant array has no elements.
+    ArrayEmpty {
+        /// The array.
+        array: ArrayId,
+    },
+    /// The constant arrays take more bytes than a module has.
+    ArrayBytes {
         /// The bytes taken.
         bytes: u64,
         /// The bytes that there are.
@@ -328,6 +340,8 @@ pub enum VerifyError {
     SharedIndexOutOfBounds {
         /// The allocation.
         shared: SharedId,
+        /// Where it was made.
+        made: Place,
         /// The first byte of the access, counted from the start of the allocation.
         byte: i128,
         /// The bytes of the access.
@@ -346,6 +360,55 @@ pub enum VerifyError {
         operations: u128,
         /// The operations that unrolling may make.
         limit: u128,
+    },
+    /// A loop asks for more stages than there can be.
+    PrefetchStages {
+        /// The number of stages.
+        stages: u32,
+        /// The number that is possible.
+        limit: u32,
+    },
+    /// The tiles that a loop fills ahead do not fit into shared memory once for each stage.
+    PrefetchSharedSize {
+        /// The number of stages.
+        stages: u32,
+        /// The bytes that the kernel would take.
+        bytes: u64,
+        /// The bytes that there are.
+        limit: u64,
+    },
+    /// A loop is to fetch ahead, but has nothing that can be fetched.
+    PrefetchNoCopies,
+    /// A loop is to fetch ahead, but its body may be left early.
+    PrefetchEarlyExit {
+        /// What leaves the body.
+        op: &'static str,
+        /// Where it was built.
+        made: Place,
+    },
+    /// A load cannot be made ahead, because it depends on what its iteration computes.
+    PrefetchDependsOnUse {
+        /// The value that it depends on.
+        value: Value,
+        /// Where the value was made.
+        made: Place,
+    },
+    /// A loop is to fetch ahead, but writes memory that a load may read.
+    PrefetchAliasingStore {
+        /// What writes.
+        op: &'static str,
+        /// Where it was built.
+        made: Place,
+    },
+    /// A loop is to fetch ahead across a synchronisation, before which memory is written that a load may
+    /// read.
+    PrefetchAcrossBarrier {
+        /// What synchronises.
+        op: &'static str,
+        /// Where it was built.
+        made: Place,
+        /// Where the write was built.
+        store: Place,
     },
     /// A variable has no register.
     VarEmpty {

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::{Report, VerifyError};
 use crate::ir::bounds::{ClusterShape, LaunchBounds};
-use crate::ir::kernel::SharedData;
+use crate::ir::kernel::{KernelIr, SharedData};
 use crate::ir::op::Axis;
 use crate::ir::target::Target;
 use crate::ir::types::{Space, Type};
@@ -37,7 +37,24 @@ pub(super) fn check(report: &mut Report<'_>) {
             report.place(data.place, VerifyError::VarSize { var, len, limit });
         }
     }
+    arrays(report);
     shared(report);
+}
+
+fn arrays(report: &mut Report<'_>) {
+    let ir = report.ir;
+    let mut bytes = 0u64;
+    for (array, data) in ir.arrays.iter() {
+        if data.bits.is_empty() {
+            report.place(data.place, VerifyError::ArrayEmpty { array });
+        }
+        bytes = bytes.next_multiple_of(u64::from(data.elem.size_bytes())) + data.bytes();
+    }
+    if let Some((_, last)) = ir.arrays.iter().last()
+        && bytes > KernelIr::CONST_BYTES
+    {
+        report.place(last.place, VerifyError::ArrayBytes { bytes, limit: KernelIr::CONST_BYTES });
+    }
 }
 
 fn check_name(report: &mut Report<'_>, name: &str, invalid: fn(String) -> VerifyError) {
@@ -58,7 +75,6 @@ fn check_name(report: &mut Report<'_>, name: &str, invalid: fn(String) -> Verify
 fn params(report: &mut Report<'_>) {
     let ir = report.ir;
     let mut names = HashSet::new();
-    let mut bytes = 0u64;
     for param in &ir.params {
         let name = &param.name;
         check_name(report, name, |name| VerifyError::InvalidParamName { name });
@@ -66,15 +82,14 @@ fn params(report: &mut Report<'_>) {
             report.kernel(VerifyError::DuplicateParamName { name: name.clone() });
         }
         let ty = ir.type_of(param.value);
+        if let Type::Pointer { space: space @ (Space::Shared | Space::Const), .. } = ty {
+            report.kernel(VerifyError::ParamSpace { name: name.clone(), space });
+        }
         if let Type::Vector(ty) = ty {
             report.kernel(VerifyError::VectorParam { name: name.clone(), ty });
         }
-        if let Type::Pointer { space: space @ Space::Shared, .. } = ty {
-            report.kernel(VerifyError::ParamSpace { name: name.clone(), space });
-        }
-        let size = u64::from(ty.bits() / 8);
-        bytes = bytes.next_multiple_of(size) + size;
     }
+    let bytes = ir.param_bytes();
     if bytes > PARAM_BYTES {
         report.kernel(VerifyError::ParamBytes { bytes, limit: PARAM_BYTES });
     }

@@ -17,6 +17,7 @@
 //!     possible and mean something.
 //!   - `SharedEmpty`, `SharedAlignment`, `SharedAlignmentTooSmall`, `SharedAlignmentTooLarge`, `SharedSize`:
 //!     a shared allocation has elements, is aligned for them to a power of two, and fits a block.
+//!   - `ArrayEmpty`, `ArrayBytes`: a constant array has elements, and all of them fit a module.
 //!   - `VarEmpty`, `VarSize`: a variable has a register, and not too many.
 //! * **structure** (`structure.rs`)
 //!   - `ValueNotVisible`: a value is used only where its definition reaches (SSA dominance over regions).
@@ -65,6 +66,10 @@
 //! * **requests** (`requests.rs`), for a kernel that breaks no rule above
 //!   - `UnrollUnknownTripCount`: a loop that is to be unrolled fully has constant bounds.
 //!   - `UnrollSize`: unrolling does not make too many operations.
+//!   - `PrefetchStages`, `PrefetchSharedSize`, `PrefetchNoCopies`: a loop that is to fetch ahead has loads that
+//!     can be, not too many stages, and room for the tiles of all stages.
+//!   - `PrefetchEarlyExit`, `PrefetchDependsOnUse`, `PrefetchAliasingStore`, `PrefetchAcrossBarrier`: making
+//!     these loads ahead changes nothing.
 
 mod constants;
 mod diagnostic;

@@ -138,7 +138,8 @@ impl Flow<'_, '_> {
                 | Mem::StVec { .. }
                 | Mem::AssumeAligned { .. }
                 | Mem::Offset { .. }
-                | Mem::SharedBase { .. },
+                | Mem::SharedBase { .. }
+                | Mem::ArrayBase { .. },
             )
             | Op::Atomic(_)
             | Op::Cache(_)

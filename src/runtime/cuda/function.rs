@@ -18,7 +18,7 @@ use crate::runtime::{Grid, LaunchOptions, RuntimeError};
 
 /// An entry with its module.
 pub(in crate::runtime) struct Function {
-    module: Module,
+    module: Arc<Module>,
     raw: sys::CUfunction,
     name: Arc<str>,
     params: usize,
@@ -48,9 +48,17 @@ impl Function {
         ir: &KernelIr,
         ptx: &str,
     ) -> Result<Function, RuntimeError> {
+        Function::new(Arc::new(Module::load(context, &ir.name, ptx)?), ir)
+    }
+
+    /// The entry of the kernel in a module whose PTX has it.
+    pub(in crate::runtime) fn new(
+        module: Arc<Module>,
+        ir: &KernelIr,
+    ) -> Result<Function, RuntimeError> {
+        let context = module.context();
         let (name, params, bounds) = (ir.name.as_str(), ir.params.len(), ir.bounds);
         let dynamic_shared_bytes = ir.dynamic_shared_bytes() as u32;
-        let module = Module::load(context, name, ptx)?;
         let raw = module.entry(name)?;
         let attribute = |attribute: Attribute| -> Result<u32, RuntimeError> {
             let _current = context.enter()?;

@@ -148,8 +148,9 @@ fn update<E: Element>(address: Address, slots: Slots, f: Combine) -> Access {
                 E::Word::of_bits(f(old.bits(), values[lane], compares[lane]))
             };
             match address.space {
-                Space::Global => {
-                    let buffer = memory.global(alloc);
+                // The verifier has seen that nothing is written to a constant array.
+                Space::Global | Space::Const => {
+                    let buffer = memory.buffer(address.space, alloc);
                     let offsets = address.offsets(regs, (alloc, buffer.len_bytes(), mask))?;
                     offsets.for_each::<E>(mask, |lane, at| {
                         if E::BYTES == 4 {
@@ -214,7 +215,7 @@ fn check_written<E: Element>(
 fn line(address: Address, discard: bool) -> Access {
     Box::new(move |regs, memory, mask| {
         address.for_each_alloc(regs, mask, |regs, alloc, mask| {
-            let buffer = memory.global(alloc);
+            let buffer = memory.buffer(address.space, alloc);
             for lane in lanes_of(mask) {
                 let mut at = address.at(regs, lane, alloc, buffer.len_bytes());
                 at.bytes = LINE;

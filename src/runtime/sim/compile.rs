@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use smallvec::SmallVec;
 
 use super::arith::joined;
+use super::buffer::Buffer;
 use super::dispatch::{with_int, with_type};
 use super::for_range::ForRange;
 use super::lanes::{FULL, LANES};
@@ -17,8 +18,8 @@ use super::memory::{Address, Alloc, Index, PointerSlots, SharedRange, Strength, 
 use super::program::{Code, ForLoop, Inst, Step};
 use super::slots::{ConstWord, Registers, Slots};
 use crate::ir::{
-    Arena, Arith, Const, Control, Entity, KernelIr, Mem, Op, OpId, RegionId, Scalar, SharedData,
-    Space, SpecialReg, Type, Value, ValueDef, VarId,
+    Arena, Arith, ArrayData, Const, Control, Entity, KernelIr, Mem, Op, OpId, RegionId, Scalar,
+    SharedData, Space, SpecialReg, Type, Value, ValueDef, VarId,
 };
 
 /// Why a kernel is not compiled.
@@ -92,6 +93,7 @@ pub(super) fn compile(ir: &KernelIr) -> Result<Code, Refused> {
             fill_d: Vec::new(),
             special: Vec::new(),
             params: Vec::new(),
+            arrays: ir.arrays.iter().map(|(_, array)| array_bytes(array)).collect(),
             shared,
             shared_bytes,
         },
@@ -112,6 +114,13 @@ pub(super) fn compile(ir: &KernelIr) -> Result<Code, Refused> {
     (code.w, code.d) = compiler.regs.len();
     (code.fill_w, code.fill_d) = (compiler.regs.fill_w, compiler.regs.fill_d);
     Ok(code)
+}
+
+/// The memory of a constant array.
+fn array_bytes(array: &ArrayData) -> Buffer {
+    let size = array.elem.size_bytes() as usize;
+    let bytes = array.elements().flat_map(|x| x.bits().to_le_bytes().into_iter().take(size));
+    Buffer::from_slice::<u8>(&bytes.collect::<Vec<u8>>())
 }
 
 /// Where the shared allocations lie, and the bytes that they take.
@@ -335,9 +344,11 @@ impl Compiler<'_> {
             // Constants and the like stay in their slots.
             let ValueDef::Result(made, _) = self.ir.values[value].def else { continue };
             let owned = match self.ir.ops.get(made).map(|data| &data.op) {
-                None | Some(Op::Arith(Arith::Sreg { .. }) | Op::Mem(Mem::SharedBase { .. })) => {
-                    false
-                }
+                None
+                | Some(
+                    Op::Arith(Arith::Sreg { .. })
+                    | Op::Mem(Mem::SharedBase { .. } | Mem::ArrayBase { .. }),
+                ) => false,
                 Some(Op::Const(constant)) => !self.regs.is_kept(ConstWord::from(*constant)),
                 Some(
                     Op::Arith(_)
@@ -447,6 +458,13 @@ impl Compiler<'_> {
                     })),
                 );
             }
+            Mem::ArrayBase { array } => {
+                get(&self.ir.arrays, array)?;
+                let alloc = Alloc::Static(array.index() as u32);
+                let slots = Slots::Pointer(PointerSlots { alloc, offset: None });
+                self.set(result.ok_or(Malformed)?, slots)?;
+                self.weight += 1;
+            }
             Mem::SharedBase { shared } => {
                 get(&self.ir.shared, shared)?;
                 let alloc = Alloc::Static(shared.index() as u32);
@@ -505,7 +523,7 @@ impl Compiler<'_> {
                 }
                 self.open_region(*then_region, tasks)?;
             }
-            Control::For { lo, hi, step, init, body, unroll: _ } => {
+            Control::For { lo, hi, step, init, body, unroll: _, prefetch: _ } => {
                 let (scalar, lo) = self.scalar(*lo)?;
                 let (hi, step) = (self.scalar_of(*hi, scalar)?, self.scalar_of(*step, scalar)?);
                 let (index, carried) =

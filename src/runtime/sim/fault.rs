@@ -145,6 +145,43 @@ pub enum FaultCause {
     },
 }
 
+impl FaultCause {
+    /// What to do about it, where one thing is usual.
+    fn cure(&self) -> Option<&'static str> {
+        match self {
+            FaultCause::OutOfBounds { access } if access.space == Space::Global => {
+                Some("compare the index with the length first (`k.if_`), or pass a larger buffer")
+            }
+            FaultCause::OutOfBounds { .. } => Some(
+                "compare the index with the length first (`k.if_`), or make the allocation larger",
+            ),
+            FaultCause::Uninitialised { .. } => {
+                Some("every element has to be stored, and a barrier passed, before it is loaded")
+            }
+            FaultCause::DivisionByZero { .. } => Some("compare the divisor with 0 first"),
+            FaultCause::StepNotPositive { .. } => Some("pass a positive step"),
+            FaultCause::BarrierDivergence { .. } => {
+                Some("move the barrier to where all threads of the block come")
+            }
+            FaultCause::OtherBarrier { .. } => {
+                Some("compute the number of the barrier from the number of the warp")
+            }
+            FaultCause::BarrierDeadlock { .. } => Some("let as many warps come to it as it is for"),
+            FaultCause::Misaligned { .. }
+            | FaultCause::BrokenPromise { .. }
+            | FaultCause::NoBarrier { .. }
+            | FaultCause::BarrierThreads { .. }
+            | FaultCause::BarrierMismatch { .. }
+            | FaultCause::Trap
+            | FaultCause::Breakpoint
+            | FaultCause::NotAMember { .. }
+            | FaultCause::OtherMembers { .. }
+            | FaultCause::MissingMember { .. }
+            | FaultCause::InactiveSource { .. } => None,
+        }
+    }
+}
+
 /// A load or store by one thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -153,9 +190,10 @@ pub struct MemoryAccess {
     pub is_store: bool,
     /// The space of the allocation.
     pub space: Space,
-    /// The name of the allocation: of a parameter in global memory, of the allocation in shared memory.
+    /// The name of the allocation: of a parameter in global memory, of the allocation in shared memory, of a
+    /// constant array.
     pub allocation: String,
-    /// Where a shared allocation was made.
+    /// Where a shared allocation or a constant array was made.
     pub made: Option<Place>,
     /// The type of the element.
     pub elem: Scalar,
@@ -204,6 +242,7 @@ impl fmt::Display for MemoryAccess {
         write!(f, "{verb} {} element {} (bytes {from} to {to}) of ", self.elem, self.element)?;
         match self.space {
             Space::Global => write!(f, "parameter `{}`", self.allocation)?,
+            Space::Const => write!(f, "constant array `{}`", self.allocation)?,
             Space::Shared => write!(f, "shared memory `{}`", self.allocation)?,
         }
         match self.made {
@@ -295,6 +334,9 @@ impl fmt::Display for Fault {
             let other = Triple(*other);
             write!(f, ", but thread {other} among them does not come: ")?;
             write!(f, "its way parts at the `{op}` at {place}")?;
+        }
+        if let Some(cure) = self.cause.cure() {
+            write!(f, "; {cure}")?;
         }
         write!(f, " [{}]", self.path)
     }

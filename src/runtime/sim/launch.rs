@@ -14,7 +14,7 @@ use super::options::{Options, Report};
 use super::program::Code;
 use super::trap::{AccessAt, TrapCause};
 use crate::ir::{
-    Cache, Const, Entity, KernelIr, LaunchBounds, Mem, Op, Place, SharedId, Space, Type,
+    ArrayId, Cache, Const, Entity, KernelIr, LaunchBounds, Mem, Op, Place, SharedId, Space, Type,
 };
 use crate::runtime::Grid;
 use crate::runtime::assert::{AssertFailures, AssertSites};
@@ -237,6 +237,11 @@ impl Launch<'_> {
             Space::Global => {
                 let name = self.ir.params.get(alloc as usize).map(|param| param.name.clone());
                 (name.unwrap_or_default(), None)
+            }
+            Space::Const => {
+                let array = ArrayId::from_index(alloc as usize);
+                let place = self.ir.arrays.get(array).and_then(|a| self.ir.places.get(a.place));
+                (array.to_string(), place.copied())
             }
             Space::Shared => {
                 let shared = SharedId::from_index(alloc as usize);

@@ -20,6 +20,8 @@ pub(super) struct Memory<'m> {
     pub(super) globals: &'m [&'m Buffer],
     pub(super) shared: Shared,
     pub(super) diagnostics: Diagnostics,
+    /// The constant arrays.
+    pub(super) arrays: &'m [Buffer],
     /// The number of the block in its grid.
     pub(super) block: u64,
     /// The operations that the warps of the block executed before the present turn, without those of the
@@ -346,9 +348,9 @@ impl Address {
     fn load<E: Element>(self, dst: u32) -> Access {
         let dst = dst as usize;
         match self.space {
-            Space::Global => Box::new(move |regs, memory, mask| {
+            Space::Global | Space::Const => Box::new(move |regs, memory, mask| {
                 self.for_each_alloc(regs, mask, |regs, alloc, mask| {
-                    let buffer = memory.global(alloc);
+                    let buffer = memory.buffer(self.space, alloc);
                     let offsets = self.offsets(regs, (alloc, buffer.len_bytes(), mask))?;
                     let dst = &mut E::Word::file_mut(regs)[dst];
                     offsets.for_each::<E>(mask, |lane, at| {
@@ -382,9 +384,10 @@ impl Address {
     fn store<E: Element>(self, src: u32) -> Access {
         let src = src as usize;
         match self.space {
-            Space::Global => Box::new(move |regs, memory, mask| {
+            // The verifier has seen that nothing is stored to a constant array.
+            Space::Global | Space::Const => Box::new(move |regs, memory, mask| {
                 self.for_each_alloc(regs, mask, |regs, alloc, mask| {
-                    let buffer = memory.global(alloc);
+                    let buffer = memory.buffer(self.space, alloc);
                     let offsets = self.offsets(regs, (alloc, buffer.len_bytes(), mask))?;
                     let src = &E::Word::file(regs)[src];
                     self.strength.before();
@@ -454,9 +457,14 @@ fn lanes_where(f: impl Fn(usize) -> bool) -> u32 {
 }
 
 impl<'m> Memory<'m> {
-    pub(super) fn global(&self, alloc: u32) -> &'m Buffer {
+    /// The buffer of a parameter, or a constant array.
+    pub(super) fn buffer(&self, space: Space, alloc: u32) -> &'m Buffer {
         static NONE: std::sync::LazyLock<Buffer> = std::sync::LazyLock::new(|| Buffer::zeros(0));
-        self.globals.get(alloc as usize).copied().unwrap_or(&NONE)
+        let found = match space {
+            Space::Const => self.arrays.get(alloc as usize),
+            Space::Global | Space::Shared => self.globals.get(alloc as usize).copied(),
+        };
+        found.unwrap_or(&NONE)
     }
 }
 
@@ -472,7 +480,8 @@ mod tests {
         let globals = [&buffer];
         let diagnostics = Diagnostics::default();
         let shared = Shared::new(0, &[]);
-        let mut memory = Memory { globals: &globals, shared, diagnostics, block: 0, operations: 0 };
+        let (globals, arrays) = (&globals, &[]);
+        let mut memory = Memory { globals, shared, diagnostics, arrays, block: 0, operations: 0 };
         let pointer = PointerSlots { alloc: Alloc::Static(0), offset: Some(0) };
         let address = Address {
             space: Space::Global,

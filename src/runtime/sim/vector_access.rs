@@ -91,8 +91,8 @@ impl Compiler<'_> {
                     Alloc::Slot(slot) => regs.w[slot as usize][lane],
                 };
                 let start = match space {
-                    // Buffers start at a multiple of every alignment that is asked for.
-                    Space::Global => 0,
+                    // Buffers and arrays start at a multiple of every alignment that is asked for.
+                    Space::Global | Space::Const => 0,
                     Space::Shared => memory.shared.range(number).start as i64,
                 };
                 let byte = regs.d[src as usize][lane] as i64;
@@ -145,8 +145,8 @@ fn load<E: Element + 'static>(address: Address, (count, slots): Parts) -> Access
         address.for_each_alloc(regs, mask, |regs, alloc, mask| {
             let mut read = [[E::Word::default(); LANES]; 4];
             match address.space {
-                Space::Global => {
-                    let buffer = memory.global(alloc);
+                Space::Global | Space::Const => {
+                    let buffer = memory.buffer(address.space, alloc);
                     let offsets = address.offsets(regs, (alloc, buffer.len_bytes(), mask))?;
                     for (part, read) in read.iter_mut().take(count).enumerate() {
                         offsets.for_each::<E>(mask, |lane, at| {
@@ -187,8 +187,8 @@ fn load<E: Element + 'static>(address: Address, (count, slots): Parts) -> Access
 fn store<E: Element + 'static>(address: Address, (count, slots): Parts) -> Access {
     Box::new(move |regs, memory, mask| {
         address.for_each_alloc(regs, mask, |regs, alloc, mask| match address.space {
-            Space::Global => {
-                let buffer = memory.global(alloc);
+            Space::Global | Space::Const => {
+                let buffer = memory.buffer(address.space, alloc);
                 let offsets = address.offsets(regs, (alloc, buffer.len_bytes(), mask))?;
                 address.strength.before();
                 for (part, slot) in slots.iter().take(count).enumerate() {

@@ -1,5 +1,11 @@
 //! [`ComposedLayout`]: `inner o offset o outer`, with a swizzle, a layout or a function inside.
 
+mod compose;
+mod domain;
+mod inverse;
+mod recast;
+mod slice;
+
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::str::FromStr;
@@ -378,10 +384,12 @@ fn parse_part(p: &mut Parser<'_>) -> Result<Part> {
 impl FromStr for ComposedLayout {
     type Err = LayoutError;
 
-    /// Reads `S<3,4,3> o 0 o (8,64):(64,1)`, `A o offset o B`, and a plain layout.
+    /// Reads `S<3,4,3> o 0 o (8,64):(64,1)`, `A o offset o B`, and a plain layout. A swizzle at
+    /// offset 0 before these, as CuTe prints it, is composed with the swizzle inside.
     fn from_str(text: &str) -> Result<Self> {
         let mut p = Parser::new(text);
-        let inner = parse_part(&mut p)?;
+        let mut inner = parse_part(&mut p)?;
+        let mut swizzles: Vec<Swizzle> = Vec::new();
         if !p.eat("o ") {
             p.end()?;
             return match inner {
@@ -389,11 +397,22 @@ impl FromStr for ComposedLayout {
                 _ => Err(p.error("`o`")),
             };
         }
-        let mut offset = Builder::new();
-        p.tree(&mut offset)?;
-        p.expect("o ", "`o`")?;
-        let outer = parse_part(&mut p)?;
-        p.end()?;
-        Ok(Self { inner, offset: offset.finish()?, outer })
+        loop {
+            let mut offset = Builder::new();
+            p.tree(&mut offset)?;
+            let offset: IntTuple = offset.finish()?;
+            p.expect("o ", "`o`")?;
+            let outer = parse_part(&mut p)?;
+            if !p.eat("o ") {
+                p.end()?;
+                let innermost = Self { inner, offset, outer };
+                return swizzles.iter().rev().try_fold(innermost, |l, s| s.compose_composed(&l));
+            }
+            match inner {
+                Part::Swizzle(swizzle) if offset.as_static() == Some(0) => swizzles.push(swizzle),
+                _ => return Err(p.error("the end of the text")),
+            }
+            inner = outer;
+        }
     }
 }
