@@ -53,6 +53,7 @@ mod arith;
 mod arrays;
 mod assert_buffer;
 mod atomic;
+mod bit_function;
 mod control;
 mod convert;
 mod copies;

@@ -53,7 +53,6 @@ impl Passed {
                 Passed::Int
             }
             Scalar::I64 | Scalar::U64 => Passed::LongLong,
-            // The verifier lets no narrower ones through.
             Scalar::F8E4M3
             | Scalar::F8E5M2
             | Scalar::F16

@@ -2,8 +2,8 @@
 
 use super::ptx::PtxVersion;
 use crate::ir::{
-    Arith, Atomic, Cache, KernelIr, Mem, MemScope, Op, PrefetchLevel, SpecialReg, Sync, Target,
-    Thread, Warp,
+    Arith, Atomic, Cache, Clamp, KernelIr, Mem, MemScope, Op, PrefetchLevel, SpecialReg, Sync,
+    Target, Thread, Warp,
 };
 
 const fn version(major: u16, minor: u16) -> PtxVersion {
@@ -17,11 +17,17 @@ pub(super) const FIRST: PtxVersion = version(7, 0);
 pub(super) fn of(op: &Op, ir: &KernelIr) -> PtxVersion {
     match op {
         // Conversions of 8-bit floating point came to `sm_90` with that target, to `sm_89` later.
-        Op::Arith(Arith::Cvt { .. }) | Op::Diagnostic(_)
-            if op.first_target_on(ir) == Target::SM_89 && ir.target.sm() < 90 =>
+        Op::Arith(Arith::Cvt { .. } | Arith::CvtRounded { .. }) | Op::Diagnostic(_)
+            if op.support(ir) == Ok(Target::SM_89) && ir.target.sm() < 90 =>
         {
             version(8, 1)
         }
+        Op::Arith(Arith::CvtRounded { mode, to, .. })
+            if matches!(mode.clamp, Clamp::Satfinite | Clamp::SatfiniteRelu) && to.bits() > 8 =>
+        {
+            version(8, 1)
+        }
+        Op::Arith(Arith::Szext { .. } | Arith::Bmsk { .. }) => version(7, 6),
         Op::Arith(Arith::Sreg { reg }) => special(*reg),
         Op::Sync(Sync::GriddepcontrolWait {} | Sync::GriddepcontrolLaunchDependents {}) => {
             version(7, 8)

@@ -30,11 +30,11 @@ pub use bounds::{ClusterShape, LaunchBounds};
 pub use builder::{
     Arithmetic, ArmEnd, Atom, AtomicAdd, AtomicInt, AtomicWord, Bits, Body, BodyResult, Bound,
     BuildError, BuildErrorKind, BuildErrors, CaseEnd, Cases, CasesStart, Constant, Context,
-    Converted, DeviceCoord, Dim3, Element, End, Field, Float, Fused, Global, GlobalMut,
+    Converted, DeviceCoord, Dim3, DotElement, Element, End, Field, Float, Fused, Global, GlobalMut,
     InSignature, Int, IntoBound, IntoVal, IntoValues, Join, Kernel, KernelOptions, Loop, MemIndex,
     MutPointer, NamedBarrier, Number, OnDevice, Ordered, ParamList, ParamValues, Parameter, Params,
     Pointer, Promote, Range, Red, Redux, Registers, Shared, Signed, Terminated, Ty, Untyped, Val,
-    Values, Var, Vector, VectorElement, WARP, promote, range,
+    Values, Var, Vector, VectorElement, WARP, Widen, Word, Word32, promote, range,
 };
 pub use entity::{Arena, ArrayId, Entity, OpId, PlaceId, RegionId, SharedId, Value, VarId};
 pub use format::{Format, FormatError, Piece, Placeholder, Style};
@@ -45,11 +45,12 @@ pub use name::ParseNameError;
 pub use narrow::{bf16, f8e4m3, f8e5m2, f16, tf32};
 pub use number::{FloatFormat, Rounding, Specials};
 pub use op::{
-    Arith, Atomic, AtomicOp, AtomicOrder, Axis, BarrierForm, BarrierRed, Cache, Class, Compare,
-    Constraint, Control, Diagnostic, Effect, FenceOrder, L1Evict, L2Prefetch, LoadAccess,
-    LoadCache, LoadOrder, Mem, MemScope, Op, OpInfo, ParseAccessError, PrefetchLevel, ProxySpace,
-    RedOrder, ReduxOp, ResultKind, ShflMode, SpecialReg, StoreAccess, StoreCache, StoreOrder, Sync,
-    Thread, Unroll, ValueList, VolatileReg, VoteMode, Warp,
+    ApproxFunction, Arith, Atomic, AtomicOp, AtomicOrder, Axis, BarrierForm, BarrierRed, ByteHalf,
+    Cache, Clamp, Class, Compare, Constraint, Control, Diagnostic, Direction, DivApprox, Effect,
+    Excess, FenceOrder, FindFrom, FloatMode, FloatTest, L1Evict, L2Prefetch, LoadAccess, LoadCache,
+    LoadOrder, Mem, MemScope, Op, OpInfo, ParseAccessError, PermuteMode, PrefetchLevel, ProxySpace,
+    RedOrder, ReduxOp, ResultKind, ShflMode, SpecialReg, StoreAccess, StoreCache, StoreOrder,
+    Subnormals, Sync, Thread, Unroll, ValueList, VolatileReg, VoteMode, Warp,
 };
 pub use signature::{Signature, SignatureError, Template};
 pub use target::{ParseTargetError, Target};

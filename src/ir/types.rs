@@ -281,6 +281,18 @@ impl fmt::Display for Type {
     }
 }
 
+/// A scalar or a vector type. Pointers are more than a word.
+impl FromStr for Type {
+    type Err = ParseNameError;
+
+    fn from_str(text: &str) -> Result<Type, ParseNameError> {
+        if let Ok(vector) = text.parse::<VectorType>() {
+            return Ok(vector.into());
+        }
+        text.parse::<Scalar>().map(Type::from)
+    }
+}
+
 /// A constant: a scalar type and the bits of the value, zero-extended to 64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Const {

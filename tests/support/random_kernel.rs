@@ -281,7 +281,10 @@ impl Generator<'_> {
             }
             17 => {
                 let [lhs, rhs] = self.pair(Class::Ordered);
-                Arith::Setp { lhs, rhs, compare: self.pick(&Compare::ALL) }
+                let float = self.ir.type_of(lhs).scalar().is_some_and(Scalar::is_float);
+                let mut all = Compare::ALL.to_vec();
+                all.retain(|compare| float || !compare.needs_float());
+                Arith::Setp { lhs, rhs, compare: self.pick(&all) }
             }
             18 => {
                 let [then_value, else_value] = self.pair(Class::Any);

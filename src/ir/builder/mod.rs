@@ -14,12 +14,14 @@
 mod access;
 mod atomic;
 mod barrier;
+mod bits;
 mod body;
 mod cases;
 mod context;
 mod control;
 mod diagnostic;
 mod error;
+mod float;
 mod group;
 mod kernel;
 mod layout;
@@ -36,6 +38,7 @@ mod warp;
 
 pub use atomic::{Atom, AtomicAdd, AtomicInt, AtomicWord, Red};
 pub use barrier::NamedBarrier;
+pub use bits::{DotElement, Widen, Word, Word32};
 pub use body::{Body, Dim3, Registers, Var};
 pub use cases::{CaseEnd, Cases, CasesStart};
 pub use context::Context;

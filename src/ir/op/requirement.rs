@@ -4,8 +4,7 @@ use super::{Arith, Atomic, Diagnostic, Mem, MemScope, Op, Sync};
 use crate::ir::entity::Value;
 use crate::ir::kernel::KernelIr;
 use crate::ir::target::Target;
-use crate::ir::types::Scalar;
-use crate::ir::vector::VectorType;
+use crate::ir::types::{Scalar, Type};
 
 impl Op {
     /// The first target that has the operation with its attributes.
@@ -37,18 +36,34 @@ impl Op {
         }
     }
 
-    /// The first target that has the operation with its attributes, on the types of its operands: conversions
-    /// to and from 8-bit floating point, which `printf` makes too, came with `sm_89`.
-    pub fn first_target_on(&self, ir: &KernelIr) -> Target {
+    /// The first target that has the operation with its attributes, on the types of its operands.
+    ///
+    /// # Errors
+    /// Why no target has it.
+    pub fn support(&self, ir: &KernelIr) -> Result<Target, &'static str> {
         let first = self.first_target();
-        let converts = if let Op::Arith(Arith::Cvt { value, to }) = self {
-            elem_of(ir, *value).is_some_and(|from| from != *to && (is_byte(from) || is_byte(*to)))
-        } else if let Op::Diagnostic(Diagnostic::Printf { values, .. }) = self {
-            values.iter().any(|value| elem_of(ir, *value).is_some_and(is_byte))
-        } else {
-            false
-        };
-        if converts { first.max(Target::SM_89) } else { first }
+        match self {
+            Op::Arith(op) => super::support::support(op, ir).map(|target| first.max(target)),
+            // What is printed is converted to `f64`.
+            Op::Diagnostic(Diagnostic::Printf { values, .. }) => {
+                let is_byte = |value: &Value| {
+                    matches!(
+                        ir.values.get(*value).map(|value| value.ty),
+                        Some(Type::Scalar(Scalar::F8E4M3 | Scalar::F8E5M2))
+                    )
+                };
+                Ok(if values.iter().any(is_byte) { first.max(Target::SM_89) } else { first })
+            }
+            Op::Const(_)
+            | Op::Mem(_)
+            | Op::Atomic(_)
+            | Op::Cache(_)
+            | Op::Sync(_)
+            | Op::Warp(_)
+            | Op::Thread(_)
+            | Op::Diagnostic(Diagnostic::Assert { .. })
+            | Op::Control(_) => Ok(first),
+        }
     }
 
     /// The operation as messages about its attributes name it: `sreg<tid.x>`.
@@ -60,16 +75,7 @@ impl Op {
     }
 }
 
-/// The type of a scalar, or of the elements of a vector.
-fn elem_of(ir: &KernelIr, value: Value) -> Option<Scalar> {
-    let ty = ir.values.get(value)?.ty;
-    ty.scalar().or_else(|| ty.vector().map(VectorType::elem))
-}
-
-fn is_byte(scalar: Scalar) -> bool {
-    matches!(scalar, Scalar::F8E4M3 | Scalar::F8E5M2)
-}
-
+/// The later one of the targets of a row and of a scope.
 fn scoped(row: Target, scope: Option<MemScope>) -> Target {
     scope.map_or(row, |scope| row.max(scope.first_target()))
 }

@@ -250,12 +250,14 @@ pub enum VerifyError {
         /// The vector.
         vector: VectorType,
     },
-    /// There is no conversion between the types.
-    NoConversion {
-        /// The type of the operand.
-        from: Type,
-        /// The scalar type that the operand, or each element of it, is converted to.
-        to: Scalar,
+    /// No target has the operation with its attributes on the types of its operands.
+    NotInPtx {
+        /// The operation with its attributes.
+        op: String,
+        /// The types of the operands.
+        types: Vec<Type>,
+        /// What there is instead.
+        reason: &'static str,
     },
     /// A parameter of the kernel is a vector.
     VectorParam {

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::VerifyError;
-use crate::ir::types::{Scalar, Type};
+use crate::ir::types::Type;
 
 /// A number of things.
 struct Count(usize, &'static str);
@@ -213,14 +213,9 @@ impl fmt::Display for VerifyError {
                 "there is no element {lane} of a {vector}: the elements are numbered 0 to {}",
                 vector.lanes() - 1
             ),
-            E::NoConversion { from, to: Scalar::Bool } => write!(
-                f,
-                "`cvt` makes no bool of {from}: compare with zero instead, `setp<ne>`"
-            ),
-            E::NoConversion { from, to } => write!(
-                f,
-                "`cvt` cannot make each element of {from} a {to}: a vector has at most 128 bits; convert the elements one by one"
-            ),
+            E::NotInPtx { op, types, reason } => {
+                write!(f, "there is no `{op}` of {}: {reason}", TypeList(types))
+            }
             E::VectorParam { name, ty } => write!(
                 f,
                 "parameter `{name}` is a {ty}, but parameters are scalars and pointers: pass the elements one by one"

@@ -34,9 +34,9 @@
 //!   - `ConditionType`, `IndexType`, `NotAPointer`, `ReadOnlyPointer`: a condition is a `bool`, an index an
 //!     integer of 32 or 64 bits, memory is accessed through pointers and written through `mut` ones.
 //!   - `ResultCount`, `ResultTypes`: results are those that the row of the operation gives.
-//!   - `NotOnTarget`: the target has the operation, with its attributes, on these types.
-//!   - `NoSuchVector`, `LaneOutOfRange`, `NoConversion`: a vector is one that there is, and so are the elements of
-//!     it that are named; a conversion is one that there is.
+//!   - `NotInPtx`, `NotOnTarget`: PTX has the operation with its attributes on these types, and the target does.
+//!   - `NoSuchVector`, `LaneOutOfRange`: a vector is one that there is, and so are the elements of it that are
+//!     named.
 //!   - `RangeTypes`, `RangeNotInteger`, `RangeIndex`, `StepNotPositive`: a `for` counts in one integer type,
 //!     its body has the index as its first argument, and a constant step is positive.
 //! * **memory** (`memory.rs`)

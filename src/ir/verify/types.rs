@@ -32,13 +32,23 @@ fn check_op(report: &mut Report<'_>, op: OpId) {
         diagnostic::check(report, op, found);
     }
     let before = report.violations.len();
-    let first = data.op.first_target_on(ir);
+    if let Some(info) = data.op.info() {
+        check_operands(report, op, info);
+    }
+    let first = match data.op.support(ir) {
+        Ok(first) => first,
+        // Of operands that the row does not take, that is said.
+        Err(_) if report.violations.len() > before => return,
+        Err(reason) => {
+            let (op_name, types) = (data.op.name_with_attributes(), operand_types(ir, &data.op));
+            return report.at(op, VerifyError::NotInPtx { op: op_name, types, reason });
+        }
+    };
     if !ir.target.offers(first) {
         let (op_name, target) = (data.op.name_with_attributes(), ir.target);
         report.at(op, VerifyError::NotOnTarget { op: op_name, first, target });
     }
     if let Some(info) = data.op.info() {
-        check_operands(report, op, info);
         if let Some(error) = vectors(ir, &data.op, info) {
             return report.at(op, error);
         }
@@ -79,6 +89,11 @@ fn check_operands(report: &mut Report<'_>, op: OpId, info: &'static OpInfo) {
             }),
             Constraint::Bool => not_bool(op_name, operand, found),
             Constraint::U32 => other(Some(Scalar::U32.into())),
+            Constraint::I32 => other(Some(Scalar::I32.into())),
+            Constraint::Wide => other(data.op.wide(ir, info)),
+            Constraint::Bytes => one_of(op_name, operand, found, ([Scalar::I8, Scalar::U8], 4)),
+            Constraint::Halves => one_of(op_name, operand, found, ([Scalar::I16, Scalar::U16], 2)),
+            Constraint::Dot => other(Some(data.op.dot(ir))),
             Constraint::Index => match found {
                 Type::Scalar(Scalar::I32 | Scalar::U32 | Scalar::I64 | Scalar::U64) => None,
                 _ => Some(VerifyError::IndexType { op: op_name, found }),
@@ -115,7 +130,22 @@ fn check_operands(report: &mut Report<'_>, op: OpId, info: &'static OpInfo) {
     }
 }
 
-/// What is wrong with the vector types and the conversion of an operation.
+fn not_bool(op: &'static str, operand: &'static str, found: Type) -> Option<VerifyError> {
+    (found != Type::BOOL).then_some(VerifyError::ConditionType { op, operand, found })
+}
+
+/// Compares the results of an operation with what it gives.
+fn check_results(report: &mut Report<'_>, op: OpId, expected: Vec<Type>, found: Vec<Type>) {
+    let name = report.ir.ops[op].op.name();
+    if expected.len() != found.len() {
+        let (expected, found) = (expected.len(), found.len());
+        report.at(op, VerifyError::ResultCount { op: name, expected, found });
+    } else if expected != found {
+        report.at(op, VerifyError::ResultTypes { op: name, expected, found });
+    }
+}
+
+/// What is wrong with the vector types of an operation.
 fn vectors(ir: &KernelIr, op: &Op, info: &'static OpInfo) -> Option<VerifyError> {
     let pointee = || op.pointee(ir, info).map(Type::from);
     let ty = op.type_of_operand(ir, info, Constraint::T).or_else(pointee);
@@ -133,13 +163,6 @@ fn vectors(ir: &KernelIr, op: &Op, info: &'static OpInfo) -> Option<VerifyError>
             let lane = *lane;
             (lane >= vector.lanes()).then_some(VerifyError::LaneOutOfRange { lane, vector })
         }
-        (Op::Arith(Arith::Cvt { to: Scalar::Bool, .. }), from) => {
-            Some(VerifyError::NoConversion { from, to: Scalar::Bool })
-        }
-        (Op::Arith(Arith::Cvt { to, .. }), from @ Type::Vector(vector)) => {
-            let none = VectorType::new(*to, vector.lanes()).is_none();
-            none.then_some(VerifyError::NoConversion { from, to: *to })
-        }
         (
             Op::Const(_)
             | Op::Arith(_)
@@ -156,19 +179,22 @@ fn vectors(ir: &KernelIr, op: &Op, info: &'static OpInfo) -> Option<VerifyError>
     }
 }
 
-fn not_bool(op: &'static str, operand: &'static str, found: Type) -> Option<VerifyError> {
-    (found != Type::BOOL).then_some(VerifyError::ConditionType { op, operand, found })
+fn one_of(
+    op: &'static str,
+    operand: &'static str,
+    found: Type,
+    (elems, lanes): ([Scalar; 2], u32),
+) -> Option<VerifyError> {
+    let is_one = found.vector().is_some_and(|v| elems.contains(&v.elem()) && v.lanes() == lanes);
+    let [a, b] = elems;
+    let expected = format!("{a}x{lanes} or {b}x{lanes}");
+    (!is_one).then_some(VerifyError::OperandType { op, operand, expected, found })
 }
 
-/// Compares the results of an operation with what it gives.
-fn check_results(report: &mut Report<'_>, op: OpId, expected: Vec<Type>, found: Vec<Type>) {
-    let name = report.ir.ops[op].op.name();
-    if expected.len() != found.len() {
-        let (expected, found) = (expected.len(), found.len());
-        report.at(op, VerifyError::ResultCount { op: name, expected, found });
-    } else if expected != found {
-        report.at(op, VerifyError::ResultTypes { op: name, expected, found });
-    }
+fn operand_types(ir: &KernelIr, op: &Op) -> Vec<Type> {
+    let mut types = Vec::new();
+    op.for_each_operand(|value| types.push(ir.type_of(value)));
+    types
 }
 
 fn check_control(report: &mut Report<'_>, op: OpId, control: &Control) {
