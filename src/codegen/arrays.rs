@@ -33,7 +33,7 @@ impl Arrays {
                 // Writing to a `String` succeeds.
                 let _ = writeln!(
                     self.declarations,
-                    ".const .align {size} .b{width} $array{next}[{len}] = {{{numbers}}};"
+                    ".const .align 16 .b{width} $array{next}[{len}] = {{{numbers}}};"
                 );
                 self.numbers.insert(key, next);
                 next

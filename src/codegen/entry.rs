@@ -15,8 +15,8 @@ use super::text::Text;
 use super::uses::Uses;
 use super::version;
 use crate::ir::{
-    ClusterShape, Diagnostic, Entity, KernelIr, Op, OpId, PlaceId, RegionId, Scalar, Space, Sync,
-    Type, Value, ValueDef, VectorType,
+    ClusterShape, Diagnostic, Entity, KernelIr, Op, OpId, PlaceId, RegionId, Scalar, Space, Type,
+    Value, ValueDef, VectorType,
 };
 
 /// The source files that `.loc` directives name by number.
@@ -376,22 +376,12 @@ impl<'a> Entry<'a> {
             Op::Mem(op) => self.mem(op, data.results.first().copied()),
             Op::Atomic(op) => self.atomic(op, data.results.first().copied()),
             Op::Cache(op) => self.cache(op),
-            Op::Sync(op) => self.sync(op),
+            Op::Sync(op) => self.sync(op, data.results.first().copied()),
             Op::Warp(op) => self.warp(op, &data.results),
             Op::Thread(op) => self.thread(op, data.results.first().copied()),
             Op::Control(control) => self.control(id, control),
             Op::Diagnostic(op) => self.diagnostic(id, op),
             Op::Inline(op) => self.inline(id, op),
-        }
-    }
-
-    fn sync(&mut self, op: &Sync) {
-        match op {
-            Sync::Barrier {} => self.ins(&["barrier.sync"], &[Operand::Int(0)]),
-            Sync::GriddepcontrolWait {} => self.ins(&["griddepcontrol.wait"], &[]),
-            Sync::GriddepcontrolLaunchDependents {} => {
-                self.ins(&["griddepcontrol.launch_dependents"], &[]);
-            }
         }
     }
 

@@ -63,6 +63,16 @@ impl Entry<'_> {
                 self.load(result, base, index, &access);
             }
             (&Mem::St { base, index, value, access }, _) => self.store(base, index, value, &access),
+            (&Mem::LdVec { base, index, lanes: _, access }, Some(result)) => {
+                self.load_vector(result, base, index, &access);
+            }
+            (&Mem::StVec { base, index, vector, access }, _) => {
+                self.store_vector(base, index, vector, &access);
+            }
+            (&Mem::AssumeAligned { base, bytes: _ }, Some(result)) => {
+                let base = self.operand(base);
+                self.bind(result, base);
+            }
             (&Mem::Offset { base, index }, Some(result)) => self.offset(result, base, index),
             (Mem::SharedBase { shared }, Some(result)) => {
                 let to = self.def(result);
@@ -102,6 +112,8 @@ impl Entry<'_> {
             // The verifier has seen that these have a result.
             (
                 Mem::Ld { .. }
+                | Mem::LdVec { .. }
+                | Mem::AssumeAligned { .. }
                 | Mem::Offset { .. }
                 | Mem::SharedBase { .. }
                 | Mem::ArrayBase { .. }
@@ -134,15 +146,7 @@ impl Entry<'_> {
         let place = self.place_of(base, index);
         let to = self.def(result);
         let in_memory = if elem == Scalar::Bool { self.temp(Class::B32) } else { to };
-        self.begin();
-        self.text.push("ld");
-        self.order(&access.order.to_string());
-        self.text.push(".");
-        self.text.push(space.name());
-        self.hint(access.cache.map(LoadCache::name));
-        self.hint(access.non_coherent.then_some("nc"));
-        self.hint(access.l1_evict.map(L1Evict::name));
-        self.hint(access.l2_prefetch.map(L2Prefetch::name));
+        self.load_name(space, access);
         self.hint(Some(memory_type(elem)));
         self.text.push(" ");
         self.text.reg(in_memory);
@@ -164,19 +168,87 @@ impl Entry<'_> {
             self.ins(&["selp.b32"], &operands);
             value = byte.into();
         }
-        self.begin();
-        self.text.push("st");
-        self.order(&access.order.to_string());
-        self.text.push(".");
-        self.text.push(space.name());
-        self.hint(access.cache.map(StoreCache::name));
-        self.hint(access.l1_evict.map(L1Evict::name));
+        self.store_name(space, access);
         self.hint(Some(memory_type(elem)));
         self.text.push(" ");
         self.write_place(place);
         self.text.push(", ");
         self.text.operand(value);
         self.text.push(";\n");
+    }
+
+    /// Starts a load: its name up to the type.
+    fn load_name(&mut self, space: Space, access: &LoadAccess) {
+        self.begin();
+        self.text.push("ld");
+        self.order(&access.order.to_string());
+        self.hint(Some(space.name()));
+        self.hint(access.cache.map(LoadCache::name));
+        self.hint(access.non_coherent.then_some("nc"));
+        self.hint(access.l1_evict.map(L1Evict::name));
+        self.hint(access.l2_prefetch.map(L2Prefetch::name));
+    }
+
+    /// Starts a store: its name up to the type.
+    fn store_name(&mut self, space: Space, access: &StoreAccess) {
+        self.begin();
+        self.text.push("st");
+        self.order(&access.order.to_string());
+        self.hint(Some(space.name()));
+        self.hint(access.cache.map(StoreCache::name));
+        self.hint(access.l1_evict.map(L1Evict::name));
+    }
+
+    fn load_vector(&mut self, result: Value, base: Value, index: Value, access: &LoadAccess) {
+        let (space, _) = self.pointee(base);
+        let place = self.place_of(base, index);
+        let to = self.def_parts(result);
+        self.load_name(space, access);
+        self.vector_type(&to);
+        self.text.push(" ");
+        self.vector_of(&to);
+        self.text.push(", ");
+        self.write_place(place);
+        self.text.push(";\n");
+    }
+
+    fn store_vector(&mut self, base: Value, index: Value, vector: Value, access: &StoreAccess) {
+        let (space, _) = self.pointee(base);
+        let place = self.place_of(base, index);
+        let class = Class::of(self.ir.type_of(vector));
+        let from: SmallVec<[Reg; 4]> =
+            self.parts(vector).into_iter().map(|part| self.in_reg(part, class)).collect();
+        self.store_name(space, access);
+        self.vector_type(&from);
+        self.text.push(" ");
+        self.write_place(place);
+        self.text.push(", ");
+        self.vector_of(&from);
+        self.text.push(";\n");
+    }
+
+    /// The number and the type of the registers of a vector: `.v4.b32`.
+    fn vector_type(&mut self, regs: &[Reg]) {
+        match regs.len() {
+            4 => self.text.push(".v4"),
+            2 => self.text.push(".v2"),
+            _ => {}
+        }
+        self.hint(regs.first().map(|reg| reg.class().bits_name()));
+    }
+
+    /// `{%r0, %r1}`, or the register where there is one.
+    fn vector_of(&mut self, regs: &[Reg]) {
+        let braces = regs.len() > 1;
+        for (i, reg) in regs.iter().enumerate() {
+            self.text.push(match (i, braces) {
+                (0, true) => "{",
+                (0, false) => "",
+                _ => ", ",
+            });
+            self.text.reg(*reg);
+        }
+        self.text.push(if braces { "}" } else { "" });
     }
 
     /// The order of an access with its scope; nothing for a weak one.

@@ -67,6 +67,7 @@ mod printf;
 mod ptx;
 mod regs;
 mod swizzle_mode;
+mod sync;
 mod tensor_map;
 mod text;
 mod uses;

@@ -32,11 +32,11 @@ pub(super) fn of(op: &Op, ir: &KernelIr) -> PtxVersion {
         Op::Sync(Sync::GriddepcontrolWait {} | Sync::GriddepcontrolLaunchDependents {}) => {
             version(7, 8)
         }
-        Op::Mem(Mem::Ld { access, .. }) => {
+        Op::Mem(Mem::Ld { access, .. } | Mem::LdVec { access, .. }) => {
             let hinted = access.l1_evict.is_some() || access.l2_prefetch.is_some();
             scoped(access.order.scope()).max(if hinted { version(7, 4) } else { FIRST })
         }
-        Op::Mem(Mem::St { access, .. }) => {
+        Op::Mem(Mem::St { access, .. } | Mem::StVec { access, .. }) => {
             let hinted = access.l1_evict.is_some();
             scoped(access.order.scope()).max(if hinted { version(7, 4) } else { FIRST })
         }
@@ -47,11 +47,12 @@ pub(super) fn of(op: &Op, ir: &KernelIr) -> PtxVersion {
         Op::Cache(Cache::Prefetch { .. } | Cache::Discard { .. } | Cache::Applypriority { .. }) => {
             version(7, 4)
         }
-        Op::Warp(Warp::Elect { .. }) => version(8, 0),
         Op::Inline(op) => {
             let (major, minor) = op.ptx.version();
             version(major, minor)
         }
+        Op::Sync(Sync::Fence { scope, .. }) => scoped(Some(*scope)),
+        Op::Warp(Warp::Elect { .. }) | Op::Sync(Sync::FenceProxyAsync { .. }) => version(8, 0),
         Op::Warp(
             Warp::Shfl { .. }
             | Warp::Vote { .. }
@@ -67,12 +68,19 @@ pub(super) fn of(op: &Op, ir: &KernelIr) -> PtxVersion {
         | Op::Arith(_)
         | Op::Mem(
             Mem::Offset { .. }
+            | Mem::AssumeAligned { .. }
             | Mem::SharedBase { .. }
             | Mem::ArrayBase { .. }
             | Mem::GetVar { .. }
             | Mem::SetVar { .. },
         )
-        | Op::Sync(Sync::Barrier {})
+        | Op::Sync(
+            Sync::Barrier {}
+            | Sync::BarrierSync { .. }
+            | Sync::BarrierArrive { .. }
+            | Sync::BarrierRed { .. }
+            | Sync::BarrierRedPopc { .. },
+        )
         | Op::Thread(
             Thread::VolatileSreg { .. }
             | Thread::Nanosleep { .. }

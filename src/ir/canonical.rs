@@ -151,6 +151,9 @@ fn rename(
         | Op::Mem(
             Mem::Ld { .. }
             | Mem::St { .. }
+            | Mem::LdVec { .. }
+            | Mem::StVec { .. }
+            | Mem::AssumeAligned { .. }
             | Mem::Offset { .. }
             | Mem::SharedBase { .. }
             | Mem::ArrayBase { .. },

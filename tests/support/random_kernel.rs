@@ -7,12 +7,12 @@ use std::num::NonZeroU32;
 use std::sync::LazyLock;
 
 use tilewright::ir::{
-    Arith, ArrayData, Atomic, AtomicOp, AtomicOrder, Cache, Class, Compare, Const, Control,
-    Diagnostic, KernelIr, L1Evict, L2Prefetch, LoadAccess, LoadCache, Mem, MemScope, Op, OpData,
-    OpId, Param, Place, PlaceId, PrefetchLevel, RedOrder, ReduxOp, Region, RegionId, Scalar,
-    SharedData, ShflMode, Space, SpecialReg, StoreAccess, StoreCache, Sync, Target, Thread, Type,
-    Unroll, Value, ValueData, ValueDef, ValueList, VarData, VarId, VectorType, VolatileReg,
-    VoteMode, Warp,
+    Arith, ArrayData, Atomic, AtomicOp, AtomicOrder, BarrierForm, BarrierRed, Cache, Class,
+    Compare, Const, Control, Diagnostic, FenceOrder, KernelIr, L1Evict, L2Prefetch, LoadAccess,
+    LoadCache, Mem, MemScope, Op, OpData, OpId, Param, Place, PlaceId, PrefetchLevel, ProxySpace,
+    RedOrder, ReduxOp, Region, RegionId, Scalar, SharedData, ShflMode, Space, SpecialReg,
+    StoreAccess, StoreCache, Sync, Target, Thread, Type, Unroll, Value, ValueData, ValueDef,
+    ValueList, VarData, VarId, VectorType, VolatileReg, VoteMode, Warp,
 };
 
 #[path = "raw.rs"]
@@ -394,8 +394,10 @@ impl Generator<'_> {
         let base = self.any(Class::Pointer);
         let Type::Pointer { space, elem, mutable } = self.ir.type_of(base) else { return };
         let index = self.index(space);
-        match self.choose(7) {
+        match self.choose(9) {
             6 => self.diagnostic(),
+            7 => self.vector_access(base),
+            8 => self.sync(),
             0 => {
                 let access = self.load_access(space);
                 self.emit(Mem::Ld { base, index, access });
@@ -419,6 +421,53 @@ impl Generator<'_> {
             3 if self.region == self.ir.body => self.emit(Sync::Barrier {}),
             _ => {}
         }
+    }
+
+    /// An access to a vector, at an index that is not known to be misaligned.
+    fn vector_access(&mut self, base: Value) {
+        let Type::Pointer { space, elem, mutable } = self.ir.type_of(base) else { return };
+        let mut vectors = VectorType::all().collect::<Vec<_>>();
+        vectors.retain(|vector| vector.elem() == elem);
+        if space != Space::Global || vectors.is_empty() {
+            let bytes = 1 << self.choose(6);
+            self.emit(Mem::AssumeAligned { base, bytes });
+            return;
+        }
+        let index = self.emit_one(Arith::Sreg { reg: SpecialReg::LaneId });
+        let vector = self.pick(&vectors);
+        if mutable && self.choose(2) == 0 {
+            let (value, access) = (self.of(vector.into()), self.store_access(space));
+            self.emit(Mem::StVec { base, index, vector: value, access });
+        } else {
+            let (lanes, access) = (vector.lanes(), self.load_access(space));
+            self.emit(Mem::LdVec { base, index, lanes, access });
+        }
+    }
+
+    /// A fence; in the body of the kernel, where warps are whole, also a barrier.
+    fn sync(&mut self) {
+        if self.region != self.ir.body || self.choose(3) == 0 {
+            let order = self.pick(FenceOrder::ALL);
+            if self.ir.target.offers(Target::SM_90) && self.choose(2) == 0 {
+                let space = self.pick(ProxySpace::ALL);
+                self.emit(Sync::FenceProxyAsync { space });
+            } else {
+                let scope = self.scope();
+                self.emit(Sync::Fence { order, scope });
+            }
+            return;
+        }
+        let number = self.choose(16) as u64;
+        let id = self.emit_one(Op::Const(Const::new(Scalar::U32, number)));
+        let threads = self.emit_one(Op::Const(Const::new(Scalar::U32, 32 + 32 * (number % 4))));
+        let (pred, form) = (self.of(Type::BOOL), self.pick(BarrierForm::ALL));
+        let op = match self.choose(4) {
+            0 => Sync::BarrierSync { id, threads, form },
+            1 => Sync::BarrierArrive { id, threads, form },
+            2 => Sync::BarrierRed { pred, id, threads, op: self.pick(BarrierRed::ALL), form },
+            _ => Sync::BarrierRedPopc { pred, id, threads, form },
+        };
+        self.emit(op);
     }
 
     fn scope(&mut self) -> MemScope {

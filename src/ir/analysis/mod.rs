@@ -1,5 +1,6 @@
 //! Facts about a verified structure, computed without changing it.
 
+pub(in crate::ir) mod alignment;
 pub(in crate::ir) mod jumps;
 pub(in crate::ir) mod prefetch;
 pub(in crate::ir) mod staging;

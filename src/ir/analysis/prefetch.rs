@@ -189,14 +189,19 @@ fn is_global_load(ir: &KernelIr, op: &Op) -> bool {
 fn writes_global(ir: &KernelIr, op: &Op) -> bool {
     match op {
         Op::Mem(Mem::SetVar { .. }) => false,
-        Op::Mem(Mem::St { base, .. }) => space_of(ir, *base) != Some(Space::Shared),
-        Op::Mem(Mem::Ld { access, .. }) => access.order != LoadOrder::Weak,
-        Op::Atomic(_) | Op::Sync(Sync::GriddepcontrolWait {}) => true,
+        Op::Mem(Mem::St { base, .. } | Mem::StVec { base, .. }) => {
+            space_of(ir, *base) != Some(Space::Shared)
+        }
+        Op::Mem(Mem::Ld { access, .. } | Mem::LdVec { access, .. }) => {
+            access.order != LoadOrder::Weak
+        }
+        Op::Atomic(_) | Op::Sync(Sync::GriddepcontrolWait {} | Sync::Fence { .. }) => true,
         Op::Inline(op) => !op.ptx.is_pure(),
         Op::Const(_)
         | Op::Arith(_)
         | Op::Mem(
             Mem::Offset { .. }
+            | Mem::AssumeAligned { .. }
             | Mem::SharedBase { .. }
             | Mem::ArrayBase { .. }
             | Mem::GetVar { .. },

@@ -198,7 +198,14 @@ impl Pointers<'_> {
             Op::Mem(Mem::Offset { .. }) => Kind::Offset,
             Op::Mem(Mem::Ld { .. }) => Kind::Load,
             Op::Mem(Mem::St { .. }) => Kind::Store,
-            Op::Mem(Mem::ArrayBase { .. } | Mem::GetVar { .. } | Mem::SetVar { .. })
+            Op::Mem(
+                Mem::LdVec { .. }
+                | Mem::StVec { .. }
+                | Mem::AssumeAligned { .. }
+                | Mem::ArrayBase { .. }
+                | Mem::GetVar { .. }
+                | Mem::SetVar { .. },
+            )
             | Op::Const(_)
             | Op::Arith(_)
             | Op::Atomic(_)

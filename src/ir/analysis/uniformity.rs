@@ -23,7 +23,7 @@ use crate::ir::entity::{Entity, OpId, RegionId, Value};
 use crate::ir::kernel::KernelIr;
 use crate::ir::kernel::ValueDef;
 use crate::ir::op::{
-    Arith, Axis, Control, Mem, Op, ReduxOp, ShflMode, SpecialReg, Thread, VolatileReg, Warp,
+    Arith, Axis, Control, Mem, Op, ReduxOp, ShflMode, SpecialReg, Sync, Thread, VolatileReg, Warp,
 };
 
 /// The threads that are compared.
@@ -143,6 +143,13 @@ impl Flow<'_> {
                 }
                 return Jumps::new();
             }
+            // All that wait get the same, wherever the predicate holds.
+            Op::Sync(
+                Sync::BarrierRed { id, threads, .. } | Sync::BarrierRedPopc { id, threads, .. },
+            ) => {
+                let some = self.scope == Scope::Block && cause.is_some();
+                divergent = some || self.is_divergent(*id) || self.is_divergent(*threads);
+            }
             // One thread after the other.
             Op::Atomic(_) => divergent = true,
             Op::Thread(Thread::VolatileSreg { reg }) => {
@@ -156,6 +163,9 @@ impl Flow<'_> {
             | Op::Mem(
                 Mem::Ld { .. }
                 | Mem::St { .. }
+                | Mem::LdVec { .. }
+                | Mem::StVec { .. }
+                | Mem::AssumeAligned { .. }
                 | Mem::Offset { .. }
                 | Mem::SharedBase { .. }
                 | Mem::ArrayBase { .. },
@@ -350,7 +360,6 @@ impl Flow<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ir::op::Sync;
 
     /// Whether the barriers of a kernel, in the order of the text, are divergent.
     fn barriers(scope: Scope, body: &str) -> Vec<bool> {

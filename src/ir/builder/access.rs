@@ -2,6 +2,7 @@
 
 use super::body::Body;
 use super::typed::{IntoVal, MemIndex, MutPointer, Pointer, Val};
+use super::vector::{Vector, VectorElement};
 use crate::ir::op::{Cache, LoadAccess, Mem, PrefetchLevel, StoreAccess};
 
 /// Accesses with an order, a scope or hints for the caches.
@@ -50,6 +51,99 @@ impl<P: Pointer> Val<'_, P> {
         let (base, index) = (cx.operand(self), cx.operand_of(index));
         let value = cx.operand_of(value);
         cx.emit(Mem::St { base, index, value, access });
+    }
+}
+
+/// Several elements in one access.
+///
+/// The first byte must be at a multiple of the size of the vector. Where the kernel shows that it is not, building
+/// fails; the simulator checks the rest, on a GPU a misaligned access ends the launch. Buffers start at a multiple
+/// of 16 bytes; shared memory as it is asked for ([`Body::shared_aligned`]).
+///
+/// ```
+/// use tilewright::ir::{Global, GlobalMut, Kernel, Target, Val, Vector};
+///
+/// let kernel = Kernel::<(Global<f32>, GlobalMut<f32>)>::build("copy", Target::SM_80, |k, (x, y)| {
+///     let i = k.thread_idx().x * 4;
+///     let v: Val<'_, Vector<f32, 4>> = x.load_vector(k, i);
+///     y.store_vector(k, i, v);
+/// })?;
+/// let ptx = kernel.ptx();
+/// assert!(ptx.text().contains("ld.global.v4.b32") && ptx.text().contains("st.global.v4.b32"));
+/// # Ok::<(), tilewright::ir::BuildErrors>(())
+/// ```
+impl<P: Pointer> Val<'_, P> {
+    /// The vector of `N` elements from `*(self + index)` on, `index` in elements. PTX ISA 9.7.9.8 `ld.v4`.
+    #[track_caller]
+    pub fn load_vector<'c, const N: usize, I: MemIndex>(
+        self,
+        k: &Body<'c, '_>,
+        index: impl IntoVal<'c, I>,
+    ) -> Val<'c, Vector<P::Elem, N>>
+    where
+        P::Elem: VectorElement<N>,
+    {
+        self.load_vector_with(k, index, LoadAccess::default())
+    }
+
+    /// As [`load_vector`](Val::load_vector), accessed as `access` says.
+    #[track_caller]
+    pub fn load_vector_with<'c, const N: usize, I: MemIndex>(
+        self,
+        k: &Body<'c, '_>,
+        index: impl IntoVal<'c, I>,
+        access: LoadAccess,
+    ) -> Val<'c, Vector<P::Elem, N>>
+    where
+        P::Elem: VectorElement<N>,
+    {
+        let cx = k.context();
+        let (base, index) = (cx.operand(self), cx.operand_of(index));
+        let lanes = <P::Elem as VectorElement<N>>::VECTOR.lanes();
+        cx.emit_val(Mem::LdVec { base, index, lanes, access })
+    }
+
+    /// Stores a vector from `*(self + index)` on, `index` in elements. PTX ISA 9.7.9.12 `st.v4`.
+    #[track_caller]
+    pub fn store_vector<'c, const N: usize, I: MemIndex>(
+        self,
+        k: &Body<'c, '_>,
+        index: impl IntoVal<'c, I>,
+        vector: Val<'c, Vector<P::Elem, N>>,
+    ) where
+        P: MutPointer,
+        P::Elem: VectorElement<N>,
+    {
+        self.store_vector_with(k, index, vector, StoreAccess::default());
+    }
+
+    /// As [`store_vector`](Val::store_vector), accessed as `access` says.
+    #[track_caller]
+    pub fn store_vector_with<'c, const N: usize, I: MemIndex>(
+        self,
+        k: &Body<'c, '_>,
+        index: impl IntoVal<'c, I>,
+        vector: Val<'c, Vector<P::Elem, N>>,
+        access: StoreAccess,
+    ) where
+        P: MutPointer,
+        P::Elem: VectorElement<N>,
+    {
+        let cx = k.context();
+        let (base, index) = (cx.operand(self), cx.operand_of(index));
+        let vector = cx.operand(vector);
+        cx.emit(Mem::StVec { base, index, vector, access });
+    }
+}
+
+impl<'b, P: Pointer> Val<'b, P> {
+    /// The same pointer, which the kernel promises to be at a multiple of `bytes`, a power of two. The
+    /// simulator checks it.
+    #[track_caller]
+    pub fn assume_aligned(self, bytes: u32) -> Val<'b, P> {
+        let cx = self.context();
+        let base = cx.operand(self);
+        cx.emit_val(Mem::AssumeAligned { base, bytes })
     }
 }
 

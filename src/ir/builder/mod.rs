@@ -13,6 +13,7 @@
 
 mod access;
 mod atomic;
+mod barrier;
 mod bits;
 mod body;
 mod cases;
@@ -38,6 +39,7 @@ mod vector;
 mod warp;
 
 pub use atomic::{Atom, AtomicAdd, AtomicInt, AtomicWord, Red};
+pub use barrier::NamedBarrier;
 pub use bits::{DotElement, Widen, Word, Word32};
 pub use body::{Body, Dim3, Registers, Var};
 pub use cases::{CaseEnd, Cases, CasesStart};

@@ -10,6 +10,7 @@ mod parts;
 mod requirement;
 mod special;
 mod support;
+mod sync;
 mod table;
 mod warp;
 
@@ -31,6 +32,7 @@ pub use mode::{
 };
 pub(in crate::ir) use parts::{BadPart, Names, Parts};
 pub use special::{SpecialReg, VolatileReg};
+pub use sync::{BarrierForm, BarrierRed, FenceOrder, ProxySpace};
 pub use warp::{ReduxOp, ShflMode, VoteMode};
 
 use super::entity::{ArrayId, RegionId, SharedId, Value, VarId};
@@ -69,6 +71,8 @@ pub enum Constraint {
     MutPointer,
     /// The type that the operand `base` points to.
     Elem,
+    /// A vector of the type that the operand `base` points to.
+    ElemVector,
     /// The type of the register variable `var`.
     VarElem,
 }
@@ -102,6 +106,8 @@ pub enum ResultKind {
     Lane,
     /// The type that the operand `base` points to.
     Elem,
+    /// The vector of `lanes` elements of the type that the operand `base` points to.
+    ElemVector,
     /// A pointer to the elements of the allocation `shared`.
     SharedPointer,
     /// A pointer to the elements of the constant array `array`.
@@ -494,14 +500,9 @@ impl Op {
             ResultKind::Bool => Some(Type::BOOL),
             ResultKind::U32 => Some(Scalar::U32.into()),
             ResultKind::T => self.type_of_operand(ir, info, Constraint::T),
-            ResultKind::Elem => {
-                let base = self
-                    .type_of_operand(ir, info, Constraint::Pointer)
-                    .or_else(|| self.type_of_operand(ir, info, Constraint::MutPointer));
-                match base {
-                    Some(Type::Pointer { elem, .. }) => Some(elem.into()),
-                    _ => None,
-                }
+            ResultKind::Elem => self.pointee(ir, info).map(Type::from),
+            ResultKind::ElemVector => {
+                VectorType::new(self.pointee(ir, info)?, self.made_lanes()?).map(Type::Vector)
             }
             ResultKind::To => self.converted(ir, info),
             ResultKind::As => match self {
@@ -568,11 +569,13 @@ impl Op {
         VectorType::new(elem, self.made_lanes()?).map(Type::Vector)
     }
 
-    /// The number of elements of the vector that the operation makes of scalars.
+    /// The number of elements of the vector that the operation makes of scalars or loads.
     pub(in crate::ir) fn made_lanes(&self) -> Option<u32> {
         match self {
             Op::Arith(Arith::VecPack { values }) => u32::try_from(values.len()).ok(),
-            Op::Arith(Arith::VecSplat { lanes, .. }) => Some(*lanes),
+            Op::Arith(Arith::VecSplat { lanes, .. }) | Op::Mem(Mem::LdVec { lanes, .. }) => {
+                Some(*lanes)
+            }
             Op::Const(_)
             | Op::Arith(_)
             | Op::Mem(_)
@@ -584,6 +587,17 @@ impl Op {
             | Op::Diagnostic(_)
             | Op::Inline(_)
             | Op::Control(_) => None,
+        }
+    }
+
+    /// The type that the operand `base` points to.
+    pub(in crate::ir) fn pointee(&self, ir: &KernelIr, info: &OpInfo) -> Option<Scalar> {
+        let base = self
+            .type_of_operand(ir, info, Constraint::Pointer)
+            .or_else(|| self.type_of_operand(ir, info, Constraint::MutPointer));
+        match base? {
+            Type::Pointer { elem, .. } => Some(elem),
+            Type::Scalar(_) | Type::Vector(_) | Type::TensorMap { .. } => None,
         }
     }
 
@@ -630,7 +644,14 @@ impl Op {
             | Op::Diagnostic(_)
             | Op::Inline(_)
             | Op::Arith(_)
-            | Op::Mem(Mem::Ld { .. } | Mem::St { .. } | Mem::Offset { .. })
+            | Op::Mem(
+                Mem::Ld { .. }
+                | Mem::St { .. }
+                | Mem::LdVec { .. }
+                | Mem::StVec { .. }
+                | Mem::AssumeAligned { .. }
+                | Mem::Offset { .. },
+            )
             | Op::Atomic(_)
             | Op::Cache(_)
             | Op::Sync(_)

@@ -1,6 +1,6 @@
 //! What an operation needs of its target beyond its row.
 
-use super::{Arith, Atomic, Diagnostic, Mem, MemScope, Op};
+use super::{Arith, Atomic, Diagnostic, Mem, MemScope, Op, Sync};
 use crate::ir::entity::Value;
 use crate::ir::kernel::KernelIr;
 use crate::ir::target::Target;
@@ -12,13 +12,18 @@ impl Op {
         let row = self.info().map_or(Target::SM_80, |info| info.target);
         match self {
             Op::Arith(Arith::Sreg { reg }) => row.max(reg.first_target()),
-            Op::Mem(Mem::Ld { access, .. }) => scoped(row, access.order.scope()),
-            Op::Mem(Mem::St { access, .. }) => scoped(row, access.order.scope()),
+            Op::Mem(Mem::Ld { access, .. } | Mem::LdVec { access, .. }) => {
+                scoped(row, access.order.scope())
+            }
+            Op::Mem(Mem::St { access, .. } | Mem::StVec { access, .. }) => {
+                scoped(row, access.order.scope())
+            }
             Op::Atomic(
                 Atomic::Atom { scope, .. }
                 | Atomic::AtomCas { scope, .. }
                 | Atomic::Red { scope, .. },
             ) => scoped(row, Some(*scope)),
+            Op::Sync(Sync::Fence { scope, .. }) => scoped(row, Some(*scope)),
             Op::Const(_)
             | Op::Arith(_)
             | Op::Mem(_)

@@ -188,6 +188,16 @@ macro_rules! for_each_op {
                 /// `*(base + index) = value`, `index` in elements. PTX ISA 9.7.9.12 `st`.
                 st = St (base: MutPointer, index: Index, value: Elem) { access: StoreAccess } -> Unit
                     : Any, Write, SM_80;
+                /// The vector of `lanes` elements from `*(base + index)` on, `index` in elements; its first
+                /// byte is at a multiple of its size. PTX ISA 9.7.9.8 `ld.v2`, `ld.v4`.
+                ld_vec = LdVec (base: Pointer, index: Index) { lanes: u32, access: LoadAccess }
+                    -> ElemVector : Any, Read, SM_80;
+                /// Stores a vector from `*(base + index)` on, `index` in elements; its first byte is at a
+                /// multiple of its size. PTX ISA 9.7.9.12 `st.v2`, `st.v4`.
+                st_vec = StVec (base: MutPointer, index: Index, vector: ElemVector)
+                    { access: StoreAccess } -> Unit : Any, Write, SM_80;
+                /// The same pointer, which the kernel promises to be at a multiple of `bytes`, a power of two.
+                assume_aligned = AssumeAligned (base: T) { bytes: u32 } -> T : Pointer, Pure, SM_80;
                 /// The pointer `base + index`, `index` in elements.
                 offset = Offset (base: T, index: Index) {} -> T : Pointer, Pure, SM_80;
                 /// The first element of a shared memory allocation.
@@ -230,6 +240,29 @@ macro_rules! for_each_op {
                 /// Waits until all threads of the block that have not ended arrive; memory accesses before
                 /// it are seen by the block after it. PTX ISA 9.7.13.1 `barrier.sync 0`.
                 barrier = Barrier () {} -> Unit : Any, Sync, SM_80;
+                /// Waits at barrier `id`, 0 to 15, until `threads` threads have come to it, a multiple of 32.
+                /// PTX ISA 9.7.13.1 `barrier.sync`.
+                barrier_sync = BarrierSync (id: U32, threads: U32) { form: BarrierForm } -> Unit
+                    : Any, Sync, SM_80;
+                /// Comes to barrier `id` of `threads` threads without waiting.
+                /// PTX ISA 9.7.13.1 `barrier.arrive`.
+                barrier_arrive = BarrierArrive (id: U32, threads: U32) { form: BarrierForm } -> Unit
+                    : Any, Sync, SM_80;
+                /// Waits as `barrier_sync`; the result is `pred` of all threads, combined.
+                /// PTX ISA 9.7.13.1 `barrier.red.and`, `barrier.red.or`.
+                barrier_red = BarrierRed (pred: Bool, id: U32, threads: U32)
+                    { op: BarrierRed, form: BarrierForm } -> Bool : Any, Sync, SM_80;
+                /// Waits as `barrier_sync`; the result is the number of threads in which `pred` holds.
+                /// PTX ISA 9.7.13.1 `barrier.red.popc`.
+                barrier_red_popc = BarrierRedPopc (pred: Bool, id: U32, threads: U32)
+                    { form: BarrierForm } -> U32 : Any, Sync, SM_80;
+                /// Memory accesses before it come before those after it, for the threads of `scope`.
+                /// PTX ISA 9.7.13.4 `fence`.
+                fence = Fence () { order: FenceOrder, scope: MemScope } -> Unit : Any, Sync, SM_80;
+                /// The same for accesses of the thread and of asynchronous copies and tensor cores.
+                /// PTX ISA 9.7.13.4 `fence.proxy.async`.
+                fence_proxy_async = FenceProxyAsync () { space: ProxySpace } -> Unit
+                    : Any, Sync, SM_90;
                 /// Waits until the grids that this one depends on have ended and their memory accesses are
                 /// seen. PTX ISA 9.7.13.13 `griddepcontrol.wait`.
                 griddepcontrol_wait = GriddepcontrolWait () {} -> Unit : Any, Sync, SM_90;

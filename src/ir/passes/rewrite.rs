@@ -187,6 +187,9 @@ impl<'k> Rewrite<'k> {
             | Op::Mem(
                 Mem::Ld { .. }
                 | Mem::St { .. }
+                | Mem::LdVec { .. }
+                | Mem::StVec { .. }
+                | Mem::AssumeAligned { .. }
                 | Mem::Offset { .. }
                 | Mem::SharedBase { .. }
                 | Mem::ArrayBase { .. },

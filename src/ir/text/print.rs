@@ -166,9 +166,10 @@ impl Printer<'_, '_, '_> {
             | Op::Warp(_)
             | Op::Thread(_) => {
                 let attributes = data.op.attributes();
-                // A single attribute that says nothing prints as nothing.
-                if attributes.iter().any(|attribute| !attribute.is_empty()) {
-                    write!(self.f, "<{}>", attributes.join(", "))?;
+                // Attributes at the end that say nothing are left out.
+                let said = attributes.iter().rposition(|attribute| !attribute.is_empty());
+                if let Some(last) = said {
+                    write!(self.f, "<{}>", attributes[..=last].join(", "))?;
                 }
                 let mut operands = ValueList::new();
                 data.op.for_each_operand(|value| operands.push(value));

@@ -293,10 +293,10 @@ impl<'t> KernelParser<'_, 't> {
         let attributes = self.attributes()?;
         let operands = self.operands()?;
         let (expected, found) = (info.attributes.len(), attributes.len());
-        // A single attribute may have a value that says nothing.
-        let silent = (expected, found) == (1, 0);
+        // Attributes at the end may have values that say nothing.
+        let said = found;
         let miscounted = ParseErrorKind::AttributeCount { op: info.name, expected, found };
-        if expected != found && !silent {
+        if found > expected {
             return Err(name.fail(miscounted));
         }
         let (expected, found) = (info.operands.len(), operands.len());
@@ -304,13 +304,11 @@ impl<'t> KernelParser<'_, 't> {
             return Err(name.fail(ParseErrorKind::OperandCount { op: info.name, expected, found }));
         }
         let mut texts: SmallVec<[&str; 4]> = attributes.iter().map(|token| token.text).collect();
-        if silent {
-            texts.push("");
-        }
+        texts.resize(info.attributes.len(), "");
         let mut parts = Parts::new(&operands, &texts, &self.symbols);
         match Op::from_parts(info.name, &mut parts) {
             Ok(op) => self.finish(head, op),
-            Err(BadPart::Attribute(_)) if silent => Err(name.fail(miscounted)),
+            Err(BadPart::Attribute(position)) if position >= said => Err(name.fail(miscounted)),
             Err(BadPart::Attribute(position)) => Err(bad_attribute(info, position, &attributes)),
             Err(BadPart::Name | BadPart::Missing) => {
                 Err(name.fail(ParseErrorKind::UnknownOperation { name: name.text.to_owned() }))

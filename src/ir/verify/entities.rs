@@ -156,7 +156,14 @@ impl Walk<'_, '_> {
             }
             Op::Const(_)
             | Op::Arith(_)
-            | Op::Mem(Mem::Ld { .. } | Mem::St { .. } | Mem::Offset { .. })
+            | Op::Mem(
+                Mem::Ld { .. }
+                | Mem::St { .. }
+                | Mem::LdVec { .. }
+                | Mem::StVec { .. }
+                | Mem::AssumeAligned { .. }
+                | Mem::Offset { .. },
+            )
             | Op::Atomic(_)
             | Op::Cache(_)
             | Op::Sync(_)

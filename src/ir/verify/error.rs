@@ -587,6 +587,54 @@ pub enum VerifyError {
         /// The operation with its attributes.
         op: String,
     },
+    /// A pointer is promised to be aligned to a number that is no power of two.
+    AssumedAlignment {
+        /// The number of bytes.
+        bytes: u32,
+    },
+    /// An access to a vector that cannot be aligned.
+    MisalignedVector {
+        /// The operation with its attributes.
+        op: String,
+        /// The vector.
+        vector: VectorType,
+        /// The bytes that the vector must be aligned to.
+        bytes: u32,
+        /// How many bytes it starts above such a place, or above a multiple of a smaller power of two.
+        rest: u64,
+    },
+    /// An access to a vector in a shared allocation that is not aligned for it.
+    VectorInShared {
+        /// The vector.
+        vector: VectorType,
+        /// The bytes that the vector must be aligned to.
+        bytes: u32,
+        /// The allocation.
+        shared: SharedId,
+        /// Its alignment.
+        align_bytes: u32,
+        /// Where it was made.
+        made: Place,
+    },
+    /// A barrier with a number that no block has.
+    BarrierId {
+        /// The number.
+        id: i128,
+    },
+    /// A barrier for a number of threads that is no multiple of 32, or not possible.
+    BarrierThreads {
+        /// The number of threads.
+        threads: i128,
+    },
+    /// A barrier of some warps is reached by a part of the threads of a warp.
+    DivergentNamedBarrier {
+        /// The operation.
+        op: &'static str,
+        /// The operation that sends the threads apart: `if`, `for` or `loop`.
+        branch: &'static str,
+        /// Where it was built.
+        place: Place,
+    },
     /// An atomic operation on elements of a type that it does not take.
     AtomicType {
         /// The operation with its attributes.

@@ -1,9 +1,12 @@
 //! Memory: what attributes of an access go together, with the space and the element of its pointer.
 
 use super::{Report, VerifyError};
-use crate::ir::entity::{OpId, RegionId, Value};
-use crate::ir::op::{Atomic, AtomicOp, Cache, LoadCache, Mem, Op};
+use crate::ir::analysis::alignment;
+use crate::ir::entity::{OpId, RegionId, SharedId, Value};
+use crate::ir::kernel::{KernelIr, ValueDef};
+use crate::ir::op::{Atomic, AtomicOp, Cache, LoadCache, Mem, Op, Sync};
 use crate::ir::types::{Scalar, Space, Type};
+use crate::ir::vector::VectorType;
 
 pub(super) fn check(report: &mut Report<'_>) {
     region(report, report.ir.body);
@@ -32,8 +35,9 @@ struct Hints {
 }
 
 fn check_op(report: &mut Report<'_>, op: OpId) {
+    check_alignment(report, op);
     match &report.ir.ops[op].op {
-        Op::Mem(Mem::Ld { base, access, .. }) => {
+        Op::Mem(Mem::Ld { base, access, .. } | Mem::LdVec { base, access, .. }) => {
             let hints = Hints {
                 weak: access.order == Default::default(),
                 operator: access.cache.is_some(),
@@ -44,7 +48,7 @@ fn check_op(report: &mut Report<'_>, op: OpId) {
             };
             check_hints(report, op, *base, &hints);
         }
-        Op::Mem(Mem::St { base, access, .. }) => {
+        Op::Mem(Mem::St { base, access, .. } | Mem::StVec { base, access, .. }) => {
             let hints = Hints {
                 weak: access.order == Default::default(),
                 operator: access.cache.is_some(),
@@ -59,6 +63,12 @@ fn check_op(report: &mut Report<'_>, op: OpId) {
             check_atomic(report, op, *base, Some(*kind));
         }
         Op::Atomic(Atomic::AtomCas { base, .. }) => check_atomic(report, op, *base, None),
+        Op::Sync(
+            Sync::BarrierSync { id, threads, .. }
+            | Sync::BarrierArrive { id, threads, .. }
+            | Sync::BarrierRed { id, threads, .. }
+            | Sync::BarrierRedPopc { id, threads, .. },
+        ) => check_barrier(report, op, *id, *threads),
         Op::Cache(
             Cache::Prefetch { base, .. }
             | Cache::Discard { base, .. }
@@ -68,18 +78,92 @@ fn check_op(report: &mut Report<'_>, op: OpId) {
         | Op::Arith(_)
         | Op::Mem(
             Mem::Offset { .. }
+            | Mem::AssumeAligned { .. }
             | Mem::SharedBase { .. }
             | Mem::ArrayBase { .. }
             | Mem::GetVar { .. }
             | Mem::SetVar { .. },
         )
-        | Op::Sync(_)
+        | Op::Sync(
+            Sync::Barrier {}
+            | Sync::Fence { .. }
+            | Sync::FenceProxyAsync { .. }
+            | Sync::GriddepcontrolWait {}
+            | Sync::GriddepcontrolLaunchDependents {},
+        )
         | Op::Warp(_)
         | Op::Thread(_)
         | Op::Diagnostic(_)
         | Op::Inline(_)
         | Op::Control(_) => {}
     }
+}
+
+/// The number and the threads of a barrier, as far as they are constants.
+fn check_barrier(report: &mut Report<'_>, op: OpId, id: Value, threads: Value) {
+    let ir = report.ir;
+    let constant = |value: Value| {
+        let ValueDef::Result(def, _) = ir.values[value].def else { return None };
+        let Op::Const(constant) = ir.ops[def].op else { return None };
+        constant.as_int()
+    };
+    if let Some(id) = constant(id).filter(|id| *id > 15) {
+        report.at(op, VerifyError::BarrierId { id });
+    }
+    let possible = |threads: &i128| (1..=1024).contains(threads) && threads % 32 == 0;
+    if let Some(threads) = constant(threads).filter(|threads| !possible(threads)) {
+        report.at(op, VerifyError::BarrierThreads { threads });
+    }
+}
+
+/// The place of an access to a vector, and the vector.
+fn vector_access(ir: &KernelIr, op: OpId) -> Option<(Value, Value, VectorType)> {
+    if let Op::Mem(Mem::LdVec { base, index, .. }) = ir.ops[op].op {
+        let result = *ir.ops[op].results.first()?;
+        Some((base, index, ir.type_of(result).vector()?))
+    } else if let Op::Mem(Mem::StVec { base, index, vector, .. }) = ir.ops[op].op {
+        Some((base, index, ir.type_of(vector).vector()?))
+    } else {
+        None
+    }
+}
+
+fn check_alignment(report: &mut Report<'_>, op: OpId) {
+    let ir = report.ir;
+    if let Op::Mem(Mem::AssumeAligned { bytes, .. }) = ir.ops[op].op
+        && !bytes.is_power_of_two()
+    {
+        report.at(op, VerifyError::AssumedAlignment { bytes });
+    }
+    let Some((base, index, vector)) = vector_access(ir, op) else { return };
+    let bytes = vector.size_bytes();
+    let rest = alignment::address(ir, base, index).rest_by(bytes.into());
+    if rest != 0 {
+        let op_name = ir.ops[op].op.name_with_attributes();
+        report.at(op, VerifyError::MisalignedVector { op: op_name, vector, bytes, rest });
+    } else if let Some((shared, align_bytes)) = allocation(ir, base)
+        && align_bytes < bytes
+    {
+        let made = ir.places[ir.shared[shared].place];
+        report.at(op, VerifyError::VectorInShared { vector, bytes, shared, align_bytes, made });
+    }
+}
+
+/// The shared allocation that a pointer is made from, with its alignment, where no promise is between.
+fn allocation(ir: &KernelIr, base: Value) -> Option<(SharedId, u32)> {
+    let mut base = base;
+    // Definitions reach their uses, so the way back has an end; a kernel that breaks this rule is refused too.
+    for _ in 0..ir.ops.len() {
+        let ValueDef::Result(op, _) = ir.values[base].def else { return None };
+        if let Op::Mem(Mem::Offset { base: from, .. }) = ir.ops[op].op {
+            base = from;
+        } else if let Op::Mem(Mem::SharedBase { shared }) = ir.ops[op].op {
+            return ir.shared.get(shared).map(|data| (shared, data.align_bytes));
+        } else {
+            return None;
+        }
+    }
+    None
 }
 
 /// The space and the element of a pointer; another type is another rule's concern.

@@ -392,6 +392,30 @@ impl fmt::Display for VerifyError {
                 f,
                 "`{op}` has both a cache operator and a priority of eviction: leave one of them out"
             ),
+            E::AssumedAlignment { bytes } => write!(
+                f,
+                "`assume_aligned` promises a multiple of {bytes} bytes, but alignments are powers of two"
+            ),
+            E::MisalignedVector { op, vector, bytes, rest } => write!(
+                f,
+                "`{op}` accesses a {vector}, which must start at a multiple of {bytes} bytes, but starts {rest} bytes beside it: make the index, in elements, a multiple of {}",
+                vector.lanes()
+            ),
+            E::VectorInShared { vector, bytes, shared, align_bytes, made } => write!(
+                f,
+                "a {vector} must start at a multiple of {bytes} bytes, but {shared}, made at {made}, is aligned to {align_bytes}: make it with `shared_aligned(.., {bytes})`"
+            ),
+            E::BarrierId { id } => {
+                write!(f, "there is no barrier {id}: a block has barriers 0 to 15")
+            }
+            E::BarrierThreads { threads } => write!(
+                f,
+                "a barrier for {threads} threads is not possible: warps come as a whole, so it is a multiple of 32 from 32 to 1024"
+            ),
+            E::DivergentNamedBarrier { op, branch, place } => write!(
+                f,
+                "`{op}` is reached by a part of the threads of a warp: the `{branch}` at {place} does not do the same in all of them; branch on the number of the warp, `thread_idx().x / 32`, or on what `shfl_idx` spreads from one lane, or move the barrier out"
+            ),
             E::AtomicType { op, expected, found } => {
                 write!(f, "`{op}` is on elements of type {found}, but takes {expected}")
             }

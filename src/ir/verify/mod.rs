@@ -44,6 +44,9 @@
 //!   - `CacheSpace`: what goes through caches is global memory.
 //!   - `CacheWithOrder`, `CacheOfReadOnly`, `CacheWithEviction`: a cache operator is one of weak accesses, one
 //!     that the read-only path has, and without a priority of eviction.
+//!   - `AssumedAlignment`, `MisalignedVector`, `VectorInShared`: a promised alignment is a power of two; an
+//!     access to a vector is not known to be misaligned, nor in an allocation that is not aligned for it.
+//!   - `BarrierId`, `BarrierThreads`: a numbered barrier exists, and is for whole warps.
 //!   - `AtomicType`: an atomic operation has elements of a type that it takes.
 //! * **texts** (`diagnostic.rs`)
 //!   - `FormatSyntax`, `FormatCount`, `FormatType`: the text of an `assert` or a `printf` is a format with a
@@ -62,6 +65,8 @@
 //!   - `DivergentBarrier`: a barrier is reached by all threads of a block that have not returned, or by none.
 //!   - `DivergentWarpOp`: an operation of a warp that names all lanes as members is reached by all threads of a
 //!     warp that have not returned, or by none.
+//!   - `DivergentNamedBarrier`: a numbered barrier is reached by all threads of a warp that have not returned, or
+//!     by none.
 //! * **requests** (`requests.rs`), for a kernel that breaks no rule above
 //!   - `UnrollUnknownTripCount`: a loop that is to be unrolled fully has constant bounds.
 //!   - `UnrollSize`: unrolling does not make too many operations.

@@ -24,8 +24,16 @@ pub(super) fn check(report: &mut Report<'_>) {
         for op in found.of_warp {
             if let Some(branch) = uniformity.divergence_of(op) {
                 let op_name = ir.ops[op].op.name();
+                let is_barrier = matches!(ir.ops[op].op, Op::Sync(_));
                 let (branch, place) = (ir.ops[branch].op.name(), ir.place_of(branch));
-                report.at(op, VerifyError::DivergentWarpOp { op: op_name, branch, place });
+                report.at(
+                    op,
+                    if is_barrier {
+                        VerifyError::DivergentNamedBarrier { op: op_name, branch, place }
+                    } else {
+                        VerifyError::DivergentWarpOp { op: op_name, branch, place }
+                    },
+                );
             }
         }
     }
@@ -45,6 +53,13 @@ fn collect(ir: &KernelIr, region: RegionId, found: &mut Found) {
     for &op in &ir.regions[region].ops {
         match &ir.ops[op].op {
             Op::Sync(Sync::Barrier {}) => found.of_block.push(op),
+            // A warp comes to these as a whole.
+            Op::Sync(
+                Sync::BarrierSync { .. }
+                | Sync::BarrierArrive { .. }
+                | Sync::BarrierRed { .. }
+                | Sync::BarrierRedPopc { .. },
+            ) => found.of_warp.push(op),
             Op::Warp(warp) if members(warp).is_some_and(|members| is_whole_warp(ir, members)) => {
                 found.of_warp.push(op);
             }
@@ -53,7 +68,12 @@ fn collect(ir: &KernelIr, region: RegionId, found: &mut Found) {
             | Op::Mem(_)
             | Op::Atomic(_)
             | Op::Cache(_)
-            | Op::Sync(Sync::GriddepcontrolWait {} | Sync::GriddepcontrolLaunchDependents {})
+            | Op::Sync(
+                Sync::Fence { .. }
+                | Sync::FenceProxyAsync { .. }
+                | Sync::GriddepcontrolWait {}
+                | Sync::GriddepcontrolLaunchDependents {},
+            )
             | Op::Warp(_)
             | Op::Thread(_)
             | Op::Diagnostic(_)

@@ -116,7 +116,15 @@ fn check_operands(report: &mut Report<'_>, op: OpId, info: &'static OpInfo) {
                     Some(VerifyError::NotAPointer { op: op_name, found })
                 }
             },
-            Constraint::Elem => other(pointee(ir, &data.op, info)),
+            Constraint::Elem => other(data.op.pointee(ir, info).map(Type::from)),
+            Constraint::ElemVector => data
+                .op
+                .pointee(ir, info)
+                .filter(|elem| found.vector().is_none_or(|vector| vector.elem() != *elem))
+                .map(|elem| {
+                    let expected = format!("a vector of {elem}");
+                    VerifyError::OperandType { op: op_name, operand, expected, found }
+                }),
             Constraint::VarElem => other(data.op.type_of_attribute(ir)),
         };
         if let Some(error) = error {
@@ -142,7 +150,8 @@ fn check_results(report: &mut Report<'_>, op: OpId, expected: Vec<Type>, found: 
 
 /// What is wrong with the vector types of an operation.
 fn vectors(ir: &KernelIr, op: &Op, info: &'static OpInfo) -> Option<VerifyError> {
-    let ty = op.type_of_operand(ir, info, Constraint::T);
+    let pointee = || op.pointee(ir, info).map(Type::from);
+    let ty = op.type_of_operand(ir, info, Constraint::T).or_else(pointee);
     if let Some(lanes) = op.made_lanes() {
         let no_vector = match ty {
             Some(Type::Scalar(elem)) => VectorType::new(elem, lanes).is_none(),
@@ -190,16 +199,6 @@ fn operand_types(ir: &KernelIr, op: &Op) -> Vec<Type> {
     let mut types = Vec::new();
     op.for_each_operand(|value| types.push(ir.type_of(value)));
     types
-}
-
-fn pointee(ir: &KernelIr, op: &Op, info: &OpInfo) -> Option<Type> {
-    let base = op
-        .type_of_operand(ir, info, Constraint::Pointer)
-        .or_else(|| op.type_of_operand(ir, info, Constraint::MutPointer));
-    match base? {
-        Type::Pointer { elem, .. } => Some(elem.into()),
-        Type::Scalar(_) | Type::Vector(_) | Type::TensorMap { .. } => None,
-    }
 }
 
 fn check_control(report: &mut Report<'_>, op: OpId, control: &Control) {

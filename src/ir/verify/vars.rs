@@ -134,6 +134,9 @@ impl Flow<'_, '_> {
             | Op::Mem(
                 Mem::Ld { .. }
                 | Mem::St { .. }
+                | Mem::LdVec { .. }
+                | Mem::StVec { .. }
+                | Mem::AssumeAligned { .. }
                 | Mem::Offset { .. }
                 | Mem::SharedBase { .. }
                 | Mem::ArrayBase { .. },

@@ -1,5 +1,6 @@
 //! One block: its warps, its shared memory, and the order in which the warps run.
 
+use super::barrier::Barriers;
 use super::buffer::Buffer;
 use super::diagnostic::Diagnostics;
 use super::lanes::LANES;
@@ -23,6 +24,8 @@ pub(super) type ParamWords = [u64];
 enum State {
     Ready,
     Waiting,
+    /// At a numbered barrier, at this step.
+    AtNamed(u32),
     Ended,
 }
 
@@ -48,6 +51,7 @@ pub(super) struct Block<'c> {
     grid: Grid,
     warps: Vec<Warp>,
     states: Vec<State>,
+    barriers: Barriers,
     memory: Memory<'c>,
 }
 
@@ -66,7 +70,7 @@ impl<'c> Block<'c> {
         let arrays = &code.arrays;
         let memory = Memory { globals, shared, diagnostics, arrays, block: 0, operations: 0 };
         let states = vec![State::Ended; warps.len()];
-        let mut block = Block { code, grid, warps, states, memory };
+        let mut block = Block { code, grid, warps, states, barriers: Barriers::default(), memory };
         for warp in &mut block.warps {
             let regs = &mut warp.regs;
             for (slot, word) in &code.fill_w {
@@ -113,6 +117,7 @@ impl<'c> Block<'c> {
         }
         self.states.fill(State::Ready);
         self.memory.shared.reset();
+        self.barriers.reset();
         let [[x, y, z], [nx, ny, _]] = [index, self.grid.blocks].map(|n| n.map(u64::from));
         self.memory.block = x + nx * (y + ny * z);
     }
@@ -128,6 +133,10 @@ impl<'c> Block<'c> {
                 if self.states.iter().all(|state| *state == State::Ended) {
                     break;
                 }
+                // A warp at a numbered barrier neither ends nor comes here.
+                if let Some(stop) = self.deadlock() {
+                    return Err(stop);
+                }
                 for state in &mut self.states {
                     if *state == State::Waiting {
                         *state = State::Ready;
@@ -140,16 +149,31 @@ impl<'c> Block<'c> {
             self.memory.operations = used - before;
             let pause = self.warps[warp].run(self.code, &mut self.memory, quantum);
             used += self.warps[warp].warp_ops - before;
-            let current = &self.warps[warp];
             match pause {
                 Err(trap) => {
-                    return Err(Stop::Trap { warp: warp as u32, step: current.step(), trap });
+                    let step = self.warps[warp].step();
+                    return Err(Stop::Trap { warp: warp as u32, step, trap });
                 }
                 Ok(Pause::Quantum) => {}
+                Ok(Pause::Named(arrival)) => {
+                    if arrival.waits {
+                        self.states[warp] = State::AtNamed(arrival.step);
+                    }
+                    match self.barriers.take(warp, &arrival, &mut self.warps) {
+                        Ok(open) => {
+                            open.into_iter().for_each(|warp| self.states[warp] = State::Ready)
+                        }
+                        Err(trap) => {
+                            let (warp, step) = (warp as u32, arrival.step);
+                            return Err(Stop::Trap { warp, step, trap });
+                        }
+                    }
+                }
                 Ok(Pause::Barrier) => self.states[warp] = State::Waiting,
                 Ok(Pause::Ended) => self.states[warp] = State::Ended,
             }
             if used > fuel && self.states[warp] != State::Ended {
+                let current = &self.warps[warp];
                 return Err(Stop::OutOfFuel {
                     warp: warp as u32,
                     lane: current.first_lane(),
@@ -159,6 +183,17 @@ impl<'c> Block<'c> {
         }
         let count = |f: fn(&Warp) -> u64| self.warps.iter().map(f).sum();
         Ok(Count { thread_ops: count(|warp| warp.thread_ops), warp_ops: used })
+    }
+
+    /// The first warp at a numbered barrier, now that none is ready.
+    fn deadlock(&self) -> Option<Stop> {
+        let mut waiting = self.states.iter().enumerate();
+        let (warp, step) = waiting.find_map(|(warp, state)| match state {
+            State::AtNamed(step) => Some((warp, *step)),
+            State::Ready | State::Waiting | State::Ended => None,
+        })?;
+        let trap = Trap::new(self.warps[warp].first_lane() as usize, self.barriers.deadlock(warp)?);
+        Some(Stop::Trap { warp: warp as u32, step, trap })
     }
 }
 

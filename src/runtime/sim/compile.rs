@@ -18,8 +18,8 @@ use super::memory::{Address, Alloc, Index, PointerSlots, SharedRange, Strength, 
 use super::program::{Code, ForLoop, Inst, Step};
 use super::slots::{ConstWord, Registers, Slots};
 use crate::ir::{
-    Arena, Arith, ArrayData, Const, Control, Entity, KernelIr, LoadOrder, Mem, Op, OpId, RegionId,
-    Scalar, SharedData, Space, SpecialReg, StoreOrder, Sync, Type, Value, ValueDef, VarId,
+    Arena, Arith, ArrayData, Const, Control, Entity, KernelIr, Mem, Op, OpId, RegionId, Scalar,
+    SharedData, Space, SpecialReg, Type, Value, ValueDef, VarId,
 };
 
 /// Why a kernel is not compiled.
@@ -164,7 +164,7 @@ impl Compiler<'_> {
         self.slots(value)?.scalar(expected)
     }
 
-    fn pointer(&self, value: Value) -> Result<(PointerSlots, Space, Scalar), Refused> {
+    pub(super) fn pointer(&self, value: Value) -> Result<(PointerSlots, Space, Scalar), Refused> {
         match (self.slots(value)?, get(&self.ir.values, value)?.ty) {
             (Slots::Pointer(slots), Type::Pointer { space, elem, .. }) => Ok((slots, space, elem)),
             _ => Err(Malformed),
@@ -181,7 +181,7 @@ impl Compiler<'_> {
         }
     }
 
-    fn set(&mut self, value: Value, slots: Slots) -> Result<(), Refused> {
+    pub(super) fn set(&mut self, value: Value, slots: Slots) -> Result<(), Refused> {
         *self.slots.get_mut(value.index()).ok_or(Malformed)? = Some(slots);
         Ok(())
     }
@@ -398,9 +398,6 @@ impl Compiler<'_> {
                 self.emit(id, inst);
             }
             Op::Mem(op) => self.mem(id, op, result)?,
-            Op::Sync(Sync::Barrier {}) => {
-                self.emit(id, Inst::Barrier);
-            }
             Op::Inline(op) => {
                 let results = self.allocate_values(&data.results)?;
                 let access = self.inline(op, &results)?;
@@ -410,10 +407,7 @@ impl Compiler<'_> {
                 let access = self.diagnostic(id, op)?;
                 self.emit(id, Inst::Memory(access));
             }
-            // The grids before this one have ended, and none after it waits.
-            Op::Sync(Sync::GriddepcontrolWait {} | Sync::GriddepcontrolLaunchDependents {}) => {
-                self.weight += 1;
-            }
+            Op::Sync(op) => self.sync(id, op, &data.results)?,
             Op::Atomic(op) => self.atomic(id, op, &data.results)?,
             Op::Cache(op) => self.cache(id, op)?,
             Op::Warp(op) => self.warp(id, op, &data.results)?,
@@ -427,11 +421,7 @@ impl Compiler<'_> {
     fn mem(&mut self, id: OpId, op: &Mem, result: Option<Value>) -> Result<(), Refused> {
         match *op {
             Mem::Ld { base, index, access } => {
-                let strength = Strength {
-                    whole: access.order != LoadOrder::Weak,
-                    acquires: matches!(access.order, LoadOrder::Acquire(_)),
-                    releases: false,
-                };
+                let strength = Strength::of_load(&access);
                 let address = self.address(base, index, strength)?;
                 let elem = address.elem;
                 let to = self.regs.allocate(elem.into());
@@ -440,14 +430,13 @@ impl Compiler<'_> {
                 self.emit(id, Inst::Memory(address.load_elem(dst)));
             }
             Mem::St { base, index, value, access } => {
-                let strength = Strength {
-                    whole: access.order != StoreOrder::Weak,
-                    acquires: false,
-                    releases: matches!(access.order, StoreOrder::Release(_)),
-                };
+                let strength = Strength::of_store(&access);
                 let address = self.address(base, index, strength)?;
                 let src = self.scalar_of(value, address.elem)?;
                 self.emit(id, Inst::Memory(address.store_elem(src)));
+            }
+            Mem::LdVec { .. } | Mem::StVec { .. } | Mem::AssumeAligned { .. } => {
+                self.vector_access(id, op, result)?;
             }
             Mem::Offset { base, index } => {
                 let (pointer, _, elem) = self.pointer(base)?;
@@ -513,7 +502,7 @@ impl Compiler<'_> {
         strength: Strength,
     ) -> Result<Address, Refused> {
         let (pointer, space, elem) = self.pointer(base)?;
-        Ok(Address { space, elem, strength, pointer, index: self.index(index)? })
+        Ok(Address { space, elem, lanes: 1, strength, pointer, index: self.index(index)? })
     }
 
     fn register(&self, var: VarId, index: u32) -> Result<Slots, Refused> {

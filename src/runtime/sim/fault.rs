@@ -72,6 +72,48 @@ pub enum FaultCause {
         /// The text.
         text: String,
     },
+    /// A pointer that is not aligned as `assume_aligned` promised.
+    BrokenPromise {
+        /// The bytes of which the address was to be a multiple.
+        bytes: u32,
+        /// The offset of the pointer from the start of its allocation, in bytes.
+        byte: i64,
+    },
+    /// A numbered barrier of which the threads of a warp name different ones: number and threads.
+    OtherBarrier {
+        /// What the first thread of the warp names.
+        here: [u32; 2],
+        /// What this thread names.
+        there: [u32; 2],
+    },
+    /// A barrier with a number above 15.
+    NoBarrier {
+        /// The number.
+        id: u32,
+    },
+    /// A barrier for a number of threads that is not a multiple of 32 from 32 to 1024.
+    BarrierThreads {
+        /// The number of threads.
+        threads: u32,
+    },
+    /// A barrier for another number of threads than the warps say that have come to it before.
+    BarrierMismatch {
+        /// The number of the barrier.
+        id: u32,
+        /// The threads that it is for, as said before.
+        expected: u32,
+        /// The threads that this warp says.
+        found: u32,
+    },
+    /// A barrier to which too few threads come: no warp of the block can go on.
+    BarrierDeadlock {
+        /// The number of the barrier.
+        id: u32,
+        /// The threads that it is for.
+        threads: u32,
+        /// The threads that have come.
+        arrived: u32,
+    },
     /// The operation `trap`.
     Trap,
     /// The operation `brkpt`.
@@ -126,7 +168,15 @@ impl FaultCause {
             FaultCause::BarrierDivergence { .. } => {
                 Some("move the barrier to where all threads of the block come")
             }
+            FaultCause::OtherBarrier { .. } => {
+                Some("compute the number of the barrier from the number of the warp")
+            }
+            FaultCause::BarrierDeadlock { .. } => Some("let as many warps come to it as it is for"),
             FaultCause::Misaligned { .. }
+            | FaultCause::BrokenPromise { .. }
+            | FaultCause::NoBarrier { .. }
+            | FaultCause::BarrierThreads { .. }
+            | FaultCause::BarrierMismatch { .. }
             | FaultCause::Trap
             | FaultCause::Breakpoint
             | FaultCause::NotAMember { .. }
@@ -235,6 +285,39 @@ impl fmt::Display for Fault {
                 "cannot be simulated, because its text `{}` has no `InlinePtx::simulated`, or has a pointer as an operand, in ",
                 text.escape_debug()
             )?,
+            FaultCause::BrokenPromise { bytes, byte } => {
+                write!(
+                    f,
+                    "promises a multiple of {bytes} bytes, but points to byte {byte} of its allocation, in "
+                )?;
+            }
+            FaultCause::OtherBarrier { here: [id, threads], there: [other, of] } => {
+                write!(
+                    f,
+                    "names barrier {other} for {of} threads, but the first thread of the warp barrier {id} for {threads}, in "
+                )?;
+            }
+            FaultCause::NoBarrier { id } => {
+                write!(f, "names barrier {id}, but a block has barriers 0 to 15, in ")?;
+            }
+            FaultCause::BarrierThreads { threads } => {
+                write!(
+                    f,
+                    "is for {threads} threads, but must be for a multiple of 32 from 32 to 1024, in "
+                )?;
+            }
+            FaultCause::BarrierMismatch { id, expected, found } => {
+                write!(
+                    f,
+                    "says that barrier {id} is for {found} threads, but warps before said {expected}, in "
+                )?;
+            }
+            FaultCause::BarrierDeadlock { id, threads, arrived } => {
+                write!(
+                    f,
+                    "waits for ever at barrier {id}, to which {arrived} of {threads} threads have come, in "
+                )?;
+            }
             FaultCause::Trap | FaultCause::Breakpoint => write!(f, "is executed by ")?,
             FaultCause::NotAMember { members } => {
                 let mask = Lanes(*members);
@@ -276,7 +359,6 @@ impl std::error::Error for Fault {}
 mod tests {
     use super::*;
 
-    /// No pointer of today's IR can be misaligned, so only the text is checked here.
     #[test]
     fn a_misaligned_access_says_what_it_should_be() {
         let place = Place { file: "x.rs", line: 3, column: 9 };

@@ -288,7 +288,9 @@ fn explain(launch: &Launch<'_>, block: [u32; 3], stop: &Stop) -> RunError {
             let Some((op, place)) = launch.op(*step) else { return RunError::NotVerified };
             let is_store = matches!(
                 ir.ops[id].op,
-                Op::Mem(Mem::St { .. }) | Op::Atomic(_) | Op::Cache(Cache::Discard { .. })
+                Op::Mem(Mem::St { .. } | Mem::StVec { .. })
+                    | Op::Atomic(_)
+                    | Op::Cache(Cache::Discard { .. })
             );
             let cause = match trap.cause {
                 TrapCause::DivisionByZero { dividend } => FaultCause::DivisionByZero { dividend },
@@ -309,6 +311,18 @@ fn explain(launch: &Launch<'_>, block: [u32; 3], stop: &Stop) -> RunError {
                         String::new()
                     };
                     FaultCause::NotSimulated { text }
+                }
+                TrapCause::BrokenPromise { bytes, byte } => {
+                    FaultCause::BrokenPromise { bytes, byte }
+                }
+                TrapCause::OtherBarrier { here, there } => FaultCause::OtherBarrier { here, there },
+                TrapCause::NoBarrier { id } => FaultCause::NoBarrier { id },
+                TrapCause::BarrierThreads { threads } => FaultCause::BarrierThreads { threads },
+                TrapCause::BarrierMismatch { id, expected, found } => {
+                    FaultCause::BarrierMismatch { id, expected, found }
+                }
+                TrapCause::BarrierDeadlock { id, threads, arrived } => {
+                    FaultCause::BarrierDeadlock { id, threads, arrived }
                 }
                 TrapCause::Trap => FaultCause::Trap,
                 TrapCause::Breakpoint => FaultCause::Breakpoint,

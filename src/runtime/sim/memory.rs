@@ -11,7 +11,7 @@ use super::diagnostic::Diagnostics;
 use super::element::Element;
 use super::lanes::{LANE_BIT, LANES, Regs, Word, lanes_of};
 use super::trap::{AccessAt, Trap, TrapCause, Trapped};
-use crate::ir::{Scalar, Space};
+use crate::ir::{LoadAccess, LoadOrder, Scalar, Space, StoreAccess, StoreOrder};
 
 /// The memory of one block.
 #[derive(Debug)]
@@ -138,6 +138,8 @@ pub(super) fn offset(
 pub(super) struct Address {
     pub(super) space: Space,
     pub(super) elem: Scalar,
+    /// Elements that are accessed: more than one for a vector, which is aligned to its size.
+    pub(super) lanes: u32,
     /// Whether an access is in one piece, and its order.
     pub(super) strength: Strength,
     pub(super) pointer: PointerSlots,
@@ -156,6 +158,22 @@ pub(super) struct Strength {
 }
 
 impl Strength {
+    pub(super) fn of_load(access: &LoadAccess) -> Strength {
+        Strength {
+            whole: access.order != LoadOrder::Weak,
+            acquires: matches!(access.order, LoadOrder::Acquire(_)),
+            releases: false,
+        }
+    }
+
+    pub(super) fn of_store(access: &StoreAccess) -> Strength {
+        Strength {
+            whole: access.order != StoreOrder::Weak,
+            acquires: false,
+            releases: matches!(access.order, StoreOrder::Release(_)),
+        }
+    }
+
     /// To be called before the access.
     pub(super) fn before(self) {
         if self.releases {
@@ -210,6 +228,10 @@ impl Address {
         Ok(())
     }
 
+    pub(super) fn bytes_accessed(&self) -> u32 {
+        self.elem.size_bytes() * self.lanes
+    }
+
     /// The first byte of each lane's access, counted from its allocation, which has `len` bytes. Bounds and
     /// alignment of the lanes of `mask` are checked; the offsets of others have no meaning.
     #[inline(always)]
@@ -218,11 +240,13 @@ impl Address {
         regs: &Regs,
         (alloc, len, mask): (u32, usize, u32),
     ) -> Trapped<Offsets> {
-        let size = self.elem.size_bytes();
+        let size = self.bytes_accessed();
         let (offsets, bad) = match (self.pointer.offset, self.index, u32::try_from(len)) {
             // An index of 32 bits from the start of an allocation below 4 GiB: no sum, and the comparison
             // of the index finds negative ones too, because they are large when taken as unsigned.
-            (None, Index::I32(slot) | Index::U32(slot), Ok(len)) if len <= i32::MAX as u32 => {
+            (None, Index::I32(slot) | Index::U32(slot), Ok(len))
+                if len <= i32::MAX as u32 && self.lanes == 1 =>
+            {
                 let (index, end) = (regs.w[slot as usize], len / size);
                 let wrong = |lane: usize| index[lane] >= end;
                 (Offsets::Elements(index), lanes_where(wrong))
@@ -260,7 +284,7 @@ impl Address {
     fn bad_address(&self, regs: &Regs, bad: u32, alloc: u32, len: usize) -> Box<Trap> {
         let lane = bad.trailing_zeros() as usize;
         let access = self.at(regs, lane, alloc, len);
-        let size = i128::from(self.elem.size_bytes());
+        let size = i128::from(self.bytes_accessed());
         let inside = access.byte >= 0 && access.byte + size <= len as i128;
         let cause = if inside { TrapCause::Misaligned } else { TrapCause::OutOfBounds };
         Trap::new(lane, cause(access))
@@ -277,9 +301,10 @@ impl Address {
         let SharedRange { start, len } = shared.range(alloc);
         let is_missing =
             |byte: usize| <u8 as Element>::load(start + byte, |i| shared.written[i]) == 0;
+        let bytes = self.bytes_accessed() as usize;
         let missing = |lane: &usize| {
             let first = offsets.byte(*lane, E::BYTES);
-            (first..first + E::BYTES).find(|byte| is_missing(*byte))
+            (first..first + bytes).find(|byte| is_missing(*byte))
         };
         let lane = lanes_of(mask).find(|lane| missing(lane).is_some()).unwrap_or(0);
         let (access, byte) = (self.at(regs, lane, alloc, len), missing(&lane).unwrap_or(0) as u64);
@@ -293,7 +318,7 @@ impl Address {
         };
         let byte =
             i128::from(base) + self.index.lane(regs, lane) * i128::from(self.elem.size_bytes());
-        let bytes = self.elem.size_bytes();
+        let bytes = self.bytes_accessed();
         AccessAt { space: self.space, alloc, elem: self.elem, byte, bytes, len_bytes: len as u64 }
     }
 
@@ -412,7 +437,7 @@ impl Offsets {
         }
     }
 
-    fn byte(&self, lane: usize, size: usize) -> usize {
+    pub(super) fn byte(&self, lane: usize, size: usize) -> usize {
         match self {
             Offsets::Elements(index) => index[lane] as usize * size,
             Offsets::Bytes(bytes) => bytes[lane] as usize,
@@ -461,6 +486,7 @@ mod tests {
         let address = Address {
             space: Space::Global,
             elem: Scalar::F32,
+            lanes: 1,
             strength: Strength::default(),
             pointer,
             index: Index::I32(0),

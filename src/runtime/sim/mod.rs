@@ -9,7 +9,8 @@
 //! * Every access is checked against the allocation that its pointer was made from. Shared memory is
 //!   uninitialised when a block starts, and each byte remembers whether it was written.
 //! * A barrier must be reached by all threads of a warp together; it opens when every warp that has not
-//!   ended waits at one.
+//!   ended waits at one, a numbered barrier when as many threads have come as it is for. Warps that wait for
+//!   ever are a fault.
 //! * The result, the number of operations and the fault reported do not depend on how the host runs the
 //!   blocks, unless blocks race for global memory: by plain accesses, or by atomic operations whose order
 //!   matters (sums of floating point numbers, `exch`, `cas`, and every use of what was there before).
@@ -20,6 +21,7 @@
 
 mod arith;
 mod atomic;
+mod barrier;
 mod bits;
 mod block;
 mod buffer;
@@ -47,6 +49,7 @@ mod slots;
 mod special;
 mod trap;
 mod vector;
+mod vector_access;
 mod warp;
 
 use std::fmt;

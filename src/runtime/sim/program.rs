@@ -1,5 +1,6 @@
 //! A kernel in the form that warps run: a flat list of steps on register slots.
 
+use super::barrier::Named;
 use super::buffer::Buffer;
 use super::collective::Group;
 use super::lanes::{Move, Pure, Regs};
@@ -19,6 +20,7 @@ pub(super) enum Inst {
     /// Copies under the mask.
     Copy(Box<[Move]>),
     Barrier,
+    Named(Named),
     /// What lanes that name the same `members` do together.
     Warp {
         members: u32,

@@ -31,6 +31,11 @@ pub(super) enum TrapCause {
     },
     /// PTX text without a simulation
     NotSimulated,
+    /// A pointer that is not at the multiple of `bytes` that was promised, but at `byte` of its allocation.
+    BrokenPromise {
+        bytes: u32,
+        byte: i64,
+    },
     /// `trap`
     Trap,
     /// `brkpt`
@@ -55,6 +60,31 @@ pub(super) enum TrapCause {
     InactiveSource {
         source: u32,
         group: u32,
+    },
+    /// A numbered barrier of which a lane names another number or another number of threads.
+    OtherBarrier {
+        here: [u32; 2],
+        there: [u32; 2],
+    },
+    /// A number that no barrier has.
+    NoBarrier {
+        id: u32,
+    },
+    /// A barrier for a number of threads that is not possible.
+    BarrierThreads {
+        threads: u32,
+    },
+    /// A barrier for another number of threads than the warps before said.
+    BarrierMismatch {
+        id: u32,
+        expected: u32,
+        found: u32,
+    },
+    /// A barrier to which too few threads come.
+    BarrierDeadlock {
+        id: u32,
+        threads: u32,
+        arrived: u32,
     },
     /// A barrier without the lane `other`, which waits at the operation with the number `step`.
     BarrierDivergence {

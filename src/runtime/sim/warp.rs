@@ -5,6 +5,7 @@
 //! lanes closes. `break`, `continue` and `return` end all active lanes, so they only add them to the frame
 //! where those go on.
 
+use super::barrier::Arrival;
 use super::collective::Group;
 use super::lanes::{LANE_BIT, Regs, lanes_of};
 use super::memory::Memory;
@@ -31,6 +32,8 @@ pub(super) enum Pause {
     Quantum,
     /// It waits at a barrier.
     Barrier,
+    /// It has come to a numbered barrier.
+    Named(Arrival),
     /// All its threads have ended.
     Ended,
 }
@@ -76,6 +79,13 @@ impl Warp {
     /// The step at which the warp is.
     pub(super) fn step(&self) -> u32 {
         self.step
+    }
+
+    /// Sets a slot of the file `w` in the active lanes.
+    pub(super) fn set_active(&mut self, slot: u32, word: u32) {
+        for lane in lanes_of(self.active) {
+            self.regs.w[slot as usize][lane] = word;
+        }
     }
 
     /// The lowest active lane.
@@ -125,6 +135,14 @@ impl Warp {
                     }
                     self.step += 1;
                     return Ok(Pause::Barrier);
+                }
+                Inst::Named(named) => {
+                    if self.active != self.alive {
+                        return Err(self.divergence());
+                    }
+                    let arrival = named.arrive(self, self.active, self.step)?;
+                    self.step += 1;
+                    return Ok(Pause::Named(arrival));
                 }
                 Inst::Warp { members, run } => {
                     self.collective(*members as usize, run)?;
@@ -238,6 +256,7 @@ impl Warp {
                 | Inst::Memory(_)
                 | Inst::Copy(_)
                 | Inst::Barrier
+                | Inst::Named(_)
                 | Inst::Warp { .. }
                 | Inst::Volatile { .. }
                 | Inst::Sleep

@@ -1,0 +1,148 @@
+//! Barriers of some warps of a block, and fences.
+
+use super::body::Body;
+use super::typed::{IntoVal, Val};
+use crate::ir::op::{BarrierForm, BarrierRed, FenceOrder, MemScope, ProxySpace, Sync};
+
+/// One of the 16 barriers of a block, for a number of its threads. Made by [`Body::named_barrier`].
+#[derive(Clone, Copy, Debug)]
+pub struct NamedBarrier<'b> {
+    id: Val<'b, u32>,
+    threads: Val<'b, u32>,
+    form: BarrierForm,
+}
+
+impl<'b> Body<'b, '_> {
+    /// Barrier `id`, 0 to 15, for `threads` threads, a multiple of 32: it opens when as many have come, warp by
+    /// warp. [`Body::barrier`] is barrier 0 for all threads of the block.
+    ///
+    /// A warp comes as a whole: a branch on the number of the warp is fine, one on the lane is refused. In the
+    /// simulator, warps that wait for others that never come are a fault.
+    ///
+    /// ```
+    /// use tilewright::ir::{GlobalMut, Kernel, Target};
+    ///
+    /// // The first warp fills the tile, the second one reads it.
+    /// let kernel = Kernel::<(GlobalMut<i32>,)>::build("relay", Target::SM_80, |k, (x,)| {
+    ///     let tile = k.shared::<i32>(32);
+    ///     let full = k.named_barrier(1, 64);
+    ///     let t = k.thread_idx().x;
+    ///     k.if_else(
+    ///         (t / 32).eq(0),
+    ///         |k| {
+    ///             tile.store(k, t, t);
+    ///             full.arrive(k);
+    ///         },
+    ///         |k| {
+    ///             full.sync(k);
+    ///             x.store(k, t, tile.load(k, 63 - t));
+    ///         },
+    ///     );
+    /// })?;
+    /// let ptx = kernel.ptx();
+    /// assert!(ptx.text().contains("barrier.arrive 1, 64;") && ptx.text().contains("barrier.sync 1, 64;"));
+    /// # Ok::<(), tilewright::ir::BuildErrors>(())
+    /// ```
+    #[track_caller]
+    pub fn named_barrier(
+        &self,
+        id: impl IntoVal<'b, u32>,
+        threads: impl IntoVal<'b, u32>,
+    ) -> NamedBarrier<'b> {
+        let cx = self.context();
+        let (id, threads) = (id.into_val(cx), threads.into_val(cx));
+        NamedBarrier { id, threads, form: BarrierForm::Unaligned }
+    }
+
+    /// Orders the memory accesses of the thread: those before the fence come before those after it, for threads
+    /// of `scope` that synchronise by it. PTX ISA 9.7.13.4 `fence`; `membar` is the fence of order
+    /// [`Sc`](FenceOrder::Sc).
+    ///
+    /// ```
+    /// use tilewright::ir::{FenceOrder, GlobalMut, Kernel, MemScope, ProxySpace, Target};
+    ///
+    /// let kernel = Kernel::<(GlobalMut<i32>,)>::build("publish", Target::SM_90, |k, (x,)| {
+    ///     x.store(k, 0, 1);
+    ///     k.fence(FenceOrder::AcqRel, MemScope::Gpu);
+    ///     x.store(k, 1, 1);
+    ///     k.fence_proxy_async(ProxySpace::SharedCta);
+    /// })?;
+    /// let ptx = kernel.ptx();
+    /// assert!(ptx.text().contains("fence.acq_rel.gpu;"));
+    /// assert!(ptx.text().contains("fence.proxy.async.shared::cta;"));
+    /// # Ok::<(), tilewright::ir::BuildErrors>(())
+    /// ```
+    #[track_caller]
+    pub fn fence(&self, order: FenceOrder, scope: MemScope) {
+        self.context().emit(Sync::Fence { order, scope });
+    }
+
+    /// Orders accesses of the thread with those of asynchronous copies and of tensor cores to the same memory:
+    /// needed between an ordinary store and what these read. PTX ISA 9.7.13.4 `fence.proxy.async`; `sm_90`.
+    #[track_caller]
+    pub fn fence_proxy_async(&self, space: ProxySpace) {
+        self.context().emit(Sync::FenceProxyAsync { space });
+    }
+}
+
+impl<'b> NamedBarrier<'b> {
+    /// The same with the promise that the threads of a warp come at one instruction. PTX's `.aligned`.
+    pub fn aligned(self) -> NamedBarrier<'b> {
+        NamedBarrier { form: BarrierForm::Aligned, ..self }
+    }
+
+    /// Waits until all threads of the barrier have come; what each of them wrote before is seen by all that
+    /// waited. PTX ISA 9.7.13.1 `barrier.sync`.
+    #[track_caller]
+    pub fn sync(self, k: &Body<'_, '_>) {
+        let cx = k.context();
+        let (id, threads) = (cx.operand(self.id), cx.operand(self.threads));
+        cx.emit(Sync::BarrierSync { id, threads, form: self.form });
+    }
+
+    /// Comes without waiting: what was written before is seen by those that wait.
+    /// PTX ISA 9.7.13.1 `barrier.arrive`.
+    #[track_caller]
+    pub fn arrive(self, k: &Body<'_, '_>) {
+        let cx = k.context();
+        let (id, threads) = (cx.operand(self.id), cx.operand(self.threads));
+        cx.emit(Sync::BarrierArrive { id, threads, form: self.form });
+    }
+
+    #[track_caller]
+    fn red<'c>(
+        self,
+        k: &Body<'c, '_>,
+        op: BarrierRed,
+        pred: impl IntoVal<'c, bool>,
+    ) -> Val<'c, bool> {
+        let cx = k.context();
+        let (id, threads) = (cx.operand(self.id), cx.operand(self.threads));
+        let pred = cx.operand_of(pred);
+        cx.emit_val(Sync::BarrierRed { pred, id, threads, op, form: self.form })
+    }
+
+    /// Waits, and returns whether `pred` holds in all threads of the barrier.
+    /// PTX ISA 9.7.13.1 `barrier.red.and`.
+    #[track_caller]
+    pub fn red_and<'c>(self, k: &Body<'c, '_>, pred: impl IntoVal<'c, bool>) -> Val<'c, bool> {
+        self.red(k, BarrierRed::And, pred)
+    }
+
+    /// Waits, and returns whether `pred` holds in any thread of the barrier.
+    /// PTX ISA 9.7.13.1 `barrier.red.or`.
+    #[track_caller]
+    pub fn red_or<'c>(self, k: &Body<'c, '_>, pred: impl IntoVal<'c, bool>) -> Val<'c, bool> {
+        self.red(k, BarrierRed::Or, pred)
+    }
+
+    /// Waits, and returns the number of threads of the barrier in which `pred` holds.
+    /// PTX ISA 9.7.13.1 `barrier.red.popc`.
+    #[track_caller]
+    pub fn red_popc<'c>(self, k: &Body<'c, '_>, pred: impl IntoVal<'c, bool>) -> Val<'c, u32> {
+        let cx = k.context();
+        let (id, threads) = (cx.operand(self.id), cx.operand(self.threads));
+        let pred = cx.operand_of(pred);
+        cx.emit_val(Sync::BarrierRedPopc { pred, id, threads, form: self.form })
+    }
+}

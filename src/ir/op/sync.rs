@@ -1,0 +1,87 @@
+//! Attributes of barriers and fences.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::ir::name::{self, ParseNameError};
+
+/// Whether the threads of a warp execute a barrier together, at one instruction. In the text form nothing, or
+/// `aligned`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum BarrierForm {
+    /// They may be diverged: PTX's barriers without `.aligned`.
+    #[default]
+    Unaligned,
+    /// They are not: the kernel promises it.
+    Aligned,
+}
+
+/// How a barrier combines the predicates of the threads that come to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BarrierRed {
+    /// Whether the predicate holds in all.
+    And,
+    /// Whether it holds in any.
+    Or,
+}
+
+/// The order that a fence makes (PTX ISA 8.4, 9.7.13.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FenceOrder {
+    /// What goes before comes before what follows, for threads that synchronise by it.
+    AcqRel,
+    /// That, and one order of all such fences in the scope. PTX's `membar` is the same.
+    Sc,
+}
+
+/// The memory that a proxy fence is about (PTX ISA 9.7.13.4). In the text form nothing for all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ProxySpace {
+    /// Every memory.
+    #[default]
+    All,
+    /// Global memory.
+    Global,
+    /// Shared memory of the block.
+    SharedCta,
+    /// Shared memory of the cluster.
+    SharedCluster,
+}
+
+macro_rules! named {
+    ($($ty:ident, $what:literal: $($Variant:ident = $name:literal),*;)*) => {$(
+        impl $ty {
+            /// All of them.
+            pub const ALL: &'static [$ty] = &[$($ty::$Variant),*];
+
+            /// PTX's name.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $($ty::$Variant => $name,)*
+                }
+            }
+        }
+
+        impl fmt::Display for $ty {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.name())
+            }
+        }
+
+        impl FromStr for $ty {
+            type Err = ParseNameError;
+
+            fn from_str(text: &str) -> Result<$ty, ParseNameError> {
+                name::find($what, $ty::ALL, text)
+            }
+        }
+    )*};
+}
+
+named! {
+    BarrierForm, "a form of barriers": Unaligned = "", Aligned = "aligned";
+    BarrierRed, "a reduction of barriers": And = "and", Or = "or";
+    FenceOrder, "an order of fences": AcqRel = "acq_rel", Sc = "sc";
+    ProxySpace, "memory of a proxy": All = "", Global = "global", SharedCta = "shared::cta",
+        SharedCluster = "shared::cluster";
+}

@@ -1,0 +1,222 @@
+//! Loads and stores of vectors, and what is promised of pointers.
+
+use super::compile::Compiler;
+use super::compile::Refused::{self, Malformed};
+use super::element::Element;
+use super::lanes::{LANES, Word, lanes_of};
+use super::memory::{Access, Address, Alloc, Memory, Offsets, PointerSlots, SharedRange, Strength};
+use super::program::Inst;
+use super::slots::Slots;
+use super::trap::{Trap, TrapCause, Trapped};
+use crate::ir::{Mem, OpId, Space, Value, VectorType};
+
+/// The slots of a vector: as many as it has registers.
+type Parts = (usize, [u32; 4]);
+
+impl Compiler<'_> {
+    pub(super) fn vector_access(
+        &mut self,
+        id: OpId,
+        op: &Mem,
+        result: Option<Value>,
+    ) -> Result<(), Refused> {
+        if let Mem::LdVec { base, index, access, .. } = *op {
+            let to = self.result(&[result.ok_or(Malformed)?], 0)?;
+            let (vector, parts) = parts(to)?;
+            let strength = Strength::of_load(&access);
+            let address = self.vector_address(base, index, vector, strength)?;
+            let access = match vector.size_bytes() / parts.0 as u32 {
+                2 => load::<u16>(address, parts),
+                4 => load::<u32>(address, parts),
+                8 => load::<u64>(address, parts),
+                _ => return Err(Malformed),
+            };
+            self.emit(id, Inst::Memory(access));
+        } else if let Mem::StVec { base, index, vector, access } = *op {
+            let (vector, parts) = parts(self.slots(vector)?)?;
+            let strength = Strength::of_store(&access);
+            let address = self.vector_address(base, index, vector, strength)?;
+            let access = match vector.size_bytes() / parts.0 as u32 {
+                2 => store::<u16>(address, parts),
+                4 => store::<u32>(address, parts),
+                8 => store::<u64>(address, parts),
+                _ => return Err(Malformed),
+            };
+            self.emit(id, Inst::Memory(access));
+        } else if let Mem::AssumeAligned { base, bytes } = *op {
+            self.assume_aligned(id, base, bytes, result.ok_or(Malformed)?)?;
+        }
+        Ok(())
+    }
+
+    fn vector_address(
+        &self,
+        base: Value,
+        index: Value,
+        vector: VectorType,
+        strength: Strength,
+    ) -> Result<Address, Refused> {
+        let address = self.address(base, index, strength)?;
+        if address.elem != vector.elem() {
+            return Err(Malformed);
+        }
+        Ok(Address { lanes: vector.lanes(), ..address })
+    }
+
+    /// A copy of the pointer, which is checked.
+    fn assume_aligned(
+        &mut self,
+        id: OpId,
+        base: Value,
+        bytes: u32,
+        result: Value,
+    ) -> Result<(), Refused> {
+        let (pointer, space, _) = self.pointer(base)?;
+        if !bytes.is_power_of_two() {
+            return Err(Malformed);
+        }
+        let mut to = self.result(&[result], 0)?;
+        if let Alloc::Static(alloc) = pointer.alloc {
+            to = self.regs.with_static(to, alloc);
+            self.set(result, to)?;
+        }
+        let Slots::Pointer(PointerSlots { alloc, offset: Some(dst) }) = to else {
+            return Err(Malformed);
+        };
+        let (src, from) = (self.regs.offset_slot(pointer), pointer.alloc);
+        let run = move |regs: &mut super::lanes::Regs, memory: &mut Memory<'_>, mask: u32| {
+            for lane in lanes_of(mask) {
+                let number = match from {
+                    Alloc::Static(number) => number,
+                    Alloc::Slot(slot) => regs.w[slot as usize][lane],
+                };
+                let start = match space {
+                    // Buffers and arrays start at a multiple of every alignment that is asked for.
+                    Space::Global | Space::Const => 0,
+                    Space::Shared => memory.shared.range(number).start as i64,
+                };
+                let byte = regs.d[src as usize][lane] as i64;
+                if start.wrapping_add(byte) & (i64::from(bytes) - 1) != 0 {
+                    return Err(Trap::new(lane, TrapCause::BrokenPromise { bytes, byte }));
+                }
+            }
+            regs.d[dst as usize] = regs.d[src as usize];
+            if let (Alloc::Slot(dst), Alloc::Slot(src)) = (alloc, from) {
+                regs.w[dst as usize] = regs.w[src as usize];
+            }
+            Ok(())
+        };
+        self.emit(id, Inst::Memory(Box::new(run)));
+        Ok(())
+    }
+}
+
+fn parts(slots: Slots) -> Result<(VectorType, Parts), Refused> {
+    let (vector, list) = slots.vector()?;
+    let mut all = [0; 4];
+    for (slot, from) in all.iter_mut().zip(list) {
+        *slot = *from;
+    }
+    Ok((vector, (list.len(), all)))
+}
+
+/// The offsets of the lanes of `mask` in a shared allocation, which itself need not be aligned for a vector.
+fn shared_offsets(
+    address: &Address,
+    regs: &super::lanes::Regs,
+    (alloc, range, mask): (u32, SharedRange, u32),
+) -> Trapped<Offsets> {
+    let offsets = address.offsets(regs, (alloc, range.len, mask))?;
+    let size = address.bytes_accessed() as usize;
+    if range.start.is_multiple_of(size) {
+        return Ok(offsets);
+    }
+    for lane in lanes_of(mask) {
+        if !(range.start + offsets.byte(lane, 1)).is_multiple_of(size) {
+            let at = address.at(regs, lane, alloc, range.len);
+            return Err(Trap::new(lane, TrapCause::Misaligned(at)));
+        }
+    }
+    Ok(offsets)
+}
+
+fn load<E: Element + 'static>(address: Address, (count, slots): Parts) -> Access {
+    Box::new(move |regs, memory, mask| {
+        address.for_each_alloc(regs, mask, |regs, alloc, mask| {
+            let mut read = [[E::Word::default(); LANES]; 4];
+            match address.space {
+                Space::Global | Space::Const => {
+                    let buffer = memory.buffer(address.space, alloc);
+                    let offsets = address.offsets(regs, (alloc, buffer.len_bytes(), mask))?;
+                    for (part, read) in read.iter_mut().take(count).enumerate() {
+                        offsets.for_each::<E>(mask, |lane, at| {
+                            let at = at + part * E::BYTES;
+                            let _whole = address.strength.lock(buffer, at, E::BYTES);
+                            read[lane] = E::load(at, |i| buffer.word(i));
+                        });
+                    }
+                    address.strength.after();
+                }
+                Space::Shared => {
+                    let range = memory.shared.range(alloc);
+                    let offsets = shared_offsets(&address, regs, (alloc, range, mask))?;
+                    let (words, written) = (&memory.shared.words, &memory.shared.written);
+                    let mut all_written = true;
+                    for (part, read) in read.iter_mut().take(count).enumerate() {
+                        offsets.for_each::<E>(mask, |lane, at| {
+                            let at = range.start + at + part * E::BYTES;
+                            read[lane] = E::load(at, |i| words[i]);
+                            all_written &= E::is_ones(E::load(at, |i| written[i]));
+                        });
+                    }
+                    if !all_written {
+                        let (at, shared) = ((alloc, mask), &memory.shared);
+                        return Err(address.uninitialised::<E>(regs, &offsets, at, shared));
+                    }
+                }
+            }
+            for (slot, read) in slots.iter().zip(&read).take(count) {
+                let out = &mut E::Word::file_mut(regs)[*slot as usize];
+                lanes_of(mask).for_each(|lane| out[lane] = read[lane]);
+            }
+            Ok(())
+        })
+    })
+}
+
+fn store<E: Element + 'static>(address: Address, (count, slots): Parts) -> Access {
+    Box::new(move |regs, memory, mask| {
+        address.for_each_alloc(regs, mask, |regs, alloc, mask| match address.space {
+            Space::Global | Space::Const => {
+                let buffer = memory.buffer(address.space, alloc);
+                let offsets = address.offsets(regs, (alloc, buffer.len_bytes(), mask))?;
+                address.strength.before();
+                for (part, slot) in slots.iter().take(count).enumerate() {
+                    let from = &E::Word::file(regs)[*slot as usize];
+                    offsets.for_each::<E>(mask, |lane, at| {
+                        let at = at + part * E::BYTES;
+                        let _whole = address.strength.lock(buffer, at, E::BYTES);
+                        E::store(at, from[lane], |i, mask, bits| buffer.update(i, mask, bits));
+                    });
+                }
+                Ok(())
+            }
+            Space::Shared => {
+                let range = memory.shared.range(alloc);
+                let offsets = shared_offsets(&address, regs, (alloc, range, mask))?;
+                let shared = &mut memory.shared;
+                for (part, slot) in slots.iter().take(count).enumerate() {
+                    let from = &E::Word::file(regs)[*slot as usize];
+                    offsets.for_each::<E>(mask, |lane, at| {
+                        let at = range.start + at + part * E::BYTES;
+                        E::store(at, from[lane], |i, mask, bits| {
+                            shared.words[i] = shared.words[i] & !mask | bits;
+                            shared.written[i] |= mask;
+                        });
+                    });
+                }
+                Ok(())
+            }
+        })
+    })
+}
