@@ -4,6 +4,7 @@
 //! * [`ir`]: the kernel IR, its typed builder and its verifier.
 //! * [`codegen`]: a verified kernel as PTX text.
 //! * [`runtime`]: kernels on a GPU, or on the simulator that checks every access.
+//! * [`tensor`]: CuTe's tensors in a kernel: pointers with layouts, tiles, partitions, fragments.
 //! * [`kernels`]: ready kernels.
 //!
 //! # The first kernel
@@ -48,3 +49,4 @@ pub mod kernels;
 pub mod layout;
 pub mod prelude;
 pub mod runtime;
+pub mod tensor;

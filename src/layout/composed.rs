@@ -350,6 +350,17 @@ impl From<Layout> for ComposedLayout {
     }
 }
 
+impl From<&Layout> for ComposedLayout {
+    fn from(layout: &Layout) -> Self {
+        layout.clone().into()
+    }
+}
+impl From<&ComposedLayout> for ComposedLayout {
+    fn from(layout: &ComposedLayout) -> Self {
+        layout.clone()
+    }
+}
+
 impl fmt::Display for ComposedLayout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(layout) = self.as_normal() {

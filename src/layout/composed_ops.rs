@@ -101,7 +101,7 @@ by_tiler! {
 }
 
 /// The bits that a static layout of powers of two can set, if its values are sums of disjoint bits.
-fn bits_of(layout: LayoutRef<'_>) -> Option<i64> {
+pub(crate) fn bits_of(layout: LayoutRef<'_>) -> Option<i64> {
     let mut all = 0i64;
     for (s, d) in layout.leaves() {
         let (s, d) = (s.as_static()?, d.as_static()?);

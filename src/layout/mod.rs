@@ -138,6 +138,7 @@ mod walk;
 pub use basis::ScaledBasis;
 pub use common::{compact_col_major, compact_row_major, domain_distribute};
 pub use composed::{ComposedLayout, CoordFn, Part};
+pub(crate) use composed_ops::bits_of;
 pub use coord::{Coord, CoordRef, Slot, Underscore, crd2crd, crd2idx, idx2crd, idx2crd_with};
 pub use draw::{Drawing, Shading};
 pub use error::{LayoutError, ModePath};

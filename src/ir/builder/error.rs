@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::report::Reported;
 use crate::ir::kernel::Place;
 use crate::ir::passes::PassError;
 use crate::ir::types::Scalar;
@@ -66,6 +67,8 @@ pub enum BuildErrorKind {
     Layout(crate::layout::LayoutError),
     /// The closure given to `Kernel::build` returned this error.
     Body(String),
+    /// Code above the builder recorded this error with [`Body::report`](super::Body::report).
+    Reported(Reported),
     /// What an operation asks for cannot be done.
     Pass(PassError),
     /// The verifier refused the kernel.
@@ -107,6 +110,7 @@ impl fmt::Display for BuildErrorKind {
             ),
             BuildErrorKind::Layout(error) => error.fmt(f),
             BuildErrorKind::Body(message) => f.write_str(message),
+            BuildErrorKind::Reported(error) => error.fmt(f),
             BuildErrorKind::Pass(error) => error.fmt(f),
             BuildErrorKind::Verify(error) => error.fmt(f),
         }

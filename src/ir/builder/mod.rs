@@ -22,6 +22,7 @@ mod kernel;
 mod layout;
 mod ops;
 mod promote;
+mod report;
 mod select;
 mod typed;
 mod values;
@@ -34,6 +35,7 @@ pub use error::{BuildError, BuildErrorKind, BuildErrors};
 pub use kernel::{BodyResult, Kernel, KernelOptions, Params, Untyped};
 pub use layout::DeviceCoord;
 pub use promote::{Promote, promote};
+pub use report::Reported;
 pub use typed::{
     Bits, Element, Float, Global, GlobalMut, Int, IntoVal, MemIndex, MutPointer, Number, Pointer,
     Shared, Signed, Ty, Val,

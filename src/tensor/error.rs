@@ -1,0 +1,105 @@
+//! [`TensorError`]: what was asked of a tensor that it cannot do.
+
+use std::fmt;
+
+use crate::layout::LayoutError;
+
+/// A mistake in the use of a tensor or a pointer. The build records it with its Rust line and goes on;
+/// [`Kernel::build`](crate::ir::Kernel::build) returns it as
+/// [`BuildErrorKind::Reported`](crate::ir::BuildErrorKind::Reported).
+///
+/// What depends on a tensor that could not be made says nothing more: one mistake is one error.
+///
+/// ```
+/// use tilewright::ir::{BuildErrorKind, Global, Kernel, Target};
+/// use tilewright::layout::layout;
+/// use tilewright::tensor::{Tensor, TensorError, TensorErrorKind};
+///
+/// let errors = Kernel::<(Global<f32>,)>::build("k", Target::SM_80, |k, (x,)| {
+///     let x = Tensor::new(k, x, layout!((8, 4) : (1, 8)));
+///     let column = x.slice(k, (.., 1, ..)); // the tensor has two modes
+///     column.load(k, 0);
+/// })
+/// .unwrap_err();
+/// assert_eq!(errors.iter().len(), 1);
+/// let error = errors.iter().next().unwrap();
+/// assert!(error.to_string().ends_with(
+///     "`slice` of ptr<f32, gmem, align<4>> o (8,4):(1,8): 2 modes are needed, 3 were given"
+/// ));
+/// let BuildErrorKind::Reported(reported) = &error.kind else { panic!() };
+/// let error: &TensorError = reported.downcast_ref().unwrap();
+/// assert!(matches!(error.kind, TensorErrorKind::Layout(_)));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TensorError {
+    /// What was asked, in CuTe's words.
+    pub operation: &'static str,
+    /// Of which tensor or pointer, printed.
+    pub operand: String,
+    /// Why it cannot be done.
+    pub kind: TensorErrorKind,
+}
+
+/// Why something cannot be done with a tensor or a pointer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TensorErrorKind {
+    /// The layout algebra has no result.
+    Layout(LayoutError),
+    /// A part of a tensor in registers is chosen by a device number.
+    DeviceIndexOfRegisters,
+    /// The layout is composed with something other than a swizzle.
+    NotASwizzle {
+        /// What it is composed with, printed.
+        inner: String,
+    },
+    /// An alignment that is not a power of two.
+    AlignmentNotPowerOfTwo {
+        /// The alignment in bytes.
+        bytes: u64,
+    },
+    /// The layout of the threads does not say for each index of a thread where it stands.
+    Threads {
+        /// The layout, printed.
+        threads: String,
+        /// The stride of a leaf that overlaps another one, or that the ones below do not divide.
+        stride: i64,
+    },
+}
+
+impl From<LayoutError> for TensorErrorKind {
+    fn from(error: LayoutError) -> Self {
+        TensorErrorKind::Layout(error)
+    }
+}
+
+impl fmt::Display for TensorErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TensorErrorKind::Layout(error) => error.fmt(f),
+            TensorErrorKind::DeviceIndexOfRegisters => f.write_str(
+                "registers have no addresses, so their index is a host number: use a host loop, or keep the tensor in shared memory",
+            ),
+            TensorErrorKind::NotASwizzle { inner } => write!(
+                f,
+                "memory is swizzled or plain, but the layout is composed with {inner}: apply it to the coordinates first"
+            ),
+            TensorErrorKind::AlignmentNotPowerOfTwo { bytes } => {
+                write!(f, "an alignment is a power of two, and {bytes} is none")
+            }
+            TensorErrorKind::Threads { threads, stride } => write!(
+                f,
+                "the threads {threads} do not stand one after the other: the stride {stride} overlaps a smaller one or is no multiple of it"
+            ),
+        }
+    }
+}
+
+impl fmt::Display for TensorError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let TensorError { operation, operand, kind } = self;
+        write!(f, "`{operation}` of {operand}: {kind}")
+    }
+}
+
+impl std::error::Error for TensorError {}
