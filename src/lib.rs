@@ -4,7 +4,8 @@
 //! * [`ir`]: the kernel IR, its typed builder and its verifier.
 //! * [`codegen`]: a verified kernel as PTX text.
 //! * [`runtime`]: kernels on a GPU, or on the simulator that checks every access.
-//! * [`tensor`]: CuTe's tensors in a kernel: pointers with layouts, tiles, partitions, fragments.
+//! * [`tensor`]: CuTe's tensors in a kernel, and the instructions that threads execute on parts of them.
+//! * [`testing`]: one expression on a device, for tests and for small questions.
 //! * [`kernels`]: ready kernels.
 //!
 //! # The first kernel
@@ -50,3 +51,5 @@ pub mod layout;
 pub mod prelude;
 pub mod runtime;
 pub mod tensor;
+#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
+pub mod testing;

@@ -10,6 +10,8 @@ mod device;
 mod ptxas;
 #[path = "support/text.rs"]
 mod text;
+#[path = "support/threads.rs"]
+mod threads;
 
 use tilewright::ir::{Body, Element, GlobalMut, Int, Kernel, Target, Val, range};
 use tilewright::runtime::Grid;
@@ -21,39 +23,7 @@ fn check_block<T: Element>(
     body: impl for<'b> Fn(&mut Body<'b, 'b>, Val<'b, i32>) -> Val<'b, T>,
     expected: impl Fn(i32) -> T,
 ) {
-    let n: u32 = threads.iter().product();
-    let build = |target| {
-        Kernel::<(GlobalMut<T>,)>::build("check", target, |k, (out,)| {
-            let (t, dim) = (k.thread_idx(), k.block_dim());
-            let i = t.x + dim.x * (t.y + dim.y * t.z);
-            let value = body(k, i);
-            out.store(k, i, value);
-        })
-        .expect("the kernel is valid")
-    };
-    assemble(build);
-    for device in device::devices() {
-        let kernel = build(device.target());
-        text::check_round_trip(kernel.ir());
-        let function = device.load(&kernel).expect("the kernel loads");
-        let mut out = device.zeros::<T>(n as usize).expect("the buffer fits");
-        let grid = Grid::new([1, 1, 1], threads);
-        function.launch(grid, (&mut out,)).expect("the kernel runs");
-        let found = out.to_vec().expect("the buffer can be read");
-        let expected: Vec<T> = (0..n as i32).map(&expected).collect();
-        assert_eq!(found, expected, "on {}\n{kernel}", device.name());
-    }
-}
-
-/// Assembles the kernel for each target, with warnings as errors.
-#[track_caller]
-fn assemble<P>(build: impl Fn(Target) -> Kernel<P>) {
-    let Some(ptxas) = ptxas::find() else { return };
-    for target in [Target::SM_80, Target::SM_90A] {
-        let ptx = build(target).ptx();
-        let result = ptxas.assemble(ptx.text(), &target.to_string(), &["-O1"]);
-        result.unwrap_or_else(|problem| panic!("{problem}"));
-    }
+    threads::check_grid(Target::SM_80, Grid::new([1, 1, 1], threads), body, expected);
 }
 
 #[track_caller]
@@ -351,7 +321,7 @@ fn return_ends_the_thread_anywhere() {
         })
         .expect("the kernel is valid")
     };
-    assemble(build);
+    threads::assemble(Target::SM_80, build);
     for device in device::devices() {
         let kernel = build(device.target());
         let function = device.load(&kernel).expect("the kernel loads");

@@ -1,4 +1,4 @@
-//! What kernels say to the host, on every device: assertions.
+//! What kernels say to the host, on every device: assertions and text.
 //!
 //! The simulator always runs. With `TILEWRIGHT_GPU=1` the first GPU runs too.
 #![cfg(feature = "sim")]
@@ -17,8 +17,10 @@ mod ptxas;
 mod text;
 
 use device::devices;
+use std::process::Command;
+
 use tilewright::ir::{Arith, Diagnostic, Element, GlobalMut, Kernel, Op, Target, range};
-use tilewright::runtime::{AssertFailures, Device, Grid, RuntimeError};
+use tilewright::runtime::{AssertFailures, Device, Grid, RuntimeError, sim};
 
 /// Builds for the device; the kernel is also printed and parsed, and assembled.
 fn checked<P>(device: &Device, build: impl Fn(Target) -> Kernel<P>) -> Kernel<P> {
@@ -272,4 +274,173 @@ fn assert_can_be_removed_without_a_trace() {
     assert!(removed.ir().reached_ops().iter().any(|op| used(&removed.ir().ops[*op].op)));
     let is_assert = |op: &Op| matches!(op, Op::Diagnostic(Diagnostic::Assert { .. }));
     assert!(!removed.ir().reached_ops().iter().any(|op| is_assert(&removed.ir().ops[*op].op)));
+}
+
+/// Every type in every style that it can be written in, as values that are known and not known when the
+/// kernel is built, with the lines that C prints. The argument is -5.
+fn prints(target: Target) -> Kernel<(i32,)> {
+    Kernel::<(i32,)>::build("prints", target, |k, (v,)| {
+        let (x, y) = (v.cvt::<f32>(), v.cvt::<f64>());
+        k.printf("|a {} {:3} {:<3}. {:03} {:+}\n", (v, v, v, v, v));
+        k.printf("|b {} {} {} {}\n", (v.cvt::<i8>(), v.cvt::<i16>(), v.cvt::<i64>(), 7i8));
+        k.printf("|c {} {} {}\n", (v.cvt::<u8>(), v.cvt::<u16>(), v.cvt::<u32>()));
+        k.printf("|d {} {:x} {:#X}\n", (v.cvt::<u64>(), v.cvt::<i8>(), v.cvt::<i64>()));
+        k.printf("|e {:x} {:#06x} {:o} {:#o}\n", (-1i8, 255, v.cvt::<i16>(), 8u8));
+        k.printf("|f {} {:.2} {:8.1} {:<8.1}. {:e} {:.1E}\n", (x, x, x, x, x, x));
+        k.printf("|g {} {:.2} {:08.1} {:+} {:e}\n", [y; 5]);
+        k.printf("|h {} {} {}\n", (0.1f32, 1e30f64, x / 0.0));
+        k.printf("|i {} {:6}. {:>6} {}\n", (v.lt(0), v.gt(0), true, false));
+        k.printf("|j 100% {{}} \"\\\" é {}%\n", (v,));
+        k.printf("|k no values\n", ());
+        k.printf("|l {} {} {} {}\n", (1, v.cvt::<i64>(), true, 2.5));
+        k.printf("|m {}{}{}{}{}{}{}{}{}{}{}{}{}{}{}{}{}{}{}{}{}{}{}{}{}{}{}{}{}{}{}{}\n", [v; 32]);
+    })
+    .unwrap()
+}
+
+fn printed() -> Vec<String> {
+    let mut lines = vec![
+        "|a -5  -5 -5 . -05 -5".to_owned(),
+        "|b -5 -5 -5 7".to_owned(),
+        "|c 251 65531 4294967291".to_owned(),
+        "|d 18446744073709551611 fb 0xFFFFFFFFFFFFFFFB".to_owned(),
+        "|e ff 0x00ff 177773 0o10".to_owned(),
+        "|f -5 -5.00     -5.0 -5.0    . -5.000000e+00 -5.0E+00".to_owned(),
+        "|g -5 -5.00 -00005.0 -5 -5.000000e+00".to_owned(),
+        "|h 0.1 1e+30 -inf".to_owned(),
+        "|i true false .   true false".to_owned(),
+        "|j 100% {} \"\\\" é -5%".to_owned(),
+        "|k no values".to_owned(),
+        "|l 1 -5 true 2.5".to_owned(),
+    ];
+    lines.push(format!("|m {}", "-5".repeat(32)));
+    lines
+}
+
+/// Lines that a GPU printed, on the standard output of a second process.
+fn printed_by_gpu() -> Option<Vec<String>> {
+    device::gpu()?;
+    let this = std::env::current_exe().unwrap();
+    let output = Command::new(this)
+        .args(["--exact", "printf_child", "--ignored", "--nocapture"])
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    Some(text.lines().filter(|line| line.starts_with('|')).map(str::to_owned).collect())
+}
+
+#[test]
+#[ignore = "run by the test that reads what it prints"]
+fn printf_child() {
+    let device = device::gpu().expect("the parent has seen it");
+    device.load(&prints(device.target())).unwrap().launch(Grid::cover(1, 1), (-5,)).unwrap();
+    device.synchronize().unwrap();
+}
+
+#[test]
+fn printf_writes_every_type_and_style() {
+    let output = sim::Output::captured();
+    let device = Device::sim_with(sim::Options::default().output(output.clone()));
+    let kernel = checked(&device, prints);
+    device.load(&kernel).unwrap().launch(Grid::cover(1, 1), (-5,)).unwrap();
+    let text = output.take();
+    assert_eq!(text.lines().collect::<Vec<_>>(), printed());
+    if let Some(lines) = printed_by_gpu() {
+        assert_eq!(lines, printed());
+    }
+}
+
+/// The order of the output depends neither on the host nor on the order of the warps.
+#[test]
+fn printf_in_the_order_of_blocks_and_threads() {
+    let build = |target| {
+        Kernel::<(i32,)>::build("order", target, |k, (n,)| {
+            let (b, t) = (k.block_idx(), k.thread_idx());
+            let block = b.y * 3 + b.x;
+            let thread = t.y * 40 + t.x;
+            k.if_((thread & 1).eq(0), |k| k.printf("{} {} even\n", (block, thread)));
+            k.for_(range(0, n), (), |k, i, ()| k.printf("{} {} {}\n", (block, thread, i)));
+        })
+        .unwrap()
+    };
+    let mut expected = String::new();
+    for (block, thread) in (0..6).flat_map(|block| (0..80).map(move |thread| (block, thread))) {
+        if thread % 2 == 0 {
+            expected += &format!("{block} {thread} even\n");
+        }
+        for i in 0..2 {
+            expected += &format!("{block} {thread} {i}\n");
+        }
+    }
+    for order in [sim::Order::RoundRobin, sim::Order::Random { seed: 7 }] {
+        for threads in [0, 1] {
+            let output = sim::Output::captured();
+            let options = sim::Options::default().order(order).threads(threads);
+            let device = Device::sim_with(options.output(output.clone()));
+            let f = device.load(&build(device.target())).unwrap();
+            f.launch(Grid::new([3, 2, 1], [40, 2, 1]), (2,)).unwrap();
+            assert_eq!(output.take(), expected, "{order:?} {threads}");
+            assert_eq!(output.take(), "");
+        }
+    }
+}
+
+/// What was printed before a fault is seen, and nothing of blocks that depend on the host's timing.
+#[test]
+fn printf_before_a_fault() {
+    let output = sim::Output::captured();
+    let device = Device::sim_with(sim::Options::default().output(output.clone()));
+    let build = |target| {
+        Kernel::<Out>::build("faulty", target, |k, (x,)| {
+            let b = k.block_idx().x;
+            k.printf("block {}\n", b);
+            k.assert(b.lt(9), "small");
+            x.store(k, b, 1);
+        })
+        .unwrap()
+    };
+    let kernel = checked(&device, build);
+    let mut x = device.zeros::<i32>(3).unwrap();
+    let launched =
+        device.load(&kernel).unwrap().launch(Grid::new([50, 1, 1], [1, 1, 1]), (&mut x,));
+    assert!(matches!(launched, Err(RuntimeError::Simulation(_))), "{launched:?}");
+    assert_eq!(output.take(), "block 0\nblock 1\nblock 2\nblock 3\n");
+}
+
+/// A text goes to any writer, and several kernels of a module print.
+#[test]
+fn printf_to_a_writer_and_in_a_module() {
+    struct Sender(std::sync::mpsc::Sender<Vec<u8>>);
+    impl std::io::Write for Sender {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.send(bytes.to_vec()).map_err(std::io::Error::other)?;
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let output = sim::Output::to(Sender(sender));
+    let device = Device::sim_with(sim::Options::default().output(output));
+    let build = |name| {
+        Kernel::<(bool,)>::build(name, Target::SM_80, |k, (b,)| k.printf("{} {}", (b, !b))).unwrap()
+    };
+    let (first, second) = (build("first"), build("second"));
+    for kernel in [&first, &second] {
+        device.load(kernel).unwrap().launch(Grid::cover(1, 1), (true,)).unwrap();
+    }
+    drop(device);
+    let bytes: Vec<u8> = receiver.try_iter().flatten().collect();
+    assert_eq!(String::from_utf8(bytes).unwrap(), "true falsetrue false");
+
+    let mut module = tilewright::codegen::Module::new(Target::SM_80);
+    module.add(&first).unwrap();
+    module.add(&second).unwrap();
+    let ptx = module.ptx();
+    assert_eq!(ptx.text().matches(".extern .func").count(), 1);
+    if let Some(ptxas) = ptxas::find() {
+        ptxas.assemble(ptx.text(), "sm_80", &["-O1"]).unwrap_or_else(|problem| panic!("{problem}"));
+    }
 }

@@ -271,7 +271,8 @@ fn operations_with_a_filetest() -> BTreeSet<&'static str> {
 #[test]
 fn every_operation_has_a_filetest() {
     let found = operations_with_a_filetest();
-    let control = ["const", "if", "for", "loop", "yield", "continue", "break", "return", "assert"];
+    let control =
+        ["const", "if", "for", "loop", "yield", "continue", "break", "return", "assert", "printf"];
     let all = Op::table().map(|info| info.name).chain(control);
     let missing: Vec<&str> = all.filter(|name| !found.contains(name)).collect();
     assert!(missing.is_empty(), "in no valid kernel of tests/filetests: {missing:?}");

@@ -55,3 +55,8 @@ fn dynamic_integers() {
 fn static_and_run_time_integers_mixed() {
     check(include_str!("data/cute_cpp_mixed.jsonl"), true, 99);
 }
+
+#[test]
+fn mma_and_copy_atoms_and_tiled_mmas() {
+    check(include_str!("data/cute_atoms.jsonl"), false, 100);
+}

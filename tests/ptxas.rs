@@ -2,10 +2,12 @@
 //! takes, with operands known and unknown, and every form of control flow.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use tilewright::codegen::{Module, Ptx, PtxOptions};
 use tilewright::ir::{
     GlobalMut, Kernel, KernelOptions, Mem, Op, Scalar, Space, Sync, Target, Type, Untyped,
+    parse_kernels,
 };
 use tilewright::kernels::gemm::SimtGemm;
 
@@ -20,8 +22,8 @@ mod raw;
 
 use raw::{Raw, pointer};
 
-fn targets() -> [Target; 2] {
-    [Target::SM_80, Target::SM_90A]
+fn targets() -> [Target; 3] {
+    [Target::SM_80, Target::SM_90, Target::SM_90A]
 }
 
 /// Assembles all kernels as one module.
@@ -70,7 +72,8 @@ fn arith_kernels(target: Target) -> Vec<Kernel<Untyped>> {
         let info = row.info();
         let takes_types = !info.operands.is_empty();
         for ty in raw::types() {
-            if !info.class.contains(ty) || (!takes_types && ty != Type::BOOL) {
+            let on_target = target.offers(Op::from(row).first_target());
+            if !on_target || !info.class.contains(ty) || (!takes_types && ty != Type::BOOL) {
                 continue;
             }
             let mut kernel = Raw::new(format!("{}_{number}_{}", info.name, short(ty)), target);
@@ -89,6 +92,28 @@ fn arith_kernels(target: Target) -> Vec<Kernel<Untyped>> {
                 kernel.consume(result);
             }
             kernels.push(kernel.finish());
+        }
+    }
+    kernels
+}
+
+/// The valid kernels of the filetests that the target can have.
+fn filetest_kernels(target: Target) -> Vec<Kernel<Untyped>> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/filetests");
+    let mut kernels = Vec::new();
+    for directory in ["print", "verify"] {
+        for entry in std::fs::read_dir(root.join(directory)).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_none_or(|extension| extension != "kir") {
+                continue;
+            }
+            for mut ir in
+                parse_kernels("test.kir", &std::fs::read_to_string(&path).unwrap()).unwrap()
+            {
+                ir.target = target;
+                ir.name = format!("kir{}_{}", kernels.len(), ir.name);
+                kernels.extend(Kernel::verify(ir));
+            }
         }
     }
     kernels
@@ -162,6 +187,7 @@ fn every_operation_on_every_type() {
         .flat_map(|target| {
             let mut kernels = arith_kernels(target);
             kernels.extend(mem_kernels(target));
+            kernels.extend(filetest_kernels(target));
             check_module(&kernels, &[]);
             let names = kernels.iter().flat_map(|kernel| {
                 kernel.ir().ops.iter().filter_map(|(_, data)| data.op.info()).map(|info| info.name)

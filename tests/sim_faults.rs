@@ -431,3 +431,110 @@ fn what_was_done_before_a_fault_stays() {
     assert!(run(kernel.ir(), line(1, 8), &[Arg::Buffer(&out)], &Options::default()).is_err());
     assert_eq!(out.to_vec::<i32>(), [0, 1, 2, 3, 4, 5, 6, 7]);
 }
+
+#[test]
+fn a_warp_operation_of_a_stranger() {
+    let out = Buffer::zeros(4 * 32);
+    check::<Out>(
+        line(1, 32),
+        &[Arg::Buffer(&out)],
+        |k, (out,)| {
+            let sum = k.redux_add(0xffff, k.lane_id());
+            out.store(k, 0, sum);
+        },
+        expect![
+            "`redux` at FILE:LINE names as members lanes 0 to 15, not the lane that executes it, in thread (16, 0, 0) of block (0, 0, 0) of kernel `wrong` [2]"
+        ],
+    );
+}
+
+#[test]
+fn a_warp_operation_with_other_members() {
+    let out = Buffer::zeros(4 * 32);
+    check::<Out>(
+        line(1, 32),
+        &[Arg::Buffer(&out)],
+        |k, (out,)| {
+            let members = k.lane_id().lt(8).select(0xffffu32, 0xffff_ffffu32);
+            let sum = k.redux_add(members, k.lane_id());
+            out.store(k, 0, sum);
+        },
+        expect![
+            "`redux` at FILE:LINE names as members lanes 0 to 15 in thread (0, 0, 0) of block (0, 0, 0) of kernel `wrong`, but thread (8, 0, 0) among them names other members [7]"
+        ],
+    );
+}
+
+#[test]
+fn a_warp_operation_without_a_member() {
+    let out = Buffer::zeros(4 * 64);
+    let fault = check::<Out>(
+        line(1, 64),
+        &[Arg::Buffer(&out)],
+        |k, (out,)| {
+            let lane = k.lane_id();
+            // Mask and condition do not agree.
+            k.if_(lane.lt(8), |k| {
+                let sum = k.redux_add(0x1ff, lane);
+                out.store(k, 0, sum);
+            });
+        },
+        expect![
+            "`redux` at FILE:LINE names as members lanes 0 to 8 in thread (0, 0, 0) of block (0, 0, 0) of kernel `wrong`, but thread (8, 0, 0) among them does not come: its way parts at the `if` at FILE:LINE [if[3]/then/1]"
+        ],
+    );
+    let FaultCause::MissingMember { members, other, op, .. } = fault.cause else { unreachable!() };
+    assert_eq!((members, other, op), (0x1ff, [8, 0, 0], "if"));
+}
+
+#[test]
+fn a_shuffle_from_a_lane_that_is_elsewhere() {
+    let out = Buffer::zeros(4 * 32);
+    check::<Out>(
+        line(1, 32),
+        &[Arg::Buffer(&out)],
+        |k, (out,)| {
+            let lane = k.lane_id();
+            k.if_(lane.lt(8), |k| {
+                let next = k.shfl_down(0xff, lane, 1);
+                out.store(k, lane, next);
+            });
+        },
+        expect![
+            "`shfl` at FILE:LINE reads lane 8, but is executed by lanes 0 to 7 only, in thread (7, 0, 0) of block (0, 0, 0) of kernel `wrong` [if[3]/then/3]"
+        ],
+    );
+    // The last warp of the block has eight threads.
+    check::<Out>(
+        line(1, 40),
+        &[Arg::Buffer(&out)],
+        |k, (out,)| {
+            let lane = k.lane_id();
+            let other = k.shfl_bfly(0xffff_ffff, lane, 8);
+            out.store(k, lane, other);
+        },
+        expect![
+            "`shfl` at FILE:LINE reads lane 8, but is executed by lanes 0 to 7 only, in thread (32, 0, 0) of block (0, 0, 0) of kernel `wrong` [4]"
+        ],
+    );
+}
+
+#[test]
+fn traps_and_breakpoints() {
+    check::<()>(
+        line(1, 40),
+        &[],
+        |k, ()| k.if_(k.thread_idx().x.gt(35), |k| k.trap()),
+        expect![
+            "`trap` at FILE:LINE is executed by thread (36, 0, 0) of block (0, 0, 0) of kernel `wrong` [if[3]/then/0]"
+        ],
+    );
+    check::<()>(
+        line(3, 40),
+        &[],
+        |k, ()| k.if_(k.block_idx().x.gt(0), |k| k.brkpt()),
+        expect![
+            "`brkpt` at FILE:LINE is executed by thread (0, 0, 0) of block (1, 0, 0) of kernel `wrong` [if[3]/then/0]"
+        ],
+    );
+}

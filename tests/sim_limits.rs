@@ -275,7 +275,7 @@ impl Made {
 
     fn op(&mut self, region: RegionId, op: impl Into<Op>) -> OpId {
         let (op, place) = (op.into(), self.place);
-        let ty = op.result_type(&self.ir);
+        let ty = op.result_types(&self.ir).pop();
         let id = self.ir.ops.push(OpData { op, results: Default::default(), region, place });
         self.ir.regions[region].ops.push(id);
         if let Some(ty) = ty {

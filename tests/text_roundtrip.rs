@@ -121,7 +121,9 @@ proptest! {
 fn random_kernels_have_every_operation() {
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let mut names: Vec<&str> = Op::table().map(|info| info.name).collect();
-    names.extend(["const", "if", "for", "loop", "yield", "continue", "break", "return", "assert"]);
+    names.extend([
+        "const", "if", "for", "loop", "yield", "continue", "break", "return", "assert", "printf",
+    ]);
     for _ in 0..400 {
         let choices = choices().new_tree(&mut runner).unwrap().current();
         let ir = random_kernel(&choices).canonical();

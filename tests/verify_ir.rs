@@ -186,7 +186,14 @@ fn operation_that_the_target_does_not_have() {
             ir.target = target;
             push(ir, ir.body, Sync::Barrier {});
         },
-        |error| *error == VerifyError::NotOnTarget { op: "barrier", first: Target::SM_80, target },
+        |error| {
+            *error
+                == VerifyError::NotOnTarget {
+                    op: "barrier".to_owned(),
+                    first: Target::SM_80,
+                    target,
+                }
+        },
     );
 }
 

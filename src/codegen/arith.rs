@@ -62,11 +62,7 @@ impl Entry<'_> {
             }
             Arith::Cvt { value, to } => self.cvt(result, value, to),
             Arith::Sreg { reg } => {
-                let to = self.def(result);
-                self.begin();
-                self.text.push("mov.u32 ");
-                self.text.reg(to);
-                self.text.push(&format!(", %{reg};\n"));
+                self.read_special(result, reg.scalar(), &reg.to_string());
             }
         }
     }

@@ -26,6 +26,7 @@ impl Entry<'_> {
     pub(super) fn diagnostic(&mut self, id: OpId, op: &Diagnostic) {
         match op {
             Diagnostic::Assert { cond, values, .. } => self.assert(id, *cond, values),
+            Diagnostic::Printf { format, values } => self.printf(format, values),
         }
     }
 

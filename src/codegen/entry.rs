@@ -6,13 +6,15 @@ use super::PtxOptions;
 use super::assert_buffer::AssertBuffer;
 use super::control::OpenLoop;
 use super::mem::Addresses;
+use super::printf::Printing;
 use super::ptx::{LARGE_PARAMS, PtxVersion};
 use super::regs::{Class, Operand, Reg, memory_type};
 use super::text::Text;
 use super::uses::Uses;
+use super::version;
 use crate::ir::{
-    ClusterShape, Entity, KernelIr, Op, OpId, PlaceId, RegionId, Scalar, Space, Sync, Type, Value,
-    ValueDef,
+    ClusterShape, Diagnostic, Entity, KernelIr, Op, OpId, PlaceId, RegionId, Scalar, Space, Sync,
+    Type, Value, ValueDef,
 };
 
 /// The source files that `.loc` directives name by number.
@@ -53,14 +55,22 @@ fn param_bytes(ty: Type) -> u32 {
     ty.bits() / 8
 }
 
+/// Whether the kernel has a `printf`.
+pub(super) fn prints(ir: &KernelIr) -> bool {
+    let prints = |op: OpId| matches!(ir.ops[op].op, Op::Diagnostic(Diagnostic::Printf { .. }));
+    ir.reached_ops().into_iter().any(prints)
+}
+
 /// The lowest version of the PTX ISA that the kernel needs beside its target.
-pub(super) fn version(ir: &KernelIr) -> PtxVersion {
+pub(super) fn version_of(ir: &KernelIr) -> PtxVersion {
     let bytes = ir.params.iter().fold(0u64, |end, param| {
         let bytes = u64::from(param_bytes(ir.type_of(param.value)));
         end.next_multiple_of(bytes) + bytes
     });
     let bytes = if ir.has_asserts() { bytes.next_multiple_of(8) + 8 } else { bytes };
-    if bytes > 4352 { LARGE_PARAMS } else { PtxVersion { major: 7, minor: 0 } }
+    let params = if bytes > 4352 { LARGE_PARAMS } else { version::FIRST };
+    // What is not written counts too where it is in a region: it does not depend on the code generator.
+    ir.ops.iter().map(|(_, data)| version::of(&data.op)).fold(params, PtxVersion::max)
 }
 
 /// The alignment of the shared array, which is that of the most aligned allocation; `None` without any.
@@ -102,7 +112,10 @@ pub(super) fn write(ir: &KernelIr, options: PtxOptions, files: &mut Files, text:
         labels: 0,
         reachable: true,
         shared: ir.shared_layout(),
+        printing: Printing::default(),
+        globals: String::new(),
     };
+    let start = entry.text.position();
     entry.head();
     entry.text.push("{\n");
     entry.text.indent();
@@ -111,8 +124,12 @@ pub(super) fn write(ir: &KernelIr, options: PtxOptions, files: &mut Files, text:
     entry.region(ir.body);
     entry.text.dedent();
     entry.text.push("}\n");
-    let declared = entry.declarations();
+    let (declared, mut globals) = (entry.declarations(), std::mem::take(&mut entry.globals));
     text.insert(declarations, &declared);
+    if !globals.is_empty() {
+        globals.push('\n');
+        text.insert(start, &globals);
+    }
 }
 
 /// An entry under construction.
@@ -141,6 +158,9 @@ pub(super) struct Entry<'a> {
     pub(super) reachable: bool,
     /// The offset of each shared allocation in the shared array, and the bytes of that.
     pub(super) shared: (Vec<u64>, u64),
+    pub(super) printing: Printing,
+    /// What is declared before the entry.
+    pub(super) globals: String,
 }
 
 impl<'a> Entry<'a> {
@@ -231,6 +251,10 @@ impl<'a> Entry<'a> {
             text.begin();
             text.push(&format!(".shared .align {align} .b8 $shared[{bytes}];\n"));
         }
+        if let Some(declaration) = self.printing.declaration() {
+            text.begin();
+            text.push(&declaration);
+        }
         text.push("\n");
         text.finish()
     }
@@ -294,9 +318,21 @@ impl<'a> Entry<'a> {
                 }
             }
             Op::Mem(op) => self.mem(op, data.results.first().copied()),
-            Op::Sync(Sync::Barrier {}) => self.ins(&["barrier.sync"], &[Operand::Int(0)]),
+            Op::Sync(op) => self.sync(op),
+            Op::Warp(op) => self.warp(op, &data.results),
+            Op::Thread(op) => self.thread(op, data.results.first().copied()),
             Op::Control(control) => self.control(id, control),
             Op::Diagnostic(op) => self.diagnostic(id, op),
+        }
+    }
+
+    fn sync(&mut self, op: &Sync) {
+        match op {
+            Sync::Barrier {} => self.ins(&["barrier.sync"], &[Operand::Int(0)]),
+            Sync::GriddepcontrolWait {} => self.ins(&["griddepcontrol.wait"], &[]),
+            Sync::GriddepcontrolLaunchDependents {} => {
+                self.ins(&["griddepcontrol.launch_dependents"], &[]);
+            }
         }
     }
 

@@ -59,10 +59,13 @@ mod entry;
 mod error;
 mod fold;
 mod mem;
+mod printf;
 mod ptx;
 mod regs;
 mod text;
 mod uses;
+mod version;
+mod warp;
 
 pub use assert_buffer::AssertBuffer;
 pub use error::CodegenError;
@@ -186,12 +189,15 @@ impl<'k> Module<'k> {
 /// Writes kernels, each of which was verified for `target`.
 fn write_module(target: Target, kernels: &[&KernelIr], options: PtxOptions) -> Ptx {
     let (target, first) = ptx::header(target);
-    let version = kernels.iter().map(|ir| entry::version(ir)).fold(first, PtxVersion::max);
+    let version = kernels.iter().map(|ir| entry::version_of(ir)).fold(first, PtxVersion::max);
     let ops: usize = kernels.iter().map(|ir| ir.ops.len()).sum();
     let mut text = Text::with_capacity(1024 + 64 * ops);
     text.push(&format!(".version {version}\n.target {target}\n.address_size 64\n"));
     if let Some(align) = entry::dynamic_shared_align(kernels) {
         text.push(&format!("\n.extern .shared .align {align} .b8 $shared[];\n"));
+    }
+    if kernels.iter().any(|ir| entry::prints(ir)) {
+        text.push(printf::VPRINTF);
     }
     let mut files = entry::Files::default();
     for ir in kernels {

@@ -28,7 +28,7 @@ impl<'k> Uses<'k> {
         let needed = match &data.op {
             Op::Const(_) | Op::Mem(Mem::GetVar { .. }) => false,
             Op::Control(_) | Op::Diagnostic(_) => true,
-            Op::Arith(_) | Op::Mem(_) | Op::Sync(_) => {
+            Op::Arith(_) | Op::Mem(_) | Op::Sync(_) | Op::Warp(_) | Op::Thread(_) => {
                 data.op.info().is_some_and(|info| info.effect != Effect::Pure)
             }
         };
@@ -70,7 +70,13 @@ impl<'k> Uses<'k> {
                 self.mark(condition(ir, *cond).0);
                 return self.mark_all(values);
             }
-            Op::Const(_) | Op::Arith(_) | Op::Mem(_) | Op::Sync(_) => {
+            Op::Diagnostic(Diagnostic::Printf { .. })
+            | Op::Const(_)
+            | Op::Arith(_)
+            | Op::Mem(_)
+            | Op::Sync(_)
+            | Op::Warp(_)
+            | Op::Thread(_) => {
                 return data.op.for_each_operand(|value| self.mark(value));
             }
         };

@@ -150,7 +150,9 @@ fn rename(
         | Op::Arith(_)
         | Op::Mem(Mem::Ld { .. } | Mem::St { .. } | Mem::Offset { .. } | Mem::SharedBase { .. })
         | Op::Sync(_)
+        | Op::Warp(_)
         | Op::Diagnostic(_)
+        | Op::Thread(_)
         | Op::Control(Control::Yield { .. } | Control::Return) => {}
     }
 }

@@ -165,7 +165,9 @@ impl KernelIr {
             | Op::Arith(_)
             | Op::Mem(_)
             | Op::Sync(_)
-            | Op::Diagnostic(_) => true,
+            | Op::Warp(_)
+            | Op::Diagnostic(_)
+            | Op::Thread(_) => true,
         }
     }
 

@@ -28,8 +28,8 @@ pub use builder::{
     ArmEnd, Bits, Body, BodyResult, Bound, BuildError, BuildErrorKind, BuildErrors, CaseEnd, Cases,
     CasesStart, Context, DeviceCoord, Dim3, Element, End, Float, Global, GlobalMut, Int, IntoBound,
     IntoVal, IntoValues, Join, Kernel, KernelOptions, Loop, MemIndex, MutPointer, Number, Params,
-    Pointer, Promote, Range, Registers, Reported, Shared, Signed, Terminated, Ty, Untyped, Val,
-    Values, Var, promote, range,
+    Pointer, Promote, Range, Redux, Registers, Reported, Shared, Signed, Terminated, Ty, Untyped, Val,
+    Values, Var, WARP, promote, range,
 };
 pub use entity::{Arena, Entity, OpId, PlaceId, RegionId, SharedId, Value, VarId};
 pub use format::{Format, FormatError, Piece, Placeholder, Style};
@@ -39,8 +39,8 @@ pub use kernel::{
 pub use name::ParseNameError;
 pub use number::{FloatFormat, Rounding, Specials};
 pub use op::{
-    Arith, Axis, Class, Compare, Constraint, Control, Diagnostic, Effect, Mem, Op, OpInfo,
-    ResultKind, SpecialReg, Sync, Unroll, ValueList,
+    Arith, Axis, Class, Compare, Constraint, Control, Diagnostic, Effect, Mem, Op, OpInfo, ReduxOp,
+    ResultKind, ShflMode, SpecialReg, Sync, Thread, Unroll, ValueList, VolatileReg, VoteMode, Warp,
 };
 pub use target::{ParseTargetError, Target};
 pub use text::{ParseError, ParseErrorKind, parse, parse_kernels};

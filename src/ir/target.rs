@@ -55,6 +55,20 @@ impl Target {
         self.arch_specific
     }
 
+    /// The threads that a multiprocessor holds at once (CUDA C++ Programming Guide, "Technical Specifications
+    /// per Compute Capability"). A target that is not known has what the small ones have.
+    ///
+    /// ```
+    /// use tilewright::ir::Target;
+    /// assert_eq!((Target::SM_80.threads_per_sm(), Target::SM_90A.threads_per_sm()), (2048, 2048));
+    /// ```
+    pub const fn threads_per_sm(self) -> u32 {
+        match self.sm {
+            80 | 90 | 100 | 103 => 2048,
+            _ => 1536,
+        }
+    }
+
     /// The bytes of shared memory that a block can have, static and dynamic together (CUDA C++ Programming
     /// Guide, "Technical Specifications per Compute Capability"). A target that is not known has what the
     /// smallest has.

@@ -1,117 +1,158 @@
 //! `coalesce`, `filter`, `filter_zeros`: the same function with fewer modes.
 
-use super::basis::{Scale, ScaledBasis};
+use super::draft::{Draft, Operation, perform};
 use super::error::LayoutError;
 use super::int::Int;
 use super::layout::{Layout, LayoutBuilder, LayoutRef};
-use super::tuple::{Codes, IntTuple, IntTupleRef, LEAF, Leaves};
+use super::number::{Number, Stride as _};
+use super::tuple::{IntTuple, IntTupleRef, Leaves};
 
-type Result<T> = std::result::Result<T, LayoutError>;
+type Result<T, E = LayoutError> = std::result::Result<T, E>;
 
 /// Leaves of a layout without nesting.
-#[derive(Clone, Default)]
-pub(crate) struct Flat {
-    pub(crate) shape: Leaves<Int>,
-    pub(crate) stride: Leaves<ScaledBasis>,
+pub(crate) struct Flat<N: Number> {
+    pub(crate) shape: N::Extents,
+    pub(crate) stride: N::Strides,
 }
 
-/// True if the modes `s0:d0` and then `s1:d1` are one mode: `d1 == s0 * d0`.
-///
-/// A static extent is not merged with a symbolic one, as in CuTe: kernels unroll over the static
-/// one.
-#[inline]
-fn merges(s0: &Int, d0: &ScaledBasis, s1: &Int, d1: &ScaledBasis) -> bool {
-    if let (Some(s), Some(a), Some(b)) = (s0.as_static(), d0.as_static(), d1.as_static()) {
-        return s1.is_static() && s.checked_mul(a) == Some(b);
-    }
-    if d0.path != d1.path || s0.is_static() != s1.is_static() {
-        return false;
-    }
-    match (&d0.value, &d1.value) {
-        (Scale::Int(v0), Scale::Int(v1)) => s0.mul(v0).is_ok_and(|end| end.same(v1)),
-        (Scale::Ratio(r0), Scale::Ratio(r1)) => {
-            s0.as_static().is_some_and(|s| r0.mul(s.into()).is_ok_and(|end| end == **r1))
-        }
-        (Scale::Ratio(r0), Scale::Int(v1)) => s0
-            .as_static()
-            .zip(v1.as_static())
-            .is_some_and(|(s, v)| r0.mul(s.into()).is_ok_and(|end| end.as_integer() == Some(v))),
-        (Scale::Int(_), Scale::Ratio(_)) => false,
+impl<N: Number> Default for Flat<N> {
+    #[inline]
+    fn default() -> Self {
+        Self { shape: N::Extents::default(), stride: N::Strides::default() }
     }
 }
 
-impl Flat {
+impl<N: Number> Flat<N> {
     /// The leaves, adjacent ones merged and extents 1 dropped. With `keep_last`, a last mode of
     /// extent 1 stays: it is the mode that is read as unbounded.
-    #[inline(always)]
-    pub(crate) fn coalesced(layout: LayoutRef<'_>, keep_last: bool) -> Result<Self> {
-        let mut out = Flat::default();
+    #[inline]
+    pub(crate) fn coalesced(layout: LayoutRef<'_>, keep_last: bool) -> Result<Self, N::Error> {
+        let mut out = Self::default();
         let n = layout.shape.len();
         for (i, (s, d)) in layout.leaves().enumerate() {
             let kept = keep_last && i + 1 == n;
             if s.is(1) && !kept {
                 continue;
             }
-            out.push(s, d)?;
+            out.merge(N::read(s)?, N::Stride::read(d)?)?;
         }
         Ok(out)
     }
 
+    /// The coalesced leaves of static stride other than 0.
     #[inline]
-    pub(crate) fn push(&mut self, s: &Int, d: &ScaledBasis) -> Result<()> {
+    pub(crate) fn filtered(layout: LayoutRef<'_>) -> Result<Self, N::Error> {
+        let mut out = Self::default();
+        for (s, d) in layout.leaves() {
+            if !s.is(1) && !d.is_static_zero() {
+                out.merge(N::read(s)?, N::Stride::read(d)?)?;
+            }
+        }
+        Ok(out)
+    }
+
+    /// Appends a mode, merged into the last one if the two are one.
+    #[inline]
+    pub(crate) fn merge(&mut self, s: N, d: N::Stride) -> Result<(), N::Error> {
         if let (Some(last), Some(stride)) = (self.shape.last_mut(), self.stride.last())
-            && merges(last, stride, s, d)
+            && N::Stride::merges(last, stride, &s, &d)
         {
-            *last = last.mul(s)?;
+            *last = last.mul(&s)?;
             return Ok(());
         }
-        self.shape.push(s.clone());
-        self.stride.push(d.clone());
-        Ok(())
+        N::put(&mut self.shape, s)?;
+        N::put(&mut self.stride, d)
     }
 
     /// The leaves of the layout that [`emit`](Flat::emit) makes.
     #[inline]
-    pub(crate) fn or_trivial(mut self) -> Self {
+    pub(crate) fn or_trivial(mut self) -> Result<Self, N::Error> {
         if self.shape.is_empty() {
-            self.shape.push(Int::ONE);
-            self.stride.push(ScaledBasis::from(0));
+            N::put(&mut self.shape, N::new(1))?;
+            N::put(&mut self.stride, N::Stride::from_number(N::new(0)))?;
         }
-        self
+        Ok(self)
     }
 
-    /// `1:0`, a leaf, or a tuple of leaves, as a layout of its own.
+    /// Appends `1:0`, a leaf, or a tuple of leaves.
     #[inline]
-    pub(crate) fn into_layout(self) -> Result<Layout> {
-        let Flat { shape, stride } = self.or_trivial();
-        let mut codes = Codes::new();
-        if shape.len() > 1 {
-            match u16::try_from(shape.len()) {
-                Ok(arity) if arity != LEAF => codes.push(arity),
-                _ => return Err(LayoutError::TooLarge { limit: u64::from(LEAF) - 1 }),
-            }
+    pub(crate) fn emit(&self, out: &mut Draft<N>) -> Result<(), N::Error> {
+        match self.shape.len() {
+            0 => return out.push(N::new(1), N::Stride::from_number(N::new(0))),
+            1 => {}
+            n => out.tuple(n)?,
         }
-        codes.extend(shape.iter().map(|_| LEAF));
-        Ok(Layout { codes, shape, stride })
+        for (s, d) in self.shape.iter().zip(self.stride.iter()) {
+            out.push(s.clone(), d.clone())?;
+        }
+        Ok(())
     }
+}
 
-    /// `1:0`, a leaf, or a tuple of leaves.
-    #[inline]
-    pub(crate) fn emit(self, out: &mut LayoutBuilder) {
+impl<N: Number> std::fmt::Display for Flat<N> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut out = LayoutBuilder::new();
         let many = self.shape.len() > 1;
-        if self.shape.is_empty() {
-            out.push(1, 0);
-            return;
-        }
         if many {
             out.open();
         }
-        for (s, d) in self.shape.into_iter().zip(self.stride) {
-            out.push(s, d);
+        for (s, d) in self.shape.iter().zip(self.stride.iter()) {
+            out.push(s.to_int(), d.to_basis());
         }
         if many {
             out.close();
         }
+        out.finish().map_err(|_| std::fmt::Error)?.fmt(f)
+    }
+}
+
+/// `coalesce` and `filter`, of the whole or of each mode below a leaf of a profile.
+struct Simplify<'a> {
+    layout: LayoutRef<'a>,
+    profile: Option<IntTupleRef<'a>>,
+    filter: bool,
+}
+
+impl Operation for Simplify<'_> {
+    #[inline]
+    fn run<N: Number>(&self, out: &mut Draft<N>) -> Result<(), N::Error> {
+        match self.profile {
+            None => self.simplify(self.layout, out),
+            Some(profile) => self.by_profile(self.layout, profile, out),
+        }
+    }
+}
+
+impl Simplify<'_> {
+    #[inline]
+    fn simplify<N: Number>(&self, mode: LayoutRef<'_>, out: &mut Draft<N>) -> Result<(), N::Error> {
+        let flat = if self.filter { Flat::filtered(mode)? } else { Flat::coalesced(mode, false)? };
+        flat.emit(out)
+    }
+
+    /// The modes that the profile does not have are copied.
+    fn by_profile<N: Number>(
+        &self,
+        layout: LayoutRef<'_>,
+        profile: IntTupleRef<'_>,
+        out: &mut Draft<N>,
+    ) -> Result<(), N::Error> {
+        if profile.is_leaf() {
+            return self.simplify(layout, out);
+        }
+        let (tiler, rank) = (profile.rank(), layout.rank());
+        if tiler > rank {
+            return Err(N::fail(|| LayoutError::TooManyModes { tiler, layout: rank }));
+        }
+        out.tuple(rank)?;
+        let mut parts = profile.children();
+        for (i, mode) in layout.modes().enumerate() {
+            match parts.next() {
+                Some(part) => self.by_profile(mode, part, out).map_err(|e| N::within(e, i))?,
+                None => out.push_ref(mode)?,
+            }
+        }
+        Ok(())
     }
 }
 
@@ -131,7 +172,7 @@ impl Layout {
     /// # Errors
     /// [`LayoutError::Overflow`].
     pub fn coalesce(&self) -> Result<Layout> {
-        Flat::coalesced(self.as_ref(), false)?.into_layout()
+        perform(&Simplify { layout: self.as_ref(), profile: None, filter: false })
     }
 
     /// [`coalesce`](Layout::coalesce) of each mode below a leaf of `profile`; modes that the
@@ -147,12 +188,8 @@ impl Layout {
     /// # Errors
     /// [`LayoutError::TooManyModes`] if the profile has more modes than the layout.
     pub fn coalesce_by(&self, profile: &IntTuple) -> Result<Layout> {
-        let mut out = LayoutBuilder::new();
-        by_profile(self.as_ref(), profile.as_ref(), &mut out, &mut |mode, out| {
-            Flat::coalesced(mode, false)?.emit(out);
-            Ok(())
-        })?;
-        out.finish()
+        let profile = Some(profile.as_ref());
+        perform(&Simplify { layout: self.as_ref(), profile, filter: false })
     }
 
     /// The layout with each extent of a static stride 0 replaced by 1.
@@ -210,7 +247,7 @@ impl Layout {
     /// # Errors
     /// [`LayoutError::Overflow`].
     pub fn filter(&self) -> Result<Layout> {
-        Flat::filtered(self.as_ref())?.into_layout()
+        perform(&Simplify { layout: self.as_ref(), profile: None, filter: true })
     }
 
     /// [`filter`](Layout::filter) of each mode below a leaf of `profile`.
@@ -218,51 +255,7 @@ impl Layout {
     /// # Errors
     /// As [`coalesce_by`](Layout::coalesce_by).
     pub fn filter_by(&self, profile: &IntTuple) -> Result<Layout> {
-        let mut out = LayoutBuilder::new();
-        by_profile(self.as_ref(), profile.as_ref(), &mut out, &mut |mode, out| {
-            Flat::filtered(mode)?.emit(out);
-            Ok(())
-        })?;
-        out.finish()
+        let profile = Some(profile.as_ref());
+        perform(&Simplify { layout: self.as_ref(), profile, filter: true })
     }
-}
-
-impl Flat {
-    /// The coalesced leaves of static stride other than 0.
-    #[inline(always)]
-    pub(crate) fn filtered(layout: LayoutRef<'_>) -> Result<Self> {
-        let mut out = Flat::default();
-        for (s, d) in layout.leaves() {
-            if !s.is(1) && d.as_static() != Some(0) {
-                out.push(s, d)?;
-            }
-        }
-        Ok(out)
-    }
-}
-
-/// Applies `f` to the modes of `layout` below the leaves of `profile`; the modes that `profile`
-/// does not have are copied.
-pub(crate) fn by_profile(
-    layout: LayoutRef<'_>,
-    profile: IntTupleRef<'_>,
-    out: &mut LayoutBuilder,
-    f: &mut impl FnMut(LayoutRef<'_>, &mut LayoutBuilder) -> Result<()>,
-) -> Result<()> {
-    if profile.is_leaf() {
-        return f(layout, out);
-    }
-    if profile.rank() > layout.rank() {
-        return Err(LayoutError::TooManyModes { tiler: profile.rank(), layout: layout.rank() });
-    }
-    out.open();
-    let mut parts = profile.children();
-    for (i, mode) in layout.modes().enumerate() {
-        match parts.next() {
-            Some(part) => by_profile(mode, part, out, f).map_err(|e| e.at(i))?,
-            None => out.push_ref(mode),
-        }
-    }
-    out.close();
-    Ok(())
 }

@@ -11,9 +11,10 @@ impl Layout {
     /// A right inverse of `other`, and the first mode of `coalesce(self o inverse)` if it is static
     /// with stride 1.
     fn common(&self, other: &Layout) -> Result<(Layout, Option<Int>)> {
-        let (first, longer) = other.right_inverses()?;
+        let first = other.first_right_inverse()?;
         let extent = self.identity_after(&first)?;
-        if let Some(longer) = longer
+        let longer = other.right_inverse()?;
+        if longer != first
             && let Ok(further) = self.identity_after(&longer)
             && further.as_ref().and_then(Int::as_static) > extent.as_ref().and_then(Int::as_static)
         {
@@ -91,7 +92,7 @@ impl Layout {
             out.close();
         }
         let known = out.finish()?;
-        let (inverse, _) = known.right_inverses()?;
+        let inverse = known.first_right_inverse()?;
         let permuted = known.logical_divide(&inverse)?;
         let mut alignment = permuted.as_ref().mode(&[0])?.size()?;
         for stride in permuted.as_ref().mode(&[1])?.stride {

@@ -1,90 +1,93 @@
 //! `complement`: the indices that a layout does not reach.
 
-use smallvec::SmallVec;
-
-use super::basis::ScaledBasis;
 use super::coalesce::Flat;
+use super::draft::{Draft, Operation, perform};
 use super::error::LayoutError;
-use super::int::Int;
 use super::layout::{Layout, LayoutRef};
+use super::number::{Number, Stride};
 use super::tuple::{IntTuple, IntTupleRef};
 
-type Result<T> = std::result::Result<T, LayoutError>;
+type Result<T, E = LayoutError> = std::result::Result<T, E>;
 
 /// The coalesced shape: runs of static and runs of symbolic extents multiplied together.
-fn coalesced_shape(shape: &[Int]) -> Result<SmallVec<[Int; 4]>> {
-    let mut out: SmallVec<[Int; 4]> = SmallVec::new();
+#[inline]
+fn coalesced_shape<N: Number>(shape: &[N]) -> Result<N::Extents, N::Error> {
+    let mut out = N::Extents::default();
     for extent in shape {
         match out.last_mut() {
-            Some(last) if last.is_static() == extent.is_static() => *last = last.mul(extent)?,
-            _ => out.push(extent.clone()),
+            Some(last) if last.is_number() == extent.is_number() => *last = last.mul(extent)?,
+            _ => N::put(&mut out, extent.clone())?,
         }
     }
     Ok(out)
 }
 
 /// `ceil_div` of a flat shape by a number, CuTe's fold: what is left of the divisor goes on.
-fn ceil_div_fold(shape: &[Int], by: &Int) -> Result<SmallVec<[Int; 4]>> {
+#[inline]
+fn ceil_div_fold<N: Number>(shape: &[N], by: &N) -> Result<N::Extents, N::Error> {
     let mut by = by.clone();
-    let mut out = SmallVec::new();
+    let mut out = N::Extents::default();
     for extent in shape {
-        out.push(extent.ceil_div(&by)?);
+        N::put(&mut out, extent.ceil_div(&by)?)?;
         by = by.ceil_div(extent)?;
     }
     Ok(out)
 }
 
 /// The complement of a layout, before it is put together.
-pub(crate) struct Complement {
+pub(crate) struct Complement<N: Number> {
     /// The modes, coalesced.
-    pub(crate) flat: Flat,
+    pub(crate) flat: Flat<N>,
     /// The size of one tile: the stride times the extent of the last mode of the filtered layout.
-    pub(crate) tile: Int,
+    pub(crate) tile: N,
     /// 0 if the values of the symbols are such that the result holds.
-    pub(crate) violation: Int,
+    pub(crate) violation: N,
 }
 
 /// The complement of the filtered leaves of `layout` in `cotarget`.
-pub(crate) fn complement_flat(
+#[inline]
+pub(crate) fn complement_flat<N: Number>(
     layout: LayoutRef<'_>,
-    cotarget: Option<&[Int]>,
-) -> Result<Complement> {
-    let filtered = Flat::filtered(layout)?;
-    let not_injective = || LayoutError::NotInjective { layout: layout.to_string() };
+    cotarget: Option<&[N]>,
+) -> Result<Complement<N>, N::Error> {
+    let not_injective = || N::fail(|| LayoutError::NotInjective { layout: layout.to_string() });
+    let mut modes = Flat::<N>::filtered(layout)?;
     let cosize;
-    let cotarget: &[Int] = match cotarget {
+    let cotarget: &[N] = match cotarget {
         Some(shape) => shape,
         None => {
-            let mut last = Int::ONE;
-            for (s, d) in filtered.shape.iter().zip(&filtered.stride) {
-                last = last.add(&s.sub(&Int::ONE)?.mul(&d.to_int()?.abs()?)?)?;
+            let mut last = N::new(1);
+            for (s, d) in modes.shape.iter().zip(modes.stride.iter()) {
+                let d = d.plain()?;
+                let d = if d.bounds().0 >= 0 { d.clone() } else { d.max(&d.negate()?)? };
+                last = last.add(&s.sub(&N::new(1))?.mul(&d)?)?;
             }
             cosize = [last];
             &cosize
         }
     };
-    let mut out = Flat::default();
-    let mut modes: SmallVec<[(&Int, &Int); 8]> = SmallVec::new();
-    for (s, d) in filtered.shape.iter().zip(&filtered.stride) {
-        let d = d.to_int()?;
+    for (s, d) in modes.shape.iter().zip(modes.stride.iter()) {
+        let d = d.plain()?;
         if s.bounds().1 < 1 {
-            return Err(LayoutError::ExtentNotPositive { extent: s.clone() });
+            return Err(N::fail(|| LayoutError::ExtentNotPositive { extent: s.to_int() }));
         }
         if d.bounds().1 < 1 {
             return Err(not_injective());
         }
-        modes.push((s, d));
     }
     // Repeatedly the mode of the smallest stride: what is between its stride and the indices that
     // are covered so far is a mode of the complement.
-    let mut current = Int::ONE;
-    let mut violation = Int::ZERO;
-    while !modes.is_empty() {
-        let at = smallest(&modes)?;
-        let (s, d) = modes.remove(at);
-        let gap = match (d.as_static(), current.as_static()) {
+    let mut out = Flat::default();
+    let mut current = N::new(1);
+    let mut violation = N::new(0);
+    for place in 0..modes.shape.len() {
+        let at = place + smallest::<N>(modes.stride.get(place..).unwrap_or(&[]), "complement")?;
+        modes.shape[place..=at].rotate_right(1);
+        modes.stride[place..=at].rotate_right(1);
+        let (s, d) = (&modes.shape[place], modes.stride[place].plain()?);
+        let gap = match (d.number(), current.number()) {
             // A gap that the covered part does not divide is used as far as it does.
-            (Some(d), Some(c)) => Int::new(d / c),
+            (Some(_), Some(_)) => d.floor_div(&current)?,
             _ => {
                 violation = violation.max(&current.sub(d)?)?;
                 d.floor_div(&current)?
@@ -95,44 +98,77 @@ pub(crate) fn complement_flat(
         }
         if s.bounds().0 < 2 && !d.same(&current) {
             // Numbers would drop a mode of extent 1, and what lies before it.
-            let dropped = Int::new(2).sub(s)?.min(&d.sub(&current)?)?;
+            let dropped = N::new(2).sub(s)?.min(&d.sub(&current)?)?;
             violation = violation.max(&dropped)?;
         }
-        push(&mut out, &gap, &current)?;
-        current = d.mul(s)?;
+        let next = d.mul(s)?;
+        push(&mut out, gap, &current)?;
+        current = next;
     }
     let tile = current.clone();
-    let shape = if filtered.shape.is_empty() {
-        coalesced_shape(cotarget)?
+    let shape = if modes.shape.is_empty() {
+        coalesced_shape::<N>(cotarget)?
     } else {
-        coalesced_shape(&ceil_div_fold(cotarget, &current)?)?
+        coalesced_shape::<N>(&ceil_div_fold::<N>(cotarget, &current)?)?
     };
-    for extent in &shape {
-        push(&mut out, extent, &current)?;
+    for extent in shape.iter() {
+        push(&mut out, extent.clone(), &current)?;
         current = current.mul(extent)?;
     }
     Ok(Complement { flat: out, tile, violation })
 }
 
-fn push(out: &mut Flat, s: &Int, d: &Int) -> Result<()> {
-    if s.is(1) { Ok(()) } else { out.push(s, &ScaledBasis::from(d.clone())) }
+#[inline]
+fn push<N: Number>(out: &mut Flat<N>, s: N, d: &N) -> Result<(), N::Error> {
+    if s.is(1) { Ok(()) } else { out.merge(s, N::Stride::from_number(d.clone())) }
 }
 
 /// The place of the smallest stride.
-fn smallest(modes: &[(&Int, &Int)]) -> Result<usize> {
-    'candidates: for (i, (_, d)) in modes.iter().enumerate() {
-        for (j, (_, other)) in modes.iter().enumerate() {
-            if i != j && !other.at_least(d) {
+#[inline]
+pub(crate) fn smallest<N: Number>(
+    strides: &[N::Stride],
+    operation: &'static str,
+) -> Result<usize, N::Error> {
+    'candidates: for (i, d) in strides.iter().enumerate() {
+        let d = d.plain()?;
+        for (j, other) in strides.iter().enumerate() {
+            if i != j && !other.plain()?.at_least(d) {
                 continue 'candidates;
             }
         }
         return Ok(i);
     }
-    let strides: Vec<String> = modes.iter().map(|(_, d)| d.to_string()).collect();
-    Err(LayoutError::Undecided {
-        operation: "complement",
-        condition: format!("the order of the strides {}", strides.join(", ")),
-    })
+    Err(N::fail(|| {
+        let strides: Vec<String> = strides.iter().map(|d| d.to_basis().to_string()).collect();
+        LayoutError::Undecided {
+            operation,
+            condition: format!("the order of the strides {}", strides.join(", ")),
+        }
+    }))
+}
+
+/// The complement in a shape, or in the cosize.
+struct Complementing<'a> {
+    layout: LayoutRef<'a>,
+    cotarget: Option<IntTupleRef<'a>>,
+}
+
+impl Operation for Complementing<'_> {
+    #[inline]
+    fn run<N: Number>(&self, out: &mut Draft<N>) -> Result<(), N::Error> {
+        let parts = match self.cotarget {
+            None => complement_flat::<N>(self.layout, None)?,
+            Some(cotarget) => {
+                let mut shape = N::Extents::default();
+                for extent in cotarget.leaves() {
+                    N::put(&mut shape, N::read(extent)?)?;
+                }
+                complement_flat::<N>(self.layout, Some(&shape))?
+            }
+        };
+        parts.flat.emit(out)?;
+        out.check_last(&parts.violation)
+    }
 }
 
 impl Layout {
@@ -176,10 +212,5 @@ pub(crate) fn complement(
     layout: LayoutRef<'_>,
     cotarget: Option<IntTupleRef<'_>>,
 ) -> Result<Layout> {
-    let parts = complement_flat(layout, cotarget.map(IntTupleRef::leaves))?;
-    let mut flat = parts.flat.or_trivial();
-    if let Some(last) = flat.shape.last_mut() {
-        *last = last.on_condition(&parts.violation);
-    }
-    flat.into_layout()
+    perform(&Complementing { layout, cotarget })
 }

@@ -9,227 +9,134 @@
 //! carry when they are added. CuTe's algorithm finds the same modes where it is right, so the
 //! printed forms agree.
 
-use smallvec::SmallVec;
-
-use super::basis::{Scale, ScaledBasis};
+use super::basis::{BasisPath, ScaledBasis};
 use super::coalesce::Flat;
+use super::draft::{Draft, Operation, perform};
 use super::error::LayoutError;
-use super::int::Int;
-use super::layout::{Layout, LayoutBuilder, LayoutRef};
+use super::layout::{Layout, LayoutRef};
+use super::number::{Number, Stride, split_i64};
 use super::tiler::{TilerLeaf, TilerRef, TilerTuple};
+use super::tuple::{LEAF, first_subtree};
 
-type Result<T> = std::result::Result<T, LayoutError>;
+type Done<N> = Result<(), <N as Number>::Error>;
 
 /// The left side below one basis path of the right side, and how full its digits are.
-struct Left {
-    path: SmallVec<[u8; 8]>,
-    flat: Flat,
-    /// The extents of all modes but the last, if they are numbers.
-    radix: Option<SmallVec<[i64; 8]>>,
+struct Left<N: Number> {
+    path: BasisPath,
+    flat: Flat<N>,
+    /// Whether the extents of all modes but the last are numbers.
+    numbers: bool,
     /// For each mode but the last, the sum of the largest digits of all modes made so far: the part
     /// that is a number, and the part that is not.
-    load: SmallVec<[i64; 8]>,
-    symbolic_load: Option<SmallVec<[Int; 8]>>,
+    load: N::Counts,
+    symbolic_load: Option<N::Extents>,
 }
 
-impl Left {
-    fn new(layout: LayoutRef<'_>, path: &[u8]) -> Result<Self> {
-        let mut mode = layout;
-        for &p in path {
-            let p = usize::from(p);
-            let rank = mode.rank();
-            mode = mode.modes().nth(p).ok_or(LayoutError::NoSuchMode { mode: p, rank })?;
-        }
-        Self::of(Flat::coalesced(mode, true)?, path)
-    }
-
+impl<N: Number> Left<N> {
     #[inline]
-    fn of(flat: Flat, path: &[u8]) -> Result<Self> {
-        let inner = flat.shape.len().saturating_sub(1);
-        if let Some(extent) = flat.shape[..inner].iter().find(|s| s.bounds().1 < 1) {
-            return Err(LayoutError::ExtentNotPositive { extent: extent.clone() });
-        }
-        let radix = flat.shape[..inner].iter().map(Int::as_static).collect();
-        let load = SmallVec::from_elem(0, inner);
-        Ok(Self { path: SmallVec::from_slice(path), flat, radix, load, symbolic_load: None })
-    }
-}
-
-/// The left sides that a right side has used so far; most have one.
-struct Composer<'a> {
-    left: LayoutRef<'a>,
-    parts: SmallVec<[Left; 1]>,
-}
-
-impl<'a> Composer<'a> {
-    fn new(left: LayoutRef<'a>) -> Self {
-        Self { left, parts: SmallVec::new() }
-    }
-
-    fn walk(&mut self, right: LayoutRef<'_>, out: &mut LayoutBuilder) -> Result<()> {
-        if let (Some(s), Some(d)) = (right.shape().as_leaf(), right.stride().as_leaf()) {
-            return self.leaf(s, d, out);
-        }
-        out.open();
-        for (i, mode) in right.modes().enumerate() {
-            self.walk(mode, out).map_err(|e| e.at(i))?;
-        }
-        out.close();
-        Ok(())
-    }
-
-    #[inline]
-    fn leaf(&mut self, s: &Int, d: &ScaledBasis, out: &mut LayoutBuilder) -> Result<()> {
-        if s.bounds().1 < 1 {
-            return Err(LayoutError::ExtentNotPositive { extent: s.clone() });
-        }
-        let Scale::Int(step) = &d.value else {
-            return Err(LayoutError::NotAnIntegerStride { stride: d.to_string() });
-        };
-        if step.is(0) {
-            out.push(s.clone(), 0);
-            return Ok(());
-        }
-        let path = d.path.modes();
-        let at = match self.parts.iter().position(|p| p.path.as_slice() == path) {
-            Some(at) => at,
-            None => {
-                // Values of both kinds cannot be added, so they cannot be arguments of one layout.
-                if self.parts.iter().any(|p| p.path.starts_with(path) || path.starts_with(&p.path))
-                {
-                    return Err(LayoutError::MixedCodomain { stride: d.to_string() });
+    fn new(flat: Flat<N>, path: BasisPath) -> Result<Self, N::Error> {
+        let (mut load, mut numbers) = (N::Counts::default(), true);
+        if let Some((_, inner)) = flat.shape.split_last() {
+            for extent in inner {
+                if extent.bounds().1 < 1 {
+                    let extent = extent.to_int();
+                    return Err(N::fail(|| LayoutError::ExtentNotPositive { extent }));
                 }
-                self.parts.push(Left::new(self.left, path)?);
-                self.parts.len() - 1
+                numbers &= extent.is_number();
+                N::put(&mut load, 0)?;
             }
-        };
-        let part = &mut self.parts[at];
-        match (&*part.flat.shape, &*part.flat.stride) {
+        }
+        Ok(Self { path, flat, numbers, load, symbolic_load: None })
+    }
+
+    #[cold]
+    fn not_admissible(&self, s: &N, d: &N) -> N::Error {
+        N::fail(|| LayoutError::NotAdmissible {
+            left: self.flat.to_string(),
+            extent: s.to_int(),
+            stride: d.to_int(),
+        })
+    }
+
+    /// Appends the composition with the mode `s:d` of the right side, as one mode.
+    #[inline]
+    fn leaf(&mut self, s: &N, d: &N, out: &mut Draft<N>) -> Done<N> {
+        match (&*self.flat.shape, &*self.flat.stride) {
             ([], _) | (_, []) => {
-                out.push(s.clone(), 0);
-                return Ok(());
+                return out.push(s.clone(), N::Stride::from_number(N::new(0)));
             }
-            ([_], [stride]) => {
-                out.push(s.clone(), stride.scaled(step)?);
-                return Ok(());
-            }
+            ([_], [stride]) => return out.push(s.clone(), stride.scaled(d)?),
             _ => {}
         }
-        match (s.as_static(), step.as_static()) {
-            (Some(s), Some(d)) if part.radix.is_some() => part.compose_static(s, d, out),
-            _ => part.compose_symbolic(s, step, out),
+        match (s.number(), d.number()) {
+            (Some(s), Some(d)) if self.numbers => self.compose_numbers(s, d, out),
+            _ => self.compose_symbolic(s, d, out),
         }
     }
 
-    /// The modes that were made must not carry into each other.
-    fn check(&self, right: LayoutRef<'_>, out: &mut LayoutBuilder) -> Result<()> {
-        for part in &self.parts {
-            for (i, (extent, load)) in part.flat.shape.iter().zip(&part.load).enumerate() {
-                let Some(symbolic) = &part.symbolic_load else {
-                    if extent.as_static().is_some_and(|extent| *load < extent) {
-                        continue;
-                    }
-                    return Err(LayoutError::Carries {
-                        left: self.left.to_string(),
-                        right: right.to_string(),
-                        extent: extent.clone(),
-                    });
-                };
-                let load = symbolic[i].add(&Int::new(*load))?;
-                if !load.is(0) && !extent.at_least(&load.add(&Int::ONE)?) {
-                    if extent.is_static() && load.is_static() {
-                        return Err(LayoutError::Carries {
-                            left: self.left.to_string(),
-                            right: right.to_string(),
-                            extent: extent.clone(),
-                        });
-                    }
-                    // The symbols decide it when they are known.
-                    let excess = load.add(&Int::ONE)?.sub(extent)?;
-                    out.check_last(&excess);
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-impl Left {
-    #[cold]
-    fn not_admissible(&self, s: impl Into<Int>, d: impl Into<Int>) -> LayoutError {
-        let mut left = LayoutBuilder::new();
-        self.flat.clone().emit(&mut left);
-        let left = left.finish().map_or_else(|e| e.to_string(), |l| l.to_string());
-        LayoutError::NotAdmissible { left, extent: s.into(), stride: d.into() }
-    }
-
-    fn compose_static(&mut self, s: i64, d: i64, out: &mut LayoutBuilder) -> Result<()> {
-        let radix: &[i64] = self.radix.as_deref().unwrap_or(&[]);
-        let overflow = || LayoutError::overflow("composition");
+    fn compose_numbers(&mut self, s: i64, d: i64, out: &mut Draft<N>) -> Done<N> {
+        let overflow = || N::overflow("composition");
         let sign = d.signum();
         let mut step = d.checked_abs().ok_or_else(overflow)?;
-        let strides = &self.flat.stride;
-        let Some(last) = strides.last() else { return Ok(()) };
-        let mut rest = s;
+        let Some((last, inner)) = self.flat.stride.split_last() else { return Ok(()) };
+        let extents = &self.flat.shape;
         if s == 1 {
             // Any stride is right; this is the one that CuTe prints.
-            for &extent in radix {
+            for extent in extents.iter().take(inner.len()) {
+                let extent = extent.number().unwrap_or(1);
                 step = super::int::ceil_div_i64(step, extent).ok_or_else(overflow)?;
             }
-            let step = Int::new(step.checked_mul(sign).ok_or_else(overflow)?);
-            out.push(Int::ONE, last.scaled(&step)?);
-            return Ok(());
+            let step = N::new(step.checked_mul(sign).ok_or_else(overflow)?);
+            return out.push(N::new(1), last.scaled(&step)?);
         }
+        let mut rest = s;
         let mut made = 0;
         loop {
             // The digits of the step, and after how many steps the first of them carries.
             let mut run = i64::MAX;
             let mut high = step;
-            let mut digits: SmallVec<[i64; 8]> = SmallVec::new();
-            let mut value: Option<ScaledBasis> = None;
-            for (r, stride) in strides.iter().enumerate() {
-                let digit = match radix.get(r) {
-                    Some(&extent) => {
-                        let digit = high % extent;
-                        high /= extent;
-                        if digit > 0 {
-                            run = run.min((extent - 1) / digit + 1);
-                        }
-                        digits.push(digit);
-                        digit
+            let mut digits = N::Counts::default();
+            let mut value: Option<N::Stride> = None;
+            for (r, stride) in self.flat.stride.iter().enumerate() {
+                let digit = if r < inner.len() {
+                    let extent = extents[r].number().unwrap_or(1);
+                    let (above, digit) = split_i64(high, extent).ok_or_else(overflow)?;
+                    high = above;
+                    if digit > 0 {
+                        let (steps, _) = split_i64(extent - 1, digit).ok_or_else(overflow)?;
+                        run = run.min(steps + 1);
                     }
-                    None => high,
+                    N::put(&mut digits, digit)?;
+                    digit
+                } else {
+                    high
                 };
                 if digit != 0 {
-                    let part = stride.scaled(&Int::new(digit * sign))?;
+                    let part = stride.scaled(&N::new(digit * sign))?;
                     value = Some(match value {
                         None => part,
-                        Some(sum) if sum.is_zero() => part,
-                        Some(sum) if part.is_zero() => sum,
-                        Some(sum) => match (&sum.value, &part.value) {
-                            (Scale::Int(a), Scale::Int(b)) if sum.path == part.path => {
-                                sum.with_value(a.add(b)?)
-                            }
-                            _ => return Err(self.not_admissible(s, d)),
+                        Some(sum) => match sum.plus(&part) {
+                            Some(sum) => sum,
+                            None => return Err(self.not_admissible(&N::new(s), &N::new(d))),
                         },
                     });
                 }
             }
-            let value = value.unwrap_or_else(|| 0.into());
-            let count = rest.min(run);
-            if rest % count != 0 {
-                return Err(self.not_admissible(s, d));
+            let value = value.unwrap_or_else(|| N::Stride::from_number(N::new(0)));
+            let count = if rest < run { rest } else { run };
+            let (after, left) = split_i64(rest, count).ok_or_else(overflow)?;
+            if left != 0 {
+                return Err(self.not_admissible(&N::new(s), &N::new(d)));
             }
-            for (load, digit) in self.load.iter_mut().zip(&digits) {
+            for (load, digit) in self.load.iter_mut().zip(digits.iter()) {
                 let most = (count - 1).checked_mul(*digit).ok_or_else(overflow)?;
                 *load = load.checked_add(most).ok_or_else(overflow)?;
             }
-            out.push(Int::new(count), value);
+            out.push(N::new(count), value)?;
             made += 1;
-            rest /= count;
+            rest = after;
             if rest == 1 {
-                out.group_last(made);
-                return Ok(());
+                return out.group_last(made);
             }
             step = step.checked_mul(count).ok_or_else(overflow)?;
         }
@@ -237,172 +144,350 @@ impl Left {
 
     /// CuTe's algorithm. A condition of admissibility that divisors and bounds decide is decided;
     /// one that they leave open goes with the result, and evaluation checks it.
-    fn compose_symbolic(&mut self, s: &Int, d: &Int, out: &mut LayoutBuilder) -> Result<()> {
+    fn compose_symbolic(&mut self, s: &N, d: &N, out: &mut Draft<N>) -> Done<N> {
         let (low, high) = d.bounds();
         let (sign, mut step) = if low >= 0 {
-            (Int::ONE, d.clone())
+            (N::new(1), d.clone())
         } else if high <= 0 {
-            (Int::new(-1), d.negate()?)
+            (N::new(-1), d.negate()?)
         } else {
-            return Err(LayoutError::Undecided {
+            return Err(N::fail(|| LayoutError::Undecided {
                 operation: "composition",
-                condition: format!("the sign of {d}"),
-            });
+                condition: format!("the sign of {}", d.to_int()),
+            }));
         };
         let mut rest = s.clone();
         let mut made = 0;
-        let inner_modes = self.load.len();
-        let load =
-            self.symbolic_load.get_or_insert_with(|| SmallVec::from_elem(Int::ZERO, inner_modes));
-        let mut loads = std::mem::take(load);
-        let strides = self.flat.stride.clone();
-        let Some((last, inner)) = strides.split_last() else { return Ok(()) };
+        let mut loads = match self.symbolic_load.take() {
+            Some(loads) => loads,
+            None => {
+                let mut loads = N::Extents::default();
+                for _ in self.load.iter() {
+                    N::put(&mut loads, N::new(0))?;
+                }
+                loads
+            }
+        };
+        let Some((last, inner)) = self.flat.stride.split_last() else { return Ok(()) };
         for (r, stride) in inner.iter().enumerate() {
-            let extent = self.flat.shape[r].clone();
+            let extent = &self.flat.shape[r];
             let steps = extent.ceil_div(&step)?;
-            let next = step.ceil_div(&extent)?;
-            if rest.is(1) || (steps.is(1) && step.multiple_of(&extent)) {
+            let next = step.ceil_div(extent)?;
+            if rest.is(1) || (steps.is(1) && step.multiple_of(extent)) {
                 step = next;
                 continue;
             }
             let count = steps.min(&rest)?;
-            let open = self.open_condition(&step, &extent, &count, &rest, (s, d))?;
+            let open = self.open_condition(&step, extent, &count, &rest, (s, d))?;
             if steps.is(1) {
                 rest = rest.on_condition(&open);
                 step = next;
                 continue;
             }
-            let most = count.sub(&Int::ONE)?.mul(&step)?;
+            let most = count.sub(&N::new(1))?.mul(&step)?;
             loads[r] = loads[r].add(&most)?;
-            out.push(count.on_condition(&open), stride.scaled(&step.mul(&sign)?)?);
+            out.push(count.on_condition(&open), stride.scaled(&step.mul(&sign)?)?)?;
             made += 1;
             let (after, left) = (rest.floor_div(&count)?, rest.modulo(&count)?);
-            if left.is_static() && !left.is(0) {
-                return Err(self.not_admissible(s.clone(), d.clone()));
+            if left.is_number() && !left.is(0) {
+                return Err(self.not_admissible(s, d));
             }
             rest = after.on_condition(&left);
             step = next;
         }
         if made == 0 || !rest.is(1) {
-            out.push(rest, last.scaled(&step.mul(&sign)?)?);
+            out.push(rest, last.scaled(&step.mul(&sign)?)?)?;
             made += 1;
         }
-        out.group_last(made);
         self.symbolic_load = Some(loads);
-        Ok(())
+        out.group_last(made)
     }
 
     /// A number that is 0 if and only if the step is a multiple of the extent, or is less and
     /// divides it or ends inside of it.
     fn open_condition(
         &self,
-        step: &Int,
-        extent: &Int,
-        count: &Int,
-        rest: &Int,
-        (s, d): (&Int, &Int),
-    ) -> Result<Int> {
+        step: &N,
+        extent: &N,
+        count: &N,
+        rest: &N,
+        (s, d): (&N, &N),
+    ) -> Result<N, N::Error> {
         if step.multiple_of(extent) {
-            return Ok(Int::ZERO);
+            return Ok(N::new(0));
         }
-        let short = extent.modulo(step)?.min(&rest.sub(count)?.max(&Int::ZERO)?)?;
+        let short = extent.modulo(step)?.min(&rest.sub(count)?.max(&N::new(0))?)?;
         let inside = step.floor_div(extent)?.max(&short)?;
         let open = step.modulo(extent)?.min(&inside)?;
-        if open.is_static() && !open.is(0) {
-            return Err(self.not_admissible(s.clone(), d.clone()));
+        if open.is_number() && !open.is(0) {
+            return Err(self.not_admissible(s, d));
         }
         Ok(open)
+    }
+
+    /// The modes that were made must not carry into each other: what is left open goes to the last
+    /// mode of `out`, what is decided is the extent that overflows.
+    #[inline]
+    fn check(&self, out: &mut Draft<N>) -> Result<Option<N>, N::Error> {
+        for (i, load) in self.load.iter().enumerate() {
+            let extent = &self.flat.shape[i];
+            let Some(symbolic) = &self.symbolic_load else {
+                if extent.number().is_some_and(|extent| *load < extent) {
+                    continue;
+                }
+                return Ok(Some(extent.clone()));
+            };
+            let load = symbolic[i].add(&N::new(*load))?;
+            if !load.is(0) && !extent.at_least(&load.add(&N::new(1))?) {
+                if extent.is_number() && load.is_number() {
+                    return Ok(Some(extent.clone()));
+                }
+                // The symbols decide it when they are known.
+                let excess = load.add(&N::new(1))?.sub(extent)?;
+                out.check_last(&excess)?;
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// The left sides that a right side has used so far; most have one.
+pub(crate) struct Composer<'a, N: Number> {
+    left: LayoutRef<'a>,
+    first: Option<Left<N>>,
+    others: Vec<Left<N>>,
+}
+
+impl<'a, N: Number> Composer<'a, N> {
+    #[inline]
+    pub(crate) fn new(left: LayoutRef<'a>) -> Self {
+        Self { left, first: None, others: Vec::new() }
+    }
+
+    /// With the coalesced left side, of which a right side of integer strides is a function.
+    #[inline]
+    pub(crate) fn with_flat(left: LayoutRef<'a>, flat: Flat<N>) -> Result<Self, N::Error> {
+        let first = Left::new(flat, BasisPath::default())?;
+        Ok(Self { left, first: Some(first), others: Vec::new() })
+    }
+
+    /// Appends the composition with `right`.
+    #[inline]
+    pub(crate) fn compose(&mut self, right: LayoutRef<'_>, out: &mut Draft<N>) -> Done<N> {
+        let mut at = 0;
+        for &code in right.codes {
+            if code != LEAF {
+                out.tuple(usize::from(code))?;
+                continue;
+            }
+            if let (Some(s), Some(d)) = (right.shape.get(at), right.stride.get(at)) {
+                self.leaf(&N::read(s)?, &N::Stride::read(d)?, out)
+                    .map_err(|e| within_leaf::<N>(e, right.codes, at))?;
+            }
+            at += 1;
+        }
+        Ok(())
+    }
+
+    /// Appends the composition with `right`, as one mode.
+    #[inline]
+    pub(crate) fn compose_flat(&mut self, right: &Flat<N>, out: &mut Draft<N>) -> Done<N> {
+        let many = right.shape.len() > 1;
+        if many {
+            out.tuple(right.shape.len())?;
+        }
+        for (i, (s, d)) in right.shape.iter().zip(right.stride.iter()).enumerate() {
+            self.leaf(s, d, out).map_err(|e| if many { N::within(e, i) } else { e })?;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn leaf(&mut self, s: &N, d: &N::Stride, out: &mut Draft<N>) -> Done<N> {
+        if s.bounds().1 < 1 {
+            return Err(N::fail(|| LayoutError::ExtentNotPositive { extent: s.to_int() }));
+        }
+        let step = d.factor()?;
+        if step.is(0) {
+            return out.push(s.clone(), N::Stride::from_number(N::new(0)));
+        }
+        match &mut self.first {
+            Some(first) if first.path == d.path() => first.leaf(s, step, out),
+            _ => self.part(d)?.leaf(s, step, out),
+        }
+    }
+
+    /// The left side at the path of a stride.
+    fn part(&mut self, d: &N::Stride) -> Result<&mut Left<N>, N::Error> {
+        let path = d.path();
+        let known = |part: &Left<N>| part.path == path;
+        if let Some(at) = self.others.iter().position(known) {
+            return Ok(&mut self.others[at]);
+        }
+        // Values of both kinds cannot be added, so they cannot be arguments of one layout.
+        let modes = path.modes();
+        let mixed = |part: &Left<N>| {
+            let other = part.path.modes();
+            other.starts_with(modes) || modes.starts_with(other)
+        };
+        if self.first.iter().chain(&self.others).any(mixed) {
+            let stride = d.to_basis().to_string();
+            return Err(N::fail(|| LayoutError::MixedCodomain { stride }));
+        }
+        let mut mode = self.left;
+        for &p in modes {
+            let (p, rank) = (usize::from(p), mode.rank());
+            mode = mode
+                .modes()
+                .nth(p)
+                .ok_or_else(|| N::fail(|| LayoutError::NoSuchMode { mode: p, rank }))?;
+        }
+        let part = Left::new(Flat::coalesced(mode, true)?, path)?;
+        match self.first {
+            None => Ok(self.first.insert(part)),
+            Some(_) => {
+                self.others.push(part);
+                let last = self.others.len() - 1;
+                Ok(&mut self.others[last])
+            }
+        }
+    }
+
+    /// The modes that were made must not carry into each other.
+    #[inline]
+    pub(crate) fn check(&self, right: LayoutRef<'_>, out: &mut Draft<N>) -> Done<N> {
+        for part in self.first.iter().chain(&self.others) {
+            if let Some(extent) = part.check(out)? {
+                return Err(N::fail(|| LayoutError::Carries {
+                    left: self.left.to_string(),
+                    right: right.to_string(),
+                    extent: extent.to_int(),
+                }));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The error, in the leaf `leaf` of a layout.
+#[cold]
+fn within_leaf<N: Number>(error: N::Error, codes: &[u16], leaf: usize) -> N::Error {
+    if codes.first() == Some(&LEAF) {
+        return error;
+    }
+    let mut rest = codes.get(1..).unwrap_or(&[]);
+    let mut before = 0;
+    let mut mode = 0;
+    loop {
+        let (nodes, leaves) = first_subtree(rest);
+        if nodes == 0 {
+            return error;
+        }
+        let (child, after) = rest.split_at(nodes);
+        if leaf < before + leaves {
+            return N::within(within_leaf::<N>(error, child, leaf - before), mode);
+        }
+        (rest, before, mode) = (after, before + leaves, mode + 1);
     }
 }
 
 /// Appends `left o right`.
-pub(crate) fn compose_into(
+#[inline]
+pub(crate) fn compose_into<N: Number>(
     left: LayoutRef<'_>,
     right: LayoutRef<'_>,
-    out: &mut LayoutBuilder,
-) -> Result<()> {
+    out: &mut Draft<N>,
+) -> Done<N> {
     let mut composer = Composer::new(left);
-    composer.walk(right, out)?;
+    composer.compose(right, out)?;
     composer.check(right, out)
 }
 
-/// Appends `left o (tile, rest)` for a coalesced left side and integer strides.
-pub(crate) fn compose_pair_into(
-    left: LayoutRef<'_>,
-    flat: Flat,
-    tile: LayoutRef<'_>,
-    rest: &Flat,
-    out: &mut LayoutBuilder,
-) -> Result<()> {
-    let mut composer = Composer::new(left);
-    composer.parts.push(Left::of(flat, &[])?);
-    out.open();
-    composer.walk(tile, out)?;
-    let many = rest.shape.len() > 1;
-    if many {
-        out.open();
-    }
-    for (i, (s, d)) in rest.shape.iter().zip(&rest.stride).enumerate() {
-        composer.leaf(s, d, out).map_err(|e| if many { e.at(i).at(1) } else { e.at(1) })?;
-    }
-    if many {
-        out.close();
-    }
-    out.close();
-    composer.check(tile, out)
+/// Something that appends to a draft what two layouts make.
+pub(crate) trait Pairwise {
+    /// Whether the modes that a tiler does not have are kept.
+    const REST: bool;
+
+    fn pair<N: Number>(
+        &self,
+        layout: LayoutRef<'_>,
+        tile: LayoutRef<'_>,
+        out: &mut Draft<N>,
+    ) -> Done<N>;
 }
 
-/// Appends `left o right` for a coalesced left side.
-pub(crate) fn compose_flat_into(
-    left: LayoutRef<'_>,
-    flat: Flat,
-    right: LayoutRef<'_>,
-    out: &mut LayoutBuilder,
-) -> Result<()> {
-    let mut composer = Composer::new(left);
-    composer.parts.push(Left::of(flat, &[])?);
-    composer.walk(right, out)?;
-    composer.check(right, out)
+/// A pairwise operation of a layout and a tiler.
+pub(crate) struct ByTiler<'a, P> {
+    pub(crate) layout: LayoutRef<'a>,
+    pub(crate) tiler: TilerRef<'a>,
+    pub(crate) pairwise: P,
 }
 
-/// Applies `f` to each mode of `layout` at a leaf of `tiler`. With `rest`, modes that the tiler does
-/// not have are kept.
-pub(crate) fn by_tiler(
+impl<P: Pairwise> Operation for ByTiler<'_, P> {
+    #[inline]
+    fn run<N: Number>(&self, out: &mut Draft<N>) -> Done<N> {
+        match self.tiler {
+            TilerRef::Layout(tile) => self.pairwise.pair(self.layout, tile, out),
+            TilerRef::Tuple(tiler) => by_tiler(self.layout, tiler, &self.pairwise, out),
+        }
+    }
+}
+
+/// Each mode of `layout` with the leaf of `tiler` there.
+fn by_tiler<N: Number, P: Pairwise>(
     layout: LayoutRef<'_>,
     tiler: TilerTuple<'_>,
-    out: &mut LayoutBuilder,
-    f: &mut impl FnMut(LayoutRef<'_>, LayoutRef<'_>, &mut LayoutBuilder) -> Result<()>,
-    rest: bool,
-) -> Result<()> {
+    pairwise: &P,
+    out: &mut Draft<N>,
+) -> Done<N> {
     if let Some(leaf) = tiler.as_leaf() {
         return match leaf {
             TilerLeaf::Int(extent) => {
                 // A divide and a product make a layout of the integer, `1:0` of 1.
-                let stride = if rest && extent.is(1) { 0 } else { 1 };
-                let tile = Layout::leaf(extent.clone(), stride);
-                f(layout, tile.as_ref(), out)
+                let stride = ScaledBasis::from(if P::REST && extent.is(1) { 0 } else { 1 });
+                let tile = LayoutRef {
+                    codes: &[LEAF],
+                    shape: std::slice::from_ref(extent),
+                    stride: std::slice::from_ref(&stride),
+                };
+                pairwise.pair(layout, tile, out)
             }
-            TilerLeaf::Layout(tile) => f(layout, tile.as_ref().as_ref(), out),
-            TilerLeaf::All => {
-                out.push_ref(layout);
-                Ok(())
-            }
+            TilerLeaf::Layout(tile) => pairwise.pair(layout, tile.as_ref().as_ref(), out),
+            TilerLeaf::All => out.push_ref(layout),
         };
     }
-    if tiler.rank() > layout.rank() {
-        return Err(LayoutError::TooManyModes { tiler: tiler.rank(), layout: layout.rank() });
+    let (modes, rank) = (tiler.rank(), layout.rank());
+    if modes > rank {
+        return Err(N::fail(|| LayoutError::TooManyModes { tiler: modes, layout: rank }));
     }
-    out.open();
+    out.tuple(if P::REST { rank } else { modes })?;
     let mut tiles = tiler.children();
     for (i, mode) in layout.modes().enumerate() {
         match tiles.next() {
-            Some(tile) => by_tiler(mode, tile, out, f, rest).map_err(|e| e.at(i))?,
-            None if rest => out.push_ref(mode),
+            Some(tile) => {
+                by_tiler(mode, tile, pairwise, out).map_err(|e| N::within(e, i))?;
+            }
+            None if P::REST => out.push_ref(mode)?,
             None => break,
         }
     }
-    out.close();
     Ok(())
+}
+
+struct Composition;
+
+impl Pairwise for Composition {
+    const REST: bool = false;
+
+    #[inline]
+    fn pair<N: Number>(
+        &self,
+        layout: LayoutRef<'_>,
+        tile: LayoutRef<'_>,
+        out: &mut Draft<N>,
+    ) -> Done<N> {
+        compose_into(layout, tile, out)
+    }
 }
 
 impl Layout {
@@ -428,14 +513,11 @@ impl Layout {
     /// [`LayoutError::Carries`] if two modes of `right` carry into each other,
     /// [`LayoutError::Undecided`] if symbols leave a sign open, [`LayoutError::TooManyModes`],
     /// [`LayoutError::MixedCodomain`], [`LayoutError::Overflow`].
-    pub fn composition<'t>(&self, right: impl Into<TilerRef<'t>>) -> Result<Layout> {
-        let mut out = LayoutBuilder::new();
-        match right.into() {
-            TilerRef::Layout(right) => compose_into(self.as_ref(), right, &mut out)?,
-            TilerRef::Tuple(tiler) => {
-                by_tiler(self.as_ref(), tiler, &mut out, &mut compose_into, false)?;
-            }
-        }
-        out.finish()
+    pub fn composition<'t>(
+        &self,
+        right: impl Into<TilerRef<'t>>,
+    ) -> Result<Layout, LayoutError> {
+        let (layout, tiler) = (self.as_ref(), right.into());
+        perform(&ByTiler { layout, tiler, pairwise: Composition })
     }
 }

@@ -573,7 +573,7 @@ impl Layout {
     /// The swizzle `S'` with `self(swizzle(x)) == S'(self(x))` for all `x <= last`, if `self` moves
     /// the bits of those `x` to bits.
     fn moved_swizzle(&self, swizzle: Swizzle, last: i64) -> Result<Option<Swizzle>> {
-        let flat = super::coalesce::Flat::coalesced(self.as_ref(), true)?;
+        let flat = super::coalesce::Flat::<Int>::coalesced(self.as_ref(), true)?;
         if flat.shape.split_last().is_some_and(|(_, inner)| {
             inner.iter().any(|s| s.as_static().is_none_or(|s| s < 1 || s.count_ones() != 1))
         }) {

@@ -1,39 +1,118 @@
 //! `right_inverse`, `left_inverse`, `nullspace`.
 
+use std::cell::Cell;
+
 use smallvec::SmallVec;
 
-use super::basis::ScaledBasis;
 use super::coalesce::Flat;
+use super::complement::smallest;
+use super::draft::{Draft, Operation, perform};
 use super::error::LayoutError;
 use super::int::Int;
 use super::layout::{Layout, LayoutBuilder, LayoutRef};
-use super::tuple::Leaves;
+use super::number::{Number, Stride as _};
 
-type Result<T> = std::result::Result<T, LayoutError>;
+type Result<T, E = LayoutError> = std::result::Result<T, E>;
 
-/// The places of `keys` in increasing order, by the exchanges that CuTe makes: they decide the
-/// order of equal keys, which shows in the printed result.
-fn sorted_places(keys: &[i64]) -> SmallVec<[usize; 8]> {
-    let mut places: SmallVec<[usize; 8]> = (0..keys.len()).collect();
-    for i in 0..places.len() {
-        for j in i + 1..places.len() {
-            if keys[places[j]] < keys[places[i]] {
-                places.swap(i, j);
+/// A coalesced layout with the place of each mode in the domain: the exclusive prefix product of the
+/// extents.
+struct Placed<N: Number> {
+    flat: Flat<N>,
+    places: N::Extents,
+}
+
+impl<N: Number> Placed<N> {
+    #[inline]
+    fn new(layout: LayoutRef<'_>) -> Result<Self, N::Error> {
+        let flat = Flat::<N>::coalesced(layout, false)?;
+        let mut places = N::Extents::default();
+        let mut current = N::new(1);
+        for extent in flat.shape.iter() {
+            let next = current.mul(extent)?;
+            N::put(&mut places, current)?;
+            current = next;
+        }
+        Ok(Self { flat, places })
+    }
+
+    #[inline]
+    fn swap(&mut self, i: usize, j: usize) {
+        self.flat.shape.swap(i, j);
+        self.flat.stride.swap(i, j);
+        self.places.swap(i, j);
+    }
+
+    /// Moves mode `at` to `place`, and those between one back.
+    #[inline]
+    fn bring(&mut self, at: usize, place: usize) {
+        for i in (place..at).rev() {
+            self.swap(i, i + 1);
+        }
+    }
+
+    /// Sorts by `key`, by the exchanges that CuTe makes: they decide the order of equal keys, which
+    /// shows in the printed result.
+    #[inline]
+    fn sort_by_key(&mut self, key: impl Fn(&N::Stride) -> i64) {
+        for i in 0..self.flat.stride.len() {
+            for j in i + 1..self.flat.stride.len() {
+                if key(&self.flat.stride[j]) < key(&self.flat.stride[i]) {
+                    self.swap(i, j);
+                }
             }
         }
     }
-    places
 }
 
-/// The exclusive prefix products of the extents.
-fn prefix_products(shape: &[Int]) -> Result<Leaves<Int>> {
-    let mut out = Leaves::new();
-    let mut current = Int::ONE;
-    for extent in shape {
-        out.push(current.clone());
-        current = current.mul(extent)?;
+/// The right inverse that CuTe finds.
+struct RightInverse<'a> {
+    layout: LayoutRef<'a>,
+    /// Whether a longer one is looked for.
+    longest: bool,
+}
+
+impl Operation for RightInverse<'_> {
+    #[inline]
+    fn run<N: Number>(&self, out: &mut Draft<N>) -> Result<(), N::Error> {
+        let mut modes = Placed::<N>::new(self.layout)?;
+        for d in modes.flat.stride.iter() {
+            d.plain()?;
+        }
+        modes.sort_by_key(stride_or_max::<N>);
+        // Modes that do not overlap leave no choice.
+        let mut overlaps = false;
+        let mut end = 0i64;
+        for (s, d) in modes.flat.shape.iter().zip(modes.flat.stride.iter()) {
+            let stride = stride_or_max::<N>(d);
+            overlaps |= stride > 0 && stride < end;
+            if stride > 0 {
+                end = s.number().map_or(0, |s| s.saturating_mul(stride));
+            }
+        }
+        let mut inverse = Flat::<N>::default();
+        let mut reached = N::new(1);
+        for place in 0..modes.places.len() {
+            let reaches = |d: &N::Stride| d.plain().is_ok_and(|d| d.same(&reached));
+            let Some(at) = modes.flat.stride.iter().skip(place).position(reaches) else { break };
+            modes.bring(place + at, place);
+            let (s, p) = (&modes.flat.shape[place], &modes.places[place]);
+            let next = reached.mul(s)?;
+            inverse.merge(s.clone(), N::Stride::from_number(p.clone()))?;
+            reached = next;
+        }
+        if let Some(reached) = reached.number().filter(|_| self.longest && overlaps)
+            && let Some(longer) = longest_chain::<N>(self.layout, reached)?
+        {
+            inverse = longer;
+        }
+        inverse.emit(out)
     }
-    Ok(out)
+}
+
+/// The key that numbers are sorted by; symbols come last.
+#[inline]
+fn stride_or_max<N: Number>(stride: &N::Stride) -> i64 {
+    stride.plain().ok().and_then(N::number).unwrap_or(i64::MAX)
 }
 
 /// A leaf that a right inverse may take.
@@ -49,7 +128,10 @@ struct Link {
 
 /// The longest chain of static leaves in which each stride is what the chain reaches before it, if it
 /// reaches more than `reached`.
-fn longest_chain(layout: LayoutRef<'_>, reached: i64) -> Result<Option<Flat>> {
+fn longest_chain<N: Number>(
+    layout: LayoutRef<'_>,
+    reached: i64,
+) -> Result<Option<Flat<N>>, N::Error> {
     let mut links: SmallVec<[Link; 8]> = SmallVec::new();
     let mut place = 1i64;
     for (s, d) in layout.leaves() {
@@ -60,7 +142,7 @@ fn longest_chain(layout: LayoutRef<'_>, reached: i64) -> Result<Option<Flat>> {
         {
             links.push(Link { stride, extent, place, reached: end, next: None });
         }
-        place = place.checked_mul(extent).ok_or_else(|| LayoutError::overflow("right_inverse"))?;
+        place = place.checked_mul(extent).ok_or_else(|| N::overflow("right_inverse"))?;
     }
     // A chain goes on at a larger stride only, so that what follows a leaf is known before it.
     links.sort_by_key(|link| std::cmp::Reverse(link.stride));
@@ -82,12 +164,120 @@ fn longest_chain(layout: LayoutRef<'_>, reached: i64) -> Result<Option<Flat>> {
     let mut out = Flat::default();
     loop {
         let link = &links[at];
-        out.push(&Int::new(link.extent), &ScaledBasis::from(link.place))?;
+        out.merge(N::new(link.extent), N::Stride::from_number(N::new(link.place)))?;
         match link.next {
             Some(next) => at = next,
             None => return Ok(Some(out)),
         }
     }
+}
+
+/// The left inverse, and whether it is seen that the layout is one-to-one.
+struct LeftInverse<'a> {
+    layout: LayoutRef<'a>,
+    injective: &'a Cell<bool>,
+}
+
+impl Operation for LeftInverse<'_> {
+    #[inline]
+    fn run<N: Number>(&self, out: &mut Draft<N>) -> Result<(), N::Error> {
+        let mut modes = Placed::<N>::new(self.layout)?;
+        // Only the mode of the largest stride may be negative, and is at the end then.
+        let negative = order_by_stride(&mut modes, self.layout)?;
+        let mut inverse = Flat::<N>::default();
+        let mut reached = N::new(1);
+        // The stride of the step that is still open, and the last mode taken.
+        let mut stride = N::new(0);
+        let mut last: Option<(&N, &N)> = None;
+        let mut injective = true;
+        let mut violation = N::new(0);
+        for i in 0..modes.places.len() {
+            let (s, p) = (&modes.flat.shape[i], &modes.places[i]);
+            let d = modes.flat.stride[i].plain()?;
+            if d.is(0) {
+                last = last.or(Some((s, d)));
+                continue;
+            }
+            if s.bounds().0 < 2 {
+                // Numbers would drop a mode of extent 1.
+                violation = violation.max(&N::new(2).sub(s)?)?;
+            }
+            let step = d.exact_div(&reached)?;
+            if let Some((s0, d0)) = last.filter(|(_, d0)| !d0.is(0)) {
+                let end = s0.sub(&N::new(1))?.mul(d0)?.add(&N::new(1))?;
+                injective &= d.at_least(&end);
+            }
+            if !step.is(1) {
+                inverse.merge(step, N::Stride::from_number(stride))?;
+            }
+            reached = d.clone();
+            stride = p.clone();
+            last = Some((s, d));
+        }
+        if negative {
+            stride = stride.negate()?;
+        }
+        if let Some((s, _)) = last.filter(|(s, _)| !s.is(1)) {
+            inverse.merge(s.clone(), N::Stride::from_number(stride))?;
+        }
+        self.injective.set(injective);
+        inverse.emit(out)?;
+        out.check_last(&violation)
+    }
+}
+
+/// Sorts the modes by the absolute values of their strides, which it leaves there. True if the last
+/// one was negative.
+#[inline]
+fn order_by_stride<N: Number>(
+    modes: &mut Placed<N>,
+    layout: LayoutRef<'_>,
+) -> Result<bool, N::Error> {
+    let mut all_numbers = true;
+    let mut negative = None;
+    for i in 0..modes.places.len() {
+        let d = modes.flat.stride[i].plain()?.clone();
+        all_numbers &= d.is_number();
+        match d.bounds() {
+            (0.., _) => {}
+            (_, ..=-1) => {
+                let size = d.negate()?;
+                if negative.replace(size.clone()).is_some() {
+                    return Err(below_a_larger::<N>(layout));
+                }
+                modes.flat.stride[i] = N::Stride::from_number(size);
+            }
+            _ => {
+                return Err(N::fail(|| LayoutError::Undecided {
+                    operation: "left_inverse",
+                    condition: format!("the sign of the stride {}", d.to_int()),
+                }));
+            }
+        }
+    }
+    if all_numbers {
+        modes.sort_by_key(stride_or_max::<N>);
+    } else {
+        for place in 0..modes.places.len() {
+            let rest = modes.flat.stride.get(place..).unwrap_or(&[]);
+            let at = smallest::<N>(rest, "left_inverse")?;
+            modes.bring(place + at, place);
+        }
+    }
+    let largest = modes.flat.stride.last().map(|d| d.plain()).transpose()?;
+    match (&negative, largest) {
+        (Some(negative), Some(largest)) if !largest.same(negative) => {
+            Err(below_a_larger::<N>(layout))
+        }
+        _ => Ok(negative.is_some()),
+    }
+}
+
+fn below_a_larger<N: Number>(layout: LayoutRef<'_>) -> N::Error {
+    N::fail(|| LayoutError::Unsupported {
+        operation: "left_inverse with a negative stride below a larger one",
+        argument: layout.to_string(),
+    })
 }
 
 impl Layout {
@@ -113,38 +303,12 @@ impl Layout {
     /// # Errors
     /// [`LayoutError::Overflow`], [`LayoutError::NotAnIntegerStride`].
     pub fn right_inverse(&self) -> Result<Layout> {
-        let (first, longer) = self.right_inverses()?;
-        Ok(longer.unwrap_or(first))
+        perform(&RightInverse { layout: self.as_ref(), longest: true })
     }
 
-    /// The right inverse that CuTe finds, and the longest one if that is longer.
-    pub(crate) fn right_inverses(&self) -> Result<(Layout, Option<Layout>)> {
-        let flat = Flat::coalesced(self.as_ref(), false)?;
-        let prefix = prefix_products(&flat.shape)?;
-        let mut out = Flat::default();
-        let mut reached = Int::ONE;
-        let strides: SmallVec<[&Int; 8]> =
-            flat.stride.iter().map(ScaledBasis::to_int).collect::<Result<_>>()?;
-        let keys: SmallVec<[i64; 8]> =
-            strides.iter().map(|d| d.as_static().unwrap_or(i64::MAX)).collect();
-        let order = sorted_places(&keys);
-        // Modes that do not overlap leave no choice.
-        let overlaps = order.windows(2).any(|pair| {
-            let (d, next) = (keys[pair[0]], keys[pair[1]]);
-            let end = flat.shape[pair[0]].as_static().and_then(|s| s.checked_mul(d));
-            d > 0 && end.is_some_and(|end| next < end)
-        });
-        let mut left = order;
-        while let Some(at) = left.iter().position(|&i| strides[i].same(&reached)) {
-            let i = left.remove(at);
-            out.push(&flat.shape[i], &ScaledBasis::from(prefix[i].clone()))?;
-            reached = reached.mul(&flat.shape[i])?;
-        }
-        let longer = match reached.as_static() {
-            Some(reached) if overlaps => longest_chain(self.as_ref(), reached)?,
-            _ => None,
-        };
-        Ok((out.into_layout()?, longer.map(Flat::into_layout).transpose()?))
+    /// The right inverse that CuTe finds.
+    pub(crate) fn first_right_inverse(&self) -> Result<Layout> {
+        perform(&RightInverse { layout: self.as_ref(), longest: false })
     }
 
     /// A layout with `self(R(self(i))) == self(i)` for all `i < size(self)`; for a one-to-one
@@ -167,61 +331,10 @@ impl Layout {
     /// [`LayoutError::Unsupported`] for a negative stride that is not the largest,
     /// [`LayoutError::Undecided`], [`LayoutError::NotAnIntegerStride`], [`LayoutError::Overflow`].
     pub fn left_inverse(&self) -> Result<Layout> {
-        let flat = Flat::coalesced(self.as_ref(), false)?;
-        let prefix = prefix_products(&flat.shape)?;
-        let mut signs: SmallVec<[Sign; 8]> = SmallVec::new();
-        let mut steps: SmallVec<[Int; 8]> = SmallVec::new();
-        let mut modes: SmallVec<[(&Int, &Int, &Int); 8]> = SmallVec::new();
-        for d in &flat.stride {
-            let d = d.to_int()?;
-            let (sign, step) = Sign::of(d)?;
-            signs.push(sign);
-            steps.push(step);
-        }
-        for ((s, d), p) in flat.shape.iter().zip(&steps).zip(&prefix) {
-            modes.push((s, d, p));
-        }
-        let order = order_by_stride(&modes)?;
-        let mut out = Flat::default();
-        let mut reached = Int::ONE;
-        // The stride of the step that is still open, and the last mode taken.
-        let mut stride = Int::ZERO;
-        let mut last: Option<(&Int, &Int)> = None;
-        let mut injective = true;
-        let mut violation = Int::ZERO;
-        for (at, &i) in order.iter().enumerate() {
-            let (s, d, p) = modes[i];
-            if d.is(0) {
-                last = last.or(Some((s, d)));
-                continue;
-            }
-            let negative = signs[i] == Sign::Negative;
-            if negative && at + 1 < order.len() {
-                return Err(LayoutError::Unsupported {
-                    operation: "left_inverse with a negative stride below a larger one",
-                    argument: self.to_string(),
-                });
-            }
-            if s.bounds().0 < 2 {
-                // Numbers would drop a mode of extent 1.
-                violation = violation.max(&Int::new(2).sub(s)?)?;
-            }
-            let step = d.exact_div(&reached)?;
-            if let Some((s0, d0)) = last.filter(|(_, d0)| !d0.is(0)) {
-                let end = s0.sub(&Int::ONE)?.mul(d0)?.add(&Int::ONE)?;
-                injective &= d.at_least(&end);
-            }
-            out.shape.push(step.clone());
-            out.stride.push(ScaledBasis::from(stride));
-            reached = d.clone();
-            stride = if negative { p.negate()? } else { p.clone() };
-            last = Some((s, d));
-        }
-        let Some((s, _)) = last else { return Ok(Layout::trivial()) };
-        out.shape.push(s.clone());
-        out.stride.push(ScaledBasis::from(stride));
-        let result = out.merged(&violation)?.into_layout()?;
-        if !injective && !self.satisfies_left_inverse(&result)? {
+        let found = Cell::new(true);
+        let operation = LeftInverse { layout: self.as_ref(), injective: &found };
+        let result = perform(&operation)?;
+        if !found.get() && !self.satisfies_left_inverse(&result)? {
             return Err(LayoutError::NotInjective { layout: self.to_string() });
         }
         Ok(result)
@@ -280,64 +393,5 @@ impl Layout {
             out.close();
         }
         out.finish()
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Sign {
-    NotNegative,
-    Negative,
-}
-
-impl Sign {
-    /// The sign of a stride, and its absolute value.
-    fn of(d: &Int) -> Result<(Self, Int)> {
-        match d.bounds() {
-            (0.., _) => Ok((Sign::NotNegative, d.clone())),
-            (_, ..=-1) => Ok((Sign::Negative, d.negate()?)),
-            _ => Err(LayoutError::Undecided {
-                operation: "left_inverse",
-                condition: format!("the sign of the stride {d}"),
-            }),
-        }
-    }
-}
-
-/// The places of the modes in the order of their strides.
-fn order_by_stride(modes: &[(&Int, &Int, &Int)]) -> Result<SmallVec<[usize; 8]>> {
-    let keys: Option<SmallVec<[i64; 8]>> = modes.iter().map(|(_, d, _)| d.as_static()).collect();
-    if let Some(keys) = keys {
-        return Ok(sorted_places(&keys));
-    }
-    let mut places: SmallVec<[usize; 8]> = (0..modes.len()).collect();
-    let mut out = SmallVec::new();
-    while !places.is_empty() {
-        let least = places
-            .iter()
-            .position(|&i| places.iter().all(|&j| modes[j].1.at_least(modes[i].1)))
-            .ok_or_else(|| LayoutError::Undecided {
-                operation: "left_inverse",
-                condition: "the order of the strides".to_owned(),
-            })?;
-        out.push(places.remove(least));
-    }
-    Ok(out)
-}
-
-impl Flat {
-    /// Coalesces what was put together leaf by leaf, on the condition that `violation` is not
-    /// above 0.
-    fn merged(self, violation: &Int) -> Result<Flat> {
-        let mut merged = Flat::default();
-        for (s, d) in self.shape.iter().zip(&self.stride) {
-            if !s.is(1) {
-                merged.push(s, d)?;
-            }
-        }
-        let mut merged = merged.or_trivial();
-        if let Some(last) = merged.shape.last_mut() {
-            *last = last.on_condition(violation);
-        }
-        Ok(merged)
     }
 }

@@ -585,33 +585,6 @@ impl LayoutBuilder {
         }
     }
 
-    /// Makes one mode of the last `count` leaves, unless it is one already.
-    #[inline]
-    pub(crate) fn group_last(&mut self, count: usize) {
-        if count < 2 {
-            return;
-        }
-        if let (Ok(arity), Some(at)) =
-            (u16::try_from(count), self.layout.codes.len().checked_sub(count))
-        {
-            self.layout.codes.insert(at, arity);
-            if let Some((_, modes)) = self.open.last_mut() {
-                *modes = modes.saturating_sub(u32::from(arity) - 1);
-            }
-        }
-    }
-
-    /// Makes the extent of the last leaf hold only if `violation` is not above 0.
-    #[inline]
-    pub(crate) fn check_last(&mut self, violation: &Int) {
-        if violation.bounds().1 <= 0 {
-            return;
-        }
-        if let Some(last) = self.layout.shape.last_mut() {
-            *last = last.on_condition(violation);
-        }
-    }
-
     /// The layout that a macro wrote down; only nesting beyond the limit, which would have to be
     /// in the source text, is replaced by the empty layout.
     #[doc(hidden)]

@@ -2,41 +2,79 @@
 
 use super::coalesce::Flat;
 use super::complement::complement_flat;
-use super::compose::{by_tiler, compose_flat_into};
-use super::divide::{Arrange, unzip_into};
+use super::compose::{ByTiler, Composer, Pairwise};
+use super::divide::{Arrange, Arranged};
+use super::draft::{Draft, perform};
 use super::error::LayoutError;
-use super::int::Int;
 use super::layout::{Layout, LayoutBuilder, LayoutRef};
 use super::modes::zip_into;
+use super::number::{Number, Stride as _};
 use super::slice::product_each;
 use super::tiler::TilerRef;
-use super::tuple::{IntTuple, Tuple, product};
+use super::tuple::{IntTuple, Tuple};
 
-type Result<T> = std::result::Result<T, LayoutError>;
+type Result<T, E = LayoutError> = std::result::Result<T, E>;
+type Done<N> = Result<(), <N as Number>::Error>;
 
-/// Appends `(block, complement(block, size(block) * cosize(tile)) o tile)`.
-fn product_into(block: LayoutRef<'_>, tile: LayoutRef<'_>, out: &mut LayoutBuilder) -> Result<()> {
-    let target = block.size()?.mul(&tile.to_layout().cosize()?)?;
-    let free = complement_flat(block, Some(&[target]))?;
-    let flat = free.flat.or_trivial();
-    let violation = dropped_by_numbers(&flat, tile)?.max(&free.violation)?;
-    out.open();
-    out.push_ref(block);
-    compose_flat_into(block, flat, tile, out)?;
-    out.close();
-    out.check_last(&violation);
-    Ok(())
+struct Product;
+
+impl Pairwise for Product {
+    const REST: bool = true;
+
+    /// `(block, complement(block, size(block) * cosize(tile)) o tile)`.
+    #[inline]
+    fn pair<N: Number>(
+        &self,
+        block: LayoutRef<'_>,
+        tile: LayoutRef<'_>,
+        out: &mut Draft<N>,
+    ) -> Done<N> {
+        let cosize = cosize::<N>(tile)?;
+        let mut target = cosize.clone();
+        for extent in block.shape {
+            target = target.mul(&N::read(extent)?)?;
+        }
+        let free = complement_flat::<N>(block, Some(&[target]))?;
+        let flat = free.flat.or_trivial()?;
+        let violation = dropped_by_numbers(&flat, &cosize)?.max(&free.violation)?;
+        out.tuple(2)?;
+        out.push_ref(block)?;
+        let mut composer = Composer::with_flat(block, flat)?;
+        composer.compose(tile, out)?;
+        composer.check(tile, out)?;
+        out.check_last(&violation)
+    }
 }
 
-/// A number that is above 0 if the last mode of `free` has the extent 1 and the tile goes into it.
-/// Numbers would drop that mode, and the one before it would be the unbounded one.
-fn dropped_by_numbers(free: &Flat, tile: LayoutRef<'_>) -> Result<Int> {
-    let Some((last, inner)) = free.shape.split_last() else { return Ok(Int::ZERO) };
-    if last.bounds().0 > 1 || last.is_static() {
-        return Ok(Int::ZERO);
+/// One more than the sum of the largest steps of all modes.
+#[inline]
+fn cosize<N: Number>(layout: LayoutRef<'_>) -> Result<N, N::Error> {
+    let mut sum = N::new(1);
+    for (s, d) in layout.leaves() {
+        let (s, d) = (N::read(s)?, N::Stride::read(d)?);
+        let d = d.plain()?;
+        let d = if d.bounds().0 >= 0 { d.clone() } else { d.max(&d.negate()?)? };
+        sum = sum.add(&s.sub(&N::new(1))?.mul(&d)?)?;
     }
-    let beyond = tile.to_layout().cosize()?.sub(&product(inner)?)?;
-    Int::new(2).sub(last)?.min(&beyond)
+    Ok(sum)
+}
+
+/// A number that is above 0 if the last mode of `free` has the extent 1 and a tile of `cosize` goes
+/// into it. Numbers would drop that mode, and the one before it would be the unbounded one.
+#[inline]
+fn dropped_by_numbers<N: Number>(
+    free: &Flat<N>,
+    cosize: &N,
+) -> Result<N, N::Error> {
+    let Some((last, inner)) = free.shape.split_last() else { return Ok(N::new(0)) };
+    if last.bounds().0 > 1 || last.is_number() {
+        return Ok(N::new(0));
+    }
+    let mut inside = N::new(1);
+    for extent in inner {
+        inside = inside.mul(extent)?;
+    }
+    N::new(2).sub(last)?.min(&cosize.sub(&inside)?)
 }
 
 impl Layout {
@@ -53,22 +91,14 @@ impl Layout {
     /// # Errors
     /// Those of [`composition`](Layout::composition) and [`complement`](Layout::complement).
     pub fn logical_product<'t>(&self, tiler: impl Into<TilerRef<'t>>) -> Result<Layout> {
-        let mut out = LayoutBuilder::new();
-        match tiler.into() {
-            TilerRef::Layout(tile) => product_into(self.as_ref(), tile, &mut out)?,
-            TilerRef::Tuple(tiler) => {
-                by_tiler(self.as_ref(), tiler, &mut out, &mut product_into, true)?;
-            }
-        }
-        out.finish()
+        let (layout, tiler) = (self.as_ref(), tiler.into());
+        perform(&ByTiler { layout, tiler, pairwise: Product })
     }
 
     fn multiplied<'t>(&self, tiler: impl Into<TilerRef<'t>>, arrange: Arrange) -> Result<Layout> {
         let tiler = tiler.into();
         let product = self.logical_product(tiler)?;
-        let mut out = LayoutBuilder::new();
-        unzip_into(product.as_ref(), tiler, arrange, &mut out)?;
-        out.finish()
+        perform(&Arranged { layout: product.as_ref(), tiler, arrange })
     }
 
     /// [`logical_product`](Layout::logical_product) as `((block, ..), (tile, ..))`.

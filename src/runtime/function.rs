@@ -61,7 +61,7 @@ impl<P> Function<P> {
         let code = match &device.backend {
             #[cfg(feature = "sim")]
             Backend::Sim(options) => {
-                Code::Sim(Box::new(sim::Program::new(ir).map_err(simulation)?), *options)
+                Code::Sim(Box::new(sim::Program::new(ir).map_err(simulation)?), options.clone())
             }
             #[cfg(feature = "cuda-any-version")]
             Backend::Cuda(context) => {

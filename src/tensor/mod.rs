@@ -3,16 +3,45 @@
 //! A [`Tensor`] is an engine and a layout: `T(c) = *(p + L(c))`. Tiles, partitions and slices of it are tensors
 //! again, with the algebra of [`layout`](crate::layout); what the host knows of a coordinate costs nothing when
 //! the kernel runs. Mistakes are collected by the build with their Rust lines ([`TensorError`]).
+//!
+//! An **atom** is one instruction with the threads that execute it together and, as layouts, which element
+//! each value of each thread is. [`MmaAtom`] and [`CopyAtom`] hold those layouts as data, under CuTe's names
+//! and made by formula; [`SmemAtom`] is a swizzled tile of shared memory that the tensor cores of `sm_90a`
+//! read. A [`TiledMma`] repeats an atom over threads and values.
+//!
+//! ```
+//! use tilewright::layout::{layout, tiler};
+//! use tilewright::tensor::{MmaAtom, TiledMma};
+//!
+//! let atom: MmaAtom = "SM80_16x8x16_F32F16F16F32_TN".parse()?;
+//! assert_eq!(atom.op().instruction(), "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32");
+//! // (thread, value) -> place in the column-major 16 x 8 tile of C.
+//! assert_eq!(atom.layout_c_tv().to_string(), "((4,8),(2,2)):((32,1),(16,8))");
+//!
+//! // Four warps, two by two, on a tile of 32 x 32 x 16.
+//! let mma = TiledMma::new(atom, &layout!((2, 2, 1)), tiler!(32, 32, 16))?;
+//! assert_eq!(mma.thr_layout_vmnk().to_string(), "(32,2,2,1):(1,32,64,0)");
+//! assert_eq!(mma.layout_c_tv()?.to_string(), "((4,8,2,2),((2,2),(1,2))):((64,1,16,256),((32,8),(0,512)))");
+//! mma.check_coverage()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
+mod atom;
 mod coord;
 mod engine;
 mod error;
 mod pointer;
 #[expect(clippy::module_inception, reason = "the type that gives the storey its name")]
 mod tensor;
+mod tiled_mma;
 mod views;
 
+pub use atom::{
+    AtomError, BitOp, CacheOp, CopyAtom, CopyOp, Major, Matrices, MmaAtom, MmaOp, MmaSync,
+    OperandSource, SmemAtom, SmemSwizzle, ValType, Wgmma,
+};
 pub use engine::{Coordinates, Engine, Readable, Rmem, Writable};
 pub use error::{TensorError, TensorErrorKind};
 pub use pointer::{Pointer, PointerOffset};
 pub use tensor::{CoordTensor, Fragment, GlobalTensor, GlobalTensorMut, SharedTensor, Tensor};
+pub use tiled_mma::{Operand, TiledMma};

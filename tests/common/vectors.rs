@@ -7,6 +7,7 @@ use tilewright::layout::{
     ComposedLayout, Coord, Env, Int, IntTuple, Layout, LayoutError, Ratio, Slot, StrideTuple,
     Swizzle, Tiler, TilerLeaf,
 };
+use tilewright::tensor::AtomError;
 
 use super::oracle;
 
@@ -54,6 +55,14 @@ impl From<LayoutError> for Failure {
         Failure::Layout(e)
     }
 }
+impl From<AtomError> for Failure {
+    fn from(e: AtomError) -> Self {
+        match e {
+            AtomError::Layout(e) => Failure::Layout(e),
+            e => Failure::Other(e.to_string()),
+        }
+    }
+}
 impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -72,6 +81,8 @@ pub(crate) enum Out {
     Strides(StrideTuple),
     Pair(ComposedLayout, IntTuple),
     Text(String),
+    /// The named layouts of an atom.
+    Object(Vec<(&'static str, String)>),
 }
 
 impl Out {
@@ -82,6 +93,7 @@ impl Out {
             Out::Strides(t) => Out::Strides(t.map(|d| d.eval(env))?),
             Out::Pair(l, o) => Out::Pair(l.eval(env)?, o.eval(env)?),
             Out::Text(t) => Out::Text(t.clone()),
+            Out::Object(fields) => Out::Object(fields.clone()),
         })
     }
 
@@ -92,6 +104,10 @@ impl Out {
             Out::Strides(t) => t.to_string(),
             Out::Pair(l, o) => format!("({l},{o})"),
             Out::Text(t) => t.clone(),
+            Out::Object(fields) => {
+                let fields = fields.iter().map(|(name, text)| format!("{name:?}: {text:?}"));
+                format!("{{{}}}", fields.collect::<Vec<_>>().join(", "))
+            }
         }
     }
 
@@ -117,7 +133,7 @@ impl Out {
                 of_layout(l, &mut out);
                 out.extend(o.leaves().iter().map(divisor));
             }
-            Out::Text(_) => {}
+            Out::Text(_) | Out::Object(_) => {}
         }
         out
     }
@@ -330,11 +346,13 @@ impl Row {
         let op = v["op"].as_str().ok_or("no op")?.to_owned();
         let args = v["args"].as_array().ok_or("no args")?.clone();
         // Rows of static and run-time values mixed mark the static ones with `_`; some have none.
+        // The names of atoms have `_` too.
         let src = v["src"].as_str().unwrap_or("");
+        let named = v["result"].is_object();
         let mixed = mixed
             || (src.starts_with("dyn") && v.get("dyn").is_none())
             || v["result"].as_str().is_some_and(has_static_mark)
-            || args.iter().any(|a| a.as_str().is_some_and(has_static_mark));
+            || (!named && args.iter().any(|a| a.as_str().is_some_and(has_static_mark)));
         Ok(Self {
             op,
             args,
@@ -391,6 +409,13 @@ impl Row {
 
     pub(crate) fn judge(&self) -> (Verdict, String) {
         let args = Args::new(self);
+        if let Value::Object(expected) = &self.result {
+            return match run(&self.op, &args) {
+                Ok(Out::Object(ours)) => judge_fields(&ours, expected),
+                Ok(out) => (Verdict::Different, format!("-> {}", out.text())),
+                Err(error) => (Verdict::Different, format!("-> {error}")),
+            };
+        }
         let expected = self.expected();
         let symbolic = match run(&self.op, &args) {
             // What the symbols leave open their values decide.
@@ -659,6 +684,31 @@ impl Row {
             _ => Err(NO_DEFINITION.to_owned()),
         }
     }
+}
+
+/// Compares the layouts of an atom one by one; the verdict is the worst of them.
+fn judge_fields(
+    ours: &[(&'static str, String)],
+    expected: &serde_json::Map<String, Value>,
+) -> (Verdict, String) {
+    let mut worst = (Verdict::Equal, String::new());
+    for (name, theirs) in expected {
+        let theirs = theirs.as_str().unwrap_or("");
+        let Some((_, text)) = ours.iter().find(|(n, _)| n == name) else {
+            return (Verdict::Different, format!("no {name}"));
+        };
+        if text == theirs {
+            continue;
+        }
+        let verdict = match (text.parse::<ComposedLayout>(), theirs.parse::<ComposedLayout>()) {
+            (Ok(a), Ok(b)) if oracle::check_same(&a, &b).is_ok() => Verdict::Form,
+            // Not a layout: shape and stride have different profiles.
+            (Ok(_), Err(LayoutError::NotCongruent { .. })) => Verdict::Stricter,
+            _ => return (Verdict::Different, format!("{name} -> {text}")),
+        };
+        worst = (verdict, format!("{name} -> {text}"));
+    }
+    worst
 }
 
 fn is_tiler(text: &str) -> bool {

@@ -4,6 +4,7 @@ use tilewright::layout::{
     ComposedLayout, Int, IntTuple, Layout, Swizzle, Tuple, compact_col_major, compact_row_major,
     crd2crd, crd2idx, domain_distribute, idx2crd, idx2crd_with,
 };
+use tilewright::tensor::{CopyAtom, MmaAtom, Operand, SmemAtom, TiledMma};
 
 use super::{Answer, Args, Failure, Out};
 
@@ -88,6 +89,10 @@ pub(super) fn run(op: &str, a: &Args<'_>) -> Answer {
         "ratio_lt" => Ok(bool_out(a.ratio(0)? < a.ratio(1)?)),
         "ratio_eq" => Ok(bool_out(a.ratio(0)? == a.ratio(1)?)),
         "eval" => eval(&a.layout(0)?),
+        "mma_atom" => mma_atom(a),
+        "copy_atom" => copy_atom(a),
+        "tiled_mma" => tiled_mma(a),
+        "smem_atom" => smem_atom(a),
         "flatten" | "unflatten" | "group" | "take" | "select" | "append" | "prepend"
         | "replace" | "zip"
             if !a.is_layout(0) =>
@@ -299,4 +304,60 @@ fn layout_op(op: &str, a: &Args<'_>) -> Answer {
         _ => return Err(Failure::Other(format!("no op {op}"))),
     };
     Ok(Out::Layout(out))
+}
+
+fn mma_atom(a: &Args<'_>) -> Answer {
+    let atom: MmaAtom = a.text(0)?.parse()?;
+    let [m, n, k] = atom.op().shape_mnk();
+    Ok(Out::Object(vec![
+        ("Shape_MNK", format!("({m},{n},{k})")),
+        ("ThrID", atom.thr_id().to_string()),
+        ("ALayout", atom.layout_a_tv().to_string()),
+        ("BLayout", atom.layout_b_tv().to_string()),
+        ("CLayout", atom.layout_c_tv().to_string()),
+    ]))
+}
+
+fn copy_atom(a: &Args<'_>) -> Answer {
+    let atom: CopyAtom = a.text(0)?.parse()?;
+    Ok(Out::Object(vec![
+        ("ThrID", atom.thr_id().to_string()),
+        ("SrcLayout", atom.layout_src_tv().to_string()),
+        ("DstLayout", atom.layout_dst_tv().to_string()),
+        ("RefLayout", atom.layout_ref_tv().to_string()),
+    ]))
+}
+
+fn tiled_mma(a: &Args<'_>) -> Answer {
+    let mma = TiledMma::new(a.text(0)?.parse()?, &a.plain(1)?, a.tiler(2)?)?;
+    let [m, n, k] = [mma.tile_size_mnk(0)?, mma.tile_size_mnk(1)?, mma.tile_size_mnk(2)?];
+    let of = |operand, matrix| mma.thrfrg(operand, &matrix).map(|l| l.to_string());
+    Ok(Out::Object(vec![
+        ("ThrLayoutVMNK", mma.thr_layout_vmnk().to_string()),
+        ("A_TV", mma.layout_a_tv()?.to_string()),
+        ("B_TV", mma.layout_b_tv()?.to_string()),
+        ("C_TV", mma.layout_c_tv()?.to_string()),
+        ("tile_size_mnk", format!("({m},{n},{k})")),
+        ("thrfrg_C_128x128", of(Operand::C, Layout::compact((128, 128)))?),
+        ("thrfrg_A_128x64", of(Operand::A, Layout::row_major((128, 64)))?),
+        ("thrfrg_B_128x64", of(Operand::B, Layout::row_major((128, 64)))?),
+    ]))
+}
+
+fn smem_atom(a: &Args<'_>) -> Answer {
+    let bits = u32::try_from(a.number(1)?).map_err(|e| Failure::Other(e.to_string()))?;
+    let atom: SmemAtom = a.text(0)?.parse()?;
+    let tile = atom.position_independent(bits)?;
+    let repeated = |shape: &str, order: Option<&str>| -> Result<String, Failure> {
+        let order: Option<IntTuple> = order.map(str::parse).transpose()?;
+        Ok(tile.tile_to_shape(&shape.parse()?, order.as_ref())?.to_string())
+    };
+    Ok(Out::Object(vec![
+        ("position_independent", tile.to_string()),
+        ("swizzle", atom.swizzle().to_string()),
+        ("layout", atom.layout(bits)?.to_string()),
+        ("tile_1024x1024", repeated("(1024,1024)", None)?),
+        ("tile_1024x1024_order_1_0", repeated("(1024,1024)", Some("(1,0)"))?),
+        ("tile_1024x1024x3", repeated("(1024,1024,3)", None)?),
+    ]))
 }

@@ -7,8 +7,9 @@ use std::num::NonZeroU32;
 
 use tilewright::ir::{
     Arith, Class, Compare, Const, Control, Diagnostic, KernelIr, Mem, Op, OpData, OpId, Param,
-    Place, PlaceId, Region, RegionId, Scalar, SharedData, Space, SpecialReg, Sync, Target, Type,
-    Unroll, Value, ValueData, ValueDef, ValueList, VarData, VarId,
+    Place, PlaceId, ReduxOp, Region, RegionId, Scalar, SharedData, ShflMode, Space, SpecialReg,
+    Sync, Target, Thread, Type, Unroll, Value, ValueData, ValueDef, ValueList, VarData, VarId,
+    VolatileReg, VoteMode, Warp,
 };
 
 /// The kernel that `choices` stand for.
@@ -204,7 +205,7 @@ impl Generator<'_> {
     /// Adds an operation with the result of its row.
     fn emit(&mut self, op: impl Into<Op>) {
         let op = op.into();
-        let results: Vec<Type> = op.result_type(&self.ir).into_iter().collect();
+        let results = op.result_types(&self.ir);
         let id = self.push(op, &results);
         self.show(id);
     }
@@ -268,7 +269,11 @@ impl Generator<'_> {
                 Arith::Selp { cond: self.of(Type::BOOL), then_value, else_value }
             }
             19 => Arith::Cvt { value: self.any(Class::Scalar), to: self.scalar(Class::Number) },
-            _ => Arith::Sreg { reg: self.pick(&SpecialReg::ALL) },
+            _ => {
+                let mut all = SpecialReg::ALL.to_vec();
+                all.retain(|reg| self.ir.target.offers(reg.first_target()));
+                Arith::Sreg { reg: self.pick(&all) }
+            }
         }
     }
 
@@ -299,8 +304,53 @@ impl Generator<'_> {
         let cond = self.of(Type::BOOL);
         let values: ValueList = (0..self.choose(4)).map(|_| self.any(Class::Scalar)).collect();
         let texts = ["{}", "{:4}\n", "{{{}}}\"", "\\{} é"];
-        let message: String = values.iter().map(|_| self.pick(&texts)).collect();
-        self.emit(Diagnostic::Assert { cond, message: message.into(), values });
+        let text: String = values.iter().map(|_| self.pick(&texts)).collect();
+        let op = match self.choose(2) {
+            0 => Diagnostic::Assert { cond, message: text.into(), values },
+            _ => Diagnostic::Printf { format: text.into(), values },
+        };
+        self.emit(op);
+    }
+
+    /// An operation of the warp. Its members are not known before it runs, so that it may be anywhere.
+    fn warp(&mut self) {
+        let members = self.emit_one(Arith::Sreg { reg: SpecialReg::LaneMaskEq });
+        let u32 = Type::from(Scalar::U32);
+        let op = match self.choose(9) {
+            0 => Warp::Activemask {},
+            1 => {
+                let (value, lane, segment) = (self.any(Class::Scalar), self.of(u32), self.of(u32));
+                Warp::Shfl { value, lane, segment, members, mode: self.pick(&ShflMode::ALL) }
+            }
+            2 => {
+                let (pred, mode) = (self.of(Type::BOOL), self.pick(&VoteMode::ALL));
+                Warp::Vote { pred, members, mode }
+            }
+            3 => Warp::VoteBallot { pred: self.of(Type::BOOL), members },
+            4 => Warp::MatchAny { value: self.any(Class::Number), members },
+            5 => Warp::MatchAll { value: self.any(Class::Number), members },
+            6 => {
+                let (value, op) = (self.any(Class::Int32), self.pick(&ReduxOp::ALL));
+                Warp::Redux { value, members, op }
+            }
+            7 if self.ir.target.offers(Target::SM_90) => Warp::Elect { members },
+            _ => Warp::BarWarp { members },
+        };
+        self.emit(op);
+    }
+
+    fn thread(&mut self) {
+        let newer = self.ir.target.offers(Target::SM_90);
+        let op: Op = match self.choose(6) {
+            0 => Thread::VolatileSreg { reg: self.pick(&VolatileReg::ALL) }.into(),
+            1 => Thread::Nanosleep { nanoseconds: self.of(Scalar::U32.into()) }.into(),
+            2 => Thread::Trap {}.into(),
+            3 => Thread::Brkpt {}.into(),
+            4 if newer => Sync::GriddepcontrolWait {}.into(),
+            5 if newer => Sync::GriddepcontrolLaunchDependents {}.into(),
+            _ => return,
+        };
+        self.emit(op);
     }
 
     fn variable(&mut self) {
@@ -348,7 +398,7 @@ impl Generator<'_> {
         }
         let mut open = true;
         for _ in 0..self.choose(8) {
-            match self.choose(12) {
+            match self.choose(14) {
                 0..=3 => {
                     let op = self.arith();
                     self.emit(op);
@@ -358,6 +408,8 @@ impl Generator<'_> {
                 8 => open = self.if_(),
                 9 => self.for_(),
                 10 => self.loop_(),
+                11 => self.warp(),
+                12 => self.thread(),
                 _ => self.dead(),
             }
             if !open {

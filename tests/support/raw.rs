@@ -56,18 +56,18 @@ impl Raw {
         value
     }
 
-    /// Adds an operation; its result, if it has one.
+    /// Adds an operation; its first result, if it has one.
     pub(crate) fn op(&mut self, op: impl Into<Op>) -> Option<Value> {
         let op = op.into();
-        let ty = op.result_type(&self.ir);
+        let types = op.result_types(&self.ir);
         let (region, place) = (self.region, self.place);
         let id = self.ir.ops.push(OpData { op, results: Default::default(), region, place });
         self.ir.regions[region].ops.push(id);
-        ty.map(|ty| {
-            let value = self.value(ty, ValueDef::Result(id, 0));
+        for (number, ty) in (0..).zip(types) {
+            let value = self.value(ty, ValueDef::Result(id, number));
             self.ir.ops[id].results.push(value);
-            value
-        })
+        }
+        self.ir.ops[id].results.first().copied()
     }
 
     /// Adds an operation that has a result.
@@ -155,11 +155,7 @@ pub(crate) fn arith(values: &[Value]) -> Vec<Arith> {
     ];
     all.extend(Compare::ALL.map(|compare| Arith::Setp { lhs, rhs, compare }));
     all.extend(Scalar::ALL.map(|to| Arith::Cvt { value, to }));
-    let registers = [SpecialReg::Tid, SpecialReg::Ntid, SpecialReg::Ctaid, SpecialReg::Nctaid];
-    for axis in Axis::ALL {
-        all.extend(registers.map(|register| Arith::Sreg { reg: register(axis) }));
-    }
-    all.push(Arith::Sreg { reg: SpecialReg::LaneId });
+    all.extend(SpecialReg::ALL.map(|reg| Arith::Sreg { reg }));
     all
 }
 

@@ -1,9 +1,12 @@
-//! Which values are the same in all threads of a block, and which operations all of its threads reach
-//! together.
+//! Which values are the same in all threads of a block or of a warp, and which operations all of these
+//! threads reach together.
 //!
-//! A value is *divergent* if threads of one block may have different values of it at one execution. The
-//! sources are the thread's index and lane; a result of divergent operands is divergent, a load from one
-//! address is not. An operation is *divergent* if it may be executed by a part of the threads that have not
+//! A value is *divergent* if threads of one block, or of one warp, may have different values of it at one
+//! execution. The sources are the thread's index and lane; a result of divergent operands is divergent, a load
+//! from one address is not. In a warp, `tid.x / 32` and its like are not divergent where the warps of a block
+//! follow the x axis: that is known where the kernel fixes its block, and taken for granted where it does not,
+//! so that a kernel is refused only for what is wrong with it. Votes and reductions of a warp are the same in
+//! all its threads. An operation is *divergent* if it may be executed by a part of the threads that have not
 //! returned:
 //!
 //! * inside an arm of an `if` with a divergent condition, and inside a loop with a divergent range;
@@ -18,7 +21,19 @@ use std::collections::HashSet;
 
 use crate::ir::entity::{Entity, OpId, RegionId, Value};
 use crate::ir::kernel::KernelIr;
-use crate::ir::op::{Arith, Control, Mem, Op, SpecialReg};
+use crate::ir::kernel::ValueDef;
+use crate::ir::op::{
+    Arith, Axis, Control, Mem, Op, ReduxOp, ShflMode, SpecialReg, Thread, VolatileReg, Warp,
+};
+
+/// The threads that are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::ir) enum Scope {
+    /// Those of a warp.
+    Warp,
+    /// Those of a block.
+    Block,
+}
 
 /// The result of the analysis.
 pub(in crate::ir) struct Uniformity {
@@ -27,9 +42,10 @@ pub(in crate::ir) struct Uniformity {
 
 impl Uniformity {
     /// The analysis of a kernel whose structure is verified.
-    pub(in crate::ir) fn new(ir: &KernelIr) -> Uniformity {
+    pub(in crate::ir) fn new(ir: &KernelIr, scope: Scope) -> Uniformity {
         let mut flow = Flow {
             ir,
+            scope,
             values: vec![false; ir.values.len()],
             vars: vec![false; ir.vars.len()],
             broken: HashSet::new(),
@@ -50,6 +66,7 @@ impl Uniformity {
 
 struct Flow<'k> {
     ir: &'k KernelIr,
+    scope: Scope,
     /// Whether each value is divergent.
     values: Vec<bool>,
     /// Whether each variable may hold a divergent value.
@@ -107,9 +124,8 @@ impl Flow<'_> {
         data.op.for_each_operand(|value| divergent |= self.is_divergent(value));
         match &data.op {
             Op::Control(control) => return self.control(op, control, cause),
-            Op::Arith(Arith::Sreg { reg }) => {
-                divergent = matches!(reg, SpecialReg::Tid(_) | SpecialReg::LaneId);
-            }
+            Op::Arith(Arith::Sreg { reg }) => divergent = self.varies(*reg),
+            Op::Arith(arith) => divergent &= !self.is_number_of_warp(arith),
             Op::Mem(Mem::SetVar { var, .. }) => {
                 // A thread that does not come here keeps its old value.
                 let flag = &mut self.vars[var.index()];
@@ -118,18 +134,128 @@ impl Flow<'_> {
                 *flag |= divergent;
             }
             Op::Mem(Mem::GetVar { var, .. }) => divergent = self.vars[var.index()],
+            Op::Warp(warp) => {
+                let divergent = self.warp(warp);
+                for (result, divergent) in data.results.iter().zip(divergent) {
+                    self.raise(*result, divergent);
+                }
+                return Jumps::new();
+            }
+            Op::Thread(Thread::VolatileSreg { reg }) => {
+                divergent = match reg {
+                    VolatileReg::SmId => false,
+                    VolatileReg::WarpId => self.scope != Scope::Warp,
+                    VolatileReg::Clock | VolatileReg::Clock64 | VolatileReg::GlobalTimer => true,
+                };
+            }
             Op::Const(_)
-            | Op::Arith(_)
             | Op::Mem(
                 Mem::Ld { .. } | Mem::St { .. } | Mem::Offset { .. } | Mem::SharedBase { .. },
             )
             | Op::Sync(_)
-            | Op::Diagnostic(_) => {}
+            | Op::Diagnostic(_)
+            | Op::Thread(Thread::Nanosleep { .. } | Thread::Trap {} | Thread::Brkpt {}) => {}
         }
         for result in &data.results {
             self.raise(*result, divergent);
         }
         Jumps::new()
+    }
+
+    /// Whether the threads see different values of a special register.
+    fn varies(&self, reg: SpecialReg) -> bool {
+        use SpecialReg as R;
+        // The warps of a block go along x first, then y, then z.
+        let whole_warps = |threads: u32| self.scope == Scope::Warp && threads.is_multiple_of(32);
+        match (reg, self.ir.bounds.block) {
+            (R::Tid(Axis::Y), Some([x, ..])) => !whole_warps(x),
+            (R::Tid(Axis::Z), Some([x, y, _])) => !whole_warps(x.saturating_mul(y)),
+            (R::Tid(_) | R::LaneId, _) => true,
+            (R::LaneMaskEq | R::LaneMaskLe | R::LaneMaskLt, _) => true,
+            (R::LaneMaskGe | R::LaneMaskGt, _) => true,
+            (R::Ntid(_) | R::Ctaid(_) | R::Nctaid(_), _) => false,
+            (R::NWarpId | R::NSmId | R::GridId | R::IsExplicitCluster, _) => false,
+            (R::ClusterId(_) | R::NClusterId(_) | R::ClusterCtaid(_), _) => false,
+            (R::ClusterNctaid(_) | R::ClusterCtaRank | R::ClusterNctaRank, _) => false,
+            (R::DynamicSmemSize | R::TotalSmemSize | R::AggrSmemSize, _) => false,
+        }
+    }
+
+    /// Whether the result is the same in the threads of a warp, though an operand is not: the index of the
+    /// thread without the bits of the lane.
+    fn is_number_of_warp(&self, op: &Arith) -> bool {
+        let along_x = match self.ir.bounds.block {
+            Some([x, y, z]) => x.is_multiple_of(32) || (y, z) == (1, 1),
+            None => true,
+        };
+        let with = |value: Value, other: Value, drops_lane: fn(i128) -> bool| {
+            self.is_thread_index(value) && self.constant(other).is_some_and(drops_lane)
+        };
+        if self.scope != Scope::Warp || !along_x {
+            return false;
+        }
+        if let Arith::Shr { value, amount } = *op {
+            with(value, amount, |amount| amount >= 5)
+        } else if let Arith::Div { lhs, rhs } = *op {
+            with(lhs, rhs, |divisor| divisor > 0 && divisor % 32 == 0)
+        } else if let Arith::And { lhs, rhs } = *op {
+            let drops_lane = |mask| mask & 31 == 0;
+            with(lhs, rhs, drops_lane) || with(rhs, lhs, drops_lane)
+        } else {
+            false
+        }
+    }
+
+    /// Whether the value is `tid.x`, perhaps in another type.
+    fn is_thread_index(&self, value: Value) -> bool {
+        let mut value = value;
+        while let ValueDef::Result(op, _) = self.ir.values[value].def {
+            match self.ir.ops[op].op {
+                Op::Arith(Arith::Cvt { value: from, .. }) => value = from,
+                ref op => return *op == Op::Arith(Arith::Sreg { reg: SpecialReg::Tid(Axis::X) }),
+            }
+        }
+        false
+    }
+
+    /// The value of an integer constant.
+    fn constant(&self, value: Value) -> Option<i128> {
+        let ValueDef::Result(op, _) = self.ir.values[value].def else { return None };
+        let Op::Const(constant) = self.ir.ops[op].op else { return None };
+        constant.as_int()
+    }
+
+    /// Whether each result of an operation of the warp is divergent.
+    fn warp(&self, op: &Warp) -> [bool; 2] {
+        let is = |value: Value| self.is_divergent(value);
+        let of_warp = self.scope == Scope::Warp;
+        match *op {
+            Warp::Shfl { value, lane, segment, members, mode } => {
+                let whole = self.constant(segment).is_some_and(|segment| segment & 0x1f00 == 0);
+                let one = mode == ShflMode::Idx && whole && !is(lane);
+                [is(value) && !(of_warp && one && !is(members)), !one]
+            }
+            // All that execute it together have the same result.
+            Warp::Vote { members, .. }
+            | Warp::VoteBallot { members, .. }
+            | Warp::MatchAll { members, .. }
+            | Warp::Redux { members, .. }
+                if of_warp =>
+            {
+                [is(members); 2]
+            }
+            Warp::Vote { pred, members, .. } => [is(pred) || is(members); 2],
+            Warp::MatchAll { value, members } => [true, is(value) || is(members)],
+            Warp::MatchAny { value, members } => [!of_warp || is(value) || is(members), true],
+            // The last warp of a block may have fewer threads.
+            Warp::Redux { op: ReduxOp::Add | ReduxOp::Xor, .. } | Warp::VoteBallot { .. } => {
+                [true; 2]
+            }
+            Warp::Redux { value, members, .. } => [is(value) || is(members); 2],
+            Warp::Elect { members } => [!of_warp || is(members), true],
+            Warp::Activemask {} => [!of_warp, true],
+            Warp::BarWarp { .. } => [false; 2],
+        }
     }
 
     fn control(&mut self, op: OpId, control: &Control, cause: Option<OpId>) -> Jumps {
@@ -218,10 +344,10 @@ mod tests {
     use crate::ir::op::Sync;
 
     /// Whether the barriers of a kernel, in the order of the text, are divergent.
-    fn barriers(body: &str) -> Vec<bool> {
+    fn barriers(scope: Scope, body: &str) -> Vec<bool> {
         let text = format!("kernel @k target sm_80 (%x: ptr<global, mut i32>, %n: i32) {{{body}}}");
         let ir: KernelIr = text.parse().unwrap();
-        let uniformity = Uniformity::new(&ir);
+        let uniformity = Uniformity::new(&ir, scope);
         let is_barrier = |op: &OpId| matches!(ir.ops[*op].op, Op::Sync(Sync::Barrier {}));
         let barriers = ir.ops.keys().filter(is_barrier);
         barriers.map(|op| uniformity.divergence_of(op).is_some()).collect()
@@ -238,7 +364,50 @@ mod tests {
 
     #[track_caller]
     fn check(body: &str, expected: &[bool]) {
-        assert_eq!(barriers(&format!("{START}{body}\nreturn\n")), expected, "{body}");
+        check_in(Scope::Block, body, expected);
+    }
+
+    #[track_caller]
+    fn check_in(scope: Scope, body: &str, expected: &[bool]) {
+        assert_eq!(barriers(scope, &format!("{START}{body}\nreturn\n")), expected, "{body}");
+    }
+
+    /// Whether a branch on whether `%v` is above `%n` is divergent in a block, and in a warp.
+    #[track_caller]
+    fn check_branch(value: &str, expected: [bool; 2]) {
+        let body = format!("{value}\n%c = setp<gt> %v, %n : bool\nif %c {{\nbarrier\nyield\n}}");
+        check_in(Scope::Block, &body, &[expected[0]]);
+        check_in(Scope::Warp, &body, &[expected[1]]);
+    }
+
+    #[test]
+    fn numbers_of_warps_are_the_same_in_a_warp() {
+        let shift =
+            |by: u32, what: &str| format!("%s = const {by} : u32\n%v = shr {what}, %s : i32");
+        check_branch(&shift(5, "%t"), [true, false]);
+        check_branch(&shift(4, "%t"), [true, true]);
+        check_branch("%s = const 64 : i32\n%v = div %t, %s : i32", [true, false]);
+        check_branch("%s = const 48 : i32\n%v = div %t, %s : i32", [true, true]);
+        check_branch("%s = const -32 : i32\n%v = and %t, %s : i32", [true, false]);
+        check_branch("%y = sreg<tid.y> : i32\n%v = add %y, %zero : i32", [true, true]);
+        check_branch("%v = volatile_sreg<smid> : i32", [false, false]);
+        check_branch("%v = volatile_sreg<warpid> : i32", [true, false]);
+    }
+
+    #[test]
+    fn what_a_warp_computes_together_is_the_same_in_it() {
+        let all = "%all = const 0xffffffff : u32\n%l = const 3 : u32\n%w = const 31 : u32\n";
+        let with = |op: &str| format!("{all}{op}");
+        check_branch(&with("%v = redux<max> %t, %all : i32"), [true, false]);
+        check_branch(&with("%v = redux<max> %b, %all : i32"), [false, false]);
+        check_branch(&with("%v = redux<add> %b, %all : i32"), [true, false]);
+        check_branch(&with("%v, %p = shfl<idx> %t, %l, %w, %all : i32, bool"), [true, false]);
+        check_branch(&with("%v, %p = shfl<up> %t, %l, %w, %all : i32, bool"), [true, true]);
+        check_branch(&with("%v, %p = shfl<up> %b, %l, %w, %all : i32, bool"), [false, false]);
+        let vote = with("%p = vote<any> %apart, %all : bool\n%v = selp %p, %n, %zero : i32");
+        check_branch(&vote, [true, false]);
+        let elect = with("%e, %p = elect %all : u32, bool\n%v = selp %p, %n, %zero : i32");
+        check_branch(&elect, [true, true]);
     }
 
     #[test]

@@ -50,7 +50,7 @@ impl<'b, 'o> Body<'b, 'o> {
     }
 
     #[track_caller]
-    fn dim3(&self, reg: fn(Axis) -> SpecialReg) -> Dim3<'b> {
+    pub(super) fn dim3(&self, reg: fn(Axis) -> SpecialReg) -> Dim3<'b> {
         let [x, y, z] = Axis::ALL.map(|axis| Arith::Sreg { reg: reg(axis) });
         Dim3 { x: self.cx.emit_val(x), y: self.cx.emit_val(y), z: self.cx.emit_val(z) }
     }

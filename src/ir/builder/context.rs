@@ -2,6 +2,8 @@
 
 use std::cell::RefCell;
 
+use smallvec::SmallVec;
+
 use super::error::{BuildError, BuildErrorKind};
 use super::typed::{Element, IntoVal, Ty, Val};
 use crate::ir::entity::{OpId, PlaceId, RegionId, Value};
@@ -55,9 +57,9 @@ impl Context {
         self.emit_val(Op::Const(value.to_const()))
     }
 
-    /// Adds an operation with the result type that its row determines.
+    /// Adds an operation with the results that its row determines.
     #[track_caller]
-    pub(super) fn emit(&self, op: impl Into<Op>) -> Option<Value> {
+    pub(super) fn emit(&self, op: impl Into<Op>) -> SmallVec<[Value; 2]> {
         let place = Place::caller();
         self.with(|state| state.emit(op.into(), place))
     }
@@ -65,7 +67,18 @@ impl Context {
     /// Adds an operation that has a result of type `T`.
     #[track_caller]
     pub(super) fn emit_val<T: Ty>(&self, op: impl Into<Op>) -> Val<'_, T> {
-        let id = self.emit(op).unwrap_or_else(|| self.poison(T::TYPE));
+        self.result_at(&self.emit(op), 0)
+    }
+
+    /// Adds an operation that has results of types `A` and `B`.
+    #[track_caller]
+    pub(super) fn emit_pair<A: Ty, B: Ty>(&self, op: impl Into<Op>) -> (Val<'_, A>, Val<'_, B>) {
+        let results = self.emit(op);
+        (self.result_at(&results, 0), self.result_at(&results, 1))
+    }
+
+    fn result_at<T: Ty>(&self, results: &[Value], at: usize) -> Val<'_, T> {
+        let id = results.get(at).copied().unwrap_or_else(|| self.poison(T::TYPE));
         Val::new(self, id)
     }
 
@@ -126,11 +139,11 @@ impl State {
         self.open.last().map_or(self.ir.body, |open| open.region)
     }
 
-    /// Adds an operation and its result, if its row has one.
-    fn emit(&mut self, op: Op, place: Place) -> Option<Value> {
-        let ty = op.result_type(&self.ir);
+    /// Adds an operation and the results of its row.
+    fn emit(&mut self, op: Op, place: Place) -> SmallVec<[Value; 2]> {
+        let types = op.result_types(&self.ir);
         let id = self.append(op, place);
-        ty.map(|ty| self.add_result(id, ty))
+        types.into_iter().map(|ty| self.add_result(id, ty)).collect()
     }
 
     /// Adds an operation without results to the innermost open body.

@@ -547,7 +547,7 @@ fn loop_args<'b, V: Values>(cx: &'b Context, region: RegionId) -> (ValueList, V:
 /// Breaks out of the loop `target` with `values` where `cond` does not hold.
 fn break_unless(cx: &Context, cond: Val<'_, bool>, target: OpId, values: ValueList, place: Place) {
     let value = cx.operand(cond);
-    let Some(cond) = cx.emit(Arith::Not { value }) else { return };
+    let cond = cx.emit_val::<bool>(Arith::Not { value }).id();
     let then_region = cx.with(|state| state.new_region());
     let op = append(cx, Control::If { cond, then_region, else_region: None }, place);
     let leave = |_: &()| Some(Control::Break { target, values });

@@ -1,4 +1,4 @@
-//! What a kernel says to the host: assertions.
+//! What a kernel says to the host: assertions and text.
 
 use super::body::Body;
 use super::control::ids_of;
@@ -53,5 +53,38 @@ impl<'b> Body<'b, '_> {
         let (cond, values) = (cx.operand_of(cond), ids_of(cx, values));
         let assert = Diagnostic::Assert { cond, message: message.into(), values };
         cx.with(|state| state.append(assert.into(), place));
+    }
+
+    /// Prints the text in each thread that comes here, with the values in place of the placeholders: at most
+    /// 32 scalars, in the order of the group. The text is a [`Format`](crate::ir::Format) and ends its lines
+    /// itself.
+    ///
+    /// A GPU prints to the standard output of the process when the device is waited for, threads in any
+    /// order (`vprintf`, CUDA C++ Programming Guide, "Formatted Output"; its memory keeps the last megabyte).
+    /// The simulator prints at the end of a launch to the `Output` of its options, also if the kernel has a
+    /// fault: block after block, in it thread after thread, each in the order of its program.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sim")] {
+    /// use tilewright::ir::{Kernel, Target};
+    /// use tilewright::runtime::{Device, Grid, sim};
+    ///
+    /// let kernel = Kernel::<(f32,)>::build("hello", Target::SM_80, |k, (a,)| {
+    ///     let i = k.thread_idx().x;
+    ///     k.printf("thread {:02}: {:.3}\n", (i, a * i.cvt::<f32>()));
+    /// })?;
+    /// let output = sim::Output::captured();
+    /// let device = Device::sim_with(sim::Options::default().output(output.clone()));
+    /// device.load(&kernel)?.launch(Grid::cover(2, 2), (0.1,))?;
+    /// assert_eq!(output.take(), "thread 00: 0.000\nthread 01: 0.100\n");
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[track_caller]
+    pub fn printf<V: IntoValues<'b>>(&self, format: &str, values: V) {
+        let (cx, place) = (self.context(), Place::caller());
+        let values = ids_of(cx, values);
+        let printf = Diagnostic::Printf { format: format.into(), values };
+        cx.with(|state| state.append(printf.into(), place));
     }
 }

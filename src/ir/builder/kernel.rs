@@ -8,13 +8,14 @@ use super::context::Context;
 use super::control::Terminated;
 use super::error::{BuildError, BuildErrorKind, BuildErrors};
 use super::typed::{Ty, Val};
+use super::values::Values;
 use crate::ir::bounds::{ClusterShape, LaunchBounds};
-use crate::ir::entity::Entity;
+use crate::ir::entity::{Entity, Value};
 use crate::ir::kernel::{KernelIr, Param as IrParam, Place, ValueData, ValueDef};
-use crate::ir::op::{Arith, Control, Op};
+use crate::ir::op::{Arith, Control, Mem, Op, ValueList};
 use crate::ir::passes;
 use crate::ir::target::Target;
-use crate::ir::types::Type;
+use crate::ir::types::{Space, Type};
 use crate::ir::verify::{self, VerifyErrors, Violation};
 
 /// The signature of a kernel: a tuple of parameter types. Each [`Ty`] is a parameter type.
@@ -209,19 +210,78 @@ impl<P: Params> Kernel<P> {
         target: Target,
         body: impl for<'b> FnOnce(&mut Body<'b, 'b>, P::At<'b>) -> R,
     ) -> Result<Kernel<P>, BuildErrors> {
-        let place = Place::caller();
+        let head = Head { name, target, options, place: Place::caller() };
+        let ir = head.build(P::types(), |k, mut ids| {
+            let params = P::make(k.context(), &mut ids);
+            body(k, params).error()
+        })?;
+        Ok(Kernel { ir, params: PhantomData })
+    }
+}
+
+impl Kernel<Untyped> {
+    /// A kernel that stores the values of an expression: each to its parameter, a pointer to one element.
+    #[track_caller]
+    pub(crate) fn expression<V: Values>(
+        target: Target,
+        body: impl for<'b> FnOnce(&mut Body<'b, 'b>) -> V::At<'b>,
+    ) -> Result<Kernel<Untyped>, BuildErrors> {
+        let options = KernelOptions::default().block([1, 1, 1]);
+        let head = Head { name: "expression", target, options, place: Place::caller() };
+        let mut types = Vec::new();
+        V::types(&mut types);
+        let pointer = |ty: Type| match ty {
+            Type::Scalar(elem) => Type::Pointer { space: Space::Global, elem, mutable: true },
+            Type::Pointer { .. } => ty,
+        };
+        let ir = head.build(types.into_iter().map(pointer).collect(), |k, bases| {
+            let (group, cx) = (body(k), k.context());
+            let mut values = ValueList::new();
+            if !cx.with(|state| state.ended()) {
+                V::ids(&group, cx, &mut values);
+            }
+            for (base, value) in bases.zip(values) {
+                let index = cx.constant(0i32).id();
+                cx.emit(Mem::St { base, index, value });
+            }
+            None
+        })?;
+        Ok(Kernel { ir, params: PhantomData })
+    }
+}
+
+/// What is known of a kernel before its body is built.
+struct Head<'h> {
+    name: &'h str,
+    target: Target,
+    options: KernelOptions,
+    place: Place,
+}
+
+impl Head<'_> {
+    /// Builds and verifies a kernel with parameters of the given types. `body` returns the message of its
+    /// error, if it has one.
+    fn build(
+        self,
+        types: Vec<Type>,
+        body: impl for<'b> FnOnce(
+            &mut Body<'b, 'b>,
+            std::iter::Map<std::ops::Range<usize>, fn(usize) -> Value>,
+        ) -> Option<String>,
+    ) -> Result<KernelIr, BuildErrors> {
+        let Head { name, target, options, place } = self;
         let mut ir = KernelIr::new(name, target);
         ir.bounds = options.bounds;
         let (region, place_id) = (ir.body, ir.place(place));
-        for (i, ty) in P::types().into_iter().enumerate() {
+        for (i, ty) in types.into_iter().enumerate() {
             let def = ValueDef::Param(i as u32);
             let value = ir.values.push(ValueData { ty, def, region, place: place_id });
             ir.params.push(IrParam { name: format!("p{i}"), value });
         }
         let params = ir.params.len();
         let cx = Context::new(ir);
-        let mut ids = (0..params).map(Entity::from_index);
-        let message = body(&mut Body::new(&cx), P::make(&cx, &mut ids)).error();
+        let ids = (0..params).map(Value::from_index as fn(usize) -> Value);
+        let message = body(&mut Body::new(&cx), ids);
         if !cx.with(|state| state.ended()) {
             cx.with(|state| state.append(Control::Return.into(), place));
         }
@@ -233,8 +293,7 @@ impl<P: Params> Kernel<P> {
         if !errors.is_empty() {
             return Err(BuildErrors::new(name, errors));
         }
-        let ir = verify_and_lower(ir, place).map_err(|errors| BuildErrors::new(name, errors))?;
-        Ok(Kernel { ir, params: PhantomData })
+        verify_and_lower(ir, place).map_err(|errors| BuildErrors::new(name, errors))
     }
 }
 

@@ -24,8 +24,10 @@ mod ops;
 mod promote;
 mod report;
 mod select;
+mod special;
 mod typed;
 mod values;
+mod warp;
 
 pub use body::{Body, Dim3, Registers, Var};
 pub use cases::{CaseEnd, Cases, CasesStart};
@@ -41,3 +43,4 @@ pub use typed::{
     Shared, Signed, Ty, Val,
 };
 pub use values::{IntoValues, Values};
+pub use warp::{Redux, WARP};

@@ -19,6 +19,14 @@ pub enum Diagnostic {
         /// The values of the message, at most [`Diagnostic::ASSERT_VALUES`].
         values: ValueList,
     },
+    /// Prints the text. PTX has it as the function `vprintf` (CUDA's PTX interoperability guide, "System
+    /// Calls").
+    Printf {
+        /// The text.
+        format: Arc<str>,
+        /// Its values, at most [`Diagnostic::PRINTF_VALUES`].
+        values: ValueList,
+    },
 }
 
 impl From<Diagnostic> for Op {
@@ -31,17 +39,22 @@ impl Diagnostic {
     /// The most values of an `assert`.
     pub const ASSERT_VALUES: usize = 4;
 
+    /// The most values of a `printf`.
+    pub const PRINTF_VALUES: usize = 32;
+
     /// The name in the text form.
     pub const fn name(&self) -> &'static str {
         match self {
             Diagnostic::Assert { .. } => "assert",
+            Diagnostic::Printf { .. } => "printf",
         }
     }
 
     /// The text, with a placeholder for each of the values.
     pub fn text(&self) -> (&Arc<str>, &[Value]) {
         match self {
-            Diagnostic::Assert { message, values, .. } => (message, values),
+            Diagnostic::Assert { message: text, values, .. }
+            | Diagnostic::Printf { format: text, values } => (text, values),
         }
     }
 
@@ -51,6 +64,7 @@ impl Diagnostic {
             Diagnostic::Assert { cond, values, .. } => {
                 [cond].into_iter().chain(values).for_each(|v| visit(*v));
             }
+            Diagnostic::Printf { values, .. } => values.iter().for_each(|v| visit(*v)),
         }
     }
 
@@ -60,6 +74,7 @@ impl Diagnostic {
             Diagnostic::Assert { cond, values, .. } => {
                 [cond].into_iter().chain(values).for_each(visit);
             }
+            Diagnostic::Printf { values, .. } => values.iter_mut().for_each(visit),
         }
     }
 }

@@ -4,16 +4,21 @@ mod attr;
 mod control;
 mod diagnostic;
 mod parts;
+mod requirement;
+mod special;
 mod table;
+mod warp;
 
 use std::fmt;
 
 use smallvec::SmallVec;
 
-pub use attr::{Axis, Compare, SpecialReg, Unroll};
+pub use attr::{Axis, Compare, Unroll};
 pub use control::{Control, ValueList};
 pub use diagnostic::Diagnostic;
 pub(in crate::ir) use parts::{BadPart, Names, Parts};
+pub use special::{SpecialReg, VolatileReg};
+pub use warp::{ReduxOp, ShflMode, VoteMode};
 
 use super::entity::{RegionId, SharedId, Value, VarId};
 use super::kernel::KernelIr;
@@ -41,7 +46,7 @@ pub enum Constraint {
     VarElem,
 }
 
-/// The type of the result.
+/// The type of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ResultKind {
     /// No result.
@@ -50,8 +55,10 @@ pub enum ResultKind {
     T,
     /// `bool`.
     Bool,
-    /// `i32`.
-    I32,
+    /// `u32`.
+    U32,
+    /// The type of the special register that the attribute `reg` names.
+    Reg,
     /// The attribute `to`.
     To,
     /// The type that the operand `base` points to.
@@ -73,6 +80,8 @@ pub enum Class {
     Number,
     /// Integers.
     Int,
+    /// `i32` and `u32`.
+    Int32,
     /// Floating point.
     Float,
     /// Signed integers and floating point.
@@ -91,6 +100,7 @@ impl Class {
             Class::Any | Class::Scalar => true,
             Class::Number => s.is_int() || s.is_float(),
             Class::Int => s.is_int(),
+            Class::Int32 => matches!(s, Scalar::I32 | Scalar::U32),
             Class::Float => s.is_float(),
             Class::Signed => s.is_signed() || s.is_float(),
             Class::Bits => s.is_int() || matches!(s, Scalar::Bool),
@@ -107,6 +117,7 @@ impl fmt::Display for Class {
             Class::Scalar => "a scalar",
             Class::Number => "an integer or floating point type",
             Class::Int => "an integer type",
+            Class::Int32 => "i32 or u32",
             Class::Float => "a floating point type",
             Class::Signed => "a signed integer or floating point type",
             Class::Bits => "an integer type or bool",
@@ -137,8 +148,8 @@ pub struct OpInfo {
     pub operands: &'static [(&'static str, Constraint)],
     /// Names and Rust types of the attributes.
     pub attributes: &'static [(&'static str, &'static str)],
-    /// The type of the result.
-    pub result: ResultKind,
+    /// The types of the results, in order; [`ResultKind::Unit`] stands for none.
+    pub results: &'static [ResultKind],
     /// What the type variable may stand for.
     pub class: Class,
     /// What the operation does beside its result.
@@ -156,7 +167,7 @@ macro_rules! define_ops {
                 $name:ident = $Variant:ident
                     ( $($operand:ident : $constraint:ident),* )
                     { $($attr:ident : $attr_ty:ty),* }
-                    -> $result:ident : $class:ident, $effect:ident, $target:ident;
+                    -> $($result:ident),+ : $class:ident, $effect:ident, $target:ident;
             )*
         }
     )*) => {
@@ -186,7 +197,7 @@ macro_rules! define_ops {
                         name: stringify!($name),
                         operands: &[$((stringify!($operand), Constraint::$constraint)),*],
                         attributes: &[$((stringify!($attr), stringify!($attr_ty))),*],
-                        result: ResultKind::$result,
+                        results: &[$(ResultKind::$result),+],
                         class: Class::$class,
                         effect: Effect::$effect,
                         target: Target::$target,
@@ -281,6 +292,16 @@ macro_rules! define_ops {
                 }
             }
 
+            /// The name in the text form.
+            pub const fn name(&self) -> &'static str {
+                match self {
+                    Op::Const(_) => "const",
+                    Op::Control(op) => op.name(),
+                    Op::Diagnostic(op) => op.name(),
+                    $(Op::$Family(op) => op.info().name,)*
+                }
+            }
+
             /// Calls `visit` with each operand, in order.
             pub fn for_each_operand(&self, mut visit: impl FnMut(Value)) {
                 match self {
@@ -327,42 +348,38 @@ macro_rules! define_ops {
 table::for_each_op!(define_ops);
 
 impl Op {
-    /// The name in the text form.
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Op::Const(_) => "const",
-            Op::Control(op) => op.name(),
-            Op::Diagnostic(op) => op.name(),
-            Op::Arith(op) => op.info().name,
-            Op::Mem(op) => op.info().name,
-            Op::Sync(op) => op.info().name,
-        }
-    }
-
     /// The regions that the operation owns.
     pub fn regions(&self) -> SmallVec<[RegionId; 2]> {
         match self {
             Op::Control(op) => op.regions(),
-            Op::Const(_) | Op::Arith(_) | Op::Mem(_) | Op::Sync(_) | Op::Diagnostic(_) => {
-                SmallVec::new()
-            }
+            Op::Const(_)
+            | Op::Arith(_)
+            | Op::Mem(_)
+            | Op::Sync(_)
+            | Op::Warp(_)
+            | Op::Thread(_)
+            | Op::Diagnostic(_) => SmallVec::new(),
         }
     }
 
-    /// The type of the result as the row and the operands determine it: `None` for operations without a
-    /// result, for control flow, and where an operand has a type that the row does not allow.
-    pub fn result_type(&self, ir: &KernelIr) -> Option<Type> {
-        let info = match self {
-            Op::Const(constant) => return Some(constant.scalar().into()),
-            Op::Control(_) | Op::Diagnostic(_) => return None,
-            Op::Arith(op) => op.info(),
-            Op::Mem(op) => op.info(),
-            Op::Sync(op) => op.info(),
-        };
-        match info.result {
+    /// The types of the results as the row and the operands determine them; empty for control flow.
+    ///
+    /// Where an operand has a type that the row does not allow, the results that depend on it are missing.
+    pub fn result_types(&self, ir: &KernelIr) -> SmallVec<[Type; 2]> {
+        match (self, self.info()) {
+            (Op::Const(constant), _) => SmallVec::from_slice(&[constant.scalar().into()]),
+            (_, Some(info)) => {
+                info.results.iter().filter_map(|kind| self.result_type(ir, info, *kind)).collect()
+            }
+            (_, None) => SmallVec::new(),
+        }
+    }
+
+    fn result_type(&self, ir: &KernelIr, info: &OpInfo, kind: ResultKind) -> Option<Type> {
+        match kind {
             ResultKind::Unit => None,
             ResultKind::Bool => Some(Type::BOOL),
-            ResultKind::I32 => Some(Scalar::I32.into()),
+            ResultKind::U32 => Some(Scalar::U32.into()),
             ResultKind::T => self.type_of_operand(ir, info, Constraint::T),
             ResultKind::Elem => {
                 let base = self
@@ -373,7 +390,7 @@ impl Op {
                     _ => None,
                 }
             }
-            ResultKind::To | ResultKind::SharedPointer | ResultKind::VarElem => {
+            ResultKind::Reg | ResultKind::To | ResultKind::SharedPointer | ResultKind::VarElem => {
                 self.type_of_attribute(ir)
             }
         }
@@ -392,11 +409,13 @@ impl Op {
         ir.values.get(operands[position]).map(|value| value.ty)
     }
 
-    /// The type that an attribute stands for: the target of a conversion, the element of a variable, the
-    /// pointer to a shared allocation.
+    /// The type that an attribute stands for: the target of a conversion, the type of a special register,
+    /// the element of a variable, the pointer to a shared allocation.
     pub(in crate::ir) fn type_of_attribute(&self, ir: &KernelIr) -> Option<Type> {
         match self {
             Op::Arith(Arith::Cvt { to, .. }) => Some((*to).into()),
+            Op::Arith(Arith::Sreg { reg }) => Some(reg.scalar().into()),
+            Op::Thread(Thread::VolatileSreg { reg }) => Some(reg.scalar().into()),
             Op::Mem(Mem::SharedBase { shared }) => ir.shared.get(*shared).map(|alloc| {
                 Type::Pointer { space: Space::Shared, elem: alloc.elem, mutable: true }
             }),
@@ -408,7 +427,9 @@ impl Op {
             | Op::Diagnostic(_)
             | Op::Arith(_)
             | Op::Mem(Mem::Ld { .. } | Mem::St { .. } | Mem::Offset { .. })
-            | Op::Sync(_) => None,
+            | Op::Sync(_)
+            | Op::Warp(_)
+            | Op::Thread(_) => None,
         }
     }
 }

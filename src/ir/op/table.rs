@@ -4,13 +4,14 @@
 //!
 //! ```text
 //! /// Meaning as a formula; PTX instruction and section of the PTX ISA.
-//! name = Variant (operand: Constraint, ..) { attribute: Type, .. } -> Result : Class, Effect, TARGET;
+//! name = Variant (operand: Constraint, ..) { attribute: Type, .. } -> Result, .. : Class, Effect, TARGET;
 //! ```
 //!
 //! `Constraint` is a variant of [`Constraint`](super::Constraint), `Result` of
 //! [`ResultKind`](super::ResultKind), `Class` of [`Class`](super::Class) (which types the variable `T` may
 //! stand for) and `Effect` of [`Effect`](super::Effect); `TARGET` is the first target that has the
-//! operation. Operations that own regions, terminators and constants are in `control.rs` and `mod.rs`.
+//! operation; a value of an attribute may need a later one ([`Op::first_target`](super::Op::first_target)).
+//! Operations that own regions, terminators and constants are in `control.rs` and `mod.rs`.
 
 /// Calls the macro `$callback` with all rows, grouped by family.
 macro_rules! for_each_op {
@@ -63,9 +64,9 @@ macro_rules! for_each_op {
                 /// truncates and saturates (NaN gives 0), everything else rounds to nearest even.
                 /// PTX ISA 9.7.9.22 `cvt`.
                 cvt = Cvt (value: T) { to: Scalar } -> To : Scalar, Pure, SM_80;
-                /// The number that the hardware gives to the thread. PTX ISA 10 `mov` from a special
-                /// register.
-                sreg = Sreg () { reg: SpecialReg } -> I32 : Any, Pure, SM_80;
+                /// What the hardware tells the thread, the same at each execution. PTX ISA 10 `mov` from a
+                /// special register.
+                sreg = Sreg () { reg: SpecialReg } -> Reg : Any, Pure, SM_80;
             }
             /// Memory, pointers and register variables.
             Mem {
@@ -87,6 +88,56 @@ macro_rules! for_each_op {
                 /// Waits until all threads of the block that have not ended arrive; memory accesses before
                 /// it are seen by the block after it. PTX ISA 9.7.13.1 `barrier.sync 0`.
                 barrier = Barrier () {} -> Unit : Any, Sync, SM_80;
+                /// Waits until the grids that this one depends on have ended and their memory accesses are
+                /// seen. PTX ISA 9.7.13.13 `griddepcontrol.wait`.
+                griddepcontrol_wait = GriddepcontrolWait () {} -> Unit : Any, Sync, SM_90;
+                /// Lets the grids that depend on this one start, once all its blocks have called this or
+                /// have ended. PTX ISA 9.7.13.13 `griddepcontrol.launch_dependents`.
+                griddepcontrol_launch_dependents = GriddepcontrolLaunchDependents () {} -> Unit
+                    : Any, Sync, SM_90;
+            }
+            /// Operations of the threads of a warp together: those whose bits `members` has, which must all
+            /// come, with the same `members`, unless they have ended.
+            Warp {
+                /// `value` of the lane that `mode`, `lane` and `segment` choose, and whether that lane is
+                /// inside the segment; where it is not, `value` of the thread itself.
+                /// PTX ISA 9.7.9.6 `shfl.sync`.
+                shfl = Shfl (value: T, lane: U32, segment: U32, members: U32) { mode: ShflMode } -> T, Bool
+                    : Scalar, Sync, SM_80;
+                /// Whether `pred` holds in all members, in any of them, or is the same in all of them.
+                /// PTX ISA 9.7.13.9 `vote.sync`.
+                vote = Vote (pred: Bool, members: U32) { mode: VoteMode } -> Bool : Any, Sync, SM_80;
+                /// The bits of the members in which `pred` holds. PTX ISA 9.7.13.9 `vote.sync.ballot`.
+                vote_ballot = VoteBallot (pred: Bool, members: U32) {} -> U32 : Any, Sync, SM_80;
+                /// The bits of the members whose `value` has the same bits as the thread's.
+                /// PTX ISA 9.7.13.10 `match.any.sync`.
+                match_any = MatchAny (value: T, members: U32) {} -> U32 : Number, Sync, SM_80;
+                /// `members` where `value` has the same bits in all of them, else 0; and whether it has.
+                /// PTX ISA 9.7.13.10 `match.all.sync`.
+                match_all = MatchAll (value: T, members: U32) {} -> U32, Bool : Number, Sync, SM_80;
+                /// `value` of all members, combined; sums wrap. PTX ISA 9.7.13.12 `redux.sync`.
+                redux = Redux (value: T, members: U32) { op: ReduxOp } -> T : Int32, Sync, SM_80;
+                /// The lane of one of the members, the same one in all, and whether it is the thread.
+                /// PTX ISA 9.7.13.14 `elect.sync`.
+                elect = Elect (members: U32) {} -> U32, Bool : Any, Sync, SM_90;
+                /// Waits for all members; memory accesses before it are seen by them after it.
+                /// PTX ISA 9.7.13.2 `bar.warp.sync`.
+                bar_warp = BarWarp (members: U32) {} -> Unit : Any, Sync, SM_80;
+                /// The bits of the lanes that execute it together. PTX ISA 9.7.13.11 `activemask`.
+                activemask = Activemask () {} -> U32 : Any, Read, SM_80;
+            }
+            /// What a thread asks of the hardware that runs it.
+            Thread {
+                /// What the hardware tells the thread now; another time it may be something else. PTX ISA 10
+                /// `mov` from a volatile special register.
+                volatile_sreg = VolatileSreg () { reg: VolatileReg } -> Reg : Any, Read, SM_80;
+                /// Sleeps for between 0 and `2 * nanoseconds`, at most a millisecond.
+                /// PTX ISA 9.7.13.1 `nanosleep`.
+                nanosleep = Nanosleep (nanoseconds: U32) {} -> Unit : Any, Sync, SM_80;
+                /// Ends the whole grid with an error. PTX ISA 9.7.19.4 `trap`.
+                trap = Trap () {} -> Unit : Any, Sync, SM_80;
+                /// Stops in a debugger. PTX ISA 9.7.19.1 `brkpt`.
+                brkpt = Brkpt () {} -> Unit : Any, Sync, SM_80;
             }
         }
     };

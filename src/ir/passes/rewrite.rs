@@ -188,7 +188,9 @@ impl<'k> Rewrite<'k> {
                 Mem::Ld { .. } | Mem::St { .. } | Mem::Offset { .. } | Mem::SharedBase { .. },
             )
             | Op::Sync(_)
+            | Op::Warp(_)
             | Op::Diagnostic(_)
+            | Op::Thread(_)
             | Op::Control(
                 Control::If { .. }
                 | Control::For { .. }

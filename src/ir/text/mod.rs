@@ -37,7 +37,8 @@
 //!           | "yield" value,* results
 //!           | ("continue" | "break") symbol value,* results
 //!           | "return" results
-//!           | "assert" text value,+ results
+//!           | "assert" text value ("," value)* results
+//!           | "printf" text value,* results
 //!           | row ("<" attribute,* ">")? value,* results
 //! carried   = "iter" "(" (value ":" type "=" value),* ")"
 //! results   = (":" type,*)?

@@ -144,7 +144,7 @@ impl Printer<'_, '_, '_> {
             Op::Const(constant) => write!(self.f, " {constant}")?,
             Op::Control(control) => self.control(id, control)?,
             Op::Diagnostic(op) => self.diagnostic(op)?,
-            Op::Arith(_) | Op::Mem(_) | Op::Sync(_) => {
+            Op::Arith(_) | Op::Mem(_) | Op::Sync(_) | Op::Warp(_) | Op::Thread(_) => {
                 let attributes = data.op.attributes();
                 if !attributes.is_empty() {
                     write!(self.f, "<{}>", attributes.join(", "))?;
@@ -173,7 +173,9 @@ impl Printer<'_, '_, '_> {
             | Op::Arith(_)
             | Op::Mem(_)
             | Op::Sync(_)
+            | Op::Warp(_)
             | Op::Diagnostic(_)
+            | Op::Thread(_)
             | Op::Control(
                 Control::Yield { .. }
                 | Control::Continue { .. }

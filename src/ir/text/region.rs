@@ -111,6 +111,11 @@ impl<'t> KernelParser<'_, 't> {
                 let values = self.more_operands()?;
                 self.finish(head, Diagnostic::Assert { cond, message, values })
             }
+            "printf" => {
+                let format = self.text()?;
+                let values = self.operands()?;
+                self.finish(head, Diagnostic::Printf { format, values })
+            }
             _ => self.row(head, name),
         }
     }

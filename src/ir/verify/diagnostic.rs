@@ -19,6 +19,7 @@ pub(super) fn check(report: &mut Report<'_>, id: OpId, diagnostic: &Diagnostic) 
             }
             Diagnostic::ASSERT_VALUES
         }
+        Diagnostic::Printf { .. } => Diagnostic::PRINTF_VALUES,
     };
     let (text, values) = diagnostic.text();
     if values.len() > limit {

@@ -144,7 +144,9 @@ impl Walk<'_, '_> {
             | Op::Arith(_)
             | Op::Mem(Mem::Ld { .. } | Mem::St { .. } | Mem::Offset { .. })
             | Op::Sync(_)
+            | Op::Warp(_)
             | Op::Diagnostic(_)
+            | Op::Thread(_)
             | Op::Control(
                 Control::If { .. }
                 | Control::For { .. }

@@ -103,8 +103,8 @@ pub enum VerifyError {
     },
     /// The target does not have the operation.
     NotOnTarget {
-        /// The operation.
-        op: &'static str,
+        /// The operation, with the attributes that need the target.
+        op: String,
         /// The first target that has it.
         first: Target,
         /// The target of the kernel.
@@ -218,6 +218,15 @@ pub enum VerifyError {
         /// The blocks.
         min_blocks_per_sm: u32,
     },
+    /// The blocks that a multiprocessor is to hold have more threads than it holds.
+    ThreadsPerSm {
+        /// The blocks.
+        min_blocks_per_sm: u32,
+        /// The threads of each block, before they are rounded up to warps.
+        threads: u64,
+        /// The threads that a multiprocessor of the target holds.
+        limit: u32,
+    },
     /// A fixed cluster is empty or more than hardware has.
     ClusterSize {
         /// The blocks along each axis.
@@ -235,6 +244,15 @@ pub enum VerifyError {
     },
     /// A barrier is reached by a part of the threads of a block.
     DivergentBarrier {
+        /// The operation that sends the threads apart: `if`, `for` or `loop`.
+        branch: &'static str,
+        /// Where it was built.
+        place: Place,
+    },
+    /// An operation of all threads of a warp is reached by a part of them.
+    DivergentWarpOp {
+        /// The operation.
+        op: &'static str,
         /// The operation that sends the threads apart: `if`, `for` or `loop`.
         branch: &'static str,
         /// Where it was built.
@@ -370,6 +388,10 @@ impl fmt::Display for VerifyError {
                 f,
                 "`min_blocks_per_sm` is {min_blocks_per_sm}, but nothing says how large a block is: give `block` or `max_threads` too"
             ),
+            E::ThreadsPerSm { min_blocks_per_sm, threads, limit } => write!(
+                f,
+                "`min_blocks_per_sm` asks for {min_blocks_per_sm} blocks of {threads} threads, but a multiprocessor of the target holds {limit} threads: ask for fewer blocks"
+            ),
             E::ClusterSize { cluster: [x, y, z], limit } => write!(
                 f,
                 "a cluster of {x} x {y} x {z} blocks is not possible: at most {limit} in all, and none zero"
@@ -381,6 +403,10 @@ impl fmt::Display for VerifyError {
             E::DivergentBarrier { branch, place } => write!(
                 f,
                 "the barrier is reached by a part of the threads of a block: the `{branch}` at {place} does not do the same in all of them; move the barrier out of it, or make its condition or range independent of the thread"
+            ),
+            E::DivergentWarpOp { op, branch, place } => write!(
+                f,
+                "`{op}` names all 32 lanes as members, but is reached by a part of the threads of a warp: the `{branch}` at {place} does not do the same in all of them; move it out, make the condition or range the same in a warp, or pass the mask of the lanes that get here"
             ),
             E::SharedSize { bytes, limit } => write!(
                 f,

@@ -83,8 +83,16 @@ fn bounds(report: &mut Report<'_>) {
     if let (Some(min_blocks_per_sm), None, None) = (min_blocks_per_sm, block, max_threads) {
         report.kernel(VerifyError::MinBlocksOfAnyBlock { min_blocks_per_sm });
     }
+    let threads = block.map(|block| product(&block)).or(max_threads.map(u64::from));
+    if let (Some(min_blocks_per_sm), Some(threads)) = (min_blocks_per_sm, threads) {
+        let limit = target.threads_per_sm();
+        if u64::from(min_blocks_per_sm).saturating_mul(threads.next_multiple_of(32)) > limit.into()
+        {
+            report.kernel(VerifyError::ThreadsPerSm { min_blocks_per_sm, threads, limit });
+        }
+    }
     if cluster.is_some() && !target.offers(Target::SM_90) {
-        let (op, first) = ("cluster", Target::SM_90);
+        let (op, first) = ("cluster".to_owned(), Target::SM_90);
         report.kernel(VerifyError::NotOnTarget { op, first, target });
     }
     if let Some(ClusterShape::Fixed(cluster)) = cluster {

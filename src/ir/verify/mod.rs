@@ -16,7 +16,8 @@
 //! * **variables** (`vars.rs`): a register exists, its variable is in scope, and it was set on every path
 //!   before it is read.
 //! * **synchronisation** (`sync.rs`): a barrier is reached by all threads of a block that have not returned,
-//!   or by none.
+//!   or by none; an operation of a warp that names all lanes as members by all threads of a warp that have
+//!   not returned, or by none.
 //! * **limits** (`limits.rs`): names, launch bounds, shared memory, registers of a variable.
 //!
 //! Entities come first alone: when one is broken, the others are not run, because they follow indices freely.

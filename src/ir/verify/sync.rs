@@ -1,35 +1,85 @@
-//! Synchronisation: what all threads of a block must do together.
+//! Synchronisation: what all threads of a block or of a warp must do together.
 
 use super::{Report, VerifyError};
-use crate::ir::analysis::uniformity::Uniformity;
-use crate::ir::entity::{OpId, RegionId};
-use crate::ir::kernel::KernelIr;
-use crate::ir::op::{Op, Sync};
+use crate::ir::analysis::uniformity::{Scope, Uniformity};
+use crate::ir::entity::{OpId, RegionId, Value};
+use crate::ir::kernel::{KernelIr, ValueDef};
+use crate::ir::op::{Op, Sync, Warp};
 
 pub(super) fn check(report: &mut Report<'_>) {
     let ir = report.ir;
-    let mut barriers = Vec::new();
-    collect(ir, ir.body, &mut barriers);
-    if barriers.is_empty() {
-        return;
+    let mut found = Found::default();
+    collect(ir, ir.body, &mut found);
+    if !found.of_block.is_empty() {
+        let uniformity = Uniformity::new(ir, Scope::Block);
+        for op in found.of_block {
+            if let Some(branch) = uniformity.divergence_of(op) {
+                let (branch, place) = (ir.ops[branch].op.name(), ir.place_of(branch));
+                report.at(op, VerifyError::DivergentBarrier { branch, place });
+            }
+        }
     }
-    let uniformity = Uniformity::new(ir);
-    for op in barriers {
-        if let Some(branch) = uniformity.divergence_of(op) {
-            let (branch, place) = (ir.ops[branch].op.name(), ir.place_of(branch));
-            report.at(op, VerifyError::DivergentBarrier { branch, place });
+    if !found.of_warp.is_empty() {
+        let uniformity = Uniformity::new(ir, Scope::Warp);
+        for op in found.of_warp {
+            if let Some(branch) = uniformity.divergence_of(op) {
+                let op_name = ir.ops[op].op.name();
+                let (branch, place) = (ir.ops[branch].op.name(), ir.place_of(branch));
+                report.at(op, VerifyError::DivergentWarpOp { op: op_name, branch, place });
+            }
         }
     }
 }
 
-/// The barriers of a region and of the regions inside it. The depth of regions is limited.
-fn collect(ir: &KernelIr, region: RegionId, barriers: &mut Vec<OpId>) {
+/// The operations that threads execute together.
+#[derive(Default)]
+struct Found {
+    /// All threads of a block.
+    of_block: Vec<OpId>,
+    /// All threads of a warp.
+    of_warp: Vec<OpId>,
+}
+
+/// Collects from a region and from the regions inside it. The depth of regions is limited.
+fn collect(ir: &KernelIr, region: RegionId, found: &mut Found) {
     for &op in &ir.regions[region].ops {
-        if let Op::Sync(Sync::Barrier {}) = &ir.ops[op].op {
-            barriers.push(op);
+        match &ir.ops[op].op {
+            Op::Sync(Sync::Barrier {}) => found.of_block.push(op),
+            Op::Warp(warp) if members(warp).is_some_and(|members| is_whole_warp(ir, members)) => {
+                found.of_warp.push(op);
+            }
+            Op::Const(_)
+            | Op::Arith(_)
+            | Op::Mem(_)
+            | Op::Sync(Sync::GriddepcontrolWait {} | Sync::GriddepcontrolLaunchDependents {})
+            | Op::Warp(_)
+            | Op::Thread(_)
+            | Op::Diagnostic(_)
+            | Op::Control(_) => {}
         }
         for inner in ir.ops[op].op.regions() {
-            collect(ir, inner, barriers);
+            collect(ir, inner, found);
         }
     }
+}
+
+/// The member mask of an operation.
+fn members(op: &Warp) -> Option<Value> {
+    match *op {
+        Warp::Shfl { members, .. }
+        | Warp::Vote { members, .. }
+        | Warp::VoteBallot { members, .. }
+        | Warp::MatchAny { members, .. }
+        | Warp::MatchAll { members, .. }
+        | Warp::Redux { members, .. }
+        | Warp::Elect { members }
+        | Warp::BarWarp { members } => Some(members),
+        Warp::Activemask {} => None,
+    }
+}
+
+/// Whether a member mask is known to name all lanes. What other masks name, the simulator checks.
+fn is_whole_warp(ir: &KernelIr, members: Value) -> bool {
+    let ValueDef::Result(op, _) = ir.values[members].def else { return false };
+    matches!(ir.ops[op].op, Op::Const(constant) if constant.bits() == u64::from(u32::MAX))
 }

@@ -32,12 +32,13 @@ fn check_op(report: &mut Report<'_>, op: OpId) {
     }
     if let Some(info) = data.op.info() {
         check_operands(report, op, info);
-        if !ir.target.offers(info.target) {
-            let (first, target) = (info.target, ir.target);
-            report.at(op, VerifyError::NotOnTarget { op: info.name, first, target });
+        let first = data.op.first_target();
+        if !ir.target.offers(first) {
+            let (op_name, target) = (data.op.name_with_attributes(), ir.target);
+            report.at(op, VerifyError::NotOnTarget { op: op_name, first, target });
         }
     }
-    let expected: Vec<Type> = data.op.result_type(ir).into_iter().collect();
+    let expected = data.op.result_types(ir).into_vec();
     let found: Vec<Type> = data.results.iter().map(|value| ir.type_of(*value)).collect();
     if expected != found {
         report.at(op, VerifyError::ResultTypes { op: data.op.name(), expected, found });

@@ -135,7 +135,9 @@ impl Flow<'_, '_> {
                 Mem::Ld { .. } | Mem::St { .. } | Mem::Offset { .. } | Mem::SharedBase { .. },
             )
             | Op::Sync(_)
-            | Op::Diagnostic(_) => {}
+            | Op::Warp(_)
+            | Op::Diagnostic(_)
+            | Op::Thread(_) => {}
             Op::Control(control) => self.control(op, control),
         }
     }

@@ -6,9 +6,9 @@ use super::lanes::LANES;
 use super::memory::{Memory, Shared};
 use super::options::Order;
 use super::program::Code;
+use super::special::Position;
 use super::trap::Trap;
 use super::warp::{Pause, Warp};
-use crate::ir::{Axis, SpecialReg};
 use crate::runtime::Grid;
 
 /// Operations that a warp runs at most before another one has its turn.
@@ -59,12 +59,13 @@ impl<'c> Block<'c> {
         globals: &'c [&'c Buffer],
     ) -> Block<'c> {
         let threads = grid.threads.iter().product::<u32>() as usize;
-        let warps: Vec<Warp> = (0..threads.div_ceil(LANES)).map(|_| Warp::new(code)).collect();
+        let warps: Vec<Warp> =
+            (0..threads.div_ceil(LANES)).map(|number| Warp::new(code, number as u32)).collect();
         let shared = Shared::new(code.shared_bytes, &code.shared);
         let diagnostics = Diagnostics::default();
+        let memory = Memory { globals, shared, diagnostics, block: 0, operations: 0 };
         let states = vec![State::Ended; warps.len()];
-        let mut block =
-            Block { code, grid, warps, states, memory: Memory { globals, shared, diagnostics } };
+        let mut block = Block { code, grid, warps, states, memory };
         for warp in &mut block.warps {
             let regs = &mut warp.regs;
             for (slot, word) in &code.fill_w {
@@ -97,27 +98,22 @@ impl<'c> Block<'c> {
 
     /// Sets up all threads as those of block `index`.
     fn start(&mut self, index: [u32; 3]) {
-        let [x, y, _] = self.grid.threads;
         let threads = self.threads();
         for (number, warp) in self.warps.iter_mut().enumerate() {
             let first = (number * LANES) as u32;
-            let thread = |lane: usize| first + lane as u32;
+            let shared_bytes = self.code.shared_bytes;
+            let position =
+                Position { grid: self.grid, block: index, first_thread: first, shared_bytes };
             for (reg, slot) in &self.code.special {
-                warp.regs.w[*slot as usize] = match reg {
-                    SpecialReg::Tid(Axis::X) => std::array::from_fn(|lane| thread(lane) % x),
-                    SpecialReg::Tid(Axis::Y) => std::array::from_fn(|lane| thread(lane) / x % y),
-                    SpecialReg::Tid(Axis::Z) => std::array::from_fn(|lane| thread(lane) / x / y),
-                    SpecialReg::Ntid(axis) => [self.grid.threads[axis.index()]; LANES],
-                    SpecialReg::Ctaid(axis) => [index[axis.index()]; LANES],
-                    SpecialReg::Nctaid(axis) => [self.grid.blocks[axis.index()]; LANES],
-                    SpecialReg::LaneId => std::array::from_fn(|lane| lane as u32),
-                };
+                position.fill(&mut warp.regs, *reg, *slot);
             }
             let count = threads.saturating_sub(first).min(LANES as u32);
             warp.start(u32::MAX >> (LANES as u32 - count));
         }
         self.states.fill(State::Ready);
         self.memory.shared.reset();
+        let [[x, y, z], [nx, ny, _]] = [index, self.grid.blocks].map(|n| n.map(u64::from));
+        self.memory.block = x + nx * (y + ny * z);
     }
 
     /// Runs block `index` to its end, for at most `fuel` operations of its warps.
@@ -140,6 +136,7 @@ impl<'c> Block<'c> {
             };
             self.memory.diagnostics.first_thread = (warp * LANES) as u32;
             let before = self.warps[warp].warp_ops;
+            self.memory.operations = used - before;
             let pause = self.warps[warp].run(self.code, &mut self.memory, quantum);
             used += self.warps[warp].warp_ops - before;
             let current = &self.warps[warp];

@@ -56,14 +56,14 @@ enum Task {
 
 pub(super) struct Compiler<'k> {
     ir: &'k KernelIr,
-    code: Code,
+    pub(super) code: Code,
     pub(super) regs: Registers,
     slots: Vec<Option<Slots>>,
     /// For each operation, the results that are dead after it.
     dead: Vec<SmallVec<[Value; 2]>>,
     vars: Vec<Vec<Slots>>,
     vars_of: HashMap<RegionId, Vec<VarId>>,
-    special: HashMap<SpecialReg, u32>,
+    pub(super) special: HashMap<SpecialReg, u32>,
     targets: HashMap<OpId, Target>,
     /// Operations without a step since the last step.
     weight: u32,
@@ -201,7 +201,7 @@ impl Compiler<'_> {
         values.iter().map(|value| self.slots(*value)).collect()
     }
 
-    fn allocate_values(&mut self, values: &[Value]) -> Result<Vec<Slots>, Refused> {
+    pub(super) fn allocate_values(&mut self, values: &[Value]) -> Result<Vec<Slots>, Refused> {
         let mut all = Vec::with_capacity(values.len());
         for value in values {
             let slots = self.regs.allocate(get(&self.ir.values, *value)?.ty);
@@ -211,7 +211,7 @@ impl Compiler<'_> {
         Ok(all)
     }
 
-    fn emit(&mut self, op: OpId, inst: Inst) -> usize {
+    pub(super) fn emit(&mut self, op: OpId, inst: Inst) -> usize {
         let weight = std::mem::take(&mut self.weight).saturating_add(1);
         self.code.steps.push(Step { inst, weight });
         self.code.ops.push(op);
@@ -315,7 +315,13 @@ impl Compiler<'_> {
         let ends = match &self.ir.ops[*last].op {
             Op::Control(Control::If { else_region, .. }) => else_region.is_some(),
             Op::Control(control) => control.is_terminator(),
-            Op::Const(_) | Op::Arith(_) | Op::Mem(_) | Op::Sync(_) | Op::Diagnostic(_) => false,
+            Op::Const(_)
+            | Op::Arith(_)
+            | Op::Mem(_)
+            | Op::Sync(_)
+            | Op::Warp(_)
+            | Op::Diagnostic(_)
+            | Op::Thread(_) => false,
         };
         if ends { Ok(()) } else { Err(Malformed) }
     }
@@ -330,7 +336,13 @@ impl Compiler<'_> {
                 }
                 Some(Op::Const(constant)) => !self.regs.is_kept(ConstWord::from(*constant)),
                 Some(
-                    Op::Arith(_) | Op::Mem(_) | Op::Sync(_) | Op::Control(_) | Op::Diagnostic(_),
+                    Op::Arith(_)
+                    | Op::Mem(_)
+                    | Op::Sync(_)
+                    | Op::Warp(_)
+                    | Op::Thread(_)
+                    | Op::Diagnostic(_)
+                    | Op::Control(_),
                 ) => true,
             };
             if owned && let Some(slots) = self.slots[value.index()].take() {
@@ -348,13 +360,8 @@ impl Compiler<'_> {
                 self.set(result.ok_or(Malformed)?, slots)?;
             }
             Op::Arith(Arith::Sreg { reg }) => {
-                let (regs, fill) = (&mut self.regs, &mut self.code.special);
-                let slot = *self.special.entry(*reg).or_insert_with(|| {
-                    let slot = regs.reserve(Scalar::I32);
-                    fill.push((*reg, slot));
-                    slot
-                });
-                self.set(result.ok_or(Malformed)?, Slots::Scalar(Scalar::I32, slot))?;
+                let slot = self.special(*reg);
+                self.set(result.ok_or(Malformed)?, Slots::Scalar(reg.scalar(), slot))?;
                 self.weight += 1;
             }
             Op::Arith(op) => {
@@ -379,6 +386,12 @@ impl Compiler<'_> {
                 let access = self.diagnostic(id, op)?;
                 self.emit(id, Inst::Memory(access));
             }
+            // The grids before this one have ended, and none after it waits.
+            Op::Sync(Sync::GriddepcontrolWait {} | Sync::GriddepcontrolLaunchDependents {}) => {
+                self.weight += 1;
+            }
+            Op::Warp(op) => self.warp(id, op, &data.results)?,
+            Op::Thread(op) => self.thread(id, op, &data.results)?,
             Op::Control(control) => return self.control(id, control, tasks),
         }
         self.release_dead(id);

@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use super::compile::{Compiler, Refused};
 use super::lanes::{Regs, lanes_of};
 use super::memory::Access;
-use crate::ir::{Const, Diagnostic, OpId, Scalar, Value};
+use crate::ir::{Const, Diagnostic, Format, OpId, Scalar, Value};
 use crate::runtime::assert::AssertFailures;
 
 /// A failed assertion of a block.
@@ -28,6 +28,8 @@ pub(super) struct Diagnostics {
     pub(super) failed: u64,
     /// Those that are kept, for each thread in the order of its program.
     failures: Vec<Failure>,
+    /// What threads print, for each thread in the order of its program.
+    prints: Vec<(u32, String)>,
 }
 
 impl Diagnostics {
@@ -44,6 +46,12 @@ impl Diagnostics {
     fn sort(&mut self) {
         self.failures.sort_by_key(|failure| failure.thread);
         self.failures.truncate(AssertFailures::RECORDED);
+    }
+
+    /// What was printed since the last call, thread after thread.
+    pub(super) fn take_prints(&mut self) -> String {
+        self.prints.sort_by_key(|(thread, _)| *thread);
+        self.prints.drain(..).map(|(_, text)| text).collect()
     }
 
     /// What was said since the last call: the number of failed assertions, and those that are kept, sorted
@@ -75,6 +83,18 @@ impl Compiler<'_> {
                 Ok(Box::new(move |regs, memory, mask| {
                     for lane in lanes_of(mask & !regs.truth(cond)) {
                         memory.diagnostics.fail(lane, id, values_of(regs, &values, lane));
+                    }
+                    Ok(())
+                }))
+            }
+            Diagnostic::Printf { format, values } => {
+                let format = Format::parse(format).map_err(|_| Refused::Malformed)?;
+                let values = slots(values)?;
+                Ok(Box::new(move |regs, memory, mask| {
+                    let Diagnostics { first_thread, prints, .. } = &mut memory.diagnostics;
+                    for lane in lanes_of(mask) {
+                        let text = format.to_text(&values_of(regs, &values, lane));
+                        prints.push((*first_thread + lane as u32, text));
                     }
                     Ok(())
                 }))

@@ -67,6 +67,40 @@ pub enum FaultCause {
         /// The Rust line of that construct.
         place: Place,
     },
+    /// The operation `trap`.
+    Trap,
+    /// The operation `brkpt`.
+    Breakpoint,
+    /// An operation of a warp by a thread whose lane is not among the members that it names.
+    NotAMember {
+        /// The member mask.
+        members: u32,
+    },
+    /// An operation of a warp that a member executes with another member mask.
+    OtherMembers {
+        /// The member mask of the thread.
+        members: u32,
+        /// The member that names others.
+        other: [u32; 3],
+    },
+    /// An operation of a warp to which a member that has not ended does not come: a GPU may wait for ever.
+    MissingMember {
+        /// The member mask.
+        members: u32,
+        /// A member that is elsewhere.
+        other: [u32; 3],
+        /// The construct at which the way of that thread parts from the operation.
+        op: &'static str,
+        /// The Rust line of that construct.
+        place: Place,
+    },
+    /// A shuffle from a lane that does not execute it: what is read is undefined.
+    InactiveSource {
+        /// The lane that is read.
+        source: u32,
+        /// The lanes that execute the shuffle together.
+        group: u32,
+    },
 }
 
 /// A load or store by one thread.
@@ -99,6 +133,22 @@ impl fmt::Display for Triple {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [x, y, z] = self.0;
         write!(f, "({x}, {y}, {z})")
+    }
+}
+
+/// `lanes 0 to 15`, or `lanes 0x00ff00ff` where they do not follow each other.
+struct Lanes(u32);
+
+impl fmt::Display for Lanes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (first, count) = (self.0.trailing_zeros(), self.0.count_ones());
+        let follow = self.0 != 0 && (self.0 >> first).trailing_ones() == count;
+        match count {
+            0 => write!(f, "no lane"),
+            1 => write!(f, "lane {first}"),
+            _ if follow => write!(f, "lanes {first} to {}", first + count - 1),
+            _ => write!(f, "lanes {:#010x}", self.0),
+        }
     }
 }
 
@@ -141,6 +191,18 @@ impl fmt::Display for Fault {
                 write!(f, "has the step {step}, which is not positive, in ")?;
             }
             FaultCause::BarrierDivergence { .. } => write!(f, "is reached by ")?,
+            FaultCause::Trap | FaultCause::Breakpoint => write!(f, "is executed by ")?,
+            FaultCause::NotAMember { members } => {
+                let mask = Lanes(*members);
+                write!(f, "names as members {mask}, not the lane that executes it, in ")?;
+            }
+            FaultCause::OtherMembers { members, .. }
+            | FaultCause::MissingMember { members, .. } => {
+                write!(f, "names as members {} in ", Lanes(*members))?;
+            }
+            FaultCause::InactiveSource { source, group } => {
+                write!(f, "reads lane {source}, but is executed by {} only, in ", Lanes(*group))?;
+            }
         }
         let (thread, block) = (Triple(self.thread), Triple(self.block));
         write!(f, "thread {thread} of block {block} of kernel `{}`", self.kernel)?;
@@ -148,6 +210,14 @@ impl fmt::Display for Fault {
             let other = Triple(*other);
             write!(f, ", but not by thread {other} of the same warp, ")?;
             write!(f, "whose way parts from it at the `{op}` at {place}")?;
+        }
+        if let FaultCause::OtherMembers { other, .. } = &self.cause {
+            write!(f, ", but thread {} among them names other members", Triple(*other))?;
+        }
+        if let FaultCause::MissingMember { other, op, place, .. } = &self.cause {
+            let other = Triple(*other);
+            write!(f, ", but thread {other} among them does not come: ")?;
+            write!(f, "its way parts at the `{op}` at {place}")?;
         }
         write!(f, " [{}]", self.path)
     }

@@ -142,6 +142,7 @@ pub(super) fn launch(
     for (count, said, stop) in results {
         all.failed += said.failed;
         all.failures.extend(said.failures);
+        all.prints.extend(said.prints);
         report.thread_ops += count.thread_ops;
         report.warp_ops += count.warp_ops;
         if let Some((number, _)) = &stop
@@ -150,6 +151,11 @@ pub(super) fn launch(
             first = stop;
         }
     }
+    // What a block above the one that stopped has printed depends on the host.
+    let last = first.as_ref().map_or(u64::MAX, |(number, _)| *number);
+    all.prints.retain(|(number, _)| *number <= last);
+    all.prints.sort_by_key(|(number, _)| *number);
+    options.output.write(all.prints.iter().map(|(_, text)| text.as_str()));
     match first {
         None if all.failed > 0 => {
             let launch = Launch { ir, code, grid, fuel: options.fuel };
@@ -170,10 +176,16 @@ struct Said {
     failed: u64,
     /// Those that are kept, with the number of the block.
     failures: Vec<(u64, Failure)>,
+    /// What the blocks print, with their numbers.
+    prints: Vec<(u64, String)>,
 }
 
 impl Said {
     fn add(&mut self, block: u64, diagnostics: &mut Diagnostics) {
+        let prints = diagnostics.take_prints();
+        if !prints.is_empty() {
+            self.prints.push((block, prints));
+        }
         let (failed, failures) = diagnostics.take();
         self.failed += failed;
         let room = AssertFailures::RECORDED.saturating_sub(self.failures.len());
@@ -198,7 +210,7 @@ impl Launch<'_> {
 
     /// The failures of the lowest blocks and threads.
     fn failures(&self, said: Said) -> AssertFailures {
-        let Said { failed, mut failures } = said;
+        let Said { failed, mut failures, .. } = said;
         // The sort keeps the order of the failures of a block.
         failures.sort_by_key(|(block, _)| *block);
         let sites = AssertSites::new(self.ir);
@@ -261,6 +273,23 @@ fn explain(launch: &Launch<'_>, block: [u32; 3], stop: &Stop) -> RunError {
                 }
                 TrapCause::Uninitialised { access, byte } => {
                     FaultCause::Uninitialised { access: launch.access(access, is_store), byte }
+                }
+                TrapCause::Trap => FaultCause::Trap,
+                TrapCause::Breakpoint => FaultCause::Breakpoint,
+                TrapCause::NotAMember { members } => FaultCause::NotAMember { members },
+                TrapCause::OtherMembers { members, other } => {
+                    let other = launch.thread(*warp, other);
+                    FaultCause::OtherMembers { members, other }
+                }
+                TrapCause::MissingMember { members, other, step } => {
+                    let Some((op, place)) = launch.op(step) else {
+                        return RunError::NotVerified;
+                    };
+                    let other = launch.thread(*warp, other);
+                    FaultCause::MissingMember { members, other, op, place }
+                }
+                TrapCause::InactiveSource { source, group } => {
+                    FaultCause::InactiveSource { source, group }
                 }
                 TrapCause::BarrierDivergence { other, step } => {
                     let Some((op, place)) = launch.op(step) else {

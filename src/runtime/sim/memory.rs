@@ -17,6 +17,11 @@ pub(super) struct Memory<'m> {
     pub(super) globals: &'m [&'m Buffer],
     pub(super) shared: Shared,
     pub(super) diagnostics: Diagnostics,
+    /// The number of the block in its grid.
+    pub(super) block: u64,
+    /// The operations that the warps of the block executed before the present turn, without those of the
+    /// warp whose turn it is.
+    pub(super) operations: u64,
 }
 
 /// Where a shared allocation lies.
@@ -390,7 +395,8 @@ mod tests {
         let buffer = Buffer::zeros(64);
         let globals = [&buffer];
         let diagnostics = Diagnostics::default();
-        let mut memory = Memory { globals: &globals, shared: Shared::new(0, &[]), diagnostics };
+        let shared = Shared::new(0, &[]);
+        let mut memory = Memory { globals: &globals, shared, diagnostics, block: 0, operations: 0 };
         let pointer = PointerSlots { alloc: Alloc::Static(0), offset: Some(0) };
         let address =
             Address { space: Space::Global, elem: Scalar::F32, pointer, index: Index::I32(0) };

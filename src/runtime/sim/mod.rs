@@ -20,6 +20,7 @@
 mod arith;
 mod block;
 mod buffer;
+mod collective;
 mod compile;
 mod diagnostic;
 mod dispatch;
@@ -32,9 +33,11 @@ mod launch;
 mod liveness;
 mod memory;
 mod options;
+mod output;
 mod program;
 mod scalar;
 mod slots;
+mod special;
 mod trap;
 mod warp;
 
@@ -45,6 +48,7 @@ pub use error::RunError;
 pub use fault::{Fault, FaultCause, MemoryAccess};
 pub use launch::Arg;
 pub use options::{Options, Order, Report};
+pub use output::Output;
 
 use super::Grid;
 use crate::ir::KernelIr;

@@ -1,5 +1,7 @@
 //! How a kernel is simulated, and what came of it.
 
+use super::output::Output;
+
 /// The order in which the warps of a block run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -22,7 +24,7 @@ pub enum Order {
 /// let options = Options::default().order(Order::Random { seed: 7 }).threads(1).fuel(1_000_000);
 /// assert_eq!(options.fuel, 1_000_000);
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Options {
     /// The order in which the warps of a block run.
@@ -34,12 +36,14 @@ pub struct Options {
     /// Blocks that run at the same time, each on a thread of rayon's pool; 0 stands for as many as the pool
     /// has threads.
     pub threads: usize,
+    /// Where `printf` prints to.
+    pub output: Output,
 }
 
-/// Round robin, 2^32 operations a block (minutes), all threads.
+/// Round robin, 2^32 operations a block (minutes), all threads, standard output.
 impl Default for Options {
     fn default() -> Options {
-        Options { order: Order::RoundRobin, fuel: 1 << 32, threads: 0 }
+        Options { order: Order::RoundRobin, fuel: 1 << 32, threads: 0, output: Output::stdout() }
     }
 }
 
@@ -57,6 +61,11 @@ impl Options {
     /// Sets [`Options::threads`].
     pub fn threads(self, threads: usize) -> Options {
         Options { threads, ..self }
+    }
+
+    /// Sets [`Options::output`].
+    pub fn output(self, output: Output) -> Options {
+        Options { output, ..self }
     }
 }
 

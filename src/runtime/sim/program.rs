@@ -1,9 +1,10 @@
 //! A kernel in the form that warps run: a flat list of steps on register slots.
 
+use super::collective::Group;
 use super::lanes::{Move, Pure, Regs};
 use super::memory::{Access, SharedRange};
 use super::trap::Trapped;
-use crate::ir::{OpId, SpecialReg};
+use crate::ir::{OpId, SpecialReg, VolatileReg};
 
 /// An operation without an effect that can fault in the active lanes.
 pub(super) type Checked = Box<dyn Fn(&mut Regs, u32) -> Trapped + Send + Sync>;
@@ -17,6 +18,18 @@ pub(super) enum Inst {
     /// Copies under the mask.
     Copy(Box<[Move]>),
     Barrier,
+    /// What lanes that name the same `members` do together.
+    Warp {
+        members: u32,
+        run: Group,
+    },
+    /// Reads a special register that changes.
+    Volatile {
+        reg: VolatileReg,
+        dst: u32,
+    },
+    /// Lets other warps have their turn.
+    Sleep,
     /// Opens a frame and runs the lanes in which the slot `cond` is true at the next step, then the others
     /// at `else_`, then all at `end`.
     If {
@@ -76,7 +89,7 @@ pub(super) struct Code {
     pub(super) fill_w: Vec<(u32, u32)>,
     /// Slots of `d` with the same word in all lanes: constants.
     pub(super) fill_d: Vec<(u32, u64)>,
-    /// Slots of `w` with special registers.
+    /// Slots of special registers, in the file of their type.
     pub(super) special: Vec<(SpecialReg, u32)>,
     /// For each parameter, the slot of a scalar and whether it is in `d`; `None` for a pointer.
     pub(super) params: Vec<Option<(u32, bool)>>,

@@ -29,6 +29,31 @@ pub(super) enum TrapCause {
         access: AccessAt,
         byte: u64,
     },
+    /// `trap`
+    Trap,
+    /// `brkpt`
+    Breakpoint,
+    /// An operation of the warp by a lane that is not among its own members.
+    NotAMember {
+        members: u32,
+    },
+    /// An operation of the warp of which the member `other` names other members.
+    OtherMembers {
+        members: u32,
+        other: u32,
+    },
+    /// An operation of the warp without the member `other`, which waits at the operation with the number
+    /// `step`.
+    MissingMember {
+        members: u32,
+        other: u32,
+        step: u32,
+    },
+    /// A shuffle from the lane `source`, which is not in the group that executes it.
+    InactiveSource {
+        source: u32,
+        group: u32,
+    },
     /// A barrier without the lane `other`, which waits at the operation with the number `step`.
     BarrierDivergence {
         other: u32,

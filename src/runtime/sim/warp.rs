@@ -5,10 +5,12 @@
 //! lanes closes. `break`, `continue` and `return` end all active lanes, so they only add them to the frame
 //! where those go on.
 
-use super::lanes::Regs;
+use super::collective::Group;
+use super::lanes::{LANE_BIT, Regs, lanes_of};
 use super::memory::Memory;
 use super::program::{Code, Inst};
-use super::trap::{Trap, TrapCause};
+use super::special::read_volatile;
+use super::trap::{Trap, TrapCause, Trapped};
 
 /// An open construct: the `if`, `for` or `loop` at step `at`.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +44,8 @@ pub(super) struct Warp {
     /// Lanes that have a thread which has not ended.
     alive: u32,
     frames: Vec<Frame>,
+    /// The number of the warp in its block.
+    number: u32,
     /// Operations executed by the warp.
     pub(super) warp_ops: u64,
     /// Operations executed, counted for each active lane.
@@ -49,8 +53,9 @@ pub(super) struct Warp {
 }
 
 impl Warp {
-    pub(super) fn new(code: &Code) -> Warp {
+    pub(super) fn new(code: &Code, number: u32) -> Warp {
         Warp {
+            number,
             regs: Regs::new(code.w, code.d),
             step: 0,
             active: 0,
@@ -120,6 +125,21 @@ impl Warp {
                     }
                     self.step += 1;
                     return Ok(Pause::Barrier);
+                }
+                Inst::Warp { members, run } => {
+                    self.collective(*members as usize, run)?;
+                    self.step += 1;
+                    continue;
+                }
+                Inst::Volatile { reg, dst } => {
+                    let now = (self.number, memory.operations + self.warp_ops);
+                    read_volatile(&mut self.regs, memory, now, (*reg, *dst));
+                    self.step += 1;
+                    continue;
+                }
+                Inst::Sleep => {
+                    self.step += 1;
+                    return Ok(Pause::Quantum);
                 }
                 Inst::If { cond, else_, .. } => {
                     let then = self.regs.truth(*cond) & self.active;
@@ -218,6 +238,9 @@ impl Warp {
                 | Inst::Memory(_)
                 | Inst::Copy(_)
                 | Inst::Barrier
+                | Inst::Warp { .. }
+                | Inst::Volatile { .. }
+                | Inst::Sleep
                 | Inst::Yield(_)
                 | Inst::Continue { .. }
                 | Inst::Break { .. }
@@ -233,17 +256,55 @@ impl Warp {
         }
     }
 
+    /// Runs an operation of the warp for each group of lanes that name the same members.
+    fn collective(&mut self, members: usize, run: &Group) -> Trapped {
+        let mut rest = self.active;
+        while rest != 0 {
+            let first = rest.trailing_zeros() as usize;
+            let masks = &self.regs.w[members];
+            let mask = masks[first];
+            let same = lanes_of(rest).filter(|lane| masks[*lane] == mask);
+            let group = same.fold(0, |group, lane| group | LANE_BIT[lane]);
+            let strangers = group & !mask;
+            if strangers != 0 {
+                let lane = strangers.trailing_zeros() as usize;
+                return Err(Trap::new(lane, TrapCause::NotAMember { members: mask }));
+            }
+            let missing = mask & self.alive & !group;
+            if missing != 0 {
+                return Err(self.missing_member(first, mask, missing.trailing_zeros()));
+            }
+            run(&mut self.regs, group)?;
+            rest &= !group;
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn missing_member(&self, lane: usize, members: u32, other: u32) -> Box<Trap> {
+        let cause = if self.active >> other & 1 == 1 {
+            TrapCause::OtherMembers { members, other }
+        } else {
+            TrapCause::MissingMember { members, other, step: self.elsewhere(other) }
+        };
+        Trap::new(lane, cause)
+    }
+
     /// A barrier that some living lanes of the warp have not reached.
     fn divergence(&self) -> Box<Trap> {
-        let missing = self.alive & !self.active;
-        let other = missing.trailing_zeros();
+        let other = (self.alive & !self.active).trailing_zeros();
+        let cause = TrapCause::BarrierDivergence { other, step: self.elsewhere(other) };
+        Trap::new(self.first_lane() as usize, cause)
+    }
+
+    /// The step of the construct in which a lane that is not active waits.
+    fn elsewhere(&self, other: u32) -> u32 {
         // Each lane that is alive and not active waits in exactly one frame.
         let frame = self
             .frames
             .iter()
             .rev()
             .find(|frame| (frame.joined | frame.other_arm | frame.again) >> other & 1 == 1);
-        let step = frame.map_or(self.step, |frame| frame.at);
-        Trap::new(self.first_lane() as usize, TrapCause::BarrierDivergence { other, step })
+        frame.map_or(self.step, |frame| frame.at)
     }
 }

@@ -1,0 +1,190 @@
+//! Operations of a warp, special registers that change, and what a thread asks of the hardware.
+
+use super::entry::Entry;
+use super::regs::{Class, Operand, Reg, arith_type};
+use crate::ir::{ReduxOp, Scalar, ShflMode, Thread, Value, Warp};
+
+impl Entry<'_> {
+    pub(super) fn warp(&mut self, op: &Warp, results: &[Value]) {
+        match (*op, results) {
+            (Warp::Shfl { value, lane, segment, members, mode }, &[result, inside]) => {
+                let operands = [lane, segment, members].map(|value| self.operand(value));
+                let inside = self.uses.is_live(inside).then(|| self.def(inside));
+                self.shfl(mode, result, inside, value, operands);
+            }
+            (Warp::Vote { pred, members, mode }, &[result]) => {
+                let (pred, members) = (self.operand(pred), self.operand(members));
+                let to = self.def(result);
+                self.ins(&["vote.sync.", mode.name(), ".pred"], &[to.into(), pred, members]);
+            }
+            (Warp::VoteBallot { pred, members }, &[result]) => {
+                let (pred, members) = (self.operand(pred), self.operand(members));
+                let to = self.def(result);
+                self.ins(&["vote.sync.ballot.b32"], &[to.into(), pred, members]);
+            }
+            (Warp::MatchAny { value, members }, &[result]) => {
+                let (value, members) = (self.in_own_reg(value), self.operand(members));
+                let to = self.def(result);
+                let name = ["match.any.sync.", value.class().bits_name()];
+                self.ins(&name, &[to.into(), value.into(), members]);
+            }
+            (Warp::MatchAll { value, members }, &[result, all]) => {
+                let (value, members) = (self.in_own_reg(value), self.operand(members));
+                let to = self.def(result);
+                let all = self.uses.is_live(all).then(|| self.def(all));
+                let name = ["match.all.sync.", value.class().bits_name()];
+                self.pair(&name, (to, all), &[value.into(), members]);
+            }
+            (Warp::Redux { value, members, op }, &[result]) => {
+                let (value, members) = (self.in_own_reg(value), self.operand(members));
+                let to = self.def(result);
+                let ty = match op {
+                    ReduxOp::Add | ReduxOp::Min | ReduxOp::Max => arith_type(self.scalar(result)),
+                    ReduxOp::And | ReduxOp::Or | ReduxOp::Xor => "b32",
+                };
+                let name = ["redux.sync.", op.name(), ".", ty];
+                self.ins(&name, &[to.into(), value.into(), members]);
+            }
+            (Warp::Elect { members }, &[leader, is_leader]) => {
+                let members = self.operand(members);
+                let (leader, is_leader) = (self.def(leader), self.def(is_leader));
+                self.pair(&["elect.sync"], (leader, Some(is_leader)), &[members]);
+            }
+            (Warp::BarWarp { members }, _) => {
+                let members = self.operand(members);
+                self.ins(&["bar.warp.sync"], &[members]);
+            }
+            (Warp::Activemask {}, &[result]) => {
+                let to = self.def(result);
+                self.ins(&["activemask.b32"], &[to.into()]);
+            }
+            // The verifier has seen that these have their results.
+            (
+                Warp::Shfl { .. }
+                | Warp::Vote { .. }
+                | Warp::VoteBallot { .. }
+                | Warp::MatchAny { .. }
+                | Warp::MatchAll { .. }
+                | Warp::Redux { .. }
+                | Warp::Elect { .. }
+                | Warp::Activemask {},
+                _,
+            ) => {}
+        }
+    }
+
+    /// The value in a register of its class.
+    fn in_own_reg(&mut self, value: Value) -> Reg {
+        let (class, operand) = (Class::of(self.ir.type_of(value)), self.operand(value));
+        self.in_reg(operand, class)
+    }
+
+    /// An instruction with the results `first|second`; without the second where it is not used.
+    fn pair(&mut self, name: &[&str], (first, second): (Reg, Option<Reg>), operands: &[Operand]) {
+        self.begin();
+        name.iter().for_each(|part| self.text.push(part));
+        self.text.push(" ");
+        self.text.reg(first);
+        if let Some(second) = second {
+            self.text.push("|");
+            self.text.reg(second);
+        }
+        for operand in operands {
+            self.text.push(", ");
+            self.text.operand(*operand);
+        }
+        self.text.push(";\n");
+    }
+
+    /// Shuffles have 32 bits: a `bool` goes as a number, wider values go in two halves.
+    fn shfl(
+        &mut self,
+        mode: ShflMode,
+        result: Value,
+        inside: Option<Reg>,
+        value: Value,
+        [lane, segment, members]: [Operand; 3],
+    ) {
+        let name = ["shfl.sync.", mode.name(), ".b32"];
+        let from = self.in_own_reg(value);
+        let to = self.def(result);
+        match to.class() {
+            Class::B32 | Class::F32 => {
+                self.pair(&name, (to, inside), &[from.into(), lane, segment, members]);
+            }
+            Class::Pred => {
+                let [number, moved] = [Class::B32; 2].map(|class| self.temp(class));
+                let operands = [number.into(), Operand::Int(1), Operand::Int(0), from.into()];
+                self.ins(&["selp.b32"], &operands);
+                self.pair(&name, (moved, inside), &[number.into(), lane, segment, members]);
+                self.ins(&["setp.ne.u32"], &[to.into(), moved.into(), Operand::Int(0)]);
+            }
+            Class::B64 | Class::F64 => {
+                let [low, high] = [Class::B32; 2].map(|class| self.temp(class));
+                let [moved_low, moved_high] = [Class::B32; 2].map(|class| self.temp(class));
+                self.unpack([low, high], from);
+                self.pair(&name, (moved_low, inside), &[low.into(), lane, segment, members]);
+                self.pair(&name, (moved_high, None), &[high.into(), lane, segment, members]);
+                self.pack(to, [moved_low, moved_high]);
+            }
+        }
+    }
+
+    /// The halves of a 64-bit register, the low one first.
+    fn unpack(&mut self, [low, high]: [Reg; 2], from: Reg) {
+        self.begin();
+        self.text.push("mov.b64 {");
+        self.text.reg(low);
+        self.text.push(", ");
+        self.text.reg(high);
+        self.text.push("}, ");
+        self.text.reg(from);
+        self.text.push(";\n");
+    }
+
+    /// A 64-bit register from its halves, the low one first.
+    fn pack(&mut self, to: Reg, [low, high]: [Reg; 2]) {
+        self.begin();
+        self.text.push("mov.b64 ");
+        self.text.reg(to);
+        self.text.push(", {");
+        self.text.reg(low);
+        self.text.push(", ");
+        self.text.reg(high);
+        self.text.push("};\n");
+    }
+
+    pub(super) fn thread(&mut self, op: &Thread, result: Option<Value>) {
+        match (*op, result) {
+            (Thread::VolatileSreg { reg }, Some(result)) => {
+                self.read_special(result, reg.scalar(), &reg.to_string());
+            }
+            (Thread::VolatileSreg { .. }, None) => {}
+            (Thread::Nanosleep { nanoseconds }, _) => {
+                let nanoseconds = self.operand(nanoseconds);
+                self.ins(&["nanosleep.u32"], &[nanoseconds]);
+            }
+            (Thread::Trap {}, _) => self.ins(&["trap"], &[]),
+            (Thread::Brkpt {}, _) => self.ins(&["brkpt"], &[]),
+        }
+    }
+
+    /// `result` becomes the special register `name`.
+    pub(super) fn read_special(&mut self, result: Value, scalar: Scalar, name: &str) {
+        let to = self.def(result);
+        let ty = if scalar == Scalar::Bool { "pred" } else { unsigned(scalar) };
+        self.begin();
+        self.text.push("mov.");
+        self.text.push(ty);
+        self.text.push(" ");
+        self.text.reg(to);
+        self.text.push(", %");
+        self.text.push(name);
+        self.text.push(";\n");
+    }
+}
+
+/// The type of a special register: all are unsigned.
+fn unsigned(scalar: Scalar) -> &'static str {
+    if scalar.bits() == 64 { "u64" } else { "u32" }
+}

@@ -1,0 +1,275 @@
+//! Operations of the threads of a warp together.
+
+use super::body::Body;
+use super::typed::{Element, Int, IntoVal, Number, Val};
+use crate::ir::op::{ReduxOp, ShflMode, VoteMode, Warp};
+
+/// The member mask of all 32 lanes of a warp.
+pub const WARP: u32 = u32::MAX;
+
+mod sealed {
+    /// Closes [`Redux`](super::Redux).
+    pub trait Sealed {}
+    impl Sealed for i32 {}
+    impl Sealed for u32 {}
+}
+
+/// A type that a warp reduces in one instruction: `i32` and `u32`.
+pub trait Redux: Int + sealed::Sealed {}
+impl Redux for i32 {}
+impl Redux for u32 {}
+
+/// Shuffles: values of other lanes of the warp. PTX ISA 9.7.9.6 `shfl.sync`.
+///
+/// `members` has the bits of the lanes that take part: the thread itself, and all lanes that it reads. All of
+/// them must come, with the same `members`, unless they have ended; [`WARP`] is the mask of all lanes. Reading
+/// a lane that is not a member, or has ended, is undefined on a GPU and a fault in the simulator.
+///
+/// Elements of 64 bits take two instructions.
+///
+/// ```
+/// use tilewright::ir::{GlobalMut, Kernel, Target, WARP};
+///
+/// let kernel = Kernel::<(GlobalMut<f32>,)>::build("sum", Target::SM_80, |k, (x,)| {
+///     let mut sum = x.load(k, k.thread_idx().x);
+///     for distance in [16, 8, 4, 2, 1] {
+///         sum = sum + k.shfl_bfly(WARP, sum, distance);
+///     }
+///     x.store(k, k.thread_idx().x, sum);
+/// })?;
+/// assert_eq!(kernel.ptx().text().matches("shfl.sync.bfly.b32").count(), 5);
+/// # Ok::<(), tilewright::ir::BuildErrors>(())
+/// ```
+impl<'b> Body<'b, '_> {
+    /// `value` of the lane that `mode` chooses by `lane` and `segment`, and whether that lane is inside the
+    /// segment; where it is not, `value` of the thread itself. [`ShflMode`] has the formulas, and
+    /// [`ShflMode::segment`] the operand `segment` for a width.
+    #[track_caller]
+    pub fn shfl<T: Element>(
+        &self,
+        mode: ShflMode,
+        members: impl IntoVal<'b, u32>,
+        value: impl IntoVal<'b, T>,
+        lane: impl IntoVal<'b, u32>,
+        segment: impl IntoVal<'b, u32>,
+    ) -> (Val<'b, T>, Val<'b, bool>) {
+        let cx = self.context();
+        let (members, value) = (cx.operand_of(members), cx.operand_of(value));
+        let (lane, segment) = (cx.operand_of(lane), cx.operand_of(segment));
+        cx.emit_pair(Warp::Shfl { value, lane, segment, members, mode })
+    }
+
+    #[track_caller]
+    fn shfl_all<T: Element>(
+        &self,
+        mode: ShflMode,
+        members: impl IntoVal<'b, u32>,
+        value: impl IntoVal<'b, T>,
+        lane: impl IntoVal<'b, u32>,
+    ) -> Val<'b, T> {
+        let whole = mode.segment(32).unwrap_or_default();
+        self.shfl(mode, members, value, lane, whole).0
+    }
+
+    /// `value` of the lane `delta` below; of the thread itself where there is none.
+    #[track_caller]
+    pub fn shfl_up<T: Element>(
+        &self,
+        members: impl IntoVal<'b, u32>,
+        value: impl IntoVal<'b, T>,
+        delta: impl IntoVal<'b, u32>,
+    ) -> Val<'b, T> {
+        self.shfl_all(ShflMode::Up, members, value, delta)
+    }
+
+    /// `value` of the lane `delta` above; of the thread itself where there is none.
+    #[track_caller]
+    pub fn shfl_down<T: Element>(
+        &self,
+        members: impl IntoVal<'b, u32>,
+        value: impl IntoVal<'b, T>,
+        delta: impl IntoVal<'b, u32>,
+    ) -> Val<'b, T> {
+        self.shfl_all(ShflMode::Down, members, value, delta)
+    }
+
+    /// `value` of the lane whose number differs from the thread's in the bits of `mask`.
+    #[track_caller]
+    pub fn shfl_bfly<T: Element>(
+        &self,
+        members: impl IntoVal<'b, u32>,
+        value: impl IntoVal<'b, T>,
+        mask: impl IntoVal<'b, u32>,
+    ) -> Val<'b, T> {
+        self.shfl_all(ShflMode::Bfly, members, value, mask)
+    }
+
+    /// `value` of lane `lane % 32`.
+    #[track_caller]
+    pub fn shfl_idx<T: Element>(
+        &self,
+        members: impl IntoVal<'b, u32>,
+        value: impl IntoVal<'b, T>,
+        lane: impl IntoVal<'b, u32>,
+    ) -> Val<'b, T> {
+        self.shfl_all(ShflMode::Idx, members, value, lane)
+    }
+}
+
+/// Votes, matches, reductions and elections over the lanes whose bits `members` has. As for shuffles, all of
+/// them must come, with the same `members`, unless they have ended.
+///
+/// ```
+/// use tilewright::ir::{GlobalMut, Kernel, Target, WARP};
+///
+/// let kernel = Kernel::<(GlobalMut<u32>,)>::build("odd", Target::SM_80, |k, (x,)| {
+///     let value = x.load(k, k.thread_idx().x);
+///     let odd = k.vote_ballot(WARP, (value & 1).ne(0));
+///     let sum = k.redux_add(WARP, value);
+///     x.store(k, k.thread_idx().x, odd + sum);
+/// })?;
+/// let ptx = kernel.ptx();
+/// assert!(ptx.text().contains("vote.sync.ballot.b32") && ptx.text().contains("redux.sync.add.u32"));
+/// # Ok::<(), tilewright::ir::BuildErrors>(())
+/// ```
+impl<'b> Body<'b, '_> {
+    #[track_caller]
+    fn vote(
+        &self,
+        mode: VoteMode,
+        members: impl IntoVal<'b, u32>,
+        pred: impl IntoVal<'b, bool>,
+    ) -> Val<'b, bool> {
+        let cx = self.context();
+        let (members, pred) = (cx.operand_of(members), cx.operand_of(pred));
+        cx.emit_val(Warp::Vote { pred, members, mode })
+    }
+
+    /// Whether `pred` holds in all members. PTX ISA 9.7.13.9 `vote.sync.all`.
+    #[track_caller]
+    pub fn vote_all(
+        &self,
+        members: impl IntoVal<'b, u32>,
+        pred: impl IntoVal<'b, bool>,
+    ) -> Val<'b, bool> {
+        self.vote(VoteMode::All, members, pred)
+    }
+
+    /// Whether `pred` holds in any member. PTX ISA 9.7.13.9 `vote.sync.any`.
+    #[track_caller]
+    pub fn vote_any(
+        &self,
+        members: impl IntoVal<'b, u32>,
+        pred: impl IntoVal<'b, bool>,
+    ) -> Val<'b, bool> {
+        self.vote(VoteMode::Any, members, pred)
+    }
+
+    /// Whether `pred` is the same in all members. PTX ISA 9.7.13.9 `vote.sync.uni`.
+    #[track_caller]
+    pub fn vote_uni(
+        &self,
+        members: impl IntoVal<'b, u32>,
+        pred: impl IntoVal<'b, bool>,
+    ) -> Val<'b, bool> {
+        self.vote(VoteMode::Uni, members, pred)
+    }
+
+    /// The bits of the members in which `pred` holds. PTX ISA 9.7.13.9 `vote.sync.ballot`.
+    #[track_caller]
+    pub fn vote_ballot(
+        &self,
+        members: impl IntoVal<'b, u32>,
+        pred: impl IntoVal<'b, bool>,
+    ) -> Val<'b, u32> {
+        let cx = self.context();
+        let (members, pred) = (cx.operand_of(members), cx.operand_of(pred));
+        cx.emit_val(Warp::VoteBallot { pred, members })
+    }
+
+    /// The bits of the members whose `value` has the same bits as the thread's.
+    /// PTX ISA 9.7.13.10 `match.any.sync`.
+    #[track_caller]
+    pub fn match_any<T: Number>(
+        &self,
+        members: impl IntoVal<'b, u32>,
+        value: impl IntoVal<'b, T>,
+    ) -> Val<'b, u32> {
+        let cx = self.context();
+        let (members, value) = (cx.operand_of(members), cx.operand_of(value));
+        cx.emit_val(Warp::MatchAny { value, members })
+    }
+
+    /// `members` where `value` has the same bits in all of them, else 0; and whether it has.
+    /// PTX ISA 9.7.13.10 `match.all.sync`.
+    #[track_caller]
+    pub fn match_all<T: Number>(
+        &self,
+        members: impl IntoVal<'b, u32>,
+        value: impl IntoVal<'b, T>,
+    ) -> (Val<'b, u32>, Val<'b, bool>) {
+        let cx = self.context();
+        let (members, value) = (cx.operand_of(members), cx.operand_of(value));
+        cx.emit_pair(Warp::MatchAll { value, members })
+    }
+
+    /// The lane of one of the members, the same one in all, and whether it is the thread.
+    /// PTX ISA 9.7.13.14 `elect.sync`; `sm_90`. The simulator takes the lowest member that has not ended.
+    #[track_caller]
+    pub fn elect(&self, members: impl IntoVal<'b, u32>) -> (Val<'b, u32>, Val<'b, bool>) {
+        let members = self.context().operand_of(members);
+        self.context().emit_pair(Warp::Elect { members })
+    }
+
+    /// Waits for all members; what each of them wrote before is seen by the others after.
+    /// PTX ISA 9.7.13.2 `bar.warp.sync`.
+    #[track_caller]
+    pub fn bar_warp(&self, members: impl IntoVal<'b, u32>) {
+        let members = self.context().operand_of(members);
+        self.context().emit(Warp::BarWarp { members });
+    }
+
+    /// The bits of the lanes that execute this together: on a GPU any set that has the thread, in the
+    /// simulator all that take the same way. It does not say which lanes *can* come to this line.
+    /// PTX ISA 9.7.13.11 `activemask`.
+    #[track_caller]
+    pub fn activemask(&self) -> Val<'b, u32> {
+        self.context().emit_val(Warp::Activemask {})
+    }
+}
+
+macro_rules! reductions {
+    ($($(#[$doc:meta])* $name:ident = $op:ident;)*) => {
+        /// Reductions of `i32` and `u32` over a warp. PTX ISA 9.7.13.12 `redux.sync`.
+        impl<'b> Body<'b, '_> {
+            $(
+                $(#[$doc])*
+                #[track_caller]
+                pub fn $name<T: Redux>(
+                    &self,
+                    members: impl IntoVal<'b, u32>,
+                    value: impl IntoVal<'b, T>,
+                ) -> Val<'b, T> {
+                    let cx = self.context();
+                    let (members, value) = (cx.operand_of(members), cx.operand_of(value));
+                    cx.emit_val(Warp::Redux { value, members, op: ReduxOp::$op })
+                }
+            )*
+        }
+    };
+}
+
+reductions! {
+    /// The sum of `value` of all members, which wraps.
+    redux_add = Add;
+    /// The smallest `value` of all members.
+    redux_min = Min;
+    /// The largest `value` of all members.
+    redux_max = Max;
+    /// The bits that `value` of all members have.
+    redux_and = And;
+    /// The bits that `value` of any member has.
+    redux_or = Or;
+    /// The bits that `value` of an odd number of members has.
+    redux_xor = Xor;
+}

@@ -1,0 +1,484 @@
+//! [`Number`]: what the leaves of a layout are while an operation works on them.
+//!
+//! Each operation is written once, for any [`Number`]. With `i64` it works in arrays on the stack,
+//! takes static layouts into the integers only, and gives up without a word wherever there is no
+//! result; with [`Int`] it takes everything and says why. [`perform`](super::draft::perform) tries
+//! one after the other.
+
+use std::ops::{Deref, DerefMut};
+
+use smallvec::SmallVec;
+
+use super::basis::{BasisPath, Scale, ScaledBasis};
+use super::error::LayoutError;
+use super::int::{Int, ceil_div_i64, floor_div_i64};
+use super::tuple::{Codes, Leaves};
+
+/// A list that grows at its end.
+pub(crate) trait List<T>: Default + DerefMut<Target = [T]> {
+    /// Whether there was room.
+    #[must_use]
+    fn add(&mut self, item: T) -> bool;
+    fn insert_at(&mut self, at: usize, item: T) -> bool;
+}
+
+impl<T, const N: usize> List<T> for SmallVec<[T; N]> {
+    #[inline]
+    fn add(&mut self, item: T) -> bool {
+        self.push(item);
+        true
+    }
+
+    #[inline]
+    fn insert_at(&mut self, at: usize, item: T) -> bool {
+        self.insert(at, item);
+        true
+    }
+}
+
+/// Up to `N` numbers.
+pub(crate) struct Stack<T, const N: usize> {
+    len: usize,
+    items: [T; N],
+}
+
+impl<T: Copy + Default, const N: usize> Default for Stack<T, N> {
+    #[inline]
+    fn default() -> Self {
+        Self { len: 0, items: [T::default(); N] }
+    }
+}
+
+impl<T, const N: usize> Deref for Stack<T, N> {
+    type Target = [T];
+
+    #[inline]
+    fn deref(&self) -> &[T] {
+        self.items.get(..self.len).unwrap_or(&[])
+    }
+}
+
+impl<T, const N: usize> DerefMut for Stack<T, N> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [T] {
+        self.items.get_mut(..self.len).unwrap_or(&mut [])
+    }
+}
+
+impl<T: Copy + Default, const N: usize> List<T> for Stack<T, N> {
+    #[inline]
+    fn add(&mut self, item: T) -> bool {
+        match self.items.get_mut(self.len) {
+            Some(slot) => {
+                *slot = item;
+                self.len += 1;
+                true
+            }
+            None => false,
+        }
+    }
+
+    #[inline]
+    fn insert_at(&mut self, at: usize, item: T) -> bool {
+        let fits = self.add(item);
+        if let Some(tail) = self.get_mut(at..) {
+            tail.rotate_right(1);
+        }
+        fits
+    }
+}
+
+/// The extents of layouts in work, and with them the strides and the lists of both.
+pub(crate) trait Number: Clone {
+    type Stride: Stride<Number = Self>;
+    /// Why there is no result.
+    type Error;
+    type Codes: List<u16>;
+    type Extents: List<Self>;
+    type Strides: List<Self::Stride>;
+    type Counts: List<i64>;
+
+    fn new(value: i64) -> Self;
+    fn read(value: &Int) -> Result<Self, Self::Error>;
+    fn to_int(&self) -> Int;
+    /// The error, where errors are told.
+    fn fail(why: impl FnOnce() -> LayoutError) -> Self::Error;
+    /// The error, in a mode of the argument.
+    fn within(error: Self::Error, mode: usize) -> Self::Error;
+
+    fn number(&self) -> Option<i64>;
+    fn bounds(&self) -> (i64, i64);
+    /// Equal, as far as can be seen.
+    fn same(&self, other: &Self) -> bool;
+    /// Not less than `other`, as far as can be seen.
+    fn at_least(&self, other: &Self) -> bool;
+    fn multiple_of(&self, other: &Self) -> bool;
+    /// The value on the condition that `violation` is not above 0.
+    fn on_condition(&self, violation: &Self) -> Self;
+
+    fn add(&self, other: &Self) -> Result<Self, Self::Error>;
+    fn sub(&self, other: &Self) -> Result<Self, Self::Error>;
+    fn mul(&self, other: &Self) -> Result<Self, Self::Error>;
+    fn floor_div(&self, other: &Self) -> Result<Self, Self::Error>;
+    fn ceil_div(&self, other: &Self) -> Result<Self, Self::Error>;
+    fn exact_div(&self, other: &Self) -> Result<Self, Self::Error>;
+    fn modulo(&self, other: &Self) -> Result<Self, Self::Error>;
+    fn min(&self, other: &Self) -> Result<Self, Self::Error>;
+    fn max(&self, other: &Self) -> Result<Self, Self::Error>;
+
+    #[inline]
+    fn is(&self, value: i64) -> bool {
+        self.number() == Some(value)
+    }
+
+    #[inline]
+    fn is_number(&self) -> bool {
+        self.number().is_some()
+    }
+
+    fn negate(&self) -> Result<Self, Self::Error> {
+        Self::new(0).sub(self)
+    }
+
+    #[inline]
+    fn overflow(operation: &'static str) -> Self::Error {
+        Self::fail(|| LayoutError::overflow(operation))
+    }
+
+    /// The item at the end of the list, or the error that there is no room.
+    #[inline]
+    fn put<T>(list: &mut impl List<T>, item: T) -> Result<(), Self::Error> {
+        if list.add(item) { Ok(()) } else { Err(Self::fail(|| LayoutError::TooLarge { limit: 0 })) }
+    }
+}
+
+/// The strides of layouts in work.
+pub(crate) trait Stride: Clone {
+    type Number: Number<Stride = Self>;
+
+    fn read(value: &ScaledBasis) -> Result<Self, <Self::Number as Number>::Error>;
+    fn to_basis(&self) -> ScaledBasis;
+    fn from_number(value: Self::Number) -> Self;
+    /// The mode path of a basis element.
+    fn path(&self) -> BasisPath;
+    /// The factor of the basis element.
+    fn factor(&self) -> Result<&Self::Number, <Self::Number as Number>::Error>;
+    /// The plain number.
+    fn plain(&self) -> Result<&Self::Number, <Self::Number as Number>::Error>;
+    /// True for the plain static 0.
+    fn is_static_zero(&self) -> bool;
+    fn scaled(&self, by: &Self::Number) -> Result<Self, <Self::Number as Number>::Error>;
+    /// The sum, if it is a stride.
+    fn plus(&self, other: &Self) -> Option<Self>;
+    /// True if the modes `s0:d0` and then `s1:d1` are one mode: `d1 == s0 * d0`.
+    ///
+    /// A static extent is not merged with a symbolic one, as in CuTe: kernels unroll over the static
+    /// one.
+    fn merges(s0: &Self::Number, d0: &Self, s1: &Self::Number, d1: &Self) -> bool;
+}
+
+/// There is no result, or not here.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Unable;
+
+macro_rules! checked {
+    ($($name:ident: |$a:ident, $b:ident| $value:expr;)*) => {$(
+        #[inline]
+        fn $name(&self, other: &Self) -> Result<Self, Unable> {
+            let ($a, $b) = (*self, *other);
+            $value.ok_or(Unable)
+        }
+    )*};
+}
+
+/// `a / b` rounded down and the remainder, for `a >= 0` and `b > 0` by the division of half the
+/// width where that is enough: it is several times as fast.
+#[inline]
+pub(crate) fn split_i64(a: i64, b: i64) -> Option<(i64, i64)> {
+    if a >= 0 && b > 0 {
+        let (n, d) = (a.unsigned_abs(), b.unsigned_abs());
+        let quotient = if (n | d) >> 32 == 0 { u64::from(n as u32 / d as u32) } else { n / d };
+        return Some((quotient.cast_signed(), (n - quotient * d).cast_signed()));
+    }
+    let quotient = floor_div_i64(a, b)?;
+    // The remainder fits even where the product does not.
+    Some((quotient, a.wrapping_sub(quotient.wrapping_mul(b))))
+}
+
+/// The most leaves and codes of a static layout that is worked on without allocating.
+const LEAVES: usize = 16;
+const CODES: usize = 32;
+
+impl Number for i64 {
+    type Stride = i64;
+    type Error = Unable;
+    type Codes = Stack<u16, CODES>;
+    type Extents = Stack<i64, LEAVES>;
+    type Strides = Stack<i64, LEAVES>;
+    type Counts = Stack<i64, LEAVES>;
+
+    #[inline]
+    fn new(value: i64) -> Self {
+        value
+    }
+
+    #[inline]
+    fn read(value: &Int) -> Result<Self, Unable> {
+        value.as_static().ok_or(Unable)
+    }
+
+    #[inline]
+    fn to_int(&self) -> Int {
+        Int::new(*self)
+    }
+
+    #[inline]
+    fn fail(_: impl FnOnce() -> LayoutError) -> Unable {
+        Unable
+    }
+
+    #[inline]
+    fn within(error: Unable, _: usize) -> Unable {
+        error
+    }
+
+    #[inline]
+    fn number(&self) -> Option<i64> {
+        Some(*self)
+    }
+
+    #[inline]
+    fn bounds(&self) -> (i64, i64) {
+        (*self, *self)
+    }
+
+    #[inline]
+    fn same(&self, other: &Self) -> bool {
+        self == other
+    }
+
+    #[inline]
+    fn at_least(&self, other: &Self) -> bool {
+        self >= other
+    }
+
+    #[inline]
+    fn multiple_of(&self, other: &Self) -> bool {
+        *other != 0 && self.checked_rem(*other).unwrap_or(0) == 0
+    }
+
+    #[inline]
+    fn on_condition(&self, violation: &Self) -> Self {
+        debug_assert!(*violation <= 0, "a number that does not hold is refused");
+        *self
+    }
+
+    checked! {
+        add: |a, b| a.checked_add(b);
+        sub: |a, b| a.checked_sub(b);
+        mul: |a, b| a.checked_mul(b);
+        floor_div: |a, b| split_i64(a, b).map(|(quotient, _)| quotient);
+        modulo: |a, b| split_i64(a, b).map(|(_, rest)| rest);
+        ceil_div: |a, b| match split_i64(a, b) {
+            Some((quotient, rest)) if a >= 0 && b > 0 => Some(quotient + i64::from(rest != 0)),
+            _ => ceil_div_i64(a, b),
+        };
+        exact_div: |a, b| split_i64(a, b).filter(|(_, rest)| *rest == 0).map(|(quotient, _)| quotient);
+        min: |a, b| Some(if a < b { a } else { b });
+        max: |a, b| Some(if a > b { a } else { b });
+    }
+}
+
+impl Stride for i64 {
+    type Number = i64;
+
+    #[inline]
+    fn read(value: &ScaledBasis) -> Result<Self, Unable> {
+        value.as_static().ok_or(Unable)
+    }
+
+    #[inline]
+    fn to_basis(&self) -> ScaledBasis {
+        ScaledBasis::from(*self)
+    }
+
+    #[inline]
+    fn from_number(value: i64) -> Self {
+        value
+    }
+
+    #[inline]
+    fn path(&self) -> BasisPath {
+        BasisPath::default()
+    }
+
+    #[inline]
+    fn factor(&self) -> Result<&i64, Unable> {
+        Ok(self)
+    }
+
+    #[inline]
+    fn plain(&self) -> Result<&i64, Unable> {
+        Ok(self)
+    }
+
+    #[inline]
+    fn is_static_zero(&self) -> bool {
+        *self == 0
+    }
+
+    #[inline]
+    fn scaled(&self, by: &i64) -> Result<Self, Unable> {
+        self.checked_mul(*by).ok_or(Unable)
+    }
+
+    #[inline]
+    fn plus(&self, other: &Self) -> Option<Self> {
+        self.checked_add(*other)
+    }
+
+    #[inline]
+    fn merges(s0: &i64, d0: &i64, _: &i64, d1: &i64) -> bool {
+        s0.checked_mul(*d0) == Some(*d1)
+    }
+}
+
+macro_rules! inherent {
+    ($($name:ident($($other:ident: &Self)?) -> $t:ty;)*) => {$(
+        #[inline]
+        fn $name(&self $(, $other: &Self)?) -> $t {
+            Int::$name(self $(, $other)?)
+        }
+    )*};
+}
+
+impl Number for Int {
+    type Stride = ScaledBasis;
+    type Error = LayoutError;
+    type Codes = Codes;
+    type Extents = Leaves<Int>;
+    type Strides = Leaves<ScaledBasis>;
+    type Counts = SmallVec<[i64; 8]>;
+
+    #[inline]
+    fn new(value: i64) -> Self {
+        Int::new(value)
+    }
+
+    #[inline]
+    fn read(value: &Int) -> Result<Self, LayoutError> {
+        Ok(value.clone())
+    }
+
+    #[inline]
+    fn to_int(&self) -> Int {
+        self.clone()
+    }
+
+    #[inline]
+    fn fail(why: impl FnOnce() -> LayoutError) -> LayoutError {
+        why()
+    }
+
+    #[inline]
+    fn within(error: LayoutError, mode: usize) -> LayoutError {
+        error.at(mode)
+    }
+
+    #[inline]
+    fn number(&self) -> Option<i64> {
+        self.as_static()
+    }
+
+    inherent! {
+        bounds() -> (i64, i64);
+        same(other: &Self) -> bool;
+        at_least(other: &Self) -> bool;
+        multiple_of(other: &Self) -> bool;
+        on_condition(violation: &Self) -> Self;
+        add(other: &Self) -> Result<Self, LayoutError>;
+        sub(other: &Self) -> Result<Self, LayoutError>;
+        mul(other: &Self) -> Result<Self, LayoutError>;
+        floor_div(other: &Self) -> Result<Self, LayoutError>;
+        ceil_div(other: &Self) -> Result<Self, LayoutError>;
+        exact_div(other: &Self) -> Result<Self, LayoutError>;
+        modulo(other: &Self) -> Result<Self, LayoutError>;
+        min(other: &Self) -> Result<Self, LayoutError>;
+        max(other: &Self) -> Result<Self, LayoutError>;
+    }
+}
+
+impl Stride for ScaledBasis {
+    type Number = Int;
+
+    #[inline]
+    fn read(value: &ScaledBasis) -> Result<Self, LayoutError> {
+        Ok(value.clone())
+    }
+
+    #[inline]
+    fn to_basis(&self) -> ScaledBasis {
+        self.clone()
+    }
+
+    #[inline]
+    fn from_number(value: Int) -> Self {
+        value.into()
+    }
+
+    #[inline]
+    fn path(&self) -> BasisPath {
+        self.path
+    }
+
+    #[inline]
+    fn factor(&self) -> Result<&Int, LayoutError> {
+        self.value().ok_or_else(|| LayoutError::NotAnIntegerStride { stride: self.to_string() })
+    }
+
+    #[inline]
+    fn plain(&self) -> Result<&Int, LayoutError> {
+        self.to_int()
+    }
+
+    #[inline]
+    fn is_static_zero(&self) -> bool {
+        self.as_static() == Some(0)
+    }
+
+    #[inline]
+    fn scaled(&self, by: &Int) -> Result<Self, LayoutError> {
+        ScaledBasis::scaled(self, by)
+    }
+
+    fn plus(&self, other: &Self) -> Option<Self> {
+        if self.is_zero() {
+            return Some(other.clone());
+        }
+        if other.is_zero() {
+            return Some(self.clone());
+        }
+        match (self.value(), other.value()) {
+            (Some(a), Some(b)) if self.path == other.path => Some(self.with_value(a.add(b).ok()?)),
+            _ => None,
+        }
+    }
+
+    fn merges(s0: &Int, d0: &Self, s1: &Int, d1: &Self) -> bool {
+        if d0.path != d1.path || s0.is_static() != s1.is_static() {
+            return false;
+        }
+        match (&d0.value, &d1.value) {
+            (Scale::Int(v0), Scale::Int(v1)) => s0.mul(v0).is_ok_and(|end| end.same(v1)),
+            (Scale::Ratio(r0), Scale::Ratio(r1)) => {
+                s0.as_static().is_some_and(|s| r0.mul(s.into()).is_ok_and(|end| end == **r1))
+            }
+            (Scale::Ratio(r0), Scale::Int(v1)) => {
+                s0.as_static().zip(v1.as_static()).is_some_and(|(s, v)| {
+                    r0.mul(s.into()).is_ok_and(|end| end.as_integer() == Some(v))
+                })
+            }
+            (Scale::Int(_), Scale::Ratio(_)) => false,
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Special registers, and what a thread asks of the hardware.
+//!
+//! The simulated device has 132 multiprocessors with room for 64 warps each, to which blocks are dealt in
+//! turn. Its clocks count the operations that the warps of a block have executed. A grid has clusters of one
+//! block, and its number is 0.
+
+use super::compile::{Compiler, Refused};
+use super::lanes::{LANE_BIT, LANES, Lane, Regs};
+use super::memory::Memory;
+use super::program::Inst;
+use super::trap::{Trap, TrapCause};
+use crate::ir::{Axis, OpId, Scalar, SpecialReg, Thread, Value, VolatileReg};
+use crate::runtime::Grid;
+
+const MULTIPROCESSORS: u64 = 132;
+const WARPS_OF_MULTIPROCESSOR: u32 = 64;
+/// The unit in which shared memory is allocated.
+const SHARED_UNIT: usize = 128;
+/// The shared memory that the system reserves.
+const SHARED_RESERVED: u32 = 1024;
+
+/// A warp in its place.
+pub(super) struct Position {
+    pub(super) grid: Grid,
+    /// The index of the block.
+    pub(super) block: [u32; 3],
+    /// The number of the first thread in its block.
+    pub(super) first_thread: u32,
+    /// Bytes of static shared memory.
+    pub(super) shared_bytes: usize,
+}
+
+impl Position {
+    /// Sets the slot of a special register, in the file of its type.
+    pub(super) fn fill(&self, regs: &mut Regs, reg: SpecialReg, slot: u32) {
+        if reg.scalar().bits() == 64 {
+            // The number of the launch.
+            regs.d[slot as usize] = [0; LANES];
+        } else {
+            regs.w[slot as usize] = self.words(reg);
+        }
+    }
+
+    fn words(&self, reg: SpecialReg) -> [u32; LANES] {
+        use SpecialReg as R;
+        let [x, y, _] = self.grid.threads;
+        let thread = |lane: usize| self.first_thread + lane as u32;
+        let shared = self.shared_bytes.next_multiple_of(SHARED_UNIT) as u32;
+        match reg {
+            R::Tid(Axis::X) => std::array::from_fn(|lane| thread(lane) % x),
+            R::Tid(Axis::Y) => std::array::from_fn(|lane| thread(lane) / x % y),
+            R::Tid(Axis::Z) => std::array::from_fn(|lane| thread(lane) / x / y),
+            R::Ntid(axis) => [self.grid.threads[axis.index()]; LANES],
+            R::Ctaid(axis) | R::ClusterId(axis) => [self.block[axis.index()]; LANES],
+            R::Nctaid(axis) | R::NClusterId(axis) => [self.grid.blocks[axis.index()]; LANES],
+            R::LaneId => std::array::from_fn(|lane| lane as u32),
+            R::LaneMaskEq => LANE_BIT,
+            R::LaneMaskLe => LANE_BIT.map(|bit| bit | (bit - 1)),
+            R::LaneMaskLt => LANE_BIT.map(|bit| bit - 1),
+            R::LaneMaskGe => LANE_BIT.map(|bit| !(bit - 1)),
+            R::LaneMaskGt => LANE_BIT.map(|bit| !(bit | (bit - 1))),
+            R::NWarpId => [WARPS_OF_MULTIPROCESSOR; LANES],
+            R::NSmId => [MULTIPROCESSORS as u32; LANES],
+            R::ClusterNctaid(_) | R::ClusterNctaRank => [1; LANES],
+            R::TotalSmemSize => [shared; LANES],
+            R::AggrSmemSize => [shared + SHARED_RESERVED; LANES],
+            R::GridId | R::IsExplicitCluster | R::DynamicSmemSize => [0; LANES],
+            R::ClusterCtaid(_) | R::ClusterCtaRank => [0; LANES],
+        }
+    }
+}
+
+/// Sets the slot of a volatile special register, of the warp `number` after `operations` of the block.
+pub(super) fn read_volatile(
+    regs: &mut Regs,
+    memory: &Memory<'_>,
+    (number, operations): (u32, u64),
+    (reg, slot): (VolatileReg, u32),
+) {
+    let slot = slot as usize;
+    match reg {
+        VolatileReg::WarpId => regs.w[slot] = [number; LANES],
+        VolatileReg::SmId => regs.w[slot] = [(memory.block % MULTIPROCESSORS) as u32; LANES],
+        VolatileReg::Clock => regs.w[slot] = [operations as u32; LANES],
+        VolatileReg::Clock64 | VolatileReg::GlobalTimer => regs.d[slot] = [operations; LANES],
+    }
+}
+
+impl Compiler<'_> {
+    /// A slot that holds a special register as long as a thread runs.
+    pub(super) fn special(&mut self, reg: SpecialReg) -> u32 {
+        if let Some(slot) = self.special.get(&reg) {
+            return *slot;
+        }
+        let slot = self.regs.reserve(reg.scalar());
+        self.code.special.push((reg, slot));
+        self.special.insert(reg, slot);
+        slot
+    }
+
+    pub(super) fn thread(
+        &mut self,
+        id: OpId,
+        op: &Thread,
+        results: &[Value],
+    ) -> Result<(), Refused> {
+        let inst = match *op {
+            Thread::VolatileSreg { reg } => {
+                let dst = self.result(results, 0)?.scalar(reg.scalar())?;
+                Inst::Volatile { reg, dst }
+            }
+            Thread::Nanosleep { nanoseconds } => {
+                self.scalar_of(nanoseconds, Scalar::U32)?;
+                Inst::Sleep
+            }
+            Thread::Trap {} => stop(TrapCause::Trap),
+            Thread::Brkpt {} => stop(TrapCause::Breakpoint),
+        };
+        self.emit(id, inst);
+        Ok(())
+    }
+}
+
+/// A step that no lane passes.
+fn stop(cause: TrapCause) -> Inst {
+    Inst::Checked(Box::new(move |_, mask| Err(Trap::new(mask.trailing_zeros() as usize, cause))))
+}
+
+/// The words of `bool`s.
+pub(super) fn truth(mask: u32) -> [u32; LANES] {
+    std::array::from_fn(|lane| (mask & LANE_BIT[lane] != 0).word())
+}

@@ -1,0 +1,265 @@
+//! [`CopyAtom`]: one copy instruction with its layouts of threads and bits.
+//!
+//! `ldmatrix` and `stmatrix` move 8 x 8 matrices of 16-bit elements: 1024 bits each, a row of 128 bits at each
+//! of the 8 addresses. Thread `t` gives the address of row `t % 8` of matrix `t / 8`; in register `r` it holds
+//! the elements `2 * (t % 4)` and the next of row `t / 4` of matrix `r`, or transposed the element `t / 4` of
+//! rows `2 * (t % 4)` and the next. PTX ISA, "ldmatrix", "stmatrix", "movmatrix".
+
+use crate::ir::Target;
+use crate::layout::{Layout, LayoutError, layout};
+
+use super::error::AtomError;
+
+/// How many 8 x 8 matrices one `ldmatrix` or `stmatrix` moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Matrices {
+    /// `.x1`
+    X1,
+    /// `.x2`
+    X2,
+    /// `.x4`
+    X4,
+}
+
+impl Matrices {
+    /// All numbers.
+    pub const ALL: [Matrices; 3] = [Matrices::X1, Matrices::X2, Matrices::X4];
+
+    /// The number.
+    pub const fn count(self) -> i64 {
+        match self {
+            Matrices::X1 => 1,
+            Matrices::X2 => 2,
+            Matrices::X4 => 4,
+        }
+    }
+}
+
+/// Which caches a `cp.async` fills.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CacheOp {
+    /// `.ca`: all levels. 4, 8 or 16 bytes.
+    Always,
+    /// `.cg`: the level that all multiprocessors share, L2. 16 bytes.
+    Global,
+}
+
+/// The instruction of a [`CopyAtom`]. Prints as CuTe's name of it, and reads that name.
+///
+/// ```
+/// use tilewright::tensor::CopyOp;
+/// let op: CopyOp = "SM75_U16x8_LDSM_T".parse()?;
+/// assert_eq!(op.instruction(), "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16");
+/// assert_eq!(op.to_string(), "SM75_U16x8_LDSM_T");
+/// # Ok::<(), tilewright::tensor::AtomError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CopyOp {
+    /// A load and a store of one thread. CuTe's `UniversalCopy`.
+    Universal {
+        /// The bits of one copy: 8, 16, 32, 64 or 128.
+        bits: u32,
+    },
+    /// `cp.async` from global to shared memory, of one thread.
+    CpAsync {
+        /// The bits of one copy: 32, 64 or 128.
+        bits: u32,
+        /// Which caches it fills.
+        cache: CacheOp,
+        /// Takes a predicate, and writes zeros where it is false.
+        zero_fill: bool,
+    },
+    /// `ldmatrix` from shared memory, of a warp.
+    LdMatrix {
+        /// How many matrices.
+        matrices: Matrices,
+        /// Each matrix is transposed on the way.
+        transposed: bool,
+    },
+    /// `stmatrix` to shared memory, of a warp.
+    StMatrix {
+        /// How many matrices.
+        matrices: Matrices,
+        /// Each matrix is transposed on the way.
+        transposed: bool,
+    },
+    /// `movmatrix`: a matrix in registers transposed.
+    MovMatrix,
+}
+
+impl CopyOp {
+    /// The PTX instruction, with its qualifiers; for [`CopyOp::Universal`] the load.
+    pub fn instruction(&self) -> String {
+        match self {
+            CopyOp::Universal { bits: 128 } => "ld.v4.b32".to_owned(),
+            CopyOp::Universal { bits } => format!("ld.b{bits}"),
+            CopyOp::CpAsync { cache: CacheOp::Always, .. } => {
+                "cp.async.ca.shared.global.L2::128B".to_owned()
+            }
+            CopyOp::CpAsync { cache: CacheOp::Global, .. } => {
+                "cp.async.cg.shared.global.L2::128B".to_owned()
+            }
+            CopyOp::LdMatrix { matrices, transposed } => matrix("ldmatrix", *matrices, *transposed),
+            CopyOp::StMatrix { matrices, transposed } => matrix("stmatrix", *matrices, *transposed),
+            CopyOp::MovMatrix => "movmatrix.sync.aligned.m8n8.trans.b16".to_owned(),
+        }
+    }
+
+    /// The first target of this crate that has the instruction.
+    pub fn target(&self) -> Target {
+        match self {
+            CopyOp::StMatrix { .. } => Target::new(90, false).unwrap_or(Target::SM_90A),
+            CopyOp::Universal { .. }
+            | CopyOp::CpAsync { .. }
+            | CopyOp::LdMatrix { .. }
+            | CopyOp::MovMatrix => Target::SM_80,
+        }
+    }
+
+    fn check(&self) -> Result<(), AtomError> {
+        let (instruction, bits, legal): (_, _, &'static [u32]) = match self {
+            CopyOp::Universal { bits } => ("a universal copy", *bits, &[8, 16, 32, 64, 128]),
+            CopyOp::CpAsync { bits, cache: CacheOp::Always, .. } => {
+                ("cp.async.ca", *bits, &[32, 64, 128])
+            }
+            CopyOp::CpAsync { bits, cache: CacheOp::Global, .. } => ("cp.async.cg", *bits, &[128]),
+            CopyOp::LdMatrix { .. } | CopyOp::StMatrix { .. } | CopyOp::MovMatrix => return Ok(()),
+        };
+        if legal.contains(&bits) {
+            Ok(())
+        } else {
+            Err(AtomError::CopyBits { instruction, bits, legal })
+        }
+    }
+
+    /// Every instruction there is.
+    pub fn all() -> impl Iterator<Item = CopyOp> {
+        let universal = [8, 16, 32, 64, 128].map(|bits| CopyOp::Universal { bits });
+        let sizes = [(32, CacheOp::Always), (64, CacheOp::Always), (128, CacheOp::Always)];
+        let sizes = sizes.into_iter().chain([(128, CacheOp::Global)]);
+        let cp_async = sizes.flat_map(|(bits, cache)| {
+            [false, true].map(|zero_fill| CopyOp::CpAsync { bits, cache, zero_fill })
+        });
+        let matrices = Matrices::ALL.into_iter().flat_map(|matrices| {
+            [false, true].into_iter().flat_map(move |transposed| {
+                [
+                    CopyOp::LdMatrix { matrices, transposed },
+                    CopyOp::StMatrix { matrices, transposed },
+                ]
+            })
+        });
+        universal.into_iter().chain(cp_async).chain(matrices).chain([CopyOp::MovMatrix])
+    }
+}
+
+fn matrix(name: &str, matrices: Matrices, transposed: bool) -> String {
+    let (n, trans) = (matrices.count(), if transposed { ".trans" } else { "" });
+    format!("{name}.sync.aligned.m8n8.x{n}{trans}.shared.b16")
+}
+
+/// One copy instruction, with the threads that execute it and the layouts of what each reads and writes: CuTe's
+/// `Copy_Atom` with its `Copy_Traits`.
+///
+/// The layouts map (thread, value) to bits, in an order of bits that only relates source and destination: value
+/// `v` of thread `t` of the source arrives where the destination has the same bit. `layout_ref_tv` is the one
+/// of the two in which threads hold registers.
+///
+/// ```
+/// use tilewright::tensor::{CopyAtom, CopyOp, Matrices};
+/// let op = CopyOp::LdMatrix { matrices: Matrices::X2, transposed: false };
+/// let atom = CopyAtom::new(op)?;
+/// // 16 threads give addresses of 128 bits each, the others read along.
+/// assert_eq!(atom.layout_src_tv().to_string(), "((16,2),128):((128,0),1)");
+/// // Each thread gets two registers of 32 bits, one of each matrix.
+/// assert_eq!(atom.layout_dst_tv().to_string(), "(32,(32,2)):(32,(1,1024))");
+/// # Ok::<(), tilewright::tensor::AtomError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct CopyAtom {
+    op: CopyOp,
+    thr_id: Layout,
+    layout_src_tv: Layout,
+    layout_dst_tv: Layout,
+}
+
+impl CopyAtom {
+    /// The atom of an instruction.
+    ///
+    /// # Errors
+    /// [`AtomError::CopyBits`] if it does not copy so many bits.
+    pub fn new(op: CopyOp) -> Result<Self, AtomError> {
+        op.check()?;
+        let (thr_id, src, dst) = match op {
+            CopyOp::Universal { bits } | CopyOp::CpAsync { bits, .. } => {
+                let all = Layout::compact((1, i64::from(bits)));
+                (layout!(1:0), all.clone(), all)
+            }
+            CopyOp::LdMatrix { matrices, transposed } => {
+                (layout!(32:1), rows(matrices), fragments(matrices, transposed)?)
+            }
+            CopyOp::StMatrix { matrices, transposed } => {
+                (layout!(32:1), fragments(matrices, transposed)?, rows(matrices))
+            }
+            CopyOp::MovMatrix => {
+                let (x1, all) = (Matrices::X1, layout!(32:1));
+                (all, fragments(x1, false)?, fragments(x1, true)?)
+            }
+        };
+        Ok(Self { op, thr_id, layout_src_tv: src, layout_dst_tv: dst })
+    }
+
+    /// The instruction.
+    pub fn op(&self) -> &CopyOp {
+        &self.op
+    }
+
+    /// From the number of a thread in the atom to its index among the threads: CuTe's `ThrID`.
+    pub fn thr_id(&self) -> &Layout {
+        &self.thr_id
+    }
+
+    /// (thread, value) -> bit, of what is read: CuTe's `SrcLayout`.
+    pub fn layout_src_tv(&self) -> &Layout {
+        &self.layout_src_tv
+    }
+
+    /// (thread, value) -> bit, of what is written: CuTe's `DstLayout`.
+    pub fn layout_dst_tv(&self) -> &Layout {
+        &self.layout_dst_tv
+    }
+
+    /// (thread, value) -> bit, on the side of the registers: CuTe's `RefLayout`.
+    pub fn layout_ref_tv(&self) -> &Layout {
+        match self.op {
+            CopyOp::LdMatrix { .. } | CopyOp::MovMatrix => &self.layout_dst_tv,
+            CopyOp::Universal { .. } | CopyOp::CpAsync { .. } | CopyOp::StMatrix { .. } => {
+                &self.layout_src_tv
+            }
+        }
+    }
+}
+
+/// The rows of the matrices in shared memory, one for each of `8 * n` threads; the others repeat them.
+fn rows(matrices: Matrices) -> Layout {
+    let threads = 8 * matrices.count();
+    if threads == 32 {
+        return layout!((32, 128):(128, 1));
+    }
+    layout!(((threads, 32 / threads), 128):((128, 0), 1))
+}
+
+/// The elements of the matrices in the registers of the threads.
+fn fragments(matrices: Matrices, transposed: bool) -> Result<Layout, LayoutError> {
+    let (threads, register) = if transposed {
+        (layout!((4, 8):(256, 16)), vec![layout!(16:1), layout!(2:128)])
+    } else {
+        (layout!(32:32), vec![layout!(32:1)])
+    };
+    let more = (matrices != Matrices::X1).then(|| Layout::leaf(matrices.count(), 1024));
+    let modes: Vec<Layout> = register.into_iter().chain(more).collect();
+    let values = match modes.as_slice() {
+        [one] => one.clone(),
+        _ => Layout::concat(&modes)?,
+    };
+    Layout::concat(&[threads, values])
+}

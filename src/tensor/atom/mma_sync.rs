@@ -1,0 +1,208 @@
+//! `mma.sync`: the tensor-core instruction of one warp, by formula.
+//!
+//! A 32-bit register holds `p = 32 / bits` elements that follow each other in K (one element for 64 bits).
+//! Thread `t = 4 * row + quad` of the warp has, in register `r` of A, element `v`:
+//!
+//! ```text
+//! A(m, k):  m = row + 8 * (r % (M/8))     k = quad * p + v + 4 * p * (r / (M/8))
+//! B(n, k):  n = row                       k = quad * p + v + 4 * p * r
+//! C(m, n):  m = row + 8 * (r / 2)         n = quad * 2 + r % 2
+//! ```
+//!
+//! These are all figures of the PTX ISA, "Matrix Fragments for mma.m8n8k4" (`.f64`) to "mma.m16n8k256", but
+//! the one of `mma.m8n8k4` on `.f16`. `wgmma` has the same rows, with 16 per warp.
+
+use crate::ir::Target;
+use crate::layout::{Layout, LayoutError, layout};
+
+use super::error::AtomError;
+use super::val_type::ValType;
+
+/// What one-bit elements are combined with before the ones are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BitOp {
+    /// `.xor.popc`
+    Xor,
+    /// `.and.popc`
+    And,
+}
+
+/// An `mma.sync` instruction, with A row-major and B column-major (both K-major). PTX ISA, "mma".
+///
+/// ```
+/// use tilewright::tensor::{BitOp, MmaAtom, MmaSync, ValType};
+/// let op = MmaSync::new([16, 8, 32], ValType::S8, ValType::U8, ValType::S32).saturate();
+/// assert_eq!(op.instruction(), "mma.sync.aligned.m16n8k32.row.col.satfinite.s32.s8.u8.s32");
+/// let bits = MmaSync::new([8, 8, 128], ValType::B1, ValType::B1, ValType::S32).bit_op(BitOp::And);
+/// assert_eq!(MmaAtom::new(bits)?.layout_a_tv().to_string(), "((4,8),32):((256,1),8)");
+/// # Ok::<(), tilewright::tensor::AtomError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct MmaSync {
+    /// M, N and K.
+    pub shape_mnk: [u16; 3],
+    /// The type of A.
+    pub a: ValType,
+    /// The type of B.
+    pub b: ValType,
+    /// The type of C and D.
+    pub c: ValType,
+    /// Sums of integers stop at the ends of `S32` instead of wrapping.
+    pub saturate: bool,
+    /// How one-bit elements are combined; `None` for all others.
+    pub bit_op: Option<BitOp>,
+}
+
+const F16: &[[u16; 3]] = &[[16, 8, 8], [16, 8, 16]];
+const TF32: &[[u16; 3]] = &[[16, 8, 4], [16, 8, 8]];
+const F64: &[[u16; 3]] = &[[8, 8, 4], [16, 8, 4], [16, 8, 8], [16, 8, 16]];
+const GAUSS: &[[u16; 3]] = &[[8, 8, 4]];
+const FP8: &[[u16; 3]] = &[[16, 8, 32]];
+const INT8: &[[u16; 3]] = &[[8, 8, 16], [16, 8, 16], [16, 8, 32]];
+const INT4: &[[u16; 3]] = &[[8, 8, 32], [16, 8, 32], [16, 8, 64]];
+const BITS: &[[u16; 3]] = &[[8, 8, 128], [16, 8, 128], [16, 8, 256]];
+
+impl MmaSync {
+    /// The instruction of a shape and types, neither saturating nor on bits.
+    pub const fn new(shape_mnk: [u16; 3], a: ValType, b: ValType, c: ValType) -> Self {
+        Self { shape_mnk, a, b, c, saturate: false, bit_op: None }
+    }
+
+    /// The instruction with `.satfinite`.
+    pub const fn saturate(self) -> Self {
+        Self { saturate: true, ..self }
+    }
+
+    /// The instruction on elements of one bit.
+    pub const fn bit_op(self, op: BitOp) -> Self {
+        Self { bit_op: Some(op), ..self }
+    }
+
+    /// The shapes for the types, if any.
+    fn shapes(a: ValType, b: ValType, c: ValType) -> Option<&'static [[u16; 3]]> {
+        use ValType as T;
+        match (a, b, c) {
+            (T::F16, T::F16, T::F16 | T::F32) | (T::Bf16, T::Bf16, T::F32) => Some(F16),
+            (T::Tf32, T::Tf32, T::F32) => Some(TF32),
+            (T::F64, T::F64, T::F64) | (T::C64, T::C64, T::C64) => Some(F64),
+            (T::C64, T::C64, T::Gc64) => Some(GAUSS),
+            (T::E4M3 | T::E5M2, T::E4M3 | T::E5M2, T::F16 | T::F32) => Some(FP8),
+            (T::S8 | T::U8, T::S8 | T::U8, T::S32) => Some(INT8),
+            (T::S4 | T::U4, T::S4 | T::U4, T::S32) => Some(INT4),
+            (T::B1, T::B1, T::S32) => Some(BITS),
+            _ => None,
+        }
+    }
+
+    fn check(&self) -> Result<(), AtomError> {
+        let MmaSync { shape_mnk, a, b, c, saturate, bit_op } = *self;
+        let instruction = "mma.sync";
+        let legal = Self::shapes(a, b, c).ok_or(AtomError::ValTypes { instruction, a, b, c })?;
+        if !legal.contains(&shape_mnk) {
+            return Err(AtomError::Shape { instruction, a, b, shape_mnk, legal });
+        }
+        if saturate && !(a.is_integer() && a != ValType::B1) {
+            return Err(AtomError::Saturate { a });
+        }
+        if bit_op.is_some() != (a == ValType::B1) {
+            return Err(AtomError::BitOp { a });
+        }
+        Ok(())
+    }
+
+    /// The PTX instruction with its qualifiers.
+    pub fn instruction(&self) -> String {
+        let [m, n, k] = self.shape_mnk;
+        let saturate = if self.saturate { ".satfinite" } else { "" };
+        let (a, b, c) = (self.a.ptx(), self.b.ptx(), self.c.ptx());
+        let bit_op = match self.bit_op {
+            None => "",
+            Some(BitOp::Xor) => ".xor.popc",
+            Some(BitOp::And) => ".and.popc",
+        };
+        format!("mma.sync.aligned.m{m}n{n}k{k}.row.col{saturate}.{c}.{a}.{b}.{c}{bit_op}")
+    }
+
+    /// The compute capability, times ten, that has it first.
+    pub(super) fn sm(&self) -> u16 {
+        use ValType as T;
+        match (self.a, self.shape_mnk) {
+            (T::F16, [16, 8, 8]) | (T::S8 | T::U8, [8, 8, 16]) | (T::S4 | T::U4, [8, 8, 32]) => 75,
+            (T::B1, [8, 8, 128]) if self.bit_op == Some(BitOp::Xor) => 75,
+            (T::E4M3 | T::E5M2, _) => 89,
+            (T::F64 | T::C64, [16, _, _]) => 90,
+            _ => 80,
+        }
+    }
+
+    /// The first target of this crate that has it.
+    pub fn target(&self) -> Target {
+        Target::new(self.sm(), false).unwrap_or(Target::SM_80)
+    }
+
+    /// The layouts of A, B and C.
+    pub(super) fn layouts(&self) -> Result<[Layout; 3], AtomError> {
+        self.check()?;
+        let [m, n, k] = self.shape_mnk.map(i64::from);
+        let threads = |quad: i64| layout!((4, 8):(quad, 1));
+        let values_a = values(self.a, &[(m / 8, 8)], m, k)?;
+        let values_b = values(self.b, &[], n, k)?;
+        let p = per_register(self.a);
+        Ok([
+            Layout::concat(&[threads(p * m), values_a])?,
+            Layout::concat(&[threads(p * n), values_b])?,
+            Layout::concat(&[threads(2 * m), values_c(m)?])?,
+        ])
+    }
+
+    /// Every instruction there is.
+    pub(super) fn all() -> impl Iterator<Item = MmaSync> {
+        let types = ValType::ALL.into_iter();
+        let pairs = types.flat_map(|a| ValType::ALL.into_iter().map(move |b| (a, b)));
+        let triples = pairs.flat_map(|(a, b)| ValType::ALL.into_iter().map(move |c| (a, b, c)));
+        triples.flat_map(|(a, b, c)| {
+            let shapes = Self::shapes(a, b, c).unwrap_or_default();
+            shapes.iter().flat_map(move |shape| {
+                let plain = MmaSync::new(*shape, a, b, c);
+                let (first, second) = match a {
+                    ValType::B1 => (plain.bit_op(BitOp::Xor), Some(plain.bit_op(BitOp::And))),
+                    _ if a.is_integer() => (plain, Some(plain.saturate())),
+                    _ => (plain, None),
+                };
+                std::iter::once(first).chain(second)
+            })
+        })
+    }
+}
+
+/// How many elements share a register: those of 32 bits, or one that is wider.
+pub(super) fn per_register(ty: ValType) -> i64 {
+    i64::from((32 / ty.bits()).max(1))
+}
+
+/// The values of a thread in an operand with `rows` rows and K columns: the elements of a register, then
+/// `blocks` of rows (count, distance), then the registers along K. Modes of one element are left out, as CuTe
+/// does; so is the tuple around one mode, but for elements of 4 bits.
+pub(super) fn values(
+    ty: ValType,
+    blocks: &[(i64, i64)],
+    rows: i64,
+    k: i64,
+) -> Result<Layout, LayoutError> {
+    let p = per_register(ty);
+    let registers = (k / (4 * p), 4 * p * rows);
+    let all = [(p, rows)].into_iter().chain(blocks.iter().copied()).chain([registers]);
+    let modes: Vec<Layout> =
+        all.filter(|(n, _)| *n != 1).map(|(n, stride)| Layout::leaf(n, stride)).collect();
+    match modes.as_slice() {
+        [] => Ok(Layout::trivial()),
+        [one] if ty.bits() != 4 => Ok(one.clone()),
+        _ => Layout::concat(&modes),
+    }
+}
+
+/// The values of a thread in C with `m` rows: two columns, then each block of eight rows.
+fn values_c(m: i64) -> Result<Layout, LayoutError> {
+    let columns = Layout::leaf(2, m);
+    if m == 8 { Ok(columns) } else { Layout::concat(&[columns, Layout::leaf(m / 8, 8)]) }
+}

@@ -1,0 +1,247 @@
+//! CuTe's names of atoms, printed and read.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::copy::{CacheOp, CopyAtom, CopyOp, Matrices};
+use super::error::AtomError;
+use super::mma::{MmaAtom, MmaOp};
+use super::mma_sync::{BitOp, MmaSync};
+use super::smem::{Major, SmemAtom, SmemSwizzle};
+use super::val_type::ValType;
+use super::wgmma::{OperandSource, Wgmma};
+
+/// The C++ types that CuTe instantiates `UniversalFMA` with.
+const FMA_TYPES: [(ValType, &str); 4] = [
+    (ValType::F16, "half_t"),
+    (ValType::Bf16, "bfloat16_t"),
+    (ValType::F32, "float"),
+    (ValType::F64, "double"),
+];
+
+impl fmt::Display for MmaOp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            MmaOp::UniversalFma { ty } => {
+                let name = FMA_TYPES.iter().find(|(t, _)| t == ty);
+                write!(f, "UniversalFMA<{}>", name.map_or(ty.name(), |(_, name)| name))
+            }
+            MmaOp::Dp4a => f.write_str("SM61_DP4A"),
+            MmaOp::Dp2a => f.write_str("SM61_DP2A"),
+            MmaOp::QuadPair { a, b, c } => {
+                // BLAS: N is column-major, which is K-major for B only.
+                let a = if *a == Major::K { 'T' } else { 'N' };
+                let b = if *b == Major::K { 'N' } else { 'T' };
+                write!(f, "SM70_8x8x4_{c}F16F16{c}_{a}{b}")
+            }
+            MmaOp::Sync(op) => op.fmt(f),
+            MmaOp::Wgmma(op) => op.fmt(f),
+        }
+    }
+}
+
+impl MmaSync {
+    /// The architecture in CuTe's name, which is not the first one that has the instruction for all.
+    fn name_sm(&self) -> u16 {
+        match (self.a, self.b, self.shape_mnk) {
+            (ValType::F16, _, [16, 8, 8]) => 75,
+            (ValType::S8, ValType::S8, [8, 8, 16]) if !self.saturate => 75,
+            _ => self.sm().max(80),
+        }
+    }
+}
+
+impl fmt::Display for MmaSync {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let MmaSync { shape_mnk: [m, n, k], a, b, c, saturate, bit_op } = self;
+        write!(f, "SM{}_{m}x{n}x{k}_{c}{a}{b}{c}_TN", self.name_sm())?;
+        f.write_str(if *saturate { "_SATURATE" } else { "" })?;
+        f.write_str(match bit_op {
+            None => "",
+            Some(BitOp::Xor) => "_XORPOPC",
+            Some(BitOp::And) => "_ANDPOPC",
+        })
+    }
+}
+
+impl fmt::Display for Wgmma {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [m, n, k] = self.shape_mnk();
+        let Wgmma { a, b, c, .. } = self;
+        let source = match self.source_a {
+            OperandSource::Shared => "SS",
+            OperandSource::Registers => "RS",
+        };
+        write!(f, "SM90_{m}x{n}x{k}_{c}{a}{b}_{source}")?;
+        f.write_str(if self.allows_mn_major() { "" } else { "_TN" })?;
+        f.write_str(if self.saturate { "_SATURATE" } else { "" })
+    }
+}
+
+/// `16x8x16`.
+fn shape(text: &str) -> Option<[u16; 3]> {
+    let numbers: Vec<u16> = text.split('x').map(str::parse).collect::<Result<_, _>>().ok()?;
+    numbers.try_into().ok()
+}
+
+/// `F32F16F16F32`.
+fn types(mut text: &str) -> Option<Vec<ValType>> {
+    let mut found = Vec::new();
+    while !text.is_empty() {
+        // No name is the beginning of another one.
+        let ty = ValType::ALL.into_iter().find(|ty| text.starts_with(ty.name()))?;
+        text = text.strip_prefix(ty.name())?;
+        found.push(ty);
+    }
+    Some(found)
+}
+
+fn mma_op(name: &str) -> Option<MmaOp> {
+    match name {
+        "SM61_DP4A" => return Some(MmaOp::Dp4a),
+        "SM61_DP2A" => return Some(MmaOp::Dp2a),
+        _ => {}
+    }
+    if let Some(ty) = name.strip_prefix("UniversalFMA<") {
+        let ty = ty.strip_suffix('>')?;
+        let (ty, _) = FMA_TYPES.iter().find(|(_, name)| *name == ty)?;
+        return Some(MmaOp::UniversalFma { ty: *ty });
+    }
+    let mut parts = name.strip_prefix("SM")?.split('_');
+    let sm: u16 = parts.next()?.parse().ok()?;
+    let (shape, types) = (shape(parts.next()?)?, types(parts.next()?)?);
+    let rest: Vec<&str> = parts.collect();
+    match (types.as_slice(), rest.as_slice()) {
+        ([c, a, b, _], [majors]) if sm == 70 => {
+            if (*a, *b, shape) != (ValType::F16, ValType::F16, [8, 8, 4]) {
+                return None;
+            }
+            let (a, b) = match *majors {
+                "TN" => (Major::K, Major::K),
+                "TT" => (Major::K, Major::Mn),
+                "NN" => (Major::Mn, Major::K),
+                "NT" => (Major::Mn, Major::Mn),
+                _ => return None,
+            };
+            Some(MmaOp::QuadPair { a, b, c: *c })
+        }
+        ([d, a, b, _], ["TN", suffix @ ..]) => {
+            let plain = MmaSync::new(shape, *a, *b, *d);
+            Some(MmaOp::Sync(match suffix {
+                [] => plain,
+                ["SATURATE"] => plain.saturate(),
+                ["XORPOPC"] => plain.bit_op(BitOp::Xor),
+                ["ANDPOPC"] => plain.bit_op(BitOp::And),
+                _ => return None,
+            }))
+        }
+        ([d, a, b], [source, rest @ ..]) => {
+            let source = match *source {
+                "SS" => OperandSource::Shared,
+                "RS" => OperandSource::Registers,
+                _ => return None,
+            };
+            let [_, n, _] = shape;
+            let plain = Wgmma::new(n, *a, *b, *d, source);
+            Some(MmaOp::Wgmma(if rest.contains(&"SATURATE") { plain.saturate() } else { plain }))
+        }
+        _ => None,
+    }
+}
+
+impl FromStr for MmaOp {
+    type Err = AtomError;
+
+    /// The instruction of a name of CuTe's. That there is such an instruction is checked by
+    /// [`MmaAtom::new`].
+    fn from_str(name: &str) -> Result<Self, AtomError> {
+        let unknown = || AtomError::UnknownName { name: name.to_owned() };
+        let op = mma_op(name).ok_or_else(unknown)?;
+        // Two instructions have a name in CuTe for each of two architectures.
+        let printed = op.to_string();
+        if printed == name
+            || printed.strip_prefix("SM75").is_some_and(|p| name == format!("SM80{p}"))
+        {
+            return Ok(op);
+        }
+        Err(unknown())
+    }
+}
+
+impl fmt::Display for CopyOp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let matrix = |matrices: &Matrices, transposed: &bool| {
+            let n = matrices.count();
+            if *transposed { format!("U16x{}", 2 * n) } else { format!("U32x{n}") }
+        };
+        let direction = |transposed: &bool| if *transposed { 'T' } else { 'N' };
+        match self {
+            CopyOp::Universal { bits } => write!(f, "UniversalCopy<uint{bits}_t>"),
+            CopyOp::CpAsync { bits, cache, zero_fill } => {
+                let cache = match cache {
+                    CacheOp::Always => "ALWAYS",
+                    CacheOp::Global => "GLOBAL",
+                };
+                let zero_fill = if *zero_fill { "_ZFILL" } else { "" };
+                write!(f, "SM80_CP_ASYNC_CACHE{cache}{zero_fill}<uint{bits}_t>")
+            }
+            CopyOp::LdMatrix { matrices: m, transposed: t } => {
+                write!(f, "SM75_{}_LDSM_{}", matrix(m, t), direction(t))
+            }
+            CopyOp::StMatrix { matrices: m, transposed: t } => {
+                write!(f, "SM90_{}_STSM_{}", matrix(m, t), direction(t))
+            }
+            CopyOp::MovMatrix => f.write_str("SM75_U32x1_MOVM_T"),
+        }
+    }
+}
+
+impl FromStr for CopyOp {
+    type Err = AtomError;
+
+    fn from_str(name: &str) -> Result<Self, AtomError> {
+        let found = CopyOp::all().find(|op| op.to_string() == name);
+        found.ok_or_else(|| AtomError::UnknownName { name: name.to_owned() })
+    }
+}
+
+impl FromStr for MmaAtom {
+    type Err = AtomError;
+
+    fn from_str(name: &str) -> Result<Self, AtomError> {
+        MmaAtom::new(name.parse::<MmaOp>()?)
+    }
+}
+
+impl FromStr for CopyAtom {
+    type Err = AtomError;
+
+    fn from_str(name: &str) -> Result<Self, AtomError> {
+        CopyAtom::new(name.parse()?)
+    }
+}
+
+impl fmt::Display for SmemAtom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let major = match self.major {
+            Major::K => "K",
+            Major::Mn => "MN",
+        };
+        let swizzle = match self.swizzle {
+            SmemSwizzle::Inter => "INTER",
+            SmemSwizzle::Sw32 => "SW32",
+            SmemSwizzle::Sw64 => "SW64",
+            SmemSwizzle::Sw128 => "SW128",
+        };
+        write!(f, "GMMA::Layout_{major}_{swizzle}_Atom")
+    }
+}
+
+impl FromStr for SmemAtom {
+    type Err = AtomError;
+
+    fn from_str(name: &str) -> Result<Self, AtomError> {
+        let found = SmemAtom::all().find(|atom| atom.to_string() == name);
+        found.ok_or_else(|| AtomError::UnknownName { name: name.to_owned() })
+    }
+}

@@ -1,0 +1,122 @@
+//! [`SmemAtom`]: the smallest tiles of shared memory that `wgmma` and the tensor memory accelerator know.
+//!
+//! Eight lines of 16, 32, 64 or 128 bytes, in which the 16-byte units of line `i` are exchanged by an exclusive
+//! or with `i`, so that neither lines nor columns of units meet in a bank. PTX ISA, "Shared Memory Matrix
+//! Layout" and "Swizzling Modes".
+
+use crate::layout::{ComposedLayout, Layout, Swizzle, layout};
+
+use super::error::AtomError;
+
+/// Which mode of an operand is contiguous in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Major {
+    /// K, the one that is summed over.
+    K,
+    /// M for A, N for B.
+    Mn,
+}
+
+/// The swizzle of a tile of shared memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum SmemSwizzle {
+    /// None: lines of 16 bytes. CuTe's `INTER`, the interleaved layout.
+    Inter,
+    /// Lines of 32 bytes.
+    Sw32,
+    /// Lines of 64 bytes.
+    Sw64,
+    /// Lines of 128 bytes.
+    Sw128,
+}
+
+impl SmemSwizzle {
+    /// All swizzles.
+    pub const ALL: [SmemSwizzle; 4] =
+        [SmemSwizzle::Inter, SmemSwizzle::Sw32, SmemSwizzle::Sw64, SmemSwizzle::Sw128];
+
+    /// The bytes of a line.
+    pub const fn line_bytes(self) -> u32 {
+        16 << self.bits()
+    }
+
+    /// The exchanged bits of the index of a 16-byte unit.
+    const fn bits(self) -> u32 {
+        match self {
+            SmemSwizzle::Inter => 0,
+            SmemSwizzle::Sw32 => 1,
+            SmemSwizzle::Sw64 => 2,
+            SmemSwizzle::Sw128 => 3,
+        }
+    }
+}
+
+/// A tile of shared memory in a layout that `wgmma` reads: CuTe's `GMMA::Layout_K_SW128_Atom<T>` and its
+/// likes, which is also how it prints. Operands are made of it by
+/// [`tile_to_shape`](ComposedLayout::tile_to_shape).
+///
+/// ```
+/// use tilewright::layout::shape;
+/// use tilewright::tensor::{Major, SmemAtom, SmemSwizzle};
+/// let atom = SmemAtom::new(Major::K, SmemSwizzle::Sw128);
+/// assert_eq!(atom.swizzle().to_string(), "S<3,4,3>"); // of bytes
+/// let f16 = atom.position_independent(16)?;
+/// assert_eq!(f16.to_string(), "S<3,3,3> o 0 o (8,64):(64,1)");
+/// let tile = f16.tile_to_shape(&shape!(128, 64, 4), None)?;
+/// assert_eq!(tile.to_string(), "S<3,3,3> o 0 o ((8,16),(64,1),(1,4)):((64,512),(1,0),(0,8192))");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SmemAtom {
+    /// Which mode is contiguous.
+    pub major: Major,
+    /// The swizzle.
+    pub swizzle: SmemSwizzle,
+}
+
+impl SmemAtom {
+    /// The atom of a major mode and a swizzle.
+    pub const fn new(major: Major, swizzle: SmemSwizzle) -> Self {
+        Self { major, swizzle }
+    }
+
+    /// The swizzle of byte addresses: `S<b,4,3>`.
+    pub fn swizzle(&self) -> Swizzle {
+        Swizzle::new(i64::from(self.swizzle.bits()), 4, 3).unwrap_or(Swizzle::identity())
+    }
+
+    /// (MN, K) -> element, before the swizzle, for elements of `bits` bits.
+    ///
+    /// # Errors
+    /// [`AtomError::ElementBits`] if the width is no power of two up to 128.
+    pub fn layout(&self, bits: u32) -> Result<Layout, AtomError> {
+        if !bits.is_power_of_two() || bits > 128 {
+            return Err(AtomError::ElementBits { bits });
+        }
+        let line = i64::from(self.swizzle.line_bytes() * 8 / bits);
+        Ok(match self.major {
+            Major::Mn => layout!((line, 8):(1, line)),
+            Major::K => layout!((8, line):(line, 1)),
+        })
+    }
+
+    /// (MN, K) -> element, with the swizzle in units of elements: CuTe's `as_position_independent_swizzle_layout`.
+    ///
+    /// # Errors
+    /// [`AtomError::ElementBits`] if the width is no power of two up to 128.
+    pub fn position_independent(&self, bits: u32) -> Result<ComposedLayout, AtomError> {
+        let layout = self.layout(bits)?;
+        let swizzle = self.swizzle().recast(8, i64::from(bits))?;
+        if swizzle.is_identity() {
+            return Ok(layout.into());
+        }
+        Ok(swizzle.compose_composed(&layout.into())?)
+    }
+
+    /// Every atom there is.
+    pub fn all() -> impl Iterator<Item = SmemAtom> {
+        [Major::K, Major::Mn].into_iter().flat_map(|major| {
+            SmemSwizzle::ALL.into_iter().map(move |swizzle| SmemAtom::new(major, swizzle))
+        })
+    }
+}

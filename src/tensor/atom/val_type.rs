@@ -1,0 +1,152 @@
+//! The types of the elements that tensor cores multiply and add.
+
+use std::fmt;
+
+/// The type of an operand's elements: CuTe's `ValTypeA` and so on. Prints as in the names of CuTe's atoms.
+///
+/// ```
+/// use tilewright::tensor::ValType;
+/// assert_eq!(ValType::Bf16.to_string(), "BF16");
+/// assert_eq!((ValType::E4M3.ptx(), ValType::E4M3.bits()), ("e4m3", 8));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ValType {
+    /// One bit, unsigned; `U1` in CuTe's names.
+    B1,
+    /// Signed, 4 bits.
+    S4,
+    /// Unsigned, 4 bits.
+    U4,
+    /// Signed, 8 bits.
+    S8,
+    /// Unsigned, 8 bits.
+    U8,
+    /// Signed, 16 bits.
+    S16,
+    /// Signed, 32 bits.
+    S32,
+    /// 8-bit float: 4 bits of exponent, 3 of mantissa.
+    E4M3,
+    /// 8-bit float: 5 bits of exponent, 2 of mantissa.
+    E5M2,
+    /// IEEE 754 binary16.
+    F16,
+    /// The upper half of a binary32.
+    Bf16,
+    /// A binary32 of which 19 bits count: 8 of exponent, 10 of mantissa.
+    Tf32,
+    /// IEEE 754 binary32.
+    F32,
+    /// IEEE 754 binary64.
+    F64,
+    /// A complex number of two `F64`.
+    C64,
+    /// The three `F64` sums of a complex multiplication by Gauss's method.
+    Gc64,
+}
+
+impl ValType {
+    /// All types.
+    pub const ALL: [ValType; 16] = [
+        ValType::B1,
+        ValType::S4,
+        ValType::U4,
+        ValType::S8,
+        ValType::U8,
+        ValType::S16,
+        ValType::S32,
+        ValType::E4M3,
+        ValType::E5M2,
+        ValType::F16,
+        ValType::Bf16,
+        ValType::Tf32,
+        ValType::F32,
+        ValType::F64,
+        ValType::C64,
+        ValType::Gc64,
+    ];
+
+    /// Bits of one element in memory and in registers.
+    pub const fn bits(self) -> u32 {
+        match self {
+            ValType::B1 => 1,
+            ValType::S4 | ValType::U4 => 4,
+            ValType::S8 | ValType::U8 | ValType::E4M3 | ValType::E5M2 => 8,
+            ValType::S16 | ValType::F16 | ValType::Bf16 => 16,
+            ValType::S32 | ValType::Tf32 | ValType::F32 => 32,
+            ValType::F64 => 64,
+            ValType::C64 => 128,
+            ValType::Gc64 => 192,
+        }
+    }
+
+    /// The type in the names of PTX's instructions. The complex types are made of `f64`.
+    pub const fn ptx(self) -> &'static str {
+        match self {
+            ValType::B1 => "b1",
+            ValType::S4 => "s4",
+            ValType::U4 => "u4",
+            ValType::S8 => "s8",
+            ValType::U8 => "u8",
+            ValType::S16 => "s16",
+            ValType::S32 => "s32",
+            ValType::E4M3 => "e4m3",
+            ValType::E5M2 => "e5m2",
+            ValType::F16 => "f16",
+            ValType::Bf16 => "bf16",
+            ValType::Tf32 => "tf32",
+            ValType::F32 => "f32",
+            ValType::F64 | ValType::C64 | ValType::Gc64 => "f64",
+        }
+    }
+
+    /// The type in the names of CuTe's atoms.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            ValType::B1 => "U1",
+            ValType::S4 => "S4",
+            ValType::U4 => "U4",
+            ValType::S8 => "S8",
+            ValType::U8 => "U8",
+            ValType::S16 => "S16",
+            ValType::S32 => "S32",
+            ValType::E4M3 => "E4M3",
+            ValType::E5M2 => "E5M2",
+            ValType::F16 => "F16",
+            ValType::Bf16 => "BF16",
+            ValType::Tf32 => "TF32",
+            ValType::F32 => "F32",
+            ValType::F64 => "F64",
+            ValType::C64 => "C64",
+            ValType::Gc64 => "GC64",
+        }
+    }
+
+    /// True for integers, one bit among them.
+    pub const fn is_integer(self) -> bool {
+        match self {
+            ValType::B1
+            | ValType::S4
+            | ValType::U4
+            | ValType::S8
+            | ValType::U8
+            | ValType::S16
+            | ValType::S32 => true,
+            ValType::E4M3
+            | ValType::E5M2
+            | ValType::F16
+            | ValType::Bf16
+            | ValType::Tf32
+            | ValType::F32
+            | ValType::F64
+            | ValType::C64
+            | ValType::Gc64 => false,
+        }
+    }
+}
+
+impl fmt::Display for ValType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

@@ -1,0 +1,152 @@
+//! `wgmma`: the tensor-core instruction of a warp group, 128 threads, of `sm_90a`.
+//!
+//! M is 64, K is 256 bits. Warp `w` has the rows `16 * w` to `16 * w + 15` of C (and of A in registers), in
+//! which it holds what a warp holds for `mma.sync`:
+//!
+//! ```text
+//! A(m, k):  m = 16 * w + row + 8 * (r % 2)     k = quad * p + v + 4 * p * (r / 2)
+//! C(m, n):  m = 16 * w + row + 8 * (r / 2 % 2) n = quad * 2 + r % 2 + 8 * (r / 4)
+//! ```
+//!
+//! PTX ISA, "Register Fragments and Shared Memory Matrix Layouts".
+
+use crate::layout::{Layout, layout};
+
+use super::error::AtomError;
+use super::mma_sync::{per_register, values};
+use super::val_type::ValType;
+
+/// Where the instruction reads an operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum OperandSource {
+    /// From shared memory, through a descriptor.
+    Shared,
+    /// From the registers of the threads.
+    Registers,
+}
+
+/// A `wgmma.mma_async` instruction. PTX ISA, "wgmma.mma_async".
+///
+/// ```
+/// use tilewright::tensor::{MmaAtom, OperandSource, ValType, Wgmma};
+/// let op = Wgmma::new(256, ValType::E4M3, ValType::E5M2, ValType::F32, OperandSource::Shared);
+/// assert_eq!(op.shape_mnk(), [64, 256, 32]);
+/// let atom = MmaAtom::new(op)?;
+/// assert_eq!(atom.layout_c_tv().to_string(), "((4,8,4),(2,2,32)):((128,1,16),(64,8,512))");
+/// # Ok::<(), tilewright::tensor::AtomError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Wgmma {
+    /// N: a multiple of 8 up to 256; for integers 8, 24 or a multiple of 16.
+    pub n: u16,
+    /// The type of A.
+    pub a: ValType,
+    /// The type of B.
+    pub b: ValType,
+    /// The type of C and D.
+    pub c: ValType,
+    /// Where A is; B is in shared memory.
+    pub source_a: OperandSource,
+    /// Sums of integers stop at the ends of `S32` instead of wrapping.
+    pub saturate: bool,
+}
+
+impl Wgmma {
+    /// The instruction of a width and types, not saturating.
+    pub const fn new(n: u16, a: ValType, b: ValType, c: ValType, source_a: OperandSource) -> Self {
+        Self { n, a, b, c, source_a, saturate: false }
+    }
+
+    /// The instruction with `.satfinite`.
+    pub const fn saturate(self) -> Self {
+        Self { saturate: true, ..self }
+    }
+
+    /// M = 64, N, and K = 256 bits.
+    pub fn shape_mnk(&self) -> [u16; 3] {
+        [64, self.n, u16::try_from(256 / self.a.bits()).unwrap_or(1)]
+    }
+
+    /// Whether A and B in shared memory may be M- and N-major too: only elements of 16 bits may.
+    pub fn allows_mn_major(&self) -> bool {
+        self.a.bits() == 16
+    }
+
+    fn has_types(a: ValType, b: ValType, c: ValType) -> bool {
+        use ValType as T;
+        matches!(
+            (a, b, c),
+            (T::F16, T::F16, T::F16 | T::F32)
+                | (T::Bf16, T::Bf16, T::F32)
+                | (T::Tf32, T::Tf32, T::F32)
+                | (T::E4M3 | T::E5M2, T::E4M3 | T::E5M2, T::F16 | T::F32)
+                | (T::S8 | T::U8, T::S8 | T::U8, T::S32)
+        )
+    }
+
+    fn has_width(a: ValType, n: u16) -> bool {
+        let steps = if a.is_integer() {
+            n.is_multiple_of(16) || n == 8 || n == 24
+        } else {
+            n.is_multiple_of(8)
+        };
+        steps && (8..=256).contains(&n)
+    }
+
+    fn check(&self) -> Result<(), AtomError> {
+        let Wgmma { n, a, b, c, saturate, .. } = *self;
+        if !Self::has_types(a, b, c) {
+            return Err(AtomError::ValTypes { instruction: "wgmma", a, b, c });
+        }
+        if !Self::has_width(a, n) {
+            return Err(AtomError::Width { a, n });
+        }
+        if saturate && !a.is_integer() {
+            return Err(AtomError::Saturate { a });
+        }
+        Ok(())
+    }
+
+    /// The PTX instruction with its qualifiers.
+    pub fn instruction(&self) -> String {
+        let [m, n, k] = self.shape_mnk();
+        let (a, b, c) = (self.a.ptx(), self.b.ptx(), self.c.ptx());
+        let saturate = if self.saturate { ".satfinite" } else { "" };
+        format!("wgmma.mma_async.sync.aligned.m{m}n{n}k{k}.{c}.{a}.{b}{saturate}")
+    }
+
+    /// The layouts of A, B and C.
+    pub(super) fn layouts(&self) -> Result<[Layout; 3], AtomError> {
+        self.check()?;
+        let [m, n, k] = self.shape_mnk().map(i64::from);
+        let threads = |quad: i64| layout!((4, 8, 4):(quad, 1, 16));
+        let shared = |rows: i64| layout!((128, (rows, k)):(0, (1, rows)));
+        let a = match self.source_a {
+            OperandSource::Shared => shared(m),
+            OperandSource::Registers => {
+                let values = values(self.a, &[(2, 8)], m, k)?;
+                Layout::concat(&[threads(per_register(self.a) * m), values])?
+            }
+        };
+        let values_c = layout!((2, 2, n / 8):(m, 8, 8 * m));
+        let c = Layout::concat(&[threads(2 * m), values_c])?;
+        Ok([a, shared(n), c])
+    }
+
+    /// Every instruction there is.
+    pub(super) fn all() -> impl Iterator<Item = Wgmma> {
+        let types = ValType::ALL.into_iter();
+        let pairs = types.flat_map(|a| ValType::ALL.into_iter().map(move |b| (a, b)));
+        let triples = pairs.flat_map(|(a, b)| ValType::ALL.into_iter().map(move |c| (a, b, c)));
+        triples.filter(|(a, b, c)| Self::has_types(*a, *b, *c)).flat_map(|(a, b, c)| {
+            let widths = (8..=256).step_by(8).filter(move |n| Self::has_width(a, *n));
+            widths.flat_map(move |n| {
+                let sources = [OperandSource::Shared, OperandSource::Registers];
+                sources.into_iter().flat_map(move |source| {
+                    let plain = Wgmma::new(n, a, b, c, source);
+                    std::iter::once(plain).chain(a.is_integer().then(|| plain.saturate()))
+                })
+            })
+        })
+    }
+}
