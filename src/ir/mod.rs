@@ -28,8 +28,8 @@ pub use builder::{
     ArmEnd, Bits, Body, BodyResult, Bound, BuildError, BuildErrorKind, BuildErrors, CaseEnd, Cases,
     CasesStart, Context, DeviceCoord, Dim3, Element, End, Float, Global, GlobalMut, Int, IntoBound,
     IntoVal, IntoValues, Join, Kernel, KernelOptions, Loop, MemIndex, MutPointer, Number, Params,
-    Pointer, Promote, Range, Redux, Registers, Reported, Shared, Signed, Terminated, Ty, Untyped, Val,
-    Values, Var, WARP, promote, range,
+    Pointer, Promote, Range, Redux, Registers, Reported, Shared, Signed, Terminated, Ty, Untyped,
+    Val, Values, Var, WARP, promote, range,
 };
 pub use entity::{Arena, Entity, OpId, PlaceId, RegionId, SharedId, Value, VarId};
 pub use format::{Format, FormatError, Piece, Placeholder, Style};

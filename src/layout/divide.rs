@@ -80,11 +80,7 @@ fn pad<N: Number>(left: &mut Flat<N>, tile: &N) -> Result<N, N::Error> {
 }
 
 /// 0 unless `ragged` is not and mode `i` is contiguous with a later one.
-fn merged_raggedly<N: Number>(
-    left: &Flat<N>,
-    i: usize,
-    ragged: &N,
-) -> Result<N, N::Error> {
+fn merged_raggedly<N: Number>(left: &Flat<N>, i: usize, ragged: &N) -> Result<N, N::Error> {
     let mut violation = N::new(0);
     let stride = &left.stride[i];
     for later in &left.stride[i + 1..] {
@@ -140,9 +136,8 @@ fn arrange_pair<N: Number>(layout: LayoutRef<'_>, arrange: Arrange, out: &mut Dr
     if arrange == Arrange::Zipped {
         return out.push_ref(layout);
     }
-    let whole = |i: usize, mode: LayoutRef<'_>| {
-        (i == 0 && arrange == Arrange::Tiled) || mode.rank() == 1
-    };
+    let whole =
+        |i: usize, mode: LayoutRef<'_>| (i == 0 && arrange == Arrange::Tiled) || mode.rank() == 1;
     let modes = layout.modes().enumerate();
     out.tuple(modes.map(|(i, mode)| if whole(i, mode) { 1 } else { mode.rank() }).sum())?;
     for (i, mode) in layout.modes().enumerate() {
@@ -155,10 +150,7 @@ fn arrange_pair<N: Number>(layout: LayoutRef<'_>, arrange: Arrange, out: &mut Dr
     Ok(())
 }
 
-fn pair<N: Number>(
-    layout: LayoutRef<'_>,
-    index: usize,
-) -> Result<LayoutRef<'_>, N::Error> {
+fn pair<N: Number>(layout: LayoutRef<'_>, index: usize) -> Result<LayoutRef<'_>, N::Error> {
     let rank = if layout.is_leaf() { 1 } else { layout.rank() };
     if layout.is_leaf() || rank != 2 {
         return Err(N::fail(|| LayoutError::RankMismatch { expected: 2, found: rank }));

@@ -62,10 +62,7 @@ fn cosize<N: Number>(layout: LayoutRef<'_>) -> Result<N, N::Error> {
 /// A number that is above 0 if the last mode of `free` has the extent 1 and a tile of `cosize` goes
 /// into it. Numbers would drop that mode, and the one before it would be the unbounded one.
 #[inline]
-fn dropped_by_numbers<N: Number>(
-    free: &Flat<N>,
-    cosize: &N,
-) -> Result<N, N::Error> {
+fn dropped_by_numbers<N: Number>(free: &Flat<N>, cosize: &N) -> Result<N, N::Error> {
     let Some((last, inner)) = free.shape.split_last() else { return Ok(N::new(0)) };
     if last.bounds().0 > 1 || last.is_number() {
         return Ok(N::new(0));

@@ -205,12 +205,23 @@ pub(super) struct Entry<'b> {
     pub(super) most: Option<i64>,
 }
 
+impl Entry<'_> {
+    /// The path of the entry in its coordinate.
+    pub(super) fn path(&self) -> &[usize] {
+        &self.path
+    }
+}
+
 impl<'b> Coordinates<'b> {
     /// The origin of a space of coordinates with the profile of `shape`.
     pub(super) fn origin(shape: &Tuple<crate::layout::Int>) -> Self {
         let mut entries = Vec::new();
         paths(shape.as_ref(), &mut Vec::new(), &mut entries);
         Coordinates { profile: shape.clone(), entries }
+    }
+
+    pub(super) fn entries(&self) -> &[Entry<'b>] {
+        &self.entries
     }
 
     /// The coordinate.

@@ -58,6 +58,34 @@ pub enum TensorErrorKind {
         /// The alignment in bytes.
         bytes: u64,
     },
+    /// Two shapes of which neither repeats to the other.
+    NoCommonShape {
+        /// The first shape, printed.
+        left: String,
+        /// The second shape, printed.
+        right: String,
+    },
+    /// An element beyond the last one.
+    NoSuchElement {
+        /// The number of the element.
+        index: i64,
+        /// The number of elements.
+        len: usize,
+    },
+    /// A copy between tensors of different sizes.
+    CopySizes {
+        /// The shape of the source, printed.
+        source: String,
+        /// The shape of the destination, printed.
+        destination: String,
+    },
+    /// A predicate that has not as many elements as the copy.
+    PredicateSize {
+        /// The shape of the predicate, printed.
+        shape: String,
+        /// The number of elements that are copied.
+        size: usize,
+    },
     /// The layout of the threads does not say for each index of a thread where it stands.
     Threads {
         /// The layout, printed.
@@ -87,6 +115,21 @@ impl fmt::Display for TensorErrorKind {
             TensorErrorKind::AlignmentNotPowerOfTwo { bytes } => {
                 write!(f, "an alignment is a power of two, and {bytes} is none")
             }
+            TensorErrorKind::NoCommonShape { left, right } => write!(
+                f,
+                "the shapes {left} and {right} do not go together: modes are of the same extent, or one is 1 and is repeated"
+            ),
+            TensorErrorKind::NoSuchElement { index, len } => {
+                write!(f, "there is no element {index}: the tensor has {len}")
+            }
+            TensorErrorKind::CopySizes { source, destination } => write!(
+                f,
+                "a tensor of shape {source} is not copied to one of shape {destination}: both must have the same number of elements"
+            ),
+            TensorErrorKind::PredicateSize { shape, size } => write!(
+                f,
+                "a predicate of shape {shape} does not say which of the {size} elements are copied: a predicate is a tensor of bools of the copy's shape"
+            ),
             TensorErrorKind::Threads { threads, stride } => write!(
                 f,
                 "the threads {threads} do not stand one after the other: the stride {stride} overlaps a smaller one or is no multiple of it"

@@ -28,9 +28,12 @@
 
 mod atom;
 mod coord;
+mod copy;
 mod engine;
 mod error;
 mod pointer;
+mod predicate;
+mod ssa;
 #[expect(clippy::module_inception, reason = "the type that gives the storey its name")]
 mod tensor;
 mod tiled_mma;
@@ -40,8 +43,11 @@ pub use atom::{
     AtomError, BitOp, CacheOp, CopyAtom, CopyOp, Major, Matrices, MmaAtom, MmaOp, MmaSync,
     OperandSource, SmemAtom, SmemSwizzle, ValType, Wgmma,
 };
+pub use copy::{copy, copy_if, copy_zfill};
 pub use engine::{Coordinates, Engine, Readable, Rmem, Writable};
 pub use error::{TensorError, TensorErrorKind};
 pub use pointer::{Pointer, PointerOffset};
+pub use predicate::{IntoPredicate, Predicate};
+pub use ssa::{SsaOperand, TensorSsa};
 pub use tensor::{CoordTensor, Fragment, GlobalTensor, GlobalTensorMut, SharedTensor, Tensor};
 pub use tiled_mma::{Operand, TiledMma};

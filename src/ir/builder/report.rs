@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::body::Body;
 use super::error::BuildErrorKind;
+use super::typed::Val;
 
 /// An error of any type that code above the builder recorded: a typed error of its own, with its text.
 ///
@@ -73,6 +74,15 @@ impl Body<'_, '_> {
     /// others. This is how code that is built on top of the builder says that it was used wrongly.
     #[track_caller]
     pub fn report(&self, error: impl Error + PartialEq + Send + Sync + 'static) {
+        self.context().error(BuildErrorKind::Reported(Reported(Arc::new(error))));
+    }
+}
+
+impl<T> Val<'_, T> {
+    /// Records an error at the caller's line in the build that the value belongs to: for operators, which
+    /// have no body at hand.
+    #[track_caller]
+    pub fn report(self, error: impl Error + PartialEq + Send + Sync + 'static) {
         self.context().error(BuildErrorKind::Reported(Reported(Arc::new(error))));
     }
 }
