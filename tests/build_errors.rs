@@ -142,7 +142,7 @@ fn step_that_is_not_positive() {
         },
         expect![[r#"
             kernel `wrong` has 1 error:
-              FILE:LINE: the step of a `for` is -1, but must be positive"#]],
+              FILE:LINE: the step of a `for` is -1, but must be positive: to count down, count up and subtract the index"#]],
     );
 }
 
@@ -156,7 +156,7 @@ fn yield_outside_an_if() {
         },
         expect![[r#"
             kernel `wrong` has 1 error:
-              FILE:LINE: `yield` ends an arm of an `if`; a loop body ends with `continue` or `break`"#]],
+              FILE:LINE: `yield` ends an arm of an `if`, but stands in the body of a `for`: end that with `continue` or `break`"#]],
     );
 }
 
@@ -187,8 +187,8 @@ fn names_and_block_sizes() {
     check_text(
         &errors,
         expect![[r#"
-        kernel `big` has 1 error:
-          FILE:LINE: a block of 1024 x 2 x 1 threads is not possible: at most 1024 x 1024 x 64, 1024 in all, and none zero"#]],
+            kernel `big` has 1 error:
+              FILE:LINE: a block of 1024 x 2 x 1 threads is not possible: it has at most 1024 in all, so use more blocks"#]],
     );
 }
 

@@ -127,7 +127,9 @@ fn mem_kernels(target: Target) -> Vec<Kernel<Untyped>> {
         for elem in Scalar::ALL {
             let mut kernel = Raw::new(format!("mem_{space}_{elem}"), target);
             let ty = pointer(space, elem);
-            let base = kernel.unknown(ty);
+            let (base, index) = (kernel.unknown(ty), kernel.unknown(Scalar::I32.into()));
+            // From the start of a shared allocation, a constant index outside is an error of the build.
+            let base = kernel.get(Mem::Offset { base, index });
             for index_type in indices {
                 let known = [0, 3, u64::MAX, 1 << 31, (1 << 31) - 1, 1 << 61, 1 << 62];
                 let mut places: Vec<_> =
@@ -163,10 +165,12 @@ fn mem_kernels(target: Target) -> Vec<Kernel<Untyped>> {
     // Parameters of every type, and constants at the ends of their types.
     let mut kernel = Raw::new("params", target);
     for ty in raw::types() {
-        let value = kernel.param(ty);
-        if !matches!(ty, Type::Pointer { space: Space::Shared, .. }) {
-            kernel.consume(value);
+        // Shared memory does not outlive a block.
+        if matches!(ty, Type::Pointer { space: Space::Shared, .. }) {
+            continue;
         }
+        let value = kernel.param(ty);
+        kernel.consume(value);
         if let Type::Scalar(scalar) = ty {
             for bits in [0, 1, u64::MAX, 1 << (scalar.bits() - 1), (1 << (scalar.bits() - 1)) - 1] {
                 let value = kernel.constant(scalar, bits);

@@ -190,14 +190,24 @@ impl KernelIr {
     /// The path of an operation from the kernel's body, such as `for[2]/then/3`: each enclosing operation
     /// with its position, then the position in the innermost region.
     pub fn path_of(&self, op: OpId) -> String {
+        self.path_with(op, |op| {
+            let region = &self.regions[self.ops[op].region];
+            region.ops.iter().position(|other| *other == op)
+        })
+    }
+
+    /// The path of an operation, with the positions of operations in their regions.
+    pub(in crate::ir) fn path_with(
+        &self,
+        op: OpId,
+        position: impl Fn(OpId) -> Option<usize>,
+    ) -> String {
         // From the inside out, without recursion: nothing limits how deep regions nest.
         let mut parts = Vec::new();
-        let (mut op, mut region) = (op, self.ops[op].region);
-        let position = |op: OpId, region: RegionId| {
-            let position = self.regions[region].ops.iter().position(|o| *o == op);
-            position.map_or_else(|| "end".to_owned(), |p| p.to_string())
-        };
-        parts.push(position(op, region));
+        let position =
+            |op: OpId| position(op).map_or_else(|| "end".to_owned(), |number| number.to_string());
+        parts.push(position(op));
+        let mut region = self.ops[op].region;
         while let Some(parent) = self.regions[region].parent {
             let owner = &self.ops[parent].op;
             let arm = match owner.regions().iter().position(|r| *r == region) {
@@ -205,8 +215,8 @@ impl KernelIr {
                 _ if owner.name() == "if" => "then/",
                 _ => "",
             };
-            (op, region) = (parent, self.ops[parent].region);
-            parts.push(format!("{}[{}]/{arm}", owner.name(), position(op, region)));
+            parts.push(format!("{}[{}]/{arm}", owner.name(), position(parent)));
+            region = self.ops[parent].region;
         }
         parts.into_iter().rev().collect()
     }

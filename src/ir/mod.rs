@@ -17,7 +17,7 @@ mod kernel;
 mod name;
 mod number;
 mod op;
-pub mod passes;
+mod passes;
 mod target;
 mod text;
 mod types;

@@ -229,7 +229,11 @@ impl Generator<'_> {
         let kind = self.choose(22);
         match kind {
             0..=6 => {
-                let [lhs, rhs] = self.pair(if kind == 4 { Class::Int } else { Class::Number });
+                let [lhs, mut rhs] = self.pair(if kind == 4 { Class::Int } else { Class::Number });
+                if matches!(kind, 3 | 4) && self.is_zero(rhs) {
+                    let Type::Scalar(scalar) = self.ir.type_of(rhs) else { unreachable!() };
+                    rhs = self.emit_one(Op::Const(Const::new(scalar, 3)));
+                }
                 match kind {
                     0 => Arith::Add { lhs, rhs },
                     1 => Arith::Sub { lhs, rhs },
@@ -277,15 +281,25 @@ impl Generator<'_> {
         }
     }
 
-    fn index(&mut self) -> Value {
+    /// Whether the value is an integer constant that nothing can be divided by.
+    fn is_zero(&self, value: Value) -> bool {
+        let ValueDef::Result(def, _) = self.ir.values[value].def else { return false };
+        matches!(self.ir.ops[def].op, Op::Const(c) if c.as_int() == Some(0))
+    }
+
+    /// An index; not a constant for shared memory, which it could be outside of.
+    fn index(&mut self, space: Space) -> Value {
+        if space == Space::Shared {
+            return self.emit_one(Arith::Sreg { reg: SpecialReg::LaneId });
+        }
         let ty = self.pick(&[Scalar::I32, Scalar::U32, Scalar::I64, Scalar::U64]);
         self.of(ty.into())
     }
 
     fn memory(&mut self) {
         let base = self.any(Class::Pointer);
-        let Type::Pointer { elem, mutable, .. } = self.ir.type_of(base) else { return };
-        let index = self.index();
+        let Type::Pointer { elem, mutable, space } = self.ir.type_of(base) else { return };
+        let index = self.index(space);
         match self.choose(5) {
             4 => self.diagnostic(),
             0 => self.emit(Mem::Ld { base, index }),
@@ -486,7 +500,7 @@ impl Generator<'_> {
 
     fn for_(&mut self) {
         let scalar = self.scalar(Class::Int);
-        let [lo, hi] = [self.of(scalar.into()), self.of(scalar.into())];
+        let [mut lo, mut hi] = [self.of(scalar.into()), self.of(scalar.into())];
         let step = 1 + self.choose(7) as u64;
         let step = self.emit_one(Op::Const(Const::new(scalar, step)));
         let carried = self.types();
@@ -494,8 +508,13 @@ impl Generator<'_> {
         let body = self.ir.body;
         let unroll = match self.choose(4) {
             0 | 1 => Unroll::Keep,
-            2 => NonZeroU32::new(self.word()).map_or(Unroll::Keep, Unroll::By),
-            _ => Unroll::Full,
+            2 => NonZeroU32::new(self.word() % 8).map_or(Unroll::Keep, Unroll::By),
+            _ => {
+                // The iterations have to be known and few.
+                let mut constant = |bits| self.emit_one(Op::Const(Const::new(scalar, bits)));
+                (lo, hi) = (constant(3), constant(8));
+                Unroll::Full
+            }
         };
         let control = |body| Control::For { lo, hi, step, unroll, init: init.clone().into(), body };
         let op = self.push(control(body), &carried);

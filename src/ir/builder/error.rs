@@ -4,7 +4,6 @@ use std::fmt;
 
 use super::report::Reported;
 use crate::ir::kernel::Place;
-use crate::ir::passes::PassError;
 use crate::ir::types::Scalar;
 use crate::ir::verify::VerifyError;
 
@@ -69,8 +68,6 @@ pub enum BuildErrorKind {
     Body(String),
     /// Code above the builder recorded this error with [`Body::report`](super::Body::report).
     Reported(Reported),
-    /// What an operation asks for cannot be done.
-    Pass(PassError),
     /// The verifier refused the kernel.
     Verify(VerifyError),
 }
@@ -111,7 +108,6 @@ impl fmt::Display for BuildErrorKind {
             BuildErrorKind::Layout(error) => error.fmt(f),
             BuildErrorKind::Body(message) => f.write_str(message),
             BuildErrorKind::Reported(error) => error.fmt(f),
-            BuildErrorKind::Pass(error) => error.fmt(f),
             BuildErrorKind::Verify(error) => error.fmt(f),
         }
     }

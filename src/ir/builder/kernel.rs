@@ -164,6 +164,40 @@ impl<P> Kernel<P> {
     pub fn without_asserts(&self) -> Kernel<P> {
         Kernel { ir: passes::without_asserts(&self.ir), params: PhantomData }
     }
+
+    /// Carries out what the operations of the kernel ask for: loops that are to be unrolled are.
+    /// [`Kernel::build`] ends with this; a kernel that was parsed has its loops as they are written, which
+    /// the simulator and PTX take as plain loops, until this is called. The result computes the same.
+    ///
+    /// ```
+    /// use tilewright::ir::{Kernel, parse};
+    ///
+    /// let text = "
+    ///     kernel @squares target sm_80 (%y: ptr<global, mut i32>) {
+    ///       %zero = const 0 : i32
+    ///       %one = const 1 : i32
+    ///       %three = const 3 : i32
+    ///       for @l %i: i32 = %zero to %three step %one unroll full {
+    ///         %v = mul %i, %i : i32
+    ///         st %y, %i, %v
+    ///         continue @l
+    ///       }
+    ///       return
+    ///     }";
+    /// let kernel = Kernel::verify(parse("squares.kir", text)?)?;
+    /// let stores = |k: &Kernel<_>| k.ir().to_string().matches("st %y").count();
+    /// assert_eq!((stores(&kernel), stores(&kernel.lower()?)), (1, 3));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// What the kernel then takes too much of.
+    #[track_caller]
+    pub fn lower(&self) -> Result<Kernel<P>, BuildErrors> {
+        let lowered = lower(self.ir.clone(), Place::caller());
+        let ir = lowered.map_err(|errors| BuildErrors::new(&self.ir.name, errors))?;
+        Ok(Kernel { ir, params: PhantomData })
+    }
 }
 
 /// The kernel in the text form.
@@ -174,7 +208,7 @@ impl<P> fmt::Display for Kernel<P> {
 }
 
 impl Kernel<Untyped> {
-    /// Verifies a kernel that was made as data.
+    /// Verifies a kernel that was made as data, and leaves it as it is: see [`Kernel::lower`].
     ///
     /// # Errors
     /// All rules that the kernel breaks.
@@ -293,30 +327,27 @@ impl Head<'_> {
         if !errors.is_empty() {
             return Err(BuildErrors::new(name, errors));
         }
-        verify_and_lower(ir, place).map_err(|errors| BuildErrors::new(name, errors))
+        let lowered = check(&ir, place).and_then(|()| lower(ir, place));
+        lowered.map_err(|errors| BuildErrors::new(name, errors))
     }
 }
 
-/// Verifies a kernel that was built at `place`, carries out what its operations ask for, and verifies what
-/// that changed.
-fn verify_and_lower(ir: KernelIr, place: Place) -> Result<KernelIr, Vec<BuildError>> {
-    let check = |ir: &KernelIr| {
-        verify::verify(ir).map_err(|found| -> Vec<BuildError> {
-            let error = |violation: Violation| BuildError {
-                place: violation.place.unwrap_or(place),
-                kind: BuildErrorKind::Verify(violation.error),
-            };
-            found.into_iter().map(error).collect()
-        })
-    };
-    check(&ir)?;
+/// The rules that a kernel which was built at `place` breaks.
+fn check(ir: &KernelIr, place: Place) -> Result<(), Vec<BuildError>> {
+    verify::verify(ir).map_err(|found| {
+        let error = |violation: Violation| BuildError {
+            place: violation.place.unwrap_or(place),
+            kind: BuildErrorKind::Verify(violation.error),
+        };
+        found.into_iter().map(error).collect()
+    })
+}
+
+/// Carries out what the operations of a verified kernel ask for, and verifies what that changed.
+fn lower(ir: KernelIr, place: Place) -> Result<KernelIr, Vec<BuildError>> {
     match passes::lower(&ir) {
-        Ok(None) => Ok(ir),
-        Ok(Some(lowered)) => check(&lowered).map(|()| lowered),
-        Err((op, error)) => {
-            let (place, kind) = (ir.place_of(op), BuildErrorKind::Pass(error));
-            Err(vec![BuildError { place, kind }])
-        }
+        None => Ok(ir),
+        Some(lowered) => check(&lowered, place).map(|()| lowered),
     }
 }
 

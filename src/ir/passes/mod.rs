@@ -3,25 +3,20 @@
 //! `lower` runs when a kernel is built: it carries out what the operations ask for, such as the unrolling
 //! of a loop, so that code generation and the simulator see plain loops only.
 
-mod error;
 mod rewrite;
 mod unroll;
 mod without_asserts;
 
-pub use error::PassError;
 pub(in crate::ir) use without_asserts::without_asserts;
 
-use super::entity::{OpId, RegionId};
+use super::entity::RegionId;
 use super::kernel::KernelIr;
 use super::op::{Control, Op, Unroll};
 
 /// Carries out what the operations of a verified kernel ask for: the new kernel, or `None` where they ask
-/// for nothing.
-///
-/// # Errors
-/// What cannot be carried out, with the operation at fault.
-pub(in crate::ir) fn lower(ir: &KernelIr) -> Result<Option<KernelIr>, (OpId, PassError)> {
-    asks_for_unrolling(ir, ir.body).then(|| unroll::unroll(ir)).transpose()
+/// for nothing. What cannot be carried out the verifier has refused.
+pub(in crate::ir) fn lower(ir: &KernelIr) -> Option<KernelIr> {
+    asks_for_unrolling(ir, ir.body).then(|| unroll::unroll(ir))
 }
 
 fn asks_for_unrolling(ir: &KernelIr, region: RegionId) -> bool {

@@ -48,6 +48,10 @@ impl Walk<'_, '_> {
         self.report.violations.push(Violation { place: None, path: String::new(), error });
     }
 
+    fn twice(&mut self, entity: impl fmt::Display) {
+        self.violation(VerifyError::InKernelTwice { entity: entity.to_string() });
+    }
+
     fn wrong_owner(&mut self, entity: impl fmt::Display) {
         self.violation(VerifyError::WrongOwner { entity: entity.to_string() });
     }
@@ -93,9 +97,10 @@ impl Walk<'_, '_> {
         if !self.exists(&ir.regions, region) {
             return;
         }
-        if std::mem::replace(&mut self.seen_regions[region.index()], true)
-            || ir.regions[region].parent != parent
-        {
+        if std::mem::replace(&mut self.seen_regions[region.index()], true) {
+            return self.twice(region);
+        }
+        if ir.regions[region].parent != parent {
             return self.wrong_owner(region);
         }
         for (i, arg) in ir.regions[region].args.iter().enumerate() {
@@ -118,7 +123,10 @@ impl Walk<'_, '_> {
         if !self.exists(&ir.ops, op) {
             return;
         }
-        if std::mem::replace(&mut self.seen_ops[op.index()], true) || ir.ops[op].region != region {
+        if std::mem::replace(&mut self.seen_ops[op.index()], true) {
+            return self.twice(op);
+        }
+        if ir.ops[op].region != region {
             return self.wrong_owner(op);
         }
         self.exists(&ir.places, ir.ops[op].place);

@@ -30,6 +30,7 @@ fn check_op(report: &mut Report<'_>, op: OpId) {
     if let Op::Diagnostic(found) = &data.op {
         diagnostic::check(report, op, found);
     }
+    let before = report.violations.len();
     if let Some(info) = data.op.info() {
         check_operands(report, op, info);
         let first = data.op.first_target();
@@ -40,8 +41,9 @@ fn check_op(report: &mut Report<'_>, op: OpId) {
     }
     let expected = data.op.result_types(ir).into_vec();
     let found: Vec<Type> = data.results.iter().map(|value| ir.type_of(*value)).collect();
-    if expected != found {
-        report.at(op, VerifyError::ResultTypes { op: data.op.name(), expected, found });
+    // The results follow from the operands.
+    if report.violations.len() == before {
+        check_results(report, op, expected, found);
     }
 }
 
@@ -58,36 +60,56 @@ fn check_operands(report: &mut Report<'_>, op: OpId, info: &'static OpInfo) {
         report.at(op, VerifyError::OperandClass { op: info.name, class, found });
     }
     for (value, (operand, constraint)) in operands.into_iter().zip(info.operands) {
-        let found = ir.type_of(value);
-        let expected = match constraint {
-            Constraint::T => variable.filter(|ty| *ty != found).map(|ty| ty.to_string()),
-            Constraint::Bool => other_than(found, Type::BOOL),
-            Constraint::U32 => other_than(found, Scalar::U32.into()),
+        let (op_name, operand, found) = (info.name, *operand, ir.type_of(value));
+        let other = |expected: Option<Type>| {
+            expected.filter(|expected| *expected != found).map(|expected| {
+                let expected = expected.to_string();
+                VerifyError::OperandType { op: op_name, operand, expected, found }
+            })
+        };
+        let error = match constraint {
+            Constraint::T => variable.filter(|ty| *ty != found).map(|expected| {
+                VerifyError::MixedOperands { op: op_name, operand, expected, found }
+            }),
+            Constraint::Bool => not_bool(op_name, operand, found),
+            Constraint::U32 => other(Some(Scalar::U32.into())),
             Constraint::Index => match found {
                 Type::Scalar(Scalar::I32 | Scalar::U32 | Scalar::I64 | Scalar::U64) => None,
-                _ => Some("i32, u32, i64 or u64".to_owned()),
+                _ => Some(VerifyError::IndexType { op: op_name, found }),
             },
             Constraint::Pointer => match found {
                 Type::Pointer { .. } => None,
-                Type::Scalar(_) => Some("a pointer".to_owned()),
+                Type::Scalar(_) => Some(VerifyError::NotAPointer { op: op_name, found }),
             },
             Constraint::MutPointer => match found {
                 Type::Pointer { mutable: true, .. } => None,
-                _ => Some("a pointer that allows stores".to_owned()),
+                Type::Pointer { mutable: false, .. } => {
+                    Some(VerifyError::ReadOnlyPointer { op: op_name, found })
+                }
+                Type::Scalar(_) => Some(VerifyError::NotAPointer { op: op_name, found }),
             },
-            Constraint::Elem => pointee(ir, &data.op, info).and_then(|ty| other_than(found, ty)),
-            Constraint::VarElem => {
-                data.op.type_of_attribute(ir).and_then(|ty| other_than(found, ty))
-            }
+            Constraint::Elem => other(pointee(ir, &data.op, info)),
+            Constraint::VarElem => other(data.op.type_of_attribute(ir)),
         };
-        if let Some(expected) = expected {
-            report.at(op, VerifyError::OperandType { op: info.name, operand, expected, found });
+        if let Some(error) = error {
+            report.at(op, error);
         }
     }
 }
 
-fn other_than(found: Type, expected: Type) -> Option<String> {
-    (found != expected).then(|| expected.to_string())
+fn not_bool(op: &'static str, operand: &'static str, found: Type) -> Option<VerifyError> {
+    (found != Type::BOOL).then_some(VerifyError::ConditionType { op, operand, found })
+}
+
+/// Compares the results of an operation with what it gives.
+fn check_results(report: &mut Report<'_>, op: OpId, expected: Vec<Type>, found: Vec<Type>) {
+    let name = report.ir.ops[op].op.name();
+    if expected.len() != found.len() {
+        let (expected, found) = (expected.len(), found.len());
+        report.at(op, VerifyError::ResultCount { op: name, expected, found });
+    } else if expected != found {
+        report.at(op, VerifyError::ResultTypes { op: name, expected, found });
+    }
 }
 
 fn pointee(ir: &KernelIr, op: &Op, info: &OpInfo) -> Option<Type> {
@@ -104,19 +126,21 @@ fn check_control(report: &mut Report<'_>, op: OpId, control: &Control) {
     let ir = report.ir;
     match control {
         Control::If { cond, .. } => {
-            let found = ir.type_of(*cond);
-            if let Some(expected) = other_than(found, Type::BOOL) {
-                let (op_name, operand) = (control.name(), "cond");
-                let error = VerifyError::OperandType { op: op_name, operand, expected, found };
+            if let Some(error) = not_bool(control.name(), "cond", ir.type_of(*cond)) {
                 report.at(op, error);
             }
         }
         Control::For { lo, hi, step, body, .. } => {
             let found = [*lo, *hi, *step].map(|value| ir.type_of(value));
             let index = ir.regions[*body].args.first().map(|arg| ir.type_of(*arg));
-            let integer = found[0].scalar().is_some_and(Scalar::is_int);
-            if !integer || found.iter().any(|ty| *ty != found[0]) || index != Some(found[0]) {
+            let expected = found[0];
+            if found.iter().any(|ty| *ty != expected) {
                 report.at(op, VerifyError::RangeTypes { found });
+            } else if !expected.scalar().is_some_and(Scalar::is_int) {
+                report.at(op, VerifyError::RangeNotInteger { found: expected });
+            }
+            if index != Some(expected) {
+                report.at(op, VerifyError::RangeIndex { expected, found: index });
             }
             if let ValueDef::Result(def, _) = ir.values[*step].def
                 && let Op::Const(constant) = ir.ops[def].op
@@ -130,12 +154,8 @@ fn check_control(report: &mut Report<'_>, op: OpId, control: &Control) {
         | Control::Continue { .. }
         | Control::Break { .. }
         | Control::Return => {
-            let results = &ir.ops[op].results;
-            if !results.is_empty() {
-                let (op_name, expected) = (control.name(), Vec::new());
-                let found = results.iter().map(|value| ir.type_of(*value)).collect();
-                report.at(op, VerifyError::ResultTypes { op: op_name, expected, found });
-            }
+            let found = ir.ops[op].results.iter().map(|value| ir.type_of(*value)).collect();
+            check_results(report, op, Vec::new(), found);
         }
     }
 }

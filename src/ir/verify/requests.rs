@@ -1,0 +1,76 @@
+//! What the operations ask for: that a pass can carry it out.
+
+use super::{Report, VerifyError};
+use crate::ir::analysis::trips::Trips;
+use crate::ir::entity::{OpId, RegionId};
+use crate::ir::op::{Control, Op, Unroll};
+
+/// The operations that unrolling may make in all.
+const OPERATIONS: u128 = 1 << 20;
+
+/// What unrolling adds to a loop, and to each copy of its body, at most.
+const PER_LOOP: u128 = 32;
+const PER_COPY: u128 = 4;
+
+pub(super) fn check(report: &mut Report<'_>) {
+    let mut walk = Walk { report, last: None };
+    let body = walk.report.ir.body;
+    let operations = walk.region(body);
+    if operations > OPERATIONS
+        && let Some(last) = walk.last
+    {
+        let limit = OPERATIONS;
+        walk.report.at(last, VerifyError::UnrollSize { operations, limit });
+    }
+}
+
+struct Walk<'r, 'k> {
+    report: &'r mut Report<'k>,
+    /// The last loop that asks for something and was not reported.
+    last: Option<OpId>,
+}
+
+impl Walk<'_, '_> {
+    /// The operations of the region after unrolling.
+    fn region(&mut self, id: RegionId) -> u128 {
+        let ir = self.report.ir;
+        let mut operations = 0u128;
+        for &op in &ir.regions[id].ops {
+            let inner: u128 =
+                ir.ops[op].op.regions().into_iter().map(|inner| self.region(inner)).sum();
+            let copies = self.copies(op);
+            if copies != Some(1) {
+                self.last = Some(op);
+            }
+            let copies = copies.unwrap_or(1);
+            let all = copies.saturating_mul(inner + PER_COPY).saturating_add(PER_LOOP);
+            operations = operations.saturating_add(if copies == 1 { inner + 1 } else { all });
+            if operations > OPERATIONS && self.last == Some(op) {
+                let limit = OPERATIONS;
+                self.report.at(op, VerifyError::UnrollSize { operations, limit });
+                // Loops around this one are not at fault as well.
+                (operations, self.last) = (0, None);
+            }
+        }
+        operations
+    }
+
+    /// How often the body of a loop is written.
+    fn copies(&mut self, op: OpId) -> Option<u128> {
+        let ir = self.report.ir;
+        let Op::Control(Control::For { lo, hi, step, unroll, .. }) = &ir.ops[op].op else {
+            return Some(1);
+        };
+        match unroll {
+            Unroll::Keep => Some(1),
+            Unroll::By(n) => Some(u128::from(n.get()) + 1),
+            Unroll::Full => match Trips::new(ir, [*lo, *hi, *step]) {
+                Ok(trips) => Some(trips.count.max(2)),
+                Err(bound) => {
+                    self.report.at(op, VerifyError::UnrollUnknownTripCount { bound });
+                    None
+                }
+            },
+        }
+    }
+}
