@@ -140,6 +140,9 @@ fn mem_kernels(target: Target) -> Vec<Kernel<Untyped>> {
                     let moved = kernel.get(Mem::Offset { base, index });
                     kernel.consume(moved);
                     kernel.op(Mem::St { base: moved, index, value });
+                    let bytes = kernel.get(Mem::PtrCast { base: moved, to: Scalar::U8 });
+                    let byte = kernel.get(Mem::Ld { base: bytes, index });
+                    kernel.op(Mem::St { base: bytes, index, value: byte });
                     let constant = kernel.constant(elem, some_bits(elem));
                     kernel.op(Mem::St { base, index, value: constant });
                 }

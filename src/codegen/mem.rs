@@ -57,6 +57,10 @@ impl Entry<'_> {
             (Mem::Ld { base, index }, Some(result)) => self.load(result, base, index),
             (Mem::St { base, index, value }, _) => self.store(base, index, value),
             (Mem::Offset { base, index }, Some(result)) => self.offset(result, base, index),
+            (Mem::PtrCast { base, .. }, Some(result)) => {
+                let (to, from) = (self.def(result), self.operand(base));
+                self.mov(to, from);
+            }
             (Mem::SharedBase { shared }, Some(result)) => {
                 let to = self.def(result);
                 let bytes = self.shared.1;
@@ -82,7 +86,11 @@ impl Entry<'_> {
             }
             // The verifier has seen that these have a result.
             (
-                Mem::Ld { .. } | Mem::Offset { .. } | Mem::SharedBase { .. } | Mem::GetVar { .. },
+                Mem::Ld { .. }
+                | Mem::Offset { .. }
+                | Mem::PtrCast { .. }
+                | Mem::SharedBase { .. }
+                | Mem::GetVar { .. },
                 None,
             ) => {}
         }

@@ -148,7 +148,13 @@ fn rename(
         }
         Op::Const(_)
         | Op::Arith(_)
-        | Op::Mem(Mem::Ld { .. } | Mem::St { .. } | Mem::Offset { .. } | Mem::SharedBase { .. })
+        | Op::Mem(
+            Mem::Ld { .. }
+            | Mem::St { .. }
+            | Mem::Offset { .. }
+            | Mem::PtrCast { .. }
+            | Mem::SharedBase { .. },
+        )
         | Op::Sync(_)
         | Op::Warp(_)
         | Op::Diagnostic(_)

@@ -79,6 +79,22 @@ pub enum TensorErrorKind {
         /// The shape of the destination, printed.
         destination: String,
     },
+    /// A range of shared memory that is too short for a layout.
+    RangeTooShort {
+        /// The bytes that the layout needs.
+        needed: usize,
+        /// The bytes of the range.
+        bytes: usize,
+    },
+    /// A pointer or layout that cannot be one of other elements.
+    Recast {
+        /// The bits of the elements.
+        from: u32,
+        /// The bits of the new elements.
+        to: u32,
+        /// What is known of the address, in bytes.
+        align: u64,
+    },
     /// A predicate that has not as many elements as the copy.
     PredicateSize {
         /// The shape of the predicate, printed.
@@ -125,6 +141,14 @@ impl fmt::Display for TensorErrorKind {
             TensorErrorKind::CopySizes { source, destination } => write!(
                 f,
                 "a tensor of shape {source} is not copied to one of shape {destination}: both must have the same number of elements"
+            ),
+            TensorErrorKind::RangeTooShort { needed, bytes } => write!(
+                f,
+                "the layout needs {needed} bytes, but the range has {bytes}: make it longer"
+            ),
+            TensorErrorKind::Recast { from, to, align } => write!(
+                f,
+                "elements of {from} bits are no elements of {to} bits here: the address is known to be a multiple of {align} bytes only; align the memory, or say what is known with `assume_aligned`"
             ),
             TensorErrorKind::PredicateSize { shape, size } => write!(
                 f,

@@ -34,6 +34,7 @@ mod error;
 mod pointer;
 mod predicate;
 mod ssa;
+mod storage;
 #[expect(clippy::module_inception, reason = "the type that gives the storey its name")]
 mod tensor;
 mod tiled_mma;
@@ -46,8 +47,11 @@ pub use atom::{
 pub use copy::{copy, copy_if, copy_zfill};
 pub use engine::{Coordinates, Engine, Readable, Rmem, Writable};
 pub use error::{TensorError, TensorErrorKind};
-pub use pointer::{Pointer, PointerOffset};
+pub use pointer::{Pointer, PointerOffset, Recast};
 pub use predicate::{IntoPredicate, Predicate};
 pub use ssa::{SsaOperand, TensorSsa};
+#[doc(hidden)]
+pub use storage::round_up;
+pub use storage::{Align, MemRange, MemRangeAt, Storage, StoragePointer};
 pub use tensor::{CoordTensor, Fragment, GlobalTensor, GlobalTensorMut, SharedTensor, Tensor};
 pub use tiled_mma::{Operand, TiledMma};

@@ -185,7 +185,7 @@ impl<'b, T: Element> SharedTensor<'b, T> {
 
 /// The number of elements that a tensor of its own takes: up to the largest index, also of a swizzled layout,
 /// which moves indices within blocks.
-fn shared_len(layout: &ComposedLayout) -> Result<usize, LayoutError> {
+pub(super) fn shared_len(layout: &ComposedLayout) -> Result<usize, LayoutError> {
     let offset = layout.offset().to_int()?.to_static()?;
     let overflow = LayoutError::Overflow { operation: "the size of shared memory" };
     let len = layout.cosize()?.to_static()?.checked_add(offset).ok_or(overflow.clone())?;

@@ -1,11 +1,12 @@
 //! Parts and other arrangements of a tensor: nothing is moved, only layouts and engines change.
 
-use crate::ir::{Body, DeviceCoord, Val};
+use crate::ir::{Body, DeviceCoord, Element, Val};
 use crate::layout::{Layout, LayoutBuilder, LayoutError, Tiler, TilerRef};
 
 use super::coord::Parts;
 use super::engine::Engine;
 use super::error::TensorErrorKind;
+use super::pointer::{Pointer, Recast};
 use super::tensor::Tensor;
 
 impl<'b, E: Engine<'b>> Tensor<E> {
@@ -164,6 +165,34 @@ impl<'b, E: Engine<'b>> Tensor<E> {
     #[track_caller]
     pub fn coalesce(&self, k: &Body<'b, '_>) -> Self {
         self.with_layout(k, "coalesce", self.layout.coalesce())
+    }
+}
+
+impl<'b, P: Recast> Tensor<Pointer<'b, P>> {
+    /// The same memory as a tensor of elements of type `T`: CuTe's `recast`. Elements that become one must be
+    /// neighbours in the layout; the address must be a multiple of the new size.
+    ///
+    /// ```
+    /// use tilewright::ir::{GlobalMut, Kernel, Target};
+    /// use tilewright::layout::layout;
+    /// use tilewright::tensor::{Pointer, Tensor};
+    ///
+    /// Kernel::<(GlobalMut<f32>,)>::build("k", Target::SM_80, |k, (x,)| {
+    ///     let x = Tensor::new(k, Pointer::new(x).assume_aligned(k, 8), layout!((8, 4) : (1, 8)));
+    ///     assert_eq!(x.recast::<f64>(k).to_string(), "ptr<f64, gmem, align<8>> o (4,4):(1,4)");
+    ///     assert_eq!(x.recast::<i16>(k).to_string(), "ptr<i16, gmem, align<8>> o (16,4):(1,16)");
+    /// })?;
+    /// # Ok::<(), tilewright::ir::BuildErrors>(())
+    /// ```
+    #[track_caller]
+    pub fn recast<T: Element>(&self, k: &Body<'b, '_>) -> Tensor<Pointer<'b, P::Of<T>>> {
+        let (from, to) = (P::Elem::SCALAR.bits().into(), T::SCALAR.bits().into());
+        let recast = self.with_layout(k, "recast", self.layout.recast_layout(from, to));
+        if recast.poisoned {
+            let engine = Pointer::new(P::cast(self.engine.resolve().0));
+            return Tensor { engine, layout: Layout::trivial(), poisoned: true };
+        }
+        Tensor::from_parts(self.engine.recast::<T>(k), recast.layout)
     }
 }
 

@@ -300,8 +300,12 @@ impl Generator<'_> {
         let base = self.any(Class::Pointer);
         let Type::Pointer { elem, mutable, space } = self.ir.type_of(base) else { return };
         let index = self.index(space);
-        match self.choose(5) {
+        match self.choose(6) {
             4 => self.diagnostic(),
+            5 => {
+                let to = self.pick(&Scalar::ALL);
+                self.emit(Mem::PtrCast { base, to });
+            }
             0 => self.emit(Mem::Ld { base, index }),
             1 if mutable => {
                 let value = self.of(elem.into());

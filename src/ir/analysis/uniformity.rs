@@ -150,7 +150,11 @@ impl Flow<'_> {
             }
             Op::Const(_)
             | Op::Mem(
-                Mem::Ld { .. } | Mem::St { .. } | Mem::Offset { .. } | Mem::SharedBase { .. },
+                Mem::Ld { .. }
+                | Mem::St { .. }
+                | Mem::Offset { .. }
+                | Mem::PtrCast { .. }
+                | Mem::SharedBase { .. },
             )
             | Op::Sync(_)
             | Op::Diagnostic(_)

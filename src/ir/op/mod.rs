@@ -63,6 +63,8 @@ pub enum ResultKind {
     To,
     /// The type that the operand `base` points to.
     Elem,
+    /// The type of the operand `base`, pointing to elements of the attribute `to`.
+    PointerTo,
     /// A pointer to the elements of the allocation `shared`.
     SharedPointer,
     /// The type of the register variable `var`.
@@ -390,6 +392,16 @@ impl Op {
                     _ => None,
                 }
             }
+            ResultKind::PointerTo => {
+                let base = self.type_of_operand(ir, info, Constraint::Pointer)?;
+                match (base, self) {
+                    (
+                        Type::Pointer { space, mutable, .. },
+                        Op::Mem(Mem::PtrCast { to: elem, .. }),
+                    ) => Some(Type::Pointer { space, elem: *elem, mutable }),
+                    _ => None,
+                }
+            }
             ResultKind::Reg | ResultKind::To | ResultKind::SharedPointer | ResultKind::VarElem => {
                 self.type_of_attribute(ir)
             }
@@ -426,7 +438,7 @@ impl Op {
             | Op::Control(_)
             | Op::Diagnostic(_)
             | Op::Arith(_)
-            | Op::Mem(Mem::Ld { .. } | Mem::St { .. } | Mem::Offset { .. })
+            | Op::Mem(Mem::Ld { .. } | Mem::St { .. } | Mem::Offset { .. } | Mem::PtrCast { .. })
             | Op::Sync(_)
             | Op::Warp(_)
             | Op::Thread(_) => None,

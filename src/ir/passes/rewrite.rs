@@ -185,7 +185,11 @@ impl<'k> Rewrite<'k> {
             Op::Const(_)
             | Op::Arith(_)
             | Op::Mem(
-                Mem::Ld { .. } | Mem::St { .. } | Mem::Offset { .. } | Mem::SharedBase { .. },
+                Mem::Ld { .. }
+                | Mem::St { .. }
+                | Mem::Offset { .. }
+                | Mem::PtrCast { .. }
+                | Mem::SharedBase { .. },
             )
             | Op::Sync(_)
             | Op::Warp(_)

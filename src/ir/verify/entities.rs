@@ -150,7 +150,7 @@ impl Walk<'_, '_> {
             }
             Op::Const(_)
             | Op::Arith(_)
-            | Op::Mem(Mem::Ld { .. } | Mem::St { .. } | Mem::Offset { .. })
+            | Op::Mem(Mem::Ld { .. } | Mem::St { .. } | Mem::Offset { .. } | Mem::PtrCast { .. })
             | Op::Sync(_)
             | Op::Warp(_)
             | Op::Diagnostic(_)

@@ -132,7 +132,11 @@ impl Flow<'_, '_> {
             Op::Const(_)
             | Op::Arith(_)
             | Op::Mem(
-                Mem::Ld { .. } | Mem::St { .. } | Mem::Offset { .. } | Mem::SharedBase { .. },
+                Mem::Ld { .. }
+                | Mem::St { .. }
+                | Mem::Offset { .. }
+                | Mem::PtrCast { .. }
+                | Mem::SharedBase { .. },
             )
             | Op::Sync(_)
             | Op::Warp(_)
