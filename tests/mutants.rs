@@ -211,7 +211,7 @@ fn simulate(ir: &KernelIr) -> bool {
         .zip(&buffers)
         .map(|(param, buffer)| match ir.type_of(param.value) {
             Type::Scalar(scalar) => Arg::Scalar(Const::new(scalar, 3)),
-            Type::Pointer { .. } => Arg::Buffer(buffer),
+            Type::Pointer { .. } | Type::Vector(_) => Arg::Buffer(buffer),
         })
         .collect();
     let grid = Grid::new([1, 1, 1], ir.bounds.block.unwrap_or([33, 1, 1]));

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use tilewright::codegen::{Module, Ptx, PtxOptions};
 use tilewright::ir::{
-    GlobalMut, Kernel, KernelOptions, Mem, Op, Scalar, Space, Sync, Target, Type, Untyped,
-    parse_kernels,
+    Arith, GlobalMut, Kernel, KernelOptions, Mem, Op, Scalar, Space, Sync, Target, Type, Untyped,
+    VectorType, parse_kernels,
 };
 use tilewright::kernels::gemm::SimtGemm;
 
@@ -22,8 +22,8 @@ mod raw;
 
 use raw::{Raw, pointer};
 
-fn targets() -> [Target; 3] {
-    [Target::SM_80, Target::SM_90, Target::SM_90A]
+fn targets() -> [Target; 4] {
+    [Target::SM_80, Target::SM_89, Target::SM_90, Target::SM_90A]
 }
 
 /// Assembles all kernels as one module.
@@ -52,6 +52,7 @@ fn untyped<P>(kernel: &Kernel<P>) -> Kernel<Untyped> {
 fn short(ty: Type) -> String {
     match ty {
         Type::Scalar(scalar) => scalar.to_string(),
+        Type::Vector(vector) => vector.to_string(),
         Type::Pointer { space, elem, .. } => format!("{space}_{elem}"),
     }
 }
@@ -61,7 +62,33 @@ fn some_bits(scalar: Scalar) -> u64 {
     match scalar {
         Scalar::F32 => (-1.5f32).to_bits().into(),
         Scalar::F64 => 0.1f64.to_bits(),
+        Scalar::F16 => 0xbe00,
+        Scalar::Bf16 => 0xbfc0,
         _ => 0xc3c3_c3c3_c3c3_c3c3,
+    }
+}
+
+/// Whether the target has the operation on the type, and there are the vectors that it makes or takes apart.
+fn exists(op: &Arith, ty: Type, target: Target) -> bool {
+    match (op, ty) {
+        (Arith::VecPack { values }, Type::Scalar(elem)) => {
+            VectorType::new(elem, values.len() as u32).is_some()
+        }
+        (Arith::VecSplat { lanes, .. }, Type::Scalar(elem)) => {
+            VectorType::new(elem, *lanes).is_some()
+        }
+        (Arith::VecExtract { lane, .. }, Type::Vector(vector)) => *lane < vector.lanes(),
+        (Arith::Cvt { to, .. }, ty) => {
+            let (elem, lanes) = match ty {
+                Type::Vector(vector) => (vector.elem(), vector.lanes()),
+                Type::Scalar(scalar) => (scalar, 1),
+                Type::Pointer { .. } => return false,
+            };
+            let is_byte = |s: Scalar| matches!(s, Scalar::F8E4M3 | Scalar::F8E5M2);
+            let on_target = target.sm() >= 89 || elem == *to || !(is_byte(elem) || is_byte(*to));
+            on_target && (lanes == 1 || VectorType::new(*to, lanes).is_some())
+        }
+        _ => true,
     }
 }
 
@@ -70,10 +97,13 @@ fn arith_kernels(target: Target) -> Vec<Kernel<Untyped>> {
     let mut kernels = Vec::new();
     for (number, row) in raw::arith(&[raw::no_value()]).into_iter().enumerate() {
         let info = row.info();
-        let takes_types = !info.operands.is_empty();
+        let takes_types = !info.operands.is_empty() || info.list.is_some();
         for ty in raw::types() {
-            let on_target = target.offers(Op::from(row).first_target());
+            let on_target = target.offers(Op::from(row.clone()).first_target());
             if !on_target || !info.class.contains(ty) || (!takes_types && ty != Type::BOOL) {
+                continue;
+            }
+            if !exists(&row, ty, target) {
                 continue;
             }
             let mut kernel = Raw::new(format!("{}_{number}_{}", info.name, short(ty)), target);
@@ -168,8 +198,8 @@ fn mem_kernels(target: Target) -> Vec<Kernel<Untyped>> {
     // Parameters of every type, and constants at the ends of their types.
     let mut kernel = Raw::new("params", target);
     for ty in raw::types() {
-        // Shared memory does not outlive a block.
-        if matches!(ty, Type::Pointer { space: Space::Shared, .. }) {
+        // A launch passes neither vectors nor shared memory.
+        if matches!(ty, Type::Pointer { space: Space::Shared, .. } | Type::Vector(_)) {
             continue;
         }
         let value = kernel.param(ty);

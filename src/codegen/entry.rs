@@ -1,6 +1,8 @@
 //! One entry: its head, its registers, and the walk over its operations.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+
+use smallvec::{SmallVec, smallvec};
 
 use super::PtxOptions;
 use super::assert_buffer::AssertBuffer;
@@ -14,7 +16,7 @@ use super::uses::Uses;
 use super::version;
 use crate::ir::{
     ClusterShape, Diagnostic, Entity, KernelIr, Op, OpId, PlaceId, RegionId, Scalar, Space, Sync,
-    Type, Value, ValueDef,
+    Type, Value, ValueDef, VectorType,
 };
 
 /// The source files that `.loc` directives name by number.
@@ -61,6 +63,15 @@ pub(super) fn prints(ir: &KernelIr) -> bool {
     ir.reached_ops().into_iter().any(prints)
 }
 
+/// The register of a value, or the first one of a vector that has several.
+fn first_reg(ty: Type, value: Value) -> Reg {
+    let (class, number) = (Class::of(ty), value.index() as u32);
+    match ty {
+        Type::Vector(vector) if vector.registers() > 1 => Reg::Part(class, number, 0),
+        Type::Scalar(_) | Type::Vector(_) | Type::Pointer { .. } => Reg::Value(class, number),
+    }
+}
+
 /// The lowest version of the PTX ISA that the kernel needs beside its target.
 pub(super) fn version_of(ir: &KernelIr) -> PtxVersion {
     let bytes = ir.params.iter().fold(0u64, |end, param| {
@@ -70,7 +81,7 @@ pub(super) fn version_of(ir: &KernelIr) -> PtxVersion {
     let bytes = if ir.has_asserts() { bytes.next_multiple_of(8) + 8 } else { bytes };
     let params = if bytes > 4352 { LARGE_PARAMS } else { version::FIRST };
     // What is not written counts too where it is in a region: it does not depend on the code generator.
-    ir.ops.iter().map(|(_, data)| version::of(&data.op)).fold(params, PtxVersion::max)
+    ir.ops.iter().map(|(_, data)| version::of(&data.op, ir)).fold(params, PtxVersion::max)
 }
 
 /// The alignment of the shared array, which is that of the most aligned allocation; `None` without any.
@@ -93,7 +104,7 @@ pub(super) fn write(ir: &KernelIr, options: PtxOptions, files: &mut Files, text:
             ValueDef::Result(op, _) if let Op::Const(constant) = ir.ops[op].op => {
                 Operand::Const(constant)
             }
-            _ => Operand::Reg(Reg::Value(Class::of(data.ty), value.index() as u32)),
+            _ => Operand::Reg(first_reg(data.ty, value)),
         })
         .collect();
     let mut entry = Entry {
@@ -104,6 +115,7 @@ pub(super) fn write(ir: &KernelIr, options: PtxOptions, files: &mut Files, text:
         uses: Uses::of(ir),
         operands,
         value_ends: [0; Class::ALL.len()],
+        vectors: BTreeMap::new(),
         temp_ends: [0; Class::ALL.len()],
         place: None,
         last_place: None,
@@ -143,6 +155,8 @@ pub(super) struct Entry<'a> {
     operands: Vec<Operand>,
     /// For each class, one more than the highest number of a value's register.
     value_ends: [u32; Class::ALL.len()],
+    /// The vectors that have several registers: their class and number, by the number of the value.
+    vectors: BTreeMap<u32, (Class, u32)>,
     /// For each class, the number of registers that the code generator added.
     temp_ends: [u32; Class::ALL.len()],
     /// The place that the next line comes from.
@@ -182,6 +196,8 @@ impl<'a> Entry<'a> {
                     self.text.push("u32 .ptr .shared .align ");
                     self.text.number(elem.size_bytes().into());
                 }
+                // The verifier has seen that there is none.
+                Type::Vector(_) => {}
             }
             self.text.push(" ");
             self.text.push(&param.name);
@@ -238,11 +254,15 @@ impl<'a> Entry<'a> {
         for (class, count) in Class::ALL.into_iter().zip(self.value_ends) {
             declare(class, class.prefix(), count);
         }
+        for (number, (class, count)) in &self.vectors {
+            declare(*class, &format!("{}{number}_", class.prefix()), *count);
+        }
         for (class, count) in Class::ALL.into_iter().zip(self.temp_ends) {
             declare(class, &format!("%t{}", &class.prefix()[1..]), count);
         }
         for (id, var) in self.ir.vars.iter() {
-            declare(Class::of(var.ty), &format!("%v{}_", id.index()), var.len);
+            let registers = var.len * var.ty.vector().map_or(1, VectorType::registers);
+            declare(Class::of(var.ty), &format!("%v{}_", id.index()), registers);
         }
         let (_, bytes) = self.shared;
         // A dynamic array is declared once for the module: PTX has it outside of entries only.
@@ -273,6 +293,7 @@ impl<'a> Entry<'a> {
                 Type::Scalar(scalar) => (to, scalar),
                 Type::Pointer { space: Space::Global, .. } => (to, Scalar::U64),
                 Type::Pointer { space: Space::Shared, .. } => (to, Scalar::U32),
+                Type::Vector(_) => continue,
             };
             self.begin();
             self.text.push("ld.param.");
@@ -289,7 +310,7 @@ impl<'a> Entry<'a> {
                 Type::Pointer { space: Space::Global, .. } => {
                     self.ins(&["cvta.to.global.u64"], &[to.into(), to.into()]);
                 }
-                Type::Scalar(_) | Type::Pointer { space: Space::Shared, .. } => {}
+                Type::Scalar(_) | Type::Vector(_) | Type::Pointer { space: Space::Shared, .. } => {}
             }
         }
     }
@@ -353,19 +374,46 @@ impl<'a> Entry<'a> {
 
     /// The register that holds `value`, to be written.
     pub(super) fn def(&mut self, value: Value) -> Reg {
-        let own = || {
-            let class = Class::of(self.ir.type_of(value));
-            Reg::Value(class, value.index() as u32)
-        };
+        let ty = self.ir.type_of(value);
         let reg = match self.operands[value.index()] {
             Operand::Reg(reg) => reg,
-            Operand::Const(_) | Operand::Int(_) => own(),
+            Operand::Const(_) | Operand::Int(_) => first_reg(ty, value),
         };
-        if let Reg::Value(class, number) = reg {
-            let end = &mut self.value_ends[class as usize];
-            *end = (number + 1).max(*end);
+        match reg {
+            Reg::Value(class, number) => {
+                let end = &mut self.value_ends[class as usize];
+                *end = (number + 1).max(*end);
+            }
+            Reg::Part(class, number, _) => {
+                let registers = ty.vector().map_or(1, VectorType::registers);
+                self.vectors.insert(number, (class, registers));
+            }
+            Reg::Temp(..) | Reg::Var(..) => {}
         }
         reg
+    }
+
+    /// What stands for the value in instructions that take its registers one by one: one operand, but for
+    /// vectors that have several registers.
+    pub(super) fn parts(&self, value: Value) -> SmallVec<[Operand; 4]> {
+        let count = self.ir.type_of(value).vector().map_or(1, VectorType::registers);
+        match self.operand(value) {
+            Operand::Reg(Reg::Part(class, number, _)) => {
+                (0..count).map(|i| Reg::Part(class, number, i).into()).collect()
+            }
+            single => smallvec![single],
+        }
+    }
+
+    /// The registers that hold `value`, to be written.
+    pub(super) fn def_parts(&mut self, value: Value) -> SmallVec<[Reg; 4]> {
+        let count = self.ir.type_of(value).vector().map_or(1, VectorType::registers);
+        match self.def(value) {
+            Reg::Part(class, number, _) => {
+                (0..count).map(|i| Reg::Part(class, number, i)).collect()
+            }
+            single => smallvec![single],
+        }
     }
 
     /// A new register.

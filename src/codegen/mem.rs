@@ -3,9 +3,11 @@
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 
+use smallvec::SmallVec;
+
 use super::entry::Entry;
 use super::regs::{Class, Operand, Reg, memory_type};
-use crate::ir::{Entity, Mem, Scalar, Space, Type, Value, VarId};
+use crate::ir::{Entity, Mem, Scalar, Space, Type, Value, VarId, VectorType};
 
 /// Addresses that are in a register, as long as the body that computed them is being written.
 #[derive(Debug, Default)]
@@ -53,11 +55,11 @@ struct Place {
 
 impl Entry<'_> {
     pub(super) fn mem(&mut self, op: &Mem, result: Option<Value>) {
-        match (*op, result) {
-            (Mem::Ld { base, index }, Some(result)) => self.load(result, base, index),
-            (Mem::St { base, index, value }, _) => self.store(base, index, value),
-            (Mem::Offset { base, index }, Some(result)) => self.offset(result, base, index),
-            (Mem::PtrCast { base, .. }, Some(result)) => {
+        match (op, result) {
+            (&Mem::Ld { base, index }, Some(result)) => self.load(result, base, index),
+            (&Mem::St { base, index, value }, _) => self.store(base, index, value),
+            (&Mem::Offset { base, index }, Some(result)) => self.offset(result, base, index),
+            (&Mem::PtrCast { base, .. }, Some(result)) => {
                 let (to, from) = (self.def(result), self.operand(base));
                 self.mov(to, from);
             }
@@ -76,13 +78,15 @@ impl Entry<'_> {
                 }
                 self.text.push(";\n");
             }
-            (Mem::GetVar { var, index }, Some(result)) => {
-                let (to, from) = (self.def(result), self.var(var, index));
-                self.mov(to, from.into());
+            (&Mem::GetVar { var, index }, Some(result)) => {
+                for (to, from) in self.def_parts(result).into_iter().zip(self.var(var, index)) {
+                    self.mov(to, from.into());
+                }
             }
-            (Mem::SetVar { value, var, index }, _) => {
-                let (to, from) = (self.var(var, index), self.operand(value));
-                self.mov(to, from);
+            (&Mem::SetVar { value, var, index }, _) => {
+                for (to, from) in self.var(var, index).into_iter().zip(self.parts(value)) {
+                    self.mov(to, from);
+                }
             }
             // The verifier has seen that these have a result.
             (
@@ -96,8 +100,12 @@ impl Entry<'_> {
         }
     }
 
-    fn var(&self, var: VarId, index: u32) -> Reg {
-        Reg::Var(Class::of(self.ir.vars[var].ty), var.index() as u32, index)
+    /// The registers of element `index` of a variable: one, or those of a vector.
+    fn var(&self, var: VarId, index: u32) -> SmallVec<[Reg; 4]> {
+        let ty = self.ir.vars[var].ty;
+        let count = ty.vector().map_or(1, VectorType::registers);
+        let reg = |part| Reg::Var(Class::of(ty), var.index() as u32, index * count + part);
+        (0..count).map(reg).collect()
     }
 
     /// The space and the element of a pointer; the verifier has seen that it is one where this is asked.
@@ -105,6 +113,7 @@ impl Entry<'_> {
         match self.ir.type_of(pointer) {
             Type::Pointer { space, elem, .. } => (space, elem),
             Type::Scalar(scalar) => (Space::Global, scalar),
+            Type::Vector(vector) => (Space::Global, vector.elem()),
         }
     }
 
@@ -232,7 +241,7 @@ impl Entry<'_> {
                 let offset = Operand::Int((offset as i32).into());
                 self.ins(&["add.s32"], &[to.into(), base.into(), offset]);
             }
-            Class::B64 | Class::Pred | Class::F32 | Class::F64 => {
+            Class::B64 | Class::Pred | Class::B16 | Class::F32 | Class::F64 => {
                 self.ins(&["add.s64"], &[to.into(), base.into(), Operand::Int(offset)]);
             }
         }

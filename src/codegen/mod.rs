@@ -64,6 +64,7 @@ mod ptx;
 mod regs;
 mod text;
 mod uses;
+mod vector;
 mod version;
 mod warp;
 

@@ -1,7 +1,7 @@
 //! The version of the PTX ISA that each operation needs.
 
 use super::ptx::PtxVersion;
-use crate::ir::{Arith, Op, SpecialReg, Sync, Thread, Warp};
+use crate::ir::{Arith, KernelIr, Op, SpecialReg, Sync, Target, Thread, Warp};
 
 const fn version(major: u16, minor: u16) -> PtxVersion {
     PtxVersion { major, minor }
@@ -10,9 +10,15 @@ const fn version(major: u16, minor: u16) -> PtxVersion {
 /// The version that has everything of which nothing else is said: that of `sm_80`.
 pub(super) const FIRST: PtxVersion = version(7, 0);
 
-/// The first version that has the operation with its attributes.
-pub(super) fn of(op: &Op) -> PtxVersion {
+/// The first version that has the operation with its attributes, on the types of its operands.
+pub(super) fn of(op: &Op, ir: &KernelIr) -> PtxVersion {
     match op {
+        // Conversions of 8-bit floating point came to `sm_90` with that target, to `sm_89` later.
+        Op::Arith(Arith::Cvt { .. })
+            if op.first_target_on(ir) == Target::SM_89 && ir.target.sm() < 90 =>
+        {
+            version(8, 1)
+        }
         Op::Arith(Arith::Sreg { reg }) => special(*reg),
         Op::Sync(Sync::GriddepcontrolWait {} | Sync::GriddepcontrolLaunchDependents {}) => {
             version(7, 8)

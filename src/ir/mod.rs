@@ -15,21 +15,24 @@ mod entity;
 mod format;
 mod kernel;
 mod name;
-mod number;
+pub(crate) mod narrow;
+pub(crate) mod number;
 mod op;
 mod passes;
 mod target;
 mod text;
 mod types;
+mod vector;
 mod verify;
 
 pub use bounds::{ClusterShape, LaunchBounds};
 pub use builder::{
-    ArmEnd, Bits, Body, BodyResult, Bound, BuildError, BuildErrorKind, BuildErrors, CaseEnd, Cases,
-    CasesStart, Context, DeviceCoord, Dim3, Element, End, Float, Global, GlobalMut, Int, IntoBound,
-    IntoVal, IntoValues, Join, Kernel, KernelOptions, Loop, MemIndex, MutPointer, Number, Params,
-    Pointer, Promote, Range, Redux, Registers, Reported, Shared, Signed, Terminated, Ty, Untyped,
-    Val, Values, Var, WARP, promote, range,
+    Arithmetic, ArmEnd, Bits, Body, BodyResult, Bound, BuildError, BuildErrorKind, BuildErrors,
+    CaseEnd, Cases, CasesStart, Context, Converted, DeviceCoord, Dim3, Element, End, Float, Fused,
+    Global, GlobalMut, Int, IntoBound, IntoVal, IntoValues, Join, Kernel, KernelOptions, Loop,
+    MemIndex, MutPointer, Number, Ordered, Params, Pointer, Promote, Range, Redux, Registers,
+    Reported, Shared, Signed, Terminated, Ty, Untyped, Val, Values, Var, Vector, VectorElement,
+    WARP, promote, range,
 };
 pub use entity::{Arena, Entity, OpId, PlaceId, RegionId, SharedId, Value, VarId};
 pub use format::{Format, FormatError, Piece, Placeholder, Style};
@@ -37,6 +40,7 @@ pub use kernel::{
     KernelIr, OpData, Param, Place, Region, SharedData, ValueData, ValueDef, VarData,
 };
 pub use name::ParseNameError;
+pub use narrow::{bf16, f8e4m3, f8e5m2, f16, tf32};
 pub use number::{FloatFormat, Rounding, Specials};
 pub use op::{
     Arith, Axis, Class, Compare, Constraint, Control, Diagnostic, Effect, Mem, Op, OpInfo, ReduxOp,
@@ -45,4 +49,5 @@ pub use op::{
 pub use target::{ParseTargetError, Target};
 pub use text::{ParseError, ParseErrorKind, parse, parse_kernels};
 pub use types::{Const, Scalar, Space, Type};
+pub use vector::VectorType;
 pub use verify::{VerifyError, VerifyErrors, Violation};

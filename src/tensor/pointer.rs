@@ -155,7 +155,7 @@ impl<'b, P: PointerType> Pointer<'b, P> {
         match P::TYPE {
             Type::Pointer { space, .. } => space,
             // No pointer type has another IR type.
-            Type::Scalar(_) => Space::Global,
+            Type::Scalar(_) | Type::Vector(_) => Space::Global,
         }
     }
 

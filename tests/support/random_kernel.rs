@@ -9,7 +9,7 @@ use tilewright::ir::{
     Arith, Class, Compare, Const, Control, Diagnostic, KernelIr, Mem, Op, OpData, OpId, Param,
     Place, PlaceId, ReduxOp, Region, RegionId, Scalar, SharedData, ShflMode, Space, SpecialReg,
     Sync, Target, Thread, Type, Unroll, Value, ValueData, ValueDef, ValueList, VarData, VarId,
-    VolatileReg, VoteMode, Warp,
+    VectorType, VolatileReg, VoteMode, Warp,
 };
 
 /// The kernel that `choices` stand for.
@@ -168,6 +168,10 @@ impl Generator<'_> {
                 };
                 self.emit_one(Op::Const(Const::new(scalar, bits)))
             }
+            Type::Vector(vector) if values.is_empty() => {
+                let values = (0..vector.lanes()).map(|_| self.of(vector.elem().into())).collect();
+                self.emit_one(Arith::VecPack { values })
+            }
             Type::Pointer { space: Space::Shared, elem, .. } if values.is_empty() => {
                 let align_bytes = elem.size_bytes() << self.choose(3);
                 // Every allocation of a kernel must fit, so that later ones are small.
@@ -226,10 +230,14 @@ impl Generator<'_> {
     }
 
     fn arith(&mut self) -> Arith {
-        let kind = self.choose(22);
+        let kind = self.choose(26);
         match kind {
             0..=6 => {
-                let [lhs, mut rhs] = self.pair(if kind == 4 { Class::Int } else { Class::Number });
+                let [lhs, mut rhs] = self.pair(match kind {
+                    3 => Class::ScalarNumber,
+                    4 => Class::Int,
+                    _ => Class::Number,
+                });
                 if matches!(kind, 3 | 4) && self.is_zero(rhs) {
                     let Type::Scalar(scalar) = self.ir.type_of(rhs) else { unreachable!() };
                     rhs = self.emit_one(Op::Const(Const::new(scalar, 3)));
@@ -250,7 +258,7 @@ impl Generator<'_> {
                 let [lhs, rhs] = self.pair(Class::Float);
                 Arith::Fma { lhs, rhs, addend: self.of(self.ir.type_of(lhs)) }
             }
-            10 => Arith::Sqrt { value: self.any(Class::Float) },
+            10 => Arith::Sqrt { value: self.any(Class::ScalarFloat) },
             11..=13 => {
                 let [lhs, rhs] = self.pair(Class::Bits);
                 match kind {
@@ -265,14 +273,45 @@ impl Generator<'_> {
                 if kind == 15 { Arith::Shl { value, amount } } else { Arith::Shr { value, amount } }
             }
             17 => {
-                let [lhs, rhs] = self.pair(Class::Scalar);
+                let [lhs, rhs] = self.pair(Class::Ordered);
                 Arith::Setp { lhs, rhs, compare: self.pick(&Compare::ALL) }
             }
             18 => {
                 let [then_value, else_value] = self.pair(Class::Any);
                 Arith::Selp { cond: self.of(Type::BOOL), then_value, else_value }
             }
-            19 => Arith::Cvt { value: self.any(Class::Scalar), to: self.scalar(Class::Number) },
+            19 => {
+                // Not every target has conversions of 8-bit floating point.
+                let class = [Class::Ordered, Class::Scalar][usize::from(self.ir.target.sm() >= 89)];
+                let value = self.any(class);
+                let to = match self.scalar(class) {
+                    Scalar::Bool => Scalar::Tf32,
+                    to => to,
+                };
+                Arith::Cvt { value, to }
+            }
+            20 => {
+                let vector = self.vector();
+                let values = (0..vector.lanes()).map(|_| self.of(vector.elem().into())).collect();
+                Arith::VecPack { values }
+            }
+            21 => {
+                let vector = self.vector();
+                Arith::VecSplat { value: self.of(vector.elem().into()), lanes: vector.lanes() }
+            }
+            22 => {
+                let ty = self.vector();
+                let (vector, lane) = (self.of(ty.into()), self.choose(ty.lanes() as usize) as u32);
+                Arith::VecExtract { vector, lane }
+            }
+            23 => {
+                // Elements of no more bits always fit.
+                let (vector, to) = (self.vector(), self.scalar(Class::Number));
+                let no_byte = |s: Scalar| !matches!(s, Scalar::F8E4M3 | Scalar::F8E5M2);
+                let fits = to.bits() <= vector.elem().bits() && no_byte(vector.elem());
+                let to = if fits { to } else { vector.elem() };
+                Arith::Cvt { value: self.of(vector.into()), to }
+            }
             _ => {
                 let mut all = SpecialReg::ALL.to_vec();
                 all.retain(|reg| self.ir.target.offers(reg.first_target()));
@@ -285,6 +324,17 @@ impl Generator<'_> {
     fn is_zero(&self, value: Value) -> bool {
         let ValueDef::Result(def, _) = self.ir.values[value].def else { return false };
         matches!(self.ir.ops[def].op, Op::Const(c) if c.as_int() == Some(0))
+    }
+
+    /// A vector type: that of a visible value, or any.
+    fn vector(&mut self) -> VectorType {
+        let values = self.all_visible();
+        let types: Vec<VectorType> =
+            values.into_iter().filter_map(|value| self.ir.type_of(value).vector()).collect();
+        if types.is_empty() || self.choose(2) == 0 {
+            return self.pick(&VectorType::all().collect::<Vec<_>>());
+        }
+        self.pick(&types)
     }
 
     /// An index; not a constant for shared memory, which it could be outside of.
@@ -320,12 +370,16 @@ impl Generator<'_> {
 
     fn diagnostic(&mut self) {
         let cond = self.of(Type::BOOL);
-        let values: ValueList = (0..self.choose(4)).map(|_| self.any(Class::Scalar)).collect();
+        let prints = self.choose(2) == 1;
+        // C has no narrow floating point numbers.
+        let class = if prints { Class::Int } else { Class::Scalar };
+        let values: ValueList = (0..self.choose(4)).map(|_| self.any(class)).collect();
         let texts = ["{}", "{:4}\n", "{{{}}}\"", "\\{} é"];
         let text: String = values.iter().map(|_| self.pick(&texts)).collect();
-        let op = match self.choose(2) {
-            0 => Diagnostic::Assert { cond, message: text.into(), values },
-            _ => Diagnostic::Printf { format: text.into(), values },
+        let op = if prints {
+            Diagnostic::Printf { format: text.into(), values }
+        } else {
+            Diagnostic::Assert { cond, message: text.into(), values }
         };
         self.emit(op);
     }

@@ -3,7 +3,7 @@
 use tilewright::ir::{
     Arith, Axis, Compare, Const, Constraint, Control, Entity, Kernel, KernelIr, Mem, Op, OpData,
     OpInfo, Param, Place, PlaceId, RegionId, Scalar, SharedData, Space, SpecialReg, Target, Type,
-    Untyped, Value, ValueData, ValueDef, VarData,
+    Untyped, Value, ValueData, ValueDef, VarData, VectorType,
 };
 
 /// A kernel under construction, whose operations go to the end of its body.
@@ -23,7 +23,8 @@ pub(crate) fn types() -> Vec<Type> {
     let spaces = [Space::Global, Space::Shared];
     let pointers =
         spaces.into_iter().flat_map(|space| Scalar::ALL.map(|elem| pointer(space, elem)));
-    Scalar::ALL.into_iter().map(Type::from).chain(pointers).collect()
+    let vectors = VectorType::all().map(Type::from);
+    Scalar::ALL.into_iter().map(Type::from).chain(vectors).chain(pointers).collect()
 }
 
 impl Raw {
@@ -87,6 +88,11 @@ impl Raw {
                 let index = self.get(Arith::Sreg { reg: SpecialReg::Tid(Axis::X) });
                 self.get(Mem::Ld { base, index })
             }
+            Type::Vector(vector) => {
+                let value = self.unknown(vector.elem().into());
+                let values = (0..vector.lanes()).map(|_| value).collect();
+                self.get(Arith::VecPack { values })
+            }
             Type::Pointer { space: Space::Global, .. } => self.param(ty),
             Type::Pointer { space: Space::Shared, elem, .. } => {
                 let alloc =
@@ -107,9 +113,17 @@ impl Raw {
 
     /// Uses a value so that nothing may be left out.
     pub(crate) fn consume(&mut self, value: Value) {
+        if let Type::Vector(vector) = self.ir.type_of(value) {
+            for lane in 0..vector.lanes() {
+                let elem = self.get(Arith::VecExtract { vector: value, lane });
+                self.consume(elem);
+            }
+            return;
+        }
         let zero = self.constant(Scalar::I32, 0);
         let (scalar, value) = match self.ir.type_of(value) {
             Type::Scalar(scalar) => (scalar, value),
+            Type::Vector(vector) => (vector.elem(), value),
             Type::Pointer { elem, .. } => (elem, self.get(Mem::Ld { base: value, index: zero })),
         };
         let base = self.param(pointer(Space::Global, scalar));
@@ -154,7 +168,13 @@ pub(crate) fn arith(values: &[Value]) -> Vec<Arith> {
         Arith::Selp { cond, then_value, else_value },
     ];
     all.extend(Compare::ALL.map(|compare| Arith::Setp { lhs, rhs, compare }));
-    all.extend(Scalar::ALL.map(|to| Arith::Cvt { value, to }));
+    let converted = Scalar::ALL.into_iter().filter(|to| *to != Scalar::Bool);
+    all.extend(converted.map(|to| Arith::Cvt { value, to }));
+    for lanes in [2, 4, 8, 16] {
+        all.push(Arith::VecPack { values: (0..lanes).map(at).collect() });
+        all.push(Arith::VecSplat { value, lanes: lanes as u32 });
+        all.push(Arith::VecExtract { vector: value, lane: lanes as u32 - 1 });
+    }
     all.extend(SpecialReg::ALL.map(|reg| Arith::Sreg { reg }));
     all
 }
@@ -162,12 +182,12 @@ pub(crate) fn arith(values: &[Value]) -> Vec<Arith> {
 /// The types of the operands of a row, where its type variable stands for `ty`.
 pub(crate) fn operand_types(info: &OpInfo, ty: Type) -> Vec<Type> {
     let of = |(_, constraint): &(_, Constraint)| match constraint {
-        Constraint::T => ty,
+        Constraint::T | Constraint::Any => ty,
         Constraint::Bool => Type::BOOL,
         Constraint::U32 => Scalar::U32.into(),
         other => panic!("{other:?} does not occur in arithmetic"),
     };
-    info.operands.iter().map(of).collect()
+    info.operands.iter().chain(&info.list).map(of).collect()
 }
 
 /// A value that no kernel has, to ask an operation for its row.

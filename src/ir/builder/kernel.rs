@@ -266,7 +266,8 @@ impl Kernel<Untyped> {
         V::types(&mut types);
         let pointer = |ty: Type| match ty {
             Type::Scalar(elem) => Type::Pointer { space: Space::Global, elem, mutable: true },
-            Type::Pointer { .. } => ty,
+            // What is no scalar cannot be stored, which the verifier says.
+            Type::Pointer { .. } | Type::Vector(_) => ty,
         };
         let ir = head.build(types.into_iter().map(pointer).collect(), |k, bases| {
             let (group, cx) = (body(k), k.context());

@@ -27,6 +27,7 @@ mod select;
 mod special;
 mod typed;
 mod values;
+mod vector;
 mod warp;
 
 pub use body::{Body, Dim3, Registers, Var};
@@ -39,8 +40,9 @@ pub use layout::DeviceCoord;
 pub use promote::{Promote, promote};
 pub use report::Reported;
 pub use typed::{
-    Bits, Element, Float, Global, GlobalMut, Int, IntoVal, MemIndex, MutPointer, Number, Pointer,
-    Shared, Signed, Ty, Val,
+    Arithmetic, Bits, Converted, Element, Float, Fused, Global, GlobalMut, Int, IntoVal, MemIndex,
+    MutPointer, Number, Ordered, Pointer, Shared, Signed, Ty, Val,
 };
 pub use values::{IntoValues, Values};
+pub use vector::{Vector, VectorElement};
 pub use warp::{Redux, WARP};

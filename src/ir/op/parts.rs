@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::ValueList;
 use crate::ir::entity::{SharedId, Value, VarId};
 
 /// How an attribute is written and read in the text form.
@@ -88,6 +89,13 @@ impl<'p> Parts<'p> {
         let operand = self.operands.get(self.taken_operands).ok_or(BadPart::Missing)?;
         self.taken_operands += 1;
         Ok(*operand)
+    }
+
+    /// The operands that are left.
+    pub(super) fn operands(&mut self) -> ValueList {
+        let rest = self.operands.get(self.taken_operands..).unwrap_or_default();
+        self.taken_operands = self.operands.len();
+        ValueList::from_slice(rest)
     }
 
     /// The next attribute.

@@ -1,7 +1,9 @@
 //! What an operation needs of its target beyond its row.
 
 use super::{Arith, Op};
+use crate::ir::kernel::KernelIr;
 use crate::ir::target::Target;
+use crate::ir::types::{Scalar, Type};
 
 impl Op {
     /// The first target that has the operation with its attributes.
@@ -18,6 +20,21 @@ impl Op {
             | Op::Diagnostic(_)
             | Op::Control(_) => row,
         }
+    }
+
+    /// The first target that has the operation with its attributes, on the types of its operands: conversions
+    /// to and from 8-bit floating point came with `sm_89`.
+    pub fn first_target_on(&self, ir: &KernelIr) -> Target {
+        let first = self.first_target();
+        let Op::Arith(Arith::Cvt { value, to }) = self else { return first };
+        let from = match ir.values.get(*value).map(|value| value.ty) {
+            Some(Type::Scalar(scalar)) => scalar,
+            Some(Type::Vector(vector)) => vector.elem(),
+            Some(Type::Pointer { .. }) | None => return first,
+        };
+        let is_byte = |s: Scalar| matches!(s, Scalar::F8E4M3 | Scalar::F8E5M2);
+        let converts = from != *to && (is_byte(from) || is_byte(*to));
+        if converts { first.max(Target::SM_89) } else { first }
     }
 
     /// The operation as messages about its attributes name it: `sreg<tid.x>`.

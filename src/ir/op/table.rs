@@ -4,8 +4,11 @@
 //!
 //! ```text
 //! /// Meaning as a formula; PTX instruction and section of the PTX ISA.
-//! name = Variant (operand: Constraint, ..) { attribute: Type, .. } -> Result, .. : Class, Effect, TARGET;
+//! name = Variant (operand: Constraint, ..; list: [Constraint]) { attribute: Type, .. } -> Result, .. : Class, Effect, TARGET;
 //! ```
+//!
+//! `; list: [Constraint]` is there for operations with any number of operands: after those that have a name
+//! come those of the list, each of which must meet its constraint.
 //!
 //! `Constraint` is a variant of [`Constraint`](super::Constraint), `Result` of
 //! [`ResultKind`](super::ResultKind), `Class` of [`Class`](super::Class) (which types the variable `T` may
@@ -26,8 +29,9 @@ macro_rules! for_each_op {
                 /// `lhs * rhs`; integers keep the low half. PTX ISA 9.7.1.3 `mul.lo`, 9.7.3.5 `mul`.
                 mul = Mul (lhs: T, rhs: T) {} -> T : Number, Pure, SM_80;
                 /// `lhs / rhs`; integers round toward zero, and a zero divisor is a fault; floating point
-                /// is the correctly rounded quotient. PTX ISA 9.7.1.8 `div`, 9.7.3.8 `div.rn`.
-                div = Div (lhs: T, rhs: T) {} -> T : Number, Pure, SM_80;
+                /// is the correctly rounded quotient, which `f16` and `bf16` compute in `f32`.
+                /// PTX ISA 9.7.1.8 `div`, 9.7.3.8 `div.rn`.
+                div = Div (lhs: T, rhs: T) {} -> T : ScalarNumber, Pure, SM_80;
                 /// `lhs - rhs * trunc(lhs / rhs)`, the sign of `lhs`; a zero divisor is a fault.
                 /// PTX ISA 9.7.1.9 `rem`.
                 rem = Rem (lhs: T, rhs: T) {} -> T : Int, Pure, SM_80;
@@ -41,8 +45,9 @@ macro_rules! for_each_op {
                 abs = Abs (value: T) {} -> T : Signed, Pure, SM_80;
                 /// `lhs * rhs + addend` with one rounding. PTX ISA 9.7.3.6 `fma.rn`.
                 fma = Fma (lhs: T, rhs: T, addend: T) {} -> T : Float, Pure, SM_80;
-                /// The correctly rounded square root; NaN below zero. PTX ISA 9.7.3.14 `sqrt.rn`.
-                sqrt = Sqrt (value: T) {} -> T : Float, Pure, SM_80;
+                /// The correctly rounded square root; NaN below zero. `f16` and `bf16` compute it in `f32`.
+                /// PTX ISA 9.7.3.14 `sqrt.rn`.
+                sqrt = Sqrt (value: T) {} -> T : ScalarFloat, Pure, SM_80;
                 /// `lhs & rhs`. PTX ISA 9.7.8.1 `and`.
                 and = And (lhs: T, rhs: T) {} -> T : Bits, Pure, SM_80;
                 /// `lhs | rhs`. PTX ISA 9.7.8.2 `or`.
@@ -57,13 +62,21 @@ macro_rules! for_each_op {
                 /// more counts as the width. PTX ISA 9.7.8.9 `shr`.
                 shr = Shr (value: T, amount: U32) {} -> T : Int, Pure, SM_80;
                 /// Whether `lhs compare rhs`. PTX ISA 9.7.6.2 `setp`.
-                setp = Setp (lhs: T, rhs: T) { compare: Compare } -> Bool : Scalar, Pure, SM_80;
+                setp = Setp (lhs: T, rhs: T) { compare: Compare } -> Bool : Ordered, Pure, SM_80;
                 /// `if cond { then_value } else { else_value }`, both computed. PTX ISA 9.7.6.3 `selp`.
                 selp = Selp (cond: Bool, then_value: T, else_value: T) {} -> T : Any, Pure, SM_80;
                 /// The value in the type `to`, as Rust's `as`: integers wrap, floating point to integer
-                /// truncates and saturates (NaN gives 0), everything else rounds to nearest even.
-                /// PTX ISA 9.7.9.22 `cvt`.
-                cvt = Cvt (value: T) { to: Scalar } -> To : Scalar, Pure, SM_80;
+                /// truncates and saturates (NaN gives 0), everything else rounds to nearest even. A number
+                /// that is too large for a floating point type of 8 bits becomes its largest. Each element of a vector, which keeps
+                /// their number. PTX ISA 9.7.9.22 `cvt`.
+                cvt = Cvt (value: T) { to: Scalar } -> To : Data, Pure, SM_80;
+                /// The vector of the values of the list, the first one in the lowest bits.
+                /// PTX ISA 9.7.9.1 `mov` of a vector.
+                vec_pack = VecPack (; values: [T]) {} -> Pack : Scalar, Pure, SM_80;
+                /// The vector of which every element is `value`.
+                vec_splat = VecSplat (value: T) { lanes: u32 } -> Splat : Scalar, Pure, SM_80;
+                /// Element `lane` of a vector, from 0. PTX ISA 9.7.9.1 `mov` of a vector.
+                vec_extract = VecExtract (vector: T) { lane: u32 } -> Lane : Vector, Pure, SM_80;
                 /// What the hardware tells the thread, the same at each execution. PTX ISA 10 `mov` from a
                 /// special register.
                 sreg = Sreg () { reg: SpecialReg } -> Reg : Any, Pure, SM_80;
@@ -114,10 +127,10 @@ macro_rules! for_each_op {
                 vote_ballot = VoteBallot (pred: Bool, members: U32) {} -> U32 : Any, Sync, SM_80;
                 /// The bits of the members whose `value` has the same bits as the thread's.
                 /// PTX ISA 9.7.13.10 `match.any.sync`.
-                match_any = MatchAny (value: T, members: U32) {} -> U32 : Number, Sync, SM_80;
+                match_any = MatchAny (value: T, members: U32) {} -> U32 : ScalarNumber, Sync, SM_80;
                 /// `members` where `value` has the same bits in all of them, else 0; and whether it has.
                 /// PTX ISA 9.7.13.10 `match.all.sync`.
-                match_all = MatchAll (value: T, members: U32) {} -> U32, Bool : Number, Sync, SM_80;
+                match_all = MatchAll (value: T, members: U32) {} -> U32, Bool : ScalarNumber, Sync, SM_80;
                 /// `value` of all members, combined; sums wrap. PTX ISA 9.7.13.12 `redux.sync`.
                 redux = Redux (value: T, members: U32) { op: ReduxOp } -> T : Int32, Sync, SM_80;
                 /// The lane of one of the members, the same one in all, and whether it is the thread.

@@ -43,7 +43,7 @@
 //! carried   = "iter" "(" (value ":" type "=" value),* ")"
 //! results   = (":" type,*)?
 //! region    = "{" statement* "}"
-//! type      = scalar | "ptr" "<" space "," "mut"? scalar ">"
+//! type      = scalar | vector | "ptr" "<" space "," "mut"? scalar ">"
 //! value     = "%" name        symbol = "@" name        attribute = word | number | symbol
 //! name      = a letter, then letters, digits and "_"; for values other than parameters also digits alone
 //! text      = a text in quotes, on one line, with Rust's escapes
@@ -51,8 +51,8 @@
 //! ```
 //!
 //! A statement starts on a line of its own, or right after `{`. `;` starts a comment. `row` is the name of
-//! a row of the operation table, `scalar` and `space` are names of [`Scalar`](super::Scalar) and
-//! [`Space`](super::Space).
+//! a row of the operation table, `scalar`, `vector` and `space` are names of [`Scalar`](super::Scalar),
+//! [`VectorType`](super::VectorType) (`f16x2`) and [`Space`](super::Space).
 //!
 //! # Names
 //!

@@ -12,6 +12,7 @@ use crate::ir::kernel::{KernelIr, Param, Place, ValueData, ValueDef};
 use crate::ir::op::Names;
 use crate::ir::target::Target;
 use crate::ir::types::{Scalar, Type};
+use crate::ir::vector::VectorType;
 
 /// The most bytes of a text that is read.
 const MAX_BYTES: usize = 64 << 20;
@@ -194,6 +195,12 @@ impl<'t> Tokens<'t> {
     }
 
     pub(super) fn ty(&mut self) -> Result<Type> {
+        if let Ok(vector) = self.token.text.parse::<VectorType>()
+            && self.token.kind == Kind::Word
+        {
+            self.take()?;
+            return Ok(vector.into());
+        }
         if !self.accept("ptr")? {
             return self.scalar().map(Type::from);
         }

@@ -256,7 +256,7 @@ impl<'t> KernelParser<'_, 't> {
             }));
         }
         let (expected, found) = (info.operands.len(), operands.len());
-        if expected != found {
+        if found < expected || (found > expected && info.list.is_none()) {
             return Err(name.fail(ParseErrorKind::OperandCount { op: info.name, expected, found }));
         }
         let texts: SmallVec<[&str; 4]> = attributes.iter().map(|token| token.text).collect();

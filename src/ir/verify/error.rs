@@ -8,6 +8,7 @@ use crate::ir::kernel::Place;
 use crate::ir::op::{Axis, Class};
 use crate::ir::target::Target;
 use crate::ir::types::{Scalar, Space, Type};
+use crate::ir::vector::VectorType;
 
 /// A broken rule: what is wrong, with the values at fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -219,6 +220,37 @@ pub enum VerifyError {
         expected: Vec<Type>,
         /// The types of the results.
         found: Vec<Type>,
+    },
+    /// A vector is made that there is not: of another number of elements than 2, 4, 8 or 16, of more than
+    /// 128 bits, or of `bool`.
+    NoSuchVector {
+        /// The operation.
+        op: &'static str,
+        /// The type of an element; `None` where there is none at all.
+        elem: Option<Type>,
+        /// The number of elements.
+        lanes: u32,
+    },
+    /// An element of a vector is named that it does not have.
+    LaneOutOfRange {
+        /// The element.
+        lane: u32,
+        /// The vector.
+        vector: VectorType,
+    },
+    /// There is no conversion between the types.
+    NoConversion {
+        /// The type of the operand.
+        from: Type,
+        /// The scalar type that the operand, or each element of it, is converted to.
+        to: Scalar,
+    },
+    /// A parameter of the kernel is a vector.
+    VectorParam {
+        /// The name of the parameter.
+        name: String,
+        /// Its type.
+        ty: VectorType,
     },
     /// The target does not have the operation.
     NotOnTarget {

@@ -69,6 +69,9 @@ fn params(report: &mut Report<'_>) {
         if let Type::Pointer { space: space @ Space::Shared, .. } = ty {
             report.kernel(VerifyError::ParamSpace { name: name.clone(), space });
         }
+        if let Type::Vector(ty) = ty {
+            report.kernel(VerifyError::VectorParam { name: name.clone(), ty });
+        }
         let size = u64::from(ty.bits() / 8);
         bytes = bytes.next_multiple_of(size) + size;
     }

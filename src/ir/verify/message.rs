@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::VerifyError;
-use crate::ir::types::Type;
+use crate::ir::types::{Scalar, Type};
 
 /// Types as a comma separated list in parentheses.
 struct TypeList<'a>(&'a [Type]);
@@ -174,6 +174,30 @@ impl fmt::Display for VerifyError {
                 "`{op}` has results of the types {}, but its operands give {}",
                 TypeList(found),
                 TypeList(expected)
+            ),
+            E::NoSuchVector { op, elem: Some(elem), lanes } => write!(
+                f,
+                "`{op}` would make a vector of {lanes} {elem}, but a vector has 2, 4, 8 or 16 elements other than bool, and at most 128 bits"
+            ),
+            E::NoSuchVector { op, elem: None, .. } => {
+                write!(f, "`{op}` has no operands, but a vector has 2, 4, 8 or 16 elements")
+            }
+            E::LaneOutOfRange { lane, vector } => write!(
+                f,
+                "there is no element {lane} of a {vector}: the elements are numbered 0 to {}",
+                vector.lanes() - 1
+            ),
+            E::NoConversion { from, to: Scalar::Bool } => write!(
+                f,
+                "`cvt` makes no bool of {from}: compare with zero instead, `setp<ne>`"
+            ),
+            E::NoConversion { from, to } => write!(
+                f,
+                "`cvt` cannot make each element of {from} a {to}: a vector has at most 128 bits; convert the elements one by one"
+            ),
+            E::VectorParam { name, ty } => write!(
+                f,
+                "parameter `{name}` is a {ty}, but parameters are scalars and pointers: pass the elements one by one"
             ),
             E::NotOnTarget { op, first, target } => {
                 write!(f, "`{op}` needs {first}, but the kernel is built for {target}")

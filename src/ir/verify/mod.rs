@@ -10,7 +10,7 @@
 //! * **limits** (`limits.rs`)
 //!   - `InvalidName`, `InvalidParamName`, `ReservedName`, `NameTooLong`, `DuplicateParamName`: names are PTX
 //!     identifiers that mean nothing else, of at most 255 characters, each once.
-//!   - `ParamSpace`, `ParamBytes`: parameters are what a launch can pass.
+//!   - `ParamSpace`, `ParamBytes`, `VectorParam`: parameters are what a launch can pass.
 //!   - `BlockEmpty`, `BlockAxis`, `BlockSize`, `ClusterSize`: a fixed block or cluster is one that hardware
 //!     has.
 //!   - `LaunchBound`, `MaxThreadsOfFixedBlock`, `MinBlocksOfAnyBlock`, `ThreadsPerSm`: launch bounds are
@@ -33,7 +33,9 @@
 //!   - `ConditionType`, `IndexType`, `NotAPointer`, `ReadOnlyPointer`: a condition is a `bool`, an index an
 //!     integer of 32 or 64 bits, memory is accessed through pointers and written through `mut` ones.
 //!   - `ResultCount`, `ResultTypes`: results are those that the row of the operation gives.
-//!   - `NotOnTarget`: the target has the operation.
+//!   - `NotOnTarget`: the target has the operation, on these types.
+//!   - `NoSuchVector`, `LaneOutOfRange`, `NoConversion`: a vector is one that there is, and so are the elements
+//!     of it that are named, and a conversion.
 //!   - `RangeTypes`, `RangeNotInteger`, `RangeIndex`, `StepNotPositive`: a `for` counts in one integer type,
 //!     its body has the index as its first argument, and a constant step is positive.
 //! * **texts** (`diagnostic.rs`)

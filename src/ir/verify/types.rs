@@ -3,8 +3,9 @@
 use super::{Report, VerifyError, diagnostic};
 use crate::ir::entity::{OpId, RegionId};
 use crate::ir::kernel::{KernelIr, ValueDef};
-use crate::ir::op::{Constraint, Control, Op, OpInfo, ValueList};
+use crate::ir::op::{Arith, Constraint, Control, Op, OpInfo, ValueList};
 use crate::ir::types::{Scalar, Type};
+use crate::ir::vector::VectorType;
 
 pub(super) fn check(report: &mut Report<'_>) {
     let ir = report.ir;
@@ -33,10 +34,13 @@ fn check_op(report: &mut Report<'_>, op: OpId) {
     let before = report.violations.len();
     if let Some(info) = data.op.info() {
         check_operands(report, op, info);
-        let first = data.op.first_target();
+        let first = data.op.first_target_on(ir);
         if !ir.target.offers(first) {
             let (op_name, target) = (data.op.name_with_attributes(), ir.target);
             report.at(op, VerifyError::NotOnTarget { op: op_name, first, target });
+        }
+        if let Some(error) = vectors(ir, &data.op, info) {
+            return report.at(op, error);
         }
     }
     let expected = data.op.result_types(ir).into_vec();
@@ -59,8 +63,9 @@ fn check_operands(report: &mut Report<'_>, op: OpId, info: &'static OpInfo) {
         let class = info.class;
         report.at(op, VerifyError::OperandClass { op: info.name, class, found });
     }
-    for (value, (operand, constraint)) in operands.into_iter().zip(info.operands) {
-        let (op_name, operand, found) = (info.name, *operand, ir.type_of(value));
+    let constraints = info.operands.iter().copied().chain(info.list.into_iter().cycle());
+    for (value, (operand, constraint)) in operands.into_iter().zip(constraints) {
+        let (op_name, found) = (info.name, ir.type_of(value));
         let other = |expected: Option<Type>| {
             expected.filter(|expected| *expected != found).map(|expected| {
                 let expected = expected.to_string();
@@ -68,6 +73,7 @@ fn check_operands(report: &mut Report<'_>, op: OpId, info: &'static OpInfo) {
             })
         };
         let error = match constraint {
+            Constraint::Any => None,
             Constraint::T => variable.filter(|ty| *ty != found).map(|expected| {
                 VerifyError::MixedOperands { op: op_name, operand, expected, found }
             }),
@@ -79,14 +85,18 @@ fn check_operands(report: &mut Report<'_>, op: OpId, info: &'static OpInfo) {
             },
             Constraint::Pointer => match found {
                 Type::Pointer { .. } => None,
-                Type::Scalar(_) => Some(VerifyError::NotAPointer { op: op_name, found }),
+                Type::Scalar(_) | Type::Vector(_) => {
+                    Some(VerifyError::NotAPointer { op: op_name, found })
+                }
             },
             Constraint::MutPointer => match found {
                 Type::Pointer { mutable: true, .. } => None,
                 Type::Pointer { mutable: false, .. } => {
                     Some(VerifyError::ReadOnlyPointer { op: op_name, found })
                 }
-                Type::Scalar(_) => Some(VerifyError::NotAPointer { op: op_name, found }),
+                Type::Scalar(_) | Type::Vector(_) => {
+                    Some(VerifyError::NotAPointer { op: op_name, found })
+                }
             },
             Constraint::Elem => other(pointee(ir, &data.op, info)),
             Constraint::VarElem => other(data.op.type_of_attribute(ir)),
@@ -112,13 +122,51 @@ fn check_results(report: &mut Report<'_>, op: OpId, expected: Vec<Type>, found: 
     }
 }
 
+/// What is wrong with the vector types and the conversion of an operation.
+fn vectors(ir: &KernelIr, op: &Op, info: &'static OpInfo) -> Option<VerifyError> {
+    let ty = op.type_of_operand(ir, info, Constraint::T);
+    if let Some(lanes) = op.made_lanes() {
+        let no_vector = match ty {
+            Some(Type::Scalar(elem)) => VectorType::new(elem, lanes).is_none(),
+            // Operands of other types are found by the row.
+            Some(Type::Vector(_) | Type::Pointer { .. }) => false,
+            None => true,
+        };
+        return no_vector.then(|| VerifyError::NoSuchVector { op: info.name, elem: ty, lanes });
+    }
+    match (op, ty?) {
+        (Op::Arith(Arith::VecExtract { lane, .. }), Type::Vector(vector)) => {
+            let lane = *lane;
+            (lane >= vector.lanes()).then_some(VerifyError::LaneOutOfRange { lane, vector })
+        }
+        (Op::Arith(Arith::Cvt { to: Scalar::Bool, .. }), from) => {
+            Some(VerifyError::NoConversion { from, to: Scalar::Bool })
+        }
+        (Op::Arith(Arith::Cvt { to, .. }), from @ Type::Vector(vector)) => {
+            let none = VectorType::new(*to, vector.lanes()).is_none();
+            none.then_some(VerifyError::NoConversion { from, to: *to })
+        }
+        (
+            Op::Const(_)
+            | Op::Arith(_)
+            | Op::Mem(_)
+            | Op::Sync(_)
+            | Op::Warp(_)
+            | Op::Thread(_)
+            | Op::Diagnostic(_)
+            | Op::Control(_),
+            _,
+        ) => None,
+    }
+}
+
 fn pointee(ir: &KernelIr, op: &Op, info: &OpInfo) -> Option<Type> {
     let base = op
         .type_of_operand(ir, info, Constraint::Pointer)
         .or_else(|| op.type_of_operand(ir, info, Constraint::MutPointer));
     match base? {
         Type::Pointer { elem, .. } => Some(elem.into()),
-        Type::Scalar(_) => None,
+        Type::Scalar(_) | Type::Vector(_) => None,
     }
 }
 

@@ -146,7 +146,7 @@ impl Compiler<'_> {
     pub(super) fn scalar(&self, value: Value) -> Result<(Scalar, u32), Refused> {
         match self.slots(value)? {
             Slots::Scalar(scalar, slot) => Ok((scalar, slot)),
-            Slots::Pointer(_) => Err(Malformed),
+            Slots::Vector(..) | Slots::Pointer(_) => Err(Malformed),
         }
     }
 
@@ -227,6 +227,8 @@ impl Compiler<'_> {
                     let slot = self.regs.reserve(s);
                     (Slots::Scalar(s, slot), Some((slot, s.bits() == 64)))
                 }
+                // The verifier allows none.
+                Type::Vector(_) => return Err(Malformed),
                 Type::Pointer { .. } => {
                     let alloc = Alloc::Static(i as u32);
                     (Slots::Pointer(PointerSlots { alloc, offset: None }), None)

@@ -9,6 +9,8 @@
 //! still needs is not given to another one. Only variables, arguments and results of control flow are
 //! written under the mask.
 
+use crate::ir::{bf16, f16};
+
 /// Threads of a warp.
 pub(super) const LANES: usize = 32;
 
@@ -125,8 +127,26 @@ lane! {
     u16: u32, |w| w as u16, u32::from;
     u32: u32, |w| w, |x| x;
     u64: u64, |w| w, |x| x;
+    f16: u32, |w| f16::from_bits(w as u16), |x| x.to_bits().into();
+    bf16: u32, |w| bf16::from_bits(w as u16), |x| x.to_bits().into();
     f32: u32, f32::from_bits, f32::to_bits;
     f64: u64, f64::from_bits, f64::to_bits;
+}
+
+/// Two numbers of 16 bits in a word, the first one in the lower half.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pair<T>(pub(super) T, pub(super) T);
+
+impl<T: Lane<Word = u32>> Lane for Pair<T> {
+    type Word = u32;
+    #[inline(always)]
+    fn of(word: u32) -> Pair<T> {
+        Pair(T::of(word & 0xffff), T::of(word >> 16))
+    }
+    #[inline(always)]
+    fn word(self) -> u32 {
+        self.0.word() | self.1.word() << 16
+    }
 }
 
 /// An operation without an effect, on all lanes.

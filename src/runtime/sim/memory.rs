@@ -252,9 +252,9 @@ impl Address {
     pub(super) fn load_elem(self, dst: u32) -> Access {
         match self.elem {
             Scalar::Bool => self.load::<bool>(dst),
-            Scalar::I8 | Scalar::U8 => self.load::<u8>(dst),
-            Scalar::I16 | Scalar::U16 => self.load::<u16>(dst),
-            Scalar::I32 | Scalar::U32 | Scalar::F32 => self.load::<u32>(dst),
+            Scalar::I8 | Scalar::U8 | Scalar::F8E4M3 | Scalar::F8E5M2 => self.load::<u8>(dst),
+            Scalar::I16 | Scalar::U16 | Scalar::F16 | Scalar::Bf16 => self.load::<u16>(dst),
+            Scalar::I32 | Scalar::U32 | Scalar::Tf32 | Scalar::F32 => self.load::<u32>(dst),
             Scalar::I64 | Scalar::U64 | Scalar::F64 => self.load::<u64>(dst),
         }
     }
@@ -264,9 +264,9 @@ impl Address {
     pub(super) fn store_elem(self, src: u32) -> Access {
         match self.elem {
             Scalar::Bool => self.store::<bool>(src),
-            Scalar::I8 | Scalar::U8 => self.store::<u8>(src),
-            Scalar::I16 | Scalar::U16 => self.store::<u16>(src),
-            Scalar::I32 | Scalar::U32 | Scalar::F32 => self.store::<u32>(src),
+            Scalar::I8 | Scalar::U8 | Scalar::F8E4M3 | Scalar::F8E5M2 => self.store::<u8>(src),
+            Scalar::I16 | Scalar::U16 | Scalar::F16 | Scalar::Bf16 => self.store::<u16>(src),
+            Scalar::I32 | Scalar::U32 | Scalar::Tf32 | Scalar::F32 => self.store::<u32>(src),
             Scalar::I64 | Scalar::U64 | Scalar::F64 => self.store::<u64>(src),
         }
     }

@@ -22,6 +22,7 @@ mod block;
 mod buffer;
 mod collective;
 mod compile;
+mod convert;
 mod diagnostic;
 mod dispatch;
 mod element;
@@ -39,6 +40,7 @@ mod scalar;
 mod slots;
 mod special;
 mod trap;
+mod vector;
 mod warp;
 
 use std::fmt;
