@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::ir::{
-    Body, DeviceCoord, Element, IntoVal, MutPointer, Pointer as PointerType, Registers, Val,
+    Body, DeviceCoord, Element, IntoVal, MutPointer, Pointer as PointerType, Registers, Space, Val,
 };
 use crate::layout::{Layout, LayoutError, Tuple};
 
@@ -33,6 +33,10 @@ pub trait Engine<'b>: sealed::Sealed + Clone + fmt::Display {
         layout: &Layout,
         coord: &DeviceCoord<'b>,
     ) -> Result<Self, TensorErrorKind>;
+
+    /// Whether the memory ends with the tensor, so that a part of it must not go beyond, predicates or not.
+    #[doc(hidden)]
+    fn ends_with_tensor(&self) -> bool;
 }
 
 /// An engine with elements that can be read.
@@ -47,6 +51,9 @@ pub trait Readable<'b>: Engine<'b> {
     #[doc(hidden)]
     #[must_use]
     fn at(&self, index: i64) -> Self;
+    /// What is known of the address of the first element, in bytes; `None` where elements have no address.
+    #[doc(hidden)]
+    fn alignment_bytes(&self) -> Option<u64>;
 }
 
 /// An engine with elements that can be written.
@@ -71,6 +78,10 @@ impl<'b, P: PointerType> Engine<'b> for Pointer<'b, P> {
     ) -> Result<Self, TensorErrorKind> {
         Pointer::advance(self, k, layout, coord)
     }
+
+    fn ends_with_tensor(&self) -> bool {
+        self.space() == Space::Shared
+    }
 }
 
 impl<'b, P: PointerType> Readable<'b> for Pointer<'b, P> {
@@ -86,6 +97,10 @@ impl<'b, P: PointerType> Readable<'b> for Pointer<'b, P> {
 
     fn at(&self, index: i64) -> Self {
         *self + index
+    }
+
+    fn alignment_bytes(&self) -> Option<u64> {
+        Some(self.alignment())
     }
 }
 
@@ -145,6 +160,10 @@ impl<'b, T: Element> Engine<'b> for Rmem<'b, T> {
         let offset = self.offset.checked_add(offset.to_int()?.to_static()?).ok_or(overflow)?;
         Ok(Rmem { offset, ..*self })
     }
+
+    fn ends_with_tensor(&self) -> bool {
+        true
+    }
 }
 
 impl<'b, T: Element> Readable<'b> for Rmem<'b, T> {
@@ -160,6 +179,10 @@ impl<'b, T: Element> Readable<'b> for Rmem<'b, T> {
 
     fn at(&self, index: i64) -> Self {
         Rmem { offset: self.offset.saturating_add(index), ..*self }
+    }
+
+    fn alignment_bytes(&self) -> Option<u64> {
+        None
     }
 }
 
@@ -292,6 +315,10 @@ impl<'b> Engine<'b> for Coordinates<'b> {
             });
         }
         Ok(moved)
+    }
+
+    fn ends_with_tensor(&self) -> bool {
+        false
     }
 }
 

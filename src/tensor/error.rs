@@ -95,6 +95,78 @@ pub enum TensorErrorKind {
         /// What is known of the address, in bytes.
         align: u64,
     },
+    /// Threads and values that do not reach each element of their tile once.
+    Coverage {
+        /// The layout from threads and values to the tile, printed.
+        layout_tv: String,
+        /// The elements of the tile.
+        elements: i64,
+        /// How many of them are reached.
+        reached: i64,
+        /// How many places the threads and values have.
+        places: i64,
+    },
+    /// Threads or values that whole atoms do not make up.
+    Atoms {
+        /// `threads` or `values`.
+        what: &'static str,
+        /// The number of a tile.
+        count: i64,
+        /// The number of an atom.
+        atom: i64,
+    },
+    /// An atom whose elements are not whole.
+    AtomBits {
+        /// The instruction.
+        instruction: String,
+        /// The bits that it copies at a time.
+        bits: i64,
+        /// The bits of an element.
+        element: u32,
+    },
+    /// A tensor of its own that tiles do not divide.
+    RaggedTile {
+        /// The mode.
+        mode: usize,
+        /// Its extent.
+        extent: i64,
+        /// The extent of the tile.
+        tile: i64,
+    },
+    /// A copy whose vectors are no vectors of a tensor.
+    Vector {
+        /// The elements of a vector.
+        elements: i64,
+        /// The bits of a vector.
+        bits: i64,
+        /// Of which tensor, printed.
+        tensor: String,
+        /// What it allows.
+        allowed: String,
+    },
+    /// An instruction that kernels cannot have yet.
+    NoOperation {
+        /// The instruction.
+        instruction: String,
+    },
+    /// Elements of another type than the instruction takes.
+    ElementType {
+        /// The operand: `A`, `B`, `C`.
+        operand: &'static str,
+        /// The type of the elements.
+        found: crate::ir::Scalar,
+        /// The type that the instruction takes.
+        expected: String,
+    },
+    /// Parts of threads that do not multiply.
+    GemmShapes {
+        /// The shape of C, printed.
+        c: String,
+        /// The shape of A, printed.
+        a: String,
+        /// The shape of B, printed.
+        b: String,
+    },
     /// A predicate that has not as many elements as the copy.
     PredicateSize {
         /// The shape of the predicate, printed.
@@ -149,6 +221,39 @@ impl fmt::Display for TensorErrorKind {
             TensorErrorKind::Recast { from, to, align } => write!(
                 f,
                 "elements of {from} bits are no elements of {to} bits here: the address is known to be a multiple of {align} bytes only; align the memory, or say what is known with `assume_aligned`"
+            ),
+            TensorErrorKind::Coverage { layout_tv, elements, reached, places } => write!(
+                f,
+                "each element of the tile must be copied once, but the {places} places of {layout_tv} reach {reached} of its {elements} elements"
+            ),
+            TensorErrorKind::Atoms { what, count, atom } => write!(
+                f,
+                "the tile has {count} {what}, which whole atoms of {atom} do not make up: {} are left",
+                count % atom
+            ),
+            TensorErrorKind::AtomBits { instruction, bits, element } => write!(
+                f,
+                "{instruction} copies {bits} bits at a time, which elements of {element} bits do not make up"
+            ),
+            TensorErrorKind::RaggedTile { mode, extent, tile } => write!(
+                f,
+                "mode {mode} has the extent {extent}, which tiles of {tile} do not divide: {} are left, and beyond them is no memory",
+                extent % tile
+            ),
+            TensorErrorKind::Vector { elements, bits, tensor, allowed } => write!(
+                f,
+                "vectors of {elements} elements, {bits} bits, are not vectors of {tensor}: {allowed}"
+            ),
+            TensorErrorKind::NoOperation { instruction } => {
+                write!(f, "kernels cannot have the instruction {instruction} yet")
+            }
+            TensorErrorKind::ElementType { operand, found, expected } => write!(
+                f,
+                "the elements of {operand} are {found}, but the instruction takes {expected}: convert them first"
+            ),
+            TensorErrorKind::GemmShapes { c, a, b } => write!(
+                f,
+                "C of shape {c} is not the product of A of shape {a} and B of shape {b}: (V,M,N) is needed of (V,M,K) and (V,N,K)"
             ),
             TensorErrorKind::PredicateSize { shape, size } => write!(
                 f,

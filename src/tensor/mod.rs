@@ -37,6 +37,8 @@ mod ssa;
 mod storage;
 #[expect(clippy::module_inception, reason = "the type that gives the storey its name")]
 mod tensor;
+mod thr_mma;
+mod tiled_copy;
 mod tiled_mma;
 mod views;
 
@@ -54,4 +56,6 @@ pub use ssa::{SsaOperand, TensorSsa};
 pub use storage::round_up;
 pub use storage::{Align, MemRange, MemRangeAt, Storage, StoragePointer};
 pub use tensor::{CoordTensor, Fragment, GlobalTensor, GlobalTensorMut, SharedTensor, Tensor};
+pub use thr_mma::{ThrMma, gemm};
+pub use tiled_copy::{ThrCopy, TiledCopy};
 pub use tiled_mma::{Operand, TiledMma};
