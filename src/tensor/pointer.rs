@@ -290,19 +290,16 @@ impl<'b, P: PointerType> Pointer<'b, P> {
     ) -> Result<Self, TensorErrorKind> {
         let modes = device.modes(layout)?;
         let divisor = divisor(&modes)?.unsigned_abs();
-        let narrow = is_narrow(&modes);
-        Ok(match self.swizzle {
-            Some(swizzled) => match device.offset::<i32>(k, &modes) {
-                Some(offset) => {
-                    self.add_swizzled(swizzled, offset, bits_of(modes.as_ref()), divisor)
-                }
-                None => self,
-            },
-            None if narrow => {
-                device.offset::<i32>(k, &modes).map_or(self, |o| self.add_device(o, divisor))
-            }
-            None => device.offset::<i64>(k, &modes).map_or(self, |o| self.add_device(o, divisor)),
-        })
+        if let Some(swizzled) = self.swizzle {
+            let Some(offset) = device.offset::<i32>(k, &modes) else { return Ok(self) };
+            return Ok(self.add_swizzled(swizzled, offset, bits_of(modes.as_ref()), divisor));
+        }
+        if is_narrow(&modes) {
+            let Some(offset) = device.offset::<i32>(k, &modes) else { return Ok(self) };
+            return Ok(self.add_device(offset, divisor));
+        }
+        let Some(offset) = device.offset::<i64>(k, &modes) else { return Ok(self) };
+        Ok(self.add_device(offset, divisor))
     }
 
     /// The element of type `T` at this address, which is known to be a multiple of its size.

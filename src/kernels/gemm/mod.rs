@@ -1,6 +1,5 @@
 //! Matrix products.
 
-mod partition;
 mod simt;
 
 pub use simt::{SimtGemm, SimtGemmError, SimtSignature};
