@@ -35,6 +35,7 @@ mod pointer;
 mod predicate;
 mod ssa;
 mod storage;
+mod swizzle_choice;
 #[expect(clippy::module_inception, reason = "the type that gives the storey its name")]
 mod tensor;
 mod thr_mma;
@@ -55,6 +56,7 @@ pub use ssa::{SsaOperand, TensorSsa};
 #[doc(hidden)]
 pub use storage::round_up;
 pub use storage::{Align, MemRange, MemRangeAt, Storage, StoragePointer};
+pub use swizzle_choice::{SmemAccess, SwizzleCandidate, SwizzleChoice, choose_swizzle};
 pub use tensor::{CoordTensor, Fragment, GlobalTensor, GlobalTensorMut, SharedTensor, Tensor};
 pub use thr_mma::{ThrMma, gemm};
 pub use tiled_copy::{ThrCopy, TiledCopy};
