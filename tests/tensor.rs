@@ -309,3 +309,38 @@ fn mistakes_are_errors_of_the_build() -> Result<(), LayoutError> {
     assert!(errors.iter().all(|error| error.place.file == file!()));
     Ok(())
 }
+
+/// Names follow their modes.
+#[test]
+fn names_follow_modes() {
+    let errors = build(|k, x, _| {
+        let a = Tensor::new(k, x, layout!((64, 32, 3):(32, 1, 2048))).named(k, ["m", "k", "batch"]);
+        let names = |tensor: GlobalTensorMut<'_, i32>| {
+            tensor.to_string().split_once(" of ").map(|(_, names)| names.to_owned())
+        };
+        let check = |tensor, expected: &str| assert_eq!(names(tensor).as_deref(), Some(expected));
+        let tile = tiler!(16, 8);
+        check(a.slice(k, (3, .., ..)), "(k,batch)");
+        check(a.zipped_divide(k, &tile), "((m,k),(tiles of m,tiles of k,batch))");
+        check(a.tiled_divide(k, &tile), "((m,k),tiles of m,tiles of k,batch)");
+        check(a.flat_divide(k, &tile), "(m,k,tiles of m,tiles of k,batch)");
+        let divided = a.logical_divide(k, &tile);
+        check(divided.slice(k, ((.., 1), (.., ..), 0)), "(m,k,k)");
+        check(divided, "(m,k,batch)");
+        check(a.local_tile(k, &tile, (1, .., k.block_idx().x)), "(m,k,tiles of k)");
+        check(a.local_partition(k, &layout!((4, 8, 1)), k.thread_idx().x), "(m,k,batch)");
+        check(a.group_modes(k, 1, 3), "(m,(k,batch))");
+        check(a.select(k, &[2, 0]), "(batch,m)");
+        check(a.domain_offset(k, (1, 2, 0)), "(m,k,batch)");
+        assert_eq!(names(a.coalesce(k)), None);
+        a.named(k, ["m"]);
+    })
+    .expect_err("the last names are too few");
+    let texts: Vec<String> = errors.iter().map(|error| error.kind.to_string()).collect();
+    assert_eq!(
+        texts,
+        [
+            "`named` of ptr<i32, gmem, align<4>> o (64,32,3):(32,1,2048) of (m,k,batch): the tensor has 3 modes, but 1 names were given"
+        ]
+    );
+}

@@ -167,6 +167,13 @@ pub enum TensorErrorKind {
         /// The shape of B, printed.
         b: String,
     },
+    /// As many names as modes are needed.
+    NameCount {
+        /// The number of modes.
+        modes: usize,
+        /// The number of names.
+        names: usize,
+    },
     /// A predicate that has not as many elements as the copy.
     PredicateSize {
         /// The shape of the predicate, printed.
@@ -255,6 +262,9 @@ impl fmt::Display for TensorErrorKind {
                 f,
                 "C of shape {c} is not the product of A of shape {a} and B of shape {b}: (V,M,N) is needed of (V,M,K) and (V,N,K)"
             ),
+            TensorErrorKind::NameCount { modes, names } => {
+                write!(f, "the tensor has {modes} modes, but {names} names were given")
+            }
             TensorErrorKind::PredicateSize { shape, size } => write!(
                 f,
                 "a predicate of shape {shape} does not say which of the {size} elements are copied: a predicate is a tensor of bools of the copy's shape"

@@ -31,6 +31,7 @@ mod coord;
 mod copy;
 mod engine;
 mod error;
+mod names;
 mod pointer;
 mod predicate;
 mod ssa;

@@ -9,6 +9,7 @@ use crate::layout::{ComposedLayout, IntTuple, IntTupleRef, Layout, LayoutError, 
 
 use super::engine::{Coordinates, Engine, Readable, Rmem, Writable};
 use super::error::{TensorError, TensorErrorKind};
+use super::names::Names;
 use super::pointer::Pointer;
 
 /// A tensor: `T(c) = *(p + L(c))` for a pointer `p` and a layout `L`. CuTe's `Tensor`.
@@ -51,6 +52,7 @@ use super::pointer::Pointer;
 pub struct Tensor<E> {
     pub(super) engine: E,
     pub(super) layout: Layout,
+    pub(super) names: Names,
     /// The tensor stands for one that could not be made; the error has been recorded.
     pub(super) poisoned: bool,
 }
@@ -68,7 +70,7 @@ pub type CoordTensor<'b> = Tensor<Coordinates<'b>>;
 
 impl<E> Tensor<E> {
     pub(super) fn from_parts(engine: E, layout: Layout) -> Self {
-        Tensor { engine, layout, poisoned: false }
+        Tensor { engine, layout, names: Names::default(), poisoned: false }
     }
 
     /// The engine: for a tensor in memory, the pointer to its first element. CuTe's `data`.
@@ -110,7 +112,7 @@ impl<'b, P: PointerType> Tensor<Pointer<'b, P>> {
             Err(kind) => {
                 let operand = format!("{pointer} o {layout}");
                 k.report(TensorError { operation: "make_tensor", operand, kind });
-                Tensor { engine: pointer, layout: Layout::trivial(), poisoned: true }
+                Tensor { poisoned: true, ..Tensor::from_parts(pointer, Layout::trivial()) }
             }
         }
     }
@@ -215,7 +217,7 @@ impl<'b, T: Element> Fragment<'b, T> {
             }
         };
         let layout = if poisoned { Layout::trivial() } else { layout };
-        Tensor { engine: Rmem::new(k.registers(size)), layout, poisoned }
+        Tensor { poisoned, ..Tensor::from_parts(Rmem::new(k.registers(size)), layout) }
     }
 
     /// Sets all elements.
@@ -287,7 +289,8 @@ impl<'b, E: Engine<'b>> Tensor<E> {
 
     /// The tensor that takes the place of one that could not be made.
     pub(super) fn poison(&self) -> Self {
-        Tensor { engine: self.engine.clone(), layout: Layout::trivial(), poisoned: true }
+        let tensor = Tensor::from_parts(self.engine.clone(), Layout::trivial());
+        Tensor { poisoned: true, ..tensor }
     }
 
     /// The engine at one coordinate, or `None` where there is none, after the error was recorded.
@@ -362,10 +365,10 @@ impl<'b, E: Writable<'b>> Tensor<E> {
     }
 }
 
-/// `ptr<f32, gmem, align<4>> o (8,4):(1,8)`
+/// `ptr<f32, gmem, align<4>> o (8,4):(1,8)`, and ` of (m,k)` with names.
 impl<E: fmt::Display> fmt::Display for Tensor<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} o {}", self.engine, self.layout)
+        write!(f, "{} o {}{}", self.engine, self.layout, self.names)
     }
 }
 

@@ -6,6 +6,7 @@ use crate::layout::{Layout, LayoutBuilder, LayoutError, Tiler, TilerRef};
 use super::coord::Parts;
 use super::engine::Engine;
 use super::error::TensorErrorKind;
+use super::names::Names;
 use super::pointer::{Pointer, Recast};
 use super::tensor::Tensor;
 
@@ -39,7 +40,10 @@ impl<'b, E: Engine<'b>> Tensor<E> {
         let layout = Parts::new(coord).and_then(|parts| self.layout.slice(&parts.host));
         let engine = self.engine.advance(k, &self.layout, coord);
         match (layout, engine) {
-            (Ok(layout), Ok(engine)) => Tensor::from_parts(engine, layout),
+            (Ok(layout), Ok(engine)) => {
+                let names = self.names.slice(coord);
+                Tensor { names, ..Tensor::from_parts(engine, layout) }
+            }
             (Err(error), _) => {
                 self.failed(k, operation, error);
                 self.poison()
@@ -55,9 +59,17 @@ impl<'b, E: Engine<'b>> Tensor<E> {
     #[track_caller]
     pub fn domain_offset(&self, k: &Body<'b, '_>, coord: impl Into<DeviceCoord<'b>>) -> Self {
         match self.element(k, "domain_offset", &coord.into()) {
-            Some(engine) => Tensor::from_parts(engine, self.layout.clone()),
+            Some(engine) => Tensor { engine, ..self.clone() },
             None => self.poison(),
         }
+    }
+
+    /// The same tensor with the names of its modes after an operation, if it was possible.
+    fn with_names(mut self, names: Names) -> Self {
+        if !self.poisoned {
+            self.names = names;
+        }
+        self
     }
 
     /// The tensor with another layout of the same indices.
@@ -114,7 +126,17 @@ impl<'b, E: Engine<'b>> Tensor<E> {
             }
             coord => coord,
         };
-        tiled.sliced(k, "local_tile", &DeviceCoord::Tuple(vec![underscores(*tile), coord]))
+        let names = match &coord {
+            DeviceCoord::Tuple(items) => {
+                let mut flat = vec![DeviceCoord::All; *tile];
+                flat.extend(items.iter().cloned());
+                self.names.divided(*tile, true).slice(&DeviceCoord::Tuple(flat))
+            }
+            // One number or `..` for all tiles.
+            _ => Names::default(),
+        };
+        let coord = DeviceCoord::Tuple(vec![underscores(*tile), coord]);
+        tiled.sliced(k, "local_tile", &coord).with_names(names)
     }
 
     /// The elements of thread `index` where `threads` covers the tensor again and again: CuTe's
@@ -146,19 +168,21 @@ impl<'b, E: Engine<'b>> Tensor<E> {
         let ranks: Vec<usize> = parts.layout.modes().map(|mode| mode.rank()).collect();
         let [_, rest] = ranks.as_slice() else { return parts.poison() };
         let coord = DeviceCoord::Tuple(vec![index.into(), underscores(*rest)]);
-        parts.sliced(k, operation, &coord)
+        parts.sliced(k, operation, &coord).with_names(self.names.clone())
     }
 
     /// The modes from `begin` to `end - 1` as one: CuTe's `group_modes`.
     #[track_caller]
     pub fn group_modes(&self, k: &Body<'b, '_>, begin: usize, end: usize) -> Self {
-        self.with_layout(k, "group_modes", self.layout.group(begin, end))
+        let names = self.names.group(begin, end);
+        self.with_layout(k, "group_modes", self.layout.group(begin, end)).with_names(names)
     }
 
     /// The modes `modes` alone, in that order: CuTe's `select`.
     #[track_caller]
     pub fn select(&self, k: &Body<'b, '_>, modes: &[usize]) -> Self {
-        self.with_layout(k, "select", self.layout.select(modes))
+        let names = self.names.select(modes);
+        self.with_layout(k, "select", self.layout.select(modes)).with_names(names)
     }
 
     /// The same elements in the same order with as few modes as can be: CuTe's `coalesce`.
@@ -190,21 +214,25 @@ impl<'b, P: Recast> Tensor<Pointer<'b, P>> {
         let recast = self.with_layout(k, "recast", self.layout.recast_layout(from, to));
         if recast.poisoned {
             let engine = Pointer::new(P::cast(self.engine.resolve().0));
-            return Tensor { engine, layout: Layout::trivial(), poisoned: true };
+            return Tensor { poisoned: true, ..Tensor::from_parts(engine, Layout::trivial()) };
         }
-        Tensor::from_parts(self.engine.recast::<T>(k), recast.layout)
+        let tensor = Tensor::from_parts(self.engine.recast::<T>(k), recast.layout);
+        Tensor { names: self.names.clone(), ..tensor }
     }
 }
 
 macro_rules! by_tiler {
-    ($($(#[$doc:meta])* $name:ident;)*) => {
+    ($($(#[$doc:meta])* $name:ident, |$names:ident, $tiler:ident| $after:expr;)*) => {
         /// Operations with a tiler. The layout becomes the one that the operation of
         /// [`Layout`] of the same name gives; the elements stay where they are.
         impl<'b, E: Engine<'b>> Tensor<E> {$(
             $(#[$doc])*
             #[track_caller]
             pub fn $name<'t>(&self, k: &Body<'b, '_>, tiler: impl Into<TilerRef<'t>>) -> Self {
-                self.with_layout(k, stringify!($name), self.layout.$name(tiler))
+                let $tiler: TilerRef<'t> = tiler.into();
+                let $names = &self.names;
+                let names = $after;
+                self.with_layout(k, stringify!($name), self.layout.$name($tiler)).with_names(names)
             }
         )*}
     };
@@ -212,9 +240,9 @@ macro_rules! by_tiler {
 
 by_tiler! {
     /// `R(i) == T(right(i))`: [`Layout::composition`].
-    composition;
+    composition, |names, tiler| if modes_of(tiler).is_some() { names.clone() } else { Names::default() };
     /// Each mode as its tile and its tiles: [`Layout::logical_divide`].
-    logical_divide;
+    logical_divide, |names, tiler| if modes_of(tiler).is_some() { names.clone() } else { Names::default() };
     /// The tile as one mode, the tiles as another: [`Layout::zipped_divide`].
     ///
     /// ```
@@ -234,11 +262,19 @@ by_tiler! {
     /// })?;
     /// # Ok::<(), tilewright::ir::BuildErrors>(())
     /// ```
-    zipped_divide;
+    zipped_divide, |names, tiler| modes_of(tiler).map_or(Names::default(), |rank| names.zipped(rank));
     /// The tile as one mode, then a mode of tiles for each mode: [`Layout::tiled_divide`].
-    tiled_divide;
+    tiled_divide, |names, tiler| modes_of(tiler).map_or(Names::default(), |rank| names.divided(rank, false));
     /// The modes of the tile, then a mode of tiles for each mode: [`Layout::flat_divide`].
-    flat_divide;
+    flat_divide, |names, tiler| modes_of(tiler).map_or(Names::default(), |rank| names.divided(rank, true));
+}
+
+/// How many modes a tiler is applied to one by one; `None` for one that is applied to the whole tensor.
+fn modes_of(tiler: TilerRef<'_>) -> Option<usize> {
+    match tiler {
+        TilerRef::Tuple(tuple) if !tuple.is_leaf() => Some(tuple.rank()),
+        TilerRef::Tuple(_) | TilerRef::Layout(_) => None,
+    }
 }
 
 /// `(.., ..)`; one mode is sliced by one `..`, as in CuTe.
