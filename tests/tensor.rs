@@ -236,7 +236,7 @@ fn the_part_of_a_thread_is_that_of_the_host_algebra() -> Result<(), LayoutError>
         for i in 0..8 {
             let DeviceCoord::Tuple(at) = part.coord(k, i) else { continue };
             let [DeviceCoord::Device(row), DeviceCoord::Device(column)] = at[..] else { continue };
-            y.store(k, k.thread_idx().x * 8 + i as i32, row * 16 + column);
+            y.store(k, k.thread_idx().x * 8 + i, row * 16 + column);
         }
     });
     for found in run(kernel, one_block(32), 256) {

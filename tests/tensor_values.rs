@@ -195,8 +195,8 @@ fn ragged_tiles_are_predicated() {
                 let places = CoordTensor::identity(k, shape!(rows, columns));
                 let places = places.local_tile(k, &tiling, at).local_partition(k, &parts, t);
                 let inside = match device_limit {
-                    true => places.within(k, (rows as i32, n)),
-                    false => places.within(k, (rows as i32, columns as i32)),
+                    true => places.within(k, (rows, n)),
+                    false => places.within(k, (rows, columns)),
                 };
                 let tile = SharedTensor::<i32>::shared(k, layout!((8, 8):(8, 1)));
                 let tile = tile.local_partition(k, &parts, t);
@@ -211,9 +211,9 @@ fn ragged_tiles_are_predicated() {
                 }
             });
             let grid = Grid { blocks: [3, 2, 1], ..threads(32) };
-            let x = numbers((rows * columns) as i32);
+            let x = numbers(rows * columns);
             let len = if whole_tiles_out { 24 * 16 } else { x.len() };
-            for found in run(kernel, grid, &x, len, columns as i32) {
+            for found in run(kernel, grid, &x, len, columns) {
                 if !whole_tiles_out {
                     assert_eq!(found, x, "device limit: {device_limit}");
                     continue;
