@@ -4,7 +4,7 @@
 //! * [`ir`]: the kernel IR, its typed builder and its verifier.
 //! * [`codegen`]: a verified kernel as PTX text.
 //! * [`runtime`]: kernels on a GPU, or on the simulator that checks every access.
-//! * [`tensor`]: what turns layouts into work for threads: instructions with the layouts of their values.
+//! * [`tensor`]: CuTe's tensors in a kernel, and the instructions that threads execute on parts of them.
 //! * [`testing`]: one expression on a device, for tests and for small questions.
 //! * [`kernels`]: ready kernels.
 //!

@@ -160,6 +160,15 @@ fn mem_kernels(target: Target) -> Vec<Kernel<Untyped>> {
                     let moved = kernel.get(Mem::Offset { base, index });
                     kernel.consume(moved);
                     kernel.op(Mem::St { base: moved, index, value, access: Default::default() });
+                    let bytes = kernel.get(Mem::PtrCast { base: moved, to: Scalar::U8 });
+                    let byte =
+                        kernel.get(Mem::Ld { base: bytes, index, access: Default::default() });
+                    kernel.op(Mem::St {
+                        base: bytes,
+                        index,
+                        value: byte,
+                        access: Default::default(),
+                    });
                     let constant = kernel.constant(elem, some_bits(elem));
                     kernel.op(Mem::St { base, index, value: constant, access: Default::default() });
                 }

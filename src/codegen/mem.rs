@@ -74,6 +74,10 @@ impl Entry<'_> {
                 self.bind(result, base);
             }
             (&Mem::Offset { base, index }, Some(result)) => self.offset(result, base, index),
+            (&Mem::PtrCast { base, .. }, Some(result)) => {
+                let (to, from) = (self.def(result), self.operand(base));
+                self.mov(to, from);
+            }
             (Mem::SharedBase { shared }, Some(result)) => {
                 let to = self.def(result);
                 let bytes = self.shared.1;
@@ -114,6 +118,7 @@ impl Entry<'_> {
                 Mem::Ld { .. }
                 | Mem::LdVec { .. }
                 | Mem::AssumeAligned { .. }
+                | Mem::PtrCast { .. }
                 | Mem::Offset { .. }
                 | Mem::SharedBase { .. }
                 | Mem::ArrayBase { .. }

@@ -70,6 +70,7 @@ pub(super) fn of(op: &Op, ir: &KernelIr) -> PtxVersion {
             Mem::Offset { .. }
             | Mem::AssumeAligned { .. }
             | Mem::SharedBase { .. }
+            | Mem::PtrCast { .. }
             | Mem::ArrayBase { .. }
             | Mem::GetVar { .. }
             | Mem::SetVar { .. },

@@ -154,6 +154,7 @@ fn rename(
             | Mem::LdVec { .. }
             | Mem::StVec { .. }
             | Mem::AssumeAligned { .. }
+            | Mem::PtrCast { .. }
             | Mem::Offset { .. }
             | Mem::SharedBase { .. }
             | Mem::ArrayBase { .. },

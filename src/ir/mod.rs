@@ -33,9 +33,9 @@ pub use builder::{
     Converted, DeviceCoord, Dim3, DotElement, Element, End, Field, Float, Fused, Global, GlobalMut,
     Group, InSignature, Int, IntoBound, IntoVal, IntoValues, Join, Kernel, KernelOptions, Loop,
     MemIndex, MutPointer, NamedBarrier, Number, OnDevice, Ordered, ParamList, ParamValues,
-    Parameter, Params, Pointer, Promote, Range, Red, Redux, Registers, Shared, Signed, TensorMap,
-    TensorMapMut, TensorMapType, Terminated, Ty, Untyped, Val, Values, Var, Vector, VectorElement,
-    WARP, Widen, Word, Word32, promote, range,
+    Parameter, Params, Pointer, Promote, Range, Red, Redux, Registers, Reported, Shared, Signed,
+    TensorMap, TensorMapMut, TensorMapType, Terminated, Ty, Untyped, Val, Values, Var, Vector,
+    VectorElement, WARP, Widen, Word, Word32, promote, range,
 };
 pub use entity::{Arena, ArrayId, Entity, OpId, PlaceId, RegionId, SharedId, Value, VarId};
 pub use format::{Format, FormatError, Piece, Placeholder, Style};

@@ -145,6 +145,7 @@ mod walk;
 pub use basis::ScaledBasis;
 pub use builder::LayoutBuilder;
 pub use compact::{compact_col_major, compact_row_major, domain_distribute};
+pub(crate) use composed::bits_of;
 pub use composed::{ComposedLayout, CoordFn, Part};
 pub use coord::{Coord, CoordRef, Slot, Underscore, crd2crd, crd2idx, idx2crd, idx2crd_with};
 pub use draw::{Drawing, Shading};

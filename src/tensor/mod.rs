@@ -1,4 +1,8 @@
-//! CuTe's upper half: what turns layouts into work for threads.
+//! CuTe's upper half over the kernel builder: tensors, and what turns them into work for threads.
+//!
+//! A [`Tensor`] is an engine and a layout: `T(c) = *(p + L(c))`. Tiles, partitions and slices of it are tensors
+//! again, with the algebra of [`layout`](crate::layout); what the host knows of a coordinate costs nothing when
+//! the kernel runs. Mistakes are collected by the build with their Rust lines ([`TensorError`]).
 //!
 //! An **atom** is one instruction with the threads that execute it together and, as layouts, which element
 //! each value of each thread is. [`MmaAtom`] and [`CopyAtom`] hold those layouts as data, under CuTe's names
@@ -23,10 +27,38 @@
 //! ```
 
 mod atom;
+mod coord;
+mod copy;
+mod engine;
+mod error;
+mod names;
+mod pointer;
+mod predicate;
+mod ssa;
+mod storage;
+mod swizzle_choice;
+#[expect(clippy::module_inception, reason = "the type that gives the storey its name")]
+mod tensor;
+mod thr_mma;
+mod tiled_copy;
 mod tiled_mma;
+mod views;
 
 pub use atom::{
     AtomError, BitOp, CacheOp, CopyAtom, CopyOp, Major, Matrices, MmaAtom, MmaOp, MmaSync,
     OperandSource, SmemAtom, SmemSwizzle, ValType, Wgmma,
 };
+pub use copy::{copy, copy_if, copy_zfill};
+pub use engine::{Coordinates, Engine, Readable, Rmem, Writable};
+pub use error::{TensorError, TensorErrorKind};
+pub use pointer::{Pointer, PointerOffset, Recast};
+pub use predicate::{IntoPredicate, Predicate};
+pub use ssa::{SsaOperand, TensorSsa};
+#[doc(hidden)]
+pub use storage::round_up;
+pub use storage::{Align, MemRange, MemRangeAt, Storage, StoragePointer};
+pub use swizzle_choice::{SmemAccess, SwizzleCandidate, SwizzleChoice, choose_swizzle};
+pub use tensor::{CoordTensor, Fragment, GlobalTensor, GlobalTensorMut, SharedTensor, Tensor};
+pub use thr_mma::{ThrMma, gemm};
+pub use tiled_copy::{ThrCopy, TiledCopy};
 pub use tiled_mma::{Operand, TiledMma};

@@ -22,7 +22,7 @@ impl Operand {
     pub const ALL: [Operand; 3] = [Operand::A, Operand::B, Operand::C];
 
     /// The modes of (M, N, K) that it has.
-    const fn modes(self) -> [usize; 2] {
+    pub(super) const fn modes(self) -> [usize; 2] {
         match self {
             Operand::A => [0, 2],
             Operand::B => [1, 2],
@@ -177,7 +177,11 @@ impl TiledMma {
     pub fn layout_tv(&self, operand: Operand) -> Result<Layout> {
         let [first, second] = operand.modes();
         let tile = (self.tile_size_mnk(first)?, self.tile_size_mnk(second)?);
-        let by_thread = self.thrfrg(operand, &Layout::compact(tile))?;
+        self.by_index(operand, &self.thrfrg(operand, &Layout::compact(tile))?)
+    }
+
+    /// What [`thrfrg`](Self::thrfrg) gives, with the index of the thread as its first mode.
+    pub(super) fn by_index(&self, operand: Operand, by_thread: &Layout) -> Result<Layout> {
         let (_, m) = self.extents(0)?;
         let (_, n) = self.extents(1)?;
         let (_, k) = self.extents(2)?;
@@ -196,7 +200,7 @@ impl TiledMma {
                 let grid = layout!((n, k):(1, 0));
                 by_thread.composition(&tiler!((_, (_, grid)), _))?
             }
-            Operand::C => by_thread,
+            Operand::C => by_thread.clone(),
         };
         by_thread.composition(&tiler!(self.thread_of_index()?, _))
     }

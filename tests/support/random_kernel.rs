@@ -394,7 +394,11 @@ impl Generator<'_> {
         let base = self.any(Class::Pointer);
         let Type::Pointer { space, elem, mutable } = self.ir.type_of(base) else { return };
         let index = self.index(space);
-        match self.choose(9) {
+        match self.choose(10) {
+            9 => {
+                let to = self.pick(&Scalar::ALL);
+                self.emit(Mem::PtrCast { base, to });
+            }
             6 => self.diagnostic(),
             7 => self.vector_access(base),
             8 => self.sync(),

@@ -202,7 +202,7 @@ fn writes_global(ir: &KernelIr, op: &Op) -> bool {
         | Op::Mem(
             Mem::Offset { .. }
             | Mem::AssumeAligned { .. }
-            | Mem::SharedBase { .. }
+            | Mem::SharedBase { .. } | Mem::PtrCast { .. }
             | Mem::ArrayBase { .. }
             | Mem::GetVar { .. },
         )

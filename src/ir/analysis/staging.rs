@@ -202,6 +202,7 @@ impl Pointers<'_> {
                 Mem::LdVec { .. }
                 | Mem::StVec { .. }
                 | Mem::AssumeAligned { .. }
+                | Mem::PtrCast { .. }
                 | Mem::ArrayBase { .. }
                 | Mem::GetVar { .. }
                 | Mem::SetVar { .. },

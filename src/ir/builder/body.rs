@@ -50,6 +50,12 @@ impl<'b, 'o> Body<'b, 'o> {
         self.cx.constant(value)
     }
 
+    /// The host or device value as a device value.
+    #[track_caller]
+    pub fn value<T: Ty>(&self, value: impl IntoVal<'b, T>) -> Val<'b, T> {
+        value.into_val(self.cx)
+    }
+
     #[track_caller]
     pub(super) fn dim3(&self, reg: fn(Axis) -> SpecialReg) -> Dim3<'b> {
         let [x, y, z] = Axis::ALL.map(|axis| Arith::Sreg { reg: reg(axis) });
@@ -275,6 +281,14 @@ impl<T: Ty> Registers<'_, T> {
         for index in 0..self.len {
             self.set(k, index, value);
         }
+    }
+}
+
+impl<'b, T> Val<'b, T> {
+    /// The host value as a device value, in the build that this value belongs to.
+    #[track_caller]
+    pub fn constant<U: Element>(self, value: U) -> Val<'b, U> {
+        self.context().constant(value)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::report::Reported;
 use crate::ir::kernel::Place;
 use crate::ir::types::{Scalar, Type};
 use crate::ir::verify::VerifyError;
@@ -114,6 +115,8 @@ pub enum BuildErrorKind {
     Layout(crate::layout::LayoutError),
     /// The closure given to `Kernel::build` returned this error.
     Body(String),
+    /// Code above the builder recorded this error with [`Body::report`](super::Body::report).
+    Reported(Reported),
     /// The verifier refused the kernel.
     Verify(VerifyError),
 }
@@ -180,6 +183,7 @@ impl fmt::Display for BuildErrorKind {
             ),
             BuildErrorKind::Layout(error) => error.fmt(f),
             BuildErrorKind::Body(message) => f.write_str(message),
+            BuildErrorKind::Reported(error) => error.fmt(f),
             BuildErrorKind::Verify(error) => error.fmt(f),
         }
     }

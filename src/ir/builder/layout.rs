@@ -1,5 +1,7 @@
 //! Layouts inside a kernel: coordinates of device and host values to offsets.
 
+use std::ops::RangeFull;
+
 use super::body::Body;
 use super::context::Context;
 use super::error::BuildErrorKind;
@@ -14,6 +16,9 @@ pub enum DeviceCoord<'b> {
     Host(i64),
     /// A device number. It must not be negative.
     Device(Val<'b, i32>),
+    /// CuTe's `_`, written `..`: every place of the mode. Only what takes a coordinate apart, such as the
+    /// slice of a tensor, has a use for it.
+    All,
     /// One coordinate for each mode.
     Tuple(Vec<DeviceCoord<'b>>),
 }
@@ -34,6 +39,13 @@ impl From<i64> for DeviceCoord<'_> {
 impl From<usize> for DeviceCoord<'_> {
     fn from(value: usize) -> Self {
         DeviceCoord::Host(i64::try_from(value).unwrap_or(i64::MAX))
+    }
+}
+
+/// `..` is CuTe's `_`.
+impl From<RangeFull> for DeviceCoord<'_> {
+    fn from(_: RangeFull) -> Self {
+        DeviceCoord::All
     }
 }
 
@@ -133,6 +145,7 @@ impl<'b, I: MemIndex> Offset<'b, I> {
                 Ok(())
             }
             DeviceCoord::Device(index) => self.add_device(cx, *index, layout),
+            DeviceCoord::All => Err(LayoutError::UnexpectedUnderscore { operation: "crd2idx" }),
             DeviceCoord::Tuple(coords) => {
                 let (expected, found) = (layout.rank(), coords.len());
                 if layout.is_leaf() || expected != found {

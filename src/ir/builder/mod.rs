@@ -30,6 +30,7 @@ mod layout;
 mod ops;
 mod params;
 mod promote;
+mod report;
 mod select;
 mod special;
 mod symbolic;
@@ -51,6 +52,7 @@ pub use kernel::{BodyResult, Kernel, KernelOptions, Untyped};
 pub use layout::DeviceCoord;
 pub use params::{Field, InSignature, OnDevice, ParamList, ParamValues, Parameter, Params};
 pub use promote::{Promote, promote};
+pub use report::Reported;
 pub use typed::{
     Arithmetic, Bits, Constant, Converted, Element, Float, Fused, Global, GlobalMut, Int, IntoVal,
     MemIndex, MutPointer, Number, Ordered, Pointer, Shared, Signed, TensorMap, TensorMapMut,

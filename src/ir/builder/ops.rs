@@ -4,8 +4,8 @@
 use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Rem, Shl, Shr, Sub};
 
 use super::typed::{
-    Arithmetic, Bits, Converted, Element, Float, Fused, Int, IntoVal, MemIndex, Number, Ordered,
-    Pointer, Signed, Ty, Val,
+    Arithmetic, Bits, Converted, Element, Float, Fused, Global, GlobalMut, Int, IntoVal, MemIndex,
+    Number, Ordered, Pointer, Shared, Signed, Ty, Val,
 };
 use crate::ir::narrow::{bf16, f16};
 use crate::ir::op::{Arith, Compare, Mem};
@@ -222,3 +222,22 @@ impl<'b, P: Pointer> Val<'b, P> {
         cx.emit_val(Mem::Offset { base, index })
     }
 }
+
+macro_rules! casts {
+    ($($Pointer:ident)*) => {$(
+        impl<'b, T: Element> Val<'b, $Pointer<T>> {
+            /// The pointer to elements of another type, at the same address. Where they are accessed, the
+            /// address must be a multiple of their size.
+            #[track_caller]
+            pub fn ptr_cast<U: Element>(self) -> Val<'b, $Pointer<U>> {
+                let cx = self.context();
+                let base = cx.operand(self);
+                if T::SCALAR == U::SCALAR {
+                    return Val::new(cx, base);
+                }
+                cx.emit_val(Mem::PtrCast { base, to: U::SCALAR })
+            }
+        }
+    )*};
+}
+casts!(Global GlobalMut Shared);

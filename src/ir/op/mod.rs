@@ -108,6 +108,8 @@ pub enum ResultKind {
     Elem,
     /// The vector of `lanes` elements of the type that the operand `base` points to.
     ElemVector,
+    /// The type of the operand `base`, pointing to elements of the attribute `to`.
+    PointerTo,
     /// A pointer to the elements of the allocation `shared`.
     SharedPointer,
     /// A pointer to the elements of the constant array `array`.
@@ -504,6 +506,16 @@ impl Op {
             ResultKind::ElemVector => {
                 VectorType::new(self.pointee(ir, info)?, self.made_lanes()?).map(Type::Vector)
             }
+            ResultKind::PointerTo => {
+                let base = self.type_of_operand(ir, info, Constraint::Pointer)?;
+                match (base, self) {
+                    (
+                        Type::Pointer { space, mutable, .. },
+                        Op::Mem(Mem::PtrCast { to: elem, .. }),
+                    ) => Some(Type::Pointer { space, elem: *elem, mutable }),
+                    _ => None,
+                }
+            }
             ResultKind::To => self.converted(ir, info),
             ResultKind::As => match self {
                 Op::Arith(Arith::Bitcast { to, .. }) => Some(*to),
@@ -650,6 +662,7 @@ impl Op {
                 | Mem::LdVec { .. }
                 | Mem::StVec { .. }
                 | Mem::AssumeAligned { .. }
+                | Mem::PtrCast { .. }
                 | Mem::Offset { .. },
             )
             | Op::Atomic(_)

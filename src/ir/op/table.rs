@@ -200,6 +200,9 @@ macro_rules! for_each_op {
                 assume_aligned = AssumeAligned (base: T) { bytes: u32 } -> T : Pointer, Pure, SM_80;
                 /// The pointer `base + index`, `index` in elements.
                 offset = Offset (base: T, index: Index) {} -> T : Pointer, Pure, SM_80;
+                /// The pointer `base` to elements of type `to`, at the same address, which must be a multiple
+                /// of their size where they are accessed.
+                ptr_cast = PtrCast (base: Pointer) { to: Scalar } -> PointerTo : Any, Pure, SM_80;
                 /// The first element of a shared memory allocation.
                 shared_base = SharedBase () { shared: SharedId } -> SharedPointer : Any, Pure, SM_80;
                 /// The first element of a constant array.

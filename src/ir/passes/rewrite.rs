@@ -190,6 +190,7 @@ impl<'k> Rewrite<'k> {
                 | Mem::LdVec { .. }
                 | Mem::StVec { .. }
                 | Mem::AssumeAligned { .. }
+                | Mem::PtrCast { .. }
                 | Mem::Offset { .. }
                 | Mem::SharedBase { .. }
                 | Mem::ArrayBase { .. },

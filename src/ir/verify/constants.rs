@@ -87,15 +87,24 @@ fn check_op(report: &mut Report<'_>, op: OpId) {
 
 /// The allocation and the byte in it at which `base + index` starts, where both are known.
 fn shared_byte(ir: &KernelIr, base: Value, index: Value) -> Option<(SharedId, i128)> {
-    let (mut base, mut index, mut byte) = (base, index, 0i128);
-    loop {
+    let bytes = |base: Value, index: Value| {
         let Type::Pointer { elem, .. } = ir.type_of(base) else { return None };
-        byte += integer(ir, index)? * i128::from(elem.size_bytes());
+        Some(integer(ir, index)? * i128::from(elem.size_bytes()))
+    };
+    let (mut base, mut byte) = (base, bytes(base, index)?);
+    loop {
         let ValueDef::Result(def, _) = ir.values[base].def else { return None };
-        if let Op::Mem(Mem::SharedBase { shared }) = &ir.ops[def].op {
+        let op = &ir.ops[def].op;
+        if let Op::Mem(Mem::SharedBase { shared }) = op {
             return Some((*shared, byte));
         }
-        let Op::Mem(Mem::Offset { base: moved, index: by }) = &ir.ops[def].op else { return None };
-        (base, index) = (*moved, *by);
+        if let Op::Mem(Mem::Offset { base: moved, index }) = op {
+            byte += bytes(*moved, *index)?;
+            base = *moved;
+        } else if let Op::Mem(Mem::PtrCast { base: cast, .. }) = op {
+            base = *cast;
+        } else {
+            return None;
+        }
     }
 }

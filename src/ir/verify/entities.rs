@@ -162,6 +162,7 @@ impl Walk<'_, '_> {
                 | Mem::LdVec { .. }
                 | Mem::StVec { .. }
                 | Mem::AssumeAligned { .. }
+                | Mem::PtrCast { .. }
                 | Mem::Offset { .. },
             )
             | Op::Atomic(_)

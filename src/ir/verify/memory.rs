@@ -80,6 +80,7 @@ fn check_op(report: &mut Report<'_>, op: OpId) {
             Mem::Offset { .. }
             | Mem::AssumeAligned { .. }
             | Mem::SharedBase { .. }
+            | Mem::PtrCast { .. }
             | Mem::ArrayBase { .. }
             | Mem::GetVar { .. }
             | Mem::SetVar { .. },

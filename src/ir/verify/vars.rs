@@ -137,6 +137,7 @@ impl Flow<'_, '_> {
                 | Mem::LdVec { .. }
                 | Mem::StVec { .. }
                 | Mem::AssumeAligned { .. }
+                | Mem::PtrCast { .. }
                 | Mem::Offset { .. }
                 | Mem::SharedBase { .. }
                 | Mem::ArrayBase { .. },

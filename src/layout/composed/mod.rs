@@ -6,6 +6,8 @@ mod inverse;
 mod recast;
 mod slice;
 
+pub(crate) use slice::bits_of;
+
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::str::FromStr;
@@ -476,6 +478,17 @@ pub(crate) fn add(a: &IntTuple, b: &IntTuple) -> Result<IntTuple> {
 impl From<Layout> for ComposedLayout {
     fn from(layout: Layout) -> Self {
         Self { inner: Part::Identity, offset: Tuple::leaf(Int::ZERO), outer: layout.into() }
+    }
+}
+
+impl From<&Layout> for ComposedLayout {
+    fn from(layout: &Layout) -> Self {
+        layout.clone().into()
+    }
+}
+impl From<&ComposedLayout> for ComposedLayout {
+    fn from(layout: &ComposedLayout) -> Self {
+        layout.clone()
     }
 }
 

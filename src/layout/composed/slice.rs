@@ -15,7 +15,7 @@ use crate::layout::tuple::{IntTuple, Tuple};
 type Result<T> = std::result::Result<T, LayoutError>;
 
 /// The bits that a static layout of powers of two can set, if its values are sums of disjoint bits.
-fn bits_of(layout: LayoutRef<'_>) -> Option<i64> {
+pub(crate) fn bits_of(layout: LayoutRef<'_>) -> Option<i64> {
     let mut all = 0i64;
     for (s, d) in layout.leaves() {
         let (s, d) = (s.as_static()?, d.as_static()?);

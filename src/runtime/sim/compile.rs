@@ -472,6 +472,32 @@ impl Compiler<'_> {
                 self.set(result.ok_or(Malformed)?, slots)?;
                 self.weight += 1;
             }
+            Mem::PtrCast { base, .. } => {
+                let (pointer, ..) = self.pointer(base)?;
+                let result = result.ok_or(Malformed)?;
+                let mut to = self.regs.allocate(get(&self.ir.values, result)?.ty);
+                if let Alloc::Static(alloc) = pointer.alloc {
+                    to = self.regs.with_static(to, alloc);
+                }
+                let Slots::Pointer(PointerSlots { alloc, offset: Some(dst) }) = to else {
+                    return Err(Malformed);
+                };
+                let alloc = match (alloc, pointer.alloc) {
+                    (Alloc::Slot(dst), Alloc::Slot(src)) => Some((dst as usize, src as usize)),
+                    _ => None,
+                };
+                let (dst, src) = (dst as usize, self.regs.offset_slot(pointer) as usize);
+                self.set(result, to)?;
+                self.emit(
+                    id,
+                    Inst::Pure(Box::new(move |regs| {
+                        regs.d[dst] = regs.d[src];
+                        if let Some((dst, src)) = alloc {
+                            regs.w[dst] = regs.w[src];
+                        }
+                    })),
+                );
+            }
             Mem::SharedBase { shared } => {
                 get(&self.ir.shared, shared)?;
                 let alloc = Alloc::Static(shared.index() as u32);

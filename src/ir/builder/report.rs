@@ -1,0 +1,88 @@
+//! Errors of what is built on top of the builder, collected like its own.
+
+use std::any::Any;
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+
+use super::body::Body;
+use super::error::BuildErrorKind;
+use super::typed::Val;
+
+/// An error of any type that code above the builder recorded: a typed error of its own, with its text.
+///
+/// ```
+/// use tilewright::ir::{BuildErrorKind, Kernel, Target};
+/// use tilewright::layout::{LayoutError, layout};
+///
+/// let errors = Kernel::<()>::build("k", Target::SM_80, |k, ()| {
+///     if let Err(error) = layout!(4:1).get(&[2]) {
+///         k.report(error);
+///     }
+/// })
+/// .unwrap_err();
+/// let BuildErrorKind::Reported(reported) = &errors.iter().next().unwrap().kind else { panic!() };
+/// assert!(matches!(reported.downcast_ref(), Some(LayoutError::NoSuchMode { mode: 2, .. })));
+/// ```
+#[derive(Clone)]
+pub struct Reported(Arc<dyn AnyError>);
+
+/// An error that can be compared with one of any other type.
+trait AnyError: Error + Send + Sync {
+    fn as_any(&self) -> &dyn Any;
+    fn equals(&self, other: &dyn Any) -> bool;
+}
+
+impl<E: Error + PartialEq + Send + Sync + 'static> AnyError for E {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn equals(&self, other: &dyn Any) -> bool {
+        other.downcast_ref::<E>().is_some_and(|other| self == other)
+    }
+}
+
+impl Reported {
+    /// The error, if it is of type `E`.
+    pub fn downcast_ref<E: Error + 'static>(&self) -> Option<&E> {
+        self.0.as_any().downcast_ref()
+    }
+}
+
+impl PartialEq for Reported {
+    fn eq(&self, other: &Reported) -> bool {
+        self.0.equals(other.0.as_any())
+    }
+}
+impl Eq for Reported {}
+
+impl fmt::Debug for Reported {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+impl fmt::Display for Reported {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+impl Body<'_, '_> {
+    /// Records an error at the caller's line; [`Kernel::build`](super::Kernel::build) returns it with all
+    /// others. This is how code that is built on top of the builder says that it was used wrongly.
+    #[track_caller]
+    pub fn report(&self, error: impl Error + PartialEq + Send + Sync + 'static) {
+        self.context().error(BuildErrorKind::Reported(Reported(Arc::new(error))));
+    }
+}
+
+impl<T> Val<'_, T> {
+    /// Records an error at the caller's line in the build that the value belongs to: for operators, which
+    /// have no body at hand.
+    #[track_caller]
+    pub fn report(self, error: impl Error + PartialEq + Send + Sync + 'static) {
+        self.context().error(BuildErrorKind::Reported(Reported(Arc::new(error))));
+    }
+}

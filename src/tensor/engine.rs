@@ -1,0 +1,355 @@
+//! Engines: what the indices of a tensor's layout are counted from.
+
+use std::fmt;
+
+use crate::ir::{
+    Body, DeviceCoord, Element, IntoVal, MutPointer, Pointer as PointerType, Registers, Space, Val,
+};
+use crate::layout::{Layout, LayoutError, Tuple};
+
+use super::coord::{Parts, component};
+use super::error::TensorErrorKind;
+use super::pointer::Pointer;
+
+mod sealed {
+    /// Closes the engines.
+    pub trait Sealed {}
+    impl<P> Sealed for super::Pointer<'_, P> {}
+    impl<T> Sealed for super::Rmem<'_, T> {}
+    impl Sealed for super::Coordinates<'_> {}
+}
+
+/// What the indices of a tensor's layout are counted from: a [`Pointer`], registers ([`Rmem`]) or
+/// [`Coordinates`]. CuTe's `Engine`.
+pub trait Engine<'b>: sealed::Sealed + Clone + fmt::Display {
+    /// The engine at a coordinate of `layout`; each `_` counts as 0.
+    ///
+    /// # Errors
+    /// The coordinate does not fit the layout, or is not known early enough.
+    #[doc(hidden)]
+    fn advance(
+        &self,
+        k: &Body<'b, '_>,
+        layout: &Layout,
+        coord: &DeviceCoord<'b>,
+    ) -> Result<Self, TensorErrorKind>;
+
+    /// Whether the memory ends with the tensor, so that a part of it must not go beyond, predicates or not.
+    #[doc(hidden)]
+    fn ends_with_tensor(&self) -> bool;
+}
+
+/// An engine with elements that can be read.
+pub trait Readable<'b>: Engine<'b> {
+    /// The type of the elements.
+    type Elem: Element;
+    /// The first element.
+    fn read<'c>(&self, k: &Body<'c, '_>) -> Val<'c, Self::Elem>
+    where
+        'b: 'c;
+    /// The engine `index` elements further.
+    #[doc(hidden)]
+    #[must_use]
+    fn at(&self, index: i64) -> Self;
+    /// What is known of the address of the first element, in bytes; `None` where elements have no address.
+    #[doc(hidden)]
+    fn alignment_bytes(&self) -> Option<u64>;
+}
+
+/// An engine with elements that can be written.
+#[diagnostic::on_unimplemented(
+    message = "the elements of this tensor cannot be written",
+    note = "registers, shared memory and kernel parameters of type `GlobalMut<T>` can; `Global<T>` and coordinates cannot"
+)]
+pub trait Writable<'b>: Readable<'b> {
+    /// Sets the first element.
+    fn write<'c>(&self, k: &Body<'c, '_>, value: impl IntoVal<'c, Self::Elem>)
+    where
+        'b: 'c;
+}
+
+impl<'b, P: PointerType> Engine<'b> for Pointer<'b, P> {
+    #[track_caller]
+    fn advance(
+        &self,
+        k: &Body<'b, '_>,
+        layout: &Layout,
+        coord: &DeviceCoord<'b>,
+    ) -> Result<Self, TensorErrorKind> {
+        Pointer::advance(self, k, layout, coord)
+    }
+
+    fn ends_with_tensor(&self) -> bool {
+        self.space() == Space::Shared
+    }
+}
+
+impl<'b, P: PointerType> Readable<'b> for Pointer<'b, P> {
+    type Elem = P::Elem;
+
+    #[track_caller]
+    fn read<'c>(&self, k: &Body<'c, '_>) -> Val<'c, P::Elem>
+    where
+        'b: 'c,
+    {
+        self.load(k)
+    }
+
+    fn at(&self, index: i64) -> Self {
+        *self + index
+    }
+
+    fn alignment_bytes(&self) -> Option<u64> {
+        Some(self.alignment())
+    }
+}
+
+impl<'b, P: MutPointer> Writable<'b> for Pointer<'b, P> {
+    #[track_caller]
+    fn write<'c>(&self, k: &Body<'c, '_>, value: impl IntoVal<'c, P::Elem>)
+    where
+        'b: 'c,
+    {
+        self.store(k, value);
+    }
+}
+
+/// Registers of a thread: the engine of a [`Fragment`](super::Fragment).
+pub struct Rmem<'b, T> {
+    registers: Registers<'b, T>,
+    offset: i64,
+}
+
+impl<T> Clone for Rmem<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for Rmem<'_, T> {}
+
+impl<'b, T: Element> Rmem<'b, T> {
+    pub(super) fn new(registers: Registers<'b, T>) -> Self {
+        Rmem { registers, offset: 0 }
+    }
+
+    #[track_caller]
+    pub(super) fn fill(&self, k: &Body<'b, '_>, value: impl IntoVal<'b, T>) {
+        self.registers.fill(k, value);
+    }
+
+    /// The register, as a number that no variable has where the offset is negative.
+    fn index(&self) -> usize {
+        usize::try_from(self.offset).unwrap_or(usize::MAX)
+    }
+}
+
+impl<'b, T: Element> Engine<'b> for Rmem<'b, T> {
+    #[track_caller]
+    fn advance(
+        &self,
+        _: &Body<'b, '_>,
+        layout: &Layout,
+        coord: &DeviceCoord<'b>,
+    ) -> Result<Self, TensorErrorKind> {
+        let Parts { host, device } = Parts::new(coord)?;
+        if device.is_some() {
+            return Err(TensorErrorKind::DeviceIndexOfRegisters);
+        }
+        let (_, offset) = layout.slice_and_offset(&host)?;
+        let overflow = LayoutError::Overflow { operation: "the index of a register" };
+        let offset = self.offset.checked_add(offset.to_int()?.to_static()?).ok_or(overflow)?;
+        Ok(Rmem { offset, ..*self })
+    }
+
+    fn ends_with_tensor(&self) -> bool {
+        true
+    }
+}
+
+impl<'b, T: Element> Readable<'b> for Rmem<'b, T> {
+    type Elem = T;
+
+    #[track_caller]
+    fn read<'c>(&self, k: &Body<'c, '_>) -> Val<'c, T>
+    where
+        'b: 'c,
+    {
+        self.registers.get(k, self.index())
+    }
+
+    fn at(&self, index: i64) -> Self {
+        Rmem { offset: self.offset.saturating_add(index), ..*self }
+    }
+
+    fn alignment_bytes(&self) -> Option<u64> {
+        None
+    }
+}
+
+impl<'b, T: Element> Writable<'b> for Rmem<'b, T> {
+    #[track_caller]
+    fn write<'c>(&self, k: &Body<'c, '_>, value: impl IntoVal<'c, T>)
+    where
+        'b: 'c,
+    {
+        self.registers.set(k, self.index(), value);
+    }
+}
+
+/// `rmem<f32>`
+impl<T: Element> fmt::Display for Rmem<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "rmem<{}>", T::SCALAR)
+    }
+}
+
+impl<T: Element> fmt::Debug for Rmem<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// A place in a coordinate space: the engine of the tensors that say where an element is instead of what it
+/// is. CuTe's `ArithmeticTuple` iterator.
+#[derive(Clone)]
+pub struct Coordinates<'b> {
+    /// The coordinate as a tree, whose leaves are `entries`.
+    profile: Tuple<crate::layout::Int>,
+    entries: Vec<Entry<'b>>,
+}
+
+/// An entry of a coordinate: `host + device`.
+#[derive(Clone)]
+pub(super) struct Entry<'b> {
+    path: Vec<usize>,
+    pub(super) host: i64,
+    pub(super) device: Option<Val<'b, i32>>,
+    /// The largest value of `device`, if it is known.
+    pub(super) most: Option<i64>,
+}
+
+impl Entry<'_> {
+    /// The path of the entry in its coordinate.
+    pub(super) fn path(&self) -> &[usize] {
+        &self.path
+    }
+}
+
+impl<'b> Coordinates<'b> {
+    /// The origin of a space of coordinates with the profile of `shape`.
+    pub(super) fn origin(shape: &Tuple<crate::layout::Int>) -> Self {
+        let mut entries = Vec::new();
+        paths(shape.as_ref(), &mut Vec::new(), &mut entries);
+        Coordinates { profile: shape.clone(), entries }
+    }
+
+    pub(super) fn entries(&self) -> &[Entry<'b>] {
+        &self.entries
+    }
+
+    /// The coordinate.
+    #[track_caller]
+    pub(super) fn value(&self) -> DeviceCoord<'b> {
+        fn tree<'b>(
+            profile: crate::layout::IntTupleRef<'_>,
+            values: &mut impl Iterator<Item = DeviceCoord<'b>>,
+        ) -> DeviceCoord<'b> {
+            if profile.is_leaf() {
+                return values.next().unwrap_or(DeviceCoord::Host(0));
+            }
+            DeviceCoord::Tuple(profile.children().map(|child| tree(child, values)).collect())
+        }
+        let mut values = Vec::with_capacity(self.entries.len());
+        for entry in &self.entries {
+            values.push(match entry.device {
+                None => DeviceCoord::Host(entry.host),
+                Some(device) if entry.host == 0 => DeviceCoord::Device(device),
+                Some(device) => DeviceCoord::Device(device + clamped(entry.host)),
+            });
+        }
+        tree(self.profile.as_ref(), &mut values.into_iter())
+    }
+}
+
+/// Coordinates are numbers of 32 bits on the device.
+pub(super) fn clamped(value: i64) -> i32 {
+    i32::try_from(value).unwrap_or(if value < 0 { i32::MIN } else { i32::MAX })
+}
+
+fn paths(shape: crate::layout::IntTupleRef<'_>, path: &mut Vec<usize>, out: &mut Vec<Entry<'_>>) {
+    if shape.is_leaf() {
+        out.push(Entry { path: path.clone(), host: 0, device: None, most: Some(0) });
+        return;
+    }
+    for (i, child) in shape.children().enumerate() {
+        path.push(i);
+        paths(child, path, out);
+        path.pop();
+    }
+}
+
+impl<'b> Engine<'b> for Coordinates<'b> {
+    #[track_caller]
+    fn advance(
+        &self,
+        k: &Body<'b, '_>,
+        layout: &Layout,
+        coord: &DeviceCoord<'b>,
+    ) -> Result<Self, TensorErrorKind> {
+        let Parts { host, device } = Parts::new(coord)?;
+        let mut moved = self.clone();
+        for entry in &mut moved.entries {
+            let layout = component(layout, &entry.path)?;
+            let (_, offset) = layout.slice_and_offset(&host)?;
+            let overflow = LayoutError::Overflow { operation: "a coordinate" };
+            let offset = offset.to_int()?.to_static()?;
+            entry.host = entry.host.checked_add(offset).ok_or(overflow)?;
+            let Some(device) = &device else { continue };
+            let modes = device.modes(&layout)?;
+            let Some(offset) = device.offset::<i32>(k, &modes) else { continue };
+            let most = modes.cosize()?.as_static().and_then(|cosize| cosize.checked_sub(1));
+            entry.most = entry.most.zip(most).and_then(|(a, b)| a.checked_add(b));
+            entry.device = Some(match entry.device {
+                None => offset,
+                Some(device) => device + offset,
+            });
+        }
+        Ok(moved)
+    }
+
+    fn ends_with_tensor(&self) -> bool {
+        false
+    }
+}
+
+/// `(0,?+4)`: a `?` is known when the kernel runs.
+impl fmt::Display for Coordinates<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fn tree<'e, 'b: 'e>(
+            profile: crate::layout::IntTupleRef<'_>,
+            entries: &mut impl Iterator<Item = &'e Entry<'b>>,
+            f: &mut fmt::Formatter<'_>,
+        ) -> fmt::Result {
+            if profile.is_leaf() {
+                return match entries.next() {
+                    None => Ok(()),
+                    Some(Entry { host, device: None, .. }) => write!(f, "{host}"),
+                    Some(Entry { host: 0, device: Some(_), .. }) => f.write_str("?"),
+                    Some(Entry { host, device: Some(_), .. }) => write!(f, "?+{host}"),
+                };
+            }
+            for (i, child) in profile.children().enumerate() {
+                f.write_str(if i == 0 { "(" } else { "," })?;
+                tree(child, entries, f)?;
+            }
+            f.write_str(")")
+        }
+        tree(self.profile.as_ref(), &mut self.entries.iter(), f)
+    }
+}
+
+impl fmt::Debug for Coordinates<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}

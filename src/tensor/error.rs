@@ -1,0 +1,287 @@
+//! [`TensorError`]: what was asked of a tensor that it cannot do.
+
+use std::fmt;
+
+use crate::layout::LayoutError;
+
+/// A mistake in the use of a tensor or a pointer. The build records it with its Rust line and goes on;
+/// [`Kernel::build`](crate::ir::Kernel::build) returns it as
+/// [`BuildErrorKind::Reported`](crate::ir::BuildErrorKind::Reported).
+///
+/// What depends on a tensor that could not be made says nothing more: one mistake is one error.
+///
+/// ```
+/// use tilewright::ir::{BuildErrorKind, Global, Kernel, Target};
+/// use tilewright::layout::layout;
+/// use tilewright::tensor::{Tensor, TensorError, TensorErrorKind};
+///
+/// let errors = Kernel::<(Global<f32>,)>::build("k", Target::SM_80, |k, (x,)| {
+///     let x = Tensor::new(k, x, layout!((8, 4) : (1, 8)));
+///     let column = x.slice(k, (.., 1, ..)); // the tensor has two modes
+///     column.load(k, 0);
+/// })
+/// .unwrap_err();
+/// assert_eq!(errors.iter().len(), 1);
+/// let error = errors.iter().next().unwrap();
+/// assert!(error.to_string().ends_with(
+///     "`slice` of ptr<f32, gmem, align<4>> o (8,4):(1,8): 2 modes are needed, 3 were given"
+/// ));
+/// let BuildErrorKind::Reported(reported) = &error.kind else { panic!() };
+/// let error: &TensorError = reported.downcast_ref().unwrap();
+/// assert!(matches!(error.kind, TensorErrorKind::Layout(_)));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TensorError {
+    /// What was asked, in CuTe's words.
+    pub operation: &'static str,
+    /// Of which tensor or pointer, printed.
+    pub operand: String,
+    /// Why it cannot be done.
+    pub kind: TensorErrorKind,
+}
+
+/// Why something cannot be done with a tensor or a pointer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TensorErrorKind {
+    /// The layout algebra has no result.
+    Layout(LayoutError),
+    /// A part of a tensor in registers is chosen by a device number.
+    DeviceIndexOfRegisters,
+    /// The layout is composed with something other than a swizzle.
+    NotASwizzle {
+        /// What it is composed with, printed.
+        inner: String,
+    },
+    /// An alignment that is not a power of two.
+    AlignmentNotPowerOfTwo {
+        /// The alignment in bytes.
+        bytes: u64,
+    },
+    /// Two shapes of which neither repeats to the other.
+    NoCommonShape {
+        /// The first shape, printed.
+        left: String,
+        /// The second shape, printed.
+        right: String,
+    },
+    /// An element beyond the last one.
+    NoSuchElement {
+        /// The number of the element.
+        index: i64,
+        /// The number of elements.
+        len: usize,
+    },
+    /// A copy between tensors of different sizes.
+    CopySizes {
+        /// The shape of the source, printed.
+        source: String,
+        /// The shape of the destination, printed.
+        destination: String,
+    },
+    /// A range of shared memory that is too short for a layout.
+    RangeTooShort {
+        /// The bytes that the layout needs.
+        needed: usize,
+        /// The bytes of the range.
+        bytes: usize,
+    },
+    /// A pointer or layout that cannot be one of other elements.
+    Recast {
+        /// The bits of the elements.
+        from: u32,
+        /// The bits of the new elements.
+        to: u32,
+        /// What is known of the address, in bytes.
+        align: u64,
+    },
+    /// Threads and values that do not reach each element of their tile once.
+    Coverage {
+        /// The layout from threads and values to the tile, printed.
+        layout_tv: String,
+        /// The elements of the tile.
+        elements: i64,
+        /// How many of them are reached.
+        reached: i64,
+        /// How many places the threads and values have.
+        places: i64,
+    },
+    /// Threads or values that whole atoms do not make up.
+    Atoms {
+        /// `threads` or `values`.
+        what: &'static str,
+        /// The number of a tile.
+        count: i64,
+        /// The number of an atom.
+        atom: i64,
+    },
+    /// An atom whose elements are not whole.
+    AtomBits {
+        /// The instruction.
+        instruction: String,
+        /// The bits that it copies at a time.
+        bits: i64,
+        /// The bits of an element.
+        element: u32,
+    },
+    /// A tensor of its own that tiles do not divide.
+    RaggedTile {
+        /// The mode.
+        mode: usize,
+        /// Its extent.
+        extent: i64,
+        /// The extent of the tile.
+        tile: i64,
+    },
+    /// A copy whose vectors are no vectors of a tensor.
+    Vector {
+        /// The elements of a vector.
+        elements: i64,
+        /// The bits of a vector.
+        bits: i64,
+        /// Of which tensor, printed.
+        tensor: String,
+        /// What it allows.
+        allowed: String,
+    },
+    /// An instruction that kernels cannot have yet.
+    NoOperation {
+        /// The instruction.
+        instruction: String,
+    },
+    /// Elements of another type than the instruction takes.
+    ElementType {
+        /// The operand: `A`, `B`, `C`.
+        operand: &'static str,
+        /// The type of the elements.
+        found: crate::ir::Scalar,
+        /// The type that the instruction takes.
+        expected: String,
+    },
+    /// Parts of threads that do not multiply.
+    GemmShapes {
+        /// The shape of C, printed.
+        c: String,
+        /// The shape of A, printed.
+        a: String,
+        /// The shape of B, printed.
+        b: String,
+    },
+    /// As many names as modes are needed.
+    NameCount {
+        /// The number of modes.
+        modes: usize,
+        /// The number of names.
+        names: usize,
+    },
+    /// A predicate that has not as many elements as the copy.
+    PredicateSize {
+        /// The shape of the predicate, printed.
+        shape: String,
+        /// The number of elements that are copied.
+        size: usize,
+    },
+    /// The layout of the threads does not say for each index of a thread where it stands.
+    Threads {
+        /// The layout, printed.
+        threads: String,
+        /// The stride of a leaf that overlaps another one, or that the ones below do not divide.
+        stride: i64,
+    },
+}
+
+impl From<LayoutError> for TensorErrorKind {
+    fn from(error: LayoutError) -> Self {
+        TensorErrorKind::Layout(error)
+    }
+}
+
+impl fmt::Display for TensorErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TensorErrorKind::Layout(error) => error.fmt(f),
+            TensorErrorKind::DeviceIndexOfRegisters => f.write_str(
+                "registers have no addresses, so their index is a host number: use a host loop, or keep the tensor in shared memory",
+            ),
+            TensorErrorKind::NotASwizzle { inner } => write!(
+                f,
+                "memory is swizzled or plain, but the layout is composed with {inner}: apply it to the coordinates first"
+            ),
+            TensorErrorKind::AlignmentNotPowerOfTwo { bytes } => {
+                write!(f, "an alignment is a power of two, and {bytes} is none")
+            }
+            TensorErrorKind::NoCommonShape { left, right } => write!(
+                f,
+                "the shapes {left} and {right} do not go together: modes are of the same extent, or one is 1 and is repeated"
+            ),
+            TensorErrorKind::NoSuchElement { index, len } => {
+                write!(f, "there is no element {index}: the tensor has {len}")
+            }
+            TensorErrorKind::CopySizes { source, destination } => write!(
+                f,
+                "a tensor of shape {source} is not copied to one of shape {destination}: both must have the same number of elements"
+            ),
+            TensorErrorKind::RangeTooShort { needed, bytes } => write!(
+                f,
+                "the layout needs {needed} bytes, but the range has {bytes}: make it longer"
+            ),
+            TensorErrorKind::Recast { from, to, align } => write!(
+                f,
+                "elements of {from} bits are no elements of {to} bits here: the address is known to be a multiple of {align} bytes only; align the memory, or say what is known with `assume_aligned`"
+            ),
+            TensorErrorKind::Coverage { layout_tv, elements, reached, places } => write!(
+                f,
+                "each element of the tile must be copied once, but the {places} places of {layout_tv} reach {reached} of its {elements} elements"
+            ),
+            TensorErrorKind::Atoms { what, count, atom } => write!(
+                f,
+                "the tile has {count} {what}, which whole atoms of {atom} do not make up: {} are left",
+                count % atom
+            ),
+            TensorErrorKind::AtomBits { instruction, bits, element } => write!(
+                f,
+                "{instruction} copies {bits} bits at a time, which elements of {element} bits do not make up"
+            ),
+            TensorErrorKind::RaggedTile { mode, extent, tile } => write!(
+                f,
+                "mode {mode} has the extent {extent}, which tiles of {tile} do not divide: {} are left, and beyond them is no memory",
+                extent % tile
+            ),
+            TensorErrorKind::Vector { elements, bits, tensor, allowed } => write!(
+                f,
+                "vectors of {elements} elements, {bits} bits, are not vectors of {tensor}: {allowed}"
+            ),
+            TensorErrorKind::NoOperation { instruction } => {
+                write!(f, "kernels cannot have the instruction {instruction} yet")
+            }
+            TensorErrorKind::ElementType { operand, found, expected } => write!(
+                f,
+                "the elements of {operand} are {found}, but the instruction takes {expected}: convert them first"
+            ),
+            TensorErrorKind::GemmShapes { c, a, b } => write!(
+                f,
+                "C of shape {c} is not the product of A of shape {a} and B of shape {b}: (V,M,N) is needed of (V,M,K) and (V,N,K)"
+            ),
+            TensorErrorKind::NameCount { modes, names } => {
+                write!(f, "the tensor has {modes} modes, but {names} names were given")
+            }
+            TensorErrorKind::PredicateSize { shape, size } => write!(
+                f,
+                "a predicate of shape {shape} does not say which of the {size} elements are copied: a predicate is a tensor of bools of the copy's shape"
+            ),
+            TensorErrorKind::Threads { threads, stride } => write!(
+                f,
+                "the threads {threads} do not stand one after the other: the stride {stride} overlaps a smaller one or is no multiple of it"
+            ),
+        }
+    }
+}
+
+impl fmt::Display for TensorError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let TensorError { operation, operand, kind } = self;
+        write!(f, "`{operation}` of {operand}: {kind}")
+    }
+}
+
+impl std::error::Error for TensorError {}

@@ -1,0 +1,513 @@
+//! [`Pointer`]: an address with what is known of it.
+
+use std::fmt;
+use std::ops::{Add, Sub};
+
+use crate::ir::{
+    Body, DeviceCoord, Element, Global, GlobalMut, MutPointer, Pointer as PointerType, Shared,
+    Space, Type, Val,
+};
+use crate::layout::{Layout, LayoutError, Swizzle, bits_of};
+
+use super::coord::{DevicePart, Parts, divisor, is_narrow};
+use super::error::{TensorError, TensorErrorKind};
+
+/// The address of an element, with the alignment that is known of it: CuTe's `Pointer`.
+///
+/// Offsets count elements. A host offset costs nothing: it becomes part of the address of a load or store. The
+/// alignment follows by divisibility: after an offset of `n` elements, it is the largest power of two that
+/// divides both the old one and `n` elements.
+///
+/// ```
+/// use tilewright::ir::{Global, Kernel, Target};
+/// use tilewright::tensor::Pointer;
+///
+/// Kernel::<(Global<f32>,)>::build("k", Target::SM_80, |k, (x,)| {
+///     let x = Pointer::new(x).assume_aligned(k, 16);
+///     assert_eq!(x.to_string(), "ptr<f32, gmem, align<16>>");
+///     assert_eq!((x + 2).alignment(), 8);
+///     assert_eq!((4 + x).alignment(), 16);
+///     assert_eq!((x - 1).alignment(), 4);
+///     let thread = k.thread_idx().x;
+///     assert_eq!((x + thread).alignment(), 4); // nothing is known of the number of the thread
+/// })?;
+/// # Ok::<(), tilewright::ir::BuildErrors>(())
+/// ```
+pub struct Pointer<'b, P> {
+    base: Val<'b, P>,
+    /// In elements; inside of the swizzle, if there is one.
+    offset: i64,
+    /// Of `base`, in bytes.
+    align: u64,
+    swizzle: Option<Swizzled<'b, P>>,
+}
+
+/// A pointer through a swizzle: `*(p + i)` is the element at `base[S(offset + i)]`.
+struct Swizzled<'b, P> {
+    swizzle: Swizzle,
+    moved: Option<Moved<'b, P>>,
+}
+
+/// The device part of an offset inside of a swizzle `S`.
+struct Moved<'b, P> {
+    offset: Val<'b, i32>,
+    /// `S(offset)`.
+    image: Val<'b, i32>,
+    /// `base + S(offset)`.
+    base: Val<'b, P>,
+    /// The bits that `offset` may have, if they are known.
+    bits: Option<i64>,
+    /// What divides `offset`.
+    divisor: u64,
+}
+
+impl<P> Clone for Pointer<'_, P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<P> Copy for Pointer<'_, P> {}
+impl<P> Clone for Swizzled<'_, P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<P> Copy for Swizzled<'_, P> {}
+impl<P> Clone for Moved<'_, P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<P> Copy for Moved<'_, P> {}
+
+/// The largest power of two that divides `value`; `limit`, a power of two, for 0 and for what is above it.
+fn power_of_two(value: u64, limit: u64) -> u64 {
+    if value == 0 { limit } else { (1 << value.trailing_zeros()).min(limit) }
+}
+
+const OVERFLOW: LayoutError = LayoutError::Overflow { operation: "the offset of a pointer" };
+
+/// A pointer type of which there is one to each type of elements.
+pub trait Recast: PointerType {
+    /// The same type, to other elements.
+    type Of<T: Element>: PointerType<Elem = T>;
+    /// The same address.
+    #[doc(hidden)]
+    fn cast<T: Element>(pointer: Val<'_, Self>) -> Val<'_, Self::Of<T>>;
+}
+
+macro_rules! recast {
+    ($($Pointer:ident)*) => {$(
+        impl<E: Element> Recast for $Pointer<E> {
+            type Of<T: Element> = $Pointer<T>;
+
+            #[track_caller]
+            fn cast<T: Element>(pointer: Val<'_, Self>) -> Val<'_, $Pointer<T>> {
+                pointer.ptr_cast::<T>()
+            }
+        }
+    )*};
+}
+recast!(Global GlobalMut Shared);
+
+impl<'b> Pointer<'b, Shared<u8>> {
+    /// A member of storage, whose offset is a multiple of its size.
+    #[track_caller]
+    pub(super) fn element_at<T: Element>(self) -> Pointer<'b, Shared<T>> {
+        self.retyped()
+    }
+}
+
+impl<'b, P: PointerType> From<Val<'b, P>> for Pointer<'b, P> {
+    fn from(base: Val<'b, P>) -> Self {
+        Pointer::new(base)
+    }
+}
+
+impl<'b, P: PointerType> Pointer<'b, P> {
+    /// The pointer of a kernel parameter or an allocation, of which no more is known than that it is
+    /// naturally aligned.
+    pub fn new(base: Val<'b, P>) -> Self {
+        Pointer { base, offset: 0, align: size_of_element::<P>(), swizzle: None }
+    }
+
+    /// The same pointer, known to be a multiple of `bytes`: CuTe's `assumed_align`. A launch whose buffer is
+    /// not aligned so is a fault where the kernel relies on it.
+    ///
+    /// `bytes` that are no power of two are an error of the build.
+    #[track_caller]
+    pub fn assume_aligned(self, k: &Body<'b, '_>, bytes: u64) -> Self {
+        if !bytes.is_power_of_two() {
+            let kind = TensorErrorKind::AlignmentNotPowerOfTwo { bytes };
+            k.report(TensorError { operation: "assume_aligned", operand: self.to_string(), kind });
+            return self;
+        }
+        Pointer { align: self.align.max(bytes), ..self }
+    }
+
+    /// The type of the elements.
+    pub fn dtype(&self) -> crate::ir::Scalar {
+        P::Elem::SCALAR
+    }
+
+    /// The memory that it points into.
+    pub fn space(&self) -> Space {
+        match P::TYPE {
+            Type::Pointer { space, .. } => space,
+            // No pointer type has another IR type.
+            Type::Scalar(_) | Type::Vector(_) | Type::TensorMap { .. } => Space::Global,
+        }
+    }
+
+    /// What divides the address, in bytes: a power of two.
+    ///
+    /// Under a swizzle, the least alignment that the element may get.
+    pub fn alignment(&self) -> u64 {
+        let offset = power_of_two(self.offset.unsigned_abs(), 1 << 32);
+        let (offset, moved) = match self.swizzle {
+            None => (offset, 1 << 32),
+            Some(Swizzled { swizzle, moved }) => (
+                offset.min(swizzle.max_alignment().unsigned_abs().max(1)),
+                moved.map_or(1 << 32, |moved| power_of_two(moved.divisor, 1 << 32)),
+            ),
+        };
+        power_of_two(offset.min(moved) * size_of_element::<P>(), self.align)
+    }
+
+    /// The largest alignment that elements can have: that of the base, or of the blocks that a swizzle moves
+    /// as a whole.
+    pub fn max_alignment(&self) -> u64 {
+        let block = self.swizzle.map_or(1 << 32, |Swizzled { swizzle, .. }| {
+            swizzle.max_alignment().unsigned_abs().max(1)
+        });
+        power_of_two(block * size_of_element::<P>(), self.align)
+    }
+
+    /// The swizzle that offsets go through, if there is one.
+    pub fn swizzle(&self) -> Option<Swizzle> {
+        self.swizzle.map(|swizzled| swizzled.swizzle)
+    }
+
+    /// The pointer through a swizzle of its offsets from here on, the first one at `offset`.
+    pub(super) fn swizzled(self, swizzle: Swizzle, offset: i64) -> Self {
+        let (base, at) = self.resolve();
+        let base = if at == 0 { base } else { base.offset(at) };
+        let align = self.alignment();
+        Pointer { base, offset, align, swizzle: Some(Swizzled { swizzle, moved: None }) }
+    }
+
+    /// The pointer `offset` elements further.
+    ///
+    /// An offset that leaves 64 bits is taken as the largest one, which no memory has.
+    fn add_host(self, offset: i64) -> Self {
+        Pointer { offset: self.offset.saturating_add(offset), ..self }
+    }
+
+    #[track_caller]
+    fn add_device<I: crate::ir::MemIndex>(self, offset: Val<'b, I>, divisor: u64) -> Self {
+        match self.swizzle {
+            None => {
+                let align =
+                    power_of_two(divisor.saturating_mul(size_of_element::<P>()), self.align);
+                Pointer { base: self.base.offset(offset), align, ..self }
+            }
+            Some(swizzled) => self.add_swizzled(swizzled, offset.cvt::<i32>(), None, divisor),
+        }
+    }
+
+    /// `offset` more inside of the swizzle, which has no other bits than `bits`.
+    #[track_caller]
+    fn add_swizzled(
+        self,
+        Swizzled { swizzle, moved }: Swizzled<'b, P>,
+        offset: Val<'b, i32>,
+        bits: Option<i64>,
+        divisor: u64,
+    ) -> Self {
+        let (offset, bits, divisor) = match moved {
+            None => (offset, bits, divisor),
+            Some(moved) => {
+                let disjoint = |(a, b): (i64, i64)| (a & b == 0).then_some(a | b);
+                let bits = moved.bits.zip(bits).and_then(disjoint);
+                let limit = power_of_two(moved.divisor, 1 << 32);
+                (moved.offset + offset, bits, power_of_two(divisor, limit))
+            }
+        };
+        let image = swizzle_device(swizzle, offset);
+        let base = self.base.offset(image);
+        let moved = Some(Moved { offset, image, base, bits, divisor });
+        Pointer { swizzle: Some(Swizzled { swizzle, moved }), ..self }
+    }
+
+    /// The address as a pointer and a host offset in elements.
+    #[track_caller]
+    pub(super) fn resolve(&self) -> (Val<'b, P>, i64) {
+        let Some(Swizzled { swizzle, moved }) = self.swizzle else {
+            return (self.base, self.offset);
+        };
+        let image = swizzle.apply(self.offset);
+        let Some(Moved { offset, image: moved_image, base, bits, .. }) = moved else {
+            return (self.base, image);
+        };
+        // A swizzle is linear over bits: with no bit in common, `S(a + b) == S(a) ^ S(b)`, which is again the
+        // sum if the images have none in common.
+        let disjoint = bits.filter(|bits| bits & self.offset == 0);
+        let apart = disjoint.is_some_and(|bits| spread(swizzle, bits) & image == 0);
+        match (disjoint, narrow(image), narrow(self.offset)) {
+            (Some(_), ..) if apart => (base, image),
+            (Some(_), Some(image), _) => (self.base.offset(moved_image ^ image), 0),
+            (_, _, Some(host)) => (self.base.offset(swizzle_device(swizzle, offset + host)), 0),
+            // Beyond any memory: the access is refused when it is made.
+            _ => (base, self.offset),
+        }
+    }
+
+    /// The pointer at a coordinate of `layout`; each `_` counts as 0.
+    #[track_caller]
+    pub(super) fn advance(
+        &self,
+        k: &Body<'b, '_>,
+        layout: &Layout,
+        coord: &DeviceCoord<'b>,
+    ) -> Result<Self, TensorErrorKind> {
+        let Parts { host, device } = Parts::new(coord)?;
+        let (_, offset) = layout.slice_and_offset(&host)?;
+        let offset = offset.to_int()?.to_static()?;
+        let offset = self.offset.checked_add(offset).ok_or(OVERFLOW)?;
+        let moved = Pointer { offset, ..*self };
+        match device {
+            None => Ok(moved),
+            Some(device) => moved.advance_device(k, layout, &device),
+        }
+    }
+
+    #[track_caller]
+    fn advance_device(
+        self,
+        k: &Body<'b, '_>,
+        layout: &Layout,
+        device: &DevicePart<'b>,
+    ) -> Result<Self, TensorErrorKind> {
+        let modes = device.modes(layout)?;
+        let divisor = divisor(&modes)?.unsigned_abs();
+        if let Some(swizzled) = self.swizzle {
+            let Some(offset) = device.offset::<i32>(k, &modes) else { return Ok(self) };
+            return Ok(self.add_swizzled(swizzled, offset, bits_of(modes.as_ref()), divisor));
+        }
+        if is_narrow(&modes) {
+            let Some(offset) = device.offset::<i32>(k, &modes) else { return Ok(self) };
+            return Ok(self.add_device(offset, divisor));
+        }
+        let Some(offset) = device.offset::<i64>(k, &modes) else { return Ok(self) };
+        Ok(self.add_device(offset, divisor))
+    }
+
+    /// The element of type `T` at this address, which is known to be a multiple of its size.
+    #[track_caller]
+    fn retyped<T: Element>(&self) -> Pointer<'b, P::Of<T>>
+    where
+        P: Recast,
+    {
+        let bytes = i128::from(self.offset) * i128::from(size_of_element::<P>());
+        let offset = bytes.div_euclid(i128::from(T::SCALAR.size_bytes()));
+        let offset = i64::try_from(offset).unwrap_or(i64::MAX);
+        Pointer { base: P::cast(self.base), offset, align: self.align, swizzle: None }
+    }
+
+    /// The same address as a pointer to elements of type `T`: CuTe's `recast_ptr`. A swizzle is recast too.
+    ///
+    /// An address that is not known to be a multiple of the size of `T` is an error of the build.
+    ///
+    /// ```
+    /// use tilewright::ir::{Global, Kernel, Target};
+    /// use tilewright::tensor::Pointer;
+    ///
+    /// let errors = Kernel::<(Global<f32>,)>::build("k", Target::SM_80, |k, (x,)| {
+    ///     let x = Pointer::new(x).assume_aligned(k, 8);
+    ///     assert_eq!((x + 2).recast::<u8>(k).to_string(), "ptr<u8, gmem, align<8>>");
+    ///     assert_eq!(x.recast::<f64>(k).to_string(), "ptr<f64, gmem, align<8>>");
+    ///     (x + 1).recast::<f64>(k);
+    /// })
+    /// .unwrap_err();
+    /// assert!(errors.to_string().contains("known to be a multiple of 4 bytes only"));
+    /// ```
+    #[track_caller]
+    pub fn recast<T: Element>(&self, k: &Body<'b, '_>) -> Pointer<'b, P::Of<T>>
+    where
+        P: Recast,
+    {
+        let (from, to) = (P::Elem::SCALAR.bits(), T::SCALAR.bits());
+        let align = self.alignment();
+        if align < u64::from(T::SCALAR.size_bytes()) {
+            let kind = TensorErrorKind::Recast { from, to, align };
+            k.report(TensorError { operation: "recast", operand: self.to_string(), kind });
+            return Pointer { base: P::cast(self.base), offset: 0, align, swizzle: None };
+        }
+        let pointer = match self.swizzle {
+            None => return self.retyped(),
+            Some(swizzled) => Pointer { swizzle: None, ..*self }.retyped_under(swizzled),
+        };
+        match pointer {
+            Ok(pointer) => pointer,
+            Err(error) => {
+                let operation = "recast";
+                k.report(TensorError { operation, operand: self.to_string(), kind: error.into() });
+                self.retyped()
+            }
+        }
+    }
+
+    /// As [`retyped`](Pointer::retyped), under a swizzle of elements. What the device knows of the offset is
+    /// in elements too, so it must be the start of the swizzle.
+    #[track_caller]
+    fn retyped_under<T: Element>(
+        self,
+        Swizzled { swizzle, moved }: Swizzled<'b, P>,
+    ) -> Result<Pointer<'b, P::Of<T>>, LayoutError>
+    where
+        P: Recast,
+    {
+        if moved.is_some() {
+            let argument = "a swizzled pointer that a device number has moved".to_owned();
+            return Err(LayoutError::Unsupported { operation: "recast", argument });
+        }
+        let (from, to) = (P::Elem::SCALAR.bits().into(), T::SCALAR.bits().into());
+        let swizzle = swizzle.recast(from, to)?;
+        let moved = None;
+        Ok(Pointer { swizzle: Some(Swizzled { swizzle, moved }), ..self.retyped() })
+    }
+
+    /// The element. PTX ISA 9.7.9.8 `ld`.
+    #[track_caller]
+    pub fn load(&self, k: &Body<'b, '_>) -> Val<'b, P::Elem> {
+        let (base, offset) = self.resolve();
+        base.load(k, offset)
+    }
+
+    /// Sets the element. PTX ISA 9.7.9.12 `st`.
+    #[track_caller]
+    pub fn store(&self, k: &Body<'b, '_>, value: impl crate::ir::IntoVal<'b, P::Elem>)
+    where
+        P: MutPointer,
+    {
+        let (base, offset) = self.resolve();
+        base.store(k, offset, value);
+    }
+}
+
+fn size_of_element<P: PointerType>() -> u64 {
+    P::Elem::SCALAR.size_bytes().into()
+}
+
+fn narrow(value: i64) -> Option<i32> {
+    i32::try_from(value).ok()
+}
+
+/// The bits that `S(x)` may have, for an `x` that has no others than `bits`.
+fn spread(swizzle: Swizzle, bits: i64) -> i64 {
+    let read = bits & swizzle.y_mask();
+    let shift = swizzle.shift();
+    bits | if shift >= 0 { read >> shift } else { read << -shift }
+}
+
+/// `S(x)`.
+#[track_caller]
+fn swizzle_device(swizzle: Swizzle, x: Val<'_, i32>) -> Val<'_, i32> {
+    let Some(mask) = narrow(swizzle.y_mask()).filter(|mask| *mask != 0) else { return x };
+    let (read, shift) = (x & mask, swizzle.shift());
+    let amount = u32::try_from(shift.unsigned_abs()).unwrap_or(u32::MAX);
+    x ^ if shift >= 0 { read >> amount } else { read << amount }
+}
+
+/// `ptr<f32, smem, align<16>, S<3,2,3>>`: the type of the elements, the memory, what is known of the address.
+impl<P: PointerType> fmt::Display for Pointer<'_, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let space = match self.space() {
+            Space::Global => "gmem",
+            Space::Shared => "smem",
+            Space::Const => "cmem",
+        };
+        write!(f, "ptr<{}, {space}, align<{}>", self.dtype(), self.alignment())?;
+        match self.swizzle() {
+            Some(swizzle) => write!(f, ", {swizzle}>"),
+            None => f.write_str(">"),
+        }
+    }
+}
+
+impl<P: PointerType> fmt::Debug for Pointer<'_, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// What can be added to a pointer: `i32`, `i64`, and device values of these types.
+pub trait PointerOffset<'b>: sealed::Sealed {
+    /// `pointer + self`
+    #[doc(hidden)]
+    fn after<P: PointerType>(self, pointer: Pointer<'b, P>) -> Pointer<'b, P>;
+    /// `pointer - self`
+    #[doc(hidden)]
+    fn before<P: PointerType>(self, pointer: Pointer<'b, P>) -> Pointer<'b, P>;
+}
+
+mod sealed {
+    /// Closes the offsets.
+    pub trait Sealed {}
+}
+
+macro_rules! offsets {
+    ($($ty:ty)*) => {$(
+        impl sealed::Sealed for $ty {}
+        impl<'b> PointerOffset<'b> for $ty {
+            fn after<P: PointerType>(self, pointer: Pointer<'b, P>) -> Pointer<'b, P> {
+                pointer.add_host(self.into())
+            }
+            fn before<P: PointerType>(self, pointer: Pointer<'b, P>) -> Pointer<'b, P> {
+                pointer.add_host(i64::from(self).saturating_neg())
+            }
+        }
+        impl sealed::Sealed for Val<'_, $ty> {}
+        impl<'b> PointerOffset<'b> for Val<'b, $ty> {
+            #[track_caller]
+            fn after<P: PointerType>(self, pointer: Pointer<'b, P>) -> Pointer<'b, P> {
+                pointer.add_device(self, 1)
+            }
+            #[track_caller]
+            fn before<P: PointerType>(self, pointer: Pointer<'b, P>) -> Pointer<'b, P> {
+                pointer.add_device(-self, 1)
+            }
+        }
+        impl<'b, P: PointerType> Add<Pointer<'b, P>> for Val<'b, $ty> {
+            type Output = Pointer<'b, P>;
+            #[track_caller]
+            fn add(self, pointer: Pointer<'b, P>) -> Pointer<'b, P> {
+                self.after(pointer)
+            }
+        }
+    )*};
+}
+offsets!(i32 i64);
+
+impl<'b, P: PointerType, O: PointerOffset<'b>> Add<O> for Pointer<'b, P> {
+    type Output = Self;
+    #[track_caller]
+    fn add(self, offset: O) -> Self {
+        offset.after(self)
+    }
+}
+
+impl<'b, P: PointerType, O: PointerOffset<'b>> Sub<O> for Pointer<'b, P> {
+    type Output = Self;
+    #[track_caller]
+    fn sub(self, offset: O) -> Self {
+        offset.before(self)
+    }
+}
+
+impl<'b, P: PointerType> Add<Pointer<'b, P>> for i32 {
+    type Output = Pointer<'b, P>;
+    fn add(self, pointer: Pointer<'b, P>) -> Pointer<'b, P> {
+        self.after(pointer)
+    }
+}

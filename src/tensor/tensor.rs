@@ -1,0 +1,379 @@
+//! [`Tensor`]: an engine and a layout.
+
+use std::fmt;
+
+use crate::ir::{
+    Body, DeviceCoord, Element, Global, GlobalMut, IntoVal, Pointer as PointerType, Shared, Val,
+};
+use crate::layout::{ComposedLayout, IntTuple, IntTupleRef, Layout, LayoutError, Part, Swizzle};
+
+use super::engine::{Coordinates, Engine, Readable, Rmem, Writable};
+use super::error::{TensorError, TensorErrorKind};
+use super::names::Names;
+use super::pointer::Pointer;
+
+/// A tensor: `T(c) = *(p + L(c))` for a pointer `p` and a layout `L`. CuTe's `Tensor`.
+///
+/// The engine `E` says what the indices of the layout are counted from, and so where the elements are:
+///
+/// | alias | engine | elements |
+/// |---|---|---|
+/// | [`GlobalTensor`], [`GlobalTensorMut`] | [`Pointer`] | in global memory |
+/// | [`SharedTensor`] | [`Pointer`] | in the shared memory of the block |
+/// | [`Fragment`] | [`Rmem`] | in the registers of the thread |
+/// | [`CoordTensor`] | [`Coordinates`] | the coordinates themselves: where an element is, for predicates |
+///
+/// A coordinate may mix numbers of the host and of the device; `..` in a slice is CuTe's `_`. What the host
+/// knows costs nothing when the kernel runs.
+///
+/// ```
+/// use tilewright::ir::{Global, GlobalMut, Kernel, Target};
+/// use tilewright::layout::{layout, tiler};
+/// use tilewright::tensor::Tensor;
+///
+/// type Signature = (Global<f32>, GlobalMut<f32>);
+/// let kernel = Kernel::<Signature>::build("transpose", Target::SM_80, |k, (x, y)| {
+///     let x = Tensor::new(k, x, layout!((64, 32) : (32, 1)));
+///     let y = Tensor::new(k, y, layout!((64, 32) : (1, 64)));
+///     // A block moves a tile of 16 x 8, of which thread `t` moves the row `t`.
+///     let (block, thread) = (k.block_idx(), k.thread_idx().x);
+///     let from = x.local_tile(k, &tiler!(16, 8), (block.x, block.y)).slice(k, (thread, ..));
+///     let to = y.local_tile(k, &tiler!(16, 8), (block.x, block.y)).slice(k, (thread, ..));
+///     assert_eq!(from.to_string(), "ptr<f32, gmem, align<4>> o (8):(1)");
+///     for column in 0..8 {
+///         to.store(k, column, from.load(k, column));
+///     }
+/// })?;
+/// // The columns of the tile are in the addresses.
+/// assert!(kernel.ptx().text().contains("+28]"));
+/// # Ok::<(), tilewright::ir::BuildErrors>(())
+/// ```
+#[derive(Clone)]
+pub struct Tensor<E> {
+    pub(super) engine: E,
+    pub(super) layout: Layout,
+    pub(super) names: Names,
+    /// The tensor stands for one that could not be made; the error has been recorded.
+    pub(super) poisoned: bool,
+}
+
+/// A tensor in global memory that the kernel only reads.
+pub type GlobalTensor<'b, T> = Tensor<Pointer<'b, Global<T>>>;
+/// A tensor in global memory.
+pub type GlobalTensorMut<'b, T> = Tensor<Pointer<'b, GlobalMut<T>>>;
+/// A tensor in the shared memory of the block.
+pub type SharedTensor<'b, T> = Tensor<Pointer<'b, Shared<T>>>;
+/// A tensor in the registers of the thread. Its coordinates are host numbers.
+pub type Fragment<'b, T> = Tensor<Rmem<'b, T>>;
+/// A tensor whose elements are coordinates.
+pub type CoordTensor<'b> = Tensor<Coordinates<'b>>;
+
+impl<E> Tensor<E> {
+    pub(super) fn from_parts(engine: E, layout: Layout) -> Self {
+        Tensor { engine, layout, names: Names::default(), poisoned: false }
+    }
+
+    /// The engine: for a tensor in memory, the pointer to its first element. CuTe's `data`.
+    pub fn data(&self) -> &E {
+        &self.engine
+    }
+
+    /// The layout, without the swizzle.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The shape.
+    pub fn shape(&self) -> IntTupleRef<'_> {
+        self.layout.shape()
+    }
+
+    /// The number of modes.
+    pub fn rank(&self) -> usize {
+        self.layout.rank()
+    }
+}
+
+impl<'b, P: PointerType> Tensor<Pointer<'b, P>> {
+    /// The tensor of a pointer and a layout: CuTe's `make_tensor`. A [`ComposedLayout`] with a swizzle makes
+    /// a swizzled tensor, `T(c) = *(p + S(offset + L(c)))`.
+    ///
+    /// A layout into coordinates, or one that is composed with anything but a swizzle, is an error of the
+    /// build.
+    #[track_caller]
+    pub fn new(
+        k: &Body<'b, '_>,
+        pointer: impl Into<Pointer<'b, P>>,
+        layout: impl Into<ComposedLayout>,
+    ) -> Self {
+        let (pointer, layout) = (pointer.into(), layout.into());
+        match Self::from_composed(pointer, &layout) {
+            Ok(tensor) => tensor,
+            Err(kind) => {
+                let operand = format!("{pointer} o {layout}");
+                k.report(TensorError { operation: "make_tensor", operand, kind });
+                Tensor { poisoned: true, ..Tensor::from_parts(pointer, Layout::trivial()) }
+            }
+        }
+    }
+
+    fn from_composed(
+        pointer: Pointer<'b, P>,
+        composed: &ComposedLayout,
+    ) -> Result<Self, TensorErrorKind> {
+        let layout = composed.outer_layout()?.clone();
+        for (_, stride) in layout.as_ref().leaves() {
+            stride.to_int()?;
+        }
+        let offset = composed.offset().to_int()?.to_static()?;
+        let engine = match composed.inner() {
+            Part::Identity if offset == 0 => pointer,
+            Part::Identity => pointer + offset,
+            Part::Swizzle(swizzle) => pointer.swizzled(*swizzle, offset),
+            inner => return Err(TensorErrorKind::NotASwizzle { inner: inner.to_string() }),
+        };
+        Ok(Tensor::from_parts(engine, layout))
+    }
+
+    /// The swizzle that indices go through, if there is one.
+    pub fn swizzle(&self) -> Option<Swizzle> {
+        self.engine.swizzle()
+    }
+}
+
+impl<'b, T: Element> SharedTensor<'b, T> {
+    /// A new tensor in shared memory, uninitialised, its first element at a multiple of 16 bytes.
+    ///
+    /// ```
+    /// use tilewright::ir::{Kernel, Target};
+    /// use tilewright::layout::ComposedLayout;
+    /// use tilewright::tensor::SharedTensor;
+    ///
+    /// Kernel::<()>::build("k", Target::SM_80, |k, ()| {
+    ///     let layout: ComposedLayout = "S<3,2,3> o 0 o (8,32):(32,1)".parse()?;
+    ///     let tile = SharedTensor::<f32>::shared(k, layout);
+    ///     assert_eq!(tile.to_string(), "ptr<f32, smem, align<16>, S<3,2,3>> o (8,32):(32,1)");
+    ///     tile.store(k, (k.thread_idx().x, 3), 1.0);
+    ///     Ok::<(), tilewright::layout::LayoutError>(())
+    /// })?;
+    /// # Ok::<(), tilewright::ir::BuildErrors>(())
+    /// ```
+    #[track_caller]
+    pub fn shared(k: &Body<'b, '_>, layout: impl Into<ComposedLayout>) -> Self {
+        Self::shared_aligned(k, layout, 16)
+    }
+
+    /// As [`shared`](Tensor::shared), with the first element at a multiple of `align_bytes`.
+    #[track_caller]
+    pub fn shared_aligned(
+        k: &Body<'b, '_>,
+        layout: impl Into<ComposedLayout>,
+        align_bytes: u32,
+    ) -> Self {
+        let layout = layout.into();
+        let len = match shared_len(&layout) {
+            Ok(len) => len,
+            Err(error) => {
+                let operand = format!("shared memory o {layout}");
+                let operation = "make_tensor";
+                k.report(TensorError { operation, operand, kind: error.into() });
+                1
+            }
+        };
+        let pointer = Pointer::new(k.shared_aligned::<T>(len, align_bytes));
+        Tensor::new(k, pointer.assume_aligned(k, align_bytes.into()), layout)
+    }
+}
+
+/// The number of elements that a tensor of its own takes: up to the largest index, also of a swizzled layout,
+/// which moves indices within blocks.
+pub(super) fn shared_len(layout: &ComposedLayout) -> Result<usize, LayoutError> {
+    let offset = layout.offset().to_int()?.to_static()?;
+    let overflow = LayoutError::Overflow { operation: "the size of shared memory" };
+    let len = layout.cosize()?.to_static()?.checked_add(offset).ok_or(overflow.clone())?;
+    let block = layout.swizzle().map_or(0, |swizzle| swizzle.y_mask() | swizzle.z_mask());
+    let block =
+        u64::try_from(block).unwrap_or(0).checked_add(1).and_then(u64::checked_next_power_of_two);
+    let len = u64::try_from(len).ok().zip(block);
+    let len = len
+        .and_then(|(len, block)| len.checked_next_multiple_of(block.min(len.next_power_of_two())));
+    len.and_then(|len| usize::try_from(len).ok()).ok_or(overflow)
+}
+
+impl<'b, T: Element> Fragment<'b, T> {
+    /// A new tensor in registers: CuTe's `make_rmem_tensor`. The elements hold nothing until they are set.
+    ///
+    /// A layout with symbols is an error of the build.
+    #[track_caller]
+    pub fn registers(k: &Body<'b, '_>, layout: impl Into<Layout>) -> Self {
+        let layout = layout.into();
+        let size = layout.cosize().and_then(|size| size.to_static());
+        let (size, poisoned) = match size {
+            Ok(size) => (usize::try_from(size).unwrap_or(usize::MAX), false),
+            Err(error) => {
+                let operand = format!("rmem<{}> o {layout}", T::SCALAR);
+                k.report(TensorError { operation: "make_tensor", operand, kind: error.into() });
+                (1, true)
+            }
+        };
+        let layout = if poisoned { Layout::trivial() } else { layout };
+        Tensor { poisoned, ..Tensor::from_parts(Rmem::new(k.registers(size)), layout) }
+    }
+
+    /// Sets all elements.
+    #[track_caller]
+    pub fn fill(&self, k: &Body<'b, '_>, value: impl IntoVal<'b, T>) {
+        if !self.poisoned {
+            self.engine.fill(k, value);
+        }
+    }
+}
+
+impl<'b> CoordTensor<'b> {
+    /// The tensor whose element at a coordinate is that coordinate: CuTe's `make_identity_tensor`.
+    ///
+    /// Tiled and sliced like a tensor of data, it says where each of its elements is.
+    ///
+    /// ```
+    /// use tilewright::ir::{Kernel, Target};
+    /// use tilewright::layout::{shape, tiler};
+    /// use tilewright::tensor::Tensor;
+    ///
+    /// Kernel::<()>::build("k", Target::SM_80, |k, ()| {
+    ///     let places = Tensor::identity(k, shape!(100, 50));
+    ///     let tile = places.local_tile(k, &tiler!(16, 8), (k.block_idx().x, 3));
+    ///     assert_eq!(tile.to_string(), "(?,24) o (16,8):(1@0,1@1)");
+    /// })?;
+    /// # Ok::<(), tilewright::ir::BuildErrors>(())
+    /// ```
+    #[track_caller]
+    pub fn identity(k: &Body<'b, '_>, shape: impl Into<IntTuple>) -> Self {
+        let shape = shape.into();
+        let engine = Coordinates::origin(&shape);
+        let tensor = Tensor::from_parts(engine, Layout::trivial());
+        match Layout::identity(&shape) {
+            Ok(layout) => Tensor { layout, ..tensor },
+            Err(error) => {
+                let operand = shape.to_string();
+                let operation = "make_identity_tensor";
+                k.report(TensorError { operation, operand, kind: error.into() });
+                Tensor { poisoned: true, ..tensor }
+            }
+        }
+    }
+
+    /// The element at a coordinate: a coordinate, whose entries are numbers of the host or the device.
+    #[track_caller]
+    pub fn coord(&self, k: &Body<'b, '_>, coord: impl Into<DeviceCoord<'b>>) -> DeviceCoord<'b> {
+        match self.element(k, "load", &coord.into()) {
+            Some(engine) => engine.value(),
+            None => self.engine.value(),
+        }
+    }
+}
+
+impl<'b, E: Engine<'b>> Tensor<E> {
+    /// Records that an operation failed, unless it did because another one had.
+    #[track_caller]
+    pub(super) fn failed(
+        &self,
+        k: &Body<'b, '_>,
+        operation: &'static str,
+        kind: impl Into<TensorErrorKind>,
+    ) {
+        if !self.poisoned {
+            let (operand, kind) = (self.to_string(), kind.into());
+            k.report(TensorError { operation, operand, kind });
+        }
+    }
+
+    /// The tensor that takes the place of one that could not be made.
+    pub(super) fn poison(&self) -> Self {
+        let tensor = Tensor::from_parts(self.engine.clone(), Layout::trivial());
+        Tensor { poisoned: true, ..tensor }
+    }
+
+    /// The engine at one coordinate, or `None` where there is none, after the error was recorded.
+    #[track_caller]
+    pub(super) fn element(
+        &self,
+        k: &Body<'b, '_>,
+        operation: &'static str,
+        coord: &DeviceCoord<'b>,
+    ) -> Option<E> {
+        if self.poisoned {
+            return None;
+        }
+        if has_underscore(coord) {
+            self.failed(k, operation, LayoutError::UnexpectedUnderscore { operation });
+            return None;
+        }
+        match self.engine.advance(k, &self.layout, coord) {
+            Ok(engine) => Some(engine),
+            Err(kind) => {
+                self.failed(k, operation, kind);
+                None
+            }
+        }
+    }
+
+    /// The number of elements. One that symbols decide is an error of the build.
+    #[track_caller]
+    pub fn size(&self, k: &Body<'b, '_>) -> i64 {
+        match self.layout.size().and_then(|size| size.to_static()) {
+            Ok(size) => size,
+            Err(error) => {
+                self.failed(k, "size", error);
+                1
+            }
+        }
+    }
+}
+
+fn has_underscore(coord: &DeviceCoord<'_>) -> bool {
+    match coord {
+        DeviceCoord::All => true,
+        DeviceCoord::Tuple(items) => items.iter().any(has_underscore),
+        DeviceCoord::Host(_) | DeviceCoord::Device(_) => false,
+    }
+}
+
+impl<'b, E: Readable<'b>> Tensor<E> {
+    /// The element at a coordinate inside the shape. A number stands for a coordinate as in CuTe: it runs
+    /// through the modes, the first one fastest.
+    #[track_caller]
+    pub fn load(&self, k: &Body<'b, '_>, coord: impl Into<DeviceCoord<'b>>) -> Val<'b, E::Elem> {
+        match self.element(k, "load", &coord.into()) {
+            Some(engine) => engine.read(k),
+            None => k.constant(E::Elem::default()),
+        }
+    }
+}
+
+impl<'b, E: Writable<'b>> Tensor<E> {
+    /// Sets the element at a coordinate inside the shape.
+    #[track_caller]
+    pub fn store(
+        &self,
+        k: &Body<'b, '_>,
+        coord: impl Into<DeviceCoord<'b>>,
+        value: impl IntoVal<'b, E::Elem>,
+    ) {
+        if let Some(engine) = self.element(k, "store", &coord.into()) {
+            engine.write(k, value);
+        }
+    }
+}
+
+/// `ptr<f32, gmem, align<4>> o (8,4):(1,8)`, and ` of (m,k)` with names.
+impl<E: fmt::Display> fmt::Display for Tensor<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} o {}{}", self.engine, self.layout, self.names)
+    }
+}
+
+impl<E: fmt::Display> fmt::Debug for Tensor<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}

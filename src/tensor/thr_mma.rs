@@ -1,0 +1,294 @@
+//! [`ThrMma`]: the part of a [`TiledMma`] that a thread has, and the product of such parts.
+
+use crate::ir::{Body, DeviceCoord, Element, Float, Scalar, Val};
+use crate::layout::{IntTuple, Layout, LayoutError};
+
+use super::atom::{MmaOp, ValType};
+use super::engine::{Engine, Readable, Writable};
+use super::error::{TensorError, TensorErrorKind};
+use super::tensor::{Fragment, Tensor};
+use super::tiled_mma::{Operand, TiledMma};
+
+impl TiledMma {
+    /// The part of a thread: CuTe's `get_slice`. The thread is a number of the host or the device.
+    pub fn slice<'m, 'b>(&'m self, thread: impl Into<DeviceCoord<'b>>) -> ThrMma<'m, 'b> {
+        ThrMma { mma: self, thread: thread.into() }
+    }
+}
+
+/// The part of a [`TiledMma`] that a thread has. CuTe's `ThrMMA`.
+///
+/// A is an (M, K) tensor, B an (N, K) one and C an (M, N) one; more modes stay as they are. The parts have the
+/// modes (value of the atom, atoms in the first mode, atoms in the second, ..).
+///
+/// ```
+/// use tilewright::ir::{Kernel, Target};
+/// use tilewright::layout::{layout, shape, tiler};
+/// use tilewright::tensor::{MmaAtom, MmaOp, SharedTensor, TiledMma, ValType};
+///
+/// let atom = MmaAtom::new(MmaOp::UniversalFma { ty: ValType::F32 })?;
+/// let mma = TiledMma::new(atom, &layout!((16, 16, 1) : (16, 1, 0)), tiler!(_, _, _))?;
+/// Kernel::<()>::build("k", Target::SM_80, |k, ()| {
+///     let thr = mma.slice(k.thread_idx().x);
+///     let a = SharedTensor::<f32>::shared(k, layout!((64, 8) : (1, 65)));
+///     // The rows of the thread are 16 apart.
+///     assert_eq!(thr.partition_a(k, &a).layout().to_string(), "(1,4,8):(0,16,65)");
+///     let sums = thr.fragment_c::<f32>(k, shape!(64, 64));
+///     assert_eq!(sums.layout().to_string(), "(1,4,4):(0,1,4)");
+/// })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct ThrMma<'m, 'b> {
+    mma: &'m TiledMma,
+    thread: DeviceCoord<'b>,
+}
+
+impl<'b> ThrMma<'_, 'b> {
+    /// The elements of A, an (M, K) tensor, that the thread multiplies: (V, M, K). CuTe's `partition_A`.
+    #[track_caller]
+    pub fn partition_a<E: Engine<'b>>(&self, k: &Body<'b, '_>, tensor: &Tensor<E>) -> Tensor<E> {
+        self.partition(k, "partition_A", Operand::A, tensor)
+    }
+
+    /// The elements of B, an (N, K) tensor, that the thread multiplies: (V, N, K). CuTe's `partition_B`.
+    #[track_caller]
+    pub fn partition_b<E: Engine<'b>>(&self, k: &Body<'b, '_>, tensor: &Tensor<E>) -> Tensor<E> {
+        self.partition(k, "partition_B", Operand::B, tensor)
+    }
+
+    /// The elements of C, an (M, N) tensor, that the thread sums: (V, M, N). CuTe's `partition_C`.
+    #[track_caller]
+    pub fn partition_c<E: Engine<'b>>(&self, k: &Body<'b, '_>, tensor: &Tensor<E>) -> Tensor<E> {
+        self.partition(k, "partition_C", Operand::C, tensor)
+    }
+
+    #[track_caller]
+    fn partition<E: Engine<'b>>(
+        &self,
+        k: &Body<'b, '_>,
+        operation: &'static str,
+        operand: Operand,
+        tensor: &Tensor<E>,
+    ) -> Tensor<E> {
+        if tensor.poisoned {
+            return tensor.poison();
+        }
+        if let Err(kind) = self.check_whole_tiles(operand, tensor) {
+            tensor.failed(k, operation, kind);
+            return tensor.poison();
+        }
+        let parts = self.parts(operand, &tensor.layout);
+        let by_thread = tensor.with_layout(k, operation, parts);
+        if by_thread.poisoned {
+            return by_thread;
+        }
+        let mut coord = vec![self.thread.clone()];
+        let modes = by_thread.rank().saturating_sub(1);
+        coord.extend(std::iter::repeat_n(DeviceCoord::All, modes));
+        by_thread.slice(k, DeviceCoord::Tuple(coord))
+    }
+
+    /// `matrix` as (index of thread, value of the atom, atoms in each mode ..).
+    fn parts(&self, operand: Operand, matrix: &Layout) -> Result<Layout, LayoutError> {
+        let by_thread = self.mma.thrfrg(operand, matrix)?;
+        let by_index = self.mma.by_index(operand, &by_thread)?;
+        let (thread, values) = (by_index.get(&[0])?, by_index.get(&[1])?);
+        let (value, atoms) = (values.get(&[0])?, values.get(&[1])?);
+        let modes: Vec<Layout> =
+            [thread, value].into_iter().chain(atoms.modes().map(|mode| mode.to_layout())).collect();
+        Layout::concat(&modes)
+    }
+
+    /// That tiles divide a tensor whose memory ends with it.
+    fn check_whole_tiles<E: Engine<'b>>(
+        &self,
+        operand: Operand,
+        tensor: &Tensor<E>,
+    ) -> Result<(), TensorErrorKind> {
+        if !tensor.engine.ends_with_tensor() {
+            return Ok(());
+        }
+        for (mode, (of_mnk, extent)) in
+            operand.modes().into_iter().zip(tensor.shape().children()).enumerate()
+        {
+            let tile = self.mma.tile_size_mnk(of_mnk)?;
+            let extent = extent.product()?.to_static()?;
+            if extent % tile != 0 {
+                return Err(TensorErrorKind::RaggedTile { mode, extent, tile });
+            }
+        }
+        Ok(())
+    }
+
+    /// New registers for the elements of the thread of a C of the shape (M, N): CuTe's `partition_fragment_C`.
+    #[track_caller]
+    pub fn fragment_c<T: Element>(
+        &self,
+        k: &Body<'b, '_>,
+        shape: impl Into<IntTuple>,
+    ) -> Fragment<'b, T> {
+        let shape = shape.into();
+        let layout = self.parts(Operand::C, &Layout::compact(shape.clone())).and_then(|parts| {
+            let part = parts.take(1, parts.rank())?;
+            Ok(Layout::compact(part.shape().to_owned()))
+        });
+        match layout {
+            Ok(layout) => Fragment::registers(k, layout),
+            Err(error) => {
+                let (operation, operand) = ("partition_fragment_C", shape.to_string());
+                k.report(TensorError { operation, operand, kind: error.into() });
+                Fragment::registers(k, Layout::trivial()).poison()
+            }
+        }
+    }
+}
+
+/// `c += a bᵀ` of the parts of a thread: (V, M, N) from (V, M, K) and (V, N, K), K after K. CuTe's `gemm`.
+///
+/// A and B may be in any memory: what is not in registers is loaded before each step along K, each element once.
+/// The atom is the universal multiply-add, each one `fma` with one rounding.
+///
+/// ```
+/// # #[cfg(feature = "sim")] {
+/// use tilewright::ir::{Global, GlobalMut, Kernel, Target};
+/// use tilewright::layout::{layout, shape, tiler};
+/// use tilewright::runtime::{Device, Grid};
+/// use tilewright::tensor::{MmaAtom, MmaOp, Tensor, TiledMma, ValType, copy, gemm};
+///
+/// let atom = MmaAtom::new(MmaOp::UniversalFma { ty: ValType::F32 })?;
+/// let mma = TiledMma::new(atom, &layout!((2, 2, 1)), tiler!(_, _, _))?;
+/// type Signature = (Global<f32>, Global<f32>, GlobalMut<f32>);
+/// let kernel = Kernel::<Signature>::build("product", Target::SM_80, |k, (a, b, c)| {
+///     let thr = mma.slice(k.thread_idx().x);
+///     let a = thr.partition_a(k, &Tensor::new(k, a, layout!((2, 3) : (3, 1))));
+///     let b = thr.partition_b(k, &Tensor::new(k, b, layout!((4, 3) : (1, 4))));
+///     let c = thr.partition_c(k, &Tensor::new(k, c, layout!((2, 4) : (4, 1))));
+///     let sums = thr.fragment_c(k, shape!(2, 4));
+///     sums.fill(k, 0.0);
+///     gemm(k, &mma, &sums, &a, &b);
+///     copy(k, &sums, &c);
+/// })?;
+/// let device = Device::sim()?;
+/// let a = device.upload(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0])?;
+/// let b = device.upload(&[1.0, 0.0, 0.0, 1.0, 0.0, 1.0, 0.0, 1.0, 0.0, 0.0, 1.0, 1.0])?;
+/// let mut c = device.upload(&[0.0; 8])?;
+/// let grid = Grid { threads: [4, 1, 1], ..Grid::cover(1, 1) };
+/// device.load(&kernel)?.launch(grid, (&a, &b, &mut c))?;
+/// assert_eq!(c.to_vec()?, [1.0, 2.0, 3.0, 6.0, 4.0, 5.0, 6.0, 15.0]);
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[track_caller]
+pub fn gemm<'b, T, A, B>(
+    k: &Body<'b, '_>,
+    mma: &TiledMma,
+    c: &Fragment<'b, T>,
+    a: &Tensor<A>,
+    b: &Tensor<B>,
+) where
+    T: Float,
+    A: Readable<'b, Elem = T>,
+    B: Readable<'b, Elem = T>,
+{
+    if a.poisoned || b.poisoned || c.poisoned {
+        return;
+    }
+    let extents = check(mma, T::SCALAR, c.layout(), a.layout(), b.layout());
+    let steps = extents.and_then(|extents| Ok(Steps::new(extents, c, a, b)?));
+    let steps = match steps {
+        Ok(steps) => steps,
+        Err(kind) => {
+            let operand = format!("{}", mma.atom().op());
+            k.report(TensorError { operation: "gemm", operand, kind });
+            return;
+        }
+    };
+    for (rows, columns) in steps.a.iter().zip(&steps.b) {
+        let mut x: Vec<Val<'b, T>> = Vec::with_capacity(rows.len());
+        for row in rows {
+            x.push(a.engine.at(*row).read(k));
+        }
+        let mut sums = steps.c.iter();
+        for column in columns {
+            let y = b.engine.at(*column).read(k);
+            for x in &x {
+                let Some(sum) = sums.next() else { continue };
+                let sum = c.engine.at(*sum);
+                sum.write(k, x.fma(y, sum.read(k)));
+            }
+        }
+    }
+}
+
+/// The extents M, N and K of the parts, which must fit each other and the atom.
+fn check(
+    mma: &TiledMma,
+    ty: Scalar,
+    c: &Layout,
+    a: &Layout,
+    b: &Layout,
+) -> Result<[i64; 3], TensorErrorKind> {
+    let op = mma.atom().op();
+    let MmaOp::UniversalFma { ty: expected } = op else {
+        return Err(TensorErrorKind::NoOperation { instruction: op.instruction() });
+    };
+    let takes = matches!(
+        (expected, ty),
+        (ValType::F32, Scalar::F32)
+            | (ValType::F64, Scalar::F64)
+            | (ValType::F16, Scalar::F16)
+            | (ValType::Bf16, Scalar::Bf16)
+    );
+    if !takes {
+        let expected = expected.to_string();
+        return Err(TensorErrorKind::ElementType { operand: "A, B and C", found: ty, expected });
+    }
+    let extent = |layout: &Layout, mode: usize| layout.get(&[mode])?.size()?.to_static();
+    let ranks = [c, a, b].map(Layout::rank);
+    let shapes = || TensorErrorKind::GemmShapes {
+        c: c.shape().to_string(),
+        a: a.shape().to_string(),
+        b: b.shape().to_string(),
+    };
+    if ranks != [3, 3, 3] {
+        return Err(shapes());
+    }
+    let [m, n, depth] = [extent(a, 1)?, extent(b, 1)?, extent(a, 2)?];
+    let values = [extent(c, 0)?, extent(a, 0)?, extent(b, 0)?];
+    let fits = extent(c, 1)? == m && extent(c, 2)? == n && extent(b, 2)? == depth;
+    if values == [1, 1, 1] && fits { Ok([m, n, depth]) } else { Err(shapes()) }
+}
+
+/// The indices of the elements, in the order of their use.
+struct Steps {
+    /// For each step along K, the rows.
+    a: Vec<Vec<i64>>,
+    /// For each step along K, the columns.
+    b: Vec<Vec<i64>>,
+    /// The sums, rows fastest.
+    c: Vec<i64>,
+}
+
+impl Steps {
+    fn new<C, A, B>(
+        [m, n, depth]: [i64; 3],
+        c: &Tensor<C>,
+        a: &Tensor<A>,
+        b: &Tensor<B>,
+    ) -> Result<Steps, LayoutError> {
+        let index = |layout: &Layout, coord: (i64, i64, i64)| layout.crd2idx(coord)?.to_static();
+        let line = |layout: &Layout, len: i64, step: i64| {
+            (0..len).map(|i| index(layout, (0, i, step))).collect::<Result<Vec<_>, _>>()
+        };
+        let along = |layout: &Layout, len: i64| {
+            (0..depth).map(|step| line(layout, len, step)).collect::<Result<Vec<_>, _>>()
+        };
+        let sums = (0..n).flat_map(|j| (0..m).map(move |i| (0, i, j)));
+        Ok(Steps {
+            a: along(a.layout(), m)?,
+            b: along(b.layout(), n)?,
+            c: sums.map(|coord| index(c.layout(), coord)).collect::<Result<_, _>>()?,
+        })
+    }
+}

@@ -1,0 +1,414 @@
+//! [`TiledCopy`]: an atom repeated over threads and values, and the part of it that a thread has.
+
+use std::fmt;
+
+use crate::ir::{Body, DeviceCoord, Element, Scalar};
+use crate::layout::{Analysis, IntTuple, Layout, LayoutError, Tiler, make_layout_tv, tiler};
+
+use super::atom::CopyAtom;
+use super::copy::{copy, copy_if, copy_zfill};
+use super::engine::{Engine, Readable, Writable};
+use super::error::{TensorError, TensorErrorKind};
+use super::predicate::IntoPredicate;
+use super::tensor::Tensor;
+use super::tiled_mma::{Operand, TiledMma};
+
+/// A [`CopyAtom`] repeated over threads and values, so that they copy a tile. CuTe's `TiledCopy`.
+///
+/// `layout_tv` maps (thread, value) to a place of the tile, in the order of the registers of the atom. When it is
+/// made, it is checked that each element of the tile is reached once.
+///
+/// ```
+/// use tilewright::ir::Scalar;
+/// use tilewright::layout::layout;
+/// use tilewright::tensor::{CopyAtom, CopyOp, TiledCopy};
+///
+/// // 32 threads copy four neighbours of a row each: a tile of 8 x 16.
+/// let atom = CopyAtom::new(CopyOp::Universal { bits: 128 })?;
+/// let copy = TiledCopy::new(atom.clone(), Scalar::F32, &layout!((8, 4) : (4, 1)), &layout!((1, 4)))?;
+/// assert_eq!(copy.tiler().to_string(), "(8,16)");
+/// assert_eq!(copy.layout_tv().to_string(), "((4,8),4):((32,1),8)");
+///
+/// // Three values are no vector of four.
+/// let error = TiledCopy::new(atom, Scalar::F32, &layout!((8, 4) : (4, 1)), &layout!((1, 3))).unwrap_err();
+/// assert!(error.to_string().ends_with(
+///     "the tile has 3 values, which whole atoms of 4 do not make up: 3 are left"
+/// ));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct TiledCopy {
+    atom: CopyAtom,
+    dtype: Scalar,
+    layout_tv: Layout,
+    tiler: IntTuple,
+}
+
+/// `SM80_CP_ASYNC_CACHEALWAYS<uint128_t> o ((4,8),4):((32,1),8) of (8,16)`: the atom, the layout, the tile.
+impl fmt::Display for TiledCopy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} o {} of {}", self.atom.op(), self.layout_tv, self.tiler)
+    }
+}
+
+impl TiledCopy {
+    /// `atom` for elements of type `dtype`, by threads in the arrangement `threads` (from a place to the index
+    /// of its thread) with `values` each (from a place to the number of the value): CuTe's `make_tiled_copy` and
+    /// CuTe DSL's `make_tiled_copy_tv`.
+    ///
+    /// # Errors
+    /// Threads and values do not reach each element of a tile once, or do not make up whole atoms.
+    pub fn new(
+        atom: CopyAtom,
+        dtype: Scalar,
+        threads: &Layout,
+        values: &Layout,
+    ) -> Result<Self, TensorError> {
+        match make_layout_tv(threads, values) {
+            Ok((tiler, layout_tv)) => Self::from_tv(atom, dtype, layout_tv, tiler),
+            Err(error) => {
+                let operand = format!("{} o threads {threads}, values {values}", atom.op());
+                let operation = "make_tiled_copy";
+                Err(TensorError { operation, operand, kind: error.into() })
+            }
+        }
+    }
+
+    /// `atom` with a layout from (thread, value) to the column-major place in a tile of the extents `tiler`.
+    ///
+    /// # Errors
+    /// As [`TiledCopy::new`].
+    pub fn from_tv(
+        atom: CopyAtom,
+        dtype: Scalar,
+        layout_tv: Layout,
+        tiler: IntTuple,
+    ) -> Result<Self, TensorError> {
+        let copy = Self { atom, dtype, layout_tv, tiler };
+        match copy.check() {
+            Ok(()) => Ok(copy),
+            Err(kind) => {
+                Err(TensorError { operation: "make_tiled_copy", operand: copy.to_string(), kind })
+            }
+        }
+    }
+
+    /// `atom` for the elements of an operand of `mma`, each thread those that it multiplies: CuTe's
+    /// `make_tiled_copy_A`, `_B`, `_C`.
+    ///
+    /// # Errors
+    /// Those of [`TiledMma::layout_tv`]; threads and values do not make up whole atoms.
+    pub fn of_operand(
+        atom: CopyAtom,
+        dtype: Scalar,
+        mma: &TiledMma,
+        operand: Operand,
+    ) -> Result<Self, TensorError> {
+        let parts = || -> Result<_, LayoutError> {
+            let [first, second] = operand.modes();
+            let tiler = (mma.tile_size_mnk(first)?, mma.tile_size_mnk(second)?);
+            Ok((mma.layout_tv(operand)?, IntTuple::from(tiler)))
+        };
+        let copy = parts().map(|(layout_tv, tiler)| Self { atom, dtype, layout_tv, tiler });
+        let error = |operand: String, kind| {
+            Err(TensorError { operation: "make_tiled_copy", operand, kind })
+        };
+        match copy {
+            // Threads that multiply the same elements copy them all.
+            Ok(copy) => match copy.check_atoms() {
+                Ok(()) => Ok(copy),
+                Err(kind) => error(copy.to_string(), kind),
+            },
+            Err(cause) => error(format!("{mma:?}"), cause.into()),
+        }
+    }
+
+    fn check(&self) -> Result<(), TensorErrorKind> {
+        self.check_atoms()?;
+        let (elements, places) =
+            (self.tiler.product()?.to_static()?, self.layout_tv.size()?.to_static()?);
+        let image = self.layout_tv.image()?;
+        let inside = image.iter().filter(|index| (0..elements).contains(index)).count();
+        let reached = i64::try_from(inside).unwrap_or(i64::MAX);
+        if reached == elements && places == elements {
+            return Ok(());
+        }
+        let layout_tv = self.layout_tv.to_string();
+        Err(TensorErrorKind::Coverage { layout_tv, elements, reached, places })
+    }
+
+    fn check_atoms(&self) -> Result<(), TensorErrorKind> {
+        let (threads, values) = self.atom_size()?;
+        let modes: Vec<Layout> = self.layout_tv.modes().map(|mode| mode.to_layout()).collect();
+        let [thread, value] = modes.as_slice() else {
+            let (expected, found) = (2, modes.len());
+            return Err(LayoutError::RankMismatch { expected, found }.into());
+        };
+        for (what, layout, atom) in [("threads", thread, threads), ("values", value, values)] {
+            let count = layout.size()?.to_static()?;
+            if count % atom != 0 {
+                return Err(TensorErrorKind::Atoms { what, count, atom });
+            }
+        }
+        Ok(())
+    }
+
+    /// The atom.
+    pub fn atom(&self) -> &CopyAtom {
+        &self.atom
+    }
+
+    /// (thread, value) -> column-major place in the tile.
+    pub fn layout_tv(&self) -> &Layout {
+        &self.layout_tv
+    }
+
+    /// The extents of the tile.
+    pub fn tiler(&self) -> &IntTuple {
+        &self.tiler
+    }
+
+    /// The number of threads.
+    ///
+    /// # Errors
+    /// [`LayoutError::Overflow`].
+    pub fn size(&self) -> Result<i64, LayoutError> {
+        self.layout_tv.get(&[0])?.size()?.to_static()
+    }
+
+    /// A layout of bits of the atom as one of elements.
+    fn of_elements(&self, bits: &Layout) -> Result<Layout, TensorErrorKind> {
+        let element = self.dtype.bits();
+        let values = bits.get(&[1])?.size()?.to_static()?;
+        if values % i64::from(element) != 0 {
+            let instruction = self.atom.op().instruction();
+            return Err(TensorErrorKind::AtomBits { instruction, bits: values, element });
+        }
+        Ok(bits.recast_layout(1, element.into())?)
+    }
+
+    /// The threads and the values of the atom.
+    fn atom_size(&self) -> Result<(i64, i64), TensorErrorKind> {
+        let tv = self.of_elements(self.atom.layout_ref_tv())?;
+        let size = |mode: usize| tv.get(&[mode])?.size()?.to_static();
+        Ok((size(0)?, size(1)?))
+    }
+
+    /// The elements of one copy of a thread.
+    fn vector(&self, side: Side) -> Result<i64, TensorErrorKind> {
+        let bits = match side {
+            Side::Source => self.atom.layout_src_tv(),
+            Side::Destination => self.atom.layout_dst_tv(),
+        };
+        Ok(self.of_elements(bits)?.get(&[1])?.size()?.to_static()?)
+    }
+
+    /// `matrix` as (index of thread, (value of the atom, atom), tiles..): CuTe's `tidfrg_S`, `tidfrg_D`.
+    fn tidfrg(&self, matrix: &Layout, side: Side) -> Result<Layout, TensorErrorKind> {
+        let target = match side {
+            Side::Source => self.atom.layout_src_tv(),
+            Side::Destination => self.atom.layout_dst_tv(),
+        };
+        let reference = self.of_elements(self.atom.layout_ref_tv())?;
+        let to_target = reference.right_inverse()?.composition(&self.of_elements(target)?)?;
+        let (threads, values) = self.atom_size()?;
+        // ((thread of the atom, value of the atom), (atom in threads, atom in values)) -> place
+        let atoms = self.layout_tv.zipped_divide(&tiler!(threads, values))?;
+        let atoms = atoms.composition(&tiler!(to_target, _))?;
+        let (atom, rest) = (atoms.get(&[0])?, atoms.get(&[1])?);
+        let places = atom.zip(&rest)?.coalesce_by(&IntTuple::from((1, (1, 1))))?;
+        let tiled = matrix.zipped_divide(&Tiler::from(&self.tiler))?;
+        let by_thread = tiled.composition(&tiler!(places, _))?;
+        // ((thread, values), tiles) -> (thread, values, tiles..)
+        let (tile, tiles) = (by_thread.get(&[0])?, by_thread.get(&[1])?);
+        let modes: Vec<Layout> =
+            tile.modes().chain(tiles.modes()).map(|mode| mode.to_layout()).collect();
+        Ok(Layout::concat(&modes)?)
+    }
+
+    /// The part of a thread: CuTe's `get_slice`. The thread is a number of the host or the device.
+    pub fn slice<'c, 'b>(&'c self, thread: impl Into<DeviceCoord<'b>>) -> ThrCopy<'c, 'b> {
+        ThrCopy { copy: self, thread: thread.into() }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    Source,
+    Destination,
+}
+
+/// The part of a [`TiledCopy`] that a thread has. CuTe's `ThrCopy`.
+#[derive(Clone, Debug)]
+pub struct ThrCopy<'c, 'b> {
+    copy: &'c TiledCopy,
+    thread: DeviceCoord<'b>,
+}
+
+impl<'b> ThrCopy<'_, 'b> {
+    /// The elements of the source that the thread copies, in the modes (value, tile in each mode ..): CuTe's
+    /// `partition_S`.
+    ///
+    /// ```
+    /// use tilewright::ir::{Global, Kernel, Scalar, Target};
+    /// use tilewright::layout::layout;
+    /// use tilewright::tensor::{CopyAtom, CopyOp, Tensor, TiledCopy};
+    ///
+    /// let atom = CopyAtom::new(CopyOp::Universal { bits: 32 })?;
+    /// let copy = TiledCopy::new(atom, Scalar::F32, &layout!((8, 4) : (4, 1)), &layout!((1, 4)))?;
+    /// Kernel::<(Global<f32>,)>::build("k", Target::SM_80, |k, (a,)| {
+    ///     let a = Tensor::new(k, a, layout!((64, 32) : (32, 1)));
+    ///     let part = copy.slice(k.thread_idx().x).partition_s(k, &a);
+    ///     assert_eq!(part.layout().to_string(), "((1,4),8,2):((0,1),256,16)");
+    /// })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[track_caller]
+    pub fn partition_s<E: Engine<'b>>(&self, k: &Body<'b, '_>, tensor: &Tensor<E>) -> Tensor<E> {
+        self.partition(k, "partition_S", tensor, Side::Source)
+    }
+
+    /// The elements of the destination that the thread copies: CuTe's `partition_D`. See
+    /// [`partition_s`](ThrCopy::partition_s).
+    #[track_caller]
+    pub fn partition_d<E: Engine<'b>>(&self, k: &Body<'b, '_>, tensor: &Tensor<E>) -> Tensor<E> {
+        self.partition(k, "partition_D", tensor, Side::Destination)
+    }
+
+    #[track_caller]
+    fn partition<E: Engine<'b>>(
+        &self,
+        k: &Body<'b, '_>,
+        operation: &'static str,
+        tensor: &Tensor<E>,
+        side: Side,
+    ) -> Tensor<E> {
+        if tensor.poisoned {
+            return tensor.poison();
+        }
+        let whole = check_whole_tiles(tensor, &self.copy.tiler);
+        match whole.and_then(|()| self.copy.tidfrg(&tensor.layout, side)) {
+            Ok(layout) => {
+                let modes = layout.rank().saturating_sub(1);
+                let by_thread = tensor.with_layout(k, operation, Ok(layout));
+                let mut coord = vec![self.thread.clone()];
+                coord.extend(std::iter::repeat_n(DeviceCoord::All, modes));
+                by_thread.slice(k, DeviceCoord::Tuple(coord))
+            }
+            Err(kind) => {
+                tensor.failed(k, operation, kind);
+                tensor.poison()
+            }
+        }
+    }
+
+    /// [`copy`](super::copy()) of parts of this copy, after it is checked that the vectors of the atom are
+    /// vectors of both tensors: contiguous, and aligned as far as layout and pointer tell.
+    #[track_caller]
+    pub fn copy<S, D>(&self, k: &Body<'b, '_>, source: &Tensor<S>, destination: &Tensor<D>)
+    where
+        S: Readable<'b>,
+        D: Writable<'b, Elem = S::Elem>,
+    {
+        if self.check(k, source, destination) {
+            copy(k, source, destination);
+        }
+    }
+
+    /// [`copy_if`](super::copy_if) of parts of this copy, checked as [`copy`](ThrCopy::copy) does.
+    #[track_caller]
+    pub fn copy_if<S, D>(
+        &self,
+        k: &mut Body<'b, '_>,
+        predicate: &impl IntoPredicate<'b>,
+        source: &Tensor<S>,
+        destination: &Tensor<D>,
+    ) where
+        S: Readable<'b>,
+        D: Writable<'b, Elem = S::Elem>,
+    {
+        if self.check(k, source, destination) {
+            copy_if(k, predicate, source, destination);
+        }
+    }
+
+    /// [`copy_zfill`](super::copy_zfill) of parts of this copy, checked as [`copy`](ThrCopy::copy) does.
+    #[track_caller]
+    pub fn copy_zfill<S, D>(
+        &self,
+        k: &mut Body<'b, '_>,
+        predicate: &impl IntoPredicate<'b>,
+        source: &Tensor<S>,
+        destination: &Tensor<D>,
+    ) where
+        S: Readable<'b>,
+        D: Writable<'b, Elem = S::Elem>,
+    {
+        if self.check(k, source, destination) {
+            copy_zfill(k, predicate, source, destination);
+        }
+    }
+
+    #[track_caller]
+    fn check<S: Readable<'b>, D: Readable<'b>>(
+        &self,
+        k: &Body<'b, '_>,
+        source: &Tensor<S>,
+        destination: &Tensor<D>,
+    ) -> bool {
+        if source.poisoned || destination.poisoned {
+            return false;
+        }
+        let from = self.copy.vector(Side::Source);
+        let checked = from.and_then(|vector| check_vector(source, vector));
+        let to = checked.and_then(|()| self.copy.vector(Side::Destination));
+        match to.and_then(|vector| check_vector(destination, vector)) {
+            Ok(()) => true,
+            Err(kind) => {
+                let operand = self.copy.to_string();
+                k.report(TensorError { operation: "copy", operand, kind });
+                false
+            }
+        }
+    }
+}
+
+/// That tiles divide a tensor whose memory ends with it, in the modes that the tile has.
+fn check_whole_tiles<'b, E: Engine<'b>>(
+    tensor: &Tensor<E>,
+    tiler: &IntTuple,
+) -> Result<(), TensorErrorKind> {
+    if !tensor.engine.ends_with_tensor() {
+        return Ok(());
+    }
+    for (mode, (extent, tile)) in tensor.shape().children().zip(tiler.children()).enumerate() {
+        let (extent, tile) = (extent.product()?.to_static()?, tile.product()?.to_static()?);
+        if extent % tile != 0 {
+            return Err(TensorErrorKind::RaggedTile { mode, extent, tile });
+        }
+    }
+    Ok(())
+}
+
+/// That each group of `vector` elements is contiguous in memory and aligned to its size. In registers there is
+/// nothing to check.
+fn check_vector<'b, E: Readable<'b>>(
+    tensor: &Tensor<E>,
+    vector: i64,
+) -> Result<(), TensorErrorKind> {
+    let Some(align) = tensor.engine.alignment_bytes() else { return Ok(()) };
+    if vector == 1 {
+        return Ok(());
+    }
+    let bits = E::Elem::SCALAR.bits();
+    let widest = tensor.layout.widest_vector(bits, align)?;
+    if i64::from(widest.elements()) >= vector {
+        return Ok(());
+    }
+    Err(TensorErrorKind::Vector {
+        elements: vector,
+        bits: vector * i64::from(bits),
+        tensor: tensor.to_string(),
+        allowed: widest.to_string(),
+    })
+}

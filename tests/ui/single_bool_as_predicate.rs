@@ -1,0 +1,11 @@
+use tilewright::ir::{GlobalMut, Kernel, Target};
+use tilewright::layout::layout;
+use tilewright::tensor::{Tensor, copy_if};
+
+fn main() {
+    let _ = Kernel::<(GlobalMut<f32>, i32)>::build("one", Target::SM_80, |k, (x, n)| {
+        let from = Tensor::new(k, x, layout!(4:1));
+        let to = Tensor::new(k, x, layout!(4:2));
+        copy_if(k, &n.lt(3), &from, &to);
+    });
+}
