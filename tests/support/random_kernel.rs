@@ -342,15 +342,21 @@ impl Generator<'_> {
             let mut all = raw::arith();
             // Whether a divisor is zero is seen to elsewhere, as is which special registers there are.
             all.retain(|op| !matches!(op.info().name, "div" | "rem" | "sreg"));
+            // Most modes of this one belong to no types at all.
+            all.retain(|op| match op {
+                Arith::CvtRounded { to, mode, .. } => to.is_float() && !mode.ftz,
+                _ => true,
+            });
             all.sort_by_key(|op| op.info().name);
             all.chunk_by(|a, b| a.info().name == b.info().name).map(<[Arith]>::to_vec).collect()
         });
         let rows = &ROWS[self.choose(ROWS.len())];
-        for _ in 0..8 {
+        for _ in 0..16 {
             let row = &rows[self.choose(rows.len())];
             let class = row.info().class;
             let ty = match class {
                 Class::Vector => self.vector().into(),
+                Class::Data if self.choose(2) == 0 => Scalar::F32.into(),
                 Class::Any | Class::Data => self.scalar(Class::Scalar).into(),
                 class => self.ty(class),
             };
