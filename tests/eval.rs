@@ -89,6 +89,6 @@ fn eval_says_what_went_wrong() {
         assert!(error.to_string().contains("1 placeholders, but there are 0 values"), "{error}");
     }
     let sim = Device::sim().unwrap();
-    let fault = eval::<i32>(&sim, |k| k.constant(3) / k.constant(0));
+    let fault = eval::<i32>(&sim, |k| k.constant(3) / k.thread_idx().x);
     assert!(matches!(fault, Err(EvalError::Runtime(RuntimeError::Simulation(_)))), "{fault:?}");
 }

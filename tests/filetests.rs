@@ -1,14 +1,15 @@
-//! Kernels as files: `tests/filetests/<directory>/*.kir`.
+//! Kernels as files: `tests/filetests/<directory>/*.kir`. What is done with a file depends on its directory
+//! (see `MODES`); `docs/text-form.md` says how files are written.
 //!
-//! What is done with a file depends on its directory (see `MODES`). Errors are marked on the line at fault:
-//! `; error: Variant` or `; error: Variant: part of the message`; one line may have several marks. Every
-//! error must be marked, and every mark must be met. An error without a line counts for the line of its
-//! kernel. Where a directory has an output, it is compared with the file of the same name and the extension
-//! `.out`.
+//! Errors are marked on the line at fault: `; error: Variant` or `; error: Variant: part of the message`, and
+//! faults of the simulator the same way with `; fault:`; one line may have several marks. Every error must be
+//! marked, and every mark must be met. An error without a line counts for the line of its kernel. Where a
+//! directory has an output, it is compared with the file of the same name and the extension `.out`.
 //!
 //! `TILEWRIGHT_BLESS=1 cargo test --test filetests` writes marks and outputs as they are; look at the
 //! difference before you commit it.
 
+#![cfg(feature = "sim")]
 #![allow(
     clippy::expect_used,
     clippy::panic,
@@ -20,13 +21,21 @@ use std::fmt::Debug;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use tilewright::ir::{Kernel, KernelIr, parse_kernels};
+use tilewright::codegen::PtxOptions;
+use tilewright::ir::{Kernel, KernelIr, Untyped, parse_kernels};
+
+#[path = "support/ptxas.rs"]
+mod ptxas;
+#[path = "support/run_lines.rs"]
+mod run_lines;
+
+use run_lines::RunLine;
 
 /// What is done with the text of a file.
 type Mode = fn(&str) -> Outcome;
 
 /// What each directory is for. A new directory is a row here and a function.
-const MODES: [(&str, Mode); 3] = [
+const MODES: [(&str, Mode); 6] = [
     // Verifies each kernel: the marks are variants of `VerifyError`.
     ("verify", verify),
     // Parses each case, which lines of the form `; ---- name` separate: the marks are variants of
@@ -34,27 +43,57 @@ const MODES: [(&str, Mode); 3] = [
     ("parse", parse),
     // Verifies each kernel; the output is the kernels as they print.
     ("print", print),
+    // Runs each kernel as the lines `; run:` above it say: the marks are variants of `FaultCause`.
+    ("sim", sim),
+    // Carries out what each kernel asks for; the output is the kernels after it. Lines `; run:` are run
+    // before and after.
+    ("passes", passes),
+    // Writes each kernel as PTX, which is the output, and assembles it.
+    ("ptx", ptx),
 ];
 
-/// An error that the code under test has reported.
+/// What a mark is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Error,
+    Fault,
+}
+
+impl Kind {
+    const ALL: [Kind; 2] = [Kind::Error, Kind::Fault];
+
+    /// The mark, up to the variant.
+    fn mark(self) -> &'static str {
+        match self {
+            Kind::Error => "; error: ",
+            Kind::Fault => "; fault: ",
+        }
+    }
+}
+
+/// An error or a fault that the code under test has reported.
 struct Found {
+    kind: Kind,
     line: usize,
     variant: String,
     message: String,
 }
 
 impl Found {
-    fn new(line: usize, error: &impl Debug, message: String) -> Found {
+    fn new(kind: Kind, line: usize, error: &impl Debug, message: String) -> Found {
         let debug = format!("{error:?}");
         let end = debug.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(debug.len());
-        Found { line, variant: debug[..end].to_owned(), message }
+        Found { kind, line, variant: debug[..end].to_owned(), message }
     }
 }
 
 /// What has become of a file.
+#[derive(Default)]
 struct Outcome {
     found: Vec<Found>,
     output: Option<String>,
+    /// For each line `; run:`, its number and what the line `; out:` below it has to say.
+    outs: Vec<(usize, String)>,
 }
 
 /// The kernels of a text that must parse, and be the same after printing and parsing.
@@ -68,21 +107,122 @@ fn kernels(text: &str) -> Vec<KernelIr> {
     kernels
 }
 
-fn verify(text: &str) -> Outcome {
+/// A kernel of a file that verifies, with the number of its first line.
+struct Verified<'t> {
+    kernel: Kernel<Untyped>,
+    head: usize,
+    /// The lines above it, down from the kernel before, with their numbers.
+    above: Vec<(usize, &'t str)>,
+}
+
+/// The kernels of a file that verify; the others' violations go to `found`.
+fn verified<'t>(text: &'t str, found: &mut Vec<Found>) -> Vec<Verified<'t>> {
+    let mut all = Vec::new();
+    let (mut kernels, mut above) = (kernels(text).into_iter(), Vec::new());
     // The i-th kernel starts on the i-th line that starts with the word.
-    let heads: Vec<usize> = (1..)
-        .zip(text.lines())
-        .filter(|(_, line)| line.starts_with("kernel "))
-        .map(|(number, _)| number)
-        .collect();
-    let mut found = Vec::new();
-    for (ir, head) in kernels(text).into_iter().zip(heads) {
-        for violation in Kernel::verify(ir).err().into_iter().flatten() {
-            let line = violation.place.map_or(head, |place| place.line as usize);
-            found.push(Found::new(line, &violation.error, violation.to_string()));
+    for (head, line) in (1..).zip(text.lines()) {
+        if !line.starts_with("kernel ") {
+            above.push((head, line));
+            continue;
+        }
+        let ir = kernels.next().expect("each such line starts a kernel");
+        let above = std::mem::take(&mut above);
+        match Kernel::verify(ir) {
+            Ok(kernel) => all.push(Verified { kernel, head, above }),
+            Err(violations) => found.extend(violations.into_iter().map(|violation| {
+                let line = violation.place.map_or(head, |place| place.line as usize);
+                Found::new(Kind::Error, line, &violation.error, violation.to_string())
+            })),
         }
     }
-    Outcome { found, output: None }
+    all
+}
+
+fn verify(text: &str) -> Outcome {
+    let mut outcome = Outcome::default();
+    verified(text, &mut outcome.found);
+    outcome
+}
+
+/// Runs a kernel as the lines above it say. A kernel that is written differently has to give the same.
+fn run(verified: &Verified<'_>, ir: &KernelIr, outcome: &mut Outcome) {
+    let mut runs = 0;
+    for (number, line) in &verified.above {
+        let Some(line) = line.strip_prefix("; run: ") else { continue };
+        runs += 1;
+        let result = RunLine::parse(line, ir).run(ir);
+        match result {
+            Ok(buffers) => outcome.outs.push((*number, buffers)),
+            Err(error) => {
+                outcome.outs.push((*number, String::new()));
+                let message = error.to_string();
+                outcome.found.push(match error.fault() {
+                    Some(fault) => {
+                        let line = fault.place.line as usize;
+                        Found::new(Kind::Fault, line, &fault.cause, message)
+                    }
+                    None => Found::new(Kind::Error, verified.head, &error, message),
+                });
+            }
+        }
+    }
+    assert!(runs > 0, "line {}: there is no line `; run:` above the kernel", verified.head);
+}
+
+fn sim(text: &str) -> Outcome {
+    let mut outcome = Outcome::default();
+    for verified in verified(text, &mut outcome.found) {
+        run(&verified, verified.kernel.ir(), &mut outcome);
+    }
+    outcome
+}
+
+fn passes(text: &str) -> Outcome {
+    let mut outcome = Outcome::default();
+    let mut printed = Vec::new();
+    for verified in verified(text, &mut outcome.found) {
+        let lowered = match verified.kernel.lower() {
+            Ok(lowered) => lowered,
+            Err(errors) => {
+                outcome.found.extend(errors.iter().map(|error| {
+                    let (line, message) = (error.place.line as usize, error.to_string());
+                    Found::new(Kind::Error, line, &error.kind, message)
+                }));
+                continue;
+            }
+        };
+        Kernel::verify(lowered.ir().clone()).unwrap_or_else(|errors| panic!("{errors}"));
+        printed.push(lowered.ir().canonical().to_string());
+        if verified.above.iter().any(|(_, line)| line.starts_with("; run: ")) {
+            let (mut before, mut after) = (Outcome::default(), Outcome::default());
+            run(&verified, verified.kernel.ir(), &mut before);
+            run(&verified, lowered.ir(), &mut after);
+            let seen = |outcome: &Outcome| {
+                let faults = outcome.found.iter().map(|found| (found.line, found.variant.clone()));
+                (outcome.outs.clone(), faults.collect::<Vec<_>>())
+            };
+            assert_eq!(seen(&before), seen(&after), "a pass changed what {lowered} computes");
+            outcome.outs.extend(after.outs);
+            outcome.found.extend(after.found);
+        }
+    }
+    outcome.output = Some(printed.join("\n"));
+    outcome
+}
+
+fn ptx(text: &str) -> Outcome {
+    let mut outcome = Outcome::default();
+    let mut written = Vec::new();
+    for Verified { kernel, .. } in verified(text, &mut outcome.found) {
+        let ptx = kernel.ptx_with(PtxOptions::default().places(false));
+        if let Some(ptxas) = ptxas::find() {
+            let result = ptxas.assemble(ptx.text(), &ptx.target().to_string(), &[]);
+            result.unwrap_or_else(|problem| panic!("{problem}"));
+        }
+        written.push(ptx.into_text());
+    }
+    outcome.output = Some(written.join("\n"));
+    outcome
 }
 
 fn parse(text: &str) -> Outcome {
@@ -100,40 +240,53 @@ fn parse(text: &str) -> Outcome {
         let bare: String = case.lines().map(|line| format!("{}\n", split_marks(line).0)).collect();
         if let Err(error) = parse_kernels("test.kir", &bare) {
             let line = first + error.line as usize;
-            found.push(Found::new(line, &error.kind, error.to_string()));
+            found.push(Found::new(Kind::Error, line, &error.kind, error.to_string()));
             let name = bare.lines().next().unwrap_or_default();
             output += &format!("{name}\n{error}\n");
         }
     }
-    Outcome { found, output: Some(output) }
+    Outcome { found, output: Some(output), outs: Vec::new() }
 }
 
 fn print(text: &str) -> Outcome {
-    let Outcome { found, .. } = verify(text);
     let printed: Vec<String> = kernels(text).iter().map(KernelIr::to_string).collect();
-    Outcome { found, output: Some(printed.join("\n")) }
+    Outcome { output: Some(printed.join("\n")), ..verify(text) }
 }
 
-const MARK: &str = "; error: ";
+/// A mark: its kind, the variant and a part of the message.
+type Mark<'t> = (Kind, &'t str, &'t str);
 
-/// The line without its marks, and the marks: variant and part of the message.
-fn split_marks(line: &str) -> (&str, Vec<(&str, &str)>) {
-    let mut parts = line.split(MARK);
-    let bare = parts.next().unwrap_or_default();
-    let marks: Vec<_> = parts.map(|mark| mark.split_once(':').unwrap_or((mark, ""))).collect();
-    let bare = if marks.is_empty() { bare } else { bare.trim_end() };
-    (bare, marks.into_iter().map(|(variant, part)| (variant.trim(), part.trim())).collect())
+/// The line without its marks, and the marks.
+fn split_marks(line: &str) -> (&str, Vec<Mark<'_>>) {
+    let start = |from: usize| {
+        let starts =
+            Kind::ALL.map(|kind| line[from..].find(kind.mark()).map(|at| (from + at, kind)));
+        starts.into_iter().flatten().min_by_key(|(at, _)| *at)
+    };
+    let Some(first) = start(0) else { return (line, Vec::new()) };
+    let (mut marks, mut next) = (Vec::new(), Some(first));
+    while let Some((at, kind)) = next {
+        let from = at + kind.mark().len();
+        next = start(from);
+        let mark = &line[from..next.map_or(line.len(), |(at, _)| at)];
+        let (variant, part) = mark.split_once(':').unwrap_or((mark, ""));
+        marks.push((kind, variant.trim(), part.trim()));
+    }
+    (line[..first.0].trim_end(), marks)
 }
 
-/// The errors that are not as marked, and the text with the marks that are right.
-fn compare(text: &str, found: &[Found]) -> (Vec<String>, String) {
+/// What is not as the text says, and the text as it should be.
+fn compare(text: &str, found: &[Found], outs: &[(usize, String)]) -> (Vec<String>, String) {
     let (mut wrong, mut blessed) = (Vec::new(), String::new());
-    for (number, line) in (1..).zip(text.lines()) {
+    let mut lines = (1..).zip(text.lines()).peekable();
+    while let Some((number, line)) = lines.next() {
         let (bare, marks) = split_marks(line);
         let mut here: Vec<&Found> = found.iter().filter(|error| error.line == number).collect();
         let before = wrong.len();
-        for (variant, part) in marks {
-            let met = |error: &&Found| error.variant == variant && error.message.contains(part);
+        for (kind, variant, part) in marks {
+            let met = |error: &&Found| {
+                error.kind == kind && error.variant == variant && error.message.contains(part)
+            };
             match here.iter().position(met) {
                 Some(position) => {
                     here.remove(position);
@@ -150,10 +303,23 @@ fn compare(text: &str, found: &[Found]) -> (Vec<String>, String) {
         } else {
             blessed += bare;
             for error in found.iter().filter(|error| error.line == number) {
-                blessed += &format!(" {MARK}{}", error.variant);
+                blessed += &format!(" {}{}", error.kind.mark(), error.variant);
             }
         }
         blessed.push('\n');
+        if let Some((_, out)) = outs.iter().find(|(run, _)| *run == number) {
+            let is_out = |(_, line): &(usize, &str)| line.starts_with("; out:");
+            let expected = lines.next_if(is_out).map_or("", |(_, line)| line);
+            let expected = expected.strip_prefix("; out:").unwrap_or_default().trim();
+            if expected != out {
+                wrong.push(format!(
+                    "line {number}: the run gives\n; out: {out}\nnot\n; out: {expected}"
+                ));
+            }
+            if !out.is_empty() {
+                blessed += &format!("; out: {out}\n");
+            }
+        }
     }
     (wrong, blessed)
 }
@@ -161,8 +327,9 @@ fn compare(text: &str, found: &[Found]) -> (Vec<String>, String) {
 fn run_file(path: &Path, mode: Mode, bless: bool) -> Result<(), String> {
     let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
     let outcome = std::panic::catch_unwind(|| mode(&text));
-    let Outcome { found, output } = outcome.map_err(|_| "it does not run, see above".to_owned())?;
-    let (mut wrong, blessed) = compare(&text, &found);
+    let outcome = outcome.map_err(|_| "it does not run, see above".to_owned())?;
+    let Outcome { found, output, outs } = outcome;
+    let (mut wrong, blessed) = compare(&text, &found, &outs);
     let out = path.with_extension("out");
     let expected = fs::read_to_string(&out).unwrap_or_default();
     let output = output.unwrap_or_default();
@@ -214,20 +381,42 @@ fn filetests() {
 /// The runner itself: what it must refuse.
 #[test]
 fn marks_are_compared_with_errors() {
-    let found =
-        |line, variant: &str| Found { line, variant: variant.into(), message: "no b".into() };
-    let check = |text: &str, found: &[Found]| compare(text, found);
+    let found = |line, variant: &str| Found {
+        kind: Kind::Error,
+        line,
+        variant: variant.into(),
+        message: "no b".into(),
+    };
+    let fault = |line, variant: &str| Found { kind: Kind::Fault, ..found(line, variant) };
+    let check = |text: &str, found: &[Found]| compare(text, found, &[]);
     assert_eq!(check("a ; error: X: no b\n", &[found(1, "X")]).0, [""; 0]);
     assert_eq!(check("a\nb ; error: X ; error: Y\n", &[found(2, "Y"), found(2, "X")]).0, [""; 0]);
+    assert_eq!(check("b ; fault: X ; error: Y\n", &[found(1, "Y"), fault(1, "X")]).0, [""; 0]);
     for (text, errors) in [
         ("a ; error: X\n", vec![]),
         ("a\n", vec![found(1, "X")]),
         ("a ; error: X: other\n", vec![found(1, "X")]),
         ("a ; error: Y\n", vec![found(1, "X")]),
+        ("a ; fault: X\n", vec![found(1, "X")]),
+        ("a ; error: X\n", vec![fault(1, "X")]),
         ("a ; error: X\n", vec![found(1, "X"), found(1, "X")]),
     ] {
         let (wrong, blessed) = check(text, &errors);
         assert!(!wrong.is_empty(), "{text}");
         assert_eq!(check(&blessed, &errors).0, [""; 0], "{blessed}");
     }
+}
+
+#[test]
+fn outputs_are_compared_with_runs() {
+    let outs = [(1, "y=1,2".to_owned())];
+    assert_eq!(compare("; run: sim\n; out: y=1,2\n", &[], &outs).0, [""; 0]);
+    for text in ["; run: sim\n", "; run: sim\n; out: y=1,3\nb\n", "; run: sim\n\n; out: y=1,2\n"] {
+        let (wrong, blessed) = compare(text, &[], &outs);
+        assert!(!wrong.is_empty(), "{text}");
+        assert_eq!(compare(&blessed, &[], &outs).0, [""; 0], "{blessed}");
+    }
+    // A run that faults has no output.
+    let (wrong, blessed) = compare("; run: sim\n; out: y=1\n", &[], &[(1, String::new())]);
+    assert!(!wrong.is_empty() && blessed == "; run: sim\n");
 }

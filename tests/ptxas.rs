@@ -6,8 +6,8 @@ use std::path::Path;
 
 use tilewright::codegen::{Module, Ptx, PtxOptions};
 use tilewright::ir::{
-    GlobalMut, Kernel, KernelOptions, Mem, Op, Scalar, Space, Sync, Target, TensorMap,
-    TensorMapMut, Type, Untyped, parse_kernels,
+    Arith, Constraint, GlobalMut, Kernel, KernelOptions, Mem, Op, Scalar, Space, Sync, Target,
+    Type, Untyped, parse_kernels,
 };
 use tilewright::kernels::gemm::SimtGemm;
 
@@ -22,8 +22,8 @@ mod raw;
 
 use raw::{Raw, pointer};
 
-fn targets() -> [Target; 3] {
-    [Target::SM_80, Target::SM_90, Target::SM_90A]
+fn targets() -> [Target; 4] {
+    [Target::SM_80, Target::SM_89, Target::SM_90, Target::SM_90A]
 }
 
 /// Assembles all kernels as one module.
@@ -52,6 +52,7 @@ fn untyped<P>(kernel: &Kernel<P>) -> Kernel<Untyped> {
 fn short(ty: Type) -> String {
     match ty {
         Type::Scalar(scalar) => scalar.to_string(),
+        Type::Vector(vector) => vector.to_string(),
         Type::Pointer { space, elem, .. } => format!("{space}_{elem}"),
         Type::TensorMap { elem, rank, .. } => format!("map_{elem}_{rank}"),
     }
@@ -62,40 +63,58 @@ fn some_bits(scalar: Scalar) -> u64 {
     match scalar {
         Scalar::F32 => (-1.5f32).to_bits().into(),
         Scalar::F64 => 0.1f64.to_bits(),
+        Scalar::F16 => 0xbe00,
+        Scalar::Bf16 => 0xbfc0,
         _ => 0xc3c3_c3c3_c3c3_c3c3,
     }
 }
 
-/// Each arithmetic operation on each type, each operand once known and once not.
+/// Each arithmetic operation on each type, with no operand known, with all, and with each one; those with the
+/// same name in one kernel.
 fn arith_kernels(target: Target) -> Vec<Kernel<Untyped>> {
     let mut kernels = Vec::new();
-    for (number, row) in raw::arith(&[raw::no_value()]).into_iter().enumerate() {
-        let info = row.info();
-        let takes_types = !info.operands.is_empty();
+    let all = raw::arith();
+    for rows in all.chunk_by(|a, b| a.info().name == b.info().name) {
+        let info = rows[0].info();
+        let lists = info.operands.iter().chain(&info.list);
+        let takes_types = lists.into_iter().any(|(_, c)| *c == Constraint::T);
+        let without_types = [Type::BOOL, Scalar::U8.into()];
         for ty in raw::types() {
-            let on_target = target.offers(Op::from(row).first_target());
-            if !on_target || !info.class.contains(ty) || (!takes_types && ty != Type::BOOL) {
+            if !info.class.contains(ty) || (!takes_types && !without_types.contains(&ty)) {
                 continue;
             }
-            let mut kernel = Raw::new(format!("{}_{number}_{}", info.name, short(ty)), target);
-            let types = raw::operand_types(info, ty);
-            for known in 0..1u32 << types.len() {
-                let operands: Vec<_> = types
-                    .iter()
-                    .enumerate()
-                    .map(|(i, ty)| match ty.scalar().filter(|_| known >> i & 1 == 1) {
-                        Some(scalar) => kernel.constant(scalar, some_bits(scalar)),
-                        None => kernel.unknown(*ty),
-                    })
-                    .collect();
-                let operands = if takes_types { operands } else { vec![raw::no_value()] };
-                let result = kernel.get(raw::arith(&operands).swap_remove(number));
-                kernel.consume(result);
+            let name = format!("{}_{}_{}", info.name, short(ty), kernels.len());
+            let mut kernel = Raw::new(name, target);
+            let mut used = false;
+            for row in rows {
+                used |= add_arith(&mut kernel, row, ty);
             }
-            kernels.push(kernel.finish());
+            if used {
+                kernels.push(kernel.finish());
+            }
         }
     }
     kernels
+}
+
+/// Adds the operation, if the target has it on the type.
+fn add_arith(kernel: &mut Raw, row: &Arith, ty: Type) -> bool {
+    let types = raw::operand_types(row, ty);
+    let unknown: Vec<_> = types.iter().map(|ty| kernel.unknown(*ty)).collect();
+    if !raw::is_valid(&raw::with_operands(row, &unknown), &kernel.ir) {
+        return false;
+    }
+    let one_by_one = (0..types.len().min(4)).map(|i| 1 << i);
+    for known in [0, u32::MAX].into_iter().chain(one_by_one) {
+        let operand = |(i, ty): (usize, &Type)| match ty.scalar().filter(|_| known >> i & 1 == 1) {
+            Some(scalar) => kernel.constant(scalar, some_bits(scalar)),
+            None => unknown[i],
+        };
+        let operands: Vec<_> = types.iter().enumerate().map(operand).collect();
+        let result = kernel.get(raw::with_operands(row, &operands));
+        kernel.consume(result);
+    }
+    true
 }
 
 /// The valid kernels of the filetests that the target can have.
@@ -128,19 +147,21 @@ fn mem_kernels(target: Target) -> Vec<Kernel<Untyped>> {
         for elem in Scalar::ALL {
             let mut kernel = Raw::new(format!("mem_{space}_{elem}"), target);
             let ty = pointer(space, elem);
-            let base = kernel.unknown(ty);
+            let (base, index) = (kernel.unknown(ty), kernel.unknown(Scalar::I32.into()));
+            // From the start of a shared allocation, a constant index outside is an error of the build.
+            let base = kernel.get(Mem::Offset { base, index });
             for index_type in indices {
                 let known = [0, 3, u64::MAX, 1 << 31, (1 << 31) - 1, 1 << 61, 1 << 62];
                 let mut places: Vec<_> =
                     known.into_iter().map(|bits| kernel.constant(index_type, bits)).collect();
                 places.push(kernel.unknown(index_type.into()));
                 for index in places {
-                    let value = kernel.get(Mem::Ld { base, index });
+                    let value = kernel.get(Mem::Ld { base, index, access: Default::default() });
                     let moved = kernel.get(Mem::Offset { base, index });
                     kernel.consume(moved);
-                    kernel.op(Mem::St { base: moved, index, value });
+                    kernel.op(Mem::St { base: moved, index, value, access: Default::default() });
                     let constant = kernel.constant(elem, some_bits(elem));
-                    kernel.op(Mem::St { base, index, value: constant });
+                    kernel.op(Mem::St { base, index, value: constant, access: Default::default() });
                 }
             }
             kernels.push(kernel.finish());
@@ -164,10 +185,12 @@ fn mem_kernels(target: Target) -> Vec<Kernel<Untyped>> {
     // Parameters of every type, and constants at the ends of their types.
     let mut kernel = Raw::new("params", target);
     for ty in raw::types() {
-        let value = kernel.param(ty);
-        if !matches!(ty, Type::Pointer { space: Space::Shared, .. }) {
-            kernel.consume(value);
+        // A launch passes neither vectors nor shared memory.
+        if matches!(ty, Type::Pointer { space: Space::Shared, .. } | Type::Vector(_)) {
+            continue;
         }
+        let value = kernel.param(ty);
+        kernel.consume(value);
         if let Type::Scalar(scalar) = ty {
             for bits in [0, 1, u64::MAX, 1 << (scalar.bits() - 1), (1 << (scalar.bits() - 1)) - 1] {
                 let value = kernel.constant(scalar, bits);
@@ -252,18 +275,18 @@ fn launch_bounds_and_dynamic_shared_memory() {
             });
         untyped(&kernel.unwrap())
     };
-    let options = KernelOptions::default();
-    let whole = options.block([384, 1, 1]).min_blocks_per_sm(1).max_registers(168);
+    let options = KernelOptions::default;
+    let whole = options().block([384, 1, 1]).min_blocks_per_sm(1).max_registers(168);
     check_module(
         &[
-            build("whole", whole.cluster([2, 1, 1]), 227 * 1024),
+            build("whole", whole.clone().cluster([2, 1, 1]), 227 * 1024),
             build("whole_at_launch", whole.cluster_at_launch(), 100_000),
-            build("bounded", options.max_threads(1024).min_blocks_per_sm(2), 16),
-            build("large_cluster", options.cluster([16, 1, 1]), 48 * 1024),
+            build("bounded", options().max_threads(1024).min_blocks_per_sm(2), 16),
+            build("large_cluster", options().cluster([16, 1, 1]), 48 * 1024),
         ],
         &[],
     );
-    type Maps = (TensorMap<f32, 2>, i8, TensorMapMut<u8, 5>);
+    type Maps = (tilewright::ir::TensorMap<f32, 2>, i8, tilewright::ir::TensorMapMut<u8, 5>);
     let maps = Kernel::<Maps>::build("maps", Target::SM_90, |_, _| ()).unwrap();
     check_module(&[untyped(&maps)], &[]);
 }
@@ -323,7 +346,7 @@ fn many_parameters() {
         let base = kernel.param(pointer(Space::Global, Scalar::U64));
         let last = (1..count).map(|_| kernel.new_param(Scalar::U64.into())).last().unwrap();
         let index = kernel.constant(Scalar::I32, 0);
-        kernel.op(Mem::St { base, index, value: last });
+        kernel.op(Mem::St { base, index, value: last, access: Default::default() });
         let ptx = kernel.finish().ptx();
         assert_eq!(ptx.version().to_string(), version, "{count}");
         check_text(&ptxas, &ptx, &[]);

@@ -333,16 +333,16 @@ fn launches_with_options() {
             .unwrap()
         };
         let options = KernelOptions::default().max_threads(256).max_registers(32);
-        let mut runs = vec![(options.min_blocks_per_sm(4), Grid::cover(1000, 128))];
+        let mut runs = vec![(options.clone().min_blocks_per_sm(4), Grid::cover(1000, 128))];
         if device.limits().cluster_blocks > 1 && device.target().offers(Target::SM_90) {
             let grid = Grid::new([16, 1, 1], [64, 1, 1]);
-            runs.push((options, grid.cluster([2, 1, 1])));
-            runs.push((options.cluster([4, 1, 1]), grid));
-            runs.push((options.cluster([16, 1, 1]), grid));
+            runs.push((options.clone(), grid.cluster([2, 1, 1])));
+            runs.push((options.clone().cluster([4, 1, 1]), grid));
+            runs.push((options.clone().cluster([16, 1, 1]), grid));
             runs.push((options.cluster_at_launch(), grid.cluster([8, 1, 1])));
         }
         for (options, grid) in runs {
-            let f = device.load(&build(options)).unwrap();
+            let f = device.load(&build(options.clone())).unwrap();
             let x = device.upload(&[2.0f32; 1000]).unwrap();
             let mut y = device.zeros::<f32>(1000).unwrap();
             let plain = LaunchOptions::default();

@@ -348,7 +348,7 @@ fn nesting_has_no_limit() {
     }
     let innermost = regions[regions.len() - 1];
     let base = made.ir.params[0].value;
-    made.op(innermost, Mem::St { base, index: lane, value: lane });
+    made.op(innermost, Mem::St { base, index: lane, value: lane, access: Default::default() });
     for region in regions.into_iter().skip(1).rev() {
         made.op(region, Control::Yield { values: Default::default() });
     }

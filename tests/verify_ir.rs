@@ -91,7 +91,8 @@ fn indices_that_point_nowhere() {
     out_of_range(|ir| ir.shared[Entity::from_index(0)].place = last());
     let values = || [last()].into_iter().collect();
     let cond = Value::from_index(0);
-    let ops: [fn() -> Op; 7] = [
+    let ops: [fn() -> Op; 8] = [
+        || Mem::ArrayBase { array: last() }.into(),
         || Arith::Neg { value: last() }.into(),
         || Mem::SharedBase { shared: last() }.into(),
         || Mem::GetVar { var: last(), index: 0 }.into(),
@@ -111,19 +112,24 @@ fn indices_that_point_nowhere() {
 }
 
 #[test]
-fn owners_that_are_not() {
-    // Twice in the kernel.
-    wrong_owner(|ir| {
+fn regions_and_operations_that_are_there_twice() {
+    let twice = |change: fn(&mut KernelIr)| {
+        check(change, |e| matches!(e, VerifyError::InKernelTwice { .. }))
+    };
+    twice(|ir| {
         let op = ir.regions[ir.body].ops[0];
         ir.regions[ir.body].ops.push(op);
     });
-    wrong_owner(|ir| add(ir, ir.body, Control::Loop { init: Default::default(), body: ir.body }));
+    twice(|ir| add(ir, ir.body, Control::Loop { init: Default::default(), body: ir.body }));
+}
+
+#[test]
+fn owners_that_are_not() {
     wrong_owner(|ir| ir.params.push(ir.params[0].clone()));
     wrong_owner(|ir| {
         let result = ir.ops[OpId::from_index(0)].results[0];
         ir.ops[OpId::from_index(0)].results.push(result);
     });
-    // Another owner than is named.
     wrong_owner(|ir| ir.regions[ir.body].parent = Some(OpId::from_index(0)));
     wrong_owner(|ir| {
         let region = ir.regions.push(Region::default());
@@ -211,6 +217,59 @@ fn names_that_the_text_form_does_not_have() {
     }
 }
 
+/// The parser refuses a name that is given twice.
+#[test]
+fn parameters_of_one_name() {
+    check(
+        |ir| {
+            let (region, place) = (ir.body, PlaceId::from_index(0));
+            let (ty, def) = (Scalar::I32.into(), ValueDef::Param(1));
+            let value = ir.values.push(ValueData { ty, def, region, place });
+            ir.params.push(Param { name: "a".into(), value });
+        },
+        |error| *error == VerifyError::DuplicateParamName { name: "a".into() },
+    );
+}
+
+/// The body of the kernel and the arms of an `if` with arguments.
+#[test]
+fn arguments_where_none_can_be() {
+    let argument = |ir: &mut KernelIr, region: RegionId| {
+        let (ty, def, place) =
+            (Scalar::I32.into(), ValueDef::Arg(region, 0), PlaceId::from_index(0));
+        let arg = ir.values.push(ValueData { ty, def, region, place });
+        ir.regions[region].args.push(arg);
+    };
+    check(
+        |ir| argument(ir, ir.body),
+        |error| *error == VerifyError::RegionArguments { owner: None, found: 1 },
+    );
+    check(
+        |ir| {
+            let then_region = ir.regions.push(Region::default());
+            argument(ir, then_region);
+            let cond = Value::from_index(0);
+            let op = push(ir, ir.body, Control::If { cond, then_region, else_region: None });
+            ir.regions[then_region].parent = Some(op);
+            push(ir, then_region, Control::Return);
+        },
+        |error| *error == VerifyError::RegionArguments { owner: Some("if"), found: 1 },
+    );
+}
+
+/// The text form names loops only.
+#[test]
+fn jumps_to_what_is_no_loop() {
+    let expected = VerifyError::NotALoop { op: "break", target: "const" };
+    check(
+        |ir| {
+            let (target, values) = (OpId::from_index(0), Default::default());
+            add(ir, ir.body, Control::Break { target, values });
+        },
+        |error| *error == expected,
+    );
+}
+
 /// A loop whose body has fewer arguments than it carries, and more.
 #[test]
 fn arguments_that_do_not_fit() {
@@ -230,7 +289,7 @@ fn arguments_that_do_not_fit() {
                 ir.regions[body].parent = Some(op);
                 push(ir, body, Control::Return);
             },
-            |error| matches!(error, VerifyError::CarriedTypes { op: "loop", .. }),
+            |error| matches!(error, VerifyError::CarriedCount { op: "loop", .. }),
         );
     }
     // A `for` without an index.
@@ -246,6 +305,7 @@ fn arguments_that_do_not_fit() {
                     hi: value,
                     step: value,
                     unroll: Unroll::Keep,
+                    prefetch: 0,
                     init,
                     body,
                 },
@@ -253,6 +313,22 @@ fn arguments_that_do_not_fit() {
             ir.regions[body].parent = Some(op);
             push(ir, body, Control::Return);
         },
-        |error| matches!(error, VerifyError::RangeTypes { .. }),
+        |error| matches!(error, VerifyError::RangeIndex { found: None, .. }),
     );
+}
+
+/// Constant arrays of 64 KiB and 8 bytes.
+#[test]
+fn more_constant_arrays_than_a_module_has() {
+    let verify = |last: usize| {
+        let (first, last) = (vec!["0"; 8191].join(", "), vec!["1"; last].join(", "));
+        let text = format!(
+            "kernel @k target sm_80 () {{\n  array @a: u64 = {first}\n  array @b: u64 = {last}\n  return\n}}\n"
+        );
+        Kernel::verify(text.parse().expect("it parses"))
+    };
+    assert!(verify(1).is_ok());
+    let errors = verify(2).expect_err("they are too large");
+    let expected = VerifyError::ArrayBytes { bytes: 65_544, limit: 65_536 };
+    assert_eq!(errors.iter().map(|found| &found.error).collect::<Vec<_>>(), [&expected]);
 }

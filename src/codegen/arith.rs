@@ -1,9 +1,24 @@
 //! Arithmetic, logic and comparison.
 
+use smallvec::{SmallVec, smallvec};
+
 use super::entry::Entry;
 use super::fold::fold;
 use super::regs::{Class, Operand, Reg, arith_type};
-use crate::ir::{Arith, Compare, Const, Scalar, Type, Value};
+use crate::ir::{Arith, Compare, Const, Scalar, Type, Value, VectorType};
+
+/// An operand of a fused multiply-add that stands for another operation.
+#[derive(Clone, Copy)]
+enum Factor {
+    Value(Value),
+    Constant,
+}
+
+impl From<Value> for Factor {
+    fn from(value: Value) -> Factor {
+        Factor::Value(value)
+    }
+}
 
 /// The smallest and the largest number of an integer type of 8 or 16 bits.
 pub(super) fn narrow_range(scalar: Scalar) -> Option<(i64, i64)> {
@@ -17,6 +32,11 @@ pub(super) fn narrow_range(scalar: Scalar) -> Option<(i64, i64)> {
         | Scalar::I64
         | Scalar::U32
         | Scalar::U64
+        | Scalar::F8E4M3
+        | Scalar::F8E5M2
+        | Scalar::F16
+        | Scalar::Bf16
+        | Scalar::Tf32
         | Scalar::F32
         | Scalar::F64 => None,
     }
@@ -32,9 +52,27 @@ impl Entry<'_> {
             return self.bind(result, Operand::Const(constant));
         }
         match *op {
+            Arith::Add { lhs, rhs } | Arith::AddRounded { lhs, rhs, .. } if self.by_fma(result) => {
+                self.fma_with_constant(result, 0x3f80, |one| [lhs.into(), one, rhs.into()]);
+            }
+            Arith::Sub { lhs, rhs } | Arith::SubRounded { lhs, rhs, .. } if self.by_fma(result) => {
+                self.fma_with_constant(result, 0xbf80, |minus_one| {
+                    [rhs.into(), minus_one, lhs.into()]
+                });
+            }
+            // The sum of -0 and a product is the product, also where that is a zero.
+            Arith::Mul { lhs, rhs } | Arith::MulRounded { lhs, rhs, .. } if self.by_fma(result) => {
+                self.fma_with_constant(result, 0x8000, |zero| [lhs.into(), rhs.into(), zero]);
+            }
             Arith::Add { lhs, rhs } => self.wrapping(["add.", "add.rn."], result, &[lhs, rhs]),
             Arith::Sub { lhs, rhs } => self.wrapping(["sub.", "sub.rn."], result, &[lhs, rhs]),
             Arith::Mul { lhs, rhs } => self.wrapping(["mul.lo.", "mul.rn."], result, &[lhs, rhs]),
+            Arith::Div { lhs, rhs } if self.scalar(result).format().is_some() => {
+                self.in_f32("div.rn.f32", result, &[lhs, rhs]);
+            }
+            Arith::Sqrt { value } if self.scalar(result).format().is_some() => {
+                self.in_f32("sqrt.rn.f32", result, &[value]);
+            }
             // The smallest number divided by -1 leaves the range of a narrow type.
             Arith::Div { lhs, rhs } => self.wrapping(["div.", "div.rn."], result, &[lhs, rhs]),
             Arith::Rem { lhs, rhs } => self.typed("rem.", result, &[lhs, rhs]),
@@ -60,32 +98,145 @@ impl Entry<'_> {
             Arith::Selp { cond, then_value, else_value } => {
                 self.selp(result, cond, then_value, else_value);
             }
-            Arith::Cvt { value, to } => self.cvt(result, value, to),
+            Arith::Cvt { value, to } => match self.ir.type_of(value) {
+                Type::Vector(vector) => self.cvt_vector(result, value, vector, to),
+                Type::Scalar(_) | Type::Pointer { .. } | Type::TensorMap { .. } => {
+                    self.cvt(result, value, to)
+                }
+            },
+            Arith::VecPack { ref values } => self.vec_pack(result, values),
+            Arith::VecSplat { value, lanes } => {
+                self.vec_pack(result, &vec![value; lanes as usize]);
+            }
+            Arith::VecExtract { vector, lane } => self.vec_extract(result, vector, lane),
+            Arith::AddRounded { .. }
+            | Arith::SubRounded { .. }
+            | Arith::MulRounded { .. }
+            | Arith::FmaRounded { .. }
+            | Arith::DivRounded { .. }
+            | Arith::SqrtRounded { .. }
+            | Arith::RcpRounded { .. }
+            | Arith::Approx { .. }
+            | Arith::DivApprox { .. }
+            | Arith::MinNan { .. }
+            | Arith::MaxNan { .. }
+            | Arith::Copysign { .. }
+            | Arith::Testp { .. }
+            | Arith::AddSat { .. }
+            | Arith::SubSat { .. }
+            | Arith::MulHi { .. }
+            | Arith::MulWide { .. }
+            | Arith::Mad { .. }
+            | Arith::MadHi { .. }
+            | Arith::MadWide { .. }
+            | Arith::Sad { .. }
+            | Arith::Dp4a { .. }
+            | Arith::Dp2a { .. }
+            | Arith::Popc { .. }
+            | Arith::Clz { .. }
+            | Arith::Brev { .. }
+            | Arith::Bfind { .. }
+            | Arith::Bfe { .. }
+            | Arith::Bfi { .. }
+            | Arith::Fns { .. }
+            | Arith::Lop3 { .. }
+            | Arith::Shf { .. }
+            | Arith::Prmt { .. }
+            | Arith::Szext { .. }
+            | Arith::Bmsk { .. }
+            | Arith::Bitcast { .. }
+            | Arith::CvtRounded { .. }
+            | Arith::CvtRint { .. }
+            | Arith::CvtSat { .. } => self.bit_function(op, result),
             Arith::Sreg { reg } => {
                 self.read_special(result, reg.scalar(), &reg.to_string());
             }
         }
     }
 
-    /// The scalar type of a value; the verifier has seen that it is one where this is asked.
+    /// The scalar type of a value, or that of the elements of a vector; the verifier has seen that it is one
+    /// of these where this is asked.
     pub(super) fn scalar(&self, value: Value) -> Scalar {
         match self.ir.type_of(value) {
             Type::Scalar(scalar) => scalar,
+            Type::Vector(vector) => vector.elem(),
             Type::Pointer { .. } | Type::TensorMap { .. } => Scalar::U64,
         }
     }
 
-    fn write_op(&mut self, name: &[&str], to: Reg, values: &[Value]) {
+    pub(super) fn write_op(&mut self, name: &[&str], to: Reg, values: &[Value]) {
         let mut operands = [Operand::Reg(to); 4];
         for (operand, value) in operands[1..].iter_mut().zip(values) {
-            *operand = self.operand(*value);
+            *operand = self.computed(*value);
         }
         self.ins(name, &operands[..=values.len().min(3)]);
     }
 
+    /// What stands for the value in an instruction that computes: those on 16-bit floating point take no
+    /// constants.
+    pub(super) fn computed(&mut self, value: Value) -> Operand {
+        let operand = self.operand(value);
+        match Class::of(self.ir.type_of(value)) {
+            Class::B16 => self.in_reg(operand, Class::B16).into(),
+            Class::Pred | Class::B32 | Class::B64 | Class::F32 | Class::F64 => operand,
+        }
+    }
+
+    /// The type of an instruction that computes with such values.
+    fn computed_type(&self, value: Value) -> &'static str {
+        match self.ir.type_of(value) {
+            Type::Vector(VectorType::F16X2) => "f16x2",
+            Type::Vector(VectorType::BF16X2) => "bf16x2",
+            Type::Scalar(_) | Type::Vector(_) | Type::Pointer { .. } | Type::TensorMap { .. } => {
+                arith_type(self.scalar(value))
+            }
+        }
+    }
+
+    /// Whether the target has no `add`, `sub` and `mul` on the type of the value, only `fma`.
+    pub(super) fn by_fma(&self, value: Value) -> bool {
+        self.scalar(value) == Scalar::Bf16 && self.ir.target.sm() < 90
+    }
+
+    /// A fused multiply-add of `bf16` of which one operand is the constant with these bits, in each element of
+    /// a vector. It is what the PTX ISA computes `add`, `sub` and `mul` of `bf16` by (9.7.4).
+    fn fma_with_constant(
+        &mut self,
+        result: Value,
+        bits: i64,
+        operands: impl Fn(Factor) -> [Factor; 3],
+    ) {
+        let to = self.def(result);
+        let constant = self.temp(to.class());
+        let bits = if to.class() == Class::B32 { bits << 16 | bits } else { bits };
+        self.mov(constant, Operand::Int(bits));
+        let operands = operands(Factor::Constant).map(|factor| match factor {
+            Factor::Constant => constant.into(),
+            Factor::Value(value) => self.computed(value),
+        });
+        let [a, b, c] = operands;
+        self.ins(&["fma.rn.", self.computed_type(result)], &[to.into(), a, b, c]);
+    }
+
+    /// A correctly rounded operation of a 16-bit floating point type, computed in `f32`: that has more than
+    /// twice as many digits, so that rounding twice is rounding once (Figueroa: When is double rounding
+    /// innocuous?, 1995).
+    fn in_f32(&mut self, name: &str, result: Value, values: &[Value]) {
+        let scalar = self.scalar(result);
+        let wide = self.temp(Class::F32);
+        let mut operands: SmallVec<[Operand; 3]> = smallvec![wide.into()];
+        for value in values {
+            let operand = self.operand(*value);
+            operands.push(self.widened(operand, scalar));
+        }
+        self.ins(&[name], &operands);
+        let to = self.def(result);
+        self.narrowed(to, wide.into(), scalar);
+    }
+
     /// An operation in the type of its result.
-    fn typed(&mut self, name: &str, result: Value, values: &[Value]) {
-        let (to, ty) = (self.def(result), arith_type(self.scalar(result)));
+    pub(super) fn typed(&mut self, name: &str, result: Value, values: &[Value]) {
+        let (to, ty) = (self.def(result), self.computed_type(result));
         self.write_op(&[name, ty], to, values);
     }
 
@@ -94,8 +245,10 @@ impl Entry<'_> {
         let scalar = self.scalar(result);
         let to = self.def(result);
         let name = if scalar.is_float() { float } else { int };
-        self.write_op(&[name, arith_type(scalar)], to, values);
-        self.wrap(to, scalar);
+        self.write_op(&[name, self.computed_type(result)], to, values);
+        if self.ir.type_of(result).scalar().is_some() {
+            self.wrap(to, scalar);
+        }
     }
 
     /// Extends the low bits of `reg`, where `scalar` is narrower than it.
@@ -115,6 +268,11 @@ impl Entry<'_> {
             | Scalar::I64
             | Scalar::U32
             | Scalar::U64
+            | Scalar::F8E4M3
+            | Scalar::F8E5M2
+            | Scalar::F16
+            | Scalar::Bf16
+            | Scalar::Tf32
             | Scalar::F32
             | Scalar::F64 => return,
         };
@@ -145,10 +303,13 @@ impl Entry<'_> {
         if scalar == Scalar::Bool {
             return self.compare_bools(result, compare, lhs, rhs);
         }
-        // PTX's `ne` is false where an operand is NaN; `neu` is true there.
-        let unordered = if scalar.is_float() && compare == Compare::Ne { "u." } else { "." };
         let to = self.def(result);
-        self.write_op(&["setp.", compare.name(), unordered, arith_type(scalar)], to, &[lhs, rhs]);
+        if scalar == Scalar::Bf16 && self.ir.target.sm() < 90 {
+            let [a, b] = [lhs, rhs].map(|value| self.operand(value));
+            let (a, b) = (self.widened(a, scalar), self.widened(b, scalar));
+            return self.ins(&["setp.", compare.name(), ".f32"], &[to.into(), a, b]);
+        }
+        self.write_op(&["setp.", compare.name(), ".", arith_type(scalar)], to, &[lhs, rhs]);
     }
 
     /// `false < true`.
@@ -164,6 +325,15 @@ impl Entry<'_> {
             Compare::Le => (a, "or.pred", b),
             Compare::Gt => (b, "and.pred", a),
             Compare::Ge => (b, "or.pred", a),
+            // The verifier has seen that these are of floating point.
+            Compare::Equ
+            | Compare::Neu
+            | Compare::Ltu
+            | Compare::Leu
+            | Compare::Gtu
+            | Compare::Geu
+            | Compare::Num
+            | Compare::Nan => return,
         };
         let not = self.temp(Class::Pred);
         self.ins(&["not.pred"], &[not.into(), negated]);
@@ -171,8 +341,15 @@ impl Entry<'_> {
     }
 
     fn selp(&mut self, result: Value, cond: Value, then_value: Value, else_value: Value) {
-        let [cond, a, b] = [cond, then_value, else_value].map(|value| self.operand(value));
-        let to = self.def(result);
+        let cond = self.operand(cond);
+        let (then_parts, else_parts) = (self.parts(then_value), self.parts(else_value));
+        let parts = self.def_parts(result).into_iter().zip(then_parts.into_iter().zip(else_parts));
+        for (to, (a, b)) in parts {
+            self.selp_part(to, cond, a, b);
+        }
+    }
+
+    fn selp_part(&mut self, to: Reg, cond: Operand, a: Operand, b: Operand) {
         match (to.class(), cond) {
             (Class::Pred, Operand::Reg(guard)) => {
                 self.mov(to, b);

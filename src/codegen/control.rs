@@ -51,7 +51,7 @@ impl Entry<'_> {
             Control::If { cond, then_region, else_region } => {
                 self.if_(*cond, *then_region, *else_region);
             }
-            Control::For { lo, hi, step, init, body, unroll: _ } => {
+            Control::For { lo, hi, step, init, body, unroll: _, prefetch: _ } => {
                 self.for_(id, [*lo, *hi, *step], init, *body);
             }
             Control::Loop { init, body } => self.loop_(id, init, *body),
@@ -121,10 +121,9 @@ impl Entry<'_> {
         let mut copies = Vec::new();
         for (value, to) in values.iter().zip(to) {
             if all || self.uses.is_live(*to) {
-                let (to, from) = (self.def(*to), self.operand(*value));
-                if from != Operand::Reg(to) {
-                    copies.push((to, from));
-                }
+                let (to, from) = (self.def_parts(*to), self.parts(*value));
+                let parts = to.into_iter().zip(from);
+                copies.extend(parts.filter(|(to, from)| *from != Operand::Reg(*to)));
             }
         }
         copies

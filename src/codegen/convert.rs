@@ -2,53 +2,17 @@
 
 use super::arith::narrow_range;
 use super::entry::Entry;
-use super::regs::{Class, Operand, arith_type};
-use crate::ir::{Const, Scalar, Value};
+use super::regs::{Class, Operand, Reg, arith_type};
+use crate::ir::{Const, Scalar, Value, narrow};
 
 impl Entry<'_> {
     pub(super) fn cvt(&mut self, result: Value, value: Value, to_type: Scalar) {
         let from_type = self.scalar(value);
         let from = self.operand(value);
-        match (from_type, to_type) {
-            (a, b) if a == b => self.bind(result, from),
-            (Scalar::Bool, _) => self.bool_to_number(result, from, to_type),
-            (_, Scalar::Bool) => self.number_to_bool(result, from, from_type),
-            (a, b) if a.is_int() && b.is_int() => self.int_to_int(result, from, a, b),
-            (a, b) if a.is_float() && b.is_int() => self.float_to_int(result, from, a, b),
-            // To floating point: rounds to nearest even where the number may not fit; from `f32` to
-            // `f64`, where it always does, PTX allows no rounding.
-            (a, b) => {
-                let to = self.def(result);
-                let rounding =
-                    if (a, b) == (Scalar::F32, Scalar::F64) { "cvt." } else { "cvt.rn." };
-                let name = [rounding, arith_type(b), ".", arith_type(a)];
-                self.ins(&name, &[to.into(), from]);
-            }
+        if from_type == to_type {
+            return self.bind(result, from);
         }
-    }
-
-    fn bool_to_number(&mut self, result: Value, from: Operand, to_type: Scalar) {
-        let one = match to_type {
-            Scalar::F32 => 1.0f32.to_bits().into(),
-            Scalar::F64 => 1.0f64.to_bits(),
-            _ => 1,
-        };
-        let to = self.def(result);
-        let [zero, one] = [0, one].map(|bits| Operand::Const(Const::new(to_type, bits)));
-        self.ins(&["selp.", to.class().bits_name()], &[to.into(), one, zero, from]);
-    }
-
-    fn number_to_bool(&mut self, result: Value, from: Operand, from_type: Scalar) {
-        let to = self.def(result);
-        let zero = Operand::Const(Const::new(from_type, 0));
-        // NaN is not zero.
-        let name = if from_type.is_float() { "setp.neu." } else { "setp.ne." };
-        self.ins(&[name, arith_type(from_type)], &[to.into(), from, zero]);
-    }
-
-    fn int_to_int(&mut self, result: Value, from: Operand, from_type: Scalar, to_type: Scalar) {
-        let (wide_from, wide_to) = (from_type.bits() == 64, to_type.bits() == 64);
-        if wide_from == wide_to && holds(from_type, to_type) {
+        if from_type.is_int() && to_type.is_int() && stays(from_type, to_type) {
             // The register holds the number already.
             return match from {
                 Operand::Const(constant) => {
@@ -59,6 +23,126 @@ impl Entry<'_> {
             };
         }
         let to = self.def(result);
+        self.cvt_to(to, from, from_type, to_type);
+    }
+
+    /// Sets `to` to the conversion of `from`.
+    pub(super) fn cvt_to(&mut self, to: Reg, from: Operand, from_type: Scalar, to_type: Scalar) {
+        match (from_type, to_type) {
+            (a, b) if a == b => self.mov(to, from),
+            (Scalar::Bool, b) => self.bool_to_number(to, from, b),
+            (a, b) if a.is_int() && b.is_int() => self.int_to_int(to, from, a, b),
+            (a, b) if a.format().is_some() => {
+                let wide = self.widened(from, a);
+                self.cvt_to(to, wide, Scalar::F32, b);
+            }
+            (Scalar::F32, b) if b.format().is_some() => self.narrowed(to, from, b),
+            // PTX has conversions with one rounding from every type to `f16`, but not to the others.
+            (a, b) if b.format().is_some() && b != Scalar::F16 => {
+                let wide = self.rounded_to_odd(from, a);
+                self.narrowed(to, wide.into(), b);
+            }
+            (a, b) if a.is_float() && b.is_int() => self.float_to_int(to, from, (a, b), "rzi"),
+            // To floating point: rounds to nearest even where the number may not fit; from `f32` to
+            // `f64`, where it always does, PTX allows no rounding.
+            (a, b) => {
+                let rounding =
+                    if (a, b) == (Scalar::F32, Scalar::F64) { "cvt." } else { "cvt.rn." };
+                let name = [rounding, arith_type(b), ".", arith_type(a)];
+                self.ins(&name, &[to.into(), from]);
+            }
+        }
+    }
+
+    /// The `f32` of a number of a narrow format, exact.
+    pub(super) fn widened(&mut self, from: Operand, scalar: Scalar) -> Operand {
+        if let Operand::Const(constant) = from
+            && let Some(x) = narrow::decode(scalar, constant.bits() as u32)
+        {
+            let bits = (x as f32).to_bits().into();
+            return Operand::Const(Const::new(Scalar::F32, bits));
+        }
+        let to = self.temp(Class::F32);
+        match scalar {
+            Scalar::F16 => self.ins(&["cvt.f32.f16"], &[to.into(), from]),
+            Scalar::Bf16 => {
+                let zero = self.temp(Class::B16);
+                self.mov(zero, Operand::Int(0));
+                self.mov_pack(to, &[zero.into(), from]);
+            }
+            Scalar::F8E4M3 | Scalar::F8E5M2 => {
+                let (pair, half) = (self.temp(Class::B32), self.temp(Class::B16));
+                self.ins(&["cvt.rn.f16x2.", arith_type(scalar), "x2"], &[pair.into(), from]);
+                self.mov_unpack(half, pair.into(), 0);
+                self.ins(&["cvt.f32.f16"], &[to.into(), half.into()]);
+            }
+            // The lower 13 bits of a `tf32` do not count.
+            _ => self.ins(&["and.b32"], &[to.into(), from, Operand::Int(!0x1fff)]),
+        }
+        to.into()
+    }
+
+    /// Sets `to` to an `f32` rounded to a narrow format.
+    pub(super) fn narrowed(&mut self, to: Reg, from: Operand, scalar: Scalar) {
+        match scalar {
+            Scalar::F8E4M3 | Scalar::F8E5M2 => {
+                // The upper byte of the result is not used.
+                let name = ["cvt.rn.satfinite.", arith_type(scalar), "x2.f32"];
+                let zero = Operand::Const(Const::new(Scalar::F32, 0));
+                self.ins(&name, &[to.into(), zero, from]);
+            }
+            Scalar::Tf32 if self.ir.target.sm() < 90 => self.narrowed_to_tf32(to, from),
+            _ => self.ins(&["cvt.rn.", arith_type(scalar), ".f32"], &[to.into(), from]),
+        }
+    }
+
+    /// Rounds to nearest even by adding just less than half of the last digit that stays, or half where that
+    /// digit is odd. A NaN must stay as it is, for the carry could make it a number.
+    fn narrowed_to_tf32(&mut self, to: Reg, from: Operand) {
+        let (bits, sum) = (self.temp(Class::B32), self.temp(Class::B32));
+        self.mov(bits, from);
+        let (bits, sum) = (Operand::Reg(bits), Operand::Reg(sum));
+        self.ins(&["bfe.u32"], &[sum, bits, Operand::Int(13), Operand::Int(1)]);
+        self.ins(&["add.u32"], &[sum, sum, Operand::Int(0xfff)]);
+        self.ins(&["add.u32"], &[sum, sum, bits]);
+        self.ins(&["and.b32"], &[sum, sum, Operand::Int(!0x1fff)]);
+        let number = self.temp(Class::Pred);
+        self.ins(&["setp.num.f32"], &[number.into(), from, from]);
+        let nan = Operand::Int(0x7fff_e000);
+        self.ins(&["selp.b32"], &[to.into(), sum, nan, number.into()]);
+    }
+
+    /// The number as `f32`, rounded to odd: toward zero, with the last bit set where that is not exact. `f32`
+    /// has more than two bits more than the narrow formats, so rounding that to one of them is as rounding the
+    /// number itself.
+    fn rounded_to_odd(&mut self, from: Operand, from_type: Scalar) -> Reg {
+        let ty = arith_type(from_type);
+        let (toward_zero, odd) = (self.temp(Class::F32), self.temp(Class::F32));
+        let back = self.temp(Class::of_scalar(from_type));
+        let (inexact, last) = (self.temp(Class::Pred), self.temp(Class::B32));
+        self.ins(&["cvt.rz.f32.", ty], &[toward_zero.into(), from]);
+        let (back_name, compare) =
+            if from_type.is_float() { ("cvt.", "setp.neu.") } else { ("cvt.rzi.", "setp.ne.") };
+        self.ins(&[back_name, ty, ".f32"], &[back.into(), toward_zero.into()]);
+        self.ins(&[compare, ty], &[inexact.into(), back.into(), from]);
+        let select = [last.into(), Operand::Int(1), Operand::Int(0), inexact.into()];
+        self.ins(&["selp.b32"], &select);
+        self.ins(&["or.b32"], &[odd.into(), toward_zero.into(), last.into()]);
+        odd
+    }
+
+    fn bool_to_number(&mut self, to: Reg, from: Operand, to_type: Scalar) {
+        let one = match to_type {
+            Scalar::F32 => 1.0f32.to_bits().into(),
+            Scalar::F64 => 1.0f64.to_bits(),
+            _ => narrow::encode_nearest(to_type, 1.0).unwrap_or(1).into(),
+        };
+        let [zero, one] = [0, one].map(|bits| Operand::Const(Const::new(to_type, bits)));
+        self.ins(&["selp.", to.class().bits_name()], &[to.into(), one, zero, from]);
+    }
+
+    fn int_to_int(&mut self, to: Reg, from: Operand, from_type: Scalar, to_type: Scalar) {
+        let (wide_from, wide_to) = (from_type.bits() == 64, to_type.bits() == 64);
         match (wide_from, wide_to) {
             (false, true) => {
                 let signed = from_type.is_signed();
@@ -68,6 +152,7 @@ impl Entry<'_> {
             (true, false) if to_type.bits() == 32 => {
                 self.ins(&["cvt.u32.u64"], &[to.into(), from]);
             }
+            _ if stays(from_type, to_type) => self.mov(to, from),
             _ => self.extend(to, from, to_type),
         }
     }
@@ -75,11 +160,16 @@ impl Entry<'_> {
     /// Saturates, and NaN becomes 0. PTX's conversion to 32 and 64 bits saturates, but turns NaN into
     /// another number where a side has 64 bits (PTX ISA 9.7.9.22); narrower results are clamped after a
     /// conversion to 32 bits.
-    fn float_to_int(&mut self, result: Value, from: Operand, from_type: Scalar, to_type: Scalar) {
+    pub(super) fn float_to_int(
+        &mut self,
+        to: Reg,
+        from: Operand,
+        (from_type, to_type): (Scalar, Scalar),
+        rounding: &str,
+    ) {
         let range = narrow_range(to_type);
         let converted = if range.is_some() { Scalar::I32 } else { to_type };
-        let to = self.def(result);
-        let name = ["cvt.rzi.", arith_type(converted), ".", arith_type(from_type)];
+        let name = ["cvt.", rounding, ".", arith_type(converted), ".", arith_type(from_type)];
         self.ins(&name, &[to.into(), from]);
         if from_type.bits() == 64 || to_type.bits() == 64 {
             let number = self.temp(Class::Pred);
@@ -93,6 +183,11 @@ impl Entry<'_> {
             self.ins(&["min.s32"], &[to.into(), to.into(), Operand::Int(max)]);
         }
     }
+}
+
+/// Whether a register that holds a number of type `from` holds its conversion to `to` as it is.
+fn stays(from: Scalar, to: Scalar) -> bool {
+    (from.bits() == 64) == (to.bits() == 64) && holds(from, to)
 }
 
 /// Whether a register that holds a number of type `from` holds its conversion to `to`, which lives in a

@@ -1,6 +1,8 @@
 //! One entry: its head, its registers, and the walk over its operations.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+
+use smallvec::{SmallVec, smallvec};
 
 use super::PtxOptions;
 use super::assert_buffer::AssertBuffer;
@@ -14,7 +16,7 @@ use super::uses::Uses;
 use super::version;
 use crate::ir::{
     ClusterShape, Diagnostic, Entity, KernelIr, Op, OpId, PlaceId, RegionId, Scalar, Space, Sync,
-    Type, Value, ValueDef,
+    Type, Value, ValueDef, VectorType,
 };
 
 /// The source files that `.loc` directives name by number.
@@ -50,16 +52,10 @@ impl Files {
     }
 }
 
-/// Bytes of a tensor map as a parameter, and its alignment (CUDA driver API, `CUtensorMap`).
-const TENSOR_MAP_BYTES: (u32, u32) = (128, 64);
-
-/// Bytes of a parameter, and its alignment.
-fn param_bytes(ty: Type) -> (u32, u32) {
-    match ty {
-        Type::TensorMap { .. } => TENSOR_MAP_BYTES,
-        Type::Scalar(_) | Type::Pointer { .. } => (ty.bits() / 8, ty.bits() / 8),
-    }
-}
+/// Bytes that a tensor map as a parameter is aligned to (CUDA driver API, `CUtensorMap`).
+const TENSOR_MAP_ALIGN: u32 = 64;
+/// Bytes of a tensor map as a parameter.
+const TENSOR_MAP_BYTES: u64 = 128;
 
 /// Whether the kernel has a `printf`.
 pub(super) fn prints(ir: &KernelIr) -> bool {
@@ -67,16 +63,22 @@ pub(super) fn prints(ir: &KernelIr) -> bool {
     ir.reached_ops().into_iter().any(prints)
 }
 
+/// The register of a value, or the first one of a vector that has several.
+fn first_reg(ty: Type, value: Value) -> Reg {
+    let (class, number) = (Class::of(ty), value.index() as u32);
+    match ty {
+        Type::Vector(vector) if vector.registers() > 1 => Reg::Part(class, number, 0),
+        Type::Scalar(_) | Type::Vector(_) | Type::Pointer { .. } | Type::TensorMap { .. } => {
+            Reg::Value(class, number)
+        }
+    }
+}
+
 /// The lowest version of the PTX ISA that the kernel needs beside its target.
 pub(super) fn version_of(ir: &KernelIr) -> PtxVersion {
-    let bytes = ir.params.iter().fold(0u64, |end, param| {
-        let (bytes, align) = param_bytes(ir.type_of(param.value));
-        end.next_multiple_of(align.into()) + u64::from(bytes)
-    });
-    let bytes = if ir.has_asserts() { bytes.next_multiple_of(8) + 8 } else { bytes };
-    let params = if bytes > 4352 { LARGE_PARAMS } else { version::FIRST };
+    let params = if ir.param_bytes() > 4352 { LARGE_PARAMS } else { version::FIRST };
     // What is not written counts too where it is in a region: it does not depend on the code generator.
-    ir.ops.iter().map(|(_, data)| version::of(&data.op)).fold(params, PtxVersion::max)
+    ir.ops.iter().map(|(_, data)| version::of(&data.op, ir)).fold(params, PtxVersion::max)
 }
 
 /// The alignment of the shared array, which is that of the most aligned allocation; `None` without any.
@@ -90,8 +92,14 @@ pub(super) fn dynamic_shared_align(kernels: &[&KernelIr]) -> Option<u32> {
     dynamic.filter_map(|ir| shared_align(ir)).max()
 }
 
-/// Writes the entry of a verified kernel.
-pub(super) fn write(ir: &KernelIr, options: PtxOptions, files: &mut Files, text: &mut Text) {
+/// Writes the entry of a verified kernel; `arrays` are the numbers of its constant arrays in the module.
+pub(super) fn write(
+    ir: &KernelIr,
+    options: PtxOptions,
+    arrays: Vec<u64>,
+    files: &mut Files,
+    text: &mut Text,
+) {
     let operands = ir
         .values
         .iter()
@@ -99,7 +107,7 @@ pub(super) fn write(ir: &KernelIr, options: PtxOptions, files: &mut Files, text:
             ValueDef::Result(op, _) if let Op::Const(constant) = ir.ops[op].op => {
                 Operand::Const(constant)
             }
-            _ => Operand::Reg(Reg::Value(Class::of(data.ty), value.index() as u32)),
+            _ => Operand::Reg(first_reg(data.ty, value)),
         })
         .collect();
     let mut entry = Entry {
@@ -110,6 +118,7 @@ pub(super) fn write(ir: &KernelIr, options: PtxOptions, files: &mut Files, text:
         uses: Uses::of(ir),
         operands,
         value_ends: [0; Class::ALL.len()],
+        vectors: BTreeMap::new(),
         temp_ends: [0; Class::ALL.len()],
         place: None,
         last_place: None,
@@ -119,6 +128,7 @@ pub(super) fn write(ir: &KernelIr, options: PtxOptions, files: &mut Files, text:
         reachable: true,
         shared: ir.shared_layout(),
         printing: Printing::default(),
+        arrays,
         globals: String::new(),
     };
     let start = entry.text.position();
@@ -149,6 +159,8 @@ pub(super) struct Entry<'a> {
     operands: Vec<Operand>,
     /// For each class, one more than the highest number of a value's register.
     value_ends: [u32; Class::ALL.len()],
+    /// The vectors that have several registers: their class and number, by the number of the value.
+    vectors: BTreeMap<u32, (Class, u32)>,
     /// For each class, the number of registers that the code generator added.
     temp_ends: [u32; Class::ALL.len()],
     /// The place that the next line comes from.
@@ -165,6 +177,8 @@ pub(super) struct Entry<'a> {
     /// The offset of each shared allocation in the shared array, and the bytes of that.
     pub(super) shared: (Vec<u64>, u64),
     pub(super) printing: Printing,
+    /// The number of each constant array in the module.
+    pub(super) arrays: Vec<u64>,
     /// What is declared before the entry.
     pub(super) globals: String,
 }
@@ -182,11 +196,11 @@ impl<'a> Entry<'a> {
             match ty {
                 Type::TensorMap { .. } => {
                     self.text.push("align ");
-                    self.text.number(TENSOR_MAP_BYTES.1.into());
+                    self.text.number(TENSOR_MAP_ALIGN.into());
                     self.text.push(" .b8");
                 }
                 Type::Scalar(scalar) => self.text.push(memory_type(scalar)),
-                Type::Pointer { space: Space::Global, elem, .. } => {
+                Type::Pointer { space: Space::Global | Space::Const, elem, .. } => {
                     self.text.push("u64 .ptr .global .align ");
                     self.text.number(elem.size_bytes().into());
                 }
@@ -194,12 +208,14 @@ impl<'a> Entry<'a> {
                     self.text.push("u32 .ptr .shared .align ");
                     self.text.number(elem.size_bytes().into());
                 }
+                // The verifier has seen that there is none.
+                Type::Vector(_) => {}
             }
             self.text.push(" ");
             self.text.push(&param.name);
             if let Type::TensorMap { .. } = ty {
                 self.text.push("[");
-                self.text.number(TENSOR_MAP_BYTES.0.into());
+                self.text.number(TENSOR_MAP_BYTES);
                 self.text.push("]");
             }
         }
@@ -255,11 +271,15 @@ impl<'a> Entry<'a> {
         for (class, count) in Class::ALL.into_iter().zip(self.value_ends) {
             declare(class, class.prefix(), count);
         }
+        for (number, (class, count)) in &self.vectors {
+            declare(*class, &format!("{}{number}_", class.prefix()), *count);
+        }
         for (class, count) in Class::ALL.into_iter().zip(self.temp_ends) {
             declare(class, &format!("%t{}", &class.prefix()[1..]), count);
         }
         for (id, var) in self.ir.vars.iter() {
-            declare(Class::of(var.ty), &format!("%v{}_", id.index()), var.len);
+            let registers = var.len * var.ty.vector().map_or(1, VectorType::registers);
+            declare(Class::of(var.ty), &format!("%v{}_", id.index()), registers);
         }
         let (_, bytes) = self.shared;
         // A dynamic array is declared once for the module: PTX has it outside of entries only.
@@ -292,8 +312,9 @@ impl<'a> Entry<'a> {
                 }
                 Type::Scalar(Scalar::Bool) => (self.temp(Class::B32), Scalar::Bool),
                 Type::Scalar(scalar) => (to, scalar),
-                Type::Pointer { space: Space::Global, .. } => (to, Scalar::U64),
+                Type::Pointer { space: Space::Global | Space::Const, .. } => (to, Scalar::U64),
                 Type::Pointer { space: Space::Shared, .. } => (to, Scalar::U32),
+                Type::Vector(_) => continue,
             };
             self.begin();
             self.text.push("ld.param.");
@@ -311,8 +332,9 @@ impl<'a> Entry<'a> {
                     self.ins(&["cvta.to.global.u64"], &[to.into(), to.into()]);
                 }
                 Type::Scalar(_)
-                | Type::Pointer { space: Space::Shared, .. }
-                | Type::TensorMap { .. } => {}
+                | Type::Vector(_)
+                | Type::TensorMap { .. }
+                | Type::Pointer { space: Space::Shared | Space::Const, .. } => {}
             }
         }
     }
@@ -352,6 +374,8 @@ impl<'a> Entry<'a> {
                 }
             }
             Op::Mem(op) => self.mem(op, data.results.first().copied()),
+            Op::Atomic(op) => self.atomic(op, data.results.first().copied()),
+            Op::Cache(op) => self.cache(op),
             Op::Sync(op) => self.sync(op),
             Op::Warp(op) => self.warp(op, &data.results),
             Op::Thread(op) => self.thread(op, data.results.first().copied()),
@@ -387,19 +411,46 @@ impl<'a> Entry<'a> {
 
     /// The register that holds `value`, to be written.
     pub(super) fn def(&mut self, value: Value) -> Reg {
-        let own = || {
-            let class = Class::of(self.ir.type_of(value));
-            Reg::Value(class, value.index() as u32)
-        };
+        let ty = self.ir.type_of(value);
         let reg = match self.operands[value.index()] {
             Operand::Reg(reg) => reg,
-            Operand::Const(_) | Operand::Int(_) => own(),
+            Operand::Const(_) | Operand::Int(_) => first_reg(ty, value),
         };
-        if let Reg::Value(class, number) = reg {
-            let end = &mut self.value_ends[class as usize];
-            *end = (number + 1).max(*end);
+        match reg {
+            Reg::Value(class, number) => {
+                let end = &mut self.value_ends[class as usize];
+                *end = (number + 1).max(*end);
+            }
+            Reg::Part(class, number, _) => {
+                let registers = ty.vector().map_or(1, VectorType::registers);
+                self.vectors.insert(number, (class, registers));
+            }
+            Reg::Temp(..) | Reg::Var(..) => {}
         }
         reg
+    }
+
+    /// What stands for the value in instructions that take its registers one by one: one operand, but for
+    /// vectors that have several registers.
+    pub(super) fn parts(&self, value: Value) -> SmallVec<[Operand; 4]> {
+        let count = self.ir.type_of(value).vector().map_or(1, VectorType::registers);
+        match self.operand(value) {
+            Operand::Reg(Reg::Part(class, number, _)) => {
+                (0..count).map(|i| Reg::Part(class, number, i).into()).collect()
+            }
+            single => smallvec![single],
+        }
+    }
+
+    /// The registers that hold `value`, to be written.
+    pub(super) fn def_parts(&mut self, value: Value) -> SmallVec<[Reg; 4]> {
+        let count = self.ir.type_of(value).vector().map_or(1, VectorType::registers);
+        match self.def(value) {
+            Reg::Part(class, number, _) => {
+                (0..count).map(|i| Reg::Part(class, number, i)).collect()
+            }
+            single => smallvec![single],
+        }
     }
 
     /// A new register.

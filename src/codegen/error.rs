@@ -13,6 +13,15 @@ pub enum CodegenError {
         /// The name.
         name: String,
     },
+    /// The constant arrays of all kernels take more bytes than a module has.
+    ConstantArrays {
+        /// The name of the kernel that was added last.
+        name: String,
+        /// The bytes that all take.
+        bytes: u64,
+        /// The bytes that there are.
+        limit: u64,
+    },
     /// The kernel is built for another target than the module.
     OtherTarget {
         /// The name of the kernel.
@@ -30,6 +39,10 @@ impl fmt::Display for CodegenError {
             CodegenError::DuplicateName { name } => write!(
                 f,
                 "the module already has a kernel `{name}`: the kernels of a module need different names"
+            ),
+            CodegenError::ConstantArrays { name, bytes, limit } => write!(
+                f,
+                "with kernel `{name}` the constant arrays of the module take {bytes} bytes, but there are {limit}: put it into a module of its own"
             ),
             CodegenError::OtherTarget { name, kernel, module } => write!(
                 f,

@@ -3,9 +3,14 @@
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 
+use smallvec::SmallVec;
+
 use super::entry::Entry;
 use super::regs::{Class, Operand, Reg, memory_type};
-use crate::ir::{Entity, Mem, Scalar, Space, Type, Value, VarId};
+use crate::ir::{
+    Entity, L1Evict, L2Prefetch, LoadAccess, LoadCache, Mem, Scalar, Space, StoreAccess,
+    StoreCache, Type, Value, VarId, VectorType,
+};
 
 /// Addresses that are in a register, as long as the body that computed them is being written.
 #[derive(Debug, Default)]
@@ -46,17 +51,19 @@ impl Addresses {
 
 /// An address as an instruction takes it.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+pub(super) struct Place {
     base: Reg,
     offset: i64,
 }
 
 impl Entry<'_> {
     pub(super) fn mem(&mut self, op: &Mem, result: Option<Value>) {
-        match (*op, result) {
-            (Mem::Ld { base, index }, Some(result)) => self.load(result, base, index),
-            (Mem::St { base, index, value }, _) => self.store(base, index, value),
-            (Mem::Offset { base, index }, Some(result)) => self.offset(result, base, index),
+        match (op, result) {
+            (&Mem::Ld { base, index, access }, Some(result)) => {
+                self.load(result, base, index, &access);
+            }
+            (&Mem::St { base, index, value, access }, _) => self.store(base, index, value, &access),
+            (&Mem::Offset { base, index }, Some(result)) => self.offset(result, base, index),
             (Mem::SharedBase { shared }, Some(result)) => {
                 let to = self.def(result);
                 let bytes = self.shared.1;
@@ -72,49 +79,82 @@ impl Entry<'_> {
                 }
                 self.text.push(";\n");
             }
-            (Mem::GetVar { var, index }, Some(result)) => {
-                let (to, from) = (self.def(result), self.var(var, index));
-                self.mov(to, from.into());
+            (&Mem::ArrayBase { array }, Some(result)) => {
+                let to = self.def(result);
+                let name = self.arrays.get(array.index()).copied().unwrap_or(0);
+                self.begin();
+                self.text.push("mov.u64 ");
+                self.text.reg(to);
+                self.text.push(", $array");
+                self.text.number(name);
+                self.text.push(";\n");
             }
-            (Mem::SetVar { value, var, index }, _) => {
-                let (to, from) = (self.var(var, index), self.operand(value));
-                self.mov(to, from);
+            (&Mem::GetVar { var, index }, Some(result)) => {
+                for (to, from) in self.def_parts(result).into_iter().zip(self.var(var, index)) {
+                    self.mov(to, from.into());
+                }
+            }
+            (&Mem::SetVar { value, var, index }, _) => {
+                for (to, from) in self.var(var, index).into_iter().zip(self.parts(value)) {
+                    self.mov(to, from);
+                }
             }
             // The verifier has seen that these have a result.
             (
-                Mem::Ld { .. } | Mem::Offset { .. } | Mem::SharedBase { .. } | Mem::GetVar { .. },
+                Mem::Ld { .. }
+                | Mem::Offset { .. }
+                | Mem::SharedBase { .. }
+                | Mem::ArrayBase { .. }
+                | Mem::GetVar { .. },
                 None,
             ) => {}
         }
     }
 
-    fn var(&self, var: VarId, index: u32) -> Reg {
-        Reg::Var(Class::of(self.ir.vars[var].ty), var.index() as u32, index)
+    /// The registers of element `index` of a variable: one, or those of a vector.
+    fn var(&self, var: VarId, index: u32) -> SmallVec<[Reg; 4]> {
+        let ty = self.ir.vars[var].ty;
+        let count = ty.vector().map_or(1, VectorType::registers);
+        let reg = |part| Reg::Var(Class::of(ty), var.index() as u32, index * count + part);
+        (0..count).map(reg).collect()
     }
 
     /// The space and the element of a pointer; the verifier has seen that it is one where this is asked.
-    fn pointee(&self, pointer: Value) -> (Space, Scalar) {
+    pub(super) fn pointee(&self, pointer: Value) -> (Space, Scalar) {
         match self.ir.type_of(pointer) {
             Type::Pointer { space, elem, .. } => (space, elem),
             Type::Scalar(scalar) => (Space::Global, scalar),
+            Type::Vector(vector) => (Space::Global, vector.elem()),
             Type::TensorMap { elem, .. } => (Space::Global, elem),
         }
     }
 
-    fn load(&mut self, result: Value, base: Value, index: Value) {
+    fn load(&mut self, result: Value, base: Value, index: Value, access: &LoadAccess) {
         let (space, elem) = self.pointee(base);
         let place = self.place_of(base, index);
         let to = self.def(result);
+        let in_memory = if elem == Scalar::Bool { self.temp(Class::B32) } else { to };
+        self.begin();
+        self.text.push("ld");
+        self.order(&access.order.to_string());
+        self.text.push(".");
+        self.text.push(space.name());
+        self.hint(access.cache.map(LoadCache::name));
+        self.hint(access.non_coherent.then_some("nc"));
+        self.hint(access.l1_evict.map(L1Evict::name));
+        self.hint(access.l2_prefetch.map(L2Prefetch::name));
+        self.hint(Some(memory_type(elem)));
+        self.text.push(" ");
+        self.text.reg(in_memory);
+        self.text.push(", ");
+        self.write_place(place);
+        self.text.push(";\n");
         if elem == Scalar::Bool {
-            let byte = self.temp(Class::B32);
-            self.access("ld.", space, elem, place, byte.into());
-            self.ins(&["setp.ne.u32"], &[to.into(), byte.into(), Operand::Int(0)]);
-        } else {
-            self.access("ld.", space, elem, place, to.into());
+            self.ins(&["setp.ne.u32"], &[to.into(), in_memory.into(), Operand::Int(0)]);
         }
     }
 
-    fn store(&mut self, base: Value, index: Value, value: Value) {
+    fn store(&mut self, base: Value, index: Value, value: Value, access: &StoreAccess) {
         let (space, elem) = self.pointee(base);
         let place = self.place_of(base, index);
         let mut value = self.operand(value);
@@ -124,21 +164,35 @@ impl Entry<'_> {
             self.ins(&["selp.b32"], &operands);
             value = byte.into();
         }
-        self.access("st.", space, elem, place, value);
+        self.begin();
+        self.text.push("st");
+        self.order(&access.order.to_string());
+        self.text.push(".");
+        self.text.push(space.name());
+        self.hint(access.cache.map(StoreCache::name));
+        self.hint(access.l1_evict.map(L1Evict::name));
+        self.hint(Some(memory_type(elem)));
+        self.text.push(" ");
+        self.write_place(place);
+        self.text.push(", ");
+        self.text.operand(value);
+        self.text.push(";\n");
     }
 
-    fn access(&mut self, name: &str, space: Space, elem: Scalar, place: Place, value: Operand) {
-        self.begin();
-        self.text.push(name);
-        self.text.push(space.name());
-        self.text.push(".");
-        self.text.push(memory_type(elem));
-        self.text.push(" ");
-        let is_store = name == "st.";
-        if !is_store {
-            self.text.operand(value);
-            self.text.push(", ");
+    /// The order of an access with its scope; nothing for a weak one.
+    fn order(&mut self, order: &str) {
+        self.hint(Some(order).filter(|order| !order.is_empty()));
+    }
+
+    fn hint(&mut self, hint: Option<&str>) {
+        if let Some(hint) = hint {
+            self.text.push(".");
+            self.text.push(hint);
         }
+    }
+
+    /// `[register+offset]`
+    pub(super) fn write_place(&mut self, place: Place) {
         self.text.push("[");
         self.text.reg(place.base);
         if place.offset != 0 {
@@ -146,15 +200,10 @@ impl Entry<'_> {
             self.text.signed(place.offset);
         }
         self.text.push("]");
-        if is_store {
-            self.text.push(", ");
-            self.text.operand(value);
-        }
-        self.text.push(";\n");
     }
 
     /// The address of `*(base + index)`.
-    fn place_of(&mut self, base: Value, index: Value) -> Place {
+    pub(super) fn place_of(&mut self, base: Value, index: Value) -> Place {
         let (space, elem) = self.pointee(base);
         let index_type = self.scalar(index);
         let base = self.operand(base);
@@ -201,7 +250,7 @@ impl Entry<'_> {
             self.ins(&["cvt.u32.u64"], &[low.into(), index.into()]);
             index = low;
         }
-        let widened = space == Space::Global && index_type.bits() == 32;
+        let widened = space != Space::Shared && index_type.bits() == 32;
         let name = match (widened, to.class()) {
             (true, _) if index_type.is_signed() => "mad.wide.s32",
             (true, _) => "mad.wide.u32",
@@ -225,7 +274,7 @@ impl Entry<'_> {
                 let offset = Operand::Int((offset as i32).into());
                 self.ins(&["add.s32"], &[to.into(), base.into(), offset]);
             }
-            Class::B64 | Class::Pred | Class::F32 | Class::F64 => {
+            Class::B64 | Class::Pred | Class::B16 | Class::F32 | Class::F64 => {
                 self.ins(&["add.s64"], &[to.into(), base.into(), Operand::Int(offset)]);
             }
         }
@@ -251,7 +300,7 @@ impl Entry<'_> {
 
 fn pointer_class(space: Space) -> Class {
     match space {
-        Space::Global => Class::B64,
+        Space::Global | Space::Const => Class::B64,
         Space::Shared => Class::B32,
     }
 }

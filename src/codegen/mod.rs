@@ -34,8 +34,8 @@
 //!   constants are computed here. Which NaN an operation gives is the device's choice.
 //! * **Addresses.** `base + index * size` is one `mad`, wide where the index is narrower than the pointer;
 //!   a constant index is the offset in the brackets. An address that is used again in the same body is not
-//!   computed again. Global pointers are converted to the global space on entry. Loads never use the
-//!   read-only path `ld.global.nc`: nothing in the IR says that a read-only pointer has no mutable alias.
+//!   computed again. Global pointers are converted to the global space on entry. Loads use the read-only path
+//!   `ld.global.nc` only where they say so: a read-only pointer may have a mutable alias.
 //! * **Loops.** A `for` finds out whether there is a next index before it computes it: `i + step < hi` is
 //!   asked as `step < hi - i`, which cannot wrap, so every range of every integer type has the right number
 //!   of iterations. A step that is not positive gives none. Carried values are registers, set by a parallel
@@ -50,7 +50,10 @@
 //!   `.uni`.
 
 mod arith;
+mod arrays;
 mod assert_buffer;
+mod atomic;
+mod bit_function;
 mod control;
 mod convert;
 mod copies;
@@ -66,6 +69,7 @@ mod swizzle_mode;
 mod tensor_map;
 mod text;
 mod uses;
+mod vector;
 mod version;
 mod warp;
 
@@ -74,6 +78,8 @@ pub use error::CodegenError;
 pub use ptx::{Ptx, PtxVersion};
 pub use swizzle_mode::SwizzleMode;
 pub use tensor_map::{BoxElement, DimMode, Fill, L2Promotion, TensorMapDesc, TensorMapError};
+
+use std::fmt;
 
 use crate::ir::{Kernel, KernelIr, Target};
 use text::Text;
@@ -165,7 +171,8 @@ impl<'k> Module<'k> {
     ///
     /// # Errors
     /// [`CodegenError::OtherTarget`] where the kernel is not built for the module's target,
-    /// [`CodegenError::DuplicateName`] where the module has a kernel of that name.
+    /// [`CodegenError::DuplicateName`] where the module has a kernel of that name,
+    /// [`CodegenError::ConstantArrays`] where the constant arrays of all kernels do not fit a module.
     pub fn add<P>(&mut self, kernel: &'k Kernel<P>) -> Result<(), CodegenError> {
         let name = || kernel.name().to_owned();
         if kernel.target() != self.target {
@@ -175,8 +182,26 @@ impl<'k> Module<'k> {
         if self.kernels.iter().any(|ir| ir.name == kernel.name()) {
             return Err(CodegenError::DuplicateName { name: name() });
         }
+        let mut arrays = arrays::Arrays::default();
+        for ir in self.kernels.iter().copied().chain([kernel.ir()]) {
+            arrays.add(ir);
+        }
+        let (bytes, limit) = (arrays.bytes(), KernelIr::CONST_BYTES);
+        if bytes > limit {
+            return Err(CodegenError::ConstantArrays { name: name(), bytes, limit });
+        }
         self.kernels.push(kernel.ir());
         Ok(())
+    }
+
+    /// The target of the module.
+    pub fn target(&self) -> Target {
+        self.target
+    }
+
+    /// The kernels, in the order in which they were added.
+    pub fn kernels(&self) -> &[&'k KernelIr] {
+        &self.kernels
     }
 
     /// The module as text.
@@ -187,6 +212,16 @@ impl<'k> Module<'k> {
     /// As [`ptx`](Module::ptx), with options.
     pub fn ptx_with(&self, options: PtxOptions) -> Ptx {
         write_module(self.target, &self.kernels, options)
+    }
+}
+
+/// The kernels in the text form, which [`parse_kernels`](crate::ir::parse_kernels) reads.
+impl fmt::Display for Module<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, ir) in self.kernels.iter().enumerate() {
+            write!(f, "{}{ir}", if i == 0 { "" } else { "\n" })?;
+        }
+        Ok(())
     }
 }
 
@@ -203,9 +238,15 @@ fn write_module(target: Target, kernels: &[&KernelIr], options: PtxOptions) -> P
     if kernels.iter().any(|ir| entry::prints(ir)) {
         text.push(printf::VPRINTF);
     }
+    let mut arrays = arrays::Arrays::default();
+    let numbers: Vec<Vec<u64>> = kernels.iter().map(|ir| arrays.add(ir)).collect();
+    if arrays.bytes() > 0 {
+        text.push("\n");
+        text.push(arrays.declarations());
+    }
     let mut files = entry::Files::default();
-    for ir in kernels {
-        entry::write(ir, options, &mut files, &mut text);
+    for (ir, arrays) in kernels.iter().zip(numbers) {
+        entry::write(ir, options, arrays, &mut files, &mut text);
     }
     files.write(&mut text);
     let entries = kernels.iter().map(|ir| ir.name.clone()).collect();

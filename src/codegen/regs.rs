@@ -1,7 +1,8 @@
 //! Registers and operands.
 //!
 //! The register of a value has the number that the value has in the kernel's text form, so `%r14` holds
-//! `%14`. Registers that the code generator adds have a `t` before their class (`%tr0`), those of register
+//! `%14`; those of a vector that has several are `%f14_0`, `%f14_1`, and so on. Registers that the code
+//! generator adds have a `t` before their class (`%tr0`), those of register
 //! variables the number of the variable and the index (`%v0_3`).
 
 use std::hash::{Hash, Hasher};
@@ -13,10 +14,12 @@ use crate::ir::{Const, Scalar, Space, Type};
 pub(super) enum Class {
     /// `bool`.
     Pred,
-    /// Integers up to 32 bits and pointers to shared memory.
+    /// Integers up to 32 bits, `tf32`, packed vectors, and pointers to shared memory.
     B32,
     /// 64-bit integers and pointers to global memory.
     B64,
+    /// Floating point of 16 and of 8 bits, and vectors of 16 bits.
+    B16,
     /// `f32`.
     F32,
     /// `f64`.
@@ -24,8 +27,8 @@ pub(super) enum Class {
 }
 
 impl Class {
-    pub(super) const ALL: [Class; 5] =
-        [Class::Pred, Class::B32, Class::B64, Class::F32, Class::F64];
+    pub(super) const ALL: [Class; 6] =
+        [Class::Pred, Class::B32, Class::B64, Class::B16, Class::F32, Class::F64];
 
     pub(super) const fn of_scalar(scalar: Scalar) -> Class {
         match scalar {
@@ -33,16 +36,25 @@ impl Class {
             Scalar::I64 | Scalar::U64 => Class::B64,
             Scalar::F32 => Class::F32,
             Scalar::F64 => Class::F64,
-            Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::U8 | Scalar::U16 | Scalar::U32 => {
-                Class::B32
-            }
+            Scalar::F8E4M3 | Scalar::F8E5M2 | Scalar::F16 | Scalar::Bf16 => Class::B16,
+            Scalar::I8
+            | Scalar::I16
+            | Scalar::I32
+            | Scalar::U8
+            | Scalar::U16
+            | Scalar::U32
+            | Scalar::Tf32 => Class::B32,
         }
     }
 
+    /// The class of the register of a value, or of each of the registers of a vector.
     pub(super) const fn of(ty: Type) -> Class {
         match ty {
             Type::Scalar(scalar) => Class::of_scalar(scalar),
-            Type::Pointer { space: Space::Global, .. } => Class::B64,
+            Type::Vector(vector) if vector.bits() == 16 => Class::B16,
+            Type::Vector(vector) if vector.lanes_per_register() > 1 => Class::B32,
+            Type::Vector(vector) => Class::of_scalar(vector.elem()),
+            Type::Pointer { space: Space::Global | Space::Const, .. } => Class::B64,
             Type::Pointer { space: Space::Shared, .. } => Class::B32,
             Type::TensorMap { .. } => Class::B64,
         }
@@ -54,6 +66,7 @@ impl Class {
             Class::Pred => "%p",
             Class::B32 => "%r",
             Class::B64 => "%rd",
+            Class::B16 => "%h",
             Class::F32 => "%f",
             Class::F64 => "%fd",
         }
@@ -65,6 +78,7 @@ impl Class {
             Class::Pred => "pred",
             Class::B32 => "b32",
             Class::B64 => "b64",
+            Class::B16 => "b16",
             Class::F32 => "f32",
             Class::F64 => "f64",
         }
@@ -80,6 +94,7 @@ impl Class {
             Class::Pred => "pred",
             Class::B32 | Class::F32 => "b32",
             Class::B64 | Class::F64 => "b64",
+            Class::B16 => "b16",
         }
     }
 }
@@ -89,6 +104,8 @@ impl Class {
 pub(super) enum Reg {
     /// The register of a value, by the number of the value.
     Value(Class, u32),
+    /// A register of a vector that has several: the numbers of the value and of the register.
+    Part(Class, u32, u32),
     /// A register of the code generator, by its number in the class.
     Temp(Class, u32),
     /// A register of a variable: the numbers of the variable and of the register.
@@ -102,6 +119,7 @@ impl Hash for Reg {
             Reg::Value(class, number) => (0, class, number, 0),
             Reg::Temp(class, number) => (1, class, number, 0),
             Reg::Var(class, var, index) => (2, class, var, index),
+            Reg::Part(class, number, index) => (3, class, number, index),
         };
         let low = u64::from(number) << 8 | kind << 4 | class as u64;
         state.write_u64(low ^ u64::from(index) << 40);
@@ -111,7 +129,10 @@ impl Hash for Reg {
 impl Reg {
     pub(super) const fn class(self) -> Class {
         match self {
-            Reg::Value(class, _) | Reg::Temp(class, _) | Reg::Var(class, ..) => class,
+            Reg::Value(class, _)
+            | Reg::Temp(class, _)
+            | Reg::Part(class, ..)
+            | Reg::Var(class, ..) => class,
         }
     }
 }
@@ -135,25 +156,34 @@ impl From<Reg> for Operand {
 }
 
 /// The integer or floating point type of instructions that compute: narrow integers are computed with 32
-/// bits. `bool` has none; as a number it is its byte.
+/// bits. `bool` has none; as a number it is its byte. Those floating point formats that are not computed with
+/// have the names that conversions know them by.
 pub(super) const fn arith_type(scalar: Scalar) -> &'static str {
     match scalar {
         Scalar::I8 | Scalar::I16 | Scalar::I32 => "s32",
         Scalar::Bool | Scalar::U8 | Scalar::U16 | Scalar::U32 => "u32",
         Scalar::I64 => "s64",
         Scalar::U64 => "u64",
+        Scalar::F8E4M3 => "e4m3",
+        Scalar::F8E5M2 => "e5m2",
+        Scalar::F16 => "f16",
+        Scalar::Bf16 => "bf16",
+        Scalar::Tf32 => "tf32",
         Scalar::F32 => "f32",
         Scalar::F64 => "f64",
     }
 }
 
-/// The type of an element in memory, which is also the type that `cvt` knows the scalar by.
+/// The type of an element in memory.
 pub(super) const fn memory_type(scalar: Scalar) -> &'static str {
     match scalar {
         Scalar::I8 => "s8",
         Scalar::I16 => "s16",
         Scalar::Bool | Scalar::U8 => "u8",
         Scalar::U16 => "u16",
+        Scalar::F8E4M3 | Scalar::F8E5M2 => "b8",
+        Scalar::F16 | Scalar::Bf16 => "b16",
+        Scalar::Tf32 => "b32",
         wide => arith_type(wide),
     }
 }

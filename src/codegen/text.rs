@@ -62,6 +62,12 @@ impl Text {
                 self.push(class.prefix());
                 self.number(number.into());
             }
+            Reg::Part(class, number, index) => {
+                self.push(class.prefix());
+                self.number(number.into());
+                self.push("_");
+                self.number(index.into());
+            }
             Reg::Temp(class, number) => {
                 self.push("%t");
                 self.push(&class.prefix()[1..]);
@@ -85,6 +91,9 @@ impl Text {
                 match (constant.scalar(), constant.as_int()) {
                     (Scalar::F32, _) => self.hex("0f", bits, 8),
                     (Scalar::F64, _) => self.hex("0d", bits, 16),
+                    (Scalar::Tf32, _) => self.hex("0x", bits, 8),
+                    (Scalar::F16 | Scalar::Bf16, _) => self.hex("0x", bits, 4),
+                    (Scalar::F8E4M3 | Scalar::F8E5M2, _) => self.hex("0x", bits, 2),
                     (Scalar::U64, _) | (_, None) => self.number(bits),
                     // Every other integer type fits.
                     (_, Some(int)) => self.signed(int as i64),
@@ -168,6 +177,9 @@ mod tests {
             (Scalar::I64, 1 << 63, "-9223372036854775808"),
             (Scalar::U64, u64::MAX, "18446744073709551615"),
             (Scalar::Bool, 1, "1"),
+            (Scalar::Bf16, 0x3f80, "0x3F80"),
+            (Scalar::F8E4M3, 0x7e, "0x7E"),
+            (Scalar::Tf32, 0x3f80_0000, "0x3F800000"),
             (Scalar::F32, f32::NAN.to_bits().into(), "0f7FC00000"),
             (Scalar::F32, (-0.0f32).to_bits().into(), "0f80000000"),
             (Scalar::F64, f64::INFINITY.to_bits(), "0d7FF0000000000000"),

@@ -28,9 +28,13 @@ impl<'k> Uses<'k> {
         let needed = match &data.op {
             Op::Const(_) | Op::Mem(Mem::GetVar { .. }) => false,
             Op::Control(_) | Op::Diagnostic(_) => true,
-            Op::Arith(_) | Op::Mem(_) | Op::Sync(_) | Op::Warp(_) | Op::Thread(_) => {
-                data.op.info().is_some_and(|info| info.effect != Effect::Pure)
-            }
+            Op::Arith(_)
+            | Op::Mem(_)
+            | Op::Atomic(_)
+            | Op::Cache(_)
+            | Op::Sync(_)
+            | Op::Warp(_)
+            | Op::Thread(_) => data.op.info().is_some_and(|info| info.effect != Effect::Pure),
         };
         needed || data.results.iter().any(|result| self.is_live(*result))
     }
@@ -74,6 +78,8 @@ impl<'k> Uses<'k> {
             | Op::Const(_)
             | Op::Arith(_)
             | Op::Mem(_)
+            | Op::Atomic(_)
+            | Op::Cache(_)
             | Op::Sync(_)
             | Op::Warp(_)
             | Op::Thread(_) => {
@@ -86,7 +92,7 @@ impl<'k> Uses<'k> {
                 else_region.iter().for_each(|region| self.region(*region));
                 self.region(*then_region);
             }
-            Control::For { lo, hi, step, init, body, unroll: _ } => {
+            Control::For { lo, hi, step, init, body, unroll: _, prefetch: _ } => {
                 self.mark_all(&[*lo, *hi, *step]);
                 self.mark_all(init);
                 self.region(*body);

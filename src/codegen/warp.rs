@@ -6,36 +6,36 @@ use crate::ir::{ReduxOp, Scalar, ShflMode, Thread, Value, Warp};
 
 impl Entry<'_> {
     pub(super) fn warp(&mut self, op: &Warp, results: &[Value]) {
-        match (*op, results) {
-            (Warp::Shfl { value, lane, segment, members, mode }, &[result, inside]) => {
+        match (op, results) {
+            (&Warp::Shfl { value, lane, segment, members, mode }, &[result, inside]) => {
                 let operands = [lane, segment, members].map(|value| self.operand(value));
                 let inside = self.uses.is_live(inside).then(|| self.def(inside));
                 self.shfl(mode, result, inside, value, operands);
             }
-            (Warp::Vote { pred, members, mode }, &[result]) => {
+            (&Warp::Vote { pred, members, mode }, &[result]) => {
                 let (pred, members) = (self.operand(pred), self.operand(members));
                 let to = self.def(result);
                 self.ins(&["vote.sync.", mode.name(), ".pred"], &[to.into(), pred, members]);
             }
-            (Warp::VoteBallot { pred, members }, &[result]) => {
+            (&Warp::VoteBallot { pred, members }, &[result]) => {
                 let (pred, members) = (self.operand(pred), self.operand(members));
                 let to = self.def(result);
                 self.ins(&["vote.sync.ballot.b32"], &[to.into(), pred, members]);
             }
-            (Warp::MatchAny { value, members }, &[result]) => {
-                let (value, members) = (self.in_own_reg(value), self.operand(members));
+            (&Warp::MatchAny { value, members }, &[result]) => {
+                let (value, members) = (self.in_wide_reg(value), self.operand(members));
                 let to = self.def(result);
                 let name = ["match.any.sync.", value.class().bits_name()];
                 self.ins(&name, &[to.into(), value.into(), members]);
             }
-            (Warp::MatchAll { value, members }, &[result, all]) => {
-                let (value, members) = (self.in_own_reg(value), self.operand(members));
+            (&Warp::MatchAll { value, members }, &[result, all]) => {
+                let (value, members) = (self.in_wide_reg(value), self.operand(members));
                 let to = self.def(result);
                 let all = self.uses.is_live(all).then(|| self.def(all));
                 let name = ["match.all.sync.", value.class().bits_name()];
                 self.pair(&name, (to, all), &[value.into(), members]);
             }
-            (Warp::Redux { value, members, op }, &[result]) => {
+            (&Warp::Redux { value, members, op }, &[result]) => {
                 let (value, members) = (self.in_own_reg(value), self.operand(members));
                 let to = self.def(result);
                 let ty = match op {
@@ -45,16 +45,16 @@ impl Entry<'_> {
                 let name = ["redux.sync.", op.name(), ".", ty];
                 self.ins(&name, &[to.into(), value.into(), members]);
             }
-            (Warp::Elect { members }, &[leader, is_leader]) => {
+            (&Warp::Elect { members }, &[leader, is_leader]) => {
                 let members = self.operand(members);
                 let (leader, is_leader) = (self.def(leader), self.def(is_leader));
                 self.pair(&["elect.sync"], (leader, Some(is_leader)), &[members]);
             }
-            (Warp::BarWarp { members }, _) => {
+            (&Warp::BarWarp { members }, _) => {
                 let members = self.operand(members);
                 self.ins(&["bar.warp.sync"], &[members]);
             }
-            (Warp::Activemask {}, &[result]) => {
+            (&Warp::Activemask {}, &[result]) => {
                 let to = self.def(result);
                 self.ins(&["activemask.b32"], &[to.into()]);
             }
@@ -79,6 +79,17 @@ impl Entry<'_> {
         self.in_reg(operand, class)
     }
 
+    /// As [`in_own_reg`](Entry::in_own_reg), with at least 32 bits.
+    fn in_wide_reg(&mut self, value: Value) -> Reg {
+        let reg = self.in_own_reg(value);
+        if reg.class() != Class::B16 {
+            return reg;
+        }
+        let word = self.temp(Class::B32);
+        self.ins(&["cvt.u32.u16"], &[word.into(), reg.into()]);
+        word
+    }
+
     /// An instruction with the results `first|second`; without the second where it is not used.
     fn pair(&mut self, name: &[&str], (first, second): (Reg, Option<Reg>), operands: &[Operand]) {
         self.begin();
@@ -96,7 +107,7 @@ impl Entry<'_> {
         self.text.push(";\n");
     }
 
-    /// Shuffles have 32 bits: a `bool` goes as a number, wider values go in two halves.
+    /// Shuffles have 32 bits: a `bool` goes as a number, 16 bits go in a word, and wider values in two halves.
     fn shfl(
         &mut self,
         mode: ShflMode,
@@ -119,19 +130,25 @@ impl Entry<'_> {
                 self.pair(&name, (moved, inside), &[number.into(), lane, segment, members]);
                 self.ins(&["setp.ne.u32"], &[to.into(), moved.into(), Operand::Int(0)]);
             }
+            Class::B16 => {
+                let [word, moved] = [Class::B32; 2].map(|class| self.temp(class));
+                self.ins(&["cvt.u32.u16"], &[word.into(), from.into()]);
+                self.pair(&name, (moved, inside), &[word.into(), lane, segment, members]);
+                self.ins(&["cvt.u16.u32"], &[to.into(), moved.into()]);
+            }
             Class::B64 | Class::F64 => {
                 let [low, high] = [Class::B32; 2].map(|class| self.temp(class));
                 let [moved_low, moved_high] = [Class::B32; 2].map(|class| self.temp(class));
-                self.unpack([low, high], from);
+                self.mov_halves([low, high], from);
                 self.pair(&name, (moved_low, inside), &[low.into(), lane, segment, members]);
                 self.pair(&name, (moved_high, None), &[high.into(), lane, segment, members]);
-                self.pack(to, [moved_low, moved_high]);
+                self.mov_joined(to, [moved_low, moved_high]);
             }
         }
     }
 
     /// The halves of a 64-bit register, the low one first.
-    fn unpack(&mut self, [low, high]: [Reg; 2], from: Reg) {
+    pub(super) fn mov_halves(&mut self, [low, high]: [Reg; 2], from: Reg) {
         self.begin();
         self.text.push("mov.b64 {");
         self.text.reg(low);
@@ -143,7 +160,7 @@ impl Entry<'_> {
     }
 
     /// A 64-bit register from its halves, the low one first.
-    fn pack(&mut self, to: Reg, [low, high]: [Reg; 2]) {
+    pub(super) fn mov_joined(&mut self, to: Reg, [low, high]: [Reg; 2]) {
         self.begin();
         self.text.push("mov.b64 ");
         self.text.reg(to);
@@ -155,17 +172,17 @@ impl Entry<'_> {
     }
 
     pub(super) fn thread(&mut self, op: &Thread, result: Option<Value>) {
-        match (*op, result) {
-            (Thread::VolatileSreg { reg }, Some(result)) => {
+        match (op, result) {
+            (&Thread::VolatileSreg { reg }, Some(result)) => {
                 self.read_special(result, reg.scalar(), &reg.to_string());
             }
             (Thread::VolatileSreg { .. }, None) => {}
-            (Thread::Nanosleep { nanoseconds }, _) => {
+            (&Thread::Nanosleep { nanoseconds }, _) => {
                 let nanoseconds = self.operand(nanoseconds);
                 self.ins(&["nanosleep.u32"], &[nanoseconds]);
             }
-            (Thread::Trap {}, _) => self.ins(&["trap"], &[]),
-            (Thread::Brkpt {}, _) => self.ins(&["brkpt"], &[]),
+            (&Thread::Trap {}, _) => self.ins(&["trap"], &[]),
+            (&Thread::Brkpt {}, _) => self.ins(&["brkpt"], &[]),
         }
     }
 

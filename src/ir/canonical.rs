@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::entity::{Arena, Entity, OpId, RegionId, SharedId, Value, VarId};
 use super::kernel::{KernelIr, OpData, Region, SharedData, ValueData, ValueDef, VarData};
 use super::op::{Control, Mem, Op};
-use super::types::{Scalar, Type};
+use super::types::{Const, Scalar, Type};
 
 /// Old index to new index. What is not in the kernel becomes the last index, which does not exist.
 struct Renumbering<K>(Vec<K>);
@@ -148,7 +148,15 @@ fn rename(
         }
         Op::Const(_)
         | Op::Arith(_)
-        | Op::Mem(Mem::Ld { .. } | Mem::St { .. } | Mem::Offset { .. } | Mem::SharedBase { .. })
+        | Op::Mem(
+            Mem::Ld { .. }
+            | Mem::St { .. }
+            | Mem::Offset { .. }
+            | Mem::SharedBase { .. }
+            | Mem::ArrayBase { .. },
+        )
+        | Op::Atomic(_)
+        | Op::Cache(_)
         | Op::Sync(_)
         | Op::Warp(_)
         | Op::Diagnostic(_)
@@ -166,12 +174,25 @@ fn parts(ir: &KernelIr) -> impl PartialEq + use<'_> {
         ir.values.iter().map(|(_, data)| (data.ty, data.def, data.region)).collect();
     let vars: Vec<(Type, u32, RegionId)> =
         ir.vars.iter().map(|(_, data)| (data.ty, data.len, data.region)).collect();
+    let arrays: Vec<(Scalar, Vec<u64>)> = ir
+        .arrays
+        .iter()
+        .map(|(_, array)| (array.elem, array.elements().map(Const::bits).collect()))
+        .collect();
     let shared: Vec<(SharedId, Scalar, u32, u32)> = ir
         .shared
         .iter()
         .map(|(id, SharedData { elem, len, align_bytes, .. })| (id, *elem, *len, *align_bytes))
         .collect();
-    ((&ir.name, ir.target, ir.bounds, &ir.params, ir.body), regions, ops, values, vars, shared)
+    (
+        (&ir.name, ir.target, ir.bounds, &ir.params, ir.body),
+        regions,
+        ops,
+        values,
+        vars,
+        shared,
+        arrays,
+    )
 }
 
 /// Whether two kernels are the same program: equal up to the numbers of their entities, to what their

@@ -72,6 +72,11 @@ entity!(
     "shared"
 );
 entity!(
+    /// A constant array of a kernel.
+    ArrayId,
+    "array"
+);
+entity!(
     /// A source location of the Rust program that built the kernel.
     PlaceId,
     "place"

@@ -3,14 +3,15 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::panic::Location;
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 
 use super::bounds::LaunchBounds;
-use super::entity::{Arena, OpId, PlaceId, RegionId, SharedId, Value, VarId};
+use super::entity::{Arena, ArrayId, OpId, PlaceId, RegionId, SharedId, Value, VarId};
 use super::op::{Diagnostic, Op};
 use super::target::Target;
-use super::types::{Scalar, Type};
+use super::types::{Const, Scalar, Type};
 
 /// A kernel as data, not yet verified. [`Kernel`](super::Kernel) is the verified form.
 #[derive(Clone, Debug)]
@@ -35,6 +36,8 @@ pub struct KernelIr {
     pub vars: Arena<VarId, VarData>,
     /// All shared memory allocations.
     pub shared: Arena<SharedId, SharedData>,
+    /// All constant arrays.
+    pub arrays: Arena<ArrayId, ArrayData>,
     /// All source locations.
     pub places: Arena<PlaceId, Place>,
     place_ids: HashMap<Place, PlaceId>,
@@ -48,6 +51,9 @@ impl KernelIr {
     /// Bytes of static shared memory that a block can have on every target. What a kernel has beyond is
     /// dynamic: see [`KernelIr::dynamic_shared_bytes`].
     pub const MAX_STATIC_SHARED_BYTES: u64 = 48 * 1024;
+
+    /// The most bytes of constant arrays that a module has (PTX ISA 5.1.3).
+    pub const CONST_BYTES: u64 = 64 << 10;
 
     /// A kernel with an empty body.
     pub fn new(name: impl Into<String>, target: Target) -> KernelIr {
@@ -64,6 +70,7 @@ impl KernelIr {
             values: Arena::new(),
             vars: Arena::new(),
             shared: Arena::new(),
+            arrays: Arena::new(),
             places: Arena::new(),
             place_ids: HashMap::new(),
         }
@@ -143,6 +150,18 @@ impl KernelIr {
         self.reached_ops().into_iter().any(is_assert)
     }
 
+    /// The bytes of the parameters: each at the next multiple of its size, with the one that a kernel with
+    /// assertions has beside its own. For a kernel whose parameters have values.
+    pub fn param_bytes(&self) -> u64 {
+        let sizes = self.params.iter().map(|param| match self.type_of(param.value) {
+            // `CUtensorMap` of the CUDA driver API.
+            Type::TensorMap { .. } => (128, 64),
+            ty => (u64::from(ty.bits() / 8), u64::from(ty.bits() / 8)),
+        });
+        let hidden = self.has_asserts().then_some((8, 8));
+        sizes.chain(hidden).fold(0, |end: u64, (bytes, align)| end.next_multiple_of(align) + bytes)
+    }
+
     /// Whether control can leave the end of the region: its last operation is `yield`, or not a terminator
     /// at all. An `if` of which no arm falls through ends its region like a terminator.
     pub fn falls_through(&self, region: RegionId) -> bool {
@@ -164,6 +183,8 @@ impl KernelIr {
             | Op::Const(_)
             | Op::Arith(_)
             | Op::Mem(_)
+            | Op::Atomic(_)
+            | Op::Cache(_)
             | Op::Sync(_)
             | Op::Warp(_)
             | Op::Diagnostic(_)
@@ -190,14 +211,24 @@ impl KernelIr {
     /// The path of an operation from the kernel's body, such as `for[2]/then/3`: each enclosing operation
     /// with its position, then the position in the innermost region.
     pub fn path_of(&self, op: OpId) -> String {
+        self.path_with(op, |op| {
+            let region = &self.regions[self.ops[op].region];
+            region.ops.iter().position(|other| *other == op)
+        })
+    }
+
+    /// The path of an operation, with the positions of operations in their regions.
+    pub(in crate::ir) fn path_with(
+        &self,
+        op: OpId,
+        position: impl Fn(OpId) -> Option<usize>,
+    ) -> String {
         // From the inside out, without recursion: nothing limits how deep regions nest.
         let mut parts = Vec::new();
-        let (mut op, mut region) = (op, self.ops[op].region);
-        let position = |op: OpId, region: RegionId| {
-            let position = self.regions[region].ops.iter().position(|o| *o == op);
-            position.map_or_else(|| "end".to_owned(), |p| p.to_string())
-        };
-        parts.push(position(op, region));
+        let position =
+            |op: OpId| position(op).map_or_else(|| "end".to_owned(), |number| number.to_string());
+        parts.push(position(op));
+        let mut region = self.ops[op].region;
         while let Some(parent) = self.regions[region].parent {
             let owner = &self.ops[parent].op;
             let arm = match owner.regions().iter().position(|r| *r == region) {
@@ -205,8 +236,8 @@ impl KernelIr {
                 _ if owner.name() == "if" => "then/",
                 _ => "",
             };
-            (op, region) = (parent, self.ops[parent].region);
-            parts.push(format!("{}[{}]/{arm}", owner.name(), position(op, region)));
+            parts.push(format!("{}[{}]/{arm}", owner.name(), position(parent)));
+            region = self.ops[parent].region;
         }
         parts.into_iter().rev().collect()
     }
@@ -294,6 +325,29 @@ pub struct SharedData {
     pub align_bytes: u32,
     /// The call that made it.
     pub place: PlaceId,
+}
+
+/// A constant array: memory of the module that no thread can write.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ArrayData {
+    /// The type of the elements.
+    pub elem: Scalar,
+    /// The bits of each element; those above its width do not count.
+    pub bits: Arc<[u64]>,
+    /// The call that made it.
+    pub place: PlaceId,
+}
+
+impl ArrayData {
+    /// The elements.
+    pub fn elements(&self) -> impl ExactSizeIterator<Item = Const> {
+        self.bits.iter().map(|bits| Const::new(self.elem, *bits))
+    }
+
+    /// The bytes of all elements.
+    pub fn bytes(&self) -> u64 {
+        self.bits.len() as u64 * u64::from(self.elem.size_bytes())
+    }
 }
 
 /// A line of the Rust program that built a kernel, or of a text that was parsed.

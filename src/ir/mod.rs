@@ -15,34 +15,47 @@ mod entity;
 mod format;
 mod kernel;
 mod name;
-mod number;
+pub(crate) mod narrow;
+pub(crate) mod number;
 mod op;
-pub mod passes;
+mod passes;
+mod signature;
 mod target;
 mod text;
 mod types;
+mod vector;
 mod verify;
 
 pub use bounds::{ClusterShape, LaunchBounds};
 pub use builder::{
-    ArmEnd, Bits, Body, BodyResult, Bound, BuildError, BuildErrorKind, BuildErrors, CaseEnd, Cases,
-    CasesStart, Context, DeviceCoord, Dim3, Element, End, Float, Global, GlobalMut, Int, IntoBound,
-    IntoVal, IntoValues, Join, Kernel, KernelOptions, Loop, MemIndex, MutPointer, Number, Params,
-    Pointer, Promote, Range, Redux, Registers, Shared, Signed, TensorMap, TensorMapMut,
-    TensorMapType, Terminated, Ty, Untyped, Val, Values, Var, WARP, promote, range,
+    Arithmetic, ArmEnd, Atom, AtomicAdd, AtomicInt, AtomicWord, Bits, Body, BodyResult, Bound,
+    BuildError, BuildErrorKind, BuildErrors, CaseEnd, Cases, CasesStart, Constant, Context,
+    Converted, DeviceCoord, Dim3, DotElement, Element, End, Field, Float, Fused, Global, GlobalMut,
+    InSignature, Int, IntoBound, IntoVal, IntoValues, Join, Kernel, KernelOptions, Loop, MemIndex,
+    MutPointer, Number, OnDevice, Ordered, ParamList, ParamValues, Parameter, Params, Pointer,
+    Promote, Range, Red, Redux, Registers, Shared, Signed, TensorMap, TensorMapMut, TensorMapType,
+    Terminated, Ty, Untyped, Val, Values, Var, Vector, VectorElement, WARP, Widen, Word, Word32,
+    promote, range,
 };
-pub use entity::{Arena, Entity, OpId, PlaceId, RegionId, SharedId, Value, VarId};
+pub use entity::{Arena, ArrayId, Entity, OpId, PlaceId, RegionId, SharedId, Value, VarId};
 pub use format::{Format, FormatError, Piece, Placeholder, Style};
 pub use kernel::{
-    KernelIr, OpData, Param, Place, Region, SharedData, ValueData, ValueDef, VarData,
+    ArrayData, KernelIr, OpData, Param, Place, Region, SharedData, ValueData, ValueDef, VarData,
 };
 pub use name::ParseNameError;
+pub use narrow::{bf16, f8e4m3, f8e5m2, f16, tf32};
 pub use number::{FloatFormat, Rounding, Specials};
 pub use op::{
-    Arith, Axis, Class, Compare, Constraint, Control, Diagnostic, Effect, Mem, Op, OpInfo, ReduxOp,
-    ResultKind, ShflMode, SpecialReg, Sync, Thread, Unroll, ValueList, VolatileReg, VoteMode, Warp,
+    ApproxFunction, Arith, Atomic, AtomicOp, AtomicOrder, Axis, ByteHalf, Cache, Clamp, Class,
+    Compare, Constraint, Control, Diagnostic, Direction, DivApprox, Effect, Excess, FindFrom,
+    FloatMode, FloatTest, L1Evict, L2Prefetch, LoadAccess, LoadCache, LoadOrder, Mem, MemScope, Op,
+    OpInfo, ParseAccessError, PermuteMode, PrefetchLevel, RedOrder, ReduxOp, ResultKind, ShflMode,
+    SpecialReg, StoreAccess, StoreCache, StoreOrder, Subnormals, Sync, Thread, Unroll, ValueList,
+    VolatileReg, VoteMode, Warp,
 };
+pub use signature::{Signature, SignatureError, Template};
 pub use target::{ParseTargetError, Target};
 pub use text::{ParseError, ParseErrorKind, parse, parse_kernels};
 pub use types::{Const, Scalar, Space, Type};
+pub use vector::VectorType;
 pub use verify::{VerifyError, VerifyErrors, Violation};

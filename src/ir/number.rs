@@ -167,6 +167,37 @@ impl FloatFormat {
     }
 }
 
+/// `a * b + c`, rounded to odd: toward zero, with the last bit set where that is not exact. `a * b` must be
+/// exact in `f64`.
+///
+/// `f64` has more than two bits more than every format up to `f32`, so rounding the result to such a format is
+/// as rounding the exact sum (Boldo, Melquiond: Emulation of a FMA and correctly rounded sums, 2008). All steps
+/// compile to vector instructions, where `f64::mul_add` is a call on many hosts.
+#[inline(always)]
+pub(crate) fn mul_add_to_odd(a: f64, b: f64, c: f64) -> f64 {
+    let product = a * b;
+    let sum = product + c;
+    // The error of the sum, exact (Knuth's two-sum); NaN where the sum is not finite.
+    let of_c = sum - product;
+    let error = (product - (sum - of_c)) + (c - of_c);
+    let is_inexact = (error > 0.0) | (error < 0.0);
+    let is_too_large = (error < 0.0) != (sum < 0.0);
+    let bits = sum.to_bits();
+    let odd = bits.wrapping_sub(u64::from(is_too_large)) | 1;
+    f64::from_bits(if is_inexact { odd } else { bits })
+}
+
+/// An integer below 2^64 in magnitude, rounded to odd.
+pub(crate) fn int_to_odd(int: i128) -> f64 {
+    let magnitude = int.unsigned_abs();
+    let excess = (128 - magnitude.leading_zeros()).saturating_sub(f64::MANTISSA_DIGITS);
+    let kept = magnitude >> excess;
+    let odd = kept | u128::from(kept << excess != magnitude);
+    // At most 53 bits, and a power of two that `f64` has: both steps are exact.
+    let x = odd as f64 * f64::from_bits(u64::from(1023 + excess) << 52);
+    if int < 0 { -x } else { x }
+}
+
 /// `x * 2^exponent`, exact for the numbers of narrow formats.
 fn scale(x: f64, exponent: i32) -> f64 {
     // The smallest number is 2^-133 (bf16), the largest factor 2^117: both powers are normal f64 numbers.
@@ -254,6 +285,20 @@ mod tests {
         assert_eq!(FloatFormat::F8E5M2.encode(f64::INFINITY, Rounding::NearestEven, false), 0x7c);
         assert_eq!(FloatFormat::F16.encode(1e-300, Rounding::Up, false), 1);
         assert_eq!(FloatFormat::F16.encode(-1e-300, Rounding::NearestEven, false), 0x8000);
+    }
+
+    #[test]
+    fn integers_round_to_odd() {
+        for (int, expected) in [
+            (0, 0.0),
+            (-5, -5.0),
+            ((1 << 53) + 1, 9007199254740994.0),
+            ((1 << 54) + 1, 18014398509481988.0),
+            ((1 << 54) + 4, 18014398509481988.0),
+            (i128::from(u64::MAX), 18446744073709549568.0),
+        ] {
+            assert_eq!(int_to_odd(int), expected, "{int}");
+        }
     }
 
     #[test]

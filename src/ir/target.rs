@@ -24,6 +24,8 @@ pub struct Target {
 impl Target {
     /// Ampere: `sm_80`.
     pub const SM_80: Target = Target { sm: 80, arch_specific: false };
+    /// Ada: `sm_89`, the first with conversions to 8-bit floating point.
+    pub const SM_89: Target = Target { sm: 89, arch_specific: false };
     /// Hopper, as far as newer GPUs have it too: `sm_90`.
     pub const SM_90: Target = Target { sm: 90, arch_specific: false };
     /// Hopper with the instructions that only it has: `sm_90a`.

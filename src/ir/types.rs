@@ -1,9 +1,12 @@
-//! The types of IR values: scalars, pointers and tensor maps.
+//! The types of IR values: scalars, vectors, pointers and tensor maps.
 
 use std::fmt;
 use std::str::FromStr;
 
 use super::name::{self, ParseNameError};
+use super::narrow;
+use super::number::FloatFormat;
+use super::vector::VectorType;
 
 /// The type of one number or truth value in a register or in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -26,6 +29,17 @@ pub enum Scalar {
     U32,
     /// Unsigned, 64 bits.
     U64,
+    /// OCP 8-bit floating point with 4 exponent bits. Stored and converted, not computed with.
+    F8E4M3,
+    /// OCP 8-bit floating point with 5 exponent bits. Stored and converted, not computed with.
+    F8E5M2,
+    /// IEEE 754 binary16.
+    F16,
+    /// The upper half of binary32.
+    Bf16,
+    /// The upper 19 bits of binary32, in 32 bits of which tensor cores ignore the lower 13. Stored and
+    /// converted, not computed with.
+    Tf32,
     /// IEEE 754 binary32.
     F32,
     /// IEEE 754 binary64.
@@ -34,7 +48,7 @@ pub enum Scalar {
 
 impl Scalar {
     /// All scalar types.
-    pub const ALL: [Scalar; 11] = [
+    pub const ALL: [Scalar; 16] = [
         Scalar::Bool,
         Scalar::I8,
         Scalar::I16,
@@ -44,6 +58,11 @@ impl Scalar {
         Scalar::U16,
         Scalar::U32,
         Scalar::U64,
+        Scalar::F8E4M3,
+        Scalar::F8E5M2,
+        Scalar::F16,
+        Scalar::Bf16,
+        Scalar::Tf32,
         Scalar::F32,
         Scalar::F64,
     ];
@@ -51,9 +70,9 @@ impl Scalar {
     /// Bytes of one element in memory; also its natural alignment.
     pub const fn size_bytes(self) -> u32 {
         match self {
-            Scalar::Bool | Scalar::I8 | Scalar::U8 => 1,
-            Scalar::I16 | Scalar::U16 => 2,
-            Scalar::I32 | Scalar::U32 | Scalar::F32 => 4,
+            Scalar::Bool | Scalar::I8 | Scalar::U8 | Scalar::F8E4M3 | Scalar::F8E5M2 => 1,
+            Scalar::I16 | Scalar::U16 | Scalar::F16 | Scalar::Bf16 => 2,
+            Scalar::I32 | Scalar::U32 | Scalar::Tf32 | Scalar::F32 => 4,
             Scalar::I64 | Scalar::U64 | Scalar::F64 => 8,
         }
     }
@@ -65,7 +84,7 @@ impl Scalar {
 
     /// Whether this is an integer type (`Bool` is not).
     pub const fn is_int(self) -> bool {
-        !matches!(self, Scalar::Bool | Scalar::F32 | Scalar::F64)
+        !matches!(self, Scalar::Bool) && !self.is_float()
     }
 
     /// Whether this is a signed integer type.
@@ -73,12 +92,39 @@ impl Scalar {
         matches!(self, Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64)
     }
 
-    /// Whether this is a floating point type.
+    /// Whether this is a floating point type, of any width.
     pub const fn is_float(self) -> bool {
-        matches!(self, Scalar::F32 | Scalar::F64)
+        matches!(self, Scalar::F32 | Scalar::F64) || self.format().is_some()
     }
 
-    /// The name in the text form, which is Rust's name of the type.
+    /// Whether there is arithmetic on the type: on integers, `f16`, `bf16`, `f32` and `f64`.
+    pub const fn is_number(self) -> bool {
+        !matches!(self, Scalar::Bool | Scalar::Tf32 | Scalar::F8E4M3 | Scalar::F8E5M2)
+    }
+
+    /// The format of a floating point type other than `f32` and `f64`.
+    pub const fn format(self) -> Option<FloatFormat> {
+        match self {
+            Scalar::F8E4M3 => Some(FloatFormat::F8E4M3),
+            Scalar::F8E5M2 => Some(FloatFormat::F8E5M2),
+            Scalar::F16 => Some(FloatFormat::F16),
+            Scalar::Bf16 => Some(FloatFormat::BF16),
+            Scalar::Tf32 => Some(FloatFormat::TF32),
+            Scalar::Bool
+            | Scalar::I8
+            | Scalar::I16
+            | Scalar::I32
+            | Scalar::I64
+            | Scalar::U8
+            | Scalar::U16
+            | Scalar::U32
+            | Scalar::U64
+            | Scalar::F32
+            | Scalar::F64 => None,
+        }
+    }
+
+    /// The name in the text form, which is the name of the Rust type.
     pub const fn name(self) -> &'static str {
         match self {
             Scalar::Bool => "bool",
@@ -90,6 +136,11 @@ impl Scalar {
             Scalar::U16 => "u16",
             Scalar::U32 => "u32",
             Scalar::U64 => "u64",
+            Scalar::F8E4M3 => "f8e4m3",
+            Scalar::F8E5M2 => "f8e5m2",
+            Scalar::F16 => "f16",
+            Scalar::Bf16 => "bf16",
+            Scalar::Tf32 => "tf32",
             Scalar::F32 => "f32",
             Scalar::F64 => "f64",
         }
@@ -117,16 +168,18 @@ pub enum Space {
     Global,
     /// Memory of one block.
     Shared,
+    /// Constant arrays of the module, of at most 64 KiB: fast where all threads of a warp read one element.
+    Const,
 }
 
 impl Space {
     /// All state spaces.
-    pub const ALL: [Space; 2] = [Space::Global, Space::Shared];
+    pub const ALL: [Space; 3] = [Space::Global, Space::Shared, Space::Const];
 
     /// Bits of a pointer into this space.
     pub const fn pointer_bits(self) -> u32 {
         match self {
-            Space::Global => 64,
+            Space::Global | Space::Const => 64,
             Space::Shared => 32,
         }
     }
@@ -136,6 +189,7 @@ impl Space {
         match self {
             Space::Global => "global",
             Space::Shared => "shared",
+            Space::Const => "const",
         }
     }
 }
@@ -159,6 +213,8 @@ impl FromStr for Space {
 pub enum Type {
     /// A number or truth value.
     Scalar(Scalar),
+    /// A few elements of one scalar type.
+    Vector(VectorType),
     /// A pointer to elements of a scalar type.
     Pointer {
         /// Where it points.
@@ -184,11 +240,19 @@ impl Type {
     /// The truth value type.
     pub const BOOL: Type = Type::Scalar(Scalar::Bool);
 
-    /// The scalar type, or `None` for a pointer or a tensor map.
+    /// The scalar type, or `None` for other types.
     pub const fn scalar(self) -> Option<Scalar> {
         match self {
             Type::Scalar(s) => Some(s),
-            Type::Pointer { .. } | Type::TensorMap { .. } => None,
+            Type::Vector(_) | Type::Pointer { .. } | Type::TensorMap { .. } => None,
+        }
+    }
+
+    /// The vector type, or `None` for other types.
+    pub const fn vector(self) -> Option<VectorType> {
+        match self {
+            Type::Vector(vector) => Some(vector),
+            Type::Scalar(_) | Type::Pointer { .. } | Type::TensorMap { .. } => None,
         }
     }
 
@@ -196,6 +260,7 @@ impl Type {
     pub const fn bits(self) -> u32 {
         match self {
             Type::Scalar(s) => s.bits(),
+            Type::Vector(vector) => vector.bits(),
             Type::Pointer { space, .. } => space.pointer_bits(),
             // In a register there is its generic address.
             Type::TensorMap { .. } => 64,
@@ -209,12 +274,19 @@ impl From<Scalar> for Type {
     }
 }
 
-/// `f32`, or `ptr<global, f32>` and `ptr<global, mut f32>` for pointers, `tensor_map<f32, 2>` and
-/// `tensor_map<mut f32, 2>`.
+impl From<VectorType> for Type {
+    fn from(vector: VectorType) -> Type {
+        Type::Vector(vector)
+    }
+}
+
+/// `f32`, `f16x2` for vectors, `ptr<global, f32>` and `ptr<global, mut f32>` for pointers,
+/// `tensor_map<f32, 2>` and `tensor_map<mut f32, 2>`.
 impl fmt::Display for Type {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Type::Scalar(s) => s.fmt(f),
+            Type::Vector(vector) => vector.fmt(f),
             Type::Pointer { space, elem, mutable } => {
                 write!(f, "ptr<{space}, {}{elem}>", if *mutable { "mut " } else { "" })
             }
@@ -222,6 +294,18 @@ impl fmt::Display for Type {
                 write!(f, "tensor_map<{}{elem}, {rank}>", if *mutable { "mut " } else { "" })
             }
         }
+    }
+}
+
+/// A scalar or a vector type. Pointers are more than a word.
+impl FromStr for Type {
+    type Err = ParseNameError;
+
+    fn from_str(text: &str) -> Result<Type, ParseNameError> {
+        if let Ok(vector) = text.parse::<VectorType>() {
+            return Ok(vector.into());
+        }
+        text.parse::<Scalar>().map(Type::from)
     }
 }
 
@@ -261,7 +345,14 @@ impl Const {
                 Some((((self.bits << shift) as i64) >> shift) as i128)
             }
             Scalar::U8 | Scalar::U16 | Scalar::U32 | Scalar::U64 => Some(self.bits as i128),
-            Scalar::Bool | Scalar::F32 | Scalar::F64 => None,
+            Scalar::Bool
+            | Scalar::F8E4M3
+            | Scalar::F8E5M2
+            | Scalar::F16
+            | Scalar::Bf16
+            | Scalar::Tf32
+            | Scalar::F32
+            | Scalar::F64 => None,
         }
     }
 }
@@ -272,20 +363,13 @@ impl Const {
         match self.scalar {
             Scalar::F32 => Some(f32::from_bits(self.bits as u32).into()),
             Scalar::F64 => Some(f64::from_bits(self.bits)),
-            Scalar::Bool
-            | Scalar::I8
-            | Scalar::I16
-            | Scalar::I32
-            | Scalar::I64
-            | Scalar::U8
-            | Scalar::U16
-            | Scalar::U32
-            | Scalar::U64 => None,
+            narrow => narrow::decode(narrow, self.bits as u32),
         }
     }
 }
 
-/// The value as Rust writes it (`-1`, `2.5`, `true`); NaN prints as `nan:` and its bits in hexadecimal.
+/// The value as Rust writes it (`-1`, `2.5`, `true`); NaN prints as `nan:` and its bits in hexadecimal. A
+/// `tf32` of which the ignored bits are not zero prints as its bits in hexadecimal.
 impl fmt::Display for Const {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(int) = self.as_int() {
@@ -300,7 +384,14 @@ impl fmt::Display for Const {
                 let x = f64::from_bits(self.bits);
                 (format!("{x:?}"), x.is_nan())
             }
-            _ => ((self.bits != 0).to_string(), false),
+            scalar => match narrow::decode(scalar, self.bits as u32) {
+                Some(x) if scalar == Scalar::Tf32 && !x.is_nan() && self.bits & 0x1fff != 0 => {
+                    (format!("{:#x}", self.bits), false)
+                }
+                // Every number of a narrow format is an `f32`.
+                Some(x) => (format!("{:?}", x as f32), x.is_nan()),
+                None => ((self.bits != 0).to_string(), false),
+            },
         };
         if is_nan { write!(f, "nan:{:#x}", self.bits) } else { f.write_str(&text) }
     }
@@ -322,6 +413,13 @@ mod tests {
             (Scalar::F32, f32::INFINITY.to_bits().into(), "inf"),
             (Scalar::F32, 0x7fc0_0000, "nan:0x7fc00000"),
             (Scalar::Bool, 7, "true"),
+            (Scalar::F16, 0x3e00, "1.5"),
+            (Scalar::Bf16, 0x3dcd, "0.100097656"),
+            (Scalar::F8E4M3, 0x7e, "448.0"),
+            (Scalar::F8E4M3, 0xff, "nan:0xff"),
+            (Scalar::F8E5M2, 0xfc, "-inf"),
+            (Scalar::Tf32, 0x3f80_0000, "1.0"),
+            (Scalar::Tf32, 0x3f80_0001, "0x3f800001"),
         ];
         for (scalar, bits, text) in cases {
             assert_eq!(Const::new(scalar, bits).to_string(), text);
@@ -333,6 +431,8 @@ mod tests {
         let p = |mutable| Type::Pointer { space: Space::Shared, elem: Scalar::U16, mutable };
         assert_eq!(p(false).to_string(), "ptr<shared, u16>");
         assert_eq!(p(true).to_string(), "ptr<shared, mut u16>");
+        let pair = VectorType::new(Scalar::F16, 2).unwrap();
+        assert_eq!(Type::from(pair).to_string(), "f16x2");
         let map = |mutable| Type::TensorMap { elem: Scalar::F32, rank: 3, mutable };
         assert_eq!(map(false).to_string(), "tensor_map<f32, 3>");
         assert_eq!(map(true).to_string(), "tensor_map<mut f32, 3>");

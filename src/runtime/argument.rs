@@ -1,50 +1,57 @@
 //! What a launch passes for each type of parameter.
 
+use std::marker::PhantomData;
+
 use smallvec::SmallVec;
 
 use super::buffer::{Buffer, Memory};
+use super::error::RuntimeError;
 use super::tensor_map::{HasMap, Mapped, TensorMapArg, TensorMapArgMut, WritableTensorMap};
 use crate::ir::{
-    Const, Element, Global, GlobalMut, Scalar, Space, TensorMap, TensorMapMut, Ty, Type, Untyped,
+    Const, Element, Field, Global, GlobalMut, Scalar, Signature, Space, Template, TensorMap,
+    TensorMapMut, Type, Untyped,
 };
+use crate::layout::{IntTuple, Layout};
 
 /// A parameter type that a launch can pass, and what it passes: `f32` for `f32`, `&Buffer<T>` for
-/// [`Global<T>`](Global), `&mut Buffer<T>` for [`GlobalMut<T>`](GlobalMut), `&TensorMapArg<T>` for
-/// [`TensorMap<T, N>`](TensorMap), `&mut TensorMapArgMut<T>` for [`TensorMapMut<T, N>`](TensorMapMut).
+/// [`Global<T>`](Global), `&mut Buffer<T>` for [`GlobalMut<T>`](GlobalMut), `&Layout` and `&IntTuple` for
+/// these, `&TensorMapArg<T>` for [`TensorMap<T, N>`](TensorMap), `&mut TensorMapArgMut<T>` for
+/// [`TensorMapMut<T, N>`](TensorMapMut), tuples and arrays of them, and structs declared with
+/// [`params!`](crate::params).
 #[diagnostic::on_unimplemented(
     message = "a launch cannot pass a parameter of type `{Self}`",
     label = "this kernel cannot be launched",
-    note = "parameters of a launched kernel are scalars, `Global<T>`, `GlobalMut<T>` and tensor maps"
+    note = "parameters of a launched kernel are scalars, `Global<T>`, `GlobalMut<T>`, tensor maps, layouts, tuples, arrays and structs declared with `params!`"
 )]
-pub trait Argument: Ty {
+pub trait Argument: 'static {
     /// What a launch passes.
     type Arg<'h>;
-    /// The argument without its Rust type.
-    fn erase(arg: Self::Arg<'_>) -> Arg<'_>;
+    /// Appends the argument without its Rust type.
+    fn erase<'h>(arg: Self::Arg<'h>, out: &mut ArgList<'h>);
 }
 
 #[diagnostic::do_not_recommend]
 impl<T: Element> Argument for T {
     type Arg<'h> = T;
 
-    fn erase(arg: Self::Arg<'_>) -> Arg<'_> {
-        Arg::from(arg)
+    fn erase<'h>(arg: Self::Arg<'h>, out: &mut ArgList<'h>) {
+        out.args.push(Arg::from(arg));
     }
 }
 
 impl<T: Element> Argument for Global<T> {
     type Arg<'h> = &'h Buffer<T>;
 
-    fn erase(arg: Self::Arg<'_>) -> Arg<'_> {
-        Arg::from(arg)
+    fn erase<'h>(arg: Self::Arg<'h>, out: &mut ArgList<'h>) {
+        out.args.push(Arg::from(arg));
     }
 }
 
 impl<T: Element> Argument for GlobalMut<T> {
     type Arg<'h> = &'h mut Buffer<T>;
 
-    fn erase(arg: Self::Arg<'_>) -> Arg<'_> {
-        Arg::from(arg)
+    fn erase<'h>(arg: Self::Arg<'h>, out: &mut ArgList<'h>) {
+        out.args.push(Arg::from(arg));
     }
 }
 
@@ -52,8 +59,8 @@ impl<T: Element> Argument for GlobalMut<T> {
 impl<T: Element, const RANK: usize> Argument for TensorMap<T, RANK> {
     type Arg<'h> = &'h TensorMapArg<'h, T>;
 
-    fn erase(arg: Self::Arg<'_>) -> Arg<'_> {
-        Arg::from(arg)
+    fn erase<'h>(arg: Self::Arg<'h>, out: &mut ArgList<'h>) {
+        out.args.push(Arg::from(arg));
     }
 }
 
@@ -63,8 +70,8 @@ impl<T: Element, const RANK: usize> Argument for TensorMapMut<T, RANK> {
     // shorten the lifetime inside.
     type Arg<'h> = &'h mut (dyn WritableTensorMap<T> + 'h);
 
-    fn erase(arg: Self::Arg<'_>) -> Arg<'_> {
-        Arg::from(arg)
+    fn erase<'h>(arg: Self::Arg<'h>, out: &mut ArgList<'h>) {
+        out.args.push(Arg::from(arg));
     }
 }
 
@@ -72,7 +79,7 @@ impl<T: Element, const RANK: usize> Argument for TensorMapMut<T, RANK> {
 #[diagnostic::on_unimplemented(
     message = "a kernel of signature `{Self}` cannot be launched",
     label = "not a tuple of types that a launch can pass",
-    note = "parameters of a launched kernel are scalars, `Global<T>`, `GlobalMut<T>` and tensor maps"
+    note = "parameters of a launched kernel are scalars, `Global<T>`, `GlobalMut<T>`, tensor maps, layouts, tuples, arrays and structs declared with `params!`"
 )]
 pub trait Arguments {
     /// What a launch passes: a tuple of what each parameter takes; for [`Untyped`] a list.
@@ -82,8 +89,110 @@ pub trait Arguments {
 }
 
 /// The arguments of a launch, without their Rust types.
-#[derive(Debug)]
-pub struct ArgList<'h>(pub(super) SmallVec<[Arg<'h>; 8]>);
+#[derive(Debug, Default)]
+pub struct ArgList<'h> {
+    /// Scalars and buffers.
+    pub(super) args: SmallVec<[Arg<'h>; 8]>,
+    /// Layouts and tuples.
+    pub(super) given: Vec<Template>,
+}
+
+impl<'h> ArgList<'h> {
+    /// The arguments of the parameters of the kernel, with the numbers of the symbols in their places.
+    pub(super) fn resolve(
+        self,
+        kernel: &str,
+        signature: &Signature,
+    ) -> Result<SmallVec<[Arg<'h>; 8]>, RuntimeError> {
+        let ArgList { mut args, given } = self;
+        let numbers = signature.bind(&given).map_err(|error| {
+            let (kernel, error) = (kernel.to_owned(), Box::new(error));
+            RuntimeError::Signature { kernel, error }
+        })?;
+        for (index, number) in numbers {
+            let (ty, value) = (number.scalar().into(), ArgValue::Scalar(number));
+            args.insert(index.min(args.len()), Arg { ty, value });
+        }
+        Ok(args)
+    }
+}
+
+/// A layout with numbers, of the form that the parameter is built for.
+#[diagnostic::do_not_recommend]
+impl Argument for Layout {
+    type Arg<'h> = &'h Layout;
+
+    fn erase<'h>(arg: &'h Layout, out: &mut ArgList<'h>) {
+        out.given.push(arg.into());
+    }
+}
+
+/// A tuple with numbers, of the form that the parameter is built for.
+#[diagnostic::do_not_recommend]
+impl Argument for IntTuple {
+    type Arg<'h> = &'h IntTuple;
+
+    fn erase<'h>(arg: &'h IntTuple, out: &mut ArgList<'h>) {
+        out.given.push(arg.into());
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<A: Argument, const N: usize> Argument for [A; N] {
+    type Arg<'h> = [A::Arg<'h>; N];
+
+    fn erase<'h>(args: Self::Arg<'h>, out: &mut ArgList<'h>) {
+        args.into_iter().for_each(|arg| A::erase(arg, out));
+    }
+}
+
+macro_rules! tuples {
+    ($(($($name:ident)*))*) => {$(
+        #[diagnostic::do_not_recommend]
+        impl<$($name: Argument),*> Argument for ($($name,)*) {
+            type Arg<'h> = ($($name::Arg<'h>,)*);
+
+            #[allow(non_snake_case, reason = "a variable is named as the type of its parameter")]
+            fn erase<'h>(($($name,)*): Self::Arg<'h>, out: &mut ArgList<'h>) {
+                $(<$name as Argument>::erase($name, out);)*
+            }
+        }
+    )*};
+}
+
+tuples! {
+    (A)
+    (A B)
+    (A B C)
+    (A B C D)
+    (A B C D E)
+    (A B C D E F)
+    (A B C D E F G)
+    (A B C D E F G H)
+}
+
+/// The side of a struct declared with [`params!`](crate::params) that a launch passes.
+#[derive(Clone, Copy, Debug)]
+pub struct AtLaunch<'h>(PhantomData<&'h ()>);
+
+impl<'h, A: Argument> Field<AtLaunch<'h>> for A {
+    type Of = A::Arg<'h>;
+}
+
+/// What [`params!`](crate::params) declares for launches.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __launch_params {
+    ($Name:ident { $($field:ident: $Field:ty),+ }) => {
+        impl $crate::runtime::Argument for $Name {
+            type Arg<'h> = $Name<$crate::runtime::AtLaunch<'h>>;
+
+            fn erase<'h>(arg: Self::Arg<'h>, out: &mut $crate::runtime::ArgList<'h>) {
+                $(<$Field as $crate::runtime::Argument>::erase(arg.$field, out);)+
+            }
+        }
+    };
+}
 
 macro_rules! arguments {
     ($(($($name:ident)*))*) => {$(
@@ -93,7 +202,9 @@ macro_rules! arguments {
 
             #[allow(non_snake_case, reason = "a variable is named as the type of its parameter")]
             fn erase(($($name,)*): Self::Args<'_>) -> ArgList<'_> {
-                ArgList(smallvec::smallvec![$(<$name as Argument>::erase($name)),*])
+                let mut _out = ArgList::default();
+                $(<$name as Argument>::erase($name, &mut _out);)*
+                _out
             }
         }
     )*};
@@ -119,7 +230,7 @@ impl Arguments for Untyped {
     type Args<'h> = Vec<Arg<'h>>;
 
     fn erase(args: Self::Args<'_>) -> ArgList<'_> {
-        ArgList(SmallVec::from_vec(args))
+        ArgList { args: SmallVec::from_vec(args), given: Vec::new() }
     }
 }
 

@@ -1,10 +1,15 @@
 //! Assertions of kernels that failed.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::codegen::AssertBuffer;
-use crate::ir::{Const, Diagnostic, Entity, Format, KernelIr, Op, Place, Scalar};
+use crate::ir::{Const, Place};
+
+#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
+use {
+    crate::ir::{Diagnostic, Entity, Format, KernelIr, Op, Scalar},
+    std::collections::BTreeMap,
+};
 
 /// Assertions of a kernel that failed, in its launches since the device was last waited for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,12 +48,14 @@ pub struct AssertFailure {
 }
 
 /// A kernel's assertions, by the number of the operation.
+#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 #[derive(Debug)]
 pub(in crate::runtime) struct AssertSites {
     kernel: String,
     sites: BTreeMap<usize, Site>,
 }
 
+#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 #[derive(Debug)]
 struct Site {
     message: Format,
@@ -57,6 +64,7 @@ struct Site {
     path: String,
 }
 
+#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 impl AssertSites {
     pub(in crate::runtime) fn new(ir: &KernelIr) -> AssertSites {
         let mut sites = BTreeMap::new();
@@ -119,6 +127,7 @@ impl AssertFailures {
     /// The most failures that are kept; further ones are counted.
     pub const RECORDED: usize = AssertBuffer::RECORDS;
 
+    #[cfg(any(feature = "sim", feature = "cuda-any-version"))]
     pub(in crate::runtime) fn new(
         sites: &AssertSites,
         device: &str,

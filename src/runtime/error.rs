@@ -6,7 +6,7 @@ use super::assert::AssertFailures;
 use super::grid::{ClusterError, Extent, Grid};
 use super::ptxas::PtxasError;
 use crate::codegen::TensorMapError;
-use crate::ir::{Target, Type};
+use crate::ir::{SignatureError, Target, Type};
 
 /// Why a device, a buffer or a launch is refused, or what a launch did wrong.
 #[derive(Clone, Debug, PartialEq)]
@@ -176,6 +176,18 @@ pub enum RuntimeError {
         expected: Type,
         /// The type that the argument has in a kernel.
         given: Type,
+    },
+    /// The layouts and tuples of a launch are not as the kernel is built for.
+    Signature {
+        /// The kernel.
+        kernel: String,
+        /// What is wrong with them.
+        error: Box<SignatureError>,
+    },
+    /// A function of a kernel was asked of a loaded module that does not have the kernel.
+    NotInModule {
+        /// The kernel.
+        kernel: String,
     },
     /// A buffer of another device was passed.
     OtherDevice {
@@ -365,6 +377,13 @@ impl fmt::Display for RuntimeError {
             ArgumentType { kernel, index, expected, given } => write!(
                 f,
                 "parameter {index} of kernel `{kernel}` is `{expected}` and its argument is `{given}`"
+            ),
+            Signature { kernel, error } => {
+                write!(f, "a launch of kernel `{kernel}` is refused: {error}")
+            }
+            NotInModule { kernel } => write!(
+                f,
+                "the loaded module has no kernel `{kernel}`, or another one of this name: add it with `Module::add` before the module is loaded"
             ),
             OtherDevice { kernel, index, buffer, device } => write!(
                 f,

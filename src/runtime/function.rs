@@ -15,7 +15,7 @@ use super::occupancy::Occupancy;
 use super::options::LaunchOptions;
 use super::stream::{Stream, StreamBackend};
 use super::timing::Timing;
-use crate::ir::{Kernel, LaunchBounds, Type};
+use crate::ir::{Kernel, KernelIr, LaunchBounds, Signature, Type};
 
 #[cfg(feature = "cuda-any-version")]
 use super::cuda;
@@ -81,15 +81,45 @@ pub(super) struct Inner {
     device: Device,
     name: String,
     params: Vec<Type>,
+    signature: Arc<Signature>,
     bounds: LaunchBounds,
     code: Code,
 }
 
-enum Code {
+pub(super) enum Code {
     #[cfg(feature = "sim")]
     Sim(Box<sim::Program>, sim::Options),
     #[cfg(feature = "cuda-any-version")]
     Cuda(cuda::Function),
+}
+
+impl Code {
+    #[cfg(feature = "sim")]
+    pub(super) fn simulated(ir: &KernelIr, options: &sim::Options) -> Result<Code, RuntimeError> {
+        let program = sim::Program::new(ir).map_err(simulation)?;
+        Ok(Code::Sim(Box::new(program), options.clone()))
+    }
+}
+
+/// Refuses a kernel that the device does not run.
+pub(super) fn check_kernel(device: &Device, ir: &KernelIr) -> Result<(), RuntimeError> {
+    match &device.backend {
+        #[cfg(feature = "sim")]
+        Backend::Sim(_) => {
+            let _ = ir;
+            Ok(())
+        }
+        #[cfg(feature = "cuda-any-version")]
+        Backend::Cuda(context) => {
+            context.check_target(&ir.name, ir.target)?;
+            let (bytes, limit_bytes) = (ir.shared_layout().1, device.limits().shared_bytes_opt_in);
+            if bytes > limit_bytes {
+                let kernel = ir.name.clone();
+                return Err(RuntimeError::SharedTooLarge { kernel, bytes, limit_bytes });
+            }
+            Ok(())
+        }
+    }
 }
 
 impl<P> Clone for Function<P> {
@@ -111,32 +141,32 @@ impl<P> Function<P> {
         options: &LoadOptions<'_>,
     ) -> Result<Function<P>, RuntimeError> {
         let ir = kernel.ir();
+        check_kernel(device, ir)?;
         let code = match &device.backend {
             #[cfg(feature = "sim")]
             Backend::Sim(simulator) => {
                 let _ = options;
-                Code::Sim(Box::new(sim::Program::new(ir).map_err(simulation)?), simulator.clone())
+                Code::simulated(ir, simulator)?
             }
             #[cfg(feature = "cuda-any-version")]
             Backend::Cuda(context) => {
-                context.check_target(kernel.name(), kernel.target())?;
-                let (bytes, limit_bytes) =
-                    (ir.shared_layout().1, device.limits().shared_bytes_opt_in);
-                if bytes > limit_bytes {
-                    let kernel = kernel.name().to_owned();
-                    return Err(RuntimeError::SharedTooLarge { kernel, bytes, limit_bytes });
-                }
                 Code::Cuda(cuda::Function::load(context, ir, kernel.ptx().text(), options)?)
             }
         };
+        Ok(Function::new(device, kernel, code))
+    }
+
+    pub(super) fn new(device: &Device, kernel: &Kernel<P>, code: Code) -> Function<P> {
+        let ir = kernel.ir();
         let inner = Inner {
             device: device.clone(),
             name: kernel.name().to_owned(),
             params: ir.params.iter().map(|param| ir.type_of(param.value)).collect(),
+            signature: Arc::clone(kernel.signature()),
             bounds: ir.bounds,
             code,
         };
-        Ok(Function { inner: Arc::new(inner), params: PhantomData })
+        Function { inner: Arc::new(inner), params: PhantomData }
     }
 
     /// The name of the kernel.
@@ -173,7 +203,8 @@ impl<P> Function<P> {
     /// [`BlockTooLarge`](RuntimeError::BlockTooLarge), [`BlockNotAsBuilt`](RuntimeError::BlockNotAsBuilt),
     /// [`MoreThreadsThanBuilt`](RuntimeError::MoreThreadsThanBuilt), [`Cluster`](RuntimeError::Cluster),
     /// [`TooManyRegisters`](RuntimeError::TooManyRegisters), [`OtherDevice`](RuntimeError::OtherDevice); for
-    /// an untyped kernel [`ArgumentCount`](RuntimeError::ArgumentCount) and
+    /// layouts and tuples [`Signature`](RuntimeError::Signature); for an untyped kernel
+    /// [`ArgumentCount`](RuntimeError::ArgumentCount) and
     /// [`ArgumentType`](RuntimeError::ArgumentType); on the simulator
     /// `RuntimeError::Simulation` and [`AssertFailed`](RuntimeError::AssertFailed); on a GPU the fault of a launch before, if it had one, and
     /// [`Driver`](RuntimeError::Driver).
@@ -214,7 +245,7 @@ impl<P> Function<P> {
     where
         P: Arguments,
     {
-        let args = P::erase(args).0;
+        let args = P::erase(args).resolve(&self.inner.name, &self.inner.signature)?;
         let cluster = self.inner.check(grid, &args)?;
         self.inner.check_stream(&options)?;
         match &self.inner.code {
@@ -262,7 +293,7 @@ impl<P> Function<P> {
     where
         P: Arguments,
     {
-        let args = P::erase(args).0;
+        let args = P::erase(args).resolve(&self.inner.name, &self.inner.signature)?;
         let cluster = self.inner.check(grid, &args)?;
         self.inner.check_stream(&options)?;
         match &self.inner.code {
@@ -451,7 +482,7 @@ fn device_args<'h>(args: &[Arg<'h>]) -> SmallVec<[cuda::LaunchArg<'h>; 8]> {
         .map(|arg| {
             let writes = match arg.ty {
                 Type::Pointer { mutable, .. } | Type::TensorMap { mutable, .. } => mutable,
-                Type::Scalar(_) => false,
+                Type::Scalar(_) | Type::Vector(_) => false,
             };
             match arg.value {
                 ArgValue::Scalar(value) => LaunchArg::Bits(value.bits()),

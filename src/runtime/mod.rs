@@ -89,6 +89,8 @@ mod function;
 #[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 mod graph;
 #[cfg(any(feature = "sim", feature = "cuda-any-version"))]
+mod module;
+#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 mod occupancy;
 #[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 mod pinned;
@@ -101,14 +103,23 @@ mod timing;
 
 #[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 pub use {
-    argument::{Arg, ArgList, Argument, Arguments},
+    argument::{Arg, ArgList, Argument, Arguments, AtLaunch},
     buffer::Buffer,
     device::{Device, DeviceChoice, ParseDeviceError},
     function::{Function, LoadOptions},
     graph::{Graph, GraphBuilder},
+    module::LoadedModule,
     occupancy::Occupancy,
     pinned::Pinned,
     stream::{Event, Stream},
     tensor_map::{TensorMapArg, TensorMapArgMut, WritableTensorMap},
     timing::Timing,
 };
+
+/// Without a kind of device there are no launches.
+#[cfg(not(any(feature = "sim", feature = "cuda-any-version")))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __launch_params {
+    ($($ignored:tt)*) => {};
+}

@@ -4,13 +4,20 @@
 //! list ends, every choice is 0, which is always the one that adds nothing.
 
 use std::num::NonZeroU32;
+use std::sync::LazyLock;
 
 use tilewright::ir::{
-    Arith, Class, Compare, Const, Control, Diagnostic, KernelIr, Mem, Op, OpData, OpId, Param,
-    Place, PlaceId, ReduxOp, Region, RegionId, Scalar, SharedData, ShflMode, Space, SpecialReg,
-    Sync, Target, Thread, Type, Unroll, Value, ValueData, ValueDef, ValueList, VarData, VarId,
-    VolatileReg, VoteMode, Warp,
+    Arith, ArrayData, Atomic, AtomicOp, AtomicOrder, Cache, Class, Compare, Const, Control,
+    Diagnostic, KernelIr, L1Evict, L2Prefetch, LoadAccess, LoadCache, Mem, MemScope, Op, OpData,
+    OpId, Param, Place, PlaceId, PrefetchLevel, RedOrder, ReduxOp, Region, RegionId, Scalar,
+    SharedData, ShflMode, Space, SpecialReg, StoreAccess, StoreCache, Sync, Target, Thread, Type,
+    Unroll, Value, ValueData, ValueDef, ValueList, VarData, VarId, VectorType, VolatileReg,
+    VoteMode, Warp,
 };
+
+#[path = "raw.rs"]
+#[allow(dead_code, reason = "each part of the tests uses what it needs")]
+mod raw;
 
 /// The kernel that `choices` stand for.
 pub(crate) fn random_kernel(choices: &[u32]) -> KernelIr {
@@ -140,11 +147,11 @@ impl Generator<'_> {
         let types: Vec<Type> = values.into_iter().map(|value| self.ir.type_of(value)).collect();
         let types: Vec<Type> = types.into_iter().filter(|ty| class.contains(*ty)).collect();
         if class == Class::Pointer && (types.is_empty() || self.choose(4) == 0) {
-            return Type::Pointer {
-                space: Space::Shared,
-                elem: self.scalar(Class::Any),
-                mutable: true,
+            let (space, mutable) = match self.choose(4) {
+                3 => (Space::Const, false),
+                _ => (Space::Shared, true),
             };
+            return Type::Pointer { space, elem: self.scalar(Class::Any), mutable };
         }
         if types.is_empty() || (class != Class::Pointer && self.choose(3) == 0) {
             return self.scalar(class).into();
@@ -167,6 +174,15 @@ impl Generator<'_> {
                     i => BITS[i],
                 };
                 self.emit_one(Op::Const(Const::new(scalar, bits)))
+            }
+            Type::Pointer { space: Space::Const, elem, .. } if values.is_empty() => {
+                let bits = (0..1 + self.choose(4)).map(|_| self.word().into()).collect();
+                let array = self.ir.arrays.push(ArrayData { elem, bits, place: self.place });
+                self.emit_one(Mem::ArrayBase { array })
+            }
+            Type::Vector(vector) if values.is_empty() => {
+                let values = (0..vector.lanes()).map(|_| self.of(vector.elem().into())).collect();
+                self.emit_one(Arith::VecPack { values })
             }
             Type::Pointer { space: Space::Shared, elem, .. } if values.is_empty() => {
                 let align_bytes = elem.size_bytes() << self.choose(3);
@@ -226,10 +242,18 @@ impl Generator<'_> {
     }
 
     fn arith(&mut self) -> Arith {
-        let kind = self.choose(22);
+        let kind = self.choose(36);
         match kind {
             0..=6 => {
-                let [lhs, rhs] = self.pair(if kind == 4 { Class::Int } else { Class::Number });
+                let [lhs, mut rhs] = self.pair(match kind {
+                    3 => Class::ScalarNumber,
+                    4 => Class::Int,
+                    _ => Class::Number,
+                });
+                if matches!(kind, 3 | 4) && self.is_zero(rhs) {
+                    let Type::Scalar(scalar) = self.ir.type_of(rhs) else { unreachable!() };
+                    rhs = self.emit_one(Op::Const(Const::new(scalar, 3)));
+                }
                 match kind {
                     0 => Arith::Add { lhs, rhs },
                     1 => Arith::Sub { lhs, rhs },
@@ -246,7 +270,7 @@ impl Generator<'_> {
                 let [lhs, rhs] = self.pair(Class::Float);
                 Arith::Fma { lhs, rhs, addend: self.of(self.ir.type_of(lhs)) }
             }
-            10 => Arith::Sqrt { value: self.any(Class::Float) },
+            10 => Arith::Sqrt { value: self.any(Class::ScalarFloat) },
             11..=13 => {
                 let [lhs, rhs] = self.pair(Class::Bits);
                 match kind {
@@ -261,14 +285,49 @@ impl Generator<'_> {
                 if kind == 15 { Arith::Shl { value, amount } } else { Arith::Shr { value, amount } }
             }
             17 => {
-                let [lhs, rhs] = self.pair(Class::Scalar);
-                Arith::Setp { lhs, rhs, compare: self.pick(&Compare::ALL) }
+                let [lhs, rhs] = self.pair(Class::Ordered);
+                let float = self.ir.type_of(lhs).scalar().is_some_and(Scalar::is_float);
+                let mut all = Compare::ALL.to_vec();
+                all.retain(|compare| float || !compare.needs_float());
+                Arith::Setp { lhs, rhs, compare: self.pick(&all) }
             }
             18 => {
                 let [then_value, else_value] = self.pair(Class::Any);
                 Arith::Selp { cond: self.of(Type::BOOL), then_value, else_value }
             }
-            19 => Arith::Cvt { value: self.any(Class::Scalar), to: self.scalar(Class::Number) },
+            19 => {
+                // Not every target has conversions of 8-bit floating point.
+                let class = [Class::Ordered, Class::Scalar][usize::from(self.ir.target.sm() >= 89)];
+                let value = self.any(class);
+                let to = match self.scalar(class) {
+                    Scalar::Bool => Scalar::Tf32,
+                    to => to,
+                };
+                Arith::Cvt { value, to }
+            }
+            20 => {
+                let vector = self.vector();
+                let values = (0..vector.lanes()).map(|_| self.of(vector.elem().into())).collect();
+                Arith::VecPack { values }
+            }
+            21 => {
+                let vector = self.vector();
+                Arith::VecSplat { value: self.of(vector.elem().into()), lanes: vector.lanes() }
+            }
+            22 => {
+                let ty = self.vector();
+                let (vector, lane) = (self.of(ty.into()), self.choose(ty.lanes() as usize) as u32);
+                Arith::VecExtract { vector, lane }
+            }
+            23 => {
+                // Elements of no more bits always fit.
+                let (vector, to) = (self.vector(), self.scalar(Class::Number));
+                let no_byte = |s: Scalar| !matches!(s, Scalar::F8E4M3 | Scalar::F8E5M2);
+                let fits = to.bits() <= vector.elem().bits() && no_byte(vector.elem());
+                let to = if fits { to } else { vector.elem() };
+                Arith::Cvt { value: self.of(vector.into()), to }
+            }
+            24..=33 => self.any_row(),
             _ => {
                 let mut all = SpecialReg::ALL.to_vec();
                 all.retain(|reg| self.ir.target.offers(reg.first_target()));
@@ -277,37 +336,173 @@ impl Generator<'_> {
         }
     }
 
-    fn index(&mut self) -> Value {
+    /// An operation of any row, with any attributes, where one is found that PTX has.
+    fn any_row(&mut self) -> Arith {
+        static ROWS: LazyLock<Vec<Vec<Arith>>> = LazyLock::new(|| {
+            let mut all = raw::arith();
+            // Whether a divisor is zero is seen to elsewhere, as is which special registers there are.
+            all.retain(|op| !matches!(op.info().name, "div" | "rem" | "sreg"));
+            all.sort_by_key(|op| op.info().name);
+            all.chunk_by(|a, b| a.info().name == b.info().name).map(<[Arith]>::to_vec).collect()
+        });
+        let rows = &ROWS[self.choose(ROWS.len())];
+        for _ in 0..8 {
+            let row = &rows[self.choose(rows.len())];
+            let class = row.info().class;
+            let ty = match class {
+                Class::Vector => self.vector().into(),
+                Class::Any | Class::Data => self.scalar(Class::Scalar).into(),
+                class => self.ty(class),
+            };
+            let types = raw::operand_types(row, ty);
+            let operands: Vec<Value> = types.into_iter().map(|ty| self.of(ty)).collect();
+            let op = raw::with_operands(row, &operands);
+            if raw::is_valid(&op, &self.ir) {
+                return op;
+            }
+        }
+        Arith::Sreg { reg: SpecialReg::LaneId }
+    }
+
+    /// Whether the value is an integer constant that nothing can be divided by.
+    fn is_zero(&self, value: Value) -> bool {
+        let ValueDef::Result(def, _) = self.ir.values[value].def else { return false };
+        matches!(self.ir.ops[def].op, Op::Const(c) if c.as_int() == Some(0))
+    }
+
+    /// A vector type: that of a visible value, or any.
+    fn vector(&mut self) -> VectorType {
+        let values = self.all_visible();
+        let types: Vec<VectorType> =
+            values.into_iter().filter_map(|value| self.ir.type_of(value).vector()).collect();
+        if types.is_empty() || self.choose(2) == 0 {
+            return self.pick(&VectorType::all().collect::<Vec<_>>());
+        }
+        self.pick(&types)
+    }
+
+    /// An index; not a constant for shared memory, which it could be outside of.
+    fn index(&mut self, space: Space) -> Value {
+        if space == Space::Shared {
+            return self.emit_one(Arith::Sreg { reg: SpecialReg::LaneId });
+        }
         let ty = self.pick(&[Scalar::I32, Scalar::U32, Scalar::I64, Scalar::U64]);
         self.of(ty.into())
     }
 
     fn memory(&mut self) {
         let base = self.any(Class::Pointer);
-        let Type::Pointer { elem, mutable, .. } = self.ir.type_of(base) else { return };
-        let index = self.index();
-        match self.choose(5) {
-            4 => self.diagnostic(),
-            0 => self.emit(Mem::Ld { base, index }),
+        let Type::Pointer { space, elem, mutable } = self.ir.type_of(base) else { return };
+        let index = self.index(space);
+        match self.choose(7) {
+            6 => self.diagnostic(),
+            0 => {
+                let access = self.load_access(space);
+                self.emit(Mem::Ld { base, index, access });
+            }
             1 if mutable => {
                 let value = self.of(elem.into());
-                self.emit(Mem::St { base, index, value });
+                let access = self.store_access(space);
+                self.emit(Mem::St { base, index, value, access });
             }
             2 => self.emit(Mem::Offset { base, index }),
+            4 if mutable && elem.bits() >= 32 => self.atomic(base, index, elem),
+            5 if space == Space::Global => {
+                let op = match self.choose(3) {
+                    0 => Cache::Prefetch { base, index, level: self.pick(PrefetchLevel::ALL) },
+                    1 if mutable => Cache::Discard { base, index },
+                    _ => Cache::Applypriority { base, index },
+                };
+                self.emit(op);
+            }
             // In the body of the kernel all threads that have not returned are together.
             3 if self.region == self.ir.body => self.emit(Sync::Barrier {}),
             _ => {}
         }
     }
 
+    fn scope(&mut self) -> MemScope {
+        let scope = self.pick(MemScope::ALL);
+        if self.ir.target.offers(scope.first_target()) { scope } else { MemScope::Gpu }
+    }
+
+    fn maybe<T: Copy>(&mut self, all: &[T]) -> Option<T> {
+        (self.choose(3) == 0).then(|| self.pick(all))
+    }
+
+    fn load_access(&mut self, space: Space) -> LoadAccess {
+        let access = LoadAccess::default();
+        let mut access = match self.choose(8) {
+            1 => access.volatile(),
+            2 => access.relaxed(self.scope()),
+            3 => access.acquire(self.scope()),
+            _ => access,
+        };
+        if space == Space::Global {
+            access.l1_evict = self.maybe(L1Evict::ALL);
+            access.l2_prefetch = self.maybe(L2Prefetch::ALL);
+            if access.order == Default::default() {
+                access.non_coherent = self.choose(4) == 1;
+                access.cache = self.maybe(LoadCache::ALL).filter(|cache| {
+                    let read_only = matches!(cache, LoadCache::Ca | LoadCache::Cg | LoadCache::Cs);
+                    access.l1_evict.is_none() && (read_only || !access.non_coherent)
+                });
+            }
+        }
+        access
+    }
+
+    fn store_access(&mut self, space: Space) -> StoreAccess {
+        let access = StoreAccess::default();
+        let mut access = match self.choose(8) {
+            1 => access.volatile(),
+            2 => access.relaxed(self.scope()),
+            3 => access.release(self.scope()),
+            _ => access,
+        };
+        if space == Space::Global {
+            access.l1_evict = self.maybe(L1Evict::ALL);
+            if access.order == Default::default() && access.l1_evict.is_none() {
+                access.cache = self.maybe(StoreCache::ALL);
+            }
+        }
+        access
+    }
+
+    fn atomic(&mut self, base: Value, index: Value, elem: Scalar) {
+        let (value, scope) = (self.of(elem.into()), self.scope());
+        let order = self.pick(AtomicOrder::ALL);
+        let op = match elem {
+            Scalar::U32 => self.pick(AtomicOp::ALL),
+            Scalar::F32 | Scalar::F64 => self.pick(&[AtomicOp::Exch, AtomicOp::Add]),
+            Scalar::Tf32 => AtomicOp::Exch,
+            _ => self.pick(&[AtomicOp::Exch, AtomicOp::Min, AtomicOp::Xor, AtomicOp::Add]),
+        };
+        match self.choose(3) {
+            0 => self.emit(Atomic::Atom { base, index, value, op, order, scope }),
+            1 => {
+                let compare = self.of(elem.into());
+                self.emit(Atomic::AtomCas { base, index, compare, value, order, scope });
+            }
+            _ => {
+                let order = self.pick(RedOrder::ALL);
+                self.emit(Atomic::Red { base, index, value, op, order, scope });
+            }
+        }
+    }
+
     fn diagnostic(&mut self) {
         let cond = self.of(Type::BOOL);
-        let values: ValueList = (0..self.choose(4)).map(|_| self.any(Class::Scalar)).collect();
+        let prints = self.choose(2) == 1;
+        // C has no narrow floating point numbers.
+        let class = if prints { Class::Int } else { Class::Scalar };
+        let values: ValueList = (0..self.choose(4)).map(|_| self.any(class)).collect();
         let texts = ["{}", "{:4}\n", "{{{}}}\"", "\\{} é"];
         let text: String = values.iter().map(|_| self.pick(&texts)).collect();
-        let op = match self.choose(2) {
-            0 => Diagnostic::Assert { cond, message: text.into(), values },
-            _ => Diagnostic::Printf { format: text.into(), values },
+        let op = if prints {
+            Diagnostic::Printf { format: text.into(), values }
+        } else {
+            Diagnostic::Assert { cond, message: text.into(), values }
         };
         self.emit(op);
     }
@@ -327,8 +522,8 @@ impl Generator<'_> {
                 Warp::Vote { pred, members, mode }
             }
             3 => Warp::VoteBallot { pred: self.of(Type::BOOL), members },
-            4 => Warp::MatchAny { value: self.any(Class::Number), members },
-            5 => Warp::MatchAll { value: self.any(Class::Number), members },
+            4 => Warp::MatchAny { value: self.any(Class::ScalarNumber), members },
+            5 => Warp::MatchAll { value: self.any(Class::ScalarNumber), members },
             6 => {
                 let (value, op) = (self.any(Class::Int32), self.pick(&ReduxOp::ALL));
                 Warp::Redux { value, members, op }
@@ -486,7 +681,7 @@ impl Generator<'_> {
 
     fn for_(&mut self) {
         let scalar = self.scalar(Class::Int);
-        let [lo, hi] = [self.of(scalar.into()), self.of(scalar.into())];
+        let [mut lo, mut hi] = [self.of(scalar.into()), self.of(scalar.into())];
         let step = 1 + self.choose(7) as u64;
         let step = self.emit_one(Op::Const(Const::new(scalar, step)));
         let carried = self.types();
@@ -494,10 +689,18 @@ impl Generator<'_> {
         let body = self.ir.body;
         let unroll = match self.choose(4) {
             0 | 1 => Unroll::Keep,
-            2 => NonZeroU32::new(self.word()).map_or(Unroll::Keep, Unroll::By),
-            _ => Unroll::Full,
+            2 => NonZeroU32::new(self.word() % 8).map_or(Unroll::Keep, Unroll::By),
+            _ => {
+                // The iterations have to be known and few.
+                let mut constant = |bits| self.emit_one(Op::Const(Const::new(scalar, bits)));
+                (lo, hi) = (constant(3), constant(8));
+                Unroll::Full
+            }
         };
-        let control = |body| Control::For { lo, hi, step, unroll, init: init.clone().into(), body };
+        let control = |body| {
+            let init = init.clone().into();
+            Control::For { lo, hi, step, unroll, prefetch: 0, init, body }
+        };
         let op = self.push(control(body), &carried);
         let args: Vec<Type> = [scalar.into()].into_iter().chain(carried.iter().copied()).collect();
         let body = self.inner(op, &args);

@@ -141,6 +141,8 @@ impl Flow<'_> {
                 }
                 return Jumps::new();
             }
+            // One thread after the other.
+            Op::Atomic(_) => divergent = true,
             Op::Thread(Thread::VolatileSreg { reg }) => {
                 divergent = match reg {
                     VolatileReg::SmId => false,
@@ -150,8 +152,13 @@ impl Flow<'_> {
             }
             Op::Const(_)
             | Op::Mem(
-                Mem::Ld { .. } | Mem::St { .. } | Mem::Offset { .. } | Mem::SharedBase { .. },
+                Mem::Ld { .. }
+                | Mem::St { .. }
+                | Mem::Offset { .. }
+                | Mem::SharedBase { .. }
+                | Mem::ArrayBase { .. },
             )
+            | Op::Cache(_)
             | Op::Sync(_)
             | Op::Diagnostic(_)
             | Op::Thread(Thread::Nanosleep { .. } | Thread::Trap {} | Thread::Brkpt {}) => {}

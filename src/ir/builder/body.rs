@@ -2,13 +2,14 @@
 //! variables, shared memory, loads and stores, barriers.
 
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 use super::context::Context;
 use super::error::BuildErrorKind;
-use super::typed::{Element, IntoVal, MemIndex, MutPointer, Pointer, Shared, Ty, Val};
+use super::typed::{Constant, Element, IntoVal, MemIndex, MutPointer, Pointer, Shared, Ty, Val};
 use crate::ir::entity::{SharedId, VarId};
-use crate::ir::kernel::{Place, SharedData, VarData};
-use crate::ir::op::{Arith, Axis, Mem, SpecialReg, Sync};
+use crate::ir::kernel::{ArrayData, Place, SharedData, VarData};
+use crate::ir::op::{Arith, Axis, LoadAccess, Mem, SpecialReg, StoreAccess, Sync};
 use crate::layout::LayoutError;
 
 /// The body `'b` of a kernel under construction, inside the body `'o`. Operations made through it go to its
@@ -111,6 +112,43 @@ impl<'b, 'o> Body<'b, 'o> {
             state.ir.shared.push(SharedData { elem, len, align_bytes, place })
         });
         self.cx.emit_val(Mem::SharedBase { shared })
+    }
+
+    /// A constant array of the module, at most 64 KiB together with all others: read-only memory that is
+    /// filled when the module is loaded. A load is fast where all threads of a warp read one element, and
+    /// one after the other for different ones. Equal arrays are one. PTX ISA 5.1.3 `.const`.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sim")] {
+    /// use tilewright::runtime::Device;
+    /// use tilewright::testing::eval;
+    ///
+    /// let device = Device::default()?;
+    /// let sum: f32 = eval(&device, |k| {
+    ///     let weights = k.const_array(&[0.25f32, 0.5, 0.25]);
+    ///     k.for_(tilewright::ir::range(0, 3), 0.0, |k, i, sum| sum + weights.load(k, i))
+    /// })?;
+    /// assert_eq!(sum, 1.0);
+    /// # }
+    /// # Ok::<(), tilewright::testing::EvalError>(())
+    /// ```
+    #[track_caller]
+    pub fn const_array<T: Element>(&self, elements: &[T]) -> Val<'b, Constant<T>> {
+        let place = Place::caller();
+        let bits: Arc<[u64]> = elements.iter().map(|element| element.to_const().bits()).collect();
+        let elem = T::SCALAR;
+        let array = self.cx.with(|state| {
+            let is_equal = |known: &ArrayData| known.elem == elem && known.bits == bits;
+            let known = state.ir.arrays.iter().find(|(_, known)| is_equal(known));
+            match known.map(|(array, _)| array) {
+                Some(array) => array,
+                None => {
+                    let place = state.ir.place(place);
+                    state.ir.arrays.push(ArrayData { elem, bits, place })
+                }
+            }
+        });
+        self.cx.emit_val(Mem::ArrayBase { array })
     }
 
     /// A mutable register that holds `init`.
@@ -248,9 +286,7 @@ impl<P: Pointer> Val<'_, P> {
         k: &Body<'c, '_>,
         index: impl IntoVal<'c, I>,
     ) -> Val<'c, P::Elem> {
-        let cx = k.context();
-        let (base, index) = (cx.operand(self), cx.operand_of(index));
-        cx.emit_val(Mem::Ld { base, index })
+        self.load_with(k, index, LoadAccess::default())
     }
 
     /// `*(self + index) = value`, `index` in elements. PTX ISA 9.7.9.12 `st`.
@@ -263,9 +299,6 @@ impl<P: Pointer> Val<'_, P> {
     ) where
         P: MutPointer,
     {
-        let cx = k.context();
-        let (base, index) = (cx.operand(self), cx.operand_of(index));
-        let value = cx.operand_of(value);
-        cx.emit(Mem::St { base, index, value });
+        self.store_with(k, index, value, StoreAccess::default());
     }
 }

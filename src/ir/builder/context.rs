@@ -1,6 +1,7 @@
 //! The state of one build: the growing IR, the stack of open bodies, the errors so far.
 
 use std::cell::RefCell;
+use std::collections::HashMap;
 
 use smallvec::SmallVec;
 
@@ -9,7 +10,9 @@ use super::typed::{Element, IntoVal, Ty, Val};
 use crate::ir::entity::{OpId, PlaceId, RegionId, Value};
 use crate::ir::kernel::{KernelIr, OpData, Place, Region, ValueData, ValueDef};
 use crate::ir::op::Op;
-use crate::ir::types::Type;
+use crate::ir::signature::{SymbolParam, same_symbol};
+use crate::ir::types::{Scalar, Type};
+use crate::layout::{Int, Symbol};
 
 /// The build that values and bodies belong to. Opaque to users.
 pub struct Context {
@@ -33,17 +36,35 @@ pub(super) struct State {
     pub(super) ir: KernelIr,
     open: Vec<Open>,
     errors: Vec<BuildError>,
+    /// The symbols of parameters, with the values of these.
+    symbols: Vec<(Symbol, Value, Scalar)>,
+    /// The symbolic expressions that were computed, by the body in which they were, with their type.
+    computed: HashMap<(RegionId, Int, Scalar), Value>,
 }
 
 impl Context {
-    pub(super) fn new(ir: KernelIr) -> Context {
+    pub(super) fn new(ir: KernelIr, symbols: &[SymbolParam]) -> Context {
         let open = vec![Open { region: ir.body, ended: false }];
-        Context { state: RefCell::new(State { ir, open, errors: Vec::new() }) }
+        let symbols = symbols.iter().filter_map(|param| {
+            let value = ir.params.get(param.index)?.value;
+            Some((param.int.as_symbol()?.clone(), value, param.scalar))
+        });
+        let (symbols, computed, errors) = (symbols.collect(), HashMap::new(), Vec::new());
+        Context { state: RefCell::new(State { ir, open, errors, symbols, computed }) }
     }
 
-    pub(super) fn finish(self) -> (KernelIr, Vec<BuildError>) {
+    /// The kernel, its errors, and the symbolic expressions that it computes, with their types.
+    pub(super) fn finish(self) -> (KernelIr, Vec<BuildError>, Vec<(Int, Scalar)>) {
         let state = self.state.into_inner();
-        (state.ir, state.errors)
+        let mut computed: Vec<(Int, Scalar)> = Vec::new();
+        for (_, int, scalar) in state.computed.into_keys() {
+            if !computed.iter().any(|known| *known == (int.clone(), scalar)) {
+                computed.push((int, scalar));
+            }
+        }
+        // The order of a hash map differs from run to run.
+        computed.sort_by_cached_key(|(int, scalar)| (int.to_string(), *scalar));
+        (state.ir, state.errors, computed)
     }
 
     /// Runs `f` on the state. Never nests: `f` only calls methods of [`State`].
@@ -131,6 +152,25 @@ impl State {
         let (region, place) = (self.region(), Place { file: "", line: 0, column: 0 });
         let place = self.ir.place(place);
         self.ir.values.push(ValueData { ty, def: ValueDef::Param(u32::MAX), region, place })
+    }
+
+    /// The parameter that has the number of a symbol, with its type.
+    pub(super) fn symbol(&self, symbol: &Symbol) -> Option<(Value, Scalar)> {
+        let found = self.symbols.iter().find(|(known, ..)| same_symbol(known, symbol));
+        found.map(|(_, value, scalar)| (*value, *scalar))
+    }
+
+    /// The value of an expression that was computed in an open body.
+    pub(super) fn computed(&self, int: &Int, scalar: Scalar) -> Option<Value> {
+        let regions = self.open.iter().rev().map(|open| open.region);
+        regions
+            .into_iter()
+            .find_map(|region| self.computed.get(&(region, int.clone(), scalar)).copied())
+    }
+
+    /// Notes the value of an expression that was computed in the innermost open body.
+    pub(super) fn note_computed(&mut self, int: &Int, scalar: Scalar, value: Value) {
+        self.computed.insert((self.region(), int.clone(), scalar), value);
     }
 
     /// The region of the innermost open body.

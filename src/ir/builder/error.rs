@@ -3,7 +3,6 @@
 use std::fmt;
 
 use crate::ir::kernel::Place;
-use crate::ir::passes::PassError;
 use crate::ir::types::Scalar;
 use crate::ir::verify::VerifyError;
 
@@ -62,12 +61,54 @@ pub enum BuildErrorKind {
         /// The index type.
         index: Scalar,
     },
+    /// A parameter is a layout or a tuple, and no template says which.
+    MissingTemplate {
+        /// The position of the parameter, from 0.
+        param: usize,
+        /// What it is.
+        wanted: &'static str,
+    },
+    /// The template of a parameter is of another kind.
+    OtherTemplate {
+        /// The position of the parameter, from 0.
+        param: usize,
+        /// What it is.
+        wanted: &'static str,
+        /// The template.
+        found: String,
+    },
+    /// There are more templates than parameters that are layouts or tuples.
+    TooManyTemplates {
+        /// The number of templates without a parameter.
+        unused: usize,
+    },
+    /// A symbol of a template is nowhere a leaf of its own, so that a launch cannot say its number.
+    SymbolWithoutLeaf {
+        /// The position of the parameter, from 0.
+        param: usize,
+        /// The symbol.
+        symbol: String,
+        /// The template.
+        template: String,
+    },
+    /// A symbol of an expression belongs to no parameter.
+    UnknownSymbol {
+        /// The symbol.
+        symbol: String,
+    },
+    /// A kernel cannot compute an operation on symbols.
+    UnsupportedSymbolic {
+        /// The operation.
+        operation: String,
+        /// The first operand.
+        a: String,
+        /// The second operand.
+        b: String,
+    },
     /// An operation of the layout algebra failed inside the build.
     Layout(crate::layout::LayoutError),
     /// The closure given to `Kernel::build` returned this error.
     Body(String),
-    /// What an operation asks for cannot be done.
-    Pass(PassError),
     /// The verifier refused the kernel.
     Verify(VerifyError),
 }
@@ -105,9 +146,31 @@ impl fmt::Display for BuildErrorKind {
                 f,
                 "the offset {offset} is not a number of the index type {index}: use a wider one"
             ),
+            BuildErrorKind::MissingTemplate { param, wanted } => write!(
+                f,
+                "parameter {param} is {wanted}, but no template says which: add `KernelOptions::template`, one for each such parameter in order"
+            ),
+            BuildErrorKind::OtherTemplate { param, wanted, found } => write!(
+                f,
+                "parameter {param} is {wanted}, but its template is `{found}`: give the templates in the order of the parameters"
+            ),
+            BuildErrorKind::TooManyTemplates { unused } => {
+                write!(f, "{unused} more templates are given than parameters are layouts or tuples")
+            }
+            BuildErrorKind::SymbolWithoutLeaf { param, symbol, template } => write!(
+                f,
+                "no launch can say what `{symbol}` is: in `{template}`, parameter {param}, and in the others it is only a part of leaves; pass a tuple with `{symbol}` too"
+            ),
+            BuildErrorKind::UnknownSymbol { symbol } => write!(
+                f,
+                "`{symbol}` is a symbol of no parameter, so the kernel does not know its number: pass it in a layout or a tuple, or compute with a device value"
+            ),
+            BuildErrorKind::UnsupportedSymbolic { operation, a, b } => write!(
+                f,
+                "a kernel cannot compute {operation} of `{a}` and `{b}`: give the symbols divisors that decide it, or pass the result in a tuple"
+            ),
             BuildErrorKind::Layout(error) => error.fmt(f),
             BuildErrorKind::Body(message) => f.write_str(message),
-            BuildErrorKind::Pass(error) => error.fmt(f),
             BuildErrorKind::Verify(error) => error.fmt(f),
         }
     }

@@ -2,69 +2,23 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 use super::body::Body;
 use super::context::Context;
 use super::control::Terminated;
 use super::error::{BuildError, BuildErrorKind, BuildErrors};
-use super::typed::{Ty, Val};
+use super::params::{ParamList, Params};
 use super::values::Values;
 use crate::ir::bounds::{ClusterShape, LaunchBounds};
 use crate::ir::entity::{Entity, Value};
 use crate::ir::kernel::{KernelIr, Param as IrParam, Place, ValueData, ValueDef};
 use crate::ir::op::{Arith, Control, Mem, Op, ValueList};
 use crate::ir::passes;
+use crate::ir::signature::{Signature, Template};
 use crate::ir::target::Target;
 use crate::ir::types::{Space, Type};
 use crate::ir::verify::{self, VerifyErrors, Violation};
-
-/// The signature of a kernel: a tuple of parameter types. Each [`Ty`] is a parameter type.
-pub trait Params: 'static {
-    /// The parameters as the body of the kernel gets them.
-    type At<'b>;
-    /// The types of the parameters, in order.
-    fn types() -> Vec<Type>;
-    /// The parameters as the body of the kernel gets them, from one value for each of `types`.
-    fn make<'b>(
-        cx: &'b Context,
-        ids: &mut dyn Iterator<Item = crate::ir::entity::Value>,
-    ) -> Self::At<'b>;
-}
-
-macro_rules! params {
-    ($(($($name:ident)*))*) => {$(
-        impl<$($name: Ty),*> Params for ($($name,)*) {
-            type At<'b> = ($(Val<'b, $name>,)*);
-
-            fn types() -> Vec<Type> {
-                vec![$($name::TYPE),*]
-            }
-            #[allow(clippy::unused_unit, reason = "the macro also makes the empty tuple")]
-            fn make<'b>(
-                _cx: &'b Context,
-                _ids: &mut dyn Iterator<Item = crate::ir::entity::Value>,
-            ) -> Self::At<'b> {
-                ($(<$name as super::values::Values>::make(_cx, _ids),)*)
-            }
-        }
-    )*};
-}
-
-params! {
-    ()
-    (A)
-    (A B)
-    (A B C)
-    (A B C D)
-    (A B C D E)
-    (A B C D E F)
-    (A B C D E F G)
-    (A B C D E F G H)
-    (A B C D E F G H I)
-    (A B C D E F G H I J)
-    (A B C D E F G H I J K)
-    (A B C D E F G H I J K L)
-}
 
 /// A signature that only the IR knows, of a kernel that was not built from Rust types.
 #[derive(Clone, Copy, Debug)]
@@ -114,12 +68,14 @@ impl<R: BodyResult, E: fmt::Display> BodyResult for Result<R, E> {
 /// ```
 pub struct Kernel<P> {
     ir: KernelIr,
+    signature: Arc<Signature>,
     params: PhantomData<fn() -> P>,
 }
 
 impl<P> Clone for Kernel<P> {
     fn clone(&self) -> Self {
-        Kernel { ir: self.ir.clone(), params: PhantomData }
+        let (ir, signature) = (self.ir.clone(), Arc::clone(&self.signature));
+        Kernel { ir, signature, params: PhantomData }
     }
 }
 
@@ -138,6 +94,11 @@ impl<P> Kernel<P> {
     /// The name of the PTX entry.
     pub fn name(&self) -> &str {
         &self.ir.name
+    }
+
+    /// What launches must agree with beside the types of their arguments.
+    pub fn signature(&self) -> &Arc<Signature> {
+        &self.signature
     }
 
     /// The target that the kernel was built for.
@@ -162,7 +123,42 @@ impl<P> Kernel<P> {
     /// # Ok::<(), tilewright::ir::BuildErrors>(())
     /// ```
     pub fn without_asserts(&self) -> Kernel<P> {
-        Kernel { ir: passes::without_asserts(&self.ir), params: PhantomData }
+        let (ir, signature) = (passes::without_asserts(&self.ir), Arc::clone(&self.signature));
+        Kernel { ir, signature, params: PhantomData }
+    }
+
+    /// Carries out what the operations of the kernel ask for: loops that are to be unrolled are.
+    /// [`Kernel::build`] ends with this; a kernel that was parsed has its loops as they are written, which
+    /// the simulator and PTX take as plain loops, until this is called. The result computes the same.
+    ///
+    /// ```
+    /// use tilewright::ir::{Kernel, parse};
+    ///
+    /// let text = "
+    ///     kernel @squares target sm_80 (%y: ptr<global, mut i32>) {
+    ///       %zero = const 0 : i32
+    ///       %one = const 1 : i32
+    ///       %three = const 3 : i32
+    ///       for @l %i: i32 = %zero to %three step %one unroll full {
+    ///         %v = mul %i, %i : i32
+    ///         st %y, %i, %v
+    ///         continue @l
+    ///       }
+    ///       return
+    ///     }";
+    /// let kernel = Kernel::verify(parse("squares.kir", text)?)?;
+    /// let stores = |k: &Kernel<_>| k.ir().to_string().matches("st %y").count();
+    /// assert_eq!((stores(&kernel), stores(&kernel.lower()?)), (1, 3));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// What the kernel then takes too much of.
+    #[track_caller]
+    pub fn lower(&self) -> Result<Kernel<P>, BuildErrors> {
+        let lowered = lower(self.ir.clone(), Place::caller());
+        let ir = lowered.map_err(|errors| BuildErrors::new(&self.ir.name, errors))?;
+        Ok(Kernel { ir, signature: Arc::clone(&self.signature), params: PhantomData })
     }
 }
 
@@ -174,13 +170,13 @@ impl<P> fmt::Display for Kernel<P> {
 }
 
 impl Kernel<Untyped> {
-    /// Verifies a kernel that was made as data.
+    /// Verifies a kernel that was made as data, and leaves it as it is: see [`Kernel::lower`].
     ///
     /// # Errors
     /// All rules that the kernel breaks.
     pub fn verify(ir: KernelIr) -> Result<Kernel<Untyped>, VerifyErrors> {
         verify::verify(&ir)?;
-        Ok(Kernel { ir, params: PhantomData })
+        Ok(Kernel { ir, signature: Arc::default(), params: PhantomData })
     }
 }
 
@@ -210,43 +206,56 @@ impl<P: Params> Kernel<P> {
         target: Target,
         body: impl for<'b> FnOnce(&mut Body<'b, 'b>, P::At<'b>) -> R,
     ) -> Result<Kernel<P>, BuildErrors> {
-        let head = Head { name, target, options, place: Place::caller() };
-        let ir = head.build(P::types(), |k, mut ids| {
-            let params = P::make(k.context(), &mut ids);
+        let KernelOptions { bounds, templates } = options;
+        let mut list = ParamList::new(templates);
+        P::declare(&mut list);
+        let head = Head { name, target, bounds, place: Place::caller() };
+        let (ir, signature) = head.build(list, |k, list, ids| {
+            let params = P::make(k.context(), &mut list.values(ids));
             body(k, params).error()
         })?;
-        Ok(Kernel { ir, params: PhantomData })
+        Ok(Kernel { ir, signature, params: PhantomData })
     }
 }
 
 impl Kernel<Untyped> {
     /// A kernel that stores the values of an expression: each to its parameter, a pointer to one element.
+    #[cfg_attr(
+        not(any(feature = "sim", feature = "cuda-any-version")),
+        allow(dead_code, reason = "without a kind of device nothing is evaluated")
+    )]
     #[track_caller]
     pub(crate) fn expression<V: Values>(
         target: Target,
         body: impl for<'b> FnOnce(&mut Body<'b, 'b>) -> V::At<'b>,
     ) -> Result<Kernel<Untyped>, BuildErrors> {
-        let options = KernelOptions::default().block([1, 1, 1]);
-        let head = Head { name: "expression", target, options, place: Place::caller() };
-        let mut types = Vec::new();
+        let bounds = KernelOptions::default().block([1, 1, 1]).bounds;
+        let head = Head { name: "expression", target, bounds, place: Place::caller() };
+        let (mut types, mut list) = (Vec::new(), ParamList::new(Vec::new()));
         V::types(&mut types);
         let pointer = |ty: Type| match ty {
             Type::Scalar(elem) => Type::Pointer { space: Space::Global, elem, mutable: true },
+            Type::Vector(vector) => {
+                Type::Pointer { space: Space::Global, elem: vector.elem(), mutable: true }
+            }
             Type::Pointer { .. } | Type::TensorMap { .. } => ty,
         };
-        let ir = head.build(types.into_iter().map(pointer).collect(), |k, bases| {
+        for (i, ty) in types.into_iter().enumerate() {
+            list.field(&format!("p{i}"), |list| list.leaf(pointer(ty)));
+        }
+        let (ir, signature) = head.build(list, |k, _, bases| {
             let (group, cx) = (body(k), k.context());
             let mut values = ValueList::new();
             if !cx.with(|state| state.ended()) {
                 V::ids(&group, cx, &mut values);
             }
-            for (base, value) in bases.zip(values) {
+            for (&base, value) in bases.iter().zip(values) {
                 let index = cx.constant(0i32).id();
-                cx.emit(Mem::St { base, index, value });
+                cx.emit(Mem::St { base, index, value, access: Default::default() });
             }
             None
         })?;
-        Ok(Kernel { ir, params: PhantomData })
+        Ok(Kernel { ir, signature, params: PhantomData })
     }
 }
 
@@ -254,38 +263,37 @@ impl Kernel<Untyped> {
 struct Head<'h> {
     name: &'h str,
     target: Target,
-    options: KernelOptions,
+    bounds: LaunchBounds,
     place: Place,
 }
 
 impl Head<'_> {
-    /// Builds and verifies a kernel with parameters of the given types. `body` returns the message of its
-    /// error, if it has one.
+    /// Builds and verifies a kernel with the given parameters. `body` gets their values and returns the
+    /// message of its error, if it has one.
     fn build(
         self,
-        types: Vec<Type>,
-        body: impl for<'b> FnOnce(
-            &mut Body<'b, 'b>,
-            std::iter::Map<std::ops::Range<usize>, fn(usize) -> Value>,
-        ) -> Option<String>,
-    ) -> Result<KernelIr, BuildErrors> {
-        let Head { name, target, options, place } = self;
+        mut list: ParamList,
+        body: impl for<'b> FnOnce(&mut Body<'b, 'b>, &ParamList, &[Value]) -> Option<String>,
+    ) -> Result<(KernelIr, Arc<Signature>), BuildErrors> {
+        let Head { name, target, bounds, place } = self;
+        list.finish();
         let mut ir = KernelIr::new(name, target);
-        ir.bounds = options.bounds;
+        ir.bounds = bounds;
         let (region, place_id) = (ir.body, ir.place(place));
-        for (i, ty) in types.into_iter().enumerate() {
+        for (i, (name, ty)) in list.leaves.iter().enumerate() {
             let def = ValueDef::Param(i as u32);
-            let value = ir.values.push(ValueData { ty, def, region, place: place_id });
-            ir.params.push(IrParam { name: format!("p{i}"), value });
+            let value = ir.values.push(ValueData { ty: *ty, def, region, place: place_id });
+            ir.params.push(IrParam { name: name.clone(), value });
         }
-        let params = ir.params.len();
-        let cx = Context::new(ir);
-        let ids = (0..params).map(Value::from_index as fn(usize) -> Value);
-        let message = body(&mut Body::new(&cx), ids);
+        let ids: Vec<Value> = ir.params.iter().map(|param| param.value).collect();
+        let cx = Context::new(ir, &list.signature.symbols);
+        let wrong = std::mem::take(&mut list.errors);
+        let message = body(&mut Body::new(&cx), &list, &ids);
         if !cx.with(|state| state.ended()) {
             cx.with(|state| state.append(Control::Return.into(), place));
         }
-        let (mut ir, mut errors) = cx.finish();
+        let (mut ir, mut errors, computed) = cx.finish();
+        errors.extend(wrong.into_iter().map(|kind| BuildError { place, kind }));
         remove_unused_special_registers(&mut ir);
         if let Some(message) = message {
             errors.push(BuildError { place, kind: BuildErrorKind::Body(message) });
@@ -293,30 +301,28 @@ impl Head<'_> {
         if !errors.is_empty() {
             return Err(BuildErrors::new(name, errors));
         }
-        verify_and_lower(ir, place).map_err(|errors| BuildErrors::new(name, errors))
+        let lowered = check(&ir, place).and_then(|()| lower(ir, place));
+        let ir = lowered.map_err(|errors| BuildErrors::new(name, errors))?;
+        Ok((ir, Arc::new(Signature { computed, ..list.signature })))
     }
 }
 
-/// Verifies a kernel that was built at `place`, carries out what its operations ask for, and verifies what
-/// that changed.
-fn verify_and_lower(ir: KernelIr, place: Place) -> Result<KernelIr, Vec<BuildError>> {
-    let check = |ir: &KernelIr| {
-        verify::verify(ir).map_err(|found| -> Vec<BuildError> {
-            let error = |violation: Violation| BuildError {
-                place: violation.place.unwrap_or(place),
-                kind: BuildErrorKind::Verify(violation.error),
-            };
-            found.into_iter().map(error).collect()
-        })
-    };
-    check(&ir)?;
+/// The rules that a kernel which was built at `place` breaks.
+fn check(ir: &KernelIr, place: Place) -> Result<(), Vec<BuildError>> {
+    verify::verify(ir).map_err(|found| {
+        let error = |violation: Violation| BuildError {
+            place: violation.place.unwrap_or(place),
+            kind: BuildErrorKind::Verify(violation.error),
+        };
+        found.into_iter().map(error).collect()
+    })
+}
+
+/// Carries out what the operations of a verified kernel ask for, and verifies what that changed.
+fn lower(ir: KernelIr, place: Place) -> Result<KernelIr, Vec<BuildError>> {
     match passes::lower(&ir) {
-        Ok(None) => Ok(ir),
-        Ok(Some(lowered)) => check(&lowered).map(|()| lowered),
-        Err((op, error)) => {
-            let (place, kind) = (ir.place_of(op), BuildErrorKind::Pass(error));
-            Err(vec![BuildError { place, kind }])
-        }
+        None => Ok(ir),
+        Some(lowered) => check(&lowered, place).map(|()| lowered),
     }
 }
 
@@ -332,14 +338,53 @@ fn verify_and_lower(ir: KernelIr, place: Place) -> Result<KernelIr, Vec<BuildErr
 /// assert_eq!(kernel.ir().bounds.block, Some([128, 1, 1]));
 /// # Ok::<(), tilewright::ir::BuildErrors>(())
 /// ```
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct KernelOptions {
     /// What all launches of the kernel have in common.
     pub bounds: LaunchBounds,
+    /// What the parameters that are layouts and tuples are built for, in their order.
+    pub templates: Vec<Template>,
 }
 
 impl KernelOptions {
+    /// What the next parameter that is a [`Layout`](crate::layout::Layout) or an
+    /// [`IntTuple`](crate::layout::IntTuple) is built for. Its symbols become scalar parameters of the
+    /// kernel, one for each, also where several templates have it; so each must be a leaf of its own
+    /// somewhere. A launch passes a layout or a tuple with numbers: the form, all other leaves, and what is
+    /// known of the symbols are checked then.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sim")] {
+    /// use tilewright::ir::{GlobalMut, Kernel, KernelOptions, Target};
+    /// use tilewright::layout::{Int, Layout, layout};
+    /// use tilewright::runtime::{Device, Grid};
+    ///
+    /// let n = Int::symbol("n").divisible_by(4);
+    /// let rows = Layout::new((8, n.clone()), (n, 1))?; // (8,n):(n,1)
+    /// let options = KernelOptions::default().template(&rows);
+    /// type Params = (Layout, GlobalMut<f32>);
+    /// let kernel = Kernel::<Params>::build_with(options, "ones", Target::SM_80, |k, (rows, x)| {
+    ///     let (i, j) = (k.thread_idx().x, k.block_idx().x);
+    ///     let offset = k.crd2idx::<i32>((i, j), &rows); // i * n + j
+    ///     x.store(k, offset, 1.0);
+    /// })?;
+    ///
+    /// let device = Device::sim()?;
+    /// let f = device.load(&kernel)?;
+    /// let mut x = device.zeros(8 * 12)?;
+    /// f.launch(Grid::new([12, 1, 1], [8, 1, 1]), (&layout!((8, 12) : (12, 1)), &mut x))?;
+    /// assert_eq!(x.to_vec()?, [1.0; 96]);
+    /// let error = f.launch(Grid::new([12, 1, 1], [8, 1, 1]), (&layout!((8, 10) : (10, 1)), &mut x));
+    /// assert!(error.unwrap_err().to_string().contains("n = 10 contradicts"));
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn template(mut self, template: impl Into<Template>) -> KernelOptions {
+        self.templates.push(template.into());
+        self
+    }
+
     /// Fixes the threads of a block (PTX ISA 11.4 `.reqntid`); a launch with others is refused.
     pub fn block(mut self, block: [u32; 3]) -> KernelOptions {
         self.bounds.block = Some(block);

@@ -3,8 +3,9 @@
 use super::body::Body;
 use super::context::Context;
 use super::error::BuildErrorKind;
+use super::symbolic::int;
 use super::typed::{MemIndex, Val};
-use crate::layout::{Layout, LayoutError, LayoutRef};
+use crate::layout::{Int, Layout, LayoutError, LayoutRef};
 
 /// A coordinate of which some entries are known when the kernel is built and some when it runs.
 #[derive(Clone, Debug)]
@@ -71,8 +72,9 @@ impl<'b> Body<'b, '_> {
     /// `s:d` after leaves of the product `p` costs `c / p % s * d`, with shifts and masks where `p` and `s`
     /// are powers of two, and nothing where `d` is 0.
     ///
-    /// A coordinate that does not fit the layout, and a layout with symbolic or basis leaves, are errors of
-    /// the build.
+    /// Symbols of the layout are those of the parameters of the kernel, computed as [`int`](Body::int) does.
+    /// A coordinate that does not fit the layout, a symbol of no parameter, and a layout into coordinates are
+    /// errors of the build.
     ///
     /// ```
     /// use tilewright::ir::{GlobalMut, Kernel, Target};
@@ -93,25 +95,21 @@ impl<'b> Body<'b, '_> {
         layout: &Layout,
     ) -> Val<'b, I> {
         let cx = self.context();
-        let mut offset = Offset { host: 0, device: None };
+        let mut offset = Offset { host: Int::ZERO, device: None };
         if let Err(error) = offset.add(cx, &coord.into(), layout.as_ref()) {
             cx.error(BuildErrorKind::Layout(error));
         }
-        let host = I::from_i64(offset.host).unwrap_or_else(|| {
-            cx.error(BuildErrorKind::OffsetTooLarge { offset: offset.host, index: I::SCALAR });
-            I::ZERO
-        });
         match offset.device {
-            None => cx.constant(host),
-            Some(device) if offset.host == 0 => device,
-            Some(device) => device + host,
+            None => int(cx, &offset.host),
+            Some(device) if offset.host.is(0) => device,
+            Some(device) => device + int::<I>(cx, &offset.host),
         }
     }
 }
 
-/// A sum of a host number and a device number.
+/// A sum of a host number, which may have symbols, and a device number.
 struct Offset<'b, I> {
-    host: i64,
+    host: Int,
     device: Option<Val<'b, I>>,
 }
 
@@ -125,8 +123,13 @@ impl<'b, I: MemIndex> Offset<'b, I> {
     ) -> Result<(), LayoutError> {
         match coord {
             DeviceCoord::Host(index) => {
-                let offset = layout.to_layout().at(*index)?;
-                self.host = self.host.checked_add(offset).ok_or(OVERFLOW)?;
+                let layout = layout.to_layout();
+                let offset = if layout.is_static() {
+                    Int::new(layout.at(*index)?)
+                } else {
+                    layout.crd2idx(Int::new(*index))?
+                };
+                self.host = self.host.add(&offset)?;
                 Ok(())
             }
             DeviceCoord::Device(index) => self.add_device(cx, *index, layout),
@@ -152,34 +155,32 @@ impl<'b, I: MemIndex> Offset<'b, I> {
     ) -> Result<(), LayoutError> {
         // Leaves that continue each other need no division between them.
         let coalesced = layout.to_layout().coalesce()?;
-        let leaves: Vec<(i64, i64)> = coalesced
+        let leaves: Vec<(&Int, &Int)> = coalesced
             .as_ref()
             .leaves()
-            .map(|(extent, stride)| Ok((extent.to_static()?, stride.to_int()?.to_static()?)))
+            .map(|(extent, stride)| Ok((extent, stride.to_int()?)))
             .collect::<Result<_, LayoutError>>()?;
-        let mut before = 1i64;
+        let mut before = Int::ONE;
         for (i, &(extent, stride)) in leaves.iter().enumerate() {
-            if stride != 0 {
-                let quotient = quotient(cx, index, before);
+            if !stride.is(0) {
+                let quotient = quotient(cx, index, &before);
                 let last = i + 1 == leaves.len();
                 let digit = if last { quotient } else { remainder(cx, quotient, extent) };
                 let digit: Val<'b, I> = digit.cvt();
-                let stride = I::from_i64(stride).ok_or(OVERFLOW)?;
-                let term = if stride == I::ONE { digit } else { digit * stride };
+                let term = if stride.is(1) { digit } else { digit * int::<I>(cx, stride) };
                 self.device = Some(self.device.map_or(term, |sum| sum + term));
             }
-            before = before.checked_mul(extent).ok_or(OVERFLOW)?;
+            before = before.mul(extent)?;
         }
         Ok(())
     }
 }
 
-const OVERFLOW: LayoutError = LayoutError::Overflow { operation: "crd2idx" };
-
 /// `index / divisor` for an index that is not negative.
 #[track_caller]
-fn quotient<'b>(cx: &'b Context, index: Val<'b, i32>, divisor: i64) -> Val<'b, i32> {
-    match i32::try_from(divisor) {
+fn quotient<'b>(cx: &'b Context, index: Val<'b, i32>, divisor: &Int) -> Val<'b, i32> {
+    let Some(number) = divisor.as_static() else { return index / int::<i32>(cx, divisor) };
+    match i32::try_from(number) {
         Ok(1) => index,
         Ok(divisor) if divisor.count_ones() == 1 => index >> divisor.trailing_zeros(),
         Ok(divisor) => index / divisor,
@@ -190,8 +191,9 @@ fn quotient<'b>(cx: &'b Context, index: Val<'b, i32>, divisor: i64) -> Val<'b, i
 
 /// `index % divisor` for an index that is not negative.
 #[track_caller]
-fn remainder<'b>(cx: &'b Context, index: Val<'b, i32>, divisor: i64) -> Val<'b, i32> {
-    match i32::try_from(divisor) {
+fn remainder<'b>(cx: &'b Context, index: Val<'b, i32>, divisor: &Int) -> Val<'b, i32> {
+    let Some(number) = divisor.as_static() else { return index % int::<i32>(cx, divisor) };
+    match i32::try_from(number) {
         Ok(1) => cx.constant(0),
         Ok(divisor) if divisor.count_ones() == 1 => index & (divisor - 1),
         Ok(divisor) => index % divisor,

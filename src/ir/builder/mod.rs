@@ -11,34 +11,46 @@
 //! Host `if`, `for` and `while` run while the kernel is built and leave no trace but the operations that
 //! they make: they are the compile-time forms of control flow.
 
+mod access;
+mod atomic;
+mod bits;
 mod body;
 mod cases;
 mod context;
 mod control;
 mod diagnostic;
 mod error;
+mod float;
 mod group;
 mod kernel;
 mod layout;
 mod ops;
+mod params;
 mod promote;
 mod select;
 mod special;
+mod symbolic;
 mod typed;
 mod values;
+mod vector;
 mod warp;
 
+pub use atomic::{Atom, AtomicAdd, AtomicInt, AtomicWord, Red};
+pub use bits::{DotElement, Widen, Word, Word32};
 pub use body::{Body, Dim3, Registers, Var};
 pub use cases::{CaseEnd, Cases, CasesStart};
 pub use context::Context;
 pub use control::{ArmEnd, Bound, End, IntoBound, Join, Loop, Range, Terminated, range};
 pub use error::{BuildError, BuildErrorKind, BuildErrors};
-pub use kernel::{BodyResult, Kernel, KernelOptions, Params, Untyped};
+pub use kernel::{BodyResult, Kernel, KernelOptions, Untyped};
 pub use layout::DeviceCoord;
+pub use params::{Field, InSignature, OnDevice, ParamList, ParamValues, Parameter, Params};
 pub use promote::{Promote, promote};
 pub use typed::{
-    Bits, Element, Float, Global, GlobalMut, Int, IntoVal, MemIndex, MutPointer, Number, Pointer,
-    Shared, Signed, TensorMap, TensorMapMut, TensorMapType, Ty, Val,
+    Arithmetic, Bits, Constant, Converted, Element, Float, Fused, Global, GlobalMut, Int, IntoVal,
+    MemIndex, MutPointer, Number, Ordered, Pointer, Shared, Signed, TensorMap, TensorMapMut,
+    TensorMapType, Ty, Val,
 };
 pub use values::{IntoValues, Values};
+pub use vector::{Vector, VectorElement};
 pub use warp::{Redux, WARP};

@@ -4,8 +4,10 @@
 use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Rem, Shl, Shr, Sub};
 
 use super::typed::{
-    Bits, Element, Float, Int, IntoVal, MemIndex, Number, Pointer, Signed, Ty, Val,
+    Arithmetic, Bits, Converted, Element, Float, Fused, Int, IntoVal, MemIndex, Number, Ordered,
+    Pointer, Signed, Ty, Val,
 };
+use crate::ir::narrow::{bf16, f16};
 use crate::ir::op::{Arith, Compare, Mem};
 
 macro_rules! binary_operators {
@@ -37,10 +39,10 @@ macro_rules! binary_operators {
 }
 
 binary_operators! {
-    Add add Add Number [i8 i16 i32 i64 u8 u16 u32 u64 f32 f64];
-    Sub sub Sub Number [i8 i16 i32 i64 u8 u16 u32 u64 f32 f64];
-    Mul mul Mul Number [i8 i16 i32 i64 u8 u16 u32 u64 f32 f64];
-    Div div Div Number [i8 i16 i32 i64 u8 u16 u32 u64 f32 f64];
+    Add add Add Arithmetic [i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64];
+    Sub sub Sub Arithmetic [i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64];
+    Mul mul Mul Arithmetic [i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64];
+    Div div Div Number [i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64];
     Rem rem Rem Int [i8 i16 i32 i64 u8 u16 u32 u64];
     BitAnd bitand And Bits [bool i8 i16 i32 i64 u8 u16 u32 u64];
     BitOr bitor Or Bits [bool i8 i16 i32 i64 u8 u16 u32 u64];
@@ -94,7 +96,7 @@ macro_rules! compares {
     ($($(#[$doc:meta])* $method:ident $Variant:ident;)*) => {
         /// Comparisons. The result is a device `bool`, for [`if_`](super::Body::if_) and
         /// [`select`](Val::select). PTX ISA 9.7.6.2 `setp`.
-        impl<'b, T: Element> Val<'b, T> {
+        impl<'b, T: Ordered> Val<'b, T> {
             $(
                 $(#[$doc])*
                 #[track_caller]
@@ -108,11 +110,19 @@ macro_rules! compares {
     };
 }
 
+impl<'b, T: Ordered> Val<'b, T> {
+    /// Whether `self != rhs`; true when either is NaN.
+    #[track_caller]
+    pub fn ne(self, rhs: impl IntoVal<'b, T>) -> Val<'b, bool> {
+        // Rust's `!=` is the negation of `==`, PTX's `ne` is ordered.
+        let compare = if T::SCALAR.is_float() { Compare::Neu } else { Compare::Ne };
+        self.compare(compare, rhs)
+    }
+}
+
 compares! {
     /// Whether `self == rhs`; false when either is NaN.
     eq Eq;
-    /// Whether `self != rhs`; true when either is NaN.
-    ne Ne;
     /// Whether `self < rhs`; false when either is NaN.
     lt Lt;
     /// Whether `self <= rhs`; false when either is NaN.
@@ -123,7 +133,7 @@ compares! {
     ge Ge;
 }
 
-impl<'b, T: Number> Val<'b, T> {
+impl<'b, T: Arithmetic> Val<'b, T> {
     /// The smaller value; if one is NaN, the other one. PTX ISA 9.7.1.12, 9.7.3.11 `min`.
     #[track_caller]
     pub fn min(self, rhs: impl IntoVal<'b, T>) -> Val<'b, T> {
@@ -150,7 +160,7 @@ impl<'b, T: Signed> Val<'b, T> {
     }
 }
 
-impl<'b, T: Float> Val<'b, T> {
+impl<'b, T: Fused> Val<'b, T> {
     /// `self * rhs + addend` with one rounding. PTX ISA 9.7.3.6 `fma.rn`.
     #[track_caller]
     pub fn fma(self, rhs: impl IntoVal<'b, T>, addend: impl IntoVal<'b, T>) -> Val<'b, T> {
@@ -159,7 +169,9 @@ impl<'b, T: Float> Val<'b, T> {
         let (rhs, addend) = (cx.operand_of(rhs), cx.operand_of(addend));
         cx.emit_val(Arith::Fma { lhs, rhs, addend })
     }
+}
 
+impl<'b, T: Float> Val<'b, T> {
     /// The correctly rounded square root; NaN below zero. PTX ISA 9.7.3.14 `sqrt.rn`.
     #[track_caller]
     pub fn sqrt(self) -> Val<'b, T> {
@@ -171,8 +183,12 @@ impl<'b, T: Float> Val<'b, T> {
 impl<'b, T: Element> Val<'b, T> {
     /// The value in the type `U`, as Rust's `as` converts it. PTX ISA 9.7.9.22 `cvt`. Where `U` is `T`, the
     /// value itself.
+    ///
+    /// To floating point it rounds to nearest even, once, whatever the type; what is too large becomes
+    /// infinity, but in a type of 8 bits the largest number, for PTX has no other conversion to those. They
+    /// need `sm_89`.
     #[track_caller]
-    pub fn cvt<U: Number>(self) -> Val<'b, U> {
+    pub fn cvt<U: Converted>(self) -> Val<'b, U> {
         let value = self.context().operand(self);
         if T::SCALAR == U::SCALAR {
             return Val::new(self.context(), value);

@@ -5,17 +5,18 @@ use std::marker::PhantomData;
 
 use super::context::Context;
 use crate::ir::entity::Value;
+use crate::ir::narrow::{bf16, f8e4m3, f8e5m2, f16, tf32};
 use crate::ir::types::{Const, Scalar, Space, Type};
 
-mod sealed {
+pub(super) mod sealed {
     /// Closes the type traits: the builder relies on the facts that they state.
     pub trait Sealed {}
 }
 
 /// A type of device values.
 ///
-/// Implemented by the scalar types, by the pointer types [`Global`], [`GlobalMut`] and [`Shared`], and by
-/// [`TensorMap`] and [`TensorMapMut`].
+/// Implemented by the scalar types, by [`Vector`](super::Vector), by the pointer types [`Global`],
+/// [`GlobalMut`] and [`Shared`], and by [`TensorMap`] and [`TensorMapMut`].
 pub trait Ty: sealed::Sealed + Copy + 'static {
     /// The IR type.
     const TYPE: Type;
@@ -35,8 +36,19 @@ pub trait Element: Ty + fmt::Debug + PartialEq + Default + Send + Sync {
     fn from_bits(bits: u64) -> Self;
 }
 
-/// A type with arithmetic: integers and floating point.
-pub trait Number: Element {}
+/// A type with `+`, `-`, `*`, [`min`](Val::min) and [`max`](Val::max): every [`Number`], and the packed vectors
+/// of two `f16` or two `bf16`.
+pub trait Arithmetic: Ty {}
+/// A scalar type with arithmetic: integers, [`f16`], [`bf16`], `f32` and `f64`.
+pub trait Number: Element + Arithmetic + Ordered + Converted {}
+/// A scalar type that can be compared: every [`Number`] and `bool`.
+pub trait Ordered: Element {}
+/// A scalar type that values can be converted to: every one but `bool`.
+#[diagnostic::on_unimplemented(
+    message = "values are not converted to `{Self}`",
+    note = "a `bool` comes from a comparison, such as `x.ne(0)`"
+)]
+pub trait Converted: Element {}
 /// An integer type.
 pub trait Int: Number + Ord {
     /// The number 0.
@@ -46,10 +58,12 @@ pub trait Int: Number + Ord {
     /// The next number; the largest one is its own.
     fn successor(self) -> Self;
 }
-/// A floating point type.
-pub trait Float: Number {}
-/// A number type with negative values.
-pub trait Signed: Number {}
+/// A floating point type with arithmetic: [`f16`], [`bf16`], `f32` and `f64`.
+pub trait Float: Number + Fused {}
+/// A type with a fused multiply-add: every [`Float`], and the packed vectors of two `f16` or two `bf16`.
+pub trait Fused: Signed {}
+/// A type of [`Arithmetic`] with negative values.
+pub trait Signed: Arithmetic {}
 /// A type with bitwise logic: integers and `bool`.
 pub trait Bits: Element {}
 /// An integer type that can index memory.
@@ -80,17 +94,26 @@ macro_rules! element {
 }
 
 element! {
-    bool: Bool, |x| x.into(), |b| b != 0, [Bits];
-    i8: I8, |x| x as u64, |b| b as i8, [Number, Signed, Bits];
-    i16: I16, |x| x as u64, |b| b as i16, [Number, Signed, Bits];
-    i32: I32, |x| x as u64, |b| b as i32, [Number, Signed, Bits];
-    i64: I64, |x| x as u64, |b| b as i64, [Number, Signed, Bits];
-    u8: U8, |x| x.into(), |b| b as u8, [Number, Bits];
-    u16: U16, |x| x.into(), |b| b as u16, [Number, Bits];
-    u32: U32, |x| x.into(), |b| b as u32, [Number, Bits];
-    u64: U64, |x| x, |b| b, [Number, Bits];
-    f32: F32, |x| x.to_bits().into(), |b| f32::from_bits(b as u32), [Number, Float, Signed];
-    f64: F64, |x| x.to_bits(), f64::from_bits, [Number, Float, Signed];
+    bool: Bool, |x| x.into(), |b| b != 0, [Ordered, Bits];
+    i8: I8, |x| x as u64, |b| b as i8, [Arithmetic, Number, Ordered, Converted, Signed, Bits];
+    i16: I16, |x| x as u64, |b| b as i16, [Arithmetic, Number, Ordered, Converted, Signed, Bits];
+    i32: I32, |x| x as u64, |b| b as i32, [Arithmetic, Number, Ordered, Converted, Signed, Bits];
+    i64: I64, |x| x as u64, |b| b as i64, [Arithmetic, Number, Ordered, Converted, Signed, Bits];
+    u8: U8, |x| x.into(), |b| b as u8, [Arithmetic, Number, Ordered, Converted, Bits];
+    u16: U16, |x| x.into(), |b| b as u16, [Arithmetic, Number, Ordered, Converted, Bits];
+    u32: U32, |x| x.into(), |b| b as u32, [Arithmetic, Number, Ordered, Converted, Bits];
+    u64: U64, |x| x, |b| b, [Arithmetic, Number, Ordered, Converted, Bits];
+    f8e4m3: F8E4M3, |x| x.to_bits().into(), |b| f8e4m3::from_bits(b as u8), [Converted];
+    f8e5m2: F8E5M2, |x| x.to_bits().into(), |b| f8e5m2::from_bits(b as u8), [Converted];
+    f16: F16, |x| x.to_bits().into(), |b| f16::from_bits(b as u16),
+        [Arithmetic, Number, Ordered, Converted, Float, Fused, Signed];
+    bf16: Bf16, |x| x.to_bits().into(), |b| bf16::from_bits(b as u16),
+        [Arithmetic, Number, Ordered, Converted, Float, Fused, Signed];
+    tf32: Tf32, |x| x.to_bits().into(), |b| tf32::from_bits(b as u32), [Converted];
+    f32: F32, |x| x.to_bits().into(), |b| f32::from_bits(b as u32),
+        [Arithmetic, Number, Ordered, Converted, Float, Fused, Signed];
+    f64: F64, |x| x.to_bits(), f64::from_bits,
+        [Arithmetic, Number, Ordered, Converted, Float, Fused, Signed];
 }
 
 macro_rules! int {
@@ -202,6 +225,8 @@ pointer! {
     GlobalMut, Global, true;
     /// A pointer to shared memory.
     Shared, Shared, true;
+    /// A pointer to a constant array: made by [`Body::const_array`](super::Body::const_array).
+    Constant, Const, false;
 }
 impl<T: Element> MutPointer for GlobalMut<T> {}
 impl<T: Element> MutPointer for Shared<T> {}

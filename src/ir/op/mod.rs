@@ -1,11 +1,14 @@
 //! Operations: the rows of the table as Rust enums, and what is derived from a row.
 
+mod access;
 mod attr;
 mod control;
 mod diagnostic;
+mod mode;
 mod parts;
 mod requirement;
 mod special;
+mod support;
 mod table;
 mod warp;
 
@@ -13,27 +16,49 @@ use std::fmt;
 
 use smallvec::SmallVec;
 
+pub use access::{
+    AtomicOp, AtomicOrder, L1Evict, L2Prefetch, LoadAccess, LoadCache, LoadOrder, MemScope,
+    ParseAccessError, PrefetchLevel, RedOrder, StoreAccess, StoreCache, StoreOrder,
+};
 pub use attr::{Axis, Compare, Unroll};
 pub use control::{Control, ValueList};
 pub use diagnostic::Diagnostic;
+pub use mode::{
+    ApproxFunction, ByteHalf, Clamp, Direction, DivApprox, Excess, FindFrom, FloatMode, FloatTest,
+    PermuteMode, Subnormals,
+};
 pub(in crate::ir) use parts::{BadPart, Names, Parts};
 pub use special::{SpecialReg, VolatileReg};
 pub use warp::{ReduxOp, ShflMode, VoteMode};
 
-use super::entity::{RegionId, SharedId, Value, VarId};
+use super::entity::{ArrayId, RegionId, SharedId, Value, VarId};
 use super::kernel::KernelIr;
+use super::number::Rounding;
 use super::target::Target;
 use super::types::{Const, Scalar, Space, Type};
+use super::vector::VectorType;
 
 /// What an operand must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Constraint {
     /// The type variable of the row: the same type in all places, of the row's [`Class`].
     T,
+    /// A value of any type.
+    Any,
     /// `bool`.
     Bool,
     /// `u32`.
     U32,
+    /// `i32`.
+    I32,
+    /// The integer type of twice the width of `T`.
+    Wide,
+    /// Four bytes: `i8x4` or `u8x4`.
+    Bytes,
+    /// Two half words: `i16x2` or `u16x2`.
+    Halves,
+    /// The type of a sum of products: `u32` where both operands are unsigned, else `i32`.
+    Dot,
     /// An index in elements: `i32`, `u32`, `i64` or `u64`.
     Index,
     /// A pointer.
@@ -59,12 +84,26 @@ pub enum ResultKind {
     U32,
     /// The type of the special register that the attribute `reg` names.
     Reg,
-    /// The attribute `to`.
+    /// The attribute `to`, or the vector of as many of it as `T` has elements.
     To,
+    /// The attribute `to`, which is a type of a scalar or a vector.
+    As,
+    /// The integer type of twice the width of `T`.
+    Wide,
+    /// `u32` where `lhs` and `rhs` are unsigned, else `i32`.
+    Dot,
+    /// The vector of the operands.
+    Pack,
+    /// The vector of `lanes` elements of the type `T`.
+    Splat,
+    /// The type of an element of the vector `T`.
+    Lane,
     /// The type that the operand `base` points to.
     Elem,
     /// A pointer to the elements of the allocation `shared`.
     SharedPointer,
+    /// A pointer to the elements of the constant array `array`.
+    ArrayPointer,
     /// The type of the register variable `var`.
     VarElem,
 }
@@ -76,16 +115,31 @@ pub enum Class {
     Any,
     /// Every scalar.
     Scalar,
-    /// Integers and floating point.
+    /// Every vector.
+    Vector,
+    /// Scalars and vectors.
+    Data,
+    /// Integers, and the floating point types with arithmetic: `f16`, `bf16`, `f32` and `f64`; also the
+    /// packed vectors `f16x2` and `bf16x2`.
     Number,
+    /// Those of `Number` that are scalars.
+    ScalarNumber,
     /// Integers.
     Int,
+    /// Integers of 16 and 32 bits.
+    IntHalf,
+    /// Integers of 32 and 64 bits.
+    IntWord,
     /// `i32` and `u32`.
     Int32,
-    /// Floating point.
+    /// The floating point types with arithmetic, and the packed vectors.
     Float,
-    /// Signed integers and floating point.
+    /// Those of `Float` that are scalars.
+    ScalarFloat,
+    /// Signed integers, the floating point types with arithmetic, and the packed vectors.
     Signed,
+    /// Scalars that can be compared: `bool`, integers, and the floating point types with arithmetic.
+    Ordered,
     /// Integers and `bool`.
     Bits,
     /// Pointers.
@@ -97,18 +151,37 @@ impl Class {
     pub const fn contains(self, ty: Type) -> bool {
         let s = match ty {
             Type::Scalar(s) => s,
+            Type::Vector(vector) => {
+                return match self {
+                    Class::Any | Class::Vector | Class::Data => true,
+                    Class::Number | Class::Float | Class::Signed => vector.is_packed(),
+                    Class::Scalar
+                    | Class::ScalarNumber
+                    | Class::Int
+                    | Class::IntHalf
+                    | Class::IntWord
+                    | Class::Int32
+                    | Class::ScalarFloat
+                    | Class::Ordered
+                    | Class::Bits
+                    | Class::Pointer => false,
+                };
+            }
             Type::Pointer { .. } => return matches!(self, Class::Any | Class::Pointer),
             Type::TensorMap { .. } => return false,
         };
         match self {
-            Class::Any | Class::Scalar => true,
-            Class::Number => s.is_int() || s.is_float(),
+            Class::Any | Class::Scalar | Class::Data => true,
+            Class::Number | Class::ScalarNumber => s.is_number(),
             Class::Int => s.is_int(),
+            Class::IntHalf => s.is_int() && matches!(s.bits(), 16 | 32),
+            Class::IntWord => s.is_int() && matches!(s.bits(), 32 | 64),
             Class::Int32 => matches!(s, Scalar::I32 | Scalar::U32),
-            Class::Float => s.is_float(),
-            Class::Signed => s.is_signed() || s.is_float(),
+            Class::Float | Class::ScalarFloat => s.is_number() && s.is_float(),
+            Class::Signed => s.is_number() && (s.is_signed() || s.is_float()),
+            Class::Ordered => s.is_number() || matches!(s, Scalar::Bool),
             Class::Bits => s.is_int() || matches!(s, Scalar::Bool),
-            Class::Pointer => false,
+            Class::Vector | Class::Pointer => false,
         }
     }
 }
@@ -119,11 +192,22 @@ impl fmt::Display for Class {
         f.write_str(match self {
             Class::Any => "any type",
             Class::Scalar => "a scalar",
-            Class::Number => "an integer or floating point type",
+            Class::Vector => "a vector",
+            Class::Data => "a scalar or a vector",
+            Class::Number => {
+                "an integer or floating point type: one of Rust's, f16, bf16, f16x2 or bf16x2"
+            }
+            Class::ScalarNumber => "an integer or floating point type: one of Rust's, f16 or bf16",
             Class::Int => "an integer type",
+            Class::IntHalf => "an integer type of 16 or 32 bits",
+            Class::IntWord => "an integer type of 32 or 64 bits",
             Class::Int32 => "i32 or u32",
-            Class::Float => "a floating point type",
-            Class::Signed => "a signed integer or floating point type",
+            Class::Float => "a floating point type: f16, bf16, f32, f64, f16x2 or bf16x2",
+            Class::ScalarFloat => "a floating point type: f16, bf16, f32 or f64",
+            Class::Signed => {
+                "a signed integer or floating point type: one of Rust's, f16, bf16, f16x2 or bf16x2"
+            }
+            Class::Ordered => "bool, an integer or floating point type: one of Rust's, f16 or bf16",
             Class::Bits => "an integer type or bool",
             Class::Pointer => "a pointer",
         })
@@ -150,6 +234,8 @@ pub struct OpInfo {
     pub name: &'static str,
     /// Names and constraints of the operands.
     pub operands: &'static [(&'static str, Constraint)],
+    /// Name and constraint of the list of any number of operands that follow these, if there is one.
+    pub list: Option<(&'static str, Constraint)>,
     /// Names and Rust types of the attributes.
     pub attributes: &'static [(&'static str, &'static str)],
     /// The types of the results, in order; [`ResultKind::Unit`] stands for none.
@@ -169,7 +255,7 @@ macro_rules! define_ops {
             $(
                 $(#[$doc:meta])*
                 $name:ident = $Variant:ident
-                    ( $($operand:ident : $constraint:ident),* )
+                    ( $($operand:ident : $constraint:ident),* $(; $list:ident : [$each:ident])? )
                     { $($attr:ident : $attr_ty:ty),* }
                     -> $($result:ident),+ : $class:ident, $effect:ident, $target:ident;
             )*
@@ -177,7 +263,7 @@ macro_rules! define_ops {
     )*) => {
         $(
             $(#[$family_doc])*
-            #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+            #[derive(Clone, Debug, PartialEq, Eq, Hash)]
             pub enum $Family {
                 $(
                     $(#[$doc])*
@@ -186,6 +272,10 @@ macro_rules! define_ops {
                             #[doc = concat!("An operand; [`Constraint::", stringify!($constraint), "`].")]
                             $operand: Value,
                         )*
+                        $(
+                            #[doc = concat!("Any number of operands; [`Constraint::", stringify!($each), "`].")]
+                            $list: ValueList,
+                        )?
                         $(
                             #[doc = concat!("The attribute `", stringify!($attr), "`.")]
                             $attr: $attr_ty,
@@ -200,6 +290,7 @@ macro_rules! define_ops {
                     OpInfo {
                         name: stringify!($name),
                         operands: &[$((stringify!($operand), Constraint::$constraint)),*],
+                        list: define_ops!(@list $($list $each)?),
                         attributes: &[$((stringify!($attr), stringify!($attr_ty))),*],
                         results: &[$(ResultKind::$result),+],
                         class: Class::$class,
@@ -218,10 +309,13 @@ macro_rules! define_ops {
                 }
 
                 /// The operands, in order.
-                pub fn operands(&self) -> SmallVec<[Value; 3]> {
-                    match *self {
-                        $($Family::$Variant { $($operand,)* .. } => {
-                            SmallVec::from_slice(&[$($operand),*])
+                pub fn operands(&self) -> ValueList {
+                    match self {
+                        $($Family::$Variant { $($operand,)* $($list,)? .. } => {
+                            #[allow(unused_mut, reason = "most rows have no list")]
+                            let mut _operands = ValueList::from_slice(&[$(*$operand),*]);
+                            $(_operands.extend_from_slice($list);)?
+                            _operands
                         })*
                     }
                 }
@@ -238,8 +332,9 @@ macro_rules! define_ops {
                 /// Calls `visit` with each operand, in order, so that it can be replaced.
                 pub fn for_each_operand_mut(&mut self, mut _visit: impl FnMut(&mut Value)) {
                     match self {
-                        $($Family::$Variant { $($operand,)* .. } => {
+                        $($Family::$Variant { $($operand,)* $($list,)? .. } => {
                             $(_visit($operand);)*
+                            $($list.iter_mut().for_each(&mut _visit);)?
                         })*
                     }
                 }
@@ -252,6 +347,7 @@ macro_rules! define_ops {
                     match name {
                         $(stringify!($name) => Ok($Family::$Variant {
                             $($operand: _parts.operand()?,)*
+                            $($list: _parts.operands(),)?
                             $($attr: _parts.attribute()?,)*
                         }),)*
                         _ => Err(BadPart::Name),
@@ -347,6 +443,8 @@ macro_rules! define_ops {
             }
         }
     };
+    (@list) => { None };
+    (@list $list:ident $each:ident) => { Some((stringify!($list), Constraint::$each)) };
 }
 
 table::for_each_op!(define_ops);
@@ -359,6 +457,8 @@ impl Op {
             Op::Const(_)
             | Op::Arith(_)
             | Op::Mem(_)
+            | Op::Atomic(_)
+            | Op::Cache(_)
             | Op::Sync(_)
             | Op::Warp(_)
             | Op::Thread(_)
@@ -394,9 +494,85 @@ impl Op {
                     _ => None,
                 }
             }
-            ResultKind::Reg | ResultKind::To | ResultKind::SharedPointer | ResultKind::VarElem => {
-                self.type_of_attribute(ir)
+            ResultKind::To => self.converted(ir, info),
+            ResultKind::As => match self {
+                Op::Arith(Arith::Bitcast { to, .. }) => Some(*to),
+                Op::Const(_)
+                | Op::Arith(_)
+                | Op::Mem(_)
+                | Op::Atomic(_)
+                | Op::Cache(_)
+                | Op::Sync(_)
+                | Op::Warp(_)
+                | Op::Thread(_)
+                | Op::Diagnostic(_)
+                | Op::Control(_) => None,
+            },
+            ResultKind::Wide => self.wide(ir, info),
+            ResultKind::Dot => Some(self.dot(ir)),
+            ResultKind::Pack | ResultKind::Splat => self.vector(ir, info),
+            ResultKind::Lane => {
+                let vector = self.type_of_operand(ir, info, Constraint::T)?.vector()?;
+                Some(vector.elem().into())
             }
+            ResultKind::Reg
+            | ResultKind::SharedPointer
+            | ResultKind::ArrayPointer
+            | ResultKind::VarElem => self.type_of_attribute(ir),
+        }
+    }
+
+    /// The integer type of twice the width of `T`.
+    pub(in crate::ir) fn wide(&self, ir: &KernelIr, info: &OpInfo) -> Option<Type> {
+        match self.type_of_operand(ir, info, Constraint::T)?.scalar()? {
+            Scalar::I16 => Some(Scalar::I32.into()),
+            Scalar::U16 => Some(Scalar::U32.into()),
+            Scalar::I32 => Some(Scalar::I64.into()),
+            Scalar::U32 => Some(Scalar::U64.into()),
+            _ => None,
+        }
+    }
+
+    /// The type of a sum of products of bytes.
+    pub(in crate::ir) fn dot(&self, ir: &KernelIr) -> Type {
+        let mut signed = false;
+        self.for_each_operand(|value| {
+            let vector = ir.values.get(value).and_then(|value| value.ty.vector());
+            signed |= vector.is_some_and(|vector| vector.elem().is_signed());
+        });
+        if signed { Scalar::I32.into() } else { Scalar::U32.into() }
+    }
+
+    /// The type of the attribute `to`, or the vector of as many of it as the operand has elements.
+    fn converted(&self, ir: &KernelIr, info: &OpInfo) -> Option<Type> {
+        let to = self.type_of_attribute(ir)?;
+        match self.type_of_operand(ir, info, Constraint::T)? {
+            Type::Vector(vector) => VectorType::new(to.scalar()?, vector.lanes()).map(Type::Vector),
+            Type::Scalar(_) | Type::Pointer { .. } | Type::TensorMap { .. } => Some(to),
+        }
+    }
+
+    /// The vector that the operation makes of scalars, if there is such a vector.
+    fn vector(&self, ir: &KernelIr, info: &OpInfo) -> Option<Type> {
+        let elem = self.type_of_operand(ir, info, Constraint::T)?.scalar()?;
+        VectorType::new(elem, self.made_lanes()?).map(Type::Vector)
+    }
+
+    /// The number of elements of the vector that the operation makes of scalars.
+    pub(in crate::ir) fn made_lanes(&self) -> Option<u32> {
+        match self {
+            Op::Arith(Arith::VecPack { values }) => u32::try_from(values.len()).ok(),
+            Op::Arith(Arith::VecSplat { lanes, .. }) => Some(*lanes),
+            Op::Const(_)
+            | Op::Arith(_)
+            | Op::Mem(_)
+            | Op::Atomic(_)
+            | Op::Cache(_)
+            | Op::Sync(_)
+            | Op::Warp(_)
+            | Op::Thread(_)
+            | Op::Diagnostic(_)
+            | Op::Control(_) => None,
         }
     }
 
@@ -407,21 +583,33 @@ impl Op {
         info: &OpInfo,
         constraint: Constraint,
     ) -> Option<Type> {
-        let position = info.operands.iter().position(|(_, c)| *c == constraint)?;
+        let named = info.operands.iter().position(|(_, c)| *c == constraint);
+        let listed = info.list.filter(|(_, c)| *c == constraint).map(|_| info.operands.len());
+        let position = named.or(listed)?;
         let mut operands = ValueList::new();
         self.for_each_operand(|v| operands.push(v));
-        ir.values.get(operands[position]).map(|value| value.ty)
+        ir.values.get(*operands.get(position)?).map(|value| value.ty)
     }
 
     /// The type that an attribute stands for: the target of a conversion, the type of a special register,
     /// the element of a variable, the pointer to a shared allocation.
     pub(in crate::ir) fn type_of_attribute(&self, ir: &KernelIr) -> Option<Type> {
         match self {
-            Op::Arith(Arith::Cvt { to, .. }) => Some((*to).into()),
+            Op::Arith(
+                Arith::Cvt { to, .. }
+                | Arith::CvtRounded { to, .. }
+                | Arith::CvtRint { to, .. }
+                | Arith::CvtSat { to, .. },
+            ) => Some((*to).into()),
             Op::Arith(Arith::Sreg { reg }) => Some(reg.scalar().into()),
             Op::Thread(Thread::VolatileSreg { reg }) => Some(reg.scalar().into()),
             Op::Mem(Mem::SharedBase { shared }) => ir.shared.get(*shared).map(|alloc| {
                 Type::Pointer { space: Space::Shared, elem: alloc.elem, mutable: true }
+            }),
+            Op::Mem(Mem::ArrayBase { array }) => ir.arrays.get(*array).map(|array| Type::Pointer {
+                space: Space::Const,
+                elem: array.elem,
+                mutable: false,
             }),
             Op::Mem(Mem::GetVar { var, .. } | Mem::SetVar { var, .. }) => {
                 ir.vars.get(*var).map(|var| var.ty)
@@ -431,6 +619,8 @@ impl Op {
             | Op::Diagnostic(_)
             | Op::Arith(_)
             | Op::Mem(Mem::Ld { .. } | Mem::St { .. } | Mem::Offset { .. })
+            | Op::Atomic(_)
+            | Op::Cache(_)
             | Op::Sync(_)
             | Op::Warp(_)
             | Op::Thread(_) => None,
@@ -462,5 +652,10 @@ mod tests {
         assert!(Class::Bits.contains(Type::BOOL) && !Class::Int.contains(Type::BOOL));
         assert!(Class::Signed.contains(Scalar::F64.into()));
         assert!(!Class::Signed.contains(Scalar::U64.into()));
+        let pair = Type::Vector(VectorType::F16X2);
+        assert!(Class::Float.contains(pair) && !Class::ScalarFloat.contains(pair));
+        assert!(Class::Data.contains(pair) && !Class::Scalar.contains(pair));
+        assert!(Class::Scalar.contains(Scalar::F8E4M3.into()));
+        assert!(!Class::Ordered.contains(Scalar::Tf32.into()));
     }
 }

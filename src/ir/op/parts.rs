@@ -3,7 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::ir::entity::{SharedId, Value, VarId};
+use super::ValueList;
+use crate::ir::entity::{ArrayId, SharedId, Value, VarId};
 
 /// How an attribute is written and read in the text form.
 ///
@@ -46,12 +47,24 @@ impl Attribute for SharedId {
     }
 }
 
+impl Attribute for ArrayId {
+    fn to_text(&self) -> String {
+        format!("@{self}")
+    }
+
+    fn from_text(text: &str, names: &dyn Names) -> Option<ArrayId> {
+        names.array(text.strip_prefix('@')?)
+    }
+}
+
 /// What the text has given names to.
 pub(in crate::ir) trait Names {
     /// The register variable with the name, without its `@`.
     fn var(&self, name: &str) -> Option<VarId>;
     /// The shared allocation with the name, without its `@`.
     fn shared(&self, name: &str) -> Option<SharedId>;
+    /// The constant array with the name, without its `@`.
+    fn array(&self, name: &str) -> Option<ArrayId>;
 }
 
 /// Why an operation cannot be built from its parts.
@@ -88,6 +101,13 @@ impl<'p> Parts<'p> {
         let operand = self.operands.get(self.taken_operands).ok_or(BadPart::Missing)?;
         self.taken_operands += 1;
         Ok(*operand)
+    }
+
+    /// The operands that are left.
+    pub(super) fn operands(&mut self) -> ValueList {
+        let rest = self.operands.get(self.taken_operands..).unwrap_or_default();
+        self.taken_operands = self.operands.len();
+        ValueList::from_slice(rest)
     }
 
     /// The next attribute.

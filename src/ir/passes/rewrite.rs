@@ -185,8 +185,14 @@ impl<'k> Rewrite<'k> {
             Op::Const(_)
             | Op::Arith(_)
             | Op::Mem(
-                Mem::Ld { .. } | Mem::St { .. } | Mem::Offset { .. } | Mem::SharedBase { .. },
+                Mem::Ld { .. }
+                | Mem::St { .. }
+                | Mem::Offset { .. }
+                | Mem::SharedBase { .. }
+                | Mem::ArrayBase { .. },
             )
+            | Op::Atomic(_)
+            | Op::Cache(_)
             | Op::Sync(_)
             | Op::Warp(_)
             | Op::Diagnostic(_)

@@ -9,126 +9,67 @@
 //!    without iterations is left out.
 //! 3. A copy of a body that jumps from inside another construct is a loop that is left by its `continue`,
 //!    and the whole is a loop that is left by its `break`.
-//! 4. A dynamic step that is not positive gives no iterations.
 //!
-//! The trip count of `for` is `ceil((hi - lo) / step)`, computed in the unsigned type of the same width,
-//! where the difference of two numbers of the index type never wraps.
+//! How the trip count is computed is in `counted.rs`.
 
 use std::num::NonZeroU32;
 
-use super::error::PassError;
+use super::counted::{Counted, unsigned};
 use super::rewrite::{Rewrite, Target};
-use crate::ir::entity::{OpId, PlaceId, RegionId, Value};
-use crate::ir::kernel::{KernelIr, ValueDef};
-use crate::ir::op::{Arith, Compare, Control, Op, Unroll, ValueList};
-use crate::ir::types::{Scalar, Type};
+use crate::ir::analysis::jumps::is_straight;
+use crate::ir::analysis::trips::Trips;
+use crate::ir::entity::{OpId, RegionId, Value};
+use crate::ir::kernel::KernelIr;
+use crate::ir::op::{Arith, Control, Op, Unroll, ValueList};
+use crate::ir::types::Type;
 
-/// The operations that unrolling may make in all.
-const LIMIT: usize = 1 << 20;
-
-type Result<T> = std::result::Result<T, (OpId, PassError)>;
-
-pub(super) fn unroll(ir: &KernelIr) -> Result<KernelIr> {
+/// Unrolls. The verifier has seen to it that it is possible, and not too large.
+pub(super) fn unroll(ir: &KernelIr) -> KernelIr {
     let mut rewrite = Rewrite::new(ir);
     let body = rewrite.out.body;
     rewrite.declare_vars(ir.body, body);
-    copy_ops(&mut rewrite, &ir.regions[ir.body].ops, body)?;
-    Ok(rewrite.out)
+    copy_ops(&mut rewrite, &ir.regions[ir.body].ops, body);
+    rewrite.out
 }
 
-fn copy_ops(rewrite: &mut Rewrite<'_>, ops: &[OpId], region: RegionId) -> Result<()> {
+fn copy_ops(rewrite: &mut Rewrite<'_>, ops: &[OpId], region: RegionId) {
     let source = rewrite.source;
     for &id in ops {
-        let op = &source.ops[id].op;
-        if let Op::Control(Control::For { lo, hi, step, unroll, init, body }) = op
-            && *unroll != Unroll::Keep
-        {
-            let scalar = source.type_of(*lo).scalar().unwrap_or(Scalar::I32);
-            let (place, straight) = (source.ops[id].place, is_straight(source, id, *body));
-            let (lo, hi, step, body) = (*lo, *hi, *step, *body);
-            let for_ = Loop { source, id, place, lo, hi, step, init, body, scalar, straight };
-            match unroll {
-                Unroll::By(n) => for_.by(rewrite, region, *n)?,
-                Unroll::Full | Unroll::Keep => for_.full(rewrite, region)?,
+        let data = &source.ops[id];
+        match Counted::new(source, id).map(|counted| (counted.unroll, counted)) {
+            Some((Unroll::By(n), counted)) => counted.by(rewrite, region, n),
+            Some((Unroll::Full, counted)) => counted.full(rewrite, region),
+            Some((Unroll::Keep, _)) | None if !data.op.regions().is_empty() => {
+                for (inner, copy) in rewrite.copy_owner(id, region) {
+                    copy_ops(rewrite, &source.regions[inner].ops, copy);
+                }
             }
-        } else if op.regions().is_empty() {
-            rewrite.copy_plain(id, region);
-        } else {
-            for (inner, copy) in rewrite.copy_owner(id, region) {
-                copy_ops(rewrite, &source.regions[inner].ops, copy)?;
-            }
+            Some((Unroll::Keep, _)) | None => rewrite.copy_plain(id, region),
         }
     }
-    Ok(())
 }
 
-/// A `for` of the source.
-struct Loop<'k> {
-    source: &'k KernelIr,
-    id: OpId,
-    place: PlaceId,
-    lo: Value,
-    hi: Value,
-    step: Value,
-    init: &'k [Value],
-    body: RegionId,
-    /// The type of the index.
-    scalar: Scalar,
-    /// Whether the body jumps only at its end, to the next iteration.
-    straight: bool,
-}
-
-impl Loop<'_> {
-    fn constant(&self, value: Value) -> Option<i128> {
-        if let ValueDef::Result(def, _) = self.source.values[value].def
-            && let Op::Const(constant) = &self.source.ops[def].op
-        {
-            constant.as_int()
-        } else {
-            None
-        }
-    }
-
-    /// `lo`, `step` and the trip count, where they are known.
-    fn known(&self) -> std::result::Result<(i128, i128, u128), &'static str> {
-        let lo = self.constant(self.lo).ok_or("lo")?;
-        let hi = self.constant(self.hi).ok_or("hi")?;
-        let step = self.constant(self.step).ok_or("step")?;
-        // The verifier refuses a constant step that is not positive.
-        Ok((lo, step, u128::try_from(hi - lo).map_or(0, |span| span.div_ceil(step.unsigned_abs()))))
-    }
-
-    fn check_size(&self, rewrite: &Rewrite<'_>, iterations: u128) -> Result<()> {
-        let body = operations(self.source, self.body) as u128;
-        if iterations.saturating_mul(body) + rewrite.out.ops.len() as u128 > LIMIT as u128 {
-            let error = PassError::TooManyOperations { iterations, limit: LIMIT };
-            return Err((self.id, error));
-        }
-        Ok(())
-    }
-
+impl Counted<'_> {
     /// Rule 1.
-    fn full(&self, rewrite: &mut Rewrite<'_>, region: RegionId) -> Result<()> {
-        let (lo, step, trips) =
-            self.known().map_err(|bound| (self.id, PassError::UnknownTripCount { bound }))?;
-        self.check_size(rewrite, trips)?;
+    fn full(&self, rewrite: &mut Rewrite<'_>, region: RegionId) {
+        // The verifier refuses a loop whose iterations are not known.
+        let Trips { lo, step, count } = self.trips().unwrap_or(Trips { lo: 0, step: 1, count: 0 });
         self.whole(rewrite, region, |rewrite, region, leave| {
             let mut carried = rewrite.values(self.init);
-            for i in 0..trips as i128 {
+            for i in 0..count as i128 {
                 let bits = (lo + i * step) as u64;
                 let index = rewrite.constant(region, self.place, self.scalar, bits);
-                carried = self.iteration(rewrite, region, leave, index, &carried)?;
+                carried = self.iteration(rewrite, region, leave, index, &carried);
             }
-            Ok(carried)
+            carried
         })
     }
 
     /// Rule 2.
-    fn by(&self, rewrite: &mut Rewrite<'_>, region: RegionId, n: NonZeroU32) -> Result<()> {
-        self.check_size(rewrite, u128::from(n.get()) + 1)?;
+    fn by(&self, rewrite: &mut Rewrite<'_>, region: RegionId, n: NonZeroU32) {
         self.whole(rewrite, region, |rewrite, region, leave| {
             let unsigned = unsigned(self.scalar);
-            let known = self.known().ok().map(|(_, _, trips)| trips);
+            let known = self.trips().map(|trips| trips.count);
             // More copies than the index type has numbers are never reached.
             let n = u128::from(n.get()).min((1 << unsigned.bits()) - 1);
             let zero = rewrite.constant(region, self.place, unsigned, 0);
@@ -151,12 +92,12 @@ impl Loop<'_> {
             let mut state = ValueList::from_slice(&[rewrite.value(self.lo)]);
             state.extend(rewrite.values(self.init));
             if known.is_none_or(|trips| trips / n > 0) {
-                state = self.rounds(rewrite, region, leave, [zero, rounds], n as u32, &state)?;
+                state = self.rounds(rewrite, region, leave, [zero, rounds], n as u32, &state);
             }
             if known.is_none_or(|trips| trips % n > 0) {
-                state = self.rounds(rewrite, region, leave, [zero, rest], 1, &state)?;
+                state = self.rounds(rewrite, region, leave, [zero, rest], 1, &state);
             }
-            Ok(ValueList::from_slice(&state[1..]))
+            ValueList::from_slice(&state[1..])
         })
     }
 
@@ -170,7 +111,7 @@ impl Loop<'_> {
         range: [Value; 2],
         copies: u32,
         state: &ValueList,
-    ) -> Result<ValueList> {
+    ) -> ValueList {
         let unsigned = unsigned(self.scalar);
         let mut types = vec![Type::Scalar(self.scalar)];
         types.extend(rewrite.types(self.init));
@@ -179,53 +120,20 @@ impl Loop<'_> {
         let (body, args) = rewrite.new_region(self.place, &args);
         let one = rewrite.constant(region, self.place, unsigned, 1);
         let [lo, hi] = range;
-        let (unroll, init) = (Unroll::Keep, state.clone());
-        let control = Control::For { lo, hi, step: one, unroll, init, body };
+        let (unroll, prefetch, init) = (Unroll::Keep, 0, state.clone());
+        let control = Control::For { lo, hi, step: one, unroll, prefetch, init, body };
         let (id, results) = rewrite.push(region, self.place, control, &types);
         let mut index = args[1];
         let mut carried = ValueList::from_slice(&args[2..]);
         let rhs = rewrite.value(self.step);
         for _ in 0..copies {
-            carried = self.iteration(rewrite, body, leave, index, &carried)?;
+            carried = self.iteration(rewrite, body, leave, index, &carried);
             index = rewrite.arith(body, self.place, self.scalar, Arith::Add { lhs: index, rhs });
         }
         let mut values = ValueList::from_slice(&[index]);
         values.extend(carried);
         rewrite.push(body, self.place, Control::Continue { target: id, values }, &[]);
-        Ok(results)
-    }
-
-    /// The trip count as a value, rule 4 included.
-    fn trip_count(&self, rewrite: &mut Rewrite<'_>, region: RegionId) -> Value {
-        let (signed, unsigned) = (self.scalar, unsigned(self.scalar));
-        let [lo, hi, step] = [self.lo, self.hi, self.step].map(|value| rewrite.value(value));
-        let place = self.place;
-        let to_unsigned = |rewrite: &mut Rewrite<'_>, value| {
-            if signed == unsigned {
-                return value;
-            }
-            rewrite.arith(region, place, unsigned, Arith::Cvt { value, to: unsigned })
-        };
-        let zero = rewrite.constant(region, place, signed, 0);
-        let one = rewrite.constant(region, place, unsigned, 1);
-        let none = rewrite.constant(region, place, unsigned, 0);
-        let lt = Compare::Lt;
-        let setp = |lhs, rhs| Arith::Setp { lhs, rhs, compare: lt };
-        let some = rewrite.arith(region, place, Scalar::Bool, setp(lo, hi));
-        let forward = rewrite.arith(region, place, Scalar::Bool, setp(zero, step));
-        let (then_hi, then_lo) = (to_unsigned(rewrite, hi), to_unsigned(rewrite, lo));
-        let by = to_unsigned(rewrite, step);
-        let mut arith = |op| rewrite.arith(region, place, unsigned, op);
-        let span = arith(Arith::Sub { lhs: then_hi, rhs: then_lo });
-        // A step of zero must not reach the division.
-        let by = arith(Arith::Selp { cond: forward, then_value: by, else_value: one });
-        let last = arith(Arith::Sub { lhs: span, rhs: one });
-        let whole = arith(Arith::Div { lhs: last, rhs: by });
-        let trips = arith(Arith::Add { lhs: whole, rhs: one });
-        let runs =
-            rewrite.arith(region, place, Scalar::Bool, Arith::And { lhs: some, rhs: forward });
-        let select = Arith::Selp { cond: runs, then_value: trips, else_value: none };
-        rewrite.arith(region, place, unsigned, select)
+        results
     }
 
     /// One copy of the body in `region`; returns the next carried values. `leave` is the loop that a
@@ -237,7 +145,7 @@ impl Loop<'_> {
         leave: Option<OpId>,
         index: Value,
         carried: &[Value],
-    ) -> Result<ValueList> {
+    ) -> ValueList {
         let source = self.source;
         let data = &source.regions[self.body];
         rewrite.rename(&data.args, &[index]);
@@ -245,14 +153,14 @@ impl Loop<'_> {
         let Some(on_break) = leave else {
             rewrite.declare_vars(self.body, region);
             let (last, ops) = data.ops.split_last().unwrap_or((&self.id, &[]));
-            copy_ops(rewrite, ops, region)?;
+            copy_ops(rewrite, ops, region);
             let next = if let Op::Control(Control::Continue { values, .. }) = &source.ops[*last].op
             {
                 rewrite.values(values)
             } else {
                 ValueList::from_slice(carried)
             };
-            return Ok(next);
+            return next;
         };
         let types = rewrite.types(self.init);
         let (body, _) = rewrite.new_region(self.place, &[]);
@@ -260,8 +168,8 @@ impl Loop<'_> {
         let (on_continue, results) = rewrite.push(region, self.place, control, &types);
         rewrite.set_target(self.id, Target::Breaks { on_continue, on_break });
         rewrite.declare_vars(self.body, body);
-        copy_ops(rewrite, &data.ops, body)?;
-        Ok(results)
+        copy_ops(rewrite, &data.ops, body);
+        results
     }
 
     /// Rule 3: what `make` makes, inside a loop for the `break`s of a body that is not straight. The values
@@ -270,62 +178,20 @@ impl Loop<'_> {
         &self,
         rewrite: &mut Rewrite<'_>,
         region: RegionId,
-        make: impl FnOnce(&mut Rewrite<'_>, RegionId, Option<OpId>) -> Result<ValueList>,
-    ) -> Result<()> {
+        make: impl FnOnce(&mut Rewrite<'_>, RegionId, Option<OpId>) -> ValueList,
+    ) {
         let source = self.source;
-        let results = if self.straight {
-            make(rewrite, region, None)?
+        let results = if is_straight(self.source, self.id, self.body) {
+            make(rewrite, region, None)
         } else {
             let types = rewrite.types(self.init);
             let (body, _) = rewrite.new_region(self.place, &[]);
             let control = Control::Loop { init: ValueList::new(), body };
             let (target, results) = rewrite.push(region, self.place, control, &types);
-            let values = make(rewrite, body, Some(target))?;
+            let values = make(rewrite, body, Some(target));
             rewrite.push(body, self.place, Control::Break { target, values }, &[]);
             results
         };
         rewrite.rename(&source.ops[self.id].results, &results);
-        Ok(())
     }
-}
-
-/// The unsigned integer type of the same width.
-fn unsigned(scalar: Scalar) -> Scalar {
-    match scalar.bits() {
-        8 => Scalar::U8,
-        16 => Scalar::U16,
-        32 => Scalar::U32,
-        _ => Scalar::U64,
-    }
-}
-
-/// Whether the only jump to the loop is the `continue` at the end of its body.
-fn is_straight(ir: &KernelIr, id: OpId, body: RegionId) -> bool {
-    let jumps = |op: &Op| {
-        matches!(op, Op::Control(Control::Continue { target, .. } | Control::Break { target, .. })
-            if *target == id)
-    };
-    let Some((last, ops)) = ir.regions[body].ops.split_last() else { return false };
-    let ends =
-        matches!(&ir.ops[*last].op, Op::Control(Control::Continue { target, .. }) if *target == id);
-    ends && !ops.iter().any(|op| any(ir, *op, &jumps))
-}
-
-/// Whether the operation, or one inside it, has the property.
-fn any(ir: &KernelIr, op: OpId, has: &impl Fn(&Op) -> bool) -> bool {
-    let data = &ir.ops[op].op;
-    has(data)
-        || data
-            .regions()
-            .into_iter()
-            .any(|region| ir.regions[region].ops.iter().any(|op| any(ir, *op, has)))
-}
-
-/// The number of operations in the region and the regions inside it.
-fn operations(ir: &KernelIr, region: RegionId) -> usize {
-    let inside = |op: &OpId| {
-        let regions = ir.ops[*op].op.regions();
-        1 + regions.into_iter().map(|inner| operations(ir, inner)).sum::<usize>()
-    };
-    ir.regions[region].ops.iter().map(inside).sum()
 }

@@ -177,7 +177,7 @@ impl fmt::Display for ParseErrorKind {
                 write!(f, "`{name}` is not a type: expected a scalar such as `f32`, or `ptr<..>`")
             }
             E::UnknownSpace { name } => {
-                write!(f, "`{name}` is not a state space: expected `global` or `shared`")
+                write!(f, "`{name}` is not a state space: expected `global`, `shared` or `const`")
             }
             E::UnknownOperation { name } => write!(f, "there is no operation `{name}`"),
             E::UndefinedName { name } if name.starts_with('%') => {

@@ -1,10 +1,12 @@
 //! Constants as text.
 
+use crate::ir::narrow;
+use crate::ir::number::Rounding;
 use crate::ir::types::{Const, Scalar};
 
 /// The constant of type `scalar` that `text` stands for: the inverse of `Const`'s `Display`. Integers may
-/// also be hexadecimal, floating point numbers may have any number of digits and round to nearest even.
-/// `None` where the type has no such value; a finite number that is too large is none.
+/// also be hexadecimal, floating point numbers may have any number of digits and round to nearest even (those of
+/// other formats than `f32` and `f64` by way of `f64`). A `tf32` may be its bits in hexadecimal. `None` where the type has no such value; a finite number that is too large is none.
 pub(super) fn parse(scalar: Scalar, text: &str) -> Option<Const> {
     let bits = match scalar {
         Scalar::Bool => match text {
@@ -12,7 +14,18 @@ pub(super) fn parse(scalar: Scalar, text: &str) -> Option<Const> {
             "true" => 1,
             _ => return None,
         },
-        Scalar::F32 | Scalar::F64 => float(scalar, text)?,
+        Scalar::Tf32 if text.starts_with("0x") => {
+            let bits = u32::from_str_radix(unsigned(&text["0x".len()..])?, 16).ok()?;
+            let is_number = narrow::decode(scalar, bits).is_some_and(|x| !x.is_nan());
+            return is_number.then_some(Const::new(scalar, bits.into()));
+        }
+        Scalar::F8E4M3
+        | Scalar::F8E5M2
+        | Scalar::F16
+        | Scalar::Bf16
+        | Scalar::Tf32
+        | Scalar::F32
+        | Scalar::F64 => float(scalar, text)?,
         Scalar::I8
         | Scalar::I16
         | Scalar::I32
@@ -52,7 +65,11 @@ fn float(scalar: Scalar, text: &str) -> Option<u64> {
         let bits = u64::from_str_radix(unsigned(digits)?, 16).ok()?;
         let is_nan = match scalar {
             Scalar::F32 => f32::from_bits(u32::try_from(bits).ok()?).is_nan(),
-            _ => f64::from_bits(bits).is_nan(),
+            Scalar::F64 => f64::from_bits(bits).is_nan(),
+            _ => {
+                let fits = bits >> scalar.bits() == 0;
+                fits && narrow::decode(scalar, bits as u32).is_some_and(f64::is_nan)
+            }
         };
         return is_nan.then_some(bits);
     }
@@ -66,9 +83,18 @@ fn float(scalar: Scalar, text: &str) -> Option<u64> {
             let value: f32 = text.parse().ok()?;
             (value.to_bits().into(), value.is_infinite())
         }
-        _ => {
+        Scalar::F64 => {
             let value: f64 = text.parse().ok()?;
             (value.to_bits(), value.is_infinite())
+        }
+        _ => {
+            let bits = narrow::encode(scalar, text.parse().ok()?, Rounding::NearestEven, false)?;
+            let value = narrow::decode(scalar, bits)?;
+            // A format without infinity has NaN for what is too large.
+            if value.is_nan() {
+                return None;
+            }
+            (bits.into(), value.is_infinite())
         }
     };
     (is_infinite == infinite).then_some(bits)
@@ -177,6 +203,8 @@ mod tests {
         assert_eq!(parse(Scalar::U8, "0xff"), Some(Const::new(Scalar::U8, 255)));
         assert_eq!(parse(Scalar::I8, "-0x80"), Some(Const::new(Scalar::I8, 0x80)));
         assert_eq!(parse(Scalar::F32, "1"), Some(Const::new(Scalar::F32, 0x3f80_0000)));
+        assert_eq!(parse(Scalar::Bf16, "0.1"), Some(Const::new(Scalar::Bf16, 0x3dcd)));
+        assert_eq!(parse(Scalar::Tf32, "0x3f800001"), Some(Const::new(Scalar::Tf32, 0x3f80_0001)));
         assert_eq!(parse(Scalar::F32, "-25e-2"), Some(Const::new(Scalar::F32, 0xbe80_0000)));
     }
 
@@ -202,6 +230,14 @@ mod tests {
             (Scalar::F32, "infinity"),
             (Scalar::F32, "0x10"),
             (Scalar::F64, "true"),
+            (Scalar::F16, "65520"),
+            (Scalar::F16, "nan:0x7c00"),
+            (Scalar::F16, "nan:0x17e00"),
+            (Scalar::F8E4M3, "inf"),
+            (Scalar::F8E4M3, "465"),
+            (Scalar::F8E5M2, "0x10"),
+            (Scalar::Tf32, "0x7fffe000"),
+            (Scalar::Tf32, "0x13f800000"),
         ];
         for (scalar, text) in cases {
             assert_eq!(parse(scalar, text), None, "{text} : {scalar}");

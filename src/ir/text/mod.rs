@@ -28,11 +28,12 @@
 //! extent    = number "x" number "x" number
 //! statement = "shared" symbol ":" scalar "x" number "align" number
 //!           | "var" symbol ":" type "x" number
+//!           | "array" symbol ":" scalar "=" literal,*
 //!           | (value,* "=")? operation
 //! operation = "const" literal results
 //!           | "if" value results region ("else" region)?
 //!           | "for" symbol? value ":" type "=" value "to" value "step" value
-//!             ("unroll" ("full" | number))? carried? results region
+//!             ("unroll" ("full" | number))? ("prefetch" number)? carried? results region
 //!           | "loop" symbol? carried? results region
 //!           | "yield" value,* results
 //!           | ("continue" | "break") symbol value,* results
@@ -43,7 +44,7 @@
 //! carried   = "iter" "(" (value ":" type "=" value),* ")"
 //! results   = (":" type,*)?
 //! region    = "{" statement* "}"
-//! type      = scalar | "ptr" "<" space "," "mut"? scalar ">"
+//! type      = scalar | vector | "ptr" "<" space "," "mut"? scalar ">"
 //!           | "tensor_map" "<" "mut"? scalar "," number ">"
 //! value     = "%" name        symbol = "@" name        attribute = word | number | symbol
 //! name      = a letter, then letters, digits and "_"; for values other than parameters also digits alone
@@ -52,8 +53,8 @@
 //! ```
 //!
 //! A statement starts on a line of its own, or right after `{`. `;` starts a comment. `row` is the name of
-//! a row of the operation table, `scalar` and `space` are names of [`Scalar`](super::Scalar) and
-//! [`Space`](super::Space).
+//! a row of the operation table, `scalar`, `vector` and `space` are names of [`Scalar`](super::Scalar),
+//! [`VectorType`](super::VectorType) (`f16x2`) and [`Space`](super::Space).
 //!
 //! # Names
 //!

@@ -7,11 +7,12 @@ use std::str::FromStr;
 use super::error::{ParseError, ParseErrorKind};
 use super::lex::{Failure, Kind, Lexer, Span, Token};
 use crate::ir::bounds::{ClusterShape, LaunchBounds};
-use crate::ir::entity::{OpId, PlaceId, RegionId, SharedId, Value, VarId};
+use crate::ir::entity::{ArrayId, OpId, PlaceId, RegionId, SharedId, Value, VarId};
 use crate::ir::kernel::{KernelIr, Param, Place, ValueData, ValueDef};
 use crate::ir::op::Names;
 use crate::ir::target::Target;
 use crate::ir::types::{Scalar, Type};
+use crate::ir::vector::VectorType;
 
 /// The most bytes of a text that is read.
 const MAX_BYTES: usize = 64 << 20;
@@ -194,6 +195,12 @@ impl<'t> Tokens<'t> {
     }
 
     pub(super) fn ty(&mut self) -> Result<Type> {
+        if let Ok(vector) = self.token.text.parse::<VectorType>()
+            && self.token.kind == Kind::Word
+        {
+            self.take()?;
+            return Ok(vector.into());
+        }
         if self.accept("tensor_map")? {
             return self.tensor_map();
         }
@@ -244,6 +251,7 @@ struct Named {
 pub(super) struct Symbols<'t> {
     vars: HashMap<&'t str, (VarId, u32)>,
     shared: HashMap<&'t str, (SharedId, u32)>,
+    arrays: HashMap<&'t str, (ArrayId, u32)>,
     loops: HashMap<&'t str, (OpId, u32)>,
 }
 
@@ -254,6 +262,10 @@ impl Names for Symbols<'_> {
 
     fn shared(&self, name: &str) -> Option<SharedId> {
         self.shared.get(name).map(|(id, _)| *id)
+    }
+
+    fn array(&self, name: &str) -> Option<ArrayId> {
+        self.arrays.get(name).map(|(id, _)| *id)
     }
 }
 
@@ -279,6 +291,10 @@ impl<'t> Symbols<'t> {
 
     pub(super) fn declare_shared(&mut self, symbol: Token<'t>, shared: SharedId) -> Result<()> {
         declare(&mut self.shared, symbol, shared)
+    }
+
+    pub(super) fn declare_array(&mut self, symbol: Token<'t>, array: ArrayId) -> Result<()> {
+        declare(&mut self.arrays, symbol, array)
     }
 
     pub(super) fn declare_loop(&mut self, symbol: Token<'t>, op: OpId) -> Result<()> {

@@ -47,6 +47,13 @@ impl fmt::Display for KernelIr {
             let (elem, len, align) = (data.elem, data.len, data.align_bytes);
             writeln!(f, "  shared @{id}: {elem} x {len} align {align}")?;
         }
+        for (id, array) in self.arrays.iter() {
+            write!(f, "  array @{id}: {} =", array.elem)?;
+            for (i, element) in array.elements().enumerate() {
+                write!(f, "{} {element}", if i == 0 { "" } else { "," })?;
+            }
+            f.write_str("\n")?;
+        }
         let mut vars: HashMap<usize, Vec<VarId>> = HashMap::new();
         for (id, var) in self.vars.iter() {
             vars.entry(var.region.index()).or_default().push(id);
@@ -144,9 +151,16 @@ impl Printer<'_, '_, '_> {
             Op::Const(constant) => write!(self.f, " {constant}")?,
             Op::Control(control) => self.control(id, control)?,
             Op::Diagnostic(op) => self.diagnostic(op)?,
-            Op::Arith(_) | Op::Mem(_) | Op::Sync(_) | Op::Warp(_) | Op::Thread(_) => {
+            Op::Arith(_)
+            | Op::Mem(_)
+            | Op::Atomic(_)
+            | Op::Cache(_)
+            | Op::Sync(_)
+            | Op::Warp(_)
+            | Op::Thread(_) => {
                 let attributes = data.op.attributes();
-                if !attributes.is_empty() {
+                // A single attribute that says nothing prints as nothing.
+                if attributes.iter().any(|attribute| !attribute.is_empty()) {
                     write!(self.f, "<{}>", attributes.join(", "))?;
                 }
                 let mut operands = ValueList::new();
@@ -172,6 +186,8 @@ impl Printer<'_, '_, '_> {
             Op::Const(_)
             | Op::Arith(_)
             | Op::Mem(_)
+            | Op::Atomic(_)
+            | Op::Cache(_)
             | Op::Sync(_)
             | Op::Warp(_)
             | Op::Diagnostic(_)
@@ -232,7 +248,7 @@ impl Printer<'_, '_, '_> {
         let args = |body: RegionId| ir.regions.get(body).map_or(&[][..], |region| &region.args);
         match control {
             Control::If { cond, .. } => self.list(" ", &[*cond]),
-            Control::For { lo, hi, step, init, body, unroll } => {
+            Control::For { lo, hi, step, init, body, unroll, prefetch } => {
                 let label = self.label(id);
                 let [lo, hi, step] = [lo, hi, step].map(|value| Name(ir, *value));
                 let carried = match args(*body).split_first() {
@@ -250,6 +266,9 @@ impl Printer<'_, '_, '_> {
                     Unroll::Keep => {}
                     Unroll::By(n) => write!(self.f, " unroll {n}")?,
                     Unroll::Full => self.f.write_str(" unroll full")?,
+                }
+                if *prefetch > 0 {
+                    write!(self.f, " prefetch {prefetch}")?;
                 }
                 self.iter(carried, init)
             }

@@ -10,9 +10,9 @@ use super::lex::{Failure, Kind, Span, Token};
 use super::literal;
 use super::parse::{KernelParser, Result, undefined, unexpected};
 use crate::ir::entity::{OpId, RegionId, Value};
-use crate::ir::kernel::{KernelIr, OpData, Region, SharedData, ValueDef, VarData};
+use crate::ir::kernel::{ArrayData, KernelIr, OpData, Region, SharedData, ValueDef, VarData};
 use crate::ir::op::{BadPart, Control, Diagnostic, Op, OpInfo, Parts, Unroll, ValueList};
-use crate::ir::types::Type;
+use crate::ir::types::{Const, Scalar, Type};
 
 /// The start of a statement: where it is, and the results that it names.
 struct Head<'t> {
@@ -67,6 +67,9 @@ impl<'t> KernelParser<'_, 't> {
         if depth == 1 && self.tokens.is("shared") {
             return self.shared().map(|()| None);
         }
+        if depth == 1 && self.tokens.is("array") {
+            return self.array().map(|()| None);
+        }
         if self.tokens.is("var") {
             return self.var(region).map(|()| None);
         }
@@ -83,7 +86,7 @@ impl<'t> KernelParser<'_, 't> {
         }
         let name = self.tokens.expect_kind(Kind::Word, "an operation or `}`")?;
         match name.text {
-            "shared" => {
+            "shared" | "array" => {
                 Err(unexpected(name, "an operation (allocations belong to no inner region)"))
             }
             "const" => self.constant(head),
@@ -132,6 +135,27 @@ impl<'t> KernelParser<'_, 't> {
         let place = self.place(first);
         let shared = self.ir.shared.push(SharedData { elem, len, align_bytes, place });
         self.symbols.declare_shared(symbol, shared)
+    }
+
+    fn array(&mut self) -> Result<()> {
+        let first = self.tokens.take()?;
+        let symbol = self.tokens.symbol()?;
+        self.tokens.expect(":", "`:`")?;
+        let elem = self.tokens.scalar()?;
+        self.tokens.expect("=", "`=`")?;
+        let mut bits = Vec::new();
+        if self.more() && matches!(self.tokens.token.kind, Kind::Number | Kind::Word) {
+            loop {
+                let token = self.tokens.take()?;
+                bits.push(literal_of(token, elem)?.bits());
+                if !self.tokens.accept(",")? {
+                    break;
+                }
+            }
+        }
+        let place = self.place(first);
+        let array = self.ir.arrays.push(ArrayData { elem, bits: bits.into(), place });
+        self.symbols.declare_array(symbol, array)
     }
 
     fn var(&mut self, region: RegionId) -> Result<()> {
@@ -234,9 +258,7 @@ impl<'t> KernelParser<'_, 't> {
         let Some(Type::Scalar(scalar)) = types.first().copied() else {
             return Err(unexpected(self.tokens.token, "`:` and the scalar type of the constant"));
         };
-        let constant = literal::parse(scalar, literal.text).ok_or_else(|| {
-            literal.fail(ParseErrorKind::InvalidConstant { text: literal.text.to_owned(), scalar })
-        })?;
+        let constant = literal_of(literal, scalar)?;
         self.add(&head, Op::Const(constant), &types).map(|_| None)
     }
 
@@ -248,21 +270,24 @@ impl<'t> KernelParser<'_, 't> {
         let attributes = self.attributes()?;
         let operands = self.operands()?;
         let (expected, found) = (info.attributes.len(), attributes.len());
-        if expected != found {
-            return Err(name.fail(ParseErrorKind::AttributeCount {
-                op: info.name,
-                expected,
-                found,
-            }));
+        // A single attribute may have a value that says nothing.
+        let silent = (expected, found) == (1, 0);
+        let miscounted = ParseErrorKind::AttributeCount { op: info.name, expected, found };
+        if expected != found && !silent {
+            return Err(name.fail(miscounted));
         }
         let (expected, found) = (info.operands.len(), operands.len());
-        if expected != found {
+        if found < expected || (found > expected && info.list.is_none()) {
             return Err(name.fail(ParseErrorKind::OperandCount { op: info.name, expected, found }));
         }
-        let texts: SmallVec<[&str; 4]> = attributes.iter().map(|token| token.text).collect();
+        let mut texts: SmallVec<[&str; 4]> = attributes.iter().map(|token| token.text).collect();
+        if silent {
+            texts.push("");
+        }
         let mut parts = Parts::new(&operands, &texts, &self.symbols);
         match Op::from_parts(info.name, &mut parts) {
             Ok(op) => self.finish(head, op),
+            Err(BadPart::Attribute(_)) if silent => Err(name.fail(miscounted)),
             Err(BadPart::Attribute(position)) => Err(bad_attribute(info, position, &attributes)),
             Err(BadPart::Name | BadPart::Missing) => {
                 Err(name.fail(ParseErrorKind::UnknownOperation { name: name.text.to_owned() }))
@@ -332,9 +357,13 @@ impl<'t> KernelParser<'_, 't> {
         self.tokens.expect("step", "`step`")?;
         let step = self.operand()?;
         let unroll = self.unroll()?;
+        let prefetch = if self.tokens.accept("prefetch")? { self.tokens.number()? } else { 0 };
         let mut args = Args::from_slice(&[index]);
         let init = self.carried(&mut args)?;
-        let control = |body| Control::For { lo, hi, step, unroll, init: init.clone(), body };
+        let control = |body| {
+            let init = init.clone();
+            Control::For { lo, hi, step, unroll, prefetch, init, body }
+        };
         self.loop_body(head, label, args, control)
     }
 
@@ -403,13 +432,20 @@ impl<'t> KernelParser<'_, 't> {
     }
 }
 
+/// The constant of type `scalar` that a token stands for.
+fn literal_of(token: Token<'_>, scalar: Scalar) -> Result<Const> {
+    literal::parse(scalar, token.text).ok_or_else(|| {
+        token.fail(ParseErrorKind::InvalidConstant { text: token.text.to_owned(), scalar })
+    })
+}
+
 /// The arguments of a region, with their names and types.
 type Args<'t> = SmallVec<[((Token<'t>, Value), Type); 4]>;
 
 fn bad_attribute(info: &'static OpInfo, position: usize, attributes: &[Token<'_>]) -> Failure {
     let (attribute, ty) = info.attributes[position];
     let token = attributes[position];
-    if token.kind == Kind::Symbol && matches!(ty, "VarId" | "SharedId") {
+    if token.kind == Kind::Symbol && matches!(ty, "VarId" | "SharedId" | "ArrayId") {
         return undefined(token.text, token.span);
     }
     let text = token.text.to_owned();

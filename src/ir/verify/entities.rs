@@ -23,6 +23,9 @@ pub(super) fn check(report: &mut Report<'_>) {
     for (_, data) in ir.shared.iter() {
         walk.exists(&ir.places, data.place);
     }
+    for (_, data) in ir.arrays.iter() {
+        walk.exists(&ir.places, data.place);
+    }
     for (_, data) in ir.vars.iter() {
         walk.exists(&ir.places, data.place);
         walk.exists(&ir.regions, data.region);
@@ -46,6 +49,10 @@ impl Walk<'_, '_> {
     fn violation(&mut self, error: VerifyError) {
         // Paths and places follow indices, which are in doubt here.
         self.report.violations.push(Violation { place: None, path: String::new(), error });
+    }
+
+    fn twice(&mut self, entity: impl fmt::Display) {
+        self.violation(VerifyError::InKernelTwice { entity: entity.to_string() });
     }
 
     fn wrong_owner(&mut self, entity: impl fmt::Display) {
@@ -93,9 +100,10 @@ impl Walk<'_, '_> {
         if !self.exists(&ir.regions, region) {
             return;
         }
-        if std::mem::replace(&mut self.seen_regions[region.index()], true)
-            || ir.regions[region].parent != parent
-        {
+        if std::mem::replace(&mut self.seen_regions[region.index()], true) {
+            return self.twice(region);
+        }
+        if ir.regions[region].parent != parent {
             return self.wrong_owner(region);
         }
         for (i, arg) in ir.regions[region].args.iter().enumerate() {
@@ -118,7 +126,10 @@ impl Walk<'_, '_> {
         if !self.exists(&ir.ops, op) {
             return;
         }
-        if std::mem::replace(&mut self.seen_ops[op.index()], true) || ir.ops[op].region != region {
+        if std::mem::replace(&mut self.seen_ops[op.index()], true) {
+            return self.twice(op);
+        }
+        if ir.ops[op].region != region {
             return self.wrong_owner(op);
         }
         self.exists(&ir.places, ir.ops[op].place);
@@ -131,6 +142,9 @@ impl Walk<'_, '_> {
             self.value(value);
         });
         match &ir.ops[op].op {
+            Op::Mem(Mem::ArrayBase { array }) => {
+                self.exists(&ir.arrays, *array);
+            }
             Op::Mem(Mem::SharedBase { shared }) => {
                 self.exists(&ir.shared, *shared);
             }
@@ -143,6 +157,8 @@ impl Walk<'_, '_> {
             Op::Const(_)
             | Op::Arith(_)
             | Op::Mem(Mem::Ld { .. } | Mem::St { .. } | Mem::Offset { .. })
+            | Op::Atomic(_)
+            | Op::Cache(_)
             | Op::Sync(_)
             | Op::Warp(_)
             | Op::Diagnostic(_)

@@ -2,12 +2,13 @@
 
 use std::fmt;
 
-use crate::ir::entity::{SharedId, Value, VarId};
+use crate::ir::entity::{ArrayId, SharedId, Value, VarId};
 use crate::ir::format::FormatError;
 use crate::ir::kernel::Place;
-use crate::ir::op::Class;
+use crate::ir::op::{Axis, Class};
 use crate::ir::target::Target;
-use crate::ir::types::Type;
+use crate::ir::types::{Scalar, Space, Type};
+use crate::ir::vector::VectorType;
 
 /// A broken rule: what is wrong, with the values at fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,7 +21,12 @@ pub enum VerifyError {
         /// The number of entries of the arena.
         len: usize,
     },
-    /// A region, an operation or a value is in the kernel twice, or names another owner than it has.
+    /// A region or an operation is in the kernel twice.
+    InKernelTwice {
+        /// The entity as it prints.
+        entity: String,
+    },
+    /// A region, an operation or a value names another owner than it has.
     WrongOwner {
         /// The entity as it prints.
         entity: String,
@@ -35,10 +41,53 @@ pub enum VerifyError {
         /// The name.
         name: String,
     },
-    /// A parameter has a name that is not an identifier, or that another parameter has.
+    /// A parameter has a name that is not an identifier.
     InvalidParamName {
         /// The name.
         name: String,
+    },
+    /// Two parameters have the same name.
+    DuplicateParamName {
+        /// The name.
+        name: String,
+    },
+    /// The kernel or a parameter has a name that means something else in PTX.
+    ReservedName {
+        /// The name.
+        name: String,
+    },
+    /// The kernel or a parameter has a name that is too long.
+    NameTooLong {
+        /// The name.
+        name: String,
+        /// The characters that a name can have.
+        limit: usize,
+    },
+    /// A parameter is a pointer to memory that no launch has.
+    ParamSpace {
+        /// The name of the parameter.
+        name: String,
+        /// Where it points.
+        space: Space,
+    },
+    /// The parameters take more bytes than a launch can pass.
+    ParamBytes {
+        /// The bytes taken.
+        bytes: u64,
+        /// The bytes that there are.
+        limit: u64,
+    },
+    /// A constant array has no elements.
+    ArrayEmpty {
+        /// The array.
+        array: ArrayId,
+    },
+    /// The constant arrays take more bytes than a module has.
+    ArrayBytes {
+        /// The bytes taken.
+        bytes: u64,
+        /// The bytes that there are.
+        limit: u64,
     },
     /// A value is used where its definition does not reach.
     ValueNotVisible {
@@ -48,20 +97,53 @@ pub enum VerifyError {
         made: Place,
     },
     /// A region does not end in a terminator.
-    MissingTerminator,
+    MissingTerminator {
+        /// The operation that owns the region; `None` for the body of the kernel.
+        owner: Option<&'static str>,
+    },
+    /// The body of the kernel or an arm of an `if` has arguments.
+    RegionArguments {
+        /// The operation that owns the region; `None` for the body of the kernel.
+        owner: Option<&'static str>,
+        /// The number of arguments.
+        found: usize,
+    },
     /// An operation follows the end of its region.
     AfterTerminator {
         /// The operation.
         op: &'static str,
     },
-    /// A `yield` outside an arm of an `if`, or inside a loop body.
+    /// A `yield` ends the body of a loop.
+    YieldInLoop {
+        /// `for` or `loop`.
+        owner: &'static str,
+    },
+    /// A `yield` ends the body of the kernel.
     YieldOutsideIf,
-    /// `break` or `continue` names an operation that is not an enclosing loop.
+    /// `break` or `continue` names a loop that is not around it.
     NotAnEnclosingLoop {
         /// `break` or `continue`.
         op: &'static str,
+        /// Where the loop was built.
+        made: Place,
     },
-    /// Values that pass into or out of a region are not of the number or the types expected there.
+    /// `break` or `continue` names an operation that is no loop.
+    NotALoop {
+        /// `break` or `continue`.
+        op: &'static str,
+        /// The operation that it names.
+        target: &'static str,
+    },
+    /// More or fewer values pass into or out of a region than are expected there.
+    CarriedCount {
+        /// What passes the values.
+        op: &'static str,
+        /// The number expected.
+        expected: usize,
+        /// The number found.
+        found: usize,
+    },
+    /// Values that pass into or out of a region are not of the types expected there.
     CarriedTypes {
         /// What passes the values.
         op: &'static str,
@@ -83,6 +165,47 @@ pub enum VerifyError {
         /// What was given.
         found: Type,
     },
+    /// Operands that must have one type have several.
+    MixedOperands {
+        /// The operation.
+        op: &'static str,
+        /// The operand that differs.
+        operand: &'static str,
+        /// The type of the operands before it.
+        expected: Type,
+        /// What was given.
+        found: Type,
+    },
+    /// A condition is not a `bool`.
+    ConditionType {
+        /// The operation.
+        op: &'static str,
+        /// The operand.
+        operand: &'static str,
+        /// What was given.
+        found: Type,
+    },
+    /// An index in memory is not an integer of 32 or 64 bits.
+    IndexType {
+        /// The operation.
+        op: &'static str,
+        /// What was given.
+        found: Type,
+    },
+    /// An operation on memory is given a number in place of a pointer.
+    NotAPointer {
+        /// The operation.
+        op: &'static str,
+        /// What was given.
+        found: Type,
+    },
+    /// A store goes through a pointer that is for reading.
+    ReadOnlyPointer {
+        /// The operation.
+        op: &'static str,
+        /// The type of the pointer.
+        found: Type,
+    },
     /// The type variable of an operation stands for a type that the operation does not take.
     OperandClass {
         /// The operation.
@@ -92,7 +215,16 @@ pub enum VerifyError {
         /// What was given.
         found: Type,
     },
-    /// An operation has results of other types than its row says.
+    /// An operation has more or fewer results than its row says.
+    ResultCount {
+        /// The operation.
+        op: &'static str,
+        /// The number that it has.
+        expected: usize,
+        /// The number found.
+        found: usize,
+    },
+    /// An operation has a result of another type than its row says.
     ResultTypes {
         /// The operation.
         op: &'static str,
@@ -100,6 +232,39 @@ pub enum VerifyError {
         expected: Vec<Type>,
         /// The types of the results.
         found: Vec<Type>,
+    },
+    /// A vector is made that there is not: of another number of elements than 2, 4, 8 or 16, of more than
+    /// 128 bits, or of `bool`.
+    NoSuchVector {
+        /// The operation.
+        op: &'static str,
+        /// The type of an element; `None` where there is none at all.
+        elem: Option<Type>,
+        /// The number of elements.
+        lanes: u32,
+    },
+    /// An element of a vector is named that it does not have.
+    LaneOutOfRange {
+        /// The element.
+        lane: u32,
+        /// The vector.
+        vector: VectorType,
+    },
+    /// No target has the operation with its attributes on the types of its operands.
+    NotInPtx {
+        /// The operation with its attributes.
+        op: String,
+        /// The types of the operands.
+        types: Vec<Type>,
+        /// What there is instead.
+        reason: &'static str,
+    },
+    /// A parameter of the kernel is a vector.
+    VectorParam {
+        /// The name of the parameter.
+        name: String,
+        /// Its type.
+        ty: VectorType,
     },
     /// The target does not have the operation.
     NotOnTarget {
@@ -110,7 +275,19 @@ pub enum VerifyError {
         /// The target of the kernel.
         target: Target,
     },
-    /// The bounds and the step of a `for` are not of one integer type.
+    /// The bounds and the step of a `for` are not integers.
+    RangeNotInteger {
+        /// Their type.
+        found: Type,
+    },
+    /// The first argument of the body of a `for` is not the index.
+    RangeIndex {
+        /// The type of the index.
+        expected: Type,
+        /// The type of the argument, if there is one.
+        found: Option<Type>,
+    },
+    /// The bounds and the step of a `for` are not of one type.
     RangeTypes {
         /// The types of `lo`, `hi` and `step`.
         found: [Type; 3],
@@ -156,6 +333,90 @@ pub enum VerifyError {
         /// The number that is possible.
         limit: usize,
     },
+    /// An integer is divided by the constant zero on every path through the kernel.
+    DivisionByZero {
+        /// The operation.
+        op: &'static str,
+    },
+    /// An access with a constant index is outside its shared allocation, on every path through the kernel.
+    SharedIndexOutOfBounds {
+        /// The allocation.
+        shared: SharedId,
+        /// Where it was made.
+        made: Place,
+        /// The first byte of the access, counted from the start of the allocation.
+        byte: i128,
+        /// The bytes of the access.
+        size: u32,
+        /// The bytes of the allocation.
+        len_bytes: u64,
+    },
+    /// A loop is to be unrolled fully, but the number of its iterations is not known.
+    UnrollUnknownTripCount {
+        /// Which bound is not a constant: `lo`, `hi` or `step`.
+        bound: &'static str,
+    },
+    /// Unrolling would make more operations than a kernel may have.
+    UnrollSize {
+        /// The operations of the kernel after it.
+        operations: u128,
+        /// The operations that unrolling may make.
+        limit: u128,
+    },
+    /// A loop asks for more stages than there can be.
+    PrefetchStages {
+        /// The number of stages.
+        stages: u32,
+        /// The number that is possible.
+        limit: u32,
+    },
+    /// The tiles that a loop fills ahead do not fit into shared memory once for each stage.
+    PrefetchSharedSize {
+        /// The number of stages.
+        stages: u32,
+        /// The bytes that the kernel would take.
+        bytes: u64,
+        /// The bytes that there are.
+        limit: u64,
+    },
+    /// A loop is to fetch ahead, but has nothing that can be fetched.
+    PrefetchNoCopies,
+    /// A loop is to fetch ahead, but its body may be left early.
+    PrefetchEarlyExit {
+        /// What leaves the body.
+        op: &'static str,
+        /// Where it was built.
+        made: Place,
+    },
+    /// A load cannot be made ahead, because it depends on what its iteration computes.
+    PrefetchDependsOnUse {
+        /// The value that it depends on.
+        value: Value,
+        /// Where the value was made.
+        made: Place,
+    },
+    /// A loop is to fetch ahead, but writes memory that a load may read.
+    PrefetchAliasingStore {
+        /// What writes.
+        op: &'static str,
+        /// Where it was built.
+        made: Place,
+    },
+    /// A loop is to fetch ahead across a synchronisation, before which memory is written that a load may
+    /// read.
+    PrefetchAcrossBarrier {
+        /// What synchronises.
+        op: &'static str,
+        /// Where it was built.
+        made: Place,
+        /// Where the write was built.
+        store: Place,
+    },
+    /// A variable has no register.
+    VarEmpty {
+        /// The variable.
+        var: VarId,
+    },
     /// A variable has more registers than is possible.
     VarSize {
         /// The variable.
@@ -190,7 +451,21 @@ pub enum VerifyError {
         /// Where the variable was declared.
         made: Place,
     },
-    /// A fixed block size is zero or more than hardware has.
+    /// A fixed block has no threads.
+    BlockEmpty {
+        /// The threads along each axis.
+        block: [u32; 3],
+    },
+    /// A fixed block has more threads along one axis than hardware has.
+    BlockAxis {
+        /// The axis.
+        axis: Axis,
+        /// The threads along it.
+        threads: u32,
+        /// The threads that there can be.
+        limit: u32,
+    },
+    /// A fixed block has more threads in all than hardware has.
     BlockSize {
         /// The threads along each axis.
         block: [u32; 3],
@@ -234,6 +509,29 @@ pub enum VerifyError {
         /// The most blocks in all.
         limit: u32,
     },
+    /// A shared allocation has no elements.
+    SharedEmpty {
+        /// The allocation.
+        shared: SharedId,
+    },
+    /// The alignment of a shared allocation is below that of its elements.
+    SharedAlignmentTooSmall {
+        /// The allocation.
+        shared: SharedId,
+        /// The alignment.
+        align_bytes: u32,
+        /// The type of the elements.
+        elem: Scalar,
+    },
+    /// The alignment of a shared allocation is more than is possible.
+    SharedAlignmentTooLarge {
+        /// The allocation.
+        shared: SharedId,
+        /// The alignment.
+        align_bytes: u32,
+        /// The alignment that is possible.
+        limit: u32,
+    },
     /// A tensor map has no dimension, or more than 5.
     TensorMapRank {
         /// The dimensions.
@@ -244,13 +542,44 @@ pub enum VerifyError {
         /// What it is.
         found: Type,
     },
-    /// The alignment of a shared allocation is not a power of two, is below that of its elements, or is
-    /// above 1024 bytes.
+    /// The alignment of a shared allocation is not a power of two.
     SharedAlignment {
         /// The allocation.
         shared: SharedId,
         /// The alignment.
         align_bytes: u32,
+    },
+    /// An access or a hint about caches to memory that they do not hold.
+    CacheSpace {
+        /// The operation with its attributes.
+        op: String,
+        /// Where the pointer points.
+        space: Space,
+    },
+    /// A load or store has both an order other than weak and a cache operator, or goes through the read-only
+    /// path.
+    CacheWithOrder {
+        /// The operation with its attributes.
+        op: String,
+    },
+    /// A load through the read-only path has a cache operator that this path does not have.
+    CacheOfReadOnly {
+        /// The operation with its attributes.
+        op: String,
+    },
+    /// A load or store has both a cache operator and a priority of eviction.
+    CacheWithEviction {
+        /// The operation with its attributes.
+        op: String,
+    },
+    /// An atomic operation on elements of a type that it does not take.
+    AtomicType {
+        /// The operation with its attributes.
+        op: String,
+        /// The types that it takes.
+        expected: &'static str,
+        /// The type of the elements.
+        found: Scalar,
     },
     /// A barrier is reached by a part of the threads of a block.
     DivergentBarrier {
@@ -275,162 +604,6 @@ pub enum VerifyError {
         /// The bytes that there are.
         limit: u64,
     },
-}
-
-/// Types as a comma separated list in parentheses.
-struct TypeList<'a>(&'a [Type]);
-
-impl fmt::Display for TypeList<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("(")?;
-        for (i, ty) in self.0.iter().enumerate() {
-            write!(f, "{}{ty}", if i == 0 { "" } else { ", " })?;
-        }
-        f.write_str(")")
-    }
-}
-
-impl fmt::Display for VerifyError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        use VerifyError as E;
-        match self {
-            E::EntityOutOfRange { entity, len } => {
-                write!(f, "{entity} does not exist: there are {len} of its kind")
-            }
-            E::WrongOwner { entity } => {
-                write!(f, "{entity} is in the kernel twice, or names another owner than it has")
-            }
-            E::TooDeep { limit } => {
-                write!(f, "more than {limit} regions are inside each other")
-            }
-            E::InvalidName { name } => write!(
-                f,
-                "`{}` is not a PTX identifier: use letters, digits and `_`, starting with a letter",
-                name.escape_debug()
-            ),
-            E::InvalidParamName { name } => write!(
-                f,
-                "`{}` cannot name a parameter: use letters, digits and `_`, starting with a letter, once each",
-                name.escape_debug()
-            ),
-            E::ValueNotVisible { value, made } => {
-                write!(f, "{value}, made at {made}, is not defined on every path to this use")
-            }
-            E::MissingTerminator => f.write_str(
-                "the region does not end: add `yield`, `continue`, `break` or `return` on every path",
-            ),
-            E::AfterTerminator { op } => {
-                write!(f, "`{op}` cannot run: the region ended before it")
-            }
-            E::YieldOutsideIf => f.write_str(
-                "`yield` ends an arm of an `if`; a loop body ends with `continue` or `break`",
-            ),
-            E::NotAnEnclosingLoop { op } => {
-                write!(f, "`{op}` names an operation that is not a loop around it")
-            }
-            E::CarriedTypes { op, expected, found } => write!(
-                f,
-                "`{op}` passes values of the types {}, but {} are expected",
-                TypeList(found),
-                TypeList(expected)
-            ),
-            E::ResultsWithoutElse => f.write_str("an `if` with results needs an `else`"),
-            E::OperandType { op, operand, expected, found } => {
-                write!(f, "operand `{operand}` of `{op}` is {found}, but must be {expected}")
-            }
-            E::OperandClass { op, class, found } => {
-                write!(f, "`{op}` takes {class}, not {found}")
-            }
-            E::ResultTypes { op, expected, found } => write!(
-                f,
-                "`{op}` has results of the types {}, but its operands give {}",
-                TypeList(found),
-                TypeList(expected)
-            ),
-            E::NotOnTarget { op, first, target } => {
-                write!(f, "`{op}` needs {first}, but the kernel is built for {target}")
-            }
-            E::RangeTypes { found: [lo, hi, step] } => write!(
-                f,
-                "the range of a `for` has the types {lo}, {hi} and step {step}: one integer type is expected"
-            ),
-            E::StepNotPositive { step } => {
-                write!(f, "the step of a `for` is {step}, but must be positive")
-            }
-            E::FormatSyntax { op, error } => write!(f, "the text of `{op}` is no format: {error}"),
-            E::FormatCount { op, expected, found } => write!(
-                f,
-                "the text of `{op}` has {expected} placeholders, but there are {found} values: write `{{}}` once for each"
-            ),
-            E::FormatType { op, placeholder, found, reason } => {
-                write!(f, "`{placeholder}` of `{op}` cannot write a value of type {found}: {reason}")
-            }
-            E::TooManyValues { op, found, limit } => write!(
-                f,
-                "`{op}` has {found} values, but passes at most {limit} to the host: use several"
-            ),
-            E::VarSize { var, len, limit } => write!(
-                f,
-                "{var} has {len} registers, but at most {limit} are possible: use shared memory"
-            ),
-            E::VarIndexOutOfRange { var, index, len } => {
-                write!(f, "{var} has {len} registers, so there is no register {index}")
-            }
-            E::VarNotVisible { var, made } => {
-                write!(f, "{var}, declared at {made}, is used outside the body that declares it")
-            }
-            E::VarReadBeforeSet { var, index, made } => write!(
-                f,
-                "register {index} of {var}, declared at {made}, is read on a path on which it was not set"
-            ),
-            E::BlockSize { block: [x, y, z] } => write!(
-                f,
-                "a block of {x} x {y} x {z} threads is not possible: at most 1024 x 1024 x 64, 1024 in all, and none zero"
-            ),
-            E::LaunchBound { bound, number, least, most } => {
-                write!(f, "`{bound}` is {number}, but must be from {least} to {most}")
-            }
-            E::MaxThreadsOfFixedBlock { max_threads, block: [x, y, z] } => write!(
-                f,
-                "`max_threads` is {max_threads} beside a fixed block of {x} x {y} x {z} threads: leave one of the two out"
-            ),
-            E::MinBlocksOfAnyBlock { min_blocks_per_sm } => write!(
-                f,
-                "`min_blocks_per_sm` is {min_blocks_per_sm}, but nothing says how large a block is: give `block` or `max_threads` too"
-            ),
-            E::ThreadsPerSm { min_blocks_per_sm, threads, limit } => write!(
-                f,
-                "`min_blocks_per_sm` asks for {min_blocks_per_sm} blocks of {threads} threads, but a multiprocessor of the target holds {limit} threads: ask for fewer blocks"
-            ),
-            E::ClusterSize { cluster: [x, y, z], limit } => write!(
-                f,
-                "a cluster of {x} x {y} x {z} blocks is not possible: at most {limit} in all, and none zero"
-            ),
-            E::TensorMapRank { rank } => {
-                write!(f, "a tensor map has {rank} dimensions, but must have 1 to 5")
-            }
-            E::TensorMapNotParam { found } => write!(
-                f,
-                "a {found} is a parameter and stays one: it cannot be carried, selected or kept in a variable; use the parameter"
-            ),
-            E::SharedAlignment { shared, align_bytes } => write!(
-                f,
-                "{shared} is aligned to {align_bytes} bytes, but must be to a power of two from the size of its element to 1024"
-            ),
-            E::DivergentBarrier { branch, place } => write!(
-                f,
-                "the barrier is reached by a part of the threads of a block: the `{branch}` at {place} does not do the same in all of them; move the barrier out of it, or make its condition or range independent of the thread"
-            ),
-            E::DivergentWarpOp { op, branch, place } => write!(
-                f,
-                "`{op}` names all 32 lanes as members, but is reached by a part of the threads of a warp: the `{branch}` at {place} does not do the same in all of them; move it out, make the condition or range the same in a warp, or pass the mask of the lanes that get here"
-            ),
-            E::SharedSize { bytes, limit } => write!(
-                f,
-                "the kernel takes {bytes} bytes of shared memory, but a block of its target has {limit}: use smaller tiles"
-            ),
-        }
-    }
 }
 
 /// A broken rule and where it was broken.

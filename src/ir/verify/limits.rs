@@ -4,44 +4,118 @@ use std::collections::HashSet;
 
 use super::{Report, VerifyError};
 use crate::ir::bounds::{ClusterShape, LaunchBounds};
-use crate::ir::kernel::ValueDef;
+use crate::ir::kernel::{KernelIr, SharedData, ValueDef};
+use crate::ir::op::Axis;
 use crate::ir::target::Target;
-use crate::ir::types::Type;
+use crate::ir::types::{Space, Type};
 
 /// Registers that a variable can have. A thread has 255 in hardware; the limit is far above, so that it only
 /// refuses what is a mistake, and bounds the memory that a line of text can make others take.
 const VAR_REGISTERS: u32 = 1 << 16;
 
+/// Bytes of parameters that a launch can pass: PTX ISA 6.1.3, from version 8.1 on.
+const PARAM_BYTES: u64 = 32_764;
+
+/// Characters of a name.
+const NAME_LENGTH: usize = 255;
+
+/// The largest alignment of a shared allocation: that of a tile which a tensor map swizzles.
+const SHARED_ALIGN_BYTES: u32 = 1024;
+
 pub(super) fn check(report: &mut Report<'_>) {
     let ir = report.ir;
-    if !is_identifier(&ir.name) {
-        report.kernel(VerifyError::InvalidName { name: ir.name.clone() });
-    }
-    let mut names = HashSet::new();
-    for param in &ir.params {
-        let repeated = !names.insert(&param.name);
-        if repeated || !is_identifier(&param.name) {
-            report.kernel(VerifyError::InvalidParamName { name: param.name.clone() });
-        }
-    }
+    let invalid = |name| VerifyError::InvalidName { name };
+    check_name(report, &ir.name, invalid);
+    params(report);
     bounds(report);
     tensor_maps(report);
     for (var, data) in ir.vars.iter() {
         let (len, limit) = (data.len, VAR_REGISTERS);
+        if len == 0 {
+            report.place(data.place, VerifyError::VarEmpty { var });
+        }
         if len > limit {
             report.place(data.place, VerifyError::VarSize { var, len, limit });
         }
     }
+    arrays(report);
+    shared(report);
+}
+
+fn arrays(report: &mut Report<'_>) {
+    let ir = report.ir;
+    let mut bytes = 0u64;
+    for (array, data) in ir.arrays.iter() {
+        if data.bits.is_empty() {
+            report.place(data.place, VerifyError::ArrayEmpty { array });
+        }
+        bytes = bytes.next_multiple_of(u64::from(data.elem.size_bytes())) + data.bytes();
+    }
+    if let Some((_, last)) = ir.arrays.iter().last()
+        && bytes > KernelIr::CONST_BYTES
+    {
+        report.place(last.place, VerifyError::ArrayBytes { bytes, limit: KernelIr::CONST_BYTES });
+    }
+}
+
+fn check_name(report: &mut Report<'_>, name: &str, invalid: fn(String) -> VerifyError) {
+    let owned = name.to_owned();
+    // PTX identifiers (PTX ISA 4.4) that start with a letter and have no `$`: those that every tool takes.
+    // `WARP_SZ` is the one such word with a meaning of its own; names of instructions are free.
+    let is_identifier = name.starts_with(|c: char| c.is_ascii_alphabetic())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    if !is_identifier {
+        report.kernel(invalid(owned));
+    } else if name == "WARP_SZ" {
+        report.kernel(VerifyError::ReservedName { name: owned });
+    } else if name.len() > NAME_LENGTH {
+        report.kernel(VerifyError::NameTooLong { name: owned, limit: NAME_LENGTH });
+    }
+}
+
+fn params(report: &mut Report<'_>) {
+    let ir = report.ir;
+    let mut names = HashSet::new();
+    for param in &ir.params {
+        let name = &param.name;
+        check_name(report, name, |name| VerifyError::InvalidParamName { name });
+        if !names.insert(name) {
+            report.kernel(VerifyError::DuplicateParamName { name: name.clone() });
+        }
+        let ty = ir.type_of(param.value);
+        if let Type::Pointer { space: space @ (Space::Shared | Space::Const), .. } = ty {
+            report.kernel(VerifyError::ParamSpace { name: name.clone(), space });
+        }
+        if let Type::Vector(ty) = ty {
+            report.kernel(VerifyError::VectorParam { name: name.clone(), ty });
+        }
+    }
+    let bytes = ir.param_bytes();
+    if bytes > PARAM_BYTES {
+        report.kernel(VerifyError::ParamBytes { bytes, limit: PARAM_BYTES });
+    }
+}
+
+fn shared(report: &mut Report<'_>) {
+    let ir = report.ir;
     let mut aligned = true;
     for (shared, data) in ir.shared.iter() {
-        let align_bytes = data.align_bytes;
-        if !align_bytes.is_power_of_two()
-            || align_bytes < data.elem.size_bytes()
-            || align_bytes > 1024
-        {
-            report.place(data.place, VerifyError::SharedAlignment { shared, align_bytes });
-            aligned = false;
+        let SharedData { elem, len, align_bytes, place } = *data;
+        if len == 0 {
+            report.place(place, VerifyError::SharedEmpty { shared });
         }
+        let limit = SHARED_ALIGN_BYTES;
+        let error = if !align_bytes.is_power_of_two() {
+            VerifyError::SharedAlignment { shared, align_bytes }
+        } else if align_bytes < elem.size_bytes() {
+            VerifyError::SharedAlignmentTooSmall { shared, align_bytes, elem }
+        } else if align_bytes > limit {
+            VerifyError::SharedAlignmentTooLarge { shared, align_bytes, limit }
+        } else {
+            continue;
+        };
+        report.place(place, error);
+        aligned = false;
     }
     if !aligned {
         return;
@@ -83,10 +157,15 @@ fn bounds(report: &mut Report<'_>) {
     let product = |extent: &[u32; 3]| {
         extent.iter().fold(1u64, |product, n| product.saturating_mul((*n).into()))
     };
-    if let Some(block @ [x, y, z]) = block {
-        let threads = 1..=u64::from(LaunchBounds::MAX_THREADS);
-        let possible = x <= 1024 && y <= 1024 && z <= 64 && threads.contains(&product(&block));
-        if !possible {
+    if let Some(block) = block {
+        let limits = [1024, 1024, 64];
+        let above = |axis: &Axis| block[axis.index()] > limits[axis.index()];
+        if block.contains(&0) {
+            report.kernel(VerifyError::BlockEmpty { block });
+        } else if let Some(axis) = Axis::ALL.into_iter().find(above) {
+            let (threads, limit) = (block[axis.index()], limits[axis.index()]);
+            report.kernel(VerifyError::BlockAxis { axis, threads, limit });
+        } else if product(&block) > u64::from(LaunchBounds::MAX_THREADS) {
             report.kernel(VerifyError::BlockSize { block });
         }
     }
@@ -125,13 +204,4 @@ fn bounds(report: &mut Report<'_>) {
             report.kernel(VerifyError::ClusterSize { cluster, limit });
         }
     }
-}
-
-/// PTX identifiers (PTX ISA 4.4) that start with a letter and have no `$`: those that every tool takes.
-/// `WARP_SZ` is the one such word with a meaning of its own; names of instructions are free.
-fn is_identifier(name: &str) -> bool {
-    name.len() <= 255
-        && name != "WARP_SZ"
-        && name.starts_with(|c: char| c.is_ascii_alphabetic())
-        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }

@@ -1,32 +1,80 @@
-//! The verifier. A kernel that it accepts is simulated and written as PTX without a panic.
+//! The verifier. A kernel that it accepts is lowered, simulated and written as PTX without a panic.
 //!
-//! It checks, and returns every violation of:
+//! It returns every violation of these rules, one variant of [`VerifyError`] each:
 //!
-//! * **entities** (`entities.rs`): every index is inside its arena; every region and operation has one
-//!   owner, which it names; every value names its definition and the region of it; regions are not too
-//!   deep inside each other.
-//! * **structure** (`structure.rs`): a value is used only where its definition reaches (SSA dominance over
-//!   regions); every region ends in a terminator and nothing follows it; `yield` ends an arm of an `if`;
-//!   `break` and `continue` name an enclosing loop; what passes into and out of regions has the types
-//!   expected there; an `if` with results has an `else`.
-//! * **types** (`types.rs`): operands and results are what the operation's row says; the target has the
-//!   operation; the range of a `for` is of one integer type with a positive step.
-//! * **texts** (`diagnostic.rs`): the text of an `assert` or a `printf` is a format with a placeholder for each
-//!   value, of a type that it can write, and there are not too many values.
-//! * **variables** (`vars.rs`): a register exists, its variable is in scope, and it was set on every path
-//!   before it is read.
-//! * **synchronisation** (`sync.rs`): a barrier is reached by all threads of a block that have not returned,
-//!   or by none; an operation of a warp that names all lanes as members by all threads of a warp that have
-//!   not returned, or by none.
-//! * **limits** (`limits.rs`): names, launch bounds, shared memory, registers of a variable.
-//!
-//! Entities come first alone: when one is broken, the others are not run, because they follow indices freely.
-//! Synchronisation comes last, for a kernel that breaks no other rule.
+//! * **entities** (`entities.rs`), alone and first, because all others follow indices freely
+//!   - `EntityOutOfRange`: every index is inside its arena.
+//!   - `InKernelTwice`: a region and an operation are in the kernel once.
+//!   - `WrongOwner`: a region, an operation and a value name the owner that holds them.
+//!   - `TooDeep`: regions are not too deep inside each other.
+//! * **limits** (`limits.rs`)
+//!   - `InvalidName`, `InvalidParamName`, `ReservedName`, `NameTooLong`, `DuplicateParamName`: names are PTX
+//!     identifiers that mean nothing else, of at most 255 characters, each once.
+//!   - `ParamSpace`, `ParamBytes`, `VectorParam`: parameters are what a launch can pass.
+//!   - `BlockEmpty`, `BlockAxis`, `BlockSize`, `ClusterSize`: a fixed block or cluster is one that hardware
+//!     has.
+//!   - `LaunchBound`, `MaxThreadsOfFixedBlock`, `MinBlocksOfAnyBlock`, `ThreadsPerSm`: launch bounds are
+//!     possible and mean something.
+//!   - `SharedEmpty`, `SharedAlignment`, `SharedAlignmentTooSmall`, `SharedAlignmentTooLarge`, `SharedSize`:
+//!     a shared allocation has elements, is aligned for them to a power of two, and fits a block.
+//!   - `ArrayEmpty`, `ArrayBytes`: a constant array has elements, and all of them fit a module.
+//!   - `VarEmpty`, `VarSize`: a variable has a register, and not too many.
+//!   - `TensorMapRank`, `TensorMapNotParam`: a tensor map has 1 to 5 dimensions and stays a parameter.
+//! * **structure** (`structure.rs`)
+//!   - `ValueNotVisible`: a value is used only where its definition reaches (SSA dominance over regions).
+//!   - `MissingTerminator`, `AfterTerminator`: a region ends in a terminator, and nothing follows it.
+//!   - `YieldInLoop`, `YieldOutsideIf`: `yield` ends an arm of an `if`.
+//!   - `NotALoop`, `NotAnEnclosingLoop`: `break` and `continue` name a loop around them.
+//!   - `RegionArguments`: the body of the kernel and the arms of an `if` have no arguments.
+//!   - `CarriedCount`, `CarriedTypes`: what passes into and out of regions is of the number and of the types
+//!     expected there.
+//!   - `ResultsWithoutElse`: an `if` with results has an `else`.
+//! * **types** (`types.rs`)
+//!   - `OperandClass`, `MixedOperands`, `OperandType`: operands are of the types that the row of the
+//!     operation takes.
+//!   - `ConditionType`, `IndexType`, `NotAPointer`, `ReadOnlyPointer`: a condition is a `bool`, an index an
+//!     integer of 32 or 64 bits, memory is accessed through pointers and written through `mut` ones.
+//!   - `ResultCount`, `ResultTypes`: results are those that the row of the operation gives.
+//!   - `NotInPtx`, `NotOnTarget`: PTX has the operation with its attributes on these types, and the target does.
+//!   - `NoSuchVector`, `LaneOutOfRange`: a vector is one that there is, and so are the elements of it that are
+//!     named.
+//!   - `RangeTypes`, `RangeNotInteger`, `RangeIndex`, `StepNotPositive`: a `for` counts in one integer type,
+//!     its body has the index as its first argument, and a constant step is positive.
+//! * **memory** (`memory.rs`)
+//!   - `CacheSpace`: what goes through caches is global memory.
+//!   - `CacheWithOrder`, `CacheOfReadOnly`, `CacheWithEviction`: a cache operator is one of weak accesses, one
+//!     that the read-only path has, and without a priority of eviction.
+//!   - `AtomicType`: an atomic operation has elements of a type that it takes.
+//! * **texts** (`diagnostic.rs`)
+//!   - `FormatSyntax`, `FormatCount`, `FormatType`: the text of an `assert` or a `printf` is a format with a
+//!     placeholder for each value, of a type that it can write.
+//!   - `TooManyValues`: there are no more values than can be passed.
+//! * **variables** (`vars.rs`)
+//!   - `VarIndexOutOfRange`, `VarNotVisible`: a register exists, and its variable is in scope.
+//!   - `VarReadBeforeSet`: a register was set on every path before it is read.
+//! * **constants** (`constants.rs`), this and the next for a kernel that breaks no rule above
+//!   - `DivisionByZero`, `SharedIndexOutOfBounds`: what every thread executes does not divide by the constant
+//!     zero, nor access a shared allocation outside with a constant index.
+//! * **synchronisation** (`sync.rs`)
+//!   - `DivergentBarrier`: a barrier is reached by all threads of a block that have not returned, or by none.
+//!   - `DivergentWarpOp`: an operation of a warp that names all lanes as members is reached by all threads of a
+//!     warp that have not returned, or by none.
+//! * **requests** (`requests.rs`), for a kernel that breaks no rule above
+//!   - `UnrollUnknownTripCount`: a loop that is to be unrolled fully has constant bounds.
+//!   - `UnrollSize`: unrolling does not make too many operations.
+//!   - `PrefetchStages`, `PrefetchSharedSize`, `PrefetchNoCopies`: a loop that is to fetch ahead has loads that
+//!     can be, not too many stages, and room for the tiles of all stages.
+//!   - `PrefetchEarlyExit`, `PrefetchDependsOnUse`, `PrefetchAliasingStore`, `PrefetchAcrossBarrier`: making
+//!     these loads ahead changes nothing.
 
+mod constants;
 mod diagnostic;
 mod entities;
 mod error;
 mod limits;
+mod memory;
+mod message;
+mod requests;
 mod structure;
 mod sync;
 mod types;
@@ -34,19 +82,32 @@ mod vars;
 
 pub use error::{VerifyError, VerifyErrors, Violation};
 
-use super::entity::{OpId, PlaceId};
+use super::entity::{Entity, OpId, PlaceId};
 use super::kernel::KernelIr;
 
 /// The violations found so far.
 struct Report<'k> {
     ir: &'k KernelIr,
     violations: Vec<Violation>,
+    /// The position of each operation in its region, once an operation breaks a rule.
+    positions: Option<Vec<usize>>,
 }
 
 impl Report<'_> {
     /// Records that `op` breaks a rule.
     fn at(&mut self, op: OpId, error: VerifyError) {
-        let (place, path) = (Some(self.ir.place_of(op)), self.ir.path_of(op));
+        let ir = self.ir;
+        let positions = self.positions.get_or_insert_with(|| {
+            let mut positions = vec![0; ir.ops.len()];
+            for (_, region) in ir.regions.iter() {
+                for (position, op) in region.ops.iter().enumerate() {
+                    positions[op.index()] = position;
+                }
+            }
+            positions
+        });
+        let path = ir.path_with(op, |op| Some(positions[op.index()]));
+        let place = Some(ir.place_of(op));
         self.violations.push(Violation { place, path, error });
     }
 
@@ -67,16 +128,22 @@ impl Report<'_> {
 /// # Errors
 /// Every violation.
 pub(super) fn verify(ir: &KernelIr) -> Result<(), VerifyErrors> {
-    let mut report = Report { ir, violations: Vec::new() };
+    let mut report = Report { ir, violations: Vec::new(), positions: None };
     entities::check(&mut report);
     if report.violations.is_empty() {
         limits::check(&mut report);
         structure::check(&mut report);
         types::check(&mut report);
+        memory::check(&mut report);
         vars::check(&mut report);
     }
+    // What follows relies on the types above.
     if report.violations.is_empty() {
+        constants::check(&mut report);
         sync::check(&mut report);
+    }
+    if report.violations.is_empty() {
+        requests::check(&mut report);
     }
     match report.violations {
         violations if violations.is_empty() => Ok(()),

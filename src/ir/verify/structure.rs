@@ -12,6 +12,10 @@ pub(super) fn check(report: &mut Report<'_>) {
     for param in &ir.params {
         visible[param.value.index()] = true;
     }
+    let found = ir.regions[ir.body].args.len();
+    if found > 0 {
+        report.kernel(VerifyError::RegionArguments { owner: None, found });
+    }
     region(report, &mut visible, ir.body);
 }
 
@@ -45,9 +49,10 @@ fn region(report: &mut Report<'_>, visible: &mut [bool], id: RegionId) {
         }
     }
     if !ended {
+        let owner = data.parent.map(|parent| ir.ops[parent].op.name());
         match data.ops.last().copied().or(data.parent) {
-            Some(op) => report.at(op, VerifyError::MissingTerminator),
-            None => report.kernel(VerifyError::MissingTerminator),
+            Some(op) => report.at(op, VerifyError::MissingTerminator { owner }),
+            None => report.kernel(VerifyError::MissingTerminator { owner }),
         }
     }
     for &op in &data.ops {
@@ -82,7 +87,10 @@ fn types(ir: &KernelIr, values: &[Value]) -> Vec<Type> {
 
 fn carried(report: &mut Report<'_>, op: OpId, name: &'static str, found: &[Value], to: &[Value]) {
     let (found, expected) = (types(report.ir, found), types(report.ir, to));
-    if found != expected {
+    if found.len() != expected.len() {
+        let (expected, found) = (expected.len(), found.len());
+        report.at(op, VerifyError::CarriedCount { op: name, expected, found });
+    } else if found != expected {
         report.at(op, VerifyError::CarriedTypes { op: name, expected, found });
     }
 }
@@ -94,7 +102,10 @@ fn control(report: &mut Report<'_>, op: OpId, control: &Control) {
     match control {
         Control::If { then_region, else_region, .. } => {
             for arm in [*then_region].into_iter().chain(*else_region) {
-                carried(report, op, name, &[], &ir.regions[arm].args);
+                let found = ir.regions[arm].args.len();
+                if found > 0 {
+                    report.at(op, VerifyError::RegionArguments { owner: Some(name), found });
+                }
             }
             if else_region.is_none() && !data.results.is_empty() {
                 report.at(op, VerifyError::ResultsWithoutElse);
@@ -110,32 +121,48 @@ fn control(report: &mut Report<'_>, op: OpId, control: &Control) {
             carried(report, op, name, init, &ir.regions[*body].args);
         }
         Control::Yield { values } => match ir.regions[data.region].parent {
-            Some(parent) if matches!(ir.ops[parent].op, Op::Control(Control::If { .. })) => {
-                carried(report, op, name, values, &ir.ops[parent].results);
+            None => report.at(op, VerifyError::YieldOutsideIf),
+            Some(parent) => match ir.ops[parent].op.name() {
+                "if" => carried(report, op, name, values, &ir.ops[parent].results),
+                owner => report.at(op, VerifyError::YieldInLoop { owner }),
+            },
+        },
+        Control::Continue { target, values } => {
+            if let Some(args) = target_args(report, op, name, *target) {
+                carried(report, op, name, values, args);
             }
-            _ => report.at(op, VerifyError::YieldOutsideIf),
-        },
-        Control::Continue { target, values } => match enclosing_loop(ir, op, *target) {
-            Some(args) => carried(report, op, name, values, args),
-            None => report.at(op, VerifyError::NotAnEnclosingLoop { op: name }),
-        },
-        Control::Break { target, values } => match enclosing_loop(ir, op, *target) {
-            Some(_) => carried(report, op, name, values, &ir.ops[*target].results),
-            None => report.at(op, VerifyError::NotAnEnclosingLoop { op: name }),
-        },
+        }
+        Control::Break { target, values } => {
+            if target_args(report, op, name, *target).is_some() {
+                carried(report, op, name, values, &ir.ops[*target].results);
+            }
+        }
         Control::Return => {}
     }
 }
 
 /// The arguments that an iteration of the loop `target` passes on to the next one, if `target` is a loop
-/// that encloses `op`.
-fn enclosing_loop(ir: &KernelIr, op: OpId, target: OpId) -> Option<&[Value]> {
+/// that encloses `op`; reports it where not.
+fn target_args<'k>(
+    report: &mut Report<'k>,
+    op: OpId,
+    name: &'static str,
+    target: OpId,
+) -> Option<&'k [Value]> {
+    let ir = report.ir;
+    let Some(args) = ir.carried_args(target) else {
+        let target = ir.ops[target].op.name();
+        report.at(op, VerifyError::NotALoop { op: name, target });
+        return None;
+    };
     let mut region = ir.ops[op].region;
     while let Some(parent) = ir.regions[region].parent {
         if parent == target {
-            return ir.carried_args(target);
+            return Some(args);
         }
         region = ir.ops[parent].region;
     }
+    let made = ir.place_of(target);
+    report.at(op, VerifyError::NotAnEnclosingLoop { op: name, made });
     None
 }

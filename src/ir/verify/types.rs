@@ -3,8 +3,9 @@
 use super::{Report, VerifyError, diagnostic};
 use crate::ir::entity::{OpId, RegionId};
 use crate::ir::kernel::{KernelIr, ValueDef};
-use crate::ir::op::{Constraint, Control, Op, OpInfo, ValueList};
+use crate::ir::op::{Arith, Constraint, Control, Op, OpInfo, ValueList};
 use crate::ir::types::{Scalar, Type};
+use crate::ir::vector::VectorType;
 
 pub(super) fn check(report: &mut Report<'_>) {
     let ir = report.ir;
@@ -30,18 +31,33 @@ fn check_op(report: &mut Report<'_>, op: OpId) {
     if let Op::Diagnostic(found) = &data.op {
         diagnostic::check(report, op, found);
     }
+    let before = report.violations.len();
     if let Some(info) = data.op.info() {
         check_operands(report, op, info);
-        let first = data.op.first_target();
-        if !ir.target.offers(first) {
-            let (op_name, target) = (data.op.name_with_attributes(), ir.target);
-            report.at(op, VerifyError::NotOnTarget { op: op_name, first, target });
+    }
+    let first = match data.op.support(ir) {
+        Ok(first) => first,
+        // Of operands that the row does not take, that is said.
+        Err(_) if report.violations.len() > before => return,
+        Err(reason) => {
+            let (op_name, types) = (data.op.name_with_attributes(), operand_types(ir, &data.op));
+            return report.at(op, VerifyError::NotInPtx { op: op_name, types, reason });
+        }
+    };
+    if !ir.target.offers(first) {
+        let (op_name, target) = (data.op.name_with_attributes(), ir.target);
+        report.at(op, VerifyError::NotOnTarget { op: op_name, first, target });
+    }
+    if let Some(info) = data.op.info() {
+        if let Some(error) = vectors(ir, &data.op, info) {
+            return report.at(op, error);
         }
     }
     let expected = data.op.result_types(ir).into_vec();
     let found: Vec<Type> = data.results.iter().map(|value| ir.type_of(*value)).collect();
-    if expected != found {
-        report.at(op, VerifyError::ResultTypes { op: data.op.name(), expected, found });
+    // The results follow from the operands.
+    if report.violations.len() == before {
+        check_results(report, op, expected, found);
     }
 }
 
@@ -57,37 +73,119 @@ fn check_operands(report: &mut Report<'_>, op: OpId, info: &'static OpInfo) {
         let class = info.class;
         report.at(op, VerifyError::OperandClass { op: info.name, class, found });
     }
-    for (value, (operand, constraint)) in operands.into_iter().zip(info.operands) {
-        let found = ir.type_of(value);
-        let expected = match constraint {
-            Constraint::T => variable.filter(|ty| *ty != found).map(|ty| ty.to_string()),
-            Constraint::Bool => other_than(found, Type::BOOL),
-            Constraint::U32 => other_than(found, Scalar::U32.into()),
+    let constraints = info.operands.iter().copied().chain(info.list.into_iter().cycle());
+    for (value, (operand, constraint)) in operands.into_iter().zip(constraints) {
+        let (op_name, found) = (info.name, ir.type_of(value));
+        let other = |expected: Option<Type>| {
+            expected.filter(|expected| *expected != found).map(|expected| {
+                let expected = expected.to_string();
+                VerifyError::OperandType { op: op_name, operand, expected, found }
+            })
+        };
+        let error = match constraint {
+            Constraint::Any => None,
+            Constraint::T => variable.filter(|ty| *ty != found).map(|expected| {
+                VerifyError::MixedOperands { op: op_name, operand, expected, found }
+            }),
+            Constraint::Bool => not_bool(op_name, operand, found),
+            Constraint::U32 => other(Some(Scalar::U32.into())),
+            Constraint::I32 => other(Some(Scalar::I32.into())),
+            Constraint::Wide => other(data.op.wide(ir, info)),
+            Constraint::Bytes => one_of(op_name, operand, found, ([Scalar::I8, Scalar::U8], 4)),
+            Constraint::Halves => one_of(op_name, operand, found, ([Scalar::I16, Scalar::U16], 2)),
+            Constraint::Dot => other(Some(data.op.dot(ir))),
             Constraint::Index => match found {
                 Type::Scalar(Scalar::I32 | Scalar::U32 | Scalar::I64 | Scalar::U64) => None,
-                _ => Some("i32, u32, i64 or u64".to_owned()),
+                _ => Some(VerifyError::IndexType { op: op_name, found }),
             },
             Constraint::Pointer => match found {
                 Type::Pointer { .. } => None,
-                Type::Scalar(_) | Type::TensorMap { .. } => Some("a pointer".to_owned()),
+                Type::Scalar(_) | Type::Vector(_) | Type::TensorMap { .. } => {
+                    Some(VerifyError::NotAPointer { op: op_name, found })
+                }
             },
             Constraint::MutPointer => match found {
                 Type::Pointer { mutable: true, .. } => None,
-                _ => Some("a pointer that allows stores".to_owned()),
+                Type::Pointer { mutable: false, .. } => {
+                    Some(VerifyError::ReadOnlyPointer { op: op_name, found })
+                }
+                Type::Scalar(_) | Type::Vector(_) | Type::TensorMap { .. } => {
+                    Some(VerifyError::NotAPointer { op: op_name, found })
+                }
             },
-            Constraint::Elem => pointee(ir, &data.op, info).and_then(|ty| other_than(found, ty)),
-            Constraint::VarElem => {
-                data.op.type_of_attribute(ir).and_then(|ty| other_than(found, ty))
-            }
+            Constraint::Elem => other(pointee(ir, &data.op, info)),
+            Constraint::VarElem => other(data.op.type_of_attribute(ir)),
         };
-        if let Some(expected) = expected {
-            report.at(op, VerifyError::OperandType { op: info.name, operand, expected, found });
+        if let Some(error) = error {
+            report.at(op, error);
         }
     }
 }
 
-fn other_than(found: Type, expected: Type) -> Option<String> {
-    (found != expected).then(|| expected.to_string())
+fn not_bool(op: &'static str, operand: &'static str, found: Type) -> Option<VerifyError> {
+    (found != Type::BOOL).then_some(VerifyError::ConditionType { op, operand, found })
+}
+
+/// Compares the results of an operation with what it gives.
+fn check_results(report: &mut Report<'_>, op: OpId, expected: Vec<Type>, found: Vec<Type>) {
+    let name = report.ir.ops[op].op.name();
+    if expected.len() != found.len() {
+        let (expected, found) = (expected.len(), found.len());
+        report.at(op, VerifyError::ResultCount { op: name, expected, found });
+    } else if expected != found {
+        report.at(op, VerifyError::ResultTypes { op: name, expected, found });
+    }
+}
+
+/// What is wrong with the vector types of an operation.
+fn vectors(ir: &KernelIr, op: &Op, info: &'static OpInfo) -> Option<VerifyError> {
+    let ty = op.type_of_operand(ir, info, Constraint::T);
+    if let Some(lanes) = op.made_lanes() {
+        let no_vector = match ty {
+            Some(Type::Scalar(elem)) => VectorType::new(elem, lanes).is_none(),
+            // Operands of other types are found by the row.
+            Some(Type::Vector(_) | Type::Pointer { .. } | Type::TensorMap { .. }) => false,
+            None => true,
+        };
+        return no_vector.then_some(VerifyError::NoSuchVector { op: info.name, elem: ty, lanes });
+    }
+    match (op, ty?) {
+        (Op::Arith(Arith::VecExtract { lane, .. }), Type::Vector(vector)) => {
+            let lane = *lane;
+            (lane >= vector.lanes()).then_some(VerifyError::LaneOutOfRange { lane, vector })
+        }
+        (
+            Op::Const(_)
+            | Op::Arith(_)
+            | Op::Mem(_)
+            | Op::Atomic(_)
+            | Op::Cache(_)
+            | Op::Sync(_)
+            | Op::Warp(_)
+            | Op::Thread(_)
+            | Op::Diagnostic(_)
+            | Op::Control(_),
+            _,
+        ) => None,
+    }
+}
+
+fn one_of(
+    op: &'static str,
+    operand: &'static str,
+    found: Type,
+    (elems, lanes): ([Scalar; 2], u32),
+) -> Option<VerifyError> {
+    let is_one = found.vector().is_some_and(|v| elems.contains(&v.elem()) && v.lanes() == lanes);
+    let [a, b] = elems;
+    let expected = format!("{a}x{lanes} or {b}x{lanes}");
+    (!is_one).then_some(VerifyError::OperandType { op, operand, expected, found })
+}
+
+fn operand_types(ir: &KernelIr, op: &Op) -> Vec<Type> {
+    let mut types = Vec::new();
+    op.for_each_operand(|value| types.push(ir.type_of(value)));
+    types
 }
 
 fn pointee(ir: &KernelIr, op: &Op, info: &OpInfo) -> Option<Type> {
@@ -96,7 +194,7 @@ fn pointee(ir: &KernelIr, op: &Op, info: &OpInfo) -> Option<Type> {
         .or_else(|| op.type_of_operand(ir, info, Constraint::MutPointer));
     match base? {
         Type::Pointer { elem, .. } => Some(elem.into()),
-        Type::Scalar(_) | Type::TensorMap { .. } => None,
+        Type::Scalar(_) | Type::Vector(_) | Type::TensorMap { .. } => None,
     }
 }
 
@@ -104,19 +202,21 @@ fn check_control(report: &mut Report<'_>, op: OpId, control: &Control) {
     let ir = report.ir;
     match control {
         Control::If { cond, .. } => {
-            let found = ir.type_of(*cond);
-            if let Some(expected) = other_than(found, Type::BOOL) {
-                let (op_name, operand) = (control.name(), "cond");
-                let error = VerifyError::OperandType { op: op_name, operand, expected, found };
+            if let Some(error) = not_bool(control.name(), "cond", ir.type_of(*cond)) {
                 report.at(op, error);
             }
         }
         Control::For { lo, hi, step, body, .. } => {
             let found = [*lo, *hi, *step].map(|value| ir.type_of(value));
             let index = ir.regions[*body].args.first().map(|arg| ir.type_of(*arg));
-            let integer = found[0].scalar().is_some_and(Scalar::is_int);
-            if !integer || found.iter().any(|ty| *ty != found[0]) || index != Some(found[0]) {
+            let expected = found[0];
+            if found.iter().any(|ty| *ty != expected) {
                 report.at(op, VerifyError::RangeTypes { found });
+            } else if !expected.scalar().is_some_and(Scalar::is_int) {
+                report.at(op, VerifyError::RangeNotInteger { found: expected });
+            }
+            if index != Some(expected) {
+                report.at(op, VerifyError::RangeIndex { expected, found: index });
             }
             if let ValueDef::Result(def, _) = ir.values[*step].def
                 && let Op::Const(constant) = ir.ops[def].op
@@ -130,12 +230,8 @@ fn check_control(report: &mut Report<'_>, op: OpId, control: &Control) {
         | Control::Continue { .. }
         | Control::Break { .. }
         | Control::Return => {
-            let results = &ir.ops[op].results;
-            if !results.is_empty() {
-                let (op_name, expected) = (control.name(), Vec::new());
-                let found = results.iter().map(|value| ir.type_of(*value)).collect();
-                report.at(op, VerifyError::ResultTypes { op: op_name, expected, found });
-            }
+            let found = ir.ops[op].results.iter().map(|value| ir.type_of(*value)).collect();
+            check_results(report, op, Vec::new(), found);
         }
     }
 }

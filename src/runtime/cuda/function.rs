@@ -23,7 +23,7 @@ use crate::runtime::{Grid, LoadOptions, Occupancy, RuntimeError};
 
 /// An entry with its module.
 pub(in crate::runtime) struct Function {
-    module: Module,
+    module: Arc<Module>,
     raw: sys::CUfunction,
     name: Arc<str>,
     params: usize,
@@ -89,9 +89,17 @@ impl Function {
         ptx: &str,
         options: &LoadOptions<'_>,
     ) -> Result<Function, RuntimeError> {
+        Function::new(Arc::new(Module::load_with(context, &ir.name, ptx, options)?), ir)
+    }
+
+    /// The entry of the kernel in a module whose PTX has it.
+    pub(in crate::runtime) fn new(
+        module: Arc<Module>,
+        ir: &KernelIr,
+    ) -> Result<Function, RuntimeError> {
+        let context = module.context();
         let (name, params, bounds) = (ir.name.as_str(), ir.params.len(), ir.bounds);
         let dynamic_shared_bytes = ir.dynamic_shared_bytes() as u32;
-        let module = Module::load_with(context, name, ptx, options)?;
         let raw = module.entry(name)?;
         let attribute = |attribute: Attribute| -> Result<u32, RuntimeError> {
             let _current = context.enter()?;

@@ -77,12 +77,17 @@ impl EncodedMap {
 /// What the driver calls the type. Copies do not compute, so signs matter in reductions only.
 fn data_type(elem: Scalar) -> DataType {
     match elem {
-        Scalar::Bool | Scalar::I8 | Scalar::U8 => DataType::CU_TENSOR_MAP_DATA_TYPE_UINT8,
+        Scalar::Bool | Scalar::I8 | Scalar::U8 | Scalar::F8E4M3 | Scalar::F8E5M2 => {
+            DataType::CU_TENSOR_MAP_DATA_TYPE_UINT8
+        }
         Scalar::I16 | Scalar::U16 => DataType::CU_TENSOR_MAP_DATA_TYPE_UINT16,
         Scalar::I32 => DataType::CU_TENSOR_MAP_DATA_TYPE_INT32,
         Scalar::U32 => DataType::CU_TENSOR_MAP_DATA_TYPE_UINT32,
         Scalar::I64 => DataType::CU_TENSOR_MAP_DATA_TYPE_INT64,
         Scalar::U64 => DataType::CU_TENSOR_MAP_DATA_TYPE_UINT64,
+        Scalar::F16 => DataType::CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
+        Scalar::Bf16 => DataType::CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+        Scalar::Tf32 => DataType::CU_TENSOR_MAP_DATA_TYPE_TFLOAT32,
         Scalar::F32 => DataType::CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
         Scalar::F64 => DataType::CU_TENSOR_MAP_DATA_TYPE_FLOAT64,
     }

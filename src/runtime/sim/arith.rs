@@ -4,15 +4,17 @@
 use super::compile::Refused::Malformed;
 use super::compile::{Compiler, Refused};
 use super::dispatch::{
-    with_bits, with_float, with_int, with_number, with_scalar, with_signed, with_type,
+    with_bits, with_float, with_fused, with_int, with_number, with_ordered, with_scalar,
+    with_signed, with_type,
 };
 use super::lanes::{Lane, Pure, Regs, Word, binary, lanes_of, ternary, unary};
 use super::memory::{Alloc, PointerSlots};
 use super::program::{Checked, Inst};
-use super::scalar::{Bits, Cvt, Float, Int, Number, Signed};
+use super::scalar::{Bits, Cvt, Float, Fused, Int, Number, Signed};
 use super::slots::Slots;
 use super::trap::{Trap, TrapCause};
-use crate::ir::{Arith, Compare, Const, Scalar, Value};
+use super::vector::narrow_cvt;
+use crate::ir::{Arith, Compare, Const, Scalar, Type, Value};
 
 /// The function of an integer division or remainder, which faults where the divisor is zero.
 fn divide<T: Int>(scalar: Scalar, dst: u32, [a, b]: [u32; 2], f: fn(T, T) -> T) -> Inst {
@@ -51,17 +53,19 @@ impl Compiler<'_> {
             }
             Arith::Div { lhs, rhs } => {
                 let (s, dst, args) = self.same(result, [lhs, rhs])?;
-                if s.is_float() {
+                if s.scalar().is_some_and(Scalar::is_float) {
                     Inst::Pure(
                         with_float!(s, T => binary(dst, args, |a: T, b: T| Float::div(a, b))),
                     )
                 } else {
-                    with_int!(s, T => divide::<T>(s, dst, args, Int::quotient))
+                    let scalar = s.scalar().ok_or(Malformed)?;
+                    with_int!(s, T => divide::<T>(scalar, dst, args, Int::quotient))
                 }
             }
             Arith::Rem { lhs, rhs } => {
                 let (s, dst, args) = self.same(result, [lhs, rhs])?;
-                with_int!(s, T => divide::<T>(s, dst, args, Int::remainder))
+                let scalar = s.scalar().ok_or(Malformed)?;
+                with_int!(s, T => divide::<T>(scalar, dst, args, Int::remainder))
             }
             Arith::Min { lhs, rhs } => {
                 let (s, dst, args) = self.same(result, [lhs, rhs])?;
@@ -82,7 +86,7 @@ impl Compiler<'_> {
             Arith::Fma { lhs, rhs, addend } => {
                 let (s, dst, args) = self.same(result, [lhs, rhs, addend])?;
                 Inst::Pure(
-                    with_float!(s, T => ternary(dst, args, |a: T, b: T, c: T| Float::fma(a, b, c))),
+                    with_fused!(s, T => ternary(dst, args, |a: T, b: T, c: T| Fused::fma(a, b, c))),
                 )
             }
             Arith::Sqrt { value } => {
@@ -119,36 +123,92 @@ impl Compiler<'_> {
                 let dst = result.scalar(Scalar::Bool)?;
                 let (s, a) = self.scalar(lhs)?;
                 let args = [a, self.scalar_of(rhs, s)?];
-                Inst::Pure(with_scalar!(s, T => setp::<T>(compare, dst, args)))
+                Inst::Pure(with_ordered!(s, T => setp::<T>(compare, dst, args)))
             }
             Arith::Selp { cond, then_value, else_value } => {
                 let cond = self.scalar_of(cond, Scalar::Bool)?;
                 self.selp(result, cond, self.slots(then_value)?, self.slots(else_value)?)?
             }
             Arith::Cvt { value, to } => {
+                if let Slots::Vector(..) = result {
+                    return self.cvt_vector(result, self.slots(value)?);
+                }
                 let dst = result.scalar(to)?;
                 let (from, a) = self.scalar(value)?;
+                if from.format().is_some() || to.format().is_some() {
+                    return narrow_cvt(from, to, dst, a);
+                }
                 Inst::Pure(with_scalar!(from, A => with_scalar!(to, B => {
                     unary(dst, a, |x: A| Cvt::<B>::cvt(x))
                 })))
             }
+            Arith::VecPack { ref values } => self.vec_pack(result, values)?,
+            Arith::VecSplat { value, .. } => {
+                let (vector, _) = result.vector()?;
+                self.vec_pack(result, &vec![value; vector.lanes() as usize])?
+            }
+            Arith::VecExtract { vector, lane } => self.vec_extract(result, vector, lane)?,
+            Arith::AddRounded { .. }
+            | Arith::SubRounded { .. }
+            | Arith::MulRounded { .. }
+            | Arith::FmaRounded { .. }
+            | Arith::DivRounded { .. }
+            | Arith::SqrtRounded { .. }
+            | Arith::RcpRounded { .. }
+            | Arith::Approx { .. }
+            | Arith::DivApprox { .. }
+            | Arith::MinNan { .. }
+            | Arith::MaxNan { .. }
+            | Arith::Copysign { .. }
+            | Arith::Testp { .. }
+            | Arith::AddSat { .. }
+            | Arith::SubSat { .. }
+            | Arith::MulHi { .. }
+            | Arith::MulWide { .. }
+            | Arith::Mad { .. }
+            | Arith::MadHi { .. }
+            | Arith::MadWide { .. }
+            | Arith::Sad { .. }
+            | Arith::Dp4a { .. }
+            | Arith::Dp2a { .. }
+            | Arith::Popc { .. }
+            | Arith::Clz { .. }
+            | Arith::Brev { .. }
+            | Arith::Bfind { .. }
+            | Arith::Bfe { .. }
+            | Arith::Bfi { .. }
+            | Arith::Fns { .. }
+            | Arith::Lop3 { .. }
+            | Arith::Shf { .. }
+            | Arith::Prmt { .. }
+            | Arith::Szext { .. }
+            | Arith::Bmsk { .. }
+            | Arith::Bitcast { .. }
+            | Arith::CvtRounded { .. }
+            | Arith::CvtRint { .. }
+            | Arith::CvtSat { .. } => self.bit_function(op, result)?,
             // Special registers do not change while a thread runs: they are filled in before it starts.
             Arith::Sreg { .. } => return Err(Malformed),
         })
     }
 
-    /// The scalar type of `result`, its slot, and those of operands of the same type.
+    /// The type of `result`, a scalar or a vector of one register, its slot, and those of operands of the same
+    /// type.
     fn same<const N: usize>(
         &self,
         result: Slots,
         operands: [Value; N],
-    ) -> Result<(Scalar, u32, [u32; N]), Refused> {
-        let Slots::Scalar(scalar, dst) = result else { return Err(Malformed) };
+    ) -> Result<(Type, u32, [u32; N]), Refused> {
+        let (ty, dst) = result.single()?;
         let mut slots = [0; N];
         for (slot, operand) in slots.iter_mut().zip(operands) {
-            *slot = self.scalar_of(operand, scalar)?;
+            let (found, from) = self.slots(operand)?.single()?;
+            if found != ty {
+                return Err(Malformed);
+            }
+            *slot = from;
         }
-        Ok((scalar, dst, slots))
+        Ok((ty, dst, slots))
     }
 
     fn selp(&mut self, to: Slots, cond: u32, a: Slots, b: Slots) -> Result<Inst, Refused> {
@@ -161,6 +221,18 @@ impl Compiler<'_> {
                 } else {
                     select::<u32>(dst, cond, a, b)
                 }))
+            }
+            (Slots::Vector(to, dst), Slots::Vector(ta, a), Slots::Vector(tb, b))
+                if to == ta && to == tb =>
+            {
+                let wide = to.elem().bits() == 64;
+                let parts: Vec<Pure> = (0..to.registers() as usize)
+                    .map(|i| match wide {
+                        true => select::<u64>(dst[i], cond, a[i], b[i]),
+                        false => select::<u32>(dst[i], cond, a[i], b[i]),
+                    })
+                    .collect();
+                Ok(Inst::Pure(Box::new(move |regs| parts.iter().for_each(|part| part(regs)))))
             }
             (Slots::Pointer(to), Slots::Pointer(a), Slots::Pointer(b)) => {
                 let dst = to.offset.ok_or(Malformed)?;
@@ -200,9 +272,26 @@ fn select<T: Lane<Word = T> + Word>(dst: u32, cond: u32, a: u32, b: u32) -> Pure
 }
 
 fn setp<T: Lane + PartialOrd>(compare: Compare, dst: u32, args: [u32; 2]) -> Pure {
+    use std::cmp::Ordering::{Equal, Greater, Less};
     match compare {
         Compare::Eq => binary(dst, args, |a: T, b: T| a == b),
-        Compare::Ne => binary(dst, args, |a: T, b: T| a != b),
+        Compare::Ne => {
+            binary(dst, args, |a: T, b: T| matches!(a.partial_cmp(&b), Some(Less | Greater)))
+        }
+        Compare::Equ => {
+            binary(dst, args, |a: T, b: T| !matches!(a.partial_cmp(&b), Some(Less | Greater)))
+        }
+        Compare::Neu => binary(dst, args, |a: T, b: T| a != b),
+        Compare::Ltu => {
+            binary(dst, args, |a: T, b: T| !matches!(a.partial_cmp(&b), Some(Equal | Greater)))
+        }
+        Compare::Leu => binary(dst, args, |a: T, b: T| !matches!(a.partial_cmp(&b), Some(Greater))),
+        Compare::Gtu => {
+            binary(dst, args, |a: T, b: T| !matches!(a.partial_cmp(&b), Some(Equal | Less)))
+        }
+        Compare::Geu => binary(dst, args, |a: T, b: T| !matches!(a.partial_cmp(&b), Some(Less))),
+        Compare::Num => binary(dst, args, |a: T, b: T| a.partial_cmp(&b).is_some()),
+        Compare::Nan => binary(dst, args, |a: T, b: T| a.partial_cmp(&b).is_none()),
         Compare::Lt => binary(dst, args, |a: T, b: T| a < b),
         Compare::Le => binary(dst, args, |a: T, b: T| a <= b),
         Compare::Gt => binary(dst, args, |a: T, b: T| a > b),

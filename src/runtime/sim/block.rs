@@ -63,7 +63,8 @@ impl<'c> Block<'c> {
             (0..threads.div_ceil(LANES)).map(|number| Warp::new(code, number as u32)).collect();
         let shared = Shared::new(code.shared_bytes, &code.shared);
         let diagnostics = Diagnostics::default();
-        let memory = Memory { globals, shared, diagnostics, block: 0, operations: 0 };
+        let arrays = &code.arrays;
+        let memory = Memory { globals, shared, diagnostics, arrays, block: 0, operations: 0 };
         let states = vec![State::Ended; warps.len()];
         let mut block = Block { code, grid, warps, states, memory };
         for warp in &mut block.warps {

@@ -9,16 +9,17 @@ use std::collections::HashMap;
 use smallvec::SmallVec;
 
 use super::arith::joined;
+use super::buffer::Buffer;
 use super::dispatch::{with_int, with_type};
 use super::for_range::ForRange;
 use super::lanes::{FULL, LANES};
 use super::liveness::last_uses;
-use super::memory::{Address, Alloc, Index, PointerSlots, SharedRange, offset};
+use super::memory::{Address, Alloc, Index, PointerSlots, SharedRange, Strength, offset};
 use super::program::{Code, ForLoop, Inst, Step};
 use super::slots::{ConstWord, Registers, Slots};
 use crate::ir::{
-    Arena, Arith, Const, Control, Entity, KernelIr, Mem, Op, OpId, RegionId, Scalar, SharedData,
-    Space, SpecialReg, Sync, Type, Value, ValueDef, VarId,
+    Arena, Arith, ArrayData, Const, Control, Entity, KernelIr, LoadOrder, Mem, Op, OpId, RegionId,
+    Scalar, SharedData, Space, SpecialReg, StoreOrder, Sync, Type, Value, ValueDef, VarId,
 };
 
 /// Why a kernel is not compiled.
@@ -66,7 +67,7 @@ pub(super) struct Compiler<'k> {
     pub(super) special: HashMap<SpecialReg, u32>,
     targets: HashMap<OpId, Target>,
     /// Operations without a step since the last step.
-    weight: u32,
+    pub(super) weight: u32,
     /// Open frames.
     depth: u32,
 }
@@ -92,6 +93,7 @@ pub(super) fn compile(ir: &KernelIr) -> Result<Code, Refused> {
             fill_d: Vec::new(),
             special: Vec::new(),
             params: Vec::new(),
+            arrays: ir.arrays.iter().map(|(_, array)| array_bytes(array)).collect(),
             shared,
             shared_bytes,
         },
@@ -112,6 +114,13 @@ pub(super) fn compile(ir: &KernelIr) -> Result<Code, Refused> {
     (code.w, code.d) = compiler.regs.len();
     (code.fill_w, code.fill_d) = (compiler.regs.fill_w, compiler.regs.fill_d);
     Ok(code)
+}
+
+/// The memory of a constant array.
+fn array_bytes(array: &ArrayData) -> Buffer {
+    let size = array.elem.size_bytes() as usize;
+    let bytes = array.elements().flat_map(|x| x.bits().to_le_bytes().into_iter().take(size));
+    Buffer::from_slice::<u8>(&bytes.collect::<Vec<u8>>())
 }
 
 /// Where the shared allocations lie, and the bytes that they take.
@@ -146,7 +155,7 @@ impl Compiler<'_> {
     pub(super) fn scalar(&self, value: Value) -> Result<(Scalar, u32), Refused> {
         match self.slots(value)? {
             Slots::Scalar(scalar, slot) => Ok((scalar, slot)),
-            Slots::Pointer(_) => Err(Malformed),
+            Slots::Vector(..) | Slots::Pointer(_) => Err(Malformed),
         }
     }
 
@@ -227,6 +236,8 @@ impl Compiler<'_> {
                     let slot = self.regs.reserve(s);
                     (Slots::Scalar(s, slot), Some((slot, s.bits() == 64)))
                 }
+                // The verifier allows none.
+                Type::Vector(_) => return Err(Malformed),
                 Type::Pointer { .. } | Type::TensorMap { .. } => {
                     let alloc = Alloc::Static(i as u32);
                     (Slots::Pointer(PointerSlots { alloc, offset: None }), None)
@@ -318,6 +329,8 @@ impl Compiler<'_> {
             Op::Const(_)
             | Op::Arith(_)
             | Op::Mem(_)
+            | Op::Atomic(_)
+            | Op::Cache(_)
             | Op::Sync(_)
             | Op::Warp(_)
             | Op::Diagnostic(_)
@@ -331,13 +344,17 @@ impl Compiler<'_> {
             // Constants and the like stay in their slots.
             let ValueDef::Result(made, _) = self.ir.values[value].def else { continue };
             let owned = match self.ir.ops.get(made).map(|data| &data.op) {
-                None | Some(Op::Arith(Arith::Sreg { .. }) | Op::Mem(Mem::SharedBase { .. })) => {
-                    false
-                }
+                None
+                | Some(
+                    Op::Arith(Arith::Sreg { .. })
+                    | Op::Mem(Mem::SharedBase { .. } | Mem::ArrayBase { .. }),
+                ) => false,
                 Some(Op::Const(constant)) => !self.regs.is_kept(ConstWord::from(*constant)),
                 Some(
                     Op::Arith(_)
                     | Op::Mem(_)
+                    | Op::Atomic(_)
+                    | Op::Cache(_)
                     | Op::Sync(_)
                     | Op::Warp(_)
                     | Op::Thread(_)
@@ -390,6 +407,8 @@ impl Compiler<'_> {
             Op::Sync(Sync::GriddepcontrolWait {} | Sync::GriddepcontrolLaunchDependents {}) => {
                 self.weight += 1;
             }
+            Op::Atomic(op) => self.atomic(id, op, &data.results)?,
+            Op::Cache(op) => self.cache(id, op)?,
             Op::Warp(op) => self.warp(id, op, &data.results)?,
             Op::Thread(op) => self.thread(id, op, &data.results)?,
             Op::Control(control) => return self.control(id, control, tasks),
@@ -400,18 +419,27 @@ impl Compiler<'_> {
 
     fn mem(&mut self, id: OpId, op: &Mem, result: Option<Value>) -> Result<(), Refused> {
         match *op {
-            Mem::Ld { base, index } => {
-                let (pointer, space, elem) = self.pointer(base)?;
-                let address = Address { space, elem, pointer, index: self.index(index)? };
+            Mem::Ld { base, index, access } => {
+                let strength = Strength {
+                    whole: access.order != LoadOrder::Weak,
+                    acquires: matches!(access.order, LoadOrder::Acquire(_)),
+                    releases: false,
+                };
+                let address = self.address(base, index, strength)?;
+                let elem = address.elem;
                 let to = self.regs.allocate(elem.into());
                 let dst = to.scalar(elem)?;
                 self.set(result.ok_or(Malformed)?, to)?;
                 self.emit(id, Inst::Memory(address.load_elem(dst)));
             }
-            Mem::St { base, index, value } => {
-                let (pointer, space, elem) = self.pointer(base)?;
-                let address = Address { space, elem, pointer, index: self.index(index)? };
-                let src = self.scalar_of(value, elem)?;
+            Mem::St { base, index, value, access } => {
+                let strength = Strength {
+                    whole: access.order != StoreOrder::Weak,
+                    acquires: false,
+                    releases: matches!(access.order, StoreOrder::Release(_)),
+                };
+                let address = self.address(base, index, strength)?;
+                let src = self.scalar_of(value, address.elem)?;
                 self.emit(id, Inst::Memory(address.store_elem(src)));
             }
             Mem::Offset { base, index } => {
@@ -441,6 +469,13 @@ impl Compiler<'_> {
                     })),
                 );
             }
+            Mem::ArrayBase { array } => {
+                get(&self.ir.arrays, array)?;
+                let alloc = Alloc::Static(array.index() as u32);
+                let slots = Slots::Pointer(PointerSlots { alloc, offset: None });
+                self.set(result.ok_or(Malformed)?, slots)?;
+                self.weight += 1;
+            }
             Mem::SharedBase { shared } => {
                 get(&self.ir.shared, shared)?;
                 let alloc = Alloc::Static(shared.index() as u32);
@@ -462,6 +497,16 @@ impl Compiler<'_> {
             }
         }
         Ok(())
+    }
+
+    pub(super) fn address(
+        &self,
+        base: Value,
+        index: Value,
+        strength: Strength,
+    ) -> Result<Address, Refused> {
+        let (pointer, space, elem) = self.pointer(base)?;
+        Ok(Address { space, elem, strength, pointer, index: self.index(index)? })
     }
 
     fn register(&self, var: VarId, index: u32) -> Result<Slots, Refused> {
@@ -489,7 +534,7 @@ impl Compiler<'_> {
                 }
                 self.open_region(*then_region, tasks)?;
             }
-            Control::For { lo, hi, step, init, body, unroll: _ } => {
+            Control::For { lo, hi, step, init, body, unroll: _, prefetch: _ } => {
                 let (scalar, lo) = self.scalar(*lo)?;
                 let (hi, step) = (self.scalar_of(*hi, scalar)?, self.scalar_of(*step, scalar)?);
                 let (index, carried) =

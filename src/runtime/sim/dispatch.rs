@@ -1,14 +1,19 @@
-//! From a [`Scalar`](crate::ir::Scalar) known when a kernel is compiled to a Rust type.
+//! From a [`Type`](crate::ir::Type) known when a kernel is compiled to a Rust type.
 //!
-//! Each macro evaluates an expression with a type name bound to the Rust type of a scalar, and returns
-//! [`Malformed`](super::compile::Refused::Malformed) from the function around it for a scalar outside its class.
+//! Each macro evaluates an expression with a type name bound to the Rust type of a scalar, or of a packed
+//! vector, and returns [`Malformed`](super::compile::Refused::Malformed) from the function around it for a type
+//! outside its class.
 
-/// `$body` with `$T` as the Rust type of the scalar `$scalar`, which must be one of those listed.
+/// `$body` with `$T` as the Rust type of the type `$type`, which must be one of those listed: scalars, then
+/// packed vectors.
 macro_rules! with_type {
-    ($scalar:expr, [$($Variant:ident $ty:ty),*], $T:ident => $body:expr) => {
-        match $scalar {
-            $($crate::ir::Scalar::$Variant => { type $T = $ty; $body })*
-            #[allow(unreachable_patterns, reason = "some lists are complete")]
+    ($type:expr, [$($Variant:ident $ty:ty),* $(; $($VECTOR:ident $packed:ty),*)?], $T:ident => $body:expr) => {
+        match $crate::ir::Type::from($type) {
+            $($crate::ir::Type::Scalar($crate::ir::Scalar::$Variant) => { type $T = $ty; $body })*
+            $($($crate::ir::Type::Vector($crate::ir::VectorType::$VECTOR) => {
+                type $T = $packed;
+                $body
+            })*)?
             _ => return Err($crate::runtime::sim::compile::Refused::Malformed),
         }
     };
@@ -21,17 +26,35 @@ macro_rules! with_int {
 macro_rules! with_number {
     ($s:expr, $T:ident => $body:expr) => {
         with_type!($s, [I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32, U64 u64,
-            F32 f32, F64 f64], $T => $body)
+            F16 $crate::ir::f16, Bf16 $crate::ir::bf16, F32 f32, F64 f64;
+            F16X2 $crate::runtime::sim::lanes::Pair<$crate::ir::f16>,
+            BF16X2 $crate::runtime::sim::lanes::Pair<$crate::ir::bf16>], $T => $body)
     };
 }
 macro_rules! with_float {
     ($s:expr, $T:ident => $body:expr) => {
-        with_type!($s, [F32 f32, F64 f64], $T => $body)
+        with_type!($s, [F16 $crate::ir::f16, Bf16 $crate::ir::bf16, F32 f32, F64 f64], $T => $body)
+    };
+}
+macro_rules! with_fused {
+    ($s:expr, $T:ident => $body:expr) => {
+        with_type!($s, [F16 $crate::ir::f16, Bf16 $crate::ir::bf16, F32 f32, F64 f64;
+            F16X2 $crate::runtime::sim::lanes::Pair<$crate::ir::f16>,
+            BF16X2 $crate::runtime::sim::lanes::Pair<$crate::ir::bf16>], $T => $body)
     };
 }
 macro_rules! with_signed {
     ($s:expr, $T:ident => $body:expr) => {
-        with_type!($s, [I8 i8, I16 i16, I32 i32, I64 i64, F32 f32, F64 f64], $T => $body)
+        with_type!($s, [I8 i8, I16 i16, I32 i32, I64 i64,
+            F16 $crate::ir::f16, Bf16 $crate::ir::bf16, F32 f32, F64 f64;
+            F16X2 $crate::runtime::sim::lanes::Pair<$crate::ir::f16>,
+            BF16X2 $crate::runtime::sim::lanes::Pair<$crate::ir::bf16>], $T => $body)
+    };
+}
+macro_rules! with_ordered {
+    ($s:expr, $T:ident => $body:expr) => {
+        with_type!($s, [Bool bool, I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32,
+            U64 u64, F16 $crate::ir::f16, Bf16 $crate::ir::bf16, F32 f32, F64 f64], $T => $body)
     };
 }
 macro_rules! with_bits {
@@ -48,5 +71,6 @@ macro_rules! with_scalar {
 }
 
 pub(super) use {
-    with_bits, with_float, with_int, with_number, with_scalar, with_signed, with_type,
+    with_bits, with_float, with_fused, with_int, with_number, with_ordered, with_scalar,
+    with_signed, with_type,
 };

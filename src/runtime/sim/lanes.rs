@@ -9,6 +9,8 @@
 //! still needs is not given to another one. Only variables, arguments and results of control flow are
 //! written under the mask.
 
+use crate::ir::{bf16, f16};
+
 /// Threads of a warp.
 pub(super) const LANES: usize = 32;
 
@@ -67,6 +69,10 @@ pub(super) fn lanes_of(mut mask: u32) -> impl Iterator<Item = usize> {
 pub(super) trait Word: Copy + Default + Send + Sync + 'static {
     fn file(regs: &Regs) -> &[[Self; LANES]];
     fn file_mut(regs: &mut Regs) -> &mut [[Self; LANES]];
+    /// The word zero-extended.
+    fn bits(self) -> u64;
+    /// The word of the low bits.
+    fn of_bits(bits: u64) -> Self;
 }
 
 impl Word for u32 {
@@ -76,6 +82,14 @@ impl Word for u32 {
     fn file_mut(regs: &mut Regs) -> &mut [[u32; LANES]] {
         &mut regs.w
     }
+    #[inline(always)]
+    fn bits(self) -> u64 {
+        self.into()
+    }
+    #[inline(always)]
+    fn of_bits(bits: u64) -> u32 {
+        bits as u32
+    }
 }
 
 impl Word for u64 {
@@ -84,6 +98,14 @@ impl Word for u64 {
     }
     fn file_mut(regs: &mut Regs) -> &mut [[u64; LANES]] {
         &mut regs.d
+    }
+    #[inline(always)]
+    fn bits(self) -> u64 {
+        self
+    }
+    #[inline(always)]
+    fn of_bits(bits: u64) -> u64 {
+        bits
     }
 }
 
@@ -125,8 +147,26 @@ lane! {
     u16: u32, |w| w as u16, u32::from;
     u32: u32, |w| w, |x| x;
     u64: u64, |w| w, |x| x;
+    f16: u32, |w| f16::from_bits(w as u16), |x| x.to_bits().into();
+    bf16: u32, |w| bf16::from_bits(w as u16), |x| x.to_bits().into();
     f32: u32, f32::from_bits, f32::to_bits;
     f64: u64, f64::from_bits, f64::to_bits;
+}
+
+/// Two numbers of 16 bits in a word, the first one in the lower half.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pair<T>(pub(super) T, pub(super) T);
+
+impl<T: Lane<Word = u32>> Lane for Pair<T> {
+    type Word = u32;
+    #[inline(always)]
+    fn of(word: u32) -> Pair<T> {
+        Pair(T::of(word & 0xffff), T::of(word >> 16))
+    }
+    #[inline(always)]
+    fn word(self) -> u32 {
+        self.0.word() | self.1.word() << 16
+    }
 }
 
 /// An operation without an effect, on all lanes.

@@ -14,7 +14,9 @@ use super::options::{Options, Report};
 use super::program::Code;
 use super::trap::{AccessAt, TrapCause};
 use crate::codegen::TensorMapDesc;
-use crate::ir::{Const, Entity, KernelIr, LaunchBounds, Mem, Op, Place, SharedId, Space, Type};
+use crate::ir::{
+    ArrayId, Cache, Const, Entity, KernelIr, LaunchBounds, Mem, Op, Place, SharedId, Space, Type,
+};
 use crate::runtime::Grid;
 use crate::runtime::assert::{AssertFailures, AssertSites};
 
@@ -248,11 +250,16 @@ impl Launch<'_> {
     }
 
     fn access(&self, access: AccessAt, is_store: bool) -> MemoryAccess {
-        let AccessAt { space, alloc, elem, byte, len_bytes } = access;
+        let AccessAt { space, alloc, elem, byte, bytes, len_bytes } = access;
         let (allocation, made) = match space {
             Space::Global => {
                 let name = self.ir.params.get(alloc as usize).map(|param| param.name.clone());
                 (name.unwrap_or_default(), None)
+            }
+            Space::Const => {
+                let array = ArrayId::from_index(alloc as usize);
+                let place = self.ir.arrays.get(array).and_then(|a| self.ir.places.get(a.place));
+                (array.to_string(), place.copied())
             }
             Space::Shared => {
                 let shared = SharedId::from_index(alloc as usize);
@@ -261,7 +268,7 @@ impl Launch<'_> {
             }
         };
         let element = byte.div_euclid(i128::from(elem.size_bytes()));
-        MemoryAccess { is_store, space, allocation, made, elem, element, byte, len_bytes }
+        MemoryAccess { is_store, space, allocation, made, elem, element, byte, bytes, len_bytes }
     }
 }
 
@@ -279,7 +286,10 @@ fn explain(launch: &Launch<'_>, block: [u32; 3], stop: &Stop) -> RunError {
                 return RunError::NotVerified;
             };
             let Some((op, place)) = launch.op(*step) else { return RunError::NotVerified };
-            let is_store = matches!(ir.ops[id].op, Op::Mem(Mem::St { .. }));
+            let is_store = matches!(
+                ir.ops[id].op,
+                Op::Mem(Mem::St { .. }) | Op::Atomic(_) | Op::Cache(Cache::Discard { .. })
+            );
             let cause = match trap.cause {
                 TrapCause::DivisionByZero { dividend } => FaultCause::DivisionByZero { dividend },
                 TrapCause::StepNotPositive { step } => FaultCause::StepNotPositive { step },

@@ -1,5 +1,6 @@
 //! A kernel in the form that warps run: a flat list of steps on register slots.
 
+use super::buffer::Buffer;
 use super::collective::Group;
 use super::lanes::{Move, Pure, Regs};
 use super::memory::{Access, SharedRange};
@@ -93,6 +94,8 @@ pub(super) struct Code {
     pub(super) special: Vec<(SpecialReg, u32)>,
     /// For each parameter, the slot of a scalar and whether it is in `d`; `None` for a pointer.
     pub(super) params: Vec<Option<(u32, bool)>>,
+    /// The constant arrays.
+    pub(super) arrays: Vec<Buffer>,
     pub(super) shared: Vec<SharedRange>,
     pub(super) shared_bytes: usize,
 }

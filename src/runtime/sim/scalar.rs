@@ -1,13 +1,15 @@
 //! What the arithmetic operations compute, for each scalar type, bit for bit.
 //!
 //! IEEE 754 leaves the bits of a NaN open, and the host's choice depends on the host. Here they are those
-//! that an H200 gives: for `f32` always `0x7fffffff`; for `f64` the first operand that is NaN, made quiet, in
+//! that an H200 gives: for `f32` always `0x7fffffff`; for `f16` and `bf16` `0x7fff`; for `f64` the first operand that is NaN, made quiet, in
 //! an order that depends on the operation, else `0xfff8000000000000`.
 
-use super::lanes::Lane;
+use super::lanes::{Lane, Pair};
+use crate::ir::number::mul_add_to_odd;
+use crate::ir::{bf16, f16};
 
 /// Types with arithmetic.
-pub(super) trait Number: Lane + PartialOrd {
+pub(super) trait Number: Lane {
     fn add(self, rhs: Self) -> Self;
     fn sub(self, rhs: Self) -> Self;
     fn mul(self, rhs: Self) -> Self;
@@ -30,7 +32,7 @@ pub(super) trait Bits: Lane {
 }
 
 /// Integer types.
-pub(super) trait Int: Number + Bits {
+pub(super) trait Int: Number + Bits + PartialOrd {
     const ZERO: Self;
     /// The quotient toward zero; the smallest integer divided by -1 is itself. The divisor is not zero.
     fn quotient(self, rhs: Self) -> Self;
@@ -44,10 +46,14 @@ pub(super) trait Int: Number + Bits {
     fn bits(self) -> u64;
 }
 
-/// Floating point types.
-pub(super) trait Float: Number {
-    fn div(self, rhs: Self) -> Self;
+/// Types with a fused multiply-add.
+pub(super) trait Fused: Number {
     fn fma(self, rhs: Self, addend: Self) -> Self;
+}
+
+/// Floating point types.
+pub(super) trait Float: Fused {
+    fn div(self, rhs: Self) -> Self;
     fn sqrt(self) -> Self;
 }
 
@@ -242,15 +248,18 @@ macro_rules! float {
             }
         }
 
-        impl Float for $ty {
-            #[inline(always)]
-            fn div(self, rhs: Self) -> Self {
-                (self / rhs).or_nan_of([self, rhs])
-            }
+        impl Fused for $ty {
             #[inline(always)]
             fn fma(self, rhs: Self, addend: Self) -> Self {
                 let fma: fn($ty, $ty, $ty) -> $ty = $fma;
                 fma(self, rhs, addend).or_nan_of([rhs, addend, self])
+            }
+        }
+
+        impl Float for $ty {
+            #[inline(always)]
+            fn div(self, rhs: Self) -> Self {
+                (self / rhs).or_nan_of([self, rhs])
             }
             #[inline(always)]
             fn sqrt(self) -> Self {
@@ -264,24 +273,111 @@ float! {
     f64, f64::mul_add;
 }
 
-/// `a * b + c` with one rounding, in steps that compile to vector instructions on every host, where
-/// `f32::mul_add` is a call for each lane.
-///
-/// The product is exact in `f64`. The sum is rounded to odd there: toward zero, with the last bit set where
-/// that is not exact. `f64` has more than two bits more than `f32`, so rounding it to `f32` is as rounding
-/// the exact sum (Boldo, Melquiond: Emulation of a FMA and correctly rounded sums, 2008).
+/// `a * b + c` with one rounding.
 #[inline(always)]
 fn fma_f32(a: f32, b: f32, c: f32) -> f32 {
-    let (product, c) = (f64::from(a) * f64::from(b), f64::from(c));
-    let sum = product + c;
-    // The error of the sum, exact (Knuth's two-sum); NaN where the sum is not finite.
-    let of_c = sum - product;
-    let error = (product - (sum - of_c)) + (c - of_c);
-    let is_inexact = (error > 0.0) | (error < 0.0);
-    let is_too_large = (error < 0.0) != (sum < 0.0);
-    let bits = sum.to_bits();
-    let odd = bits.wrapping_sub(u64::from(is_too_large)) | 1;
-    f64::from_bits(if is_inexact { odd } else { bits }) as f32
+    mul_add_to_odd(a.into(), b.into(), c.into()) as f32
+}
+
+/// Computed in `f64`, which has more than twice as many digits and more than twice the range of exponents, so
+/// that rounding there first does not change the result (Figueroa: When is double rounding innocuous?, 1995).
+macro_rules! narrow_float {
+    ($($ty:ty)*) => {$(
+        impl Number for $ty {
+            #[inline(always)]
+            fn add(self, rhs: Self) -> Self {
+                <$ty>::from_f64(self.to_f64() + rhs.to_f64())
+            }
+            #[inline(always)]
+            fn sub(self, rhs: Self) -> Self {
+                <$ty>::from_f64(self.to_f64() - rhs.to_f64())
+            }
+            #[inline(always)]
+            fn mul(self, rhs: Self) -> Self {
+                <$ty>::from_f64(self.to_f64() * rhs.to_f64())
+            }
+            #[inline(always)]
+            fn min(self, rhs: Self) -> Self {
+                <$ty>::from_f64(Number::min(self.to_f64(), rhs.to_f64()))
+            }
+            #[inline(always)]
+            fn max(self, rhs: Self) -> Self {
+                <$ty>::from_f64(Number::max(self.to_f64(), rhs.to_f64()))
+            }
+        }
+
+        impl Signed for $ty {
+            #[inline(always)]
+            fn neg(self) -> Self {
+                <$ty>::from_f64(-self.to_f64())
+            }
+            #[inline(always)]
+            fn abs(self) -> Self {
+                <$ty>::from_f64(self.to_f64().abs())
+            }
+        }
+
+        impl Fused for $ty {
+            #[inline(always)]
+            fn fma(self, rhs: Self, addend: Self) -> Self {
+                <$ty>::from_f64(mul_add_to_odd(self.to_f64(), rhs.to_f64(), addend.to_f64()))
+            }
+        }
+
+        impl Float for $ty {
+            #[inline(always)]
+            fn div(self, rhs: Self) -> Self {
+                <$ty>::from_f64(self.to_f64() / rhs.to_f64())
+            }
+            #[inline(always)]
+            fn sqrt(self) -> Self {
+                <$ty>::from_f64(self.to_f64().sqrt())
+            }
+        }
+    )*};
+}
+narrow_float!(f16 bf16);
+
+/// Each of the two by itself.
+impl<T: Number + Lane<Word = u32>> Number for Pair<T> {
+    #[inline(always)]
+    fn add(self, rhs: Self) -> Self {
+        Pair(self.0.add(rhs.0), self.1.add(rhs.1))
+    }
+    #[inline(always)]
+    fn sub(self, rhs: Self) -> Self {
+        Pair(self.0.sub(rhs.0), self.1.sub(rhs.1))
+    }
+    #[inline(always)]
+    fn mul(self, rhs: Self) -> Self {
+        Pair(self.0.mul(rhs.0), self.1.mul(rhs.1))
+    }
+    #[inline(always)]
+    fn min(self, rhs: Self) -> Self {
+        Pair(self.0.min(rhs.0), self.1.min(rhs.1))
+    }
+    #[inline(always)]
+    fn max(self, rhs: Self) -> Self {
+        Pair(self.0.max(rhs.0), self.1.max(rhs.1))
+    }
+}
+
+impl<T: Signed + Lane<Word = u32>> Signed for Pair<T> {
+    #[inline(always)]
+    fn neg(self) -> Self {
+        Pair(self.0.neg(), self.1.neg())
+    }
+    #[inline(always)]
+    fn abs(self) -> Self {
+        Pair(self.0.abs(), self.1.abs())
+    }
+}
+
+impl<T: Fused + Lane<Word = u32>> Fused for Pair<T> {
+    #[inline(always)]
+    fn fma(self, rhs: Self, addend: Self) -> Self {
+        Pair(self.0.fma(rhs.0, addend.0), self.1.fma(rhs.1, addend.1))
+    }
 }
 
 /// Conversion as Rust's `as`; to `bool`, whether the value is not zero.
@@ -388,7 +484,7 @@ mod tests {
             let small = product * 2f32.powi(-(shift as i32));
             let below = f32::from_bits(c.to_bits() & 0x80ff_ffff);
             for c in [c, close, small, -small, below, 0.0, -0.0] {
-                let (found, expected) = (Float::fma(a, b, c), a.mul_add(b, c).or_nan_of([]));
+                let (found, expected) = (Fused::fma(a, b, c), a.mul_add(b, c).or_nan_of([]));
                 proptest::prop_assert_eq!(found.to_bits(), expected.to_bits(), "{} {} {}", a, b, c);
             }
         }

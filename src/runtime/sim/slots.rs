@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use super::compile::Refused::{self, Malformed};
 use super::lanes::{Lane, Move};
 use super::memory::{Alloc, PointerSlots};
-use crate::ir::{Const, Scalar, Type};
+use crate::ir::{Const, Scalar, Type, VectorType};
 
 /// Register slots of a thread: 64 MiB for a whole block. A device has 255 registers, and spills the rest.
 pub(super) const MAX_SLOTS: u32 = 8192;
@@ -18,10 +18,32 @@ const MAX_CONSTANTS: usize = 4096;
 pub(super) enum Slots {
     /// In the file `d` where the type has 64 bits, else in `w`.
     Scalar(Scalar, u32),
+    /// In as many slots as registers of the vector, the first ones of the list; in the file `d` where elements
+    /// have 64 bits, else in `w`.
+    Vector(VectorType, [u32; 4]),
     Pointer(PointerSlots),
 }
 
 impl Slots {
+    /// The slots of a vector with its type.
+    pub(super) fn vector(&self) -> Result<(VectorType, &[u32]), Refused> {
+        match self {
+            Slots::Vector(ty, slots) => {
+                Ok((*ty, slots.get(..ty.registers() as usize).ok_or(Malformed)?))
+            }
+            Slots::Scalar(..) | Slots::Pointer(_) => Err(Malformed),
+        }
+    }
+
+    /// The type and the slot of a scalar or of a vector of one register.
+    pub(super) fn single(&self) -> Result<(Type, u32), Refused> {
+        match *self {
+            Slots::Scalar(scalar, slot) => Ok((scalar.into(), slot)),
+            Slots::Vector(ty, [slot, ..]) if ty.registers() == 1 => Ok((ty.into(), slot)),
+            Slots::Vector(..) | Slots::Pointer(_) => Err(Malformed),
+        }
+    }
+
     /// The slot of a value of type `expected`.
     pub(super) fn scalar(self, expected: Scalar) -> Result<u32, Refused> {
         match self {
@@ -102,6 +124,12 @@ impl Registers {
         match ty {
             Type::Scalar(s) if s.bits() == 64 => Slots::Scalar(s, self.d.take()),
             Type::Scalar(s) => Slots::Scalar(s, self.w.take()),
+            Type::Vector(vector) => {
+                let file = if vector.elem().bits() == 64 { &mut self.d } else { &mut self.w };
+                let mut slots = [0; 4];
+                slots.iter_mut().take(vector.registers() as usize).for_each(|s| *s = file.take());
+                Slots::Vector(vector, slots)
+            }
             // A tensor map is a parameter, which is the allocation that it is a map of.
             Type::Pointer { .. } | Type::TensorMap { .. } => Slots::Pointer(PointerSlots {
                 alloc: Alloc::Slot(self.w.take()),
@@ -114,6 +142,10 @@ impl Registers {
         match slots {
             Slots::Scalar(s, slot) if s.bits() == 64 => self.d.free.push(slot),
             Slots::Scalar(_, slot) => self.w.free.push(slot),
+            Slots::Vector(vector, slots) => {
+                let file = if vector.elem().bits() == 64 { &mut self.d } else { &mut self.w };
+                file.free.extend(slots.iter().take(vector.registers() as usize));
+            }
             Slots::Pointer(PointerSlots { alloc, offset }) => {
                 if let Alloc::Slot(slot) = alloc {
                     self.w.free.push(slot);
@@ -199,6 +231,13 @@ impl Registers {
                     } else {
                         Move::W { dst, src }
                     });
+                }
+                (Slots::Vector(a, to), Slots::Vector(b, from)) if a == b => {
+                    let wide = a.elem().bits() == 64;
+                    let parts = to.into_iter().zip(from).take(a.registers() as usize);
+                    moves.extend(parts.map(|(dst, src)| {
+                        if wide { Move::D { dst, src } } else { Move::W { dst, src } }
+                    }));
                 }
                 (Slots::Pointer(to), Slots::Pointer(from)) => {
                     let (Alloc::Slot(alloc), Some(dst)) = (to.alloc, to.offset) else {

@@ -85,7 +85,11 @@ impl Wgmma {
     }
 
     fn has_width(a: ValType, n: u16) -> bool {
-        let steps = if a.is_integer() { n % 16 == 0 || n == 8 || n == 24 } else { n % 8 == 0 };
+        let steps = if a.is_integer() {
+            n.is_multiple_of(16) || n == 8 || n == 24
+        } else {
+            n.is_multiple_of(8)
+        };
         steps && (8..=256).contains(&n)
     }
 

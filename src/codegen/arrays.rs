@@ -1,0 +1,53 @@
+//! Constant arrays of a module. Equal arrays of its kernels are one.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+
+use crate::ir::{Const, KernelIr};
+
+/// The arrays of a module, in the order in which they are declared.
+#[derive(Debug, Default)]
+pub(super) struct Arrays {
+    /// The number of each array: by the bytes of an element, and the bits of all.
+    numbers: HashMap<(u32, Vec<u64>), u64>,
+    bytes: u64,
+    declarations: String,
+}
+
+impl Arrays {
+    /// Adds the arrays of a kernel and returns their numbers, in its order.
+    pub(super) fn add(&mut self, ir: &KernelIr) -> Vec<u64> {
+        ir.arrays
+            .iter()
+            .map(|(_, array)| {
+                let size = array.elem.size_bytes();
+                let bits: Vec<u64> = array.elements().map(Const::bits).collect();
+                let (next, len) = (self.numbers.len() as u64, bits.len());
+                let key = (size, bits);
+                if let Some(number) = self.numbers.get(&key) {
+                    return *number;
+                }
+                self.bytes = self.bytes.next_multiple_of(size.into()) + array.bytes();
+                let numbers: Vec<String> = key.1.iter().map(u64::to_string).collect();
+                let (width, numbers) = (8 * size, numbers.join(", "));
+                // Writing to a `String` succeeds.
+                let _ = writeln!(
+                    self.declarations,
+                    ".const .align {size} .b{width} $array{next}[{len}] = {{{numbers}}};"
+                );
+                self.numbers.insert(key, next);
+                next
+            })
+            .collect()
+    }
+
+    /// The bytes of all arrays.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The declarations.
+    pub(super) fn declarations(&self) -> &str {
+        &self.declarations
+    }
+}

@@ -1,0 +1,170 @@
+//! Vectors as device values.
+
+use std::marker::PhantomData;
+
+use super::typed::{Arithmetic, Element, Fused, Signed, Ty, Val, sealed};
+use crate::ir::narrow::{bf16, f8e4m3, f8e5m2, f16, tf32};
+use crate::ir::op::{Arith, ValueList};
+use crate::ir::types::{Scalar, Type};
+use crate::ir::vector::VectorType;
+
+/// The type of a device value that is `N` elements of type `T`: see [`VectorType`] for those that there are.
+///
+/// Vectors of two `f16` or two `bf16` have arithmetic, one PTX instruction for both elements
+/// (`add.rn.f16x2`). All others are taken apart and put together, converted, chosen between, carried through
+/// control flow, loaded and stored.
+///
+/// ```
+/// # #[cfg(feature = "sim")] {
+/// use tilewright::ir::{GlobalMut, Kernel, Target, Val, f16};
+/// use tilewright::runtime::{Device, Grid};
+///
+/// let kernel = Kernel::<(GlobalMut<f16>,)>::build("pair", Target::SM_80, |k, (x,)| {
+///     let pair = Val::pack([x.load(k, 0), x.load(k, 1)]);
+///     let [a, b] = (pair * pair + Val::splat(x.load(k, 2))).lanes();
+///     x.store(k, 0, a);
+///     x.store(k, 1, b);
+/// })?;
+/// let device = Device::sim()?;
+/// let mut x = device.upload(&[1.5, -2.0, 0.25].map(f16::from_f32))?;
+/// device.load(&kernel)?.launch(Grid::cover(1, 1), (&mut x,))?;
+/// assert_eq!(x.to_vec()?, [2.5, 4.25, 0.25].map(f16::from_f32));
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Vector<T, const N: usize>(PhantomData<fn() -> T>);
+
+impl<T, const N: usize> Clone for Vector<T, N> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T, const N: usize> Copy for Vector<T, N> {}
+impl<T, const N: usize> sealed::Sealed for Vector<T, N> {}
+impl<T: VectorElement<N>, const N: usize> Ty for Vector<T, N> {
+    const TYPE: Type = Type::Vector(T::VECTOR);
+}
+
+/// A scalar type of which there are vectors of `N`.
+#[diagnostic::on_unimplemented(
+    message = "there is no vector of {N} `{Self}`",
+    note = "a vector has 2, 4, 8 or 16 elements other than `bool`, and at most 128 bits"
+)]
+pub trait VectorElement<const N: usize>: Element {
+    /// The vector type.
+    const VECTOR: VectorType;
+}
+
+macro_rules! vector_elements {
+    ($($($ty:ident $scalar:ident),+: $($lanes:literal)+;)*) => {$(
+        vector_elements!(@each [$($ty $scalar),+] [$($lanes)+]);
+    )*};
+    (@each [$($ty:ident $scalar:ident),+] $lanes:tt) => {
+        $(vector_elements!(@lanes $ty $scalar $lanes);)+
+    };
+    (@lanes $ty:ident $scalar:ident [$($lanes:literal)+]) => {$(
+        impl VectorElement<$lanes> for $ty {
+            const VECTOR: VectorType = VectorType::of(Scalar::$scalar, $lanes);
+        }
+    )+};
+}
+
+vector_elements! {
+    i8 I8, u8 U8, f8e4m3 F8E4M3, f8e5m2 F8E5M2: 2 4 8 16;
+    i16 I16, u16 U16, f16 F16, bf16 Bf16: 2 4 8;
+    i32 I32, u32 U32, tf32 Tf32, f32 F32: 2 4;
+    i64 I64, u64 U64, f64 F64: 2;
+}
+
+macro_rules! packed {
+    ($($ty:ident)*) => {$(
+        impl Arithmetic for Vector<$ty, 2> {}
+        impl Signed for Vector<$ty, 2> {}
+        impl Fused for Vector<$ty, 2> {}
+    )*};
+}
+packed!(f16 bf16);
+
+impl<'b, T: VectorElement<N>, const N: usize> Val<'b, Vector<T, N>> {
+    /// The vector of these values, the first one as element 0. [`Arith::VecPack`]
+    #[track_caller]
+    pub fn pack(lanes: [Val<'b, T>; N]) -> Val<'b, Vector<T, N>> {
+        // A vector has elements.
+        let cx = lanes[0].context();
+        let values: ValueList = lanes.into_iter().map(|lane| cx.operand(lane)).collect();
+        cx.emit_val(Arith::VecPack { values })
+    }
+
+    /// The vector of which every element is `value`. [`Arith::VecSplat`]
+    #[track_caller]
+    pub fn splat(value: Val<'b, T>) -> Val<'b, Vector<T, N>> {
+        let cx = value.context();
+        let value = cx.operand(value);
+        cx.emit_val(Arith::VecSplat { value, lanes: T::VECTOR.lanes() })
+    }
+
+    /// Element `lane`, from 0. That there is such an element is checked when the kernel is verified.
+    /// [`Arith::VecExtract`]
+    #[track_caller]
+    pub fn lane(self, lane: u32) -> Val<'b, T> {
+        let vector = self.context().operand(self);
+        self.context().emit_val(Arith::VecExtract { vector, lane })
+    }
+
+    /// All elements.
+    #[track_caller]
+    pub fn lanes(self) -> [Val<'b, T>; N] {
+        let mut lanes = [self.lane(0); N];
+        for (lane, number) in lanes.iter_mut().zip(0..).skip(1) {
+            *lane = self.lane(number);
+        }
+        lanes
+    }
+
+    /// Each element in the type `U`, as [`Val::cvt`] converts it; two `f32` to two of a smaller format are
+    /// one PTX instruction (`cvt.rn.bf16x2.f32`), as are two numbers of 8 bits to two `f16`
+    /// (`cvt.rn.f16x2.e4m3x2`).
+    #[track_caller]
+    pub fn cvt<U: VectorElement<N>>(self) -> Val<'b, Vector<U, N>> {
+        let value = self.context().operand(self);
+        if T::SCALAR == U::SCALAR {
+            return Val::new(self.context(), value);
+        }
+        self.context().emit_val(Arith::Cvt { value, to: U::SCALAR })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rust_types_are_those_that_there_are() {
+        let mut found = Vec::new();
+        macro_rules! check {
+            ($($ty:ident: $($lanes:literal)+;)*) => {$($({
+                let vector = <$ty as VectorElement<$lanes>>::VECTOR;
+                assert_eq!(VectorType::new(<$ty as Element>::SCALAR, $lanes), Some(vector));
+                found.push(vector);
+            })+)*};
+        }
+        check! {
+            i8: 2 4 8 16;
+            u8: 2 4 8 16;
+            f8e4m3: 2 4 8 16;
+            f8e5m2: 2 4 8 16;
+            i16: 2 4 8;
+            u16: 2 4 8;
+            f16: 2 4 8;
+            bf16: 2 4 8;
+            i32: 2 4;
+            u32: 2 4;
+            tf32: 2 4;
+            f32: 2 4;
+            i64: 2;
+            u64: 2;
+            f64: 2;
+        }
+        assert!(VectorType::all().all(|vector| found.contains(&vector)));
+    }
+}

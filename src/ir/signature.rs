@@ -1,0 +1,376 @@
+//! What a launch must agree with beside the types of its arguments: layouts and tuples of which a kernel
+//! knows the form, and gets the numbers for the symbols.
+
+use std::fmt;
+
+use super::types::{Const, Scalar};
+use crate::layout::{Atom, Env, Int, IntTuple, Layout, LayoutError, ScaledBasis, Symbol, Width};
+
+/// The layout or tuple that a parameter of a kernel is built for. Its symbols stand for the numbers that a
+/// launch passes; everything else is fixed.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Template {
+    /// For a parameter of type [`Layout`].
+    Layout(Layout),
+    /// For a parameter of type [`IntTuple`].
+    Tuple(IntTuple),
+}
+
+impl From<Layout> for Template {
+    fn from(layout: Layout) -> Template {
+        Template::Layout(layout)
+    }
+}
+
+impl From<&Layout> for Template {
+    fn from(layout: &Layout) -> Template {
+        Template::Layout(layout.clone())
+    }
+}
+
+impl From<IntTuple> for Template {
+    fn from(tuple: IntTuple) -> Template {
+        Template::Tuple(tuple)
+    }
+}
+
+impl From<&IntTuple> for Template {
+    fn from(tuple: &IntTuple) -> Template {
+        Template::Tuple(tuple.clone())
+    }
+}
+
+impl fmt::Display for Template {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Template::Layout(layout) => layout.fmt(f),
+            Template::Tuple(tuple) => tuple.fmt(f),
+        }
+    }
+}
+
+/// A leaf of a template: an extent, or a stride with its basis.
+enum Leaf<'t> {
+    Int(&'t Int),
+    Stride(&'t ScaledBasis),
+}
+
+impl Leaf<'_> {
+    /// The integer; `None` where the scale is a ratio, which has no symbols.
+    fn int(&self) -> Option<&Int> {
+        match self {
+            Leaf::Int(int) => Some(int),
+            Leaf::Stride(stride) => stride.value(),
+        }
+    }
+
+    /// Whether the two differ in what is no integer.
+    fn is_other_kind(&self, other: &Leaf<'_>) -> bool {
+        match (self, other) {
+            (Leaf::Int(_), Leaf::Int(_)) => false,
+            (Leaf::Stride(a), Leaf::Stride(b)) => {
+                !a.mode().eq(b.mode())
+                    || a.value().is_some() != b.value().is_some()
+                    || (a.value().is_none() && a.ratio() != b.ratio())
+            }
+            (Leaf::Int(_), Leaf::Stride(_)) | (Leaf::Stride(_), Leaf::Int(_)) => true,
+        }
+    }
+}
+
+impl fmt::Display for Leaf<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Leaf::Int(int) => int.fmt(f),
+            Leaf::Stride(stride) => stride.fmt(f),
+        }
+    }
+}
+
+impl Template {
+    /// The leaves: of a layout first those of the shape.
+    fn leaves(&self) -> Vec<Leaf<'_>> {
+        match self {
+            Template::Layout(layout) => {
+                let extents = layout.as_ref().leaves().map(|(extent, _)| Leaf::Int(extent));
+                extents
+                    .chain(layout.as_ref().leaves().map(|(_, stride)| Leaf::Stride(stride)))
+                    .collect()
+            }
+            Template::Tuple(tuple) => tuple.leaves().iter().map(Leaf::Int).collect(),
+        }
+    }
+
+    /// Whether both have the same form, whatever their leaves are.
+    fn is_congruent(&self, other: &Template) -> bool {
+        match (self, other) {
+            (Template::Layout(a), Template::Layout(b)) => a.shape().congruent(b.shape()),
+            (Template::Tuple(a), Template::Tuple(b)) => a.congruent(b),
+            (Template::Layout(_), Template::Tuple(_))
+            | (Template::Tuple(_), Template::Layout(_)) => false,
+        }
+    }
+
+    /// The symbols that are leaves of their own, each as an integer, and all symbols in it.
+    pub(in crate::ir) fn symbols(&self) -> (Vec<Int>, Vec<Symbol>) {
+        let (mut leaves, mut all) = (Vec::new(), Vec::new());
+        for leaf in self.leaves() {
+            let Some(int) = leaf.int() else { continue };
+            if int.as_symbol().is_some() {
+                leaves.push(int.clone());
+            }
+            symbols_of(int, &mut all);
+        }
+        (leaves, all)
+    }
+}
+
+/// Appends the symbols of an expression.
+fn symbols_of(int: &Int, out: &mut Vec<Symbol>) {
+    for atom in int.terms().iter().flat_map(|term| &term.atoms) {
+        match atom {
+            Atom::Symbol(symbol) => out.push(Symbol::clone(symbol)),
+            Atom::Call(call) => {
+                symbols_of(&call.a, out);
+                symbols_of(&call.b, out);
+            }
+        }
+    }
+}
+
+/// Whether two symbols stand for one number, whatever is assumed of it.
+pub(in crate::ir) fn same_symbol(a: &Symbol, b: &Symbol) -> bool {
+    match (a.id(), b.id()) {
+        (None, None) => a.name() == b.name(),
+        (a, b) => a == b,
+    }
+}
+
+/// The scalar type of a symbol in a kernel.
+pub(in crate::ir) fn scalar_of(symbol: &Symbol) -> Scalar {
+    match symbol.width() {
+        Width::W32 => Scalar::I32,
+        Width::W64 => Scalar::I64,
+    }
+}
+
+/// A parameter of the kernel that is the number of a symbol.
+#[derive(Clone, Debug)]
+pub(in crate::ir) struct SymbolParam {
+    /// The symbol as an integer.
+    pub(in crate::ir) int: Int,
+    /// The position of the parameter in the kernel.
+    pub(in crate::ir) index: usize,
+    pub(in crate::ir) scalar: Scalar,
+}
+
+/// What the launches of a kernel must agree with beside the types: see
+/// [`KernelOptions::template`](crate::ir::KernelOptions::template).
+#[derive(Clone, Debug, Default)]
+pub struct Signature {
+    /// The templates, each with the position of its parameter.
+    pub(in crate::ir) templates: Vec<(usize, Template)>,
+    pub(in crate::ir) symbols: Vec<SymbolParam>,
+    /// Expressions that the kernel computes, each with the type in which it must fit.
+    pub(in crate::ir) computed: Vec<(Int, Scalar)>,
+}
+
+impl Signature {
+    /// The numbers of the symbols, each with the position of its parameter, in rising order. `given` are the
+    /// layouts and tuples of a launch, in the order of the parameters.
+    ///
+    /// # Errors
+    /// Where they are not of the form that the kernel is built for, or contradict what is known of the
+    /// symbols.
+    pub fn bind(&self, given: &[Template]) -> Result<Vec<(usize, Const)>, SignatureError> {
+        if given.len() != self.templates.len() {
+            let (expected, given) = (self.templates.len(), given.len());
+            return Err(SignatureError::Count { expected, given });
+        }
+        let pairs = || self.templates.iter().zip(given);
+        let mut env = Env::new();
+        let mut bound: Vec<Option<i64>> = vec![None; self.symbols.len()];
+        for ((param, template), given) in pairs() {
+            let other = |template: &Template| {
+                let (template, given) = (template.to_string(), given.to_string());
+                SignatureError::Form { param: *param, template, given }
+            };
+            if !template.is_congruent(given) {
+                return Err(other(template));
+            }
+            for (leaf, value) in template.leaves().iter().zip(given.leaves()) {
+                if leaf.is_other_kind(&value) {
+                    return Err(other(template));
+                }
+                let (Some(leaf), Some(value)) = (leaf.int(), value.int()) else { continue };
+                let Some(value) = value.as_static() else {
+                    let given = given.to_string();
+                    return Err(SignatureError::NotStatic { param: *param, given });
+                };
+                let Some(symbol) = leaf.as_symbol() else { continue };
+                let known = self.symbols.iter().position(|known| {
+                    known.int.as_symbol().is_some_and(|known| same_symbol(known, symbol))
+                });
+                if let Some(slot) = known.and_then(|known| bound.get_mut(known))
+                    && slot.is_none()
+                {
+                    *slot = Some(value);
+                    env = env.bind(leaf, value);
+                }
+            }
+        }
+        for ((param, template), given) in pairs() {
+            for (leaf, value) in template.leaves().iter().zip(given.leaves()) {
+                let (Some(leaf), Some(value)) = (leaf.int(), value.int()) else { continue };
+                let wanted = leaf.eval(&env).map_err(|error| SignatureError::Value {
+                    param: *param,
+                    given: given.to_string(),
+                    error,
+                })?;
+                if value.as_static() != Some(wanted) {
+                    return Err(SignatureError::Leaf {
+                        param: *param,
+                        template: template.to_string(),
+                        given: given.to_string(),
+                        leaf: leaf.to_string(),
+                        wanted,
+                        found: value.as_static().unwrap_or_default(),
+                    });
+                }
+            }
+        }
+        for (int, scalar) in &self.computed {
+            let value = int
+                .eval(&env)
+                .map_err(|error| SignatureError::Computed { expression: int.to_string(), error })?;
+            check_range(int, value, *scalar)?;
+        }
+        let numbers = self.symbols.iter().zip(bound).map(|(symbol, value)| {
+            // Every symbol is a leaf of a template, so it has got its number.
+            let value = value.unwrap_or_default();
+            check_range(&symbol.int, value, symbol.scalar)?;
+            Ok((symbol.index, Const::new(symbol.scalar, value as u64)))
+        });
+        numbers.collect()
+    }
+}
+
+fn check_range(int: &Int, value: i64, scalar: Scalar) -> Result<(), SignatureError> {
+    if scalar.bits() == 64 || i32::try_from(value).is_ok() {
+        return Ok(());
+    }
+    Err(SignatureError::Range { expression: int.to_string(), value, scalar })
+}
+
+/// Why the layouts and tuples of a launch are refused. Parameters are counted from 0.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum SignatureError {
+    /// More or fewer layouts and tuples than the kernel has.
+    Count {
+        /// The number that it has.
+        expected: usize,
+        /// The number given.
+        given: usize,
+    },
+    /// The tree, or the basis of a stride, is another one.
+    Form {
+        /// The parameter.
+        param: usize,
+        /// What the kernel is built for.
+        template: String,
+        /// What is given.
+        given: String,
+    },
+    /// A launch passes numbers, and there is a symbol.
+    NotStatic {
+        /// The parameter.
+        param: usize,
+        /// What is given.
+        given: String,
+    },
+    /// A leaf is another number than the kernel is built for.
+    Leaf {
+        /// The parameter.
+        param: usize,
+        /// What the kernel is built for.
+        template: String,
+        /// What is given.
+        given: String,
+        /// The leaf of the template.
+        leaf: String,
+        /// Its number.
+        wanted: i64,
+        /// The number given.
+        found: i64,
+    },
+    /// A number contradicts what was said of its symbol.
+    Value {
+        /// The parameter.
+        param: usize,
+        /// What is given.
+        given: String,
+        /// The contradiction.
+        error: LayoutError,
+    },
+    /// The kernel computes an expression that has no value for these numbers.
+    Computed {
+        /// The expression.
+        expression: String,
+        /// Why it has none.
+        error: LayoutError,
+    },
+    /// A number does not fit into the type in which the kernel has it.
+    Range {
+        /// The symbol or expression.
+        expression: String,
+        /// The number.
+        value: i64,
+        /// The type.
+        scalar: Scalar,
+    },
+}
+
+impl fmt::Display for SignatureError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use SignatureError as E;
+        match self {
+            E::Count { expected, given } => write!(
+                f,
+                "it has {expected} layouts and tuples as parameters, and the launch passes {given}"
+            ),
+            E::Form { param, template, given } => write!(
+                f,
+                "parameter {param} is built for `{template}`, and `{given}` has another form: only the numbers of symbols may differ"
+            ),
+            E::NotStatic { param, given } => write!(
+                f,
+                "the argument `{given}` of parameter {param} has a symbol: a launch passes numbers"
+            ),
+            E::Leaf { param, template, given, leaf, wanted, found }
+                if *leaf == wanted.to_string() =>
+            {
+                write!(
+                    f,
+                    "parameter {param} is built for `{template}`, and `{given}` has {found} where it has {wanted}"
+                )
+            }
+            E::Leaf { param, template, given, leaf, wanted, found } => write!(
+                f,
+                "parameter {param} is built for `{template}`, and `{given}` has {found} where `{leaf}` is {wanted}"
+            ),
+            E::Value { param, given, error } => {
+                write!(f, "the argument `{given}` of parameter {param} is refused: {error}")
+            }
+            E::Computed { expression, error } => {
+                write!(f, "it computes `{expression}`, which has no value: {error}")
+            }
+            E::Range { expression, value, scalar } => write!(
+                f,
+                "`{expression}` is {value}, which does not fit into {scalar}: build the kernel with 64-bit symbols (`Int::with_width`) and `i64` indices"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for SignatureError {}

@@ -1,0 +1,139 @@
+//! Vectors: a few elements of one scalar type in one value.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::name::{self, ParseNameError};
+use super::types::Scalar;
+
+/// The type of a vector: 2, 4, 8 or 16 elements of a scalar type other than `bool`, of at most 128 bits
+/// together, which is what one access of PTX moves (PTX ISA 5.4.2, 9.7.9.8).
+///
+/// In registers, elements of 8 and 16 bits lie side by side in words of 32 bits, the first one in the lowest
+/// bits, as they do in memory; so `f16x2` is the operand of PTX's packed instructions. A vector of 16 bits is
+/// a half word. Elements of 32 and 64 bits have a register each.
+///
+/// It is written `f16x2`, `u8x16`, `f64x2`:
+///
+/// ```
+/// use tilewright::ir::{Scalar, VectorType};
+/// let pair: VectorType = "bf16x2".parse()?;
+/// assert_eq!((pair.elem(), pair.lanes(), pair.registers()), (Scalar::Bf16, 2, 1));
+/// assert_eq!(VectorType::new(Scalar::F64, 4), None); // 256 bits
+/// # Ok::<(), tilewright::ir::ParseNameError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct VectorType {
+    elem: Scalar,
+    lanes: u8,
+}
+
+impl VectorType {
+    /// The most bits of a vector.
+    pub const MAX_BITS: u32 = 128;
+
+    /// `f16x2`
+    pub const F16X2: VectorType = VectorType { elem: Scalar::F16, lanes: 2 };
+    /// `bf16x2`
+    pub const BF16X2: VectorType = VectorType { elem: Scalar::Bf16, lanes: 2 };
+
+    /// The vector of `lanes` elements of type `elem`; `None` where there is none.
+    pub const fn new(elem: Scalar, lanes: u32) -> Option<VectorType> {
+        let lanes_exist = matches!(lanes, 2 | 4 | 8 | 16);
+        if matches!(elem, Scalar::Bool) || !lanes_exist || elem.bits() * lanes > Self::MAX_BITS {
+            return None;
+        }
+        Some(VectorType { elem, lanes: lanes as u8 })
+    }
+
+    /// The vector of `lanes` elements of type `elem`, which the caller knows to exist.
+    pub(in crate::ir) const fn of(elem: Scalar, lanes: u8) -> VectorType {
+        VectorType { elem, lanes }
+    }
+
+    /// All vector types.
+    pub fn all() -> impl Iterator<Item = VectorType> {
+        let lanes = |elem| [2, 4, 8, 16].into_iter().filter_map(move |n| VectorType::new(elem, n));
+        Scalar::ALL.into_iter().flat_map(lanes)
+    }
+
+    /// The type of an element.
+    pub const fn elem(self) -> Scalar {
+        self.elem
+    }
+
+    /// The number of elements.
+    pub const fn lanes(self) -> u32 {
+        self.lanes as u32
+    }
+
+    /// Bits of the vector, in memory as in registers.
+    pub const fn bits(self) -> u32 {
+        self.elem.bits() * self.lanes()
+    }
+
+    /// Bytes of the vector in memory; also the alignment of an access to it.
+    pub const fn size_bytes(self) -> u32 {
+        self.bits() / 8
+    }
+
+    /// The number of registers that hold it.
+    pub const fn registers(self) -> u32 {
+        self.lanes().div_ceil(self.lanes_per_register())
+    }
+
+    /// The number of elements of each register.
+    pub const fn lanes_per_register(self) -> u32 {
+        match self.elem.bits() {
+            8 | 16 if self.bits() < 32 => self.lanes(),
+            8 => 4,
+            16 => 2,
+            _ => 1,
+        }
+    }
+
+    /// Whether there is arithmetic on the whole vector: on `f16x2` and `bf16x2`.
+    pub const fn is_packed(self) -> bool {
+        matches!(self.elem, Scalar::F16 | Scalar::Bf16) && self.lanes == 2
+    }
+}
+
+/// `f16x2`
+impl fmt::Display for VectorType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}x{}", self.elem, self.lanes)
+    }
+}
+
+impl FromStr for VectorType {
+    type Err = ParseNameError;
+
+    fn from_str(text: &str) -> Result<VectorType, ParseNameError> {
+        let all: Vec<VectorType> = VectorType::all().collect();
+        name::find("a vector type", &all, text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn vectors_have_8_to_128_bits_and_print_as_they_are_read() {
+        let all: Vec<VectorType> = VectorType::all().collect();
+        // 8 bits: 2 to 16 elements; 16: 2 to 8; 32: 2 and 4; 64: 2.
+        assert_eq!(all.len(), 4 * 4 + 4 * 3 + 4 * 2 + 3);
+        for vector in all {
+            assert!((16..=128).contains(&vector.bits()), "{vector}");
+            assert_eq!(vector.to_string().parse(), Ok(vector));
+            assert_eq!(vector.registers() * vector.lanes_per_register(), vector.lanes());
+            assert!(vector.registers() <= 4, "{vector}");
+        }
+        assert_eq!(VectorType::new(Scalar::U8, 16).unwrap().registers(), 4);
+        assert_eq!(VectorType::new(Scalar::F64, 2).unwrap().registers(), 2);
+        for text in ["f32", "boolx2", "f32x3", "f32x8", "f32x02", "f32x+2", "x2", "f16x2x2", "f16x"]
+        {
+            assert!(text.parse::<VectorType>().is_err(), "{text}");
+        }
+    }
+}

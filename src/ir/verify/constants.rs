@@ -1,0 +1,100 @@
+//! Operations that fault whenever the kernel runs: constants that cannot be right.
+//!
+//! Only what every thread executes is looked at: the operations of the kernel's body and of loops that have
+//! an iteration, up to the first one that may jump away. An arm of an `if` may be there for constants that
+//! it then guards against, as in a body that was unrolled.
+
+use super::{Report, VerifyError};
+use crate::ir::analysis::jumps::leaves;
+use crate::ir::analysis::trips::{Trips, integer};
+use crate::ir::entity::{OpId, RegionId, SharedId, Value};
+use crate::ir::kernel::{KernelIr, ValueDef};
+use crate::ir::op::{Arith, Control, Mem, Op};
+use crate::ir::types::Type;
+
+pub(super) fn check(report: &mut Report<'_>) {
+    let body = report.ir.body;
+    region(report, body);
+}
+
+/// Checks the operations of a region that every thread enters. Returns whether every thread that does gets to
+/// its end, or jumps from there.
+fn region(report: &mut Report<'_>, id: RegionId) -> bool {
+    let ir = report.ir;
+    for &op in &ir.regions[id].ops {
+        check_op(report, op);
+        let goes_on = match &ir.ops[op].op {
+            Op::Control(Control::Loop { body, .. }) => region(report, *body) || !leaves(ir, op),
+            Op::Control(Control::For { lo, hi, step, body, .. }) => {
+                let runs = Trips::new(ir, [*lo, *hi, *step]).is_ok_and(|trips| trips.count > 0);
+                if runs {
+                    region(report, *body);
+                }
+                !leaves(ir, op)
+            }
+            Op::Control(
+                Control::If { .. }
+                | Control::Yield { .. }
+                | Control::Continue { .. }
+                | Control::Break { .. }
+                | Control::Return,
+            )
+            | Op::Const(_)
+            | Op::Arith(_)
+            | Op::Mem(_)
+            | Op::Atomic(_)
+            | Op::Cache(_)
+            | Op::Sync(_)
+            | Op::Warp(_)
+            | Op::Thread(_)
+            | Op::Diagnostic(_) => !leaves(ir, op),
+        };
+        if !goes_on {
+            return false;
+        }
+    }
+    true
+}
+
+fn check_op(report: &mut Report<'_>, op: OpId) {
+    let ir = report.ir;
+    let data = &ir.ops[op].op;
+    if let Op::Arith(Arith::Div { rhs, .. } | Arith::Rem { rhs, .. }) = data
+        && integer(ir, *rhs) == Some(0)
+    {
+        report.at(op, VerifyError::DivisionByZero { op: data.name() });
+    }
+    if let Op::Mem(Mem::Ld { base, index, .. } | Mem::St { base, index, .. }) = data
+        && let Some((shared, byte)) = shared_byte(ir, *base, *index)
+        && let Type::Pointer { elem, .. } = ir.type_of(*base)
+    {
+        let alloc = &ir.shared[shared];
+        let (size, len_bytes) =
+            (elem.size_bytes(), u64::from(alloc.len) * u64::from(alloc.elem.size_bytes()));
+        if byte < 0 || byte + i128::from(size) > i128::from(len_bytes) {
+            let error = VerifyError::SharedIndexOutOfBounds {
+                shared,
+                made: ir.places[alloc.place],
+                byte,
+                size,
+                len_bytes,
+            };
+            report.at(op, error);
+        }
+    }
+}
+
+/// The allocation and the byte in it at which `base + index` starts, where both are known.
+fn shared_byte(ir: &KernelIr, base: Value, index: Value) -> Option<(SharedId, i128)> {
+    let (mut base, mut index, mut byte) = (base, index, 0i128);
+    loop {
+        let Type::Pointer { elem, .. } = ir.type_of(base) else { return None };
+        byte += integer(ir, index)? * i128::from(elem.size_bytes());
+        let ValueDef::Result(def, _) = ir.values[base].def else { return None };
+        if let Op::Mem(Mem::SharedBase { shared }) = &ir.ops[def].op {
+            return Some((*shared, byte));
+        }
+        let Op::Mem(Mem::Offset { base: moved, index: by }) = &ir.ops[def].op else { return None };
+        (base, index) = (*moved, *by);
+    }
+}

@@ -1,0 +1,81 @@
+//! Several kernels, loaded together.
+
+use std::fmt;
+
+use super::device::{Backend, Device};
+use super::error::RuntimeError;
+use super::function::{Code, Function, LoadOptions, check_kernel};
+use crate::codegen::Module;
+use crate::ir::{Kernel, KernelIr};
+
+#[cfg(feature = "cuda-any-version")]
+use {super::cuda, std::sync::Arc};
+
+/// A module of several kernels on a device, loaded by [`Device::load_module`]: on a GPU their PTX is compiled
+/// once, and equal constant arrays are one.
+///
+/// It is not needed any more once its functions are taken out; those keep the code.
+pub struct LoadedModule {
+    device: Device,
+    kernels: Vec<KernelIr>,
+    #[cfg(feature = "cuda-any-version")]
+    code: Option<Arc<cuda::Module>>,
+}
+
+impl fmt::Debug for LoadedModule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.kernels.iter().map(|ir| ir.name.as_str()).collect();
+        write!(f, "LoadedModule({} on {})", names.join(", "), self.device)
+    }
+}
+
+impl LoadedModule {
+    pub(super) fn load(device: &Device, module: &Module<'_>) -> Result<LoadedModule, RuntimeError> {
+        for ir in module.kernels() {
+            check_kernel(device, ir)?;
+        }
+        #[cfg(feature = "cuda-any-version")]
+        let code = match &device.backend {
+            #[cfg(feature = "sim")]
+            Backend::Sim(_) => None,
+            Backend::Cuda(context) => {
+                let names: Vec<&str> = module.kernels().iter().map(|ir| ir.name.as_str()).collect();
+                let ptx = module.ptx();
+                Some(Arc::new(cuda::Module::load(context, &names.join(", "), ptx.text())?))
+            }
+        };
+        Ok(LoadedModule {
+            device: device.clone(),
+            kernels: module.kernels().iter().copied().cloned().collect(),
+            #[cfg(feature = "cuda-any-version")]
+            code,
+        })
+    }
+
+    /// The function of a kernel of the module.
+    ///
+    /// # Errors
+    /// [`NotInModule`](RuntimeError::NotInModule); on a GPU [`Driver`](RuntimeError::Driver).
+    pub fn function<P>(&self, kernel: &Kernel<P>) -> Result<Function<P>, RuntimeError> {
+        let ir = kernel.ir();
+        if !self.kernels.iter().any(|known| known.name == ir.name && known == ir) {
+            let kernel = kernel.name().to_owned();
+            return Err(RuntimeError::NotInModule { kernel });
+        }
+        let code = match &self.device.backend {
+            #[cfg(feature = "sim")]
+            Backend::Sim(options) => Code::simulated(ir, options)?,
+            #[cfg(feature = "cuda-any-version")]
+            Backend::Cuda(context) => match &self.code {
+                Some(module) => Code::Cuda(cuda::Function::new(Arc::clone(module), ir)?),
+                None => Code::Cuda(cuda::Function::load(
+                    context,
+                    ir,
+                    kernel.ptx().text(),
+                    &LoadOptions::default(),
+                )?),
+            },
+        };
+        Ok(Function::new(&self.device, kernel, code))
+    }
+}

@@ -1,0 +1,172 @@
+//! Lines `; run: sim grid=2 block=32x2 x=1,2,3 y=0*6 n=3` of filetests: a launch of the kernel below.
+//!
+//! `grid` and `block` are one to three numbers with `x` between, 1 where there are none; the others are the
+//! parameters of the kernel, all of them: a literal for a scalar, the elements of a new buffer for a pointer.
+//! Elements are literals with commas between; `1*4` is `1` four times, `0..4` is `0,1,2,3`, and nothing is a
+//! buffer without elements.
+//!
+//! The result is the buffers that the kernel can write, then what it printed, then the assertions that failed.
+
+use tilewright::ir::{Const, KernelIr, Op, Scalar, Type};
+use tilewright::runtime::Grid;
+use tilewright::runtime::sim::{Arg, Buffer, Options, Order, Output, RunError, run};
+
+/// An argument, for a run of its own.
+enum Argument {
+    Scalar(Const),
+    /// The bytes of a buffer.
+    Bytes(Vec<u8>),
+}
+
+/// A launch.
+pub(crate) struct RunLine {
+    grid: Grid,
+    args: Vec<Argument>,
+}
+
+/// Operations that a block may execute: every run of a filetest is small.
+const FUEL: u64 = 1 << 20;
+
+impl RunLine {
+    /// Reads the line, without `; run: `.
+    pub(crate) fn parse(line: &str, ir: &KernelIr) -> RunLine {
+        let mut words = line.split_whitespace();
+        assert_eq!(words.next(), Some("sim"), "`; run: {line}` names no device that there is");
+        let (mut grid, mut args) = (Grid::new([1; 3], [1; 3]), Vec::new());
+        let mut params = ir.params.iter();
+        for word in words {
+            let (name, value) = word.split_once('=').unwrap_or_else(|| panic!("{word}: no `=`"));
+            match name {
+                "grid" => grid.blocks = dim3(value),
+                "block" => grid.threads = dim3(value),
+                _ => {
+                    let param = params.next().unwrap_or_else(|| panic!("{name}: no parameter"));
+                    assert_eq!(param.name, name, "parameters are given in order");
+                    args.push(argument(value, ir.type_of(param.value)));
+                }
+            }
+        }
+        assert!(params.next().is_none(), "`; run: {line}` does not give all parameters");
+        RunLine { grid, args }
+    }
+
+    /// Launches the kernel in every order of warps, all of which must give the same. Returns the buffers that
+    /// the kernel can write.
+    pub(crate) fn run(&self, ir: &KernelIr) -> Result<String, RunError> {
+        let [first, second] = [Order::RoundRobin, Order::Random { seed: 1 }].map(|order| {
+            let buffers: Vec<Buffer> = self.args.iter().map(buffer).collect();
+            let args: Vec<Arg<'_>> = self
+                .args
+                .iter()
+                .zip(&buffers)
+                .map(|(arg, buffer)| match arg {
+                    Argument::Scalar(scalar) => Arg::Scalar(*scalar),
+                    Argument::Bytes(_) => Arg::Buffer(buffer),
+                })
+                .collect();
+            let output = Output::captured();
+            let options = Options::default().fuel(FUEL).order(order).output(output.clone());
+            let mut failed = String::new();
+            match run(ir, self.grid, &args, &options) {
+                Ok(_) => {}
+                Err(RunError::AssertFailed(failures)) => {
+                    for failure in failures.failures {
+                        let ([x, ..], [thread, ..]) = (failure.block, failure.thread);
+                        failed += &format!(" failed({x},{thread})={:?}", failure.message);
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+            let printed = output.take();
+            let printed =
+                if printed.is_empty() { printed } else { format!(" printed={printed:?}") };
+            Ok(format!("{}{printed}{failed}", written(ir, &buffers)))
+        });
+        match (&first, &second) {
+            (Ok(_), _) | (_, Ok(_)) => assert_eq!(first, second, "warps in another order"),
+            (Err(_), Err(_)) => {}
+        }
+        first
+    }
+}
+
+fn dim3(text: &str) -> [u32; 3] {
+    let mut all = [1; 3];
+    for (i, number) in text.split('x').enumerate() {
+        all[i] = number.parse().unwrap_or_else(|_| panic!("{text}: no size"));
+    }
+    all
+}
+
+fn argument(text: &str, ty: Type) -> Argument {
+    match ty {
+        Type::Scalar(scalar) => Argument::Scalar(literals(&[text.to_owned()], scalar)[0]),
+        Type::Vector(_) | Type::TensorMap { .. } => panic!("{text}: no argument of this test"),
+        Type::Pointer { elem, .. } => {
+            let mut elements = Vec::new();
+            for part in text.split(',').filter(|part| !part.is_empty()) {
+                let number =
+                    |text: &str| text.parse().unwrap_or_else(|_| panic!("{text}: no number"));
+                if let Some((lo, hi)) = part.split_once("..") {
+                    elements.extend((number(lo)..number(hi)).map(|i: i64| i.to_string()));
+                } else if let Some((literal, count)) = part.split_once('*') {
+                    elements.extend((0..number(count)).map(|_| literal.to_owned()));
+                } else {
+                    elements.push(part.to_owned());
+                }
+            }
+            let size = elem.size_bytes() as usize;
+            let bytes = literals(&elements, elem)
+                .into_iter()
+                .flat_map(|element| element.bits().to_le_bytes().into_iter().take(size));
+            Argument::Bytes(bytes.collect())
+        }
+    }
+}
+
+/// Literals of the text form.
+fn literals(texts: &[String], scalar: Scalar) -> Vec<Const> {
+    let line = |(i, text): (usize, &String)| format!("%{i} = const {text} : {scalar}\n");
+    let lines: String = texts.iter().enumerate().map(line).collect();
+    let text = format!("kernel @k target sm_80 () {{\n{lines}return\n}}");
+    let ir: KernelIr = text.parse().unwrap_or_else(|error| panic!("{error}"));
+    let constant = |(_, data): (_, &tilewright::ir::OpData)| match data.op {
+        Op::Const(constant) => Some(constant),
+        _ => None,
+    };
+    ir.ops.iter().filter_map(constant).collect()
+}
+
+fn buffer(arg: &Argument) -> Buffer {
+    match arg {
+        Argument::Scalar(_) => Buffer::zeros(0),
+        Argument::Bytes(bytes) => Buffer::from_slice(bytes),
+    }
+}
+
+/// The elements of the buffers that the kernel can write.
+fn written(ir: &KernelIr, buffers: &[Buffer]) -> String {
+    let mut all = Vec::new();
+    for (param, buffer) in ir.params.iter().zip(buffers) {
+        let Type::Pointer { elem, mutable: true, .. } = ir.type_of(param.value) else { continue };
+        let bytes = buffer.to_vec::<u8>();
+        let elements = bytes.chunks_exact(elem.size_bytes() as usize).map(|bytes| {
+            let mut word = [0; 8];
+            word[..bytes.len()].copy_from_slice(bytes);
+            Const::new(elem, u64::from_le_bytes(word)).to_string()
+        });
+        let mut parts: Vec<(String, usize)> = Vec::new();
+        for element in elements {
+            match parts.last_mut() {
+                Some((last, count)) if *last == element => *count += 1,
+                _ => parts.push((element, 1)),
+            }
+        }
+        let parts = parts.into_iter().map(|(element, count)| match count {
+            1 => element,
+            _ => format!("{element}*{count}"),
+        });
+        all.push(format!("{}={}", param.name, parts.collect::<Vec<_>>().join(",")));
+    }
+    all.join(" ")
+}
