@@ -2,11 +2,25 @@
 
     python3 benches/pycute.py PATH_OF_A_CUTLASS_CHECKOUT
 
-prints nanoseconds per operation; the names are those of the criterion group `op`.
+prints nanoseconds per operation, the median of several runs; the names are those of the criterion group `op`.
+With `CRITERION` as a second argument, a file that holds what `cargo bench --bench layout -- op` printed, each
+operation has its ratio, and the last line is their geometric mean.
 """
 
+import math
+import re
+import statistics
 import sys
 import timeit
+
+UNITS = {"ns": 1.0, "µs": 1e3, "ms": 1e6}
+
+
+def ours(path: str) -> dict[str, float]:
+    """The middle estimate of each operation in the output of criterion, in nanoseconds."""
+    text = open(path, encoding="utf-8").read()
+    found = re.findall(r"^op/([\w ]+?)\s+time:\s+\[\S+ \S+ (\S+) (\S+) ", text, re.MULTILINE)
+    return {name: float(value) * UNITS[unit] for name, value, unit in found}
 
 
 def main() -> None:
@@ -34,10 +48,20 @@ def main() -> None:
         "left_inverse": lambda: left_inverse(b),
         "logical_product": lambda: logical_product(b, b),
     }
+    rust = ours(sys.argv[2]) if len(sys.argv) > 2 else {}
+    ratios = []
     for name, operation in operations.items():
-        count = 2000
-        best = min(timeit.repeat(operation, number=count, repeat=5))
-        print(f"{name:<24}{best / count * 1e9:>10.0f} ns")
+        count = 1000
+        typical = statistics.median(timeit.repeat(operation, number=count, repeat=7))
+        nanoseconds = typical / count * 1e9
+        line = f"{name:<24}{nanoseconds:>10.0f} ns"
+        if name in rust:
+            ratios.append(nanoseconds / rust[name])
+            line += f"{rust[name]:>10.0f} ns{ratios[-1]:>8.0f} x"
+        print(line)
+    if ratios:
+        mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+        print(f"geometric mean of {len(ratios)}: {mean:.0f} x")
 
 
 main()

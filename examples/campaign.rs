@@ -10,6 +10,8 @@ mod campaign;
 mod oracle;
 
 use std::error::Error;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use campaign::{Campaign, SEED, Tally, campaigns};
@@ -93,19 +95,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     if chosen.is_empty() {
         return Err(format!("no campaign `{}`: `list` names them", options.name).into());
     }
+    let results = run(&chosen, &options);
     let mut failures = 0;
-    for campaign in chosen {
-        let start = Instant::now();
-        match (campaign.run)(options.cases, options.seed) {
+    for (campaign, (result, seconds)) in chosen.iter().zip(results) {
+        match result {
             Ok(tally) => {
                 println!(
-                    "{:32} {} cases: {} accepted, {} refused, seed {}, {:.1} s",
-                    campaign.name,
-                    tally.cases,
-                    tally.accepted,
-                    tally.refused,
-                    options.seed,
-                    start.elapsed().as_secs_f64()
+                    "{:34} {} cases: {} accepted, {} refused, seed {}, {seconds:.1} s",
+                    campaign.name, tally.cases, tally.accepted, tally.refused, options.seed
                 );
                 if let Some(file) = &options.record {
                     record(file, &row(campaign, options.seed, tally))?;
@@ -113,9 +110,36 @@ fn main() -> Result<(), Box<dyn Error>> {
             }
             Err(e) => {
                 failures += 1;
-                println!("{:32} FAILED: {e}", campaign.name);
+                println!("{:34} FAILED: {e}", campaign.name);
             }
         }
     }
     if failures > 0 { Err(format!("{failures} campaigns failed").into()) } else { Ok(()) }
+}
+
+/// What a campaign counted, or its counterexample, and how long it took.
+type Outcome = (Result<Tally, String>, f64);
+
+/// Runs the campaigns, one on each processor at a time; a campaign draws the same cases on any.
+fn run(chosen: &[&Campaign], options: &Options) -> Vec<Outcome> {
+    let next = AtomicUsize::new(0);
+    let results: Vec<OnceLock<Outcome>> = chosen.iter().map(|_| OnceLock::new()).collect();
+    let workers = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..workers.min(chosen.len()) {
+            scope.spawn(|| {
+                loop {
+                    let mine = next.fetch_add(1, Ordering::Relaxed);
+                    let (Some(campaign), Some(slot)) = (chosen.get(mine), results.get(mine)) else {
+                        break;
+                    };
+                    let start = Instant::now();
+                    let result = (campaign.run)(options.cases, options.seed);
+                    slot.set((result, start.elapsed().as_secs_f64())).ok();
+                }
+            });
+        }
+    });
+    let ended = || (Err("ended early".to_owned()), 0.0);
+    results.into_iter().map(|slot| slot.into_inner().unwrap_or_else(ended)).collect()
 }

@@ -13,7 +13,7 @@ mod text;
 #[path = "support/threads.rs"]
 mod threads;
 
-use tilewright::ir::{Body, Element, GlobalMut, Int, Kernel, Target, Val, range};
+use tilewright::ir::{Body, Element, Global, GlobalMut, Int, Kernel, Target, Val, range};
 use tilewright::runtime::Grid;
 
 /// Runs `body` with one block of `threads` threads and checks that thread `i` computes `expected(i)`.
@@ -602,6 +602,72 @@ fn conditions_short_circuit() {
         },
         |i| (i < 39 && (i + 1) * 3 > 30) ^ (i < 5 || (i - 5) * 3 > 60),
     );
+}
+
+/// A loop gives the same with every number of iterations fetched ahead, and with its body unrolled.
+#[test]
+fn prefetching_does_not_change_the_result() {
+    for (stages, unroll) in [(0, 0), (1, 0), (2, 0), (3, 0), (7, 0), (1, 2), (2, 3)] {
+        let build = |target| {
+            Kernel::<(Global<i32>, GlobalMut<i32>)>::build("check", target, |k, (x, out)| {
+                let i = k.thread_idx().x;
+                let seen = k.var(0);
+                let indices = range(0, i).prefetch_stages(stages).unroll(unroll);
+                let sum = k.for_(indices, 1, |k, j, sum| {
+                    let v = x.load(k, j);
+                    let w = k.if_with((j & 1).eq(0), 5, |k| x.load(k, v & 15));
+                    seen.set(k, seen.get(k) ^ w);
+                    sum * 3 + v + w
+                });
+                out.store(k, i, sum + seen.get(k));
+            })
+            .expect("the kernel is valid")
+        };
+        threads::assemble(Target::SM_80, build);
+        let x: Vec<i32> = (0..40).map(|i| i * 7 % 23).collect();
+        let expected = |i: i32| {
+            let (mut sum, mut seen) = (1i32, 0);
+            for j in 0..i {
+                let v = x[j as usize];
+                let w = if j & 1 == 0 { x[(v & 15) as usize] } else { 5 };
+                seen ^= w;
+                sum = sum.wrapping_mul(3).wrapping_add(v + w);
+            }
+            sum.wrapping_add(seen)
+        };
+        for device in device::devices() {
+            let function = device.load(&build(device.target())).expect("the kernel loads");
+            let given = device.upload(&x).expect("the buffer fits");
+            let mut out = device.zeros::<i32>(40).expect("the buffer fits");
+            let grid = Grid::new([1, 1, 1], [40, 1, 1]);
+            function.launch(grid, (&given, &mut out)).expect("the kernel runs");
+            let found = out.to_vec().expect("the buffer can be read");
+            assert_eq!(found, (0..40).map(expected).collect::<Vec<_>>(), "{stages} stages");
+        }
+    }
+}
+
+/// What is fetched before the loop are the copies of the first `n` iterations: all of them, and no more.
+#[test]
+fn the_prologue_has_the_copies_of_n_iterations() {
+    for stages in 1..5 {
+        type Signature = (Global<i32>, GlobalMut<i32>);
+        let kernel = Kernel::<Signature>::build("check", Target::SM_80, |k, (x, out)| {
+            let sum = k.for_(range(0, 10).prefetch_stages(stages), 0, |k, i, sum| {
+                sum + x.load(k, i) * x.load(k, i + 1)
+            });
+            out.store(k, 0, sum);
+        })
+        .expect("the kernel is valid");
+        let text = kernel.ir().to_string();
+        let parts: Vec<&str> = text.split(" = for ").collect();
+        let loads = |part: &str| part.matches(" = ld ").count();
+        // Prologue; main loop; the drain, a loop where it has more than one iteration.
+        assert_eq!(loads(parts[0]), 2 * stages as usize, "{text}");
+        assert_eq!(loads(parts[1]), 2, "{text}");
+        assert_eq!(parts.len(), if stages == 1 { 2 } else { 3 }, "{text}");
+        assert!(parts.get(2).is_none_or(|drain| loads(drain) == 0), "{text}");
+    }
 }
 
 /// A loop gives the same with every unrolling.

@@ -33,12 +33,17 @@ fn reference(gemm: &SimtGemm, a: &[f32], b: &[f32]) -> Vec<f32> {
 
 #[track_caller]
 fn check(gemm: SimtGemm) {
+    check_stages(gemm, SimtGemm::PREFETCH_STAGES);
+}
+
+#[track_caller]
+fn check_stages(gemm: SimtGemm, stages: u32) {
     let [m, n, k] = [gemm.m, gemm.n, gemm.k].map(|size| size as usize);
     let a: Vec<f32> = (0..m * k).map(|i| entry(1, i)).collect();
     let b: Vec<f32> = (0..k * n).map(|i| entry(2, i)).collect();
     let expected = reference(&gemm, &a, &b);
     for device in device::devices() {
-        let kernel = gemm.build(device.target()).expect("the kernel is valid");
+        let kernel = gemm.build_with(device.target(), stages).expect("the kernel is valid");
         let function = device.load(&kernel).expect("the kernel loads");
         let (a, b) = (device.upload(&a).expect("it fits"), device.upload(&b).expect("it fits"));
         // What the kernel does not write stays not a number.
@@ -46,7 +51,7 @@ fn check(gemm: SimtGemm) {
         let grid = Grid::new(gemm.blocks(), [SimtGemm::THREADS, 1, 1]);
         function.launch(grid, (&a, &b, &mut c)).expect("the kernel runs");
         let found = c.to_vec().expect("it can be read");
-        assert!(found == expected, "{gemm:?} is wrong on {}", device.name());
+        assert!(found == expected, "{gemm:?}, {stages} stages, is wrong on {}", device.name());
     }
 }
 
@@ -55,6 +60,15 @@ fn whole_tiles() {
     check(SimtGemm { m: 64, n: 64, k: 16 });
     check(SimtGemm { m: 128, n: 64, k: 48 });
     check(SimtGemm { m: 64, n: 192, k: 16 });
+}
+
+/// More stages than tiles, as many, and fewer.
+#[test]
+fn tiles_fetched_ahead() {
+    for stages in 0..4 {
+        check_stages(SimtGemm { m: 64, n: 64, k: 32 }, stages);
+        check_stages(SimtGemm { m: 70, n: 65, k: 63 }, stages);
+    }
 }
 
 #[test]

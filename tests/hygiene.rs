@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use tilewright::ir::{Kernel, Op, parse_kernels};
+use tilewright::ir::{Kernel, Op, Scalar, Space, parse_kernels};
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -279,6 +279,32 @@ fn every_operation_has_a_filetest() {
     let all = Op::table().map(|info| info.name).chain(control);
     let missing: Vec<&str> = all.filter(|name| !found.contains(name)).collect();
     assert!(missing.is_empty(), "in no kernel of tests/filetests/sim or ptx: {missing:?}");
+}
+
+/// The grammar of the text form names every scalar type and every state space.
+#[test]
+fn the_grammar_names_every_type() {
+    let document = read("docs/text-form.md");
+    let names = Scalar::ALL.map(Scalar::name).into_iter().chain(Space::ALL.map(Space::name));
+    let missing: Vec<&str> =
+        names.filter(|name| !document.contains(&format!("\"{name}\""))).collect();
+    assert!(missing.is_empty(), "not in the grammar: {missing:?}");
+}
+
+/// The code of the worked example is that of the sources, without regard to indentation.
+#[test]
+fn the_worked_example_is_what_the_sources_have() {
+    let squeeze = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let document = read("docs/adding-an-op.md");
+    let blocks: Vec<&str> = document.split("```").skip(1).step_by(2).collect();
+    assert!(blocks.len() > 4, "the document does not read as expected");
+    for block in blocks {
+        // The language, the path, the code.
+        let mut lines = block.splitn(3, '\n').skip(1);
+        let path = lines.next().and_then(|line| line.strip_prefix("// ")).expect("it has a path");
+        let code = squeeze(lines.next().expect("it has code"));
+        assert!(squeeze(&read(path)).contains(&code), "{path} does not have:\n{code}");
+    }
 }
 
 /// The variants of an enum, by its text: what stands four columns in and starts with a capital letter.

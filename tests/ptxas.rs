@@ -6,8 +6,8 @@ use std::path::Path;
 
 use tilewright::codegen::{Module, Ptx, PtxOptions};
 use tilewright::ir::{
-    Arith, GlobalMut, Kernel, KernelOptions, Mem, Op, Scalar, Space, Sync, Target, Type, Untyped,
-    VectorType, parse_kernels,
+    Arith, Constraint, GlobalMut, Kernel, KernelOptions, Mem, Op, Scalar, Space, Sync, Target,
+    Type, Untyped, parse_kernels,
 };
 use tilewright::kernels::gemm::SimtGemm;
 
@@ -54,6 +54,7 @@ fn short(ty: Type) -> String {
         Type::Scalar(scalar) => scalar.to_string(),
         Type::Vector(vector) => vector.to_string(),
         Type::Pointer { space, elem, .. } => format!("{space}_{elem}"),
+        Type::TensorMap { elem, rank, .. } => format!("map_{elem}_{rank}"),
     }
 }
 
@@ -68,63 +69,52 @@ fn some_bits(scalar: Scalar) -> u64 {
     }
 }
 
-/// Whether the target has the operation on the type, and there are the vectors that it makes or takes apart.
-fn exists(op: &Arith, ty: Type, target: Target) -> bool {
-    match (op, ty) {
-        (Arith::VecPack { values }, Type::Scalar(elem)) => {
-            VectorType::new(elem, values.len() as u32).is_some()
-        }
-        (Arith::VecSplat { lanes, .. }, Type::Scalar(elem)) => {
-            VectorType::new(elem, *lanes).is_some()
-        }
-        (Arith::VecExtract { lane, .. }, Type::Vector(vector)) => *lane < vector.lanes(),
-        (Arith::Cvt { to, .. }, ty) => {
-            let (elem, lanes) = match ty {
-                Type::Vector(vector) => (vector.elem(), vector.lanes()),
-                Type::Scalar(scalar) => (scalar, 1),
-                Type::Pointer { .. } => return false,
-            };
-            let is_byte = |s: Scalar| matches!(s, Scalar::F8E4M3 | Scalar::F8E5M2);
-            let on_target = target.sm() >= 89 || elem == *to || !(is_byte(elem) || is_byte(*to));
-            on_target && (lanes == 1 || VectorType::new(*to, lanes).is_some())
-        }
-        _ => true,
-    }
-}
-
-/// Each arithmetic operation on each type, each operand once known and once not.
+/// Each arithmetic operation on each type, with no operand known, with all, and with each one; those with the
+/// same name in one kernel.
 fn arith_kernels(target: Target) -> Vec<Kernel<Untyped>> {
     let mut kernels = Vec::new();
-    for (number, row) in raw::arith(&[raw::no_value()]).into_iter().enumerate() {
-        let info = row.info();
-        let takes_types = !info.operands.is_empty() || info.list.is_some();
+    let all = raw::arith();
+    for rows in all.chunk_by(|a, b| a.info().name == b.info().name) {
+        let info = rows[0].info();
+        let lists = info.operands.iter().chain(&info.list);
+        let takes_types = lists.into_iter().any(|(_, c)| *c == Constraint::T);
+        let without_types = [Type::BOOL, Scalar::U8.into()];
         for ty in raw::types() {
-            let on_target = target.offers(Op::from(row.clone()).first_target());
-            if !on_target || !info.class.contains(ty) || (!takes_types && ty != Type::BOOL) {
+            if !info.class.contains(ty) || (!takes_types && !without_types.contains(&ty)) {
                 continue;
             }
-            if !exists(&row, ty, target) {
-                continue;
+            let name = format!("{}_{}_{}", info.name, short(ty), kernels.len());
+            let mut kernel = Raw::new(name, target);
+            let mut used = false;
+            for row in rows {
+                used |= add_arith(&mut kernel, row, ty);
             }
-            let mut kernel = Raw::new(format!("{}_{number}_{}", info.name, short(ty)), target);
-            let types = raw::operand_types(info, ty);
-            for known in 0..1u32 << types.len() {
-                let operands: Vec<_> = types
-                    .iter()
-                    .enumerate()
-                    .map(|(i, ty)| match ty.scalar().filter(|_| known >> i & 1 == 1) {
-                        Some(scalar) => kernel.constant(scalar, some_bits(scalar)),
-                        None => kernel.unknown(*ty),
-                    })
-                    .collect();
-                let operands = if takes_types { operands } else { vec![raw::no_value()] };
-                let result = kernel.get(raw::arith(&operands).swap_remove(number));
-                kernel.consume(result);
+            if used {
+                kernels.push(kernel.finish());
             }
-            kernels.push(kernel.finish());
         }
     }
     kernels
+}
+
+/// Adds the operation, if the target has it on the type.
+fn add_arith(kernel: &mut Raw, row: &Arith, ty: Type) -> bool {
+    let types = raw::operand_types(row, ty);
+    let unknown: Vec<_> = types.iter().map(|ty| kernel.unknown(*ty)).collect();
+    if !raw::is_valid(&raw::with_operands(row, &unknown), &kernel.ir) {
+        return false;
+    }
+    let one_by_one = (0..types.len().min(4)).map(|i| 1 << i);
+    for known in [0, u32::MAX].into_iter().chain(one_by_one) {
+        let operand = |(i, ty): (usize, &Type)| match ty.scalar().filter(|_| known >> i & 1 == 1) {
+            Some(scalar) => kernel.constant(scalar, some_bits(scalar)),
+            None => unknown[i],
+        };
+        let operands: Vec<_> = types.iter().enumerate().map(operand).collect();
+        let result = kernel.get(raw::with_operands(row, &operands));
+        kernel.consume(result);
+    }
+    true
 }
 
 /// The valid kernels of the filetests that the target can have.
@@ -166,12 +156,12 @@ fn mem_kernels(target: Target) -> Vec<Kernel<Untyped>> {
                     known.into_iter().map(|bits| kernel.constant(index_type, bits)).collect();
                 places.push(kernel.unknown(index_type.into()));
                 for index in places {
-                    let value = kernel.get(Mem::Ld { base, index });
+                    let value = kernel.get(Mem::Ld { base, index, access: Default::default() });
                     let moved = kernel.get(Mem::Offset { base, index });
                     kernel.consume(moved);
-                    kernel.op(Mem::St { base: moved, index, value });
+                    kernel.op(Mem::St { base: moved, index, value, access: Default::default() });
                     let constant = kernel.constant(elem, some_bits(elem));
-                    kernel.op(Mem::St { base, index, value: constant });
+                    kernel.op(Mem::St { base, index, value: constant, access: Default::default() });
                 }
             }
             kernels.push(kernel.finish());
@@ -296,6 +286,9 @@ fn launch_bounds_and_dynamic_shared_memory() {
         ],
         &[],
     );
+    type Maps = (tilewright::ir::TensorMap<f32, 2>, i8, tilewright::ir::TensorMapMut<u8, 5>);
+    let maps = Kernel::<Maps>::build("maps", Target::SM_90, |_, _| ()).unwrap();
+    check_module(&[untyped(&maps)], &[]);
 }
 
 fn small(target: Target) -> Kernel<Untyped> {
@@ -353,7 +346,7 @@ fn many_parameters() {
         let base = kernel.param(pointer(Space::Global, Scalar::U64));
         let last = (1..count).map(|_| kernel.new_param(Scalar::U64.into())).last().unwrap();
         let index = kernel.constant(Scalar::I32, 0);
-        kernel.op(Mem::St { base, index, value: last });
+        kernel.op(Mem::St { base, index, value: last, access: Default::default() });
         let ptx = kernel.finish().ptx();
         assert_eq!(ptx.version().to_string(), version, "{count}");
         check_text(&ptxas, &ptx, &[]);

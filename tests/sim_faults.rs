@@ -94,7 +94,7 @@ fn store_outside_a_buffer() {
             k.if_(i.ge(0), |k| out.store(k, i, i));
         },
         expect![
-            "`st` at FILE:LINE writes i32 element 100 (bytes 400 to 404) of parameter `p0`, which has 100 elements (400 bytes), in thread (36, 0, 0) of block (1, 0, 0) of kernel `wrong` [if[7]/then/0]"
+            "`st` at FILE:LINE writes i32 element 100 (bytes 400 to 404) of parameter `p0`, which has 100 elements (400 bytes), in thread (36, 0, 0) of block (1, 0, 0) of kernel `wrong`; compare the index with the length first (`k.if_`), or pass a larger buffer [if[7]/then/0]"
         ],
     );
     assert_eq!((fault.block, fault.thread), ([1, 0, 0], [36, 0, 0]));
@@ -116,7 +116,7 @@ fn load_before_a_buffer() {
             out.store(k, 0i32, v);
         },
         expect![
-            "`ld` at FILE:LINE reads i32 element -1 (bytes -4 to 0) of parameter `p0`, which has 10 elements (40 bytes), in thread (0, 0, 2) of block (0, 0, 0) of kernel `wrong` [3]"
+            "`ld` at FILE:LINE reads i32 element -1 (bytes -4 to 0) of parameter `p0`, which has 10 elements (40 bytes), in thread (0, 0, 2) of block (0, 0, 0) of kernel `wrong`; compare the index with the length first (`k.if_`), or pass a larger buffer [3]"
         ],
     );
 }
@@ -134,7 +134,7 @@ fn the_last_element_of_a_buffer_may_be_cut() {
             out.store(k, t, v);
         },
         expect![
-            "`ld` at FILE:LINE reads i32 element 2 (bytes 8 to 12) of parameter `p0`, which has 2 elements (10 bytes), in thread (2, 0, 0) of block (0, 0, 0) of kernel `wrong` [1]"
+            "`ld` at FILE:LINE reads i32 element 2 (bytes 8 to 12) of parameter `p0`, which has 2 elements (10 bytes), in thread (2, 0, 0) of block (0, 0, 0) of kernel `wrong`; compare the index with the length first (`k.if_`), or pass a larger buffer [1]"
         ],
     );
     let empty = Buffer::zeros(0);
@@ -146,7 +146,7 @@ fn the_last_element_of_a_buffer_may_be_cut() {
             out.store(k, 0i32, v);
         },
         expect![
-            "`ld` at FILE:LINE reads i32 element 0 (bytes 0 to 4) of parameter `p0`, which has 0 elements (0 bytes), in thread (0, 0, 0) of block (0, 0, 0) of kernel `wrong` [1]"
+            "`ld` at FILE:LINE reads i32 element 0 (bytes 0 to 4) of parameter `p0`, which has 0 elements (0 bytes), in thread (0, 0, 0) of block (0, 0, 0) of kernel `wrong`; compare the index with the length first (`k.if_`), or pass a larger buffer [1]"
         ],
     );
 }
@@ -163,7 +163,7 @@ fn an_index_does_not_wrap_into_the_buffer() {
             out.store(k, 0i32, v);
         },
         expect![
-            "`ld` at FILE:LINE reads i32 element 4611686018427387904 (bytes 18446744073709551616 to 18446744073709551620) of parameter `p0`, which has 100 elements (400 bytes), in thread (0, 0, 0) of block (0, 0, 0) of kernel `wrong` [1]"
+            "`ld` at FILE:LINE reads i32 element 4611686018427387904 (bytes 18446744073709551616 to 18446744073709551620) of parameter `p0`, which has 100 elements (400 bytes), in thread (0, 0, 0) of block (0, 0, 0) of kernel `wrong`; compare the index with the length first (`k.if_`), or pass a larger buffer [1]"
         ],
     );
     check::<InOut>(
@@ -175,7 +175,7 @@ fn an_index_does_not_wrap_into_the_buffer() {
             out.store(k, 0i32, v);
         },
         expect![
-            "`ld` at FILE:LINE reads i32 element -2305843009213693952 (bytes -9223372036854775808 to -9223372036854775804) of parameter `p0`, which has 100 elements (400 bytes), in thread (0, 0, 0) of block (0, 0, 0) of kernel `wrong` [5]"
+            "`ld` at FILE:LINE reads i32 element -2305843009213693952 (bytes -9223372036854775808 to -9223372036854775804) of parameter `p0`, which has 100 elements (400 bytes), in thread (0, 0, 0) of block (0, 0, 0) of kernel `wrong`; compare the index with the length first (`k.if_`), or pass a larger buffer [5]"
         ],
     );
     check::<InOut>(
@@ -186,7 +186,7 @@ fn an_index_does_not_wrap_into_the_buffer() {
             out.store(k, 0i32, v);
         },
         expect![
-            "`ld` at FILE:LINE reads i32 element 4294967295 (bytes 17179869180 to 17179869184) of parameter `p0`, which has 100 elements (400 bytes), in thread (0, 0, 0) of block (0, 0, 0) of kernel `wrong` [1]"
+            "`ld` at FILE:LINE reads i32 element 4294967295 (bytes 17179869180 to 17179869184) of parameter `p0`, which has 100 elements (400 bytes), in thread (0, 0, 0) of block (0, 0, 0) of kernel `wrong`; compare the index with the length first (`k.if_`), or pass a larger buffer [1]"
         ],
     );
 }
@@ -208,7 +208,7 @@ fn an_index_from_one_shared_allocation_into_the_next() {
             });
         },
         expect![
-            "`ld` at FILE:LINE reads i32 element 36 (bytes 144 to 148) of shared memory `shared0`, made at FILE:LINE, which has 36 elements (144 bytes), in thread (36, 0, 0) of block (0, 0, 0) of kernel `wrong` [if[7]/then/0]"
+            "`ld` at FILE:LINE reads i32 element 36 (bytes 144 to 148) of shared memory `shared0`, made at FILE:LINE, which has 36 elements (144 bytes), in thread (36, 0, 0) of block (0, 0, 0) of kernel `wrong`; compare the index with the length first (`k.if_`), or make the allocation larger [if[7]/then/0]"
         ],
     );
     let FaultCause::OutOfBounds { access } = &fault.cause else { unreachable!("{fault:?}") };
@@ -230,7 +230,7 @@ fn pointers_into_different_allocations_are_checked_apart() {
             out.store(k, t, t);
         },
         expect![
-            "`st` at FILE:LINE writes i32 element 17 (bytes 68 to 72) of shared memory `shared1`, made at FILE:LINE, which has 16 elements (64 bytes), in thread (17, 0, 0) of block (0, 0, 0) of kernel `wrong` [8]"
+            "`st` at FILE:LINE writes i32 element 17 (bytes 68 to 72) of shared memory `shared1`, made at FILE:LINE, which has 16 elements (64 bytes), in thread (17, 0, 0) of block (0, 0, 0) of kernel `wrong`; compare the index with the length first (`k.if_`), or make the allocation larger [8]"
         ],
     );
 }
@@ -250,7 +250,7 @@ fn shared_memory_that_nobody_wrote() {
             out.store(k, t, v);
         },
         expect![
-            "`ld` at FILE:LINE reads i32 element 63 (bytes 252 to 256) of shared memory `shared0`, made at FILE:LINE, of which byte 252 was never written, in thread (0, 0, 0) of block (1, 0, 0) of kernel `wrong` [12]"
+            "`ld` at FILE:LINE reads i32 element 63 (bytes 252 to 256) of shared memory `shared0`, made at FILE:LINE, of which byte 252 was never written, in thread (0, 0, 0) of block (1, 0, 0) of kernel `wrong`; every element has to be stored, and a barrier passed, before it is loaded [12]"
         ],
     );
     // Block 0 wrote all of it, but what it wrote is gone.
@@ -272,7 +272,7 @@ fn division_by_zero() {
             out.store(k, t, v);
         },
         expect![
-            "`div` at FILE:LINE divides -7 by zero in thread (2, 0, 0) of block (0, 0, 0) of kernel `wrong` [4]"
+            "`div` at FILE:LINE divides -7 by zero in thread (2, 0, 0) of block (0, 0, 0) of kernel `wrong`; compare the divisor with 0 first [4]"
         ],
     );
     check::<InOut>(
@@ -285,7 +285,7 @@ fn division_by_zero() {
             out.store(k, t, v.cvt::<i32>());
         },
         expect![
-            "`rem` at FILE:LINE divides 200 by zero in thread (3, 0, 0) of block (0, 0, 0) of kernel `wrong` [4]"
+            "`rem` at FILE:LINE divides 200 by zero in thread (3, 0, 0) of block (0, 0, 0) of kernel `wrong`; compare the divisor with 0 first [4]"
         ],
     );
     // Lanes that are not active do not divide.
@@ -312,7 +312,7 @@ fn a_step_that_is_not_positive() {
             k.for_(range(0, 10).step(step), (), |k, i, ()| out.store(k, i, t));
         },
         expect![
-            "`for` at FILE:LINE has the step -7, which is not positive, in thread (2, 0, 0) of block (0, 0, 0) of kernel `wrong` [4]"
+            "`for` at FILE:LINE has the step -7, which is not positive, in thread (2, 0, 0) of block (0, 0, 0) of kernel `wrong`; pass a positive step [4]"
         ],
     );
     assert_eq!(fault.cause, FaultCause::StepNotPositive { step: (-7i32).to_const() });
@@ -326,7 +326,7 @@ fn a_step_that_is_not_positive() {
             k.for_(range(10, 0).step(step), (), |k, _, ()| out.store(k, t, t));
         },
         expect![
-            "`for` at FILE:LINE has the step 0, which is not positive, in thread (3, 0, 0) of block (0, 0, 0) of kernel `wrong` [5]"
+            "`for` at FILE:LINE has the step 0, which is not positive, in thread (3, 0, 0) of block (0, 0, 0) of kernel `wrong`; pass a positive step [5]"
         ],
     );
 }
@@ -343,7 +343,7 @@ fn a_barrier_in_one_arm() {
             k.if_else(t.lt(40), |k| k.barrier(), |k| out.store(k, t, t));
         },
         expect![
-            "`barrier` at FILE:LINE is reached by thread (32, 0, 0) of block (0, 0, 0) of kernel `wrong`, but not by thread (40, 0, 0) of the same warp, whose way parts from it at the `if` at FILE:LINE [if[3]/then/0]"
+            "`barrier` at FILE:LINE is reached by thread (32, 0, 0) of block (0, 0, 0) of kernel `wrong`, but not by thread (40, 0, 0) of the same warp, whose way parts from it at the `if` at FILE:LINE; move the barrier to where all threads of the block come [if[3]/then/0]"
         ],
     );
     assert_eq!((fault.op, fault.thread), ("barrier", [32, 0, 0]));
@@ -364,7 +364,7 @@ fn a_barrier_in_one_arm() {
             });
         },
         expect![
-            "`barrier` at FILE:LINE is reached by thread (8, 0, 0) of block (0, 0, 0) of kernel `wrong`, but not by thread (0, 0, 0) of the same warp, whose way parts from it at the `if` at FILE:LINE [if[3]/then/1]"
+            "`barrier` at FILE:LINE is reached by thread (8, 0, 0) of block (0, 0, 0) of kernel `wrong`, but not by thread (0, 0, 0) of the same warp, whose way parts from it at the `if` at FILE:LINE; move the barrier to where all threads of the block come [if[3]/then/1]"
         ],
     );
 }
@@ -384,7 +384,7 @@ fn a_barrier_in_a_divergent_loop() {
             });
         },
         expect![
-            "`barrier` at FILE:LINE is reached by thread (1, 0, 0) of block (0, 0, 0) of kernel `wrong`, but not by thread (0, 0, 0) of the same warp, whose way parts from it at the `for` at FILE:LINE [for[7]/0]"
+            "`barrier` at FILE:LINE is reached by thread (1, 0, 0) of block (0, 0, 0) of kernel `wrong`, but not by thread (0, 0, 0) of the same warp, whose way parts from it at the `for` at FILE:LINE; move the barrier to where all threads of the block come [for[7]/0]"
         ],
     );
     // The same number of iterations in all lanes of a warp is enough.
@@ -412,7 +412,7 @@ fn the_lowest_block_is_reported() {
             out.store(k, b.gt(2).select(-1, 0), n);
         },
         expect![
-            "`st` at FILE:LINE writes i32 element -1 (bytes -4 to 0) of parameter `p0`, which has 100 elements (400 bytes), in thread (0, 0, 0) of block (3, 0, 0) of kernel `wrong` [14]"
+            "`st` at FILE:LINE writes i32 element -1 (bytes -4 to 0) of parameter `p0`, which has 100 elements (400 bytes), in thread (0, 0, 0) of block (3, 0, 0) of kernel `wrong`; compare the index with the length first (`k.if_`), or pass a larger buffer [14]"
         ],
     );
     assert_eq!(fault.block, [3, 0, 0]);

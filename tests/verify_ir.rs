@@ -305,6 +305,7 @@ fn arguments_that_do_not_fit() {
                     hi: value,
                     step: value,
                     unroll: Unroll::Keep,
+                    prefetch: 0,
                     init,
                     body,
                 },

@@ -30,6 +30,9 @@ pub(super) struct Options {
     /// The seed of the input matrices.
     #[arg(long, default_value_t = 0, allow_hyphen_values = true)]
     seed: u64,
+    /// Tiles along k that are fetched ahead while one is multiplied; 0 for none.
+    #[arg(long, default_value_t = SimtGemm::PREFETCH_STAGES, value_name = "STAGES")]
+    prefetch_stages: u32,
     /// Print the kernel instead of running it.
     #[arg(long, value_name = "FORM")]
     emit: Option<Emit>,
@@ -58,14 +61,15 @@ enum Emit {
 pub(super) fn run(options: &Options) -> Result<(), Failure> {
     let gemm = SimtGemm { m: options.m, n: options.n, k: options.k };
     match options.emit {
-        Some(form) => emit(&gemm, form, options.target.unwrap_or(Target::SM_80)),
+        Some(form) => emit(&gemm, form, options),
         None => launch(&gemm, options),
     }
 }
 
-fn emit(gemm: &SimtGemm, form: Emit, target: Target) -> Result<(), Failure> {
+fn emit(gemm: &SimtGemm, form: Emit, options: &Options) -> Result<(), Failure> {
+    let target = options.target.unwrap_or(Target::SM_80);
     let start = Instant::now();
-    let kernel = gemm.build(target).map_err(Failure::input)?;
+    let kernel = gemm.build_with(target, options.prefetch_stages).map_err(Failure::input)?;
     let text = match form {
         Emit::Ir => kernel.to_string(),
         Emit::Ptx => kernel.ptx().to_string(),
@@ -84,7 +88,8 @@ fn matrix(rng: &mut ChaCha8Rng, len: usize) -> Vec<f32> {
 fn launch(gemm: &SimtGemm, options: &Options) -> Result<(), Failure> {
     let choice: DeviceChoice = options.device.parse().map_err(Failure::input)?;
     let device = Device::open(choice).map_err(Failure::input)?;
-    let kernel = gemm.build(options.target.unwrap_or(device.target())).map_err(Failure::input)?;
+    let target = options.target.unwrap_or(device.target());
+    let kernel = gemm.build_with(target, options.prefetch_stages).map_err(Failure::input)?;
     let function = device.load(&kernel).map_err(Failure::run)?;
 
     let [m, n, k] = [gemm.m, gemm.n, gemm.k].map(|size| size as usize);
@@ -104,7 +109,7 @@ fn launch(gemm: &SimtGemm, options: &Options) -> Result<(), Failure> {
             "problem  C[{m}x{n}] = A[{m}x{k}] B[{k}x{n}], f32, row-major, seed {}",
             options.seed
         ),
-        format!("tile     {}", SimtGemm::TILE),
+        format!("tile     {}, {} fetched ahead", SimtGemm::TILE, options.prefetch_stages),
         format!("error    {error:.2e} relative to |A||B| at most ({allowed:.2e} allowed)"),
         format!("time     {:.3} ms", timing.elapsed.as_secs_f64() * 1e3),
         format!("speed    {:.2} GFLOP/s", timing.rate(flops) / 1e9),

@@ -52,16 +52,16 @@ impl Entry<'_> {
             return self.bind(result, Operand::Const(constant));
         }
         match *op {
-            Arith::Add { lhs, rhs } if self.by_fma(result) => {
+            Arith::Add { lhs, rhs } | Arith::AddRounded { lhs, rhs, .. } if self.by_fma(result) => {
                 self.fma_with_constant(result, 0x3f80, |one| [lhs.into(), one, rhs.into()]);
             }
-            Arith::Sub { lhs, rhs } if self.by_fma(result) => {
+            Arith::Sub { lhs, rhs } | Arith::SubRounded { lhs, rhs, .. } if self.by_fma(result) => {
                 self.fma_with_constant(result, 0xbf80, |minus_one| {
                     [rhs.into(), minus_one, lhs.into()]
                 });
             }
             // The sum of -0 and a product is the product, also where that is a zero.
-            Arith::Mul { lhs, rhs } if self.by_fma(result) => {
+            Arith::Mul { lhs, rhs } | Arith::MulRounded { lhs, rhs, .. } if self.by_fma(result) => {
                 self.fma_with_constant(result, 0x8000, |zero| [lhs.into(), rhs.into(), zero]);
             }
             Arith::Add { lhs, rhs } => self.wrapping(["add.", "add.rn."], result, &[lhs, rhs]),
@@ -100,13 +100,54 @@ impl Entry<'_> {
             }
             Arith::Cvt { value, to } => match self.ir.type_of(value) {
                 Type::Vector(vector) => self.cvt_vector(result, value, vector, to),
-                Type::Scalar(_) | Type::Pointer { .. } => self.cvt(result, value, to),
+                Type::Scalar(_) | Type::Pointer { .. } | Type::TensorMap { .. } => {
+                    self.cvt(result, value, to)
+                }
             },
             Arith::VecPack { ref values } => self.vec_pack(result, values),
             Arith::VecSplat { value, lanes } => {
                 self.vec_pack(result, &vec![value; lanes as usize]);
             }
             Arith::VecExtract { vector, lane } => self.vec_extract(result, vector, lane),
+            Arith::AddRounded { .. }
+            | Arith::SubRounded { .. }
+            | Arith::MulRounded { .. }
+            | Arith::FmaRounded { .. }
+            | Arith::DivRounded { .. }
+            | Arith::SqrtRounded { .. }
+            | Arith::RcpRounded { .. }
+            | Arith::Approx { .. }
+            | Arith::DivApprox { .. }
+            | Arith::MinNan { .. }
+            | Arith::MaxNan { .. }
+            | Arith::Copysign { .. }
+            | Arith::Testp { .. }
+            | Arith::AddSat { .. }
+            | Arith::SubSat { .. }
+            | Arith::MulHi { .. }
+            | Arith::MulWide { .. }
+            | Arith::Mad { .. }
+            | Arith::MadHi { .. }
+            | Arith::MadWide { .. }
+            | Arith::Sad { .. }
+            | Arith::Dp4a { .. }
+            | Arith::Dp2a { .. }
+            | Arith::Popc { .. }
+            | Arith::Clz { .. }
+            | Arith::Brev { .. }
+            | Arith::Bfind { .. }
+            | Arith::Bfe { .. }
+            | Arith::Bfi { .. }
+            | Arith::Fns { .. }
+            | Arith::Lop3 { .. }
+            | Arith::Shf { .. }
+            | Arith::Prmt { .. }
+            | Arith::Szext { .. }
+            | Arith::Bmsk { .. }
+            | Arith::Bitcast { .. }
+            | Arith::CvtRounded { .. }
+            | Arith::CvtRint { .. }
+            | Arith::CvtSat { .. } => self.bit_function(op, result),
             Arith::Sreg { reg } => {
                 self.read_special(result, reg.scalar(), &reg.to_string());
             }
@@ -119,11 +160,11 @@ impl Entry<'_> {
         match self.ir.type_of(value) {
             Type::Scalar(scalar) => scalar,
             Type::Vector(vector) => vector.elem(),
-            Type::Pointer { .. } => Scalar::U64,
+            Type::Pointer { .. } | Type::TensorMap { .. } => Scalar::U64,
         }
     }
 
-    fn write_op(&mut self, name: &[&str], to: Reg, values: &[Value]) {
+    pub(super) fn write_op(&mut self, name: &[&str], to: Reg, values: &[Value]) {
         let mut operands = [Operand::Reg(to); 4];
         for (operand, value) in operands[1..].iter_mut().zip(values) {
             *operand = self.computed(*value);
@@ -133,7 +174,7 @@ impl Entry<'_> {
 
     /// What stands for the value in an instruction that computes: those on 16-bit floating point take no
     /// constants.
-    fn computed(&mut self, value: Value) -> Operand {
+    pub(super) fn computed(&mut self, value: Value) -> Operand {
         let operand = self.operand(value);
         match Class::of(self.ir.type_of(value)) {
             Class::B16 => self.in_reg(operand, Class::B16).into(),
@@ -146,14 +187,14 @@ impl Entry<'_> {
         match self.ir.type_of(value) {
             Type::Vector(VectorType::F16X2) => "f16x2",
             Type::Vector(VectorType::BF16X2) => "bf16x2",
-            Type::Scalar(_) | Type::Vector(_) | Type::Pointer { .. } => {
+            Type::Scalar(_) | Type::Vector(_) | Type::Pointer { .. } | Type::TensorMap { .. } => {
                 arith_type(self.scalar(value))
             }
         }
     }
 
     /// Whether the target has no `add`, `sub` and `mul` on the type of the value, only `fma`.
-    fn by_fma(&self, value: Value) -> bool {
+    pub(super) fn by_fma(&self, value: Value) -> bool {
         self.scalar(value) == Scalar::Bf16 && self.ir.target.sm() < 90
     }
 
@@ -194,7 +235,7 @@ impl Entry<'_> {
     }
 
     /// An operation in the type of its result.
-    fn typed(&mut self, name: &str, result: Value, values: &[Value]) {
+    pub(super) fn typed(&mut self, name: &str, result: Value, values: &[Value]) {
         let (to, ty) = (self.def(result), self.computed_type(result));
         self.write_op(&[name, ty], to, values);
     }
@@ -262,15 +303,13 @@ impl Entry<'_> {
         if scalar == Scalar::Bool {
             return self.compare_bools(result, compare, lhs, rhs);
         }
-        // PTX's `ne` is false where an operand is NaN; `neu` is true there.
-        let unordered = if scalar.is_float() && compare == Compare::Ne { "u." } else { "." };
         let to = self.def(result);
         if scalar == Scalar::Bf16 && self.ir.target.sm() < 90 {
             let [a, b] = [lhs, rhs].map(|value| self.operand(value));
             let (a, b) = (self.widened(a, scalar), self.widened(b, scalar));
-            return self.ins(&["setp.", compare.name(), unordered, "f32"], &[to.into(), a, b]);
+            return self.ins(&["setp.", compare.name(), ".f32"], &[to.into(), a, b]);
         }
-        self.write_op(&["setp.", compare.name(), unordered, arith_type(scalar)], to, &[lhs, rhs]);
+        self.write_op(&["setp.", compare.name(), ".", arith_type(scalar)], to, &[lhs, rhs]);
     }
 
     /// `false < true`.
@@ -286,6 +325,15 @@ impl Entry<'_> {
             Compare::Le => (a, "or.pred", b),
             Compare::Gt => (b, "and.pred", a),
             Compare::Ge => (b, "or.pred", a),
+            // The verifier has seen that these are of floating point.
+            Compare::Equ
+            | Compare::Neu
+            | Compare::Ltu
+            | Compare::Leu
+            | Compare::Gtu
+            | Compare::Geu
+            | Compare::Num
+            | Compare::Nan => return,
         };
         let not = self.temp(Class::Pred);
         self.ins(&["not.pred"], &[not.into(), negated]);

@@ -51,7 +51,7 @@ impl Entry<'_> {
             Control::If { cond, then_region, else_region } => {
                 self.if_(*cond, *then_region, *else_region);
             }
-            Control::For { lo, hi, step, init, body, unroll: _ } => {
+            Control::For { lo, hi, step, init, body, unroll: _, prefetch: _ } => {
                 self.for_(id, [*lo, *hi, *step], init, *body);
             }
             Control::Loop { init, body } => self.loop_(id, init, *body),

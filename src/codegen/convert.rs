@@ -42,7 +42,7 @@ impl Entry<'_> {
                 let wide = self.to_odd(from, a);
                 self.narrowed(to, wide.into(), b);
             }
-            (a, b) if a.is_float() && b.is_int() => self.float_to_int(to, from, a, b),
+            (a, b) if a.is_float() && b.is_int() => self.float_to_int(to, from, (a, b), "rzi"),
             // To floating point: rounds to nearest even where the number may not fit; from `f32` to
             // `f64`, where it always does, PTX allows no rounding.
             (a, b) => {
@@ -160,10 +160,16 @@ impl Entry<'_> {
     /// Saturates, and NaN becomes 0. PTX's conversion to 32 and 64 bits saturates, but turns NaN into
     /// another number where a side has 64 bits (PTX ISA 9.7.9.22); narrower results are clamped after a
     /// conversion to 32 bits.
-    fn float_to_int(&mut self, to: Reg, from: Operand, from_type: Scalar, to_type: Scalar) {
+    pub(super) fn float_to_int(
+        &mut self,
+        to: Reg,
+        from: Operand,
+        (from_type, to_type): (Scalar, Scalar),
+        rounding: &str,
+    ) {
         let range = narrow_range(to_type);
         let converted = if range.is_some() { Scalar::I32 } else { to_type };
-        let name = ["cvt.rzi.", arith_type(converted), ".", arith_type(from_type)];
+        let name = ["cvt.", rounding, ".", arith_type(converted), ".", arith_type(from_type)];
         self.ins(&name, &[to.into(), from]);
         if from_type.bits() == 64 || to_type.bits() == 64 {
             let number = self.temp(Class::Pred);

@@ -117,8 +117,8 @@ impl Entry<'_> {
         match reg.class() {
             Class::B64 => {}
             Class::F64 => self.ins(&["mov.b64"], &[wide.into(), reg.into()]),
-            Class::B32 => self.ins(&["cvt.u64.u32"], &[wide.into(), reg.into()]),
             Class::B16 => self.ins(&["cvt.u64.u16"], &[wide.into(), reg.into()]),
+            Class::B32 => self.ins(&["cvt.u64.u32"], &[wide.into(), reg.into()]),
             Class::F32 => {
                 let bits = self.temp(Class::B32);
                 self.ins(&["mov.b32"], &[bits.into(), reg.into()]);

@@ -52,6 +52,45 @@ pub(super) fn fold(op: &Arith, constant: impl Fn(Value) -> Option<Const>) -> Opt
         | Arith::Shr { .. }
         | Arith::Setp { .. }
         | Arith::Selp { .. }
+        | Arith::AddRounded { .. }
+        | Arith::SubRounded { .. }
+        | Arith::MulRounded { .. }
+        | Arith::FmaRounded { .. }
+        | Arith::DivRounded { .. }
+        | Arith::SqrtRounded { .. }
+        | Arith::RcpRounded { .. }
+        | Arith::Approx { .. }
+        | Arith::DivApprox { .. }
+        | Arith::MinNan { .. }
+        | Arith::MaxNan { .. }
+        | Arith::Copysign { .. }
+        | Arith::Testp { .. }
+        | Arith::AddSat { .. }
+        | Arith::SubSat { .. }
+        | Arith::MulHi { .. }
+        | Arith::MulWide { .. }
+        | Arith::Mad { .. }
+        | Arith::MadHi { .. }
+        | Arith::MadWide { .. }
+        | Arith::Sad { .. }
+        | Arith::Dp4a { .. }
+        | Arith::Dp2a { .. }
+        | Arith::Popc { .. }
+        | Arith::Clz { .. }
+        | Arith::Brev { .. }
+        | Arith::Bfind { .. }
+        | Arith::Bfe { .. }
+        | Arith::Bfi { .. }
+        | Arith::Fns { .. }
+        | Arith::Lop3 { .. }
+        | Arith::Shf { .. }
+        | Arith::Prmt { .. }
+        | Arith::Szext { .. }
+        | Arith::Bmsk { .. }
+        | Arith::Bitcast { .. }
+        | Arith::CvtRounded { .. }
+        | Arith::CvtRint { .. }
+        | Arith::CvtSat { .. }
         | Arith::VecPack { .. }
         | Arith::VecSplat { .. }
         | Arith::VecExtract { .. }

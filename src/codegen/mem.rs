@@ -7,7 +7,10 @@ use smallvec::SmallVec;
 
 use super::entry::Entry;
 use super::regs::{Class, Operand, Reg, memory_type};
-use crate::ir::{Entity, Mem, Scalar, Space, Type, Value, VarId, VectorType};
+use crate::ir::{
+    Entity, L1Evict, L2Prefetch, LoadAccess, LoadCache, Mem, Scalar, Space, StoreAccess,
+    StoreCache, Type, Value, VarId, VectorType,
+};
 
 /// Addresses that are in a register, as long as the body that computed them is being written.
 #[derive(Debug, Default)]
@@ -48,7 +51,7 @@ impl Addresses {
 
 /// An address as an instruction takes it.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+pub(super) struct Place {
     base: Reg,
     offset: i64,
 }
@@ -56,8 +59,10 @@ struct Place {
 impl Entry<'_> {
     pub(super) fn mem(&mut self, op: &Mem, result: Option<Value>) {
         match (op, result) {
-            (&Mem::Ld { base, index }, Some(result)) => self.load(result, base, index),
-            (&Mem::St { base, index, value }, _) => self.store(base, index, value),
+            (&Mem::Ld { base, index, access }, Some(result)) => {
+                self.load(result, base, index, &access);
+            }
+            (&Mem::St { base, index, value, access }, _) => self.store(base, index, value, &access),
             (&Mem::Offset { base, index }, Some(result)) => self.offset(result, base, index),
             (Mem::SharedBase { shared }, Some(result)) => {
                 let to = self.def(result);
@@ -115,28 +120,41 @@ impl Entry<'_> {
     }
 
     /// The space and the element of a pointer; the verifier has seen that it is one where this is asked.
-    fn pointee(&self, pointer: Value) -> (Space, Scalar) {
+    pub(super) fn pointee(&self, pointer: Value) -> (Space, Scalar) {
         match self.ir.type_of(pointer) {
             Type::Pointer { space, elem, .. } => (space, elem),
             Type::Scalar(scalar) => (Space::Global, scalar),
             Type::Vector(vector) => (Space::Global, vector.elem()),
+            Type::TensorMap { elem, .. } => (Space::Global, elem),
         }
     }
 
-    fn load(&mut self, result: Value, base: Value, index: Value) {
+    fn load(&mut self, result: Value, base: Value, index: Value, access: &LoadAccess) {
         let (space, elem) = self.pointee(base);
         let place = self.place_of(base, index);
         let to = self.def(result);
+        let in_memory = if elem == Scalar::Bool { self.temp(Class::B32) } else { to };
+        self.begin();
+        self.text.push("ld");
+        self.order(&access.order.to_string());
+        self.text.push(".");
+        self.text.push(space.name());
+        self.hint(access.cache.map(LoadCache::name));
+        self.hint(access.non_coherent.then_some("nc"));
+        self.hint(access.l1_evict.map(L1Evict::name));
+        self.hint(access.l2_prefetch.map(L2Prefetch::name));
+        self.hint(Some(memory_type(elem)));
+        self.text.push(" ");
+        self.text.reg(in_memory);
+        self.text.push(", ");
+        self.write_place(place);
+        self.text.push(";\n");
         if elem == Scalar::Bool {
-            let byte = self.temp(Class::B32);
-            self.access("ld.", space, elem, place, byte.into());
-            self.ins(&["setp.ne.u32"], &[to.into(), byte.into(), Operand::Int(0)]);
-        } else {
-            self.access("ld.", space, elem, place, to.into());
+            self.ins(&["setp.ne.u32"], &[to.into(), in_memory.into(), Operand::Int(0)]);
         }
     }
 
-    fn store(&mut self, base: Value, index: Value, value: Value) {
+    fn store(&mut self, base: Value, index: Value, value: Value, access: &StoreAccess) {
         let (space, elem) = self.pointee(base);
         let place = self.place_of(base, index);
         let mut value = self.operand(value);
@@ -146,21 +164,35 @@ impl Entry<'_> {
             self.ins(&["selp.b32"], &operands);
             value = byte.into();
         }
-        self.access("st.", space, elem, place, value);
+        self.begin();
+        self.text.push("st");
+        self.order(&access.order.to_string());
+        self.text.push(".");
+        self.text.push(space.name());
+        self.hint(access.cache.map(StoreCache::name));
+        self.hint(access.l1_evict.map(L1Evict::name));
+        self.hint(Some(memory_type(elem)));
+        self.text.push(" ");
+        self.write_place(place);
+        self.text.push(", ");
+        self.text.operand(value);
+        self.text.push(";\n");
     }
 
-    fn access(&mut self, name: &str, space: Space, elem: Scalar, place: Place, value: Operand) {
-        self.begin();
-        self.text.push(name);
-        self.text.push(space.name());
-        self.text.push(".");
-        self.text.push(memory_type(elem));
-        self.text.push(" ");
-        let is_store = name == "st.";
-        if !is_store {
-            self.text.operand(value);
-            self.text.push(", ");
+    /// The order of an access with its scope; nothing for a weak one.
+    fn order(&mut self, order: &str) {
+        self.hint(Some(order).filter(|order| !order.is_empty()));
+    }
+
+    fn hint(&mut self, hint: Option<&str>) {
+        if let Some(hint) = hint {
+            self.text.push(".");
+            self.text.push(hint);
         }
+    }
+
+    /// `[register+offset]`
+    pub(super) fn write_place(&mut self, place: Place) {
         self.text.push("[");
         self.text.reg(place.base);
         if place.offset != 0 {
@@ -168,15 +200,10 @@ impl Entry<'_> {
             self.text.signed(place.offset);
         }
         self.text.push("]");
-        if is_store {
-            self.text.push(", ");
-            self.text.operand(value);
-        }
-        self.text.push(";\n");
     }
 
     /// The address of `*(base + index)`.
-    fn place_of(&mut self, base: Value, index: Value) -> Place {
+    pub(super) fn place_of(&mut self, base: Value, index: Value) -> Place {
         let (space, elem) = self.pointee(base);
         let index_type = self.scalar(index);
         let base = self.operand(base);

@@ -34,8 +34,8 @@
 //!   constants are computed here. Which NaN an operation gives is the device's choice.
 //! * **Addresses.** `base + index * size` is one `mad`, wide where the index is narrower than the pointer;
 //!   a constant index is the offset in the brackets. An address that is used again in the same body is not
-//!   computed again. Global pointers are converted to the global space on entry. Loads never use the
-//!   read-only path `ld.global.nc`: nothing in the IR says that a read-only pointer has no mutable alias.
+//!   computed again. Global pointers are converted to the global space on entry. Loads use the read-only path
+//!   `ld.global.nc` only where they say so: a read-only pointer may have a mutable alias.
 //! * **Loops.** A `for` finds out whether there is a next index before it computes it: `i + step < hi` is
 //!   asked as `step < hi - i`, which cannot wrap, so every range of every integer type has the right number
 //!   of iterations. A step that is not positive gives none. Carried values are registers, set by a parallel
@@ -52,6 +52,8 @@
 mod arith;
 mod arrays;
 mod assert_buffer;
+mod atomic;
+mod bit_function;
 mod control;
 mod convert;
 mod copies;
@@ -64,6 +66,8 @@ mod mem;
 mod printf;
 mod ptx;
 mod regs;
+mod swizzle_mode;
+mod tensor_map;
 mod text;
 mod uses;
 mod vector;
@@ -73,6 +77,8 @@ mod warp;
 pub use assert_buffer::AssertBuffer;
 pub use error::CodegenError;
 pub use ptx::{Ptx, PtxVersion};
+pub use swizzle_mode::SwizzleMode;
+pub use tensor_map::{BoxElement, DimMode, Fill, L2Promotion, TensorMapDesc, TensorMapError};
 
 use std::fmt;
 

@@ -53,7 +53,6 @@ impl Passed {
                 Passed::Int
             }
             Scalar::I64 | Scalar::U64 => Passed::LongLong,
-            // The verifier lets no narrower ones through.
             Scalar::F8E4M3
             | Scalar::F8E5M2
             | Scalar::F16
@@ -231,8 +230,10 @@ impl Entry<'_> {
                 (_, Some(x)) => ("f64", Operand::Const(Const::new(Scalar::F64, x.to_bits()))),
                 (Scalar::F64, None) => ("f64", operand),
                 (_, None) => {
+                    let narrow = scalar.format().is_some();
+                    let single = if narrow { self.widened(operand, scalar) } else { operand };
                     let wide = self.temp(Class::F64);
-                    self.ins(&["cvt.f64.f32"], &[wide.into(), operand]);
+                    self.ins(&["cvt.f64.f32"], &[wide.into(), single]);
                     ("f64", wide.into())
                 }
             },

@@ -29,9 +29,13 @@ impl<'k> Uses<'k> {
             Op::Const(_) | Op::Mem(Mem::GetVar { .. }) => false,
             Op::Control(_) | Op::Diagnostic(_) => true,
             Op::Inline(op) => !op.ptx.is_pure(),
-            Op::Arith(_) | Op::Mem(_) | Op::Sync(_) | Op::Warp(_) | Op::Thread(_) => {
-                data.op.info().is_some_and(|info| info.effect != Effect::Pure)
-            }
+            Op::Arith(_)
+            | Op::Mem(_)
+            | Op::Atomic(_)
+            | Op::Cache(_)
+            | Op::Sync(_)
+            | Op::Warp(_)
+            | Op::Thread(_) => data.op.info().is_some_and(|info| info.effect != Effect::Pure),
         };
         needed || data.results.iter().any(|result| self.is_live(*result))
     }
@@ -76,6 +80,8 @@ impl<'k> Uses<'k> {
             | Op::Const(_)
             | Op::Arith(_)
             | Op::Mem(_)
+            | Op::Atomic(_)
+            | Op::Cache(_)
             | Op::Sync(_)
             | Op::Warp(_)
             | Op::Thread(_) => {
@@ -88,7 +94,7 @@ impl<'k> Uses<'k> {
                 else_region.iter().for_each(|region| self.region(*region));
                 self.region(*then_region);
             }
-            Control::For { lo, hi, step, init, body, unroll: _ } => {
+            Control::For { lo, hi, step, init, body, unroll: _, prefetch: _ } => {
                 self.mark_all(&[*lo, *hi, *step]);
                 self.mark_all(init);
                 self.region(*body);

@@ -2,9 +2,10 @@
 
 use smallvec::SmallVec;
 
+use super::bit_function::cvt_mode;
 use super::entry::Entry;
 use super::regs::{Class, Operand, Reg, arith_type};
-use crate::ir::{Scalar, Value, VectorType};
+use crate::ir::{Clamp, FloatMode, Rounding, Scalar, Value, VectorType};
 
 impl Entry<'_> {
     /// `to = {from[0], from[1]}`, of halves that are in registers or constants.
@@ -129,9 +130,45 @@ impl Entry<'_> {
         let Some(to_type) = VectorType::new(to, from.lanes()) else { return };
         let parts = self.parts(value);
         let registers = self.def_parts(result);
-        if let Some(pairs) = self.cvt_pairs(&parts, from, to) {
+        let is_byte = matches!(to, Scalar::F8E4M3 | Scalar::F8E5M2);
+        let mode = if is_byte { "rn.satfinite" } else { "rn" };
+        if let Some(pairs) = self.cvt_pairs(&parts, from, to, mode) {
             return self.join_pairs(&registers, to_type, &pairs);
         }
+        self.cvt_each(&registers, &parts, (from, to_type), |entry, converted, elem| {
+            entry.cvt_to(converted, elem, from.elem(), to);
+        });
+    }
+
+    /// Converts all elements as `mode` says.
+    pub(super) fn cvt_vector_rounded(
+        &mut self,
+        result: Value,
+        value: Value,
+        from: VectorType,
+        (to, mode): (Scalar, FloatMode),
+    ) {
+        let Some(to_type) = VectorType::new(to, from.lanes()) else { return };
+        let parts = self.parts(value);
+        let registers = self.def_parts(result);
+        let has_pairs = matches!(mode.rounding, Rounding::NearestEven | Rounding::Zero)
+            && mode.clamp != Clamp::Sat;
+        if has_pairs && let Some(pairs) = self.cvt_pairs(&parts, from, to, &cvt_mode(to, mode)) {
+            return self.join_pairs(&registers, to_type, &pairs);
+        }
+        self.cvt_each(&registers, &parts, (from, to_type), |entry, converted, elem| {
+            entry.cvt_rounded_to(converted, elem, (from.elem(), to), mode);
+        });
+    }
+
+    /// Converts the elements one by one.
+    fn cvt_each(
+        &mut self,
+        registers: &[Reg],
+        parts: &[Operand],
+        (from, to): (VectorType, VectorType),
+        convert: impl Fn(&mut Self, Reg, Operand),
+    ) {
         let per_register = from.lanes_per_register();
         let mut lanes: SmallVec<[Operand; 16]> = SmallVec::new();
         for lane in 0..from.lanes() {
@@ -142,11 +179,11 @@ impl Entry<'_> {
                 self.extract(reg, from, part, lane % per_register);
                 elem = reg.into();
             }
-            let converted = self.temp(Class::of_scalar(to));
-            self.cvt_to(converted, elem, from.elem(), to);
+            let converted = self.temp(Class::of_scalar(to.elem()));
+            convert(self, converted, elem);
             lanes.push(converted.into());
         }
-        self.pack_lanes(&registers, to_type, &lanes);
+        self.pack_lanes(registers, to, &lanes);
     }
 
     /// The conversion two elements at a time, each pair in a register, where PTX has it: of `f32` to 16 and 8
@@ -156,16 +193,16 @@ impl Entry<'_> {
         parts: &[Operand],
         from: VectorType,
         to: Scalar,
+        mode: &str,
     ) -> Option<SmallVec<[Reg; 8]>> {
         let is_byte = |scalar| matches!(scalar, Scalar::F8E4M3 | Scalar::F8E5M2);
         let class = if is_byte(to) { Class::B16 } else { Class::B32 };
         let mut pairs = SmallVec::new();
         match (from.elem(), to) {
             (Scalar::F32, Scalar::F16 | Scalar::Bf16 | Scalar::F8E4M3 | Scalar::F8E5M2) => {
-                let saturates = if is_byte(to) { "satfinite." } else { "" };
                 for pair in parts.chunks_exact(2) {
                     let reg = self.temp(class);
-                    let name = ["cvt.rn.", saturates, arith_type(to), "x2.f32"];
+                    let name = ["cvt.", mode, ".", arith_type(to), "x2.f32"];
                     self.ins(&name, &[reg.into(), pair[1], pair[0]]);
                     pairs.push(reg);
                 }
@@ -173,13 +210,13 @@ impl Entry<'_> {
             (Scalar::F16, to) if is_byte(to) => {
                 for part in parts {
                     let reg = self.temp(class);
-                    let name = ["cvt.rn.satfinite.", arith_type(to), "x2.f16x2"];
+                    let name = ["cvt.", mode, ".", arith_type(to), "x2.f16x2"];
                     self.ins(&name, &[reg.into(), *part]);
                     pairs.push(reg);
                 }
             }
             (byte, Scalar::F16) if is_byte(byte) => {
-                let name = ["cvt.rn.f16x2.", arith_type(byte), "x2"];
+                let name = ["cvt.", mode, ".f16x2.", arith_type(byte), "x2"];
                 for part in parts {
                     let halves = if from.bits() == 16 { 1 } else { 2 };
                     for half in 0..halves {

@@ -1,7 +1,10 @@
 //! The version of the PTX ISA that each operation needs.
 
 use super::ptx::PtxVersion;
-use crate::ir::{Arith, KernelIr, Op, SpecialReg, Sync, Target, Thread, Warp};
+use crate::ir::{
+    Arith, Atomic, Cache, Clamp, KernelIr, Mem, MemScope, Op, PrefetchLevel, SpecialReg, Sync,
+    Target, Thread, Warp,
+};
 
 const fn version(major: u16, minor: u16) -> PtxVersion {
     PtxVersion { major, minor }
@@ -14,14 +17,35 @@ pub(super) const FIRST: PtxVersion = version(7, 0);
 pub(super) fn of(op: &Op, ir: &KernelIr) -> PtxVersion {
     match op {
         // Conversions of 8-bit floating point came to `sm_90` with that target, to `sm_89` later.
-        Op::Arith(Arith::Cvt { .. })
-            if op.first_target_on(ir) == Target::SM_89 && ir.target.sm() < 90 =>
+        Op::Arith(Arith::Cvt { .. } | Arith::CvtRounded { .. }) | Op::Diagnostic(_)
+            if op.support(ir) == Ok(Target::SM_89) && ir.target.sm() < 90 =>
         {
             version(8, 1)
         }
+        Op::Arith(Arith::CvtRounded { mode, to, .. })
+            if matches!(mode.clamp, Clamp::Satfinite | Clamp::SatfiniteRelu) && to.bits() > 8 =>
+        {
+            version(8, 1)
+        }
+        Op::Arith(Arith::Szext { .. } | Arith::Bmsk { .. }) => version(7, 6),
         Op::Arith(Arith::Sreg { reg }) => special(*reg),
         Op::Sync(Sync::GriddepcontrolWait {} | Sync::GriddepcontrolLaunchDependents {}) => {
             version(7, 8)
+        }
+        Op::Mem(Mem::Ld { access, .. }) => {
+            let hinted = access.l1_evict.is_some() || access.l2_prefetch.is_some();
+            scoped(access.order.scope()).max(if hinted { version(7, 4) } else { FIRST })
+        }
+        Op::Mem(Mem::St { access, .. }) => {
+            let hinted = access.l1_evict.is_some();
+            scoped(access.order.scope()).max(if hinted { version(7, 4) } else { FIRST })
+        }
+        Op::Atomic(
+            Atomic::Atom { scope, .. } | Atomic::AtomCas { scope, .. } | Atomic::Red { scope, .. },
+        ) => scoped(Some(*scope)),
+        Op::Cache(Cache::Prefetch { level: PrefetchLevel::L1 | PrefetchLevel::L2, .. }) => FIRST,
+        Op::Cache(Cache::Prefetch { .. } | Cache::Discard { .. } | Cache::Applypriority { .. }) => {
+            version(7, 4)
         }
         Op::Warp(Warp::Elect { .. }) => version(8, 0),
         Op::Inline(op) => {
@@ -41,7 +65,13 @@ pub(super) fn of(op: &Op, ir: &KernelIr) -> PtxVersion {
         | Op::Const(_)
         | Op::Diagnostic(_)
         | Op::Arith(_)
-        | Op::Mem(_)
+        | Op::Mem(
+            Mem::Offset { .. }
+            | Mem::SharedBase { .. }
+            | Mem::ArrayBase { .. }
+            | Mem::GetVar { .. }
+            | Mem::SetVar { .. },
+        )
         | Op::Sync(Sync::Barrier {})
         | Op::Thread(
             Thread::VolatileSreg { .. }
@@ -51,6 +81,10 @@ pub(super) fn of(op: &Op, ir: &KernelIr) -> PtxVersion {
         )
         | Op::Control(_) => FIRST,
     }
+}
+
+fn scoped(scope: Option<MemScope>) -> PtxVersion {
+    if scope == Some(MemScope::Cluster) { version(7, 8) } else { FIRST }
 }
 
 fn special(reg: SpecialReg) -> PtxVersion {

@@ -107,7 +107,7 @@ impl Entry<'_> {
         self.text.push(";\n");
     }
 
-    /// Shuffles have 32 bits: a `bool` goes as a number, wider values go in two halves.
+    /// Shuffles have 32 bits: a `bool` goes as a number, 16 bits go in a word, and wider values in two halves.
     fn shfl(
         &mut self,
         mode: ShflMode,
@@ -148,7 +148,7 @@ impl Entry<'_> {
     }
 
     /// The halves of a 64-bit register, the low one first.
-    fn unpack(&mut self, [low, high]: [Reg; 2], from: Reg) {
+    pub(super) fn unpack(&mut self, [low, high]: [Reg; 2], from: Reg) {
         self.begin();
         self.text.push("mov.b64 {");
         self.text.reg(low);
@@ -160,7 +160,7 @@ impl Entry<'_> {
     }
 
     /// A 64-bit register from its halves, the low one first.
-    fn pack(&mut self, to: Reg, [low, high]: [Reg; 2]) {
+    pub(super) fn pack(&mut self, to: Reg, [low, high]: [Reg; 2]) {
         self.begin();
         self.text.push("mov.b64 ");
         self.text.reg(to);
@@ -176,7 +176,7 @@ impl Entry<'_> {
             (&Thread::VolatileSreg { reg }, Some(result)) => {
                 self.read_special(result, reg.scalar(), &reg.to_string());
             }
-            (&Thread::VolatileSreg { .. }, None) => {}
+            (Thread::VolatileSreg { .. }, None) => {}
             (&Thread::Nanosleep { nanoseconds }, _) => {
                 let nanoseconds = self.operand(nanoseconds);
                 self.ins(&["nanosleep.u32"], &[nanoseconds]);

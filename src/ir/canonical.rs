@@ -155,6 +155,8 @@ fn rename(
             | Mem::SharedBase { .. }
             | Mem::ArrayBase { .. },
         )
+        | Op::Atomic(_)
+        | Op::Cache(_)
         | Op::Sync(_)
         | Op::Warp(_)
         | Op::Diagnostic(_)

@@ -28,12 +28,14 @@ mod verify;
 
 pub use bounds::{ClusterShape, LaunchBounds};
 pub use builder::{
-    Arithmetic, ArmEnd, Bits, Body, BodyResult, Bound, BuildError, BuildErrorKind, BuildErrors,
-    CaseEnd, Cases, CasesStart, Constant, Context, Converted, DeviceCoord, Dim3, Element, End,
-    Field, Float, Fused, Global, GlobalMut, Group, InSignature, Int, IntoBound, IntoVal,
-    IntoValues, Join, Kernel, KernelOptions, Loop, MemIndex, MutPointer, Number, OnDevice, Ordered,
-    ParamList, ParamValues, Parameter, Params, Pointer, Promote, Range, Redux, Registers, Shared,
-    Signed, Terminated, Ty, Untyped, Val, Values, Var, Vector, VectorElement, WARP, promote, range,
+    Arithmetic, ArmEnd, Atom, AtomicAdd, AtomicInt, AtomicWord, Bits, Body, BodyResult, Bound,
+    BuildError, BuildErrorKind, BuildErrors, CaseEnd, Cases, CasesStart, Constant, Context,
+    Converted, DeviceCoord, Dim3, DotElement, Element, End, Field, Float, Fused, Global, GlobalMut,
+    Group, InSignature, Int, IntoBound, IntoVal, IntoValues, Join, Kernel, KernelOptions, Loop,
+    MemIndex, MutPointer, Number, OnDevice, Ordered, ParamList, ParamValues, Parameter, Params,
+    Pointer, Promote, Range, Red, Redux, Registers, Shared, Signed, TensorMap, TensorMapMut,
+    TensorMapType, Terminated, Ty, Untyped, Val, Values, Var, Vector, VectorElement, WARP, Widen,
+    Word, Word32, promote, range,
 };
 pub use entity::{Arena, ArrayId, Entity, OpId, PlaceId, RegionId, SharedId, Value, VarId};
 pub use format::{Format, FormatError, Piece, Placeholder, Style};
@@ -44,9 +46,13 @@ pub use name::ParseNameError;
 pub use narrow::{bf16, f8e4m3, f8e5m2, f16, tf32};
 pub use number::{FloatFormat, Rounding, Specials};
 pub use op::{
-    Arith, Axis, Class, Compare, Constraint, Control, Diagnostic, Effect, Inline, InlinePtx, Mem,
-    Op, OpInfo, PtxPiece, PtxTextError, ReduxOp, ResultKind, ShflMode, Simulate, SpecialReg, Sync,
-    Thread, Unroll, ValueList, VolatileReg, VoteMode, Warp,
+    ApproxFunction, Arith, Atomic, AtomicOp, AtomicOrder, Axis, ByteHalf, Cache, Clamp, Class,
+    Compare, Constraint, Control, Diagnostic, Direction, DivApprox, Effect, Excess, FindFrom,
+    FloatMode, FloatTest, Inline, InlinePtx, L1Evict, L2Prefetch, LoadAccess, LoadCache, LoadOrder,
+    Mem, MemScope, Op, OpInfo, ParseAccessError, PermuteMode, PrefetchLevel, PtxPiece,
+    PtxTextError, RedOrder, ReduxOp, ResultKind, ShflMode, Simulate, SpecialReg, StoreAccess,
+    StoreCache, StoreOrder, Subnormals, Sync, Thread, Unroll, ValueList, VolatileReg, VoteMode,
+    Warp,
 };
 pub use signature::{Signature, SignatureError, Template};
 pub use target::{ParseTargetError, Target};

@@ -1,88 +1,110 @@
 //! `coalesce`, `filter`, `filter_zeros`: the same function with fewer modes.
 
+use super::builder::LayoutBuilder;
 use super::draft::{Draft, Operation, perform};
 use super::error::LayoutError;
 use super::int::Int;
-use super::layout::{Layout, LayoutBuilder, LayoutRef};
-use super::number::{Number, Stride as _};
+use super::layout::Layout;
+use super::layout_ref::LayoutRef;
+use super::number::{List as _, Number, Stride as _};
 use super::tuple::{IntTuple, IntTupleRef, Leaves};
 
 type Result<T, E = LayoutError> = std::result::Result<T, E>;
 
+/// Which leaves of a layout [`merged`] looks at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Keep {
+    /// Those of an extent other than 1.
+    Wide,
+    /// Those, and the last one: it is the mode that is read as unbounded.
+    WideAndLast,
+    /// Those of an extent other than 1 and a static stride other than 0.
+    Filtered,
+}
+
+/// Passes on the leaves, adjacent ones merged.
+#[inline(always)]
+pub(crate) fn merged<N: Number>(
+    layout: LayoutRef<'_>,
+    keep: Keep,
+    mut each: impl FnMut(N, N::Stride) -> Result<(), N::Error>,
+) -> Result<(), N::Error> {
+    let mut open: Option<(N, N::Stride)> = None;
+    let mut left = layout.shape.len();
+    for (s, d) in layout.leaves() {
+        left -= 1;
+        let kept = match keep {
+            Keep::Wide => !s.is(1),
+            Keep::WideAndLast => !s.is(1) || left == 0,
+            Keep::Filtered => !s.is(1) && d.as_static() != Some(0),
+        };
+        if !kept {
+            continue;
+        }
+        let (s, d) = (N::read(s)?, N::Stride::read(d)?);
+        if let Some((extent, stride)) = &mut open
+            && N::Stride::merges(extent, stride, &s, &d)
+        {
+            *extent = extent.mul(&s)?;
+        } else if let Some((extent, stride)) = open.replace((s, d)) {
+            each(extent, stride)?;
+        }
+    }
+    match open {
+        Some((extent, stride)) => each(extent, stride),
+        None => Ok(()),
+    }
+}
+
 /// Leaves of a layout without nesting.
 pub(crate) struct Flat<N: Number> {
-    pub(crate) shape: N::Extents,
-    pub(crate) stride: N::Strides,
+    pub(crate) modes: N::Flat,
 }
 
 impl<N: Number> Default for Flat<N> {
     #[inline]
     fn default() -> Self {
-        Self { shape: N::Extents::default(), stride: N::Strides::default() }
+        Self { modes: N::Flat::default() }
     }
 }
 
 impl<N: Number> Flat<N> {
-    /// The leaves, adjacent ones merged and extents 1 dropped. With `keep_last`, a last mode of
-    /// extent 1 stays: it is the mode that is read as unbounded.
+    /// Appends the leaves, adjacent ones merged.
     #[inline]
-    pub(crate) fn coalesced(layout: LayoutRef<'_>, keep_last: bool) -> Result<Self, N::Error> {
-        let mut out = Self::default();
-        let n = layout.shape.len();
-        for (i, (s, d)) in layout.leaves().enumerate() {
-            let kept = keep_last && i + 1 == n;
-            if s.is(1) && !kept {
-                continue;
-            }
-            out.merge(N::read(s)?, N::Stride::read(d)?)?;
-        }
-        Ok(out)
-    }
-
-    /// The coalesced leaves of static stride other than 0.
-    #[inline]
-    pub(crate) fn filtered(layout: LayoutRef<'_>) -> Result<Self, N::Error> {
-        let mut out = Self::default();
-        for (s, d) in layout.leaves() {
-            if !s.is(1) && !d.is_static_zero() {
-                out.merge(N::read(s)?, N::Stride::read(d)?)?;
-            }
-        }
-        Ok(out)
+    pub(crate) fn coalesce(&mut self, layout: LayoutRef<'_>, keep: Keep) -> Result<(), N::Error> {
+        merged(layout, keep, |s, d| N::put(&mut self.modes, (s, d)))
     }
 
     /// Appends a mode, merged into the last one if the two are one.
     #[inline]
     pub(crate) fn merge(&mut self, s: N, d: N::Stride) -> Result<(), N::Error> {
-        if let (Some(last), Some(stride)) = (self.shape.last_mut(), self.stride.last())
+        if let Some((last, stride)) = self.modes.tail()
             && N::Stride::merges(last, stride, &s, &d)
         {
             *last = last.mul(&s)?;
             return Ok(());
         }
-        N::put(&mut self.shape, s)?;
-        N::put(&mut self.stride, d)
+        N::put(&mut self.modes, (s, d))
     }
 
-    /// The leaves of the layout that [`emit`](Flat::emit) makes.
+    /// Makes `1:0` of no modes: the leaves of the layout that [`emit`](Flat::emit) makes.
     #[inline]
-    pub(crate) fn or_trivial(mut self) -> Result<Self, N::Error> {
-        if self.shape.is_empty() {
-            N::put(&mut self.shape, N::new(1))?;
-            N::put(&mut self.stride, N::Stride::from_number(N::new(0)))?;
+    pub(crate) fn fill(&mut self) -> Result<(), N::Error> {
+        if self.modes.is_empty() {
+            N::put(&mut self.modes, (N::new(1), N::Stride::from_number(N::new(0))))?;
         }
-        Ok(self)
+        Ok(())
     }
 
     /// Appends `1:0`, a leaf, or a tuple of leaves.
     #[inline]
     pub(crate) fn emit(&self, out: &mut Draft<N>) -> Result<(), N::Error> {
-        match self.shape.len() {
+        match self.modes.len() {
             0 => return out.push(N::new(1), N::Stride::from_number(N::new(0))),
             1 => {}
             n => out.tuple(n)?,
         }
-        for (s, d) in self.shape.iter().zip(self.stride.iter()) {
+        for (s, d) in self.modes.iter() {
             out.push(s.clone(), d.clone())?;
         }
         Ok(())
@@ -92,11 +114,11 @@ impl<N: Number> Flat<N> {
 impl<N: Number> std::fmt::Display for Flat<N> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut out = LayoutBuilder::new();
-        let many = self.shape.len() > 1;
+        let many = self.modes.len() > 1;
         if many {
             out.open();
         }
-        for (s, d) in self.shape.iter().zip(self.stride.iter()) {
+        for (s, d) in self.modes.iter() {
             out.push(s.to_int(), d.to_basis());
         }
         if many {
@@ -126,7 +148,8 @@ impl Operation for Simplify<'_> {
 impl Simplify<'_> {
     #[inline]
     fn simplify<N: Number>(&self, mode: LayoutRef<'_>, out: &mut Draft<N>) -> Result<(), N::Error> {
-        let flat = if self.filter { Flat::filtered(mode)? } else { Flat::coalesced(mode, false)? };
+        let mut flat = Flat::default();
+        flat.coalesce(mode, if self.filter { Keep::Filtered } else { Keep::Wide })?;
         flat.emit(out)
     }
 
@@ -211,6 +234,13 @@ impl Layout {
 
     /// [`filter_zeros`](Layout::filter_zeros) where `profile`, a tuple that the shape refines, is 0.
     ///
+    /// ```
+    /// # use tilewright::layout::{layout, shape};
+    /// let l = layout!((2, (4, 8)):(1, (2, 8)));
+    /// assert_eq!(l.filter_zeros_by(&shape!(0, 1))?, layout!((1, (4, 8)):(1, (2, 8))));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
     /// # Errors
     /// [`LayoutError::NotCongruent`].
     pub fn filter_zeros_by(&self, profile: &IntTuple) -> Result<Layout> {
@@ -251,6 +281,13 @@ impl Layout {
     }
 
     /// [`filter`](Layout::filter) of each mode below a leaf of `profile`.
+    ///
+    /// ```
+    /// # use tilewright::layout::{layout, shape};
+    /// let l = layout!(((2, 4), 8):((0, 1), 4));
+    /// assert_eq!(l.filter_by(&shape!(1, 1))?, layout!((4, 8):(1, 4)));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     ///
     /// # Errors
     /// As [`coalesce_by`](Layout::coalesce_by).

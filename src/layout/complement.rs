@@ -1,98 +1,72 @@
 //! `complement`: the indices that a layout does not reach.
 
-use super::coalesce::Flat;
+use super::coalesce::{Flat, Keep};
 use super::draft::{Draft, Operation, perform};
 use super::error::LayoutError;
-use super::layout::{Layout, LayoutRef};
+use super::layout::Layout;
+use super::layout_ref::LayoutRef;
 use super::number::{Number, Stride};
 use super::tuple::{IntTuple, IntTupleRef};
 
 type Result<T, E = LayoutError> = std::result::Result<T, E>;
 
-/// The coalesced shape: runs of static and runs of symbolic extents multiplied together.
-#[inline]
-fn coalesced_shape<N: Number>(shape: &[N]) -> Result<N::Extents, N::Error> {
-    let mut out = N::Extents::default();
-    for extent in shape {
-        match out.last_mut() {
-            Some(last) if last.is_number() == extent.is_number() => *last = last.mul(extent)?,
-            _ => N::put(&mut out, extent.clone())?,
-        }
-    }
-    Ok(out)
-}
-
-/// `ceil_div` of a flat shape by a number, CuTe's fold: what is left of the divisor goes on.
-#[inline]
-fn ceil_div_fold<N: Number>(shape: &[N], by: &N) -> Result<N::Extents, N::Error> {
-    let mut by = by.clone();
-    let mut out = N::Extents::default();
-    for extent in shape {
-        N::put(&mut out, extent.ceil_div(&by)?)?;
-        by = by.ceil_div(extent)?;
-    }
-    Ok(out)
-}
-
-/// The complement of a layout, before it is put together.
-pub(crate) struct Complement<N: Number> {
-    /// The modes, coalesced.
-    pub(crate) flat: Flat<N>,
+/// What there is to know of a complement besides its modes.
+pub(crate) struct Covered<N> {
     /// The size of one tile: the stride times the extent of the last mode of the filtered layout.
     pub(crate) tile: N,
     /// 0 if the values of the symbols are such that the result holds.
     pub(crate) violation: N,
 }
 
-/// The complement of the filtered leaves of `layout` in `cotarget`.
+/// One more than the sum of the largest steps of all modes.
 #[inline]
-pub(crate) fn complement_flat<N: Number>(
-    layout: LayoutRef<'_>,
-    cotarget: Option<&[N]>,
-) -> Result<Complement<N>, N::Error> {
-    let not_injective = || N::fail(|| LayoutError::NotInjective { layout: layout.to_string() });
-    let mut modes = Flat::<N>::filtered(layout)?;
-    let cosize;
-    let cotarget: &[N] = match cotarget {
-        Some(shape) => shape,
-        None => {
-            let mut last = N::new(1);
-            for (s, d) in modes.shape.iter().zip(modes.stride.iter()) {
-                let d = d.plain()?;
-                let d = if d.bounds().0 >= 0 { d.clone() } else { d.max(&d.negate()?)? };
-                last = last.add(&s.sub(&N::new(1))?.mul(&d)?)?;
-            }
-            cosize = [last];
-            &cosize
-        }
-    };
-    for (s, d) in modes.shape.iter().zip(modes.stride.iter()) {
+pub(crate) fn cosize<N: Number>(layout: LayoutRef<'_>) -> Result<N, N::Error> {
+    let mut sum = N::new(1);
+    for (s, d) in layout.leaves() {
+        let (s, d) = (N::read(s)?, N::Stride::read(d)?);
         let d = d.plain()?;
+        let d = if d.bounds().0 >= 0 { d.clone() } else { d.max(&d.negate()?)? };
+        sum = sum.add(&s.sub(&N::new(1))?.mul(&d)?)?;
+    }
+    Ok(sum)
+}
+
+/// Appends the coalesced complement of the filtered leaves of `layout` in the shape `cotarget`.
+#[inline]
+pub(crate) fn complement_into<N: Number>(
+    layout: LayoutRef<'_>,
+    cotarget: impl Iterator<Item = Result<N, N::Error>>,
+    out: &mut Flat<N>,
+) -> Result<Covered<N>, N::Error> {
+    let not_injective = || N::fail(|| LayoutError::NotInjective { layout: layout.to_string() });
+    let mut filtered = Flat::<N>::default();
+    filtered.coalesce(layout, Keep::Filtered)?;
+    let modes = &mut *filtered.modes;
+    for (s, d) in &*modes {
         if s.bounds().1 < 1 {
             return Err(N::fail(|| LayoutError::ExtentNotPositive { extent: s.to_int() }));
         }
-        if d.bounds().1 < 1 {
+        if d.plain()?.bounds().1 < 1 {
             return Err(not_injective());
         }
     }
     // Repeatedly the mode of the smallest stride: what is between its stride and the indices that
     // are covered so far is a mode of the complement.
-    let mut out = Flat::default();
     let mut current = N::new(1);
     let mut violation = N::new(0);
-    for place in 0..modes.shape.len() {
-        let at = place + smallest::<N>(modes.stride.get(place..).unwrap_or(&[]), "complement")?;
-        modes.shape[place..=at].rotate_right(1);
-        modes.stride[place..=at].rotate_right(1);
-        let (s, d) = (&modes.shape[place], modes.stride[place].plain()?);
-        let gap = match (d.number(), current.number()) {
-            // A gap that the covered part does not divide is used as far as it does.
-            (Some(_), Some(_)) => d.floor_div(&current)?,
-            _ => {
-                violation = violation.max(&current.sub(d)?)?;
-                d.floor_div(&current)?
-            }
-        };
+    for place in 0..modes.len() {
+        let rest = modes.get_mut(place..).unwrap_or(&mut []);
+        let at = smallest::<N>(rest.iter().map(|(_, d)| d), "complement")?;
+        for i in (0..at).rev() {
+            rest.swap(i, i + 1);
+        }
+        let Some((s, d)) = rest.first() else { break };
+        let d = d.plain()?;
+        // A gap that the covered part does not divide is used as far as it does.
+        let gap = d.floor_div(&current)?;
+        if !d.is_number() || !current.is_number() {
+            violation = violation.max(&current.sub(d)?)?;
+        }
         if gap.bounds().1 < 1 {
             return Err(not_injective());
         }
@@ -102,20 +76,31 @@ pub(crate) fn complement_flat<N: Number>(
             violation = violation.max(&dropped)?;
         }
         let next = d.mul(s)?;
-        push(&mut out, gap, &current)?;
+        push(out, gap, &current)?;
         current = next;
     }
     let tile = current.clone();
-    let shape = if modes.shape.is_empty() {
-        coalesced_shape::<N>(cotarget)?
-    } else {
-        coalesced_shape::<N>(&ceil_div_fold::<N>(cotarget, &current)?)?
-    };
-    for extent in shape.iter() {
-        push(&mut out, extent.clone(), &current)?;
-        current = current.mul(extent)?;
+    // What is left of the shape, by CuTe's fold of `ceil_div`, with runs of static and runs of
+    // symbolic extents multiplied together.
+    let mut by = tile.clone();
+    let mut open: Option<N> = None;
+    for extent in cotarget {
+        let extent = extent?;
+        let left = if modes.is_empty() { extent.clone() } else { extent.ceil_div(&by)? };
+        by = by.ceil_div(&extent)?;
+        if let Some(run) = &mut open
+            && run.is_number() == left.is_number()
+        {
+            *run = run.mul(&left)?;
+        } else if let Some(run) = open.replace(left) {
+            push(out, run.clone(), &current)?;
+            current = current.mul(&run)?;
+        }
     }
-    Ok(Complement { flat: out, tile, violation })
+    if let Some(run) = open {
+        push(out, run, &current)?;
+    }
+    Ok(Covered { tile, violation })
 }
 
 #[inline]
@@ -125,13 +110,13 @@ fn push<N: Number>(out: &mut Flat<N>, s: N, d: &N) -> Result<(), N::Error> {
 
 /// The place of the smallest stride.
 #[inline]
-pub(crate) fn smallest<N: Number>(
-    strides: &[N::Stride],
+pub(crate) fn smallest<'a, N: Number<Stride: 'a>>(
+    strides: impl Iterator<Item = &'a N::Stride> + Clone,
     operation: &'static str,
 ) -> Result<usize, N::Error> {
-    'candidates: for (i, d) in strides.iter().enumerate() {
+    'candidates: for (i, d) in strides.clone().enumerate() {
         let d = d.plain()?;
-        for (j, other) in strides.iter().enumerate() {
+        for (j, other) in strides.clone().enumerate() {
             if i != j && !other.plain()?.at_least(d) {
                 continue 'candidates;
             }
@@ -139,7 +124,7 @@ pub(crate) fn smallest<N: Number>(
         return Ok(i);
     }
     Err(N::fail(|| {
-        let strides: Vec<String> = strides.iter().map(|d| d.to_basis().to_string()).collect();
+        let strides: Vec<String> = strides.map(|d| d.to_basis().to_string()).collect();
         LayoutError::Undecided {
             operation,
             condition: format!("the order of the strides {}", strides.join(", ")),
@@ -156,18 +141,19 @@ struct Complementing<'a> {
 impl Operation for Complementing<'_> {
     #[inline]
     fn run<N: Number>(&self, out: &mut Draft<N>) -> Result<(), N::Error> {
-        let parts = match self.cotarget {
-            None => complement_flat::<N>(self.layout, None)?,
+        let mut flat = Flat::<N>::default();
+        let covered = match self.cotarget {
+            None => {
+                let all = std::iter::once(cosize(self.layout));
+                complement_into(self.layout, all, &mut flat)?
+            }
             Some(cotarget) => {
-                let mut shape = N::Extents::default();
-                for extent in cotarget.leaves() {
-                    N::put(&mut shape, N::read(extent)?)?;
-                }
-                complement_flat::<N>(self.layout, Some(&shape))?
+                let extents = cotarget.leaves().iter().map(N::read);
+                complement_into(self.layout, extents, &mut flat)?
             }
         };
-        parts.flat.emit(out)?;
-        out.check_last(&parts.violation)
+        flat.emit(out)?;
+        out.check_last(&covered.violation)
     }
 }
 

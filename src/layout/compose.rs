@@ -10,10 +10,11 @@
 //! printed forms agree.
 
 use super::basis::{BasisPath, ScaledBasis};
-use super::coalesce::Flat;
+use super::coalesce::{Flat, Keep};
 use super::draft::{Draft, Operation, perform};
 use super::error::LayoutError;
-use super::layout::{Layout, LayoutRef};
+use super::layout::Layout;
+use super::layout_ref::LayoutRef;
 use super::number::{Number, Stride, split_i64};
 use super::tiler::{TilerLeaf, TilerRef, TilerTuple};
 use super::tuple::{LEAF, first_subtree};
@@ -26,27 +27,38 @@ struct Left<N: Number> {
     flat: Flat<N>,
     /// Whether the extents of all modes but the last are numbers.
     numbers: bool,
-    /// For each mode but the last, the sum of the largest digits of all modes made so far: the part
-    /// that is a number, and the part that is not.
+    /// For each mode but the last, the sum of the largest digits of all modes made so far, and the
+    /// digit of the step in work; of symbols, what is no number of the sum.
     load: N::Counts,
-    symbolic_load: Option<N::Extents>,
+    symbolic_load: Option<Vec<N>>,
 }
 
 impl<N: Number> Left<N> {
     #[inline]
-    fn new(flat: Flat<N>, path: BasisPath) -> Result<Self, N::Error> {
-        let (mut load, mut numbers) = (N::Counts::default(), true);
-        if let Some((_, inner)) = flat.shape.split_last() {
-            for extent in inner {
+    fn new() -> Self {
+        Self {
+            path: BasisPath::default(),
+            flat: Flat::default(),
+            numbers: true,
+            load: N::Counts::default(),
+            symbolic_load: None,
+        }
+    }
+
+    /// After the modes are there.
+    #[inline]
+    fn begin(&mut self) -> Done<N> {
+        if let Some((_, inner)) = self.flat.modes.split_last() {
+            for (extent, _) in inner {
                 if extent.bounds().1 < 1 {
                     let extent = extent.to_int();
                     return Err(N::fail(|| LayoutError::ExtentNotPositive { extent }));
                 }
-                numbers &= extent.is_number();
-                N::put(&mut load, 0)?;
+                self.numbers &= extent.is_number();
+                N::put(&mut self.load, (0, 0))?;
             }
         }
-        Ok(Self { path, flat, numbers, load, symbolic_load: None })
+        Ok(())
     }
 
     #[cold]
@@ -61,11 +73,9 @@ impl<N: Number> Left<N> {
     /// Appends the composition with the mode `s:d` of the right side, as one mode.
     #[inline]
     fn leaf(&mut self, s: &N, d: &N, out: &mut Draft<N>) -> Done<N> {
-        match (&*self.flat.shape, &*self.flat.stride) {
-            ([], _) | (_, []) => {
-                return out.push(s.clone(), N::Stride::from_number(N::new(0)));
-            }
-            ([_], [stride]) => return out.push(s.clone(), stride.scaled(d)?),
+        match &*self.flat.modes {
+            [] => return out.push(s.clone(), N::Stride::from_number(N::new(0))),
+            [(_, stride)] => return out.push(s.clone(), stride.scaled(d)?),
             _ => {}
         }
         match (s.number(), d.number()) {
@@ -78,11 +88,10 @@ impl<N: Number> Left<N> {
         let overflow = || N::overflow("composition");
         let sign = d.signum();
         let mut step = d.checked_abs().ok_or_else(overflow)?;
-        let Some((last, inner)) = self.flat.stride.split_last() else { return Ok(()) };
-        let extents = &self.flat.shape;
+        let Some(((_, last), inner)) = self.flat.modes.split_last() else { return Ok(()) };
         if s == 1 {
             // Any stride is right; this is the one that CuTe prints.
-            for extent in extents.iter().take(inner.len()) {
+            for (extent, _) in inner {
                 let extent = extent.number().unwrap_or(1);
                 step = super::int::ceil_div_i64(step, extent).ok_or_else(overflow)?;
             }
@@ -95,32 +104,24 @@ impl<N: Number> Left<N> {
             // The digits of the step, and after how many steps the first of them carries.
             let mut run = i64::MAX;
             let mut high = step;
-            let mut digits = N::Counts::default();
             let mut value: Option<N::Stride> = None;
-            for (r, stride) in self.flat.stride.iter().enumerate() {
-                let digit = if r < inner.len() {
-                    let extent = extents[r].number().unwrap_or(1);
-                    let (above, digit) = split_i64(high, extent).ok_or_else(overflow)?;
-                    high = above;
-                    if digit > 0 {
-                        let (steps, _) = split_i64(extent - 1, digit).ok_or_else(overflow)?;
-                        run = run.min(steps + 1);
-                    }
-                    N::put(&mut digits, digit)?;
-                    digit
-                } else {
-                    high
-                };
-                if digit != 0 {
-                    let part = stride.scaled(&N::new(digit * sign))?;
-                    value = Some(match value {
-                        None => part,
-                        Some(sum) => match sum.plus(&part) {
-                            Some(sum) => sum,
-                            None => return Err(self.not_admissible(&N::new(s), &N::new(d))),
-                        },
-                    });
+            for ((extent, stride), (_, digit)) in inner.iter().zip(self.load.iter_mut()) {
+                let extent = extent.number().unwrap_or(1);
+                (high, *digit) = split_i64(high, extent).ok_or_else(overflow)?;
+                if *digit > 0 {
+                    let (steps, _) = split_i64(extent - 1, *digit).ok_or_else(overflow)?;
+                    run = run.min(steps + 1);
+                    value = match sum(value, stride, *digit * sign)? {
+                        Some(value) => Some(value),
+                        None => return Err(self.not_admissible(&N::new(s), &N::new(d))),
+                    };
                 }
+            }
+            if high > 0 {
+                value = match sum(value, last, high * sign)? {
+                    Some(value) => Some(value),
+                    None => return Err(self.not_admissible(&N::new(s), &N::new(d))),
+                };
             }
             let value = value.unwrap_or_else(|| N::Stride::from_number(N::new(0)));
             let count = if rest < run { rest } else { run };
@@ -128,7 +129,7 @@ impl<N: Number> Left<N> {
             if left != 0 {
                 return Err(self.not_admissible(&N::new(s), &N::new(d)));
             }
-            for (load, digit) in self.load.iter_mut().zip(digits.iter()) {
+            for (load, digit) in self.load.iter_mut() {
                 let most = (count - 1).checked_mul(*digit).ok_or_else(overflow)?;
                 *load = load.checked_add(most).ok_or_else(overflow)?;
             }
@@ -158,19 +159,10 @@ impl<N: Number> Left<N> {
         };
         let mut rest = s.clone();
         let mut made = 0;
-        let mut loads = match self.symbolic_load.take() {
-            Some(loads) => loads,
-            None => {
-                let mut loads = N::Extents::default();
-                for _ in self.load.iter() {
-                    N::put(&mut loads, N::new(0))?;
-                }
-                loads
-            }
-        };
-        let Some((last, inner)) = self.flat.stride.split_last() else { return Ok(()) };
-        for (r, stride) in inner.iter().enumerate() {
-            let extent = &self.flat.shape[r];
+        let mut loads =
+            self.symbolic_load.take().unwrap_or_else(|| vec![N::new(0); self.load.len()]);
+        let Some(((_, last), inner)) = self.flat.modes.split_last() else { return Ok(()) };
+        for (r, (extent, stride)) in inner.iter().enumerate() {
             let steps = extent.ceil_div(&step)?;
             let next = step.ceil_div(extent)?;
             if rest.is(1) || (steps.is(1) && step.multiple_of(extent)) {
@@ -229,8 +221,9 @@ impl<N: Number> Left<N> {
     /// mode of `out`, what is decided is the extent that overflows.
     #[inline]
     fn check(&self, out: &mut Draft<N>) -> Result<Option<N>, N::Error> {
-        for (i, load) in self.load.iter().enumerate() {
-            let extent = &self.flat.shape[i];
+        for (i, ((load, _), (extent, _))) in
+            self.load.iter().zip(self.flat.modes.iter()).enumerate()
+        {
             let Some(symbolic) = &self.symbolic_load else {
                 if extent.number().is_some_and(|extent| *load < extent) {
                     continue;
@@ -251,24 +244,45 @@ impl<N: Number> Left<N> {
     }
 }
 
+/// The sum of a stride and a multiple of another, if it is a stride.
+#[inline]
+fn sum<S: Stride>(
+    sum: Option<S>,
+    stride: &S,
+    times: i64,
+) -> Result<Option<S>, <S::Number as Number>::Error> {
+    let part = stride.scaled(&S::Number::new(times))?;
+    Ok(match sum {
+        None => Some(part),
+        Some(sum) => sum.plus(&part),
+    })
+}
+
 /// The left sides that a right side has used so far; most have one.
 pub(crate) struct Composer<'a, N: Number> {
     left: LayoutRef<'a>,
-    first: Option<Left<N>>,
+    first: Left<N>,
+    begun: bool,
     others: Vec<Left<N>>,
 }
 
 impl<'a, N: Number> Composer<'a, N> {
     #[inline]
     pub(crate) fn new(left: LayoutRef<'a>) -> Self {
-        Self { left, first: None, others: Vec::new() }
+        Self { left, first: Left::new(), begun: false, others: Vec::new() }
     }
 
-    /// With the coalesced left side, of which a right side of integer strides is a function.
+    /// The modes of the left side, of which a right side of integer strides is a function: to be
+    /// put there, before [`begin`](Composer::begin).
     #[inline]
-    pub(crate) fn with_flat(left: LayoutRef<'a>, flat: Flat<N>) -> Result<Self, N::Error> {
-        let first = Left::new(flat, BasisPath::default())?;
-        Ok(Self { left, first: Some(first), others: Vec::new() })
+    pub(crate) fn flat(&mut self) -> &mut Flat<N> {
+        &mut self.first.flat
+    }
+
+    #[inline]
+    pub(crate) fn begin(&mut self) -> Done<N> {
+        self.begun = true;
+        self.first.begin()
     }
 
     /// Appends the composition with `right`.
@@ -292,11 +306,11 @@ impl<'a, N: Number> Composer<'a, N> {
     /// Appends the composition with `right`, as one mode.
     #[inline]
     pub(crate) fn compose_flat(&mut self, right: &Flat<N>, out: &mut Draft<N>) -> Done<N> {
-        let many = right.shape.len() > 1;
+        let many = right.modes.len() > 1;
         if many {
-            out.tuple(right.shape.len())?;
+            out.tuple(right.modes.len())?;
         }
-        for (i, (s, d)) in right.shape.iter().zip(right.stride.iter()).enumerate() {
+        for (i, (s, d)) in right.modes.iter().enumerate() {
             self.leaf(s, d, out).map_err(|e| if many { N::within(e, i) } else { e })?;
         }
         Ok(())
@@ -311,10 +325,10 @@ impl<'a, N: Number> Composer<'a, N> {
         if step.is(0) {
             return out.push(s.clone(), N::Stride::from_number(N::new(0)));
         }
-        match &mut self.first {
-            Some(first) if first.path == d.path() => first.leaf(s, step, out),
-            _ => self.part(d)?.leaf(s, step, out),
+        if self.begun && self.first.path == d.path() {
+            return self.first.leaf(s, step, out);
         }
+        self.part(d)?.leaf(s, step, out)
     }
 
     /// The left side at the path of a stride.
@@ -330,7 +344,7 @@ impl<'a, N: Number> Composer<'a, N> {
             let other = part.path.modes();
             other.starts_with(modes) || modes.starts_with(other)
         };
-        if self.first.iter().chain(&self.others).any(mixed) {
+        if (self.begun && mixed(&self.first)) || self.others.iter().any(mixed) {
             let stride = d.to_basis().to_string();
             return Err(N::fail(|| LayoutError::MixedCodomain { stride }));
         }
@@ -342,21 +356,21 @@ impl<'a, N: Number> Composer<'a, N> {
                 .nth(p)
                 .ok_or_else(|| N::fail(|| LayoutError::NoSuchMode { mode: p, rank }))?;
         }
-        let part = Left::new(Flat::coalesced(mode, true)?, path)?;
-        match self.first {
-            None => Ok(self.first.insert(part)),
-            Some(_) => {
-                self.others.push(part);
-                let last = self.others.len() - 1;
-                Ok(&mut self.others[last])
-            }
+        if self.begun {
+            self.others.push(Left::new());
         }
+        self.begun = true;
+        let part = self.others.last_mut().unwrap_or(&mut self.first);
+        part.path = path;
+        part.flat.coalesce(mode, Keep::WideAndLast)?;
+        part.begin()?;
+        Ok(part)
     }
 
     /// The modes that were made must not carry into each other.
     #[inline]
     pub(crate) fn check(&self, right: LayoutRef<'_>, out: &mut Draft<N>) -> Done<N> {
-        for part in self.first.iter().chain(&self.others) {
+        for part in std::iter::once(&self.first).chain(&self.others) {
             if let Some(extent) = part.check(out)? {
                 return Err(N::fail(|| LayoutError::Carries {
                     left: self.left.to_string(),

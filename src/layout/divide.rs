@@ -1,11 +1,12 @@
 //! `logical_divide` and its arrangements `zipped`, `tiled` and `flat`.
 
-use super::coalesce::Flat;
-use super::complement::complement_flat;
+use super::coalesce::{Flat, Keep};
+use super::complement::complement_into;
 use super::compose::{ByTiler, Composer, Pairwise};
-use super::draft::{Draft, Operation, perform};
+use super::draft::{Draft, Operation, Tree, perform};
 use super::error::LayoutError;
-use super::layout::{Layout, LayoutRef};
+use super::layout::Layout;
+use super::layout_ref::LayoutRef;
 use super::number::{Number, Stride as _};
 use super::tiler::{TilerRef, TilerTuple};
 
@@ -34,13 +35,18 @@ impl Pairwise for Divide {
         tile: LayoutRef<'_>,
         out: &mut Draft<N>,
     ) -> Done<N> {
-        let mut left = Flat::<N>::coalesced(layout, true)?;
-        let rest = complement_flat::<N>(tile, Some(&left.shape))?;
-        let violation = pad(&mut left, &rest.tile)?.max(&rest.violation)?;
-        let mut composer = Composer::with_flat(layout, left)?;
+        let mut composer = Composer::<N>::new(layout);
+        let left = composer.flat();
+        left.coalesce(layout, Keep::WideAndLast)?;
+        let mut rest = Flat::default();
+        let extents = left.modes.iter().map(|(extent, _)| Ok(extent.clone()));
+        let covered = complement_into(tile, extents, &mut rest)?;
+        rest.fill()?;
+        let violation = pad(left, &covered.tile)?.max(&covered.violation)?;
+        composer.begin()?;
         out.tuple(2)?;
         composer.compose(tile, out)?;
-        composer.compose_flat(&rest.flat.or_trivial()?, out).map_err(|e| N::within(e, 1))?;
+        composer.compose_flat(&rest, out).map_err(|e| N::within(e, 1))?;
         composer.check(tile, out)?;
         out.check_last(&violation)
     }
@@ -56,11 +62,11 @@ impl Pairwise for Divide {
 fn pad<N: Number>(left: &mut Flat<N>, tile: &N) -> Result<N, N::Error> {
     let mut tile = tile.clone();
     let mut violation = N::new(0);
-    for i in 0..left.shape.len().saturating_sub(1) {
+    for i in 0..left.modes.len().saturating_sub(1) {
         if tile.is(1) {
             break;
         }
-        let extent = left.shape[i].clone();
+        let extent = left.modes[i].0.clone();
         let padded = extent.ceil_div(&tile)?.mul(&extent.min(&tile)?)?;
         let ragged = padded.sub(&extent)?;
         if !ragged.is(0) {
@@ -72,7 +78,7 @@ fn pad<N: Number>(left: &mut Flat<N>, tile: &N) -> Result<N, N::Error> {
                 }));
             }
             violation = violation.max(&merged)?;
-            left.shape[i] = padded;
+            left.modes[i].0 = padded;
         }
         tile = tile.ceil_div(&extent)?;
     }
@@ -82,12 +88,12 @@ fn pad<N: Number>(left: &mut Flat<N>, tile: &N) -> Result<N, N::Error> {
 /// 0 unless `ragged` is not and mode `i` is contiguous with a later one.
 fn merged_raggedly<N: Number>(left: &Flat<N>, i: usize, ragged: &N) -> Result<N, N::Error> {
     let mut violation = N::new(0);
-    let stride = &left.stride[i];
-    for later in &left.stride[i + 1..] {
+    let (extent, stride) = &left.modes[i];
+    for (_, later) in &left.modes[i + 1..] {
         if let (true, Ok(d), Ok(e)) =
             (stride.path() == later.path(), stride.factor(), later.factor())
         {
-            let apart = left.shape[i].mul(d)?.sub(e)?;
+            let apart = extent.mul(d)?.sub(e)?;
             let apart = apart.max(&apart.negate()?)?;
             let contiguous = N::new(1).sub(&apart)?.max(&N::new(0))?;
             violation = violation.max(&ragged.min(&contiguous)?)?;
@@ -96,73 +102,81 @@ fn merged_raggedly<N: Number>(left: &Flat<N>, i: usize, ragged: &N) -> Result<N,
     Ok(violation)
 }
 
-/// The modes of a divide or product by a tiler, arranged.
-pub(crate) struct Arranged<'a> {
-    pub(crate) layout: LayoutRef<'a>,
-    pub(crate) tiler: TilerRef<'a>,
+/// A divide or product by a tiler, its modes arranged.
+pub(crate) struct Arranged<'a, P> {
+    pub(crate) operation: ByTiler<'a, P>,
     pub(crate) arrange: Arrange,
 }
 
-impl Operation for Arranged<'_> {
-    /// Collects at the leaves of a tiler the first modes of the pairs there, then the second ones and
-    /// the modes that the tiler does not have.
+impl<P: Pairwise> Operation for Arranged<'_, P> {
     #[inline]
     fn run<N: Number>(&self, out: &mut Draft<N>) -> Done<N> {
-        let (layout, arrange) = (self.layout, self.arrange);
-        let TilerRef::Tuple(tiler) = self.tiler else {
-            return arrange_pair(layout, arrange, out);
-        };
-        if tiler.is_leaf() {
-            return arrange_pair(layout, arrange, out);
+        let mut made = Draft::new();
+        self.operation.run(&mut made)?;
+        match self.operation.tiler {
+            TilerRef::Tuple(tiler) if !tiler.is_leaf() => {
+                arrange_modes(made.as_ref(), tiler, self.arrange, out)
+            }
+            _ => arrange_pair(made.as_ref(), self.arrange, out),
         }
-        // A tuple of one mode stays a tuple: CuTe slices it with one `_`.
-        let wrap_tile = arrange != Arrange::Flat || tiler.rank() == 1;
-        let wrap_rest = arrange == Arrange::Zipped || layout.rank() == 1;
-        let (tiles, rests) = (tiler.rank().min(layout.rank()), layout.rank());
-        out.tuple(if wrap_tile { 1 } else { tiles } + if wrap_rest { 1 } else { rests })?;
-        if wrap_tile {
-            out.tuple(tiles)?;
-        }
-        firsts(layout, tiler, out)?;
-        if wrap_rest {
-            out.tuple(rests)?;
-        }
-        seconds(layout, tiler, out)
     }
 }
 
+/// Collects at the leaves of a tiler the first modes of the pairs there, then the second ones and the
+/// modes that the tiler does not have.
+fn arrange_modes<N: Number>(
+    layout: Tree<'_, N>,
+    tiler: TilerTuple<'_>,
+    arrange: Arrange,
+    out: &mut Draft<N>,
+) -> Done<N> {
+    // A tuple of one mode stays a tuple: CuTe slices it with one `_`.
+    let wrap_tile = arrange != Arrange::Flat || tiler.rank() == 1;
+    let wrap_rest = arrange == Arrange::Zipped || layout.rank() == 1;
+    let (tiles, rests) = (tiler.rank().min(layout.rank()), layout.rank());
+    out.tuple(if wrap_tile { 1 } else { tiles } + if wrap_rest { 1 } else { rests })?;
+    if wrap_tile {
+        out.tuple(tiles)?;
+    }
+    firsts(layout, tiler, out)?;
+    if wrap_rest {
+        out.tuple(rests)?;
+    }
+    seconds(layout, tiler, out)
+}
+
 /// The two modes of a pair, arranged.
-fn arrange_pair<N: Number>(layout: LayoutRef<'_>, arrange: Arrange, out: &mut Draft<N>) -> Done<N> {
+fn arrange_pair<N: Number>(layout: Tree<'_, N>, arrange: Arrange, out: &mut Draft<N>) -> Done<N> {
     if arrange == Arrange::Zipped {
-        return out.push_ref(layout);
+        return out.push_tree(layout);
     }
     let whole =
-        |i: usize, mode: LayoutRef<'_>| (i == 0 && arrange == Arrange::Tiled) || mode.rank() == 1;
-    let modes = layout.modes().enumerate();
+        |i: usize, mode: Tree<'_, N>| (i == 0 && arrange == Arrange::Tiled) || mode.rank() == 1;
+    let modes = layout.children().enumerate();
     out.tuple(modes.map(|(i, mode)| if whole(i, mode) { 1 } else { mode.rank() }).sum())?;
-    for (i, mode) in layout.modes().enumerate() {
+    for (i, mode) in layout.children().enumerate() {
         if whole(i, mode) {
-            out.push_ref(mode)?;
+            out.push_tree(mode)?;
         } else {
-            mode.modes().try_for_each(|m| out.push_ref(m))?;
+            mode.children().try_for_each(|m| out.push_tree(m))?;
         }
     }
     Ok(())
 }
 
-fn pair<N: Number>(layout: LayoutRef<'_>, index: usize) -> Result<LayoutRef<'_>, N::Error> {
-    let rank = if layout.is_leaf() { 1 } else { layout.rank() };
+fn pair<N: Number>(layout: Tree<'_, N>, index: usize) -> Result<Tree<'_, N>, N::Error> {
+    let rank = layout.rank();
     if layout.is_leaf() || rank != 2 {
         return Err(N::fail(|| LayoutError::RankMismatch { expected: 2, found: rank }));
     }
-    let mode = layout.modes().nth(index);
+    let mode = layout.child(index);
     mode.ok_or_else(|| N::fail(|| LayoutError::NoSuchMode { mode: index, rank }))
 }
 
-fn firsts<N: Number>(layout: LayoutRef<'_>, tiler: TilerTuple<'_>, out: &mut Draft<N>) -> Done<N> {
-    for (i, (mode, tile)) in layout.modes().zip(tiler.children()).enumerate() {
+fn firsts<N: Number>(layout: Tree<'_, N>, tiler: TilerTuple<'_>, out: &mut Draft<N>) -> Done<N> {
+    for (i, (mode, tile)) in layout.children().zip(tiler.children()).enumerate() {
         if tile.is_leaf() {
-            out.push_ref(pair::<N>(mode, 0).map_err(|e| N::within(e, i))?)?;
+            out.push_tree(pair(mode, 0).map_err(|e| N::within(e, i))?)?;
         } else {
             out.tuple(mode.rank().min(tile.rank()))?;
             firsts(mode, tile, out).map_err(|e| N::within(e, i))?;
@@ -171,13 +185,13 @@ fn firsts<N: Number>(layout: LayoutRef<'_>, tiler: TilerTuple<'_>, out: &mut Dra
     Ok(())
 }
 
-fn seconds<N: Number>(layout: LayoutRef<'_>, tiler: TilerTuple<'_>, out: &mut Draft<N>) -> Done<N> {
+fn seconds<N: Number>(layout: Tree<'_, N>, tiler: TilerTuple<'_>, out: &mut Draft<N>) -> Done<N> {
     let mut tiles = tiler.children();
-    for (i, mode) in layout.modes().enumerate() {
+    for (i, mode) in layout.children().enumerate() {
         match tiles.next() {
-            None => out.push_ref(mode)?,
+            None => out.push_tree(mode)?,
             Some(tile) if tile.is_leaf() => {
-                out.push_ref(pair::<N>(mode, 1).map_err(|e| N::within(e, i))?)?;
+                out.push_tree(pair(mode, 1).map_err(|e| N::within(e, i))?)?;
             }
             Some(tile) => {
                 out.tuple(mode.rank())?;
@@ -212,9 +226,8 @@ impl Layout {
     }
 
     fn divided<'t>(&self, tiler: impl Into<TilerRef<'t>>, arrange: Arrange) -> Result<Layout> {
-        let tiler = tiler.into();
-        let divided = self.logical_divide(tiler)?;
-        perform(&Arranged { layout: divided.as_ref(), tiler, arrange })
+        let (layout, tiler) = (self.as_ref(), tiler.into());
+        perform(&Arranged { operation: ByTiler { layout, tiler, pairwise: Divide }, arrange })
     }
 
     /// [`logical_divide`](Layout::logical_divide) as `((tile, ..), (rest, ..))`.
@@ -235,6 +248,13 @@ impl Layout {
 
     /// [`logical_divide`](Layout::logical_divide) as `((tile, ..), rest, ..)`.
     ///
+    /// ```
+    /// # use tilewright::layout::{layout, tiler};
+    /// let a = layout!((4, 6):(1, 4));
+    /// assert_eq!(a.tiled_divide(&tiler!(2, 3))?.to_string(), "((2,3),2,2):((1,4),2,12)");
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`zipped_divide`](Layout::zipped_divide).
     pub fn tiled_divide<'t>(&self, tiler: impl Into<TilerRef<'t>>) -> Result<Layout> {
@@ -242,6 +262,13 @@ impl Layout {
     }
 
     /// [`logical_divide`](Layout::logical_divide) as `(tile, .., rest, ..)`.
+    ///
+    /// ```
+    /// # use tilewright::layout::{layout, tiler};
+    /// let a = layout!((4, 6):(1, 4));
+    /// assert_eq!(a.flat_divide(&tiler!(2, 3))?.to_string(), "(2,3,2,2):(1,4,2,12)");
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`zipped_divide`](Layout::zipped_divide).

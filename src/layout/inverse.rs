@@ -4,63 +4,48 @@ use std::cell::Cell;
 
 use smallvec::SmallVec;
 
-use super::coalesce::Flat;
+use super::builder::LayoutBuilder;
+use super::coalesce::{Flat, Keep, merged};
 use super::complement::smallest;
 use super::draft::{Draft, Operation, perform};
 use super::error::LayoutError;
 use super::int::Int;
-use super::layout::{Layout, LayoutBuilder, LayoutRef};
+use super::layout::Layout;
+use super::layout_ref::LayoutRef;
 use super::number::{Number, Stride as _};
 
 type Result<T, E = LayoutError> = std::result::Result<T, E>;
 
-/// A coalesced layout with the place of each mode in the domain: the exclusive prefix product of the
-/// extents.
-struct Placed<N: Number> {
-    flat: Flat<N>,
-    places: N::Extents,
+/// Puts the modes of the coalesced layout, each with its place in the domain: the exclusive prefix
+/// product of the extents.
+#[inline]
+fn placed<N: Number>(layout: LayoutRef<'_>, modes: &mut N::Placed) -> Result<(), N::Error> {
+    let mut place = N::new(1);
+    merged(layout, Keep::Wide, |s: N, d| {
+        d.plain()?;
+        let next = place.mul(&s)?;
+        N::put(modes, (s, d, std::mem::replace(&mut place, next)))
+    })
 }
 
-impl<N: Number> Placed<N> {
-    #[inline]
-    fn new(layout: LayoutRef<'_>) -> Result<Self, N::Error> {
-        let flat = Flat::<N>::coalesced(layout, false)?;
-        let mut places = N::Extents::default();
-        let mut current = N::new(1);
-        for extent in flat.shape.iter() {
-            let next = current.mul(extent)?;
-            N::put(&mut places, current)?;
-            current = next;
-        }
-        Ok(Self { flat, places })
-    }
-
-    #[inline]
-    fn swap(&mut self, i: usize, j: usize) {
-        self.flat.shape.swap(i, j);
-        self.flat.stride.swap(i, j);
-        self.places.swap(i, j);
-    }
-
-    /// Moves mode `at` to `place`, and those between one back.
-    #[inline]
-    fn bring(&mut self, at: usize, place: usize) {
-        for i in (place..at).rev() {
-            self.swap(i, i + 1);
-        }
-    }
-
-    /// Sorts by `key`, by the exchanges that CuTe makes: they decide the order of equal keys, which
-    /// shows in the printed result.
-    #[inline]
-    fn sort_by_key(&mut self, key: impl Fn(&N::Stride) -> i64) {
-        for i in 0..self.flat.stride.len() {
-            for j in i + 1..self.flat.stride.len() {
-                if key(&self.flat.stride[j]) < key(&self.flat.stride[i]) {
-                    self.swap(i, j);
-                }
+/// Sorts by stride, symbols last, by the exchanges that CuTe makes: they decide the order of equal
+/// strides, which shows in the printed result.
+#[inline]
+fn sort_by_stride<N: Number>(modes: &mut [(N, N::Stride, N)]) {
+    for i in 0..modes.len() {
+        for j in i + 1..modes.len() {
+            if stride_or_max::<N>(&modes[j].1) < stride_or_max::<N>(&modes[i].1) {
+                modes.swap(i, j);
             }
         }
+    }
+}
+
+/// Moves mode `at` to the front, and those before it one back.
+#[inline]
+fn to_front<T>(modes: &mut [T], at: usize) {
+    for i in (0..at).rev() {
+        modes.swap(i, i + 1);
     }
 }
 
@@ -74,15 +59,13 @@ struct RightInverse<'a> {
 impl Operation for RightInverse<'_> {
     #[inline]
     fn run<N: Number>(&self, out: &mut Draft<N>) -> Result<(), N::Error> {
-        let mut modes = Placed::<N>::new(self.layout)?;
-        for d in modes.flat.stride.iter() {
-            d.plain()?;
-        }
-        modes.sort_by_key(stride_or_max::<N>);
+        let mut modes = N::Placed::default();
+        placed::<N>(self.layout, &mut modes)?;
+        sort_by_stride::<N>(&mut modes);
         // Modes that do not overlap leave no choice.
         let mut overlaps = false;
         let mut end = 0i64;
-        for (s, d) in modes.flat.shape.iter().zip(modes.flat.stride.iter()) {
+        for (s, d, _) in modes.iter() {
             let stride = stride_or_max::<N>(d);
             overlaps |= stride > 0 && stride < end;
             if stride > 0 {
@@ -91,14 +74,15 @@ impl Operation for RightInverse<'_> {
         }
         let mut inverse = Flat::<N>::default();
         let mut reached = N::new(1);
-        for place in 0..modes.places.len() {
+        let mut rest = &mut *modes;
+        loop {
             let reaches = |d: &N::Stride| d.plain().is_ok_and(|d| d.same(&reached));
-            let Some(at) = modes.flat.stride.iter().skip(place).position(reaches) else { break };
-            modes.bring(place + at, place);
-            let (s, p) = (&modes.flat.shape[place], &modes.places[place]);
-            let next = reached.mul(s)?;
-            inverse.merge(s.clone(), N::Stride::from_number(p.clone()))?;
-            reached = next;
+            let Some(at) = rest.iter().position(|(_, d, _)| reaches(d)) else { break };
+            to_front(rest, at);
+            let Some(((s, _, place), after)) = rest.split_first_mut() else { break };
+            reached = reached.mul(s)?;
+            inverse.merge(s.clone(), N::Stride::from_number(place.clone()))?;
+            rest = after;
         }
         if let Some(reached) = reached.number().filter(|_| self.longest && overlaps)
             && let Some(longer) = longest_chain::<N>(self.layout, reached)?
@@ -128,6 +112,7 @@ struct Link {
 
 /// The longest chain of static leaves in which each stride is what the chain reaches before it, if it
 /// reaches more than `reached`.
+#[cold]
 fn longest_chain<N: Number>(
     layout: LayoutRef<'_>,
     reached: i64,
@@ -181,9 +166,10 @@ struct LeftInverse<'a> {
 impl Operation for LeftInverse<'_> {
     #[inline]
     fn run<N: Number>(&self, out: &mut Draft<N>) -> Result<(), N::Error> {
-        let mut modes = Placed::<N>::new(self.layout)?;
+        let mut modes = N::Placed::default();
+        placed::<N>(self.layout, &mut modes)?;
         // Only the mode of the largest stride may be negative, and is at the end then.
-        let negative = order_by_stride(&mut modes, self.layout)?;
+        let negative = order_by_stride::<N>(&mut modes, self.layout)?;
         let mut inverse = Flat::<N>::default();
         let mut reached = N::new(1);
         // The stride of the step that is still open, and the last mode taken.
@@ -191,12 +177,14 @@ impl Operation for LeftInverse<'_> {
         let mut last: Option<(&N, &N)> = None;
         let mut injective = true;
         let mut violation = N::new(0);
-        for i in 0..modes.places.len() {
-            let (s, p) = (&modes.flat.shape[i], &modes.places[i]);
-            let d = modes.flat.stride[i].plain()?;
+        for (s, d, p) in modes.iter() {
+            let d = d.plain()?;
             if d.is(0) {
                 last = last.or(Some((s, d)));
                 continue;
+            }
+            if s.bounds().1 < 1 {
+                return Err(N::fail(|| LayoutError::ExtentNotPositive { extent: s.to_int() }));
             }
             if s.bounds().0 < 2 {
                 // Numbers would drop a mode of extent 1.
@@ -230,13 +218,13 @@ impl Operation for LeftInverse<'_> {
 /// one was negative.
 #[inline]
 fn order_by_stride<N: Number>(
-    modes: &mut Placed<N>,
+    modes: &mut [(N, N::Stride, N)],
     layout: LayoutRef<'_>,
 ) -> Result<bool, N::Error> {
     let mut all_numbers = true;
     let mut negative = None;
-    for i in 0..modes.places.len() {
-        let d = modes.flat.stride[i].plain()?.clone();
+    for (_, stride, _) in modes.iter_mut() {
+        let d = stride.plain()?;
         all_numbers &= d.is_number();
         match d.bounds() {
             (0.., _) => {}
@@ -245,7 +233,7 @@ fn order_by_stride<N: Number>(
                 if negative.replace(size.clone()).is_some() {
                     return Err(below_a_larger::<N>(layout));
                 }
-                modes.flat.stride[i] = N::Stride::from_number(size);
+                *stride = N::Stride::from_number(size);
             }
             _ => {
                 return Err(N::fail(|| LayoutError::Undecided {
@@ -256,15 +244,15 @@ fn order_by_stride<N: Number>(
         }
     }
     if all_numbers {
-        modes.sort_by_key(stride_or_max::<N>);
+        sort_by_stride::<N>(modes);
     } else {
-        for place in 0..modes.places.len() {
-            let rest = modes.flat.stride.get(place..).unwrap_or(&[]);
-            let at = smallest::<N>(rest, "left_inverse")?;
-            modes.bring(place + at, place);
+        for place in 0..modes.len() {
+            let rest = modes.get_mut(place..).unwrap_or(&mut []);
+            let at = smallest::<N>(rest.iter().map(|(_, d, _)| d), "left_inverse")?;
+            to_front(rest, at);
         }
     }
-    let largest = modes.flat.stride.last().map(|d| d.plain()).transpose()?;
+    let largest = modes.last().map(|(_, d, _)| d.plain()).transpose()?;
     match (&negative, largest) {
         (Some(negative), Some(largest)) if !largest.same(negative) => {
             Err(below_a_larger::<N>(layout))
@@ -329,6 +317,7 @@ impl Layout {
     /// [`LayoutError::NotDivisible`] if the strides do not divide each other in order,
     /// [`LayoutError::NotInjective`] if modes overlap so that the equation fails,
     /// [`LayoutError::Unsupported`] for a negative stride that is not the largest,
+    /// [`LayoutError::ExtentNotPositive`],
     /// [`LayoutError::Undecided`], [`LayoutError::NotAnIntegerStride`], [`LayoutError::Overflow`].
     pub fn left_inverse(&self) -> Result<Layout> {
         let found = Cell::new(true);

@@ -1,13 +1,22 @@
 //! Access to the modes of a layout and their rearrangement.
 
+use super::builder::LayoutBuilder;
 use super::error::LayoutError;
-use super::layout::{Layout, LayoutBuilder, LayoutRef};
+use super::layout::Layout;
+use super::layout_ref::LayoutRef;
 use super::tuple::{IntTuple, IntTupleRef};
 
 type Result<T> = std::result::Result<T, LayoutError>;
 
 impl<'a> LayoutRef<'a> {
     /// The mode at a path.
+    ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// let l = layout!((4, (2, 8)):(2, (1, 8)));
+    /// assert_eq!(l.as_ref().mode(&[1, 0])?.to_string(), "2:1");
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     ///
     /// # Errors
     /// [`LayoutError::NoSuchMode`].
@@ -29,6 +38,26 @@ fn check_range(begin: usize, end: usize, rank: usize) -> Result<()> {
 }
 
 impl Layout {
+    /// The mode at a path, borrowed: where CuTe takes a mode as a parameter, `size<I,J>(L)`, the
+    /// question is put to the mode.
+    ///
+    /// ```
+    /// # use tilewright::layout::{layout, shape};
+    /// let l = layout!((4, (2, 8)):(2, (1, 8)));
+    /// let mode = l.mode(&[1])?;
+    /// assert_eq!((mode.size()?, mode.cosize()?, mode.rank()), (16.into(), 58.into(), 2));
+    /// assert_eq!(mode.shape().to_owned(), shape!(2, 8));
+    /// assert_eq!(l.mode(&[1, 0])?.stride().as_leaf(), Some(&1.into()));
+    /// assert!(l.mode(&[2]).is_err());
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LayoutError::NoSuchMode`].
+    pub fn mode(&self, path: &[usize]) -> Result<LayoutRef<'_>> {
+        self.as_ref().mode(path)
+    }
+
     /// The mode at a path, as a layout of its own.
     ///
     /// ```
@@ -182,6 +211,12 @@ impl Layout {
 
     /// The layout with `mode` before its modes.
     ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// assert_eq!(layout!((4, 2):(1, 4)).prepend(&layout!(3:8))?, layout!((3, 4, 2):(8, 1, 4)));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
     /// # Errors
     /// [`LayoutError::TooLarge`].
     pub fn prepend(&self, mode: &Layout) -> Result<Layout> {
@@ -190,6 +225,12 @@ impl Layout {
 
     /// The layout with `mode` appended until it has `rank` modes.
     ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// assert_eq!(layout!(4:1).append_to(3, &layout!(1:0))?, layout!((4, 1, 1):(1, 0, 0)));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
     /// # Errors
     /// [`LayoutError::RankMismatch`] if it has more already.
     pub fn append_to(&self, rank: usize, mode: &Layout) -> Result<Layout> {
@@ -197,6 +238,12 @@ impl Layout {
     }
 
     /// The layout with `mode` prepended until it has `rank` modes.
+    ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// assert_eq!(layout!(4:1).prepend_to(2, &layout!(1:0))?, layout!((1, 4):(0, 1)));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     ///
     /// # Errors
     /// [`LayoutError::RankMismatch`] if it has more already.

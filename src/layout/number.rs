@@ -16,6 +16,8 @@ use super::tuple::{Codes, Leaves};
 
 /// A list that grows at its end.
 pub(crate) trait List<T>: Default + DerefMut<Target = [T]> {
+    fn tail(&mut self) -> Option<&mut T>;
+
     /// Whether there was room.
     #[must_use]
     fn add(&mut self, item: T) -> bool;
@@ -23,6 +25,11 @@ pub(crate) trait List<T>: Default + DerefMut<Target = [T]> {
 }
 
 impl<T, const N: usize> List<T> for SmallVec<[T; N]> {
+    #[inline]
+    fn tail(&mut self) -> Option<&mut T> {
+        self.last_mut()
+    }
+
     #[inline]
     fn add(&mut self, item: T) -> bool {
         self.push(item);
@@ -52,21 +59,26 @@ impl<T: Copy + Default, const N: usize> Default for Stack<T, N> {
 impl<T, const N: usize> Deref for Stack<T, N> {
     type Target = [T];
 
-    #[inline]
+    #[inline(always)]
     fn deref(&self) -> &[T] {
         self.items.get(..self.len).unwrap_or(&[])
     }
 }
 
 impl<T, const N: usize> DerefMut for Stack<T, N> {
-    #[inline]
+    #[inline(always)]
     fn deref_mut(&mut self) -> &mut [T] {
         self.items.get_mut(..self.len).unwrap_or(&mut [])
     }
 }
 
 impl<T: Copy + Default, const N: usize> List<T> for Stack<T, N> {
-    #[inline]
+    #[inline(always)]
+    fn tail(&mut self) -> Option<&mut T> {
+        self.items.get_mut(self.len.wrapping_sub(1))
+    }
+
+    #[inline(always)]
     fn add(&mut self, item: T) -> bool {
         match self.items.get_mut(self.len) {
             Some(slot) => {
@@ -78,11 +90,11 @@ impl<T: Copy + Default, const N: usize> List<T> for Stack<T, N> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn insert_at(&mut self, at: usize, item: T) -> bool {
         let fits = self.add(item);
-        if let Some(tail) = self.get_mut(at..) {
-            tail.rotate_right(1);
+        for i in (at..self.len.saturating_sub(1)).rev() {
+            self.items.swap(i, i + 1);
         }
         fits
     }
@@ -94,9 +106,14 @@ pub(crate) trait Number: Clone {
     /// Why there is no result.
     type Error;
     type Codes: List<u16>;
-    type Extents: List<Self>;
-    type Strides: List<Self::Stride>;
-    type Counts: List<i64>;
+    /// Extents and strides.
+    type Modes: List<(Self, Self::Stride)>;
+    /// The same, coalesced.
+    type Flat: List<(Self, Self::Stride)>;
+    /// The same, with a number for each.
+    type Placed: List<(Self, Self::Stride, Self)>;
+    /// Two counts for each mode.
+    type Counts: List<(i64, i64)>;
 
     fn new(value: i64) -> Self;
     fn read(value: &Int) -> Result<Self, Self::Error>;
@@ -165,8 +182,6 @@ pub(crate) trait Stride: Clone {
     fn factor(&self) -> Result<&Self::Number, <Self::Number as Number>::Error>;
     /// The plain number.
     fn plain(&self) -> Result<&Self::Number, <Self::Number as Number>::Error>;
-    /// True for the plain static 0.
-    fn is_static_zero(&self) -> bool;
     fn scaled(&self, by: &Self::Number) -> Result<Self, <Self::Number as Number>::Error>;
     /// The sum, if it is a stride.
     fn plus(&self, other: &Self) -> Option<Self>;
@@ -205,17 +220,20 @@ pub(crate) fn split_i64(a: i64, b: i64) -> Option<(i64, i64)> {
     Some((quotient, a.wrapping_sub(quotient.wrapping_mul(b))))
 }
 
-/// The most leaves and codes of a static layout that is worked on without allocating.
-const LEAVES: usize = 16;
-const CODES: usize = 32;
+/// The most leaves and codes of a result, and the most leaves of an argument after coalescing, that
+/// are worked on without allocating. Larger layouts are left to [`Int`].
+const LEAVES: usize = 12;
+const CODES: usize = 24;
+const FLAT: usize = 8;
 
 impl Number for i64 {
     type Stride = i64;
     type Error = Unable;
     type Codes = Stack<u16, CODES>;
-    type Extents = Stack<i64, LEAVES>;
-    type Strides = Stack<i64, LEAVES>;
-    type Counts = Stack<i64, LEAVES>;
+    type Modes = Stack<(i64, i64), LEAVES>;
+    type Flat = Stack<(i64, i64), FLAT>;
+    type Placed = Stack<(i64, i64, i64), FLAT>;
+    type Counts = Stack<(i64, i64), FLAT>;
 
     #[inline]
     fn new(value: i64) -> Self {
@@ -323,11 +341,6 @@ impl Stride for i64 {
     }
 
     #[inline]
-    fn is_static_zero(&self) -> bool {
-        *self == 0
-    }
-
-    #[inline]
     fn scaled(&self, by: &i64) -> Result<Self, Unable> {
         self.checked_mul(*by).ok_or(Unable)
     }
@@ -356,9 +369,10 @@ impl Number for Int {
     type Stride = ScaledBasis;
     type Error = LayoutError;
     type Codes = Codes;
-    type Extents = Leaves<Int>;
-    type Strides = Leaves<ScaledBasis>;
-    type Counts = SmallVec<[i64; 8]>;
+    type Modes = Leaves<(Int, ScaledBasis)>;
+    type Flat = Leaves<(Int, ScaledBasis)>;
+    type Placed = Leaves<(Int, ScaledBasis, Int)>;
+    type Counts = Leaves<(i64, i64)>;
 
     #[inline]
     fn new(value: i64) -> Self {
@@ -439,11 +453,6 @@ impl Stride for ScaledBasis {
     #[inline]
     fn plain(&self) -> Result<&Int, LayoutError> {
         self.to_int()
-    }
-
-    #[inline]
-    fn is_static_zero(&self) -> bool {
-        self.as_static() == Some(0)
     }
 
     #[inline]

@@ -1,14 +1,16 @@
 //! `logical_product` and its arrangements, `blocked_product`, `raked_product`, `tile_to_shape`.
 
+use super::builder::LayoutBuilder;
 use super::coalesce::Flat;
-use super::complement::complement_flat;
+use super::complement::{complement_into, cosize};
 use super::compose::{ByTiler, Composer, Pairwise};
 use super::divide::{Arrange, Arranged};
 use super::draft::{Draft, perform};
 use super::error::LayoutError;
-use super::layout::{Layout, LayoutBuilder, LayoutRef};
+use super::layout::Layout;
+use super::layout_ref::LayoutRef;
 use super::modes::zip_into;
-use super::number::{Number, Stride as _};
+use super::number::Number;
 use super::slice::product_each;
 use super::tiler::TilerRef;
 use super::tuple::{IntTuple, Tuple};
@@ -34,41 +36,30 @@ impl Pairwise for Product {
         for extent in block.shape {
             target = target.mul(&N::read(extent)?)?;
         }
-        let free = complement_flat::<N>(block, Some(&[target]))?;
-        let flat = free.flat.or_trivial()?;
-        let violation = dropped_by_numbers(&flat, &cosize)?.max(&free.violation)?;
+        let mut composer = Composer::<N>::new(block);
+        let free = composer.flat();
+        let covered = complement_into(block, std::iter::once(Ok(target)), free)?;
+        free.fill()?;
+        let violation = dropped_by_numbers(free, &cosize)?.max(&covered.violation)?;
+        composer.begin()?;
         out.tuple(2)?;
         out.push_ref(block)?;
-        let mut composer = Composer::with_flat(block, flat)?;
         composer.compose(tile, out)?;
         composer.check(tile, out)?;
         out.check_last(&violation)
     }
 }
 
-/// One more than the sum of the largest steps of all modes.
-#[inline]
-fn cosize<N: Number>(layout: LayoutRef<'_>) -> Result<N, N::Error> {
-    let mut sum = N::new(1);
-    for (s, d) in layout.leaves() {
-        let (s, d) = (N::read(s)?, N::Stride::read(d)?);
-        let d = d.plain()?;
-        let d = if d.bounds().0 >= 0 { d.clone() } else { d.max(&d.negate()?)? };
-        sum = sum.add(&s.sub(&N::new(1))?.mul(&d)?)?;
-    }
-    Ok(sum)
-}
-
 /// A number that is above 0 if the last mode of `free` has the extent 1 and a tile of `cosize` goes
 /// into it. Numbers would drop that mode, and the one before it would be the unbounded one.
 #[inline]
 fn dropped_by_numbers<N: Number>(free: &Flat<N>, cosize: &N) -> Result<N, N::Error> {
-    let Some((last, inner)) = free.shape.split_last() else { return Ok(N::new(0)) };
+    let Some(((last, _), inner)) = free.modes.split_last() else { return Ok(N::new(0)) };
     if last.bounds().0 > 1 || last.is_number() {
         return Ok(N::new(0));
     }
     let mut inside = N::new(1);
-    for extent in inner {
+    for (extent, _) in inner {
         inside = inside.mul(extent)?;
     }
     N::new(2).sub(last)?.min(&cosize.sub(&inside)?)
@@ -93,12 +84,18 @@ impl Layout {
     }
 
     fn multiplied<'t>(&self, tiler: impl Into<TilerRef<'t>>, arrange: Arrange) -> Result<Layout> {
-        let tiler = tiler.into();
-        let product = self.logical_product(tiler)?;
-        perform(&Arranged { layout: product.as_ref(), tiler, arrange })
+        let (layout, tiler) = (self.as_ref(), tiler.into());
+        perform(&Arranged { operation: ByTiler { layout, tiler, pairwise: Product }, arrange })
     }
 
     /// [`logical_product`](Layout::logical_product) as `((block, ..), (tile, ..))`.
+    ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// let block = layout!((2, 2):(1, 2));
+    /// assert_eq!(block.zipped_product(&layout!((3, 4):(1, 3)))?.to_string(), "((2,2),(3,4)):((1,2),(4,12))");
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`logical_product`](Layout::logical_product).
@@ -108,6 +105,13 @@ impl Layout {
 
     /// [`logical_product`](Layout::logical_product) as `((block, ..), tile, ..)`.
     ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// let block = layout!((2, 2):(1, 2));
+    /// assert_eq!(block.tiled_product(&layout!((3, 4):(1, 3)))?.to_string(), "((2,2),3,4):((1,2),4,12)");
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`logical_product`](Layout::logical_product).
     pub fn tiled_product<'t>(&self, tiler: impl Into<TilerRef<'t>>) -> Result<Layout> {
@@ -115,6 +119,13 @@ impl Layout {
     }
 
     /// [`logical_product`](Layout::logical_product) as `(block, .., tile, ..)`.
+    ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// let block = layout!((2, 2):(1, 2));
+    /// assert_eq!(block.flat_product(&layout!((3, 4):(1, 3)))?.to_string(), "(2,2,3,4):(1,2,4,12)");
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`logical_product`](Layout::logical_product).
@@ -197,12 +208,11 @@ impl Layout {
         let target = product_each(target.as_ref())?;
         let mut repeat = Vec::with_capacity(rank);
         for (i, (t, b)) in target.leaves().iter().zip(own.leaves()).enumerate() {
-            if let (Some(x), Some(y)) = (t.as_static(), b.as_static())
-                && (y == 0 || x.checked_rem(y) != Some(0))
-            {
+            let left = t.modulo(b).map_err(|e| e.at(i))?;
+            if left.is_static() && !left.is(0) {
                 return Err(LayoutError::NotDivisible { value: t.clone(), by: b.clone() }.at(i));
             }
-            repeat.push(t.ceil_div(b)?);
+            repeat.push(t.ceil_div(b)?.on_condition(&left));
         }
         let repeat: IntTuple = Tuple::from_items(repeat)?;
         let tiler = match order {

@@ -1,10 +1,12 @@
 //! `slice`, `dice`, and the offset that a slice leaves behind.
 
 use super::basis::Sum;
+use super::builder::LayoutBuilder;
 use super::coord::{Coord, CoordRef, Slot};
 use super::error::LayoutError;
 use super::int::Int;
-use super::layout::{Layout, LayoutBuilder, LayoutRef};
+use super::layout::Layout;
+use super::layout_ref::LayoutRef;
 use super::tuple::{IntTuple, IntTupleRef, Tuple, TupleRef};
 
 type Result<T> = std::result::Result<T, LayoutError>;
@@ -145,6 +147,13 @@ impl Layout {
     }
 
     /// The layout itself and its value at `coord`: what moving its domain by `coord` needs.
+    ///
+    /// ```
+    /// # use tilewright::layout::{layout, shape};
+    /// let (l, offset) = layout!((4, 8):(8, 1)).domain_offset(&shape!(1, 2))?;
+    /// assert_eq!((l.to_string(), offset), ("(4,8):(8,1)".to_owned(), 10.into()));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     ///
     /// # Errors
     /// As [`apply`](Layout::apply).

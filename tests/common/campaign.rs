@@ -10,7 +10,7 @@ use proptest::sample::Index;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
 use tilewright::layout::strategies::{
-    basis_layouts, composed_layouts, layout_pairs, layouts, swizzles, symbolic, tilers,
+    basis_layouts, composed_layouts, layout_pairs, layouts, shapes, swizzles, symbolic, tilers,
 };
 use tilewright::layout::{
     ComposedLayout, Coord, Env, Int, IntTuple, Layout, LayoutError, Slot, Swizzle, Tiler, Tuple,
@@ -215,9 +215,15 @@ fn composition_of_swizzled(cases: u64, seed: u64) -> Result<Tally, String> {
     })
 }
 
+/// What a complement has to reach: a number or a shape.
+fn cotargets() -> impl Strategy<Value = IntTuple> {
+    prop_oneof![3 => (1..400i64).prop_map(IntTuple::from), 1 => shapes(SIZE)]
+}
+
 fn complement(cases: u64, seed: u64) -> Result<Tally, String> {
-    run(cases, seed, (layouts(SIZE), 1..400i64), |(l, target)| {
-        judged(l.complement(&target.into()), |r| oracle::check_complement(&l, target, &r))
+    run(cases, seed, (layouts(SIZE), cotargets()), |(l, target)| {
+        let extents: Vec<i64> = target.leaves().iter().filter_map(Int::as_static).collect();
+        judged(l.complement(&target), |r| oracle::check_complement(&l, &extents, &r))
     })
 }
 
@@ -477,6 +483,35 @@ fn arithmetic(
     }
 }
 
+/// A profile that keeps the modes of the layout.
+fn ones(l: &Layout) -> Result<IntTuple, LayoutError> {
+    if l.is_leaf() { Ok(1.into()) } else { IntTuple::from_items(vec![1i64; l.rank()]) }
+}
+
+/// The layout repeated to a multiple of each of its modes.
+fn multiples(l: &Layout, factors: &[i64; 4]) -> Result<Layout, LayoutError> {
+    let own = l.shape().to_owned().product_each()?;
+    let wanted = own.leaves().iter().zip(factors).map(|(s, f)| s.mul(&(*f).into()));
+    let wanted = wanted.collect::<Result<Vec<Int>, LayoutError>>()?;
+    let target = if l.is_leaf() { wanted[0].clone().into() } else { IntTuple::from_items(wanted)? };
+    l.tile_to_shape(&target, None)
+}
+
+/// A coordinate that keeps some modes and fixes the others.
+fn slicer(l: &Layout, at: &[Option<u8>; 4]) -> Result<Coord, LayoutError> {
+    let slot = |at: &Option<u8>| match at {
+        Some(at) => Tuple::leaf(Slot::At(Int::from(i64::from(at % 4)))),
+        None => Tuple::leaf(Slot::All),
+    };
+    let slots: Vec<Coord> = at.iter().take(l.rank()).map(slot).collect();
+    if l.is_leaf() { Ok(slots[0].clone()) } else { Coord::from_items(&slots) }
+}
+
+/// Widths of old and new elements.
+fn widths() -> impl Strategy<Value = (i64, i64)> {
+    prop::sample::select(vec![(8i64, 16i64), (16, 8), (8, 32), (32, 8), (16, 32), (4, 8), (6, 8)])
+}
+
 /// A campaign whose law is that symbols commute with an operation.
 macro_rules! symbolic_law {
     ($name:literal, $other:expr, $op:expr) => {
@@ -535,7 +570,9 @@ pub(crate) fn campaigns() -> Vec<Campaign> {
         law("slice", "offset plus the rest is the value of the whole, also after a swizzle", slice),
         law("swizzle", "bit by bit, and its own inverse", swizzle),
         symbolic_law!("coalesce", Just(()), |l, ()| l.coalesce()),
+        symbolic_law!("coalesce_by", Just(()), |l, ()| l.coalesce_by(&ones(l)?)),
         symbolic_law!("filter", Just(()), |l, ()| l.filter()),
+        symbolic_law!("filter_zeros", Just(()), |l, ()| Ok(l.filter_zeros())),
         symbolic_law!("nullspace", Just(()), |l, ()| l.nullspace()),
         law(
             "symbolic-left_inverse",
@@ -550,13 +587,23 @@ pub(crate) fn campaigns() -> Vec<Campaign> {
         symbolic_law!("composition", layouts(24), |l, b| l.composition(b)),
         symbolic_law!("composition_on_the_right", layouts(24), |l, b: &Layout| b.composition(l)),
         symbolic_law!("composition_by_mode", tilers(3), |l, t: &Tiler| l.composition(t)),
-        symbolic_law!("complement", 1..400i64, |l, n| l.complement(&IntTuple::from(*n))),
+        symbolic_law!("complement", cotargets(), |l, n| l.complement(n)),
         symbolic_law!("logical_divide", layouts(24), |l, b| l.logical_divide(b)),
         symbolic_law!("logical_divide_by_mode", tilers(3), |l, t: &Tiler| l.logical_divide(t)),
         symbolic_law!("zipped_divide", tilers(3), |l, t: &Tiler| l.zipped_divide(t)),
+        symbolic_law!("tiled_divide", tilers(3), |l, t: &Tiler| l.tiled_divide(t)),
+        symbolic_law!("flat_divide", tilers(3), |l, t: &Tiler| l.flat_divide(t)),
         symbolic_law!("logical_product", layouts(24), |l, b| l.logical_product(b)),
+        symbolic_law!("zipped_product", tilers(3), |l, t: &Tiler| l.zipped_product(t)),
+        symbolic_law!("tiled_product", tilers(3), |l, t: &Tiler| l.tiled_product(t)),
+        symbolic_law!("flat_product", tilers(3), |l, t: &Tiler| l.flat_product(t)),
+        symbolic_law!("blocked_product", layouts(24), |l, b| l.blocked_product(b)),
+        symbolic_law!("raked_product", layouts(24), |l, b| l.raked_product(b)),
+        symbolic_law!("tile_to_shape", [1..5i64, 1..5, 1..5, 1..5], multiples),
+        symbolic_law!("slice", any::<[Option<u8>; 4]>(), |l, c| l.slice(&slicer(l, c)?)),
         symbolic_law!("upcast", prop::sample::select(vec![2i64, 4, 8]), |l, n| l.upcast(*n)),
         symbolic_law!("downcast", prop::sample::select(vec![2i64, 4, 8]), |l, n| l.downcast(*n)),
+        symbolic_law!("recast_layout", widths(), |l, &(old, new)| l.recast_layout(old, new)),
         symbolic_law!("compact", Just(()), |l, ()| Ok(Layout::compact(l.shape().to_owned()))),
         law(
             "symbolic-arithmetic",

@@ -169,13 +169,22 @@ pub(crate) fn check_coalesce(l: &Layout, r: &Layout) -> Check {
     Ok(())
 }
 
-/// With `F = filter(L)`: `(F, R)` is one-to-one, `R` increases, and together they have at least
-/// `cotarget` elements if the strides of `F` divide each other in order.
-pub(crate) fn check_complement(l: &Layout, cotarget: i64, r: &Layout) -> Check {
+/// With `F = filter(L)`: `(F, R)` is one-to-one, `R` increases, and if the strides of `F` divide each
+/// other in order, `F` and `R` reach the cotarget: all of its elements if it is a number. Of a shape, as
+/// many tiles as lie beside each other in each mode, where what one mode leaves of a tile goes on in the
+/// next: CuTe's `ceil_div` of a tuple by a number.
+pub(crate) fn check_complement(l: &Layout, cotarget: &[i64], r: &Layout) -> Check {
     let f = l.filter().map_err(|e| e.to_string())?;
     let (nf, nr) = (size(&f)?, size(r)?);
-    if in_order(&f) && nf.saturating_mul(nr) < cotarget {
-        return fail(format!("{nf} * {nr} elements do not reach {cotarget}"));
+    if let Some(covered) = in_order(&f) {
+        let (mut wanted, mut tile) = (covered, covered);
+        for &extent in cotarget {
+            wanted = wanted.saturating_mul(extent / tile + i64::from(extent % tile != 0));
+            tile = tile / extent + i64::from(tile % extent != 0);
+        }
+        if nf.saturating_mul(nr) < wanted {
+            return fail(format!("{nf} * {nr} elements, but {wanted} reach {cotarget:?}"));
+        }
     }
     let at = |l: &Layout, i: i64| l.at(i).map_err(|e| e.to_string());
     for i in 1..nr.min(LIMIT) {
@@ -196,17 +205,18 @@ pub(crate) fn check_complement(l: &Layout, cotarget: i64, r: &Layout) -> Check {
     Ok(())
 }
 
-/// True if each stride, in increasing order, is a multiple of what the modes before it cover.
-fn in_order(f: &Layout) -> bool {
+/// What the modes cover, if each stride, in increasing order, is a multiple of what those before it cover.
+fn in_order(f: &Layout) -> Option<i64> {
     let mut modes: Vec<(i64, i64)> =
         f.as_ref().leaves().filter_map(|(s, d)| Some((d.as_static()?, s.as_static()?))).collect();
     modes.sort_unstable();
     let mut covered = 1;
-    modes.iter().all(|&(d, s)| {
+    let all = modes.iter().all(|&(d, s)| {
         let fits = d % covered == 0;
-        covered = d.saturating_mul(s);
+        covered = d.saturating_mul(s).max(1);
         fits
-    })
+    });
+    all.then_some(covered)
 }
 
 /// `L(R(i)) == i` for all `i < size(R)`.
@@ -291,7 +301,7 @@ pub(crate) fn check_logical_divide(l: &Layout, tile: &Layout, r: &Layout) -> Che
     };
     let target = l.coalesce().map_err(|e| e.to_string())?.shape().to_owned();
     let complement = tile.complement(&target).map_err(|e| e.to_string())?;
-    check_complement(tile, size(l)?, &complement)?;
+    check_complement(tile, &[size(l)?], &complement)?;
     // The tile and what it skips: the step of the outermost mode.
     let filtered = tile.filter().map_err(|e| e.to_string())?;
     let whole = filtered
@@ -340,7 +350,7 @@ pub(crate) fn check_logical_product(b: &Layout, tile: &Layout, r: &Layout) -> Ch
     let cosize = tile.cosize().and_then(|c| c.to_static()).map_err(|e| e.to_string())?;
     let target = size(b)?.saturating_mul(cosize);
     let complement = b.complement(&target.into()).map_err(|e| e.to_string())?;
-    check_complement(b, target, &complement)?;
+    check_complement(b, &[target], &complement)?;
     check_composition(&complement.into(), &tile.clone().into(), &composed(rest))
 }
 

@@ -587,14 +587,15 @@ impl Row {
             ("complement", Out::Layout(r)) => {
                 let cotarget = if args.len() > 1 {
                     let t = args.shape(1).map_err(text)?.eval(&args.env);
-                    t.and_then(|t| t.product()?.to_static()).map_err(|e| e.to_string())?
+                    let t = t.map_err(|e| e.to_string())?;
+                    t.leaves().iter().filter_map(Int::as_static).collect()
                 } else {
-                    1
+                    vec![1]
                 };
                 let outer = r.outer_layout().map_err(|e| e.to_string())?;
                 oracle::check_complement(
                     at(0)?.outer_layout().map_err(|e| e.to_string())?,
-                    cotarget,
+                    &cotarget,
                     outer,
                 )
             }

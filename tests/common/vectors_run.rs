@@ -213,7 +213,7 @@ fn composition(a: &Args<'_>) -> Answer {
         return Ok(Out::Layout(a.plain(0)?.compose_swizzle(a.parse(1)?)?));
     }
     if a.text(1)?.starts_with('S') {
-        return Ok(Out::Layout(a.plain(0)?.compose_composed(&a.layout(1)?)?));
+        return Ok(Out::Layout(left.compose_composed(&a.layout(1)?)?));
     }
     Ok(Out::Layout(left.composition(&a.tiler(1)?)?))
 }

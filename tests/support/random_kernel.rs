@@ -6,10 +6,12 @@
 use std::num::NonZeroU32;
 
 use tilewright::ir::{
-    Arith, ArrayData, Class, Compare, Const, Control, Diagnostic, KernelIr, Mem, Op, OpData, OpId,
-    Param, Place, PlaceId, ReduxOp, Region, RegionId, Scalar, SharedData, ShflMode, Space,
-    SpecialReg, Sync, Target, Thread, Type, Unroll, Value, ValueData, ValueDef, ValueList, VarData,
-    VarId, VectorType, VolatileReg, VoteMode, Warp,
+    Arith, ArrayData, Atomic, AtomicOp, AtomicOrder, Cache, Class, Compare, Const, Control,
+    Diagnostic, KernelIr, L1Evict, L2Prefetch, LoadAccess, LoadCache, Mem, MemScope, Op, OpData,
+    OpId, Param, Place, PlaceId, PrefetchLevel, RedOrder, ReduxOp, Region, RegionId, Scalar,
+    SharedData, ShflMode, Space, SpecialReg, StoreAccess, StoreCache, Sync, Target, Thread, Type,
+    Unroll, Value, ValueData, ValueDef, ValueList, VarData, VarId, VectorType, VolatileReg,
+    VoteMode, Warp,
 };
 
 /// The kernel that `choices` stand for.
@@ -279,7 +281,10 @@ impl Generator<'_> {
             }
             17 => {
                 let [lhs, rhs] = self.pair(Class::Ordered);
-                Arith::Setp { lhs, rhs, compare: self.pick(&Compare::ALL) }
+                let float = self.ir.type_of(lhs).scalar().is_some_and(Scalar::is_float);
+                let mut all = Compare::ALL.to_vec();
+                all.retain(|compare| float || !compare.needs_float());
+                Arith::Setp { lhs, rhs, compare: self.pick(&all) }
             }
             18 => {
                 let [then_value, else_value] = self.pair(Class::Any);
@@ -353,19 +358,102 @@ impl Generator<'_> {
 
     fn memory(&mut self) {
         let base = self.any(Class::Pointer);
-        let Type::Pointer { elem, mutable, space } = self.ir.type_of(base) else { return };
+        let Type::Pointer { space, elem, mutable } = self.ir.type_of(base) else { return };
         let index = self.index(space);
-        match self.choose(5) {
-            4 => self.diagnostic(),
-            0 => self.emit(Mem::Ld { base, index }),
+        match self.choose(7) {
+            6 => self.diagnostic(),
+            0 => {
+                let access = self.load_access(space);
+                self.emit(Mem::Ld { base, index, access });
+            }
             1 if mutable => {
                 let value = self.of(elem.into());
-                self.emit(Mem::St { base, index, value });
+                let access = self.store_access(space);
+                self.emit(Mem::St { base, index, value, access });
             }
             2 => self.emit(Mem::Offset { base, index }),
+            4 if mutable && elem.bits() >= 32 => self.atomic(base, index, elem),
+            5 if space == Space::Global => {
+                let op = match self.choose(3) {
+                    0 => Cache::Prefetch { base, index, level: self.pick(PrefetchLevel::ALL) },
+                    1 if mutable => Cache::Discard { base, index },
+                    _ => Cache::Applypriority { base, index },
+                };
+                self.emit(op);
+            }
             // In the body of the kernel all threads that have not returned are together.
             3 if self.region == self.ir.body => self.emit(Sync::Barrier {}),
             _ => {}
+        }
+    }
+
+    fn scope(&mut self) -> MemScope {
+        let scope = self.pick(MemScope::ALL);
+        if self.ir.target.offers(scope.first_target()) { scope } else { MemScope::Gpu }
+    }
+
+    fn maybe<T: Copy>(&mut self, all: &[T]) -> Option<T> {
+        (self.choose(3) == 0).then(|| self.pick(all))
+    }
+
+    fn load_access(&mut self, space: Space) -> LoadAccess {
+        let access = LoadAccess::default();
+        let mut access = match self.choose(8) {
+            1 => access.volatile(),
+            2 => access.relaxed(self.scope()),
+            3 => access.acquire(self.scope()),
+            _ => access,
+        };
+        if space == Space::Global {
+            access.l1_evict = self.maybe(L1Evict::ALL);
+            access.l2_prefetch = self.maybe(L2Prefetch::ALL);
+            if access.order == Default::default() {
+                access.non_coherent = self.choose(4) == 1;
+                access.cache = self.maybe(LoadCache::ALL).filter(|cache| {
+                    let read_only = matches!(cache, LoadCache::Ca | LoadCache::Cg | LoadCache::Cs);
+                    access.l1_evict.is_none() && (read_only || !access.non_coherent)
+                });
+            }
+        }
+        access
+    }
+
+    fn store_access(&mut self, space: Space) -> StoreAccess {
+        let access = StoreAccess::default();
+        let mut access = match self.choose(8) {
+            1 => access.volatile(),
+            2 => access.relaxed(self.scope()),
+            3 => access.release(self.scope()),
+            _ => access,
+        };
+        if space == Space::Global {
+            access.l1_evict = self.maybe(L1Evict::ALL);
+            if access.order == Default::default() && access.l1_evict.is_none() {
+                access.cache = self.maybe(StoreCache::ALL);
+            }
+        }
+        access
+    }
+
+    fn atomic(&mut self, base: Value, index: Value, elem: Scalar) {
+        let (value, scope) = (self.of(elem.into()), self.scope());
+        let order = self.pick(AtomicOrder::ALL);
+        let op = match elem {
+            Scalar::U32 => self.pick(AtomicOp::ALL),
+            Scalar::F32 | Scalar::F64 => self.pick(&[AtomicOp::Exch, AtomicOp::Add]),
+            Scalar::Tf32 => AtomicOp::Exch,
+            _ => self.pick(&[AtomicOp::Exch, AtomicOp::Min, AtomicOp::Xor, AtomicOp::Add]),
+        };
+        match self.choose(3) {
+            0 => self.emit(Atomic::Atom { base, index, value, op, order, scope }),
+            1 => {
+                let compare = self.of(elem.into());
+                self.emit(Atomic::AtomCas { base, index, compare, value, order, scope });
+            }
+            _ => {
+                let order = self.pick(RedOrder::ALL);
+                self.emit(Atomic::Red { base, index, value, op, order, scope });
+            }
         }
     }
 
@@ -400,8 +488,8 @@ impl Generator<'_> {
                 Warp::Vote { pred, members, mode }
             }
             3 => Warp::VoteBallot { pred: self.of(Type::BOOL), members },
-            4 => Warp::MatchAny { value: self.any(Class::Number), members },
-            5 => Warp::MatchAll { value: self.any(Class::Number), members },
+            4 => Warp::MatchAny { value: self.any(Class::ScalarNumber), members },
+            5 => Warp::MatchAll { value: self.any(Class::ScalarNumber), members },
             6 => {
                 let (value, op) = (self.any(Class::Int32), self.pick(&ReduxOp::ALL));
                 Warp::Redux { value, members, op }
@@ -575,7 +663,10 @@ impl Generator<'_> {
                 Unroll::Full
             }
         };
-        let control = |body| Control::For { lo, hi, step, unroll, init: init.clone().into(), body };
+        let control = |body| {
+            let init = init.clone().into();
+            Control::For { lo, hi, step, unroll, prefetch: 0, init, body }
+        };
         let op = self.push(control(body), &carried);
         let args: Vec<Type> = [scalar.into()].into_iter().chain(carried.iter().copied()).collect();
         let body = self.inner(op, &args);

@@ -1,9 +1,10 @@
 //! Kernels made as data, where the types of the builder would stand in the way of covering all cases.
 
 use tilewright::ir::{
-    Arith, ArrayData, Axis, Compare, Const, Constraint, Control, Entity, Kernel, KernelIr, Mem, Op,
-    OpData, OpInfo, Param, Place, PlaceId, RegionId, Scalar, SharedData, Space, SpecialReg, Target,
-    Type, Untyped, Value, ValueData, ValueDef, VarData, VectorType,
+    ApproxFunction, Arith, ArrayData, Axis, ByteHalf, Compare, Const, Constraint, Control,
+    Direction, DivApprox, Entity, Excess, FindFrom, FloatMode, FloatTest, Kernel, KernelIr, Mem,
+    Op, OpData, Param, PermuteMode, Place, PlaceId, RegionId, Rounding, Scalar, SharedData, Space,
+    SpecialReg, Subnormals, Target, Type, Untyped, Value, ValueData, ValueDef, VarData, VectorType,
 };
 
 /// A kernel under construction, whose operations go to the end of its body.
@@ -86,14 +87,14 @@ impl Raw {
             Type::Scalar(scalar) => {
                 let base = self.param(pointer(Space::Global, scalar));
                 let index = self.get(Arith::Sreg { reg: SpecialReg::Tid(Axis::X) });
-                self.get(Mem::Ld { base, index })
+                self.get(Mem::Ld { base, index, access: Default::default() })
             }
             Type::Vector(vector) => {
                 let value = self.unknown(vector.elem().into());
                 let values = (0..vector.lanes()).map(|_| value).collect();
                 self.get(Arith::VecPack { values })
             }
-            Type::Pointer { space: Space::Global, .. } => self.param(ty),
+            Type::TensorMap { .. } | Type::Pointer { space: Space::Global, .. } => self.param(ty),
             Type::Pointer { space: Space::Const, elem, .. } => {
                 let array = ArrayData { elem, bits: [1; 8].into(), place: self.place };
                 let array = self.ir.arrays.push(array);
@@ -129,12 +130,15 @@ impl Raw {
         let (scalar, value) = match self.ir.type_of(value) {
             Type::Scalar(scalar) => (scalar, value),
             Type::Vector(vector) => (vector.elem(), value),
-            Type::Pointer { elem, .. } => (elem, self.get(Mem::Ld { base: value, index: zero })),
+            Type::TensorMap { .. } => panic!("no operation here takes a tensor map"),
+            Type::Pointer { elem, .. } => {
+                (elem, self.get(Mem::Ld { base: value, index: zero, access: Default::default() }))
+            }
         };
         let base = self.param(pointer(Space::Global, scalar));
         self.stored += 1;
         let index = self.constant(Scalar::I32, self.stored);
-        self.op(Mem::St { base, index, value });
+        self.op(Mem::St { base, index, value, access: Default::default() });
     }
 
     /// Ends and verifies the kernel.
@@ -145,13 +149,11 @@ impl Raw {
     }
 }
 
-/// All operations of the arithmetic family on operands of which the first is `values[0]`, and so on.
-/// Operations that need more operands than there are take the last one again.
-pub(crate) fn arith(values: &[Value]) -> Vec<Arith> {
-    let at = |i: usize| values[i.min(values.len() - 1)];
-    let [lhs, rhs, addend] = [at(0), at(1), at(2)];
-    let value = lhs;
-    let (amount, cond, then_value, else_value) = (at(1), at(0), at(1), at(2));
+/// All operations of the arithmetic family, with all values of their attributes. Their operands are to be
+/// replaced, with [`with_operands`].
+pub(crate) fn arith() -> Vec<Arith> {
+    let v = no_value();
+    let [lhs, rhs, addend, value, amount, cond] = [v; 6];
     let mut all = vec![
         Arith::Add { lhs, rhs },
         Arith::Sub { lhs, rhs },
@@ -170,29 +172,119 @@ pub(crate) fn arith(values: &[Value]) -> Vec<Arith> {
         Arith::Not { value },
         Arith::Shl { value, amount },
         Arith::Shr { value, amount },
-        Arith::Selp { cond, then_value, else_value },
+        Arith::Selp { cond, then_value: v, else_value: v },
+        Arith::MinNan { lhs, rhs },
+        Arith::MaxNan { lhs, rhs },
+        Arith::Copysign { magnitude: v, sign: v },
+        Arith::AddSat { lhs, rhs },
+        Arith::SubSat { lhs, rhs },
+        Arith::MulHi { lhs, rhs },
+        Arith::MulWide { lhs, rhs },
+        Arith::Mad { lhs, rhs, addend },
+        Arith::MadHi { lhs, rhs, addend },
+        Arith::MadWide { lhs, rhs, addend },
+        Arith::Sad { lhs, rhs, addend },
+        Arith::Dp4a { lhs, rhs, addend },
+        Arith::Popc { value },
+        Arith::Clz { value },
+        Arith::Brev { value },
+        Arith::Bfe { value, start: v, count: v },
+        Arith::Bfi { value, into: v, start: v, count: v },
+        Arith::Fns { mask: v, base: v, offset: v },
     ];
     all.extend(Compare::ALL.map(|compare| Arith::Setp { lhs, rhs, compare }));
     let converted = Scalar::ALL.into_iter().filter(|to| *to != Scalar::Bool);
     all.extend(converted.map(|to| Arith::Cvt { value, to }));
     for lanes in [2, 4, 8, 16] {
-        all.push(Arith::VecPack { values: (0..lanes).map(at).collect() });
-        all.push(Arith::VecSplat { value, lanes: lanes as u32 });
-        all.push(Arith::VecExtract { vector: value, lane: lanes as u32 - 1 });
+        all.push(Arith::VecPack { values: vec![v; lanes as usize].into() });
+        all.push(Arith::VecSplat { value, lanes });
+        all.push(Arith::VecExtract { vector: v, lane: lanes - 1 });
+    }
+    all.extend(FloatMode::all().map(|mode| Arith::AddRounded { lhs, rhs, mode }));
+    all.extend(FloatMode::all().map(|mode| Arith::SubRounded { lhs, rhs, mode }));
+    all.extend(FloatMode::all().map(|mode| Arith::MulRounded { lhs, rhs, mode }));
+    all.extend(FloatMode::all().map(|mode| Arith::FmaRounded { lhs, rhs, addend, mode }));
+    all.extend(FloatMode::all().map(|mode| Arith::DivRounded { lhs, rhs, mode }));
+    all.extend(FloatMode::all().map(|mode| Arith::SqrtRounded { value, mode }));
+    all.extend(FloatMode::all().map(|mode| Arith::RcpRounded { value, mode }));
+    for subnormals in Subnormals::ALL.iter().copied() {
+        let functions = ApproxFunction::ALL.iter().copied();
+        all.extend(functions.map(|function| Arith::Approx { value, function, subnormals }));
+        let forms = DivApprox::ALL.iter().copied();
+        all.extend(forms.map(|form| Arith::DivApprox { lhs, rhs, form, subnormals }));
+    }
+    all.extend(FloatTest::ALL.iter().map(|test| Arith::Testp { value, test: *test }));
+    all.extend(ByteHalf::ALL.iter().map(|half| Arith::Dp2a { lhs, rhs, addend, half: *half }));
+    all.extend(FindFrom::ALL.iter().map(|from| Arith::Bfind { value, from: *from }));
+    all.extend([0x96, 0xca].map(|table| Arith::Lop3 { a: v, b: v, c: v, table }));
+    let modes = PermuteMode::ALL.iter().copied();
+    all.extend(modes.map(|mode| Arith::Prmt { low: v, high: v, selector: v, mode }));
+    for excess in Excess::ALL.iter().copied() {
+        for direction in Direction::ALL.iter().copied() {
+            all.push(Arith::Shf { low: v, high: v, amount, direction, excess });
+        }
+        all.push(Arith::Szext { value, bits: v, excess });
+        all.push(Arith::Bmsk { start: v, count: v, excess });
+    }
+    let types = types().into_iter().filter(|ty| !matches!(ty, Type::Pointer { .. }));
+    all.extend(types.map(|to| Arith::Bitcast { value, to }));
+    for to in Scalar::ALL {
+        all.extend(FloatMode::all().map(|mode| Arith::CvtRounded { value, to, mode }));
+        all.extend(Rounding::ALL.map(|rounding| Arith::CvtRint { value, to, rounding }));
+        all.push(Arith::CvtSat { value, to });
     }
     all.extend(SpecialReg::ALL.map(|reg| Arith::Sreg { reg }));
     all
 }
 
-/// The types of the operands of a row, where its type variable stands for `ty`.
-pub(crate) fn operand_types(info: &OpInfo, ty: Type) -> Vec<Type> {
-    let of = |(_, constraint): &(_, Constraint)| match constraint {
+/// The operation on these operands, in order.
+pub(crate) fn with_operands(op: &Arith, operands: &[Value]) -> Arith {
+    let (mut op, mut operands) = (op.clone(), operands.iter());
+    op.for_each_operand_mut(|value| *value = *operands.next().expect("as many as there are"));
+    op
+}
+
+/// The types of the operands of an operation, where the type variable of its row stands for `ty`; those of rows
+/// without one are signed or unsigned as `ty` is.
+pub(crate) fn operand_types(op: &Arith, ty: Type) -> Vec<Type> {
+    let info = op.info();
+    let unsigned = matches!(ty, Type::Scalar(Scalar::U8));
+    let vector = |signed, other, lanes| {
+        VectorType::new(if unsigned { other } else { signed }, lanes).expect("it exists").into()
+    };
+    let of = |constraint: Constraint| match constraint {
         Constraint::T | Constraint::Any => ty,
         Constraint::Bool => Type::BOOL,
         Constraint::U32 => Scalar::U32.into(),
+        Constraint::I32 => Scalar::I32.into(),
+        Constraint::Wide => match ty {
+            Type::Scalar(Scalar::I16) => Scalar::I32.into(),
+            Type::Scalar(Scalar::U16) => Scalar::U32.into(),
+            Type::Scalar(Scalar::I32) => Scalar::I64.into(),
+            _ => Scalar::U64.into(),
+        },
+        Constraint::Bytes => vector(Scalar::I8, Scalar::U8, 4),
+        Constraint::Halves => vector(Scalar::I16, Scalar::U16, 2),
+        Constraint::Dot => if unsigned { Scalar::U32 } else { Scalar::I32 }.into(),
         other => panic!("{other:?} does not occur in arithmetic"),
     };
-    info.operands.iter().chain(&info.list).map(of).collect()
+    let mut constraints: Vec<Constraint> = info.operands.iter().map(|(_, c)| *c).collect();
+    let listed = op.operands().len() - constraints.len();
+    constraints.extend(info.list.iter().flat_map(|(_, c)| vec![*c; listed]));
+    constraints.into_iter().map(of).collect()
+}
+
+/// Whether the target of the kernel has the operation, on operands that are of it.
+pub(crate) fn is_valid(op: &Arith, ir: &KernelIr) -> bool {
+    let op = Op::from(op.clone());
+    let lane_exists = match &op {
+        Op::Arith(Arith::VecExtract { vector, lane }) => {
+            ir.type_of(*vector).vector().is_some_and(|vector| *lane < vector.lanes())
+        }
+        _ => true,
+    };
+    let supported = op.support(ir).is_ok_and(|first| ir.target.offers(first));
+    lane_exists && supported && !op.result_types(ir).is_empty()
 }
 
 /// A value that no kernel has, to ask an operation for its row.

@@ -184,7 +184,7 @@ fn compose(left: &ComposedLayout, right: &Argument) -> Made {
     match right {
         Argument::Tiler(tiler) => left.composition(tiler.as_ref()),
         Argument::Swizzle(swizzle) => plain(left, "composition")?.compose_swizzle(*swizzle),
-        Argument::Composed(right) => plain(left, "composition")?.compose_composed(right),
+        Argument::Composed(right) => left.compose_composed(right),
         Argument::Other => Ok(left.clone()),
     }
 }

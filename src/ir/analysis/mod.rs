@@ -1,4 +1,7 @@
 //! Facts about a verified structure, computed without changing it.
 
+pub(in crate::ir) mod jumps;
+pub(in crate::ir) mod prefetch;
+pub(in crate::ir) mod staging;
 pub(in crate::ir) mod trips;
 pub(in crate::ir) mod uniformity;

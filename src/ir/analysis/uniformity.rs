@@ -143,6 +143,8 @@ impl Flow<'_> {
                 }
                 return Jumps::new();
             }
+            // One thread after the other.
+            Op::Atomic(_) => divergent = true,
             Op::Thread(Thread::VolatileSreg { reg }) => {
                 divergent = match reg {
                     VolatileReg::SmId => false,
@@ -158,6 +160,7 @@ impl Flow<'_> {
                 | Mem::SharedBase { .. }
                 | Mem::ArrayBase { .. },
             )
+            | Op::Cache(_)
             | Op::Sync(_)
             | Op::Diagnostic(_)
             | Op::Thread(Thread::Nanosleep { .. } | Thread::Trap {} | Thread::Brkpt {}) => {}

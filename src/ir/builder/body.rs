@@ -9,7 +9,7 @@ use super::error::BuildErrorKind;
 use super::typed::{Constant, Element, IntoVal, MemIndex, MutPointer, Pointer, Shared, Ty, Val};
 use crate::ir::entity::{SharedId, VarId};
 use crate::ir::kernel::{ArrayData, Place, SharedData, VarData};
-use crate::ir::op::{Arith, Axis, Mem, SpecialReg, Sync};
+use crate::ir::op::{Arith, Axis, LoadAccess, Mem, SpecialReg, StoreAccess, Sync};
 use crate::layout::LayoutError;
 
 /// The body `'b` of a kernel under construction, inside the body `'o`. Operations made through it go to its
@@ -286,9 +286,7 @@ impl<P: Pointer> Val<'_, P> {
         k: &Body<'c, '_>,
         index: impl IntoVal<'c, I>,
     ) -> Val<'c, P::Elem> {
-        let cx = k.context();
-        let (base, index) = (cx.operand(self), cx.operand_of(index));
-        cx.emit_val(Mem::Ld { base, index })
+        self.load_with(k, index, LoadAccess::default())
     }
 
     /// `*(self + index) = value`, `index` in elements. PTX ISA 9.7.9.12 `st`.
@@ -301,9 +299,6 @@ impl<P: Pointer> Val<'_, P> {
     ) where
         P: MutPointer,
     {
-        let cx = k.context();
-        let (base, index) = (cx.operand(self), cx.operand_of(index));
-        let value = cx.operand_of(value);
-        cx.emit(Mem::St { base, index, value });
+        self.store_with(k, index, value, StoreAccess::default());
     }
 }

@@ -367,7 +367,7 @@ where
     fn load(&self, bases: &ValueList, index: Val<'o, i32>) -> ValueList {
         let index = self.cx.operand(index);
         let load = |(base, ty): (&Value, &Type)| {
-            let loaded = self.cx.emit(Mem::Ld { base: *base, index });
+            let loaded = self.cx.emit(Mem::Ld { base: *base, index, access: Default::default() });
             loaded.first().copied().unwrap_or_else(|| self.cx.poison(*ty))
         };
         bases.iter().zip(&self.types).map(load).collect()
@@ -386,7 +386,7 @@ where
         let op = append(cx, Control::If { cond, then_region, else_region: None }, place);
         let store = || {
             for (base, value) in bases.iter().zip(values) {
-                cx.emit(Mem::St { base: *base, index, value: *value });
+                cx.emit(Mem::St { base: *base, index, value: *value, access: Default::default() });
             }
         };
         let end = |_: &()| Some(Control::Yield { values: ValueList::new() });

@@ -167,6 +167,7 @@ pub struct Range<'x, T: Copy> {
     hi: Bound<'x, T>,
     step: Bound<'x, T>,
     unroll: Unroll,
+    prefetch: u32,
 }
 
 /// A bound of a range: a host or a device value, not yet part of a build.
@@ -214,6 +215,7 @@ pub fn range<'x, T: Int>(lo: impl IntoBound<'x, T>, hi: impl IntoBound<'x, T>) -
         hi: hi.into_bound(),
         step: Bound::Host(T::ONE),
         unroll: Unroll::Keep,
+        prefetch: 0,
     }
 }
 
@@ -233,6 +235,39 @@ impl<'x, T: Int> Range<'x, T> {
     /// and the step must be constants, else the build fails.
     pub fn unroll_full(self) -> Range<'x, T> {
         Range { unroll: Unroll::Full, ..self }
+    }
+
+    /// The same range, with the loads from global memory that the body makes fetched `n` iterations ahead:
+    /// before the loop those of the first `n` iterations, then in each iteration those of the one that is
+    /// `n` further, while the values that were fetched for this one are used. The results are the same; 0
+    /// asks for nothing. Each value that is fetched takes a register for each of the `n` iterations.
+    ///
+    /// Where the body fills tiles in shared memory, passes a barrier, uses them and passes another one, and
+    /// each iteration stores the same elements, the tiles get `n + 1` stages and are filled ahead too; one
+    /// barrier of an iteration is enough then.
+    ///
+    /// What can be fetched ahead depends on the index and on values of outside, not on values that the loop
+    /// carries or computes from them; it may be conditional. Loads of inner loops stay where they are. The
+    /// build fails where a load cannot be made earlier: it depends on the work of its iteration, the body
+    /// may be left early, or memory may be written that is then read.
+    ///
+    /// ```
+    /// use tilewright::ir::{Global, GlobalMut, Kernel, Target, range};
+    ///
+    /// type Dot = (Global<f32>, Global<f32>, GlobalMut<f32>, i32);
+    /// let kernel = Kernel::<Dot>::build("dot", Target::SM_80, |k, (x, y, out, n)| {
+    ///     let sum = k.for_(range(0, n).prefetch_stages(2), 0.0, |k, i, sum| {
+    ///         let (a, b) = (x.load(k, i), y.load(k, i));
+    ///         a.fma(b, sum)
+    ///     });
+    ///     out.store(k, 0, sum);
+    /// })?;
+    /// // Two loads for each of the two iterations before the loop, two inside, and two for short ranges.
+    /// assert_eq!(kernel.ir().to_string().matches("= ld ").count(), 2 * 2 + 2 + 2);
+    /// # Ok::<(), tilewright::ir::BuildErrors>(())
+    /// ```
+    pub fn prefetch_stages(self, n: u32) -> Range<'x, T> {
+        Range { prefetch: n, ..self }
     }
 }
 
@@ -588,7 +623,15 @@ fn begin_for<'o, T: Int, I: IntoValues<'o>>(
     let region = cx.with(|state| state.new_region());
     add_args::<T>(cx, region, place);
     add_args::<I::V>(cx, region, place);
-    let control = Control::For { lo, hi, step, unroll: range.unroll, init, body: region };
+    let control = Control::For {
+        lo,
+        hi,
+        step,
+        unroll: range.unroll,
+        prefetch: range.prefetch,
+        init,
+        body: region,
+    };
     (append(cx, control, place), region)
 }
 

@@ -235,8 +235,10 @@ impl Kernel<Untyped> {
         V::types(&mut types);
         let pointer = |ty: Type| match ty {
             Type::Scalar(elem) => Type::Pointer { space: Space::Global, elem, mutable: true },
-            // What is no scalar cannot be stored, which the verifier says.
-            Type::Pointer { .. } | Type::Vector(_) => ty,
+            Type::Vector(vector) => {
+                Type::Pointer { space: Space::Global, elem: vector.elem(), mutable: true }
+            }
+            Type::Pointer { .. } | Type::TensorMap { .. } => ty,
         };
         for (i, ty) in types.into_iter().enumerate() {
             list.field(&format!("p{i}"), |list| list.leaf(pointer(ty)));
@@ -249,7 +251,7 @@ impl Kernel<Untyped> {
             }
             for (&base, value) in bases.iter().zip(values) {
                 let index = cx.constant(0i32).id();
-                cx.emit(Mem::St { base, index, value });
+                cx.emit(Mem::St { base, index, value, access: Default::default() });
             }
             None
         })?;

@@ -11,6 +11,9 @@
 //! Host `if`, `for` and `while` run while the kernel is built and leave no trace but the operations that
 //! they make: they are the compile-time forms of control flow.
 
+mod access;
+mod atomic;
+mod bits;
 mod body;
 mod cases;
 mod collective;
@@ -18,6 +21,7 @@ mod context;
 mod control;
 mod diagnostic;
 mod error;
+mod float;
 mod group;
 mod inline;
 mod kernel;
@@ -33,6 +37,8 @@ mod values;
 mod vector;
 mod warp;
 
+pub use atomic::{Atom, AtomicAdd, AtomicInt, AtomicWord, Red};
+pub use bits::{DotElement, Widen, Word, Word32};
 pub use body::{Body, Dim3, Registers, Var};
 pub use cases::{CaseEnd, Cases, CasesStart};
 pub use collective::Group;
@@ -45,7 +51,8 @@ pub use params::{Field, InSignature, OnDevice, ParamList, ParamValues, Parameter
 pub use promote::{Promote, promote};
 pub use typed::{
     Arithmetic, Bits, Constant, Converted, Element, Float, Fused, Global, GlobalMut, Int, IntoVal,
-    MemIndex, MutPointer, Number, Ordered, Pointer, Shared, Signed, Ty, Val,
+    MemIndex, MutPointer, Number, Ordered, Pointer, Shared, Signed, TensorMap, TensorMapMut,
+    TensorMapType, Ty, Val,
 };
 pub use values::{IntoValues, Values};
 pub use vector::{Vector, VectorElement};

@@ -110,11 +110,19 @@ macro_rules! compares {
     };
 }
 
+impl<'b, T: Ordered> Val<'b, T> {
+    /// Whether `self != rhs`; true when either is NaN.
+    #[track_caller]
+    pub fn ne(self, rhs: impl IntoVal<'b, T>) -> Val<'b, bool> {
+        // Rust's `!=` is the negation of `==`, PTX's `ne` is ordered.
+        let compare = if T::SCALAR.is_float() { Compare::Neu } else { Compare::Ne };
+        self.compare(compare, rhs)
+    }
+}
+
 compares! {
     /// Whether `self == rhs`; false when either is NaN.
     eq Eq;
-    /// Whether `self != rhs`; true when either is NaN.
-    ne Ne;
     /// Whether `self < rhs`; false when either is NaN.
     lt Lt;
     /// Whether `self <= rhs`; false when either is NaN.

@@ -25,9 +25,9 @@ use crate::ir::vector::VectorType;
 ///     x.store(k, 0, a);
 ///     x.store(k, 1, b);
 /// })?;
-/// let device = Device::sim();
+/// let device = Device::sim()?;
 /// let mut x = device.upload(&[1.5, -2.0, 0.25].map(f16::from_f32))?;
-/// device.load(&kernel)?.launch(Grid::new(1, 1), (&mut x,))?;
+/// device.load(&kernel)?.launch(Grid::cover(1, 1), (&mut x,))?;
 /// assert_eq!(x.to_vec()?, [2.5, 4.25, 0.25].map(f16::from_f32));
 /// # }
 /// # Ok::<(), Box<dyn std::error::Error>>(())

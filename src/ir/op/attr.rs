@@ -6,13 +6,15 @@ use std::str::FromStr;
 
 use crate::ir::name::{self, ParseNameError};
 
-/// How two values are compared. On floating point operands all are ordered (false when an operand is
-/// NaN), except `Ne`, which is true then, so that `Ne` is the negation of `Eq` as in Rust.
+/// How two values are compared. PTX ISA 9.7.6.2 `setp`.
+///
+/// The first six are ordered: false where an operand is NaN. The others are for floating point only: those that
+/// end in `u` are true where an operand is NaN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Compare {
     /// `lhs == rhs`
     Eq,
-    /// `lhs != rhs`
+    /// `lhs != rhs`, and neither is NaN.
     Ne,
     /// `lhs < rhs`
     Lt,
@@ -22,12 +24,42 @@ pub enum Compare {
     Gt,
     /// `lhs >= rhs`
     Ge,
+    /// `lhs == rhs`, or either is NaN.
+    Equ,
+    /// `!(lhs == rhs)`: Rust's `!=`.
+    Neu,
+    /// `lhs < rhs`, or either is NaN.
+    Ltu,
+    /// `lhs <= rhs`, or either is NaN.
+    Leu,
+    /// `lhs > rhs`, or either is NaN.
+    Gtu,
+    /// `lhs >= rhs`, or either is NaN.
+    Geu,
+    /// Neither is NaN.
+    Num,
+    /// Either is NaN.
+    Nan,
 }
 
 impl Compare {
     /// All comparisons.
-    pub const ALL: [Compare; 6] =
-        [Compare::Eq, Compare::Ne, Compare::Lt, Compare::Le, Compare::Gt, Compare::Ge];
+    pub const ALL: [Compare; 14] = [
+        Compare::Eq,
+        Compare::Ne,
+        Compare::Lt,
+        Compare::Le,
+        Compare::Gt,
+        Compare::Ge,
+        Compare::Equ,
+        Compare::Neu,
+        Compare::Ltu,
+        Compare::Leu,
+        Compare::Gtu,
+        Compare::Geu,
+        Compare::Num,
+        Compare::Nan,
+    ];
 
     /// PTX's name of the comparison.
     pub const fn name(self) -> &'static str {
@@ -38,6 +70,31 @@ impl Compare {
             Compare::Le => "le",
             Compare::Gt => "gt",
             Compare::Ge => "ge",
+            Compare::Equ => "equ",
+            Compare::Neu => "neu",
+            Compare::Ltu => "ltu",
+            Compare::Leu => "leu",
+            Compare::Gtu => "gtu",
+            Compare::Geu => "geu",
+            Compare::Num => "num",
+            Compare::Nan => "nan",
+        }
+    }
+
+    /// Whether the comparison is for floating point only.
+    pub const fn needs_float(self) -> bool {
+        match self {
+            Compare::Eq | Compare::Ne | Compare::Lt | Compare::Le | Compare::Gt | Compare::Ge => {
+                false
+            }
+            Compare::Equ
+            | Compare::Neu
+            | Compare::Ltu
+            | Compare::Leu
+            | Compare::Gtu
+            | Compare::Geu
+            | Compare::Num
+            | Compare::Nan => true,
         }
     }
 }

@@ -40,6 +40,9 @@ pub enum Control {
         step: Value,
         /// What is to become of the loop when the kernel is built.
         unroll: Unroll,
+        /// How many iterations ahead loads from global memory are made once the kernel is lowered; 0 for a
+        /// loop that stays as it is.
+        prefetch: u32,
         /// The first values of the carried arguments.
         init: ValueList,
         /// The body.

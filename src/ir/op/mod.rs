@@ -1,12 +1,15 @@
 //! Operations: the rows of the table as Rust enums, and what is derived from a row.
 
+mod access;
 mod attr;
 mod control;
 mod diagnostic;
 mod inline;
+mod mode;
 mod parts;
 mod requirement;
 mod special;
+mod support;
 mod table;
 mod warp;
 
@@ -14,16 +17,25 @@ use std::fmt;
 
 use smallvec::SmallVec;
 
+pub use access::{
+    AtomicOp, AtomicOrder, L1Evict, L2Prefetch, LoadAccess, LoadCache, LoadOrder, MemScope,
+    ParseAccessError, PrefetchLevel, RedOrder, StoreAccess, StoreCache, StoreOrder,
+};
 pub use attr::{Axis, Compare, Unroll};
 pub use control::{Control, ValueList};
 pub use diagnostic::Diagnostic;
 pub use inline::{Inline, InlinePtx, PtxPiece, PtxTextError, Simulate};
+pub use mode::{
+    ApproxFunction, ByteHalf, Clamp, Direction, DivApprox, Excess, FindFrom, FloatMode, FloatTest,
+    PermuteMode, Subnormals,
+};
 pub(in crate::ir) use parts::{BadPart, Names, Parts};
 pub use special::{SpecialReg, VolatileReg};
 pub use warp::{ReduxOp, ShflMode, VoteMode};
 
 use super::entity::{ArrayId, RegionId, SharedId, Value, VarId};
 use super::kernel::KernelIr;
+use super::number::Rounding;
 use super::target::Target;
 use super::types::{Const, Scalar, Space, Type};
 use super::vector::VectorType;
@@ -39,6 +51,16 @@ pub enum Constraint {
     Bool,
     /// `u32`.
     U32,
+    /// `i32`.
+    I32,
+    /// The integer type of twice the width of `T`.
+    Wide,
+    /// Four bytes: `i8x4` or `u8x4`.
+    Bytes,
+    /// Two half words: `i16x2` or `u16x2`.
+    Halves,
+    /// The type of a sum of products: `u32` where both operands are unsigned, else `i32`.
+    Dot,
     /// An index in elements: `i32`, `u32`, `i64` or `u64`.
     Index,
     /// A pointer.
@@ -66,6 +88,12 @@ pub enum ResultKind {
     Reg,
     /// The attribute `to`, or the vector of as many of it as `T` has elements.
     To,
+    /// The attribute `to`, which is a type of a scalar or a vector.
+    As,
+    /// The integer type of twice the width of `T`.
+    Wide,
+    /// `u32` where `lhs` and `rhs` are unsigned, else `i32`.
+    Dot,
     /// The vector of the operands.
     Pack,
     /// The vector of `lanes` elements of the type `T`.
@@ -85,7 +113,7 @@ pub enum ResultKind {
 /// The types that the type variable of a row may stand for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Class {
-    /// Every type.
+    /// Every type but tensor maps, which only their own operations take.
     Any,
     /// Every scalar.
     Scalar,
@@ -100,6 +128,10 @@ pub enum Class {
     ScalarNumber,
     /// Integers.
     Int,
+    /// Integers of 16 and 32 bits.
+    IntHalf,
+    /// Integers of 32 and 64 bits.
+    IntWord,
     /// `i32` and `u32`.
     Int32,
     /// The floating point types with arithmetic, and the packed vectors.
@@ -128,6 +160,8 @@ impl Class {
                     Class::Scalar
                     | Class::ScalarNumber
                     | Class::Int
+                    | Class::IntHalf
+                    | Class::IntWord
                     | Class::Int32
                     | Class::ScalarFloat
                     | Class::Ordered
@@ -136,11 +170,14 @@ impl Class {
                 };
             }
             Type::Pointer { .. } => return matches!(self, Class::Any | Class::Pointer),
+            Type::TensorMap { .. } => return false,
         };
         match self {
             Class::Any | Class::Scalar | Class::Data => true,
             Class::Number | Class::ScalarNumber => s.is_number(),
             Class::Int => s.is_int(),
+            Class::IntHalf => s.is_int() && matches!(s.bits(), 16 | 32),
+            Class::IntWord => s.is_int() && matches!(s.bits(), 32 | 64),
             Class::Int32 => matches!(s, Scalar::I32 | Scalar::U32),
             Class::Float | Class::ScalarFloat => s.is_number() && s.is_float(),
             Class::Signed => s.is_number() && (s.is_signed() || s.is_float()),
@@ -164,6 +201,8 @@ impl fmt::Display for Class {
             }
             Class::ScalarNumber => "an integer or floating point type: one of Rust's, f16 or bf16",
             Class::Int => "an integer type",
+            Class::IntHalf => "an integer type of 16 or 32 bits",
+            Class::IntWord => "an integer type of 32 or 64 bits",
             Class::Int32 => "i32 or u32",
             Class::Float => "a floating point type: f16, bf16, f32, f64, f16x2 or bf16x2",
             Class::ScalarFloat => "a floating point type: f16, bf16, f32 or f64",
@@ -425,6 +464,8 @@ impl Op {
             Op::Const(_)
             | Op::Arith(_)
             | Op::Mem(_)
+            | Op::Atomic(_)
+            | Op::Cache(_)
             | Op::Sync(_)
             | Op::Warp(_)
             | Op::Thread(_)
@@ -463,6 +504,22 @@ impl Op {
                 }
             }
             ResultKind::To => self.converted(ir, info),
+            ResultKind::As => match self {
+                Op::Arith(Arith::Bitcast { to, .. }) => Some(*to),
+                Op::Const(_)
+                | Op::Arith(_)
+                | Op::Mem(_)
+                | Op::Atomic(_)
+                | Op::Cache(_)
+                | Op::Sync(_)
+                | Op::Warp(_)
+                | Op::Thread(_)
+                | Op::Diagnostic(_)
+                | Op::Inline(_)
+                | Op::Control(_) => None,
+            },
+            ResultKind::Wide => self.wide(ir, info),
+            ResultKind::Dot => Some(self.dot(ir)),
             ResultKind::Pack | ResultKind::Splat => self.vector(ir, info),
             ResultKind::Lane => {
                 let vector = self.type_of_operand(ir, info, Constraint::T)?.vector()?;
@@ -475,12 +532,33 @@ impl Op {
         }
     }
 
+    /// The integer type of twice the width of `T`.
+    pub(in crate::ir) fn wide(&self, ir: &KernelIr, info: &OpInfo) -> Option<Type> {
+        match self.type_of_operand(ir, info, Constraint::T)?.scalar()? {
+            Scalar::I16 => Some(Scalar::I32.into()),
+            Scalar::U16 => Some(Scalar::U32.into()),
+            Scalar::I32 => Some(Scalar::I64.into()),
+            Scalar::U32 => Some(Scalar::U64.into()),
+            _ => None,
+        }
+    }
+
+    /// The type of a sum of products of bytes.
+    pub(in crate::ir) fn dot(&self, ir: &KernelIr) -> Type {
+        let mut signed = false;
+        self.for_each_operand(|value| {
+            let vector = ir.values.get(value).and_then(|value| value.ty.vector());
+            signed |= vector.is_some_and(|vector| vector.elem().is_signed());
+        });
+        if signed { Scalar::I32.into() } else { Scalar::U32.into() }
+    }
+
     /// The type of the attribute `to`, or the vector of as many of it as the operand has elements.
     fn converted(&self, ir: &KernelIr, info: &OpInfo) -> Option<Type> {
         let to = self.type_of_attribute(ir)?;
         match self.type_of_operand(ir, info, Constraint::T)? {
             Type::Vector(vector) => VectorType::new(to.scalar()?, vector.lanes()).map(Type::Vector),
-            Type::Scalar(_) | Type::Pointer { .. } => Some(to),
+            Type::Scalar(_) | Type::Pointer { .. } | Type::TensorMap { .. } => Some(to),
         }
     }
 
@@ -498,6 +576,8 @@ impl Op {
             Op::Const(_)
             | Op::Arith(_)
             | Op::Mem(_)
+            | Op::Atomic(_)
+            | Op::Cache(_)
             | Op::Sync(_)
             | Op::Warp(_)
             | Op::Thread(_)
@@ -526,7 +606,12 @@ impl Op {
     /// the element of a variable, the pointer to a shared allocation.
     pub(in crate::ir) fn type_of_attribute(&self, ir: &KernelIr) -> Option<Type> {
         match self {
-            Op::Arith(Arith::Cvt { to, .. }) => Some((*to).into()),
+            Op::Arith(
+                Arith::Cvt { to, .. }
+                | Arith::CvtRounded { to, .. }
+                | Arith::CvtRint { to, .. }
+                | Arith::CvtSat { to, .. },
+            ) => Some((*to).into()),
             Op::Arith(Arith::Sreg { reg }) => Some(reg.scalar().into()),
             Op::Thread(Thread::VolatileSreg { reg }) => Some(reg.scalar().into()),
             Op::Mem(Mem::SharedBase { shared }) => ir.shared.get(*shared).map(|alloc| {
@@ -546,6 +631,8 @@ impl Op {
             | Op::Inline(_)
             | Op::Arith(_)
             | Op::Mem(Mem::Ld { .. } | Mem::St { .. } | Mem::Offset { .. })
+            | Op::Atomic(_)
+            | Op::Cache(_)
             | Op::Sync(_)
             | Op::Warp(_)
             | Op::Thread(_) => None,

@@ -1,6 +1,7 @@
 //! What an operation needs of its target beyond its row.
 
-use super::{Arith, Op};
+use super::{Arith, Atomic, Diagnostic, Mem, MemScope, Op};
+use crate::ir::entity::Value;
 use crate::ir::kernel::KernelIr;
 use crate::ir::target::Target;
 use crate::ir::types::{Scalar, Type};
@@ -11,9 +12,17 @@ impl Op {
         let row = self.info().map_or(Target::SM_80, |info| info.target);
         match self {
             Op::Arith(Arith::Sreg { reg }) => row.max(reg.first_target()),
+            Op::Mem(Mem::Ld { access, .. }) => scoped(row, access.order.scope()),
+            Op::Mem(Mem::St { access, .. }) => scoped(row, access.order.scope()),
+            Op::Atomic(
+                Atomic::Atom { scope, .. }
+                | Atomic::AtomCas { scope, .. }
+                | Atomic::Red { scope, .. },
+            ) => scoped(row, Some(*scope)),
             Op::Const(_)
             | Op::Arith(_)
             | Op::Mem(_)
+            | Op::Cache(_)
             | Op::Sync(_)
             | Op::Warp(_)
             | Op::Thread(_)
@@ -23,26 +32,47 @@ impl Op {
         }
     }
 
-    /// The first target that has the operation with its attributes, on the types of its operands: conversions
-    /// to and from 8-bit floating point came with `sm_89`.
-    pub fn first_target_on(&self, ir: &KernelIr) -> Target {
+    /// The first target that has the operation with its attributes, on the types of its operands.
+    ///
+    /// # Errors
+    /// Why no target has it.
+    pub fn support(&self, ir: &KernelIr) -> Result<Target, &'static str> {
         let first = self.first_target();
-        let Op::Arith(Arith::Cvt { value, to }) = self else { return first };
-        let from = match ir.values.get(*value).map(|value| value.ty) {
-            Some(Type::Scalar(scalar)) => scalar,
-            Some(Type::Vector(vector)) => vector.elem(),
-            Some(Type::Pointer { .. }) | None => return first,
-        };
-        let is_byte = |s: Scalar| matches!(s, Scalar::F8E4M3 | Scalar::F8E5M2);
-        let converts = from != *to && (is_byte(from) || is_byte(*to));
-        if converts { first.max(Target::SM_89) } else { first }
+        match self {
+            Op::Arith(op) => super::support::support(op, ir).map(|target| first.max(target)),
+            // What is printed is converted to `f64`.
+            Op::Diagnostic(Diagnostic::Printf { values, .. }) => {
+                let is_byte = |value: &Value| {
+                    matches!(
+                        ir.values.get(*value).map(|value| value.ty),
+                        Some(Type::Scalar(Scalar::F8E4M3 | Scalar::F8E5M2))
+                    )
+                };
+                Ok(if values.iter().any(is_byte) { first.max(Target::SM_89) } else { first })
+            }
+            Op::Const(_)
+            | Op::Mem(_)
+            | Op::Atomic(_)
+            | Op::Cache(_)
+            | Op::Sync(_)
+            | Op::Warp(_)
+            | Op::Thread(_)
+            | Op::Diagnostic(Diagnostic::Assert { .. })
+            | Op::Inline(_)
+            | Op::Control(_) => Ok(first),
+        }
     }
 
     /// The operation as messages about its attributes name it: `sreg<tid.x>`.
     pub(in crate::ir) fn name_with_attributes(&self) -> String {
         match self.attributes() {
-            none if none.is_empty() => self.name().to_owned(),
+            none if none.iter().all(String::is_empty) => self.name().to_owned(),
             attributes => format!("{}<{}>", self.name(), attributes.join(", ")),
         }
     }
+}
+
+/// The later one of the targets of a row and of a scope.
+fn scoped(row: Target, scope: Option<MemScope>) -> Target {
+    scope.map_or(row, |scope| row.max(scope.first_target()))
 }

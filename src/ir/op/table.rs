@@ -67,9 +67,109 @@ macro_rules! for_each_op {
                 selp = Selp (cond: Bool, then_value: T, else_value: T) {} -> T : Any, Pure, SM_80;
                 /// The value in the type `to`, as Rust's `as`: integers wrap, floating point to integer
                 /// truncates and saturates (NaN gives 0), everything else rounds to nearest even. A number
-                /// that is too large for a floating point type of 8 bits becomes its largest. Each element of a vector, which keeps
-                /// their number. PTX ISA 9.7.9.22 `cvt`.
+                /// that is too large for a floating point type of 8 bits becomes its largest. In each
+                /// element of a vector. PTX ISA 9.7.9.22 `cvt`.
                 cvt = Cvt (value: T) { to: Scalar } -> To : Data, Pure, SM_80;
+                /// `lhs + rhs`, rounded as `mode` says. PTX ISA 9.7.3.3, 9.7.4.1 `add`.
+                add_rounded = AddRounded (lhs: T, rhs: T) { mode: FloatMode } -> T : Float, Pure, SM_80;
+                /// `lhs - rhs`, rounded as `mode` says. PTX ISA 9.7.3.4, 9.7.4.2 `sub`.
+                sub_rounded = SubRounded (lhs: T, rhs: T) { mode: FloatMode } -> T : Float, Pure, SM_80;
+                /// `lhs * rhs`, rounded as `mode` says. PTX ISA 9.7.3.5, 9.7.4.3 `mul`.
+                mul_rounded = MulRounded (lhs: T, rhs: T) { mode: FloatMode } -> T : Float, Pure, SM_80;
+                /// `lhs * rhs + addend`, rounded once as `mode` says. PTX ISA 9.7.3.6, 9.7.4.4 `fma`.
+                fma_rounded = FmaRounded (lhs: T, rhs: T, addend: T) { mode: FloatMode } -> T
+                    : Float, Pure, SM_80;
+                /// `lhs / rhs`, rounded as `mode` says. PTX ISA 9.7.3.8 `div`.
+                div_rounded = DivRounded (lhs: T, rhs: T) { mode: FloatMode } -> T
+                    : ScalarFloat, Pure, SM_80;
+                /// The square root, rounded as `mode` says. PTX ISA 9.7.3.15 `sqrt`.
+                sqrt_rounded = SqrtRounded (value: T) { mode: FloatMode } -> T : ScalarFloat, Pure, SM_80;
+                /// `1 / value`, rounded as `mode` says. PTX ISA 9.7.3.13 `rcp`.
+                rcp_rounded = RcpRounded (value: T) { mode: FloatMode } -> T : ScalarFloat, Pure, SM_80;
+                /// An approximation of `function` of `value`; [`ApproxFunction`] has the bounds.
+                approx = Approx (value: T) { function: ApproxFunction, subnormals: Subnormals } -> T
+                    : Float, Pure, SM_80;
+                /// An approximation of `lhs / rhs`, within 2 ulp. PTX ISA 9.7.3.8 `div.approx`, `div.full`.
+                div_approx = DivApprox (lhs: T, rhs: T) { form: DivApprox, subnormals: Subnormals } -> T
+                    : ScalarFloat, Pure, SM_80;
+                /// The smaller operand; NaN if one is NaN. PTX ISA 9.7.3.11, 9.7.4.7 `min.NaN`.
+                min_nan = MinNan (lhs: T, rhs: T) {} -> T : Float, Pure, SM_80;
+                /// The larger operand; NaN if one is NaN. PTX ISA 9.7.3.12, 9.7.4.8 `max.NaN`.
+                max_nan = MaxNan (lhs: T, rhs: T) {} -> T : Float, Pure, SM_80;
+                /// `magnitude` with the sign of `sign`. PTX ISA 9.7.3.2 `copysign`.
+                copysign = Copysign (magnitude: T, sign: T) {} -> T : ScalarFloat, Pure, SM_80;
+                /// Whether `value` has the property `test`. PTX ISA 9.7.3.1 `testp`.
+                testp = Testp (value: T) { test: FloatTest } -> Bool : ScalarFloat, Pure, SM_80;
+                /// `lhs + rhs`, cut to the range of the type. PTX ISA 9.7.1.1 `add.sat`.
+                add_sat = AddSat (lhs: T, rhs: T) {} -> T : Int32, Pure, SM_80;
+                /// `lhs - rhs`, cut to the range of the type. PTX ISA 9.7.1.2 `sub.sat`.
+                sub_sat = SubSat (lhs: T, rhs: T) {} -> T : Int32, Pure, SM_80;
+                /// The high half of `lhs * rhs`. PTX ISA 9.7.1.3 `mul.hi`.
+                mul_hi = MulHi (lhs: T, rhs: T) {} -> T : Int, Pure, SM_80;
+                /// `lhs * rhs` in the type of twice the width. PTX ISA 9.7.1.3 `mul.wide`.
+                mul_wide = MulWide (lhs: T, rhs: T) {} -> Wide : IntHalf, Pure, SM_80;
+                /// `lhs * rhs + addend`; keeps the low half. PTX ISA 9.7.1.4 `mad.lo`.
+                mad = Mad (lhs: T, rhs: T, addend: T) {} -> T : Int, Pure, SM_80;
+                /// The high half of `lhs * rhs`, plus `addend`; wraps. PTX ISA 9.7.1.4 `mad.hi`.
+                mad_hi = MadHi (lhs: T, rhs: T, addend: T) {} -> T : Int, Pure, SM_80;
+                /// `lhs * rhs + addend` in the type of twice the width; wraps. PTX ISA 9.7.1.4 `mad.wide`.
+                mad_wide = MadWide (lhs: T, rhs: T, addend: Wide) {} -> Wide : IntHalf, Pure, SM_80;
+                /// `|lhs - rhs| + addend`; wraps. PTX ISA 9.7.1.7 `sad`.
+                sad = Sad (lhs: T, rhs: T, addend: T) {} -> T : Int, Pure, SM_80;
+                /// The sum of the products of four bytes each, plus `addend`; wraps. PTX ISA 9.7.1.23 `dp4a`.
+                dp4a = Dp4a (lhs: Bytes, rhs: Bytes, addend: Dot) {} -> Dot : Any, Pure, SM_80;
+                /// The sum of the products of two half words and two bytes, plus `addend`; wraps.
+                /// PTX ISA 9.7.1.24 `dp2a`.
+                dp2a = Dp2a (lhs: Halves, rhs: Bytes, addend: Dot) { half: ByteHalf } -> Dot
+                    : Any, Pure, SM_80;
+                /// The number of bits that are set. PTX ISA 9.7.1.14 `popc`.
+                popc = Popc (value: T) {} -> U32 : IntWord, Pure, SM_80;
+                /// The number of zeros above the highest bit that is set. PTX ISA 9.7.1.15 `clz`.
+                clz = Clz (value: T) {} -> U32 : IntWord, Pure, SM_80;
+                /// The bits in reverse order. PTX ISA 9.7.1.18 `brev`.
+                brev = Brev (value: T) {} -> T : IntWord, Pure, SM_80;
+                /// The highest bit that differs from the sign (from 0, where unsigned), counted as `from`
+                /// says; 2^32 - 1 if there is none. PTX ISA 9.7.1.16 `bfind`.
+                bfind = Bfind (value: T) { from: FindFrom } -> U32 : IntWord, Pure, SM_80;
+                /// The lowest `count` bits of `value >> start`, extended by the highest of them where the type
+                /// is signed, else by zeros; of `start` and `count` the lowest 8 bits count.
+                /// PTX ISA 9.7.1.19 `bfe`.
+                bfe = Bfe (value: T, start: U32, count: U32) {} -> T : IntWord, Pure, SM_80;
+                /// `into` with `count` bits from `start` on replaced by the lowest ones of `value`; of `start`
+                /// and `count` the lowest 8 bits count. PTX ISA 9.7.1.20 `bfi`.
+                bfi = Bfi (value: T, into: T, start: U32, count: U32) {} -> T : IntWord, Pure, SM_80;
+                /// The position of a bit that is set in `mask`: of the `offset`-th one from bit `base` on, that
+                /// one included, upward, or downward where `offset` is negative; for `offset` 0, `base` itself.
+                /// 2^32 - 1 if there is none, and where `base` is above 31. PTX ISA 9.7.1.17 `fns`.
+                fns = Fns (mask: U32, base: U32, offset: I32) {} -> U32 : Any, Pure, SM_80;
+                /// Any function of three bits, in each bit: bit `4 a + 2 b + c` of `table`.
+                /// PTX ISA 9.7.8.6 `lop3`.
+                lop3 = Lop3 (a: T, b: T, c: T) { table: u8 } -> T : Int32, Pure, SM_80;
+                /// Shifts the 64 bits `high:low` and gives the high half of a shift to the left, the low half of
+                /// one to the right. PTX ISA 9.7.8.7 `shf`.
+                shf = Shf (low: T, high: T, amount: U32) { direction: Direction, excess: Excess } -> T
+                    : Int32, Pure, SM_80;
+                /// Four of the eight bytes of `low` and `high`, as `mode` and `selector` say.
+                /// PTX ISA 9.7.9.7 `prmt`.
+                prmt = Prmt (low: T, high: T, selector: U32) { mode: PermuteMode } -> T
+                    : Int32, Pure, SM_80;
+                /// The lowest `bits` bits, extended to the width. PTX ISA 9.7.1.21 `szext`.
+                szext = Szext (value: T, bits: U32) { excess: Excess } -> T : Int32, Pure, SM_80;
+                /// `count` bits set, from `start` on. PTX ISA 9.7.1.22 `bmsk`.
+                bmsk = Bmsk (start: U32, count: U32) { excess: Excess } -> U32 : Any, Pure, SM_80;
+                /// The same bits as a value of the type `to`. PTX ISA 9.7.9.1 `mov`.
+                bitcast = Bitcast (value: T) { to: Type } -> As : Data, Pure, SM_80;
+                /// The number rounded to the floating point type `to` as `mode` says, in each element.
+                /// PTX ISA 9.7.9.22 `cvt`.
+                cvt_rounded = CvtRounded (value: T) { to: Scalar, mode: FloatMode } -> To
+                    : Data, Pure, SM_80;
+                /// The number rounded to an integer, as the type `to`: an integer type, whose range it is cut
+                /// to (NaN gives 0), or the floating point type that it has.
+                /// PTX ISA 9.7.9.22 `cvt.rni`, `cvt.rzi`, `cvt.rmi`, `cvt.rpi`.
+                cvt_rint = CvtRint (value: T) { to: Scalar, rounding: Rounding } -> To
+                    : ScalarFloat, Pure, SM_80;
+                /// The integer cut to the range of the integer type `to`. PTX ISA 9.7.9.22 `cvt.sat`.
+                cvt_sat = CvtSat (value: T) { to: Scalar } -> To : Int, Pure, SM_80;
                 /// The vector of the values of the list, the first one in the lowest bits.
                 /// PTX ISA 9.7.9.1 `mov` of a vector.
                 vec_pack = VecPack (; values: [T]) {} -> Pack : Scalar, Pure, SM_80;
@@ -84,9 +184,10 @@ macro_rules! for_each_op {
             /// Memory, pointers and register variables.
             Mem {
                 /// `*(base + index)`, `index` in elements. PTX ISA 9.7.9.8 `ld`.
-                ld = Ld (base: Pointer, index: Index) {} -> Elem : Any, Read, SM_80;
+                ld = Ld (base: Pointer, index: Index) { access: LoadAccess } -> Elem : Any, Read, SM_80;
                 /// `*(base + index) = value`, `index` in elements. PTX ISA 9.7.9.12 `st`.
-                st = St (base: MutPointer, index: Index, value: Elem) {} -> Unit : Any, Write, SM_80;
+                st = St (base: MutPointer, index: Index, value: Elem) { access: StoreAccess } -> Unit
+                    : Any, Write, SM_80;
                 /// The pointer `base + index`, `index` in elements.
                 offset = Offset (base: T, index: Index) {} -> T : Pointer, Pure, SM_80;
                 /// The first element of a shared memory allocation.
@@ -97,6 +198,32 @@ macro_rules! for_each_op {
                 get_var = GetVar () { var: VarId, index: u32 } -> VarElem : Any, Read, SM_80;
                 /// Sets register `index` of a variable.
                 set_var = SetVar (value: VarElem) { var: VarId, index: u32 } -> Unit : Any, Write, SM_80;
+            }
+            /// Reads and writes of memory in one step, at `*(base + index)`, `index` in elements.
+            Atomic {
+                /// Sets the element to `op(old, value)`; the result is `old`. PTX ISA 9.7.13.5 `atom`.
+                atom = Atom (base: MutPointer, index: Index, value: Elem)
+                    { op: AtomicOp, order: AtomicOrder, scope: MemScope } -> Elem : Any, Write, SM_80;
+                /// Sets the element to `value` where its bits are those of `compare`; the result is what was
+                /// there. PTX ISA 9.7.13.5 `atom.cas`.
+                atom_cas = AtomCas (base: MutPointer, index: Index, compare: Elem, value: Elem)
+                    { order: AtomicOrder, scope: MemScope } -> Elem : Any, Write, SM_80;
+                /// Sets the element to `op(old, value)`. PTX ISA 9.7.13.7 `red`.
+                red = Red (base: MutPointer, index: Index, value: Elem)
+                    { op: AtomicOp, order: RedOrder, scope: MemScope } -> Unit : Any, Write, SM_80;
+            }
+            /// What caches are told about global memory, at `base + index`, `index` in elements.
+            Cache {
+                /// Brings the line of the address into a cache. PTX ISA 9.7.9.15 `prefetch`.
+                prefetch = Prefetch (base: Pointer, index: Index) { level: PrefetchLevel } -> Unit
+                    : Any, Read, SM_80;
+                /// The 128 bytes from the address on lose their content, and need not go to memory.
+                /// PTX ISA 9.7.9.17 `discard`.
+                discard = Discard (base: MutPointer, index: Index) {} -> Unit : Any, Write, SM_80;
+                /// L2 gives the 128 bytes from the address on up in their turn, no longer last.
+                /// PTX ISA 9.7.9.16 `applypriority`.
+                applypriority = Applypriority (base: Pointer, index: Index) {} -> Unit
+                    : Any, Read, SM_80;
             }
             /// Synchronisation of threads.
             Sync {
@@ -129,7 +256,8 @@ macro_rules! for_each_op {
                 match_any = MatchAny (value: T, members: U32) {} -> U32 : ScalarNumber, Sync, SM_80;
                 /// `members` where `value` has the same bits in all of them, else 0; and whether it has.
                 /// PTX ISA 9.7.13.10 `match.all.sync`.
-                match_all = MatchAll (value: T, members: U32) {} -> U32, Bool : ScalarNumber, Sync, SM_80;
+                match_all = MatchAll (value: T, members: U32) {} -> U32, Bool
+                    : ScalarNumber, Sync, SM_80;
                 /// `value` of all members, combined; sums wrap. PTX ISA 9.7.13.12 `redux.sync`.
                 redux = Redux (value: T, members: U32) { op: ReduxOp } -> T : Int32, Sync, SM_80;
                 /// The lane of one of the members, the same one in all, and whether it is the thread.

@@ -1,8 +1,10 @@
 //! Passes: from a verified kernel to another one that computes the same.
 //!
-//! `lower` runs when a kernel is built: it carries out what the operations ask for, such as the unrolling
-//! of a loop, so that code generation and the simulator see plain loops only.
+//! `lower` carries out what the operations ask for, such as the unrolling of a loop, so that code generation
+//! and the simulator see plain loops only. What cannot be carried out the verifier has refused.
 
+mod counted;
+mod pipeline;
 mod rewrite;
 mod unroll;
 mod without_asserts;
@@ -14,15 +16,21 @@ use super::kernel::KernelIr;
 use super::op::{Control, Op, Unroll};
 
 /// Carries out what the operations of a verified kernel ask for: the new kernel, or `None` where they ask
-/// for nothing. What cannot be carried out the verifier has refused.
+/// for nothing.
 pub(in crate::ir) fn lower(ir: &KernelIr) -> Option<KernelIr> {
-    asks_for_unrolling(ir, ir.body).then(|| unroll::unroll(ir))
+    // First, because the loop that pipelining leaves may be unrolled.
+    let pipelined = asks(ir, ir.body, &|prefetch, _| prefetch > 0).then(|| pipeline::pipeline(ir));
+    let ir = pipelined.as_ref().unwrap_or(ir);
+    let unrolled =
+        asks(ir, ir.body, &|_, unroll| unroll != Unroll::Keep).then(|| unroll::unroll(ir));
+    unrolled.or(pipelined)
 }
 
-fn asks_for_unrolling(ir: &KernelIr, region: RegionId) -> bool {
+/// Whether there is a loop with such a request.
+fn asks(ir: &KernelIr, region: RegionId, such: &impl Fn(u32, Unroll) -> bool) -> bool {
     ir.regions[region].ops.iter().any(|op| {
         let op = &ir.ops[*op].op;
-        matches!(op, Op::Control(Control::For { unroll: Unroll::By(_) | Unroll::Full, .. }))
-            || op.regions().into_iter().any(|inner| asks_for_unrolling(ir, inner))
+        matches!(op, Op::Control(Control::For { prefetch, unroll, .. }) if such(*prefetch, *unroll))
+            || op.regions().into_iter().any(|inner| asks(ir, inner, such))
     })
 }

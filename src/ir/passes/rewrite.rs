@@ -191,6 +191,8 @@ impl<'k> Rewrite<'k> {
                 | Mem::SharedBase { .. }
                 | Mem::ArrayBase { .. },
             )
+            | Op::Atomic(_)
+            | Op::Cache(_)
             | Op::Sync(_)
             | Op::Warp(_)
             | Op::Diagnostic(_)

@@ -9,19 +9,19 @@
 //!    without iterations is left out.
 //! 3. A copy of a body that jumps from inside another construct is a loop that is left by its `continue`,
 //!    and the whole is a loop that is left by its `break`.
-//! 4. A dynamic step that is not positive gives no iterations.
 //!
-//! The trip count of `for` is `ceil((hi - lo) / step)`, computed in the unsigned type of the same width,
-//! where the difference of two numbers of the index type never wraps.
+//! How the trip count is computed is in `counted.rs`.
 
 use std::num::NonZeroU32;
 
+use super::counted::{Counted, unsigned};
 use super::rewrite::{Rewrite, Target};
+use crate::ir::analysis::jumps::is_straight;
 use crate::ir::analysis::trips::Trips;
-use crate::ir::entity::{OpId, PlaceId, RegionId, Value};
+use crate::ir::entity::{OpId, RegionId, Value};
 use crate::ir::kernel::KernelIr;
-use crate::ir::op::{Arith, Compare, Control, Op, Unroll, ValueList};
-use crate::ir::types::{Scalar, Type};
+use crate::ir::op::{Arith, Control, Op, Unroll, ValueList};
+use crate::ir::types::Type;
 
 /// Unrolls. The verifier has seen to it that it is possible, and not too large.
 pub(super) fn unroll(ir: &KernelIr) -> KernelIr {
@@ -35,50 +35,21 @@ pub(super) fn unroll(ir: &KernelIr) -> KernelIr {
 fn copy_ops(rewrite: &mut Rewrite<'_>, ops: &[OpId], region: RegionId) {
     let source = rewrite.source;
     for &id in ops {
-        let op = &source.ops[id].op;
-        if let Op::Control(Control::For { lo, hi, step, unroll, init, body }) = op
-            && *unroll != Unroll::Keep
-        {
-            let scalar = source.type_of(*lo).scalar().unwrap_or(Scalar::I32);
-            let (place, straight) = (source.ops[id].place, is_straight(source, id, *body));
-            let (lo, hi, step, body) = (*lo, *hi, *step, *body);
-            let for_ = Loop { source, id, place, lo, hi, step, init, body, scalar, straight };
-            match unroll {
-                Unroll::By(n) => for_.by(rewrite, region, *n),
-                Unroll::Full | Unroll::Keep => for_.full(rewrite, region),
+        let data = &source.ops[id];
+        match Counted::new(source, id).map(|counted| (counted.unroll, counted)) {
+            Some((Unroll::By(n), counted)) => counted.by(rewrite, region, n),
+            Some((Unroll::Full, counted)) => counted.full(rewrite, region),
+            Some((Unroll::Keep, _)) | None if !data.op.regions().is_empty() => {
+                for (inner, copy) in rewrite.copy_owner(id, region) {
+                    copy_ops(rewrite, &source.regions[inner].ops, copy);
+                }
             }
-        } else if op.regions().is_empty() {
-            rewrite.copy_plain(id, region);
-        } else {
-            for (inner, copy) in rewrite.copy_owner(id, region) {
-                copy_ops(rewrite, &source.regions[inner].ops, copy);
-            }
+            Some((Unroll::Keep, _)) | None => rewrite.copy_plain(id, region),
         }
     }
 }
 
-/// A `for` of the source.
-struct Loop<'k> {
-    source: &'k KernelIr,
-    id: OpId,
-    place: PlaceId,
-    lo: Value,
-    hi: Value,
-    step: Value,
-    init: &'k [Value],
-    body: RegionId,
-    /// The type of the index.
-    scalar: Scalar,
-    /// Whether the body jumps only at its end, to the next iteration.
-    straight: bool,
-}
-
-impl Loop<'_> {
-    /// The iterations, where they are known.
-    fn trips(&self) -> Option<Trips> {
-        Trips::new(self.source, [self.lo, self.hi, self.step]).ok()
-    }
-
+impl Counted<'_> {
     /// Rule 1.
     fn full(&self, rewrite: &mut Rewrite<'_>, region: RegionId) {
         // The verifier refuses a loop whose iterations are not known.
@@ -149,8 +120,8 @@ impl Loop<'_> {
         let (body, args) = rewrite.new_region(self.place, &args);
         let one = rewrite.constant(region, self.place, unsigned, 1);
         let [lo, hi] = range;
-        let (unroll, init) = (Unroll::Keep, state.clone());
-        let control = Control::For { lo, hi, step: one, unroll, init, body };
+        let (unroll, prefetch, init) = (Unroll::Keep, 0, state.clone());
+        let control = Control::For { lo, hi, step: one, unroll, prefetch, init, body };
         let (id, results) = rewrite.push(region, self.place, control, &types);
         let mut index = args[1];
         let mut carried = ValueList::from_slice(&args[2..]);
@@ -163,39 +134,6 @@ impl Loop<'_> {
         values.extend(carried);
         rewrite.push(body, self.place, Control::Continue { target: id, values }, &[]);
         results
-    }
-
-    /// The trip count as a value, rule 4 included.
-    fn trip_count(&self, rewrite: &mut Rewrite<'_>, region: RegionId) -> Value {
-        let (signed, unsigned) = (self.scalar, unsigned(self.scalar));
-        let [lo, hi, step] = [self.lo, self.hi, self.step].map(|value| rewrite.value(value));
-        let place = self.place;
-        let to_unsigned = |rewrite: &mut Rewrite<'_>, value| {
-            if signed == unsigned {
-                return value;
-            }
-            rewrite.arith(region, place, unsigned, Arith::Cvt { value, to: unsigned })
-        };
-        let zero = rewrite.constant(region, place, signed, 0);
-        let one = rewrite.constant(region, place, unsigned, 1);
-        let none = rewrite.constant(region, place, unsigned, 0);
-        let lt = Compare::Lt;
-        let setp = |lhs, rhs| Arith::Setp { lhs, rhs, compare: lt };
-        let some = rewrite.arith(region, place, Scalar::Bool, setp(lo, hi));
-        let forward = rewrite.arith(region, place, Scalar::Bool, setp(zero, step));
-        let (then_hi, then_lo) = (to_unsigned(rewrite, hi), to_unsigned(rewrite, lo));
-        let by = to_unsigned(rewrite, step);
-        let mut arith = |op| rewrite.arith(region, place, unsigned, op);
-        let span = arith(Arith::Sub { lhs: then_hi, rhs: then_lo });
-        // A step of zero must not reach the division.
-        let by = arith(Arith::Selp { cond: forward, then_value: by, else_value: one });
-        let last = arith(Arith::Sub { lhs: span, rhs: one });
-        let whole = arith(Arith::Div { lhs: last, rhs: by });
-        let trips = arith(Arith::Add { lhs: whole, rhs: one });
-        let runs =
-            rewrite.arith(region, place, Scalar::Bool, Arith::And { lhs: some, rhs: forward });
-        let select = Arith::Selp { cond: runs, then_value: trips, else_value: none };
-        rewrite.arith(region, place, unsigned, select)
     }
 
     /// One copy of the body in `region`; returns the next carried values. `leave` is the loop that a
@@ -243,7 +181,7 @@ impl Loop<'_> {
         make: impl FnOnce(&mut Rewrite<'_>, RegionId, Option<OpId>) -> ValueList,
     ) {
         let source = self.source;
-        let results = if self.straight {
+        let results = if is_straight(self.source, self.id, self.body) {
             make(rewrite, region, None)
         } else {
             let types = rewrite.types(self.init);
@@ -256,36 +194,4 @@ impl Loop<'_> {
         };
         rewrite.rename(&source.ops[self.id].results, &results);
     }
-}
-
-/// The unsigned integer type of the same width.
-fn unsigned(scalar: Scalar) -> Scalar {
-    match scalar.bits() {
-        8 => Scalar::U8,
-        16 => Scalar::U16,
-        32 => Scalar::U32,
-        _ => Scalar::U64,
-    }
-}
-
-/// Whether the only jump to the loop is the `continue` at the end of its body.
-fn is_straight(ir: &KernelIr, id: OpId, body: RegionId) -> bool {
-    let jumps = |op: &Op| {
-        matches!(op, Op::Control(Control::Continue { target, .. } | Control::Break { target, .. })
-            if *target == id)
-    };
-    let Some((last, ops)) = ir.regions[body].ops.split_last() else { return false };
-    let ends =
-        matches!(&ir.ops[*last].op, Op::Control(Control::Continue { target, .. }) if *target == id);
-    ends && !ops.iter().any(|op| any(ir, *op, &jumps))
-}
-
-/// Whether the operation, or one inside it, has the property.
-fn any(ir: &KernelIr, op: OpId, has: &impl Fn(&Op) -> bool) -> bool {
-    let data = &ir.ops[op].op;
-    has(data)
-        || data
-            .regions()
-            .into_iter()
-            .any(|region| ir.regions[region].ops.iter().any(|op| any(ir, *op, has)))
 }

@@ -18,7 +18,7 @@ pub(super) struct Failure {
 /// The sort of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A letter, then letters, digits, `_` and `.`.
+    /// A letter, then letters, digits, `_`, `.`, and `::` before a letter or a digit.
     Word,
     /// A digit or `-`, then what a number is made of; also `nan:0x...`.
     Number,
@@ -114,7 +114,15 @@ impl<'t> Lexer<'t> {
                 Kind::Number
             }
             _ if byte.is_ascii_alphabetic() => {
-                self.skip(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'.');
+                let in_word = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'.';
+                self.skip(in_word);
+                // As in `L1::evict_last`.
+                while let [b':', b':', next, ..] = bytes[self.at..]
+                    && next.is_ascii_alphanumeric()
+                {
+                    self.at += 2;
+                    self.skip(in_word);
+                }
                 Kind::Word
             }
             _ => {

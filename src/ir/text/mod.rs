@@ -33,7 +33,7 @@
 //! operation = "const" literal results
 //!           | "if" value results region ("else" region)?
 //!           | "for" symbol? value ":" type "=" value "to" value "step" value
-//!             ("unroll" ("full" | number))? carried? results region
+//!             ("unroll" ("full" | number))? ("prefetch" number)? carried? results region
 //!           | "loop" symbol? carried? results region
 //!           | "yield" value,* results
 //!           | ("continue" | "break") symbol value,* results
@@ -46,6 +46,7 @@
 //! results   = (":" type,*)?
 //! region    = "{" statement* "}"
 //! type      = scalar | vector | "ptr" "<" space "," "mut"? scalar ">"
+//!           | "tensor_map" "<" "mut"? scalar "," number ">"
 //! value     = "%" name        symbol = "@" name        attribute = word | number | symbol
 //! name      = a letter, then letters, digits and "_"; for values other than parameters also digits alone
 //! text      = a text in quotes, on one line, with Rust's escapes

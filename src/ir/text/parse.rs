@@ -207,6 +207,9 @@ impl<'t> Tokens<'t> {
             self.take()?;
             return Ok(vector.into());
         }
+        if self.accept("tensor_map")? {
+            return self.tensor_map();
+        }
         if !self.accept("ptr")? {
             return self.scalar().map(Type::from);
         }
@@ -220,6 +223,23 @@ impl<'t> Tokens<'t> {
         let elem = self.scalar()?;
         self.expect(">", "`>`")?;
         Ok(Type::Pointer { space, elem, mutable })
+    }
+}
+
+impl Tokens<'_> {
+    /// The rest of the type of a tensor map.
+    fn tensor_map(&mut self) -> Result<Type> {
+        self.expect("<", "`<`")?;
+        let mutable = self.accept("mut")?;
+        let elem = self.scalar()?;
+        self.expect(",", "`,`")?;
+        let token = self.token;
+        let text = token.text;
+        let rank = self.number()?.try_into();
+        let invalid = |_| token.fail(ParseErrorKind::InvalidNumber { text: text.to_owned() });
+        let rank = rank.map_err(invalid)?;
+        self.expect(">", "`>`")?;
+        Ok(Type::TensorMap { elem, rank, mutable })
     }
 }
 

@@ -158,9 +158,16 @@ impl Printer<'_, '_, '_> {
                 write!(self.f, " {text} target {target} version {major}.{minor}{pure}")?;
                 self.list(" ", &op.operands)?;
             }
-            Op::Arith(_) | Op::Mem(_) | Op::Sync(_) | Op::Warp(_) | Op::Thread(_) => {
+            Op::Arith(_)
+            | Op::Mem(_)
+            | Op::Atomic(_)
+            | Op::Cache(_)
+            | Op::Sync(_)
+            | Op::Warp(_)
+            | Op::Thread(_) => {
                 let attributes = data.op.attributes();
-                if !attributes.is_empty() {
+                // A single attribute that says nothing prints as nothing.
+                if attributes.iter().any(|attribute| !attribute.is_empty()) {
                     write!(self.f, "<{}>", attributes.join(", "))?;
                 }
                 let mut operands = ValueList::new();
@@ -186,6 +193,8 @@ impl Printer<'_, '_, '_> {
             Op::Const(_)
             | Op::Arith(_)
             | Op::Mem(_)
+            | Op::Atomic(_)
+            | Op::Cache(_)
             | Op::Sync(_)
             | Op::Warp(_)
             | Op::Diagnostic(_)
@@ -247,7 +256,7 @@ impl Printer<'_, '_, '_> {
         let args = |body: RegionId| ir.regions.get(body).map_or(&[][..], |region| &region.args);
         match control {
             Control::If { cond, .. } => self.list(" ", &[*cond]),
-            Control::For { lo, hi, step, init, body, unroll } => {
+            Control::For { lo, hi, step, init, body, unroll, prefetch } => {
                 let label = self.label(id);
                 let [lo, hi, step] = [lo, hi, step].map(|value| Name(ir, *value));
                 let carried = match args(*body).split_first() {
@@ -265,6 +274,9 @@ impl Printer<'_, '_, '_> {
                     Unroll::Keep => {}
                     Unroll::By(n) => write!(self.f, " unroll {n}")?,
                     Unroll::Full => self.f.write_str(" unroll full")?,
+                }
+                if *prefetch > 0 {
+                    write!(self.f, " prefetch {prefetch}")?;
                 }
                 self.iter(carried, init)
             }

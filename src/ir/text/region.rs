@@ -293,21 +293,24 @@ impl<'t> KernelParser<'_, 't> {
         let attributes = self.attributes()?;
         let operands = self.operands()?;
         let (expected, found) = (info.attributes.len(), attributes.len());
-        if expected != found {
-            return Err(name.fail(ParseErrorKind::AttributeCount {
-                op: info.name,
-                expected,
-                found,
-            }));
+        // A single attribute may have a value that says nothing.
+        let silent = (expected, found) == (1, 0);
+        let miscounted = ParseErrorKind::AttributeCount { op: info.name, expected, found };
+        if expected != found && !silent {
+            return Err(name.fail(miscounted));
         }
         let (expected, found) = (info.operands.len(), operands.len());
         if found < expected || (found > expected && info.list.is_none()) {
             return Err(name.fail(ParseErrorKind::OperandCount { op: info.name, expected, found }));
         }
-        let texts: SmallVec<[&str; 4]> = attributes.iter().map(|token| token.text).collect();
+        let mut texts: SmallVec<[&str; 4]> = attributes.iter().map(|token| token.text).collect();
+        if silent {
+            texts.push("");
+        }
         let mut parts = Parts::new(&operands, &texts, &self.symbols);
         match Op::from_parts(info.name, &mut parts) {
             Ok(op) => self.finish(head, op),
+            Err(BadPart::Attribute(_)) if silent => Err(name.fail(miscounted)),
             Err(BadPart::Attribute(position)) => Err(bad_attribute(info, position, &attributes)),
             Err(BadPart::Name | BadPart::Missing) => {
                 Err(name.fail(ParseErrorKind::UnknownOperation { name: name.text.to_owned() }))
@@ -377,9 +380,13 @@ impl<'t> KernelParser<'_, 't> {
         self.tokens.expect("step", "`step`")?;
         let step = self.operand()?;
         let unroll = self.unroll()?;
+        let prefetch = if self.tokens.accept("prefetch")? { self.tokens.number()? } else { 0 };
         let mut args = Args::from_slice(&[index]);
         let init = self.carried(&mut args)?;
-        let control = |body| Control::For { lo, hi, step, unroll, init: init.clone(), body };
+        let control = |body| {
+            let init = init.clone();
+            Control::For { lo, hi, step, unroll, prefetch, init, body }
+        };
         self.loop_body(head, label, args, control)
     }
 

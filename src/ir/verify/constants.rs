@@ -5,6 +5,7 @@
 //! it then guards against, as in a body that was unrolled.
 
 use super::{Report, VerifyError};
+use crate::ir::analysis::jumps::leaves;
 use crate::ir::analysis::trips::{Trips, integer};
 use crate::ir::entity::{OpId, RegionId, SharedId, Value};
 use crate::ir::kernel::{KernelIr, ValueDef};
@@ -41,6 +42,8 @@ fn region(report: &mut Report<'_>, id: RegionId) -> bool {
             | Op::Const(_)
             | Op::Arith(_)
             | Op::Mem(_)
+            | Op::Atomic(_)
+            | Op::Cache(_)
             | Op::Sync(_)
             | Op::Warp(_)
             | Op::Thread(_)
@@ -54,31 +57,6 @@ fn region(report: &mut Report<'_>, id: RegionId) -> bool {
     true
 }
 
-/// Whether a thread may not come from the operation to the next one: it has a `return`, or a jump out of it.
-fn leaves(ir: &KernelIr, op: OpId) -> bool {
-    let mut open = vec![op];
-    let mut loops = Vec::new();
-    while let Some(inner) = open.pop() {
-        let data = &ir.ops[inner];
-        if let Op::Control(control) = &data.op {
-            match control {
-                Control::Return => return true,
-                Control::Continue { target, .. } | Control::Break { target, .. } => {
-                    if !loops.contains(target) {
-                        return true;
-                    }
-                }
-                Control::For { .. } | Control::Loop { .. } => loops.push(inner),
-                Control::If { .. } | Control::Yield { .. } => {}
-            }
-        }
-        for region in data.op.regions() {
-            open.extend(&ir.regions[region].ops);
-        }
-    }
-    false
-}
-
 fn check_op(report: &mut Report<'_>, op: OpId) {
     let ir = report.ir;
     let data = &ir.ops[op].op;
@@ -87,7 +65,7 @@ fn check_op(report: &mut Report<'_>, op: OpId) {
     {
         report.at(op, VerifyError::DivisionByZero { op: data.name() });
     }
-    if let Op::Mem(Mem::Ld { base, index } | Mem::St { base, index, .. }) = data
+    if let Op::Mem(Mem::Ld { base, index, .. } | Mem::St { base, index, .. }) = data
         && let Some((shared, byte)) = shared_byte(ir, *base, *index)
         && let Type::Pointer { elem, .. } = ir.type_of(*base)
     {
@@ -95,7 +73,13 @@ fn check_op(report: &mut Report<'_>, op: OpId) {
         let (size, len_bytes) =
             (elem.size_bytes(), u64::from(alloc.len) * u64::from(alloc.elem.size_bytes()));
         if byte < 0 || byte + i128::from(size) > i128::from(len_bytes) {
-            let error = VerifyError::SharedIndexOutOfBounds { shared, byte, size, len_bytes };
+            let error = VerifyError::SharedIndexOutOfBounds {
+                shared,
+                made: ir.places[alloc.place],
+                byte,
+                size,
+                len_bytes,
+            };
             report.at(op, error);
         }
     }

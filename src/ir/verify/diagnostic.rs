@@ -33,17 +33,13 @@ pub(super) fn check(report: &mut Report<'_>, id: OpId, diagnostic: &Diagnostic) 
     if expected != found {
         return report.at(id, VerifyError::FormatCount { op, expected, found });
     }
-    let is_printf = matches!(diagnostic, Diagnostic::Printf { .. });
     for (placeholder, value) in format.placeholders().zip(values) {
         let found = ir.type_of(*value);
         let reason = match found {
-            // The device's `printf` is C's, which has no narrower numbers.
-            Type::Scalar(scalar) if is_printf && scalar.format().is_some() => {
-                Some("convert it to f32 first: `.cvt::<f32>()`")
-            }
             Type::Scalar(scalar) => placeholder.refusal(scalar),
             Type::Vector(_) => Some("a vector has no number of its own: give its elements"),
             Type::Pointer { .. } => Some("a pointer is a different number on each device"),
+            Type::TensorMap { .. } => Some("a tensor map is no number"),
         };
         if let Some(reason) = reason {
             let placeholder = placeholder.text.clone();

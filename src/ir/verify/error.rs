@@ -250,12 +250,14 @@ pub enum VerifyError {
         /// The vector.
         vector: VectorType,
     },
-    /// There is no conversion between the types.
-    NoConversion {
-        /// The type of the operand.
-        from: Type,
-        /// The scalar type that the operand, or each element of it, is converted to.
-        to: Scalar,
+    /// No target has the operation with its attributes on the types of its operands.
+    NotInPtx {
+        /// The operation with its attributes.
+        op: String,
+        /// The types of the operands.
+        types: Vec<Type>,
+        /// What there is instead.
+        reason: &'static str,
     },
     /// A parameter of the kernel is a vector.
     VectorParam {
@@ -340,6 +342,8 @@ pub enum VerifyError {
     SharedIndexOutOfBounds {
         /// The allocation.
         shared: SharedId,
+        /// Where it was made.
+        made: Place,
         /// The first byte of the access, counted from the start of the allocation.
         byte: i128,
         /// The bytes of the access.
@@ -358,6 +362,55 @@ pub enum VerifyError {
         operations: u128,
         /// The operations that unrolling may make.
         limit: u128,
+    },
+    /// A loop asks for more stages than there can be.
+    PrefetchStages {
+        /// The number of stages.
+        stages: u32,
+        /// The number that is possible.
+        limit: u32,
+    },
+    /// The tiles that a loop fills ahead do not fit into shared memory once for each stage.
+    PrefetchSharedSize {
+        /// The number of stages.
+        stages: u32,
+        /// The bytes that the kernel would take.
+        bytes: u64,
+        /// The bytes that there are.
+        limit: u64,
+    },
+    /// A loop is to fetch ahead, but has nothing that can be fetched.
+    PrefetchNoCopies,
+    /// A loop is to fetch ahead, but its body may be left early.
+    PrefetchEarlyExit {
+        /// What leaves the body.
+        op: &'static str,
+        /// Where it was built.
+        made: Place,
+    },
+    /// A load cannot be made ahead, because it depends on what its iteration computes.
+    PrefetchDependsOnUse {
+        /// The value that it depends on.
+        value: Value,
+        /// Where the value was made.
+        made: Place,
+    },
+    /// A loop is to fetch ahead, but writes memory that a load may read.
+    PrefetchAliasingStore {
+        /// What writes.
+        op: &'static str,
+        /// Where it was built.
+        made: Place,
+    },
+    /// A loop is to fetch ahead across a synchronisation, before which memory is written that a load may
+    /// read.
+    PrefetchAcrossBarrier {
+        /// What synchronises.
+        op: &'static str,
+        /// Where it was built.
+        made: Place,
+        /// Where the write was built.
+        store: Place,
     },
     /// A variable has no register.
     VarEmpty {
@@ -494,12 +547,54 @@ pub enum VerifyError {
         /// The alignment that is possible.
         limit: u32,
     },
+    /// A tensor map has no dimension, or more than 5.
+    TensorMapRank {
+        /// The dimensions.
+        rank: u8,
+    },
+    /// A tensor map is made, carried or kept in a variable.
+    TensorMapNotParam {
+        /// What it is.
+        found: Type,
+    },
     /// The alignment of a shared allocation is not a power of two.
     SharedAlignment {
         /// The allocation.
         shared: SharedId,
         /// The alignment.
         align_bytes: u32,
+    },
+    /// An access or a hint about caches to memory that they do not hold.
+    CacheSpace {
+        /// The operation with its attributes.
+        op: String,
+        /// Where the pointer points.
+        space: Space,
+    },
+    /// A load or store has both an order other than weak and a cache operator, or goes through the read-only
+    /// path.
+    CacheWithOrder {
+        /// The operation with its attributes.
+        op: String,
+    },
+    /// A load through the read-only path has a cache operator that this path does not have.
+    CacheOfReadOnly {
+        /// The operation with its attributes.
+        op: String,
+    },
+    /// A load or store has both a cache operator and a priority of eviction.
+    CacheWithEviction {
+        /// The operation with its attributes.
+        op: String,
+    },
+    /// An atomic operation on elements of a type that it does not take.
+    AtomicType {
+        /// The operation with its attributes.
+        op: String,
+        /// The types that it takes.
+        expected: &'static str,
+        /// The type of the elements.
+        found: Scalar,
     },
     /// A barrier is reached by a part of the threads of a block.
     DivergentBarrier {

@@ -3,7 +3,17 @@
 use std::fmt;
 
 use super::VerifyError;
-use crate::ir::types::{Scalar, Type};
+use crate::ir::types::Type;
+
+/// A number of things.
+struct Count(usize, &'static str);
+
+impl fmt::Display for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Count(number, thing) = self;
+        write!(f, "{number} {thing}{}", if *number == 1 { "" } else { "s" })
+    }
+}
 
 /// Types as a comma separated list in parentheses.
 struct TypeList<'a>(&'a [Type]);
@@ -84,7 +94,10 @@ impl fmt::Display for VerifyError {
                 "the parameters take {bytes} bytes, but a launch can pass {limit}: pass some of them in a buffer"
             ),
             E::ValueNotVisible { value, made } => {
-                write!(f, "{value}, made at {made}, is not defined on every path to this use")
+                write!(
+                    f,
+                    "{value}, made at {made}, is not defined on every path to this use: return it from the body that makes it"
+                )
             }
             E::MissingTerminator { owner: None } => {
                 f.write_str("the body of the kernel does not end on every path: add `return`")
@@ -98,11 +111,13 @@ impl fmt::Display for VerifyError {
             ),
             E::RegionArguments { owner: None, found } => write!(
                 f,
-                "the body of the kernel has {found} arguments, but must have none: its values come in as parameters"
+                "the body of the kernel has {}, but must have none: its values come in as parameters",
+                Count(*found, "argument")
             ),
             E::RegionArguments { owner: Some(owner), found } => write!(
                 f,
-                "an arm of this `{owner}` has {found} arguments, but must have none: it sees the values around it"
+                "an arm of this `{owner}` has {}, but must have none: it sees the values around it",
+                Count(*found, "argument")
             ),
             E::AfterTerminator { op } => {
                 write!(f, "`{op}` cannot run: the region ended before it")
@@ -128,7 +143,11 @@ impl fmt::Display for VerifyError {
                     "for" | "loop" => "each initial value",
                     _ => "each value that the loop carries",
                 };
-                write!(f, "`{op}` has {found} values, but {expected} are expected: one for {each}")
+                write!(
+                    f,
+                    "`{op}` has {}, but needs {expected}: one for {each}",
+                    Count(*found, "value")
+                )
             }
             E::CarriedTypes { op, expected, found } => write!(
                 f,
@@ -180,10 +199,10 @@ impl fmt::Display for VerifyError {
                 "`{op}` names all 32 lanes as members, but is reached by a part of the threads of a warp: the `{branch}` at {place} does not do the same in all of them; move it out, make the condition or range the same in a warp, or pass the mask of the lanes that get here"
             ),
             E::OperandClass { op, class, found } => {
-                write!(f, "`{op}` takes {class}, not {found}")
+                write!(f, "`{op}` takes {class}, not {found}: convert it first (`cvt`)")
             }
             E::ResultCount { op, expected, found } => {
-                write!(f, "`{op}` is given {found} results, but has {expected}")
+                write!(f, "`{op}` is given {}, but has {expected}", Count(*found, "result"))
             }
             E::ResultTypes { op, expected, found } => write!(
                 f,
@@ -203,20 +222,25 @@ impl fmt::Display for VerifyError {
                 "there is no element {lane} of a {vector}: the elements are numbered 0 to {}",
                 vector.lanes() - 1
             ),
-            E::NoConversion { from, to: Scalar::Bool } => write!(
-                f,
-                "`cvt` makes no bool of {from}: compare with zero instead, `setp<ne>`"
-            ),
-            E::NoConversion { from, to } => write!(
-                f,
-                "`cvt` cannot make each element of {from} a {to}: a vector has at most 128 bits; convert the elements one by one"
-            ),
+            E::NotInPtx { op, types, reason } => {
+                write!(f, "there is no `{op}` of {}: {reason}", TypeList(types))
+            }
             E::VectorParam { name, ty } => write!(
                 f,
                 "parameter `{name}` is a {ty}, but parameters are scalars and pointers: pass the elements one by one"
             ),
+            E::TensorMapRank { rank } => {
+                write!(f, "a tensor map has {rank} dimensions, but must have 1 to 5")
+            }
+            E::TensorMapNotParam { found } => write!(
+                f,
+                "a {found} is a parameter and stays one: it cannot be carried, selected or kept in a variable; use the parameter"
+            ),
             E::NotOnTarget { op, first, target } => {
-                write!(f, "`{op}` needs {first}, but the kernel is built for {target}")
+                write!(
+                    f,
+                    "`{op}` needs {first}, but the kernel is built for {target}: build it for {first}, or do without"
+                )
             }
             E::RangeTypes { found: [lo, hi, step] } => write!(
                 f,
@@ -241,11 +265,14 @@ impl fmt::Display for VerifyError {
                 )
             }
             E::DivisionByZero { op } => {
-                write!(f, "`{op}` divides by the constant 0 whenever the kernel runs")
+                write!(
+                    f,
+                    "`{op}` divides by the constant 0 whenever the kernel runs: guard it, or leave it out"
+                )
             }
-            E::SharedIndexOutOfBounds { shared, byte, size, len_bytes } => write!(
+            E::SharedIndexOutOfBounds { shared, made, byte, size, len_bytes } => write!(
                 f,
-                "bytes {byte} to {} of {shared} are accessed whenever the kernel runs, but it has {len_bytes}",
+                "bytes {byte} to {} of {shared}, made at {made}, are accessed whenever the kernel runs, but it has {len_bytes}: use a smaller index, or make the allocation larger",
                 byte + i128::from(*size)
             ),
             E::UnrollUnknownTripCount { bound } => write!(
@@ -256,20 +283,53 @@ impl fmt::Display for VerifyError {
                 f,
                 "with this loop unrolled the kernel has {operations} operations, but at most {limit} are possible: unroll by a smaller number"
             ),
+            E::PrefetchStages { stages, limit } => write!(
+                f,
+                "a loop cannot fetch {stages} iterations ahead, but at most {limit}: each takes registers of its own"
+            ),
+            E::PrefetchSharedSize { stages, bytes, limit } => write!(
+                f,
+                "{stages} stages of the tiles that this loop fills take {bytes} bytes of shared memory, but a block has {limit}: fetch fewer iterations ahead, or use smaller tiles"
+            ),
+            E::PrefetchNoCopies => f.write_str(
+                "the body of this loop loads nothing from global memory that could be fetched ahead: leave `.prefetch_stages` out (loads of an inner loop are fetched by that)",
+            ),
+            E::PrefetchEarlyExit { op, made } => write!(
+                f,
+                "this loop cannot fetch ahead, because the `{op}` at {made} may leave its body early, and what is fetched for later iterations may not be there: guard the work with an `if` instead, or leave `.prefetch_stages` out"
+            ),
+            E::PrefetchDependsOnUse { value, made } => write!(
+                f,
+                "this load cannot be made iterations ahead, because it depends on {value}, made at {made} by the work of its own iteration: compute the address from the index alone, or leave `.prefetch_stages` out"
+            ),
+            E::PrefetchAliasingStore { op, made } => write!(
+                f,
+                "this loop cannot fetch ahead, because the `{op}` at {made} writes global memory that a later load may read: store after the loop, or leave `.prefetch_stages` out"
+            ),
+            E::PrefetchAcrossBarrier { op, made, store } => write!(
+                f,
+                "this loop cannot fetch ahead across the `{op}` at {made}, because it makes visible what was written at {store}, and a load may read that: fetch in a kernel of its own, or leave `.prefetch_stages` out"
+            ),
             E::VarEmpty { var } => write!(f, "{var} has no registers: ask for at least one"),
             E::VarSize { var, len, limit } => write!(
                 f,
                 "{var} has {len} registers, but at most {limit} are possible: use shared memory"
             ),
             E::VarIndexOutOfRange { var, index, len } => {
-                write!(f, "{var} has {len} registers, so there is no register {index}")
+                write!(
+                    f,
+                    "{var} has {len} registers, numbered from 0, so there is no register {index}"
+                )
             }
             E::VarNotVisible { var, made } => {
-                write!(f, "{var}, declared at {made}, is used outside the body that declares it")
+                write!(
+                    f,
+                    "{var}, declared at {made}, is used outside the body that declares it: declare it in a body around both"
+                )
             }
             E::VarReadBeforeSet { var, index, made } => write!(
                 f,
-                "register {index} of {var}, declared at {made}, is read on a path on which it was not set"
+                "register {index} of {var}, declared at {made}, is read on a path on which it was not set: set it where it is declared, or on every path"
             ),
             E::BlockEmpty { block: [x, y, z] } => {
                 write!(f, "a block of {x} x {y} x {z} threads has none: each axis needs at least 1")
@@ -316,6 +376,25 @@ impl fmt::Display for VerifyError {
                 f,
                 "the barrier is reached by a part of the threads of a block: the `{branch}` at {place} does not do the same in all of them; move the barrier out of it, or make its condition or range independent of the thread"
             ),
+            E::CacheSpace { op, space } => write!(
+                f,
+                "`{op}` is about caches, but its pointer is to {space} memory: only global memory is cached, so leave the attribute out"
+            ),
+            E::CacheWithOrder { op } => write!(
+                f,
+                "`{op}` has both an order and a cache operator or `nc`: these are for weak accesses; leave one of them out"
+            ),
+            E::CacheOfReadOnly { op } => write!(
+                f,
+                "`{op}` goes through the read-only path, which has the cache operators `ca`, `cg` and `cs` only"
+            ),
+            E::CacheWithEviction { op } => write!(
+                f,
+                "`{op}` has both a cache operator and a priority of eviction: leave one of them out"
+            ),
+            E::AtomicType { op, expected, found } => {
+                write!(f, "`{op}` is on elements of type {found}, but takes {expected}")
+            }
             E::SharedSize { bytes, limit } => write!(
                 f,
                 "the kernel takes {bytes} bytes of shared memory, but a block of its target has {limit}: use smaller tiles"

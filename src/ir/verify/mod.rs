@@ -19,6 +19,7 @@
 //!     a shared allocation has elements, is aligned for them to a power of two, and fits a block.
 //!   - `ArrayEmpty`, `ArrayBytes`: a constant array has elements, and all of them fit a module.
 //!   - `VarEmpty`, `VarSize`: a variable has a register, and not too many.
+//!   - `TensorMapRank`, `TensorMapNotParam`: a tensor map has 1 to 5 dimensions and stays a parameter.
 //! * **structure** (`structure.rs`)
 //!   - `ValueNotVisible`: a value is used only where its definition reaches (SSA dominance over regions).
 //!   - `MissingTerminator`, `AfterTerminator`: a region ends in a terminator, and nothing follows it.
@@ -34,11 +35,16 @@
 //!   - `ConditionType`, `IndexType`, `NotAPointer`, `ReadOnlyPointer`: a condition is a `bool`, an index an
 //!     integer of 32 or 64 bits, memory is accessed through pointers and written through `mut` ones.
 //!   - `ResultCount`, `ResultTypes`: results are those that the row of the operation gives.
-//!   - `NotOnTarget`: the target has the operation, on these types.
-//!   - `NoSuchVector`, `LaneOutOfRange`, `NoConversion`: a vector is one that there is, and so are the elements
-//!     of it that are named, and a conversion.
+//!   - `NotInPtx`, `NotOnTarget`: PTX has the operation with its attributes on these types, and the target does.
+//!   - `NoSuchVector`, `LaneOutOfRange`: a vector is one that there is, and so are the elements of it that are
+//!     named.
 //!   - `RangeTypes`, `RangeNotInteger`, `RangeIndex`, `StepNotPositive`: a `for` counts in one integer type,
 //!     its body has the index as its first argument, and a constant step is positive.
+//! * **memory** (`memory.rs`)
+//!   - `CacheSpace`: what goes through caches is global memory.
+//!   - `CacheWithOrder`, `CacheOfReadOnly`, `CacheWithEviction`: a cache operator is one of weak accesses, one
+//!     that the read-only path has, and without a priority of eviction.
+//!   - `AtomicType`: an atomic operation has elements of a type that it takes.
 //! * **texts** (`diagnostic.rs`)
 //!   - `FormatSyntax`, `FormatCount`, `FormatType`: the text of an `assert` or a `printf` is a format with a
 //!     placeholder for each value, of a type that it can write.
@@ -59,6 +65,10 @@
 //! * **requests** (`requests.rs`), for a kernel that breaks no rule above
 //!   - `UnrollUnknownTripCount`: a loop that is to be unrolled fully has constant bounds.
 //!   - `UnrollSize`: unrolling does not make too many operations.
+//!   - `PrefetchStages`, `PrefetchSharedSize`, `PrefetchNoCopies`: a loop that is to fetch ahead has loads that
+//!     can be, not too many stages, and room for the tiles of all stages.
+//!   - `PrefetchEarlyExit`, `PrefetchDependsOnUse`, `PrefetchAliasingStore`, `PrefetchAcrossBarrier`: making
+//!     these loads ahead changes nothing.
 
 mod constants;
 mod diagnostic;
@@ -66,6 +76,7 @@ mod entities;
 mod error;
 mod inline;
 mod limits;
+mod memory;
 mod message;
 mod requests;
 mod structure;
@@ -127,6 +138,7 @@ pub(super) fn verify(ir: &KernelIr) -> Result<(), VerifyErrors> {
         limits::check(&mut report);
         structure::check(&mut report);
         types::check(&mut report);
+        memory::check(&mut report);
         vars::check(&mut report);
     }
     // What follows relies on the types above.

@@ -1,12 +1,17 @@
 //! What the operations ask for: that a pass can carry it out.
 
 use super::{Report, VerifyError};
+use crate::ir::analysis::prefetch::{CannotSplit, split};
 use crate::ir::analysis::trips::Trips;
 use crate::ir::entity::{OpId, RegionId};
 use crate::ir::op::{Control, Op, Unroll};
 
 /// The operations that unrolling may make in all.
 const OPERATIONS: u128 = 1 << 20;
+
+/// The iterations that a loop can fetch ahead. A thread has 255 registers, and memory answers within a few
+/// iterations.
+const STAGES: u32 = 32;
 
 /// What unrolling adds to a loop, and to each copy of its body, at most.
 const PER_LOOP: u128 = 32;
@@ -58,10 +63,14 @@ impl Walk<'_, '_> {
     /// How often the body of a loop is written.
     fn copies(&mut self, op: OpId) -> Option<u128> {
         let ir = self.report.ir;
-        let Op::Control(Control::For { lo, hi, step, unroll, .. }) = &ir.ops[op].op else {
+        let Op::Control(Control::For { lo, hi, step, unroll, prefetch, body, .. }) = &ir.ops[op].op
+        else {
             return Some(1);
         };
-        match unroll {
+        // The prologue, the drain, and the loop for few iterations.
+        let beside =
+            if *prefetch > 0 { u128::from(self.prefetch(op, *body, *prefetch)) + 2 } else { 0 };
+        let copies = match unroll {
             Unroll::Keep => Some(1),
             Unroll::By(n) => Some(u128::from(n.get()) + 1),
             Unroll::Full => match Trips::new(ir, [*lo, *hi, *step]) {
@@ -71,6 +80,47 @@ impl Walk<'_, '_> {
                     None
                 }
             },
+        };
+        copies.map(|copies| copies + beside)
+    }
+
+    /// Checks that the loop can fetch ahead. Returns the number of stages, if it is possible.
+    fn prefetch(&mut self, op: OpId, body: RegionId, stages: u32) -> u32 {
+        let ir = self.report.ir;
+        if stages > STAGES {
+            self.report.at(op, VerifyError::PrefetchStages { stages, limit: STAGES });
+            return 0;
         }
+        let name = |op: OpId| ir.ops[op].op.name();
+        let (at, error) = match split(ir, op, body) {
+            Ok(split) => {
+                let limit = ir.target.max_shared_bytes();
+                let bytes = split.tiles.map_or(0, |tiles| tiles.bytes(ir, stages));
+                if bytes <= limit {
+                    return stages;
+                }
+                let stages = stages + 1;
+                (op, VerifyError::PrefetchSharedSize { stages, bytes, limit })
+            }
+            Err(CannotSplit::NoCopies) => (op, VerifyError::PrefetchNoCopies),
+            Err(CannotSplit::EarlyExit(exit)) => {
+                let (name, made) = (name(exit), ir.place_of(exit));
+                (op, VerifyError::PrefetchEarlyExit { op: name, made })
+            }
+            Err(CannotSplit::DependsOnUse(load, value)) => {
+                let made = ir.places[ir.values[value].place];
+                (load, VerifyError::PrefetchDependsOnUse { value, made })
+            }
+            Err(CannotSplit::AliasingStore(store)) => {
+                let (name, made) = (name(store), ir.place_of(store));
+                (op, VerifyError::PrefetchAliasingStore { op: name, made })
+            }
+            Err(CannotSplit::AcrossBarrier(store, barrier)) => {
+                let (name, made, store) = (name(barrier), ir.place_of(barrier), ir.place_of(store));
+                (op, VerifyError::PrefetchAcrossBarrier { op: name, made, store })
+            }
+        };
+        self.report.at(at, error);
+        stages
     }
 }

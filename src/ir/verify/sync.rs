@@ -51,6 +51,8 @@ fn collect(ir: &KernelIr, region: RegionId, found: &mut Found) {
             Op::Const(_)
             | Op::Arith(_)
             | Op::Mem(_)
+            | Op::Atomic(_)
+            | Op::Cache(_)
             | Op::Sync(Sync::GriddepcontrolWait {} | Sync::GriddepcontrolLaunchDependents {})
             | Op::Warp(_)
             | Op::Thread(_)

@@ -37,11 +37,21 @@ fn check_op(report: &mut Report<'_>, op: OpId) {
     let before = report.violations.len();
     if let Some(info) = data.op.info() {
         check_operands(report, op, info);
-        let first = data.op.first_target_on(ir);
-        if !ir.target.offers(first) {
-            let (op_name, target) = (data.op.name_with_attributes(), ir.target);
-            report.at(op, VerifyError::NotOnTarget { op: op_name, first, target });
+    }
+    let first = match data.op.support(ir) {
+        Ok(first) => first,
+        // Of operands that the row does not take, that is said.
+        Err(_) if report.violations.len() > before => return,
+        Err(reason) => {
+            let (op_name, types) = (data.op.name_with_attributes(), operand_types(ir, &data.op));
+            return report.at(op, VerifyError::NotInPtx { op: op_name, types, reason });
         }
+    };
+    if !ir.target.offers(first) {
+        let (op_name, target) = (data.op.name_with_attributes(), ir.target);
+        report.at(op, VerifyError::NotOnTarget { op: op_name, first, target });
+    }
+    if let Some(info) = data.op.info() {
         if let Some(error) = vectors(ir, &data.op, info) {
             return report.at(op, error);
         }
@@ -82,13 +92,18 @@ fn check_operands(report: &mut Report<'_>, op: OpId, info: &'static OpInfo) {
             }),
             Constraint::Bool => not_bool(op_name, operand, found),
             Constraint::U32 => other(Some(Scalar::U32.into())),
+            Constraint::I32 => other(Some(Scalar::I32.into())),
+            Constraint::Wide => other(data.op.wide(ir, info)),
+            Constraint::Bytes => one_of(op_name, operand, found, ([Scalar::I8, Scalar::U8], 4)),
+            Constraint::Halves => one_of(op_name, operand, found, ([Scalar::I16, Scalar::U16], 2)),
+            Constraint::Dot => other(Some(data.op.dot(ir))),
             Constraint::Index => match found {
                 Type::Scalar(Scalar::I32 | Scalar::U32 | Scalar::I64 | Scalar::U64) => None,
                 _ => Some(VerifyError::IndexType { op: op_name, found }),
             },
             Constraint::Pointer => match found {
                 Type::Pointer { .. } => None,
-                Type::Scalar(_) | Type::Vector(_) => {
+                Type::Scalar(_) | Type::Vector(_) | Type::TensorMap { .. } => {
                     Some(VerifyError::NotAPointer { op: op_name, found })
                 }
             },
@@ -97,7 +112,7 @@ fn check_operands(report: &mut Report<'_>, op: OpId, info: &'static OpInfo) {
                 Type::Pointer { mutable: false, .. } => {
                     Some(VerifyError::ReadOnlyPointer { op: op_name, found })
                 }
-                Type::Scalar(_) | Type::Vector(_) => {
+                Type::Scalar(_) | Type::Vector(_) | Type::TensorMap { .. } => {
                     Some(VerifyError::NotAPointer { op: op_name, found })
                 }
             },
@@ -125,14 +140,14 @@ fn check_results(report: &mut Report<'_>, op: OpId, expected: Vec<Type>, found: 
     }
 }
 
-/// What is wrong with the vector types and the conversion of an operation.
+/// What is wrong with the vector types of an operation.
 fn vectors(ir: &KernelIr, op: &Op, info: &'static OpInfo) -> Option<VerifyError> {
     let ty = op.type_of_operand(ir, info, Constraint::T);
     if let Some(lanes) = op.made_lanes() {
         let no_vector = match ty {
             Some(Type::Scalar(elem)) => VectorType::new(elem, lanes).is_none(),
             // Operands of other types are found by the row.
-            Some(Type::Vector(_) | Type::Pointer { .. }) => false,
+            Some(Type::Vector(_) | Type::Pointer { .. } | Type::TensorMap { .. }) => false,
             None => true,
         };
         return no_vector.then(|| VerifyError::NoSuchVector { op: info.name, elem: ty, lanes });
@@ -142,17 +157,12 @@ fn vectors(ir: &KernelIr, op: &Op, info: &'static OpInfo) -> Option<VerifyError>
             let lane = *lane;
             (lane >= vector.lanes()).then_some(VerifyError::LaneOutOfRange { lane, vector })
         }
-        (Op::Arith(Arith::Cvt { to: Scalar::Bool, .. }), from) => {
-            Some(VerifyError::NoConversion { from, to: Scalar::Bool })
-        }
-        (Op::Arith(Arith::Cvt { to, .. }), from @ Type::Vector(vector)) => {
-            let none = VectorType::new(*to, vector.lanes()).is_none();
-            none.then_some(VerifyError::NoConversion { from, to: *to })
-        }
         (
             Op::Const(_)
             | Op::Arith(_)
             | Op::Mem(_)
+            | Op::Atomic(_)
+            | Op::Cache(_)
             | Op::Sync(_)
             | Op::Warp(_)
             | Op::Thread(_)
@@ -164,13 +174,31 @@ fn vectors(ir: &KernelIr, op: &Op, info: &'static OpInfo) -> Option<VerifyError>
     }
 }
 
+fn one_of(
+    op: &'static str,
+    operand: &'static str,
+    found: Type,
+    (elems, lanes): ([Scalar; 2], u32),
+) -> Option<VerifyError> {
+    let is_one = found.vector().is_some_and(|v| elems.contains(&v.elem()) && v.lanes() == lanes);
+    let [a, b] = elems;
+    let expected = format!("{a}x{lanes} or {b}x{lanes}");
+    (!is_one).then_some(VerifyError::OperandType { op, operand, expected, found })
+}
+
+fn operand_types(ir: &KernelIr, op: &Op) -> Vec<Type> {
+    let mut types = Vec::new();
+    op.for_each_operand(|value| types.push(ir.type_of(value)));
+    types
+}
+
 fn pointee(ir: &KernelIr, op: &Op, info: &OpInfo) -> Option<Type> {
     let base = op
         .type_of_operand(ir, info, Constraint::Pointer)
         .or_else(|| op.type_of_operand(ir, info, Constraint::MutPointer));
     match base? {
         Type::Pointer { elem, .. } => Some(elem.into()),
-        Type::Scalar(_) | Type::Vector(_) => None,
+        Type::Scalar(_) | Type::Vector(_) | Type::TensorMap { .. } => None,
     }
 }
 

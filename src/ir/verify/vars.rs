@@ -138,6 +138,8 @@ impl Flow<'_, '_> {
                 | Mem::SharedBase { .. }
                 | Mem::ArrayBase { .. },
             )
+            | Op::Atomic(_)
+            | Op::Cache(_)
             | Op::Sync(_)
             | Op::Warp(_)
             | Op::Diagnostic(_)

@@ -108,16 +108,32 @@ impl SimtGemm {
         [self.n.div_ceil(TILE_N as u32), self.m.div_ceil(TILE_M as u32), 1]
     }
 
+    /// The tiles along `k` that [`build`](SimtGemm::build) fetches ahead.
+    pub const PREFETCH_STAGES: u32 = 1;
+
     /// Builds the kernel for these sizes.
     ///
     /// # Errors
     /// [`SimtGemmError`] as an error of the body: a size of 0 or above [`SimtGemm::MAX_SIZE`].
     pub fn build(&self, target: Target) -> Result<Kernel<SimtSignature>, BuildErrors> {
+        self.build_with(target, Self::PREFETCH_STAGES)
+    }
+
+    /// As [`build`](SimtGemm::build), with the elements of the next `prefetch_stages` tiles along `k` fetched
+    /// into registers while a tile is multiplied. The result does not depend on it.
+    ///
+    /// # Errors
+    /// As for [`build`](SimtGemm::build), and for more than 32 stages.
+    pub fn build_with(
+        &self,
+        target: Target,
+        prefetch_stages: u32,
+    ) -> Result<Kernel<SimtSignature>, BuildErrors> {
         let options = KernelOptions::default().block([Self::THREADS, 1, 1]);
         let name = format!("gemm_simt_f32_{}x{}x{}", self.m, self.n, self.k);
         Kernel::<SimtSignature>::build_with(options, &name, target, |k, (a, b, c)| {
             self.check()?;
-            Ok::<(), SimtGemmError>(Plan::new(self)?.body(k, a, b, c)?)
+            Ok::<(), SimtGemmError>(Plan::new(self, prefetch_stages)?.body(k, a, b, c)?)
         })
     }
 }
@@ -196,6 +212,7 @@ struct First<'b> {
 /// Everything that is known before the kernel runs.
 struct Plan {
     k_tiles: i32,
+    prefetch_stages: u32,
     a: Matrix,
     b: Matrix,
     c: Matrix,
@@ -209,7 +226,7 @@ struct Plan {
 }
 
 impl Plan {
-    fn new(gemm: &SimtGemm) -> Result<Plan, LayoutError> {
+    fn new(gemm: &SimtGemm, prefetch_stages: u32) -> Result<Plan, LayoutError> {
         let [m, n, k] = [gemm.m, gemm.n, gemm.k].map(i64::from);
         // Neighbouring threads copy neighbouring elements of a row.
         let a_threads = Layout::new((16, 16), (16, 1))?;
@@ -221,6 +238,7 @@ impl Plan {
         Ok(Plan {
             // Below the largest size, so the cast keeps the number.
             k_tiles: gemm.k.div_ceil(TILE_K as u32) as i32,
+            prefetch_stages,
             a: Matrix::new([m, k], [TILE_M, TILE_K], &a_threads)?,
             b: Matrix::new([k, n], [TILE_K, TILE_N], &b_threads)?,
             c: Matrix::new([m, n], [TILE_M, TILE_N], &c_threads)?,
@@ -251,7 +269,8 @@ impl Plan {
         acc.fill(k, 0.0);
 
         let mut copied = Ok(());
-        k.for_(range(0, self.k_tiles), (), |k, tile_k, ()| {
+        let tiles = range(0, self.k_tiles).prefetch_stages(self.prefetch_stages);
+        k.for_(tiles, (), |k, tile_k, ()| {
             copied = copy(k, &self.a, a, (tile_m, tile_k), &a_tile, thread)
                 .and_then(|()| copy(k, &self.b, b, (tile_k, tile_n), &b_tile, thread));
             k.barrier();

@@ -5,7 +5,7 @@ use std::fmt;
 use super::{Inner, Offsets, Result};
 use crate::layout::error::{LayoutError, ModePath};
 use crate::layout::int::Int;
-use crate::layout::layout::LayoutRef;
+use crate::layout::layout_ref::LayoutRef;
 
 /// The widest access of a thread.
 pub(crate) const MAX_VECTOR_BITS: u32 = 128;

@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 
 use super::super::basis::ScaledBasis;
+use super::super::builder::LayoutBuilder;
 use super::super::error::LayoutError;
-use super::super::layout::{LayoutBuilder, LayoutRef};
+use super::super::layout_ref::LayoutRef;
 use super::super::tiler::{Tiler, TilerLeaf, TilerRef};
 use super::super::tuple::{IntTuple, IntTupleRef, TupleRef};
 use super::super::{Int, Layout};
@@ -134,6 +135,19 @@ fn joined(parts: [(&str, Section); 3], shading: Shading, owner: &'static str) ->
     Ok(scene)
 }
 
+/// The arguments and the result of a divide or product, the elements in the colours of the tiles of
+/// `zipped` that they belong to.
+fn by_owner(
+    zipped: &Layout,
+    [(role, input), tiler]: [(&str, Section); 2],
+    (name, result): (&str, &Layout),
+    owner: &'static str,
+) -> Result<Scene> {
+    let owners = owners(zipped)?;
+    let (input, output) = (owned(input, &owners), owned(layout_section(result)?, &owners));
+    joined([(role, input), tiler, (name, output)], Shading::Owner, owner)
+}
+
 impl Drawing {
     /// The picture of `result`, a division of `layout` by `tiler`: the two and the result side by side,
     /// with one colour for the elements of each tile. `name` is the operation.
@@ -164,12 +178,10 @@ impl Drawing {
                     layout.zipped_divide(&whole(tuple, Some(layout.shape()))?)?
                 }
             };
-            let owners = owners(&zipped)?;
             let mut tile = layout_section(&as_layout(tiler, layout.shape())?)?;
             tile.notation = notation(tiler);
             tile.cells_mut().for_each(|cell| cell.owner = Some(0));
-            let (input, output) = (owned(input, &owners), owned(layout_section(result)?, &owners));
-            joined([("layout", input), ("tiler", tile), (name, output)], Shading::Owner, "tile")
+            by_owner(&zipped, [("layout", input), ("tiler", tile)], (name, result), "tile")
         });
         Drawing::new(result.to_string(), scene)
     }
@@ -199,19 +211,14 @@ impl Drawing {
                 TilerRef::Layout(tile) => layout.zipped_product(tile)?,
                 TilerRef::Tuple(tuple) => layout.zipped_product(&whole(tuple, None)?)?,
             };
-            let owners = owners(&zipped)?;
             let one = IntTuple::leaf(Int::ONE);
             let repeat = as_layout(tiler, one.as_ref())?;
             let shape = extents(repeat.shape())?;
             let mut tile = layout_section(&repeat)?;
             tile.notation = notation(tiler);
             number_places(&mut tile, &shape);
-            let (input, output) = (owned(input, &owners), owned(layout_section(result)?, &owners));
-            joined(
-                [("block", input), ("tiler", tile), (name, output)],
-                Shading::Owner,
-                "copy of the block",
-            )
+            let arguments = [("block", input), ("tiler", tile)];
+            by_owner(&zipped, arguments, (name, result), "copy of the block")
         });
         Drawing::new(result.to_string(), scene)
     }

@@ -1,9 +1,11 @@
 //! Layouts to matrices and back.
 
 use super::{Columns, LinearLayout, Result};
+use crate::layout::builder::LayoutBuilder;
 use crate::layout::composed::{ComposedLayout, Part};
 use crate::layout::error::LayoutError;
-use crate::layout::layout::{Layout, LayoutBuilder, LayoutRef};
+use crate::layout::layout::Layout;
+use crate::layout::layout_ref::LayoutRef;
 use crate::layout::swizzle::Swizzle;
 
 /// Appends the columns of each leaf. `seen` has the bits of the columns so far: a bit that comes

@@ -148,6 +148,45 @@ impl Compiler<'_> {
                 self.vec_pack(result, &vec![value; vector.lanes() as usize])?
             }
             Arith::VecExtract { vector, lane } => self.vec_extract(result, vector, lane)?,
+            Arith::AddRounded { .. }
+            | Arith::SubRounded { .. }
+            | Arith::MulRounded { .. }
+            | Arith::FmaRounded { .. }
+            | Arith::DivRounded { .. }
+            | Arith::SqrtRounded { .. }
+            | Arith::RcpRounded { .. }
+            | Arith::Approx { .. }
+            | Arith::DivApprox { .. }
+            | Arith::MinNan { .. }
+            | Arith::MaxNan { .. }
+            | Arith::Copysign { .. }
+            | Arith::Testp { .. }
+            | Arith::AddSat { .. }
+            | Arith::SubSat { .. }
+            | Arith::MulHi { .. }
+            | Arith::MulWide { .. }
+            | Arith::Mad { .. }
+            | Arith::MadHi { .. }
+            | Arith::MadWide { .. }
+            | Arith::Sad { .. }
+            | Arith::Dp4a { .. }
+            | Arith::Dp2a { .. }
+            | Arith::Popc { .. }
+            | Arith::Clz { .. }
+            | Arith::Brev { .. }
+            | Arith::Bfind { .. }
+            | Arith::Bfe { .. }
+            | Arith::Bfi { .. }
+            | Arith::Fns { .. }
+            | Arith::Lop3 { .. }
+            | Arith::Shf { .. }
+            | Arith::Prmt { .. }
+            | Arith::Szext { .. }
+            | Arith::Bmsk { .. }
+            | Arith::Bitcast { .. }
+            | Arith::CvtRounded { .. }
+            | Arith::CvtRint { .. }
+            | Arith::CvtSat { .. } => self.bit_function(op, result)?,
             // Special registers do not change while a thread runs: they are filled in before it starts.
             Arith::Sreg { .. } => return Err(Malformed),
         })
@@ -233,9 +272,22 @@ fn select<T: Lane<Word = T> + Word>(dst: u32, cond: u32, a: u32, b: u32) -> Pure
 }
 
 fn setp<T: Lane + PartialOrd>(compare: Compare, dst: u32, args: [u32; 2]) -> Pure {
+    use std::cmp::Ordering::{Equal, Greater, Less};
     match compare {
         Compare::Eq => binary(dst, args, |a: T, b: T| a == b),
-        Compare::Ne => binary(dst, args, |a: T, b: T| a != b),
+        Compare::Ne => binary(dst, args, |a: T, b: T| a < b || a > b),
+        Compare::Equ => binary(dst, args, |a: T, b: T| !(a < b || a > b)),
+        Compare::Neu => binary(dst, args, |a: T, b: T| a != b),
+        Compare::Ltu => {
+            binary(dst, args, |a: T, b: T| !matches!(a.partial_cmp(&b), Some(Equal | Greater)))
+        }
+        Compare::Leu => binary(dst, args, |a: T, b: T| !matches!(a.partial_cmp(&b), Some(Greater))),
+        Compare::Gtu => {
+            binary(dst, args, |a: T, b: T| !matches!(a.partial_cmp(&b), Some(Equal | Less)))
+        }
+        Compare::Geu => binary(dst, args, |a: T, b: T| !matches!(a.partial_cmp(&b), Some(Less))),
+        Compare::Num => binary(dst, args, |a: T, b: T| a.partial_cmp(&b).is_some()),
+        Compare::Nan => binary(dst, args, |a: T, b: T| a.partial_cmp(&b).is_none()),
         Compare::Lt => binary(dst, args, |a: T, b: T| a < b),
         Compare::Le => binary(dst, args, |a: T, b: T| a <= b),
         Compare::Gt => binary(dst, args, |a: T, b: T| a > b),

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::element::Element;
 use crate::ir;
@@ -121,6 +122,27 @@ impl Buffer {
         while let Err(now) = word.compare_exchange_weak(old, old & !mask | bits, Relaxed, Relaxed) {
             old = now;
         }
+    }
+}
+
+/// Locks of what takes two words and must be in one piece, chosen by the place in memory.
+static LOCKS: [Mutex<()>; 64] = [const { Mutex::new(()) }; 64];
+
+impl Buffer {
+    /// Sets word `i` to `f(old)` in one step, and returns `old`.
+    pub(super) fn update_word(&self, i: usize, f: impl Fn(u32) -> u32) -> u32 {
+        let word = &self.words[i];
+        let mut old = word.load(Relaxed);
+        while let Err(now) = word.compare_exchange_weak(old, f(old), Relaxed, Relaxed) {
+            old = now;
+        }
+        old
+    }
+
+    /// Keeps other accesses in one piece away from the two words from word `i` on.
+    pub(super) fn lock(&self, i: usize) -> MutexGuard<'static, ()> {
+        let place = self.words.as_ptr().addr() / 8 + i / 2;
+        LOCKS[place % LOCKS.len()].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

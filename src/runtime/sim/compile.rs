@@ -14,12 +14,12 @@ use super::dispatch::{with_int, with_type};
 use super::for_range::ForRange;
 use super::lanes::{FULL, LANES};
 use super::liveness::last_uses;
-use super::memory::{Address, Alloc, Index, PointerSlots, SharedRange, offset};
+use super::memory::{Address, Alloc, Index, PointerSlots, SharedRange, Strength, offset};
 use super::program::{Code, ForLoop, Inst, Step};
 use super::slots::{ConstWord, Registers, Slots};
 use crate::ir::{
-    Arena, Arith, ArrayData, Const, Control, Entity, KernelIr, Mem, Op, OpId, RegionId, Scalar,
-    SharedData, Space, SpecialReg, Sync, Type, Value, ValueDef, VarId,
+    Arena, Arith, ArrayData, Const, Control, Entity, KernelIr, LoadOrder, Mem, Op, OpId, RegionId,
+    Scalar, SharedData, Space, SpecialReg, StoreOrder, Sync, Type, Value, ValueDef, VarId,
 };
 
 /// Why a kernel is not compiled.
@@ -67,7 +67,7 @@ pub(super) struct Compiler<'k> {
     pub(super) special: HashMap<SpecialReg, u32>,
     targets: HashMap<OpId, Target>,
     /// Operations without a step since the last step.
-    weight: u32,
+    pub(super) weight: u32,
     /// Open frames.
     depth: u32,
 }
@@ -238,7 +238,7 @@ impl Compiler<'_> {
                 }
                 // The verifier allows none.
                 Type::Vector(_) => return Err(Malformed),
-                Type::Pointer { .. } => {
+                Type::Pointer { .. } | Type::TensorMap { .. } => {
                     let alloc = Alloc::Static(i as u32);
                     (Slots::Pointer(PointerSlots { alloc, offset: None }), None)
                 }
@@ -329,6 +329,8 @@ impl Compiler<'_> {
             Op::Const(_)
             | Op::Arith(_)
             | Op::Mem(_)
+            | Op::Atomic(_)
+            | Op::Cache(_)
             | Op::Sync(_)
             | Op::Warp(_)
             | Op::Diagnostic(_)
@@ -352,6 +354,8 @@ impl Compiler<'_> {
                 Some(
                     Op::Arith(_)
                     | Op::Mem(_)
+                    | Op::Atomic(_)
+                    | Op::Cache(_)
                     | Op::Sync(_)
                     | Op::Warp(_)
                     | Op::Thread(_)
@@ -410,6 +414,8 @@ impl Compiler<'_> {
             Op::Sync(Sync::GriddepcontrolWait {} | Sync::GriddepcontrolLaunchDependents {}) => {
                 self.weight += 1;
             }
+            Op::Atomic(op) => self.atomic(id, op, &data.results)?,
+            Op::Cache(op) => self.cache(id, op)?,
             Op::Warp(op) => self.warp(id, op, &data.results)?,
             Op::Thread(op) => self.thread(id, op, &data.results)?,
             Op::Control(control) => return self.control(id, control, tasks),
@@ -420,18 +426,27 @@ impl Compiler<'_> {
 
     fn mem(&mut self, id: OpId, op: &Mem, result: Option<Value>) -> Result<(), Refused> {
         match *op {
-            Mem::Ld { base, index } => {
-                let (pointer, space, elem) = self.pointer(base)?;
-                let address = Address { space, elem, pointer, index: self.index(index)? };
+            Mem::Ld { base, index, access } => {
+                let strength = Strength {
+                    whole: access.order != LoadOrder::Weak,
+                    acquires: matches!(access.order, LoadOrder::Acquire(_)),
+                    releases: false,
+                };
+                let address = self.address(base, index, strength)?;
+                let elem = address.elem;
                 let to = self.regs.allocate(elem.into());
                 let dst = to.scalar(elem)?;
                 self.set(result.ok_or(Malformed)?, to)?;
                 self.emit(id, Inst::Memory(address.load_elem(dst)));
             }
-            Mem::St { base, index, value } => {
-                let (pointer, space, elem) = self.pointer(base)?;
-                let address = Address { space, elem, pointer, index: self.index(index)? };
-                let src = self.scalar_of(value, elem)?;
+            Mem::St { base, index, value, access } => {
+                let strength = Strength {
+                    whole: access.order != StoreOrder::Weak,
+                    acquires: false,
+                    releases: matches!(access.order, StoreOrder::Release(_)),
+                };
+                let address = self.address(base, index, strength)?;
+                let src = self.scalar_of(value, address.elem)?;
                 self.emit(id, Inst::Memory(address.store_elem(src)));
             }
             Mem::Offset { base, index } => {
@@ -491,6 +506,16 @@ impl Compiler<'_> {
         Ok(())
     }
 
+    pub(super) fn address(
+        &self,
+        base: Value,
+        index: Value,
+        strength: Strength,
+    ) -> Result<Address, Refused> {
+        let (pointer, space, elem) = self.pointer(base)?;
+        Ok(Address { space, elem, strength, pointer, index: self.index(index)? })
+    }
+
     fn register(&self, var: VarId, index: u32) -> Result<Slots, Refused> {
         let registers = self.vars.get(var.index()).ok_or(Malformed)?;
         registers.get(index as usize).copied().ok_or(Malformed)
@@ -516,7 +541,7 @@ impl Compiler<'_> {
                 }
                 self.open_region(*then_region, tasks)?;
             }
-            Control::For { lo, hi, step, init, body, unroll: _ } => {
+            Control::For { lo, hi, step, init, body, unroll: _, prefetch: _ } => {
                 let (scalar, lo) = self.scalar(*lo)?;
                 let (hi, step) = (self.scalar_of(*hi, scalar)?, self.scalar_of(*step, scalar)?);
                 let (index, carried) =

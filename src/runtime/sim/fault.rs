@@ -108,6 +108,38 @@ pub enum FaultCause {
     },
 }
 
+impl FaultCause {
+    /// What to do about it, where one thing is usual.
+    fn cure(&self) -> Option<&'static str> {
+        match self {
+            FaultCause::OutOfBounds { access } if access.space == Space::Global => {
+                Some("compare the index with the length first (`k.if_`), or pass a larger buffer")
+            }
+            FaultCause::OutOfBounds { .. } => Some(
+                "compare the index with the length first (`k.if_`), or make the allocation larger",
+            ),
+            FaultCause::Uninitialised { .. } => {
+                Some("every element has to be stored, and a barrier passed, before it is loaded")
+            }
+            FaultCause::DivisionByZero { .. } => Some("compare the divisor with 0 first"),
+            FaultCause::StepNotPositive { .. } => Some("pass a positive step"),
+            FaultCause::BarrierDivergence { .. } => {
+                Some("move the barrier to where all threads of the block come")
+            }
+            FaultCause::NotSimulated { .. } => {
+                Some("say what the text does with `InlinePtx::simulated`, or run it on a GPU")
+            }
+            FaultCause::Misaligned { .. }
+            | FaultCause::Trap
+            | FaultCause::Breakpoint
+            | FaultCause::NotAMember { .. }
+            | FaultCause::OtherMembers { .. }
+            | FaultCause::MissingMember { .. }
+            | FaultCause::InactiveSource { .. } => None,
+        }
+    }
+}
+
 /// A load or store by one thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -128,6 +160,8 @@ pub struct MemoryAccess {
     /// The offset of its first byte from the start of the allocation. A pointer that was moved by more
     /// than 2^63 bytes counts from the smallest `i64`.
     pub byte: i128,
+    /// The bytes that are accessed; the first must be at a multiple of it.
+    pub bytes: u32,
     /// The bytes of the allocation.
     pub len_bytes: u64,
 }
@@ -162,7 +196,7 @@ impl fmt::Display for Lanes {
 impl fmt::Display for MemoryAccess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verb = if self.is_store { "writes" } else { "reads" };
-        let (from, to) = (self.byte, self.byte + i128::from(self.elem.size_bytes()));
+        let (from, to) = (self.byte, self.byte + i128::from(self.bytes));
         write!(f, "{verb} {} element {} (bytes {from} to {to}) of ", self.elem, self.element)?;
         match self.space {
             Space::Global => write!(f, "parameter `{}`", self.allocation)?,
@@ -187,8 +221,8 @@ impl fmt::Display for Fault {
                 write!(f, "{access}, which has {elements} elements ({len} bytes), in ")?;
             }
             FaultCause::Misaligned { access } => {
-                let size = access.elem.size_bytes();
-                write!(f, "{access}, but must start at a multiple of {size} bytes, in ")?;
+                let bytes = access.bytes;
+                write!(f, "{access}, but must start at a multiple of {bytes} bytes, in ")?;
             }
             FaultCause::Uninitialised { access, byte } => {
                 write!(f, "{access}, of which byte {byte} was never written, in ")?;
@@ -231,6 +265,9 @@ impl fmt::Display for Fault {
             write!(f, ", but thread {other} among them does not come: ")?;
             write!(f, "its way parts at the `{op}` at {place}")?;
         }
+        if let Some(cure) = self.cause.cure() {
+            write!(f, "; {cure}")?;
+        }
         write!(f, " [{}]", self.path)
     }
 }
@@ -253,6 +290,7 @@ mod tests {
             elem: Scalar::F64,
             element: 1,
             byte: 12,
+            bytes: 8,
             len_bytes: 64,
         };
         let fault = Fault {

@@ -69,6 +69,10 @@ pub(super) fn lanes_of(mut mask: u32) -> impl Iterator<Item = usize> {
 pub(super) trait Word: Copy + Default + Send + Sync + 'static {
     fn file(regs: &Regs) -> &[[Self; LANES]];
     fn file_mut(regs: &mut Regs) -> &mut [[Self; LANES]];
+    /// The word zero-extended.
+    fn bits(self) -> u64;
+    /// The word of the low bits.
+    fn of_bits(bits: u64) -> Self;
 }
 
 impl Word for u32 {
@@ -78,6 +82,14 @@ impl Word for u32 {
     fn file_mut(regs: &mut Regs) -> &mut [[u32; LANES]] {
         &mut regs.w
     }
+    #[inline(always)]
+    fn bits(self) -> u64 {
+        self.into()
+    }
+    #[inline(always)]
+    fn of_bits(bits: u64) -> u32 {
+        bits as u32
+    }
 }
 
 impl Word for u64 {
@@ -86,6 +98,14 @@ impl Word for u64 {
     }
     fn file_mut(regs: &mut Regs) -> &mut [[u64; LANES]] {
         &mut regs.d
+    }
+    #[inline(always)]
+    fn bits(self) -> u64 {
+        self
+    }
+    #[inline(always)]
+    fn of_bits(bits: u64) -> u64 {
+        bits
     }
 }
 

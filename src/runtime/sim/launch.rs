@@ -13,8 +13,9 @@ use super::lanes::LANES;
 use super::options::{Options, Report};
 use super::program::Code;
 use super::trap::{AccessAt, TrapCause};
+use crate::codegen::TensorMapDesc;
 use crate::ir::{
-    ArrayId, Const, Entity, KernelIr, LaunchBounds, Mem, Op, Place, SharedId, Space, Type,
+    ArrayId, Cache, Const, Entity, KernelIr, LaunchBounds, Mem, Op, Place, SharedId, Space, Type,
 };
 use crate::runtime::Grid;
 use crate::runtime::assert::{AssertFailures, AssertSites};
@@ -26,6 +27,8 @@ pub enum Arg<'a> {
     Scalar(Const),
     /// For a pointer parameter, whatever its element type: a buffer is bytes.
     Buffer(&'a Buffer),
+    /// For a tensor map of the same elements and rank: the map and the buffer with the tensor.
+    TensorMap(&'a TensorMapDesc, &'a Buffer),
 }
 
 /// The blocks of a cluster along each axis, if the kernel runs on the grid.
@@ -74,8 +77,23 @@ fn check_args<'a>(
                 (word, empty, None)
             }
             (Type::Pointer { .. }, Arg::Buffer(buffer)) => (0, *buffer, None),
-            (_, Arg::Scalar(c)) => (0, empty, Some(Some(c.scalar()))),
-            (_, Arg::Buffer(_)) => (0, empty, Some(None)),
+            (Type::TensorMap { elem, rank, .. }, Arg::TensorMap(map, buffer))
+                if elem == map.elem() && usize::from(rank) == map.rank() =>
+            {
+                if map.tensor_bytes() > buffer.len_bytes() as u64 {
+                    let (param, tensor_bytes) = (param.name.clone(), map.tensor_bytes());
+                    let buffer_bytes = buffer.len_bytes() as u64;
+                    return Err(RunError::TensorMapBeyondBuffer {
+                        param,
+                        tensor_bytes,
+                        buffer_bytes,
+                    });
+                }
+                (0, *buffer, None)
+            }
+            (_, Arg::Scalar(c)) => (0, empty, Some(c.scalar().to_string())),
+            (_, Arg::Buffer(_)) => (0, empty, Some("a buffer".to_owned())),
+            (_, Arg::TensorMap(map, _)) => (0, empty, Some(format!("a tensor map of {map}"))),
         };
         if let Some(found) = found {
             let param = param.name.clone();
@@ -232,7 +250,7 @@ impl Launch<'_> {
     }
 
     fn access(&self, access: AccessAt, is_store: bool) -> MemoryAccess {
-        let AccessAt { space, alloc, elem, byte, len_bytes } = access;
+        let AccessAt { space, alloc, elem, byte, bytes, len_bytes } = access;
         let (allocation, made) = match space {
             Space::Global => {
                 let name = self.ir.params.get(alloc as usize).map(|param| param.name.clone());
@@ -250,7 +268,7 @@ impl Launch<'_> {
             }
         };
         let element = byte.div_euclid(i128::from(elem.size_bytes()));
-        MemoryAccess { is_store, space, allocation, made, elem, element, byte, len_bytes }
+        MemoryAccess { is_store, space, allocation, made, elem, element, byte, bytes, len_bytes }
     }
 }
 
@@ -268,7 +286,10 @@ fn explain(launch: &Launch<'_>, block: [u32; 3], stop: &Stop) -> RunError {
                 return RunError::NotVerified;
             };
             let Some((op, place)) = launch.op(*step) else { return RunError::NotVerified };
-            let is_store = matches!(ir.ops[id].op, Op::Mem(Mem::St { .. }));
+            let is_store = matches!(
+                ir.ops[id].op,
+                Op::Mem(Mem::St { .. }) | Op::Atomic(_) | Op::Cache(Cache::Discard { .. })
+            );
             let cause = match trap.cause {
                 TrapCause::DivisionByZero { dividend } => FaultCause::DivisionByZero { dividend },
                 TrapCause::StepNotPositive { step } => FaultCause::StepNotPositive { step },

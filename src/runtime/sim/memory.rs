@@ -3,6 +3,9 @@
 //! A pointer keeps the allocation that it was made from. Each access is checked against that allocation, so
 //! an index that leaves one allocation is a fault even where it lands in another one.
 
+use std::sync::MutexGuard;
+use std::sync::atomic::{Ordering::SeqCst, fence};
+
 use super::buffer::Buffer;
 use super::diagnostic::Diagnostics;
 use super::element::Element;
@@ -36,8 +39,8 @@ pub(super) struct SharedRange {
 /// The shared memory of one block: words, and for each bit whether it was written.
 #[derive(Debug)]
 pub(super) struct Shared {
-    words: Vec<u32>,
-    written: Vec<u32>,
+    pub(super) words: Vec<u32>,
+    pub(super) written: Vec<u32>,
     allocs: Vec<SharedRange>,
 }
 
@@ -52,7 +55,7 @@ impl Shared {
         self.written.fill(0);
     }
 
-    fn range(&self, alloc: u32) -> SharedRange {
+    pub(super) fn range(&self, alloc: u32) -> SharedRange {
         self.allocs.get(alloc as usize).copied().unwrap_or(SharedRange { start: 0, len: 0 })
     }
 }
@@ -135,8 +138,47 @@ pub(super) fn offset(
 pub(super) struct Address {
     pub(super) space: Space,
     pub(super) elem: Scalar,
+    /// Whether an access is in one piece, and its order.
+    pub(super) strength: Strength,
     pub(super) pointer: PointerSlots,
     pub(super) index: Index,
+}
+
+/// What other threads see of an access.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Strength {
+    /// It is in one piece.
+    pub(super) whole: bool,
+    /// What follows comes after it.
+    pub(super) acquires: bool,
+    /// What goes before comes before it.
+    pub(super) releases: bool,
+}
+
+impl Strength {
+    /// To be called before the access.
+    pub(super) fn before(self) {
+        if self.releases {
+            fence(SeqCst);
+        }
+    }
+
+    /// To be called after the access.
+    pub(super) fn after(self) {
+        if self.acquires {
+            fence(SeqCst);
+        }
+    }
+
+    /// Keeps other accesses in one piece away, where an element of `bytes` at `at` takes two words.
+    pub(super) fn lock(
+        self,
+        buffer: &Buffer,
+        at: usize,
+        bytes: usize,
+    ) -> Option<MutexGuard<'static, ()>> {
+        (self.whole && bytes > 4).then(|| buffer.lock(at / 4))
+    }
 }
 
 /// Reads and writes one warp's accesses, on the registers and the memory of a block.
@@ -144,7 +186,7 @@ pub(super) type Access = Box<dyn Fn(&mut Regs, &mut Memory<'_>, u32) -> Trapped 
 
 impl Address {
     /// Calls `access` for each allocation that lanes of `mask` point into, with those lanes.
-    fn for_each_alloc(
+    pub(super) fn for_each_alloc(
         &self,
         regs: &mut Regs,
         mask: u32,
@@ -171,7 +213,11 @@ impl Address {
     /// The first byte of each lane's access, counted from its allocation, which has `len` bytes. Bounds and
     /// alignment of the lanes of `mask` are checked; the offsets of others have no meaning.
     #[inline(always)]
-    fn offsets(&self, regs: &Regs, (alloc, len, mask): (u32, usize, u32)) -> Trapped<Offsets> {
+    pub(super) fn offsets(
+        &self,
+        regs: &Regs,
+        (alloc, len, mask): (u32, usize, u32),
+    ) -> Trapped<Offsets> {
         let size = self.elem.size_bytes();
         let (offsets, bad) = match (self.pointer.offset, self.index, u32::try_from(len)) {
             // An index of 32 bits from the start of an allocation below 4 GiB: no sum, and the comparison
@@ -221,7 +267,7 @@ impl Address {
     }
 
     #[cold]
-    fn uninitialised<E: Element>(
+    pub(super) fn uninitialised<E: Element>(
         &self,
         regs: &Regs,
         offsets: &Offsets,
@@ -240,14 +286,15 @@ impl Address {
         Trap::new(lane, TrapCause::Uninitialised { access, byte })
     }
 
-    fn at(&self, regs: &Regs, lane: usize, alloc: u32, len: usize) -> AccessAt {
+    pub(super) fn at(&self, regs: &Regs, lane: usize, alloc: u32, len: usize) -> AccessAt {
         let base = match self.pointer.offset {
             Some(slot) => regs.d[slot as usize][lane] as i64,
             None => 0,
         };
         let byte =
             i128::from(base) + self.index.lane(regs, lane) * i128::from(self.elem.size_bytes());
-        AccessAt { space: self.space, alloc, elem: self.elem, byte, len_bytes: len as u64 }
+        let bytes = self.elem.size_bytes();
+        AccessAt { space: self.space, alloc, elem: self.elem, byte, bytes, len_bytes: len as u64 }
     }
 
     /// The load into slot `dst`, in the file of the element type.
@@ -282,8 +329,10 @@ impl Address {
                     let offsets = self.offsets(regs, (alloc, buffer.len_bytes(), mask))?;
                     let dst = &mut E::Word::file_mut(regs)[dst];
                     offsets.for_each::<E>(mask, |lane, at| {
+                        let _whole = self.strength.lock(buffer, at, E::BYTES);
                         dst[lane] = E::load(at, |i| buffer.word(i));
                     });
+                    self.strength.after();
                     Ok(())
                 })
             }),
@@ -316,7 +365,9 @@ impl Address {
                     let buffer = memory.buffer(self.space, alloc);
                     let offsets = self.offsets(regs, (alloc, buffer.len_bytes(), mask))?;
                     let src = &E::Word::file(regs)[src];
+                    self.strength.before();
                     offsets.for_each::<E>(mask, |lane, at| {
+                        let _whole = self.strength.lock(buffer, at, E::BYTES);
                         E::store(at, src[lane], |i, mask, bits| buffer.update(i, mask, bits));
                     });
                     Ok(())
@@ -342,7 +393,7 @@ impl Address {
 }
 
 /// The offset of each lane's access from the start of the allocation.
-enum Offsets {
+pub(super) enum Offsets {
     /// In elements.
     Elements([u32; LANES]),
     /// In bytes.
@@ -352,7 +403,7 @@ enum Offsets {
 impl Offsets {
     /// Calls `f` with each lane of `mask`, from the lowest, and the offset of its access in bytes.
     #[inline(always)]
-    fn for_each<E: Element>(&self, mask: u32, mut f: impl FnMut(usize, usize)) {
+    pub(super) fn for_each<E: Element>(&self, mask: u32, mut f: impl FnMut(usize, usize)) {
         match self {
             Offsets::Elements(index) => {
                 for_each_lane(mask, |lane| f(lane, index[lane] as usize * E::BYTES));
@@ -382,7 +433,7 @@ fn lanes_where(f: impl Fn(usize) -> bool) -> u32 {
 
 impl<'m> Memory<'m> {
     /// The buffer of a parameter, or a constant array.
-    fn buffer(&self, space: Space, alloc: u32) -> &'m Buffer {
+    pub(super) fn buffer(&self, space: Space, alloc: u32) -> &'m Buffer {
         static NONE: std::sync::LazyLock<Buffer> = std::sync::LazyLock::new(|| Buffer::zeros(0));
         let found = match space {
             Space::Const => self.arrays.get(alloc as usize),
@@ -407,8 +458,13 @@ mod tests {
         let (globals, arrays) = (&globals, &[]);
         let mut memory = Memory { globals, shared, diagnostics, arrays, block: 0, operations: 0 };
         let pointer = PointerSlots { alloc: Alloc::Static(0), offset: Some(0) };
-        let address =
-            Address { space: Space::Global, elem: Scalar::F32, pointer, index: Index::I32(0) };
+        let address = Address {
+            space: Space::Global,
+            elem: Scalar::F32,
+            strength: Strength::default(),
+            pointer,
+            index: Index::I32(0),
+        };
         address.load_elem(1)(&mut regs, &mut memory, mask)
     }
 

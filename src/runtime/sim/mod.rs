@@ -11,13 +11,16 @@
 //! * A barrier must be reached by all threads of a warp together; it opens when every warp that has not
 //!   ended waits at one.
 //! * The result, the number of operations and the fault reported do not depend on how the host runs the
-//!   blocks, unless blocks race for global memory.
+//!   blocks, unless blocks race for global memory: by plain accesses, or by atomic operations whose order
+//!   matters (sums of floating point numbers, `exch`, `cas`, and every use of what was there before).
 //!
 //! How it works: [`Program::new`] flattens the region tree to steps on register slots (`compile.rs`), each
 //! a closure over 32 lanes (`arith.rs`, `memory.rs`); a warp (`warp.rs`) runs steps until it waits; a block
 //! (`block.rs`) gives turns to its warps; a launch (`launch.rs`) gives blocks to the threads of the host.
 
 mod arith;
+mod atomic;
+mod bits;
 mod block;
 mod buffer;
 mod collective;
@@ -26,6 +29,7 @@ mod convert;
 mod diagnostic;
 mod dispatch;
 mod element;
+mod elementwise;
 mod error;
 mod fault;
 mod for_range;
@@ -37,6 +41,7 @@ mod memory;
 mod options;
 mod output;
 mod program;
+mod round;
 mod scalar;
 mod slots;
 mod special;

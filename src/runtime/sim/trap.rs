@@ -72,6 +72,8 @@ pub(super) struct AccessAt {
     pub(super) elem: Scalar,
     /// The first byte, counted from the start of the allocation.
     pub(super) byte: i128,
+    /// The bytes accessed; their first is at a multiple of it.
+    pub(super) bytes: u32,
     pub(super) len_bytes: u64,
 }
 

@@ -10,7 +10,7 @@ use crate::ir::{Scalar, Value, VectorType};
 
 /// Where a number lies.
 #[derive(Clone, Copy, Debug)]
-enum At {
+pub(super) enum At {
     /// In a slot of the file `w`.
     W { slot: usize },
     /// In a slot of the file `d`.
@@ -20,13 +20,13 @@ enum At {
 }
 
 impl At {
-    fn scalar(scalar: Scalar, slot: u32) -> At {
+    pub(super) fn scalar(scalar: Scalar, slot: u32) -> At {
         let slot = slot as usize;
         if scalar.bits() == 64 { At::D { slot } } else { At::W { slot } }
     }
 
     /// Element `lane` of a vector with the given slots.
-    fn element(vector: VectorType, slots: &[u32], lane: u32) -> Result<At, Refused> {
+    pub(super) fn element(vector: VectorType, slots: &[u32], lane: u32) -> Result<At, Refused> {
         let (per_slot, bits) = (vector.lanes_per_register(), vector.elem().bits());
         let slot = *slots.get((lane / per_slot) as usize).ok_or(Malformed)?;
         if per_slot == 1 {
@@ -37,7 +37,7 @@ impl At {
     }
 
     /// The bits in all threads, zero-extended.
-    fn read(self, regs: &Regs) -> [u64; LANES] {
+    pub(super) fn read(self, regs: &Regs) -> [u64; LANES] {
         match self {
             At::W { slot } => regs.w[slot].map(u64::from),
             At::D { slot } => regs.d[slot],
@@ -48,7 +48,7 @@ impl At {
     }
 
     /// Sets the number; what else is in its slot stays.
-    fn write(self, regs: &mut Regs, values: &[u64; LANES]) {
+    pub(super) fn write(self, regs: &mut Regs, values: &[u64; LANES]) {
         match self {
             At::W { slot } => regs.w[slot] = values.map(|value| value as u32),
             At::D { slot } => regs.d[slot] = *values,
@@ -61,11 +61,16 @@ impl At {
     }
 }
 
-/// Writes `f` of each number to another place. No place that is written is read afterwards.
-fn each(steps: Vec<(At, At)>, f: impl Fn(u64) -> u64 + Send + Sync + 'static) -> Inst {
+/// Writes `f` of some numbers to another place, one step after the other. No place that is written is read
+/// afterwards.
+pub(super) fn each<const N: usize>(
+    steps: Vec<(At, [At; N])>,
+    f: impl Fn([u64; N]) -> u64 + Send + Sync + 'static,
+) -> Inst {
     Inst::Pure(Box::new(move |regs| {
         for (to, from) in &steps {
-            let values = from.read(regs).map(&f);
+            let from = from.map(|at| at.read(regs));
+            let values = std::array::from_fn(|thread| f(from.map(|values| values[thread])));
             to.write(regs, &values);
         }
     }))
@@ -76,8 +81,8 @@ pub(super) fn narrow_cvt(from: Scalar, to: Scalar, dst: u32, src: u32) -> Result
     if to == Scalar::Bool {
         return Err(Malformed);
     }
-    let step = (At::scalar(to, dst), At::scalar(from, src));
-    Ok(each(vec![step], move |bits| convert(from, to, bits)))
+    let step = (At::scalar(to, dst), [At::scalar(from, src)]);
+    Ok(each(vec![step], move |[bits]| convert(from, to, bits)))
 }
 
 impl Compiler<'_> {
@@ -89,9 +94,9 @@ impl Compiler<'_> {
         let mut steps = Vec::with_capacity(values.len());
         for (lane, value) in (0..).zip(values) {
             let from = At::scalar(vector.elem(), self.scalar_of(*value, vector.elem())?);
-            steps.push((At::element(vector, slots, lane)?, from));
+            steps.push((At::element(vector, slots, lane)?, [from]));
         }
-        Ok(each(steps, |bits| bits))
+        Ok(each(steps, |[bits]| bits))
     }
 
     pub(super) fn vec_extract(
@@ -103,8 +108,8 @@ impl Compiler<'_> {
         let from = self.slots(vector)?;
         let (vector, slots) = from.vector()?;
         let dst = result.scalar(vector.elem())?;
-        let step = (At::scalar(vector.elem(), dst), At::element(vector, slots, lane)?);
-        Ok(each(vec![step], |bits| bits))
+        let step = (At::scalar(vector.elem(), dst), [At::element(vector, slots, lane)?]);
+        Ok(each(vec![step], |[bits]| bits))
     }
 
     /// Converts each element.
@@ -115,9 +120,10 @@ impl Compiler<'_> {
         }
         let mut steps = Vec::new();
         for lane in 0..to_type.lanes() {
-            steps.push((At::element(to_type, to, lane)?, At::element(from_type, from, lane)?));
+            let from = At::element(from_type, from, lane)?;
+            steps.push((At::element(to_type, to, lane)?, [from]));
         }
         let (from, to) = (from_type.elem(), to_type.elem());
-        Ok(each(steps, move |bits| convert(from, to, bits)))
+        Ok(each(steps, move |[bits]| convert(from, to, bits)))
     }
 }

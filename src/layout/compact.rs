@@ -1,108 +1,107 @@
-//! What two layouts have in common, how far one is aligned, and layouts made like others.
+//! Compact layouts: of a shape, in an order, like another layout.
 
+use smallvec::SmallVec;
+
+use super::basis::ScaledBasis;
+use super::builder::LayoutBuilder;
 use super::error::LayoutError;
 use super::int::Int;
-use super::layout::{Layout, LayoutBuilder};
-use super::tuple::{Builder, IntTuple, IntTupleRef, Leaves};
+use super::into_tuple::Builder;
+use super::layout::Layout;
+use super::tuple::{IntTuple, IntTupleRef, Leaves, product};
 
 type Result<T> = std::result::Result<T, LayoutError>;
 
 impl Layout {
-    /// A right inverse of `other`, and the first mode of `coalesce(self o inverse)` if it is static
-    /// with stride 1.
-    fn common(&self, other: &Layout) -> Result<(Layout, Option<Int>)> {
-        let first = other.first_right_inverse()?;
-        let extent = self.identity_after(&first)?;
-        let longer = other.right_inverse()?;
-        if longer != first
-            && let Ok(further) = self.identity_after(&longer)
-            && further.as_ref().and_then(Int::as_static) > extent.as_ref().and_then(Int::as_static)
-        {
-            return Ok((longer, further));
-        }
-        Ok((first, extent))
-    }
-
-    /// The number of elements on which `self o inverse` is the identity.
-    fn identity_after(&self, inverse: &Layout) -> Result<Option<Int>> {
-        let common = self.composition(inverse)?.coalesce()?;
-        Ok(match (common.shape.first(), common.stride.first()) {
-            (Some(s), Some(d)) if s.is_static() && d.as_static() == Some(1) => Some(s.clone()),
-            _ => None,
-        })
-    }
-
-    /// The largest layout of coordinates on which both are the identity:
-    /// `self(R(i)) == i == other(R(i))` for all `i < size(R)`.
+    /// The column-major compact layout of a shape: the first mode has stride 1, each further one
+    /// the product of the extents before it. A static extent 1 gets stride 0, as in CuTe.
+    ///
+    /// A stride that does not fit into 64 bits is kept as a value whose every use is
+    /// [`LayoutError::Overflow`].
     ///
     /// ```
-    /// # use tilewright::layout::layout;
-    /// let (a, b) = (layout!((8, 4):(1, 8)), layout!((8, 4):(1, 16)));
-    /// assert_eq!(a.max_common_layout(&b)?, layout!(8:1));
+    /// # use tilewright::layout::Layout;
+    /// assert_eq!(Layout::compact((4, (2, 8))).to_string(), "(4,(2,8)):(1,(4,8))");
+    /// assert_eq!(Layout::compact((4, 1, 8)).to_string(), "(4,1,8):(1,0,4)");
+    /// ```
+    pub fn compact(shape: impl Into<IntTuple>) -> Self {
+        Self::compact_in(shape.into(), false)
+    }
+
+    /// The row-major compact layout of a shape: the last leaf has stride 1.
+    ///
+    /// ```
+    /// # use tilewright::layout::Layout;
+    /// assert_eq!(Layout::row_major((4, (2, 8))).to_string(), "(4,(2,8)):(16,(8,1))");
+    /// ```
+    pub fn row_major(shape: impl Into<IntTuple>) -> Self {
+        Self::compact_in(shape.into(), true)
+    }
+
+    fn compact_in(shape: IntTuple, reverse: bool) -> Self {
+        let mut stride: Leaves<ScaledBasis> =
+            shape.leaves.iter().map(|_| ScaledBasis::from(0)).collect();
+        let mut current = Int::ONE;
+        let mut assign = |extent: &Int, stride: &mut ScaledBasis| {
+            if !extent.is(1) {
+                *stride = current.clone().into();
+                current = current.mul(extent).unwrap_or_else(|_| Int::overflowed());
+            }
+        };
+        if reverse {
+            shape.leaves.iter().zip(&mut stride).rev().for_each(|(s, d)| assign(s, d));
+        } else {
+            shape.leaves.iter().zip(&mut stride).for_each(|(s, d)| assign(s, d));
+        }
+        Self { codes: shape.codes, shape: shape.leaves, stride }
+    }
+
+    /// The compact layout whose modes get their strides in the order of the numbers in `order`,
+    /// a tuple that `shape` refines: CuTe's `make_ordered_layout`. Symbols in `order` come after all
+    /// numbers, from the left to the right.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Layout, shape};
+    /// assert_eq!(Layout::ordered(&shape!(2, 3, 4), &shape!(2, 0, 1))?.to_string(), "(2,3,4):(12,1,3)");
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
     ///
     /// # Errors
-    /// Those of [`composition`](Layout::composition) and [`right_inverse`](Layout::right_inverse).
-    pub fn max_common_layout(&self, other: &Layout) -> Result<Layout> {
-        match self.common(other)? {
-            (inverse, Some(extent)) => inverse.composition(&Layout::leaf(extent, 1)),
-            (_, None) => Ok(Layout::trivial()),
+    /// [`LayoutError::NotCongruent`] if `order` is not weakly congruent to `shape`,
+    /// [`LayoutError::Overflow`].
+    pub fn ordered(shape: &IntTuple, order: &IntTuple) -> Result<Self> {
+        if !order.weakly_congruent(shape) {
+            return Err(LayoutError::NotCongruent {
+                left: order.to_string(),
+                right: shape.to_string(),
+            });
         }
-    }
-
-    /// The number of elements that are contiguous in both at the same coordinates: the widest
-    /// vector of a copy. The size of [`max_common_layout`](Layout::max_common_layout).
-    ///
-    /// ```
-    /// # use tilewright::layout::layout;
-    /// assert_eq!(layout!((8, 4):(1, 8)).max_common_vector(&layout!((8, 4):(1, 16)))?, 8);
-    /// # Ok::<(), tilewright::layout::LayoutError>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`max_common_layout`](Layout::max_common_layout).
-    pub fn max_common_vector(&self, other: &Layout) -> Result<Int> {
-        Ok(self.common(other)?.1.unwrap_or(Int::ONE))
-    }
-
-    /// The largest `n` such that the layout is a layout of aligned blocks of `n` contiguous
-    /// elements, as far as static extents and strides tell.
-    ///
-    /// ```
-    /// # use tilewright::layout::layout;
-    /// assert_eq!(layout!((4, 8):(1, 16)).max_alignment()?, 4);
-    /// # Ok::<(), tilewright::layout::LayoutError>(())
-    /// ```
-    ///
-    /// # Errors
-    /// Those of [`logical_divide`](Layout::logical_divide).
-    pub fn max_alignment(&self) -> Result<Int> {
-        let flat = self.coalesce()?;
-        let mut out = LayoutBuilder::new();
-        let many = !flat.is_leaf();
-        if many {
-            out.open();
+        // The leaves of the shape below each leaf of the order.
+        let mut groups = Groups::new();
+        let mut next = 0;
+        collect_groups(order.as_ref(), shape.as_ref(), &mut next, &mut groups);
+        let mut stride: Leaves<ScaledBasis> =
+            shape.leaves.iter().map(|_| ScaledBasis::from(0)).collect();
+        for (rank, range) in &groups {
+            let mut current = Int::ONE;
+            for (other, below) in &groups {
+                if other < rank {
+                    current = current.mul(&product(&shape.leaves[below.clone()])?)?;
+                }
+            }
+            for i in range.clone() {
+                if !shape.leaves[i].is(1) {
+                    stride[i] = current.clone().into();
+                    current = current.mul(&shape.leaves[i])?;
+                }
+            }
         }
-        for (s, d) in flat.as_ref().leaves() {
-            let extent = if s.is_static() { s.clone() } else { Int::ONE };
-            out.push(extent, d.as_static().unwrap_or(0));
-        }
-        if many {
-            out.close();
-        }
-        let known = out.finish()?;
-        let inverse = known.first_right_inverse()?;
-        let permuted = known.logical_divide(&inverse)?;
-        let mut alignment = permuted.as_ref().mode(&[0])?.size()?;
-        for stride in permuted.as_ref().mode(&[1])?.stride {
-            alignment = alignment.gcd(stride.to_int()?)?;
-        }
-        Ok(alignment)
+        Ok(Self { codes: shape.codes.clone(), shape: shape.leaves.clone(), stride })
     }
 
     /// A compact layout of the same shape whose modes have their strides in the same order;
-    /// modes of stride 0 keep stride 0.
+    /// modes of stride 0 keep stride 0. Symbolic strides come after all numbers, from the left to
+    /// the right, as in CuTe.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -152,10 +151,37 @@ impl Layout {
 
     /// The identity on the shape of the layout: CuTe's `make_basis_like` as a layout.
     ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// assert_eq!(layout!((4, 8):(8, 1)).identity_like()?.to_string(), "(4,8):(1@0,1@1)");
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`identity`](Layout::identity).
     pub fn identity_like(&self) -> Result<Layout> {
         Layout::identity(self.shape())
+    }
+}
+
+/// For each leaf of an order its place in the order and the leaves of the shape below it.
+type Groups = SmallVec<[((i64, usize), std::ops::Range<usize>); 8]>;
+
+fn collect_groups(
+    order: IntTupleRef<'_>,
+    shape: IntTupleRef<'_>,
+    next: &mut usize,
+    out: &mut Groups,
+) {
+    if let Some(leaf) = order.as_leaf() {
+        let end = *next + shape.leaves().len();
+        let key = leaf.as_static().map_or((i64::MAX, out.len()), |order| (order, 0));
+        out.push((key, *next..end));
+        *next = end;
+        return;
+    }
+    for (o, s) in order.children().zip(shape.children()) {
+        collect_groups(o, s, next, out);
     }
 }
 
@@ -203,6 +229,12 @@ pub fn compact_col_major(shape: &IntTuple, start: &IntTuple) -> Result<IntTuple>
 
 /// The strides of the compact row-major layout of `shape` that begins at `start`. CuTe's
 /// `compact_row_major`.
+///
+/// ```
+/// # use tilewright::layout::{compact_row_major, shape};
+/// assert_eq!(compact_row_major(&shape!(4, (2, 8)), &1.into())?, shape!(16, (8, 1)));
+/// # Ok::<(), tilewright::layout::LayoutError>(())
+/// ```
 ///
 /// # Errors
 /// As [`compact_col_major`].

@@ -1,5 +1,11 @@
 //! [`ComposedLayout`]: `inner o offset o outer`, with a swizzle, a layout or a function inside.
 
+mod compose;
+mod domain;
+mod inverse;
+mod recast;
+mod slice;
+
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::str::FromStr;
@@ -7,10 +13,11 @@ use std::sync::Arc;
 
 use super::error::LayoutError;
 use super::int::{Env, Int};
+use super::into_tuple::{Builder, IntoTuple};
 use super::layout::Layout;
 use super::swizzle::{Swizzle, parse_swizzle};
 use super::text::Parser;
-use super::tuple::{Builder, IntTuple, IntTupleRef, IntoTuple, Tuple};
+use super::tuple::{IntTuple, IntTupleRef, Tuple};
 
 type Result<T> = std::result::Result<T, LayoutError>;
 
@@ -39,6 +46,13 @@ pub struct CoordFn {
 
 impl CoordFn {
     /// The function `function`, which prints as `name`.
+    ///
+    /// ```
+    /// # use tilewright::layout::{ComposedLayout, CoordFn, layout};
+    /// let f = CoordFn::new("twice", |x| Ok(x.to_int()?.mul(&2.into())?.into()));
+    /// assert_eq!(ComposedLayout::new(f, 0, layout!(4:3))?.crd2idx(2)?, 12);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn new(
         name: &str,
         function: impl Fn(&IntTuple) -> Result<IntTuple> + Send + Sync + 'static,
@@ -47,6 +61,11 @@ impl CoordFn {
     }
 
     /// The name.
+    ///
+    /// ```
+    /// # use tilewright::layout::CoordFn;
+    /// assert_eq!(CoordFn::new("same", |x| Ok(x.clone())).name(), "same");
+    /// ```
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -158,6 +177,13 @@ pub struct ComposedLayout {
 impl ComposedLayout {
     /// `inner o offset o outer`.
     ///
+    /// ```
+    /// # use tilewright::layout::{ComposedLayout, Swizzle, layout};
+    /// let s = ComposedLayout::new(Swizzle::new(3, 0, 3)?, 5, layout!((8, 8):(8, 1)))?;
+    /// assert_eq!(s.to_string(), "S<3,0,3> o 5 o (8,8):(8,1)");
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
     /// # Errors
     /// [`LayoutError::TooDeep`] for an absurd offset.
     pub fn new(
@@ -185,21 +211,49 @@ impl ComposedLayout {
     }
 
     /// The part that is applied last.
+    ///
+    /// ```
+    /// # use tilewright::layout::ComposedLayout;
+    /// let s: ComposedLayout = "S<3,0,3> o 5 o (8,8):(8,1)".parse()?;
+    /// assert_eq!(s.inner().to_string(), "S<3,0,3>");
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn inner(&self) -> &Part {
         &self.inner
     }
 
     /// What is added between the two.
+    ///
+    /// ```
+    /// # use tilewright::layout::ComposedLayout;
+    /// let s: ComposedLayout = "S<3,0,3> o 5 o (8,8):(8,1)".parse()?;
+    /// assert_eq!(s.offset(), &5.into());
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn offset(&self) -> &IntTuple {
         &self.offset
     }
 
     /// The part that is applied first.
+    ///
+    /// ```
+    /// # use tilewright::layout::ComposedLayout;
+    /// let s: ComposedLayout = "S<3,0,3> o 5 o (8,8):(8,1)".parse()?;
+    /// assert_eq!(s.outer().to_string(), "(8,8):(8,1)");
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn outer(&self) -> &Part {
         &self.outer
     }
 
     /// The part that is applied first, as a layout.
+    ///
+    /// ```
+    /// # use tilewright::layout::{ComposedLayout, layout};
+    /// let s: ComposedLayout = "S<3,0,3> o 5 o (8,8):(8,1)".parse()?;
+    /// assert_eq!(s.outer_layout()?, &layout!((8, 8):(8, 1)));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     ///
     /// # Errors
     /// [`LayoutError::Unsupported`] for the inverse of a swizzled layout, whose outer part is the
@@ -214,6 +268,13 @@ impl ComposedLayout {
     }
 
     /// The swizzle inside, if it is one.
+    ///
+    /// ```
+    /// # use tilewright::layout::{ComposedLayout, Swizzle};
+    /// let s: ComposedLayout = "S<3,0,3> o 5 o (8,8):(8,1)".parse()?;
+    /// assert_eq!(s.swizzle(), Some(Swizzle::new(3, 0, 3)?));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn swizzle(&self) -> Option<Swizzle> {
         match self.inner {
             Part::Swizzle(swizzle) => Some(swizzle),
@@ -223,11 +284,23 @@ impl ComposedLayout {
 
     /// True if it is a plain layout: nothing inside and no offset. A swizzle of no bits, `S<0,4,3>`,
     /// is a part like any other until an operation drops it.
+    ///
+    /// ```
+    /// # use tilewright::layout::{ComposedLayout, layout};
+    /// let s: ComposedLayout = "S<3,0,3> o 5 o (8,8):(8,1)".parse()?;
+    /// assert!(!s.is_normal() && ComposedLayout::from(layout!(4:1)).is_normal());
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn is_normal(&self) -> bool {
         self.as_normal().is_some()
     }
 
     /// The plain layout, if it is one.
+    ///
+    /// ```
+    /// # use tilewright::layout::{ComposedLayout, layout};
+    /// assert_eq!(ComposedLayout::from(layout!(4:1)).as_normal(), Some(&layout!(4:1)));
+    /// ```
     pub fn as_normal(&self) -> Option<&Layout> {
         match (&self.inner, &self.outer) {
             (Part::Identity, Part::Layout(layout)) if self.offset.as_static() == Some(0) => {
@@ -238,11 +311,25 @@ impl ComposedLayout {
     }
 
     /// The swizzle of the layout, the identity if there is none: CuTe's `get_swizzle_portion`.
+    ///
+    /// ```
+    /// # use tilewright::layout::{ComposedLayout, Swizzle};
+    /// let s: ComposedLayout = "S<3,0,3> o 5 o (8,8):(8,1)".parse()?;
+    /// assert_eq!(s.swizzle_portion(), Swizzle::new(3, 0, 3)?);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn swizzle_portion(&self) -> Swizzle {
         self.swizzle().unwrap_or(Swizzle::identity())
     }
 
     /// The layout without its swizzle and offset: CuTe's `get_nonswizzle_portion`.
+    ///
+    /// ```
+    /// # use tilewright::layout::{ComposedLayout, layout};
+    /// let s: ComposedLayout = "S<3,0,3> o 5 o (8,8):(8,1)".parse()?;
+    /// assert_eq!(s.nonswizzle_portion()?, &layout!((8, 8):(8, 1)));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     ///
     /// # Errors
     /// As [`outer_layout`](ComposedLayout::outer_layout).
@@ -252,6 +339,13 @@ impl ComposedLayout {
 
     /// The shape of the domain.
     ///
+    /// ```
+    /// # use tilewright::layout::{ComposedLayout, shape};
+    /// let s: ComposedLayout = "S<3,0,3> o 5 o (8,8):(8,1)".parse()?;
+    /// assert_eq!(s.shape()?.to_owned(), shape!(8, 8));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`outer_layout`](ComposedLayout::outer_layout).
     pub fn shape(&self) -> Result<IntTupleRef<'_>> {
@@ -259,6 +353,13 @@ impl ComposedLayout {
     }
 
     /// The number of coordinates.
+    ///
+    /// ```
+    /// # use tilewright::layout::ComposedLayout;
+    /// let s: ComposedLayout = "S<3,0,3> o 5 o (8,8):(8,1)".parse()?;
+    /// assert_eq!(s.size()?, 64);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     ///
     /// # Errors
     /// As [`outer_layout`](ComposedLayout::outer_layout); [`LayoutError::Overflow`].
@@ -268,6 +369,13 @@ impl ComposedLayout {
 
     /// The cosize of the outer layout, as CuTe counts it.
     ///
+    /// ```
+    /// # use tilewright::layout::ComposedLayout;
+    /// let s: ComposedLayout = "S<3,0,3> o 5 o (8,8):(8,1)".parse()?;
+    /// assert_eq!(s.cosize()?, 64);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`outer_layout`](ComposedLayout::outer_layout); [`LayoutError::Overflow`].
     pub fn cosize(&self) -> Result<Int> {
@@ -275,6 +383,13 @@ impl ComposedLayout {
     }
 
     /// The value at a coordinate: `inner(offset + outer(c))`.
+    ///
+    /// ```
+    /// # use tilewright::layout::ComposedLayout;
+    /// let s: ComposedLayout = "S<3,0,3> o 5 o (8,8):(8,1)".parse()?;
+    /// assert_eq!(s.apply((1, 2))?, ((5 + 10) ^ 1).into());
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     ///
     /// # Errors
     /// Those of the parts; [`LayoutError::RankMismatch`] if the offset does not fit.
@@ -288,6 +403,13 @@ impl ComposedLayout {
 
     /// The index of a coordinate, of a layout into the integers.
     ///
+    /// ```
+    /// # use tilewright::layout::ComposedLayout;
+    /// let s: ComposedLayout = "S<3,0,3> o 5 o (8,8):(8,1)".parse()?;
+    /// assert_eq!(s.crd2idx((1, 2))?, (5 + 10) ^ 1);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`apply`](ComposedLayout::apply); [`LayoutError::NotAnInteger`].
     pub fn crd2idx(&self, coord: impl IntoTuple<Int>) -> Result<Int> {
@@ -295,6 +417,13 @@ impl ComposedLayout {
     }
 
     /// The layout for the numbers that `env` gives the symbols.
+    ///
+    /// ```
+    /// # use tilewright::layout::{ComposedLayout, Env, Int, Layout, Swizzle};
+    /// let s = ComposedLayout::new(Swizzle::new(1, 0, 1)?, 0, Layout::leaf(Int::symbol("n"), 1))?;
+    /// assert_eq!(s.eval(&Env::new().with("n", 4))?.to_string(), "S<1,0,1> o 0 o 4:1");
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`Int::eval`].
@@ -378,10 +507,12 @@ fn parse_part(p: &mut Parser<'_>) -> Result<Part> {
 impl FromStr for ComposedLayout {
     type Err = LayoutError;
 
-    /// Reads `S<3,4,3> o 0 o (8,64):(64,1)`, `A o offset o B`, and a plain layout.
+    /// Reads `S<3,4,3> o 0 o (8,64):(64,1)`, `A o offset o B`, and a plain layout. A swizzle at
+    /// offset 0 before these, as CuTe prints it, is composed with the swizzle inside.
     fn from_str(text: &str) -> Result<Self> {
         let mut p = Parser::new(text);
-        let inner = parse_part(&mut p)?;
+        let mut inner = parse_part(&mut p)?;
+        let mut swizzles: Vec<Swizzle> = Vec::new();
         if !p.eat("o ") {
             p.end()?;
             return match inner {
@@ -389,11 +520,22 @@ impl FromStr for ComposedLayout {
                 _ => Err(p.error("`o`")),
             };
         }
-        let mut offset = Builder::new();
-        p.tree(&mut offset)?;
-        p.expect("o ", "`o`")?;
-        let outer = parse_part(&mut p)?;
-        p.end()?;
-        Ok(Self { inner, offset: offset.finish()?, outer })
+        loop {
+            let mut offset = Builder::new();
+            p.tree(&mut offset)?;
+            let offset: IntTuple = offset.finish()?;
+            p.expect("o ", "`o`")?;
+            let outer = parse_part(&mut p)?;
+            if !p.eat("o ") {
+                p.end()?;
+                let innermost = Self { inner, offset, outer };
+                return swizzles.iter().rev().try_fold(innermost, |l, s| s.compose_composed(&l));
+            }
+            match inner {
+                Part::Swizzle(swizzle) if offset.as_static() == Some(0) => swizzles.push(swizzle),
+                _ => return Err(p.error("the end of the text")),
+            }
+            inner = outer;
+        }
     }
 }

@@ -1,0 +1,335 @@
+//! What of a loop can be fetched ahead: its body, split into what is done ahead and what is done in time.
+//!
+//! * An operation can be done ahead if it is pure, a load from global memory, or an `if` of such operations
+//!   that yields; and if it depends only on values of outside, on the index, and on results of operations
+//!   that can be done ahead.
+//! * A *copy* is a load from global memory that is not inside an inner loop, or the `if` around it. All copies
+//!   are done ahead, with what they are computed from; their results are kept until they are used.
+//! * Everything else is done in time. What is pure and used on both sides is computed twice.
+//!
+//! A copy is made earlier by some iterations than the loop says. That changes nothing if:
+//!
+//! * every iteration that starts a loop with `t` iterations is reached: no jump leaves the body early;
+//! * no operation of the loop writes global memory;
+//! * where an operation of the loop synchronises threads, nothing that may run before it writes global
+//!   memory, for another thread's write is seen only after it.
+//!
+//! Two pointers may always point to the same memory.
+//!
+//! Stores to tiles in shared memory (`staging.rs`) are done ahead as well.
+
+use std::collections::HashSet;
+
+use super::jumps::{any, find, leaves};
+use super::staging::Tiles;
+use crate::ir::entity::{OpId, RegionId, Value};
+use crate::ir::kernel::{KernelIr, ValueDef};
+use crate::ir::op::{Control, Effect, LoadOrder, Mem, Op, StoreAccess, Sync};
+use crate::ir::types::{Space, Type};
+
+/// The body of a loop in two parts. The terminator belongs to neither.
+#[derive(Debug)]
+pub(in crate::ir) struct Split {
+    /// What is done ahead, in order.
+    pub(in crate::ir) ahead: Vec<OpId>,
+    /// What is done in time, in order.
+    pub(in crate::ir) in_time: Vec<OpId>,
+    /// The results of copies that are used in time.
+    pub(in crate::ir) fetched: Vec<Value>,
+    /// The tiles that are filled ahead, if the body fills and uses tiles: their barriers belong to neither
+    /// part.
+    pub(in crate::ir) tiles: Option<Tiles>,
+    /// What fills a stage of the tiles, in order: their stores, and the pointers for them.
+    pub(in crate::ir) fill: Vec<OpId>,
+}
+
+/// Why a loop cannot be split.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::ir) enum CannotSplit {
+    /// The operation leaves the body early.
+    EarlyExit(OpId),
+    /// No operation of the body is a copy.
+    NoCopies,
+    /// The copy depends on the value, which is made in time.
+    DependsOnUse(OpId, Value),
+    /// The operation of the loop may write what a copy reads.
+    AliasingStore(OpId),
+    /// The first operation may write, before the loop, what a copy reads after the second one.
+    AcrossBarrier(OpId, OpId),
+}
+
+/// Splits the body of the `for` with the index `id` of a kernel that is verified.
+///
+/// # Errors
+/// The first reason why that is not possible.
+pub(in crate::ir) fn split(ir: &KernelIr, id: OpId, body: RegionId) -> Result<Split, CannotSplit> {
+    let Some((last, ops)) = ir.regions[body].ops.split_last() else {
+        return Err(CannotSplit::NoCopies);
+    };
+    let continues =
+        matches!(&ir.ops[*last].op, Op::Control(Control::Continue { target, .. }) if *target == id);
+    if !continues {
+        return Err(CannotSplit::EarlyExit(*last));
+    }
+    if let Some(op) = ops.iter().find(|op| leaves(ir, **op)) {
+        return Err(CannotSplit::EarlyExit(*op));
+    }
+    let (movable, invariant) = (HashSet::new(), HashSet::new());
+    let mut body = Body { ir, region: body, movable, invariant };
+    let mut copies = HashSet::new();
+    for &op in ops {
+        body.note_invariant(op);
+        match body.dependence(op) {
+            Ok(()) => {
+                body.movable.insert(op);
+                if any(ir, op, &|op| is_global_load(ir, op)) {
+                    copies.insert(op);
+                }
+            }
+            Err(Some(value)) if body.is_copy(op) => {
+                return Err(CannotSplit::DependsOnUse(op, value));
+            }
+            Err(_) => {}
+        }
+    }
+    if copies.is_empty() {
+        return Err(CannotSplit::NoCopies);
+    }
+    if let Some(op) = ops.iter().find_map(|op| find(ir, *op, &|op| writes_global(ir, op))) {
+        return Err(CannotSplit::AliasingStore(op));
+    }
+    let synchronises = |op: &Op| op.info().is_some_and(|info| info.effect == Effect::Sync);
+    if let Some(barrier) = ops.iter().find_map(|op| find(ir, *op, &synchronises))
+        && let Some(store) = write_before(ir, id)
+    {
+        return Err(CannotSplit::AcrossBarrier(store, barrier));
+    }
+    let tiles = Tiles::new(ir, body.region).filter(|tiles| {
+        let movable = |op: &OpId| body.can_store_ahead(*op);
+        tiles.stores.iter().all(movable)
+    });
+    // Backwards, so that what is computed for another operation is seen after it.
+    let (mut for_ahead, mut for_time) = (HashSet::new(), HashSet::new());
+    uses(ir, *last, &mut for_time);
+    let (mut ahead, mut in_time, mut fetched) = (Vec::new(), Vec::new(), Vec::new());
+    let mut fill = Vec::new();
+    for &op in ops.iter().rev() {
+        let results = &ir.ops[op].results;
+        if let Some(tiles) = &tiles {
+            if tiles.stores.contains(&op) {
+                uses(ir, op, &mut for_ahead);
+                fill.push(op);
+                continue;
+            }
+            if tiles.barriers.contains(&op) {
+                continue;
+            }
+        }
+        let points = tiles.as_ref().is_some_and(|tiles| tiles.offsets.contains(&op));
+        let is_copy = copies.contains(&op);
+        if is_copy {
+            fetched.extend(results.iter().filter(|value| for_time.contains(*value)));
+        }
+        if is_copy || results.iter().any(|value| for_ahead.contains(value)) {
+            uses(ir, op, &mut for_ahead);
+            if points { fill.push(op) } else { ahead.push(op) }
+        }
+        let needed = !is_pure(&ir.ops[op].op) || results.iter().any(|v| for_time.contains(v));
+        if !is_copy && needed {
+            uses(ir, op, &mut for_time);
+            in_time.push(op);
+        }
+    }
+    ahead.reverse();
+    in_time.reverse();
+    fill.reverse();
+    Ok(Split { ahead, in_time, fetched, tiles, fill })
+}
+
+/// The values that the operation and those inside it use.
+fn uses(ir: &KernelIr, op: OpId, used: &mut HashSet<Value>) {
+    ir.ops[op].op.for_each_operand(|value| {
+        used.insert(value);
+    });
+    for region in ir.ops[op].op.regions() {
+        for inner in &ir.regions[region].ops {
+            uses(ir, *inner, used);
+        }
+    }
+}
+
+fn is_pure(op: &Op) -> bool {
+    matches!(op, Op::Const(_)) || op.info().is_some_and(|info| info.effect == Effect::Pure)
+}
+
+/// Whether the operation is an `if`, or ends an arm of one.
+fn is_branch(op: &Op) -> bool {
+    matches!(op, Op::Control(Control::If { .. } | Control::Yield { .. }))
+}
+
+fn space_of(ir: &KernelIr, pointer: Value) -> Option<Space> {
+    match ir.type_of(pointer) {
+        Type::Pointer { space, .. } => Some(space),
+        _ => None,
+    }
+}
+
+/// Whether the value is a pointer to shared memory.
+pub(super) fn is_shared(ir: &KernelIr, value: Value) -> bool {
+    space_of(ir, value) == Some(Space::Shared)
+}
+
+/// Whether the operation is a load from global memory that orders nothing.
+fn is_global_load(ir: &KernelIr, op: &Op) -> bool {
+    let Op::Mem(Mem::Ld { base, access, .. }) = op else { return false };
+    space_of(ir, *base) == Some(Space::Global) && access.order == LoadOrder::Weak
+}
+
+/// Whether the operation may write global memory, or wait for what others write to it.
+fn writes_global(ir: &KernelIr, op: &Op) -> bool {
+    match op {
+        Op::Mem(Mem::SetVar { .. }) => false,
+        Op::Mem(Mem::St { base, .. }) => space_of(ir, *base) != Some(Space::Shared),
+        Op::Mem(Mem::Ld { access, .. }) => access.order != LoadOrder::Weak,
+        Op::Atomic(_) | Op::Sync(Sync::GriddepcontrolWait {}) => true,
+        Op::Inline(op) => !op.ptx.is_pure(),
+        Op::Const(_)
+        | Op::Arith(_)
+        | Op::Mem(
+            Mem::Offset { .. }
+            | Mem::SharedBase { .. }
+            | Mem::ArrayBase { .. }
+            | Mem::GetVar { .. },
+        )
+        | Op::Cache(_)
+        | Op::Sync(_)
+        | Op::Warp(_)
+        | Op::Thread(_)
+        // What is reported to the host is in memory of its own.
+        | Op::Diagnostic(_)
+        | Op::Control(_) => op.info().is_some_and(|info| info.effect == Effect::Write),
+    }
+}
+
+/// A write to global memory that may run before an iteration of the loop, but is not of it: above the loop,
+/// or in a loop around it.
+fn write_before(ir: &KernelIr, id: OpId) -> Option<OpId> {
+    // The outermost loop around it: what stands below in that may run before, too.
+    let (mut op, mut outermost) = (id, id);
+    while let Some(parent) = ir.regions[ir.ops[op].region].parent {
+        op = parent;
+        if ir.carried_args(op).is_some() {
+            outermost = op;
+        }
+    }
+    let writes = |op: &Op| writes_global(ir, op);
+    if outermost != id
+        && let Some(found) = find(ir, outermost, &writes)
+    {
+        return Some(found);
+    }
+    // Then each region from there to the body of the kernel, up to the operation that the loop is in.
+    let mut op = outermost;
+    loop {
+        let region = &ir.regions[ir.ops[op].region];
+        let above = region.ops.iter().take_while(|other| **other != op);
+        if let Some(found) = above.clone().find_map(|other| find(ir, *other, &writes)) {
+            return Some(found);
+        }
+        op = region.parent?;
+    }
+}
+
+/// The body of a loop, and what of it can be done ahead.
+struct Body<'k> {
+    ir: &'k KernelIr,
+    region: RegionId,
+    movable: HashSet<OpId>,
+    /// The pure operations that give the same in all iterations.
+    invariant: HashSet<OpId>,
+}
+
+impl Body<'_> {
+    /// Whether the operation can be done ahead. If not, the value that it depends on and that is made in
+    /// time, or `None` where the operation itself is the reason.
+    fn dependence(&self, op: OpId) -> Result<(), Option<Value>> {
+        let ir = self.ir;
+        let data = &ir.ops[op].op;
+        let effectless = is_pure(data) || is_global_load(ir, data) || is_branch(data);
+        let mut problem = None;
+        data.for_each_operand(|value| {
+            if !self.is_early(value) {
+                problem = problem.or(Some(value));
+            }
+        });
+        if let Some(value) = problem {
+            return Err(Some(value));
+        }
+        if !effectless {
+            return Err(None);
+        }
+        for region in data.regions() {
+            for inner in &ir.regions[region].ops {
+                self.dependence(*inner)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the operation is a store to a tile that can be done ahead: to the same element in each
+    /// iteration, of a value that is there ahead.
+    fn can_store_ahead(&self, op: OpId) -> bool {
+        let Op::Mem(Mem::St { base, index, value, access }) = &self.ir.ops[op].op else {
+            return false;
+        };
+        if *access != StoreAccess::default() {
+            return false;
+        }
+        self.is_invariant(*base) && self.is_invariant(*index) && self.is_early(*value)
+    }
+
+    /// Notes whether the operation gives the same in all iterations; those above it have been noted.
+    fn note_invariant(&mut self, op: OpId) {
+        let data = &self.ir.ops[op].op;
+        let mut invariant = is_pure(data);
+        data.for_each_operand(|operand| invariant &= self.is_invariant(operand));
+        if invariant {
+            self.invariant.insert(op);
+        }
+    }
+
+    /// Whether the value is the same in all iterations.
+    fn is_invariant(&self, value: Value) -> bool {
+        let data = &self.ir.values[value];
+        match data.def {
+            _ if data.region != self.region => true,
+            ValueDef::Result(op, _) => self.invariant.contains(&op),
+            ValueDef::Arg(..) => false,
+            ValueDef::Param(_) => true,
+        }
+    }
+
+    /// Whether the value is there ahead.
+    fn is_early(&self, value: Value) -> bool {
+        let ir = self.ir;
+        let data = &ir.values[value];
+        if data.region != self.region {
+            // Of outside, or of inside an operation that is looked at as a whole.
+            return true;
+        }
+        match data.def {
+            ValueDef::Result(op, _) => self.movable.contains(&op),
+            // The first argument is the index.
+            ValueDef::Arg(_, position) => position == 0,
+            ValueDef::Param(_) => true,
+        }
+    }
+
+    /// Whether the operation would be a copy if all it depends on were there: it loads from global memory,
+    /// and has no effect.
+    fn is_copy(&self, op: OpId) -> bool {
+        let ir = self.ir;
+        let effect = |op: &Op| !is_branch(op) && !is_pure(op) && !is_global_load(ir, op);
+        any(ir, op, &|op| is_global_load(ir, op)) && !any(ir, op, &effect)
+    }
+}

@@ -1,0 +1,224 @@
+//! Tiles in shared memory that a loop fills and uses in each iteration, and that can therefore be filled
+//! ahead, in a buffer of several stages.
+//!
+//! The body of such a loop is
+//!
+//! ```text
+//! fill    stores to the tiles, of what can be computed ahead
+//! barrier
+//! use     loads from the tiles
+//! barrier
+//! ```
+//!
+//! with any other work between. It is recognised if
+//!
+//! * it has two barriers, and no other operation that synchronises;
+//! * all its accesses to shared memory are to allocations that are accessed nowhere else, and whose addresses
+//!   are made by `shared_base`, outside of the loop, and `offset` alone;
+//! * the stores stand above the first barrier, the loads between the barriers;
+//! * the stores can be done ahead, are made in each iteration, and to the same elements, so that no iteration
+//!   reads what only an earlier one has stored.
+
+use std::collections::{HashMap, HashSet};
+
+use super::jumps::find;
+use crate::ir::entity::{OpId, RegionId, SharedId, Value};
+use crate::ir::kernel::KernelIr;
+use crate::ir::op::{Effect, Mem, Op, Sync};
+
+/// The tiles of a loop.
+#[derive(Clone, Debug)]
+pub(in crate::ir) struct Tiles {
+    /// The operations that fill them.
+    pub(in crate::ir) stores: Vec<OpId>,
+    /// The operations of the body that make pointers to the tiles from others.
+    pub(in crate::ir) offsets: Vec<OpId>,
+    /// The two barriers.
+    pub(in crate::ir) barriers: [OpId; 2],
+    /// The pointers of outside through which the body accesses the tiles.
+    pub(in crate::ir) pointers: Vec<(Value, SharedId)>,
+    /// The allocations.
+    pub(in crate::ir) shared: Vec<SharedId>,
+}
+
+impl Tiles {
+    /// The elements from one stage of an allocation to the next: whole alignments, so that each stage is
+    /// aligned as the first.
+    pub(in crate::ir) fn stride(ir: &KernelIr, shared: SharedId) -> u64 {
+        let data = &ir.shared[shared];
+        let align = u64::from(data.align_bytes / data.elem.size_bytes().max(1)).max(1);
+        u64::from(data.len).next_multiple_of(align)
+    }
+
+    /// The bytes of shared memory that the kernel takes if the tiles have `stages` stages.
+    pub(in crate::ir) fn bytes(&self, ir: &KernelIr, stages: u32) -> u64 {
+        let (_, bytes) = ir.shared_layout();
+        let more = self.shared.iter().map(|shared| {
+            let size = u64::from(ir.shared[*shared].elem.size_bytes());
+            Tiles::stride(ir, *shared) * size * u64::from(stages)
+        });
+        more.fold(bytes, u64::saturating_add)
+    }
+
+    /// The tiles that the body of a loop accesses between its barriers, if it has the form above; that the
+    /// stores can be done ahead is left to be checked.
+    pub(super) fn new(ir: &KernelIr, body: RegionId) -> Option<Tiles> {
+        let ops = &ir.regions[body].ops;
+        let is_barrier = |op: &&OpId| matches!(&ir.ops[**op].op, Op::Sync(Sync::Barrier {}));
+        let barriers: Vec<OpId> = ops.iter().filter(is_barrier).copied().collect();
+        let &[first, second] = barriers.as_slice() else { return None };
+        let synchronises = |op: &Op| op.info().is_some_and(|info| info.effect == Effect::Sync);
+        let others = ops.iter().filter(|op| !barriers.contains(op));
+        if others.clone().any(|op| find(ir, *op, &synchronises).is_some()) {
+            return None;
+        }
+        let mut pointers = Pointers { ir, origin: HashMap::new(), inside: None, uses: Vec::new() };
+        pointers.region(ir.body, body);
+        let uses_inside = pointers.uses.iter().filter(|found| found.inside.is_some());
+        let shared: HashSet<SharedId> = uses_inside.filter_map(|found| found.shared).collect();
+        let (mut stores, mut offsets, mut outer) = (Vec::new(), Vec::new(), HashMap::new());
+        let mut part = 0;
+        let parts: HashMap<OpId, u32> = ops
+            .iter()
+            .map(|op| {
+                part += u32::from(*op == first || *op == second);
+                (*op, part)
+            })
+            .collect();
+        for found in &pointers.uses {
+            match (found.inside, found.shared) {
+                (Some(op), Some(shared)) => {
+                    let part = parts.get(&op).copied()?;
+                    match found.kind {
+                        Kind::Base => return None,
+                        Kind::Offset => offsets.push(op),
+                        Kind::Load if part == 1 => {}
+                        Kind::Store if part == 0 => {
+                            if stores.last() != Some(&op) {
+                                stores.push(op);
+                            }
+                        }
+                        Kind::Load | Kind::Store | Kind::Other => return None,
+                    }
+                    if let Some(pointer) = found.pointer.filter(|v| !is_inside(ir, *v, body)) {
+                        outer.insert(pointer, shared);
+                    }
+                }
+                // A pointer of which it is not known where it points.
+                (Some(_), None) => return None,
+                (None, Some(id)) if shared.contains(&id) => match found.kind {
+                    Kind::Base | Kind::Offset => {}
+                    Kind::Load | Kind::Store | Kind::Other => return None,
+                },
+                (None, _) => {}
+            }
+        }
+        if stores.is_empty() {
+            return None;
+        }
+        let mut pointers: Vec<(Value, SharedId)> = outer.into_iter().collect();
+        pointers.sort_unstable();
+        let mut shared: Vec<SharedId> = shared.into_iter().collect();
+        shared.sort_unstable();
+        Some(Tiles { stores, offsets, barriers: [first, second], pointers, shared })
+    }
+}
+
+/// Whether the value is made in the region or inside it.
+fn is_inside(ir: &KernelIr, value: Value, region: RegionId) -> bool {
+    let mut at = ir.values[value].region;
+    while at != region {
+        match ir.regions[at].parent {
+            Some(parent) => at = ir.ops[parent].region,
+            None => return false,
+        }
+    }
+    true
+}
+
+/// What is done with a pointer to shared memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// It is made from an allocation.
+    Base,
+    /// Another one is made from it.
+    Offset,
+    Load,
+    Store,
+    /// It is used as a value.
+    Other,
+}
+
+/// A use of a pointer to shared memory.
+struct Use {
+    kind: Kind,
+    pointer: Option<Value>,
+    /// The allocation that it points into, if that is known.
+    shared: Option<SharedId>,
+    /// The operation of the loop's body that holds the use; `None` for a use outside of the loop.
+    inside: Option<OpId>,
+}
+
+/// All uses of pointers to shared memory, in the order of the text.
+struct Pointers<'k> {
+    ir: &'k KernelIr,
+    origin: HashMap<Value, SharedId>,
+    inside: Option<OpId>,
+    uses: Vec<Use>,
+}
+
+impl Pointers<'_> {
+    fn region(&mut self, region: RegionId, body: RegionId) {
+        let ir = self.ir;
+        for &op in &ir.regions[region].ops {
+            if region == body {
+                self.inside = Some(op);
+            }
+            self.op(op);
+            for inner in ir.ops[op].op.regions() {
+                self.region(inner, body);
+            }
+        }
+        if region == body {
+            self.inside = None;
+        }
+    }
+
+    fn op(&mut self, id: OpId) {
+        let ir = self.ir;
+        let (op, result) = (&ir.ops[id].op, ir.ops[id].results.first());
+        let kind = match op {
+            Op::Mem(Mem::SharedBase { shared }) => {
+                if let Some(result) = result {
+                    self.origin.insert(*result, *shared);
+                }
+                let (shared, inside) = (Some(*shared), self.inside);
+                return self.uses.push(Use { kind: Kind::Base, pointer: None, shared, inside });
+            }
+            Op::Mem(Mem::Offset { .. }) => Kind::Offset,
+            Op::Mem(Mem::Ld { .. }) => Kind::Load,
+            Op::Mem(Mem::St { .. }) => Kind::Store,
+            Op::Mem(Mem::ArrayBase { .. } | Mem::GetVar { .. } | Mem::SetVar { .. })
+            | Op::Const(_)
+            | Op::Arith(_)
+            | Op::Atomic(_)
+            | Op::Cache(_)
+            | Op::Sync(_)
+            | Op::Warp(_)
+            | Op::Thread(_)
+            | Op::Diagnostic(_)
+            | Op::Inline(_)
+            | Op::Control(_) => Kind::Other,
+        };
+        op.for_each_operand(|value| {
+            if super::prefetch::is_shared(ir, value) {
+                let shared = self.origin.get(&value).copied();
+                if let (Kind::Offset, Some(result), Some(shared)) = (kind, result, shared) {
+                    self.origin.insert(*result, shared);
+                }
+                let (pointer, inside) = (Some(value), self.inside);
+                self.uses.push(Use { kind, pointer, shared, inside });
+            }
+        });
+    }
+}

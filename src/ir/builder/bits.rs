@@ -1,0 +1,422 @@
+//! Integer functions: wide and saturating arithmetic, sums of products, bits and bytes; and conversions that
+//! name their rounding.
+
+use super::body::Body;
+use super::typed::{Converted, Element, Float, Int, IntoVal, Number, Ty, Val};
+use super::vector::{Vector, VectorElement};
+use crate::ir::number::Rounding;
+use crate::ir::op::{Arith, ByteHalf, Direction, Excess, FindFrom, FloatMode, PermuteMode};
+
+/// An integer type of 32 or 64 bits: `i32`, `i64`, `u32`, `u64`.
+pub trait Word: Int {}
+impl Word for i32 {}
+impl Word for i64 {}
+impl Word for u32 {}
+impl Word for u64 {}
+
+/// `i32` and `u32`.
+pub trait Word32: Word {}
+impl Word32 for i32 {}
+impl Word32 for u32 {}
+
+/// An integer type of which PTX has products of twice the width.
+pub trait Widen: Int {
+    /// The type of twice the width.
+    type Wide: Int;
+}
+
+/// The type of elements whose products `dp4a` and `dp2a` add.
+pub trait DotElement: Int {
+    /// The type of the sum if the other elements are unsigned.
+    type Sum: Int;
+    /// The type of the sum of products with elements of type `B`: `u32` where both are unsigned, else `i32`.
+    type Dot<B: DotElement>: Int;
+}
+
+macro_rules! widths {
+    ($($ty:ty => $wide:ty;)*) => {$(
+        impl Widen for $ty {
+            type Wide = $wide;
+        }
+    )*};
+}
+widths! {
+    i16 => i32;
+    u16 => u32;
+    i32 => i64;
+    u32 => u64;
+}
+
+macro_rules! dot_elements {
+    ($($signed:ty, $unsigned:ty;)*) => {$(
+        impl DotElement for $signed {
+            type Sum = i32;
+            type Dot<B: DotElement> = i32;
+        }
+        impl DotElement for $unsigned {
+            type Sum = u32;
+            type Dot<B: DotElement> = B::Sum;
+        }
+    )*};
+}
+dot_elements! {
+    i8, u8;
+    i16, u16;
+}
+
+/// Integer arithmetic beyond the operators.
+///
+/// ```
+/// # #[cfg(feature = "sim")] {
+/// use tilewright::ir::{GlobalMut, Kernel, Target};
+/// use tilewright::runtime::{Device, Grid};
+///
+/// let kernel = Kernel::<(GlobalMut<i32>,)>::build("ints", Target::SM_80, |k, (x,)| {
+///     let (a, b) = (x.load(k, 0), x.load(k, 1));
+///     x.store(k, 0, a.mul_hi(b));
+///     x.store(k, 1, a.sad(b, 1));
+///     x.store(k, 2, a.add_sat(i32::MAX));
+/// })?;
+/// let device = Device::sim()?;
+/// let mut x = device.upload(&[1 << 30, 40, 0])?;
+/// device.load(&kernel)?.launch(Grid::cover(1, 1), (&mut x,))?;
+/// assert_eq!(x.to_vec()?, [10, (1 << 30) - 39, i32::MAX]);
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+impl<'b, T: Int> Val<'b, T> {
+    /// The high half of `self * rhs`. PTX ISA 9.7.1.3 `mul.hi`.
+    #[track_caller]
+    pub fn mul_hi(self, rhs: impl IntoVal<'b, T>) -> Val<'b, T> {
+        let cx = self.context();
+        let (lhs, rhs) = (cx.operand(self), cx.operand_of(rhs));
+        cx.emit_val(Arith::MulHi { lhs, rhs })
+    }
+
+    /// `self * rhs + addend`; keeps the low half. PTX ISA 9.7.1.4 `mad.lo`.
+    #[track_caller]
+    pub fn mad(self, rhs: impl IntoVal<'b, T>, addend: impl IntoVal<'b, T>) -> Val<'b, T> {
+        let cx = self.context();
+        let lhs = cx.operand(self);
+        let (rhs, addend) = (cx.operand_of(rhs), cx.operand_of(addend));
+        cx.emit_val(Arith::Mad { lhs, rhs, addend })
+    }
+
+    /// The high half of `self * rhs`, plus `addend`; wraps. PTX ISA 9.7.1.4 `mad.hi`.
+    #[track_caller]
+    pub fn mad_hi(self, rhs: impl IntoVal<'b, T>, addend: impl IntoVal<'b, T>) -> Val<'b, T> {
+        let cx = self.context();
+        let lhs = cx.operand(self);
+        let (rhs, addend) = (cx.operand_of(rhs), cx.operand_of(addend));
+        cx.emit_val(Arith::MadHi { lhs, rhs, addend })
+    }
+
+    /// `|self - rhs| + addend`; wraps. PTX ISA 9.7.1.7 `sad`.
+    #[track_caller]
+    pub fn sad(self, rhs: impl IntoVal<'b, T>, addend: impl IntoVal<'b, T>) -> Val<'b, T> {
+        let cx = self.context();
+        let lhs = cx.operand(self);
+        let (rhs, addend) = (cx.operand_of(rhs), cx.operand_of(addend));
+        cx.emit_val(Arith::Sad { lhs, rhs, addend })
+    }
+
+    /// The value cut to the range of `U`. PTX ISA 9.7.9.22 `cvt.sat`.
+    #[track_caller]
+    pub fn cvt_sat<U: Int>(self) -> Val<'b, U> {
+        let value = self.context().operand(self);
+        self.context().emit_val(Arith::CvtSat { value, to: U::SCALAR })
+    }
+}
+
+impl<'b, T: Widen> Val<'b, T> {
+    /// `self * rhs`, exact. PTX ISA 9.7.1.3 `mul.wide`.
+    #[track_caller]
+    pub fn mul_wide(self, rhs: impl IntoVal<'b, T>) -> Val<'b, T::Wide> {
+        let cx = self.context();
+        let (lhs, rhs) = (cx.operand(self), cx.operand_of(rhs));
+        cx.emit_val(Arith::MulWide { lhs, rhs })
+    }
+
+    /// `self * rhs + addend`; the sum wraps. PTX ISA 9.7.1.4 `mad.wide`.
+    #[track_caller]
+    pub fn mad_wide(
+        self,
+        rhs: impl IntoVal<'b, T>,
+        addend: impl IntoVal<'b, T::Wide>,
+    ) -> Val<'b, T::Wide> {
+        let cx = self.context();
+        let lhs = cx.operand(self);
+        let (rhs, addend) = (cx.operand_of(rhs), cx.operand_of(addend));
+        cx.emit_val(Arith::MadWide { lhs, rhs, addend })
+    }
+}
+
+impl<'b> Val<'b, i32> {
+    /// `self + rhs`, cut to the range of `i32`. PTX ISA 9.7.1.1 `add.sat`.
+    #[track_caller]
+    pub fn add_sat(self, rhs: impl IntoVal<'b, i32>) -> Val<'b, i32> {
+        let cx = self.context();
+        let (lhs, rhs) = (cx.operand(self), cx.operand_of(rhs));
+        cx.emit_val(Arith::AddSat { lhs, rhs })
+    }
+
+    /// `self - rhs`, cut to the range of `i32`. PTX ISA 9.7.1.2 `sub.sat`.
+    #[track_caller]
+    pub fn sub_sat(self, rhs: impl IntoVal<'b, i32>) -> Val<'b, i32> {
+        let cx = self.context();
+        let (lhs, rhs) = (cx.operand(self), cx.operand_of(rhs));
+        cx.emit_val(Arith::SubSat { lhs, rhs })
+    }
+}
+
+/// Sums of products of bytes.
+///
+/// ```
+/// # #[cfg(feature = "sim")] {
+/// use tilewright::ir::{GlobalMut, Kernel, Target, Val, Vector};
+/// use tilewright::runtime::{Device, Grid};
+///
+/// let kernel = Kernel::<(GlobalMut<i32>,)>::build("dot", Target::SM_80, |k, (x,)| {
+///     let bytes = x.load(k, 0).bitcast::<Vector<i8, 4>>();
+///     let twos = k.constant(2u8);
+///     x.store(k, 0, bytes.dp4a(Val::splat(twos), 100));
+/// })?;
+/// let device = Device::sim()?;
+/// let mut x = device.upload(&[0x01_02_03_ff])?;
+/// device.load(&kernel)?.launch(Grid::cover(1, 1), (&mut x,))?;
+/// assert_eq!(x.to_vec()?, [100 + 2 * (1 + 2 + 3 - 1)]);
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+impl<'b, A: DotElement + VectorElement<4>> Val<'b, Vector<A, 4>> {
+    /// `addend + sum(self[i] * rhs[i])` over the four elements, `i8` or `u8` on each side; wraps.
+    /// PTX ISA 9.7.1.23 `dp4a`.
+    #[track_caller]
+    pub fn dp4a<B: DotElement + VectorElement<4>>(
+        self,
+        rhs: Val<'b, Vector<B, 4>>,
+        addend: impl IntoVal<'b, A::Dot<B>>,
+    ) -> Val<'b, A::Dot<B>> {
+        let cx = self.context();
+        let (lhs, rhs, addend) = (cx.operand(self), cx.operand(rhs), cx.operand_of(addend));
+        cx.emit_val(Arith::Dp4a { lhs, rhs, addend })
+    }
+}
+
+impl<'b, A: DotElement + VectorElement<2>> Val<'b, Vector<A, 2>> {
+    /// `addend + self[0] * rhs[h] + self[1] * rhs[h + 1]` with `h` 0 or 2; `self` of `i16` or `u16`, `rhs` of
+    /// `i8` or `u8`; wraps. PTX ISA 9.7.1.24 `dp2a`.
+    #[track_caller]
+    pub fn dp2a<B: DotElement + VectorElement<4>>(
+        self,
+        rhs: Val<'b, Vector<B, 4>>,
+        addend: impl IntoVal<'b, A::Dot<B>>,
+        half: ByteHalf,
+    ) -> Val<'b, A::Dot<B>> {
+        let cx = self.context();
+        let (lhs, rhs, addend) = (cx.operand(self), cx.operand(rhs), cx.operand_of(addend));
+        cx.emit_val(Arith::Dp2a { lhs, rhs, addend, half })
+    }
+}
+
+/// Bits of words.
+///
+/// ```
+/// # #[cfg(feature = "sim")] {
+/// use tilewright::ir::{FindFrom, GlobalMut, Kernel, PermuteMode, Target};
+/// use tilewright::runtime::{Device, Grid};
+///
+/// let kernel = Kernel::<(GlobalMut<u32>,)>::build("bits", Target::SM_80, |k, (x,)| {
+///     let v = x.load(k, 0);
+///     x.store(k, 0, v.popc());
+///     x.store(k, 1, v.bfe(4, 8));
+///     x.store(k, 2, v.bfind(FindFrom::Position));
+///     x.store(k, 3, v.prmt(0, 0x0123, PermuteMode::Index)); // bytes in reverse order
+/// })?;
+/// let device = Device::sim()?;
+/// let mut x = device.upload(&[0x0001_02f0u32, 0, 0, 0])?;
+/// device.load(&kernel)?.launch(Grid::cover(1, 1), (&mut x,))?;
+/// assert_eq!(x.to_vec()?, [6, 0x2f, 16, 0xf002_0100]);
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+impl<'b, T: Word> Val<'b, T> {
+    /// The number of bits that are set. PTX ISA 9.7.1.14 `popc`.
+    #[track_caller]
+    pub fn popc(self) -> Val<'b, u32> {
+        let value = self.context().operand(self);
+        self.context().emit_val(Arith::Popc { value })
+    }
+
+    /// The number of zeros above the highest bit that is set. PTX ISA 9.7.1.15 `clz`.
+    #[track_caller]
+    pub fn clz(self) -> Val<'b, u32> {
+        let value = self.context().operand(self);
+        self.context().emit_val(Arith::Clz { value })
+    }
+
+    /// The bits in reverse order. PTX ISA 9.7.1.18 `brev`.
+    #[track_caller]
+    pub fn brev(self) -> Val<'b, T> {
+        let value = self.context().operand(self);
+        self.context().emit_val(Arith::Brev { value })
+    }
+
+    /// The highest bit that differs from the sign, of unsigned numbers from 0; `u32::MAX` if there is none.
+    /// PTX ISA 9.7.1.16 `bfind`.
+    #[track_caller]
+    pub fn bfind(self, from: FindFrom) -> Val<'b, u32> {
+        let value = self.context().operand(self);
+        self.context().emit_val(Arith::Bfind { value, from })
+    }
+
+    /// `count` bits from `start` on, extended by the highest of them where `T` is signed, else by zeros.
+    /// PTX ISA 9.7.1.19 `bfe`.
+    #[track_caller]
+    pub fn bfe(self, start: impl IntoVal<'b, u32>, count: impl IntoVal<'b, u32>) -> Val<'b, T> {
+        let cx = self.context();
+        let (value, start, count) = (cx.operand(self), cx.operand_of(start), cx.operand_of(count));
+        cx.emit_val(Arith::Bfe { value, start, count })
+    }
+
+    /// `into` with `count` bits from `start` on replaced by the lowest ones of `self`.
+    /// PTX ISA 9.7.1.20 `bfi`.
+    #[track_caller]
+    pub fn bfi(
+        self,
+        into: impl IntoVal<'b, T>,
+        start: impl IntoVal<'b, u32>,
+        count: impl IntoVal<'b, u32>,
+    ) -> Val<'b, T> {
+        let cx = self.context();
+        let (value, into) = (cx.operand(self), cx.operand_of(into));
+        let (start, count) = (cx.operand_of(start), cx.operand_of(count));
+        cx.emit_val(Arith::Bfi { value, into, start, count })
+    }
+}
+
+impl<'b, T: Word32> Val<'b, T> {
+    /// In each bit, bit `4 a + 2 b + c` of `table`, with `a` of `self`. `a ^ b ^ c` is table `0x96`: the same
+    /// function of `0xf0`, `0xcc` and `0xaa`. PTX ISA 9.7.8.6 `lop3`.
+    #[track_caller]
+    pub fn lop3(self, b: impl IntoVal<'b, T>, c: impl IntoVal<'b, T>, table: u8) -> Val<'b, T> {
+        let cx = self.context();
+        let (a, b, c) = (cx.operand(self), cx.operand_of(b), cx.operand_of(c));
+        cx.emit_val(Arith::Lop3 { a, b, c, table })
+    }
+
+    /// Shifts the 64 bits of which `self` is the low half: the high half of a shift to the left, the low half
+    /// of one to the right. PTX ISA 9.7.8.7 `shf`.
+    #[track_caller]
+    pub fn shf(
+        self,
+        high: impl IntoVal<'b, T>,
+        amount: impl IntoVal<'b, u32>,
+        direction: Direction,
+        excess: Excess,
+    ) -> Val<'b, T> {
+        let cx = self.context();
+        let (low, high, amount) = (cx.operand(self), cx.operand_of(high), cx.operand_of(amount));
+        cx.emit_val(Arith::Shf { low, high, amount, direction, excess })
+    }
+
+    /// Four of the eight bytes of `self` (0 to 3) and `high` (4 to 7). PTX ISA 9.7.9.7 `prmt`.
+    #[track_caller]
+    pub fn prmt(
+        self,
+        high: impl IntoVal<'b, T>,
+        selector: impl IntoVal<'b, u32>,
+        mode: PermuteMode,
+    ) -> Val<'b, T> {
+        let cx = self.context();
+        let (low, high) = (cx.operand(self), cx.operand_of(high));
+        let selector = cx.operand_of(selector);
+        cx.emit_val(Arith::Prmt { low, high, selector, mode })
+    }
+
+    /// The lowest `bits` bits, extended to the width. PTX ISA 9.7.1.21 `szext`.
+    #[track_caller]
+    pub fn szext(self, bits: impl IntoVal<'b, u32>, excess: Excess) -> Val<'b, T> {
+        let cx = self.context();
+        let (value, bits) = (cx.operand(self), cx.operand_of(bits));
+        cx.emit_val(Arith::Szext { value, bits, excess })
+    }
+}
+
+impl<'b> Val<'b, u32> {
+    /// The position of the `offset`-th bit that is set, from bit `base` on (that one included), downward where
+    /// `offset` is negative; `base` itself for `offset` 0; `u32::MAX` if there is none.
+    /// PTX ISA 9.7.1.17 `fns`.
+    #[track_caller]
+    pub fn fns(self, base: impl IntoVal<'b, u32>, offset: impl IntoVal<'b, i32>) -> Val<'b, u32> {
+        let cx = self.context();
+        let (mask, base, offset) = (cx.operand(self), cx.operand_of(base), cx.operand_of(offset));
+        cx.emit_val(Arith::Fns { mask, base, offset })
+    }
+}
+
+impl<'b> Body<'b, '_> {
+    /// `count` bits set, from `start` on. PTX ISA 9.7.1.22 `bmsk`.
+    #[track_caller]
+    pub fn bmsk(
+        &self,
+        start: impl IntoVal<'b, u32>,
+        count: impl IntoVal<'b, u32>,
+        excess: Excess,
+    ) -> Val<'b, u32> {
+        let cx = self.context();
+        let (start, count) = (cx.operand_of(start), cx.operand_of(count));
+        cx.emit_val(Arith::Bmsk { start, count, excess })
+    }
+}
+
+impl<'b, T: Ty> Val<'b, T> {
+    /// The same bits as a value of type `U`, a scalar or a vector of as many bits; neither is `bool`.
+    /// PTX ISA 9.7.9.1 `mov`.
+    #[track_caller]
+    pub fn bitcast<U: Ty>(self) -> Val<'b, U> {
+        let value = self.context().operand(self);
+        self.context().emit_val(Arith::Bitcast { value, to: U::TYPE })
+    }
+}
+
+impl<'b, T: Number> Val<'b, T> {
+    /// The value in the floating point type `U`, rounded as `mode` says. PTX ISA 9.7.9.22 `cvt`.
+    ///
+    /// ```
+    /// use tilewright::ir::{FloatMode, Global, GlobalMut, Kernel, Target, bf16};
+    ///
+    /// type Narrow = (Global<f32>, GlobalMut<bf16>);
+    /// let kernel = Kernel::<Narrow>::build("narrow", Target::SM_80, |k, (x, y)| {
+    ///     let v = x.load(k, 0).cvt_rounded(FloatMode::RZ.relu());
+    ///     y.store(k, 0, v);
+    /// })?;
+    /// assert!(kernel.ptx().text().contains("cvt.rz.relu.bf16.f32"));
+    /// # Ok::<(), tilewright::ir::BuildErrors>(())
+    /// ```
+    #[track_caller]
+    pub fn cvt_rounded<U: Converted>(self, mode: FloatMode) -> Val<'b, U> {
+        let value = self.context().operand(self);
+        self.context().emit_val(Arith::CvtRounded { value, to: U::SCALAR, mode })
+    }
+}
+
+impl<'b, T: Float> Val<'b, T> {
+    /// The value rounded to an integer of type `U`, cut to its range; NaN gives 0.
+    /// PTX ISA 9.7.9.22 `cvt.rni`, `cvt.rzi`, `cvt.rmi`, `cvt.rpi`.
+    #[track_caller]
+    pub fn cvt_rint<U: Int>(self, rounding: Rounding) -> Val<'b, U> {
+        let value = self.context().operand(self);
+        self.context().emit_val(Arith::CvtRint { value, to: U::SCALAR, rounding })
+    }
+}
+
+impl<'b, T: VectorElement<N> + Element, const N: usize> Val<'b, Vector<T, N>> {
+    /// Each element in the floating point type `U`, as [`Val::cvt_rounded`] converts it; two `f32` at a time in
+    /// one PTX instruction (`cvt.rn.relu.bf16x2.f32`) where it rounds to nearest or toward zero.
+    #[track_caller]
+    pub fn cvt_rounded<U: VectorElement<N>>(self, mode: FloatMode) -> Val<'b, Vector<U, N>> {
+        let value = self.context().operand(self);
+        self.context().emit_val(Arith::CvtRounded { value, to: U::SCALAR, mode })
+    }
+}

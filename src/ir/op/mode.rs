@@ -1,0 +1,332 @@
+//! Modes of arithmetic: attributes that PTX writes as suffixes of an instruction.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::ir::name::{self, ParseNameError};
+use crate::ir::number::Rounding;
+
+/// Defines an attribute with a name for each value.
+macro_rules! named {
+    (
+        $(#[$doc:meta])*
+        $Name:ident, $what:literal {
+            $($(#[$variant_doc:meta])* $Variant:ident = $text:literal,)*
+        }
+    ) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum $Name {
+            $($(#[$variant_doc])* $Variant,)*
+        }
+
+        impl $Name {
+            /// All values.
+            pub const ALL: &'static [$Name] = &[$($Name::$Variant),*];
+
+            /// The name in the text form; PTX's, where it has one.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $($Name::$Variant => $text,)*
+                }
+            }
+        }
+
+        impl fmt::Display for $Name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.name())
+            }
+        }
+
+        impl FromStr for $Name {
+            type Err = ParseNameError;
+
+            fn from_str(text: &str) -> Result<$Name, ParseNameError> {
+                name::find($what, $Name::ALL, text)
+            }
+        }
+    };
+}
+
+named! {
+    /// What becomes of results that are out of a range.
+    Clamp, "a clamp" {
+        /// They stay.
+        None = "none",
+        /// `.sat`: below 0 and NaN become 0, above 1 becomes 1.
+        Sat = "sat",
+        /// `.relu`: below 0 becomes 0; NaN stays.
+        Relu = "relu",
+        /// `.satfinite`: beyond the largest finite number becomes that number.
+        Satfinite = "satfinite",
+        /// `.satfinite.relu`: both.
+        SatfiniteRelu = "satfinite.relu",
+    }
+}
+
+/// How a floating point operation rounds, what it does with subnormal numbers and with results out of a range:
+/// the suffixes of PTX, in the order in which PTX writes them.
+///
+/// ```
+/// use tilewright::ir::FloatMode;
+/// let mode = FloatMode::RZ.ftz().sat();
+/// assert_eq!(mode.to_string(), "rz.ftz.sat");
+/// assert_eq!("rz.ftz.sat".parse(), Ok(mode));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FloatMode {
+    /// How it rounds.
+    pub rounding: Rounding,
+    /// Whether subnormal operands and results are replaced by zero of their sign (`.ftz`).
+    pub ftz: bool,
+    /// What becomes of results that are out of a range.
+    pub clamp: Clamp,
+}
+
+impl FloatMode {
+    /// `.rn`: to nearest even.
+    pub const RN: FloatMode = FloatMode::new(Rounding::NearestEven);
+    /// `.rna`: to nearest, from the middle away from zero.
+    pub const RNA: FloatMode = FloatMode::new(Rounding::NearestAway);
+    /// `.rz`: toward zero.
+    pub const RZ: FloatMode = FloatMode::new(Rounding::Zero);
+    /// `.rm`: toward negative infinity.
+    pub const RM: FloatMode = FloatMode::new(Rounding::Down);
+    /// `.rp`: toward positive infinity.
+    pub const RP: FloatMode = FloatMode::new(Rounding::Up);
+
+    /// The rounding alone.
+    pub const fn new(rounding: Rounding) -> FloatMode {
+        FloatMode { rounding, ftz: false, clamp: Clamp::None }
+    }
+
+    /// With subnormal numbers replaced by zero.
+    pub const fn ftz(self) -> FloatMode {
+        FloatMode { ftz: true, ..self }
+    }
+
+    /// With results cut to the range from 0 to 1.
+    pub const fn sat(self) -> FloatMode {
+        FloatMode { clamp: Clamp::Sat, ..self }
+    }
+
+    /// With negative results replaced by 0.
+    pub const fn relu(self) -> FloatMode {
+        let clamp = match self.clamp {
+            Clamp::Satfinite | Clamp::SatfiniteRelu => Clamp::SatfiniteRelu,
+            Clamp::None | Clamp::Sat | Clamp::Relu => Clamp::Relu,
+        };
+        FloatMode { clamp, ..self }
+    }
+
+    /// With results cut to the range of finite numbers.
+    pub const fn satfinite(self) -> FloatMode {
+        let clamp = match self.clamp {
+            Clamp::Relu | Clamp::SatfiniteRelu => Clamp::SatfiniteRelu,
+            Clamp::None | Clamp::Sat | Clamp::Satfinite => Clamp::Satfinite,
+        };
+        FloatMode { clamp, ..self }
+    }
+
+    /// All modes, also those that no instruction has.
+    pub fn all() -> impl Iterator<Item = FloatMode> {
+        Rounding::ALL.into_iter().flat_map(|rounding| {
+            [false, true].into_iter().flat_map(move |ftz| {
+                Clamp::ALL.iter().map(move |clamp| FloatMode { rounding, ftz, clamp: *clamp })
+            })
+        })
+    }
+}
+
+/// `rz.ftz.sat`
+impl fmt::Display for FloatMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.rounding, if self.ftz { ".ftz" } else { "" })?;
+        if self.clamp == Clamp::None { Ok(()) } else { write!(f, ".{}", self.clamp) }
+    }
+}
+
+impl FromStr for FloatMode {
+    type Err = ParseNameError;
+
+    fn from_str(text: &str) -> Result<FloatMode, ParseNameError> {
+        name::find("a mode", &FloatMode::all().collect::<Vec<_>>(), text)
+    }
+}
+
+named! {
+    /// A function that the hardware approximates. The bounds are those of the PTX ISA; the simulator rounds the
+    /// exact result to nearest, which is within all of them.
+    ApproxFunction, "an approximated function" {
+        /// `1 / x`; `f32`: 1 ulp. PTX ISA 9.7.3.13 `rcp.approx`.
+        Rcp = "rcp",
+        /// The square root; `f32`: relative error 2^-23. PTX ISA 9.7.3.15 `sqrt.approx`.
+        Sqrt = "sqrt",
+        /// `1 / sqrt(x)`; `f32`: relative error 2^-22.9. PTX ISA 9.7.3.17 `rsqrt.approx`.
+        Rsqrt = "rsqrt",
+        /// `2^x`; `f32`: 2 ulp; `f16`: relative error 2^-9.9; `bf16`: 2^-7. PTX ISA 9.7.3.21, 9.7.4.10
+        /// `ex2.approx`.
+        Ex2 = "ex2",
+        /// The logarithm to base 2; `f32`: absolute error 2^-22 between 0.5 and 2, else relative error 2^-22.
+        /// PTX ISA 9.7.3.20 `lg2.approx`.
+        Lg2 = "lg2",
+        /// The sine; `f32`: absolute error 2^-20.5 between -2 pi and 2 pi. PTX ISA 9.7.3.18 `sin.approx`.
+        Sin = "sin",
+        /// The cosine; `f32`: absolute error 2^-20.5 between -2 pi and 2 pi. PTX ISA 9.7.3.19 `cos.approx`.
+        Cos = "cos",
+        /// The hyperbolic tangent; `f32`: relative error 2^-11; `f16`: absolute error 2^-10.987; `bf16`: 2^-8.
+        /// PTX ISA 9.7.3.22, 9.7.4.9 `tanh.approx`.
+        Tanh = "tanh",
+    }
+}
+
+named! {
+    /// What becomes of subnormal operands and results.
+    Subnormals, "a treatment of subnormal numbers" {
+        /// They are numbers like others.
+        Keep = "keep",
+        /// `.ftz`: they are replaced by zero of their sign.
+        Ftz = "ftz",
+    }
+}
+
+named! {
+    /// The two approximations of a quotient of PTX ISA 9.7.3.8, both within 2 ulp.
+    DivApprox, "an approximation of a quotient" {
+        /// `div.approx`: `lhs * (1 / rhs)`; for `|rhs|` between 2^-126 and 2^126. Beyond that the result is 0,
+        /// infinity or NaN.
+        Approx = "approx",
+        /// `div.full`: for every divisor.
+        Full = "full",
+    }
+}
+
+named! {
+    /// A property of a floating point number. PTX ISA 9.7.3.1 `testp`.
+    FloatTest, "a property of numbers" {
+        /// Neither infinite nor NaN.
+        Finite = "finite",
+        /// Positive or negative infinity.
+        Infinite = "infinite",
+        /// Not NaN.
+        Number = "number",
+        /// NaN.
+        NotANumber = "notanumber",
+        /// Neither zero, subnormal, infinite nor NaN.
+        Normal = "normal",
+        /// Subnormal, and not zero.
+        Subnormal = "subnormal",
+    }
+}
+
+named! {
+    /// What is done with an amount of bits that is larger than the width.
+    Excess, "a treatment of large amounts" {
+        /// `.clamp`: it counts as the width.
+        Clamp = "clamp",
+        /// `.wrap`: its lowest five bits count.
+        Wrap = "wrap",
+    }
+}
+
+named! {
+    /// A direction of a shift.
+    Direction, "a direction" {
+        /// Toward the high bits.
+        Left = "l",
+        /// Toward the low bits.
+        Right = "r",
+    }
+}
+
+named! {
+    /// Which bytes `prmt` picks. PTX ISA 9.7.9.7 `prmt`: with `b[0..4]` the bytes of the first operand and
+    /// `b[4..8]` those of the second, `s` the lowest two bits of the selector.
+    PermuteMode, "a mode of `prmt`" {
+        /// Byte `i` is `b[n % 8]`, with `n` digit `i` of the selector; where `n >= 8`, its sign repeated.
+        Index = "index",
+        /// `.f4e`: `b[s]`, `b[s + 1]`, `b[s + 2]`, `b[s + 3]`.
+        F4e = "f4e",
+        /// `.b4e`: `b[s]`, `b[s - 1]`, `b[s - 2]`, `b[s - 3]`, modulo 8.
+        B4e = "b4e",
+        /// `.rc8`: four times `b[s]`.
+        Rc8 = "rc8",
+        /// `.ecl`: byte `i` is `b[max(i, s)]`.
+        Ecl = "ecl",
+        /// `.ecr`: byte `i` is `b[min(i, s)]`.
+        Ecr = "ecr",
+        /// `.rc16`: twice the bytes `2 (s % 2)` and `2 (s % 2) + 1`.
+        Rc16 = "rc16",
+    }
+}
+
+named! {
+    /// What `bfind` counts from. PTX ISA 9.7.1.16 `bfind`.
+    FindFrom, "a count of `bfind`" {
+        /// The position from bit 0.
+        Position = "position",
+        /// `.shiftamt`: how far a shift to the left takes it to the highest bit.
+        ShiftAmount = "shiftamt",
+    }
+}
+
+named! {
+    /// Which half of the bytes `dp2a` takes. PTX ISA 9.7.1.24 `dp2a`.
+    ByteHalf, "a half of four bytes" {
+        /// Bytes 0 and 1.
+        Lo = "lo",
+        /// Bytes 2 and 3.
+        Hi = "hi",
+    }
+}
+
+impl Rounding {
+    /// All roundings.
+    pub const ALL: [Rounding; 5] = [
+        Rounding::NearestEven,
+        Rounding::NearestAway,
+        Rounding::Zero,
+        Rounding::Down,
+        Rounding::Up,
+    ];
+
+    /// PTX's name of the rounding.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Rounding::NearestEven => "rn",
+            Rounding::NearestAway => "rna",
+            Rounding::Zero => "rz",
+            Rounding::Down => "rm",
+            Rounding::Up => "rp",
+        }
+    }
+}
+
+impl fmt::Display for Rounding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Rounding {
+    type Err = ParseNameError;
+
+    fn from_str(text: &str) -> Result<Rounding, ParseNameError> {
+        name::find("a rounding", &Rounding::ALL, text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modes_are_read_as_they_print() {
+        for mode in FloatMode::all() {
+            assert_eq!(mode.to_string().parse(), Ok(mode));
+        }
+        assert_eq!(FloatMode::RN.satfinite().relu().to_string(), "rn.satfinite.relu");
+        assert_eq!(FloatMode::RN.relu().satfinite(), FloatMode::RN.satfinite().relu());
+        assert!("rn.none".parse::<FloatMode>().is_err());
+    }
+}

@@ -1,0 +1,101 @@
+//! A `for` of the source, and how often its body runs.
+//!
+//! The trip count of `for` is `ceil((hi - lo) / step)`, computed in the unsigned type of the same width,
+//! where the difference of two numbers of the index type never wraps. A dynamic step that is not positive
+//! gives no iterations.
+
+use super::rewrite::Rewrite;
+use crate::ir::analysis::trips::Trips;
+use crate::ir::entity::{OpId, PlaceId, RegionId, Value};
+use crate::ir::kernel::KernelIr;
+use crate::ir::op::{Arith, Compare, Control, Op, Unroll};
+use crate::ir::types::Scalar;
+
+/// A `for` of the source.
+#[derive(Clone, Copy)]
+pub(super) struct Counted<'k> {
+    pub(super) source: &'k KernelIr,
+    pub(super) id: OpId,
+    pub(super) place: PlaceId,
+    pub(super) lo: Value,
+    pub(super) hi: Value,
+    pub(super) step: Value,
+    pub(super) init: &'k [Value],
+    pub(super) body: RegionId,
+    pub(super) unroll: Unroll,
+    pub(super) prefetch: u32,
+    /// The type of the index.
+    pub(super) scalar: Scalar,
+}
+
+impl<'k> Counted<'k> {
+    /// The `for` that the operation is; `None` for all others.
+    pub(super) fn new(source: &'k KernelIr, id: OpId) -> Option<Counted<'k>> {
+        let data = &source.ops[id];
+        let Op::Control(Control::For { lo, hi, step, unroll, prefetch, init, body }) = &data.op
+        else {
+            return None;
+        };
+        Some(Counted {
+            source,
+            id,
+            place: data.place,
+            lo: *lo,
+            hi: *hi,
+            step: *step,
+            init,
+            body: *body,
+            unroll: *unroll,
+            prefetch: *prefetch,
+            scalar: source.type_of(*lo).scalar()?,
+        })
+    }
+
+    /// The iterations, where they are known.
+    pub(super) fn trips(&self) -> Option<Trips> {
+        Trips::new(self.source, [self.lo, self.hi, self.step]).ok()
+    }
+
+    /// The trip count as a value of the unsigned type.
+    pub(super) fn trip_count(&self, rewrite: &mut Rewrite<'_>, region: RegionId) -> Value {
+        let (signed, unsigned) = (self.scalar, unsigned(self.scalar));
+        let [lo, hi, step] = [self.lo, self.hi, self.step].map(|value| rewrite.value(value));
+        let place = self.place;
+        let to_unsigned = |rewrite: &mut Rewrite<'_>, value| {
+            if signed == unsigned {
+                return value;
+            }
+            rewrite.arith(region, place, unsigned, Arith::Cvt { value, to: unsigned })
+        };
+        let zero = rewrite.constant(region, place, signed, 0);
+        let one = rewrite.constant(region, place, unsigned, 1);
+        let none = rewrite.constant(region, place, unsigned, 0);
+        let lt = Compare::Lt;
+        let setp = |lhs, rhs| Arith::Setp { lhs, rhs, compare: lt };
+        let some = rewrite.arith(region, place, Scalar::Bool, setp(lo, hi));
+        let forward = rewrite.arith(region, place, Scalar::Bool, setp(zero, step));
+        let (then_hi, then_lo) = (to_unsigned(rewrite, hi), to_unsigned(rewrite, lo));
+        let by = to_unsigned(rewrite, step);
+        let mut arith = |op| rewrite.arith(region, place, unsigned, op);
+        let span = arith(Arith::Sub { lhs: then_hi, rhs: then_lo });
+        // A step of zero must not reach the division.
+        let by = arith(Arith::Selp { cond: forward, then_value: by, else_value: one });
+        let last = arith(Arith::Sub { lhs: span, rhs: one });
+        let whole = arith(Arith::Div { lhs: last, rhs: by });
+        let trips = arith(Arith::Add { lhs: whole, rhs: one });
+        let runs =
+            rewrite.arith(region, place, Scalar::Bool, Arith::And { lhs: some, rhs: forward });
+        let select = Arith::Selp { cond: runs, then_value: trips, else_value: none };
+        rewrite.arith(region, place, unsigned, select)
+    }
+}
+
+/// The unsigned integer type of the same width.
+pub(super) fn unsigned(scalar: Scalar) -> Scalar {
+    match scalar.bits() {
+        8 => Scalar::U8,
+        16 => Scalar::U16,
+        32 => Scalar::U32,
+        _ => Scalar::U64,
+    }
+}

@@ -1,0 +1,336 @@
+//! Software pipelining of loops that ask for it.
+//!
+//! Rules, for a loop with `t` iterations that fetches `n` ahead, split into what is done ahead and what is
+//! done in time (`analysis/prefetch.rs`, which also says what is refused and why):
+//!
+//! 1. The prologue does ahead what the iterations `0..n` need.
+//! 2. The main loop has `t - n` iterations. Iteration `i` does ahead what iteration `i + n` needs, then in
+//!    time what iteration `i` does, with the values that were fetched for it.
+//! 3. The drain has `n` iterations, which only do in time what is to be done.
+//! 4. Fetched values are carried: a circular buffer of `n` stages in registers, and one more while an
+//!    iteration runs. Each iteration passes them on by one.
+//! 5. Tiles in shared memory that the body fills and uses are filled ahead too: each has a circular buffer of
+//!    `n + 1` stages. An iteration of the main loop passes a barrier, loads ahead, uses its stage, and then
+//!    stores what it has loaded to the stage that the iteration before has used. The barrier is the only one
+//!    of an iteration, one more follows the drain.
+//! 6. A loop with fewer than `n` iterations stays as it is. Where `t` is not known, both forms are there.
+//! 7. The main loop is unrolled as the loop asks for; the drain stays a loop, and is left out of one where
+//!    `n` is 1.
+
+use super::counted::{Counted, unsigned};
+use super::rewrite::Rewrite;
+use crate::ir::analysis::prefetch::{Split, split};
+use crate::ir::analysis::staging::Tiles;
+use crate::ir::entity::{OpId, RegionId, Value};
+use crate::ir::kernel::KernelIr;
+use crate::ir::op::{Arith, Compare, Control, Mem, Op, Sync, Unroll, ValueList};
+use crate::ir::types::{Scalar, Type};
+
+/// Pipelines. The verifier has seen to it that each loop that asks for it can be split.
+pub(super) fn pipeline(ir: &KernelIr) -> KernelIr {
+    let mut rewrite = Rewrite::new(ir);
+    let body = rewrite.out.body;
+    rewrite.declare_vars(ir.body, body);
+    copy_ops(&mut rewrite, &ir.regions[ir.body].ops, body);
+    rewrite.out
+}
+
+fn copy_ops(rewrite: &mut Rewrite<'_>, ops: &[OpId], region: RegionId) {
+    let source = rewrite.source;
+    for &id in ops {
+        let asks = Counted::new(source, id).filter(|counted| counted.prefetch > 0);
+        let plan = asks.and_then(|counted| {
+            let split = split(source, id, counted.body).ok()?;
+            Some(Pipeline { counted, split, stages: counted.prefetch })
+        });
+        if let Some(plan) = plan {
+            plan.write(rewrite, region);
+        } else if source.ops[id].op.regions().is_empty() {
+            rewrite.copy_plain(id, region);
+        } else {
+            for (inner, copy) in rewrite.copy_owner(id, region) {
+                copy_ops(rewrite, &source.regions[inner].ops, copy);
+            }
+        }
+    }
+}
+
+/// A loop to be pipelined.
+struct Pipeline<'k> {
+    counted: Counted<'k>,
+    split: Split,
+    stages: u32,
+}
+
+/// What an iteration starts with: the index, that of the iteration to fetch for (unless there is none), the
+/// stages of the tiles to use and to fill, the carried values, and the fetched ones of each stage.
+struct State {
+    index: Value,
+    ahead: Option<Value>,
+    stage: Option<Value>,
+    fill: Option<Value>,
+    carried: ValueList,
+    fetched: Vec<ValueList>,
+}
+
+impl State {
+    fn values(&self) -> ValueList {
+        let mut values = ValueList::from_slice(&[self.index]);
+        values.extend(self.ahead.into_iter().chain(self.stage).chain(self.fill));
+        values.extend_from_slice(&self.carried);
+        self.fetched.iter().for_each(|stage| values.extend_from_slice(stage));
+        values
+    }
+
+    /// The state of this form that has other values.
+    fn with(&self, values: &[Value]) -> State {
+        let mut values = values.iter().copied();
+        let mut next = |default: Value| values.next().unwrap_or(default);
+        let index = next(self.index);
+        let [ahead, stage, fill] =
+            [self.ahead, self.stage, self.fill].map(|value| value.map(&mut next));
+        let carried = self.carried.iter().map(|value| next(*value)).collect();
+        let of_stage = |stage: &ValueList| stage.iter().map(|value| next(*value)).collect();
+        let fetched = self.fetched.iter().map(of_stage).collect();
+        State { index, ahead, stage, fill, carried, fetched }
+    }
+}
+
+impl Pipeline<'_> {
+    fn write(&self, rewrite: &mut Rewrite<'_>, region: RegionId) {
+        let Counted { source, id, place, init, .. } = self.counted;
+        let results = &source.ops[id].results;
+        let stages = u128::from(self.stages);
+        let unsigned = unsigned(self.counted.scalar);
+        match self.counted.trips() {
+            Some(trips) if trips.count < stages => self.plain(rewrite, region),
+            Some(trips) => {
+                let main = trips.count - stages;
+                let count =
+                    (main > 0).then(|| rewrite.constant(region, place, unsigned, main as u64));
+                let carried = self.pipelined(rewrite, region, count);
+                rewrite.rename(results, &carried);
+            }
+            None => {
+                let trips = self.counted.trip_count(rewrite, region);
+                let rhs = rewrite.constant(region, place, unsigned, self.stages.into());
+                let enough = Arith::Setp { lhs: trips, rhs, compare: Compare::Ge };
+                let cond = rewrite.arith(region, place, Scalar::Bool, enough);
+                let (then_region, _) = rewrite.new_region(place, &[]);
+                let (else_region, _) = rewrite.new_region(place, &[]);
+                let types = rewrite.types(init);
+                let control = Control::If { cond, then_region, else_region: Some(else_region) };
+                let (_, joined) = rewrite.push(region, place, control, &types);
+                let count =
+                    rewrite.arith(then_region, place, unsigned, Arith::Sub { lhs: trips, rhs });
+                let values = self.pipelined(rewrite, then_region, Some(count));
+                rewrite.push(then_region, place, Control::Yield { values }, &[]);
+                self.plain(rewrite, else_region);
+                let values = rewrite.values(results);
+                rewrite.push(else_region, place, Control::Yield { values }, &[]);
+                rewrite.rename(results, &joined);
+            }
+        }
+    }
+
+    /// Rule 5.
+    fn plain(&self, rewrite: &mut Rewrite<'_>, region: RegionId) {
+        let source = self.counted.source;
+        let copies = rewrite.copy_owner(self.counted.id, region);
+        for (inner, copy) in copies {
+            if let Some(copied) = rewrite.out.regions[copy].parent
+                && let Op::Control(Control::For { prefetch, .. }) = &mut rewrite.out.ops[copied].op
+            {
+                *prefetch = 0;
+            }
+            copy_ops(rewrite, &source.regions[inner].ops, copy);
+        }
+    }
+
+    /// Prologue, main loop of `main` iterations, and drain. Returns the last carried values.
+    fn pipelined(
+        &self,
+        rewrite: &mut Rewrite<'_>,
+        region: RegionId,
+        main: Option<Value>,
+    ) -> ValueList {
+        let place = self.counted.place;
+        let first = rewrite.value(self.counted.lo);
+        let mut ahead = first;
+        let mut fetched = Vec::new();
+        let (mut stage, mut fill) = (None, None);
+        let pointers = self.pointers();
+        let original = rewrite.values(&pointers);
+        if let Some(tiles) = &self.split.tiles {
+            for &shared in &tiles.shared {
+                // Within the bytes that a block has, as the verifier has seen.
+                let len = Tiles::stride(rewrite.source, shared) * u64::from(self.stages + 1);
+                rewrite.out.shared[shared].len = u32::try_from(len).unwrap_or(u32::MAX);
+            }
+            stage = Some(rewrite.constant(region, place, Scalar::I32, 0));
+            fill = Some(rewrite.constant(region, place, Scalar::I32, self.stages.into()));
+        }
+        for number in 0..self.stages {
+            fetched.push(self.fetch(rewrite, region, ahead));
+            if self.split.tiles.is_some() {
+                let number = rewrite.constant(region, place, Scalar::I32, number.into());
+                self.store(rewrite, region, number, &original);
+            }
+            ahead = self.next(rewrite, region, ahead);
+        }
+        let carried = rewrite.values(self.counted.init);
+        let mut state = State { index: first, ahead: Some(ahead), stage, fill, carried, fetched };
+        if let Some(main) = main {
+            let unroll = self.counted.unroll;
+            state = self.rounds(rewrite, region, main, unroll, state, &original);
+        }
+        (state.ahead, state.fill) = (None, None);
+        let state = if self.stages == 1 {
+            self.iteration(rewrite, region, state, &original)
+        } else {
+            let unsigned = unsigned(self.counted.scalar);
+            let count = rewrite.constant(region, place, unsigned, self.stages.into());
+            self.rounds(rewrite, region, count, Unroll::Keep, state, &original)
+        };
+        if self.split.tiles.is_some() {
+            // The loop may be entered again, and fill the first stages while others use the last ones.
+            rewrite.push(region, place, Sync::Barrier {}, &[]);
+            rewrite.rename(&pointers, &original);
+        }
+        state.carried
+    }
+
+    /// A loop of `count` iterations that starts with `state`; returns the last one.
+    fn rounds(
+        &self,
+        rewrite: &mut Rewrite<'_>,
+        region: RegionId,
+        count: Value,
+        unroll: Unroll,
+        state: State,
+        original: &[Value],
+    ) -> State {
+        let (place, unsigned) = (self.counted.place, unsigned(self.counted.scalar));
+        let init = state.values();
+        let types: Vec<Type> = init.iter().map(|value| rewrite.out.type_of(*value)).collect();
+        let mut args = vec![Type::Scalar(unsigned)];
+        args.extend(&types);
+        let (body, args) = rewrite.new_region(place, &args);
+        let lo = rewrite.constant(region, place, unsigned, 0);
+        let step = rewrite.constant(region, place, unsigned, 1);
+        let control = Control::For { lo, hi: count, step, unroll, prefetch: 0, init, body };
+        let (target, results) = rewrite.push(region, place, control, &types);
+        let next = self.iteration(rewrite, body, state.with(&args[1..]), original);
+        let values = next.values();
+        rewrite.push(body, place, Control::Continue { target, values }, &[]);
+        state.with(&results)
+    }
+
+    /// One iteration; returns the state of the next one.
+    fn iteration(
+        &self,
+        rewrite: &mut Rewrite<'_>,
+        region: RegionId,
+        mut state: State,
+        original: &[Value],
+    ) -> State {
+        let Counted { source, body, place, .. } = self.counted;
+        if self.split.tiles.is_some() {
+            rewrite.push(region, place, Sync::Barrier {}, &[]);
+        }
+        let fetched = state.ahead.map(|ahead| self.fetch(rewrite, region, ahead));
+        // What was done ahead, for the stores below: what is done in time takes the same names.
+        let early = self.early_values();
+        let kept = rewrite.values(&early);
+        let args = &source.regions[body].args;
+        rewrite.rename(args, &[state.index]);
+        rewrite.rename(args.get(1..).unwrap_or(&[]), &state.carried);
+        if let Some(now) = state.fetched.first() {
+            rewrite.rename(&self.split.fetched, now);
+        }
+        rewrite.declare_vars(body, region);
+        if let Some(stage) = state.stage {
+            self.point(rewrite, region, stage, original);
+        }
+        copy_ops(rewrite, &self.split.in_time, region);
+        if let Some(last) = source.regions[body].ops.last()
+            && let Op::Control(Control::Continue { values, .. }) = &source.ops[*last].op
+        {
+            state.carried = rewrite.values(values);
+        }
+        if let Some(fill) = state.fill {
+            rewrite.rename(&early, &kept);
+            self.store(rewrite, region, fill, original);
+        }
+        // In the drain nothing new comes, and what is passed on last is not used.
+        state.fetched.extend(fetched.or_else(|| state.fetched.last().cloned()));
+        state.fetched.remove(0);
+        state.index = self.next(rewrite, region, state.index);
+        state.ahead = state.ahead.map(|ahead| self.next(rewrite, region, ahead));
+        let mut turn = |stage: Value| self.turn(rewrite, region, stage);
+        state.stage = state.stage.map(&mut turn);
+        state.fill = state.fill.map(&mut turn);
+        state
+    }
+
+    /// The index, and the results of what is done ahead.
+    fn early_values(&self) -> Vec<Value> {
+        let Counted { source, body, .. } = self.counted;
+        let index = source.regions[body].args.first();
+        let results = self.split.ahead.iter().flat_map(|op| &source.ops[*op].results);
+        index.into_iter().chain(results).copied().collect()
+    }
+
+    /// The pointers of outside to the tiles.
+    fn pointers(&self) -> Vec<Value> {
+        let tiles = self.split.tiles.iter().flat_map(|tiles| &tiles.pointers);
+        tiles.map(|(pointer, _)| *pointer).collect()
+    }
+
+    /// Lets the pointers to the tiles point to a stage.
+    fn point(&self, rewrite: &mut Rewrite<'_>, region: RegionId, stage: Value, original: &[Value]) {
+        let (source, place) = (self.counted.source, self.counted.place);
+        let tiles = self.split.tiles.iter().flat_map(|tiles| &tiles.pointers);
+        for (&(pointer, shared), &base) in tiles.zip(original) {
+            let stride = Tiles::stride(source, shared);
+            let rhs = rewrite.constant(region, place, Scalar::I32, stride);
+            let index = rewrite.arith(region, place, Scalar::I32, Arith::Mul { lhs: stage, rhs });
+            let ty = source.type_of(pointer);
+            let moved = rewrite.push_value(region, place, Mem::Offset { base, index }, ty);
+            rewrite.rename(&[pointer], &[moved]);
+        }
+    }
+
+    /// Fills a stage of the tiles with what was fetched last.
+    fn store(&self, rewrite: &mut Rewrite<'_>, region: RegionId, stage: Value, original: &[Value]) {
+        self.point(rewrite, region, stage, original);
+        copy_ops(rewrite, &self.split.fill, region);
+    }
+
+    /// The stage after `stage`, in turn.
+    fn turn(&self, rewrite: &mut Rewrite<'_>, region: RegionId, stage: Value) -> Value {
+        let place = self.counted.place;
+        let one = rewrite.constant(region, place, Scalar::I32, 1);
+        let count = rewrite.constant(region, place, Scalar::I32, u64::from(self.stages) + 1);
+        let zero = rewrite.constant(region, place, Scalar::I32, 0);
+        let mut arith = |scalar, op| rewrite.arith(region, place, scalar, op);
+        let next = arith(Scalar::I32, Arith::Add { lhs: stage, rhs: one });
+        let compare = Compare::Lt;
+        let more = arith(Scalar::Bool, Arith::Setp { lhs: next, rhs: count, compare });
+        arith(Scalar::I32, Arith::Selp { cond: more, then_value: next, else_value: zero })
+    }
+
+    /// Does ahead what the iteration with this index needs; returns what is fetched.
+    fn fetch(&self, rewrite: &mut Rewrite<'_>, region: RegionId, index: Value) -> ValueList {
+        let args = &self.counted.source.regions[self.counted.body].args;
+        rewrite.rename(args, &[index]);
+        copy_ops(rewrite, &self.split.ahead, region);
+        rewrite.values(&self.split.fetched)
+    }
+
+    fn next(&self, rewrite: &mut Rewrite<'_>, region: RegionId, index: Value) -> Value {
+        let Counted { place, scalar, step, .. } = self.counted;
+        let rhs = rewrite.value(step);
+        rewrite.arith(region, place, scalar, Arith::Add { lhs: index, rhs })
+    }
+}

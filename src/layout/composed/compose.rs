@@ -1,0 +1,262 @@
+//! Compositions with swizzles and composed layouts on either side.
+
+use super::{ComposedLayout, Part};
+use crate::layout::coalesce::{Flat, Keep};
+use crate::layout::error::LayoutError;
+use crate::layout::int::Int;
+use crate::layout::layout::Layout;
+use crate::layout::swizzle::{Swizzle, lowest_bit};
+use crate::layout::tuple::Tuple;
+
+type Result<T> = std::result::Result<T, LayoutError>;
+
+impl Swizzle {
+    /// `self o layout`.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Swizzle, layout};
+    /// let s = Swizzle::new(3, 0, 3)?.compose_layout(&layout!((8, 8):(8, 1)))?;
+    /// assert_eq!(s.to_string(), "S<3,0,3> o 0 o (8,8):(8,1)");
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// None today; the type leaves room for limits.
+    pub fn compose_layout(self, layout: &Layout) -> Result<ComposedLayout> {
+        if self.is_identity() {
+            return Ok(layout.clone().into());
+        }
+        ComposedLayout::new(self, 0, layout)
+    }
+
+    /// `self o layout` of a layout that is itself composed.
+    ///
+    /// ```
+    /// # use tilewright::layout::{ComposedLayout, Swizzle};
+    /// let l: ComposedLayout = "S<3,0,3> o 0 o (8,8):(8,1)".parse()?;
+    /// assert_eq!(Swizzle::new(3, 0, 3)?.compose_composed(&l)?.to_string(), "(8,8):(8,1)");
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Swizzle::compose`]; [`LayoutError::Unsupported`] unless a swizzle is inside.
+    pub fn compose_composed(self, layout: &ComposedLayout) -> Result<ComposedLayout> {
+        if let Some(layout) = layout.as_normal() {
+            return self.compose_layout(layout);
+        }
+        let Some(inner) = layout.swizzle() else {
+            return Err(LayoutError::Unsupported {
+                operation: "composition of a swizzle",
+                argument: layout.to_string(),
+            });
+        };
+        let swizzle = self.compose(inner)?;
+        let (offset, outer) = (layout.offset().clone(), layout.outer().clone());
+        match &outer {
+            Part::Layout(plain) if swizzle.is_identity() && offset.as_static() == Some(0) => {
+                Ok(plain.clone().into())
+            }
+            _ => Ok(ComposedLayout::from_parts(swizzle.into(), offset, outer)),
+        }
+    }
+}
+
+impl ComposedLayout {
+    /// `self o right` of two composed layouts: the outer part of `self` after `right`, and what is
+    /// inside of `self` after that, where the two swizzles make one.
+    ///
+    /// ```
+    /// # use tilewright::layout::ComposedLayout;
+    /// let a: ComposedLayout = "S<2,0,3> o 0 o (8,8):(8,1)".parse()?;
+    /// let b: ComposedLayout = "S<2,0,-3> o 0 o (8,8):(8,1)".parse()?;
+    /// // The second swizzle, moved to the bits behind `(8,8):(8,1)`, undoes the first.
+    /// let c = a.compose_composed(&b)?;
+    /// assert_eq!(c.to_string(), "(8,8):(1,8)");
+    /// for i in 0..64 {
+    ///     assert_eq!(c.apply(i)?, a.apply(&b.apply(i)?)?);
+    /// }
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Layout::compose_composed`] and [`Swizzle::compose`]; [`LayoutError::Unsupported`]
+    /// where the result would need more than three parts.
+    pub fn compose_composed(&self, right: &ComposedLayout) -> Result<ComposedLayout> {
+        if let Some(layout) = right.as_normal() {
+            return self.composition(layout);
+        }
+        let made = self.outer_layout()?.compose_composed(right)?;
+        if self.is_normal() {
+            return Ok(made);
+        }
+        if let Some(layout) = made.as_normal() {
+            return Ok(self.with_outer(layout.clone()));
+        }
+        match self.inner() {
+            Part::Swizzle(swizzle) if self.offset().as_static() == Some(0) => {
+                swizzle.compose_composed(&made)
+            }
+            Part::Layout(layout) if self.offset().as_static() == Some(0) => {
+                layout.compose_composed(&made)
+            }
+            _ => Err(LayoutError::Unsupported {
+                operation: "the composition of two composed layouts",
+                argument: right.to_string(),
+            }),
+        }
+    }
+}
+
+impl Layout {
+    /// `self o swizzle`. Where `self` moves the bits of the swizzle to bits, the result is written
+    /// as `swizzle' o 0 o self` with the moved bits, as in CuTe; else as `self o 0 o swizzle`.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Swizzle, layout};
+    /// let s = layout!((8, 8):(8, 1)).compose_swizzle(Swizzle::new(3, 0, 3)?)?;
+    /// assert_eq!(s.to_string(), "S<3,0,-3> o 0 o (8,8):(8,1)");
+    /// let t = layout!((6, 8):(8, 1)).compose_swizzle(Swizzle::new(3, 0, 3)?)?;
+    /// assert_eq!(t.to_string(), "(6,8):(8,1) o 0 o S<3,0,3>");
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LayoutError::NotStatic`], [`LayoutError::Overflow`].
+    pub fn compose_swizzle(&self, swizzle: Swizzle) -> Result<ComposedLayout> {
+        if swizzle.is_identity() {
+            return Ok(self.clone().into());
+        }
+        let last = self.size()?.to_static()?.saturating_sub(1);
+        if let Some(moved) = self.moved_swizzle(swizzle, last)? {
+            return ComposedLayout::new(moved, 0, self);
+        }
+        ComposedLayout::new(self, 0, swizzle)
+    }
+
+    /// The swizzle `S'` with `self(swizzle(x)) == S'(self(x))` for all `x <= last`, if `self` moves
+    /// the bits of those `x` to bits.
+    fn moved_swizzle(&self, swizzle: Swizzle, last: i64) -> Result<Option<Swizzle>> {
+        let mut flat = Flat::<Int>::default();
+        flat.coalesce(self.as_ref(), Keep::WideAndLast)?;
+        if flat.modes.split_last().is_some_and(|(_, inner)| {
+            inner.iter().any(|(s, _)| s.as_static().is_none_or(|s| s < 1 || s.count_ones() != 1))
+        }) {
+            return Ok(None);
+        }
+        // The bits that arguments can have, and where they go.
+        let domain = if last > 0 { i64::MAX >> last.leading_zeros().saturating_sub(1) } else { 0 };
+        let read = swizzle.y_mask() & domain;
+        let changed =
+            if swizzle.shift() >= 0 { read >> swizzle.shift() } else { read << -swizzle.shift() };
+        let (mut image, mut from_domain) = (0i64, 0i64);
+        let reached = domain | changed;
+        for bit in (0..62).map(|i| 1i64 << i).filter(|bit| reached & bit != 0) {
+            let to = self.at(bit)?;
+            if to < 1 || to.count_ones() != 1 || image & to != 0 {
+                return Ok(None);
+            }
+            image |= to;
+            from_domain |= if domain & bit == 0 { 0 } else { to };
+        }
+        let (y, z) = (self.at(swizzle.y_mask())?, self.at(swizzle.z_mask())?);
+        let Ok(moved) = Swizzle::from_masks(y.unsigned_abs(), z.unsigned_abs()) else {
+            return Ok(None);
+        };
+        if moved.bits() != swizzle.bits() {
+            return Ok(None);
+        }
+        let (y, z) = (lowest_bit(swizzle.y_mask()), lowest_bit(swizzle.z_mask()));
+        let mut moved_reads = 0i64;
+        for i in 0..swizzle.bits() {
+            if domain & (y << i) != 0 {
+                let (from, to) = (self.at(y << i)?, self.at(z << i)?);
+                if moved.apply(from) != from ^ to {
+                    return Ok(None);
+                }
+                moved_reads |= from;
+            }
+        }
+        // The moved swizzle must not read a bit that another argument bit goes to.
+        if moved.y_mask() & from_domain & !moved_reads != 0 {
+            return Ok(None);
+        }
+        Ok(Some(moved))
+    }
+
+    /// `self o right` of a composed layout: the parts of `right` are composed one by one.
+    ///
+    /// ```
+    /// # use tilewright::layout::{ComposedLayout, layout};
+    /// let right: ComposedLayout = "S<3,0,-3> o 0 o (8,8):(8,1)".parse()?;
+    /// let made = layout!((8, 8):(8, 1)).compose_composed(&right)?;
+    /// assert_eq!(made.to_string(), "S<3,0,3> o 0 o (8,8):(1,8)");
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`composition`](Layout::composition) and
+    /// [`compose_swizzle`](Layout::compose_swizzle); [`LayoutError::Unsupported`] where the result
+    /// would need three parts.
+    pub fn compose_composed(&self, right: &ComposedLayout) -> Result<ComposedLayout> {
+        if let Some(layout) = right.as_normal() {
+            return Ok(self.composition(layout)?.into());
+        }
+        let unsupported = || LayoutError::Unsupported {
+            operation: "composition with a layout on the left",
+            argument: right.to_string(),
+        };
+        let zero = right.offset().as_static() == Some(0);
+        match right.inner() {
+            Part::Layout(inner) => Ok(ComposedLayout::from_parts(
+                self.composition(inner)?.into(),
+                right.offset().clone(),
+                right.outer().clone(),
+            )),
+            Part::Swizzle(swizzle) if zero => {
+                let outer = right.outer_layout()?;
+                let last = outer.cosize()?.to_static()?.saturating_sub(1);
+                let moved = self.moved_swizzle(*swizzle, last)?.ok_or_else(unsupported)?;
+                moved.compose_layout(&self.composition(outer)?)
+            }
+            _ => Err(unsupported()),
+        }
+    }
+
+    /// The block repeated over a swizzled tiler: the swizzle of the tiler moved to the bits that
+    /// the tiles get.
+    ///
+    /// ```
+    /// # use tilewright::layout::{ComposedLayout, layout};
+    /// let tiler: ComposedLayout = "S<1,0,1> o 0 o 4:1".parse()?;
+    /// let l = layout!(8:1).logical_product_composed(&tiler)?;
+    /// assert_eq!(l.to_string(), "S<1,3,1> o 0 o (8,4):(1,8)");
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`logical_product`](Layout::logical_product); [`LayoutError::Unsupported`] for an
+    /// offset, [`LayoutError::BadSwizzleMasks`] if the moved bits are not a swizzle.
+    pub fn logical_product_composed(&self, tiler: &ComposedLayout) -> Result<ComposedLayout> {
+        let product = self.logical_product(tiler.outer_layout()?)?;
+        if tiler.is_normal() {
+            return Ok(product.into());
+        }
+        let (Some(swizzle), Some(0)) = (tiler.swizzle(), tiler.offset().as_static()) else {
+            return Err(LayoutError::Unsupported {
+                operation: "logical_product",
+                argument: tiler.to_string(),
+            });
+        };
+        // The repetition alone maps tile numbers to indices; the swizzle acts before it.
+        let size = self.size()?.mul(&tiler.outer_layout()?.cosize()?)?;
+        let free = self.complement(&Tuple::leaf(size))?;
+        let last = tiler.outer_layout()?.cosize()?.to_static()?.saturating_sub(1);
+        match free.moved_swizzle(swizzle, last)? {
+            Some(moved) => ComposedLayout::new(moved, 0, product),
+            None => Err(LayoutError::BadSwizzleMasks {
+                y: swizzle.y_mask().unsigned_abs(),
+                z: swizzle.z_mask().unsigned_abs(),
+            }),
+        }
+    }
+}

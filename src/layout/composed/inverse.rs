@@ -1,0 +1,105 @@
+//! Inverses of a [`ComposedLayout`].
+
+use super::{ComposedLayout, Part};
+use crate::layout::error::LayoutError;
+use crate::layout::int::Int;
+use crate::layout::layout::Layout;
+
+type Result<T> = std::result::Result<T, LayoutError>;
+
+impl ComposedLayout {
+    /// A layout with `self(R(i)) == i`: `right_inverse(outer) o -offset o inner`, which for offset
+    /// 0 is written with the swizzle of the permuted bits outermost, as in CuTe.
+    ///
+    /// ```
+    /// # use tilewright::layout::ComposedLayout;
+    /// let s: ComposedLayout = "S<2,3,3> o 0 o (8,32):(32,1)".parse()?;
+    /// assert_eq!(s.right_inverse()?.to_string(), "S<2,1,-5> o 0 o (32,8):(8,1)");
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Layout::right_inverse`]; [`LayoutError::Unsupported`] for a function inside.
+    pub fn right_inverse(&self) -> Result<ComposedLayout> {
+        let inverse = self.inverse(Layout::right_inverse)?;
+        let (Some(swizzle), Part::Layout(outer)) = (self.swizzle(), self.outer()) else {
+            return Ok(inverse);
+        };
+        // The indices that the outer layout reaches must be swizzled among themselves.
+        let size = outer.right_inverse()?.size()?.to_static()?;
+        let inside = size.count_ones() == 1 && swizzle.apply(size - 1) < size;
+        let moves = |bit: &i64| swizzle.apply(*bit) >= size;
+        let bits = (0..62).map(|i| 1i64 << i).take_while(|bit| *bit < size);
+        let fits = if inside {
+            !bits.into_iter().any(|bit| moves(&bit))
+        } else {
+            size <= 1 << 16 && !(0..size).any(|i| moves(&i))
+        };
+        if fits || self.offset().as_static() != Some(0) {
+            return Ok(inverse);
+        }
+        Err(LayoutError::Unsupported {
+            operation: "right_inverse of a swizzle that leaves the image",
+            argument: self.to_string(),
+        })
+    }
+
+    /// A layout with `R(self(i)) == i` for a one-to-one layout; see
+    /// [`right_inverse`](ComposedLayout::right_inverse) for its form.
+    ///
+    /// ```
+    /// # use tilewright::layout::ComposedLayout;
+    /// let s: ComposedLayout = "S<3,0,3> o 0 o (8,8):(8,1)".parse()?;
+    /// let inverse = s.left_inverse()?;
+    /// for i in 0..64 {
+    ///     assert_eq!(inverse.apply(s.apply(i)?)?, i.into());
+    /// }
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Layout::left_inverse`]; [`LayoutError::Unsupported`] for a function inside.
+    pub fn left_inverse(&self) -> Result<ComposedLayout> {
+        self.inverse(Layout::left_inverse)
+    }
+
+    fn inverse(&self, of: fn(&Layout) -> Result<Layout>) -> Result<ComposedLayout> {
+        let invert = |part: &Part| match part {
+            Part::Identity => Ok(Part::Identity),
+            Part::Layout(layout) => of(layout).map(Part::from),
+            Part::Swizzle(swizzle) => Ok(Part::from(swizzle.inverse())),
+            Part::Function(function) => Err(LayoutError::Unsupported {
+                operation: "the inverse",
+                argument: function.name().to_owned(),
+            }),
+        };
+        let (first, last) = (invert(self.outer())?, invert(self.inner())?);
+        match (&first, &last) {
+            (Part::Layout(layout), Part::Identity) if self.is_normal() => Ok(layout.clone().into()),
+            (Part::Layout(layout), Part::Swizzle(swizzle))
+                if self.offset().as_static() == Some(0) =>
+            {
+                layout.compose_swizzle(*swizzle)
+            }
+            _ => {
+                let offset = self.offset().map(Int::negate)?;
+                Ok(ComposedLayout::from_parts(first, offset, last))
+            }
+        }
+    }
+
+    /// The coordinates that are mapped to 0: `1:0`, unless it is a normal layout.
+    ///
+    /// ```
+    /// # use tilewright::layout::{ComposedLayout, layout};
+    /// let s: ComposedLayout = "S<3,0,3> o 0 o (8,8):(8,1)".parse()?;
+    /// assert_eq!(s.nullspace()?, layout!(1:0));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Layout::nullspace`].
+    pub fn nullspace(&self) -> Result<Layout> {
+        self.as_normal().map_or_else(|| Ok(Layout::trivial()), Layout::nullspace)
+    }
+}

@@ -1,0 +1,172 @@
+//! A [`ComposedLayout`] in elements of another width, and how far it is contiguous.
+
+use super::{ComposedLayout, Part};
+use crate::layout::error::LayoutError;
+use crate::layout::int::Int;
+use crate::layout::layout::Layout;
+use crate::layout::recast::recast_steps;
+use crate::layout::swizzle::Swizzle;
+
+type Result<T> = std::result::Result<T, LayoutError>;
+
+impl ComposedLayout {
+    fn recast_by(
+        &self,
+        swizzle: impl Fn(Swizzle) -> Result<Swizzle>,
+        offset: impl Fn(&Int) -> Result<Int>,
+        layout: impl Fn(&Layout) -> Result<Layout>,
+    ) -> Result<ComposedLayout> {
+        let part = |part: &Part| match part {
+            Part::Identity => Ok(Part::Identity),
+            Part::Swizzle(s) => swizzle(*s).map(Part::from),
+            Part::Layout(l) => layout(l).map(Part::from),
+            Part::Function(f) => Err(LayoutError::Unsupported {
+                operation: "recasting",
+                argument: f.name().to_owned(),
+            }),
+        };
+        Ok(ComposedLayout::from_parts(
+            part(self.inner())?,
+            self.offset().map(offset)?,
+            part(self.outer())?,
+        ))
+    }
+
+    /// The layout in elements of `n` of the present ones; `n` must be a power of two under a
+    /// swizzle.
+    ///
+    /// ```
+    /// # use tilewright::layout::ComposedLayout;
+    /// let s: ComposedLayout = "S<1,4,3> o 0 o (32,8):(1,32)".parse()?;
+    /// assert_eq!(s.upcast(2)?.to_string(), "S<1,3,3> o 0 o (16,8):(1,16)");
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Layout::upcast`] and [`Swizzle::upcast`].
+    pub fn upcast(&self, n: i64) -> Result<ComposedLayout> {
+        self.recast_by(|s| s.upcast(n), |o| o.exact_div(&Int::new(n)), |l| l.upcast(n))
+    }
+
+    /// The layout in elements of which `n` make one of the present ones.
+    ///
+    /// ```
+    /// # use tilewright::layout::ComposedLayout;
+    /// let s: ComposedLayout = "S<1,3,3> o 0 o (16,8):(1,16)".parse()?;
+    /// assert_eq!(s.downcast(2)?.to_string(), "S<1,4,3> o 0 o (32,8):(1,32)");
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Layout::downcast`] and [`Swizzle::downcast`].
+    pub fn downcast(&self, n: i64) -> Result<ComposedLayout> {
+        self.recast_by(|s| s.downcast(n), |o| o.mul(&Int::new(n)), |l| l.downcast(n))
+    }
+
+    /// The layout for elements of `new_bits`, see [`Layout::recast_layout`].
+    ///
+    /// ```
+    /// # use tilewright::layout::ComposedLayout;
+    /// let s: ComposedLayout = "S<1,4,3> o 0 o (32,8):(1,32)".parse()?;
+    /// assert_eq!(s.recast_layout(8, 16)?.to_string(), "S<1,3,3> o 0 o (16,8):(1,16)");
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`upcast`](ComposedLayout::upcast) and [`downcast`](ComposedLayout::downcast).
+    pub fn recast_layout(&self, old_bits: i64, new_bits: i64) -> Result<ComposedLayout> {
+        match recast_steps(old_bits, new_bits)? {
+            (1, 1) => Ok(self.clone()),
+            (1, down) => self.downcast(down),
+            (up, 1) => self.upcast(up),
+            (up, down) => self.upcast(up)?.downcast(down),
+        }
+    }
+
+    /// The largest `n` such that blocks of `n` elements stay contiguous and aligned; 1 where that
+    /// is not known.
+    ///
+    /// ```
+    /// # use tilewright::layout::ComposedLayout;
+    /// let s: ComposedLayout = "S<1,3,3> o 0 o (16,8):(1,16)".parse()?;
+    /// assert_eq!(s.max_alignment()?, 8);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Layout::max_alignment`].
+    pub fn max_alignment(&self) -> Result<Int> {
+        if let Some(layout) = self.as_normal() {
+            return layout.max_alignment();
+        }
+        let (Some(swizzle), Part::Layout(outer)) = (self.swizzle(), self.outer()) else {
+            return Ok(Int::ONE);
+        };
+        let own = outer.max_alignment()?;
+        let offset = self.offset().to_int()?;
+        let offset = if offset.is_static() { offset.clone() } else { offset.divisibility().into() };
+        Int::new(swizzle.max_alignment()).gcd(&offset)?.gcd(&own)
+    }
+
+    /// [`Layout::max_common_layout`] of two layouts of which at most one is swizzled.
+    ///
+    /// ```
+    /// # use tilewright::layout::{ComposedLayout, layout};
+    /// let s: ComposedLayout = "S<1,3,3> o 0 o (16,8):(1,16)".parse()?;
+    /// assert_eq!(s.max_common_layout(&layout!((16, 8):(1, 16)).into())?, layout!(8:1));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Layout::max_common_layout`]; [`LayoutError::Unsupported`] for two swizzles.
+    pub fn max_common_layout(&self, other: &ComposedLayout) -> Result<Layout> {
+        let common = self.outer_layout()?.max_common_layout(other.outer_layout()?)?;
+        let limit = match (self.as_normal(), other.as_normal()) {
+            (Some(_), Some(_)) => return Ok(common),
+            (None, Some(_)) => self.swizzle(),
+            (Some(_), None) => other.swizzle(),
+            (None, None) => None,
+        };
+        let Some(swizzle) = limit else {
+            return Err(LayoutError::Unsupported {
+                operation: "max_common_layout of two composed layouts",
+                argument: other.to_string(),
+            });
+        };
+        let base = Int::new(swizzle.max_alignment());
+        if base.at_least(&common.size()?) {
+            return Ok(common);
+        }
+        common.composition(&Layout::leaf(base, 1))
+    }
+
+    /// [`Layout::max_common_vector`]: at most the block that each swizzle leaves contiguous, if
+    /// they are not the same.
+    ///
+    /// ```
+    /// # use tilewright::layout::{ComposedLayout, layout};
+    /// let s: ComposedLayout = "S<1,3,3> o 0 o (16,8):(1,16)".parse()?;
+    /// assert_eq!(s.max_common_vector(&layout!((16, 8):(1, 16)).into())?, 8);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Layout::max_common_vector`]; [`LayoutError::Unsupported`] without a swizzle.
+    pub fn max_common_vector(&self, other: &ComposedLayout) -> Result<Int> {
+        let mut vector = self.outer_layout()?.max_common_vector(other.outer_layout()?)?;
+        let same = self.swizzle() == other.swizzle() && !self.is_normal() && !other.is_normal();
+        for side in [self, other] {
+            if side.is_normal() || same {
+                continue;
+            }
+            let Some(swizzle) = side.swizzle() else {
+                return Err(LayoutError::Unsupported {
+                    operation: "max_common_vector",
+                    argument: side.to_string(),
+                });
+            };
+            vector = vector.min(&Int::new(swizzle.max_alignment()))?;
+        }
+        Ok(vector)
+    }
+}

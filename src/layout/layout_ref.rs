@@ -1,0 +1,222 @@
+//! [`LayoutRef`]: a mode of a layout, borrowed.
+
+use std::fmt;
+
+use super::basis::{ScaledBasis, Sum};
+use super::error::LayoutError;
+use super::int::Int;
+use super::layout::{Layout, StrideRef};
+use super::tuple::{Codes, IntTuple, IntTupleRef, LEAF, TupleRef, first_subtree, product};
+
+type Result<T> = std::result::Result<T, LayoutError>;
+
+/// A mode of a [`Layout`], borrowed.
+#[derive(Clone, Copy)]
+pub struct LayoutRef<'a> {
+    pub(crate) codes: &'a [u16],
+    pub(crate) shape: &'a [Int],
+    pub(crate) stride: &'a [ScaledBasis],
+}
+
+impl<'a> LayoutRef<'a> {
+    /// The shape.
+    ///
+    /// ```
+    /// # use tilewright::layout::{layout, shape};
+    /// let l = layout!((4, (2, 8)):(2, (1, 8)));
+    /// assert_eq!(l.mode(&[1])?.shape().to_owned(), shape!(2, 8));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    #[inline]
+    pub fn shape(self) -> IntTupleRef<'a> {
+        TupleRef { codes: self.codes, leaves: self.shape }
+    }
+
+    /// The strides, congruent to the shape.
+    ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// let l = layout!((4, (2, 8)):(2, (1, 8)));
+    /// assert_eq!(l.mode(&[1])?.stride().to_string(), "(1,8)");
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    #[inline]
+    pub fn stride(self) -> StrideRef<'a> {
+        TupleRef { codes: self.codes, leaves: self.stride }
+    }
+
+    /// True for a single extent and stride.
+    ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// let l = layout!((4, (2, 8)):(2, (1, 8)));
+    /// assert!(l.mode(&[0])?.is_leaf() && !l.mode(&[1])?.is_leaf());
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    #[inline]
+    pub fn is_leaf(self) -> bool {
+        self.codes.first() == Some(&LEAF)
+    }
+
+    /// The number of modes: 1 for a leaf.
+    ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// let l = layout!((4, (2, 8)):(2, (1, 8)));
+    /// assert_eq!((l.mode(&[0])?.rank(), l.mode(&[1])?.rank()), (1, 2));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    #[inline]
+    pub fn rank(self) -> usize {
+        self.shape().rank()
+    }
+
+    /// The modes; for a leaf, the leaf itself.
+    ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// let l = layout!((4, (2, 8)):(2, (1, 8)));
+    /// assert!(l.mode(&[1])?.modes().map(|mode| mode.to_string()).eq(["2:1", "8:8"]));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    #[inline]
+    pub fn modes(self) -> Modes<'a> {
+        let codes = if self.is_leaf() { self.codes } else { self.codes.get(1..).unwrap_or(&[]) };
+        Modes { rest: LayoutRef { codes, ..self } }
+    }
+
+    /// The extents and strides of the leaves, in order.
+    ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// let l = layout!((4, (2, 8)):(2, (1, 8)));
+    /// let extents: Vec<i64> = l.as_ref().leaves().filter_map(|(s, _)| s.as_static()).collect();
+    /// assert_eq!(extents, [4, 2, 8]);
+    /// ```
+    #[inline]
+    pub fn leaves(self) -> impl DoubleEndedIterator<Item = (&'a Int, &'a ScaledBasis)> {
+        self.shape.iter().zip(self.stride)
+    }
+
+    /// The number of coordinates: the product of the extents.
+    ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// let l = layout!((4, (2, 8)):(2, (1, 8)));
+    /// assert_eq!(l.mode(&[1])?.size()?, 16);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LayoutError::Overflow`].
+    #[inline]
+    pub fn size(self) -> Result<Int> {
+        product(self.shape)
+    }
+
+    /// The deepest nesting: 0 for a single extent and stride.
+    ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// let l = layout!((4, (2, 8)):(2, (1, 8)));
+    /// assert_eq!((l.mode(&[0])?.depth(), l.mode(&[1])?.depth()), (0, 1));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    pub fn depth(self) -> usize {
+        self.shape().depth()
+    }
+
+    /// One more than the largest index, as [`Layout::cosize`].
+    ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// assert_eq!(layout!((4, (2, 8)):(2, (1, 8))).mode(&[1])?.cosize()?, 58);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`coshape`](LayoutRef::coshape).
+    pub fn cosize(self) -> Result<Int> {
+        self.coshape()?.product()
+    }
+
+    /// The smallest shape that contains all results, as [`Layout::coshape`].
+    ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// let l = layout!((4, (2, 8)):(2, (1, 8)));
+    /// assert_eq!(l.mode(&[0])?.coshape()?, 7.into());
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LayoutError::Overflow`], [`LayoutError::NotAnIntegerStride`] for a ratio.
+    pub fn coshape(self) -> Result<IntTuple> {
+        let mut sum = Sum::Zero;
+        for (extent, stride) in self.leaves() {
+            let last = extent.sub(&Int::ONE)?;
+            match stride.value() {
+                Some(value) => sum.add(&stride.with_value(value.abs()?), &last)?,
+                None => return Err(LayoutError::NotAnIntegerStride { stride: stride.to_string() }),
+            }
+        }
+        sum.finish()?.map(|leaf| leaf.add(&Int::ONE))
+    }
+
+    /// A copy of its own.
+    ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// let l = layout!((4, (2, 8)):(2, (1, 8)));
+    /// assert_eq!(l.mode(&[1])?.to_layout(), layout!((2, 8):(1, 8)));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    pub fn to_layout(self) -> Layout {
+        Layout {
+            codes: Codes::from_slice(self.codes),
+            shape: self.shape.iter().cloned().collect(),
+            stride: self.stride.iter().cloned().collect(),
+        }
+    }
+}
+
+/// Iterator over the modes of a layout.
+pub struct Modes<'a> {
+    rest: LayoutRef<'a>,
+}
+
+impl<'a> Iterator for Modes<'a> {
+    type Item = LayoutRef<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<LayoutRef<'a>> {
+        if self.rest.codes.is_empty() {
+            return None;
+        }
+        let (nodes, leaves) = first_subtree(self.rest.codes);
+        let (codes, codes_rest) = self.rest.codes.split_at(nodes);
+        let (shape, shape_rest) = self.rest.shape.split_at(leaves);
+        let (stride, stride_rest) = self.rest.stride.split_at(leaves);
+        self.rest = LayoutRef { codes: codes_rest, shape: shape_rest, stride: stride_rest };
+        Some(LayoutRef { codes, shape, stride })
+    }
+}
+
+impl PartialEq for LayoutRef<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.codes == other.codes && self.shape == other.shape && self.stride == other.stride
+    }
+}
+
+impl fmt::Display for LayoutRef<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.shape().fmt(f)?;
+        f.write_str(":")?;
+        self.stride().fmt(f)
+    }
+}
+impl fmt::Debug for LayoutRef<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}

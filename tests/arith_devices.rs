@@ -1,0 +1,372 @@
+//! Every arithmetic operation with every attribute on every type that PTX has it on, run on random and corner
+//! operands: the simulator takes all of them, and with `TILEWRIGHT_GPU=1` the first GPU gives the same bits.
+//!
+//! NaN is NaN whatever its bits: those differ for `f64`, and for `neg` and `abs`. Approximations are compared
+//! with their bounds, in a test of their own.
+#![cfg(feature = "sim")]
+#![allow(clippy::expect_used, clippy::panic, reason = "a test ends with the message")]
+
+#[path = "support/device.rs"]
+mod device;
+#[path = "support/raw.rs"]
+#[allow(dead_code, reason = "each test file uses the parts that it needs")]
+mod raw;
+#[path = "support/text.rs"]
+mod text;
+
+#[path = "support/computed.rs"]
+mod computed;
+
+use computed::computed;
+use raw::{Raw, pointer};
+use tilewright::ir::{
+    ApproxFunction, Arith, Axis, Const, DivApprox, Element, Kernel, LoadAccess, Mem, Scalar, Space,
+    SpecialReg, StoreAccess, Subnormals, Type, Untyped, Value, bf16, f8e4m3, f8e5m2, f16, tf32,
+};
+use tilewright::runtime::{Arg, Buffer, Device, Grid};
+
+const THREADS: u64 = 32;
+/// Elements of each thread in a buffer.
+const EACH: u64 = 256;
+
+/// A buffer of any element type.
+trait AnyBuffer {
+    fn arg(&mut self) -> Arg<'_>;
+    fn bits(&self) -> Vec<u64>;
+}
+
+impl<T: Element> AnyBuffer for Buffer<T> {
+    fn arg(&mut self) -> Arg<'_> {
+        Arg::from(self)
+    }
+    fn bits(&self) -> Vec<u64> {
+        let data = self.to_vec().expect("the buffer can be read");
+        data.into_iter().map(|x| x.to_const().bits()).collect()
+    }
+}
+
+fn upload(device: &Device, scalar: Scalar, bits: &[u64]) -> Box<dyn AnyBuffer> {
+    fn typed<T: Element>(device: &Device, bits: &[u64]) -> Box<dyn AnyBuffer> {
+        let data: Vec<T> = bits.iter().map(|bits| T::from_bits(*bits)).collect();
+        Box::new(device.upload(&data).expect("the buffer fits"))
+    }
+    match scalar {
+        Scalar::Bool => typed::<bool>(device, bits),
+        Scalar::I8 => typed::<i8>(device, bits),
+        Scalar::I16 => typed::<i16>(device, bits),
+        Scalar::I32 => typed::<i32>(device, bits),
+        Scalar::I64 => typed::<i64>(device, bits),
+        Scalar::U8 => typed::<u8>(device, bits),
+        Scalar::U16 => typed::<u16>(device, bits),
+        Scalar::U32 => typed::<u32>(device, bits),
+        Scalar::U64 => typed::<u64>(device, bits),
+        Scalar::F8E4M3 => typed::<f8e4m3>(device, bits),
+        Scalar::F8E5M2 => typed::<f8e5m2>(device, bits),
+        Scalar::F16 => typed::<f16>(device, bits),
+        Scalar::Bf16 => typed::<bf16>(device, bits),
+        Scalar::Tf32 => typed::<tf32>(device, bits),
+        Scalar::F32 => typed::<f32>(device, bits),
+        Scalar::F64 => typed::<f64>(device, bits),
+    }
+}
+
+/// Operands of a type: corners of all types, and random patterns of all magnitudes.
+fn operands(scalar: Scalar) -> Vec<u64> {
+    let width = scalar.bits();
+    let sign = 1u64 << (width - 1);
+    let exponent = match (scalar, scalar.format()) {
+        (_, Some(format)) => {
+            ((1 << format.exponent_bits) - 1) << (width - 1 - format.exponent_bits)
+        }
+        (Scalar::F32, _) => 0x7f80_0000,
+        (Scalar::F64, _) => 0x7ff0_0000_0000_0000,
+        _ => 0x55,
+    };
+    let corners =
+        [0, 1, 2, 3, 31, 32, exponent, exponent + 1, exponent - 1, sign - 1, exponent / 2 + 1];
+    let mut state = 7u64;
+    (0..THREADS * EACH)
+        .map(|i| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            let random = state ^ state >> 32;
+            let bits = match i % 3 {
+                0 => corners[(random % corners.len() as u64) as usize] | (random >> 40 & 1) * sign,
+                1 => random >> (random % 64),
+                _ => random,
+            };
+            Const::new(scalar, bits).bits()
+        })
+        .collect()
+}
+
+/// A kernel under construction, each thread of which has operands and results of its own.
+struct Threads {
+    raw: Raw,
+    first: Value,
+    results: Vec<(Scalar, Value, u64)>,
+}
+
+impl Threads {
+    fn new(name: &str, device: &Device) -> Threads {
+        let mut raw = Raw::new(name, computed::target(device));
+        let lhs = raw.get(Arith::Sreg { reg: SpecialReg::Tid(Axis::X) });
+        let rhs = raw.constant(Scalar::I32, EACH);
+        let first = raw.get(Arith::Mul { lhs, rhs });
+        Threads { raw, first, results: Vec::new() }
+    }
+
+    fn index(&mut self, number: u64) -> Value {
+        let rhs = self.raw.constant(Scalar::I32, number);
+        self.raw.get(Arith::Add { lhs: self.first, rhs })
+    }
+
+    /// Operand `number`, with other elements than the other operands.
+    fn operand(&mut self, ty: Type, number: u64) -> Value {
+        match ty {
+            Type::Scalar(scalar) => {
+                let base = self.raw.param(pointer(Space::Global, scalar));
+                let index = self.index(number * 16);
+                self.raw.get(Mem::Ld { base, index, access: LoadAccess::default() })
+            }
+            Type::Vector(vector) => {
+                let base = self.raw.param(pointer(Space::Global, vector.elem()));
+                let values = (0..u64::from(vector.lanes()))
+                    .map(|lane| {
+                        let index = self.index(number * 16 + lane);
+                        self.raw.get(Mem::Ld { base, index, access: LoadAccess::default() })
+                    })
+                    .collect();
+                self.raw.get(Arith::VecPack { values })
+            }
+            Type::Pointer { .. } | Type::TensorMap { .. } => {
+                panic!("pointers are no operands here")
+            }
+        }
+    }
+
+    /// Stores a result, unless there is no room.
+    fn store(&mut self, value: Value) {
+        match self.raw.ir.type_of(value) {
+            Type::Scalar(scalar) => {
+                let known = self.results.iter().position(|(s, ..)| *s == scalar);
+                let at = known.unwrap_or_else(|| {
+                    let base = self.raw.new_param(pointer(Space::Global, scalar));
+                    self.results.push((scalar, base, 0));
+                    self.results.len() - 1
+                });
+                let (_, base, stored) = &mut self.results[at];
+                let (base, number) = (*base, *stored);
+                *stored += 1;
+                assert!(number < EACH, "too many results for a kernel");
+                let index = self.index(number);
+                self.raw.op(Mem::St { base, index, value, access: StoreAccess::default() });
+            }
+            Type::Vector(vector) => {
+                for lane in 0..vector.lanes() {
+                    let elem = self.raw.get(Arith::VecExtract { vector: value, lane });
+                    self.store(elem);
+                }
+            }
+            Type::Pointer { .. } | Type::TensorMap { .. } => panic!("no result here"),
+        }
+    }
+
+    /// What must not be given to the operation: a zero divisor, and a bit that a word does not have.
+    fn allowed(&mut self, op: &Arith, operands: &mut [Value]) {
+        let (lhs, bits, or) = match (op, &*operands) {
+            (Arith::Div { .. } | Arith::Rem { .. }, [_, divisor]) => (*divisor, 1, true),
+            (Arith::Fns { .. }, [_, base, _]) => (*base, 31, false),
+            _ => return,
+        };
+        if let Type::Scalar(scalar) = self.raw.ir.type_of(lhs)
+            && scalar.is_int()
+        {
+            let rhs = self.raw.constant(scalar, bits);
+            operands[1] =
+                self.raw.get(if or { Arith::Or { lhs, rhs } } else { Arith::And { lhs, rhs } });
+        }
+    }
+}
+
+/// The bits of all results, by the type of their elements.
+fn run(device: &Device, kernel: &Kernel<Untyped>, results: &[Value]) -> Vec<(Scalar, Vec<u64>)> {
+    let function = device.load(kernel).expect("the kernel loads");
+    let params = &kernel.ir().params;
+    let elem = |value: Value| match kernel.ir().type_of(value) {
+        Type::Pointer { elem, .. } => elem,
+        other => panic!("a parameter of type {other}"),
+    };
+    let mut buffers: Vec<_> = params
+        .iter()
+        .map(|param| {
+            let scalar = elem(param.value);
+            if results.contains(&param.value) {
+                upload(device, scalar, &vec![0; (THREADS * EACH) as usize])
+            } else {
+                upload(device, scalar, &operands(scalar))
+            }
+        })
+        .collect();
+    let args = buffers.iter_mut().map(|buffer| buffer.arg()).collect();
+    function.launch(Grid::new([1; 3], [THREADS as u32, 1, 1]), args).expect("nothing is at fault");
+    let written = params.iter().zip(&buffers).filter(|(param, _)| results.contains(&param.value));
+    written.map(|(param, buffer)| (elem(param.value), buffer.bits())).collect()
+}
+
+fn is_nan(scalar: Scalar, bits: u64) -> bool {
+    Const::new(scalar, bits).to_f64().is_some_and(f64::is_nan)
+}
+
+/// Whether the result is only approximate.
+fn is_approximate(op: &Arith) -> bool {
+    matches!(op, Arith::Approx { .. } | Arith::DivApprox { .. })
+}
+
+#[test]
+fn every_operation_runs_and_gives_the_same_everywhere() {
+    let all: Vec<Arith> = raw::arith()
+        .into_iter()
+        .filter(|op| !is_approximate(op) && !matches!(op, Arith::Sreg { .. }))
+        .collect();
+    let devices = device::devices();
+    let mut cells = 0;
+    for rows in all.chunk_by(|a, b| a.info().name == b.info().name) {
+        let info = rows[0].info();
+        for ty in raw::types() {
+            if matches!(ty, Type::Pointer { .. }) || !info.class.contains(ty) {
+                continue;
+            }
+            for rows in rows.chunks(EACH as usize / 16) {
+                let mut found = Vec::new();
+                for device in &devices {
+                    let mut threads = Threads::new("op", device);
+                    let mut used = Vec::new();
+                    for row in rows {
+                        let types = raw::operand_types(row, ty);
+                        let mut values: Vec<Value> = types
+                            .iter()
+                            .zip(0..)
+                            .map(|(ty, number)| threads.operand(*ty, number))
+                            .collect();
+                        threads.allowed(row, &mut values);
+                        let op = raw::with_operands(row, &values);
+                        if raw::is_valid(&op, &threads.raw.ir) {
+                            let result = threads.raw.get(op);
+                            threads.store(result);
+                            used.push(row);
+                        }
+                    }
+                    if used.is_empty() {
+                        continue;
+                    }
+                    cells += used.len();
+                    let results: Vec<Value> =
+                        threads.results.iter().map(|(_, base, _)| *base).collect();
+                    let kernel = threads.raw.finish();
+                    text::check_round_trip(kernel.ir());
+                    found.push((device, used, run(device, &kernel, &results)));
+                }
+                let Some(((_, _, expected), others)) = found.split_first() else { continue };
+                for (device, used, results) in others {
+                    for ((scalar, expected), (_, found)) in expected.iter().zip(results) {
+                        for (i, (e, f)) in expected.iter().zip(found).enumerate() {
+                            let same = e == f || (is_nan(*scalar, *e) && is_nan(*scalar, *f));
+                            assert!(
+                                same,
+                                "result {i} of {} on {ty} is {f:#x} on {}, {e:#x} on the simulator: {used:?}",
+                                info.name,
+                                device.name()
+                            );
+                        }
+                    }
+                }
+            }
+        }
+    }
+    assert!(cells > 1500, "only {cells} operations on types");
+}
+
+/// The bounds of the PTX ISA, of `f32`: relative, or absolute where the sign is negative.
+fn bound(function: ApproxFunction) -> f64 {
+    match function {
+        ApproxFunction::Rcp | ApproxFunction::Sqrt => 2f64.powi(-23),
+        ApproxFunction::Rsqrt => 2f64.powf(-22.9),
+        ApproxFunction::Ex2 => 2f64.powi(-22),
+        ApproxFunction::Lg2 => 2f64.powi(-22),
+        ApproxFunction::Sin | ApproxFunction::Cos => 2f64.powf(-20.5),
+        ApproxFunction::Tanh => 2f64.powi(-11),
+    }
+}
+
+fn exact(function: ApproxFunction, x: f64) -> f64 {
+    match function {
+        ApproxFunction::Rcp => 1.0 / x,
+        ApproxFunction::Sqrt => x.sqrt(),
+        ApproxFunction::Rsqrt => 1.0 / x.sqrt(),
+        ApproxFunction::Ex2 => x.exp2(),
+        ApproxFunction::Lg2 => x.log2(),
+        ApproxFunction::Sin => x.sin(),
+        ApproxFunction::Cos => x.cos(),
+        ApproxFunction::Tanh => x.tanh(),
+    }
+}
+
+#[test]
+fn approximations_are_within_their_bounds() {
+    let inputs: Vec<f32> = (-2000..2000).map(|i| i as f32 * 0.003_141_5 + 1e-4).collect();
+    let operands: Vec<(f32, f32, bool)> = inputs.iter().map(|x| (*x, 3.7, false)).collect();
+    for device in device::devices() {
+        for function in ApproxFunction::ALL.iter().copied() {
+            let found =
+                computed(&device, &operands, |x, _, _| x.approx(function, Subnormals::Keep));
+            for (x, found) in inputs.iter().zip(found) {
+                let (expected, found) = (exact(function, f64::from(*x)), f64::from(found));
+                if expected.is_nan() {
+                    assert!(found.is_nan(), "{function} of {x} is {found}");
+                    continue;
+                }
+                let absolute = match function {
+                    ApproxFunction::Sin | ApproxFunction::Cos => true,
+                    ApproxFunction::Lg2 => (0.5..=2.0).contains(x),
+                    _ => false,
+                };
+                let allowed = bound(function) * if absolute { 1.0 } else { expected.abs() };
+                let error = (found - expected).abs();
+                assert!(
+                    error <= allowed,
+                    "{function} of {x} is {found}, {error:e} off, on {}",
+                    device.name()
+                );
+            }
+        }
+        for form in DivApprox::ALL.iter().copied() {
+            let found =
+                computed(&device, &operands, |x, y, _| x.div_approx(y, form, Subnormals::Keep));
+            for ((x, y, _), found) in operands.iter().zip(found) {
+                let expected = f64::from(*x) / f64::from(*y);
+                let error = (f64::from(found) - expected).abs();
+                assert!(error <= expected.abs() * 2f64.powi(-22), "{x} / {y} is {found}");
+            }
+        }
+        // Of 16 bits: `ex2` within 2^-9.9, `tanh` within 2^-10.987 of `f16`; 2^-7 and 2^-8 of `bf16`.
+        let halves: Vec<(f16, bool, bool)> =
+            inputs.iter().map(|x| (f16::from_f32(*x), false, false)).collect();
+        let ex2 = computed(&device, &halves, |x, _, _| x.ex2_approx());
+        let tanh = computed(&device, &halves, |x, _, _| x.tanh_approx());
+        for ((x, ..), (ex2, tanh)) in halves.iter().zip(ex2.iter().zip(&tanh)) {
+            let (x, ex2, tanh) = (x.to_f64(), ex2.to_f64(), tanh.to_f64());
+            assert!((ex2 - x.exp2()).abs() <= x.exp2() * 2f64.powf(-9.9), "ex2 of {x} is {ex2}");
+            assert!((tanh - x.tanh()).abs() <= 2f64.powf(-10.987), "tanh of {x} is {tanh}");
+        }
+        let brains: Vec<(bf16, bool, bool)> =
+            inputs.iter().map(|x| (bf16::from_f32(*x), false, false)).collect();
+
+        let ex2 = computed(&device, &brains, |x, _, _| x.ex2_approx());
+        let tanh = computed(&device, &brains, |x, _, _| x.tanh_approx());
+        for ((x, ..), (ex2, tanh)) in brains.iter().zip(ex2.iter().zip(&tanh)) {
+            let (x, ex2, tanh) = (x.to_f64(), ex2.to_f64(), tanh.to_f64());
+            assert!((ex2 - x.exp2()).abs() <= x.exp2() * 2f64.powi(-7), "ex2 of {x} is {ex2}");
+            assert!((tanh - x.tanh()).abs() <= 2f64.powi(-8), "tanh of {x} is {tanh}");
+        }
+    }
+}

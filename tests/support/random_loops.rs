@@ -1,0 +1,591 @@
+//! Random kernels with loops that run: they end, do not fault, and their result does not depend on the order
+//! of the warps. Loops ask at random for unrolling and for fetching ahead.
+//!
+//! Where the kernel of `random_kernel.rs` has every operation somewhere, this one has few of them, in every
+//! form of control flow.
+
+use std::num::NonZeroU32;
+
+use tilewright::ir::{
+    Arith, Axis, Compare, Const, Control, Kernel, KernelIr, LoadAccess, Mem, Op, OpData, OpId,
+    Param, Place, PlaceId, Region, RegionId, Scalar, SharedData, Space, SpecialReg, StoreAccess,
+    Sync, Target, Type, Unroll, Value, ValueData, ValueDef, VarData, VarId,
+};
+
+use crate::rng::Rng;
+
+/// Elements of the buffer `x`, a power of two.
+pub(crate) const READ: usize = 64;
+
+/// Threads of the block, two warps, and elements of the buffer `y`.
+pub(crate) const THREADS: u32 = 64;
+
+const I32: Scalar = Scalar::I32;
+
+/// A kernel `(%x: ptr<global, i32>, %y: ptr<global, mut i32>, %n: i32)`, for `n` from -1 to 6, and the number
+/// of its loops that fetch ahead. It is verified.
+pub(crate) fn random_loops(rng: &mut Rng) -> (KernelIr, usize) {
+    let mut ir = Generator::new(rng).kernel();
+    let asking = |ir: &KernelIr| {
+        let asks = |op: &OpId| prefetch_of(&ir.ops[*op].op).is_some_and(|stages| stages > 0);
+        ir.ops.keys().filter(asks).collect::<Vec<_>>()
+    };
+    // Which loops can fetch ahead is for the verifier to say.
+    let mut asked = asking(&ir);
+    while let Err(errors) = Kernel::verify(ir.clone()) {
+        let text = errors.to_string();
+        let Some(op) = asked.pop() else { panic!("the generator is wrong:\n{text}\n{ir}") };
+        if let Op::Control(Control::For { prefetch, .. }) = &mut ir.ops[op].op {
+            *prefetch = 0;
+        }
+    }
+    let fetching = asking(&ir).len();
+    (ir, fetching)
+}
+
+fn prefetch_of(op: &Op) -> Option<u32> {
+    match op {
+        Op::Control(Control::For { prefetch, .. }) => Some(*prefetch),
+        _ => None,
+    }
+}
+
+struct Generator<'r> {
+    rng: &'r mut Rng,
+    ir: KernelIr,
+    place: PlaceId,
+    region: RegionId,
+    /// The values of type `i32` that can be used, for each open region.
+    visible: Vec<Vec<Value>>,
+    /// The variables of one register that can be used.
+    vars: Vec<VarId>,
+    /// The loops around the present region, each with the number of its carried values.
+    loops: Vec<(OpId, usize)>,
+    x: Value,
+    y: Value,
+    n: Value,
+    thread: Value,
+    shared: Value,
+    /// Whether threads may end early; if not, a loop may have tiles of its own in shared memory.
+    returns: bool,
+    /// How much more may be made.
+    size: usize,
+}
+
+impl<'r> Generator<'r> {
+    fn new(rng: &'r mut Rng) -> Generator<'r> {
+        let mut ir = KernelIr::new("loops", Target::SM_80);
+        let place = ir.place(Place { file: "random_loops.rs", line: 1, column: 1 });
+        let pointer = |mutable| Type::Pointer { space: Space::Global, elem: I32, mutable };
+        let region = ir.body;
+        let mut params = Vec::new();
+        for (i, (name, ty)) in
+            [("x", pointer(false)), ("y", pointer(true)), ("n", I32.into())].into_iter().enumerate()
+        {
+            let def = ValueDef::Param(i as u32);
+            let value = ir.values.push(ValueData { ty, def, region, place });
+            ir.params.push(Param { name: name.into(), value });
+            params.push(value);
+        }
+        let [x, y, n] = params[..] else { unreachable!() };
+        let alloc = SharedData { elem: I32, len: THREADS, align_bytes: 4, place };
+        let shared = ir.shared.push(alloc);
+        let returns = rng.below(2) == 0;
+        let (visible, size) = (vec![vec![n]], 8 + rng.below(28));
+        let mut generator = Generator {
+            rng,
+            ir,
+            place,
+            region,
+            visible,
+            vars: Vec::new(),
+            loops: Vec::new(),
+            x,
+            y,
+            n,
+            thread: n,
+            shared: n,
+            returns,
+            size,
+        };
+        generator.thread = generator.get(Arith::Sreg { reg: SpecialReg::Tid(Axis::X) });
+        generator.shared = generator.get(Mem::SharedBase { shared });
+        let (base, thread) = (generator.shared, generator.thread);
+        generator.show(thread);
+        // What a thread that has ended would have given to others.
+        generator.push(
+            Mem::St { base, index: thread, value: thread, access: StoreAccess::default() },
+            &[],
+        );
+        generator.push(Sync::Barrier {}, &[]);
+        generator
+    }
+
+    fn kernel(mut self) -> KernelIr {
+        for _ in 0..self.rng.below(3) {
+            self.new_var();
+        }
+        // A variable that is declared here is seen everywhere.
+        while self.size > 0 {
+            self.statement(true);
+        }
+        let values = self.visible.concat();
+        let mut sum = self.constant(I32, 0);
+        for value in values {
+            let lhs = self.arith(I32, Arith::Mul { lhs: sum, rhs: self.n });
+            sum = self.arith(I32, Arith::Add { lhs, rhs: value });
+        }
+        for var in self.vars.clone() {
+            let rhs = self.get(Mem::GetVar { var, index: 0 });
+            sum = self.arith(I32, Arith::Xor { lhs: sum, rhs });
+        }
+        let (base, index) = (self.y, self.thread);
+        let before = self.get(Mem::Ld { base, index, access: LoadAccess::default() });
+        let value = self.arith(I32, Arith::Add { lhs: sum, rhs: before });
+        self.push(Mem::St { base, index, value, access: StoreAccess::default() }, &[]);
+        self.push(Control::Return, &[]);
+        self.ir
+    }
+
+    // Operations.
+
+    fn push(&mut self, op: impl Into<Op>, results: &[Type]) -> OpId {
+        let (region, place) = (self.region, self.place);
+        let data = OpData { op: op.into(), results: Default::default(), region, place };
+        let id = self.ir.ops.push(data);
+        self.ir.regions[region].ops.push(id);
+        for (i, &ty) in results.iter().enumerate() {
+            let def = ValueDef::Result(id, i as u32);
+            let value = self.ir.values.push(ValueData { ty, def, region, place });
+            self.ir.ops[id].results.push(value);
+        }
+        id
+    }
+
+    fn get(&mut self, op: impl Into<Op>) -> Value {
+        let op = op.into();
+        let types = op.result_types(&self.ir);
+        let id = self.push(op, &types);
+        self.ir.ops[id].results[0]
+    }
+
+    fn arith(&mut self, scalar: Scalar, op: Arith) -> Value {
+        let value = self.get(op);
+        assert_eq!(self.ir.type_of(value), scalar.into());
+        value
+    }
+
+    fn constant(&mut self, scalar: Scalar, value: i128) -> Value {
+        self.get(Op::Const(Const::new(scalar, value as u64)))
+    }
+
+    fn show(&mut self, value: Value) {
+        self.visible.last_mut().expect("the body is open").push(value);
+    }
+
+    fn any(&mut self) -> Value {
+        let values = self.visible.concat();
+        if self.rng.below(5) == 0 {
+            let bits = self.rng.below(9) as i128 - 2;
+            return self.constant(I32, bits);
+        }
+        *self.rng.pick(&values)
+    }
+
+    fn condition(&mut self) -> Value {
+        let (lhs, rhs) = (self.any(), self.any());
+        let compare = *self.rng.pick(&Compare::ALL);
+        self.get(Arith::Setp { lhs, rhs, compare })
+    }
+
+    /// An element of `x` that depends on `value`.
+    fn load(&mut self, value: Value) -> Value {
+        let rhs = self.constant(I32, READ as i128 - 1);
+        let index = self.arith(I32, Arith::And { lhs: value, rhs });
+        self.get(Mem::Ld { base: self.x, index, access: LoadAccess::default() })
+    }
+
+    fn new_var(&mut self) {
+        let value = self.any();
+        let (region, place) = (self.region, self.place);
+        let var = self.ir.vars.push(VarData { ty: I32.into(), len: 1, region, place });
+        self.push(Mem::SetVar { value, var, index: 0 }, &[]);
+        self.vars.push(var);
+    }
+
+    /// Every thread gives a value to another one of the block.
+    fn exchange(&mut self) {
+        let value = self.any();
+        self.exchange_through(self.shared, value);
+    }
+
+    /// As `exchange`, through a buffer of an element for each thread.
+    fn exchange_through(&mut self, base: Value, value: Value) {
+        let index = self.thread;
+        if self.rng.below(2) == 0 {
+            let (to, zero) = (self.get(Mem::Offset { base, index }), self.constant(I32, 0));
+            self.push(
+                Mem::St { base: to, index: zero, value, access: StoreAccess::default() },
+                &[],
+            );
+        } else {
+            self.push(Mem::St { base, index, value, access: StoreAccess::default() }, &[]);
+        }
+        self.push(Sync::Barrier {}, &[]);
+        let by = 1 + self.rng.below(THREADS as usize - 1) as i128;
+        let (by, last) = (self.constant(I32, by), self.constant(I32, i128::from(THREADS) - 1));
+        let moved = self.arith(I32, Arith::Add { lhs: index, rhs: by });
+        let other = self.arith(I32, Arith::And { lhs: moved, rhs: last });
+        let value = self.get(Mem::Ld { base, index: other, access: LoadAccess::default() });
+        self.push(Sync::Barrier {}, &[]);
+        self.show(value);
+    }
+
+    /// Adds a statement. In a region that all threads execute together, `uniform` is set.
+    fn statement(&mut self, uniform: bool) {
+        self.size = self.size.saturating_sub(1);
+        let deep = self.visible.len() > 4;
+        match self.rng.below(16) {
+            0..=3 => {
+                let (lhs, rhs) = (self.any(), self.any());
+                let op = match self.rng.below(6) {
+                    0 => Arith::Add { lhs, rhs },
+                    1 => Arith::Sub { lhs, rhs },
+                    2 => Arith::Mul { lhs, rhs },
+                    3 => Arith::Xor { lhs, rhs },
+                    4 => Arith::Min { lhs, rhs },
+                    _ => {
+                        let rhs = self.constant(I32, 3);
+                        Arith::Rem { lhs, rhs }
+                    }
+                };
+                let value = self.get(op);
+                self.show(value);
+            }
+            4 | 5 => {
+                let value = self.any();
+                let value = self.load(value);
+                self.show(value);
+            }
+            6 if !self.vars.is_empty() => {
+                let var = *self.rng.pick(&self.vars);
+                if self.rng.below(2) == 0 {
+                    let value = self.get(Mem::GetVar { var, index: 0 });
+                    self.show(value);
+                } else {
+                    let value = self.any();
+                    self.push(Mem::SetVar { value, var, index: 0 }, &[]);
+                }
+            }
+            7 => {
+                let (base, index) = (self.y, self.thread);
+                let before = self.get(Mem::Ld { base, index, access: LoadAccess::default() });
+                let rhs = self.any();
+                let value = self.arith(I32, Arith::Xor { lhs: before, rhs });
+                self.push(Mem::St { base, index, value, access: StoreAccess::default() }, &[]);
+            }
+            8 if uniform => self.exchange(),
+            9 | 10 if !deep => self.if_(),
+            11 if !deep => self.loop_(),
+            12..=15 if !deep => self.for_(uniform),
+            _ => self.new_value(),
+        }
+    }
+
+    fn new_value(&mut self) {
+        let (lhs, rhs) = (self.any(), self.any());
+        let value = self.arith(I32, Arith::Or { lhs, rhs });
+        self.show(value);
+    }
+
+    // Control flow.
+
+    fn open(&mut self, owner: OpId, args: &[Type]) -> RegionId {
+        let region = self.ir.regions.push(Region { parent: Some(owner), ..Region::default() });
+        for (i, &ty) in args.iter().enumerate() {
+            let (def, place) = (ValueDef::Arg(region, i as u32), self.place);
+            let value = self.ir.values.push(ValueData { ty, def, region, place });
+            self.ir.regions[region].args.push(value);
+        }
+        region
+    }
+
+    /// Fills a region, and ends it with what `end` makes of the values seen there.
+    fn fill(
+        &mut self,
+        region: RegionId,
+        shown: Vec<Value>,
+        statements: usize,
+        uniform: bool,
+        end: impl FnOnce(&mut Self),
+    ) {
+        let outer = std::mem::replace(&mut self.region, region);
+        let vars = self.vars.len();
+        self.visible.push(shown);
+        for _ in 0..statements {
+            if self.size > 0 {
+                self.statement(uniform);
+            }
+        }
+        if self.rng.below(6) == 0 {
+            self.new_var();
+        }
+        end(self);
+        self.visible.pop();
+        self.vars.truncate(vars);
+        self.region = outer;
+    }
+
+    fn all(&mut self, count: usize) -> Vec<Value> {
+        (0..count).map(|_| self.any()).collect()
+    }
+
+    fn if_(&mut self) {
+        let cond = self.condition();
+        let results = self.rng.below(3);
+        let types = vec![I32.into(); results];
+        let body = self.region;
+        let id = self.push(Control::If { cond, then_region: body, else_region: None }, &types);
+        let then_region = self.open(id, &[]);
+        let else_region = (results > 0 || self.rng.below(2) == 0).then(|| self.open(id, &[]));
+        self.ir.ops[id].op = Control::If { cond, then_region, else_region }.into();
+        for arm in [Some(then_region), else_region].into_iter().flatten() {
+            let statements = self.rng.below(3);
+            // An arm that only loads is what can be fetched ahead with its condition.
+            let loads = self.rng.below(2) == 0;
+            self.fill(arm, vec![], if loads { 0 } else { statements }, false, |g| {
+                if loads {
+                    let value = g.any();
+                    let value = g.load(value);
+                    g.show(value);
+                }
+                // With an arm that yields, what follows the `if` is reached.
+                g.arm_end(results, Some(arm) == else_region || else_region.is_none());
+            });
+        }
+        for result in self.ir.ops[id].results.clone() {
+            self.show(result);
+        }
+    }
+
+    /// `yield`, or now and then a jump out of a loop.
+    fn arm_end(&mut self, results: usize, may_jump: bool) {
+        let jumps = may_jump && self.rng.below(8) == 0;
+        if jumps && (self.loops.is_empty() || self.rng.below(8) == 0) {
+            let op = Control::Return;
+            if self.returns {
+                self.push(op, &[]);
+            } else {
+                let values = self.all(results).into();
+                self.push(Control::Yield { values }, &[]);
+            }
+        } else if jumps {
+            let loops = self.loops.clone();
+            let (target, count) = *self.rng.pick(&loops);
+            let values = self.all(count).into();
+            let is_for = prefetch_of(&self.ir.ops[target].op).is_some();
+            let op = if is_for && self.rng.below(2) == 0 {
+                Control::Continue { target, values }
+            } else {
+                Control::Break { target, values }
+            };
+            self.push(op, &[]);
+        } else {
+            let values = self.all(results).into();
+            self.push(Control::Yield { values }, &[]);
+        }
+    }
+
+    /// A loop that breaks after a few iterations: its first carried value counts.
+    fn loop_(&mut self) {
+        let carried = 1 + self.rng.below(2);
+        let mut init = self.all(carried);
+        init[0] = self.constant(I32, 0);
+        let limit = self.rng.below(5) as i128;
+        let types = vec![I32.into(); carried];
+        let control = |body| Control::Loop { init: init.clone().into(), body };
+        let id = self.push(control(self.region), &types);
+        let body = self.open(id, &types);
+        self.ir.ops[id].op = control(body).into();
+        let args = self.ir.regions[body].args.to_vec();
+        let statements = self.rng.below(3);
+        self.loops.push((id, carried));
+        let counter = args[0];
+        self.fill(body, args, statements, false, |g| {
+            let (limit, one) = (g.constant(I32, limit), g.constant(I32, 1));
+            let cond = g.get(Arith::Setp { lhs: counter, rhs: limit, compare: Compare::Ge });
+            let region = g.region;
+            let then = Control::If { cond, then_region: region, else_region: None };
+            let exit = g.push(then, &[]);
+            let then_region = g.open(exit, &[]);
+            g.ir.ops[exit].op = Control::If { cond, then_region, else_region: None }.into();
+            g.fill(then_region, vec![], 0, false, |g| {
+                let values = g.all(carried).into();
+                g.push(Control::Break { target: id, values }, &[]);
+            });
+            let mut values = g.all(carried);
+            values[0] = g.arith(I32, Arith::Add { lhs: counter, rhs: one });
+            let values = values.into();
+            g.push(Control::Continue { target: id, values }, &[]);
+        });
+        self.loops.pop();
+        for result in self.ir.ops[id].results.clone() {
+            self.show(result);
+        }
+    }
+
+    /// The bounds and the step of a range with few iterations, and whether they are constants.
+    fn range(&mut self, scalar: Scalar) -> ([Value; 3], bool) {
+        let bits = scalar.bits();
+        let (min, max) = match scalar.is_signed() {
+            true => (-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1),
+            false => (0, (1i128 << bits) - 1),
+        };
+        let step = 1 + self.rng.below(4) as i128;
+        let span = self.rng.below(8) as i128 * step - self.rng.below(3) as i128;
+        // At the ends of the type, where careless arithmetic wraps.
+        let lo = match self.rng.below(4) {
+            0 => min,
+            1 => max - span.clamp(0, 20),
+            _ => self.rng.below(5) as i128,
+        };
+        let hi = (lo + span).clamp(min, max);
+        if self.rng.below(3) == 0 {
+            return ([lo, hi, step].map(|value| self.constant(scalar, value)), true);
+        }
+        let zero = self.constant(scalar, 0);
+        // What is not known: the parameter `n`, which is small.
+        let wide = if scalar == I32 {
+            self.n
+        } else {
+            self.arith(scalar, Arith::Cvt { value: self.n, to: scalar })
+        };
+        let [lo, step] = [lo, step].map(|value| self.constant(scalar, value));
+        let count = self.arith(scalar, Arith::Max { lhs: wide, rhs: zero });
+        let eight = self.constant(scalar, 8);
+        let count = self.arith(scalar, Arith::Min { lhs: count, rhs: eight });
+        // It may wrap: then there is no iteration.
+        let hi = self.arith(scalar, Arith::Add { lhs: lo, rhs: count });
+        ([lo, hi, step], false)
+    }
+
+    fn for_(&mut self, uniform: bool) {
+        let scalar = *self.rng.pick(&[
+            I32,
+            I32,
+            Scalar::I8,
+            Scalar::U8,
+            Scalar::I16,
+            Scalar::U32,
+            Scalar::I64,
+            Scalar::U64,
+        ]);
+        let ([lo, hi, step], known) = self.range(scalar);
+        let carried = self.rng.below(3);
+        let init: Vec<Value> = self.all(carried);
+        let types = vec![I32.into(); carried];
+        let unroll = match self.rng.below(4) {
+            0 | 1 => Unroll::Keep,
+            2 if known => Unroll::Full,
+            _ => NonZeroU32::new(1 + self.rng.below(4) as u32).map_or(Unroll::Keep, Unroll::By),
+        };
+        // Half of the loops are such that they can fetch ahead.
+        let streams = self.rng.below(2) == 0;
+        let prefetch = if streams { self.rng.below(4) } else { self.rng.below(2) } as u32;
+        let tile = (streams && uniform && !self.returns && self.rng.below(2) == 0).then(|| {
+            let data = SharedData { elem: I32, len: THREADS, align_bytes: 4, place: self.place };
+            let shared = self.ir.shared.push(data);
+            self.get(Mem::SharedBase { shared })
+        });
+        let control = |body| {
+            let init = init.clone().into();
+            Control::For { lo, hi, step, unroll, prefetch, init, body }
+        };
+        let id = self.push(control(self.region), &types);
+        let args: Vec<Type> = [scalar.into()].into_iter().chain(types).collect();
+        let body = self.open(id, &args);
+        self.ir.ops[id].op = control(body).into();
+        let args = self.ir.regions[body].args.to_vec();
+        self.loops.push((id, carried));
+        let statements = if streams { 0 } else { self.rng.below(4) };
+        // After a jump of some threads the others are alone.
+        self.fill(body, args[1..].to_vec(), statements, false, |g| {
+            let index = if scalar == I32 {
+                args[0]
+            } else {
+                g.arith(I32, Arith::Cvt { value: args[0], to: I32 })
+            };
+            if streams {
+                g.stream(index, uniform, tile);
+            }
+            g.show(index);
+            let values = g.all(carried).into();
+            g.push(Control::Continue { target: id, values }, &[]);
+        });
+        self.loops.pop();
+        for result in self.ir.ops[id].results.clone() {
+            self.show(result);
+        }
+    }
+
+    /// The body of a loop that loads along its index, and computes with what it loads.
+    fn stream(&mut self, index: Value, uniform: bool, tile: Option<Value>) {
+        let mut fetched = Vec::new();
+        for _ in 0..1 + self.rng.below(3) {
+            let factor = 1 + self.rng.below(7) as i128;
+            let factor = self.constant(I32, factor);
+            let scaled = self.arith(I32, Arith::Mul { lhs: index, rhs: factor });
+            let rhs = if self.rng.below(2) == 0 { self.thread } else { self.n };
+            let at = self.arith(I32, Arith::Add { lhs: scaled, rhs });
+            if self.rng.below(3) == 0 {
+                fetched.push(self.guarded_load(at));
+            } else {
+                fetched.push(self.load(at));
+            }
+        }
+        if self.rng.below(4) == 0 {
+            // An address that was loaded itself.
+            let at = *self.rng.pick(&fetched);
+            fetched.push(self.load(at));
+        }
+        if let Some(tile) = tile {
+            // What is loaded is used by another thread.
+            let value = *self.rng.pick(&fetched);
+            self.exchange_through(tile, value);
+        }
+        fetched.into_iter().for_each(|value| self.show(value));
+        if tile.is_none() && uniform && self.rng.below(3) == 0 {
+            self.exchange();
+        }
+        for _ in 0..self.rng.below(4) {
+            if let (0, Some(var)) = (self.rng.below(2), self.vars.first().copied()) {
+                let lhs = self.get(Mem::GetVar { var, index: 0 });
+                let rhs = self.any();
+                let value = self.arith(I32, Arith::Add { lhs, rhs });
+                self.push(Mem::SetVar { value, var, index: 0 }, &[]);
+            } else {
+                self.new_value();
+            }
+        }
+    }
+
+    fn guarded_load(&mut self, at: Value) -> Value {
+        let limit = self.rng.below(20) as i128;
+        let limit = self.constant(I32, limit);
+        let cond = self.get(Arith::Setp { lhs: at, rhs: limit, compare: Compare::Lt });
+        let otherwise = self.constant(I32, -7);
+        let region = self.region;
+        let control = Control::If { cond, then_region: region, else_region: None };
+        let id = self.push(control, &[I32.into()]);
+        let (then_region, other) = (self.open(id, &[]), self.open(id, &[]));
+        self.ir.ops[id].op = Control::If { cond, then_region, else_region: Some(other) }.into();
+        for (arm, loads) in [(then_region, true), (other, false)] {
+            self.fill(arm, vec![], 0, false, |g| {
+                let value = if loads { g.load(at) } else { otherwise };
+                let values = [value].into_iter().collect();
+                g.push(Control::Yield { values }, &[]);
+            });
+        }
+        self.ir.ops[id].results[0]
+    }
+}
