@@ -260,6 +260,9 @@ impl Function {
         }
         let work = stream.note_launch(&self.name, 1);
         code.note(stream, work, false);
+        if let Some(report) = asserts {
+            report.memory().uses().note(stream, work, true);
+        }
         for (memory, writes) in args.iter().filter_map(LaunchArg::memory) {
             memory.uses().note(stream, work, writes);
         }

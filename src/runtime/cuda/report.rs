@@ -30,6 +30,11 @@ impl AssertReport {
         Ok(Some(Arc::new(AssertReport { memory, sites: AssertSites::new(ir) })))
     }
 
+    /// The memory, which a launch uses.
+    pub(super) fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
     /// The argument of a launch.
     pub(super) fn address(&self) -> u64 {
         self.memory.address()

@@ -172,6 +172,9 @@ impl FaultCause {
                 Some("compute the number of the barrier from the number of the warp")
             }
             FaultCause::BarrierDeadlock { .. } => Some("let as many warps come to it as it is for"),
+            FaultCause::NotSimulated { .. } => {
+                Some("say what the text does with `InlinePtx::simulated`, or run it on a GPU")
+            }
             FaultCause::Misaligned { .. }
             | FaultCause::BrokenPromise { .. }
             | FaultCause::NoBarrier { .. }
@@ -182,8 +185,7 @@ impl FaultCause {
             | FaultCause::NotAMember { .. }
             | FaultCause::OtherMembers { .. }
             | FaultCause::MissingMember { .. }
-            | FaultCause::InactiveSource { .. }
-            | FaultCause::NotSimulated { .. } => None,
+            | FaultCause::InactiveSource { .. } => None,
         }
     }
 }
