@@ -1,8 +1,8 @@
 //! What a program that builds and runs kernels usually needs: `use tilewright::prelude::*;`.
 
 pub use crate::ir::{
-    Body, BuildErrors, Element, Global, GlobalMut, Kernel, KernelOptions, Registers, Shared,
-    Target, Val, Var, promote, range,
+    Body, BuildErrors, Element, FloatMode, Global, GlobalMut, Kernel, KernelOptions, Registers,
+    Shared, Target, Val, Var, Vector, bf16, f16, promote, range,
 };
 pub use crate::layout::{IntTuple, Layout, LayoutError};
 #[cfg(any(feature = "sim", feature = "cuda-any-version"))]

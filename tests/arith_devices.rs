@@ -20,8 +20,8 @@ mod computed;
 use computed::computed;
 use raw::{Raw, pointer};
 use tilewright::ir::{
-    ApproxFunction, Arith, Axis, Const, DivApprox, Element, Kernel, LoadAccess, Mem, Scalar, Space,
-    SpecialReg, StoreAccess, Subnormals, Type, Untyped, Value, bf16, f8e4m3, f8e5m2, f16, tf32,
+    ApproxFunction, Arith, Axis, Const, DivApprox, Element, Kernel, Mem, Scalar, Space, SpecialReg,
+    Subnormals, Type, Untyped, Value, bf16, f8e4m3, f8e5m2, f16, tf32,
 };
 use tilewright::runtime::{Arg, Buffer, Device, Grid};
 
@@ -90,7 +90,9 @@ fn operands(scalar: Scalar) -> Vec<u64> {
             state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
             let random = state ^ state >> 32;
             let bits = match i % 3 {
-                0 => corners[(random % corners.len() as u64) as usize] | (random >> 40 & 1) * sign,
+                0 => {
+                    corners[(random % corners.len() as u64) as usize] | ((random >> 40 & 1) * sign)
+                }
                 1 => random >> (random % 64),
                 _ => random,
             };
@@ -126,19 +128,21 @@ impl Threads {
             Type::Scalar(scalar) => {
                 let base = self.raw.param(pointer(Space::Global, scalar));
                 let index = self.index(number * 16);
-                self.raw.get(Mem::Ld { base, index, access: LoadAccess::default() })
+                self.raw.get(Mem::Ld { base, index, access: Default::default() })
             }
             Type::Vector(vector) => {
                 let base = self.raw.param(pointer(Space::Global, vector.elem()));
                 let values = (0..u64::from(vector.lanes()))
                     .map(|lane| {
                         let index = self.index(number * 16 + lane);
-                        self.raw.get(Mem::Ld { base, index, access: LoadAccess::default() })
+                        self.raw.get(Mem::Ld { base, index, access: Default::default() })
                     })
                     .collect();
                 self.raw.get(Arith::VecPack { values })
             }
-            Type::Pointer { .. } => panic!("pointers are no operands here"),
+            Type::Pointer { .. } | Type::TensorMap { .. } => {
+                panic!("pointers are no operands here")
+            }
         }
     }
 
@@ -157,7 +161,7 @@ impl Threads {
                 *stored += 1;
                 assert!(number < EACH, "too many results for a kernel");
                 let index = self.index(number);
-                self.raw.op(Mem::St { base, index, value, access: StoreAccess::default() });
+                self.raw.op(Mem::St { base, index, value, access: Default::default() });
             }
             Type::Vector(vector) => {
                 for lane in 0..vector.lanes() {
@@ -165,7 +169,7 @@ impl Threads {
                     self.store(elem);
                 }
             }
-            Type::Pointer { .. } => panic!("pointers are no results here"),
+            Type::Pointer { .. } | Type::TensorMap { .. } => panic!("no result here"),
         }
     }
 

@@ -16,6 +16,8 @@ mod ptxas;
 #[path = "support/text.rs"]
 mod text;
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use device::devices;
 use std::process::Command;
 
@@ -36,6 +38,12 @@ fn checked<P>(device: &Device, build: impl Fn(Target) -> Kernel<P>) -> Kernel<P>
     kernel
 }
 
+/// Keeps other tests from waiting for the launches of this one, of which they would get the failures.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// The failures of the launches, which the simulator returns at once and a GPU when it is waited for.
 fn failures(device: &Device, launched: Result<(), RuntimeError>) -> AssertFailures {
     match launched.and_then(|()| device.synchronize()) {
@@ -49,6 +57,7 @@ type Out = (GlobalMut<i32>,);
 /// Message, values, Rust line, block and thread arrive, sorted, and the kernel goes on.
 #[test]
 fn assert_reports_message_values_line_block_and_thread() {
+    let _alone = alone();
     let line = line!() + 5;
     let build = |target| {
         Kernel::<Out>::build("sevens", target, |k, (x,)| {
@@ -91,6 +100,7 @@ fn assert_reports_message_values_line_block_and_thread() {
 
 #[test]
 fn assert_takes_values_of_every_type() {
+    let _alone = alone();
     let build = |target| {
         Kernel::<Out>::build("types", target, |k, (x,)| {
             let v = x.load(k, 0);
@@ -127,6 +137,7 @@ fn assert_takes_values_of_every_type() {
 /// A fixed number of failures is kept, and all are counted.
 #[test]
 fn assert_keeps_the_first_failures_and_counts_the_rest() {
+    let _alone = alone();
     let build = |target| {
         Kernel::<Out>::build("all_fail", target, |k, (x,)| {
             let i = k.block_idx().x * k.block_dim().x + k.thread_idx().x;
@@ -156,6 +167,7 @@ fn assert_keeps_the_first_failures_and_counts_the_rest() {
 /// Each failure is returned once, by the first call that waits; the device works on.
 #[test]
 fn assert_failures_are_returned_once() {
+    let _alone = alone();
     let build = |name: &'static str| {
         move |target| {
             Kernel::<(GlobalMut<i32>, i32)>::build(name, target, |k, (x, n)| {
@@ -190,6 +202,20 @@ fn assert_failures_are_returned_once() {
             let second = failures(&device, Ok(()));
             assert_eq!((second.kernel.as_str(), second.total), ("two", 2));
             assert_eq!(x.to_vec().unwrap(), [9]);
+            // A call of another thread does not get the failures of this one, except that it waits for all.
+            g.launch(grid, (&mut x, 11)).unwrap();
+            std::thread::scope(|scope| {
+                let other = scope.spawn(|| device.upload(&[1]).map(|_| ()));
+                assert_eq!(other.join().unwrap(), Ok(()));
+                let all = scope.spawn(|| device.synchronize());
+                let failed = all.join().unwrap();
+                assert!(matches!(failed, Err(RuntimeError::AssertFailed(_))), "{failed:?}");
+            });
+            // The failures of a thread that has ended are anybody's.
+            std::thread::scope(|scope| {
+                scope.spawn(|| g.launch(grid, (&mut x, 12)).unwrap()).join().unwrap();
+            });
+            assert!(matches!(x.to_vec(), Err(RuntimeError::AssertFailed(_))));
             let timed = g.time(grid, (&mut x, 10));
             assert!(matches!(timed, Err(RuntimeError::AssertFailed(_))), "{timed:?}");
         }
@@ -201,6 +227,7 @@ fn assert_failures_are_returned_once() {
 /// Assertions in branches and loops, with negated and with known conditions.
 #[test]
 fn assert_is_checked_where_it_stands() {
+    let _alone = alone();
     let build = |target| {
         Kernel::<Out>::build("places", target, |k, (x,)| {
             let i = k.thread_idx().x;

@@ -308,6 +308,7 @@ fn compare(text: &str, found: &[Found], outs: &[(usize, String)]) -> (Vec<String
         }
         blessed.push('\n');
         if let Some((_, out)) = outs.iter().find(|(run, _)| *run == number) {
+            let out = out.trim();
             let is_out = |(_, line): &(usize, &str)| line.starts_with("; out:");
             let expected = lines.next_if(is_out).map_or("", |(_, line)| line);
             let expected = expected.strip_prefix("; out:").unwrap_or_default().trim();

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use tilewright::ir::{Kernel, Op, parse_kernels};
+use tilewright::ir::{Kernel, Op, Scalar, Space, parse_kernels};
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -272,11 +272,23 @@ fn operations_with_a_filetest() -> BTreeSet<&'static str> {
 #[test]
 fn every_operation_has_a_filetest() {
     let found = operations_with_a_filetest();
-    let control =
-        ["const", "if", "for", "loop", "yield", "continue", "break", "return", "assert", "printf"];
+    let control = [
+        "const", "if", "for", "loop", "yield", "continue", "break", "return", "assert", "printf",
+        "ptx",
+    ];
     let all = Op::table().map(|info| info.name).chain(control);
     let missing: Vec<&str> = all.filter(|name| !found.contains(name)).collect();
     assert!(missing.is_empty(), "in no kernel of tests/filetests/sim or ptx: {missing:?}");
+}
+
+/// The grammar of the text form names every scalar type and every state space.
+#[test]
+fn the_grammar_names_every_type() {
+    let document = read("docs/text-form.md");
+    let names = Scalar::ALL.map(Scalar::name).into_iter().chain(Space::ALL.map(Space::name));
+    let missing: Vec<&str> =
+        names.filter(|name| !document.contains(&format!("\"{name}\""))).collect();
+    assert!(missing.is_empty(), "not in the grammar: {missing:?}");
 }
 
 /// The code of the worked example is that of the sources, without regard to indentation.

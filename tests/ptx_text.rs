@@ -2,7 +2,9 @@
 
 use expect_test::{Expect, expect};
 use tilewright::codegen::PtxOptions;
-use tilewright::ir::{Body, Global, GlobalMut, Kernel, KernelOptions, Params, Target, range};
+use tilewright::ir::{
+    Body, Global, GlobalMut, Kernel, KernelOptions, Params, Target, TensorMap, TensorMapMut, range,
+};
 
 /// Builds a kernel and compares its text, without Rust lines, which move when this file is edited.
 #[track_caller]
@@ -435,6 +437,39 @@ fn launch_bounds_and_dynamic_shared_memory() {
           mov.u32 %r2, $shared+128;
           ld.shared.u8 %r4, [%r2+5];
           st.global.u8 [%rd0], %r4;
+          ret;
+        }
+    "#]];
+    expected.assert_eq(kernel.ptx_with(PtxOptions::default().places(false)).text());
+}
+
+/// A tensor map is passed by value, beside parameters of any size.
+#[test]
+fn tensor_map_parameters() {
+    type Params = (i8, TensorMap<f32, 2>, TensorMapMut<u8, 5>, GlobalMut<i32>);
+    let kernel = Kernel::<Params>::build("maps", Target::SM_90, |k, (n, _, _, x)| {
+        x.store(k, 0, n.cvt::<i32>());
+    })
+    .unwrap();
+    let expected = expect![[r#"
+        .version 7.8
+        .target sm_90
+        .address_size 64
+
+        .visible .entry maps(
+          .param .s8 p0,
+          .param .align 64 .b8 p1[128],
+          .param .align 64 .b8 p2[128],
+          .param .u64 .ptr .global .align 4 p3
+        )
+        {
+          .reg .b32 %r<1>;
+          .reg .b64 %rd<4>;
+
+          ld.param.s8 %r0, [p0];
+          ld.param.u64 %rd3, [p3];
+          cvta.to.global.u64 %rd3, %rd3;
+          st.global.s32 [%rd3], %r0;
           ret;
         }
     "#]];

@@ -54,6 +54,7 @@ fn short(ty: Type) -> String {
         Type::Scalar(scalar) => scalar.to_string(),
         Type::Vector(vector) => vector.to_string(),
         Type::Pointer { space, elem, .. } => format!("{space}_{elem}"),
+        Type::TensorMap { elem, rank, .. } => format!("map_{elem}_{rank}"),
     }
 }
 
@@ -285,6 +286,9 @@ fn launch_bounds_and_dynamic_shared_memory() {
         ],
         &[],
     );
+    type Maps = (tilewright::ir::TensorMap<f32, 2>, i8, tilewright::ir::TensorMapMut<u8, 5>);
+    let maps = Kernel::<Maps>::build("maps", Target::SM_90, |_, _| ()).unwrap();
+    check_module(&[untyped(&maps)], &[]);
 }
 
 fn small(target: Target) -> Kernel<Untyped> {

@@ -49,7 +49,7 @@ fn number(name: &str, default: u64) -> u64 {
 
 #[test]
 fn lowering_changes_nothing() {
-    let count = number("TILEWRIGHT_RANDOM_LOOPS", 300);
+    let count = number("TILEWRIGHT_RANDOM_LOOPS", 200);
     let seed = number("TILEWRIGHT_RANDOM_LOOPS_SEED", 1);
     let (mut lowered_kernels, mut fetching_loops, mut staged_kernels) = (0, 0, 0);
     for number in 0..count {

@@ -17,10 +17,13 @@ use std::process::{Command, Output};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use tilewright::ir::{Global, GlobalMut, Kernel, KernelOptions, Target, Untyped};
+use tilewright::codegen::{Fill, L2Promotion, SwizzleMode, TensorMapDesc, TensorMapError};
+use tilewright::ir::{
+    Element, Global, GlobalMut, Kernel, KernelOptions, Scalar, Target, TensorMapMut, Untyped,
+};
 use tilewright::runtime::{
     Arg, ClusterError, CudaVersion, Device, DriverStatus, FaultKind, Function, Grid, LaunchOptions,
-    PtxRejection, RuntimeError,
+    LoadOptions, ModuleCache, Occupancy, PtxRejection, RuntimeError, Stream,
 };
 
 /// Chooses the case that a child process runs.
@@ -61,6 +64,7 @@ fn run(folder: &PathBuf, case: &str, settings: &[(&str, &str)]) -> Output {
     let mut command = Command::new(std::env::current_exe().expect("the test has a file"));
     command.args(["--exact", "child", "--nocapture"]).env(CASE, case);
     command.env("LD_LIBRARY_PATH", folder).env_remove("TILEWRIGHT_GPU");
+    command.env("TILEWRIGHT_CACHE", "off");
     command.envs(settings.iter().map(|(name, value)| (format!("FAKE_CUDA_{name}"), value)));
     let output = command.output().expect("the test can be started again");
     let text = String::from_utf8_lossy(&output.stderr);
@@ -135,6 +139,11 @@ fn launches_say_what_the_kernel_and_the_options_ask_for() {
 }
 
 #[test]
+fn tensor_maps_are_encoded_and_passed() {
+    check("tensor_map", &[]);
+}
+
+#[test]
 fn failed_assertions_are_returned_by_the_call_that_waits() {
     check("asserts", &[]);
     check("asserts", &[("POOLS", "0")]);
@@ -144,6 +153,120 @@ fn failed_assertions_are_returned_by_the_call_that_waits() {
 fn drops_right_after_a_launch_are_safe() {
     check("drops", &[]);
     check("drops", &[("POOLS", "0")]);
+}
+
+#[test]
+fn streams_are_ordered_by_the_buffers_that_they_share() {
+    check("streams", &[]);
+    check("streams", &[("POOLS", "0")]);
+}
+
+#[test]
+fn buffers_live_as_long_as_work_on_any_stream() {
+    check("stream_drops", &[]);
+    check("stream_drops", &[("POOLS", "0")]);
+}
+
+#[test]
+fn page_locked_memory_knows_its_copies() {
+    check("pinned", &[]);
+}
+
+#[test]
+fn what_is_leaked_stays() {
+    let Some(folder) = complete_driver() else { return };
+    let text = run(folder, "leaks", &[("STREAMS_LEFT", "1")]).stderr;
+    let text = String::from_utf8_lossy(&text);
+    assert!(text.contains("left 2 0 0, after fault 0"), "{text}");
+}
+
+#[test]
+fn graphs_run_what_was_recorded() {
+    check("graphs", &[]);
+    check("graphs", &[("POOLS", "0")]);
+}
+
+/// Each case has a cache of its own, in a folder that goes away.
+struct CacheFolder(PathBuf);
+
+impl CacheFolder {
+    fn new(name: &str) -> CacheFolder {
+        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("cache-{name}"));
+        let _ = std::fs::remove_dir_all(&folder);
+        CacheFolder(folder)
+    }
+
+    /// Runs the case `cached` and says how often the driver compiled.
+    fn run(&self, settings: &[(&str, &str)]) -> Option<u64> {
+        let driver = complete_driver()?;
+        let folder = self.0.to_string_lossy();
+        let settings = [settings, &[("CACHE", &folder)]].concat();
+        let output = run(driver, "cached", &settings);
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        let (_, count) = text.split_once("fake driver: compiled ").expect(&text);
+        Some(count.lines().next().unwrap_or_default().parse().expect(&text))
+    }
+
+    fn entries(&self) -> Vec<PathBuf> {
+        let listed = std::fs::read_dir(&self.0).expect("the folder is there");
+        listed.map(|entry| entry.expect("it can be listed").path()).collect()
+    }
+}
+
+impl Drop for CacheFolder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn compiled_modules_are_kept_for_the_next_process() {
+    let folder = CacheFolder::new("kept");
+    let Some(first) = folder.run(&[]) else { return };
+    assert_eq!((first, folder.run(&[])), (1, Some(0)));
+    // Another GPU or driver is another entry.
+    assert_eq!(folder.run(&[("CAPABILITY", "86")]), Some(1));
+    assert_eq!(folder.run(&[("VERSION", "12090")]), Some(1));
+    assert_eq!((folder.run(&[]), folder.entries().len()), (Some(0), 3));
+    // Without a linker the text is loaded, and nothing kept.
+    assert_eq!(folder.run(&[("LINKER", "0"), ("VERSION", "13000")]), Some(0));
+    assert_eq!(folder.entries().len(), 3);
+}
+
+#[test]
+fn damaged_modules_are_compiled_again() {
+    let folder = CacheFolder::new("damaged");
+    let Some(1) = folder.run(&[]) else { return };
+    let path = folder.entries().remove(0);
+    let whole = std::fs::read(&path).unwrap();
+    let mut flipped = whole.clone();
+    flipped[100] ^= 4;
+    for damaged in [&whole[..whole.len() / 2], &flipped, &[]] {
+        std::fs::write(&path, damaged).unwrap();
+        assert_eq!((folder.run(&[]), folder.run(&[])), (Some(1), Some(0)));
+        assert_eq!(std::fs::read(&path).unwrap(), whole);
+    }
+    // Whole, but not what this driver takes: the text is loaded instead.
+    assert_eq!(folder.run(&[("REFUSES_CODE", "1")]), Some(3));
+}
+
+#[test]
+fn sixteen_processes_share_a_cache() {
+    let folder = CacheFolder::new("shared");
+    if complete_driver().is_none() {
+        return;
+    }
+    let folder = &folder;
+    std::thread::scope(|scope| {
+        let runs: Vec<_> = (0..16).map(|_| scope.spawn(|| folder.run(&[]))).collect();
+        assert!(runs.into_iter().all(|run| run.join().expect("it runs").is_some()));
+    });
+    assert_eq!((folder.run(&[]), folder.entries().len()), (Some(0), 1));
+}
+
+#[test]
+fn memory_is_filled_and_kept() {
+    check("fills", &[]);
 }
 
 #[test]
@@ -224,7 +347,15 @@ fn child() {
         "buffers" => buffers(),
         "launch" => launch(),
         "launch_shape" => launch_shape(),
+        "tensor_map" => tensor_map(),
         "drops" => drops(),
+        "streams" => streams(),
+        "stream_drops" => stream_drops(),
+        "pinned" => pinned(),
+        "leaks" => leaks(),
+        "graphs" => graphs(),
+        "fills" => fills(),
+        "cached" => cached(),
         "cycles" => cycles(1000),
         "threads" => threads(),
         "refusals" => refusals(),
@@ -438,7 +569,7 @@ fn launch_shape() {
     let device = gpu();
     let mut shape = device.zeros::<u32>(8).unwrap();
     let options = KernelOptions::default;
-    let mut ask = |options: KernelOptions, bytes, grid: Grid, launch: LaunchOptions| {
+    let mut ask = |options: KernelOptions, bytes, grid: Grid, launch: LaunchOptions<'_>| {
         let kernel = Kernel::<(GlobalMut<u32>,)>::build_with(
             options,
             "launch_shape",
@@ -482,6 +613,249 @@ fn launch_shape() {
     assert!(function.time_with(plain.programmatic(true), Grid::cover(1, 32), ()).is_ok());
 }
 
+/// The driver writes what it was told of the tensor, the kernel what it was passed.
+fn tensor_map() {
+    let device = gpu();
+    type Params = (TensorMapMut<f32, 2>, GlobalMut<u64>);
+    let kernel = Kernel::<Params>::build("tensor_map", Target::SM_90A, |_, _| ()).unwrap();
+    let function = device.load(&kernel).unwrap();
+    let mut x = device.zeros::<f32>(64 * 100).unwrap();
+    let mut out = device.zeros::<u64>(16).unwrap();
+    let map = TensorMapDesc::new(Scalar::F32, &[64, 100], &[256], &[32, 8]).unwrap();
+    let map = map.with_swizzle(SwizzleMode::B128).unwrap().with_l2_promotion(L2Promotion::B256);
+    let mut arg = x.tensor_map_mut(&map).unwrap();
+    // The map can be passed as often as one likes.
+    for _ in 0..2 {
+        function.launch(Grid::cover(1, 32), (&mut arg, &mut out)).unwrap();
+    }
+    let (numbers, address) = (out.to_vec().unwrap(), out.to_vec().unwrap()[0]);
+    assert_eq!(numbers, [address, 7, 2, 0, 3, 3, 0, 64, 100, 256, 32, 8, 1, 1, 0, 0]);
+    assert_ne!(address, 0);
+    let nan = map.with_fill(Fill::Nan).unwrap().with_element_strides(&[1, 2]).unwrap();
+    function.launch(Grid::cover(1, 32), (&mut x.tensor_map_mut(&nan).unwrap(), &mut out)).unwrap();
+    assert_eq!(out.to_vec().unwrap()[6..], [1, 64, 100, 256, 32, 8, 1, 2, 0, 0]);
+
+    let large = TensorMapDesc::new(Scalar::F32, &[64, 101], &[256], &[32, 8]).unwrap();
+    let (tensor_bytes, buffer_bytes) = (101 * 256, 100 * 256);
+    let error = TensorMapError::BufferTooSmall { tensor_bytes, buffer_bytes };
+    assert_eq!(x.tensor_map(&large).map(|_| ()), Err(error.into()));
+    let ints = TensorMapDesc::new(Scalar::I32, &[64], &[], &[32]).unwrap();
+    let error = TensorMapError::Element { map: Scalar::I32, buffer: Scalar::F32 };
+    assert_eq!(x.tensor_map(&ints).map(|_| ()), Err(error.into()));
+    // A map of another rank than the parameter.
+    let line = TensorMapDesc::new(Scalar::F32, &[64], &[], &[32]).unwrap();
+    let error =
+        function.launch(Grid::cover(1, 32), (&mut x.tensor_map_mut(&line).unwrap(), &mut out));
+    assert!(matches!(error, Err(RuntimeError::ArgumentType { index: 0, .. })), "{error:?}");
+}
+
+fn on(stream: &Stream) -> LaunchOptions<'_> {
+    LaunchOptions::default().stream(stream)
+}
+
+/// The driver runs nothing before somebody waits, and then one stream only, so what is not ordered is seen.
+fn streams() {
+    let device = gpu();
+    let f = device.load(&axpy(Target::SM_80)).unwrap();
+    let grid = Grid::cover(8, 8);
+    let (a, b) = (device.stream().unwrap(), device.stream().unwrap());
+    for round in 0..3 {
+        let x = device.upload(&[1.0f32; 8]).unwrap();
+        let mut y = device.zeros::<f32>(8).unwrap();
+        let mut z = device.zeros::<f32>(8).unwrap();
+        // Written on one, read and written on the other, in a chain.
+        f.launch_with(on(&a), grid, (1.0, &x, &mut y, 8)).unwrap();
+        f.launch_with(on(&b), grid, (2.0, &y, &mut z, 8)).unwrap();
+        f.launch_with(on(&a), grid, (10.0, &z, &mut y, 8)).unwrap();
+        f.launch(grid, (1.0, &y, &mut z, 8)).unwrap();
+        assert_eq!(z.to_vec().unwrap(), [23.0; 8], "round {round}");
+        assert_eq!(y.to_vec().unwrap(), [21.0; 8]);
+        // Read on both, then written by the host.
+        let mut u = device.zeros::<f32>(8).unwrap();
+        f.launch_with(on(&a), grid, (1.0, &y, &mut z, 8)).unwrap();
+        f.launch_with(on(&b), grid, (1.0, &y, &mut u, 8)).unwrap();
+        y.write(&[0.0; 8]).unwrap();
+        assert_eq!((u.to_vec().unwrap(), z.to_vec().unwrap()), (vec![21.0; 8], vec![44.0; 8]));
+    }
+
+    // An event orders what shares nothing, and has a time.
+    let start = a.record().unwrap();
+    let (x, mut y) = (device.upload(&[1.0f32; 8]).unwrap(), device.zeros::<f32>(8).unwrap());
+    f.launch_with(on(&a), grid, (1.0, &x, &mut y, 8)).unwrap();
+    let end = a.record().unwrap();
+    assert!(!end.is_passed().unwrap());
+    b.wait_for(&end).unwrap();
+    b.synchronize().unwrap();
+    assert!(end.is_passed().unwrap());
+    assert_eq!(start.elapsed_until(&end), Ok(Duration::from_millis(2)));
+    a.synchronize().unwrap();
+    device.synchronize().unwrap();
+
+    let sim = Device::sim().unwrap().stream().unwrap();
+    let error = f.launch_with(on(&sim), grid, (1.0, &x, &mut y, 8));
+    assert!(matches!(error, Err(RuntimeError::OtherDeviceStream { .. })), "{error:?}");
+    assert_eq!(sim.wait_for(&end), Err(RuntimeError::OtherDeviceEvent));
+    assert!(y.fill(1.0, &sim).is_err());
+    assert_eq!(f.occupancy(512).unwrap().map(Occupancy::blocks), Some(12));
+    assert_eq!(f.clusters_at_once(Grid::new([2, 1, 1], [256, 1, 1])), Ok(Some(12)));
+    let time = f.time_with(on(&b), grid, (1.0, &x, &mut y, 8)).unwrap();
+    assert_eq!(time.elapsed, Duration::from_millis(2));
+}
+
+/// Dropped right after a launch on another stream than the one that frees: buffers, functions, streams.
+fn stream_drops() {
+    let device = gpu();
+    let grid = Grid::cover(8, 8);
+    let mut y = device.zeros::<f32>(8).unwrap();
+    for _ in 0..10 {
+        let f = device.load(&axpy(Target::SM_80)).unwrap();
+        let (a, b) = (device.stream().unwrap(), device.stream().unwrap());
+        let x = device.upload(&[1.0f32; 8]).unwrap();
+        let mut unread = device.zeros::<f32>(8).unwrap();
+        f.launch_with(on(&a), grid, (1.0, &x, &mut y, 8)).unwrap();
+        f.launch_with(on(&b), grid, (1.0, &x, &mut unread, 8)).unwrap();
+        drop((x, unread));
+        drop(f);
+        drop((a, b));
+    }
+    assert_eq!(y.to_vec().unwrap(), [10.0; 8]);
+}
+
+fn pinned() {
+    let device = gpu();
+    let (a, b) = (device.stream().unwrap(), device.stream().unwrap());
+    let f = device.load(&axpy(Target::SM_80)).unwrap();
+    let grid = Grid::cover(8, 8);
+    let (mut from, mut to) = (device.pinned::<f32>(8).unwrap(), device.pinned::<f32>(8).unwrap());
+    assert_eq!(from.as_slice().unwrap(), [0.0; 8]);
+    let (mut x, mut y) = (device.zeros::<f32>(8).unwrap(), device.zeros::<f32>(8).unwrap());
+    for i in 1..=3 {
+        // The host changes the memory only after the copy of the round before.
+        from.as_mut_slice().unwrap().fill(i as f32);
+        x.write_from(&from, &a).unwrap();
+        f.launch_with(on(&b), grid, (1.0, &x, &mut y, 8)).unwrap();
+        y.read_to(&mut to, &a).unwrap();
+    }
+    assert_eq!(to.as_slice().unwrap(), [6.0; 8]);
+    // Dropped while copies are under way, buffers and host memory alike.
+    x.write_from(&from, &a).unwrap();
+    x.read_to(&mut to, &b).unwrap();
+    drop((from, x, to));
+    let (mut small, big) = (device.pinned::<f32>(3).unwrap(), device.zeros::<f32>(8).unwrap());
+    let error = RuntimeError::LengthMismatch { buffer: 8, host: 3 };
+    assert_eq!(big.read_to(&mut small, &a), Err(error));
+    assert_eq!(device.pinned::<bool>(1).map(|_| ()), Err(RuntimeError::PinnedBool));
+    assert!(matches!(device.pinned::<u8>(1 << 25), Err(RuntimeError::OutOfMemory { .. })));
+    assert!(device.pinned::<f64>(0).unwrap().as_mut_slice().unwrap().is_empty());
+    y.copy_from(&big, &b).unwrap();
+    assert_eq!(y.to_vec().unwrap(), [0.0; 8]);
+}
+
+/// Memory that is forgotten with copies under way is never freed, so they do no harm.
+fn leaks() {
+    let device = gpu();
+    let stream = device.stream().unwrap();
+    let mut from = device.pinned::<f32>(8).unwrap();
+    from.as_mut_slice().unwrap().fill(2.0);
+    let mut x = device.zeros::<f32>(8).unwrap();
+    x.write_from(&from, &stream).unwrap();
+    std::mem::forget(from);
+    assert_eq!(x.to_vec().unwrap(), [2.0; 8]);
+    let f = device.load(&axpy(Target::SM_80)).unwrap();
+    let mut y = device.zeros::<f32>(8).unwrap();
+    f.launch_with(on(&stream), Grid::cover(8, 8), (1.0, &x, &mut y, 8)).unwrap();
+    std::mem::forget(x);
+    assert_eq!(y.to_vec().unwrap(), [2.0; 8]);
+}
+
+fn graphs() {
+    let device = gpu();
+    let f = device.load(&axpy(Target::SM_80)).unwrap();
+    let grid = Grid::cover(8, 8);
+    let x = device.upload(&[1.0f32; 8]).unwrap();
+    let mut y = device.zeros::<f32>(8).unwrap();
+    let mut builder = device.graph().unwrap();
+    builder.launch(&f, grid, (1.0, &x, &mut y, 8)).unwrap();
+    f.launch_with(on(builder.stream()), grid, (2.0, &x, &mut y, 8)).unwrap();
+    // What no graph has is refused, and all else goes on while one is recorded.
+    let refused = |call| Err(RuntimeError::NotInGraph { call });
+    assert_eq!(builder.stream().synchronize(), refused("Stream::synchronize"));
+    assert_eq!(
+        builder.stream().record().map(|_| ()),
+        Err(RuntimeError::NotInGraph { call: "Stream::record" })
+    );
+    assert_eq!(y.fill(0.0, builder.stream()), refused("Buffer::fill"));
+    let time = f.time_with(on(builder.stream()), grid, (2.0, &x, &mut y, 8));
+    assert_eq!(time.map(|_| ()), refused("Function::time"));
+    device.synchronize().unwrap();
+    let stream = builder.stream().clone();
+    let graph = builder.finish().unwrap();
+    assert_eq!((graph.len(), y.to_vec().unwrap()), (2, vec![0.0; 8]));
+    graph.launch().unwrap();
+    graph.launch_on(&device.stream().unwrap()).unwrap();
+    f.launch(grid, (1.0, &x, &mut y, 8)).unwrap();
+    assert_eq!(y.to_vec().unwrap(), [7.0; 8]);
+    // The stream that recorded is one like others now.
+    f.launch_with(on(&stream), grid, (1.0, &x, &mut y, 8)).unwrap();
+    assert_eq!(y.to_vec().unwrap(), [8.0; 8]);
+    // The graph keeps what it needs.
+    drop((f, x, y));
+    graph.launch().unwrap();
+    graph.launch_on(&stream).unwrap();
+    drop(graph);
+    // A recording that is given up.
+    let f = device.load(&axpy(Target::SM_80)).unwrap();
+    let x = device.upload(&[1.0f32; 8]).unwrap();
+    let mut y = device.zeros::<f32>(8).unwrap();
+    let mut builder = device.graph().unwrap();
+    builder.launch(&f, grid, (1.0, &x, &mut y, 8)).unwrap();
+    drop(builder);
+    assert_eq!(y.to_vec().unwrap(), [0.0; 8]);
+    let empty = device.graph().unwrap().finish().unwrap();
+    assert!(empty.is_empty() && empty.launch().is_ok());
+}
+
+fn cached() {
+    let folder = std::env::var("FAKE_CUDA_CACHE").unwrap();
+    let (device, cache) = (gpu(), ModuleCache::in_folder(folder));
+    let options = LoadOptions::default().cache(Some(&cache));
+    let mut y = device.zeros::<f32>(8).unwrap();
+    for _ in 0..3 {
+        let f = device.load_with(options, &axpy(Target::SM_80)).unwrap();
+        let x = device.upload(&[1.0f32; 8]).unwrap();
+        f.launch(Grid::cover(8, 8), (1.0, &x, &mut y, 8)).unwrap();
+    }
+    assert_eq!(y.to_vec().unwrap(), [3.0; 8]);
+    let stats = cache.stats();
+    assert!(stats.memory_hits >= 2 || stats.misses == 0 || stats.corrupt > 0, "{stats:?}");
+    // What is wrong is said as without a cache, and nothing of it kept.
+    let wrong = named("nonsense");
+    let error = device.load_with(options, &wrong).map(|_| ());
+    assert!(matches!(error, Err(RuntimeError::PtxRejected(_))), "{error:?}");
+    assert_eq!(cache.stats().misses, stats.misses);
+    // As often as one likes without it.
+    device.load_with(options.cache(None), &axpy(Target::SM_80)).unwrap();
+}
+
+fn fills() {
+    fn check<T: Element>(device: &Device, value: T) {
+        let stream = device.stream().unwrap();
+        let mut x = device.zeros::<T>(5).unwrap();
+        x.fill(value, &stream).unwrap();
+        assert_eq!(x.to_vec().unwrap(), [value; 5]);
+    }
+    let device = gpu();
+    check(&device, true);
+    check(&device, -3i8);
+    check(&device, 0x1234u16);
+    check(&device, -1.5f32);
+    check(&device, 0x1234_5678_9abc_def0u64);
+    check(&device, -0.1f64);
+    device.zeros::<f32>(0).unwrap().fill(1.0, &device.stream().unwrap()).unwrap();
+    device.keep_memory(1 << 20).unwrap();
+    device.trim_memory().unwrap();
+}
+
 fn refusals() {
     let device = gpu();
     let target = Target::SM_90A;
@@ -520,6 +894,9 @@ fn refusals() {
         device.load(&fixed).unwrap().launch(Grid::cover(1, 32), ()),
         Err(RuntimeError::BlockNotAsBuilt { kernel: kernel(), built, given })
     );
+
+    let missing = device.load(&named("missing")).map(|_| ());
+    assert_eq!(missing, Err(RuntimeError::MissingEntry { entry: "missing".to_owned() }));
 
     let pairs = Grid::new([2, 1, 1], [32, 1, 1]).cluster([2, 1, 1]);
     let error = ClusterError::TooLarge { cluster: [2, 1, 1], limit: 1 };

@@ -10,10 +10,11 @@
 #![cfg(feature = "sim")]
 
 use expect_test::{Expect, expect};
+use tilewright::codegen::TensorMapError;
 use tilewright::ir::{Global, GlobalMut, Kernel, KernelOptions, Target, Untyped};
 use tilewright::runtime::{
     Arg, ClusterError, CudaVersion, Device, DeviceChoice, DeviceFault, DriverStatus, FaultKind,
-    Function, Grid, Limits, PtxRejection, RuntimeError, sim,
+    Function, Grid, Limits, PtxRejection, PtxasError, RuntimeError, sim,
 };
 
 type Axpy = (f32, Global<f32>, GlobalMut<f32>, i32);
@@ -316,6 +317,25 @@ fn sentences() {
             registers: 80,
         },
         RuntimeError::SharedTooLarge { kernel: kernel(), bytes: 120_000, limit_bytes: 101_376 },
+        RuntimeError::MissingEntry { entry: kernel() },
+        RuntimeError::Ptxas {
+            kernel: kernel(),
+            error: PtxasError::Refused {
+                log: "ptxas fatal   : Value 'sm_1' is not defined".into(),
+            },
+        },
+        RuntimeError::OtherDeviceStream {
+            what: "kernel `axpy`".into(),
+            stream: "the simulator".into(),
+            device: device(),
+        },
+        RuntimeError::OtherDeviceEvent,
+        RuntimeError::NotInGraph { call: "Stream::synchronize" },
+        RuntimeError::NotPrimaryContext { device: device() },
+        RuntimeError::BufferShared,
+        RuntimeError::AddressOnSimulator,
+        RuntimeError::PinnedBool,
+        RuntimeError::TensorMap(Box::new(TensorMapError::Address { address: 0x1008 })),
         RuntimeError::TooManyBlocksAtOnce { kernel: kernel(), blocks: 1000, limit: 264 },
         RuntimeError::OtherDevice {
             kernel: kernel(),
@@ -348,6 +368,16 @@ fn sentences() {
         the driver refused the PTX of `axpy` with CUDA error 218
         kernel `axpy` needs 80 registers a thread, which last for blocks of 768 threads and not of 1024: use smaller blocks, or fix the block when the kernel is built (`KernelOptions::block`)
         kernel `axpy` has 120000 bytes of shared memory and a block can have 101376: use smaller tiles
+        the compiled code has no entry `axpy`: clear the module cache, or compile without it
+        kernel `axpy` has no code: ptxas refused the text; it says: ptxas fatal   : Value 'sm_1' is not defined
+        kernel `axpy` of GPU 0 (NVIDIA H200) cannot be used on a stream of the simulator: make the stream with `Device::stream` of the same device
+        an event is of another device than the stream or the event beside it: record both on streams of one device
+        `Stream::synchronize` cannot be part of a graph, and the stream records one: only launches are recorded; do it on another stream, or after `GraphBuilder::finish`
+        the stream belongs to another context than the primary one of GPU 0 (NVIDIA H200): make it with `CudaContext::new`
+        the memory of the buffer cannot be given away, because a graph uses it or other code owns it: drop the graph, or copy the elements
+        the simulator has no addresses: borrow memory on a GPU, or upload the data
+        page-locked memory cannot be of `bool`s, because a kernel may store bytes that are none: use `u8`
+        there is no such tensor map: the tensor starts at address 0x1008, which is not a multiple of 16
         a cooperative launch runs all blocks at once, and the device has room for 264 of kernel `axpy`, not for 1000: launch fewer blocks and let each do more
         argument 1 of kernel `axpy` is a buffer of the simulator and the kernel is loaded on GPU 0 (NVIDIA H200): upload the data to the device of the kernel
         a kernel accessed memory at an illegal address on GPU 0 (NVIDIA H200); the device cannot be used again in this process

@@ -13,8 +13,14 @@
 mod device;
 
 use device::{devices, gpu};
-use tilewright::ir::{Global, GlobalMut, Kernel, KernelOptions, Target, Untyped, range};
-use tilewright::runtime::{Buffer, Device, FaultKind, Function, Grid, LaunchOptions, RuntimeError};
+use tilewright::codegen::{Fill, L2Promotion, SwizzleMode, TensorMapDesc};
+use tilewright::ir::{
+    Global, GlobalMut, Kernel, KernelOptions, Scalar, Target, TensorMap, TensorMapMut, Untyped,
+    range,
+};
+use tilewright::runtime::{
+    Buffer, Device, FaultKind, Function, Grid, LaunchOptions, RuntimeError, Stream,
+};
 
 type Axpy = (f32, Global<f32>, GlobalMut<f32>, i32);
 
@@ -205,6 +211,116 @@ fn shared_memory_that_a_launch_gives() {
     }
 }
 
+type Slow = (Global<f32>, GlobalMut<f32>, i32);
+
+/// `y[i] += n * x[i]`, in so many steps that what does not wait for it is seen.
+fn slow(target: Target) -> Kernel<Slow> {
+    Kernel::<Slow>::build("slow", target, |k, (x, y, n)| {
+        let i = k.thread_idx().x;
+        let sum = k.for_(range(0, n), 0.0, |k, _, sum| sum + x.load(k, i));
+        y.store(k, i, y.load(k, i) + sum);
+    })
+    .unwrap()
+}
+
+fn on(stream: &Stream) -> LaunchOptions<'_> {
+    LaunchOptions::default().stream(stream)
+}
+
+/// Work on several streams is ordered by the buffers that it shares, and by nothing else.
+#[test]
+fn streams_are_ordered_by_their_buffers() {
+    for device in devices() {
+        let n = if device.is_sim() { 10 } else { 100_000 };
+        let f = device.load(&slow(device.target())).unwrap();
+        let streams = [(); 3].map(|()| device.stream().unwrap());
+        let grid = Grid::cover(1, 64);
+        for round in 0..5 {
+            let x = device.upload(&[1.0f32; 64]).unwrap();
+            let mut chain = device.zeros::<f32>(64).unwrap();
+            let mut next = device.zeros::<f32>(64).unwrap();
+            for step in 0..6 {
+                f.launch_with(on(&streams[step % 3]), grid, (&x, &mut chain, n)).unwrap();
+            }
+            f.launch_with(on(&streams[1]), grid, (&chain, &mut next, 1)).unwrap();
+            // Both ends of a dependency on buffers that are dropped at once.
+            let spare = device.upload(&[2.0f32; 64]).unwrap();
+            f.launch_with(on(&streams[2]), grid, (&spare, &mut next, 1)).unwrap();
+            drop(spare);
+            drop(device.upload(&[1e9f32; 64]).unwrap());
+            let expected = 6.0 * n as f32 + 2.0;
+            assert_eq!(next.to_vec().unwrap(), [expected; 64], "round {round} on {device}");
+            drop((x, chain));
+        }
+        let (start, end) = (streams[0].record().unwrap(), streams[0].record().unwrap());
+        streams[1].wait_for(&end).unwrap();
+        streams[1].synchronize().unwrap();
+        assert!(end.is_passed().unwrap() && start.elapsed_until(&end).is_ok());
+    }
+}
+
+#[test]
+fn pinned_memory_in_flight() {
+    for device in devices() {
+        let (n, len) = if device.is_sim() { (10, 1000) } else { (100_000, 1 << 20) };
+        let f = device.load(&slow(device.target())).unwrap();
+        let (a, b) = (device.stream().unwrap(), device.stream().unwrap());
+        let mut from = device.pinned::<f32>(len).unwrap();
+        let mut to = device.pinned::<f32>(len).unwrap();
+        let (mut x, mut y) = (device.zeros(len).unwrap(), device.zeros(len).unwrap());
+        for i in 1..=3 {
+            // Keeps the stream busy, so that the copies behind it are under way when the host goes on.
+            f.launch_with(on(&a), Grid::cover(1, 64), (&y, &mut x, n)).unwrap();
+            from.as_mut_slice().unwrap().fill(i as f32);
+            x.write_from(&from, &a).unwrap();
+            y.copy_from(&x, &b).unwrap();
+            y.read_to(&mut to, &a).unwrap();
+            assert_eq!(to.as_slice().unwrap(), vec![i as f32; len], "on {device}");
+        }
+        f.launch_with(on(&a), Grid::cover(1, 64), (&y, &mut x, n)).unwrap();
+        x.write_from(&from, &a).unwrap();
+        x.read_to(&mut to, &b).unwrap();
+        drop((from, to, x));
+        y.fill(-2.5, &b).unwrap();
+        assert_eq!(y.to_vec().unwrap(), vec![-2.5; len]);
+        let mut wide = device.zeros::<u64>(len).unwrap();
+        wide.fill(0x0123_4567_89ab_cdef, &b).unwrap();
+        assert_eq!(wide.to_vec().unwrap(), vec![0x0123_4567_89ab_cdef; len]);
+    }
+}
+
+#[test]
+fn graphs_run_what_was_recorded() {
+    for device in devices() {
+        let f = device.load(&slow(device.target())).unwrap();
+        let grid = Grid::cover(1, 64);
+        let x = device.upload(&[1.0f32; 64]).unwrap();
+        let mut y = device.zeros::<f32>(64).unwrap();
+        let mut z = device.zeros::<f32>(64).unwrap();
+        let mut builder = device.graph().unwrap();
+        for _ in 0..20 {
+            builder.launch(&f, grid, (&x, &mut y, 3)).unwrap();
+        }
+        f.launch_with(on(builder.stream()), grid, (&y, &mut z, 1)).unwrap();
+        let graph = builder.finish().unwrap();
+        assert_eq!((graph.len(), y.to_vec().unwrap()), (21, vec![0.0; 64]), "on {device}");
+        graph.launch().unwrap();
+        graph.launch_on(&device.stream().unwrap()).unwrap();
+        // Between two runs the buffers are like any others.
+        y.write(&[1000.0; 64]).unwrap();
+        graph.launch().unwrap();
+        assert_eq!(y.to_vec().unwrap(), [1060.0; 64]);
+        assert_eq!(z.to_vec().unwrap(), [60.0 + 120.0 + 1060.0; 64]);
+        drop((f, x, y));
+        graph.launch().unwrap();
+        assert_eq!(z.to_vec().unwrap(), [2360.0; 64]);
+        graph.launch().unwrap();
+        drop(graph);
+        drop(device.upload(&[1e9f32; 64]).unwrap());
+        assert_eq!(z.to_vec().unwrap(), [2360.0 + 1180.0; 64]);
+    }
+}
+
 /// What a launch can ask for changes how it runs and not what it computes.
 #[test]
 fn launches_with_options() {
@@ -237,6 +353,123 @@ fn launches_with_options() {
             assert_eq!(y.to_vec().unwrap(), [6.0; 1000], "{options:?} on {device}");
         }
     }
+}
+
+/// Every map that can be described can be encoded, and a kernel can be launched with it.
+#[test]
+fn tensor_maps_are_passed() {
+    for device in devices() {
+        let maps = [
+            TensorMapDesc::new(Scalar::F32, &[64, 100], &[256], &[32, 8]),
+            TensorMapDesc::new(Scalar::F32, &[1 << 20, 1], &[1 << 22], &[256, 128]),
+            TensorMapDesc::new(Scalar::F32, &[5, 100], &[1 << 10], &[4, 256])
+                .and_then(|map| map.with_element_strides(&[1, 8])),
+            TensorMapDesc::new(Scalar::F32, &[32, 10], &[128], &[32, 64])
+                .and_then(|map| map.with_swizzle(SwizzleMode::B128))
+                .and_then(|map| map.with_fill(Fill::Nan)),
+            TensorMapDesc::new(Scalar::F32, &[32, 10], &[128], &[4, 64])
+                .and_then(|map| map.with_swizzle(SwizzleMode::B128)),
+        ];
+        if !device.is_sim() && !device.target().offers(Target::SM_90) {
+            continue;
+        }
+        type Params = (TensorMap<f32, 2>, TensorMapMut<f32, 2>, GlobalMut<i32>);
+        let kernel = Kernel::<Params>::build("maps", Target::SM_90, |k, (_, _, out)| {
+            out.store(k, k.thread_idx().x, 7);
+        })
+        .unwrap();
+        let f = device.load(&kernel).unwrap();
+        let x = device.zeros::<f32>(1 << 20).unwrap();
+        let mut y = device.zeros::<f32>(1 << 20).unwrap();
+        let mut refused = Vec::new();
+        for map in maps {
+            let map = map.unwrap().with_l2_promotion(L2Promotion::B256);
+            if let Err(error) = x.tensor_map(&map) {
+                refused.push(format!("{map}: {error}"));
+                continue;
+            }
+            let mut out = device.zeros::<i32>(32).unwrap();
+            let (from, mut to) = (x.tensor_map(&map).unwrap(), y.tensor_map_mut(&map).unwrap());
+            f.launch(Grid::cover(1, 32), (&from, &mut to, &mut out)).unwrap();
+            assert_eq!(out.to_vec().unwrap(), [7; 32], "{map} on {device}");
+        }
+        assert!(refused.is_empty(), "{refused:#?} on {device}");
+    }
+}
+
+#[test]
+fn gpu_occupancy_is_known() {
+    let Some(device) = wanted_gpu() else { return };
+    let f = device.load(&axpy(device.target())).unwrap();
+    let occupancy = f.occupancy(1024).unwrap().unwrap();
+    assert!((1..=2).contains(&occupancy.blocks_per_sm) && occupancy.multiprocessors > 1);
+    if device.target().offers(Target::SM_90) {
+        let clusters = f.clusters_at_once(Grid::cover(1 << 20, 1024).cluster([2, 1, 1])).unwrap();
+        assert!(clusters.is_some_and(|clusters| clusters > 1), "{clusters:?}");
+    }
+    eprintln!("{occupancy:?}");
+}
+
+/// Two streams with one small block each run at the same time.
+#[test]
+fn gpu_streams_run_beside_each_other() {
+    let Some(device) = wanted_gpu() else { return };
+    let f = device.load(&slow(device.target())).unwrap();
+    let x = device.upload(&[1.0f32; 64]).unwrap();
+    let mut sums = [(); 4].map(|()| device.zeros::<f32>(64).unwrap());
+    let streams = [(); 4].map(|()| device.stream().unwrap());
+    let (grid, n) = (Grid::cover(1, 64), 2_000_000);
+    let one = f.time(grid, (&x, &mut sums[0], n)).unwrap().elapsed;
+    let begin = std::time::Instant::now();
+    for (stream, sum) in streams.iter().zip(&mut sums) {
+        f.launch_with(on(stream), grid, (&x, sum, n)).unwrap();
+    }
+    device.synchronize().unwrap();
+    let all = begin.elapsed();
+    assert!(all < one * 2, "one takes {one:?}, four {all:?}");
+}
+
+#[test]
+fn gpu_memory_is_kept_and_given_back() {
+    let Some(device) = wanted_gpu() else { return };
+    let free = || device.memory().unwrap().unwrap().0;
+    let before = free();
+    device.keep_memory(u64::MAX).unwrap();
+    drop(device.zeros::<u8>(1 << 30).unwrap());
+    device.synchronize().unwrap();
+    let kept = free();
+    device.keep_memory(0).unwrap();
+    device.trim_memory().unwrap();
+    assert!(kept + (1 << 29) < before, "{before} bytes were free, then {kept}");
+    assert!(free() + (1 << 29) > before);
+}
+
+/// Streams and memory of a program that uses `cudarc`, in and out.
+#[cfg(feature = "cuda-any-version")]
+#[test]
+fn gpu_streams_and_memory_of_cudarc() {
+    use cudarc::driver::CudaContext;
+    let Some(device) = wanted_gpu() else { return };
+    let stream = CudaContext::new(0).unwrap().new_stream().unwrap();
+    let x = stream.clone_htod(&[3.0f32; 1000]).unwrap();
+    let x = Buffer::from_cudarc(x).unwrap();
+    let mut y = device.upload(&[1.0f32; 1000]).unwrap();
+    let f = device.load(&axpy(device.target())).unwrap();
+    let ours = Stream::from_cudarc(&stream).unwrap();
+    f.launch_with(on(&ours), Grid::cover(1000, 256), (2.0, &x, &mut y, 1000)).unwrap();
+    let y = y.into_cudarc(&stream).unwrap();
+    assert_eq!(stream.clone_dtoh(&y).unwrap(), [7.0f32; 1000]);
+    assert_eq!(x.into_cudarc(&stream).map(|_| ()), Err(RuntimeError::BufferShared));
+    drop(y);
+    // A buffer that came from elsewhere is freed after its last use.
+    let x = Buffer::from_cudarc(stream.clone_htod(&[5.0f32; 64]).unwrap()).unwrap();
+    let slow = device.load(&slow(device.target())).unwrap();
+    let mut sum = device.zeros::<f32>(64).unwrap();
+    slow.launch(Grid::cover(1, 64), (&x, &mut sum, 100_000)).unwrap();
+    drop(x);
+    let other = stream.clone_htod(&[1e9f32; 64]).unwrap();
+    assert_eq!(sum.to_vec().unwrap(), [500_000.0; 64]);
+    drop(other);
 }
 
 #[test]
@@ -353,7 +586,6 @@ fn gpu_memory_that_is_full_can_be_used_again() {
 #[test]
 fn gpu_drops_under_a_running_kernel() {
     let Some(device) = wanted_gpu() else { return };
-    type Slow = (Global<f32>, GlobalMut<f32>, i32);
     let kernel = Kernel::<Slow>::build("slow", device.target(), |k, (x, y, n)| {
         let sum = k.for_(tilewright::ir::range(0, n), 0.0, |k, i, sum| sum + x.load(k, i & 1023));
         y.store(k, 0, sum);

@@ -5,10 +5,11 @@
 
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
+use tilewright::codegen::TensorMapDesc;
 use tilewright::ir::{
     Arith, Const, Control, Element, Entity, Global, GlobalMut, Kernel, KernelIr, KernelOptions,
-    Mem, Op, OpData, OpId, Param, Place, Region, RegionId, Scalar, SpecialReg, Target, Type, Value,
-    ValueData, ValueDef, range,
+    Mem, Op, OpData, OpId, Param, Place, Region, RegionId, Scalar, SpecialReg, Target, TensorMap,
+    Type, Value, ValueData, ValueDef, range,
 };
 use tilewright::runtime::Grid;
 use tilewright::runtime::sim::{Arg, Buffer, Options, Order, RunError, run};
@@ -90,6 +91,42 @@ fn launches_that_do_not_fit_are_refused() {
         let error = run(kernel.ir(), Grid::new(blocks, [1; 3]), &[two, x], &Options::default());
         assert_eq!(error, Err(RunError::GridSize { blocks }));
     }
+}
+
+#[test]
+fn tensor_maps_that_do_not_fit_are_refused() {
+    let kernel = Kernel::<(TensorMap<f32, 2>,)>::build("maps", Target::SM_90, |_, _| ())
+        .expect("the kernel is correct");
+    let map = |dims: &[u64], strides: &[u64], in_box: &[u32]| {
+        TensorMapDesc::new(Scalar::F32, dims, strides, in_box).expect("the map is possible")
+    };
+    let (plane, line) = (map(&[8, 4], &[32], &[4, 4]), map(&[8], &[], &[4]));
+    let (fits, short) = (Buffer::zeros(128), Buffer::zeros(124));
+    let grid = Grid::new([1; 3], [32, 1, 1]);
+    let args = [Arg::TensorMap(&plane, &fits)];
+    assert!(run(kernel.ir(), grid, &args, &Options::default()).is_ok());
+    check_refused(
+        kernel.ir(),
+        grid,
+        &[Arg::TensorMap(&plane, &short)],
+        expect![
+            "the tensor map of parameter `p0` has a tensor of 128 bytes, but its buffer has 124"
+        ],
+    );
+    check_refused(
+        kernel.ir(),
+        grid,
+        &[Arg::TensorMap(&line, &fits)],
+        expect![
+            "parameter `p0` is tensor_map<f32, 2>, but the argument is a tensor map of f32 (8) by (4) bytes, box (4)"
+        ],
+    );
+    check_refused(
+        kernel.ir(),
+        grid,
+        &[Arg::Buffer(&fits)],
+        expect!["parameter `p0` is tensor_map<f32, 2>, but the argument is a buffer"],
+    );
 }
 
 #[test]

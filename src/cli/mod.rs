@@ -1,7 +1,10 @@
 //! The commands and their options.
 
+mod doctor;
 mod gemm;
+mod json;
 mod layout;
+mod ptx;
 
 use std::ffi::OsString;
 use std::fmt;
@@ -20,10 +23,14 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Say what this machine has, driver, GPUs, cache and ptxas, and test each device.
+    Doctor(doctor::Options),
     /// Build a tiled f32 matrix product, run it, and compare it with an f64 reference.
     Gemm(gemm::Options),
     /// Print and draw a layout, or what an operation of the algebra makes of it.
     Layout(layout::Options),
+    /// Print the PTX of a kernel beside the lines that it was written for, and what ptxas makes of it.
+    Ptx(ptx::Options),
 }
 
 /// Why the program ends without success.
@@ -63,8 +70,10 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> Result<(), Failur
         Err(error) => return Err(Failure::input(one_line(&error))),
     };
     match cli.command {
+        Command::Doctor(options) => doctor::run(&options),
         Command::Gemm(options) => gemm::run(&options),
         Command::Layout(options) => layout::run(&options),
+        Command::Ptx(options) => ptx::run(&options),
     }
 }
 

@@ -100,7 +100,9 @@ impl Entry<'_> {
             }
             Arith::Cvt { value, to } => match self.ir.type_of(value) {
                 Type::Vector(vector) => self.cvt_vector(result, value, vector, to),
-                Type::Scalar(_) | Type::Pointer { .. } => self.cvt(result, value, to),
+                Type::Scalar(_) | Type::Pointer { .. } | Type::TensorMap { .. } => {
+                    self.cvt(result, value, to)
+                }
             },
             Arith::VecPack { ref values } => self.vec_pack(result, values),
             Arith::VecSplat { value, lanes } => {
@@ -158,7 +160,7 @@ impl Entry<'_> {
         match self.ir.type_of(value) {
             Type::Scalar(scalar) => scalar,
             Type::Vector(vector) => vector.elem(),
-            Type::Pointer { .. } => Scalar::U64,
+            Type::Pointer { .. } | Type::TensorMap { .. } => Scalar::U64,
         }
     }
 
@@ -185,7 +187,7 @@ impl Entry<'_> {
         match self.ir.type_of(value) {
             Type::Vector(VectorType::F16X2) => "f16x2",
             Type::Vector(VectorType::BF16X2) => "bf16x2",
-            Type::Scalar(_) | Type::Vector(_) | Type::Pointer { .. } => {
+            Type::Scalar(_) | Type::Vector(_) | Type::Pointer { .. } | Type::TensorMap { .. } => {
                 arith_type(self.scalar(value))
             }
         }

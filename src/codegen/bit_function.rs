@@ -202,7 +202,7 @@ impl Entry<'_> {
                     let register = self.def(result);
                     self.cvt_rounded_to(register, operand, (from, to), mode);
                 }
-                Type::Pointer { .. } => {}
+                Type::Pointer { .. } | Type::TensorMap { .. } => {}
             },
             Arith::CvtRint { value, to, rounding } => self.cvt_rint(result, value, to, rounding),
             Arith::CvtSat { value, to } => {
@@ -332,7 +332,7 @@ impl Entry<'_> {
         let registers = self.def_parts(result);
         if Class::of(to).bits_name() == "b64" {
             for (register, words) in registers.iter().zip(words.chunks_exact(2)) {
-                self.pack(*register, [words[0], words[1]]);
+                self.mov_joined(*register, [words[0], words[1]]);
             }
         } else {
             for (register, word) in registers.iter().zip(words) {
@@ -349,7 +349,7 @@ impl Entry<'_> {
             let part = self.in_reg(part, class);
             if class.bits_name() == "b64" {
                 let halves = [Class::B32; 2].map(|class| self.temp(class));
-                self.unpack(halves, part);
+                self.mov_halves(halves, part);
                 words.extend(halves);
             } else {
                 words.push(part);

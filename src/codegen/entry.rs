@@ -52,6 +52,11 @@ impl Files {
     }
 }
 
+/// Bytes that a tensor map as a parameter is aligned to (CUDA driver API, `CUtensorMap`).
+const TENSOR_MAP_ALIGN: u32 = 64;
+/// Bytes of a tensor map as a parameter.
+const TENSOR_MAP_BYTES: u64 = 128;
+
 /// Whether the kernel has a `printf`.
 pub(super) fn prints(ir: &KernelIr) -> bool {
     let prints = |op: OpId| matches!(ir.ops[op].op, Op::Diagnostic(Diagnostic::Printf { .. }));
@@ -63,7 +68,9 @@ fn first_reg(ty: Type, value: Value) -> Reg {
     let (class, number) = (Class::of(ty), value.index() as u32);
     match ty {
         Type::Vector(vector) if vector.registers() > 1 => Reg::Part(class, number, 0),
-        Type::Scalar(_) | Type::Vector(_) | Type::Pointer { .. } => Reg::Value(class, number),
+        Type::Scalar(_) | Type::Vector(_) | Type::Pointer { .. } | Type::TensorMap { .. } => {
+            Reg::Value(class, number)
+        }
     }
 }
 
@@ -185,7 +192,13 @@ impl<'a> Entry<'a> {
         self.text.push("(");
         for (i, param) in ir.params.iter().enumerate() {
             self.text.push(if i == 0 { "\n  .param ." } else { ",\n  .param ." });
-            match ir.type_of(param.value) {
+            let ty = ir.type_of(param.value);
+            match ty {
+                Type::TensorMap { .. } => {
+                    self.text.push("align ");
+                    self.text.number(TENSOR_MAP_ALIGN.into());
+                    self.text.push(" .b8");
+                }
                 Type::Scalar(scalar) => self.text.push(memory_type(scalar)),
                 Type::Pointer { space: Space::Global | Space::Const, elem, .. } => {
                     self.text.push("u64 .ptr .global .align ");
@@ -200,6 +213,11 @@ impl<'a> Entry<'a> {
             }
             self.text.push(" ");
             self.text.push(&param.name);
+            if let Type::TensorMap { .. } = ty {
+                self.text.push("[");
+                self.text.number(TENSOR_MAP_BYTES);
+                self.text.push("]");
+            }
         }
         if ir.has_asserts() {
             self.text.push(if ir.params.is_empty() { "\n" } else { ",\n" });
@@ -288,6 +306,10 @@ impl<'a> Entry<'a> {
             let to = self.def(param.value);
             let ty = ir.type_of(param.value);
             let (loaded, scalar) = match ty {
+                Type::TensorMap { .. } => {
+                    self.tensor_map_address(to, &param.name);
+                    continue;
+                }
                 Type::Scalar(Scalar::Bool) => (self.temp(Class::B32), Scalar::Bool),
                 Type::Scalar(scalar) => (to, scalar),
                 Type::Pointer { space: Space::Global | Space::Const, .. } => (to, Scalar::U64),
@@ -311,9 +333,21 @@ impl<'a> Entry<'a> {
                 }
                 Type::Scalar(_)
                 | Type::Vector(_)
+                | Type::TensorMap { .. }
                 | Type::Pointer { space: Space::Shared | Space::Const, .. } => {}
             }
         }
+    }
+
+    /// The generic address of a tensor map, which is used where it was passed.
+    fn tensor_map_address(&mut self, to: Reg, param: &str) {
+        self.begin();
+        self.text.push("mov.b64 ");
+        self.text.reg(to);
+        self.text.push(", ");
+        self.text.push(param);
+        self.text.push(";\n");
+        self.ins(&["cvta.param.u64"], &[to.into(), to.into()]);
     }
 
     /// Writes the operations of a region, without its yield.
@@ -347,6 +381,7 @@ impl<'a> Entry<'a> {
             Op::Thread(op) => self.thread(op, data.results.first().copied()),
             Op::Control(control) => self.control(id, control),
             Op::Diagnostic(op) => self.diagnostic(id, op),
+            Op::Inline(op) => self.inline(id, op),
         }
     }
 

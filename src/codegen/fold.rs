@@ -6,27 +6,30 @@
 //! has its own choice of bits.
 
 use crate::ir::number::{int_to_odd, mul_add_to_odd};
-use crate::ir::{Arith, Const, Scalar, Value, narrow};
+use crate::ir::{Arith, Const, FloatMode, Scalar, Value, narrow};
 
 /// The result of an operation whose operands `constant` knows, if it is a floating point number.
 pub(super) fn fold(op: &Arith, constant: impl Fn(Value) -> Option<Const>) -> Option<Const> {
     let result = match *op {
-        Arith::Add { lhs, rhs } => {
+        Arith::Add { lhs, rhs } | Arith::AddRounded { lhs, rhs, mode: FloatMode::RN } => {
             binary(constant(lhs)?, constant(rhs)?, |a, b| a + b, |a, b| a + b)
         }
-        Arith::Sub { lhs, rhs } => {
+        Arith::Sub { lhs, rhs } | Arith::SubRounded { lhs, rhs, mode: FloatMode::RN } => {
             binary(constant(lhs)?, constant(rhs)?, |a, b| a - b, |a, b| a - b)
         }
-        Arith::Mul { lhs, rhs } => {
+        Arith::Mul { lhs, rhs } | Arith::MulRounded { lhs, rhs, mode: FloatMode::RN } => {
             binary(constant(lhs)?, constant(rhs)?, |a, b| a * b, |a, b| a * b)
         }
-        Arith::Div { lhs, rhs } => {
+        Arith::Div { lhs, rhs } | Arith::DivRounded { lhs, rhs, mode: FloatMode::RN } => {
             binary(constant(lhs)?, constant(rhs)?, |a, b| a / b, |a, b| a / b)
         }
         Arith::Neg { value } => unary(constant(value)?, |a| -a, |a| -a),
         Arith::Abs { value } => unary(constant(value)?, f32::abs, f64::abs),
-        Arith::Sqrt { value } => unary(constant(value)?, f32::sqrt, f64::sqrt),
-        Arith::Fma { lhs, rhs, addend } => {
+        Arith::Sqrt { value } | Arith::SqrtRounded { value, mode: FloatMode::RN } => {
+            unary(constant(value)?, f32::sqrt, f64::sqrt)
+        }
+        Arith::Fma { lhs, rhs, addend }
+        | Arith::FmaRounded { lhs, rhs, addend, mode: FloatMode::RN } => {
             let (a, b, c) = (constant(lhs)?, constant(rhs)?, constant(addend)?);
             if let (Some(a), Some(b), Some(c)) = (decoded(a), decoded(b), decoded(c)) {
                 return encoded(constant(lhs)?.scalar(), mul_add_to_odd(a, b, c));

@@ -137,6 +137,7 @@ impl Entry<'_> {
             Type::Pointer { space, elem, .. } => (space, elem),
             Type::Scalar(scalar) => (Space::Global, scalar),
             Type::Vector(vector) => (Space::Global, vector.elem()),
+            Type::TensorMap { elem, .. } => (Space::Global, elem),
         }
     }
 

@@ -61,11 +61,14 @@ mod diagnostic;
 mod entry;
 mod error;
 mod fold;
+mod inline;
 mod mem;
 mod printf;
 mod ptx;
 mod regs;
+mod swizzle_mode;
 mod sync;
+mod tensor_map;
 mod text;
 mod uses;
 mod vector;
@@ -75,6 +78,8 @@ mod warp;
 pub use assert_buffer::AssertBuffer;
 pub use error::CodegenError;
 pub use ptx::{Ptx, PtxVersion};
+pub use swizzle_mode::SwizzleMode;
+pub use tensor_map::{BoxElement, DimMode, Fill, L2Promotion, TensorMapDesc, TensorMapError};
 
 use std::fmt;
 

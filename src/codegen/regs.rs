@@ -56,6 +56,7 @@ impl Class {
             Type::Vector(vector) => Class::of_scalar(vector.elem()),
             Type::Pointer { space: Space::Global | Space::Const, .. } => Class::B64,
             Type::Pointer { space: Space::Shared, .. } => Class::B32,
+            Type::TensorMap { .. } => Class::B64,
         }
     }
 

@@ -28,6 +28,7 @@ impl<'k> Uses<'k> {
         let needed = match &data.op {
             Op::Const(_) | Op::Mem(Mem::GetVar { .. }) => false,
             Op::Control(_) | Op::Diagnostic(_) => true,
+            Op::Inline(op) => !op.ptx.is_pure(),
             Op::Arith(_)
             | Op::Mem(_)
             | Op::Atomic(_)
@@ -75,6 +76,7 @@ impl<'k> Uses<'k> {
                 return self.mark_all(values);
             }
             Op::Diagnostic(Diagnostic::Printf { .. })
+            | Op::Inline(_)
             | Op::Const(_)
             | Op::Arith(_)
             | Op::Mem(_)

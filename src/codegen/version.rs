@@ -49,6 +49,10 @@ pub(super) fn of(op: &Op, ir: &KernelIr) -> PtxVersion {
         }
         Op::Sync(Sync::Fence { scope, .. }) => scoped(Some(*scope)),
         Op::Warp(Warp::Elect { .. }) | Op::Sync(Sync::FenceProxyAsync { .. }) => version(8, 0),
+        Op::Inline(op) => {
+            let (major, minor) = op.ptx.version();
+            version(major, minor)
+        }
         Op::Warp(
             Warp::Shfl { .. }
             | Warp::Vote { .. }

@@ -139,16 +139,16 @@ impl Entry<'_> {
             Class::B64 | Class::F64 => {
                 let [low, high] = [Class::B32; 2].map(|class| self.temp(class));
                 let [moved_low, moved_high] = [Class::B32; 2].map(|class| self.temp(class));
-                self.unpack([low, high], from);
+                self.mov_halves([low, high], from);
                 self.pair(&name, (moved_low, inside), &[low.into(), lane, segment, members]);
                 self.pair(&name, (moved_high, None), &[high.into(), lane, segment, members]);
-                self.pack(to, [moved_low, moved_high]);
+                self.mov_joined(to, [moved_low, moved_high]);
             }
         }
     }
 
     /// The halves of a 64-bit register, the low one first.
-    pub(super) fn unpack(&mut self, [low, high]: [Reg; 2], from: Reg) {
+    pub(super) fn mov_halves(&mut self, [low, high]: [Reg; 2], from: Reg) {
         self.begin();
         self.text.push("mov.b64 {");
         self.text.reg(low);
@@ -160,7 +160,7 @@ impl Entry<'_> {
     }
 
     /// A 64-bit register from its halves, the low one first.
-    pub(super) fn pack(&mut self, to: Reg, [low, high]: [Reg; 2]) {
+    pub(super) fn mov_joined(&mut self, to: Reg, [low, high]: [Reg; 2]) {
         self.begin();
         self.text.push("mov.b64 ");
         self.text.reg(to);

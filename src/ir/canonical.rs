@@ -163,6 +163,7 @@ fn rename(
         | Op::Sync(_)
         | Op::Warp(_)
         | Op::Diagnostic(_)
+        | Op::Inline(_)
         | Op::Thread(_)
         | Op::Control(Control::Yield { .. } | Control::Return) => {}
     }

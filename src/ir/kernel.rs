@@ -153,9 +153,13 @@ impl KernelIr {
     /// The bytes of the parameters: each at the next multiple of its size, with the one that a kernel with
     /// assertions has beside its own. For a kernel whose parameters have values.
     pub fn param_bytes(&self) -> u64 {
-        let sizes = self.params.iter().map(|param| u64::from(self.type_of(param.value).bits() / 8));
-        let hidden = self.has_asserts().then_some(8);
-        sizes.chain(hidden).fold(0, |end, bytes| end.next_multiple_of(bytes) + bytes)
+        let sizes = self.params.iter().map(|param| match self.type_of(param.value) {
+            // `CUtensorMap` of the CUDA driver API.
+            Type::TensorMap { .. } => (128, 64),
+            ty => (u64::from(ty.bits() / 8), u64::from(ty.bits() / 8)),
+        });
+        let hidden = self.has_asserts().then_some((8, 8));
+        sizes.chain(hidden).fold(0, |end: u64, (bytes, align)| end.next_multiple_of(align) + bytes)
     }
 
     /// Whether control can leave the end of the region: its last operation is `yield`, or not a terminator
@@ -184,6 +188,7 @@ impl KernelIr {
             | Op::Sync(_)
             | Op::Warp(_)
             | Op::Diagnostic(_)
+            | Op::Inline(_)
             | Op::Thread(_) => true,
         }
     }

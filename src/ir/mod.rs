@@ -31,10 +31,11 @@ pub use builder::{
     Arithmetic, ArmEnd, Atom, AtomicAdd, AtomicInt, AtomicWord, Bits, Body, BodyResult, Bound,
     BuildError, BuildErrorKind, BuildErrors, CaseEnd, Cases, CasesStart, Constant, Context,
     Converted, DeviceCoord, Dim3, DotElement, Element, End, Field, Float, Fused, Global, GlobalMut,
-    InSignature, Int, IntoBound, IntoVal, IntoValues, Join, Kernel, KernelOptions, Loop, MemIndex,
-    MutPointer, NamedBarrier, Number, OnDevice, Ordered, ParamList, ParamValues, Parameter, Params,
-    Pointer, Promote, Range, Red, Redux, Registers, Shared, Signed, Terminated, Ty, Untyped, Val,
-    Values, Var, Vector, VectorElement, WARP, Widen, Word, Word32, promote, range,
+    Group, InSignature, Int, IntoBound, IntoVal, IntoValues, Join, Kernel, KernelOptions, Loop,
+    MemIndex, MutPointer, NamedBarrier, Number, OnDevice, Ordered, ParamList, ParamValues,
+    Parameter, Params, Pointer, Promote, Range, Red, Redux, Registers, Shared, Signed, TensorMap,
+    TensorMapMut, TensorMapType, Terminated, Ty, Untyped, Val, Values, Var, Vector, VectorElement,
+    WARP, Widen, Word, Word32, promote, range,
 };
 pub use entity::{Arena, ArrayId, Entity, OpId, PlaceId, RegionId, SharedId, Value, VarId};
 pub use format::{Format, FormatError, Piece, Placeholder, Style};
@@ -47,10 +48,11 @@ pub use number::{FloatFormat, Rounding, Specials};
 pub use op::{
     ApproxFunction, Arith, Atomic, AtomicOp, AtomicOrder, Axis, BarrierForm, BarrierRed, ByteHalf,
     Cache, Clamp, Class, Compare, Constraint, Control, Diagnostic, Direction, DivApprox, Effect,
-    Excess, FenceOrder, FindFrom, FloatMode, FloatTest, L1Evict, L2Prefetch, LoadAccess, LoadCache,
-    LoadOrder, Mem, MemScope, Op, OpInfo, ParseAccessError, PermuteMode, PrefetchLevel, ProxySpace,
-    RedOrder, ReduxOp, ResultKind, ShflMode, SpecialReg, StoreAccess, StoreCache, StoreOrder,
-    Subnormals, Sync, Thread, Unroll, ValueList, VolatileReg, VoteMode, Warp,
+    Excess, FenceOrder, FindFrom, FloatMode, FloatTest, Inline, InlinePtx, L1Evict, L2Prefetch,
+    LoadAccess, LoadCache, LoadOrder, Mem, MemScope, Op, OpInfo, ParseAccessError, PermuteMode,
+    PrefetchLevel, ProxySpace, PtxPiece, PtxTextError, RedOrder, ReduxOp, ResultKind, ShflMode,
+    Simulate, SpecialReg, StoreAccess, StoreCache, StoreOrder, Subnormals, Sync, Thread, Unroll,
+    ValueList, VolatileReg, VoteMode, Warp,
 };
 pub use signature::{Signature, SignatureError, Template};
 pub use target::{ParseTargetError, Target};

@@ -1,4 +1,4 @@
-//! The types of IR values: scalars, vectors and pointers.
+//! The types of IR values: scalars, vectors, pointers and tensor maps.
 
 use std::fmt;
 use std::str::FromStr;
@@ -224,25 +224,35 @@ pub enum Type {
         /// Whether stores through it are allowed.
         mutable: bool,
     },
+    /// What the tensor memory accelerator knows of a tensor in global memory: a parameter that only its
+    /// operations use.
+    TensorMap {
+        /// The elements of the tensor.
+        elem: Scalar,
+        /// The dimensions of the tensor.
+        rank: u8,
+        /// Whether copies into the tensor are allowed.
+        mutable: bool,
+    },
 }
 
 impl Type {
     /// The truth value type.
     pub const BOOL: Type = Type::Scalar(Scalar::Bool);
 
-    /// The scalar type, or `None` for a vector or a pointer.
+    /// The scalar type, or `None` for other types.
     pub const fn scalar(self) -> Option<Scalar> {
         match self {
             Type::Scalar(s) => Some(s),
-            Type::Vector(_) | Type::Pointer { .. } => None,
+            Type::Vector(_) | Type::Pointer { .. } | Type::TensorMap { .. } => None,
         }
     }
 
-    /// The vector type, or `None` for a scalar or a pointer.
+    /// The vector type, or `None` for other types.
     pub const fn vector(self) -> Option<VectorType> {
         match self {
             Type::Vector(vector) => Some(vector),
-            Type::Scalar(_) | Type::Pointer { .. } => None,
+            Type::Scalar(_) | Type::Pointer { .. } | Type::TensorMap { .. } => None,
         }
     }
 
@@ -252,6 +262,8 @@ impl Type {
             Type::Scalar(s) => s.bits(),
             Type::Vector(vector) => vector.bits(),
             Type::Pointer { space, .. } => space.pointer_bits(),
+            // In a register there is its generic address.
+            Type::TensorMap { .. } => 64,
         }
     }
 }
@@ -268,7 +280,8 @@ impl From<VectorType> for Type {
     }
 }
 
-/// `f32`, `f16x2` for vectors, `ptr<global, f32>` and `ptr<global, mut f32>` for pointers.
+/// `f32`, `f16x2` for vectors, `ptr<global, f32>` and `ptr<global, mut f32>` for pointers,
+/// `tensor_map<f32, 2>` and `tensor_map<mut f32, 2>`.
 impl fmt::Display for Type {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -276,6 +289,9 @@ impl fmt::Display for Type {
             Type::Vector(vector) => vector.fmt(f),
             Type::Pointer { space, elem, mutable } => {
                 write!(f, "ptr<{space}, {}{elem}>", if *mutable { "mut " } else { "" })
+            }
+            Type::TensorMap { elem, rank, mutable } => {
+                write!(f, "tensor_map<{}{elem}, {rank}>", if *mutable { "mut " } else { "" })
             }
         }
     }
@@ -417,5 +433,8 @@ mod tests {
         assert_eq!(p(true).to_string(), "ptr<shared, mut u16>");
         let pair = VectorType::new(Scalar::F16, 2).unwrap();
         assert_eq!(Type::from(pair).to_string(), "f16x2");
+        let map = |mutable| Type::TensorMap { elem: Scalar::F32, rank: 3, mutable };
+        assert_eq!(map(false).to_string(), "tensor_map<f32, 3>");
+        assert_eq!(map(true).to_string(), "tensor_map<mut f32, 3>");
     }
 }

@@ -3,8 +3,9 @@
 use super::complement::complement;
 use super::error::LayoutError;
 use super::int::Int;
+use super::into_tuple::Builder;
 use super::tiler::{TilerLeaf, TilerRef, TilerTuple};
-use super::tuple::{Builder, IntTuple, IntTupleRef, Tuple, product};
+use super::tuple::{IntTuple, IntTupleRef, Tuple, product};
 
 type Result<T> = std::result::Result<T, LayoutError>;
 
@@ -64,6 +65,13 @@ fn divide_into(
 impl IntTuple {
     /// The leaf, as an integer.
     ///
+    /// ```
+    /// # use tilewright::layout::{IntTuple, shape};
+    /// assert_eq!(IntTuple::from(7).to_int()?, &7);
+    /// assert!(shape!(4, 8).to_int().is_err());
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
     /// # Errors
     /// [`LayoutError::NotAnInteger`] for a tuple.
     pub fn to_int(&self) -> Result<&Int> {
@@ -71,6 +79,12 @@ impl IntTuple {
     }
 
     /// The sum of all leaves.
+    ///
+    /// ```
+    /// # use tilewright::layout::shape;
+    /// assert_eq!(shape!(2, (3, 4)).sum()?, 9);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     ///
     /// # Errors
     /// [`LayoutError::Overflow`].
@@ -85,6 +99,12 @@ impl IntTuple {
 
     /// The largest leaf.
     ///
+    /// ```
+    /// # use tilewright::layout::shape;
+    /// assert_eq!(shape!(2, (7, 4)).max()?, 7);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
     /// # Errors
     /// [`LayoutError::RankMismatch`] for `()`.
     pub fn max(&self) -> Result<Int> {
@@ -93,6 +113,12 @@ impl IntTuple {
 
     /// The smallest leaf.
     ///
+    /// ```
+    /// # use tilewright::layout::shape;
+    /// assert_eq!(shape!(2, (7, 4)).min()?, 2);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
     /// # Errors
     /// [`LayoutError::RankMismatch`] for `()`.
     pub fn min(&self) -> Result<Int> {
@@ -100,6 +126,12 @@ impl IntTuple {
     }
 
     /// The greatest common divisor of the leaves.
+    ///
+    /// ```
+    /// # use tilewright::layout::shape;
+    /// assert_eq!(shape!(8, (12, 4)).gcd()?, 4);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     ///
     /// # Errors
     /// [`LayoutError::RankMismatch`] for `()`.
@@ -149,6 +181,12 @@ impl IntTuple {
     /// The number of tiles of each mode: `ceil_div` by a tiler, with `shape(complement(tile,
     /// mode))` for a layout.
     ///
+    /// ```
+    /// # use tilewright::layout::{shape, tiler};
+    /// assert_eq!(shape!(8, 12).ceil_div_by(&tiler!(4, 5))?, shape!(2, 3));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`ceil_div`](IntTuple::ceil_div) and [`Layout::complement`](super::Layout::complement).
     pub fn ceil_div_by<'t>(&self, by: impl Into<TilerRef<'t>>) -> Result<IntTuple> {
@@ -180,6 +218,12 @@ impl IntTuple {
     }
 
     /// [`Int::round_up`] mode by mode; missing modes of the divisor are 1.
+    ///
+    /// ```
+    /// # use tilewright::layout::shape;
+    /// assert_eq!(shape!(7, 12).round_up(&shape!(4, 5))?, shape!(8, 15));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     ///
     /// # Errors
     /// [`LayoutError::RankMismatch`], [`LayoutError::NotAnInteger`] if one is an integer and the
@@ -264,6 +308,12 @@ impl IntTuple {
     /// True if the first pair of leaves that differ, in order, is smaller in `self`; a shorter
     /// tuple comes before its extensions.
     ///
+    /// ```
+    /// # use tilewright::layout::shape;
+    /// assert!(shape!(1, 9).lex_less(&shape!(2, 0))?);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
     /// # Errors
     /// [`LayoutError::NotAnInteger`] where an integer meets a tuple, [`LayoutError::Undecided`].
     pub fn lex_less(&self, other: &IntTuple) -> Result<bool> {
@@ -271,6 +321,12 @@ impl IntTuple {
     }
 
     /// [`lex_less`](IntTuple::lex_less) from the last mode to the first.
+    ///
+    /// ```
+    /// # use tilewright::layout::shape;
+    /// assert!(shape!(2, 0).colex_less(&shape!(1, 9))?);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     ///
     /// # Errors
     /// As [`lex_less`](IntTuple::lex_less).
@@ -294,6 +350,13 @@ impl IntTuple {
 
     /// Not `elem_less(other, self)`, as CuTe defines it: some leaf of `self` is not greater.
     ///
+    /// ```
+    /// # use tilewright::layout::shape;
+    /// assert!(shape!(1, 9).elem_leq(&shape!(2, 0))?);
+    /// assert!(!shape!(3, 9).elem_leq(&shape!(2, 0))?);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`lex_less`](IntTuple::lex_less).
     pub fn elem_leq(&self, other: &IntTuple) -> Result<bool> {
@@ -302,6 +365,12 @@ impl IntTuple {
 
     /// `elem_less(other, self)`.
     ///
+    /// ```
+    /// # use tilewright::layout::shape;
+    /// assert!(shape!(3, 9).elem_gtr(&shape!(2, 0))?);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`lex_less`](IntTuple::lex_less).
     pub fn elem_gtr(&self, other: &IntTuple) -> Result<bool> {
@@ -309,6 +378,12 @@ impl IntTuple {
     }
 
     /// Not `elem_less(self, other)`, as CuTe defines it: some leaf of `self` is not less.
+    ///
+    /// ```
+    /// # use tilewright::layout::shape;
+    /// assert!(shape!(2, 0).elem_geq(&shape!(2, 0))?);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     ///
     /// # Errors
     /// As [`lex_less`](IntTuple::lex_less).

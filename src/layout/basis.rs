@@ -4,8 +4,9 @@ use std::fmt;
 
 use super::error::LayoutError;
 use super::int::{Env, Int};
+use super::into_tuple::{Builder, IntoTuple};
 use super::ratio::Ratio;
-use super::tuple::{Builder, IntTuple, IntoTuple, Tuple};
+use super::tuple::{IntTuple, Tuple};
 
 type Result<T> = std::result::Result<T, LayoutError>;
 
@@ -76,6 +77,12 @@ const _: () = assert!(size_of::<ScaledBasis>() == 24);
 impl ScaledBasis {
     /// `value * E(path)`.
     ///
+    /// ```
+    /// # use tilewright::layout::ScaledBasis;
+    /// assert_eq!(ScaledBasis::new(2, &[0, 1])?.to_string(), "2@1@0");
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
     /// # Errors
     /// [`LayoutError::TooDeep`] for a path of more than 7 modes, [`LayoutError::TooLarge`] for a
     /// mode above 255.
@@ -85,6 +92,12 @@ impl ScaledBasis {
 
     /// `ratio * E(path)`; an integral ratio becomes an integer.
     ///
+    /// ```
+    /// # use tilewright::layout::{Ratio, ScaledBasis};
+    /// assert_eq!(ScaledBasis::with_ratio(Ratio::new(3, 4)?, &[1])?.to_string(), "3/4@1");
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`ScaledBasis::new`].
     pub fn with_ratio(ratio: Ratio, path: &[usize]) -> Result<Self> {
@@ -93,6 +106,12 @@ impl ScaledBasis {
 
     /// The basis element `E(path)`: 1 at the place `path` of a coordinate, 0 elsewhere.
     ///
+    /// ```
+    /// # use tilewright::layout::ScaledBasis;
+    /// assert_eq!(ScaledBasis::e(&[1])?.to_string(), "1@1");
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`ScaledBasis::new`].
     pub fn e(path: &[usize]) -> Result<Self> {
@@ -100,6 +119,13 @@ impl ScaledBasis {
     }
 
     /// The plain integer, if it is one: neither a basis element nor a ratio.
+    ///
+    /// ```
+    /// # use tilewright::layout::ScaledBasis;
+    /// assert_eq!(ScaledBasis::from(4).as_int(), Some(&4.into()));
+    /// assert_eq!(ScaledBasis::e(&[0])?.as_int(), None);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     #[inline]
     pub fn as_int(&self) -> Option<&Int> {
         match &self.value {
@@ -109,6 +135,13 @@ impl ScaledBasis {
     }
 
     /// The plain integer.
+    ///
+    /// ```
+    /// # use tilewright::layout::ScaledBasis;
+    /// assert_eq!(ScaledBasis::from(4).to_int()?, &4);
+    /// assert!(ScaledBasis::e(&[0])?.to_int().is_err());
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     ///
     /// # Errors
     /// [`LayoutError::NotAnIntegerStride`].
@@ -121,6 +154,11 @@ impl ScaledBasis {
     }
 
     /// The number, if it is a plain static integer.
+    ///
+    /// ```
+    /// # use tilewright::layout::ScaledBasis;
+    /// assert_eq!(ScaledBasis::from(4).as_static(), Some(4));
+    /// ```
     #[inline]
     pub fn as_static(&self) -> Option<i64> {
         match &self.value {
@@ -130,6 +168,12 @@ impl ScaledBasis {
     }
 
     /// The scale as an integer, if it is not a ratio.
+    ///
+    /// ```
+    /// # use tilewright::layout::ScaledBasis;
+    /// assert_eq!(ScaledBasis::new(3, &[0])?.value(), Some(&3.into()));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn value(&self) -> Option<&Int> {
         match &self.value {
             Scale::Int(value) => Some(value),
@@ -138,6 +182,12 @@ impl ScaledBasis {
     }
 
     /// The scale as a ratio, if it is static.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Ratio, ScaledBasis};
+    /// assert_eq!(ScaledBasis::new(3, &[0])?.ratio(), Some(Ratio::from(3)));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn ratio(&self) -> Option<Ratio> {
         match &self.value {
             Scale::Int(value) => value.as_static().map(Ratio::from),
@@ -146,17 +196,34 @@ impl ScaledBasis {
     }
 
     /// The mode path, outermost first; empty for a plain number.
+    ///
+    /// ```
+    /// # use tilewright::layout::ScaledBasis;
+    /// assert!(ScaledBasis::new(2, &[0, 1])?.mode().eq([0, 1]));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn mode(&self) -> impl Iterator<Item = usize> + '_ {
         self.path.modes().iter().map(|&m| usize::from(m))
     }
 
     /// True for a basis element.
+    ///
+    /// ```
+    /// # use tilewright::layout::ScaledBasis;
+    /// assert!(ScaledBasis::e(&[0])?.is_basis() && !ScaledBasis::from(4).is_basis());
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     #[inline]
     pub fn is_basis(&self) -> bool {
         self.path.len > 0
     }
 
     /// True if the scale has no symbol.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Int, ScaledBasis};
+    /// assert!(!ScaledBasis::from(Int::symbol("n")).is_static());
+    /// ```
     pub fn is_static(&self) -> bool {
         match &self.value {
             Scale::Int(value) => value.is_static(),
@@ -165,11 +232,23 @@ impl ScaledBasis {
     }
 
     /// True for the number 0 and for a basis element scaled by 0.
+    ///
+    /// ```
+    /// # use tilewright::layout::ScaledBasis;
+    /// assert!(ScaledBasis::new(0, &[1])?.is_zero());
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn is_zero(&self) -> bool {
         matches!(&self.value, Scale::Int(value) if value.is(0))
     }
 
     /// `factor * self`.
+    ///
+    /// ```
+    /// # use tilewright::layout::ScaledBasis;
+    /// assert_eq!(ScaledBasis::new(2, &[1])?.scaled(&3.into())?.to_string(), "6@1");
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     ///
     /// # Errors
     /// [`LayoutError::Overflow`]; [`LayoutError::NotStatic`] for a ratio times a symbol that its
@@ -180,6 +259,13 @@ impl ScaledBasis {
     }
 
     /// The value for the numbers that `env` gives the symbols.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Env, Int, ScaledBasis};
+    /// let stride = ScaledBasis::new(Int::symbol("n"), &[1])?;
+    /// assert_eq!(stride.eval(&Env::new().with("n", 5))?.to_string(), "5@1");
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`Int::eval`].

@@ -39,6 +39,12 @@ impl Default for LayoutBuilder {
 
 impl LayoutBuilder {
     /// Nothing yet.
+    ///
+    /// ```
+    /// # use tilewright::layout::LayoutBuilder;
+    /// assert_eq!(LayoutBuilder::new().finish()?.to_string(), "():()");
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     #[inline]
     pub fn new() -> Self {
         let layout = Layout { codes: Codes::new(), shape: Leaves::new(), stride: Leaves::new() };
@@ -53,6 +59,15 @@ impl LayoutBuilder {
     }
 
     /// Begins a tuple of modes.
+    ///
+    /// ```
+    /// # use tilewright::layout::LayoutBuilder;
+    /// let mut out = LayoutBuilder::new();
+    /// out.open();
+    /// out.push(4, 1);
+    /// assert_eq!(out.finish()?.to_string(), "(4):(1)");
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     #[inline]
     pub fn open(&mut self) {
         self.mode();
@@ -64,6 +79,18 @@ impl LayoutBuilder {
     }
 
     /// Ends the tuple that was begun last.
+    ///
+    /// ```
+    /// # use tilewright::layout::LayoutBuilder;
+    /// let mut out = LayoutBuilder::new();
+    /// out.open();
+    /// out.open();
+    /// out.push(4, 1);
+    /// out.close();
+    /// out.push(2, 4);
+    /// assert_eq!(out.finish()?.to_string(), "((4),2):((1),4)");
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     #[inline]
     pub fn close(&mut self) {
         let Some((at, count)) = self.open.pop() else { return };
@@ -76,6 +103,14 @@ impl LayoutBuilder {
     }
 
     /// Appends the mode `extent : stride`.
+    ///
+    /// ```
+    /// # use tilewright::layout::{LayoutBuilder, layout};
+    /// let mut out = LayoutBuilder::new();
+    /// out.push(4, 1);
+    /// assert_eq!(out.finish()?, layout!(4:1));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     #[inline]
     pub fn push(&mut self, extent: impl Into<Int>, stride: impl Into<ScaledBasis>) {
         self.mode();
@@ -85,6 +120,14 @@ impl LayoutBuilder {
     }
 
     /// Appends a copy of a mode.
+    ///
+    /// ```
+    /// # use tilewright::layout::{LayoutBuilder, layout};
+    /// let mut out = LayoutBuilder::new();
+    /// out.push_ref(layout!((4, 2):(1, 4)).as_ref());
+    /// assert_eq!(out.finish()?, layout!((4, 2):(1, 4)));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     #[inline]
     pub fn push_ref(&mut self, mode: LayoutRef<'_>) {
         self.mode();
@@ -102,6 +145,15 @@ impl LayoutBuilder {
     }
 
     /// The layout.
+    ///
+    /// ```
+    /// # use tilewright::layout::LayoutBuilder;
+    /// let mut out = LayoutBuilder::new();
+    /// out.open();
+    /// out.push(4, 1);
+    /// assert_eq!(out.finish()?.rank(), 1);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     ///
     /// # Errors
     /// [`LayoutError::TooDeep`], [`LayoutError::TooLarge`].

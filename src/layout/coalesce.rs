@@ -234,6 +234,13 @@ impl Layout {
 
     /// [`filter_zeros`](Layout::filter_zeros) where `profile`, a tuple that the shape refines, is 0.
     ///
+    /// ```
+    /// # use tilewright::layout::{layout, shape};
+    /// let l = layout!((2, (4, 8)):(1, (2, 8)));
+    /// assert_eq!(l.filter_zeros_by(&shape!(0, 1))?, layout!((1, (4, 8)):(1, (2, 8))));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
     /// # Errors
     /// [`LayoutError::NotCongruent`].
     pub fn filter_zeros_by(&self, profile: &IntTuple) -> Result<Layout> {
@@ -274,6 +281,13 @@ impl Layout {
     }
 
     /// [`filter`](Layout::filter) of each mode below a leaf of `profile`.
+    ///
+    /// ```
+    /// # use tilewright::layout::{layout, shape};
+    /// let l = layout!(((2, 4), 8):((0, 1), 4));
+    /// assert_eq!(l.filter_by(&shape!(1, 1))?, layout!((4, 8):(1, 4)));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     ///
     /// # Errors
     /// As [`coalesce_by`](Layout::coalesce_by).

@@ -6,8 +6,9 @@ use super::basis::ScaledBasis;
 use super::builder::LayoutBuilder;
 use super::error::LayoutError;
 use super::int::Int;
+use super::into_tuple::Builder;
 use super::layout::Layout;
-use super::tuple::{Builder, IntTuple, IntTupleRef, Leaves, product};
+use super::tuple::{IntTuple, IntTupleRef, Leaves, product};
 
 type Result<T> = std::result::Result<T, LayoutError>;
 
@@ -150,6 +151,12 @@ impl Layout {
 
     /// The identity on the shape of the layout: CuTe's `make_basis_like` as a layout.
     ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// assert_eq!(layout!((4, 8):(8, 1)).identity_like()?.to_string(), "(4,8):(1@0,1@1)");
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`identity`](Layout::identity).
     pub fn identity_like(&self) -> Result<Layout> {
@@ -222,6 +229,12 @@ pub fn compact_col_major(shape: &IntTuple, start: &IntTuple) -> Result<IntTuple>
 
 /// The strides of the compact row-major layout of `shape` that begins at `start`. CuTe's
 /// `compact_row_major`.
+///
+/// ```
+/// # use tilewright::layout::{compact_row_major, shape};
+/// assert_eq!(compact_row_major(&shape!(4, (2, 8)), &1.into())?, shape!(16, (8, 1)));
+/// # Ok::<(), tilewright::layout::LayoutError>(())
+/// ```
 ///
 /// # Errors
 /// As [`compact_col_major`].

@@ -5,9 +5,10 @@ use std::fmt;
 use super::basis::{ScaledBasis, Sum};
 use super::error::LayoutError;
 use super::int::Int;
+use super::into_tuple::{Builder, IntoTuple};
 use super::layout::Layout;
 use super::layout_ref::LayoutRef;
-use super::tuple::{Builder, IntTuple, IntTupleRef, IntoTuple, Tuple, TupleRef, product};
+use super::tuple::{IntTuple, IntTupleRef, Tuple, TupleRef, product};
 
 type Result<T> = std::result::Result<T, LayoutError>;
 
@@ -81,11 +82,23 @@ impl fmt::Debug for Slot {
 
 impl Coord {
     /// True if a leaf is `_`.
+    ///
+    /// ```
+    /// # use tilewright::layout::coord;
+    /// assert!(coord!(1, (_, 2)).has_underscore() && !coord!(1, 2).has_underscore());
+    /// ```
     pub fn has_underscore(&self) -> bool {
         self.leaves.contains(&Slot::All)
     }
 
     /// The coordinate as integers.
+    ///
+    /// ```
+    /// # use tilewright::layout::{coord, shape};
+    /// assert_eq!(coord!(1, 2).to_ints("slice")?, shape!(1, 2));
+    /// assert!(coord!(1, _).to_ints("slice").is_err());
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     ///
     /// # Errors
     /// [`LayoutError::UnexpectedUnderscore`].

@@ -248,6 +248,13 @@ impl Layout {
 
     /// [`logical_divide`](Layout::logical_divide) as `((tile, ..), rest, ..)`.
     ///
+    /// ```
+    /// # use tilewright::layout::{layout, tiler};
+    /// let a = layout!((4, 6):(1, 4));
+    /// assert_eq!(a.tiled_divide(&tiler!(2, 3))?.to_string(), "((2,3),2,2):((1,4),2,12)");
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`zipped_divide`](Layout::zipped_divide).
     pub fn tiled_divide<'t>(&self, tiler: impl Into<TilerRef<'t>>) -> Result<Layout> {
@@ -255,6 +262,13 @@ impl Layout {
     }
 
     /// [`logical_divide`](Layout::logical_divide) as `(tile, .., rest, ..)`.
+    ///
+    /// ```
+    /// # use tilewright::layout::{layout, tiler};
+    /// let a = layout!((4, 6):(1, 4));
+    /// assert_eq!(a.flat_divide(&tiler!(2, 3))?.to_string(), "(2,3,2,2):(1,4,2,12)");
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`zipped_divide`](Layout::zipped_divide).

@@ -17,11 +17,21 @@ pub struct ModePath(SmallVec<[u16; 8]>);
 
 impl ModePath {
     /// The indices, outermost first.
+    ///
+    /// ```
+    /// # use tilewright::layout::ModePath;
+    /// assert!(ModePath::from([1, 0]).indices().eq([1, 0]));
+    /// ```
     pub fn indices(&self) -> impl Iterator<Item = usize> + '_ {
         self.0.iter().map(|&i| usize::from(i))
     }
 
     /// True for the path of the whole tuple.
+    ///
+    /// ```
+    /// # use tilewright::layout::ModePath;
+    /// assert!(ModePath::default().is_root() && !ModePath::from([1]).is_root());
+    /// ```
     pub fn is_root(&self) -> bool {
         self.0.is_empty()
     }
@@ -334,6 +344,12 @@ pub enum LayoutError {
 
 impl LayoutError {
     /// The error without its place.
+    ///
+    /// ```
+    /// # use tilewright::layout::LayoutError;
+    /// let error = LayoutError::ZeroDenominator.at(1);
+    /// assert_eq!(error.cause(), &LayoutError::ZeroDenominator);
+    /// ```
     pub fn cause(&self) -> &LayoutError {
         match self {
             LayoutError::At { cause, .. } => cause.cause(),
@@ -342,6 +358,12 @@ impl LayoutError {
     }
 
     /// The mode where it happened, if the operation works mode by mode.
+    ///
+    /// ```
+    /// # use tilewright::layout::{LayoutError, ModePath};
+    /// let error = LayoutError::ZeroDenominator.at(0).at(1);
+    /// assert_eq!(error.mode(), Some(&ModePath::from([1, 0])));
+    /// ```
     pub fn mode(&self) -> Option<&ModePath> {
         match self {
             LayoutError::At { mode, .. } => Some(mode),
@@ -350,6 +372,12 @@ impl LayoutError {
     }
 
     /// The same error, one level further out.
+    ///
+    /// ```
+    /// # use tilewright::layout::LayoutError;
+    /// let error = LayoutError::ZeroDenominator.at(1);
+    /// assert!(error.to_string().contains("mode 1"), "{error}");
+    /// ```
     #[must_use]
     pub fn at(self, index: usize) -> Self {
         match self {

@@ -7,8 +7,9 @@ use super::basis::ScaledBasis;
 use super::builder::LayoutBuilder;
 use super::error::LayoutError;
 use super::int::{Env, Int};
+use super::into_tuple::IntoTuple;
 use super::layout_ref::{LayoutRef, Modes};
-use super::tuple::{Codes, IntTuple, IntTupleRef, IntoTuple, LEAF, Leaves, Tuple, TupleRef};
+use super::tuple::{Codes, IntTuple, IntTupleRef, LEAF, Leaves, Tuple, TupleRef};
 
 type Result<T> = std::result::Result<T, LayoutError>;
 
@@ -64,6 +65,11 @@ impl Layout {
     }
 
     /// One mode: `extent : stride`.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Layout, layout};
+    /// assert_eq!(Layout::leaf(4, 2), layout!(4:2));
+    /// ```
     #[inline]
     pub fn leaf(extent: impl Into<Int>, stride: impl Into<ScaledBasis>) -> Self {
         let mut codes = Codes::new();
@@ -75,6 +81,11 @@ impl Layout {
     }
 
     /// `1:0`, the layout of one coordinate.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Layout, layout};
+    /// assert_eq!(Layout::trivial(), layout!(1:0));
+    /// ```
     #[inline]
     pub fn trivial() -> Self {
         Self::leaf(1, 0)
@@ -135,50 +146,103 @@ impl Layout {
     }
 
     /// The whole layout as a borrowed mode.
+    ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// assert_eq!(layout!((4, 8):(8, 1)).as_ref().rank(), 2);
+    /// ```
     #[inline]
     pub fn as_ref(&self) -> LayoutRef<'_> {
         LayoutRef { codes: &self.codes, shape: &self.shape, stride: &self.stride }
     }
 
     /// The shape.
+    ///
+    /// ```
+    /// # use tilewright::layout::{layout, shape};
+    /// let l = layout!((4, (2, 8)):(2, (1, 8)));
+    /// assert_eq!(l.shape().to_owned(), shape!(4, (2, 8)));
+    /// ```
     #[inline]
     pub fn shape(&self) -> IntTupleRef<'_> {
         self.as_ref().shape()
     }
 
     /// The strides, congruent to the shape.
+    ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// let l = layout!((4, (2, 8)):(2, (1, 8)));
+    /// assert_eq!(l.stride().to_string(), "(2,(1,8))");
+    /// ```
     #[inline]
     pub fn stride(&self) -> StrideRef<'_> {
         self.as_ref().stride()
     }
 
     /// The number of modes: 1 for a single extent and stride.
+    ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// let l = layout!((4, (2, 8)):(2, (1, 8)));
+    /// assert_eq!(l.rank(), 2);
+    /// ```
     pub fn rank(&self) -> usize {
         self.shape().rank()
     }
 
     /// The deepest nesting: 0 for a single extent and stride.
+    ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// let l = layout!((4, (2, 8)):(2, (1, 8)));
+    /// assert_eq!(l.depth(), 2);
+    /// ```
     pub fn depth(&self) -> usize {
         self.shape().depth()
     }
 
     /// True for a single extent and stride.
+    ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// assert!(layout!(4:2).is_leaf() && !layout!((4):(2)).is_leaf());
+    /// ```
     #[inline]
     pub fn is_leaf(&self) -> bool {
         self.as_ref().is_leaf()
     }
 
     /// The modes.
+    ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// let l = layout!((4, (2, 8)):(2, (1, 8)));
+    /// let modes: Vec<String> = l.modes().map(|mode| mode.to_string()).collect();
+    /// assert_eq!(modes, ["4:2", "(2,8):(1,8)"]);
+    /// ```
     pub fn modes(&self) -> Modes<'_> {
         self.as_ref().modes()
     }
 
     /// True if no extent and no stride has a symbol.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Int, Layout, layout};
+    /// assert!(layout!(4:2).is_static() && !Layout::leaf(Int::symbol("n"), 1).is_static());
+    /// ```
     pub fn is_static(&self) -> bool {
         self.shape.iter().all(Int::is_static) && self.stride.iter().all(ScaledBasis::is_static)
     }
 
     /// The number of coordinates: the product of the extents.
+    ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// let l = layout!((4, (2, 8)):(2, (1, 8)));
+    /// assert_eq!(l.size()?, 64);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     ///
     /// # Errors
     /// [`LayoutError::Overflow`].
@@ -218,6 +282,13 @@ impl Layout {
     }
 
     /// The layout for the numbers that `env` gives the symbols.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Env, Int, Layout, layout};
+    /// let l = Layout::compact((4, Int::symbol("n")));
+    /// assert_eq!(l.eval(&Env::new().with("n", 8))?, layout!((4, 8):(1, 4)));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`Int::eval`].

@@ -20,30 +20,65 @@ pub struct LayoutRef<'a> {
 
 impl<'a> LayoutRef<'a> {
     /// The shape.
+    ///
+    /// ```
+    /// # use tilewright::layout::{layout, shape};
+    /// let l = layout!((4, (2, 8)):(2, (1, 8)));
+    /// assert_eq!(l.mode(&[1])?.shape().to_owned(), shape!(2, 8));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     #[inline]
     pub fn shape(self) -> IntTupleRef<'a> {
         TupleRef { codes: self.codes, leaves: self.shape }
     }
 
     /// The strides, congruent to the shape.
+    ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// let l = layout!((4, (2, 8)):(2, (1, 8)));
+    /// assert_eq!(l.mode(&[1])?.stride().to_string(), "(1,8)");
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     #[inline]
     pub fn stride(self) -> StrideRef<'a> {
         TupleRef { codes: self.codes, leaves: self.stride }
     }
 
     /// True for a single extent and stride.
+    ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// let l = layout!((4, (2, 8)):(2, (1, 8)));
+    /// assert!(l.mode(&[0])?.is_leaf() && !l.mode(&[1])?.is_leaf());
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     #[inline]
     pub fn is_leaf(self) -> bool {
         self.codes.first() == Some(&LEAF)
     }
 
     /// The number of modes: 1 for a leaf.
+    ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// let l = layout!((4, (2, 8)):(2, (1, 8)));
+    /// assert_eq!((l.mode(&[0])?.rank(), l.mode(&[1])?.rank()), (1, 2));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     #[inline]
     pub fn rank(self) -> usize {
         self.shape().rank()
     }
 
     /// The modes; for a leaf, the leaf itself.
+    ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// let l = layout!((4, (2, 8)):(2, (1, 8)));
+    /// assert!(l.mode(&[1])?.modes().map(|mode| mode.to_string()).eq(["2:1", "8:8"]));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     #[inline]
     pub fn modes(self) -> Modes<'a> {
         let codes = if self.is_leaf() { self.codes } else { self.codes.get(1..).unwrap_or(&[]) };
@@ -51,12 +86,26 @@ impl<'a> LayoutRef<'a> {
     }
 
     /// The extents and strides of the leaves, in order.
+    ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// let l = layout!((4, (2, 8)):(2, (1, 8)));
+    /// let extents: Vec<i64> = l.as_ref().leaves().filter_map(|(s, _)| s.as_static()).collect();
+    /// assert_eq!(extents, [4, 2, 8]);
+    /// ```
     #[inline]
     pub fn leaves(self) -> impl DoubleEndedIterator<Item = (&'a Int, &'a ScaledBasis)> {
         self.shape.iter().zip(self.stride)
     }
 
     /// The number of coordinates: the product of the extents.
+    ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// let l = layout!((4, (2, 8)):(2, (1, 8)));
+    /// assert_eq!(l.mode(&[1])?.size()?, 16);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     ///
     /// # Errors
     /// [`LayoutError::Overflow`].
@@ -66,6 +115,13 @@ impl<'a> LayoutRef<'a> {
     }
 
     /// The deepest nesting: 0 for a single extent and stride.
+    ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// let l = layout!((4, (2, 8)):(2, (1, 8)));
+    /// assert_eq!((l.mode(&[0])?.depth(), l.mode(&[1])?.depth()), (0, 1));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn depth(self) -> usize {
         self.shape().depth()
     }
@@ -86,6 +142,13 @@ impl<'a> LayoutRef<'a> {
 
     /// The smallest shape that contains all results, as [`Layout::coshape`].
     ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// let l = layout!((4, (2, 8)):(2, (1, 8)));
+    /// assert_eq!(l.mode(&[0])?.coshape()?, 7.into());
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
     /// # Errors
     /// [`LayoutError::Overflow`], [`LayoutError::NotAnIntegerStride`] for a ratio.
     pub fn coshape(self) -> Result<IntTuple> {
@@ -101,6 +164,13 @@ impl<'a> LayoutRef<'a> {
     }
 
     /// A copy of its own.
+    ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// let l = layout!((4, (2, 8)):(2, (1, 8)));
+    /// assert_eq!(l.mode(&[1])?.to_layout(), layout!((2, 8):(1, 8)));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn to_layout(self) -> Layout {
         Layout {
             codes: Codes::from_slice(self.codes),

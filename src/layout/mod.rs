@@ -63,6 +63,8 @@
 //! | `coalesce(L)` | [`Layout::coalesce`], [`coalesce_by`](Layout::coalesce_by) | `R(i) == L(i)`, depth at most 1 |
 //! | `filter`, `filter_zeros` | [`Layout::filter`], [`filter_zeros`](Layout::filter_zeros) | the modes that reach new indices |
 //! | `composition(A, B)` | [`Layout::composition`] | `R(i) == A⁺(B(i))` |
+//! | `composition` of swizzled layouts | [`ComposedLayout::compose_composed`], [`Swizzle::compose_layout`], [`Layout::compose_swizzle`] | the same |
+//! | `size<I,J>(L)`, `rank`, `depth`, `shape`, `stride`, `cosize`, `coshape` | [`Layout::mode`] and the question: `L.mode(&[i, j])?.size()` | of that mode |
 //! | `complement(L, M)` | [`Layout::complement`] | `(filter(L), R)` is one-to-one, `R` increases |
 //! | `right_inverse`, `left_inverse` | [`Layout::right_inverse`], [`left_inverse`](Layout::left_inverse) | `L(R(i)) == i`; `L(R(L(i))) == L(i)` |
 //! | `nullspace(L)` | [`Layout::nullspace`] | `L(R(i)) == 0` |
@@ -115,6 +117,7 @@ mod draft;
 mod draw;
 mod error;
 mod int;
+mod into_tuple;
 mod inverse;
 #[expect(clippy::module_inception, reason = "the type that gives the storey its name")]
 mod layout;
@@ -147,6 +150,7 @@ pub use coord::{Coord, CoordRef, Slot, Underscore, crd2crd, crd2idx, idx2crd, id
 pub use draw::{Drawing, Shading};
 pub use error::{LayoutError, ModePath};
 pub use int::{Atom, Call, Env, Fun, Int, Symbol, Term, Width};
+pub use into_tuple::{Builder, IntoTuple};
 pub use layout::{Layout, StrideRef, StrideTuple};
 pub use layout_ref::{LayoutRef, Modes};
 pub use macros::{coord, layout, shape, tiler, tuple};
@@ -154,5 +158,5 @@ pub use ratio::Ratio;
 pub use swizzle::Swizzle;
 pub use threads::{FastDivmod, make_layout_image_mask, make_layout_tv};
 pub use tiler::{Tiler, TilerLeaf, TilerRef};
-pub use tuple::{Builder, Children, IntTuple, IntTupleRef, IntoTuple, Tuple, TupleRef};
+pub use tuple::{Children, IntTuple, IntTupleRef, Tuple, TupleRef};
 pub use walk::Indices;

@@ -11,6 +11,13 @@ type Result<T> = std::result::Result<T, LayoutError>;
 impl<'a> LayoutRef<'a> {
     /// The mode at a path.
     ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// let l = layout!((4, (2, 8)):(2, (1, 8)));
+    /// assert_eq!(l.as_ref().mode(&[1, 0])?.to_string(), "2:1");
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
     /// # Errors
     /// [`LayoutError::NoSuchMode`].
     pub fn mode(self, path: &[usize]) -> Result<LayoutRef<'a>> {
@@ -204,6 +211,12 @@ impl Layout {
 
     /// The layout with `mode` before its modes.
     ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// assert_eq!(layout!((4, 2):(1, 4)).prepend(&layout!(3:8))?, layout!((3, 4, 2):(8, 1, 4)));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
     /// # Errors
     /// [`LayoutError::TooLarge`].
     pub fn prepend(&self, mode: &Layout) -> Result<Layout> {
@@ -212,6 +225,12 @@ impl Layout {
 
     /// The layout with `mode` appended until it has `rank` modes.
     ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// assert_eq!(layout!(4:1).append_to(3, &layout!(1:0))?, layout!((4, 1, 1):(1, 0, 0)));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
     /// # Errors
     /// [`LayoutError::RankMismatch`] if it has more already.
     pub fn append_to(&self, rank: usize, mode: &Layout) -> Result<Layout> {
@@ -219,6 +238,12 @@ impl Layout {
     }
 
     /// The layout with `mode` prepended until it has `rank` modes.
+    ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// assert_eq!(layout!(4:1).prepend_to(2, &layout!(1:0))?, layout!((1, 4):(0, 1)));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     ///
     /// # Errors
     /// [`LayoutError::RankMismatch`] if it has more already.

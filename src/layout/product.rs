@@ -90,6 +90,13 @@ impl Layout {
 
     /// [`logical_product`](Layout::logical_product) as `((block, ..), (tile, ..))`.
     ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// let block = layout!((2, 2):(1, 2));
+    /// assert_eq!(block.zipped_product(&layout!((3, 4):(1, 3)))?.to_string(), "((2,2),(3,4)):((1,2),(4,12))");
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`logical_product`](Layout::logical_product).
     pub fn zipped_product<'t>(&self, tiler: impl Into<TilerRef<'t>>) -> Result<Layout> {
@@ -98,6 +105,13 @@ impl Layout {
 
     /// [`logical_product`](Layout::logical_product) as `((block, ..), tile, ..)`.
     ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// let block = layout!((2, 2):(1, 2));
+    /// assert_eq!(block.tiled_product(&layout!((3, 4):(1, 3)))?.to_string(), "((2,2),3,4):((1,2),4,12)");
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`logical_product`](Layout::logical_product).
     pub fn tiled_product<'t>(&self, tiler: impl Into<TilerRef<'t>>) -> Result<Layout> {
@@ -105,6 +119,13 @@ impl Layout {
     }
 
     /// [`logical_product`](Layout::logical_product) as `(block, .., tile, ..)`.
+    ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// let block = layout!((2, 2):(1, 2));
+    /// assert_eq!(block.flat_product(&layout!((3, 4):(1, 3)))?.to_string(), "(2,2,3,4):(1,2,4,12)");
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`logical_product`](Layout::logical_product).

@@ -42,6 +42,13 @@ fn reduce(numerator: i128, denominator: i128) -> Result<Ratio> {
 impl Ratio {
     /// `numerator / denominator`, reduced.
     ///
+    /// ```
+    /// # use tilewright::layout::Ratio;
+    /// assert_eq!(Ratio::new(6, -8)?.to_string(), "-3/4");
+    /// assert!(Ratio::new(1, 0).is_err());
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
     /// # Errors
     /// [`LayoutError::ZeroDenominator`]; [`LayoutError::Overflow`] if the reduced fraction does
     /// not fit (`1 / i64::MIN`).
@@ -50,32 +57,68 @@ impl Ratio {
     }
 
     /// The numerator of the reduced fraction; it has the sign.
+    ///
+    /// ```
+    /// # use tilewright::layout::Ratio;
+    /// assert_eq!(Ratio::new(6, 8)?.numerator(), 3);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn numerator(self) -> i64 {
         *self.0.numer()
     }
 
     /// The denominator of the reduced fraction, positive.
+    ///
+    /// ```
+    /// # use tilewright::layout::Ratio;
+    /// assert_eq!(Ratio::new(6, 8)?.denominator(), 4);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn denominator(self) -> i64 {
         *self.0.denom()
     }
 
     /// True if it is an integer.
+    ///
+    /// ```
+    /// # use tilewright::layout::Ratio;
+    /// assert!(Ratio::new(8, 4)?.is_integral() && !Ratio::new(6, 4)?.is_integral());
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn is_integral(self) -> bool {
         self.denominator() == 1
     }
 
     /// The integer, if it is one.
+    ///
+    /// ```
+    /// # use tilewright::layout::Ratio;
+    /// assert_eq!(Ratio::new(8, 4)?.as_integer(), Some(2));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn as_integer(self) -> Option<i64> {
         self.is_integral().then(|| self.numerator())
     }
 
     /// The largest integer that is not greater.
+    ///
+    /// ```
+    /// # use tilewright::layout::Ratio;
+    /// assert_eq!((Ratio::new(7, 4)?.floor(), Ratio::new(-7, 4)?.floor()), (1, -2));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn floor(self) -> i64 {
         // The denominator is positive, so the quotient exists and fits.
         floor_div_i64(self.numerator(), self.denominator()).unwrap_or(i64::MIN)
     }
 
     /// The nearest floating-point number.
+    ///
+    /// ```
+    /// # use tilewright::layout::Ratio;
+    /// assert_eq!(Ratio::new(3, 4)?.to_f64(), 0.75);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     #[expect(clippy::cast_precision_loss, reason = "that is what is asked for")]
     pub fn to_f64(self) -> f64 {
         self.numerator() as f64 / self.denominator() as f64
@@ -87,6 +130,12 @@ impl Ratio {
 
     /// `self * other`.
     ///
+    /// ```
+    /// # use tilewright::layout::Ratio;
+    /// assert_eq!(Ratio::new(3, 4)?.mul(Ratio::new(2, 3)?)?, Ratio::new(1, 2)?);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
     /// # Errors
     /// [`LayoutError::Overflow`].
     pub fn mul(&self, other: Ratio) -> Result<Ratio> {
@@ -96,6 +145,12 @@ impl Ratio {
 
     /// `self / other`.
     ///
+    /// ```
+    /// # use tilewright::layout::Ratio;
+    /// assert_eq!(Ratio::new(3, 4)?.div(Ratio::new(3, 2)?)?, Ratio::new(1, 2)?);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
     /// # Errors
     /// [`LayoutError::ZeroDenominator`], [`LayoutError::Overflow`].
     pub fn div(&self, other: Ratio) -> Result<Ratio> {
@@ -104,6 +159,12 @@ impl Ratio {
     }
 
     /// `self + other`.
+    ///
+    /// ```
+    /// # use tilewright::layout::Ratio;
+    /// assert_eq!(Ratio::new(1, 4)?.add(Ratio::new(1, 4)?)?, Ratio::new(1, 2)?);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     ///
     /// # Errors
     /// [`LayoutError::Overflow`].
@@ -115,6 +176,12 @@ impl Ratio {
 
     /// `self - other`.
     ///
+    /// ```
+    /// # use tilewright::layout::Ratio;
+    /// assert_eq!(Ratio::new(3, 4)?.sub(Ratio::new(1, 4)?)?, Ratio::new(1, 2)?);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
     /// # Errors
     /// [`LayoutError::Overflow`].
     pub fn sub(&self, other: Ratio) -> Result<Ratio> {
@@ -125,6 +192,12 @@ impl Ratio {
 
     /// The absolute value.
     ///
+    /// ```
+    /// # use tilewright::layout::Ratio;
+    /// assert_eq!(Ratio::new(-3, 4)?.abs()?, Ratio::new(3, 4)?);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
     /// # Errors
     /// [`LayoutError::Overflow`].
     pub fn abs(self) -> Result<Ratio> {
@@ -133,6 +206,12 @@ impl Ratio {
     }
 
     /// CuTe's `gcd` of ratios: `gcd(a*y, b*x) / (b*x)` for `a/b` and `x/y`.
+    ///
+    /// ```
+    /// # use tilewright::layout::Ratio;
+    /// assert_eq!(Ratio::new(4, 3)?.gcd(Ratio::new(7, 2)?)?, Ratio::new(1, 21)?);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     ///
     /// # Errors
     /// [`LayoutError::Overflow`], [`LayoutError::ZeroDenominator`] for a zero `other`.

@@ -148,6 +148,13 @@ impl Layout {
 
     /// The layout itself and its value at `coord`: what moving its domain by `coord` needs.
     ///
+    /// ```
+    /// # use tilewright::layout::{layout, shape};
+    /// let (l, offset) = layout!((4, 8):(8, 1)).domain_offset(&shape!(1, 2))?;
+    /// assert_eq!((l.to_string(), offset), ("(4,8):(8,1)".to_owned(), 10.into()));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`apply`](Layout::apply).
     pub fn domain_offset(&self, coord: &IntTuple) -> Result<(Layout, IntTuple)> {

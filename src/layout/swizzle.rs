@@ -32,6 +32,13 @@ pub struct Swizzle {
 impl Swizzle {
     /// `bits` bits from bit `base` on, read at a distance of `shift`.
     ///
+    /// ```
+    /// # use tilewright::layout::Swizzle;
+    /// assert_eq!(Swizzle::new(3, 4, 3)?.to_string(), "S<3,4,3>");
+    /// assert!(Swizzle::new(3, 4, 2).is_err());
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
     /// # Errors
     /// [`LayoutError::BadSwizzle`] if `bits` or `base` is negative, `|shift| < bits`, or a bit lies
     /// above bit 61.
@@ -49,6 +56,11 @@ impl Swizzle {
     }
 
     /// The identity in the form that CuTe gives it, `S<0,4,3>`.
+    ///
+    /// ```
+    /// # use tilewright::layout::Swizzle;
+    /// assert!(Swizzle::identity().is_identity());
+    /// ```
     pub const fn identity() -> Self {
         Self { bits: 0, base: 4, shift: 3 }
     }
@@ -80,36 +92,84 @@ impl Swizzle {
     }
 
     /// The number of bits.
+    ///
+    /// ```
+    /// # use tilewright::layout::Swizzle;
+    /// let s = Swizzle::new(2, 1, 3)?;
+    /// assert_eq!(s.bits(), 2);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn bits(self) -> i64 {
         i64::from(self.bits)
     }
 
     /// The number of low bits that stay as they are and do not matter.
+    ///
+    /// ```
+    /// # use tilewright::layout::Swizzle;
+    /// let s = Swizzle::new(2, 1, 3)?;
+    /// assert_eq!(s.base(), 1);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn base(self) -> i64 {
         i64::from(self.base)
     }
 
     /// The distance between the bits that are read and those that change.
+    ///
+    /// ```
+    /// # use tilewright::layout::Swizzle;
+    /// let s = Swizzle::new(2, 1, 3)?;
+    /// assert_eq!(s.shift(), 3);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn shift(self) -> i64 {
         i64::from(self.shift)
     }
 
     /// The bits that are read.
+    ///
+    /// ```
+    /// # use tilewright::layout::Swizzle;
+    /// let s = Swizzle::new(2, 1, 3)?;
+    /// assert_eq!(s.y_mask(), 0b11_0000);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn y_mask(self) -> i64 {
         ((1i64 << self.bits) - 1) << (self.base() + self.shift().max(0))
     }
 
     /// The bits that change.
+    ///
+    /// ```
+    /// # use tilewright::layout::Swizzle;
+    /// let s = Swizzle::new(2, 1, 3)?;
+    /// assert_eq!(s.z_mask(), 0b110);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn z_mask(self) -> i64 {
         ((1i64 << self.bits) - 1) << (self.base() - self.shift().min(0))
     }
 
     /// True if nothing changes.
+    ///
+    /// ```
+    /// # use tilewright::layout::Swizzle;
+    /// assert!(Swizzle::new(0, 4, 3)?.is_identity());
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn is_identity(self) -> bool {
         self.bits == 0
     }
 
     /// The swizzled index.
+    ///
+    /// ```
+    /// # use tilewright::layout::Swizzle;
+    /// let s = Swizzle::new(2, 1, 3)?;
+    /// assert_eq!(s.apply(0b01_0001), 0b01_0011);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     #[inline]
     pub fn apply(self, index: i64) -> i64 {
         let read = index & self.y_mask();
@@ -117,6 +177,14 @@ impl Swizzle {
     }
 
     /// The swizzled index, also of symbols.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Env, Int, Swizzle};
+    /// let s = Swizzle::new(2, 1, 3)?;
+    /// let x = Int::symbol("x").assume(1, 0, 63)?;
+    /// assert_eq!(s.apply_int(&x)?.eval(&Env::new().with("x", 0b01_0001))?, 0b01_0011);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     ///
     /// # Errors
     /// [`LayoutError::Overflow`], of an operand.
@@ -131,6 +199,13 @@ impl Swizzle {
     }
 
     /// The swizzle that undoes it: itself, as the bits that are read do not change.
+    ///
+    /// ```
+    /// # use tilewright::layout::Swizzle;
+    /// let s = Swizzle::new(2, 1, 3)?;
+    /// assert_eq!(s.inverse().apply(s.apply(45)), 45);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     #[must_use]
     pub fn inverse(self) -> Self {
         self
@@ -166,6 +241,12 @@ impl Swizzle {
     /// The swizzle of elements of `n` of the present ones, `n` a power of two. Bits that fall below
     /// an element are dropped.
     ///
+    /// ```
+    /// # use tilewright::layout::Swizzle;
+    /// assert_eq!(Swizzle::new(3, 4, 3)?.upcast(2)?, Swizzle::new(3, 3, 3)?);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
     /// # Errors
     /// [`LayoutError::NotDivisible`] if `n` is not a power of two.
     pub fn upcast(self, n: i64) -> Result<Self> {
@@ -177,6 +258,12 @@ impl Swizzle {
     }
 
     /// The swizzle of elements of which `n` make one of the present ones, `n` a power of two.
+    ///
+    /// ```
+    /// # use tilewright::layout::Swizzle;
+    /// assert_eq!(Swizzle::new(3, 3, 3)?.downcast(2)?, Swizzle::new(3, 4, 3)?);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     ///
     /// # Errors
     /// [`LayoutError::NotDivisible`] if `n` is not a power of two, [`LayoutError::BadSwizzle`] if
@@ -201,6 +288,12 @@ impl Swizzle {
     }
 
     /// The largest aligned block that stays contiguous: `1 << base`.
+    ///
+    /// ```
+    /// # use tilewright::layout::Swizzle;
+    /// assert_eq!(Swizzle::new(3, 4, 3)?.max_alignment(), 16);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn max_alignment(self) -> i64 {
         1i64 << self.base
     }

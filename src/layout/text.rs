@@ -7,10 +7,11 @@ use super::builder::LayoutBuilder;
 use super::coord::{Slot, Underscore};
 use super::error::LayoutError;
 use super::int::{Int, Symbol, Width};
+use super::into_tuple::Builder;
 use super::layout::Layout;
 use super::ratio::Ratio;
 use super::tiler::TilerLeaf;
-use super::tuple::{Builder, MAX_DEPTH, Tuple};
+use super::tuple::{MAX_DEPTH, Tuple};
 
 type Result<T> = std::result::Result<T, LayoutError>;
 
@@ -322,7 +323,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-impl super::tuple::IntoTuple<ScaledBasis> for Builder<ScaledBasis> {
+impl super::into_tuple::IntoTuple<ScaledBasis> for Builder<ScaledBasis> {
     fn push_into(self, out: &mut Builder<ScaledBasis>) {
         if let Ok(tuple) = self.finish() {
             out.push_tree(tuple.as_ref());

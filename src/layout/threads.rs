@@ -104,6 +104,12 @@ impl Layout {
 
     /// The layout with modes `1:0` appended until it has `rank` modes. CuTe DSL's `append_ones`.
     ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// assert_eq!(layout!(4:1).append_ones(3)?, layout!((4, 1, 1):(1, 0, 0)));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
     /// # Errors
     /// [`LayoutError::RankMismatch`] if it has more already.
     pub fn append_ones(&self, rank: usize) -> Result<Layout> {
@@ -112,6 +118,12 @@ impl Layout {
 
     /// The layout with modes `1:0` prepended until it has `rank` modes. CuTe DSL's `prepend_ones`.
     ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// assert_eq!(layout!(4:1).prepend_ones(2)?, layout!((1, 4):(0, 1)));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
     /// # Errors
     /// [`LayoutError::RankMismatch`] if it has more already.
     pub fn prepend_ones(&self, rank: usize) -> Result<Layout> {
@@ -119,11 +131,21 @@ impl Layout {
     }
 
     /// The swizzle of a plain layout, the identity: CuTe's `get_swizzle_portion`.
+    ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// assert!(layout!(4:1).swizzle_portion().is_identity());
+    /// ```
     pub fn swizzle_portion(&self) -> Swizzle {
         Swizzle::identity()
     }
 
     /// The layout as one that composes with swizzles and functions.
+    ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// assert_eq!(layout!(4:1).to_composed().as_normal(), Some(&layout!(4:1)));
+    /// ```
     pub fn to_composed(&self) -> ComposedLayout {
         self.clone().into()
     }
@@ -149,6 +171,13 @@ pub struct FastDivmod {
 
 impl FastDivmod {
     /// The divisor `divisor`, from 1 to 2^31 - 1.
+    ///
+    /// ```
+    /// # use tilewright::layout::FastDivmod;
+    /// assert_eq!(FastDivmod::new(12)?.divmod(31), (2, 7));
+    /// assert!(FastDivmod::new(0).is_err());
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     ///
     /// # Errors
     /// [`LayoutError::DivisionByZero`] for 0, [`LayoutError::ExtentNotPositive`] for a negative
@@ -178,6 +207,13 @@ impl FastDivmod {
     }
 
     /// The divisor.
+    ///
+    /// ```
+    /// # use tilewright::layout::FastDivmod;
+    /// let by = FastDivmod::new(12)?;
+    /// assert_eq!(by.divisor(), 12);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn divisor(self) -> u32 {
         self.divisor
     }
@@ -193,6 +229,13 @@ impl FastDivmod {
     }
 
     /// Quotient and remainder of a dividend below 2^31.
+    ///
+    /// ```
+    /// # use tilewright::layout::FastDivmod;
+    /// let by = FastDivmod::new(12)?;
+    /// assert_eq!(by.divmod(100), (8, 4));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn divmod(self, dividend: u32) -> (u32, u32) {
         let quotient = if self.divisor == 1 {
             dividend

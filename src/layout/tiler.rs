@@ -4,9 +4,10 @@ use std::fmt;
 
 use super::coord::Underscore;
 use super::int::Int;
+use super::into_tuple::{Builder, IntoTuple};
 use super::layout::Layout;
 use super::layout_ref::LayoutRef;
-use super::tuple::{Builder, IntTuple, IntoTuple, Tuple, TupleRef};
+use super::tuple::{IntTuple, Tuple, TupleRef};
 
 /// A leaf of a [`Tiler`].
 #[derive(Clone, PartialEq, Eq, Hash)]

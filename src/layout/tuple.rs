@@ -11,6 +11,7 @@ use smallvec::SmallVec;
 
 use super::error::LayoutError;
 use super::int::{Env, Int};
+use super::into_tuple::{Builder, IntoTuple};
 
 /// The code of a leaf in a profile.
 pub(crate) const LEAF: u16 = u16::MAX;
@@ -69,18 +70,39 @@ pub(crate) fn first_subtree(codes: &[u16]) -> (usize, usize) {
 
 impl<'a, L> TupleRef<'a, L> {
     /// True for a leaf, false for a tuple.
+    ///
+    /// ```
+    /// # use tilewright::layout::shape;
+    /// let t = shape!(4, (2, 8));
+    /// assert!(t.mode(&[0])?.is_leaf() && !t.mode(&[1])?.is_leaf());
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     #[inline]
     pub fn is_leaf(self) -> bool {
         self.codes.first() == Some(&LEAF)
     }
 
     /// The leaf, if it is one.
+    ///
+    /// ```
+    /// # use tilewright::layout::shape;
+    /// let t = shape!(4, (2, 8));
+    /// assert_eq!(t.mode(&[1, 1])?.as_leaf(), Some(&8.into()));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     #[inline]
     pub fn as_leaf(self) -> Option<&'a L> {
         if self.is_leaf() { self.leaves.first() } else { None }
     }
 
     /// The number of modes: 1 for a leaf.
+    ///
+    /// ```
+    /// # use tilewright::layout::shape;
+    /// let t = shape!(4, (2, 8));
+    /// assert_eq!((t.mode(&[0])?.rank(), t.mode(&[1])?.rank()), (1, 2));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     #[inline]
     pub fn rank(self) -> usize {
         match self.codes.first() {
@@ -90,6 +112,13 @@ impl<'a, L> TupleRef<'a, L> {
     }
 
     /// The deepest nesting: 0 for a leaf, 1 for a tuple of leaves.
+    ///
+    /// ```
+    /// # use tilewright::layout::shape;
+    /// let t = shape!(4, (2, 8));
+    /// assert_eq!(t.mode(&[1])?.depth(), 1);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn depth(self) -> usize {
         if self.is_leaf() {
             return 0;
@@ -98,6 +127,13 @@ impl<'a, L> TupleRef<'a, L> {
     }
 
     /// The children of a tuple; for a leaf, the leaf itself.
+    ///
+    /// ```
+    /// # use tilewright::layout::shape;
+    /// let t = shape!(4, (2, 8));
+    /// assert!(t.mode(&[1])?.children().map(|c| c.to_string()).eq(["2", "8"]));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     #[inline]
     pub fn children(self) -> Children<'a, L> {
         let codes = if self.is_leaf() { self.codes } else { self.codes.get(1..).unwrap_or(&[]) };
@@ -105,11 +141,24 @@ impl<'a, L> TupleRef<'a, L> {
     }
 
     /// Mode `index`; a leaf has mode 0, itself.
+    ///
+    /// ```
+    /// # use tilewright::layout::shape;
+    /// let t = shape!(4, (2, 8));
+    /// assert_eq!(t.as_ref().child(1).map(|c| c.to_string()), Some("(2,8)".to_owned()));
+    /// ```
     pub fn child(self, index: usize) -> Option<TupleRef<'a, L>> {
         self.children().nth(index)
     }
 
     /// The mode at a path.
+    ///
+    /// ```
+    /// # use tilewright::layout::shape;
+    /// let t = shape!(4, (2, 8));
+    /// assert_eq!(t.as_ref().mode(&[1, 0])?.as_static(), Some(2));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     ///
     /// # Errors
     /// [`LayoutError::NoSuchMode`].
@@ -123,17 +172,38 @@ impl<'a, L> TupleRef<'a, L> {
     }
 
     /// All leaves, in pre-order.
+    ///
+    /// ```
+    /// # use tilewright::layout::shape;
+    /// let t = shape!(4, (2, 8));
+    /// assert_eq!(t.mode(&[1])?.leaves().len(), 2);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     #[inline]
     pub fn leaves(self) -> &'a [L] {
         self.leaves
     }
 
     /// True if both have the same profile, whatever their leaves are.
+    ///
+    /// ```
+    /// # use tilewright::layout::shape;
+    /// let t = shape!(4, (2, 8));
+    /// assert!(t.mode(&[1])?.congruent(shape!(1, 1).as_ref()));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn congruent<M>(self, other: TupleRef<'_, M>) -> bool {
         self.codes == other.codes
     }
 
     /// True if the profile of `self` is the one of `other` cut off at the leaves of `self`.
+    ///
+    /// ```
+    /// # use tilewright::layout::shape;
+    /// let t = shape!(4, (2, 8));
+    /// assert!(t.mode(&[0])?.weakly_congruent(t.as_ref()));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn weakly_congruent<M>(self, other: TupleRef<'_, M>) -> bool {
         self.is_leaf()
             || (!other.is_leaf()
@@ -144,6 +214,13 @@ impl<'a, L> TupleRef<'a, L> {
 
 impl<L: Clone> TupleRef<'_, L> {
     /// A copy of its own.
+    ///
+    /// ```
+    /// # use tilewright::layout::shape;
+    /// let t = shape!(4, (2, 8));
+    /// assert_eq!(t.mode(&[1])?.to_owned(), shape!(2, 8));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn to_owned(self) -> Tuple<L> {
         Tuple {
             codes: Codes::from_slice(self.codes),
@@ -184,6 +261,11 @@ impl<L> Default for Tuple<L> {
 
 impl<L> Tuple<L> {
     /// A leaf.
+    ///
+    /// ```
+    /// # use tilewright::layout::IntTuple;
+    /// assert_eq!(IntTuple::leaf(4).as_static(), Some(4));
+    /// ```
     #[inline]
     pub fn leaf(leaf: impl Into<L>) -> Self {
         let (mut codes, mut leaves) = (Codes::new(), Leaves::new());
@@ -193,42 +275,89 @@ impl<L> Tuple<L> {
     }
 
     /// The whole tuple as a borrowed sub-tree.
+    ///
+    /// ```
+    /// # use tilewright::layout::shape;
+    /// let t = shape!(4, (2, 8));
+    /// assert_eq!(t.as_ref().leaves().len(), 3);
+    /// ```
     #[inline]
     pub fn as_ref(&self) -> TupleRef<'_, L> {
         TupleRef { codes: &self.codes, leaves: &self.leaves }
     }
 
     /// True for a leaf, false for a tuple.
+    ///
+    /// ```
+    /// # use tilewright::layout::{IntTuple, shape};
+    /// assert!(IntTuple::from(4).is_leaf() && !shape!(4).is_leaf());
+    /// ```
     pub fn is_leaf(&self) -> bool {
         self.as_ref().is_leaf()
     }
 
     /// The leaf, if it is one.
+    ///
+    /// ```
+    /// # use tilewright::layout::IntTuple;
+    /// assert_eq!(IntTuple::from(4).as_leaf(), Some(&4.into()));
+    /// ```
     pub fn as_leaf(&self) -> Option<&L> {
         self.as_ref().as_leaf()
     }
 
     /// The number of modes: 1 for a leaf.
+    ///
+    /// ```
+    /// # use tilewright::layout::shape;
+    /// let t = shape!(4, (2, 8));
+    /// assert_eq!(t.rank(), 2);
+    /// ```
     pub fn rank(&self) -> usize {
         self.as_ref().rank()
     }
 
     /// The deepest nesting: 0 for a leaf.
+    ///
+    /// ```
+    /// # use tilewright::layout::shape;
+    /// let t = shape!(4, (2, 8));
+    /// assert_eq!(t.depth(), 2);
+    /// ```
     pub fn depth(&self) -> usize {
         self.as_ref().depth()
     }
 
     /// The modes; for a leaf, the leaf itself.
+    ///
+    /// ```
+    /// # use tilewright::layout::shape;
+    /// let t = shape!(4, (2, 8));
+    /// assert!(t.children().map(|c| c.to_string()).eq(["4", "(2,8)"]));
+    /// ```
     pub fn children(&self) -> Children<'_, L> {
         self.as_ref().children()
     }
 
     /// All leaves, in pre-order.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Int, shape};
+    /// let t = shape!(4, (2, 8));
+    /// assert_eq!(t.leaves().last(), Some(&Int::new(8)));
+    /// ```
     pub fn leaves(&self) -> &[L] {
         &self.leaves
     }
 
     /// The mode at a path.
+    ///
+    /// ```
+    /// # use tilewright::layout::shape;
+    /// let t = shape!(4, (2, 8));
+    /// assert_eq!(t.mode(&[1])?.to_string(), "(2,8)");
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     ///
     /// # Errors
     /// [`LayoutError::NoSuchMode`].
@@ -237,6 +366,12 @@ impl<L> Tuple<L> {
     }
 
     /// The tuple of `items`.
+    ///
+    /// ```
+    /// # use tilewright::layout::{IntTuple, shape};
+    /// assert_eq!(IntTuple::from_items([4, 8])?, shape!(4, 8));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     ///
     /// # Errors
     /// [`LayoutError::TooLarge`] for more than 65534 items.
@@ -264,11 +399,23 @@ impl<L> Tuple<L> {
     }
 
     /// True if the profile of `self` is the one of `other` cut off at the leaves of `self`.
+    ///
+    /// ```
+    /// # use tilewright::layout::shape;
+    /// assert!(shape!(4, 16).weakly_congruent(&shape!(4, (2, 8))));
+    /// ```
     pub fn weakly_congruent<M>(&self, other: &Tuple<M>) -> bool {
         self.as_ref().weakly_congruent(other.as_ref())
     }
 
     /// A tuple of the same profile with `f` of each leaf.
+    ///
+    /// ```
+    /// # use tilewright::layout::shape;
+    /// let t = shape!(4, (2, 8));
+    /// assert_eq!(t.map(|leaf| leaf.mul(&2.into()))?, shape!(8, (4, 16)));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     ///
     /// # Errors
     /// The first error of `f`.
@@ -328,213 +475,25 @@ impl<L: fmt::Display> fmt::Debug for TupleRef<'_, L> {
     }
 }
 
-/// Builds a [`Tuple`] from the left to the right.
-#[derive(Clone)]
-pub struct Builder<L> {
-    tuple: Tuple<L>,
-    /// The place of the code and the number of children so far of each open tuple.
-    open: SmallVec<[(u32, u32); 8]>,
-    error: Option<LayoutError>,
-}
-
-impl<L> Default for Builder<L> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl<L> Builder<L> {
-    /// Nothing yet.
-    pub fn new() -> Self {
-        let tuple = Tuple { codes: Codes::new(), leaves: Leaves::new() };
-        Self { tuple, open: SmallVec::new(), error: None }
-    }
-
-    fn child(&mut self) {
-        if let Some((_, count)) = self.open.last_mut() {
-            *count = count.saturating_add(1);
-        }
-    }
-
-    /// Begins a tuple.
-    pub fn open(&mut self) {
-        self.child();
-        if self.open.len() >= MAX_DEPTH {
-            self.error.get_or_insert(LayoutError::TooDeep { limit: MAX_DEPTH });
-        }
-        self.open.push((u32::try_from(self.tuple.codes.len()).unwrap_or(u32::MAX), 0));
-        self.tuple.codes.push(0);
-    }
-
-    /// Ends the tuple that was begun last.
-    pub fn close(&mut self) {
-        let Some((at, count)) = self.open.pop() else { return };
-        match u16::try_from(count) {
-            Ok(count) if count != LEAF => {
-                if let Some(code) = self.tuple.codes.get_mut(at as usize) {
-                    *code = count;
-                }
-            }
-            _ => {
-                self.error.get_or_insert(LayoutError::TooLarge { limit: u64::from(LEAF) - 1 });
-            }
-        }
-    }
-
-    /// Appends a leaf.
-    #[inline]
-    pub fn push(&mut self, leaf: impl Into<L>) {
-        self.child();
-        self.tuple.codes.push(LEAF);
-        self.tuple.leaves.push(leaf.into());
-    }
-
-    /// Appends a whole sub-tree.
-    #[inline]
-    pub fn push_tree(&mut self, tree: TupleRef<'_, L>)
-    where
-        L: Clone,
-    {
-        self.child();
-        if self.open.len() + tree.depth() > MAX_DEPTH {
-            self.error.get_or_insert(LayoutError::TooDeep { limit: MAX_DEPTH });
-        }
-        self.tuple.codes.extend_from_slice(tree.codes);
-        self.tuple.leaves.extend(tree.leaves.iter().cloned());
-    }
-
-    /// The tuple.
-    ///
-    /// # Errors
-    /// [`LayoutError::TooDeep`], [`LayoutError::TooLarge`].
-    pub fn finish(mut self) -> Result<Tuple<L>, LayoutError> {
-        while !self.open.is_empty() {
-            self.close();
-        }
-        match self.error {
-            Some(error) => Err(error),
-            None if self.tuple.codes.is_empty() => Ok(Tuple::default()),
-            None => Ok(self.tuple),
-        }
-    }
-}
-
-/// What can stand for a tuple with leaves of type `L` in an argument: a leaf, a Rust tuple or
-/// array of such things, or a [`Tuple`].
-pub trait IntoTuple<L> {
-    /// Appends itself to a tuple under construction.
-    fn push_into(self, out: &mut Builder<L>);
-
-    /// The tuple.
-    ///
-    /// # Errors
-    /// [`LayoutError::TooDeep`], [`LayoutError::TooLarge`].
-    fn into_tuple(self) -> Result<Tuple<L>, LayoutError>
-    where
-        Self: Sized,
-    {
-        let mut out = Builder::new();
-        self.push_into(&mut out);
-        out.finish()
-    }
-}
-
-impl<L> IntoTuple<L> for Tuple<L>
-where
-    L: Clone,
-{
-    fn push_into(self, out: &mut Builder<L>) {
-        out.push_tree(self.as_ref());
-    }
-
-    fn into_tuple(self) -> Result<Tuple<L>, LayoutError> {
-        Ok(self)
-    }
-}
-impl<L: Clone> IntoTuple<L> for &Tuple<L> {
-    fn push_into(self, out: &mut Builder<L>) {
-        out.push_tree(self.as_ref());
-    }
-}
-impl<L: Clone> IntoTuple<L> for TupleRef<'_, L> {
-    fn push_into(self, out: &mut Builder<L>) {
-        out.push_tree(self);
-    }
-}
-impl<L, T: IntoTuple<L>, const N: usize> IntoTuple<L> for [T; N] {
-    fn push_into(self, out: &mut Builder<L>) {
-        out.open();
-        for item in self {
-            item.push_into(out);
-        }
-        out.close();
-    }
-}
-
-macro_rules! integers {
-    ($($t:ty),*) => {$(
-        impl<L: From<Int>> IntoTuple<L> for $t {
-            #[inline]
-            fn push_into(self, out: &mut Builder<L>) {
-                out.push(Int::from(self));
-            }
-        }
-        impl<L: From<Int>> From<$t> for Tuple<L> {
-            fn from(value: $t) -> Self {
-                Tuple::leaf(Int::from(value))
-            }
-        }
-    )*};
-}
-integers!(i64, i32, i16, i8, u64, u32, u16, u8, usize, isize, Int, &Int);
-
-macro_rules! rust_tuples {
-    ($($name:ident)*) => {
-        impl<Leaf, $($name: IntoTuple<Leaf>),*> IntoTuple<Leaf> for ($($name,)*) {
-            #[expect(non_snake_case, reason = "type names double as variable names")]
-            fn push_into(self, out: &mut Builder<Leaf>) {
-                let ($($name,)*) = self;
-                out.open();
-                $($name.push_into(out);)*
-                out.close();
-            }
-        }
-        impl<Leaf, $($name: IntoTuple<Leaf>),*> From<($($name,)*)> for Tuple<Leaf> {
-            fn from(items: ($($name,)*)) -> Self {
-                let mut out = Builder::new();
-                items.push_into(&mut out);
-                // Rust tuples of eight are far from both limits, and a nested `Tuple` is inside
-                // of them already; only absurd nesting of both is cut to the empty tuple.
-                out.finish().unwrap_or_default()
-            }
-        }
-    };
-}
-rust_tuples!(A);
-rust_tuples!(A B);
-rust_tuples!(A B C);
-rust_tuples!(A B C D);
-rust_tuples!(A B C D E);
-rust_tuples!(A B C D E F);
-rust_tuples!(A B C D E F G);
-rust_tuples!(A B C D E F G H);
-
-impl<L, T: IntoTuple<L>, const N: usize> From<[T; N]> for Tuple<L> {
-    fn from(items: [T; N]) -> Self {
-        const { assert!(N < LEAF as usize, "a tuple has at most 65534 modes") };
-        let mut out = Builder::new();
-        items.push_into(&mut out);
-        out.finish().unwrap_or_default()
-    }
-}
-
 impl IntTupleRef<'_> {
     /// The number, if it is a leaf and static.
+    ///
+    /// ```
+    /// # use tilewright::layout::IntTuple;
+    /// assert_eq!(IntTuple::from(4).as_ref().as_static(), Some(4));
+    /// ```
     pub fn as_static(self) -> Option<i64> {
         self.as_leaf().and_then(Int::as_static)
     }
 
     /// The product of all leaves, 1 for the empty tuple.
+    ///
+    /// ```
+    /// # use tilewright::layout::shape;
+    /// let t = shape!(4, (2, 8));
+    /// assert_eq!(t.mode(&[1])?.product()?, 16);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     ///
     /// # Errors
     /// [`LayoutError::Overflow`].
@@ -557,6 +516,13 @@ pub(crate) fn product(leaves: &[Int]) -> Result<Int, LayoutError> {
 impl IntTuple {
     /// The product of all leaves, 1 for the empty tuple.
     ///
+    /// ```
+    /// # use tilewright::layout::shape;
+    /// let t = shape!(4, (2, 8));
+    /// assert_eq!(t.product()?, 64);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
     /// # Errors
     /// [`LayoutError::Overflow`].
     pub fn product(&self) -> Result<Int, LayoutError> {
@@ -564,16 +530,33 @@ impl IntTuple {
     }
 
     /// The number, if it is a leaf and static.
+    ///
+    /// ```
+    /// # use tilewright::layout::{IntTuple, shape};
+    /// assert_eq!((IntTuple::from(4).as_static(), shape!(4).as_static()), (Some(4), None));
+    /// ```
     pub fn as_static(&self) -> Option<i64> {
         self.as_ref().as_static()
     }
 
     /// True if no leaf has a symbol.
+    ///
+    /// ```
+    /// # use tilewright::layout::shape;
+    /// assert!(shape!(4, 8).is_static());
+    /// ```
     pub fn is_static(&self) -> bool {
         self.leaves.iter().all(Int::is_static)
     }
 
     /// The tuple of the values for the numbers that `env` gives the symbols.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Env, Int, IntTuple, shape};
+    /// let t = IntTuple::from((4, Int::symbol("n")));
+    /// assert_eq!(t.eval(&Env::new().with("n", 8))?, shape!(4, 8));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`Int::eval`].

@@ -2,7 +2,8 @@
 
 use super::coord::{Coord, CoordRef, Slot};
 use super::error::LayoutError;
-use super::tuple::{Builder, IntTuple, IntTupleRef, IntoTuple, Tuple, TupleRef};
+use super::into_tuple::{Builder, IntoTuple};
+use super::tuple::{IntTuple, IntTupleRef, Tuple, TupleRef};
 
 type Result<T> = std::result::Result<T, LayoutError>;
 
@@ -36,16 +37,34 @@ impl<L: Clone> Tuple<L> {
     }
 
     /// The first leaf.
+    ///
+    /// ```
+    /// # use tilewright::layout::shape;
+    /// let t = shape!(4, (2, 8));
+    /// assert_eq!(t.front(), Some(&4.into()));
+    /// ```
     pub fn front(&self) -> Option<&L> {
         self.leaves.first()
     }
 
     /// The last leaf.
+    ///
+    /// ```
+    /// # use tilewright::layout::shape;
+    /// let t = shape!(4, (2, 8));
+    /// assert_eq!(t.back(), Some(&8.into()));
+    /// ```
     pub fn back(&self) -> Option<&L> {
         self.leaves.last()
     }
 
     /// A leaf as a 1-tuple; a tuple stays as it is.
+    ///
+    /// ```
+    /// # use tilewright::layout::{IntTuple, shape};
+    /// assert_eq!(IntTuple::from(4).wrap()?, shape!(4));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     ///
     /// # Errors
     /// [`LayoutError::TooDeep`].
@@ -158,6 +177,12 @@ impl<L: Clone> Tuple<L> {
 
     /// The modes `begin..end` as a tuple.
     ///
+    /// ```
+    /// # use tilewright::layout::shape;
+    /// assert_eq!(shape!(4, 2, 8).take(1, 3)?, shape!(2, 8));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
     /// # Errors
     /// [`LayoutError::BadRange`].
     pub fn take(&self, begin: usize, end: usize) -> Result<Self> {
@@ -166,6 +191,12 @@ impl<L: Clone> Tuple<L> {
     }
 
     /// The modes `modes`, in that order, as a tuple.
+    ///
+    /// ```
+    /// # use tilewright::layout::shape;
+    /// assert_eq!(shape!(4, 2, 8).select(&[2, 0])?, shape!(8, 4));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     ///
     /// # Errors
     /// [`LayoutError::NoSuchMode`].
@@ -190,6 +221,12 @@ impl<L: Clone> Tuple<L> {
 
     /// The tuple with `mode` before its modes.
     ///
+    /// ```
+    /// # use tilewright::layout::shape;
+    /// assert_eq!(shape!(4, 2).prepend(&3.into())?, shape!(3, 4, 2));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
     /// # Errors
     /// [`LayoutError::TooLarge`].
     pub fn prepend(&self, mode: &Self) -> Result<Self> {
@@ -197,6 +234,12 @@ impl<L: Clone> Tuple<L> {
     }
 
     /// The tuple with `mode` appended until it has `rank` modes.
+    ///
+    /// ```
+    /// # use tilewright::layout::shape;
+    /// assert_eq!(shape!(4).append_to(3, &1.into())?, shape!(4, 1, 1));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     ///
     /// # Errors
     /// [`LayoutError::RankMismatch`] if it has more already.
@@ -209,6 +252,12 @@ impl<L: Clone> Tuple<L> {
     }
 
     /// The tuple with `mode` prepended until it has `rank` modes.
+    ///
+    /// ```
+    /// # use tilewright::layout::shape;
+    /// assert_eq!(shape!(4).prepend_to(3, &1.into())?, shape!(1, 1, 4));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     ///
     /// # Errors
     /// [`LayoutError::RankMismatch`] if it has more already.
@@ -227,6 +276,12 @@ impl<L: Clone> Tuple<L> {
 
     /// The tuple with `mode` before its mode `index`.
     ///
+    /// ```
+    /// # use tilewright::layout::shape;
+    /// assert_eq!(shape!(4, 2).insert(1, &3.into())?, shape!(4, 3, 2));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
     /// # Errors
     /// [`LayoutError::NoSuchMode`] for an index above the rank.
     pub fn insert(&self, index: usize, mode: &Self) -> Result<Self> {
@@ -240,6 +295,12 @@ impl<L: Clone> Tuple<L> {
 
     /// The tuple without its mode `index`.
     ///
+    /// ```
+    /// # use tilewright::layout::shape;
+    /// assert_eq!(shape!(4, 3, 2).remove(1)?, shape!(4, 2));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
     /// # Errors
     /// [`LayoutError::NoSuchMode`].
     pub fn remove(&self, index: usize) -> Result<Self> {
@@ -251,6 +312,12 @@ impl<L: Clone> Tuple<L> {
     }
 
     /// The tuple with mode `index` replaced by `mode`.
+    ///
+    /// ```
+    /// # use tilewright::layout::shape;
+    /// assert_eq!(shape!(4, 2).replace(1, &shape!(3, 5))?, shape!(4, (3, 5)));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     ///
     /// # Errors
     /// [`LayoutError::NoSuchMode`].
@@ -267,6 +334,12 @@ impl<L: Clone> Tuple<L> {
     }
 
     /// A tuple of `count` copies.
+    ///
+    /// ```
+    /// # use tilewright::layout::{IntTuple, shape};
+    /// assert_eq!(IntTuple::from(4).repeat(3)?, shape!(4, 4, 4));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     ///
     /// # Errors
     /// [`LayoutError::TooLarge`].
@@ -312,6 +385,12 @@ impl<L: Clone> Tuple<L> {
 
     /// The sub-trees at the places of a coordinate: what [`slice`](Tuple::slice) leaves out.
     ///
+    /// ```
+    /// # use tilewright::layout::{coord, shape};
+    /// assert_eq!(shape!(4, 2, 8).dice(&coord!(1, _, 3))?, shape!(4, 8));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`slice`](Tuple::slice).
     pub fn dice(&self, coord: &Coord) -> Result<Self> {
@@ -356,6 +435,12 @@ impl<L: Clone> Tuple<L> {
     }
 
     /// The fold of `f` over the leaves, in pre-order.
+    ///
+    /// ```
+    /// # use tilewright::layout::shape;
+    /// let t = shape!(4, (2, 8));
+    /// assert_eq!(t.fold(0, |count, _| count + 1), 3);
+    /// ```
     pub fn fold<A>(&self, init: A, f: impl FnMut(A, &L) -> A) -> A {
         self.leaves.iter().fold(init, f)
     }

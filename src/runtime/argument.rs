@@ -6,18 +6,22 @@ use smallvec::SmallVec;
 
 use super::buffer::{Buffer, Memory};
 use super::error::RuntimeError;
+use super::tensor_map::{HasMap, Mapped, TensorMapArg, TensorMapArgMut, WritableTensorMap};
 use crate::ir::{
-    Const, Element, Field, Global, GlobalMut, Scalar, Signature, Space, Template, Type, Untyped,
+    Const, Element, Field, Global, GlobalMut, Scalar, Signature, Space, Template, TensorMap,
+    TensorMapMut, Type, Untyped,
 };
 use crate::layout::{IntTuple, Layout};
 
 /// A parameter type that a launch can pass, and what it passes: `f32` for `f32`, `&Buffer<T>` for
 /// [`Global<T>`](Global), `&mut Buffer<T>` for [`GlobalMut<T>`](GlobalMut), `&Layout` and `&IntTuple` for
-/// these, tuples and arrays of them, and structs declared with [`params!`](crate::params).
+/// these, `&TensorMapArg<T>` for [`TensorMap<T, N>`](TensorMap), `&mut TensorMapArgMut<T>` for
+/// [`TensorMapMut<T, N>`](TensorMapMut), tuples and arrays of them, and structs declared with
+/// [`params!`](crate::params).
 #[diagnostic::on_unimplemented(
     message = "a launch cannot pass a parameter of type `{Self}`",
     label = "this kernel cannot be launched",
-    note = "parameters of a launched kernel are scalars, `Global<T>`, `GlobalMut<T>`, layouts, tuples, arrays and structs declared with `params!`"
+    note = "parameters of a launched kernel are scalars, `Global<T>`, `GlobalMut<T>`, tensor maps, layouts, tuples, arrays and structs declared with `params!`"
 )]
 pub trait Argument: 'static {
     /// What a launch passes.
@@ -51,11 +55,31 @@ impl<T: Element> Argument for GlobalMut<T> {
     }
 }
 
+#[diagnostic::do_not_recommend]
+impl<T: Element, const RANK: usize> Argument for TensorMap<T, RANK> {
+    type Arg<'h> = &'h TensorMapArg<'h, T>;
+
+    fn erase<'h>(arg: Self::Arg<'h>, out: &mut ArgList<'h>) {
+        out.args.push(Arg::from(arg));
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: Element, const RANK: usize> Argument for TensorMapMut<T, RANK> {
+    // Not a `TensorMapArgMut<'h, T>`: it could be passed once only, because a mutable reference does not
+    // shorten the lifetime inside.
+    type Arg<'h> = &'h mut (dyn WritableTensorMap<T> + 'h);
+
+    fn erase<'h>(arg: Self::Arg<'h>, out: &mut ArgList<'h>) {
+        out.args.push(Arg::from(arg));
+    }
+}
+
 /// The signature of a kernel, seen from a launch: a tuple of [`Argument`] types, or [`Untyped`].
 #[diagnostic::on_unimplemented(
     message = "a kernel of signature `{Self}` cannot be launched",
     label = "not a tuple of types that a launch can pass",
-    note = "parameters of a launched kernel are scalars, `Global<T>`, `GlobalMut<T>`, layouts, tuples, arrays and structs declared with `params!`"
+    note = "parameters of a launched kernel are scalars, `Global<T>`, `GlobalMut<T>`, tensor maps, layouts, tuples, arrays and structs declared with `params!`"
 )]
 pub trait Arguments {
     /// What a launch passes: a tuple of what each parameter takes; for [`Untyped`] a list.
@@ -211,7 +235,7 @@ impl Arguments for Untyped {
 }
 
 /// An argument whose type is checked at the launch, for kernels that were not built from Rust types: from a
-/// scalar, a `&Buffer<T>` or a `&mut Buffer<T>`.
+/// scalar, a `&Buffer<T>`, a `&mut Buffer<T>` or a tensor map of one.
 #[derive(Debug)]
 pub struct Arg<'h> {
     pub(super) ty: Type,
@@ -222,6 +246,7 @@ pub struct Arg<'h> {
 pub(super) enum ArgValue<'h> {
     Scalar(Const),
     Buffer(&'h Memory),
+    TensorMap(&'h Mapped<'h>),
 }
 
 impl<T: Element> From<T> for Arg<'_> {
@@ -240,6 +265,29 @@ impl<'h, T: Element> From<&'h mut Buffer<T>> for Arg<'h> {
     fn from(buffer: &'h mut Buffer<T>) -> Self {
         Arg { ty: pointer(T::SCALAR, true), value: ArgValue::Buffer(buffer.memory()) }
     }
+}
+
+impl<'h, T: Element> From<&'h TensorMapArg<'_, T>> for Arg<'h> {
+    fn from(arg: &'h TensorMapArg<'_, T>) -> Self {
+        Arg { ty: tensor_map(arg.mapped(), false), value: ArgValue::TensorMap(arg.mapped()) }
+    }
+}
+
+impl<'h, T: Element> From<&'h mut TensorMapArgMut<'_, T>> for Arg<'h> {
+    fn from(arg: &'h mut TensorMapArgMut<'_, T>) -> Self {
+        Arg::from(arg as &'h mut (dyn WritableTensorMap<T> + 'h))
+    }
+}
+
+impl<'h, T: Element> From<&'h mut (dyn WritableTensorMap<T> + 'h)> for Arg<'h> {
+    fn from(arg: &'h mut (dyn WritableTensorMap<T> + 'h)) -> Self {
+        let map: &'h (dyn WritableTensorMap<T> + 'h) = arg;
+        Arg { ty: tensor_map(map.mapped(), true), value: ArgValue::TensorMap(map.mapped()) }
+    }
+}
+
+fn tensor_map(map: &Mapped<'_>, mutable: bool) -> Type {
+    Type::TensorMap { elem: map.desc.elem(), rank: map.desc.rank() as u8, mutable }
 }
 
 fn pointer(elem: Scalar, mutable: bool) -> Type {

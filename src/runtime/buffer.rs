@@ -2,6 +2,8 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+#[cfg(feature = "sim")]
+use std::sync::Arc;
 
 use super::device::{Backend, Device};
 use super::error::RuntimeError;
@@ -35,7 +37,7 @@ pub struct Buffer<T> {
 #[derive(Debug)]
 pub(super) enum Memory {
     #[cfg(feature = "sim")]
-    Sim(super::sim::Buffer),
+    Sim(Arc<super::sim::Buffer>),
     #[cfg(feature = "cuda-any-version")]
     Cuda(super::cuda::Memory),
 }
@@ -73,7 +75,7 @@ impl<T: Element> Buffer<T> {
             #[cfg(feature = "sim")]
             Backend::Sim(_) => {
                 reserve(device, bytes)?;
-                Memory::Sim(super::sim::Buffer::zeros(bytes))
+                Memory::Sim(Arc::new(super::sim::Buffer::zeros(bytes)))
             }
             #[cfg(feature = "cuda-any-version")]
             Backend::Cuda(context) => Memory::Cuda(super::cuda::Memory::zeros(context, bytes)?),
@@ -86,12 +88,23 @@ impl<T: Element> Buffer<T> {
             #[cfg(feature = "sim")]
             Backend::Sim(_) => {
                 reserve(device, size_of_val(data))?;
-                Memory::Sim(super::sim::Buffer::from_slice(data))
+                Memory::Sim(Arc::new(super::sim::Buffer::from_slice(data)))
             }
             #[cfg(feature = "cuda-any-version")]
             Backend::Cuda(context) => Memory::Cuda(super::cuda::Memory::from_slice(context, data)?),
         };
         Ok(Buffer { memory, len: data.len(), elem: PhantomData })
+    }
+
+    /// `len` elements at the start of the memory, which has room for them.
+    #[cfg(feature = "cuda-any-version")]
+    pub(super) fn from_memory(memory: Memory, len: usize) -> Buffer<T> {
+        Buffer { memory, len, elem: PhantomData }
+    }
+
+    #[cfg(feature = "cuda-any-version")]
+    pub(super) fn into_memory(self) -> Memory {
+        self.memory
     }
 
     /// The number of elements.
@@ -111,6 +124,10 @@ impl<T: Element> Buffer<T> {
 
     pub(super) fn memory(&self) -> &Memory {
         &self.memory
+    }
+
+    pub(super) fn memory_mut(&mut self) -> &mut Memory {
+        &mut self.memory
     }
 
     /// Copies the elements to the host, after all launches before this call.
@@ -164,7 +181,7 @@ impl<T: Element> Buffer<T> {
         }
     }
 
-    fn check_len(&self, host: usize) -> Result<(), RuntimeError> {
+    pub(super) fn check_len(&self, host: usize) -> Result<(), RuntimeError> {
         match self.len {
             len if len == host => Ok(()),
             buffer => Err(RuntimeError::LengthMismatch { buffer, host }),

@@ -5,9 +5,12 @@ use std::str::FromStr;
 
 use super::buffer::Buffer;
 use super::error::{CudaVersion, RuntimeError};
-use super::function::Function;
+use super::function::{Function, LoadOptions};
+use super::graph::GraphBuilder;
 use super::limits::Limits;
 use super::module::LoadedModule;
+use super::pinned::Pinned;
+use super::stream::Stream;
 use crate::codegen::Module;
 use crate::ir::{Element, Kernel, Target};
 
@@ -232,7 +235,8 @@ impl Device {
         }
     }
 
-    /// Loads a kernel, ready to be launched. On a GPU the driver compiles its PTX.
+    /// Loads a kernel, ready to be launched. On a GPU the driver compiles its PTX, unless
+    /// [`ModuleCache::shared`](super::ModuleCache::shared) has the code.
     ///
     /// # Errors
     /// [`WrongTarget`](RuntimeError::WrongTarget),
@@ -240,7 +244,19 @@ impl Device {
     /// [`DeviceLost`](RuntimeError::DeviceLost), [`Driver`](RuntimeError::Driver). The simulator takes every
     /// kernel.
     pub fn load<P>(&self, kernel: &Kernel<P>) -> Result<Function<P>, RuntimeError> {
-        Function::load(self, kernel)
+        Function::load(self, kernel, &LoadOptions::default())
+    }
+
+    /// As [`Device::load`], with options.
+    ///
+    /// # Errors
+    /// Those of [`Device::load`]; [`Ptxas`](RuntimeError::Ptxas).
+    pub fn load_with<P>(
+        &self,
+        options: LoadOptions<'_>,
+        kernel: &Kernel<P>,
+    ) -> Result<Function<P>, RuntimeError> {
+        Function::load(self, kernel, &options)
     }
 
     /// Loads several kernels together, ready to be taken out as functions.
@@ -316,11 +332,68 @@ impl Device {
         Buffer::zeros(self, len)
     }
 
-    /// Waits for all launches before this call.
+    /// A new stream: see [`Stream`].
+    ///
+    /// # Errors
+    /// The fault of a launch before, if it had one; [`Driver`](RuntimeError::Driver).
+    pub fn stream(&self) -> Result<Stream, RuntimeError> {
+        Stream::new(self)
+    }
+
+    /// Starts to record launches: see [`GraphBuilder`].
+    ///
+    /// # Errors
+    /// The fault of a launch before, if it had one; [`Driver`](RuntimeError::Driver).
+    pub fn graph(&self) -> Result<GraphBuilder, RuntimeError> {
+        GraphBuilder::new(self)
+    }
+
+    /// `len` elements of page-locked host memory, whose bytes are zero: see [`Pinned`].
+    ///
+    /// # Errors
+    /// [`PinnedBool`](RuntimeError::PinnedBool); [`OutOfMemory`](RuntimeError::OutOfMemory); the fault of a
+    /// launch before, if it had one; [`Driver`](RuntimeError::Driver).
+    pub fn pinned<T: Element>(&self, len: usize) -> Result<Pinned<T>, RuntimeError> {
+        Pinned::zeros(self, len)
+    }
+
+    /// How many bytes of freed memory the driver keeps for later buffers when the device is waited for: 0 at
+    /// first, so that all is given back then. With more, programs that wait often and allocate much do both
+    /// faster. It does nothing on the simulator and on GPUs without memory pools.
+    ///
+    /// # Errors
+    /// The fault of a launch before, if it had one; [`Driver`](RuntimeError::Driver).
+    pub fn keep_memory(&self, bytes: u64) -> Result<(), RuntimeError> {
+        match &self.backend {
+            #[cfg(feature = "sim")]
+            Backend::Sim(_) => {
+                let _ = bytes;
+                Ok(())
+            }
+            #[cfg(feature = "cuda-any-version")]
+            Backend::Cuda(context) => context.keep_memory(bytes),
+        }
+    }
+
+    /// Waits for all work and gives kept memory back: see [`Device::keep_memory`].
+    ///
+    /// # Errors
+    /// The fault of a launch before, if it had one; [`Driver`](RuntimeError::Driver).
+    pub fn trim_memory(&self) -> Result<(), RuntimeError> {
+        match &self.backend {
+            #[cfg(feature = "sim")]
+            Backend::Sim(_) => Ok(()),
+            #[cfg(feature = "cuda-any-version")]
+            Backend::Cuda(context) => context.trim_memory(),
+        }
+    }
+
+    /// Waits for all launches before this call, on all streams.
     ///
     /// # Errors
     /// The fault of one of them, if it had one; [`AssertFailed`](RuntimeError::AssertFailed) once for each
-    /// kernel of which assertions failed.
+    /// kernel of which assertions failed, whichever thread launched it. (Other calls that wait return the
+    /// failed assertions of the launches of their own thread.)
     pub fn synchronize(&self) -> Result<(), RuntimeError> {
         match &self.backend {
             #[cfg(feature = "sim")]

@@ -4,6 +4,8 @@ use std::fmt;
 
 use super::assert::AssertFailures;
 use super::grid::{ClusterError, Extent, Grid};
+use super::ptxas::PtxasError;
+use crate::codegen::TensorMapError;
 use crate::ir::{SignatureError, Target, Type};
 
 /// Why a device, a buffer or a launch is refused, or what a launch did wrong.
@@ -63,6 +65,18 @@ pub enum RuntimeError {
     },
     /// The driver's compiler refused PTX.
     PtxRejected(Box<PtxRejection>),
+    /// The compiled code has no entry of the kernel's name.
+    MissingEntry {
+        /// The entry.
+        entry: String,
+    },
+    /// `ptxas` was asked to compile a kernel and did not.
+    Ptxas {
+        /// The kernel.
+        kernel: String,
+        /// Why.
+        error: PtxasError,
+    },
     /// PTX was given to the simulator, which runs kernels and not their PTX.
     PtxOnSimulator {
         /// The name given to the PTX.
@@ -186,6 +200,35 @@ pub enum RuntimeError {
         /// The device of the kernel.
         device: String,
     },
+    /// A stream of another device was named.
+    OtherDeviceStream {
+        /// What was to run on the stream.
+        what: String,
+        /// The device of the stream.
+        stream: String,
+        /// The device of what was to run.
+        device: String,
+    },
+    /// Two events, or an event and a stream, are of different devices.
+    OtherDeviceEvent,
+    /// A stream that records a graph was asked for what no graph has.
+    NotInGraph {
+        /// The call.
+        call: &'static str,
+    },
+    /// A stream of `cudarc` belongs to another context than the primary one of its GPU.
+    NotPrimaryContext {
+        /// The GPU.
+        device: String,
+    },
+    /// The memory of a buffer cannot be given away: a graph uses it, or other code owns it.
+    BufferShared,
+    /// An address was given to the simulator, which has none.
+    AddressOnSimulator,
+    /// Page-locked memory of `bool`s.
+    PinnedBool,
+    /// A buffer has no tensor map of this kind.
+    TensorMap(Box<TensorMapError>),
     /// A copy between host memory and a buffer of another length.
     LengthMismatch {
         /// The elements of the buffer.
@@ -267,6 +310,11 @@ impl fmt::Display for RuntimeError {
                  {device_target}"
             ),
             PtxRejected(rejection) => rejection.fmt(f),
+            MissingEntry { entry } => write!(
+                f,
+                "the compiled code has no entry `{entry}`: clear the module cache, or compile without it"
+            ),
+            Ptxas { kernel, error } => write!(f, "kernel `{kernel}` has no code: {error}"),
             PtxOnSimulator { name } => write!(
                 f,
                 "the PTX of `{name}` cannot be compiled on the simulator, which runs kernels without \
@@ -342,6 +390,37 @@ impl fmt::Display for RuntimeError {
                 "argument {index} of kernel `{kernel}` is a buffer of {buffer} and the kernel is loaded \
                  on {device}: upload the data to the device of the kernel"
             ),
+            OtherDeviceStream { what, stream, device } => write!(
+                f,
+                "{what} of {device} cannot be used on a stream of {stream}: make the stream with \
+                 `Device::stream` of the same device"
+            ),
+            OtherDeviceEvent => f.write_str(
+                "an event is of another device than the stream or the event beside it: record both on \
+                 streams of one device",
+            ),
+            NotInGraph { call } => write!(
+                f,
+                "`{call}` cannot be part of a graph, and the stream records one: only launches are \
+                 recorded; do it on another stream, or after `GraphBuilder::finish`"
+            ),
+            NotPrimaryContext { device } => write!(
+                f,
+                "the stream belongs to another context than the primary one of {device}: make it with \
+                 `CudaContext::new`"
+            ),
+            BufferShared => f.write_str(
+                "the memory of the buffer cannot be given away, because a graph uses it or other code owns \
+                 it: drop the graph, or copy the elements",
+            ),
+            AddressOnSimulator => {
+                f.write_str("the simulator has no addresses: borrow memory on a GPU, or upload the data")
+            }
+            PinnedBool => f.write_str(
+                "page-locked memory cannot be of `bool`s, because a kernel may store bytes that are none: \
+                 use `u8`",
+            ),
+            TensorMap(error) => error.fmt(f),
             LengthMismatch { buffer, host } => write!(
                 f,
                 "a buffer of {buffer} elements cannot be copied from or to {host} elements: the lengths \
@@ -362,6 +441,12 @@ impl fmt::Display for RuntimeError {
             Simulation(error) => error.fmt(f),
             Driver { call, status } => write!(f, "the CUDA driver refused `{call}` with {status}"),
         }
+    }
+}
+
+impl From<TensorMapError> for RuntimeError {
+    fn from(error: TensorMapError) -> RuntimeError {
+        RuntimeError::TensorMap(Box::new(error))
     }
 }
 

@@ -11,7 +11,9 @@ use super::buffer::Memory;
 use super::device::{Backend, Device};
 use super::error::RuntimeError;
 use super::grid::Grid;
+use super::occupancy::Occupancy;
 use super::options::LaunchOptions;
+use super::stream::{Stream, StreamBackend};
 use super::timing::Timing;
 use crate::ir::{Kernel, KernelIr, LaunchBounds, Signature, Type};
 
@@ -28,7 +30,54 @@ pub struct Function<P> {
     params: PhantomData<fn() -> P>,
 }
 
-struct Inner {
+/// How a kernel is compiled for a GPU when it is loaded: by the driver, with the code kept in
+/// [`ModuleCache::shared`](super::ModuleCache::shared), by default.
+///
+/// ```
+/// # #[cfg(all(feature = "sim", feature = "cuda-any-version"))] {
+/// # use tilewright::ir::{Kernel, Target};
+/// use tilewright::runtime::{Device, LoadOptions, ModuleCache};
+/// # let kernel = Kernel::<()>::build("k", Target::SM_80, |_, ()| ())?;
+/// let cache = ModuleCache::in_memory();
+/// let device = Device::default()?;
+/// let function = device.load_with(LoadOptions::default().cache(Some(&cache)), &kernel)?;
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct LoadOptions<'o> {
+    /// Where code is kept; `None` compiles each time.
+    #[cfg(feature = "cuda-any-version")]
+    pub cache: Option<&'o super::ModuleCache>,
+    /// The assembler that compiles instead of the driver.
+    pub ptxas: Option<&'o super::Ptxas>,
+}
+
+impl Default for LoadOptions<'_> {
+    fn default() -> Self {
+        LoadOptions {
+            #[cfg(feature = "cuda-any-version")]
+            cache: Some(super::ModuleCache::shared()),
+            ptxas: None,
+        }
+    }
+}
+
+impl<'o> LoadOptions<'o> {
+    /// Keeps code in this cache, or in none.
+    #[cfg(feature = "cuda-any-version")]
+    pub fn cache(self, cache: Option<&'o super::ModuleCache>) -> LoadOptions<'o> {
+        LoadOptions { cache, ..self }
+    }
+
+    /// Compiles with this assembler, or with the driver.
+    pub fn ptxas(self, ptxas: Option<&'o super::Ptxas>) -> LoadOptions<'o> {
+        LoadOptions { ptxas, ..self }
+    }
+}
+
+pub(super) struct Inner {
     device: Device,
     name: String,
     params: Vec<Type>,
@@ -86,15 +135,22 @@ impl<P> fmt::Debug for Function<P> {
 }
 
 impl<P> Function<P> {
-    pub(super) fn load(device: &Device, kernel: &Kernel<P>) -> Result<Function<P>, RuntimeError> {
+    pub(super) fn load(
+        device: &Device,
+        kernel: &Kernel<P>,
+        options: &LoadOptions<'_>,
+    ) -> Result<Function<P>, RuntimeError> {
         let ir = kernel.ir();
         check_kernel(device, ir)?;
         let code = match &device.backend {
             #[cfg(feature = "sim")]
-            Backend::Sim(options) => Code::simulated(ir, options)?,
+            Backend::Sim(simulator) => {
+                let _ = options;
+                Code::simulated(ir, simulator)?
+            }
             #[cfg(feature = "cuda-any-version")]
             Backend::Cuda(context) => {
-                Code::Cuda(cuda::Function::load(context, ir, kernel.ptx().text())?)
+                Code::Cuda(cuda::Function::load(context, ir, kernel.ptx().text(), options)?)
             }
         };
         Ok(Function::new(device, kernel, code))
@@ -116,6 +172,17 @@ impl<P> Function<P> {
     /// The name of the kernel.
     pub fn name(&self) -> &str {
         &self.inner.name
+    }
+
+    /// What the compiler said of the kernel: registers, spills, shared memory. Empty on the simulator, and
+    /// where the driver says nothing because it had the code.
+    pub fn compiler_log(&self) -> &str {
+        match &self.inner.code {
+            #[cfg(feature = "sim")]
+            Code::Sim(..) => "",
+            #[cfg(feature = "cuda-any-version")]
+            Code::Cuda(function) => function.log(),
+        }
     }
 
     /// The device that it is loaded on.
@@ -171,7 +238,7 @@ impl<P> Function<P> {
     /// cooperative launch.
     pub fn launch_with(
         &self,
-        options: LaunchOptions,
+        options: LaunchOptions<'_>,
         grid: Grid,
         args: P::Args<'_>,
     ) -> Result<(), RuntimeError>
@@ -180,17 +247,23 @@ impl<P> Function<P> {
     {
         let args = P::erase(args).resolve(&self.inner.name, &self.inner.signature)?;
         let cluster = self.inner.check(grid, &args)?;
+        self.inner.check_stream(&options)?;
         match &self.inner.code {
             #[cfg(feature = "sim")]
-            Code::Sim(program, simulator) => {
-                let _ = (options, cluster);
-                simulate(program, simulator, grid, &args).map(|_| ())
+            Code::Sim(..) => {
+                let _ = cluster;
+                if let Some(Stream { backend: StreamBackend::Sim(Some(recording)) }) =
+                    options.stream
+                    && recording.note(&self.inner, grid, &args)
+                {
+                    return Ok(());
+                }
+                self.inner.simulate(grid, &sim_args(&args)).map(|_| ())
             }
             #[cfg(feature = "cuda-any-version")]
-            Code::Cuda(function) => {
-                let launch = cuda::Launch { grid, cluster, options };
-                function.launch(&launch, &device_args(&args))
-            }
+            Code::Cuda(function) => self.on_gpu(function, options, grid, cluster, |launch| {
+                function.launch(launch, &device_args(&args))
+            }),
         }
     }
 
@@ -213,7 +286,7 @@ impl<P> Function<P> {
     /// [`AssertFailed`](RuntimeError::AssertFailed).
     pub fn time_with(
         &self,
-        options: LaunchOptions,
+        options: LaunchOptions<'_>,
         grid: Grid,
         args: P::Args<'_>,
     ) -> Result<Timing, RuntimeError>
@@ -222,25 +295,118 @@ impl<P> Function<P> {
     {
         let args = P::erase(args).resolve(&self.inner.name, &self.inner.signature)?;
         let cluster = self.inner.check(grid, &args)?;
+        self.inner.check_stream(&options)?;
         match &self.inner.code {
             #[cfg(feature = "sim")]
-            Code::Sim(program, simulator) => {
-                let _ = (options, cluster);
+            Code::Sim(..) => {
+                let _ = cluster;
+                if let Some(Stream { backend: StreamBackend::Sim(recording) }) = options.stream {
+                    super::stream::not_recording(recording, "Function::time")?;
+                }
                 let start = Instant::now();
-                let thread_ops = simulate(program, simulator, grid, &args)?;
+                let thread_ops = self.inner.simulate(grid, &sim_args(&args))?;
                 Ok(Timing { elapsed: start.elapsed(), thread_ops: Some(thread_ops) })
             }
             #[cfg(feature = "cuda-any-version")]
             Code::Cuda(function) => {
-                let launch = cuda::Launch { grid, cluster, options };
-                let elapsed = function.time(&launch, &device_args(&args))?;
+                let elapsed = self.on_gpu(function, options, grid, cluster, |launch| {
+                    function.time(launch, &device_args(&args))
+                })?;
                 Ok(Timing { elapsed, thread_ops: None })
             }
+        }
+    }
+
+    /// Gives `f` the launch as the driver takes it.
+    #[cfg(feature = "cuda-any-version")]
+    fn on_gpu<R>(
+        &self,
+        function: &cuda::Function,
+        options: LaunchOptions<'_>,
+        grid: Grid,
+        cluster: [u32; 3],
+        f: impl FnOnce(&cuda::Launch<'_>) -> R,
+    ) -> R {
+        let stream = match options.stream {
+            Some(Stream { backend: StreamBackend::Cuda(stream) }) => stream,
+            _ => function.context().default_stream(),
+        };
+        f(&cuda::Launch {
+            grid,
+            cluster,
+            programmatic: options.programmatic,
+            cooperative: options.cooperative,
+            stream,
+            owner: &|| Arc::clone(&self.inner) as Arc<dyn std::any::Any + Send + Sync>,
+        })
+    }
+
+    /// How many blocks of so many threads run at once; `None` on the simulator.
+    ///
+    /// # Errors
+    /// The fault of a launch before, if it had one; [`Driver`](RuntimeError::Driver).
+    pub fn occupancy(&self, threads_per_block: u32) -> Result<Option<Occupancy>, RuntimeError> {
+        match &self.inner.code {
+            #[cfg(feature = "sim")]
+            Code::Sim(..) => {
+                let _ = threads_per_block;
+                Ok(None)
+            }
+            #[cfg(feature = "cuda-any-version")]
+            Code::Cuda(function) => function.occupancy(threads_per_block).map(Some),
+        }
+    }
+
+    /// How many clusters of the grid run at once; `None` on the simulator.
+    ///
+    /// # Errors
+    /// Those of [`Function::launch`] about the grid; the fault of a launch before, if it had one;
+    /// [`Driver`](RuntimeError::Driver).
+    pub fn clusters_at_once(&self, grid: Grid) -> Result<Option<u32>, RuntimeError> {
+        let Inner { device, name, bounds, code, .. } = &*self.inner;
+        let cluster = device.limits().check(name, bounds, grid)?;
+        match code {
+            #[cfg(feature = "sim")]
+            Code::Sim(..) => {
+                let _ = cluster;
+                Ok(None)
+            }
+            #[cfg(feature = "cuda-any-version")]
+            Code::Cuda(function) => self
+                .on_gpu(function, LaunchOptions::default(), grid, cluster, |launch| {
+                    function.clusters_at_once(launch)
+                })
+                .map(Some),
         }
     }
 }
 
 impl Inner {
+    /// Refuses a stream of another device.
+    fn check_stream(&self, options: &LaunchOptions<'_>) -> Result<(), RuntimeError> {
+        match options.stream {
+            Some(stream) if !stream.is_on(&self.device) => Err(RuntimeError::OtherDeviceStream {
+                what: format!("kernel `{}`", self.name),
+                stream: stream.device().to_string(),
+                device: self.device.to_string(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Runs the kernel; the operations of all threads.
+    #[cfg(feature = "sim")]
+    pub(super) fn simulate(&self, grid: Grid, args: &[sim::Arg<'_>]) -> Result<u64, RuntimeError> {
+        match &self.code {
+            Code::Sim(program, options) => {
+                let report = program.run(grid, args, options).map_err(simulation)?;
+                Ok(report.thread_ops)
+            }
+            #[cfg(feature = "cuda-any-version")]
+            Code::Cuda(_) => Ok(0),
+        }
+    }
+
     /// Refuses what the device or the kernel does not take. The types are checked for every kernel, also
     /// where rustc has done it: a wrong list would let the driver read past its end.
     /// The answer is the blocks of a cluster along each axis.
@@ -261,9 +427,12 @@ impl Inner {
                     given,
                 });
             }
-            if let ArgValue::Buffer(memory) = arg.value
-                && !memory.is_on(&self.device)
-            {
+            let memory = match arg.value {
+                ArgValue::Buffer(memory) => memory,
+                ArgValue::TensorMap(map) => map.memory,
+                ArgValue::Scalar(_) => continue,
+            };
+            if !memory.is_on(&self.device) {
                 return Err(RuntimeError::OtherDevice {
                     kernel: kernel(),
                     index,
@@ -277,15 +446,8 @@ impl Inner {
 }
 
 #[cfg(feature = "sim")]
-fn simulate(
-    program: &sim::Program,
-    options: &sim::Options,
-    grid: Grid,
-    args: &[Arg<'_>],
-) -> Result<u64, RuntimeError> {
-    let args: SmallVec<[sim::Arg<'_>; 8]> = args.iter().filter_map(sim_arg).collect();
-    let report = program.run(grid, &args, options).map_err(simulation)?;
-    Ok(report.thread_ops)
+fn sim_args<'h>(args: &[Arg<'h>]) -> SmallVec<[sim::Arg<'h>; 8]> {
+    args.iter().filter_map(sim_arg).collect()
 }
 
 /// `None` for a buffer of another device, which has been refused before.
@@ -296,6 +458,11 @@ fn sim_arg<'h>(arg: &Arg<'h>) -> Option<sim::Arg<'h>> {
         ArgValue::Buffer(Memory::Sim(buffer)) => Some(sim::Arg::Buffer(buffer)),
         #[cfg(feature = "cuda-any-version")]
         ArgValue::Buffer(Memory::Cuda(_)) => None,
+        ArgValue::TensorMap(map) => match map.memory {
+            Memory::Sim(buffer) => Some(sim::Arg::TensorMap(&map.desc, buffer)),
+            #[cfg(feature = "cuda-any-version")]
+            Memory::Cuda(_) => None,
+        },
     }
 }
 
@@ -307,16 +474,29 @@ fn simulation(error: sim::RunError) -> RuntimeError {
     }
 }
 
-/// The bits of each argument: of a buffer its address.
+/// What is passed for each argument: for a buffer its address.
 #[cfg(feature = "cuda-any-version")]
-fn device_args(args: &[Arg<'_>]) -> SmallVec<[u64; 12]> {
+fn device_args<'h>(args: &[Arg<'h>]) -> SmallVec<[cuda::LaunchArg<'h>; 8]> {
+    use cuda::LaunchArg;
     args.iter()
-        .map(|arg| match arg.value {
-            ArgValue::Scalar(value) => value.bits(),
-            ArgValue::Buffer(Memory::Cuda(memory)) => memory.address(),
-            // A buffer of another device has been refused before.
-            #[cfg(feature = "sim")]
-            ArgValue::Buffer(Memory::Sim(_)) => 0,
+        .map(|arg| {
+            let writes = match arg.ty {
+                Type::Pointer { mutable, .. } | Type::TensorMap { mutable, .. } => mutable,
+                Type::Scalar(_) | Type::Vector(_) => false,
+            };
+            match arg.value {
+                ArgValue::Scalar(value) => LaunchArg::Bits(value.bits()),
+                ArgValue::Buffer(Memory::Cuda(memory)) => LaunchArg::Memory(memory, writes),
+                ArgValue::TensorMap(map) => match (&map.encoded, map.memory) {
+                    (Some(encoded), Memory::Cuda(memory)) => {
+                        LaunchArg::Map(encoded, memory, writes)
+                    }
+                    _ => LaunchArg::Bits(0),
+                },
+                // A buffer of another device has been refused before.
+                #[cfg(feature = "sim")]
+                ArgValue::Buffer(Memory::Sim(_)) => LaunchArg::Bits(0),
+            }
         })
         .collect()
 }

@@ -25,14 +25,21 @@
 //!
 //! # What is safe
 //!
-//! Launches are asynchronous. All work of a device runs in one order, the order of the calls: a launch sees
-//! what was written before it, a read waits for the launches before it, and memory or code that is dropped
-//! is given back when the work before the drop has ended. So no sequence of calls reads or frees memory in
-//! flight. A copy between host and device has ended when its call returns.
+//! Launches are asynchronous. Work that names no stream runs in the order of the calls; work of two
+//! [`Stream`]s may run at the same time, unless it uses the same buffer and one of the two writes it: then it
+//! runs in the order of the calls, too. So a launch sees what was written before it, a read waits for what it
+//! reads, and memory or code that is dropped is given back when the work that uses it has ended: no sequence
+//! of calls reads or frees memory in flight. A copy between host and device has ended when its call returns,
+//! but for copies of [`Pinned`] memory, which itself knows what is under way.
 //!
 //! What a kernel does with its pointers is the kernel's own affair: the simulator checks every access; a GPU
 //! checks whole pages, and answers an access outside of them with a [fault](RuntimeError::Fault) that makes
 //! the device unusable for the rest of the process.
+//!
+//! # What is kept
+//!
+//! Loading a kernel compiles its PTX, once: [`ModuleCache`] keeps the code in memory and on the disk, for this
+//! process and the next.
 //!
 //! # What can fail
 //!
@@ -53,12 +60,16 @@ mod error;
 mod grid;
 mod limits;
 mod options;
+mod ptxas;
 
 pub use assert::{AssertFailure, AssertFailures};
+#[cfg(feature = "cuda-any-version")]
+pub use cache::{CacheStats, ModuleCache};
 pub use error::{CudaVersion, DeviceFault, DriverStatus, FaultKind, PtxRejection, RuntimeError};
 pub use grid::{ClusterError, Grid};
 pub use limits::Limits;
 pub use options::LaunchOptions;
+pub use ptxas::{Assembled, EntryReport, Ptxas, PtxasError};
 
 #[cfg(feature = "cuda-any-version")]
 mod cuda;
@@ -69,12 +80,24 @@ pub mod sim;
 mod argument;
 #[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 mod buffer;
+#[cfg(feature = "cuda-any-version")]
+mod cache;
 #[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 mod device;
 #[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 mod function;
 #[cfg(any(feature = "sim", feature = "cuda-any-version"))]
+mod graph;
+#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 mod module;
+#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
+mod occupancy;
+#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
+mod pinned;
+#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
+mod stream;
+#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
+mod tensor_map;
 #[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 mod timing;
 
@@ -83,8 +106,13 @@ pub use {
     argument::{Arg, ArgList, Argument, Arguments, AtLaunch},
     buffer::Buffer,
     device::{Device, DeviceChoice, ParseDeviceError},
-    function::Function,
+    function::{Function, LoadOptions},
+    graph::{Graph, GraphBuilder},
     module::LoadedModule,
+    occupancy::Occupancy,
+    pinned::Pinned,
+    stream::{Event, Stream},
+    tensor_map::{TensorMapArg, TensorMapArgMut, WritableTensorMap},
     timing::Timing,
 };
 

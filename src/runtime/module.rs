@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::device::{Backend, Device};
 use super::error::RuntimeError;
-use super::function::{Code, Function, check_kernel};
+use super::function::{Code, Function, LoadOptions, check_kernel};
 use crate::codegen::Module;
 use crate::ir::{Kernel, KernelIr};
 
@@ -68,7 +68,12 @@ impl LoadedModule {
             #[cfg(feature = "cuda-any-version")]
             Backend::Cuda(context) => match &self.code {
                 Some(module) => Code::Cuda(cuda::Function::new(Arc::clone(module), ir)?),
-                None => Code::Cuda(cuda::Function::load(context, ir, kernel.ptx().text())?),
+                None => Code::Cuda(cuda::Function::load(
+                    context,
+                    ir,
+                    kernel.ptx().text(),
+                    &LoadOptions::default(),
+                )?),
             },
         };
         Ok(Function::new(&self.device, kernel, code))

@@ -1,5 +1,8 @@
 //! How a launch is queued.
 
+#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
+use super::stream::Stream;
+
 /// What a launch asks for beside its grid and its arguments: nothing, by default.
 ///
 /// ```
@@ -9,9 +12,9 @@
 /// ```
 ///
 /// The simulator, which runs one launch after the other, does the same with and without them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
-pub struct LaunchOptions {
+pub struct LaunchOptions<'s> {
     /// Programmatic dependent launch: the kernel may start as soon as all blocks of the launch before it in
     /// the stream have run `griddepcontrol.launch_dependents` or have ended. It sees what that launch wrote
     /// only after its own `griddepcontrol.wait` (PTX ISA 9.7.13, `griddepcontrol`).
@@ -19,16 +22,28 @@ pub struct LaunchOptions {
     /// All blocks run at once, so that they can wait for each other. A grid for which there is no room is
     /// refused.
     pub cooperative: bool,
+    /// The stream; `None` is the one for all work that names none.
+    #[cfg(any(feature = "sim", feature = "cuda-any-version"))]
+    pub stream: Option<&'s Stream>,
+    #[cfg(not(any(feature = "sim", feature = "cuda-any-version")))]
+    #[doc(hidden)]
+    pub stream: std::marker::PhantomData<&'s ()>,
 }
 
-impl LaunchOptions {
+impl<'s> LaunchOptions<'s> {
     /// Switches programmatic dependent launch.
-    pub const fn programmatic(self, programmatic: bool) -> LaunchOptions {
+    pub const fn programmatic(self, programmatic: bool) -> LaunchOptions<'s> {
         LaunchOptions { programmatic, ..self }
     }
 
     /// Switches the cooperative launch.
-    pub const fn cooperative(self, cooperative: bool) -> LaunchOptions {
+    pub const fn cooperative(self, cooperative: bool) -> LaunchOptions<'s> {
         LaunchOptions { cooperative, ..self }
+    }
+
+    /// Launches on a stream.
+    #[cfg(any(feature = "sim", feature = "cuda-any-version"))]
+    pub const fn stream(self, stream: &'s Stream) -> LaunchOptions<'s> {
+        LaunchOptions { stream: Some(stream), ..self }
     }
 }

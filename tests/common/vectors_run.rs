@@ -44,7 +44,8 @@ pub(super) fn run(op: &str, a: &Args<'_>) -> Answer {
         "round_up" => Ok(Out::Tuple(a.shape(0)?.round_up(&a.shape(1)?)?)),
         "inner_product" => int_out(a.shape(0)?.inner_product(&a.shape(1)?)?),
         "congruent" | "weakly_congruent" | "compatible" | "evenly_divides" | "elem_less"
-        | "elem_leq" | "elem_gtr" | "elem_geq" | "lex_less" | "colex_less" => compare(op, a),
+        | "elem_leq" | "elem_gtr" | "elem_geq" | "lex_less" | "lex_leq" | "lex_gtr" | "lex_geq"
+        | "colex_less" | "colex_leq" | "colex_gtr" | "colex_geq" => compare(op, a),
         "compact_col_major" | "compact_row_major" => {
             let start = if a.len() > 1 { a.shape(1)? } else { 1.into() };
             let f = if op == "compact_col_major" { compact_col_major } else { compact_row_major };
@@ -152,6 +153,12 @@ fn compare(op: &str, a: &Args<'_>) -> Answer {
         "elem_gtr" => x.elem_gtr(&y)?,
         "elem_geq" => x.elem_geq(&y)?,
         "lex_less" => x.lex_less(&y)?,
+        "lex_leq" => !y.lex_less(&x)?,
+        "lex_gtr" => y.lex_less(&x)?,
+        "lex_geq" => !x.lex_less(&y)?,
+        "colex_leq" => !y.colex_less(&x)?,
+        "colex_gtr" => y.colex_less(&x)?,
+        "colex_geq" => !x.colex_less(&y)?,
         _ => x.colex_less(&y)?,
     };
     // A run-time boolean prints as a number.

@@ -5,7 +5,7 @@
 //! is unloaded under a queued launch, a call without a current context or a second free ends the process.
 //! Kernels are known by name. Environment variables choose what it is and how it fails.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::{LazyLock, Mutex, MutexGuard};
 
@@ -20,7 +20,16 @@ struct Driver {
     /// What was set of each function: the most dynamic shared memory, whether large clusters are allowed.
     allowed: HashMap<Handle, [u32; 2]>,
     events: HashMap<Handle, Option<f32>>,
-    streams: HashMap<Handle, Vec<Work>>,
+    streams: HashMap<Handle, VecDeque<Work>>,
+    /// Streams that record instead of queueing, and what they have.
+    recording: HashMap<Handle, Vec<Work>>,
+    graphs: HashMap<Handle, Vec<Work>>,
+    /// For each event the stream and the count of its latest record, and the count that has been reached.
+    records: HashMap<Handle, (Handle, u64)>,
+    reached: HashMap<Handle, u64>,
+    host: HashMap<usize, Box<[u64]>>,
+    links: HashMap<Handle, Vec<u8>>,
+    compilations: u64,
     next: usize,
     clock_ms: f32,
     retained: usize,
@@ -28,13 +37,16 @@ struct Driver {
     calls_after_fault: usize,
 }
 
+#[derive(Clone)]
 enum Work {
-    Set { to: Address, value: u8, bytes: usize },
+    Set { to: Address, value: Vec<u8>, pitch: usize, len: usize },
+    Copy { to: Address, from: Address, bytes: usize },
     In { to: Address, from: usize, bytes: usize },
     Out { to: usize, from: Address, bytes: usize },
     Free(Address),
     Launch { module: Handle, kernel: String, threads: u64, args: Vec<usize>, shape: [u32; 8] },
-    Event(Handle),
+    Event(Handle, u64),
+    WaitFor(Handle, Handle, u64),
 }
 
 static DRIVER: LazyLock<Mutex<Driver>> = LazyLock::new(Mutex::default);
@@ -79,8 +91,15 @@ impl Driver {
     }
 
     fn queue(&mut self, stream: Handle, work: Work) -> Result<(), u32> {
+        if let Some(recorded) = self.recording.get_mut(&stream) {
+            match work {
+                Work::Launch { .. } => recorded.push(work),
+                _ => violation("a graph of something else than launches"),
+            }
+            return Ok(());
+        }
         match self.streams.get_mut(&stream) {
-            Some(queue) => queue.push(work),
+            Some(queue) => queue.push_back(work),
             None => violation("work for a stream that does not exist"),
         }
         Ok(())
@@ -95,10 +114,38 @@ impl Driver {
     }
 
     fn run(&mut self, stream: Handle) -> Result<(), u32> {
-        let Some(queue) = self.streams.get_mut(&stream) else { violation("no such stream") };
-        for work in std::mem::take(queue) {
+        self.run_until(stream, None)
+    }
+
+    /// Runs the work of a stream, or up to a record of an event.
+    fn run_until(&mut self, stream: Handle, until: Option<(Handle, u64)>) -> Result<(), u32> {
+        if self.recording.contains_key(&stream) {
+            violation("a recording stream is waited for");
+        }
+        loop {
+            if let Some((event, count)) = until
+                && self.reached.get(&event).is_some_and(|reached| *reached >= count)
+            {
+                return Ok(());
+            }
+            let Some(queue) = self.streams.get_mut(&stream) else { violation("no such stream") };
+            let Some(work) = queue.pop_front() else { return Ok(()) };
             match work {
-                Work::Set { to, value, bytes } => self.slice(to, bytes).fill(value),
+                Work::Set { to, value, pitch, len } => {
+                    if len > 0 {
+                        let memory = self.slice_inside(to, (len - 1) * pitch + value.len());
+                        memory.chunks_mut(pitch).for_each(|c| c[..value.len()].copy_from_slice(&value));
+                    }
+                }
+                Work::Copy { to, from, bytes } => {
+                    let data = self.slice(from, bytes).to_vec();
+                    self.slice(to, bytes).copy_from_slice(&data);
+                }
+                Work::WaitFor(event, other, count) => {
+                    if self.reached.get(&event).is_none_or(|reached| *reached < count) {
+                        self.run_until(other, Some((event, count)))?;
+                    }
+                }
                 Work::In { to, from, bytes } => {
                     // SAFETY: the caller of the copy keeps the memory until it has waited.
                     let from = unsafe { std::slice::from_raw_parts(from as *const u8, bytes) };
@@ -114,8 +161,9 @@ impl Driver {
                         violation("a second free");
                     }
                 }
-                Work::Event(event) => {
+                Work::Event(event, count) => {
                     let now = self.clock_ms;
+                    self.reached.insert(event, count);
                     if let Some(time) = self.events.get_mut(&event) {
                         *time = Some(now);
                     }
@@ -129,7 +177,20 @@ impl Driver {
                 }
             }
         }
-        Ok(())
+    }
+
+    /// As `slice`, also from inside an allocation.
+    fn slice_inside(&mut self, address: Address, bytes: usize) -> &mut [u8] {
+        let inside = |start: &Address, memory: &[u8]| {
+            (*start..*start + memory.len() as u64).contains(&address)
+        };
+        let found = self.memory.iter_mut().find(|(start, memory)| inside(start, memory));
+        let Some((start, memory)) = found else { violation("an access to memory that was freed") };
+        let at = (address - start) as usize;
+        match memory.get_mut(at..at + bytes) {
+            Some(memory) => memory,
+            None => violation("an access past the end of an allocation"),
+        }
     }
 
     fn kernel(
@@ -177,6 +238,11 @@ impl Driver {
                 let to = self.slice(args[0] as u64, 32);
                 to.iter_mut().zip(shape.iter().flat_map(|n| n.to_le_bytes())).for_each(|(to, n)| *to = n);
             }
+            "tensor_map" => {
+                let (to, map) = args.split_last().unwrap();
+                let to = self.slice(*to as u64, 128);
+                to.iter_mut().zip(map.iter().flat_map(|n| n.to_le_bytes())).for_each(|(to, n)| *to = n);
+            }
             "empty" => {}
             _ if name.starts_with("fault_") => {
                 self.fault = name["fault_".len()..].parse().unwrap_or(719);
@@ -199,11 +265,14 @@ extern "C" fn report() {
     let fault = driver.fault;
     let failed = streams.into_iter().any(|stream| fault == 0 && driver.run(stream).is_err());
     let Driver { memory, modules, events, streams, retained, calls_after_fault, .. } = &*driver;
-    let (memory, modules, events) = (memory.len(), modules.len(), events.len());
-    if failed || streams.len() != *retained {
+    let (memory, modules) = (memory.len() + driver.host.len(), modules.len());
+    let events = events.len() + driver.graphs.len() + driver.links.len();
+    if failed || streams.len() != *retained + setting("STREAMS_LEFT", 0) as usize {
         violation("a stream or a context is left that nobody uses");
     }
+    let compiled = driver.compilations;
     eprintln!("fake driver: left {memory} {modules} {events}, after fault {calls_after_fault}");
+    eprintln!("fake driver: compiled {compiled}");
 }
 
 /// How many pointers the list of a kernel's parameters has.
@@ -307,10 +376,62 @@ export! {
     fn cuStreamCreate(stream: *mut Handle, _flags: c_uint) {
         call(|driver| {
             let handle = driver.handle();
-            driver.streams.insert(handle, Vec::new());
+            driver.streams.insert(handle, VecDeque::new());
             unsafe { set(stream, handle) };
             Ok(())
         })
+    }
+    fn cuStreamDestroy_v2(stream: Handle) {
+        call(|driver| {
+            // What is queued still runs.
+            driver.run(stream)?;
+            driver.streams.remove(&stream).map(|_| ()).ok_or(1)
+        })
+    }
+    fn cuStreamWaitEvent(stream: Handle, event: Handle, _flags: c_uint) {
+        call(|driver| match driver.records.get(&event).copied() {
+            Some((other, count)) => driver.queue(stream, Work::WaitFor(event, other, count)),
+            None => Ok(()),
+        })
+    }
+    fn cuStreamBeginCapture_v2(stream: Handle, mode: c_uint) {
+        if mode != 2 {
+            return 1;
+        }
+        call(|driver| {
+            driver.recording.insert(stream, Vec::new());
+            Ok(())
+        })
+    }
+    fn cuStreamEndCapture(stream: Handle, graph: *mut Handle) {
+        call(|driver| {
+            let recorded = driver.recording.remove(&stream).ok_or(1u32)?;
+            let handle = driver.handle();
+            driver.graphs.insert(handle, recorded);
+            unsafe { set(graph, handle) };
+            Ok(())
+        })
+    }
+    fn cuGraphInstantiateWithFlags(exec: *mut Handle, graph: Handle, _flags: u64) {
+        call(|driver| {
+            let recorded = driver.graphs.get(&graph).cloned().ok_or(1u32)?;
+            let handle = driver.handle();
+            driver.graphs.insert(handle, recorded);
+            unsafe { set(exec, handle) };
+            Ok(())
+        })
+    }
+    fn cuGraphLaunch(exec: Handle, stream: Handle) {
+        call(|driver| {
+            let recorded = driver.graphs.get(&exec).cloned().ok_or(1u32)?;
+            recorded.into_iter().try_for_each(|work| driver.queue(stream, work))
+        })
+    }
+    fn cuGraphExecDestroy(exec: Handle) {
+        call(|driver| driver.graphs.remove(&exec).map(|_| ()).ok_or(1))
+    }
+    fn cuGraphDestroy(graph: Handle) {
+        call(|driver| driver.graphs.remove(&graph).map(|_| ()).ok_or(1))
     }
     fn cuStreamSynchronize(stream: Handle) {
         call(|driver| driver.run(stream))
@@ -329,8 +450,14 @@ export! {
     }
     fn cuMemFree_v2(address: Address) {
         call(|driver| {
-            let queues = driver.streams.values();
-            if queues.map(Vec::len).sum::<usize>() > 0 {
+            let uses = |work: &Work| match work {
+                Work::Set { to, .. } | Work::In { to, .. } => *to == address,
+                Work::Out { from, .. } => *from == address,
+                Work::Copy { to, from, .. } => *to == address || *from == address,
+                Work::Launch { args, .. } => args.contains(&(address as usize)),
+                Work::Free(_) | Work::Event(..) | Work::WaitFor(..) => false,
+            };
+            if driver.streams.values().flatten().any(uses) {
                 violation("memory is freed beside queued work");
             }
             driver.memory.remove(&address).map(|_| ()).ok_or(1)
@@ -349,7 +476,79 @@ export! {
         })
     }
     fn cuMemsetD8Async(to: Address, value: u8, bytes: usize, stream: Handle) {
-        call(|driver| driver.queue(stream, Work::Set { to, value, bytes }))
+        let value = vec![value];
+        call(|driver| driver.queue(stream, Work::Set { to, value, pitch: 1, len: bytes }))
+    }
+    fn cuMemsetD16Async(to: Address, value: u16, len: usize, stream: Handle) {
+        let value = value.to_le_bytes().to_vec();
+        call(|driver| driver.queue(stream, Work::Set { to, value, pitch: 2, len }))
+    }
+    fn cuMemsetD32Async(to: Address, value: u32, len: usize, stream: Handle) {
+        let value = value.to_le_bytes().to_vec();
+        call(|driver| driver.queue(stream, Work::Set { to, value, pitch: 4, len }))
+    }
+    fn cuMemsetD2D32Async(
+        to: Address,
+        pitch: usize,
+        value: u32,
+        width: usize,
+        height: usize,
+        stream: Handle
+    ) {
+        let value = value.to_le_bytes().repeat(width);
+        call(|driver| driver.queue(stream, Work::Set { to, value, pitch, len: height }))
+    }
+    fn cuMemcpyDtoDAsync_v2(to: Address, from: Address, bytes: usize, stream: Handle) {
+        call(|driver| driver.queue(stream, Work::Copy { to, from, bytes }))
+    }
+    fn cuMemHostAlloc(address: *mut *mut c_void, bytes: usize, _flags: c_uint) {
+        call(|driver| {
+            if bytes as u64 > setting("MEMORY", 1 << 24) {
+                return Err(2);
+            }
+            let mut memory = vec![0xcdcd_cdcd_cdcd_cdcd_u64; bytes.div_ceil(8)].into_boxed_slice();
+            let at = memory.as_mut_ptr();
+            driver.host.insert(at as usize, memory);
+            unsafe { set(address, at.cast()) };
+            Ok(())
+        })
+    }
+    fn cuMemFreeHost(address: *mut c_void) {
+        call(|driver| {
+            let uses = |work: &Work| match work {
+                Work::In { from, .. } => *from == address as usize,
+                Work::Out { to, .. } => *to == address as usize,
+                _ => false,
+            };
+            if driver.streams.values().flatten().any(uses) {
+                violation("host memory is freed beside a queued copy");
+            }
+            driver.host.remove(&(address as usize)).map(|_| ()).ok_or(1)
+        })
+    }
+    fn cuDeviceGetDefaultMemPool(pool: *mut Handle, _device: c_int) {
+        unsafe { set(pool, 0x9001) };
+        0
+    }
+    fn cuMemPoolSetAttribute(pool: Handle, attribute: c_uint, value: *const u64) {
+        if pool != 0x9001 || attribute != 4 || unsafe { *value } != 1 << 20 {
+            return 1;
+        }
+        0
+    }
+    fn cuMemPoolTrimTo(pool: Handle, bytes: usize) {
+        if (pool, bytes) == (0x9001, 0) { 0 } else { 1 }
+    }
+    fn cuOccupancyMaxActiveClusters(clusters: *mut c_int, _function: Handle, config: *const Config) {
+        let config = unsafe { &*config };
+        unsafe { set(clusters, 3 * 2048 / config.threads[0] as c_int / 2) };
+        0
+    }
+    fn cuEventQuery(event: Handle) {
+        call(|driver| match driver.records.get(&event) {
+            Some((_, count)) if driver.reached.get(&event).is_none_or(|r| r < count) => Err(600),
+            _ => Ok(()),
+        })
     }
     fn cuMemcpyHtoDAsync_v2(to: Address, from: *const c_void, bytes: usize, stream: Handle) {
         call(|driver| driver.queue(stream, Work::In { to, from: from as usize, bytes }))
@@ -364,13 +563,26 @@ export! {
         keys: *const c_int,
         values: *const *mut c_void
     ) {
-        let (text, keys, values) = unsafe {
-            let len = len as usize;
-            (
-                CStr::from_ptr(image.cast()).to_bytes(),
-                std::slice::from_raw_parts(keys, len),
-                std::slice::from_raw_parts(values, len),
-            )
+        let text = unsafe {
+            let header = std::slice::from_raw_parts(image.cast::<u8>(), 4);
+            if header == b"\x7fELF" {
+                if setting("REFUSES_CODE", 0) != 0 {
+                    return 209;
+                }
+                let bytes = image.cast::<u8>().add(4).cast::<u64>().read_unaligned() as usize;
+                std::slice::from_raw_parts(image.cast::<u8>().add(12), bytes - 1)
+            } else {
+                CStr::from_ptr(image.cast()).to_bytes()
+            }
+        };
+        let (keys, values) = match len as usize {
+            0 => (&[][..], &[][..]),
+            len => unsafe {
+                (
+                    std::slice::from_raw_parts(keys, len),
+                    std::slice::from_raw_parts(values, len),
+                )
+            },
         };
         let option = |key| keys.iter().position(|k| *k == key).map(|i| values[i]);
         let log = |buffer: c_int, size: c_int, text: &str| {
@@ -396,6 +608,57 @@ export! {
             Ok(())
         })
     }
+    fn cuLinkCreate_v2(
+        _len: c_uint,
+        _keys: *const c_int,
+        _values: *const *mut c_void,
+        state: *mut Handle
+    ) {
+        if setting("LINKER", 1) == 0 {
+            return 801;
+        }
+        call(|driver| {
+            let handle = driver.handle();
+            driver.links.insert(handle, Vec::new());
+            unsafe { set(state, handle) };
+            Ok(())
+        })
+    }
+    fn cuLinkAddData_v2(
+        state: Handle,
+        kind: c_int,
+        data: *const u8,
+        bytes: usize,
+        _name: *const c_char,
+        _len: c_uint,
+        _keys: *const c_int,
+        _values: *const *mut c_void
+    ) {
+        let text = unsafe { std::slice::from_raw_parts(data, bytes) };
+        if kind != 1 || String::from_utf8_lossy(text).contains("nonsense") {
+            return 218;
+        }
+        call(|driver| {
+            let link = driver.links.get_mut(&state).ok_or(1u32)?;
+            // The header says how long the code is.
+            link.extend(b"\x7fELF");
+            link.extend((bytes as u64).to_le_bytes());
+            link.extend(text);
+            Ok(())
+        })
+    }
+    fn cuLinkComplete(state: Handle, code: *mut *const u8, bytes: *mut usize) {
+        call(|driver| {
+            driver.compilations += 1;
+            let link = driver.links.get(&state).ok_or(1u32)?;
+            unsafe { set(code, link.as_ptr()) };
+            unsafe { set(bytes, link.len()) };
+            Ok(())
+        })
+    }
+    fn cuLinkDestroy(state: Handle) {
+        call(|driver| driver.links.remove(&state).map(|_| ()).ok_or(1))
+    }
     fn cuModuleUnload(module: Handle) {
         call(|driver| {
             let works = driver.streams.values().flatten();
@@ -413,6 +676,9 @@ export! {
         call(|driver| {
             if !driver.modules.contains_key(&module) {
                 return Err(1);
+            }
+            if name == "missing" {
+                return Err(500);
             }
             let handle = driver.handle();
             driver.functions.insert(handle, (module, name));
@@ -485,11 +751,46 @@ export! {
             if config.shared_bytes > allowed[0] {
                 return Err(1);
             }
-            let args = (0..param_count(&kernel))
-                .map(|i| unsafe { **params.add(i) as usize })
-                .collect();
+            let args = match kernel.as_str() {
+                // Its first parameter has 128 bytes.
+                "tensor_map" => unsafe {
+                    let map = std::slice::from_raw_parts(*params, 16);
+                    map.iter().map(|n| *n as usize).chain([**params.add(1) as usize]).collect()
+                },
+                _ => (0..param_count(&kernel))
+                    .map(|i| unsafe { **params.add(i) as usize })
+                    .collect(),
+            };
             driver.queue(config.stream, Work::Launch { module, kernel, threads, args, shape })
         })
+    }
+    fn cuTensorMapEncodeTiled(
+        map: *mut [u64; 16],
+        data_type: c_uint,
+        rank: c_uint,
+        address: Address,
+        dims: *const u64,
+        strides: *const u64,
+        box_dims: *const u32,
+        element_strides: *const u32,
+        interleave: c_uint,
+        swizzle: c_uint,
+        l2_promotion: c_uint,
+        fill: c_uint
+    ) {
+        if map as usize % 64 != 0 {
+            violation("a tensor map that is not aligned");
+        }
+        // What was asked for, number by number, for maps of two dimensions.
+        let [dims, strides] = unsafe { [[*dims, *dims.add(1)], [*strides, 0]] };
+        let [boxes, steps] =
+            [box_dims, element_strides].map(|list| unsafe { [*list, *list.add(1)] }.map(u64::from));
+        let kinds = [data_type, rank, interleave, swizzle, l2_promotion, fill].map(u64::from);
+        let mut all = [0; 16];
+        let lists = [&[address][..], &kinds, &dims, &strides[..1], &boxes, &steps].concat();
+        all[..lists.len()].copy_from_slice(&lists);
+        unsafe { set(map, all) };
+        0
     }
     fn cuEventCreate(event: *mut Handle, _flags: c_uint) {
         call(|driver| {
@@ -500,12 +801,16 @@ export! {
         })
     }
     fn cuEventRecord(event: Handle, stream: Handle) {
-        call(|driver| driver.queue(stream, Work::Event(event)))
-    }
-    fn cuEventSynchronize(_event: Handle) {
         call(|driver| {
-            let streams: Vec<_> = driver.streams.keys().copied().collect();
-            streams.into_iter().try_for_each(|stream| driver.run(stream))
+            let count = driver.records.get(&event).map_or(0, |(_, count)| *count) + 1;
+            driver.records.insert(event, (stream, count));
+            driver.queue(stream, Work::Event(event, count))
+        })
+    }
+    fn cuEventSynchronize(event: Handle) {
+        call(|driver| {
+            let Some((stream, count)) = driver.records.get(&event).copied() else { return Ok(()) };
+            driver.run_until(stream, Some((event, count)))
         })
     }
     fn cuEventElapsedTime(milliseconds: *mut f32, start: Handle, end: Handle) {

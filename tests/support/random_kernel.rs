@@ -4,6 +4,7 @@
 //! list ends, every choice is 0, which is always the one that adds nothing.
 
 use std::num::NonZeroU32;
+use std::sync::LazyLock;
 
 use tilewright::ir::{
     Arith, ArrayData, Atomic, AtomicOp, AtomicOrder, BarrierForm, BarrierRed, Cache, Class,
@@ -13,6 +14,10 @@ use tilewright::ir::{
     StoreAccess, StoreCache, Sync, Target, Thread, Type, Unroll, Value, ValueData, ValueDef,
     ValueList, VarData, VarId, VectorType, VolatileReg, VoteMode, Warp,
 };
+
+#[path = "raw.rs"]
+#[allow(dead_code, reason = "each part of the tests uses what it needs")]
+mod raw;
 
 /// The kernel that `choices` stand for.
 pub(crate) fn random_kernel(choices: &[u32]) -> KernelIr {
@@ -237,7 +242,7 @@ impl Generator<'_> {
     }
 
     fn arith(&mut self) -> Arith {
-        let kind = self.choose(26);
+        let kind = self.choose(36);
         match kind {
             0..=6 => {
                 let [lhs, mut rhs] = self.pair(match kind {
@@ -322,12 +327,41 @@ impl Generator<'_> {
                 let to = if fits { to } else { vector.elem() };
                 Arith::Cvt { value: self.of(vector.into()), to }
             }
+            24..=33 => self.any_row(),
             _ => {
                 let mut all = SpecialReg::ALL.to_vec();
                 all.retain(|reg| self.ir.target.offers(reg.first_target()));
                 Arith::Sreg { reg: self.pick(&all) }
             }
         }
+    }
+
+    /// An operation of any row, with any attributes, where one is found that PTX has.
+    fn any_row(&mut self) -> Arith {
+        static ROWS: LazyLock<Vec<Vec<Arith>>> = LazyLock::new(|| {
+            let mut all = raw::arith();
+            // Whether a divisor is zero is seen to elsewhere, as is which special registers there are.
+            all.retain(|op| !matches!(op.info().name, "div" | "rem" | "sreg"));
+            all.sort_by_key(|op| op.info().name);
+            all.chunk_by(|a, b| a.info().name == b.info().name).map(<[Arith]>::to_vec).collect()
+        });
+        let rows = &ROWS[self.choose(ROWS.len())];
+        for _ in 0..8 {
+            let row = &rows[self.choose(rows.len())];
+            let class = row.info().class;
+            let ty = match class {
+                Class::Vector => self.vector().into(),
+                Class::Any | Class::Data => self.scalar(Class::Scalar).into(),
+                class => self.ty(class),
+            };
+            let types = raw::operand_types(row, ty);
+            let operands: Vec<Value> = types.into_iter().map(|ty| self.of(ty)).collect();
+            let op = raw::with_operands(row, &operands);
+            if raw::is_valid(&op, &self.ir) {
+                return op;
+            }
+        }
+        Arith::Sreg { reg: SpecialReg::LaneId }
     }
 
     /// Whether the value is an integer constant that nothing can be divided by.

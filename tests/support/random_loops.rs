@@ -164,8 +164,8 @@ impl<'r> Generator<'r> {
 
     fn get(&mut self, op: impl Into<Op>) -> Value {
         let op = op.into();
-        let ty = op.result_types(&self.ir)[0];
-        let id = self.push(op, &[ty]);
+        let types = op.result_types(&self.ir);
+        let id = self.push(op, &types);
         self.ir.ops[id].results[0]
     }
 

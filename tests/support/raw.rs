@@ -94,7 +94,7 @@ impl Raw {
                 let values = (0..vector.lanes()).map(|_| value).collect();
                 self.get(Arith::VecPack { values })
             }
-            Type::Pointer { space: Space::Global, .. } => self.param(ty),
+            Type::TensorMap { .. } | Type::Pointer { space: Space::Global, .. } => self.param(ty),
             Type::Pointer { space: Space::Const, elem, .. } => {
                 let array = ArrayData { elem, bits: [1; 8].into(), place: self.place };
                 let array = self.ir.arrays.push(array);
@@ -130,6 +130,7 @@ impl Raw {
         let (scalar, value) = match self.ir.type_of(value) {
             Type::Scalar(scalar) => (scalar, value),
             Type::Vector(vector) => (vector.elem(), value),
+            Type::TensorMap { .. } => panic!("no operation here takes a tensor map"),
             Type::Pointer { elem, .. } => {
                 (elem, self.get(Mem::Ld { base: value, index: zero, access: Default::default() }))
             }

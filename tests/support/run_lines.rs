@@ -80,8 +80,8 @@ impl RunLine {
             let printed = output.take();
             let printed =
                 if printed.is_empty() { printed } else { format!(" printed={printed:?}") };
-            let said = format!("{}{printed}{failed}", written(ir, &buffers));
-            Ok(said.trim_start().to_owned())
+            let all = format!("{}{printed}{failed}", written(ir, &buffers));
+            Ok(all.trim_start().to_owned())
         });
         match (&first, &second) {
             (Ok(_), _) | (_, Ok(_)) => assert_eq!(first, second, "warps in another order"),
@@ -102,7 +102,7 @@ fn dim3(text: &str) -> [u32; 3] {
 fn argument(text: &str, ty: Type) -> Argument {
     match ty {
         Type::Scalar(scalar) => Argument::Scalar(literals(&[text.to_owned()], scalar)[0]),
-        Type::Vector(_) => panic!("{text}: no parameter is a vector"),
+        Type::Vector(_) | Type::TensorMap { .. } => panic!("{text}: no argument of this test"),
         Type::Pointer { elem, .. } => {
             let mut elements = Vec::new();
             for part in text.split(',').filter(|part| !part.is_empty()) {

@@ -118,7 +118,7 @@ fn constant(ir: &KernelIr, value: Value) -> Option<i128> {
 pub(in crate::ir) fn address(ir: &KernelIr, base: Value, index: Value) -> Residue {
     let size = match ir.type_of(base) {
         Type::Pointer { elem, .. } => u64::from(elem.size_bytes()),
-        Type::Scalar(_) | Type::Vector(_) => 1,
+        Type::Scalar(_) | Type::Vector(_) | Type::TensorMap { .. } => 1,
     };
     let bytes = integer(ir, index, DEPTH).times(Residue::new(LARGEST, size));
     pointer(ir, base, DEPTH).plus(bytes)

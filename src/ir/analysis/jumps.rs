@@ -1,5 +1,7 @@
 //! Where control goes from an operation.
 
+use std::collections::HashSet;
+
 use crate::ir::entity::{OpId, RegionId};
 use crate::ir::kernel::KernelIr;
 use crate::ir::op::{Control, Op};
@@ -7,7 +9,7 @@ use crate::ir::op::{Control, Op};
 /// Whether a thread may not come from the operation to the next one: it has a `return`, or a jump out of it.
 pub(in crate::ir) fn leaves(ir: &KernelIr, op: OpId) -> bool {
     let mut open = vec![op];
-    let mut loops = Vec::new();
+    let mut loops = HashSet::new();
     while let Some(inner) = open.pop() {
         let data = &ir.ops[inner];
         if let Op::Control(control) = &data.op {
@@ -18,7 +20,9 @@ pub(in crate::ir) fn leaves(ir: &KernelIr, op: OpId) -> bool {
                         return true;
                     }
                 }
-                Control::For { .. } | Control::Loop { .. } => loops.push(inner),
+                Control::For { .. } | Control::Loop { .. } => {
+                    loops.insert(inner);
+                }
                 Control::If { .. } | Control::Yield { .. } => {}
             }
         }

@@ -74,9 +74,11 @@ pub(in crate::ir) fn split(ir: &KernelIr, id: OpId, body: RegionId) -> Result<Sp
     if let Some(op) = ops.iter().find(|op| leaves(ir, **op)) {
         return Err(CannotSplit::EarlyExit(*op));
     }
-    let mut body = Body { ir, region: body, movable: HashSet::new() };
+    let (movable, invariant) = (HashSet::new(), HashSet::new());
+    let mut body = Body { ir, region: body, movable, invariant };
     let mut copies = HashSet::new();
     for &op in ops {
+        body.note_invariant(op);
         match body.dependence(op) {
             Ok(()) => {
                 body.movable.insert(op);
@@ -194,6 +196,7 @@ fn writes_global(ir: &KernelIr, op: &Op) -> bool {
             access.order != LoadOrder::Weak
         }
         Op::Atomic(_) | Op::Sync(Sync::GriddepcontrolWait {} | Sync::Fence { .. }) => true,
+        Op::Inline(op) => !op.ptx.is_pure(),
         Op::Const(_)
         | Op::Arith(_)
         | Op::Mem(
@@ -207,6 +210,7 @@ fn writes_global(ir: &KernelIr, op: &Op) -> bool {
         | Op::Sync(_)
         | Op::Warp(_)
         | Op::Thread(_)
+        // What is reported to the host is in memory of its own.
         | Op::Diagnostic(_)
         | Op::Control(_) => op.info().is_some_and(|info| info.effect == Effect::Write),
     }
@@ -246,6 +250,8 @@ struct Body<'k> {
     ir: &'k KernelIr,
     region: RegionId,
     movable: HashSet<OpId>,
+    /// The pure operations that give the same in all iterations.
+    invariant: HashSet<OpId>,
 }
 
 impl Body<'_> {
@@ -287,19 +293,25 @@ impl Body<'_> {
         self.is_invariant(*base) && self.is_invariant(*index) && self.is_early(*value)
     }
 
+    /// Notes whether the operation gives the same in all iterations; those above it have been noted.
+    fn note_invariant(&mut self, op: OpId) {
+        let data = &self.ir.ops[op].op;
+        let mut invariant = is_pure(data);
+        data.for_each_operand(|operand| invariant &= self.is_invariant(operand));
+        if invariant {
+            self.invariant.insert(op);
+        }
+    }
+
     /// Whether the value is the same in all iterations.
     fn is_invariant(&self, value: Value) -> bool {
-        let ir = self.ir;
-        let data = &ir.values[value];
-        if data.region != self.region {
-            return true;
+        let data = &self.ir.values[value];
+        match data.def {
+            _ if data.region != self.region => true,
+            ValueDef::Result(op, _) => self.invariant.contains(&op),
+            ValueDef::Arg(..) => false,
+            ValueDef::Param(_) => true,
         }
-        let ValueDef::Result(op, _) = data.def else { return false };
-        let mut invariant = is_pure(&ir.ops[op].op);
-        ir.ops[op].op.for_each_operand(|operand| {
-            invariant = invariant && self.is_invariant(operand);
-        });
-        invariant
     }
 
     /// Whether the value is there ahead.

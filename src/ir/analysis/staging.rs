@@ -214,6 +214,7 @@ impl Pointers<'_> {
             | Op::Warp(_)
             | Op::Thread(_)
             | Op::Diagnostic(_)
+            | Op::Inline(_)
             | Op::Control(_) => Kind::Other,
         };
         op.for_each_operand(|value| {

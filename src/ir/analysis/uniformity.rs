@@ -133,6 +133,8 @@ impl Flow<'_> {
                 self.changed |= divergent && !*flag;
                 *flag |= divergent;
             }
+            // A text may read what differs between threads.
+            Op::Inline(_) => divergent = true,
             Op::Mem(Mem::GetVar { var, .. }) => divergent = self.vars[var.index()],
             Op::Warp(warp) => {
                 let divergent = self.warp(warp);

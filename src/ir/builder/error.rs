@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::ir::kernel::Place;
-use crate::ir::types::Scalar;
+use crate::ir::types::{Scalar, Type};
 use crate::ir::verify::VerifyError;
 
 /// A mistake found while a kernel was built or verified.
@@ -60,6 +60,11 @@ pub enum BuildErrorKind {
         offset: i64,
         /// The index type.
         index: Scalar,
+    },
+    /// A value of a reduction or a scan is no scalar.
+    ReducedType {
+        /// Its type.
+        found: Type,
     },
     /// A parameter is a layout or a tuple, and no template says which.
     MissingTemplate {
@@ -145,6 +150,10 @@ impl fmt::Display for BuildErrorKind {
             BuildErrorKind::OffsetTooLarge { offset, index } => write!(
                 f,
                 "the offset {offset} is not a number of the index type {index}: use a wider one"
+            ),
+            BuildErrorKind::ReducedType { found } => write!(
+                f,
+                "threads exchange scalars in a reduction or a scan, not {found}: pass its elements as a tuple or an array"
             ),
             BuildErrorKind::MissingTemplate { param, wanted } => write!(
                 f,

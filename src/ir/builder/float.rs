@@ -99,7 +99,7 @@ impl<'b, T: Fused> Val<'b, T> {
         let elem = match T::TYPE {
             Type::Scalar(scalar) => Some(scalar),
             Type::Vector(vector) => Some(vector.elem()),
-            Type::Pointer { .. } => None,
+            Type::Pointer { .. } | Type::TensorMap { .. } => None,
         };
         let is_bf16 = elem == Some(Scalar::Bf16);
         self.approx(ApproxFunction::Ex2, if is_bf16 { Subnormals::Ftz } else { Subnormals::Keep })

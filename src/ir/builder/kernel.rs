@@ -238,7 +238,7 @@ impl Kernel<Untyped> {
             Type::Vector(vector) => {
                 Type::Pointer { space: Space::Global, elem: vector.elem(), mutable: true }
             }
-            Type::Pointer { .. } => ty,
+            Type::Pointer { .. } | Type::TensorMap { .. } => ty,
         };
         for (i, ty) in types.into_iter().enumerate() {
             list.field(&format!("p{i}"), |list| list.leaf(pointer(ty)));

@@ -17,12 +17,14 @@ mod barrier;
 mod bits;
 mod body;
 mod cases;
+mod collective;
 mod context;
 mod control;
 mod diagnostic;
 mod error;
 mod float;
 mod group;
+mod inline;
 mod kernel;
 mod layout;
 mod ops;
@@ -41,6 +43,7 @@ pub use barrier::NamedBarrier;
 pub use bits::{DotElement, Widen, Word, Word32};
 pub use body::{Body, Dim3, Registers, Var};
 pub use cases::{CaseEnd, Cases, CasesStart};
+pub use collective::Group;
 pub use context::Context;
 pub use control::{ArmEnd, Bound, End, IntoBound, Join, Loop, Range, Terminated, range};
 pub use error::{BuildError, BuildErrorKind, BuildErrors};
@@ -50,7 +53,8 @@ pub use params::{Field, InSignature, OnDevice, ParamList, ParamValues, Parameter
 pub use promote::{Promote, promote};
 pub use typed::{
     Arithmetic, Bits, Constant, Converted, Element, Float, Fused, Global, GlobalMut, Int, IntoVal,
-    MemIndex, MutPointer, Number, Ordered, Pointer, Shared, Signed, Ty, Val,
+    MemIndex, MutPointer, Number, Ordered, Pointer, Shared, Signed, TensorMap, TensorMapMut,
+    TensorMapType, Ty, Val,
 };
 pub use values::{IntoValues, Values};
 pub use vector::{Vector, VectorElement};

@@ -15,8 +15,8 @@ pub(super) mod sealed {
 
 /// A type of device values.
 ///
-/// Implemented by the scalar types, by [`Vector`](super::Vector), and by the pointer types [`Global`],
-/// [`GlobalMut`] and [`Shared`].
+/// Implemented by the scalar types, by [`Vector`](super::Vector), by the pointer types [`Global`],
+/// [`GlobalMut`] and [`Shared`], and by [`TensorMap`] and [`TensorMapMut`].
 pub trait Ty: sealed::Sealed + Copy + 'static {
     /// The IR type.
     const TYPE: Type;
@@ -160,6 +160,49 @@ macro_rules! pointer {
             type Elem = T;
         }
     )*};
+}
+
+macro_rules! tensor_map {
+    ($($(#[$doc:meta])* $name:ident, $mutable:literal;)*) => {$(
+        $(#[$doc])*
+        pub struct $name<T, const RANK: usize>(PhantomData<fn() -> T>);
+
+        impl<T, const RANK: usize> Clone for $name<T, RANK> {
+            fn clone(&self) -> Self {
+                *self
+            }
+        }
+        impl<T, const RANK: usize> Copy for $name<T, RANK> {}
+        impl<T, const RANK: usize> sealed::Sealed for $name<T, RANK> {}
+        impl<T: Element, const RANK: usize> Ty for $name<T, RANK> {
+            const TYPE: Type = Type::TensorMap {
+                elem: T::SCALAR,
+                // A rank that is not possible stays one.
+                rank: if RANK < 256 { RANK as u8 } else { 255 },
+                mutable: $mutable,
+            };
+        }
+        impl<T: Element, const RANK: usize> TensorMapType for $name<T, RANK> {
+            type Elem = T;
+            const RANK: usize = RANK;
+        }
+    )*};
+}
+
+/// A type of tensor maps.
+pub trait TensorMapType: Ty {
+    /// The elements of the tensor.
+    type Elem: Element;
+    /// The dimensions of the tensor.
+    const RANK: usize;
+}
+
+tensor_map! {
+    /// A tensor of `RANK` dimensions in global memory that the tensor memory accelerator reads: the parameter
+    /// of a tensor map. It is a parameter and stays one: it is not carried, selected or stored.
+    TensorMap, false;
+    /// As [`TensorMap`], of a tensor that the kernel may write.
+    TensorMapMut, true;
 }
 
 /// A pointer type.

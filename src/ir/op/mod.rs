@@ -4,6 +4,7 @@ mod access;
 mod attr;
 mod control;
 mod diagnostic;
+mod inline;
 mod mode;
 mod parts;
 mod requirement;
@@ -24,6 +25,7 @@ pub use access::{
 pub use attr::{Axis, Compare, Unroll};
 pub use control::{Control, ValueList};
 pub use diagnostic::Diagnostic;
+pub use inline::{Inline, InlinePtx, PtxPiece, PtxTextError, Simulate};
 pub use mode::{
     ApproxFunction, ByteHalf, Clamp, Direction, DivApprox, Excess, FindFrom, FloatMode, FloatTest,
     PermuteMode, Subnormals,
@@ -117,7 +119,7 @@ pub enum ResultKind {
 /// The types that the type variable of a row may stand for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Class {
-    /// Every type.
+    /// Every type but tensor maps, which only their own operations take.
     Any,
     /// Every scalar.
     Scalar,
@@ -174,6 +176,7 @@ impl Class {
                 };
             }
             Type::Pointer { .. } => return matches!(self, Class::Any | Class::Pointer),
+            Type::TensorMap { .. } => return false,
         };
         match self {
             Class::Any | Class::Scalar | Class::Data => true,
@@ -380,6 +383,8 @@ macro_rules! define_ops {
             Control(Control),
             /// What the kernel says to the host.
             Diagnostic(Diagnostic),
+            /// PTX text. Boxed: it is rare and large.
+            Inline(Box<Inline>),
         }
 
         impl Op {
@@ -392,7 +397,7 @@ macro_rules! define_ops {
             /// diagnostics, which have no row.
             pub const fn info(&self) -> Option<&'static OpInfo> {
                 match self {
-                    Op::Const(_) | Op::Control(_) | Op::Diagnostic(_) => None,
+                    Op::Const(_) | Op::Control(_) | Op::Diagnostic(_) | Op::Inline(_) => None,
                     $(Op::$Family(op) => Some(op.info()),)*
                 }
             }
@@ -403,6 +408,7 @@ macro_rules! define_ops {
                     Op::Const(_) => "const",
                     Op::Control(op) => op.name(),
                     Op::Diagnostic(op) => op.name(),
+            Op::Inline(_) => Inline::NAME,
                     $(Op::$Family(op) => op.info().name,)*
                 }
             }
@@ -413,6 +419,7 @@ macro_rules! define_ops {
                     Op::Const(_) => {}
                     Op::Control(op) => op.for_each_operand(visit),
                     Op::Diagnostic(op) => op.for_each_operand(visit),
+                    Op::Inline(op) => op.for_each_operand(visit),
                     $(Op::$Family(op) => op.operands().into_iter().for_each(&mut visit),)*
                 }
             }
@@ -423,6 +430,7 @@ macro_rules! define_ops {
                     Op::Const(_) => {}
                     Op::Control(op) => op.for_each_operand_mut(visit),
                     Op::Diagnostic(op) => op.for_each_operand_mut(visit),
+                    Op::Inline(op) => op.for_each_operand_mut(visit),
                     $(Op::$Family(op) => op.for_each_operand_mut(visit),)*
                 }
             }
@@ -442,7 +450,7 @@ macro_rules! define_ops {
             /// The attributes, as they print, in order; none for operations without a row.
             pub fn attributes(&self) -> SmallVec<[String; 2]> {
                 match self {
-                    Op::Const(_) | Op::Control(_) | Op::Diagnostic(_) => SmallVec::new(),
+                    Op::Const(_) | Op::Control(_) | Op::Diagnostic(_) | Op::Inline(_) => SmallVec::new(),
                     $(Op::$Family(op) => op.attributes(),)*
                 }
             }
@@ -467,7 +475,8 @@ impl Op {
             | Op::Sync(_)
             | Op::Warp(_)
             | Op::Thread(_)
-            | Op::Diagnostic(_) => SmallVec::new(),
+            | Op::Diagnostic(_)
+            | Op::Inline(_) => SmallVec::new(),
         }
     }
 
@@ -480,6 +489,7 @@ impl Op {
             (_, Some(info)) => {
                 info.results.iter().filter_map(|kind| self.result_type(ir, info, *kind)).collect()
             }
+            (Op::Inline(op), _) => op.results.iter().copied().collect(),
             (_, None) => SmallVec::new(),
         }
     }
@@ -506,6 +516,7 @@ impl Op {
                 | Op::Warp(_)
                 | Op::Thread(_)
                 | Op::Diagnostic(_)
+                | Op::Inline(_)
                 | Op::Control(_) => None,
             },
             ResultKind::Wide => self.wide(ir, info),
@@ -548,7 +559,7 @@ impl Op {
         let to = self.type_of_attribute(ir)?;
         match self.type_of_operand(ir, info, Constraint::T)? {
             Type::Vector(vector) => VectorType::new(to.scalar()?, vector.lanes()).map(Type::Vector),
-            Type::Scalar(_) | Type::Pointer { .. } => Some(to),
+            Type::Scalar(_) | Type::Pointer { .. } | Type::TensorMap { .. } => Some(to),
         }
     }
 
@@ -574,6 +585,7 @@ impl Op {
             | Op::Warp(_)
             | Op::Thread(_)
             | Op::Diagnostic(_)
+            | Op::Inline(_)
             | Op::Control(_) => None,
         }
     }
@@ -585,7 +597,7 @@ impl Op {
             .or_else(|| self.type_of_operand(ir, info, Constraint::MutPointer));
         match base? {
             Type::Pointer { elem, .. } => Some(elem),
-            Type::Scalar(_) | Type::Vector(_) => None,
+            Type::Scalar(_) | Type::Vector(_) | Type::TensorMap { .. } => None,
         }
     }
 
@@ -630,6 +642,7 @@ impl Op {
             Op::Const(_)
             | Op::Control(_)
             | Op::Diagnostic(_)
+            | Op::Inline(_)
             | Op::Arith(_)
             | Op::Mem(
                 Mem::Ld { .. }

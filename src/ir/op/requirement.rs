@@ -32,6 +32,7 @@ impl Op {
             | Op::Warp(_)
             | Op::Thread(_)
             | Op::Diagnostic(_)
+            | Op::Inline(_)
             | Op::Control(_) => row,
         }
     }
@@ -62,6 +63,7 @@ impl Op {
             | Op::Warp(_)
             | Op::Thread(_)
             | Op::Diagnostic(Diagnostic::Assert { .. })
+            | Op::Inline(_)
             | Op::Control(_) => Ok(first),
         }
     }

@@ -21,7 +21,7 @@ pub(super) fn support(op: &Arith, ir: &KernelIr) -> Support {
         Some(Type::Scalar(scalar)) => scalar,
         Some(Type::Vector(vector)) => vector.elem(),
         // The row takes no pointers where this is asked.
-        Some(Type::Pointer { .. }) | None => Scalar::Bool,
+        Some(Type::Pointer { .. } | Type::TensorMap { .. }) | None => Scalar::Bool,
     };
     match op {
         Arith::AddRounded { lhs, mode, .. }
@@ -186,7 +186,7 @@ fn conversion(from: Option<Type>, to: Scalar, scalar: impl Fn(Scalar) -> Support
             Some(_) => scalar(vector.elem()),
             None => Err("a vector has at most 128 bits: convert the elements one by one"),
         },
-        Some(Type::Pointer { .. }) | None => ANY,
+        Some(Type::Pointer { .. } | Type::TensorMap { .. }) | None => ANY,
     }
 }
 

@@ -111,10 +111,6 @@ impl Pipeline<'_> {
                 let carried = self.pipelined(rewrite, region, count);
                 rewrite.rename(results, &carried);
             }
-            // So few numbers has the type of the index that no loop has enough iterations.
-            None if unsigned.bits() < 32 && stages >= 1 << unsigned.bits() => {
-                self.plain(rewrite, region);
-            }
             None => {
                 let trips = self.counted.trip_count(rewrite, region);
                 let rhs = rewrite.constant(region, place, unsigned, self.stages.into());

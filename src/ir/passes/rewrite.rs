@@ -199,6 +199,7 @@ impl<'k> Rewrite<'k> {
             | Op::Sync(_)
             | Op::Warp(_)
             | Op::Diagnostic(_)
+            | Op::Inline(_)
             | Op::Thread(_)
             | Op::Control(
                 Control::If { .. }

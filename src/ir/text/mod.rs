@@ -40,11 +40,13 @@
 //!           | "return" results
 //!           | "assert" text value ("," value)* results
 //!           | "printf" text value,* results
+//!           | "ptx" text "target" word "version" number "pure"? value,* results
 //!           | row ("<" attribute,* ">")? value,* results
 //! carried   = "iter" "(" (value ":" type "=" value),* ")"
 //! results   = (":" type,*)?
 //! region    = "{" statement* "}"
 //! type      = scalar | vector | "ptr" "<" space "," "mut"? scalar ">"
+//!           | "tensor_map" "<" "mut"? scalar "," number ">"
 //! value     = "%" name        symbol = "@" name        attribute = word | number | symbol
 //! name      = a letter, then letters, digits and "_"; for values other than parameters also digits alone
 //! text      = a text in quotes, on one line, with Rust's escapes

@@ -186,6 +186,12 @@ impl<'t> Tokens<'t> {
         })
     }
 
+    pub(super) fn target(&mut self) -> Result<Target> {
+        let target = self.expect_kind(Kind::Word, "a target")?;
+        Target::from_str(target.text)
+            .map_err(|error| target.fail(ParseErrorKind::InvalidTarget(error)))
+    }
+
     pub(super) fn scalar(&mut self) -> Result<Scalar> {
         let token = self.expect_kind(Kind::Word, "a type")?;
         token
@@ -201,6 +207,9 @@ impl<'t> Tokens<'t> {
             self.take()?;
             return Ok(vector.into());
         }
+        if self.accept("tensor_map")? {
+            return self.tensor_map();
+        }
         if !self.accept("ptr")? {
             return self.scalar().map(Type::from);
         }
@@ -214,6 +223,23 @@ impl<'t> Tokens<'t> {
         let elem = self.scalar()?;
         self.expect(">", "`>`")?;
         Ok(Type::Pointer { space, elem, mutable })
+    }
+}
+
+impl Tokens<'_> {
+    /// The rest of the type of a tensor map.
+    fn tensor_map(&mut self) -> Result<Type> {
+        self.expect("<", "`<`")?;
+        let mutable = self.accept("mut")?;
+        let elem = self.scalar()?;
+        self.expect(",", "`,`")?;
+        let token = self.token;
+        let text = token.text;
+        let rank = self.number()?.try_into();
+        let invalid = |_| token.fail(ParseErrorKind::InvalidNumber { text: text.to_owned() });
+        let rank = rank.map_err(invalid)?;
+        self.expect(">", "`>`")?;
+        Ok(Type::TensorMap { elem, rank, mutable })
     }
 }
 
@@ -308,9 +334,7 @@ impl<'p, 't> KernelParser<'p, 't> {
         tokens.expect("kernel", "`kernel`")?;
         let name = tokens.symbol()?.text[1..].to_owned();
         tokens.expect("target", "`target`")?;
-        let target = tokens.expect_kind(Kind::Word, "a target")?;
-        let target = Target::from_str(target.text)
-            .map_err(|error| target.fail(ParseErrorKind::InvalidTarget(error)))?;
+        let target = tokens.target()?;
         let mut ir = KernelIr::new(name, target);
         ir.bounds = tokens.bounds()?;
         let (symbols, values) = (Symbols::default(), HashMap::new());

@@ -151,6 +151,13 @@ impl Printer<'_, '_, '_> {
             Op::Const(constant) => write!(self.f, " {constant}")?,
             Op::Control(control) => self.control(id, control)?,
             Op::Diagnostic(op) => self.diagnostic(op)?,
+            Op::Inline(op) => {
+                let (ptx, (major, minor)) = (&op.ptx, op.ptx.version());
+                let (text, target) = (literal::quote(ptx.text()), ptx.target());
+                let pure = if ptx.is_pure() { " pure" } else { "" };
+                write!(self.f, " {text} target {target} version {major}.{minor}{pure}")?;
+                self.list(" ", &op.operands)?;
+            }
             Op::Arith(_)
             | Op::Mem(_)
             | Op::Atomic(_)
@@ -192,6 +199,7 @@ impl Printer<'_, '_, '_> {
             | Op::Sync(_)
             | Op::Warp(_)
             | Op::Diagnostic(_)
+            | Op::Inline(_)
             | Op::Thread(_)
             | Op::Control(
                 Control::Yield { .. }

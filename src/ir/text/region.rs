@@ -11,7 +11,9 @@ use super::literal;
 use super::parse::{KernelParser, Result, undefined, unexpected};
 use crate::ir::entity::{OpId, RegionId, Value};
 use crate::ir::kernel::{ArrayData, KernelIr, OpData, Region, SharedData, ValueDef, VarData};
-use crate::ir::op::{BadPart, Control, Diagnostic, Op, OpInfo, Parts, Unroll, ValueList};
+use crate::ir::op::{
+    BadPart, Control, Diagnostic, Inline, InlinePtx, Op, OpInfo, Parts, Unroll, ValueList,
+};
 use crate::ir::types::{Const, Scalar, Type};
 
 /// The start of a statement: where it is, and the results that it names.
@@ -114,6 +116,7 @@ impl<'t> KernelParser<'_, 't> {
                 let values = self.more_operands()?;
                 self.finish(head, Diagnostic::Assert { cond, message, values })
             }
+            "ptx" => self.inline(head),
             "printf" => {
                 let format = self.text()?;
                 let values = self.operands()?;
@@ -182,6 +185,26 @@ impl<'t> KernelParser<'_, 't> {
             span: Span { start: token.span.start + start, end: token.span.start + end },
             kind: ParseErrorKind::InvalidEscape { text: token.text[start..end].to_owned() },
         })
+    }
+
+    fn inline(&mut self, head: Head<'t>) -> Result<Opened> {
+        let text = self.text()?;
+        self.tokens.expect("target", "`target`")?;
+        let target = self.tokens.target()?;
+        self.tokens.expect("version", "`version`")?;
+        let token = self.tokens.expect_kind(Kind::Number, "a version such as `7.0`")?;
+        let version = token.text.split_once('.').and_then(|(major, minor)| {
+            Some((major.parse::<u16>().ok()?, minor.parse::<u16>().ok()?))
+        });
+        let (major, minor) = version.ok_or_else(|| unexpected(token, "a version such as `7.0`"))?;
+        let mut ptx = InlinePtx::new(&*text).for_target(target).for_version(major, minor);
+        if self.more() && self.tokens.accept("pure")? {
+            ptx = ptx.pure();
+        }
+        let operands = self.operands()?;
+        let types = self.types()?;
+        let inline = Inline { ptx: Arc::new(ptx), operands, results: types.to_vec() };
+        self.add(&head, inline.into(), &types).map(|_| None)
     }
 
     /// The values after a first one, each after a comma.

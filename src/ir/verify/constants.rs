@@ -47,7 +47,8 @@ fn region(report: &mut Report<'_>, id: RegionId) -> bool {
             | Op::Sync(_)
             | Op::Warp(_)
             | Op::Thread(_)
-            | Op::Diagnostic(_) => !leaves(ir, op),
+            | Op::Diagnostic(_)
+            | Op::Inline(_) => !leaves(ir, op),
         };
         if !goes_on {
             return false;

@@ -39,6 +39,7 @@ pub(super) fn check(report: &mut Report<'_>, id: OpId, diagnostic: &Diagnostic) 
             Type::Scalar(scalar) => placeholder.refusal(scalar),
             Type::Vector(_) => Some("a vector has no number of its own: give its elements"),
             Type::Pointer { .. } => Some("a pointer is a different number on each device"),
+            Type::TensorMap { .. } => Some("a tensor map is no number"),
         };
         if let Some(reason) = reason {
             let placeholder = placeholder.text.clone();

@@ -169,6 +169,7 @@ impl Walk<'_, '_> {
             | Op::Sync(_)
             | Op::Warp(_)
             | Op::Diagnostic(_)
+            | Op::Inline(_)
             | Op::Thread(_)
             | Op::Control(
                 Control::If { .. }

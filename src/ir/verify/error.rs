@@ -5,7 +5,7 @@ use std::fmt;
 use crate::ir::entity::{ArrayId, SharedId, Value, VarId};
 use crate::ir::format::FormatError;
 use crate::ir::kernel::Place;
-use crate::ir::op::{Axis, Class};
+use crate::ir::op::{Axis, Class, PtxTextError};
 use crate::ir::target::Target;
 use crate::ir::types::{Scalar, Space, Type};
 use crate::ir::vector::VectorType;
@@ -417,6 +417,21 @@ pub enum VerifyError {
         /// The variable.
         var: VarId,
     },
+    /// The text of a `ptx` has what it may not have.
+    PtxText {
+        /// What it has.
+        error: PtxTextError,
+    },
+    /// A result of a `ptx` is not in its text.
+    PtxResult {
+        /// The position of the result, from 0.
+        result: usize,
+    },
+    /// An operand or a result of a `ptx` is neither a scalar nor a pointer.
+    PtxOperand {
+        /// Its type.
+        found: Type,
+    },
     /// A variable has more registers than is possible.
     VarSize {
         /// The variable.
@@ -531,6 +546,16 @@ pub enum VerifyError {
         align_bytes: u32,
         /// The alignment that is possible.
         limit: u32,
+    },
+    /// A tensor map has no dimension, or more than 5.
+    TensorMapRank {
+        /// The dimensions.
+        rank: u8,
+    },
+    /// A tensor map is made, carried or kept in a variable.
+    TensorMapNotParam {
+        /// What it is.
+        found: Type,
     },
     /// The alignment of a shared allocation is not a power of two.
     SharedAlignment {

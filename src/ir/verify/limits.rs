@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::{Report, VerifyError};
 use crate::ir::bounds::{ClusterShape, LaunchBounds};
-use crate::ir::kernel::{KernelIr, SharedData};
+use crate::ir::kernel::{KernelIr, SharedData, ValueDef};
 use crate::ir::op::Axis;
 use crate::ir::target::Target;
 use crate::ir::types::{Space, Type};
@@ -28,6 +28,7 @@ pub(super) fn check(report: &mut Report<'_>) {
     check_name(report, &ir.name, invalid);
     params(report);
     bounds(report);
+    tensor_maps(report);
     for (var, data) in ir.vars.iter() {
         let (len, limit) = (data.len, VAR_REGISTERS);
         if len == 0 {
@@ -125,6 +126,27 @@ fn shared(report: &mut Report<'_>) {
     {
         let limit = ir.target.max_shared_bytes();
         report.place(last.place, VerifyError::SharedSize { bytes, limit });
+    }
+}
+
+/// Tensor maps are parameters of targets that have them, so that it is known of each which one it is.
+fn tensor_maps(report: &mut Report<'_>) {
+    let ir = report.ir;
+    for (_, data) in ir.values.iter() {
+        let Type::TensorMap { rank, .. } = data.ty else { continue };
+        if !matches!(data.def, ValueDef::Param(_)) {
+            report.place(data.place, VerifyError::TensorMapNotParam { found: data.ty });
+        } else if !(1..=5).contains(&rank) {
+            report.place(data.place, VerifyError::TensorMapRank { rank });
+        } else if !ir.target.offers(Target::SM_90) {
+            let (op, first, target) = ("tensor_map".to_owned(), Target::SM_90, ir.target);
+            report.place(data.place, VerifyError::NotOnTarget { op, first, target });
+        }
+    }
+    for (_, data) in ir.vars.iter() {
+        if matches!(data.ty, Type::TensorMap { .. }) {
+            report.place(data.place, VerifyError::TensorMapNotParam { found: data.ty });
+        }
     }
 }
 

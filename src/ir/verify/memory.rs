@@ -94,6 +94,7 @@ fn check_op(report: &mut Report<'_>, op: OpId) {
         | Op::Warp(_)
         | Op::Thread(_)
         | Op::Diagnostic(_)
+        | Op::Inline(_)
         | Op::Control(_) => {}
     }
 }
@@ -169,7 +170,7 @@ fn allocation(ir: &KernelIr, base: Value) -> Option<(SharedId, u32)> {
 fn pointee(report: &Report<'_>, base: Value) -> Option<(Space, Scalar)> {
     match report.ir.type_of(base) {
         Type::Pointer { space, elem, .. } => Some((space, elem)),
-        Type::Scalar(_) | Type::Vector(_) => None,
+        Type::Scalar(_) | Type::Vector(_) | Type::TensorMap { .. } => None,
     }
 }
 

@@ -80,6 +80,15 @@ impl fmt::Display for VerifyError {
                 f,
                 "the constant arrays take {bytes} bytes, but a module has {limit}: pass some of them in a buffer"
             ),
+            E::PtxText { error } => write!(f, "the text of `ptx` is refused: {error}"),
+            E::PtxResult { result } => write!(
+                f,
+                "result {result} of `ptx` is not in its text: write it as `%{result}`"
+            ),
+            E::PtxOperand { found } => write!(
+                f,
+                "`ptx` takes and gives scalars and pointers, not {found}: pass the elements one by one"
+            ),
             E::ParamBytes { bytes, limit } => write!(
                 f,
                 "the parameters take {bytes} bytes, but a launch can pass {limit}: pass some of them in a buffer"
@@ -219,6 +228,13 @@ impl fmt::Display for VerifyError {
             E::VectorParam { name, ty } => write!(
                 f,
                 "parameter `{name}` is a {ty}, but parameters are scalars and pointers: pass the elements one by one"
+            ),
+            E::TensorMapRank { rank } => {
+                write!(f, "a tensor map has {rank} dimensions, but must have 1 to 5")
+            }
+            E::TensorMapNotParam { found } => write!(
+                f,
+                "a {found} is a parameter and stays one: it cannot be carried, selected or kept in a variable; use the parameter"
             ),
             E::NotOnTarget { op, first, target } => {
                 write!(

@@ -19,6 +19,7 @@
 //!     a shared allocation has elements, is aligned for them to a power of two, and fits a block.
 //!   - `ArrayEmpty`, `ArrayBytes`: a constant array has elements, and all of them fit a module.
 //!   - `VarEmpty`, `VarSize`: a variable has a register, and not too many.
+//!   - `TensorMapRank`, `TensorMapNotParam`: a tensor map has 1 to 5 dimensions and stays a parameter.
 //! * **structure** (`structure.rs`)
 //!   - `ValueNotVisible`: a value is used only where its definition reaches (SSA dominance over regions).
 //!   - `MissingTerminator`, `AfterTerminator`: a region ends in a terminator, and nothing follows it.
@@ -51,6 +52,9 @@
 //!   - `FormatSyntax`, `FormatCount`, `FormatType`: the text of an `assert` or a `printf` is a format with a
 //!     placeholder for each value, of a type that it can write.
 //!   - `TooManyValues`: there are no more values than can be passed.
+//! * **PTX text** (`inline.rs`)
+//!   - `PtxText`: the text of a `ptx` stays in its scope and names its operands.
+//!   - `PtxResult`, `PtxOperand`: each result is in the text, and all are scalars and pointers.
 //! * **variables** (`vars.rs`)
 //!   - `VarIndexOutOfRange`, `VarNotVisible`: a register exists, and its variable is in scope.
 //!   - `VarReadBeforeSet`: a register was set on every path before it is read.
@@ -75,6 +79,7 @@ mod constants;
 mod diagnostic;
 mod entities;
 mod error;
+mod inline;
 mod limits;
 mod memory;
 mod message;

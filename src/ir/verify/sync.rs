@@ -77,6 +77,7 @@ fn collect(ir: &KernelIr, region: RegionId, found: &mut Found) {
             | Op::Warp(_)
             | Op::Thread(_)
             | Op::Diagnostic(_)
+            | Op::Inline(_)
             | Op::Control(_) => {}
         }
         for inner in ir.ops[op].op.regions() {

@@ -28,6 +28,9 @@ fn check_op(report: &mut Report<'_>, op: OpId) {
     if let Op::Control(control) = &data.op {
         return check_control(report, op, control);
     }
+    if let Op::Inline(inline) = &data.op {
+        super::inline::check(report, op, inline);
+    }
     if let Op::Diagnostic(found) = &data.op {
         diagnostic::check(report, op, found);
     }
@@ -100,7 +103,7 @@ fn check_operands(report: &mut Report<'_>, op: OpId, info: &'static OpInfo) {
             },
             Constraint::Pointer => match found {
                 Type::Pointer { .. } => None,
-                Type::Scalar(_) | Type::Vector(_) => {
+                Type::Scalar(_) | Type::Vector(_) | Type::TensorMap { .. } => {
                     Some(VerifyError::NotAPointer { op: op_name, found })
                 }
             },
@@ -109,7 +112,7 @@ fn check_operands(report: &mut Report<'_>, op: OpId, info: &'static OpInfo) {
                 Type::Pointer { mutable: false, .. } => {
                     Some(VerifyError::ReadOnlyPointer { op: op_name, found })
                 }
-                Type::Scalar(_) | Type::Vector(_) => {
+                Type::Scalar(_) | Type::Vector(_) | Type::TensorMap { .. } => {
                     Some(VerifyError::NotAPointer { op: op_name, found })
                 }
             },
@@ -153,7 +156,7 @@ fn vectors(ir: &KernelIr, op: &Op, info: &'static OpInfo) -> Option<VerifyError>
         let no_vector = match ty {
             Some(Type::Scalar(elem)) => VectorType::new(elem, lanes).is_none(),
             // Operands of other types are found by the row.
-            Some(Type::Vector(_) | Type::Pointer { .. }) => false,
+            Some(Type::Vector(_) | Type::Pointer { .. } | Type::TensorMap { .. }) => false,
             None => true,
         };
         return no_vector.then_some(VerifyError::NoSuchVector { op: info.name, elem: ty, lanes });
@@ -173,6 +176,7 @@ fn vectors(ir: &KernelIr, op: &Op, info: &'static OpInfo) -> Option<VerifyError>
             | Op::Warp(_)
             | Op::Thread(_)
             | Op::Diagnostic(_)
+            | Op::Inline(_)
             | Op::Control(_),
             _,
         ) => None,

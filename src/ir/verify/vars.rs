@@ -146,6 +146,7 @@ impl Flow<'_, '_> {
             | Op::Sync(_)
             | Op::Warp(_)
             | Op::Diagnostic(_)
+            | Op::Inline(_)
             | Op::Thread(_) => {}
             Op::Control(control) => self.control(op, control),
         }

@@ -123,37 +123,86 @@ pub struct BankConflicts {
 
 impl BankConflicts {
     /// The width of the access of a thread.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Analysis, layout};
+    /// let report = layout!(64:2).bank_conflicts(&layout!(32:2), 2, 32)?;
+    /// assert_eq!(report.access_bits(), 64);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn access_bits(&self) -> u32 {
         self.access_bits
     }
 
     /// The phases, warp by warp.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Analysis, layout};
+    /// let report = layout!(64:2).bank_conflicts(&layout!(32:2), 2, 32)?;
+    /// assert_eq!(report.phases().len(), 2);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn phases(&self) -> &[BankPhase] {
         &self.phases
     }
 
     /// The phase with the most words in one bank, the first one of several.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Analysis, layout};
+    /// let report = layout!(64:2).bank_conflicts(&layout!(32:2), 2, 32)?;
+    /// assert_eq!(report.worst().map(|phase| phase.degree), Some(2));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn worst(&self) -> Option<&BankPhase> {
         self.phases.iter().rev().max_by_key(|phase| phase.degree)
     }
 
     /// The number of words in one bank in the worst phase: the `n` of an `n`-way conflict, 1 for
     /// none.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Analysis, layout};
+    /// let report = layout!(64:2).bank_conflicts(&layout!(32:2), 2, 32)?;
+    /// assert_eq!(report.degree(), 2);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn degree(&self) -> u32 {
         self.worst().map_or(1, |phase| phase.degree)
     }
 
     /// True if no phase is repeated.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Analysis, layout};
+    /// let report = layout!(64:2).bank_conflicts(&layout!(32:2), 2, 32)?;
+    /// assert!(!report.is_free());
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn is_free(&self) -> bool {
         self.degree() <= 1
     }
 
     /// How often memory is accessed in all: the sum of the degrees.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Analysis, layout};
+    /// let report = layout!(64:2).bank_conflicts(&layout!(32:2), 2, 32)?;
+    /// assert_eq!(report.wavefronts(), 4);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn wavefronts(&self) -> u64 {
         self.phases.iter().map(|phase| u64::from(phase.degree)).sum()
     }
 
     /// The accesses that conflicts add: one less than the degree, of each phase.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Analysis, layout};
+    /// let report = layout!(64:2).bank_conflicts(&layout!(32:2), 2, 32)?;
+    /// assert_eq!(report.conflicts(), 2);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn conflicts(&self) -> u64 {
         self.wavefronts() - self.phases.len() as u64
     }

@@ -77,31 +77,73 @@ impl Image {
     }
 
     /// The distance of two neighbours in a run.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Analysis, layout};
+    /// let image = layout!((2, 4):(1, 4)).image()?;
+    /// assert_eq!(image.step(), 1);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn step(&self) -> i64 {
         self.step
     }
 
     /// The runs, in increasing order.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Analysis, layout};
+    /// let image = layout!((2, 4):(1, 4)).image()?;
+    /// assert_eq!(image.runs().len(), 4);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn runs(&self) -> &[Run] {
         &self.runs
     }
 
     /// The number of indices.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Analysis, layout};
+    /// let image = layout!((2, 4):(1, 4)).image()?;
+    /// assert_eq!(image.len(), 8);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn len(&self) -> u64 {
         self.runs.iter().map(|run| run.count).sum()
     }
 
     /// True if there is no index: never for the image of a layout.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Analysis, layout};
+    /// let image = layout!((2, 4):(1, 4)).image()?;
+    /// assert!(!image.is_empty());
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn is_empty(&self) -> bool {
         self.runs.is_empty()
     }
 
     /// The least index.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Analysis, layout};
+    /// let image = layout!((2, 4):(1, 4)).image()?;
+    /// assert_eq!(image.first(), Some(0));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn first(&self) -> Option<i64> {
         self.runs.first().map(|run| run.start)
     }
 
     /// The largest index.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Analysis, layout};
+    /// let image = layout!((2, 4):(1, 4)).image()?;
+    /// assert_eq!(image.last(), Some(13));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn last(&self) -> Option<i64> {
         self.runs.last().map(|run| self.end(run))
     }
@@ -113,6 +155,13 @@ impl Image {
     }
 
     /// True if `index` is one of them.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Analysis, layout};
+    /// let image = layout!((2, 4):(1, 4)).image()?;
+    /// assert!(image.contains(5) && !image.contains(6));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn contains(&self, index: i64) -> bool {
         let after = self.runs.partition_point(|run| run.start <= index);
         match after.checked_sub(1).and_then(|i| self.runs.get(i)) {
@@ -122,11 +171,25 @@ impl Image {
     }
 
     /// True if the indices are all integers from the first to the last.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Analysis, layout};
+    /// let image = layout!((2, 4):(1, 4)).image()?;
+    /// assert!(!image.is_interval() && layout!(8:1).image()?.is_interval());
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn is_interval(&self) -> bool {
         self.step == 1 && self.runs.len() == 1
     }
 
     /// All indices, in increasing order.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Analysis, layout};
+    /// let image = layout!((2, 4):(1, 4)).image()?;
+    /// assert!(image.iter().eq([0, 1, 4, 5, 8, 9, 12, 13]));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn iter(&self) -> impl Iterator<Item = i64> + '_ {
         self.runs.iter().flat_map(move |run| {
             let mut next = Some(run.start);

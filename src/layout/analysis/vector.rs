@@ -82,16 +82,37 @@ pub struct WidestVector {
 
 impl WidestVector {
     /// The number of elements, a power of two.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Analysis, layout};
+    /// let report = layout!((8, 4):(1, 16)).widest_vector(16, 16)?;
+    /// assert_eq!(report.elements(), 8);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn elements(&self) -> u32 {
         self.elements
     }
 
     /// The width. Below 8 it is one of elements that cannot be accessed singly.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Analysis, layout};
+    /// let report = layout!((8, 4):(1, 16)).widest_vector(16, 16)?;
+    /// assert_eq!(report.bits(), 128);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn bits(&self) -> u32 {
         self.elements * self.element_bits
     }
 
     /// What allows no more.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Analysis, VectorLimit, Width, layout};
+    /// let report = layout!(64:1).widest_vector(16, 16)?;
+    /// assert_eq!(report.limit(), &VectorLimit::Width);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn limit(&self) -> &VectorLimit {
         &self.limit
     }

@@ -31,6 +31,13 @@ impl Swizzle {
 
     /// `self o layout` of a layout that is itself composed.
     ///
+    /// ```
+    /// # use tilewright::layout::{ComposedLayout, Swizzle};
+    /// let l: ComposedLayout = "S<3,0,3> o 0 o (8,8):(8,1)".parse()?;
+    /// assert_eq!(Swizzle::new(3, 0, 3)?.compose_composed(&l)?.to_string(), "(8,8):(8,1)");
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Swizzle::compose`]; [`LayoutError::Unsupported`] unless a swizzle is inside.
     pub fn compose_composed(self, layout: &ComposedLayout) -> Result<ComposedLayout> {
@@ -177,6 +184,14 @@ impl Layout {
     }
 
     /// `self o right` of a composed layout: the parts of `right` are composed one by one.
+    ///
+    /// ```
+    /// # use tilewright::layout::{ComposedLayout, layout};
+    /// let right: ComposedLayout = "S<3,0,-3> o 0 o (8,8):(8,1)".parse()?;
+    /// let made = layout!((8, 8):(8, 1)).compose_composed(&right)?;
+    /// assert_eq!(made.to_string(), "S<3,0,3> o 0 o (8,8):(1,8)");
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`composition`](Layout::composition) and

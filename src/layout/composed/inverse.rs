@@ -47,6 +47,16 @@ impl ComposedLayout {
     /// A layout with `R(self(i)) == i` for a one-to-one layout; see
     /// [`right_inverse`](ComposedLayout::right_inverse) for its form.
     ///
+    /// ```
+    /// # use tilewright::layout::ComposedLayout;
+    /// let s: ComposedLayout = "S<3,0,3> o 0 o (8,8):(8,1)".parse()?;
+    /// let inverse = s.left_inverse()?;
+    /// for i in 0..64 {
+    ///     assert_eq!(inverse.apply(s.apply(i)?)?, i.into());
+    /// }
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Layout::left_inverse`]; [`LayoutError::Unsupported`] for a function inside.
     pub fn left_inverse(&self) -> Result<ComposedLayout> {
@@ -79,6 +89,13 @@ impl ComposedLayout {
     }
 
     /// The coordinates that are mapped to 0: `1:0`, unless it is a normal layout.
+    ///
+    /// ```
+    /// # use tilewright::layout::{ComposedLayout, layout};
+    /// let s: ComposedLayout = "S<3,0,3> o 0 o (8,8):(8,1)".parse()?;
+    /// assert_eq!(s.nullspace()?, layout!(1:0));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`Layout::nullspace`].

@@ -13,10 +13,11 @@ use std::sync::Arc;
 
 use super::error::LayoutError;
 use super::int::{Env, Int};
+use super::into_tuple::{Builder, IntoTuple};
 use super::layout::Layout;
 use super::swizzle::{Swizzle, parse_swizzle};
 use super::text::Parser;
-use super::tuple::{Builder, IntTuple, IntTupleRef, IntoTuple, Tuple};
+use super::tuple::{IntTuple, IntTupleRef, Tuple};
 
 type Result<T> = std::result::Result<T, LayoutError>;
 
@@ -45,6 +46,13 @@ pub struct CoordFn {
 
 impl CoordFn {
     /// The function `function`, which prints as `name`.
+    ///
+    /// ```
+    /// # use tilewright::layout::{ComposedLayout, CoordFn, layout};
+    /// let f = CoordFn::new("twice", |x| Ok(x.to_int()?.mul(&2.into())?.into()));
+    /// assert_eq!(ComposedLayout::new(f, 0, layout!(4:3))?.crd2idx(2)?, 12);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn new(
         name: &str,
         function: impl Fn(&IntTuple) -> Result<IntTuple> + Send + Sync + 'static,
@@ -53,6 +61,11 @@ impl CoordFn {
     }
 
     /// The name.
+    ///
+    /// ```
+    /// # use tilewright::layout::CoordFn;
+    /// assert_eq!(CoordFn::new("same", |x| Ok(x.clone())).name(), "same");
+    /// ```
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -164,6 +177,13 @@ pub struct ComposedLayout {
 impl ComposedLayout {
     /// `inner o offset o outer`.
     ///
+    /// ```
+    /// # use tilewright::layout::{ComposedLayout, Swizzle, layout};
+    /// let s = ComposedLayout::new(Swizzle::new(3, 0, 3)?, 5, layout!((8, 8):(8, 1)))?;
+    /// assert_eq!(s.to_string(), "S<3,0,3> o 5 o (8,8):(8,1)");
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
     /// # Errors
     /// [`LayoutError::TooDeep`] for an absurd offset.
     pub fn new(
@@ -191,21 +211,49 @@ impl ComposedLayout {
     }
 
     /// The part that is applied last.
+    ///
+    /// ```
+    /// # use tilewright::layout::ComposedLayout;
+    /// let s: ComposedLayout = "S<3,0,3> o 5 o (8,8):(8,1)".parse()?;
+    /// assert_eq!(s.inner().to_string(), "S<3,0,3>");
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn inner(&self) -> &Part {
         &self.inner
     }
 
     /// What is added between the two.
+    ///
+    /// ```
+    /// # use tilewright::layout::ComposedLayout;
+    /// let s: ComposedLayout = "S<3,0,3> o 5 o (8,8):(8,1)".parse()?;
+    /// assert_eq!(s.offset(), &5.into());
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn offset(&self) -> &IntTuple {
         &self.offset
     }
 
     /// The part that is applied first.
+    ///
+    /// ```
+    /// # use tilewright::layout::ComposedLayout;
+    /// let s: ComposedLayout = "S<3,0,3> o 5 o (8,8):(8,1)".parse()?;
+    /// assert_eq!(s.outer().to_string(), "(8,8):(8,1)");
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn outer(&self) -> &Part {
         &self.outer
     }
 
     /// The part that is applied first, as a layout.
+    ///
+    /// ```
+    /// # use tilewright::layout::{ComposedLayout, layout};
+    /// let s: ComposedLayout = "S<3,0,3> o 5 o (8,8):(8,1)".parse()?;
+    /// assert_eq!(s.outer_layout()?, &layout!((8, 8):(8, 1)));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     ///
     /// # Errors
     /// [`LayoutError::Unsupported`] for the inverse of a swizzled layout, whose outer part is the
@@ -220,6 +268,13 @@ impl ComposedLayout {
     }
 
     /// The swizzle inside, if it is one.
+    ///
+    /// ```
+    /// # use tilewright::layout::{ComposedLayout, Swizzle};
+    /// let s: ComposedLayout = "S<3,0,3> o 5 o (8,8):(8,1)".parse()?;
+    /// assert_eq!(s.swizzle(), Some(Swizzle::new(3, 0, 3)?));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn swizzle(&self) -> Option<Swizzle> {
         match self.inner {
             Part::Swizzle(swizzle) => Some(swizzle),
@@ -229,11 +284,23 @@ impl ComposedLayout {
 
     /// True if it is a plain layout: nothing inside and no offset. A swizzle of no bits, `S<0,4,3>`,
     /// is a part like any other until an operation drops it.
+    ///
+    /// ```
+    /// # use tilewright::layout::{ComposedLayout, layout};
+    /// let s: ComposedLayout = "S<3,0,3> o 5 o (8,8):(8,1)".parse()?;
+    /// assert!(!s.is_normal() && ComposedLayout::from(layout!(4:1)).is_normal());
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn is_normal(&self) -> bool {
         self.as_normal().is_some()
     }
 
     /// The plain layout, if it is one.
+    ///
+    /// ```
+    /// # use tilewright::layout::{ComposedLayout, layout};
+    /// assert_eq!(ComposedLayout::from(layout!(4:1)).as_normal(), Some(&layout!(4:1)));
+    /// ```
     pub fn as_normal(&self) -> Option<&Layout> {
         match (&self.inner, &self.outer) {
             (Part::Identity, Part::Layout(layout)) if self.offset.as_static() == Some(0) => {
@@ -244,11 +311,25 @@ impl ComposedLayout {
     }
 
     /// The swizzle of the layout, the identity if there is none: CuTe's `get_swizzle_portion`.
+    ///
+    /// ```
+    /// # use tilewright::layout::{ComposedLayout, Swizzle};
+    /// let s: ComposedLayout = "S<3,0,3> o 5 o (8,8):(8,1)".parse()?;
+    /// assert_eq!(s.swizzle_portion(), Swizzle::new(3, 0, 3)?);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn swizzle_portion(&self) -> Swizzle {
         self.swizzle().unwrap_or(Swizzle::identity())
     }
 
     /// The layout without its swizzle and offset: CuTe's `get_nonswizzle_portion`.
+    ///
+    /// ```
+    /// # use tilewright::layout::{ComposedLayout, layout};
+    /// let s: ComposedLayout = "S<3,0,3> o 5 o (8,8):(8,1)".parse()?;
+    /// assert_eq!(s.nonswizzle_portion()?, &layout!((8, 8):(8, 1)));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     ///
     /// # Errors
     /// As [`outer_layout`](ComposedLayout::outer_layout).
@@ -258,6 +339,13 @@ impl ComposedLayout {
 
     /// The shape of the domain.
     ///
+    /// ```
+    /// # use tilewright::layout::{ComposedLayout, shape};
+    /// let s: ComposedLayout = "S<3,0,3> o 5 o (8,8):(8,1)".parse()?;
+    /// assert_eq!(s.shape()?.to_owned(), shape!(8, 8));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`outer_layout`](ComposedLayout::outer_layout).
     pub fn shape(&self) -> Result<IntTupleRef<'_>> {
@@ -265,6 +353,13 @@ impl ComposedLayout {
     }
 
     /// The number of coordinates.
+    ///
+    /// ```
+    /// # use tilewright::layout::ComposedLayout;
+    /// let s: ComposedLayout = "S<3,0,3> o 5 o (8,8):(8,1)".parse()?;
+    /// assert_eq!(s.size()?, 64);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     ///
     /// # Errors
     /// As [`outer_layout`](ComposedLayout::outer_layout); [`LayoutError::Overflow`].
@@ -274,6 +369,13 @@ impl ComposedLayout {
 
     /// The cosize of the outer layout, as CuTe counts it.
     ///
+    /// ```
+    /// # use tilewright::layout::ComposedLayout;
+    /// let s: ComposedLayout = "S<3,0,3> o 5 o (8,8):(8,1)".parse()?;
+    /// assert_eq!(s.cosize()?, 64);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`outer_layout`](ComposedLayout::outer_layout); [`LayoutError::Overflow`].
     pub fn cosize(&self) -> Result<Int> {
@@ -281,6 +383,13 @@ impl ComposedLayout {
     }
 
     /// The value at a coordinate: `inner(offset + outer(c))`.
+    ///
+    /// ```
+    /// # use tilewright::layout::ComposedLayout;
+    /// let s: ComposedLayout = "S<3,0,3> o 5 o (8,8):(8,1)".parse()?;
+    /// assert_eq!(s.apply((1, 2))?, ((5 + 10) ^ 1).into());
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     ///
     /// # Errors
     /// Those of the parts; [`LayoutError::RankMismatch`] if the offset does not fit.
@@ -294,6 +403,13 @@ impl ComposedLayout {
 
     /// The index of a coordinate, of a layout into the integers.
     ///
+    /// ```
+    /// # use tilewright::layout::ComposedLayout;
+    /// let s: ComposedLayout = "S<3,0,3> o 5 o (8,8):(8,1)".parse()?;
+    /// assert_eq!(s.crd2idx((1, 2))?, (5 + 10) ^ 1);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`apply`](ComposedLayout::apply); [`LayoutError::NotAnInteger`].
     pub fn crd2idx(&self, coord: impl IntoTuple<Int>) -> Result<Int> {
@@ -301,6 +417,13 @@ impl ComposedLayout {
     }
 
     /// The layout for the numbers that `env` gives the symbols.
+    ///
+    /// ```
+    /// # use tilewright::layout::{ComposedLayout, Env, Int, Layout, Swizzle};
+    /// let s = ComposedLayout::new(Swizzle::new(1, 0, 1)?, 0, Layout::leaf(Int::symbol("n"), 1))?;
+    /// assert_eq!(s.eval(&Env::new().with("n", 4))?.to_string(), "S<1,0,1> o 0 o 4:1");
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`Int::eval`].

@@ -35,6 +35,13 @@ impl ComposedLayout {
     /// The layout in elements of `n` of the present ones; `n` must be a power of two under a
     /// swizzle.
     ///
+    /// ```
+    /// # use tilewright::layout::ComposedLayout;
+    /// let s: ComposedLayout = "S<1,4,3> o 0 o (32,8):(1,32)".parse()?;
+    /// assert_eq!(s.upcast(2)?.to_string(), "S<1,3,3> o 0 o (16,8):(1,16)");
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Layout::upcast`] and [`Swizzle::upcast`].
     pub fn upcast(&self, n: i64) -> Result<ComposedLayout> {
@@ -42,6 +49,13 @@ impl ComposedLayout {
     }
 
     /// The layout in elements of which `n` make one of the present ones.
+    ///
+    /// ```
+    /// # use tilewright::layout::ComposedLayout;
+    /// let s: ComposedLayout = "S<1,3,3> o 0 o (16,8):(1,16)".parse()?;
+    /// assert_eq!(s.downcast(2)?.to_string(), "S<1,4,3> o 0 o (32,8):(1,32)");
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`Layout::downcast`] and [`Swizzle::downcast`].
@@ -72,6 +86,13 @@ impl ComposedLayout {
     /// The largest `n` such that blocks of `n` elements stay contiguous and aligned; 1 where that
     /// is not known.
     ///
+    /// ```
+    /// # use tilewright::layout::ComposedLayout;
+    /// let s: ComposedLayout = "S<1,3,3> o 0 o (16,8):(1,16)".parse()?;
+    /// assert_eq!(s.max_alignment()?, 8);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Layout::max_alignment`].
     pub fn max_alignment(&self) -> Result<Int> {
@@ -88,6 +109,13 @@ impl ComposedLayout {
     }
 
     /// [`Layout::max_common_layout`] of two layouts of which at most one is swizzled.
+    ///
+    /// ```
+    /// # use tilewright::layout::{ComposedLayout, layout};
+    /// let s: ComposedLayout = "S<1,3,3> o 0 o (16,8):(1,16)".parse()?;
+    /// assert_eq!(s.max_common_layout(&layout!((16, 8):(1, 16)).into())?, layout!(8:1));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`Layout::max_common_layout`]; [`LayoutError::Unsupported`] for two swizzles.
@@ -114,6 +142,13 @@ impl ComposedLayout {
 
     /// [`Layout::max_common_vector`]: at most the block that each swizzle leaves contiguous, if
     /// they are not the same.
+    ///
+    /// ```
+    /// # use tilewright::layout::{ComposedLayout, layout};
+    /// let s: ComposedLayout = "S<1,3,3> o 0 o (16,8):(1,16)".parse()?;
+    /// assert_eq!(s.max_common_vector(&layout!((16, 8):(1, 16)).into())?, 8);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`Layout::max_common_vector`]; [`LayoutError::Unsupported`] without a swizzle.

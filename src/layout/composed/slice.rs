@@ -76,6 +76,13 @@ impl ComposedLayout {
 
     /// The layout part of [`slice_and_offset`](ComposedLayout::slice_and_offset).
     ///
+    /// ```
+    /// # use tilewright::layout::{ComposedLayout, coord};
+    /// let s: ComposedLayout = "S<3,0,3> o 0 o (8,8):(8,1)".parse()?;
+    /// assert_eq!(s.slice(&coord!(5, _))?.to_string(), "((2,2,2)):((-1,2,-4))");
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Layout::slice`].
     pub fn slice(&self, coord: &Coord) -> Result<ComposedLayout> {
@@ -83,6 +90,14 @@ impl ComposedLayout {
     }
 
     /// The layout with `coord` as its new origin, and the offset that is left outside, 0.
+    ///
+    /// ```
+    /// # use tilewright::layout::{ComposedLayout, shape};
+    /// let s: ComposedLayout = "S<3,0,3> o 0 o (8,8):(8,1)".parse()?;
+    /// let (moved, rest) = s.domain_offset(&shape!(1, 2))?;
+    /// assert_eq!((moved.to_string(), rest), ("S<3,0,3> o 10 o (8,8):(8,1)".to_owned(), 0.into()));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     ///
     /// # Errors
     /// As [`apply`](ComposedLayout::apply).

@@ -1,7 +1,8 @@
 //! Pictures of thread-value layouts: which thread holds which element of a tile.
 
 use super::super::error::LayoutError;
-use super::super::tuple::{IntTuple, IntTupleRef, IntoTuple};
+use super::super::into_tuple::IntoTuple;
+use super::super::tuple::{IntTuple, IntTupleRef};
 use super::super::{Int, Layout, crd2idx};
 use super::palette::Shading;
 use super::scene::{Cell, MAX_CELLS, Scene, extents, tables};

@@ -22,11 +22,22 @@ pub struct Env {
 
 impl Env {
     /// No numbers.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Env, Int};
+    /// assert!(Int::symbol("n").eval(&Env::new()).is_err());
+    /// ```
     pub fn new() -> Self {
         Self::default()
     }
 
     /// With `value` for each symbol called `name`, except those made by [`Int::fresh`].
+    ///
+    /// ```
+    /// # use tilewright::layout::{Env, Int};
+    /// assert_eq!(Int::symbol("n").eval(&Env::new().with("n", 4))?, 4);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     #[must_use]
     pub fn with(mut self, name: &str, value: i64) -> Self {
         self.named.insert(name.into(), value);
@@ -34,6 +45,13 @@ impl Env {
     }
 
     /// With `value` for this symbol. Anything but a symbol changes nothing.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Env, Int};
+    /// let n = Int::fresh("n");
+    /// assert_eq!(n.eval(&Env::new().bind(&n, 4))?, 4);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     #[must_use]
     pub fn bind(mut self, symbol: &Int, value: i64) -> Self {
         if let Some(symbol) = symbol.as_symbol() {

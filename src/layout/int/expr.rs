@@ -62,6 +62,12 @@ impl Symbol {
 
     /// A number that identifies a symbol made by [`Int::fresh`]; `None` for one that is identified
     /// by its name.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Int, Symbol};
+    /// assert_eq!(Int::symbol("n").as_symbol().and_then(Symbol::id), None);
+    /// assert!(Int::fresh("n").as_symbol().and_then(Symbol::id).is_some());
+    /// ```
     pub fn id(&self) -> Option<u64> {
         match self.key {
             SymbolKey::Named(_) => None,
@@ -70,21 +76,46 @@ impl Symbol {
     }
 
     /// The name.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Int, Symbol};
+    /// let n = Int::symbol("n").divisible_by(16);
+    /// assert_eq!(n.as_symbol().map(Symbol::name), Some("n"));
+    /// ```
     pub fn name(&self) -> &str {
         &self.name
     }
 
     /// The known divisor, at least 1.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Int, Symbol};
+    /// let n = Int::symbol("n").divisible_by(16);
+    /// assert_eq!(n.as_symbol().map(Symbol::divisor), Some(16));
+    /// ```
     pub fn divisor(&self) -> i64 {
         self.divisor
     }
 
     /// The least and the greatest value.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Int, Symbol};
+    /// let n = Int::symbol("n").assume(1, 0, 9)?;
+    /// assert_eq!(n.as_symbol().map(Symbol::bounds), Some((0, 9)));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn bounds(&self) -> (i64, i64) {
         (self.min, self.max)
     }
 
     /// The width.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Int, Symbol, Width};
+    /// let n = Int::symbol("n").divisible_by(16);
+    /// assert_eq!(n.as_symbol().map(Symbol::width), Some(Width::W32));
+    /// ```
     pub fn width(&self) -> Width {
         self.width
     }

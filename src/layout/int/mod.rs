@@ -84,6 +84,11 @@ impl Int {
     pub const ONE: Int = Int(Repr::Static(1));
 
     /// The number `value`.
+    ///
+    /// ```
+    /// # use tilewright::layout::Int;
+    /// assert_eq!(Int::new(4), 4);
+    /// ```
     #[inline]
     pub const fn new(value: i64) -> Self {
         Int(Repr::Static(value))
@@ -92,11 +97,21 @@ impl Int {
     /// The symbol called `name`: an extent or a stride, so at least 1 unless
     /// [`assume`](Int::assume) says otherwise. Two symbols of one name and the same assumptions
     /// are equal.
+    ///
+    /// ```
+    /// # use tilewright::layout::Int;
+    /// assert_eq!(Int::symbol("n"), Int::symbol("n"));
+    /// ```
     pub fn symbol(name: &str) -> Self {
         Self::from_symbol(Symbol::named(name))
     }
 
     /// A symbol that equals no other one, whatever its name.
+    ///
+    /// ```
+    /// # use tilewright::layout::Int;
+    /// assert_ne!(Int::fresh("n"), Int::fresh("n"));
+    /// ```
     pub fn fresh(name: &str) -> Self {
         Self::from_symbol(Symbol::fresh(name))
     }
@@ -119,6 +134,11 @@ impl Int {
     }
 
     /// The number, if there are no symbols in it.
+    ///
+    /// ```
+    /// # use tilewright::layout::Int;
+    /// assert_eq!((Int::new(4).as_static(), Int::symbol("n").as_static()), (Some(4), None));
+    /// ```
     #[inline]
     pub fn as_static(&self) -> Option<i64> {
         match self.0 {
@@ -128,12 +148,24 @@ impl Int {
     }
 
     /// True for a number.
+    ///
+    /// ```
+    /// # use tilewright::layout::Int;
+    /// assert!(Int::new(4).is_static() && !Int::symbol("n").is_static());
+    /// ```
     #[inline]
     pub fn is_static(&self) -> bool {
         matches!(self.0, Repr::Static(_))
     }
 
     /// The number.
+    ///
+    /// ```
+    /// # use tilewright::layout::Int;
+    /// assert_eq!(Int::new(4).to_static()?, 4);
+    /// assert!(Int::symbol("n").to_static().is_err());
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     ///
     /// # Errors
     /// [`LayoutError::NotStatic`] for an expression with symbols.
@@ -146,6 +178,11 @@ impl Int {
     }
 
     /// True if it is the number `value`.
+    ///
+    /// ```
+    /// # use tilewright::layout::Int;
+    /// assert!(Int::new(4).is(4) && !Int::symbol("n").is(4));
+    /// ```
     #[inline]
     pub fn is(&self, value: i64) -> bool {
         matches!(self.0, Repr::Static(v) if v == value)
@@ -153,6 +190,13 @@ impl Int {
 
     /// The terms of an expression as a sum of products, empty for a number: for a back end that
     /// emits the arithmetic.
+    ///
+    /// ```
+    /// # use tilewright::layout::Int;
+    /// let sum = Int::symbol("n").mul(&3.into())?.add(&1.into())?;
+    /// assert_eq!(sum.terms().iter().map(|term| term.coefficient).sum::<i64>(), 4);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn terms(&self) -> &[Term] {
         match &self.0 {
             Repr::Static(_) => &[],
@@ -161,6 +205,11 @@ impl Int {
     }
 
     /// The symbol, if the expression is one symbol.
+    ///
+    /// ```
+    /// # use tilewright::layout::Int;
+    /// assert!(Int::symbol("n").as_symbol().is_some() && Int::new(4).as_symbol().is_none());
+    /// ```
     pub fn as_symbol(&self) -> Option<&Symbol> {
         match &self.0 {
             Repr::Static(_) => None,
@@ -185,6 +234,13 @@ impl Int {
     }
 
     /// The smallest and the largest value it can have.
+    ///
+    /// ```
+    /// # use tilewright::layout::Int;
+    /// let n = Int::symbol("n").assume(1, 2, 9)?;
+    /// assert_eq!(n.mul(&10.into())?.bounds(), (20, 90));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     #[inline]
     pub fn bounds(&self) -> (i64, i64) {
         match &self.0 {
@@ -194,6 +250,11 @@ impl Int {
     }
 
     /// The width as a property for printing and for kernels; a number is as wide as it needs.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Int, Width};
+    /// assert_eq!((Int::new(4).width(), Int::new(1 << 40).width()), (Width::W32, Width::W64));
+    /// ```
     pub fn width(&self) -> Width {
         match &self.0 {
             Repr::Static(value) => {
@@ -208,6 +269,11 @@ impl Int {
     }
 
     /// The same symbol with this width; a compound expression or a number stays as it is.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Int, Width};
+    /// assert_eq!(Int::symbol("n").with_width(Width::W64).width(), Width::W64);
+    /// ```
     #[must_use]
     pub fn with_width(&self, width: Width) -> Self {
         match self.as_symbol() {
@@ -218,6 +284,11 @@ impl Int {
 
     /// The same value, known to be a multiple of `divisor` (as well as of what was known before).
     /// A number is returned unchanged; so is a value for a `divisor` below 2.
+    ///
+    /// ```
+    /// # use tilewright::layout::Int;
+    /// assert_eq!(Int::symbol("n").divisible_by(4).divisible_by(6).divisibility(), 12);
+    /// ```
     #[must_use]
     pub fn divisible_by(&self, divisor: i64) -> Self {
         let (min, max) = self.bounds();
@@ -229,6 +300,13 @@ impl Int {
 
     /// The same value, known to be a multiple of `divisor` from `min` to `max`. The divisor adds
     /// to what was known; the bounds replace it.
+    ///
+    /// ```
+    /// # use tilewright::layout::Int;
+    /// assert_eq!(Int::symbol("n").assume(4, 0, 64)?.bounds(), (0, 64));
+    /// assert!(Int::new(3).assume(4, 0, 64).is_err());
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     ///
     /// # Errors
     /// [`LayoutError::AssumptionViolated`] for a number that contradicts it.
@@ -252,6 +330,14 @@ impl Int {
     }
 
     /// The value for the numbers that `env` gives the symbols.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Env, Int};
+    /// let n = Int::symbol("n").divisible_by(16);
+    /// assert_eq!(n.eval(&Env::new().with("n", 64))?, 64);
+    /// assert!(n.eval(&Env::new().with("n", 65)).is_err());
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     ///
     /// # Errors
     /// [`LayoutError::UnboundSymbol`], [`LayoutError::AssumptionViolated`],
@@ -423,6 +509,12 @@ impl Int {
 
     /// The least multiple of `other` that is not less than `self`.
     ///
+    /// ```
+    /// # use tilewright::layout::Int;
+    /// assert_eq!(Int::new(13).round_up(&4.into())?, 16);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
     /// # Errors
     /// [`LayoutError::DivisionByZero`], [`LayoutError::Overflow`].
     pub fn round_up(&self, other: &Int) -> Result<Int> {
@@ -431,6 +523,12 @@ impl Int {
 
     /// `-self`.
     ///
+    /// ```
+    /// # use tilewright::layout::Int;
+    /// assert_eq!(Int::new(4).negate()?, -4);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
     /// # Errors
     /// [`LayoutError::Overflow`].
     pub fn negate(&self) -> Result<Int> {
@@ -438,6 +536,12 @@ impl Int {
     }
 
     /// The absolute value.
+    ///
+    /// ```
+    /// # use tilewright::layout::Int;
+    /// assert_eq!(Int::new(-4).abs()?, 4);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     ///
     /// # Errors
     /// [`LayoutError::Overflow`] for `i64::MIN`.
@@ -453,6 +557,13 @@ impl Int {
     }
 
     /// `self / other` where `other` divides `self`.
+    ///
+    /// ```
+    /// # use tilewright::layout::Int;
+    /// assert_eq!(Int::new(12).exact_div(&4.into())?, 3);
+    /// assert!(Int::new(13).exact_div(&4.into()).is_err());
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     ///
     /// # Errors
     /// [`LayoutError::NotDivisible`] for numbers where it does not, [`LayoutError::Undecided`] for

@@ -114,6 +114,13 @@ impl LinearLayout {
 
     /// The matrix of `swizzle o self`.
     ///
+    /// ```
+    /// # use tilewright::layout::{LinearLayout, Swizzle};
+    /// let m = LinearLayout::identity(6)?.swizzled(Swizzle::new(1, 0, 3)?)?;
+    /// assert_eq!(m.apply(8), 9);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
     /// # Errors
     /// [`LayoutError::TooManyBits`].
     pub fn swizzled(&self, swizzle: Swizzle) -> Result<Self> {
@@ -123,6 +130,13 @@ impl LinearLayout {
     }
 
     /// The matrix as a layout: flat and coalesced, `R(i) == self(i)` for all `i < size(self)`.
+    ///
+    /// ```
+    /// # use tilewright::layout::{LinearLayout, layout};
+    /// let m = LinearLayout::new(&layout!((4, 8):(8, 1)))?;
+    /// assert_eq!(m.to_layout()?, layout!((4, 8):(8, 1)));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     ///
     /// # Errors
     /// [`LayoutError::NotALayout`] if two columns have a bit in common: then the map is an

@@ -82,6 +82,12 @@ impl LinearLayout {
 
     /// The identity on `bits` bits.
     ///
+    /// ```
+    /// # use tilewright::layout::LinearLayout;
+    /// assert_eq!(LinearLayout::identity(3)?.apply(5), 5);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
     /// # Errors
     /// [`LayoutError::TooManyBits`].
     pub fn identity(bits: u32) -> Result<Self> {
@@ -92,6 +98,12 @@ impl LinearLayout {
     }
 
     /// The same map into the numbers below `1 << bits`: rows of zeros are added, or left out.
+    ///
+    /// ```
+    /// # use tilewright::layout::LinearLayout;
+    /// assert_eq!(LinearLayout::identity(3)?.with_out_bits(4)?.out_bits(), 4);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     ///
     /// # Errors
     /// [`LayoutError::TooManyBits`] for too many bits, [`LayoutError::BitsMismatch`] for fewer than
@@ -113,21 +125,49 @@ impl LinearLayout {
     }
 
     /// The number of bits of a coordinate.
+    ///
+    /// ```
+    /// # use tilewright::layout::{LinearLayout, layout};
+    /// let m = LinearLayout::new(&layout!((4, 8):(8, 1)))?;
+    /// assert_eq!(m.in_bits(), 5);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn in_bits(&self) -> u32 {
         self.columns.len() as u32
     }
 
     /// The number of bits of an index.
+    ///
+    /// ```
+    /// # use tilewright::layout::{LinearLayout, layout};
+    /// let m = LinearLayout::new(&layout!((4, 8):(8, 1)))?;
+    /// assert_eq!(m.out_bits(), 5);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn out_bits(&self) -> u32 {
         self.out_bits
     }
 
     /// The number of coordinates, `1 << in_bits`.
+    ///
+    /// ```
+    /// # use tilewright::layout::{LinearLayout, layout};
+    /// let m = LinearLayout::new(&layout!((4, 8):(8, 1)))?;
+    /// assert_eq!(m.size(), 32);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn size(&self) -> u64 {
         1 << self.columns.len()
     }
 
     /// The images of `1, 2, 4, ..`.
+    ///
+    /// ```
+    /// # use tilewright::layout::{LinearLayout, layout};
+    /// let m = LinearLayout::new(&layout!((4, 8):(8, 1)))?;
+    /// assert_eq!(m.columns(), [8, 16, 1, 2, 4]);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn columns(&self) -> &[u64] {
         &self.columns
     }
@@ -146,6 +186,13 @@ impl LinearLayout {
     }
 
     /// The index of coordinate `i`. Bits of `i` past the last column are dropped.
+    ///
+    /// ```
+    /// # use tilewright::layout::{LinearLayout, layout};
+    /// let m = LinearLayout::new(&layout!((4, 8):(8, 1)))?;
+    /// assert_eq!(m.apply(1 + 4 * 3), 8 + 3);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     #[inline]
     pub fn apply(&self, i: u64) -> u64 {
         let (mut rest, mut index) = (i, 0);

@@ -80,11 +80,25 @@ impl LinearLayout {
     }
 
     /// True if no two coordinates have one index: the rank is the number of columns.
+    ///
+    /// ```
+    /// # use tilewright::layout::{LinearLayout, layout};
+    /// assert!(LinearLayout::new(&layout!((4, 2):(1, 4)))?.is_injective());
+    /// assert!(!LinearLayout::new(&layout!((4, 2):(1, 0)))?.is_injective());
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn is_injective(&self) -> bool {
         self.rank() == self.in_bits()
     }
 
     /// True if every number below `1 << out_bits` is an index: the rank is the number of rows.
+    ///
+    /// ```
+    /// # use tilewright::layout::{LinearLayout, layout};
+    /// assert!(LinearLayout::new(&layout!((4, 2):(1, 4)))?.is_surjective());
+    /// assert!(!LinearLayout::new(&layout!(4:2))?.is_surjective());
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn is_surjective(&self) -> bool {
         self.rank() == self.out_bits
     }
@@ -117,6 +131,13 @@ impl LinearLayout {
     }
 
     /// A matrix `R` with `R(self(i)) == i` for all `i`.
+    ///
+    /// ```
+    /// # use tilewright::layout::{LinearLayout, layout};
+    /// let m = LinearLayout::new(&layout!(4:2))?;
+    /// assert_eq!(m.left_inverse()?.apply(m.apply(3)), 3);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     ///
     /// # Errors
     /// [`LayoutError::RankDeficient`] if two coordinates have one index.
@@ -151,6 +172,13 @@ impl LinearLayout {
     }
 
     /// The inverse matrix: [left](Self::left_inverse) and [right](Self::right_inverse) at once.
+    ///
+    /// ```
+    /// # use tilewright::layout::{LinearLayout, layout};
+    /// let m = LinearLayout::new(&layout!((4, 8):(8, 1)))?;
+    /// assert_eq!(m.inverse()?.apply(m.apply(13)), 13);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     ///
     /// # Errors
     /// [`LayoutError::RankDeficient`] if the map is not one-to-one onto `0..1 << out_bits`.

@@ -1,6 +1,6 @@
 //! The functions of the CUDA driver, looked up once: the first contact with the library.
 
-use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::sync::OnceLock;
 
 use cudarc::driver::sys;
@@ -60,7 +60,18 @@ driver_functions! {
     fn cuCtxSetCurrent(context: sys::CUcontext) = sys::cuCtxSetCurrent;
 
     fn cuStreamCreate(stream: *mut sys::CUstream, flags: c_uint) = sys::cuStreamCreate;
+    fn cuStreamDestroy_v2(stream: sys::CUstream) = sys::cuStreamDestroy_v2;
     fn cuStreamSynchronize(stream: sys::CUstream) = sys::cuStreamSynchronize;
+    fn cuStreamWaitEvent(stream: sys::CUstream, event: sys::CUevent, flags: c_uint)
+        = sys::cuStreamWaitEvent;
+    fn cuStreamBeginCapture_v2(stream: sys::CUstream, mode: sys::CUstreamCaptureMode)
+        = sys::cuStreamBeginCapture_v2;
+    fn cuStreamEndCapture(stream: sys::CUstream, graph: *mut sys::CUgraph) = sys::cuStreamEndCapture;
+    fn cuGraphInstantiateWithFlags(exec: *mut sys::CUgraphExec, graph: sys::CUgraph, flags: c_ulonglong)
+        = sys::cuGraphInstantiateWithFlags;
+    fn cuGraphLaunch(exec: sys::CUgraphExec, stream: sys::CUstream) = sys::cuGraphLaunch;
+    fn cuGraphExecDestroy(exec: sys::CUgraphExec) = sys::cuGraphExecDestroy;
+    fn cuGraphDestroy(graph: sys::CUgraph) = sys::cuGraphDestroy;
 
     fn cuMemAllocAsync(address: *mut sys::CUdeviceptr, bytes: usize, stream: sys::CUstream)
         = sys::cuMemAllocAsync;
@@ -68,6 +79,34 @@ driver_functions! {
     fn cuMemAlloc_v2(address: *mut sys::CUdeviceptr, bytes: usize) = sys::cuMemAlloc_v2;
     fn cuMemFree_v2(address: sys::CUdeviceptr) = sys::cuMemFree_v2;
     fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) = sys::cuMemGetInfo_v2;
+    fn cuMemHostAlloc(address: *mut *mut c_void, bytes: usize, flags: c_uint) = sys::cuMemHostAlloc;
+    fn cuMemFreeHost(address: *mut c_void) = sys::cuMemFreeHost;
+    fn cuDeviceGetDefaultMemPool(pool: *mut sys::CUmemoryPool, device: sys::CUdevice)
+        = sys::cuDeviceGetDefaultMemPool;
+    fn cuMemPoolSetAttribute(
+        pool: sys::CUmemoryPool,
+        attribute: sys::CUmemPool_attribute,
+        value: *mut c_void
+    ) = sys::cuMemPoolSetAttribute;
+    fn cuMemPoolTrimTo(pool: sys::CUmemoryPool, bytes: usize) = sys::cuMemPoolTrimTo;
+    fn cuMemsetD16Async(to: sys::CUdeviceptr, value: u16, len: usize, stream: sys::CUstream)
+        = sys::cuMemsetD16Async;
+    fn cuMemsetD32Async(to: sys::CUdeviceptr, value: u32, len: usize, stream: sys::CUstream)
+        = sys::cuMemsetD32Async;
+    fn cuMemsetD2D32Async(
+        to: sys::CUdeviceptr,
+        pitch: usize,
+        value: u32,
+        width: usize,
+        height: usize,
+        stream: sys::CUstream
+    ) = sys::cuMemsetD2D32Async;
+    fn cuMemcpyDtoDAsync_v2(
+        to: sys::CUdeviceptr,
+        from: sys::CUdeviceptr,
+        bytes: usize,
+        stream: sys::CUstream
+    ) = sys::cuMemcpyDtoDAsync_v2;
     fn cuMemsetD8Async(to: sys::CUdeviceptr, value: u8, bytes: usize, stream: sys::CUstream)
         = sys::cuMemsetD8Async;
     fn cuMemcpyHtoDAsync_v2(to: sys::CUdeviceptr, from: *const c_void, bytes: usize, stream: sys::CUstream)
@@ -82,6 +121,25 @@ driver_functions! {
         options: *mut sys::CUjit_option,
         values: *mut *mut c_void
     ) = sys::cuModuleLoadDataEx;
+    fn cuLinkCreate_v2(
+        options_len: c_uint,
+        options: *mut sys::CUjit_option,
+        values: *mut *mut c_void,
+        state: *mut sys::CUlinkState
+    ) = sys::cuLinkCreate_v2;
+    fn cuLinkAddData_v2(
+        state: sys::CUlinkState,
+        kind: sys::CUjitInputType,
+        data: *mut c_void,
+        bytes: usize,
+        name: *const c_char,
+        options_len: c_uint,
+        options: *mut sys::CUjit_option,
+        values: *mut *mut c_void
+    ) = sys::cuLinkAddData_v2;
+    fn cuLinkComplete(state: sys::CUlinkState, code: *mut *mut c_void, bytes: *mut usize)
+        = sys::cuLinkComplete;
+    fn cuLinkDestroy(state: sys::CUlinkState) = sys::cuLinkDestroy;
     fn cuModuleUnload(module: sys::CUmodule) = sys::cuModuleUnload;
     fn cuModuleGetFunction(function: *mut sys::CUfunction, module: sys::CUmodule, name: *const c_char)
         = sys::cuModuleGetFunction;
@@ -101,15 +159,35 @@ driver_functions! {
         threads: c_int,
         dynamic_shared_bytes: usize
     ) = sys::cuOccupancyMaxActiveBlocksPerMultiprocessor;
+    fn cuOccupancyMaxActiveClusters(
+        clusters: *mut c_int,
+        function: sys::CUfunction,
+        config: *const sys::CUlaunchConfig
+    ) = sys::cuOccupancyMaxActiveClusters;
     fn cuLaunchKernelEx(
         config: *const sys::CUlaunchConfig,
         function: sys::CUfunction,
         params: *mut *mut c_void,
         extra: *mut *mut c_void
     ) = sys::cuLaunchKernelEx;
+    fn cuTensorMapEncodeTiled(
+        map: *mut sys::CUtensorMap,
+        data_type: sys::CUtensorMapDataType,
+        rank: u32,
+        address: *mut c_void,
+        dims: *const u64,
+        strides: *const u64,
+        box_dims: *const u32,
+        element_strides: *const u32,
+        interleave: sys::CUtensorMapInterleave,
+        swizzle: sys::CUtensorMapSwizzle,
+        l2_promotion: sys::CUtensorMapL2promotion,
+        oob_fill: sys::CUtensorMapFloatOOBfill
+    ) = sys::cuTensorMapEncodeTiled;
 
     fn cuEventCreate(event: *mut sys::CUevent, flags: c_uint) = sys::cuEventCreate;
     fn cuEventRecord(event: sys::CUevent, stream: sys::CUstream) = sys::cuEventRecord;
+    fn cuEventQuery(event: sys::CUevent) = sys::cuEventQuery;
     fn cuEventSynchronize(event: sys::CUevent) = sys::cuEventSynchronize;
     // All drivers have it; the bindings of CUDA 13 name only its second version.
     fn cuEventElapsedTime(milliseconds: *mut f32, start: sys::CUevent, end: sys::CUevent);

@@ -1,22 +1,31 @@
 //! A GPU in use: its primary context, its stream, what is under way on it, its first fault.
 
 use std::ffi::{c_char, c_int};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use cudarc::driver::sys::{self, CUdevice_attribute as Attribute};
 
 use super::api::{Api, device_count};
-use super::report::AssertReports;
+use super::report::{AssertReport, AssertReports, Launches};
 use super::status;
+use super::stream::Stream;
 use crate::ir::{LaunchBounds, Target};
 use crate::runtime::{CudaVersion, DeviceFault, Limits, RuntimeError};
 
-/// The primary context of a GPU with one stream for all its work, retained until the process ends.
+/// The primary context of a GPU with its streams, retained until the process ends.
 pub(in crate::runtime) struct Context {
     api: &'static Api,
     ordinal: usize,
     raw: sys::CUcontext,
-    stream: sys::CUstream,
+    device: sys::CUdevice,
+    /// The stream of all work that names none; `default` is it with what is under way.
+    raw_default: sys::CUstream,
+    default: OnceLock<Arc<Stream>>,
+    /// All streams in use.
+    streams: Mutex<Vec<Weak<Stream>>>,
+    /// The number of launches so far.
+    launches: AtomicU64,
     name: String,
     label: String,
     sm: u16,
@@ -24,9 +33,9 @@ pub(in crate::runtime) struct Context {
     limits: Limits,
     multiprocessors: u32,
     has_pools: bool,
-    progress: Mutex<Progress>,
     asserts: AssertReports,
     fault: OnceLock<DeviceFault>,
+    driver: OnceLock<String>,
 }
 
 // SAFETY: the driver API may be called from any thread; its handles are names and not thread-bound. The
@@ -34,17 +43,6 @@ pub(in crate::runtime) struct Context {
 unsafe impl Send for Context {}
 // SAFETY: as above; what changes is behind a lock.
 unsafe impl Sync for Context {}
-
-/// Launches, numbered from 1.
-#[derive(Default)]
-struct Progress {
-    /// The latest launch.
-    launched: u64,
-    /// The latest launch that is known to have ended, and with it all before.
-    ended: u64,
-    /// The kernel of the latest launch.
-    kernel: Option<Arc<str>>,
-}
 
 /// The contexts in use.
 ///
@@ -133,7 +131,11 @@ impl Context {
             api,
             ordinal,
             raw,
-            stream,
+            device,
+            raw_default: stream,
+            default: OnceLock::new(),
+            streams: Mutex::default(),
+            launches: AtomicU64::new(0),
             label: format!("GPU {ordinal} ({name})"),
             name,
             sm: target.sm(),
@@ -141,9 +143,9 @@ impl Context {
             limits,
             multiprocessors,
             has_pools,
-            progress: Mutex::default(),
             asserts: AssertReports::default(),
             fault: OnceLock::new(),
+            driver: OnceLock::new(),
         })
     }
 
@@ -170,6 +172,47 @@ impl Context {
 
     pub(in crate::runtime) fn cuda_version(&self) -> CudaVersion {
         self.api.version
+    }
+
+    /// How many bytes of freed memory the driver keeps for later allocations.
+    pub(in crate::runtime) fn keep_memory(&self, bytes: u64) -> Result<(), RuntimeError> {
+        let Some(pool) = self.pool()? else { return Ok(()) };
+        let (mut bytes, _current) = (bytes, self.enter()?);
+        let attribute = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
+        let place = std::ptr::from_mut(&mut bytes).cast();
+        // SAFETY: the attribute is a number of 64 bits, which `place` is.
+        let code = unsafe { (self.api.cuMemPoolSetAttribute)(pool, attribute, place) };
+        self.check("cuMemPoolSetAttribute", code)
+    }
+
+    /// Gives freed memory back, after all work.
+    pub(in crate::runtime) fn trim_memory(&self) -> Result<(), RuntimeError> {
+        let Some(pool) = self.pool()? else { return Ok(()) };
+        let _current = self.enter()?;
+        self.wait()?;
+        // SAFETY: the pool belongs to the device.
+        let code = unsafe { (self.api.cuMemPoolTrimTo)(pool, 0) };
+        self.check("cuMemPoolTrimTo", code)
+    }
+
+    /// Where memory comes from, on devices with pools.
+    fn pool(&self) -> Result<Option<sys::CUmemoryPool>, RuntimeError> {
+        if !self.has_pools {
+            return Ok(None);
+        }
+        let (mut pool, _current) = (std::ptr::null_mut(), self.enter()?);
+        // SAFETY: `pool` is a place for the result.
+        let code = unsafe { (self.api.cuDeviceGetDefaultMemPool)(&mut pool, self.device) };
+        self.check("cuDeviceGetDefaultMemPool", code)?;
+        Ok(Some(pool))
+    }
+
+    /// The driver, by the version of CUDA that it implements and, where the system tells it, its release.
+    pub(super) fn driver(&self) -> &str {
+        self.driver.get_or_init(|| {
+            let release = std::fs::read_to_string("/sys/module/nvidia/version").unwrap_or_default();
+            format!("{} {}", self.api.version, release.trim())
+        })
     }
 
     /// Free bytes and bytes in all.
@@ -203,30 +246,67 @@ impl Context {
     pub(in crate::runtime) fn synchronize(&self) -> Result<(), RuntimeError> {
         let _current = self.enter()?;
         self.wait()?;
-        self.asserts.check()
+        self.asserts.check(Launches::All)
     }
 
-    /// The assertions of the kernels that were launched.
-    pub(super) fn asserts(&self) -> &AssertReports {
-        &self.asserts
+    /// Notes a launch of a kernel with assertions.
+    pub(super) fn note_asserts(&self, report: &Arc<AssertReport>) {
+        self.asserts.note(report);
+    }
+
+    /// Fails if assertions of kernels that the calling thread has launched did. The work before this call has
+    /// ended.
+    pub(super) fn check_asserts(&self) -> Result<(), RuntimeError> {
+        self.asserts.check(Launches::OfThread)
     }
 
     /// As [`Context::synchronize`], when the context is current.
     pub(super) fn wait(&self) -> Result<(), RuntimeError> {
-        let launched = self.progress().launched;
-        // SAFETY: the stream belongs to the context, which is current.
-        let code = unsafe { (self.api.cuStreamSynchronize)(self.stream) };
-        self.check("cuStreamSynchronize", code)?;
-        self.note_end(launched);
-        Ok(())
+        self.streams().iter().try_for_each(|stream| match stream.captured(|_| ()) {
+            None => stream.wait(),
+            // It has no work, and must not be waited for.
+            Some(()) => Ok(()),
+        })
+    }
+
+    /// Whether this is the context.
+    pub(super) fn is_raw(&self, raw: sys::CUcontext) -> bool {
+        self.raw == raw
     }
 
     pub(super) fn api(&self) -> &'static Api {
         self.api
     }
 
-    pub(super) fn stream(&self) -> sys::CUstream {
-        self.stream
+    /// The stream of all work that names none.
+    pub(in crate::runtime) fn default_stream(&'static self) -> &'static Arc<Stream> {
+        self.default.get_or_init(|| Stream::default_of(self, self.raw_default))
+    }
+
+    /// A new stream. The context is current.
+    pub(super) fn create_stream(&self) -> Result<sys::CUstream, RuntimeError> {
+        create_stream(self.api, self.raw)
+    }
+
+    fn all_streams(&self) -> MutexGuard<'_, Vec<Weak<Stream>>> {
+        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All streams in use.
+    fn streams(&self) -> Vec<Arc<Stream>> {
+        self.all_streams().iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Notes a new stream.
+    pub(super) fn note_stream(&self, stream: &Arc<Stream>) {
+        let mut streams = self.all_streams();
+        streams.retain(|stream| stream.strong_count() > 0);
+        streams.push(Arc::downgrade(stream));
+    }
+
+    /// The place of a launch among all.
+    pub(super) fn next_launch(&self) -> u64 {
+        self.launches.fetch_add(1, Relaxed)
     }
 
     /// Whether memory can be allocated and freed in the order of the stream.
@@ -250,42 +330,18 @@ impl Context {
     /// `Ok` if the answer of the driver is success. A fault is kept if it is the first.
     pub(super) fn check(&self, call: &'static str, code: u32) -> Result<(), RuntimeError> {
         let Some(kind) = status::fault(code) else { return self.api.check(call, code) };
-        let fault = {
-            let progress = self.progress();
-            DeviceFault {
-                device: self.label.clone(),
-                kind,
-                launches: progress.launched - progress.ended,
-                kernel: progress.kernel.as_deref().map(str::to_owned),
-            }
-        };
+        let (mut launches, mut last) = (0, None);
+        for stream in self.streams() {
+            let (under_way, latest) = stream.under_way();
+            launches += under_way;
+            last = last.max(latest);
+        }
+        let kernel = last.map(|(_, kernel)| kernel.to_string());
+        let fault = DeviceFault { device: self.label.clone(), kind, launches, kernel };
         match self.fault.set(fault.clone()) {
             Ok(()) => Err(RuntimeError::Fault(Box::new(fault))),
             Err(_) => self.check_alive(),
         }
-    }
-
-    /// Notes a launch and returns its number.
-    pub(super) fn note_launch(&self, kernel: &Arc<str>) -> u64 {
-        let mut progress = self.progress();
-        progress.launched += 1;
-        progress.kernel = Some(Arc::clone(kernel));
-        progress.launched
-    }
-
-    /// Notes that the launch of this number and all before have ended.
-    pub(super) fn note_end(&self, launch: u64) {
-        let mut progress = self.progress();
-        progress.ended = progress.ended.max(launch);
-    }
-
-    /// Whether the launch of this number may not have ended yet.
-    pub(super) fn may_run(&self, launch: u64) -> bool {
-        self.progress().ended < launch
-    }
-
-    fn progress(&self) -> MutexGuard<'_, Progress> {
-        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -5,40 +5,90 @@ use std::time::Duration;
 use cudarc::driver::sys;
 
 use super::context::Context;
+use super::status;
+use super::stream::Stream;
 use crate::runtime::RuntimeError;
 
-/// A point in the stream of a context.
-pub(super) struct Event {
+/// A point in the work of a stream.
+pub(in crate::runtime) struct Event {
     context: &'static Context,
     raw: sys::CUevent,
 }
 
+// SAFETY: as for streams.
+unsafe impl Send for Event {}
+// SAFETY: as for streams.
+unsafe impl Sync for Event {}
+
 impl Event {
-    pub(super) fn new(context: &'static Context) -> Result<Event, RuntimeError> {
+    /// An event that knows when it was passed.
+    pub(in crate::runtime) fn new(context: &'static Context) -> Result<Event, RuntimeError> {
+        Event::with(context, sys::CUevent_flags::CU_EVENT_DEFAULT)
+    }
+
+    /// An event for streams to wait for.
+    pub(super) fn without_time(context: &'static Context) -> Result<Event, RuntimeError> {
+        Event::with(context, sys::CUevent_flags::CU_EVENT_DISABLE_TIMING)
+    }
+
+    fn with(context: &'static Context, flags: sys::CUevent_flags) -> Result<Event, RuntimeError> {
         let _current = context.enter()?;
         let mut raw = std::ptr::null_mut();
-        // SAFETY: `raw` is a place for the result; 0 asks for an event with the time.
-        let code = unsafe { (context.api().cuEventCreate)(&mut raw, 0) };
+        // SAFETY: `raw` is a place for the result.
+        let code = unsafe { (context.api().cuEventCreate)(&mut raw, flags as u32) };
         context.check("cuEventCreate", code)?;
         Ok(Event { context, raw })
     }
 
-    /// Puts the point behind all work before this call. The context is current.
-    pub(super) fn record(&self) -> Result<(), RuntimeError> {
+    pub(in crate::runtime) fn context(&self) -> &'static Context {
+        self.context
+    }
+
+    pub(super) fn raw(&self) -> sys::CUevent {
+        self.raw
+    }
+
+    /// Puts the point behind all work of the stream before this call. The context is current.
+    pub(super) fn record(&self, stream: &Stream) -> Result<(), RuntimeError> {
         // SAFETY: event and stream belong to the context.
-        let code = unsafe { (self.context.api().cuEventRecord)(self.raw, self.context.stream()) };
+        let code = unsafe { (self.context.api().cuEventRecord)(self.raw, stream.raw()) };
         self.context.check("cuEventRecord", code)
     }
 
-    /// Waits until the GPU has come to the point. The context is current.
-    pub(super) fn wait(&self) -> Result<(), RuntimeError> {
+    /// As [`Event::record`], from any thread.
+    pub(in crate::runtime) fn record_on(&self, stream: &Stream) -> Result<(), RuntimeError> {
+        stream.check_runs("Stream::record")?;
+        let _current = self.context.enter()?;
+        self.record(stream)
+    }
+
+    /// Lets work of the stream that is queued from now on wait for the point.
+    pub(in crate::runtime) fn hold(&self, stream: &Stream) -> Result<(), RuntimeError> {
+        stream.check_runs("Stream::wait_for")?;
+        let _current = self.context.enter()?;
+        stream.wait_for_event(self)
+    }
+
+    /// Waits until the GPU has come to the point.
+    pub(in crate::runtime) fn wait(&self) -> Result<(), RuntimeError> {
+        let _current = self.context.enter()?;
         // SAFETY: the event belongs to the context.
         let code = unsafe { (self.context.api().cuEventSynchronize)(self.raw) };
         self.context.check("cuEventSynchronize", code)
     }
 
+    /// Whether the GPU has come to the point.
+    pub(in crate::runtime) fn is_passed(&self) -> Result<bool, RuntimeError> {
+        let _current = self.context.enter()?;
+        // SAFETY: the event belongs to the context.
+        match unsafe { (self.context.api().cuEventQuery)(self.raw) } {
+            status::NOT_READY => Ok(false),
+            code => self.context.check("cuEventQuery", code).map(|()| true),
+        }
+    }
+
     /// The time from this point to `end`, both passed.
-    pub(super) fn elapsed_until(&self, end: &Event) -> Result<Duration, RuntimeError> {
+    pub(in crate::runtime) fn elapsed_until(&self, end: &Event) -> Result<Duration, RuntimeError> {
         let mut milliseconds = 0.0f32;
         // SAFETY: both events belong to the context; `milliseconds` is a place for the result.
         let code = unsafe {

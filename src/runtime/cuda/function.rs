@@ -1,5 +1,6 @@
 //! An entry of a module, and its launch.
 
+use std::any::Any;
 use std::ffi::{c_int, c_void};
 use std::ptr;
 use std::sync::Arc;
@@ -8,13 +9,17 @@ use std::time::Duration;
 use cudarc::driver::sys::{self, CUfunction_attribute as Attribute, CUlaunchAttributeID as Id};
 use smallvec::SmallVec;
 
+use super::capture::Capture;
 use super::context::Context;
 use super::event::Event;
+use super::memory::Memory;
 use super::module::Module;
 use super::report::AssertReport;
 use super::status;
+use super::stream::Stream;
+use super::tensor_map::EncodedMap;
 use crate::ir::{ClusterShape, KernelIr, LaunchBounds};
-use crate::runtime::{Grid, LaunchOptions, RuntimeError};
+use crate::runtime::{Grid, LoadOptions, Occupancy, RuntimeError};
 
 /// An entry with its module.
 pub(in crate::runtime) struct Function {
@@ -34,21 +39,57 @@ unsafe impl Send for Function {}
 unsafe impl Sync for Function {}
 
 /// The shape of a launch.
-pub(in crate::runtime) struct Launch {
+pub(in crate::runtime) struct Launch<'l> {
     pub(in crate::runtime) grid: Grid,
     /// The blocks of a cluster along each axis.
     pub(in crate::runtime) cluster: [u32; 3],
-    pub(in crate::runtime) options: LaunchOptions,
+    pub(in crate::runtime) programmatic: bool,
+    pub(in crate::runtime) cooperative: bool,
+    pub(in crate::runtime) stream: &'l Arc<Stream>,
+    /// Gives what keeps the function alive.
+    pub(in crate::runtime) owner: &'l dyn Fn() -> Arc<dyn Any + Send + Sync>,
+}
+
+/// What is passed for a parameter.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::runtime) enum LaunchArg<'h> {
+    /// The bits of a parameter of at most 8 bytes, zero-extended.
+    Bits(u64),
+    /// A pointer to memory, which the kernel may write.
+    Memory(&'h Memory, bool),
+    /// A tensor map of memory, which the kernel may write.
+    Map(&'h EncodedMap, &'h Memory, bool),
+}
+
+impl LaunchArg<'_> {
+    fn place(&self) -> *mut c_void {
+        match self {
+            LaunchArg::Bits(bits) => ptr::from_ref(bits).cast_mut().cast(),
+            LaunchArg::Memory(memory, _) => memory.address_place(),
+            LaunchArg::Map(map, ..) => map.place(),
+        }
+    }
+
+    /// The memory behind the argument, and whether the kernel may write it.
+    fn memory(&self) -> Option<(&Memory, bool)> {
+        match self {
+            LaunchArg::Bits(_) => None,
+            LaunchArg::Memory(memory, writes) | LaunchArg::Map(_, memory, writes) => {
+                Some((memory, *writes))
+            }
+        }
+    }
 }
 
 impl Function {
-    /// Compiles the PTX that was written for the kernel, whose parameters have at most 8 bytes each.
+    /// Compiles the PTX that was written for the kernel.
     pub(in crate::runtime) fn load(
         context: &'static Context,
         ir: &KernelIr,
         ptx: &str,
+        options: &LoadOptions<'_>,
     ) -> Result<Function, RuntimeError> {
-        Function::new(Arc::new(Module::load(context, &ir.name, ptx)?), ir)
+        Function::new(Arc::new(Module::load_with(context, &ir.name, ptx, options)?), ir)
     }
 
     /// The entry of the kernel in a module whose PTX has it.
@@ -104,41 +145,43 @@ impl Function {
         })
     }
 
-    /// Queues a launch. Each argument is the bits of a parameter, zero-extended.
+    /// Queues a launch. The arguments are of the types of the parameters.
     pub(in crate::runtime) fn launch(
         &self,
-        launch: &Launch,
-        args: &[u64],
+        launch: &Launch<'_>,
+        args: &[LaunchArg<'_>],
     ) -> Result<(), RuntimeError> {
         self.check(launch.grid, args)?;
         let _current = self.context().enter()?;
-        self.queue(launch, args).map(|_| ())
+        self.queue(launch, args)
     }
 
     /// As [`Function::launch`]; waits for the end and returns how long the GPU was at it.
     pub(in crate::runtime) fn time(
         &self,
-        launch: &Launch,
-        args: &[u64],
+        launch: &Launch<'_>,
+        args: &[LaunchArg<'_>],
     ) -> Result<Duration, RuntimeError> {
         self.check(launch.grid, args)?;
+        launch.stream.check_runs("Function::time")?;
         let context = self.context();
         let (start, end) = (Event::new(context)?, Event::new(context)?);
         let _current = context.enter()?;
-        start.record()?;
-        let number = self.queue(launch, args)?;
-        end.record()?;
-        end.wait()?;
-        context.note_end(number);
-        context.asserts().check()?;
+        // What the launch must wait for is not part of it.
+        self.order(launch, args)?;
+        start.record(launch.stream)?;
+        self.queue(launch, args)?;
+        end.record(launch.stream)?;
+        launch.stream.wait()?;
+        context.check_asserts()?;
         start.elapsed_until(&end)
     }
 
-    fn context(&self) -> &'static Context {
+    pub(in crate::runtime) fn context(&self) -> &'static Context {
         self.module.context()
     }
 
-    fn check(&self, grid: Grid, args: &[u64]) -> Result<(), RuntimeError> {
+    fn check(&self, grid: Grid, args: &[LaunchArg<'_>]) -> Result<(), RuntimeError> {
         let kernel = || self.name.to_string();
         if args.len() != self.params {
             let (expected, given) = (self.params, args.len());
@@ -157,31 +200,38 @@ impl Function {
         Ok(())
     }
 
-    /// Queues a launch when the context is current; returns its number.
-    fn queue(&self, launch: &Launch, args: &[u64]) -> Result<u64, RuntimeError> {
+    /// Lets the stream wait for the work on the arguments that must come before. The context is current.
+    fn order(&self, launch: &Launch<'_>, args: &[LaunchArg<'_>]) -> Result<(), RuntimeError> {
+        let memory = args.iter().filter_map(LaunchArg::memory);
+        memory
+            .into_iter()
+            .try_for_each(|(memory, writes)| memory.uses().order(launch.stream, writes))
+    }
+
+    /// Queues a launch when the context is current.
+    fn queue(&self, launch: &Launch<'_>, args: &[LaunchArg<'_>]) -> Result<(), RuntimeError> {
         let context = self.context();
-        let Launch { grid, .. } = *launch;
+        let Launch { grid, stream, .. } = *launch;
+        let recorded = stream.captured(|capture| {
+            for (memory, writes) in args.iter().filter_map(LaunchArg::memory) {
+                capture.note_memory(memory.allocation(), writes);
+            }
+        });
+        // What is recorded is ordered when it runs.
+        if recorded.is_none() {
+            self.order(launch, args)?;
+        }
         let mut attributes = attributes_of(launch);
-        let config = sys::CUlaunchConfig {
-            gridDimX: grid.blocks[0],
-            gridDimY: grid.blocks[1],
-            gridDimZ: grid.blocks[2],
-            blockDimX: grid.threads[0],
-            blockDimY: grid.threads[1],
-            blockDimZ: grid.threads[2],
-            sharedMemBytes: self.dynamic_shared_bytes,
-            hStream: context.stream(),
-            attrs: attributes.as_mut_ptr(),
-            numAttrs: attributes.len() as u32,
-        };
-        let asserts = self.asserts.as_ref().map(|report| report.address());
+        let config = self.config(launch, &mut attributes);
+        let asserts = self.asserts.as_ref().map(|report| LaunchArg::Bits(report.address()));
         let mut params: SmallVec<[*mut c_void; 12]> =
-            args.iter().chain(&asserts).map(|arg| ptr::from_ref(arg).cast_mut().cast()).collect();
+            args.iter().chain(&asserts).map(LaunchArg::place).collect();
         // SAFETY: the entry is loaded and has as many parameters as `params` has pointers (that for the
-        // assertions included, with memory that lives as long as the function), each to 8 bytes,
-        // the most a parameter has, of which the driver copies the low ones before it returns (hosts of CUDA
-        // are little-endian). The attributes live until it returns. Memory behind addresses is freed in this
-        // stream, so after the launch.
+        // assertions included, with memory that lives as long as the function): to a tensor map for a
+        // parameter of that type, else to 8 bytes, the most that such a parameter has, of which the driver
+        // copies the low ones before it returns (hosts of CUDA are little-endian). The attributes live
+        // until it returns. Memory behind addresses is freed after the use that is noted below, or lives as
+        // long as the graph that records the launch.
         let code = unsafe {
             (context.api().cuLaunchKernelEx)(
                 &config,
@@ -198,14 +248,73 @@ impl Function {
             return Err(RuntimeError::TooManyBlocksAtOnce { kernel, blocks, limit });
         }
         context.check("cuLaunchKernelEx", code)?;
-        // A launch gets its number when it is queued and not before: who then waits for all launches up to a
-        // number has waited for this one.
-        if let Some(report) = &self.asserts {
-            context.asserts().note(report);
+        let (code, asserts) = (self.module.uses(), self.asserts.as_ref());
+        let note = |capture: &mut Capture| {
+            capture.note_launch(&self.name, code, asserts, &(launch.owner)());
+        };
+        if stream.captured(note).is_some() {
+            return Ok(());
         }
-        let number = context.note_launch(&self.name);
-        self.module.note_launch(number);
-        Ok(number)
+        if let Some(report) = asserts {
+            context.note_asserts(report);
+        }
+        let work = stream.note_launch(&self.name, 1);
+        code.note(stream, work, false);
+        for (memory, writes) in args.iter().filter_map(LaunchArg::memory) {
+            memory.uses().note(stream, work, writes);
+        }
+        Ok(())
+    }
+
+    /// What the compiler said.
+    pub(in crate::runtime) fn log(&self) -> &str {
+        self.module.log()
+    }
+
+    /// How much of the kernel runs at once in blocks of so many threads.
+    pub(in crate::runtime) fn occupancy(&self, threads: u32) -> Result<Occupancy, RuntimeError> {
+        let context = self.context();
+        let _current = context.enter()?;
+        let multiprocessors = context.multiprocessors();
+        let blocks = self.blocks_at_once(threads)? / u64::from(multiprocessors.max(1));
+        Ok(Occupancy { blocks_per_sm: blocks as u32, multiprocessors })
+    }
+
+    /// How many clusters of the launch run at once.
+    pub(in crate::runtime) fn clusters_at_once(
+        &self,
+        launch: &Launch<'_>,
+    ) -> Result<u32, RuntimeError> {
+        let context = self.context();
+        let _current = context.enter()?;
+        let mut attributes = attributes_of(launch);
+        let (config, mut clusters) = (self.config(launch, &mut attributes), 0);
+        // SAFETY: `clusters` is a place for the result; the function's module is loaded.
+        let code = unsafe {
+            (context.api().cuOccupancyMaxActiveClusters)(&mut clusters, self.raw, &config)
+        };
+        context.check("cuOccupancyMaxActiveClusters", code)?;
+        Ok(u32::try_from(clusters).unwrap_or(0))
+    }
+
+    fn config(
+        &self,
+        launch: &Launch<'_>,
+        attributes: &mut [sys::CUlaunchAttribute],
+    ) -> sys::CUlaunchConfig {
+        let grid = launch.grid;
+        sys::CUlaunchConfig {
+            gridDimX: grid.blocks[0],
+            gridDimY: grid.blocks[1],
+            gridDimZ: grid.blocks[2],
+            blockDimX: grid.threads[0],
+            blockDimY: grid.threads[1],
+            blockDimZ: grid.threads[2],
+            sharedMemBytes: self.dynamic_shared_bytes,
+            hStream: launch.stream.raw(),
+            attrs: attributes.as_mut_ptr(),
+            numAttrs: attributes.len() as u32,
+        }
     }
 
     /// How many blocks of so many threads the device runs at once. The context is current.
@@ -233,7 +342,7 @@ fn threads_of(grid: Grid) -> u32 {
 }
 
 /// What a launch asks of the driver beside its grid.
-fn attributes_of(launch: &Launch) -> SmallVec<[sys::CUlaunchAttribute; 3]> {
+fn attributes_of(launch: &Launch<'_>) -> SmallVec<[sys::CUlaunchAttribute; 3]> {
     let attribute = |id, value| sys::CUlaunchAttribute { id, pad: Default::default(), value };
     let mut attributes = SmallVec::new();
     let [x, y, z] = launch.cluster;
@@ -242,12 +351,12 @@ fn attributes_of(launch: &Launch) -> SmallVec<[sys::CUlaunchAttribute; 3]> {
         let value = sys::CUlaunchAttributeValue { clusterDim: cluster };
         attributes.push(attribute(Id::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, value));
     }
-    if launch.options.programmatic {
+    if launch.programmatic {
         let value = sys::CUlaunchAttributeValue { programmaticStreamSerializationAllowed: 1 };
         let id = Id::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
         attributes.push(attribute(id, value));
     }
-    if launch.options.cooperative {
+    if launch.cooperative {
         let value = sys::CUlaunchAttributeValue { cooperative: 1 };
         attributes.push(attribute(Id::CU_LAUNCH_ATTRIBUTE_COOPERATIVE, value));
     }

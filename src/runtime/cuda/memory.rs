@@ -1,18 +1,37 @@
 //! Memory of a GPU, and copies between it and the host.
 
+use std::ffi::c_void;
 use std::fmt;
+use std::sync::Arc;
 
 use super::context::Context;
+use super::pinned::HostMemory;
 use super::status;
+use super::stream::{Stream, Uses};
 use crate::ir::{Element, Scalar};
 use crate::runtime::RuntimeError;
 
-/// An allocation, freed in the order of the stream when it is dropped.
-pub(in crate::runtime) struct Memory {
+/// Memory of a GPU. All work that is queued on it is ordered: what reads waits for what wrote before, and
+/// what writes for all before. It is freed after its last use.
+pub(in crate::runtime) struct Memory(Arc<Allocation>);
+
+/// An allocation, with the work that uses it.
+pub(super) struct Allocation {
     context: &'static Context,
     /// 0 for an allocation without bytes, which the driver does not make.
     address: u64,
     bytes: usize,
+    /// Where it was allocated and will be freed.
+    home: Arc<Stream>,
+    uses: Uses,
+    /// What frees it, where that is other code.
+    owner: Option<Box<dyn Send + Sync>>,
+}
+
+impl Allocation {
+    pub(super) fn uses(&self) -> &Uses {
+        &self.uses
+    }
 }
 
 impl Memory {
@@ -22,14 +41,7 @@ impl Memory {
         bytes: usize,
     ) -> Result<Memory, RuntimeError> {
         let memory = Memory::allocate(context, bytes)?;
-        if bytes > 0 {
-            let _current = context.enter()?;
-            // SAFETY: the allocation has `bytes` bytes and is not used outside the stream.
-            let code = unsafe {
-                (context.api().cuMemsetD8Async)(memory.address, 0, bytes, context.stream())
-            };
-            context.check("cuMemsetD8Async", code)?;
-        }
+        memory.clear_start(bytes)?;
         Ok(memory)
     }
 
@@ -43,81 +55,238 @@ impl Memory {
         Ok(memory)
     }
 
+    /// Memory of other code, which `owner` keeps alive and frees; `stream` is where it was written last.
+    ///
+    /// # Safety
+    /// The `bytes` bytes at `address` are memory of the context, as long as `owner` is not dropped, and are
+    /// used by other code only where it is ordered with the uses here.
+    pub(super) unsafe fn foreign(
+        stream: &Arc<Stream>,
+        address: u64,
+        bytes: usize,
+        owner: Box<dyn Send + Sync>,
+    ) -> Memory {
+        let (context, home) = (stream.context(), Arc::clone(stream));
+        let (uses, work) = (Uses::default(), stream.note());
+        uses.note(stream, work, true);
+        Memory(Arc::new(Allocation { context, address, bytes, home, uses, owner: Some(owner) }))
+    }
+
     /// Memory that holds anything.
     fn allocate(context: &'static Context, bytes: usize) -> Result<Memory, RuntimeError> {
-        let mut memory = Memory { context, address: 0, bytes };
-        if bytes == 0 {
-            context.enter()?;
-            return Ok(memory);
-        }
         let _current = context.enter()?;
-        let mut allocate = || {
-            let place = &mut memory.address;
-            let (call, code) = if context.has_pools() {
-                // SAFETY: `place` is a place for the result; the context is current.
-                let allocate = context.api().cuMemAllocAsync;
-                ("cuMemAllocAsync", unsafe { allocate(place, bytes, context.stream()) })
-            } else {
-                // SAFETY: as above.
-                ("cuMemAlloc_v2", unsafe { (context.api().cuMemAlloc_v2)(place, bytes) })
+        let home = Arc::clone(context.default_stream());
+        let mut address = 0;
+        if bytes > 0 {
+            let mut allocate = || {
+                if context.has_pools() {
+                    // SAFETY: `address` is a place for the result; the context is current.
+                    let allocate = context.api().cuMemAllocAsync;
+                    ("cuMemAllocAsync", unsafe { allocate(&mut address, bytes, home.raw()) })
+                } else {
+                    // SAFETY: as above.
+                    let allocate = context.api().cuMemAlloc_v2;
+                    ("cuMemAlloc_v2", unsafe { allocate(&mut address, bytes) })
+                }
             };
-            (call, code)
-        };
-        let (mut call, mut code) = allocate();
-        if code == status::OUT_OF_MEMORY {
-            // Memory that is freed behind running launches is free only when they have ended.
-            context.wait()?;
-            (call, code) = allocate();
-        }
-        match code {
-            status::SUCCESS => Ok(memory),
-            status::OUT_OF_MEMORY => {
-                memory.address = 0;
+            let (mut call, mut code) = allocate();
+            if code == status::OUT_OF_MEMORY {
+                // Memory that is freed behind running launches is free only when they have ended.
+                context.wait()?;
+                (call, code) = allocate();
+            }
+            if code == status::OUT_OF_MEMORY {
                 let device = context.label().to_owned();
-                Err(RuntimeError::OutOfMemory { device, bytes: bytes as u64 })
+                return Err(RuntimeError::OutOfMemory { device, bytes: bytes as u64 });
             }
-            code => {
-                memory.address = 0;
-                context.check(call, code)?;
-                Ok(memory)
-            }
+            context.check(call, code)?;
         }
+        let (uses, work) = (Uses::default(), home.note());
+        // Other streams may use it only when it is there.
+        uses.note(&home, work, true);
+        Ok(Memory(Arc::new(Allocation { context, address, bytes, home, uses, owner: None })))
     }
 
     pub(in crate::runtime) fn context(&self) -> &'static Context {
-        self.context
+        self.0.context
     }
 
     /// The address on the device.
     pub(in crate::runtime) fn address(&self) -> u64 {
-        self.address
+        self.0.address
+    }
+
+    /// Where the address is written, to be passed.
+    pub(super) fn address_place(&self) -> *mut c_void {
+        std::ptr::from_ref(&self.0.address).cast_mut().cast()
+    }
+
+    pub(super) fn allocation(&self) -> &Arc<Allocation> {
+        &self.0
+    }
+
+    pub(super) fn uses(&self) -> &Uses {
+        &self.0.uses
+    }
+
+    /// The address, not to be freed here any more, if nobody else has the memory and this crate allocated it.
+    pub(super) fn release(self) -> Option<u64> {
+        let own = Arc::into_inner(self.0).filter(|allocation| allocation.owner.is_none());
+        own.map(|mut allocation| std::mem::take(&mut allocation.address))
+    }
+
+    /// Queues work on the memory, which `call` names: on `stream`, after what it must wait for.
+    fn queue(
+        &self,
+        stream: &Arc<Stream>,
+        writes: bool,
+        call: &'static str,
+        work: impl FnOnce() -> u32,
+    ) -> Result<(), RuntimeError> {
+        let context = self.0.context;
+        let _current = context.enter()?;
+        if self.0.bytes == 0 {
+            return Ok(());
+        }
+        self.0.uses.order(stream, writes)?;
+        context.check(call, work())?;
+        self.0.uses.note(stream, stream.note(), writes);
+        Ok(())
     }
 
     /// Replaces the content with `data`, of the same size in bytes.
     pub(in crate::runtime) fn write<T: Element>(&mut self, data: &[T]) -> Result<(), RuntimeError> {
         self.check_size(data)?;
-        let _current = self.context.enter()?;
-        if self.bytes == 0 {
-            return Ok(());
-        }
-        // SAFETY: both sides have `bytes` bytes. An element is plain bytes without padding. The host memory
-        // is borrowed until this function returns, and the copy has ended by then.
-        let code = unsafe {
-            (self.context.api().cuMemcpyHtoDAsync_v2)(
-                self.address,
-                data.as_ptr().cast(),
-                self.bytes,
-                self.context.stream(),
-            )
-        };
-        self.context.check("cuMemcpyHtoDAsync", code)?;
-        self.context.wait()?;
-        self.context.asserts().check()
+        let (context, home) = (self.0.context, &self.0.home);
+        self.queue(home, true, "cuMemcpyHtoDAsync", || {
+            // SAFETY: both sides have `bytes` bytes. An element is plain bytes without padding. The host
+            // memory is borrowed until this function returns, and the copy has ended by then.
+            unsafe {
+                (context.api().cuMemcpyHtoDAsync_v2)(
+                    self.0.address,
+                    data.as_ptr().cast(),
+                    self.0.bytes,
+                    home.raw(),
+                )
+            }
+        })?;
+        let _current = context.enter()?;
+        home.wait()?;
+        context.check_asserts()
     }
 
-    /// The first `len` words.
+    /// Queues a copy of page-locked host memory, of the same size in bytes.
+    pub(in crate::runtime) fn write_from(
+        &mut self,
+        host: &HostMemory,
+        stream: &Arc<Stream>,
+    ) -> Result<(), RuntimeError> {
+        stream.check_runs("Buffer::write_from")?;
+        let context = self.0.context;
+        let _current = context.enter()?;
+        host.uses().order(stream, false)?;
+        self.queue(stream, true, "cuMemcpyHtoDAsync", || {
+            // SAFETY: both sides have `bytes` bytes; each is freed, and the host memory written, only after
+            // the uses that are noted.
+            unsafe {
+                (context.api().cuMemcpyHtoDAsync_v2)(
+                    self.0.address,
+                    host.address().cast(),
+                    self.0.bytes,
+                    stream.raw(),
+                )
+            }
+        })?;
+        host.uses().note(stream, stream.note(), false);
+        Ok(())
+    }
+
+    /// Queues a copy to page-locked host memory, of the same size in bytes.
+    pub(in crate::runtime) fn read_to_host(
+        &self,
+        host: &mut HostMemory,
+        stream: &Arc<Stream>,
+    ) -> Result<(), RuntimeError> {
+        stream.check_runs("Buffer::read_to")?;
+        let context = self.0.context;
+        let _current = context.enter()?;
+        host.uses().order(stream, true)?;
+        self.queue(stream, false, "cuMemcpyDtoHAsync", || {
+            // SAFETY: both sides have `bytes` bytes; each is freed, and the host memory read or written, only
+            // after the uses that are noted.
+            unsafe {
+                (context.api().cuMemcpyDtoHAsync_v2)(
+                    host.address().cast(),
+                    self.0.address,
+                    self.0.bytes,
+                    stream.raw(),
+                )
+            }
+        })?;
+        host.uses().note(stream, stream.note(), true);
+        Ok(())
+    }
+
+    /// Queues a copy of other memory of the same context and size in bytes.
+    pub(in crate::runtime) fn copy_from(
+        &mut self,
+        from: &Memory,
+        stream: &Arc<Stream>,
+    ) -> Result<(), RuntimeError> {
+        stream.check_runs("Buffer::copy_from")?;
+        let context = self.0.context;
+        let _current = context.enter()?;
+        from.uses().order(stream, false)?;
+        self.queue(stream, true, "cuMemcpyDtoDAsync", || {
+            // SAFETY: both sides have `bytes` bytes and are freed only after the uses that are noted.
+            unsafe {
+                (context.api().cuMemcpyDtoDAsync_v2)(
+                    self.0.address,
+                    from.0.address,
+                    self.0.bytes.min(from.0.bytes),
+                    stream.raw(),
+                )
+            }
+        })?;
+        from.uses().note(stream, stream.note(), false);
+        Ok(())
+    }
+
+    /// Queues that all elements become `value`.
+    pub(in crate::runtime) fn fill<T: Element>(
+        &mut self,
+        value: T,
+        stream: &Arc<Stream>,
+    ) -> Result<(), RuntimeError> {
+        stream.check_runs("Buffer::fill")?;
+        let (context, to, raw) = (self.0.context, self.0.address, stream.raw());
+        let (api, bits) = (context.api(), value.to_const().bits());
+        let len = self.0.bytes / size_of::<T>().max(1);
+        self.queue(stream, true, "cuMemsetAsync", || {
+            // SAFETY, of all: the allocation has `len` elements of the size and is freed after this use.
+            match size_of::<T>() {
+                1 => unsafe { (api.cuMemsetD8Async)(to, bits as u8, len, raw) },
+                2 => unsafe { (api.cuMemsetD16Async)(to, bits as u16, len, raw) },
+                4 => unsafe { (api.cuMemsetD32Async)(to, bits as u32, len, raw) },
+                // The driver sets words of 4 bytes at most: first all lower halves, then all upper ones.
+                _ => {
+                    let [low, high] = [bits as u32, (bits >> 32) as u32];
+                    let half =
+                        |to, half| unsafe { (api.cuMemsetD2D32Async)(to, 8, half, 1, len, raw) };
+                    match half(to, low) {
+                        status::SUCCESS => half(to + 4, high),
+                        code => code,
+                    }
+                }
+            }
+        })
+    }
+
+    /// The first `len` words, after all uses.
     pub(super) fn read_start(&self, len: usize) -> Result<Vec<u64>, RuntimeError> {
-        let mut data = vec![0; len.min(self.bytes / size_of::<u64>())];
+        let mut data = vec![0; len.min(self.0.bytes / size_of::<u64>())];
+        let _current = self.0.context.enter()?;
+        self.0.uses.wait(true)?;
         // SAFETY: the vector and the allocation have as many words.
         unsafe { self.read_to(data.as_mut_ptr(), data.len())? };
         Ok(data)
@@ -125,17 +294,17 @@ impl Memory {
 
     /// Sets the first `bytes` bytes to zero.
     pub(super) fn clear_start(&self, bytes: usize) -> Result<(), RuntimeError> {
-        let (_current, bytes) = (self.context.enter()?, bytes.min(self.bytes));
-        // SAFETY: the allocation has so many bytes and is not used outside the stream.
-        let code = unsafe {
-            (self.context.api().cuMemsetD8Async)(self.address, 0, bytes, self.context.stream())
-        };
-        self.context.check("cuMemsetD8Async", code)
+        let (context, home) = (self.0.context, &self.0.home);
+        let bytes = bytes.min(self.0.bytes);
+        self.queue(home, true, "cuMemsetD8Async", || {
+            // SAFETY: the allocation has so many bytes and is freed after this use.
+            unsafe { (context.api().cuMemsetD8Async)(self.0.address, 0, bytes, home.raw()) }
+        })
     }
 
     /// The content.
     pub(in crate::runtime) fn to_vec<T: Element>(&self) -> Result<Vec<T>, RuntimeError> {
-        let len = self.bytes / size_of::<T>();
+        let len = self.0.bytes / size_of::<T>();
         if T::SCALAR == Scalar::Bool {
             // A kernel may have stored any byte, and only two of them are a `bool`.
             let bytes = self.to_vec::<u8>()?;
@@ -146,7 +315,7 @@ impl Memory {
         unsafe { self.read_to(data.as_mut_ptr(), len)? };
         // SAFETY: the elements have been written, and all bits are a value of their type.
         unsafe { data.set_len(len) };
-        self.context.asserts().check()?;
+        self.0.context.check_asserts()?;
         Ok(data)
     }
 
@@ -162,7 +331,7 @@ impl Memory {
         }
         // SAFETY: the slice has `len` elements, of which all bits are a value.
         unsafe { self.read_to(data.as_mut_ptr(), data.len())? };
-        self.context.asserts().check()
+        self.0.context.check_asserts()
     }
 
     /// Copies the first `len` elements to `to`.
@@ -170,47 +339,59 @@ impl Memory {
     /// # Safety
     /// `to` has room for `len` elements, and the allocation has as many.
     unsafe fn read_to<T: Element>(&self, to: *mut T, len: usize) -> Result<(), RuntimeError> {
-        let _current = self.context.enter()?;
+        let context = self.0.context;
+        let _current = context.enter()?;
         if len == 0 {
             return Ok(());
         }
-        // SAFETY: the sizes are right by contract. The copy has ended when this function returns: if waiting
-        // for it fails, the context is lost and copies no more.
-        let code = unsafe {
-            (self.context.api().cuMemcpyDtoHAsync_v2)(
-                to.cast(),
-                self.address,
-                len * size_of::<T>(),
-                self.context.stream(),
-            )
-        };
-        self.context.check("cuMemcpyDtoHAsync", code)?;
-        self.context.wait()
+        // On the stream of the last change nothing has to be waited for but this.
+        let stream = self.0.uses.writer().unwrap_or_else(|| Arc::clone(&self.0.home));
+        self.queue(&stream, false, "cuMemcpyDtoHAsync", || {
+            // SAFETY: the sizes are right by contract. The copy has ended when this function returns: if
+            // waiting for it fails, the context is lost and copies no more.
+            unsafe {
+                (context.api().cuMemcpyDtoHAsync_v2)(
+                    to.cast(),
+                    self.0.address,
+                    len * size_of::<T>(),
+                    stream.raw(),
+                )
+            }
+        })?;
+        stream.wait()
     }
 
     fn check_size<T: Element>(&self, data: &[T]) -> Result<(), RuntimeError> {
-        if size_of_val(data) == self.bytes {
+        if size_of_val(data) == self.0.bytes {
             return Ok(());
         }
-        let buffer = self.bytes / size_of::<T>();
+        let buffer = self.0.bytes / size_of::<T>();
         Err(RuntimeError::LengthMismatch { buffer, host: data.len() })
     }
 }
 
-impl Drop for Memory {
+impl Drop for Allocation {
     fn drop(&mut self) {
         if self.address == 0 {
             return;
         }
         // After a fault the memory is gone with the context.
         let Ok(_current) = self.context.enter() else { return };
-        let api = self.context.api();
+        let (api, home) = (self.context.api(), &self.home);
+        if self.owner.is_some() {
+            // The owner may free it at once, in an order of its own.
+            let _ = self.uses.wait(true);
+            return;
+        }
         let (call, code) = if self.context.has_pools() {
+            if self.uses.order(home, true).is_err() {
+                return;
+            }
             // SAFETY: the address is that of an allocation in the order of this stream, freed once. All its
-            // uses are in this stream, so before.
-            ("cuMemFreeAsync", unsafe { (api.cuMemFreeAsync)(self.address, self.context.stream()) })
+            // uses are in this stream, or the stream waits for them.
+            ("cuMemFreeAsync", unsafe { (api.cuMemFreeAsync)(self.address, home.raw()) })
         } else {
-            if self.context.wait().is_err() {
+            if self.uses.wait(true).is_err() {
                 return;
             }
             // SAFETY: all uses have ended; the allocation is freed once.
@@ -223,6 +404,6 @@ impl Drop for Memory {
 
 impl fmt::Debug for Memory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Memory({} bytes on {})", self.bytes, self.context.label())
+        write!(f, "Memory({} bytes on {})", self.0.bytes, self.0.context.label())
     }
 }

@@ -8,8 +8,10 @@
 //!
 //! Why everything here is safe to call, in any order and from any thread:
 //!
-//! * All work of a context goes to one stream, so it runs in the order of the calls.
-//! * Device memory is freed in that order too, and a module is unloaded after its last launch has ended.
+//! * Memory, of the device and page-locked of the host, and code know the work that uses them, by stream
+//!   ([`stream::Uses`]): later work on another stream waits for it, memory is freed and a module unloaded
+//!   only after it. Nothing of this depends on a guard that has to be dropped.
+//! * A recorded graph owns what its launches use, and counts as a use of all of it when it runs.
 //! * A copy from or to host memory has ended when the call returns: the host memory may be page-locked by
 //!   other code, and then the driver itself would not wait.
 //! * A context stays until the process ends, and each call makes its own one current.
@@ -17,16 +19,27 @@
 #![expect(unsafe_code, reason = "a foreign interface; each block says why it is sound")]
 
 mod api;
+mod capture;
 mod context;
 mod event;
+mod foreign;
 mod function;
+mod link;
 mod memory;
 mod module;
+mod pinned;
 mod report;
 mod status;
+mod stream;
+mod tensor_map;
 
 pub(super) use api::device_count;
+pub(super) use capture::{Graph, Recording};
 pub(super) use context::Context;
-pub(super) use function::{Function, Launch};
+pub(super) use event::Event;
+pub(super) use function::{Function, Launch, LaunchArg};
 pub(super) use memory::Memory;
 pub(super) use module::Module;
+pub(super) use pinned::HostMemory;
+pub(super) use stream::Stream;
+pub(super) use tensor_map::EncodedMap;

@@ -2,23 +2,26 @@
 
 use std::ffi::{CString, c_char, c_uint, c_void};
 use std::ptr;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::Arc;
 
 use cudarc::driver::sys::{self, CUjit_option as Jit};
 
 use super::context::Context;
+use super::link;
 use super::status;
-use crate::runtime::{PtxRejection, RuntimeError};
+use super::stream::Uses;
+use crate::runtime::cache::{Compiled, Key};
+use crate::runtime::{LoadOptions, PtxRejection, RuntimeError};
 
 /// Bytes of the compiler's log that are kept.
-const LOG_BYTES: usize = 16 * 1024;
+pub(super) const LOG_BYTES: usize = 16 * 1024;
 
 /// Loaded code. It is unloaded when it is dropped, after its last launch has ended.
 pub(in crate::runtime) struct Module {
     context: &'static Context,
     raw: sys::CUmodule,
     log: String,
-    last_launch: AtomicU64,
+    uses: Arc<Uses>,
 }
 
 // SAFETY: as for the context.
@@ -71,7 +74,82 @@ impl Module {
             return Err(rejection(context, name, ptx, code, error_line(&log), log));
         }
         context.check("cuModuleLoadDataEx", code)?;
-        Ok(Module { context, raw, log: info, last_launch: AtomicU64::new(0) })
+        Ok(Module { context, raw, log: info, uses: Arc::default() })
+    }
+
+    /// As [`Module::load`], with the code of the cache or of another compiler where the options ask for them.
+    pub(super) fn load_with(
+        context: &'static Context,
+        name: &str,
+        ptx: &str,
+        options: &LoadOptions<'_>,
+    ) -> Result<Module, RuntimeError> {
+        if options.cache.is_none() && options.ptxas.is_none() {
+            return Module::load(context, name, ptx);
+        }
+        context.enter()?;
+        let key = Key::of(&[
+            &match options.ptxas {
+                Some(ptxas) => format!("ptxas {}", ptxas.version()),
+                None => format!("driver {}", context.driver()),
+            },
+            &context.target().to_string(),
+            ptx,
+        ]);
+        if let Some(cache) = options.cache
+            && let Some(compiled) = cache.find(key)
+        {
+            match Module::load_code(context, &compiled)? {
+                Some(module) => return Ok(module),
+                None => cache.note_corrupt(key),
+            }
+        }
+        let compiled = match options.ptxas {
+            Some(ptxas) => {
+                let assembled = ptxas
+                    .assemble(ptx, context.target())
+                    .map_err(|error| RuntimeError::Ptxas { kernel: name.to_owned(), error })?;
+                Some(Compiled { cubin: assembled.cubin, log: assembled.log })
+            }
+            None => link::compile(context, ptx)?,
+        };
+        if let Some(compiled) = compiled
+            && let Some(module) = Module::load_code(context, &compiled)?
+        {
+            if let Some(cache) = options.cache {
+                cache.insert(key, compiled);
+            }
+            return Ok(module);
+        }
+        // Text that is wrong is explained here.
+        Module::load(context, name, ptx)
+    }
+
+    /// Loads code; `None` where the driver does not take it.
+    fn load_code(
+        context: &'static Context,
+        compiled: &Compiled,
+    ) -> Result<Option<Module>, RuntimeError> {
+        // The driver reads as many bytes as the header of the code says.
+        let Some(b"\x7fELF") = compiled.cubin.first_chunk::<4>() else { return Ok(None) };
+        let _current = context.enter()?;
+        let mut raw = ptr::null_mut();
+        // SAFETY: the code is that of a compiler, whole: it was just made, or its checksum is right. `raw` is
+        // a place for the result; there are no options.
+        let code = unsafe {
+            (context.api().cuModuleLoadDataEx)(
+                &mut raw,
+                compiled.cubin.as_ptr().cast(),
+                0,
+                ptr::null_mut(),
+                ptr::null_mut(),
+            )
+        };
+        if code != status::SUCCESS && status::fault(code).is_none() && status::is_about_ptx(code) {
+            return Ok(None);
+        }
+        context.check("cuModuleLoadDataEx", code)?;
+        Ok(Some(Module { context, raw, log: compiled.log.clone(), uses: Arc::default() }))
     }
 
     /// The messages of the compiler.
@@ -85,10 +163,8 @@ impl Module {
 
     /// The entry `name`. It can be used as long as the module lives.
     pub(super) fn entry(&self, name: &str) -> Result<sys::CUfunction, RuntimeError> {
-        let call = "cuModuleGetFunction";
-        let Ok(name) = CString::new(name) else {
-            return Err(self.context.api().error(call, NOT_FOUND));
-        };
+        let missing = || RuntimeError::MissingEntry { entry: name.to_owned() };
+        let name = CString::new(name).map_err(|_| missing())?;
         let _current = self.context.enter()?;
         let mut function = ptr::null_mut();
         // SAFETY: `function` is a place for the result; the module is loaded.
@@ -96,13 +172,16 @@ impl Module {
             let name: *const c_char = name.as_ptr();
             (self.context.api().cuModuleGetFunction)(&mut function, self.raw, name)
         };
-        self.context.check(call, code)?;
+        if code == status::NOT_FOUND {
+            return Err(missing());
+        }
+        self.context.check("cuModuleGetFunction", code)?;
         Ok(function)
     }
 
-    /// Notes a launch of one of the entries, by its number.
-    pub(super) fn note_launch(&self, launch: u64) {
-        self.last_launch.fetch_max(launch, Relaxed);
+    /// The launches of its entries.
+    pub(super) fn uses(&self) -> &Arc<Uses> {
+        &self.uses
     }
 }
 
@@ -111,7 +190,7 @@ impl Drop for Module {
         // After a fault the code is gone with the context.
         let Ok(_current) = self.context.enter() else { return };
         // The driver does not say that unloading waits for launches.
-        if self.context.may_run(self.last_launch.load(Relaxed)) && self.context.wait().is_err() {
+        if self.uses.wait(true).is_err() {
             return;
         }
         // SAFETY: the module is loaded, none of its code runs, and it is unloaded once.
@@ -123,8 +202,6 @@ impl Drop for Module {
 
 /// `CUDA_ERROR_INVALID_PTX`
 const INVALID_PTX: u32 = 218;
-/// `CUDA_ERROR_NOT_FOUND`
-const NOT_FOUND: u32 = 500;
 
 fn rejection(
     context: &Context,
@@ -153,7 +230,7 @@ fn place_of(ptx: &str, number: usize) -> Option<String> {
 }
 
 /// The text before the first zero byte.
-fn text(buffer: &[u8]) -> String {
+pub(super) fn text(buffer: &[u8]) -> String {
     let end = buffer.iter().position(|byte| *byte == 0).unwrap_or(buffer.len());
     String::from_utf8_lossy(&buffer[..end]).trim().to_owned()
 }

@@ -1,6 +1,6 @@
 //! Failed assertions, from the device to the host.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::context::Context;
 use super::memory::Memory;
@@ -55,29 +55,57 @@ impl AssertReport {
     }
 }
 
-/// The reports of kernels that were launched since they were last asked for.
+thread_local! {
+    /// Stands for the thread as long as it runs.
+    static THREAD: Arc<()> = Arc::default();
+}
+
+/// The calling thread; nothing while it is ending.
+fn this_thread() -> Weak<()> {
+    THREAD.try_with(Arc::downgrade).unwrap_or_default()
+}
+
+/// The reports of kernels that were launched since they were last asked for, each with the thread that
+/// launched it.
 #[derive(Default)]
-pub(super) struct AssertReports(Mutex<Vec<Arc<AssertReport>>>);
+pub(super) struct AssertReports(Mutex<Vec<(Weak<()>, Arc<AssertReport>)>>);
+
+/// Whose failures are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Launches {
+    /// Those of the calling thread, and of threads that have ended.
+    OfThread,
+    /// Those of all threads.
+    All,
+}
 
 impl AssertReports {
-    fn lock(&self) -> MutexGuard<'_, Vec<Arc<AssertReport>>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<(Weak<()>, Arc<AssertReport>)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notes a launch.
     pub(super) fn note(&self, report: &Arc<AssertReport>) {
+        let thread = this_thread();
         let mut reports = self.lock();
-        if !reports.iter().any(|known| Arc::ptr_eq(known, report)) {
-            reports.push(Arc::clone(report));
+        let is_known = |(by, known): &(Weak<()>, Arc<AssertReport>)| {
+            Weak::ptr_eq(by, &thread) && Arc::ptr_eq(known, report)
+        };
+        if !reports.iter().any(is_known) {
+            reports.push((thread, Arc::clone(report)));
         }
     }
 
     /// Fails with the failures of the first kernel that has some; the next call goes on after it.
-    pub(super) fn check(&self) -> Result<(), RuntimeError> {
+    pub(super) fn check(&self, launches: Launches) -> Result<(), RuntimeError> {
+        let thread = this_thread();
         // The lock is held all the time, so that failures are returned once.
         let mut reports = self.lock();
-        while !reports.is_empty() {
-            let report = reports.remove(0);
+        let is_asked_for = |(by, _): &(Weak<()>, Arc<AssertReport>)| {
+            launches == Launches::All || Weak::ptr_eq(by, &thread) || by.strong_count() == 0
+        };
+        while let Some(position) = reports.iter().position(is_asked_for) {
+            let (_, report) = reports.remove(position);
             if let Some(failures) = report.take()? {
                 return Err(RuntimeError::AssertFailed(Box::new(failures)));
             }

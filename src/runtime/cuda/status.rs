@@ -6,6 +6,8 @@ pub(super) const SUCCESS: u32 = 0;
 pub(super) const OUT_OF_MEMORY: u32 = 2;
 pub(super) const STUB_LIBRARY: u32 = 34;
 pub(super) const NO_DEVICE: u32 = 100;
+pub(super) const NOT_FOUND: u32 = 500;
+pub(super) const NOT_READY: u32 = 600;
 pub(super) const COOPERATIVE_LAUNCH_TOO_LARGE: u32 = 720;
 
 /// The fault that the answer reports, if it is one after which the context answers every call with it.
@@ -71,6 +73,8 @@ mod tests {
         assert_eq!(OUT_OF_MEMORY, CUresult::CUDA_ERROR_OUT_OF_MEMORY as u32);
         assert_eq!(STUB_LIBRARY, CUresult::CUDA_ERROR_STUB_LIBRARY as u32);
         assert_eq!(NO_DEVICE, CUresult::CUDA_ERROR_NO_DEVICE as u32);
+        assert_eq!(NOT_FOUND, CUresult::CUDA_ERROR_NOT_FOUND as u32);
+        assert_eq!(NOT_READY, CUresult::CUDA_ERROR_NOT_READY as u32);
         let too_large = CUresult::CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE as u32;
         assert_eq!(COOPERATIVE_LAUNCH_TOO_LARGE, too_large);
         assert_eq!(SUCCESS, CUresult::CUDA_SUCCESS as u32);

@@ -275,8 +275,12 @@ fn setp<T: Lane + PartialOrd>(compare: Compare, dst: u32, args: [u32; 2]) -> Pur
     use std::cmp::Ordering::{Equal, Greater, Less};
     match compare {
         Compare::Eq => binary(dst, args, |a: T, b: T| a == b),
-        Compare::Ne => binary(dst, args, |a: T, b: T| a < b || a > b),
-        Compare::Equ => binary(dst, args, |a: T, b: T| !(a < b || a > b)),
+        Compare::Ne => {
+            binary(dst, args, |a: T, b: T| matches!(a.partial_cmp(&b), Some(Less | Greater)))
+        }
+        Compare::Equ => {
+            binary(dst, args, |a: T, b: T| !matches!(a.partial_cmp(&b), Some(Less | Greater)))
+        }
         Compare::Neu => binary(dst, args, |a: T, b: T| a != b),
         Compare::Ltu => {
             binary(dst, args, |a: T, b: T| !matches!(a.partial_cmp(&b), Some(Equal | Greater)))

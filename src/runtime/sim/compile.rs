@@ -238,7 +238,7 @@ impl Compiler<'_> {
                 }
                 // The verifier allows none.
                 Type::Vector(_) => return Err(Malformed),
-                Type::Pointer { .. } => {
+                Type::Pointer { .. } | Type::TensorMap { .. } => {
                     let alloc = Alloc::Static(i as u32);
                     (Slots::Pointer(PointerSlots { alloc, offset: None }), None)
                 }
@@ -334,6 +334,7 @@ impl Compiler<'_> {
             | Op::Sync(_)
             | Op::Warp(_)
             | Op::Diagnostic(_)
+            | Op::Inline(_)
             | Op::Thread(_) => false,
         };
         if ends { Ok(()) } else { Err(Malformed) }
@@ -359,6 +360,7 @@ impl Compiler<'_> {
                     | Op::Warp(_)
                     | Op::Thread(_)
                     | Op::Diagnostic(_)
+                    | Op::Inline(_)
                     | Op::Control(_),
                 ) => true,
             };
@@ -396,6 +398,11 @@ impl Compiler<'_> {
                 self.emit(id, inst);
             }
             Op::Mem(op) => self.mem(id, op, result)?,
+            Op::Inline(op) => {
+                let results = self.allocate_values(&data.results)?;
+                let access = self.inline(op, &results)?;
+                self.emit(id, Inst::Memory(access));
+            }
             Op::Diagnostic(op) => {
                 let access = self.diagnostic(id, op)?;
                 self.emit(id, Inst::Memory(access));

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::fault::Fault;
-use crate::ir::{Place, Scalar, Type};
+use crate::ir::{Place, Type};
 use crate::runtime::{AssertFailures, ClusterError};
 
 /// Why a launch on the simulator fails: [`RunError::Fault`] is the kernel's doing; with all other causes
@@ -51,8 +51,17 @@ pub enum RunError {
         param: String,
         /// The type of the parameter.
         expected: Type,
-        /// The type of the scalar argument; `None` for a buffer.
-        found: Option<Scalar>,
+        /// What the argument is.
+        found: String,
+    },
+    /// The tensor of a tensor map does not fit into its buffer.
+    TensorMapBeyondBuffer {
+        /// The name of the parameter.
+        param: String,
+        /// The bytes of the tensor.
+        tensor_bytes: u64,
+        /// The bytes of the buffer.
+        buffer_bytes: u64,
     },
     /// A block of a size that no device has.
     BlockSize {
@@ -111,12 +120,13 @@ impl fmt::Display for RunError {
             RunError::ArgumentCount { expected, found } => {
                 write!(f, "the kernel has {expected} parameters, but the launch passes {found} arguments")
             }
-            RunError::ArgumentType { param, expected, found: Some(found) } => {
+            RunError::ArgumentType { param, expected, found } => {
                 write!(f, "parameter `{param}` is {expected}, but the argument is {found}")
             }
-            RunError::ArgumentType { param, expected, found: None } => {
-                write!(f, "parameter `{param}` is {expected}, but the argument is a buffer")
-            }
+            RunError::TensorMapBeyondBuffer { param, tensor_bytes, buffer_bytes } => write!(
+                f,
+                "the tensor map of parameter `{param}` has a tensor of {tensor_bytes} bytes, but its buffer has {buffer_bytes}"
+            ),
             RunError::BlockSize { threads: [x, y, z] } => write!(
                 f,
                 "a block of {x} x {y} x {z} threads is not possible: at most 1024 x 1024 x 64, 1024 in all, and none zero"

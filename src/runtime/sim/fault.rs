@@ -67,6 +67,11 @@ pub enum FaultCause {
         /// The Rust line of that construct.
         place: Place,
     },
+    /// PTX text that says nothing about what it does.
+    NotSimulated {
+        /// The text.
+        text: String,
+    },
     /// A pointer that is not aligned as `assume_aligned` promised.
     BrokenPromise {
         /// The bytes of which the address was to be a multiple.
@@ -177,7 +182,8 @@ impl FaultCause {
             | FaultCause::NotAMember { .. }
             | FaultCause::OtherMembers { .. }
             | FaultCause::MissingMember { .. }
-            | FaultCause::InactiveSource { .. } => None,
+            | FaultCause::InactiveSource { .. }
+            | FaultCause::NotSimulated { .. } => None,
         }
     }
 }
@@ -307,6 +313,11 @@ impl fmt::Display for Fault {
                     "waits for ever at barrier {id}, to which {arrived} of {threads} threads have come, in "
                 )?;
             }
+            FaultCause::NotSimulated { text } => write!(
+                f,
+                "cannot be simulated, because its text `{}` has no `InlinePtx::simulated`, or has a pointer as an operand, in ",
+                text.escape_debug()
+            )?,
             FaultCause::Trap | FaultCause::Breakpoint => write!(f, "is executed by ")?,
             FaultCause::NotAMember { members } => {
                 let mask = Lanes(*members);

@@ -14,6 +14,7 @@ use super::options::{Options, Report};
 use super::program::Code;
 use super::special::Shape;
 use super::trap::{AccessAt, TrapCause};
+use crate::codegen::TensorMapDesc;
 use crate::ir::{
     ArrayId, Cache, Const, Entity, KernelIr, LaunchBounds, Mem, Op, Place, SharedId, Space, Type,
 };
@@ -27,6 +28,8 @@ pub enum Arg<'a> {
     Scalar(Const),
     /// For a pointer parameter, whatever its element type: a buffer is bytes.
     Buffer(&'a Buffer),
+    /// For a tensor map of the same elements and rank: the map and the buffer with the tensor.
+    TensorMap(&'a TensorMapDesc, &'a Buffer),
 }
 
 /// The blocks of a cluster along each axis, if the kernel runs on the grid.
@@ -75,8 +78,23 @@ fn check_args<'a>(
                 (word, empty, None)
             }
             (Type::Pointer { .. }, Arg::Buffer(buffer)) => (0, *buffer, None),
-            (_, Arg::Scalar(c)) => (0, empty, Some(Some(c.scalar()))),
-            (_, Arg::Buffer(_)) => (0, empty, Some(None)),
+            (Type::TensorMap { elem, rank, .. }, Arg::TensorMap(map, buffer))
+                if elem == map.elem() && usize::from(rank) == map.rank() =>
+            {
+                if map.tensor_bytes() > buffer.len_bytes() as u64 {
+                    let (param, tensor_bytes) = (param.name.clone(), map.tensor_bytes());
+                    let buffer_bytes = buffer.len_bytes() as u64;
+                    return Err(RunError::TensorMapBeyondBuffer {
+                        param,
+                        tensor_bytes,
+                        buffer_bytes,
+                    });
+                }
+                (0, *buffer, None)
+            }
+            (_, Arg::Scalar(c)) => (0, empty, Some(c.scalar().to_string())),
+            (_, Arg::Buffer(_)) => (0, empty, Some("a buffer".to_owned())),
+            (_, Arg::TensorMap(map, _)) => (0, empty, Some(format!("a tensor map of {map}"))),
         };
         if let Some(found) = found {
             let param = param.name.clone();
@@ -291,6 +309,14 @@ fn explain(launch: &Launch<'_>, block: [u32; 3], stop: &Stop) -> RunError {
                 }
                 TrapCause::Uninitialised { access, byte } => {
                     FaultCause::Uninitialised { access: launch.access(access, is_store), byte }
+                }
+                TrapCause::NotSimulated => {
+                    let text = if let Op::Inline(op) = &ir.ops[id].op {
+                        op.ptx.text().to_owned()
+                    } else {
+                        String::new()
+                    };
+                    FaultCause::NotSimulated { text }
                 }
                 TrapCause::BrokenPromise { bytes, byte } => {
                     FaultCause::BrokenPromise { bytes, byte }

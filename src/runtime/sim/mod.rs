@@ -35,6 +35,7 @@ mod elementwise;
 mod error;
 mod fault;
 mod for_range;
+mod inline;
 mod lanes;
 mod launch;
 mod liveness;

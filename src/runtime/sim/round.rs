@@ -185,13 +185,8 @@ impl Operation {
     /// the operation does not have are not looked at.
     fn apply(self, [a, b, c]: [f64; 3], format: Format, rounding: Rounding) -> f64 {
         let zero = |a: f64, b: f64| match (a.is_sign_negative(), b.is_sign_negative()) {
-            (a, b) if a == b => {
-                if a {
-                    -0.0
-                } else {
-                    0.0
-                }
-            }
+            (true, true) => -0.0,
+            (false, false) => 0.0,
             _ if rounding == Rounding::Down => -0.0,
             _ => 0.0,
         };

@@ -130,7 +130,8 @@ impl Registers {
                 slots.iter_mut().take(vector.registers() as usize).for_each(|s| *s = file.take());
                 Slots::Vector(vector, slots)
             }
-            Type::Pointer { .. } => Slots::Pointer(PointerSlots {
+            // A tensor map is a parameter, which is the allocation that it is a map of.
+            Type::Pointer { .. } | Type::TensorMap { .. } => Slots::Pointer(PointerSlots {
                 alloc: Alloc::Slot(self.w.take()),
                 offset: Some(self.d.take()),
             }),

@@ -34,6 +34,8 @@ pub(super) enum TrapCause {
         bytes: u32,
         byte: i64,
     },
+    /// PTX text without a simulation
+    NotSimulated,
     /// `trap`
     Trap,
     /// `brkpt`

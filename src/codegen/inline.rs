@@ -1,0 +1,69 @@
+//! PTX text of the kernel's author, in a scope of its own.
+
+use super::arith::narrow_range;
+use super::entry::Entry;
+use super::regs::{Class, Operand};
+use crate::ir::{Inline, OpId, PtxPiece, Scalar, Type, Value};
+
+impl Entry<'_> {
+    pub(super) fn inline(&mut self, id: OpId, inline: &Inline) {
+        let results: Vec<Value> = self.ir.ops[id].results.iter().copied().collect();
+        let mut registers = Vec::new();
+        for result in &results {
+            registers.push(self.def(*result));
+        }
+        for operand in &inline.operands {
+            let (class, value) = (Class::of(self.ir.type_of(*operand)), self.operand(*operand));
+            let operand = self.in_reg(value, class);
+            // A text may write a result before it has read its operands: no register is both. It may also
+            // write to an operand, which others read.
+            let copy = self.temp(class);
+            self.mov(copy, operand.into());
+            registers.push(copy);
+        }
+        // The verifier has read it.
+        let pieces = inline.ptx.pieces(registers.len()).unwrap_or_default();
+        self.begin();
+        self.text.push("{\n");
+        self.text.indent();
+        self.text.begin();
+        for piece in pieces {
+            match piece {
+                PtxPiece::Text(text) => {
+                    for (i, line) in text.split('\n').enumerate() {
+                        if i > 0 {
+                            self.text.push("\n");
+                            self.text.begin();
+                        }
+                        self.text.push(if i > 0 { line.trim_start() } else { line });
+                    }
+                }
+                PtxPiece::Place(place) => {
+                    if let Some(register) = registers.get(place) {
+                        self.text.reg(*register);
+                    }
+                }
+            }
+        }
+        self.text.push("\n");
+        self.text.dedent();
+        self.begin();
+        self.text.push("}\n");
+        for result in results {
+            if let Type::Scalar(scalar) = self.ir.type_of(result) {
+                self.normalise(result, scalar);
+            }
+        }
+    }
+
+    /// Extends a narrow integer, whose upper bits a text may leave as it likes.
+    fn normalise(&mut self, result: Value, scalar: Scalar) {
+        if narrow_range(scalar).is_none() {
+            return;
+        }
+        let to = self.def(result);
+        let bits = Operand::Int(scalar.bits().into());
+        let name = if scalar.is_signed() { "bfe.s32" } else { "bfe.u32" };
+        self.ins(&[name], &[to.into(), to.into(), Operand::Int(0), bits]);
+    }
+}

@@ -1,0 +1,53 @@
+//! The way out: PTX that has no operation yet.
+
+use std::sync::Arc;
+
+use super::body::Body;
+use super::control::{add_results, ids_of};
+use super::values::{IntoValues, Values};
+use crate::ir::kernel::Place;
+use crate::ir::op::{Inline, InlinePtx};
+
+impl<'b> Body<'b, '_> {
+    /// PTX text as an operation, with results of the type `R`: for instructions that have no operation here.
+    ///
+    /// The operands are a group of scalars and pointers, each in a register; a pointer is the address in its
+    /// own state space. The text is checked for what would leave its scope, but its instructions are known
+    /// to the assembler only. The simulator runs what [`InlinePtx::simulated`] gives it; without that, or with
+    /// a pointer, the operation is a fault there that names the text.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sim")] {
+    /// use tilewright::ir::InlinePtx;
+    /// use tilewright::runtime::Device;
+    /// use tilewright::testing::eval;
+    ///
+    /// // Bit-wise: a where the mask has a one, else b.
+    /// let choose = || {
+    ///     InlinePtx::new("lop3.b32 %0, %1, %2, %3, 0xca;")
+    ///         .pure()
+    ///         .simulated(|operands, results| {
+    ///             let (mask, a, b) = (operands[0], operands[1], operands[2]);
+    ///             results[0] = mask & a | !mask & b;
+    ///         })
+    /// };
+    /// let device = Device::default()?;
+    /// let x: u32 = eval(&device, |k| {
+    ///     let (mask, a) = (k.constant(0xff00u32), k.constant(0x1234u32));
+    ///     k.ptx::<u32, _>(choose(), (mask, a, 0xabcdu32))
+    /// })?;
+    /// assert_eq!(x, 0x12cd);
+    /// # }
+    /// # Ok::<(), tilewright::testing::EvalError>(())
+    /// ```
+    #[track_caller]
+    pub fn ptx<R: Values, V: IntoValues<'b>>(&self, ptx: InlinePtx, operands: V) -> R::At<'b> {
+        let (cx, place) = (self.context(), Place::caller());
+        let operands = ids_of(cx, operands);
+        let mut results = Vec::new();
+        R::types(&mut results);
+        let inline = Inline { ptx: Arc::new(ptx), operands, results };
+        let op = cx.with(|state| state.append(inline.into(), place));
+        R::make(cx, &mut add_results(cx, op, R::types).into_iter())
+    }
+}

@@ -1,0 +1,261 @@
+//! [`Builder`] and [`IntoTuple`]: how tuples are put together, and what can stand for one.
+
+use smallvec::SmallVec;
+
+use super::error::LayoutError;
+use super::int::Int;
+use super::tuple::{Codes, LEAF, Leaves, MAX_DEPTH, Tuple, TupleRef};
+
+/// Builds a [`Tuple`] from the left to the right.
+#[derive(Clone)]
+pub struct Builder<L> {
+    tuple: Tuple<L>,
+    /// The place of the code and the number of children so far of each open tuple.
+    open: SmallVec<[(u32, u32); 8]>,
+    error: Option<LayoutError>,
+}
+
+impl<L> Default for Builder<L> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<L> Builder<L> {
+    /// Nothing yet.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Builder, Int};
+    /// let mut out: Builder<Int> = Builder::new();
+    /// assert_eq!(out.finish()?.to_string(), "()");
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    pub fn new() -> Self {
+        let tuple = Tuple { codes: Codes::new(), leaves: Leaves::new() };
+        Self { tuple, open: SmallVec::new(), error: None }
+    }
+
+    fn child(&mut self) {
+        if let Some((_, count)) = self.open.last_mut() {
+            *count = count.saturating_add(1);
+        }
+    }
+
+    /// Begins a tuple.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Builder, Int, shape};
+    /// let mut out: Builder<Int> = Builder::new();
+    /// out.open();
+    /// out.push(4);
+    /// assert_eq!(out.finish()?, shape!(4));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    pub fn open(&mut self) {
+        self.child();
+        if self.open.len() >= MAX_DEPTH {
+            self.error.get_or_insert(LayoutError::TooDeep { limit: MAX_DEPTH });
+        }
+        self.open.push((u32::try_from(self.tuple.codes.len()).unwrap_or(u32::MAX), 0));
+        self.tuple.codes.push(0);
+    }
+
+    /// Ends the tuple that was begun last.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Builder, Int};
+    /// let mut out: Builder<Int> = Builder::new();
+    /// out.open();
+    /// out.open();
+    /// out.push(4);
+    /// out.close();
+    /// out.push(2);
+    /// assert_eq!(out.finish()?.to_string(), "((4),2)");
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    pub fn close(&mut self) {
+        let Some((at, count)) = self.open.pop() else { return };
+        match u16::try_from(count) {
+            Ok(count) if count != LEAF => {
+                if let Some(code) = self.tuple.codes.get_mut(at as usize) {
+                    *code = count;
+                }
+            }
+            _ => {
+                self.error.get_or_insert(LayoutError::TooLarge { limit: u64::from(LEAF) - 1 });
+            }
+        }
+    }
+
+    /// Appends a leaf.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Builder, Int};
+    /// let mut out: Builder<Int> = Builder::new();
+    /// out.push(4);
+    /// assert_eq!(out.finish()?, 4.into());
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    #[inline]
+    pub fn push(&mut self, leaf: impl Into<L>) {
+        self.child();
+        self.tuple.codes.push(LEAF);
+        self.tuple.leaves.push(leaf.into());
+    }
+
+    /// Appends a whole sub-tree.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Builder, Int, shape};
+    /// let mut out: Builder<Int> = Builder::new();
+    /// out.push_tree(shape!(4, 2).as_ref());
+    /// assert_eq!(out.finish()?, shape!(4, 2));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    #[inline]
+    pub fn push_tree(&mut self, tree: TupleRef<'_, L>)
+    where
+        L: Clone,
+    {
+        self.child();
+        if self.open.len() + tree.depth() > MAX_DEPTH {
+            self.error.get_or_insert(LayoutError::TooDeep { limit: MAX_DEPTH });
+        }
+        self.tuple.codes.extend_from_slice(tree.codes);
+        self.tuple.leaves.extend(tree.leaves.iter().cloned());
+    }
+
+    /// The tuple.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Builder, Int, shape};
+    /// let mut out: Builder<Int> = Builder::new();
+    /// out.open();
+    /// out.push(4);
+    /// out.push(2);
+    /// assert_eq!(out.finish()?, shape!(4, 2));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LayoutError::TooDeep`], [`LayoutError::TooLarge`].
+    pub fn finish(mut self) -> Result<Tuple<L>, LayoutError> {
+        while !self.open.is_empty() {
+            self.close();
+        }
+        match self.error {
+            Some(error) => Err(error),
+            None if self.tuple.codes.is_empty() => Ok(Tuple::default()),
+            None => Ok(self.tuple),
+        }
+    }
+}
+
+/// What can stand for a tuple with leaves of type `L` in an argument: a leaf, a Rust tuple or
+/// array of such things, or a [`Tuple`].
+pub trait IntoTuple<L> {
+    /// Appends itself to a tuple under construction.
+    fn push_into(self, out: &mut Builder<L>);
+
+    /// The tuple.
+    ///
+    /// # Errors
+    /// [`LayoutError::TooDeep`], [`LayoutError::TooLarge`].
+    fn into_tuple(self) -> Result<Tuple<L>, LayoutError>
+    where
+        Self: Sized,
+    {
+        let mut out = Builder::new();
+        self.push_into(&mut out);
+        out.finish()
+    }
+}
+
+impl<L> IntoTuple<L> for Tuple<L>
+where
+    L: Clone,
+{
+    fn push_into(self, out: &mut Builder<L>) {
+        out.push_tree(self.as_ref());
+    }
+
+    fn into_tuple(self) -> Result<Tuple<L>, LayoutError> {
+        Ok(self)
+    }
+}
+impl<L: Clone> IntoTuple<L> for &Tuple<L> {
+    fn push_into(self, out: &mut Builder<L>) {
+        out.push_tree(self.as_ref());
+    }
+}
+impl<L: Clone> IntoTuple<L> for TupleRef<'_, L> {
+    fn push_into(self, out: &mut Builder<L>) {
+        out.push_tree(self);
+    }
+}
+impl<L, T: IntoTuple<L>, const N: usize> IntoTuple<L> for [T; N] {
+    fn push_into(self, out: &mut Builder<L>) {
+        out.open();
+        for item in self {
+            item.push_into(out);
+        }
+        out.close();
+    }
+}
+
+macro_rules! integers {
+    ($($t:ty),*) => {$(
+        impl<L: From<Int>> IntoTuple<L> for $t {
+            #[inline]
+            fn push_into(self, out: &mut Builder<L>) {
+                out.push(Int::from(self));
+            }
+        }
+        impl<L: From<Int>> From<$t> for Tuple<L> {
+            fn from(value: $t) -> Self {
+                Tuple::leaf(Int::from(value))
+            }
+        }
+    )*};
+}
+integers!(i64, i32, i16, i8, u64, u32, u16, u8, usize, isize, Int, &Int);
+
+macro_rules! rust_tuples {
+    ($($name:ident)*) => {
+        impl<Leaf, $($name: IntoTuple<Leaf>),*> IntoTuple<Leaf> for ($($name,)*) {
+            #[expect(non_snake_case, reason = "type names double as variable names")]
+            fn push_into(self, out: &mut Builder<Leaf>) {
+                let ($($name,)*) = self;
+                out.open();
+                $($name.push_into(out);)*
+                out.close();
+            }
+        }
+        impl<Leaf, $($name: IntoTuple<Leaf>),*> From<($($name,)*)> for Tuple<Leaf> {
+            fn from(items: ($($name,)*)) -> Self {
+                let mut out = Builder::new();
+                items.push_into(&mut out);
+                // Rust tuples of eight are far from both limits, and a nested `Tuple` is inside
+                // of them already; only absurd nesting of both is cut to the empty tuple.
+                out.finish().unwrap_or_default()
+            }
+        }
+    };
+}
+rust_tuples!(A);
+rust_tuples!(A B);
+rust_tuples!(A B C);
+rust_tuples!(A B C D);
+rust_tuples!(A B C D E);
+rust_tuples!(A B C D E F);
+rust_tuples!(A B C D E F G);
+rust_tuples!(A B C D E F G H);
+
+impl<L, T: IntoTuple<L>, const N: usize> From<[T; N]> for Tuple<L> {
+    fn from(items: [T; N]) -> Self {
+        const { assert!(N < LEAF as usize, "a tuple has at most 65534 modes") };
+        let mut out = Builder::new();
+        items.push_into(&mut out);
+        out.finish().unwrap_or_default()
+    }
+}

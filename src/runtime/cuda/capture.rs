@@ -1,0 +1,172 @@
+//! Launches that are recorded once and run many times.
+
+use std::any::Any;
+use std::ptr;
+use std::sync::Arc;
+
+use cudarc::driver::sys;
+
+use super::context::Context;
+use super::memory::Allocation;
+use super::report::AssertReport;
+use super::stream::{Stream, Uses};
+use crate::runtime::RuntimeError;
+
+/// What recorded launches use.
+#[derive(Default)]
+pub(super) struct Capture {
+    memory: Vec<(Arc<Allocation>, bool)>,
+    code: Vec<Arc<Uses>>,
+    asserts: Vec<Arc<AssertReport>>,
+    owners: Vec<Arc<dyn Any + Send + Sync>>,
+    kernel: Option<Arc<str>>,
+    launches: u64,
+}
+
+impl Capture {
+    pub(super) fn note_memory(&mut self, memory: &Arc<Allocation>, writes: bool) {
+        match self.memory.iter_mut().find(|(known, _)| Arc::ptr_eq(known, memory)) {
+            Some((_, known)) => *known |= writes,
+            None => self.memory.push((Arc::clone(memory), writes)),
+        }
+    }
+
+    /// Notes a launch: its kernel, the uses of its code, its assertions, what keeps the code loaded.
+    pub(super) fn note_launch(
+        &mut self,
+        kernel: &Arc<str>,
+        code: &Arc<Uses>,
+        asserts: Option<&Arc<AssertReport>>,
+        owner: &Arc<dyn Any + Send + Sync>,
+    ) {
+        fn add<T: ?Sized>(all: &mut Vec<Arc<T>>, new: &Arc<T>) {
+            let address = |one: &Arc<T>| Arc::as_ptr(one).cast::<()>();
+            if !all.iter().any(|known| address(known) == address(new)) {
+                all.push(Arc::clone(new));
+            }
+        }
+        add(&mut self.code, code);
+        add(&mut self.owners, owner);
+        if let Some(report) = asserts {
+            add(&mut self.asserts, report);
+        }
+        self.kernel = Some(Arc::clone(kernel));
+        self.launches += 1;
+    }
+}
+
+/// A stream that records. Dropping it forgets what was recorded.
+pub(in crate::runtime) struct Recording {
+    stream: Arc<Stream>,
+    open: bool,
+}
+
+impl Recording {
+    pub(in crate::runtime) fn new(context: &'static Context) -> Result<Recording, RuntimeError> {
+        let stream = Stream::new(context)?;
+        let _current = context.enter()?;
+        // Other calls of this thread go on as usual: only the stream itself records.
+        let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
+        // SAFETY: the stream belongs to the context and has no work.
+        let code = unsafe { (context.api().cuStreamBeginCapture_v2)(stream.raw(), mode) };
+        context.check("cuStreamBeginCapture_v2", code)?;
+        stream.set_capture(Some(Capture::default()));
+        Ok(Recording { stream, open: true })
+    }
+
+    pub(in crate::runtime) fn stream(&self) -> &Arc<Stream> {
+        &self.stream
+    }
+
+    /// Ends it.
+    fn end(&mut self) -> Result<(sys::CUgraph, Capture), RuntimeError> {
+        self.open = false;
+        let context = self.stream.context();
+        let capture = self.stream.set_capture(None).unwrap_or_default();
+        let _current = context.enter()?;
+        let mut graph = ptr::null_mut();
+        // SAFETY: the stream is recording; `graph` is a place for the result.
+        let code = unsafe { (context.api().cuStreamEndCapture)(self.stream.raw(), &mut graph) };
+        context.check("cuStreamEndCapture", code)?;
+        Ok((graph, capture))
+    }
+
+    /// What was recorded, ready to be run.
+    pub(in crate::runtime) fn finish(mut self) -> Result<Graph, RuntimeError> {
+        let context = self.stream.context();
+        let (graph, capture) = self.end()?;
+        let _current = context.enter()?;
+        let mut exec = ptr::null_mut();
+        // SAFETY: the graph was made above; `exec` is a place for the result; 0 asks for nothing special.
+        let code = unsafe { (context.api().cuGraphInstantiateWithFlags)(&mut exec, graph, 0) };
+        // SAFETY: what is instantiated does not need the graph, which is destroyed once.
+        let destroyed = unsafe { (context.api().cuGraphDestroy)(graph) };
+        context.check("cuGraphInstantiateWithFlags", code)?;
+        let graph = Graph { context, exec, capture };
+        context.check("cuGraphDestroy", destroyed)?;
+        Ok(graph)
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        if !self.open {
+            return;
+        }
+        let Ok((graph, _)) = self.end() else { return };
+        let context = self.stream.context();
+        let Ok(_current) = context.enter() else { return };
+        // SAFETY: the graph was made by the end of the recording and is not used.
+        let code = unsafe { (context.api().cuGraphDestroy)(graph) };
+        let _ = context.check("cuGraphDestroy", code);
+    }
+}
+
+/// Recorded launches, with all that they use.
+pub(in crate::runtime) struct Graph {
+    context: &'static Context,
+    exec: sys::CUgraphExec,
+    capture: Capture,
+}
+
+// SAFETY: as for streams; a launch of a graph waits for the one before it, also on another stream.
+unsafe impl Send for Graph {}
+// SAFETY: the driver does not want two threads at one graph; `Graph` in `runtime/graph.rs` has a lock.
+unsafe impl Sync for Graph {}
+
+impl Graph {
+    pub(in crate::runtime) fn launches(&self) -> u64 {
+        self.capture.launches
+    }
+
+    pub(in crate::runtime) fn context(&self) -> &'static Context {
+        self.context
+    }
+
+    /// Queues all launches.
+    pub(in crate::runtime) fn launch(&self, stream: &Arc<Stream>) -> Result<(), RuntimeError> {
+        stream.check_runs("Graph::launch")?;
+        let Capture { memory, code, asserts, kernel, launches, .. } = &self.capture;
+        let Some(kernel) = kernel else { return Ok(()) };
+        let _current = self.context.enter()?;
+        memory.iter().try_for_each(|(memory, writes)| memory.uses().order(stream, *writes))?;
+        // SAFETY: graph and stream belong to the context. What the graph uses lives as long as it, and is
+        // freed or unloaded only after the uses noted below.
+        let answer = unsafe { (self.context.api().cuGraphLaunch)(self.exec, stream.raw()) };
+        self.context.check("cuGraphLaunch", answer)?;
+        asserts.iter().for_each(|report| self.context.note_asserts(report));
+        let work = stream.note_launch(kernel, *launches);
+        memory.iter().for_each(|(memory, writes)| memory.uses().note(stream, work, *writes));
+        code.iter().for_each(|code| code.note(stream, work, false));
+        Ok(())
+    }
+}
+
+impl Drop for Graph {
+    fn drop(&mut self) {
+        let Ok(_current) = self.context.enter() else { return };
+        // SAFETY: it is destroyed once; the driver keeps what a running launch of it still needs.
+        let code = unsafe { (self.context.api().cuGraphExecDestroy)(self.exec) };
+        let _ = self.context.check("cuGraphExecDestroy", code);
+    }
+}

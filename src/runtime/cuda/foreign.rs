@@ -1,0 +1,138 @@
+//! Streams and memory of other code: of programs that use `cudarc`, and of anything that has an address.
+
+use std::sync::Arc;
+
+use cudarc::driver::{CudaSlice, CudaStream, DevicePtr, DeviceRepr};
+
+use super::context::Context;
+use super::memory::Memory;
+use super::stream::Stream as RawStream;
+use crate::ir::Element;
+use crate::runtime::buffer::Memory as AnyMemory;
+use crate::runtime::device::Backend;
+use crate::runtime::stream::StreamBackend;
+use crate::runtime::{Buffer, Device, RuntimeError, Stream};
+
+/// The context of the GPU that a stream of `cudarc` belongs to.
+fn context_of(stream: &CudaStream) -> Result<&'static Context, RuntimeError> {
+    let context = Context::open(stream.context().ordinal())?;
+    // `cudarc` can be given any context; memory and streams belong to one.
+    if context.is_raw(stream.context().cu_ctx()) {
+        return Ok(context);
+    }
+    Err(RuntimeError::NotPrimaryContext { device: context.label().to_owned() })
+}
+
+impl Stream {
+    /// A stream that a program made with `cudarc`, for launches and copies beside its own.
+    ///
+    /// # Errors
+    /// [`NotPrimaryContext`](RuntimeError::NotPrimaryContext); those of [`Device::cuda`].
+    pub fn from_cudarc(stream: &Arc<CudaStream>) -> Result<Stream, RuntimeError> {
+        let context = context_of(stream)?;
+        // SAFETY: the stream belongs to the context, and the copy of the reference keeps it alive.
+        let raw = unsafe {
+            RawStream::foreign(context, stream.cu_stream(), Box::new(Arc::clone(stream)))
+        };
+        Ok(Stream { backend: StreamBackend::Cuda(raw) })
+    }
+}
+
+impl<T: Element + DeviceRepr> Buffer<T> {
+    /// A buffer from memory that a program allocated with `cudarc`. Work that was queued before on the stream
+    /// of the memory comes first; dropping the buffer waits for its uses and frees the memory.
+    ///
+    /// # Errors
+    /// [`NotPrimaryContext`](RuntimeError::NotPrimaryContext); those of [`Device::cuda`].
+    pub fn from_cudarc(slice: CudaSlice<T>) -> Result<Buffer<T>, RuntimeError> {
+        let stream = Arc::clone(slice.stream());
+        let (address, len) = {
+            let (address, _recorded) = slice.device_ptr(&stream);
+            (address, slice.len())
+        };
+        let Stream { backend } = Stream::from_cudarc(&stream)?;
+        let raw = match backend {
+            StreamBackend::Cuda(raw) => raw,
+            #[cfg(feature = "sim")]
+            StreamBackend::Sim(_) => return Err(RuntimeError::CudaNotBuilt),
+        };
+        // SAFETY: the memory belongs to the slice, which is kept until the buffer is dropped and was given
+        // away here, so that nobody else uses it.
+        let memory =
+            unsafe { Memory::foreign(&raw, address, len * size_of::<T>(), Box::new(slice)) };
+        Ok(Buffer::from_memory(AnyMemory::Cuda(memory), len))
+    }
+
+    /// The memory as `cudarc` has it, to be freed by it on `stream`. Waits for all uses of the buffer.
+    ///
+    /// # Errors
+    /// [`OtherDeviceStream`](RuntimeError::OtherDeviceStream); [`BufferShared`](RuntimeError::BufferShared)
+    /// where a graph uses the buffer or other code owns its memory; the fault of a launch before, if it had
+    /// one.
+    pub fn into_cudarc(self, stream: &Arc<CudaStream>) -> Result<CudaSlice<T>, RuntimeError> {
+        let (len, device) = (self.len(), self.device());
+        let memory = match self.into_memory() {
+            AnyMemory::Cuda(memory) => memory,
+            #[cfg(feature = "sim")]
+            AnyMemory::Sim(_) => return Err(other_device(stream, &device)),
+        };
+        if !std::ptr::eq(context_of(stream)?, memory.context()) {
+            return Err(other_device(stream, &device));
+        }
+        let address = memory.give_away()?;
+        // SAFETY: the memory has `len` elements, all written or zero, is used by nobody, and is freed by the
+        // slice alone.
+        Ok(unsafe { stream.upgrade_device_ptr(address, len) })
+    }
+}
+
+fn other_device(stream: &CudaStream, device: &Device) -> RuntimeError {
+    RuntimeError::OtherDeviceStream {
+        what: "a buffer".to_owned(),
+        stream: format!("GPU {}", stream.context().ordinal()),
+        device: device.to_string(),
+    }
+}
+
+impl Device {
+    /// A buffer of `len` elements at `address`, memory of other code that `owner` keeps alive: it is dropped
+    /// when the last use of the buffer has ended.
+    ///
+    /// Work of this crate on the buffer starts at once: what other code has queued on the memory must have
+    /// ended, or be ordered by the caller.
+    ///
+    /// # Safety
+    /// As long as `owner` is not dropped, `address` is that of `len` elements in memory of the primary context
+    /// of this device, aligned to their size, that no other code writes, and reads only where this crate does
+    /// not write.
+    ///
+    /// # Errors
+    /// [`AddressOnSimulator`](RuntimeError::AddressOnSimulator).
+    pub unsafe fn borrow_raw<T: Element>(
+        &self,
+        address: u64,
+        len: usize,
+        owner: impl Send + Sync + 'static,
+    ) -> Result<Buffer<T>, RuntimeError> {
+        let context = match &self.backend {
+            Backend::Cuda(context) => *context,
+            #[cfg(feature = "sim")]
+            Backend::Sim(_) => return Err(RuntimeError::AddressOnSimulator),
+        };
+        let bytes = len.saturating_mul(size_of::<T>());
+        // SAFETY: by contract.
+        let memory =
+            unsafe { Memory::foreign(context.default_stream(), address, bytes, Box::new(owner)) };
+        Ok(Buffer::from_memory(AnyMemory::Cuda(memory), len))
+    }
+}
+
+impl Memory {
+    /// The address of memory that nobody else uses and this crate allocated, which is not freed here any more.
+    fn give_away(self) -> Result<u64, RuntimeError> {
+        let context = self.context();
+        let _current = context.enter()?;
+        self.uses().wait(true)?;
+        self.release().ok_or(RuntimeError::BufferShared)
+    }
+}

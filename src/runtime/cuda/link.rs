@@ -1,0 +1,90 @@
+//! PTX to code that can be kept, by the driver's own compiler: no toolkit is needed.
+
+use std::ffi::{CString, c_uint, c_void};
+use std::ptr;
+
+use cudarc::driver::sys::{self, CUjit_option as Jit, CUjitInputType as Input};
+
+use super::context::Context;
+use super::module::{LOG_BYTES, text};
+use super::status;
+use crate::runtime::RuntimeError;
+use crate::runtime::cache::Compiled;
+
+/// The code of a PTX text for the GPU of the context; `None` where the driver makes none this way, which
+/// loading the text then explains.
+pub(super) fn compile(
+    context: &'static Context,
+    ptx: &str,
+) -> Result<Option<Compiled>, RuntimeError> {
+    let Ok(image) = CString::new(ptx) else { return Ok(None) };
+    let _current = context.enter()?;
+    let api = context.api();
+    let (mut info, mut error) = (vec![0u8; LOG_BYTES], vec![0u8; LOG_BYTES]);
+    // The sizes and switches are passed in place of pointers.
+    let number = |n: usize| ptr::without_provenance_mut::<c_void>(n);
+    let options = [
+        (Jit::CU_JIT_LOG_VERBOSE, number(1)),
+        (Jit::CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, number(LOG_BYTES)),
+        (Jit::CU_JIT_INFO_LOG_BUFFER, info.as_mut_ptr().cast()),
+        (Jit::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, number(LOG_BYTES)),
+        (Jit::CU_JIT_ERROR_LOG_BUFFER, error.as_mut_ptr().cast()),
+    ];
+    let mut keys = options.map(|(key, _)| key);
+    let mut values = options.map(|(_, value)| value);
+    let mut state: sys::CUlinkState = ptr::null_mut();
+    // SAFETY: as many values as keys; the logs are as long as said and outlive the state; `state` is a place
+    // for the result.
+    let code = unsafe {
+        (api.cuLinkCreate_v2)(
+            keys.len() as c_uint,
+            keys.as_mut_ptr(),
+            values.as_mut_ptr(),
+            &mut state,
+        )
+    };
+    if code != status::SUCCESS {
+        return if status::fault(code).is_some() {
+            context.check("cuLinkCreate_v2", code).map(|()| None)
+        } else {
+            Ok(None)
+        };
+    }
+    let linked = {
+        // SAFETY: the state is open; the text ends with a zero, which is counted, and outlives the call; there
+        // are no further options.
+        let added = unsafe {
+            (api.cuLinkAddData_v2)(
+                state,
+                Input::CU_JIT_INPUT_PTX,
+                image.as_ptr().cast_mut().cast(),
+                image.as_bytes_with_nul().len(),
+                c"kernel.ptx".as_ptr(),
+                0,
+                ptr::null_mut(),
+                ptr::null_mut(),
+            )
+        };
+        let (mut code, mut bytes) = (ptr::null_mut(), 0);
+        // SAFETY: the state is open; places for the results.
+        let mut complete = || unsafe { (api.cuLinkComplete)(state, &mut code, &mut bytes) };
+        let answer = if added == status::SUCCESS { complete() } else { added };
+        if answer == status::SUCCESS && !code.is_null() {
+            // SAFETY: the driver made so many bytes, which live as long as the state.
+            let cubin = unsafe { std::slice::from_raw_parts(code.cast::<u8>(), bytes) };
+            Ok(cubin.to_vec())
+        } else {
+            Err(answer)
+        }
+    };
+    // SAFETY: the state is open and not used again.
+    let closed = unsafe { (api.cuLinkDestroy)(state) };
+    context.check("cuLinkDestroy", closed)?;
+    match linked {
+        Ok(cubin) => Ok(Some(Compiled { cubin, log: text(&info) })),
+        Err(answer) if status::fault(answer).is_some() => {
+            context.check("cuLinkComplete", answer).map(|()| None)
+        }
+        Err(_) => Ok(None),
+    }
+}

@@ -1,0 +1,121 @@
+//! Page-locked memory of the host, which a GPU copies from and to while the host goes on.
+
+use std::ffi::c_void;
+use std::fmt;
+
+use super::context::Context;
+use super::status;
+use super::stream::Uses;
+use crate::ir::{Element, Scalar};
+use crate::runtime::RuntimeError;
+
+/// Page-locked bytes. The host looks at them only after the copies that write them, changes them only after
+/// all copies, and gives them back then.
+pub(in crate::runtime) struct HostMemory {
+    context: &'static Context,
+    /// Aligned as every element is; null without bytes.
+    address: *mut c_void,
+    bytes: usize,
+    uses: Uses,
+}
+
+// SAFETY: the memory belongs to the value, and what is under way on it is behind a lock.
+unsafe impl Send for HostMemory {}
+// SAFETY: as above.
+unsafe impl Sync for HostMemory {}
+
+impl HostMemory {
+    /// `bytes` zeros.
+    pub(in crate::runtime) fn zeros(
+        context: &'static Context,
+        bytes: usize,
+    ) -> Result<HostMemory, RuntimeError> {
+        let mut memory =
+            HostMemory { context, address: std::ptr::null_mut(), bytes, uses: Uses::default() };
+        let _current = context.enter()?;
+        if bytes == 0 {
+            return Ok(memory);
+        }
+        // SAFETY: `address` is a place for the result; 0 asks for nothing special.
+        let code = unsafe { (context.api().cuMemHostAlloc)(&mut memory.address, bytes, 0) };
+        if code == status::OUT_OF_MEMORY {
+            memory.address = std::ptr::null_mut();
+            let device = "the host".to_owned();
+            return Err(RuntimeError::OutOfMemory { device, bytes: bytes as u64 });
+        }
+        context.check("cuMemHostAlloc", code)?;
+        // SAFETY: the allocation has so many bytes.
+        unsafe { memory.address.cast::<u8>().write_bytes(0, bytes) };
+        Ok(memory)
+    }
+
+    pub(in crate::runtime) fn context(&self) -> &'static Context {
+        self.context
+    }
+
+    pub(super) fn address(&self) -> *mut c_void {
+        self.address
+    }
+
+    pub(super) fn uses(&self) -> &Uses {
+        &self.uses
+    }
+
+    /// Waits for the copies that write the memory, and where `all` for those that read it too.
+    fn wait(&self, all: bool) -> Result<(), RuntimeError> {
+        let _current = self.context.enter()?;
+        self.uses.wait(all)
+    }
+
+    /// The elements; not `bool`s, of which not all bits are a value.
+    pub(in crate::runtime) fn slice<T: Element>(&self) -> Result<&[T], RuntimeError> {
+        refuse_bool::<T>()?;
+        self.wait(false)?;
+        if self.bytes == 0 {
+            return Ok(&[]);
+        }
+        let len = self.bytes / size_of::<T>();
+        // SAFETY: the memory has so many elements, aligned to a page, and all bits are a value of one.
+        // No copy writes them now, and none is queued as long as the memory is borrowed here: that takes it
+        // mutably.
+        Ok(unsafe { std::slice::from_raw_parts(self.address.cast(), len) })
+    }
+
+    /// As [`HostMemory::slice`], to be changed.
+    pub(in crate::runtime) fn slice_mut<T: Element>(&mut self) -> Result<&mut [T], RuntimeError> {
+        refuse_bool::<T>()?;
+        self.wait(true)?;
+        if self.bytes == 0 {
+            return Ok(&mut []);
+        }
+        let len = self.bytes / size_of::<T>();
+        // SAFETY: as above; no copy reads them either.
+        Ok(unsafe { std::slice::from_raw_parts_mut(self.address.cast(), len) })
+    }
+}
+
+fn refuse_bool<T: Element>() -> Result<(), RuntimeError> {
+    if T::SCALAR == Scalar::Bool { Err(RuntimeError::PinnedBool) } else { Ok(()) }
+}
+
+impl Drop for HostMemory {
+    fn drop(&mut self) {
+        if self.address.is_null() {
+            return;
+        }
+        let Ok(_current) = self.context.enter() else { return };
+        // What still copies would copy from or to memory of others.
+        if self.uses.wait(true).is_err() {
+            return;
+        }
+        // SAFETY: the memory is freed once, and no copy is under way.
+        let code = unsafe { (self.context.api().cuMemFreeHost)(self.address) };
+        let _ = self.context.check("cuMemFreeHost", code);
+    }
+}
+
+impl fmt::Debug for HostMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "HostMemory({} bytes)", self.bytes)
+    }
+}

@@ -1,0 +1,94 @@
+//! Tensor maps as a GPU reads them.
+
+use std::ffi::c_void;
+
+use cudarc::driver::sys::{
+    self, CUtensorMapDataType as DataType, CUtensorMapFloatOOBfill as OobFill,
+    CUtensorMapInterleave as Interleave, CUtensorMapL2promotion as Promotion,
+    CUtensorMapSwizzle as SwizzleKind,
+};
+use smallvec::SmallVec;
+
+use super::memory::Memory;
+use crate::codegen::{Fill, L2Promotion, SwizzleMode, TensorMapDesc, TensorMapError};
+use crate::ir::Scalar;
+use crate::runtime::RuntimeError;
+
+/// The 128 bytes of a tensor map, which are passed as a parameter.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::runtime) struct EncodedMap(sys::CUtensorMap);
+
+impl EncodedMap {
+    /// The map of a tensor at the start of the memory, which has room for it.
+    pub(in crate::runtime) fn new(
+        desc: &TensorMapDesc,
+        memory: &Memory,
+    ) -> Result<EncodedMap, RuntimeError> {
+        let (context, address) = (memory.context(), memory.address());
+        if !address.is_multiple_of(16) {
+            return Err(TensorMapError::Address { address }.into());
+        }
+        // The driver takes no stride for the first dimension.
+        let strides = desc.strides_bytes().get(1..).unwrap_or(&[]);
+        let strides: SmallVec<[u64; 5]> = strides.iter().copied().chain([0]).collect();
+        let mut map = sys::CUtensorMap { opaque: [0; 16] };
+        let _current = context.enter()?;
+        // SAFETY: `map` is a place for the result, aligned as its type says; the lists have as many numbers
+        // as the map has dimensions, the strides one less. The address is only written down.
+        let code = unsafe {
+            (context.api().cuTensorMapEncodeTiled)(
+                &mut map,
+                data_type(desc.elem()),
+                desc.rank() as u32,
+                std::ptr::without_provenance_mut(address as usize),
+                desc.dims().as_ptr(),
+                strides.as_ptr(),
+                desc.box_dims().as_ptr(),
+                desc.element_strides().as_ptr(),
+                Interleave::CU_TENSOR_MAP_INTERLEAVE_NONE,
+                match desc.swizzle() {
+                    SwizzleMode::None => SwizzleKind::CU_TENSOR_MAP_SWIZZLE_NONE,
+                    SwizzleMode::B32 => SwizzleKind::CU_TENSOR_MAP_SWIZZLE_32B,
+                    SwizzleMode::B64 => SwizzleKind::CU_TENSOR_MAP_SWIZZLE_64B,
+                    SwizzleMode::B128 => SwizzleKind::CU_TENSOR_MAP_SWIZZLE_128B,
+                },
+                match desc.l2_promotion() {
+                    L2Promotion::None => Promotion::CU_TENSOR_MAP_L2_PROMOTION_NONE,
+                    L2Promotion::B64 => Promotion::CU_TENSOR_MAP_L2_PROMOTION_L2_64B,
+                    L2Promotion::B128 => Promotion::CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
+                    L2Promotion::B256 => Promotion::CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                },
+                match desc.fill() {
+                    Fill::Zero => OobFill::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+                    Fill::Nan => OobFill::CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA,
+                },
+            )
+        };
+        context.check("cuTensorMapEncodeTiled", code)?;
+        Ok(EncodedMap(map))
+    }
+
+    /// The bytes, to be passed.
+    pub(super) fn place(&self) -> *mut c_void {
+        std::ptr::from_ref(&self.0).cast_mut().cast()
+    }
+}
+
+/// What the driver calls the type. Copies do not compute, so signs matter in reductions only.
+fn data_type(elem: Scalar) -> DataType {
+    match elem {
+        Scalar::Bool | Scalar::I8 | Scalar::U8 | Scalar::F8E4M3 | Scalar::F8E5M2 => {
+            DataType::CU_TENSOR_MAP_DATA_TYPE_UINT8
+        }
+        Scalar::I16 | Scalar::U16 => DataType::CU_TENSOR_MAP_DATA_TYPE_UINT16,
+        Scalar::I32 => DataType::CU_TENSOR_MAP_DATA_TYPE_INT32,
+        Scalar::U32 => DataType::CU_TENSOR_MAP_DATA_TYPE_UINT32,
+        Scalar::I64 => DataType::CU_TENSOR_MAP_DATA_TYPE_INT64,
+        Scalar::U64 => DataType::CU_TENSOR_MAP_DATA_TYPE_UINT64,
+        Scalar::F16 => DataType::CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
+        Scalar::Bf16 => DataType::CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+        Scalar::Tf32 => DataType::CU_TENSOR_MAP_DATA_TYPE_TFLOAT32,
+        Scalar::F32 => DataType::CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
+        Scalar::F64 => DataType::CU_TENSOR_MAP_DATA_TYPE_FLOAT64,
+    }
+}

@@ -1,0 +1,296 @@
+//! Launches that are recorded once and run many times.
+
+use std::fmt;
+#[cfg(feature = "cuda-any-version")]
+use std::sync::{Mutex, PoisonError};
+
+use super::argument::Arguments;
+use super::device::{Backend, Device};
+use super::error::RuntimeError;
+use super::function::Function;
+use super::grid::Grid;
+use super::options::LaunchOptions;
+use super::stream::{Stream, StreamBackend};
+
+#[cfg(feature = "cuda-any-version")]
+use super::cuda;
+#[cfg(feature = "sim")]
+pub(super) use sim_recording::{SimLaunch, SimRecording};
+
+/// Launches that are recorded, to become a [`Graph`].
+///
+/// Either one by one with [`launch`](GraphBuilder::launch), or by code that launches on
+/// [`stream`](GraphBuilder::stream): both may be mixed.
+///
+/// ```
+/// # #[cfg(feature = "sim")] {
+/// # use tilewright::ir::{GlobalMut, Kernel};
+/// # use tilewright::runtime::{Device, Grid};
+/// # let device = Device::default()?;
+/// # let kernel = Kernel::<(GlobalMut<i32>, i32)>::build("add", device.target(), |k, (x, n)| {
+/// #     let i = k.thread_idx().x;
+/// #     x.store(k, i, x.load(k, i) + n)
+/// # })?;
+/// # let add = device.load(&kernel)?;
+/// let mut x = device.zeros(32)?;
+/// let mut graph = device.graph()?;
+/// graph.launch(&add, Grid::cover(32, 32), (&mut x, 1))?;
+/// graph.launch(&add, Grid::cover(32, 32), (&mut x, 2))?;
+/// let graph = graph.finish()?;
+/// assert_eq!(x.to_vec()?, [0; 32]); // recorded, not run
+/// graph.launch()?;
+/// graph.launch()?;
+/// assert_eq!(x.to_vec()?, [6; 32]);
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct GraphBuilder {
+    device: Device,
+    stream: Stream,
+    #[cfg(feature = "cuda-any-version")]
+    recording: Option<cuda::Recording>,
+}
+
+impl GraphBuilder {
+    pub(super) fn new(device: &Device) -> Result<GraphBuilder, RuntimeError> {
+        #[cfg(feature = "cuda-any-version")]
+        let mut recording = None;
+        let backend = match &device.backend {
+            #[cfg(feature = "sim")]
+            Backend::Sim(_) => StreamBackend::Sim(Some(SimRecording::new())),
+            #[cfg(feature = "cuda-any-version")]
+            Backend::Cuda(context) => {
+                let opened = cuda::Recording::new(context)?;
+                let stream = std::sync::Arc::clone(opened.stream());
+                recording = Some(opened);
+                StreamBackend::Cuda(stream)
+            }
+        };
+        Ok(GraphBuilder {
+            device: device.clone(),
+            stream: Stream { backend },
+            #[cfg(feature = "cuda-any-version")]
+            recording,
+        })
+    }
+
+    /// The stream whose launches are recorded. When the recording has ended it is a stream like others.
+    pub fn stream(&self) -> &Stream {
+        &self.stream
+    }
+
+    /// Records a launch, after those before.
+    ///
+    /// # Errors
+    /// Those of [`Function::launch`].
+    pub fn launch<P: Arguments>(
+        &mut self,
+        function: &Function<P>,
+        grid: Grid,
+        args: P::Args<'_>,
+    ) -> Result<(), RuntimeError> {
+        function.launch_with(LaunchOptions::default().stream(&self.stream), grid, args)
+    }
+
+    /// The recorded launches, ready to be run.
+    ///
+    /// # Errors
+    /// [`Driver`](RuntimeError::Driver), where the driver refuses the launches together.
+    pub fn finish(self) -> Result<Graph, RuntimeError> {
+        let backend = match &self.stream.backend {
+            #[cfg(feature = "sim")]
+            StreamBackend::Sim(recording) => {
+                GraphBackend::Sim(recording.as_ref().map(SimRecording::finish).unwrap_or_default())
+            }
+            #[cfg(feature = "cuda-any-version")]
+            StreamBackend::Cuda(_) => match self.recording {
+                Some(recording) => GraphBackend::Cuda(Mutex::new(recording.finish()?)),
+                None => return Err(RuntimeError::NotInGraph { call: "GraphBuilder::finish" }),
+            },
+        };
+        Ok(Graph { device: self.device, backend })
+    }
+}
+
+impl fmt::Debug for GraphBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "GraphBuilder(on {})", self.device)
+    }
+}
+
+/// Launches that run one after the other each time the graph is launched, for less than their single launches
+/// cost. Made by [`GraphBuilder`].
+///
+/// A graph keeps the buffers and the code that it uses. Its launches are ordered with all other work on these
+/// buffers like a launch that takes them, so a buffer may be read, written and dropped while there is a
+/// graph of it; scalars and tensor maps stay as they were recorded.
+pub struct Graph {
+    device: Device,
+    backend: GraphBackend,
+}
+
+enum GraphBackend {
+    #[cfg(feature = "sim")]
+    Sim(Vec<SimLaunch>),
+    /// The driver takes one launch of a graph at a time.
+    #[cfg(feature = "cuda-any-version")]
+    Cuda(Mutex<cuda::Graph>),
+}
+
+impl Graph {
+    /// Runs the launches, after all work of the default stream before this call.
+    ///
+    /// # Errors
+    /// On the simulator those of the launches; on a GPU the fault of a launch before, if it had one, and
+    /// [`Driver`](RuntimeError::Driver).
+    pub fn launch(&self) -> Result<(), RuntimeError> {
+        match &self.backend {
+            #[cfg(feature = "sim")]
+            GraphBackend::Sim(launches) => launches.iter().try_for_each(SimLaunch::run),
+            #[cfg(feature = "cuda-any-version")]
+            GraphBackend::Cuda(graph) => {
+                let graph = graph.lock().unwrap_or_else(PoisonError::into_inner);
+                graph.launch(graph.context().default_stream())
+            }
+        }
+    }
+
+    /// As [`Graph::launch`], on a stream.
+    ///
+    /// # Errors
+    /// Those of [`Graph::launch`]; [`OtherDeviceStream`](RuntimeError::OtherDeviceStream);
+    /// [`NotInGraph`](RuntimeError::NotInGraph) on a stream that records one.
+    pub fn launch_on(&self, stream: &Stream) -> Result<(), RuntimeError> {
+        match (&self.backend, &stream.backend) {
+            #[cfg(feature = "sim")]
+            (GraphBackend::Sim(launches), StreamBackend::Sim(recording)) => {
+                super::stream::not_recording(recording, "Graph::launch_on")?;
+                launches.iter().try_for_each(SimLaunch::run)
+            }
+            #[cfg(feature = "cuda-any-version")]
+            (GraphBackend::Cuda(graph), StreamBackend::Cuda(on)) if stream.is_on(&self.device) => {
+                graph.lock().unwrap_or_else(PoisonError::into_inner).launch(on)
+            }
+            #[cfg(feature = "cuda-any-version")]
+            _ => Err(RuntimeError::OtherDeviceStream {
+                what: "a graph".to_owned(),
+                stream: stream.device().to_string(),
+                device: self.device.to_string(),
+            }),
+        }
+    }
+
+    /// The number of launches.
+    pub fn len(&self) -> usize {
+        match &self.backend {
+            #[cfg(feature = "sim")]
+            GraphBackend::Sim(launches) => launches.len(),
+            #[cfg(feature = "cuda-any-version")]
+            GraphBackend::Cuda(graph) => {
+                graph.lock().unwrap_or_else(PoisonError::into_inner).launches() as usize
+            }
+        }
+    }
+
+    /// Whether there are no launches.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl fmt::Debug for Graph {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Graph({} launches on {})", self.len(), self.device)
+    }
+}
+
+/// Recorded launches of the simulator.
+#[cfg(feature = "sim")]
+mod sim_recording {
+    use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+    use crate::codegen::TensorMapDesc;
+    use crate::ir::Const;
+    use crate::runtime::argument::{Arg, ArgValue};
+    use crate::runtime::buffer::Memory;
+    use crate::runtime::function::Inner;
+    use crate::runtime::{Grid, RuntimeError, sim};
+
+    /// A launch, with what it uses.
+    pub(in crate::runtime) struct SimLaunch {
+        function: Arc<Inner>,
+        grid: Grid,
+        args: Vec<OwnedArg>,
+    }
+
+    enum OwnedArg {
+        Scalar(Const),
+        Buffer(Arc<sim::Buffer>),
+        TensorMap(Box<TensorMapDesc>, Arc<sim::Buffer>),
+    }
+
+    impl SimLaunch {
+        pub(super) fn run(&self) -> Result<(), RuntimeError> {
+            let args: Vec<_> = self
+                .args
+                .iter()
+                .map(|arg| match arg {
+                    OwnedArg::Scalar(value) => sim::Arg::Scalar(*value),
+                    OwnedArg::Buffer(buffer) => sim::Arg::Buffer(buffer),
+                    OwnedArg::TensorMap(map, buffer) => sim::Arg::TensorMap(map, buffer),
+                })
+                .collect();
+            self.function.simulate(self.grid, &args).map(|_| ())
+        }
+    }
+
+    /// Launches so far; nothing once it is finished.
+    #[derive(Clone)]
+    pub(in crate::runtime) struct SimRecording(Arc<Mutex<Option<Vec<SimLaunch>>>>);
+
+    impl SimRecording {
+        pub(super) fn new() -> SimRecording {
+            SimRecording(Arc::new(Mutex::new(Some(Vec::new()))))
+        }
+
+        fn lock(&self) -> MutexGuard<'_, Option<Vec<SimLaunch>>> {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        }
+
+        pub(in crate::runtime) fn is_open(&self) -> bool {
+            self.lock().is_some()
+        }
+
+        pub(super) fn finish(&self) -> Vec<SimLaunch> {
+            self.lock().take().unwrap_or_default()
+        }
+
+        /// Records the launch, if that goes on; whether it does.
+        pub(in crate::runtime) fn note(
+            &self,
+            function: &Arc<Inner>,
+            grid: Grid,
+            args: &[Arg<'_>],
+        ) -> bool {
+            let mut recording = self.lock();
+            let Some(launches) = recording.as_mut() else { return false };
+            let owned = |arg: &Arg<'_>| {
+                let on_simulator = |memory: &Memory| match memory {
+                    Memory::Sim(buffer) => Some(Arc::clone(buffer)),
+                    #[cfg(feature = "cuda-any-version")]
+                    Memory::Cuda(_) => None,
+                };
+                match arg.value {
+                    ArgValue::Scalar(value) => Some(OwnedArg::Scalar(value)),
+                    ArgValue::Buffer(memory) => on_simulator(memory).map(OwnedArg::Buffer),
+                    ArgValue::TensorMap(map) => on_simulator(map.memory)
+                        .map(|buffer| OwnedArg::TensorMap(Box::new(map.desc.clone()), buffer)),
+                }
+            };
+            // A buffer of another device has been refused before.
+            let args = args.iter().filter_map(owned).collect();
+            launches.push(SimLaunch { function: Arc::clone(function), grid, args });
+            true
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! Host memory that a device copies from and to while the host goes on.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use super::buffer::{Buffer, Memory};
+use super::device::{Backend, Device};
+use super::error::RuntimeError;
+use super::stream::{Stream, StreamBackend};
+use crate::ir::{Element, Scalar};
+
+#[cfg(feature = "cuda-any-version")]
+use super::cuda;
+
+/// `len` elements in page-locked memory of the host: what [`Buffer::write_from`] and [`Buffer::read_to`] copy
+/// while the host goes on. Made by [`Device::pinned`].
+///
+/// It knows which copies are under way: [`as_slice`](Pinned::as_slice) waits for those that write it,
+/// [`as_mut_slice`](Pinned::as_mut_slice) and dropping it for all. So no guard has to be kept, and none can
+/// be forgotten.
+///
+/// ```
+/// # #[cfg(feature = "sim")] {
+/// use tilewright::runtime::{Device, RuntimeError};
+/// let device = Device::default()?;
+/// let stream = device.stream()?;
+/// let (mut from, mut to) = (device.pinned(3)?, device.pinned(3)?);
+/// from.as_mut_slice()?.copy_from_slice(&[1, 2, 3]);
+/// let mut x = device.zeros(3)?;
+/// x.write_from(&from, &stream)?;
+/// x.read_to(&mut to, &stream)?;
+/// assert_eq!(to.as_slice()?, [1, 2, 3]);
+/// # }
+/// # Ok::<(), tilewright::runtime::RuntimeError>(())
+/// ```
+pub struct Pinned<T> {
+    memory: HostMemory<T>,
+    len: usize,
+    elem: PhantomData<fn() -> T>,
+}
+
+enum HostMemory<T> {
+    /// Copies of the simulator end before their call returns, so any memory will do.
+    #[cfg(feature = "sim")]
+    Sim(Vec<T>),
+    #[cfg(feature = "cuda-any-version")]
+    Cuda(cuda::HostMemory, PhantomData<fn() -> T>),
+}
+
+impl<T: Element> Pinned<T> {
+    pub(super) fn zeros(device: &Device, len: usize) -> Result<Pinned<T>, RuntimeError> {
+        if T::SCALAR == Scalar::Bool {
+            return Err(RuntimeError::PinnedBool);
+        }
+        let too_large = || RuntimeError::OutOfMemory {
+            device: "the host".to_owned(),
+            bytes: (len as u64).saturating_mul(size_of::<T>() as u64),
+        };
+        let bytes = len.checked_mul(size_of::<T>()).filter(|bytes| *bytes <= isize::MAX as usize);
+        let bytes = bytes.ok_or_else(too_large)?;
+        let memory = match &device.backend {
+            #[cfg(feature = "sim")]
+            Backend::Sim(_) => {
+                let mut data = Vec::new();
+                let _ = bytes;
+                data.try_reserve_exact(len).map_err(|_| too_large())?;
+                data.resize(len, T::from_bits(0));
+                HostMemory::Sim(data)
+            }
+            #[cfg(feature = "cuda-any-version")]
+            Backend::Cuda(context) => {
+                HostMemory::Cuda(cuda::HostMemory::zeros(context, bytes)?, PhantomData)
+            }
+        };
+        Ok(Pinned { memory, len, elem: PhantomData })
+    }
+
+    /// The number of elements.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are no elements.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The elements, after the copies that write them.
+    ///
+    /// # Errors
+    /// The fault of a launch before, if it had one; [`Driver`](RuntimeError::Driver).
+    pub fn as_slice(&self) -> Result<&[T], RuntimeError> {
+        match &self.memory {
+            #[cfg(feature = "sim")]
+            HostMemory::Sim(data) => Ok(data),
+            #[cfg(feature = "cuda-any-version")]
+            HostMemory::Cuda(memory, _) => memory.slice(),
+        }
+    }
+
+    /// The elements to be changed, after all copies from and to them.
+    ///
+    /// # Errors
+    /// Those of [`Pinned::as_slice`].
+    pub fn as_mut_slice(&mut self) -> Result<&mut [T], RuntimeError> {
+        match &mut self.memory {
+            #[cfg(feature = "sim")]
+            HostMemory::Sim(data) => Ok(data),
+            #[cfg(feature = "cuda-any-version")]
+            HostMemory::Cuda(memory, _) => memory.slice_mut(),
+        }
+    }
+}
+
+impl<T> fmt::Debug for Pinned<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Pinned({} elements)", self.len)
+    }
+}
+
+impl<T: Element> Buffer<T> {
+    /// Queues a copy of all elements from page-locked memory: the call does not wait for it.
+    ///
+    /// # Errors
+    /// [`LengthMismatch`](RuntimeError::LengthMismatch);
+    /// [`OtherDeviceStream`](RuntimeError::OtherDeviceStream), where buffer, host memory and stream are not of
+    /// one device; [`NotInGraph`](RuntimeError::NotInGraph); the fault of a launch before, if it had one;
+    /// [`Driver`](RuntimeError::Driver).
+    pub fn write_from(&mut self, host: &Pinned<T>, stream: &Stream) -> Result<(), RuntimeError> {
+        self.check_len(host.len)?;
+        match (self.memory_mut(), &host.memory, &stream.backend) {
+            #[cfg(feature = "sim")]
+            (Memory::Sim(buffer), HostMemory::Sim(data), StreamBackend::Sim(recording)) => {
+                super::stream::not_recording(recording, "Buffer::write_from")?;
+                let _ = buffer.write(data);
+                Ok(())
+            }
+            #[cfg(feature = "cuda-any-version")]
+            (Memory::Cuda(memory), HostMemory::Cuda(host, _), StreamBackend::Cuda(stream))
+                if one_context(memory, host, stream) =>
+            {
+                memory.write_from(host, stream)
+            }
+            #[cfg(feature = "cuda-any-version")]
+            _ => Err(self.on_other_device(stream)),
+        }
+    }
+
+    /// Queues a copy of all elements to page-locked memory: the call does not wait for it.
+    ///
+    /// # Errors
+    /// Those of [`Buffer::write_from`].
+    pub fn read_to(&self, host: &mut Pinned<T>, stream: &Stream) -> Result<(), RuntimeError> {
+        self.check_len(host.len)?;
+        match (self.memory(), &mut host.memory, &stream.backend) {
+            #[cfg(feature = "sim")]
+            (Memory::Sim(buffer), HostMemory::Sim(data), StreamBackend::Sim(recording)) => {
+                super::stream::not_recording(recording, "Buffer::read_to")?;
+                data.copy_from_slice(&buffer.to_vec());
+                Ok(())
+            }
+            #[cfg(feature = "cuda-any-version")]
+            (Memory::Cuda(memory), HostMemory::Cuda(host, _), StreamBackend::Cuda(stream))
+                if one_context(memory, host, stream) =>
+            {
+                memory.read_to_host(host, stream)
+            }
+            #[cfg(feature = "cuda-any-version")]
+            _ => Err(self.on_other_device(stream)),
+        }
+    }
+
+    /// Queues a copy of all elements of another buffer of the device.
+    ///
+    /// # Errors
+    /// Those of [`Buffer::write_from`].
+    ///
+    /// ```
+    /// # #[cfg(feature = "sim")] {
+    /// use tilewright::runtime::{Device, RuntimeError};
+    /// let device = Device::default()?;
+    /// let (x, mut y) = (device.upload(&[1, 2, 3])?, device.zeros(3)?);
+    /// y.copy_from(&x, &device.stream()?)?;
+    /// assert_eq!(y.to_vec()?, [1, 2, 3]);
+    /// # }
+    /// # Ok::<(), tilewright::runtime::RuntimeError>(())
+    /// ```
+    pub fn copy_from(&mut self, from: &Buffer<T>, stream: &Stream) -> Result<(), RuntimeError> {
+        self.check_len(from.len())?;
+        match (self.memory_mut(), from.memory(), &stream.backend) {
+            #[cfg(feature = "sim")]
+            (Memory::Sim(to), Memory::Sim(from), StreamBackend::Sim(recording)) => {
+                super::stream::not_recording(recording, "Buffer::copy_from")?;
+                let _ = to.write(&from.to_vec::<T>());
+                Ok(())
+            }
+            #[cfg(feature = "cuda-any-version")]
+            (Memory::Cuda(to), Memory::Cuda(from), StreamBackend::Cuda(stream))
+                if std::ptr::eq(to.context(), from.context())
+                    && std::ptr::eq(to.context(), stream.context()) =>
+            {
+                to.copy_from(from, stream)
+            }
+            #[cfg(feature = "cuda-any-version")]
+            _ => Err(self.on_other_device(stream)),
+        }
+    }
+
+    /// Queues that all elements become `value`.
+    ///
+    /// # Errors
+    /// [`OtherDeviceStream`](RuntimeError::OtherDeviceStream); [`NotInGraph`](RuntimeError::NotInGraph); the
+    /// fault of a launch before, if it had one; [`Driver`](RuntimeError::Driver).
+    ///
+    /// ```
+    /// # #[cfg(feature = "sim")] {
+    /// use tilewright::runtime::{Device, RuntimeError};
+    /// let device = Device::default()?;
+    /// let mut x = device.zeros(3)?;
+    /// x.fill(-0.5, &device.stream()?)?;
+    /// assert_eq!(x.to_vec()?, [-0.5; 3]);
+    /// # }
+    /// # Ok::<(), tilewright::runtime::RuntimeError>(())
+    /// ```
+    pub fn fill(&mut self, value: T, stream: &Stream) -> Result<(), RuntimeError> {
+        let len = self.len();
+        match (self.memory_mut(), &stream.backend) {
+            #[cfg(feature = "sim")]
+            (Memory::Sim(buffer), StreamBackend::Sim(recording)) => {
+                super::stream::not_recording(recording, "Buffer::fill")?;
+                let _ = buffer.write(&vec![value; len]);
+                Ok(())
+            }
+            #[cfg(feature = "cuda-any-version")]
+            (Memory::Cuda(memory), StreamBackend::Cuda(stream))
+                if std::ptr::eq(memory.context(), stream.context()) =>
+            {
+                let _ = len;
+                memory.fill(value, stream)
+            }
+            #[cfg(feature = "cuda-any-version")]
+            _ => Err(self.on_other_device(stream)),
+        }
+    }
+
+    #[cfg(feature = "cuda-any-version")]
+    fn on_other_device(&self, stream: &Stream) -> RuntimeError {
+        RuntimeError::OtherDeviceStream {
+            what: "a buffer".to_owned(),
+            stream: stream.device().to_string(),
+            device: self.device().to_string(),
+        }
+    }
+}
+
+#[cfg(feature = "cuda-any-version")]
+fn one_context(memory: &cuda::Memory, host: &cuda::HostMemory, stream: &cuda::Stream) -> bool {
+    let context = memory.context();
+    std::ptr::eq(context, host.context()) && std::ptr::eq(context, stream.context())
+}

@@ -1,0 +1,245 @@
+//! NVIDIA's assembler, where there is one.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::ir::Target;
+
+/// A `ptxas` that runs. Nothing needs one: the driver compiles PTX too. It tells registers, spills and shared
+/// memory without a GPU, and its code does not depend on the driver.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Ptxas {
+    path: PathBuf,
+    version: String,
+}
+
+/// What `ptxas` made of a PTX text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Assembled {
+    /// The code, for one architecture.
+    pub cubin: Vec<u8>,
+    /// What it said: for each entry its registers, spills and shared memory, and warnings.
+    pub log: String,
+}
+
+/// What `ptxas` says of an entry.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct EntryReport {
+    /// The entry.
+    pub name: String,
+    /// Registers of a thread.
+    pub registers: u32,
+    /// Bytes of a thread that are stored because registers ran out.
+    pub spill_store_bytes: u32,
+    /// Bytes of a thread that are loaded again.
+    pub spill_load_bytes: u32,
+    /// Bytes of local memory of a thread, spills included.
+    pub local_bytes: u32,
+    /// Bytes of static shared memory of a block.
+    pub shared_bytes: u32,
+}
+
+impl Assembled {
+    /// The entries that the log names, in its order.
+    pub fn entries(&self) -> Vec<EntryReport> {
+        entries_of(&self.log)
+    }
+}
+
+/// The number before a word: 32 for `registers` in `Used 32 registers, used 1 barriers`.
+fn number_before(line: &str, word: &str) -> Option<u32> {
+    let (before, _) = line.split_once(word)?;
+    before.split_whitespace().next_back()?.parse().ok()
+}
+
+fn entries_of(log: &str) -> Vec<EntryReport> {
+    let mut entries: Vec<EntryReport> = Vec::new();
+    for line in log.lines() {
+        if let Some((_, rest)) = line.split_once("Compiling entry function '") {
+            let name = rest.split('\'').next().unwrap_or_default().to_owned();
+            entries.push(EntryReport { name, ..EntryReport::default() });
+        }
+        let Some(entry) = entries.last_mut() else { continue };
+        let numbers = [
+            (&mut entry.local_bytes, " bytes stack frame"),
+            (&mut entry.spill_store_bytes, " bytes spill stores"),
+            (&mut entry.spill_load_bytes, " bytes spill loads"),
+            (&mut entry.registers, " registers"),
+            (&mut entry.shared_bytes, " bytes smem"),
+        ];
+        for (place, word) in numbers {
+            if let Some(number) = number_before(line, word) {
+                *place = number;
+            }
+        }
+    }
+    entries
+}
+
+/// Why there is no code from `ptxas`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PtxasError {
+    /// The program does not run.
+    DoesNotRun {
+        /// The program.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// It refused the text.
+    Refused {
+        /// What it said.
+        log: String,
+    },
+    /// A file that it reads or writes could not be made.
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+}
+
+impl fmt::Display for PtxasError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PtxasError::DoesNotRun { path, reason } => write!(
+                f,
+                "`{}` does not run as ptxas, {reason}: name another one in `TILEWRIGHT_PTXAS`",
+                path.display()
+            ),
+            PtxasError::Refused { log } => write!(f, "ptxas refused the text; it says: {log}"),
+            PtxasError::File { path, reason } => {
+                write!(f, "`{}`, a file for ptxas, cannot be used: {reason}", path.display())
+            }
+        }
+    }
+}
+
+impl std::error::Error for PtxasError {}
+
+impl Ptxas {
+    /// The one that the environment variable `TILEWRIGHT_PTXAS` names, else the one of the toolkit that
+    /// `CUDA_HOME` or `CUDA_PATH` names, else the first on the `PATH`, else that of `/usr/local/cuda`; `None`
+    /// where none of these runs.
+    pub fn find() -> Option<Ptxas> {
+        if let Some(named) = std::env::var_os("TILEWRIGHT_PTXAS") {
+            return Ptxas::at(named).ok();
+        }
+        let toolkits = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(std::env::var_os);
+        let toolkits = toolkits.map(|folder| Path::new(&folder).join("bin").join("ptxas"));
+        let usual = [PathBuf::from("ptxas"), PathBuf::from("/usr/local/cuda/bin/ptxas")];
+        toolkits.chain(usual).find_map(|path| Ptxas::at(path).ok())
+    }
+
+    /// The one at the path.
+    ///
+    /// # Errors
+    /// [`PtxasError::DoesNotRun`].
+    pub fn at(path: impl Into<PathBuf>) -> Result<Ptxas, PtxasError> {
+        let path = path.into();
+        let refused = |reason: String| PtxasError::DoesNotRun { path: path.clone(), reason };
+        let output = Command::new(&path).arg("--version").output();
+        let output = output.map_err(|error| refused(error.to_string()))?;
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        // `Cuda compilation tools, release 13.0, V13.0.88`
+        let version = said.split_once(", V").map(|(_, rest)| rest);
+        match version.and_then(|rest| rest.split_whitespace().next()) {
+            Some(version) if output.status.success() => {
+                let version = version.to_owned();
+                Ok(Ptxas { path, version })
+            }
+            _ => Err(refused("because it tells no version".to_owned())),
+        }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its version, such as `13.0.88`.
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// Compiles a PTX text for a target, with the report of each entry.
+    ///
+    /// # Errors
+    /// Those of [`PtxasError`].
+    pub fn assemble(&self, ptx: &str, target: Target) -> Result<Assembled, PtxasError> {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let count = COUNT.fetch_add(1, Relaxed);
+        let stem = format!("tilewright-{}-{count}", std::process::id());
+        let source = Temporary(std::env::temp_dir().join(&stem).with_extension("ptx"));
+        let object = Temporary(source.0.with_extension("cubin"));
+        let of_file = |path: &Path| {
+            let path = path.to_owned();
+            move |error: std::io::Error| PtxasError::File { path, reason: error.to_string() }
+        };
+        std::fs::write(&source.0, ptx).map_err(of_file(&source.0))?;
+        let output = Command::new(&self.path)
+            .args(["--verbose", "--gpu-name", &target.to_string(), "--output-file"])
+            .args([&object.0, &source.0])
+            .output()
+            .map_err(|error| {
+                let (path, reason) = (self.path.clone(), error.to_string());
+                PtxasError::DoesNotRun { path, reason }
+            })?;
+        let log = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        let log = log.replace(&source.0.display().to_string(), "ptx").trim().to_owned();
+        if !output.status.success() {
+            return Err(PtxasError::Refused { log });
+        }
+        let cubin = std::fs::read(&object.0).map_err(of_file(&object.0))?;
+        Ok(Assembled { cubin, log })
+    }
+}
+
+/// A file that goes away when it is dropped.
+struct Temporary(PathBuf);
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_report_of_each_entry_is_read() {
+        let log = "ptxas info    : 0 bytes gmem\n\
+                   ptxas info    : Compiling entry function 'a' for 'sm_90a'\n\
+                   ptxas info    : Function properties for a\n    \
+                   16 bytes stack frame, 12 bytes spill stores, 8 bytes spill loads\n\
+                   ptxas info    : Used 168 registers, used 1 barriers, 1024 bytes smem, 400 bytes cmem[0]\n\
+                   ptxas info    : Compiling entry function 'b' for 'sm_90a'\n\
+                   ptxas info    : Used 4 registers, used 0 barriers";
+        let entries = entries_of(log);
+        let a = EntryReport {
+            name: "a".to_owned(),
+            registers: 168,
+            spill_store_bytes: 12,
+            spill_load_bytes: 8,
+            local_bytes: 16,
+            shared_bytes: 1024,
+        };
+        let b = EntryReport { name: "b".to_owned(), registers: 4, ..EntryReport::default() };
+        assert_eq!(entries, [a, b]);
+        assert!(entries_of("").is_empty());
+    }
+
+    #[test]
+    fn what_is_no_assembler_is_refused() {
+        let error = Ptxas::at("/nowhere/ptxas").unwrap_err();
+        assert!(error.to_string().starts_with("`/nowhere/ptxas` does not run as ptxas"), "{error}");
+        assert!(matches!(Ptxas::at("true"), Err(PtxasError::DoesNotRun { .. })));
+    }
+}

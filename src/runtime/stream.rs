@@ -1,0 +1,239 @@
+//! Work beside other work, and points in it.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use super::device::{Backend, Device};
+use super::error::RuntimeError;
+
+#[cfg(feature = "sim")]
+use super::graph::SimRecording;
+#[cfg(feature = "cuda-any-version")]
+use {super::cuda, std::sync::Arc};
+
+/// Work of a device in the order of the calls. Work of two streams may run at the same time; a stream is
+/// made by [`Device::stream`], and a launch names it with [`LaunchOptions::stream`](super::LaunchOptions).
+///
+/// Buffers order the work that uses them: a launch that reads a buffer waits for the last one that wrote it,
+/// on whatever stream, and one that writes waits for all before. For that a stream waits for all that the
+/// other stream has at that moment. So streams need no events to be safe and right; events order the rest.
+///
+/// ```
+/// # #[cfg(feature = "sim")] {
+/// # use tilewright::ir::{Global, GlobalMut, Kernel};
+/// # use tilewright::runtime::{Device, Grid, LaunchOptions};
+/// # type Copy = (Global<i32>, GlobalMut<i32>);
+/// # let device = Device::default()?;
+/// # let kernel = Kernel::<Copy>::build("copy", device.target(), |k, (x, y)| {
+/// #     let i = k.thread_idx().x;
+/// #     y.store(k, i, x.load(k, i))
+/// # })?;
+/// # let copy = device.load(&kernel)?;
+/// let (first, second) = (device.stream()?, device.stream()?);
+/// let x = device.upload(&[7; 32])?;
+/// let (mut y, mut z) = (device.zeros(32)?, device.zeros(32)?);
+/// let on = |stream| LaunchOptions::default().stream(stream);
+/// copy.launch_with(on(&first), Grid::cover(32, 32), (&x, &mut y))?;
+/// copy.launch_with(on(&second), Grid::cover(32, 32), (&y, &mut z))?; // after the first
+/// assert_eq!(z.to_vec()?, [7; 32]);
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// The simulator runs a launch when it is called, so its streams are always idle. A stream is cheap to clone.
+#[derive(Clone)]
+pub struct Stream {
+    pub(super) backend: StreamBackend,
+}
+
+#[derive(Clone)]
+pub(super) enum StreamBackend {
+    /// With what is recorded instead of run, if it is.
+    #[cfg(feature = "sim")]
+    Sim(Option<SimRecording>),
+    #[cfg(feature = "cuda-any-version")]
+    Cuda(Arc<cuda::Stream>),
+}
+
+impl Stream {
+    pub(super) fn new(device: &Device) -> Result<Stream, RuntimeError> {
+        let backend = match &device.backend {
+            #[cfg(feature = "sim")]
+            Backend::Sim(_) => StreamBackend::Sim(None),
+            #[cfg(feature = "cuda-any-version")]
+            Backend::Cuda(context) => StreamBackend::Cuda(cuda::Stream::new(context)?),
+        };
+        Ok(Stream { backend })
+    }
+
+    /// The device whose work it is.
+    pub fn device(&self) -> Device {
+        match &self.backend {
+            #[cfg(feature = "sim")]
+            StreamBackend::Sim(_) => Device::sim_with(super::sim::Options::default()),
+            #[cfg(feature = "cuda-any-version")]
+            StreamBackend::Cuda(stream) => Backend::Cuda(stream.context()).into(),
+        }
+    }
+
+    /// Whether `self.device() == *device`.
+    pub(super) fn is_on(&self, device: &Device) -> bool {
+        match (&self.backend, &device.backend) {
+            #[cfg(feature = "sim")]
+            (StreamBackend::Sim(_), Backend::Sim(_)) => true,
+            #[cfg(feature = "cuda-any-version")]
+            (StreamBackend::Cuda(stream), Backend::Cuda(context)) => {
+                std::ptr::eq(stream.context(), *context)
+            }
+            #[cfg(all(feature = "sim", feature = "cuda-any-version"))]
+            (StreamBackend::Sim(_), Backend::Cuda(_))
+            | (StreamBackend::Cuda(_), Backend::Sim(_)) => false,
+        }
+    }
+
+    /// Waits for all work of the stream before this call.
+    ///
+    /// # Errors
+    /// As [`Device::synchronize`]; [`NotInGraph`](RuntimeError::NotInGraph) while it records a graph.
+    pub fn synchronize(&self) -> Result<(), RuntimeError> {
+        match &self.backend {
+            #[cfg(feature = "sim")]
+            StreamBackend::Sim(recording) => not_recording(recording, "Stream::synchronize"),
+            #[cfg(feature = "cuda-any-version")]
+            StreamBackend::Cuda(stream) => stream.synchronize(),
+        }
+    }
+
+    /// The point behind all work of the stream before this call.
+    ///
+    /// # Errors
+    /// [`NotInGraph`](RuntimeError::NotInGraph) while it records a graph; the fault of a launch before, if it
+    /// had one; [`Driver`](RuntimeError::Driver).
+    pub fn record(&self) -> Result<Event, RuntimeError> {
+        let backend = match &self.backend {
+            #[cfg(feature = "sim")]
+            StreamBackend::Sim(recording) => {
+                not_recording(recording, "Stream::record")?;
+                EventBackend::Sim(Instant::now())
+            }
+            #[cfg(feature = "cuda-any-version")]
+            StreamBackend::Cuda(stream) => {
+                let event = cuda::Event::new(stream.context())?;
+                event.record_on(stream)?;
+                EventBackend::Cuda(event)
+            }
+        };
+        Ok(Event { backend })
+    }
+
+    /// Lets work of this stream that is queued from now on wait for the point.
+    ///
+    /// # Errors
+    /// [`NotInGraph`](RuntimeError::NotInGraph) while it records a graph;
+    /// [`OtherDeviceEvent`](RuntimeError::OtherDeviceEvent); the fault of a launch before, if it had one;
+    /// [`Driver`](RuntimeError::Driver).
+    pub fn wait_for(&self, event: &Event) -> Result<(), RuntimeError> {
+        match (&self.backend, &event.backend) {
+            #[cfg(feature = "sim")]
+            (StreamBackend::Sim(recording), EventBackend::Sim(_)) => {
+                not_recording(recording, "Stream::wait_for")
+            }
+            #[cfg(feature = "cuda-any-version")]
+            (StreamBackend::Cuda(stream), EventBackend::Cuda(event))
+                if std::ptr::eq(stream.context(), event.context()) =>
+            {
+                event.hold(stream)
+            }
+            #[cfg(feature = "cuda-any-version")]
+            _ => Err(RuntimeError::OtherDeviceEvent),
+        }
+    }
+}
+
+/// The stream records a graph, or this is not the one that does.
+#[cfg(feature = "sim")]
+pub(super) fn not_recording(
+    recording: &Option<SimRecording>,
+    call: &'static str,
+) -> Result<(), RuntimeError> {
+    match recording {
+        Some(recording) if recording.is_open() => Err(RuntimeError::NotInGraph { call }),
+        _ => Ok(()),
+    }
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Stream(on {})", self.device())
+    }
+}
+
+/// A point in the work of a stream, made by [`Stream::record`].
+pub struct Event {
+    backend: EventBackend,
+}
+
+enum EventBackend {
+    #[cfg(feature = "sim")]
+    Sim(Instant),
+    #[cfg(feature = "cuda-any-version")]
+    Cuda(cuda::Event),
+}
+
+impl Event {
+    /// Waits until the device has come to the point.
+    ///
+    /// # Errors
+    /// The fault of a launch before, if it had one; [`Driver`](RuntimeError::Driver).
+    pub fn synchronize(&self) -> Result<(), RuntimeError> {
+        match &self.backend {
+            #[cfg(feature = "sim")]
+            EventBackend::Sim(_) => Ok(()),
+            #[cfg(feature = "cuda-any-version")]
+            EventBackend::Cuda(event) => event.wait(),
+        }
+    }
+
+    /// Whether the device has come to the point.
+    ///
+    /// # Errors
+    /// Those of [`Event::synchronize`].
+    pub fn is_passed(&self) -> Result<bool, RuntimeError> {
+        match &self.backend {
+            #[cfg(feature = "sim")]
+            EventBackend::Sim(_) => Ok(true),
+            #[cfg(feature = "cuda-any-version")]
+            EventBackend::Cuda(event) => event.is_passed(),
+        }
+    }
+
+    /// The time from this point to `end`, once both are passed: waits for them. On the simulator it is the
+    /// time on the wall.
+    ///
+    /// # Errors
+    /// Those of [`Event::synchronize`]; [`OtherDeviceEvent`](RuntimeError::OtherDeviceEvent).
+    pub fn elapsed_until(&self, end: &Event) -> Result<Duration, RuntimeError> {
+        match (&self.backend, &end.backend) {
+            #[cfg(feature = "sim")]
+            (EventBackend::Sim(start), EventBackend::Sim(end)) => {
+                Ok(end.saturating_duration_since(*start))
+            }
+            #[cfg(feature = "cuda-any-version")]
+            (EventBackend::Cuda(start), EventBackend::Cuda(end))
+                if std::ptr::eq(start.context(), end.context()) =>
+            {
+                start.wait()?;
+                end.wait()?;
+                start.elapsed_until(end)
+            }
+            #[cfg(feature = "cuda-any-version")]
+            _ => Err(RuntimeError::OtherDeviceEvent),
+        }
+    }
+}
+
+impl fmt::Debug for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Event")
+    }
+}

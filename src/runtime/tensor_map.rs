@@ -1,0 +1,149 @@
+//! Tensor maps as arguments of launches.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use super::buffer::{Buffer, Memory};
+use super::error::RuntimeError;
+use crate::codegen::{TensorMapDesc, TensorMapError};
+use crate::ir::Element;
+
+#[cfg(feature = "cuda-any-version")]
+use super::cuda;
+
+/// A tensor in a buffer that a kernel reads through the tensor memory accelerator: the argument of a
+/// [`TensorMap`](crate::ir::TensorMap) parameter. Made by [`Buffer::tensor_map`].
+///
+/// It borrows the buffer, so the tensor does not change hands or go away as long as there is a map of it. A
+/// launch takes a copy of the map: the map may be dropped right after.
+pub struct TensorMapArg<'b, T> {
+    map: Mapped<'b>,
+    elem: PhantomData<fn() -> T>,
+}
+
+/// As [`TensorMapArg`], of a tensor that the kernel may write: the argument of a
+/// [`TensorMapMut`](crate::ir::TensorMapMut) parameter. Made by [`Buffer::tensor_map_mut`].
+///
+/// It borrows the buffer mutably, so nothing else reads or writes it in a launch that has the map.
+pub struct TensorMapArgMut<'b, T> {
+    map: Mapped<'b>,
+    elem: PhantomData<fn() -> T>,
+}
+
+/// A [`TensorMapArgMut`] of a buffer of any lifetime, as a launch takes it: `&mut map` is one.
+#[diagnostic::on_unimplemented(
+    message = "a launch takes a tensor map of a mutable buffer here",
+    note = "make it with `Buffer::tensor_map_mut` and pass `&mut map`"
+)]
+pub trait WritableTensorMap<T>: HasMap {}
+
+impl<T> WritableTensorMap<T> for TensorMapArgMut<'_, T> {}
+
+/// What has a map. It is public only in name, which closes the trait above.
+pub trait HasMap {
+    /// The map.
+    fn mapped(&self) -> &Mapped<'_>;
+}
+
+/// A map of a buffer, as its device reads it.
+#[derive(Debug)]
+pub struct Mapped<'b> {
+    pub(super) desc: TensorMapDesc,
+    pub(super) memory: &'b Memory,
+    /// Of a buffer on a GPU: what the GPU reads.
+    #[cfg(feature = "cuda-any-version")]
+    pub(super) encoded: Option<cuda::EncodedMap>,
+}
+
+impl<'b> Mapped<'b> {
+    fn new<T: Element>(
+        buffer: &'b Buffer<T>,
+        desc: &TensorMapDesc,
+    ) -> Result<Mapped<'b>, RuntimeError> {
+        if desc.elem() != T::SCALAR {
+            let (map, buffer) = (desc.elem(), T::SCALAR);
+            return Err(TensorMapError::Element { map, buffer }.into());
+        }
+        let tensor_bytes = desc.tensor_bytes();
+        let buffer_bytes = buffer.len() as u64 * u64::from(T::SCALAR.size_bytes());
+        if tensor_bytes > buffer_bytes {
+            return Err(TensorMapError::BufferTooSmall { tensor_bytes, buffer_bytes }.into());
+        }
+        let memory = buffer.memory();
+        Ok(Mapped {
+            desc: desc.clone(),
+            memory,
+            #[cfg(feature = "cuda-any-version")]
+            encoded: match memory {
+                #[cfg(feature = "sim")]
+                Memory::Sim(_) => None,
+                Memory::Cuda(memory) => Some(cuda::EncodedMap::new(desc, memory)?),
+            },
+        })
+    }
+}
+
+impl<T: Element> Buffer<T> {
+    /// The tensor that `map` describes, at the start of this buffer, for a kernel that reads it.
+    ///
+    /// # Errors
+    /// [`TensorMap`](RuntimeError::TensorMap) where the elements differ or the tensor is larger than the
+    /// buffer; [`Driver`](RuntimeError::Driver).
+    ///
+    /// ```
+    /// # #[cfg(feature = "sim")] {
+    /// use tilewright::codegen::TensorMapDesc;
+    /// use tilewright::ir::{Kernel, Scalar, Target, TensorMap};
+    /// use tilewright::layout::{Layout, layout};
+    /// use tilewright::runtime::{Device, Grid};
+    ///
+    /// let device = Device::sim()?;
+    /// let kernel = Kernel::<(TensorMap<f32, 2>,)>::build("k", Target::SM_90A, |_, _| ())?;
+    /// let x = device.zeros::<f32>(100 * 64)?;
+    /// let (matrix, tile) = (Layout::row_major((100, 64)), layout!((8, 32):(32, 1)));
+    /// let map = TensorMapDesc::from_layouts(Scalar::F32, &matrix, &tile.into())?;
+    /// device.load(&kernel)?.launch(Grid::cover(1, 32), (&x.tensor_map(&map)?,))?;
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn tensor_map(&self, map: &TensorMapDesc) -> Result<TensorMapArg<'_, T>, RuntimeError> {
+        Ok(TensorMapArg { map: Mapped::new(self, map)?, elem: PhantomData })
+    }
+
+    /// As [`Buffer::tensor_map`], for a kernel that may write the tensor.
+    ///
+    /// # Errors
+    /// Those of [`Buffer::tensor_map`].
+    pub fn tensor_map_mut(
+        &mut self,
+        map: &TensorMapDesc,
+    ) -> Result<TensorMapArgMut<'_, T>, RuntimeError> {
+        Ok(TensorMapArgMut { map: Mapped::new(self, map)?, elem: PhantomData })
+    }
+}
+
+macro_rules! tensor_map_arg {
+    ($($name:ident)*) => {$(
+        impl<T> $name<'_, T> {
+            /// What the map says.
+            pub fn desc(&self) -> &TensorMapDesc {
+                &self.map.desc
+            }
+        }
+
+        impl<T> HasMap for $name<'_, T> {
+            fn mapped(&self) -> &Mapped<'_> {
+                &self.map
+            }
+        }
+
+        /// What the map says.
+        impl<T> fmt::Debug for $name<'_, T> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!(stringify!($name), "({})"), self.map.desc)
+            }
+        }
+    )*};
+}
+
+tensor_map_arg!(TensorMapArg TensorMapArgMut);
