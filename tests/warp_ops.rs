@@ -292,6 +292,31 @@ fn registers_of_clusters_without_a_cluster() {
     );
 }
 
+/// The blocks of a cluster are numbered along x, then y, then z.
+#[test]
+fn registers_of_clusters() {
+    let grid = Grid::new([4, 2, 2], [32, 1, 1]).cluster([2, 1, 2]);
+    threads::check_grid::<i32>(
+        Target::SM_90,
+        grid,
+        |k, _| {
+            let (id, n) = (k.clusterid(), k.nclusterid());
+            let (at, size) = (k.cluster_ctaid(), k.cluster_nctaid());
+            let number = id.x + n.x * (id.y + n.y * id.z);
+            let inside = at.x + size.x * (at.y + size.y * at.z);
+            let same = inside.eq(k.cluster_ctarank()) & k.is_explicit_cluster();
+            let sizes = size.x * 100 + size.y * 10 + size.z + k.cluster_nctarank() * 1000;
+            same.cvt::<i32>() * (number * 10 + inside) * 10_000 + sizes
+        },
+        |i| {
+            let block = i / 32;
+            let [x, y, z] = [block % 4, block / 4 % 2, block / 8];
+            let (number, inside) = (x / 2 + 2 * (y + 2 * (z / 2)), x % 2 + 2 * (z % 2));
+            (number * 10 + inside) * 10_000 + 4212
+        },
+    );
+}
+
 #[test]
 fn facts_about_the_hardware() {
     // In range, and the same as before.

@@ -7,7 +7,7 @@ use super::lanes::LANES;
 use super::memory::{Memory, Shared};
 use super::options::Order;
 use super::program::Code;
-use super::special::Position;
+use super::special::{Position, Shape};
 use super::trap::Trap;
 use super::warp::{Pause, Warp};
 use crate::runtime::Grid;
@@ -49,6 +49,7 @@ pub(super) struct Count {
 pub(super) struct Block<'c> {
     code: &'c Code,
     grid: Grid,
+    shape: Shape,
     warps: Vec<Warp>,
     states: Vec<State>,
     barriers: Barriers,
@@ -59,6 +60,7 @@ impl<'c> Block<'c> {
     pub(super) fn new(
         code: &'c Code,
         grid: Grid,
+        shape: Shape,
         params: &ParamWords,
         globals: &'c [&'c Buffer],
     ) -> Block<'c> {
@@ -70,7 +72,8 @@ impl<'c> Block<'c> {
         let arrays = &code.arrays;
         let memory = Memory { globals, shared, diagnostics, arrays, block: 0, operations: 0 };
         let states = vec![State::Ended; warps.len()];
-        let mut block = Block { code, grid, warps, states, barriers: Barriers::default(), memory };
+        let mut block =
+            Block { code, grid, shape, warps, states, barriers: Barriers::default(), memory };
         for warp in &mut block.warps {
             let regs = &mut warp.regs;
             for (slot, word) in &code.fill_w {
@@ -107,8 +110,13 @@ impl<'c> Block<'c> {
         for (number, warp) in self.warps.iter_mut().enumerate() {
             let first = (number * LANES) as u32;
             let shared_bytes = self.code.shared_bytes;
-            let position =
-                Position { grid: self.grid, block: index, first_thread: first, shared_bytes };
+            let position = Position {
+                grid: self.grid,
+                shape: self.shape,
+                block: index,
+                first_thread: first,
+                shared_bytes,
+            };
             for (reg, slot) in &self.code.special {
                 position.fill(&mut warp.regs, *reg, *slot);
             }

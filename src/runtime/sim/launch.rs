@@ -12,6 +12,7 @@ use super::fault::{Fault, FaultCause, MemoryAccess};
 use super::lanes::LANES;
 use super::options::{Options, Report};
 use super::program::Code;
+use super::special::Shape;
 use super::trap::{AccessAt, TrapCause};
 use crate::codegen::TensorMapDesc;
 use crate::ir::{
@@ -118,7 +119,12 @@ pub(super) fn launch(
     args: &[Arg<'_>],
     options: &Options,
 ) -> Result<Report, RunError> {
-    check_grid(ir, grid)?;
+    let shape = Shape {
+        cluster: check_grid(ir, grid)?,
+        names_cluster: ir.bounds.cluster.is_some() || grid.cluster.is_some(),
+        // The verifier has seen that it fits a block.
+        dynamic_shared_bytes: ir.dynamic_shared_bytes() as u32,
+    };
     let empty = Buffer::zeros(0);
     let (words, buffers) = check_args(ir, args, &empty)?;
     let blocks: u64 = grid.blocks.iter().map(|n| u64::from(*n)).product();
@@ -127,7 +133,7 @@ pub(super) fn launch(
     // to their end, so that the lowest one that stops is always the same.
     let (next, stopped) = (AtomicU64::new(0), AtomicU64::new(u64::MAX));
     let work = || {
-        let mut block = Block::new(code, grid, &words, &buffers);
+        let mut block = Block::new(code, grid, shape, &words, &buffers);
         let (mut total, mut said) = (Count::default(), Said::default());
         loop {
             let number = next.fetch_add(1, Relaxed);

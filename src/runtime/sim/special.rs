@@ -1,8 +1,8 @@
 //! Special registers, and what a thread asks of the hardware.
 //!
 //! The simulated device has 132 multiprocessors with room for 64 warps each, to which blocks are dealt in
-//! turn. Its clocks count the operations that the warps of a block have executed. A grid has clusters of one
-//! block, and its number is 0.
+//! turn. Its clocks count the operations that the warps of a block have executed. A grid has the number
+//! 0.
 
 use super::compile::{Compiler, Refused};
 use super::lanes::{LANE_BIT, LANES, Lane, Regs};
@@ -19,14 +19,26 @@ const SHARED_UNIT: usize = 128;
 /// The shared memory that the system reserves.
 const SHARED_RESERVED: u32 = 1024;
 
+/// What the blocks of a launch are told beside the grid.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shape {
+    /// The blocks of a cluster along each axis.
+    pub(super) cluster: [u32; 3],
+    /// Whether the launch or the kernel names a cluster.
+    pub(super) names_cluster: bool,
+    /// Bytes of shared memory that the launch asks for.
+    pub(super) dynamic_shared_bytes: u32,
+}
+
 /// A warp in its place.
 pub(super) struct Position {
     pub(super) grid: Grid,
+    pub(super) shape: Shape,
     /// The index of the block.
     pub(super) block: [u32; 3],
     /// The number of the first thread in its block.
     pub(super) first_thread: u32,
-    /// Bytes of static shared memory.
+    /// Bytes of shared memory.
     pub(super) shared_bytes: usize,
 }
 
@@ -45,14 +57,27 @@ impl Position {
         use SpecialReg as R;
         let [x, y, _] = self.grid.threads;
         let thread = |lane: usize| self.first_thread + lane as u32;
+        // The launch has seen that the grid has whole clusters.
+        let cluster = |axis: Axis| self.shape.cluster[axis.index()].max(1);
+        let inner = |axis: Axis| self.block[axis.index()] % cluster(axis);
         let shared = self.shared_bytes.next_multiple_of(SHARED_UNIT) as u32;
         match reg {
             R::Tid(Axis::X) => std::array::from_fn(|lane| thread(lane) % x),
             R::Tid(Axis::Y) => std::array::from_fn(|lane| thread(lane) / x % y),
             R::Tid(Axis::Z) => std::array::from_fn(|lane| thread(lane) / x / y),
             R::Ntid(axis) => [self.grid.threads[axis.index()]; LANES],
-            R::Ctaid(axis) | R::ClusterId(axis) => [self.block[axis.index()]; LANES],
-            R::Nctaid(axis) | R::NClusterId(axis) => [self.grid.blocks[axis.index()]; LANES],
+            R::Ctaid(axis) => [self.block[axis.index()]; LANES],
+            R::Nctaid(axis) => [self.grid.blocks[axis.index()]; LANES],
+            R::ClusterId(axis) => [self.block[axis.index()] / cluster(axis); LANES],
+            R::NClusterId(axis) => [self.grid.blocks[axis.index()] / cluster(axis); LANES],
+            R::ClusterCtaid(axis) => [inner(axis); LANES],
+            R::ClusterNctaid(axis) => [cluster(axis); LANES],
+            R::ClusterCtaRank => {
+                let [x, y, z] = Axis::ALL.map(inner);
+                [x + cluster(Axis::X) * (y + cluster(Axis::Y) * z); LANES]
+            }
+            R::ClusterNctaRank => [Axis::ALL.into_iter().map(cluster).product(); LANES],
+            R::IsExplicitCluster => [self.shape.names_cluster.word(); LANES],
             R::LaneId => std::array::from_fn(|lane| lane as u32),
             R::LaneMaskEq => LANE_BIT,
             R::LaneMaskLe => LANE_BIT.map(|bit| bit | (bit - 1)),
@@ -61,11 +86,10 @@ impl Position {
             R::LaneMaskGt => LANE_BIT.map(|bit| !(bit | (bit - 1))),
             R::NWarpId => [WARPS_OF_MULTIPROCESSOR; LANES],
             R::NSmId => [MULTIPROCESSORS as u32; LANES],
-            R::ClusterNctaid(_) | R::ClusterNctaRank => [1; LANES],
             R::TotalSmemSize => [shared; LANES],
             R::AggrSmemSize => [shared + SHARED_RESERVED; LANES],
-            R::GridId | R::IsExplicitCluster | R::DynamicSmemSize => [0; LANES],
-            R::ClusterCtaid(_) | R::ClusterCtaRank => [0; LANES],
+            R::DynamicSmemSize => [self.shape.dynamic_shared_bytes; LANES],
+            R::GridId => [0; LANES],
         }
     }
 }
