@@ -85,3 +85,33 @@ fn the_largest_stride_of_a_left_inverse_may_be_negative() {
     let error = "(4,3):(-1,4)".parse::<Layout>().unwrap().left_inverse().unwrap_err();
     assert!(matches!(error, LayoutError::Unsupported { .. }), "{error}");
 }
+
+/// For `n1 = 11 * n0` the first two modes are one of 22 elements, of which the tile takes 12: two
+/// tiles, where the modes apart give one.
+#[test]
+fn a_divide_keeps_the_elements_of_modes_that_numbers_merge() {
+    let (n0, n1) = (Int::symbol("n0"), Int::symbol("n1"));
+    let tile = layout!((5, 2):(1, 6));
+    for layout in
+        [Layout::new((11, 2, 1), (&n0, &n1, 0)).unwrap(), Layout::new((11, 2), (&n0, &n1)).unwrap()]
+    {
+        let divided = layout.logical_divide(&tile).unwrap();
+        for (first, second) in [(1, 11), (3, 33)] {
+            let env = Env::new().with("n0", first).with("n1", second);
+            let error = divided.eval(&env).unwrap_err();
+            assert!(matches!(error, LayoutError::ConditionViolated { .. }), "{layout}: {error}");
+            let numbers = layout.eval(&env).unwrap().logical_divide(&tile).unwrap();
+            assert_eq!(numbers.size(), Ok(20.into()), "{numbers}");
+        }
+        // Modes that stay apart are divided as their numbers are.
+        let env = Env::new().with("n0", 1).with("n1", 100);
+        let numbers = layout.eval(&env).unwrap().logical_divide(&tile).unwrap();
+        assert_eq!(divided.eval(&env), Ok(numbers));
+    }
+    // A tile that ends with a mode needs no condition.
+    let even = Layout::new((6, 4), (&n0, &n1)).unwrap().logical_divide(&layout!(12:1)).unwrap();
+    let env = Env::new().with("n0", 1).with("n1", 6);
+    let numbers = layout!(24:1).logical_divide(&layout!(12:1)).unwrap();
+    let even = even.eval(&env).unwrap();
+    assert!((0..24).all(|i| even.at(i) == numbers.at(i)), "{even} and {numbers}");
+}
