@@ -115,3 +115,36 @@ fn a_divide_keeps_the_elements_of_modes_that_numbers_merge() {
     let even = even.eval(&env).unwrap();
     assert!((0..24).all(|i| even.at(i) == numbers.at(i)), "{even} and {numbers}");
 }
+
+#[test]
+fn a_quotient_is_the_right_operand_of_another_in_parentheses() {
+    let symbols = ["Q", "S", "w", "wcS", "z", "a", "U", "d", "o", "q"];
+    let env = symbols.iter().zip([3, 5, 17, 2, 4, 50, 7, 9, 2, 6]);
+    let env = env.fold(Env::new(), |env, (name, value)| env.with(name, value));
+    let texts = [
+        "2/(2/Q)",
+        "12/(2/S)",
+        "22/-(-w/wcS)",
+        "03%(1/-z)*S",
+        "a%21%(a%21)%a%21%U",
+        "(3--z)*d/(21/o/z)*q",
+        "w/(a%(w/z))",
+        "w/z/o",
+        "w%(a/o)",
+        "w/(w/(w/(w/z)))",
+    ];
+    for text in texts {
+        let value: Int = text.parse().unwrap();
+        let printed = value.to_string();
+        let again: Int = printed.parse().unwrap();
+        assert_eq!(again, value, "{text} prints as {printed}");
+        assert_eq!(again.eval(&env), value.eval(&env), "{text} prints as {printed}");
+    }
+    // A symbol that is printed as a part of itself is a quotient too.
+    let sixteenth = Int::symbol("n").divisible_by(16).exact_div(&16.into()).unwrap();
+    let quotient = Int::symbol("m").floor_div(&sixteenth).unwrap();
+    assert_eq!(quotient.to_string(), "m/(n/16)");
+    let env = Env::new().with("m", 100).with("n", 48);
+    assert_eq!(quotient.eval(&env), Ok(33));
+    assert_eq!(quotient.to_string().parse::<Int>().unwrap().eval(&env), Ok(33));
+}
