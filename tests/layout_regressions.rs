@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a failing helper of a test is a failing test")]
 
-use tilewright::layout::{Env, Int, Layout, LayoutError, layout};
+use tilewright::layout::{Env, Int, Layout, LayoutError, layout, make_layout_image_mask, shape};
 
 #[test]
 fn the_divisor_of_the_smallest_number_divides_it() {
@@ -147,4 +147,25 @@ fn a_quotient_is_the_right_operand_of_another_in_parentheses() {
     let env = Env::new().with("m", 100).with("n", 48);
     assert_eq!(quotient.eval(&env), Ok(33));
     assert_eq!(quotient.to_string().parse::<Int>().unwrap().eval(&env), Ok(33));
+}
+
+#[test]
+fn the_mask_of_a_large_domain_is_refused_before_it_is_walked() {
+    let mask = |layout: &Layout| make_layout_image_mask(layout, &shape!(0), 0);
+    let flat = |extent: i64, stride: i64| Layout::new((extent,), (stride,)).unwrap();
+    let too_large = Err(LayoutError::TooLarge { limit: 16 });
+    let large = i64::from(i32::MAX);
+    assert_eq!(mask(&flat(large, 0)), Ok(1));
+    assert_eq!(mask(&flat(large, 1)), too_large);
+    assert_eq!(mask(&flat(large, -1)), too_large);
+    assert_eq!(mask(&flat(i64::MAX, 1)), too_large);
+    assert_eq!(mask(&flat(16, 1)), Ok(u16::MAX));
+    // The largest domain: 15 modes of two, each a step of its own.
+    let ones = |n: usize| {
+        let list = |item: &str| vec![item; n].join(",");
+        let text = format!("(({})):(({}))", list("2"), list("1"));
+        text.parse::<Layout>().unwrap()
+    };
+    assert_eq!(mask(&ones(15)), Ok(u16::MAX));
+    assert_eq!(mask(&ones(16)), too_large);
 }
