@@ -169,3 +169,38 @@ fn the_mask_of_a_large_domain_is_refused_before_it_is_walked() {
     assert_eq!(mask(&ones(15)), Ok(u16::MAX));
     assert_eq!(mask(&ones(16)), too_large);
 }
+
+/// Modes of extent 1 hold no element of their own, so that any number of them may have stride 1.
+#[test]
+fn a_downcast_lengthens_one_mode_of_stride_1() {
+    for (before, after) in [
+        ("(1,1):(1,1)", "(4,1):(1,4)"),
+        ("(1,8):(1,1)", "(1,32):(4,1)"),
+        ("(8,1):(1,1)", "(32,1):(1,4)"),
+        ("(1,8):(1,-1)", "(4,8):(1,-4)"),
+        ("((1),1):((-1),1)", "((1),4):((-4),1)"),
+    ] {
+        let layout: Layout = before.parse().unwrap();
+        let found = layout.downcast(4).unwrap();
+        assert_eq!(found.to_string(), after, "{before}");
+        let mut wanted: Vec<i64> =
+            layout.indices().unwrap().flat_map(|i| 4 * i..4 * i + 4).collect();
+        let mut image: Vec<i64> = found.indices().unwrap().collect();
+        wanted.sort_unstable();
+        image.sort_unstable();
+        assert_eq!(image, wanted, "{before}");
+    }
+    for overlapping in ["(2,2):(1,1)", "(2,2):(1,-1)", "(n,2):(1,1)"] {
+        let error = overlapping.parse::<Layout>().unwrap().downcast(4).unwrap_err();
+        assert!(matches!(error, LayoutError::NotInjective { .. }), "{error}");
+    }
+    let (n0, n1) = (Int::symbol("n0"), Int::symbol("n1"));
+    let symbolic = Layout::new(((&n0,), &n1), ((1,), &n0)).unwrap();
+    for (first, second) in [(1, 1), (2, 3)] {
+        let env = Env::new().with("n0", first).with("n1", second);
+        match symbolic.downcast(2).unwrap().eval(&env) {
+            Ok(found) => assert_eq!(Ok(found), symbolic.eval(&env).unwrap().downcast(2)),
+            Err(e) => assert!(matches!(e, LayoutError::ConditionViolated { .. }), "{e}"),
+        }
+    }
+}
