@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a failing helper of a test is a failing test")]
 
-use tilewright::layout::{Env, Int, Layout, LayoutError, layout, make_layout_image_mask, shape};
+use tilewright::layout::{
+    ComposedLayout, Env, Int, Layout, LayoutError, layout, make_layout_image_mask, shape,
+};
 
 #[test]
 fn the_divisor_of_the_smallest_number_divides_it() {
@@ -202,5 +204,16 @@ fn a_downcast_lengthens_one_mode_of_stride_1() {
             Ok(found) => assert_eq!(Ok(found), symbolic.eval(&env).unwrap().downcast(2)),
             Err(e) => assert!(matches!(e, LayoutError::ConditionViolated { .. }), "{e}"),
         }
+    }
+}
+
+#[test]
+fn the_right_inverse_of_a_composed_layout_takes_extents_that_are_not_positive() {
+    for extent in [i64::MIN, -1, 0] {
+        let text = format!("S<1,0,1> o 0 o {extent}:1");
+        let composed: ComposedLayout = text.parse().unwrap();
+        assert!(composed.swizzle().is_some(), "{text}");
+        // No panic; a domain without elements has nothing that leaves it.
+        let _ = composed.right_inverse();
     }
 }
