@@ -217,3 +217,40 @@ fn the_right_inverse_of_a_composed_layout_takes_extents_that_are_not_positive() 
         let _ = composed.right_inverse();
     }
 }
+
+/// Each step puts the value several times into the next: shared in memory, but not in what is
+/// printed or evaluated.
+#[test]
+fn an_expression_that_grows_with_each_operation_is_refused() {
+    let (a, b) = (Int::symbol("a"), Int::symbol("b"));
+    let mut value = a.add(&b).unwrap();
+    let mut refused = None;
+    for _ in 0..64 {
+        let quotient = value.mul(&value).and_then(|square| square.floor_div(&value.add(&b)?));
+        match quotient.and_then(|q| q.modulo(&value.add(&a)?)) {
+            Ok(next) => value = next,
+            Err(e) => {
+                refused = Some(e);
+                break;
+            }
+        }
+    }
+    assert!(matches!(refused, Some(LayoutError::TooLarge { .. })), "{refused:?}");
+    assert!(value.to_string().len() < 20_000);
+    let _ = value.eval(&Env::new().with("a", 7).with("b", 3));
+
+    let n = |i: usize| Int::symbol(&format!("n{i}"));
+    let mut layout = Layout::compact((n(0), n(1), n(2)));
+    for i in 0..24 {
+        let tile = Layout::new((n(i), n(i + 1)), (n(i + 2), n(i + 3))).unwrap();
+        let made = layout.composition(&tile).and_then(|l| l.logical_divide(&tile));
+        match made.or_else(|_| layout.composition(&Layout::leaf(n(i), n(i + 1)))) {
+            Ok(next) => layout = next,
+            Err(e) => {
+                assert!(!e.to_string().is_empty());
+                break;
+            }
+        }
+        assert!(layout.to_string().len() < 1 << 20);
+    }
+}
