@@ -254,3 +254,13 @@ fn an_expression_that_grows_with_each_operation_is_refused() {
         assert!(layout.to_string().len() < 1 << 20);
     }
 }
+
+#[test]
+fn a_complement_in_a_shape_counts_tiles_mode_by_mode() {
+    let tile = layout!((2, 2):(1, 2));
+    assert_eq!(tile.complement(&shape!(3, 2)), Ok(layout!(1:0)));
+    assert_eq!(tile.complement(&6.into()), Ok(layout!(2:4)));
+    let tile = layout!((4, 3):(3, 1));
+    assert_eq!(tile.complement(&shape!(5, 5)), Ok(layout!(2:12)));
+    assert_eq!(tile.complement(&25.into()), Ok(layout!(3:12)));
+}
