@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a failing helper of a test is a failing test")]
 
-use tilewright::layout::{Env, Int, Layout, LayoutError, layout};
+use tilewright::layout::{
+    ComposedLayout, Env, Int, Layout, LayoutError, layout, make_layout_image_mask, shape,
+};
 
 #[test]
 fn the_divisor_of_the_smallest_number_divides_it() {
@@ -84,4 +86,181 @@ fn the_largest_stride_of_a_left_inverse_may_be_negative() {
     }
     let error = "(4,3):(-1,4)".parse::<Layout>().unwrap().left_inverse().unwrap_err();
     assert!(matches!(error, LayoutError::Unsupported { .. }), "{error}");
+}
+
+/// For `n1 = 11 * n0` the first two modes are one of 22 elements, of which the tile takes 12: two
+/// tiles, where the modes apart give one.
+#[test]
+fn a_divide_keeps_the_elements_of_modes_that_numbers_merge() {
+    let (n0, n1) = (Int::symbol("n0"), Int::symbol("n1"));
+    let tile = layout!((5, 2):(1, 6));
+    for layout in
+        [Layout::new((11, 2, 1), (&n0, &n1, 0)).unwrap(), Layout::new((11, 2), (&n0, &n1)).unwrap()]
+    {
+        let divided = layout.logical_divide(&tile).unwrap();
+        for (first, second) in [(1, 11), (3, 33)] {
+            let env = Env::new().with("n0", first).with("n1", second);
+            let error = divided.eval(&env).unwrap_err();
+            assert!(matches!(error, LayoutError::ConditionViolated { .. }), "{layout}: {error}");
+            let numbers = layout.eval(&env).unwrap().logical_divide(&tile).unwrap();
+            assert_eq!(numbers.size(), Ok(20.into()), "{numbers}");
+        }
+        // Modes that stay apart are divided as their numbers are.
+        let env = Env::new().with("n0", 1).with("n1", 100);
+        let numbers = layout.eval(&env).unwrap().logical_divide(&tile).unwrap();
+        assert_eq!(divided.eval(&env), Ok(numbers));
+    }
+    // A tile that ends with a mode needs no condition.
+    let even = Layout::new((6, 4), (&n0, &n1)).unwrap().logical_divide(&layout!(12:1)).unwrap();
+    let env = Env::new().with("n0", 1).with("n1", 6);
+    let numbers = layout!(24:1).logical_divide(&layout!(12:1)).unwrap();
+    let even = even.eval(&env).unwrap();
+    assert!((0..24).all(|i| even.at(i) == numbers.at(i)), "{even} and {numbers}");
+}
+
+#[test]
+fn a_quotient_is_the_right_operand_of_another_in_parentheses() {
+    let symbols = ["Q", "S", "w", "wcS", "z", "a", "U", "d", "o", "q"];
+    let env = symbols.iter().zip([3, 5, 17, 2, 4, 50, 7, 9, 2, 6]);
+    let env = env.fold(Env::new(), |env, (name, value)| env.with(name, value));
+    let texts = [
+        "2/(2/Q)",
+        "12/(2/S)",
+        "22/-(-w/wcS)",
+        "03%(1/-z)*S",
+        "a%21%(a%21)%a%21%U",
+        "(3--z)*d/(21/o/z)*q",
+        "w/(a%(w/z))",
+        "w/z/o",
+        "w%(a/o)",
+        "w/(w/(w/(w/z)))",
+    ];
+    for text in texts {
+        let value: Int = text.parse().unwrap();
+        let printed = value.to_string();
+        let again: Int = printed.parse().unwrap();
+        assert_eq!(again, value, "{text} prints as {printed}");
+        assert_eq!(again.eval(&env), value.eval(&env), "{text} prints as {printed}");
+    }
+    // A symbol that is printed as a part of itself is a quotient too.
+    let sixteenth = Int::symbol("n").divisible_by(16).exact_div(&16.into()).unwrap();
+    let quotient = Int::symbol("m").floor_div(&sixteenth).unwrap();
+    assert_eq!(quotient.to_string(), "m/(n/16)");
+    let env = Env::new().with("m", 100).with("n", 48);
+    assert_eq!(quotient.eval(&env), Ok(33));
+    assert_eq!(quotient.to_string().parse::<Int>().unwrap().eval(&env), Ok(33));
+}
+
+#[test]
+fn the_mask_of_a_large_domain_is_refused_before_it_is_walked() {
+    let mask = |layout: &Layout| make_layout_image_mask(layout, &shape!(0), 0);
+    let flat = |extent: i64, stride: i64| Layout::new((extent,), (stride,)).unwrap();
+    let too_large = Err(LayoutError::TooLarge { limit: 16 });
+    let large = i64::from(i32::MAX);
+    assert_eq!(mask(&flat(large, 0)), Ok(1));
+    assert_eq!(mask(&flat(large, 1)), too_large);
+    assert_eq!(mask(&flat(large, -1)), too_large);
+    assert_eq!(mask(&flat(i64::MAX, 1)), too_large);
+    assert_eq!(mask(&flat(16, 1)), Ok(u16::MAX));
+    // The largest domain: 15 modes of two, each a step of its own.
+    let ones = |n: usize| {
+        let list = |item: &str| vec![item; n].join(",");
+        let text = format!("(({})):(({}))", list("2"), list("1"));
+        text.parse::<Layout>().unwrap()
+    };
+    assert_eq!(mask(&ones(15)), Ok(u16::MAX));
+    assert_eq!(mask(&ones(16)), too_large);
+}
+
+/// Modes of extent 1 hold no element of their own, so that any number of them may have stride 1.
+#[test]
+fn a_downcast_lengthens_one_mode_of_stride_1() {
+    for (before, after) in [
+        ("(1,1):(1,1)", "(4,1):(1,4)"),
+        ("(1,8):(1,1)", "(1,32):(4,1)"),
+        ("(8,1):(1,1)", "(32,1):(1,4)"),
+        ("(1,8):(1,-1)", "(4,8):(1,-4)"),
+        ("((1),1):((-1),1)", "((1),4):((-4),1)"),
+    ] {
+        let layout: Layout = before.parse().unwrap();
+        let found = layout.downcast(4).unwrap();
+        assert_eq!(found.to_string(), after, "{before}");
+        let mut wanted: Vec<i64> =
+            layout.indices().unwrap().flat_map(|i| 4 * i..4 * i + 4).collect();
+        let mut image: Vec<i64> = found.indices().unwrap().collect();
+        wanted.sort_unstable();
+        image.sort_unstable();
+        assert_eq!(image, wanted, "{before}");
+    }
+    for overlapping in ["(2,2):(1,1)", "(2,2):(1,-1)", "(n,2):(1,1)"] {
+        let error = overlapping.parse::<Layout>().unwrap().downcast(4).unwrap_err();
+        assert!(matches!(error, LayoutError::NotInjective { .. }), "{error}");
+    }
+    let (n0, n1) = (Int::symbol("n0"), Int::symbol("n1"));
+    let symbolic = Layout::new(((&n0,), &n1), ((1,), &n0)).unwrap();
+    for (first, second) in [(1, 1), (2, 3)] {
+        let env = Env::new().with("n0", first).with("n1", second);
+        match symbolic.downcast(2).unwrap().eval(&env) {
+            Ok(found) => assert_eq!(Ok(found), symbolic.eval(&env).unwrap().downcast(2)),
+            Err(e) => assert!(matches!(e, LayoutError::ConditionViolated { .. }), "{e}"),
+        }
+    }
+}
+
+#[test]
+fn the_right_inverse_of_a_composed_layout_takes_extents_that_are_not_positive() {
+    for extent in [i64::MIN, -1, 0] {
+        let text = format!("S<1,0,1> o 0 o {extent}:1");
+        let composed: ComposedLayout = text.parse().unwrap();
+        assert!(composed.swizzle().is_some(), "{text}");
+        // No panic; a domain without elements has nothing that leaves it.
+        let _ = composed.right_inverse();
+    }
+}
+
+/// Each step puts the value several times into the next: shared in memory, but not in what is
+/// printed or evaluated.
+#[test]
+fn an_expression_that_grows_with_each_operation_is_refused() {
+    let (a, b) = (Int::symbol("a"), Int::symbol("b"));
+    let mut value = a.add(&b).unwrap();
+    let mut refused = None;
+    for _ in 0..64 {
+        let quotient = value.mul(&value).and_then(|square| square.floor_div(&value.add(&b)?));
+        match quotient.and_then(|q| q.modulo(&value.add(&a)?)) {
+            Ok(next) => value = next,
+            Err(e) => {
+                refused = Some(e);
+                break;
+            }
+        }
+    }
+    assert!(matches!(refused, Some(LayoutError::TooLarge { .. })), "{refused:?}");
+    assert!(value.to_string().len() < 20_000);
+    let _ = value.eval(&Env::new().with("a", 7).with("b", 3));
+
+    let n = |i: usize| Int::symbol(&format!("n{i}"));
+    let mut layout = Layout::compact((n(0), n(1), n(2)));
+    for i in 0..24 {
+        let tile = Layout::new((n(i), n(i + 1)), (n(i + 2), n(i + 3))).unwrap();
+        let made = layout.composition(&tile).and_then(|l| l.logical_divide(&tile));
+        match made.or_else(|_| layout.composition(&Layout::leaf(n(i), n(i + 1)))) {
+            Ok(next) => layout = next,
+            Err(e) => {
+                assert!(!e.to_string().is_empty());
+                break;
+            }
+        }
+        assert!(layout.to_string().len() < 1 << 20);
+    }
+}
+
+#[test]
+fn a_complement_in_a_shape_counts_tiles_mode_by_mode() {
+    let tile = layout!((2, 2):(1, 2));
+    assert_eq!(tile.complement(&shape!(3, 2)), Ok(layout!(1:0)));
+    assert_eq!(tile.complement(&6.into()), Ok(layout!(2:4)));
+    let tile = layout!((4, 3):(3, 1));
+    assert_eq!(tile.complement(&shape!(5, 5)), Ok(layout!(2:12)));
+    assert_eq!(tile.complement(&25.into()), Ok(layout!(3:12)));
 }

@@ -161,14 +161,21 @@ impl Layout {
     /// The indices below `size(cotarget)` that the layout does not reach, in order.
     ///
     /// With `F = filter(self)` and `R` the result: `F` and `R` together are one-to-one and `R` is
-    /// increasing. Where the strides of `F` divide each other in order,
-    /// `size(F) * size(R) >= size(cotarget)`, as the tile is repeated over each mode of `cotarget`
-    /// and the last repetition may stand out; a gap that does not divide is used as far as it does.
+    /// increasing. Where the strides of `F` divide each other in order, `F` and the gaps in it make
+    /// a tile of `c` elements, the largest stride times its extent, which `R` repeats over
+    /// `cotarget`. Over a number it does so `ceil_div(cotarget, c)` times, so that
+    /// `size(F) * size(R) >= cotarget` and the last repetition may stand out. Over a shape
+    /// `(s0, s1, ..)` it does so CuTe's way, mode by mode:
+    /// `ceil_div(s0, c0) * ceil_div(s1, c1) * ..` times with `c0 = c` and
+    /// `c(i+1) = ceil_div(ci, si)`, which is less than the size where a mode does not divide what
+    /// the tile has left for it: `(2,2):(1,2)` fills one tile of 4 of the 6 elements of `(3,2)`. A
+    /// gap that does not divide is used as far as it does.
     ///
     /// ```
     /// # use tilewright::layout::{layout, shape};
     /// assert_eq!(layout!((2, 2):(1, 6)).complement(&24.into())?, layout!((3, 2):(2, 12)));
     /// assert_eq!(layout!(4:2).complement(&shape!(24))?, layout!((2, 3):(1, 8)));
+    /// assert_eq!(layout!((2, 2):(1, 2)).complement(&shape!(3, 2))?, layout!(1:0));
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
     ///

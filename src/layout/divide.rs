@@ -56,8 +56,9 @@ impl Pairwise for Divide {
 /// them, if it is not the whole extent; the last is unbounded anyway.
 ///
 /// A mode of symbols may turn out to be contiguous with a later one. Numbers would have been merged
-/// then and rounded up together, so the result holds on the condition that a mode which is rounded
-/// up is not. The number that is returned is 0 if it holds.
+/// then and divided together, so the result holds on the condition that a mode which is rounded up,
+/// or which does not divide the part of the tile that reaches past it, is not. The number that is
+/// returned is 0 if it holds.
 #[inline]
 fn pad<N: Number>(left: &mut Flat<N>, tile: &N) -> Result<N, N::Error> {
     let mut tile = tile.clone();
@@ -69,8 +70,15 @@ fn pad<N: Number>(left: &mut Flat<N>, tile: &N) -> Result<N, N::Error> {
         let extent = left.modes[i].0.clone();
         let padded = extent.ceil_div(&tile)?.mul(&extent.min(&tile)?)?;
         let ragged = padded.sub(&extent)?;
+        if !extent.at_least(&tile) {
+            // The complement counts `ceil(extent / tile) * ceil(next / ceil(tile / extent))` tiles,
+            // which is `ceil(extent * next / tile)` if the extent divides the tile.
+            let past = tile.sub(&extent)?.max(&N::new(0))?;
+            let uneven = tile.modulo(&extent)?.min(&past)?;
+            violation = violation.max(&merged_unevenly(left, i, &uneven)?)?;
+        }
         if !ragged.is(0) {
-            let merged = merged_raggedly(left, i, &ragged)?;
+            let merged = merged_unevenly(left, i, &ragged)?;
             if merged.is_number() && !merged.is(0) {
                 return Err(N::fail(|| LayoutError::NotDivisible {
                     value: extent.to_int(),
@@ -85,9 +93,12 @@ fn pad<N: Number>(left: &mut Flat<N>, tile: &N) -> Result<N, N::Error> {
     Ok(violation)
 }
 
-/// 0 unless `ragged` is not and mode `i` is contiguous with a later one.
-fn merged_raggedly<N: Number>(left: &Flat<N>, i: usize, ragged: &N) -> Result<N, N::Error> {
+/// 0 unless `uneven` is not and mode `i` is contiguous with a later one.
+fn merged_unevenly<N: Number>(left: &Flat<N>, i: usize, uneven: &N) -> Result<N, N::Error> {
     let mut violation = N::new(0);
+    if uneven.is(0) {
+        return Ok(violation);
+    }
     let (extent, stride) = &left.modes[i];
     for (_, later) in &left.modes[i + 1..] {
         if let (true, Ok(d), Ok(e)) =
@@ -96,7 +107,7 @@ fn merged_raggedly<N: Number>(left: &Flat<N>, i: usize, ragged: &N) -> Result<N,
             let apart = extent.mul(d)?.sub(e)?;
             let apart = apart.max(&apart.negate()?)?;
             let contiguous = N::new(1).sub(&apart)?.max(&N::new(0))?;
-            violation = violation.max(&ragged.min(&contiguous)?)?;
+            violation = violation.max(&uneven.min(&contiguous)?)?;
         }
     }
     Ok(violation)

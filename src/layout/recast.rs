@@ -55,34 +55,42 @@ impl Layout {
         Ok(out)
     }
 
-    /// The layout in elements of which `n` make one of the present ones: modes of stride 1 or -1
-    /// become `n` times longer, other strides `n` times larger.
+    /// The layout in elements of which `n` make one of the present ones: the mode of stride 1
+    /// becomes `n` times longer, the strides of the others `n` times larger. Of several modes of
+    /// stride 1 it is the one of an extent other than 1, or the first one.
     ///
     /// ```
     /// # use tilewright::layout::layout;
     /// assert_eq!(layout!((4, 8):(1, 4)).downcast(4)?, layout!((16, 8):(1, 16)));
+    /// assert_eq!(layout!((1, 8):(1, 1)).downcast(4)?, layout!((1, 32):(4, 1)));
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
     ///
     /// # Errors
     /// [`LayoutError::Unsupported`] if no mode has stride 1: the new elements would have no mode;
-    /// [`LayoutError::NotInjective`] if several modes have stride 1 or -1;
+    /// [`LayoutError::NotInjective`] if several modes of an extent other than 1 have stride 1 or -1;
     /// [`LayoutError::Undecided`] for a symbolic stride of unknown sign; [`LayoutError::Overflow`], [`LayoutError::ExtentNotPositive`] for `n < 1`.
     pub fn downcast(&self, n: i64) -> Result<Layout> {
         let by = positive(n)?;
-        if !self.stride.iter().any(|d| d.as_static() == Some(1)) {
+        let units = || {
+            let modes = self.shape.iter().zip(&self.stride).enumerate();
+            modes.filter(|(_, (_, d))| d.as_static() == Some(1)).map(|(i, (s, _))| (i, s))
+        };
+        let Some((first, _)) = units().next() else {
             return Err(LayoutError::Unsupported {
                 operation: "downcast without a mode of stride 1",
                 argument: self.to_string(),
             });
-        }
-        let units = self.stride.iter().filter(|d| matches!(d.as_static(), Some(1 | -1))).count();
-        if units > 1 {
+        };
+        let wide = self.shape.iter().zip(&self.stride);
+        let wide = wide.filter(|(s, d)| !s.is(1) && matches!(d.as_static(), Some(1 | -1)));
+        if wide.count() > 1 {
             return Err(LayoutError::NotInjective { layout: self.to_string() });
         }
+        let unit = units().find(|(_, s)| !s.is(1)).map_or(first, |(i, _)| i);
         let mut out = self.clone();
-        for (s, d) in out.shape.iter_mut().zip(&mut out.stride) {
-            if matches!(d.as_static(), Some(1 | -1)) {
+        for (i, (s, d)) in out.shape.iter_mut().zip(&mut out.stride).enumerate() {
+            if i == unit {
                 *s = s.mul(&by)?;
                 continue;
             }

@@ -53,8 +53,15 @@ pub fn make_layout_image_mask(layout: &Layout, coord: &IntTuple, mode: usize) ->
     let slicer = Coord::from(coord).replace(mode, &all)?;
     let (sliced, offset) = layout.slice_and_offset(&slicer)?;
     let offset = offset.to_int()?.to_static()?;
+    sliced.indices()?;
+    // Strides of 0 add no bit, and each other mode of extent s at least s - 1 of the 15 steps from
+    // the first bit to the last, so that there are at most 2^15 coordinates.
+    let walked = sliced.filter()?;
+    if walked.size()?.to_static()? > 1 << 15 {
+        return Err(LayoutError::TooLarge { limit: 16 });
+    }
     let mut mask = 0u16;
-    for index in sliced.indices()? {
+    for index in walked.indices()? {
         let bit = index.checked_add(offset).and_then(|bit| u32::try_from(bit).ok());
         mask |=
             bit.and_then(|bit| 1u16.checked_shl(bit)).ok_or(LayoutError::TooLarge { limit: 16 })?;

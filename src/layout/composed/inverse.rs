@@ -27,7 +27,7 @@ impl ComposedLayout {
         };
         // The indices that the outer layout reaches must be swizzled among themselves.
         let size = outer.right_inverse()?.size()?.to_static()?;
-        let inside = size.count_ones() == 1 && swizzle.apply(size - 1) < size;
+        let inside = size > 0 && size.count_ones() == 1 && swizzle.apply(size - 1) < size;
         let moves = |bit: &i64| swizzle.apply(*bit) >= size;
         let bits = (0..62).map(|i| 1i64 << i).take_while(|bit| *bit < size);
         let fits = if inside {

@@ -208,11 +208,17 @@ pub(crate) struct Facts {
 /// The largest number of terms that is multiplied out.
 const MAX_TERMS: usize = 256;
 
+/// The largest number of nodes of an operand and of a result: operands are shared, but comparing,
+/// evaluating and printing visit each place where one stands.
+pub(crate) const MAX_NODES: u32 = 2048;
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Expr {
     pub(crate) terms: Vec<Term>,
     pub(crate) facts: Facts,
     pub(crate) width: Width,
+    /// The terms, symbols and operations, shared ones at each place, of this and all operands.
+    pub(crate) nodes: u32,
 }
 
 fn saturate(v: i128) -> i64 {
@@ -235,6 +241,13 @@ impl Atom {
         match self {
             Atom::Symbol(s) => s.width,
             Atom::Call(c) => c.a.width().max(c.b.width()),
+        }
+    }
+
+    fn nodes(&self) -> u32 {
+        match self {
+            Atom::Symbol(_) => 1,
+            Atom::Call(c) => 1u32.saturating_add(c.a.nodes()).saturating_add(c.b.nodes()),
         }
     }
 
@@ -339,7 +352,9 @@ impl Expr {
         let mut divisor = 0;
         let (mut min, mut max) = (0i128, 0i128);
         let mut width = Width::W32;
+        let mut nodes = 0u32;
         for term in &terms {
+            nodes = nodes.saturating_add(1);
             let mut d = term.coefficient;
             let (mut lo, mut hi) = (i128::from(term.coefficient), i128::from(term.coefficient));
             for atom in &term.atoms {
@@ -351,13 +366,14 @@ impl Expr {
                 lo = i128::from(saturate(corners.into_iter().min().unwrap_or(lo)));
                 hi = i128::from(saturate(corners.into_iter().max().unwrap_or(hi)));
                 width = width.max(atom.width());
+                nodes = nodes.saturating_add(atom.nodes());
             }
             divisor = gcd_i64(divisor, d);
             min += lo;
             max += hi;
         }
         let facts = Facts { divisor, min: saturate(min), max: saturate(max) };
-        Self { terms, facts, width }
+        Self { terms, facts, width, nodes }
     }
 
     pub(crate) fn as_constant(&self) -> Option<i64> {

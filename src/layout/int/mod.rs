@@ -370,6 +370,14 @@ impl Int {
         }
     }
 
+    /// The nodes of the expression; see [`Expr::nodes`].
+    pub(crate) fn nodes(&self) -> u32 {
+        match &self.0 {
+            Repr::Static(_) => 1,
+            Repr::Symbolic(e) => e.nodes,
+        }
+    }
+
     /// The value on the condition that `violation` is not above 0, which evaluation checks.
     pub(crate) fn on_condition(&self, violation: &Int) -> Int {
         if violation.bounds().1 <= 0 { self.clone() } else { symbolic::checked(self, violation) }
@@ -401,8 +409,10 @@ macro_rules! binary {
     };
 }
 
-/// Arithmetic. Each returns [`LayoutError::Overflow`] when the result leaves 64 bits and
-/// [`LayoutError::DivisionByZero`] for a zero divisor.
+/// Arithmetic. Each returns [`LayoutError::Overflow`] when the result leaves 64 bits,
+/// [`LayoutError::DivisionByZero`] for a zero divisor, and [`LayoutError::TooLarge`] when an
+/// expression would have more than 2048 terms, symbols and operations, or a product more than 256
+/// terms.
 impl Int {
     binary!(
         /// `self + other`.

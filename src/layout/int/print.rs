@@ -50,6 +50,28 @@ fn is_simple(value: &Int) -> bool {
     }
 }
 
+/// Whether a value that [`is_simple`] is printed as a quotient or remainder, which would end early as
+/// the right operand of another: `2/(n/3)`.
+fn is_quotient(value: &Int) -> bool {
+    let [term] = value.terms() else { return false };
+    match (&*term.atoms, &*scale(term).1) {
+        ([Atom::Symbol(_)], [whole]) => !whole,
+        ([Atom::Call(call)], _) => match call.fun {
+            Fun::FloorDiv | Fun::Mod => true,
+            Fun::Checked => is_simple(&call.a) && is_quotient(&call.a),
+            Fun::CeilDiv
+            | Fun::Min
+            | Fun::Max
+            | Fun::Gcd
+            | Fun::Xor
+            | Fun::And
+            | Fun::Assume
+            | Fun::Overflow => false,
+        },
+        _ => false,
+    }
+}
+
 fn factors(term: &Term) -> usize {
     let (number, symbols) = scale(term);
     usize::from(number != 1) + symbols.len()
@@ -142,11 +164,12 @@ fn print_call(call: &Call, first: bool, f: &mut fmt::Formatter<'_>) -> fmt::Resu
         if !first {
             f.write_str("(")?;
         }
-        for (value, sign) in [(a, sign), (b, "")] {
-            let simple = is_simple(value);
-            f.write_str(if simple { "" } else { "(" })?;
+        for (value, sign, bare) in
+            [(a, sign, is_simple(a)), (b, "", is_simple(b) && !is_quotient(b))]
+        {
+            f.write_str(if bare { "" } else { "(" })?;
             operand(value, f)?;
-            f.write_str(if simple { "" } else { ")" })?;
+            f.write_str(if bare { "" } else { ")" })?;
             f.write_str(sign)?;
         }
         if first { Ok(()) } else { f.write_str(")") }

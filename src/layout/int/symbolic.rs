@@ -1,7 +1,7 @@
 //! Arithmetic of which at least one operand has symbols. Each rule holds for every value that the
 //! assumptions about the symbols allow.
 
-use super::expr::{Expr, Facts, Fun};
+use super::expr::{Expr, Facts, Fun, MAX_NODES};
 use super::{Int, Repr, Result, gcd_i64};
 use crate::layout::error::LayoutError;
 
@@ -19,8 +19,21 @@ fn expr(x: &Int) -> Result<std::borrow::Cow<'_, Expr>> {
     match &x.0 {
         Repr::Static(v) => Ok(std::borrow::Cow::Owned(Expr::constant(*v))),
         Repr::Symbolic(e) if e.is_overflowed() => Err(LayoutError::overflow("an extent or stride")),
-        Repr::Symbolic(e) => Ok(std::borrow::Cow::Borrowed(e)),
+        Repr::Symbolic(e) => small(e).map(|()| std::borrow::Cow::Borrowed(&**e)),
     }
+}
+
+fn small(expr: &Expr) -> Result<()> {
+    if expr.nodes > MAX_NODES {
+        return Err(LayoutError::TooLarge { limit: u64::from(MAX_NODES) });
+    }
+    Ok(())
+}
+
+/// The value of an expression that is not too large.
+fn made(expr: Expr) -> Result<Int> {
+    small(&expr)?;
+    Ok(Int::from_expr(expr))
 }
 
 pub(super) fn add(a: &Int, b: &Int) -> Result<Int> {
@@ -33,11 +46,11 @@ pub(super) fn sub(a: &Int, b: &Int) -> Result<Int> {
 
 fn combine(a: &Int, b: &Int, sign: i64, operation: &'static str) -> Result<Int> {
     let sum = expr(a)?.combine(1, &*expr(b)?, sign);
-    Ok(Int::from_expr(sum.ok_or_else(|| LayoutError::overflow(operation))?))
+    made(sum.ok_or_else(|| LayoutError::overflow(operation))?)
 }
 
 pub(super) fn mul(a: &Int, b: &Int) -> Result<Int> {
-    Ok(Int::from_expr(expr(a)?.product(&*expr(b)?)?))
+    made(expr(a)?.product(&*expr(b)?)?)
 }
 
 /// `a / b` if `b` divides `a` whatever the symbols are. `b` must not be able to be zero.
@@ -121,8 +134,8 @@ fn divide_out(a: &Int, b: &Int) -> Result<(Int, Int)> {
     })
 }
 
-fn call(fun: Fun, a: &Int, b: &Int, (min, max): (i64, i64)) -> Int {
-    Int::from_expr(Expr::call(fun, a, b, Facts { divisor: 1, min, max }))
+fn call(fun: Fun, a: &Int, b: &Int, (min, max): (i64, i64)) -> Result<Int> {
+    made(Expr::call(fun, a, b, Facts { divisor: 1, min, max }))
 }
 
 /// `value`, on the condition that `violation` is 0.
@@ -156,7 +169,7 @@ fn quotient(a: &Int, b: &Int, fun: Fun, operation: &'static str) -> Result<Int> 
         if b.bounds().1 < 0 {
             return quotient(&a.negate()?, &b.negate()?, fun, operation);
         }
-        return Ok(call(fun, a, b, (i64::MIN, i64::MAX)));
+        return call(fun, a, b, (i64::MIN, i64::MAX));
     }
     let (a, b, _) = cancel(a, b);
     if b.is(1) {
@@ -188,7 +201,7 @@ fn quotient(a: &Int, b: &Int, fun: Fun, operation: &'static str) -> Result<Int> 
     }
     let round = if fun == Fun::CeilDiv { super::ceil_div_i64 } else { super::floor_div_i64 };
     let bounds = quotient_bounds(&r, &b, round);
-    q.add(&call(fun, &r, &b, bounds))
+    q.add(&call(fun, &r, &b, bounds)?)
 }
 
 /// The operands of `r`, if it is itself one quotient of this kind.
@@ -210,7 +223,7 @@ pub(super) fn modulo(a: &Int, b: &Int) -> Result<Int> {
         return Ok(Int::ZERO);
     }
     if !positive(b) {
-        return Ok(call(Fun::Mod, a, b, (i64::MIN, i64::MAX)));
+        return call(Fun::Mod, a, b, (i64::MIN, i64::MAX));
     }
     let (_, r) = divide_out(a, b)?;
     if r.is(0) {
@@ -224,7 +237,7 @@ pub(super) fn modulo(a: &Int, b: &Int) -> Result<Int> {
         return r.mul(&g);
     }
     let max = b.bounds().1.saturating_sub(1);
-    call(Fun::Mod, &r, &b, (0, max)).mul(&g)
+    call(Fun::Mod, &r, &b, (0, max))?.mul(&g)
 }
 
 pub(super) fn min(a: &Int, b: &Int) -> Result<Int> {
@@ -251,7 +264,7 @@ fn extremum(a: &Int, b: &Int, fun: Fun) -> Result<Int> {
         _ => (alo.max(blo), ahi.max(bhi)),
     };
     let (x, y) = if x.0 <= y.0 { (x, y) } else { (y, x) };
-    call(fun, &x, &y, bounds).mul(&g)
+    call(fun, &x, &y, bounds)?.mul(&g)
 }
 
 pub(super) fn gcd(a: &Int, b: &Int) -> Result<Int> {
@@ -275,7 +288,7 @@ pub(super) fn gcd(a: &Int, b: &Int) -> Result<Int> {
     };
     let (x, y) = if x.0 <= y.0 { (x, y) } else { (y, x) };
     let max = top(&x).min(top(&y));
-    call(Fun::Gcd, &x, &y, (0, max)).mul(&g)
+    call(Fun::Gcd, &x, &y, (0, max))?.mul(&g)
 }
 
 /// The largest value that has the bits of both.
@@ -328,8 +341,8 @@ fn scaled_bits(fun: Fun, a: &Int, b: &Int, bounds: (i64, i64), power: i64) -> Re
     match (a.exact_div(&by), b.exact_div(&by)) {
         (Ok(x), Ok(y)) if power > 1 => {
             let bounds = (bounds.0 / power, bounds.1 / power);
-            call(fun, &x, &y, bounds).mul(&by)
+            call(fun, &x, &y, bounds)?.mul(&by)
         }
-        _ => Ok(call(fun, a, b, bounds)),
+        _ => call(fun, a, b, bounds),
     }
 }
