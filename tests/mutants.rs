@@ -150,11 +150,11 @@ fn mutate(rng: &mut Rng, ir: &mut KernelIr) {
             let other = OpId::from_index(rng.below(ir.ops.len()));
             ir.ops[op].op = ir.ops[other].op.clone();
         }
-        13 if ir.values.len() > 0 => {
+        13 if !ir.values.is_empty() => {
             let value = Value::from_index(rng.below(ir.values.len()));
             ir.values[value].ty = any_type(rng);
         }
-        14 if ir.shared.len() > 0 => {
+        14 if !ir.shared.is_empty() => {
             let shared = entity(rng, ir.shared.len());
             if ir.shared.get(shared).is_some() {
                 let data = &mut ir.shared[shared];
@@ -165,7 +165,7 @@ fn mutate(rng: &mut Rng, ir: &mut KernelIr) {
                 }
             }
         }
-        15 if ir.vars.len() > 0 => {
+        15 if !ir.vars.is_empty() => {
             let var = entity(rng, ir.vars.len());
             if ir.vars.get(var).is_some() {
                 match rng.below(3) {

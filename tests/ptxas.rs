@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use random_kernel::raw;
 use tilewright::codegen::{Module, Ptx, PtxOptions};
 use tilewright::ir::{
     Arith, Constraint, GlobalMut, Kernel, KernelOptions, Mem, Op, Scalar, Space, Sync, Target,
@@ -17,8 +18,6 @@ mod flow;
 mod ptxas;
 #[path = "support/random_kernel.rs"]
 mod random_kernel;
-#[path = "support/raw.rs"]
-mod raw;
 
 use raw::{Raw, pointer};
 

@@ -143,16 +143,17 @@ impl Entry<'_> {
                 self.write_op(&[name, ty], to, &[value]);
             }
             Arith::Bfe { value, start, count } => {
-                let ty = arith_type(self.scalar(value));
+                let (ty, bits) = (arith_type(self.scalar(value)), self.scalar(value).bits());
                 let value = self.operand(value);
-                let [start, count] = [start, count].map(|amount| self.low_byte(amount));
+                let [start, count] = [start, count].map(|amount| self.low_byte(amount, bits));
                 let to = self.def(result);
                 self.ins(&["bfe.", ty], &[to.into(), value, start, count]);
             }
             Arith::Bfi { value, into, start, count } => {
                 let ty = Class::of(self.ir.type_of(value)).bits_name();
+                let bits = self.scalar(value).bits();
                 let [value, into] = [value, into].map(|value| self.operand(value));
-                let [start, count] = [start, count].map(|amount| self.low_byte(amount));
+                let [start, count] = [start, count].map(|amount| self.low_byte(amount, bits));
                 let to = self.def(result);
                 self.ins(&["bfi.", ty], &[to.into(), value, into, start, count]);
             }
@@ -268,10 +269,20 @@ impl Entry<'_> {
         self.write_op(&[name, ty], to, &[value]);
     }
 
-    /// An amount of which the lowest 8 bits count; `ptxas` takes no other constants.
-    fn low_byte(&self, amount: Value) -> Operand {
+    /// An amount of which the lowest 8 bits count; `ptxas` takes no other constants. An H200 does not mask
+    /// those of 64-bit fields, which it computes with shifts: there the amount is cut to the width, beyond
+    /// which it makes no difference.
+    fn low_byte(&mut self, amount: Value, bits: u32) -> Operand {
         match self.operand(amount) {
-            Operand::Const(constant) => Operand::Int((constant.bits() & 0xff) as i64),
+            Operand::Const(constant) => {
+                Operand::Int(((constant.bits() & 0xff) as i64).min(bits.max(32).into()))
+            }
+            operand @ (Operand::Reg(_) | Operand::Int(_)) if bits == 64 => {
+                let amount = self.temp(Class::B32);
+                self.ins(&["and.b32"], &[amount.into(), operand, Operand::Int(255)]);
+                self.ins(&["min.u32"], &[amount.into(), amount.into(), Operand::Int(64)]);
+                amount.into()
+            }
             operand @ (Operand::Reg(_) | Operand::Int(_)) => operand,
         }
     }

@@ -9,15 +9,15 @@ use std::sync::LazyLock;
 use tilewright::ir::{
     Arith, ArrayData, Atomic, AtomicOp, AtomicOrder, BarrierForm, BarrierRed, Cache, Class,
     Compare, Const, Control, Diagnostic, FenceOrder, KernelIr, L1Evict, L2Prefetch, LoadAccess,
-    LoadCache, Mem, MemScope, Op, OpData, OpId, Param, Place, PlaceId, PrefetchLevel, ProxySpace,
+    LoadCache, LoadOrder, Mem, MemScope, Op, OpData, OpId, Param, Place, PlaceId, PrefetchLevel, ProxySpace,
     RedOrder, ReduxOp, Region, RegionId, Scalar, SharedData, ShflMode, Space, SpecialReg,
-    StoreAccess, StoreCache, Sync, Target, Thread, Type, Unroll, Value, ValueData, ValueDef,
-    ValueList, VarData, VarId, VectorType, VolatileReg, VoteMode, Warp,
+    StoreAccess, StoreCache, StoreOrder, Sync, Target, Thread, Type, Unroll, Value, ValueData,
+    ValueDef, ValueList, VarData, VarId, VectorType, VolatileReg, VoteMode, Warp,
 };
 
 #[path = "raw.rs"]
 #[allow(dead_code, reason = "each part of the tests uses what it needs")]
-mod raw;
+pub(crate) mod raw;
 
 /// The kernel that `choices` stand for.
 pub(crate) fn random_kernel(choices: &[u32]) -> KernelIr {
@@ -471,7 +471,7 @@ impl Generator<'_> {
         let id = self.emit_one(Op::Const(Const::new(Scalar::U32, number)));
         let threads = self.emit_one(Op::Const(Const::new(Scalar::U32, 32 + 32 * (number % 4))));
         let (pred, form) = (self.of(Type::BOOL), self.pick(BarrierForm::ALL));
-        let op = match self.choose(4) {
+        let op = match number % 4 {
             0 => Sync::BarrierSync { id, threads, form },
             1 => Sync::BarrierArrive { id, threads, form },
             2 => Sync::BarrierRed { pred, id, threads, op: self.pick(BarrierRed::ALL), form },
@@ -497,7 +497,8 @@ impl Generator<'_> {
             3 => access.acquire(self.scope()),
             _ => access,
         };
-        if space == Space::Global {
+        let volatile = access.order == LoadOrder::Volatile;
+        if space == Space::Global && !volatile {
             access.l1_evict = self.maybe(L1Evict::ALL);
             access.l2_prefetch = self.maybe(L2Prefetch::ALL);
             if access.order == Default::default() {
@@ -519,7 +520,8 @@ impl Generator<'_> {
             3 => access.release(self.scope()),
             _ => access,
         };
-        if space == Space::Global {
+        let volatile = access.order == StoreOrder::Volatile;
+        if space == Space::Global && !volatile {
             access.l1_evict = self.maybe(L1Evict::ALL);
             if access.order == Default::default() && access.l1_evict.is_none() {
                 access.cache = self.maybe(StoreCache::ALL);

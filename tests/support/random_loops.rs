@@ -194,7 +194,10 @@ impl<'r> Generator<'r> {
 
     fn condition(&mut self) -> Value {
         let (lhs, rhs) = (self.any(), self.any());
-        let compare = *self.rng.pick(&Compare::ALL);
+        // Integers are ordered.
+        let ordered: Vec<Compare> =
+            Compare::ALL.into_iter().filter(|compare| !compare.needs_float()).collect();
+        let compare = *self.rng.pick(&ordered);
         self.get(Arith::Setp { lhs, rhs, compare })
     }
 

@@ -582,7 +582,7 @@ pub enum VerifyError {
         /// The operation with its attributes.
         op: String,
     },
-    /// A load or store has both a cache operator and a priority of eviction.
+    /// A load or store with a cache operator, or a volatile one, has a priority of eviction.
     CacheWithEviction {
         /// The operation with its attributes.
         op: String,

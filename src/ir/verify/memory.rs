@@ -4,7 +4,7 @@ use super::{Report, VerifyError};
 use crate::ir::analysis::alignment;
 use crate::ir::entity::{OpId, RegionId, SharedId, Value};
 use crate::ir::kernel::{KernelIr, ValueDef};
-use crate::ir::op::{Atomic, AtomicOp, Cache, LoadCache, Mem, Op, Sync};
+use crate::ir::op::{Atomic, AtomicOp, Cache, LoadCache, LoadOrder, Mem, Op, StoreOrder, Sync};
 use crate::ir::types::{Scalar, Space, Type};
 use crate::ir::vector::VectorType;
 
@@ -26,6 +26,7 @@ fn region(report: &mut Report<'_>, id: RegionId) {
 /// What a load or a store says about caches.
 struct Hints {
     weak: bool,
+    volatile: bool,
     operator: bool,
     evict: bool,
     prefetch: bool,
@@ -40,6 +41,7 @@ fn check_op(report: &mut Report<'_>, op: OpId) {
         Op::Mem(Mem::Ld { base, access, .. } | Mem::LdVec { base, access, .. }) => {
             let hints = Hints {
                 weak: access.order == Default::default(),
+                volatile: access.order == LoadOrder::Volatile,
                 operator: access.cache.is_some(),
                 evict: access.l1_evict.is_some(),
                 prefetch: access.l2_prefetch.is_some(),
@@ -51,6 +53,7 @@ fn check_op(report: &mut Report<'_>, op: OpId) {
         Op::Mem(Mem::St { base, access, .. } | Mem::StVec { base, access, .. }) => {
             let hints = Hints {
                 weak: access.order == Default::default(),
+                volatile: access.order == StoreOrder::Volatile,
                 operator: access.cache.is_some(),
                 evict: access.l1_evict.is_some(),
                 prefetch: false,
@@ -185,7 +188,7 @@ fn check_space(report: &mut Report<'_>, op: OpId, base: Value) {
 }
 
 fn check_hints(report: &mut Report<'_>, op: OpId, base: Value, hints: &Hints) {
-    let Hints { weak, operator, evict, prefetch, non_coherent, read_only } = *hints;
+    let Hints { weak, volatile, operator, evict, prefetch, non_coherent, read_only } = *hints;
     let name = || report.ir.ops[op].op.name_with_attributes();
     if !weak && (operator || non_coherent) {
         let error = VerifyError::CacheWithOrder { op: name() };
@@ -193,7 +196,7 @@ fn check_hints(report: &mut Report<'_>, op: OpId, base: Value, hints: &Hints) {
     } else if non_coherent && !read_only {
         let error = VerifyError::CacheOfReadOnly { op: name() };
         report.at(op, error);
-    } else if operator && evict {
+    } else if evict && (operator || volatile) {
         let error = VerifyError::CacheWithEviction { op: name() };
         report.at(op, error);
     } else if operator || evict || prefetch || non_coherent {

@@ -390,7 +390,7 @@ impl fmt::Display for VerifyError {
             ),
             E::CacheWithEviction { op } => write!(
                 f,
-                "`{op}` has both a cache operator and a priority of eviction: leave one of them out"
+                "`{op}` has a priority of eviction, which neither a cache operator nor `volatile` goes with: leave it out"
             ),
             E::AssumedAlignment { bytes } => write!(
                 f,

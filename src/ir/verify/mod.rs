@@ -43,7 +43,7 @@
 //! * **memory** (`memory.rs`)
 //!   - `CacheSpace`: what goes through caches is global memory.
 //!   - `CacheWithOrder`, `CacheOfReadOnly`, `CacheWithEviction`: a cache operator is one of weak accesses, one
-//!     that the read-only path has, and without a priority of eviction.
+//!     that the read-only path has, and without a priority of eviction, which volatile accesses do not have either.
 //!   - `AssumedAlignment`, `MisalignedVector`, `VectorInShared`: a promised alignment is a power of two; an
 //!     access to a vector is not known to be misaligned, nor in an allocation that is not aligned for it.
 //!   - `BarrierId`, `BarrierThreads`: a numbered barrier exists, and is for whole warps.

@@ -51,10 +51,10 @@ fn check_op(report: &mut Report<'_>, op: OpId) {
         let (op_name, target) = (data.op.name_with_attributes(), ir.target);
         report.at(op, VerifyError::NotOnTarget { op: op_name, first, target });
     }
-    if let Some(info) = data.op.info() {
-        if let Some(error) = vectors(ir, &data.op, info) {
-            return report.at(op, error);
-        }
+    if let Some(info) = data.op.info()
+        && let Some(error) = vectors(ir, &data.op, info)
+    {
+        return report.at(op, error);
     }
     let expected = data.op.result_types(ir).into_vec();
     let found: Vec<Type> = data.results.iter().map(|value| ir.type_of(*value)).collect();
