@@ -39,7 +39,7 @@ pub trait Element: Ty + fmt::Debug + PartialEq + Default + Send + Sync {
 /// A type with `+`, `-`, `*`, [`min`](Val::min) and [`max`](Val::max): every [`Number`], and the packed vectors
 /// of two `f16` or two `bf16`.
 pub trait Arithmetic: Ty {}
-/// A scalar type with arithmetic: integers, [`f16`], [`bf16`], `f32` and `f64`.
+/// A scalar type with arithmetic: integers, [`f16`](struct@f16), [`bf16`], `f32` and `f64`.
 pub trait Number: Element + Arithmetic + Ordered + Converted {}
 /// A scalar type that can be compared: every [`Number`] and `bool`.
 pub trait Ordered: Element {}
@@ -58,7 +58,7 @@ pub trait Int: Number + Ord {
     /// The next number; the largest one is its own.
     fn successor(self) -> Self;
 }
-/// A floating point type with arithmetic: [`f16`], [`bf16`], `f32` and `f64`.
+/// A floating point type with arithmetic: [`f16`](struct@f16), [`bf16`], `f32` and `f64`.
 pub trait Float: Number + Fused {}
 /// A type with a fused multiply-add: every [`Float`], and the packed vectors of two `f16` or two `bf16`.
 pub trait Fused: Signed {}
