@@ -9,10 +9,10 @@ use std::sync::LazyLock;
 use tilewright::ir::{
     Arith, ArrayData, Atomic, AtomicOp, AtomicOrder, BarrierForm, BarrierRed, Cache, Class,
     Compare, Const, Control, Diagnostic, FenceOrder, KernelIr, L1Evict, L2Prefetch, LoadAccess,
-    LoadCache, LoadOrder, Mem, MemScope, Op, OpData, OpId, Param, Place, PlaceId, PrefetchLevel, ProxySpace,
-    RedOrder, ReduxOp, Region, RegionId, Scalar, SharedData, ShflMode, Space, SpecialReg,
-    StoreAccess, StoreCache, StoreOrder, Sync, Target, Thread, Type, Unroll, Value, ValueData,
-    ValueDef, ValueList, VarData, VarId, VectorType, VolatileReg, VoteMode, Warp,
+    LoadCache, LoadOrder, Mem, MemScope, Op, OpData, OpId, Param, Place, PlaceId, PrefetchLevel,
+    ProxySpace, RedOrder, ReduxOp, Region, RegionId, Scalar, SharedData, ShflMode, Space,
+    SpecialReg, StoreAccess, StoreCache, StoreOrder, Sync, Target, Thread, Type, Unroll, Value,
+    ValueData, ValueDef, ValueList, VarData, VarId, VectorType, VolatileReg, VoteMode, Warp,
 };
 
 #[path = "raw.rs"]
