@@ -196,14 +196,24 @@ fn a_downcast_lengthens_one_mode_of_stride_1() {
         let error = overlapping.parse::<Layout>().unwrap().downcast(4).unwrap_err();
         assert!(matches!(error, LayoutError::NotInjective { .. }), "{error}");
     }
-    let (n0, n1) = (Int::symbol("n0"), Int::symbol("n1"));
-    let symbolic = Layout::new(((&n0,), &n1), ((1,), &n0)).unwrap();
-    for (first, second) in [(1, 1), (2, 3)] {
-        let env = Env::new().with("n0", first).with("n1", second);
-        match symbolic.downcast(2).unwrap().eval(&env) {
-            Ok(found) => assert_eq!(Ok(found), symbolic.eval(&env).unwrap().downcast(2)),
-            Err(e) => assert!(matches!(e, LayoutError::ConditionViolated { .. }), "{e}"),
+    // Symbols lengthen the mode that their numbers do, or are refused.
+    for (symbolic, refused) in
+        [("((n0),n1):((1),n0)", 1), ("(1,n0,n1):(1,n2,1)", 2), ("(n1,1):(1,1)", 0)]
+    {
+        let symbolic: Layout = symbolic.parse().unwrap();
+        let made = symbolic.downcast(2).unwrap();
+        let mut violated = 0;
+        for (n0, n1) in [(8, 1), (2, 3), (1, 1)] {
+            let env = Env::new().with("n0", n0).with("n1", n1).with("n2", 3);
+            match made.eval(&env) {
+                Ok(found) => assert_eq!(Ok(found), symbolic.eval(&env).unwrap().downcast(2)),
+                Err(e) => {
+                    assert!(matches!(e, LayoutError::ConditionViolated { .. }), "{e}");
+                    violated += 1;
+                }
+            }
         }
+        assert_eq!(violated, refused, "{symbolic}");
     }
 }
 

@@ -91,7 +91,9 @@ impl Layout {
         let mut out = self.clone();
         for (i, (s, d)) in out.shape.iter_mut().zip(&mut out.stride).enumerate() {
             if i == unit {
-                *s = s.mul(&by)?;
+                let longer = s.mul(&by)?;
+                // An extent that turns out to be 1 would leave it to the first one to be longer.
+                *s = if i == first { longer } else { longer.on_condition(&Int::new(2).sub(s)?) };
                 continue;
             }
             let mut scaled = d.scaled(&by)?;
