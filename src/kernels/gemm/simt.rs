@@ -109,7 +109,7 @@ impl SimtGemm {
     }
 
     /// The tiles along `k` that [`build`](SimtGemm::build) fetches ahead.
-    pub const PREFETCH_STAGES: u32 = 1;
+    pub const PREFETCH_STAGES: u32 = 2;
 
     /// Builds the kernel for these sizes.
     ///
