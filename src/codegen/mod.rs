@@ -57,6 +57,7 @@ mod bit_function;
 mod control;
 mod convert;
 mod copies;
+mod descriptor;
 mod diagnostic;
 mod entry;
 mod error;
@@ -76,6 +77,7 @@ mod version;
 mod warp;
 
 pub use assert_buffer::AssertBuffer;
+pub use descriptor::{DescriptorError, Major, MatrixDescriptor};
 pub use error::CodegenError;
 pub use ptx::{Ptx, PtxVersion};
 pub use swizzle_mode::SwizzleMode;
