@@ -1,18 +1,6 @@
 //! Shared-memory matrix descriptors of `wgmma`, computed from layouts (PTX ISA 9.7.15.5.1 "Matrix Descriptor
 //! Format"; CUTLASS `mma_sm90_desc.hpp`).
 //!
-//! An operand in shared memory is a layout from `(mn, k)` to elements, `mn` being the row of A or the column
-//! of B, over one instruction's tile: 32 bytes along `k`. The hardware knows eight forms of it, two major
-//! modes with four swizzles each. With `T` elements in 16 bytes, `u` units of 16 bytes in a row of the
-//! swizzle pattern, and the two distances `L` (leading) and `S` (stride):
-//!
-//! | major mode | swizzle | offset of `(mn, k)` before the swizzle |
-//! |---|---|---|
-//! | K | none | `mn % 8 * T + mn / 8 * S + k % T + k / T * L` |
-//! | K | 32, 64, 128 bytes | `mn % 8 * u T + mn / 8 * S + k` |
-//! | MN | none | `mn % T + mn / T * S + k % 8 * T + k / 8 * L` |
-//! | MN | 32, 64, 128 bytes | `mn % (u T) + mn / (u T) * L + k % 8 * u T + k / 8 * S` |
-//!
 //! [`MatrixDescriptor::of`] reads the distances off the layout and then compares every offset with the form.
 
 use std::fmt;
@@ -45,13 +33,25 @@ const fn code(swizzle: SwizzleMode) -> u64 {
 }
 
 /// What a matrix descriptor says beside the start address.
+///
+/// An operand in shared memory is a layout from `(mn, k)` to elements, `mn` being the row of A or the column
+/// of B, over one instruction's tile: 32 bytes along `k`. The hardware knows eight forms of it, two major
+/// modes with four swizzles each. With `T` elements in 16 bytes, `u` units of 16 bytes in a row of the
+/// swizzle pattern, and the two distances `L` (leading) and `S` (stride):
+///
+/// | major mode | swizzle | offset of `(mn, k)` before the swizzle |
+/// |---|---|---|
+/// | K | none | `mn % 8 * T + mn / 8 * S + k % T + k / T * L` |
+/// | K | 32, 64, 128 bytes | `mn % 8 * u T + mn / 8 * S + k` |
+/// | MN | none | `mn % T + mn / T * S + k % 8 * T + k / 8 * L` |
+/// | MN | 32, 64, 128 bytes | `mn % (u T) + mn / (u T) * L + k % 8 * u T + k / 8 * S` |
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MatrixDescriptor {
     /// The contiguous coordinate.
     pub major: Major,
     /// The swizzle.
     pub swizzle: SwizzleMode,
-    /// The leading dimension byte offset, `L` of the [table](self) in bytes; 0 where nothing has that
+    /// The leading dimension byte offset, `L` of the table in bytes; 0 where nothing has that
     /// distance.
     pub leading_bytes: u32,
     /// The stride dimension byte offset, `S` in bytes; 0 where nothing has that distance.
@@ -134,7 +134,7 @@ impl fmt::Display for DescriptorError {
                     f,
                     "`{layout}` with swizzle {swizzle} is no operand of wgmma: coordinate ({mn},{k}) is at \
                      element {found}, the {} form has it at {expected}: tile the operand with a layout of \
-                     the module documentation",
+                     the table of `MatrixDescriptor`",
                     match major {
                         Major::K => "K-major",
                         Major::Mn => "MN-major",
