@@ -45,3 +45,37 @@ pub(in crate::ir) fn find<T: Copy + fmt::Display>(
         names: all.iter().map(T::to_string).collect(),
     })
 }
+
+/// What a closed set of names has: `ALL`, `name`, `Display` and `FromStr`, for an enum without fields. A row is
+/// the type, what it is as a noun with its article, and the name of each variant.
+macro_rules! named {
+    ($($ty:ident, $what:literal: $($Variant:ident = $name:literal),* $(,)?;)*) => {$(
+        impl $ty {
+            /// All of them.
+            pub const ALL: &'static [$ty] = &[$($ty::$Variant),*];
+
+            /// PTX's name.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $($ty::$Variant => $name,)*
+                }
+            }
+        }
+
+        impl std::fmt::Display for $ty {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.name())
+            }
+        }
+
+        impl std::str::FromStr for $ty {
+            type Err = $crate::ir::name::ParseNameError;
+
+            fn from_str(text: &str) -> Result<$ty, $crate::ir::name::ParseNameError> {
+                $crate::ir::name::find($what, $ty::ALL, text)
+            }
+        }
+    )*};
+}
+
+pub(in crate::ir) use named;

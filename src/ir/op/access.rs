@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::ir::name::{self, ParseNameError};
+use crate::ir::name::named;
 use crate::ir::target::Target;
 
 macro_rules! names {
@@ -17,31 +17,7 @@ macro_rules! names {
             $($(#[$doc])* $Variant,)*
         }
 
-        impl $ty {
-            /// All of them.
-            pub const ALL: &'static [$ty] = &[$($ty::$Variant),*];
-
-            /// PTX's name.
-            pub const fn name(self) -> &'static str {
-                match self {
-                    $($ty::$Variant => $name,)*
-                }
-            }
-        }
-
-        impl fmt::Display for $ty {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(self.name())
-            }
-        }
-
-        impl FromStr for $ty {
-            type Err = ParseNameError;
-
-            fn from_str(text: &str) -> Result<$ty, ParseNameError> {
-                name::find($what, $ty::ALL, text)
-            }
-        }
+        named! { $ty, $what: $($Variant = $name),*; }
     )*};
 }
 

@@ -1,9 +1,6 @@
 //! Attributes of barriers and fences.
 
-use std::fmt;
-use std::str::FromStr;
-
-use crate::ir::name::{self, ParseNameError};
+use crate::ir::name::named;
 
 /// Whether the threads of a warp execute a barrier together, at one instruction. In the text form nothing, or
 /// `aligned`.
@@ -46,36 +43,6 @@ pub enum ProxySpace {
     SharedCta,
     /// Shared memory of the cluster.
     SharedCluster,
-}
-
-macro_rules! named {
-    ($($ty:ident, $what:literal: $($Variant:ident = $name:literal),*;)*) => {$(
-        impl $ty {
-            /// All of them.
-            pub const ALL: &'static [$ty] = &[$($ty::$Variant),*];
-
-            /// PTX's name.
-            pub const fn name(self) -> &'static str {
-                match self {
-                    $($ty::$Variant => $name,)*
-                }
-            }
-        }
-
-        impl fmt::Display for $ty {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(self.name())
-            }
-        }
-
-        impl FromStr for $ty {
-            type Err = ParseNameError;
-
-            fn from_str(text: &str) -> Result<$ty, ParseNameError> {
-                name::find($what, $ty::ALL, text)
-            }
-        }
-    )*};
 }
 
 named! {
