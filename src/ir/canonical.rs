@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::entity::{Arena, Entity, OpId, RegionId, SharedId, Value, VarId};
 use super::kernel::{KernelIr, OpData, Region, SharedData, ValueData, ValueDef, VarData};
-use super::op::{Control, Mem, Op};
+use super::op::{Control, Op};
 use super::types::{Const, Scalar, Type};
 
 /// Old index to new index. What is not in the kernel becomes the last index, which does not exist.
@@ -134,39 +134,20 @@ fn rename(
     ops: &Renumbering<OpId>,
     vars: &Renumbering<VarId>,
 ) {
-    match op {
-        Op::Mem(Mem::GetVar { var, .. } | Mem::SetVar { var, .. }) => *var = vars.get(*var),
-        Op::Control(Control::If { then_region, else_region, .. }) => {
+    if let Some(var) = op.var_mut() {
+        *var = vars.get(*var);
+    }
+    let Op::Control(control) = op else { return };
+    match control {
+        Control::If { then_region, else_region, .. } => {
             *then_region = regions.get(*then_region);
             *else_region = else_region.map(|region| regions.get(region));
         }
-        Op::Control(Control::For { body, .. } | Control::Loop { body, .. }) => {
-            *body = regions.get(*body);
-        }
-        Op::Control(Control::Continue { target, .. } | Control::Break { target, .. }) => {
+        Control::For { body, .. } | Control::Loop { body, .. } => *body = regions.get(*body),
+        Control::Continue { target, .. } | Control::Break { target, .. } => {
             *target = ops.get(*target);
         }
-        Op::Const(_)
-        | Op::Arith(_)
-        | Op::Mem(
-            Mem::Ld { .. }
-            | Mem::St { .. }
-            | Mem::LdVec { .. }
-            | Mem::StVec { .. }
-            | Mem::AssumeAligned { .. }
-            | Mem::PtrCast { .. }
-            | Mem::Offset { .. }
-            | Mem::SharedBase { .. }
-            | Mem::ArrayBase { .. },
-        )
-        | Op::Atomic(_)
-        | Op::Cache(_)
-        | Op::Sync(_)
-        | Op::Warp(_)
-        | Op::Diagnostic(_)
-        | Op::Inline(_)
-        | Op::Thread(_)
-        | Op::Control(Control::Yield { .. } | Control::Return) => {}
+        Control::Yield { .. } | Control::Return => {}
     }
 }
 

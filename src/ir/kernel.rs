@@ -167,29 +167,16 @@ impl KernelIr {
     pub fn falls_through(&self, region: RegionId) -> bool {
         use super::op::Control;
         let Some(&last) = self.regions[region].ops.last() else { return true };
-        match &self.ops[last].op {
-            Op::Control(Control::Continue { .. } | Control::Break { .. } | Control::Return) => {
-                false
-            }
-            Op::Control(Control::If { then_region, else_region: Some(else_region), .. }) => {
+        let Some(control) = self.ops[last].op.control() else { return true };
+        match control {
+            Control::Continue { .. } | Control::Break { .. } | Control::Return => false,
+            Control::If { then_region, else_region: Some(else_region), .. } => {
                 self.falls_through(*then_region) || self.falls_through(*else_region)
             }
-            Op::Control(
-                Control::If { .. }
-                | Control::For { .. }
-                | Control::Loop { .. }
-                | Control::Yield { .. },
-            )
-            | Op::Const(_)
-            | Op::Arith(_)
-            | Op::Mem(_)
-            | Op::Atomic(_)
-            | Op::Cache(_)
-            | Op::Sync(_)
-            | Op::Warp(_)
-            | Op::Diagnostic(_)
-            | Op::Inline(_)
-            | Op::Thread(_) => true,
+            Control::If { else_region: None, .. }
+            | Control::For { .. }
+            | Control::Loop { .. }
+            | Control::Yield { .. } => true,
         }
     }
 

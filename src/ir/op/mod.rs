@@ -339,6 +339,24 @@ macro_rules! define_ops {
                     }
                 }
 
+                /// The register variable that an attribute names.
+                pub fn var(&self) -> Option<VarId> {
+                    match self {
+                        $($Family::$Variant { $($attr,)* .. } => {
+                            None$(.or(parts::Attribute::var($attr)))*
+                        })*
+                    }
+                }
+
+                /// The register variable that an attribute names, so that it can be replaced.
+                pub(in crate::ir) fn var_mut(&mut self) -> Option<&mut VarId> {
+                    match self {
+                        $($Family::$Variant { $($attr,)* .. } => {
+                            None$(.or(parts::Attribute::var_mut($attr)))*
+                        })*
+                    }
+                }
+
                 /// Calls `visit` with each operand, in order, so that it can be replaced.
                 pub fn for_each_operand_mut(&mut self, mut _visit: impl FnMut(&mut Value)) {
                     match self {
@@ -449,6 +467,22 @@ macro_rules! define_ops {
                 Err(BadPart::Name)
             }
 
+            /// The register variable that the operation names.
+            pub fn var(&self) -> Option<VarId> {
+                match self {
+                    Op::Const(_) | Op::Control(_) | Op::Diagnostic(_) | Op::Inline(_) => None,
+                    $(Op::$Family(op) => op.var(),)*
+                }
+            }
+
+            /// The register variable that the operation names, so that it can be replaced.
+            pub(in crate::ir) fn var_mut(&mut self) -> Option<&mut VarId> {
+                match self {
+                    Op::Const(_) | Op::Control(_) | Op::Diagnostic(_) | Op::Inline(_) => None,
+                    $(Op::$Family(op) => op.var_mut(),)*
+                }
+            }
+
             /// The attributes, as they print, in order; none for operations without a row.
             pub fn attributes(&self) -> SmallVec<[String; 2]> {
                 match self {
@@ -465,21 +499,14 @@ macro_rules! define_ops {
 table::for_each_op!(define_ops);
 
 impl Op {
+    /// The operation as one of control flow, if it is one.
+    pub const fn control(&self) -> Option<&Control> {
+        if let Op::Control(control) = self { Some(control) } else { None }
+    }
+
     /// The regions that the operation owns.
     pub fn regions(&self) -> SmallVec<[RegionId; 2]> {
-        match self {
-            Op::Control(op) => op.regions(),
-            Op::Const(_)
-            | Op::Arith(_)
-            | Op::Mem(_)
-            | Op::Atomic(_)
-            | Op::Cache(_)
-            | Op::Sync(_)
-            | Op::Warp(_)
-            | Op::Thread(_)
-            | Op::Diagnostic(_)
-            | Op::Inline(_) => SmallVec::new(),
-        }
+        self.control().map(Control::regions).unwrap_or_default()
     }
 
     /// The types of the results as the row and the operands determine them; empty for control flow.
@@ -517,20 +544,6 @@ impl Op {
                 }
             }
             ResultKind::To => self.converted(ir, info),
-            ResultKind::As => match self {
-                Op::Arith(Arith::Bitcast { to, .. }) => Some(*to),
-                Op::Const(_)
-                | Op::Arith(_)
-                | Op::Mem(_)
-                | Op::Atomic(_)
-                | Op::Cache(_)
-                | Op::Sync(_)
-                | Op::Warp(_)
-                | Op::Thread(_)
-                | Op::Diagnostic(_)
-                | Op::Inline(_)
-                | Op::Control(_) => None,
-            },
             ResultKind::Wide => self.wide(ir, info),
             ResultKind::Dot => Some(self.dot(ir)),
             ResultKind::Pack | ResultKind::Splat => self.vector(ir, info),
@@ -538,7 +551,8 @@ impl Op {
                 let vector = self.type_of_operand(ir, info, Constraint::T)?.vector()?;
                 Some(vector.elem().into())
             }
-            ResultKind::Reg
+            ResultKind::As
+            | ResultKind::Reg
             | ResultKind::SharedPointer
             | ResultKind::ArrayPointer
             | ResultKind::VarElem => self.type_of_attribute(ir),
@@ -638,6 +652,7 @@ impl Op {
                 | Arith::CvtRint { to, .. }
                 | Arith::CvtSat { to, .. },
             ) => Some((*to).into()),
+            Op::Arith(Arith::Bitcast { to, .. }) => Some(*to),
             Op::Arith(Arith::Sreg { reg }) => Some(reg.scalar().into()),
             Op::Thread(Thread::VolatileSreg { reg }) => Some(reg.scalar().into()),
             Op::Mem(Mem::SharedBase { shared }) => ir.shared.get(*shared).map(|alloc| {

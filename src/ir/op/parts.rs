@@ -13,6 +13,17 @@ use crate::ir::entity::{ArrayId, SharedId, Value, VarId};
 pub(in crate::ir) trait Attribute: Sized {
     /// The attribute as it prints.
     fn to_text(&self) -> String;
+
+    /// The variable that the attribute names.
+    fn var(&self) -> Option<VarId> {
+        None
+    }
+
+    /// The variable that the attribute names, to be replaced.
+    fn var_mut(&mut self) -> Option<&mut VarId> {
+        None
+    }
+
     /// The attribute that `text` stands for.
     fn from_text(text: &str, names: &dyn Names) -> Option<Self>;
 }
@@ -28,6 +39,14 @@ impl<T: fmt::Display + FromStr> Attribute for T {
 }
 
 impl Attribute for VarId {
+    fn var(&self) -> Option<VarId> {
+        Some(*self)
+    }
+
+    fn var_mut(&mut self) -> Option<&mut VarId> {
+        Some(self)
+    }
+
     fn to_text(&self) -> String {
         format!("@{self}")
     }

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use crate::ir::entity::{Arena, Entity, OpId, PlaceId, RegionId, Value, VarId};
 use crate::ir::kernel::{KernelIr, OpData, Region, ValueData, ValueDef, VarData};
-use crate::ir::op::{Arith, Control, Mem, Op, ValueList};
+use crate::ir::op::{Arith, Control, Op, ValueList};
 use crate::ir::types::{Const, Scalar, Type};
 
 /// What a jump to a loop of the source becomes.
@@ -163,52 +163,24 @@ impl<'k> Rewrite<'k> {
         let data = &source.ops[id];
         let mut op = data.op.clone();
         op.for_each_operand_mut(|value| *value = self.value(*value));
-        match &mut op {
-            Op::Mem(Mem::GetVar { var, .. } | Mem::SetVar { var, .. }) => {
-                *var = self.vars.get(var).copied().unwrap_or(*var);
-            }
-            Op::Control(Control::Continue { target, values }) => {
-                match self.targets.get(target).copied() {
-                    Some(Target::Loop(copy)) => *target = copy,
-                    Some(Target::Breaks { on_continue, .. }) => {
-                        let values = std::mem::take(values);
-                        op = Control::Break { target: on_continue, values }.into();
-                    }
-                    None => {}
+        if let Some(var) = op.var_mut() {
+            *var = self.vars.get(var).copied().unwrap_or(*var);
+        }
+        if let Op::Control(Control::Continue { target, values }) = &mut op {
+            match self.targets.get(target).copied() {
+                Some(Target::Loop(copy)) => *target = copy,
+                Some(Target::Breaks { on_continue, .. }) => {
+                    let values = std::mem::take(values);
+                    op = Control::Break { target: on_continue, values }.into();
                 }
+                None => {}
             }
-            Op::Control(Control::Break { target, .. }) => match self.targets.get(target).copied() {
+        } else if let Op::Control(Control::Break { target, .. }) = &mut op {
+            match self.targets.get(target).copied() {
                 Some(Target::Loop(copy)) => *target = copy,
                 Some(Target::Breaks { on_break, .. }) => *target = on_break,
                 None => {}
-            },
-            Op::Const(_)
-            | Op::Arith(_)
-            | Op::Mem(
-                Mem::Ld { .. }
-                | Mem::St { .. }
-                | Mem::LdVec { .. }
-                | Mem::StVec { .. }
-                | Mem::AssumeAligned { .. }
-                | Mem::PtrCast { .. }
-                | Mem::Offset { .. }
-                | Mem::SharedBase { .. }
-                | Mem::ArrayBase { .. },
-            )
-            | Op::Atomic(_)
-            | Op::Cache(_)
-            | Op::Sync(_)
-            | Op::Warp(_)
-            | Op::Diagnostic(_)
-            | Op::Inline(_)
-            | Op::Thread(_)
-            | Op::Control(
-                Control::If { .. }
-                | Control::For { .. }
-                | Control::Loop { .. }
-                | Control::Yield { .. }
-                | Control::Return,
-            ) => {}
+            }
         }
         let (_, results) = self.push(region, data.place, op, &self.types(&data.results));
         self.rename(&data.results, &results);

@@ -180,33 +180,22 @@ impl Printer<'_, '_, '_> {
             let separator = if i == 0 { " : " } else { ", " };
             write!(self.f, "{separator}{}", TypeOf(ir, *result))?;
         }
-        match &data.op {
-            Op::Control(Control::If { then_region, else_region, .. }) => {
+        match data.op.control() {
+            Some(Control::If { then_region, else_region, .. }) => {
                 self.body(*then_region)?;
                 if let Some(else_region) = else_region {
                     self.f.write_str(" else")?;
                     self.body(*else_region)?;
                 }
             }
-            Op::Control(Control::For { body, .. } | Control::Loop { body, .. }) => {
-                self.body(*body)?;
-            }
-            Op::Const(_)
-            | Op::Arith(_)
-            | Op::Mem(_)
-            | Op::Atomic(_)
-            | Op::Cache(_)
-            | Op::Sync(_)
-            | Op::Warp(_)
-            | Op::Diagnostic(_)
-            | Op::Inline(_)
-            | Op::Thread(_)
-            | Op::Control(
+            Some(Control::For { body, .. } | Control::Loop { body, .. }) => self.body(*body)?,
+            Some(
                 Control::Yield { .. }
                 | Control::Continue { .. }
                 | Control::Break { .. }
                 | Control::Return,
-            ) => {}
+            )
+            | None => {}
         }
         self.f.write_str("\n")
     }

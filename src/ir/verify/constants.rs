@@ -23,32 +23,23 @@ fn region(report: &mut Report<'_>, id: RegionId) -> bool {
     let ir = report.ir;
     for &op in &ir.regions[id].ops {
         check_op(report, op);
-        let goes_on = match &ir.ops[op].op {
-            Op::Control(Control::Loop { body, .. }) => region(report, *body) || !leaves(ir, op),
-            Op::Control(Control::For { lo, hi, step, body, .. }) => {
+        let goes_on = match ir.ops[op].op.control() {
+            Some(Control::Loop { body, .. }) => region(report, *body) || !leaves(ir, op),
+            Some(Control::For { lo, hi, step, body, .. }) => {
                 let runs = Trips::new(ir, [*lo, *hi, *step]).is_ok_and(|trips| trips.count > 0);
                 if runs {
                     region(report, *body);
                 }
                 !leaves(ir, op)
             }
-            Op::Control(
+            Some(
                 Control::If { .. }
                 | Control::Yield { .. }
                 | Control::Continue { .. }
                 | Control::Break { .. }
                 | Control::Return,
             )
-            | Op::Const(_)
-            | Op::Arith(_)
-            | Op::Mem(_)
-            | Op::Atomic(_)
-            | Op::Cache(_)
-            | Op::Sync(_)
-            | Op::Warp(_)
-            | Op::Thread(_)
-            | Op::Diagnostic(_)
-            | Op::Inline(_) => !leaves(ir, op),
+            | None => !leaves(ir, op),
         };
         if !goes_on {
             return false;

@@ -141,44 +141,20 @@ impl Walk<'_, '_> {
         ir.ops[op].op.for_each_operand(|value| {
             self.value(value);
         });
-        match &ir.ops[op].op {
-            Op::Mem(Mem::ArrayBase { array }) => {
-                self.exists(&ir.arrays, *array);
-            }
-            Op::Mem(Mem::SharedBase { shared }) => {
-                self.exists(&ir.shared, *shared);
-            }
-            Op::Mem(Mem::GetVar { var, .. } | Mem::SetVar { var, .. }) => {
-                self.exists(&ir.vars, *var);
-            }
-            Op::Control(Control::Break { target, .. } | Control::Continue { target, .. }) => {
-                self.exists(&ir.ops, *target);
-            }
-            Op::Const(_)
-            | Op::Arith(_)
-            | Op::Mem(
-                Mem::Ld { .. }
-                | Mem::St { .. }
-                | Mem::LdVec { .. }
-                | Mem::StVec { .. }
-                | Mem::AssumeAligned { .. }
-                | Mem::PtrCast { .. }
-                | Mem::Offset { .. },
-            )
-            | Op::Atomic(_)
-            | Op::Cache(_)
-            | Op::Sync(_)
-            | Op::Warp(_)
-            | Op::Diagnostic(_)
-            | Op::Inline(_)
-            | Op::Thread(_)
-            | Op::Control(
-                Control::If { .. }
-                | Control::For { .. }
-                | Control::Loop { .. }
-                | Control::Yield { .. }
-                | Control::Return,
-            ) => {}
+        let found = &ir.ops[op].op;
+        if let Some(var) = found.var() {
+            self.exists(&ir.vars, var);
+        }
+        if let Op::Mem(Mem::ArrayBase { array }) = found {
+            self.exists(&ir.arrays, *array);
+        }
+        if let Op::Mem(Mem::SharedBase { shared }) = found {
+            self.exists(&ir.shared, *shared);
+        }
+        if let Some(Control::Break { target, .. } | Control::Continue { target, .. }) =
+            found.control()
+        {
+            self.exists(&ir.ops, *target);
         }
         for inner in ir.ops[op].op.regions() {
             self.region(inner, Some(op));

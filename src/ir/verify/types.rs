@@ -161,26 +161,11 @@ fn vectors(ir: &KernelIr, op: &Op, info: &'static OpInfo) -> Option<VerifyError>
         };
         return no_vector.then_some(VerifyError::NoSuchVector { op: info.name, elem: ty, lanes });
     }
-    match (op, ty?) {
-        (Op::Arith(Arith::VecExtract { lane, .. }), Type::Vector(vector)) => {
-            let lane = *lane;
-            (lane >= vector.lanes()).then_some(VerifyError::LaneOutOfRange { lane, vector })
-        }
-        (
-            Op::Const(_)
-            | Op::Arith(_)
-            | Op::Mem(_)
-            | Op::Atomic(_)
-            | Op::Cache(_)
-            | Op::Sync(_)
-            | Op::Warp(_)
-            | Op::Thread(_)
-            | Op::Diagnostic(_)
-            | Op::Inline(_)
-            | Op::Control(_),
-            _,
-        ) => None,
+    if let (Op::Arith(Arith::VecExtract { lane, .. }), Type::Vector(vector)) = (op, ty?) {
+        let lane = *lane;
+        return (lane >= vector.lanes()).then_some(VerifyError::LaneOutOfRange { lane, vector });
     }
+    None
 }
 
 fn one_of(

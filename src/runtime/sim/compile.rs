@@ -323,20 +323,10 @@ impl Compiler<'_> {
         }
         // Control must not run into what follows the region.
         let last = get(&self.ir.regions, region)?.ops.last().ok_or(Malformed)?;
-        let ends = match &self.ir.ops[*last].op {
-            Op::Control(Control::If { else_region, .. }) => else_region.is_some(),
-            Op::Control(control) => control.is_terminator(),
-            Op::Const(_)
-            | Op::Arith(_)
-            | Op::Mem(_)
-            | Op::Atomic(_)
-            | Op::Cache(_)
-            | Op::Sync(_)
-            | Op::Warp(_)
-            | Op::Diagnostic(_)
-            | Op::Inline(_)
-            | Op::Thread(_) => false,
-        };
+        let ends = self.ir.ops[*last].op.control().is_some_and(|control| match control {
+            Control::If { else_region, .. } => else_region.is_some(),
+            control => control.is_terminator(),
+        });
         if ends { Ok(()) } else { Err(Malformed) }
     }
 
@@ -344,25 +334,17 @@ impl Compiler<'_> {
         for value in std::mem::take(&mut self.dead[op.index()]) {
             // Constants and the like stay in their slots.
             let ValueDef::Result(made, _) = self.ir.values[value].def else { continue };
-            let owned = match self.ir.ops.get(made).map(|data| &data.op) {
-                None
-                | Some(
-                    Op::Arith(Arith::Sreg { .. })
-                    | Op::Mem(Mem::SharedBase { .. } | Mem::ArrayBase { .. }),
-                ) => false,
-                Some(Op::Const(constant)) => !self.regs.is_kept(ConstWord::from(*constant)),
-                Some(
-                    Op::Arith(_)
-                    | Op::Mem(_)
-                    | Op::Atomic(_)
-                    | Op::Cache(_)
-                    | Op::Sync(_)
-                    | Op::Warp(_)
-                    | Op::Thread(_)
-                    | Op::Diagnostic(_)
-                    | Op::Inline(_)
-                    | Op::Control(_),
-                ) => true,
+            let made = self.ir.ops.get(made).map(|data| &data.op);
+            let owned = if let Some(Op::Const(constant)) = made {
+                !self.regs.is_kept(ConstWord::from(*constant))
+            } else {
+                !matches!(
+                    made,
+                    None | Some(
+                        Op::Arith(Arith::Sreg { .. })
+                            | Op::Mem(Mem::SharedBase { .. } | Mem::ArrayBase { .. })
+                    )
+                )
             };
             if owned && let Some(slots) = self.slots[value.index()].take() {
                 self.regs.release(slots);
