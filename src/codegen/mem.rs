@@ -129,7 +129,7 @@ impl Entry<'_> {
     }
 
     /// The registers of element `index` of a variable: one, or those of a vector.
-    fn var(&self, var: VarId, index: u32) -> SmallVec<[Reg; 4]> {
+    pub(super) fn var(&self, var: VarId, index: u32) -> SmallVec<[Reg; 4]> {
         let ty = self.ir.vars[var].ty;
         let count = ty.vector().map_or(1, VectorType::registers);
         let reg = |part| Reg::Var(Class::of(ty), var.index() as u32, index * count + part);
@@ -277,6 +277,17 @@ impl Entry<'_> {
             self.text.signed(place.offset);
         }
         self.text.push("]");
+    }
+
+    /// The register that holds the address of `*(base + index)`.
+    pub(super) fn address_register(&mut self, base: Value, index: Value) -> Reg {
+        let Place { base, offset } = self.place_of(base, index);
+        if offset == 0 {
+            return base;
+        }
+        let sum = self.temp(base.class());
+        self.add_offset(sum, base, offset);
+        sum
     }
 
     /// The address of `*(base + index)`.

@@ -52,6 +52,7 @@
 mod arith;
 mod arrays;
 mod assert_buffer;
+mod async_copy;
 mod atomic;
 mod bit_function;
 mod control;
@@ -63,7 +64,10 @@ mod entry;
 mod error;
 mod fold;
 mod inline;
+mod instruction;
+mod mbarrier;
 mod mem;
+mod mma;
 mod printf;
 mod ptx;
 mod regs;

@@ -2,7 +2,7 @@
 
 use super::entry::Entry;
 use super::regs::Operand;
-use crate::ir::{BarrierForm, ProxySpace, Sync, Value};
+use crate::ir::{BarrierForm, ClusterArrival, ProxySpace, Sync, Value};
 
 impl Entry<'_> {
     pub(super) fn sync(&mut self, op: &Sync, result: Option<Value>) {
@@ -38,6 +38,16 @@ impl Entry<'_> {
             }
             (Sync::FenceProxyAsync { space }, _) => {
                 self.ins(&["fence.proxy.async.", space.name()], &[]);
+            }
+            (&Sync::BarrierClusterArrive { form, order }, _) => {
+                let order = match order {
+                    ClusterArrival::Release => "",
+                    ClusterArrival::Relaxed => ".relaxed",
+                };
+                self.ins(&["barrier.cluster.arrive", order, suffix(form)], &[]);
+            }
+            (&Sync::BarrierClusterWait { form }, _) => {
+                self.ins(&["barrier.cluster.wait", suffix(form)], &[]);
             }
             (Sync::GriddepcontrolWait {}, _) => self.ins(&["griddepcontrol.wait"], &[]),
             (Sync::GriddepcontrolLaunchDependents {}, _) => {

@@ -34,6 +34,9 @@ impl<'k> Uses<'k> {
             | Op::Atomic(_)
             | Op::Cache(_)
             | Op::Sync(_)
+            | Op::Mma(_)
+            | Op::Mbarrier(_)
+            | Op::AsyncCopy(_)
             | Op::Warp(_)
             | Op::Thread(_) => data.op.info().is_some_and(|info| info.effect != Effect::Pure),
         };
@@ -69,24 +72,12 @@ impl<'k> Uses<'k> {
     fn op(&mut self, op: OpId) {
         let ir = self.ir;
         let data = &ir.ops[op];
-        let control = match &data.op {
-            Op::Control(control) => control,
-            Op::Diagnostic(Diagnostic::Assert { cond, values, .. }) => {
-                self.mark(condition(ir, *cond).0);
-                return self.mark_all(values);
-            }
-            Op::Diagnostic(Diagnostic::Printf { .. })
-            | Op::Inline(_)
-            | Op::Const(_)
-            | Op::Arith(_)
-            | Op::Mem(_)
-            | Op::Atomic(_)
-            | Op::Cache(_)
-            | Op::Sync(_)
-            | Op::Warp(_)
-            | Op::Thread(_) => {
-                return data.op.for_each_operand(|value| self.mark(value));
-            }
+        if let Op::Diagnostic(Diagnostic::Assert { cond, values, .. }) = &data.op {
+            self.mark(condition(ir, *cond).0);
+            return self.mark_all(values);
+        }
+        let Some(control) = data.op.control() else {
+            return data.op.for_each_operand(|value| self.mark(value));
         };
         match control {
             Control::If { cond, then_region, else_region } => {

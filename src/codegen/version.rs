@@ -2,8 +2,8 @@
 
 use super::ptx::PtxVersion;
 use crate::ir::{
-    Arith, Atomic, Cache, Clamp, KernelIr, Mem, MemScope, Op, PrefetchLevel, SpecialReg, Sync,
-    Target, Thread, Warp,
+    Arith, AsyncCopy, Atomic, Cache, Clamp, ClusterArrival, KernelIr, Mbarrier, Mem, MemScope, Mma,
+    Op, PrefetchLevel, SpecialReg, Sync, Target, Thread, Warp,
 };
 
 const fn version(major: u16, minor: u16) -> PtxVersion {
@@ -52,6 +52,63 @@ pub(super) fn of(op: &Op, ir: &KernelIr) -> PtxVersion {
             version(major, minor)
         }
         Op::Sync(Sync::Fence { scope, .. }) => scoped(Some(*scope)),
+        Op::Mma(
+            Mma::Wgmma { .. }
+            | Mma::WgmmaRs { .. }
+            | Mma::WgmmaFence {}
+            | Mma::WgmmaCommitGroup {}
+            | Mma::WgmmaWaitGroup { .. }
+            | Mma::Setmaxnreg { .. },
+        ) => version(8, 0),
+        Op::Mma(Mma::Stmatrix { .. }) => version(7, 8),
+        Op::Mma(Mma::MmaSync { .. }) if op.support(ir) == Ok(Target::SM_89) => version(8, 4),
+        Op::Mma(Mma::MmaSync { .. } | Mma::Ldmatrix { .. } | Mma::MatrixDescriptor { .. }) => FIRST,
+        Op::Mbarrier(
+            Mbarrier::MbarrierArriveExpectTx { .. }
+            | Mbarrier::MbarrierArriveCluster { .. }
+            | Mbarrier::MbarrierExpectTx { .. }
+            | Mbarrier::MbarrierCompleteTx { .. }
+            | Mbarrier::FenceMbarrierInit {},
+        ) => version(8, 0),
+        Op::Mbarrier(Mbarrier::MbarrierTryWait { .. } | Mbarrier::MbarrierTryWaitParity { .. }) => {
+            version(7, 8)
+        }
+        Op::Mbarrier(
+            Mbarrier::MbarrierTestWaitParity { .. } | Mbarrier::MbarrierWaitParity { .. },
+        ) => version(7, 8),
+        Op::Mbarrier(
+            Mbarrier::MbarrierInit { .. }
+            | Mbarrier::MbarrierInval { .. }
+            | Mbarrier::MbarrierArrive { .. }
+            | Mbarrier::MbarrierTestWait { .. }
+            | Mbarrier::MbarrierWait { .. },
+        )
+        | Op::AsyncCopy(
+            AsyncCopy::CpAsync { .. }
+            | AsyncCopy::CpAsyncCommitGroup {}
+            | AsyncCopy::CpAsyncWaitGroup { .. }
+            | AsyncCopy::CpAsyncWaitAll {}
+            | AsyncCopy::CpAsyncMbarrierArrive { .. },
+        ) => version(7, 0),
+        Op::AsyncCopy(
+            AsyncCopy::CpAsyncBulkLoad { .. }
+            | AsyncCopy::CpAsyncBulkStore { .. }
+            | AsyncCopy::CpAsyncBulkPrefetch { .. }
+            | AsyncCopy::CpAsyncBulkTensorLoad { .. }
+            | AsyncCopy::CpAsyncBulkTensorMulticast { .. }
+            | AsyncCopy::CpAsyncBulkTensorStore { .. }
+            | AsyncCopy::CpReduceAsyncBulkTensor { .. }
+            | AsyncCopy::CpAsyncBulkPrefetchTensor { .. }
+            | AsyncCopy::CpAsyncBulkCommitGroup {}
+            | AsyncCopy::CpAsyncBulkWaitGroup { .. }
+            | AsyncCopy::PrefetchTensormap { .. },
+        ) => version(8, 0),
+        Op::Sync(Sync::BarrierClusterArrive { order: ClusterArrival::Relaxed, .. }) => {
+            version(8, 0)
+        }
+        Op::Sync(Sync::BarrierClusterArrive { .. } | Sync::BarrierClusterWait { .. }) => {
+            version(7, 8)
+        }
         Op::Warp(Warp::Elect { .. }) | Op::Sync(Sync::FenceProxyAsync { .. }) => version(8, 0),
         Op::Warp(
             Warp::Shfl { .. }

@@ -46,13 +46,16 @@ pub use name::ParseNameError;
 pub use narrow::{bf16, f8e4m3, f8e5m2, f16, tf32};
 pub use number::{FloatFormat, Rounding, Specials};
 pub use op::{
-    ApproxFunction, Arith, Atomic, AtomicOp, AtomicOrder, Axis, BarrierForm, BarrierRed, ByteHalf,
-    Cache, Clamp, Class, Compare, Constraint, Control, Diagnostic, Direction, DivApprox, Effect,
-    Excess, FenceOrder, FindFrom, FloatMode, FloatTest, Inline, InlinePtx, L1Evict, L2Prefetch,
-    LoadAccess, LoadCache, LoadOrder, Mem, MemScope, Op, OpInfo, ParseAccessError, PermuteMode,
-    PrefetchLevel, ProxySpace, PtxPiece, PtxTextError, RedOrder, ReduxOp, ResultKind, ShflMode,
-    Simulate, SpecialReg, StoreAccess, StoreCache, StoreOrder, Subnormals, Sync, Thread, Unroll,
-    ValueList, VolatileReg, VoteMode, Warp,
+    Accumulators, ApproxFunction, Arith, AsyncCopy, Atomic, AtomicOp, AtomicOrder, Axis,
+    BarrierForm, BarrierRed, BulkReduce, BulkWait, ByteHalf, Cache, Clamp, Class, ClusterArrival,
+    Compare, Constraint, Control, CpAsyncCache, Diagnostic, Direction, DivApprox, Effect, Excess,
+    FenceOrder, FindFrom, FloatMode, FloatTest, Inline, InlinePtx, L1Evict, L2Policy, L2Prefetch,
+    LoadAccess, LoadCache, LoadOrder, MatrixCount, MatrixOrder, Mbarrier, Mem, MemScope, Mma,
+    MmaShape, Op, OpInfo, ParseAccessError, ParseMmaShapeError, ParseWgmmaFormError, PendingCount,
+    PermuteMode, PrefetchLevel, ProxySpace, PtxPiece, PtxTextError, RedOrder, ReduxOp,
+    RemoteArrival, ResultKind, SetmaxnregAction, ShflMode, Simulate, SpecialReg, StoreAccess,
+    StoreCache, StoreOrder, Subnormals, Sync, Thread, Unroll, ValueList, VolatileReg, VoteMode,
+    Warp, WgmmaForm,
 };
 pub use signature::{Signature, SignatureError, Template};
 pub use target::{ParseTargetError, Target};

@@ -195,7 +195,10 @@ fn writes_global(ir: &KernelIr, op: &Op) -> bool {
         Op::Mem(Mem::Ld { access, .. } | Mem::LdVec { access, .. }) => {
             access.order != LoadOrder::Weak
         }
-        Op::Atomic(_) | Op::Sync(Sync::GriddepcontrolWait {} | Sync::Fence { .. }) => true,
+        Op::Atomic(_)
+        | Op::Mbarrier(_)
+        | Op::AsyncCopy(_)
+        | Op::Sync(Sync::GriddepcontrolWait {} | Sync::Fence { .. }) => true,
         Op::Inline(op) => !op.ptx.is_pure(),
         Op::Const(_)
         | Op::Arith(_)
@@ -208,6 +211,7 @@ fn writes_global(ir: &KernelIr, op: &Op) -> bool {
         )
         | Op::Cache(_)
         | Op::Sync(_)
+        | Op::Mma(_)
         | Op::Warp(_)
         | Op::Thread(_)
         // What is reported to the host is in memory of its own.

@@ -23,7 +23,8 @@ use crate::ir::entity::{Entity, OpId, RegionId, Value};
 use crate::ir::kernel::KernelIr;
 use crate::ir::kernel::ValueDef;
 use crate::ir::op::{
-    Arith, Axis, Control, Mem, Op, ReduxOp, ShflMode, SpecialReg, Sync, Thread, VolatileReg, Warp,
+    Arith, Axis, Control, Mbarrier, Mem, Mma, Op, ReduxOp, ShflMode, SpecialReg, Sync, Thread,
+    VolatileReg, Warp,
 };
 
 /// The threads that are compared.
@@ -133,6 +134,22 @@ impl Flow<'_> {
                 self.changed |= divergent && !*flag;
                 *flag |= divergent;
             }
+            // A thread has elements of its own of each matrix.
+            Op::Mma(Mma::MmaSync { d, .. } | Mma::Wgmma { d, .. } | Mma::WgmmaRs { d, .. }) => {
+                let flag = &mut self.vars[d.index()];
+                self.changed |= !*flag;
+                *flag = true;
+            }
+            Op::Mma(Mma::Ldmatrix { .. }) => divergent = true,
+            // A phase may end between the threads.
+            Op::Mbarrier(
+                Mbarrier::MbarrierArrive { .. }
+                | Mbarrier::MbarrierArriveExpectTx { .. }
+                | Mbarrier::MbarrierTestWait { .. }
+                | Mbarrier::MbarrierTestWaitParity { .. }
+                | Mbarrier::MbarrierTryWait { .. }
+                | Mbarrier::MbarrierTryWaitParity { .. },
+            ) => divergent = true,
             // A text may read what differs between threads.
             Op::Inline(_) => divergent = true,
             Op::Mem(Mem::GetVar { var, .. }) => divergent = self.vars[var.index()],
@@ -171,6 +188,25 @@ impl Flow<'_> {
                 | Mem::SharedBase { .. }
                 | Mem::ArrayBase { .. },
             )
+            | Op::Mma(
+                Mma::Stmatrix { .. }
+                | Mma::MatrixDescriptor { .. }
+                | Mma::WgmmaFence {}
+                | Mma::WgmmaCommitGroup {}
+                | Mma::WgmmaWaitGroup { .. }
+                | Mma::Setmaxnreg { .. },
+            )
+            | Op::Mbarrier(
+                Mbarrier::MbarrierInit { .. }
+                | Mbarrier::MbarrierInval { .. }
+                | Mbarrier::MbarrierArriveCluster { .. }
+                | Mbarrier::MbarrierExpectTx { .. }
+                | Mbarrier::MbarrierCompleteTx { .. }
+                | Mbarrier::MbarrierWait { .. }
+                | Mbarrier::MbarrierWaitParity { .. }
+                | Mbarrier::FenceMbarrierInit {},
+            )
+            | Op::AsyncCopy(_)
             | Op::Cache(_)
             | Op::Sync(_)
             | Op::Diagnostic(_)

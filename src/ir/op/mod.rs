@@ -1,10 +1,12 @@
 //! Operations: the rows of the table as Rust enums, and what is derived from a row.
 
 mod access;
+mod async_copy;
 mod attr;
 mod control;
 mod diagnostic;
 mod inline;
+mod mma;
 mod mode;
 mod parts;
 mod requirement;
@@ -12,6 +14,8 @@ mod special;
 mod support;
 mod sync;
 mod table;
+mod tensor_support;
+mod var_use;
 mod warp;
 
 use std::fmt;
@@ -22,10 +26,17 @@ pub use access::{
     AtomicOp, AtomicOrder, L1Evict, L2Prefetch, LoadAccess, LoadCache, LoadOrder, MemScope,
     ParseAccessError, PrefetchLevel, RedOrder, StoreAccess, StoreCache, StoreOrder,
 };
+pub use async_copy::{
+    BulkReduce, BulkWait, ClusterArrival, CpAsyncCache, L2Policy, PendingCount, RemoteArrival,
+};
 pub use attr::{Axis, Compare, Unroll};
 pub use control::{Control, ValueList};
 pub use diagnostic::Diagnostic;
 pub use inline::{Inline, InlinePtx, PtxPiece, PtxTextError, Simulate};
+pub use mma::{
+    Accumulators, MatrixCount, MatrixOrder, MmaShape, ParseMmaShapeError, ParseWgmmaFormError,
+    SetmaxnregAction, WgmmaForm,
+};
 pub use mode::{
     ApproxFunction, ByteHalf, Clamp, Direction, DivApprox, Excess, FindFrom, FloatMode, FloatTest,
     PermuteMode, Subnormals,
@@ -33,6 +44,7 @@ pub use mode::{
 pub(in crate::ir) use parts::{BadPart, Names, Parts};
 pub use special::{SpecialReg, VolatileReg};
 pub use sync::{BarrierForm, BarrierRed, FenceOrder, ProxySpace};
+pub(in crate::ir) use var_use::VarUse;
 pub use warp::{ReduxOp, ShflMode, VoteMode};
 
 use super::entity::{ArrayId, RegionId, SharedId, Value, VarId};
@@ -55,6 +67,10 @@ pub enum Constraint {
     U32,
     /// `i32`.
     I32,
+    /// `u64`.
+    U64,
+    /// A tensor map.
+    TensorMap,
     /// The integer type of twice the width of `T`.
     Wide,
     /// Four bytes: `i8x4` or `u8x4`.
@@ -88,6 +104,8 @@ pub enum ResultKind {
     Bool,
     /// `u32`.
     U32,
+    /// `u64`.
+    U64,
     /// The type of the special register that the attribute `reg` names.
     Reg,
     /// The attribute `to`, or the vector of as many of it as `T` has elements.
@@ -528,6 +546,7 @@ impl Op {
             ResultKind::Unit => None,
             ResultKind::Bool => Some(Type::BOOL),
             ResultKind::U32 => Some(Scalar::U32.into()),
+            ResultKind::U64 => Some(Scalar::U64.into()),
             ResultKind::T => self.type_of_operand(ir, info, Constraint::T),
             ResultKind::Elem => self.pointee(ir, info).map(Type::from),
             ResultKind::ElemVector => {
@@ -597,22 +616,16 @@ impl Op {
 
     /// The number of elements of the vector that the operation makes of scalars or loads.
     pub(in crate::ir) fn made_lanes(&self) -> Option<u32> {
-        match self {
-            Op::Arith(Arith::VecPack { values }) => u32::try_from(values.len()).ok(),
-            Op::Arith(Arith::VecSplat { lanes, .. }) | Op::Mem(Mem::LdVec { lanes, .. }) => {
-                Some(*lanes)
-            }
-            Op::Const(_)
-            | Op::Arith(_)
-            | Op::Mem(_)
-            | Op::Atomic(_)
-            | Op::Cache(_)
-            | Op::Sync(_)
-            | Op::Warp(_)
-            | Op::Thread(_)
-            | Op::Diagnostic(_)
-            | Op::Inline(_)
-            | Op::Control(_) => None,
+        if let Op::Arith(Arith::VecPack { values }) = self {
+            u32::try_from(values.len()).ok()
+        } else if let Op::Arith(Arith::VecSplat { lanes, .. }) | Op::Mem(Mem::LdVec { lanes, .. }) =
+            self
+        {
+            Some(*lanes)
+        } else if let Op::Mma(Mma::Ldmatrix { count, .. }) = self {
+            Some(2 * count.matrices())
+        } else {
+            None
         }
     }
 
@@ -684,6 +697,9 @@ impl Op {
             | Op::Cache(_)
             | Op::Sync(_)
             | Op::Warp(_)
+            | Op::Mma(_)
+            | Op::Mbarrier(_)
+            | Op::AsyncCopy(_)
             | Op::Thread(_) => None,
         }
     }

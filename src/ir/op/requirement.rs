@@ -29,6 +29,9 @@ impl Op {
             | Op::Mem(_)
             | Op::Cache(_)
             | Op::Sync(_)
+            | Op::Mma(_)
+            | Op::Mbarrier(_)
+            | Op::AsyncCopy(_)
             | Op::Warp(_)
             | Op::Thread(_)
             | Op::Diagnostic(_)
@@ -45,6 +48,13 @@ impl Op {
         let first = self.first_target();
         match self {
             Op::Arith(op) => super::support::support(op, ir).map(|target| first.max(target)),
+            Op::Mma(op) => super::tensor_support::mma(op, ir).map(|target| first.max(target)),
+            Op::Mbarrier(op) => {
+                super::tensor_support::mbarrier(op, ir).map(|target| first.max(target))
+            }
+            Op::AsyncCopy(op) => {
+                super::tensor_support::async_copy(op, ir).map(|target| first.max(target))
+            }
             // What is printed is converted to `f64`.
             Op::Diagnostic(Diagnostic::Printf { values, .. }) => {
                 let is_byte = |value: &Value| {

@@ -266,6 +266,14 @@ macro_rules! for_each_op {
                 /// PTX ISA 9.7.13.4 `fence.proxy.async`.
                 fence_proxy_async = FenceProxyAsync () { space: ProxySpace } -> Unit
                     : Any, Sync, SM_90;
+                /// Comes to the barrier of the cluster without waiting. PTX ISA 9.7.13.3
+                /// `barrier.cluster.arrive`.
+                barrier_cluster_arrive = BarrierClusterArrive ()
+                    { form: BarrierForm, order: ClusterArrival } -> Unit : Any, Sync, SM_90;
+                /// Waits until all threads of the cluster have come to its barrier. PTX ISA 9.7.13.3
+                /// `barrier.cluster.wait`.
+                barrier_cluster_wait = BarrierClusterWait () { form: BarrierForm } -> Unit
+                    : Any, Sync, SM_90;
                 /// Waits until the grids that this one depends on have ended and their memory accesses are
                 /// seen. PTX ISA 9.7.13.13 `griddepcontrol.wait`.
                 griddepcontrol_wait = GriddepcontrolWait () {} -> Unit : Any, Sync, SM_90;
@@ -273,6 +281,170 @@ macro_rules! for_each_op {
                 /// have ended. PTX ISA 9.7.13.13 `griddepcontrol.launch_dependents`.
                 griddepcontrol_launch_dependents = GriddepcontrolLaunchDependents () {} -> Unit
                     : Any, Sync, SM_90;
+            }
+            /// Tensor cores, and the matrices that they work on. All threads of a warp execute these together.
+            Mma {
+                /// `D += A B`, with D in registers `first ..` of the variable `d`, and each thread's parts of A
+                /// and B in `a` and `b`. PTX ISA 9.7.14.5 `mma.sync`.
+                mma_sync = MmaSync (a: Any, b: Any) { shape: MmaShape, d: VarId, first: u32 } -> Unit
+                    : Any, Sync, SM_80;
+                /// Loads 8x8 matrices of 16-bit elements. The row `i % 8` of matrix `i / 8` starts at
+                /// `*(base + index)` of lane `i`; a thread gets elements `2 (lane % 4) ..` of row `lane / 4` of
+                /// each matrix. PTX ISA 9.7.14.5.15 `ldmatrix`.
+                ldmatrix = Ldmatrix (base: Pointer, index: Index)
+                    { count: MatrixCount, order: MatrixOrder } -> ElemVector : Any, Sync, SM_80;
+                /// Stores 8x8 matrices of 16-bit elements, as `ldmatrix` loads them.
+                /// PTX ISA 9.7.14.5.16 `stmatrix`.
+                stmatrix = Stmatrix (base: MutPointer, index: Index, vector: ElemVector)
+                    { order: MatrixOrder } -> Unit : Any, Sync, SM_90;
+                /// `bits`, and in bits 0 to 13 bits 4 to 17 of the address: the descriptor of a matrix in shared
+                /// memory. PTX ISA 9.7.15.5.1 "matrix descriptor".
+                matrix_descriptor = MatrixDescriptor (base: Pointer) { bits: u64 } -> U64
+                    : Any, Pure, SM_80;
+                /// `D = A B + D` where `accumulate`, else `D = A B`, by the four warps of a warp group, which do
+                /// not wait for it. D is in registers `first ..` of the variable `d`, A and B in shared memory at
+                /// the descriptors `a` and `b`. PTX ISA 9.7.15.5.2 `wgmma.mma_async`.
+                wgmma = Wgmma (a: U64, b: U64, accumulate: Bool)
+                    { shape: MmaShape, a_type: Scalar, b_type: Scalar, d: VarId, first: u32, form: WgmmaForm }
+                    -> Unit : Any, Sync, SM_90A;
+                /// As `wgmma`, with each thread's part of A in `a`. PTX ISA 9.7.15.5.2 `wgmma.mma_async`.
+                wgmma_rs = WgmmaRs (a: Any, b: U64, accumulate: Bool)
+                    { shape: MmaShape, b_type: Scalar, d: VarId, first: u32, form: WgmmaForm } -> Unit
+                    : Any, Sync, SM_90A;
+                /// Orders accesses to registers and shared memory before it with the `wgmma` after it.
+                /// PTX ISA 9.7.15.7.1 `wgmma.fence`.
+                wgmma_fence = WgmmaFence () {} -> Unit : Any, Sync, SM_90A;
+                /// Makes a group of the `wgmma` that are in none. PTX ISA 9.7.15.7.2 `wgmma.commit_group`.
+                wgmma_commit_group = WgmmaCommitGroup () {} -> Unit : Any, Sync, SM_90A;
+                /// Waits until at most `pending` groups of `wgmma` are not done, the latest ones.
+                /// PTX ISA 9.7.15.7.3 `wgmma.wait_group`.
+                wgmma_wait_group = WgmmaWaitGroup () { pending: u32 } -> Unit : Any, Sync, SM_90A;
+                /// Changes the registers that each thread of the warp may use to `count`, a multiple of 8 from 24
+                /// to 256. PTX ISA 9.7.19.5 `setmaxnreg`.
+                setmaxnreg = Setmaxnreg () { action: SetmaxnregAction, count: u32 } -> Unit
+                    : Any, Sync, SM_90A;
+            }
+            /// Barriers in shared memory that count arrivals and bytes: phases, each of which ends when no
+            /// arrival and no byte is pending. The barrier is the element `*(barrier + index)`.
+            Mbarrier {
+                /// Makes a barrier whose phases wait for `count` arrivals. PTX ISA 9.7.13.15.9 `mbarrier.init`.
+                mbarrier_init = MbarrierInit (barrier: MutPointer, index: Index, count: U32) {} -> Unit
+                    : Any, Sync, SM_80;
+                /// Makes the barrier memory again. PTX ISA 9.7.13.15.10 `mbarrier.inval`.
+                mbarrier_inval = MbarrierInval (barrier: MutPointer, index: Index) {} -> Unit
+                    : Any, Sync, SM_80;
+                /// `count` arrivals; the result stands for the phase. PTX ISA 9.7.13.15.13 `mbarrier.arrive`.
+                mbarrier_arrive = MbarrierArrive (barrier: MutPointer, index: Index, count: U32) {} -> U64
+                    : Any, Sync, SM_80;
+                /// The phase waits for `bytes` more bytes; then one arrival. The result stands for the phase.
+                /// PTX ISA 9.7.13.15.13 `mbarrier.arrive.expect_tx`.
+                mbarrier_arrive_expect_tx = MbarrierArriveExpectTx
+                    (barrier: MutPointer, index: Index, bytes: U32) {} -> U64 : Any, Sync, SM_90;
+                /// An arrival at the barrier of the same place in block `cta` of the cluster.
+                /// PTX ISA 9.7.13.15.13 `mbarrier.arrive.shared::cluster`, 9.7.9.23 `mapa`.
+                mbarrier_arrive_cluster = MbarrierArriveCluster
+                    (barrier: MutPointer, index: Index, cta: U32) { order: RemoteArrival } -> Unit
+                    : Any, Sync, SM_90;
+                /// The phase waits for `bytes` more bytes. PTX ISA 9.7.13.15.11 `mbarrier.expect_tx`.
+                mbarrier_expect_tx = MbarrierExpectTx (barrier: MutPointer, index: Index, bytes: U32) {}
+                    -> Unit : Any, Sync, SM_90;
+                /// The phase waits for `bytes` fewer bytes. PTX ISA 9.7.13.15.12 `mbarrier.complete_tx`.
+                mbarrier_complete_tx = MbarrierCompleteTx (barrier: MutPointer, index: Index, bytes: U32)
+                    {} -> Unit : Any, Sync, SM_90;
+                /// Whether the phase of `state` has ended. PTX ISA 9.7.13.15.16 `mbarrier.test_wait`.
+                mbarrier_test_wait = MbarrierTestWait (barrier: MutPointer, index: Index, state: U64) {}
+                    -> Bool : Any, Sync, SM_80;
+                /// Whether the phase of parity `parity` has ended: 0 for the first phase, 1 for the one before it
+                /// and for the second one, and so on. PTX ISA 9.7.13.15.16 `mbarrier.test_wait.parity`.
+                mbarrier_test_wait_parity = MbarrierTestWaitParity
+                    (barrier: MutPointer, index: Index, parity: U32) {} -> Bool : Any, Sync, SM_80;
+                /// As `mbarrier_test_wait`, perhaps after some time. PTX ISA 9.7.13.15.16 `mbarrier.try_wait`.
+                mbarrier_try_wait = MbarrierTryWait (barrier: MutPointer, index: Index, state: U64) {}
+                    -> Bool : Any, Sync, SM_90;
+                /// As `mbarrier_test_wait_parity`, perhaps after some time.
+                /// PTX ISA 9.7.13.15.16 `mbarrier.try_wait.parity`.
+                mbarrier_try_wait_parity = MbarrierTryWaitParity
+                    (barrier: MutPointer, index: Index, parity: U32) {} -> Bool : Any, Sync, SM_90;
+                /// Waits until the phase of `state` has ended. PTX ISA 9.7.13.15.16, `mbarrier.try_wait` or
+                /// `mbarrier.test_wait` in a loop.
+                mbarrier_wait = MbarrierWait (barrier: MutPointer, index: Index, state: U64) {} -> Unit
+                    : Any, Sync, SM_80;
+                /// Waits until the phase of parity `parity` has ended. PTX ISA 9.7.13.15.16,
+                /// `mbarrier.try_wait.parity` or `mbarrier.test_wait.parity` in a loop.
+                mbarrier_wait_parity = MbarrierWaitParity (barrier: MutPointer, index: Index, parity: U32)
+                    {} -> Unit : Any, Sync, SM_80;
+                /// What was made of barriers is seen by all of the cluster, and by bulk copies.
+                /// PTX ISA 9.7.13.4 `fence.mbarrier_init`.
+                fence_mbarrier_init = FenceMbarrierInit () {} -> Unit : Any, Sync, SM_90;
+            }
+            /// Copies that the thread does not wait for.
+            AsyncCopy {
+                /// Copies `bytes` bytes, 4, 8 or 16, from global memory `*(from + from_index)` to shared memory
+                /// `*(to + to_index)`: the first `src_bytes` of them, the rest is zero. Nothing is read for 0.
+                /// PTX ISA 9.7.9.25.3.1 `cp.async`.
+                cp_async = CpAsync
+                    (to: MutPointer, to_index: Index, from: Pointer, from_index: Index, src_bytes: U32)
+                    { cache: CpAsyncCache, bytes: u32 } -> Unit : Any, Sync, SM_80;
+                /// Makes a group of the copies that are in none. PTX ISA 9.7.9.25.3.2 `cp.async.commit_group`.
+                cp_async_commit_group = CpAsyncCommitGroup () {} -> Unit : Any, Sync, SM_80;
+                /// Waits until at most `pending` groups are not done, the latest ones.
+                /// PTX ISA 9.7.9.25.3.3 `cp.async.wait_group`.
+                cp_async_wait_group = CpAsyncWaitGroup () { pending: u32 } -> Unit : Any, Sync, SM_80;
+                /// Waits for all copies of the thread. PTX ISA 9.7.9.25.3.3 `cp.async.wait_all`.
+                cp_async_wait_all = CpAsyncWaitAll () {} -> Unit : Any, Sync, SM_80;
+                /// An arrival at the barrier when all copies of the thread so far are done.
+                /// PTX ISA 9.7.13.15.15 `cp.async.mbarrier.arrive`.
+                cp_async_mbarrier_arrive = CpAsyncMbarrierArrive (barrier: MutPointer, index: Index)
+                    { count: PendingCount } -> Unit : Any, Sync, SM_80;
+                /// Copies `bytes` bytes, a multiple of 16, from global to shared memory; the phase of the barrier
+                /// then waits for as many fewer. PTX ISA 9.7.9.25.4.1 `cp.async.bulk`.
+                cp_async_bulk_load = CpAsyncBulkLoad (to: MutPointer, to_index: Index, from: Pointer,
+                    from_index: Index, bytes: U32, barrier: MutPointer, barrier_index: Index)
+                    { policy: L2Policy } -> Unit : Any, Sync, SM_90;
+                /// Copies `bytes` bytes, a multiple of 16, from shared to global memory, as one of the group that
+                /// is committed next. PTX ISA 9.7.9.25.4.1 `cp.async.bulk`.
+                cp_async_bulk_store = CpAsyncBulkStore
+                    (to: MutPointer, to_index: Index, from: Pointer, from_index: Index, bytes: U32)
+                    { policy: L2Policy } -> Unit : Any, Sync, SM_90;
+                /// Brings `bytes` bytes, a multiple of 16, into L2. PTX ISA 9.7.9.25.4.3
+                /// `cp.async.bulk.prefetch`.
+                cp_async_bulk_prefetch = CpAsyncBulkPrefetch (from: Pointer, from_index: Index, bytes: U32)
+                    { policy: L2Policy } -> Unit : Any, Sync, SM_90;
+                /// Copies the box at `coords` of a tensor to shared memory; the phase of the barrier then waits
+                /// for as many bytes fewer. The first of `coords` is that of the contiguous dimension.
+                /// PTX ISA 9.7.9.25.5.2 `cp.async.bulk.tensor`.
+                cp_async_bulk_tensor_load = CpAsyncBulkTensorLoad (map: TensorMap, to: MutPointer,
+                    to_index: Index, barrier: MutPointer, barrier_index: Index; coords: [I32])
+                    { policy: L2Policy } -> Unit : Any, Sync, SM_90;
+                /// As `cp_async_bulk_tensor_load`, to the same place in each block of the cluster whose bit `ctas`
+                /// has, and to the barrier there. PTX ISA 9.7.9.25.5.2 `cp.async.bulk.tensor`
+                /// `.multicast::cluster`.
+                cp_async_bulk_tensor_multicast = CpAsyncBulkTensorMulticast (map: TensorMap, to: MutPointer,
+                    to_index: Index, barrier: MutPointer, barrier_index: Index, ctas: U32; coords: [I32])
+                    { policy: L2Policy } -> Unit : Any, Sync, SM_90;
+                /// Copies a box from shared memory to `coords` of a tensor, as one of the group that is committed
+                /// next. PTX ISA 9.7.9.25.5.2 `cp.async.bulk.tensor`.
+                cp_async_bulk_tensor_store = CpAsyncBulkTensorStore
+                    (map: TensorMap, from: Pointer, from_index: Index; coords: [I32]) { policy: L2Policy }
+                    -> Unit : Any, Sync, SM_90;
+                /// As `cp_async_bulk_tensor_store`, combined with what is there, element by element.
+                /// PTX ISA 9.7.9.25.5.3 `cp.reduce.async.bulk.tensor`.
+                cp_reduce_async_bulk_tensor = CpReduceAsyncBulkTensor
+                    (map: TensorMap, from: Pointer, from_index: Index; coords: [I32])
+                    { op: BulkReduce, policy: L2Policy } -> Unit : Any, Sync, SM_90;
+                /// Brings the box at `coords` of a tensor into L2.
+                /// PTX ISA 9.7.9.25.5.4 `cp.async.bulk.prefetch.tensor`.
+                cp_async_bulk_prefetch_tensor = CpAsyncBulkPrefetchTensor (map: TensorMap; coords: [I32])
+                    { policy: L2Policy } -> Unit : Any, Sync, SM_90;
+                /// Makes a group of the bulk copies of the thread that are in none.
+                /// PTX ISA 9.7.9.25.6.2 `cp.async.bulk.commit_group`.
+                cp_async_bulk_commit_group = CpAsyncBulkCommitGroup () {} -> Unit : Any, Sync, SM_90;
+                /// Waits until at most `pending` groups of bulk copies of the thread, the latest ones, are not
+                /// done, or have not read their source. PTX ISA 9.7.9.25.6.3 `cp.async.bulk.wait_group`.
+                cp_async_bulk_wait_group = CpAsyncBulkWaitGroup () { pending: u32, wait: BulkWait } -> Unit
+                    : Any, Sync, SM_90;
+                /// Brings the description of a tensor into a cache. PTX ISA 9.7.9.15 `prefetch.tensormap`.
+                prefetch_tensormap = PrefetchTensormap (map: TensorMap) {} -> Unit : Any, Read, SM_90;
             }
             /// Operations of the threads of a warp together: those whose bits `members` has, which must all
             /// come, with the same `members`, unless they have ended.

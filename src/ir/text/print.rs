@@ -163,6 +163,9 @@ impl Printer<'_, '_, '_> {
             | Op::Atomic(_)
             | Op::Cache(_)
             | Op::Sync(_)
+            | Op::Mma(_)
+            | Op::Mbarrier(_)
+            | Op::AsyncCopy(_)
             | Op::Warp(_)
             | Op::Thread(_) => {
                 let attributes = data.op.attributes();

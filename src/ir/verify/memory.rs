@@ -92,9 +92,14 @@ fn check_op(report: &mut Report<'_>, op: OpId) {
             Sync::Barrier {}
             | Sync::Fence { .. }
             | Sync::FenceProxyAsync { .. }
+            | Sync::BarrierClusterArrive { .. }
+            | Sync::BarrierClusterWait { .. }
             | Sync::GriddepcontrolWait {}
             | Sync::GriddepcontrolLaunchDependents {},
         )
+        | Op::Mma(_)
+        | Op::Mbarrier(_)
+        | Op::AsyncCopy(_)
         | Op::Warp(_)
         | Op::Thread(_)
         | Op::Diagnostic(_)

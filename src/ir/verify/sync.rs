@@ -4,7 +4,7 @@ use super::{Report, VerifyError};
 use crate::ir::analysis::uniformity::{Scope, Uniformity};
 use crate::ir::entity::{OpId, RegionId, Value};
 use crate::ir::kernel::{KernelIr, ValueDef};
-use crate::ir::op::{Op, Sync, Warp};
+use crate::ir::op::{Mma, Op, Sync, Warp};
 
 pub(super) fn check(report: &mut Report<'_>) {
     let ir = report.ir;
@@ -58,8 +58,13 @@ fn collect(ir: &KernelIr, region: RegionId, found: &mut Found) {
                 Sync::BarrierSync { .. }
                 | Sync::BarrierArrive { .. }
                 | Sync::BarrierRed { .. }
-                | Sync::BarrierRedPopc { .. },
+                | Sync::BarrierRedPopc { .. }
+                | Sync::BarrierClusterArrive { .. }
+                | Sync::BarrierClusterWait { .. },
             ) => found.of_warp.push(op),
+            Op::Mma(mma) if !matches!(mma, Mma::MatrixDescriptor { .. }) => {
+                found.of_warp.push(op);
+            }
             Op::Warp(warp) if members(warp).is_some_and(|members| is_whole_warp(ir, members)) => {
                 found.of_warp.push(op);
             }
@@ -74,6 +79,9 @@ fn collect(ir: &KernelIr, region: RegionId, found: &mut Found) {
                 | Sync::GriddepcontrolWait {}
                 | Sync::GriddepcontrolLaunchDependents {},
             )
+            | Op::Mma(_)
+            | Op::Mbarrier(_)
+            | Op::AsyncCopy(_)
             | Op::Warp(_)
             | Op::Thread(_)
             | Op::Diagnostic(_)

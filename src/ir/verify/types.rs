@@ -93,6 +93,14 @@ fn check_operands(report: &mut Report<'_>, op: OpId, info: &'static OpInfo) {
             Constraint::Bool => not_bool(op_name, operand, found),
             Constraint::U32 => other(Some(Scalar::U32.into())),
             Constraint::I32 => other(Some(Scalar::I32.into())),
+            Constraint::U64 => other(Some(Scalar::U64.into())),
+            Constraint::TensorMap => match found {
+                Type::TensorMap { .. } => None,
+                Type::Scalar(_) | Type::Vector(_) | Type::Pointer { .. } => {
+                    let expected = "a tensor map".to_owned();
+                    Some(VerifyError::OperandType { op: op_name, operand, expected, found })
+                }
+            },
             Constraint::Wide => other(data.op.wide(ir, info)),
             Constraint::Bytes => one_of(op_name, operand, found, ([Scalar::I8, Scalar::U8], 4)),
             Constraint::Halves => one_of(op_name, operand, found, ([Scalar::I16, Scalar::U16], 2)),

@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::{Report, VerifyError};
 use crate::ir::entity::{OpId, RegionId, VarId};
-use crate::ir::op::{Control, Mem, Op};
+use crate::ir::op::{Control, VarUse};
 
 pub(super) fn check(report: &mut Report<'_>) {
     let body = report.ir.body;
@@ -62,7 +62,7 @@ impl Flow<'_, '_> {
         }
     }
 
-    fn access(&mut self, op: OpId, var: VarId, index: u32) -> bool {
+    fn access(&mut self, op: OpId, VarUse { var, first, len, .. }: VarUse) -> bool {
         let ir = self.report.ir;
         let data = &ir.vars[var];
         if !self.in_scope(ir.ops[op].region, var) {
@@ -70,8 +70,9 @@ impl Flow<'_, '_> {
             self.report.at(op, VerifyError::VarNotVisible { var, made });
             return false;
         }
-        if index >= data.len {
-            let len = data.len;
+        let last = u64::from(first) + u64::from(len.max(1)) - 1;
+        if last >= u64::from(data.len) {
+            let (index, len) = (u32::try_from(last).unwrap_or(u32::MAX), data.len);
             self.report.at(op, VerifyError::VarIndexOutOfRange { var, index, len });
             return false;
         }
@@ -113,43 +114,23 @@ impl Flow<'_, '_> {
 
     fn op(&mut self, op: OpId) {
         let ir = self.report.ir;
-        match &ir.ops[op].op {
-            Op::Mem(Mem::GetVar { var, index }) => {
-                if self.access(op, *var, *index)
-                    && self.reached
-                    && !self.set.contains(&(*var, *index))
-                {
-                    let (var, index) = (*var, *index);
-                    let made = ir.places[ir.vars[var].place];
-                    self.report.at(op, VerifyError::VarReadBeforeSet { var, index, made });
-                }
-            }
-            Op::Mem(Mem::SetVar { var, index, .. }) => {
-                if self.access(op, *var, *index) && self.reached {
-                    self.add((*var, *index));
-                }
-            }
-            Op::Const(_)
-            | Op::Arith(_)
-            | Op::Mem(
-                Mem::Ld { .. }
-                | Mem::St { .. }
-                | Mem::LdVec { .. }
-                | Mem::StVec { .. }
-                | Mem::AssumeAligned { .. }
-                | Mem::PtrCast { .. }
-                | Mem::Offset { .. }
-                | Mem::SharedBase { .. }
-                | Mem::ArrayBase { .. },
-            )
-            | Op::Atomic(_)
-            | Op::Cache(_)
-            | Op::Sync(_)
-            | Op::Warp(_)
-            | Op::Diagnostic(_)
-            | Op::Inline(_)
-            | Op::Thread(_) => {}
-            Op::Control(control) => self.control(op, control),
+        let found = &ir.ops[op].op;
+        if let Some(control) = found.control() {
+            return self.control(op, control);
+        }
+        let Some(used) = found.var_use(ir) else { return };
+        if !self.access(op, used) || !self.reached {
+            return;
+        }
+        let registers = (used.first..used.first + used.len).map(|index| (used.var, index));
+        if used.reads
+            && let Some((var, index)) = registers.clone().find(|found| !self.set.contains(found))
+        {
+            let made = ir.places[ir.vars[var].place];
+            self.report.at(op, VerifyError::VarReadBeforeSet { var, index, made });
+        }
+        if used.sets {
+            registers.for_each(|register| self.add(register));
         }
     }
 

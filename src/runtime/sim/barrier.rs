@@ -166,6 +166,9 @@ impl Compiler<'_> {
                 fence(SeqCst);
                 Ok(())
             })),
+            Sync::BarrierClusterArrive { .. } | Sync::BarrierClusterWait { .. } => {
+                return Err(Refused::Malformed);
+            }
             // Nothing is asynchronous here; the grids before this one have ended, and none after it waits.
             Sync::FenceProxyAsync { .. }
             | Sync::GriddepcontrolWait {}

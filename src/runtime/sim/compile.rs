@@ -392,6 +392,7 @@ impl Compiler<'_> {
             Op::Sync(op) => self.sync(id, op, &data.results)?,
             Op::Atomic(op) => self.atomic(id, op, &data.results)?,
             Op::Cache(op) => self.cache(id, op)?,
+            Op::Mma(_) | Op::Mbarrier(_) | Op::AsyncCopy(_) => return Err(Malformed),
             Op::Warp(op) => self.warp(id, op, &data.results)?,
             Op::Thread(op) => self.thread(id, op, &data.results)?,
             Op::Control(control) => return self.control(id, control, tasks),

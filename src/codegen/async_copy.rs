@@ -1,0 +1,189 @@
+//! Asynchronous copies.
+
+use smallvec::SmallVec;
+
+use super::entry::Entry;
+use super::instruction::Part;
+use super::regs::{Class, Operand, Reg};
+use crate::ir::{AsyncCopy, BulkWait, L2Policy, PendingCount, Value};
+
+impl Entry<'_> {
+    pub(super) fn async_copy(&mut self, op: &AsyncCopy) {
+        match op {
+            &AsyncCopy::CpAsync { to, to_index, from, from_index, src_bytes, cache, bytes } => {
+                let (to, from) = (self.place_of(to, to_index), self.place_of(from, from_index));
+                let (size, read) = (Operand::Int(bytes.into()), self.operand(src_bytes));
+                let whole = matches!(read, Operand::Const(read) if read.bits() == u64::from(bytes));
+                let parts = [Part::At(to), Part::At(from), Part::One(size), Part::One(read)];
+                let said = if whole { &parts[..3] } else { &parts[..] };
+                self.instruction(&["cp.async.", cache.name(), ".shared.global"], said);
+            }
+            AsyncCopy::CpAsyncCommitGroup {} => self.ins(&["cp.async.commit_group"], &[]),
+            AsyncCopy::CpAsyncWaitGroup { pending } => {
+                self.ins(&["cp.async.wait_group"], &[Operand::Int((*pending).into())]);
+            }
+            AsyncCopy::CpAsyncWaitAll {} => self.ins(&["cp.async.wait_all"], &[]),
+            &AsyncCopy::CpAsyncMbarrierArrive { barrier, index, count } => {
+                let place = self.place_of(barrier, index);
+                let noinc = match count {
+                    PendingCount::Inc => "",
+                    PendingCount::Noinc => ".noinc",
+                };
+                let name = ["cp.async.mbarrier.arrive", noinc, ".shared.b64"];
+                self.instruction(&name, &[Part::At(place)]);
+            }
+            &AsyncCopy::CpAsyncBulkLoad {
+                to,
+                to_index,
+                from,
+                from_index,
+                bytes,
+                barrier,
+                barrier_index,
+                policy,
+            } => {
+                let (to, from) = (self.place_of(to, to_index), self.place_of(from, from_index));
+                let barrier = self.place_of(barrier, barrier_index);
+                let bytes = self.operand(bytes);
+                let parts = [Part::At(to), Part::At(from), Part::One(bytes), Part::At(barrier)];
+                let name = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes";
+                self.with_policy(name, "", &parts, policy);
+            }
+            &AsyncCopy::CpAsyncBulkStore { to, to_index, from, from_index, bytes, policy } => {
+                let (to, from) = (self.place_of(to, to_index), self.place_of(from, from_index));
+                let bytes = self.operand(bytes);
+                let parts = [Part::At(to), Part::At(from), Part::One(bytes)];
+                self.with_policy("cp.async.bulk.global.shared::cta.bulk_group", "", &parts, policy);
+            }
+            &AsyncCopy::CpAsyncBulkPrefetch { from, from_index, bytes, policy } => {
+                let (from, bytes) = (self.place_of(from, from_index), self.operand(bytes));
+                let parts = [Part::At(from), Part::One(bytes)];
+                self.with_policy("cp.async.bulk.prefetch.L2.global", "", &parts, policy);
+            }
+            AsyncCopy::CpAsyncBulkTensorLoad {
+                map,
+                to,
+                to_index,
+                barrier,
+                barrier_index,
+                coords,
+                policy,
+            } => self.tensor_load(
+                [*map, *to, *to_index, *barrier, *barrier_index],
+                None,
+                coords,
+                *policy,
+            ),
+            AsyncCopy::CpAsyncBulkTensorMulticast {
+                map,
+                to,
+                to_index,
+                barrier,
+                barrier_index,
+                ctas,
+                coords,
+                policy,
+            } => self.tensor_load(
+                [*map, *to, *to_index, *barrier, *barrier_index],
+                Some(*ctas),
+                coords,
+                *policy,
+            ),
+            AsyncCopy::CpAsyncBulkTensorStore { map, from, from_index, coords, policy } => {
+                let name = ["cp.async.bulk.tensor.", "d.global.shared::cta.tile.bulk_group"];
+                self.tensor_store(name, [*map, *from, *from_index], coords, *policy);
+            }
+            AsyncCopy::CpReduceAsyncBulkTensor { map, from, from_index, op, coords, policy } => {
+                let rest = format!("d.global.shared::cta.{op}.tile.bulk_group");
+                let name = ["cp.reduce.async.bulk.tensor.", &rest];
+                self.tensor_store(name, [*map, *from, *from_index], coords, *policy);
+            }
+            AsyncCopy::CpAsyncBulkPrefetchTensor { map, coords, policy } => {
+                let (map, coords) = (self.operand(*map), self.coords(coords));
+                let name =
+                    format!("cp.async.bulk.prefetch.tensor.{}d.L2.global.tile", coords.len());
+                self.with_policy(&name, "", &[Part::Box(map, &coords)], *policy);
+            }
+            AsyncCopy::CpAsyncBulkCommitGroup {} => self.ins(&["cp.async.bulk.commit_group"], &[]),
+            AsyncCopy::CpAsyncBulkWaitGroup { pending, wait } => {
+                let read = match wait {
+                    BulkWait::Done => "",
+                    BulkWait::Read => ".read",
+                };
+                let pending = Operand::Int((*pending).into());
+                self.ins(&["cp.async.bulk.wait_group", read], &[pending]);
+            }
+            AsyncCopy::PrefetchTensormap { map } => {
+                let map = self.operand(*map);
+                let map = self.in_reg(map, Class::B64);
+                self.begin();
+                self.text.push("prefetch.tensormap [");
+                self.text.reg(map);
+                self.text.push("];\n");
+            }
+        }
+    }
+
+    fn coords(&self, coords: &[Value]) -> SmallVec<[Operand; 5]> {
+        coords.iter().map(|coord| self.operand(*coord)).collect()
+    }
+
+    fn tensor_load(
+        &mut self,
+        [map, to, to_index, barrier, barrier_index]: [Value; 5],
+        ctas: Option<Value>,
+        coords: &[Value],
+        policy: L2Policy,
+    ) {
+        let (to, barrier) = (self.place_of(to, to_index), self.place_of(barrier, barrier_index));
+        let (map, coords) = (self.operand(map), self.coords(coords));
+        let mut parts: SmallVec<[Part<'_>; 5]> =
+            SmallVec::from_slice(&[Part::At(to), Part::Box(map, &coords), Part::At(barrier)]);
+        if let Some(ctas) = ctas {
+            let ctas = self.operand(ctas);
+            let ctas = self.in_reg(ctas, Class::B32);
+            let mask = self.temp(Class::B16);
+            self.ins(&["cvt.u16.u32"], &[mask.into(), ctas.into()]);
+            parts.push(Part::One(mask.into()));
+        }
+        let multicast = if ctas.is_some() { ".multicast::cluster" } else { "" };
+        let name = format!(
+            "cp.async.bulk.tensor.{}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes",
+            coords.len()
+        );
+        self.with_policy(&name, multicast, &parts, policy);
+    }
+
+    fn tensor_store(
+        &mut self,
+        [name, rest]: [&str; 2],
+        [map, from, from_index]: [Value; 3],
+        coords: &[Value],
+        policy: L2Policy,
+    ) {
+        let from = self.place_of(from, from_index);
+        let (map, coords) = (self.operand(map), self.coords(coords));
+        let name = format!("{name}{}{rest}", coords.len());
+        self.with_policy(&name, "", &[Part::Box(map, &coords), Part::At(from)], policy);
+    }
+
+    /// Writes a bulk copy, with the policy as its last operand where there is one.
+    fn with_policy(&mut self, name: &str, rest: &str, parts: &[Part<'_>], policy: L2Policy) {
+        let Some(policy) = self.policy(policy) else {
+            return self.instruction(&[name, rest], parts);
+        };
+        let mut parts: SmallVec<[Part<'_>; 6]> = SmallVec::from_slice(parts);
+        parts.push(Part::One(policy.into()));
+        self.instruction(&[name, rest, ".L2::cache_hint"], &parts);
+    }
+
+    /// The register of a policy of L2 for all that is accessed with it.
+    fn policy(&mut self, policy: L2Policy) -> Option<Reg> {
+        if policy == L2Policy::Default {
+            return None;
+        }
+        let to = self.temp(Class::B64);
+        self.ins(&["createpolicy.fractional.", policy.name(), ".b64"], &[to.into()]);
+        Some(to)
+    }
+}

@@ -1,0 +1,187 @@
+//! Tensor cores and the matrices that they work on.
+
+use smallvec::SmallVec;
+
+use super::entry::Entry;
+use super::instruction::Part;
+use super::regs::{Class, Operand};
+use crate::ir::{
+    Accumulators, MatrixCount, MatrixOrder, Mma, MmaShape, Scalar, Type, Value, VarId, VectorType,
+    WgmmaForm,
+};
+
+type Registers = SmallVec<[Operand; 4]>;
+
+impl Entry<'_> {
+    pub(super) fn mma(&mut self, op: &Mma, result: Option<Value>) {
+        match (op, result) {
+            (&Mma::MmaSync { a, b, shape, d, first }, _) => self.mma_sync([a, b], shape, d, first),
+            (&Mma::Ldmatrix { base, index, count, order }, Some(result)) => {
+                let place = self.place_of(base, index);
+                let to: Registers = self.def_parts(result).into_iter().map(Operand::from).collect();
+                let name =
+                    ["ldmatrix.sync.aligned.m8n8.", count.name(), trans(order), ".shared.b16"];
+                self.instruction(&name, &[Part::List(&to), Part::At(place)]);
+            }
+            (&Mma::Stmatrix { base, index, vector, order }, _) => {
+                let place = self.place_of(base, index);
+                let from = self.fragment(vector);
+                let count = MatrixCount::of(from.len() as u32).map_or("", MatrixCount::name);
+                let name = ["stmatrix.sync.aligned.m8n8.", count, trans(order), ".shared.b16"];
+                self.instruction(&name, &[Part::At(place), Part::List(&from)]);
+            }
+            (&Mma::MatrixDescriptor { base, bits }, Some(result)) => {
+                let base = self.operand(base);
+                let base = self.in_reg(base, Class::B32);
+                let (field, wide) = (self.temp(Class::B32), self.temp(Class::B64));
+                let operands = [field.into(), base.into(), Operand::Int(4), Operand::Int(14)];
+                self.ins(&["bfe.u32"], &operands);
+                self.ins(&["cvt.u64.u32"], &[wide.into(), field.into()]);
+                let to = self.def(result);
+                self.ins(&["or.b64"], &[to.into(), wide.into(), Operand::Int(bits as i64)]);
+            }
+            (&Mma::Wgmma { a, b, accumulate, shape, a_type, b_type, d, first, form }, _) => {
+                let a = self.operand(a);
+                let a = self.in_reg(a, Class::B64).into();
+                let types = [a_type, b_type];
+                self.wgmma(Part::One(a), b, accumulate, (shape, types, form), (d, first));
+            }
+            (&Mma::WgmmaRs { a, b, accumulate, shape, b_type, d, first, form }, _) => {
+                let a_type = match self.ir.type_of(a) {
+                    Type::Vector(vector) => vector.elem(),
+                    Type::Scalar(scalar) => scalar,
+                    Type::Pointer { elem, .. } | Type::TensorMap { elem, .. } => elem,
+                };
+                let a = self.fragment(a);
+                let types = [a_type, b_type];
+                self.wgmma(Part::List(&a), b, accumulate, (shape, types, form), (d, first));
+            }
+            (Mma::WgmmaFence {}, _) => self.ins(&["wgmma.fence.sync.aligned"], &[]),
+            (Mma::WgmmaCommitGroup {}, _) => self.ins(&["wgmma.commit_group.sync.aligned"], &[]),
+            (Mma::WgmmaWaitGroup { pending }, _) => {
+                let pending = Operand::Int((*pending).into());
+                self.ins(&["wgmma.wait_group.sync.aligned"], &[pending]);
+            }
+            (Mma::Setmaxnreg { action, count }, _) => {
+                let count = Operand::Int((*count).into());
+                self.ins(&["setmaxnreg.", action.name(), ".sync.aligned.u32"], &[count]);
+            }
+            // The verifier has seen that these have a result.
+            (Mma::Ldmatrix { .. } | Mma::MatrixDescriptor { .. }, None) => {}
+        }
+    }
+
+    /// The registers of a thread's part of a matrix.
+    fn fragment(&mut self, value: Value) -> Registers {
+        let class = Class::of(self.ir.type_of(value));
+        let parts = self.parts(value);
+        parts.into_iter().map(|part| self.in_reg(part, class).into()).collect()
+    }
+
+    /// The registers `first ..` of a variable that hold the sums of a multiply-add.
+    fn accumulators(
+        &self,
+        (var, first): (VarId, u32),
+        shape: MmaShape,
+        threads: u32,
+    ) -> (Vec<Operand>, &'static str) {
+        let ty = self.ir.vars[var].ty;
+        let len = Accumulators::new(shape, threads, ty).map_or(0, |sums| sums.len);
+        let registers = (first..first + len).flat_map(|index| self.var(var, index));
+        let name = match ty {
+            Type::Scalar(Scalar::F64) => "f64",
+            Type::Scalar(Scalar::I32) => "s32",
+            Type::Vector(VectorType::F16X2) => "f16",
+            Type::Scalar(_) | Type::Vector(_) | Type::Pointer { .. } | Type::TensorMap { .. } => {
+                "f32"
+            }
+        };
+        (registers.map(Operand::from).collect(), name)
+    }
+
+    fn mma_sync(&mut self, [a, b]: [Value; 2], shape: MmaShape, d: VarId, first: u32) {
+        let types = [a, b].map(|value| match self.ir.type_of(value) {
+            Type::Vector(vector) => mma_type(vector.elem()),
+            Type::Scalar(scalar) => mma_type(scalar),
+            Type::Pointer { .. } | Type::TensorMap { .. } => "",
+        });
+        let (a, b) = (self.fragment(a), self.fragment(b));
+        let (sums, sum) = self.accumulators((d, first), shape, 32);
+        let (shape, [a_type, b_type]) = (shape.to_string(), types);
+        let name =
+            ["mma.sync.aligned.", &shape, ".row.col.", sum, ".", a_type, ".", b_type, ".", sum];
+        let parts = [Part::List(&sums), Part::List(&a), Part::List(&b), Part::List(&sums)];
+        self.instruction(&name, &parts);
+    }
+
+    fn wgmma(
+        &mut self,
+        a: Part<'_>,
+        b: Value,
+        accumulate: Value,
+        (shape, types, form): (MmaShape, [Scalar; 2], WgmmaForm),
+        d: (VarId, u32),
+    ) {
+        let (b, accumulate) = (self.operand(b), self.operand(accumulate));
+        let b: Operand = self.in_reg(b, Class::B64).into();
+        let accumulate: Operand = self.in_reg(accumulate, Class::Pred).into();
+        let (sums, sum) = self.accumulators(d, shape, 128);
+        let mut parts: SmallVec<[Part<'_>; 8]> =
+            SmallVec::from_slice(&[Part::List(&sums), a, Part::One(b), Part::One(accumulate)]);
+        let one = |number: i64| Part::One(Operand::Int(number));
+        if !types[0].is_int() {
+            let sign = |negative: bool| one(if negative { -1 } else { 1 });
+            parts.extend([sign(form.negate_a), sign(form.negate_b)]);
+        }
+        if types[0].bits() == 16 {
+            if matches!(a, Part::One(_)) {
+                parts.push(one(form.transpose_a.into()));
+            }
+            parts.push(one(form.transpose_b.into()));
+        }
+        let shape = shape.to_string();
+        let satfinite = if form.satfinite { ".satfinite" } else { "" };
+        let [a_type, b_type] = types.map(mma_type);
+        let name = [
+            "wgmma.mma_async.sync.aligned.",
+            &shape,
+            satfinite,
+            ".",
+            sum,
+            ".",
+            a_type,
+            ".",
+            b_type,
+        ];
+        self.instruction(&name, &parts);
+    }
+}
+
+fn trans(order: MatrixOrder) -> &'static str {
+    match order {
+        MatrixOrder::Rows => "",
+        MatrixOrder::Trans => ".trans",
+    }
+}
+
+/// The name of the elements of a matrix.
+fn mma_type(scalar: Scalar) -> &'static str {
+    match scalar {
+        Scalar::I8 => "s8",
+        Scalar::U8 => "u8",
+        Scalar::F8E4M3 => "e4m3",
+        Scalar::F8E5M2 => "e5m2",
+        Scalar::F16 => "f16",
+        Scalar::Bf16 => "bf16",
+        Scalar::Tf32 => "tf32",
+        Scalar::F64 => "f64",
+        Scalar::Bool
+        | Scalar::I16
+        | Scalar::I32
+        | Scalar::I64
+        | Scalar::U16
+        | Scalar::U32
+        | Scalar::U64
+        | Scalar::F32 => "",
+    }
+}

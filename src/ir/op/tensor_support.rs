@@ -1,0 +1,327 @@
+//! Which operations of tensor cores, of barriers in memory and of asynchronous copies PTX has with which
+//! attributes on which types.
+
+use super::mma::{Accumulators, MmaShape, WgmmaForm, fragment};
+use super::{AsyncCopy, BulkReduce, CpAsyncCache, Mbarrier, Mma, Op};
+use crate::ir::entity::{Value, VarId};
+use crate::ir::kernel::{KernelIr, ValueDef};
+use crate::ir::target::Target;
+use crate::ir::types::{Scalar, Space, Type};
+
+type Support = Result<Target, &'static str>;
+
+const SHARED: &str = "the pointer is to shared memory";
+const GLOBAL: &str = "the pointer is to global memory";
+
+fn only(condition: bool, reason: &'static str) -> Result<(), &'static str> {
+    if condition { Ok(()) } else { Err(reason) }
+}
+
+/// The types that an operation asks about. What the row says about them holds.
+#[derive(Clone, Copy)]
+struct Types<'k>(&'k KernelIr);
+
+impl Types<'_> {
+    fn of(self, value: Value) -> Option<Type> {
+        self.0.values.get(value).map(|value| value.ty)
+    }
+
+    fn in_space(self, pointer: Value, expected: Space) -> bool {
+        matches!(self.of(pointer), Some(Type::Pointer { space, .. }) if space == expected)
+    }
+
+    fn pointee(self, pointer: Value) -> Option<Scalar> {
+        match self.of(pointer) {
+            Some(Type::Pointer { elem, .. }) => Some(elem),
+            _ => None,
+        }
+    }
+
+    fn fragment(self, value: Value) -> Option<(Scalar, u32)> {
+        fragment(self.of(value)?)
+    }
+
+    fn var(self, var: VarId) -> Option<Type> {
+        self.0.vars.get(var).map(|var| var.ty)
+    }
+
+    /// The number, if it is a constant.
+    fn constant(self, value: Value) -> Option<i128> {
+        let ValueDef::Result(op, _) = self.0.values.get(value)?.def else { return None };
+        let Op::Const(constant) = self.0.ops.get(op)?.op else { return None };
+        constant.as_int()
+    }
+
+    /// Whether the value, which may be no constant, can be what `holds` asks for.
+    fn may(self, value: Value, holds: impl Fn(i128) -> bool) -> bool {
+        self.constant(value).is_none_or(holds)
+    }
+}
+
+/// As [`Op::support`](super::Op::support), beyond the target of the row.
+pub(super) fn mma(op: &Mma, ir: &KernelIr) -> Support {
+    let types = Types(ir);
+    match *op {
+        Mma::MmaSync { a, b, shape, d, first: _ } => mma_sync(types, [a, b], shape, d),
+        Mma::Ldmatrix { base, .. } | Mma::Stmatrix { base, .. } => {
+            only(types.in_space(base, Space::Shared), SHARED)?;
+            only(
+                types.pointee(base).is_some_and(|elem| elem.bits() == 16),
+                "the elements have 16 bits: cast the pointer",
+            )?;
+            if let Mma::Stmatrix { vector, .. } = *op {
+                only(
+                    types.fragment(vector).is_some_and(|(_, lanes)| matches!(lanes, 2 | 4 | 8)),
+                    "the vector has 2, 4 or 8 elements, two of each matrix",
+                )?;
+            }
+            Ok(Target::SM_80)
+        }
+        Mma::MatrixDescriptor { base, bits } => {
+            only(types.in_space(base, Space::Shared), SHARED)?;
+            only(bits & 0x3fff == 0, "bits 0 to 13 are those of the address")?;
+            Ok(Target::SM_80)
+        }
+        Mma::Wgmma { shape, a_type, b_type, d, form, .. } => {
+            wgmma(types, [a_type, b_type], shape, d, form)
+        }
+        Mma::WgmmaRs { a, shape, b_type, d, form, .. } => {
+            let (a_type, lanes) = types.fragment(a).unwrap_or((Scalar::Bool, 0));
+            wgmma(types, [a_type, b_type], shape, d, form)?;
+            only(!form.transpose_a, "A in registers is not transposed")?;
+            only(
+                lanes * 128 == shape.m * shape.k,
+                "a thread has 64 k / 128 elements of A, in one vector",
+            )?;
+            Ok(Target::SM_90A)
+        }
+        Mma::WgmmaFence {} | Mma::WgmmaCommitGroup {} => Ok(Target::SM_90A),
+        Mma::WgmmaWaitGroup { pending } => {
+            only(pending <= 7, "at most 7 groups can be pending")?;
+            Ok(Target::SM_90A)
+        }
+        Mma::Setmaxnreg { count, .. } => {
+            only(
+                count.is_multiple_of(8) && (24..=256).contains(&count),
+                "the number of registers is a multiple of 8 from 24 to 256",
+            )?;
+            Ok(Target::SM_90A)
+        }
+    }
+}
+
+fn mma_sync(types: Types<'_>, [a, b]: [Value; 2], shape: MmaShape, d: VarId) -> Support {
+    use Scalar as S;
+    let ((a_type, a_lanes), (b_type, b_lanes)) = match (types.fragment(a), types.fragment(b)) {
+        (Some(a), Some(b)) => (a, b),
+        _ => return Err("A and B are scalars or vectors"),
+    };
+    let MmaShape { m, n, k } = shape;
+    let sums = types.var(d).and_then(|ty| Accumulators::new(shape, 32, ty));
+    let f32 = sums.is_some_and(|sums| sums.ty == S::F32.into());
+    let f16 = sums.is_some_and(|sums| matches!(sums.ty, Type::Vector(_)));
+    let is_byte = |s: Scalar| matches!(s, S::I8 | S::U8);
+    let is_f8 = |s: Scalar| matches!(s, S::F8E4M3 | S::F8E5M2);
+    let (shapes, legal_sum, first): (&[(u32, u32, u32)], bool, Target) = match (a_type, b_type) {
+        (S::F16, S::F16) => (&[(16, 8, 8), (16, 8, 16)], f32 || f16, Target::SM_80),
+        (S::Bf16, S::Bf16) => (&[(16, 8, 8), (16, 8, 16)], f32, Target::SM_80),
+        (S::Tf32, S::Tf32) => (&[(16, 8, 4), (16, 8, 8)], f32, Target::SM_80),
+        (S::F64, S::F64) => {
+            (&[(8, 8, 4)], sums.is_some_and(|s| s.ty == S::F64.into()), Target::SM_80)
+        }
+        (x, y) if is_byte(x) && is_byte(y) => (
+            &[(8, 8, 16), (16, 8, 16), (16, 8, 32)],
+            sums.is_some_and(|s| s.ty == S::I32.into()),
+            Target::SM_80,
+        ),
+        (x, y) if is_f8(x) && is_f8(y) => (&[(16, 8, 32)], f32, Target::SM_89),
+        _ => {
+            return Err(
+                "A and B are both f16, bf16, tf32 or f64, or each i8 or u8, or each f8e4m3 \
+                 or f8e5m2",
+            );
+        }
+    };
+    only(
+        shapes.contains(&(m, n, k)),
+        "the shape is none of these types: m16n8k8 and m16n8k16 of 16 bits, m16n8k4 and m16n8k8 of tf32, \
+         m8n8k4 of f64, m8n8k16, m16n8k16 and m16n8k32 of 8-bit integers, m16n8k32 of 8-bit floating point",
+    )?;
+    only(
+        legal_sum,
+        "sums are f32 (of f16 also f16x2), those of f64 are f64, those of integers i32",
+    )?;
+    only(
+        a_lanes * 32 == m * k && b_lanes * 32 == n * k,
+        "a thread has m k / 32 elements of A and n k / 32 elements of B, in one vector each",
+    )?;
+    Ok(first)
+}
+
+fn wgmma(
+    types: Types<'_>,
+    [a, b]: [Scalar; 2],
+    shape: MmaShape,
+    d: VarId,
+    form: WgmmaForm,
+) -> Support {
+    use Scalar as S;
+    let MmaShape { m, n, k } = shape;
+    let sums = types.var(d).and_then(|ty| Accumulators::new(shape, 128, ty));
+    let f32 = sums.is_some_and(|sums| sums.ty == S::F32.into());
+    let f16 = sums.is_some_and(|sums| matches!(sums.ty, Type::Vector(_)));
+    let is_byte = |s: Scalar| matches!(s, S::I8 | S::U8);
+    let is_f8 = |s: Scalar| matches!(s, S::F8E4M3 | S::F8E5M2);
+    let integers = is_byte(a) && is_byte(b);
+    let (depth, legal_sum) = match (a, b) {
+        (S::F16, S::F16) => (16, f32 || f16),
+        (S::Bf16, S::Bf16) => (16, f32),
+        (S::Tf32, S::Tf32) => (8, f32),
+        (x, y) if is_f8(x) && is_f8(y) => (32, f32 || f16),
+        _ if integers => (32, sums.is_some_and(|sums| sums.ty == S::I32.into())),
+        _ => {
+            return Err(
+                "A and B are both f16, bf16 or tf32, or each i8 or u8, or each f8e4m3 or f8e5m2",
+            );
+        }
+    };
+    only(m == 64 && k == depth, "it is m64, with k16 of 16 bits, k8 of tf32, k32 of 8 bits")?;
+    let columns = if integers { n.is_multiple_of(16) || n == 8 || n == 24 } else { true };
+    only(
+        n.is_multiple_of(8) && (8..=256).contains(&n) && columns,
+        "n is a multiple of 8 from 8 to 256; of integers 8, 24 or a multiple of 16",
+    )?;
+    only(
+        legal_sum,
+        "sums are f32 (of f16 and 8-bit floating point also f16x2), those of integers i32",
+    )?;
+    only(
+        a.bits() == 16 || !(form.transpose_a || form.transpose_b),
+        "only 16-bit types are transposed",
+    )?;
+    only(!integers || !(form.negate_a || form.negate_b), "integers are not negated")?;
+    only(integers || !form.satfinite, "`.satfinite` is for integers")?;
+    Ok(Target::SM_90A)
+}
+
+/// As [`Op::support`](super::Op::support), beyond the target of the row.
+pub(super) fn mbarrier(op: &Mbarrier, ir: &KernelIr) -> Support {
+    let types = Types(ir);
+    match *op {
+        Mbarrier::MbarrierInit { barrier, .. }
+        | Mbarrier::MbarrierInval { barrier, .. }
+        | Mbarrier::MbarrierArrive { barrier, .. }
+        | Mbarrier::MbarrierArriveExpectTx { barrier, .. }
+        | Mbarrier::MbarrierArriveCluster { barrier, .. }
+        | Mbarrier::MbarrierExpectTx { barrier, .. }
+        | Mbarrier::MbarrierCompleteTx { barrier, .. }
+        | Mbarrier::MbarrierTestWait { barrier, .. }
+        | Mbarrier::MbarrierTestWaitParity { barrier, .. }
+        | Mbarrier::MbarrierTryWait { barrier, .. }
+        | Mbarrier::MbarrierTryWaitParity { barrier, .. }
+        | Mbarrier::MbarrierWait { barrier, .. }
+        | Mbarrier::MbarrierWaitParity { barrier, .. } => is_barrier(types, barrier)?,
+        Mbarrier::FenceMbarrierInit {} => {}
+    }
+    if let Mbarrier::MbarrierArrive { count, .. } = *op {
+        // Before, several arrivals at once may not end a phase.
+        return Ok(if types.constant(count) == Some(1) { Target::SM_80 } else { Target::SM_90 });
+    }
+    Ok(Target::SM_80)
+}
+
+fn is_barrier(types: Types<'_>, barrier: Value) -> Result<(), &'static str> {
+    let expected =
+        types.in_space(barrier, Space::Shared) && types.pointee(barrier) == Some(Scalar::U64);
+    only(expected, "a barrier is a u64 in shared memory")
+}
+
+/// As [`Op::support`](super::Op::support), beyond the target of the row.
+pub(super) fn async_copy(op: &AsyncCopy, ir: &KernelIr) -> Support {
+    let types = Types(ir);
+    let to_shared = |to: Value, from: Value| {
+        only(types.in_space(to, Space::Shared), "it copies to shared memory")?;
+        only(types.in_space(from, Space::Global), "it copies from global memory")
+    };
+    let sixteen = |bytes: Value| {
+        only(types.may(bytes, |n| n > 0 && n % 16 == 0), "the bytes are a multiple of 16, and some")
+    };
+    let boxes = |map: Value, pointer: Option<Value>, coords: usize, stores: bool| {
+        let Some(Type::TensorMap { elem, rank, mutable }) = types.of(map) else {
+            return Err("it takes a tensor map");
+        };
+        only(
+            coords == usize::from(rank),
+            "a box has a coordinate for each dimension of the tensor",
+        )?;
+        only(mutable || !stores, "the kernel only reads the tensor: declare it as `TensorMapMut`")?;
+        let Some(pointer) = pointer else { return Ok(()) };
+        only(types.in_space(pointer, Space::Shared), SHARED)?;
+        only(
+            types.pointee(pointer) == Some(elem),
+            "the pointer is to elements of the tensor: cast it",
+        )
+    };
+    match op {
+        AsyncCopy::CpAsync { to, from, cache, bytes, src_bytes, .. } => {
+            to_shared(*to, *from)?;
+            only(matches!(bytes, 4 | 8 | 16), "it copies 4, 8 or 16 bytes")?;
+            only(*cache == CpAsyncCache::Ca || *bytes == 16, "`cg` is for 16 bytes")?;
+            let bytes = i128::from(*bytes);
+            only(
+                types.may(*src_bytes, |n| (0..=bytes).contains(&n)),
+                "it reads no more bytes than it writes",
+            )?;
+        }
+        AsyncCopy::CpAsyncCommitGroup {}
+        | AsyncCopy::CpAsyncWaitGroup { .. }
+        | AsyncCopy::CpAsyncWaitAll {}
+        | AsyncCopy::CpAsyncBulkCommitGroup {}
+        | AsyncCopy::CpAsyncBulkWaitGroup { .. }
+        | AsyncCopy::PrefetchTensormap { .. } => {}
+        AsyncCopy::CpAsyncMbarrierArrive { barrier, .. } => is_barrier(types, *barrier)?,
+        AsyncCopy::CpAsyncBulkLoad { to, from, bytes, barrier, .. } => {
+            to_shared(*to, *from)?;
+            sixteen(*bytes)?;
+            is_barrier(types, *barrier)?;
+        }
+        AsyncCopy::CpAsyncBulkStore { to, from, bytes, .. } => {
+            only(types.in_space(*to, Space::Global), "it copies to global memory")?;
+            only(types.in_space(*from, Space::Shared), "it copies from shared memory")?;
+            sixteen(*bytes)?;
+        }
+        AsyncCopy::CpAsyncBulkPrefetch { from, bytes, .. } => {
+            only(types.in_space(*from, Space::Global), GLOBAL)?;
+            sixteen(*bytes)?;
+        }
+        AsyncCopy::CpAsyncBulkTensorLoad { map, to, barrier, coords, .. }
+        | AsyncCopy::CpAsyncBulkTensorMulticast { map, to, barrier, coords, .. } => {
+            boxes(*map, Some(*to), coords.len(), false)?;
+            is_barrier(types, *barrier)?;
+        }
+        AsyncCopy::CpAsyncBulkTensorStore { map, from, coords, .. } => {
+            boxes(*map, Some(*from), coords.len(), true)?;
+        }
+        AsyncCopy::CpReduceAsyncBulkTensor { map, from, coords, op, .. } => {
+            boxes(*map, Some(*from), coords.len(), true)?;
+            let elem = types.pointee(*from).unwrap_or(Scalar::Bool);
+            let narrow = matches!(elem, Scalar::F16 | Scalar::Bf16);
+            let word = matches!(elem, Scalar::I32 | Scalar::U32 | Scalar::I64 | Scalar::U64);
+            let legal = match op {
+                BulkReduce::Add => narrow || elem == Scalar::F32 || (word && elem != Scalar::I64),
+                BulkReduce::Min | BulkReduce::Max => narrow || word,
+                BulkReduce::Inc | BulkReduce::Dec => elem == Scalar::U32,
+                BulkReduce::And | BulkReduce::Or | BulkReduce::Xor => word,
+            };
+            only(
+                legal,
+                "it adds f16, bf16, f32, i32, u32 and u64, takes the smaller or larger of f16, bf16 and \
+                 integers of 32 and 64 bits, has bits of these integers, and counts in u32",
+            )?;
+        }
+        AsyncCopy::CpAsyncBulkPrefetchTensor { map, coords, .. } => {
+            boxes(*map, None, coords.len(), false)?;
+        }
+    }
+    Ok(Target::SM_80)
+}
