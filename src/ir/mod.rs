@@ -30,12 +30,13 @@ pub use bounds::{ClusterShape, LaunchBounds};
 pub use builder::{
     Arithmetic, ArmEnd, Atom, AtomicAdd, AtomicInt, AtomicWord, Bits, Body, BodyResult, Bound,
     BuildError, BuildErrorKind, BuildErrors, CaseEnd, Cases, CasesStart, Constant, Context,
-    Converted, DeviceCoord, Dim3, DotElement, Element, End, Field, Float, Fused, Global, GlobalMut,
-    Group, InSignature, Int, IntoBound, IntoVal, IntoValues, Join, Kernel, KernelOptions, Loop,
-    MemIndex, MutPointer, NamedBarrier, Number, OnDevice, Ordered, ParamList, ParamValues,
-    Parameter, Params, Pointer, Promote, Range, Red, Redux, Registers, Reported, Shared, Signed,
-    TensorMap, TensorMapMut, TensorMapType, Terminated, Ty, Untyped, Val, Values, Var, Vector,
-    VectorElement, WARP, Widen, Word, Word32, promote, range,
+    Converted, DeviceCoord, Dim3, DotElement, Element, End, Field, Float, Fragment, Fused, Global,
+    GlobalMut, Group, InSignature, Int, IntoBound, IntoVal, IntoValues, Join, Kernel,
+    KernelOptions, Loop, MbarrierRef, MemIndex, MutPointer, NamedBarrier, Number, OnDevice,
+    Ordered, ParamList, ParamValues, Parameter, Params, Pointer, Promote, Range, Red, Redux,
+    Registers, Reported, Shared, Signed, Sum, TensorMap, TensorMapMut, TensorMapType, Terminated,
+    Ty, Untyped, Val, Values, Var, Vector, VectorElement, WARP, Widen, Word, Word32, promote,
+    range,
 };
 pub use entity::{Arena, ArrayId, Entity, OpId, PlaceId, RegionId, SharedId, Value, VarId};
 pub use format::{Format, FormatError, Piece, Placeholder, Style};

@@ -2,7 +2,9 @@
 
 use super::body::Body;
 use super::typed::{IntoVal, Val};
-use crate::ir::op::{BarrierForm, BarrierRed, FenceOrder, MemScope, ProxySpace, Sync};
+use crate::ir::op::{
+    BarrierForm, BarrierRed, ClusterArrival, FenceOrder, MemScope, ProxySpace, Sync,
+};
 
 /// One of the 16 barriers of a block, for a number of its threads. Made by [`Body::named_barrier`].
 #[derive(Clone, Copy, Debug)]
@@ -75,6 +77,21 @@ impl<'b> Body<'b, '_> {
     #[track_caller]
     pub fn fence(&self, order: FenceOrder, scope: MemScope) {
         self.context().emit(Sync::Fence { order, scope });
+    }
+
+    /// Comes to the barrier of the cluster without waiting; what the thread did before is seen by those that
+    /// wait, but for [`Relaxed`](ClusterArrival::Relaxed). `Aligned` promises that the threads of a warp come
+    /// at one instruction. PTX ISA 9.7.13.3 `barrier.cluster.arrive`; `sm_90`.
+    #[track_caller]
+    pub fn barrier_cluster_arrive(&self, form: BarrierForm, order: ClusterArrival) {
+        self.context().emit(Sync::BarrierClusterArrive { form, order });
+    }
+
+    /// Waits until all threads of the cluster that have not ended have come to its barrier.
+    /// PTX ISA 9.7.13.3 `barrier.cluster.wait`; `sm_90`.
+    #[track_caller]
+    pub fn barrier_cluster_wait(&self, form: BarrierForm) {
+        self.context().emit(Sync::BarrierClusterWait { form });
     }
 
     /// Orders accesses of the thread with those of asynchronous copies and of tensor cores to the same memory:

@@ -176,7 +176,7 @@ impl<'b, 'o> Body<'b, 'o> {
             let (place, region) = (state.ir.place(place), state.region());
             state.ir.vars.push(VarData { ty: T::TYPE, len, region, place })
         });
-        Registers { var, len: len as usize, body: PhantomData, ty: PhantomData }
+        Registers { var, first: 0, len: len as usize, body: PhantomData, ty: PhantomData }
     }
 
     #[track_caller]
@@ -232,6 +232,7 @@ impl<T: Ty> Var<'_, T> {
 #[derive(Debug)]
 pub struct Registers<'b, T> {
     var: VarId,
+    first: usize,
     len: usize,
     body: PhantomData<&'b ()>,
     ty: PhantomData<fn() -> T>,
@@ -256,7 +257,19 @@ impl<T: Ty> Registers<'_, T> {
         if index >= self.len {
             cx.error(BuildErrorKind::VarIndexOutOfRange { index, len: self.len });
         }
-        index as u32
+        self.first.saturating_add(index) as u32
+    }
+
+    /// The variable in the IR, and the first of its registers.
+    pub(super) fn place(&self) -> (VarId, u32) {
+        (self.var, self.first as u32)
+    }
+
+    /// The `len` registers from `first` on, as registers of their own. Those that there are not are an error
+    /// where they are used.
+    pub fn part(&self, first: usize, len: usize) -> Self {
+        let all = self.first.saturating_add(first);
+        Registers { first: all, len: len.min(self.len.saturating_sub(first)), ..*self }
     }
 
     /// The present value of register `index`.

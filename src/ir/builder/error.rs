@@ -50,6 +50,11 @@ pub enum BuildErrorKind {
         /// The number of registers.
         len: usize,
     },
+    /// A number of elements that 8x8 matrices do not have.
+    MatrixCount {
+        /// The number of elements of a thread.
+        lanes: usize,
+    },
     /// More elements than a shared memory allocation or a variable can have.
     TooManyElements {
         /// The number of elements asked for.
@@ -147,6 +152,10 @@ impl fmt::Display for BuildErrorKind {
             BuildErrorKind::VarIndexOutOfRange { index, len } => {
                 write!(f, "register {index} of a variable with {len} registers does not exist")
             }
+            BuildErrorKind::MatrixCount { lanes } => write!(
+                f,
+                "a thread has 2, 4 or 8 elements of one, two or four 8x8 matrices, not {lanes}"
+            ),
             BuildErrorKind::TooManyElements { len } => {
                 write!(f, "{len} elements are more than one allocation can have ({})", u32::MAX)
             }

@@ -12,6 +12,7 @@
 //! they make: they are the compile-time forms of control flow.
 
 mod access;
+mod async_copy;
 mod atomic;
 mod barrier;
 mod bits;
@@ -27,6 +28,8 @@ mod group;
 mod inline;
 mod kernel;
 mod layout;
+mod mbarrier;
+mod mma;
 mod ops;
 mod params;
 mod promote;
@@ -50,6 +53,8 @@ pub use control::{ArmEnd, Bound, End, IntoBound, Join, Loop, Range, Terminated, 
 pub use error::{BuildError, BuildErrorKind, BuildErrors};
 pub use kernel::{BodyResult, Kernel, KernelOptions, Untyped};
 pub use layout::DeviceCoord;
+pub use mbarrier::MbarrierRef;
+pub use mma::{Fragment, Sum};
 pub use params::{Field, InSignature, OnDevice, ParamList, ParamValues, Parameter, Params};
 pub use promote::{Promote, promote};
 pub use report::Reported;

@@ -1,0 +1,335 @@
+//! Copies that the thread does not wait for.
+
+use super::body::Body;
+use super::mbarrier::MbarrierRef;
+use super::typed::{
+    Element, Global, GlobalMut, IntoVal, Pointer, Shared, TensorMap, TensorMapMut, TensorMapType,
+    Val,
+};
+use crate::ir::entity::Value;
+use crate::ir::op::{AsyncCopy, BulkReduce, BulkWait, CpAsyncCache, L2Policy, ValueList};
+
+/// Copies of a few bytes by each thread, `sm_80` (PTX ISA 9.7.9.25.3).
+///
+/// ```
+/// use tilewright::ir::{CpAsyncCache, Global, GlobalMut, Kernel, Target};
+///
+/// let kernel = Kernel::<(Global<f32>, GlobalMut<f32>)>::build("stage", Target::SM_80, |k, (x, y)| {
+///     let tile = k.shared_aligned::<f32>(32 * 4, 16);
+///     let i = k.thread_idx().x * 4;
+///     k.cp_async(tile.offset(i), x.offset(i), CpAsyncCache::Cg, 16);
+///     k.cp_async_commit_group();
+///     k.cp_async_wait_group(0);
+///     k.barrier();
+///     y.store(k, i, tile.load(k, i ^ 4));
+/// })?;
+/// assert!(kernel.ptx().text().contains("cp.async.cg.shared.global ["));
+/// # Ok::<(), tilewright::ir::BuildErrors>(())
+/// ```
+impl<'b> Body<'b, '_> {
+    /// Copies `bytes` bytes, 4, 8 or 16, from global to shared memory; both addresses are multiples of that. Only
+    /// 16 bytes can go by [`Cg`](CpAsyncCache::Cg). PTX ISA 9.7.9.25.3.1 `cp.async`.
+    #[track_caller]
+    pub fn cp_async<T: Element, P: Pointer<Elem = T>>(
+        &self,
+        to: Val<'b, Shared<T>>,
+        from: Val<'b, P>,
+        cache: CpAsyncCache,
+        bytes: u32,
+    ) {
+        self.cp_async_zfill(to, from, cache, bytes, bytes);
+    }
+
+    /// As [`cp_async`](Body::cp_async), of the first `src_bytes` bytes; the others become zero. With 0, `from` is
+    /// not read and may be any address. PTX ISA 9.7.9.25.3.1 `cp.async` with `src-size`.
+    #[track_caller]
+    pub fn cp_async_zfill<T: Element, P: Pointer<Elem = T>>(
+        &self,
+        to: Val<'b, Shared<T>>,
+        from: Val<'b, P>,
+        cache: CpAsyncCache,
+        bytes: u32,
+        src_bytes: impl IntoVal<'b, u32>,
+    ) {
+        let ((to, to_index), (from, from_index)) = (self.start(to), self.start(from));
+        let src_bytes = self.context().operand_of(src_bytes);
+        let copy = AsyncCopy::CpAsync { to, to_index, from, from_index, src_bytes, cache, bytes };
+        self.context().emit(copy);
+    }
+
+    /// A pointer as an operation takes it: base and index.
+    #[track_caller]
+    fn start<P: Pointer>(&self, pointer: Val<'b, P>) -> (Value, Value) {
+        let cx = self.context();
+        (cx.operand(pointer), cx.operand_of::<i32>(0))
+    }
+
+    /// Makes a group of the `cp.async` of the thread that are in none. PTX ISA 9.7.9.25.3.2
+    /// `cp.async.commit_group`.
+    #[track_caller]
+    pub fn cp_async_commit_group(&self) {
+        self.context().emit(AsyncCopy::CpAsyncCommitGroup {});
+    }
+
+    /// Waits until at most `pending` groups of the thread, the latest ones, are not done. Other threads see what
+    /// was copied after a barrier. PTX ISA 9.7.9.25.3.3 `cp.async.wait_group`.
+    #[track_caller]
+    pub fn cp_async_wait_group(&self, pending: u32) {
+        self.context().emit(AsyncCopy::CpAsyncWaitGroup { pending });
+    }
+
+    /// Waits for all `cp.async` of the thread. PTX ISA 9.7.9.25.3.3 `cp.async.wait_all`.
+    #[track_caller]
+    pub fn cp_async_wait_all(&self) {
+        self.context().emit(AsyncCopy::CpAsyncWaitAll {});
+    }
+}
+
+/// Copies of many bytes that one thread asks for, `sm_90` (PTX ISA 9.7.9.25.4).
+impl<'b> Body<'b, '_> {
+    /// Copies `bytes` bytes from global to shared memory; the phase of `barrier` then waits for as many fewer.
+    /// Addresses and bytes are multiples of 16. PTX ISA 9.7.9.25.4.1 `cp.async.bulk`.
+    ///
+    /// ```
+    /// use tilewright::ir::{Global, GlobalMut, Kernel, L2Policy, Target};
+    ///
+    /// let kernel = Kernel::<(Global<f32>, GlobalMut<f32>)>::build("bulk", Target::SM_90, |k, (x, y)| {
+    ///     let (tile, full) = (k.shared_aligned::<f32>(256, 16), k.shared::<u64>(1).mbarrier(0));
+    ///     let t = k.thread_idx().x;
+    ///     k.if_(t.eq(0), |k| {
+    ///         full.init(k, 1);
+    ///         k.fence_mbarrier_init();
+    ///         full.arrive_expect_tx(k, 1024);
+    ///         k.cp_async_bulk_load(tile, x, 1024, full, L2Policy::EvictFirst);
+    ///     });
+    ///     k.barrier();
+    ///     full.wait_parity(k, 0);
+    ///     y.store(k, t, tile.load(k, t));
+    /// })?;
+    /// assert!(kernel.ptx().text().contains("mbarrier::complete_tx::bytes.L2::cache_hint ["));
+    /// # Ok::<(), tilewright::ir::BuildErrors>(())
+    /// ```
+    #[track_caller]
+    pub fn cp_async_bulk_load<T: Element, P: Pointer<Elem = T>>(
+        &self,
+        to: Val<'b, Shared<T>>,
+        from: Val<'b, P>,
+        bytes: impl IntoVal<'b, u32>,
+        barrier: MbarrierRef<'_>,
+        policy: L2Policy,
+    ) {
+        let ((to, to_index), (from, from_index)) = (self.start(to), self.start(from));
+        let [barrier, barrier_index] = barrier.place(self);
+        let bytes = self.context().operand_of(bytes);
+        self.context().emit(AsyncCopy::CpAsyncBulkLoad {
+            to,
+            to_index,
+            from,
+            from_index,
+            bytes,
+            barrier,
+            barrier_index,
+            policy,
+        });
+    }
+
+    /// Copies `bytes` bytes from shared to global memory, as one of the group that
+    /// [`cp_async_bulk_commit_group`](Body::cp_async_bulk_commit_group) makes. Addresses and bytes are multiples
+    /// of 16. What threads stored before needs [`fence_proxy_async`](Body::fence_proxy_async) in these threads.
+    /// PTX ISA 9.7.9.25.4.1 `cp.async.bulk`.
+    #[track_caller]
+    pub fn cp_async_bulk_store<T: Element>(
+        &self,
+        to: Val<'b, GlobalMut<T>>,
+        from: Val<'b, Shared<T>>,
+        bytes: impl IntoVal<'b, u32>,
+        policy: L2Policy,
+    ) {
+        let ((to, to_index), (from, from_index)) = (self.start(to), self.start(from));
+        let bytes = self.context().operand_of(bytes);
+        let copy = AsyncCopy::CpAsyncBulkStore { to, to_index, from, from_index, bytes, policy };
+        self.context().emit(copy);
+    }
+
+    /// Brings `bytes` bytes of global memory into L2; address and bytes are multiples of 16.
+    /// PTX ISA 9.7.9.25.4.3 `cp.async.bulk.prefetch`.
+    #[track_caller]
+    pub fn cp_async_bulk_prefetch<T: Element>(
+        &self,
+        from: Val<'b, Global<T>>,
+        bytes: impl IntoVal<'b, u32>,
+        policy: L2Policy,
+    ) {
+        let (from, from_index) = self.start(from);
+        let bytes = self.context().operand_of(bytes);
+        self.context().emit(AsyncCopy::CpAsyncBulkPrefetch { from, from_index, bytes, policy });
+    }
+
+    /// Makes a group of the bulk copies of the thread to global memory that are in none; an empty one, too,
+    /// counts. PTX ISA 9.7.9.25.6.2 `cp.async.bulk.commit_group`.
+    #[track_caller]
+    pub fn cp_async_bulk_commit_group(&self) {
+        self.context().emit(AsyncCopy::CpAsyncBulkCommitGroup {});
+    }
+
+    /// Waits until at most `pending` groups of bulk copies of the thread, the latest ones, are not done, or have
+    /// not read their source. PTX ISA 9.7.9.25.6.3 `cp.async.bulk.wait_group`.
+    #[track_caller]
+    pub fn cp_async_bulk_wait_group(&self, pending: u32, wait: BulkWait) {
+        self.context().emit(AsyncCopy::CpAsyncBulkWaitGroup { pending, wait });
+    }
+}
+
+/// A tensor map of `RANK` dimensions of elements `T`, mutable or not.
+impl<'b> Body<'b, '_> {
+    #[track_caller]
+    fn coords<'c, const RANK: usize>(&self, coords: [Val<'c, i32>; RANK]) -> ValueList {
+        let cx = self.context();
+        coords.iter().map(|coord| cx.operand(*coord)).collect()
+    }
+
+    /// Brings the description of a tensor into a cache, before it is used first.
+    /// PTX ISA 9.7.9.15 `prefetch.tensormap`; `sm_90`.
+    #[track_caller]
+    pub fn prefetch_tensormap<M: TensorMapType>(&self, map: Val<'_, M>) {
+        let map = self.context().operand(map);
+        self.context().emit(AsyncCopy::PrefetchTensormap { map });
+    }
+}
+
+macro_rules! loads {
+    ($($Map:ident)*) => {$(
+        /// Boxes of a tensor from global to shared memory, `sm_90` (PTX ISA 9.7.9.25.5).
+        impl<'b, T: Element, const RANK: usize> Val<'b, $Map<T, RANK>> {
+            /// Copies the box at `coords` to shared memory `to`; the phase of `barrier` then waits for as many bytes
+            /// fewer as a box has, also where a part of it is outside of the tensor and filled. `coords` starts
+            /// with the contiguous dimension, `to` is a multiple of 128 bytes.
+            /// PTX ISA 9.7.9.25.5.2 `cp.async.bulk.tensor`.
+            ///
+            /// ```
+            /// use tilewright::ir::{GlobalMut, Kernel, L2Policy, Target, TensorMap};
+            ///
+            /// type Params = (TensorMap<f32, 2>, GlobalMut<f32>);
+            /// let kernel = Kernel::<Params>::build("box", Target::SM_90, |k, (map, y)| {
+            ///     let (tile, full) = (k.shared_aligned::<f32>(256, 128), k.shared::<u64>(1).mbarrier(0));
+            ///     let t = k.thread_idx().x;
+            ///     k.if_(t.eq(0), |k| {
+            ///         full.init(k, 1);
+            ///         k.fence_mbarrier_init();
+            ///         full.arrive_expect_tx(k, 1024);
+            ///         let coords = [k.constant(32), k.constant(8)];
+            ///         map.cp_async_bulk_tensor_load(k, tile, coords, full, L2Policy::Default);
+            ///     });
+            ///     k.barrier();
+            ///     full.wait_parity(k, 0);
+            ///     y.store(k, t, tile.load(k, t));
+            /// })?;
+            /// assert!(kernel.ptx().text().contains("cp.async.bulk.tensor.2d.shared::cluster.global"));
+            /// # Ok::<(), tilewright::ir::BuildErrors>(())
+            /// ```
+            #[track_caller]
+            pub fn cp_async_bulk_tensor_load<'c>(
+                self,
+                k: &Body<'c, '_>,
+                to: Val<'c, Shared<T>>,
+                coords: [Val<'c, i32>; RANK],
+                barrier: MbarrierRef<'_>,
+                policy: L2Policy,
+            ) {
+                let cx = k.context();
+                let (map, (to, to_index)) = (cx.operand(self), k.start(to));
+                let [barrier, barrier_index] = barrier.place(k);
+                let coords = k.coords(coords);
+                cx.emit(AsyncCopy::CpAsyncBulkTensorLoad {
+                    map,
+                    to,
+                    to_index,
+                    barrier,
+                    barrier_index,
+                    coords,
+                    policy,
+                });
+            }
+
+            /// As [`cp_async_bulk_tensor_load`](Val::cp_async_bulk_tensor_load), to the same place in each block of
+            /// the cluster whose bit `ctas` has, and to the barrier there.
+            /// PTX ISA 9.7.9.25.5.2 `.multicast::cluster`.
+            #[track_caller]
+            pub fn cp_async_bulk_tensor_multicast<'c>(
+                self,
+                k: &Body<'c, '_>,
+                to: Val<'c, Shared<T>>,
+                coords: [Val<'c, i32>; RANK],
+                barrier: MbarrierRef<'_>,
+                ctas: impl IntoVal<'c, u32>,
+                policy: L2Policy,
+            ) {
+                let cx = k.context();
+                let (map, (to, to_index)) = (cx.operand(self), k.start(to));
+                let [barrier, barrier_index] = barrier.place(k);
+                let (ctas, coords) = (cx.operand_of(ctas), k.coords(coords));
+                cx.emit(AsyncCopy::CpAsyncBulkTensorMulticast {
+                    map,
+                    to,
+                    to_index,
+                    barrier,
+                    barrier_index,
+                    ctas,
+                    coords,
+                    policy,
+                });
+            }
+
+            /// Brings the box at `coords` into L2. PTX ISA 9.7.9.25.5.4 `cp.async.bulk.prefetch.tensor`.
+            #[track_caller]
+            pub fn cp_async_bulk_prefetch_tensor<'c>(
+                self,
+                k: &Body<'c, '_>,
+                coords: [Val<'c, i32>; RANK],
+                policy: L2Policy,
+            ) {
+                let (map, coords) = (k.context().operand(self), k.coords(coords));
+                k.context().emit(AsyncCopy::CpAsyncBulkPrefetchTensor { map, coords, policy });
+            }
+        }
+    )*};
+}
+loads!(TensorMap TensorMapMut);
+
+/// Boxes from shared memory to a tensor in global memory, `sm_90` (PTX ISA 9.7.9.25.5).
+impl<'b, T: Element, const RANK: usize> Val<'b, TensorMapMut<T, RANK>> {
+    /// Copies a box from shared memory to `coords`, but for what is outside of the tensor, as one of the group that
+    /// [`cp_async_bulk_commit_group`](Body::cp_async_bulk_commit_group) makes. What threads stored before needs
+    /// [`fence_proxy_async`](Body::fence_proxy_async) in these threads. PTX ISA 9.7.9.25.5.2
+    /// `cp.async.bulk.tensor`.
+    #[track_caller]
+    pub fn cp_async_bulk_tensor_store<'c>(
+        self,
+        k: &Body<'c, '_>,
+        coords: [Val<'c, i32>; RANK],
+        from: Val<'c, Shared<T>>,
+        policy: L2Policy,
+    ) {
+        let (map, coords) = (k.context().operand(self), k.coords(coords));
+        let (from, from_index) = k.start(from);
+        let copy = AsyncCopy::CpAsyncBulkTensorStore { map, from, from_index, coords, policy };
+        k.context().emit(copy);
+    }
+
+    /// As [`cp_async_bulk_tensor_store`](Val::cp_async_bulk_tensor_store), combined with what is there, element by
+    /// element. PTX ISA 9.7.9.25.5.3 `cp.reduce.async.bulk.tensor`.
+    #[track_caller]
+    pub fn cp_reduce_async_bulk_tensor<'c>(
+        self,
+        k: &Body<'c, '_>,
+        op: BulkReduce,
+        coords: [Val<'c, i32>; RANK],
+        from: Val<'c, Shared<T>>,
+        policy: L2Policy,
+    ) {
+        let (map, coords) = (k.context().operand(self), k.coords(coords));
+        let (from, from_index) = k.start(from);
+        let copy = AsyncCopy::CpReduceAsyncBulkTensor { map, from, from_index, op, coords, policy };
+        k.context().emit(copy);
+    }
+}

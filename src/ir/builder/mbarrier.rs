@@ -1,0 +1,204 @@
+//! Barriers in shared memory.
+
+use super::body::Body;
+use super::typed::{IntoVal, Shared, Val};
+use crate::ir::entity::Value;
+use crate::ir::op::{AsyncCopy, Mbarrier, PendingCount, RemoteArrival};
+
+/// A barrier in shared memory, an element of a `Shared<u64>`. Made by [`Val::mbarrier`].
+///
+/// It runs through phases, numbered from 0. A phase ends when all arrivals that the barrier was made for have
+/// come and no byte is awaited; the next one then waits for as many arrivals. A thread that waits names the phase
+/// by its parity: waiting for parity 0 ends once phase 0 has ended and before phase 1 has. On a new barrier, the
+/// phase of parity 1 has ended.
+///
+/// ```
+/// use tilewright::ir::{GlobalMut, Kernel, Target};
+///
+/// let kernel = Kernel::<(GlobalMut<i32>,)>::build("count", Target::SM_80, |k, (x,)| {
+///     let full = k.shared::<u64>(1).mbarrier(0);
+///     let t = k.thread_idx().x;
+///     k.if_(t.eq(0), |k| full.init(k, 64));
+///     k.barrier();
+///     x.store(k, t, t);
+///     full.arrive(k);
+///     full.wait_parity(k, 0);
+///     x.store(k, t, x.load(k, t ^ 1));
+/// })?;
+/// let ptx = kernel.ptx();
+/// assert!(ptx.text().contains("mbarrier.init.shared.b64") && ptx.text().contains("mbarrier.arrive.shared.b64"));
+/// # Ok::<(), tilewright::ir::BuildErrors>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct MbarrierRef<'b> {
+    base: Val<'b, Shared<u64>>,
+    index: Val<'b, i32>,
+}
+
+impl<'b> Val<'b, Shared<u64>> {
+    /// The barrier in element `index`.
+    #[track_caller]
+    pub fn mbarrier(self, index: impl IntoVal<'b, i32>) -> MbarrierRef<'b> {
+        MbarrierRef { base: self, index: index.into_val(self.context()) }
+    }
+}
+
+impl MbarrierRef<'_> {
+    /// The element of shared memory.
+    #[track_caller]
+    pub(super) fn place(self, k: &Body<'_, '_>) -> [Value; 2] {
+        let cx = k.context();
+        [cx.operand(self.base), cx.operand(self.index)]
+    }
+
+    /// Makes the memory a barrier whose phases wait for `count` arrivals, 1 to 2^20 - 1. One thread does it; other
+    /// threads of the block use it after a barrier of the block, bulk copies and other blocks of a cluster after
+    /// [`fence_mbarrier_init`](Body::fence_mbarrier_init). PTX ISA 9.7.13.15.9 `mbarrier.init`.
+    #[track_caller]
+    pub fn init<'c>(self, k: &Body<'c, '_>, count: impl IntoVal<'c, u32>) {
+        let [barrier, index] = self.place(k);
+        let count = k.context().operand_of(count);
+        k.context().emit(Mbarrier::MbarrierInit { barrier, index, count });
+    }
+
+    /// Makes the barrier memory again. PTX ISA 9.7.13.15.10 `mbarrier.inval`.
+    #[track_caller]
+    pub fn inval(self, k: &Body<'_, '_>) {
+        let [barrier, index] = self.place(k);
+        k.context().emit(Mbarrier::MbarrierInval { barrier, index });
+    }
+
+    /// One arrival. What the thread wrote before is seen by those that wait. The result stands for the phase, to
+    /// be waited for with [`wait`](MbarrierRef::wait). PTX ISA 9.7.13.15.13 `mbarrier.arrive`.
+    #[track_caller]
+    pub fn arrive<'c>(self, k: &Body<'c, '_>) -> Val<'c, u64> {
+        self.arrive_n(k, 1)
+    }
+
+    /// `count` arrivals at once; more than one needs `sm_90`. PTX ISA 9.7.13.15.13 `mbarrier.arrive`.
+    #[track_caller]
+    pub fn arrive_n<'c>(self, k: &Body<'c, '_>, count: impl IntoVal<'c, u32>) -> Val<'c, u64> {
+        let [barrier, index] = self.place(k);
+        let count = k.context().operand_of(count);
+        k.context().emit_val(Mbarrier::MbarrierArrive { barrier, index, count })
+    }
+
+    /// The phase waits for `bytes` more bytes; then one arrival.
+    /// PTX ISA 9.7.13.15.13 `mbarrier.arrive.expect_tx`; `sm_90`.
+    #[track_caller]
+    pub fn arrive_expect_tx<'c>(
+        self,
+        k: &Body<'c, '_>,
+        bytes: impl IntoVal<'c, u32>,
+    ) -> Val<'c, u64> {
+        let [barrier, index] = self.place(k);
+        let bytes = k.context().operand_of(bytes);
+        k.context().emit_val(Mbarrier::MbarrierArriveExpectTx { barrier, index, bytes })
+    }
+
+    /// One arrival at the barrier of the same place in block `cta` of the cluster.
+    /// PTX ISA 9.7.13.15.13 `mbarrier.arrive.shared::cluster`; `sm_90`.
+    #[track_caller]
+    pub fn arrive_cluster<'c>(
+        self,
+        k: &Body<'c, '_>,
+        cta: impl IntoVal<'c, u32>,
+        order: RemoteArrival,
+    ) {
+        let [barrier, index] = self.place(k);
+        let cta = k.context().operand_of(cta);
+        k.context().emit(Mbarrier::MbarrierArriveCluster { barrier, index, cta, order });
+    }
+
+    /// An arrival once all [`cp_async`](Body::cp_async) of the thread so far are done.
+    /// PTX ISA 9.7.13.15.15 `cp.async.mbarrier.arrive`.
+    #[track_caller]
+    pub fn cp_async_arrive(self, k: &Body<'_, '_>, count: PendingCount) {
+        let [barrier, index] = self.place(k);
+        k.context().emit(AsyncCopy::CpAsyncMbarrierArrive { barrier, index, count });
+    }
+
+    /// The phase waits for `bytes` more bytes. PTX ISA 9.7.13.15.11 `mbarrier.expect_tx`; `sm_90`.
+    #[track_caller]
+    pub fn expect_tx<'c>(self, k: &Body<'c, '_>, bytes: impl IntoVal<'c, u32>) {
+        let [barrier, index] = self.place(k);
+        let bytes = k.context().operand_of(bytes);
+        k.context().emit(Mbarrier::MbarrierExpectTx { barrier, index, bytes });
+    }
+
+    /// The phase waits for `bytes` fewer bytes. PTX ISA 9.7.13.15.12 `mbarrier.complete_tx`; `sm_90`.
+    #[track_caller]
+    pub fn complete_tx<'c>(self, k: &Body<'c, '_>, bytes: impl IntoVal<'c, u32>) {
+        let [barrier, index] = self.place(k);
+        let bytes = k.context().operand_of(bytes);
+        k.context().emit(Mbarrier::MbarrierCompleteTx { barrier, index, bytes });
+    }
+
+    /// Waits until the phase of an arrival has ended. PTX ISA 9.7.13.15.16 `mbarrier.try_wait`, in a loop.
+    #[track_caller]
+    pub fn wait<'c>(self, k: &Body<'c, '_>, state: Val<'c, u64>) {
+        let [barrier, index] = self.place(k);
+        let state = k.context().operand(state);
+        k.context().emit(Mbarrier::MbarrierWait { barrier, index, state });
+    }
+
+    /// Waits until the phase of parity `parity` has ended. PTX ISA 9.7.13.15.16 `mbarrier.try_wait.parity`, in a
+    /// loop.
+    #[track_caller]
+    pub fn wait_parity<'c>(self, k: &Body<'c, '_>, parity: impl IntoVal<'c, u32>) {
+        let [barrier, index] = self.place(k);
+        let parity = k.context().operand_of(parity);
+        k.context().emit(Mbarrier::MbarrierWaitParity { barrier, index, parity });
+    }
+
+    /// Whether the phase of an arrival has ended. PTX ISA 9.7.13.15.16 `mbarrier.test_wait`.
+    #[track_caller]
+    pub fn test_wait<'c>(self, k: &Body<'c, '_>, state: Val<'c, u64>) -> Val<'c, bool> {
+        let [barrier, index] = self.place(k);
+        let state = k.context().operand(state);
+        k.context().emit_val(Mbarrier::MbarrierTestWait { barrier, index, state })
+    }
+
+    /// Whether the phase of parity `parity` has ended. PTX ISA 9.7.13.15.16 `mbarrier.test_wait.parity`.
+    #[track_caller]
+    pub fn test_wait_parity<'c>(
+        self,
+        k: &Body<'c, '_>,
+        parity: impl IntoVal<'c, u32>,
+    ) -> Val<'c, bool> {
+        let [barrier, index] = self.place(k);
+        let parity = k.context().operand_of(parity);
+        k.context().emit_val(Mbarrier::MbarrierTestWaitParity { barrier, index, parity })
+    }
+
+    /// As [`test_wait`](MbarrierRef::test_wait), perhaps after some time in which the thread rests.
+    /// PTX ISA 9.7.13.15.16 `mbarrier.try_wait`; `sm_90`.
+    #[track_caller]
+    pub fn try_wait<'c>(self, k: &Body<'c, '_>, state: Val<'c, u64>) -> Val<'c, bool> {
+        let [barrier, index] = self.place(k);
+        let state = k.context().operand(state);
+        k.context().emit_val(Mbarrier::MbarrierTryWait { barrier, index, state })
+    }
+
+    /// As [`test_wait_parity`](MbarrierRef::test_wait_parity), perhaps after some time in which the thread rests.
+    /// PTX ISA 9.7.13.15.16 `mbarrier.try_wait.parity`; `sm_90`.
+    #[track_caller]
+    pub fn try_wait_parity<'c>(
+        self,
+        k: &Body<'c, '_>,
+        parity: impl IntoVal<'c, u32>,
+    ) -> Val<'c, bool> {
+        let [barrier, index] = self.place(k);
+        let parity = k.context().operand_of(parity);
+        k.context().emit_val(Mbarrier::MbarrierTryWaitParity { barrier, index, parity })
+    }
+}
+
+impl Body<'_, '_> {
+    /// The barriers that the thread has made are seen by bulk copies and by the other blocks of the cluster, once
+    /// these have synchronised with it. PTX ISA 9.7.13.4 `fence.mbarrier_init`; `sm_90`.
+    #[track_caller]
+    pub fn fence_mbarrier_init(&self) {
+        self.context().emit(Mbarrier::FenceMbarrierInit {});
+    }
+}

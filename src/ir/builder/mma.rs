@@ -1,0 +1,317 @@
+//! Tensor cores: matrices in registers and in shared memory, and their products.
+
+use super::body::{Body, Registers};
+use super::error::BuildErrorKind;
+use super::typed::{Element, IntoVal, MemIndex, MutPointer, Pointer, Shared, Ty, Val};
+use super::vector::{Vector, VectorElement};
+use crate::ir::narrow::f16;
+use crate::ir::op::{MatrixCount, MatrixOrder, Mma, MmaShape, SetmaxnregAction, WgmmaForm};
+use crate::ir::types::Type;
+
+/// The type of a thread's elements of a matrix: a scalar or a vector.
+pub trait Fragment: Ty {
+    /// The type of an element.
+    type Elem: Element;
+    /// The number of elements.
+    const LANES: u32;
+}
+
+impl<T: Element> Fragment for T {
+    type Elem = T;
+    const LANES: u32 = 1;
+}
+
+impl<T: VectorElement<N>, const N: usize> Fragment for Vector<T, N> {
+    type Elem = T;
+    const LANES: u32 = T::VECTOR.lanes();
+}
+
+/// The type of a register with sums of products.
+#[diagnostic::on_unimplemented(
+    message = "tensor cores have no sums of type `{Self}`",
+    note = "sums are f32, f64, i32 or `Vector<f16, 2>`"
+)]
+pub trait Sum: Ty {
+    /// The sums in a register.
+    const LANES: u32;
+}
+
+impl Sum for f32 {
+    const LANES: u32 = 1;
+}
+impl Sum for f64 {
+    const LANES: u32 = 1;
+}
+impl Sum for i32 {
+    const LANES: u32 = 1;
+}
+impl Sum for Vector<f16, 2> {
+    const LANES: u32 = 2;
+}
+
+/// Products of matrices whose parts are in the registers of a warp.
+///
+/// ```
+/// use tilewright::ir::{Global, GlobalMut, Kernel, Target, Val, Vector, f16};
+///
+/// type Params = (Global<f16>, Global<f16>, GlobalMut<f32>);
+/// let kernel = Kernel::<Params>::build("tile", Target::SM_80, |k, (a, b, d)| {
+///     let lane = k.lane_id();
+///     let a: Val<'_, Vector<f16, 8>> = a.load_vector(k, lane * 8);
+///     let b: Val<'_, Vector<f16, 4>> = b.load_vector(k, lane * 4);
+///     let sums = k.registers::<f32>(4);
+///     sums.fill(k, 0.0);
+///     k.mma_sync(&sums, a, b);
+///     (0..4).for_each(|i| d.store(k, lane * 4 + i, sums.get(k, i as usize)));
+/// })?;
+/// assert!(kernel.ptx().text().contains("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "));
+/// # Ok::<(), tilewright::ir::BuildErrors>(())
+/// ```
+impl<'b> Body<'b, '_> {
+    /// `D[m, n] += sum over k of A[m, k] * B[k, n]` by the threads of a warp, each of which has its elements of
+    /// D in the registers `d` and those of A and B in `a` and `b`. The shape follows from these: D has 8
+    /// columns, 4 elements a thread of 16 rows or 2 of 8 rows. PTX ISA 9.7.14.5 `mma.sync`.
+    #[track_caller]
+    pub fn mma_sync<A: Fragment, B: Fragment, D: Sum>(
+        &self,
+        d: &Registers<'_, D>,
+        a: Val<'b, A>,
+        b: Val<'b, B>,
+    ) {
+        let cx = self.context();
+        let rows = (d.len() as u32 * D::LANES * 32 / 8).max(1);
+        let shape = MmaShape { m: rows, n: 8, k: A::LANES * 32 / rows };
+        let (a, b) = (cx.operand(a), cx.operand(b));
+        let (d, first) = d.place();
+        cx.emit(Mma::MmaSync { a, b, shape, d, first });
+    }
+
+    /// `D = A B + D` where `accumulate`, else `D = A B`, by the 128 threads of a warp group, which go on at once:
+    /// `D` may be read after [`wgmma_wait_group`](Body::wgmma_wait_group). `a` and `b` are
+    /// [descriptors](Val::matrix_descriptor) of matrices in shared memory of elements of types `A` and `B`, which
+    /// are named at the call: A has 64 rows, D has `2 len` columns for `len` registers of a thread (`4 len` where
+    /// they are pairs). PTX ISA 9.7.15.5.2 `wgmma.mma_async`; `sm_90a`.
+    ///
+    /// ```
+    /// use tilewright::ir::{GlobalMut, Kernel, Target, bf16};
+    ///
+    /// let kernel = Kernel::<(GlobalMut<f32>,)>::build("square", Target::SM_90A, |k, (x,)| {
+    ///     let tile = k.shared_aligned::<bf16>(64 * 64, 1024);
+    ///     // Rows of 128 bytes in the swizzle of 128 bytes, groups of 8 rows 1024 bytes apart.
+    ///     let rows = tile.matrix_descriptor(1 << 62 | 64 << 32 | 1 << 16);
+    ///     let sums = k.registers::<f32>(32);
+    ///     k.wgmma_fence();
+    ///     k.wgmma::<bf16, bf16, _>(&sums, rows, rows, false);
+    ///     k.wgmma_commit_group();
+    ///     k.wgmma_wait_group(0);
+    ///     x.store(k, k.thread_idx().x, sums.get(k, 0));
+    /// })?;
+    /// assert!(kernel.ptx().text().contains("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "));
+    /// # Ok::<(), tilewright::ir::BuildErrors>(())
+    /// ```
+    #[track_caller]
+    pub fn wgmma<A: Element, B: Element, D: Sum>(
+        &self,
+        d: &Registers<'_, D>,
+        a: Val<'b, u64>,
+        b: Val<'b, u64>,
+        accumulate: impl IntoVal<'b, bool>,
+    ) {
+        self.wgmma_with::<A, B, D>(d, a, b, accumulate, WgmmaForm::default());
+    }
+
+    /// As [`wgmma`](Body::wgmma), with options.
+    #[track_caller]
+    pub fn wgmma_with<A: Element, B: Element, D: Sum>(
+        &self,
+        d: &Registers<'_, D>,
+        a: Val<'b, u64>,
+        b: Val<'b, u64>,
+        accumulate: impl IntoVal<'b, bool>,
+        form: WgmmaForm,
+    ) {
+        let cx = self.context();
+        let (a, b, accumulate) = (cx.operand(a), cx.operand(b), cx.operand_of(accumulate));
+        let (a_type, b_type, shape) = (A::SCALAR, B::SCALAR, wgmma_shape::<A, D>(d));
+        let (d, first) = d.place();
+        cx.emit(Mma::Wgmma { a, b, accumulate, shape, a_type, b_type, d, first, form });
+    }
+
+    /// As [`wgmma_with`](Body::wgmma_with), with the thread's elements of A in `a`: those of `mma_sync` with the
+    /// 16 rows that the thread's warp has. PTX ISA 9.7.15.5.2 `wgmma.mma_async`; `sm_90a`.
+    #[track_caller]
+    pub fn wgmma_rs<A: Fragment, B: Element, D: Sum>(
+        &self,
+        d: &Registers<'_, D>,
+        a: Val<'b, A>,
+        b: Val<'b, u64>,
+        accumulate: impl IntoVal<'b, bool>,
+        form: WgmmaForm,
+    ) {
+        let cx = self.context();
+        let (a, b, accumulate) = (cx.operand(a), cx.operand(b), cx.operand_of(accumulate));
+        let (b_type, shape) = (B::SCALAR, wgmma_shape::<A::Elem, D>(d));
+        let (d, first) = d.place();
+        cx.emit(Mma::WgmmaRs { a, b, accumulate, shape, b_type, d, first, form });
+    }
+
+    /// Orders what the thread did with registers and shared memory before the `wgmma` that follow. It is needed
+    /// before the first one, and after registers of one were changed. PTX ISA 9.7.15.7.1 `wgmma.fence`;
+    /// `sm_90a`.
+    #[track_caller]
+    pub fn wgmma_fence(&self) {
+        self.context().emit(Mma::WgmmaFence {});
+    }
+
+    /// Makes a group of the `wgmma` that are in none. PTX ISA 9.7.15.7.2 `wgmma.commit_group`; `sm_90a`.
+    #[track_caller]
+    pub fn wgmma_commit_group(&self) {
+        self.context().emit(Mma::WgmmaCommitGroup {});
+    }
+
+    /// Waits until at most `pending` groups, the latest ones, are not done: 0 to 7.
+    /// PTX ISA 9.7.15.7.3 `wgmma.wait_group`; `sm_90a`.
+    #[track_caller]
+    pub fn wgmma_wait_group(&self, pending: u32) {
+        self.context().emit(Mma::WgmmaWaitGroup { pending });
+    }
+
+    /// Changes the number of registers that each thread of the warp may use to `count`, a multiple of 8 from 24
+    /// to 256: all warps of a warp group do it. The kernel has launch bounds that fix the registers at its
+    /// start, or the assembler drops it. PTX ISA 9.7.19.5 `setmaxnreg`; `sm_90a`.
+    #[track_caller]
+    pub fn setmaxnreg(&self, action: SetmaxnregAction, count: u32) {
+        self.context().emit(Mma::Setmaxnreg { action, count });
+    }
+}
+
+/// The shape of a `wgmma` into the registers `d`.
+fn wgmma_shape<A: Element, D: Sum>(d: &Registers<'_, D>) -> MmaShape {
+    MmaShape { m: 64, n: d.len() as u32 * D::LANES * 2, k: 256 / A::SCALAR.bits() }
+}
+
+impl<'b, T: Element> Val<'b, Shared<T>> {
+    /// The descriptor of a matrix in shared memory that starts here, for [`wgmma`](Body::wgmma):
+    /// `bits | (address >> 4 & 0x3fff)`. `bits` has all but the address, as
+    /// [`MatrixDescriptor::bits`](crate::codegen::MatrixDescriptor::bits) says. A matrix that starts `n` bytes
+    /// further has this descriptor plus `n / 16`. PTX ISA 9.7.15.5.1.
+    #[track_caller]
+    pub fn matrix_descriptor(self, bits: u64) -> Val<'b, u64> {
+        let cx = self.context();
+        let base = cx.operand(self);
+        cx.emit_val(Mma::MatrixDescriptor { base, bits })
+    }
+}
+
+/// Matrices of 8 rows of 16 bytes in shared memory.
+///
+/// ```
+/// use tilewright::ir::{GlobalMut, Kernel, Target, Val, Vector, f16};
+///
+/// let kernel = Kernel::<(GlobalMut<f16>,)>::build("matrices", Target::SM_90, |k, (x,)| {
+///     let tile = k.shared_aligned::<f16>(16 * 16, 16);
+///     let row = k.lane_id() * 8;
+///     let four: Val<'_, Vector<f16, 8>> = tile.ldmatrix(k, row);
+///     tile.stmatrix_trans(k, row, four);
+///     x.store(k, k.lane_id(), four.lanes()[0]);
+/// })?;
+/// let ptx = kernel.ptx();
+/// assert!(ptx.text().contains("ldmatrix.sync.aligned.m8n8.x4.shared.b16"));
+/// assert!(ptx.text().contains("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16"));
+/// # Ok::<(), tilewright::ir::BuildErrors>(())
+/// ```
+impl<P: Pointer> Val<'_, P> {
+    /// Loads one, two or four 8x8 matrices of 16-bit elements: a thread gets two elements of each, those of
+    /// columns `2 (lane % 4)` and the next of row `lane / 4`. Lane `i` gives the place of row `i % 8` of matrix
+    /// `i / 8`. PTX ISA 9.7.14.5.15 `ldmatrix`.
+    #[track_caller]
+    pub fn ldmatrix<'c, const N: usize, I: MemIndex>(
+        self,
+        k: &Body<'c, '_>,
+        index: impl IntoVal<'c, I>,
+    ) -> Val<'c, Vector<P::Elem, N>>
+    where
+        P::Elem: VectorElement<N>,
+    {
+        self.load_matrices(k, index, MatrixOrder::Rows)
+    }
+
+    /// As [`ldmatrix`](Val::ldmatrix), with each matrix transposed: a thread gets rows `2 (lane % 4)` and the next
+    /// of column `lane / 4`. PTX ISA 9.7.14.5.15 `ldmatrix.trans`.
+    #[track_caller]
+    pub fn ldmatrix_trans<'c, const N: usize, I: MemIndex>(
+        self,
+        k: &Body<'c, '_>,
+        index: impl IntoVal<'c, I>,
+    ) -> Val<'c, Vector<P::Elem, N>>
+    where
+        P::Elem: VectorElement<N>,
+    {
+        self.load_matrices(k, index, MatrixOrder::Trans)
+    }
+
+    #[track_caller]
+    fn load_matrices<'c, const N: usize, I: MemIndex>(
+        self,
+        k: &Body<'c, '_>,
+        index: impl IntoVal<'c, I>,
+        order: MatrixOrder,
+    ) -> Val<'c, Vector<P::Elem, N>>
+    where
+        P::Elem: VectorElement<N>,
+    {
+        let cx = k.context();
+        let (base, index) = (cx.operand(self), cx.operand_of(index));
+        let Some(count) = MatrixCount::of(N as u32 / 2) else {
+            cx.error(BuildErrorKind::MatrixCount { lanes: N });
+            return Val::new(cx, cx.poison(Type::Vector(<P::Elem as VectorElement<N>>::VECTOR)));
+        };
+        cx.emit_val(Mma::Ldmatrix { base, index, count, order })
+    }
+
+    /// Stores one, two or four matrices as [`ldmatrix`](Val::ldmatrix) loads them.
+    /// PTX ISA 9.7.14.5.16 `stmatrix`; `sm_90`.
+    #[track_caller]
+    pub fn stmatrix<'c, const N: usize, I: MemIndex>(
+        self,
+        k: &Body<'c, '_>,
+        index: impl IntoVal<'c, I>,
+        vector: Val<'c, Vector<P::Elem, N>>,
+    ) where
+        P: MutPointer,
+        P::Elem: VectorElement<N>,
+    {
+        self.store_matrices(k, index, vector, MatrixOrder::Rows);
+    }
+
+    /// Stores matrices as [`ldmatrix_trans`](Val::ldmatrix_trans) loads them.
+    /// PTX ISA 9.7.14.5.16 `stmatrix.trans`; `sm_90`.
+    #[track_caller]
+    pub fn stmatrix_trans<'c, const N: usize, I: MemIndex>(
+        self,
+        k: &Body<'c, '_>,
+        index: impl IntoVal<'c, I>,
+        vector: Val<'c, Vector<P::Elem, N>>,
+    ) where
+        P: MutPointer,
+        P::Elem: VectorElement<N>,
+    {
+        self.store_matrices(k, index, vector, MatrixOrder::Trans);
+    }
+
+    #[track_caller]
+    fn store_matrices<'c, const N: usize, I: MemIndex>(
+        self,
+        k: &Body<'c, '_>,
+        index: impl IntoVal<'c, I>,
+        vector: Val<'c, Vector<P::Elem, N>>,
+        order: MatrixOrder,
+    ) where
+        P: MutPointer,
+        P::Elem: VectorElement<N>,
+    {
+        let cx = k.context();
+        let (base, index, vector) = (cx.operand(self), cx.operand_of(index), cx.operand(vector));
+        cx.emit(Mma::Stmatrix { base, index, vector, order });
+    }
+}
