@@ -131,7 +131,9 @@ fn descriptors(config: &Config) -> Result<[u64; 2], GemmError> {
     let of = |rows: u32| {
         let rows = layout!((rows, 16) : (i64::from(BK), 1));
         let operand = ComposedLayout::new(swizzle, 0, rows).map_err(GemmError::Layout)?;
-        MatrixDescriptor::of(&operand, 16).map(MatrixDescriptor::bits).map_err(GemmError::Descriptor)
+        MatrixDescriptor::of(&operand, 16)
+            .map(MatrixDescriptor::bits)
+            .map_err(GemmError::Descriptor)
     };
     Ok([of(64)?, of(config.bn)?])
 }
@@ -188,8 +190,11 @@ pub(crate) fn gemm(config: Config) -> Result<Kernel<Gemm>, GemmError> {
         let barriers = k.shared::<u64>(2 * stages);
         let t = k.thread_idx().x;
         let pairs = (row_tiles + (config.cluster as i32 - 1)) / config.cluster as i32;
-        let rank =
-            if config.cluster > 1 { k.block_idx().x % config.cluster as i32 } else { k.constant(0) };
+        let rank = if config.cluster > 1 {
+            k.block_idx().x % config.cluster as i32
+        } else {
+            k.constant(0)
+        };
         let gemm = Gemm90 {
             config,
             a,
@@ -252,33 +257,36 @@ impl<'b> Gemm90<'b> {
         self.barriers.mbarrier(stage + self.config.stages as i32)
     }
 
-    /// The tiles of this block, in the order in which every role takes them: `body` gets the row and the column
-    /// of a tile, in tiles, and the ring.
+    /// The tiles of this block, in the order in which every role takes them: `body` gets the number of a tile and
+    /// the ring.
     fn for_each_tile(
         &self,
         k: &mut Body<'b, '_>,
         ring: (Val<'b, i32>, Val<'b, u32>),
-        mut body: impl for<'c> FnMut(
+        body: impl for<'c> FnOnce(
             &mut Body<'c, 'b>,
-            [Val<'c, i32>; 2],
+            Val<'c, i32>,
             (Val<'c, i32>, Val<'c, u32>),
         ) -> (Val<'c, i32>, Val<'c, u32>),
     ) {
         let cluster = self.config.cluster as i32;
         let [rows, columns, _] = self.extents;
         let (first, step) = (k.block_idx().x / cluster, k.grid_dim().x / cluster);
+        k.for_(range(first, rows * columns).step(step), ring, body);
+    }
+
+    /// The row and the column of a tile, in tiles.
+    fn place(&self, tile: Val<'b, i32>) -> [Val<'b, i32>; 2] {
+        let [rows, columns, _] = self.extents;
         let width = columns * self.config.strip;
-        k.for_(range(first, rows * columns).step(step), ring, |k, tile, ring| {
-            let strip = tile / width;
-            let inside = tile - strip * width;
-            let first_row = strip * self.config.strip;
-            let rows = (rows - first_row).min(self.config.strip);
-            let along = inside / rows;
-            let row = first_row + (inside - along * rows);
-            let column = (strip & 1).ne(0).select(columns - 1 - along, along);
-            let row = row * cluster + self.rank;
-            body(k, [row, column], ring)
-        });
+        let strip = tile / width;
+        let inside = tile - strip * width;
+        let first_row = strip * self.config.strip;
+        let rows = (rows - first_row).min(self.config.strip);
+        let along = inside / rows;
+        let row = first_row + (inside - along * rows);
+        let column = (strip & 1).ne(0).select(columns - 1 - along, along);
+        [row * self.config.cluster as i32 + self.rank, column]
     }
 
     /// Fills the ring.
@@ -286,7 +294,8 @@ impl<'b> Gemm90<'b> {
         let Config { bm, bn, stages, cluster, .. } = self.config;
         // On new barriers the phase before the first one has ended: all places are empty.
         let start = (k.constant(0), k.constant(1));
-        self.for_each_tile(k, start, |k, [row, column], ring| {
+        self.for_each_tile(k, start, |k, tile, ring| {
+            let [row, column] = self.place(tile);
             let (row, column) = (row * bm as i32, column * bn as i32);
             k.for_(range(0, self.extents[2]), ring, |k, block, (stage, parity)| {
                 let (full, depth) = (self.full(stage), block * BK as i32);
@@ -301,7 +310,14 @@ impl<'b> Gemm90<'b> {
                 } else {
                     k.if_((block & 1).eq(self.rank), |k| {
                         let (b, both) = (self.b, (1 << cluster) - 1);
-                        b.cp_async_bulk_tensor_multicast(k, to, [depth, column], full, both, policy);
+                        b.cp_async_bulk_tensor_multicast(
+                            k,
+                            to,
+                            [depth, column],
+                            full,
+                            both,
+                            policy,
+                        );
                     });
                 }
                 Ring(stages).next(k, (stage, parity))
@@ -311,80 +327,159 @@ impl<'b> Gemm90<'b> {
 
     /// Multiplies, and writes the rows of warp group `group` of each tile.
     fn consume(&self, k: &mut Body<'b, '_>, group: Val<'b, i32>) {
-        let Config { bm, epilogue, .. } = self.config;
-        let (blocks, sums) = (self.config.row_blocks(), self.config.sums());
-        let rows = group * (bm / CONSUMERS) as i32;
+        let blocks = self.config.row_blocks();
+        let rows = group * (self.config.bm / CONSUMERS) as i32;
         let staged = (self.config.slots() * 64 * self.config.columns()) as i32;
         let store = Store::new(self, k, self.sc.offset(group * staged), group);
+        let operands = self.operands(rows);
         let start = (k.constant(0), k.constant(0));
-        self.for_each_tile(k, start, |k, [row, column], ring| {
-            let acc = k.registers::<f32>(blocks as usize * sums);
-            let ring = self.multiply(k, &acc, rows, ring);
-            let row = row * bm as i32 + rows;
-            let column = column * self.config.bn as i32;
-            for block in 0..blocks {
-                let sums = acc.part(block as usize * sums, sums);
-                let row = row + 64 * block as i32;
-                match epilogue {
-                    Epilogue::Rows | Epilogue::Chunks | Epilogue::Deferred => {
-                        store.all(k, &sums, [row, column]);
-                    }
+        if self.config.epilogue == Epilogue::Deferred {
+            self.consume_deferred(k, &store, operands, rows);
+        } else {
+            self.for_each_tile(k, start, |k, tile, ring| {
+                let sums = self.config.sums();
+                let acc = k.registers::<f32>(blocks as usize * sums);
+                let (stage, parity) = ring;
+                let init = (stage, parity, k.constant(0));
+                let (stage, parity, _) = k.do_while(init, |k, (stage, parity, block)| {
+                    let more = block.gt(0);
+                    self.multiply(k, &acc, operands, (stage, parity), more);
+                    // The products of the block before are done: its place can be filled again.
+                    k.wgmma_wait_group(1);
+                    k.if_(self.thread.eq(0) & more, |k| self.release(k, stage));
+                    let (stage, parity) = Ring(self.config.stages).next(k, (stage, parity));
+                    let block = block + 1;
+                    ((stage, parity, block), block.lt(self.extents[2]))
+                });
+                k.wgmma_wait_group(0);
+                k.if_(self.thread.eq(0), |k| self.release(k, stage));
+                let [row, column] = self.corner(tile, rows);
+                for block in 0..blocks {
+                    let acc = acc.part(block as usize * sums, sums);
+                    store.all(k, &acc, [row + 64 * block as i32, column]);
                 }
-            }
-            ring
-        });
+                (stage, parity)
+            });
+        }
         k.if_(self.thread.eq(0), |k| k.cp_async_bulk_wait_group(0, BulkWait::Read));
     }
 
-    /// `acc = A B^T` of one tile, for the warp group whose rows start at `rows`.
+    /// As `consume`: the rows of a tile, 64 of a warp group, are packed, and written in four parts under the first
+    /// four blocks of the next one.
+    fn consume_deferred(
+        &self,
+        k: &mut Body<'b, '_>,
+        store: &Store<'b>,
+        operands: [Val<'b, u32>; 2],
+        rows: Val<'b, i32>,
+    ) {
+        const PARTS: i32 = 4;
+        let [row_tiles, column_tiles, _] = self.extents;
+        let words = self.config.sums() / 2;
+        let packed = k.registers::<u32>(words);
+        packed.fill(k, 0);
+        let first = |number: i32| number as usize * words / PARTS as usize;
+        let tiles = range(k.block_idx().x, row_tiles * column_tiles).step(k.grid_dim().x);
+        let start = (k.constant(0), k.constant(0), k.constant(-1));
+        let (.., last) = k.for_(tiles, start, |k, tile, (stage, parity, before)| {
+            let acc = k.registers::<f32>(self.config.sums());
+            let mut ring = (stage, parity);
+            for number in 0..PARTS {
+                self.multiply(k, &acc, operands, ring, k.constant(number > 0));
+                k.if_(before.ge(0), |k| {
+                    let [row, column] = self.corner(before, rows);
+                    let words = packed.part(first(number), words / PARTS as usize);
+                    store.chunk(
+                        k,
+                        |k, unit| two(k, &words, unit),
+                        [row, column + 64 * number],
+                        number as u32,
+                    );
+                });
+                k.wgmma_wait_group(1);
+                if number > 0 {
+                    k.if_(self.thread.eq(0), |k| self.release(k, ring.0));
+                }
+                ring = Ring(self.config.stages).next(k, ring);
+            }
+            let (stage, parity) = k.for_(range(PARTS, self.extents[2]), ring, |k, _, ring| {
+                self.multiply(k, &acc, operands, ring, k.constant(true));
+                k.wgmma_wait_group(1);
+                k.if_(self.thread.eq(0), |k| self.release(k, ring.0));
+                Ring(self.config.stages).next(k, ring)
+            });
+            k.wgmma_wait_group(0);
+            k.if_(self.thread.eq(0), |k| self.release(k, stage));
+            for word in 0..words {
+                packed.set(k, word, pack(k, &acc, 2 * word));
+            }
+            (stage, parity, tile)
+        });
+        k.if_(last.ge(0), |k| {
+            let [row, column] = self.corner(last, rows);
+            for number in 0..PARTS {
+                let words = packed.part(first(number), words / PARTS as usize);
+                store.chunk(
+                    k,
+                    |k, unit| two(k, &words, unit),
+                    [row, column + 64 * number],
+                    number as u32,
+                );
+            }
+        });
+    }
+
+    /// The first row of a warp group and the first column of a tile.
+    fn corner(&self, tile: Val<'b, i32>, rows: Val<'b, i32>) -> [Val<'b, i32>; 2] {
+        let [row, column] = self.place(tile);
+        [row * self.config.bm as i32 + rows, column * self.config.bn as i32]
+    }
+
+    /// The lower halves of the descriptors of A, for the warp group whose rows start at `rows`, and B in the first
+    /// stage. All distances change the lower half only.
+    fn operands(&self, rows: Val<'b, i32>) -> [Val<'b, u32>; 2] {
+        let [a_bits, b_bits] = self.descriptors;
+        let a = self.sa.offset(rows * BK as i32).matrix_descriptor(a_bits);
+        let b = self.sb.matrix_descriptor(b_bits);
+        [a, b].map(|descriptor| descriptor.cvt::<u32>())
+    }
+
+    /// Waits for a stage, and starts `acc += A B^T` of it, or `acc = A B^T` where not `accumulate`.
     fn multiply(
         &self,
         k: &mut Body<'b, '_>,
         acc: &Registers<'b, f32>,
-        rows: Val<'b, i32>,
+        [a, b]: [Val<'b, u32>; 2],
         (stage, parity): (Val<'b, i32>, Val<'b, u32>),
-    ) -> (Val<'b, i32>, Val<'b, u32>) {
-        let Config { bm, bn, stages, .. } = self.config;
-        let (blocks, sums) = (self.config.row_blocks(), self.config.sums());
+        accumulate: Val<'b, bool>,
+    ) {
+        let Config { bm, bn, .. } = self.config;
         let [a_bits, b_bits] = self.descriptors;
-        let a = self.sa.offset(rows * BK as i32).matrix_descriptor(a_bits);
-        let b = self.sb.matrix_descriptor(b_bits);
+        let sums = self.config.sums();
         // Descriptors count in units of 16 bytes.
-        let units = |elements: u32| u64::from(elements * 2 / 16);
-        let init = (stage, parity, k.constant(0), stage);
-        let (stage, parity, _, last) = k.do_while(init, |k, (stage, parity, block, last)| {
-            self.full(stage).wait_parity(k, parity);
-            let at = stage.cvt::<u64>();
-            let (a, b) = (a + at * units(bm * BK), b + at * units(bn * BK));
-            let more = block.gt(0);
-            k.wgmma_fence();
-            for step in 0..BK / 16 {
-                for row_block in 0..blocks {
-                    let a = a + (units(row_block * 64 * BK) + units(step * 16));
-                    let b = b + units(step * 16);
-                    let acc = acc.part(row_block as usize * sums, sums);
-                    if step == 0 {
-                        k.wgmma::<bf16, bf16, _>(&acc, a, b, more);
-                    } else {
-                        k.wgmma::<bf16, bf16, _>(&acc, a, b, true);
-                    }
+        let units = |elements: u32| elements * 2 / 16;
+        self.full(stage).wait_parity(k, parity);
+        let at = stage.cvt::<u32>();
+        let (a, b) = (a + at * units(bm * BK), b + at * units(bn * BK));
+        k.wgmma_fence();
+        for step in 0..BK / 16 {
+            for block in 0..self.config.row_blocks() {
+                let a = descriptor(a + (units(block * 64 * BK) + units(step * 16)), a_bits);
+                let b = descriptor(b + units(step * 16), b_bits);
+                let acc = acc.part(block as usize * sums, sums);
+                if step == 0 {
+                    k.wgmma::<bf16, bf16, _>(&acc, a, b, accumulate);
+                } else {
+                    k.wgmma::<bf16, bf16, _>(&acc, a, b, true);
                 }
             }
-            k.wgmma_commit_group();
-            // The products of the block before are done: its place can be filled again.
-            k.wgmma_wait_group(1);
-            k.if_(self.thread.eq(0) & more, |k| self.release(k, last));
-            let (next, next_parity) = Ring(stages).next(k, (stage, parity));
-            let block = block + 1;
-            ((next, next_parity, block, stage), block.lt(self.extents[2]))
-        });
-        k.wgmma_wait_group(0);
-        k.if_(self.thread.eq(0), |k| self.release(k, last));
-        (stage, parity)
+        }
+        k.wgmma_commit_group();
     }
 
-    /// The warp group has read the tiles of a stage.
+    /// The warp group has read the tiles of the stage before `stage`.
     fn release(&self, k: &Body<'b, '_>, stage: Val<'b, i32>) {
+        let stage = stage.eq(0).select(self.config.stages as i32 - 1, stage - 1);
         let empty = self.empty(stage);
         match self.config.cluster {
             1 => {
@@ -434,23 +529,27 @@ impl<'b> Store<'b> {
     }
 
     /// Writes 64 rows of C, of which `sums` are the thread's.
-    fn all(&self, k: &mut Body<'b, '_>, sums: &Registers<'b, f32>, [row, column]: [Val<'b, i32>; 2]) {
+    fn all(
+        &self,
+        k: &mut Body<'b, '_>,
+        sums: &Registers<'b, f32>,
+        [row, column]: [Val<'b, i32>; 2],
+    ) {
         let (columns, width) = (self.config.columns(), self.config.bn);
         for chunk in 0..width / columns {
-            let packed = (0..columns / 8).map(|unit| {
+            let pairs = |k: &Body<'b, '_>, unit: u32| {
                 let first = (chunk * columns / 2 + unit * 4) as usize;
                 [first, first + 2].map(|at| pack(k, sums, at))
-            });
-            let packed: Vec<_> = packed.collect();
-            self.chunk(k, &packed, [row, column + (chunk * columns) as i32], chunk);
+            };
+            self.chunk(k, pairs, [row, column + (chunk * columns) as i32], chunk);
         }
     }
 
-    /// Writes 64 rows of `columns` columns: for each 8 of them, the pairs of the thread of its two rows.
+    /// Writes 64 rows of some columns; `pairs` has, of each 8 of them, the thread's two of its two rows.
     fn chunk(
         &self,
         k: &mut Body<'b, '_>,
-        packed: &[[Val<'b, u32>; 2]],
+        pairs: impl Fn(&Body<'b, '_>, u32) -> [Val<'b, u32>; 2],
         [row, column]: [Val<'b, i32>; 2],
         number: u32,
     ) {
@@ -459,23 +558,20 @@ impl<'b> Store<'b> {
         let barrier = k.named_barrier(self.barrier, GROUP as u32).aligned();
         k.if_(self.thread.eq(0), |k| k.cp_async_bulk_wait_group(slots - 1, BulkWait::Read));
         barrier.sync(k);
-        for (pair, values) in packed.chunks(2).enumerate() {
+        for first in (0..columns / 8).step_by(2) {
             let unit = if self.config.epilogue == Epilogue::Rows {
-                self.unit + 2 * pair as i32
+                self.unit + first as i32
             } else {
-                self.unit ^ (2 * pair as i32)
+                self.unit ^ (first as i32)
             };
-            let at = self.row + unit * 8;
-            match *values {
-                [[a, b], [c, d]] => {
-                    let four: Val<'_, Vector<u32, 4>> = Val::pack([a, b, c, d]);
-                    to.stmatrix(k, at, four.bitcast::<Vector<bf16, 8>>());
-                }
-                [[a, b]] => {
-                    let two: Val<'_, Vector<u32, 2>> = Val::pack([a, b]);
-                    to.stmatrix(k, at, two.bitcast::<Vector<bf16, 4>>());
-                }
-                _ => {}
+            let (at, [a, b]) = (self.row + unit * 8, pairs(k, first));
+            if first + 1 < columns / 8 {
+                let [c, d] = pairs(k, first + 1);
+                let four: Val<'_, Vector<u32, 4>> = Val::pack([a, b, c, d]);
+                to.stmatrix(k, at, four.bitcast::<Vector<bf16, 8>>());
+            } else {
+                let two: Val<'_, Vector<u32, 2>> = Val::pack([a, b]);
+                to.stmatrix(k, at, two.bitcast::<Vector<bf16, 4>>());
             }
         }
         k.fence_proxy_async(ProxySpace::SharedCta);
@@ -491,4 +587,14 @@ impl<'b> Store<'b> {
 fn pack<'b>(k: &Body<'b, '_>, sums: &Registers<'b, f32>, at: usize) -> Val<'b, u32> {
     let two: Val<'_, Vector<f32, 2>> = Val::pack([sums.get(k, at), sums.get(k, at + 1)]);
     two.cvt::<bf16>().bitcast::<u32>()
+}
+
+/// The descriptor with this lower half; the upper one has no part of the address.
+fn descriptor(low: Val<'_, u32>, bits: u64) -> Val<'_, u64> {
+    Val::pack([low, low.constant((bits >> 32) as u32)]).bitcast::<u64>()
+}
+
+/// The words of 8 columns of a thread's two rows.
+fn two<'b>(k: &Body<'b, '_>, words: &Registers<'_, u32>, unit: u32) -> [Val<'b, u32>; 2] {
+    [0, 1].map(|row| words.get(k, 2 * unit as usize + row))
 }

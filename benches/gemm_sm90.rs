@@ -1,0 +1,393 @@
+//! The Hopper GEMM of `kernels/gemm_sm90.rs` beside cuBLAS, on a GPU of `sm_90`:
+//! `cargo bench --bench gemm_sm90 -- [check] [burst] [steady] [--rounds N] [--only NAME] [SIZE ..]`.
+//!
+//! `C = A B^T` in `bf16`, inputs from N(0,1). Before anything is timed, all of C is compared with what cuBLAS
+//! gives; C has NaN everywhere before. *burst*: 1 ms of work after 40 ms of rest. *steady*: windows of 0.25 s. All
+//! variants take turns in random order; a ratio is that of the times of one round, cuBLAS to ours, so above 1 is
+//! faster than cuBLAS; printed are the median of the rounds and its 95 % interval by bootstrap.
+#![expect(unsafe_code, reason = "cuBLAS takes addresses")]
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a benchmark ends with the message"
+)]
+
+#[path = "kernels/gemm_sm90.rs"]
+mod gemm_sm90;
+
+use std::ffi::c_void;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use cudarc::cublas::{CudaBlas, result::gemm_ex, sys};
+use cudarc::driver::sys::{CUdevice_attribute, CUresult, cuLaunchHostFunc};
+use cudarc::driver::{CudaContext, CudaSlice, CudaStream, DevicePtr, DevicePtrMut};
+use gemm_sm90::{Config, Epilogue, Gemm, gemm};
+use tilewright::ir::bf16;
+use tilewright::runtime::{Buffer, Device, Function, LaunchOptions, LoadOptions, Stream};
+
+/// The kernels that are compared, for a square problem.
+fn configs(size: u32) -> Vec<(&'static str, Config)> {
+    let base = Config {
+        bm: 256,
+        bn: 200,
+        stages: 3,
+        strip: 8,
+        epilogue: Epilogue::Rows,
+        cluster: 1,
+        programmatic: true,
+    };
+    let wide = Config { bm: 128, bn: 256, stages: 4, epilogue: Epilogue::Chunks, ..base };
+    let deferred = Config { epilogue: Epilogue::Deferred, ..wide };
+    if size >= 8192 {
+        let strip = if size >= 16384 { 4 } else { 8 };
+        vec![
+            ("256x200", Config { strip, ..base }),
+            ("256x200 cluster 2", Config { strip: strip / 2, cluster: 2, ..base }),
+            ("128x256 deferred", deferred),
+        ]
+    } else if size >= 4096 {
+        vec![
+            ("128x256 deferred", deferred),
+            ("128x256", wide),
+            ("128x256 cluster 2", Config { strip: 4, cluster: 2, ..wide }),
+            ("256x200", base),
+        ]
+    } else {
+        vec![
+            ("128x256", wide),
+            ("128x256 not programmatic", Config { programmatic: false, ..wide }),
+            ("128x256 deferred", deferred),
+        ]
+    }
+}
+
+/// Random numbers: xorshift64* (Vigna, 2016).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    fn unit(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// `len` numbers, drawn from a table of numbers of N(0,1).
+    fn normal(&mut self, len: usize) -> Vec<u16> {
+        let table: Vec<u16> = (0..1 << 16)
+            .map(|_| {
+                let (u, v) = (1.0 - self.unit(), self.unit());
+                let x = (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos();
+                bf16::from_f32(x as f32).to_bits()
+            })
+            .collect();
+        (0..len).map(|_| table[(self.next() >> 48) as usize]).collect()
+    }
+}
+
+struct Bench {
+    device: Device,
+    raw: Arc<CudaStream>,
+    stream: Stream,
+    blas: CudaBlas,
+    sms: u32,
+}
+
+/// The matrices of a problem, for cuBLAS and for us.
+struct Problem {
+    sizes: [u32; 3],
+    theirs: [CudaSlice<u16>; 3],
+    a: Buffer<bf16>,
+    b: Buffer<bf16>,
+    c: Buffer<bf16>,
+}
+
+impl Bench {
+    fn problem(&self, sizes: [u32; 3], random: &mut Random) -> Problem {
+        let [m, n, k] = sizes.map(|n| n as usize);
+        let (a, b) = (random.normal(m * k), random.normal(n * k));
+        let of = |bits: &[u16]| -> Buffer<bf16> {
+            let values: Vec<bf16> = bits.iter().map(|bits| bf16::from_bits(*bits)).collect();
+            self.device.upload(&values).unwrap()
+        };
+        let c = self.device.upload(&vec![bf16::from_f32(f32::NAN); m * n]).unwrap();
+        let theirs = [
+            self.raw.clone_htod(&a).unwrap(),
+            self.raw.clone_htod(&b).unwrap(),
+            self.raw.alloc_zeros::<u16>(m * n).unwrap(),
+        ];
+        Problem { sizes, theirs, a: of(&a), b: of(&b), c }
+    }
+
+    /// cuBLAS's product, which has columns where we have rows: `C^T = B A^T`.
+    fn cublas(&self, problem: &mut Problem) {
+        let [m, n, k] = problem.sizes.map(|n| n as i32);
+        let [a, b, c] = &mut problem.theirs;
+        let (alpha, beta) = (1.0f32, 0.0f32);
+        let (a, b) = (a.device_ptr(&self.raw).0, b.device_ptr(&self.raw).0);
+        let c = c.device_ptr_mut(&self.raw).0;
+        let bf16 = sys::cudaDataType_t::CUDA_R_16BF;
+        // SAFETY: the addresses are those of matrices of these sizes.
+        unsafe {
+            gemm_ex(
+                *self.blas.handle(),
+                sys::cublasOperation_t::CUBLAS_OP_T,
+                sys::cublasOperation_t::CUBLAS_OP_N,
+                n,
+                m,
+                k,
+                (&raw const alpha).cast(),
+                b as *const _,
+                bf16,
+                k,
+                a as *const _,
+                bf16,
+                k,
+                (&raw const beta).cast(),
+                c as *mut _,
+                bf16,
+                n,
+                sys::cublasComputeType_t::CUBLAS_COMPUTE_32F,
+                sys::cublasGemmAlgo_t::CUBLAS_GEMM_DEFAULT,
+            )
+            .unwrap();
+        }
+    }
+
+    /// Gives `body` a function that launches our kernel once.
+    fn ours<R>(
+        &self,
+        f: &Function<Gemm>,
+        config: &Config,
+        problem: &mut Problem,
+        body: impl FnOnce(&mut dyn FnMut()) -> R,
+    ) -> R {
+        let [a_map, b_map, c_map] = config.maps(problem.sizes).unwrap();
+        let [rows, columns, depth] = config.tiles(problem.sizes);
+        let a = problem.a.tensor_map(&a_map).unwrap();
+        let b = problem.b.tensor_map(&b_map).unwrap();
+        let mut c = problem.c.tensor_map_mut(&c_map).unwrap();
+        let options =
+            LaunchOptions::default().stream(&self.stream).programmatic(config.programmatic);
+        let grid = config.grid(problem.sizes, self.sms);
+        body(&mut || f.launch_with(options, grid, (&a, &b, &mut c, rows, columns, depth)).unwrap())
+    }
+
+    /// Compares all of C with what cuBLAS gives.
+    fn check(
+        &self,
+        f: &Function<Gemm>,
+        config: &Config,
+        problem: &mut Problem,
+    ) -> Result<(), String> {
+        let poison = vec![bf16::from_f32(f32::NAN); problem.c.len()];
+        problem.c.write(&poison).unwrap();
+        self.cublas(problem);
+        self.ours(f, config, problem, |launch| launch());
+        self.stream.synchronize().unwrap();
+        let theirs = self.raw.clone_dtoh(&problem.theirs[2]).unwrap();
+        let ours = problem.c.to_vec().unwrap();
+        let scale = (problem.sizes[2] as f32).sqrt();
+        let (mut wrong, mut first) = (0u64, None);
+        for (i, (x, y)) in ours.iter().zip(&theirs).enumerate() {
+            let (x, y) = (x.to_f32(), bf16::from_bits(*y).to_f32());
+            // Rounding to 8 bits, and sums in another order.
+            let close = (x - y).abs() <= y.abs() / 128.0 + scale * 2e-5;
+            if !close {
+                wrong += 1;
+                first.get_or_insert((i, x, y));
+            }
+        }
+        match first {
+            None => Ok(()),
+            Some((i, x, y)) => {
+                let n = problem.sizes[1] as usize;
+                Err(format!("{wrong} wrong, the first at ({}, {}): {x}, cuBLAS {y}", i / n, i % n))
+            }
+        }
+    }
+
+    /// Seconds for each of `times` launches. The GPU starts when all of them are queued, so that it never waits
+    /// for the host.
+    fn time(&self, times: u32, launch: &mut dyn FnMut()) -> f64 {
+        let gate = Arc::new(AtomicBool::new(false));
+        let waiting = Arc::into_raw(gate.clone()).cast_mut().cast();
+        // SAFETY: the callback gets back the reference that is given away here, and is called once.
+        let answer =
+            unsafe { cuLaunchHostFunc(self.raw.cu_stream(), Some(wait_for_gate), waiting) };
+        assert_eq!(answer, CUresult::CUDA_SUCCESS);
+        let begin = self.stream.record().unwrap();
+        // A queue is not endless.
+        let queued = times.min(256);
+        (0..queued).for_each(|_| launch());
+        gate.store(true, Ordering::Release);
+        (queued..times).for_each(|_| launch());
+        let end = self.stream.record().unwrap();
+        end.synchronize().unwrap();
+        begin.elapsed_until(&end).unwrap().as_secs_f64() / f64::from(times)
+    }
+
+    /// The times of cuBLAS (first) and of our kernels, one list of rounds each.
+    fn compare(
+        &self,
+        regime: Regime,
+        kernels: &[(&str, Config, Function<Gemm>)],
+        problem: &mut Problem,
+        rounds: usize,
+        random: &mut Random,
+    ) -> Vec<Vec<f64>> {
+        let mut times = vec![Vec::new(); kernels.len() + 1];
+        let mut seconds = vec![0.0; kernels.len() + 1];
+        for round in 0..=rounds {
+            let mut order: Vec<usize> = (0..times.len()).collect();
+            for i in (1..order.len()).rev() {
+                order.swap(i, random.next() as usize % (i + 1));
+            }
+            for which in order {
+                let mut time = |times: u32| match which.checked_sub(1) {
+                    None => self.time(times, &mut || self.cublas(problem)),
+                    Some(i) => {
+                        let (_, config, f) = &kernels[i];
+                        self.ours(f, config, problem, |launch| self.time(times, launch))
+                    }
+                };
+                // The first round finds out how many launches a window takes.
+                if round == 0 {
+                    time(3);
+                    seconds[which] = time(5);
+                    continue;
+                }
+                let window = match regime {
+                    Regime::Burst => {
+                        self.stream.synchronize().unwrap();
+                        std::thread::sleep(Duration::from_millis(40));
+                        1e-3
+                    }
+                    Regime::Steady => 0.25,
+                };
+                let launches = (window / seconds[which]).round().max(1.0) as u32;
+                times[which].push(time(launches));
+            }
+        }
+        times
+    }
+}
+
+/// Holds the stream until the host has queued its work.
+unsafe extern "C" fn wait_for_gate(gate: *mut c_void) {
+    // SAFETY: `Bench::time` gave one reference away.
+    let gate = unsafe { Arc::from_raw(gate.cast::<AtomicBool>()) };
+    while !gate.load(Ordering::Acquire) {
+        std::hint::spin_loop();
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Regime {
+    Burst,
+    Steady,
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let half = values.len() / 2;
+    if values.len().is_multiple_of(2) {
+        (values[half - 1] + values[half]) / 2.0
+    } else {
+        values[half]
+    }
+}
+
+/// The 2.5 % and the 97.5 % quantile of the medians of samples drawn with repetition.
+fn interval(values: &[f64], random: &mut Random) -> [f64; 2] {
+    let mut medians: Vec<f64> = (0..2000)
+        .map(|_| {
+            let draw = |_| values[random.next() as usize % values.len()];
+            median((0..values.len()).map(draw).collect())
+        })
+        .collect();
+    medians.sort_by(f64::total_cmp);
+    [medians[50], medians[1949]]
+}
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
+    let has = |name: &str| args.iter().any(|arg| arg == name);
+    let after = |name: &str| args.iter().skip_while(|arg| *arg != name).nth(1);
+    let rounds = after("--rounds").map_or(8, |rounds| rounds.parse().expect("a number of rounds"));
+    let only = after("--only");
+    let mut sizes: Vec<u32> =
+        args.iter().filter_map(|arg| arg.parse().ok()).filter(|n| *n >= 64).collect();
+    if sizes.is_empty() {
+        sizes = vec![2048, 4096, 8192];
+    }
+    let device = match Device::cuda(0) {
+        Ok(device) => device,
+        Err(error) => return println!("no figures: {error}"),
+    };
+    println!("{device}, CUDA {}, {}", device.cuda_version().unwrap(), device.target());
+    let context = CudaContext::new(0).unwrap();
+    let raw = context.new_stream().unwrap();
+    let stream = Stream::from_cudarc(&raw).unwrap();
+    let blas = CudaBlas::new(raw.clone()).unwrap();
+    let attribute = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
+    let sms = context.attribute(attribute).unwrap() as u32;
+    let bench = Bench { device, raw, stream, blas, sms };
+    let mut random = Random(2026);
+    for size in sizes {
+        let mut problem = bench.problem([size; 3], &mut random);
+        let mut kernels = Vec::new();
+        for (name, config) in configs(size) {
+            if only.is_some_and(|only| only != name) {
+                continue;
+            }
+            let begin = Instant::now();
+            let kernel = gemm(config).unwrap();
+            kernel.ptx();
+            let built = begin.elapsed();
+            let begin = Instant::now();
+            let options = LoadOptions::default().cache(None);
+            let f = bench.device.load_with(options, &kernel).unwrap();
+            let loaded = begin.elapsed();
+            for line in f.compiler_log().lines() {
+                println!("  {line}");
+            }
+            match bench.check(&f, &config, &mut problem) {
+                Ok(()) => println!("{size} {name}: right; built {built:.2?}, loaded {loaded:.2?}"),
+                Err(error) => {
+                    println!("{size} {name}: WRONG: {error}");
+                    continue;
+                }
+            }
+            kernels.push((name, config, f));
+        }
+        for regime in [Regime::Burst, Regime::Steady] {
+            if !has(&format!("{regime:?}").to_lowercase()) {
+                continue;
+            }
+            let times = bench.compare(regime, &kernels, &mut problem, rounds, &mut random);
+            let flops = 2.0 * f64::from(size).powi(3);
+            let theirs = &times[0];
+            println!(
+                "{size} {regime:?} cuBLAS: {:.1} TFLOP/s",
+                flops / median(theirs.clone()) / 1e12
+            );
+            for ((name, ..), ours) in kernels.iter().zip(&times[1..]) {
+                let ratios: Vec<f64> = theirs.iter().zip(ours).map(|(a, b)| a / b).collect();
+                let [low, high] = interval(&ratios, &mut random);
+                println!(
+                    "{size} {regime:?} {name}: {:.1} TFLOP/s, {:.4} x cuBLAS [{low:.4}, {high:.4}]",
+                    flops / median(ours.clone()) / 1e12,
+                    median(ratios)
+                );
+            }
+        }
+    }
+}
