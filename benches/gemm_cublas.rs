@@ -1,5 +1,5 @@
-//! The Hopper GEMM of `kernels/gemm_sm90.rs` beside cuBLAS, on a GPU of `sm_90`:
-//! `cargo bench --bench gemm_sm90 -- [check] [burst] [steady] [--rounds N] [--only NAME] [SIZE ..]`.
+//! The GEMMs of `kernels/gemm_sm90.rs` and `kernels/gemm_sm80.rs` beside cuBLAS, on a GPU of `sm_90`:
+//! `cargo bench --bench gemm_cublas -- [burst] [steady] [--rounds N] [--only NAME] [SIZE ..]`.
 //!
 //! `C = A B^T` in `bf16`, inputs from N(0,1). Before anything is timed, all of C is compared with what cuBLAS
 //! gives; C has NaN everywhere before. *burst*: 1 ms of work after 40 ms of rest. *steady*: windows of 0.25 s. All
@@ -13,6 +13,8 @@
     reason = "a benchmark ends with the message"
 )]
 
+#[path = "kernels/gemm_sm80.rs"]
+mod gemm_sm80;
 #[path = "kernels/gemm_sm90.rs"]
 mod gemm_sm90;
 
@@ -24,11 +26,33 @@ use std::time::{Duration, Instant};
 use cudarc::cublas::{CudaBlas, result::gemm_ex, sys};
 use cudarc::driver::sys::{CUdevice_attribute, CUresult, cuLaunchHostFunc};
 use cudarc::driver::{CudaContext, CudaSlice, CudaStream, DevicePtr, DevicePtrMut};
-use gemm_sm90::{Config, Epilogue, Gemm, gemm};
-use tilewright::ir::bf16;
+use gemm_sm90::{Config, Epilogue};
+use tilewright::ir::{Kernel, Target, bf16};
 use tilewright::runtime::{Buffer, Device, Function, LaunchOptions, LoadOptions, Stream};
 
+/// What a kernel is built for.
+#[derive(Clone, Copy)]
+enum Choice {
+    Sm90(Config),
+    Sm80(gemm_sm80::Config),
+}
+
+/// A kernel that is compared.
+enum Loaded {
+    Sm90(Config, Function<gemm_sm90::Gemm>),
+    Sm80(gemm_sm80::Config, Function<gemm_sm80::Gemm>),
+}
+
 /// The kernels that are compared, for a square problem.
+fn choices(size: u32) -> Vec<(&'static str, Choice)> {
+    let mut all: Vec<(&str, Choice)> =
+        configs(size).into_iter().map(|(name, config)| (name, Choice::Sm90(config))).collect();
+    let sm_80 = gemm_sm80::Config { target: Target::SM_80, bm: 128, bn: 256, stages: 4, strip: 8 };
+    all.push(("sm_80 128x256", Choice::Sm80(sm_80)));
+    all
+}
+
+/// The Hopper kernels that are compared.
 fn configs(size: u32) -> Vec<(&'static str, Config)> {
     let base = Config {
         bm: 256,
@@ -161,36 +185,65 @@ impl Bench {
         }
     }
 
+    fn load(&self, choice: Choice) -> Loaded {
+        fn load<P>(bench: &Bench, build: impl FnOnce() -> Kernel<P>) -> Function<P> {
+            let begin = Instant::now();
+            let kernel = build();
+            kernel.ptx();
+            let built = begin.elapsed();
+            let begin = Instant::now();
+            let options = LoadOptions::default().cache(None);
+            let f = bench.device.load_with(options, &kernel).unwrap();
+            println!("  built {built:.2?}, loaded {:.2?}", begin.elapsed());
+            f.compiler_log().lines().for_each(|line| println!("  {line}"));
+            f
+        }
+        match choice {
+            Choice::Sm90(config) => {
+                Loaded::Sm90(config, load(self, || gemm_sm90::gemm(config).unwrap()))
+            }
+            Choice::Sm80(config) => {
+                Loaded::Sm80(config, load(self, || gemm_sm80::gemm(config).unwrap()))
+            }
+        }
+    }
+
     /// Gives `body` a function that launches our kernel once.
     fn ours<R>(
         &self,
-        f: &Function<Gemm>,
-        config: &Config,
+        kernel: &Loaded,
         problem: &mut Problem,
         body: impl FnOnce(&mut dyn FnMut()) -> R,
     ) -> R {
-        let [a_map, b_map, c_map] = config.maps(problem.sizes).unwrap();
-        let [rows, columns, depth] = config.tiles(problem.sizes);
-        let a = problem.a.tensor_map(&a_map).unwrap();
-        let b = problem.b.tensor_map(&b_map).unwrap();
-        let mut c = problem.c.tensor_map_mut(&c_map).unwrap();
-        let options =
-            LaunchOptions::default().stream(&self.stream).programmatic(config.programmatic);
-        let grid = config.grid(problem.sizes, self.sms);
-        body(&mut || f.launch_with(options, grid, (&a, &b, &mut c, rows, columns, depth)).unwrap())
+        let options = LaunchOptions::default().stream(&self.stream);
+        let Problem { sizes, a, b, c, .. } = problem;
+        match kernel {
+            Loaded::Sm90(config, f) => {
+                let [a_map, b_map, c_map] = config.maps(*sizes).unwrap();
+                let [rows, columns, depth] = config.tiles(*sizes);
+                let a = a.tensor_map(&a_map).unwrap();
+                let b = b.tensor_map(&b_map).unwrap();
+                let mut c = c.tensor_map_mut(&c_map).unwrap();
+                let options = options.programmatic(config.programmatic);
+                let grid = config.grid(*sizes, self.sms);
+                body(&mut || {
+                    f.launch_with(options, grid, (&a, &b, &mut c, rows, columns, depth)).unwrap();
+                })
+            }
+            Loaded::Sm80(config, f) => {
+                let [m, n, k] = sizes.map(|n| n as i32);
+                let grid = config.grid(*sizes);
+                body(&mut || f.launch_with(options, grid, (&*a, &*b, &mut *c, m, n, k)).unwrap())
+            }
+        }
     }
 
     /// Compares all of C with what cuBLAS gives.
-    fn check(
-        &self,
-        f: &Function<Gemm>,
-        config: &Config,
-        problem: &mut Problem,
-    ) -> Result<(), String> {
+    fn check(&self, kernel: &Loaded, problem: &mut Problem) -> Result<(), String> {
         let poison = vec![bf16::from_f32(f32::NAN); problem.c.len()];
         problem.c.write(&poison).unwrap();
         self.cublas(problem);
-        self.ours(f, config, problem, |launch| launch());
+        self.ours(kernel, problem, |launch| launch());
         self.stream.synchronize().unwrap();
         let theirs = self.raw.clone_dtoh(&problem.theirs[2]).unwrap();
         let ours = problem.c.to_vec().unwrap();
@@ -238,7 +291,7 @@ impl Bench {
     fn compare(
         &self,
         regime: Regime,
-        kernels: &[(&str, Config, Function<Gemm>)],
+        kernels: &[(&str, Loaded)],
         problem: &mut Problem,
         rounds: usize,
         random: &mut Random,
@@ -253,10 +306,7 @@ impl Bench {
             for which in order {
                 let mut time = |times: u32| match which.checked_sub(1) {
                     None => self.time(times, &mut || self.cublas(problem)),
-                    Some(i) => {
-                        let (_, config, f) = &kernels[i];
-                        self.ours(f, config, problem, |launch| self.time(times, launch))
-                    }
+                    Some(i) => self.ours(&kernels[i].1, problem, |launch| self.time(times, launch)),
                 };
                 // The first round finds out how many launches a window takes.
                 if round == 0 {
@@ -344,29 +394,20 @@ fn main() {
     for size in sizes {
         let mut problem = bench.problem([size; 3], &mut random);
         let mut kernels = Vec::new();
-        for (name, config) in configs(size) {
+        for (name, choice) in choices(size) {
             if only.is_some_and(|only| only != name) {
                 continue;
             }
-            let begin = Instant::now();
-            let kernel = gemm(config).unwrap();
-            kernel.ptx();
-            let built = begin.elapsed();
-            let begin = Instant::now();
-            let options = LoadOptions::default().cache(None);
-            let f = bench.device.load_with(options, &kernel).unwrap();
-            let loaded = begin.elapsed();
-            for line in f.compiler_log().lines() {
-                println!("  {line}");
-            }
-            match bench.check(&f, &config, &mut problem) {
-                Ok(()) => println!("{size} {name}: right; built {built:.2?}, loaded {loaded:.2?}"),
+            println!("{size} {name}");
+            let kernel = bench.load(choice);
+            match bench.check(&kernel, &mut problem) {
+                Ok(()) => println!("  right"),
                 Err(error) => {
-                    println!("{size} {name}: WRONG: {error}");
+                    println!("  WRONG: {error}");
                     continue;
                 }
             }
-            kernels.push((name, config, f));
+            kernels.push((name, kernel));
         }
         for regime in [Regime::Burst, Regime::Steady] {
             if !has(&format!("{regime:?}").to_lowercase()) {
@@ -379,7 +420,7 @@ fn main() {
                 "{size} {regime:?} cuBLAS: {:.1} TFLOP/s",
                 flops / median(theirs.clone()) / 1e12
             );
-            for ((name, ..), ours) in kernels.iter().zip(&times[1..]) {
+            for ((name, _), ours) in kernels.iter().zip(&times[1..]) {
                 let ratios: Vec<f64> = theirs.iter().zip(ours).map(|(a, b)| a / b).collect();
                 let [low, high] = interval(&ratios, &mut random);
                 println!(
