@@ -13,7 +13,7 @@
 
 use cudarc::driver::sys::{CUresult, cuMemcpyDtoDAsync_v2};
 use cudarc::driver::{CudaContext, DevicePtr, DevicePtrMut};
-use tilewright::ir::{Global, GlobalMut, Kernel, LoadAccess, StoreAccess, StoreCache, Val, Vector};
+use tilewright::ir::{Global, GlobalMut, Kernel, LoadAccess, Val, Vector};
 use tilewright::runtime::{Device, Grid, LaunchOptions, Stream};
 
 /// Elements: 1 GiB of `f32`.
@@ -33,9 +33,8 @@ fn copy(device: &Device) -> Kernel<(Global<f32>, GlobalMut<f32>)> {
         let places = places(k);
         let streamed = LoadAccess::default().non_coherent();
         let values = places.map(|i| x.load_vector_with::<4, i32>(k, i, streamed));
-        let streamed = StoreAccess::default().cache(StoreCache::Cs);
         for (i, value) in places.into_iter().zip(values) {
-            y.store_vector_with(k, i, value, streamed);
+            y.store_vector(k, i, value);
         }
     })
     .unwrap()

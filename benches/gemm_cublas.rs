@@ -47,7 +47,7 @@ enum Loaded {
 fn choices(size: u32) -> Vec<(&'static str, Choice)> {
     let mut all: Vec<(&str, Choice)> =
         configs(size).into_iter().map(|(name, config)| (name, Choice::Sm90(config))).collect();
-    let sm_80 = gemm_sm80::Config { target: Target::SM_80, bm: 128, bn: 256, stages: 4, strip: 8 };
+    let sm_80 = gemm_sm80::Config { target: Target::SM_80, bm: 128, bn: 256, stages: 3, strip: 8 };
     all.push(("sm_80 128x256", Choice::Sm80(sm_80)));
     all
 }

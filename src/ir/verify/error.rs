@@ -635,6 +635,8 @@ pub enum VerifyError {
         /// Where it was built.
         place: Place,
     },
+    /// Registers are moved between warps in a kernel whose registers at the start are not fixed.
+    SetmaxnregBounds,
     /// An atomic operation on elements of a type that it does not take.
     AtomicType {
         /// The operation with its attributes.

@@ -4,7 +4,9 @@ use super::{Report, VerifyError};
 use crate::ir::analysis::alignment;
 use crate::ir::entity::{OpId, RegionId, SharedId, Value};
 use crate::ir::kernel::{KernelIr, ValueDef};
-use crate::ir::op::{Atomic, AtomicOp, Cache, LoadCache, LoadOrder, Mem, Op, StoreOrder, Sync};
+use crate::ir::op::{
+    Atomic, AtomicOp, Cache, LoadCache, LoadOrder, Mem, Mma, Op, StoreOrder, Sync,
+};
 use crate::ir::types::{Scalar, Space, Type};
 use crate::ir::vector::VectorType;
 
@@ -72,6 +74,16 @@ fn check_op(report: &mut Report<'_>, op: OpId) {
             | Sync::BarrierRed { id, threads, .. }
             | Sync::BarrierRedPopc { id, threads, .. },
         ) => check_barrier(report, op, *id, *threads),
+        Op::Mma(Mma::Setmaxnreg { .. }) => {
+            let bounds = report.ir.bounds;
+            let fixed = bounds.block.is_some() || bounds.max_threads.is_some();
+            let beside = bounds.min_blocks_per_sm.is_some()
+                || bounds.max_registers.is_some()
+                || bounds.cluster_blocks().is_some();
+            if !(fixed && beside) {
+                report.at(op, VerifyError::SetmaxnregBounds);
+            }
+        }
         Op::Cache(
             Cache::Prefetch { base, .. }
             | Cache::Discard { base, .. }

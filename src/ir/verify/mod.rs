@@ -47,6 +47,7 @@
 //!   - `AssumedAlignment`, `MisalignedVector`, `VectorInShared`: a promised alignment is a power of two; an
 //!     access to a vector is not known to be misaligned, nor in an allocation that is not aligned for it.
 //!   - `BarrierId`, `BarrierThreads`: a numbered barrier exists, and is for whole warps.
+//!   - `SetmaxnregBounds`: registers are moved between warps only where the launch bounds fix those at the start.
 //!   - `AtomicType`: an atomic operation has elements of a type that it takes.
 //! * **texts** (`diagnostic.rs`)
 //!   - `FormatSyntax`, `FormatCount`, `FormatType`: the text of an `assert` or a `printf` is a format with a
