@@ -350,9 +350,12 @@ impl Compiler<'_> {
         }
         // Control must not run into what follows the region.
         let last = get(&self.ir.regions, region)?.ops.last().ok_or(Malformed)?;
-        let ends = self.ir.ops[*last].op.control().is_some_and(|control| match control {
-            Control::If { else_region, .. } => else_region.is_some(),
-            control => control.is_terminator(),
+        let ends = self.ir.ops[*last].op.control().is_some_and(|control| {
+            if let Control::If { else_region, .. } = control {
+                else_region.is_some()
+            } else {
+                control.is_terminator()
+            }
         });
         if ends { Ok(()) } else { Err(Malformed) }
     }
