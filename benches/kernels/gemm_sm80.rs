@@ -24,7 +24,7 @@ const WARP: i32 = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Config {
     pub(crate) target: Target,
-    /// Rows and columns of a tile of C: multiples of 64.
+    /// Rows and columns of a tile of C: multiples of 64, not both 64.
     pub(crate) bm: i32,
     pub(crate) bn: i32,
     /// Tiles of A and B in shared memory.
