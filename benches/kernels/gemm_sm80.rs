@@ -160,7 +160,7 @@ pub(crate) fn gemm(config: Config) -> Result<Kernel<Gemm>, BuildErrors> {
             unit: (lane >> 3) & 1,
             stage: bn * BK,
         };
-        let acc = k.registers::<f32>(128);
+        let acc = k.registers::<f32>(128).named(k, "acc");
         acc.fill(k, 0.0);
         let blocks = (depth + (BK - 1)) / BK;
         for stage in 0..stages - 1 {

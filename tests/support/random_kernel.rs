@@ -614,7 +614,7 @@ impl Generator<'_> {
             let (ty, len) = (self.ty(Class::Any), 1 + self.choose(3) as u32);
             let (region, place) = (self.region, self.place);
             let value = self.of(ty);
-            let var = self.ir.vars.push(VarData { ty, len, region, place });
+            let var = self.ir.vars.push(VarData { ty, len, region, place, name: None });
             for index in 0..len {
                 self.emit(Mem::SetVar { value, var, index });
             }

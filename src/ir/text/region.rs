@@ -169,7 +169,7 @@ impl<'t> KernelParser<'_, 't> {
         self.tokens.expect("x", "`x`")?;
         let len = self.tokens.number()?;
         let place = self.place(first);
-        let var = self.ir.vars.push(VarData { ty, len, region, place });
+        let var = self.ir.vars.push(VarData { ty, len, region, place, name: None });
         self.symbols.declare_var(symbol, var)
     }
 
