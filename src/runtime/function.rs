@@ -11,6 +11,7 @@ use super::buffer::Memory;
 use super::device::{Backend, Device};
 use super::error::RuntimeError;
 use super::grid::Grid;
+use super::note::CompilerNote;
 use super::occupancy::Occupancy;
 use super::options::LaunchOptions;
 use super::stream::{Stream, StreamBackend};
@@ -183,6 +184,12 @@ impl<P> Function<P> {
             #[cfg(feature = "cuda-any-version")]
             Code::Cuda(function) => function.log(),
         }
+    }
+
+    /// What the compiler noted of code that will be slower than written, such as `wgmma` that it serialised.
+    /// Empty where [`compiler_log`](Function::compiler_log) is.
+    pub fn compiler_notes(&self) -> Vec<CompilerNote> {
+        CompilerNote::all(self.compiler_log())
     }
 
     /// The device that it is loaded on.

@@ -30,18 +30,26 @@ impl fmt::Debug for LoadedModule {
 }
 
 impl LoadedModule {
-    pub(super) fn load(device: &Device, module: &Module<'_>) -> Result<LoadedModule, RuntimeError> {
+    pub(super) fn load(
+        device: &Device,
+        module: &Module<'_>,
+        options: &LoadOptions<'_>,
+    ) -> Result<LoadedModule, RuntimeError> {
         for ir in module.kernels() {
             check_kernel(device, ir)?;
         }
         #[cfg(feature = "cuda-any-version")]
         let code = match &device.backend {
             #[cfg(feature = "sim")]
-            Backend::Sim(_) => None,
+            Backend::Sim(_) => {
+                let _ = options;
+                None
+            }
             Backend::Cuda(context) => {
                 let names: Vec<&str> = module.kernels().iter().map(|ir| ir.name.as_str()).collect();
                 let ptx = module.ptx();
-                Some(Arc::new(cuda::Module::load(context, &names.join(", "), ptx.text())?))
+                let names = names.join(", ");
+                Some(Arc::new(cuda::Module::load_with(context, &names, ptx.text(), options)?))
             }
         };
         Ok(LoadedModule {
