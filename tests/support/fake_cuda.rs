@@ -223,8 +223,9 @@ impl Driver {
             "axpy" => {
                 let (a, n) = (f32::from_bits(args[0] as u32), args[3] as u32 as usize);
                 let n = n.min(threads as usize);
-                let x = self.slice(args[1] as u64, 4 * n).to_vec();
-                let y = self.slice(args[2] as u64, 4 * n);
+                // A buffer may begin inside an allocation of other code.
+                let x = self.slice_inside(args[1] as u64, 4 * n).to_vec();
+                let y = self.slice_inside(args[2] as u64, 4 * n);
                 for (x, y) in x.chunks_exact(4).zip(y.chunks_exact_mut(4)) {
                     let value = |bytes: &[u8]| f32::from_le_bytes(bytes.try_into().unwrap());
                     let sum = a * value(x) + value(y);
