@@ -210,6 +210,7 @@ fn memory_is_filled_and_kept() {
 #[test]
 fn many_cycles_leak_nothing() {
     check("cycles", &[]);
+    check("cycles_with_asserts", &[]);
     check("threads", &[]);
 }
 
@@ -303,6 +304,7 @@ fn child() {
         "cached" => cached(),
         "cached_modules" => cached_modules(),
         "cycles" => cycles(10_000),
+        "cycles_with_asserts" => cycles_with_asserts(),
         "threads" => threads(),
         "refusals" => refusals(),
         "bad_ptx" => bad_ptx(),
@@ -496,6 +498,28 @@ fn cycles(count: usize) {
             assert_eq!(y.to_vec().unwrap(), [i as f32]);
         }
     }
+}
+
+/// Kernels with assertions are loaded, launched and dropped, and nobody waits: their memory is given back all the
+/// same, and no failure is lost.
+fn cycles_with_asserts() {
+    let device = gpu();
+    let kernel = Kernel::<()>::build("asserts", Target::SM_80, |k, ()| {
+        let i = k.thread_idx().x;
+        k.assert_with(i.lt(0), "thread {}", i);
+    });
+    let kernel = kernel.unwrap();
+    // There is room for the reports of 227 functions.
+    for _ in 0..1000 {
+        device.load(&kernel).unwrap().launch(Grid::cover(1, 1), ()).unwrap();
+    }
+    let mut failed = 0;
+    while let Err(error) = device.synchronize() {
+        let RuntimeError::AssertFailed(failures) = error else { panic!("{error}") };
+        assert_eq!((failures.total, failures.failures.len()), (1, 1));
+        failed += 1;
+    }
+    assert_eq!(failed, 1000);
 }
 
 fn threads() {
