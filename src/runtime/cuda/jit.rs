@@ -76,7 +76,7 @@ mod tests {
     /// What is written where the options point is what is said.
     #[test]
     fn logs_are_read_from_where_the_options_point() {
-        let mut jit = Jit::new();
+        let jit = Jit::new();
         assert_eq!(jit.len(), 5);
         for (key, text) in
             [(Key::CU_JIT_INFO_LOG_BUFFER, b"info"), (Key::CU_JIT_ERROR_LOG_BUFFER, b"oops")]
