@@ -119,6 +119,11 @@ fn graphs_run_what_was_recorded() {
     check("graphs", &[("POOLS", "0")]);
 }
 
+#[test]
+fn recordings_end_beside_launches_of_other_threads() {
+    check("graphs_of_threads", &[]);
+}
+
 /// Each case has a cache of its own, in a folder that goes away.
 struct CacheFolder(PathBuf);
 
@@ -300,6 +305,7 @@ fn child() {
         "pinned" => pinned(),
         "leaks" => leaks(),
         "graphs" => graphs(),
+        "graphs_of_threads" => graphs_of_threads(),
         "fills" => fills(),
         "cached" => cached(),
         "cached_modules" => cached_modules(),
@@ -817,6 +823,39 @@ fn cached() {
     assert_eq!(cache.stats().misses, stats.misses);
     // As often as one likes without it.
     device.load_with(options.cache(None), &axpy(Target::SM_80)).unwrap();
+}
+
+/// A thread launches on the stream of a recording while another one ends it: each launch is in the graph, which keeps
+/// what it uses, or runs on the stream.
+fn graphs_of_threads() {
+    let device = gpu();
+    let x = device.upload(&[1.0f32; 8]).unwrap();
+    for round in 0..100 {
+        let mut y = device.zeros::<f32>(8).unwrap();
+        let builder = device.graph().unwrap();
+        let stream = builder.stream().clone();
+        let launches = 1 + round % 20;
+        let graph = std::thread::scope(|scope| {
+            let (y, x, device) = (&mut y, &x, &device);
+            let launcher = scope.spawn(move || {
+                for _ in 0..launches {
+                    let f = device.load(&axpy(Target::SM_80)).unwrap();
+                    f.launch_with(on(&stream), Grid::cover(8, 8), (1.0, x, y, 8)).unwrap();
+                }
+            });
+            while !launcher.is_finished() && round % 3 == 0 {
+                std::thread::yield_now();
+            }
+            let graph = builder.finish().unwrap();
+            launcher.join().unwrap();
+            graph
+        });
+        // The functions are gone; what was recorded runs once more than what was not.
+        graph.launch().unwrap();
+        graph.launch().unwrap();
+        let expected = (launches + graph.len()) as f32;
+        assert_eq!(y.to_vec().unwrap(), [expected; 8], "round {round}, {} recorded", graph.len());
+    }
 }
 
 /// A module of several kernels is kept like one kernel.

@@ -34,6 +34,7 @@ fn axpy(target: Target) -> Kernel<Axpy> {
 const _: () = {
     const fn check<T: Send + Sync>() {}
     check::<Device>();
+    check::<Kernel<Axpy>>();
     check::<Buffer<f32>>();
     check::<Function<Axpy>>();
     check::<RuntimeError>();

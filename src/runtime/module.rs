@@ -35,16 +35,15 @@ impl LoadedModule {
         module: &Module<'_>,
         options: &LoadOptions<'_>,
     ) -> Result<LoadedModule, RuntimeError> {
+        #[cfg(not(feature = "cuda-any-version"))]
+        let _ = options;
         for ir in module.kernels() {
             check_kernel(device, ir)?;
         }
         #[cfg(feature = "cuda-any-version")]
         let code = match &device.backend {
             #[cfg(feature = "sim")]
-            Backend::Sim(_) => {
-                let _ = options;
-                None
-            }
+            Backend::Sim(_) => None,
             Backend::Cuda(context) => {
                 let names: Vec<&str> = module.kernels().iter().map(|ir| ir.name.as_str()).collect();
                 let ptx = module.ptx();

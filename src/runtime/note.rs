@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+#[cfg(feature = "cuda-any-version")]
 use super::error::RuntimeError;
 
 /// A numbered note of NVIDIA's compiler, such as `(C7510) Potential Performance Loss: ..`: the code is right, and
@@ -36,7 +37,7 @@ pub struct CompilerNote {
 #[non_exhaustive]
 pub enum CompilerNoteKind {
     /// `setmaxnreg` has no effect, so the warps do not give and take registers. Loading such a kernel is
-    /// [`RuntimeError::SetMaxNRegIgnored`].
+    /// [`RuntimeError::SetMaxNRegIgnored`](super::RuntimeError::SetMaxNRegIgnored).
     SetMaxNRegIgnored,
     /// Each `wgmma` waits for the one before.
     WgmmaSerialized,
