@@ -28,7 +28,7 @@ use cudarc::driver::sys::{CUdevice_attribute, CUresult, cuLaunchHostFunc};
 use cudarc::driver::{CudaContext, CudaSlice, CudaStream, DevicePtr, DevicePtrMut};
 use gemm_sm90::{Config, Epilogue};
 use tilewright::ir::{Kernel, Target, bf16};
-use tilewright::runtime::{Buffer, Device, Function, LaunchOptions, LoadOptions, Stream};
+use tilewright::runtime::{Buffer, Device, Function, LaunchOptions, Stream};
 
 /// What a kernel is built for.
 #[derive(Clone, Copy)]
@@ -192,8 +192,7 @@ impl Bench {
             kernel.ptx();
             let built = begin.elapsed();
             let begin = Instant::now();
-            let options = LoadOptions::default().cache(None);
-            let f = bench.device.load_with(options, &kernel).unwrap();
+            let f = bench.device.load(&kernel).unwrap();
             println!("  built {built:.2?}, loaded {:.2?}", begin.elapsed());
             f.compiler_log().lines().for_each(|line| println!("  {line}"));
             f

@@ -18,7 +18,7 @@ mod rng;
 use gemm_sm90::{Config, Epilogue};
 use rng::Rng;
 use tilewright::ir::{Target, bf16};
-use tilewright::runtime::{Device, LoadOptions};
+use tilewright::runtime::Device;
 
 /// `C = A B^T`: the sizes M, N and K, and the matrices.
 struct Problem {
@@ -141,10 +141,9 @@ impl Gemm {
         let (a, b) = (device.upload(&problem.a).unwrap(), device.upload(&problem.b).unwrap());
         let nan = bf16::from_f32(f32::NAN);
         let mut c = device.upload(&vec![nan; m as usize * n as usize]).unwrap();
-        let options = LoadOptions::default().cache(None);
         match self {
             Gemm::Sm80(config) => {
-                let f = device.load_with(options, &gemm_sm80::gemm(*config).unwrap()).unwrap();
+                let f = device.load(&gemm_sm80::gemm(*config).unwrap()).unwrap();
                 let sizes = [m, n, k].map(|n| n as i32);
                 f.launch(
                     config.grid(problem.sizes),
@@ -153,7 +152,7 @@ impl Gemm {
                 .unwrap();
             }
             Gemm::Sm90(config) => {
-                let f = device.load_with(options, &gemm_sm90::gemm(*config).unwrap()).unwrap();
+                let f = device.load(&gemm_sm90::gemm(*config).unwrap()).unwrap();
                 let [a_map, b_map, c_map] = config.maps(problem.sizes).unwrap();
                 let (a, b) = (a.tensor_map(&a_map).unwrap(), b.tensor_map(&b_map).unwrap());
                 let mut map = c.tensor_map_mut(&c_map).unwrap();
