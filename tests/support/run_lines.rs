@@ -197,8 +197,8 @@ fn buffer(arg: &Argument) -> Buffer {
 fn written(ir: &KernelIr, buffers: &[Buffer]) -> String {
     let mut all = Vec::new();
     for (param, buffer) in ir.params.iter().zip(buffers) {
-        let (Type::Pointer { elem, mutable: true, .. } | Type::TensorMap { elem, mutable: true, .. }) =
-            ir.type_of(param.value)
+        let (Type::Pointer { elem, mutable: true, .. }
+        | Type::TensorMap { elem, mutable: true, .. }) = ir.type_of(param.value)
         else {
             continue;
         };
