@@ -15,6 +15,7 @@ use super::memory::Memory;
 use super::options::Order;
 use super::pending::Pending;
 use super::program::Code;
+use super::shared::Spot;
 use super::special::{Position, Shape};
 use super::trap::{Trap, TrapCause};
 use super::turn::Park;
@@ -385,15 +386,21 @@ impl<'c> Cluster<'c> {
 
     /// Why no warp can go on: the first one that waits for what only others can bring.
     fn deadlock(&mut self) -> Stop {
-        let order = |state: &State| match state {
-            State::Parked(Park::Barrier { .. }) => 0,
-            State::AtNamed(_) => 1,
-            State::Parked(Park::WarpGroup) => 2,
-            State::Parked(Park::Cluster) => 3,
-            State::Waiting => 4,
-            State::Ready | State::Ended => 5,
+        // A phase that lacks bytes only, which nothing brings any more, is more telling than one to which a
+        // thread may not come because of that.
+        let lacks_bytes = |number: usize, spot: Spot| {
+            self.memory.blocks[self.rank(number)].shared.lacks_only_bytes(spot)
         };
-        let first = self.states.iter().enumerate().min_by_key(|(_, state)| order(state));
+        let order = |(number, state): &(usize, &State)| match state {
+            State::Parked(Park::Barrier { spot, .. }) if lacks_bytes(*number, *spot) => 0,
+            State::Parked(Park::Barrier { .. }) => 1,
+            State::AtNamed(_) => 2,
+            State::Parked(Park::WarpGroup) => 3,
+            State::Parked(Park::Cluster) => 4,
+            State::Waiting => 5,
+            State::Ready | State::Ended => 6,
+        };
+        let first = self.states.iter().enumerate().min_by_key(order);
         let number = first.map_or(0, |(number, _)| number);
         let (rank, warp) = (self.rank(number), number % self.warps_of_block);
         let lane = self.warps[number].first_lane() as usize;

@@ -149,8 +149,7 @@ impl CpAsync {
                 copies.to[lane] = target.at as u32;
                 // What is not read may be anywhere.
                 if read > 0 {
-                    let source = from.spot(turn.regs, turn.memory, lane, (read, 1))?;
-                    from.spot(turn.regs, turn.memory, lane, (0, bytes))?;
+                    let source = from.spot(turn.regs, turn.memory, lane, (read, bytes))?;
                     copies.from[lane] = (source.alloc, source.at);
                     copies.read[lane] = read as u8;
                 }

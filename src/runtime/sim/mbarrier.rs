@@ -100,6 +100,10 @@ impl Mbarrier {
         ends
     }
 
+    pub(super) fn lacks_only_bytes(&self) -> bool {
+        self.arrivals == 0 && self.bytes != 0
+    }
+
     fn has_ended(&self, phase: Phase) -> bool {
         match phase {
             Phase::State(phase) => self.phase > phase,

@@ -201,6 +201,11 @@ impl Shared {
         }
     }
 
+    /// Whether the phase of the barrier has all its arrivals, but not all its bytes.
+    pub(super) fn lacks_only_bytes(&self, spot: Spot) -> bool {
+        matches!(self.barriers.get(&spot.at), Some(Slot::Live(barrier)) if barrier.lacks_only_bytes())
+    }
+
     /// Whether a phase has ended since the last call.
     pub(super) fn take_phase_ended(&mut self) -> bool {
         std::mem::take(&mut self.phase_ended)

@@ -1,0 +1,805 @@
+//! Asynchronous operations on the simulator: boxes against the host, phases of barriers against a model, and
+//! pipelines whose missing waits must show.
+#![cfg(feature = "sim")]
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test ends with the message"
+)]
+
+use std::collections::BTreeSet;
+
+use tilewright::codegen::{Fill, SwizzleMode, TensorMapDesc};
+use tilewright::ir::{Kernel, Scalar, bf16, parse};
+use tilewright::runtime::Grid;
+use tilewright::runtime::sim::{Arg, Buffer, Options, Order, RunError, run};
+
+/// SplitMix64.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, n: u64) -> u64 {
+        self.next() % n
+    }
+
+    fn pick<T: Copy>(&mut self, all: &[T]) -> T {
+        all[self.below(all.len() as u64) as usize]
+    }
+}
+
+const ORDERS: [Order; 4] = [
+    Order::RoundRobin,
+    Order::Random { seed: 1 },
+    Order::Random { seed: 2 },
+    Order::Random { seed: 3 },
+];
+
+#[track_caller]
+fn verified(text: &str) -> Kernel<tilewright::ir::Untyped> {
+    let ir = parse("test.kir", text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    Kernel::verify(ir).unwrap_or_else(|errors| panic!("{errors}\n{text}"))
+}
+
+fn simulate(text: &str, grid: Grid, args: &[Arg<'_>], order: Order) -> Result<(), RunError> {
+    let options = Options::default().order(order).threads(1).fuel(1 << 24);
+    run(verified(text).ir(), grid, args, &options).map(|_| ())
+}
+
+// Boxes.
+
+/// A random map with a tensor of a few elements, and coordinates from far outside to far outside.
+fn random_box(random: &mut Random) -> (TensorMapDesc, Vec<i32>) {
+    let elems = [Scalar::U8, Scalar::Bf16, Scalar::F16, Scalar::F32, Scalar::I32, Scalar::F64];
+    let elem = random.pick(&elems);
+    let (rank, size) = (1 + random.below(5) as usize, u64::from(elem.size_bytes()));
+    let swizzle = random.pick(&SwizzleMode::ALL);
+    loop {
+        let dims: Vec<u64> = (0..rank).map(|_| 1 + random.below(24)).collect();
+        let (mut strides, mut stride) = (Vec::new(), size);
+        for extent in &dims[..rank - 1] {
+            stride = (stride * extent).next_multiple_of(16) + 16 * random.below(2);
+            strides.push(stride);
+        }
+        let mut extents: Vec<u32> = (1..rank).map(|_| 1 + random.below(5) as u32).collect();
+        let inner = random.pick(&[16, 32, 64, 128]) / size as u32;
+        extents.insert(0, inner);
+        let Ok(map) = TensorMapDesc::new(elem, &dims, &strides, &extents) else { continue };
+        let mut map = map;
+        if random.below(3) == 0 {
+            let steps: Vec<u32> = (0..rank).map(|_| 1 + random.below(3) as u32).collect();
+            let Ok(strided) = map.clone().with_element_strides(&steps) else { continue };
+            map = strided;
+        }
+        let Ok(map) = map.with_swizzle(swizzle) else { continue };
+        let fill = if elem.is_float() && random.below(2) == 0 { Fill::Nan } else { Fill::Zero };
+        let map = map.with_fill(fill).unwrap();
+        if map.box_bytes() > 8192 {
+            continue;
+        }
+        let coord = |extent: &u64| random.below(2 * extent + 8) as i32 - (*extent as i32 / 2 + 4);
+        let coords = dims.iter().map(coord).collect();
+        return (map, coords);
+    }
+}
+
+fn coords_text(coords: &[i32]) -> (String, String) {
+    let consts = coords.iter().enumerate();
+    let lines = consts.map(|(i, c)| format!("  %c{i} = const {c} : i32\n")).collect();
+    let names: Vec<String> = (0..coords.len()).map(|i| format!("%c{i}")).collect();
+    (lines, names.join(", "))
+}
+
+/// A box comes to where the map says, swizzled by the bits of the address, and the rest is filled.
+#[test]
+fn boxes_are_loaded_as_the_map_says() {
+    let mut random = Random(1);
+    for round in 0..150 {
+        let (map, coords) = random_box(&mut random);
+        let (elem, bytes, rank) = (map.elem(), map.box_bytes(), map.rank());
+        // The pattern is one of addresses: the tile need not start where it does.
+        let before = 128 * random.below(8);
+        let len = bytes.next_multiple_of(128) + before;
+        let (lines, names) = coords_text(&coords);
+        let start = before / u64::from(elem.size_bytes());
+        let text = format!(
+            "kernel @load target sm_90 (%m: tensor_map<{elem}, {rank}>, %out: ptr<global, mut u8>) {{
+  shared @tile: {elem} x {} align 1024
+  shared @bar: u64 x 1 align 8
+  %tile = shared_base<@tile> : ptr<shared, mut {elem}>
+  %raw = ptr_cast<u8> %tile : ptr<shared, mut u8>
+  %bar = shared_base<@bar> : ptr<shared, mut u64>
+  %zero = const 0 : i32
+  %start = const {start} : i32
+  %t = sreg<tid.x> : i32
+  %first = setp<eq> %t, %zero : bool
+  %one = const 1 : u32
+  %bytes = const {bytes} : u32
+  %even = const 0 : u32
+{lines}  if %first {{
+    mbarrier_init %bar, %zero, %one
+    fence_mbarrier_init
+    %state = mbarrier_arrive_expect_tx %bar, %zero, %bytes : u64
+    cp_async_bulk_tensor_load %m, %tile, %start, %bar, %zero, {names}
+    yield
+  }}
+  barrier
+  mbarrier_wait_parity %bar, %zero, %even
+  %from = const {before} : i32
+  %end = const {} : i32
+  %step = const 32 : i32
+  for @copy %i: i32 = %t to %end step %step {{
+    %j = add %i, %from : i32
+    %v = ld %raw, %j : u8
+    st %out, %i, %v
+    continue @copy
+  }}
+  return
+}}",
+            len / u64::from(elem.size_bytes()),
+            bytes,
+        );
+        let tensor: Vec<u8> = (0..map.tensor_bytes()).map(|i| (i * 7 + 1) as u8).collect();
+        let (buffer, out) = (Buffer::from_slice(&tensor), Buffer::zeros(bytes as usize));
+        let args = [Arg::TensorMap(&map, &buffer), Arg::Buffer(&out)];
+        // Rows of the pattern that the box does not fill were never written.
+        let whole = map.box_bytes().is_multiple_of(128);
+        let order = ORDERS[round % ORDERS.len()];
+        match simulate(&text, Grid::new([1; 3], [32, 1, 1]), &args, order) {
+            Ok(()) => {}
+            Err(error) if !whole => {
+                let fault = error.fault().unwrap_or_else(|| panic!("{error}"));
+                assert!(matches!(fault.op, "ld"), "{error}");
+                continue;
+            }
+            Err(error) => panic!("{error}\n{map} {coords:?}"),
+        }
+        let size = elem.size_bytes() as usize;
+        let nan: u64 = match elem {
+            Scalar::F64 => 0x7fff_ffff_ffff_ffff,
+            Scalar::F32 => 0x7fff_ffff,
+            _ => 0x7fff,
+        };
+        let found = out.to_vec::<u8>();
+        for element in map.box_elements(&coords) {
+            let at = (map.shared_address(before, element.shared) - before) as usize;
+            let expected: Vec<u8> = match (element.global, map.fill()) {
+                (Some(global), _) => tensor[global as usize..global as usize + size].to_vec(),
+                (None, Fill::Zero) => vec![0; size],
+                (None, Fill::Nan) => nan.to_le_bytes()[..size].to_vec(),
+            };
+            assert_eq!(found[at..at + size], expected, "{map} {coords:?} {element:?}");
+        }
+    }
+}
+
+/// A box is stored, or added, where it is inside of the tensor.
+#[test]
+fn boxes_are_stored_as_the_map_says() {
+    let mut random = Random(2);
+    for round in 0..100 {
+        let (map, coords) = random_box(&mut random);
+        let (elem, bytes, rank) = (map.elem(), map.box_bytes(), map.rank());
+        let adds = elem == Scalar::I32 && random.below(2) == 0;
+        let (lines, names) = coords_text(&coords);
+        let op =
+            if adds { "cp_reduce_async_bulk_tensor<add>" } else { "cp_async_bulk_tensor_store" };
+        let len = bytes.next_multiple_of(128);
+        let text = format!(
+            "kernel @store target sm_90 (%m: tensor_map<mut {elem}, {rank}>, %x: ptr<global, u8>) {{
+  shared @tile: {elem} x {} align 1024
+  %tile = shared_base<@tile> : ptr<shared, mut {elem}>
+  %raw = ptr_cast<u8> %tile : ptr<shared, mut u8>
+  %zero = const 0 : i32
+  %t = sreg<tid.x> : i32
+  %first = setp<eq> %t, %zero : bool
+  %end = const {len} : i32
+  %step = const 32 : i32
+{lines}  for @copy %i: i32 = %t to %end step %step {{
+    %v = ld %x, %i : u8
+    st %raw, %i, %v
+    continue @copy
+  }}
+  fence_proxy_async<shared::cta>
+  barrier
+  if %first {{
+    {op} %m, %tile, %zero, {names}
+    cp_async_bulk_commit_group
+    cp_async_bulk_wait_group<0, read>
+    yield
+  }}
+  return
+}}",
+            len / u64::from(elem.size_bytes()),
+        );
+        let before: Vec<u8> = (0..map.tensor_bytes()).map(|i| (i * 5) as u8).collect();
+        let tile: Vec<u8> = (0..len).map(|_| random.next() as u8).collect();
+        let (buffer, x) = (Buffer::from_slice(&before), Buffer::from_slice(&tile));
+        let args = [Arg::TensorMap(&map, &buffer), Arg::Buffer(&x)];
+        let order = ORDERS[round % ORDERS.len()];
+        simulate(&text, Grid::new([1; 3], [32, 1, 1]), &args, order)
+            .unwrap_or_else(|error| panic!("{error}\n{map} {coords:?}"));
+        let (mut expected, size) = (before, elem.size_bytes() as usize);
+        for element in map.box_elements(&coords) {
+            let Some(to) = element.global.map(|global| global as usize) else { continue };
+            let from = map.shared_address(0, element.shared) as usize;
+            let source = &tile[from..from + size];
+            if adds {
+                let word = |bytes: &[u8]| i32::from_le_bytes(bytes.try_into().unwrap());
+                let sum = word(&expected[to..to + 4]).wrapping_add(word(source));
+                expected[to..to + 4].copy_from_slice(&sum.to_le_bytes());
+            } else {
+                expected[to..to + size].copy_from_slice(source);
+            }
+        }
+        assert!(buffer.to_vec::<u8>() == expected, "{map} {coords:?}");
+    }
+}
+
+// Barriers.
+
+/// A barrier as its documentation describes it.
+struct Model {
+    phase: u64,
+    count: i64,
+    arrivals: i64,
+    bytes: i64,
+}
+
+impl Model {
+    fn change(&mut self, arrivals: i64, bytes: i64) {
+        self.arrivals -= arrivals;
+        self.bytes += bytes;
+        if self.arrivals == 0 && self.bytes == 0 {
+            (self.phase, self.arrivals) = (self.phase + 1, self.count);
+        }
+    }
+}
+
+/// Random operations of one thread, as the model has them.
+#[test]
+fn phases_are_those_of_the_model() {
+    let mut random = Random(3);
+    for _ in 0..40 {
+        let count = 1 + random.below(4) as i64;
+        let mut model = Model { phase: 0, count, arrivals: count, bytes: 0 };
+        let mut text = format!(
+            "kernel @model target sm_90 (%out: ptr<global, mut bool>) {{
+  shared @bar: u64 x 1 align 8
+  %bar = shared_base<@bar> : ptr<shared, mut u64>
+  %i = const 0 : i32
+  %count = const {count} : u32
+  %even = const 0 : u32
+  %odd = const 1 : u32
+  mbarrier_init %bar, %i, %count\n"
+        );
+        let (mut expected, mut states): (Vec<bool>, Vec<(usize, u64)>) = (Vec::new(), Vec::new());
+        for op in 0..60 {
+            let bytes = 16 * random.below(4) as i64;
+            match random.below(6) {
+                0 => {
+                    let arrivals = 1 + random.below(model.arrivals.max(1) as u64) as i64;
+                    if arrivals > model.arrivals {
+                        continue;
+                    }
+                    text += &format!("  %n{op} = const {arrivals} : u32\n");
+                    text += &format!("  %s{op} = mbarrier_arrive %bar, %i, %n{op} : u64\n");
+                    states.push((op, model.phase));
+                    model.change(arrivals, 0);
+                }
+                1 if model.arrivals > 0 => {
+                    text += &format!("  %n{op} = const {bytes} : u32\n");
+                    text +=
+                        &format!("  %s{op} = mbarrier_arrive_expect_tx %bar, %i, %n{op} : u64\n");
+                    states.push((op, model.phase));
+                    model.change(1, bytes);
+                }
+                2 => {
+                    text += &format!("  %n{op} = const {bytes} : u32\n");
+                    text += &format!("  mbarrier_expect_tx %bar, %i, %n{op}\n");
+                    model.change(0, bytes);
+                }
+                3 | 4 if model.bytes > 0 => {
+                    let bytes = if random.below(2) == 0 { model.bytes } else { 16 };
+                    text += &format!("  %n{op} = const {bytes} : u32\n");
+                    text += &format!("  mbarrier_complete_tx %bar, %i, %n{op}\n");
+                    model.change(0, -bytes);
+                }
+                _ => {
+                    let form = random.pick(&["test", "try"]);
+                    let at = expected.len();
+                    text += &format!("  %j{op} = const {at} : i32\n");
+                    if let (Some((state, phase)), 0) = (states.last(), random.below(2)) {
+                        text += &format!(
+                            "  %r{op} = mbarrier_{form}_wait %bar, %i, %s{state} : bool\n"
+                        );
+                        expected.push(model.phase > *phase);
+                    } else {
+                        let (name, parity) = random.pick(&[("even", 0), ("odd", 1)]);
+                        text += &format!(
+                            "  %r{op} = mbarrier_{form}_wait_parity %bar, %i, %{name} : bool\n"
+                        );
+                        expected.push(model.phase % 2 != parity);
+                    }
+                    text += &format!("  st %out, %j{op}, %r{op}\n");
+                }
+            }
+        }
+        text += "  return\n}\n";
+        let out = Buffer::zeros(64);
+        for order in ORDERS {
+            let grid = Grid::new([1; 3], [1, 1, 1]);
+            simulate(&text, grid, &[Arg::Buffer(&out)], order)
+                .unwrap_or_else(|error| panic!("{error}\n{text}"));
+            assert_eq!(out.to_vec::<bool>()[..expected.len()], expected, "{text}");
+        }
+    }
+}
+
+/// A loop that asks a barrier again and again ends, with and without sleep, and a wait costs no fuel.
+#[test]
+fn polls_end_and_waits_are_free() {
+    let text = |poll: &str| {
+        format!(
+            "kernel @poll target sm_90 (%m: tensor_map<f32, 2>, %out: ptr<global, mut f32>) {{
+  shared @tile: f32 x 32 align 128
+  shared @bar: u64 x 1 align 8
+  %tile = shared_base<@tile> : ptr<shared, mut f32>
+  %bar = shared_base<@bar> : ptr<shared, mut u64>
+  %zero = const 0 : i32
+  %t = sreg<tid.x> : i32
+  %first = setp<eq> %t, %zero : bool
+  %one = const 1 : u32
+  %bytes = const 128 : u32
+  %even = const 0 : u32
+  if %first {{
+    mbarrier_init %bar, %zero, %one
+    fence_mbarrier_init
+    yield
+  }}
+  barrier
+  if %first {{
+    %state = mbarrier_arrive_expect_tx %bar, %zero, %bytes : u64
+    cp_async_bulk_tensor_load %m, %tile, %zero, %bar, %zero, %zero, %zero
+    yield
+  }}
+{poll}
+  %lane = const 31 : i32
+  %i = and %t, %lane : i32
+  %v = ld %tile, %i : f32
+  st %out, %t, %v
+  return
+}}"
+        )
+    };
+    let spin = |sleep: &str| {
+        format!(
+            "  loop @spin {{
+    %done = mbarrier_try_wait_parity %bar, %zero, %even : bool
+    if %done {{
+      break @spin
+    }}
+{sleep}    continue @spin
+  }}"
+        )
+    };
+    let sleep = "    %ns = const 100 : u32\n    nanosleep %ns\n";
+    let polls = [spin(""), spin(sleep), "  mbarrier_wait_parity %bar, %zero, %even".to_owned()];
+    let map = TensorMapDesc::new(Scalar::F32, &[8, 4], &[32], &[8, 4]).unwrap();
+    let values: Vec<f32> = (0..32).map(|i| i as f32).collect();
+    for poll in polls {
+        let text = text(&poll);
+        for order in ORDERS {
+            let (x, out) = (Buffer::from_slice(&values), Buffer::zeros(4 * 96));
+            let args = [Arg::TensorMap(&map, &x), Arg::Buffer(&out)];
+            let options = Options::default().order(order).fuel(2000);
+            run(verified(&text).ir(), Grid::new([1; 3], [96, 1, 1]), &args, &options)
+                .unwrap_or_else(|error| panic!("{error}\n{text}"));
+            assert_eq!(out.to_vec::<f32>(), [&values[..]; 3].concat());
+        }
+    }
+}
+
+// Pipelines.
+
+/// `C = A B^T` of bf16, in tiles of 128 x 128 x 64: one thread copies boxes in four stages, two warp groups
+/// multiply.
+fn hopper_gemm() -> String {
+    // Rows of 128 bytes, swizzled; eight rows are 1024 bytes.
+    let descriptor = 1u64 << 62 | 64 << 32 | 1 << 16;
+    let mut text = format!(
+        "kernel @gemm target sm_90a block 384 x 1 x 1 (%ma: tensor_map<bf16, 2>, %mb: tensor_map<bf16, 2>, \
+         %c: ptr<global, mut f32>, %n: i32, %blocks: i32) {{
+  shared @a: bf16 x 32768 align 1024
+  shared @b: bf16 x 32768 align 1024
+  shared @full: u64 x 4 align 8
+  shared @empty: u64 x 4 align 8
+  var @acc: f32 x 64
+  %a = shared_base<@a> : ptr<shared, mut bf16>
+  %b = shared_base<@b> : ptr<shared, mut bf16>
+  %full = shared_base<@full> : ptr<shared, mut u64>
+  %empty = shared_base<@empty> : ptr<shared, mut u64>
+  %t = sreg<tid.x> : i32
+  %bx = sreg<ctaid.x> : i32
+  %by = sreg<ctaid.y> : i32
+  %zero = const 0 : i32
+  %one = const 1 : i32
+  %two = const 2 : i32
+  %three = const 3 : i32
+  %four = const 4 : i32
+  %eight = const 8 : i32
+  %sixteen = const 16 : i32
+  %k64 = const 64 : i32
+  %n128 = const 128 : i32
+  %stage = const 8192 : i32
+  %u1 = const 1 : u32
+  %u2 = const 2 : u32
+  %u5 = const 5 : u32
+  %u7 = const 7 : u32
+  %bytes = const 32768 : u32
+  %m0 = mul %by, %n128 : i32
+  %n0 = mul %bx, %n128 : i32
+  %first = setp<eq> %t, %zero : bool
+  if %first {{
+    for @init %i: i32 = %zero to %four step %one {{
+      mbarrier_init %full, %i, %u1
+      mbarrier_init %empty, %i, %u2
+      continue @init
+    }}
+    fence_mbarrier_init
+    yield
+  }}
+  barrier
+  %group = shr %t, %u7 : i32
+  %is_producer = setp<eq> %group, %zero : bool
+  if %is_producer {{
+    if %first {{
+      for @copy %p: i32 = %zero to %blocks step %one {{
+        %ps = and %p, %three : i32
+        %pr = shr %p, %u2 : i32
+        %pr1 = add %pr, %one : i32
+        %podd = and %pr1, %one : i32
+        %pparity = cvt<u32> %podd : u32
+        mbarrier_wait_parity %empty, %ps, %pparity ;wait-empty
+        %pstate = mbarrier_arrive_expect_tx %full, %ps, %bytes : u64
+        %pat = mul %ps, %stage : i32
+        %pk = mul %p, %k64 : i32
+        cp_async_bulk_tensor_load %ma, %a, %pat, %full, %ps, %pk, %m0
+        cp_async_bulk_tensor_load %mb, %b, %pat, %full, %ps, %pk, %n0
+        continue @copy
+      }}
+      yield
+    }}
+    yield
+  }} else {{
+    %consumer = sub %group, %one : i32
+    %lane128 = const 127 : i32
+    %tg = and %t, %lane128 : i32
+    %leads = setp<eq> %tg, %zero : bool
+    %half = const 4096 : i32
+    %rows = mul %consumer, %half : i32
+    %f0 = const 0.0 : f32\n"
+    );
+    for r in 0..64 {
+        text += &format!("    set_var<@acc, {r}> %f0\n");
+    }
+    text += &format!(
+        "    %true = const true : bool
+    for @multiply %q: i32 = %zero to %blocks step %one {{
+      %qs = and %q, %three : i32
+      %qr = shr %q, %u2 : i32
+      %qodd = and %qr, %one : i32
+      %qparity = cvt<u32> %qodd : u32
+      mbarrier_wait_parity %full, %qs, %qparity ;wait-full
+      %qat = mul %qs, %stage : i32
+      %qa = add %qat, %rows : i32
+      %pa = offset %a, %qa : ptr<shared, mut bf16>
+      %pb = offset %b, %qat : ptr<shared, mut bf16>
+      %da0 = matrix_descriptor<{descriptor}> %pa : u64
+      %db0 = matrix_descriptor<{descriptor}> %pb : u64
+      wgmma_fence ;fence\n"
+    );
+    for k in 0..4 {
+        text += &format!(
+            "      %o{k} = const {} : u64
+      %da{k}_ = add %da0, %o{k} : u64
+      %db{k}_ = add %db0, %o{k} : u64
+      wgmma<m64n128k16, bf16, bf16, @acc, 0> %da{k}_, %db{k}_, %true\n",
+            2 * k
+        );
+    }
+    text += "      wgmma_commit_group ;commit
+      wgmma_wait_group<1> ;wait-one
+      %is_later = setp<gt> %q, %zero : bool
+      %releases = and %is_later, %leads : bool
+      if %releases {
+        %before = sub %q, %one : i32
+        %bs = and %before, %three : i32
+        %bstate = mbarrier_arrive %empty, %bs, %u1 : u64
+        yield
+      }
+      continue @multiply
+    }
+    wgmma_wait_group<0> ;wait-all
+    %warp = shr %tg, %u5 : i32
+    %lanes = const 31 : i32
+    %lane = and %tg, %lanes : i32
+    %r8 = shr %lane, %u2 : i32
+    %w16 = mul %warp, %sixteen : i32
+    %g64 = mul %consumer, %k64 : i32
+    %row0 = add %w16, %r8 : i32
+    %row1 = add %row0, %g64 : i32
+    %row = add %row1, %m0 : i32
+    %quad = and %lane, %three : i32
+    %quad2 = mul %quad, %two : i32
+    %column = add %quad2, %n0 : i32
+    %row_at = mul %row, %n : i32
+    %at = add %row_at, %column : i32
+    %n8 = mul %n, %eight : i32
+    %at8 = add %at, %n8 : i32\n";
+    for r in 0..64 {
+        let (base, offset) = (if r / 2 % 2 == 0 { "at" } else { "at8" }, r % 2 + 8 * (r / 4));
+        text += &format!(
+            "    %e{r} = const {offset} : i32
+    %i{r} = add %{base}, %e{r} : i32
+    %d{r} = get_var<@acc, {r}> : f32
+    st %c, %i{r}, %d{r}\n"
+        );
+    }
+    text + "    yield\n  }\n  return\n}\n"
+}
+
+/// The text without the lines that have the mark.
+fn without(text: &str, mark: &str) -> String {
+    let mark = format!(";{mark}");
+    assert!(text.contains(&mark), "{mark}");
+    text.lines().filter(|line| !line.ends_with(&mark)).map(|line| format!("{line}\n")).collect()
+}
+
+/// Small integers, of which sums are exact.
+fn integers(random: &mut Random, count: usize) -> Vec<bf16> {
+    (0..count).map(|_| bf16::from_f32(random.below(9) as f32 - 4.0)).collect()
+}
+
+/// Runs a GEMM with `[m, n, k]`. Returns what it gives, and what it should.
+fn run_hopper(
+    text: &str,
+    [m, n, k]: [usize; 3],
+    order: Order,
+    threads: usize,
+) -> (Result<Vec<f32>, RunError>, Vec<f32>) {
+    let mut random = Random(7);
+    let (a, b) = (integers(&mut random, m * k), integers(&mut random, n * k));
+    let map = |rows: usize| {
+        let (dims, strides) = ([k as u64, rows as u64], [2 * k as u64]);
+        let map = TensorMapDesc::new(Scalar::Bf16, &dims, &strides, &[64, 128]).unwrap();
+        map.with_swizzle(SwizzleMode::B128).unwrap()
+    };
+    let (ma, mb) = (map(m), map(n));
+    let (xa, xb) = (Buffer::from_slice(&a), Buffer::from_slice(&b));
+    let c = Buffer::from_slice(&vec![f32::NAN; m * n]);
+    let blocks = (k / 64) as i32;
+    let args = [
+        Arg::TensorMap(&ma, &xa),
+        Arg::TensorMap(&mb, &xb),
+        Arg::Buffer(&c),
+        Arg::Scalar(tilewright::ir::Element::to_const(n as i32)),
+        Arg::Scalar(tilewright::ir::Element::to_const(blocks)),
+    ];
+    let grid = Grid::new([(n / 128) as u32, (m / 128) as u32, 1], [384, 1, 1]);
+    let options = Options::default().order(order).threads(threads).fuel(1 << 24);
+    let result = run(verified(text).ir(), grid, &args, &options);
+    let (a, b): (Vec<f32>, Vec<f32>) =
+        (a.iter().map(|x| x.to_f32()).collect(), b.iter().map(|x| x.to_f32()).collect());
+    let mut expected = vec![0.0; m * n];
+    for (i, row) in expected.chunks_exact_mut(n).enumerate() {
+        for (j, c) in row.iter_mut().enumerate() {
+            let (a, b) = (&a[i * k..][..k], &b[j * k..][..k]);
+            *c = a.iter().zip(b).map(|(a, b)| a * b).sum();
+        }
+    }
+    (result.map(|_| c.to_vec::<f32>()), expected)
+}
+
+#[test]
+fn a_pipeline_of_boxes_and_tensor_cores_multiplies() {
+    let text = hopper_gemm();
+    for order in ORDERS {
+        let (found, expected) = run_hopper(&text, [128, 256, 384], order, 0);
+        assert!(found.unwrap_or_else(|error| panic!("{error}")) == expected, "{order:?}");
+    }
+}
+
+/// Whatever wait is left out, some order shows it: as a fault, or as a wrong result.
+#[test]
+fn a_missing_wait_shows() {
+    let text = hopper_gemm();
+    for mark in ["wait-full", "wait-empty", "wait-all", "fence", "commit"] {
+        let mutant = without(&text, mark);
+        let shows = |order| {
+            let (found, expected) = run_hopper(&mutant, [128, 128, 384], order, 1);
+            found.map_or(true, |found| found != expected)
+        };
+        assert!(ORDERS.into_iter().any(shows), "without {mark} it still gives the product");
+    }
+    // Releasing a stage without having waited for its reads.
+    let mutant = text.replace("wgmma_wait_group<1> ;wait-one", "wgmma_wait_group<2>");
+    assert!(mutant != text);
+    let shows = |order| {
+        let (found, expected) = run_hopper(&mutant, [128, 128, 384], order, 1);
+        found.map_or(true, |found| found != expected)
+    };
+    assert!(ORDERS.into_iter().any(shows), "a stage that is released too early is not seen");
+}
+
+/// The faults that the mutants of the pipeline end with.
+#[test]
+fn missing_waits_are_named() {
+    let text = hopper_gemm();
+    let fault = |text: &str| {
+        let (found, _) = run_hopper(text, [128, 128, 384], Order::RoundRobin, 1);
+        found.err().map(|error| error.to_string()).unwrap_or_default()
+    };
+    let unfilled = fault(&without(&text, "wait-full"));
+    assert!(
+        unfilled.contains("reads A at address") && unfilled.contains("never written"),
+        "{unfilled}"
+    );
+    let early = fault(&without(&text, "wait-all"));
+    assert!(early.contains("before the warp has waited for the `wgmma`"), "{early}");
+    let fence = fault(&without(&text, "fence"));
+    assert!(fence.contains("no `wgmma_fence` orders"), "{fence}");
+    let short = text.replace("%bytes = const 32768", "%bytes = const 32784");
+    let short = fault(&short);
+    assert!(short.contains("waits for 0 of 1 arrivals and 16 bytes"), "{short}");
+}
+
+/// Copies of threads in two stages, with the waits that it takes.
+fn ampere_copy() -> &'static str {
+    "kernel @copy target sm_80 (%x: ptr<global, i32>, %out: ptr<global, mut i32>, %tiles: i32) {
+  shared @tile: i32 x 256 align 16
+  %tile = shared_base<@tile> : ptr<shared, mut i32>
+  %t = sreg<tid.x> : i32
+  %zero = const 0 : i32
+  %one = const 1 : i32
+  %four = const 4 : i32
+  %len = const 128 : i32
+  %bytes = const 16 : u32
+  %i = mul %t, %four : i32
+  cp_async<cg, 16> %tile, %i, %x, %i, %bytes
+  cp_async_commit_group
+  %last = sub %tiles, %one : i32
+  for @tiles %k: i32 = %zero to %tiles step %one {
+    %next = add %k, %one : i32
+    %in = min %next, %last : i32
+    %from0 = mul %in, %len : i32
+    %from = add %from0, %i : i32
+    %odd = and %next, %one : i32
+    %to0 = mul %odd, %len : i32
+    %to = add %to0, %i : i32
+    cp_async<cg, 16> %tile, %to, %x, %from, %bytes
+    cp_async_commit_group
+    cp_async_wait_group<1> ;wait
+    barrier ;filled
+    ; What another thread has copied.
+    %here = and %k, %one : i32
+    %here0 = mul %here, %len : i32
+    %back0 = const 127 : i32
+    %back = sub %back0, %t : i32
+    %at = add %here0, %back : i32
+    %v = ld %tile, %at : i32
+    %o0 = mul %k, %len : i32
+    %o = add %o0, %t : i32
+    st %out, %o, %v
+    barrier ;read
+    continue @tiles
+  }
+  return
+}"
+}
+
+#[test]
+fn copies_of_threads_in_stages() {
+    // Only the upper quarter of each tile is read, by 32 of its elements.
+    let x: Vec<i32> = (0..128 * 6).collect();
+    let go = |text: &str, order| -> Result<Vec<i32>, RunError> {
+        let (x, out) = (Buffer::from_slice(&x), Buffer::zeros(4 * 128 * 6));
+        let tiles = Arg::Scalar(tilewright::ir::Element::to_const(6i32));
+        let args = [Arg::Buffer(&x), Arg::Buffer(&out), tiles];
+        simulate(text, Grid::new([1; 3], [32, 1, 1]), &args, order)?;
+        Ok(out.to_vec::<i32>())
+    };
+    let expected: Vec<i32> = (0..6)
+        .flat_map(|tile| (0..128).map(move |t| if t < 32 { 128 * tile + 127 - t } else { 0 }))
+        .collect();
+    for order in ORDERS {
+        assert_eq!(go(ampere_copy(), order).unwrap(), expected);
+    }
+    let mutant = without(ampere_copy(), "wait");
+    let shows = |order| go(&mutant, order).map_or(true, |found| found != expected);
+    assert!(ORDERS.into_iter().any(shows));
+}
+
+/// A staging tile that is written again before the store has read it gives a wrong result.
+#[test]
+fn a_store_that_is_overtaken_shows() {
+    let text = "kernel @store target sm_90 (%m: tensor_map<mut i32, 2>) {
+  shared @tile: i32 x 32 align 128
+  %tile = shared_base<@tile> : ptr<shared, mut i32>
+  %t = sreg<tid.x> : i32
+  %zero = const 0 : i32
+  %one = const 1 : i32
+  %four = const 4 : i32
+  %first = setp<eq> %t, %zero : bool
+  for @rows %k: i32 = %zero to %four step %one {
+    %v = add %k, %t : i32
+    st %tile, %t, %v
+    fence_proxy_async<shared::cta>
+    barrier
+    if %first {
+      %y = mul %k, %four : i32
+      cp_async_bulk_tensor_store %m, %tile, %zero, %zero, %y
+      cp_async_bulk_commit_group
+      cp_async_bulk_wait_group<0, read> ;wait
+      yield
+    }
+    barrier
+    continue @rows
+  }
+  if %first {
+    cp_async_bulk_wait_group<0, read>
+    yield
+  }
+  return
+}";
+    let map = TensorMapDesc::new(Scalar::I32, &[8, 16], &[32], &[8, 4]).unwrap();
+    let go = |text: &str, order| {
+        let buffer = Buffer::zeros(4 * 128);
+        let args = [Arg::TensorMap(&map, &buffer)];
+        simulate(text, Grid::new([1; 3], [32, 1, 1]), &args, order).unwrap();
+        buffer.to_vec::<i32>()
+    };
+    let expected: Vec<i32> = (0..4).flat_map(|k| (0..32).map(move |t| k + t)).collect();
+    let mutant = without(text, "wait");
+    for order in ORDERS {
+        assert_eq!(go(text, order), expected);
+    }
+    assert!(go(&mutant, Order::RoundRobin) != expected);
+}
+
+/// The results of blocks, clusters and random orders do not depend on the threads of the host.
+#[test]
+fn results_do_not_depend_on_the_host() {
+    let text = hopper_gemm();
+    let order = Order::Random { seed: 9 };
+    let mut seen = BTreeSet::new();
+    for threads in [1, 2, 0] {
+        let (found, _) = run_hopper(&without(&text, "wait-empty"), [256, 128, 384], order, threads);
+        seen.insert(match found {
+            Ok(found) => format!("{:?}", found.iter().map(|x| x.to_bits()).collect::<Vec<_>>()),
+            Err(error) => error.to_string(),
+        });
+    }
+    assert_eq!(seen.len(), 1);
+}
+
+/// The time of a GEMM of 512 cubed: `cargo test --release --test sim_async -- --ignored --nocapture`.
+#[test]
+#[ignore = "it measures, in release"]
+fn time_of_a_gemm() {
+    let text = hopper_gemm();
+    for size in [512, 1024] {
+        let start = std::time::Instant::now();
+        let (found, expected) = run_hopper(&text, [size; 3], Order::RoundRobin, 0);
+        let time = start.elapsed();
+        assert!(found.unwrap() == expected);
+        println!("{size} cubed: {time:?} with the product on the host");
+    }
+}
