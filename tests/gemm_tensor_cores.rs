@@ -196,13 +196,14 @@ fn the_hopper_kernel_on_the_simulator() {
     }
 }
 
-/// 200 sizes, ragged ones among them; a sample of the rows of each.
+/// 200 sizes, ragged ones among them, or as many as `TILEWRIGHT_CASES` says; a sample of the rows of each.
 #[test]
 fn random_sizes_on_the_gpu() {
     let Some(device) = device::gpu() else { return };
+    let wanted = std::env::var("TILEWRIGHT_CASES").ok().and_then(|cases| cases.parse().ok());
     let mut rng = Rng::new(7);
     let kernels: Vec<Gemm> = hopper().into_iter().chain([SM_80]).collect();
-    for number in 0..200 {
+    for number in 0..wanted.unwrap_or(200) {
         let mut size = |most: usize| 1 + rng.below(most) as u32;
         let sizes = [size(1200), 8 * size(150), 256 + 8 * size(150)];
         let gemm = kernels[number % kernels.len()];

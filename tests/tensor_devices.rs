@@ -18,9 +18,10 @@ use tilewright::ir::{
 use tilewright::layout::{ComposedLayout, Layout, Swizzle};
 use tilewright::runtime::{Device, Function, Grid};
 
-/// How many random cases of a kind: more where a GPU is there to compare with.
+/// How many random cases of a kind: `TILEWRIGHT_CASES`, or more where a GPU is there to compare with.
 fn cases() -> usize {
-    if device::gpu().is_some() { 250 } else { 12 }
+    let wanted = std::env::var("TILEWRIGHT_CASES").ok().and_then(|cases| cases.parse().ok());
+    wanted.unwrap_or(if device::gpu().is_some() { 400 } else { 12 })
 }
 
 /// Shared memory that a box or an operand may fill.
