@@ -466,7 +466,8 @@ fn leaf_size(leaf: &TilerLeaf) -> Result<Int> {
 }
 
 /// Whether two integers are equal, if that can be seen.
-fn equal(a: &Int, b: &Int) -> Result<bool> {
+/// Whether the two are equal for all values of their symbols, if that is known.
+pub(crate) fn equal(a: &Int, b: &Int) -> Result<bool> {
     if a.same(b) {
         return Ok(true);
     }
@@ -544,11 +545,25 @@ fn order(a: IntTupleRef<'_>, b: IntTupleRef<'_>, reverse: bool) -> Result<bool> 
         if order(*x, *y, reverse)? {
             return Ok(true);
         }
-        if x != y {
+        // Behind the last pair nothing makes `a` smaller.
+        if i + 1 == ys.len() || !same(*x, *y)? {
             return Ok(false);
         }
     }
     Ok(false)
+}
+
+/// Whether the two are equal, leaf by leaf.
+fn same(a: IntTupleRef<'_>, b: IntTupleRef<'_>) -> Result<bool> {
+    if !a.congruent(b) {
+        return Ok(false);
+    }
+    for (x, y) in a.leaves().iter().zip(b.leaves()) {
+        if !equal(x, y)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 fn elem_less(a: IntTupleRef<'_>, b: IntTupleRef<'_>) -> Result<bool> {

@@ -34,7 +34,12 @@ impl BasisPath {
         match (slot, u8::try_from(mode)) {
             (Some(slot), Ok(mode)) => *slot = mode,
             (None, _) => return Err(LayoutError::TooDeep { limit: MAX_PATH }),
-            (_, Err(_)) => return Err(LayoutError::TooLarge { limit: 255 }),
+            (_, Err(_)) => {
+                return Err(LayoutError::TooLarge {
+                    what: "the index of a mode of a basis",
+                    limit: 255,
+                });
+            }
         }
         self.len += 1;
         Ok(())

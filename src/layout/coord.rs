@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::basis::{ScaledBasis, Sum};
 use super::error::LayoutError;
-use super::int::Int;
+use super::int::{Env, Int};
 use super::into_tuple::{Builder, IntoTuple};
 use super::layout::Layout;
 use super::layout_ref::LayoutRef;
@@ -106,6 +106,26 @@ impl Coord {
         self.map(|slot| match slot {
             Slot::At(value) => Ok(value.clone()),
             Slot::All => Err(LayoutError::UnexpectedUnderscore { operation }),
+        })
+    }
+
+    /// The coordinate for the numbers that `env` gives the symbols.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Coord, Env, Int, Underscore, coord};
+    /// let c = Coord::from((Int::symbol("i"), Underscore));
+    /// assert_eq!(c.eval(&Env::new().with("i", 3))?, coord!(3, _));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Int::eval`].
+    pub fn eval(&self, env: &Env) -> Result<Coord> {
+        self.map(|slot| {
+            Ok(match slot {
+                Slot::At(value) => Slot::At(value.eval(env)?.into()),
+                Slot::All => Slot::All,
+            })
         })
     }
 }

@@ -82,7 +82,7 @@ impl<L> Builder<L> {
                 }
             }
             _ => {
-                self.error.get_or_insert(LayoutError::TooLarge { limit: u64::from(LEAF) - 1 });
+                self.error.get_or_insert(LayoutError::too_many_modes());
             }
         }
     }

@@ -3,7 +3,8 @@
 use std::fmt;
 
 use super::coord::Underscore;
-use super::int::Int;
+use super::error::LayoutError;
+use super::int::{Env, Int};
 use super::into_tuple::{Builder, IntoTuple};
 use super::layout::Layout;
 use super::layout_ref::LayoutRef;
@@ -30,6 +31,29 @@ pub enum TilerLeaf {
 /// # Ok::<(), tilewright::layout::LayoutError>(())
 /// ```
 pub type Tiler = Tuple<TilerLeaf>;
+
+impl Tiler {
+    /// The tiler for the numbers that `env` gives the symbols.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Env, Int, Tiler, Underscore, tiler};
+    /// let t = Tiler::from((Int::symbol("n"), Underscore));
+    /// assert_eq!(t.eval(&Env::new().with("n", 8))?, tiler!(8, _));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Int::eval`].
+    pub fn eval(&self, env: &Env) -> Result<Tiler, LayoutError> {
+        self.map(|leaf| {
+            Ok(match leaf {
+                TilerLeaf::Int(extent) => TilerLeaf::Int(extent.eval(env)?.into()),
+                TilerLeaf::All => TilerLeaf::All,
+                TilerLeaf::Layout(layout) => TilerLeaf::Layout(Box::new(layout.eval(env)?)),
+            })
+        })
+    }
+}
 
 pub(crate) type TilerTuple<'a> = TupleRef<'a, TilerLeaf>;
 

@@ -78,7 +78,7 @@ impl<'a> Offsets<'a> {
     fn walkable_size(&self) -> Result<i64> {
         let size = self.outer.size()?.to_static()?;
         match u64::try_from(size) {
-            Ok(walk) if walk > DOMAIN_LIMIT => Err(LayoutError::TooLarge { limit: DOMAIN_LIMIT }),
+            Ok(walk) if walk > DOMAIN_LIMIT => Err(LayoutError::domain_too_large()),
             _ => Ok(size),
         }
     }

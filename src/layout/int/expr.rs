@@ -450,7 +450,7 @@ impl Expr {
     pub(crate) fn product(&self, other: &Expr) -> Result<Self> {
         let overflow = || LayoutError::overflow("multiplication");
         if self.terms.len() * other.terms.len() > MAX_TERMS {
-            return Err(LayoutError::TooLarge { limit: MAX_TERMS as u64 });
+            return Err(LayoutError::ExpressionTooLarge { limit: MAX_TERMS as u32 });
         }
         let mut terms: Vec<Term> = Vec::with_capacity(self.terms.len() * other.terms.len());
         for s in &self.terms {

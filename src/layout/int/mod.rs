@@ -410,7 +410,7 @@ macro_rules! binary {
 }
 
 /// Arithmetic. Each returns [`LayoutError::Overflow`] when the result leaves 64 bits,
-/// [`LayoutError::DivisionByZero`] for a zero divisor, and [`LayoutError::TooLarge`] when an
+/// [`LayoutError::DivisionByZero`] for a zero divisor, and [`LayoutError::ExpressionTooLarge`] when an
 /// expression would have more than 2048 terms, symbols and operations, or a product more than 256
 /// terms.
 impl Int {

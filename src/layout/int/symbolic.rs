@@ -25,7 +25,7 @@ fn expr(x: &Int) -> Result<std::borrow::Cow<'_, Expr>> {
 
 fn small(expr: &Expr) -> Result<()> {
     if expr.nodes > MAX_NODES {
-        return Err(LayoutError::TooLarge { limit: u64::from(MAX_NODES) });
+        return Err(LayoutError::ExpressionTooLarge { limit: MAX_NODES });
     }
     Ok(())
 }
