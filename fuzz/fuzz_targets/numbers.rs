@@ -76,7 +76,11 @@ impl Operand for IntTuple {
         self.eval(env)
     }
     fn is_small(&self) -> bool {
-        self.leaves().iter().all(is_small_number)
+        let mut product = 1i64;
+        self.leaves().iter().all(|leaf| {
+            product = product.saturating_mul(leaf.as_static().unwrap_or(0).max(1));
+            is_small_number(leaf) && product < 1 << 40
+        })
     }
 }
 

@@ -43,10 +43,10 @@ pub(crate) fn run(bytes: &mut Bytes<'_>) {
     }
 }
 
-/// What is printed reads back: the same value, or with symbols, of which the divisors are not printed,
-/// the same numbers.
+/// What is printed with all that is known reads back: the same value, or with symbols, of which the
+/// conditions are not printed, the same numbers.
 fn reads_back(bytes: &Bytes<'_>, result: &Layout) {
-    let text = result.to_string();
+    let text = format!("{result:+}");
     let read: Layout = text.parse().unwrap_or_else(|e| panic!("{text}: {e}"));
     if result.is_static() {
         assert_eq!(read, *result, "{text}");
@@ -183,7 +183,8 @@ fn step(bytes: &mut Bytes<'_>, op: u8, a: &Layout, b: &Layout) -> Option<Layout>
         30 => commuting(bytes, "raked_product", a, b, |l, t| l.raked_product(t)),
         31 => {
             let (target, order) = (bytes.tuple(), bytes.tuple());
-            let order = (bytes.byte() % 2 == 0).then_some(order);
+            // Symbols come last in an order, whatever their numbers.
+            let order = order.eval(&bytes.envs[0]).ok().filter(|_| bytes.byte() % 2 == 0);
             commuting(bytes, "tile_to_shape", a, &(target, order), |l, (target, order)| {
                 l.tile_to_shape(target, order.as_ref())
             })
@@ -218,17 +219,15 @@ fn step(bytes: &mut Bytes<'_>, op: u8, a: &Layout, b: &Layout) -> Option<Layout>
             commuting(bytes, "domain_offset", a, &coord, |l, c| l.domain_offset(c)).map(|(l, _)| l)
         }
         37 => {
+            // The coordinate is one of the modes of the rest, which symbols may have more of than numbers.
             let (tiler, coord) = (bytes.tiler(), bytes.coord(2));
-            let other = (tiler, coord);
-            commuting(bytes, "local_tile", a, &other, |l, (t, c)| l.local_tile(t, c))
-                .map(|(l, _)| l)
+            a.local_tile(&tiler, &coord).ok().map(|(l, _)| l)
         }
         38 => {
             let other = (b.clone(), bytes.int(true));
-            let part = commuting(bytes, "local_partition", a, &other, |l, (threads, i)| {
-                l.local_partition(threads, i)
-            });
-            part.map(|(l, _)| l)
+            commuting(bytes, "local_partition", a, &other, |l, (threads, i)| {
+                l.local_partition(threads, i).map(|(l, _)| l)
+            })
         }
         39 => {
             let index = bytes.number();

@@ -468,11 +468,14 @@ fn leaf_size(leaf: &TilerLeaf) -> Result<Int> {
 /// Whether two integers are equal, if that can be seen.
 /// Whether the two are equal for all values of their symbols, if that is known.
 pub(crate) fn equal(a: &Int, b: &Int) -> Result<bool> {
+    if let (Some(a), Some(b)) = (a.as_static(), b.as_static()) {
+        return Ok(a == b);
+    }
     if a.same(b) {
         return Ok(true);
     }
     let (low, high) = a.sub(b)?.bounds();
-    if low > 0 || high < 0 || (a.is_static() && b.is_static()) {
+    if low > 0 || high < 0 {
         return Ok(false);
     }
     Err(LayoutError::Undecided {
@@ -482,7 +485,10 @@ pub(crate) fn equal(a: &Int, b: &Int) -> Result<bool> {
 }
 
 fn less(a: &Int, b: &Int) -> Result<bool> {
-    if b.at_least(&a.add(&Int::ONE)?) {
+    if let (Some(a), Some(b)) = (a.as_static(), b.as_static()) {
+        return Ok(a < b);
+    }
+    if a.add(&Int::ONE).is_ok_and(|next| b.at_least(&next)) {
         return Ok(true);
     }
     if a.at_least(b) {

@@ -10,6 +10,11 @@ use crate::layout::tuple::Tuple;
 
 type Result<T> = std::result::Result<T, LayoutError>;
 
+/// The bits that numbers up to `last` can have.
+fn bits_up_to(last: i64) -> i64 {
+    if last > 0 { i64::MAX >> last.leading_zeros().saturating_sub(1) } else { 0 }
+}
+
 impl Swizzle {
     /// `self o layout`.
     ///
@@ -144,7 +149,7 @@ impl Layout {
             return Ok(None);
         }
         // The bits that arguments can have, and where they go.
-        let domain = if last > 0 { i64::MAX >> last.leading_zeros().saturating_sub(1) } else { 0 };
+        let domain = bits_up_to(last);
         let read = swizzle.y_mask() & domain;
         let changed =
             if swizzle.shift() >= 0 { read >> swizzle.shift() } else { read << -swizzle.shift() };
@@ -215,8 +220,13 @@ impl Layout {
             Part::Swizzle(swizzle) if zero => {
                 let outer = right.outer_layout()?;
                 let last = outer.cosize()?.to_static()?.saturating_sub(1);
-                let moved = self.moved_swizzle(*swizzle, last)?.ok_or_else(unsupported)?;
-                moved.compose_layout(&self.composition(outer)?)
+                match self.moved_swizzle(*swizzle, last)? {
+                    Some(moved) => moved.compose_layout(&self.composition(outer)?),
+                    None if swizzle.y_mask() & bits_up_to(last) == 0 => {
+                        Ok(self.composition(outer)?.into())
+                    }
+                    None => Err(unsupported()),
+                }
             }
             _ => Err(unsupported()),
         }
@@ -253,6 +263,8 @@ impl Layout {
         let last = tiler.outer_layout()?.cosize()?.to_static()?.saturating_sub(1);
         match free.moved_swizzle(swizzle, last)? {
             Some(moved) => ComposedLayout::new(moved, 0, product),
+            // So few tiles that the swizzle reads none of the bits of their numbers.
+            None if swizzle.y_mask() & bits_up_to(last) == 0 => Ok(product.into()),
             None => Err(LayoutError::BadSwizzleMasks {
                 y: swizzle.y_mask().unsigned_abs(),
                 z: swizzle.z_mask().unsigned_abs(),

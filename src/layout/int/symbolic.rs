@@ -99,8 +99,14 @@ fn positive(b: &Int) -> bool {
     b.bounds().0 > 0
 }
 
+/// True if `b` is seen to be larger than `a`.
+fn is_above(b: &Int, a: &Int) -> bool {
+    a.add(&Int::ONE).is_ok_and(|next| b.at_least(&next))
+}
+
+/// Also of a 0 on a condition: no values of the symbols give the quotient a value.
 fn refuse_zero(b: &Int, operation: &'static str) -> Result<()> {
-    if b.is(0) {
+    if b.bounds() == (0, 0) {
         return Err(LayoutError::DivisionByZero { operation });
     }
     Ok(())
@@ -186,7 +192,7 @@ fn quotient(a: &Int, b: &Int, fun: Fun, operation: &'static str) -> Result<Int> 
     let lo = r.bounds().0;
     let (below, whole) = match fun {
         Fun::CeilDiv => (lo > 0 && b.at_least(&r), Int::ONE),
-        _ => (lo >= 0 && b.at_least(&r.add(&Int::ONE)?), Int::ZERO),
+        _ => (lo >= 0 && is_above(&b, &r), Int::ZERO),
     };
     if below {
         return q.add(&whole);
@@ -233,7 +239,7 @@ pub(super) fn modulo(a: &Int, b: &Int) -> Result<Int> {
     if b.is(1) {
         return Ok(Int::ZERO);
     }
-    if r.bounds().0 >= 0 && b.at_least(&r.add(&Int::ONE)?) {
+    if r.bounds().0 >= 0 && is_above(&b, &r) {
         return r.mul(&g);
     }
     let max = b.bounds().1.saturating_sub(1);
