@@ -47,7 +47,15 @@ pub(crate) fn run(bytes: &mut Bytes<'_>) {
 /// conditions are not printed, the same numbers.
 fn reads_back(bytes: &Bytes<'_>, result: &Layout) {
     let text = format!("{result:+}");
-    let read: Layout = text.parse().unwrap_or_else(|e| panic!("{text}: {e}"));
+    let read: Layout = match text.parse() {
+        Ok(read) => read,
+        // Without its conditions a value may be seen to have none.
+        Err(e) => {
+            let valued = bytes.envs.iter().any(|env| result.eval(env).is_ok());
+            assert!(!result.is_static() && !valued, "{text}: {e}");
+            return;
+        }
+    };
     if result.is_static() {
         assert_eq!(read, *result, "{text}");
     }
@@ -224,10 +232,8 @@ fn step(bytes: &mut Bytes<'_>, op: u8, a: &Layout, b: &Layout) -> Option<Layout>
             a.local_tile(&tiler, &coord).ok().map(|(l, _)| l)
         }
         38 => {
-            let other = (b.clone(), bytes.int(true));
-            commuting(bytes, "local_partition", a, &other, |l, (threads, i)| {
-                l.local_partition(threads, i).map(|(l, _)| l)
-            })
+            // The conditions on the extents of the tile go with it.
+            a.local_partition(b, &bytes.int(true)).ok().map(|(l, _)| l)
         }
         39 => {
             let index = bytes.number();
@@ -332,7 +338,7 @@ fn step(bytes: &mut Bytes<'_>, op: u8, a: &Layout, b: &Layout) -> Option<Layout>
         }
         62 => {
             let size = a.size().ok()?.as_static()?;
-            if size <= 4096 || size > 1 << 24 {
+            if size <= 512 || size > 1 << 24 {
                 a.is_injective().ok();
                 a.is_bijective().ok();
                 a.is_contiguous().ok();

@@ -121,7 +121,7 @@ fn chain(bytes: &mut Bytes<'_>) {
             {
                 assert_eq!(wanted, value, "operation {} of {x:?} = {a} and {y:?} = {b}", op % 15);
             }
-            let read: Int = format!("{made:+}").parse().unwrap_or_else(|e| panic!("{made}: {e}"));
+            let read: Int = format!("{made:+}").parse().unwrap_or_else(|e| panic!("{made:+}: {e}"));
             if let Ok(found) = read.eval(env) {
                 assert_eq!(found, value, "{made} for {env:?}");
             }

@@ -237,11 +237,25 @@ impl FastDivmod {
     }
 
     /// The multiplier, 0 for the divisor 1.
+    ///
+    /// ```
+    /// # use tilewright::layout::FastDivmod;
+    /// assert_eq!((FastDivmod::new(12)?.multiplier(), FastDivmod::new(1)?.multiplier()), (2_863_311_531, 0));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn multiplier(self) -> u32 {
         self.multiplier
     }
 
     /// The shift after the high half of the product.
+    ///
+    /// ```
+    /// # use tilewright::layout::FastDivmod;
+    /// let by = FastDivmod::new(12)?;
+    /// let high = (1000 * u64::from(by.multiplier())) >> 32;
+    /// assert_eq!((by.shift(), high >> by.shift()), (3, 83));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn shift(self) -> u32 {
         self.shift
     }

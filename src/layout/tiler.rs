@@ -11,6 +11,12 @@ use super::layout_ref::LayoutRef;
 use super::tuple::{IntTuple, Tuple, TupleRef};
 
 /// A leaf of a [`Tiler`].
+///
+/// ```
+/// use tilewright::layout::{TilerLeaf, layout, tiler};
+/// let t = tiler!(2, 4:1, _);
+/// assert_eq!(t.leaves(), [TilerLeaf::Int(2.into()), layout!(4:1).into(), TilerLeaf::All]);
+/// ```
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub enum TilerLeaf {
     /// `n`, for `n:1`.
@@ -58,6 +64,17 @@ impl Tiler {
 pub(crate) type TilerTuple<'a> = TupleRef<'a, TilerLeaf>;
 
 /// A borrowed tiler or layout: what operations that take either accept.
+///
+/// ```
+/// use tilewright::layout::{Layout, LayoutError, TilerRef, layout, tiler};
+/// fn halves<'t>(l: &Layout, tiler: impl Into<TilerRef<'t>>) -> Result<String, LayoutError> {
+///     Ok(l.composition(tiler)?.to_string())
+/// }
+/// let l = layout!((4, 8):(8, 1));
+/// assert_eq!(halves(&l, &layout!(8:1))?, "(4,2):(8,1)");
+/// assert_eq!(halves(&l, &tiler!(2, _))?, "(2,8):(8,1)");
+/// # Ok::<(), tilewright::layout::LayoutError>(())
+/// ```
 #[derive(Clone, Copy)]
 pub enum TilerRef<'a> {
     /// A layout, applied to the whole.

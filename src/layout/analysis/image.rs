@@ -10,6 +10,13 @@ use crate::layout::int::Int;
 use crate::layout::layout::Layout;
 
 /// Indices `start, start + step, ..`, `count` of them; the step is that of the [`Image`].
+///
+/// ```
+/// use tilewright::layout::{Analysis, Run, layout};
+/// let image = layout!((4, 2):(2, 16)).image()?;
+/// assert_eq!(image.runs(), [Run { start: 0, count: 4 }, Run { start: 16, count: 4 }]);
+/// # Ok::<(), tilewright::layout::LayoutError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Run {
     /// The least index.

@@ -81,6 +81,14 @@ impl PartialEq for CoordFn {
 impl Eq for CoordFn {}
 
 /// A part of a [`ComposedLayout`].
+///
+/// ```
+/// use tilewright::layout::{ComposedLayout, Part, Swizzle, layout};
+/// let l: ComposedLayout = "S<3,4,3> o 0 o (8,64):(64,1)".parse()?;
+/// assert!(matches!(l.inner(), Part::Swizzle(s) if *s == Swizzle::new(3, 4, 3)?));
+/// assert!(matches!(l.outer(), Part::Layout(outer) if *outer == layout!((8, 64):(64, 1))));
+/// # Ok::<(), tilewright::layout::LayoutError>(())
+/// ```
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 #[expect(

@@ -341,11 +341,12 @@ pub(super) fn and(a: &Int, b: &Int) -> Result<Int> {
     scaled_bits(Fun::And, x, y, (lo, hi), power)
 }
 
-/// Bits commute with a common power of two.
+/// Bits commute with a common power of two. Of operands that may be negative it stays inside: 2^63 would be
+/// one of them, and is no coefficient.
 fn scaled_bits(fun: Fun, a: &Int, b: &Int, bounds: (i64, i64), power: i64) -> Result<Int> {
     let by = Int::new(power);
     match (a.exact_div(&by), b.exact_div(&by)) {
-        (Ok(x), Ok(y)) if power > 1 => {
+        (Ok(x), Ok(y)) if power > 1 && bounds.0 >= 0 => {
             let bounds = (bounds.0 / power, bounds.1 / power);
             call(fun, &x, &y, bounds)?.mul(&by)
         }
