@@ -328,3 +328,63 @@ fn threads_and_values_that_leave_gaps_have_no_layout() {
     let error = make_layout_tv(&symbolic, &symbolic).unwrap_err();
     assert!(matches!(error, LayoutError::Undecided { .. }), "{error}");
 }
+
+#[test]
+fn the_bounds_of_a_term_may_leave_64_bits_where_the_sum_does_not() {
+    let n = Int::symbol("n");
+    let least = Int::from(i64::MIN);
+    // -(MIN / n) is 2^63 for n = 1, and the sum is 0.
+    let sum = Int::ZERO.sub(&least.floor_div(&n).unwrap()).unwrap().add(&least).unwrap();
+    assert_eq!(sum.eval(&Env::new().with("n", 1)), Ok(0));
+    let (low, high) = sum.bounds();
+    assert!(low <= 0 && high >= 0, "{low}..={high}");
+}
+
+#[test]
+fn a_quotient_of_the_largest_number_is_one() {
+    let (n, most) = (Int::symbol("n"), Int::from(i64::MAX));
+    let env = Env::new().with("n", 7);
+    assert_eq!(most.floor_div(&n).unwrap().eval(&env), Ok(i64::MAX / 7));
+    assert_eq!(most.ceil_div(&n).unwrap().eval(&env), Ok(i64::MAX / 7));
+    assert_eq!(most.modulo(&n).unwrap().eval(&env), Ok(0));
+    assert_eq!(shape!(i64::MAX).lex_less(&shape!(i64::MAX)), Ok(false));
+    assert_eq!(shape!(i64::MIN).compatible(&shape!(1)), Ok(false));
+    // What has no value for any symbols is refused at once, also where a condition hides the 0.
+    let tile = Layout::new((n.clone(), 1), (1, 1)).unwrap();
+    assert!(matches!(n.floor_div(&Int::ZERO), Err(LayoutError::DivisionByZero { .. })));
+    assert!(tile.composition(&layout!(4:0)).is_ok());
+    // The bits of numbers below 0 stay as they are, and read back.
+    let bits = least_bits(&n);
+    assert_eq!(bits.to_string().parse(), Ok(bits));
+}
+
+fn least_bits(n: &Int) -> Int {
+    let least = Int::from(i64::MIN);
+    least.xor(&least.mul(n).unwrap()).unwrap()
+}
+
+/// One tile: the swizzle reads no bit of its number.
+#[test]
+fn a_swizzle_of_one_tile_is_none() {
+    for swizzle in ["S<3,3,-7>", "S<2,4,6>"] {
+        let tile: ComposedLayout = format!("{swizzle} o 0 o 1:0").parse().unwrap();
+        let made = layout!(1:0).logical_product_composed(&tile).unwrap();
+        assert_eq!(made.to_string(), "(1,1):(0,0)");
+        assert_eq!(layout!(4:2).compose_composed(&tile).unwrap().crd2idx(0), Ok(0.into()));
+    }
+}
+
+/// What is left when the multiples are divided out may be a number.
+#[test]
+fn a_quotient_of_numbers_inside_of_one_of_symbols_is_a_number() {
+    for (text, printed) in [
+        ("(9*s-220)%3", "2"),
+        ("(9*s-220)/3", "3*s-74"),
+        ("ceil_div(9*s-220,3)", "3*s-73"),
+        ("(6*s-220)%9", "(6*s-220)%9"),
+    ] {
+        let value: Int = text.parse().unwrap();
+        assert_eq!(value.to_string(), printed, "{text}");
+        assert_eq!(printed.parse(), Ok(value), "{text}");
+    }
+}

@@ -409,16 +409,17 @@ impl Expr {
                 let facts = atom.facts();
                 d = d.checked_mul(facts.divisor).unwrap_or(d);
                 let (a, b) = (i128::from(facts.min), i128::from(facts.max));
-                let corners = [lo * a, lo * b, hi * a, hi * b];
-                // Saturation keeps the products of further factors inside of i128.
-                lo = i128::from(saturate(corners.into_iter().min().unwrap_or(lo)));
-                hi = i128::from(saturate(corners.into_iter().max().unwrap_or(hi)));
+                // Evaluation works in 128 bits, and fails where they are left: so far bounds reach.
+                let corners =
+                    [(lo, a), (lo, b), (hi, a), (hi, b)].map(|(x, y)| x.saturating_mul(y));
+                lo = corners.into_iter().min().unwrap_or(lo);
+                hi = corners.into_iter().max().unwrap_or(hi);
                 width = width.max(atom.width());
                 nodes = nodes.saturating_add(atom.nodes());
             }
             divisor = gcd_i64(divisor, d);
-            min += lo;
-            max += hi;
+            min = min.saturating_add(lo);
+            max = max.saturating_add(hi);
         }
         let facts = Facts { divisor, min: saturate(min), max: saturate(max) };
         Self { terms, facts, width, nodes }

@@ -189,6 +189,9 @@ fn quotient(a: &Int, b: &Int, fun: Fun, operation: &'static str) -> Result<Int> 
     if b.is(1) {
         return q.add(&r);
     }
+    if r.is_static() && b.is_static() {
+        return q.add(&if fun == Fun::CeilDiv { r.ceil_div(&b) } else { r.floor_div(&b) }?);
+    }
     let lo = r.bounds().0;
     let (below, whole) = match fun {
         Fun::CeilDiv => (lo > 0 && b.at_least(&r), Int::ONE),
@@ -238,6 +241,9 @@ pub(super) fn modulo(a: &Int, b: &Int) -> Result<Int> {
     let (r, b, g) = cancel(&r, b);
     if b.is(1) {
         return Ok(Int::ZERO);
+    }
+    if r.is_static() && b.is_static() {
+        return r.modulo(&b)?.mul(&g);
     }
     if r.bounds().0 >= 0 && is_above(&b, &r) {
         return r.mul(&g);
