@@ -19,6 +19,7 @@ use std::sync::Arc;
 pub use env::Env;
 use expr::Expr;
 pub use expr::{Atom, Call, Fun, Symbol, Term, Width};
+pub(crate) use print::is_sum;
 
 use super::error::LayoutError;
 

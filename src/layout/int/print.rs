@@ -57,6 +57,11 @@ fn unconditional(value: &Int) -> &Int {
     }
 }
 
+/// Whether a value is printed as a sum of terms.
+pub(crate) fn is_sum(value: &Int) -> bool {
+    unconditional(value).terms().len() > 1
+}
+
 /// Whether an operand of `*`, `/`, `%` needs parentheses.
 fn is_simple(value: &Int) -> bool {
     let value = unconditional(value);
