@@ -388,3 +388,25 @@ fn a_quotient_of_numbers_inside_of_one_of_symbols_is_a_number() {
         assert_eq!(printed.parse(), Ok(value), "{text}");
     }
 }
+
+/// The tiles get bits that the block has too: there the swizzle would change the inside of the block.
+#[test]
+fn a_swizzled_product_leaves_the_block_as_it_is() {
+    for (block, tile) in [
+        ("(23,1):(6,138)", "S<5,0,-10> o 0 o 3:0"),
+        ("8:1", "S<1,0,1> o 0 o 4:1"),
+        ("(2,2):(1,8)", "S<1,0,1> o 0 o 4:1"),
+        ("3:1", "S<1,0,1> o 0 o 4:1"),
+        ("3:1", "S<2,0,2> o 0 o 16:1"),
+    ] {
+        let (block, tile): (Layout, ComposedLayout) =
+            (block.parse().unwrap(), tile.parse().unwrap());
+        let Ok(made) = block.logical_product_composed(&tile) else { continue };
+        for i in 0..block.size().unwrap().to_static().unwrap() {
+            let (found, wanted) = (made.crd2idx((i, 0)).unwrap(), block.at(i).unwrap());
+            assert_eq!(found, wanted, "{block} x {tile} = {made} at {i}");
+        }
+    }
+    let made = layout!(8:1).logical_product_composed(&"S<1,0,1> o 0 o 4:1".parse().unwrap());
+    assert_eq!(made.unwrap().to_string(), "S<1,3,1> o 0 o (8,4):(1,8)");
+}
