@@ -414,9 +414,8 @@ fn polls_end_and_waits_are_free() {
 fn hopper_gemm() -> String {
     // Rows of 128 bytes, swizzled; eight rows are 1024 bytes.
     let descriptor = 1u64 << 62 | 64 << 32 | 1 << 16;
-    let mut text = format!(
-        "kernel @gemm target sm_90a block 384 x 1 x 1 (%ma: tensor_map<bf16, 2>, %mb: tensor_map<bf16, 2>, \
-         %c: ptr<global, mut f32>, %n: i32, %blocks: i32) {{
+    let mut text = "kernel @gemm target sm_90a block 384 x 1 x 1 (%ma: tensor_map<bf16, 2>, %mb: tensor_map<bf16, 2>, \
+         %c: ptr<global, mut f32>, %n: i32, %blocks: i32) {
   shared @a: bf16 x 32768 align 1024
   shared @b: bf16 x 32768 align 1024
   shared @full: u64 x 4 align 8
@@ -447,21 +446,21 @@ fn hopper_gemm() -> String {
   %m0 = mul %by, %n128 : i32
   %n0 = mul %bx, %n128 : i32
   %first = setp<eq> %t, %zero : bool
-  if %first {{
-    for @init %i: i32 = %zero to %four step %one {{
+  if %first {
+    for @init %i: i32 = %zero to %four step %one {
       mbarrier_init %full, %i, %u1
       mbarrier_init %empty, %i, %u2
       continue @init
-    }}
+    }
     fence_mbarrier_init
     yield
-  }}
+  }
   barrier
   %group = shr %t, %u7 : i32
   %is_producer = setp<eq> %group, %zero : bool
-  if %is_producer {{
-    if %first {{
-      for @copy %p: i32 = %zero to %blocks step %one {{
+  if %is_producer {
+    if %first {
+      for @copy %p: i32 = %zero to %blocks step %one {
         %ps = and %p, %three : i32
         %pr = shr %p, %u2 : i32
         %pr1 = add %pr, %one : i32
@@ -474,11 +473,11 @@ fn hopper_gemm() -> String {
         cp_async_bulk_tensor_load %ma, %a, %pat, %full, %ps, %pk, %m0
         cp_async_bulk_tensor_load %mb, %b, %pat, %full, %ps, %pk, %n0
         continue @copy
-      }}
+      }
       yield
-    }}
+    }
     yield
-  }} else {{
+  } else {
     %consumer = sub %group, %one : i32
     %lane128 = const 127 : i32
     %tg = and %t, %lane128 : i32
@@ -486,7 +485,7 @@ fn hopper_gemm() -> String {
     %half = const 4096 : i32
     %rows = mul %consumer, %half : i32
     %f0 = const 0.0 : f32\n"
-    );
+        .to_owned();
     for r in 0..64 {
         text += &format!("    set_var<@acc, {r}> %f0\n");
     }
@@ -568,6 +567,20 @@ fn integers(random: &mut Random, count: usize) -> Vec<bf16> {
     (0..count).map(|_| bf16::from_f32(random.below(9) as f32 - 4.0)).collect()
 }
 
+/// `A B^T` on the host.
+fn product(a: &[bf16], b: &[bf16], [m, n, k]: [usize; 3]) -> Vec<f32> {
+    let (a, b): (Vec<f32>, Vec<f32>) =
+        (a.iter().map(|x| x.to_f32()).collect(), b.iter().map(|x| x.to_f32()).collect());
+    let mut expected = vec![0.0; m * n];
+    for (i, row) in expected.chunks_exact_mut(n).enumerate() {
+        for (j, c) in row.iter_mut().enumerate() {
+            let (a, b) = (&a[i * k..][..k], &b[j * k..][..k]);
+            *c = a.iter().zip(b).map(|(a, b)| a * b).sum();
+        }
+    }
+    expected
+}
+
 /// Runs a GEMM with `[m, n, k]`. Returns what it gives, and what it should.
 fn run_hopper(
     text: &str,
@@ -596,15 +609,7 @@ fn run_hopper(
     let grid = Grid::new([(n / 128) as u32, (m / 128) as u32, 1], [384, 1, 1]);
     let options = Options::default().order(order).threads(threads).fuel(1 << 24);
     let result = run(verified(text).ir(), grid, &args, &options);
-    let (a, b): (Vec<f32>, Vec<f32>) =
-        (a.iter().map(|x| x.to_f32()).collect(), b.iter().map(|x| x.to_f32()).collect());
-    let mut expected = vec![0.0; m * n];
-    for (i, row) in expected.chunks_exact_mut(n).enumerate() {
-        for (j, c) in row.iter_mut().enumerate() {
-            let (a, b) = (&a[i * k..][..k], &b[j * k..][..k]);
-            *c = a.iter().zip(b).map(|(a, b)| a * b).sum();
-        }
-    }
+    let expected = product(&a, &b, [m, n, k]);
     (result.map(|_| c.to_vec::<f32>()), expected)
 }
 
@@ -659,6 +664,182 @@ fn missing_waits_are_named() {
     let short = text.replace("%bytes = const 32768", "%bytes = const 32784");
     let short = fault(&short);
     assert!(short.contains("waits for 0 of 1 arrivals and 16 bytes"), "{short}");
+}
+
+/// `C = A B^T` of bf16, in tiles of 128 x 128 x 32: eight warps copy by threads in two stages, load fragments
+/// and multiply 64 x 32 each.
+fn ampere_gemm() -> String {
+    let mut text = "kernel @gemm target sm_80 block 256 x 1 x 1 (%x: ptr<global, bf16>, %y: ptr<global, bf16>, \
+                    %c: ptr<global, mut f32>, %n: i32, %k: i32) {
+  shared @a: bf16 x 8192 align 128
+  shared @b: bf16 x 8192 align 128
+  var @acc: f32 x 64
+  %a = shared_base<@a> : ptr<shared, mut bf16>
+  %b = shared_base<@b> : ptr<shared, mut bf16>
+  %t = sreg<tid.x> : i32
+  %bx = sreg<ctaid.x> : i32
+  %by = sreg<ctaid.y> : i32
+  %zero = const 0 : i32
+  %one = const 1 : i32
+  %three = const 3 : i32
+  %seven = const 7 : i32
+  %eight = const 8 : i32
+  %fifteen = const 15 : i32
+  %k32 = const 32 : i32
+  %n64 = const 64 : i32
+  %n128 = const 128 : i32
+  %stage = const 4096 : i32
+  %u1 = const 1 : u32
+  %u2 = const 2 : u32
+  %u3 = const 3 : u32
+  %u4 = const 4 : u32
+  %u5 = const 5 : u32
+  %bytes = const 16 : u32
+  %m0 = mul %by, %n128 : i32
+  %n0 = mul %bx, %n128 : i32
+  ; The thread copies 16 bytes of rows t / 4 and t / 4 + 64.
+  %row = shr %t, %u2 : i32
+  %part0 = and %t, %three : i32
+  %part = mul %part0, %eight : i32
+  %row_b = add %row, %n64 : i32
+  %to_a0 = mul %row, %k32 : i32
+  %to_0 = add %to_a0, %part : i32
+  %to_b0 = mul %row_b, %k32 : i32
+  %to_1 = add %to_b0, %part : i32\n"
+        .to_owned();
+    for (name, tile) in [("x", "m0"), ("y", "n0")] {
+        for (i, row) in ["row", "row_b"].into_iter().enumerate() {
+            text += &format!(
+                "  %{name}r{i} = add %{row}, %{tile} : i32
+  %{name}m{i} = mul %{name}r{i}, %k : i32
+  %{name}f{i} = add %{name}m{i}, %part : i32\n"
+            );
+        }
+    }
+    let copies = |tag: &str, offset: &str, stage: &str| {
+        let mut text = String::new();
+        for (name, tile) in [("x", "a"), ("y", "b")] {
+            for i in 0..2 {
+                text += &format!(
+                    "  %{tag}{name}g{i} = add %{name}f{i}, %{offset} : i32
+  %{tag}{name}s{i} = add %to_{i}, %{stage} : i32
+  cp_async<cg, 16> %{tile}, %{tag}{name}s{i}, %{name}, %{tag}{name}g{i}, %bytes\n"
+                );
+            }
+        }
+        text + "  cp_async_commit_group\n"
+    };
+    text += &copies("p", "zero", "zero");
+    text += "  %warp = shr %t, %u5 : i32
+  %lanes = const 31 : i32
+  %lane = and %t, %lanes : i32
+  %wm0 = shr %warp, %u2 : i32
+  %wm = mul %wm0, %n64 : i32
+  %wn0 = and %warp, %three : i32
+  %wn = mul %wn0, %k32 : i32
+  %la = and %lane, %fifteen : i32
+  %ra = add %la, %wm : i32
+  %ra32 = mul %ra, %k32 : i32
+  %ca0 = shr %lane, %u4 : i32
+  %ca = mul %ca0, %eight : i32
+  %fa = add %ra32, %ca : i32
+  %lb = and %lane, %seven : i32
+  %rb = add %lb, %wn : i32
+  %rb32 = mul %rb, %k32 : i32
+  %cb0 = shr %lane, %u3 : i32
+  %cb1 = and %cb0, %one : i32
+  %cb = mul %cb1, %eight : i32
+  %fb = add %rb32, %cb : i32
+  %f0 = const 0.0 : f32\n";
+    for r in 0..64 {
+        text += &format!("  set_var<@acc, {r}> %f0\n");
+    }
+    text += "  for @tiles %kt: i32 = %zero to %k step %k32 {
+    %it = shr %kt, %u5 : i32
+    %odd = and %it, %one : i32
+    %now = mul %odd, %stage : i32
+    %then = sub %stage, %now : i32
+    %next = add %kt, %k32 : i32
+    %more = setp<lt> %next, %k : bool
+    if %more {\n";
+    text += &copies("q", "next", "then");
+    text += "      cp_async_wait_group<1>
+      yield
+    } else {
+      cp_async_wait_group<0>
+      yield
+    }
+    barrier
+    %aw = add %fa, %now : i32
+    %bw = add %fb, %now : i32\n";
+    for step in 0..2 {
+        for i in 0..4 {
+            let (at_a, at_b) = (512 * i + 16 * step, 256 * i + 16 * step);
+            text += &format!(
+                "    %oa{step}{i} = const {at_a} : i32
+    %ia{step}{i} = add %aw, %oa{step}{i} : i32
+    %va{step}{i} = ldmatrix<x4> %a, %ia{step}{i} : bf16x8
+    %ob{step}{i} = const {at_b} : i32
+    %ib{step}{i} = add %bw, %ob{step}{i} : i32
+    %vb{step}{i} = ldmatrix<x2> %b, %ib{step}{i} : bf16x4\n"
+            );
+        }
+        for i in 0..16 {
+            let (row, column) = (i / 4, i % 4);
+            text += &format!(
+                "    mma_sync<m16n8k16, @acc, {}> %va{step}{row}, %vb{step}{column}\n",
+                4 * i
+            );
+        }
+    }
+    text += "    barrier
+    continue @tiles
+  }
+  %r0 = shr %lane, %u2 : i32
+  %q0 = and %lane, %three : i32
+  %q = shl %q0, %u1 : i32
+  %d0 = add %r0, %wm : i32
+  %d1 = add %d0, %m0 : i32
+  %d2 = mul %d1, %n : i32
+  %d3 = add %d2, %q : i32
+  %d4 = add %d3, %wn : i32
+  %at = add %d4, %n0 : i32\n";
+    for r in 0..64 {
+        let (tile, r8, column) = (r / 4, r / 2 % 2, r % 2);
+        let (row, column) = (16 * (tile / 4) + 8 * r8, 8 * (tile % 4) + column);
+        text += &format!(
+            "  %er{r} = const {row} : i32
+  %em{r} = mul %er{r}, %n : i32
+  %ec{r} = const {column} : i32
+  %ea{r} = add %em{r}, %ec{r} : i32
+  %eo{r} = add %ea{r}, %at : i32
+  %ev{r} = get_var<@acc, {r}> : f32
+  st %c, %eo{r}, %ev{r}\n"
+        );
+    }
+    text + "  return\n}\n"
+}
+
+/// Runs it. Returns what it gives, and what it should.
+fn run_ampere([m, n, k]: [usize; 3], order: Order) -> (Vec<f32>, Vec<f32>) {
+    let mut random = Random(8);
+    let (a, b) = (integers(&mut random, m * k), integers(&mut random, n * k));
+    let (xa, xb) = (Buffer::from_slice(&a), Buffer::from_slice(&b));
+    let c = Buffer::zeros(4 * m * n);
+    let scalar = |x: usize| Arg::Scalar(tilewright::ir::Element::to_const(x as i32));
+    let args = [Arg::Buffer(&xa), Arg::Buffer(&xb), Arg::Buffer(&c), scalar(n), scalar(k)];
+    let grid = Grid::new([(n / 128) as u32, (m / 128) as u32, 1], [256, 1, 1]);
+    run(verified(&ampere_gemm()).ir(), grid, &args, &Options::default().order(order))
+        .unwrap_or_else(|error| panic!("{error}"));
+    (c.to_vec::<f32>(), product(&a, &b, [m, n, k]))
+}
+
+#[test]
+fn a_pipeline_of_threads_and_tensor_cores_multiplies() {
+    for order in [Order::RoundRobin, Order::Random { seed: 4 }] {
+        let (found, expected) = run_ampere([128, 256, 160], order);
+        assert!(found == expected, "{order:?}");
+    }
 }
 
 /// Copies of threads in two stages, with the waits that it takes.
@@ -800,6 +981,11 @@ fn time_of_a_gemm() {
         let (found, expected) = run_hopper(&text, [size; 3], Order::RoundRobin, 0);
         let time = start.elapsed();
         assert!(found.unwrap() == expected);
-        println!("{size} cubed: {time:?} with the product on the host");
+        println!("Hopper, {size} cubed: {time:?} with the product on the host");
+        let start = std::time::Instant::now();
+        let (found, expected) = run_ampere([size; 3], Order::RoundRobin);
+        let time = start.elapsed();
+        assert!(found == expected);
+        println!("Ampere, {size} cubed: {time:?} with the product on the host");
     }
 }

@@ -8,7 +8,7 @@ use super::memory::{Address, Strength};
 use super::program::Inst;
 use super::shared::Spot;
 use super::special::truth;
-use super::trap::{Trap, TrapCause};
+use super::trap::{Trap, TrapCause, Trapped};
 use super::turn::{Next, Park, Turn};
 use crate::ir::{Mbarrier as Op, OpId, Scalar, Value};
 
@@ -131,7 +131,7 @@ enum Phase {
 pub(super) struct Operand(Address);
 
 impl Operand {
-    pub(super) fn spot(&self, turn: &Turn<'_, '_>, lane: usize) -> Result<Spot, Box<Trap>> {
+    pub(super) fn spot(&self, turn: &Turn<'_, '_>, lane: usize) -> Trapped<Spot> {
         self.0.spot(turn.regs, turn.memory, lane, (8, 8))
     }
 }
@@ -160,7 +160,7 @@ fn ended(
     lanes: u32,
     barrier: Operand,
     phase: PhaseSlot,
-) -> Result<(u32, Option<(usize, Spot)>), Box<Trap>> {
+) -> Trapped<(u32, Option<(usize, Spot)>)> {
     let (mut done, mut first) = (0, None);
     for lane in lanes_of(lanes) {
         let (spot, phase) = (barrier.spot(turn, lane)?, phase.lane(turn, lane));

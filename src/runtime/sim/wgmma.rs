@@ -179,7 +179,7 @@ impl Wgmma {
         shared: &Shared,
         a_number: impl Fn(Scalar, u32) -> T,
         b_number: impl Fn(Scalar, u32) -> T,
-    ) -> Result<(Vec<Rows<T>>, Vec<Columns<T>>), TrapCause> {
+    ) -> Result<Parts<T>, TrapCause> {
         let [m, n, k] = [self.shape.m, self.shape.n, self.shape.k].map(|extent| extent as usize);
         let [a_type, b_type] = self.types;
         let mut a = vec![[T::default(); 8]; m / 8 * k];
@@ -210,6 +210,9 @@ impl Wgmma {
         Ok((a, b))
     }
 }
+
+/// The numbers of A and of B.
+type Parts<T> = (Vec<Rows<T>>, Vec<Columns<T>>);
 
 /// A as an operand.
 enum Source {
