@@ -8,8 +8,12 @@
     reason = "a test ends with the message"
 )]
 
+#[path = "support/pipelines.rs"]
+mod pipelines;
+
 use std::collections::BTreeSet;
 
+use pipelines::{ampere_copy, ampere_gemm, hopper_gemm};
 use tilewright::codegen::{Fill, SwizzleMode, TensorMapDesc};
 use tilewright::ir::{Kernel, Scalar, bf16, parse};
 use tilewright::runtime::Grid;
@@ -409,153 +413,6 @@ fn polls_end_and_waits_are_free() {
 
 // Pipelines.
 
-/// `C = A B^T` of bf16, in tiles of 128 x 128 x 64: one thread copies boxes in four stages, two warp groups
-/// multiply.
-fn hopper_gemm() -> String {
-    // Rows of 128 bytes, swizzled; eight rows are 1024 bytes.
-    let descriptor = 1u64 << 62 | 64 << 32 | 1 << 16;
-    let mut text = format!(
-        "kernel @gemm target sm_90a block 384 x 1 x 1 (%ma: tensor_map<bf16, 2>, %mb: tensor_map<bf16, 2>, \
-         %c: ptr<global, mut f32>, %n: i32, %blocks: i32) {{
-  shared @a: bf16 x 32768 align 1024
-  shared @b: bf16 x 32768 align 1024
-  shared @full: u64 x 4 align 8
-  shared @empty: u64 x 4 align 8
-  var @acc: f32 x 64
-  %a = shared_base<@a> : ptr<shared, mut bf16>
-  %b = shared_base<@b> : ptr<shared, mut bf16>
-  %full = shared_base<@full> : ptr<shared, mut u64>
-  %empty = shared_base<@empty> : ptr<shared, mut u64>
-  %t = sreg<tid.x> : i32
-  %bx = sreg<ctaid.x> : i32
-  %by = sreg<ctaid.y> : i32
-  %zero = const 0 : i32
-  %one = const 1 : i32
-  %two = const 2 : i32
-  %three = const 3 : i32
-  %four = const 4 : i32
-  %eight = const 8 : i32
-  %sixteen = const 16 : i32
-  %k64 = const 64 : i32
-  %n128 = const 128 : i32
-  %stage = const 8192 : i32
-  %u1 = const 1 : u32
-  %u2 = const 2 : u32
-  %u5 = const 5 : u32
-  %u7 = const 7 : u32
-  %bytes = const 32768 : u32
-  %m0 = mul %by, %n128 : i32
-  %n0 = mul %bx, %n128 : i32
-  %first = setp<eq> %t, %zero : bool
-  if %first {{
-    for @init %i: i32 = %zero to %four step %one {{
-      mbarrier_init %full, %i, %u1
-      mbarrier_init %empty, %i, %u2
-      continue @init
-    }}
-    fence_mbarrier_init
-    yield
-  }}
-  barrier
-  %group = shr %t, %u7 : i32
-  %is_producer = setp<eq> %group, %zero : bool
-  if %is_producer {{
-    if %first {{
-      for @copy %p: i32 = %zero to %blocks step %one {{
-        %ps = and %p, %three : i32
-        %pr = shr %p, %u2 : i32
-        %pr1 = add %pr, %one : i32
-        %podd = and %pr1, %one : i32
-        %pparity = cvt<u32> %podd : u32
-        mbarrier_wait_parity %empty, %ps, %pparity ;wait-empty
-        %pstate = mbarrier_arrive_expect_tx %full, %ps, %bytes : u64
-        %pat = mul %ps, %stage : i32
-        %pk = mul %p, %k64 : i32
-        cp_async_bulk_tensor_load %ma, %a, %pat, %full, %ps, %pk, %m0
-        cp_async_bulk_tensor_load %mb, %b, %pat, %full, %ps, %pk, %n0
-        continue @copy
-      }}
-      yield
-    }}
-    yield
-  }} else {{
-    %consumer = sub %group, %one : i32
-    %lane128 = const 127 : i32
-    %tg = and %t, %lane128 : i32
-    %leads = setp<eq> %tg, %zero : bool
-    %half = const 4096 : i32
-    %rows = mul %consumer, %half : i32
-    %f0 = const 0.0 : f32\n"
-    );
-    for r in 0..64 {
-        text += &format!("    set_var<@acc, {r}> %f0\n");
-    }
-    text += &format!(
-        "    %true = const true : bool
-    for @multiply %q: i32 = %zero to %blocks step %one {{
-      %qs = and %q, %three : i32
-      %qr = shr %q, %u2 : i32
-      %qodd = and %qr, %one : i32
-      %qparity = cvt<u32> %qodd : u32
-      mbarrier_wait_parity %full, %qs, %qparity ;wait-full
-      %qat = mul %qs, %stage : i32
-      %qa = add %qat, %rows : i32
-      %pa = offset %a, %qa : ptr<shared, mut bf16>
-      %pb = offset %b, %qat : ptr<shared, mut bf16>
-      %da0 = matrix_descriptor<{descriptor}> %pa : u64
-      %db0 = matrix_descriptor<{descriptor}> %pb : u64
-      wgmma_fence ;fence\n"
-    );
-    for k in 0..4 {
-        text += &format!(
-            "      %o{k} = const {} : u64
-      %da{k}_ = add %da0, %o{k} : u64
-      %db{k}_ = add %db0, %o{k} : u64
-      wgmma<m64n128k16, bf16, bf16, @acc, 0> %da{k}_, %db{k}_, %true\n",
-            2 * k
-        );
-    }
-    text += "      wgmma_commit_group ;commit
-      wgmma_wait_group<1> ;wait-one
-      %is_later = setp<gt> %q, %zero : bool
-      %releases = and %is_later, %leads : bool
-      if %releases {
-        %before = sub %q, %one : i32
-        %bs = and %before, %three : i32
-        %bstate = mbarrier_arrive %empty, %bs, %u1 : u64
-        yield
-      }
-      continue @multiply
-    }
-    wgmma_wait_group<0> ;wait-all
-    %warp = shr %tg, %u5 : i32
-    %lanes = const 31 : i32
-    %lane = and %tg, %lanes : i32
-    %r8 = shr %lane, %u2 : i32
-    %w16 = mul %warp, %sixteen : i32
-    %g64 = mul %consumer, %k64 : i32
-    %row0 = add %w16, %r8 : i32
-    %row1 = add %row0, %g64 : i32
-    %row = add %row1, %m0 : i32
-    %quad = and %lane, %three : i32
-    %quad2 = mul %quad, %two : i32
-    %column = add %quad2, %n0 : i32
-    %row_at = mul %row, %n : i32
-    %at = add %row_at, %column : i32
-    %n8 = mul %n, %eight : i32
-    %at8 = add %at, %n8 : i32\n";
-    for r in 0..64 {
-        let (base, offset) = (if r / 2 % 2 == 0 { "at" } else { "at8" }, r % 2 + 8 * (r / 4));
-        text += &format!(
-            "    %e{r} = const {offset} : i32
-    %i{r} = add %{base}, %e{r} : i32
-    %d{r} = get_var<@acc, {r}> : f32
-    st %c, %i{r}, %d{r}\n"
-        );
-    }
-    text + "    yield\n  }\n  return\n}\n"
-}
-
 /// The text without the lines that have the mark.
 fn without(text: &str, mark: &str) -> String {
     let mark = format!(";{mark}");
@@ -566,6 +423,20 @@ fn without(text: &str, mark: &str) -> String {
 /// Small integers, of which sums are exact.
 fn integers(random: &mut Random, count: usize) -> Vec<bf16> {
     (0..count).map(|_| bf16::from_f32(random.below(9) as f32 - 4.0)).collect()
+}
+
+/// `A B^T` on the host.
+fn product(a: &[bf16], b: &[bf16], [m, n, k]: [usize; 3]) -> Vec<f32> {
+    let (a, b): (Vec<f32>, Vec<f32>) =
+        (a.iter().map(|x| x.to_f32()).collect(), b.iter().map(|x| x.to_f32()).collect());
+    let mut expected = vec![0.0; m * n];
+    for (i, row) in expected.chunks_exact_mut(n).enumerate() {
+        for (j, c) in row.iter_mut().enumerate() {
+            let (a, b) = (&a[i * k..][..k], &b[j * k..][..k]);
+            *c = a.iter().zip(b).map(|(a, b)| a * b).sum();
+        }
+    }
+    expected
 }
 
 /// Runs a GEMM with `[m, n, k]`. Returns what it gives, and what it should.
@@ -596,15 +467,7 @@ fn run_hopper(
     let grid = Grid::new([(n / 128) as u32, (m / 128) as u32, 1], [384, 1, 1]);
     let options = Options::default().order(order).threads(threads).fuel(1 << 24);
     let result = run(verified(text).ir(), grid, &args, &options);
-    let (a, b): (Vec<f32>, Vec<f32>) =
-        (a.iter().map(|x| x.to_f32()).collect(), b.iter().map(|x| x.to_f32()).collect());
-    let mut expected = vec![0.0; m * n];
-    for (i, row) in expected.chunks_exact_mut(n).enumerate() {
-        for (j, c) in row.iter_mut().enumerate() {
-            let (a, b) = (&a[i * k..][..k], &b[j * k..][..k]);
-            *c = a.iter().zip(b).map(|(a, b)| a * b).sum();
-        }
-    }
+    let expected = product(&a, &b, [m, n, k]);
     (result.map(|_| c.to_vec::<f32>()), expected)
 }
 
@@ -661,48 +524,26 @@ fn missing_waits_are_named() {
     assert!(short.contains("waits for 0 of 1 arrivals and 16 bytes"), "{short}");
 }
 
-/// Copies of threads in two stages, with the waits that it takes.
-fn ampere_copy() -> &'static str {
-    "kernel @copy target sm_80 (%x: ptr<global, i32>, %out: ptr<global, mut i32>, %tiles: i32) {
-  shared @tile: i32 x 256 align 16
-  %tile = shared_base<@tile> : ptr<shared, mut i32>
-  %t = sreg<tid.x> : i32
-  %zero = const 0 : i32
-  %one = const 1 : i32
-  %four = const 4 : i32
-  %len = const 128 : i32
-  %bytes = const 16 : u32
-  %i = mul %t, %four : i32
-  cp_async<cg, 16> %tile, %i, %x, %i, %bytes
-  cp_async_commit_group
-  %last = sub %tiles, %one : i32
-  for @tiles %k: i32 = %zero to %tiles step %one {
-    %next = add %k, %one : i32
-    %in = min %next, %last : i32
-    %from0 = mul %in, %len : i32
-    %from = add %from0, %i : i32
-    %odd = and %next, %one : i32
-    %to0 = mul %odd, %len : i32
-    %to = add %to0, %i : i32
-    cp_async<cg, 16> %tile, %to, %x, %from, %bytes
-    cp_async_commit_group
-    cp_async_wait_group<1> ;wait
-    barrier ;filled
-    ; What another thread has copied.
-    %here = and %k, %one : i32
-    %here0 = mul %here, %len : i32
-    %back0 = const 127 : i32
-    %back = sub %back0, %t : i32
-    %at = add %here0, %back : i32
-    %v = ld %tile, %at : i32
-    %o0 = mul %k, %len : i32
-    %o = add %o0, %t : i32
-    st %out, %o, %v
-    barrier ;read
-    continue @tiles
-  }
-  return
-}"
+/// Runs it. Returns what it gives, and what it should.
+fn run_ampere([m, n, k]: [usize; 3], order: Order) -> (Vec<f32>, Vec<f32>) {
+    let mut random = Random(8);
+    let (a, b) = (integers(&mut random, m * k), integers(&mut random, n * k));
+    let (xa, xb) = (Buffer::from_slice(&a), Buffer::from_slice(&b));
+    let c = Buffer::zeros(4 * m * n);
+    let scalar = |x: usize| Arg::Scalar(tilewright::ir::Element::to_const(x as i32));
+    let args = [Arg::Buffer(&xa), Arg::Buffer(&xb), Arg::Buffer(&c), scalar(n), scalar(k)];
+    let grid = Grid::new([(n / 128) as u32, (m / 128) as u32, 1], [256, 1, 1]);
+    run(verified(&ampere_gemm()).ir(), grid, &args, &Options::default().order(order))
+        .unwrap_or_else(|error| panic!("{error}"));
+    (c.to_vec::<f32>(), product(&a, &b, [m, n, k]))
+}
+
+#[test]
+fn a_pipeline_of_threads_and_tensor_cores_multiplies() {
+    for order in [Order::RoundRobin, Order::Random { seed: 4 }] {
+        let (found, expected) = run_ampere([128, 256, 160], order);
+        assert!(found == expected, "{order:?}");
+    }
 }
 
 #[test]
@@ -800,6 +641,11 @@ fn time_of_a_gemm() {
         let (found, expected) = run_hopper(&text, [size; 3], Order::RoundRobin, 0);
         let time = start.elapsed();
         assert!(found.unwrap() == expected);
-        println!("{size} cubed: {time:?} with the product on the host");
+        println!("Hopper, {size} cubed: {time:?} with the product on the host");
+        let start = std::time::Instant::now();
+        let (found, expected) = run_ampere([size; 3], Order::RoundRobin);
+        let time = start.elapsed();
+        assert!(found == expected);
+        println!("Ampere, {size} cubed: {time:?} with the product on the host");
     }
 }

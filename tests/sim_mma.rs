@@ -211,14 +211,14 @@ fn check_mma_sync(random: &mut Random, op: MmaSync, [a, b, c]: [Scalar; 3], exac
     text += "  return\n}\n";
     let buffer = |elem, numbers: &[f64]| Buffer::from_slice(&bytes(elem, numbers));
     let (pa, pb) = (
-        buffer(a, &fragments(&atom.layout_a_tv(), &ma, m)),
-        buffer(b, &fragments(&atom.layout_b_tv(), &mb, n)),
+        buffer(a, &fragments(atom.layout_a_tv(), &ma, m)),
+        buffer(b, &fragments(atom.layout_b_tv(), &mb, n)),
     );
-    let pc = buffer(c, &fragments(&atom.layout_c_tv(), &mc, m));
+    let pc = buffer(c, &fragments(atom.layout_c_tv(), &mc, m));
     simulate(&text, 32, &[&pa, &pb, &pc], Order::RoundRobin);
     let found = numbers(c, &pc.to_vec::<u8>());
     for (i, found) in found.iter().enumerate() {
-        let (row, column) = place(&atom.layout_c_tv(), [32, i / nc, i % nc], m);
+        let (row, column) = place(atom.layout_c_tv(), [32, i / nc, i % nc], m);
         let products = (0..k).map(|i| (ma.at(row, i), mb.at(column, i)));
         let expected = sum(mc.at(row, column), c, products.clone());
         assert_eq!(*found, expected, "{op:?}: D({row}, {column})\n{text}");

@@ -20,7 +20,7 @@ enum Argument {
     /// The bytes of a buffer.
     Bytes(Vec<u8>),
     /// A tensor map, and the bytes of the buffer with the tensor.
-    Map(TensorMapDesc, Vec<u8>),
+    Map(Box<TensorMapDesc>, Vec<u8>),
 }
 
 /// A launch.
@@ -115,7 +115,7 @@ fn argument(text: &str, ty: Type) -> Argument {
                 text.split_once(':').unwrap_or_else(|| panic!("{text}: no `:` after the map"));
             let ty = Type::Pointer { space: tilewright::ir::Space::Global, elem, mutable: true };
             match argument(elements, ty) {
-                Argument::Bytes(bytes) => Argument::Map(tensor_map(map, elem), bytes),
+                Argument::Bytes(bytes) => Argument::Map(Box::new(tensor_map(map, elem)), bytes),
                 other => other,
             }
         }

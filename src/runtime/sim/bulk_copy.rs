@@ -4,7 +4,7 @@ use super::bulk_reduce::combine;
 use super::compile::{Compiler, Refused};
 use super::lanes::{Regs, lanes_of};
 use super::mbarrier::Operand;
-use super::memory::{Address, Alloc, Memory, Strength};
+use super::memory::{Address, Alloc, Memory};
 use super::pending::What;
 use super::program::Inst;
 use super::shared::Spot;
@@ -177,6 +177,30 @@ impl Store {
     }
 }
 
+/// The bytes from `at` on that a box of `bytes` bytes takes: with a swizzle, its last row may go further.
+fn reach(swizzle: SwizzleMode, at: usize, bytes: u32) -> u32 {
+    let Some(row) = swizzle.row_bytes() else { return bytes };
+    let end = at + bytes as usize;
+    let last = (end / row as usize * row as usize).max(at);
+    let ends = (last..end).step_by(16).map(|chunk| swizzled(swizzle, chunk) + 16);
+    (ends.max().unwrap_or(end).max(end) - at) as u32
+}
+
+/// Where a box is in shared memory, and its bytes.
+fn box_spot(
+    address: &Address,
+    turn: &Turn<'_, '_>,
+    lane: usize,
+    param: u32,
+) -> Trapped<(Spot, u32)> {
+    let Some(map) = turn.memory.map(param) else { return Ok((Spot { alloc: 0, at: 0 }, 0)) };
+    let bytes = map.box_bytes() as u32;
+    let spot = address.spot(turn.regs, turn.memory, lane, (bytes, 128))?;
+    let reach = reach(map.swizzle(), spot.at, bytes);
+    address.spot(turn.regs, turn.memory, lane, (reach, 128))?;
+    Ok((spot, bytes))
+}
+
 /// The slots of a tensor map and of coordinates.
 #[derive(Clone, Copy)]
 struct BoxSlots {
@@ -210,8 +234,7 @@ struct LoadSlots {
 impl LoadSlots {
     fn issue(&self, turn: &mut Turn<'_, '_>, lane: usize) -> Trapped {
         let (param, coords) = self.from.lane(turn.regs, lane);
-        let bytes = turn.memory.map(param).map_or(0, TensorMapDesc::box_bytes) as u32;
-        let to = self.to.spot(turn.regs, turn.memory, lane, (bytes, 128))?;
+        let (to, bytes) = box_spot(&self.to, turn, lane, param)?;
         let barrier = self.barrier.spot(turn, lane)?;
         let here = turn.origin.block;
         let ctas = match self.ctas {
@@ -249,8 +272,12 @@ fn bulk_bytes(turn: &Turn<'_, '_>, slot: u32, lane: usize) -> Trapped<u32> {
 }
 
 impl Compiler<'_> {
-    fn plain_address(&self, base: Value, index: Value) -> Result<Address, Refused> {
-        self.address(base, index, Strength::default())
+    fn in_shared(&self, base: Value, index: Value) -> Result<Address, Refused> {
+        self.address_in(Space::Shared, base, index)
+    }
+
+    fn in_global(&self, base: Value, index: Value) -> Result<Address, Refused> {
+        self.address_in(Space::Global, base, index)
     }
 
     fn box_slots(&self, map: Value, coords: &[Value]) -> Result<BoxSlots, Refused> {
@@ -277,8 +304,7 @@ impl Compiler<'_> {
                 barrier_index,
                 policy: _,
             } => {
-                let (to, from) =
-                    (self.plain_address(to, to_index)?, self.plain_address(from, from_index)?);
+                let (to, from) = (self.in_shared(to, to_index)?, self.in_global(from, from_index)?);
                 let barrier = self.barrier_operand(barrier, barrier_index)?;
                 let bytes = self.scalar_of(bytes, Scalar::U32)?;
                 each_lane(move |turn, lane| {
@@ -292,8 +318,7 @@ impl Compiler<'_> {
                 })
             }
             &AsyncCopy::CpAsyncBulkStore { to, to_index, from, from_index, bytes, policy: _ } => {
-                let (to, from) =
-                    (self.plain_address(to, to_index)?, self.plain_address(from, from_index)?);
+                let (to, from) = (self.in_global(to, to_index)?, self.in_shared(from, from_index)?);
                 let bytes = self.scalar_of(bytes, Scalar::U32)?;
                 each_lane(move |turn, lane| {
                     let bytes = bulk_bytes(turn, bytes, lane)?;
@@ -305,7 +330,7 @@ impl Compiler<'_> {
             }
             &AsyncCopy::CpAsyncBulkPrefetch { from, from_index, bytes, policy: _ } => {
                 let (from, bytes) =
-                    (self.plain_address(from, from_index)?, self.scalar_of(bytes, Scalar::U32)?);
+                    (self.in_global(from, from_index)?, self.scalar_of(bytes, Scalar::U32)?);
                 each_lane(move |turn, lane| {
                     let bytes = bulk_bytes(turn, bytes, lane)?;
                     from.spot(turn.regs, turn.memory, lane, (bytes, 16)).map(|_| ())
@@ -322,7 +347,7 @@ impl Compiler<'_> {
             } => {
                 let slots = LoadSlots {
                     from: self.box_slots(*map, coords)?,
-                    to: self.plain_address(*to, *to_index)?,
+                    to: self.in_shared(*to, *to_index)?,
                     barrier: self.barrier_operand(*barrier, *barrier_index)?,
                     ctas: None,
                 };
@@ -340,7 +365,7 @@ impl Compiler<'_> {
             } => {
                 let slots = LoadSlots {
                     from: self.box_slots(*map, coords)?,
-                    to: self.plain_address(*to, *to_index)?,
+                    to: self.in_shared(*to, *to_index)?,
                     barrier: self.barrier_operand(*barrier, *barrier_index)?,
                     ctas: Some(self.scalar_of(*ctas, Scalar::U32)?),
                 };
@@ -393,11 +418,10 @@ impl Compiler<'_> {
         coords: &[Value],
         reduce: Option<BulkReduce>,
     ) -> Result<Inst, Refused> {
-        let (slots, from) = (self.box_slots(map, coords)?, self.plain_address(from, from_index)?);
+        let (slots, from) = (self.box_slots(map, coords)?, self.in_shared(from, from_index)?);
         Ok(each_lane(move |turn, lane| {
             let (param, coords) = slots.lane(turn.regs, lane);
-            let bytes = turn.memory.map(param).map_or(0, TensorMapDesc::box_bytes) as u32;
-            let from = from.spot(turn.regs, turn.memory, lane, (bytes, 128))?;
+            let (from, bytes) = box_spot(&from, turn, lane, param)?;
             store(turn, lane, Global::Box { param, coords }, from, bytes, reduce);
             Ok(())
         }))

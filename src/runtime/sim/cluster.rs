@@ -324,6 +324,9 @@ impl<'c> Cluster<'c> {
 
     /// With a random order, now and then lets something asynchronous take effect.
     fn take_effect_at_random(&mut self, turns: &mut Turns) -> Result<(), Stop> {
+        if !turns.are_random() {
+            return Ok(());
+        }
         let runnable = |rank: usize, group: usize| {
             self.memory.blocks[rank].groups[group].runnable().map(|end| (rank, group, end))
         };

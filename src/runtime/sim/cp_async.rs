@@ -3,13 +3,13 @@
 use super::compile::{Compiler, Refused};
 use super::lanes::{LANES, lanes_of};
 use super::mbarrier::Operand;
-use super::memory::{Address, Memory, Strength};
+use super::memory::{Address, Memory};
 use super::pending::What;
 use super::program::Inst;
 use super::shared::Spot;
 use super::trap::{Trap, TrapCause, Trapped};
 use super::turn::{Next, Origin};
-use crate::ir::{AsyncCopy, OpId, PendingCount, Scalar};
+use crate::ir::{AsyncCopy, OpId, PendingCount, Scalar, Space};
 
 /// The copies of a warp: those of `lanes`.
 #[derive(Debug)]
@@ -78,8 +78,8 @@ impl Compiler<'_> {
         let inst = match *op {
             AsyncCopy::CpAsync { to, to_index, from, from_index, src_bytes, cache: _, bytes } => {
                 let copy = CpAsync {
-                    to: self.address(to, to_index, Strength::default())?,
-                    from: self.address(from, from_index, Strength::default())?,
+                    to: self.address_in(Space::Shared, to, to_index)?,
+                    from: self.address_in(Space::Global, from, from_index)?,
                     src_bytes: self.scalar_of(src_bytes, Scalar::U32)?,
                     bytes,
                 };

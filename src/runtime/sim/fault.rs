@@ -6,7 +6,7 @@ use crate::ir::{Const, Place, Scalar, Space};
 
 /// A kernel that misbehaves: the cause, the operation with its Rust line, and the thread that executed it.
 ///
-/// Of several faults of a launch, the one of the lowest block is reported, and of several lanes of a warp
+/// Of several faults of a launch, the one of the lowest block or cluster is reported, and of several lanes of a warp
 /// that fault at one operation the lowest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]

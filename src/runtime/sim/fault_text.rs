@@ -331,8 +331,26 @@ impl FaultCause {
                     "computes on registers that no `wgmma_fence` orders with other accesses, in "
                 )
             }
-            // The others are written where this is called.
-            _ => Ok(()),
+            // These are written where this is called.
+            FaultCause::OutOfBounds { .. }
+            | FaultCause::Misaligned { .. }
+            | FaultCause::Uninitialised { .. }
+            | FaultCause::DivisionByZero { .. }
+            | FaultCause::StepNotPositive { .. }
+            | FaultCause::BarrierDivergence { .. }
+            | FaultCause::NotSimulated { .. }
+            | FaultCause::BrokenPromise { .. }
+            | FaultCause::OtherBarrier { .. }
+            | FaultCause::NoBarrier { .. }
+            | FaultCause::BarrierThreads { .. }
+            | FaultCause::BarrierMismatch { .. }
+            | FaultCause::BarrierDeadlock { .. }
+            | FaultCause::Trap
+            | FaultCause::Breakpoint
+            | FaultCause::NotAMember { .. }
+            | FaultCause::OtherMembers { .. }
+            | FaultCause::MissingMember { .. }
+            | FaultCause::InactiveSource { .. } => Ok(()),
         }
     }
 }

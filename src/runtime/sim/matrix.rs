@@ -2,7 +2,7 @@
 
 use super::compile::{Compiler, Refused};
 use super::lanes::{LANES, Regs};
-use super::memory::{Address, Strength};
+use super::memory::Address;
 use super::mma::{
     Columns, Operands, Rows, SumType, Summand, Sums, float, int, multiply_f32, multiply_f64,
     multiply_i32,
@@ -12,7 +12,7 @@ use super::slots::Slots;
 use super::trap::Trapped;
 use super::turn::{Act, Next, Turn};
 use crate::ir::{
-    Accumulators, MatrixOrder, Mma, MmaShape, OpId, Scalar, Type, Value, VarId, VectorType,
+    Accumulators, MatrixOrder, Mma, MmaShape, OpId, Scalar, Space, Type, Value, VarId, VectorType,
 };
 
 /// The most elements along `k` of one instruction.
@@ -252,11 +252,11 @@ impl Compiler<'_> {
                 if slots.0 != count.matrices() as usize {
                     return Err(Refused::Malformed);
                 }
-                ldmatrix(self.address(base, index, Strength::default())?, slots, order)
+                ldmatrix(self.address_in(Space::Shared, base, index)?, slots, order)
             }
             Mma::Stmatrix { base, index, vector, order } => {
                 let slots = matrix_slots(self.slots(vector)?)?;
-                stmatrix(self.address(base, index, Strength::default())?, slots, order)
+                stmatrix(self.address_in(Space::Shared, base, index)?, slots, order)
             }
             Mma::MatrixDescriptor { .. }
             | Mma::Wgmma { .. }

@@ -4,13 +4,13 @@ use std::sync::atomic::{Ordering::SeqCst, fence};
 
 use super::compile::{Compiler, Refused};
 use super::lanes::{LANES, lanes_of};
-use super::memory::{Address, Strength};
+use super::memory::Address;
 use super::program::Inst;
 use super::shared::Spot;
 use super::special::truth;
-use super::trap::{Trap, TrapCause};
+use super::trap::{Trap, TrapCause, Trapped};
 use super::turn::{Next, Park, Turn};
-use crate::ir::{Mbarrier as Op, OpId, Scalar, Value};
+use crate::ir::{Mbarrier as Op, OpId, Scalar, Space, Value};
 
 /// The most arrivals and bytes that a barrier counts.
 const MAX: u32 = (1 << 20) - 1;
@@ -131,7 +131,7 @@ enum Phase {
 pub(super) struct Operand(Address);
 
 impl Operand {
-    pub(super) fn spot(&self, turn: &Turn<'_, '_>, lane: usize) -> Result<Spot, Box<Trap>> {
+    pub(super) fn spot(&self, turn: &Turn<'_, '_>, lane: usize) -> Trapped<Spot> {
         self.0.spot(turn.regs, turn.memory, lane, (8, 8))
     }
 }
@@ -160,7 +160,7 @@ fn ended(
     lanes: u32,
     barrier: Operand,
     phase: PhaseSlot,
-) -> Result<(u32, Option<(usize, Spot)>), Box<Trap>> {
+) -> Trapped<(u32, Option<(usize, Spot)>)> {
     let (mut done, mut first) = (0, None);
     for lane in lanes_of(lanes) {
         let (spot, phase) = (barrier.spot(turn, lane)?, phase.lane(turn, lane));
@@ -182,7 +182,7 @@ type Update = fn(&mut Mbarrier, u32, BarrierAt) -> Result<(), TrapCause>;
 
 impl Compiler<'_> {
     pub(super) fn barrier_operand(&self, barrier: Value, index: Value) -> Result<Operand, Refused> {
-        Ok(Operand(self.address(barrier, index, Strength::default())?))
+        Ok(Operand(self.address_in(Space::Shared, barrier, index)?))
     }
 
     pub(super) fn mbarrier(&mut self, id: OpId, op: &Op, results: &[Value]) -> Result<(), Refused> {

@@ -85,7 +85,7 @@ impl Memory<'_> {
     /// Lets a task take effect, or the first half of a store.
     pub(super) fn complete_some(&mut self, random: u64) -> Trapped {
         let count = self.pending.tasks.len() as u64;
-        let (chosen, only_read) = ((random % count) as usize, random / count % 2 == 0);
+        let (chosen, only_read) = ((random % count) as usize, (random / count).is_multiple_of(2));
         if only_read && let What::Store(_) = self.pending.tasks[chosen].what {
             return self.read_store(chosen);
         }

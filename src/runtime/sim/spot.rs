@@ -1,11 +1,25 @@
 //! Addresses of one lane, for operations that move more or less than elements.
 
 use super::buffer::Buffer;
+use super::compile::{Compiler, Refused};
 use super::lanes::Regs;
-use super::memory::{Address, Alloc, Memory, PointerSlots};
+use super::memory::{Address, Alloc, Memory, PointerSlots, Strength};
 use super::shared::{Shared, Spot};
 use super::trap::{AccessAt, Trap, TrapCause, Trapped};
-use crate::ir::Space;
+use crate::ir::{Space, Value};
+
+impl Compiler<'_> {
+    /// The address of what must be in the given space.
+    pub(super) fn address_in(
+        &self,
+        space: Space,
+        base: Value,
+        index: Value,
+    ) -> Result<Address, Refused> {
+        let address = self.address(base, index, Strength::default())?;
+        if address.space == space { Ok(address) } else { Err(Refused::Malformed) }
+    }
+}
 
 impl Address {
     fn alloc(&self, regs: &Regs, lane: usize) -> u32 {

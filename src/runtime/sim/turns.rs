@@ -38,6 +38,10 @@ impl Turns {
         z ^ (z >> 31)
     }
 
+    pub(super) fn are_random(&self) -> bool {
+        matches!(self.order, Order::Random { .. })
+    }
+
     /// A random number, where the order is random.
     pub(super) fn choice(&mut self) -> Option<u64> {
         match self.order {

@@ -19,7 +19,7 @@ use super::turn::{Act, Next, Park, Turn};
 use super::warp::Warp;
 use super::warp_group::{Registers, Said, Wait, WarpGroup};
 use crate::codegen::SwizzleMode;
-use crate::ir::{Mma, MmaShape, Scalar, Value, WgmmaForm};
+use crate::ir::{Mma, MmaShape, Scalar, Space, Value, WgmmaForm};
 
 /// A `wgmma` of a kernel.
 #[derive(Debug)]
@@ -179,7 +179,7 @@ impl Wgmma {
         shared: &Shared,
         a_number: impl Fn(Scalar, u32) -> T,
         b_number: impl Fn(Scalar, u32) -> T,
-    ) -> Result<(Vec<Rows<T>>, Vec<Columns<T>>), TrapCause> {
+    ) -> Result<Parts<T>, TrapCause> {
         let [m, n, k] = [self.shape.m, self.shape.n, self.shape.k].map(|extent| extent as usize);
         let [a_type, b_type] = self.types;
         let mut a = vec![[T::default(); 8]; m / 8 * k];
@@ -210,6 +210,9 @@ impl Wgmma {
         Ok((a, b))
     }
 }
+
+/// The numbers of A and of B.
+type Parts<T> = (Vec<Rows<T>>, Vec<Columns<T>>);
 
 /// A as an operand.
 enum Source {
@@ -261,7 +264,10 @@ impl Compiler<'_> {
     pub(super) fn wgmma(&mut self, op: &Mma, results: &[Value]) -> Result<Act, Refused> {
         Ok(match *op {
             Mma::MatrixDescriptor { base, bits } => {
-                let (pointer, ..) = self.pointer(base)?;
+                let (pointer, space, _) = self.pointer(base)?;
+                if space != Space::Shared {
+                    return Err(Refused::Malformed);
+                }
                 let dst = self.result(results, 0)?.scalar(Scalar::U64)? as usize;
                 Box::new(move |turn| {
                     let mut words = [0; LANES];
@@ -285,7 +291,7 @@ impl Compiler<'_> {
                 let sums = self.sums(shape, 128, (d, first))?;
                 let (types, a_per_slot) = ([a.elem, b_type], Some(a.per_slot));
                 let elements = a.slots.len() * a.per_slot * 4 * LANES;
-                if elements != (shape.m * shape.k) as usize {
+                if elements as u64 != u64::from(shape.m) * u64::from(shape.k) {
                     return Err(Refused::Malformed);
                 }
                 let wgmma = Wgmma { shape, types, form, sums, a_per_slot };
@@ -334,7 +340,9 @@ impl Compiler<'_> {
         let MmaShape { m, n, k } = wgmma.shape;
         let legal = |elem: Scalar| {
             let narrow = matches!(elem.bits(), 8 | 16) || elem == Scalar::Tf32;
-            narrow && k * elem.bits() == 256 && elem.is_int() == (wgmma.sums.elem == SumType::I32)
+            narrow
+                && u64::from(k) * u64::from(elem.bits()) == 256
+                && elem.is_int() == (wgmma.sums.elem == SumType::I32)
         };
         let whole = m == 64 && n.is_multiple_of(8) && n <= 256 && k as usize <= MAX_K;
         let transposed = wgmma.form.transpose_a || wgmma.form.transpose_b;
