@@ -324,6 +324,11 @@ impl<'t> KernelParser<'_, 't> {
         }
         loop {
             let token = self.tokens.take()?;
+            if token.text == "," {
+                // One that says nothing, before one that does.
+                attributes.push(Token { kind: Kind::Word, text: "", ..token });
+                continue;
+            }
             if !matches!(token.kind, Kind::Word | Kind::Number | Kind::Symbol) {
                 return Err(unexpected(token, "an attribute"));
             }
