@@ -78,7 +78,8 @@ fn random_box(random: &mut Random) -> (TensorMapDesc, Vec<i32>) {
         let Ok(map) = TensorMapDesc::new(elem, &dims, &strides, &extents) else { continue };
         let mut map = map;
         if random.below(3) == 0 {
-            let steps: Vec<u32> = (0..rank).map(|_| 1 + random.below(3) as u32).collect();
+            let mut steps: Vec<u32> = (0..rank).map(|_| 1 + random.below(3) as u32).collect();
+            steps[0] = 1;
             let Ok(strided) = map.clone().with_element_strides(&steps) else { continue };
             map = strided;
         }
@@ -89,7 +90,10 @@ fn random_box(random: &mut Random) -> (TensorMapDesc, Vec<i32>) {
             continue;
         }
         let coord = |extent: &u64| random.below(2 * extent + 8) as i32 - (*extent as i32 / 2 + 4);
-        let coords = dims.iter().map(coord).collect();
+        let mut coords: Vec<i32> = dims.iter().map(coord).collect();
+        // A box starts at a multiple of 16 bytes.
+        let unit = 16 / size as i32;
+        coords[0] = coords[0].div_euclid(unit) * unit;
         return (map, coords);
     }
 }

@@ -148,7 +148,7 @@ impl<'k> Cells<'k> {
         }
         let value = self.of(ty);
         let (region, place) = (self.raw.ir.body, self.raw.ir.values[value].place);
-        let var = self.raw.ir.vars.push(VarData { ty, len, region, place });
+        let var = self.raw.ir.vars.push(VarData { ty, len, region, place, name: None });
         for index in 0..len {
             self.raw.op(Mem::SetVar { value, var, index });
         }

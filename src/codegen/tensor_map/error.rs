@@ -117,7 +117,8 @@ pub enum TensorMapError {
         /// The swizzle.
         swizzle: SwizzleMode,
     },
-    /// A step between elements is 0 or above 8, or there are more or fewer steps than dimensions.
+    /// A step between elements is 0 or above 8, that of the fastest dimension is not 1, or there are more or fewer
+    /// steps than dimensions.
     ElementStrides {
         /// The steps.
         strides: Vec<u32>,
@@ -223,7 +224,7 @@ impl fmt::Display for TensorMapError {
             ),
             E::ElementStrides { strides } => write!(
                 f,
-                "the steps {strides:?} between elements are not one for each dimension, each from 1 to 8"
+                "the steps {strides:?} between elements are not one for each dimension, 1 for the fastest one and 1 to 8 for the others"
             ),
             E::FillNotFloat { elem } => {
                 write!(f, "places outside of the tensor cannot be NaN in elements of type {elem}")

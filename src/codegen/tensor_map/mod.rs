@@ -196,14 +196,14 @@ impl TensorMapDesc {
     }
 
     /// The same with steps between the elements that are copied, one for each dimension: a box then spans
-    /// `box_dims` elements of the tensor and has `ceil(box_dims / steps)` of them.
+    /// `box_dims` elements of the tensor and has `ceil(box_dims / steps)` of them. The first step is 1: hardware
+    /// has none along the fastest dimension.
     ///
     /// # Errors
-    /// [`TensorMapError::ElementStrides`]; [`TensorMapError::InnerBytes`] where the fewer elements of the
-    /// fastest dimension are not a multiple of 16 bytes.
+    /// [`TensorMapError::ElementStrides`].
     pub fn with_element_strides(self, strides: &[u32]) -> Result<TensorMapDesc, TensorMapError> {
         let possible = strides.iter().all(|stride| (1..=8).contains(stride));
-        if strides.len() != self.rank() || !possible {
+        if strides.len() != self.rank() || !possible || strides.first() != Some(&1) {
             return Err(TensorMapError::ElementStrides { strides: strides.to_vec() });
         }
         let map = TensorMapDesc { element_strides: strides.into(), ..self };

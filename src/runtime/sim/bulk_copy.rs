@@ -2,7 +2,7 @@
 
 use super::bulk_reduce::combine;
 use super::compile::{Compiler, Refused};
-use super::lanes::{Regs, lanes_of};
+use super::lanes::lanes_of;
 use super::mbarrier::Operand;
 use super::memory::{Address, Alloc, Memory};
 use super::pending::What;
@@ -210,14 +210,24 @@ struct BoxSlots {
 }
 
 impl BoxSlots {
-    fn lane(&self, regs: &Regs, lane: usize) -> (u32, Coords) {
+    /// The map and the coordinates of a lane. The box must start at a multiple of 16 bytes, or hardware takes the
+    /// instruction for an illegal one.
+    fn lane(&self, turn: &Turn<'_, '_>, lane: usize) -> Trapped<(u32, Coords)> {
+        let regs = &turn.regs;
         let param = match self.map {
             Alloc::Static(param) => param,
             Alloc::Slot(slot) => regs.w[slot as usize][lane],
         };
         let coord = |dim: usize| regs.w[self.coords[dim] as usize][lane] as i32;
-        let coords = std::array::from_fn(|dim| if dim < self.rank { coord(dim) } else { 0 });
-        (param, coords)
+        let coords: Coords =
+            std::array::from_fn(|dim| if dim < self.rank { coord(dim) } else { 0 });
+        if let Some(map) = turn.memory.maps.get(param as usize).copied().flatten() {
+            let (coord, elem) = (coords[0], map.elem());
+            if i64::from(coord) * i64::from(elem.size_bytes()) % 16 != 0 {
+                return Err(Trap::new(lane, TrapCause::BoxStart { coord, elem }));
+            }
+        }
+        Ok((param, coords))
     }
 }
 
@@ -233,7 +243,7 @@ struct LoadSlots {
 
 impl LoadSlots {
     fn issue(&self, turn: &mut Turn<'_, '_>, lane: usize) -> Trapped {
-        let (param, coords) = self.from.lane(turn.regs, lane);
+        let (param, coords) = self.from.lane(turn, lane)?;
         let (to, bytes) = box_spot(&self.to, turn, lane, param)?;
         let barrier = self.barrier.spot(turn, lane)?;
         let here = turn.origin.block;
@@ -420,7 +430,7 @@ impl Compiler<'_> {
     ) -> Result<Inst, Refused> {
         let (slots, from) = (self.box_slots(map, coords)?, self.in_shared(from, from_index)?);
         Ok(each_lane(move |turn, lane| {
-            let (param, coords) = slots.lane(turn.regs, lane);
+            let (param, coords) = slots.lane(turn, lane)?;
             let (from, bytes) = box_spot(&from, turn, lane, param)?;
             store(turn, lane, Global::Box { param, coords }, from, bytes, reduce);
             Ok(())

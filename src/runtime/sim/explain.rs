@@ -235,6 +235,7 @@ fn cause(
             FaultCause::ClusterDeadlock { threads, arrived }
         }
         TrapCause::ClusterBarrierOrder { arrives } => FaultCause::ClusterBarrierOrder { arrives },
+        TrapCause::BoxStart { coord, elem } => FaultCause::BoxStart { coord, elem },
         TrapCause::NoClusterBlock { rank, blocks } => FaultCause::NoClusterBlock { rank, blocks },
         TrapCause::BlockEnded { rank } => FaultCause::BlockEnded { rank },
         TrapCause::CopyBytes { bytes, limit } => FaultCause::CopyBytes { bytes, limit },

@@ -208,6 +208,13 @@ pub enum FaultCause {
         /// Whether it comes; else it waits.
         arrives: bool,
     },
+    /// A box of a tensor that does not start at a multiple of 16 bytes.
+    BoxStart {
+        /// Its coordinate along the fastest dimension.
+        coord: i32,
+        /// The elements of the tensor.
+        elem: Scalar,
+    },
     /// A block that the cluster does not have.
     NoClusterBlock {
         /// The number of the block in its cluster.

@@ -52,6 +52,9 @@ impl FaultCause {
             FaultCause::AccumulatorInFlight { .. } => {
                 Some("commit it and wait for its group first")
             }
+            FaultCause::BoxStart { .. } => {
+                Some("start boxes at multiples of 16 bytes, and leave out what is before")
+            }
             FaultCause::NotFenced => Some("put a `wgmma_fence` before it"),
             FaultCause::Misaligned { .. }
             | FaultCause::BarrierCount { .. }
@@ -276,6 +279,13 @@ impl FaultCause {
             }
             FaultCause::ClusterBarrierOrder { arrives: false } => {
                 write!(f, "waits at the barrier of the cluster without having come to it, in ")
+            }
+            FaultCause::BoxStart { coord, elem } => {
+                let bytes = i64::from(*coord) * i64::from(elem.size_bytes());
+                write!(
+                    f,
+                    "copies a box from coordinate {coord} of {elem}, {bytes} bytes, which must be a multiple of 16, in "
+                )
             }
             FaultCause::NoClusterBlock { rank, blocks } => {
                 write!(f, "names block {rank} of the cluster, which has {blocks}, in ")

@@ -133,6 +133,11 @@ pub(super) enum TrapCause {
     ClusterBarrierOrder {
         arrives: bool,
     },
+    /// A box whose fastest coordinate is not at a multiple of 16 bytes.
+    BoxStart {
+        coord: i32,
+        elem: Scalar,
+    },
     /// A rank that no block of the cluster has.
     NoClusterBlock {
         rank: u32,
