@@ -114,7 +114,7 @@ fn boxes_are_loaded_as_the_map_says() {
         let (elem, bytes, rank) = (map.elem(), map.box_bytes(), map.rank());
         // The pattern is one of addresses: the tile need not start where it does.
         let before = 128 * random.below(8);
-        let len = bytes.next_multiple_of(128) + before;
+        let len = map.shared_bytes().next_multiple_of(128) + before;
         let (lines, names) = coords_text(&coords);
         let start = before / u64::from(elem.size_bytes());
         let text = format!(
@@ -158,7 +158,7 @@ fn boxes_are_loaded_as_the_map_says() {
         let (buffer, out) = (Buffer::from_slice(&tensor), Buffer::zeros(bytes as usize));
         let args = [Arg::TensorMap(&map, &buffer), Arg::Buffer(&out)];
         // Rows of the pattern that the box does not fill were never written.
-        let whole = map.box_bytes().is_multiple_of(128);
+        let whole = bytes == map.shared_bytes() && bytes.is_multiple_of(128);
         let order = ORDERS[round % ORDERS.len()];
         match simulate(&text, Grid::new([1; 3], [32, 1, 1]), &args, order) {
             Ok(()) => {}
@@ -194,12 +194,12 @@ fn boxes_are_stored_as_the_map_says() {
     let mut random = Random(2);
     for round in 0..100 {
         let (map, coords) = random_box(&mut random);
-        let (elem, bytes, rank) = (map.elem(), map.box_bytes(), map.rank());
+        let (elem, rank) = (map.elem(), map.rank());
         let adds = elem == Scalar::I32 && random.below(2) == 0;
         let (lines, names) = coords_text(&coords);
         let op =
             if adds { "cp_reduce_async_bulk_tensor<add>" } else { "cp_async_bulk_tensor_store" };
-        let len = bytes.next_multiple_of(128);
+        let len = map.shared_bytes().next_multiple_of(128);
         let text = format!(
             "kernel @store target sm_90 (%m: tensor_map<mut {elem}, {rank}>, %x: ptr<global, u8>) {{
   shared @tile: {elem} x {} align 1024

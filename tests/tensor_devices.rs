@@ -84,7 +84,7 @@ fn random_map(rng: &mut Rng, elem: Scalar, rank: usize) -> (TensorMapDesc, Vec<i
         let mut step = |dim| if dim > 0 && rng.below(4) == 0 { 2 } else { 1 };
         let steps: Vec<u32> = (0..rank).map(&mut step).collect();
         let Ok(map) = map.with_element_strides(&steps) else { continue };
-        if map.box_bytes() as usize > SHARED_BYTES - 8 * 1024 || map.box_bytes() % 16 != 0 {
+        if map.shared_bytes() as usize > SHARED_BYTES - 8 * 1024 || map.box_bytes() % 16 != 0 {
             continue;
         }
         let coords = dims.iter().zip(&boxes).map(|(extent, width)| {

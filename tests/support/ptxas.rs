@@ -72,6 +72,14 @@ impl Ptxas {
         self.run(ptx, target, options, true)
     }
 
+    /// Assembles a module and gives what is said of it in detail: registers, spills, local memory, remarks.
+    #[allow(dead_code, reason = "each part of the tests uses what it needs")]
+    pub(crate) fn report(&self, ptx: &str, target: &str) -> Result<String, String> {
+        let (said, success, source) = self.said(ptx, target, &["--verbose"])?;
+        let _ = std::fs::remove_file(&source);
+        if success { Ok(said) } else { Err(said) }
+    }
+
     fn run(
         &self,
         ptx: &str,
@@ -79,6 +87,34 @@ impl Ptxas {
         options: &[&str],
         with_remarks: bool,
     ) -> Result<(), String> {
+        let (said, success, source) = self.said(ptx, target, options)?;
+        let is_advice = |line: &&str| {
+            line.contains("Advisory: '.multicast::cluster'")
+                || (with_remarks && line.starts_with("ptxas info"))
+        };
+        let said: Vec<&str> = said.lines().filter(|line| !is_advice(line)).collect();
+        let said = said.join("\n").trim().to_owned();
+        if success && said.is_empty() {
+            let _ = std::fs::remove_file(&source);
+            return Ok(());
+        }
+        // The source is kept for a closer look.
+        let line = said
+            .split_once("line ")
+            .and_then(|(_, rest)| rest.split(|c: char| !c.is_ascii_digit()).next())
+            .and_then(|number| number.parse::<usize>().ok())
+            .and_then(|number| ptx.lines().nth(number.checked_sub(1)?))
+            .unwrap_or_default();
+        Err(format!("{} for {target}: {said}\n  {line}", source.display()))
+    }
+
+    /// What is said, whether there is a result, and the file with the text.
+    fn said(
+        &self,
+        ptx: &str,
+        target: &str,
+        options: &[&str],
+    ) -> Result<(String, bool, PathBuf), String> {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let stem = format!("{}-{count}.{target}", std::process::id());
@@ -97,24 +133,7 @@ impl Ptxas {
             .map_err(say)?;
         let _ = std::fs::remove_file(&object);
         let said = [output.stdout, output.stderr].concat();
-        let said = String::from_utf8_lossy(&said);
-        let is_advice = |line: &&str| {
-            line.contains("Advisory: '.multicast::cluster'")
-                || (with_remarks && line.starts_with("ptxas info"))
-        };
-        let said: Vec<&str> = said.lines().filter(|line| !is_advice(line)).collect();
-        let said = said.join("\n").trim().to_owned();
-        if output.status.success() && said.is_empty() {
-            let _ = std::fs::remove_file(&source);
-            return Ok(());
-        }
-        // The source is kept for a closer look.
-        let line = said
-            .split_once("line ")
-            .and_then(|(_, rest)| rest.split(|c: char| !c.is_ascii_digit()).next())
-            .and_then(|number| number.parse::<usize>().ok())
-            .and_then(|number| ptx.lines().nth(number.checked_sub(1)?))
-            .unwrap_or_default();
-        Err(format!("{} for {target}: {said}\n  {line}", source.display()))
+        let said = String::from_utf8_lossy(&said).into_owned();
+        Ok((said, output.status.success(), source))
     }
 }

@@ -162,9 +162,10 @@ impl<'k> Cells<'k> {
             for b_type in FACTORS {
                 for &shape in &shapes {
                     let MmaShape { m, n, k } = shape;
-                    let a = fragment(a_type, m * k / 32);
-                    let (Some(a), Some(b)) = (a, fragment(b_type, n * k / 32)) else { continue };
-                    let (a, b) = (self.of(a), self.of(b));
+                    // Where no value holds what a thread has, one element stands for it.
+                    let part = |elem, lanes| fragment(elem, lanes).unwrap_or(elem.into());
+                    let a = self.of(part(a_type, m * k / 32));
+                    let b = self.of(part(b_type, n * k / 32));
                     for sum in SUMS {
                         let d = self.registers(sum, 4);
                         let op = Mma::MmaSync { a, b, shape, d, first: 0 };
@@ -271,7 +272,7 @@ impl<'k> Cells<'k> {
                 _ if name.ends_with("parity") => &[0, 1, 2],
                 _ => &[16],
             };
-            let mut operands = vec![(self.scalar(Scalar::U32), "any".to_owned())];
+            let mut operands = vec![(self.scalar(Scalar::U32), "not constant".to_owned())];
             for number in numbers {
                 operands.push((self.constant(*number), number.to_string()));
             }
@@ -330,7 +331,7 @@ impl<'k> Cells<'k> {
             let from = self.of(pointer(from_space, Scalar::U8));
             let (to_index, from_index) = (self.index(), self.index());
             for bytes in [2, 4, 8, 12, 16, 32] {
-                let mut sizes = vec![(self.scalar(Scalar::U32), "any".to_owned())];
+                let mut sizes = vec![(self.scalar(Scalar::U32), "not constant".to_owned())];
                 for read in [0, bytes - 1, bytes, bytes + 1] {
                     let text = match i64::from(read) - i64::from(bytes) {
                         -1 => "fewer",
@@ -373,7 +374,7 @@ impl<'k> Cells<'k> {
         {
             let to = self.of(pointer(to_space, Scalar::F32));
             let from = self.of(pointer(from_space, Scalar::U8));
-            let mut sizes = vec![(self.scalar(Scalar::U32), "any".to_owned())];
+            let mut sizes = vec![(self.scalar(Scalar::U32), "not constant".to_owned())];
             for bytes in [0, 8, 16, 0xffff0, 0x100000] {
                 sizes.push((self.constant(bytes), bytes.to_string()));
             }
@@ -431,7 +432,7 @@ impl<'k> Cells<'k> {
                     ("dimensions", rank.to_string()),
                     ("map", access.to_owned()),
                 ];
-                let coords = |i: u8| if i % 2 == 0 { coordinate } else { third };
+                let coords = |i: u8| if i.is_multiple_of(2) { coordinate } else { third };
                 for &policy in L2Policy::ALL {
                     let coords = (0..rank).map(coords).collect();
                     let op = match name {

@@ -117,6 +117,14 @@ pub enum TensorMapError {
         /// The swizzle.
         swizzle: SwizzleMode,
     },
+    /// The layout of the box has rows that are closer than hardware puts them: with a swizzle, rows are as far apart
+    /// as those of the swizzle.
+    SwizzleRows {
+        /// The bytes of a row of the box.
+        bytes: u64,
+        /// The swizzle.
+        swizzle: SwizzleMode,
+    },
     /// A step between elements is 0 or above 8, that of the fastest dimension is not 1, or there are more or fewer
     /// steps than dimensions.
     ElementStrides {
@@ -221,6 +229,10 @@ impl fmt::Display for TensorMapError {
             E::SwizzleWidth { bytes, swizzle } => write!(
                 f,
                 "the fastest dimension of the box has {bytes} bytes, which is more than a row of the swizzle {swizzle}: copy several boxes"
+            ),
+            E::SwizzleRows { bytes, swizzle } => write!(
+                f,
+                "the rows of the box have {bytes} bytes, and with swizzle {swizzle} hardware puts each of them into a row of the swizzle: make them as long as that, or choose a narrower swizzle"
             ),
             E::ElementStrides { strides } => write!(
                 f,

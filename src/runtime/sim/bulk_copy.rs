@@ -54,23 +54,42 @@ impl<'m> Memory<'m> {
     }
 }
 
-/// Calls `f` with each piece of at most 16 bytes that stays together under the swizzle: the address of a
-/// plain byte, and where in the data it is.
-fn chunks(
-    at: usize,
-    range: std::ops::Range<usize>,
-    mut f: impl FnMut(usize, std::ops::Range<usize>),
-) {
-    let mut from = range.start;
-    while from < range.end {
-        let to = ((at + from) / 16 * 16 + 16 - at).min(range.end);
-        f(at + from, from..to);
-        from = to;
-    }
+/// How bytes of a copy that follow each other lie in shared memory.
+#[derive(Clone, Copy, Debug)]
+struct Rows {
+    /// The bytes of a row, and those from one to the next.
+    bytes: usize,
+    pitch: usize,
+    swizzle: SwizzleMode,
 }
 
-fn swizzled(swizzle: SwizzleMode, at: usize) -> usize {
-    swizzle.apply(at as u64) as usize
+impl Rows {
+    /// One row of any length.
+    const ONE: Rows = Rows { bytes: usize::MAX, pitch: 0, swizzle: SwizzleMode::None };
+
+    fn of(map: &TensorMapDesc) -> Rows {
+        let inner = map.box_extents().next().unwrap_or(0) as usize;
+        let bytes = (inner * map.elem().size_bytes() as usize).max(1);
+        Rows { bytes, pitch: map.row_pitch_bytes() as usize, swizzle: map.swizzle() }
+    }
+
+    /// Calls `f` with each piece of at most 16 bytes that stays together: its address in the copy that starts at
+    /// `at`, and where in the data it is.
+    fn chunks(
+        &self,
+        at: usize,
+        range: std::ops::Range<usize>,
+        mut f: impl FnMut(usize, std::ops::Range<usize>),
+    ) {
+        let mut from = range.start;
+        while from < range.end {
+            let (row, column) = (from / self.bytes, from % self.bytes);
+            let place = at + row * self.pitch + column;
+            let to = (from + 16 - place % 16).min(range.end).min(from + self.bytes - column);
+            f(self.swizzle.apply(place as u64) as usize, from..to);
+            from = to;
+        }
+    }
 }
 
 impl Load {
@@ -78,12 +97,12 @@ impl Load {
     pub(super) fn load(&self, memory: &mut Memory<'_>) -> Trapped {
         let trapped = |cause| Trap::new(self.lane, cause);
         let mut data = vec![0; self.bytes as usize];
-        let mut swizzle = SwizzleMode::None;
+        let mut rows = Rows::ONE;
         match self.from {
             Global::Bytes(Spot { alloc, at }) => memory.global(alloc).read_bytes(at, &mut data),
             Global::Box { param, coords } => {
                 if let Some(map) = memory.map(param) {
-                    swizzle = map.swizzle();
+                    rows = Rows::of(map);
                     fill(map, &mut data);
                     let buffer = memory.global(param);
                     segments(map, &coords, |part| {
@@ -96,8 +115,8 @@ impl Load {
         let shared = memory.shared_of(self.block).map_err(trapped)?;
         // The barrier must be there before anything is written to where it may be.
         shared.barrier(self.barrier).map_err(trapped)?;
-        chunks(self.to.at, 0..data.len(), |at, part| {
-            shared.write_bytes(swizzled(swizzle, at), &data[part]);
+        rows.chunks(self.to.at, 0..data.len(), |at, part| {
+            shared.write_bytes(at, &data[part]);
         });
         let told = shared.update_barrier(self.barrier, |barrier, name| {
             barrier.expect(-i64::from(self.bytes), name)
@@ -119,22 +138,21 @@ impl Store {
         let shared = &memory.blocks[origin.block as usize].shared;
         let mut data = vec![0; self.bytes as usize];
         let (mut missing, mut elem, start) = (None, Scalar::U8, self.from.at);
-        let mut read = |swizzle: SwizzleMode, range: std::ops::Range<usize>| {
-            chunks(start, range, |at, part| {
-                let at = swizzled(swizzle, at);
+        let mut read = |rows: Rows, range: std::ops::Range<usize>| {
+            rows.chunks(start, range, |at, part| {
                 if let Err(byte) = shared.read_bytes(at, &mut data[part]) {
                     missing = missing.or(Some(byte));
                 }
             });
         };
         match self.to {
-            Global::Bytes(_) => read(SwizzleMode::None, 0..self.bytes as usize),
+            Global::Bytes(_) => read(Rows::ONE, 0..self.bytes as usize),
             Global::Box { param, coords } => {
                 if let Some(map) = memory.map(param) {
                     elem = map.elem();
-                    let swizzle = map.swizzle();
+                    let rows = Rows::of(map);
                     segments(map, &coords, |part| {
-                        read(swizzle, part.shared..part.shared + part.bytes);
+                        read(rows, part.shared..part.shared + part.bytes);
                     });
                 }
             }
@@ -177,15 +195,6 @@ impl Store {
     }
 }
 
-/// The bytes from `at` on that a box of `bytes` bytes takes: with a swizzle, its last row may go further.
-fn reach(swizzle: SwizzleMode, at: usize, bytes: u32) -> u32 {
-    let Some(row) = swizzle.row_bytes() else { return bytes };
-    let end = at + bytes as usize;
-    let last = (end / row as usize * row as usize).max(at);
-    let ends = (last..end).step_by(16).map(|chunk| swizzled(swizzle, chunk) + 16);
-    (ends.max().unwrap_or(end).max(end) - at) as u32
-}
-
 /// Where a box is in shared memory, and its bytes.
 fn box_spot(
     address: &Address,
@@ -195,9 +204,7 @@ fn box_spot(
 ) -> Trapped<(Spot, u32)> {
     let Some(map) = turn.memory.map(param) else { return Ok((Spot { alloc: 0, at: 0 }, 0)) };
     let bytes = map.box_bytes() as u32;
-    let spot = address.spot(turn.regs, turn.memory, lane, (bytes, 128))?;
-    let reach = reach(map.swizzle(), spot.at, bytes);
-    address.spot(turn.regs, turn.memory, lane, (reach, 128))?;
+    let spot = address.spot(turn.regs, turn.memory, lane, (map.shared_bytes() as u32, 128))?;
     Ok((spot, bytes))
 }
 

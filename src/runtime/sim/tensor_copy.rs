@@ -9,7 +9,7 @@ pub(super) type Coords = [i32; 5];
 /// Bytes of a box that are inside the tensor and follow each other on both sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Segment {
-    /// From the start of the box, before the swizzle.
+    /// From the start of the box, whose rows follow each other.
     pub(super) shared: usize,
     /// From the start of the tensor.
     pub(super) global: usize,
