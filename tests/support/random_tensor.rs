@@ -52,7 +52,7 @@ impl Generator<'_> {
     fn registers(&mut self, ty: Type, len: u32) -> VarId {
         let (region, place) = (self.region, self.place);
         let value = self.of(ty);
-        let var = self.ir.vars.push(VarData { ty, len, region, place });
+        let var = self.ir.vars.push(VarData { ty, len, region, place, name: None });
         for index in 0..len {
             self.emit(Mem::SetVar { value, var, index });
         }

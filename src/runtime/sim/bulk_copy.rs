@@ -85,7 +85,9 @@ impl Rows {
         while from < range.end {
             let (row, column) = (from / self.bytes, from % self.bytes);
             let place = at + row * self.pitch + column;
-            let to = (from + 16 - place % 16).min(range.end).min(from + self.bytes - column);
+            let to = (from + 16 - place % 16)
+                .min(range.end)
+                .min(from.saturating_add(self.bytes - column));
             f(self.swizzle.apply(place as u64) as usize, from..to);
             from = to;
         }

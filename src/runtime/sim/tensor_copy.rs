@@ -73,7 +73,7 @@ pub(super) fn fill(map: &TensorMapDesc, data: &mut [u8]) {
 fn nan(elem: Scalar) -> Option<u64> {
     match elem {
         Scalar::F8E4M3 | Scalar::F8E5M2 => Some(0x7f),
-        Scalar::F16 | Scalar::Bf16 => Some(0x7fff),
+        Scalar::F16 | Scalar::Bf16 => Some(0x7ff7),
         Scalar::Tf32 | Scalar::F32 => Some(0x7fff_ffff),
         Scalar::F64 => Some(0x7fff_ffff_ffff_ffff),
         Scalar::Bool
