@@ -171,9 +171,9 @@ fn boxes_are_loaded_as_the_map_says() {
         }
         let size = elem.size_bytes() as usize;
         let nan: u64 = match elem {
-            Scalar::F64 => 0x7fff_ffff_ffff_ffff,
-            Scalar::F32 => 0x7fff_ffff,
-            _ => 0x7fff,
+            Scalar::F64 => 0x7ff7_7ff7_7ff7_7ff7,
+            Scalar::F32 => 0x7ff7_7ff7,
+            _ => 0x7ff7,
         };
         let found = out.to_vec::<u8>();
         for element in map.box_elements(&coords) {

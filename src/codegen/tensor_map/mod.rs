@@ -184,7 +184,8 @@ impl TensorMapDesc {
     /// [`TensorMapError::FillNotFloat`].
     pub fn with_fill(self, fill: Fill) -> Result<TensorMapDesc, TensorMapError> {
         match fill {
-            Fill::Nan if !self.elem.is_float() => {
+            // Elements of 8 bits are integers to hardware.
+            Fill::Nan if !self.elem.is_float() || self.elem.bits() < 16 => {
                 Err(TensorMapError::FillNotFloat { elem: self.elem })
             }
             Fill::Nan | Fill::Zero => Ok(TensorMapDesc { fill, ..self }),

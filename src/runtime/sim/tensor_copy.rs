@@ -69,14 +69,15 @@ pub(super) fn fill(map: &TensorMapDesc, data: &mut [u8]) {
     }
 }
 
-/// The NaN of a type that has one.
+/// The NaN that an H200 fills with, in the types that have one: half words of 0x7ff7.
 fn nan(elem: Scalar) -> Option<u64> {
     match elem {
-        Scalar::F8E4M3 | Scalar::F8E5M2 => Some(0x7f),
         Scalar::F16 | Scalar::Bf16 => Some(0x7ff7),
-        Scalar::Tf32 | Scalar::F32 => Some(0x7fff_ffff),
-        Scalar::F64 => Some(0x7fff_ffff_ffff_ffff),
+        Scalar::Tf32 | Scalar::F32 => Some(0x7ff7_7ff7),
+        Scalar::F64 => Some(0x7ff7_7ff7_7ff7_7ff7),
         Scalar::Bool
+        | Scalar::F8E4M3
+        | Scalar::F8E5M2
         | Scalar::I8
         | Scalar::I16
         | Scalar::I32
