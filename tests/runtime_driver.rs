@@ -25,8 +25,9 @@ use tilewright::ir::{
     Untyped,
 };
 use tilewright::runtime::{
-    Arg, ClusterError, CompilerNoteKind, CudaVersion, Device, DriverStatus, FaultKind, Function,
-    Grid, LaunchOptions, LoadOptions, ModuleCache, Occupancy, PtxRejection, RuntimeError, Stream,
+    Arg, CacheStats, ClusterError, CompilerNoteKind, CudaVersion, Device, DriverStatus, FaultKind,
+    Function, Grid, LaunchOptions, LoadOptions, ModuleCache, Occupancy, PtxRejection, RuntimeError,
+    Stream,
 };
 
 #[test]
@@ -810,7 +811,14 @@ fn cached() {
     let options = LoadOptions::default().cache(Some(&cache));
     let mut y = device.zeros::<f32>(8).unwrap();
     for _ in 0..3 {
+        let used =
+            |stats: CacheStats| (stats.memory_hits + stats.disk_hits) as i64 - stats.corrupt as i64;
+        let before = used(cache.stats());
         let f = device.load_with(options, &axpy(Target::SM_80)).unwrap();
+        // What was found was not compiled.
+        let is_found = used(cache.stats()) > before;
+        let times = f.load_times();
+        assert_eq!(times.compile.is_zero(), is_found, "{times:?}");
         let x = device.upload(&[1.0f32; 8]).unwrap();
         f.launch(Grid::cover(8, 8), (1.0, &x, &mut y, 8)).unwrap();
     }
