@@ -511,7 +511,7 @@ mod tests {
         let operands: [f32; 8] =
             [&nans[..], &[-1.0, f32::NEG_INFINITY, -1e-30, -f32::MAX]].concat().try_into().unwrap();
         let operands = black_box(operands);
-        let roots = operands.map(|x| Float::sqrt(x));
+        let roots = operands.map(Float::sqrt);
         let fours = operands.map(|x| {
             [
                 Number::add(x, nans[0]),
