@@ -173,19 +173,15 @@ impl Threads {
         }
     }
 
-    /// What must not be given to the operation: a zero divisor, and a bit that a word does not have.
+    /// Sets the lowest bit of a divisor, which must not be zero.
     fn allowed(&mut self, op: &Arith, operands: &mut [Value]) {
-        let (lhs, bits, or) = match (op, &*operands) {
-            (Arith::Div { .. } | Arith::Rem { .. }, [_, divisor]) => (*divisor, 1, true),
-            (Arith::Fns { .. }, [_, base, _]) => (*base, 31, false),
-            _ => return,
-        };
+        let (Arith::Div { .. } | Arith::Rem { .. }, [_, divisor]) = (op, operands) else { return };
+        let lhs = *divisor;
         if let Type::Scalar(scalar) = self.raw.ir.type_of(lhs)
             && scalar.is_int()
         {
-            let rhs = self.raw.constant(scalar, bits);
-            operands[1] =
-                self.raw.get(if or { Arith::Or { lhs, rhs } } else { Arith::And { lhs, rhs } });
+            let rhs = self.raw.constant(scalar, 1);
+            *divisor = self.raw.get(Arith::Or { lhs, rhs });
         }
     }
 }
@@ -275,7 +271,10 @@ fn every_operation_runs_and_gives_the_same_everywhere() {
                             let same = e == f || (is_nan(*scalar, *e) && is_nan(*scalar, *f));
                             assert!(
                                 same,
-                                "result {i} of {} on {ty} is {f:#x} on {}, {e:#x} on the simulator: {used:?}",
+                                "result {} of thread {} of {} on {ty} is {f:#x} on {}, {e:#x} on the \
+                                 simulator; the operations, without their operands: {used:?}",
+                                i as u64 % EACH,
+                                i as u64 / EACH,
                                 info.name,
                                 device.name()
                             );
@@ -351,25 +350,111 @@ fn approximations_are_within_their_bounds() {
                 assert!(error <= expected.abs() * 2f64.powi(-22), "{x} / {y} is {found}");
             }
         }
-        // Of 16 bits: `ex2` within 2^-9.9, `tanh` within 2^-10.987 of `f16`; 2^-7 and 2^-8 of `bf16`.
-        let halves: Vec<(f16, bool, bool)> =
-            inputs.iter().map(|x| (f16::from_f32(*x), false, false)).collect();
-        let ex2 = computed(&device, &halves, |x, _, _| x.ex2_approx());
-        let tanh = computed(&device, &halves, |x, _, _| x.tanh_approx());
-        for ((x, ..), (ex2, tanh)) in halves.iter().zip(ex2.iter().zip(&tanh)) {
-            let (x, ex2, tanh) = (x.to_f64(), ex2.to_f64(), tanh.to_f64());
-            assert!((ex2 - x.exp2()).abs() <= x.exp2() * 2f64.powf(-9.9), "ex2 of {x} is {ex2}");
-            assert!((tanh - x.tanh()).abs() <= 2f64.powf(-10.987), "tanh of {x} is {tanh}");
-        }
-        let brains: Vec<(bf16, bool, bool)> =
-            inputs.iter().map(|x| (bf16::from_f32(*x), false, false)).collect();
+    }
+}
 
-        let ex2 = computed(&device, &brains, |x, _, _| x.ex2_approx());
-        let tanh = computed(&device, &brains, |x, _, _| x.tanh_approx());
-        for ((x, ..), (ex2, tanh)) in brains.iter().zip(ex2.iter().zip(&tanh)) {
-            let (x, ex2, tanh) = (x.to_f64(), ex2.to_f64(), tanh.to_f64());
-            assert!((ex2 - x.exp2()).abs() <= x.exp2() * 2f64.powi(-7), "ex2 of {x} is {ex2}");
-            assert!((tanh - x.tanh()).abs() <= 2f64.powi(-8), "tanh of {x} is {tanh}");
+/// All numbers of a format of 16 bits from -8 to 8.
+fn up_to_8<T: Element>() -> Vec<T> {
+    let all = (0..1 << 16).map(T::from_bits);
+    all.filter(|x| number(*x).abs() <= 8.0).collect()
+}
+
+fn number<T: Element>(x: T) -> f64 {
+    x.to_const().to_f64().expect("it is of a floating point type")
+}
+
+/// The result that is farthest beyond what is allowed of the error at it, if one is.
+fn beyond<T: Element>(
+    name: &str,
+    (inputs, found): (&[T], &[T]),
+    exact: fn(f64) -> f64,
+    allowed: impl Fn(f64) -> f64,
+) -> Option<String> {
+    let errors = inputs.iter().zip(found).map(|(x, found)| {
+        let (x, found) = (number(*x), number(*found));
+        let error = (found - exact(x)).abs();
+        (error / allowed(exact(x)), x, found, error)
+    });
+    let (ratio, x, found, error) = errors.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    let text = || format!("{name} of {x} is {found}, 2^{:.4} off", error.log2());
+    (ratio > 1.0 || ratio.is_nan()).then(text)
+}
+
+/// The bounds of the PTX ISA: `ex2` is within 2^-9.9 of `f16`, 2^-7 of `bf16`, relatively; `tanh` within 2^-10.987
+/// of `f16`, 2^-8 of `bf16`. The last is not true of an H200, which is 2^-7.9999 off at 0.74609375, where the result
+/// lies close above a number of `bf16` and the next lower one is given.
+#[test]
+fn approximations_of_16_bits_are_within_their_bounds() {
+    fn operands<T: Element>() -> (Vec<T>, Vec<(T, bool, bool)>) {
+        let inputs = up_to_8::<T>();
+        let operands = inputs.iter().map(|x| (*x, false, false)).collect();
+        (inputs, operands)
+    }
+    let (halves, half_operands) = operands::<f16>();
+    let (brains, brain_operands) = operands::<bf16>();
+    for device in device::devices() {
+        let ex2 = computed(&device, &half_operands, |x, _, _| x.ex2_approx());
+        let tanh = computed(&device, &half_operands, |x, _, _| x.tanh_approx());
+        let brain_ex2 = computed(&device, &brain_operands, |x, _, _| x.ex2_approx());
+        let brain_tanh = computed(&device, &brain_operands, |x, _, _| x.tanh_approx());
+        let relative = |bound: f64| move |exact: f64| exact * 2f64.powf(bound);
+        let absolute = |bound: f64| move |_: f64| 2f64.powf(bound);
+        let beyond = [
+            beyond("ex2 of f16", (&halves, &ex2), f64::exp2, relative(-9.9)),
+            beyond("tanh of f16", (&halves, &tanh), f64::tanh, absolute(-10.987)),
+            beyond("ex2 of bf16", (&brains, &brain_ex2), f64::exp2, relative(-7.0)),
+            beyond("tanh of bf16", (&brains, &brain_tanh), f64::tanh, absolute(-7.9)),
+        ];
+        let beyond: Vec<String> = beyond.into_iter().flatten().collect();
+        assert!(beyond.is_empty(), "on {}: {beyond:#?}", device.name());
+    }
+}
+
+/// Where PTX says nothing of `fns`, or the code of `ptxas` for it is wrong, the result is that of the operation.
+#[test]
+fn fns_is_defined_for_all_operands() {
+    fn defined(mask: u32, base: u32, offset: i32) -> u32 {
+        let mut left = offset.unsigned_abs();
+        let mut position = i64::from(base);
+        if offset == 0 {
+            let is_set = mask.checked_shr(base).is_some_and(|rest| rest & 1 == 1);
+            return if is_set { base } else { u32::MAX };
+        }
+        while base < 32 && (0..32).contains(&position) {
+            left -= mask >> position & 1;
+            if left == 0 {
+                return position as u32;
+            }
+            position += if offset > 0 { 1 } else { -1 };
+        }
+        u32::MAX
+    }
+    let masks = [0, 1, 0x8000_0000, 0xe58e_ba79, 0x5555_5555, u32::MAX];
+    let bases = [0, 1, 4, 15, 31, 32, 33, 63, 64, 255, 256, 1 << 31, u32::MAX - 31, u32::MAX];
+    let offsets = [0, 1, -1, 2, -2, 16, -16, 32, -32, 33, -33, i32::MAX, i32::MIN + 1, i32::MIN];
+    let pairs = bases.iter().flat_map(|base| offsets.map(|offset| (*base, offset)));
+    let operands: Vec<(u32, u32, i32)> =
+        pairs.flat_map(|(base, offset)| masks.map(|mask| (mask, base, offset))).collect();
+    for device in device::devices() {
+        let check = |found: Vec<u32>, how: &str| {
+            for ((mask, base, offset), found) in operands.iter().zip(found) {
+                let expected = defined(*mask, *base, *offset);
+                assert_eq!(
+                    found,
+                    expected,
+                    "fns of {mask:#x} from {base} by {offset}, {how}, on {}",
+                    device.name()
+                );
+            }
+        };
+        check(computed(&device, &operands, |m, b, o| m.fns(b, o)), "all at run time");
+        // Constants are written into the instruction.
+        for (base, offset) in [(4, i32::MIN), (32, -1), (u32::MAX, 1), (31, -33), (4, 2)] {
+            let found = computed(&device, &operands, |m, _, _| m.fns(base, offset));
+            for ((mask, ..), found) in operands.iter().zip(found) {
+                let expected = defined(*mask, base, offset);
+                assert_eq!(found, expected, "fns of {mask:#x} from {base} by {offset}, constants");
+            }
         }
     }
 }

@@ -25,8 +25,9 @@ use tilewright::ir::{
     Untyped,
 };
 use tilewright::runtime::{
-    Arg, ClusterError, CompilerNoteKind, CudaVersion, Device, DriverStatus, FaultKind, Function,
-    Grid, LaunchOptions, LoadOptions, ModuleCache, Occupancy, PtxRejection, RuntimeError, Stream,
+    Arg, CacheStats, ClusterError, CompilerNoteKind, CudaVersion, Device, DriverStatus, FaultKind,
+    Function, Grid, LaunchOptions, LoadOptions, ModuleCache, Occupancy, PtxRejection, RuntimeError,
+    Stream,
 };
 
 #[test]
@@ -256,10 +257,11 @@ fn a_fault_is_kept_with_its_first_cause() {
     }
 }
 
-const FAULTS: [(u32, FaultKind); 5] = [
+const FAULTS: [(u32, FaultKind); 6] = [
     (700, FaultKind::IllegalAddress),
     (715, FaultKind::IllegalInstruction),
     (716, FaultKind::MisalignedAddress),
+    (717, FaultKind::InvalidAddressSpace),
     (710, FaultKind::Assert),
     (702, FaultKind::LaunchTimeout),
 ];
@@ -809,7 +811,14 @@ fn cached() {
     let options = LoadOptions::default().cache(Some(&cache));
     let mut y = device.zeros::<f32>(8).unwrap();
     for _ in 0..3 {
+        let used =
+            |stats: CacheStats| (stats.memory_hits + stats.disk_hits) as i64 - stats.corrupt as i64;
+        let before = used(cache.stats());
         let f = device.load_with(options, &axpy(Target::SM_80)).unwrap();
+        // What was found was not compiled.
+        let is_found = used(cache.stats()) > before;
+        let times = f.load_times();
+        assert_eq!(times.compile.is_zero(), is_found, "{times:?}");
         let x = device.upload(&[1.0f32; 8]).unwrap();
         f.launch(Grid::cover(8, 8), (1.0, &x, &mut y, 8)).unwrap();
     }
@@ -986,13 +995,14 @@ fn bad_ptx() {
 fn notes() {
     let device = gpu();
     let cache = ModuleCache::in_memory();
-    let load = |name: &str, text: &str| {
+    let load_with = |options: KernelOptions, name: &str, text: &str| {
         let text = text.to_owned();
-        let kernel = Kernel::<()>::build(name, Target::SM_90A, move |k, ()| {
+        let kernel = Kernel::<()>::build_with(options, name, Target::SM_90A, move |k, ()| {
             k.ptx::<(), _>(InlinePtx::new(text.as_str()), ());
         });
         device.load_with(LoadOptions::default().cache(Some(&cache)), &kernel.unwrap())
     };
+    let load = |name: &str, text: &str| load_with(KernelOptions::default(), name, text);
     let slow = "wgmma.fence.sync.aligned;";
     for _ in 0..2 {
         let function = load("empty", slow).unwrap();
@@ -1010,6 +1020,12 @@ fn notes() {
         };
         assert_eq!((kernel.as_str(), note.code), ("empty", 7508));
     }
+    // The linker would ignore it, too; so the text is loaded as a whole, and the cache has nothing of it.
+    let compiled = cache.stats().misses;
+    let known = KernelOptions::default().block([128, 1, 1]).max_registers(32);
+    let function = load_with(known, "empty", "setmaxnreg.dec.sync.aligned.u32 24;").unwrap();
+    assert!(function.compiler_notes().is_empty(), "{:?}", function.compiler_notes());
+    assert_eq!(cache.stats().misses, compiled);
     let refused = device.check_ptx("text", "// setmaxnreg");
     assert!(matches!(refused, Err(RuntimeError::SetMaxNRegIgnored { .. })), "{refused:?}");
 }

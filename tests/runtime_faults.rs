@@ -50,7 +50,10 @@ fn check(fault: &str) {
     eprint!("{text}");
 }
 
-const FAULTS: [&str; 4] = ["illegal_address", "misaligned_address", "trap", "address_space"];
+/// The driver answers an access to another address space by a code of its own, which no kernel here causes: an H200
+/// carries out atomic operations on local memory through an address of any space, and where an instruction on global
+/// memory gets the address of another, that is an illegal address. `runtime_driver.rs` has that cause.
+const FAULTS: [&str; 3] = ["illegal_address", "misaligned_address", "trap"];
 
 /// The kernels are right as far as a compiler can tell.
 #[test]
@@ -68,8 +71,8 @@ fn gpu_faults_are_kept_with_their_first_cause() {
     FAULTS.into_iter().for_each(check);
 }
 
-/// The kernel that is at fault, and what may be said of it: the driver answers to a trap, and to an instruction on an
-/// address of another window, with one of two codes, by its release.
+/// The kernel that is at fault, and what may be said of it: the driver answers to a trap with one of two codes, by its
+/// release.
 fn faulty(fault: &str, target: Target) -> (Kernel<(GlobalMut<i32>,)>, Vec<FaultKind>) {
     let inline = |text: &'static str| {
         Kernel::<(GlobalMut<i32>,)>::build("wild", target, move |k, (x,)| {
@@ -88,17 +91,6 @@ fn faulty(fault: &str, target: Target) -> (Kernel<(GlobalMut<i32>,)>, Vec<FaultK
         "trap" => {
             let kinds = vec![FaultKind::LaunchFailed, FaultKind::IllegalInstruction];
             (inline("trap; mov.u32 %0, 0;"), kinds)
-        }
-        // An atomic operation on the window of local memory, which has none.
-        "address_space" => {
-            let text = ".reg .b64 at; .local .align 4 .b32 mine; mov.u64 at, mine; cvta.local.u64 at, at; \
-                        atom.add.u32 %0, [at], 1;";
-            let kinds = vec![
-                FaultKind::InvalidAddressSpace,
-                FaultKind::IllegalAddress,
-                FaultKind::LaunchFailed,
-            ];
-            (inline(text), kinds)
         }
         _ => panic!("no such fault"),
     };
@@ -142,36 +134,41 @@ fn gpu_child() {
 }
 
 /// A kernel that moves registers between its warps, which the compiler ignores unless it knows how many a thread
-/// starts with: an error of the load, with the cache and without.
+/// starts with: an error of the load, with the cache and without. Where it knows them, it does not; so the text is not
+/// one that is linked, of which the compiler ignores them always, and is not kept in the cache.
 #[test]
 fn gpu_setmaxnreg_that_is_ignored_is_an_error() {
     let Some(device) = gpu().filter(|device| device.target() == Target::SM_90A) else {
         eprintln!("skipped: it needs a GPU of compute capability 9.0");
         return;
     };
-    // A name of its own each time, because the driver keeps what it has compiled, but not what it said.
+    // A name of its own each time, because the driver keeps what it has compiled, but not what it said. A warp that
+    // asks for more registers than others give would wait for ever; this one gives some.
     let build = |options: KernelOptions, name: &str| {
         let name = format!("{name}_{}", std::process::id());
         let kernel = Kernel::<()>::build_with(options, &name, device.target(), |k, ()| {
-            k.ptx::<(), _>(InlinePtx::new("setmaxnreg.inc.sync.aligned.u32 40;"), ())
+            k.ptx::<(), _>(InlinePtx::new("setmaxnreg.dec.sync.aligned.u32 24;"), ())
         });
         kernel.unwrap()
     };
     let cache = ModuleCache::in_memory();
-    for (name, cache) in [("linked", Some(&cache)), ("loaded", None)] {
+    for (name, cache) in [("with_cache", Some(&cache)), ("without", None)] {
         let options = LoadOptions::default().cache(cache);
         let refused = device.load_with(options, &build(KernelOptions::default(), name));
         match refused.map(|_| ()) {
             Err(RuntimeError::SetMaxNRegIgnored { note, .. }) => {
-                assert_eq!(note.kind, CompilerNoteKind::SetMaxNRegIgnored, "{note}");
+                let found = (note.kind, note.code);
+                assert_eq!(found, (CompilerNoteKind::SetMaxNRegIgnored, 7508), "{note}");
                 eprintln!("{name}: {note}");
             }
             other => panic!("{name}: {other:?}"),
         }
         let known = KernelOptions::default().block([128, 1, 1]).max_registers(32);
-        let f = device.load_with(options, &build(known, "known")).unwrap();
+        let known = build(known, &format!("known_{name}"));
+        let f = device.load_with(options, &known).unwrap();
         assert!(f.compiler_notes().is_empty(), "{:?}", f.compiler_notes());
         f.launch(Grid::cover(128, 128), ()).unwrap();
     }
     device.synchronize().unwrap();
+    assert_eq!(cache.stats().misses, 0);
 }

@@ -409,25 +409,6 @@ fn gpu_occupancy_is_known() {
     eprintln!("{occupancy:?}");
 }
 
-/// Two streams with one small block each run at the same time.
-#[test]
-fn gpu_streams_run_beside_each_other() {
-    let Some(device) = wanted_gpu() else { return };
-    let f = device.load(&slow(device.target())).unwrap();
-    let x = device.upload(&[1.0f32; 64]).unwrap();
-    let mut sums = [(); 4].map(|()| device.zeros::<f32>(64).unwrap());
-    let streams = [(); 4].map(|()| device.stream().unwrap());
-    let (grid, n) = (Grid::cover(1, 64), 2_000_000);
-    let one = f.time(grid, (&x, &mut sums[0], n)).unwrap().elapsed;
-    let begin = std::time::Instant::now();
-    for (stream, sum) in streams.iter().zip(&mut sums) {
-        f.launch_with(on(stream), grid, (&x, sum, n)).unwrap();
-    }
-    device.synchronize().unwrap();
-    let all = begin.elapsed();
-    assert!(all < one * 2, "one takes {one:?}, four {all:?}");
-}
-
 /// Streams and memory of a program that uses `cudarc`, in and out.
 #[cfg(feature = "cuda-any-version")]
 #[test]

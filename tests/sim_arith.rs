@@ -237,52 +237,54 @@ fn f64s() -> Vec<f64> {
     all
 }
 
-/// The NaN that an H200 gives.
+/// The NaN that an H200 gives. What is NaN is told by its bits, and another is chosen by bits: where floating point
+/// numbers are compared, an optimised build may give the host's NaN instead.
 trait Nan: Float {
-    fn is_nan(self) -> bool;
+    fn has_nan_bits(self) -> bool;
     fn is_negative(self) -> bool;
     /// The NaN of an operation, given its operands in the order in which they are preferred.
-    fn nan_of(operands: &[Self]) -> Self;
+    fn nan_of(operands: &[Self]) -> u64;
     /// The value, or else that NaN.
     fn or_nan_of(self, operands: &[Self]) -> Self {
-        if self.is_nan() { Self::nan_of(operands) } else { self }
+        let nan = Self::nan_of(operands);
+        Self::from_bits(if self.has_nan_bits() { nan } else { self.to_const().bits() })
     }
 }
 impl Nan for f32 {
-    fn is_nan(self) -> bool {
-        self.is_nan()
+    fn has_nan_bits(self) -> bool {
+        self.to_bits() & 0x7fff_ffff > 0x7f80_0000
     }
     fn is_negative(self) -> bool {
         self.is_sign_negative()
     }
-    fn nan_of(_: &[f32]) -> f32 {
-        f32::from_bits(0x7fff_ffff)
+    fn nan_of(_: &[f32]) -> u64 {
+        0x7fff_ffff
     }
 }
 impl Nan for f64 {
-    fn is_nan(self) -> bool {
-        self.is_nan()
+    fn has_nan_bits(self) -> bool {
+        self.to_bits() << 1 > 0x7ff << 53
     }
     fn is_negative(self) -> bool {
         self.is_sign_negative()
     }
-    fn nan_of(operands: &[f64]) -> f64 {
-        let first = operands.iter().find(|x| x.is_nan()).map(|x| x.to_bits() | 1 << 51);
-        f64::from_bits(first.unwrap_or(0xfff8_0000_0000_0000))
+    fn nan_of(operands: &[f64]) -> u64 {
+        let first = operands.iter().find(|x| x.has_nan_bits()).map(|x| x.to_bits() | 1 << 51);
+        first.unwrap_or(0xfff8_0000_0000_0000)
     }
 }
 
 fn check_float<T: Nan + Signed + PartialOrd>(all: &[T]) {
     let pairs = (all, all);
     let least = |a: T, b: T| match () {
-        () if a.is_nan() => b.or_nan_of(&[b, a]),
-        () if b.is_nan() || a < b => a,
+        () if a.has_nan_bits() => b.or_nan_of(&[b, a]),
+        () if b.has_nan_bits() || a < b => a,
         () if b < a || b.is_negative() => b,
         () => a,
     };
     let greatest = |a: T, b: T| match () {
-        () if a.is_nan() => b.or_nan_of(&[b, a]),
-        () if b.is_nan() || a > b => a,
+        () if a.has_nan_bits() => b.or_nan_of(&[b, a]),
+        () if b.has_nan_bits() || a > b => a,
         () if b > a || a.is_negative() => b,
         () => a,
     };
@@ -364,17 +366,17 @@ fn floats_convert_as_in_rust() {
     }
     check!(i8 i16 i32 i64 u8 u16 u32 u64);
     // NaN keeps its sign and its upper digits, and becomes quiet.
-    let nan =
-        |sign: bool, digits: u64| f64::from_bits(u64::from(sign) << 63 | 0x7ff8 << 48 | digits);
+    let nan = |sign: bool, digits: u64| u64::from(sign) << 63 | 0x7ff8 << 48 | digits;
     let widened = |a: f32| {
         let digits = u64::from(a.to_bits()) << 29 & ((1 << 52) - 1);
-        if a.is_nan() { nan(a.is_sign_negative(), digits) } else { f64::from(a) }
+        let quiet = nan(a.is_sign_negative(), digits);
+        f64::from_bits(if a.has_nan_bits() { quiet } else { f64::from(a).to_bits() })
     };
     check1("cvt", &narrow, |a| a.cvt::<f64>(), widened);
     let narrowed = |a: f64| {
         let digits = (a.to_bits() >> 29) as u32 & 0x3f_ffff;
         let nan = u32::from(a.is_sign_negative()) << 31 | 0x7fc0_0000 | digits;
-        if a.is_nan() { f32::from_bits(nan) } else { a as f32 }
+        f32::from_bits(if a.has_nan_bits() { nan } else { (a as f32).to_bits() })
     };
     check1("cvt", &wide, |a| a.cvt::<f32>(), narrowed);
 }

@@ -158,8 +158,10 @@ impl Entry<'_> {
                 self.ins(&["bfi.", ty], &[to.into(), value, into, start, count]);
             }
             Arith::Fns { mask, base, offset } => {
+                let (mask, base) = self.fns_mask_and_base(mask, base);
+                let offset = self.fns_offset(offset);
                 let to = self.def(result);
-                self.write_op(&["fns.b32"], to, &[mask, base, offset]);
+                self.ins(&["fns.b32"], &[to.into(), mask, base, offset]);
             }
             Arith::Lop3 { a, b, c, table } => {
                 let to = self.def(result);
@@ -284,6 +286,36 @@ impl Entry<'_> {
                 amount.into()
             }
             operand @ (Operand::Reg(_) | Operand::Int(_)) => operand,
+        }
+    }
+
+    /// A mask and a base of at most 31 in which `fns` finds the same; PTX says nothing of bases above, where there
+    /// is no bit: there the mask is 0.
+    fn fns_mask_and_base(&mut self, mask: Value, base: Value) -> (Operand, Operand) {
+        let (mask, base) = (self.operand(mask), self.operand(base));
+        if let Operand::Const(constant) = base {
+            let is_bit = constant.bits() < 32;
+            return if is_bit { (mask, base) } else { (Operand::Int(0), Operand::Int(0)) };
+        }
+        let (is_bit, kept, bit) =
+            (self.temp(Class::Pred), self.temp(Class::B32), self.temp(Class::B32));
+        self.ins(&["setp.lt.u32"], &[is_bit.into(), base, Operand::Int(32)]);
+        self.ins(&["selp.b32"], &[kept.into(), mask, Operand::Int(0), is_bit.into()]);
+        self.ins(&["and.b32"], &[bit.into(), base, Operand::Int(31)]);
+        (kept.into(), bit.into())
+    }
+
+    /// The offset, of those that are beyond the bits of a word one whose magnitude is a number: the code that
+    /// `ptxas` makes of `fns` negates it, and then finds bit 0 for the smallest one.
+    fn fns_offset(&mut self, offset: Value) -> Operand {
+        const BEYOND: i64 = -33;
+        match self.operand(offset) {
+            Operand::Const(constant) => Operand::Int(i64::from(constant.bits() as i32).max(BEYOND)),
+            operand @ (Operand::Reg(_) | Operand::Int(_)) => {
+                let offset = self.temp(Class::B32);
+                self.ins(&["max.s32"], &[offset.into(), operand, Operand::Int(BEYOND)]);
+                offset.into()
+            }
         }
     }
 

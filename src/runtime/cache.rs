@@ -216,7 +216,9 @@ impl ModuleCache {
 
     fn write(&self, key: Key, compiled: &Compiled) -> io::Result<()> {
         let Some(path) = self.path(key) else { return Ok(()) };
-        write_file(&path, &encode(key, compiled))
+        // An entry that a system without power has cut off is found by its checksum and compiled anew, so that a load
+        // need not wait for the disk.
+        write_file(&path, &encode(key, compiled), Reaches::System)
     }
 
     /// The paths of all entries on the disk.
@@ -264,7 +266,7 @@ impl ModuleCache {
                 count += 1;
             }
         }
-        write_file(file, &archive)?;
+        write_file(file, &archive, Reaches::Disk)?;
         Ok(count)
     }
 
@@ -342,8 +344,16 @@ fn read_file(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Where a file is when it counts as written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reaches {
+    /// With the system, which all processes see, and which writes it to the disk when it likes.
+    System,
+    Disk,
+}
+
 /// Writes the file under another name first, so that it is there whole or not at all.
-fn write_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
+fn write_file(path: &Path, bytes: &[u8], reaches: Reaches) -> io::Result<()> {
     static WRITTEN: AtomicU64 = AtomicU64::new(0);
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -358,7 +368,9 @@ fn write_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let write = || {
         let mut file = fs::File::create(&temporary)?;
         file.write_all(bytes)?;
-        file.sync_all()?;
+        if reaches == Reaches::Disk {
+            file.sync_all()?;
+        }
         fs::rename(&temporary, path)
     };
     write().inspect_err(|_| {

@@ -15,7 +15,7 @@ use super::note::CompilerNote;
 use super::occupancy::Occupancy;
 use super::options::LaunchOptions;
 use super::stream::{Stream, StreamBackend};
-use super::timing::Timing;
+use super::timing::{LoadTimes, Timing};
 use crate::ir::{Kernel, KernelIr, LaunchBounds, Signature, Type};
 
 #[cfg(feature = "cuda-any-version")]
@@ -193,6 +193,17 @@ impl<P> Function<P> {
     /// Empty where [`compiler_log`](Function::compiler_log) is.
     pub fn compiler_notes(&self) -> Vec<CompilerNote> {
         CompilerNote::all(self.compiler_log())
+    }
+
+    /// What loading it took the compiler and the driver; for a function of a [`LoadedModule`](super::LoadedModule), what
+    /// loading the module took them. Zero on the simulator.
+    pub fn load_times(&self) -> LoadTimes {
+        match &self.inner.code {
+            #[cfg(feature = "sim")]
+            Code::Sim(..) => LoadTimes::default(),
+            #[cfg(feature = "cuda-any-version")]
+            Code::Cuda(function) => function.load_times(),
+        }
     }
 
     /// The device that it is loaded on.

@@ -119,7 +119,7 @@ pub use {
     pinned::Pinned,
     stream::{Event, Stream},
     tensor_map::{TensorMapArg, TensorMapArgMut, WritableTensorMap},
-    timing::Timing,
+    timing::{LoadTimes, Timing},
 };
 
 /// Without a kind of device there are no launches.

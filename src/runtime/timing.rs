@@ -1,4 +1,4 @@
-//! How long a launch took.
+//! How long a launch took, and how long a load.
 
 use std::time::Duration;
 
@@ -36,4 +36,27 @@ impl Timing {
     pub fn rate(&self, amount: f64) -> f64 {
         amount / self.elapsed.as_secs_f64()
     }
+}
+
+/// What loading a kernel, or the module that has it, took others than this crate.
+///
+/// ```
+/// # #[cfg(feature = "sim")] {
+/// # use tilewright::ir::{Kernel, Target};
+/// use tilewright::runtime::{Device, LoadTimes};
+/// # let kernel = Kernel::<()>::build("k", Target::SM_80, |_, ()| ())?;
+/// // The simulator has neither a compiler nor a driver.
+/// let function = Device::sim()?.load(&kernel)?;
+/// assert_eq!(function.load_times(), LoadTimes::default());
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LoadTimes {
+    /// The compiler, from PTX to code: the driver's, or `ptxas`. It is zero where the code was in a cache. Where the
+    /// driver compiles and loads in one call, it is all of that call.
+    pub compile: Duration,
+    /// The driver, loading code that there was.
+    pub load: Duration,
 }

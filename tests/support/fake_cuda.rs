@@ -604,7 +604,7 @@ export! {
             logs.error.write(&text);
             return 218;
         }
-        logs.info.write(&said_of(&lines));
+        logs.info.write(&said_of(&lines, false));
         call(|driver| {
             let handle = driver.handle();
             driver.modules.insert(handle, text.to_vec());
@@ -655,7 +655,7 @@ export! {
         call(|driver| {
             driver.compilations += 1;
             let (link, logs) = driver.links.get(&state).ok_or(1u32)?;
-            logs.info.write(&said_of(&String::from_utf8_lossy(link)));
+            logs.info.write(&said_of(&String::from_utf8_lossy(link), true));
             unsafe { set(code, link.as_ptr()) };
             unsafe { set(bytes, link.len()) };
             Ok(())
@@ -868,12 +868,17 @@ impl Log {
     }
 }
 
-/// What the compiler says of a text that is right.
-fn said_of(text: &str) -> String {
+/// What the compiler says of a text that is right, as one of several where it is linked.
+fn said_of(text: &str, is_linked: bool) -> String {
     let mut said = String::new();
     if text.contains("setmaxnreg") {
-        said += "ptxas info    : (C7508) Potential Performance Loss: 'setmaxnreg' ignored; unable to \
-                 determine register count at entry.\n";
+        if is_linked {
+            said += "ptxas info    : (C7504) Potential Performance Loss: 'setmaxnreg' ignored to maintain \
+                     compatibility across compilation units.\n";
+        } else if !text.contains(".maxnreg") {
+            said += "ptxas info    : (C7508) Potential Performance Loss: 'setmaxnreg' ignored; unable to \
+                     determine register count at entry.\n";
+        }
     }
     if text.contains("wgmma.") {
         said += "ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are \

@@ -345,7 +345,7 @@ impl<'b, T: Word32> Val<'b, T> {
 
 impl<'b> Val<'b, u32> {
     /// The position of the `offset`-th bit that is set, from bit `base` on (that one included), downward where
-    /// `offset` is negative; `base` itself for `offset` 0; `u32::MAX` if there is none.
+    /// `offset` is negative; `base` itself for `offset` 0; `u32::MAX` if there is none, and where `base` is above 31.
     /// PTX ISA 9.7.1.17 `fns`.
     #[track_caller]
     pub fn fns(self, base: impl IntoVal<'b, u32>, offset: impl IntoVal<'b, i32>) -> Val<'b, u32> {

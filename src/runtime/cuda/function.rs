@@ -19,7 +19,7 @@ use super::status;
 use super::stream::Stream;
 use super::tensor_map::EncodedMap;
 use crate::ir::{ClusterShape, KernelIr, LaunchBounds};
-use crate::runtime::{Grid, LoadOptions, Occupancy, RuntimeError};
+use crate::runtime::{Grid, LoadOptions, LoadTimes, Occupancy, RuntimeError};
 
 /// An entry with its module.
 pub(in crate::runtime) struct Function {
@@ -283,6 +283,11 @@ impl Function {
     /// What the compiler said.
     pub(in crate::runtime) fn log(&self) -> &str {
         self.module.log()
+    }
+
+    /// What loading its module took.
+    pub(in crate::runtime) fn load_times(&self) -> LoadTimes {
+        self.module.times()
     }
 
     /// How much of the kernel runs at once in blocks of so many threads.

@@ -3,6 +3,7 @@
 use std::ffi::{CString, c_char};
 use std::ptr;
 use std::sync::Arc;
+use std::time::Instant;
 
 use cudarc::driver::sys;
 
@@ -12,7 +13,7 @@ use super::link;
 use super::status;
 use super::stream::Uses;
 use crate::runtime::cache::{Compiled, Key};
-use crate::runtime::{CompilerNote, LoadOptions, PtxRejection, RuntimeError};
+use crate::runtime::{CompilerNote, LoadOptions, LoadTimes, PtxRejection, RuntimeError};
 
 /// Loaded code. It is unloaded when it is dropped, after its last launch has ended.
 pub(in crate::runtime) struct Module {
@@ -20,6 +21,7 @@ pub(in crate::runtime) struct Module {
     raw: sys::CUmodule,
     log: String,
     uses: Arc<Uses>,
+    times: LoadTimes,
 }
 
 // SAFETY: as for the context.
@@ -43,6 +45,7 @@ impl Module {
         let _current = context.enter()?;
         let mut jit = Jit::new();
         let mut raw = ptr::null_mut();
+        let begin = Instant::now();
         // SAFETY: the image is a text that ends with a zero; there are as many values as keys; the logs are
         // as long as said and outlive the call, which is when the driver writes them.
         let code = unsafe {
@@ -54,6 +57,7 @@ impl Module {
                 jit.values(),
             )
         };
+        let times = LoadTimes { compile: begin.elapsed(), ..LoadTimes::default() };
         let (info, error) = jit.into_logs();
         let failed = code != status::SUCCESS && status::fault(code).is_none();
         if failed && (status::is_about_ptx(code) || !error.is_empty()) {
@@ -61,7 +65,7 @@ impl Module {
             return Err(rejection(context, name, ptx, code, error_line(&log), log));
         }
         context.check("cuModuleLoadDataEx", code)?;
-        let module = Module { context, raw, log: info, uses: Arc::default() };
+        let module = Module { context, raw, log: info, uses: Arc::default(), times };
         CompilerNote::check(name, &module.log)?;
         Ok(module)
     }
@@ -93,6 +97,7 @@ impl Module {
                 None => cache.note_corrupt(key),
             }
         }
+        let begin = Instant::now();
         let compiled = match options.ptxas {
             Some(ptxas) => {
                 let assembled = ptxas
@@ -105,16 +110,20 @@ impl Module {
             None if ptx.contains("setmaxnreg.") => None,
             None => link::compile(context, ptx)?,
         };
+        let compile = begin.elapsed();
         if let Some(compiled) = compiled
-            && let Some(module) = Module::load_code(context, name, &compiled)?
+            && let Some(mut module) = Module::load_code(context, name, &compiled)?
         {
+            module.times.compile = compile;
             if let Some(cache) = options.cache {
                 cache.insert(key, compiled);
             }
             return Ok(module);
         }
         // Text that is wrong is explained here.
-        Module::load(context, name, ptx)
+        let mut module = Module::load(context, name, ptx)?;
+        module.times.compile += compile;
+        Ok(module)
     }
 
     /// Loads code; `None` where the driver does not take it.
@@ -128,6 +137,7 @@ impl Module {
         CompilerNote::check(name, &compiled.log)?;
         let _current = context.enter()?;
         let mut raw = ptr::null_mut();
+        let begin = Instant::now();
         // SAFETY: the code is that of a compiler, whole: it was just made, or its checksum is right. `raw` is
         // a place for the result; there are no options.
         let code = unsafe {
@@ -143,12 +153,18 @@ impl Module {
             return Ok(None);
         }
         context.check("cuModuleLoadDataEx", code)?;
-        Ok(Some(Module { context, raw, log: compiled.log.clone(), uses: Arc::default() }))
+        let times = LoadTimes { load: begin.elapsed(), ..LoadTimes::default() };
+        Ok(Some(Module { context, raw, log: compiled.log.clone(), uses: Arc::default(), times }))
     }
 
     /// The messages of the compiler.
     pub(in crate::runtime) fn log(&self) -> &str {
         &self.log
+    }
+
+    /// What loading it took others.
+    pub(super) fn times(&self) -> LoadTimes {
+        self.times
     }
 
     pub(super) fn context(&self) -> &'static Context {

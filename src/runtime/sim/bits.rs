@@ -133,6 +133,7 @@ mod tests {
     fn bits_by_number_and_tables() {
         assert_eq!([fns(0b1010, 0, 1), fns(0b1010, 1, 2), fns(0b1010, 3, -2)], [1, 3, 1]);
         assert_eq!([fns(0b1010, 1, 0), fns(0b1010, 0, 0), fns(1, 32, 1)], [1, u32::MAX, u32::MAX]);
+        assert_eq!([fns(u32::MAX, 31, i32::MIN), fns(u32::MAX, 31, -32)], [u32::MAX, 0]);
         let [a, b, c] = [0xff00_ff00, 0xf0f0_f0f0, 0xcccc_cccc];
         assert_eq!(lop3([a, b, c], 0x96), a ^ b ^ c);
         assert_eq!(lop3([a, b, c], 0xca), a & b | !a & c);

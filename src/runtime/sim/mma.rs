@@ -12,6 +12,7 @@
 //! and 4 columns, which [`multiply`] adds to.
 
 use super::lanes::{LANES, Regs};
+use super::scalar::Nan;
 use crate::ir::{Scalar, f16};
 
 /// For a block of 8 rows of A, and one `k`: the element of each row.
@@ -167,11 +168,11 @@ impl<T: Summand> Operands<'_, T> {
 }
 
 fn f32_bits(x: f32) -> u32 {
-    if x.is_nan() { 0x7fff_ffff } else { x.to_bits() }
+    x.or_nan_of([]).to_bits()
 }
 
 fn f16_bits(x: f32) -> u16 {
-    if x.is_nan() { f16::NAN.to_bits() } else { f16::from_f32(x).to_bits() }
+    f16::from_f32(x).to_bits()
 }
 
 /// `D += A B` in floating point, or `D = A B`.
@@ -212,7 +213,7 @@ pub(super) fn multiply_f32(
 
 /// `D += A B` in `f64`.
 pub(super) fn multiply_f64(regs: &mut Regs, sums: &Sums, operands: &Operands<'_, f64>) {
-    let bits = |x: f64| if x.is_nan() { 0x7fff_ffff_ffff_ffff } else { x.to_bits() };
+    let bits = |x: f64| if x.has_nan_bits() { 0x7fff_ffff_ffff_ffff } else { x.to_bits() };
     operands.each(&sums.slots, &mut regs.d, true, f64::from_bits, bits);
 }
 

@@ -1,5 +1,6 @@
 //! Floating point arithmetic with every rounding: exact results as integers, rounded once.
 
+use super::scalar::Nan;
 use crate::ir::{Clamp, FloatMode, Rounding, Scalar, narrow};
 
 /// A floating point type as its digits and range.
@@ -272,10 +273,8 @@ pub(super) fn decode(scalar: Scalar, bits: u64) -> f64 {
 /// The bits of a number of the type, or of the NaN of the type.
 pub(super) fn encode(scalar: Scalar, x: f64) -> u64 {
     match scalar {
-        Scalar::F32 if x.is_nan() => 0x7fff_ffff,
-        Scalar::F32 => (x as f32).to_bits().into(),
-        Scalar::F64 if x.is_nan() => 0xfff8_0000_0000_0000,
-        Scalar::F64 => x.to_bits(),
+        Scalar::F32 => (x as f32).or_nan_of([]).to_bits().into(),
+        Scalar::F64 => x.or_nan_of([]).to_bits(),
         _ => narrow::encode_nearest(scalar, x).unwrap_or(0).into(),
     }
 }

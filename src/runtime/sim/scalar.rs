@@ -1,8 +1,11 @@
 //! What the arithmetic operations compute, for each scalar type, bit for bit.
 //!
 //! IEEE 754 leaves the bits of a NaN open, and the host's choice depends on the host. Here they are those
-//! that an H200 gives: for `f32` always `0x7fffffff`; for `f16` and `bf16` `0x7fff`; for `f64` the first operand that is NaN, made quiet, in
-//! an order that depends on the operation, else `0xfff8000000000000`.
+//! that an H200 gives: for `f32` always `0x7fffffff`; for `f16` and `bf16` `0x7fff`; for `f64` the first operand
+//! that is NaN, made quiet, in an order that depends on the operation, else `0xfff8000000000000`.
+//!
+//! They are chosen by bits and not by `is_nan`: to LLVM all NaNs of an operation are alike, so that in an optimised
+//! build it gives the host's NaN of a square root where a comparison of floating point numbers chooses another.
 
 use super::lanes::{Lane, Pair};
 use crate::ir::number::mul_add_to_odd;
@@ -173,6 +176,8 @@ signed!(i8 i16 i32 i64);
 
 /// The NaN that operations return.
 pub(super) trait Nan: Sized {
+    /// Whether the bits are those of a NaN.
+    fn has_nan_bits(self) -> bool;
     /// The result of an operation: `self`, or the NaN of its operands, which are given in the order in
     /// which they are preferred.
     fn or_nan_of<const N: usize>(self, operands: [Self; N]) -> Self;
@@ -180,22 +185,29 @@ pub(super) trait Nan: Sized {
 
 impl Nan for f32 {
     #[inline(always)]
+    fn has_nan_bits(self) -> bool {
+        self.to_bits() & 0x7fff_ffff > 0x7f80_0000
+    }
+    #[inline(always)]
     fn or_nan_of<const N: usize>(self, _: [f32; N]) -> f32 {
-        if self.is_nan() { f32::from_bits(0x7fff_ffff) } else { self }
+        f32::from_bits(if self.has_nan_bits() { 0x7fff_ffff } else { self.to_bits() })
     }
 }
 
 impl Nan for f64 {
     #[inline(always)]
+    fn has_nan_bits(self) -> bool {
+        self.to_bits() & (u64::MAX >> 1) > 0x7ff << 52
+    }
+    #[inline(always)]
     fn or_nan_of<const N: usize>(self, operands: [f64; N]) -> f64 {
         const QUIET: u64 = 1 << 51;
-        if !self.is_nan() {
+        if !self.has_nan_bits() {
             return self;
         }
-        let invalid = f64::from_bits(0xfff8_0000_0000_0000);
-        operands.into_iter().rev().fold(invalid, |nan, operand| {
-            if operand.is_nan() { f64::from_bits(operand.to_bits() | QUIET) } else { nan }
-        })
+        f64::from_bits(operands.into_iter().rev().fold(0xfff8_0000_0000_0000, |nan, operand| {
+            if operand.has_nan_bits() { operand.to_bits() | QUIET } else { nan }
+        }))
     }
 }
 
@@ -427,7 +439,7 @@ impl Cvt<f64> for f32 {
     fn cvt(self) -> f64 {
         let bits = u64::from(self.to_bits());
         let nan = (bits >> 31) << 63 | 0x7ff8 << 48 | (bits & 0x7f_ffff) << 29;
-        if self.is_nan() { f64::from_bits(nan) } else { f64::from(self) }
+        f64::from_bits(if self.has_nan_bits() { nan } else { f64::from(self).to_bits() })
     }
 }
 
@@ -436,8 +448,8 @@ impl Cvt<f32> for f64 {
     #[inline(always)]
     fn cvt(self) -> f32 {
         let bits = self.to_bits();
-        let nan = (bits >> 63) << 31 | 0x7fc0_0000 | bits >> 29 & 0x3f_ffff;
-        if self.is_nan() { f32::from_bits(nan as u32) } else { self as f32 }
+        let nan = ((bits >> 63) << 31 | 0x7fc0_0000 | bits >> 29 & 0x3f_ffff) as u32;
+        f32::from_bits(if self.has_nan_bits() { nan } else { (self as f32).to_bits() })
     }
 }
 
@@ -488,6 +500,37 @@ mod tests {
                 proptest::prop_assert_eq!(found.to_bits(), expected.to_bits(), "{} {} {}", a, b, c);
             }
         }
+    }
+
+    /// The NaN of the definition, whatever the compiler knows of the operands: all at run time, and in loops that it
+    /// makes vector instructions of.
+    #[test]
+    fn the_bits_of_nan_are_not_those_of_the_host() {
+        use std::hint::black_box;
+        let nans = [0x7fc0_0000, 0x7f80_0001, 0xffc0_0000, 0xff80_0001].map(f32::from_bits);
+        let operands: [f32; 8] =
+            [&nans[..], &[-1.0, f32::NEG_INFINITY, -1e-30, -f32::MAX]].concat().try_into().unwrap();
+        let operands = black_box(operands);
+        let roots = operands.map(Float::sqrt);
+        let fours = operands.map(|x| {
+            [
+                Number::add(x, nans[0]),
+                Number::mul(nans[1], x),
+                Float::div(x, nans[2]),
+                Signed::neg(x),
+            ]
+        });
+        assert_eq!(roots.map(f32::to_bits), [0x7fff_ffff; 8]);
+        for (x, results) in operands.iter().zip(fours) {
+            let expected = if x.is_nan() { 0x7fff_ffff } else { (-x).to_bits() };
+            let found = results.map(f32::to_bits);
+            assert_eq!(found, [0x7fff_ffff, 0x7fff_ffff, 0x7fff_ffff, expected]);
+        }
+        let wide = black_box([-1.0, f64::from_bits(0xfff0_0000_0000_0001), f64::NEG_INFINITY]);
+        let expected = [0xfff8_0000_0000_0000, 0xfff8_0000_0000_0001, 0xfff8_0000_0000_0000];
+        assert_eq!(wide.map(|x| Float::sqrt(x).to_bits()), expected);
+        let made = black_box([(0.0, 0.0), (f64::NAN, 0.0)]).map(|(a, b)| Float::div(a, b));
+        assert_eq!(made.map(f64::to_bits), [0xfff8_0000_0000_0000, 0x7ff8_0000_0000_0000]);
     }
 
     #[test]

@@ -1,7 +1,8 @@
-//! Memory that is full, kept, given back, and not leaked, on the simulator and on a GPU.
+//! What only a program that is alone on the GPU can see: memory that is full, kept, given back and not leaked, on the
+//! simulator and on a GPU; streams that run at the same time.
 //!
-//! These tests look at the memory of the whole process or of the whole GPU, so they run one after the other, and no
-//! other tests are in this file. Other programs on the GPU disturb them.
+//! These tests look at the memory of the whole process or of the whole GPU, or at the clock, so they run one after the
+//! other, and no other tests are in this file. Other programs on the GPU disturb them.
 #![allow(
     clippy::expect_used,
     clippy::unwrap_used,
@@ -14,9 +15,10 @@
 mod device;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
-use tilewright::ir::{Global, GlobalMut, Kernel, Target};
-use tilewright::runtime::{Device, Grid, RuntimeError};
+use tilewright::ir::{Global, GlobalMut, Kernel, Target, range};
+use tilewright::runtime::{Device, Grid, LaunchOptions, RuntimeError, Stream};
 
 /// Held by each test from its start to its end.
 fn alone() -> MutexGuard<'static, ()> {
@@ -136,4 +138,43 @@ fn gpu_cycles_leak_nothing() {
     if let Some(device) = wanted_gpu() {
         cycles_leak_nothing(&device);
     }
+}
+
+/// Four launches of one small block each take four streams hardly longer than one launch takes, and one stream four
+/// times as long. The least of several times each, because the first ones include what the driver does once.
+#[test]
+fn gpu_streams_run_beside_each_other() {
+    let _alone = alone();
+    let Some(device) = wanted_gpu() else { return };
+    type Slow = (Global<f32>, GlobalMut<f32>, i32);
+    let kernel = Kernel::<Slow>::build("slow", device.target(), |k, (x, y, n)| {
+        let i = k.thread_idx().x;
+        let sum = k.for_(range(0, n), 0.0, |k, _, sum| sum + x.load(k, i));
+        y.store(k, i, sum);
+    });
+    let f = device.load(&kernel.unwrap()).unwrap();
+    let (grid, n) = (Grid::cover(1, 64), 1_000_000);
+    let x = device.upload(&[1.0f32; 64]).unwrap();
+    let mut sums = [(); 4].map(|()| device.zeros::<f32>(64).unwrap());
+    let streams = [(); 4].map(|()| device.stream().unwrap());
+    let mut least = |streams: &[&Stream]| -> Duration {
+        let times = (0..8).map(|_| {
+            device.synchronize().unwrap();
+            let begin = Instant::now();
+            for (stream, sum) in streams.iter().zip(&mut sums) {
+                let options = LaunchOptions::default().stream(stream);
+                f.launch_with(options, grid, (&x, sum, n)).unwrap();
+            }
+            device.synchronize().unwrap();
+            begin.elapsed()
+        });
+        times.min().unwrap()
+    };
+    let one = least(&[&streams[0]]);
+    let in_turn = least(&[&streams[0]; 4]);
+    let beside = least(&streams.each_ref());
+    eprintln!("one launch {one:?}; four in one stream {in_turn:?}, in four streams {beside:?}");
+    assert!(in_turn > one * 3, "one takes {one:?}, four in one stream {in_turn:?}");
+    assert!(beside < one * 2, "one takes {one:?}, four in four streams {beside:?}");
+    assert!(sums.iter().all(|sum| sum.to_vec().unwrap() == [n as f32; 64]));
 }
