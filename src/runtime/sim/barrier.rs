@@ -171,6 +171,7 @@ impl Compiler<'_> {
             }
             // Nothing is asynchronous here; the grids before this one have ended, and none after it waits.
             Sync::FenceProxyAsync { .. }
+            | Sync::FenceProxyAlias {}
             | Sync::GriddepcontrolWait {}
             | Sync::GriddepcontrolLaunchDependents {} => {
                 self.weight += 1;
