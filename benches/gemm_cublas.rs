@@ -13,6 +13,8 @@
     reason = "a benchmark ends with the message"
 )]
 
+#[path = "kernels/gemm_configs.rs"]
+mod gemm_configs;
 #[path = "kernels/gemm_sm80.rs"]
 mod gemm_sm80;
 #[path = "kernels/gemm_sm90.rs"]
@@ -26,9 +28,9 @@ use std::time::{Duration, Instant};
 use cudarc::cublas::{CudaBlas, result::gemm_ex, sys};
 use cudarc::driver::sys::{CUdevice_attribute, CUresult, cuLaunchHostFunc};
 use cudarc::driver::{CudaContext, CudaSlice, CudaStream, DevicePtr, DevicePtrMut};
-use gemm_sm90::{Config, Epilogue};
-use tilewright::ir::{Kernel, Target, bf16};
-use tilewright::runtime::{Buffer, Device, Function, LaunchOptions, LoadOptions, Stream};
+use gemm_sm90::Config;
+use tilewright::ir::{Kernel, bf16};
+use tilewright::runtime::{Buffer, Device, Function, LaunchOptions, Stream};
 
 /// What a kernel is built for.
 #[derive(Clone, Copy)]
@@ -45,47 +47,12 @@ enum Loaded {
 
 /// The kernels that are compared, for a square problem.
 fn choices(size: u32) -> Vec<(&'static str, Choice)> {
-    let mut all: Vec<(&str, Choice)> =
-        configs(size).into_iter().map(|(name, config)| (name, Choice::Sm90(config))).collect();
-    let sm_80 = gemm_sm80::Config { target: Target::SM_80, bm: 128, bn: 256, stages: 3, strip: 8 };
-    all.push(("sm_80 128x256", Choice::Sm80(sm_80)));
+    let mut all: Vec<(&str, Choice)> = gemm_configs::sm90(size)
+        .into_iter()
+        .map(|(name, config)| (name, Choice::Sm90(config)))
+        .collect();
+    all.push(("sm_80 128x256", Choice::Sm80(gemm_configs::sm80())));
     all
-}
-
-/// The Hopper kernels that are compared.
-fn configs(size: u32) -> Vec<(&'static str, Config)> {
-    let base = Config {
-        bm: 256,
-        bn: 200,
-        stages: 3,
-        strip: 8,
-        epilogue: Epilogue::Rows,
-        cluster: 1,
-        programmatic: true,
-    };
-    let wide = Config { bm: 128, bn: 256, stages: 4, epilogue: Epilogue::Chunks, ..base };
-    let deferred = Config { epilogue: Epilogue::Deferred, ..wide };
-    if size >= 8192 {
-        let strip = if size >= 16384 { 4 } else { 8 };
-        vec![
-            ("256x200", Config { strip, ..base }),
-            ("256x200 cluster 2", Config { strip: strip / 2, cluster: 2, ..base }),
-            ("128x256 deferred", deferred),
-        ]
-    } else if size >= 4096 {
-        vec![
-            ("128x256 deferred", deferred),
-            ("128x256", wide),
-            ("128x256 cluster 2", Config { strip: 4, cluster: 2, ..wide }),
-            ("256x200", base),
-        ]
-    } else {
-        vec![
-            ("128x256", wide),
-            ("128x256 not programmatic", Config { programmatic: false, ..wide }),
-            ("128x256 deferred", deferred),
-        ]
-    }
 }
 
 /// Random numbers: xorshift64* (Vigna, 2016).
@@ -192,8 +159,7 @@ impl Bench {
             kernel.ptx();
             let built = begin.elapsed();
             let begin = Instant::now();
-            let options = LoadOptions::default().cache(None);
-            let f = bench.device.load_with(options, &kernel).unwrap();
+            let f = bench.device.load(&kernel).unwrap();
             println!("  built {built:.2?}, loaded {:.2?}", begin.elapsed());
             f.compiler_log().lines().for_each(|line| println!("  {line}"));
             f

@@ -4,11 +4,17 @@
 
 #[path = "kernels/gemm_simt.rs"]
 mod gemm_simt;
+#[allow(dead_code, reason = "tests use the rest")]
+#[path = "kernels/gemm_sm80.rs"]
+mod gemm_sm80;
+#[allow(dead_code, reason = "tests use the rest")]
+#[path = "kernels/gemm_sm90.rs"]
+mod gemm_sm90;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use tilewright::ir::{Body, Element, Global, GlobalMut, Kernel, Target, Val, range};
-use tilewright::runtime::Grid;
+use tilewright::ir::{Body, Element, Global, GlobalMut, Kernel, Target, Val, bf16, range};
 use tilewright::runtime::sim::{Arg, Buffer, Options, Program};
+use tilewright::runtime::{Device, Grid};
 
 /// `step` applied 1000 times to the carried value of a loop.
 fn repeated<T: tilewright::ir::Number>(
@@ -84,5 +90,46 @@ fn gemm(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, operations, gemm);
+/// The products with tensor cores at 512 cubed, on two threads of the host.
+fn tensor_cores(c: &mut Criterion) {
+    const SIZE: usize = 512;
+    let device = Device::sim_with(Options::default().threads(2));
+    let matrix = |seed: usize| -> Vec<bf16> {
+        (0..SIZE * SIZE).map(|i| bf16::from_f32(((i * seed) % 17) as f32 - 8.0)).collect()
+    };
+    let a = device.upload(&matrix(7)).expect("it fits");
+    let b = device.upload(&matrix(11)).expect("it fits");
+    let mut c_buffer = device.zeros::<bf16>(SIZE * SIZE).expect("it fits");
+    let sizes = [SIZE as u32; 3];
+    let mut group = c.benchmark_group("sim");
+    group.sample_size(10).throughput(Throughput::Elements(2 * (SIZE as u64).pow(3)));
+
+    let config = gemm_sm80::Config { target: Target::SM_80, bm: 128, bn: 128, stages: 3, strip: 8 };
+    let f = device.load(&gemm_sm80::gemm(config).expect("it is correct")).expect("it is verified");
+    let n = SIZE as i32;
+    group.bench_function("sm_80 gemm 512", |bencher| {
+        bencher.iter(|| f.launch(config.grid(sizes), (&a, &b, &mut c_buffer, n, n, n)));
+    });
+
+    let config = gemm_sm90::Config {
+        bm: 128,
+        bn: 128,
+        stages: 4,
+        strip: 4,
+        epilogue: gemm_sm90::Epilogue::Chunks,
+        cluster: 1,
+        programmatic: true,
+    };
+    let f = device.load(&gemm_sm90::gemm(config).expect("it is correct")).expect("it is verified");
+    let [a_map, b_map, c_map] = config.maps(sizes).expect("there are such maps");
+    let (a, b) = (a.tensor_map(&a_map).expect("it fits"), b.tensor_map(&b_map).expect("it fits"));
+    let mut map = c_buffer.tensor_map_mut(&c_map).expect("it fits");
+    let [rows, columns, depth] = config.tiles(sizes);
+    group.bench_function("sm_90a gemm 512", |bencher| {
+        bencher.iter(|| f.launch(config.grid(sizes, 2), (&a, &b, &mut map, rows, columns, depth)));
+    });
+    group.finish();
+}
+
+criterion_group!(benches, operations, gemm, tensor_cores);
 criterion_main!(benches);

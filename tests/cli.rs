@@ -139,7 +139,7 @@ fn layout_without_a_picture_is_printed_all_the_same() {
         size    1048576
         cosize  1048576
 
-        no picture: the size is over the limit of 16384
+        no picture: the number of cells of the picture is over the limit of 16384
     "#]],
     );
     check(
@@ -348,7 +348,7 @@ fn wrong_layouts_are_refused_in_one_line() {
     check_refused(
         &["layout", "(1024,1024)", "--latex", "-"],
         &expect![[r#"
-        error: `(1024,1024)`: the size is over the limit of 16384
+        error: `(1024,1024)`: the number of cells of the picture is over the limit of 16384
     "#]],
     );
     check_refused(

@@ -215,6 +215,12 @@ fn ptx(text: &str) -> Outcome {
     let mut written = Vec::new();
     for Verified { kernel, .. } in verified(text, &mut outcome.found) {
         let ptx = kernel.ptx_with(PtxOptions::default().places(false));
+        // Equal kernels give equal bytes.
+        let printed: KernelIr =
+            kernel.ir().to_string().parse().unwrap_or_else(|error| panic!("{error}"));
+        let again = Kernel::verify(printed.canonical()).unwrap_or_else(|errors| panic!("{errors}"));
+        let again = again.ptx_with(PtxOptions::default().places(false));
+        assert_eq!(ptx.text(), again.text(), "the text of the kernel is not always the same");
         if let Some(ptxas) = ptxas::find() {
             let result = ptxas.assemble(ptx.text(), &ptx.target().to_string(), &[]);
             result.unwrap_or_else(|problem| panic!("{problem}"));

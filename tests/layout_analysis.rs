@@ -564,7 +564,8 @@ fn what_does_not_depend_on_the_size_has_no_limit() {
 
 #[test]
 fn limits_and_other_errors() {
-    let limit = LayoutError::TooLarge { limit: DOMAIN_LIMIT };
+    let limit =
+        LayoutError::TooLarge { what: "the number of coordinates to walk", limit: DOMAIN_LIMIT };
     // Strides without a pattern, and too many coordinates to try; a collision is found in a corner.
     let crowded = flat(&[(1000, 1001), (1000, 1003), (1000, 1007), (1000, 1013)]);
     let found = crowded.collision().unwrap().unwrap();

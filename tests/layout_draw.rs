@@ -534,7 +534,10 @@ fn what_cannot_be_drawn_is_an_error() {
         assert_eq!(drawing.latex(), Err(expected.clone()));
         assert!(drawing.to_string().ends_with(&format!("\nno picture: {expected}")));
     };
-    let large = || LayoutError::TooLarge { limit: Drawing::MAX_CELLS };
+    let large = || LayoutError::TooLarge {
+        what: "the number of cells of the picture",
+        limit: Drawing::MAX_CELLS,
+    };
     let n = Int::symbol("n");
     check(
         Layout::compact(shape!(4, n.clone())).draw(),

@@ -3,7 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a failing helper of a test is a failing test")]
 
 use tilewright::layout::{
-    ComposedLayout, Env, Int, Layout, LayoutError, layout, make_layout_image_mask, shape,
+    ComposedLayout, Env, Int, Layout, LayoutError, layout, make_layout_image_mask, make_layout_tv,
+    shape,
 };
 
 #[test]
@@ -155,7 +156,8 @@ fn a_quotient_is_the_right_operand_of_another_in_parentheses() {
 fn the_mask_of_a_large_domain_is_refused_before_it_is_walked() {
     let mask = |layout: &Layout| make_layout_image_mask(layout, &shape!(0), 0);
     let flat = |extent: i64, stride: i64| Layout::new((extent,), (stride,)).unwrap();
-    let too_large = Err(LayoutError::TooLarge { limit: 16 });
+    let what = "the number of coordinates to walk";
+    let too_large = Err(LayoutError::TooLarge { what, limit: 1 << 15 });
     let large = i64::from(i32::MAX);
     assert_eq!(mask(&flat(large, 0)), Ok(1));
     assert_eq!(mask(&flat(large, 1)), too_large);
@@ -245,7 +247,7 @@ fn an_expression_that_grows_with_each_operation_is_refused() {
             }
         }
     }
-    assert!(matches!(refused, Some(LayoutError::TooLarge { .. })), "{refused:?}");
+    assert!(matches!(refused, Some(LayoutError::ExpressionTooLarge { .. })), "{refused:?}");
     assert!(value.to_string().len() < 20_000);
     let _ = value.eval(&Env::new().with("a", 7).with("b", 3));
 
@@ -273,4 +275,140 @@ fn a_complement_in_a_shape_counts_tiles_mode_by_mode() {
     let tile = layout!((4, 3):(3, 1));
     assert_eq!(tile.complement(&shape!(5, 5)), Ok(layout!(2:12)));
     assert_eq!(tile.complement(&25.into()), Ok(layout!(3:12)));
+}
+
+/// A parenthesis around a whole extent would read as a tuple of one mode.
+#[test]
+fn a_value_with_a_condition_prints_without_parentheses() {
+    let n = Int::symbol("n");
+    let tile = Layout::new((&n, 10), (1, n.mul(&n).unwrap())).unwrap();
+    for layout in [
+        layout!((4, 8):(8, 1)).logical_product(&tile),
+        Layout::compact((12, n.clone())).logical_divide(&Layout::leaf(n.clone(), 1)),
+        Layout::compact((n.clone(), 12)).composition(&Layout::new((&n, 4), (1, 1)).unwrap()),
+    ] {
+        let Ok(layout) = layout else { continue };
+        let text = layout.to_string();
+        let read: Layout = text.parse().unwrap_or_else(|e| panic!("{text}: {e}"));
+        assert!(read.shape().congruent(layout.shape()), "{text}");
+    }
+    // An assumption about an expression is read, too, and with `{:+}` what is assumed.
+    let sum = n.add(&Int::symbol("m")).unwrap().assume(4, 8, 64).unwrap();
+    assert_eq!(sum.to_string(), "assume(n+m)");
+    assert_eq!(format!("{sum:+}"), "assume(n+m){div=4 min=8 max=64}");
+    assert_eq!(format!("{sum:+}").parse(), Ok(sum.clone()));
+    let env = Env::new().with("n", 5).with("m", 7);
+    assert_eq!(sum.to_string().parse::<Int>().unwrap().eval(&env), Ok(12));
+    let large = Int::from(u64::MAX);
+    assert_eq!(large.to_string().parse(), Ok(large));
+}
+
+#[test]
+fn an_order_that_hangs_on_equal_symbols_is_not_decided() {
+    let n = Int::symbol("n").assume(1, 2, 9).unwrap();
+    let shorter = shape!(n.clone());
+    // `(2)` comes before `(1,2,2)` from the right, and `(3)` does not.
+    assert!(matches!(shorter.colex_less(&shape!(1, 2, 2)), Err(LayoutError::Undecided { .. })));
+    assert!(matches!(shorter.lex_less(&shape!(2, 1)), Err(LayoutError::Undecided { .. })));
+    assert_eq!(shorter.lex_less(&shape!(1, 1)), Ok(false));
+    assert_eq!(shorter.lex_less(&shape!(2)), Ok(false));
+    assert_eq!(shorter.lex_less(&shape!(n, 1)), Ok(true));
+}
+
+/// The values of `48:16` are not numbered from 0 on, so that nothing tells where they lie.
+#[test]
+fn threads_and_values_that_leave_gaps_have_no_layout() {
+    for (threads, values) in [("1:1", "48:16"), ("1:1", "(2,3):(2,8)"), ("4:1", "2:2")] {
+        let (threads, values): (Layout, Layout) =
+            (threads.parse().unwrap(), values.parse().unwrap());
+        let error = make_layout_tv(&threads, &values).unwrap_err();
+        assert!(matches!(error, LayoutError::NotBijective { .. }), "{threads} {values}: {error}");
+    }
+    let symbolic: Layout = "n:m".parse().unwrap();
+    let error = make_layout_tv(&symbolic, &symbolic).unwrap_err();
+    assert!(matches!(error, LayoutError::Undecided { .. }), "{error}");
+}
+
+#[test]
+fn the_bounds_of_a_term_may_leave_64_bits_where_the_sum_does_not() {
+    let n = Int::symbol("n");
+    let least = Int::from(i64::MIN);
+    // -(MIN / n) is 2^63 for n = 1, and the sum is 0.
+    let sum = Int::ZERO.sub(&least.floor_div(&n).unwrap()).unwrap().add(&least).unwrap();
+    assert_eq!(sum.eval(&Env::new().with("n", 1)), Ok(0));
+    let (low, high) = sum.bounds();
+    assert!(low <= 0 && high >= 0, "{low}..={high}");
+}
+
+#[test]
+fn a_quotient_of_the_largest_number_is_one() {
+    let (n, most) = (Int::symbol("n"), Int::from(i64::MAX));
+    let env = Env::new().with("n", 7);
+    assert_eq!(most.floor_div(&n).unwrap().eval(&env), Ok(i64::MAX / 7));
+    assert_eq!(most.ceil_div(&n).unwrap().eval(&env), Ok(i64::MAX / 7));
+    assert_eq!(most.modulo(&n).unwrap().eval(&env), Ok(0));
+    assert_eq!(shape!(i64::MAX).lex_less(&shape!(i64::MAX)), Ok(false));
+    assert_eq!(shape!(i64::MIN).compatible(&shape!(1)), Ok(false));
+    // What has no value for any symbols is refused at once, also where the 0 is no number.
+    let zero = Int::symbol("z").assume(1, 0, 0).unwrap();
+    for divide in [Int::floor_div, Int::ceil_div, Int::modulo] {
+        let error = divide(&n, &zero).unwrap_err();
+        assert!(matches!(error, LayoutError::DivisionByZero { .. }), "{error}");
+    }
+    // The bits of numbers below 0 stay as they are, and read back.
+    let bits = least_bits(&n);
+    assert_eq!(bits.to_string().parse(), Ok(bits));
+}
+
+fn least_bits(n: &Int) -> Int {
+    let least = Int::from(i64::MIN);
+    least.xor(&least.mul(n).unwrap()).unwrap()
+}
+
+/// One tile: the swizzle reads no bit of its number.
+#[test]
+fn a_swizzle_of_one_tile_is_none() {
+    for swizzle in ["S<3,3,-7>", "S<2,4,6>"] {
+        let tile: ComposedLayout = format!("{swizzle} o 0 o 1:0").parse().unwrap();
+        let made = layout!(1:0).logical_product_composed(&tile).unwrap();
+        assert_eq!(made.to_string(), "(1,1):(0,0)");
+        assert_eq!(layout!(4:2).compose_composed(&tile).unwrap().crd2idx(0), Ok(0.into()));
+    }
+}
+
+/// What is left when the multiples are divided out may be a number.
+#[test]
+fn a_quotient_of_numbers_inside_of_one_of_symbols_is_a_number() {
+    for (text, printed) in [
+        ("(9*s-220)%3", "2"),
+        ("(9*s-220)/3", "3*s-74"),
+        ("ceil_div(9*s-220,3)", "3*s-73"),
+        ("(6*s-220)%9", "(6*s-220)%9"),
+    ] {
+        let value: Int = text.parse().unwrap();
+        assert_eq!(value.to_string(), printed, "{text}");
+        assert_eq!(printed.parse(), Ok(value), "{text}");
+    }
+}
+
+/// The tiles get bits that the block has too: there the swizzle would change the inside of the block.
+#[test]
+fn a_swizzled_product_leaves_the_block_as_it_is() {
+    for (block, tile) in [
+        ("(23,1):(6,138)", "S<5,0,-10> o 0 o 3:0"),
+        ("8:1", "S<1,0,1> o 0 o 4:1"),
+        ("(2,2):(1,8)", "S<1,0,1> o 0 o 4:1"),
+        ("3:1", "S<1,0,1> o 0 o 4:1"),
+        ("3:1", "S<2,0,2> o 0 o 16:1"),
+    ] {
+        let (block, tile): (Layout, ComposedLayout) =
+            (block.parse().unwrap(), tile.parse().unwrap());
+        let Ok(made) = block.logical_product_composed(&tile) else { continue };
+        for i in 0..block.size().unwrap().to_static().unwrap() {
+            let (found, wanted) = (made.crd2idx((i, 0)).unwrap(), block.at(i).unwrap());
+            assert_eq!(found, wanted, "{block} x {tile} = {made} at {i}");
+        }
+    }
+    let made = layout!(8:1).logical_product_composed(&"S<1,0,1> o 0 o 4:1".parse().unwrap());
+    assert_eq!(made.unwrap().to_string(), "S<1,3,1> o 0 o (8,4):(1,8)");
 }

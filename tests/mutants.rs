@@ -15,8 +15,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tilewright::ir::{
-    Arith, Compare, Const, Control, Entity, Kernel, KernelIr, Mem, Op, OpData, OpId, RegionId,
-    Scalar, Space, SpecialReg, Type, Unroll, Value, ValueData, ValueDef,
+    Arith, Compare, Const, Control, Entity, Kernel, KernelIr, Mem, Mma, Op, OpData, OpId, Param,
+    RegionId, Scalar, Space, SpecialReg, Type, Unroll, Value, ValueData, ValueDef,
 };
 use tilewright::runtime::Grid;
 use tilewright::runtime::sim::{Arg, Buffer, Options, Output, run};
@@ -93,6 +93,15 @@ fn attributes(rng: &mut Rng, ir: &mut KernelIr, op: OpId) {
             *var = entity(rng, vars);
             *index = rng.below(4) as u32;
         }
+        Op::Mma(
+            Mma::MmaSync { d, first, shape, .. }
+            | Mma::Wgmma { d, first, shape, .. }
+            | Mma::WgmmaRs { d, first, shape, .. },
+        ) => match rng.below(3) {
+            0 => *d = entity(rng, vars),
+            1 => *first = (rng.word() >> (32 + rng.below(32))) as u32,
+            _ => shape.n = (rng.word() >> (32 + rng.below(32))) as u32,
+        },
         Op::Control(Control::For { prefetch, .. }) if rng.below(2) == 0 => {
             *prefetch = rng.below(4) as u32;
         }
@@ -208,7 +217,12 @@ fn use_everywhere(ir: &KernelIr) -> bool {
     simulate(ir)
 }
 
+/// Runs the kernel, where it takes no tensor map: there is no tensor for it.
 fn simulate(ir: &KernelIr) -> bool {
+    let is_map = |param: &Param| matches!(ir.type_of(param.value), Type::TensorMap { .. });
+    if ir.params.iter().any(is_map) {
+        return false;
+    }
     let buffers: Vec<Buffer> = ir.params.iter().map(|_| Buffer::zeros(512)).collect();
     let args: Vec<Arg<'_>> = ir
         .params

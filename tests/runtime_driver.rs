@@ -12,89 +12,22 @@
 )]
 #![cfg(all(target_os = "linux", feature = "cuda", feature = "sim"))]
 
+#[path = "support/driver.rs"]
+mod driver;
+
 use std::path::PathBuf;
-use std::process::{Command, Output};
-use std::sync::OnceLock;
 use std::time::Duration;
 
-use tilewright::codegen::{Fill, L2Promotion, SwizzleMode, TensorMapDesc, TensorMapError};
+use driver::{CASE, check, check_refused, complete_driver, driver, run};
+use tilewright::codegen::{Fill, L2Promotion, Module, SwizzleMode, TensorMapDesc, TensorMapError};
 use tilewright::ir::{
-    Element, Global, GlobalMut, Kernel, KernelOptions, Scalar, Target, TensorMapMut, Untyped,
+    Element, Global, GlobalMut, InlinePtx, Kernel, KernelOptions, Scalar, Target, TensorMapMut,
+    Untyped,
 };
 use tilewright::runtime::{
-    Arg, ClusterError, CudaVersion, Device, DriverStatus, FaultKind, Function, Grid, LaunchOptions,
-    LoadOptions, ModuleCache, Occupancy, PtxRejection, RuntimeError, Stream,
+    Arg, ClusterError, CompilerNoteKind, CudaVersion, Device, DriverStatus, FaultKind, Function,
+    Grid, LaunchOptions, LoadOptions, ModuleCache, Occupancy, PtxRejection, RuntimeError, Stream,
 };
-
-/// Chooses the case that a child process runs.
-const CASE: &str = "TILEWRIGHT_DRIVER_CASE";
-
-/// The folder of the driver, built on the first call; `None` where there is no rustc.
-fn driver(variant: &str) -> Option<PathBuf> {
-    let rustc = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".to_owned());
-    let found = Command::new(&rustc).arg("--version").output();
-    if !found.is_ok_and(|output| output.status.success()) {
-        return None;
-    }
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/fake_cuda.rs");
-    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("fake_cuda").join(variant);
-    std::fs::create_dir_all(&folder).expect("the temporary folder can be made");
-    let mut source = PathBuf::from(source);
-    if variant == "without_launch" {
-        // A driver that lacks a function is the same text with another name for it.
-        let text = std::fs::read_to_string(&source).expect("the driver's source can be read");
-        source = folder.join("fake_cuda.rs");
-        std::fs::write(&source, text.replace("cuLaunchKernelEx", "cuLaunchSomething"))
-            .expect("the driver's source can be written");
-    }
-    let mut command = Command::new(rustc);
-    command.args(["--edition", "2024", "--crate-type", "cdylib", "-A", "warnings"]).arg(source);
-    let output = command.arg("-o").arg(folder.join("libcuda.so")).output().expect("rustc runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    Some(folder)
-}
-
-fn complete_driver() -> Option<&'static PathBuf> {
-    static FOLDER: OnceLock<Option<PathBuf>> = OnceLock::new();
-    FOLDER.get_or_init(|| driver("complete")).as_ref()
-}
-
-/// Runs `case` in a child process with a driver in `folder`, and returns what it left.
-fn run(folder: &PathBuf, case: &str, settings: &[(&str, &str)]) -> Output {
-    let mut command = Command::new(std::env::current_exe().expect("the test has a file"));
-    command.args(["--exact", "child", "--nocapture"]).env(CASE, case);
-    command.env("LD_LIBRARY_PATH", folder).env_remove("TILEWRIGHT_GPU");
-    command.env("TILEWRIGHT_CACHE", "off");
-    command.envs(settings.iter().map(|(name, value)| (format!("FAKE_CUDA_{name}"), value)));
-    let output = command.output().expect("the test can be started again");
-    let text = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{case} {settings:?}: {text}");
-    // A case that did not run has tested nothing.
-    assert!(text.contains(&format!("case {case} ran")), "{case}: {text}");
-    output
-}
-
-/// Runs a case with the complete driver; it must leave nothing allocated, loaded or retained.
-#[track_caller]
-fn check(case: &str, settings: &[(&str, &str)]) {
-    let Some(folder) = complete_driver() else {
-        eprintln!("skipped: there is no rustc to build the driver with");
-        return;
-    };
-    let text = run(folder, case, settings).stderr;
-    let text = String::from_utf8_lossy(&text);
-    assert!(text.contains("left 0 0 0, after fault 0"), "{case} {settings:?}: {text}");
-}
-
-/// As [`check`], for a case in which no context is made.
-#[track_caller]
-fn check_refused(case: &str, settings: &[(&str, &str)]) {
-    if let Some(folder) = complete_driver() {
-        run(folder, case, settings);
-    } else {
-        eprintln!("skipped: there is no rustc to build the driver with");
-    }
-}
 
 #[test]
 fn drivers_that_cannot_be_used_are_told_apart() {
@@ -186,6 +119,11 @@ fn graphs_run_what_was_recorded() {
     check("graphs", &[("POOLS", "0")]);
 }
 
+#[test]
+fn recordings_end_beside_launches_of_other_threads() {
+    check("graphs_of_threads", &[]);
+}
+
 /// Each case has a cache of its own, in a folder that goes away.
 struct CacheFolder(PathBuf);
 
@@ -234,6 +172,11 @@ fn compiled_modules_are_kept_for_the_next_process() {
 }
 
 #[test]
+fn modules_of_several_kernels_are_kept() {
+    check("cached_modules", &[]);
+}
+
+#[test]
 fn damaged_modules_are_compiled_again() {
     let folder = CacheFolder::new("damaged");
     let Some(1) = folder.run(&[]) else { return };
@@ -272,6 +215,7 @@ fn memory_is_filled_and_kept() {
 #[test]
 fn many_cycles_leak_nothing() {
     check("cycles", &[]);
+    check("cycles_with_asserts", &[]);
     check("threads", &[]);
 }
 
@@ -283,6 +227,13 @@ fn wrong_launches_are_refused() {
 #[test]
 fn refused_ptx_comes_with_its_log() {
     check("bad_ptx", &[]);
+}
+
+/// With the linker and the cache, from the cache, and where the text itself is loaded.
+#[test]
+fn notes_of_the_compiler_are_typed() {
+    check("notes", &[]);
+    check("notes", &[("LINKER", "0")]);
 }
 
 #[test]
@@ -354,12 +305,16 @@ fn child() {
         "pinned" => pinned(),
         "leaks" => leaks(),
         "graphs" => graphs(),
+        "graphs_of_threads" => graphs_of_threads(),
         "fills" => fills(),
         "cached" => cached(),
-        "cycles" => cycles(1000),
+        "cached_modules" => cached_modules(),
+        "cycles" => cycles(10_000),
+        "cycles_with_asserts" => cycles_with_asserts(),
         "threads" => threads(),
         "refusals" => refusals(),
         "bad_ptx" => bad_ptx(),
+        "notes" => notes(),
         "out_of_memory" => out_of_memory(),
         "fault" => fault(),
         "asserts" => asserts(),
@@ -402,6 +357,11 @@ fn describe() {
     assert_eq!(device.to_string(), "GPU 0 (Fake GPU)");
     assert_eq!(device.target(), Target::SM_90A);
     assert_eq!(device.memory(), Ok(Some((1 << 24, 1 << 24))));
+    let properties = device.properties().unwrap();
+    assert_eq!((properties.capability, properties.multiprocessors), ((9, 0), 3));
+    assert_eq!((properties.threads_per_sm, properties.registers_per_sm), (2048, 65_536));
+    assert_eq!((properties.shared_bytes_per_sm, properties.l2_bytes), (228 << 10, 1 << 20));
+    assert_eq!(properties.memory_bus_bits, 512);
     let buffer = device.zeros::<u64>(10).unwrap();
     device.synchronize().unwrap();
     assert_eq!(device.memory(), Ok(Some(((1 << 24) - 80, 1 << 24))));
@@ -411,6 +371,12 @@ fn describe() {
     assert_eq!(Device::cuda(0).as_ref(), Ok(&device));
     assert_ne!(Device::cuda(1).as_ref(), Ok(&device));
     assert_ne!(Device::sim().as_ref(), Ok(&device));
+    let all = Device::all();
+    assert_eq!(
+        all,
+        [0, 1].map(Device::cuda).into_iter().chain([Device::sim()]).flatten().collect::<Vec<_>>()
+    );
+    assert_eq!(all.len(), 3);
     assert_eq!(Device::cuda(2), Err(RuntimeError::NoSuchDevice { ordinal: 2, count: 2 }));
 }
 
@@ -538,6 +504,28 @@ fn cycles(count: usize) {
             assert_eq!(y.to_vec().unwrap(), [i as f32]);
         }
     }
+}
+
+/// Kernels with assertions are loaded, launched and dropped, and nobody waits: their memory is given back all the
+/// same, and no failure is lost.
+fn cycles_with_asserts() {
+    let device = gpu();
+    let kernel = Kernel::<()>::build("asserts", Target::SM_80, |k, ()| {
+        let i = k.thread_idx().x;
+        k.assert_with(i.lt(0), "thread {}", i);
+    });
+    let kernel = kernel.unwrap();
+    // There is room for the reports of 227 functions.
+    for _ in 0..1000 {
+        device.load(&kernel).unwrap().launch(Grid::cover(1, 1), ()).unwrap();
+    }
+    let mut failed = 0;
+    while let Err(error) = device.synchronize() {
+        let RuntimeError::AssertFailed(failures) = error else { panic!("{error}") };
+        assert_eq!((failures.total, failures.failures.len()), (1, 1));
+        failed += 1;
+    }
+    assert_eq!(failed, 1000);
 }
 
 fn threads() {
@@ -837,6 +825,56 @@ fn cached() {
     device.load_with(options.cache(None), &axpy(Target::SM_80)).unwrap();
 }
 
+/// A thread launches on the stream of a recording while another one ends it: each launch is in the graph, which keeps
+/// what it uses, or runs on the stream.
+fn graphs_of_threads() {
+    let device = gpu();
+    let x = device.upload(&[1.0f32; 8]).unwrap();
+    for round in 0..100 {
+        let mut y = device.zeros::<f32>(8).unwrap();
+        let builder = device.graph().unwrap();
+        let stream = builder.stream().clone();
+        let launches = 1 + round % 20;
+        let graph = std::thread::scope(|scope| {
+            let (y, x, device) = (&mut y, &x, &device);
+            let launcher = scope.spawn(move || {
+                for _ in 0..launches {
+                    let f = device.load(&axpy(Target::SM_80)).unwrap();
+                    f.launch_with(on(&stream), Grid::cover(8, 8), (1.0, x, y, 8)).unwrap();
+                }
+            });
+            while !launcher.is_finished() && round % 3 == 0 {
+                std::thread::yield_now();
+            }
+            let graph = builder.finish().unwrap();
+            launcher.join().unwrap();
+            graph
+        });
+        // The functions are gone; what was recorded runs once more than what was not.
+        graph.launch().unwrap();
+        graph.launch().unwrap();
+        let expected = (launches + graph.len()) as f32;
+        assert_eq!(y.to_vec().unwrap(), [expected; 8], "round {round}, {} recorded", graph.len());
+    }
+}
+
+/// A module of several kernels is kept like one kernel.
+fn cached_modules() {
+    let (device, cache) = (gpu(), ModuleCache::in_memory());
+    let options = LoadOptions::default().cache(Some(&cache));
+    let (one, two) = (axpy(Target::SM_80), named("empty"));
+    let mut module = Module::new(Target::SM_80);
+    module.add(&one).unwrap();
+    module.add(&two).unwrap();
+    for _ in 0..2 {
+        let loaded = device.load_module_with(options, &module).unwrap();
+        loaded.function(&two).unwrap().launch(Grid::cover(1, 1), ()).unwrap();
+        let missing = loaded.function(&named("other")).map(|_| ());
+        assert!(matches!(missing, Err(RuntimeError::NotInModule { .. })), "{missing:?}");
+    }
+    assert_eq!((cache.stats().misses, cache.stats().memory_hits), (1, 1));
+}
+
 fn fills() {
     fn check<T: Element>(device: &Device, value: T) {
         let stream = device.stream().unwrap();
@@ -943,6 +981,37 @@ fn bad_ptx() {
         device.check_ptx("good", ".version 8.0"),
         Ok("ptxas info    : Used 8 registers".into())
     );
+}
+
+fn notes() {
+    let device = gpu();
+    let cache = ModuleCache::in_memory();
+    let load = |name: &str, text: &str| {
+        let text = text.to_owned();
+        let kernel = Kernel::<()>::build(name, Target::SM_90A, move |k, ()| {
+            k.ptx::<(), _>(InlinePtx::new(text.as_str()), ());
+        });
+        device.load_with(LoadOptions::default().cache(Some(&cache)), &kernel.unwrap())
+    };
+    let slow = "wgmma.fence.sync.aligned;";
+    for _ in 0..2 {
+        let function = load("empty", slow).unwrap();
+        let notes = function.compiler_notes();
+        let found: Vec<_> = notes.iter().map(|note| (note.kind, note.code)).collect();
+        assert_eq!(found, [(CompilerNoteKind::WgmmaSerialized, 7510)]);
+        assert_eq!(notes[0].function.as_deref(), Some("empty"));
+        function.launch(Grid::cover(1, 32), ()).unwrap();
+    }
+    assert!(load("empty", "").unwrap().compiler_notes().is_empty());
+    for _ in 0..2 {
+        let refused = load("empty", "setmaxnreg.inc.sync.aligned.u32 40;").map(|_| ());
+        let Err(RuntimeError::SetMaxNRegIgnored { kernel, note }) = refused else {
+            panic!("{refused:?}")
+        };
+        assert_eq!((kernel.as_str(), note.code), ("empty", 7508));
+    }
+    let refused = device.check_ptx("text", "// setmaxnreg");
+    assert!(matches!(refused, Err(RuntimeError::SetMaxNRegIgnored { .. })), "{refused:?}");
 }
 
 fn out_of_memory() {

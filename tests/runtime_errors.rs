@@ -13,8 +13,8 @@ use expect_test::{Expect, expect};
 use tilewright::codegen::TensorMapError;
 use tilewright::ir::{Global, GlobalMut, Kernel, KernelOptions, Target, Untyped};
 use tilewright::runtime::{
-    Arg, ClusterError, CudaVersion, Device, DeviceChoice, DeviceFault, DriverStatus, FaultKind,
-    Function, Grid, Limits, PtxRejection, PtxasError, RuntimeError, sim,
+    Arg, ClusterError, CompilerNote, CudaVersion, Device, DeviceChoice, DeviceFault, DriverStatus,
+    FaultKind, Function, Grid, Limits, PtxRejection, PtxasError, RuntimeError, sim,
 };
 
 type Axpy = (f32, Global<f32>, GlobalMut<f32>, i32);
@@ -263,6 +263,10 @@ fn no_driver() {
     assert_eq!(Device::open(DeviceChoice::Sim), Device::sim());
 }
 
+/// What `ptxas` says of registers that are not moved.
+const IGNORED: &str = "ptxas info    : (C7508) Potential Performance Loss: 'setmaxnreg' ignored; unable to \
+                       determine register count at entry.";
+
 /// The sentences of the causes that need a driver or a GPU.
 #[test]
 fn sentences() {
@@ -317,6 +321,10 @@ fn sentences() {
             registers: 80,
         },
         RuntimeError::SharedTooLarge { kernel: kernel(), bytes: 120_000, limit_bytes: 101_376 },
+        RuntimeError::SetMaxNRegIgnored {
+            kernel: kernel(),
+            note: Box::new(CompilerNote::all(IGNORED).remove(0)),
+        },
         RuntimeError::MissingEntry { entry: kernel() },
         RuntimeError::Ptxas {
             kernel: kernel(),
@@ -368,6 +376,7 @@ fn sentences() {
         the driver refused the PTX of `axpy` with CUDA error 218
         kernel `axpy` needs 80 registers a thread, which last for blocks of 768 threads and not of 1024: use smaller blocks, or fix the block when the kernel is built (`KernelOptions::block`)
         kernel `axpy` has 120000 bytes of shared memory and a block can have 101376: use smaller tiles
+        the compiler ignores `setmaxnreg` in kernel `axpy`, so its warps would not get the registers that they ask for: say how many a thread starts with (`KernelOptions::max_registers`, or `block` and `min_blocks_per_sm`); it says: (C7508) Potential Performance Loss: 'setmaxnreg' ignored; unable to determine register count at entry.
         the compiled code has no entry `axpy`: clear the module cache, or compile without it
         kernel `axpy` has no code: ptxas refused the text; it says: ptxas fatal   : Value 'sm_1' is not defined
         kernel `axpy` of GPU 0 (NVIDIA H200) cannot be used on a stream of the simulator: make the stream with `Device::stream` of the same device

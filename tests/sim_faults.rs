@@ -8,7 +8,7 @@ mod text;
 use expect_test::{Expect, expect};
 use tilewright::ir::{
     Arith, Axis, Body, Element, Global, GlobalMut, Kernel, KernelIr, Op, Params, Space, SpecialReg,
-    Target, Val, range,
+    Target, Val, parse, range,
 };
 use tilewright::runtime::Grid;
 use tilewright::runtime::sim::{Arg, Buffer, Fault, FaultCause, Options, Order, run};
@@ -73,6 +73,38 @@ fn without_lines(text: &str) -> String {
         out += &if i == 0 { part.to_owned() } else { format!("FILE:LINE{}", &part[end..]) };
     }
     out
+}
+
+/// A warp of the second block waits elsewhere: the verifier finds that, so the kernel is changed after it.
+#[test]
+fn a_barrier_of_the_cluster_that_never_opens() {
+    let text = "kernel @cluster target sm_90 () {
+  %block = sreg<ctaid.x> : i32
+  %five = const 5 : u32
+  %zero = const 0 : i32
+  %warp = shr %block, %five : i32
+  %first = setp<eq> %warp, %zero : bool
+  if %first {
+    barrier_cluster_arrive
+    barrier_cluster_wait
+    yield
+  } else {
+    barrier
+    yield
+  }
+  return
+}";
+    let ir = parse("cluster.kir", text).expect("it parses");
+    let kernel = Kernel::verify(ir).expect("it verifies");
+    let grid = Grid::new([2, 1, 1], [64, 1, 1]).cluster([2, 1, 1]);
+    let error =
+        run(&by_thread(kernel.ir()), grid, &[], &Options::default()).expect_err("it faults");
+    let fault = error.fault().expect("the kernel is at fault");
+    assert_eq!(fault.cause, FaultCause::ClusterDeadlock { threads: 128, arrived: 64 });
+    let sentence = "`barrier_cluster_wait` at cluster.kir:9:5 waits for ever at the barrier of the cluster, to \
+                    which 64 of 128 threads have come, in thread (0, 0, 0) of block (0, 0, 0) of kernel \
+                    `cluster` [if[5]/then/1]";
+    assert_eq!(fault.to_string(), sentence);
 }
 
 /// `blocks` blocks of `threads` threads.

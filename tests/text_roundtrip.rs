@@ -12,15 +12,20 @@
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use tilewright::ir::{
-    Control, Global, GlobalMut, Kernel, KernelIr, Op, Shared, Target, Val, range,
+    Control, Global, GlobalMut, Kernel, KernelIr, Op, Scalar, Shared, Target, Val, range,
 };
 
 #[path = "support/random_kernel.rs"]
 mod random_kernel;
+#[path = "support/tensor_cells.rs"]
+#[allow(dead_code, reason = "each part of the tests uses what it needs")]
+mod tensor_cells;
 #[path = "support/text.rs"]
 mod text;
 
-use random_kernel::random_kernel;
+use random_kernel::{random_kernel, raw};
+use raw::Raw;
+use tensor_cells::Cells;
 use text::check_round_trip;
 
 #[test]
@@ -116,6 +121,31 @@ proptest! {
     }
 }
 
+/// Every value of every attribute of the operations of tensor cores, barriers in memory, copies and clusters, also
+/// on types that have no such operation.
+#[test]
+fn every_cell_of_tensor_cores_and_copies() {
+    let mut count = 0;
+    for info in Op::table() {
+        let mut raw = Raw::new("cells", Target::SM_90A);
+        let mut cells = Cells::new(&mut raw);
+        match info.name {
+            "wgmma" | "wgmma_rs" => {
+                let sum = Scalar::I32.into();
+                cells.wgmma([Scalar::F16, Scalar::U8], sum, 40, &tensor_cells::forms());
+            }
+            name => cells.row(name),
+        }
+        for cell in cells.into_cells() {
+            count += 1;
+            raw.op(cell.op);
+        }
+        raw.op(Control::Return);
+        check_round_trip(&raw.ir);
+    }
+    assert!(count > 2000, "only {count} cells");
+}
+
 /// The random kernels have every operation and every form of control flow.
 #[test]
 fn random_kernels_have_every_operation() {
@@ -124,7 +154,7 @@ fn random_kernels_have_every_operation() {
     names.extend([
         "const", "if", "for", "loop", "yield", "continue", "break", "return", "assert", "printf",
     ]);
-    for _ in 0..400 {
+    for _ in 0..1500 {
         let choices = choices().new_tree(&mut runner).unwrap().current();
         let ir = random_kernel(&choices).canonical();
         for (_, data) in ir.ops.iter() {

@@ -26,7 +26,7 @@ fn small() -> KernelIr {
     let result = ir.values.push(ValueData { ty, def, region, place });
     ir.ops[op].results.push(result);
     ir.shared.push(SharedData { elem: Scalar::F32, len: 4, align_bytes: 4, place });
-    ir.vars.push(VarData { ty, len: 1, region, place });
+    ir.vars.push(VarData { ty, len: 1, region, place, name: None });
     push(&mut ir, region, Control::Return);
     ir.regions[region].ops.reverse();
     ir

@@ -24,7 +24,7 @@ const WARP: i32 = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Config {
     pub(crate) target: Target,
-    /// Rows and columns of a tile of C: multiples of 64.
+    /// Rows and columns of a tile of C: multiples of 64, not both 64.
     pub(crate) bm: i32,
     pub(crate) bn: i32,
     /// Tiles of A and B in shared memory.
@@ -160,7 +160,7 @@ pub(crate) fn gemm(config: Config) -> Result<Kernel<Gemm>, BuildErrors> {
             unit: (lane >> 3) & 1,
             stage: bn * BK,
         };
-        let acc = k.registers::<f32>(128);
+        let acc = k.registers::<f32>(128).named(k, "acc");
         acc.fill(k, 0.0);
         let blocks = (depth + (BK - 1)) / BK;
         for stage in 0..stages - 1 {

@@ -338,7 +338,7 @@ impl<'b> Gemm90<'b> {
         } else {
             self.for_each_tile(k, start, |k, tile, ring| {
                 let sums = self.config.sums();
-                let acc = k.registers::<f32>(blocks as usize * sums);
+                let acc = k.registers::<f32>(blocks as usize * sums).named(k, "acc");
                 let (stage, parity) = ring;
                 let init = (stage, parity, k.constant(0));
                 let (stage, parity, _) = k.do_while(init, |k, (stage, parity, block)| {
@@ -376,13 +376,13 @@ impl<'b> Gemm90<'b> {
         const PARTS: i32 = 4;
         let [row_tiles, column_tiles, _] = self.extents;
         let words = self.config.sums() / 2;
-        let packed = k.registers::<u32>(words);
+        let packed = k.registers::<u32>(words).named(k, "packed");
         packed.fill(k, 0);
         let first = |number: i32| number as usize * words / PARTS as usize;
         let tiles = range(k.block_idx().x, row_tiles * column_tiles).step(k.grid_dim().x);
         let start = (k.constant(0), k.constant(0), k.constant(-1));
         let (.., last) = k.for_(tiles, start, |k, tile, (stage, parity, before)| {
-            let acc = k.registers::<f32>(self.config.sums());
+            let acc = k.registers::<f32>(self.config.sums()).named(k, "acc");
             let mut ring = (stage, parity);
             for number in 0..PARTS {
                 self.multiply(k, &acc, operands, ring, k.constant(number > 0));

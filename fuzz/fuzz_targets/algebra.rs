@@ -1,7 +1,7 @@
 //! Sequences of operations on two or three layouts made of the input's bytes: static and symbolic,
 //! compact and arbitrary, small and near the ends of `i64`. No operation panics, wraps or hangs;
 //! a small result of a composition, complement, divide, product, inverse or coalesce satisfies its
-//! definition; and what a symbolic operand gives is what its numbers give.
+//! definition; and what symbols give, in any of the operands, is what their numbers give.
 
 #![no_main]
 
@@ -9,7 +9,10 @@
 mod oracle;
 
 mod bytes;
+mod composed_layouts;
+mod numbers;
 mod operations;
+mod scalars;
 
 use libfuzzer_sys::fuzz_target;
 

@@ -8,14 +8,14 @@ use tilewright::layout::{
 /// What is left of the input.
 pub(crate) struct Bytes<'a> {
     data: &'a [u8],
-    /// The values of the symbols that have been made.
-    pub(crate) env: Env,
-    symbols: usize,
+    /// Two environments, each with a value for every symbol that has been made.
+    pub(crate) envs: [Env; 2],
+    symbols: Vec<Int>,
 }
 
 impl<'a> Bytes<'a> {
     pub(crate) fn new(data: &'a [u8]) -> Self {
-        Self { data, env: Env::new(), symbols: 0 }
+        Self { data, envs: Default::default(), symbols: Vec::new() }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -53,23 +53,38 @@ impl<'a> Bytes<'a> {
         }
     }
 
-    /// A number, or a symbol of a known value and a divisor of it.
+    /// A number, a symbol of known values and a divisor of them, or a symbol that was made before.
     pub(crate) fn int(&mut self, symbolic: bool) -> Int {
         let value = self.number();
-        if !symbolic || self.byte() % 3 != 0 || !(1..=1 << 20).contains(&value) {
+        if !symbolic {
+            return value.into();
+        }
+        let kind = self.byte();
+        if kind % 3 == 1 && kind & 64 != 0 && !self.symbols.is_empty() {
+            return self.symbols[usize::from(kind >> 3) % self.symbols.len()].clone();
+        }
+        if kind % 3 != 0 || !(1..=1 << 20).contains(&value) {
             return value.into();
         }
         let wanted = i64::from(self.byte()) + 1;
         let divisor = (1..=wanted).rev().find(|d| value % d == 0).unwrap_or(1);
-        let name = format!("n{}", self.symbols);
-        self.symbols += 1;
-        self.env = std::mem::take(&mut self.env).with(&name, value);
+        let head = self.byte();
+        // The second environment has another multiple of the divisor, also below the first value.
+        let bounded = head % 4 == 0;
+        let most = if bounded { value / divisor } else { 8 };
+        let second = divisor * (1 + i64::from(head >> 2) % most);
+        let name = format!("n{}", self.symbols.len());
+        for (env, value) in self.envs.iter_mut().zip([value, second]) {
+            *env = std::mem::take(env).with(&name, value);
+        }
         let symbol = Int::symbol(&name).divisible_by(divisor);
-        match self.byte() % 4 {
+        let symbol = match head % 4 {
             0 => symbol.assume(divisor, 1, value).unwrap_or(symbol),
             1 => symbol.assume(divisor, 0, i64::MAX).unwrap_or(symbol),
             _ => symbol,
-        }
+        };
+        self.symbols.push(symbol.clone());
+        symbol
     }
 
     fn stride(&mut self, kind: u8) -> ScaledBasis {
@@ -134,7 +149,7 @@ impl<'a> Bytes<'a> {
 
     pub(crate) fn tiler(&mut self) -> Tiler {
         let head = self.byte();
-        let mut leaf = |this: &mut Self| match this.byte() % 4 {
+        let leaf = |this: &mut Self| match this.byte() % 4 {
             0 => TilerLeaf::All,
             1 => this.layout().into(),
             _ => TilerLeaf::Int(this.int(head & 8 != 0)),

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use clap::Args;
 use tilewright::ir::{Global, GlobalMut, Kernel};
-use tilewright::runtime::{Device, Grid, Ptxas, RuntimeError};
+use tilewright::runtime::{Device, Grid, Properties, Ptxas, RuntimeError};
 
 use super::json::Json;
 use super::{Failure, print};
@@ -22,6 +22,7 @@ struct Examined {
     label: String,
     target: String,
     detail: String,
+    multiprocessors: Option<u32>,
     memory: Option<(u64, u64)>,
     test: Result<(), String>,
 }
@@ -95,14 +96,20 @@ fn examine() -> Report {
 
 fn examine_device(device: &Device) -> Examined {
     let limits = device.limits();
+    let mut detail = format!(
+        "{} KiB of shared memory a block, clusters of up to {} blocks",
+        limits.shared_bytes_opt_in / 1024,
+        limits.cluster_blocks
+    );
+    if let Some(Properties { multiprocessors, l2_bytes, .. }) = device.properties() {
+        let mib = l2_bytes >> 20;
+        detail = format!("{multiprocessors} multiprocessors, {mib} MiB of L2 cache, {detail}");
+    }
     Examined {
         label: device.to_string(),
         target: device.target().to_string(),
-        detail: format!(
-            "{} KiB of shared memory a block, clusters of up to {} blocks",
-            limits.shared_bytes_opt_in / 1024,
-            limits.cluster_blocks
-        ),
+        multiprocessors: device.properties().map(|properties| properties.multiprocessors),
+        detail,
         memory: device.memory().ok().flatten(),
         test: test(device),
     }
@@ -198,6 +205,10 @@ impl Report {
             Json::Object(vec![
                 ("name", Json::text(&device.label)),
                 ("target", Json::text(&device.target)),
+                (
+                    "multiprocessors",
+                    Json::option(device.multiprocessors, |count| Json::Number(count.into())),
+                ),
                 ("free_bytes", bytes(|(free, _)| free)),
                 ("total_bytes", bytes(|(_, total)| total)),
                 ("test", Json::option(device.test.as_ref().err(), Json::text)),

@@ -102,5 +102,8 @@ fn report(ptx: &Ptx) -> Result<String, Failure> {
     for line in assembled.log.lines().filter(|line| line.contains("warning")) {
         let _ = writeln!(text, "// {line}");
     }
+    for note in assembled.notes() {
+        let _ = writeln!(text, "// {note}");
+    }
     Ok(text)
 }

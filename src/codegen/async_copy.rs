@@ -12,7 +12,8 @@ impl Entry<'_> {
         match op {
             &AsyncCopy::CpAsync { to, to_index, from, from_index, src_bytes, cache, bytes } => {
                 let (to, from) = (self.place_of(to, to_index), self.place_of(from, from_index));
-                let (size, read) = (Operand::Int(bytes.into()), self.operand(src_bytes));
+                let size = Operand::Int(bytes.into());
+                let read = self.operand_where(src_bytes, |read| read <= u64::from(bytes));
                 let whole = matches!(read, Operand::Const(read) if read.bits() == u64::from(bytes));
                 let parts = [Part::At(to), Part::At(from), Part::One(size), Part::One(read)];
                 let said = if whole { &parts[..3] } else { &parts[..] };
@@ -44,19 +45,19 @@ impl Entry<'_> {
             } => {
                 let (to, from) = (self.place_of(to, to_index), self.place_of(from, from_index));
                 let barrier = self.place_of(barrier, barrier_index);
-                let bytes = self.operand(bytes);
+                let bytes = self.bulk_bytes(bytes);
                 let parts = [Part::At(to), Part::At(from), Part::One(bytes), Part::At(barrier)];
                 let name = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes";
                 self.with_policy(name, "", &parts, policy);
             }
             &AsyncCopy::CpAsyncBulkStore { to, to_index, from, from_index, bytes, policy } => {
                 let (to, from) = (self.place_of(to, to_index), self.place_of(from, from_index));
-                let bytes = self.operand(bytes);
+                let bytes = self.bulk_bytes(bytes);
                 let parts = [Part::At(to), Part::At(from), Part::One(bytes)];
                 self.with_policy("cp.async.bulk.global.shared::cta.bulk_group", "", &parts, policy);
             }
             &AsyncCopy::CpAsyncBulkPrefetch { from, from_index, bytes, policy } => {
-                let (from, bytes) = (self.place_of(from, from_index), self.operand(bytes));
+                let (from, bytes) = (self.place_of(from, from_index), self.bulk_bytes(bytes));
                 let parts = [Part::At(from), Part::One(bytes)];
                 self.with_policy("cp.async.bulk.prefetch.L2.global", "", &parts, policy);
             }

@@ -131,6 +131,7 @@ pub(super) fn write(
         arrays,
         globals: String::new(),
     };
+    entry.text.name_vars(ir);
     let start = entry.text.position();
     entry.head();
     entry.text.push("{\n");
@@ -279,7 +280,8 @@ impl<'a> Entry<'a> {
         }
         for (id, var) in self.ir.vars.iter() {
             let registers = var.len * var.ty.vector().map_or(1, VectorType::registers);
-            declare(Class::of(var.ty), &format!("%v{}_", id.index()), registers);
+            let name = self.text.var_name(id.index());
+            declare(Class::of(var.ty), &format!("%{name}_"), registers);
         }
         let (_, bytes) = self.shared;
         // A dynamic array is declared once for the module: PTX has it outside of entries only.

@@ -2,7 +2,8 @@
 
 use super::entry::Entry;
 use super::mem::Place;
-use super::regs::Operand;
+use super::regs::{Class, Operand};
+use crate::ir::Value;
 
 /// An operand of an instruction as it is written.
 #[derive(Clone, Copy, Debug)]
@@ -18,6 +19,23 @@ pub(super) enum Part<'p> {
 }
 
 impl Entry<'_> {
+    /// The 32-bit operand, in a register if it is a constant for which `holds` does not hold: `ptxas` refuses such
+    /// an immediate. The verifier has refused those that are written as constants, but operations on constants are
+    /// computed here, and where they are never executed they may be anything.
+    pub(super) fn operand_where(&mut self, value: Value, holds: impl Fn(u64) -> bool) -> Operand {
+        match self.operand(value) {
+            operand @ Operand::Const(constant) if !holds(constant.bits()) => {
+                self.in_reg(operand, Class::B32).into()
+            }
+            operand => operand,
+        }
+    }
+
+    /// The bytes of a bulk copy.
+    pub(super) fn bulk_bytes(&mut self, bytes: Value) -> Operand {
+        self.operand_where(bytes, |bytes| bytes <= 0xffff0 && bytes.is_multiple_of(16))
+    }
+
     /// Writes an instruction: the parts of its name, then its operands.
     pub(super) fn instruction(&mut self, name: &[&str], parts: &[Part<'_>]) {
         self.begin();

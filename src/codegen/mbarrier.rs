@@ -5,7 +5,7 @@ use super::entry::Entry;
 use super::instruction::Part;
 use super::mem::Place;
 use super::regs::{Class, Operand, Reg};
-use crate::ir::{self, Mbarrier, RemoteArrival, Value};
+use crate::ir::{self, Mbarrier, RemoteArrival, Scalar, Value};
 
 impl Entry<'_> {
     pub(super) fn mbarrier(&mut self, op: &Mbarrier, result: Option<Value>) {
@@ -17,7 +17,8 @@ impl Entry<'_> {
                 self.at_barrier("mbarrier.inval.shared.b64", [barrier, index], None);
             }
             (&Mbarrier::MbarrierArrive { barrier, index, count }, Some(result)) => {
-                let (place, count) = (self.place_of(barrier, index), self.operand(count));
+                let place = self.place_of(barrier, index);
+                let count = self.operand_where(count, |count| count > 0);
                 let to: Operand = self.def(result).into();
                 // One arrival is said by the form without a count, which all targets have.
                 let once = matches!(count, Operand::Const(count) if count.bits() == 1);
@@ -101,9 +102,19 @@ impl Entry<'_> {
     }
 
     fn test(&mut self, name: &str, result: Value, [barrier, index, phase]: [Value; 3]) {
-        let (place, phase) = (self.place_of(barrier, index), self.operand(phase));
+        let (place, phase) = (self.place_of(barrier, index), self.phase(phase));
         let to = self.def(result);
         self.tested(name, to, place, phase);
+    }
+
+    /// A state, which is never a constant that `ptxas` looks at, or a parity.
+    fn phase(&mut self, phase: Value) -> Operand {
+        if self.ir.type_of(phase) == Scalar::U32.into() {
+            self.operand_where(phase, |parity| parity <= 1)
+        } else {
+            let state = self.operand(phase);
+            self.in_reg(state, Class::B64).into()
+        }
     }
 
     fn tested(&mut self, name: &str, to: Reg, place: Place, phase: Operand) {
@@ -113,7 +124,7 @@ impl Entry<'_> {
 
     /// Asks until the answer is yes.
     fn wait(&mut self, parity: &str, [barrier, index, phase]: [Value; 3]) {
-        let (place, phase) = (self.place_of(barrier, index), self.operand(phase));
+        let (place, phase) = (self.place_of(barrier, index), self.phase(phase));
         let (done, number) = (self.temp(Class::Pred), self.number());
         let waits = if self.ir.target.offers(ir::Target::SM_90) { "try" } else { "test" };
         self.label(("wait", number, ""));

@@ -1,22 +1,57 @@
 //! The growing text: lines, indentation, and the comments that name Rust lines.
 
+use std::collections::HashSet;
+
 use super::regs::{Operand, Reg};
-use crate::ir::{Place, Scalar};
+use crate::ir::{Entity, KernelIr, Place, Scalar};
 
 /// A PTX text under construction.
 #[derive(Debug, Default)]
 pub(super) struct Text {
     out: String,
     depth: usize,
+    /// What the registers of each variable of the present entry are called.
+    vars: Vec<String>,
 }
 
 impl Text {
     pub(super) fn with_capacity(bytes: usize) -> Text {
-        Text { out: String::with_capacity(bytes), depth: 0 }
+        Text { out: String::with_capacity(bytes), ..Text::default() }
     }
 
     pub(super) fn finish(self) -> String {
         self.out
+    }
+
+    /// Names the registers of the variables of a kernel: as the kernel does, where the name is one and is free,
+    /// else by the number of the variable.
+    pub(super) fn name_vars(&mut self, ir: &KernelIr) {
+        let mut taken = HashSet::new();
+        self.vars = ir
+            .vars
+            .iter()
+            .map(|(id, var)| {
+                let number = id.index();
+                let Some(name) = var.name else { return format!("v{number}") };
+                let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic())
+                    && name.len() < 64
+                    && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+                    // A letter or two and a number are registers of the writer, and special ones.
+                    && !name.ends_with(|c: char| c.is_ascii_digit());
+                if is_name && taken.insert(name) {
+                    name.to_owned()
+                } else if is_name {
+                    format!("{name}_v{number}")
+                } else {
+                    format!("v{number}")
+                }
+            })
+            .collect();
+    }
+
+    /// What the registers of a variable are called.
+    pub(super) fn var_name(&self, var: usize) -> &str {
+        self.vars.get(var).map_or("", String::as_str)
     }
 
     /// The bytes written so far: a position for [`insert`](Text::insert).
@@ -74,9 +109,11 @@ impl Text {
                 self.number(number.into());
             }
             Reg::Var(_, var, index) => {
-                self.push("%v");
-                self.number(var.into());
-                self.push("_");
+                self.out.push('%');
+                if let Some(name) = self.vars.get(var as usize) {
+                    self.out.push_str(name);
+                }
+                self.out.push('_');
                 self.number(index.into());
             }
         }

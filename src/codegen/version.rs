@@ -3,7 +3,7 @@
 use super::ptx::PtxVersion;
 use crate::ir::{
     Arith, AsyncCopy, Atomic, Cache, Clamp, ClusterArrival, KernelIr, Mbarrier, Mem, MemScope, Mma,
-    Op, PrefetchLevel, SpecialReg, Sync, Target, Thread, Warp,
+    Op, PrefetchLevel, Scalar, SpecialReg, Sync, Target, Thread, Warp,
 };
 
 const fn version(major: u16, minor: u16) -> PtxVersion {
@@ -52,6 +52,16 @@ pub(super) fn of(op: &Op, ir: &KernelIr) -> PtxVersion {
             version(major, minor)
         }
         Op::Sync(Sync::Fence { scope, .. }) => scoped(Some(*scope)),
+        Op::Mma(Mma::Wgmma { a_type, b_type, .. }) if a_type.is_int() && a_type != b_type => {
+            version(8, 4)
+        }
+        Op::Mma(Mma::WgmmaRs { a, b_type, .. })
+            if b_type.is_int()
+                && ir.values.get(*a).and_then(|a| a.ty.vector()).map(|a| a.elem())
+                    != Some(*b_type) =>
+        {
+            version(8, 4)
+        }
         Op::Mma(
             Mma::Wgmma { .. }
             | Mma::WgmmaRs { .. }
@@ -61,7 +71,11 @@ pub(super) fn of(op: &Op, ir: &KernelIr) -> PtxVersion {
             | Mma::Setmaxnreg { .. },
         ) => version(8, 0),
         Op::Mma(Mma::Stmatrix { .. }) => version(7, 8),
-        Op::Mma(Mma::MmaSync { .. }) if op.support(ir) == Ok(Target::SM_89) => version(8, 4),
+        // One form of products of 8-bit floating point came first: k32 with sums in `f32`.
+        Op::Mma(Mma::MmaSync { shape, d, .. }) if op.support(ir) == Ok(Target::SM_89) => {
+            let in_f32 = ir.vars.get(*d).is_some_and(|var| var.ty == Scalar::F32.into());
+            if shape.k == 32 && in_f32 { version(8, 4) } else { version(8, 7) }
+        }
         Op::Mma(Mma::MmaSync { .. } | Mma::Ldmatrix { .. } | Mma::MatrixDescriptor { .. }) => FIRST,
         Op::Mbarrier(
             Mbarrier::MbarrierArriveExpectTx { .. }
@@ -75,7 +89,7 @@ pub(super) fn of(op: &Op, ir: &KernelIr) -> PtxVersion {
         }
         Op::Mbarrier(
             Mbarrier::MbarrierTestWaitParity { .. } | Mbarrier::MbarrierWaitParity { .. },
-        ) => version(7, 8),
+        ) => version(7, 1),
         Op::Mbarrier(
             Mbarrier::MbarrierInit { .. }
             | Mbarrier::MbarrierInval { .. }

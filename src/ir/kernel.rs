@@ -300,6 +300,8 @@ pub struct VarData {
     pub region: RegionId,
     /// The call that made it.
     pub place: PlaceId,
+    /// What its registers are called in PTX; not compared, and no part of the text form.
+    pub name: Option<&'static str>,
 }
 
 /// An allocation in shared memory.

@@ -466,12 +466,16 @@ fn leaf_size(leaf: &TilerLeaf) -> Result<Int> {
 }
 
 /// Whether two integers are equal, if that can be seen.
-fn equal(a: &Int, b: &Int) -> Result<bool> {
+/// Whether the two are equal for all values of their symbols, if that is known.
+pub(crate) fn equal(a: &Int, b: &Int) -> Result<bool> {
+    if let (Some(a), Some(b)) = (a.as_static(), b.as_static()) {
+        return Ok(a == b);
+    }
     if a.same(b) {
         return Ok(true);
     }
     let (low, high) = a.sub(b)?.bounds();
-    if low > 0 || high < 0 || (a.is_static() && b.is_static()) {
+    if low > 0 || high < 0 {
         return Ok(false);
     }
     Err(LayoutError::Undecided {
@@ -481,7 +485,10 @@ fn equal(a: &Int, b: &Int) -> Result<bool> {
 }
 
 fn less(a: &Int, b: &Int) -> Result<bool> {
-    if b.at_least(&a.add(&Int::ONE)?) {
+    if let (Some(a), Some(b)) = (a.as_static(), b.as_static()) {
+        return Ok(a < b);
+    }
+    if a.add(&Int::ONE).is_ok_and(|next| b.at_least(&next)) {
         return Ok(true);
     }
     if a.at_least(b) {
@@ -544,11 +551,25 @@ fn order(a: IntTupleRef<'_>, b: IntTupleRef<'_>, reverse: bool) -> Result<bool> 
         if order(*x, *y, reverse)? {
             return Ok(true);
         }
-        if x != y {
+        // Behind the last pair nothing makes `a` smaller.
+        if i + 1 == ys.len() || !same(*x, *y)? {
             return Ok(false);
         }
     }
     Ok(false)
+}
+
+/// Whether the two are equal, leaf by leaf.
+fn same(a: IntTupleRef<'_>, b: IntTupleRef<'_>) -> Result<bool> {
+    if !a.congruent(b) {
+        return Ok(false);
+    }
+    for (x, y) in a.leaves().iter().zip(b.leaves()) {
+        if !equal(x, y)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 fn elem_less(a: IntTupleRef<'_>, b: IntTupleRef<'_>) -> Result<bool> {

@@ -1,12 +1,13 @@
 //! [`ScaledBasis`]: a stride. An integer, or a scale times a basis element of a coordinate space.
 
 use std::fmt;
+use std::ops::Mul;
 
 use super::error::LayoutError;
-use super::int::{Env, Int};
+use super::int::{Env, Int, is_sum};
 use super::into_tuple::{Builder, IntoTuple};
 use super::ratio::Ratio;
-use super::tuple::{IntTuple, Tuple};
+use super::tuple::{IntTuple, IntTupleRef, Tuple};
 
 type Result<T> = std::result::Result<T, LayoutError>;
 
@@ -34,7 +35,12 @@ impl BasisPath {
         match (slot, u8::try_from(mode)) {
             (Some(slot), Ok(mode)) => *slot = mode,
             (None, _) => return Err(LayoutError::TooDeep { limit: MAX_PATH }),
-            (_, Err(_)) => return Err(LayoutError::TooLarge { limit: 255 }),
+            (_, Err(_)) => {
+                return Err(LayoutError::TooLarge {
+                    what: "the index of a mode of a basis",
+                    limit: 255,
+                });
+            }
         }
         self.len += 1;
         Ok(())
@@ -278,6 +284,25 @@ impl ScaledBasis {
         })
     }
 
+    /// The coordinate of which it is the part: the scale at the place of the path and 0 elsewhere, or the plain
+    /// number. CuTe's `as_arithmetic_tuple`.
+    ///
+    /// ```
+    /// # use tilewright::layout::{IntTuple, ScaledBasis, shape};
+    /// assert_eq!(ScaledBasis::new(3, &[1])?.to_coord()?, shape!(0, 3));
+    /// assert_eq!(ScaledBasis::new(3, &[0, 1])?.to_coord()?.to_string(), "((0,3))");
+    /// assert_eq!(ScaledBasis::from(7).to_coord()?, IntTuple::from(7));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LayoutError::NotAnIntegerStride`] for a ratio.
+    pub fn to_coord(&self) -> Result<IntTuple> {
+        let mut sum = Sum::Zero;
+        sum.add(self, &Int::ONE)?;
+        sum.finish()
+    }
+
     pub(crate) fn with_value(&self, value: Int) -> Self {
         Self { value: Scale::Int(value), path: self.path }
     }
@@ -309,7 +334,7 @@ impl Scale {
 impl fmt::Display for ScaledBasis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.value {
-            Scale::Int(value) if self.is_basis() && value.terms().len() > 1 && !f.alternate() => {
+            Scale::Int(value) if self.is_basis() && is_sum(value) && !f.alternate() => {
                 write!(f, "({value})")?;
             }
             Scale::Int(value) => value.fmt(f)?,
@@ -325,6 +350,32 @@ impl fmt::Display for ScaledBasis {
 impl fmt::Debug for ScaledBasis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
+    }
+}
+
+/// `factor * stride`: [`ScaledBasis::scaled`], with the factor on the left.
+///
+/// ```
+/// use tilewright::layout::{Int, ScaledBasis};
+/// let e = ScaledBasis::e(&[0, 1])?;
+/// assert_eq!((&Int::symbol("n") * &e)?.to_string(), "n@1@0");
+/// assert_eq!((&e * &Int::symbol("n"))?, (&Int::symbol("n") * &e)?);
+/// # Ok::<(), tilewright::layout::LayoutError>(())
+/// ```
+impl Mul<&ScaledBasis> for &Int {
+    type Output = Result<ScaledBasis>;
+
+    fn mul(self, stride: &ScaledBasis) -> Result<ScaledBasis> {
+        stride.scaled(self)
+    }
+}
+
+/// `stride * factor`: [`ScaledBasis::scaled`].
+impl Mul<&Int> for &ScaledBasis {
+    type Output = Result<ScaledBasis>;
+
+    fn mul(self, factor: &Int) -> Result<ScaledBasis> {
+        self.scaled(factor)
     }
 }
 
@@ -377,6 +428,53 @@ impl From<&IntTuple> for Tuple<ScaledBasis> {
             leaves: tuple.leaves.iter().cloned().map(ScaledBasis::from).collect(),
         }
     }
+}
+
+impl IntTuple {
+    /// The sum of two coordinates, entry by entry; entries that one lacks are 0, and so is the plain 0.
+    /// CuTe's sum of arithmetic tuples.
+    ///
+    /// ```
+    /// # use tilewright::layout::{ScaledBasis, shape};
+    /// assert_eq!(shape!(1, (2, 3)).plus(&shape!(4))?, shape!(5, (2, 3)));
+    /// let (x, y) = (ScaledBasis::new(3, &[0])?, ScaledBasis::new(5, &[1])?);
+    /// assert_eq!(x.to_coord()?.plus(&y.to_coord()?)?, shape!(3, 5));
+    /// assert!(shape!(1, 2).plus(&7.into()).is_err());
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LayoutError::NotAnInteger`] where a tuple meets a number other than 0, [`LayoutError::Overflow`].
+    pub fn plus(&self, other: &IntTuple) -> Result<IntTuple> {
+        let mut out = Builder::new();
+        add_entries(self.as_ref(), other.as_ref(), &mut out)?;
+        out.finish()
+    }
+}
+
+fn add_entries(a: IntTupleRef<'_>, b: IntTupleRef<'_>, out: &mut Builder<Int>) -> Result<()> {
+    match (a.as_leaf(), b.as_leaf()) {
+        (Some(a), Some(b)) => out.push(a.add(b)?),
+        (Some(zero), None) if zero.is(0) => out.push_tree(b),
+        (None, Some(zero)) if zero.is(0) => out.push_tree(a),
+        (Some(_), None) => return Err(LayoutError::NotAnInteger { found: b.to_string() }),
+        (None, Some(_)) => return Err(LayoutError::NotAnInteger { found: a.to_string() }),
+        (None, None) => {
+            let zero = Tuple::leaf(Int::ZERO);
+            out.open();
+            for i in 0..a.rank().max(b.rank()) {
+                let part = |t: IntTupleRef<'_>| t.child(i).map(IntTupleRef::to_owned);
+                let (x, y) = (part(a), part(b));
+                add_entries(
+                    x.as_ref().unwrap_or(&zero).as_ref(),
+                    y.as_ref().unwrap_or(&zero).as_ref(),
+                    out,
+                )?;
+            }
+            out.close();
+        }
+    }
+    Ok(())
 }
 
 /// A coordinate under construction: a sum of scaled basis elements, or a number.

@@ -97,7 +97,7 @@ impl LayoutBuilder {
         match (u16::try_from(count), self.layout.codes.get_mut(at as usize)) {
             (Ok(count), Some(code)) if count != LEAF => *code = count,
             _ => {
-                self.error.get_or_insert(LayoutError::TooLarge { limit: u64::from(LEAF) - 1 });
+                self.error.get_or_insert(LayoutError::too_many_modes());
             }
         }
     }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::basis::{ScaledBasis, Sum};
 use super::error::LayoutError;
-use super::int::Int;
+use super::int::{Env, Int};
 use super::into_tuple::{Builder, IntoTuple};
 use super::layout::Layout;
 use super::layout_ref::LayoutRef;
@@ -13,6 +13,11 @@ use super::tuple::{IntTuple, IntTupleRef, Tuple, TupleRef, product};
 type Result<T> = std::result::Result<T, LayoutError>;
 
 /// A leaf of a [`Coord`]: a place, or `_` for the whole mode.
+///
+/// ```
+/// use tilewright::layout::{Slot, coord};
+/// assert_eq!(coord!(3, _).leaves(), [Slot::At(3.into()), Slot::All]);
+/// ```
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub enum Slot {
     /// This place.
@@ -32,9 +37,23 @@ pub enum Slot {
 /// ```
 pub type Coord = Tuple<Slot>;
 /// A sub-tree of a [`Coord`].
+///
+/// ```
+/// use tilewright::layout::{Coord, CoordRef, coord};
+/// let c: Coord = coord!(1, (_, 2));
+/// let inner: CoordRef<'_> = c.mode(&[1])?;
+/// assert_eq!(inner.to_string(), "(_,2)");
+/// # Ok::<(), tilewright::layout::LayoutError>(())
+/// ```
 pub type CoordRef<'a> = TupleRef<'a, Slot>;
 
 /// `_` as a value, for a [`Coord`] or a tiler.
+///
+/// ```
+/// use tilewright::layout::{Coord, Tiler, Underscore, coord, tiler};
+/// assert_eq!(Coord::from((1, Underscore)), coord!(1, _));
+/// assert_eq!(Tiler::from((4, Underscore)), tiler!(4, _));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Underscore;
 
@@ -106,6 +125,26 @@ impl Coord {
         self.map(|slot| match slot {
             Slot::At(value) => Ok(value.clone()),
             Slot::All => Err(LayoutError::UnexpectedUnderscore { operation }),
+        })
+    }
+
+    /// The coordinate for the numbers that `env` gives the symbols.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Coord, Env, Int, Underscore, coord};
+    /// let c = Coord::from((Int::symbol("i"), Underscore));
+    /// assert_eq!(c.eval(&Env::new().with("i", 3))?, coord!(3, _));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Int::eval`].
+    pub fn eval(&self, env: &Env) -> Result<Coord> {
+        self.map(|slot| {
+            Ok(match slot {
+                Slot::At(value) => Slot::At(value.eval(env)?.into()),
+                Slot::All => Slot::All,
+            })
         })
     }
 }

@@ -98,7 +98,7 @@ impl<N: Number> Draft<N> {
 }
 
 fn too_many<N: Number>() -> N::Error {
-    N::fail(|| LayoutError::TooLarge { limit: u64::from(LEAF) - 1 })
+    N::fail(LayoutError::too_many_modes)
 }
 
 #[inline]

@@ -4,7 +4,9 @@ use std::fmt;
 
 use smallvec::SmallVec;
 
+use super::analysis::DOMAIN_LIMIT;
 use super::int::Int;
+use super::tuple::LEAF;
 
 /// The place of a mode: the index at each level, outermost first. Prints as `1.0`.
 ///
@@ -166,6 +168,11 @@ pub enum LayoutError {
         /// The layout, printed.
         layout: String,
     },
+    /// A layout that must number its coordinates from 0 on, each once, does not.
+    NotBijective {
+        /// The layout, printed.
+        layout: String,
+    },
     /// A tiler has more modes than the layout it is applied to.
     TooManyModes {
         /// The modes of the tiler.
@@ -264,8 +271,16 @@ pub enum LayoutError {
     },
     /// A result, or the domain that an analysis walks, is larger than its limit.
     TooLarge {
+        /// What is counted, as a phrase.
+        what: &'static str,
         /// The limit.
         limit: u64,
+    },
+    /// A value over symbols would have more parts than an expression may have. Parts are terms, symbols and
+    /// operations, counted at each place where they stand.
+    ExpressionTooLarge {
+        /// The largest number of parts.
+        limit: u32,
     },
     /// A number must be a power of two and is not.
     NotPowerOfTwo {
@@ -389,6 +404,18 @@ impl LayoutError {
         }
     }
 
+    /// More modes or leaves than a tuple may have.
+    #[cold]
+    pub(crate) fn too_many_modes() -> Self {
+        LayoutError::TooLarge { what: "the number of modes and leaves", limit: u64::from(LEAF) - 1 }
+    }
+
+    /// A domain that an analysis does not walk.
+    #[cold]
+    pub(crate) fn domain_too_large() -> Self {
+        LayoutError::TooLarge { what: "the number of coordinates to walk", limit: DOMAIN_LIMIT }
+    }
+
     #[cold]
     pub(crate) fn overflow(operation: &'static str) -> Self {
         LayoutError::Overflow { operation }
@@ -445,6 +472,10 @@ impl fmt::Display for LayoutError {
                     "{layout} maps two coordinates to one index, and the operation needs one-to-one"
                 )
             }
+            Self::NotBijective { layout } => write!(
+                f,
+                "{layout} does not give its coordinates the indices from 0 to its size - 1, each once, and the operation needs that"
+            ),
             Self::TooManyModes { tiler, layout } => {
                 write!(f, "the tiler has {tiler} modes and the layout only {layout}")
             }
@@ -491,7 +522,11 @@ impl fmt::Display for LayoutError {
             Self::OutsideShape { coord, shape } => {
                 write!(f, "{coord} is not inside the shape {shape}")
             }
-            Self::TooLarge { limit } => write!(f, "the size is over the limit of {limit}"),
+            Self::TooLarge { what, limit } => write!(f, "{what} is over the limit of {limit}"),
+            Self::ExpressionTooLarge { limit } => write!(
+                f,
+                "an expression over symbols would have more than {limit} parts; give the symbols divisors with which it gets shorter, or a symbol of its own to a part of it"
+            ),
             Self::NotPowerOfTwo { value } => write!(f, "{value} is not a power of two"),
             Self::NegativeStride { stride } => {
                 write!(f, "the stride {stride} is negative, and its bits are needed")

@@ -7,6 +7,20 @@ use super::int::Int;
 use super::tuple::{Codes, LEAF, Leaves, MAX_DEPTH, Tuple, TupleRef};
 
 /// Builds a [`Tuple`] from the left to the right.
+///
+/// ```
+/// use tilewright::layout::{Builder, Int, shape};
+/// let mut out = Builder::<Int>::new();
+/// out.open();
+/// out.push(4);
+/// out.open();
+/// out.push(2);
+/// out.push(8);
+/// out.close();
+/// out.close();
+/// assert_eq!(out.finish()?, shape!(4, (2, 8)));
+/// # Ok::<(), tilewright::layout::LayoutError>(())
+/// ```
 #[derive(Clone)]
 pub struct Builder<L> {
     tuple: Tuple<L>,
@@ -82,7 +96,7 @@ impl<L> Builder<L> {
                 }
             }
             _ => {
-                self.error.get_or_insert(LayoutError::TooLarge { limit: u64::from(LEAF) - 1 });
+                self.error.get_or_insert(LayoutError::too_many_modes());
             }
         }
     }
@@ -153,11 +167,40 @@ impl<L> Builder<L> {
 
 /// What can stand for a tuple with leaves of type `L` in an argument: a leaf, a Rust tuple or
 /// array of such things, or a [`Tuple`].
+///
+/// ```
+/// use tilewright::layout::{Int, IntTuple, IntoTuple, shape};
+/// fn as_shape(shape: impl IntoTuple<Int>) -> IntTuple {
+///     shape.into_tuple().expect("not nested too deeply")
+/// }
+/// assert_eq!(as_shape((4, [2, 8])), shape!(4, (2, 8)));
+/// assert_eq!(as_shape(Int::symbol("n")).to_string(), "n");
+/// ```
 pub trait IntoTuple<L> {
     /// Appends itself to a tuple under construction.
+    ///
+    /// ```
+    /// use tilewright::layout::{Builder, Int, IntTuple, IntoTuple, shape};
+    /// /// The extents of an image.
+    /// struct Size(i64, i64);
+    /// impl IntoTuple<Int> for Size {
+    ///     fn push_into(self, out: &mut Builder<Int>) {
+    ///         (self.0, self.1).push_into(out);
+    ///     }
+    /// }
+    /// assert_eq!(Size(480, 640).into_tuple()?, shape!(480, 640));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     fn push_into(self, out: &mut Builder<L>);
 
     /// The tuple.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Int, IntTuple, IntoTuple, shape};
+    /// let made: IntTuple = IntoTuple::<Int>::into_tuple((4, (2, 8)))?;
+    /// assert_eq!(made, shape!(4, (2, 8)));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     ///
     /// # Errors
     /// [`LayoutError::TooDeep`], [`LayoutError::TooLarge`].

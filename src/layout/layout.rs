@@ -14,8 +14,23 @@ use super::tuple::{Codes, IntTuple, IntTupleRef, LEAF, Leaves, Tuple, TupleRef};
 type Result<T> = std::result::Result<T, LayoutError>;
 
 /// Strides: a tuple congruent to a shape.
+///
+/// ```
+/// use tilewright::layout::{StrideTuple, layout};
+/// let strides: StrideTuple = layout!((4, (2, 8)):(2, (1, 8))).stride().to_owned();
+/// assert_eq!(strides, "(2,(1,8))".parse::<StrideTuple>()?);
+/// # Ok::<(), tilewright::layout::LayoutError>(())
+/// ```
 pub type StrideTuple = Tuple<ScaledBasis>;
 /// A sub-tree of a [`StrideTuple`].
+///
+/// ```
+/// use tilewright::layout::{StrideRef, layout};
+/// let l = layout!((4, (2, 8)):(2, (1, 8)));
+/// let strides: StrideRef<'_> = l.stride();
+/// assert_eq!(strides.mode(&[1, 1])?.as_leaf().and_then(|d| d.as_static()), Some(8));
+/// # Ok::<(), tilewright::layout::LayoutError>(())
+/// ```
 pub type StrideRef<'a> = TupleRef<'a, ScaledBasis>;
 
 /// A function from coordinates to indices: `shape : stride`.

@@ -11,6 +11,14 @@ use super::tuple::{Codes, IntTuple, IntTupleRef, LEAF, TupleRef, first_subtree, 
 type Result<T> = std::result::Result<T, LayoutError>;
 
 /// A mode of a [`Layout`], borrowed.
+///
+/// ```
+/// use tilewright::layout::{LayoutRef, layout};
+/// let l = layout!((4, (2, 8)):(2, (1, 8)));
+/// let mode: LayoutRef<'_> = l.mode(&[1])?;
+/// assert_eq!((mode.to_string(), mode.size()?.as_static()), ("(2,8):(1,8)".into(), Some(16)));
+/// # Ok::<(), tilewright::layout::LayoutError>(())
+/// ```
 #[derive(Clone, Copy)]
 pub struct LayoutRef<'a> {
     pub(crate) codes: &'a [u16],
@@ -181,6 +189,15 @@ impl<'a> LayoutRef<'a> {
 }
 
 /// Iterator over the modes of a layout.
+///
+/// ```
+/// use tilewright::layout::{Modes, layout};
+/// let l = layout!((4, (2, 8)):(2, (1, 8)));
+/// let mut modes: Modes<'_> = l.modes();
+/// assert_eq!(modes.next().map(|mode| mode.to_string()), Some("4:2".into()));
+/// assert_eq!(modes.next().map(|mode| mode.to_string()), Some("(2,8):(1,8)".into()));
+/// assert!(modes.next().is_none());
+/// ```
 pub struct Modes<'a> {
     rest: LayoutRef<'a>,
 }

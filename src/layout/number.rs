@@ -165,7 +165,7 @@ pub(crate) trait Number: Clone {
     /// The item at the end of the list, or the error that there is no room.
     #[inline]
     fn put<T>(list: &mut impl List<T>, item: T) -> Result<(), Self::Error> {
-        if list.add(item) { Ok(()) } else { Err(Self::fail(|| LayoutError::TooLarge { limit: 0 })) }
+        if list.add(item) { Ok(()) } else { Err(Self::fail(LayoutError::too_many_modes)) }
     }
 }
 

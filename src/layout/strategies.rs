@@ -54,12 +54,28 @@ fn strides() -> impl Strategy<Value = i64> {
 }
 
 /// Shapes of up to four leaves, nested up to depth 2, of a size up to `max_size`.
+///
+/// ```
+/// use proptest::prelude::*;
+/// use tilewright::layout::strategies::shapes;
+/// proptest!(|(shape in shapes(64))| {
+///     prop_assert!((1..=64).contains(&shape.product().unwrap().to_static().unwrap()));
+/// });
+/// ```
 pub fn shapes(max_size: i64) -> impl Strategy<Value = IntTuple> {
     layouts(max_size).prop_map(|l| l.shape().to_owned())
 }
 
 /// Static layouts of rank 1 to 4, nested up to depth 2, with any strides that are not negative, of
 /// a size up to `max_size`. Half of them are compact in some order of their leaves.
+///
+/// ```
+/// use proptest::prelude::*;
+/// use tilewright::layout::strategies::layouts;
+/// proptest!(|(l in layouts(64))| {
+///     prop_assert!(l.size().unwrap().to_static().unwrap() <= 64);
+/// });
+/// ```
 pub fn layouts(max_size: i64) -> impl Strategy<Value = Layout> {
     let leaves = vec((0u8..2, (extents(), strides())), 1..5);
     (leaves, any::<prop::sample::Index>(), any::<bool>()).prop_map(
@@ -91,6 +107,14 @@ pub fn layouts(max_size: i64) -> impl Strategy<Value = Layout> {
 }
 
 /// Layouts of basis strides: a layout after the identity on some shape.
+///
+/// ```
+/// use proptest::prelude::*;
+/// use tilewright::layout::strategies::basis_layouts;
+/// proptest!(|(l in basis_layouts(64))| {
+///     prop_assert!(l.coshape().is_ok(), "{l}");
+/// });
+/// ```
 pub fn basis_layouts(max_size: i64) -> impl Strategy<Value = Layout> {
     (shapes(max_size), 1..5i64).prop_filter_map("too deep", |(shape, scale)| {
         let identity = Layout::identity(&shape).ok()?;
@@ -101,11 +125,31 @@ pub fn basis_layouts(max_size: i64) -> impl Strategy<Value = Layout> {
 }
 
 /// Two layouts of which the second maps into the domain of the first more often than not.
+///
+/// ```
+/// use proptest::prelude::*;
+/// use tilewright::layout::strategies::layout_pairs;
+/// proptest!(|((a, b) in layout_pairs(64))| {
+///     if let Ok(r) = a.composition(&b) {
+///         for i in 0..b.size().unwrap().to_static().unwrap() {
+///             prop_assert_eq!(r.at(i), a.at(b.at(i).unwrap()));
+///         }
+///     }
+/// });
+/// ```
 pub fn layout_pairs(max_size: i64) -> impl Strategy<Value = (Layout, Layout)> {
     (layouts(max_size), layouts(max_size))
 }
 
 /// A tiler for a layout: for each mode an integer, `_` or a layout.
+///
+/// ```
+/// use proptest::prelude::*;
+/// use tilewright::layout::strategies::tilers;
+/// proptest!(|(t in tilers(3))| {
+///     prop_assert!(t.rank() <= 3, "{t}");
+/// });
+/// ```
 pub fn tilers(rank: usize) -> impl Strategy<Value = Tiler> {
     let leaf = prop_oneof![
         4 => extents().prop_map(|n| TilerLeaf::Int(n.into())),
@@ -124,6 +168,14 @@ pub fn tilers(rank: usize) -> impl Strategy<Value = Tiler> {
 }
 
 /// Swizzles of up to four bits.
+///
+/// ```
+/// use proptest::prelude::*;
+/// use tilewright::layout::strategies::swizzles;
+/// proptest!(|(s in swizzles(), x in 0..4096i64)| {
+///     prop_assert_eq!(s.apply(s.apply(x)), x);
+/// });
+/// ```
 pub fn swizzles() -> impl Strategy<Value = Swizzle> {
     (0..4i64, 0..4i64, 0..3i64, any::<bool>()).prop_filter_map("not admissible", |(b, m, s, n)| {
         let distance = b + s;
@@ -132,6 +184,14 @@ pub fn swizzles() -> impl Strategy<Value = Swizzle> {
 }
 
 /// Swizzled layouts of powers of two, and of any extents.
+///
+/// ```
+/// use proptest::prelude::*;
+/// use tilewright::layout::strategies::composed_layouts;
+/// proptest!(|(l in composed_layouts(64))| {
+///     prop_assert_eq!(l.to_string().parse(), Ok(l));
+/// });
+/// ```
 pub fn composed_layouts(max_size: i64) -> impl Strategy<Value = ComposedLayout> {
     (swizzles(), layouts(max_size), prop_oneof![3 => Just(0), 1 => 0..32i64])
         .prop_filter_map("too deep", |(swizzle, layout, offset)| {
@@ -141,6 +201,16 @@ pub fn composed_layouts(max_size: i64) -> impl Strategy<Value = ComposedLayout> 
 
 /// A layout in which some extents and strides are symbols, each known to be divisible by a random
 /// divisor of its value, and the values.
+///
+/// ```
+/// use proptest::prelude::*;
+/// use tilewright::layout::strategies::{layouts, symbolic};
+/// proptest!(|((l, env) in layouts(64).prop_flat_map(symbolic))| {
+///     let coalesced = l.coalesce().unwrap().eval(&env).unwrap();
+///     let numbers = l.eval(&env).unwrap();
+///     prop_assert!(coalesced.indices().unwrap().eq(numbers.indices().unwrap()));
+/// });
+/// ```
 pub fn symbolic(layout: Layout) -> impl Strategy<Value = (Layout, Env)> {
     let leaves = layout.shape().leaves().len();
     let picks = vec((0u8..6, any::<prop::sample::Index>()), 2 * leaves);
@@ -175,6 +245,11 @@ pub fn symbolic(layout: Layout) -> impl Strategy<Value = (Layout, Env)> {
 }
 
 /// The layout as a tiler of one leaf.
+///
+/// ```
+/// use tilewright::layout::{layout, strategies::as_tiler};
+/// assert_eq!(as_tiler(layout!(4:2)).to_string(), "4:2");
+/// ```
 pub fn as_tiler(layout: Layout) -> Tiler {
     Tuple::leaf(layout)
 }

@@ -213,6 +213,12 @@ impl<'a> Parser<'a> {
     }
 
     fn call(&mut self, name: &str) -> Result<Int> {
+        if matches!(name, "assume" | "overflow") {
+            self.expect("(", "`(`")?;
+            let value = if name == "assume" { self.expression()? } else { Int::overflowed() };
+            self.expect(")", "`)`")?;
+            return self.facts(value);
+        }
         let operation = match name {
             "ceil_div" => Int::ceil_div,
             "min" => Int::min,
@@ -222,7 +228,7 @@ impl<'a> Parser<'a> {
             "and" => Int::and,
             _ => {
                 return Err(
-                    self.error("an operator, `ceil_div`, `min`, `max`, `gcd`, `xor` or `and`")
+                    self.error("an operator, or before it `ceil_div`, `min`, `max`, `gcd`, `xor`, `and` or `assume`")
                 );
             }
         };

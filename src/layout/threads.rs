@@ -1,5 +1,6 @@
 //! Layouts of threads and values, and what CuTe DSL adds to the algebra for kernels.
 
+use super::arith::equal;
 use super::composed::ComposedLayout;
 use super::coord::{Coord, Slot};
 use super::error::{LayoutError, ModePath};
@@ -24,11 +25,16 @@ type Result<T> = std::result::Result<T, LayoutError>;
 /// ```
 ///
 /// # Errors
-/// Those of [`Layout::raked_product`], [`Layout::right_inverse`] and [`Layout::composition`].
+/// [`LayoutError::NotBijective`] if the threads and values do not number the elements of the tile from
+/// 0 on, each once: the place of some of them would be unknown. [`LayoutError::Undecided`] if symbols
+/// leave that open. Those of [`Layout::raked_product`].
 pub fn make_layout_tv(threads: &Layout, values: &Layout) -> Result<(IntTuple, Layout)> {
     let tile = threads.raked_product(values)?;
-    let tv = Layout::compact((threads.size()?, values.size()?));
-    let layout = tile.right_inverse()?.composition(&tv)?;
+    let inverse = tile.right_inverse()?;
+    if !equal(&inverse.size()?, &tile.size()?)? {
+        return Err(LayoutError::NotBijective { layout: tile.to_string() });
+    }
+    let layout = inverse.composition(&Layout::compact((threads.size()?, values.size()?)))?;
     Ok((tile.shape().to_owned().product_each()?, layout))
 }
 
@@ -44,7 +50,8 @@ pub fn make_layout_tv(threads: &Layout, values: &Layout) -> Result<(IntTuple, La
 ///
 /// # Errors
 /// [`LayoutError::NoSuchMode`], [`LayoutError::RankMismatch`], [`LayoutError::NotStatic`],
-/// [`LayoutError::TooLarge`] for a value that is no bit of 16.
+/// [`LayoutError::OutsideShape`] for a value that is no bit of 16, [`LayoutError::TooLarge`] for so many
+/// coordinates that one of them is none.
 pub fn make_layout_image_mask(layout: &Layout, coord: &IntTuple, mode: usize) -> Result<u16> {
     if mode >= layout.rank() {
         return Err(LayoutError::NoSuchMode { mode, rank: layout.rank() });
@@ -57,14 +64,19 @@ pub fn make_layout_image_mask(layout: &Layout, coord: &IntTuple, mode: usize) ->
     // Strides of 0 add no bit, and each other mode of extent s at least s - 1 of the 15 steps from
     // the first bit to the last, so that there are at most 2^15 coordinates.
     let walked = sliced.filter()?;
-    if walked.size()?.to_static()? > 1 << 15 {
-        return Err(LayoutError::TooLarge { limit: 16 });
+    let limit = 1u16 << 15;
+    if walked.size()?.to_static()? > i64::from(limit) {
+        let what = "the number of coordinates to walk";
+        return Err(LayoutError::TooLarge { what, limit: limit.into() });
     }
     let mut mask = 0u16;
     for index in walked.indices()? {
-        let bit = index.checked_add(offset).and_then(|bit| u32::try_from(bit).ok());
-        mask |=
-            bit.and_then(|bit| 1u16.checked_shl(bit)).ok_or(LayoutError::TooLarge { limit: 16 })?;
+        let index = index.checked_add(offset).ok_or_else(|| LayoutError::overflow("addition"))?;
+        let bit = u32::try_from(index).ok().and_then(|bit| 1u16.checked_shl(bit));
+        mask |= bit.ok_or_else(|| LayoutError::OutsideShape {
+            coord: index.to_string(),
+            shape: u16::BITS.to_string(),
+        })?;
     }
     Ok(mask)
 }
@@ -197,10 +209,9 @@ impl FastDivmod {
             return Err(LayoutError::ExtentNotPositive { extent: Int::new(divisor) });
         }
         let limit = u64::from(u32::MAX >> 1);
-        let divisor = u32::try_from(divisor)
-            .ok()
-            .filter(|d| u64::from(*d) <= limit)
-            .ok_or(LayoutError::TooLarge { limit })?;
+        let too_large = || LayoutError::TooLarge { what: "the divisor", limit };
+        let divisor =
+            u32::try_from(divisor).ok().filter(|d| u64::from(*d) <= limit).ok_or_else(too_large)?;
         if divisor == 1 {
             return Ok(Self { divisor, multiplier: 0, shift: 0 });
         }
@@ -209,7 +220,7 @@ impl FastDivmod {
         let log2 = 32 - (divisor - 1).leading_zeros();
         let power = 31 + log2;
         let multiplier = (1u64 << power).div_ceil(u64::from(divisor));
-        let multiplier = u32::try_from(multiplier).map_err(|_| LayoutError::TooLarge { limit })?;
+        let multiplier = u32::try_from(multiplier).map_err(|_| too_large())?;
         Ok(Self { divisor, multiplier, shift: power - 32 })
     }
 
@@ -226,11 +237,25 @@ impl FastDivmod {
     }
 
     /// The multiplier, 0 for the divisor 1.
+    ///
+    /// ```
+    /// # use tilewright::layout::FastDivmod;
+    /// assert_eq!((FastDivmod::new(12)?.multiplier(), FastDivmod::new(1)?.multiplier()), (2_863_311_531, 0));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn multiplier(self) -> u32 {
         self.multiplier
     }
 
     /// The shift after the high half of the product.
+    ///
+    /// ```
+    /// # use tilewright::layout::FastDivmod;
+    /// let by = FastDivmod::new(12)?;
+    /// let high = (1000 * u64::from(by.multiplier())) >> 32;
+    /// assert_eq!((by.shift(), high >> by.shift()), (3, 83));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn shift(self) -> u32 {
         self.shift
     }

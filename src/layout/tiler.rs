@@ -3,13 +3,20 @@
 use std::fmt;
 
 use super::coord::Underscore;
-use super::int::Int;
+use super::error::LayoutError;
+use super::int::{Env, Int};
 use super::into_tuple::{Builder, IntoTuple};
 use super::layout::Layout;
 use super::layout_ref::LayoutRef;
 use super::tuple::{IntTuple, Tuple, TupleRef};
 
 /// A leaf of a [`Tiler`].
+///
+/// ```
+/// use tilewright::layout::{TilerLeaf, layout, tiler};
+/// let t = tiler!(2, 4:1, _);
+/// assert_eq!(t.leaves(), [TilerLeaf::Int(2.into()), layout!(4:1).into(), TilerLeaf::All]);
+/// ```
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub enum TilerLeaf {
     /// `n`, for `n:1`.
@@ -31,9 +38,43 @@ pub enum TilerLeaf {
 /// ```
 pub type Tiler = Tuple<TilerLeaf>;
 
+impl Tiler {
+    /// The tiler for the numbers that `env` gives the symbols.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Env, Int, Tiler, Underscore, tiler};
+    /// let t = Tiler::from((Int::symbol("n"), Underscore));
+    /// assert_eq!(t.eval(&Env::new().with("n", 8))?, tiler!(8, _));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Int::eval`].
+    pub fn eval(&self, env: &Env) -> Result<Tiler, LayoutError> {
+        self.map(|leaf| {
+            Ok(match leaf {
+                TilerLeaf::Int(extent) => TilerLeaf::Int(extent.eval(env)?.into()),
+                TilerLeaf::All => TilerLeaf::All,
+                TilerLeaf::Layout(layout) => TilerLeaf::Layout(Box::new(layout.eval(env)?)),
+            })
+        })
+    }
+}
+
 pub(crate) type TilerTuple<'a> = TupleRef<'a, TilerLeaf>;
 
 /// A borrowed tiler or layout: what operations that take either accept.
+///
+/// ```
+/// use tilewright::layout::{Layout, LayoutError, TilerRef, layout, tiler};
+/// fn halves<'t>(l: &Layout, tiler: impl Into<TilerRef<'t>>) -> Result<String, LayoutError> {
+///     Ok(l.composition(tiler)?.to_string())
+/// }
+/// let l = layout!((4, 8):(8, 1));
+/// assert_eq!(halves(&l, &layout!(8:1))?, "(4,2):(8,1)");
+/// assert_eq!(halves(&l, &tiler!(2, _))?, "(2,8):(8,1)");
+/// # Ok::<(), tilewright::layout::LayoutError>(())
+/// ```
 #[derive(Clone, Copy)]
 pub enum TilerRef<'a> {
     /// A layout, applied to the whole.

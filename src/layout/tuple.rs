@@ -22,6 +22,13 @@ pub(crate) type Codes = SmallVec<[u16; 16]>;
 pub(crate) type Leaves<L> = SmallVec<[L; 8]>;
 
 /// A leaf, or a tuple of tuples, with leaves of type `L`.
+///
+/// ```
+/// use tilewright::layout::{Int, Tuple, shape};
+/// let sizes: Tuple<Int> = shape!(4, (2, 8));
+/// let names: Tuple<String> = sizes.map(|n| Ok::<_, ()>(format!("n{n}"))).expect("no error");
+/// assert_eq!(names.to_string(), "(n4,(n2,n8))");
+/// ```
 #[derive(Clone)]
 pub struct Tuple<L> {
     pub(crate) codes: Codes,
@@ -40,9 +47,25 @@ pub struct Tuple<L> {
 /// ```
 pub type IntTuple = Tuple<Int>;
 /// A sub-tree of an [`IntTuple`].
+///
+/// ```
+/// use tilewright::layout::{IntTupleRef, shape};
+/// let s = shape!(4, (2, 8));
+/// let inner: IntTupleRef<'_> = s.mode(&[1])?;
+/// assert_eq!(inner.product()?, 16);
+/// # Ok::<(), tilewright::layout::LayoutError>(())
+/// ```
 pub type IntTupleRef<'a> = TupleRef<'a, Int>;
 
 /// A sub-tree of a [`Tuple`]: two slices, copied freely.
+///
+/// ```
+/// use tilewright::layout::{Slot, TupleRef, coord};
+/// let c = coord!(1, (_, 2));
+/// let inner: TupleRef<'_, Slot> = c.mode(&[1])?;
+/// assert_eq!((inner.rank(), inner.leaves().len()), (2, 2));
+/// # Ok::<(), tilewright::layout::LayoutError>(())
+/// ```
 pub struct TupleRef<'a, L> {
     pub(crate) codes: &'a [u16],
     pub(crate) leaves: &'a [L],
@@ -230,6 +253,13 @@ impl<L: Clone> TupleRef<'_, L> {
 }
 
 /// Iterator over the modes of a tuple.
+///
+/// ```
+/// use tilewright::layout::{Children, Int, shape};
+/// let s = shape!(4, (2, 8));
+/// let modes: Children<'_, Int> = s.children();
+/// assert_eq!(modes.map(|mode| mode.to_string()).collect::<Vec<_>>(), ["4", "(2,8)"]);
+/// ```
 pub struct Children<'a, L> {
     rest: TupleRef<'a, L>,
 }

@@ -345,7 +345,7 @@ impl<L: Clone> Tuple<L> {
     /// [`LayoutError::TooLarge`].
     pub fn repeat(&self, count: usize) -> Result<Self> {
         if count >= usize::from(super::tuple::LEAF) {
-            return Err(LayoutError::TooLarge { limit: u64::from(super::tuple::LEAF) - 1 });
+            return Err(LayoutError::too_many_modes());
         }
         Self::build(std::iter::repeat_n(self.as_ref(), count))
     }

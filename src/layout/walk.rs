@@ -6,6 +6,13 @@ use super::error::LayoutError;
 use super::layout::Layout;
 
 /// The indices of a static layout into the integers, in the order of its domain.
+///
+/// ```
+/// use tilewright::layout::{Indices, layout};
+/// let indices: Indices = layout!((2, 3):(3, 1)).indices()?;
+/// assert_eq!(indices.collect::<Vec<_>>(), [0, 3, 1, 4, 2, 5]);
+/// # Ok::<(), tilewright::layout::LayoutError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Indices {
     modes: SmallVec<[Mode; 8]>,

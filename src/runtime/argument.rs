@@ -98,14 +98,14 @@ pub struct ArgList<'h> {
 }
 
 impl<'h> ArgList<'h> {
-    /// The arguments of the parameters of the kernel, with the numbers of the symbols in their places.
+    /// Puts the numbers of the symbols in their places: then there is an argument for each parameter.
     pub(super) fn resolve(
-        self,
+        &mut self,
         kernel: &str,
         signature: &Signature,
-    ) -> Result<SmallVec<[Arg<'h>; 8]>, RuntimeError> {
-        let ArgList { mut args, given } = self;
-        let numbers = signature.bind(&given).map_err(|error| {
+    ) -> Result<(), RuntimeError> {
+        let ArgList { args, given } = self;
+        let numbers = signature.bind(given).map_err(|error| {
             let (kernel, error) = (kernel.to_owned(), Box::new(error));
             RuntimeError::Signature { kernel, error }
         })?;
@@ -113,7 +113,7 @@ impl<'h> ArgList<'h> {
             let (ty, value) = (number.scalar().into(), ArgValue::Scalar(number));
             args.insert(index.min(args.len()), Arg { ty, value });
         }
-        Ok(args)
+        Ok(())
     }
 }
 

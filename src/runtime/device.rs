@@ -135,6 +135,19 @@ impl Device {
         Err(RuntimeError::CudaNotBuilt)
     }
 
+    /// All devices of the machine: the GPUs that are supported and work, then the simulator. Each GPU is opened,
+    /// which takes the driver some tenths of a second.
+    ///
+    /// ```
+    /// use tilewright::runtime::Device;
+    /// let devices = Device::all();
+    /// assert_eq!(devices.last().cloned(), Device::sim().ok());
+    /// ```
+    pub fn all() -> Vec<Device> {
+        let count = Device::cuda_count().unwrap_or(0);
+        (0..count).map(Device::cuda).chain([Device::sim()]).filter_map(Result::ok).collect()
+    }
+
     /// The device that the user chose.
     ///
     /// # Errors
@@ -202,6 +215,16 @@ impl Device {
         }
     }
 
+    /// What the GPU has; `None` on the simulator.
+    pub fn properties(&self) -> Option<Properties> {
+        match &self.backend {
+            #[cfg(feature = "sim")]
+            Backend::Sim(_) => None,
+            #[cfg(feature = "cuda-any-version")]
+            Backend::Cuda(context) => Some(context.properties()),
+        }
+    }
+
     /// The CUDA version of the driver; `None` on the simulator.
     pub fn cuda_version(&self) -> Option<CudaVersion> {
         match &self.backend {
@@ -239,8 +262,9 @@ impl Device {
     /// [`ModuleCache::shared`](super::ModuleCache::shared) has the code.
     ///
     /// # Errors
-    /// [`WrongTarget`](RuntimeError::WrongTarget),
-    /// [`PtxRejected`](RuntimeError::PtxRejected), [`SharedTooLarge`](RuntimeError::SharedTooLarge),
+    /// [`WrongTarget`](RuntimeError::WrongTarget), [`PtxRejected`](RuntimeError::PtxRejected),
+    /// [`SetMaxNRegIgnored`](RuntimeError::SetMaxNRegIgnored),
+    /// [`SharedTooLarge`](RuntimeError::SharedTooLarge), [`MissingEntry`](RuntimeError::MissingEntry),
     /// [`DeviceLost`](RuntimeError::DeviceLost), [`Driver`](RuntimeError::Driver). The simulator takes every
     /// kernel.
     pub fn load<P>(&self, kernel: &Kernel<P>) -> Result<Function<P>, RuntimeError> {
@@ -290,7 +314,19 @@ impl Device {
     /// # Errors
     /// Those of [`Device::load`].
     pub fn load_module(&self, module: &Module<'_>) -> Result<LoadedModule, RuntimeError> {
-        LoadedModule::load(self, module)
+        LoadedModule::load(self, module, &LoadOptions::default())
+    }
+
+    /// As [`Device::load_module`], with options.
+    ///
+    /// # Errors
+    /// Those of [`Device::load_with`].
+    pub fn load_module_with(
+        &self,
+        options: LoadOptions<'_>,
+        module: &Module<'_>,
+    ) -> Result<LoadedModule, RuntimeError> {
+        LoadedModule::load(self, module, &options)
     }
 
     /// Lets the driver's compiler read PTX text, and returns its messages: registers, spills and shared
@@ -298,6 +334,7 @@ impl Device {
     ///
     /// # Errors
     /// [`PtxRejected`](RuntimeError::PtxRejected) with the compiler's log,
+    /// [`SetMaxNRegIgnored`](RuntimeError::SetMaxNRegIgnored),
     /// [`PtxOnSimulator`](RuntimeError::PtxOnSimulator), [`DeviceLost`](RuntimeError::DeviceLost),
     /// [`Driver`](RuntimeError::Driver).
     pub fn check_ptx(&self, name: &str, ptx: &str) -> Result<String, RuntimeError> {
@@ -420,6 +457,27 @@ impl fmt::Debug for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Device({self})")
     }
+}
+
+/// What a GPU has, from [`Device::properties`]: for the choice of tiles, stages and grids. What a launch may ask for
+/// is in [`Limits`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Properties {
+    /// The compute capability, major and minor: 9 and 0 for Hopper.
+    pub capability: (u16, u16),
+    /// How many multiprocessors there are.
+    pub multiprocessors: u32,
+    /// The threads that a multiprocessor has room for.
+    pub threads_per_sm: u32,
+    /// The registers of 32 bits of a multiprocessor.
+    pub registers_per_sm: u32,
+    /// The bytes of shared memory of a multiprocessor.
+    pub shared_bytes_per_sm: u64,
+    /// The bytes of the second-level cache.
+    pub l2_bytes: u64,
+    /// The width of the bus to the memory, in bits.
+    pub memory_bus_bits: u32,
 }
 
 /// Which device a user asks for, in the words `auto`, `sim`, `cuda` and `cuda:N`.

@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::assert::AssertFailures;
 use super::grid::{ClusterError, Extent, Grid};
+use super::note::CompilerNote;
 use super::ptxas::PtxasError;
 use crate::codegen::TensorMapError;
 use crate::ir::{SignatureError, Target, Type};
@@ -65,6 +66,13 @@ pub enum RuntimeError {
     },
     /// The driver's compiler refused PTX.
     PtxRejected(Box<PtxRejection>),
+    /// The kernel asks for other numbers of registers with `setmaxnreg`, and the compiler ignored it.
+    SetMaxNRegIgnored {
+        /// The kernel.
+        kernel: String,
+        /// What the compiler said.
+        note: Box<CompilerNote>,
+    },
     /// The compiled code has no entry of the kernel's name.
     MissingEntry {
         /// The entry.
@@ -225,6 +233,9 @@ pub enum RuntimeError {
     BufferShared,
     /// An address was given to the simulator, which has none.
     AddressOnSimulator,
+    /// A buffer does not go out as a DLPack tensor, or a tensor does not come in as a buffer.
+    #[cfg(feature = "dlpack")]
+    Dlpack(Box<super::dlpack::DlpackError>),
     /// Page-locked memory of `bool`s.
     PinnedBool,
     /// A buffer has no tensor map of this kind.
@@ -310,6 +321,12 @@ impl fmt::Display for RuntimeError {
                  {device_target}"
             ),
             PtxRejected(rejection) => rejection.fmt(f),
+            SetMaxNRegIgnored { kernel, note } => write!(
+                f,
+                "the compiler ignores `setmaxnreg` in kernel `{kernel}`, so its warps would not get the \
+                 registers that they ask for: say how many a thread starts with \
+                 (`KernelOptions::max_registers`, or `block` and `min_blocks_per_sm`); it says: {note}"
+            ),
             MissingEntry { entry } => write!(
                 f,
                 "the compiled code has no entry `{entry}`: clear the module cache, or compile without it"
@@ -416,6 +433,8 @@ impl fmt::Display for RuntimeError {
             AddressOnSimulator => {
                 f.write_str("the simulator has no addresses: borrow memory on a GPU, or upload the data")
             }
+            #[cfg(feature = "dlpack")]
+            Dlpack(error) => error.fmt(f),
             PinnedBool => f.write_str(
                 "page-locked memory cannot be of `bool`s, because a kernel may store bytes that are none: \
                  use `u8`",
@@ -450,11 +469,20 @@ impl From<TensorMapError> for RuntimeError {
     }
 }
 
+#[cfg(feature = "dlpack")]
+impl From<super::dlpack::DlpackError> for RuntimeError {
+    fn from(error: super::dlpack::DlpackError) -> RuntimeError {
+        RuntimeError::Dlpack(Box::new(error))
+    }
+}
+
 impl std::error::Error for RuntimeError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             #[cfg(feature = "sim")]
             RuntimeError::Simulation(error) => Some(error.as_ref()),
+            #[cfg(feature = "dlpack")]
+            RuntimeError::Dlpack(error) => Some(error.as_ref()),
             _ => None,
         }
     }

@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::argument::{Arg, ArgValue, Arguments};
+use super::argument::{Arg, ArgList, ArgValue, Arguments};
 use super::buffer::Memory;
 use super::device::{Backend, Device};
 use super::error::RuntimeError;
 use super::grid::Grid;
+use super::note::CompilerNote;
 use super::occupancy::Occupancy;
 use super::options::LaunchOptions;
 use super::stream::{Stream, StreamBackend};
@@ -82,6 +83,8 @@ pub(super) struct Inner {
     name: String,
     params: Vec<Type>,
     signature: Arc<Signature>,
+    /// Whether a launch passes layouts or tuples.
+    has_templates: bool,
     bounds: LaunchBounds,
     code: Code,
 }
@@ -163,6 +166,7 @@ impl<P> Function<P> {
             name: kernel.name().to_owned(),
             params: ir.params.iter().map(|param| ir.type_of(param.value)).collect(),
             signature: Arc::clone(kernel.signature()),
+            has_templates: kernel.signature().bind(&[]) != Ok(Vec::new()),
             bounds: ir.bounds,
             code,
         };
@@ -183,6 +187,12 @@ impl<P> Function<P> {
             #[cfg(feature = "cuda-any-version")]
             Code::Cuda(function) => function.log(),
         }
+    }
+
+    /// What the compiler noted of code that will be slower than written, such as `wgmma` that it serialised.
+    /// Empty where [`compiler_log`](Function::compiler_log) is.
+    pub fn compiler_notes(&self) -> Vec<CompilerNote> {
+        CompilerNote::all(self.compiler_log())
     }
 
     /// The device that it is loaded on.
@@ -245,26 +255,7 @@ impl<P> Function<P> {
     where
         P: Arguments,
     {
-        let args = P::erase(args).resolve(&self.inner.name, &self.inner.signature)?;
-        let cluster = self.inner.check(grid, &args)?;
-        self.inner.check_stream(&options)?;
-        match &self.inner.code {
-            #[cfg(feature = "sim")]
-            Code::Sim(..) => {
-                let _ = cluster;
-                if let Some(Stream { backend: StreamBackend::Sim(Some(recording)) }) =
-                    options.stream
-                    && recording.note(&self.inner, grid, &args)
-                {
-                    return Ok(());
-                }
-                self.inner.simulate(grid, &sim_args(&args)).map(|_| ())
-            }
-            #[cfg(feature = "cuda-any-version")]
-            Code::Cuda(function) => self.on_gpu(function, options, grid, cluster, |launch| {
-                function.launch(launch, &device_args(&args))
-            }),
-        }
+        Inner::launch(&self.inner, &options, grid, &mut P::erase(args))
     }
 
     /// As [`Function::launch`]; waits for the end and says how long the kernel ran.
@@ -293,52 +284,7 @@ impl<P> Function<P> {
     where
         P: Arguments,
     {
-        let args = P::erase(args).resolve(&self.inner.name, &self.inner.signature)?;
-        let cluster = self.inner.check(grid, &args)?;
-        self.inner.check_stream(&options)?;
-        match &self.inner.code {
-            #[cfg(feature = "sim")]
-            Code::Sim(..) => {
-                let _ = cluster;
-                if let Some(Stream { backend: StreamBackend::Sim(recording) }) = options.stream {
-                    super::stream::not_recording(recording, "Function::time")?;
-                }
-                let start = Instant::now();
-                let thread_ops = self.inner.simulate(grid, &sim_args(&args))?;
-                Ok(Timing { elapsed: start.elapsed(), thread_ops: Some(thread_ops) })
-            }
-            #[cfg(feature = "cuda-any-version")]
-            Code::Cuda(function) => {
-                let elapsed = self.on_gpu(function, options, grid, cluster, |launch| {
-                    function.time(launch, &device_args(&args))
-                })?;
-                Ok(Timing { elapsed, thread_ops: None })
-            }
-        }
-    }
-
-    /// Gives `f` the launch as the driver takes it.
-    #[cfg(feature = "cuda-any-version")]
-    fn on_gpu<R>(
-        &self,
-        function: &cuda::Function,
-        options: LaunchOptions<'_>,
-        grid: Grid,
-        cluster: [u32; 3],
-        f: impl FnOnce(&cuda::Launch<'_>) -> R,
-    ) -> R {
-        let stream = match options.stream {
-            Some(Stream { backend: StreamBackend::Cuda(stream) }) => stream,
-            _ => function.context().default_stream(),
-        };
-        f(&cuda::Launch {
-            grid,
-            cluster,
-            programmatic: options.programmatic,
-            cooperative: options.cooperative,
-            stream,
-            owner: &|| Arc::clone(&self.inner) as Arc<dyn std::any::Any + Send + Sync>,
-        })
+        Inner::time(&self.inner, &options, grid, &mut P::erase(args))
     }
 
     /// How many blocks of so many threads run at once; `None` on the simulator.
@@ -372,16 +318,117 @@ impl<P> Function<P> {
                 Ok(None)
             }
             #[cfg(feature = "cuda-any-version")]
-            Code::Cuda(function) => self
-                .on_gpu(function, LaunchOptions::default(), grid, cluster, |launch| {
+            Code::Cuda(function) => {
+                let options = LaunchOptions::default();
+                Inner::on_gpu(&self.inner, function, &options, grid, cluster, |launch| {
                     function.clusters_at_once(launch)
                 })
-                .map(Some),
+                .map(Some)
+            }
         }
     }
 }
 
 impl Inner {
+    /// Runs or queues a launch.
+    fn launch(
+        this: &Arc<Inner>,
+        options: &LaunchOptions<'_>,
+        grid: Grid,
+        args: &mut ArgList<'_>,
+    ) -> Result<(), RuntimeError> {
+        let cluster = this.prepare(options, grid, args)?;
+        let args = &args.args[..];
+        match &this.code {
+            #[cfg(feature = "sim")]
+            Code::Sim(..) => {
+                let _ = cluster;
+                if let Some(Stream { backend: StreamBackend::Sim(Some(recording)) }) =
+                    options.stream
+                    && recording.note(this, grid, args)
+                {
+                    return Ok(());
+                }
+                this.simulate(grid, &sim_args(args)).map(|_| ())
+            }
+            #[cfg(feature = "cuda-any-version")]
+            Code::Cuda(function) => {
+                Inner::on_gpu(this, function, options, grid, cluster, |launch| {
+                    function.launch(launch, &device_args(args))
+                })
+            }
+        }
+    }
+
+    /// Runs a launch and waits for its end.
+    fn time(
+        this: &Arc<Inner>,
+        options: &LaunchOptions<'_>,
+        grid: Grid,
+        args: &mut ArgList<'_>,
+    ) -> Result<Timing, RuntimeError> {
+        let cluster = this.prepare(options, grid, args)?;
+        let args = &args.args[..];
+        match &this.code {
+            #[cfg(feature = "sim")]
+            Code::Sim(..) => {
+                let _ = cluster;
+                if let Some(Stream { backend: StreamBackend::Sim(recording) }) = options.stream {
+                    super::stream::not_recording(recording, "Function::time")?;
+                }
+                let start = Instant::now();
+                let thread_ops = this.simulate(grid, &sim_args(args))?;
+                Ok(Timing { elapsed: start.elapsed(), thread_ops: Some(thread_ops) })
+            }
+            #[cfg(feature = "cuda-any-version")]
+            Code::Cuda(function) => {
+                let elapsed = Inner::on_gpu(this, function, options, grid, cluster, |launch| {
+                    function.time(launch, &device_args(args))
+                })?;
+                Ok(Timing { elapsed, thread_ops: None })
+            }
+        }
+    }
+
+    /// Gives `f` the launch as the driver takes it.
+    #[cfg(feature = "cuda-any-version")]
+    fn on_gpu<R>(
+        this: &Arc<Inner>,
+        function: &cuda::Function,
+        options: &LaunchOptions<'_>,
+        grid: Grid,
+        cluster: [u32; 3],
+        f: impl FnOnce(&cuda::Launch<'_>) -> R,
+    ) -> R {
+        let stream = match options.stream {
+            Some(Stream { backend: StreamBackend::Cuda(stream) }) => stream,
+            _ => function.context().default_stream(),
+        };
+        f(&cuda::Launch {
+            grid,
+            cluster,
+            programmatic: options.programmatic,
+            cooperative: options.cooperative,
+            stream,
+            owner: &|| Arc::clone(this) as Arc<dyn std::any::Any + Send + Sync>,
+        })
+    }
+
+    /// Completes the arguments and refuses a launch that is none; the blocks of a cluster along each axis.
+    fn prepare(
+        &self,
+        options: &LaunchOptions<'_>,
+        grid: Grid,
+        args: &mut ArgList<'_>,
+    ) -> Result<[u32; 3], RuntimeError> {
+        if self.has_templates || !args.given.is_empty() {
+            args.resolve(&self.name, &self.signature)?;
+        }
+        let cluster = self.check(grid, &args.args)?;
+        self.check_stream(options)?;
+        Ok(cluster)
+    }
+
     /// Refuses a stream of another device.
     fn check_stream(&self, options: &LaunchOptions<'_>) -> Result<(), RuntimeError> {
         match options.stream {
@@ -477,26 +524,30 @@ fn simulation(error: sim::RunError) -> RuntimeError {
 /// What is passed for each argument: for a buffer its address.
 #[cfg(feature = "cuda-any-version")]
 fn device_args<'h>(args: &[Arg<'h>]) -> SmallVec<[cuda::LaunchArg<'h>; 8]> {
+    let mut out = SmallVec::new();
+    // Each is pushed, because collecting costs a launch several times as much.
+    for arg in args {
+        out.push(device_arg(arg));
+    }
+    out
+}
+
+#[cfg(feature = "cuda-any-version")]
+fn device_arg<'h>(arg: &Arg<'h>) -> cuda::LaunchArg<'h> {
     use cuda::LaunchArg;
-    args.iter()
-        .map(|arg| {
-            let writes = match arg.ty {
-                Type::Pointer { mutable, .. } | Type::TensorMap { mutable, .. } => mutable,
-                Type::Scalar(_) | Type::Vector(_) => false,
-            };
-            match arg.value {
-                ArgValue::Scalar(value) => LaunchArg::Bits(value.bits()),
-                ArgValue::Buffer(Memory::Cuda(memory)) => LaunchArg::Memory(memory, writes),
-                ArgValue::TensorMap(map) => match (&map.encoded, map.memory) {
-                    (Some(encoded), Memory::Cuda(memory)) => {
-                        LaunchArg::Map(encoded, memory, writes)
-                    }
-                    _ => LaunchArg::Bits(0),
-                },
-                // A buffer of another device has been refused before.
-                #[cfg(feature = "sim")]
-                ArgValue::Buffer(Memory::Sim(_)) => LaunchArg::Bits(0),
-            }
-        })
-        .collect()
+    let writes = match arg.ty {
+        Type::Pointer { mutable, .. } | Type::TensorMap { mutable, .. } => mutable,
+        Type::Scalar(_) | Type::Vector(_) => false,
+    };
+    match arg.value {
+        ArgValue::Scalar(value) => LaunchArg::Bits(value.bits()),
+        ArgValue::Buffer(Memory::Cuda(memory)) => LaunchArg::Memory(memory, writes),
+        ArgValue::TensorMap(map) => match (&map.encoded, map.memory) {
+            (Some(encoded), Memory::Cuda(memory)) => LaunchArg::Map(encoded, memory, writes),
+            _ => LaunchArg::Bits(0),
+        },
+        // A buffer of another device has been refused before.
+        #[cfg(feature = "sim")]
+        ArgValue::Buffer(Memory::Sim(_)) => LaunchArg::Bits(0),
+    }
 }

@@ -56,18 +56,24 @@
 )]
 
 mod assert;
+#[cfg(feature = "dlpack")]
+mod dlpack;
 mod error;
 mod grid;
 mod limits;
+mod note;
 mod options;
 mod ptxas;
 
 pub use assert::{AssertFailure, AssertFailures};
 #[cfg(feature = "cuda-any-version")]
 pub use cache::{CacheStats, ModuleCache};
+#[cfg(feature = "dlpack")]
+pub use dlpack::DlpackError;
 pub use error::{CudaVersion, DeviceFault, DriverStatus, FaultKind, PtxRejection, RuntimeError};
 pub use grid::{ClusterError, Grid};
 pub use limits::Limits;
+pub use note::{CompilerNote, CompilerNoteKind};
 pub use options::LaunchOptions;
 pub use ptxas::{Assembled, EntryReport, Ptxas, PtxasError};
 
@@ -105,7 +111,7 @@ mod timing;
 pub use {
     argument::{Arg, ArgList, Argument, Arguments, AtLaunch},
     buffer::Buffer,
-    device::{Device, DeviceChoice, ParseDeviceError},
+    device::{Device, DeviceChoice, ParseDeviceError, Properties},
     function::{Function, LoadOptions},
     graph::{Graph, GraphBuilder},
     module::LoadedModule,

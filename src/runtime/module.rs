@@ -30,7 +30,13 @@ impl fmt::Debug for LoadedModule {
 }
 
 impl LoadedModule {
-    pub(super) fn load(device: &Device, module: &Module<'_>) -> Result<LoadedModule, RuntimeError> {
+    pub(super) fn load(
+        device: &Device,
+        module: &Module<'_>,
+        options: &LoadOptions<'_>,
+    ) -> Result<LoadedModule, RuntimeError> {
+        #[cfg(not(feature = "cuda-any-version"))]
+        let _ = options;
         for ir in module.kernels() {
             check_kernel(device, ir)?;
         }
@@ -41,7 +47,8 @@ impl LoadedModule {
             Backend::Cuda(context) => {
                 let names: Vec<&str> = module.kernels().iter().map(|ir| ir.name.as_str()).collect();
                 let ptx = module.ptx();
-                Some(Arc::new(cuda::Module::load(context, &names.join(", "), ptx.text())?))
+                let names = names.join(", ");
+                Some(Arc::new(cuda::Module::load_with(context, &names, ptx.text(), options)?))
             }
         };
         Ok(LoadedModule {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use super::note::CompilerNote;
 use crate::ir::Target;
 
 /// A `ptxas` that runs. Nothing needs one: the driver compiles PTX too. It tells registers, spills and shared
@@ -46,6 +47,11 @@ impl Assembled {
     /// The entries that the log names, in its order.
     pub fn entries(&self) -> Vec<EntryReport> {
         entries_of(&self.log)
+    }
+
+    /// What it notes of code that will be slower than written.
+    pub fn notes(&self) -> Vec<CompilerNote> {
+        CompilerNote::all(&self.log)
     }
 }
 

@@ -28,7 +28,7 @@ struct Driver {
     records: HashMap<Handle, (Handle, u64)>,
     reached: HashMap<Handle, u64>,
     host: HashMap<usize, Box<[u64]>>,
-    links: HashMap<Handle, Vec<u8>>,
+    links: HashMap<Handle, (Vec<u8>, Logs)>,
     compilations: u64,
     next: usize,
     clock_ms: f32,
@@ -223,13 +223,19 @@ impl Driver {
             "axpy" => {
                 let (a, n) = (f32::from_bits(args[0] as u32), args[3] as u32 as usize);
                 let n = n.min(threads as usize);
-                let x = self.slice(args[1] as u64, 4 * n).to_vec();
-                let y = self.slice(args[2] as u64, 4 * n);
+                // A buffer may begin inside an allocation of other code.
+                let x = self.slice_inside(args[1] as u64, 4 * n).to_vec();
+                let y = self.slice_inside(args[2] as u64, 4 * n);
                 for (x, y) in x.chunks_exact(4).zip(y.chunks_exact_mut(4)) {
                     let value = |bytes: &[u8]| f32::from_le_bytes(bytes.try_into().unwrap());
                     let sum = a * value(x) + value(y);
                     y.copy_from_slice(&sum.to_le_bytes());
                 }
+            }
+            // Writes the sum of the bytes of the code: which code it is.
+            "code_sum" => {
+                let sum: u64 = code.iter().map(|byte| u64::from(*byte)).sum();
+                self.slice(args[0] as u64, 8).copy_from_slice(&sum.to_le_bytes());
             }
             "odd_bools" => {
                 self.slice(args[0] as u64, 4).copy_from_slice(&[0, 1, 2, 0xff]);
@@ -279,7 +285,7 @@ extern "C" fn report() {
 fn param_count(kernel: &str) -> usize {
     match kernel {
         "axpy" => 4,
-        "odd_bools" | "launch_shape" | "asserts" => 1,
+ "odd_bools" | "code_sum" | "launch_shape" | "asserts" => 1,
         _ => 0,
     }
 }
@@ -345,6 +351,11 @@ export! {
             6 | 7 => 65_535,
             8 => 48 * 1024,
             16 => 3,
+            37 => 512,
+            38 => 1 << 20,
+            39 => 2048,
+            81 => 228 * 1024,
+            82 => 65_536,
             75 => capability / 10,
             76 => capability % 10,
             95 => 1,
@@ -372,6 +383,16 @@ export! {
     fn cuCtxSetCurrent(context: Handle) {
         CURRENT.set(context);
         0
+    }
+    fn cuCtxSynchronize() {
+        call(|driver| {
+            let streams: Vec<_> = driver.streams.keys().copied().collect();
+            let recording = |driver: &Driver, stream| driver.recording.contains_key(stream);
+            streams.iter().try_for_each(|stream| match recording(driver, stream) {
+                true => Ok(()),
+                false => driver.run(*stream),
+            })
+        })
     }
     fn cuStreamCreate(stream: *mut Handle, _flags: c_uint) {
         call(|driver| {
@@ -575,32 +596,15 @@ export! {
                 CStr::from_ptr(image.cast()).to_bytes()
             }
         };
-        let (keys, values) = match len as usize {
-            0 => (&[][..], &[][..]),
-            len => unsafe {
-                (
-                    std::slice::from_raw_parts(keys, len),
-                    std::slice::from_raw_parts(values, len),
-                )
-            },
-        };
-        let option = |key| keys.iter().position(|k| *k == key).map(|i| values[i]);
-        let log = |buffer: c_int, size: c_int, text: &str| {
-            let (Some(to), Some(size)) = (option(buffer), option(size)) else { return };
-            let bytes = text.as_bytes();
-            let n = bytes.len().min((size as usize).saturating_sub(1));
-            unsafe {
-                std::ptr::copy_nonoverlapping(bytes.as_ptr(), to.cast::<u8>(), n);
-                to.cast::<u8>().add(n).write(0);
-            }
-        };
+        let logs = unsafe { Logs::of(len, keys, values) };
         let lines = String::from_utf8_lossy(text).into_owned();
         if let Some(line) = lines.lines().position(|line| line.contains("nonsense")) {
             let line = line + 1;
-            log(5, 6, &format!("ptxas application ptx input, line {line}; error   : Not an opcode"));
+            let text = format!("ptxas application ptx input, line {line}; error   : Not an opcode");
+            logs.error.write(&text);
             return 218;
         }
-        log(3, 4, "ptxas info    : Used 8 registers");
+        logs.info.write(&said_of(&lines));
         call(|driver| {
             let handle = driver.handle();
             driver.modules.insert(handle, text.to_vec());
@@ -609,9 +613,9 @@ export! {
         })
     }
     fn cuLinkCreate_v2(
-        _len: c_uint,
-        _keys: *const c_int,
-        _values: *const *mut c_void,
+        len: c_uint,
+        keys: *const c_int,
+        values: *const *mut c_void,
         state: *mut Handle
     ) {
         if setting("LINKER", 1) == 0 {
@@ -619,7 +623,7 @@ export! {
         }
         call(|driver| {
             let handle = driver.handle();
-            driver.links.insert(handle, Vec::new());
+            driver.links.insert(handle, (Vec::new(), unsafe { Logs::of(len, keys, values) }));
             unsafe { set(state, handle) };
             Ok(())
         })
@@ -639,7 +643,7 @@ export! {
             return 218;
         }
         call(|driver| {
-            let link = driver.links.get_mut(&state).ok_or(1u32)?;
+            let (link, _) = driver.links.get_mut(&state).ok_or(1u32)?;
             // The header says how long the code is.
             link.extend(b"\x7fELF");
             link.extend((bytes as u64).to_le_bytes());
@@ -650,7 +654,8 @@ export! {
     fn cuLinkComplete(state: Handle, code: *mut *const u8, bytes: *mut usize) {
         call(|driver| {
             driver.compilations += 1;
-            let link = driver.links.get(&state).ok_or(1u32)?;
+            let (link, logs) = driver.links.get(&state).ok_or(1u32)?;
+            logs.info.write(&said_of(&String::from_utf8_lossy(link)));
             unsafe { set(code, link.as_ptr()) };
             unsafe { set(bytes, link.len()) };
             Ok(())
@@ -823,6 +828,58 @@ export! {
     fn cuEventDestroy_v2(event: Handle) {
         call(|driver| driver.events.remove(&event).map(|_| ()).ok_or(1))
     }
+}
+
+/// Where a compilation writes what it has to say.
+#[derive(Clone, Copy, Default)]
+struct Logs {
+    info: Log,
+    error: Log,
+}
+
+/// A place and its size; nowhere if the place is 0.
+#[derive(Clone, Copy, Default)]
+struct Log(usize, usize);
+
+impl Logs {
+    unsafe fn of(len: c_uint, keys: *const c_int, values: *const *mut c_void) -> Logs {
+        let option = |key: c_int| {
+            // SAFETY: there are so many keys and values.
+            let at = (0..len as usize).find(|i| unsafe { *keys.add(*i) } == key);
+            at.map_or(0, |i| unsafe { *values.add(i) } as usize)
+        };
+        Logs { info: Log(option(3), option(4)), error: Log(option(5), option(6)) }
+    }
+}
+
+impl Log {
+    fn write(self, text: &str) {
+        let Log(to, size) = self;
+        if to == 0 {
+            return;
+        }
+        let bytes = text.as_bytes();
+        let n = bytes.len().min(size.saturating_sub(1));
+        // SAFETY: the caller of the compilation keeps so many bytes there.
+        unsafe {
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), to as *mut u8, n);
+            (to as *mut u8).add(n).write(0);
+        }
+    }
+}
+
+/// What the compiler says of a text that is right.
+fn said_of(text: &str) -> String {
+    let mut said = String::new();
+    if text.contains("setmaxnreg") {
+        said += "ptxas info    : (C7508) Potential Performance Loss: 'setmaxnreg' ignored; unable to \
+                 determine register count at entry.\n";
+    }
+    if text.contains("wgmma.") {
+        said += "ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are \
+                 serialized due to ill formed pipeline stage in the function 'empty'\n";
+    }
+    said + "ptxas info    : Used 8 registers"
 }
 
 /// `CUlaunchConfig`

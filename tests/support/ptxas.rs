@@ -57,31 +57,44 @@ pub(crate) fn find() -> Option<Ptxas> {
 }
 
 impl Ptxas {
-    /// Assembles a module, with warnings as errors and nothing else said.
+    /// Assembles a module, with nothing said: a warning and a remark are errors. The one exception is the advice to
+    /// use a target with suffix `a` for copies to several blocks, which plain `sm_90` has too.
     ///
     /// # Errors
     /// What `ptxas` says, with the line of the text that it names.
     pub(crate) fn assemble(&self, ptx: &str, target: &str, options: &[&str]) -> Result<(), String> {
-        static COUNT: AtomicUsize = AtomicUsize::new(0);
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let stem = format!("{}-{count}.{target}", std::process::id());
-        // Cargo makes this folder; a test program that was taken to another machine makes its own.
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
-        let folder = if folder.is_dir() { folder.to_owned() } else { std::env::temp_dir() };
-        let file = folder.join(stem);
-        let (source, object) = (file.with_extension("ptx"), file.with_extension("cubin"));
-        let say = |error: std::io::Error| format!("{}: {error}", source.display());
-        std::fs::write(&source, ptx).map_err(say)?;
-        let output = Command::new(&self.0)
-            .args(["--warning-as-error", "--gpu-name", target, "--output-file"])
-            .args([&object, &source])
-            .args(options)
-            .output()
-            .map_err(say)?;
-        let _ = std::fs::remove_file(&object);
-        let said = [output.stdout, output.stderr].concat();
-        let said = String::from_utf8_lossy(&said).trim().to_owned();
-        if output.status.success() && said.is_empty() {
+        self.run(ptx, target, options, false)
+    }
+
+    /// As [`assemble`](Ptxas::assemble), where remarks on speed are no errors.
+    #[allow(dead_code, reason = "each part of the tests uses what it needs")]
+    pub(crate) fn accept(&self, ptx: &str, target: &str, options: &[&str]) -> Result<(), String> {
+        self.run(ptx, target, options, true)
+    }
+
+    /// Assembles a module and gives what is said of it in detail: registers, spills, local memory, remarks.
+    #[allow(dead_code, reason = "each part of the tests uses what it needs")]
+    pub(crate) fn report(&self, ptx: &str, target: &str) -> Result<String, String> {
+        let (said, success, source) = self.said(ptx, target, &["--verbose"])?;
+        let _ = std::fs::remove_file(&source);
+        if success { Ok(said) } else { Err(said) }
+    }
+
+    fn run(
+        &self,
+        ptx: &str,
+        target: &str,
+        options: &[&str],
+        with_remarks: bool,
+    ) -> Result<(), String> {
+        let (said, success, source) = self.said(ptx, target, options)?;
+        let is_advice = |line: &&str| {
+            line.contains("Advisory: '.multicast::cluster'")
+                || (with_remarks && line.starts_with("ptxas info"))
+        };
+        let said: Vec<&str> = said.lines().filter(|line| !is_advice(line)).collect();
+        let said = said.join("\n").trim().to_owned();
+        if success && said.is_empty() {
             let _ = std::fs::remove_file(&source);
             return Ok(());
         }
@@ -93,5 +106,34 @@ impl Ptxas {
             .and_then(|number| ptx.lines().nth(number.checked_sub(1)?))
             .unwrap_or_default();
         Err(format!("{} for {target}: {said}\n  {line}", source.display()))
+    }
+
+    /// What is said, whether there is a result, and the file with the text.
+    fn said(
+        &self,
+        ptx: &str,
+        target: &str,
+        options: &[&str],
+    ) -> Result<(String, bool, PathBuf), String> {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let stem = format!("{}-{count}.{target}", std::process::id());
+        // Cargo makes this folder; a test program that was taken to another machine makes its own.
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let folder = if folder.is_dir() { folder.to_owned() } else { std::env::temp_dir() };
+        let file = folder.join(stem);
+        let (source, object) = (file.with_extension("ptx"), file.with_extension("cubin"));
+        let say = |error: std::io::Error| format!("{}: {error}", source.display());
+        std::fs::write(&source, ptx).map_err(say)?;
+        let output = Command::new(&self.0)
+            .args(["--gpu-name", target, "--output-file"])
+            .args([&object, &source])
+            .args(options)
+            .output()
+            .map_err(say)?;
+        let _ = std::fs::remove_file(&object);
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8_lossy(&said).into_owned();
+        Ok((said, output.status.success(), source))
     }
 }

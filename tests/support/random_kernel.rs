@@ -15,6 +15,8 @@ use tilewright::ir::{
     ValueData, ValueDef, ValueList, VarData, VarId, VectorType, VolatileReg, VoteMode, Warp,
 };
 
+#[path = "random_tensor.rs"]
+mod random_tensor;
 #[path = "raw.rs"]
 #[allow(dead_code, reason = "each part of the tests uses what it needs")]
 pub(crate) mod raw;
@@ -111,8 +113,15 @@ impl Generator<'_> {
         if self.choose(4) == 1 {
             self.ir.bounds.max_registers = Some(24 + self.choose(232) as u32);
         }
+        // Few, as the tests that run kernels have no tensors for them.
+        let maps = self.ir.target.offers(Target::SM_90) && self.choose(4) == 1;
         for i in 0..self.choose(6) {
             let ty = match self.choose(3) {
+                0 if maps => Type::TensorMap {
+                    elem: self.pick(&[Scalar::U32, Scalar::F16]),
+                    rank: 1 + self.choose(5) as u8,
+                    mutable: self.choose(3) > 0,
+                },
                 0 => self.scalar(Class::Any).into(),
                 mutable => {
                     let (space, elem) = (Space::Global, self.scalar(Class::Any));
@@ -614,7 +623,7 @@ impl Generator<'_> {
             let (ty, len) = (self.ty(Class::Any), 1 + self.choose(3) as u32);
             let (region, place) = (self.region, self.place);
             let value = self.of(ty);
-            let var = self.ir.vars.push(VarData { ty, len, region, place });
+            let var = self.ir.vars.push(VarData { ty, len, region, place, name: None });
             for index in 0..len {
                 self.emit(Mem::SetVar { value, var, index });
             }
@@ -654,7 +663,8 @@ impl Generator<'_> {
         }
         let mut open = true;
         for _ in 0..self.choose(8) {
-            match self.choose(14) {
+            match self.choose(16) {
+                14 | 15 => self.tensor(),
                 0..=3 => {
                     let op = self.arith();
                     self.emit(op);

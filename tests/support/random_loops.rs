@@ -211,7 +211,7 @@ impl<'r> Generator<'r> {
     fn new_var(&mut self) {
         let value = self.any();
         let (region, place) = (self.region, self.place);
-        let var = self.ir.vars.push(VarData { ty: I32.into(), len: 1, region, place });
+        let var = self.ir.vars.push(VarData { ty: I32.into(), len: 1, region, place, name: None });
         self.push(Mem::SetVar { value, var, index: 0 }, &[]);
         self.vars.push(var);
     }

@@ -112,7 +112,7 @@ impl Raw {
     /// A variable of one register that holds `value`.
     pub(crate) fn var(&mut self, value: Value) -> tilewright::ir::VarId {
         let (ty, region, place) = (self.ir.type_of(value), self.region, self.place);
-        let var = self.ir.vars.push(VarData { ty, len: 2, region, place });
+        let var = self.ir.vars.push(VarData { ty, len: 2, region, place, name: None });
         self.op(Mem::SetVar { value, var, index: 1 });
         var
     }

@@ -1,12 +1,15 @@
 //! Lines `; run: sim grid=2 block=32x2 x=1,2,3 y=0*6 n=3` of filetests: a launch of the kernel below.
 //!
-//! `grid` and `block` are one to three numbers with `x` between, 1 where there are none; the others are the
-//! parameters of the kernel, all of them: a literal for a scalar, the elements of a new buffer for a pointer.
+//! `grid`, `block` and `cluster` are one to three numbers with `x` between, 1 where there are none; the others
+//! are the parameters of the kernel, all of them: a literal for a scalar, the elements of a new buffer for a
+//! pointer, and for a tensor map `32x4/16x2/128B:` before them: the extents of the tensor, which is dense, those
+//! of the box, and if wanted the swizzle, `nan`, and `steps` with element strides.
 //! Elements are literals with commas between; `1*4` is `1` four times, `0..4` is `0,1,2,3`, and nothing is a
 //! buffer without elements.
 //!
 //! The result is the buffers that the kernel can write, then what it printed, then the assertions that failed.
 
+use tilewright::codegen::{Fill, SwizzleMode, TensorMapDesc};
 use tilewright::ir::{Const, KernelIr, Op, Scalar, Type};
 use tilewright::runtime::Grid;
 use tilewright::runtime::sim::{Arg, Buffer, Options, Order, Output, RunError, run};
@@ -16,6 +19,8 @@ enum Argument {
     Scalar(Const),
     /// The bytes of a buffer.
     Bytes(Vec<u8>),
+    /// A tensor map, and the bytes of the buffer with the tensor.
+    Map(Box<TensorMapDesc>, Vec<u8>),
 }
 
 /// A launch.
@@ -39,6 +44,7 @@ impl RunLine {
             match name {
                 "grid" => grid.blocks = dim3(value),
                 "block" => grid.threads = dim3(value),
+                "cluster" => grid = grid.cluster(dim3(value)),
                 _ => {
                     let param = params.next().unwrap_or_else(|| panic!("{name}: no parameter"));
                     assert_eq!(param.name, name, "parameters are given in order");
@@ -62,6 +68,7 @@ impl RunLine {
                 .map(|(arg, buffer)| match arg {
                     Argument::Scalar(scalar) => Arg::Scalar(*scalar),
                     Argument::Bytes(_) => Arg::Buffer(buffer),
+                    Argument::Map(map, _) => Arg::TensorMap(map, buffer),
                 })
                 .collect();
             let output = Output::captured();
@@ -102,7 +109,16 @@ fn dim3(text: &str) -> [u32; 3] {
 fn argument(text: &str, ty: Type) -> Argument {
     match ty {
         Type::Scalar(scalar) => Argument::Scalar(literals(&[text.to_owned()], scalar)[0]),
-        Type::Vector(_) | Type::TensorMap { .. } => panic!("{text}: no argument of this test"),
+        Type::Vector(_) => panic!("{text}: no argument of this test"),
+        Type::TensorMap { elem, .. } => {
+            let (map, elements) =
+                text.split_once(':').unwrap_or_else(|| panic!("{text}: no `:` after the map"));
+            let ty = Type::Pointer { space: tilewright::ir::Space::Global, elem, mutable: true };
+            match argument(elements, ty) {
+                Argument::Bytes(bytes) => Argument::Map(Box::new(tensor_map(map, elem)), bytes),
+                other => other,
+            }
+        }
         Type::Pointer { elem, .. } => {
             let mut elements = Vec::new();
             for part in text.split(',').filter(|part| !part.is_empty()) {
@@ -125,6 +141,38 @@ fn argument(text: &str, ty: Type) -> Argument {
     }
 }
 
+/// A map of a dense tensor: `dims/box`, then words.
+fn tensor_map(text: &str, elem: Scalar) -> TensorMapDesc {
+    let numbers = |text: &str| -> Vec<u32> {
+        let number = |n: &str| n.parse().unwrap_or_else(|_| panic!("{text}: no number"));
+        text.split('x').map(number).collect()
+    };
+    let mut words = text.split('/');
+    let dims = numbers(words.next().unwrap_or_default());
+    let extents = numbers(words.next().unwrap_or_default());
+    let (mut strides, mut stride) = (Vec::new(), u64::from(elem.size_bytes()));
+    let dims: Vec<u64> = dims.into_iter().map(u64::from).collect();
+    for extent in &dims {
+        stride *= extent;
+        strides.push(stride);
+    }
+    strides.pop();
+    let mut map = TensorMapDesc::new(elem, &dims, &strides, &extents)
+        .unwrap_or_else(|error| panic!("{text}: {error}"));
+    for word in words {
+        let next = if let Some(steps) = word.strip_prefix("steps") {
+            map.with_element_strides(&numbers(steps))
+        } else if word == "nan" {
+            map.with_fill(Fill::Nan)
+        } else {
+            let mode = SwizzleMode::ALL.into_iter().find(|mode| mode.to_string() == word);
+            map.with_swizzle(mode.unwrap_or_else(|| panic!("{word}: no word of a tensor map")))
+        };
+        map = next.unwrap_or_else(|error| panic!("{text}: {error}"));
+    }
+    map
+}
+
 /// Literals of the text form.
 fn literals(texts: &[String], scalar: Scalar) -> Vec<Const> {
     let line = |(i, text): (usize, &String)| format!("%{i} = const {text} : {scalar}\n");
@@ -141,7 +189,7 @@ fn literals(texts: &[String], scalar: Scalar) -> Vec<Const> {
 fn buffer(arg: &Argument) -> Buffer {
     match arg {
         Argument::Scalar(_) => Buffer::zeros(0),
-        Argument::Bytes(bytes) => Buffer::from_slice(bytes),
+        Argument::Bytes(bytes) | Argument::Map(_, bytes) => Buffer::from_slice(bytes),
     }
 }
 
@@ -149,7 +197,11 @@ fn buffer(arg: &Argument) -> Buffer {
 fn written(ir: &KernelIr, buffers: &[Buffer]) -> String {
     let mut all = Vec::new();
     for (param, buffer) in ir.params.iter().zip(buffers) {
-        let Type::Pointer { elem, mutable: true, .. } = ir.type_of(param.value) else { continue };
+        let (Type::Pointer { elem, mutable: true, .. }
+        | Type::TensorMap { elem, mutable: true, .. }) = ir.type_of(param.value)
+        else {
+            continue;
+        };
         let bytes = buffer.to_vec::<u8>();
         let elements = bytes.chunks_exact(elem.size_bytes() as usize).map(|bytes| {
             let mut word = [0; 8];

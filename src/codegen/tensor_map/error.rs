@@ -117,7 +117,16 @@ pub enum TensorMapError {
         /// The swizzle.
         swizzle: SwizzleMode,
     },
-    /// A step between elements is 0 or above 8, or there are more or fewer steps than dimensions.
+    /// The layout of the box has rows that are closer than hardware puts them: with a swizzle, rows are as far apart
+    /// as those of the swizzle.
+    SwizzleRows {
+        /// The bytes of a row of the box.
+        bytes: u64,
+        /// The swizzle.
+        swizzle: SwizzleMode,
+    },
+    /// A step between elements is 0 or above 8, that of the fastest dimension is not 1, or there are more or fewer
+    /// steps than dimensions.
     ElementStrides {
         /// The steps.
         strides: Vec<u32>,
@@ -221,9 +230,13 @@ impl fmt::Display for TensorMapError {
                 f,
                 "the fastest dimension of the box has {bytes} bytes, which is more than a row of the swizzle {swizzle}: copy several boxes"
             ),
+            E::SwizzleRows { bytes, swizzle } => write!(
+                f,
+                "the rows of the box have {bytes} bytes, and with swizzle {swizzle} hardware puts each of them into a row of the swizzle: make them as long as that, or choose a narrower swizzle"
+            ),
             E::ElementStrides { strides } => write!(
                 f,
-                "the steps {strides:?} between elements are not one for each dimension, each from 1 to 8"
+                "the steps {strides:?} between elements are not one for each dimension, 1 for the fastest one and 1 to 8 for the others"
             ),
             E::FillNotFloat { elem } => {
                 write!(f, "places outside of the tensor cannot be NaN in elements of type {elem}")

@@ -84,7 +84,12 @@ impl TensorMapDesc {
         if !(1..=MAX_RANK).contains(&dims.len()) {
             return Err(TensorMapError::Rank { rank: dims.len() });
         }
-        map_of(elem, &modes, &dims)?.with_swizzle(swizzle)
+        let map = map_of(elem, &modes, &dims)?.with_swizzle(swizzle)?;
+        let (bytes, rows) = (map.inner_bytes(), map.box_extents().skip(1).product::<u64>());
+        if bytes < map.row_pitch_bytes() && rows > 1 {
+            return Err(TensorMapError::SwizzleRows { bytes, swizzle });
+        }
+        Ok(map)
     }
 }
 

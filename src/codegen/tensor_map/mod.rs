@@ -157,7 +157,7 @@ impl TensorMapDesc {
 
     /// The map, if hardware takes its box.
     fn check_box(self) -> Result<TensorMapDesc, TensorMapError> {
-        let (inner, bytes) = (self.inner_bytes(), self.box_bytes());
+        let (inner, bytes) = (self.inner_bytes(), self.shared_bytes());
         let limit = Target::SM_90.max_shared_bytes();
         if inner % 16 != 0 {
             return Err(TensorMapError::InnerBytes { bytes: inner });
@@ -165,15 +165,16 @@ impl TensorMapDesc {
         if bytes > limit { Err(TensorMapError::BoxBytes { bytes, limit }) } else { Ok(self) }
     }
 
-    /// The same with a swizzle of the box.
+    /// The same with a swizzle of the box, whose rows are then as far apart in shared memory as those of the
+    /// swizzle ([`row_pitch_bytes`](TensorMapDesc::row_pitch_bytes)).
     ///
     /// # Errors
-    /// [`TensorMapError::SwizzleWidth`].
+    /// [`TensorMapError::SwizzleWidth`], [`TensorMapError::BoxBytes`].
     pub fn with_swizzle(self, swizzle: SwizzleMode) -> Result<TensorMapDesc, TensorMapError> {
         let bytes = self.inner_bytes();
         match swizzle.row_bytes() {
             Some(row) if bytes > row.into() => Err(TensorMapError::SwizzleWidth { bytes, swizzle }),
-            _ => Ok(TensorMapDesc { swizzle, ..self }),
+            _ => TensorMapDesc { swizzle, ..self }.check_box(),
         }
     }
 
@@ -183,7 +184,8 @@ impl TensorMapDesc {
     /// [`TensorMapError::FillNotFloat`].
     pub fn with_fill(self, fill: Fill) -> Result<TensorMapDesc, TensorMapError> {
         match fill {
-            Fill::Nan if !self.elem.is_float() => {
+            // Elements of 8 bits are integers to hardware.
+            Fill::Nan if !self.elem.is_float() || self.elem.bits() < 16 => {
                 Err(TensorMapError::FillNotFloat { elem: self.elem })
             }
             Fill::Nan | Fill::Zero => Ok(TensorMapDesc { fill, ..self }),
@@ -196,14 +198,14 @@ impl TensorMapDesc {
     }
 
     /// The same with steps between the elements that are copied, one for each dimension: a box then spans
-    /// `box_dims` elements of the tensor and has `ceil(box_dims / steps)` of them.
+    /// `box_dims` elements of the tensor and has `ceil(box_dims / steps)` of them. The first step is 1: hardware
+    /// has none along the fastest dimension.
     ///
     /// # Errors
-    /// [`TensorMapError::ElementStrides`]; [`TensorMapError::InnerBytes`] where the fewer elements of the
-    /// fastest dimension are not a multiple of 16 bytes.
+    /// [`TensorMapError::ElementStrides`].
     pub fn with_element_strides(self, strides: &[u32]) -> Result<TensorMapDesc, TensorMapError> {
         let possible = strides.iter().all(|stride| (1..=8).contains(stride));
-        if strides.len() != self.rank() || !possible {
+        if strides.len() != self.rank() || !possible || strides.first() != Some(&1) {
             return Err(TensorMapError::ElementStrides { strides: strides.to_vec() });
         }
         let map = TensorMapDesc { element_strides: strides.into(), ..self };
@@ -295,10 +297,20 @@ impl TensorMapDesc {
         pairs.map(|(extent, stride)| extent.div_ceil((*stride).max(1)).into())
     }
 
-    /// The bytes of a box in shared memory, which are also the bytes that a barrier is told of, wherever the
-    /// box is.
+    /// The bytes of the elements of a box, which are the bytes that a barrier is told of, wherever the box is.
     pub fn box_bytes(&self) -> u64 {
         self.box_extents().product::<u64>() * u64::from(self.elem.size_bytes())
+    }
+
+    /// The bytes from a row of a box to the next one in shared memory: those of the row, or, with a swizzle, those
+    /// of a row of the swizzle, of which a shorter row leaves the rest as it is.
+    pub fn row_pitch_bytes(&self) -> u64 {
+        self.swizzle.row_bytes().map_or(self.inner_bytes(), u64::from)
+    }
+
+    /// The bytes of shared memory that a box takes.
+    pub fn shared_bytes(&self) -> u64 {
+        self.box_extents().skip(1).product::<u64>() * self.row_pitch_bytes()
     }
 
     /// The bytes of the tensor, from its first element to the end of its last one.
@@ -338,7 +350,7 @@ impl TensorMapDesc {
         let extents: PerDim<u64> = self.box_extents().collect();
         let mut start: PerDim<i64> = coord.iter().map(|c| i64::from(*c)).collect();
         start.resize(self.rank(), 0);
-        let elements: u64 = extents.iter().product();
+        let (elements, pitch) = (extents.iter().product::<u64>(), self.row_pitch_bytes());
         (0..elements).map(move |number| {
             let mut rest = number;
             let mut at = start.clone();
@@ -348,7 +360,8 @@ impl TensorMapDesc {
                 *at += (rest % extent * u64::from(*stride)) as i64;
                 rest /= extent;
             }
-            let shared = number * u64::from(self.elem.size_bytes());
+            let (row, column) = (number / extents[0], number % extents[0]);
+            let shared = row * pitch + column * u64::from(self.elem.size_bytes());
             BoxElement { global: self.global_offset(&at), shared }
         })
     }

@@ -174,7 +174,7 @@ impl<'b, 'o> Body<'b, 'o> {
         let len = self.count(len);
         let var = self.cx.with(|state| {
             let (place, region) = (state.ir.place(place), state.region());
-            state.ir.vars.push(VarData { ty: T::TYPE, len, region, place })
+            state.ir.vars.push(VarData { ty: T::TYPE, len, region, place, name: None })
         });
         Registers { var, first: 0, len: len as usize, body: PhantomData, ty: PhantomData }
     }
@@ -258,6 +258,30 @@ impl<T: Ty> Registers<'_, T> {
             cx.error(BuildErrorKind::VarIndexOutOfRange { index, len: self.len });
         }
         self.first.saturating_add(index) as u32
+    }
+
+    /// The same registers, called `name` and their number in PTX: `%acc_12`. `name` has letters, digits and `_`
+    /// and starts with a letter; another one, and one that is taken, gets a number of its own.
+    ///
+    /// ```
+    /// use tilewright::ir::{GlobalMut, Kernel, Target};
+    ///
+    /// let kernel = Kernel::<(GlobalMut<f32>,)>::build("named", Target::SM_80, |k, (x,)| {
+    ///     let acc = k.registers::<f32>(4).named(k, "acc");
+    ///     acc.fill(k, 0.0);
+    ///     k.for_(tilewright::ir::range(0, 8), (), |k, i, ()| {
+    ///         acc.set(k, 3, acc.get(k, 3) + x.load(k, i));
+    ///     });
+    ///     x.store(k, 0, acc.get(k, 3));
+    /// })?;
+    /// assert!(kernel.ptx().text().contains("%acc_3"));
+    /// # Ok::<(), tilewright::ir::BuildErrors>(())
+    /// ```
+    pub fn named(self, k: &Body<'_, '_>, name: &'static str) -> Self {
+        k.context().with(|state| {
+            state.ir.vars[self.var].name = Some(name);
+        });
+        self
     }
 
     /// The variable in the IR, and the first of its registers.

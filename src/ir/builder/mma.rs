@@ -169,7 +169,7 @@ impl<'b> Body<'b, '_> {
         self.context().emit(Mma::WgmmaCommitGroup {});
     }
 
-    /// Waits until at most `pending` groups, the latest ones, are not done: 0 to 7.
+    /// Waits until at most `pending` groups, the latest ones, are not done; a number above 7 is as 7.
     /// PTX ISA 9.7.15.7.3 `wgmma.wait_group`; `sm_90a`.
     #[track_caller]
     pub fn wgmma_wait_group(&self, pending: u32) {

@@ -11,6 +11,9 @@ use crate::ir::types::{Scalar, Space, Type};
 type Support = Result<Target, &'static str>;
 
 const SHARED: &str = "the pointer is to shared memory";
+/// The most bytes of a bulk copy.
+const BULK_BYTES: i128 = 0xffff0;
+
 const GLOBAL: &str = "the pointer is to global memory";
 
 fn only(condition: bool, reason: &'static str) -> Result<(), &'static str> {
@@ -95,9 +98,7 @@ pub(super) fn mma(op: &Mma, ir: &KernelIr) -> Support {
             )?;
             Ok(Target::SM_90A)
         }
-        Mma::WgmmaFence {} | Mma::WgmmaCommitGroup {} => Ok(Target::SM_90A),
-        Mma::WgmmaWaitGroup { pending } => {
-            only(pending <= 7, "at most 7 groups can be pending")?;
+        Mma::WgmmaFence {} | Mma::WgmmaCommitGroup {} | Mma::WgmmaWaitGroup { .. } => {
             Ok(Target::SM_90A)
         }
         Mma::Setmaxnreg { count, .. } => {
@@ -127,14 +128,15 @@ fn mma_sync(types: Types<'_>, [a, b]: [Value; 2], shape: MmaShape, d: VarId) -> 
         (S::Bf16, S::Bf16) => (&[(16, 8, 8), (16, 8, 16)], f32, Target::SM_80),
         (S::Tf32, S::Tf32) => (&[(16, 8, 4), (16, 8, 8)], f32, Target::SM_80),
         (S::F64, S::F64) => {
-            (&[(8, 8, 4)], sums.is_some_and(|s| s.ty == S::F64.into()), Target::SM_80)
+            let first = if m == 8 { Target::SM_80 } else { Target::SM_90 };
+            (&[(8, 8, 4), (16, 8, 4)], sums.is_some_and(|s| s.ty == S::F64.into()), first)
         }
         (x, y) if is_byte(x) && is_byte(y) => (
             &[(8, 8, 16), (16, 8, 16), (16, 8, 32)],
             sums.is_some_and(|s| s.ty == S::I32.into()),
             Target::SM_80,
         ),
-        (x, y) if is_f8(x) && is_f8(y) => (&[(16, 8, 32)], f32, Target::SM_89),
+        (x, y) if is_f8(x) && is_f8(y) => (&[(16, 8, 16), (16, 8, 32)], f32 || f16, Target::SM_89),
         _ => {
             return Err(
                 "A and B are both f16, bf16, tf32 or f64, or each i8 or u8, or each f8e4m3 \
@@ -145,11 +147,13 @@ fn mma_sync(types: Types<'_>, [a, b]: [Value; 2], shape: MmaShape, d: VarId) -> 
     only(
         shapes.contains(&(m, n, k)),
         "the shape is none of these types: m16n8k8 and m16n8k16 of 16 bits, m16n8k4 and m16n8k8 of tf32, \
-         m8n8k4 of f64, m8n8k16, m16n8k16 and m16n8k32 of 8-bit integers, m16n8k32 of 8-bit floating point",
+         m8n8k4 and m16n8k4 of f64, m8n8k16, m16n8k16 and m16n8k32 of 8-bit integers, m16n8k16 and m16n8k32 \
+         of 8-bit floating point",
     )?;
     only(
         legal_sum,
-        "sums are f32 (of f16 also f16x2), those of f64 are f64, those of integers i32",
+        "sums are f32 (of f16 and 8-bit floating point also f16x2), those of f64 are f64, those of integers \
+         i32",
     )?;
     only(
         a_lanes * 32 == m * k && b_lanes * 32 == n * k,
@@ -223,6 +227,18 @@ pub(super) fn mbarrier(op: &Mbarrier, ir: &KernelIr) -> Support {
         | Mbarrier::MbarrierWaitParity { barrier, .. } => is_barrier(types, barrier)?,
         Mbarrier::FenceMbarrierInit {} => {}
     }
+    if let Mbarrier::MbarrierInit { count, .. } | Mbarrier::MbarrierArrive { count, .. } = *op {
+        only(
+            types.may(count, |n| (1..1 << 20).contains(&n)),
+            "a barrier counts from 1 to 2^20 - 1 arrivals",
+        )?;
+    }
+    if let Mbarrier::MbarrierTestWaitParity { parity, .. }
+    | Mbarrier::MbarrierTryWaitParity { parity, .. }
+    | Mbarrier::MbarrierWaitParity { parity, .. } = *op
+    {
+        only(types.may(parity, |n| matches!(n, 0 | 1)), "a parity is 0 or 1")?;
+    }
     if let Mbarrier::MbarrierArrive { count, .. } = *op {
         // Before, several arrivals at once may not end a phase.
         return Ok(if types.constant(count) == Some(1) { Target::SM_80 } else { Target::SM_90 });
@@ -257,7 +273,10 @@ pub(super) fn async_copy(op: &AsyncCopy, ir: &KernelIr) -> Support {
         only(types.in_space(from, Space::Global), "it copies from global memory")
     };
     let sixteen = |bytes: Value| {
-        only(types.may(bytes, |n| n > 0 && n % 16 == 0), "the bytes are a multiple of 16, and some")
+        only(
+            types.may(bytes, |n| (1..=BULK_BYTES).contains(&n) && n % 16 == 0),
+            "the bytes are a multiple of 16 from 16 to 1048560",
+        )
     };
     let boxes = |map: Value, pointer: Option<Value>, coords: usize, stores: bool| {
         let Some(Type::TensorMap { elem, rank, mutable }) = types.of(map) else {

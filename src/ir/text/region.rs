@@ -169,7 +169,7 @@ impl<'t> KernelParser<'_, 't> {
         self.tokens.expect("x", "`x`")?;
         let len = self.tokens.number()?;
         let place = self.place(first);
-        let var = self.ir.vars.push(VarData { ty, len, region, place });
+        let var = self.ir.vars.push(VarData { ty, len, region, place, name: None });
         self.symbols.declare_var(symbol, var)
     }
 
@@ -324,6 +324,11 @@ impl<'t> KernelParser<'_, 't> {
         }
         loop {
             let token = self.tokens.take()?;
+            if token.text == "," {
+                // One that says nothing, before one that does.
+                attributes.push(Token { kind: Kind::Word, text: "", ..token });
+                continue;
+            }
             if !matches!(token.kind, Kind::Word | Kind::Number | Kind::Symbol) {
                 return Err(unexpected(token, "an attribute"));
             }

@@ -39,7 +39,7 @@ impl Accesses {
         let bits = access_bits(vector, element_bits)?;
         let count = threads.size()?.to_static()?;
         if u64::try_from(count).is_ok_and(|count| count > DOMAIN_LIMIT) {
-            return Err(LayoutError::TooLarge { limit: DOMAIN_LIMIT });
+            return Err(LayoutError::domain_too_large());
         }
         let mut addresses = Vec::new();
         for (thread, coordinate) in (0..).zip(threads.indices()?) {
@@ -86,6 +86,16 @@ impl Accesses {
 }
 
 /// One phase of an access to shared memory: the lanes that are served together.
+///
+/// ```
+/// use tilewright::layout::{Analysis, layout};
+/// // 32 threads read every second word: two words of each even bank.
+/// let report = layout!(64:1).bank_conflicts(&layout!(32:2), 1, 32)?;
+/// let phase = report.phases()[0];
+/// assert_eq!((phase.warp, phase.first_lane, phase.lanes, phase.words), (0, 0, 32, 32));
+/// assert_eq!((phase.degree, phase.bank), (2, 0));
+/// # Ok::<(), tilewright::layout::LayoutError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BankPhase {
     /// The warp.
@@ -273,6 +283,15 @@ pub(super) fn bank_conflicts(
 }
 
 /// What a warp touches in one access to global memory.
+///
+/// ```
+/// use tilewright::layout::{Analysis, layout};
+/// // 32 threads read every second of 64 numbers of 4 bytes: 8 sectors of 32 bytes, half of them used.
+/// let report = layout!(64:1).sectors(&layout!(32:2), 1, 32)?;
+/// let warp = report.warps()[0];
+/// assert_eq!((warp.warp, warp.lanes, warp.sectors, warp.bytes), (0, 32, 8, 128));
+/// # Ok::<(), tilewright::layout::LayoutError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WarpSectors {
     /// The warp.
@@ -287,6 +306,13 @@ pub struct WarpSectors {
 
 impl WarpSectors {
     /// The least number of sectors that hold as many bytes.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Analysis, layout};
+    /// let report = layout!(64:1).sectors(&layout!(32:2), 1, 32)?;
+    /// assert_eq!(report.warps()[0].ideal(), 4);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn ideal(&self) -> u32 {
         self.bytes.div_ceil(SECTOR_BITS / 8)
     }
@@ -310,31 +336,73 @@ pub struct Sectors {
 
 impl Sectors {
     /// The width of the access of a thread.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Analysis, layout};
+    /// let report = layout!(64:1).sectors(&layout!(32:2), 1, 32)?;
+    /// assert_eq!(report.access_bits(), 32);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn access_bits(&self) -> u32 {
         self.access_bits
     }
 
     /// The warps.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Analysis, layout};
+    /// let report = layout!(64:1).sectors(&layout!(32:2), 1, 32)?;
+    /// assert_eq!(report.warps().len(), 1);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn warps(&self) -> &[WarpSectors] {
         &self.warps
     }
 
     /// The sectors of all warps; one that two warps touch counts twice.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Analysis, layout};
+    /// let report = layout!(64:1).sectors(&layout!(32:2), 1, 32)?;
+    /// assert_eq!(report.sectors(), 8);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn sectors(&self) -> u64 {
         self.warps.iter().map(|warp| u64::from(warp.sectors)).sum()
     }
 
     /// The bytes that all warps use.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Analysis, layout};
+    /// let report = layout!(64:1).sectors(&layout!(32:2), 1, 32)?;
+    /// assert_eq!(report.bytes(), 128);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn bytes(&self) -> u64 {
         self.warps.iter().map(|warp| u64::from(warp.bytes)).sum()
     }
 
     /// The least number of sectors with which each warp gets as many bytes.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Analysis, layout};
+    /// let report = layout!(64:1).sectors(&layout!(32:2), 1, 32)?;
+    /// assert_eq!(report.ideal(), 4);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn ideal(&self) -> u64 {
         self.warps.iter().map(|warp| u64::from(warp.ideal())).sum()
     }
 
     /// The part of the bytes moved that is used, from 0 to 1.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Analysis, layout};
+    /// let report = layout!(64:1).sectors(&layout!(32:2), 1, 32)?;
+    /// assert_eq!(report.efficiency(), 0.5);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn efficiency(&self) -> f64 {
         self.bytes() as f64 / (self.sectors() * u64::from(SECTOR_BITS / 8)).max(1) as f64
     }

@@ -10,6 +10,13 @@ use crate::layout::int::Int;
 use crate::layout::layout::Layout;
 
 /// Indices `start, start + step, ..`, `count` of them; the step is that of the [`Image`].
+///
+/// ```
+/// use tilewright::layout::{Analysis, Run, layout};
+/// let image = layout!((4, 2):(2, 16)).image()?;
+/// assert_eq!(image.runs(), [Run { start: 0, count: 4 }, Run { start: 16, count: 4 }]);
+/// # Ok::<(), tilewright::layout::LayoutError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Run {
     /// The least index.
@@ -304,7 +311,7 @@ pub(super) fn progression(offsets: &Offsets<'_>) -> Result<Option<(i64, i64, u64
 
 pub(super) fn image(offsets: &Offsets<'_>) -> Result<Image> {
     let Some(plain) = closed(offsets)? else { return Image::from_values(offsets.walk()?) };
-    let too_large = LayoutError::TooLarge { limit: DOMAIN_LIMIT };
+    let too_large = LayoutError::domain_too_large();
     let mut starts = vec![0i64];
     for (s, d) in &plain.gaps {
         let limit = i64::try_from(DOMAIN_LIMIT).unwrap_or(i64::MAX);

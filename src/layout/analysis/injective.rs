@@ -99,7 +99,7 @@ fn walked_relation(modes: &[Mode]) -> Result<Option<Relation>> {
         }
         // So many modes that already two coordinates of each are too many.
         if modes.iter().all(|m| m.extent <= 2) {
-            return Err(LayoutError::TooLarge { limit: DOMAIN_LIMIT });
+            return Err(LayoutError::domain_too_large());
         }
     };
     let digits = |mut index: i128| {
@@ -120,7 +120,7 @@ fn walked_relation(modes: &[Mode]) -> Result<Option<Relation>> {
     let (first, second) = match twice {
         Some(twice) => twice,
         None if whole => return Ok(None),
-        None => return Err(LayoutError::TooLarge { limit: DOMAIN_LIMIT }),
+        None => return Err(LayoutError::domain_too_large()),
     };
     let found = digits(first).zip(digits(second)).filter_map(|((m, x), (_, y))| {
         i64::try_from(x - y).ok().filter(|&c| c != 0).map(|c| (m.leaf, c))

@@ -45,9 +45,32 @@ use super::tuple::{IntTuple, Tuple};
 type Result<T> = std::result::Result<T, LayoutError>;
 
 /// The largest number of coordinates that an analysis walks: 1 Mi.
+///
+/// ```
+/// use tilewright::layout::{Analysis, DOMAIN_LIMIT, LayoutError, Swizzle, layout};
+/// // Strides decide for a plain layout of any size; a swizzled one is walked.
+/// let large = layout!((2048, 2048));
+/// assert!(large.is_bijective()?);
+/// let swizzled = Swizzle::new(3, 4, 3)?.compose_layout(&layout!((2048, 2048):(1, 4096)))?;
+/// assert!(matches!(swizzled.image(), Err(LayoutError::TooLarge { limit: DOMAIN_LIMIT, .. })));
+/// # Ok::<(), tilewright::layout::LayoutError>(())
+/// ```
 pub const DOMAIN_LIMIT: u64 = 1 << 20;
 
 /// Where the coordinates of a layout lie, as an [`Analysis`] sees it: `inner(shift + outer(i))`.
+///
+/// ```
+/// use tilewright::layout::{Analysis, Offsets, layout};
+/// /// Anything that holds a layout can answer the questions of [`Analysis`] through it.
+/// struct Tile(tilewright::layout::Layout);
+/// impl Analysis for Tile {
+///     fn offsets(&self) -> Result<Offsets<'_>, tilewright::layout::LayoutError> {
+///         self.0.offsets()
+///     }
+/// }
+/// assert!(Tile(layout!((4, 8):(8, 1))).is_bijective()?);
+/// # Ok::<(), tilewright::layout::LayoutError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Offsets<'a> {
     outer: &'a Layout,
@@ -78,7 +101,7 @@ impl<'a> Offsets<'a> {
     fn walkable_size(&self) -> Result<i64> {
         let size = self.outer.size()?.to_static()?;
         match u64::try_from(size) {
-            Ok(walk) if walk > DOMAIN_LIMIT => Err(LayoutError::TooLarge { limit: DOMAIN_LIMIT }),
+            Ok(walk) if walk > DOMAIN_LIMIT => Err(LayoutError::domain_too_large()),
             _ => Ok(size),
         }
     }
@@ -138,6 +161,15 @@ impl<'a> Offsets<'a> {
 pub trait Analysis {
     /// The layout as all analyses see it.
     ///
+    /// ```
+    /// # use tilewright::layout::{Analysis, ComposedLayout, LayoutError, layout};
+    /// assert!(layout!((4, 8):(8, 1)).offsets().is_ok());
+    /// // The inverse of a swizzled layout has a swizzle outside, and no shape.
+    /// let l: ComposedLayout = "S<3,0,3> o 5 o (8,8):(8,1)".parse()?;
+    /// assert!(matches!(l.left_inverse()?.offsets(), Err(LayoutError::Unsupported { .. })));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
     /// # Errors
     /// [`LayoutError::Unsupported`] for a composed layout without a shape.
     fn offsets(&self) -> Result<Offsets<'_>>;
@@ -181,6 +213,12 @@ pub trait Analysis {
     /// True if the indices are those of one block: every integer from the least to the largest is
     /// an index. It need not begin at 0, and an index may come twice.
     ///
+    /// ```
+    /// # use tilewright::layout::{Analysis, layout};
+    /// assert!(layout!((4, 8):(8, 1)).is_contiguous()? && !layout!((4, 8):(9, 1)).is_contiguous()?);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`is_injective`](Self::is_injective).
     fn is_contiguous(&self) -> Result<bool> {
@@ -188,6 +226,12 @@ pub trait Analysis {
     }
 
     /// True if the layout is a permutation of `0..size`.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Analysis, layout};
+    /// assert!(layout!((4, 8):(8, 1)).is_bijective()? && !layout!((4, 8):(0, 1)).is_bijective()?);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     ///
     /// # Errors
     /// As [`is_injective`](Self::is_injective).

@@ -25,6 +25,14 @@ pub(crate) fn widest_access(element_bits: u32, base_align_bytes: u64) -> Result<
 }
 
 /// What keeps a vector from being wider.
+///
+/// ```
+/// use tilewright::layout::{Analysis, VectorLimit, layout};
+/// let report = layout!((8, 4):(1, 12)).widest_vector(16, 16)?;
+/// assert_eq!(report.elements(), 4);
+/// assert!(matches!(report.limit(), VectorLimit::Stride { stride, .. } if stride == "12"));
+/// # Ok::<(), tilewright::layout::LayoutError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum VectorLimit {

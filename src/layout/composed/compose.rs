@@ -1,6 +1,6 @@
 //! Compositions with swizzles and composed layouts on either side.
 
-use super::{ComposedLayout, Part};
+use super::{ComposedLayout, Part, bits_of};
 use crate::layout::coalesce::{Flat, Keep};
 use crate::layout::error::LayoutError;
 use crate::layout::int::Int;
@@ -9,6 +9,11 @@ use crate::layout::swizzle::{Swizzle, lowest_bit};
 use crate::layout::tuple::Tuple;
 
 type Result<T> = std::result::Result<T, LayoutError>;
+
+/// The bits that numbers up to `last` can have.
+fn bits_up_to(last: i64) -> i64 {
+    if last > 0 { i64::MAX >> last.leading_zeros().saturating_sub(1) } else { 0 }
+}
 
 impl Swizzle {
     /// `self o layout`.
@@ -144,7 +149,7 @@ impl Layout {
             return Ok(None);
         }
         // The bits that arguments can have, and where they go.
-        let domain = if last > 0 { i64::MAX >> last.leading_zeros().saturating_sub(1) } else { 0 };
+        let domain = bits_up_to(last);
         let read = swizzle.y_mask() & domain;
         let changed =
             if swizzle.shift() >= 0 { read >> swizzle.shift() } else { read << -swizzle.shift() };
@@ -215,8 +220,13 @@ impl Layout {
             Part::Swizzle(swizzle) if zero => {
                 let outer = right.outer_layout()?;
                 let last = outer.cosize()?.to_static()?.saturating_sub(1);
-                let moved = self.moved_swizzle(*swizzle, last)?.ok_or_else(unsupported)?;
-                moved.compose_layout(&self.composition(outer)?)
+                match self.moved_swizzle(*swizzle, last)? {
+                    Some(moved) => moved.compose_layout(&self.composition(outer)?),
+                    None if swizzle.y_mask() & bits_up_to(last) == 0 => {
+                        Ok(self.composition(outer)?.into())
+                    }
+                    None => Err(unsupported()),
+                }
             }
             _ => Err(unsupported()),
         }
@@ -235,7 +245,8 @@ impl Layout {
     ///
     /// # Errors
     /// Those of [`logical_product`](Layout::logical_product); [`LayoutError::Unsupported`] for an
-    /// offset, [`LayoutError::BadSwizzleMasks`] if the moved bits are not a swizzle.
+    /// offset, [`LayoutError::BadSwizzleMasks`] if the moved bits are not a swizzle, or if the block has some of
+    /// them, so that the swizzle would change its inside too.
     pub fn logical_product_composed(&self, tiler: &ComposedLayout) -> Result<ComposedLayout> {
         let product = self.logical_product(tiler.outer_layout()?)?;
         if tiler.is_normal() {
@@ -251,12 +262,61 @@ impl Layout {
         let size = self.size()?.mul(&tiler.outer_layout()?.cosize()?)?;
         let free = self.complement(&Tuple::leaf(size))?;
         let last = tiler.outer_layout()?.cosize()?.to_static()?.saturating_sub(1);
+        let tile = tiler.outer_layout()?;
         match free.moved_swizzle(swizzle, last)? {
-            Some(moved) => ComposedLayout::new(moved, 0, product),
-            None => Err(LayoutError::BadSwizzleMasks {
+            Some(moved)
+                if spares_block(moved, &product)?
+                    || self.repeats(&free, tile, swizzle, |i| moved.apply(i))? =>
+            {
+                ComposedLayout::new(moved, 0, product)
+            }
+            // So few tiles that the swizzle reads none of the bits of their numbers.
+            _ if swizzle.y_mask() & bits_up_to(last) == 0 => Ok(product.into()),
+            _ => Err(LayoutError::BadSwizzleMasks {
                 y: swizzle.y_mask().unsigned_abs(),
                 z: swizzle.z_mask().unsigned_abs(),
             }),
         }
     }
+
+    /// True if `moved(self(i) + free(tile(j)))` is `self(i) + free(swizzle(tile(j)))` everywhere, for products
+    /// that are small enough to be walked.
+    fn repeats(
+        &self,
+        free: &Layout,
+        tile: &Layout,
+        swizzle: Swizzle,
+        moved: impl Fn(i64) -> i64,
+    ) -> Result<bool> {
+        let count = self.size()?.mul(&tile.size()?)?;
+        if count.as_static().is_none_or(|count| count > 1 << 16) {
+            return Ok(false);
+        }
+        let overflow = || LayoutError::overflow("logical_product");
+        for t in tile.indices()? {
+            let (start, wanted) = (free.at(t)?, free.at(swizzle.apply(t))?);
+            for i in self.indices()? {
+                let sum = |to: i64| to.checked_add(i).ok_or_else(overflow);
+                if moved(sum(start)?) != sum(wanted)? {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// True if it is seen that a block, the first mode of a product, has no bit that the swizzle reads or changes
+/// and none of the tiles, the second mode: it is added without a carry, and stays as it is.
+fn spares_block(swizzle: Swizzle, product: &Layout) -> Result<bool> {
+    let bits = |mode: usize| -> Result<Option<i64>> {
+        let part = product.mode(&[mode])?;
+        let up_to_last = || match part.stride().leaves().iter().all(|d| d.as_static() >= Some(0)) {
+            true => part.to_layout().cosize().ok()?.as_static().map(|end| bits_up_to(end - 1)),
+            false => None,
+        };
+        Ok(bits_of(part).or_else(up_to_last))
+    };
+    let (Some(block), Some(tiles)) = (bits(0)?, bits(1)?) else { return Ok(false) };
+    Ok(block & (swizzle.y_mask() | swizzle.z_mask() | tiles) == 0)
 }

@@ -81,6 +81,14 @@ impl PartialEq for CoordFn {
 impl Eq for CoordFn {}
 
 /// A part of a [`ComposedLayout`].
+///
+/// ```
+/// use tilewright::layout::{ComposedLayout, Part, Swizzle, layout};
+/// let l: ComposedLayout = "S<3,4,3> o 0 o (8,64):(64,1)".parse()?;
+/// assert!(matches!(l.inner(), Part::Swizzle(s) if *s == Swizzle::new(3, 4, 3)?));
+/// assert!(matches!(l.outer(), Part::Layout(outer) if *outer == layout!((8, 64):(64, 1))));
+/// # Ok::<(), tilewright::layout::LayoutError>(())
+/// ```
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 #[expect(
@@ -400,7 +408,7 @@ impl ComposedLayout {
         if self.is_normal() {
             return Ok(value);
         }
-        self.inner.apply(&add(&self.offset, &value)?)
+        self.inner.apply(&self.offset.plus(&value)?)
     }
 
     /// The index of a coordinate, of a layout into the integers.
@@ -442,37 +450,6 @@ impl ComposedLayout {
             outer: part(&self.outer)?,
         })
     }
-}
-
-/// The sum of two coordinates; entries that one lacks are 0, and so is the plain 0.
-pub(crate) fn add(a: &IntTuple, b: &IntTuple) -> Result<IntTuple> {
-    fn walk(a: IntTupleRef<'_>, b: IntTupleRef<'_>, out: &mut Builder<Int>) -> Result<()> {
-        match (a.as_leaf(), b.as_leaf()) {
-            (Some(a), Some(b)) => out.push(a.add(b)?),
-            (Some(zero), None) if zero.is(0) => out.push_tree(b),
-            (None, Some(zero)) if zero.is(0) => out.push_tree(a),
-            (Some(_), None) => return Err(LayoutError::NotAnInteger { found: b.to_string() }),
-            (None, Some(_)) => return Err(LayoutError::NotAnInteger { found: a.to_string() }),
-            (None, None) => {
-                let zero = Tuple::leaf(Int::ZERO);
-                out.open();
-                for i in 0..a.rank().max(b.rank()) {
-                    let part = |t: IntTupleRef<'_>| t.child(i).map(IntTupleRef::to_owned);
-                    let (x, y) = (part(a), part(b));
-                    walk(
-                        x.as_ref().unwrap_or(&zero).as_ref(),
-                        y.as_ref().unwrap_or(&zero).as_ref(),
-                        out,
-                    )?;
-                }
-                out.close();
-            }
-        }
-        Ok(())
-    }
-    let mut out = Builder::new();
-    walk(a.as_ref(), b.as_ref(), &mut out)?;
-    out.finish()
 }
 
 impl From<Layout> for ComposedLayout {

@@ -1,7 +1,7 @@
 //! Slices of a [`ComposedLayout`]: what goes inside, what stays outside, and where a swizzle cannot be
 //! seen any more.
 
-use super::{ComposedLayout, add};
+use super::ComposedLayout;
 use crate::layout::builder::LayoutBuilder;
 use crate::layout::coord::{Coord, Slot};
 use crate::layout::error::LayoutError;
@@ -69,7 +69,7 @@ impl ComposedLayout {
         {
             return sliced_swizzle(swizzle, offset, moved, &sliced);
         }
-        let inside = add(self.offset(), &moved)?;
+        let inside = self.offset().plus(&moved)?;
         let kept = ComposedLayout::from_parts(self.inner().clone(), inside, sliced.into());
         Ok((kept, zero))
     }
@@ -106,7 +106,7 @@ impl ComposedLayout {
         if self.is_normal() {
             return Ok((self.clone(), outer.apply(coord)?));
         }
-        let inside = add(self.offset(), &outer.apply(coord)?)?;
+        let inside = self.offset().plus(&outer.apply(coord)?)?;
         let moved = ComposedLayout::from_parts(self.inner().clone(), inside, self.outer().clone());
         Ok((moved, Tuple::leaf(Int::ZERO)))
     }

@@ -57,7 +57,7 @@ type Result<T> = std::result::Result<T, LayoutError>;
 /// assert_eq!(dynamic.svg(), Err(LayoutError::NotStatic { value: "n".into() }));
 /// assert!(dynamic.to_string().starts_with("(n,8):(1,n)\nno picture: n is not a number"));
 /// let large = layout!((1000, 1000)).draw().svg();
-/// assert_eq!(large, Err(LayoutError::TooLarge { limit: Drawing::MAX_CELLS }));
+/// assert!(matches!(large, Err(LayoutError::TooLarge { limit: Drawing::MAX_CELLS, .. })));
 /// # Ok::<(), tilewright::layout::LayoutError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
@@ -67,8 +67,19 @@ pub struct Drawing {
     scene: Result<Scene>,
 }
 
+/// More cells than a picture may have.
+fn too_many_cells() -> LayoutError {
+    LayoutError::TooLarge { what: "the number of cells of the picture", limit: MAX_CELLS }
+}
+
 impl Drawing {
     /// The largest number of cells in one picture.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Drawing, layout};
+    /// assert_eq!(Drawing::MAX_CELLS, 16_384);
+    /// assert!(layout!((128, 128)).draw().svg().is_ok() && layout!((128, 129)).draw().svg().is_err());
+    /// ```
     pub const MAX_CELLS: u64 = MAX_CELLS;
 
     fn new(subject: String, scene: Result<Scene>) -> Self {
@@ -79,6 +90,14 @@ impl Drawing {
     ///
     /// A table of rank 2 is CuTe's `print_layout` without spaces at the ends of lines; where that one lets
     /// numbers of four digits in a header stand out, the columns are wider. No line feed at the end.
+    ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// let text = layout!((2, 2):(2, 1)).draw().text()?;
+    /// assert_eq!(text.lines().next(), Some("(2,2):(2,1)"));
+    /// assert_eq!(text.lines().nth(3), Some(" 0  | 0 | 1 |"));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     ///
     /// # Errors
     /// [`LayoutError::NotStatic`], [`LayoutError::TooLarge`], [`LayoutError::ExtentNotPositive`], and those of
@@ -93,6 +112,13 @@ impl Drawing {
     /// DejaVu Sans Mono for layouts). Each cell is a group with the coordinate and the label as its title,
     /// which viewers show at the pointer.
     ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// let svg = layout!((2, 2):(2, 1)).draw().svg()?;
+    /// assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`text`](Drawing::text).
     pub fn svg(&self) -> Result<String> {
@@ -102,6 +128,13 @@ impl Drawing {
 
     /// The picture as a LaTeX document of the class `standalone`, drawn with TikZ: for pdfLaTeX, LuaLaTeX
     /// and XeLaTeX, without further packages.
+    ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// let latex = layout!((2, 2):(2, 1)).draw().latex()?;
+    /// assert!(latex.contains("\\begin{tikzpicture}") && latex.trim_end().ends_with("\\end{document}"));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     ///
     /// # Errors
     /// As [`text`](Drawing::text).

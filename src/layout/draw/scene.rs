@@ -112,7 +112,7 @@ pub(super) fn extents(shape: IntTupleRef<'_>) -> Result<Vec<i64>> {
         extents.push(extent);
     }
     if size.unsigned_abs() > MAX_CELLS {
-        return Err(LayoutError::TooLarge { limit: MAX_CELLS });
+        return Err(super::too_many_cells());
     }
     Ok(extents)
 }
@@ -207,7 +207,7 @@ impl Scene {
         let cells: usize =
             self.sections.iter().flat_map(|s| &s.tables).map(|t| t.cells.len()).sum();
         if u64::try_from(cells).unwrap_or(u64::MAX) > MAX_CELLS {
-            return Err(LayoutError::TooLarge { limit: MAX_CELLS });
+            return Err(super::too_many_cells());
         }
         Ok(())
     }

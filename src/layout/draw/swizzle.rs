@@ -47,7 +47,7 @@ impl Swizzle {
         };
         // A swizzle has at most 62 bits in all.
         let scene = if rows.saturating_mul(columns).unsigned_abs() > MAX_CELLS {
-            Err(LayoutError::TooLarge { limit: MAX_CELLS })
+            Err(super::too_many_cells())
         } else {
             let shape = IntTuple::from((rows, columns));
             values(notation, &shape, 0, None, |at| {

@@ -30,7 +30,7 @@ fn holders(layout: &Layout, tile: &IntTuple) -> Result<Vec<Option<Holder>>> {
     let (threads, values) = (size(threads.shape())?, size(values.shape())?);
     // Both products are at most `MAX_CELLS`, so that this one does not overflow.
     if (threads * values).unsigned_abs() > MAX_CELLS {
-        return Err(LayoutError::TooLarge { limit: MAX_CELLS });
+        return Err(super::too_many_cells());
     }
     let places = size(tile.as_ref())?;
     let mut found = vec![None; usize::try_from(places).unwrap_or(0)];

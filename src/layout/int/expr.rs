@@ -11,6 +11,14 @@ use super::{Env, Int, Result, ceil_div_i64, floor_div_i64, gcd_i64};
 use crate::layout::error::LayoutError;
 
 /// The width of a symbol in a kernel.
+///
+/// ```
+/// use tilewright::layout::{Int, Width};
+/// let n = Int::symbol("n");
+/// assert_eq!((n.width(), n.with_width(Width::W64).width()), (Width::W32, Width::W64));
+/// assert_eq!(format!("{:#}", n.with_width(Width::W64)), "?{i64}");
+/// # Ok::<(), tilewright::layout::LayoutError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Width {
     /// 32 bits.
@@ -27,6 +35,14 @@ pub(crate) enum SymbolKey {
 }
 
 /// A named unknown and what is known of it.
+///
+/// ```
+/// use tilewright::layout::{Int, Symbol};
+/// let n = Int::symbol("n").assume(8, 0, 64)?;
+/// let symbol: &Symbol = n.as_symbol().expect("it is no sum");
+/// assert_eq!((symbol.name(), symbol.divisor(), symbol.bounds()), ("n", 8, (0, 64)));
+/// # Ok::<(), tilewright::layout::LayoutError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Symbol {
     key: SymbolKey,
@@ -122,6 +138,14 @@ impl Symbol {
 }
 
 /// The operations that are kept as atoms.
+///
+/// ```
+/// use tilewright::layout::{Atom, Fun, Int};
+/// let tiles = Int::symbol("n").ceil_div(&64.into())?;
+/// let Atom::Call(call) = &tiles.terms()[0].atoms[0] else { unreachable!() };
+/// assert_eq!(call.fun, Fun::CeilDiv);
+/// # Ok::<(), tilewright::layout::LayoutError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Fun {
@@ -150,6 +174,14 @@ pub enum Fun {
 }
 
 /// An operation that is not a polynomial, with its operands and what is known of its result.
+///
+/// ```
+/// use tilewright::layout::{Atom, Int};
+/// let tiles = Int::symbol("n").ceil_div(&64.into())?;
+/// let Atom::Call(call) = &tiles.terms()[0].atoms[0] else { unreachable!() };
+/// assert_eq!((&call.a, &call.b), (&Int::symbol("n"), &Int::new(64)));
+/// # Ok::<(), tilewright::layout::LayoutError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Call {
     /// The operation.
@@ -180,6 +212,14 @@ impl Ord for Call {
 }
 
 /// A factor of a [`Term`].
+///
+/// ```
+/// use tilewright::layout::{Atom, Int};
+/// // With 16 | n the atom is n/16, and n is 16 times that.
+/// let n = Int::symbol("n").divisible_by(16);
+/// assert_eq!(n.terms()[0].coefficient, 16);
+/// assert!(matches!(&n.terms()[0].atoms[0], Atom::Symbol(symbol) if symbol.name() == "n"));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Atom {
     /// The symbol divided by its known divisor.
@@ -189,6 +229,14 @@ pub enum Atom {
 }
 
 /// A product: a coefficient times atoms.
+///
+/// ```
+/// use tilewright::layout::{Int, Term};
+/// let product = Int::symbol("n").mul(&Int::symbol("m"))?.mul(&6.into())?;
+/// let Term { atoms, coefficient } = &product.terms()[0];
+/// assert_eq!((atoms.len(), *coefficient), (2, 6));
+/// # Ok::<(), tilewright::layout::LayoutError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Term {
     /// The factors, sorted; a power is written out.
@@ -361,16 +409,17 @@ impl Expr {
                 let facts = atom.facts();
                 d = d.checked_mul(facts.divisor).unwrap_or(d);
                 let (a, b) = (i128::from(facts.min), i128::from(facts.max));
-                let corners = [lo * a, lo * b, hi * a, hi * b];
-                // Saturation keeps the products of further factors inside of i128.
-                lo = i128::from(saturate(corners.into_iter().min().unwrap_or(lo)));
-                hi = i128::from(saturate(corners.into_iter().max().unwrap_or(hi)));
+                // Evaluation works in 128 bits, and fails where they are left: so far bounds reach.
+                let corners =
+                    [(lo, a), (lo, b), (hi, a), (hi, b)].map(|(x, y)| x.saturating_mul(y));
+                lo = corners.into_iter().min().unwrap_or(lo);
+                hi = corners.into_iter().max().unwrap_or(hi);
                 width = width.max(atom.width());
                 nodes = nodes.saturating_add(atom.nodes());
             }
             divisor = gcd_i64(divisor, d);
-            min += lo;
-            max += hi;
+            min = min.saturating_add(lo);
+            max = max.saturating_add(hi);
         }
         let facts = Facts { divisor, min: saturate(min), max: saturate(max) };
         Self { terms, facts, width, nodes }
@@ -450,7 +499,7 @@ impl Expr {
     pub(crate) fn product(&self, other: &Expr) -> Result<Self> {
         let overflow = || LayoutError::overflow("multiplication");
         if self.terms.len() * other.terms.len() > MAX_TERMS {
-            return Err(LayoutError::TooLarge { limit: MAX_TERMS as u64 });
+            return Err(LayoutError::ExpressionTooLarge { limit: MAX_TERMS as u32 });
         }
         let mut terms: Vec<Term> = Vec::with_capacity(self.terms.len() * other.terms.len());
         for s in &self.terms {

@@ -19,6 +19,7 @@ use std::sync::Arc;
 pub use env::Env;
 use expr::Expr;
 pub use expr::{Atom, Call, Fun, Symbol, Term, Width};
+pub(crate) use print::is_sum;
 
 use super::error::LayoutError;
 
@@ -79,8 +80,18 @@ pub(crate) fn gcd_i64(a: i64, b: i64) -> i64 {
 
 impl Int {
     /// Zero.
+    ///
+    /// ```
+    /// # use tilewright::layout::Int;
+    /// assert_eq!(Int::ZERO, Int::new(0));
+    /// ```
     pub const ZERO: Int = Int(Repr::Static(0));
     /// One.
+    ///
+    /// ```
+    /// # use tilewright::layout::Int;
+    /// assert_eq!(Int::ONE, Int::new(1));
+    /// ```
     pub const ONE: Int = Int(Repr::Static(1));
 
     /// The number `value`.
@@ -410,12 +421,19 @@ macro_rules! binary {
 }
 
 /// Arithmetic. Each returns [`LayoutError::Overflow`] when the result leaves 64 bits,
-/// [`LayoutError::DivisionByZero`] for a zero divisor, and [`LayoutError::TooLarge`] when an
+/// [`LayoutError::DivisionByZero`] for a zero divisor, and [`LayoutError::ExpressionTooLarge`] when an
 /// expression would have more than 2048 terms, symbols and operations, or a product more than 256
 /// terms.
 impl Int {
     binary!(
         /// `self + other`.
+        ///
+        /// ```
+        /// # use tilewright::layout::Int;
+        /// assert_eq!(Int::symbol("n").add(&4.into())?.to_string(), "n+4");
+        /// assert!(Int::new(i64::MAX).add(&Int::ONE).is_err());
+        /// # Ok::<(), tilewright::layout::LayoutError>(())
+        /// ```
         ///
         /// # Errors
         /// [`LayoutError::Overflow`].
@@ -424,12 +442,26 @@ impl Int {
     binary!(
         /// `self - other`.
         ///
+        /// ```
+        /// # use tilewright::layout::Int;
+        /// let n = Int::symbol("n");
+        /// assert_eq!((n.sub(&n)?, Int::new(4).sub(&9.into())?), (Int::ZERO, Int::new(-5)));
+        /// # Ok::<(), tilewright::layout::LayoutError>(())
+        /// ```
+        ///
         /// # Errors
         /// [`LayoutError::Overflow`].
         sub, "subtraction", |a, b| a.checked_sub(b), symbolic::sub
     );
     binary!(
         /// `self * other`.
+        ///
+        /// ```
+        /// # use tilewright::layout::Int;
+        /// let n = Int::symbol("n").divisible_by(8);
+        /// assert_eq!(n.mul(&6.into())?.divisibility(), 48);
+        /// # Ok::<(), tilewright::layout::LayoutError>(())
+        /// ```
         ///
         /// # Errors
         /// [`LayoutError::Overflow`].
@@ -438,12 +470,28 @@ impl Int {
     binary!(
         /// `self / other`, rounded toward negative infinity.
         ///
+        /// ```
+        /// # use tilewright::layout::Int;
+        /// let n = Int::symbol("n").divisible_by(16);
+        /// assert_eq!(n.floor_div(&8.into())?.to_string(), "2*(n/16)");
+        /// assert_eq!(Int::new(-7).floor_div(&2.into())?, -4);
+        /// assert!(n.floor_div(&Int::ZERO).is_err());
+        /// # Ok::<(), tilewright::layout::LayoutError>(())
+        /// ```
+        ///
         /// # Errors
         /// [`LayoutError::DivisionByZero`], [`LayoutError::Overflow`].
         floor_div, "division", |a, b| floor_div_i64(a, b), symbolic::floor_div
     );
     binary!(
         /// `self - other * floor_div(self, other)`: it has the sign of `other`.
+        ///
+        /// ```
+        /// # use tilewright::layout::Int;
+        /// let n = Int::symbol("n").divisible_by(16);
+        /// assert_eq!((n.modulo(&8.into())?, Int::new(-7).modulo(&4.into())?), (Int::ZERO, Int::ONE));
+        /// # Ok::<(), tilewright::layout::LayoutError>(())
+        /// ```
         ///
         /// # Errors
         /// [`LayoutError::DivisionByZero`].
@@ -454,12 +502,26 @@ impl Int {
     binary!(
         /// `self / other`, rounded toward positive infinity.
         ///
+        /// ```
+        /// # use tilewright::layout::Int;
+        /// assert_eq!(Int::new(13).ceil_div(&4.into())?, 4);
+        /// assert_eq!(Int::symbol("n").ceil_div(&4.into())?.to_string(), "ceil_div(n,4)");
+        /// # Ok::<(), tilewright::layout::LayoutError>(())
+        /// ```
+        ///
         /// # Errors
         /// [`LayoutError::DivisionByZero`], [`LayoutError::Overflow`].
         ceil_div, "ceil_div", |a, b| ceil_div_i64(a, b), symbolic::ceil_div
     );
     binary!(
         /// The smaller of the two.
+        ///
+        /// ```
+        /// # use tilewright::layout::Int;
+        /// let n = Int::symbol("n").assume(1, 1, 64)?;
+        /// assert_eq!((n.min(&64.into())?, n.min(&8.into())?.to_string()), (n, "min(8,n)".into()));
+        /// # Ok::<(), tilewright::layout::LayoutError>(())
+        /// ```
         ///
         /// # Errors
         /// [`LayoutError::Overflow`], of an operand.
@@ -468,12 +530,26 @@ impl Int {
     binary!(
         /// The larger of the two.
         ///
+        /// ```
+        /// # use tilewright::layout::Int;
+        /// let n = Int::symbol("n").assume(1, 1, 64)?;
+        /// assert_eq!((n.max(&64.into())?, n.max(&Int::ONE)?), (64.into(), n));
+        /// # Ok::<(), tilewright::layout::LayoutError>(())
+        /// ```
+        ///
         /// # Errors
         /// [`LayoutError::Overflow`], of an operand.
         max, "max", |a, b| Some(a.max(b)), symbolic::max
     );
     binary!(
         /// The greatest common divisor, not negative; `gcd(0, b)` is `|b|`.
+        ///
+        /// ```
+        /// # use tilewright::layout::Int;
+        /// assert_eq!(Int::new(-12).gcd(&18.into())?, 6);
+        /// assert_eq!(Int::symbol("n").divisible_by(16).gcd(&8.into())?, 8);
+        /// # Ok::<(), tilewright::layout::LayoutError>(())
+        /// ```
         ///
         /// # Errors
         /// [`LayoutError::Overflow`], of an operand, and for 2^63.
@@ -482,12 +558,24 @@ impl Int {
     binary!(
         /// The bits that differ, for operands that are not negative.
         ///
+        /// ```
+        /// # use tilewright::layout::Int;
+        /// assert_eq!(Int::new(0b1100).xor(&0b1010.into())?, 0b0110);
+        /// # Ok::<(), tilewright::layout::LayoutError>(())
+        /// ```
+        ///
         /// # Errors
         /// [`LayoutError::Overflow`], of an operand.
         xor, "xor", |a, b| Some(a ^ b), symbolic::xor
     );
     binary!(
         /// The bits that both have.
+        ///
+        /// ```
+        /// # use tilewright::layout::Int;
+        /// assert_eq!(Int::new(0b1100).and(&0b1010.into())?, 0b1000);
+        /// # Ok::<(), tilewright::layout::LayoutError>(())
+        /// ```
         ///
         /// # Errors
         /// [`LayoutError::Overflow`], of an operand.

@@ -15,7 +15,11 @@ impl fmt::Display for Int {
         if f.alternate() {
             return anonymous(self, f);
         }
-        for (i, term) in self.terms().iter().rev().enumerate() {
+        let shown = unconditional(self);
+        if let Some(value) = shown.as_static() {
+            return write!(f, "{value}");
+        }
+        for (i, term) in shown.terms().iter().rev().enumerate() {
             let sign = if term.coefficient < 0 {
                 "-"
             } else if i > 0 {
@@ -41,8 +45,26 @@ fn anonymous(value: &Int, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     }
 }
 
+/// The value without a condition on the whole of it, which is not printed: in parentheses it would read
+/// as a tuple.
+fn unconditional(value: &Int) -> &Int {
+    match value.terms() {
+        [Term { atoms, coefficient: 1 }] => match &**atoms {
+            [Atom::Call(call)] if call.fun == Fun::Checked => unconditional(&call.a),
+            _ => value,
+        },
+        _ => value,
+    }
+}
+
+/// Whether a value is printed as a sum of terms.
+pub(crate) fn is_sum(value: &Int) -> bool {
+    unconditional(value).terms().len() > 1
+}
+
 /// Whether an operand of `*`, `/`, `%` needs parentheses.
 fn is_simple(value: &Int) -> bool {
+    let value = unconditional(value);
     match value.terms() {
         [] => value.bounds().0 >= 0,
         [term] => term.coefficient > 0 && factors(term) == 1,
@@ -53,7 +75,7 @@ fn is_simple(value: &Int) -> bool {
 /// Whether a value that [`is_simple`] is printed as a quotient or remainder, which would end early as
 /// the right operand of another: `2/(n/3)`.
 fn is_quotient(value: &Int) -> bool {
-    let [term] = value.terms() else { return false };
+    let [term] = unconditional(value).terms() else { return false };
     match (&*term.atoms, &*scale(term).1) {
         ([Atom::Symbol(_)], [whole]) => !whole,
         ([Atom::Call(call)], _) => match call.fun {
@@ -135,14 +157,46 @@ fn print_name(symbol: &Symbol, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         return Ok(());
     }
     let (min, max) = symbol.bounds();
+    let wide = symbol.width() == Width::W64;
+    let divisor = (symbol.divisor() > 1).then_some(symbol.divisor());
+    print_facts(wide, divisor, (min != 1).then_some(min), (max != i64::MAX).then_some(max), f)
+}
+
+/// What is known beyond what goes without saying: `{i64 div=16 min=0 max=9}`.
+fn print_facts(
+    wide: bool,
+    divisor: Option<i64>,
+    min: Option<i64>,
+    max: Option<i64>,
+    f: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
     let facts = [
-        (symbol.width() == Width::W64).then(|| "i64".to_owned()),
-        (symbol.divisor() > 1).then(|| format!("div={}", symbol.divisor())),
-        (min != 1).then(|| format!("min={min}")),
-        (max != i64::MAX).then(|| format!("max={max}")),
+        wide.then(|| "i64".to_owned()),
+        divisor.map(|divisor| format!("div={divisor}")),
+        min.map(|min| format!("min={min}")),
+        max.map(|max| format!("max={max}")),
     ];
     let facts: Vec<String> = facts.into_iter().flatten().collect();
     if facts.is_empty() { Ok(()) } else { write!(f, "{{{}}}", facts.join(" ")) }
+}
+
+/// `assume(a)`, with `{:+}` and what is known of it beyond what is known of `a`.
+fn print_assumption(call: &Call, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    f.write_str("assume(")?;
+    operand(&call.a, f)?;
+    f.write_str(")")?;
+    if !f.sign_plus() {
+        return Ok(());
+    }
+    let (min, max) = call.a.bounds();
+    let (known, of) = (call.facts, call.a.divisibility());
+    print_facts(
+        false,
+        (known.divisor != of).then_some(known.divisor),
+        (known.min != min).then_some(known.min),
+        (known.max != max).then_some(known.max),
+        f,
+    )
 }
 
 /// An operand, in the form that `f` asks for.
@@ -183,9 +237,9 @@ fn print_call(call: &Call, first: bool, f: &mut fmt::Formatter<'_>) -> fmt::Resu
         Fun::Gcd => function("gcd", call, f),
         Fun::Xor => function("xor", call, f),
         Fun::And => function("and", call, f),
-        Fun::Assume => write!(f, "assume({a})"),
+        Fun::Assume => print_assumption(call, f),
         Fun::Checked if first && is_simple(a) => operand(a, f),
         Fun::Checked => write!(f, "({a})"),
-        Fun::Overflow => f.write_str("overflow"),
+        Fun::Overflow => f.write_str("overflow()"),
     }
 }

@@ -25,7 +25,7 @@ fn expr(x: &Int) -> Result<std::borrow::Cow<'_, Expr>> {
 
 fn small(expr: &Expr) -> Result<()> {
     if expr.nodes > MAX_NODES {
-        return Err(LayoutError::TooLarge { limit: u64::from(MAX_NODES) });
+        return Err(LayoutError::ExpressionTooLarge { limit: MAX_NODES });
     }
     Ok(())
 }
@@ -99,8 +99,14 @@ fn positive(b: &Int) -> bool {
     b.bounds().0 > 0
 }
 
+/// True if `b` is seen to be larger than `a`.
+fn is_above(b: &Int, a: &Int) -> bool {
+    a.add(&Int::ONE).is_ok_and(|next| b.at_least(&next))
+}
+
+/// Also of a 0 on a condition: no values of the symbols give the quotient a value.
 fn refuse_zero(b: &Int, operation: &'static str) -> Result<()> {
-    if b.is(0) {
+    if b.bounds() == (0, 0) {
         return Err(LayoutError::DivisionByZero { operation });
     }
     Ok(())
@@ -183,10 +189,13 @@ fn quotient(a: &Int, b: &Int, fun: Fun, operation: &'static str) -> Result<Int> 
     if b.is(1) {
         return q.add(&r);
     }
+    if r.is_static() && b.is_static() {
+        return q.add(&if fun == Fun::CeilDiv { r.ceil_div(&b) } else { r.floor_div(&b) }?);
+    }
     let lo = r.bounds().0;
     let (below, whole) = match fun {
         Fun::CeilDiv => (lo > 0 && b.at_least(&r), Int::ONE),
-        _ => (lo >= 0 && b.at_least(&r.add(&Int::ONE)?), Int::ZERO),
+        _ => (lo >= 0 && is_above(&b, &r), Int::ZERO),
     };
     if below {
         return q.add(&whole);
@@ -233,7 +242,10 @@ pub(super) fn modulo(a: &Int, b: &Int) -> Result<Int> {
     if b.is(1) {
         return Ok(Int::ZERO);
     }
-    if r.bounds().0 >= 0 && b.at_least(&r.add(&Int::ONE)?) {
+    if r.is_static() && b.is_static() {
+        return r.modulo(&b)?.mul(&g);
+    }
+    if r.bounds().0 >= 0 && is_above(&b, &r) {
         return r.mul(&g);
     }
     let max = b.bounds().1.saturating_sub(1);
@@ -335,11 +347,12 @@ pub(super) fn and(a: &Int, b: &Int) -> Result<Int> {
     scaled_bits(Fun::And, x, y, (lo, hi), power)
 }
 
-/// Bits commute with a common power of two.
+/// Bits commute with a common power of two. Of operands that may be negative it stays inside: 2^63 would be
+/// one of them, and is no coefficient.
 fn scaled_bits(fun: Fun, a: &Int, b: &Int, bounds: (i64, i64), power: i64) -> Result<Int> {
     let by = Int::new(power);
     match (a.exact_div(&by), b.exact_div(&by)) {
-        (Ok(x), Ok(y)) if power > 1 => {
+        (Ok(x), Ok(y)) if power > 1 && bounds.0 >= 0 => {
             let bounds = (bounds.0 / power, bounds.1 / power);
             call(fun, &x, &y, bounds)?.mul(&by)
         }

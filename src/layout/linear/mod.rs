@@ -50,6 +50,12 @@ pub struct LinearLayout {
 
 impl LinearLayout {
     /// The largest number of bits of a coordinate or an index, so that both are positive `i64`.
+    ///
+    /// ```
+    /// # use tilewright::layout::LinearLayout;
+    /// assert!(LinearLayout::identity(LinearLayout::MAX_BITS).is_ok());
+    /// assert!(LinearLayout::identity(LinearLayout::MAX_BITS + 1).is_err());
+    /// ```
     pub const MAX_BITS: u32 = 62;
 
     /// The matrix of these columns, with as many rows as they need.

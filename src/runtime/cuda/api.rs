@@ -16,11 +16,11 @@ const NEEDED: CudaVersion = CudaVersion::new(12, 0);
 /// A row gives the parameters of a function; `= sys::name` lets rustc compare them with those of the
 /// bindings. Answers are numbers, because a newer driver has more of them than the enum of the bindings.
 macro_rules! driver_functions {
-    ($(fn $name:ident $params:tt $(= $twin:path)?;)*) => {
+    ($($(#[$cfg:meta])? fn $name:ident $params:tt $(= $twin:path)?;)*) => {
         #[expect(non_snake_case, reason = "the functions keep the names that CUDA gives them")]
         pub(super) struct Api {
             pub(super) version: CudaVersion,
-            $(pub(super) $name: unsafe extern "C" fn $params -> u32,)*
+            $($(#[$cfg])? pub(super) $name: unsafe extern "C" fn $params -> u32,)*
         }
 
         impl Api {
@@ -29,6 +29,7 @@ macro_rules! driver_functions {
                     version,
                     $(
                         // SAFETY: the row gives the function's type.
+                        $(#[$cfg])?
                         $name: unsafe { symbol(stringify!($name)) }
                             .ok_or(RuntimeError::MissingSymbol {
                                 symbol: stringify!($name),
@@ -58,6 +59,8 @@ driver_functions! {
     fn cuDevicePrimaryCtxRelease_v2(device: sys::CUdevice) = sys::cuDevicePrimaryCtxRelease_v2;
     fn cuCtxGetCurrent(context: *mut sys::CUcontext) = sys::cuCtxGetCurrent;
     fn cuCtxSetCurrent(context: sys::CUcontext) = sys::cuCtxSetCurrent;
+    #[cfg(feature = "dlpack")]
+    fn cuCtxSynchronize() = sys::cuCtxSynchronize;
 
     fn cuStreamCreate(stream: *mut sys::CUstream, flags: c_uint) = sys::cuStreamCreate;
     fn cuStreamDestroy_v2(stream: sys::CUstream) = sys::cuStreamDestroy_v2;

@@ -70,7 +70,7 @@ impl Recording {
         // SAFETY: the stream belongs to the context and has no work.
         let code = unsafe { (context.api().cuStreamBeginCapture_v2)(stream.raw(), mode) };
         context.check("cuStreamBeginCapture_v2", code)?;
-        stream.set_capture(Some(Capture::default()));
+        stream.begin_capture();
         Ok(Recording { stream, open: true })
     }
 
@@ -82,11 +82,12 @@ impl Recording {
     fn end(&mut self) -> Result<(sys::CUgraph, Capture), RuntimeError> {
         self.open = false;
         let context = self.stream.context();
-        let capture = self.stream.set_capture(None).unwrap_or_default();
         let _current = context.enter()?;
         let mut graph = ptr::null_mut();
-        // SAFETY: the stream is recording; `graph` is a place for the result.
-        let code = unsafe { (context.api().cuStreamEndCapture)(self.stream.raw(), &mut graph) };
+        let (code, capture) = self.stream.end_capture(|| {
+            // SAFETY: the stream is recording; `graph` is a place for the result.
+            unsafe { (context.api().cuStreamEndCapture)(self.stream.raw(), &mut graph) }
+        });
         context.check("cuStreamEndCapture", code)?;
         Ok((graph, capture))
     }

@@ -11,7 +11,7 @@ use super::report::{AssertReport, AssertReports, Launches};
 use super::status;
 use super::stream::Stream;
 use crate::ir::{LaunchBounds, Target};
-use crate::runtime::{CudaVersion, DeviceFault, Limits, RuntimeError};
+use crate::runtime::{CudaVersion, DeviceFault, Limits, Properties, RuntimeError};
 
 /// The primary context of a GPU with its streams, retained until the process ends.
 pub(in crate::runtime) struct Context {
@@ -31,7 +31,7 @@ pub(in crate::runtime) struct Context {
     sm: u16,
     target: Target,
     limits: Limits,
-    multiprocessors: u32,
+    properties: Properties,
     has_pools: bool,
     asserts: AssertReports,
     fault: OnceLock<DeviceFault>,
@@ -116,7 +116,22 @@ impl Context {
                 _ => LaunchBounds::MAX_CLUSTER,
             },
         };
-        let multiprocessors = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
+        let properties = Properties {
+            capability: (major, minor),
+            multiprocessors: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
+            threads_per_sm: attribute(
+                Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR,
+            )?,
+            registers_per_sm: attribute(
+                Attribute::CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR,
+            )?,
+            shared_bytes_per_sm: attribute(
+                Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR,
+            )?
+            .into(),
+            l2_bytes: attribute(Attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?.into(),
+            memory_bus_bits: attribute(Attribute::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH)?,
+        };
         let has_pools = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED)? != 0;
 
         let mut raw = std::ptr::null_mut();
@@ -141,7 +156,7 @@ impl Context {
             sm: target.sm(),
             target,
             limits,
-            multiprocessors,
+            properties,
             has_pools,
             asserts: AssertReports::default(),
             fault: OnceLock::new(),
@@ -166,8 +181,12 @@ impl Context {
         self.limits
     }
 
+    pub(in crate::runtime) fn properties(&self) -> Properties {
+        self.properties
+    }
+
     pub(super) fn multiprocessors(&self) -> u32 {
-        self.multiprocessors
+        self.properties.multiprocessors
     }
 
     pub(in crate::runtime) fn cuda_version(&self) -> CudaVersion {
@@ -267,6 +286,20 @@ impl Context {
             // It has no work, and must not be waited for.
             Some(()) => Ok(()),
         })
+    }
+
+    /// Waits for all work of the process in the context, also that which other code has queued.
+    #[cfg(feature = "dlpack")]
+    pub(super) fn wait_for_all_code(&self) -> Result<(), RuntimeError> {
+        let _current = self.enter()?;
+        // SAFETY: the context is current.
+        self.check("cuCtxSynchronize", unsafe { (self.api.cuCtxSynchronize)() })
+    }
+
+    /// The number of the GPU.
+    #[cfg(feature = "dlpack")]
+    pub(super) fn ordinal(&self) -> usize {
+        self.ordinal
     }
 
     /// Whether this is the context.

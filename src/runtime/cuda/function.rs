@@ -210,27 +210,57 @@ impl Function {
 
     /// Queues a launch when the context is current.
     fn queue(&self, launch: &Launch<'_>, args: &[LaunchArg<'_>]) -> Result<(), RuntimeError> {
-        let context = self.context();
-        let Launch { grid, stream, .. } = *launch;
-        let recorded = stream.captured(|capture| {
-            for (memory, writes) in args.iter().filter_map(LaunchArg::memory) {
-                capture.note_memory(memory.allocation(), writes);
-            }
-        });
-        // What is recorded is ordered when it runs.
-        if recorded.is_none() {
-            self.order(launch, args)?;
+        let stream = launch.stream;
+        if let Some(recorded) = stream.captured(|capture| self.record(launch, args, capture)) {
+            return recorded;
         }
-        let mut attributes = attributes_of(launch);
+        self.order(launch, args)?;
+        self.call(launch, args)?;
+        let work = stream.note_launch(&self.name, 1);
+        self.module.uses().note(stream, work, false);
+        if let Some(report) = &self.asserts {
+            self.context().note_asserts(report);
+            report.memory().uses().note(stream, work, true);
+        }
+        for (memory, writes) in args.iter().filter_map(LaunchArg::memory) {
+            memory.uses().note(stream, work, writes);
+        }
+        Ok(())
+    }
+
+    /// Records a launch, with all that it uses, which is ordered when it runs. The recording does not end before
+    /// this function does.
+    fn record(
+        &self,
+        launch: &Launch<'_>,
+        args: &[LaunchArg<'_>],
+        capture: &mut Capture,
+    ) -> Result<(), RuntimeError> {
+        for (memory, writes) in args.iter().filter_map(LaunchArg::memory) {
+            capture.note_memory(memory.allocation(), writes);
+        }
+        self.call(launch, args)?;
+        let asserts = self.asserts.as_ref();
+        capture.note_launch(&self.name, self.module.uses(), asserts, &(launch.owner)());
+        Ok(())
+    }
+
+    /// Gives a launch to the driver. The context is current.
+    fn call(&self, launch: &Launch<'_>, args: &[LaunchArg<'_>]) -> Result<(), RuntimeError> {
+        let context = self.context();
+        let mut attributes = Attributes::new();
+        add_attributes(launch, &mut attributes);
         let config = self.config(launch, &mut attributes);
         let asserts = self.asserts.as_ref().map(|report| LaunchArg::Bits(report.address()));
-        let mut params: SmallVec<[*mut c_void; 12]> =
-            args.iter().chain(&asserts).map(LaunchArg::place).collect();
+        let mut params = SmallVec::<[*mut c_void; 12]>::new();
+        for arg in args.iter().chain(&asserts) {
+            params.push(arg.place());
+        }
         // SAFETY: the entry is loaded and has as many parameters as `params` has pointers (that for the
         // assertions included, with memory that lives as long as the function): to a tensor map for a
         // parameter of that type, else to 8 bytes, the most that such a parameter has, of which the driver
         // copies the low ones before it returns (hosts of CUDA are little-endian). The attributes live
-        // until it returns. Memory behind addresses is freed after the use that is noted below, or lives as
+        // until it returns. Memory behind addresses is freed after the use that the caller notes, or lives as
         // long as the graph that records the launch.
         let code = unsafe {
             (context.api().cuLaunchKernelEx)(
@@ -241,32 +271,13 @@ impl Function {
             )
         };
         if code == status::COOPERATIVE_LAUNCH_TOO_LARGE {
-            let blocks =
-                grid.blocks.iter().fold(1u64, |n, blocks| n.saturating_mul((*blocks).into()));
-            let limit = self.blocks_at_once(threads_of(grid))?;
+            let Grid { blocks, .. } = launch.grid;
+            let blocks = blocks.iter().fold(1u64, |n, blocks| n.saturating_mul((*blocks).into()));
+            let limit = self.blocks_at_once(threads_of(launch.grid))?;
             let kernel = self.name.to_string();
             return Err(RuntimeError::TooManyBlocksAtOnce { kernel, blocks, limit });
         }
-        context.check("cuLaunchKernelEx", code)?;
-        let (code, asserts) = (self.module.uses(), self.asserts.as_ref());
-        let note = |capture: &mut Capture| {
-            capture.note_launch(&self.name, code, asserts, &(launch.owner)());
-        };
-        if stream.captured(note).is_some() {
-            return Ok(());
-        }
-        if let Some(report) = asserts {
-            context.note_asserts(report);
-        }
-        let work = stream.note_launch(&self.name, 1);
-        code.note(stream, work, false);
-        if let Some(report) = asserts {
-            report.memory().uses().note(stream, work, true);
-        }
-        for (memory, writes) in args.iter().filter_map(LaunchArg::memory) {
-            memory.uses().note(stream, work, writes);
-        }
-        Ok(())
+        context.check("cuLaunchKernelEx", code)
     }
 
     /// What the compiler said.
@@ -290,7 +301,8 @@ impl Function {
     ) -> Result<u32, RuntimeError> {
         let context = self.context();
         let _current = context.enter()?;
-        let mut attributes = attributes_of(launch);
+        let mut attributes = Attributes::new();
+        add_attributes(launch, &mut attributes);
         let (config, mut clusters) = (self.config(launch, &mut attributes), 0);
         // SAFETY: `clusters` is a place for the result; the function's module is loaded.
         let code = unsafe {
@@ -345,9 +357,10 @@ fn threads_of(grid: Grid) -> u32 {
 }
 
 /// What a launch asks of the driver beside its grid.
-fn attributes_of(launch: &Launch<'_>) -> SmallVec<[sys::CUlaunchAttribute; 3]> {
+type Attributes = SmallVec<[sys::CUlaunchAttribute; 3]>;
+
+fn add_attributes(launch: &Launch<'_>, attributes: &mut Attributes) {
     let attribute = |id, value| sys::CUlaunchAttribute { id, pad: Default::default(), value };
-    let mut attributes = SmallVec::new();
     let [x, y, z] = launch.cluster;
     if launch.grid.cluster.is_some() || launch.cluster != [1; 3] {
         let cluster = sys::CUlaunchAttributeValue_union__bindgen_ty_1 { x, y, z };
@@ -363,5 +376,4 @@ fn attributes_of(launch: &Launch<'_>) -> SmallVec<[sys::CUlaunchAttribute; 3]> {
         let value = sys::CUlaunchAttributeValue { cooperative: 1 };
         attributes.push(attribute(Id::CU_LAUNCH_ATTRIBUTE_COOPERATIVE, value));
     }
-    attributes
 }

@@ -1,12 +1,12 @@
 //! PTX to code that can be kept, by the driver's own compiler: no toolkit is needed.
 
-use std::ffi::{CString, c_uint, c_void};
+use std::ffi::CString;
 use std::ptr;
 
-use cudarc::driver::sys::{self, CUjit_option as Jit, CUjitInputType as Input};
+use cudarc::driver::sys::{self, CUjitInputType as Input};
 
 use super::context::Context;
-use super::module::{LOG_BYTES, text};
+use super::jit::Jit;
 use super::status;
 use crate::runtime::RuntimeError;
 use crate::runtime::cache::Compiled;
@@ -20,29 +20,11 @@ pub(super) fn compile(
     let Ok(image) = CString::new(ptx) else { return Ok(None) };
     let _current = context.enter()?;
     let api = context.api();
-    let (mut info, mut error) = (vec![0u8; LOG_BYTES], vec![0u8; LOG_BYTES]);
-    // The sizes and switches are passed in place of pointers.
-    let number = |n: usize| ptr::without_provenance_mut::<c_void>(n);
-    let options = [
-        (Jit::CU_JIT_LOG_VERBOSE, number(1)),
-        (Jit::CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, number(LOG_BYTES)),
-        (Jit::CU_JIT_INFO_LOG_BUFFER, info.as_mut_ptr().cast()),
-        (Jit::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, number(LOG_BYTES)),
-        (Jit::CU_JIT_ERROR_LOG_BUFFER, error.as_mut_ptr().cast()),
-    ];
-    let mut keys = options.map(|(key, _)| key);
-    let mut values = options.map(|(_, value)| value);
+    let mut jit = Jit::new();
     let mut state: sys::CUlinkState = ptr::null_mut();
     // SAFETY: as many values as keys; the logs are as long as said and outlive the state; `state` is a place
     // for the result.
-    let code = unsafe {
-        (api.cuLinkCreate_v2)(
-            keys.len() as c_uint,
-            keys.as_mut_ptr(),
-            values.as_mut_ptr(),
-            &mut state,
-        )
-    };
+    let code = unsafe { (api.cuLinkCreate_v2)(jit.len(), jit.keys(), jit.values(), &mut state) };
     if code != status::SUCCESS {
         return if status::fault(code).is_some() {
             context.check("cuLinkCreate_v2", code).map(|()| None)
@@ -81,7 +63,7 @@ pub(super) fn compile(
     let closed = unsafe { (api.cuLinkDestroy)(state) };
     context.check("cuLinkDestroy", closed)?;
     match linked {
-        Ok(cubin) => Ok(Some(Compiled { cubin, log: text(&info) })),
+        Ok(cubin) => Ok(Some(Compiled { cubin, log: jit.into_logs().0 })),
         Err(answer) if status::fault(answer).is_some() => {
             context.check("cuLinkComplete", answer).map(|()| None)
         }

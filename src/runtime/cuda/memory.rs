@@ -129,6 +129,12 @@ impl Memory {
         &self.0.uses
     }
 
+    /// Whether a graph has the memory, too.
+    #[cfg(feature = "dlpack")]
+    pub(super) fn is_shared(&self) -> bool {
+        Arc::strong_count(&self.0) > 1
+    }
+
     /// The address, not to be freed here any more, if nobody else has the memory and this crate allocated it.
     pub(super) fn release(self) -> Option<u64> {
         let own = Arc::into_inner(self.0).filter(|allocation| allocation.owner.is_none());

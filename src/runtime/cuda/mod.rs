@@ -21,9 +21,12 @@
 mod api;
 mod capture;
 mod context;
+#[cfg(feature = "dlpack")]
+mod dlpack;
 mod event;
 mod foreign;
 mod function;
+mod jit;
 mod link;
 mod memory;
 mod module;

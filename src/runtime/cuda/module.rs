@@ -1,20 +1,18 @@
 //! PTX, compiled by the driver.
 
-use std::ffi::{CString, c_char, c_uint, c_void};
+use std::ffi::{CString, c_char};
 use std::ptr;
 use std::sync::Arc;
 
-use cudarc::driver::sys::{self, CUjit_option as Jit};
+use cudarc::driver::sys;
 
 use super::context::Context;
+use super::jit::Jit;
 use super::link;
 use super::status;
 use super::stream::Uses;
 use crate::runtime::cache::{Compiled, Key};
-use crate::runtime::{LoadOptions, PtxRejection, RuntimeError};
-
-/// Bytes of the compiler's log that are kept.
-pub(super) const LOG_BYTES: usize = 16 * 1024;
+use crate::runtime::{CompilerNote, LoadOptions, PtxRejection, RuntimeError};
 
 /// Loaded code. It is unloaded when it is dropped, after its last launch has ended.
 pub(in crate::runtime) struct Module {
@@ -43,18 +41,7 @@ impl Module {
             rejection(context, name, ptx, INVALID_PTX, Some(line), log)
         })?;
         let _current = context.enter()?;
-        let (mut info, mut error) = (vec![0u8; LOG_BYTES], vec![0u8; LOG_BYTES]);
-        // The sizes and switches are passed in place of pointers.
-        let number = |n: usize| ptr::without_provenance_mut::<c_void>(n);
-        let options = [
-            (Jit::CU_JIT_LOG_VERBOSE, number(1)),
-            (Jit::CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, number(LOG_BYTES)),
-            (Jit::CU_JIT_INFO_LOG_BUFFER, info.as_mut_ptr().cast()),
-            (Jit::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, number(LOG_BYTES)),
-            (Jit::CU_JIT_ERROR_LOG_BUFFER, error.as_mut_ptr().cast()),
-        ];
-        let mut keys = options.map(|(key, _)| key);
-        let mut values = options.map(|(_, value)| value);
+        let mut jit = Jit::new();
         let mut raw = ptr::null_mut();
         // SAFETY: the image is a text that ends with a zero; there are as many values as keys; the logs are
         // as long as said and outlive the call, which is when the driver writes them.
@@ -62,23 +49,25 @@ impl Module {
             (context.api().cuModuleLoadDataEx)(
                 &mut raw,
                 image.as_ptr().cast(),
-                keys.len() as c_uint,
-                keys.as_mut_ptr(),
-                values.as_mut_ptr(),
+                jit.len(),
+                jit.keys(),
+                jit.values(),
             )
         };
-        let (info, error) = (text(&info), text(&error));
+        let (info, error) = jit.into_logs();
         let failed = code != status::SUCCESS && status::fault(code).is_none();
         if failed && (status::is_about_ptx(code) || !error.is_empty()) {
             let log = if error.is_empty() { info } else { error };
             return Err(rejection(context, name, ptx, code, error_line(&log), log));
         }
         context.check("cuModuleLoadDataEx", code)?;
-        Ok(Module { context, raw, log: info, uses: Arc::default() })
+        let module = Module { context, raw, log: info, uses: Arc::default() };
+        CompilerNote::check(name, &module.log)?;
+        Ok(module)
     }
 
     /// As [`Module::load`], with the code of the cache or of another compiler where the options ask for them.
-    pub(super) fn load_with(
+    pub(in crate::runtime) fn load_with(
         context: &'static Context,
         name: &str,
         ptx: &str,
@@ -99,7 +88,7 @@ impl Module {
         if let Some(cache) = options.cache
             && let Some(compiled) = cache.find(key)
         {
-            match Module::load_code(context, &compiled)? {
+            match Module::load_code(context, name, &compiled)? {
                 Some(module) => return Ok(module),
                 None => cache.note_corrupt(key),
             }
@@ -111,10 +100,13 @@ impl Module {
                     .map_err(|error| RuntimeError::Ptxas { kernel: name.to_owned(), error })?;
                 Some(Compiled { cubin: assembled.cubin, log: assembled.log })
             }
+            // The linker compiles a text as one of several, of which none may move registers between warps
+            // (C7504): such a text is loaded as a whole, and kept in the driver's own cache.
+            None if ptx.contains("setmaxnreg.") => None,
             None => link::compile(context, ptx)?,
         };
         if let Some(compiled) = compiled
-            && let Some(module) = Module::load_code(context, &compiled)?
+            && let Some(module) = Module::load_code(context, name, &compiled)?
         {
             if let Some(cache) = options.cache {
                 cache.insert(key, compiled);
@@ -128,10 +120,12 @@ impl Module {
     /// Loads code; `None` where the driver does not take it.
     fn load_code(
         context: &'static Context,
+        name: &str,
         compiled: &Compiled,
     ) -> Result<Option<Module>, RuntimeError> {
         // The driver reads as many bytes as the header of the code says.
         let Some(b"\x7fELF") = compiled.cubin.first_chunk::<4>() else { return Ok(None) };
+        CompilerNote::check(name, &compiled.log)?;
         let _current = context.enter()?;
         let mut raw = ptr::null_mut();
         // SAFETY: the code is that of a compiler, whole: it was just made, or its checksum is right. `raw` is
@@ -229,12 +223,6 @@ fn place_of(ptx: &str, number: usize) -> Option<String> {
     ptx.lines().take(number).filter_map(place).last()
 }
 
-/// The text before the first zero byte.
-pub(super) fn text(buffer: &[u8]) -> String {
-    let end = buffer.iter().position(|byte| *byte == 0).unwrap_or(buffer.len());
-    String::from_utf8_lossy(&buffer[..end]).trim().to_owned()
-}
-
 /// The line of the first error in a log such as
 /// `ptxas application ptx input, line 9; error   : Unknown symbol 'x'`.
 fn error_line(log: &str) -> Option<usize> {
@@ -270,11 +258,5 @@ mod tests {
             let expected = line.map(|line: u32| format!("axpy.rs:{line}"));
             assert_eq!(place_of(ptx, number), expected, "{number}");
         }
-    }
-
-    #[test]
-    fn a_log_ends_at_its_zero() {
-        assert_eq!(text(b"some text \0\0rest"), "some text");
-        assert_eq!(text(b"full"), "full");
     }
 }

@@ -73,7 +73,19 @@ fn this_thread() -> Weak<()> {
 /// The reports of kernels that were launched since they were last asked for, each with the thread that
 /// launched it.
 #[derive(Default)]
-pub(super) struct AssertReports(Mutex<Vec<(Weak<()>, Arc<AssertReport>)>>);
+pub(super) struct AssertReports(Mutex<Vec<(Weak<()>, Pending)>>);
+
+/// What a call that waits has to ask for.
+enum Pending {
+    /// The memory of a kernel.
+    Report(Arc<AssertReport>),
+    /// What the memory of a function that is gone has told.
+    Failures(Box<AssertFailures>),
+}
+
+/// From how many reports on those of functions that are gone are read and their memory given back, so that a program
+/// that never waits does not keep the memory of every function that it has launched.
+const MANY: usize = 64;
 
 /// Whose failures are asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,7 +97,7 @@ pub(super) enum Launches {
 }
 
 impl AssertReports {
-    fn lock(&self) -> MutexGuard<'_, Vec<(Weak<()>, Arc<AssertReport>)>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<(Weak<()>, Pending)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -93,12 +105,28 @@ impl AssertReports {
     pub(super) fn note(&self, report: &Arc<AssertReport>) {
         let thread = this_thread();
         let mut reports = self.lock();
-        let is_known = |(by, known): &(Weak<()>, Arc<AssertReport>)| {
-            Weak::ptr_eq(by, &thread) && Arc::ptr_eq(known, report)
+        let is_known = |(by, pending): &(Weak<()>, Pending)| match pending {
+            Pending::Report(known) => Weak::ptr_eq(by, &thread) && Arc::ptr_eq(known, report),
+            Pending::Failures(_) => false,
         };
-        if !reports.iter().any(is_known) {
-            reports.push((thread, Arc::clone(report)));
+        if reports.iter().any(is_known) {
+            return;
         }
+        if reports.len() >= MANY {
+            reports.retain_mut(|(_, pending)| match pending {
+                Pending::Report(report) if Arc::strong_count(report) == 1 => match report.take() {
+                    Ok(None) => false,
+                    Ok(Some(failures)) => {
+                        *pending = Pending::Failures(Box::new(failures));
+                        true
+                    }
+                    // The call that waits will find the same.
+                    Err(_) => true,
+                },
+                Pending::Report(_) | Pending::Failures(_) => true,
+            });
+        }
+        reports.push((thread, Pending::Report(Arc::clone(report))));
     }
 
     /// Fails with the failures of the first kernel that has some; the next call goes on after it.
@@ -106,13 +134,17 @@ impl AssertReports {
         let thread = this_thread();
         // The lock is held all the time, so that failures are returned once.
         let mut reports = self.lock();
-        let is_asked_for = |(by, _): &(Weak<()>, Arc<AssertReport>)| {
+        let is_asked_for = |(by, _): &(Weak<()>, Pending)| {
             launches == Launches::All || Weak::ptr_eq(by, &thread) || by.strong_count() == 0
         };
         while let Some(position) = reports.iter().position(is_asked_for) {
-            let (_, report) = reports.remove(position);
-            if let Some(failures) = report.take()? {
-                return Err(RuntimeError::AssertFailed(Box::new(failures)));
+            let (_, pending) = reports.remove(position);
+            let failures = match pending {
+                Pending::Report(report) => report.take()?.map(Box::new),
+                Pending::Failures(failures) => Some(failures),
+            };
+            if let Some(failures) = failures {
+                return Err(RuntimeError::AssertFailed(failures));
             }
         }
         Ok(())

@@ -1,6 +1,9 @@
 //! Streams, and what is under way on them.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cudarc::driver::sys;
@@ -18,8 +21,9 @@ pub(in crate::runtime) struct Stream {
     number: u64,
     origin: Origin,
     progress: Mutex<Progress>,
-    /// What is recorded instead of run, if it is.
+    /// What is recorded instead of run, if it is, and whether it is: nearly no stream ever records.
     capture: Mutex<Option<Capture>>,
+    is_recording: AtomicBool,
 }
 
 /// Who made a stream.
@@ -66,6 +70,7 @@ impl Stream {
             origin,
             progress: Mutex::default(),
             capture: Mutex::default(),
+            is_recording: AtomicBool::new(false),
         });
         context.note_stream(&stream);
         stream
@@ -107,14 +112,28 @@ impl Stream {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts to record work instead of running it, or ends it and returns what was recorded.
-    pub(super) fn set_capture(&self, capture: Option<Capture>) -> Option<Capture> {
+    /// Notes that the stream records work instead of running it.
+    pub(super) fn begin_capture(&self) {
         let mut place = self.capture.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::replace(&mut *place, capture)
+        *place = Some(Capture::default());
+        self.is_recording.store(true, Release);
     }
 
-    /// Lets `f` note what is recorded, if work is recorded instead of run.
+    /// Ends the recording with `f` and returns what was recorded. No launch of another thread is under way on the
+    /// stream meanwhile: the driver would record it, and what it uses would not be kept.
+    pub(super) fn end_capture<R>(&self, f: impl FnOnce() -> R) -> (R, Capture) {
+        let mut place = self.capture.lock().unwrap_or_else(PoisonError::into_inner);
+        let result = f();
+        self.is_recording.store(false, Release);
+        (result, place.take().unwrap_or_default())
+    }
+
+    /// Lets `f` record work, if work is recorded instead of run; the recording does not end before `f` does.
+    #[inline]
     pub(super) fn captured<R>(&self, f: impl FnOnce(&mut Capture) -> R) -> Option<R> {
+        if !self.is_recording.load(Acquire) {
+            return None;
+        }
         let mut place = self.capture.lock().unwrap_or_else(PoisonError::into_inner);
         place.as_mut().map(f)
     }

@@ -7,9 +7,10 @@ use super::compile::{Compiler, Refused};
 use super::dispatch::{with_number, with_type};
 use super::element::Element;
 use super::lanes::{LANES, Lane, Regs, Word, lanes_of};
-use super::memory::{Access, Address, Offsets, Shared, SharedRange, Strength};
+use super::memory::{Access, Address, Offsets, Strength};
 use super::program::Inst;
 use super::scalar::{Bits, Int, Number};
+use super::shared::{Shared, SharedRange};
 use super::trap::{Trap, TrapCause, Trapped};
 use crate::ir::{Atomic, AtomicOp, AtomicOrder, Cache, OpId, RedOrder, Scalar, Space, Value};
 
@@ -167,10 +168,10 @@ fn update<E: Element>(address: Address, slots: Slots, f: Combine) -> Access {
                     });
                 }
                 Space::Shared => {
-                    let SharedRange { start, len } = memory.shared.range(alloc);
+                    let SharedRange { start, len } = memory.shared().range(alloc);
                     let offsets = address.offsets(regs, (alloc, len, mask))?;
-                    check_written::<E>(&address, regs, &offsets, (alloc, mask), &memory.shared)?;
-                    let words = &mut memory.shared.words;
+                    check_written::<E>(&address, regs, &offsets, (alloc, mask), memory.shared())?;
+                    let words = &mut memory.shared_mut().words;
                     offsets.for_each::<E>(mask, |lane, at| {
                         olds[lane] = E::load(start + at, |i| words[i]);
                         E::store(start + at, next(lane, olds[lane]), |i, mask, bits| {
@@ -218,7 +219,7 @@ fn line(address: Address, discard: bool) -> Access {
             let buffer = memory.buffer(address.space, alloc);
             for lane in lanes_of(mask) {
                 let mut at = address.at(regs, lane, alloc, buffer.len_bytes());
-                at.bytes = LINE;
+                (at.bytes, at.align) = (LINE, LINE);
                 let end = at.byte + i128::from(LINE);
                 if at.byte < 0 || end > i128::from(at.len_bytes) {
                     return Err(Trap::new(lane, TrapCause::OutOfBounds(at)));

@@ -5,6 +5,7 @@
 
 use std::sync::atomic::{Ordering::SeqCst, fence};
 
+use super::cluster_barrier;
 use super::compile::{Compiler, Refused};
 use super::lanes::{LANES, Lane, lanes_of};
 use super::program::Inst;
@@ -166,10 +167,9 @@ impl Compiler<'_> {
                 fence(SeqCst);
                 Ok(())
             })),
-            Sync::BarrierClusterArrive { .. } | Sync::BarrierClusterWait { .. } => {
-                return Err(Refused::Malformed);
-            }
-            // Nothing is asynchronous here; the grids before this one have ended, and none after it waits.
+            Sync::BarrierClusterArrive { form: _, order: _ } => cluster_barrier::arrive(),
+            Sync::BarrierClusterWait { form: _ } => cluster_barrier::wait(),
+            // Memory is the same for all proxies; the grids before this one have ended, and none after it waits.
             Sync::FenceProxyAsync { .. }
             | Sync::FenceProxyAlias {}
             | Sync::GriddepcontrolWait {}

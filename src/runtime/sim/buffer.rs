@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::element::Element;
+use super::shared::byte_mask;
 use crate::ir;
 
 /// An allocation in the simulator's global memory: initialised bytes, read and written as elements of any
@@ -121,6 +122,33 @@ impl Buffer {
         let mut old = word.load(Relaxed);
         while let Err(now) = word.compare_exchange_weak(old, old & !mask | bits, Relaxed, Relaxed) {
             old = now;
+        }
+    }
+}
+
+impl Buffer {
+    /// The bytes from byte `at` on.
+    pub(super) fn read_bytes(&self, at: usize, out: &mut [u8]) {
+        let mut done = 0;
+        while done < out.len() {
+            let (word, from) = ((at + done) / 4, (at + done) % 4);
+            let take = (4 - from).min(out.len() - done);
+            let bytes = self.word(word).to_le_bytes();
+            out[done..done + take].copy_from_slice(&bytes[from..from + take]);
+            done += take;
+        }
+    }
+
+    /// Replaces the bytes from byte `at` on.
+    pub(super) fn write_bytes(&self, at: usize, from: &[u8]) {
+        let mut done = 0;
+        while done < from.len() {
+            let (word, first) = ((at + done) / 4, (at + done) % 4);
+            let take = (4 - first).min(from.len() - done);
+            let mut bytes = [0; 4];
+            bytes[first..first + take].copy_from_slice(&from[done..done + take]);
+            self.update(word, byte_mask(first, take), u32::from_le_bytes(bytes));
+            done += take;
         }
     }
 }

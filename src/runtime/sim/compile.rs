@@ -12,14 +12,16 @@ use super::arith::joined;
 use super::buffer::Buffer;
 use super::dispatch::{with_int, with_type};
 use super::for_range::ForRange;
-use super::lanes::{FULL, LANES};
+use super::lanes::{FULL, LANES, Move};
 use super::liveness::last_uses;
-use super::memory::{Address, Alloc, Index, PointerSlots, SharedRange, Strength, offset};
+use super::memory::{Address, Alloc, Index, PointerSlots, Strength, offset};
 use super::program::{Code, ForLoop, Inst, Step};
+use super::shared::SharedRange;
 use super::slots::{ConstWord, Registers, Slots};
+use super::turn::Next;
 use crate::ir::{
-    Arena, Arith, ArrayData, Const, Control, Entity, KernelIr, Mem, Op, OpId, RegionId, Scalar,
-    SharedData, Space, SpecialReg, Type, Value, ValueDef, VarId,
+    Arena, Arith, ArrayData, Const, Control, Entity, KernelIr, Mem, Mma, Op, OpId, RegionId,
+    Scalar, SharedData, Space, SpecialReg, Type, Value, ValueDef, VarId,
 };
 
 /// Why a kernel is not compiled.
@@ -64,6 +66,8 @@ pub(super) struct Compiler<'k> {
     dead: Vec<SmallVec<[Value; 2]>>,
     vars: Vec<Vec<Slots>>,
     vars_of: HashMap<RegionId, Vec<VarId>>,
+    /// For each variable, whether it has sums of `wgmma`.
+    watched: Vec<bool>,
     pub(super) special: HashMap<SpecialReg, u32>,
     targets: HashMap<OpId, Target>,
     /// Operations without a step since the last step.
@@ -102,6 +106,7 @@ pub(super) fn compile(ir: &KernelIr) -> Result<Code, Refused> {
         dead: last_uses(ir)?,
         vars: vec![Vec::new(); ir.vars.len()],
         vars_of,
+        watched: watched_vars(ir)?,
         special: HashMap::new(),
         targets: HashMap::new(),
         weight: 0,
@@ -114,6 +119,26 @@ pub(super) fn compile(ir: &KernelIr) -> Result<Code, Refused> {
     (code.w, code.d) = compiler.regs.len();
     (code.fill_w, code.fill_d) = (compiler.regs.fill_w, compiler.regs.fill_d);
     Ok(code)
+}
+
+/// For each variable, whether it has sums of `wgmma`.
+fn watched_vars(ir: &KernelIr) -> Result<Vec<bool>, Refused> {
+    let mut watched = vec![false; ir.vars.len()];
+    for (_, data) in ir.ops.iter() {
+        if let Op::Mma(Mma::Wgmma { d, .. } | Mma::WgmmaRs { d, .. }) = data.op {
+            *watched.get_mut(d.index()).ok_or(Malformed)? = true;
+        }
+    }
+    Ok(watched)
+}
+
+/// Copies from or to the slot of an accumulator.
+fn watched(slot: u32, moves: Box<[Move]>) -> Inst {
+    Inst::Act(Box::new(move |turn| {
+        turn.touch(&[slot])?;
+        turn.regs.copy(&moves, turn.active);
+        Ok(Next::Go)
+    }))
 }
 
 /// The memory of a constant array.
@@ -317,15 +342,20 @@ impl Compiler<'_> {
 
     fn close_region(&mut self, region: RegionId) -> Result<(), Refused> {
         for var in self.vars_of.get(&region).cloned().unwrap_or_default() {
-            for slots in std::mem::take(&mut self.vars[var.index()]) {
-                self.regs.release(slots);
+            let slots = std::mem::take(&mut self.vars[var.index()]);
+            // A `wgmma` that nobody waits for may still set them.
+            if !self.is_watched(var) {
+                slots.into_iter().for_each(|slots| self.regs.release(slots));
             }
         }
         // Control must not run into what follows the region.
         let last = get(&self.ir.regions, region)?.ops.last().ok_or(Malformed)?;
-        let ends = self.ir.ops[*last].op.control().is_some_and(|control| match control {
-            Control::If { else_region, .. } => else_region.is_some(),
-            control => control.is_terminator(),
+        let ends = self.ir.ops[*last].op.control().is_some_and(|control| {
+            if let Control::If { else_region, .. } = control {
+                else_region.is_some()
+            } else {
+                control.is_terminator()
+            }
         });
         if ends { Ok(()) } else { Err(Malformed) }
     }
@@ -392,7 +422,9 @@ impl Compiler<'_> {
             Op::Sync(op) => self.sync(id, op, &data.results)?,
             Op::Atomic(op) => self.atomic(id, op, &data.results)?,
             Op::Cache(op) => self.cache(id, op)?,
-            Op::Mma(_) | Op::Mbarrier(_) | Op::AsyncCopy(_) => return Err(Malformed),
+            Op::Mma(op) => self.mma(id, op, &data.results)?,
+            Op::Mbarrier(op) => self.mbarrier(id, op, &data.results)?,
+            Op::AsyncCopy(op) => self.async_copy(id, op)?,
             Op::Warp(op) => self.warp(id, op, &data.results)?,
             Op::Thread(op) => self.thread(id, op, &data.results)?,
             Op::Control(control) => return self.control(id, control, tasks),
@@ -493,12 +525,22 @@ impl Compiler<'_> {
                 let to = self.regs.allocate(get(&self.ir.vars, var)?.ty);
                 self.set(result.ok_or(Malformed)?, to)?;
                 let moves = self.regs.moves(&[to], &[from])?;
-                self.emit(id, Inst::Pure(Box::new(move |regs| regs.copy(&moves, FULL))));
+                let inst = if self.is_watched(var) {
+                    watched(from.single()?.1, moves)
+                } else {
+                    Inst::Pure(Box::new(move |regs| regs.copy(&moves, FULL)))
+                };
+                self.emit(id, inst);
             }
             Mem::SetVar { value, var, index } => {
                 let (to, from) = (self.register(var, index)?, self.slots(value)?);
                 let moves = self.regs.moves(&[to], &[from])?;
-                self.emit(id, Inst::Copy(moves));
+                let inst = if self.is_watched(var) {
+                    watched(to.single()?.1, moves)
+                } else {
+                    Inst::Copy(moves)
+                };
+                self.emit(id, inst);
             }
         }
         Ok(())
@@ -514,7 +556,24 @@ impl Compiler<'_> {
         Ok(Address { space, elem, lanes: 1, strength, pointer, index: self.index(index)? })
     }
 
-    fn register(&self, var: VarId, index: u32) -> Result<Slots, Refused> {
+    /// The tensor map that a value is.
+    pub(super) fn tensor_map(&self, value: Value) -> Result<Alloc, Refused> {
+        match (self.slots(value)?, get(&self.ir.values, value)?.ty) {
+            (Slots::Pointer(slots), Type::TensorMap { .. }) => Ok(slots.alloc),
+            _ => Err(Malformed),
+        }
+    }
+
+    /// Whether the variable has sums of `wgmma`, which are computed while the warp goes on.
+    pub(super) fn is_watched(&self, var: VarId) -> bool {
+        self.watched.get(var.index()).copied().unwrap_or(false)
+    }
+
+    pub(super) fn var_type(&self, var: VarId) -> Result<Type, Refused> {
+        Ok(get(&self.ir.vars, var)?.ty)
+    }
+
+    pub(super) fn register(&self, var: VarId, index: u32) -> Result<Slots, Refused> {
         let registers = self.vars.get(var.index()).ok_or(Malformed)?;
         registers.get(index as usize).copied().ok_or(Malformed)
     }

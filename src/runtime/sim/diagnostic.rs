@@ -82,7 +82,11 @@ impl Compiler<'_> {
                 let (cond, values) = (self.scalar_of(*cond, Scalar::Bool)?, slots(values)?);
                 Ok(Box::new(move |regs, memory, mask| {
                     for lane in lanes_of(mask & !regs.truth(cond)) {
-                        memory.diagnostics.fail(lane, id, values_of(regs, &values, lane));
+                        memory.block_mut().diagnostics.fail(
+                            lane,
+                            id,
+                            values_of(regs, &values, lane),
+                        );
                     }
                     Ok(())
                 }))
@@ -91,7 +95,8 @@ impl Compiler<'_> {
                 let format = Format::parse(format).map_err(|_| Refused::Malformed)?;
                 let values = slots(values)?;
                 Ok(Box::new(move |regs, memory, mask| {
-                    let Diagnostics { first_thread, prints, .. } = &mut memory.diagnostics;
+                    let Diagnostics { first_thread, prints, .. } =
+                        &mut memory.block_mut().diagnostics;
                     for lane in lanes_of(mask) {
                         let text = format.to_text(&values_of(regs, &values, lane));
                         prints.push((*first_thread + lane as u32, text));

@@ -1,12 +1,12 @@
 //! What a kernel did wrong, where, and in which thread.
 
-use std::fmt;
-
+use super::mbarrier::BarrierState;
+use super::wgmma::WgmmaOperand;
 use crate::ir::{Const, Place, Scalar, Space};
 
 /// A kernel that misbehaves: the cause, the operation with its Rust line, and the thread that executed it.
 ///
-/// Of several faults of a launch, the one of the lowest block is reported, and of several lanes of a warp
+/// Of several faults of a launch, the one of the lowest block or cluster is reported, and of several lanes of a warp
 /// that fault at one operation the lowest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -36,7 +36,7 @@ pub enum FaultCause {
         /// The access.
         access: MemoryAccess,
     },
-    /// A load or store at an address that is not a multiple of the element's size.
+    /// An access at an address that is not a multiple of what it must be a multiple of.
     Misaligned {
         /// The access.
         access: MemoryAccess,
@@ -148,46 +148,145 @@ pub enum FaultCause {
         /// The lanes that execute the shuffle together.
         group: u32,
     },
-}
-
-impl FaultCause {
-    /// What to do about it, where one thing is usual.
-    fn cure(&self) -> Option<&'static str> {
-        match self {
-            FaultCause::OutOfBounds { access } if access.space == Space::Global => {
-                Some("compare the index with the length first (`k.if_`), or pass a larger buffer")
-            }
-            FaultCause::OutOfBounds { .. } => Some(
-                "compare the index with the length first (`k.if_`), or make the allocation larger",
-            ),
-            FaultCause::Uninitialised { .. } => {
-                Some("every element has to be stored, and a barrier passed, before it is loaded")
-            }
-            FaultCause::DivisionByZero { .. } => Some("compare the divisor with 0 first"),
-            FaultCause::StepNotPositive { .. } => Some("pass a positive step"),
-            FaultCause::BarrierDivergence { .. } => {
-                Some("move the barrier to where all threads of the block come")
-            }
-            FaultCause::OtherBarrier { .. } => {
-                Some("compute the number of the barrier from the number of the warp")
-            }
-            FaultCause::BarrierDeadlock { .. } => Some("let as many warps come to it as it is for"),
-            FaultCause::NotSimulated { .. } => {
-                Some("say what the text does with `InlinePtx::simulated`, or run it on a GPU")
-            }
-            FaultCause::Misaligned { .. }
-            | FaultCause::BrokenPromise { .. }
-            | FaultCause::NoBarrier { .. }
-            | FaultCause::BarrierThreads { .. }
-            | FaultCause::BarrierMismatch { .. }
-            | FaultCause::Trap
-            | FaultCause::Breakpoint
-            | FaultCause::NotAMember { .. }
-            | FaultCause::OtherMembers { .. }
-            | FaultCause::MissingMember { .. }
-            | FaultCause::InactiveSource { .. } => None,
-        }
-    }
+    /// An operation on a barrier in shared memory where there is none.
+    NotABarrier {
+        /// Where it was to be.
+        barrier: Barrier,
+        /// What is there.
+        state: BarrierState,
+    },
+    /// A barrier in shared memory that is read as memory, or made again, before it was invalidated.
+    LiveBarrier {
+        /// The barrier.
+        barrier: Barrier,
+    },
+    /// A number of arrivals that is not from 1 to 2^20 - 1.
+    BarrierCount {
+        /// The number.
+        count: u32,
+    },
+    /// More arrivals at a barrier in shared memory than its phase waits for, or may wait for.
+    ArrivalsBeyond {
+        /// The barrier.
+        barrier: Barrier,
+        /// The arrivals that the phase waits for.
+        pending: u32,
+        /// The arrivals that come.
+        count: u32,
+    },
+    /// More bytes at a barrier in shared memory than it counts: 2^20 - 1, announced or not.
+    BytesBeyond {
+        /// The barrier.
+        barrier: Barrier,
+        /// The bytes that the phase waits for; below 0 for those that have come without being announced.
+        pending: i64,
+        /// The bytes that are announced; below 0 for those that come.
+        bytes: i64,
+    },
+    /// A phase of a barrier in shared memory that does not end: no warp of the cluster can go on.
+    PhaseDeadlock {
+        /// The barrier.
+        barrier: Barrier,
+        /// The phase, from 0.
+        phase: u64,
+        /// The arrivals that it waits for.
+        arrivals: u32,
+        /// The arrivals of a phase.
+        count: u32,
+        /// The bytes that it waits for; below 0 for those that have come without being announced.
+        bytes: i64,
+    },
+    /// A barrier of the cluster to which some threads do not come: no warp can go on.
+    ClusterDeadlock {
+        /// The threads of the cluster that have not ended.
+        threads: u32,
+        /// Those that have come.
+        arrived: u32,
+    },
+    /// A thread that comes to the barrier of the cluster twice without waiting, or waits without coming.
+    ClusterBarrierOrder {
+        /// Whether it comes; else it waits.
+        arrives: bool,
+    },
+    /// A box of a tensor that does not start at a multiple of 16 bytes.
+    BoxStart {
+        /// Its coordinate along the fastest dimension.
+        coord: i32,
+        /// The elements of the tensor.
+        elem: Scalar,
+    },
+    /// A block that the cluster does not have.
+    NoClusterBlock {
+        /// The number of the block in its cluster.
+        rank: u32,
+        /// The blocks of the cluster.
+        blocks: u32,
+    },
+    /// An access to the shared memory of a block of the cluster all of whose threads have ended.
+    BlockEnded {
+        /// The number of the block in its cluster.
+        rank: u32,
+    },
+    /// A copy of a number of bytes that is not possible.
+    CopyBytes {
+        /// The number.
+        bytes: u32,
+        /// The most that are read; 0 where the number is to be a multiple of 16 above 0.
+        limit: u32,
+    },
+    /// An asynchronous copy that still accesses shared memory when all threads have ended.
+    AsyncAtExit,
+    /// An operation of all 32 threads of a warp that only some execute, because the others have ended or never
+    /// were.
+    PartialWarp {
+        /// The lanes that execute it.
+        lanes: u32,
+    },
+    /// An operation of a warp group, four warps from a multiple of four on, to which some do not come.
+    PartialWarpGroup {
+        /// A bit for each warp of the group that has come.
+        warps: u32,
+    },
+    /// An operation of a warp group of which another warp has executed another one in its place, or the same one
+    /// with other operands.
+    OtherWgmma {
+        /// What that warp has executed.
+        op: &'static str,
+        /// The Rust line of it.
+        place: Place,
+    },
+    /// An operand that must be the same in all threads of a warp.
+    NotUniform {
+        /// Its value in the first thread.
+        here: u64,
+        /// Its value in this thread.
+        there: u64,
+    },
+    /// A matrix of `wgmma` that is not inside the shared memory of the block, as its descriptor says.
+    MatrixOutOfBounds {
+        /// The operand.
+        which: WgmmaOperand,
+        /// The address in shared memory.
+        address: u64,
+        /// The shared memory of the block.
+        len_bytes: u64,
+    },
+    /// A matrix of `wgmma` of which a byte was never written.
+    MatrixUninitialised {
+        /// The operand.
+        which: WgmmaOperand,
+        /// The address of the first such byte in shared memory.
+        address: u64,
+    },
+    /// A register of sums that is accessed before the warp has waited for the `wgmma` that computes it.
+    AccumulatorInFlight {
+        /// The operation that computes it.
+        op: &'static str,
+        /// The Rust line of that operation.
+        place: Place,
+    },
+    /// A `wgmma` on registers that were accessed since the last `wgmma_fence`, or without any.
+    NotFenced,
 }
 
 /// A load or store by one thread.
@@ -210,152 +309,25 @@ pub struct MemoryAccess {
     /// The offset of its first byte from the start of the allocation. A pointer that was moved by more
     /// than 2^63 bytes counts from the smallest `i64`.
     pub byte: i128,
-    /// The bytes that are accessed; the first must be at a multiple of it.
+    /// The bytes that are accessed.
     pub bytes: u32,
+    /// The first byte must be at a multiple of it, in shared memory counted from the start of the block's.
+    pub align: u32,
     /// The bytes of the allocation.
     pub len_bytes: u64,
 }
 
-/// Three numbers as `(x, y, z)`.
-struct Triple([u32; 3]);
-
-impl fmt::Display for Triple {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [x, y, z] = self.0;
-        write!(f, "({x}, {y}, {z})")
-    }
+/// A barrier in shared memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Barrier {
+    /// The name of the allocation.
+    pub allocation: String,
+    /// Where the allocation was made.
+    pub made: Option<Place>,
+    /// The number of the barrier, counted in units of 8 bytes from the start of the allocation.
+    pub element: u64,
 }
-
-/// `lanes 0 to 15`, or `lanes 0x00ff00ff` where they do not follow each other.
-struct Lanes(u32);
-
-impl fmt::Display for Lanes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (first, count) = (self.0.trailing_zeros(), self.0.count_ones());
-        let follow = self.0 != 0 && (self.0 >> first).trailing_ones() == count;
-        match count {
-            0 => write!(f, "no lane"),
-            1 => write!(f, "lane {first}"),
-            _ if follow => write!(f, "lanes {first} to {}", first + count - 1),
-            _ => write!(f, "lanes {:#010x}", self.0),
-        }
-    }
-}
-
-/// ``reads f32 element 5 (bytes 20 to 24) of parameter `p0` ``
-impl fmt::Display for MemoryAccess {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let verb = if self.is_store { "writes" } else { "reads" };
-        let (from, to) = (self.byte, self.byte + i128::from(self.bytes));
-        write!(f, "{verb} {} element {} (bytes {from} to {to}) of ", self.elem, self.element)?;
-        match self.space {
-            Space::Global => write!(f, "parameter `{}`", self.allocation)?,
-            Space::Const => write!(f, "constant array `{}`", self.allocation)?,
-            Space::Shared => write!(f, "shared memory `{}`", self.allocation)?,
-        }
-        match self.made {
-            Some(place) => write!(f, ", made at {place}"),
-            None => Ok(()),
-        }
-    }
-}
-
-/// One sentence: what the operation did, in which thread of which block, and its path in the kernel.
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` at {} ", self.op, self.place)?;
-        match &self.cause {
-            FaultCause::OutOfBounds { access } => {
-                let len = access.len_bytes;
-                let elements = len / u64::from(access.elem.size_bytes());
-                write!(f, "{access}, which has {elements} elements ({len} bytes), in ")?;
-            }
-            FaultCause::Misaligned { access } => {
-                let bytes = access.bytes;
-                write!(f, "{access}, but must start at a multiple of {bytes} bytes, in ")?;
-            }
-            FaultCause::Uninitialised { access, byte } => {
-                write!(f, "{access}, of which byte {byte} was never written, in ")?;
-            }
-            FaultCause::DivisionByZero { dividend } => write!(f, "divides {dividend} by zero in ")?,
-            FaultCause::StepNotPositive { step } => {
-                write!(f, "has the step {step}, which is not positive, in ")?;
-            }
-            FaultCause::BarrierDivergence { .. } => write!(f, "is reached by ")?,
-            FaultCause::NotSimulated { text } => write!(
-                f,
-                "cannot be simulated, because its text `{}` has no `InlinePtx::simulated`, or has a pointer as an operand, in ",
-                text.escape_debug()
-            )?,
-            FaultCause::BrokenPromise { bytes, byte } => {
-                write!(
-                    f,
-                    "promises a multiple of {bytes} bytes, but points to byte {byte} of its allocation, in "
-                )?;
-            }
-            FaultCause::OtherBarrier { here: [id, threads], there: [other, of] } => {
-                write!(
-                    f,
-                    "names barrier {other} for {of} threads, but the first thread of the warp barrier {id} for {threads}, in "
-                )?;
-            }
-            FaultCause::NoBarrier { id } => {
-                write!(f, "names barrier {id}, but a block has barriers 0 to 15, in ")?;
-            }
-            FaultCause::BarrierThreads { threads } => {
-                write!(
-                    f,
-                    "is for {threads} threads, but must be for a multiple of 32 from 32 to 1024, in "
-                )?;
-            }
-            FaultCause::BarrierMismatch { id, expected, found } => {
-                write!(
-                    f,
-                    "says that barrier {id} is for {found} threads, but warps before said {expected}, in "
-                )?;
-            }
-            FaultCause::BarrierDeadlock { id, threads, arrived } => {
-                write!(
-                    f,
-                    "waits for ever at barrier {id}, to which {arrived} of {threads} threads have come, in "
-                )?;
-            }
-            FaultCause::Trap | FaultCause::Breakpoint => write!(f, "is executed by ")?,
-            FaultCause::NotAMember { members } => {
-                let mask = Lanes(*members);
-                write!(f, "names as members {mask}, not the lane that executes it, in ")?;
-            }
-            FaultCause::OtherMembers { members, .. }
-            | FaultCause::MissingMember { members, .. } => {
-                write!(f, "names as members {} in ", Lanes(*members))?;
-            }
-            FaultCause::InactiveSource { source, group } => {
-                write!(f, "reads lane {source}, but is executed by {} only, in ", Lanes(*group))?;
-            }
-        }
-        let (thread, block) = (Triple(self.thread), Triple(self.block));
-        write!(f, "thread {thread} of block {block} of kernel `{}`", self.kernel)?;
-        if let FaultCause::BarrierDivergence { other, op, place } = &self.cause {
-            let other = Triple(*other);
-            write!(f, ", but not by thread {other} of the same warp, ")?;
-            write!(f, "whose way parts from it at the `{op}` at {place}")?;
-        }
-        if let FaultCause::OtherMembers { other, .. } = &self.cause {
-            write!(f, ", but thread {} among them names other members", Triple(*other))?;
-        }
-        if let FaultCause::MissingMember { other, op, place, .. } = &self.cause {
-            let other = Triple(*other);
-            write!(f, ", but thread {other} among them does not come: ")?;
-            write!(f, "its way parts at the `{op}` at {place}")?;
-        }
-        if let Some(cure) = self.cause.cure() {
-            write!(f, "; {cure}")?;
-        }
-        write!(f, " [{}]", self.path)
-    }
-}
-
-impl std::error::Error for Fault {}
 
 #[cfg(test)]
 mod tests {
@@ -373,6 +345,7 @@ mod tests {
             element: 1,
             byte: 12,
             bytes: 8,
+            align: 8,
             len_bytes: 64,
         };
         let fault = Fault {

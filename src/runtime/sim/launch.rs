@@ -1,25 +1,21 @@
-//! A launch: arguments and grid are checked, blocks run in parallel, the first fault is named.
+//! A launch: arguments and grid are checked, clusters run in parallel, the first fault is named.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use rayon::prelude::*;
 
-use super::block::{Block, Count, Stop};
 use super::buffer::Buffer;
+use super::cluster::{Arguments, Cluster, Count, Stop};
 use super::diagnostic::{Diagnostics, Failure};
 use super::error::RunError;
-use super::fault::{Fault, FaultCause, MemoryAccess};
-use super::lanes::LANES;
+use super::explain::{Launch, explain};
 use super::options::{Options, Report};
 use super::program::Code;
 use super::special::Shape;
-use super::trap::{AccessAt, TrapCause};
 use crate::codegen::TensorMapDesc;
-use crate::ir::{
-    ArrayId, Cache, Const, Entity, KernelIr, LaunchBounds, Mem, Op, Place, SharedId, Space, Type,
-};
+use crate::ir::{Const, KernelIr, LaunchBounds, Type};
 use crate::runtime::Grid;
-use crate::runtime::assert::{AssertFailures, AssertSites};
+use crate::runtime::assert::AssertFailures;
 
 /// An argument of a launch.
 #[derive(Clone, Copy, Debug)]
@@ -55,17 +51,17 @@ pub(super) fn check_grid(ir: &KernelIr, grid: Grid) -> Result<[u32; 3], RunError
     grid.cluster_blocks(&ir.bounds, LaunchBounds::MAX_CLUSTER).map_err(RunError::Cluster)
 }
 
-/// The arguments as words, and as buffers: for each parameter both, one of them without meaning.
+/// The arguments, if they fit the parameters.
 fn check_args<'a>(
     ir: &KernelIr,
     args: &[Arg<'a>],
     empty: &'a Buffer,
-) -> Result<(Vec<u64>, Vec<&'a Buffer>), RunError> {
+) -> Result<Arguments<'a>, RunError> {
     if args.len() != ir.params.len() {
         let (expected, found) = (ir.params.len(), args.len());
         return Err(RunError::ArgumentCount { expected, found });
     }
-    let (mut words, mut buffers) = (Vec::new(), Vec::new());
+    let mut all = Arguments::default();
     for (param, arg) in ir.params.iter().zip(args) {
         let expected = ir.values.get(param.value).ok_or(RunError::NotVerified)?.ty;
         let (word, buffer, found) = match (expected, arg) {
@@ -100,16 +96,14 @@ fn check_args<'a>(
             let param = param.name.clone();
             return Err(RunError::ArgumentType { param, expected, found });
         }
-        words.push(word);
-        buffers.push(buffer);
+        all.words.push(word);
+        all.buffers.push(buffer);
+        all.maps.push(match arg {
+            Arg::TensorMap(map, _) => Some(*map),
+            Arg::Scalar(_) | Arg::Buffer(_) => None,
+        });
     }
-    Ok((words, buffers))
-}
-
-/// The position of block number `number`, x fastest.
-fn position(number: u64, [x, y, _]: [u32; 3]) -> [u32; 3] {
-    let (x, y) = (u64::from(x), u64::from(y));
-    [(number % x) as u32, (number / x % y) as u32, (number / x / y) as u32]
+    Ok(all)
 }
 
 pub(super) fn launch(
@@ -126,22 +120,25 @@ pub(super) fn launch(
         dynamic_shared_bytes: ir.dynamic_shared_bytes() as u32,
     };
     let empty = Buffer::zeros(0);
-    let (words, buffers) = check_args(ir, args, &empty)?;
+    let arguments = check_args(ir, args, &empty)?;
     let blocks: u64 = grid.blocks.iter().map(|n| u64::from(*n)).product();
+    let clusters = blocks / u64::from(shape.blocks());
 
-    // Blocks are handed out in order. A block above one that stopped is not started; all below it are run
+    // Clusters are handed out in order. One above one that stopped is not started; all below it are run
     // to their end, so that the lowest one that stops is always the same.
     let (next, stopped) = (AtomicU64::new(0), AtomicU64::new(u64::MAX));
     let work = || {
-        let mut block = Block::new(code, grid, shape, &words, &buffers);
+        let mut cluster = Cluster::new(code, grid, shape, &arguments);
         let (mut total, mut said) = (Count::default(), Said::default());
         loop {
             let number = next.fetch_add(1, Relaxed);
-            if number >= blocks || number > stopped.load(Relaxed) {
+            if number >= clusters || number > stopped.load(Relaxed) {
                 return (total, said, None);
             }
-            let run = block.run(position(number, grid.blocks), options.order, options.fuel);
-            said.add(number, block.diagnostics());
+            let run = cluster.run(number, options.order, options.fuel);
+            for (block, diagnostics) in cluster.diagnostics() {
+                said.add(number, block, diagnostics);
+            }
             match run {
                 Ok(count) => {
                     total.thread_ops += count.thread_ops;
@@ -156,7 +153,7 @@ pub(super) fn launch(
     };
     let pool = rayon::current_num_threads();
     let workers = if options.threads == 0 { pool } else { options.threads.min(pool) };
-    let workers = (workers as u64).min(blocks).max(1);
+    let workers = (workers as u64).min(clusters).max(1);
     let results: Vec<_> = match workers {
         1 => vec![work()],
         _ => (0..workers).into_par_iter().map(|_| work()).collect(),
@@ -177,7 +174,7 @@ pub(super) fn launch(
             first = stop;
         }
     }
-    // What a block above the one that stopped has printed depends on the host.
+    // What a cluster above the one that stopped has printed depends on the host.
     let last = first.as_ref().map_or(u64::MAX, |(number, _)| *number);
     all.prints.retain(|(number, _)| *number <= last);
     all.prints.sort_by_key(|(number, _)| *number);
@@ -189,7 +186,7 @@ pub(super) fn launch(
         }
         None => Ok(report),
         Some((number, stop)) => {
-            let block = position(number, grid.blocks);
+            let block = shape.block(grid, number, stop.block);
             Err(explain(&Launch { ir, code, grid, fuel: options.fuel }, block, &stop))
         }
     }
@@ -197,167 +194,24 @@ pub(super) fn launch(
 
 /// What the blocks that a thread of the host ran have said to the host, in the order of the blocks.
 #[derive(Default)]
-struct Said {
+pub(super) struct Said {
     /// Failed assertions, in all.
-    failed: u64,
+    pub(super) failed: u64,
     /// Those that are kept, with the number of the block.
-    failures: Vec<(u64, Failure)>,
-    /// What the blocks print, with their numbers.
+    pub(super) failures: Vec<(u64, Failure)>,
+    /// What the blocks print, with the numbers of their clusters.
     prints: Vec<(u64, String)>,
 }
 
 impl Said {
-    fn add(&mut self, block: u64, diagnostics: &mut Diagnostics) {
+    fn add(&mut self, cluster: u64, block: u64, diagnostics: &mut Diagnostics) {
         let prints = diagnostics.take_prints();
         if !prints.is_empty() {
-            self.prints.push((block, prints));
+            self.prints.push((cluster, prints));
         }
         let (failed, failures) = diagnostics.take();
         self.failed += failed;
         let room = AssertFailures::RECORDED.saturating_sub(self.failures.len());
         self.failures.extend(failures.into_iter().take(room).map(|failure| (block, failure)));
-    }
-}
-
-/// What a message needs to know.
-struct Launch<'l> {
-    ir: &'l KernelIr,
-    code: &'l Code,
-    grid: Grid,
-    fuel: u64,
-}
-
-impl Launch<'_> {
-    fn thread(&self, warp: u32, lane: u32) -> [u32; 3] {
-        let number = warp * LANES as u32 + lane;
-        let [x, y, _] = self.grid.threads;
-        [number % x, number / x % y, number / x / y]
-    }
-
-    /// The failures of the lowest blocks and threads.
-    fn failures(&self, said: Said) -> AssertFailures {
-        let Said { failed, mut failures, .. } = said;
-        // The sort keeps the order of the failures of a block.
-        failures.sort_by_key(|(block, _)| *block);
-        let sites = AssertSites::new(self.ir);
-        let explained = failures.into_iter().take(AssertFailures::RECORDED).filter_map(|found| {
-            let (block, Failure { thread, op, values }) = found;
-            let (warp, lane) = (thread / LANES as u32, thread % LANES as u32);
-            let thread = self.thread(warp, lane);
-            sites.failure(op.index(), position(block, self.grid.blocks), thread, None, &values)
-        });
-        AssertFailures::new(&sites, "the simulator", failed, explained.collect())
-    }
-
-    /// The name of the operation of a step, and its Rust line.
-    fn op(&self, step: u32) -> Option<(&'static str, Place)> {
-        let op = *self.code.ops.get(step as usize)?;
-        Some((self.ir.ops[op].op.name(), *self.ir.places.get(self.ir.ops[op].place)?))
-    }
-
-    fn access(&self, access: AccessAt, is_store: bool) -> MemoryAccess {
-        let AccessAt { space, alloc, elem, byte, bytes, len_bytes } = access;
-        let (allocation, made) = match space {
-            Space::Global => {
-                let name = self.ir.params.get(alloc as usize).map(|param| param.name.clone());
-                (name.unwrap_or_default(), None)
-            }
-            Space::Const => {
-                let array = ArrayId::from_index(alloc as usize);
-                let place = self.ir.arrays.get(array).and_then(|a| self.ir.places.get(a.place));
-                (array.to_string(), place.copied())
-            }
-            Space::Shared => {
-                let shared = SharedId::from_index(alloc as usize);
-                let place = self.ir.shared.get(shared).and_then(|s| self.ir.places.get(s.place));
-                (shared.to_string(), place.copied())
-            }
-        };
-        let element = byte.div_euclid(i128::from(elem.size_bytes()));
-        MemoryAccess { is_store, space, allocation, made, elem, element, byte, bytes, len_bytes }
-    }
-}
-
-/// The stop of a block in the terms of the kernel.
-fn explain(launch: &Launch<'_>, block: [u32; 3], stop: &Stop) -> RunError {
-    let ir = launch.ir;
-    match stop {
-        Stop::OutOfFuel { warp, lane, step } => {
-            let Some((op, place)) = launch.op(*step) else { return RunError::NotVerified };
-            let thread = launch.thread(*warp, *lane);
-            RunError::OutOfFuel { fuel: launch.fuel, op, place, block, thread }
-        }
-        Stop::Trap { warp, step, trap } => {
-            let Some(id) = launch.code.ops.get(*step as usize).copied() else {
-                return RunError::NotVerified;
-            };
-            let Some((op, place)) = launch.op(*step) else { return RunError::NotVerified };
-            let is_store = matches!(
-                ir.ops[id].op,
-                Op::Mem(Mem::St { .. } | Mem::StVec { .. })
-                    | Op::Atomic(_)
-                    | Op::Cache(Cache::Discard { .. })
-            );
-            let cause = match trap.cause {
-                TrapCause::DivisionByZero { dividend } => FaultCause::DivisionByZero { dividend },
-                TrapCause::StepNotPositive { step } => FaultCause::StepNotPositive { step },
-                TrapCause::OutOfBounds(at) => {
-                    FaultCause::OutOfBounds { access: launch.access(at, is_store) }
-                }
-                TrapCause::Misaligned(at) => {
-                    FaultCause::Misaligned { access: launch.access(at, is_store) }
-                }
-                TrapCause::Uninitialised { access, byte } => {
-                    FaultCause::Uninitialised { access: launch.access(access, is_store), byte }
-                }
-                TrapCause::NotSimulated => {
-                    let text = if let Op::Inline(op) = &ir.ops[id].op {
-                        op.ptx.text().to_owned()
-                    } else {
-                        String::new()
-                    };
-                    FaultCause::NotSimulated { text }
-                }
-                TrapCause::BrokenPromise { bytes, byte } => {
-                    FaultCause::BrokenPromise { bytes, byte }
-                }
-                TrapCause::OtherBarrier { here, there } => FaultCause::OtherBarrier { here, there },
-                TrapCause::NoBarrier { id } => FaultCause::NoBarrier { id },
-                TrapCause::BarrierThreads { threads } => FaultCause::BarrierThreads { threads },
-                TrapCause::BarrierMismatch { id, expected, found } => {
-                    FaultCause::BarrierMismatch { id, expected, found }
-                }
-                TrapCause::BarrierDeadlock { id, threads, arrived } => {
-                    FaultCause::BarrierDeadlock { id, threads, arrived }
-                }
-                TrapCause::Trap => FaultCause::Trap,
-                TrapCause::Breakpoint => FaultCause::Breakpoint,
-                TrapCause::NotAMember { members } => FaultCause::NotAMember { members },
-                TrapCause::OtherMembers { members, other } => {
-                    let other = launch.thread(*warp, other);
-                    FaultCause::OtherMembers { members, other }
-                }
-                TrapCause::MissingMember { members, other, step } => {
-                    let Some((op, place)) = launch.op(step) else {
-                        return RunError::NotVerified;
-                    };
-                    let other = launch.thread(*warp, other);
-                    FaultCause::MissingMember { members, other, op, place }
-                }
-                TrapCause::InactiveSource { source, group } => {
-                    FaultCause::InactiveSource { source, group }
-                }
-                TrapCause::BarrierDivergence { other, step } => {
-                    let Some((op, place)) = launch.op(step) else {
-                        return RunError::NotVerified;
-                    };
-                    let other = launch.thread(*warp, other);
-                    FaultCause::BarrierDivergence { other, op, place }
-                }
-            };
-            let thread = launch.thread(*warp, trap.lane);
-            let (kernel, path) = (ir.name.clone(), ir.path_of(id));
-            Fault { cause, kernel, op, path, place, block, thread }.into()
-        }
     }
 }

@@ -6,58 +6,38 @@
 use std::sync::MutexGuard;
 use std::sync::atomic::{Ordering::SeqCst, fence};
 
+use super::block_memory::BlockMemory;
 use super::buffer::Buffer;
-use super::diagnostic::Diagnostics;
 use super::element::Element;
 use super::lanes::{LANE_BIT, LANES, Regs, Word, lanes_of};
+use super::pending::Pending;
+use super::shared::{Shared, SharedRange};
 use super::trap::{AccessAt, Trap, TrapCause, Trapped};
+use crate::codegen::TensorMapDesc;
 use crate::ir::{LoadAccess, LoadOrder, Scalar, Space, StoreAccess, StoreOrder};
 
-/// The memory of one block.
+/// The memory that the warps of a cluster see.
 #[derive(Debug)]
 pub(super) struct Memory<'m> {
     /// The buffer of each parameter; an empty one for a parameter that is not a pointer.
     pub(super) globals: &'m [&'m Buffer],
-    pub(super) shared: Shared,
-    pub(super) diagnostics: Diagnostics,
+    /// The map of each parameter that is one.
+    pub(super) maps: &'m [Option<&'m TensorMapDesc>],
     /// The constant arrays.
     pub(super) arrays: &'m [Buffer],
-    /// The number of the block in its grid.
-    pub(super) block: u64,
-    /// The operations that the warps of the block executed before the present turn, without those of the
+    /// What each block of the cluster has of its own, by rank.
+    pub(super) blocks: Vec<BlockMemory>,
+    /// The rank of the block whose warp has its turn.
+    pub(super) here: usize,
+    /// The asynchronous operations that have not taken effect.
+    pub(super) pending: Pending,
+    /// Whether the barrier of the cluster may open now.
+    pub(super) cluster_arrival: bool,
+    /// Threads of a block.
+    pub(super) threads: usize,
+    /// The operations that the warps of the cluster executed before the present turn, without those of the
     /// warp whose turn it is.
     pub(super) operations: u64,
-}
-
-/// Where a shared allocation lies.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct SharedRange {
-    pub(super) start: usize,
-    pub(super) len: usize,
-}
-
-/// The shared memory of one block: words, and for each bit whether it was written.
-#[derive(Debug)]
-pub(super) struct Shared {
-    pub(super) words: Vec<u32>,
-    pub(super) written: Vec<u32>,
-    allocs: Vec<SharedRange>,
-}
-
-impl Shared {
-    pub(super) fn new(len_bytes: usize, allocs: &[SharedRange]) -> Shared {
-        let words = vec![0; len_bytes.div_ceil(4)];
-        Shared { written: words.clone(), words, allocs: allocs.to_vec() }
-    }
-
-    /// Forgets all content, for the next block.
-    pub(super) fn reset(&mut self) {
-        self.written.fill(0);
-    }
-
-    pub(super) fn range(&self, alloc: u32) -> SharedRange {
-        self.allocs.get(alloc as usize).copied().unwrap_or(SharedRange { start: 0, len: 0 })
-    }
 }
 
 /// The allocation of a pointer.
@@ -307,6 +287,11 @@ impl Address {
             (first..first + bytes).find(|byte| is_missing(*byte))
         };
         let lane = lanes_of(mask).find(|lane| missing(lane).is_some()).unwrap_or(0);
+        if let Some(byte) = missing(&lane)
+            && let Some(barrier) = shared.live_barrier(alloc, start + byte)
+        {
+            return Trap::new(lane, TrapCause::LiveBarrier { barrier });
+        }
         let (access, byte) = (self.at(regs, lane, alloc, len), missing(&lane).unwrap_or(0) as u64);
         Trap::new(lane, TrapCause::Uninitialised { access, byte })
     }
@@ -319,7 +304,8 @@ impl Address {
         let byte =
             i128::from(base) + self.index.lane(regs, lane) * i128::from(self.elem.size_bytes());
         let bytes = self.bytes_accessed();
-        AccessAt { space: self.space, alloc, elem: self.elem, byte, bytes, len_bytes: len as u64 }
+        let (space, elem, len_bytes) = (self.space, self.elem, len as u64);
+        AccessAt { space, alloc, elem, byte, bytes, align: bytes, len_bytes }
     }
 
     /// The load into slot `dst`, in the file of the element type.
@@ -363,9 +349,9 @@ impl Address {
             }),
             Space::Shared => Box::new(move |regs, memory, mask| {
                 self.for_each_alloc(regs, mask, |regs, alloc, mask| {
-                    let SharedRange { start, len } = memory.shared.range(alloc);
+                    let SharedRange { start, len } = memory.shared().range(alloc);
                     let offsets = self.offsets(regs, (alloc, len, mask))?;
-                    let (words, written) = (&memory.shared.words, &memory.shared.written);
+                    let Shared { words, written, .. } = memory.shared();
                     let dst = &mut E::Word::file_mut(regs)[dst];
                     let mut all_written = true;
                     offsets.for_each::<E>(mask, |lane, at| {
@@ -375,7 +361,7 @@ impl Address {
                     if all_written {
                         return Ok(());
                     }
-                    Err(self.uninitialised::<E>(regs, &offsets, (alloc, mask), &memory.shared))
+                    Err(self.uninitialised::<E>(regs, &offsets, (alloc, mask), memory.shared()))
                 })
             }),
         }
@@ -400,10 +386,10 @@ impl Address {
             }),
             Space::Shared => Box::new(move |regs, memory, mask| {
                 self.for_each_alloc(regs, mask, |regs, alloc, mask| {
-                    let SharedRange { start, len } = memory.shared.range(alloc);
+                    let SharedRange { start, len } = memory.shared().range(alloc);
                     let offsets = self.offsets(regs, (alloc, len, mask))?;
                     let src = &E::Word::file(regs)[src];
-                    let Shared { words, written, .. } = &mut memory.shared;
+                    let Shared { words, written, .. } = memory.shared_mut();
                     offsets.for_each::<E>(mask, |lane, at| {
                         E::store(start + at, src[lane], |i, mask, bits| {
                             words[i] = words[i] & !mask | bits;
@@ -457,6 +443,23 @@ fn lanes_where(f: impl Fn(usize) -> bool) -> u32 {
 }
 
 impl<'m> Memory<'m> {
+    /// The shared memory of the block whose warp has its turn.
+    #[inline(always)]
+    pub(super) fn shared(&self) -> &Shared {
+        &self.blocks[self.here].shared
+    }
+
+    /// The shared memory of the block whose warp has its turn.
+    #[inline(always)]
+    pub(super) fn shared_mut(&mut self) -> &mut Shared {
+        &mut self.blocks[self.here].shared
+    }
+
+    /// The block whose warp has its turn.
+    pub(super) fn block_mut(&mut self) -> &mut BlockMemory {
+        &mut self.blocks[self.here]
+    }
+
     /// The buffer of a parameter, or a constant array.
     pub(super) fn buffer(&self, space: Space, alloc: u32) -> &'m Buffer {
         static NONE: std::sync::LazyLock<Buffer> = std::sync::LazyLock::new(|| Buffer::zeros(0));
@@ -478,10 +481,17 @@ mod tests {
         regs.d[0] = std::array::from_fn(|lane| byte(lane) as u64);
         let buffer = Buffer::zeros(64);
         let globals = [&buffer];
-        let diagnostics = Diagnostics::default();
-        let shared = Shared::new(0, &[]);
-        let (globals, arrays) = (&globals, &[]);
-        let mut memory = Memory { globals, shared, diagnostics, arrays, block: 0, operations: 0 };
+        let mut memory = Memory {
+            globals: &globals,
+            maps: &[],
+            arrays: &[],
+            blocks: vec![BlockMemory::new(0, &[])],
+            here: 0,
+            pending: Pending::default(),
+            cluster_arrival: false,
+            threads: 32,
+            operations: 0,
+        };
         let pointer = PointerSlots { alloc: Alloc::Static(0), offset: Some(0) };
         let address = Address {
             space: Space::Global,

@@ -1,7 +1,8 @@
 //! Kernels on the CPU, with every access checked.
 //!
 //! The simulator runs the IR, not the PTX text: warps of 32 threads in lock step under an execution mask,
-//! the warps of a block one after the other, the blocks of a grid in parallel. It is also the sanitizer: what
+//! the warps of a block one after the other, those of the blocks of a cluster too, the clusters of a grid in
+//! parallel. It is also the sanitizer: what
 //! a GPU leaves undefined is a [`Fault`] that names the operation, its Rust line, the thread and the
 //! address.
 //!
@@ -11,55 +12,86 @@
 //! * A barrier must be reached by all threads of a warp together; it opens when every warp that has not
 //!   ended waits at one, a numbered barrier when as many threads have come as it is for. Warps that wait for
 //!   ever are a fault.
+//! * Barriers in shared memory count arrivals and bytes; what is undefined about them is a fault, and a wait
+//!   that cannot end.
+//! * An asynchronous operation (copies of threads, of bytes, of boxes of tensors, and `wgmma`) takes effect
+//!   as late as something waits for it, or with [`Order::Random`] at any time before; so a wait that is
+//!   missing shows as a fault or as a wrong result.
+//! * Tensor cores: a product is exact; the products of one instruction are added to the sum one after the
+//!   other, in the order of rising `k`, each time rounded to nearest even in `f32` (in `f64` with one rounding of
+//!   `a * b + c`); sums of type `f16` are rounded to it once, at the end of the instruction. The hardware adds
+//!   several products at once and cuts bits off, so its last bits differ unless all sums are exact. Of integers
+//!   all bits are the same.
 //! * The result, the number of operations and the fault reported do not depend on how the host runs the
 //!   blocks, unless blocks race for global memory: by plain accesses, or by atomic operations whose order
 //!   matters (sums of floating point numbers, `exch`, `cas`, and every use of what was there before).
 //!
 //! How it works: [`Program::new`] flattens the region tree to steps on register slots (`compile.rs`), each
-//! a closure over 32 lanes (`arith.rs`, `memory.rs`); a warp (`warp.rs`) runs steps until it waits; a block
-//! (`block.rs`) gives turns to its warps; a launch (`launch.rs`) gives blocks to the threads of the host.
+//! a closure over 32 lanes (`arith.rs`, `memory.rs`); a warp (`warp.rs`) runs steps until it waits; a cluster
+//! (`cluster.rs`) gives turns to the warps of its blocks and lets asynchronous operations (`pending.rs`,
+//! `warp_group.rs`) take effect; a launch (`launch.rs`) gives clusters to the threads of the host.
 
 mod arith;
 mod atomic;
 mod barrier;
 mod bits;
-mod block;
+mod block_memory;
 mod buffer;
+mod bulk_copy;
+mod bulk_reduce;
+mod cluster;
+mod cluster_barrier;
 mod collective;
 mod compile;
 mod convert;
+mod cp_async;
 mod diagnostic;
 mod dispatch;
 mod element;
 mod elementwise;
 mod error;
+mod explain;
 mod fault;
+mod fault_text;
 mod for_range;
 mod inline;
 mod lanes;
 mod launch;
 mod liveness;
+mod matrix;
+mod mbarrier;
 mod memory;
+mod mma;
 mod options;
 mod output;
+mod pending;
 mod program;
 mod round;
 mod scalar;
+mod shared;
 mod slots;
 mod special;
+mod spot;
+mod tensor_copy;
 mod trap;
+mod turn;
+mod turns;
 mod vector;
 mod vector_access;
 mod warp;
+mod warp_group;
+mod wgmma;
 
 use std::fmt;
 
 pub use buffer::{Buffer, WriteError};
 pub use error::RunError;
-pub use fault::{Fault, FaultCause, MemoryAccess};
+pub use fault::{Barrier, Fault, FaultCause, MemoryAccess};
 pub use launch::Arg;
+pub use mbarrier::BarrierState;
 pub use options::{Options, Order, Report};
 pub use output::Output;
+pub use wgmma::WgmmaOperand;
 
 use super::Grid;
 use crate::ir::KernelIr;

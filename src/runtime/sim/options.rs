@@ -2,15 +2,16 @@
 
 use super::output::Output;
 
-/// The order in which the warps of a block run.
+/// The order in which the warps of a block, or of a cluster, run, and when asynchronous operations take effect.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Order {
-    /// One after the other, each for some thousand operations or to its next barrier.
+    /// One after the other, each for some thousand operations or to its next barrier. An asynchronous
+    /// operation takes effect as late as can be: when a thread waits for it, or no warp can go on without it.
     #[default]
     RoundRobin,
-    /// A random warp for a random number of operations, again and again. The same seed gives the same
-    /// order.
+    /// A random warp for a random number of operations, again and again, and asynchronous operations at random
+    /// times between. The same seed gives the same order.
     Random {
         /// The seed.
         seed: u64,
@@ -27,13 +28,14 @@ pub enum Order {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Options {
-    /// The order in which the warps of a block run.
+    /// The order in which warps run and asynchronous operations take effect.
     pub order: Order,
-    /// Operations that the warps of one block may execute, all together; one operation of a warp counts
-    /// once, however many of its threads take part. It is checked from time to time, so some thousand more
+    /// Operations that the warps of one block may execute, all together, those of a cluster as many times its
+    /// blocks; one operation of a warp counts once, however many of its threads take part. A warp that waits
+    /// uses none. It is checked from time to time, so some thousand more
     /// may be executed.
     pub fuel: u64,
-    /// Blocks that run at the same time, each on a thread of rayon's pool; 0 stands for as many as the pool
+    /// Blocks or clusters that run at the same time, each on a thread of rayon's pool; 0 stands for as many as the pool
     /// has threads.
     pub threads: usize,
     /// Where `printf` prints to.

@@ -4,8 +4,10 @@ use super::barrier::Named;
 use super::buffer::Buffer;
 use super::collective::Group;
 use super::lanes::{Move, Pure, Regs};
-use super::memory::{Access, SharedRange};
+use super::memory::Access;
+use super::shared::SharedRange;
 use super::trap::Trapped;
+use super::turn::Act;
 use crate::ir::{OpId, SpecialReg, VolatileReg};
 
 /// An operation without an effect that can fault in the active lanes.
@@ -21,6 +23,8 @@ pub(super) enum Inst {
     Copy(Box<[Move]>),
     Barrier,
     Named(Named),
+    /// An operation of the warp as a whole, or one that may wait.
+    Act(Act),
     /// What lanes that name the same `members` do together.
     Warp {
         members: u32,

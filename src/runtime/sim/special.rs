@@ -1,7 +1,7 @@
 //! Special registers, and what a thread asks of the hardware.
 //!
 //! The simulated device has 132 multiprocessors with room for 64 warps each, to which blocks are dealt in
-//! turn. Its clocks count the operations that the warps of a block have executed. A grid has the number
+//! turn. Its clocks count the operations that the warps of a cluster have executed. A grid has the number
 //! 0.
 
 use super::compile::{Compiler, Refused};
@@ -28,6 +28,25 @@ pub(super) struct Shape {
     pub(super) names_cluster: bool,
     /// Bytes of shared memory that the launch asks for.
     pub(super) dynamic_shared_bytes: u32,
+}
+
+impl Shape {
+    /// Blocks of a cluster.
+    pub(super) fn blocks(&self) -> u32 {
+        self.cluster.iter().map(|n| (*n).max(1)).product()
+    }
+
+    /// The block with the given rank in cluster `number`, x fastest.
+    pub(super) fn block(&self, grid: Grid, number: u64, rank: u32) -> [u32; 3] {
+        let clusters =
+            |axis: usize| u64::from(grid.blocks[axis] / self.cluster[axis].max(1)).max(1);
+        let [x, y] = [clusters(0), clusters(1)];
+        let outer = [number % x, number / x % y, number / x / y].map(|n| n as u32);
+        let [cx, cy, cz] = self.cluster.map(|n| n.max(1));
+        let inner = [rank % cx, rank / cx % cy, rank / cx / cy];
+        let size = [cx, cy, cz];
+        std::array::from_fn(|axis| outer[axis] * size[axis] + inner[axis])
+    }
 }
 
 /// A warp in its place.
@@ -94,7 +113,7 @@ impl Position {
     }
 }
 
-/// Sets the slot of a volatile special register, of the warp `number` after `operations` of the block.
+/// Sets the slot of a volatile special register, of the warp `number` after `operations` of the cluster.
 pub(super) fn read_volatile(
     regs: &mut Regs,
     memory: &Memory<'_>,
@@ -104,7 +123,9 @@ pub(super) fn read_volatile(
     let slot = slot as usize;
     match reg {
         VolatileReg::WarpId => regs.w[slot] = [number; LANES],
-        VolatileReg::SmId => regs.w[slot] = [(memory.block % MULTIPROCESSORS) as u32; LANES],
+        VolatileReg::SmId => {
+            regs.w[slot] = [(memory.blocks[memory.here].number % MULTIPROCESSORS) as u32; LANES]
+        }
         VolatileReg::Clock => regs.w[slot] = [operations as u32; LANES],
         VolatileReg::Clock64 | VolatileReg::GlobalTimer => regs.d[slot] = [operations; LANES],
     }

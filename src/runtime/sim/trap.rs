@@ -1,6 +1,9 @@
 //! What goes wrong in a lane, in the terms of the compiled program. [`Fault`](super::Fault) is the same in
 //! the terms of the kernel.
 
+use super::mbarrier::{BarrierAt, BarrierState};
+use super::turn::Origin;
+use super::wgmma::WgmmaOperand;
 use crate::ir::{Const, Scalar, Space};
 
 /// A lane that cannot go on.
@@ -9,6 +12,8 @@ pub(super) struct Trap {
     /// The lowest active lane at fault.
     pub(super) lane: u32,
     pub(super) cause: TrapCause,
+    /// Where the operation was issued; `None` where it is the one at which the warp is.
+    pub(super) origin: Option<Origin>,
 }
 
 /// Boxed: the way without a fault must stay cheap.
@@ -86,6 +91,103 @@ pub(super) enum TrapCause {
         threads: u32,
         arrived: u32,
     },
+    /// No barrier in shared memory where one is expected.
+    NotABarrier {
+        barrier: BarrierAt,
+        state: BarrierState,
+    },
+    /// A barrier in shared memory that is accessed as memory, or made again.
+    LiveBarrier {
+        barrier: BarrierAt,
+    },
+    /// A number of arrivals that no barrier in shared memory counts.
+    BarrierCount {
+        count: u32,
+    },
+    /// More arrivals than a phase waits for.
+    ArrivalsBeyond {
+        barrier: BarrierAt,
+        pending: u32,
+        count: u32,
+    },
+    /// More bytes than a barrier in shared memory counts.
+    BytesBeyond {
+        barrier: BarrierAt,
+        pending: i64,
+        bytes: i64,
+    },
+    /// A phase that does not end.
+    PhaseDeadlock {
+        barrier: BarrierAt,
+        phase: u64,
+        arrivals: u32,
+        count: u32,
+        bytes: i64,
+    },
+    /// A barrier of the cluster to which some threads do not come.
+    ClusterDeadlock {
+        threads: u32,
+        arrived: u32,
+    },
+    /// Two arrivals at the barrier of the cluster without a wait between, or a wait without an arrival.
+    ClusterBarrierOrder {
+        arrives: bool,
+    },
+    /// A box whose fastest coordinate is not at a multiple of 16 bytes.
+    BoxStart {
+        coord: i32,
+        elem: Scalar,
+    },
+    /// A rank that no block of the cluster has.
+    NoClusterBlock {
+        rank: u32,
+        blocks: u32,
+    },
+    /// A block of the cluster whose threads have ended.
+    BlockEnded {
+        rank: u32,
+    },
+    /// A copy of more bytes than `limit`; where that is 0, of bytes that are not a multiple of 16.
+    CopyBytes {
+        bytes: u32,
+        limit: u32,
+    },
+    /// An asynchronous operation on shared memory that is not done when the block ends.
+    AsyncAtExit,
+    /// An operation of a whole warp by some lanes.
+    PartialWarp {
+        lanes: u32,
+    },
+    /// An operation of a whole warp group by some of its warps.
+    PartialWarpGroup {
+        warps: u32,
+    },
+    /// An operation of a warp group of which another warp has executed another one, at `step`.
+    OtherWgmma {
+        step: u32,
+    },
+    /// An operand that is the same in all lanes but this one.
+    NotUniform {
+        here: u64,
+        there: u64,
+    },
+    /// An operand of `wgmma` outside of shared memory.
+    MatrixOutOfBounds {
+        which: WgmmaOperand,
+        address: u64,
+        len_bytes: u64,
+    },
+    /// An operand of `wgmma` of which a byte was never written.
+    MatrixUninitialised {
+        which: WgmmaOperand,
+        address: u64,
+    },
+    /// An accumulator of the `wgmma` at `step`, which has not been waited for.
+    AccumulatorInFlight {
+        step: u32,
+    },
+    /// A `wgmma` on registers that were accessed since the last `wgmma.fence`.
+    NotFenced,
     /// A barrier without the lane `other`, which waits at the operation with the number `step`.
     BarrierDivergence {
         other: u32,
@@ -102,13 +204,15 @@ pub(super) struct AccessAt {
     pub(super) elem: Scalar,
     /// The first byte, counted from the start of the allocation.
     pub(super) byte: i128,
-    /// The bytes accessed; their first is at a multiple of it.
+    /// The bytes accessed.
     pub(super) bytes: u32,
+    /// The first byte is at a multiple of it.
+    pub(super) align: u32,
     pub(super) len_bytes: u64,
 }
 
 impl Trap {
     pub(super) fn new(lane: usize, cause: TrapCause) -> Box<Trap> {
-        Box::new(Trap { lane: lane as u32, cause })
+        Box::new(Trap { lane: lane as u32, cause, origin: None })
     }
 }

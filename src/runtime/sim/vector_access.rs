@@ -4,8 +4,9 @@ use super::compile::Compiler;
 use super::compile::Refused::{self, Malformed};
 use super::element::Element;
 use super::lanes::{LANES, Word, lanes_of};
-use super::memory::{Access, Address, Alloc, Memory, Offsets, PointerSlots, SharedRange, Strength};
+use super::memory::{Access, Address, Alloc, Memory, Offsets, PointerSlots, Strength};
 use super::program::Inst;
+use super::shared::{Shared, SharedRange};
 use super::slots::Slots;
 use super::trap::{Trap, TrapCause, Trapped};
 use crate::ir::{Mem, OpId, Space, Value, VectorType};
@@ -93,7 +94,7 @@ impl Compiler<'_> {
                 let start = match space {
                     // Buffers and arrays start at a multiple of every alignment that is asked for.
                     Space::Global | Space::Const => 0,
-                    Space::Shared => memory.shared.range(number).start as i64,
+                    Space::Shared => memory.shared().range(number).start as i64,
                 };
                 let byte = regs.d[src as usize][lane] as i64;
                 if start.wrapping_add(byte) & (i64::from(bytes) - 1) != 0 {
@@ -158,9 +159,9 @@ fn load<E: Element + 'static>(address: Address, (count, slots): Parts) -> Access
                     address.strength.after();
                 }
                 Space::Shared => {
-                    let range = memory.shared.range(alloc);
+                    let range = memory.shared().range(alloc);
                     let offsets = shared_offsets(&address, regs, (alloc, range, mask))?;
-                    let (words, written) = (&memory.shared.words, &memory.shared.written);
+                    let Shared { words, written, .. } = memory.shared();
                     let mut all_written = true;
                     for (part, read) in read.iter_mut().take(count).enumerate() {
                         offsets.for_each::<E>(mask, |lane, at| {
@@ -170,7 +171,7 @@ fn load<E: Element + 'static>(address: Address, (count, slots): Parts) -> Access
                         });
                     }
                     if !all_written {
-                        let (at, shared) = ((alloc, mask), &memory.shared);
+                        let (at, shared) = ((alloc, mask), memory.shared());
                         return Err(address.uninitialised::<E>(regs, &offsets, at, shared));
                     }
                 }
@@ -202,9 +203,9 @@ fn store<E: Element + 'static>(address: Address, (count, slots): Parts) -> Acces
                 Ok(())
             }
             Space::Shared => {
-                let range = memory.shared.range(alloc);
+                let range = memory.shared().range(alloc);
                 let offsets = shared_offsets(&address, regs, (alloc, range, mask))?;
-                let shared = &mut memory.shared;
+                let shared = memory.shared_mut();
                 for (part, slot) in slots.iter().take(count).enumerate() {
                     let from = &E::Word::file(regs)[*slot as usize];
                     offsets.for_each::<E>(mask, |lane, at| {

@@ -12,6 +12,7 @@ use super::memory::Memory;
 use super::program::{Code, Inst};
 use super::special::read_volatile;
 use super::trap::{Trap, TrapCause, Trapped};
+use super::turn::{Flight, Next, Origin, Park, Turn};
 
 /// An open construct: the `if`, `for` or `loop` at step `at`.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +35,13 @@ pub(super) enum Pause {
     Barrier,
     /// It has come to a numbered barrier.
     Named(Arrival),
+    /// What it asked for is not there.
+    Idle,
+    /// It waits, and then executes the operation at which it is again.
+    Parked(Park),
+    /// The `wgmma` of its warp group before this number must take effect; then it executes the operation at
+    /// which it is again.
+    Multiply { end: u64 },
     /// All its threads have ended.
     Ended,
 }
@@ -47,8 +55,12 @@ pub(super) struct Warp {
     /// Lanes that have a thread which has not ended.
     alive: u32,
     frames: Vec<Frame>,
+    /// The rank of its block in the cluster.
+    block: u32,
     /// The number of the warp in its block.
     number: u32,
+    /// What it has begun.
+    pub(super) flight: Flight,
     /// Operations executed by the warp.
     pub(super) warp_ops: u64,
     /// Operations executed, counted for each active lane.
@@ -56,9 +68,11 @@ pub(super) struct Warp {
 }
 
 impl Warp {
-    pub(super) fn new(code: &Code, number: u32) -> Warp {
+    pub(super) fn new(code: &Code, block: u32, number: u32) -> Warp {
         Warp {
+            block,
             number,
+            flight: Flight::new(code.w),
             regs: Regs::new(code.w, code.d),
             step: 0,
             active: 0,
@@ -74,6 +88,12 @@ impl Warp {
         (self.step, self.active, self.alive) = (0, mask, mask);
         (self.warp_ops, self.thread_ops) = (0, 0);
         self.frames.clear();
+        self.flight.start();
+    }
+
+    /// The lanes that have not ended.
+    pub(super) fn alive(&self) -> u32 {
+        self.alive
     }
 
     /// The step at which the warp is.
@@ -144,6 +164,32 @@ impl Warp {
                     self.step += 1;
                     return Ok(Pause::Named(arrival));
                 }
+                Inst::Act(act) => {
+                    let origin = Origin { block: self.block, warp: self.number, step: self.step };
+                    let mut turn = Turn {
+                        regs: &mut self.regs,
+                        memory,
+                        flight: &mut self.flight,
+                        origin,
+                        active: self.active,
+                        alive: self.alive,
+                    };
+                    let next = act(&mut turn)?;
+                    if let Next::Go | Next::Idle = next {
+                        self.step += 1;
+                    } else {
+                        // It counts once it is done.
+                        self.warp_ops -= u64::from(step.weight);
+                        self.thread_ops -= u64::from(step.weight) * lanes;
+                    }
+                    match next {
+                        Next::Go => continue,
+                        Next::Idle => return Ok(Pause::Idle),
+                        Next::Park(park) => return Ok(Pause::Parked(park)),
+                        Next::Multiply { end } => return Ok(Pause::Multiply { end }),
+                        Next::Diverged => return Err(self.divergence()),
+                    }
+                }
                 Inst::Warp { members, run } => {
                     self.collective(*members as usize, run)?;
                     self.step += 1;
@@ -157,7 +203,7 @@ impl Warp {
                 }
                 Inst::Sleep => {
                     self.step += 1;
-                    return Ok(Pause::Quantum);
+                    return Ok(Pause::Idle);
                 }
                 Inst::If { cond, else_, .. } => {
                     let then = self.regs.truth(*cond) & self.active;
@@ -257,6 +303,7 @@ impl Warp {
                 | Inst::Copy(_)
                 | Inst::Barrier
                 | Inst::Named(_)
+                | Inst::Act(_)
                 | Inst::Warp { .. }
                 | Inst::Volatile { .. }
                 | Inst::Sleep

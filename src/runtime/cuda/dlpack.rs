@@ -1,0 +1,166 @@
+//! Memory of a GPU as DLPack tensors, out and in.
+
+use std::ptr;
+use std::sync::Arc;
+
+use dlpark::ffi::{DLDevice, DLDeviceType};
+use dlpark::metadata::Dynamic;
+use dlpark::{DlpackFlags, Managed, ManagedTensorBase};
+
+use super::memory::Memory;
+use super::stream::Stream as RawStream;
+use crate::ir::Element;
+use crate::runtime::buffer::Memory as AnyMemory;
+use crate::runtime::dlpack::{DlpackError, data_type, data_type_name};
+use crate::runtime::stream::StreamBackend;
+use crate::runtime::{Buffer, RuntimeError, Stream};
+
+/// Memory that other code uses through a tensor.
+struct Exported(Option<Memory>);
+
+impl Drop for Exported {
+    fn drop(&mut self) {
+        let Some(memory) = self.0.take() else { return };
+        // The tensor may go while work on it is under way, on streams that nobody here knows.
+        if memory.context().wait_for_all_code().is_err() {
+            // Then the memory must stay, because it may be in use.
+            std::mem::forget(memory);
+        }
+    }
+}
+
+impl<T: Element> Buffer<T> {
+    /// The memory as a DLPack tensor of `shape`, the last coordinate fastest, for another library: PyTorch, CuPy,
+    /// JAX. `M` is the form of the tensor: `dlpark::versioned::Dlpack`, or `dlpark::legacy::Dlpack` for libraries
+    /// from before DLPack 1.0.
+    ///
+    /// The call waits for all uses of the buffer, so the tensor can be used on any stream. The tensor keeps the
+    /// memory; dropping it waits for all work of the GPU in this process, and then frees it.
+    ///
+    /// # Errors
+    /// [`AddressOnSimulator`](RuntimeError::AddressOnSimulator); [`BufferShared`](RuntimeError::BufferShared) where
+    /// a graph uses the buffer; [`Dlpack`](RuntimeError::Dlpack) with [`DlpackError::Shape`] or
+    /// [`DlpackError::NoDataType`]; the fault of a launch before, if it had one.
+    ///
+    /// ```no_run
+    /// use tilewright::runtime::Device;
+    /// let buffer = Device::cuda(0)?.upload(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0])?;
+    /// let tensor: dlpark::versioned::Dlpack = buffer.into_dlpack(&[2, 3])?;
+    /// assert_eq!(tensor.validate()?.strides(), Some(&[3, 1][..]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn into_dlpack<M: ManagedTensorBase>(
+        self,
+        shape: &[usize],
+    ) -> Result<Managed<M>, RuntimeError> {
+        let len = self.len();
+        let elements = shape.iter().try_fold(1usize, |all, extent| all.checked_mul(*extent));
+        if elements != Some(len) {
+            return Err(DlpackError::Shape { shape: shape.to_vec(), len }.into());
+        }
+        let data_type = data_type(T::SCALAR)?;
+        let memory = match self.into_memory() {
+            AnyMemory::Cuda(memory) => memory,
+            #[cfg(feature = "sim")]
+            AnyMemory::Sim(_) => return Err(RuntimeError::AddressOnSimulator),
+        };
+        if memory.is_shared() {
+            return Err(RuntimeError::BufferShared);
+        }
+        let context = memory.context();
+        {
+            let _current = context.enter()?;
+            memory.uses().wait(true)?;
+        }
+        context.check_asserts()?;
+        let address = memory.address() as usize;
+        let invalid =
+            |error: dlpark::metadata::Error| DlpackError::Invalid { reason: error.to_string() };
+        let prepared = Dynamic::compact(shape.to_vec()).prepare_as::<M>().map_err(invalid)?;
+        let mut tensor = prepared.initialize(Box::new(Exported(Some(memory))));
+        tensor.set_data(ptr::without_provenance_mut(address));
+        tensor.set_dtype(data_type);
+        tensor.set_device(DLDevice::cuda(context.ordinal() as i32));
+        // SAFETY: the tensor has an element of the memory for each coordinate of the shape, strides are given, and
+        // the memory lives as long as the tensor, which alone has it: so it may be written, as its flags say.
+        Ok(unsafe { tensor.finish() })
+    }
+
+    /// A buffer of the elements of a DLPack tensor, the last coordinate fastest, without a copy. The tensor is
+    /// dropped when the last use of the buffer has ended.
+    ///
+    /// `ready_on` is the stream after whose work the elements are there: the stream that the other library was
+    /// told to make the tensor ready on ([`Stream::from_cudarc`] for one of its own), or any stream of the GPU if
+    /// it has waited for them.
+    ///
+    /// # Safety
+    /// As long as the tensor is not dropped, its elements are memory of the primary context of its GPU, as many as
+    /// its shape says; no other code writes them, and reads them only where this crate does not write, after the
+    /// work that is queued on `ready_on`.
+    ///
+    /// # Errors
+    /// [`Dlpack`](RuntimeError::Dlpack) with the [`DlpackError`];
+    /// [`AddressOnSimulator`](RuntimeError::AddressOnSimulator); [`NotInGraph`](RuntimeError::NotInGraph). The
+    /// tensor is dropped then.
+    pub unsafe fn from_dlpack<M: ManagedTensorBase + 'static>(
+        tensor: Managed<M>,
+        ready_on: &Stream,
+    ) -> Result<Buffer<T>, RuntimeError> {
+        let found = check::<T, M>(&tensor)?;
+        let stream: &Arc<RawStream> = match &ready_on.backend {
+            StreamBackend::Cuda(stream) => stream,
+            #[cfg(feature = "sim")]
+            StreamBackend::Sim(_) => return Err(RuntimeError::AddressOnSimulator),
+        };
+        stream.check_runs("Buffer::from_dlpack")?;
+        if usize::try_from(found.device) != Ok(stream.context().ordinal()) {
+            let (tensor, stream) = (found.device, ready_on.device().to_string());
+            return Err(DlpackError::OtherDevice { tensor, stream }.into());
+        }
+        let bytes = found.len.saturating_mul(size_of::<T>());
+        // SAFETY: by contract.
+        let memory = unsafe { Memory::foreign(stream, found.address, bytes, Box::new(tensor)) };
+        Ok(Buffer::from_memory(AnyMemory::Cuda(memory), found.len))
+    }
+}
+
+/// What a buffer needs to know of a tensor.
+struct Found {
+    device: i32,
+    /// That of the first element; 0 without elements.
+    address: u64,
+    len: usize,
+}
+
+/// Refuses a tensor that is no buffer of `T`.
+fn check<T: Element, M: ManagedTensorBase>(tensor: &Managed<M>) -> Result<Found, DlpackError> {
+    let invalid = |error: dlpark::tensor::Error| DlpackError::Invalid { reason: error.to_string() };
+    let view = tensor.validate().map_err(invalid)?;
+    let device = view.device();
+    if device.device_type != DLDeviceType::CUDA {
+        return Err(DlpackError::NotCuda { device_type: device.device_type.0 });
+    }
+    if view.dtype() != data_type(T::SCALAR)? {
+        let found = data_type_name(view.dtype());
+        return Err(DlpackError::DataType { expected: T::SCALAR, found });
+    }
+    if !view.is_compact().map_err(invalid)? {
+        let strides = view.strides().unwrap_or_default().to_vec();
+        return Err(DlpackError::Strides { shape: view.shape().to_vec(), strides });
+    }
+    if tensor.flags().contains(DlpackFlags::READ_ONLY) {
+        return Err(DlpackError::ReadOnly);
+    }
+    let len = view.num_elements();
+    if len == 0 {
+        return Ok(Found { device: device.device_id, address: 0, len });
+    }
+    if view.data_ptr().is_null() {
+        return Err(DlpackError::NoData { elements: len });
+    }
+    let (data, byte_offset) = (view.data_ptr().addr() as u64, view.byte_offset());
+    let align = size_of::<T>() as u64;
+    let address = data.checked_add(byte_offset).filter(|address| address.is_multiple_of(align));
+    let address = address.ok_or(DlpackError::Offset { data, byte_offset, align })?;
+    Ok(Found { device: device.device_id, address, len })
+}

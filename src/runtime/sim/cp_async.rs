@@ -1,0 +1,182 @@
+//! `cp.async`: copies of 4, 8 or 16 bytes from global to shared memory, by each thread.
+
+use super::compile::{Compiler, Refused};
+use super::lanes::{LANES, lanes_of};
+use super::mbarrier::Operand;
+use super::memory::{Address, Memory};
+use super::pending::What;
+use super::program::Inst;
+use super::shared::Spot;
+use super::trap::{Trap, TrapCause, Trapped};
+use super::turn::{Next, Origin};
+use crate::ir::{AsyncCopy, OpId, PendingCount, Scalar, Space};
+
+/// The copies of a warp: those of `lanes`.
+#[derive(Debug)]
+pub(super) struct Copies {
+    pub(super) lanes: u32,
+    /// The group of each lane.
+    groups: [u32; LANES],
+    /// Bytes of each copy.
+    bytes: usize,
+    to: [u32; LANES],
+    from: [(u32, usize); LANES],
+    /// The bytes that are read; the rest is zero.
+    read: [u8; LANES],
+}
+
+impl Copies {
+    /// Those of the lanes that are left and whose group is due.
+    pub(super) fn due(&self, lanes: u32, is_due: impl Fn(usize, u32) -> bool) -> u32 {
+        let due = |lane: &usize| is_due(*lane, self.groups[*lane]);
+        lanes_of(self.lanes & lanes).filter(due).fold(0, |due, lane| due | 1 << lane)
+    }
+
+    /// Makes the copies of some lanes.
+    pub(super) fn copy(&self, memory: &mut Memory<'_>, origin: Origin, lanes: u32) -> Trapped {
+        for lane in lanes_of(lanes) {
+            let mut bytes = [0; 16];
+            let ((alloc, from), read) = (self.from[lane], usize::from(self.read[lane]));
+            memory.global(alloc).read_bytes(from, &mut bytes[..read]);
+            let shared = &mut memory.blocks[origin.block as usize].shared;
+            shared.write_bytes(self.to[lane] as usize, &bytes[..self.bytes]);
+        }
+        Ok(())
+    }
+}
+
+/// Arrivals at barriers when the copies before are done, of `lanes`.
+#[derive(Debug)]
+pub(super) struct Arrivals {
+    pub(super) lanes: u32,
+    barriers: [Option<Spot>; LANES],
+}
+
+impl Arrivals {
+    pub(super) fn arrive(&self, memory: &mut Memory<'_>, origin: Origin) -> Trapped {
+        for lane in lanes_of(self.lanes) {
+            let Some(spot) = self.barriers[lane] else { continue };
+            let shared = &mut memory.blocks[origin.block as usize].shared;
+            let arrived = shared.update_barrier(spot, |barrier, name| barrier.arrive(1, name));
+            arrived.map_err(|cause| Trap::new(lane, cause))?;
+        }
+        Ok(())
+    }
+}
+
+/// A `cp.async`: its operands.
+#[derive(Clone, Copy)]
+struct CpAsync {
+    to: Address,
+    from: Address,
+    src_bytes: u32,
+    bytes: u32,
+}
+
+impl Compiler<'_> {
+    pub(super) fn async_copy(&mut self, id: OpId, op: &AsyncCopy) -> Result<(), Refused> {
+        let inst = match *op {
+            AsyncCopy::CpAsync { to, to_index, from, from_index, src_bytes, cache: _, bytes } => {
+                let copy = CpAsync {
+                    to: self.address_in(Space::Shared, to, to_index)?,
+                    from: self.address_in(Space::Global, from, from_index)?,
+                    src_bytes: self.scalar_of(src_bytes, Scalar::U32)?,
+                    bytes,
+                };
+                if !matches!(bytes, 4 | 8 | 16) {
+                    return Err(Refused::Malformed);
+                }
+                copy.inst()
+            }
+            AsyncCopy::CpAsyncCommitGroup {} => Inst::Act(Box::new(|turn| {
+                for lane in lanes_of(turn.active) {
+                    turn.flight.copy_groups[lane] += 1;
+                }
+                Ok(Next::Go)
+            })),
+            AsyncCopy::CpAsyncWaitGroup { pending } => Inst::Act(Box::new(move |turn| {
+                let (groups, all) = (turn.flight.copy_groups, turn.memory.pending.len());
+                turn.memory.complete_copies(turn.origin, turn.active, all, |lane, group| {
+                    group < groups[lane].saturating_sub(pending)
+                })?;
+                Ok(Next::Go)
+            })),
+            AsyncCopy::CpAsyncWaitAll {} => Inst::Act(Box::new(|turn| {
+                let all = turn.memory.pending.len();
+                turn.memory.complete_copies(turn.origin, turn.active, all, |_, _| true)?;
+                Ok(Next::Go)
+            })),
+            AsyncCopy::CpAsyncMbarrierArrive { barrier, index, count } => {
+                let barrier = self.barrier_operand(barrier, index)?;
+                arrive(barrier, count)
+            }
+            AsyncCopy::CpAsyncBulkLoad { .. }
+            | AsyncCopy::CpAsyncBulkStore { .. }
+            | AsyncCopy::CpAsyncBulkPrefetch { .. }
+            | AsyncCopy::CpAsyncBulkTensorLoad { .. }
+            | AsyncCopy::CpAsyncBulkTensorMulticast { .. }
+            | AsyncCopy::CpAsyncBulkTensorStore { .. }
+            | AsyncCopy::CpReduceAsyncBulkTensor { .. }
+            | AsyncCopy::CpAsyncBulkPrefetchTensor { .. }
+            | AsyncCopy::CpAsyncBulkCommitGroup {}
+            | AsyncCopy::CpAsyncBulkWaitGroup { .. }
+            | AsyncCopy::PrefetchTensormap { .. } => return self.bulk_copy(id, op),
+        };
+        self.emit(id, inst);
+        Ok(())
+    }
+}
+
+impl CpAsync {
+    fn inst(self) -> Inst {
+        let CpAsync { to, from, src_bytes, bytes } = self;
+        Inst::Act(Box::new(move |turn| {
+            let mut copies = Box::new(Copies {
+                lanes: turn.active,
+                groups: turn.flight.copy_groups,
+                bytes: bytes as usize,
+                to: [0; LANES],
+                from: [(0, 0); LANES],
+                read: [0; LANES],
+            });
+            for lane in lanes_of(turn.active) {
+                let read = turn.regs.w[src_bytes as usize][lane];
+                if read > bytes {
+                    let cause = TrapCause::CopyBytes { bytes: read, limit: bytes };
+                    return Err(Trap::new(lane, cause));
+                }
+                let target = to.spot(turn.regs, turn.memory, lane, (bytes, bytes))?;
+                copies.to[lane] = target.at as u32;
+                // What is not read may be anywhere.
+                if read > 0 {
+                    let source = from.spot(turn.regs, turn.memory, lane, (read, bytes))?;
+                    copies.from[lane] = (source.alloc, source.at);
+                    copies.read[lane] = read as u8;
+                }
+            }
+            turn.memory.pending.push(turn.origin, What::Copies(copies));
+            Ok(Next::Go)
+        }))
+    }
+}
+
+fn arrive(barrier: Operand, count: PendingCount) -> Inst {
+    Inst::Act(Box::new(move |turn| {
+        let mut arrivals = Box::new(Arrivals { lanes: turn.active, barriers: [None; LANES] });
+        for lane in lanes_of(turn.active) {
+            let spot = barrier.spot(turn, lane)?;
+            let shared = turn.memory.shared_mut();
+            let found = match count {
+                // It must be a barrier now, and is one arrival short until this one comes.
+                PendingCount::Inc => {
+                    shared.update_barrier(spot, |barrier, name| barrier.raise(name))
+                }
+                PendingCount::Noinc => shared.barrier(spot).map(|barrier| barrier.phase()),
+            };
+            found.map_err(|cause| Trap::new(lane, cause))?;
+            arrivals.barriers[lane] = Some(spot);
+        }
+        turn.memory.pending.push(turn.origin, What::Arrivals(arrivals));
+        Ok(Next::Go)
+    }))
+}

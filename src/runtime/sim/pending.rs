@@ -1,0 +1,206 @@
+//! Asynchronous operations between issue and completion.
+//!
+//! An operation takes effect when something waits for it, or before, when the scheduler chooses. Each task is
+//! one unordered piece: a copy to several blocks is one for each. How a task is known to be complete is part
+//! of it: copies by threads and bulk stores by the group of a lane, loads by the bytes at a barrier, arrivals
+//! by the barrier. Tensor cores have queues of their own (`warp_group.rs`), because they write registers.
+//!
+//! The proxies: `Copies` access memory as the threads do, `Load` and `Store` through the asynchronous proxy.
+//! A store has two points of completion, that of its reads and that of its writes.
+
+use super::bulk_copy::{Load, Store};
+use super::cp_async::{Arrivals, Copies};
+use super::memory::Memory;
+use super::trap::{Trap, TrapCause, Trapped};
+use super::turn::Origin;
+
+/// An asynchronous operation that has not taken effect, or not as a whole.
+#[derive(Debug)]
+pub(super) struct Task {
+    pub(super) origin: Origin,
+    pub(super) what: What,
+}
+
+#[derive(Debug)]
+pub(super) enum What {
+    Copies(Box<Copies>),
+    Arrivals(Box<Arrivals>),
+    Load(Box<Load>),
+    Store(Box<Store>),
+}
+
+impl What {
+    /// Whether a barrier in shared memory is told of it.
+    fn is_for_a_barrier(&self) -> bool {
+        match self {
+            What::Arrivals(_) | What::Load(_) => true,
+            What::Copies(_) | What::Store(_) => false,
+        }
+    }
+}
+
+/// All tasks of a cluster, in the order of their issue.
+#[derive(Debug, Default)]
+pub(super) struct Pending {
+    tasks: Vec<Task>,
+}
+
+impl Pending {
+    pub(super) fn push(&mut self, origin: Origin, what: What) {
+        self.tasks.push(Task { origin, what });
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.tasks.len()
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.tasks.clear();
+    }
+}
+
+/// The trap at the operation that was issued, wherever the warp that waits for it is.
+fn at(origin: Origin) -> impl FnOnce(Box<Trap>) -> Box<Trap> {
+    move |trap| Box::new(Trap { origin: trap.origin.or(Some(origin)), ..*trap })
+}
+
+impl Memory<'_> {
+    /// Lets one of the tasks that barriers wait for take effect: the first one, or the one that `random`
+    /// chooses. Returns whether there was one.
+    pub(super) fn complete_awaited(&mut self, random: Option<u64>) -> Trapped<bool> {
+        let tasks = &self.pending.tasks;
+        let awaited = || (0..tasks.len()).filter(|task| tasks[*task].what.is_for_a_barrier());
+        let chosen = match random {
+            None => awaited().next(),
+            Some(random) => match awaited().count() {
+                0 => None,
+                count => awaited().nth((random % count as u64) as usize),
+            },
+        };
+        let Some(chosen) = chosen else { return Ok(false) };
+        self.complete(chosen)?;
+        Ok(true)
+    }
+
+    /// Lets a task take effect, or the first half of a store.
+    pub(super) fn complete_some(&mut self, random: u64) -> Trapped {
+        let count = self.pending.tasks.len() as u64;
+        let (chosen, only_read) = ((random % count) as usize, (random / count).is_multiple_of(2));
+        if only_read && let What::Store(_) = self.pending.tasks[chosen].what {
+            return self.read_store(chosen);
+        }
+        self.complete(chosen)
+    }
+
+    fn complete(&mut self, index: usize) -> Trapped {
+        if let What::Arrivals(arrivals) = &self.pending.tasks[index].what {
+            // The copies before it come first.
+            let (lanes, origin) = (arrivals.lanes, self.pending.tasks[index].origin);
+            let before = self.pending.tasks.len();
+            self.complete_copies(origin, lanes, index, |_, _| true)?;
+            let index = index - (before - self.pending.tasks.len());
+            let task = self.pending.tasks.remove(index);
+            return self.take_effect(task);
+        }
+        let task = self.pending.tasks.remove(index);
+        self.take_effect(task)
+    }
+
+    fn take_effect(&mut self, task: Task) -> Trapped {
+        let Task { origin, what } = task;
+        let done = match what {
+            What::Copies(copies) => copies.copy(self, origin, copies.lanes),
+            What::Arrivals(arrivals) => arrivals.arrive(self, origin),
+            What::Load(load) => load.load(self),
+            What::Store(mut store) => store.read(self, origin).and_then(|()| store.write(self)),
+        };
+        done.map_err(at(origin))
+    }
+
+    fn read_store(&mut self, index: usize) -> Trapped {
+        let origin = self.pending.tasks[index].origin;
+        let mut tasks = std::mem::take(&mut self.pending.tasks);
+        let done = match &mut tasks[index].what {
+            What::Store(store) => store.read(self, origin),
+            What::Copies(_) | What::Arrivals(_) | What::Load(_) => Ok(()),
+        };
+        self.pending.tasks = tasks;
+        done.map_err(at(origin))
+    }
+
+    /// Completes the `cp.async` of those of `lanes` of a warp whose group is one that `is_due`, among the
+    /// first `before` tasks.
+    pub(super) fn complete_copies(
+        &mut self,
+        of: Origin,
+        lanes: u32,
+        before: usize,
+        is_due: impl Fn(usize, u32) -> bool,
+    ) -> Trapped {
+        let mut tasks = std::mem::take(&mut self.pending.tasks);
+        let mut index = 0;
+        let mut done = Ok(());
+        tasks.retain_mut(|task| {
+            index += 1;
+            let Task { origin, what: What::Copies(copies) } = task else { return true };
+            if index > before || done.is_err() || !same_warp(*origin, of) {
+                return true;
+            }
+            let due = copies.due(lanes, &is_due);
+            if due != 0 {
+                done = copies.copy(self, *origin, due).map_err(at(*origin));
+                copies.lanes &= !due;
+            }
+            copies.lanes != 0
+        });
+        self.pending.tasks = tasks;
+        done
+    }
+
+    /// Completes the bulk stores of those of `lanes` of a warp whose group is one that `is_due`, or only
+    /// their reads.
+    pub(super) fn complete_stores(
+        &mut self,
+        of: Origin,
+        only_read: bool,
+        is_due: impl Fn(usize, u32) -> bool,
+    ) -> Trapped {
+        let mut tasks = std::mem::take(&mut self.pending.tasks);
+        let mut done = Ok(());
+        tasks.retain_mut(|task| {
+            let Task { origin, what: What::Store(store) } = task else { return true };
+            let due = same_warp(*origin, of) && is_due(store.lane, store.group);
+            if !due || done.is_err() {
+                return true;
+            }
+            done = store.read(self, *origin).map_err(at(*origin));
+            if done.is_ok() && !only_read {
+                done = store.write(self).map_err(at(*origin));
+            }
+            only_read
+        });
+        self.pending.tasks = tasks;
+        done
+    }
+
+    /// The end of all threads of the cluster: the writes of bulk stores come, and nothing else may be pending
+    /// that accesses shared memory on its own.
+    pub(super) fn finish(&mut self) -> Trapped {
+        for task in std::mem::take(&mut self.pending.tasks) {
+            let Task { origin, what } = task;
+            let done = match what {
+                // Threads do not end before these.
+                What::Copies(_) | What::Arrivals(_) => Ok(()),
+                What::Load(load) => Err(Trap::new(load.lane, TrapCause::AsyncAtExit)),
+                What::Store(store) if store.is_read() => store.write(self),
+                What::Store(store) => Err(Trap::new(store.lane, TrapCause::AsyncAtExit)),
+            };
+            done.map_err(at(origin))?;
+        }
+        Ok(())
+    }
+}
+
+fn same_warp(a: Origin, b: Origin) -> bool {
+    (a.block, a.warp) == (b.block, b.warp)
+}

@@ -1,0 +1,218 @@
+//! The shared memory of a block.
+
+use std::collections::BTreeMap;
+
+use super::mbarrier::{BarrierAt, BarrierState, Mbarrier};
+use super::trap::TrapCause;
+
+/// Where a shared allocation lies.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SharedRange {
+    pub(super) start: usize,
+    pub(super) len: usize,
+}
+
+/// A byte of a shared allocation; `at` counts from the start of the block's shared memory, which is address 0
+/// of the shared window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Spot {
+    pub(super) alloc: u32,
+    pub(super) at: usize,
+}
+
+/// What is known of the eight bytes of a barrier.
+#[derive(Clone, Copy, Debug)]
+enum Slot {
+    Live(Mbarrier),
+    Invalidated,
+}
+
+/// The shared memory of one block: words, for each bit whether it was written, and the barriers.
+///
+/// The bytes of a live barrier count as never written: a load of them is found where uninitialised bytes
+/// are, and a store leaves its trace.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) words: Vec<u32>,
+    pub(super) written: Vec<u32>,
+    allocs: Vec<SharedRange>,
+    /// By their first byte.
+    barriers: BTreeMap<usize, Slot>,
+    /// Whether a phase of a barrier has ended since this was last taken.
+    phase_ended: bool,
+}
+
+impl Shared {
+    pub(super) fn new(len_bytes: usize, allocs: &[SharedRange]) -> Shared {
+        let words = vec![0; len_bytes.div_ceil(4)];
+        let (written, allocs) = (words.clone(), allocs.to_vec());
+        Shared { written, words, allocs, barriers: BTreeMap::new(), phase_ended: false }
+    }
+
+    /// Forgets all content, for the next block.
+    pub(super) fn reset(&mut self) {
+        self.written.fill(0);
+        self.barriers.clear();
+        self.phase_ended = false;
+    }
+
+    pub(super) fn range(&self, alloc: u32) -> SharedRange {
+        self.allocs.get(alloc as usize).copied().unwrap_or(SharedRange { start: 0, len: 0 })
+    }
+
+    /// All bytes.
+    pub(super) fn len_bytes(&self) -> usize {
+        self.words.len() * 4
+    }
+
+    // Bytes, for copies.
+
+    /// Reads bytes, or returns the first one that was never written.
+    pub(super) fn read_bytes(&self, at: usize, out: &mut [u8]) -> Result<(), usize> {
+        let mut done = 0;
+        while done < out.len() {
+            let (word, from) = ((at + done) / 4, (at + done) % 4);
+            let take = (4 - from).min(out.len() - done);
+            let mask = byte_mask(from, take);
+            let missing = mask & !self.written[word];
+            if missing != 0 {
+                return Err(word * 4 + missing.trailing_zeros() as usize / 8);
+            }
+            let bytes = self.words[word].to_le_bytes();
+            out[done..done + take].copy_from_slice(&bytes[from..from + take]);
+            done += take;
+        }
+        Ok(())
+    }
+
+    pub(super) fn write_bytes(&mut self, at: usize, from: &[u8]) {
+        let mut done = 0;
+        while done < from.len() {
+            let (word, first) = ((at + done) / 4, (at + done) % 4);
+            let take = (4 - first).min(from.len() - done);
+            let mut bytes = [0; 4];
+            bytes[first..first + take].copy_from_slice(&from[done..done + take]);
+            let mask = byte_mask(first, take);
+            self.words[word] = self.words[word] & !mask | u32::from_le_bytes(bytes);
+            self.written[word] |= mask;
+            done += take;
+        }
+    }
+
+    /// The sixteen bytes at a multiple of 16, or the first of them that was never written.
+    #[inline(always)]
+    pub(super) fn chunk(&self, at: usize) -> Result<[u32; 4], usize> {
+        let word = at / 4;
+        let (words, written) = (&self.words[word..word + 4], &self.written[word..word + 4]);
+        if written.iter().fold(u32::MAX, |all, word| all & word) != u32::MAX {
+            let missing = written.iter().position(|word| *word != u32::MAX).unwrap_or(0);
+            let bit = (!written[missing]).trailing_zeros() as usize;
+            return Err((word + missing) * 4 + bit / 8);
+        }
+        Ok([words[0], words[1], words[2], words[3]])
+    }
+
+    /// Writes sixteen bytes at a multiple of 16.
+    #[inline(always)]
+    pub(super) fn set_chunk(&mut self, at: usize, words: [u32; 4]) {
+        let word = at / 4;
+        self.words[word..word + 4].copy_from_slice(&words);
+        self.written[word..word + 4].copy_from_slice(&[u32::MAX; 4]);
+    }
+
+    // Barriers.
+
+    fn name(&self, spot: Spot) -> BarrierAt {
+        let first = self.range(spot.alloc).start;
+        BarrierAt { alloc: spot.alloc, element: (spot.at.saturating_sub(first) / 8) as u64 }
+    }
+
+    /// The live barrier that has the byte `at`, if there is one.
+    pub(super) fn live_barrier(&self, alloc: u32, at: usize) -> Option<BarrierAt> {
+        let at = at / 8 * 8;
+        let live = matches!(self.barriers.get(&at), Some(Slot::Live(_)));
+        live.then(|| self.name(Spot { alloc, at }))
+    }
+
+    pub(super) fn init_barrier(&mut self, spot: Spot, count: u32) -> Result<(), TrapCause> {
+        let name = self.name(spot);
+        let overwritten = self.is_written(spot);
+        if let Some(Slot::Live(_)) = self.barriers.get(&spot.at)
+            && !overwritten
+        {
+            return Err(TrapCause::LiveBarrier { barrier: name });
+        }
+        let barrier = Mbarrier::new(count).ok_or(TrapCause::BarrierCount { count })?;
+        self.barriers.insert(spot.at, Slot::Live(barrier));
+        self.forget(spot);
+        Ok(())
+    }
+
+    pub(super) fn invalidate_barrier(&mut self, spot: Spot) -> Result<(), TrapCause> {
+        self.barrier(spot)?;
+        self.barriers.insert(spot.at, Slot::Invalidated);
+        Ok(())
+    }
+
+    fn is_written(&self, spot: Spot) -> bool {
+        self.written[spot.at / 4] | self.written[spot.at / 4 + 1] != 0
+    }
+
+    fn forget(&mut self, spot: Spot) {
+        self.written[spot.at / 4] = 0;
+        self.written[spot.at / 4 + 1] = 0;
+    }
+
+    /// The barrier at a multiple of 8 bytes.
+    pub(super) fn barrier(&mut self, spot: Spot) -> Result<&mut Mbarrier, TrapCause> {
+        let barrier = self.name(spot);
+        let overwritten = self.is_written(spot);
+        let not = |state| Err(TrapCause::NotABarrier { barrier, state });
+        match self.barriers.get_mut(&spot.at) {
+            Some(Slot::Live(_)) if overwritten => not(BarrierState::Overwritten),
+            Some(Slot::Live(found)) => Ok(found),
+            Some(Slot::Invalidated) => not(BarrierState::Invalidated),
+            None => not(BarrierState::NotInitialised),
+        }
+    }
+
+    /// Changes a barrier, whose phase may end by that. Returns the phase before.
+    pub(super) fn update_barrier(
+        &mut self,
+        spot: Spot,
+        update: impl FnOnce(&mut Mbarrier, BarrierAt) -> Result<(), TrapCause>,
+    ) -> Result<u64, TrapCause> {
+        let name = self.name(spot);
+        let barrier = self.barrier(spot)?;
+        let phase = barrier.phase();
+        update(barrier, name)?;
+        if barrier.end_phase() {
+            self.phase_ended = true;
+        }
+        Ok(phase)
+    }
+
+    /// Why a wait at the barrier is for ever.
+    pub(super) fn deadlock(&mut self, spot: Spot) -> TrapCause {
+        let barrier = self.name(spot);
+        match self.barrier(spot) {
+            Ok(found) => found.deadlock(barrier),
+            Err(cause) => cause,
+        }
+    }
+
+    /// Whether the phase of the barrier has all its arrivals, but not all its bytes.
+    pub(super) fn lacks_only_bytes(&self, spot: Spot) -> bool {
+        matches!(self.barriers.get(&spot.at), Some(Slot::Live(barrier)) if barrier.lacks_only_bytes())
+    }
+
+    /// Whether a phase has ended since the last call.
+    pub(super) fn take_phase_ended(&mut self) -> bool {
+        std::mem::take(&mut self.phase_ended)
+    }
+}
+
+/// The bits of `count` bytes of a word, from byte `first` on.
+pub(super) fn byte_mask(first: usize, count: usize) -> u32 {
+    (u32::MAX >> (32 - 8 * count)) << (8 * first)
+}

@@ -1,0 +1,117 @@
+//! Addresses of one lane, for operations that move more or less than elements.
+
+use super::buffer::Buffer;
+use super::compile::{Compiler, Refused};
+use super::lanes::Regs;
+use super::memory::{Address, Alloc, Memory, PointerSlots, Strength};
+use super::shared::{Shared, Spot};
+use super::trap::{AccessAt, Trap, TrapCause, Trapped};
+use crate::ir::{Space, Value};
+
+impl Compiler<'_> {
+    /// The address of what must be in the given space.
+    pub(super) fn address_in(
+        &self,
+        space: Space,
+        base: Value,
+        index: Value,
+    ) -> Result<Address, Refused> {
+        let address = self.address(base, index, Strength::default())?;
+        if address.space == space { Ok(address) } else { Err(Refused::Malformed) }
+    }
+}
+
+impl Address {
+    fn alloc(&self, regs: &Regs, lane: usize) -> u32 {
+        match self.pointer.alloc {
+            Alloc::Static(alloc) => alloc,
+            Alloc::Slot(slot) => regs.w[slot as usize][lane],
+        }
+    }
+
+    /// Where the `bytes` bytes at the address of a lane start: in shared memory counted from the start of the
+    /// block's, else from that of the allocation. They are inside the allocation, and start at a multiple of
+    /// `align`.
+    pub(super) fn spot(
+        &self,
+        regs: &Regs,
+        memory: &Memory<'_>,
+        lane: usize,
+        (bytes, align): (u32, u32),
+    ) -> Trapped<Spot> {
+        let alloc = self.alloc(regs, lane);
+        let (start, len) = match self.space {
+            Space::Shared => {
+                let range = memory.shared().range(alloc);
+                (range.start, range.len)
+            }
+            Space::Global | Space::Const => (0, memory.buffer(self.space, alloc).len_bytes()),
+        };
+        let access = AccessAt { bytes, align, ..self.at(regs, lane, alloc, len) };
+        if access.byte < 0 || access.byte + i128::from(bytes) > len as i128 {
+            return Err(Trap::new(lane, TrapCause::OutOfBounds(access)));
+        }
+        let at = start + access.byte as usize;
+        if !at.is_multiple_of(align as usize) {
+            return Err(Trap::new(lane, TrapCause::Misaligned(access)));
+        }
+        Ok(Spot { alloc, at })
+    }
+
+    /// That a byte which the lane reads was never written.
+    pub(super) fn missing_byte(
+        &self,
+        regs: &Regs,
+        memory: &Memory<'_>,
+        lane: usize,
+        (bytes, at): (u32, usize),
+    ) -> Box<Trap> {
+        let alloc = self.alloc(regs, lane);
+        let range = memory.shared().range(alloc);
+        let access = AccessAt { bytes, align: 1, ..self.at(regs, lane, alloc, range.len) };
+        Trap::new(lane, memory.shared().missing(access, at))
+    }
+}
+
+/// The address of a pointer in the shared window.
+pub(super) fn window_address(
+    pointer: PointerSlots,
+    regs: &Regs,
+    memory: &Memory<'_>,
+    lane: usize,
+) -> u64 {
+    let alloc = match pointer.alloc {
+        Alloc::Static(alloc) => alloc,
+        Alloc::Slot(slot) => regs.w[slot as usize][lane],
+    };
+    let offset = pointer.offset.map_or(0, |slot| regs.d[slot as usize][lane]);
+    (memory.shared().range(alloc).start as u64).wrapping_add(offset)
+}
+
+impl Shared {
+    /// Why the byte `at`, which is part of the access, cannot be read.
+    pub(super) fn missing(&self, access: AccessAt, at: usize) -> TrapCause {
+        if let Some(barrier) = self.live_barrier(access.alloc, at) {
+            return TrapCause::LiveBarrier { barrier };
+        }
+        let first = self.range(access.alloc).start;
+        TrapCause::Uninitialised { access, byte: at.saturating_sub(first) as u64 }
+    }
+}
+
+impl<'m> Memory<'m> {
+    /// The shared memory of the block with this rank in the cluster.
+    pub(super) fn shared_of(&mut self, rank: u32) -> Result<&mut Shared, TrapCause> {
+        let blocks = self.blocks.len() as u32;
+        match self.blocks.get_mut(rank as usize) {
+            None => Err(TrapCause::NoClusterBlock { rank, blocks }),
+            Some(block) if block.ended => Err(TrapCause::BlockEnded { rank }),
+            Some(block) => Ok(&mut block.shared),
+        }
+    }
+
+    /// The buffer of a parameter.
+    pub(super) fn global(&self, alloc: u32) -> &'m Buffer {
+        self.buffer(Space::Global, alloc)
+    }
+}

@@ -1,0 +1,92 @@
+//! What NVIDIA's assembler reports of the GEMMs that are measured beside cuBLAS: no spill, no local memory, no
+//! remark (so no `setmaxnreg` is dropped and no `wgmma` waits where it need not), for every configuration that is
+//! measured.
+
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking"
+)]
+#![cfg(feature = "sim")]
+
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use tilewright::codegen::PtxVersion;
+use tilewright::ir::{Kernel, Target};
+
+#[path = "../benches/kernels/gemm_configs.rs"]
+mod gemm_configs;
+#[path = "../benches/kernels/gemm_sm80.rs"]
+#[allow(dead_code, reason = "the benchmark launches it")]
+mod gemm_sm80;
+#[path = "../benches/kernels/gemm_sm90.rs"]
+#[allow(dead_code, reason = "the benchmark launches it")]
+mod gemm_sm90;
+#[path = "support/ptxas.rs"]
+#[allow(dead_code, reason = "each part of the tests uses what it needs")]
+mod ptxas;
+
+fn said(line: &str) {
+    // Not `eprintln!`: the output of a test that passes is not shown.
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+/// The kernel as PTX, and the shortest of three times from its closure to the text.
+fn timed<P>(build: impl Fn() -> Kernel<P>) -> (tilewright::codegen::Ptx, Duration) {
+    let run = || {
+        let begin = Instant::now();
+        let ptx = build().ptx();
+        (ptx, begin.elapsed())
+    };
+    (0..3).map(|_| run()).min_by_key(|(_, time)| *time).expect("there are three")
+}
+
+/// Assembles the text, and reads the report: the registers of a thread.
+fn report(ptxas: &ptxas::Ptxas, ptx: &tilewright::codegen::Ptx, target: Target) -> String {
+    let report = ptxas.report(ptx.text(), &target.to_string());
+    let report = report.unwrap_or_else(|problem| panic!("{problem}"));
+    // Numbers of remarks: C7508 and others are about what was not done as it was written.
+    assert!(!report.contains("(C7"), "{report}");
+    for none in ["0 bytes stack frame", "0 bytes spill stores", "0 bytes spill loads"] {
+        assert!(report.contains(none), "there is not `{none}` in\n{report}");
+    }
+    assert!(!report.contains("lmem"), "{report}");
+    let used = report.split("Used ").nth(1).and_then(|rest| rest.split(',').next());
+    used.expect("the report says how many registers are used").to_owned()
+}
+
+#[test]
+fn the_gemm_of_hopper() {
+    let Some(ptxas) = ptxas::find() else { return };
+    let mut count = 0;
+    for size in [2048, 4096, 8192, 16384] {
+        for (name, config) in gemm_configs::sm90(size) {
+            let (ptx, time) = timed(|| gemm_sm90::gemm(config).unwrap());
+            assert_eq!(ptx.version(), PtxVersion { major: 8, minor: 0 });
+            assert_eq!(ptx.target(), Target::SM_90A);
+            for action in ["inc", "dec"] {
+                let text = format!("setmaxnreg.{action}.sync.aligned.u32 ");
+                assert!(ptx.text().contains(&text), "{name} has no {text}");
+            }
+            let used = report(&ptxas, &ptx, Target::SM_90A);
+            said(&format!("{size} {name}: {used}, text after {time:.2?}"));
+            count += 1;
+        }
+    }
+    assert!(count > 8, "only {count} configurations");
+}
+
+#[test]
+fn the_gemm_of_ampere() {
+    let Some(ptxas) = ptxas::find() else { return };
+    for target in [Target::SM_80, Target::SM_90] {
+        let config = gemm_sm80::Config { target, ..gemm_configs::sm80() };
+        let (ptx, time) = timed(|| gemm_sm80::gemm(config).unwrap());
+        let lowest = if target == Target::SM_80 { (7, 0) } else { (7, 8) };
+        assert_eq!((ptx.version().major, ptx.version().minor), lowest);
+        let used = report(&ptxas, &ptx, target);
+        said(&format!("sm_80 GEMM for {target}: {used}, text after {time:.2?}"));
+    }
+}

@@ -1,0 +1,177 @@
+//! What a kernel can do to a GPU, and what is said of it. A fault ends the device for its process, so each one has a
+//! child process; they run where the environment has `TILEWRIGHT_GPU=1`. The faults that no kernel can cause on
+//! purpose are tested with the driver of `support/fake_cuda.rs`, in `runtime_driver.rs`.
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "a test ends with the message"
+)]
+#![cfg(feature = "sim")]
+
+#[path = "support/device.rs"]
+mod device;
+#[path = "support/ptxas.rs"]
+mod ptxas;
+
+use std::process::Command;
+
+use device::gpu;
+use tilewright::ir::{Global, GlobalMut, InlinePtx, Kernel, KernelOptions, Target};
+use tilewright::runtime::{
+    CompilerNoteKind, Device, FaultKind, Grid, LoadOptions, ModuleCache, RuntimeError,
+};
+
+/// Chooses the fault that a child process causes.
+const CHILD: &str = "TILEWRIGHT_CHILD";
+
+/// Whether there is a GPU to be lost; says so where there is none.
+fn is_wanted() -> bool {
+    let wanted = gpu().is_some();
+    if !wanted {
+        eprintln!("skipped: set TILEWRIGHT_GPU=1 on a machine with a GPU");
+    }
+    wanted
+}
+
+/// Causes the fault in a child process and prints what was said of it.
+fn check(fault: &str) {
+    if !is_wanted() {
+        return;
+    }
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "gpu_child", "--nocapture"])
+        .env(CHILD, fault)
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && text.contains("the child has run"), "{fault}: {text}");
+    eprint!("{text}");
+}
+
+const FAULTS: [&str; 4] = ["illegal_address", "misaligned_address", "trap", "address_space"];
+
+/// The kernels are right as far as a compiler can tell.
+#[test]
+fn faulty_kernels_assemble() {
+    let Some(ptxas) = ptxas::find() else { return };
+    for fault in FAULTS {
+        let ptx = faulty(fault, Target::SM_90A).0.ptx();
+        let result = ptxas.assemble(ptx.text(), "sm_90a", &["-O1"]);
+        result.unwrap_or_else(|problem| panic!("{problem}\n{ptx}"));
+    }
+}
+
+#[test]
+fn gpu_faults_are_kept_with_their_first_cause() {
+    FAULTS.into_iter().for_each(check);
+}
+
+/// The kernel that is at fault, and what may be said of it: the driver answers to a trap, and to an instruction on an
+/// address of another window, with one of two codes, by its release.
+fn faulty(fault: &str, target: Target) -> (Kernel<(GlobalMut<i32>,)>, Vec<FaultKind>) {
+    let inline = |text: &'static str| {
+        Kernel::<(GlobalMut<i32>,)>::build("wild", target, move |k, (x,)| {
+            let value = k.ptx::<i32, _>(InlinePtx::new(text), x);
+            x.store(k, 0, value);
+        })
+    };
+    let (kernel, kinds) = match fault {
+        "illegal_address" => (
+            Kernel::<(GlobalMut<i32>,)>::build("wild", target, |k, (x,)| x.store(k, 1i64 << 40, 1)),
+            vec![FaultKind::IllegalAddress],
+        ),
+        "misaligned_address" => {
+            (inline("ld.global.u32 %0, [%1+1];"), vec![FaultKind::MisalignedAddress])
+        }
+        "trap" => {
+            let kinds = vec![FaultKind::LaunchFailed, FaultKind::IllegalInstruction];
+            (inline("trap; mov.u32 %0, 0;"), kinds)
+        }
+        // An atomic operation on the window of local memory, which has none.
+        "address_space" => {
+            let text = ".reg .b64 at; .local .align 4 .b32 mine; mov.u64 at, mine; cvta.local.u64 at, at; \
+                        atom.add.u32 %0, [at], 1;";
+            let kinds = vec![
+                FaultKind::InvalidAddressSpace,
+                FaultKind::IllegalAddress,
+                FaultKind::LaunchFailed,
+            ];
+            (inline(text), kinds)
+        }
+        _ => panic!("no such fault"),
+    };
+    (kernel.unwrap(), kinds)
+}
+
+type Axpy = (f32, Global<f32>, GlobalMut<f32>, i32);
+
+fn axpy(target: Target) -> Kernel<Axpy> {
+    Kernel::<Axpy>::build("axpy", target, |k, (a, x, y, n)| {
+        let i = k.block_idx().x * k.block_dim().x + k.thread_idx().x;
+        k.if_(i.lt(n), |k| y.store(k, i, a * x.load(k, i) + y.load(k, i)));
+    })
+    .unwrap()
+}
+
+/// One fault, when this is a child process.
+#[test]
+fn gpu_child() {
+    let Ok(fault) = std::env::var(CHILD) else { return };
+    let device = gpu().unwrap();
+    let (wild, kinds) = faulty(&fault, device.target());
+    let wild = device.load(&wild).unwrap();
+    let f = device.load(&axpy(device.target())).unwrap();
+    let x = device.upload(&[1.0; 100]).unwrap();
+    let mut y = device.upload(&[1.0; 100]).unwrap();
+    let mut z = device.zeros(100).unwrap();
+    f.launch(Grid::cover(100, 32), (1.0, &x, &mut y, 100)).unwrap();
+    wild.launch(Grid::cover(1, 1), (&mut z,)).unwrap();
+    let Err(RuntimeError::Fault(fault)) = device.synchronize() else { panic!("no fault") };
+    eprintln!("{}", RuntimeError::Fault(fault.clone()));
+    assert!(kinds.contains(&fault.kind) && fault.launches == 2, "{fault:?}");
+    assert_eq!(fault.kernel.as_deref(), Some("wild"));
+    let lost = RuntimeError::DeviceLost(fault);
+    assert_eq!(f.launch(Grid::cover(100, 32), (1.0, &x, &mut y, 100)), Err(lost.clone()));
+    assert_eq!(y.to_vec(), Err(lost.clone()));
+    assert_eq!(device.zeros::<f32>(10).map(|_| ()), Err(lost.clone()));
+    assert_eq!(Device::cuda(0), Err(lost));
+    drop((f, wild, x, y, z, device));
+    eprintln!("the child has run");
+}
+
+/// A kernel that moves registers between its warps, which the compiler ignores unless it knows how many a thread
+/// starts with: an error of the load, with the cache and without.
+#[test]
+fn gpu_setmaxnreg_that_is_ignored_is_an_error() {
+    let Some(device) = gpu().filter(|device| device.target() == Target::SM_90A) else {
+        eprintln!("skipped: it needs a GPU of compute capability 9.0");
+        return;
+    };
+    // A name of its own each time, because the driver keeps what it has compiled, but not what it said.
+    let build = |options: KernelOptions, name: &str| {
+        let name = format!("{name}_{}", std::process::id());
+        let kernel = Kernel::<()>::build_with(options, &name, device.target(), |k, ()| {
+            k.ptx::<(), _>(InlinePtx::new("setmaxnreg.inc.sync.aligned.u32 40;"), ())
+        });
+        kernel.unwrap()
+    };
+    let cache = ModuleCache::in_memory();
+    for (name, cache) in [("linked", Some(&cache)), ("loaded", None)] {
+        let options = LoadOptions::default().cache(cache);
+        let refused = device.load_with(options, &build(KernelOptions::default(), name));
+        match refused.map(|_| ()) {
+            Err(RuntimeError::SetMaxNRegIgnored { note, .. }) => {
+                assert_eq!(note.kind, CompilerNoteKind::SetMaxNRegIgnored, "{note}");
+                eprintln!("{name}: {note}");
+            }
+            other => panic!("{name}: {other:?}"),
+        }
+        let known = KernelOptions::default().block([128, 1, 1]).max_registers(32);
+        let f = device.load_with(options, &build(known, "known")).unwrap();
+        assert!(f.compiler_notes().is_empty(), "{:?}", f.compiler_notes());
+        f.launch(Grid::cover(128, 128), ()).unwrap();
+    }
+    device.synchronize().unwrap();
+}

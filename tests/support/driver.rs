@@ -1,0 +1,91 @@
+//! The driver of `fake_cuda.rs`, which rustc compiles to a `libcuda.so`, and child processes that find it first.
+//!
+//! The test file has a test `child`, which runs the case that the environment names in [`CASE`].
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+
+/// Chooses the case that a child process runs.
+pub(crate) const CASE: &str = "TILEWRIGHT_DRIVER_CASE";
+
+/// The folder of the driver, built on the first call; `None` where there is no rustc.
+pub(crate) fn driver(variant: &str) -> Option<PathBuf> {
+    let rustc = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".to_owned());
+    let found = Command::new(&rustc).arg("--version").output();
+    if !found.is_ok_and(|output| output.status.success()) {
+        return None;
+    }
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/fake_cuda.rs");
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("fake_cuda");
+    let folder = folder.join(env!("CARGO_CRATE_NAME")).join(variant);
+    std::fs::create_dir_all(&folder).expect("the temporary folder can be made");
+    let mut source = PathBuf::from(source);
+    if variant == "without_launch" {
+        // A driver that lacks a function is the same text with another name for it.
+        let text = std::fs::read_to_string(&source).expect("the driver's source can be read");
+        source = folder.join("fake_cuda.rs");
+        std::fs::write(&source, text.replace("cuLaunchKernelEx", "cuLaunchSomething"))
+            .expect("the driver's source can be written");
+    }
+    let mut command = Command::new(rustc);
+    command.args(["--edition", "2024", "--crate-type", "cdylib", "-A", "warnings"]).arg(source);
+    let output = command.arg("-o").arg(folder.join("libcuda.so")).output().expect("rustc runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Some(folder)
+}
+
+/// The folder of a driver that has everything; says so where there is none.
+pub(crate) fn complete_driver() -> Option<&'static PathBuf> {
+    static FOLDER: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let folder = FOLDER.get_or_init(|| driver("complete")).as_ref();
+    if folder.is_none() {
+        eprintln!("skipped: there is no rustc to build the driver with");
+    }
+    folder
+}
+
+/// A child process that runs `case` with a driver in `folder`.
+pub(crate) fn command(folder: &PathBuf, case: &str, settings: &[(&str, &str)]) -> Command {
+    let mut command = Command::new(std::env::current_exe().expect("the test has a file"));
+    command.args(["--exact", "child", "--nocapture"]).env(CASE, case);
+    command.env("LD_LIBRARY_PATH", folder).env_remove("TILEWRIGHT_GPU");
+    command.env("TILEWRIGHT_CACHE", "off");
+    command.envs(settings.iter().map(|(name, value)| (format!("FAKE_CUDA_{name}"), value)));
+    command
+}
+
+/// What a child process said that was right: that its case ran, too, because one that did not has tested nothing.
+pub(crate) fn said(output: &Output, case: &str) -> String {
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{case}: {text}");
+    assert!(text.contains(&format!("case {case} ran")), "{case}: {text}");
+    text
+}
+
+/// Runs `case` in a child process with a driver in `folder`, and returns what it left.
+#[allow(dead_code, reason = "each test file uses the parts that it needs")]
+pub(crate) fn run(folder: &PathBuf, case: &str, settings: &[(&str, &str)]) -> Output {
+    let output = command(folder, case, settings).output().expect("the test can be started again");
+    said(&output, case);
+    output
+}
+
+/// Runs a case with the complete driver; it must leave nothing allocated, loaded or retained.
+#[allow(dead_code, reason = "each test file uses the parts that it needs")]
+#[track_caller]
+pub(crate) fn check(case: &str, settings: &[(&str, &str)]) {
+    let Some(folder) = complete_driver() else { return };
+    let text = run(folder, case, settings).stderr;
+    let text = String::from_utf8_lossy(&text);
+    assert!(text.contains("left 0 0 0, after fault 0"), "{case} {settings:?}: {text}");
+}
+
+/// As [`check`], for a case in which no context is made.
+#[allow(dead_code, reason = "each test file uses the parts that it needs")]
+#[track_caller]
+pub(crate) fn check_refused(case: &str, settings: &[(&str, &str)]) {
+    if let Some(folder) = complete_driver() {
+        run(folder, case, settings);
+    }
+}

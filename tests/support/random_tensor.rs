@@ -1,0 +1,300 @@
+//! The part of random kernels that is about tensor cores, barriers in memory and asynchronous copies.
+
+use tilewright::ir::{
+    Arith, AsyncCopy, BarrierForm, BulkReduce, BulkWait, ClusterArrival, Const, CpAsyncCache,
+    L2Policy, MatrixCount, MatrixOrder, Mbarrier, Mem, Mma, MmaShape, Op, PendingCount,
+    RemoteArrival, Scalar, SetmaxnregAction, Space, SpecialReg, Sync, Target, Type, Value, VarData,
+    VarId, VectorType, WgmmaForm,
+};
+
+use super::Generator;
+
+const POINTED: [Scalar; 3] = [Scalar::F16, Scalar::U64, Scalar::F32];
+
+fn shared(elem: Scalar) -> Type {
+    Type::Pointer { space: Space::Shared, elem, mutable: true }
+}
+
+fn vector(elem: Scalar, lanes: u32) -> Type {
+    VectorType::new(elem, lanes).expect("there is such a vector").into()
+}
+
+impl Generator<'_> {
+    /// A few operations that belong together.
+    pub(super) fn tensor(&mut self) {
+        let newer = self.ir.target.offers(Target::SM_90);
+        for _ in 0..1 + self.choose(3) {
+            match self.choose(5) {
+                0 if self.ir.target.offers(Target::SM_90A) => self.warp_group(),
+                1 => self.matrices(),
+                2 => self.barriers(),
+                3 if newer => self.bulk_copies(),
+                _ => self.thread_copies(),
+            }
+        }
+    }
+
+    fn u32(&mut self) -> Value {
+        self.of(Scalar::U32.into())
+    }
+
+    /// A number that is not known before the kernel runs, where not every constant is one.
+    fn unknown(&mut self) -> Value {
+        let lane = self.emit_one(Arith::Sreg { reg: SpecialReg::LaneId });
+        self.emit_one(Arith::Cvt { value: lane, to: Scalar::U32 })
+    }
+
+    fn barrier(&mut self) -> [Value; 2] {
+        [self.of(shared(Scalar::U64)), self.index(Space::Shared)]
+    }
+
+    /// Registers that are all set.
+    fn registers(&mut self, ty: Type, len: u32) -> VarId {
+        let (region, place) = (self.region, self.place);
+        let value = self.of(ty);
+        let var = self.ir.vars.push(VarData { ty, len, region, place, name: None });
+        for index in 0..len {
+            self.emit(Mem::SetVar { value, var, index });
+        }
+        self.vars.push((self.visible.len(), var));
+        var
+    }
+
+    fn matrices(&mut self) {
+        let (base, index) = (self.of(shared(Scalar::F16)), self.index(Space::Shared));
+        // In the body of the kernel warps are whole.
+        let choice = if self.region == self.ir.body { self.choose(4) } else { 0 };
+        let order = self.pick(MatrixOrder::ALL);
+        match choice {
+            1 => {
+                let count = self.pick(MatrixCount::ALL);
+                self.emit(Mma::Ldmatrix { base, index, count, order });
+            }
+            2 if self.ir.target.offers(Target::SM_90) => {
+                let lanes = self.pick(&[2, 4, 8]);
+                let vector = self.of(vector(Scalar::F16, lanes));
+                self.emit(Mma::Stmatrix { base, index, vector, order });
+            }
+            2 | 3 => {
+                let (elem, m, k, sum) = self.pick(&[
+                    (Scalar::F16, 16, 16, Scalar::F32.into()),
+                    (Scalar::F16, 16, 8, VectorType::F16X2.into()),
+                    (Scalar::I8, 8, 16, Scalar::I32.into()),
+                    (Scalar::Tf32, 16, 8, Scalar::F32.into()),
+                ]);
+                let [a, b] = [m * k / 32, k / 4].map(|lanes| self.of(vector(elem, lanes)));
+                let (d, shape) = (self.registers(sum, 5), MmaShape { m, n: 8, k });
+                self.emit(Mma::MmaSync { a, b, shape, d, first: 1 });
+            }
+            _ => {
+                let bits = u64::from(self.word()) << 14;
+                self.emit(Mma::MatrixDescriptor { base, bits });
+            }
+        }
+    }
+
+    fn warp_group(&mut self) {
+        if self.region != self.ir.body {
+            return;
+        }
+        let u64 = Type::from(Scalar::U64);
+        let op = match self.choose(6) {
+            0 => Mma::WgmmaFence {},
+            1 => Mma::WgmmaCommitGroup {},
+            2 => Mma::WgmmaWaitGroup { pending: self.choose(9) as u32 },
+            3 => {
+                let action = self.pick(SetmaxnregAction::ALL);
+                Mma::Setmaxnreg { action, count: 24 + 8 * self.choose(30) as u32 }
+            }
+            4 => {
+                let (a, b, accumulate) = (self.of(u64), self.of(u64), self.of(Type::BOOL));
+                let (a_type, b_type) = (Scalar::U8, self.pick(&[Scalar::I8, Scalar::U8]));
+                let d = self.registers(Scalar::I32.into(), 8);
+                let shape = MmaShape { m: 64, n: 8 + 8 * self.choose(2) as u32, k: 32 };
+                let form = WgmmaForm { satfinite: self.choose(2) == 1, ..WgmmaForm::default() };
+                Mma::Wgmma { a, b, accumulate, shape, a_type, b_type, d, first: 0, form }
+            }
+            _ => {
+                let (a, b) = (self.of(vector(Scalar::Bf16, 8)), self.of(u64));
+                let (d, accumulate) = (self.registers(Scalar::F32.into(), 5), self.of(Type::BOOL));
+                let shape = MmaShape { m: 64, n: 8, k: 16 };
+                let form = WgmmaForm {
+                    negate_a: self.choose(2) == 1,
+                    negate_b: self.choose(2) == 1,
+                    transpose_b: self.choose(2) == 1,
+                    ..WgmmaForm::default()
+                };
+                let b_type = Scalar::Bf16;
+                Mma::WgmmaRs { a, b, accumulate, shape, b_type, d, first: 1, form }
+            }
+        };
+        self.emit(op);
+    }
+
+    fn barriers(&mut self) {
+        let [barrier, index] = self.barrier();
+        let newer = self.ir.target.offers(Target::SM_90);
+        let state = self.of(Scalar::U64.into());
+        let parity = self.unknown();
+        let one = self.emit_one(Op::Const(Const::new(Scalar::U32, 1)));
+        let op = match self.choose(if newer { 17 } else { 7 }) {
+            0 => Mbarrier::MbarrierInit { barrier, index, count: parity },
+            1 => Mbarrier::MbarrierInval { barrier, index },
+            2 => Mbarrier::MbarrierArrive { barrier, index, count: one },
+            3 => Mbarrier::MbarrierTestWait { barrier, index, state },
+            4 => Mbarrier::MbarrierTestWaitParity { barrier, index, parity },
+            5 => Mbarrier::MbarrierWait { barrier, index, state },
+            6 => Mbarrier::MbarrierWaitParity { barrier, index, parity: one },
+            7 => Mbarrier::MbarrierArriveExpectTx { barrier, index, bytes: self.u32() },
+            8 => {
+                let (cta, order) = (self.u32(), self.pick(RemoteArrival::ALL));
+                Mbarrier::MbarrierArriveCluster { barrier, index, cta, order }
+            }
+            9 => Mbarrier::MbarrierExpectTx { barrier, index, bytes: self.u32() },
+            10 => Mbarrier::MbarrierCompleteTx { barrier, index, bytes: self.u32() },
+            11 => Mbarrier::MbarrierTryWait { barrier, index, state },
+            12 => Mbarrier::MbarrierTryWaitParity { barrier, index, parity },
+            13 => Mbarrier::MbarrierArrive { barrier, index, count: parity },
+            14 => Mbarrier::FenceMbarrierInit {},
+            choice => {
+                if self.region == self.ir.body {
+                    let form = self.pick(BarrierForm::ALL);
+                    if choice == 15 {
+                        let order = self.pick(ClusterArrival::ALL);
+                        self.emit(Sync::BarrierClusterArrive { form, order });
+                    }
+                    self.emit(Sync::BarrierClusterWait { form });
+                }
+                return;
+            }
+        };
+        self.emit(op);
+    }
+
+    fn thread_copies(&mut self) {
+        // There is no global pointer but those of parameters.
+        let from = self.visible.concat().into_iter().find(|value| {
+            matches!(self.ir.type_of(*value), Type::Pointer { space: Space::Global, .. })
+        });
+        let op = match (self.choose(8), from) {
+            (0..=3, Some(from)) => {
+                let elem = self.pick(&POINTED);
+                let (to, to_index) = (self.of(shared(elem)), self.index(Space::Shared));
+                let (from_index, src_bytes) = (self.index(Space::Global), self.unknown());
+                let bytes = self.pick(&[4, 8, 16]);
+                let cache = if bytes == 16 { CpAsyncCache::Cg } else { CpAsyncCache::Ca };
+                AsyncCopy::CpAsync { to, to_index, from, from_index, src_bytes, cache, bytes }
+            }
+            (4, _) => AsyncCopy::CpAsyncCommitGroup {},
+            (5, _) => AsyncCopy::CpAsyncWaitGroup { pending: self.choose(5) as u32 },
+            (6, _) => AsyncCopy::CpAsyncWaitAll {},
+            _ => {
+                let ([barrier, index], count) = (self.barrier(), self.pick(PendingCount::ALL));
+                AsyncCopy::CpAsyncMbarrierArrive { barrier, index, count }
+            }
+        };
+        self.emit(op);
+    }
+
+    fn bulk_copies(&mut self) {
+        let policy = self.pick(L2Policy::ALL);
+        match self.choose(6) {
+            0 => self.emit(AsyncCopy::CpAsyncBulkCommitGroup {}),
+            1 => {
+                let wait = self.pick(BulkWait::ALL);
+                self.emit(AsyncCopy::CpAsyncBulkWaitGroup { pending: self.at as u32 % 4, wait });
+            }
+            2 => self.bulk(policy),
+            _ => self.boxes(policy),
+        }
+    }
+
+    fn bulk(&mut self, policy: L2Policy) {
+        let all = self.visible.concat();
+        let global = all.into_iter().find_map(|value| match self.ir.type_of(value) {
+            Type::Pointer { space: Space::Global, mutable, .. } => Some((value, mutable)),
+            _ => None,
+        });
+        let Some((global, mutable)) = global else { return };
+        let elem = self.pick(&POINTED);
+        let (tile, at) = (self.of(shared(elem)), self.index(Space::Shared));
+        let (from_index, bytes) = (self.index(Space::Global), self.unknown());
+        let [barrier, barrier_index] = self.barrier();
+        let op = match self.choose(3) {
+            0 => AsyncCopy::CpAsyncBulkLoad {
+                to: tile,
+                to_index: at,
+                from: global,
+                from_index,
+                bytes,
+                barrier,
+                barrier_index,
+                policy,
+            },
+            1 if mutable => AsyncCopy::CpAsyncBulkStore {
+                to: global,
+                to_index: from_index,
+                from: tile,
+                from_index: at,
+                bytes,
+                policy,
+            },
+            _ => AsyncCopy::CpAsyncBulkPrefetch { from: global, from_index, bytes, policy },
+        };
+        self.emit(op);
+    }
+
+    fn boxes(&mut self, policy: L2Policy) {
+        let all = self.visible.concat();
+        let map = all.into_iter().find_map(|value| match self.ir.type_of(value) {
+            Type::TensorMap { elem, rank, mutable } => Some((value, elem, rank, mutable)),
+            _ => None,
+        });
+        let Some((map, elem, rank, mutable)) = map else { return };
+        let coords = (0..rank).map(|_| self.of(Scalar::I32.into())).collect();
+        let (tile, index) = (self.of(shared(elem)), self.index(Space::Shared));
+        let [barrier, barrier_index] = self.barrier();
+        let op = match self.choose(6) {
+            0 => AsyncCopy::PrefetchTensormap { map },
+            1 => AsyncCopy::CpAsyncBulkPrefetchTensor { map, coords, policy },
+            2 if mutable => AsyncCopy::CpAsyncBulkTensorStore {
+                map,
+                from: tile,
+                from_index: index,
+                coords,
+                policy,
+            },
+            3 if mutable => {
+                let op = self.pick(&[BulkReduce::Add, BulkReduce::Min, BulkReduce::Max]);
+                AsyncCopy::CpReduceAsyncBulkTensor {
+                    map,
+                    from: tile,
+                    from_index: index,
+                    coords,
+                    op,
+                    policy,
+                }
+            }
+            4 => AsyncCopy::CpAsyncBulkTensorMulticast {
+                map,
+                to: tile,
+                to_index: index,
+                barrier,
+                barrier_index,
+                ctas: self.u32(),
+                coords,
+                policy,
+            },
+            _ => AsyncCopy::CpAsyncBulkTensorLoad {
+                map,
+                to: tile,
+                to_index: index,
+                barrier,
+                barrier_index,
+                coords,
+                policy,
+            },
+        };
+        self.emit(op);
+    }
+}
