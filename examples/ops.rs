@@ -95,7 +95,11 @@ impl Cases {
         raw.op(op.clone());
         raw.op(Control::Return);
         let answer = match Kernel::verify(raw.ir.clone()) {
-            Ok(_) => op.support(&raw.ir).map_err(str::to_owned),
+            // The target that has its operands too: a pointer into the cluster is made by an operation.
+            Ok(_) => raw.ir.ops.iter().try_fold(Target::SM_80, |first, (_, data)| {
+                let own = data.op.support(&raw.ir).map_err(str::to_owned)?;
+                Ok(first.max(own))
+            }),
             Err(errors) => {
                 Err(errors.iter().next().map(|found| reason(&found.error)).unwrap_or_default())
             }
@@ -287,9 +291,10 @@ fn memory(row: &str, cases: &mut Cases) {
 }
 
 fn atomic(row: &str, cases: &mut Cases) {
-    for (space, elem) in
-        [Space::Global, Space::Shared].into_iter().flat_map(|s| Scalar::ALL.map(|e| (s, e)))
-    {
+    for (space, elem) in Space::ALL.into_iter().flat_map(|s| Scalar::ALL.map(|e| (s, e))) {
+        if space == Space::Const {
+            continue;
+        }
         let types = [("elements", elem.to_string()), ("space", space.to_string())];
         for &scope in MemScope::ALL {
             let mut with = |make: &dyn Fn([Value; 3]) -> Op| {
@@ -611,7 +616,10 @@ pub(crate) fn document() -> String {
             let mut cases = Cases::default();
             match family {
                 "Arith" => arith(info.name, &mut cases),
-                "Mem" => memory(info.name, &mut cases),
+                "Mem" => {
+                    memory(info.name, &mut cases);
+                    tensor(info.name, &mut cases);
+                }
                 "Atomic" => atomic(info.name, &mut cases),
                 "Cache" => cache(info.name, &mut cases),
                 "Sync" => {

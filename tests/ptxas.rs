@@ -122,7 +122,11 @@ fn filetest_kernels(target: Target) -> Vec<Kernel<Untyped>> {
 fn mem_kernels(target: Target) -> Vec<Kernel<Untyped>> {
     let mut kernels = Vec::new();
     let indices = [Scalar::I32, Scalar::U32, Scalar::I64, Scalar::U64];
-    for space in [Space::Global, Space::Shared] {
+    let mut spaces = vec![Space::Global, Space::Shared];
+    if target.offers(Target::SM_90) {
+        spaces.push(Space::SharedCluster);
+    }
+    for space in spaces {
         for elem in Scalar::ALL {
             let mut kernel = Raw::new(format!("mem_{space}_{elem}"), target);
             let ty = pointer(space, elem);

@@ -40,7 +40,8 @@ fn rows() -> Vec<&'static str> {
     let families = [Mma::INFO, Mbarrier::INFO, AsyncCopy::INFO].concat();
     let names = families.into_iter().map(|info| info.name);
     let names = names.filter(|name| !matches!(*name, "wgmma" | "wgmma_rs"));
-    names.chain(["barrier_cluster_arrive", "barrier_cluster_wait"]).collect()
+    let clusters = ["barrier_cluster_arrive", "barrier_cluster_wait", "mapa", "fence_proxy_alias"];
+    names.chain(clusters).collect()
 }
 
 /// Whether the target of the kernel has the operation.

@@ -4,8 +4,8 @@ use smallvec::SmallVec;
 
 use super::entry::Entry;
 use super::instruction::Part;
-use super::regs::{Class, Operand, Reg};
-use crate::ir::{AsyncCopy, BulkWait, L2Policy, PendingCount, Value};
+use super::regs::{Class, Operand, Reg, memory_type};
+use crate::ir::{AsyncCopy, BulkReduce, BulkWait, L2Policy, PendingCount, Value};
 
 impl Entry<'_> {
     pub(super) fn async_copy(&mut self, op: &AsyncCopy) {
@@ -105,6 +105,32 @@ impl Entry<'_> {
                     format!("cp.async.bulk.prefetch.tensor.{}d.L2.global.tile", coords.len());
                 self.with_policy(&name, "", &[Part::Box(map, &coords)], *policy);
             }
+            &AsyncCopy::StAsync { base, index, value, barrier, barrier_index } => {
+                let (_, elem) = self.pointee(base);
+                let name = [
+                    "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.",
+                    memory_type(elem),
+                ];
+                self.async_store(&name, [base, index, value, barrier, barrier_index]);
+            }
+            &AsyncCopy::RedAsync { base, index, value, barrier, barrier_index, op } => {
+                let (_, elem) = self.pointee(base);
+                let ty = match op {
+                    BulkReduce::And | BulkReduce::Or | BulkReduce::Xor => "b32",
+                    BulkReduce::Add
+                    | BulkReduce::Min
+                    | BulkReduce::Max
+                    | BulkReduce::Inc
+                    | BulkReduce::Dec => memory_type(elem),
+                };
+                let name = [
+                    "red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.",
+                    op.name(),
+                    ".",
+                    ty,
+                ];
+                self.async_store(&name, [base, index, value, barrier, barrier_index]);
+            }
             AsyncCopy::CpAsyncBulkCommitGroup {} => self.ins(&["cp.async.bulk.commit_group"], &[]),
             AsyncCopy::CpAsyncBulkWaitGroup { pending, wait } => {
                 let read = match wait {
@@ -123,6 +149,16 @@ impl Entry<'_> {
                 self.text.push("];\n");
             }
         }
+    }
+
+    fn async_store(
+        &mut self,
+        name: &[&str],
+        [base, index, value, barrier, barrier_index]: [Value; 5],
+    ) {
+        let (to, barrier) = (self.place_of(base, index), self.place_of(barrier, barrier_index));
+        let value = self.operand(value);
+        self.instruction(name, &[Part::At(to), Part::One(value), Part::At(barrier)]);
     }
 
     fn coords(&self, coords: &[Value]) -> SmallVec<[Operand; 5]> {

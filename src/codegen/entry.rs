@@ -205,7 +205,7 @@ impl<'a> Entry<'a> {
                     self.text.push("u64 .ptr .global .align ");
                     self.text.number(elem.size_bytes().into());
                 }
-                Type::Pointer { space: Space::Shared, elem, .. } => {
+                Type::Pointer { space: Space::Shared | Space::SharedCluster, elem, .. } => {
                     self.text.push("u32 .ptr .shared .align ");
                     self.text.number(elem.size_bytes().into());
                 }
@@ -315,7 +315,9 @@ impl<'a> Entry<'a> {
                 Type::Scalar(Scalar::Bool) => (self.temp(Class::B32), Scalar::Bool),
                 Type::Scalar(scalar) => (to, scalar),
                 Type::Pointer { space: Space::Global | Space::Const, .. } => (to, Scalar::U64),
-                Type::Pointer { space: Space::Shared, .. } => (to, Scalar::U32),
+                Type::Pointer { space: Space::Shared | Space::SharedCluster, .. } => {
+                    (to, Scalar::U32)
+                }
                 Type::Vector(_) => continue,
             };
             self.begin();
@@ -336,7 +338,10 @@ impl<'a> Entry<'a> {
                 Type::Scalar(_)
                 | Type::Vector(_)
                 | Type::TensorMap { .. }
-                | Type::Pointer { space: Space::Shared | Space::Const, .. } => {}
+                | Type::Pointer {
+                    space: Space::Shared | Space::SharedCluster | Space::Const,
+                    ..
+                } => {}
             }
         }
     }

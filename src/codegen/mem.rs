@@ -103,6 +103,12 @@ impl Entry<'_> {
                 self.text.number(name);
                 self.text.push(";\n");
             }
+            (&Mem::Mapa { base, cta }, Some(result)) => {
+                let (base, cta) = (self.operand(base), self.operand(cta));
+                let base = self.in_reg(base, Class::B32);
+                let to = self.def(result);
+                self.ins(&["mapa.shared::cluster.u32"], &[to.into(), base.into(), cta]);
+            }
             (&Mem::GetVar { var, index }, Some(result)) => {
                 for (to, from) in self.def_parts(result).into_iter().zip(self.var(var, index)) {
                     self.mov(to, from.into());
@@ -119,6 +125,7 @@ impl Entry<'_> {
                 | Mem::LdVec { .. }
                 | Mem::AssumeAligned { .. }
                 | Mem::PtrCast { .. }
+                | Mem::Mapa { .. }
                 | Mem::Offset { .. }
                 | Mem::SharedBase { .. }
                 | Mem::ArrayBase { .. }
@@ -333,12 +340,12 @@ impl Entry<'_> {
     fn compute(&mut self, to: Reg, address: Address, space: Space) {
         let Address { base, index, index_type, size } = address;
         let mut index = index;
-        if space == Space::Shared && index_type.bits() == 64 {
+        if pointer_class(space) == Class::B32 && index_type.bits() == 64 {
             let low = self.temp(Class::B32);
             self.ins(&["cvt.u32.u64"], &[low.into(), index.into()]);
             index = low;
         }
-        let widened = space != Space::Shared && index_type.bits() == 32;
+        let widened = pointer_class(space) == Class::B64 && index_type.bits() == 32;
         let name = match (widened, to.class()) {
             (true, _) if index_type.is_signed() => "mad.wide.s32",
             (true, _) => "mad.wide.u32",
@@ -389,7 +396,7 @@ impl Entry<'_> {
 fn pointer_class(space: Space) -> Class {
     match space {
         Space::Global | Space::Const => Class::B64,
-        Space::Shared => Class::B32,
+        Space::Shared | Space::SharedCluster => Class::B32,
     }
 }
 

@@ -55,7 +55,7 @@ impl Class {
             Type::Vector(vector) if vector.lanes_per_register() > 1 => Class::B32,
             Type::Vector(vector) => Class::of_scalar(vector.elem()),
             Type::Pointer { space: Space::Global | Space::Const, .. } => Class::B64,
-            Type::Pointer { space: Space::Shared, .. } => Class::B32,
+            Type::Pointer { space: Space::Shared | Space::SharedCluster, .. } => Class::B32,
             Type::TensorMap { .. } => Class::B64,
         }
     }

@@ -33,6 +33,7 @@ impl Entry<'_> {
             (Sync::Fence { order, scope }, _) => {
                 self.ins(&["fence.", order.name(), ".", scope.name()], &[]);
             }
+            (Sync::FenceProxyAlias {}, _) => self.ins(&["fence.proxy.alias"], &[]),
             (Sync::FenceProxyAsync { space: ProxySpace::All }, _) => {
                 self.ins(&["fence.proxy.async"], &[]);
             }

@@ -123,6 +123,9 @@ pub(super) fn of(op: &Op, ir: &KernelIr) -> PtxVersion {
         Op::Sync(Sync::BarrierClusterArrive { .. } | Sync::BarrierClusterWait { .. }) => {
             version(7, 8)
         }
+        Op::Mem(Mem::Mapa { .. }) => version(7, 8),
+        Op::Sync(Sync::FenceProxyAlias {}) => version(7, 5),
+        Op::AsyncCopy(AsyncCopy::StAsync { .. } | AsyncCopy::RedAsync { .. }) => version(8, 1),
         Op::Warp(Warp::Elect { .. }) | Op::Sync(Sync::FenceProxyAsync { .. }) => version(8, 0),
         Op::Warp(
             Warp::Shfl { .. }

@@ -34,9 +34,9 @@ pub use builder::{
     GlobalMut, Group, InSignature, Int, IntoBound, IntoVal, IntoValues, Join, Kernel,
     KernelOptions, Loop, MbarrierRef, MemIndex, MutPointer, NamedBarrier, Number, OnDevice,
     Ordered, ParamList, ParamValues, Parameter, Params, Pointer, Promote, Range, Red, Redux,
-    Registers, Reported, Shared, Signed, Sum, TensorMap, TensorMapMut, TensorMapType, Terminated,
-    Ty, Untyped, Val, Values, Var, Vector, VectorElement, WARP, Widen, Word, Word32, promote,
-    range,
+    Registers, Reported, Shared, SharedCluster, Signed, Sum, TensorMap, TensorMapMut,
+    TensorMapType, Terminated, Ty, Untyped, Val, Values, Var, Vector, VectorElement, WARP, Widen,
+    Word, Word32, promote, range,
 };
 pub use entity::{Arena, ArrayId, Entity, OpId, PlaceId, RegionId, SharedId, Value, VarId};
 pub use format::{Format, FormatError, Piece, Placeholder, Style};

@@ -168,19 +168,21 @@ pub enum Space {
     Global,
     /// Memory of one block.
     Shared,
+    /// Shared memory of all blocks of a cluster, as one of them sees it.
+    SharedCluster,
     /// Constant arrays of the module, of at most 64 KiB: fast where all threads of a warp read one element.
     Const,
 }
 
 impl Space {
     /// All state spaces.
-    pub const ALL: [Space; 3] = [Space::Global, Space::Shared, Space::Const];
+    pub const ALL: [Space; 4] = [Space::Global, Space::Shared, Space::SharedCluster, Space::Const];
 
     /// Bits of a pointer into this space.
     pub const fn pointer_bits(self) -> u32 {
         match self {
             Space::Global | Space::Const => 64,
-            Space::Shared => 32,
+            Space::Shared | Space::SharedCluster => 32,
         }
     }
 
@@ -189,6 +191,7 @@ impl Space {
         match self {
             Space::Global => "global",
             Space::Shared => "shared",
+            Space::SharedCluster => "shared::cluster",
             Space::Const => "const",
         }
     }

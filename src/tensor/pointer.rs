@@ -425,6 +425,7 @@ impl<P: PointerType> fmt::Display for Pointer<'_, P> {
         let space = match self.space() {
             Space::Global => "gmem",
             Space::Shared => "smem",
+            Space::SharedCluster => "dsmem",
             Space::Const => "cmem",
         };
         write!(f, "ptr<{}, {space}, align<{}>", self.dtype(), self.alignment())?;

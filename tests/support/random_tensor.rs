@@ -24,11 +24,12 @@ impl Generator<'_> {
     pub(super) fn tensor(&mut self) {
         let newer = self.ir.target.offers(Target::SM_90);
         for _ in 0..1 + self.choose(3) {
-            match self.choose(5) {
+            match self.choose(6) {
                 0 if self.ir.target.offers(Target::SM_90A) => self.warp_group(),
                 1 => self.matrices(),
                 2 => self.barriers(),
                 3 if newer => self.bulk_copies(),
+                4 if newer => self.other_block(),
                 _ => self.thread_copies(),
             }
         }
@@ -169,6 +170,29 @@ impl Generator<'_> {
             }
         };
         self.emit(op);
+    }
+
+    /// Pointers into the shared memory of a block of the cluster, and a store there.
+    fn other_block(&mut self) {
+        let elem = self.pick(&[Scalar::I32, Scalar::U32, Scalar::U64]);
+        let (near, [barrier, barrier_index], cta) =
+            (self.of(shared(elem)), self.barrier(), self.u32());
+        let [base, barrier] = [near, barrier].map(|base| self.emit_one(Mem::Mapa { base, cta }));
+        let (index, value) = (self.index(Space::SharedCluster), self.of(elem.into()));
+        let combine = match elem {
+            Scalar::U32 => self.pick(BulkReduce::ALL),
+            Scalar::I32 => self.pick(&[BulkReduce::Add, BulkReduce::Min, BulkReduce::Xor]),
+            _ => BulkReduce::Add,
+        };
+        match self.choose(4) {
+            0 => self.emit(Sync::FenceProxyAlias {}),
+            1 => {
+                let op = combine;
+                self.emit(AsyncCopy::RedAsync { base, index, value, barrier, barrier_index, op });
+            }
+            2 => self.emit(AsyncCopy::StAsync { base, index, value, barrier, barrier_index }),
+            _ => {}
+        }
     }
 
     fn thread_copies(&mut self) {

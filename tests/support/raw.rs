@@ -106,6 +106,11 @@ impl Raw {
                 let shared = self.ir.shared.push(alloc);
                 self.get(Mem::SharedBase { shared })
             }
+            Type::Pointer { space: Space::SharedCluster, elem, .. } => {
+                let base = self.unknown(pointer(Space::Shared, elem));
+                let cta = self.unknown(Scalar::U32.into());
+                self.get(Mem::Mapa { base, cta })
+            }
         }
     }
 

@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use tilewright::ir::{
     Arith, AsyncCopy, BarrierForm, BulkReduce, BulkWait, ClusterArrival, CpAsyncCache, L2Policy,
     MatrixCount, MatrixOrder, Mbarrier, Mem, Mma, MmaShape, Op, PendingCount, RemoteArrival,
-    Scalar, SetmaxnregAction, Space, SpecialReg, Sync, Type, Value, VarData, VarId, VectorType,
-    WgmmaForm,
+    Scalar, SetmaxnregAction, Space, SpecialReg, Sync, Target, Type, Value, VarData, VarId,
+    VectorType, WgmmaForm,
 };
 
 use super::raw::{Raw, pointer};
@@ -98,6 +98,8 @@ impl<'k> Cells<'k> {
             _ if name.starts_with("cp_async_bulk") => self.bulk(name),
             _ if name.contains("mbarrier") => self.mbarrier(name),
             "cp_async" => self.cp_async(),
+            "mapa" => self.mapa(),
+            "st_async" | "red_async" => self.remote_stores(name),
             _ => self.without_types(name),
         }
     }
@@ -322,6 +324,61 @@ impl<'k> Cells<'k> {
         }
     }
 
+    fn mapa(&mut self) {
+        let ranks = [self.scalar(Scalar::U32), self.constant(0), self.constant(15)];
+        for space in [Space::Global, Space::Shared] {
+            for elem in Scalar::ALL {
+                let base = self.of(pointer(space, elem));
+                let types = [("elements", elem.to_string()), ("space", space.to_string())];
+                for cta in ranks {
+                    self.add(Mem::Mapa { base, cta }, &types);
+                }
+            }
+        }
+    }
+
+    /// Stores to other blocks. Pointers into the cluster are values of kernels that have them.
+    fn remote_stores(&mut self, name: &str) {
+        let mut spaces = vec![Space::Global, Space::Shared];
+        if self.raw.ir.target.offers(Target::SM_90) {
+            spaces.push(Space::SharedCluster);
+        }
+        let (index, barrier_index) = (self.index(), self.index());
+        for &to in &spaces {
+            for &at in &spaces {
+                let barriers = [Scalar::U64, Scalar::I64].map(|elem| (at, elem));
+                for (at, count) in barriers {
+                    let barrier = self.of(pointer(at, count));
+                    for elem in Scalar::ALL {
+                        let (base, value) = (self.of(pointer(to, elem)), self.scalar(elem));
+                        let types = [
+                            ("elements", elem.to_string()),
+                            ("space", to.to_string()),
+                            ("barrier", format!("{at} {count}")),
+                        ];
+                        if name == "st_async" {
+                            let op =
+                                AsyncCopy::StAsync { base, index, value, barrier, barrier_index };
+                            self.add(op, &types);
+                            continue;
+                        }
+                        for &op in BulkReduce::ALL {
+                            let op = AsyncCopy::RedAsync {
+                                base,
+                                index,
+                                value,
+                                barrier,
+                                barrier_index,
+                                op,
+                            };
+                            self.add(op, &types);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
     fn cp_async(&mut self) {
         let spaces = [Space::Global, Space::Shared];
         for (to_space, from_space) in
@@ -529,6 +586,7 @@ impl<'k> Cells<'k> {
                     }
                 }
             }
+            "fence_proxy_alias" => self.add(Sync::FenceProxyAlias {}, &[]),
             "barrier_cluster_wait" => {
                 for &form in BarrierForm::ALL {
                     self.add(Sync::BarrierClusterWait { form }, &[]);

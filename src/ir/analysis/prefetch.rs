@@ -190,7 +190,7 @@ fn writes_global(ir: &KernelIr, op: &Op) -> bool {
     match op {
         Op::Mem(Mem::SetVar { .. }) => false,
         Op::Mem(Mem::St { base, .. } | Mem::StVec { base, .. }) => {
-            space_of(ir, *base) != Some(Space::Shared)
+            space_of(ir, *base) == Some(Space::Global)
         }
         Op::Mem(Mem::Ld { access, .. } | Mem::LdVec { access, .. }) => {
             access.order != LoadOrder::Weak
@@ -205,7 +205,9 @@ fn writes_global(ir: &KernelIr, op: &Op) -> bool {
         | Op::Mem(
             Mem::Offset { .. }
             | Mem::AssumeAligned { .. }
-            | Mem::SharedBase { .. } | Mem::PtrCast { .. }
+            | Mem::SharedBase { .. }
+            | Mem::Mapa { .. }
+            | Mem::PtrCast { .. }
             | Mem::ArrayBase { .. }
             | Mem::GetVar { .. },
         )

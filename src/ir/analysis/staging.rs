@@ -203,6 +203,7 @@ impl Pointers<'_> {
                 | Mem::StVec { .. }
                 | Mem::AssumeAligned { .. }
                 | Mem::PtrCast { .. }
+                | Mem::Mapa { .. }
                 | Mem::ArrayBase { .. }
                 | Mem::GetVar { .. }
                 | Mem::SetVar { .. },

@@ -184,6 +184,7 @@ impl Flow<'_> {
                 | Mem::StVec { .. }
                 | Mem::AssumeAligned { .. }
                 | Mem::PtrCast { .. }
+                | Mem::Mapa { .. }
                 | Mem::Offset { .. }
                 | Mem::SharedBase { .. }
                 | Mem::ArrayBase { .. },

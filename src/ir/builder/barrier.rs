@@ -94,6 +94,13 @@ impl<'b> Body<'b, '_> {
         self.context().emit(Sync::BarrierClusterWait { form });
     }
 
+    /// Orders accesses of the thread to one memory at several virtual addresses.
+    /// PTX ISA 9.7.13.4 `fence.proxy.alias`.
+    #[track_caller]
+    pub fn fence_proxy_alias(&self) {
+        self.context().emit(Sync::FenceProxyAlias {});
+    }
+
     /// Orders accesses of the thread with those of asynchronous copies and of tensor cores to the same memory:
     /// needed between an ordinary store and what these read. PTX ISA 9.7.13.4 `fence.proxy.async`; `sm_90`.
     #[track_caller]

@@ -18,6 +18,7 @@ mod barrier;
 mod bits;
 mod body;
 mod cases;
+mod cluster;
 mod collective;
 mod context;
 mod control;
@@ -60,8 +61,8 @@ pub use promote::{Promote, promote};
 pub use report::Reported;
 pub use typed::{
     Arithmetic, Bits, Constant, Converted, Element, Float, Fused, Global, GlobalMut, Int, IntoVal,
-    MemIndex, MutPointer, Number, Ordered, Pointer, Shared, Signed, TensorMap, TensorMapMut,
-    TensorMapType, Ty, Val,
+    MemIndex, MutPointer, Number, Ordered, Pointer, Shared, SharedCluster, Signed, TensorMap,
+    TensorMapMut, TensorMapType, Ty, Val,
 };
 pub use values::{IntoValues, Values};
 pub use vector::{Vector, VectorElement};

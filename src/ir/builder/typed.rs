@@ -225,11 +225,14 @@ pointer! {
     GlobalMut, Global, true;
     /// A pointer to shared memory.
     Shared, Shared, true;
+    /// A pointer to shared memory of a block of the cluster: made by [`Val::mapa`].
+    SharedCluster, SharedCluster, true;
     /// A pointer to a constant array: made by [`Body::const_array`](super::Body::const_array).
     Constant, Const, false;
 }
 impl<T: Element> MutPointer for GlobalMut<T> {}
 impl<T: Element> MutPointer for Shared<T> {}
+impl<T: Element> MutPointer for SharedCluster<T> {}
 
 /// A device value of type `T`, made in the body `'b` of a kernel: it can be used there and in the bodies
 /// inside it, not outside.

@@ -128,6 +128,8 @@ pub enum ResultKind {
     ElemVector,
     /// The type of the operand `base`, pointing to elements of the attribute `to`.
     PointerTo,
+    /// The type of the operand `base`, pointing into shared memory of the cluster.
+    ClusterPointer,
     /// A pointer to the elements of the allocation `shared`.
     SharedPointer,
     /// A pointer to the elements of the constant array `array`.
@@ -562,6 +564,14 @@ impl Op {
                     _ => None,
                 }
             }
+            ResultKind::ClusterPointer => {
+                match self.type_of_operand(ir, info, Constraint::Pointer)? {
+                    Type::Pointer { elem, mutable, .. } => {
+                        Some(Type::Pointer { space: Space::SharedCluster, elem, mutable })
+                    }
+                    Type::Scalar(_) | Type::Vector(_) | Type::TensorMap { .. } => None,
+                }
+            }
             ResultKind::To => self.converted(ir, info),
             ResultKind::Wide => self.wide(ir, info),
             ResultKind::Dot => Some(self.dot(ir)),
@@ -691,6 +701,7 @@ impl Op {
                 | Mem::StVec { .. }
                 | Mem::AssumeAligned { .. }
                 | Mem::PtrCast { .. }
+                | Mem::Mapa { .. }
                 | Mem::Offset { .. },
             )
             | Op::Atomic(_)

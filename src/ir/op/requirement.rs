@@ -48,6 +48,9 @@ impl Op {
         let first = self.first_target();
         match self {
             Op::Arith(op) => super::support::support(op, ir).map(|target| first.max(target)),
+            Op::Mem(Mem::Mapa { base, .. }) => {
+                super::tensor_support::mapa(*base, ir).map(|target| first.max(target))
+            }
             Op::Mma(op) => super::tensor_support::mma(op, ir).map(|target| first.max(target)),
             Op::Mbarrier(op) => {
                 super::tensor_support::mbarrier(op, ir).map(|target| first.max(target))

@@ -207,6 +207,9 @@ macro_rules! for_each_op {
                 shared_base = SharedBase () { shared: SharedId } -> SharedPointer : Any, Pure, SM_80;
                 /// The first element of a constant array.
                 array_base = ArrayBase () { array: ArrayId } -> ArrayPointer : Any, Pure, SM_80;
+                /// The pointer to the same place in the shared memory of block `cta` of the cluster.
+                /// PTX ISA 9.7.9.23 `mapa`.
+                mapa = Mapa (base: Pointer, cta: U32) {} -> ClusterPointer : Any, Pure, SM_90;
                 /// The present value of register `index` of a variable.
                 get_var = GetVar () { var: VarId, index: u32 } -> VarElem : Any, Read, SM_80;
                 /// Sets register `index` of a variable.
@@ -262,6 +265,9 @@ macro_rules! for_each_op {
                 /// Memory accesses before it come before those after it, for the threads of `scope`.
                 /// PTX ISA 9.7.13.4 `fence`.
                 fence = Fence () { order: FenceOrder, scope: MemScope } -> Unit : Any, Sync, SM_80;
+                /// The same for accesses of the thread to one memory at several addresses.
+                /// PTX ISA 9.7.13.4 `fence.proxy.alias`.
+                fence_proxy_alias = FenceProxyAlias () {} -> Unit : Any, Sync, SM_80;
                 /// The same for accesses of the thread and of asynchronous copies and tensor cores.
                 /// PTX ISA 9.7.13.4 `fence.proxy.async`.
                 fence_proxy_async = FenceProxyAsync () { space: ProxySpace } -> Unit
@@ -436,6 +442,14 @@ macro_rules! for_each_op {
                 /// PTX ISA 9.7.9.25.5.4 `cp.async.bulk.prefetch.tensor`.
                 cp_async_bulk_prefetch_tensor = CpAsyncBulkPrefetchTensor (map: TensorMap; coords: [I32])
                     { policy: L2Policy } -> Unit : Any, Sync, SM_90;
+                /// Sets `*(to + index)` in the shared memory of a block of the cluster to `value`; the phase of the
+                /// barrier, which is in the same block, then waits for as many bytes fewer.
+                /// PTX ISA 9.7.9.13 `st.async`.
+                st_async = StAsync (base: MutPointer, index: Index, value: Elem, barrier: MutPointer,
+                    barrier_index: Index) {} -> Unit : Any, Sync, SM_90;
+                /// As `st_async`, combined with what is there. PTX ISA 9.7.13.8 `red.async`.
+                red_async = RedAsync (base: MutPointer, index: Index, value: Elem, barrier: MutPointer,
+                    barrier_index: Index) { op: BulkReduce } -> Unit : Any, Sync, SM_90;
                 /// Makes a group of the bulk copies of the thread that are in none.
                 /// PTX ISA 9.7.9.25.6.2 `cp.async.bulk.commit_group`.
                 cp_async_bulk_commit_group = CpAsyncBulkCommitGroup () {} -> Unit : Any, Sync, SM_90;

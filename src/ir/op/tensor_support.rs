@@ -252,6 +252,19 @@ fn is_barrier(types: Types<'_>, barrier: Value) -> Result<(), &'static str> {
     only(expected, "a barrier is a u64 in shared memory")
 }
 
+fn in_cluster(types: Types<'_>, to: Value, barrier: Value) -> Result<(), &'static str> {
+    let space = Space::SharedCluster;
+    only(types.in_space(to, space), "the pointer is to shared memory of the cluster: use `mapa`")?;
+    let is_barrier = types.in_space(barrier, space) && types.pointee(barrier) == Some(Scalar::U64);
+    only(is_barrier, "the barrier is a u64 in shared memory of the cluster: use `mapa`")
+}
+
+/// As [`Op::support`](super::Op::support), beyond the target of the row.
+pub(super) fn mapa(base: Value, ir: &KernelIr) -> Support {
+    only(Types(ir).in_space(base, Space::Shared), SHARED)?;
+    Ok(Target::SM_90)
+}
+
 /// As [`Op::support`](super::Op::support), beyond the target of the row.
 pub(super) fn async_copy(op: &AsyncCopy, ir: &KernelIr) -> Support {
     let types = Types(ir);
@@ -299,6 +312,26 @@ pub(super) fn async_copy(op: &AsyncCopy, ir: &KernelIr) -> Support {
         | AsyncCopy::CpAsyncBulkWaitGroup { .. }
         | AsyncCopy::PrefetchTensormap { .. } => {}
         AsyncCopy::CpAsyncMbarrierArrive { barrier, .. } => is_barrier(types, *barrier)?,
+        AsyncCopy::StAsync { base, barrier, .. } => {
+            in_cluster(types, *base, *barrier)?;
+            let elem = types.pointee(*base).unwrap_or(Scalar::Bool);
+            only(
+                elem.bits() >= 32 && elem != Scalar::Tf32,
+                "it stores integers and floating point of 32 and 64 bits",
+            )?;
+        }
+        AsyncCopy::RedAsync { base, barrier, op, .. } => {
+            in_cluster(types, *base, *barrier)?;
+            let elem = types.pointee(*base).unwrap_or(Scalar::Bool);
+            let word = matches!(elem, Scalar::I32 | Scalar::U32);
+            let legal = match op {
+                BulkReduce::Add => word || elem == Scalar::U64,
+                BulkReduce::Min | BulkReduce::Max => word,
+                BulkReduce::Inc | BulkReduce::Dec => elem == Scalar::U32,
+                BulkReduce::And | BulkReduce::Or | BulkReduce::Xor => word,
+            };
+            only(legal, "it combines i32 and u32, adds u64 too, and counts in u32")?;
+        }
         AsyncCopy::CpAsyncBulkLoad { to, from, bytes, barrier, .. } => {
             to_shared(*to, *from)?;
             sixteen(*bytes)?;

@@ -83,7 +83,11 @@ fn params(report: &mut Report<'_>) {
             report.kernel(VerifyError::DuplicateParamName { name: name.clone() });
         }
         let ty = ir.type_of(param.value);
-        if let Type::Pointer { space: space @ (Space::Shared | Space::Const), .. } = ty {
+        if let Type::Pointer {
+            space: space @ (Space::Shared | Space::SharedCluster | Space::Const),
+            ..
+        } = ty
+        {
             report.kernel(VerifyError::ParamSpace { name: name.clone(), space });
         }
         if let Type::Vector(ty) = ty {

@@ -96,6 +96,7 @@ fn check_op(report: &mut Report<'_>, op: OpId) {
             | Mem::AssumeAligned { .. }
             | Mem::SharedBase { .. }
             | Mem::PtrCast { .. }
+            | Mem::Mapa { .. }
             | Mem::ArrayBase { .. }
             | Mem::GetVar { .. }
             | Mem::SetVar { .. },
@@ -103,6 +104,7 @@ fn check_op(report: &mut Report<'_>, op: OpId) {
         | Op::Sync(
             Sync::Barrier {}
             | Sync::Fence { .. }
+            | Sync::FenceProxyAlias {}
             | Sync::FenceProxyAsync { .. }
             | Sync::BarrierClusterArrive { .. }
             | Sync::BarrierClusterWait { .. }

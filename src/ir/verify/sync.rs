@@ -75,6 +75,7 @@ fn collect(ir: &KernelIr, region: RegionId, found: &mut Found) {
             | Op::Cache(_)
             | Op::Sync(
                 Sync::Fence { .. }
+                | Sync::FenceProxyAlias {}
                 | Sync::FenceProxyAsync { .. }
                 | Sync::GriddepcontrolWait {}
                 | Sync::GriddepcontrolLaunchDependents {},

@@ -167,11 +167,12 @@ fn update<E: Element>(address: Address, slots: Slots, f: Combine) -> Access {
                         }
                     });
                 }
-                Space::Shared => {
-                    let SharedRange { start, len } = memory.shared().range(alloc);
+                Space::Shared | Space::SharedCluster => {
+                    let shared = memory.shared_at_mut(address.space, (alloc, mask))?;
+                    let SharedRange { start, len } = shared.range(alloc);
                     let offsets = address.offsets(regs, (alloc, len, mask))?;
-                    check_written::<E>(&address, regs, &offsets, (alloc, mask), memory.shared())?;
-                    let words = &mut memory.shared_mut().words;
+                    check_written::<E>(&address, regs, &offsets, (alloc, mask), shared)?;
+                    let words = &mut shared.words;
                     offsets.for_each::<E>(mask, |lane, at| {
                         olds[lane] = E::load(start + at, |i| words[i]);
                         E::store(start + at, next(lane, olds[lane]), |i, mask, bits| {

@@ -171,6 +171,7 @@ impl Compiler<'_> {
             Sync::BarrierClusterWait { form: _ } => cluster_barrier::wait(),
             // Memory is the same for all proxies; the grids before this one have ended, and none after it waits.
             Sync::FenceProxyAsync { .. }
+            | Sync::FenceProxyAlias {}
             | Sync::GriddepcontrolWait {}
             | Sync::GriddepcontrolLaunchDependents {} => {
                 self.weight += 1;

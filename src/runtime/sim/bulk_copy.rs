@@ -114,7 +114,7 @@ impl Load {
                 }
             }
         }
-        let shared = memory.shared_of(self.block).map_err(trapped)?;
+        let shared = memory.shared_of_mut(self.block).map_err(trapped)?;
         // The barrier must be there before anything is written to where it may be.
         shared.barrier(self.barrier).map_err(trapped)?;
         rows.chunks(self.to.at, 0..data.len(), |at, part| {
@@ -425,7 +425,9 @@ impl Compiler<'_> {
             | AsyncCopy::CpAsyncCommitGroup {}
             | AsyncCopy::CpAsyncWaitGroup { .. }
             | AsyncCopy::CpAsyncWaitAll {}
-            | AsyncCopy::CpAsyncMbarrierArrive { .. } => return Err(Refused::Malformed),
+            | AsyncCopy::CpAsyncMbarrierArrive { .. }
+            | AsyncCopy::StAsync { .. }
+            | AsyncCopy::RedAsync { .. } => return Err(Refused::Malformed),
         };
         self.emit(id, inst);
         Ok(())

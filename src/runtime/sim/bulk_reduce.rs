@@ -25,7 +25,7 @@ fn number<T: Number>(op: BulkReduce, old: u64, value: u64) -> u64 {
 }
 
 /// The new element. The verifier has seen that there is such a reduction.
-fn reduced(op: BulkReduce, elem: Scalar, old: u64, value: u64) -> u64 {
+pub(super) fn reduced(op: BulkReduce, elem: Scalar, old: u64, value: u64) -> u64 {
     match elem {
         Scalar::F16 => number::<f16>(op, old, value),
         Scalar::Bf16 => number::<bf16>(op, old, value),

@@ -520,6 +520,7 @@ impl Compiler<'_> {
                 self.set(result.ok_or(Malformed)?, slots)?;
                 self.weight += 1;
             }
+            Mem::Mapa { base, cta } => self.mapa(id, (base, cta), result.ok_or(Malformed)?)?,
             Mem::GetVar { var, index } => {
                 let from = self.register(var, index)?;
                 let to = self.regs.allocate(get(&self.ir.vars, var)?.ty);

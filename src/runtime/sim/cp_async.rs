@@ -110,6 +110,13 @@ impl Compiler<'_> {
                 let barrier = self.barrier_operand(barrier, index)?;
                 arrive(barrier, count)
             }
+            AsyncCopy::StAsync { base, index, value, barrier, barrier_index } => {
+                return self.remote_store(id, [base, index, value, barrier, barrier_index], None);
+            }
+            AsyncCopy::RedAsync { base, index, value, barrier, barrier_index, op } => {
+                let operands = [base, index, value, barrier, barrier_index];
+                return self.remote_store(id, operands, Some(op));
+            }
             AsyncCopy::CpAsyncBulkLoad { .. }
             | AsyncCopy::CpAsyncBulkStore { .. }
             | AsyncCopy::CpAsyncBulkPrefetch { .. }

@@ -8,6 +8,7 @@ use super::lanes::LANES;
 use super::launch::Said;
 use super::mbarrier::BarrierAt;
 use super::program::Code;
+use super::shared::of_cluster;
 use super::trap::{AccessAt, TrapCause};
 use crate::ir::{
     ArrayId, AsyncCopy, Cache, Entity, KernelIr, Mbarrier, Mem, Mma, Op, Place, SharedId, Space,
@@ -71,6 +72,11 @@ impl Launch<'_> {
 
     fn access(&self, access: AccessAt, is_store: bool) -> MemoryAccess {
         let AccessAt { space, alloc, elem, byte, bytes, align, len_bytes } = access;
+        let (mut rank, mut number) = (None, alloc);
+        if space == Space::SharedCluster {
+            let (block, alloc) = of_cluster(alloc);
+            (rank, number) = (Some(block), alloc);
+        }
         let (allocation, made) = match space {
             Space::Global => {
                 let name = self.ir.params.get(alloc as usize).map(|param| param.name.clone());
@@ -81,12 +87,13 @@ impl Launch<'_> {
                 let place = self.ir.arrays.get(array).and_then(|a| self.ir.places.get(a.place));
                 (array.to_string(), place.copied())
             }
-            Space::Shared => self.shared(alloc),
+            Space::Shared | Space::SharedCluster => self.shared(number),
         };
         let element = byte.div_euclid(i128::from(elem.size_bytes()));
         MemoryAccess {
             is_store,
             space,
+            rank,
             allocation,
             made,
             elem,
@@ -148,7 +155,7 @@ fn stores(op: &Op, cause: &TrapCause) -> bool {
                     | AsyncCopy::CpAsyncBulkTensorStore { .. }
                     | AsyncCopy::CpReduceAsyncBulkTensor { .. }
             );
-            (at.space == Space::Shared) != from_shared
+            matches!(at.space, Space::Shared | Space::SharedCluster) != from_shared
         }
         Op::Const(_)
         | Op::Arith(_)
@@ -237,6 +244,9 @@ fn cause(
         TrapCause::ClusterBarrierOrder { arrives } => FaultCause::ClusterBarrierOrder { arrives },
         TrapCause::BoxStart { coord, elem } => FaultCause::BoxStart { coord, elem },
         TrapCause::NoClusterBlock { rank, blocks } => FaultCause::NoClusterBlock { rank, blocks },
+        TrapCause::BarrierElsewhere { rank, barrier_rank } => {
+            FaultCause::BarrierElsewhere { rank, barrier_rank }
+        }
         TrapCause::BlockEnded { rank } => FaultCause::BlockEnded { rank },
         TrapCause::CopyBytes { bytes, limit } => FaultCause::CopyBytes { bytes, limit },
         TrapCause::AsyncAtExit => FaultCause::AsyncAtExit,

@@ -222,6 +222,13 @@ pub enum FaultCause {
         /// The blocks of the cluster.
         blocks: u32,
     },
+    /// An asynchronous store to a block of the cluster that is to tell a barrier of another one.
+    BarrierElsewhere {
+        /// The number of the block in its cluster.
+        rank: u32,
+        /// That of the block with the barrier.
+        barrier_rank: u32,
+    },
     /// An access to the shared memory of a block of the cluster all of whose threads have ended.
     BlockEnded {
         /// The number of the block in its cluster.
@@ -297,6 +304,8 @@ pub struct MemoryAccess {
     pub is_store: bool,
     /// The space of the allocation.
     pub space: Space,
+    /// The number of the block in its cluster, in shared memory of the cluster.
+    pub rank: Option<u32>,
     /// The name of the allocation: of a parameter in global memory, of the allocation in shared memory, of a
     /// constant array.
     pub allocation: String,
@@ -339,6 +348,7 @@ mod tests {
         let access = MemoryAccess {
             is_store: true,
             space: Space::Shared,
+            rank: None,
             allocation: "shared1".to_owned(),
             made: Some(place),
             elem: Scalar::F64,

@@ -45,6 +45,9 @@ impl FaultCause {
             FaultCause::BlockEnded { .. } => {
                 Some("let all blocks of the cluster pass its barrier before they end")
             }
+            FaultCause::BarrierElsewhere { .. } => {
+                Some("let `mapa` make both pointers with one number of a block")
+            }
             FaultCause::AsyncAtExit => Some("wait for it before the kernel ends"),
             FaultCause::MatrixUninitialised { .. } => {
                 Some("wait for the copy that fills it, and compare the layouts")
@@ -117,7 +120,12 @@ impl fmt::Display for MemoryAccess {
         match self.space {
             Space::Global => write!(f, "parameter `{}`", self.allocation)?,
             Space::Const => write!(f, "constant array `{}`", self.allocation)?,
-            Space::Shared => write!(f, "shared memory `{}`", self.allocation)?,
+            Space::Shared | Space::SharedCluster => {
+                write!(f, "shared memory `{}`", self.allocation)?;
+            }
+        }
+        if let Some(rank) = self.rank {
+            write!(f, " of block {rank} of the cluster")?;
         }
         match self.made {
             Some(place) => write!(f, ", made at {place}"),
@@ -290,6 +298,10 @@ impl FaultCause {
             FaultCause::NoClusterBlock { rank, blocks } => {
                 write!(f, "names block {rank} of the cluster, which has {blocks}, in ")
             }
+            FaultCause::BarrierElsewhere { rank, barrier_rank } => write!(
+                f,
+                "stores to block {rank} of the cluster, but names a barrier of block {barrier_rank}, in "
+            ),
             FaultCause::BlockEnded { rank } => {
                 write!(f, "accesses block {rank} of the cluster, which has ended, in ")
             }

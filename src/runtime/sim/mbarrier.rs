@@ -240,7 +240,7 @@ impl Compiler<'_> {
                     for lane in lanes_of(turn.active) {
                         let spot = barrier.spot(turn, lane)?;
                         let block = turn.regs.w[cta as usize][lane];
-                        let shared = turn.memory.shared_of(block);
+                        let shared = turn.memory.shared_of_mut(block);
                         let arrived = shared.and_then(|shared| {
                             shared.update_barrier(spot, |barrier, name| barrier.arrive(1, name))
                         });

@@ -11,7 +11,7 @@ use super::buffer::Buffer;
 use super::element::Element;
 use super::lanes::{LANE_BIT, LANES, Regs, Word, lanes_of};
 use super::pending::Pending;
-use super::shared::{Shared, SharedRange};
+use super::shared::{Shared, SharedRange, of_cluster};
 use super::trap::{AccessAt, Trap, TrapCause, Trapped};
 use crate::codegen::TensorMapDesc;
 use crate::ir::{LoadAccess, LoadOrder, Scalar, Space, StoreAccess, StoreOrder};
@@ -347,11 +347,12 @@ impl Address {
                     Ok(())
                 })
             }),
-            Space::Shared => Box::new(move |regs, memory, mask| {
+            Space::Shared | Space::SharedCluster => Box::new(move |regs, memory, mask| {
                 self.for_each_alloc(regs, mask, |regs, alloc, mask| {
-                    let SharedRange { start, len } = memory.shared().range(alloc);
+                    let shared = memory.shared_at(self.space, (alloc, mask))?;
+                    let SharedRange { start, len } = shared.range(alloc);
                     let offsets = self.offsets(regs, (alloc, len, mask))?;
-                    let Shared { words, written, .. } = memory.shared();
+                    let Shared { words, written, .. } = shared;
                     let dst = &mut E::Word::file_mut(regs)[dst];
                     let mut all_written = true;
                     offsets.for_each::<E>(mask, |lane, at| {
@@ -361,7 +362,7 @@ impl Address {
                     if all_written {
                         return Ok(());
                     }
-                    Err(self.uninitialised::<E>(regs, &offsets, (alloc, mask), memory.shared()))
+                    Err(self.uninitialised::<E>(regs, &offsets, (alloc, mask), shared))
                 })
             }),
         }
@@ -384,12 +385,13 @@ impl Address {
                     Ok(())
                 })
             }),
-            Space::Shared => Box::new(move |regs, memory, mask| {
+            Space::Shared | Space::SharedCluster => Box::new(move |regs, memory, mask| {
                 self.for_each_alloc(regs, mask, |regs, alloc, mask| {
-                    let SharedRange { start, len } = memory.shared().range(alloc);
+                    let shared = memory.shared_at_mut(self.space, (alloc, mask))?;
+                    let SharedRange { start, len } = shared.range(alloc);
                     let offsets = self.offsets(regs, (alloc, len, mask))?;
                     let src = &E::Word::file(regs)[src];
-                    let Shared { words, written, .. } = memory.shared_mut();
+                    let Shared { words, written, .. } = shared;
                     offsets.for_each::<E>(mask, |lane, at| {
                         E::store(start + at, src[lane], |i, mask, bits| {
                             words[i] = words[i] & !mask | bits;
@@ -442,6 +444,11 @@ fn lanes_where(f: impl Fn(usize) -> bool) -> u32 {
     (0..LANES).fold(0, |mask, lane| mask | if f(lane) { LANE_BIT[lane] } else { 0 })
 }
 
+/// The trap in the first lane of `mask`.
+fn first_of(mask: u32) -> impl FnOnce(TrapCause) -> Box<Trap> {
+    move |cause| Trap::new(mask.trailing_zeros() as usize, cause)
+}
+
 impl<'m> Memory<'m> {
     /// The shared memory of the block whose warp has its turn.
     #[inline(always)]
@@ -455,6 +462,29 @@ impl<'m> Memory<'m> {
         &mut self.blocks[self.here].shared
     }
 
+    /// The shared memory that the allocation `alloc` is in, to which the lanes of `mask` point: that of the block
+    /// whose warp has its turn, or in the space of the cluster that of any.
+    #[inline(always)]
+    pub(super) fn shared_at(&self, space: Space, (alloc, mask): (u32, u32)) -> Trapped<&Shared> {
+        match space {
+            Space::SharedCluster => self.shared_of(of_cluster(alloc).0).map_err(first_of(mask)),
+            Space::Shared | Space::Global | Space::Const => Ok(self.shared()),
+        }
+    }
+
+    /// As [`Memory::shared_at`].
+    #[inline(always)]
+    pub(super) fn shared_at_mut(
+        &mut self,
+        space: Space,
+        (alloc, mask): (u32, u32),
+    ) -> Trapped<&mut Shared> {
+        match space {
+            Space::SharedCluster => self.shared_of_mut(of_cluster(alloc).0).map_err(first_of(mask)),
+            Space::Shared | Space::Global | Space::Const => Ok(self.shared_mut()),
+        }
+    }
+
     /// The block whose warp has its turn.
     pub(super) fn block_mut(&mut self) -> &mut BlockMemory {
         &mut self.blocks[self.here]
@@ -465,7 +495,9 @@ impl<'m> Memory<'m> {
         static NONE: std::sync::LazyLock<Buffer> = std::sync::LazyLock::new(|| Buffer::zeros(0));
         let found = match space {
             Space::Const => self.arrays.get(alloc as usize),
-            Space::Global | Space::Shared => self.globals.get(alloc as usize).copied(),
+            Space::Global | Space::Shared | Space::SharedCluster => {
+                self.globals.get(alloc as usize).copied()
+            }
         };
         found.unwrap_or(&NONE)
     }

@@ -66,6 +66,7 @@ mod options;
 mod output;
 mod pending;
 mod program;
+mod remote_store;
 mod round;
 mod scalar;
 mod shared;

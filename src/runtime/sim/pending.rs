@@ -2,8 +2,8 @@
 //!
 //! An operation takes effect when something waits for it, or before, when the scheduler chooses. Each task is
 //! one unordered piece: a copy to several blocks is one for each. How a task is known to be complete is part
-//! of it: copies by threads and bulk stores by the group of a lane, loads by the bytes at a barrier, arrivals
-//! by the barrier. Tensor cores have queues of their own (`warp_group.rs`), because they write registers.
+//! of it: copies by threads and bulk stores by the group of a lane, loads and stores to other blocks by the
+//! bytes at a barrier, arrivals by the barrier. Tensor cores have queues of their own (`warp_group.rs`), because they write registers.
 //!
 //! The proxies: `Copies` access memory as the threads do, `Load` and `Store` through the asynchronous proxy.
 //! A store has two points of completion, that of its reads and that of its writes.
@@ -11,6 +11,7 @@
 use super::bulk_copy::{Load, Store};
 use super::cp_async::{Arrivals, Copies};
 use super::memory::Memory;
+use super::remote_store::RemoteStore;
 use super::trap::{Trap, TrapCause, Trapped};
 use super::turn::Origin;
 
@@ -27,13 +28,14 @@ pub(super) enum What {
     Arrivals(Box<Arrivals>),
     Load(Box<Load>),
     Store(Box<Store>),
+    Remote(Box<RemoteStore>),
 }
 
 impl What {
     /// Whether a barrier in shared memory is told of it.
     fn is_for_a_barrier(&self) -> bool {
         match self {
-            What::Arrivals(_) | What::Load(_) => true,
+            What::Arrivals(_) | What::Load(_) | What::Remote(_) => true,
             What::Copies(_) | What::Store(_) => false,
         }
     }
@@ -112,6 +114,7 @@ impl Memory<'_> {
             What::Copies(copies) => copies.copy(self, origin, copies.lanes),
             What::Arrivals(arrivals) => arrivals.arrive(self, origin),
             What::Load(load) => load.load(self),
+            What::Remote(store) => store.store(self),
             What::Store(mut store) => store.read(self, origin).and_then(|()| store.write(self)),
         };
         done.map_err(at(origin))
@@ -122,7 +125,7 @@ impl Memory<'_> {
         let mut tasks = std::mem::take(&mut self.pending.tasks);
         let done = match &mut tasks[index].what {
             What::Store(store) => store.read(self, origin),
-            What::Copies(_) | What::Arrivals(_) | What::Load(_) => Ok(()),
+            What::Copies(_) | What::Arrivals(_) | What::Load(_) | What::Remote(_) => Ok(()),
         };
         self.pending.tasks = tasks;
         done.map_err(at(origin))
@@ -192,6 +195,7 @@ impl Memory<'_> {
                 // Threads do not end before these.
                 What::Copies(_) | What::Arrivals(_) => Ok(()),
                 What::Load(load) => Err(Trap::new(load.lane, TrapCause::AsyncAtExit)),
+                What::Remote(store) => Err(Trap::new(store.lane, TrapCause::AsyncAtExit)),
                 What::Store(store) if store.is_read() => store.write(self),
                 What::Store(store) => Err(Trap::new(store.lane, TrapCause::AsyncAtExit)),
             };

@@ -12,6 +12,21 @@ pub(super) struct SharedRange {
     pub(super) len: usize,
 }
 
+/// The bits of the number of an allocation that say which one of its block it is.
+const IN_BLOCK: u32 = (1 << 20) - 1;
+
+/// The number of allocation `alloc` of the block `rank` of the cluster, as pointers into shared memory of the
+/// cluster keep it. There are at most 16 blocks, and in each less allocations than the 2^20 bytes that
+/// `compile` lets shared memory have.
+pub(super) fn in_cluster(rank: u32, alloc: u32) -> u32 {
+    rank << 20 | alloc & IN_BLOCK
+}
+
+/// The block of a number that [`in_cluster`] has made, and the allocation there.
+pub(super) fn of_cluster(number: u32) -> (u32, u32) {
+    (number >> 20, number & IN_BLOCK)
+}
+
 /// A byte of a shared allocation; `at` counts from the start of the block's shared memory, which is address 0
 /// of the shared window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,8 +71,12 @@ impl Shared {
         self.phase_ended = false;
     }
 
+    /// Of an allocation of the block, which may be given with the rank of the block.
     pub(super) fn range(&self, alloc: u32) -> SharedRange {
-        self.allocs.get(alloc as usize).copied().unwrap_or(SharedRange { start: 0, len: 0 })
+        self.allocs
+            .get((alloc & IN_BLOCK) as usize)
+            .copied()
+            .unwrap_or(SharedRange { start: 0, len: 0 })
     }
 
     /// All bytes.
@@ -124,7 +143,10 @@ impl Shared {
 
     fn name(&self, spot: Spot) -> BarrierAt {
         let first = self.range(spot.alloc).start;
-        BarrierAt { alloc: spot.alloc, element: (spot.at.saturating_sub(first) / 8) as u64 }
+        BarrierAt {
+            alloc: spot.alloc & IN_BLOCK,
+            element: (spot.at.saturating_sub(first) / 8) as u64,
+        }
     }
 
     /// The live barrier that has the byte `at`, if there is one.

@@ -2,7 +2,7 @@
 
 use super::buffer::Buffer;
 use super::compile::{Compiler, Refused};
-use super::lanes::Regs;
+use super::lanes::{LANE_BIT, Regs};
 use super::memory::{Address, Alloc, Memory, PointerSlots, Strength};
 use super::shared::{Shared, Spot};
 use super::trap::{AccessAt, Trap, TrapCause, Trapped};
@@ -41,8 +41,9 @@ impl Address {
     ) -> Trapped<Spot> {
         let alloc = self.alloc(regs, lane);
         let (start, len) = match self.space {
-            Space::Shared => {
-                let range = memory.shared().range(alloc);
+            Space::Shared | Space::SharedCluster => {
+                let shared = memory.shared_at(self.space, (alloc, LANE_BIT[lane]))?;
+                let range = shared.range(alloc);
                 (range.start, range.len)
             }
             Space::Global | Space::Const => (0, memory.buffer(self.space, alloc).len_bytes()),
@@ -101,13 +102,19 @@ impl Shared {
 
 impl<'m> Memory<'m> {
     /// The shared memory of the block with this rank in the cluster.
-    pub(super) fn shared_of(&mut self, rank: u32) -> Result<&mut Shared, TrapCause> {
+    pub(super) fn shared_of(&self, rank: u32) -> Result<&Shared, TrapCause> {
         let blocks = self.blocks.len() as u32;
-        match self.blocks.get_mut(rank as usize) {
+        match self.blocks.get(rank as usize) {
             None => Err(TrapCause::NoClusterBlock { rank, blocks }),
             Some(block) if block.ended => Err(TrapCause::BlockEnded { rank }),
-            Some(block) => Ok(&mut block.shared),
+            Some(block) => Ok(&block.shared),
         }
+    }
+
+    /// As [`Memory::shared_of`].
+    pub(super) fn shared_of_mut(&mut self, rank: u32) -> Result<&mut Shared, TrapCause> {
+        self.shared_of(rank)?;
+        Ok(&mut self.blocks[rank as usize].shared)
     }
 
     /// The buffer of a parameter.

@@ -143,6 +143,11 @@ pub(super) enum TrapCause {
         rank: u32,
         blocks: u32,
     },
+    /// A store to the block `rank` that is to tell a barrier of another one.
+    BarrierElsewhere {
+        rank: u32,
+        barrier_rank: u32,
+    },
     /// A block of the cluster whose threads have ended.
     BlockEnded {
         rank: u32,

@@ -94,7 +94,10 @@ impl Compiler<'_> {
                 let start = match space {
                     // Buffers and arrays start at a multiple of every alignment that is asked for.
                     Space::Global | Space::Const => 0,
-                    Space::Shared => memory.shared().range(number).start as i64,
+                    // The allocations lie the same way in all blocks.
+                    Space::Shared | Space::SharedCluster => {
+                        memory.shared().range(number).start as i64
+                    }
                 };
                 let byte = regs.d[src as usize][lane] as i64;
                 if start.wrapping_add(byte) & (i64::from(bytes) - 1) != 0 {
@@ -158,10 +161,11 @@ fn load<E: Element + 'static>(address: Address, (count, slots): Parts) -> Access
                     }
                     address.strength.after();
                 }
-                Space::Shared => {
-                    let range = memory.shared().range(alloc);
+                Space::Shared | Space::SharedCluster => {
+                    let shared = memory.shared_at(address.space, (alloc, mask))?;
+                    let range = shared.range(alloc);
                     let offsets = shared_offsets(&address, regs, (alloc, range, mask))?;
-                    let Shared { words, written, .. } = memory.shared();
+                    let Shared { words, written, .. } = shared;
                     let mut all_written = true;
                     for (part, read) in read.iter_mut().take(count).enumerate() {
                         offsets.for_each::<E>(mask, |lane, at| {
@@ -171,7 +175,7 @@ fn load<E: Element + 'static>(address: Address, (count, slots): Parts) -> Access
                         });
                     }
                     if !all_written {
-                        let (at, shared) = ((alloc, mask), memory.shared());
+                        let at = (alloc, mask);
                         return Err(address.uninitialised::<E>(regs, &offsets, at, shared));
                     }
                 }
@@ -202,10 +206,10 @@ fn store<E: Element + 'static>(address: Address, (count, slots): Parts) -> Acces
                 }
                 Ok(())
             }
-            Space::Shared => {
-                let range = memory.shared().range(alloc);
+            Space::Shared | Space::SharedCluster => {
+                let shared = memory.shared_at_mut(address.space, (alloc, mask))?;
+                let range = shared.range(alloc);
                 let offsets = shared_offsets(&address, regs, (alloc, range, mask))?;
-                let shared = memory.shared_mut();
                 for (part, slot) in slots.iter().take(count).enumerate() {
                     let from = &E::Word::file(regs)[*slot as usize];
                     offsets.for_each::<E>(mask, |lane, at| {
