@@ -68,8 +68,11 @@ impl TiledCopy {
             Ok((tiler, layout_tv)) => Self::from_tv(atom, dtype, layout_tv, tiler),
             Err(error) => {
                 let operand = format!("{} o threads {threads}, values {values}", atom.op());
-                let operation = "make_tiled_copy";
-                Err(TensorError { operation, operand, kind: error.into() })
+                let kind = match error {
+                    LayoutError::NotBijective { .. } => missed(threads, values),
+                    error => error.into(),
+                };
+                Err(TensorError { operation: "make_tiled_copy", operand, kind })
             }
         }
     }
@@ -411,4 +414,15 @@ fn check_vector<'b, E: Readable<'b>>(
         tensor: tensor.to_string(),
         allowed: widest.to_string(),
     })
+}
+/// How threads and values miss elements of their tile, or share some.
+fn missed(threads: &Layout, values: &Layout) -> TensorErrorKind {
+    let count = || -> Result<TensorErrorKind, LayoutError> {
+        // From the tile to the number of the thread and the value.
+        let tile = threads.raked_product(values)?;
+        let (elements, places) = (tile.size()?.to_static()?, tile.image()?.len() as i64);
+        let layout_tv = tile.to_string();
+        Ok(TensorErrorKind::Coverage { layout_tv, elements, reached: places, places })
+    };
+    count().unwrap_or_else(TensorErrorKind::from)
 }
