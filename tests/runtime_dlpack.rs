@@ -1,5 +1,6 @@
 //! DLPack tensors out of buffers and into buffers: what is refused, everywhere; what goes through, with the driver of
 //! `support/fake_cuda.rs` and, where the environment has `TILEWRIGHT_GPU=1`, on a GPU.
+#![cfg(all(feature = "dlpack", feature = "sim"))]
 #![expect(unsafe_code, reason = "a tensor of foreign code is one by the word of its maker")]
 #![allow(
     clippy::expect_used,
@@ -8,7 +9,6 @@
     clippy::print_stderr,
     reason = "a test ends with the message"
 )]
-#![cfg(all(feature = "dlpack", feature = "sim"))]
 
 #[path = "support/device.rs"]
 mod device;
