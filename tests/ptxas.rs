@@ -128,7 +128,7 @@ fn mem_kernels(target: Target) -> Vec<Kernel<Untyped>> {
     }
     for space in spaces {
         for elem in Scalar::ALL {
-            let mut kernel = Raw::new(format!("mem_{space}_{elem}"), target);
+            let mut kernel = Raw::new(format!("mem_{space:?}_{elem}"), target);
             let ty = pointer(space, elem);
             let (base, index) = (kernel.unknown(ty), kernel.unknown(Scalar::I32.into()));
             // From the start of a shared allocation, a constant index outside is an error of the build.

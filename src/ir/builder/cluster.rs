@@ -24,7 +24,16 @@ use crate::ir::op::{AsyncCopy, BulkReduce, Mem};
 /// })?;
 /// let ptx = kernel.ptx();
 /// assert!(ptx.text().contains("mapa.shared::cluster.u32") && ptx.text().contains("ld.shared::cluster"));
-/// # Ok::<(), tilewright::ir::BuildErrors>(())
+/// # #[cfg(feature = "sim")] {
+/// use tilewright::runtime::{Device, Grid};
+///
+/// let device = Device::sim()?;
+/// let mut found = device.zeros::<i32>(64)?;
+/// device.load(&kernel)?.launch(Grid::cover(64, 32), (&mut found,))?;
+/// let other: Vec<i32> = (32..64).chain(0..32).collect();
+/// assert_eq!(found.to_vec()?, other);
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 impl<'b, T: Element> Val<'b, Shared<T>> {
     /// The pointer to the same place in the shared memory of block `cta` of the cluster.
@@ -37,7 +46,42 @@ impl<'b, T: Element> Val<'b, Shared<T>> {
     }
 }
 
-/// Stores to other blocks of the cluster that the thread does not wait for.
+/// Stores to other blocks of the cluster that the thread does not wait for. The element and the barrier are in the
+/// same block; in the simulator another barrier is a fault, and so is a store that is not done when its block ends.
+///
+/// ```
+/// use tilewright::ir::{
+///     BarrierForm, BulkReduce, ClusterArrival, GlobalMut, Kernel, KernelOptions, Target,
+/// };
+///
+/// let options = KernelOptions::default().cluster([2, 1, 1]);
+/// let kernel = Kernel::<(GlobalMut<u32>,)>::build_with(options, "sums", Target::SM_90, |k, (x,)| {
+///     let (sum, bars, t) = (k.shared::<u32>(1), k.shared::<u64>(1), k.thread_idx().x);
+///     k.if_(t.eq(0), |k| {
+///         sum.store(k, 0, 100);
+///         bars.mbarrier(0).init(k, 1);
+///         k.fence_mbarrier_init();
+///         bars.mbarrier(0).arrive_expect_tx(k, 32 * 4);
+///     });
+///     k.barrier_cluster_arrive(BarrierForm::Unaligned, ClusterArrival::Release);
+///     k.barrier_cluster_wait(BarrierForm::Unaligned);
+///     let other = k.cluster_ctarank() ^ 1;
+///     let one = k.block_idx().x.cvt::<u32>() + 1;
+///     sum.mapa(other).red_async(k, BulkReduce::Add, one, bars.mapa(other));
+///     bars.mbarrier(0).wait_parity(k, 0);
+///     k.if_(t.eq(0), |k| x.store(k, k.block_idx().x, sum.load(k, 0)));
+/// })?;
+/// assert!(kernel.ptx().text().contains("red.async.relaxed.cluster.shared::cluster"));
+/// # #[cfg(feature = "sim")] {
+/// use tilewright::runtime::{Device, Grid};
+///
+/// let device = Device::sim()?;
+/// let mut sums = device.zeros::<u32>(2)?;
+/// device.load(&kernel)?.launch(Grid::cover(64, 32), (&mut sums,))?;
+/// assert_eq!(sums.to_vec()?, [100 + 32 * 2, 100 + 32]);
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 impl<T: Element> Val<'_, SharedCluster<T>> {
     /// Sets the element to `value`; the phase of `barrier`, in the same block, then waits for as many bytes
     /// fewer as an element has. PTX ISA 9.7.9.13 `st.async`; `sm_90`.
