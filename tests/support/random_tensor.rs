@@ -104,6 +104,9 @@ impl Generator<'_> {
             1 => Mma::WgmmaCommitGroup {},
             2 => Mma::WgmmaWaitGroup { pending: self.choose(9) as u32 },
             3 => {
+                // It needs bounds that fix the registers at the start.
+                self.ir.bounds.block.get_or_insert([32, 1, 1]);
+                self.ir.bounds.min_blocks_per_sm.get_or_insert(1);
                 let action = self.pick(SetmaxnregAction::ALL);
                 Mma::Setmaxnreg { action, count: 24 + 8 * self.choose(30) as u32 }
             }
