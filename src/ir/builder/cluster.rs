@@ -17,7 +17,7 @@ use crate::ir::op::{AsyncCopy, BulkReduce, Mem};
 ///     tile.store(k, t, t + k.block_idx().x * 32);
 ///     k.barrier_cluster_arrive(BarrierForm::Unaligned, ClusterArrival::Release);
 ///     k.barrier_cluster_wait(BarrierForm::Unaligned);
-///     let other = tile.mapa(k.cluster_ctarank() ^ 1);
+///     let other = tile.mapa(k.cluster_ctarank().cvt::<u32>() ^ 1);
 ///     x.store(k, k.block_idx().x * 32 + t, other.load(k, t));
 ///     k.barrier_cluster_arrive(BarrierForm::Unaligned, ClusterArrival::Release);
 ///     k.barrier_cluster_wait(BarrierForm::Unaligned);
@@ -65,7 +65,7 @@ impl<'b, T: Element> Val<'b, Shared<T>> {
 ///     });
 ///     k.barrier_cluster_arrive(BarrierForm::Unaligned, ClusterArrival::Release);
 ///     k.barrier_cluster_wait(BarrierForm::Unaligned);
-///     let other = k.cluster_ctarank() ^ 1;
+///     let other = k.cluster_ctarank().cvt::<u32>() ^ 1;
 ///     let one = k.block_idx().x.cvt::<u32>() + 1;
 ///     sum.mapa(other).red_async(k, BulkReduce::Add, one, bars.mapa(other));
 ///     bars.mbarrier(0).wait_parity(k, 0);
