@@ -57,6 +57,35 @@ fn report(ptxas: &ptxas::Ptxas, ptx: &tilewright::codegen::Ptx, target: Target) 
     used.expect("the report says how many registers are used").to_owned()
 }
 
+/// The most `wgmma` that one body of a loop has, without those of loops inside of it.
+fn most_wgmma_in_a_body(text: &str) -> usize {
+    let lines: Vec<&str> = text.lines().map(str::trim).collect();
+    // A loop goes from its label to the last branch back.
+    let ends = |(first, line): (usize, &&str)| {
+        let label = line.strip_suffix(':')?;
+        let back = format!("bra {label};");
+        let last = lines.iter().rposition(|line| line.ends_with(&back))?;
+        (last > first).then_some((first, last))
+    };
+    let loops: Vec<(usize, usize)> = lines.iter().enumerate().filter_map(ends).collect();
+    let innermost = |at: usize| {
+        loops.iter().filter(|(first, last)| (*first..*last).contains(&at)).max_by_key(|l| l.0)
+    };
+    let mut counts = std::collections::BTreeMap::new();
+    for (at, _) in lines.iter().enumerate().filter(|(_, line)| line.starts_with("wgmma.mma_async"))
+    {
+        *counts.entry(innermost(at)).or_insert(0) += 1;
+    }
+    counts.into_values().max().unwrap_or(0)
+}
+
+#[test]
+fn bodies_of_loops_are_counted_without_what_is_inside() {
+    let text = "$a:\n wgmma.mma_async x\n $b:\n wgmma.mma_async x\n wgmma.mma_async y\n @p bra $b;\n \
+                wgmma.mma_async z\n wgmma.mma_async z\n bra $a;\n";
+    assert_eq!(most_wgmma_in_a_body(text), 3);
+}
+
 #[test]
 fn the_gemm_of_hopper() {
     let Some(ptxas) = ptxas::find() else { return };
@@ -70,6 +99,9 @@ fn the_gemm_of_hopper() {
                 let text = format!("setmaxnreg.{action}.sync.aligned.u32 ");
                 assert!(ptx.text().contains(&text), "{name} has no {text}");
             }
+            // The assembler takes more than linear time in them.
+            let unrolled = most_wgmma_in_a_body(ptx.text());
+            assert!((4..=16).contains(&unrolled), "{name} has {unrolled} wgmma in a body");
             let used = report(&ptxas, &ptx, Target::SM_90A);
             said(&format!("{size} {name}: {used}, text after {time:.2?}"));
             count += 1;
