@@ -91,6 +91,17 @@ impl KernelIr {
         self.values[value].ty
     }
 
+    /// The constant that a value is; `None` for all other values.
+    pub(in crate::ir) fn constant(&self, value: Value) -> Option<Const> {
+        let ValueDef::Result(op, _) = self.values.get(value)?.def else { return None };
+        if let Op::Const(constant) = self.ops.get(op)?.op { Some(constant) } else { None }
+    }
+
+    /// The integer that a value is; `None` for a value that is not a constant or not an integer.
+    pub(in crate::ir) fn integer(&self, value: Value) -> Option<i128> {
+        self.constant(value).and_then(Const::as_int)
+    }
+
     /// The bytes of shared memory that a block takes, and the offset of each allocation: the
     /// allocations in order, each at the next multiple of its alignment.
     pub fn shared_layout(&self) -> (Vec<u64>, u64) {

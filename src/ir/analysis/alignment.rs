@@ -76,12 +76,12 @@ fn integer(ir: &KernelIr, value: Value, depth: u32) -> Residue {
     } else if let Op::Arith(Arith::Mul { lhs, rhs }) = ir.ops[op].op {
         of(lhs).times(of(rhs))
     } else if let Op::Arith(Arith::Shl { value, amount }) = ir.ops[op].op {
-        match constant(ir, amount) {
+        match ir.integer(amount) {
             Some(amount @ 0..=12) => of(value).times(Residue::new(LARGEST, 1 << amount)),
             _ => Residue::UNKNOWN,
         }
     } else if let Op::Arith(Arith::And { lhs, rhs }) = ir.ops[op].op {
-        match (constant(ir, lhs), constant(ir, rhs)) {
+        match (ir.integer(lhs), ir.integer(rhs)) {
             (_, Some(mask)) => masked(of(lhs), mask as u64),
             (Some(mask), _) => masked(of(rhs), mask as u64),
             (None, None) => Residue::UNKNOWN,
@@ -106,12 +106,6 @@ fn masked(number: Residue, mask: u64) -> Residue {
             Residue::new(number.modulus.min(1u64.checked_shl(ones).unwrap_or(LARGEST)), number.rest)
         }
     }
-}
-
-fn constant(ir: &KernelIr, value: Value) -> Option<i128> {
-    let ValueDef::Result(op, _) = ir.values[value].def else { return None };
-    let Op::Const(constant) = ir.ops[op].op else { return None };
-    constant.as_int()
 }
 
 /// What is known of the address `base + index` in bytes, `index` in elements.

@@ -1,20 +1,7 @@
-//! Constants, and the number of iterations of a loop.
+//! The number of iterations of a loop.
 
 use crate::ir::entity::Value;
-use crate::ir::kernel::{KernelIr, ValueDef};
-use crate::ir::op::Op;
-use crate::ir::types::Const;
-
-/// The constant that a value is; `None` for all other values.
-pub(in crate::ir) fn constant(ir: &KernelIr, value: Value) -> Option<Const> {
-    let ValueDef::Result(def, _) = ir.values[value].def else { return None };
-    if let Op::Const(constant) = &ir.ops[def].op { Some(*constant) } else { None }
-}
-
-/// The integer that a value is; `None` for a value that is not a constant or not an integer.
-pub(in crate::ir) fn integer(ir: &KernelIr, value: Value) -> Option<i128> {
-    constant(ir, value).and_then(Const::as_int)
-}
+use crate::ir::kernel::KernelIr;
 
 /// The iterations of a `for` whose bounds and step are constants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,9 +23,9 @@ impl Trips {
         ir: &KernelIr,
         [lo, hi, step]: [Value; 3],
     ) -> Result<Trips, &'static str> {
-        let lo = integer(ir, lo).ok_or("lo")?;
-        let hi = integer(ir, hi).ok_or("hi")?;
-        let step = integer(ir, step).ok_or("step")?;
+        let lo = ir.integer(lo).ok_or("lo")?;
+        let hi = ir.integer(hi).ok_or("hi")?;
+        let step = ir.integer(step).ok_or("step")?;
         let span = u128::try_from(hi - lo).unwrap_or(0);
         Ok(Trips { lo, step, count: span.div_ceil(step.unsigned_abs().max(1)) })
     }

@@ -246,7 +246,7 @@ impl Flow<'_> {
             None => true,
         };
         let with = |value: Value, other: Value, drops_lane: fn(i128) -> bool| {
-            self.is_thread_index(value) && self.constant(other).is_some_and(drops_lane)
+            self.is_thread_index(value) && self.ir.integer(other).is_some_and(drops_lane)
         };
         if self.scope != Scope::Warp || !along_x {
             return false;
@@ -275,20 +275,13 @@ impl Flow<'_> {
         false
     }
 
-    /// The value of an integer constant.
-    fn constant(&self, value: Value) -> Option<i128> {
-        let ValueDef::Result(op, _) = self.ir.values[value].def else { return None };
-        let Op::Const(constant) = self.ir.ops[op].op else { return None };
-        constant.as_int()
-    }
-
     /// Whether each result of an operation of the warp is divergent.
     fn warp(&self, op: &Warp) -> [bool; 2] {
         let is = |value: Value| self.is_divergent(value);
         let of_warp = self.scope == Scope::Warp;
         match *op {
             Warp::Shfl { value, lane, segment, members, mode } => {
-                let whole = self.constant(segment).is_some_and(|segment| segment & 0x1f00 == 0);
+                let whole = self.ir.integer(segment).is_some_and(|segment| segment & 0x1f00 == 0);
                 let one = mode == ShflMode::Idx && whole && !is(lane);
                 [is(value) && !(of_warp && one && !is(members)), !one]
             }

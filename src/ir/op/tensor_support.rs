@@ -2,9 +2,9 @@
 //! attributes on which types.
 
 use super::mma::{Accumulators, MmaShape, WgmmaForm, fragment};
-use super::{AsyncCopy, BulkReduce, CpAsyncCache, Mbarrier, Mma, Op};
+use super::{AsyncCopy, BulkReduce, CpAsyncCache, Mbarrier, Mma};
 use crate::ir::entity::{Value, VarId};
-use crate::ir::kernel::{KernelIr, ValueDef};
+use crate::ir::kernel::KernelIr;
 use crate::ir::target::Target;
 use crate::ir::types::{Scalar, Space, Type};
 
@@ -48,16 +48,9 @@ impl Types<'_> {
         self.0.vars.get(var).map(|var| var.ty)
     }
 
-    /// The number, if it is a constant.
-    fn constant(self, value: Value) -> Option<i128> {
-        let ValueDef::Result(op, _) = self.0.values.get(value)?.def else { return None };
-        let Op::Const(constant) = self.0.ops.get(op)?.op else { return None };
-        constant.as_int()
-    }
-
     /// Whether the value, which may be no constant, can be what `holds` asks for.
     fn may(self, value: Value, holds: impl Fn(i128) -> bool) -> bool {
-        self.constant(value).is_none_or(holds)
+        self.0.integer(value).is_none_or(holds)
     }
 }
 
@@ -241,7 +234,7 @@ pub(super) fn mbarrier(op: &Mbarrier, ir: &KernelIr) -> Support {
     }
     if let Mbarrier::MbarrierArrive { count, .. } = *op {
         // Before, several arrivals at once may not end a phase.
-        return Ok(if types.constant(count) == Some(1) { Target::SM_80 } else { Target::SM_90 });
+        return Ok(if ir.integer(count) == Some(1) { Target::SM_80 } else { Target::SM_90 });
     }
     Ok(Target::SM_80)
 }

@@ -1,8 +1,8 @@
 //! Which registers of a variable an operation reads and sets.
 
 use super::{Accumulators, Mem, Mma, Op};
-use crate::ir::entity::{Value, VarId};
-use crate::ir::kernel::{KernelIr, ValueDef};
+use crate::ir::entity::VarId;
+use crate::ir::kernel::KernelIr;
 
 /// Some registers of a variable, and what an operation does with them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,17 +42,10 @@ impl Op {
         ) = self
         {
             let len = accumulators(*shape, 128)?;
-            let reads = is_true(ir, *accumulate);
+            // One that is not known may be false where it matters.
+            let reads = ir.constant(*accumulate).is_some_and(|accumulate| accumulate.bits() != 0);
             return Some(VarUse { var, first: *first, len, reads, sets: true });
         }
         None
     }
-}
-
-/// Whether the value is the constant `true`. One that is not known may be false where it matters.
-fn is_true(ir: &KernelIr, value: Value) -> bool {
-    let Some(ValueDef::Result(op, _)) = ir.values.get(value).map(|value| value.def) else {
-        return false;
-    };
-    matches!(ir.ops.get(op).map(|data| &data.op), Some(Op::Const(constant)) if constant.bits() != 0)
 }

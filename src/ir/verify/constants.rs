@@ -6,7 +6,7 @@
 
 use super::{Report, VerifyError};
 use crate::ir::analysis::jumps::leaves;
-use crate::ir::analysis::trips::{Trips, integer};
+use crate::ir::analysis::trips::Trips;
 use crate::ir::entity::{OpId, RegionId, SharedId, Value};
 use crate::ir::kernel::{KernelIr, ValueDef};
 use crate::ir::op::{Arith, Control, Mem, Op};
@@ -52,7 +52,7 @@ fn check_op(report: &mut Report<'_>, op: OpId) {
     let ir = report.ir;
     let data = &ir.ops[op].op;
     if let Op::Arith(Arith::Div { rhs, .. } | Arith::Rem { rhs, .. }) = data
-        && integer(ir, *rhs) == Some(0)
+        && ir.integer(*rhs) == Some(0)
     {
         report.at(op, VerifyError::DivisionByZero { op: data.name() });
     }
@@ -80,7 +80,7 @@ fn check_op(report: &mut Report<'_>, op: OpId) {
 fn shared_byte(ir: &KernelIr, base: Value, index: Value) -> Option<(SharedId, i128)> {
     let bytes = |base: Value, index: Value| {
         let Type::Pointer { elem, .. } = ir.type_of(base) else { return None };
-        Some(integer(ir, index)? * i128::from(elem.size_bytes()))
+        Some(ir.integer(index)? * i128::from(elem.size_bytes()))
     };
     let (mut base, mut byte) = (base, bytes(base, index)?);
     loop {

@@ -125,16 +125,11 @@ fn check_op(report: &mut Report<'_>, op: OpId) {
 /// The number and the threads of a barrier, as far as they are constants.
 fn check_barrier(report: &mut Report<'_>, op: OpId, id: Value, threads: Value) {
     let ir = report.ir;
-    let constant = |value: Value| {
-        let ValueDef::Result(def, _) = ir.values[value].def else { return None };
-        let Op::Const(constant) = ir.ops[def].op else { return None };
-        constant.as_int()
-    };
-    if let Some(id) = constant(id).filter(|id| *id > 15) {
+    if let Some(id) = ir.integer(id).filter(|id| *id > 15) {
         report.at(op, VerifyError::BarrierId { id });
     }
     let possible = |threads: &i128| (1..=1024).contains(threads) && threads % 32 == 0;
-    if let Some(threads) = constant(threads).filter(|threads| !possible(threads)) {
+    if let Some(threads) = ir.integer(threads).filter(|threads| !possible(threads)) {
         report.at(op, VerifyError::BarrierThreads { threads });
     }
 }

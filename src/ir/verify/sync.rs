@@ -3,7 +3,7 @@
 use super::{Report, VerifyError};
 use crate::ir::analysis::uniformity::{Scope, Uniformity};
 use crate::ir::entity::{OpId, RegionId, Value};
-use crate::ir::kernel::{KernelIr, ValueDef};
+use crate::ir::kernel::KernelIr;
 use crate::ir::op::{Mma, Op, Sync, Warp};
 
 pub(super) fn check(report: &mut Report<'_>) {
@@ -112,6 +112,5 @@ fn members(op: &Warp) -> Option<Value> {
 
 /// Whether a member mask is known to name all lanes. What other masks name, the simulator checks.
 fn is_whole_warp(ir: &KernelIr, members: Value) -> bool {
-    let ValueDef::Result(op, _) = ir.values[members].def else { return false };
-    matches!(ir.ops[op].op, Op::Const(constant) if constant.bits() == u64::from(u32::MAX))
+    ir.constant(members).is_some_and(|mask| mask.bits() == u64::from(u32::MAX))
 }

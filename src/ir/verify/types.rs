@@ -2,7 +2,7 @@
 
 use super::{Report, VerifyError, diagnostic};
 use crate::ir::entity::{OpId, RegionId};
-use crate::ir::kernel::{KernelIr, ValueDef};
+use crate::ir::kernel::KernelIr;
 use crate::ir::op::{Arith, Constraint, Control, Op, OpInfo, ValueList};
 use crate::ir::types::{Scalar, Type};
 use crate::ir::vector::VectorType;
@@ -214,10 +214,7 @@ fn check_control(report: &mut Report<'_>, op: OpId, control: &Control) {
             if index != Some(expected) {
                 report.at(op, VerifyError::RangeIndex { expected, found: index });
             }
-            if let ValueDef::Result(def, _) = ir.values[*step].def
-                && let Op::Const(constant) = ir.ops[def].op
-                && let Some(step) = constant.as_int().filter(|step| *step <= 0)
-            {
+            if let Some(step) = ir.integer(*step).filter(|step| *step <= 0) {
                 report.at(op, VerifyError::StepNotPositive { step });
             }
         }
