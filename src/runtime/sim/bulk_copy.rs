@@ -223,10 +223,7 @@ impl BoxSlots {
     /// instruction for an illegal one.
     fn lane(&self, turn: &Turn<'_, '_>, lane: usize) -> Trapped<(u32, Coords)> {
         let regs = &turn.regs;
-        let param = match self.map {
-            Alloc::Static(param) => param,
-            Alloc::Slot(slot) => regs.w[slot as usize][lane],
-        };
+        let param = self.map.lane(regs, lane);
         let coord = |dim: usize| regs.w[self.coords[dim] as usize][lane] as i32;
         let coords: Coords =
             std::array::from_fn(|dim| if dim < self.rank { coord(dim) } else { 0 });

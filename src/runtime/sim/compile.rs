@@ -455,25 +455,12 @@ impl Compiler<'_> {
             }
             Mem::Offset { base, index } => {
                 let (pointer, _, elem) = self.pointer(base)?;
-                let index = self.index(index)?;
-                let result = result.ok_or(Malformed)?;
-                let mut to = self.regs.allocate(get(&self.ir.values, result)?.ty);
-                if let Alloc::Static(alloc) = pointer.alloc {
-                    to = self.regs.with_static(to, alloc);
-                }
-                let Slots::Pointer(PointerSlots { alloc, offset: Some(dst) }) = to else {
-                    return Err(Malformed);
-                };
-                let alloc = match (alloc, pointer.alloc) {
-                    (Alloc::Slot(dst), Alloc::Slot(src)) => Some((dst as usize, src as usize)),
-                    _ => None,
-                };
-                let size_bytes = elem.size_bytes();
-                self.set(result, to)?;
+                let (index, size_bytes) = (self.index(index)?, elem.size_bytes());
+                let (dst, alloc) = self.derived_pointer(pointer, result.ok_or(Malformed)?)?;
                 self.emit(
                     id,
                     Inst::Pure(Box::new(move |regs| {
-                        regs.d[dst as usize] = offset(regs, pointer, index, size_bytes);
+                        regs.d[dst] = offset(regs, pointer, index, size_bytes);
                         if let Some((dst, src)) = alloc {
                             regs.w[dst] = regs.w[src];
                         }
@@ -489,20 +476,8 @@ impl Compiler<'_> {
             }
             Mem::PtrCast { base, .. } => {
                 let (pointer, ..) = self.pointer(base)?;
-                let result = result.ok_or(Malformed)?;
-                let mut to = self.regs.allocate(get(&self.ir.values, result)?.ty);
-                if let Alloc::Static(alloc) = pointer.alloc {
-                    to = self.regs.with_static(to, alloc);
-                }
-                let Slots::Pointer(PointerSlots { alloc, offset: Some(dst) }) = to else {
-                    return Err(Malformed);
-                };
-                let alloc = match (alloc, pointer.alloc) {
-                    (Alloc::Slot(dst), Alloc::Slot(src)) => Some((dst as usize, src as usize)),
-                    _ => None,
-                };
-                let (dst, src) = (dst as usize, self.regs.offset_slot(pointer) as usize);
-                self.set(result, to)?;
+                let (dst, alloc) = self.derived_pointer(pointer, result.ok_or(Malformed)?)?;
+                let src = self.regs.offset_slot(pointer) as usize;
                 self.emit(
                     id,
                     Inst::Pure(Box::new(move |regs| {
@@ -545,6 +520,28 @@ impl Compiler<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Makes the slots of `result`, a pointer into the allocation of `pointer`: that of its offset, and, where the
+    /// allocation is in a slot, the slots that it is copied to and from.
+    fn derived_pointer(
+        &mut self,
+        pointer: PointerSlots,
+        result: Value,
+    ) -> Result<(usize, Option<(usize, usize)>), Refused> {
+        let mut to = self.regs.allocate(get(&self.ir.values, result)?.ty);
+        if let Alloc::Static(alloc) = pointer.alloc {
+            to = self.regs.with_static(to, alloc);
+        }
+        let Slots::Pointer(PointerSlots { alloc, offset: Some(dst) }) = to else {
+            return Err(Malformed);
+        };
+        self.set(result, to)?;
+        let copied = match (alloc, pointer.alloc) {
+            (Alloc::Slot(dst), Alloc::Slot(src)) => Some((dst as usize, src as usize)),
+            _ => None,
+        };
+        Ok((dst as usize, copied))
     }
 
     pub(super) fn address(

@@ -49,6 +49,16 @@ pub(super) enum Alloc {
     Slot(u32),
 }
 
+impl Alloc {
+    /// The allocation in a lane.
+    pub(super) fn lane(self, regs: &Regs, lane: usize) -> u32 {
+        match self {
+            Alloc::Static(alloc) => alloc,
+            Alloc::Slot(slot) => regs.w[slot as usize][lane],
+        }
+    }
+}
+
 /// A pointer in the register files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PointerSlots {

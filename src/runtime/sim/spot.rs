@@ -3,7 +3,7 @@
 use super::buffer::Buffer;
 use super::compile::{Compiler, Refused};
 use super::lanes::{LANE_BIT, Regs};
-use super::memory::{Address, Alloc, Memory, PointerSlots, Strength};
+use super::memory::{Address, Memory, PointerSlots, Strength};
 use super::shared::{Shared, Spot};
 use super::trap::{AccessAt, Trap, TrapCause, Trapped};
 use crate::ir::{Space, Value};
@@ -22,13 +22,6 @@ impl Compiler<'_> {
 }
 
 impl Address {
-    fn alloc(&self, regs: &Regs, lane: usize) -> u32 {
-        match self.pointer.alloc {
-            Alloc::Static(alloc) => alloc,
-            Alloc::Slot(slot) => regs.w[slot as usize][lane],
-        }
-    }
-
     /// Where the `bytes` bytes at the address of a lane start: in shared memory counted from the start of the
     /// block's, else from that of the allocation. They are inside the allocation, and start at a multiple of
     /// `align`.
@@ -39,7 +32,7 @@ impl Address {
         lane: usize,
         (bytes, align): (u32, u32),
     ) -> Trapped<Spot> {
-        let alloc = self.alloc(regs, lane);
+        let alloc = self.pointer.alloc.lane(regs, lane);
         let (start, len) = match self.space {
             Space::Shared | Space::SharedCluster => {
                 let shared = memory.shared_at(self.space, (alloc, LANE_BIT[lane]))?;
@@ -67,7 +60,7 @@ impl Address {
         lane: usize,
         (bytes, at): (u32, usize),
     ) -> Box<Trap> {
-        let alloc = self.alloc(regs, lane);
+        let alloc = self.pointer.alloc.lane(regs, lane);
         let range = memory.shared().range(alloc);
         let access = AccessAt { bytes, align: 1, ..self.at(regs, lane, alloc, range.len) };
         Trap::new(lane, memory.shared().missing(access, at))
@@ -81,10 +74,7 @@ pub(super) fn window_address(
     memory: &Memory<'_>,
     lane: usize,
 ) -> u64 {
-    let alloc = match pointer.alloc {
-        Alloc::Static(alloc) => alloc,
-        Alloc::Slot(slot) => regs.w[slot as usize][lane],
-    };
+    let alloc = pointer.alloc.lane(regs, lane);
     let offset = pointer.offset.map_or(0, |slot| regs.d[slot as usize][lane]);
     (memory.shared().range(alloc).start as u64).wrapping_add(offset)
 }
