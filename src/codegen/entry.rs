@@ -52,11 +52,6 @@ impl Files {
     }
 }
 
-/// Bytes that a tensor map as a parameter is aligned to (CUDA driver API, `CUtensorMap`).
-const TENSOR_MAP_ALIGN: u32 = 64;
-/// Bytes of a tensor map as a parameter.
-const TENSOR_MAP_BYTES: u64 = 128;
-
 /// Whether the kernel has a `printf`.
 pub(super) fn prints(ir: &KernelIr) -> bool {
     let prints = |op: OpId| matches!(ir.ops[op].op, Op::Diagnostic(Diagnostic::Printf { .. }));
@@ -197,7 +192,7 @@ impl<'a> Entry<'a> {
             match ty {
                 Type::TensorMap { .. } => {
                     self.text.push("align ");
-                    self.text.number(TENSOR_MAP_ALIGN.into());
+                    self.text.number(Type::TENSOR_MAP_ALIGN_BYTES);
                     self.text.push(" .b8");
                 }
                 Type::Scalar(scalar) => self.text.push(memory_type(scalar)),
@@ -216,7 +211,7 @@ impl<'a> Entry<'a> {
             self.text.push(&param.name);
             if let Type::TensorMap { .. } = ty {
                 self.text.push("[");
-                self.text.number(TENSOR_MAP_BYTES);
+                self.text.number(Type::TENSOR_MAP_BYTES);
                 self.text.push("]");
             }
         }

@@ -165,8 +165,7 @@ impl KernelIr {
     /// assertions has beside its own. For a kernel whose parameters have values.
     pub fn param_bytes(&self) -> u64 {
         let sizes = self.params.iter().map(|param| match self.type_of(param.value) {
-            // `CUtensorMap` of the CUDA driver API.
-            Type::TensorMap { .. } => (128, 64),
+            Type::TensorMap { .. } => (Type::TENSOR_MAP_BYTES, Type::TENSOR_MAP_ALIGN_BYTES),
             ty => (u64::from(ty.bits() / 8), u64::from(ty.bits() / 8)),
         });
         let hidden = self.has_asserts().then_some((8, 8));

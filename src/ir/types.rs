@@ -243,6 +243,12 @@ impl Type {
     /// The truth value type.
     pub const BOOL: Type = Type::Scalar(Scalar::Bool);
 
+    /// The bytes of a tensor map as a parameter (CUDA driver API, `CUtensorMap`).
+    pub const TENSOR_MAP_BYTES: u64 = 128;
+
+    /// The bytes that a tensor map as a parameter is aligned to.
+    pub const TENSOR_MAP_ALIGN_BYTES: u64 = 64;
+
     /// The scalar type, or `None` for other types.
     pub const fn scalar(self) -> Option<Scalar> {
         match self {

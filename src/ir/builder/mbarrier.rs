@@ -1,7 +1,7 @@
 //! Barriers in shared memory.
 
 use super::body::Body;
-use super::typed::{IntoVal, Shared, Val};
+use super::typed::{IntoVal, Shared, Ty, Val};
 use crate::ir::entity::Value;
 use crate::ir::op::{AsyncCopy, Mbarrier, PendingCount, RemoteArrival};
 
@@ -51,13 +51,19 @@ impl MbarrierRef<'_> {
         [cx.operand(self.base), cx.operand(self.index)]
     }
 
+    /// The element of shared memory, and one more operand.
+    #[track_caller]
+    fn place_with<'c, T: Ty>(self, k: &Body<'c, '_>, operand: impl IntoVal<'c, T>) -> [Value; 3] {
+        let [barrier, index] = self.place(k);
+        [barrier, index, k.context().operand_of(operand)]
+    }
+
     /// Makes the memory a barrier whose phases wait for `count` arrivals, 1 to 2^20 - 1. One thread does it; other
     /// threads of the block use it after a barrier of the block, bulk copies and other blocks of a cluster after
     /// [`fence_mbarrier_init`](Body::fence_mbarrier_init). PTX ISA 9.7.13.15.9 `mbarrier.init`.
     #[track_caller]
     pub fn init<'c>(self, k: &Body<'c, '_>, count: impl IntoVal<'c, u32>) {
-        let [barrier, index] = self.place(k);
-        let count = k.context().operand_of(count);
+        let [barrier, index, count] = self.place_with(k, count);
         k.context().emit(Mbarrier::MbarrierInit { barrier, index, count });
     }
 
@@ -78,8 +84,7 @@ impl MbarrierRef<'_> {
     /// `count` arrivals at once; more than one needs `sm_90`. PTX ISA 9.7.13.15.13 `mbarrier.arrive`.
     #[track_caller]
     pub fn arrive_n<'c>(self, k: &Body<'c, '_>, count: impl IntoVal<'c, u32>) -> Val<'c, u64> {
-        let [barrier, index] = self.place(k);
-        let count = k.context().operand_of(count);
+        let [barrier, index, count] = self.place_with(k, count);
         k.context().emit_val(Mbarrier::MbarrierArrive { barrier, index, count })
     }
 
@@ -91,8 +96,7 @@ impl MbarrierRef<'_> {
         k: &Body<'c, '_>,
         bytes: impl IntoVal<'c, u32>,
     ) -> Val<'c, u64> {
-        let [barrier, index] = self.place(k);
-        let bytes = k.context().operand_of(bytes);
+        let [barrier, index, bytes] = self.place_with(k, bytes);
         k.context().emit_val(Mbarrier::MbarrierArriveExpectTx { barrier, index, bytes })
     }
 
@@ -105,8 +109,7 @@ impl MbarrierRef<'_> {
         cta: impl IntoVal<'c, u32>,
         order: RemoteArrival,
     ) {
-        let [barrier, index] = self.place(k);
-        let cta = k.context().operand_of(cta);
+        let [barrier, index, cta] = self.place_with(k, cta);
         k.context().emit(Mbarrier::MbarrierArriveCluster { barrier, index, cta, order });
     }
 
@@ -121,24 +124,21 @@ impl MbarrierRef<'_> {
     /// The phase waits for `bytes` more bytes. PTX ISA 9.7.13.15.11 `mbarrier.expect_tx`; `sm_90`.
     #[track_caller]
     pub fn expect_tx<'c>(self, k: &Body<'c, '_>, bytes: impl IntoVal<'c, u32>) {
-        let [barrier, index] = self.place(k);
-        let bytes = k.context().operand_of(bytes);
+        let [barrier, index, bytes] = self.place_with(k, bytes);
         k.context().emit(Mbarrier::MbarrierExpectTx { barrier, index, bytes });
     }
 
     /// The phase waits for `bytes` fewer bytes. PTX ISA 9.7.13.15.12 `mbarrier.complete_tx`; `sm_90`.
     #[track_caller]
     pub fn complete_tx<'c>(self, k: &Body<'c, '_>, bytes: impl IntoVal<'c, u32>) {
-        let [barrier, index] = self.place(k);
-        let bytes = k.context().operand_of(bytes);
+        let [barrier, index, bytes] = self.place_with(k, bytes);
         k.context().emit(Mbarrier::MbarrierCompleteTx { barrier, index, bytes });
     }
 
     /// Waits until the phase of an arrival has ended. PTX ISA 9.7.13.15.16 `mbarrier.try_wait`, in a loop.
     #[track_caller]
     pub fn wait<'c>(self, k: &Body<'c, '_>, state: Val<'c, u64>) {
-        let [barrier, index] = self.place(k);
-        let state = k.context().operand(state);
+        let [barrier, index, state] = self.place_with(k, state);
         k.context().emit(Mbarrier::MbarrierWait { barrier, index, state });
     }
 
@@ -146,16 +146,14 @@ impl MbarrierRef<'_> {
     /// loop.
     #[track_caller]
     pub fn wait_parity<'c>(self, k: &Body<'c, '_>, parity: impl IntoVal<'c, u32>) {
-        let [barrier, index] = self.place(k);
-        let parity = k.context().operand_of(parity);
+        let [barrier, index, parity] = self.place_with(k, parity);
         k.context().emit(Mbarrier::MbarrierWaitParity { barrier, index, parity });
     }
 
     /// Whether the phase of an arrival has ended. PTX ISA 9.7.13.15.16 `mbarrier.test_wait`.
     #[track_caller]
     pub fn test_wait<'c>(self, k: &Body<'c, '_>, state: Val<'c, u64>) -> Val<'c, bool> {
-        let [barrier, index] = self.place(k);
-        let state = k.context().operand(state);
+        let [barrier, index, state] = self.place_with(k, state);
         k.context().emit_val(Mbarrier::MbarrierTestWait { barrier, index, state })
     }
 
@@ -166,8 +164,7 @@ impl MbarrierRef<'_> {
         k: &Body<'c, '_>,
         parity: impl IntoVal<'c, u32>,
     ) -> Val<'c, bool> {
-        let [barrier, index] = self.place(k);
-        let parity = k.context().operand_of(parity);
+        let [barrier, index, parity] = self.place_with(k, parity);
         k.context().emit_val(Mbarrier::MbarrierTestWaitParity { barrier, index, parity })
     }
 
@@ -175,8 +172,7 @@ impl MbarrierRef<'_> {
     /// PTX ISA 9.7.13.15.16 `mbarrier.try_wait`; `sm_90`.
     #[track_caller]
     pub fn try_wait<'c>(self, k: &Body<'c, '_>, state: Val<'c, u64>) -> Val<'c, bool> {
-        let [barrier, index] = self.place(k);
-        let state = k.context().operand(state);
+        let [barrier, index, state] = self.place_with(k, state);
         k.context().emit_val(Mbarrier::MbarrierTryWait { barrier, index, state })
     }
 
@@ -188,8 +184,7 @@ impl MbarrierRef<'_> {
         k: &Body<'c, '_>,
         parity: impl IntoVal<'c, u32>,
     ) -> Val<'c, bool> {
-        let [barrier, index] = self.place(k);
-        let parity = k.context().operand_of(parity);
+        let [barrier, index, parity] = self.place_with(k, parity);
         k.context().emit_val(Mbarrier::MbarrierTryWaitParity { barrier, index, parity })
     }
 }
