@@ -123,6 +123,7 @@ fn small_hopper() -> Vec<Gemm> {
         Config { bn: 40, epilogue: Epilogue::Rows, ..small },
         Config { epilogue: Epilogue::Deferred, bn: 256, ..small },
         Config { cluster: 2, ..small },
+        Config { epilogue: Epilogue::Deferred, bn: 256, cluster: 2, ..small },
     ];
     configs.map(Gemm::Sm90).to_vec()
 }

@@ -10,8 +10,8 @@ use tilewright::codegen::{
 };
 use tilewright::ir::{
     BarrierForm, Body, BuildErrors, BulkWait, ClusterArrival, Kernel, KernelOptions, L2Policy,
-    MbarrierRef, ProxySpace, Registers, RemoteArrival, Scalar, SetmaxnregAction, Shared, Target,
-    TensorMap, TensorMapMut, Val, Vector, bf16, range,
+    MbarrierRef, ProxySpace, Range, Registers, RemoteArrival, Scalar, SetmaxnregAction, Shared,
+    Target, TensorMap, TensorMapMut, Val, Vector, bf16, range,
 };
 use tilewright::layout::{ComposedLayout, Layout, LayoutError, Swizzle, layout};
 use tilewright::runtime::Grid;
@@ -269,10 +269,15 @@ impl<'b> Gemm90<'b> {
             (Val<'c, i32>, Val<'c, u32>),
         ) -> (Val<'c, i32>, Val<'c, u32>),
     ) {
+        k.for_(self.tiles(k), ring, body);
+    }
+
+    /// The numbers of the tiles of this block; those of a cluster count as one.
+    fn tiles(&self, k: &Body<'b, '_>) -> Range<'b, i32> {
         let cluster = self.config.cluster as i32;
         let [rows, columns, _] = self.extents;
         let (first, step) = (k.block_idx().x / cluster, k.grid_dim().x / cluster);
-        k.for_(range(first, rows * columns).step(step), ring, body);
+        range(first, rows * columns).step(step)
     }
 
     /// The row and the column of a tile, in tiles.
@@ -374,12 +379,11 @@ impl<'b> Gemm90<'b> {
         rows: Val<'b, i32>,
     ) {
         const PARTS: i32 = 4;
-        let [row_tiles, column_tiles, _] = self.extents;
         let words = self.config.sums() / 2;
         let packed = k.registers::<u32>(words).named(k, "packed");
         packed.fill(k, 0);
         let first = |number: i32| number as usize * words / PARTS as usize;
-        let tiles = range(k.block_idx().x, row_tiles * column_tiles).step(k.grid_dim().x);
+        let tiles = self.tiles(k);
         let start = (k.constant(0), k.constant(0), k.constant(-1));
         let (.., last) = k.for_(tiles, start, |k, tile, (stage, parity, before)| {
             let acc = k.registers::<f32>(self.config.sums()).named(k, "acc");
