@@ -21,6 +21,23 @@ fn check_text(errors: &BuildErrors, expected: Expect) {
     expected.assert_eq(&places::without_places(&errors.to_string(), file!()));
 }
 
+/// A launch can compute a length from its arguments only.
+#[test]
+fn required_length_of_what_a_launch_does_not_know() {
+    check::<(Global<i32>, GlobalMut<f32>)>(
+        |k, (lengths, y)| {
+            y.require_len(k, lengths.load(k, 0));
+            y.offset(4).require_len(k, 8);
+            y.require_len(k, k.thread_idx().x + 1);
+        },
+        expect![[r#"
+            kernel `wrong` has 3 errors:
+              FILE:LINE: a launch cannot check this length: `require_len` takes a pointer that is a parameter itself, and a length computed from integer parameters and numbers
+              FILE:LINE: a launch cannot check this length: `require_len` takes a pointer that is a parameter itself, and a length computed from integer parameters and numbers
+              FILE:LINE: a launch cannot check this length: `require_len` takes a pointer that is a parameter itself, and a length computed from integer parameters and numbers"#]],
+    );
+}
+
 /// What an inner body computes from values of the outer one has the outer lifetime: rustc lets it out.
 #[test]
 fn value_computed_in_an_inner_body_and_kept() {

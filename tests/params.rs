@@ -20,7 +20,7 @@ use device::devices;
 use proptest::prelude::*;
 use tilewright::ir::{
     Arith, BuildError, BuildErrorKind, BuildErrors, Global, GlobalMut, Kernel, KernelOptions, Op,
-    Params, SignatureError, Target,
+    Params, SignatureError, Target, Val,
 };
 use tilewright::layout::{Env, Int, IntTuple, Layout, ScaledBasis, Width, layout, shape, tiler};
 use tilewright::runtime::{Arguments, Device, Function, Grid, RuntimeError};
@@ -234,6 +234,97 @@ fn params_share_symbols() {
         assert_eq!(
             other.to_string(),
             "parameter 0 is built for `(m,4)`, and `(6,5)` has 5 where it has 4"
+        );
+    }
+}
+
+/// A length that a kernel requires, as it computes it, beside the one expected and its text.
+type Length = (for<'b> fn(Val<'b, i32>, Val<'b, u32>) -> Val<'b, i64>, i128, &'static str);
+
+/// Buffers are as long as the kernel requires, or the launch is refused and has done nothing.
+#[test]
+fn params_have_the_lengths_that_the_kernel_requires() {
+    let (n, m) = (13, 3_000_000_000u32);
+    let lengths: [Length; 7] = [
+        (|n, _| (n * 2 + 1).cvt(), 27, "(%p1 * 2) + 1"),
+        (|n, _| (n / 4 - n % 4).cvt(), 2, "(%p1 / 4) - (%p1 % 4)"),
+        (|n, _| n.max(20).min(n << 1).cvt(), 20, "min(max(%p1, 20), %p1 << 1)"),
+        (|n, _| ((n >> 1) & 5).cvt(), 4, "(%p1 >> 1) & 5"),
+        (|_, m| (m - 2_999_999_990).cvt(), 10, "%p2 - 2999999990"),
+        // The kernel's 32 bits wrap, the length does not.
+        (
+            |n, _| (n * 500_000_000).cvt::<i64>() - 6_499_999_990,
+            10,
+            "(%p1 * 500000000) - 6499999990",
+        ),
+        (|_, m| (m / 4).cvt::<i64>() - 749_999_999, 1, "(%p2 / 4) - 749999999"),
+    ];
+    type Lengths = (GlobalMut<i32>, i32, u32);
+    for device in devices() {
+        for (length, expected, text) in lengths {
+            let f = checked(&device, |target| {
+                Kernel::<Lengths>::build("required", target, |k, (x, n, m)| {
+                    x.require_len(k, length(n, m));
+                    x.store(k, 0, 7);
+                })
+                .unwrap()
+            });
+            let f = device.load(&f).unwrap();
+            let len = usize::try_from(expected).unwrap();
+            for long in [len, len + 1] {
+                let mut x = device.zeros(long).unwrap();
+                f.launch(Grid::cover(1, 1), (&mut x, n, m)).unwrap();
+                assert_eq!(x.to_vec().unwrap()[0], 7, "{text} on {device}");
+            }
+            let mut x = device.zeros(len - 1).unwrap();
+            let error = f.launch(Grid::cover(1, 1), (&mut x, n, m)).unwrap_err();
+            let RuntimeError::Signature { kernel, error } = error else { panic!("{error}") };
+            assert_eq!(kernel, "required");
+            let (param, expression) = (0, text.to_owned());
+            let (required, given) = (expected, len - 1);
+            let short = SignatureError::TooShort { param, expression, required, given };
+            assert_eq!(*error, short, "on {device}");
+            assert!(x.to_vec().unwrap().iter().all(|x| *x == 0), "{text} on {device}");
+        }
+    }
+}
+
+/// The length of a layout with symbols, of a field of a struct; and one that has no value.
+#[test]
+fn params_have_lengths_from_symbols() {
+    let (m, n) = (Int::symbol("m"), Int::symbol("n"));
+    let template = Layout::compact((m, n));
+    let cosize = template.cosize().unwrap();
+    let options = KernelOptions::default().template(template);
+    type Lengths = (Layout, GlobalMut<i32>, i32);
+    let build = |target| {
+        let options = options.clone();
+        Kernel::<Lengths>::build_with(options, "cosize", target, |k, (_, x, divisor)| {
+            x.require_len(k, k.int::<i32>(&cosize));
+            x.require_len(k, divisor.constant(8) / divisor);
+            x.store(k, 0, 7);
+        })
+        .unwrap()
+    };
+    for device in devices() {
+        let f = device.load(&checked(&device, build)).unwrap();
+        let launch = |len: usize, divisor: i32| {
+            let mut x = device.zeros(len).unwrap();
+            let layout = Layout::compact((3, 5));
+            match f.launch(Grid::cover(1, 1), (&layout, &mut x, divisor)) {
+                Ok(()) => None,
+                Err(RuntimeError::Signature { error, .. }) => Some(error.to_string()),
+                Err(error) => panic!("{error}"),
+            }
+        };
+        assert_eq!(launch(15, 1), None);
+        assert_eq!(
+            launch(14, 1).unwrap(),
+            "parameter 2 needs a buffer of at least `%p0_m * %p0_n` = 15 elements, and its argument has 14"
+        );
+        assert_eq!(
+            launch(15, 0).unwrap(),
+            "parameter 2 needs a buffer of at least `8 / %p2` elements, which has no value for the other arguments"
         );
     }
 }

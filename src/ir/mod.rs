@@ -19,6 +19,7 @@ pub(crate) mod narrow;
 pub(crate) mod number;
 mod op;
 mod passes;
+mod required_len;
 mod signature;
 mod target;
 mod text;

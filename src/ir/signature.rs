@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use super::required_len::RequiredLen;
 use super::types::{Const, Scalar};
 use crate::layout::{Atom, Env, Int, IntTuple, Layout, LayoutError, ScaledBasis, Symbol, Width};
 
@@ -173,6 +174,7 @@ pub struct Signature {
     pub(in crate::ir) symbols: Vec<SymbolParam>,
     /// Expressions that the kernel computes, each with the type in which it must fit.
     pub(in crate::ir) computed: Vec<(Int, Scalar)>,
+    pub(in crate::ir) required: Vec<RequiredLen>,
 }
 
 impl Signature {
@@ -253,6 +255,35 @@ impl Signature {
         });
         numbers.collect()
     }
+
+    /// Whether a launch has something to check with [`check_lengths`](Signature::check_lengths).
+    pub fn requires_lengths(&self) -> bool {
+        !self.required.is_empty()
+    }
+
+    /// Refuses buffers that are shorter than [`Val::require_len`](crate::ir::Val::require_len) says. `number` has
+    /// the scalars of a launch and `len` the elements of its buffers, by the position of the parameter.
+    ///
+    /// # Errors
+    /// [`TooShort`](SignatureError::TooShort) and [`NoLength`](SignatureError::NoLength).
+    pub fn check_lengths(
+        &self,
+        number: impl Fn(usize) -> Option<Const>,
+        len: impl Fn(usize) -> Option<usize>,
+    ) -> Result<(), SignatureError> {
+        for RequiredLen { param, len: expression } in &self.required {
+            let Some(given) = len(*param) else { continue };
+            let (param, text) = (*param, || expression.to_string());
+            let Some(required) = expression.eval(&number) else {
+                return Err(SignatureError::NoLength { param, expression: text() });
+            };
+            if required > given as i128 {
+                let expression = text();
+                return Err(SignatureError::TooShort { param, expression, required, given });
+            }
+        }
+        Ok(())
+    }
 }
 
 fn check_range(int: &Int, value: i64, scalar: Scalar) -> Result<(), SignatureError> {
@@ -320,6 +351,25 @@ pub enum SignatureError {
         /// Why it has none.
         error: LayoutError,
     },
+    /// A buffer is shorter than the kernel requires.
+    TooShort {
+        /// The parameter.
+        param: usize,
+        /// The length that is required, over the names of the parameters.
+        expression: String,
+        /// Its number.
+        required: i128,
+        /// The length of the buffer.
+        given: usize,
+    },
+    /// The length that a buffer must have has no value for the numbers of the launch: a division by 0, or a
+    /// number beyond 128 bits.
+    NoLength {
+        /// The parameter.
+        param: usize,
+        /// The length that is required.
+        expression: String,
+    },
     /// A number does not fit into the type in which the kernel has it.
     Range {
         /// The symbol or expression.
@@ -365,6 +415,22 @@ impl fmt::Display for SignatureError {
             E::Computed { expression, error } => {
                 write!(f, "it computes `{expression}`, which has no value: {error}")
             }
+            E::TooShort { param, expression, required, given }
+                if *expression == required.to_string() =>
+            {
+                write!(
+                    f,
+                    "parameter {param} needs a buffer of at least {required} elements, and its argument has {given}"
+                )
+            }
+            E::TooShort { param, expression, required, given } => write!(
+                f,
+                "parameter {param} needs a buffer of at least `{expression}` = {required} elements, and its argument has {given}"
+            ),
+            E::NoLength { param, expression } => write!(
+                f,
+                "parameter {param} needs a buffer of at least `{expression}` elements, which has no value for the other arguments"
+            ),
             E::Range { expression, value, scalar } => write!(
                 f,
                 "`{expression}` is {value}, which does not fit into {scalar}: build the kernel with 64-bit symbols (`Int::with_width`) and `i64` indices"

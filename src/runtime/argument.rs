@@ -8,8 +8,8 @@ use super::buffer::{Buffer, Memory};
 use super::error::RuntimeError;
 use super::tensor_map::{HasMap, Mapped, TensorMapArg, TensorMapArgMut, WritableTensorMap};
 use crate::ir::{
-    Const, Element, Field, Global, GlobalMut, Scalar, Signature, Space, Template, TensorMap,
-    TensorMapMut, Type, Untyped,
+    Const, Element, Field, Global, GlobalMut, Scalar, Signature, SignatureError, Space, Template,
+    TensorMap, TensorMapMut, Type, Untyped,
 };
 use crate::layout::{IntTuple, Layout};
 
@@ -105,16 +105,34 @@ impl<'h> ArgList<'h> {
         signature: &Signature,
     ) -> Result<(), RuntimeError> {
         let ArgList { args, given } = self;
-        let numbers = signature.bind(given).map_err(|error| {
-            let (kernel, error) = (kernel.to_owned(), Box::new(error));
-            RuntimeError::Signature { kernel, error }
-        })?;
+        let numbers = signature.bind(given).map_err(|error| refused(kernel, error))?;
         for (index, number) in numbers {
             let (ty, value) = (number.scalar().into(), ArgValue::Scalar(number));
             args.insert(index.min(args.len()), Arg { ty, value });
         }
         Ok(())
     }
+
+    /// Refuses buffers that are shorter than the kernel requires.
+    pub(super) fn check_lengths(
+        &self,
+        kernel: &str,
+        signature: &Signature,
+    ) -> Result<(), RuntimeError> {
+        let number = |index: usize| match self.args.get(index)?.value {
+            ArgValue::Scalar(number) => Some(number),
+            ArgValue::Buffer(..) | ArgValue::TensorMap(_) => None,
+        };
+        let len = |index: usize| match self.args.get(index)?.value {
+            ArgValue::Buffer(_, len) => Some(len),
+            ArgValue::Scalar(_) | ArgValue::TensorMap(_) => None,
+        };
+        signature.check_lengths(number, len).map_err(|error| refused(kernel, error))
+    }
+}
+
+fn refused(kernel: &str, error: SignatureError) -> RuntimeError {
+    RuntimeError::Signature { kernel: kernel.to_owned(), error: Box::new(error) }
 }
 
 /// A layout with numbers, of the form that the parameter is built for.
@@ -245,7 +263,8 @@ pub struct Arg<'h> {
 #[derive(Debug)]
 pub(super) enum ArgValue<'h> {
     Scalar(Const),
-    Buffer(&'h Memory),
+    /// Memory, and how many elements of it are passed.
+    Buffer(&'h Memory, usize),
     TensorMap(&'h Mapped<'h>),
 }
 
@@ -257,13 +276,16 @@ impl<T: Element> From<T> for Arg<'_> {
 
 impl<'h, T: Element> From<&'h Buffer<T>> for Arg<'h> {
     fn from(buffer: &'h Buffer<T>) -> Self {
-        Arg { ty: pointer(T::SCALAR, false), value: ArgValue::Buffer(buffer.memory()) }
+        Arg {
+            ty: pointer(T::SCALAR, false),
+            value: ArgValue::Buffer(buffer.memory(), buffer.len()),
+        }
     }
 }
 
 impl<'h, T: Element> From<&'h mut Buffer<T>> for Arg<'h> {
     fn from(buffer: &'h mut Buffer<T>) -> Self {
-        Arg { ty: pointer(T::SCALAR, true), value: ArgValue::Buffer(buffer.memory()) }
+        Arg { ty: pointer(T::SCALAR, true), value: ArgValue::Buffer(buffer.memory(), buffer.len()) }
     }
 }
 

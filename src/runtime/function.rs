@@ -224,7 +224,7 @@ impl<P> Function<P> {
     /// [`BlockTooLarge`](RuntimeError::BlockTooLarge), [`BlockNotAsBuilt`](RuntimeError::BlockNotAsBuilt),
     /// [`MoreThreadsThanBuilt`](RuntimeError::MoreThreadsThanBuilt), [`Cluster`](RuntimeError::Cluster),
     /// [`TooManyRegisters`](RuntimeError::TooManyRegisters), [`OtherDevice`](RuntimeError::OtherDevice); for
-    /// layouts and tuples [`Signature`](RuntimeError::Signature); for an untyped kernel
+    /// layouts, tuples and the lengths of buffers [`Signature`](RuntimeError::Signature); for an untyped kernel
     /// [`ArgumentCount`](RuntimeError::ArgumentCount) and
     /// [`ArgumentType`](RuntimeError::ArgumentType); on the simulator
     /// `RuntimeError::Simulation` and [`AssertFailed`](RuntimeError::AssertFailed); on a GPU the fault of a launch before, if it had one, and
@@ -436,6 +436,9 @@ impl Inner {
             args.resolve(&self.name, &self.signature)?;
         }
         let cluster = self.check(grid, &args.args)?;
+        if self.signature.requires_lengths() {
+            args.check_lengths(&self.name, &self.signature)?;
+        }
         self.check_stream(options)?;
         Ok(cluster)
     }
@@ -486,7 +489,7 @@ impl Inner {
                 });
             }
             let memory = match arg.value {
-                ArgValue::Buffer(memory) => memory,
+                ArgValue::Buffer(memory, _) => memory,
                 ArgValue::TensorMap(map) => map.memory,
                 ArgValue::Scalar(_) => continue,
             };
@@ -513,9 +516,9 @@ fn sim_args<'h>(args: &[Arg<'h>]) -> SmallVec<[sim::Arg<'h>; 8]> {
 fn sim_arg<'h>(arg: &Arg<'h>) -> Option<sim::Arg<'h>> {
     match arg.value {
         ArgValue::Scalar(value) => Some(sim::Arg::Scalar(value)),
-        ArgValue::Buffer(Memory::Sim(buffer)) => Some(sim::Arg::Buffer(buffer)),
+        ArgValue::Buffer(Memory::Sim(buffer), _) => Some(sim::Arg::Buffer(buffer)),
         #[cfg(feature = "cuda-any-version")]
-        ArgValue::Buffer(Memory::Cuda(_)) => None,
+        ArgValue::Buffer(Memory::Cuda(_), _) => None,
         ArgValue::TensorMap(map) => match map.memory {
             Memory::Sim(buffer) => Some(sim::Arg::TensorMap(&map.desc, buffer)),
             #[cfg(feature = "cuda-any-version")]
@@ -552,13 +555,13 @@ fn device_arg<'h>(arg: &Arg<'h>) -> cuda::LaunchArg<'h> {
     };
     match arg.value {
         ArgValue::Scalar(value) => LaunchArg::Bits(value.bits()),
-        ArgValue::Buffer(Memory::Cuda(memory)) => LaunchArg::Memory(memory, writes),
+        ArgValue::Buffer(Memory::Cuda(memory), _) => LaunchArg::Memory(memory, writes),
         ArgValue::TensorMap(map) => match (&map.encoded, map.memory) {
             (Some(encoded), Memory::Cuda(memory)) => LaunchArg::Map(encoded, memory, writes),
             _ => LaunchArg::Bits(0),
         },
         // A buffer of another device has been refused before.
         #[cfg(feature = "sim")]
-        ArgValue::Buffer(Memory::Sim(_)) => LaunchArg::Bits(0),
+        ArgValue::Buffer(Memory::Sim(_), _) => LaunchArg::Bits(0),
     }
 }

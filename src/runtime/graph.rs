@@ -282,7 +282,7 @@ mod sim_recording {
                 };
                 match arg.value {
                     ArgValue::Scalar(value) => Some(OwnedArg::Scalar(value)),
-                    ArgValue::Buffer(memory) => on_simulator(memory).map(OwnedArg::Buffer),
+                    ArgValue::Buffer(memory, _) => on_simulator(memory).map(OwnedArg::Buffer),
                     ArgValue::TensorMap(map) => on_simulator(map.memory)
                         .map(|buffer| OwnedArg::TensorMap(Box::new(map.desc.clone()), buffer)),
                 }

@@ -10,7 +10,8 @@ use super::typed::{Element, IntoVal, Ty, Val};
 use crate::ir::entity::{OpId, PlaceId, RegionId, Value};
 use crate::ir::kernel::{KernelIr, OpData, Place, Region, ValueData, ValueDef};
 use crate::ir::op::Op;
-use crate::ir::signature::{SymbolParam, same_symbol};
+use crate::ir::required_len::RequiredLen;
+use crate::ir::signature::{Signature, SymbolParam, same_symbol};
 use crate::ir::types::{Scalar, Type};
 use crate::layout::{Int, Symbol};
 
@@ -40,6 +41,8 @@ pub(super) struct State {
     symbols: Vec<(Symbol, Value, Scalar)>,
     /// The symbolic expressions that were computed, by the body in which they were, with their type.
     computed: HashMap<(RegionId, Int, Scalar), Value>,
+    /// What launches must pass.
+    pub(super) required: Vec<RequiredLen>,
 }
 
 impl Context {
@@ -50,11 +53,12 @@ impl Context {
             Some((param.int.as_symbol()?.clone(), value, param.scalar))
         });
         let (symbols, computed, errors) = (symbols.collect(), HashMap::new(), Vec::new());
-        Context { state: RefCell::new(State { ir, open, errors, symbols, computed }) }
+        let required = Vec::new();
+        Context { state: RefCell::new(State { ir, open, errors, symbols, computed, required }) }
     }
 
-    /// The kernel, its errors, and the symbolic expressions that it computes, with their types.
-    pub(super) fn finish(self) -> (KernelIr, Vec<BuildError>, Vec<(Int, Scalar)>) {
+    /// The kernel, its errors, and the signature with what launches must agree with because of the body.
+    pub(super) fn finish(self, signature: Signature) -> (KernelIr, Vec<BuildError>, Signature) {
         let state = self.state.into_inner();
         let mut computed: Vec<(Int, Scalar)> = Vec::new();
         for (_, int, scalar) in state.computed.into_keys() {
@@ -64,7 +68,8 @@ impl Context {
         }
         // The order of a hash map differs from run to run.
         computed.sort_by_cached_key(|(int, scalar)| (int.to_string(), *scalar));
-        (state.ir, state.errors, computed)
+        let required = state.required;
+        (state.ir, state.errors, Signature { computed, required, ..signature })
     }
 
     /// Runs `f` on the state. Never nests: `f` only calls methods of [`State`].

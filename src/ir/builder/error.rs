@@ -116,6 +116,8 @@ pub enum BuildErrorKind {
         /// The second operand.
         b: String,
     },
+    /// A length is required of what is no parameter, or is not computed from parameters.
+    RequiredLen,
     /// An operation of the layout algebra failed inside the build.
     Layout(crate::layout::LayoutError),
     /// The closure given to `Kernel::build` returned this error.
@@ -189,6 +191,9 @@ impl fmt::Display for BuildErrorKind {
             BuildErrorKind::UnsupportedSymbolic { operation, a, b } => write!(
                 f,
                 "a kernel cannot compute {operation} of `{a}` and `{b}`: give the symbols divisors that decide it, or pass the result in a tuple"
+            ),
+            BuildErrorKind::RequiredLen => f.write_str(
+                "a launch cannot check this length: `require_len` takes a pointer that is a parameter itself, and a length computed from integer parameters and numbers",
             ),
             BuildErrorKind::Layout(error) => error.fmt(f),
             BuildErrorKind::Body(message) => f.write_str(message),

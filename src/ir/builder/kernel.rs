@@ -292,7 +292,7 @@ impl Head<'_> {
         if !cx.with(|state| state.ended()) {
             cx.with(|state| state.append(Control::Return.into(), place));
         }
-        let (mut ir, mut errors, computed) = cx.finish();
+        let (mut ir, mut errors, signature) = cx.finish(list.signature);
         errors.extend(wrong.into_iter().map(|kind| BuildError { place, kind }));
         remove_unused_special_registers(&mut ir);
         if let Some(message) = message {
@@ -303,7 +303,7 @@ impl Head<'_> {
         }
         let lowered = check(&ir, place).and_then(|()| lower(ir, place));
         let ir = lowered.map_err(|errors| BuildErrors::new(name, errors))?;
-        Ok((ir, Arc::new(Signature { computed, ..list.signature })))
+        Ok((ir, Arc::new(signature)))
     }
 }
 

@@ -35,6 +35,7 @@ mod ops;
 mod params;
 mod promote;
 mod report;
+mod required_len;
 mod select;
 mod special;
 mod symbolic;

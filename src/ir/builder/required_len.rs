@@ -1,0 +1,55 @@
+//! What a kernel needs of the buffers that a launch passes.
+
+use super::body::Body;
+use super::error::BuildErrorKind;
+use super::typed::{IntoVal, MemIndex, Pointer, Val};
+use crate::ir::kernel::ValueDef;
+use crate::ir::required_len::{LenExpr, RequiredLen};
+
+impl<P: Pointer> Val<'_, P> {
+    /// Every launch of the kernel passes for this parameter a buffer of at least `len` elements, or is refused
+    /// before it starts, with the number that is missing. On a GPU an access behind the end of a buffer is
+    /// found late or never.
+    ///
+    /// `len` is computed with `+ - * / % << >> &`, `min`, `max` and conversions of integers from parameters and
+    /// numbers; also [`Body::int`] of a symbolic expression, such as the cosize of a layout that is a
+    /// parameter. A launch computes it without wrapping. The pointer is a parameter itself, without an offset.
+    /// The requirement is part of the [`Signature`](crate::ir::Signature), which the text form does not have.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sim")] {
+    /// use tilewright::ir::{GlobalMut, Kernel};
+    /// use tilewright::runtime::{Device, Grid};
+    ///
+    /// let device = Device::default()?;
+    /// type Params = (GlobalMut<f32>, i32, i32);
+    /// let kernel = Kernel::<Params>::build("fill", device.target(), |k, (x, rows, columns)| {
+    ///     x.require_len(k, rows * columns);
+    ///     let i = k.thread_idx().x;
+    ///     k.if_(i.lt(rows * columns), |k| x.store(k, i, 1.0));
+    /// })?;
+    /// let mut x = device.zeros(11)?;
+    /// let error = device.load(&kernel)?.launch(Grid::cover(12, 32), (&mut x, 3, 4)).unwrap_err();
+    /// assert_eq!(
+    ///     error.to_string(),
+    ///     "a launch of kernel `fill` is refused: parameter 0 needs a buffer of at least \
+    ///      `%p1 * %p2` = 12 elements, and its argument has 11"
+    /// );
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[track_caller]
+    pub fn require_len<'c, I: MemIndex>(self, k: &Body<'c, '_>, len: impl IntoVal<'c, I>) {
+        let cx = k.context();
+        let (pointer, len) = (cx.operand(self), cx.operand_of(len));
+        let found = cx.with(|state| {
+            let ValueDef::Param(param) = state.ir.values.get(pointer)?.def else { return None };
+            let len = LenExpr::of(&state.ir, len)?;
+            state.required.push(RequiredLen { param: param as usize, len });
+            Some(())
+        });
+        if found.is_none() {
+            cx.error(BuildErrorKind::RequiredLen);
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! How many elements the buffer of a parameter must have: an expression over the other parameters, which each
+//! launch evaluates before it starts.
+
+use std::fmt;
+
+use super::entity::Value;
+use super::kernel::{KernelIr, ValueDef};
+use super::op::{Arith, Op};
+use super::types::Const;
+
+/// The least number of elements that a launch passes for a pointer.
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::ir) struct RequiredLen {
+    /// The position of the pointer among the parameters.
+    pub(in crate::ir) param: usize,
+    pub(in crate::ir) len: LenExpr,
+}
+
+/// An integer expression over the parameters of a kernel, computed without wrapping.
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::ir) enum LenExpr {
+    Number(i128),
+    /// The position of a parameter, and its name.
+    Param(usize, String),
+    Call(LenFun, Box<(LenExpr, LenExpr)>),
+}
+
+/// A function of two integers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::ir) enum LenFun {
+    Add,
+    Sub,
+    Mul,
+    Div,
+    Rem,
+    Min,
+    Max,
+    Shl,
+    Shr,
+    And,
+}
+
+impl LenFun {
+    /// `None` where the function has no value, or one beyond 128 bits.
+    fn apply(self, a: i128, b: i128) -> Option<i128> {
+        let amount = || u32::try_from(b).ok().filter(|amount| *amount < i128::BITS - 1);
+        match self {
+            LenFun::Add => a.checked_add(b),
+            LenFun::Sub => a.checked_sub(b),
+            LenFun::Mul => a.checked_mul(b),
+            LenFun::Div => a.checked_div(b),
+            LenFun::Rem => a.checked_rem(b),
+            LenFun::Min => Some(a.min(b)),
+            LenFun::Max => Some(a.max(b)),
+            LenFun::Shl => a.checked_mul(1i128.checked_shl(amount()?)?),
+            LenFun::Shr => Some(a >> amount()?),
+            LenFun::And => Some(a & b),
+        }
+    }
+
+    /// The function as Rust writes it; an operator stands between its operands.
+    fn text(self) -> (&'static str, bool) {
+        match self {
+            LenFun::Add => ("+", true),
+            LenFun::Sub => ("-", true),
+            LenFun::Mul => ("*", true),
+            LenFun::Div => ("/", true),
+            LenFun::Rem => ("%", true),
+            LenFun::Shl => ("<<", true),
+            LenFun::Shr => (">>", true),
+            LenFun::And => ("&", true),
+            LenFun::Min => ("min", false),
+            LenFun::Max => ("max", false),
+        }
+    }
+}
+
+/// How far an expression is followed from its last operation.
+const DEPTH: u32 = 64;
+
+impl LenExpr {
+    /// The expression that computes `value`; `None` where something else than integer arithmetic on
+    /// parameters and constants does.
+    pub(in crate::ir) fn of(ir: &KernelIr, value: Value) -> Option<LenExpr> {
+        LenExpr::within(ir, value, DEPTH)
+    }
+
+    fn within(ir: &KernelIr, value: Value, depth: u32) -> Option<LenExpr> {
+        let depth = depth.checked_sub(1)?;
+        let op = match ir.values.get(value)?.def {
+            ValueDef::Param(index) => {
+                let index = index as usize;
+                return Some(LenExpr::Param(index, ir.params.get(index)?.name.clone()));
+            }
+            ValueDef::Result(op, 0) => &ir.ops.get(op)?.op,
+            ValueDef::Result(..) | ValueDef::Arg(..) => return None,
+        };
+        let arith = match op {
+            Op::Const(number) => return number.as_int().map(LenExpr::Number),
+            Op::Arith(arith) => arith,
+            _ => return None,
+        };
+        let call = |fun, a, b| {
+            let operands = (LenExpr::within(ir, a, depth)?, LenExpr::within(ir, b, depth)?);
+            Some(LenExpr::Call(fun, Box::new(operands)))
+        };
+        match *arith {
+            Arith::Add { lhs, rhs } => call(LenFun::Add, lhs, rhs),
+            Arith::Sub { lhs, rhs } => call(LenFun::Sub, lhs, rhs),
+            Arith::Mul { lhs, rhs } => call(LenFun::Mul, lhs, rhs),
+            Arith::Div { lhs, rhs } => call(LenFun::Div, lhs, rhs),
+            Arith::Rem { lhs, rhs } => call(LenFun::Rem, lhs, rhs),
+            Arith::Min { lhs, rhs } => call(LenFun::Min, lhs, rhs),
+            Arith::Max { lhs, rhs } => call(LenFun::Max, lhs, rhs),
+            Arith::And { lhs, rhs } => call(LenFun::And, lhs, rhs),
+            Arith::Shl { value, amount } => call(LenFun::Shl, value, amount),
+            Arith::Shr { value, amount } => call(LenFun::Shr, value, amount),
+            // A conversion between integers keeps the number, or the kernel has lost it.
+            Arith::Cvt { value, .. } => LenExpr::within(ir, value, depth),
+            _ => None,
+        }
+    }
+
+    /// The number, where `argument` has those of the parameters; `None` where there is none, or one beyond
+    /// 128 bits.
+    pub(in crate::ir) fn eval(&self, argument: &impl Fn(usize) -> Option<Const>) -> Option<i128> {
+        match self {
+            LenExpr::Number(number) => Some(*number),
+            LenExpr::Param(index, _) => argument(*index)?.as_int(),
+            LenExpr::Call(fun, operands) => {
+                fun.apply(operands.0.eval(argument)?, operands.1.eval(argument)?)
+            }
+        }
+    }
+}
+
+/// As Rust writes it, with the names that the parameters have in the kernel.
+impl fmt::Display for LenExpr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let inner = |expr: &LenExpr, f: &mut fmt::Formatter<'_>| match expr {
+            LenExpr::Call(fun, _) if fun.text().1 => write!(f, "({expr})"),
+            LenExpr::Call(..) | LenExpr::Number(_) | LenExpr::Param(..) => expr.fmt(f),
+        };
+        match self {
+            LenExpr::Number(number) => number.fmt(f),
+            LenExpr::Param(_, name) => write!(f, "%{name}"),
+            LenExpr::Call(fun, operands) => {
+                let (a, b) = &**operands;
+                match fun.text() {
+                    (operator, true) => {
+                        inner(a, f)?;
+                        write!(f, " {operator} ")?;
+                        inner(b, f)
+                    }
+                    (name, false) => write!(f, "{name}({a}, {b})"),
+                }
+            }
+        }
+    }
+}
