@@ -158,6 +158,9 @@ fn unary(a: Const, narrow: fn(f32) -> f32, wide: fn(f64) -> f64) -> Option<Const
 }
 
 fn convert(from: Const, to: Scalar) -> Option<Const> {
+    if from.scalar() == to {
+        return Some(from);
+    }
     let (narrow, wide) = (f32::from_bits(from.bits() as u32), f64::from_bits(from.bits()));
     let number = match from.scalar() {
         Scalar::F32 => Some(f64::from(narrow)),

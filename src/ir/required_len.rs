@@ -41,6 +41,34 @@ pub(in crate::ir) enum LenFun {
 }
 
 impl LenFun {
+    /// The function that an operation computes, with its operands.
+    fn of(op: &Arith) -> Option<(LenFun, Value, Value)> {
+        let (fun, a, b) = if let Arith::Add { lhs, rhs } = op {
+            (LenFun::Add, lhs, rhs)
+        } else if let Arith::Sub { lhs, rhs } = op {
+            (LenFun::Sub, lhs, rhs)
+        } else if let Arith::Mul { lhs, rhs } = op {
+            (LenFun::Mul, lhs, rhs)
+        } else if let Arith::Div { lhs, rhs } = op {
+            (LenFun::Div, lhs, rhs)
+        } else if let Arith::Rem { lhs, rhs } = op {
+            (LenFun::Rem, lhs, rhs)
+        } else if let Arith::Min { lhs, rhs } = op {
+            (LenFun::Min, lhs, rhs)
+        } else if let Arith::Max { lhs, rhs } = op {
+            (LenFun::Max, lhs, rhs)
+        } else if let Arith::And { lhs, rhs } = op {
+            (LenFun::And, lhs, rhs)
+        } else if let Arith::Shl { value, amount } = op {
+            (LenFun::Shl, value, amount)
+        } else if let Arith::Shr { value, amount } = op {
+            (LenFun::Shr, value, amount)
+        } else {
+            return None;
+        };
+        Some((fun, *a, *b))
+    }
+
     /// `None` where the function has no value, or one beyond 128 bits.
     fn apply(self, a: i128, b: i128) -> Option<i128> {
         let amount = || u32::try_from(b).ok().filter(|amount| *amount < i128::BITS - 1);
@@ -95,30 +123,17 @@ impl LenExpr {
             ValueDef::Result(op, 0) => &ir.ops.get(op)?.op,
             ValueDef::Result(..) | ValueDef::Arg(..) => return None,
         };
-        let arith = match op {
-            Op::Const(number) => return number.as_int().map(LenExpr::Number),
-            Op::Arith(arith) => arith,
-            _ => return None,
-        };
-        let call = |fun, a, b| {
-            let operands = (LenExpr::within(ir, a, depth)?, LenExpr::within(ir, b, depth)?);
-            Some(LenExpr::Call(fun, Box::new(operands)))
-        };
-        match *arith {
-            Arith::Add { lhs, rhs } => call(LenFun::Add, lhs, rhs),
-            Arith::Sub { lhs, rhs } => call(LenFun::Sub, lhs, rhs),
-            Arith::Mul { lhs, rhs } => call(LenFun::Mul, lhs, rhs),
-            Arith::Div { lhs, rhs } => call(LenFun::Div, lhs, rhs),
-            Arith::Rem { lhs, rhs } => call(LenFun::Rem, lhs, rhs),
-            Arith::Min { lhs, rhs } => call(LenFun::Min, lhs, rhs),
-            Arith::Max { lhs, rhs } => call(LenFun::Max, lhs, rhs),
-            Arith::And { lhs, rhs } => call(LenFun::And, lhs, rhs),
-            Arith::Shl { value, amount } => call(LenFun::Shl, value, amount),
-            Arith::Shr { value, amount } => call(LenFun::Shr, value, amount),
-            // A conversion between integers keeps the number, or the kernel has lost it.
-            Arith::Cvt { value, .. } => LenExpr::within(ir, value, depth),
-            _ => None,
+        if let Op::Const(number) = op {
+            return number.as_int().map(LenExpr::Number);
         }
+        let Op::Arith(arith) = op else { return None };
+        // A conversion between integers keeps the number, or the kernel has lost it.
+        if let Arith::Cvt { value, .. } = *arith {
+            return LenExpr::within(ir, value, depth);
+        }
+        let (fun, a, b) = LenFun::of(arith)?;
+        let operands = (LenExpr::within(ir, a, depth)?, LenExpr::within(ir, b, depth)?);
+        Some(LenExpr::Call(fun, Box::new(operands)))
     }
 
     /// The number, where `argument` has those of the parameters; `None` where there is none, or one beyond

@@ -114,6 +114,7 @@ impl Compiler<'_> {
             32 => update::<u32>(address, slots, f),
             _ => return Err(Refused::Malformed),
         };
+        let access = self.watched_access(&address, true, access);
         self.emit(id, Inst::Memory(access));
         Ok(())
     }

@@ -10,8 +10,9 @@ use super::compile::{Compiler, Refused};
 use super::lanes::{LANES, Lane, lanes_of};
 use super::program::Inst;
 use super::trap::{Trap, TrapCause, Trapped};
+use super::turn::Next;
 use super::warp::Warp;
-use crate::ir::{BarrierRed, OpId, Scalar, Sync, Value};
+use crate::ir::{BarrierRed, OpId, ProxySpace, Scalar, Sync, Value};
 
 /// The barriers that a block has.
 const COUNT: u32 = 16;
@@ -163,13 +164,23 @@ impl Compiler<'_> {
                 let pred = self.scalar_of(pred, Scalar::Bool)?;
                 self.named([id, threads], true, Some((pred, Reduction::Popc, dst)))?
             }
-            Sync::Fence { .. } => Inst::Memory(Box::new(|_, _, _| {
+            Sync::Fence { .. } => Inst::Memory(Box::new(|_, memory, _| {
                 fence(SeqCst);
+                memory.learn();
                 Ok(())
             })),
             Sync::BarrierClusterArrive { form: _, order: _ } => cluster_barrier::arrive(),
             Sync::BarrierClusterWait { form: _ } => cluster_barrier::wait(),
-            // Memory is the same for all proxies; the grids before this one have ended, and none after it waits.
+            Sync::FenceProxyAsync {
+                space: ProxySpace::All | ProxySpace::SharedCta | ProxySpace::SharedCluster,
+            } if self.code.watches_proxies => Inst::Act(Box::new(|turn| {
+                if let Some(proxies) = &mut turn.memory.proxies {
+                    proxies.fence(turn.origin);
+                }
+                Ok(Next::Go)
+            })),
+            // Global memory is the same for all proxies; the grids before this one have ended, and none after it
+            // waits.
             Sync::FenceProxyAsync { .. }
             | Sync::FenceProxyAlias {}
             | Sync::GriddepcontrolWait {}

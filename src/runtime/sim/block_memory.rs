@@ -18,9 +18,9 @@ pub(super) struct BlockMemory {
 }
 
 impl BlockMemory {
-    pub(super) fn new(shared_bytes: usize, allocs: &[SharedRange]) -> BlockMemory {
+    pub(super) fn new(shared_bytes: usize, allocs: &[SharedRange], watched: bool) -> BlockMemory {
         BlockMemory {
-            shared: Shared::new(shared_bytes, allocs),
+            shared: Shared::new(shared_bytes, allocs, watched),
             diagnostics: Diagnostics::default(),
             number: 0,
             groups: Vec::new(),

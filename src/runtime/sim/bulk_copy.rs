@@ -132,6 +132,35 @@ impl Store {
         self.data.is_some()
     }
 
+    /// Calls `f` with each piece of shared memory that is stored: its address, and where in the data it is.
+    fn pieces(&self, memory: &Memory<'_>, mut f: impl FnMut(usize, std::ops::Range<usize>)) {
+        let start = self.from.at;
+        match self.to {
+            Global::Bytes(_) => Rows::ONE.chunks(start, 0..self.bytes as usize, f),
+            Global::Box { param, coords } => {
+                let Some(map) = memory.map(param) else { return };
+                let rows = Rows::of(map);
+                segments(map, &coords, |part| {
+                    rows.chunks(start, part.shared..part.shared + part.bytes, &mut f);
+                });
+            }
+        }
+    }
+
+    /// Refuses to start where the asynchronous proxy may not see what threads have stored.
+    fn check_proxy(&self, memory: &Memory<'_>, origin: Origin) -> Trapped {
+        if memory.proxies.is_none() {
+            return Ok(());
+        }
+        let mut seen = Ok(());
+        self.pieces(memory, |at, part| {
+            if seen.is_ok() {
+                seen = memory.check_proxy(origin.block, at, part.len());
+            }
+        });
+        seen.map_err(|cause| Trap::new(self.lane, cause))
+    }
+
     /// Reads the shared memory that is stored, unless that is done.
     pub(super) fn read(&mut self, memory: &Memory<'_>, origin: Origin) -> Trapped {
         if self.is_read() {
@@ -139,27 +168,19 @@ impl Store {
         }
         let shared = &memory.blocks[origin.block as usize].shared;
         let mut data = vec![0; self.bytes as usize];
-        let (mut missing, mut elem, start) = (None, Scalar::U8, self.from.at);
-        let mut read = |rows: Rows, range: std::ops::Range<usize>| {
-            rows.chunks(start, range, |at, part| {
-                if let Err(byte) = shared.read_bytes(at, &mut data[part]) {
-                    missing = missing.or(Some(byte));
-                }
-            });
-        };
-        match self.to {
-            Global::Bytes(_) => read(Rows::ONE, 0..self.bytes as usize),
-            Global::Box { param, coords } => {
-                if let Some(map) = memory.map(param) {
-                    elem = map.elem();
-                    let rows = Rows::of(map);
-                    segments(map, &coords, |part| {
-                        read(rows, part.shared..part.shared + part.bytes);
-                    });
-                }
+        let (mut missing, start) = (None, self.from.at);
+        self.pieces(memory, |at, part| {
+            if let Err(byte) = shared.read_bytes(at, &mut data[part]) {
+                missing = missing.or(Some(byte));
             }
-        }
+        });
         if let Some(byte) = missing {
+            let elem = match self.to {
+                Global::Bytes(_) => Scalar::U8,
+                Global::Box { param, .. } => {
+                    memory.map(param).map_or(Scalar::U8, TensorMapDesc::elem)
+                }
+            };
             let range = shared.range(self.from.alloc);
             let access = AccessAt {
                 space: Space::Shared,
@@ -340,8 +361,7 @@ impl Compiler<'_> {
                     let bytes = bulk_bytes(turn, bytes, lane)?;
                     let to = to.spot(turn.regs, turn.memory, lane, (bytes, 16))?;
                     let from = from.spot(turn.regs, turn.memory, lane, (bytes, 16))?;
-                    store(turn, lane, Global::Bytes(to), from, bytes, None);
-                    Ok(())
+                    store(turn, lane, Global::Bytes(to), (from, bytes), None)
                 })
             }
             &AsyncCopy::CpAsyncBulkPrefetch { from, from_index, bytes, policy: _ } => {
@@ -440,21 +460,22 @@ impl Compiler<'_> {
         Ok(each_lane(move |turn, lane| {
             let (param, coords) = slots.lane(turn, lane)?;
             let (from, bytes) = box_spot(&from, turn, lane, param)?;
-            store(turn, lane, Global::Box { param, coords }, from, bytes, reduce);
-            Ok(())
+            store(turn, lane, Global::Box { param, coords }, (from, bytes), reduce)
         }))
     }
 }
 
+/// Starts a copy from shared memory.
 fn store(
     turn: &mut Turn<'_, '_>,
     lane: usize,
     to: Global,
-    from: Spot,
-    bytes: u32,
+    (from, bytes): (Spot, u32),
     reduce: Option<BulkReduce>,
-) {
+) -> Trapped {
     let group = turn.flight.bulk_groups[lane];
     let store = Store { lane, group, to, from, bytes, reduce, data: None };
+    store.check_proxy(turn.memory, turn.origin)?;
     turn.memory.pending.push(turn.origin, What::Store(Box::new(store)));
+    Ok(())
 }

@@ -15,6 +15,7 @@ use super::memory::Memory;
 use super::options::Order;
 use super::pending::Pending;
 use super::program::Code;
+use super::proxy::Proxies;
 use super::shared::Spot;
 use super::special::{Position, Shape};
 use super::trap::{Trap, TrapCause};
@@ -102,13 +103,16 @@ impl<'c> Cluster<'c> {
             Warp::new(code, block as u32, warp as u32)
         };
         let warps: Vec<Warp> = (0..blocks * warps_of_block).map(warp).collect();
-        let block = |_| BlockMemory::new(code.shared_bytes, &code.shared);
+        let watched = code.watches_proxies;
+        let block = |_| BlockMemory::new(code.shared_bytes, &code.shared, watched);
         let memory = Memory {
             globals: &arguments.buffers,
             maps: &arguments.maps,
             arrays: &code.arrays,
             blocks: (0..blocks).map(block).collect(),
             here: 0,
+            warp: 0,
+            proxies: watched.then(|| Proxies::new(blocks)),
             pending: Pending::default(),
             cluster_arrival: false,
             threads,
@@ -167,6 +171,9 @@ impl<'c> Cluster<'c> {
             block.start(x + nx * (y + ny * z), self.warps_of_block);
         }
         self.memory.pending.clear();
+        if let Some(proxies) = &mut self.memory.proxies {
+            proxies.reset();
+        }
         self.memory.cluster_arrival = false;
     }
 
@@ -224,7 +231,7 @@ impl<'c> Cluster<'c> {
     /// A warp has its turn. Returns whether what it asked for was not there.
     fn turn(&mut self, number: usize, quantum: u64) -> Result<bool, Stop> {
         let (rank, warp) = (self.rank(number), number % self.warps_of_block);
-        self.memory.here = rank;
+        (self.memory.here, self.memory.warp) = (rank, warp as u32);
         self.memory.block_mut().diagnostics.first_thread = (warp * LANES) as u32;
         let pause = self.warps[number].run(self.code, &mut self.memory, quantum);
         match pause {
@@ -242,7 +249,10 @@ impl<'c> Cluster<'c> {
                 let first = range.start;
                 match self.barriers[rank].take(warp, &arrival, &mut self.warps[range]) {
                     Ok(open) => {
-                        open.into_iter().for_each(|warp| self.states[first + warp] = State::Ready)
+                        for warp in open {
+                            self.states[first + warp] = State::Ready;
+                            self.memory.learn();
+                        }
                     }
                     Err(trap) => {
                         let (block, warp) = (rank as u32, warp as u32);
@@ -276,6 +286,7 @@ impl<'c> Cluster<'c> {
         let range = self.of_block(rank);
         let states = &mut self.states[range];
         if states.iter().all(|state| matches!(state, State::Waiting | State::Ended)) {
+            self.memory.learn();
             for state in states {
                 if *state == State::Waiting {
                     *state = State::Ready;
@@ -289,6 +300,7 @@ impl<'c> Cluster<'c> {
         if std::mem::take(&mut self.memory.cluster_arrival)
             && cluster_barrier::open(&mut self.warps)
         {
+            self.memory.learn();
             self.ready(0..self.states.len(), |park| matches!(park, Park::Cluster));
         }
         for rank in 0..self.memory.blocks.len() {
@@ -296,6 +308,7 @@ impl<'c> Cluster<'c> {
             let complete =
                 block.groups.iter_mut().fold(false, |all, group| group.take_complete() | all);
             if block.shared.take_phase_ended() {
+                self.memory.learn();
                 self.ready(self.of_block(rank), |park| matches!(park, Park::Barrier { .. }));
             }
             if complete {
@@ -358,7 +371,8 @@ impl<'c> Cluster<'c> {
         let first = rank * self.warps_of_block + group * WarpGroup::WARPS;
         let block = &mut self.memory.blocks[rank];
         let warps = &mut self.warps[first..first + WarpGroup::WARPS];
-        let done = block.groups[group].multiply(end, &block.shared, warps);
+        let proxies = self.memory.proxies.as_ref();
+        let done = block.groups[group].multiply(end, (&block.shared, proxies), warps);
         done.map_err(|trap| self.stopped(trap))
     }
 

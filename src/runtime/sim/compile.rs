@@ -16,6 +16,7 @@ use super::lanes::{FULL, LANES, Move};
 use super::liveness::last_uses;
 use super::memory::{Address, Alloc, Index, PointerSlots, Strength, offset};
 use super::program::{Code, ForLoop, Inst, Step};
+use super::proxy;
 use super::shared::SharedRange;
 use super::slots::{ConstWord, Registers, Slots};
 use super::turn::Next;
@@ -100,6 +101,7 @@ pub(super) fn compile(ir: &KernelIr) -> Result<Code, Refused> {
             arrays: ir.arrays.iter().map(|(_, array)| array_bytes(array)).collect(),
             shared,
             shared_bytes,
+            watches_proxies: proxy::is_used(ir),
         },
         regs: Registers::default(),
         slots: vec![None; ir.values.len()],
@@ -442,13 +444,15 @@ impl Compiler<'_> {
                 let to = self.regs.allocate(elem.into());
                 let dst = to.scalar(elem)?;
                 self.set(result.ok_or(Malformed)?, to)?;
-                self.emit(id, Inst::Memory(address.load_elem(dst)));
+                let access = self.watched_access(&address, false, address.load_elem(dst));
+                self.emit(id, Inst::Memory(access));
             }
             Mem::St { base, index, value, access } => {
                 let strength = Strength::of_store(&access);
                 let address = self.address(base, index, strength)?;
                 let src = self.scalar_of(value, address.elem)?;
-                self.emit(id, Inst::Memory(address.store_elem(src)));
+                let access = self.watched_access(&address, true, address.store_elem(src));
+                self.emit(id, Inst::Memory(access));
             }
             Mem::LdVec { .. } | Mem::StVec { .. } | Mem::AssumeAligned { .. } => {
                 self.vector_access(id, op, result)?;

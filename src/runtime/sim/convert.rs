@@ -15,6 +15,10 @@ enum Number {
 /// All numbers of a floating point type are `f64`s, and integers that are not are rounded to odd, so that the
 /// result is rounded once, from the exact value.
 pub(super) fn convert(from: Scalar, to: Scalar, bits: u64) -> u64 {
+    // Also the bits of a `tf32` that do not count, as on a GPU.
+    if from == to {
+        return bits;
+    }
     let number = match (from, Const::new(from, bits).as_int()) {
         (_, Some(int)) => Number::Int(int),
         (Scalar::F32, _) => Number::Float(Cvt::<f64>::cvt(f32::from_bits(bits as u32))),
@@ -72,6 +76,15 @@ mod tests {
             assert_eq!(convert(Scalar::I64, Scalar::U16, i as u64), u64::from(i as u16));
             let float = convert(Scalar::I64, Scalar::F32, i as u64);
             assert_eq!(float, u64::from((i as f32).to_bits()));
+        }
+    }
+
+    #[test]
+    fn a_conversion_to_the_own_type_changes_nothing() {
+        for (scalar, bits) in
+            [(Scalar::Tf32, 0x3fc0_0001), (Scalar::F16, 0x7c01), (Scalar::I8, 0xff)]
+        {
+            assert_eq!(convert(scalar, scalar, bits), bits);
         }
     }
 

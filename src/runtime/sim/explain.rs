@@ -268,5 +268,8 @@ fn cause(
             FaultCause::AccumulatorInFlight { op, place }
         }
         TrapCause::NotFenced => FaultCause::NotFenced,
+        TrapCause::UnfencedStore { address, block, warp } => {
+            FaultCause::UnfencedStore { address, block, warp }
+        }
     })
 }

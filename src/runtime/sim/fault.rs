@@ -294,6 +294,16 @@ pub enum FaultCause {
     },
     /// A `wgmma` on registers that were accessed since the last `wgmma_fence`, or without any.
     NotFenced,
+    /// Bytes that threads have stored in shared memory, and that a bulk copy or `wgmma` reads without a
+    /// `fence_proxy_async` between the two.
+    UnfencedStore {
+        /// The address of the first such byte in shared memory.
+        address: u64,
+        /// The block of the warp that stored it, by its rank in the cluster.
+        block: u32,
+        /// The warp in its block.
+        warp: u32,
+    },
 }
 
 /// A load or store by one thread.

@@ -59,6 +59,9 @@ impl FaultCause {
                 Some("start boxes at multiples of 16 bytes, and leave out what is before")
             }
             FaultCause::NotFenced => Some("put a `wgmma_fence` before it"),
+            FaultCause::UnfencedStore { .. } => Some(
+                "let the threads that store call `fence_proxy_async` before the barrier behind which it starts",
+            ),
             FaultCause::Misaligned { .. }
             | FaultCause::BarrierCount { .. }
             | FaultCause::BytesBeyond { .. }
@@ -353,6 +356,11 @@ impl FaultCause {
                     "computes on registers that no `wgmma_fence` orders with other accesses, in "
                 )
             }
+            FaultCause::UnfencedStore { address, block, warp } => write!(
+                f,
+                "reads address {address} of shared memory through the asynchronous proxy, which may not see \
+                 what warp {warp} of block {block} of the cluster has stored there, in "
+            ),
             // These are written where this is called.
             FaultCause::OutOfBounds { .. }
             | FaultCause::Misaligned { .. }

@@ -215,7 +215,9 @@ fn stmatrix(address: Address, (count, slots): (usize, [u32; 4]), order: MatrixOr
                 let word =
                     |i: usize| u32::from(elements[2 * i]) | u32::from(elements[2 * i + 1]) << 16;
                 let words = std::array::from_fn(word);
-                turn.memory.shared_mut().set_chunk(rows[8 * matrix + row], words);
+                let (at, rank) = (rows[8 * matrix + row], turn.memory.here);
+                turn.memory.shared_mut().set_chunk(at, words);
+                turn.memory.note_store(rank, at, 16);
             }
         }
         Ok(Next::Go)

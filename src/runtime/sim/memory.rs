@@ -11,6 +11,7 @@ use super::buffer::Buffer;
 use super::element::Element;
 use super::lanes::{LANE_BIT, LANES, Regs, Word, lanes_of};
 use super::pending::Pending;
+use super::proxy::Proxies;
 use super::shared::{Shared, SharedRange, of_cluster};
 use super::trap::{AccessAt, Trap, TrapCause, Trapped};
 use crate::codegen::TensorMapDesc;
@@ -29,6 +30,10 @@ pub(super) struct Memory<'m> {
     pub(super) blocks: Vec<BlockMemory>,
     /// The rank of the block whose warp has its turn.
     pub(super) here: usize,
+    /// The warp of the block that has its turn.
+    pub(super) warp: u32,
+    /// In a kernel that reads shared memory through the asynchronous proxy, what that sees.
+    pub(super) proxies: Option<Proxies>,
     /// The asynchronous operations that have not taken effect.
     pub(super) pending: Pending,
     /// Whether the barrier of the cluster may open now.
@@ -162,6 +167,11 @@ impl Strength {
             acquires: false,
             releases: matches!(access.order, StoreOrder::Release(_)),
         }
+    }
+
+    /// Whether the access lets a thread learn of what others have done.
+    pub(super) fn acquires(self) -> bool {
+        self.acquires
     }
 
     /// To be called before the access.
@@ -527,8 +537,10 @@ mod tests {
             globals: &globals,
             maps: &[],
             arrays: &[],
-            blocks: vec![BlockMemory::new(0, &[])],
+            blocks: vec![BlockMemory::new(0, &[], false)],
             here: 0,
+            warp: 0,
+            proxies: None,
             pending: Pending::default(),
             cluster_arrival: false,
             threads: 32,

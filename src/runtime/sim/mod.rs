@@ -66,6 +66,7 @@ mod options;
 mod output;
 mod pending;
 mod program;
+mod proxy;
 mod remote_store;
 mod round;
 mod scalar;

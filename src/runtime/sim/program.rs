@@ -104,4 +104,6 @@ pub(super) struct Code {
     pub(super) arrays: Vec<Buffer>,
     pub(super) shared: Vec<SharedRange>,
     pub(super) shared_bytes: usize,
+    /// Whether the kernel reads shared memory through the asynchronous proxy.
+    pub(super) watches_proxies: bool,
 }

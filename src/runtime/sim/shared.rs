@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::mbarrier::{BarrierAt, BarrierState, Mbarrier};
+use super::proxy::Stores;
 use super::trap::TrapCause;
 
 /// Where a shared allocation lies.
@@ -50,6 +51,8 @@ enum Slot {
 pub(super) struct Shared {
     pub(super) words: Vec<u32>,
     pub(super) written: Vec<u32>,
+    /// What the asynchronous proxy must be told of.
+    pub(super) stores: Stores,
     allocs: Vec<SharedRange>,
     /// By their first byte.
     barriers: BTreeMap<usize, Slot>,
@@ -58,15 +61,18 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(len_bytes: usize, allocs: &[SharedRange]) -> Shared {
+    /// Stores are watched where the asynchronous proxy must be told of them.
+    pub(super) fn new(len_bytes: usize, allocs: &[SharedRange], watched: bool) -> Shared {
         let words = vec![0; len_bytes.div_ceil(4)];
         let (written, allocs) = (words.clone(), allocs.to_vec());
-        Shared { written, words, allocs, barriers: BTreeMap::new(), phase_ended: false }
+        let stores = if watched { Stores::new(words.len() * 4) } else { Stores::default() };
+        Shared { written, words, stores, allocs, barriers: BTreeMap::new(), phase_ended: false }
     }
 
     /// Forgets all content, for the next block.
     pub(super) fn reset(&mut self) {
         self.written.fill(0);
+        self.stores.reset();
         self.barriers.clear();
         self.phase_ended = false;
     }
@@ -104,7 +110,9 @@ impl Shared {
         Ok(())
     }
 
+    /// Writes what no thread stores.
     pub(super) fn write_bytes(&mut self, at: usize, from: &[u8]) {
+        self.stores.forget(at, from.len());
         let mut done = 0;
         while done < from.len() {
             let (word, first) = ((at + done) / 4, (at + done) % 4);

@@ -193,6 +193,12 @@ pub(super) enum TrapCause {
     },
     /// A `wgmma` on registers that were accessed since the last `wgmma.fence`.
     NotFenced,
+    /// A byte of shared memory that a warp has stored, read through the asynchronous proxy without a fence.
+    UnfencedStore {
+        address: u64,
+        block: u32,
+        warp: u32,
+    },
     /// A barrier without the lane `other`, which waits at the operation with the number `step`.
     BarrierDivergence {
         other: u32,

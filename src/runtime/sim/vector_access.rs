@@ -32,6 +32,7 @@ impl Compiler<'_> {
                 8 => load::<u64>(address, parts),
                 _ => return Err(Malformed),
             };
+            let access = self.watched_access(&address, false, access);
             self.emit(id, Inst::Memory(access));
         } else if let Mem::StVec { base, index, vector, access } = *op {
             let (vector, parts) = parts(self.slots(vector)?)?;
@@ -43,6 +44,7 @@ impl Compiler<'_> {
                 8 => store::<u64>(address, parts),
                 _ => return Err(Malformed),
             };
+            let access = self.watched_access(&address, true, access);
             self.emit(id, Inst::Memory(access));
         } else if let Mem::AssumeAligned { base, bytes } = *op {
             self.assume_aligned(id, base, bytes, result.ok_or(Malformed)?)?;

@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::lanes::LANES;
+use super::proxy::Proxies;
 use super::shared::Shared;
 use super::trap::{Trap, TrapCause, Trapped};
 use super::turn::Origin;
@@ -173,7 +174,12 @@ impl WarpGroup {
     }
 
     /// Lets the `wgmma` before the number `end` take effect on the registers of the four warps.
-    pub(super) fn multiply(&mut self, end: u64, shared: &Shared, warps: &mut [Warp]) -> Trapped {
+    pub(super) fn multiply(
+        &mut self,
+        end: u64,
+        shared: (&Shared, Option<&Proxies>),
+        warps: &mut [Warp],
+    ) -> Trapped {
         let count = end.saturating_sub(self.base) as usize;
         for issued in self.queue.iter_mut().take(count).filter(|issued| !issued.done) {
             let done = issued.op.run(issued.said, &issued.registers, shared, warps);

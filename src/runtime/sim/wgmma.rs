@@ -12,6 +12,7 @@ use super::matrix::{Fragment, MAX_K, bits_of, rows};
 use super::mma::{
     Columns, Operands, Rows, SumType, Summand, Sums, float, int, multiply_f32, multiply_i32,
 };
+use super::proxy::Proxies;
 use super::shared::Shared;
 use super::spot::window_address;
 use super::trap::{Trap, TrapCause, Trapped};
@@ -100,7 +101,7 @@ impl Matrix {
     #[inline(always)]
     fn read(
         &self,
-        shared: &Shared,
+        (shared, proxies): (&Shared, Option<&Proxies>),
         (mn, k): (usize, usize),
         (elem, transposed): (Scalar, bool),
         which: WgmmaOperand,
@@ -111,6 +112,9 @@ impl Matrix {
                 let len_bytes = shared.len_bytes() as u64;
                 let cause = TrapCause::MatrixOutOfBounds { which, address: at as u64, len_bytes };
                 return Err(cause);
+            }
+            if let Some(proxies) = proxies {
+                proxies.check(shared, at, 16)?;
             }
             let address = |at: usize| TrapCause::MatrixUninitialised { which, address: at as u64 };
             shared.chunk(at).map_err(address)
@@ -147,7 +151,7 @@ impl Wgmma {
         &self,
         said: Said,
         registers: &[Option<Registers>; WarpGroup::WARPS],
-        shared: &Shared,
+        shared: (&Shared, Option<&Proxies>),
         warps: &mut [Warp],
     ) -> Result<(), TrapCause> {
         let (k, accumulate) = (self.shape.k as usize, said.accumulate);
@@ -176,7 +180,7 @@ impl Wgmma {
         &self,
         said: Said,
         registers: &[Option<Registers>; WarpGroup::WARPS],
-        shared: &Shared,
+        shared: (&Shared, Option<&Proxies>),
         a_number: impl Fn(Scalar, u32) -> T,
         b_number: impl Fn(Scalar, u32) -> T,
     ) -> Result<Parts<T>, TrapCause> {
