@@ -17,8 +17,9 @@ mod rng;
 
 use gemm_sm90::{Config, Epilogue};
 use rng::Rng;
-use tilewright::ir::{Target, bf16};
-use tilewright::runtime::Device;
+use tilewright::ir::{Kernel, KernelIr, Target, Untyped, bf16};
+use tilewright::runtime::sim::{Options, Order};
+use tilewright::runtime::{Arg, Device};
 
 /// `C = A B^T`: the sizes M, N and K, and the matrices.
 struct Problem {
@@ -228,5 +229,67 @@ fn both_devices_agree_bit_for_bit() {
         let problem = Problem::integers([136, 200, 328], 3);
         let [on_sim, on_gpu] = [&sim, &gpu].map(|device| gemm.run(device, &problem, 2));
         assert!(on_sim == on_gpu, "{gemm:?}, {}", gemm.target());
+    }
+}
+
+/// Each wait and each fence of the kernel, taken away alone, is missed in some order: the launch is at fault, or C is
+/// another one.
+#[test]
+fn no_wait_or_fence_of_the_hopper_kernel_can_be_left_out() {
+    // Three tiles for one block, and more blocks along K than places in the ring.
+    let problem = Problem::integers([128, 384, 256], 5);
+    let config = Config { bn: 128, stages: 2, strip: 2, ..WIDE };
+    let text = gemm_sm90::gemm(config).unwrap().to_string();
+    let orders = [0, 1, 2].map(|seed| match seed {
+        0 => Order::RoundRobin,
+        seed => Order::Random { seed },
+    });
+    let wrong = |lines: &[&str]| {
+        let ir: KernelIr = lines.join("\n").parse().unwrap();
+        let kernel = Kernel::verify(ir).unwrap();
+        orders.iter().find_map(|order| {
+            let device = Device::sim_with(Options::default().order(*order));
+            wrong_c(&config, &kernel, &device, &problem)
+        })
+    };
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(wrong(&lines), None);
+    for (op, count) in [
+        ("mbarrier_wait_parity", 2),
+        ("wgmma_fence", 1),
+        ("wgmma_wait_group", 2),
+        ("fence_proxy_async", 2),
+        ("barrier_sync", 4),
+        ("cp_async_bulk_wait_group", 3),
+    ] {
+        let places = (0..lines.len()).filter(|at| lines[*at].trim_start().starts_with(op));
+        let found: Vec<usize> = places.collect();
+        assert_eq!(found.len(), count, "{op}");
+        for at in found {
+            let less = [&lines[..at], &lines[at + 1..]].concat();
+            assert!(wrong(&less).is_some(), "line {} is not missed: {}", at + 1, lines[at]);
+        }
+    }
+}
+
+/// What is wrong with a run of a kernel of this configuration on one multiprocessor.
+fn wrong_c(
+    config: &Config,
+    kernel: &Kernel<Untyped>,
+    device: &Device,
+    problem: &Problem,
+) -> Option<String> {
+    let f = device.load(kernel).unwrap();
+    let (a, b) = (device.upload(&problem.a).unwrap(), device.upload(&problem.b).unwrap());
+    let [m, n, _] = problem.sizes;
+    let mut c = device.zeros::<bf16>(m as usize * n as usize).unwrap();
+    let [a_map, b_map, c_map] = config.maps(problem.sizes).unwrap();
+    let (a, b) = (a.tensor_map(&a_map).unwrap(), b.tensor_map(&b_map).unwrap());
+    let mut map = c.tensor_map_mut(&c_map).unwrap();
+    let tiles = config.tiles(problem.sizes).map(Arg::from);
+    let args = [Arg::from(&a), Arg::from(&b), Arg::from(&mut map)].into_iter().chain(tiles);
+    match f.launch(config.grid(problem.sizes, 1), args.collect()) {
+        Ok(()) => problem.check(&c.to_vec().unwrap(), 0..m as usize).err(),
+        Err(error) => Some(error.to_string()),
     }
 }
