@@ -346,6 +346,12 @@ impl Const {
         self.bits
     }
 
+    /// The place of the bits, for who passes them by their address.
+    #[cfg(feature = "cuda-any-version")]
+    pub(crate) const fn bits_place(&self) -> &u64 {
+        &self.bits
+    }
+
     /// The value of an integer constant, or `None` for other types.
     pub const fn as_int(self) -> Option<i128> {
         let shift = 64 - self.scalar.bits();

@@ -84,8 +84,8 @@ impl<T: Element, const RANK: usize> Argument for TensorMapMut<T, RANK> {
 pub trait Arguments {
     /// What a launch passes: a tuple of what each parameter takes; for [`Untyped`] a list.
     type Args<'h>;
-    /// The arguments without their Rust types, in order.
-    fn erase(args: Self::Args<'_>) -> ArgList<'_>;
+    /// Appends the arguments without their Rust types, in order.
+    fn erase<'h>(args: Self::Args<'h>, out: &mut ArgList<'h>);
 }
 
 /// The arguments of a launch, without their Rust types.
@@ -219,10 +219,8 @@ macro_rules! arguments {
             type Args<'h> = ($($name::Arg<'h>,)*);
 
             #[allow(non_snake_case, reason = "a variable is named as the type of its parameter")]
-            fn erase(($($name,)*): Self::Args<'_>) -> ArgList<'_> {
-                let mut _out = ArgList::default();
-                $(<$name as Argument>::erase($name, &mut _out);)*
-                _out
+            fn erase<'h>(($($name,)*): Self::Args<'h>, _out: &mut ArgList<'h>) {
+                $(<$name as Argument>::erase($name, _out);)*
             }
         }
     )*};
@@ -247,8 +245,8 @@ arguments! {
 impl Arguments for Untyped {
     type Args<'h> = Vec<Arg<'h>>;
 
-    fn erase(args: Self::Args<'_>) -> ArgList<'_> {
-        ArgList { args: SmallVec::from_vec(args), given: Vec::new() }
+    fn erase<'h>(args: Self::Args<'h>, out: &mut ArgList<'h>) {
+        out.args.extend(args);
     }
 }
 

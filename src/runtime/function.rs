@@ -266,7 +266,9 @@ impl<P> Function<P> {
     where
         P: Arguments,
     {
-        Inner::launch(&self.inner, &options, grid, &mut P::erase(args))
+        let mut list = ArgList::default();
+        P::erase(args, &mut list);
+        Inner::launch(&self.inner, &options, grid, &mut list)
     }
 
     /// As [`Function::launch`]; waits for the end and says how long the kernel ran.
@@ -295,7 +297,9 @@ impl<P> Function<P> {
     where
         P: Arguments,
     {
-        Inner::time(&self.inner, &options, grid, &mut P::erase(args))
+        let mut list = ArgList::default();
+        P::erase(args, &mut list);
+        Inner::time(&self.inner, &options, grid, &mut list)
     }
 
     /// How many blocks of so many threads run at once; `None` on the simulator.
@@ -365,7 +369,7 @@ impl Inner {
             #[cfg(feature = "cuda-any-version")]
             Code::Cuda(function) => {
                 Inner::on_gpu(this, function, options, grid, cluster, |launch| {
-                    function.launch(launch, &device_args(args))
+                    function.launch(launch, args.iter().map(device_arg))
                 })
             }
         }
@@ -394,7 +398,7 @@ impl Inner {
             #[cfg(feature = "cuda-any-version")]
             Code::Cuda(function) => {
                 let elapsed = Inner::on_gpu(this, function, options, grid, cluster, |launch| {
-                    function.time(launch, &device_args(args))
+                    function.time(launch, args.iter().map(device_arg))
                 })?;
                 Ok(Timing { elapsed, thread_ops: None })
             }
@@ -535,33 +539,24 @@ fn simulation(error: sim::RunError) -> RuntimeError {
     }
 }
 
-/// What is passed for each argument: for a buffer its address.
+/// What is passed for an argument: for a buffer its address.
 #[cfg(feature = "cuda-any-version")]
-fn device_args<'h>(args: &[Arg<'h>]) -> SmallVec<[cuda::LaunchArg<'h>; 8]> {
-    let mut out = SmallVec::new();
-    // Each is pushed, because collecting costs a launch several times as much.
-    for arg in args {
-        out.push(device_arg(arg));
-    }
-    out
-}
-
-#[cfg(feature = "cuda-any-version")]
-fn device_arg<'h>(arg: &Arg<'h>) -> cuda::LaunchArg<'h> {
+fn device_arg<'h>(arg: &'h Arg<'_>) -> cuda::LaunchArg<'h> {
     use cuda::LaunchArg;
+    /// For what has been refused before.
+    const NOTHING: LaunchArg<'static> = LaunchArg::Bits(&0);
     let writes = match arg.ty {
         Type::Pointer { mutable, .. } | Type::TensorMap { mutable, .. } => mutable,
         Type::Scalar(_) | Type::Vector(_) => false,
     };
     match arg.value {
-        ArgValue::Scalar(value) => LaunchArg::Bits(value.bits()),
+        ArgValue::Scalar(ref value) => LaunchArg::Bits(value.bits_place()),
         ArgValue::Buffer(Memory::Cuda(memory), _) => LaunchArg::Memory(memory, writes),
         ArgValue::TensorMap(map) => match (&map.encoded, map.memory) {
             (Some(encoded), Memory::Cuda(memory)) => LaunchArg::Map(encoded, memory, writes),
-            _ => LaunchArg::Bits(0),
+            _ => NOTHING,
         },
-        // A buffer of another device has been refused before.
         #[cfg(feature = "sim")]
-        ArgValue::Buffer(Memory::Sim(_), _) => LaunchArg::Bits(0),
+        ArgValue::Buffer(Memory::Sim(_), _) => NOTHING,
     }
 }

@@ -54,15 +54,15 @@ pub(in crate::runtime) struct Launch<'l> {
 #[derive(Clone, Copy, Debug)]
 pub(in crate::runtime) enum LaunchArg<'h> {
     /// The bits of a parameter of at most 8 bytes, zero-extended.
-    Bits(u64),
+    Bits(&'h u64),
     /// A pointer to memory, which the kernel may write.
     Memory(&'h Memory, bool),
     /// A tensor map of memory, which the kernel may write.
     Map(&'h EncodedMap, &'h Memory, bool),
 }
 
-impl LaunchArg<'_> {
-    fn place(&self) -> *mut c_void {
+impl<'h> LaunchArg<'h> {
+    fn place(self) -> *mut c_void {
         match self {
             LaunchArg::Bits(bits) => ptr::from_ref(bits).cast_mut().cast(),
             LaunchArg::Memory(memory, _) => memory.address_place(),
@@ -71,15 +71,24 @@ impl LaunchArg<'_> {
     }
 
     /// The memory behind the argument, and whether the kernel may write it.
-    fn memory(&self) -> Option<(&Memory, bool)> {
+    fn memory(self) -> Option<(&'h Memory, bool)> {
         match self {
             LaunchArg::Bits(_) => None,
             LaunchArg::Memory(memory, writes) | LaunchArg::Map(_, memory, writes) => {
-                Some((memory, *writes))
+                Some((memory, writes))
             }
         }
     }
 }
+
+/// What is passed for all parameters. It is gone through several times, because a list of it would cost a launch
+/// more than that.
+pub(in crate::runtime) trait LaunchArgs<'h>:
+    ExactSizeIterator<Item = LaunchArg<'h>> + Clone
+{
+}
+
+impl<'h, A: ExactSizeIterator<Item = LaunchArg<'h>> + Clone> LaunchArgs<'h> for A {}
 
 impl Function {
     /// Compiles the PTX that was written for the kernel.
@@ -146,29 +155,29 @@ impl Function {
     }
 
     /// Queues a launch. The arguments are of the types of the parameters.
-    pub(in crate::runtime) fn launch(
+    pub(in crate::runtime) fn launch<'h>(
         &self,
         launch: &Launch<'_>,
-        args: &[LaunchArg<'_>],
+        args: impl LaunchArgs<'h>,
     ) -> Result<(), RuntimeError> {
-        self.check(launch.grid, args)?;
+        self.check(launch.grid, args.len())?;
         let _current = self.context().enter()?;
         self.queue(launch, args)
     }
 
     /// As [`Function::launch`]; waits for the end and returns how long the GPU was at it.
-    pub(in crate::runtime) fn time(
+    pub(in crate::runtime) fn time<'h>(
         &self,
         launch: &Launch<'_>,
-        args: &[LaunchArg<'_>],
+        args: impl LaunchArgs<'h>,
     ) -> Result<Duration, RuntimeError> {
-        self.check(launch.grid, args)?;
+        self.check(launch.grid, args.len())?;
         launch.stream.check_runs("Function::time")?;
         let context = self.context();
         let (start, end) = (Event::new(context)?, Event::new(context)?);
         let _current = context.enter()?;
         // What the launch must wait for is not part of it.
-        self.order(launch, args)?;
+        self.order(launch, args.clone())?;
         start.record(launch.stream)?;
         self.queue(launch, args)?;
         end.record(launch.stream)?;
@@ -181,10 +190,10 @@ impl Function {
         self.module.context()
     }
 
-    fn check(&self, grid: Grid, args: &[LaunchArg<'_>]) -> Result<(), RuntimeError> {
+    fn check(&self, grid: Grid, given: usize) -> Result<(), RuntimeError> {
         let kernel = || self.name.to_string();
-        if args.len() != self.params {
-            let (expected, given) = (self.params, args.len());
+        if given != self.params {
+            let expected = self.params;
             return Err(RuntimeError::ArgumentCount { kernel: kernel(), expected, given });
         }
         let threads = threads_of(grid);
@@ -201,28 +210,35 @@ impl Function {
     }
 
     /// Lets the stream wait for the work on the arguments that must come before. The context is current.
-    fn order(&self, launch: &Launch<'_>, args: &[LaunchArg<'_>]) -> Result<(), RuntimeError> {
-        let memory = args.iter().filter_map(LaunchArg::memory);
-        memory
-            .into_iter()
-            .try_for_each(|(memory, writes)| memory.uses().order(launch.stream, writes))
+    fn order<'h>(
+        &self,
+        launch: &Launch<'_>,
+        args: impl LaunchArgs<'h>,
+    ) -> Result<(), RuntimeError> {
+        let mut memory = args.filter_map(LaunchArg::memory);
+        memory.try_for_each(|(memory, writes)| memory.uses().order(launch.stream, writes))
     }
 
     /// Queues a launch when the context is current.
-    fn queue(&self, launch: &Launch<'_>, args: &[LaunchArg<'_>]) -> Result<(), RuntimeError> {
+    fn queue<'h>(
+        &self,
+        launch: &Launch<'_>,
+        args: impl LaunchArgs<'h>,
+    ) -> Result<(), RuntimeError> {
         let stream = launch.stream;
-        if let Some(recorded) = stream.captured(|capture| self.record(launch, args, capture)) {
+        let record = |capture: &mut Capture| self.record(launch, args.clone(), capture);
+        if let Some(recorded) = stream.captured(record) {
             return recorded;
         }
-        self.order(launch, args)?;
-        self.call(launch, args)?;
+        self.order(launch, args.clone())?;
+        self.call(launch, args.clone())?;
         let work = stream.note_launch(&self.name, 1);
         self.module.uses().note(stream, work, false);
         if let Some(report) = &self.asserts {
             self.context().note_asserts(report);
             report.memory().uses().note(stream, work, true);
         }
-        for (memory, writes) in args.iter().filter_map(LaunchArg::memory) {
+        for (memory, writes) in args.filter_map(LaunchArg::memory) {
             memory.uses().note(stream, work, writes);
         }
         Ok(())
@@ -230,13 +246,13 @@ impl Function {
 
     /// Records a launch, with all that it uses, which is ordered when it runs. The recording does not end before
     /// this function does.
-    fn record(
+    fn record<'h>(
         &self,
         launch: &Launch<'_>,
-        args: &[LaunchArg<'_>],
+        args: impl LaunchArgs<'h>,
         capture: &mut Capture,
     ) -> Result<(), RuntimeError> {
-        for (memory, writes) in args.iter().filter_map(LaunchArg::memory) {
+        for (memory, writes) in args.clone().filter_map(LaunchArg::memory) {
             capture.note_memory(memory.allocation(), writes);
         }
         self.call(launch, args)?;
@@ -246,15 +262,19 @@ impl Function {
     }
 
     /// Gives a launch to the driver. The context is current.
-    fn call(&self, launch: &Launch<'_>, args: &[LaunchArg<'_>]) -> Result<(), RuntimeError> {
+    fn call<'h>(&self, launch: &Launch<'_>, args: impl LaunchArgs<'h>) -> Result<(), RuntimeError> {
         let context = self.context();
         let mut attributes = Attributes::new();
         add_attributes(launch, &mut attributes);
         let config = self.config(launch, &mut attributes);
-        let asserts = self.asserts.as_ref().map(|report| LaunchArg::Bits(report.address()));
+        let report = self.asserts.as_ref().map(|report| report.address());
         let mut params = SmallVec::<[*mut c_void; 12]>::new();
-        for arg in args.iter().chain(&asserts) {
+        // One by one: to collect costs several times as much.
+        for arg in args {
             params.push(arg.place());
+        }
+        if let Some(address) = &report {
+            params.push(LaunchArg::Bits(address).place());
         }
         // SAFETY: the entry is loaded and has as many parameters as `params` has pointers (that for the
         // assertions included, with memory that lives as long as the function): to a tensor map for a

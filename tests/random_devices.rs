@@ -1,0 +1,235 @@
+//! Random programs give the same on a GPU as on the simulator.
+//!
+//! With `TILEWRIGHT_GPU=1`, else there is nothing to compare with. `TILEWRIGHT_CASES` says how many programs run,
+//! `TILEWRIGHT_RANDOM_SEED` starts elsewhere.
+#![cfg(feature = "sim")]
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test ends with the message"
+)]
+
+#[path = "support/device.rs"]
+mod device;
+#[path = "support/random_kernel.rs"]
+mod random_kernel;
+#[path = "support/random_loops.rs"]
+mod random_loops;
+#[path = "support/rng.rs"]
+mod rng;
+
+use random_loops::{READ, THREADS};
+use rng::Rng;
+use tilewright::codegen::Module;
+use tilewright::ir::{
+    Arith, Const, Element, Kernel, KernelIr, Mem, Op, Scalar, Target, Type, Untyped, bf16, f8e4m3,
+    f8e5m2, f16, tf32,
+};
+use tilewright::runtime::sim::{Options, Output};
+use tilewright::runtime::{Arg, Buffer, Device, Function, Grid, LoadOptions};
+
+fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |value| value.parse().expect("it is a number"))
+}
+
+/// Kernels that are compiled together: a single one takes a driver nearly as long.
+const MODULE: usize = 50;
+
+/// Loads kernels on a GPU.
+fn load(gpu: &Device, kernels: &[Kernel<Untyped>]) -> Vec<Function<Untyped>> {
+    let mut functions = Vec::new();
+    for part in kernels.chunks(MODULE) {
+        let mut module = Module::new(part[0].target());
+        part.iter().for_each(|kernel| module.add(kernel).unwrap());
+        let options = LoadOptions::default().cache(None);
+        let loaded = gpu.load_module_with(options, &module).unwrap();
+        functions.extend(part.iter().map(|kernel| loaded.function(kernel).unwrap()));
+    }
+    functions
+}
+
+/// Control flow in every form, as it was built and after loops are unrolled and fetch ahead, on two warps.
+#[test]
+fn random_loops_are_the_same_everywhere() {
+    let Some(gpu) = device::gpu() else { return };
+    let sim = Device::sim().unwrap();
+    let (count, seed) = (number("TILEWRIGHT_CASES", 300), number("TILEWRIGHT_RANDOM_SEED", 1));
+    let mut kernels = Vec::new();
+    for case in 0..count {
+        let (mut ir, _) = random_loops::random_loops(&mut Rng::new(seed.wrapping_add(case)));
+        ir.name = format!("loops_{case}");
+        let mut lowered = Kernel::verify(ir.clone()).unwrap().lower().unwrap().ir().clone();
+        lowered.name = format!("lowered_{case}");
+        kernels.extend([ir, lowered].map(|ir| Kernel::verify(ir).unwrap()));
+    }
+    let x: Vec<i32> = (0..READ as i32).map(|i| (i * 37 + 11) % 101 - 40).collect();
+    for (kernel, on_gpu) in kernels.iter().zip(load(&gpu, &kernels)) {
+        let on_sim = sim.load(kernel).unwrap();
+        for n in [-1, 3, 6] {
+            let [expected, found] = [(&sim, &on_sim), (&gpu, &on_gpu)].map(|(device, f)| {
+                let x = device.upload(&x).unwrap();
+                let mut y = device.zeros::<i32>(THREADS as usize).unwrap();
+                let args = vec![Arg::from(&x), Arg::from(&mut y), Arg::from(n)];
+                f.launch(Grid::new([1; 3], [THREADS, 1, 1]), args).unwrap();
+                y.to_vec().unwrap()
+            });
+            assert_eq!(found, expected, "with n = {n}:\n{kernel}");
+        }
+    }
+}
+
+/// Whether one thread computes the same whenever and wherever it runs, but for the bits of NaN: there is nothing
+/// approximate, nothing that asks where it is or what time it is, and no other type is given to a NaN.
+fn is_determined(ir: &KernelIr) -> bool {
+    let is_map = |ty: Type| matches!(ty, Type::TensorMap { .. });
+    !ir.values.iter().any(|(_, data)| is_map(data.ty))
+        && ir.ops.iter().all(|(_, data)| match &data.op {
+            Op::Arith(op) => !matches!(
+                op,
+                Arith::Sreg { .. }
+                    | Arith::Approx { .. }
+                    | Arith::DivApprox { .. }
+                    | Arith::Bitcast { .. }
+                    | Arith::Copysign { .. }
+                    | Arith::Testp { .. }
+            ),
+            Op::Const(_) | Op::Mem(_) | Op::Atomic(_) | Op::Cache(_) | Op::Control(_) => true,
+            Op::Sync(_)
+            | Op::Mma(_)
+            | Op::Mbarrier(_)
+            | Op::AsyncCopy(_)
+            | Op::Warp(_)
+            | Op::Thread(_)
+            | Op::Inline(_)
+            | Op::Diagnostic(_) => false,
+        })
+}
+
+/// Bytes behind each pointer that is a parameter.
+const BYTES: usize = 512;
+
+/// What a kernel leaves behind its pointers, all zeros before; `None` if it is at fault.
+fn memory(device: &Device, f: &Function<Untyped>, ir: &KernelIr) -> Option<Vec<Vec<u64>>> {
+    let mut buffers: Vec<(Type, Box<dyn Behind>)> = Vec::new();
+    for param in ir.params.iter() {
+        let ty = ir.type_of(param.value);
+        let elem = match ty {
+            Type::Pointer { elem, .. } => elem,
+            _ => Scalar::U8,
+        };
+        buffers.push((ty, with_element(elem, Zeros(device))));
+    }
+    let args = buffers.iter_mut().map(|(ty, buffer)| match *ty {
+        Type::Scalar(scalar) => with_element(scalar, Three),
+        Type::Pointer { mutable, .. } => buffer.arg(mutable),
+        Type::Vector(_) | Type::TensorMap { .. } => panic!("no such parameter here"),
+    });
+    f.launch(Grid::new([1; 3], [1; 3]), args.collect()).ok()?;
+    Some(buffers.iter().map(|(_, buffer)| buffer.bits()).collect())
+}
+
+/// A buffer of any elements.
+trait Behind {
+    fn arg(&mut self, mutable: bool) -> Arg<'_>;
+    fn bits(&self) -> Vec<u64>;
+}
+
+impl<T: Element> Behind for Buffer<T> {
+    fn arg(&mut self, mutable: bool) -> Arg<'_> {
+        if mutable { Arg::from(self) } else { Arg::from(&*self) }
+    }
+
+    /// The bits of the elements, the same ones for all NaN.
+    fn bits(&self) -> Vec<u64> {
+        let elements = self.to_vec().unwrap().into_iter().map(T::to_const);
+        let is_nan = |x: &Const| x.to_f64().is_some_and(f64::is_nan);
+        elements.map(|x| if is_nan(&x) { u64::MAX } else { x.bits() }).collect()
+    }
+}
+
+/// A function of each type of elements.
+trait OfElement {
+    type Output;
+    fn of<T: Element>(self) -> Self::Output;
+}
+
+fn with_element<F: OfElement>(scalar: Scalar, f: F) -> F::Output {
+    match scalar {
+        Scalar::Bool => f.of::<bool>(),
+        Scalar::I8 => f.of::<i8>(),
+        Scalar::I16 => f.of::<i16>(),
+        Scalar::I32 => f.of::<i32>(),
+        Scalar::I64 => f.of::<i64>(),
+        Scalar::U8 => f.of::<u8>(),
+        Scalar::U16 => f.of::<u16>(),
+        Scalar::U32 => f.of::<u32>(),
+        Scalar::U64 => f.of::<u64>(),
+        Scalar::F8E4M3 => f.of::<f8e4m3>(),
+        Scalar::F8E5M2 => f.of::<f8e5m2>(),
+        Scalar::F16 => f.of::<f16>(),
+        Scalar::Bf16 => f.of::<bf16>(),
+        Scalar::Tf32 => f.of::<tf32>(),
+        Scalar::F32 => f.of::<f32>(),
+        Scalar::F64 => f.of::<f64>(),
+    }
+}
+
+struct Zeros<'d>(&'d Device);
+
+impl OfElement for Zeros<'_> {
+    type Output = Box<dyn Behind>;
+
+    fn of<T: Element>(self) -> Box<dyn Behind> {
+        Box::new(self.0.zeros::<T>(BYTES / T::SCALAR.size_bytes() as usize).unwrap())
+    }
+}
+
+/// The number 3, or true.
+struct Three;
+
+impl OfElement for Three {
+    type Output = Arg<'static>;
+
+    fn of<T: Element>(self) -> Arg<'static> {
+        let bits = if T::SCALAR == Scalar::Bool { 1 } else { 3 };
+        Arg::from(T::from_bits(bits))
+    }
+}
+
+/// Any operation of a thread alone that the generator of random kernels makes, in any control flow. Kernels
+/// that the simulator finds at fault, or that do not end, are left out.
+#[test]
+fn random_programs_are_the_same_everywhere() {
+    let Some(gpu) = device::gpu() else { return };
+    let wanted = number("TILEWRIGHT_CASES", 300) as usize;
+    let seed = number("TILEWRIGHT_RANDOM_SEED", 1);
+    let options = Options::default().fuel(20_000).threads(1).output(Output::captured());
+    let sim = Device::sim_with(options);
+    let (mut kernels, mut expected, mut case) = (Vec::new(), Vec::new(), 0u64);
+    while kernels.len() < wanted {
+        assert!(case < 4000 * wanted as u64, "only {} kernels of {case}", kernels.len());
+        let mut rng = Rng::new(seed.wrapping_add(case));
+        case += 1;
+        let choices: Vec<u32> = (0..20 + rng.below(60)).map(|_| rng.word() as u32).collect();
+        let mut ir = random_kernel::random_kernel(&choices);
+        let stores = |op: &Op| matches!(op, Op::Mem(Mem::St { .. } | Mem::StVec { .. }));
+        if !is_determined(&ir) || !ir.ops.iter().any(|(_, data)| stores(&data.op)) {
+            continue;
+        }
+        ir.name = format!("random_{case}");
+        ir.target = Target::SM_80;
+        ir.bounds = Default::default();
+        let Ok(kernel) = Kernel::verify(ir) else { continue };
+        let f = sim.load(&kernel).unwrap();
+        let Some(memory) = memory(&sim, &f, kernel.ir()) else { continue };
+        if memory.iter().flatten().all(|bits| *bits == 0) {
+            continue;
+        }
+        kernels.push(kernel);
+        expected.push(memory);
+    }
+    for ((kernel, expected), f) in kernels.iter().zip(expected).zip(load(&gpu, &kernels)) {
+        assert_eq!(memory(&gpu, &f, kernel.ir()), Some(expected), "{kernel}");
+    }
+}
