@@ -380,15 +380,7 @@ impl Compiler<'_> {
                 barrier_index,
                 coords,
                 policy: _,
-            } => {
-                let slots = LoadSlots {
-                    from: self.box_slots(*map, coords)?,
-                    to: self.in_shared(*to, *to_index)?,
-                    barrier: self.barrier_operand(*barrier, *barrier_index)?,
-                    ctas: None,
-                };
-                each_lane(move |turn, lane| slots.issue(turn, lane))
-            }
+            } => self.box_load([*map, *to, *to_index, *barrier, *barrier_index], coords, None)?,
             AsyncCopy::CpAsyncBulkTensorMulticast {
                 map,
                 to,
@@ -399,13 +391,8 @@ impl Compiler<'_> {
                 coords,
                 policy: _,
             } => {
-                let slots = LoadSlots {
-                    from: self.box_slots(*map, coords)?,
-                    to: self.in_shared(*to, *to_index)?,
-                    barrier: self.barrier_operand(*barrier, *barrier_index)?,
-                    ctas: Some(self.scalar_of(*ctas, Scalar::U32)?),
-                };
-                each_lane(move |turn, lane| slots.issue(turn, lane))
+                let operands = [*map, *to, *to_index, *barrier, *barrier_index];
+                self.box_load(operands, coords, Some(*ctas))?
             }
             AsyncCopy::CpAsyncBulkTensorStore { map, from, from_index, coords, policy: _ } => {
                 self.box_store([*map, *from, *from_index], coords, None)?
@@ -448,6 +435,21 @@ impl Compiler<'_> {
         };
         self.emit(id, inst);
         Ok(())
+    }
+
+    fn box_load(
+        &self,
+        [map, to, to_index, barrier, barrier_index]: [Value; 5],
+        coords: &[Value],
+        ctas: Option<Value>,
+    ) -> Result<Inst, Refused> {
+        let slots = LoadSlots {
+            from: self.box_slots(map, coords)?,
+            to: self.in_shared(to, to_index)?,
+            barrier: self.barrier_operand(barrier, barrier_index)?,
+            ctas: ctas.map(|ctas| self.scalar_of(ctas, Scalar::U32)).transpose()?,
+        };
+        Ok(each_lane(move |turn, lane| slots.issue(turn, lane)))
     }
 
     fn box_store(
