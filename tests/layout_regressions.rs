@@ -412,3 +412,13 @@ fn a_swizzled_product_leaves_the_block_as_it_is() {
     let made = layout!(8:1).logical_product_composed(&"S<1,0,1> o 0 o 4:1".parse().unwrap());
     assert_eq!(made.unwrap().to_string(), "S<1,3,1> o 0 o (8,4):(1,8)");
 }
+
+/// Whatever the strides are: those of symbols may turn out to be ones that no other factor allows.
+#[test]
+fn a_downcast_by_1_changes_nothing() {
+    for text in ["((2,n1)):((n0,1))", "((2,15)):((1,1))", "(2,3):(2,4)", "(2,3):(1@0,1@1)"] {
+        let layout: Layout = text.parse().unwrap();
+        assert_eq!(layout.downcast(1).as_ref(), Ok(&layout));
+    }
+    assert!(matches!(layout!((2, 15):(1, 1)).downcast(2), Err(LayoutError::NotInjective { .. })));
+}

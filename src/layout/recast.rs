@@ -72,6 +72,10 @@ impl Layout {
     /// [`LayoutError::Undecided`] for a symbolic stride of unknown sign; [`LayoutError::Overflow`], [`LayoutError::ExtentNotPositive`] for `n < 1`.
     pub fn downcast(&self, n: i64) -> Result<Layout> {
         let by = positive(n)?;
+        // These elements are the present ones, whatever the strides are.
+        if n == 1 {
+            return Ok(self.clone());
+        }
         let units = || {
             let modes = self.shape.iter().zip(&self.stride).enumerate();
             modes.filter(|(_, (_, d))| d.as_static() == Some(1)).map(|(i, (s, _))| (i, s))
@@ -99,7 +103,6 @@ impl Layout {
             let mut scaled = d.scaled(&by)?;
             if let (Some(value), Some(result)) = (d.as_int(), scaled.as_int())
                 && !value.is_static()
-                && n > 1
             {
                 // A stride that turns out to be 1 would have to lengthen its mode instead.
                 if value.bounds().0 < 1 {
