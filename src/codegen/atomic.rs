@@ -1,7 +1,7 @@
 //! Atomic operations, and what caches are told.
 
 use super::entry::Entry;
-use super::mem::Place;
+use super::mem::{Place, of_space};
 use super::regs::{Class, Operand, Reg, arith_type};
 use crate::ir::{Atomic, AtomicOp, Cache, Scalar, Value};
 
@@ -18,8 +18,7 @@ impl Entry<'_> {
                     order.name(),
                     ".",
                     scope.name(),
-                    ".",
-                    space.name(),
+                    of_space(space),
                     ".",
                     op.name(),
                     ".",
@@ -39,8 +38,7 @@ impl Entry<'_> {
                     order.name(),
                     ".",
                     scope.name(),
-                    ".",
-                    space.name(),
+                    of_space(space),
                     ".cas.",
                     to.class().bits_name(),
                 ];
@@ -56,11 +54,11 @@ impl Entry<'_> {
                     let (unused, ty) = (self.temp(class), class.bits_name());
                     let value = self.as_bits(op, value, class);
                     let name =
-                        ["atom.", order, ".", scope, ".", space.name(), ".", op.name(), ".", ty];
+                        ["atom.", order, ".", scope, of_space(space), ".", op.name(), ".", ty];
                     return self.at_place(&name, Some(unused), place, &[value]);
                 }
                 let ty = atomic_type(op, elem);
-                let name = ["red.", order, ".", scope, ".", space.name(), ".", op.name(), ".", ty];
+                let name = ["red.", order, ".", scope, of_space(space), ".", op.name(), ".", ty];
                 self.at_place(&name, None, place, &[value]);
             }
             // The verifier has seen that these have a result.

@@ -123,6 +123,12 @@ pub(super) fn of(op: &Op, ir: &KernelIr) -> PtxVersion {
         Op::Sync(Sync::BarrierClusterArrive { .. } | Sync::BarrierClusterWait { .. }) => {
             version(7, 8)
         }
+        Op::Mem(Mem::Cvta { .. } | Mem::CvtaTo { .. } | Mem::Isspacep { .. })
+            if op.support(ir) == Ok(Target::SM_90) =>
+        {
+            version(7, 8)
+        }
+        Op::Mem(Mem::Cvta { .. } | Mem::CvtaTo { .. } | Mem::Isspacep { .. }) => FIRST,
         Op::Mem(Mem::Mapa { .. }) => version(7, 8),
         Op::Sync(Sync::FenceProxyAlias {}) => version(7, 5),
         Op::AsyncCopy(AsyncCopy::StAsync { .. } | AsyncCopy::RedAsync { .. }) => version(8, 1),
@@ -142,6 +148,7 @@ pub(super) fn of(op: &Op, ir: &KernelIr) -> PtxVersion {
         | Op::Arith(_)
         | Op::Mem(
             Mem::Offset { .. }
+            | Mem::LocalBase { .. }
             | Mem::AssumeAligned { .. }
             | Mem::SharedBase { .. }
             | Mem::PtrCast { .. }

@@ -36,6 +36,7 @@ mod params;
 mod promote;
 mod report;
 mod select;
+mod space;
 mod special;
 mod symbolic;
 mod typed;
@@ -59,10 +60,11 @@ pub use mma::{Fragment, Sum};
 pub use params::{Field, InSignature, OnDevice, ParamList, ParamValues, Parameter, Params};
 pub use promote::{Promote, promote};
 pub use report::Reported;
+pub use space::{GenericPointer, SpacePointer};
 pub use typed::{
-    Arithmetic, Bits, Constant, Converted, Element, Float, Fused, Global, GlobalMut, Int, IntoVal,
-    MemIndex, MutPointer, Number, Ordered, Pointer, Shared, SharedCluster, Signed, TensorMap,
-    TensorMapMut, TensorMapType, Ty, Val,
+    Arithmetic, Bits, Constant, Converted, Element, Float, Fused, Generic, GenericMut, Global,
+    GlobalMut, Int, IntoVal, Local, MemIndex, MutPointer, Number, Ordered, Pointer, Shared,
+    SharedCluster, Signed, TensorMap, TensorMapMut, TensorMapType, Ty, Val,
 };
 pub use values::{IntoValues, Values};
 pub use vector::{Vector, VectorElement};

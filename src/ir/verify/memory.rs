@@ -97,6 +97,10 @@ fn check_op(report: &mut Report<'_>, op: OpId) {
             | Mem::SharedBase { .. }
             | Mem::PtrCast { .. }
             | Mem::Mapa { .. }
+            | Mem::LocalBase { .. }
+            | Mem::Cvta { .. }
+            | Mem::CvtaTo { .. }
+            | Mem::Isspacep { .. }
             | Mem::ArrayBase { .. }
             | Mem::GetVar { .. }
             | Mem::SetVar { .. },
@@ -204,7 +208,12 @@ fn check_space(report: &mut Report<'_>, op: OpId, base: Value) {
 fn check_hints(report: &mut Report<'_>, op: OpId, base: Value, hints: &Hints) {
     let Hints { weak, volatile, operator, evict, prefetch, non_coherent, read_only } = *hints;
     let name = || report.ir.ops[op].op.name_with_attributes();
-    if !weak && (operator || non_coherent) {
+    if let Some((space @ (Space::Local | Space::Const), _)) = pointee(report, base)
+        && !weak
+    {
+        let error = VerifyError::OrderSpace { op: name(), space };
+        report.at(op, error);
+    } else if !weak && (operator || non_coherent) {
         let error = VerifyError::CacheWithOrder { op: name() };
         report.at(op, error);
     } else if non_coherent && !read_only {
@@ -220,7 +229,11 @@ fn check_hints(report: &mut Report<'_>, op: OpId, base: Value, hints: &Hints) {
 
 /// `kind` is that of an operation with one operand; `None` stands for `atom.cas`.
 fn check_atomic(report: &mut Report<'_>, op: OpId, base: Value, kind: Option<AtomicOp>) {
-    let Some((_, found)) = pointee(report, base) else { return };
+    let Some((space, found)) = pointee(report, base) else { return };
+    if space == Space::Local {
+        let op_name = report.ir.ops[op].op.name_with_attributes();
+        report.at(op, VerifyError::AtomicSpace { op: op_name, space });
+    }
     let wide = found.bits() >= 32;
     let (taken, expected) = match kind {
         Some(AtomicOp::Add) => (wide && found.is_number(), "i32, u32, i64, u64, f32 and f64"),

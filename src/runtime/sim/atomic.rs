@@ -6,16 +6,24 @@
 use super::compile::{Compiler, Refused};
 use super::dispatch::{with_number, with_type};
 use super::element::Element;
+use super::home::{Allocation, Home};
 use super::lanes::{LANES, Lane, Regs, Word, lanes_of};
 use super::memory::{Access, Address, Offsets, Strength};
 use super::program::Inst;
 use super::scalar::{Bits, Int, Number};
 use super::shared::{Shared, SharedRange};
 use super::trap::{Trap, TrapCause, Trapped};
-use crate::ir::{Atomic, AtomicOp, AtomicOrder, Cache, OpId, RedOrder, Scalar, Space, Value};
+use crate::ir::{Atomic, AtomicOp, AtomicOrder, Cache, OpId, RedOrder, Scalar, Value};
 
 /// What becomes of an element: a function of what is there, the operand, and what is compared with.
 type Combine = fn(u64, u64, u64) -> u64;
+
+/// What an operation does in global memory, and in shared memory.
+#[derive(Clone, Copy)]
+struct Combines {
+    global: Combine,
+    shared: Combine,
+}
 
 /// The bytes of a line, which `discard` is about.
 const LINE: u32 = 128;
@@ -45,9 +53,9 @@ fn max<T: Int>(old: u64, value: u64, _: u64) -> u64 {
     on(old, value, <T as Number>::max)
 }
 
-fn combine(op: AtomicOp, elem: Scalar, space: Space) -> Result<Combine, Refused> {
+fn combine(op: AtomicOp, elem: Scalar, home: Home) -> Result<Combine, Refused> {
     Ok(match op {
-        AtomicOp::Add if (elem, space) == (Scalar::F32, Space::Global) => add_flushed,
+        AtomicOp::Add if (elem, home) == (Scalar::F32, Home::Global) => add_flushed,
         AtomicOp::Add => with_number!(elem, T => add::<T>),
         AtomicOp::Min => with_type!(elem, [I32 i32, U32 u32, I64 i64, U64 u64], T => min::<T>),
         AtomicOp::Max => with_type!(elem, [I32 i32, U32 u32, I64 i64, U64 u64], T => max::<T>),
@@ -104,9 +112,13 @@ impl Compiler<'_> {
             }
             Atomic::Red { .. } => None,
         };
-        let f: Combine = match kind {
-            Some(kind) => combine(kind, elem, address.space)?,
-            None => |old, value, compare| if old == compare { value } else { old },
+        let exchange: Combine = |old, value, compare| if old == compare { value } else { old };
+        let f = match kind {
+            Some(kind) => Combines {
+                global: combine(kind, elem, Home::Global)?,
+                shared: combine(kind, elem, Home::Shared)?,
+            },
+            None => Combines { global: exchange, shared: exchange },
         };
         let slots = Slots { value, compare, old };
         let access = match elem.bits() {
@@ -138,21 +150,22 @@ impl Compiler<'_> {
     }
 }
 
-fn update<E: Element>(address: Address, slots: Slots, f: Combine) -> Access {
+fn update<E: Element>(address: Address, slots: Slots, f: Combines) -> Access {
     Box::new(move |regs, memory, mask| {
         let words = |regs: &Regs, slot: u32| E::Word::file(regs)[slot as usize].map(Word::bits);
         let (values, compares) = (words(regs, slots.value), words(regs, slots.compare));
         let mut olds = [E::Word::default(); LANES];
         address.strength.before();
-        address.for_each_alloc(regs, mask, |regs, alloc, mask| {
+        address.for_each_alloc(regs, mask, |regs, found, mask| {
+            let f = if found.home == Home::Global { f.global } else { f.shared };
             let next = |lane: usize, old: E::Word| {
                 E::Word::of_bits(f(old.bits(), values[lane], compares[lane]))
             };
-            match address.space {
+            match found.home {
                 // The verifier has seen that nothing is written to a constant array.
-                Space::Global | Space::Const => {
-                    let buffer = memory.buffer(address.space, alloc);
-                    let offsets = address.offsets(regs, (alloc, buffer.len_bytes(), mask))?;
+                Home::Global | Home::Const => {
+                    let buffer = memory.buffer(found);
+                    let offsets = address.offsets(regs, (found, buffer.len_bytes(), mask))?;
                     offsets.for_each::<E>(mask, |lane, at| {
                         if E::BYTES == 4 {
                             let new = |old| next(lane, E::Word::of_bits(u64::from(old))).bits();
@@ -167,11 +180,11 @@ fn update<E: Element>(address: Address, slots: Slots, f: Combine) -> Access {
                         }
                     });
                 }
-                Space::Shared | Space::SharedCluster => {
-                    let shared = memory.shared_at_mut(address.space, (alloc, mask))?;
-                    let SharedRange { start, len } = shared.range(alloc);
-                    let offsets = address.offsets(regs, (alloc, len, mask))?;
-                    check_written::<E>(&address, regs, &offsets, (alloc, mask), shared)?;
+                Home::Shared | Home::Cluster => {
+                    let shared = memory.shared_at_mut(found, mask)?;
+                    let SharedRange { start, len } = shared.range(found.number);
+                    let offsets = address.offsets(regs, (found, len, mask))?;
+                    check_written::<E>(&address, regs, &offsets, (found, mask), shared)?;
                     let words = &mut shared.words;
                     offsets.for_each::<E>(mask, |lane, at| {
                         olds[lane] = E::load(start + at, |i| words[i]);
@@ -180,6 +193,7 @@ fn update<E: Element>(address: Address, slots: Slots, f: Combine) -> Access {
                         });
                     });
                 }
+                Home::Local => return Err(address.no_order(regs, (found, mask))),
             }
             Ok(())
         })?;
@@ -198,10 +212,10 @@ fn check_written<E: Element>(
     address: &Address,
     regs: &Regs,
     offsets: &Offsets,
-    (alloc, mask): (u32, u32),
+    (found, mask): (Allocation, u32),
     shared: &Shared,
 ) -> Trapped {
-    let SharedRange { start, .. } = shared.range(alloc);
+    let SharedRange { start, .. } = shared.range(found.number);
     let mut all_written = true;
     offsets.for_each::<E>(mask, |_, at| {
         all_written &= E::is_ones(E::load(start + at, |i| shared.written[i]));
@@ -209,17 +223,17 @@ fn check_written<E: Element>(
     if all_written {
         Ok(())
     } else {
-        Err(address.uninitialised::<E>(regs, offsets, (alloc, mask), shared))
+        Err(address.uninitialised::<E>(regs, offsets, (found, mask), shared))
     }
 }
 
 /// Checks the lines that lanes point to, and takes their content where they are discarded.
 fn line(address: Address, discard: bool) -> Access {
     Box::new(move |regs, memory, mask| {
-        address.for_each_alloc(regs, mask, |regs, alloc, mask| {
-            let buffer = memory.buffer(address.space, alloc);
+        address.for_each_alloc(regs, mask, |regs, found, mask| {
+            let buffer = memory.buffer(found);
             for lane in lanes_of(mask) {
-                let mut at = address.at(regs, lane, alloc, buffer.len_bytes());
+                let mut at = address.at(regs, lane, found, buffer.len_bytes());
                 (at.bytes, at.align) = (LINE, LINE);
                 let end = at.byte + i128::from(LINE);
                 if at.byte < 0 || end > i128::from(at.len_bytes) {

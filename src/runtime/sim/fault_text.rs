@@ -20,6 +20,10 @@ impl FaultCause {
             FaultCause::Uninitialised { .. } => {
                 Some("every element has to be stored, and a barrier passed, before it is loaded")
             }
+            FaultCause::OtherSpace { .. } => Some("ask `isspacep` first (`k.if_`)"),
+            FaultCause::OrderSpace { .. } => {
+                Some("keep such accesses to pointers to global and shared memory")
+            }
             FaultCause::DivisionByZero { .. } => Some("compare the divisor with 0 first"),
             FaultCause::StepNotPositive { .. } => Some("pass a positive step"),
             FaultCause::BarrierDivergence { .. } => {
@@ -123,6 +127,8 @@ impl fmt::Display for MemoryAccess {
             Space::Shared | Space::SharedCluster => {
                 write!(f, "shared memory `{}`", self.allocation)?;
             }
+            Space::Local => write!(f, "local memory `{}`", self.allocation)?,
+            Space::Generic => write!(f, "memory `{}`", self.allocation)?,
         }
         if let Some(rank) = self.rank {
             write!(f, " of block {rank} of the cluster")?;
@@ -150,6 +156,19 @@ impl fmt::Display for Fault {
             }
             FaultCause::Uninitialised { access, byte } => {
                 write!(f, "{access}, of which byte {byte} was never written, in ")?;
+            }
+            FaultCause::OtherSpace { expected, found, allocation, made } => {
+                write!(
+                    f,
+                    "makes a pointer into {expected} memory of one to {found} memory (`{allocation}`"
+                )?;
+                if let Some(place) = made {
+                    write!(f, ", made at {place}")?;
+                }
+                write!(f, ") in ")?;
+            }
+            FaultCause::OrderSpace { access } => {
+                write!(f, "{access}, which has no order and no atomic access, in ")?;
             }
             FaultCause::DivisionByZero { dividend } => write!(f, "divides {dividend} by zero in ")?,
             FaultCause::StepNotPositive { step } => {
@@ -358,6 +377,8 @@ impl FaultCause {
             | FaultCause::Misaligned { .. }
             | FaultCause::Uninitialised { .. }
             | FaultCause::DivisionByZero { .. }
+            | FaultCause::OtherSpace { .. }
+            | FaultCause::OrderSpace { .. }
             | FaultCause::StepNotPositive { .. }
             | FaultCause::BarrierDivergence { .. }
             | FaultCause::NotSimulated { .. }

@@ -104,4 +104,8 @@ pub(super) struct Code {
     pub(super) arrays: Vec<Buffer>,
     pub(super) shared: Vec<SharedRange>,
     pub(super) shared_bytes: usize,
+    /// Where the local allocations of a thread lie.
+    pub(super) local: Vec<SharedRange>,
+    /// Bytes of local memory of a thread.
+    pub(super) local_bytes: usize,
 }
