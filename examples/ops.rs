@@ -7,13 +7,15 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 
 use tilewright::ir::{
-    Arith, ArrayData, AsyncCopy, Atomic, AtomicOp, AtomicOrder, BarrierForm, BarrierRed, Cache,
-    Control, FenceOrder, Kernel, L1Evict, L2Prefetch, LoadAccess, LoadCache, LocalData, Mbarrier,
-    Mem, MemScope, Mma, Op, OpInfo, PrefetchLevel, ProxySpace, RedOrder, ReduxOp, Scalar,
-    SharedData, ShflMode, Space, SpecialReg, StoreAccess, StoreCache, Sync, Target, Thread, Type,
-    Value, VectorType, VerifyError, VolatileReg, VoteMode, Warp,
+    Arith, ArrayData, AsyncCopy, Atomic, BarrierForm, BarrierRed, Cache, Control, FenceOrder,
+    Kernel, L1Evict, L2Prefetch, LoadAccess, LoadCache, LocalData, Mbarrier, Mem, MemScope, Mma,
+    Op, OpInfo, PrefetchLevel, ProxySpace, ReduxOp, Scalar, SharedData, ShflMode, Space,
+    SpecialReg, StoreAccess, StoreCache, Sync, Target, Thread, Type, Value, VectorType,
+    VerifyError, VolatileReg, VoteMode, Warp,
 };
 
+#[path = "../tests/support/atomic_cells.rs"]
+mod atomic_cells;
 #[path = "../tests/support/raw.rs"]
 #[allow(dead_code, reason = "each user needs a part of it")]
 mod raw;
@@ -314,42 +316,7 @@ fn memory(row: &str, cases: &mut Cases) {
 }
 
 fn atomic(row: &str, cases: &mut Cases) {
-    for (space, elem) in Space::ALL.into_iter().flat_map(|s| Scalar::ALL.map(|e| (s, e))) {
-        if space == Space::Const {
-            continue;
-        }
-        let types = [("elements", elem.to_string()), ("space", space.to_string())];
-        for &scope in MemScope::ALL {
-            let mut with = |make: &dyn Fn([Value; 3]) -> Op| {
-                cases.verified(&types, |k| {
-                    let (base, index) = (base(k, space, elem), index(k));
-                    make([base, index, k.unknown(elem.into())])
-                });
-            };
-            for &op in AtomicOp::ALL {
-                if row == "atom" {
-                    for &order in AtomicOrder::ALL {
-                        with(&|[base, index, value]| {
-                            Atomic::Atom { base, index, value, op, order, scope }.into()
-                        });
-                    }
-                } else if row == "red" {
-                    for &order in RedOrder::ALL {
-                        with(&|[base, index, value]| {
-                            Atomic::Red { base, index, value, op, order, scope }.into()
-                        });
-                    }
-                }
-            }
-            if row == "atom_cas" {
-                for &order in AtomicOrder::ALL {
-                    with(&|[base, index, value]| {
-                        Atomic::AtomCas { base, index, compare: value, value, order, scope }.into()
-                    });
-                }
-            }
-        }
-    }
+    atomic_cells::each(row, |types, make| cases.verified(types, make));
 }
 
 fn cache(row: &str, cases: &mut Cases) {

@@ -294,7 +294,7 @@ impl Entry<'_> {
     }
 
     /// `{%r0, %r1}`, or the register where there is one.
-    fn vector_of(&mut self, regs: &[Reg]) {
+    pub(super) fn vector_of(&mut self, regs: &[Reg]) {
         let braces = regs.len() > 1;
         for (i, reg) in regs.iter().enumerate() {
             self.text.push(match (i, braces) {

@@ -28,15 +28,16 @@ mod verify;
 
 pub use bounds::{ClusterShape, LaunchBounds};
 pub use builder::{
-    Arithmetic, ArmEnd, Atom, AtomicAdd, AtomicInt, AtomicWord, Bits, Body, BodyResult, Bound,
-    BuildError, BuildErrorKind, BuildErrors, CaseEnd, Cases, CasesStart, Constant, Context,
-    Converted, DeviceCoord, Dim3, DotElement, Element, End, Field, Float, Fragment, Fused, Generic,
-    GenericMut, GenericPointer, Global, GlobalMut, Group, InSignature, Int, IntoBound, IntoVal,
-    IntoValues, Join, Kernel, KernelOptions, Local, Loop, MbarrierRef, MemIndex, MutPointer,
-    NamedBarrier, Number, OnDevice, Ordered, ParamList, ParamValues, Parameter, Params, Pointer,
-    Promote, Range, Red, Redux, Registers, Reported, Shared, SharedCluster, Signed, SpacePointer,
-    Sum, TensorMap, TensorMapMut, TensorMapType, Terminated, Ty, Untyped, Val, Values, Var, Vector,
-    VectorElement, WARP, Widen, Word, Word32, promote, range,
+    Arithmetic, ArmEnd, Atom, AtomicAdd, AtomicCas, AtomicHalf, AtomicInt, AtomicVector,
+    AtomicWord, Bits, Body, BodyResult, Bound, BuildError, BuildErrorKind, BuildErrors, CaseEnd,
+    Cases, CasesStart, Constant, Context, Converted, DeviceCoord, Dim3, DotElement, Element, End,
+    Field, Float, Fragment, Fused, Generic, GenericMut, GenericPointer, Global, GlobalMut, Group,
+    InSignature, Int, IntoBound, IntoVal, IntoValues, Join, Kernel, KernelOptions, Local, Loop,
+    MbarrierRef, MemIndex, MutPointer, NamedBarrier, Number, OnDevice, Ordered, ParamList,
+    ParamValues, Parameter, Params, Pointer, Promote, Range, Red, Redux, Registers, Reported,
+    Shared, SharedCluster, Signed, SpacePointer, Sum, TensorMap, TensorMapMut, TensorMapType,
+    Terminated, Ty, Untyped, Val, Values, Var, Vector, VectorElement, WARP, Widen, Word, Word32,
+    promote, range,
 };
 pub use entity::{
     Arena, ArrayId, Entity, LocalId, OpId, PlaceId, RegionId, SharedId, Value, VarId,

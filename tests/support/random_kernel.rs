@@ -459,6 +459,9 @@ impl Generator<'_> {
                 self.emit(Mem::St { base, index, value, access });
             }
             2 => self.emit(Mem::Offset { base, index }),
+            4 if mutable && matches!(elem, Scalar::F16) && space != Space::Local => {
+                self.atomic_pair(base, index);
+            }
             4 if mutable && elem.bits() >= 32 && space != Space::Local => {
                 self.atomic(base, index, elem)
             }
@@ -577,6 +580,22 @@ impl Generator<'_> {
             }
         }
         access
+    }
+
+    /// A sum of two halves, at an index that is not known to be misaligned.
+    fn atomic_pair(&mut self, base: Value, index: Value) {
+        let (vector, scope) = (self.of(VectorType::F16X2.into()), self.scope());
+        let (value, order) = (self.of(Scalar::F16.into()), self.pick(RedOrder::ALL));
+        let op = AtomicOp::Add;
+        self.emit(Atomic::Red { base, index, value, op, order, scope });
+        let index = self.emit_one(Arith::Sreg { reg: SpecialReg::LaneId });
+        let aligned = self.emit_one(Mem::AssumeAligned { base, bytes: 4 });
+        if self.choose(2) == 0 {
+            self.emit(Atomic::RedVec { base: aligned, index, vector, op, order, scope });
+        } else {
+            let order = self.pick(AtomicOrder::ALL);
+            self.emit(Atomic::AtomVec { base: aligned, index, vector, op, order, scope });
+        }
     }
 
     fn atomic(&mut self, base: Value, index: Value, elem: Scalar) {

@@ -44,7 +44,9 @@ mod values;
 mod vector;
 mod warp;
 
-pub use atomic::{Atom, AtomicAdd, AtomicInt, AtomicWord, Red};
+pub use atomic::{
+    Atom, AtomicAdd, AtomicCas, AtomicHalf, AtomicInt, AtomicVector, AtomicWord, Red,
+};
 pub use barrier::NamedBarrier;
 pub use bits::{DotElement, Widen, Word, Word32};
 pub use body::{Body, Dim3, Registers, Var};

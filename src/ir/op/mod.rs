@@ -125,7 +125,8 @@ pub enum ResultKind {
     Lane,
     /// The type that the operand `base` points to.
     Elem,
-    /// The vector of `lanes` elements of the type that the operand `base` points to.
+    /// The vector of `lanes` elements of the type that the operand `base` points to; that of the operand where
+    /// there is one.
     ElemVector,
     /// The type of the operand `base`, pointing to elements of the attribute `to`.
     PointerTo,
@@ -558,6 +559,9 @@ impl Op {
             ResultKind::U64 => Some(Scalar::U64.into()),
             ResultKind::T => self.type_of_operand(ir, info, Constraint::T),
             ResultKind::Elem => self.pointee(ir, info).map(Type::from),
+            ResultKind::ElemVector if matches!(self, Op::Atomic(_)) => {
+                self.type_of_operand(ir, info, Constraint::ElemVector)
+            }
             ResultKind::ElemVector => {
                 VectorType::new(self.pointee(ir, info)?, self.made_lanes()?).map(Type::Vector)
             }

@@ -1,10 +1,10 @@
-//! Which operations on pointers PTX has for which state spaces.
+//! Which operations on pointers and which atomic ones PTX has for which state spaces and types.
 
-use super::Mem;
+use super::{Atomic, AtomicOp, Mem};
 use crate::ir::entity::Value;
 use crate::ir::kernel::KernelIr;
 use crate::ir::target::Target;
-use crate::ir::types::{Space, Type};
+use crate::ir::types::{Scalar, Space, Type};
 
 type Support = Result<Target, &'static str>;
 
@@ -62,5 +62,55 @@ pub(super) fn mem(op: &Mem, ir: &KernelIr) -> Support {
         | Mem::ArrayBase { .. }
         | Mem::GetVar { .. }
         | Mem::SetVar { .. } => Ok(Target::SM_80),
+    }
+}
+
+/// As [`Op::support`](super::Op::support), beyond the target of the row; which scalars there are is a rule of its
+/// own.
+pub(super) fn atomic(op: &Atomic, ir: &KernelIr) -> Support {
+    let ty = |value: Value| ir.values.get(value).map(|value| value.ty);
+    let pointee = |base: Value| match ty(base) {
+        Some(Type::Pointer { space, elem, .. }) => Some((space, elem)),
+        Some(Type::Scalar(_) | Type::Vector(_) | Type::TensorMap { .. }) | None => None,
+    };
+    match *op {
+        Atomic::Atom { base, op, .. } | Atomic::Red { base, op, .. } => match (pointee(base), op) {
+            (Some((_, Scalar::Bf16)), AtomicOp::Add) => Ok(Target::SM_90),
+            _ => Ok(Target::SM_80),
+        },
+        Atomic::AtomCas { .. } => Ok(Target::SM_80),
+        Atomic::AtomVec { base, vector, op, .. } | Atomic::RedVec { base, vector, op, .. } => {
+            let (Some((space, elem)), Some(Type::Vector(vector))) = (pointee(base), ty(vector))
+            else {
+                return Ok(Target::SM_80);
+            };
+            let half = matches!(elem, Scalar::F16 | Scalar::Bf16);
+            let legal = match op {
+                AtomicOp::Add => half || elem == Scalar::F32,
+                AtomicOp::Min | AtomicOp::Max => half,
+                AtomicOp::And
+                | AtomicOp::Or
+                | AtomicOp::Xor
+                | AtomicOp::Exch
+                | AtomicOp::Inc
+                | AtomicOp::Dec => false,
+            };
+            if !legal {
+                return Err(
+                    "vectors of f32, f16 and bf16 are added, and of the latter two the smaller or \
+                            larger elements taken",
+                );
+            }
+            // Two halves in one register are an instruction of their own.
+            if op == AtomicOp::Add && half && vector.lanes() == 2 {
+                return Ok(if elem == Scalar::F16 { Target::SM_80 } else { Target::SM_90 });
+            }
+            match space {
+                Space::Global | Space::Generic => Ok(Target::SM_90),
+                Space::Shared | Space::SharedCluster | Space::Local | Space::Const => {
+                    Err("it is for global memory; elsewhere pairs of f16 and of bf16 are added")
+                }
+            }
+        }
     }
 }

@@ -233,6 +233,14 @@ macro_rules! for_each_op {
                 /// there. PTX ISA 9.7.13.5 `atom.cas`.
                 atom_cas = AtomCas (base: MutPointer, index: Index, compare: Elem, value: Elem)
                     { order: AtomicOrder, scope: MemScope } -> Elem : Any, Write, SM_80;
+                /// Sets each element from `*(base + index)` on to `op(old, value)`, each in a step of its own; the
+                /// result is what was there. PTX ISA 9.7.13.5 `atom.v2`, `atom.v4`, `atom.v8`.
+                atom_vec = AtomVec (base: MutPointer, index: Index, vector: ElemVector)
+                    { op: AtomicOp, order: AtomicOrder, scope: MemScope } -> ElemVector : Any, Write, SM_80;
+                /// Sets each element from `*(base + index)` on to `op(old, value)`, each in a step of its own.
+                /// PTX ISA 9.7.13.7 `red.v2`, `red.v4`, `red.v8`.
+                red_vec = RedVec (base: MutPointer, index: Index, vector: ElemVector)
+                    { op: AtomicOp, order: RedOrder, scope: MemScope } -> Unit : Any, Write, SM_80;
                 /// Sets the element to `op(old, value)`. PTX ISA 9.7.13.7 `red`.
                 red = Red (base: MutPointer, index: Index, value: Elem)
                     { op: AtomicOp, order: RedOrder, scope: MemScope } -> Unit : Any, Write, SM_80;

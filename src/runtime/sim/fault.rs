@@ -90,7 +90,8 @@ pub enum FaultCause {
         /// Where that was made, where the kernel made it.
         made: Option<Place>,
     },
-    /// An access with an order, or an atomic one, through a generic pointer to local or constant memory.
+    /// An access with an order, or an atomic one, through a generic pointer to local or constant memory; or an
+    /// atomic one to a vector that is not in global memory.
     OrderSpace {
         /// The access.
         access: MemoryAccess,

@@ -21,9 +21,7 @@ impl FaultCause {
                 Some("every element has to be stored, and a barrier passed, before it is loaded")
             }
             FaultCause::OtherSpace { .. } => Some("ask `isspacep` first (`k.if_`)"),
-            FaultCause::OrderSpace { .. } => {
-                Some("keep such accesses to pointers to global and shared memory")
-            }
+            FaultCause::OrderSpace { .. } => Some("ask `isspacep` first (`k.if_`)"),
             FaultCause::DivisionByZero { .. } => Some("compare the divisor with 0 first"),
             FaultCause::StepNotPositive { .. } => Some("pass a positive step"),
             FaultCause::BarrierDivergence { .. } => {
@@ -168,7 +166,7 @@ impl fmt::Display for Fault {
                 write!(f, ") in ")?;
             }
             FaultCause::OrderSpace { access } => {
-                write!(f, "{access}, which has no order and no atomic access, in ")?;
+                write!(f, "{access}, where there is no such ordered or atomic access, in ")?;
             }
             FaultCause::DivisionByZero { dividend } => write!(f, "divides {dividend} by zero in ")?,
             FaultCause::StepNotPositive { step } => {

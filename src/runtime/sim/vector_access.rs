@@ -127,8 +127,8 @@ fn all_slots(slots: [u32; 4]) -> [usize; 4] {
     slots.map(|slot| slot as usize)
 }
 
-/// The offsets of the lanes of `mask` in a shared allocation, which itself need not be aligned for a vector.
-fn shared_offsets(
+/// The offsets of the lanes of `mask` in a shared allocation, which itself need not be aligned for what is accessed.
+pub(super) fn shared_offsets(
     address: &Address,
     regs: &super::lanes::Regs,
     (found, range, mask): (Allocation, SharedRange, u32),
@@ -139,7 +139,8 @@ fn shared_offsets(
         return Ok(offsets);
     }
     for lane in lanes_of(mask) {
-        if !(range.start + offsets.byte(lane, 1)).is_multiple_of(size) {
+        let elem = address.elem.size_bytes() as usize;
+        if !(range.start + offsets.byte(lane, elem)).is_multiple_of(size) {
             let at = address.at(regs, lane, found, range.len);
             return Err(Trap::new(lane, TrapCause::Misaligned(at)));
         }
