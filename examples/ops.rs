@@ -7,13 +7,15 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 
 use tilewright::ir::{
-    Arith, ArrayData, AsyncCopy, Atomic, AtomicOp, AtomicOrder, BarrierForm, BarrierRed, Cache,
-    Control, FenceOrder, Kernel, L1Evict, L2Prefetch, LoadAccess, LoadCache, Mbarrier, Mem,
-    MemScope, Mma, Op, OpInfo, PrefetchLevel, ProxySpace, RedOrder, ReduxOp, Scalar, SharedData,
-    ShflMode, Space, SpecialReg, StoreAccess, StoreCache, Sync, Target, Thread, Type, Value,
-    VectorType, VerifyError, VolatileReg, VoteMode, Warp,
+    Arith, ArrayData, AsyncCopy, Atomic, BarrierForm, BarrierRed, Cache, Control, FenceOrder,
+    Kernel, L1Evict, L2Prefetch, LoadAccess, LoadCache, LocalData, Mbarrier, Mem, MemScope, Mma,
+    Op, OpInfo, PrefetchLevel, ProxySpace, ReduxOp, Scalar, SharedData, ShflMode, Space,
+    SpecialReg, StoreAccess, StoreCache, Sync, Target, Thread, Type, Value, VectorType,
+    VerifyError, VolatileReg, VoteMode, Warp,
 };
 
+#[path = "../tests/support/atomic_cells.rs"]
+mod atomic_cells;
 #[path = "../tests/support/raw.rs"]
 #[allow(dead_code, reason = "each user needs a part of it")]
 mod raw;
@@ -48,7 +50,7 @@ impl Cases {
         for ((name, ty), text) in info.iter().zip(op.attributes()) {
             match (*name, *ty) {
                 // Which variable or array it is does not matter, nor which function of bits.
-                (_, "VarId" | "SharedId" | "ArrayId") | ("first" | "table", _) => {}
+                (_, "VarId" | "SharedId" | "LocalId" | "ArrayId") | ("first" | "table", _) => {}
                 // Said by the types.
                 ("a_type" | "b_type", _) => {}
                 ("shape", _) if op.name().starts_with("wgmma") => {
@@ -120,6 +122,10 @@ fn reason(error: &VerifyError) -> String {
     match error {
         VerifyError::NotInPtx { reason, .. } => (*reason).to_owned(),
         VerifyError::AtomicType { expected, .. } => format!("it takes {expected}"),
+        VerifyError::OrderSpace { .. } => {
+            "orders are for memory that several threads see and that is written".to_owned()
+        }
+        VerifyError::AtomicSpace { .. } => "no other thread sees the memory".to_owned(),
         VerifyError::CacheSpace { .. } => "only global memory is cached".to_owned(),
         VerifyError::ReadOnlyPointer { .. } => "the memory is for reading only".to_owned(),
         VerifyError::NoSuchVector { .. } => NO_VECTOR.to_owned(),
@@ -263,6 +269,25 @@ fn memory(row: &str, cases: &mut Cases) {
                         Mem::SharedBase { shared }.into()
                     });
                 }
+                "local_base" if space == Space::Local => cases.verified(&types, |k| {
+                    let place = k.ir.place(tilewright::ir::Place::caller());
+                    let local = k.ir.locals.push(LocalData { elem, len: 8, place });
+                    Mem::LocalBase { local }.into()
+                }),
+                "cvta" => {
+                    cases.verified(&types, |k| Mem::Cvta { base: base(k, space, elem) }.into())
+                }
+                "cvta_to" | "isspacep" => Space::ALL.into_iter().for_each(|into| {
+                    let types = [("elements", elem.to_string()), ("pointer", space.to_string())];
+                    cases.verified(&types, |k| {
+                        let mutable = into != Space::Const && space != Space::Const;
+                        let base = k.unknown(Type::Pointer { space, elem, mutable });
+                        match row {
+                            "cvta_to" => Mem::CvtaTo { base, space: into }.into(),
+                            _ => Mem::Isspacep { base, space: into }.into(),
+                        }
+                    });
+                }),
                 "array_base" if space == Space::Const => cases.verified(&types, |k| {
                     let place = k.ir.place(tilewright::ir::Place::caller());
                     let array = k.ir.arrays.push(ArrayData { elem, bits: [1; 8].into(), place });
@@ -291,42 +316,7 @@ fn memory(row: &str, cases: &mut Cases) {
 }
 
 fn atomic(row: &str, cases: &mut Cases) {
-    for (space, elem) in Space::ALL.into_iter().flat_map(|s| Scalar::ALL.map(|e| (s, e))) {
-        if space == Space::Const {
-            continue;
-        }
-        let types = [("elements", elem.to_string()), ("space", space.to_string())];
-        for &scope in MemScope::ALL {
-            let mut with = |make: &dyn Fn([Value; 3]) -> Op| {
-                cases.verified(&types, |k| {
-                    let (base, index) = (base(k, space, elem), index(k));
-                    make([base, index, k.unknown(elem.into())])
-                });
-            };
-            for &op in AtomicOp::ALL {
-                if row == "atom" {
-                    for &order in AtomicOrder::ALL {
-                        with(&|[base, index, value]| {
-                            Atomic::Atom { base, index, value, op, order, scope }.into()
-                        });
-                    }
-                } else if row == "red" {
-                    for &order in RedOrder::ALL {
-                        with(&|[base, index, value]| {
-                            Atomic::Red { base, index, value, op, order, scope }.into()
-                        });
-                    }
-                }
-            }
-            if row == "atom_cas" {
-                for &order in AtomicOrder::ALL {
-                    with(&|[base, index, value]| {
-                        Atomic::AtomCas { base, index, compare: value, value, order, scope }.into()
-                    });
-                }
-            }
-        }
-    }
+    atomic_cells::each(row, |types, make| cases.verified(types, make));
 }
 
 fn cache(row: &str, cases: &mut Cases) {

@@ -19,9 +19,9 @@ mod text;
 mod threads;
 
 use tilewright::ir::{
-    AtomicInt, AtomicOrder, AtomicWord, Body, Element, GlobalMut, Kernel, L1Evict, L2Prefetch,
-    LoadAccess, LoadCache, MemScope, PrefetchLevel, RedOrder, Shared, StoreAccess, StoreCache,
-    Target, Val, range,
+    AtomicCas, AtomicHalf, AtomicInt, AtomicOrder, AtomicWord, Body, Element, Float, GlobalMut,
+    Int, Kernel, L1Evict, L2Prefetch, LoadAccess, LoadCache, MemScope, PrefetchLevel, RedOrder,
+    Scalar, Shared, StoreAccess, StoreCache, Target, Val, Vector, bf16, f16, range,
 };
 use tilewright::runtime::Grid;
 
@@ -444,4 +444,218 @@ fn text_and_version_of_accesses() {
     let streamed = load.non_coherent().l1_evict(L1Evict::NoAllocate).l2_prefetch(L2Prefetch::B128);
     check(Target::SM_80, streamed, "ld.global.nc.L1::no_allocate.L2::128B.f32 ", "7.4");
     check(Target::SM_80, load.cache(LoadCache::Cs).non_coherent(), "ld.global.cs.nc.f32", "7.0");
+}
+
+/// Runs `body` with 64 threads in one block on a buffer of `N` elements, for the targets from `first` on, and
+/// compares all of it.
+#[track_caller]
+fn check_buffer<T: Element, const N: usize>(
+    first: Target,
+    values: [T; N],
+    body: impl for<'b> Fn(&mut Body<'b, 'b>, Val<'b, GlobalMut<T>>, Val<'b, i32>),
+    expected: [T; N],
+) {
+    let build = |target| {
+        Kernel::<(GlobalMut<T>,)>::build("buffer", target, |k, (x,)| {
+            let t = k.thread_idx().x;
+            body(k, x, t);
+        })
+        .unwrap_or_else(|errors| panic!("{errors}"))
+    };
+    threads::assemble(first, build);
+    let bits = |all: &[T]| -> Vec<u64> { all.iter().map(|x| x.to_const().bits()).collect() };
+    for device in device::devices() {
+        let target = if device.is_sim() { first } else { device.target() };
+        if !target.offers(first) {
+            continue;
+        }
+        let kernel = build(target);
+        text::check_round_trip(kernel.ir());
+        let mut x = device.upload(&values).unwrap();
+        let grid = Grid::new([1, 1, 1], [64, 1, 1]);
+        let run = device.load(&kernel).unwrap().launch(grid, (&mut x,));
+        run.unwrap_or_else(|error| panic!("{error}\n{kernel}"));
+        let found = x.to_vec().unwrap();
+        assert_eq!(bits(&found), bits(&expected), "{found:?} on {}\n{kernel}", device.name());
+    }
+}
+
+fn halves<T: Element>(numbers: [f64; 8]) -> [T; 8] {
+    numbers.map(|x| {
+        T::from_bits(match T::SCALAR {
+            Scalar::F16 => f16::from_f64(x).to_bits().into(),
+            _ => bf16::from_f64(x).to_bits().into(),
+        })
+    })
+}
+
+/// Halves, one by one and in vectors of every length: sums of whole numbers, which are exact in any order, and of
+/// subnormal numbers; smaller and larger ones.
+fn halves_of<T>(first: Target, tiny: u64)
+where
+    T: AtomicHalf<2> + AtomicHalf<4> + AtomicHalf<8> + AtomicCas + Float,
+{
+    let one = || halves::<T>([1.0; 8])[0];
+    let zeros = halves::<T>([0.0; 8]);
+    let each = |x: f64| halves::<T>([x; 8]);
+    // Both halves of each word, by other threads.
+    check_buffer::<T, 8>(
+        first,
+        zeros,
+        |k, x, t| {
+            x.red().add(k, t & 7, one());
+            x.atom().order(AtomicOrder::AcqRel).add(k, t & 7, one());
+        },
+        each(16.0),
+    );
+    check_buffer::<T, 8>(
+        first,
+        zeros,
+        |k, x, _| {
+            let pair: Val<'_, Vector<T, 2>> = Val::splat(k.constant(one()));
+            x.red().add_vector(k, 2, pair);
+            x.cvta().atom().add_vector(k, 4, pair);
+        },
+        halves([0.0, 0.0, 64.0, 64.0, 64.0, 64.0, 0.0, 0.0]),
+    );
+    // Numbers below the normal ones are numbers like others.
+    let small = T::from_bits(tiny);
+    let sum = T::from_bits(tiny * 64);
+    check_buffer::<T, 8>(
+        first,
+        zeros,
+        |k, x, _| {
+            x.red().add(k, 0, small);
+            let pair: Val<'_, Vector<T, 2>> = Val::splat(k.constant(small));
+            x.red().add_vector(k, 6, pair);
+        },
+        [sum, zeros[0], zeros[0], zeros[0], zeros[0], zeros[0], sum, sum],
+    );
+    check_buffer::<T, 8>(
+        Target::SM_90,
+        zeros,
+        |k, x, t| {
+            let four: Val<'_, Vector<T, 4>> = Val::splat(k.constant(one()));
+            x.red().order(RedOrder::Release).add_vector(k, 4, four);
+            let eight: Val<'_, Vector<T, 8>> = Val::splat(k.constant(one()));
+            x.atom().scope(MemScope::Sys).add_vector(k, 0, eight);
+            k.if_(t.eq(0), |k| {
+                let small: Val<'_, Vector<T, 8>> = Val::splat(k.constant(T::from_bits(0)));
+                x.red().add_vector(k, 0, small);
+            });
+        },
+        halves([64.0, 64.0, 64.0, 64.0, 128.0, 128.0, 128.0, 128.0]),
+    );
+    let start = halves::<T>([5.0, -5.0, 100.0, -100.0, 0.5, -0.5, 63.0, -63.0]);
+    check_buffer::<T, 8>(
+        Target::SM_90,
+        start,
+        |k, x, t| {
+            let v = t.cvt::<T>();
+            let two: Val<'_, Vector<T, 2>> = Val::splat(v);
+            let four: Val<'_, Vector<T, 4>> = Val::splat(v);
+            x.atom().max_vector(k, 0, two);
+            x.red().min_vector(k, 2, two);
+            x.red().min_vector(k, 4, four);
+        },
+        halves([63.0, 63.0, 0.0, -100.0, 0.0, -0.5, 0.0, -63.0]),
+    );
+    check_buffer::<T, 8>(
+        Target::SM_90,
+        start,
+        |k, x, t| {
+            let eight: Val<'_, Vector<T, 8>> = Val::splat(t.cvt::<T>() - k.constant(one()));
+            x.atom().max_vector(k, 0, eight);
+        },
+        halves([62.0, 62.0, 100.0, 62.0, 62.0, 62.0, 63.0, 62.0]),
+    );
+    // One more by each thread, as no single instruction does it.
+    check_buffer::<T, 8>(
+        first,
+        zeros,
+        |k, x, t| {
+            let at = t & 1;
+            let seen = x.load_with(k, at, LoadAccess::default().relaxed(MemScope::Gpu));
+            k.loop_::<_, ()>(seen, |k, lp, seen| {
+                let old = x.atom().cas(k, at, seen, seen + one());
+                k.if_(old.eq(seen), |k| lp.break_(k, ()));
+                lp.continue_(k, old)
+            });
+        },
+        halves([32.0, 32.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]),
+    );
+}
+
+#[test]
+fn halves_and_their_vectors() {
+    halves_of::<f16>(Target::SM_80, 3);
+    halves_of::<bf16>(Target::SM_90, 2);
+}
+
+/// `cas.b16` of integers, whose halves of a word are apart.
+#[test]
+fn half_words_by_compare_and_swap() {
+    fn check<T: AtomicCas + Int>(values: [T; 2], expected: [T; 2]) {
+        check_buffer::<T, 2>(
+            Target::SM_80,
+            values,
+            |k, x, t| {
+                let at = t & 1;
+                let seen = x.load_with(k, at, LoadAccess::default().relaxed(MemScope::Gpu));
+                k.loop_::<_, ()>(seen, |k, lp, seen| {
+                    let old = x.atom().order(AtomicOrder::AcqRel).cas(k, at, seen, seen + T::ONE);
+                    k.if_(old.eq(seen), |k| lp.break_(k, ()));
+                    lp.continue_(k, old)
+                });
+            },
+            expected,
+        );
+    }
+    check::<i16>([-20, i16::MAX], [12, i16::MIN + 31]);
+    check::<u16>([u16::MAX, 5], [31, 37]);
+}
+
+/// Vectors of `f32` in global memory, with subnormal numbers as zero.
+#[test]
+fn sums_of_vectors() {
+    let tiny = f32::from_bits(5);
+    check_buffer::<f32, 8>(
+        Target::SM_90,
+        [0.5, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0],
+        |k, x, t| {
+            let v = t.cvt::<f32>();
+            let two: Val<'_, Vector<f32, 2>> = Val::pack([v, -v]);
+            let four: Val<'_, Vector<f32, 4>> = Val::pack([v, v * 2.0, -v, k.constant(tiny)]);
+            x.red().add_vector(k, 0, two);
+            x.atom().order(AtomicOrder::Release).add_vector(k, 4, four);
+        },
+        [2016.5, -2015.0, 0.0, 0.0, 2016.0, 4032.0, -2016.0, 0.0],
+    );
+}
+
+/// What was there before: each thread takes places in two queues at once.
+#[test]
+fn vectors_that_were_there_before() {
+    let build = |target| {
+        Kernel::<(GlobalMut<f32>, GlobalMut<u32>)>::build("queues", target, |k, (next, taken)| {
+            let step: Val<'_, Vector<f32, 2>> = Val::pack([k.constant(1.0), k.constant(2.0)]);
+            let [a, b] = next.atom().add_vector(k, 0, step).lanes();
+            taken.red().add(k, a.cvt::<i32>(), 1);
+            taken.red().add(k, b.cvt::<i32>() / 2, 1);
+        })
+        .unwrap()
+    };
+    threads::assemble(Target::SM_90, build);
+    for device in device::devices() {
+        let target = if device.is_sim() { Target::SM_90 } else { device.target() };
+        if !target.offers(Target::SM_90) {
+            continue;
+        }
+        let mut next = device.zeros::<f32>(2).unwrap();
+        let mut taken = device.zeros::<u32>(ALL as usize).unwrap();
+        let grid = Grid::new([BLOCKS, 1, 1], [THREADS, 1, 1]);
+        device.load(&build(target)).unwrap().launch(grid, (&mut next, &mut taken)).unwrap();
+        assert!(taken.to_vec().unwrap().iter().all(|count| *count == 2), "{}", device.name());
+        assert_eq!(next.to_vec().unwrap(), [ALL as f32, 2.0 * ALL as f32]);
+    }
 }

@@ -122,7 +122,7 @@ fn filetest_kernels(target: Target) -> Vec<Kernel<Untyped>> {
 fn mem_kernels(target: Target) -> Vec<Kernel<Untyped>> {
     let mut kernels = Vec::new();
     let indices = [Scalar::I32, Scalar::U32, Scalar::I64, Scalar::U64];
-    let mut spaces = vec![Space::Global, Space::Shared];
+    let mut spaces = vec![Space::Global, Space::Shared, Space::Local, Space::Generic];
     if target.offers(Target::SM_90) {
         spaces.push(Space::SharedCluster);
     }
@@ -177,9 +177,11 @@ fn mem_kernels(target: Target) -> Vec<Kernel<Untyped>> {
     // Parameters of every type, and constants at the ends of their types.
     let mut kernel = Raw::new("params", target);
     for ty in raw::types() {
-        // A launch passes neither vectors nor shared memory.
-        if matches!(ty, Type::Pointer { space: Space::Shared, .. } | Type::Vector(_)) {
-            continue;
+        // A launch passes no vectors, and of pointers those to global memory.
+        match ty {
+            Type::Vector(_) => continue,
+            Type::Pointer { space, .. } if space != Space::Global => continue,
+            _ => {}
         }
         let value = kernel.param(ty);
         kernel.consume(value);

@@ -13,12 +13,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 
 use tilewright::ir::{
-    Arith, AsyncCopy, Const, Kernel, Mbarrier, Mem, Mma, Op, Scalar, Space, Target, Type, Untyped,
-    WgmmaForm,
+    Arith, AsyncCopy, Atomic, Const, Control, Kernel, Mbarrier, Mem, Mma, Op, Scalar, Space,
+    Target, Type, Untyped, WgmmaForm,
 };
 
 #[path = "support/assemble.rs"]
 mod assemble;
+#[path = "support/atomic_cells.rs"]
+mod atomic_cells;
 #[path = "support/ptxas.rs"]
 mod ptxas;
 #[path = "support/raw.rs"]
@@ -141,6 +143,42 @@ fn every_cell() {
     }
     assert_eq!(covered, rows().into_iter().collect(), "a row has no kernel here");
     said(&format!("{count} cells of {} rows", covered.len()));
+}
+
+/// Every atomic operation in every memory, on every element and vector, with all orders and scopes. Those of one
+/// operand type in one memory are one kernel.
+#[test]
+fn every_atomic() {
+    let (mut count, mut spaces) = (0, BTreeSet::new());
+    for target in [Target::SM_80, Target::SM_90] {
+        let mut kernels = Vec::new();
+        for row in Atomic::INFO.iter().map(|info| info.name) {
+            let mut all: BTreeMap<Vec<String>, Raw> = BTreeMap::new();
+            atomic_cells::each(row, |types, make| {
+                let mut one = Raw::new("one", target);
+                let op = make(&mut one);
+                add(&mut one, op);
+                one.op(Control::Return);
+                if Kernel::verify(one.ir).is_err() {
+                    return;
+                }
+                count += 1;
+                spaces.insert((row, types[1].1.clone()));
+                let key: Vec<String> = types.iter().map(|(_, name)| name.clone()).collect();
+                let number = all.len();
+                let name = || format!("{row}_{number}");
+                let raw = all.entry(key).or_insert_with(|| Raw::new(name(), target));
+                let op = make(raw);
+                add(raw, op);
+            });
+            assert!(!all.is_empty(), "{row} has no kernel");
+            kernels.extend(all.into_values().map(Raw::finish));
+        }
+        LEVELS.into_iter().for_each(|level| accept_modules(&kernels, &[level]));
+    }
+    assert!(spaces.contains(&("atom", "shared::cluster".to_owned())), "{spaces:?}");
+    assert!(spaces.contains(&("red_vec", "shared::cluster".to_owned())), "{spaces:?}");
+    said(&format!("{count} cells of atomic operations"));
 }
 
 /// The types of `wgmma` that there are.
@@ -365,7 +403,19 @@ fn refused_products() -> Vec<(String, String)> {
 }
 
 /// What else lies beside an operation that there is.
-const REFUSED: [&str; 22] = [
+const REFUSED: [&str; 34] = [
+    "atom.relaxed.gpu.shared.add.v2.f32 {%f0, %f1}, [%r0], {%f2, %f3};",
+    "atom.relaxed.gpu.shared.add.noftz.v2.f16x2 {%r1, %r2}, [%r0], {%r3, %r4};",
+    "atom.relaxed.gpu.global.min.v2.f32 {%f0, %f1}, [%rd0], {%f2, %f3};",
+    "atom.relaxed.gpu.global.min.noftz.f16x2 %r0, [%rd0], %r1;",
+    "atom.relaxed.gpu.global.min.noftz.bf16 %h0, [%rd0], %h1;",
+    "atom.relaxed.gpu.global.exch.b16 %h0, [%rd0], %h1;",
+    "atom.relaxed.gpu.local.add.u32 %r0, [%rd0], %r1;",
+    "ld.volatile.local.u32 %r0, [%rd0];",
+    "ld.relaxed.gpu.const.u32 %r0, [%rd0];",
+    "st.release.gpu.local.u32 [%rd0], %r0;",
+    "isspacep.generic %p0, %rd0;",
+    "redux.sync.min.f32 %f0, %f1, -1;",
     "setmaxnreg.inc.sync.aligned.u32 16;",
     "setmaxnreg.inc.sync.aligned.u32 28;",
     "setmaxnreg.dec.sync.aligned.u32 264;",
@@ -401,7 +451,7 @@ fn what_is_refused_is_not_there() {
     // The assembler gives up after many errors.
     for some in all.chunks(90) {
         let mut text = ".version 9.0\n.target sm_90a\n.address_size 64\n.visible .entry k()\n{\n\
-             .reg .b32 %r<256>; .reg .f32 %f<256>; .reg .b64 %rd<256>; .reg .f64 %fd<256>; .reg .pred %p<2>;\n"
+             .reg .b32 %r<256>; .reg .f32 %f<256>; .reg .b64 %rd<256>; .reg .f64 %fd<256>; .reg .pred %p<2>; .reg .b16 %h<2>;\n"
             .to_owned();
         let first = text.lines().count() + 1;
         some.iter().for_each(|(line, _)| text += &format!("{line}\n"));

@@ -1,7 +1,9 @@
 //! Atomic operations, and what caches are told.
 
+use smallvec::SmallVec;
+
 use super::entry::Entry;
-use super::mem::Place;
+use super::mem::{Place, of_space};
 use super::regs::{Class, Operand, Reg, arith_type};
 use crate::ir::{Atomic, AtomicOp, Cache, Scalar, Value};
 
@@ -13,67 +15,151 @@ impl Entry<'_> {
                 let (place, value) = (self.place_of(base, index), self.operand(value));
                 let to = self.def(result);
                 let value = self.as_bits(op, value, to.class());
-                let name = [
-                    "atom.",
-                    order.name(),
-                    ".",
-                    scope.name(),
-                    ".",
-                    space.name(),
-                    ".",
-                    op.name(),
-                    ".",
-                    atomic_type(op, elem),
-                ];
-                self.at_place(&name, Some(to), place, &[value]);
+                let head = ["atom.", order.name(), ".", scope.name(), of_space(space)];
+                self.at_place(
+                    &[&head[..], &operation(op, elem)].concat(),
+                    Some(to),
+                    place,
+                    &[value],
+                );
             }
             (&Atomic::AtomCas { base, index, compare, value, order, scope }, Some(result)) => {
-                let (space, _) = self.pointee(base);
+                let (space, elem) = self.pointee(base);
                 let place = self.place_of(base, index);
                 let operands = [compare, value].map(|value| self.operand(value));
                 let to = self.def(result);
+                let head = ["atom.", order.name(), ".", scope.name(), of_space(space), ".cas."];
+                if elem.bits() == 16 {
+                    return self.cas_half(&head, (to, elem), place, operands);
+                }
                 let operands =
                     operands.map(|operand| self.as_bits(AtomicOp::Exch, operand, to.class()));
-                let name = [
-                    "atom.",
-                    order.name(),
-                    ".",
-                    scope.name(),
-                    ".",
-                    space.name(),
-                    ".cas.",
-                    to.class().bits_name(),
-                ];
+                let name = [&head[..], &[to.class().bits_name()]].concat();
                 self.at_place(&name, Some(to), place, &operands);
             }
             (&Atomic::Red { base, index, value, op, order, scope }, _) => {
                 let (space, elem) = self.pointee(base);
                 let (place, value) = (self.place_of(base, index), self.operand(value));
-                let (order, scope) = (order.name(), scope.name());
+                let head = [order.name(), ".", scope.name(), of_space(space)];
                 if op == AtomicOp::Exch {
                     // There is no `red` of it: it is the atomic operation whose result nothing uses.
                     let class = Class::of_scalar(elem);
-                    let (unused, ty) = (self.temp(class), class.bits_name());
+                    let unused = self.temp(class);
                     let value = self.as_bits(op, value, class);
-                    let name =
-                        ["atom.", order, ".", scope, ".", space.name(), ".", op.name(), ".", ty];
+                    let name = [&["atom."], &head[..], &operation(op, elem)].concat();
                     return self.at_place(&name, Some(unused), place, &[value]);
                 }
-                let ty = atomic_type(op, elem);
-                let name = ["red.", order, ".", scope, ".", space.name(), ".", op.name(), ".", ty];
-                self.at_place(&name, None, place, &[value]);
+                let value = self.as_bits(op, value, Class::of_scalar(elem));
+                self.at_place(
+                    &[&["red."], &head[..], &operation(op, elem)].concat(),
+                    None,
+                    place,
+                    &[value],
+                );
+            }
+            (&Atomic::AtomVec { base, index, vector, op, order, scope }, Some(result)) => {
+                let (space, _) = self.pointee(base);
+                let head = ["atom.", order.name(), ".", scope.name(), of_space(space)];
+                self.atomic_vector(&head, op, (base, index, vector), Some(result));
+            }
+            (&Atomic::RedVec { base, index, vector, op, order, scope }, _) => {
+                let (space, _) = self.pointee(base);
+                let head = ["red.", order.name(), ".", scope.name(), of_space(space)];
+                self.atomic_vector(&head, op, (base, index, vector), None);
             }
             // The verifier has seen that these have a result.
-            (Atomic::Atom { .. } | Atomic::AtomCas { .. }, None) => {}
+            (Atomic::Atom { .. } | Atomic::AtomCas { .. } | Atomic::AtomVec { .. }, None) => {}
         }
     }
 
+    /// `cas.b16`, whose operands are half words; integers of 16 bits have registers of 32.
+    fn cas_half(
+        &mut self,
+        head: &[&str],
+        (to, elem): (Reg, Scalar),
+        place: Place,
+        operands: [Operand; 2],
+    ) {
+        let halves = operands.map(|operand| {
+            let reg = self.in_reg(operand, to.class());
+            if to.class() == Class::B16 {
+                return Operand::from(reg);
+            }
+            let half = self.temp(Class::B16);
+            self.ins(&["cvt.u16.u32"], &[half.into(), reg.into()]);
+            half.into()
+        });
+        let found = if to.class() == Class::B16 { to } else { self.temp(Class::B16) };
+        self.at_place(&[head, &["b16"]].concat(), Some(found), place, &halves);
+        if found != to {
+            let name = if elem.is_signed() { "cvt.s32.s16" } else { "cvt.u32.u16" };
+            self.ins(&[name], &[to.into(), found.into()]);
+        }
+    }
+
+    /// An operation on all elements of a vector: on pairs of halves in registers, or on `f32`; a lone pair is
+    /// written as two halves where there is no instruction on it.
+    fn atomic_vector(
+        &mut self,
+        head: &[&str],
+        op: AtomicOp,
+        (base, index, vector): (Value, Value, Value),
+        result: Option<Value>,
+    ) {
+        let (_, elem) = self.pointee(base);
+        let place = self.place_of(base, index);
+        let class = Class::of(self.ir.type_of(vector));
+        let from: SmallVec<[Reg; 4]> =
+            self.parts(vector).into_iter().map(|part| self.in_reg(part, class)).collect();
+        let to = result.map(|result| self.def_parts(result));
+        let kind = if elem == Scalar::F32 { op.name() } else { with_noftz(op) };
+        let ty = arith_type(elem);
+        if let ([pair], true) = (&from[..], op != AtomicOp::Add) {
+            let halves = [0, 1].map(|half| {
+                let reg = self.temp(Class::B16);
+                self.mov_unpack(reg, (*pair).into(), half);
+                reg
+            });
+            let found = to.as_ref().map(|_| [0, 1].map(|_| self.temp(Class::B16)));
+            let name = [head, &[".", kind, ".v2.", ty]].concat();
+            self.vector_at(&name, found.as_ref().map(|found| &found[..]), place, &halves);
+            if let (Some(to), Some(found)) = (to, found) {
+                self.mov_pack(to[0], &found.map(Operand::from));
+            }
+            return;
+        }
+        let count = match from.len() {
+            4 => ".v4",
+            2 => ".v2",
+            _ => "",
+        };
+        let packed = if elem == Scalar::F32 { "" } else { "x2" };
+        let name = [head, &[".", kind, count, ".", ty, packed]].concat();
+        self.vector_at(&name, to.as_deref(), place, &from);
+    }
+
+    /// As [`at_place`](Entry::at_place), with lists of registers.
+    fn vector_at(&mut self, name: &[&str], to: Option<&[Reg]>, place: Place, from: &[Reg]) {
+        self.begin();
+        name.iter().for_each(|part| self.text.push(part));
+        self.text.push(" ");
+        if let Some(to) = to {
+            self.vector_of(to);
+            self.text.push(", ");
+        }
+        self.write_place(place);
+        self.text.push(", ");
+        self.vector_of(from);
+        self.text.push(";\n");
+    }
+
     /// The operand of an instruction that takes it as bits: `ptxas` takes no immediate operand of floating
-    /// point there.
+    /// point there, and none of 16 bits.
     fn as_bits(&mut self, op: AtomicOp, operand: Operand, class: Class) -> Operand {
         match class {
             Class::F32 | Class::F64 if op == AtomicOp::Exch => self.in_reg(operand, class).into(),
-            _ => operand,
+            Class::B16 => self.in_reg(operand, class).into(),
+            Class::Pred | Class::B32 | Class::B64 | Class::F32 | Class::F64 => operand,
         }
     }
 
@@ -116,6 +202,27 @@ impl Entry<'_> {
                 self.at_place(&name, None, place, &[Operand::Int(128)]);
             }
         }
+    }
+}
+
+/// The end of the name of an atomic instruction on scalars: its operation and its type.
+fn operation(op: AtomicOp, elem: Scalar) -> [&'static str; 4] {
+    let kind = if matches!(elem, Scalar::F16 | Scalar::Bf16) { with_noftz(op) } else { op.name() };
+    [".", kind, ".", atomic_type(op, elem)]
+}
+
+/// The name of an operation on halves, which always keeps subnormal numbers, and says so.
+fn with_noftz(op: AtomicOp) -> &'static str {
+    match op {
+        AtomicOp::Add => "add.noftz",
+        AtomicOp::Min => "min.noftz",
+        AtomicOp::Max => "max.noftz",
+        AtomicOp::And
+        | AtomicOp::Or
+        | AtomicOp::Xor
+        | AtomicOp::Exch
+        | AtomicOp::Inc
+        | AtomicOp::Dec => op.name(),
     }
 }
 

@@ -15,8 +15,8 @@ use super::text::Text;
 use super::uses::Uses;
 use super::version;
 use crate::ir::{
-    ClusterShape, Diagnostic, Entity, KernelIr, Op, OpId, PlaceId, RegionId, Scalar, Space, Type,
-    Value, ValueDef, VectorType,
+    ClusterShape, Diagnostic, Entity, KernelIr, LocalData, Op, OpId, PlaceId, RegionId, Scalar,
+    Space, Type, Value, ValueDef, VectorType,
 };
 
 /// The source files that `.loc` directives name by number.
@@ -196,16 +196,21 @@ impl<'a> Entry<'a> {
                     self.text.push(" .b8");
                 }
                 Type::Scalar(scalar) => self.text.push(memory_type(scalar)),
-                Type::Pointer { space: Space::Global | Space::Const, elem, .. } => {
+                Type::Pointer { space: Space::Global, elem, .. } => {
                     self.text.push("u64 .ptr .global .align ");
                     self.text.number(elem.size_bytes().into());
                 }
-                Type::Pointer { space: Space::Shared | Space::SharedCluster, elem, .. } => {
-                    self.text.push("u32 .ptr .shared .align ");
-                    self.text.number(elem.size_bytes().into());
-                }
                 // The verifier has seen that there is none.
-                Type::Vector(_) => {}
+                Type::Pointer {
+                    space:
+                        Space::Shared
+                        | Space::SharedCluster
+                        | Space::Local
+                        | Space::Const
+                        | Space::Generic,
+                    ..
+                }
+                | Type::Vector(_) => {}
             }
             self.text.push(" ");
             self.text.push(&param.name);
@@ -285,6 +290,11 @@ impl<'a> Entry<'a> {
             text.begin();
             text.push(&format!(".shared .align {align} .b8 $shared[{bytes}];\n"));
         }
+        for (local, data) in self.ir.locals.iter() {
+            let (align, bytes) = (LocalData::ALIGN_BYTES, data.bytes());
+            text.begin();
+            text.push(&format!(".local .align {align} .b8 $local{}[{bytes}];\n", local.index()));
+        }
         if let Some(declaration) = self.printing.declaration() {
             text.begin();
             text.push(&declaration);
@@ -309,11 +319,17 @@ impl<'a> Entry<'a> {
                 }
                 Type::Scalar(Scalar::Bool) => (self.temp(Class::B32), Scalar::Bool),
                 Type::Scalar(scalar) => (to, scalar),
-                Type::Pointer { space: Space::Global | Space::Const, .. } => (to, Scalar::U64),
-                Type::Pointer { space: Space::Shared | Space::SharedCluster, .. } => {
-                    (to, Scalar::U32)
+                Type::Pointer { space: Space::Global, .. } => (to, Scalar::U64),
+                Type::Pointer {
+                    space:
+                        Space::Shared
+                        | Space::SharedCluster
+                        | Space::Local
+                        | Space::Const
+                        | Space::Generic,
+                    ..
                 }
-                Type::Vector(_) => continue,
+                | Type::Vector(_) => continue,
             };
             self.begin();
             self.text.push("ld.param.");
@@ -327,16 +343,10 @@ impl<'a> Entry<'a> {
                 Type::Scalar(Scalar::Bool) => {
                     self.ins(&["setp.ne.u32"], &[to.into(), loaded.into(), Operand::Int(0)]);
                 }
-                Type::Pointer { space: Space::Global, .. } => {
+                Type::Pointer { .. } => {
                     self.ins(&["cvta.to.global.u64"], &[to.into(), to.into()]);
                 }
-                Type::Scalar(_)
-                | Type::Vector(_)
-                | Type::TensorMap { .. }
-                | Type::Pointer {
-                    space: Space::Shared | Space::SharedCluster | Space::Const,
-                    ..
-                } => {}
+                Type::Scalar(_) | Type::Vector(_) | Type::TensorMap { .. } => {}
             }
         }
     }

@@ -103,6 +103,46 @@ impl Entry<'_> {
                 self.text.number(name);
                 self.text.push(";\n");
             }
+            (&Mem::LocalBase { local }, Some(result)) => {
+                let to = self.def(result);
+                self.begin();
+                self.text.push("mov.u64 ");
+                self.text.reg(to);
+                self.text.push(", $local");
+                self.text.number(local.index() as u64);
+                self.text.push(";\n");
+            }
+            (&Mem::Cvta { base }, Some(result)) => {
+                let (space, _) = self.pointee(base);
+                let base = self.operand(base);
+                let base = self.in_reg(base, Class::of_pointer(space));
+                let to = self.def(result);
+                // There are no generic addresses of 32 bits.
+                let wide = match base.class() {
+                    Class::B32 => {
+                        self.ins(&["cvt.u64.u32"], &[to.into(), base.into()]);
+                        to
+                    }
+                    _ => base,
+                };
+                self.ins(&["cvta.", space.name(), ".u64"], &[to.into(), wide.into()]);
+            }
+            (&Mem::CvtaTo { base, space }, Some(result)) => {
+                let base = self.operand(base);
+                let base = self.in_reg(base, Class::B64);
+                let to = self.def(result);
+                let wide = if to.class() == Class::B32 { self.temp(Class::B64) } else { to };
+                self.ins(&["cvta.to.", space.name(), ".u64"], &[wide.into(), base.into()]);
+                if wide != to {
+                    self.ins(&["cvt.u32.u64"], &[to.into(), wide.into()]);
+                }
+            }
+            (&Mem::Isspacep { base, space }, Some(result)) => {
+                let base = self.operand(base);
+                let base = self.in_reg(base, Class::B64);
+                let to = self.def(result);
+                self.ins(&["isspacep.", space.name()], &[to.into(), base.into()]);
+            }
             (&Mem::Mapa { base, cta }, Some(result)) => {
                 let (base, cta) = (self.operand(base), self.operand(cta));
                 let base = self.in_reg(base, Class::B32);
@@ -126,6 +166,10 @@ impl Entry<'_> {
                 | Mem::AssumeAligned { .. }
                 | Mem::PtrCast { .. }
                 | Mem::Mapa { .. }
+                | Mem::LocalBase { .. }
+                | Mem::Cvta { .. }
+                | Mem::CvtaTo { .. }
+                | Mem::Isspacep { .. }
                 | Mem::Offset { .. }
                 | Mem::SharedBase { .. }
                 | Mem::ArrayBase { .. }
@@ -194,7 +238,7 @@ impl Entry<'_> {
         self.begin();
         self.text.push("ld");
         self.order(&access.order.to_string());
-        self.hint(Some(space.name()));
+        self.text.push(of_space(space));
         self.hint(access.cache.map(LoadCache::name));
         self.hint(access.non_coherent.then_some("nc"));
         self.hint(access.l1_evict.map(L1Evict::name));
@@ -206,7 +250,7 @@ impl Entry<'_> {
         self.begin();
         self.text.push("st");
         self.order(&access.order.to_string());
-        self.hint(Some(space.name()));
+        self.text.push(of_space(space));
         self.hint(access.cache.map(StoreCache::name));
         self.hint(access.l1_evict.map(L1Evict::name));
     }
@@ -250,7 +294,7 @@ impl Entry<'_> {
     }
 
     /// `{%r0, %r1}`, or the register where there is one.
-    fn vector_of(&mut self, regs: &[Reg]) {
+    pub(super) fn vector_of(&mut self, regs: &[Reg]) {
         let braces = regs.len() > 1;
         for (i, reg) in regs.iter().enumerate() {
             self.text.push(match (i, braces) {
@@ -302,7 +346,7 @@ impl Entry<'_> {
         let (space, elem) = self.pointee(base);
         let index_type = self.scalar(index);
         let base = self.operand(base);
-        let base = self.in_reg(base, pointer_class(space));
+        let base = self.in_reg(base, Class::of_pointer(space));
         let size = elem.size_bytes();
         match self.operand(index) {
             Operand::Reg(index) => {
@@ -314,7 +358,7 @@ impl Entry<'_> {
                 match i32::try_from(offset) {
                     Ok(offset) => Place { base, offset: offset.into() },
                     Err(_) => {
-                        let sum = self.temp(pointer_class(space));
+                        let sum = self.temp(Class::of_pointer(space));
                         self.add_offset(sum, base, offset);
                         Place { base: sum, offset: 0 }
                     }
@@ -328,7 +372,7 @@ impl Entry<'_> {
         if let Some(known) = self.addresses.registers.get(&address) {
             return *known;
         }
-        let to = self.temp(pointer_class(space));
+        let to = self.temp(Class::of_pointer(space));
         self.compute(to, address, space);
         self.addresses.registers.insert(address, to);
         self.addresses.order.push(address);
@@ -340,12 +384,12 @@ impl Entry<'_> {
     fn compute(&mut self, to: Reg, address: Address, space: Space) {
         let Address { base, index, index_type, size } = address;
         let mut index = index;
-        if pointer_class(space) == Class::B32 && index_type.bits() == 64 {
+        if Class::of_pointer(space) == Class::B32 && index_type.bits() == 64 {
             let low = self.temp(Class::B32);
             self.ins(&["cvt.u32.u64"], &[low.into(), index.into()]);
             index = low;
         }
-        let widened = pointer_class(space) == Class::B64 && index_type.bits() == 32;
+        let widened = Class::of_pointer(space) == Class::B64 && index_type.bits() == 32;
         let name = match (widened, to.class()) {
             (true, _) if index_type.is_signed() => "mad.wide.s32",
             (true, _) => "mad.wide.u32",
@@ -379,7 +423,7 @@ impl Entry<'_> {
         let (space, elem) = self.pointee(base);
         let index_type = self.scalar(index);
         let base = self.operand(base);
-        let base = self.in_reg(base, pointer_class(space));
+        let base = self.in_reg(base, Class::of_pointer(space));
         let size = elem.size_bytes();
         let to = self.def(result);
         match self.operand(index) {
@@ -393,10 +437,15 @@ impl Entry<'_> {
     }
 }
 
-fn pointer_class(space: Space) -> Class {
+/// The space as the name of an instruction has it; none for generic addresses.
+pub(super) fn of_space(space: Space) -> &'static str {
     match space {
-        Space::Global | Space::Const => Class::B64,
-        Space::Shared | Space::SharedCluster => Class::B32,
+        Space::Global => ".global",
+        Space::Shared => ".shared",
+        Space::SharedCluster => ".shared::cluster",
+        Space::Local => ".local",
+        Space::Const => ".const",
+        Space::Generic => "",
     }
 }
 

@@ -54,9 +54,16 @@ impl Class {
             Type::Vector(vector) if vector.bits() == 16 => Class::B16,
             Type::Vector(vector) if vector.lanes_per_register() > 1 => Class::B32,
             Type::Vector(vector) => Class::of_scalar(vector.elem()),
-            Type::Pointer { space: Space::Global | Space::Const, .. } => Class::B64,
-            Type::Pointer { space: Space::Shared | Space::SharedCluster, .. } => Class::B32,
+            Type::Pointer { space, .. } => Class::of_pointer(space),
             Type::TensorMap { .. } => Class::B64,
+        }
+    }
+
+    /// The class of the register of a pointer into the space.
+    pub(super) const fn of_pointer(space: Space) -> Class {
+        match space {
+            Space::Global | Space::Local | Space::Const | Space::Generic => Class::B64,
+            Space::Shared | Space::SharedCluster => Class::B32,
         }
     }
 

@@ -2,8 +2,8 @@
 
 use super::ptx::PtxVersion;
 use crate::ir::{
-    Arith, AsyncCopy, Atomic, Cache, Clamp, ClusterArrival, KernelIr, Mbarrier, Mem, MemScope, Mma,
-    Op, PrefetchLevel, Scalar, SpecialReg, Sync, Target, Thread, Warp,
+    Arith, AsyncCopy, Atomic, AtomicOp, Cache, Clamp, ClusterArrival, KernelIr, Mbarrier, Mem,
+    MemScope, Mma, Op, PrefetchLevel, Scalar, SpecialReg, Sync, Target, Thread, Warp,
 };
 
 const fn version(major: u16, minor: u16) -> PtxVersion {
@@ -41,7 +41,16 @@ pub(super) fn of(op: &Op, ir: &KernelIr) -> PtxVersion {
             scoped(access.order.scope()).max(if hinted { version(7, 4) } else { FIRST })
         }
         Op::Atomic(
-            Atomic::Atom { scope, .. } | Atomic::AtomCas { scope, .. } | Atomic::Red { scope, .. },
+            Atomic::AtomVec { vector, op: kind, .. } | Atomic::RedVec { vector, op: kind, .. },
+        ) if ir.type_of(*vector).bits() > 32 || *kind != AtomicOp::Add => version(8, 1),
+        // Sums of `bf16` came with their target.
+        Op::Atomic(_) if op.support(ir) == Ok(Target::SM_90) => version(7, 8),
+        Op::Atomic(
+            Atomic::AtomVec { scope, .. }
+            | Atomic::RedVec { scope, .. }
+            | Atomic::Atom { scope, .. }
+            | Atomic::AtomCas { scope, .. }
+            | Atomic::Red { scope, .. },
         ) => scoped(Some(*scope)),
         Op::Cache(Cache::Prefetch { level: PrefetchLevel::L1 | PrefetchLevel::L2, .. }) => FIRST,
         Op::Cache(Cache::Prefetch { .. } | Cache::Discard { .. } | Cache::Applypriority { .. }) => {
@@ -123,6 +132,12 @@ pub(super) fn of(op: &Op, ir: &KernelIr) -> PtxVersion {
         Op::Sync(Sync::BarrierClusterArrive { .. } | Sync::BarrierClusterWait { .. }) => {
             version(7, 8)
         }
+        Op::Mem(Mem::Cvta { .. } | Mem::CvtaTo { .. } | Mem::Isspacep { .. })
+            if op.support(ir) == Ok(Target::SM_90) =>
+        {
+            version(7, 8)
+        }
+        Op::Mem(Mem::Cvta { .. } | Mem::CvtaTo { .. } | Mem::Isspacep { .. }) => FIRST,
         Op::Mem(Mem::Mapa { .. }) => version(7, 8),
         Op::Sync(Sync::FenceProxyAlias {}) => version(7, 5),
         Op::AsyncCopy(AsyncCopy::StAsync { .. } | AsyncCopy::RedAsync { .. }) => version(8, 1),
@@ -142,6 +157,7 @@ pub(super) fn of(op: &Op, ir: &KernelIr) -> PtxVersion {
         | Op::Arith(_)
         | Op::Mem(
             Mem::Offset { .. }
+            | Mem::LocalBase { .. }
             | Mem::AssumeAligned { .. }
             | Mem::SharedBase { .. }
             | Mem::PtrCast { .. }

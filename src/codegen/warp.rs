@@ -35,6 +35,11 @@ impl Entry<'_> {
                 let name = ["match.all.sync.", value.class().bits_name()];
                 self.pair(&name, (to, all), &[value.into(), members]);
             }
+            // `ptxas` 13.0 crashes on some kernels in which nothing reads what `redux` computes.
+            (&Warp::Redux { members, .. }, &[result]) if !self.uses.is_live(result) => {
+                let members = self.operand(members);
+                self.ins(&["bar.warp.sync"], &[members]);
+            }
             (&Warp::Redux { value, members, op }, &[result]) => {
                 let (value, members) = (self.in_own_reg(value), self.operand(members));
                 let to = self.def(result);

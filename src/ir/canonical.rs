@@ -165,6 +165,8 @@ fn parts(ir: &KernelIr) -> impl PartialEq + use<'_> {
         .iter()
         .map(|(_, array)| (array.elem, array.elements().map(Const::bits).collect()))
         .collect();
+    let locals: Vec<(Scalar, u32)> =
+        ir.locals.iter().map(|(_, local)| (local.elem, local.len)).collect();
     let shared: Vec<(SharedId, Scalar, u32, u32)> = ir
         .shared
         .iter()
@@ -177,6 +179,7 @@ fn parts(ir: &KernelIr) -> impl PartialEq + use<'_> {
         values,
         vars,
         shared,
+        locals,
         arrays,
     )
 }

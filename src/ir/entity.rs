@@ -72,6 +72,11 @@ entity!(
     "shared"
 );
 entity!(
+    /// A local memory allocation of a kernel: one for each thread.
+    LocalId,
+    "local"
+);
+entity!(
     /// A constant array of a kernel.
     ArrayId,
     "array"

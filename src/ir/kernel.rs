@@ -8,7 +8,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::bounds::LaunchBounds;
-use super::entity::{Arena, ArrayId, OpId, PlaceId, RegionId, SharedId, Value, VarId};
+use super::entity::{Arena, ArrayId, LocalId, OpId, PlaceId, RegionId, SharedId, Value, VarId};
 use super::op::{Diagnostic, Op};
 use super::target::Target;
 use super::types::{Const, Scalar, Type};
@@ -36,6 +36,8 @@ pub struct KernelIr {
     pub vars: Arena<VarId, VarData>,
     /// All shared memory allocations.
     pub shared: Arena<SharedId, SharedData>,
+    /// All local memory allocations.
+    pub locals: Arena<LocalId, LocalData>,
     /// All constant arrays.
     pub arrays: Arena<ArrayId, ArrayData>,
     /// All source locations.
@@ -55,6 +57,9 @@ impl KernelIr {
     /// The most bytes of constant arrays that a module has (PTX ISA 5.1.3).
     pub const CONST_BYTES: u64 = 64 << 10;
 
+    /// The most bytes of local memory that a thread has.
+    pub const LOCAL_BYTES: u64 = 512 << 10;
+
     /// A kernel with an empty body.
     pub fn new(name: impl Into<String>, target: Target) -> KernelIr {
         let mut regions = Arena::new();
@@ -70,6 +75,7 @@ impl KernelIr {
             values: Arena::new(),
             vars: Arena::new(),
             shared: Arena::new(),
+            locals: Arena::new(),
             arrays: Arena::new(),
             places: Arena::new(),
             place_ids: HashMap::new(),
@@ -112,6 +118,22 @@ impl KernelIr {
             .map(|(_, alloc)| {
                 let start = end.next_multiple_of(u64::from(alloc.align_bytes).max(1));
                 end = start + u64::from(alloc.len) * u64::from(alloc.elem.size_bytes());
+                start
+            })
+            .collect();
+        (offsets, end)
+    }
+
+    /// The bytes of local memory that a thread takes, and the offset of each allocation: the allocations in
+    /// order, each at the next multiple of [`LocalData::ALIGN_BYTES`].
+    pub fn local_layout(&self) -> (Vec<u64>, u64) {
+        let mut end = 0u64;
+        let offsets = self
+            .locals
+            .iter()
+            .map(|(_, alloc)| {
+                let start = end.next_multiple_of(LocalData::ALIGN_BYTES.into());
+                end = start + alloc.bytes();
                 start
             })
             .collect();
@@ -325,6 +347,27 @@ pub struct SharedData {
     pub align_bytes: u32,
     /// The call that made it.
     pub place: PlaceId,
+}
+
+/// An allocation in local memory: memory that each thread has of its own, from the start of the kernel to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LocalData {
+    /// The type of the elements.
+    pub elem: Scalar,
+    /// The number of elements.
+    pub len: u32,
+    /// The call that made it.
+    pub place: PlaceId,
+}
+
+impl LocalData {
+    /// The bytes that every allocation starts at a multiple of.
+    pub const ALIGN_BYTES: u32 = 16;
+
+    /// The bytes of all elements.
+    pub fn bytes(&self) -> u64 {
+        u64::from(self.len) * u64::from(self.elem.size_bytes())
+    }
 }
 
 /// A constant array: memory of the module that no thread can write.

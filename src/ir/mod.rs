@@ -29,20 +29,24 @@ mod verify;
 
 pub use bounds::{ClusterShape, LaunchBounds};
 pub use builder::{
-    Arithmetic, ArmEnd, Atom, AtomicAdd, AtomicInt, AtomicWord, Bits, Body, BodyResult, Bound,
-    BuildError, BuildErrorKind, BuildErrors, CaseEnd, Cases, CasesStart, Constant, Context,
-    Converted, DeviceCoord, Dim3, DotElement, Element, End, Field, Float, Fragment, Fused, Global,
-    GlobalMut, Group, InSignature, Int, IntoBound, IntoVal, IntoValues, Join, Kernel,
-    KernelOptions, Loop, MbarrierRef, MemIndex, MutPointer, NamedBarrier, Number, OnDevice,
-    Ordered, ParamList, ParamValues, Parameter, Params, Pointer, Promote, Range, Red, Redux,
-    Registers, Reported, Shared, SharedCluster, Signed, Sum, TensorMap, TensorMapMut,
-    TensorMapType, Terminated, Ty, Untyped, Val, Values, Var, Vector, VectorElement, WARP, Widen,
-    Word, Word32, promote, range,
+    Arithmetic, ArmEnd, Atom, AtomicAdd, AtomicCas, AtomicHalf, AtomicInt, AtomicVector,
+    AtomicWord, Bits, Body, BodyResult, Bound, BuildError, BuildErrorKind, BuildErrors, CaseEnd,
+    Cases, CasesStart, Constant, Context, Converted, DeviceCoord, Dim3, DotElement, Element, End,
+    Field, Float, Fragment, Fused, Generic, GenericMut, GenericPointer, Global, GlobalMut, Group,
+    InSignature, Int, IntoBound, IntoVal, IntoValues, Join, Kernel, KernelOptions, Local, Loop,
+    MbarrierRef, MemIndex, MutPointer, NamedBarrier, Number, OnDevice, Ordered, ParamList,
+    ParamValues, Parameter, Params, Pointer, Promote, Range, Red, Redux, Registers, Reported,
+    Shared, SharedCluster, Signed, SpacePointer, Sum, TensorMap, TensorMapMut, TensorMapType,
+    Terminated, Ty, Untyped, Val, Values, Var, Vector, VectorElement, WARP, Widen, Word, Word32,
+    promote, range,
 };
-pub use entity::{Arena, ArrayId, Entity, OpId, PlaceId, RegionId, SharedId, Value, VarId};
+pub use entity::{
+    Arena, ArrayId, Entity, LocalId, OpId, PlaceId, RegionId, SharedId, Value, VarId,
+};
 pub use format::{Format, FormatError, Piece, Placeholder, Style};
 pub use kernel::{
-    ArrayData, KernelIr, OpData, Param, Place, Region, SharedData, ValueData, ValueDef, VarData,
+    ArrayData, KernelIr, LocalData, OpData, Param, Place, Region, SharedData, ValueData, ValueDef,
+    VarData,
 };
 pub use name::ParseNameError;
 pub use narrow::{bf16, f8e4m3, f8e5m2, f16, tf32};

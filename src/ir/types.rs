@@ -170,18 +170,29 @@ pub enum Space {
     Shared,
     /// Shared memory of all blocks of a cluster, as one of them sees it.
     SharedCluster,
+    /// Memory of one thread.
+    Local,
     /// Constant arrays of the module, of at most 64 KiB: fast where all threads of a warp read one element.
     Const,
+    /// Any of the others: the address says which.
+    Generic,
 }
 
 impl Space {
     /// All state spaces.
-    pub const ALL: [Space; 4] = [Space::Global, Space::Shared, Space::SharedCluster, Space::Const];
+    pub const ALL: [Space; 6] = [
+        Space::Global,
+        Space::Shared,
+        Space::SharedCluster,
+        Space::Local,
+        Space::Const,
+        Space::Generic,
+    ];
 
     /// Bits of a pointer into this space.
     pub const fn pointer_bits(self) -> u32 {
         match self {
-            Space::Global | Space::Const => 64,
+            Space::Global | Space::Local | Space::Const | Space::Generic => 64,
             Space::Shared | Space::SharedCluster => 32,
         }
     }
@@ -192,7 +203,9 @@ impl Space {
             Space::Global => "global",
             Space::Shared => "shared",
             Space::SharedCluster => "shared::cluster",
+            Space::Local => "local",
             Space::Const => "const",
+            Space::Generic => "generic",
         }
     }
 }

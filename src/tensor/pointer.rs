@@ -426,7 +426,9 @@ impl<P: PointerType> fmt::Display for Pointer<'_, P> {
             Space::Global => "gmem",
             Space::Shared => "smem",
             Space::SharedCluster => "dsmem",
+            Space::Local => "lmem",
             Space::Const => "cmem",
+            Space::Generic => "mem",
         };
         write!(f, "ptr<{}, {space}, align<{}>", self.dtype(), self.alignment())?;
         match self.swizzle() {

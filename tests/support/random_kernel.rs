@@ -9,10 +9,10 @@ use std::sync::LazyLock;
 use tilewright::ir::{
     Arith, ArrayData, Atomic, AtomicOp, AtomicOrder, BarrierForm, BarrierRed, Cache, Class,
     Compare, Const, Control, Diagnostic, FenceOrder, KernelIr, L1Evict, L2Prefetch, LoadAccess,
-    LoadCache, LoadOrder, Mem, MemScope, Op, OpData, OpId, Param, Place, PlaceId, PrefetchLevel,
-    ProxySpace, RedOrder, ReduxOp, Region, RegionId, Scalar, SharedData, ShflMode, Space,
-    SpecialReg, StoreAccess, StoreCache, StoreOrder, Sync, Target, Thread, Type, Unroll, Value,
-    ValueData, ValueDef, ValueList, VarData, VarId, VectorType, VolatileReg, VoteMode, Warp,
+    LoadCache, LoadOrder, LocalData, Mem, MemScope, Op, OpData, OpId, Param, Place, PlaceId,
+    PrefetchLevel, ProxySpace, RedOrder, ReduxOp, Region, RegionId, Scalar, SharedData, ShflMode,
+    Space, SpecialReg, StoreAccess, StoreCache, StoreOrder, Sync, Target, Thread, Type, Unroll,
+    Value, ValueData, ValueDef, ValueList, VarData, VarId, VectorType, VolatileReg, VoteMode, Warp,
 };
 
 #[path = "random_tensor.rs"]
@@ -156,8 +156,11 @@ impl Generator<'_> {
         let types: Vec<Type> = values.into_iter().map(|value| self.ir.type_of(value)).collect();
         let types: Vec<Type> = types.into_iter().filter(|ty| class.contains(*ty)).collect();
         if class == Class::Pointer && (types.is_empty() || self.choose(4) == 0) {
-            let (space, mutable) = match self.choose(4) {
+            let (space, mutable) = match self.choose(8) {
                 3 => (Space::Const, false),
+                4 | 5 => (Space::Local, true),
+                6 => (Space::Generic, true),
+                7 => (Space::Generic, false),
                 _ => (Space::Shared, true),
             };
             return Type::Pointer { space, elem: self.scalar(Class::Any), mutable };
@@ -192,6 +195,20 @@ impl Generator<'_> {
             Type::Vector(vector) if values.is_empty() => {
                 let values = (0..vector.lanes()).map(|_| self.of(vector.elem().into())).collect();
                 self.emit_one(Arith::VecPack { values })
+            }
+            Type::Pointer { space: Space::Local, elem, .. } if values.is_empty() => {
+                let len = if self.ir.locals.len() < 16 { 1 + self.choose(64) as u32 } else { 1 };
+                let local = self.ir.locals.push(LocalData { elem, len, place: self.place });
+                self.emit_one(Mem::LocalBase { local })
+            }
+            Type::Pointer { space: Space::Generic, elem, mutable } if values.is_empty() => {
+                let space = match (mutable, self.choose(3)) {
+                    (true, 0) => Space::Local,
+                    (true, _) => Space::Shared,
+                    (false, _) => Space::Const,
+                };
+                let base = self.of(Type::Pointer { space, elem, mutable });
+                self.emit_one(Mem::Cvta { base })
             }
             Type::Pointer { space: Space::Shared, elem, .. } if values.is_empty() => {
                 let align_bytes = elem.size_bytes() << self.choose(3);
@@ -396,9 +413,9 @@ impl Generator<'_> {
         self.pick(&types)
     }
 
-    /// An index; not a constant for shared memory, which it could be outside of.
+    /// An index; not a constant for shared and local memory, which it could be outside of.
     fn index(&mut self, space: Space) -> Value {
-        if space == Space::Shared {
+        if matches!(space, Space::Shared | Space::Local) {
             return self.emit_one(Arith::Sreg { reg: SpecialReg::LaneId });
         }
         let ty = self.pick(&[Scalar::I32, Scalar::U32, Scalar::I64, Scalar::U64]);
@@ -409,7 +426,22 @@ impl Generator<'_> {
         let base = self.any(Class::Pointer);
         let Type::Pointer { space, elem, mutable } = self.ir.type_of(base) else { return };
         let index = self.index(space);
-        match self.choose(10) {
+        match self.choose(12) {
+            10 if space != Space::Generic => self.emit(Mem::Cvta { base }),
+            10 | 11 if space == Space::Generic => {
+                let mut spaces = Space::ALL.to_vec();
+                spaces.retain(|space| *space != Space::Generic);
+                let older = !self.ir.target.offers(Target::SM_90);
+                spaces.retain(|space| !(older && *space == Space::SharedCluster));
+                let is = self.choose(2) == 0;
+                spaces.retain(|space| is || !(mutable && *space == Space::Const));
+                let space = self.pick(&spaces);
+                if is {
+                    self.emit(Mem::Isspacep { base, space });
+                } else {
+                    self.emit(Mem::CvtaTo { base, space });
+                }
+            }
             9 => {
                 let to = self.pick(&Scalar::ALL);
                 self.emit(Mem::PtrCast { base, to });
@@ -427,7 +459,12 @@ impl Generator<'_> {
                 self.emit(Mem::St { base, index, value, access });
             }
             2 => self.emit(Mem::Offset { base, index }),
-            4 if mutable && elem.bits() >= 32 => self.atomic(base, index, elem),
+            4 if mutable && matches!(elem, Scalar::F16) && space != Space::Local => {
+                self.atomic_pair(base, index);
+            }
+            4 if mutable && elem.bits() >= 32 && space != Space::Local => {
+                self.atomic(base, index, elem)
+            }
             5 if space == Space::Global => {
                 let op = match self.choose(3) {
                     0 => Cache::Prefetch { base, index, level: self.pick(PrefetchLevel::ALL) },
@@ -500,6 +537,9 @@ impl Generator<'_> {
 
     fn load_access(&mut self, space: Space) -> LoadAccess {
         let access = LoadAccess::default();
+        if matches!(space, Space::Local | Space::Const) {
+            return access;
+        }
         let mut access = match self.choose(8) {
             1 => access.volatile(),
             2 => access.relaxed(self.scope()),
@@ -523,6 +563,9 @@ impl Generator<'_> {
 
     fn store_access(&mut self, space: Space) -> StoreAccess {
         let access = StoreAccess::default();
+        if space == Space::Local {
+            return access;
+        }
         let mut access = match self.choose(8) {
             1 => access.volatile(),
             2 => access.relaxed(self.scope()),
@@ -537,6 +580,22 @@ impl Generator<'_> {
             }
         }
         access
+    }
+
+    /// A sum of two halves, at an index that is not known to be misaligned.
+    fn atomic_pair(&mut self, base: Value, index: Value) {
+        let (vector, scope) = (self.of(VectorType::F16X2.into()), self.scope());
+        let (value, order) = (self.of(Scalar::F16.into()), self.pick(RedOrder::ALL));
+        let op = AtomicOp::Add;
+        self.emit(Atomic::Red { base, index, value, op, order, scope });
+        let index = self.emit_one(Arith::Sreg { reg: SpecialReg::LaneId });
+        let aligned = self.emit_one(Mem::AssumeAligned { base, bytes: 4 });
+        if self.choose(2) == 0 {
+            self.emit(Atomic::RedVec { base: aligned, index, vector, op, order, scope });
+        } else {
+            let order = self.pick(AtomicOrder::ALL);
+            self.emit(Atomic::AtomVec { base: aligned, index, vector, op, order, scope });
+        }
     }
 
     fn atomic(&mut self, base: Value, index: Value, elem: Scalar) {

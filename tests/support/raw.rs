@@ -2,9 +2,10 @@
 
 use tilewright::ir::{
     ApproxFunction, Arith, ArrayData, Axis, ByteHalf, Compare, Const, Constraint, Control,
-    Direction, DivApprox, Entity, Excess, FindFrom, FloatMode, FloatTest, Kernel, KernelIr, Mem,
-    Op, OpData, Param, PermuteMode, Place, PlaceId, RegionId, Rounding, Scalar, SharedData, Space,
-    SpecialReg, Subnormals, Target, Type, Untyped, Value, ValueData, ValueDef, VarData, VectorType,
+    Direction, DivApprox, Entity, Excess, FindFrom, FloatMode, FloatTest, Kernel, KernelIr,
+    LocalData, Mem, Op, OpData, Param, PermuteMode, Place, PlaceId, RegionId, Rounding, Scalar,
+    SharedData, Space, SpecialReg, Subnormals, Target, Type, Untyped, Value, ValueData, ValueDef,
+    VarData, VectorType,
 };
 
 /// A kernel under construction, whose operations go to the end of its body.
@@ -21,7 +22,7 @@ pub(crate) fn pointer(space: Space, elem: Scalar) -> Type {
 
 /// All types of values.
 pub(crate) fn types() -> Vec<Type> {
-    let spaces = [Space::Global, Space::Shared];
+    let spaces = [Space::Global, Space::Shared, Space::Local, Space::Generic];
     let pointers =
         spaces.into_iter().flat_map(|space| Scalar::ALL.map(|elem| pointer(space, elem)));
     let vectors = VectorType::all().map(Type::from);
@@ -105,6 +106,15 @@ impl Raw {
                     SharedData { elem, len: 8, align_bytes: elem.size_bytes(), place: self.place };
                 let shared = self.ir.shared.push(alloc);
                 self.get(Mem::SharedBase { shared })
+            }
+            Type::Pointer { space: Space::Local, elem, .. } => {
+                let local = LocalData { elem, len: 8, place: self.place };
+                let local = self.ir.locals.push(local);
+                self.get(Mem::LocalBase { local })
+            }
+            Type::Pointer { space: Space::Generic, elem, mutable } => {
+                let base = self.param(Type::Pointer { space: Space::Global, elem, mutable });
+                self.get(Mem::Cvta { base })
             }
             Type::Pointer { space: Space::SharedCluster, elem, .. } => {
                 let base = self.unknown(pointer(Space::Shared, elem));

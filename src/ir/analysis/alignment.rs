@@ -4,7 +4,7 @@
 //! everything else nothing is. So what the analysis finds to be misaligned is so in every run.
 
 use crate::ir::entity::Value;
-use crate::ir::kernel::{KernelIr, ValueDef};
+use crate::ir::kernel::{KernelIr, LocalData, ValueDef};
 use crate::ir::op::{Arith, Mem, Op};
 use crate::ir::types::{Space, Type};
 
@@ -133,6 +133,10 @@ fn pointer(ir: &KernelIr, value: Value, depth: u32) -> Residue {
         ir.shared.get(shared).map_or(natural, |data| Residue::new(data.align_bytes.into(), 0))
     } else if let Op::Mem(Mem::ArrayBase { .. }) = ir.ops[op].op {
         Residue::new(BUFFER, 0)
+    } else if let Op::Mem(Mem::LocalBase { .. }) = ir.ops[op].op {
+        Residue::new(LocalData::ALIGN_BYTES.into(), 0)
+    } else if let Op::Mem(Mem::Cvta { base } | Mem::CvtaTo { base, .. }) = ir.ops[op].op {
+        pointer(ir, base, depth - 1)
     } else if let Op::Mem(Mem::AssumeAligned { bytes, .. }) = ir.ops[op].op {
         Residue::new(bytes.into(), 0)
     } else if let Op::Mem(Mem::Offset { base, index }) = ir.ops[op].op {

@@ -190,7 +190,7 @@ fn writes_global(ir: &KernelIr, op: &Op) -> bool {
     match op {
         Op::Mem(Mem::SetVar { .. }) => false,
         Op::Mem(Mem::St { base, .. } | Mem::StVec { base, .. }) => {
-            space_of(ir, *base) == Some(Space::Global)
+            matches!(space_of(ir, *base), Some(Space::Global | Space::Generic))
         }
         Op::Mem(Mem::Ld { access, .. } | Mem::LdVec { access, .. }) => {
             access.order != LoadOrder::Weak
@@ -208,6 +208,10 @@ fn writes_global(ir: &KernelIr, op: &Op) -> bool {
             | Mem::SharedBase { .. }
             | Mem::Mapa { .. }
             | Mem::PtrCast { .. }
+            | Mem::LocalBase { .. }
+            | Mem::Cvta { .. }
+            | Mem::CvtaTo { .. }
+            | Mem::Isspacep { .. }
             | Mem::ArrayBase { .. }
             | Mem::GetVar { .. },
         )

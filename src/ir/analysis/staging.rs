@@ -204,6 +204,10 @@ impl Pointers<'_> {
                 | Mem::AssumeAligned { .. }
                 | Mem::PtrCast { .. }
                 | Mem::Mapa { .. }
+                | Mem::LocalBase { .. }
+                | Mem::Cvta { .. }
+                | Mem::CvtaTo { .. }
+                | Mem::Isspacep { .. }
                 | Mem::ArrayBase { .. }
                 | Mem::GetVar { .. }
                 | Mem::SetVar { .. },

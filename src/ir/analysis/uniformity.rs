@@ -26,6 +26,7 @@ use crate::ir::op::{
     Arith, Axis, Control, Mbarrier, Mem, Mma, Op, ReduxOp, ShflMode, SpecialReg, Sync, Thread,
     VolatileReg, Warp,
 };
+use crate::ir::types::{Space, Type};
 
 /// The threads that are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -176,17 +177,26 @@ impl Flow<'_> {
                     VolatileReg::Clock | VolatileReg::Clock64 | VolatileReg::GlobalTimer => true,
                 };
             }
+            // A thread has local memory of its own.
+            Op::Mem(Mem::Ld { base, .. } | Mem::LdVec { base, .. }) => {
+                divergent |= matches!(
+                    ir.type_of(*base),
+                    Type::Pointer { space: Space::Local | Space::Generic, .. }
+                );
+            }
             Op::Const(_)
             | Op::Mem(
-                Mem::Ld { .. }
-                | Mem::St { .. }
-                | Mem::LdVec { .. }
+                Mem::St { .. }
                 | Mem::StVec { .. }
                 | Mem::AssumeAligned { .. }
                 | Mem::PtrCast { .. }
                 | Mem::Mapa { .. }
                 | Mem::Offset { .. }
                 | Mem::SharedBase { .. }
+                | Mem::LocalBase { .. }
+                | Mem::Cvta { .. }
+                | Mem::CvtaTo { .. }
+                | Mem::Isspacep { .. }
                 | Mem::ArrayBase { .. },
             )
             | Op::Mma(

@@ -2,6 +2,8 @@
 
 use super::body::Body;
 use super::typed::{Bits, Element, Int, IntoVal, MemIndex, MutPointer, Number, Val};
+use super::vector::{Vector, VectorElement};
+use crate::ir::narrow::{bf16, f16};
 use crate::ir::op::{Atomic, AtomicOp, AtomicOrder, MemScope, RedOrder};
 
 mod sealed {
@@ -13,8 +15,19 @@ mod sealed {
 pub trait AtomicAdd: Number + sealed::Sealed {}
 /// An integer with atomic minimum, maximum and logic.
 pub trait AtomicInt: Int + Bits + AtomicAdd {}
+/// An element that can be compared and exchanged in one step: of 16, 32 or 64 bits.
+pub trait AtomicCas: Element + sealed::Sealed {}
 /// An element that can be exchanged in one step: of 32 or 64 bits.
-pub trait AtomicWord: Element + sealed::Sealed {}
+pub trait AtomicWord: AtomicCas {}
+/// An element of vectors of `N` that can be added to, each element in a step of its own: `f32` of 2 and 4, `f16` and
+/// `bf16` of 2, 4 and 8.
+#[diagnostic::on_unimplemented(
+    message = "vectors of {N} `{Self}` are not added atomically",
+    note = "those of 2 and 4 `f32`, and of 2, 4 and 8 `f16` and `bf16` are"
+)]
+pub trait AtomicVector<const N: usize>: VectorElement<N> + AtomicAdd {}
+/// An [`AtomicVector`] of which the smaller or larger elements can be taken: of `f16` or `bf16`.
+pub trait AtomicHalf<const N: usize>: AtomicVector<N> {}
 
 macro_rules! atomic {
     ($($ty:ident: $($class:ident)*;)*) => {$(
@@ -24,12 +37,34 @@ macro_rules! atomic {
 }
 
 atomic! {
-    i32: AtomicAdd AtomicInt AtomicWord;
-    u32: AtomicAdd AtomicInt AtomicWord;
-    i64: AtomicAdd AtomicInt AtomicWord;
-    u64: AtomicAdd AtomicInt AtomicWord;
-    f32: AtomicAdd AtomicWord;
-    f64: AtomicAdd AtomicWord;
+    i16: AtomicCas;
+    u16: AtomicCas;
+    f16: AtomicAdd AtomicCas;
+    bf16: AtomicAdd AtomicCas;
+    i32: AtomicAdd AtomicInt AtomicCas AtomicWord;
+    u32: AtomicAdd AtomicInt AtomicCas AtomicWord;
+    i64: AtomicAdd AtomicInt AtomicCas AtomicWord;
+    u64: AtomicAdd AtomicInt AtomicCas AtomicWord;
+    f32: AtomicAdd AtomicCas AtomicWord;
+    f64: AtomicAdd AtomicCas AtomicWord;
+}
+
+macro_rules! vectors {
+    ($($ty:ident: $($lanes:literal)* => $($class:ident)*;)*) => {$(
+        vectors!(@lanes $ty [$($lanes)*] $($class)*);
+    )*};
+    (@lanes $ty:ident $lanes:tt $($class:ident)*) => {$(
+        vectors!(@each $ty $lanes $class);
+    )*};
+    (@each $ty:ident [$($lanes:literal)*] $class:ident) => {$(
+        impl $class<$lanes> for $ty {}
+    )*};
+}
+
+vectors! {
+    f32: 2 4 => AtomicVector;
+    f16: 2 4 8 => AtomicVector AtomicHalf;
+    bf16: 2 4 8 => AtomicVector AtomicHalf;
 }
 
 impl<'b, P: MutPointer> Val<'b, P> {
@@ -142,7 +177,7 @@ macro_rules! operations {
 
 operations! {
     /// `*(self + index) = old + value`; integers wrap. `f32` in global memory takes subnormal numbers as
-    /// zero.
+    /// zero. `bf16` from `sm_90` on.
     add = Add [P::Elem: AtomicAdd];
     /// The smaller of `old` and `value`.
     min = Min [P::Elem: AtomicInt];
@@ -158,6 +193,89 @@ operations! {
     inc = Inc [P: MutPointer<Elem = u32>];
     /// `if old == 0 || old > value { value } else { old - 1 }`
     dec = Dec [P: MutPointer<Elem = u32>];
+}
+
+macro_rules! vector_operations {
+    ($($(#[$doc:meta])* $name:ident = $op:ident $bound:ident;)*) => {
+        /// Operations on the vector from `*(self + index)` on, which starts at a multiple of its size: each element
+        /// is changed in one step, the vector as a whole is not. Vectors of more than two `f16` or `bf16`, of
+        /// `f32`, and the smaller and larger elements are of global memory, from `sm_90` on; a pair of `f16` is
+        /// added from `sm_80` on, and one of `bf16` from `sm_90`, in all memory.
+        ///
+        /// ```
+        /// use tilewright::ir::{GlobalMut, Kernel, Target, Val, Vector};
+        ///
+        /// let kernel = Kernel::<(GlobalMut<f32>,)>::build("sums", Target::SM_90, |k, (x,)| {
+        ///     let v: Val<'_, Vector<f32, 4>> = Val::splat(k.constant(0.5));
+        ///     x.red().add_vector(k, 0, v);
+        ///     let before = x.atom().add_vector(k, 4, v);
+        ///     x.store_vector(k, 8, before);
+        /// })?;
+        /// assert!(kernel.ptx().text().contains("red.relaxed.gpu.global.add.v4.f32"));
+        /// # #[cfg(feature = "sim")] {
+        /// use tilewright::runtime::{Device, Grid};
+        ///
+        /// let device = Device::sim()?;
+        /// let mut x = device.upload(&[1.0; 12])?;
+        /// device.load(&kernel)?.launch(Grid::cover(1, 1), (&mut x,))?;
+        /// assert_eq!(x.to_vec()?, [[1.5; 4], [1.5; 4], [1.0; 4]].concat());
+        /// # }
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        impl<P: MutPointer> Atom<'_, P> {
+            $(
+                $(#[$doc])*
+                /// Returns what was there. PTX ISA 9.7.13.5 `atom.v2`, `atom.v4`, `atom.v8`.
+                #[track_caller]
+                pub fn $name<'c, const N: usize, I: MemIndex>(
+                    self,
+                    k: &Body<'c, '_>,
+                    index: impl IntoVal<'c, I>,
+                    vector: Val<'c, Vector<P::Elem, N>>,
+                ) -> Val<'c, Vector<P::Elem, N>>
+                where
+                    P::Elem: $bound<N>,
+                {
+                    let cx = k.context();
+                    let (base, index) = (cx.operand(self.base), cx.operand_of(index));
+                    let vector = cx.operand(vector);
+                    let (op, Atom { order, scope, .. }) = (AtomicOp::$op, self);
+                    cx.emit_val(Atomic::AtomVec { base, index, vector, op, order, scope })
+                }
+            )*
+        }
+
+        impl<P: MutPointer> Red<'_, P> {
+            $(
+                $(#[$doc])*
+                /// PTX ISA 9.7.13.7 `red.v2`, `red.v4`, `red.v8`; as [`Atom`] has it.
+                #[track_caller]
+                pub fn $name<'c, const N: usize, I: MemIndex>(
+                    self,
+                    k: &Body<'c, '_>,
+                    index: impl IntoVal<'c, I>,
+                    vector: Val<'c, Vector<P::Elem, N>>,
+                ) where
+                    P::Elem: $bound<N>,
+                {
+                    let cx = k.context();
+                    let (base, index) = (cx.operand(self.base), cx.operand_of(index));
+                    let vector = cx.operand(vector);
+                    let (op, Red { order, scope, .. }) = (AtomicOp::$op, self);
+                    cx.emit(Atomic::RedVec { base, index, vector, op, order, scope });
+                }
+            )*
+        }
+    };
+}
+
+vector_operations! {
+    /// `old + vector`, element by element; `f32` takes subnormal numbers as zero.
+    add_vector = Add AtomicVector;
+    /// The smaller elements of `old` and `vector`; of a number and NaN the number.
+    min_vector = Min AtomicHalf;
+    /// The larger elements of `old` and `vector`; of a number and NaN the number.
+    max_vector = Max AtomicHalf;
 }
 
 impl<'b, P: MutPointer> Atom<'b, P> {
@@ -211,7 +329,7 @@ impl<'b, P: MutPointer> Atom<'b, P> {
         value: impl IntoVal<'c, P::Elem>,
     ) -> Val<'c, P::Elem>
     where
-        P::Elem: AtomicWord,
+        P::Elem: AtomicCas,
     {
         let cx = k.context();
         let (base, index) = (cx.operand(self.base), cx.operand_of(index));

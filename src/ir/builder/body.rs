@@ -6,9 +6,11 @@ use std::sync::Arc;
 
 use super::context::Context;
 use super::error::BuildErrorKind;
-use super::typed::{Constant, Element, IntoVal, MemIndex, MutPointer, Pointer, Shared, Ty, Val};
+use super::typed::{
+    Constant, Element, IntoVal, Local, MemIndex, MutPointer, Pointer, Shared, Ty, Val,
+};
 use crate::ir::entity::{SharedId, VarId};
-use crate::ir::kernel::{ArrayData, Place, SharedData, VarData};
+use crate::ir::kernel::{ArrayData, LocalData, Place, SharedData, VarData};
 use crate::ir::op::{Arith, Axis, LoadAccess, Mem, SpecialReg, StoreAccess, Sync};
 use crate::layout::LayoutError;
 
@@ -118,6 +120,37 @@ impl<'b, 'o> Body<'b, 'o> {
             state.ir.shared.push(SharedData { elem, len, align_bytes, place })
         });
         self.cx.emit_val(Mem::SharedBase { shared })
+    }
+
+    /// Memory of the thread for `len` elements, uninitialised, which starts at a multiple of 16 bytes. It is the
+    /// same memory wherever in the kernel the array is made, also in each iteration of a loop. Registers have
+    /// no addresses: this is for what is indexed by numbers that are known on the device only. It is slower than
+    /// registers, and a thread has at most 512 KiB of it. PTX ISA 5.1.5 `.local`.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sim")] {
+    /// use tilewright::runtime::Device;
+    /// use tilewright::testing::eval;
+    ///
+    /// let device = Device::default()?;
+    /// let last: i32 = eval(&device, |k| {
+    ///     let digits = k.local_array::<i32>(10);
+    ///     k.for_(tilewright::ir::range(0, 10), (), |k, i, ()| digits.store(k, 9 - i, i * i));
+    ///     digits.load(k, k.thread_idx().x)
+    /// })?;
+    /// assert_eq!(last, 81);
+    /// # }
+    /// # Ok::<(), tilewright::testing::EvalError>(())
+    /// ```
+    #[track_caller]
+    pub fn local_array<T: Element>(&self, len: usize) -> Val<'b, Local<T>> {
+        let place = Place::caller();
+        let (elem, len) = (T::SCALAR, self.count(len));
+        let local = self.cx.with(|state| {
+            let place = state.ir.place(place);
+            state.ir.locals.push(LocalData { elem, len, place })
+        });
+        self.cx.emit_val(Mem::LocalBase { local })
     }
 
     /// A constant array of the module, at most 64 KiB together with all others: read-only memory that is

@@ -37,6 +37,7 @@ mod promote;
 mod report;
 mod required_len;
 mod select;
+mod space;
 mod special;
 mod symbolic;
 mod typed;
@@ -44,7 +45,9 @@ mod values;
 mod vector;
 mod warp;
 
-pub use atomic::{Atom, AtomicAdd, AtomicInt, AtomicWord, Red};
+pub use atomic::{
+    Atom, AtomicAdd, AtomicCas, AtomicHalf, AtomicInt, AtomicVector, AtomicWord, Red,
+};
 pub use barrier::NamedBarrier;
 pub use bits::{DotElement, Widen, Word, Word32};
 pub use body::{Body, Dim3, Registers, Var};
@@ -60,10 +63,11 @@ pub use mma::{Fragment, Sum};
 pub use params::{Field, InSignature, OnDevice, ParamList, ParamValues, Parameter, Params};
 pub use promote::{Promote, promote};
 pub use report::Reported;
+pub use space::{GenericPointer, SpacePointer};
 pub use typed::{
-    Arithmetic, Bits, Constant, Converted, Element, Float, Fused, Global, GlobalMut, Int, IntoVal,
-    MemIndex, MutPointer, Number, Ordered, Pointer, Shared, SharedCluster, Signed, TensorMap,
-    TensorMapMut, TensorMapType, Ty, Val,
+    Arithmetic, Bits, Constant, Converted, Element, Float, Fused, Generic, GenericMut, Global,
+    GlobalMut, Int, IntoVal, Local, MemIndex, MutPointer, Number, Ordered, Pointer, Shared,
+    SharedCluster, Signed, TensorMap, TensorMapMut, TensorMapType, Ty, Val,
 };
 pub use values::{IntoValues, Values};
 pub use vector::{Vector, VectorElement};

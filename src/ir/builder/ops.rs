@@ -4,8 +4,9 @@
 use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Rem, Shl, Shr, Sub};
 
 use super::typed::{
-    Arithmetic, Bits, Converted, Element, Float, Fused, Global, GlobalMut, Int, IntoVal, MemIndex,
-    Number, Ordered, Pointer, Shared, Signed, Ty, Val,
+    Arithmetic, Bits, Constant, Converted, Element, Float, Fused, Generic, GenericMut, Global,
+    GlobalMut, Int, IntoVal, Local, MemIndex, Number, Ordered, Pointer, Shared, SharedCluster,
+    Signed, Ty, Val,
 };
 use crate::ir::narrow::{bf16, f16};
 use crate::ir::op::{Arith, Compare, Mem};
@@ -240,4 +241,4 @@ macro_rules! casts {
         }
     )*};
 }
-casts!(Global GlobalMut Shared);
+casts!(Global GlobalMut Shared SharedCluster Local Constant Generic GenericMut);

@@ -227,12 +227,20 @@ pointer! {
     Shared, Shared, true;
     /// A pointer to shared memory of a block of the cluster: made by [`Val::mapa`].
     SharedCluster, SharedCluster, true;
+    /// A pointer to memory of the thread: made by [`Body::local_array`](super::Body::local_array).
+    Local, Local, true;
+    /// A generic pointer, to memory that the kernel only reads: made by [`Val::cvta`].
+    Generic, Generic, false;
+    /// A generic pointer, to memory that the kernel may write: made by [`Val::cvta`].
+    GenericMut, Generic, true;
     /// A pointer to a constant array: made by [`Body::const_array`](super::Body::const_array).
     Constant, Const, false;
 }
 impl<T: Element> MutPointer for GlobalMut<T> {}
 impl<T: Element> MutPointer for Shared<T> {}
 impl<T: Element> MutPointer for SharedCluster<T> {}
+impl<T: Element> MutPointer for Local<T> {}
+impl<T: Element> MutPointer for GenericMut<T> {}
 
 /// A device value of type `T`, made in the body `'b` of a kernel: it can be used there and in the bodies
 /// inside it, not outside.

@@ -10,6 +10,7 @@ mod mma;
 mod mode;
 mod parts;
 mod requirement;
+mod space_support;
 mod special;
 mod support;
 mod sync;
@@ -47,7 +48,7 @@ pub use sync::{BarrierForm, BarrierRed, FenceOrder, ProxySpace};
 pub(in crate::ir) use var_use::VarUse;
 pub use warp::{ReduxOp, ShflMode, VoteMode};
 
-use super::entity::{ArrayId, RegionId, SharedId, Value, VarId};
+use super::entity::{ArrayId, LocalId, RegionId, SharedId, Value, VarId};
 use super::kernel::KernelIr;
 use super::number::Rounding;
 use super::target::Target;
@@ -124,7 +125,8 @@ pub enum ResultKind {
     Lane,
     /// The type that the operand `base` points to.
     Elem,
-    /// The vector of `lanes` elements of the type that the operand `base` points to.
+    /// The vector of `lanes` elements of the type that the operand `base` points to; that of the operand where
+    /// there is one.
     ElemVector,
     /// The type of the operand `base`, pointing to elements of the attribute `to`.
     PointerTo,
@@ -132,6 +134,12 @@ pub enum ResultKind {
     ClusterPointer,
     /// A pointer to the elements of the allocation `shared`.
     SharedPointer,
+    /// A pointer to the elements of the allocation `local`.
+    LocalPointer,
+    /// The type of the operand `base`, as a generic pointer.
+    GenericPointer,
+    /// The type of the operand `base`, pointing into the attribute `space`.
+    PointerInto,
     /// A pointer to the elements of the constant array `array`.
     ArrayPointer,
     /// The type of the register variable `var`.
@@ -551,6 +559,9 @@ impl Op {
             ResultKind::U64 => Some(Scalar::U64.into()),
             ResultKind::T => self.type_of_operand(ir, info, Constraint::T),
             ResultKind::Elem => self.pointee(ir, info).map(Type::from),
+            ResultKind::ElemVector if matches!(self, Op::Atomic(_)) => {
+                self.type_of_operand(ir, info, Constraint::ElemVector)
+            }
             ResultKind::ElemVector => {
                 VectorType::new(self.pointee(ir, info)?, self.made_lanes()?).map(Type::Vector)
             }
@@ -564,14 +575,12 @@ impl Op {
                     _ => None,
                 }
             }
-            ResultKind::ClusterPointer => {
-                match self.type_of_operand(ir, info, Constraint::Pointer)? {
-                    Type::Pointer { elem, mutable, .. } => {
-                        Some(Type::Pointer { space: Space::SharedCluster, elem, mutable })
-                    }
-                    Type::Scalar(_) | Type::Vector(_) | Type::TensorMap { .. } => None,
-                }
-            }
+            ResultKind::ClusterPointer => self.pointer_into(ir, info, Space::SharedCluster),
+            ResultKind::GenericPointer => self.pointer_into(ir, info, Space::Generic),
+            ResultKind::PointerInto => match self {
+                Op::Mem(Mem::CvtaTo { space, .. }) => self.pointer_into(ir, info, *space),
+                _ => None,
+            },
             ResultKind::To => self.converted(ir, info),
             ResultKind::Wide => self.wide(ir, info),
             ResultKind::Dot => Some(self.dot(ir)),
@@ -583,8 +592,17 @@ impl Op {
             ResultKind::As
             | ResultKind::Reg
             | ResultKind::SharedPointer
+            | ResultKind::LocalPointer
             | ResultKind::ArrayPointer
             | ResultKind::VarElem => self.type_of_attribute(ir),
+        }
+    }
+
+    /// The type of the pointer that is the operand, into another space.
+    fn pointer_into(&self, ir: &KernelIr, info: &OpInfo, space: Space) -> Option<Type> {
+        match self.type_of_operand(ir, info, Constraint::Pointer)? {
+            Type::Pointer { elem, mutable, .. } => Some(Type::Pointer { space, elem, mutable }),
+            Type::Scalar(_) | Type::Vector(_) | Type::TensorMap { .. } => None,
         }
     }
 
@@ -681,6 +699,11 @@ impl Op {
             Op::Mem(Mem::SharedBase { shared }) => ir.shared.get(*shared).map(|alloc| {
                 Type::Pointer { space: Space::Shared, elem: alloc.elem, mutable: true }
             }),
+            Op::Mem(Mem::LocalBase { local }) => ir.locals.get(*local).map(|alloc| Type::Pointer {
+                space: Space::Local,
+                elem: alloc.elem,
+                mutable: true,
+            }),
             Op::Mem(Mem::ArrayBase { array }) => ir.arrays.get(*array).map(|array| Type::Pointer {
                 space: Space::Const,
                 elem: array.elem,
@@ -701,6 +724,9 @@ impl Op {
                 | Mem::StVec { .. }
                 | Mem::AssumeAligned { .. }
                 | Mem::PtrCast { .. }
+                | Mem::Cvta { .. }
+                | Mem::CvtaTo { .. }
+                | Mem::Isspacep { .. }
                 | Mem::Mapa { .. }
                 | Mem::Offset { .. },
             )

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::ValueList;
-use crate::ir::entity::{ArrayId, SharedId, Value, VarId};
+use crate::ir::entity::{ArrayId, LocalId, SharedId, Value, VarId};
 
 /// How an attribute is written and read in the text form.
 ///
@@ -66,6 +66,16 @@ impl Attribute for SharedId {
     }
 }
 
+impl Attribute for LocalId {
+    fn to_text(&self) -> String {
+        format!("@{self}")
+    }
+
+    fn from_text(text: &str, names: &dyn Names) -> Option<LocalId> {
+        names.local(text.strip_prefix('@')?)
+    }
+}
+
 impl Attribute for ArrayId {
     fn to_text(&self) -> String {
         format!("@{self}")
@@ -82,6 +92,8 @@ pub(in crate::ir) trait Names {
     fn var(&self, name: &str) -> Option<VarId>;
     /// The shared allocation with the name, without its `@`.
     fn shared(&self, name: &str) -> Option<SharedId>;
+    /// The local allocation with the name, without its `@`.
+    fn local(&self, name: &str) -> Option<LocalId>;
     /// The constant array with the name, without its `@`.
     fn array(&self, name: &str) -> Option<ArrayId>;
 }

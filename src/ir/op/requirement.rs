@@ -20,6 +20,8 @@ impl Op {
             }
             Op::Atomic(
                 Atomic::Atom { scope, .. }
+                | Atomic::AtomVec { scope, .. }
+                | Atomic::RedVec { scope, .. }
                 | Atomic::AtomCas { scope, .. }
                 | Atomic::Red { scope, .. },
             ) => scoped(row, Some(*scope)),
@@ -48,9 +50,8 @@ impl Op {
         let first = self.first_target();
         match self {
             Op::Arith(op) => super::support::support(op, ir).map(|target| first.max(target)),
-            Op::Mem(Mem::Mapa { base, .. }) => {
-                super::tensor_support::mapa(*base, ir).map(|target| first.max(target))
-            }
+            Op::Mem(op) => super::space_support::mem(op, ir).map(|target| first.max(target)),
+            Op::Atomic(op) => super::space_support::atomic(op, ir).map(|target| first.max(target)),
             Op::Mma(op) => super::tensor_support::mma(op, ir).map(|target| first.max(target)),
             Op::Mbarrier(op) => {
                 super::tensor_support::mbarrier(op, ir).map(|target| first.max(target))
@@ -69,8 +70,6 @@ impl Op {
                 Ok(if values.iter().any(is_byte) { first.max(Target::SM_89) } else { first })
             }
             Op::Const(_)
-            | Op::Mem(_)
-            | Op::Atomic(_)
             | Op::Cache(_)
             | Op::Sync(_)
             | Op::Warp(_)

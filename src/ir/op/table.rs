@@ -207,6 +207,15 @@ macro_rules! for_each_op {
                 shared_base = SharedBase () { shared: SharedId } -> SharedPointer : Any, Pure, SM_80;
                 /// The first element of a constant array.
                 array_base = ArrayBase () { array: ArrayId } -> ArrayPointer : Any, Pure, SM_80;
+                /// The first element of a local memory allocation of the thread.
+                local_base = LocalBase () { local: LocalId } -> LocalPointer : Any, Pure, SM_80;
+                /// The generic pointer to the same place. PTX ISA 9.7.9.21 `cvta`.
+                cvta = Cvta (base: Pointer) {} -> GenericPointer : Any, Pure, SM_80;
+                /// The pointer of the space `space` to the same place, which must be in that space.
+                /// PTX ISA 9.7.9.21 `cvta.to`.
+                cvta_to = CvtaTo (base: Pointer) { space: Space } -> PointerInto : Any, Pure, SM_80;
+                /// Whether a generic pointer points into the space `space`. PTX ISA 9.7.9.20 `isspacep`.
+                isspacep = Isspacep (base: Pointer) { space: Space } -> Bool : Any, Pure, SM_80;
                 /// The pointer to the same place in the shared memory of block `cta` of the cluster.
                 /// PTX ISA 9.7.9.23 `mapa`.
                 mapa = Mapa (base: Pointer, cta: U32) {} -> ClusterPointer : Any, Pure, SM_90;
@@ -224,6 +233,14 @@ macro_rules! for_each_op {
                 /// there. PTX ISA 9.7.13.5 `atom.cas`.
                 atom_cas = AtomCas (base: MutPointer, index: Index, compare: Elem, value: Elem)
                     { order: AtomicOrder, scope: MemScope } -> Elem : Any, Write, SM_80;
+                /// Sets each element from `*(base + index)` on to `op(old, value)`, each in a step of its own; the
+                /// result is what was there. PTX ISA 9.7.13.5 `atom.v2`, `atom.v4`, `atom.v8`.
+                atom_vec = AtomVec (base: MutPointer, index: Index, vector: ElemVector)
+                    { op: AtomicOp, order: AtomicOrder, scope: MemScope } -> ElemVector : Any, Write, SM_80;
+                /// Sets each element from `*(base + index)` on to `op(old, value)`, each in a step of its own.
+                /// PTX ISA 9.7.13.7 `red.v2`, `red.v4`, `red.v8`.
+                red_vec = RedVec (base: MutPointer, index: Index, vector: ElemVector)
+                    { op: AtomicOp, order: RedOrder, scope: MemScope } -> Unit : Any, Write, SM_80;
                 /// Sets the element to `op(old, value)`. PTX ISA 9.7.13.7 `red`.
                 red = Red (base: MutPointer, index: Index, value: Elem)
                     { op: AtomicOp, order: RedOrder, scope: MemScope } -> Unit : Any, Write, SM_80;

@@ -253,12 +253,6 @@ fn in_cluster(types: Types<'_>, to: Value, barrier: Value) -> Result<(), &'stati
 }
 
 /// As [`Op::support`](super::Op::support), beyond the target of the row.
-pub(super) fn mapa(base: Value, ir: &KernelIr) -> Support {
-    only(Types(ir).in_space(base, Space::Shared), SHARED)?;
-    Ok(Target::SM_90)
-}
-
-/// As [`Op::support`](super::Op::support), beyond the target of the row.
 pub(super) fn async_copy(op: &AsyncCopy, ir: &KernelIr) -> Support {
     let types = Types(ir);
     let to_shared = |to: Value, from: Value| {

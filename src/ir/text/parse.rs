@@ -7,7 +7,7 @@ use std::str::FromStr;
 use super::error::{ParseError, ParseErrorKind};
 use super::lex::{Failure, Kind, Lexer, Span, Token};
 use crate::ir::bounds::{ClusterShape, LaunchBounds};
-use crate::ir::entity::{ArrayId, OpId, PlaceId, RegionId, SharedId, Value, VarId};
+use crate::ir::entity::{ArrayId, LocalId, OpId, PlaceId, RegionId, SharedId, Value, VarId};
 use crate::ir::kernel::{KernelIr, Param, Place, ValueData, ValueDef};
 use crate::ir::op::Names;
 use crate::ir::target::Target;
@@ -257,6 +257,7 @@ struct Named {
 pub(super) struct Symbols<'t> {
     vars: HashMap<&'t str, (VarId, u32)>,
     shared: HashMap<&'t str, (SharedId, u32)>,
+    locals: HashMap<&'t str, (LocalId, u32)>,
     arrays: HashMap<&'t str, (ArrayId, u32)>,
     loops: HashMap<&'t str, (OpId, u32)>,
 }
@@ -268,6 +269,10 @@ impl Names for Symbols<'_> {
 
     fn shared(&self, name: &str) -> Option<SharedId> {
         self.shared.get(name).map(|(id, _)| *id)
+    }
+
+    fn local(&self, name: &str) -> Option<LocalId> {
+        self.locals.get(name).map(|(id, _)| *id)
     }
 
     fn array(&self, name: &str) -> Option<ArrayId> {
@@ -297,6 +302,10 @@ impl<'t> Symbols<'t> {
 
     pub(super) fn declare_shared(&mut self, symbol: Token<'t>, shared: SharedId) -> Result<()> {
         declare(&mut self.shared, symbol, shared)
+    }
+
+    pub(super) fn declare_local(&mut self, symbol: Token<'t>, local: LocalId) -> Result<()> {
+        declare(&mut self.locals, symbol, local)
     }
 
     pub(super) fn declare_array(&mut self, symbol: Token<'t>, array: ArrayId) -> Result<()> {

@@ -47,6 +47,9 @@ impl fmt::Display for KernelIr {
             let (elem, len, align) = (data.elem, data.len, data.align_bytes);
             writeln!(f, "  shared @{id}: {elem} x {len} align {align}")?;
         }
+        for (id, data) in self.locals.iter() {
+            writeln!(f, "  local @{id}: {} x {}", data.elem, data.len)?;
+        }
         for (id, array) in self.arrays.iter() {
             write!(f, "  array @{id}: {} =", array.elem)?;
             for (i, element) in array.elements().enumerate() {

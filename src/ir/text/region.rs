@@ -10,7 +10,9 @@ use super::lex::{Failure, Kind, Span, Token};
 use super::literal;
 use super::parse::{KernelParser, Result, undefined, unexpected};
 use crate::ir::entity::{OpId, RegionId, Value};
-use crate::ir::kernel::{ArrayData, KernelIr, OpData, Region, SharedData, ValueDef, VarData};
+use crate::ir::kernel::{
+    ArrayData, KernelIr, LocalData, OpData, Region, SharedData, ValueDef, VarData,
+};
 use crate::ir::op::{
     BadPart, Control, Diagnostic, Inline, InlinePtx, Op, OpInfo, Parts, Unroll, ValueList,
 };
@@ -69,6 +71,9 @@ impl<'t> KernelParser<'_, 't> {
         if depth == 1 && self.tokens.is("shared") {
             return self.shared().map(|()| None);
         }
+        if depth == 1 && self.tokens.is("local") {
+            return self.local().map(|()| None);
+        }
         if depth == 1 && self.tokens.is("array") {
             return self.array().map(|()| None);
         }
@@ -88,7 +93,7 @@ impl<'t> KernelParser<'_, 't> {
         }
         let name = self.tokens.expect_kind(Kind::Word, "an operation or `}`")?;
         match name.text {
-            "shared" | "array" => {
+            "shared" | "local" | "array" => {
                 Err(unexpected(name, "an operation (allocations belong to no inner region)"))
             }
             "const" => self.constant(head),
@@ -138,6 +143,18 @@ impl<'t> KernelParser<'_, 't> {
         let place = self.place(first);
         let shared = self.ir.shared.push(SharedData { elem, len, align_bytes, place });
         self.symbols.declare_shared(symbol, shared)
+    }
+
+    fn local(&mut self) -> Result<()> {
+        let first = self.tokens.take()?;
+        let symbol = self.tokens.symbol()?;
+        self.tokens.expect(":", "`:`")?;
+        let elem = self.tokens.scalar()?;
+        self.tokens.expect("x", "`x`")?;
+        let len = self.tokens.number()?;
+        let place = self.place(first);
+        let local = self.ir.locals.push(LocalData { elem, len, place });
+        self.symbols.declare_local(symbol, local)
     }
 
     fn array(&mut self) -> Result<()> {
@@ -471,7 +488,7 @@ type Args<'t> = SmallVec<[((Token<'t>, Value), Type); 4]>;
 fn bad_attribute(info: &'static OpInfo, position: usize, attributes: &[Token<'_>]) -> Failure {
     let (attribute, ty) = info.attributes[position];
     let token = attributes[position];
-    if token.kind == Kind::Symbol && matches!(ty, "VarId" | "SharedId" | "ArrayId") {
+    if token.kind == Kind::Symbol && matches!(ty, "VarId" | "SharedId" | "LocalId" | "ArrayId") {
         return undefined(token.text, token.span);
     }
     let text = token.text.to_owned();

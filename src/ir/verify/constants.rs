@@ -7,7 +7,7 @@
 use super::{Report, VerifyError};
 use crate::ir::analysis::jumps::leaves;
 use crate::ir::analysis::trips::Trips;
-use crate::ir::entity::{OpId, RegionId, SharedId, Value};
+use crate::ir::entity::{LocalId, OpId, RegionId, SharedId, Value};
 use crate::ir::kernel::{KernelIr, ValueDef};
 use crate::ir::op::{Arith, Control, Mem, Op};
 use crate::ir::types::Type;
@@ -57,27 +57,43 @@ fn check_op(report: &mut Report<'_>, op: OpId) {
         report.at(op, VerifyError::DivisionByZero { op: data.name() });
     }
     if let Op::Mem(Mem::Ld { base, index, .. } | Mem::St { base, index, .. }) = data
-        && let Some((shared, byte)) = shared_byte(ir, *base, *index)
+        && let Some((allocation, byte)) = allocation_byte(ir, *base, *index)
         && let Type::Pointer { elem, .. } = ir.type_of(*base)
     {
-        let alloc = &ir.shared[shared];
-        let (size, len_bytes) =
-            (elem.size_bytes(), u64::from(alloc.len) * u64::from(alloc.elem.size_bytes()));
-        if byte < 0 || byte + i128::from(size) > i128::from(len_bytes) {
-            let error = VerifyError::SharedIndexOutOfBounds {
-                shared,
-                made: ir.places[alloc.place],
-                byte,
-                size,
-                len_bytes,
-            };
-            report.at(op, error);
+        let size = elem.size_bytes();
+        let outside = |len_bytes: u64| byte < 0 || byte + i128::from(size) > i128::from(len_bytes);
+        match allocation {
+            Allocation::Shared(shared) => {
+                let data = &ir.shared[shared];
+                let len_bytes = u64::from(data.len) * u64::from(data.elem.size_bytes());
+                if outside(len_bytes) {
+                    let made = ir.places[data.place];
+                    let error =
+                        VerifyError::SharedIndexOutOfBounds { shared, made, byte, size, len_bytes };
+                    report.at(op, error);
+                }
+            }
+            Allocation::Local(local) => {
+                let data = &ir.locals[local];
+                let (len_bytes, made) = (data.bytes(), ir.places[data.place]);
+                if outside(len_bytes) {
+                    let error =
+                        VerifyError::LocalIndexOutOfBounds { local, made, byte, size, len_bytes };
+                    report.at(op, error);
+                }
+            }
         }
     }
 }
 
+/// An allocation of which it is known that a pointer is made from it.
+enum Allocation {
+    Shared(SharedId),
+    Local(LocalId),
+}
+
 /// The allocation and the byte in it at which `base + index` starts, where both are known.
-fn shared_byte(ir: &KernelIr, base: Value, index: Value) -> Option<(SharedId, i128)> {
+fn allocation_byte(ir: &KernelIr, base: Value, index: Value) -> Option<(Allocation, i128)> {
     let bytes = |base: Value, index: Value| {
         let Type::Pointer { elem, .. } = ir.type_of(base) else { return None };
         Some(ir.integer(index)? * i128::from(elem.size_bytes()))
@@ -87,7 +103,10 @@ fn shared_byte(ir: &KernelIr, base: Value, index: Value) -> Option<(SharedId, i1
         let ValueDef::Result(def, _) = ir.values[base].def else { return None };
         let op = &ir.ops[def].op;
         if let Op::Mem(Mem::SharedBase { shared }) = op {
-            return Some((*shared, byte));
+            return Some((Allocation::Shared(*shared), byte));
+        }
+        if let Op::Mem(Mem::LocalBase { local }) = op {
+            return Some((Allocation::Local(*local), byte));
         }
         if let Op::Mem(Mem::Offset { base: moved, index }) = op {
             byte += bytes(*moved, *index)?;

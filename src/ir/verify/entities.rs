@@ -23,6 +23,9 @@ pub(super) fn check(report: &mut Report<'_>) {
     for (_, data) in ir.shared.iter() {
         walk.exists(&ir.places, data.place);
     }
+    for (_, data) in ir.locals.iter() {
+        walk.exists(&ir.places, data.place);
+    }
     for (_, data) in ir.arrays.iter() {
         walk.exists(&ir.places, data.place);
     }
@@ -147,6 +150,9 @@ impl Walk<'_, '_> {
         }
         if let Op::Mem(Mem::ArrayBase { array }) = found {
             self.exists(&ir.arrays, *array);
+        }
+        if let Op::Mem(Mem::LocalBase { local }) = found {
+            self.exists(&ir.locals, *local);
         }
         if let Op::Mem(Mem::SharedBase { shared }) = found {
             self.exists(&ir.shared, *shared);

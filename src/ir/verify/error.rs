@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::ir::entity::{ArrayId, SharedId, Value, VarId};
+use crate::ir::entity::{ArrayId, LocalId, SharedId, Value, VarId};
 use crate::ir::format::FormatError;
 use crate::ir::kernel::Place;
 use crate::ir::op::{Axis, Class, PtxTextError};
@@ -72,6 +72,18 @@ pub enum VerifyError {
     },
     /// The parameters take more bytes than a launch can pass.
     ParamBytes {
+        /// The bytes taken.
+        bytes: u64,
+        /// The bytes that there are.
+        limit: u64,
+    },
+    /// A local allocation has no elements.
+    LocalEmpty {
+        /// The allocation.
+        local: LocalId,
+    },
+    /// The local allocations take more bytes than a thread has.
+    LocalSize {
         /// The bytes taken.
         bytes: u64,
         /// The bytes that there are.
@@ -338,6 +350,19 @@ pub enum VerifyError {
         /// The operation.
         op: &'static str,
     },
+    /// An access with a constant index is outside its local allocation, on every path through the kernel.
+    LocalIndexOutOfBounds {
+        /// The allocation.
+        local: LocalId,
+        /// Where it was made.
+        made: Place,
+        /// The first byte of the access, counted from the start of the allocation.
+        byte: i128,
+        /// The bytes of the access.
+        size: u32,
+        /// The bytes of the allocation.
+        len_bytes: u64,
+    },
     /// An access with a constant index is outside its shared allocation, on every path through the kernel.
     SharedIndexOutOfBounds {
         /// The allocation.
@@ -566,6 +591,20 @@ pub enum VerifyError {
     },
     /// An access or a hint about caches to memory that they do not hold.
     CacheSpace {
+        /// The operation with its attributes.
+        op: String,
+        /// Where the pointer points.
+        space: Space,
+    },
+    /// A load or store with an order, of memory that one thread sees or that nobody writes.
+    OrderSpace {
+        /// The operation with its attributes.
+        op: String,
+        /// Where the pointer points.
+        space: Space,
+    },
+    /// An atomic operation on memory that one thread sees.
+    AtomicSpace {
         /// The operation with its attributes.
         op: String,
         /// Where the pointer points.

@@ -38,8 +38,24 @@ pub(super) fn check(report: &mut Report<'_>) {
             report.place(data.place, VerifyError::VarSize { var, len, limit });
         }
     }
+    locals(report);
     arrays(report);
     shared(report);
+}
+
+fn locals(report: &mut Report<'_>) {
+    let ir = report.ir;
+    for (local, data) in ir.locals.iter() {
+        if data.len == 0 {
+            report.place(data.place, VerifyError::LocalEmpty { local });
+        }
+    }
+    let (_, bytes) = ir.local_layout();
+    if let Some((_, last)) = ir.locals.iter().last()
+        && bytes > KernelIr::LOCAL_BYTES
+    {
+        report.place(last.place, VerifyError::LocalSize { bytes, limit: KernelIr::LOCAL_BYTES });
+    }
 }
 
 fn arrays(report: &mut Report<'_>) {
@@ -84,7 +100,12 @@ fn params(report: &mut Report<'_>) {
         }
         let ty = ir.type_of(param.value);
         if let Type::Pointer {
-            space: space @ (Space::Shared | Space::SharedCluster | Space::Const),
+            space:
+                space @ (Space::Shared
+                | Space::SharedCluster
+                | Space::Local
+                | Space::Const
+                | Space::Generic),
             ..
         } = ty
         {

@@ -68,6 +68,9 @@ fn check_op(report: &mut Report<'_>, op: OpId) {
             check_atomic(report, op, *base, Some(*kind));
         }
         Op::Atomic(Atomic::AtomCas { base, .. }) => check_atomic(report, op, *base, None),
+        Op::Atomic(Atomic::AtomVec { base, .. } | Atomic::RedVec { base, .. }) => {
+            check_atomic_space(report, op, *base);
+        }
         Op::Sync(
             Sync::BarrierSync { id, threads, .. }
             | Sync::BarrierArrive { id, threads, .. }
@@ -97,6 +100,10 @@ fn check_op(report: &mut Report<'_>, op: OpId) {
             | Mem::SharedBase { .. }
             | Mem::PtrCast { .. }
             | Mem::Mapa { .. }
+            | Mem::LocalBase { .. }
+            | Mem::Cvta { .. }
+            | Mem::CvtaTo { .. }
+            | Mem::Isspacep { .. }
             | Mem::ArrayBase { .. }
             | Mem::GetVar { .. }
             | Mem::SetVar { .. },
@@ -139,7 +146,11 @@ fn vector_access(ir: &KernelIr, op: OpId) -> Option<(Value, Value, VectorType)> 
     if let Op::Mem(Mem::LdVec { base, index, .. }) = ir.ops[op].op {
         let result = *ir.ops[op].results.first()?;
         Some((base, index, ir.type_of(result).vector()?))
-    } else if let Op::Mem(Mem::StVec { base, index, vector, .. }) = ir.ops[op].op {
+    } else if let Op::Mem(Mem::StVec { base, index, vector, .. })
+    | Op::Atomic(
+        Atomic::AtomVec { base, index, vector, .. } | Atomic::RedVec { base, index, vector, .. },
+    ) = ir.ops[op].op
+    {
         Some((base, index, ir.type_of(vector).vector()?))
     } else {
         None
@@ -204,7 +215,12 @@ fn check_space(report: &mut Report<'_>, op: OpId, base: Value) {
 fn check_hints(report: &mut Report<'_>, op: OpId, base: Value, hints: &Hints) {
     let Hints { weak, volatile, operator, evict, prefetch, non_coherent, read_only } = *hints;
     let name = || report.ir.ops[op].op.name_with_attributes();
-    if !weak && (operator || non_coherent) {
+    if let Some((space @ (Space::Local | Space::Const), _)) = pointee(report, base)
+        && !weak
+    {
+        let error = VerifyError::OrderSpace { op: name(), space };
+        report.at(op, error);
+    } else if !weak && (operator || non_coherent) {
         let error = VerifyError::CacheWithOrder { op: name() };
         report.at(op, error);
     } else if non_coherent && !read_only {
@@ -218,17 +234,29 @@ fn check_hints(report: &mut Report<'_>, op: OpId, base: Value, hints: &Hints) {
     }
 }
 
+fn check_atomic_space(report: &mut Report<'_>, op: OpId, base: Value) {
+    if let Some((space @ Space::Local, _)) = pointee(report, base) {
+        let op_name = report.ir.ops[op].op.name_with_attributes();
+        report.at(op, VerifyError::AtomicSpace { op: op_name, space });
+    }
+}
+
 /// `kind` is that of an operation with one operand; `None` stands for `atom.cas`.
 fn check_atomic(report: &mut Report<'_>, op: OpId, base: Value, kind: Option<AtomicOp>) {
     let Some((_, found)) = pointee(report, base) else { return };
+    check_atomic_space(report, op, base);
     let wide = found.bits() >= 32;
+    let half = matches!(found, Scalar::F16 | Scalar::Bf16);
     let (taken, expected) = match kind {
-        Some(AtomicOp::Add) => (wide && found.is_number(), "i32, u32, i64, u64, f32 and f64"),
+        Some(AtomicOp::Add) => {
+            (half || (wide && found.is_number()), "i32, u32, i64, u64, f16, bf16, f32 and f64")
+        }
         Some(AtomicOp::Min | AtomicOp::Max | AtomicOp::And | AtomicOp::Or | AtomicOp::Xor) => {
             (wide && found.is_int(), "i32, u32, i64 and u64")
         }
         Some(AtomicOp::Inc | AtomicOp::Dec) => (found == Scalar::U32, "u32"),
-        Some(AtomicOp::Exch) | None => (wide, "elements of 32 and 64 bits"),
+        Some(AtomicOp::Exch) => (wide, "elements of 32 and 64 bits"),
+        None => (found.bits() >= 16, "elements of 16, 32 and 64 bits"),
     };
     if !taken {
         let op_name = report.ir.ops[op].op.name_with_attributes();

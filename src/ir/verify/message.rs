@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::VerifyError;
-use crate::ir::types::Type;
+use crate::ir::types::{Space, Type};
 
 /// A number of things.
 struct Count(usize, &'static str);
@@ -12,6 +12,24 @@ impl fmt::Display for Count {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Count(number, thing) = self;
         write!(f, "{number} {thing}{}", if *number == 1 { "" } else { "s" })
+    }
+}
+
+/// Why no launch passes a pointer into the space, and what to do without.
+fn without_param(space: Space) -> &'static str {
+    match space {
+        Space::Shared | Space::SharedCluster => {
+            "a block has only while it runs: make it in the kernel (`k.shared`), and pass an index"
+        }
+        Space::Local => {
+            "a thread has only while it runs: make it in the kernel (`k.local_array`), and pass an index"
+        }
+        Space::Const => {
+            "belongs to the module: make it in the kernel (`k.const_array`), and pass an index"
+        }
+        Space::Global | Space::Generic => {
+            "may be anywhere: pass a pointer to global memory, and make it generic (`cvta`)"
+        }
     }
 }
 
@@ -71,7 +89,15 @@ impl fmt::Display for VerifyError {
             ),
             E::ParamSpace { name, space } => write!(
                 f,
-                "parameter `{name}` points to {space} memory, which a block has only while it runs: make it in the kernel (`k.shared`), and pass an index"
+                "parameter `{name}` points to {space} memory, which {}",
+                without_param(*space)
+            ),
+            E::LocalEmpty { local } => {
+                write!(f, "{local} has no elements: a local array has at least one")
+            }
+            E::LocalSize { bytes, limit } => write!(
+                f,
+                "the kernel takes {bytes} bytes of local memory, but a thread has {limit}: use smaller arrays"
             ),
             E::ArrayEmpty { array } => {
                 write!(f, "{array} has no elements: a constant array has at least one")
@@ -270,6 +296,11 @@ impl fmt::Display for VerifyError {
                     "`{op}` divides by the constant 0 whenever the kernel runs: guard it, or leave it out"
                 )
             }
+            E::LocalIndexOutOfBounds { local, made, byte, size, len_bytes } => write!(
+                f,
+                "bytes {byte} to {} of {local}, made at {made}, are accessed whenever the kernel runs, but it has {len_bytes}: use a smaller index, or make the array larger",
+                byte + i128::from(*size)
+            ),
             E::SharedIndexOutOfBounds { shared, made, byte, size, len_bytes } => write!(
                 f,
                 "bytes {byte} to {} of {shared}, made at {made}, are accessed whenever the kernel runs, but it has {len_bytes}: use a smaller index, or make the allocation larger",
@@ -379,6 +410,15 @@ impl fmt::Display for VerifyError {
             E::CacheSpace { op, space } => write!(
                 f,
                 "`{op}` is about caches, but its pointer is to {space} memory: only global memory is cached, so leave the attribute out"
+            ),
+            E::OrderSpace { op, space } => write!(
+                f,
+                "`{op}` has an order, but its pointer is to {space} memory, {}: leave the order out",
+                if *space == Space::Local { "which no other thread sees" } else { "which nobody writes" }
+            ),
+            E::AtomicSpace { op, space } => write!(
+                f,
+                "`{op}` is on {space} memory, which no other thread sees: load the element, and store the new one"
             ),
             E::CacheWithOrder { op } => write!(
                 f,

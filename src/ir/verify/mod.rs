@@ -17,6 +17,7 @@
 //!     possible and mean something.
 //!   - `SharedEmpty`, `SharedAlignment`, `SharedAlignmentTooSmall`, `SharedAlignmentTooLarge`, `SharedSize`:
 //!     a shared allocation has elements, is aligned for them to a power of two, and fits a block.
+//!   - `LocalEmpty`, `LocalSize`: a local allocation has elements, and all of them fit a thread.
 //!   - `ArrayEmpty`, `ArrayBytes`: a constant array has elements, and all of them fit a module.
 //!   - `VarEmpty`, `VarSize`: a variable has a register, and not too many.
 //!   - `TensorMapRank`, `TensorMapNotParam`: a tensor map has 1 to 5 dimensions and stays a parameter.
@@ -42,6 +43,8 @@
 //!     its body has the index as its first argument, and a constant step is positive.
 //! * **memory** (`memory.rs`)
 //!   - `CacheSpace`: what goes through caches is global memory.
+//!   - `OrderSpace`, `AtomicSpace`: orders are those of memory that several threads see, and that is written;
+//!     atomic operations are for the former.
 //!   - `CacheWithOrder`, `CacheOfReadOnly`, `CacheWithEviction`: a cache operator is one of weak accesses, one
 //!     that the read-only path has, and without a priority of eviction, which volatile accesses do not have either.
 //!   - `AssumedAlignment`, `MisalignedVector`, `VectorInShared`: a promised alignment is a power of two; an
@@ -60,8 +63,8 @@
 //!   - `VarIndexOutOfRange`, `VarNotVisible`: a register exists, and its variable is in scope.
 //!   - `VarReadBeforeSet`: a register was set on every path before it is read.
 //! * **constants** (`constants.rs`), this and the next for a kernel that breaks no rule above
-//!   - `DivisionByZero`, `SharedIndexOutOfBounds`: what every thread executes does not divide by the constant
-//!     zero, nor access a shared allocation outside with a constant index.
+//!   - `DivisionByZero`, `SharedIndexOutOfBounds`, `LocalIndexOutOfBounds`: what every thread executes does not
+//!     divide by the constant zero, nor access an allocation outside with a constant index.
 //! * **synchronisation** (`sync.rs`)
 //!   - `DivergentBarrier`: a barrier is reached by all threads of a block that have not returned, or by none.
 //!   - `DivergentWarpOp`: an operation of a warp that names all lanes as members is reached by all threads of a

@@ -21,8 +21,8 @@ use super::shared::SharedRange;
 use super::slots::{ConstWord, Registers, Slots};
 use super::turn::Next;
 use crate::ir::{
-    Arena, Arith, ArrayData, Const, Control, Entity, KernelIr, Mem, Mma, Op, OpId, RegionId,
-    Scalar, SharedData, Space, SpecialReg, Type, Value, ValueDef, VarId,
+    Arena, Arith, ArrayData, Const, Control, Entity, KernelIr, LocalData, Mem, Mma, Op, OpId,
+    RegionId, Scalar, SharedData, Space, SpecialReg, Type, Value, ValueDef, VarId,
 };
 
 /// Why a kernel is not compiled.
@@ -87,6 +87,7 @@ pub(super) fn compile(ir: &KernelIr) -> Result<Code, Refused> {
         vars_of.entry(data.region).or_default().push(var);
     }
     let (shared, shared_bytes) = shared_ranges(ir)?;
+    let (local, local_bytes) = local_ranges(ir)?;
     let mut compiler = Compiler {
         ir,
         code: Code {
@@ -102,6 +103,8 @@ pub(super) fn compile(ir: &KernelIr) -> Result<Code, Refused> {
             shared,
             shared_bytes,
             watches_proxies: proxy::is_used(ir),
+            local,
+            local_bytes,
         },
         regs: Registers::default(),
         slots: vec![None; ir.values.len()],
@@ -168,6 +171,20 @@ fn shared_ranges(ir: &KernelIr) -> Result<(Vec<SharedRange>, usize), Refused> {
         len: data.len as usize * data.elem.size_bytes() as usize,
     };
     let ranges = starts.into_iter().zip(ir.shared.iter().map(|(_, data)| data)).map(range);
+    Ok((ranges.collect(), end as usize))
+}
+
+/// Where the local allocations of a thread lie, and the bytes that they take.
+fn local_ranges(ir: &KernelIr) -> Result<(Vec<SharedRange>, usize), Refused> {
+    let (starts, end) = ir.local_layout();
+    if end > KernelIr::LOCAL_BYTES {
+        return Err(Malformed);
+    }
+    let range = |(start, data): (u64, &LocalData)| SharedRange {
+        start: start as usize,
+        len: data.bytes() as usize,
+    };
+    let ranges = starts.into_iter().zip(ir.locals.iter().map(|(_, data)| data)).map(range);
     Ok((ranges.collect(), end as usize))
 }
 
@@ -374,7 +391,11 @@ impl Compiler<'_> {
                     made,
                     None | Some(
                         Op::Arith(Arith::Sreg { .. })
-                            | Op::Mem(Mem::SharedBase { .. } | Mem::ArrayBase { .. })
+                            | Op::Mem(
+                                Mem::SharedBase { .. }
+                                    | Mem::LocalBase { .. }
+                                    | Mem::ArrayBase { .. }
+                            )
                     )
                 )
             };
@@ -498,6 +519,20 @@ impl Compiler<'_> {
                 let slots = Slots::Pointer(PointerSlots { alloc, offset: None });
                 self.set(result.ok_or(Malformed)?, slots)?;
                 self.weight += 1;
+            }
+            Mem::LocalBase { local } => {
+                get(&self.ir.locals, local)?;
+                let alloc = Alloc::Static(local.index() as u32);
+                let slots = Slots::Pointer(PointerSlots { alloc, offset: None });
+                self.set(result.ok_or(Malformed)?, slots)?;
+                self.weight += 1;
+            }
+            Mem::Cvta { base } => self.cvta(id, base, result.ok_or(Malformed)?)?,
+            Mem::CvtaTo { base, space } => {
+                self.cvta_to(id, (base, space), result.ok_or(Malformed)?)?;
+            }
+            Mem::Isspacep { base, space } => {
+                self.isspacep(id, (base, space), result.ok_or(Malformed)?)?;
             }
             Mem::Mapa { base, cta } => self.mapa(id, (base, cta), result.ok_or(Malformed)?)?,
             Mem::GetVar { var, index } => {

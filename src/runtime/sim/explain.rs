@@ -11,7 +11,8 @@ use super::program::Code;
 use super::shared::of_cluster;
 use super::trap::{AccessAt, TrapCause};
 use crate::ir::{
-    ArrayId, AsyncCopy, Cache, Entity, KernelIr, Mbarrier, Mem, Mma, Op, Place, SharedId, Space,
+    ArrayId, AsyncCopy, Cache, Entity, KernelIr, LocalId, Mbarrier, Mem, Mma, Op, Place, SharedId,
+    Space,
 };
 use crate::runtime::Grid;
 use crate::runtime::assert::{AssertFailures, AssertSites};
@@ -72,23 +73,8 @@ impl Launch<'_> {
 
     fn access(&self, access: AccessAt, is_store: bool) -> MemoryAccess {
         let AccessAt { space, alloc, elem, byte, bytes, align, len_bytes } = access;
-        let (mut rank, mut number) = (None, alloc);
-        if space == Space::SharedCluster {
-            let (block, alloc) = of_cluster(alloc);
-            (rank, number) = (Some(block), alloc);
-        }
-        let (allocation, made) = match space {
-            Space::Global => {
-                let name = self.ir.params.get(alloc as usize).map(|param| param.name.clone());
-                (name.unwrap_or_default(), None)
-            }
-            Space::Const => {
-                let array = ArrayId::from_index(alloc as usize);
-                let place = self.ir.arrays.get(array).and_then(|a| self.ir.places.get(a.place));
-                (array.to_string(), place.copied())
-            }
-            Space::Shared | Space::SharedCluster => self.shared(number),
-        };
+        let rank = (space == Space::SharedCluster).then(|| of_cluster(alloc).0);
+        let (allocation, made) = self.allocation(space, alloc);
         let element = byte.div_euclid(i128::from(elem.size_bytes()));
         MemoryAccess {
             is_store,
@@ -102,6 +88,30 @@ impl Launch<'_> {
             bytes,
             align,
             len_bytes,
+        }
+    }
+
+    /// The name of an allocation, and where the kernel made it.
+    fn allocation(&self, space: Space, alloc: u32) -> (String, Option<Place>) {
+        match space {
+            Space::Global => {
+                let name = self.ir.params.get(alloc as usize).map(|param| param.name.clone());
+                (name.unwrap_or_default(), None)
+            }
+            Space::Const => {
+                let array = ArrayId::from_index(alloc as usize);
+                let place = self.ir.arrays.get(array).and_then(|a| self.ir.places.get(a.place));
+                (array.to_string(), place.copied())
+            }
+            Space::Shared => self.shared(alloc),
+            Space::SharedCluster => self.shared(of_cluster(alloc).1),
+            Space::Local => {
+                let local = LocalId::from_index(alloc as usize);
+                let place = self.ir.locals.get(local).and_then(|l| self.ir.places.get(l.place));
+                (local.to_string(), place.copied())
+            }
+            // An access knows the memory that its pointer points into.
+            Space::Generic => (String::new(), None),
         }
     }
 }
@@ -133,7 +143,11 @@ pub(super) fn explain(launch: &Launch<'_>, block: [u32; 3], stop: &Stop) -> RunE
 
 /// Whether an operation writes where it may not, or else reads.
 fn stores(op: &Op, cause: &TrapCause) -> bool {
-    let (TrapCause::OutOfBounds(at) | TrapCause::Misaligned(at)) = cause else { return false };
+    let (TrapCause::OutOfBounds(at) | TrapCause::Misaligned(at) | TrapCause::OrderSpace(at)) =
+        cause
+    else {
+        return false;
+    };
     match op {
         Op::Mem(Mem::St { .. } | Mem::StVec { .. })
         | Op::Atomic(_)
@@ -193,6 +207,11 @@ fn cause(
                 if let Op::Inline(op) = op { op.ptx.text().to_owned() } else { String::new() };
             FaultCause::NotSimulated { text }
         }
+        TrapCause::OtherSpace { expected, found, alloc } => {
+            let (allocation, made) = launch.allocation(found, alloc);
+            FaultCause::OtherSpace { expected, found, allocation, made }
+        }
+        TrapCause::OrderSpace(at) => FaultCause::OrderSpace { access: launch.access(at, is_store) },
         TrapCause::BrokenPromise { bytes, byte } => FaultCause::BrokenPromise { bytes, byte },
         TrapCause::OtherBarrier { here, there } => FaultCause::OtherBarrier { here, there },
         TrapCause::NoBarrier { id } => FaultCause::NoBarrier { id },

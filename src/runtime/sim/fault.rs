@@ -79,6 +79,23 @@ pub enum FaultCause {
         /// The offset of the pointer from the start of its allocation, in bytes.
         byte: i64,
     },
+    /// A generic pointer that is made one into a space into which it does not point.
+    OtherSpace {
+        /// The space.
+        expected: Space,
+        /// The space that it points into.
+        found: Space,
+        /// The name of the allocation that it points to.
+        allocation: String,
+        /// Where that was made, where the kernel made it.
+        made: Option<Place>,
+    },
+    /// An access with an order, or an atomic one, through a generic pointer to local or constant memory; or an
+    /// atomic one to a vector that is not in global memory.
+    OrderSpace {
+        /// The access.
+        access: MemoryAccess,
+    },
     /// A numbered barrier of which the threads of a warp name different ones: number and threads.
     OtherBarrier {
         /// What the first thread of the warp names.
@@ -316,10 +333,10 @@ pub struct MemoryAccess {
     pub space: Space,
     /// The number of the block in its cluster, in shared memory of the cluster.
     pub rank: Option<u32>,
-    /// The name of the allocation: of a parameter in global memory, of the allocation in shared memory, of a
-    /// constant array.
+    /// The name of the allocation: of a parameter in global memory, of the allocation in shared or local memory, of
+    /// a constant array.
     pub allocation: String,
-    /// Where a shared allocation or a constant array was made.
+    /// Where a shared or local allocation or a constant array was made.
     pub made: Option<Place>,
     /// The type of the element.
     pub elem: Scalar,

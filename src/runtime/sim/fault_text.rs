@@ -20,6 +20,8 @@ impl FaultCause {
             FaultCause::Uninitialised { .. } => {
                 Some("every element has to be stored, and a barrier passed, before it is loaded")
             }
+            FaultCause::OtherSpace { .. } => Some("ask `isspacep` first (`k.if_`)"),
+            FaultCause::OrderSpace { .. } => Some("ask `isspacep` first (`k.if_`)"),
             FaultCause::DivisionByZero { .. } => Some("compare the divisor with 0 first"),
             FaultCause::StepNotPositive { .. } => Some("pass a positive step"),
             FaultCause::BarrierDivergence { .. } => {
@@ -126,6 +128,8 @@ impl fmt::Display for MemoryAccess {
             Space::Shared | Space::SharedCluster => {
                 write!(f, "shared memory `{}`", self.allocation)?;
             }
+            Space::Local => write!(f, "local memory `{}`", self.allocation)?,
+            Space::Generic => write!(f, "memory `{}`", self.allocation)?,
         }
         if let Some(rank) = self.rank {
             write!(f, " of block {rank} of the cluster")?;
@@ -153,6 +157,19 @@ impl fmt::Display for Fault {
             }
             FaultCause::Uninitialised { access, byte } => {
                 write!(f, "{access}, of which byte {byte} was never written, in ")?;
+            }
+            FaultCause::OtherSpace { expected, found, allocation, made } => {
+                write!(
+                    f,
+                    "makes a pointer into {expected} memory of one to {found} memory (`{allocation}`"
+                )?;
+                if let Some(place) = made {
+                    write!(f, ", made at {place}")?;
+                }
+                write!(f, ") in ")?;
+            }
+            FaultCause::OrderSpace { access } => {
+                write!(f, "{access}, where there is no such ordered or atomic access, in ")?;
             }
             FaultCause::DivisionByZero { dividend } => write!(f, "divides {dividend} by zero in ")?,
             FaultCause::StepNotPositive { step } => {
@@ -366,6 +383,8 @@ impl FaultCause {
             | FaultCause::Misaligned { .. }
             | FaultCause::Uninitialised { .. }
             | FaultCause::DivisionByZero { .. }
+            | FaultCause::OtherSpace { .. }
+            | FaultCause::OrderSpace { .. }
             | FaultCause::StepNotPositive { .. }
             | FaultCause::BarrierDivergence { .. }
             | FaultCause::NotSimulated { .. }

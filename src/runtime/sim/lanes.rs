@@ -9,6 +9,7 @@
 //! still needs is not given to another one. Only variables, arguments and results of control flow are
 //! written under the mask.
 
+use super::local::LocalMemory;
 use crate::ir::{bf16, f16};
 
 /// Threads of a warp.
@@ -35,11 +36,14 @@ pub(super) struct Regs {
     pub(super) w: Vec<[u32; LANES]>,
     /// Values of 64 bits.
     pub(super) d: Vec<[u64; LANES]>,
+    /// What each thread has in local memory.
+    pub(super) local: LocalMemory,
 }
 
 impl Regs {
     pub(super) fn new(w: usize, d: usize) -> Regs {
-        Regs { w: vec![[0; LANES]; w], d: vec![[0; LANES]; d] }
+        let local = LocalMemory::default();
+        Regs { w: vec![[0; LANES]; w], d: vec![[0; LANES]; d], local }
     }
 
     /// The lanes in which the `bool` in slot `slot` of the file `w` is true.

@@ -9,6 +9,7 @@ use std::sync::atomic::{Ordering::SeqCst, fence};
 use super::block_memory::BlockMemory;
 use super::buffer::Buffer;
 use super::element::Element;
+use super::home::{Allocation, Home};
 use super::lanes::{LANE_BIT, LANES, Regs, Word, lanes_of};
 use super::pending::Pending;
 use super::proxy::Proxies;
@@ -203,15 +204,21 @@ impl Strength {
 pub(super) type Access = Box<dyn Fn(&mut Regs, &mut Memory<'_>, u32) -> Trapped + Send + Sync>;
 
 impl Address {
+    /// The allocation that a lane points into.
+    pub(super) fn allocation(&self, regs: &Regs, lane: usize) -> Allocation {
+        Allocation::of(self.space, self.pointer.alloc.lane(regs, lane))
+    }
+
     /// Calls `access` for each allocation that lanes of `mask` point into, with those lanes.
+    #[inline(always)]
     pub(super) fn for_each_alloc(
         &self,
         regs: &mut Regs,
         mask: u32,
-        mut access: impl FnMut(&mut Regs, u32, u32) -> Trapped,
+        mut access: impl FnMut(&mut Regs, Allocation, u32) -> Trapped,
     ) -> Trapped {
         let slot = match self.pointer.alloc {
-            Alloc::Static(alloc) => return access(regs, alloc, mask),
+            Alloc::Static(alloc) => return access(regs, Allocation::of(self.space, alloc), mask),
             Alloc::Slot(slot) => slot as usize,
         };
         let mut rest = mask;
@@ -223,7 +230,7 @@ impl Address {
                 .fold(0, |group, lane| group | LANE_BIT[lane])
                 & rest;
             rest &= !group;
-            access(regs, alloc, group)?;
+            access(regs, Allocation::of(self.space, alloc), group)?;
         }
         Ok(())
     }
@@ -238,7 +245,7 @@ impl Address {
     pub(super) fn offsets(
         &self,
         regs: &Regs,
-        (alloc, len, mask): (u32, usize, u32),
+        (found, len, mask): (Allocation, usize, u32),
     ) -> Trapped<Offsets> {
         let size = self.bytes_accessed();
         let (offsets, bad) = match (self.pointer.offset, self.index, u32::try_from(len)) {
@@ -264,7 +271,7 @@ impl Address {
         };
         match bad & mask {
             0 => Ok(offsets),
-            bad => Err(self.bad_address(regs, bad, alloc, len)),
+            bad => Err(self.bad_address(regs, bad, found, len)),
         }
     }
 
@@ -281,9 +288,9 @@ impl Address {
     }
 
     #[cold]
-    fn bad_address(&self, regs: &Regs, bad: u32, alloc: u32, len: usize) -> Box<Trap> {
+    fn bad_address(&self, regs: &Regs, bad: u32, found: Allocation, len: usize) -> Box<Trap> {
         let lane = bad.trailing_zeros() as usize;
-        let access = self.at(regs, lane, alloc, len);
+        let access = self.at(regs, lane, found, len);
         let size = i128::from(self.bytes_accessed());
         let inside = access.byte >= 0 && access.byte + size <= len as i128;
         let cause = if inside { TrapCause::Misaligned } else { TrapCause::OutOfBounds };
@@ -295,10 +302,10 @@ impl Address {
         &self,
         regs: &Regs,
         offsets: &Offsets,
-        (alloc, mask): (u32, u32),
+        (found, mask): (Allocation, u32),
         shared: &Shared,
     ) -> Box<Trap> {
-        let SharedRange { start, len } = shared.range(alloc);
+        let SharedRange { start, len } = shared.range(found.number);
         let is_missing =
             |byte: usize| <u8 as Element>::load(start + byte, |i| shared.written[i]) == 0;
         let bytes = self.bytes_accessed() as usize;
@@ -308,15 +315,23 @@ impl Address {
         };
         let lane = lanes_of(mask).find(|lane| missing(lane).is_some()).unwrap_or(0);
         if let Some(byte) = missing(&lane)
-            && let Some(barrier) = shared.live_barrier(alloc, start + byte)
+            && let Some(barrier) = shared.live_barrier(found.number, start + byte)
         {
             return Trap::new(lane, TrapCause::LiveBarrier { barrier });
         }
-        let (access, byte) = (self.at(regs, lane, alloc, len), missing(&lane).unwrap_or(0) as u64);
+        let access = self.at(regs, lane, found, len);
+        let byte = missing(&lane).unwrap_or(0) as u64;
         Trap::new(lane, TrapCause::Uninitialised { access, byte })
     }
 
-    pub(super) fn at(&self, regs: &Regs, lane: usize, alloc: u32, len: usize) -> AccessAt {
+    /// That an access with an order is to memory without.
+    #[cold]
+    pub(super) fn no_order(&self, regs: &Regs, (found, mask): (Allocation, u32)) -> Box<Trap> {
+        let lane = mask.trailing_zeros() as usize;
+        Trap::new(lane, TrapCause::OrderSpace(self.at(regs, lane, found, 0)))
+    }
+
+    pub(super) fn at(&self, regs: &Regs, lane: usize, found: Allocation, len: usize) -> AccessAt {
         let base = match self.pointer.offset {
             Some(slot) => regs.d[slot as usize][lane] as i64,
             None => 0,
@@ -324,7 +339,8 @@ impl Address {
         let byte =
             i128::from(base) + self.index.lane(regs, lane) * i128::from(self.elem.size_bytes());
         let bytes = self.bytes_accessed();
-        let (space, elem, len_bytes) = (self.space, self.elem, len as u64);
+        let Allocation { home, number: alloc } = found;
+        let (space, elem, len_bytes) = (home.space(), self.elem, len as u64);
         AccessAt { space, alloc, elem, byte, bytes, align: bytes, len_bytes }
     }
 
@@ -351,13 +367,18 @@ impl Address {
         }
     }
 
-    fn load<E: Element>(self, dst: u32) -> Access {
+    fn load<E: Element + 'static>(self, dst: u32) -> Access {
         let dst = dst as usize;
-        match self.space {
-            Space::Global | Space::Const => Box::new(move |regs, memory, mask| {
-                self.for_each_alloc(regs, mask, |regs, alloc, mask| {
-                    let buffer = memory.buffer(self.space, alloc);
-                    let offsets = self.offsets(regs, (alloc, buffer.len_bytes(), mask))?;
+        let each =
+            move |regs: &mut Regs, memory: &mut Memory<'_>, found: Allocation, mask| match found
+                .home
+            {
+                Home::Global | Home::Const => {
+                    let buffer = memory.buffer(found);
+                    let offsets = self.offsets(regs, (found, buffer.len_bytes(), mask))?;
+                    if found.home == Home::Const && self.strength.whole {
+                        return Err(self.no_order(regs, (found, mask)));
+                    }
                     let dst = &mut E::Word::file_mut(regs)[dst];
                     offsets.for_each::<E>(mask, |lane, at| {
                         let _whole = self.strength.lock(buffer, at, E::BYTES);
@@ -365,13 +386,11 @@ impl Address {
                     });
                     self.strength.after();
                     Ok(())
-                })
-            }),
-            Space::Shared | Space::SharedCluster => Box::new(move |regs, memory, mask| {
-                self.for_each_alloc(regs, mask, |regs, alloc, mask| {
-                    let shared = memory.shared_at(self.space, (alloc, mask))?;
-                    let SharedRange { start, len } = shared.range(alloc);
-                    let offsets = self.offsets(regs, (alloc, len, mask))?;
+                }
+                Home::Shared | Home::Cluster => {
+                    let shared = memory.shared_at(found, mask)?;
+                    let SharedRange { start, len } = shared.range(found.number);
+                    let offsets = self.offsets(regs, (found, len, mask))?;
                     let Shared { words, written, .. } = shared;
                     let dst = &mut E::Word::file_mut(regs)[dst];
                     let mut all_written = true;
@@ -382,20 +401,23 @@ impl Address {
                     if all_written {
                         return Ok(());
                     }
-                    Err(self.uninitialised::<E>(regs, &offsets, (alloc, mask), shared))
-                })
-            }),
-        }
+                    Err(self.uninitialised::<E>(regs, &offsets, (found, mask), shared))
+                }
+                Home::Local => self.load_local::<E>(regs, &[dst], (found, mask)),
+            };
+        Box::new(move |regs, memory, mask| {
+            self.for_each_alloc(regs, mask, |regs, found, mask| each(regs, memory, found, mask))
+        })
     }
 
-    fn store<E: Element>(self, src: u32) -> Access {
+    fn store<E: Element + 'static>(self, src: u32) -> Access {
         let src = src as usize;
-        match self.space {
-            // The verifier has seen that nothing is stored to a constant array.
-            Space::Global | Space::Const => Box::new(move |regs, memory, mask| {
-                self.for_each_alloc(regs, mask, |regs, alloc, mask| {
-                    let buffer = memory.buffer(self.space, alloc);
-                    let offsets = self.offsets(regs, (alloc, buffer.len_bytes(), mask))?;
+        let each = move |regs: &mut Regs, memory: &mut Memory<'_>, found: Allocation, mask| {
+            match found.home {
+                // The verifier has seen that nothing is stored to a constant array.
+                Home::Global | Home::Const => {
+                    let buffer = memory.buffer(found);
+                    let offsets = self.offsets(regs, (found, buffer.len_bytes(), mask))?;
                     let src = &E::Word::file(regs)[src];
                     self.strength.before();
                     offsets.for_each::<E>(mask, |lane, at| {
@@ -403,13 +425,11 @@ impl Address {
                         E::store(at, src[lane], |i, mask, bits| buffer.update(i, mask, bits));
                     });
                     Ok(())
-                })
-            }),
-            Space::Shared | Space::SharedCluster => Box::new(move |regs, memory, mask| {
-                self.for_each_alloc(regs, mask, |regs, alloc, mask| {
-                    let shared = memory.shared_at_mut(self.space, (alloc, mask))?;
-                    let SharedRange { start, len } = shared.range(alloc);
-                    let offsets = self.offsets(regs, (alloc, len, mask))?;
+                }
+                Home::Shared | Home::Cluster => {
+                    let shared = memory.shared_at_mut(found, mask)?;
+                    let SharedRange { start, len } = shared.range(found.number);
+                    let offsets = self.offsets(regs, (found, len, mask))?;
                     let src = &E::Word::file(regs)[src];
                     let Shared { words, written, .. } = shared;
                     offsets.for_each::<E>(mask, |lane, at| {
@@ -419,9 +439,13 @@ impl Address {
                         });
                     });
                     Ok(())
-                })
-            }),
-        }
+                }
+                Home::Local => self.store_local::<E>(regs, &[src], (found, mask)),
+            }
+        };
+        Box::new(move |regs, memory, mask| {
+            self.for_each_alloc(regs, mask, |regs, found, mask| each(regs, memory, found, mask))
+        })
     }
 }
 
@@ -482,26 +506,22 @@ impl<'m> Memory<'m> {
         &mut self.blocks[self.here].shared
     }
 
-    /// The shared memory that the allocation `alloc` is in, to which the lanes of `mask` point: that of the block
-    /// whose warp has its turn, or in the space of the cluster that of any.
+    /// The shared memory that the allocation is in, to which the lanes of `mask` point: that of the block whose
+    /// warp has its turn, or in the space of the cluster that of any.
     #[inline(always)]
-    pub(super) fn shared_at(&self, space: Space, (alloc, mask): (u32, u32)) -> Trapped<&Shared> {
-        match space {
-            Space::SharedCluster => self.shared_of(of_cluster(alloc).0).map_err(first_of(mask)),
-            Space::Shared | Space::Global | Space::Const => Ok(self.shared()),
+    pub(super) fn shared_at(&self, found: Allocation, mask: u32) -> Trapped<&Shared> {
+        match found.home {
+            Home::Cluster => self.shared_of(of_cluster(found.number).0).map_err(first_of(mask)),
+            Home::Shared | Home::Global | Home::Const | Home::Local => Ok(self.shared()),
         }
     }
 
     /// As [`Memory::shared_at`].
     #[inline(always)]
-    pub(super) fn shared_at_mut(
-        &mut self,
-        space: Space,
-        (alloc, mask): (u32, u32),
-    ) -> Trapped<&mut Shared> {
-        match space {
-            Space::SharedCluster => self.shared_of_mut(of_cluster(alloc).0).map_err(first_of(mask)),
-            Space::Shared | Space::Global | Space::Const => Ok(self.shared_mut()),
+    pub(super) fn shared_at_mut(&mut self, found: Allocation, mask: u32) -> Trapped<&mut Shared> {
+        match found.home {
+            Home::Cluster => self.shared_of_mut(of_cluster(found.number).0).map_err(first_of(mask)),
+            Home::Shared | Home::Global | Home::Const | Home::Local => Ok(self.shared_mut()),
         }
     }
 
@@ -511,15 +531,15 @@ impl<'m> Memory<'m> {
     }
 
     /// The buffer of a parameter, or a constant array.
-    pub(super) fn buffer(&self, space: Space, alloc: u32) -> &'m Buffer {
+    pub(super) fn buffer(&self, found: Allocation) -> &'m Buffer {
         static NONE: std::sync::LazyLock<Buffer> = std::sync::LazyLock::new(|| Buffer::zeros(0));
-        let found = match space {
-            Space::Const => self.arrays.get(alloc as usize),
-            Space::Global | Space::Shared | Space::SharedCluster => {
-                self.globals.get(alloc as usize).copied()
-            }
+        let number = found.number as usize;
+        let buffer = match found.home {
+            Home::Const => self.arrays.get(number),
+            Home::Global => self.globals.get(number).copied(),
+            Home::Shared | Home::Cluster | Home::Local => None,
         };
-        found.unwrap_or(&NONE)
+        buffer.unwrap_or(&NONE)
     }
 }
 

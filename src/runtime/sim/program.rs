@@ -106,4 +106,8 @@ pub(super) struct Code {
     pub(super) shared_bytes: usize,
     /// Whether the kernel reads shared memory through the asynchronous proxy.
     pub(super) watches_proxies: bool,
+    /// Where the local allocations of a thread lie.
+    pub(super) local: Vec<SharedRange>,
+    /// Bytes of local memory of a thread.
+    pub(super) local_bytes: usize,
 }

@@ -10,9 +10,10 @@
 //! Only kernels that read shared memory through that proxy pay for this.
 
 use super::compile::Compiler;
+use super::home::{Allocation, Home};
 use super::lanes::{Regs, lanes_of};
 use super::memory::{Access, Address, Memory};
-use super::shared::Shared;
+use super::shared::{Shared, of_cluster};
 use super::trap::{TrapCause, Trapped};
 use super::turn::Origin;
 use crate::ir::{AsyncCopy, KernelIr, Mma, Op, Space};
@@ -155,11 +156,13 @@ impl Memory<'_> {
     fn note_stores(&mut self, address: &Address, regs: &Regs, mask: u32) -> Trapped {
         let bytes = address.bytes_accessed();
         for lane in lanes_of(mask) {
-            let spot = address.spot(regs, self, lane, (bytes, 1))?;
-            let rank = match address.space {
-                Space::SharedCluster => super::shared::of_cluster(spot.alloc).0 as usize,
-                _ => self.here,
+            let Allocation { home, number } = address.allocation(regs, lane);
+            let rank = match home {
+                Home::Shared => self.here,
+                Home::Cluster => of_cluster(number).0 as usize,
+                Home::Global | Home::Const | Home::Local => continue,
             };
+            let spot = address.spot(regs, self, lane, (bytes, 1))?;
             self.note_store(rank, spot.at, bytes as usize);
         }
         Ok(())
@@ -184,8 +187,12 @@ pub(super) fn is_used(ir: &KernelIr) -> bool {
 impl Compiler<'_> {
     /// An access to memory, of which the proxies are told what they need to know.
     pub(super) fn watched_access(&self, address: &Address, stores: bool, access: Access) -> Access {
-        let shared = matches!(address.space, Space::Shared | Space::SharedCluster);
-        let (stores, acquires) = (stores && shared, address.strength.acquires());
+        let stores = stores
+            && match address.space {
+                Space::Shared | Space::SharedCluster | Space::Generic => true,
+                Space::Global | Space::Const | Space::Local => false,
+            };
+        let acquires = address.strength.acquires();
         if !self.code.watches_proxies || !(stores || acquires) {
             return access;
         }

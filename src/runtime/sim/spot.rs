@@ -2,6 +2,7 @@
 
 use super::buffer::Buffer;
 use super::compile::{Compiler, Refused};
+use super::home::{Allocation, Home};
 use super::lanes::{LANE_BIT, Regs};
 use super::memory::{Address, Memory, PointerSlots, Strength};
 use super::shared::{Shared, Spot};
@@ -32,16 +33,18 @@ impl Address {
         lane: usize,
         (bytes, align): (u32, u32),
     ) -> Trapped<Spot> {
-        let alloc = self.pointer.alloc.lane(regs, lane);
-        let (start, len) = match self.space {
-            Space::Shared | Space::SharedCluster => {
-                let shared = memory.shared_at(self.space, (alloc, LANE_BIT[lane]))?;
-                let range = shared.range(alloc);
+        let found = self.allocation(regs, lane);
+        let (start, len) = match found.home {
+            Home::Shared | Home::Cluster => {
+                let shared = memory.shared_at(found, LANE_BIT[lane])?;
+                let range = shared.range(found.number);
                 (range.start, range.len)
             }
-            Space::Global | Space::Const => (0, memory.buffer(self.space, alloc).len_bytes()),
+            Home::Global | Home::Const => (0, memory.buffer(found).len_bytes()),
+            // What moves more than elements takes no pointer there.
+            Home::Local => (0, 0),
         };
-        let access = AccessAt { bytes, align, ..self.at(regs, lane, alloc, len) };
+        let access = AccessAt { bytes, align, ..self.at(regs, lane, found, len) };
         if access.byte < 0 || access.byte + i128::from(bytes) > len as i128 {
             return Err(Trap::new(lane, TrapCause::OutOfBounds(access)));
         }
@@ -49,7 +52,7 @@ impl Address {
         if !at.is_multiple_of(align as usize) {
             return Err(Trap::new(lane, TrapCause::Misaligned(access)));
         }
-        Ok(Spot { alloc, at })
+        Ok(Spot { alloc: found.number, at })
     }
 
     /// That a byte which the lane reads was never written.
@@ -60,9 +63,9 @@ impl Address {
         lane: usize,
         (bytes, at): (u32, usize),
     ) -> Box<Trap> {
-        let alloc = self.pointer.alloc.lane(regs, lane);
-        let range = memory.shared().range(alloc);
-        let access = AccessAt { bytes, align: 1, ..self.at(regs, lane, alloc, range.len) };
+        let found = self.allocation(regs, lane);
+        let range = memory.shared().range(found.number);
+        let access = AccessAt { bytes, align: 1, ..self.at(regs, lane, found, range.len) };
         Trap::new(lane, memory.shared().missing(access, at))
     }
 }
@@ -109,6 +112,6 @@ impl<'m> Memory<'m> {
 
     /// The buffer of a parameter.
     pub(super) fn global(&self, alloc: u32) -> &'m Buffer {
-        self.buffer(Space::Global, alloc)
+        self.buffer(Allocation { home: Home::Global, number: alloc })
     }
 }

@@ -41,6 +41,14 @@ pub(super) enum TrapCause {
         bytes: u32,
         byte: i64,
     },
+    /// A generic pointer that is to point into another space.
+    OtherSpace {
+        expected: Space,
+        found: Space,
+        alloc: u32,
+    },
+    /// An access with an order, or an atomic one, to memory that has none.
+    OrderSpace(AccessAt),
     /// `trap`
     Trap,
     /// `brkpt`

@@ -3,13 +3,14 @@
 use super::compile::Compiler;
 use super::compile::Refused::{self, Malformed};
 use super::element::Element;
+use super::home::{Allocation, Home};
 use super::lanes::{LANES, Word, lanes_of};
 use super::memory::{Access, Address, Alloc, Memory, Offsets, PointerSlots, Strength};
 use super::program::Inst;
 use super::shared::{Shared, SharedRange};
 use super::slots::Slots;
 use super::trap::{Trap, TrapCause, Trapped};
-use crate::ir::{Mem, OpId, Space, Value, VectorType};
+use crate::ir::{LocalData, Mem, OpId, Value, VectorType};
 
 /// The slots of a vector: as many as it has registers.
 type Parts = (usize, [u32; 4]);
@@ -89,17 +90,14 @@ impl Compiler<'_> {
         let (src, from) = (self.regs.offset_slot(pointer), pointer.alloc);
         let run = move |regs: &mut super::lanes::Regs, memory: &mut Memory<'_>, mask: u32| {
             for lane in lanes_of(mask) {
-                let number = match from {
-                    Alloc::Static(number) => number,
-                    Alloc::Slot(slot) => regs.w[slot as usize][lane],
-                };
-                let start = match space {
+                let Allocation { home, number } = Allocation::of(space, from.lane(regs, lane));
+                let start = match home {
                     // Buffers and arrays start at a multiple of every alignment that is asked for.
-                    Space::Global | Space::Const => 0,
+                    Home::Global | Home::Const => 0,
                     // The allocations lie the same way in all blocks.
-                    Space::Shared | Space::SharedCluster => {
-                        memory.shared().range(number).start as i64
-                    }
+                    Home::Shared | Home::Cluster => memory.shared().range(number).start as i64,
+                    // An allocation starts at a multiple of this, and of no more as far as is known.
+                    Home::Local => LocalData::ALIGN_BYTES.into(),
                 };
                 let byte = regs.d[src as usize][lane] as i64;
                 if start.wrapping_add(byte) & (i64::from(bytes) - 1) != 0 {
@@ -126,20 +124,26 @@ fn parts(slots: Slots) -> Result<(VectorType, Parts), Refused> {
     Ok((vector, (list.len(), all)))
 }
 
-/// The offsets of the lanes of `mask` in a shared allocation, which itself need not be aligned for a vector.
-fn shared_offsets(
+/// The slots as indices of a register file.
+fn all_slots(slots: [u32; 4]) -> [usize; 4] {
+    slots.map(|slot| slot as usize)
+}
+
+/// The offsets of the lanes of `mask` in a shared allocation, which itself need not be aligned for what is accessed.
+pub(super) fn shared_offsets(
     address: &Address,
     regs: &super::lanes::Regs,
-    (alloc, range, mask): (u32, SharedRange, u32),
+    (found, range, mask): (Allocation, SharedRange, u32),
 ) -> Trapped<Offsets> {
-    let offsets = address.offsets(regs, (alloc, range.len, mask))?;
+    let offsets = address.offsets(regs, (found, range.len, mask))?;
     let size = address.bytes_accessed() as usize;
     if range.start.is_multiple_of(size) {
         return Ok(offsets);
     }
     for lane in lanes_of(mask) {
-        if !(range.start + offsets.byte(lane, 1)).is_multiple_of(size) {
-            let at = address.at(regs, lane, alloc, range.len);
+        let elem = address.elem.size_bytes() as usize;
+        if !(range.start + offsets.byte(lane, elem)).is_multiple_of(size) {
+            let at = address.at(regs, lane, found, range.len);
             return Err(Trap::new(lane, TrapCause::Misaligned(at)));
         }
     }
@@ -148,12 +152,15 @@ fn shared_offsets(
 
 fn load<E: Element + 'static>(address: Address, (count, slots): Parts) -> Access {
     Box::new(move |regs, memory, mask| {
-        address.for_each_alloc(regs, mask, |regs, alloc, mask| {
+        address.for_each_alloc(regs, mask, |regs, found, mask| {
             let mut read = [[E::Word::default(); LANES]; 4];
-            match address.space {
-                Space::Global | Space::Const => {
-                    let buffer = memory.buffer(address.space, alloc);
-                    let offsets = address.offsets(regs, (alloc, buffer.len_bytes(), mask))?;
+            match found.home {
+                Home::Global | Home::Const => {
+                    let buffer = memory.buffer(found);
+                    let offsets = address.offsets(regs, (found, buffer.len_bytes(), mask))?;
+                    if found.home == Home::Const && address.strength.whole {
+                        return Err(address.no_order(regs, (found, mask)));
+                    }
                     for (part, read) in read.iter_mut().take(count).enumerate() {
                         offsets.for_each::<E>(mask, |lane, at| {
                             let at = at + part * E::BYTES;
@@ -163,10 +170,17 @@ fn load<E: Element + 'static>(address: Address, (count, slots): Parts) -> Access
                     }
                     address.strength.after();
                 }
-                Space::Shared | Space::SharedCluster => {
-                    let shared = memory.shared_at(address.space, (alloc, mask))?;
-                    let range = shared.range(alloc);
-                    let offsets = shared_offsets(&address, regs, (alloc, range, mask))?;
+                Home::Local => {
+                    return address.load_local::<E>(
+                        regs,
+                        &all_slots(slots)[..count],
+                        (found, mask),
+                    );
+                }
+                Home::Shared | Home::Cluster => {
+                    let shared = memory.shared_at(found, mask)?;
+                    let range = shared.range(found.number);
+                    let offsets = shared_offsets(&address, regs, (found, range, mask))?;
                     let Shared { words, written, .. } = shared;
                     let mut all_written = true;
                     for (part, read) in read.iter_mut().take(count).enumerate() {
@@ -177,7 +191,7 @@ fn load<E: Element + 'static>(address: Address, (count, slots): Parts) -> Access
                         });
                     }
                     if !all_written {
-                        let at = (alloc, mask);
+                        let at = (found, mask);
                         return Err(address.uninitialised::<E>(regs, &offsets, at, shared));
                     }
                 }
@@ -193,10 +207,10 @@ fn load<E: Element + 'static>(address: Address, (count, slots): Parts) -> Access
 
 fn store<E: Element + 'static>(address: Address, (count, slots): Parts) -> Access {
     Box::new(move |regs, memory, mask| {
-        address.for_each_alloc(regs, mask, |regs, alloc, mask| match address.space {
-            Space::Global | Space::Const => {
-                let buffer = memory.buffer(address.space, alloc);
-                let offsets = address.offsets(regs, (alloc, buffer.len_bytes(), mask))?;
+        address.for_each_alloc(regs, mask, |regs, found, mask| match found.home {
+            Home::Global | Home::Const => {
+                let buffer = memory.buffer(found);
+                let offsets = address.offsets(regs, (found, buffer.len_bytes(), mask))?;
                 address.strength.before();
                 for (part, slot) in slots.iter().take(count).enumerate() {
                     let from = &E::Word::file(regs)[*slot as usize];
@@ -208,10 +222,13 @@ fn store<E: Element + 'static>(address: Address, (count, slots): Parts) -> Acces
                 }
                 Ok(())
             }
-            Space::Shared | Space::SharedCluster => {
-                let shared = memory.shared_at_mut(address.space, (alloc, mask))?;
-                let range = shared.range(alloc);
-                let offsets = shared_offsets(&address, regs, (alloc, range, mask))?;
+            Home::Local => {
+                address.store_local::<E>(regs, &all_slots(slots)[..count], (found, mask))
+            }
+            Home::Shared | Home::Cluster => {
+                let shared = memory.shared_at_mut(found, mask)?;
+                let range = shared.range(found.number);
+                let offsets = shared_offsets(&address, regs, (found, range, mask))?;
                 for (part, slot) in slots.iter().take(count).enumerate() {
                     let from = &E::Word::file(regs)[*slot as usize];
                     offsets.for_each::<E>(mask, |lane, at| {

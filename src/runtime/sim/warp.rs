@@ -8,6 +8,7 @@
 use super::barrier::Arrival;
 use super::collective::Group;
 use super::lanes::{LANE_BIT, Regs, lanes_of};
+use super::local::LocalMemory;
 use super::memory::Memory;
 use super::program::{Code, Inst};
 use super::special::read_volatile;
@@ -69,11 +70,13 @@ pub(super) struct Warp {
 
 impl Warp {
     pub(super) fn new(code: &Code, block: u32, number: u32) -> Warp {
+        let mut regs = Regs::new(code.w, code.d);
+        regs.local = LocalMemory::new(code);
         Warp {
             block,
             number,
             flight: Flight::new(code.w),
-            regs: Regs::new(code.w, code.d),
+            regs,
             step: 0,
             active: 0,
             alive: 0,
@@ -88,6 +91,7 @@ impl Warp {
         (self.step, self.active, self.alive) = (0, mask, mask);
         (self.warp_ops, self.thread_ops) = (0, 0);
         self.frames.clear();
+        self.regs.local.reset();
         self.flight.start();
     }
 

@@ -1,0 +1,110 @@
+//! Generic pointers: made from those into a space, asked for their space, and made into those again.
+
+use super::typed::{
+    Constant, Element, Generic, GenericMut, Global, GlobalMut, Local, Pointer, Shared,
+    SharedCluster, Val,
+};
+use crate::ir::op::Mem;
+use crate::ir::types::Space;
+
+/// A type of pointers into one space.
+pub trait SpacePointer: Pointer {
+    /// The generic pointers to the same elements, which may be written where these may.
+    type Generic: GenericPointer<Elem = Self::Elem>;
+    /// The space that they point into.
+    const SPACE: Space;
+}
+
+/// A type of generic pointers: [`Generic`] and [`GenericMut`].
+pub trait GenericPointer: Pointer {}
+
+impl<T: Element> GenericPointer for Generic<T> {}
+impl<T: Element> GenericPointer for GenericMut<T> {}
+
+macro_rules! spaces {
+    ($($Pointer:ident: $Space:ident, $Generic:ident;)*) => {$(
+        impl<T: Element> SpacePointer for $Pointer<T> {
+            type Generic = $Generic<T>;
+            const SPACE: Space = Space::$Space;
+        }
+    )*};
+}
+
+spaces! {
+    Global: Global, Generic;
+    GlobalMut: Global, GenericMut;
+    Shared: Shared, GenericMut;
+    SharedCluster: SharedCluster, GenericMut;
+    Local: Local, GenericMut;
+    Constant: Const, Generic;
+}
+
+/// Generic pointers: one type for pointers into several spaces, so that one function or one loop accesses all of
+/// them. An access finds the space by the address, which takes a little longer than where it is known.
+///
+/// ```
+/// use tilewright::ir::{Body, GenericMut, GlobalMut, Kernel, Space, Target, Val};
+///
+/// fn sum<'b>(k: &mut Body<'b, '_>, x: Val<'b, GenericMut<i32>>) -> Val<'b, i32> {
+///     k.for_(tilewright::ir::range(0, 4), 0, |k, i, sum| sum + x.load(k, i))
+/// }
+/// let kernel = Kernel::<(GlobalMut<i32>,)>::build("sums", Target::SM_80, |k, (x,)| {
+///     let (tile, mine) = (k.shared::<i32>(4), k.local_array::<i32>(4));
+///     k.for_(tilewright::ir::range(0, 4), (), |k, i, ()| {
+///         tile.store(k, i, i * 10);
+///         mine.store(k, i, i * 100);
+///     });
+///     let total = sum(k, x.cvta()) + sum(k, tile.cvta()) + sum(k, mine.cvta());
+///     let is_shared = tile.cvta().isspacep(Space::Shared);
+///     x.store(k, 0, is_shared.select(total, -1));
+/// })?;
+/// assert!(kernel.ptx().text().contains("cvta.local.u64"));
+/// # #[cfg(feature = "sim")] {
+/// use tilewright::runtime::{Device, Grid};
+///
+/// let device = Device::sim()?;
+/// let mut x = device.upload(&[1, 2, 3, 4])?;
+/// device.load(&kernel)?.launch(Grid::cover(1, 1), (&mut x,))?;
+/// assert_eq!(x.to_vec()?[0], 10 + 60 + 600);
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+impl<'b, P: SpacePointer> Val<'b, P> {
+    /// The generic pointer to the same place. PTX ISA 9.7.9.21 `cvta`.
+    #[track_caller]
+    pub fn cvta(self) -> Val<'b, P::Generic> {
+        let cx = self.context();
+        let base = cx.operand(self);
+        cx.emit_val(Mem::Cvta { base })
+    }
+}
+
+impl<'b, G: GenericPointer> Val<'b, G> {
+    /// The pointer of type `P` to the same place, which must be in the space of `P`: elsewhere it means nothing
+    /// on a GPU, and is a fault of the simulator. PTX ISA 9.7.9.21 `cvta.to`.
+    ///
+    /// ```
+    /// use tilewright::ir::{GlobalMut, Kernel, Target};
+    ///
+    /// let kernel = Kernel::<(GlobalMut<u32>,)>::build("count", Target::SM_80, |k, (x,)| {
+    ///     x.cvta().cvta_to::<GlobalMut<u32>>().red().add(k, 0, 1);
+    /// })?;
+    /// assert!(kernel.ptx().text().contains("cvta.to.global.u64"));
+    /// # Ok::<(), tilewright::ir::BuildErrors>(())
+    /// ```
+    #[track_caller]
+    pub fn cvta_to<P: SpacePointer<Generic = G>>(self) -> Val<'b, P> {
+        let cx = self.context();
+        let base = cx.operand(self);
+        cx.emit_val(Mem::CvtaTo { base, space: P::SPACE })
+    }
+
+    /// Whether it points into `space`, not [`Space::Generic`]. What is in shared memory of the block is in that of
+    /// the cluster too. PTX ISA 9.7.9.20 `isspacep`.
+    #[track_caller]
+    pub fn isspacep(self, space: Space) -> Val<'b, bool> {
+        let cx = self.context();
+        let base = cx.operand(self);
+        cx.emit_val(Mem::Isspacep { base, space })
+    }
+}

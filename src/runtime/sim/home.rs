@@ -1,0 +1,215 @@
+//! Which memory an allocation is in, and generic pointers, which remember it.
+
+use super::compile::Compiler;
+use super::compile::Refused::{self, Malformed};
+use super::lanes::{LANES, Lane, Regs, lanes_of};
+use super::memory::{Alloc, Memory, PointerSlots};
+use super::program::Inst;
+use super::shared::{in_cluster, of_cluster};
+use super::slots::Slots;
+use super::trap::{Trap, TrapCause};
+use crate::ir::{OpId, Scalar, Space, Value};
+
+/// The memories: all spaces but the generic one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Home {
+    Global,
+    Const,
+    Shared,
+    Cluster,
+    Local,
+}
+
+/// An allocation, by its number among those of its memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Allocation {
+    pub(super) home: Home,
+    pub(super) number: u32,
+}
+
+/// Where the number of an allocation ends and that of its memory begins, in a generic pointer. Numbers are those
+/// of parameters, of arrays of at most 64 KiB, of allocations of at most 2^19 bytes, and with the rank of one of
+/// 16 blocks before 20 bits.
+const NUMBER_BITS: u32 = 28;
+
+impl Home {
+    const ALL: [Home; 5] = [Home::Global, Home::Const, Home::Shared, Home::Cluster, Home::Local];
+
+    /// The memory that a pointer into the space points into; `None` where the pointer itself says.
+    pub(super) const fn of(space: Space) -> Option<Home> {
+        match space {
+            Space::Global => Some(Home::Global),
+            Space::Const => Some(Home::Const),
+            Space::Shared => Some(Home::Shared),
+            Space::SharedCluster => Some(Home::Cluster),
+            Space::Local => Some(Home::Local),
+            Space::Generic => None,
+        }
+    }
+
+    pub(super) const fn space(self) -> Space {
+        match self {
+            Home::Global => Space::Global,
+            Home::Const => Space::Const,
+            Home::Shared => Space::Shared,
+            Home::Cluster => Space::SharedCluster,
+            Home::Local => Space::Local,
+        }
+    }
+}
+
+impl Allocation {
+    /// The allocation that a pointer into the space keeps as `number`.
+    #[inline(always)]
+    pub(super) fn of(space: Space, number: u32) -> Allocation {
+        match Home::of(space) {
+            Some(home) => Allocation { home, number },
+            None => {
+                let home = Home::ALL[(number >> NUMBER_BITS) as usize % Home::ALL.len()];
+                Allocation { home, number: number & ((1 << NUMBER_BITS) - 1) }
+            }
+        }
+    }
+
+    /// What a generic pointer keeps of the allocation.
+    fn generic(self) -> u32 {
+        (self.home as u32) << NUMBER_BITS | self.number
+    }
+
+    /// What a pointer into the space keeps of the allocation, in the block `rank` of the cluster; `None` where the
+    /// allocation is not in the space. Shared memory of a block is shared memory of its cluster too.
+    fn number_in(self, space: Space, rank: u32) -> Option<u32> {
+        let number = self.number;
+        match (space, self.home) {
+            (Space::Global, Home::Global)
+            | (Space::Const, Home::Const)
+            | (Space::Shared, Home::Shared)
+            | (Space::SharedCluster, Home::Cluster)
+            | (Space::Local, Home::Local) => Some(number),
+            (Space::SharedCluster, Home::Shared) => Some(in_cluster(rank, number)),
+            (Space::Shared, Home::Cluster) => {
+                let (block, number) = of_cluster(number);
+                (block == rank).then_some(number)
+            }
+            (Space::Generic, _) => Some(self.generic()),
+            (
+                Space::Global | Space::Const | Space::Shared | Space::SharedCluster | Space::Local,
+                _,
+            ) => None,
+        }
+    }
+}
+
+impl Compiler<'_> {
+    /// The generic pointer keeps the memory with the number of the allocation.
+    pub(super) fn cvta(&mut self, id: OpId, base: Value, result: Value) -> Result<(), Refused> {
+        let (pointer, space, _) = self.pointer(base)?;
+        let generic = move |number: u32| Allocation::of(space, number).generic();
+        let src = self.regs.offset_slot(pointer) as usize;
+        let mut to = self.result(&[result], 0)?;
+        if let Alloc::Static(number) = pointer.alloc {
+            to = self.regs.with_static(to, generic(number));
+            self.set(result, to)?;
+        }
+        let Slots::Pointer(PointerSlots { alloc, offset: Some(dst) }) = to else {
+            return Err(Malformed);
+        };
+        let dst = dst as usize;
+        let numbers = match (alloc, pointer.alloc) {
+            (Alloc::Slot(to), Alloc::Slot(from)) => Some((to as usize, from as usize)),
+            _ => None,
+        };
+        self.emit(
+            id,
+            Inst::Pure(Box::new(move |regs| {
+                regs.d[dst] = regs.d[src];
+                if let Some((to, from)) = numbers {
+                    regs.w[to] = regs.w[from].map(generic);
+                }
+            })),
+        );
+        Ok(())
+    }
+
+    /// The pointer into a space to where a generic one points.
+    pub(super) fn cvta_to(
+        &mut self,
+        id: OpId,
+        (base, space): (Value, Space),
+        result: Value,
+    ) -> Result<(), Refused> {
+        let (pointer, from, _) = self.pointer(base)?;
+        let src = self.regs.offset_slot(pointer) as usize;
+        let to = self.result(&[result], 0)?;
+        let Slots::Pointer(PointerSlots { alloc: Alloc::Slot(alloc), offset: Some(dst) }) = to
+        else {
+            return Err(Malformed);
+        };
+        let (alloc, dst) = (alloc as usize, dst as usize);
+        let run = move |regs: &mut Regs, memory: &mut Memory<'_>, mask: u32| {
+            for lane in lanes_of(mask) {
+                let found = Allocation::of(from, pointer.alloc.lane(regs, lane));
+                let Some(number) = found.number_in(space, memory.here as u32) else {
+                    let cause = TrapCause::OtherSpace {
+                        expected: space,
+                        found: found.home.space(),
+                        alloc: found.number,
+                    };
+                    return Err(Trap::new(lane, cause));
+                };
+                regs.w[alloc][lane] = number;
+                regs.d[dst][lane] = regs.d[src][lane];
+            }
+            Ok(())
+        };
+        self.emit(id, Inst::Memory(Box::new(run)));
+        Ok(())
+    }
+
+    pub(super) fn isspacep(
+        &mut self,
+        id: OpId,
+        (base, space): (Value, Space),
+        result: Value,
+    ) -> Result<(), Refused> {
+        let (pointer, from, _) = self.pointer(base)?;
+        let dst = self.result(&[result], 0)?.scalar(Scalar::Bool)? as usize;
+        let run = move |regs: &mut Regs, memory: &mut Memory<'_>, _: u32| {
+            let rank = memory.here as u32;
+            regs.w[dst] = std::array::from_fn::<u32, LANES, _>(|lane| {
+                let found = Allocation::of(from, pointer.alloc.lane(regs, lane));
+                found.number_in(space, rank).is_some().word()
+            });
+            Ok(())
+        };
+        self.emit(id, Inst::Memory(Box::new(run)));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_generic_number_is_its_allocation() {
+        for home in Home::ALL {
+            for number in [0, 1, 0xfff, in_cluster(15, 0xf_ffff)] {
+                let allocation = Allocation { home, number };
+                assert_eq!(Allocation::of(Space::Generic, allocation.generic()), allocation);
+                assert_eq!(Allocation::of(home.space(), number), allocation);
+                assert_eq!(allocation.number_in(home.space(), 3), Some(number));
+            }
+        }
+    }
+
+    #[test]
+    fn shared_memory_of_a_block_is_that_of_its_cluster_too() {
+        let own = Allocation { home: Home::Shared, number: 7 };
+        assert_eq!(own.number_in(Space::SharedCluster, 3), Some(in_cluster(3, 7)));
+        let mapped = Allocation { home: Home::Cluster, number: in_cluster(3, 7) };
+        assert_eq!(mapped.number_in(Space::Shared, 3), Some(7));
+        assert_eq!(mapped.number_in(Space::Shared, 2), None);
+        assert_eq!(own.number_in(Space::Local, 3), None);
+    }
+}
