@@ -24,7 +24,9 @@ where
                 let is_whole = is_whole && !printed.contains('?');
                 match printed.parse::<T>() {
                     Ok(again) => assert!(again == value || !is_whole, "{text:?}: {printed}"),
-                    Err(error) => panic!("{text:?} prints as {printed:?}, which is refused: {error}"),
+                    Err(error) => {
+                        panic!("{text:?} prints as {printed:?}, which is refused: {error}")
+                    }
                 }
             }
         }
