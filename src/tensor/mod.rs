@@ -26,15 +26,23 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod async_tile;
 mod atom;
 mod coord;
 mod copy;
 mod engine;
 mod error;
+mod matrix_load;
 mod names;
+mod pipeline;
 mod pointer;
 mod predicate;
+mod raster;
+mod roles;
+mod scheduler;
+mod smem_operand;
 mod ssa;
+mod staged_store;
 mod storage;
 mod swizzle_choice;
 #[expect(clippy::module_inception, reason = "the type that gives the storey its name")]
@@ -42,8 +50,10 @@ mod tensor;
 mod thr_mma;
 mod tiled_copy;
 mod tiled_mma;
+mod tma;
 mod views;
 
+pub use async_tile::{AsyncTile, ThrAsyncTile};
 pub use atom::{
     AtomError, BitOp, CacheOp, CopyAtom, CopyOp, Major, Matrices, MmaAtom, MmaOp, MmaSync,
     OperandSource, SmemAtom, SmemSwizzle, ValType, Wgmma,
@@ -51,9 +61,16 @@ pub use atom::{
 pub use copy::{copy, copy_if, copy_zfill};
 pub use engine::{Coordinates, Engine, Readable, Rmem, Writable};
 pub use error::{TensorError, TensorErrorKind};
+pub use matrix_load::MatrixLoad;
+pub use pipeline::{PipelineState, TmaPipeline, Turns};
 pub use pointer::{Pointer, PointerOffset, Recast};
 pub use predicate::{IntoPredicate, Predicate};
+pub use raster::{ParseRasterError, Raster};
+pub use roles::{WarpRole, warp_roles};
+pub use scheduler::{Tile, TileScheduler};
+pub use smem_operand::SmemOperand;
 pub use ssa::{SsaOperand, TensorSsa};
+pub use staged_store::{StagedStore, StoreWords, ThrStore};
 #[doc(hidden)]
 pub use storage::round_up;
 pub use storage::{Align, MemRange, MemRangeAt, Storage, StoragePointer};
@@ -62,3 +79,4 @@ pub use tensor::{CoordTensor, Fragment, GlobalTensor, GlobalTensorMut, SharedTen
 pub use thr_mma::{ThrMma, gemm};
 pub use tiled_copy::{ThrCopy, TiledCopy};
 pub use tiled_mma::{Operand, TiledMma};
+pub use tma::TmaCopy;
