@@ -23,8 +23,8 @@ use random_loops::{READ, THREADS};
 use rng::Rng;
 use tilewright::codegen::Module;
 use tilewright::ir::{
-    Arith, Const, Element, Kernel, KernelIr, Mem, Op, Scalar, Target, Type, Untyped, bf16, f8e4m3,
-    f8e5m2, f16, tf32,
+    Arith, Cache, Const, Element, Kernel, KernelIr, Mem, Op, Scalar, Target, Type, Untyped, bf16,
+    f8e4m3, f8e5m2, f16, tf32,
 };
 use tilewright::runtime::sim::{Options, Output};
 use tilewright::runtime::{Arg, Buffer, Device, Function, Grid, LoadOptions};
@@ -94,7 +94,9 @@ fn is_determined(ir: &KernelIr) -> bool {
                     | Arith::Copysign { .. }
                     | Arith::Testp { .. }
             ),
-            Op::Const(_) | Op::Mem(_) | Op::Atomic(_) | Op::Cache(_) | Op::Control(_) => true,
+            // What is discarded may be anything.
+            Op::Cache(op) => !matches!(op, Cache::Discard { .. }),
+            Op::Const(_) | Op::Mem(_) | Op::Atomic(_) | Op::Control(_) => true,
             Op::Sync(_)
             | Op::Mma(_)
             | Op::Mbarrier(_)

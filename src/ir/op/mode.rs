@@ -214,7 +214,7 @@ named! {
         Number = "number",
         /// NaN.
         NotANumber = "notanumber",
-        /// Neither zero, subnormal, infinite nor NaN.
+        /// Neither subnormal, infinite nor NaN; zero is normal.
         Normal = "normal",
         /// Subnormal, and not zero.
         Subnormal = "subnormal",

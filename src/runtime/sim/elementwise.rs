@@ -52,7 +52,8 @@ fn has_property(x: f64, scalar: Scalar, test: FloatTest) -> bool {
         FloatTest::Infinite => x.is_infinite(),
         FloatTest::Number => !x.is_nan(),
         FloatTest::NotANumber => x.is_nan(),
-        FloatTest::Normal => x.is_finite() && x != 0.0 && !is_subnormal,
+        // Zero is one, as PTX has it.
+        FloatTest::Normal => x.is_finite() && !is_subnormal,
         FloatTest::Subnormal => is_subnormal,
     }
 }
