@@ -197,6 +197,7 @@ impl Flow<'_> {
                 | Mem::Cvta { .. }
                 | Mem::CvtaTo { .. }
                 | Mem::Isspacep { .. }
+                | Mem::Getctarank { .. }
                 | Mem::ArrayBase { .. },
             )
             | Op::Mma(
