@@ -189,12 +189,30 @@ fn check_mma_sync(random: &mut Random, op: MmaSync, [a, b, c]: [Scalar; 3], exac
     let mut text = format!(
         "kernel @mma target {} (%pa: ptr<global, {a}>, %pb: ptr<global, {b}>, %pc: ptr<global, mut {c}>) {{\n  \
          var @acc: {ty} x {registers}\n  %t = sreg<tid.x> : i32\n",
-        if a.bits() == 8 && a.is_float() { "sm_89" } else { "sm_80" }
+        match a.bits() {
+            8 if a.is_float() => "sm_89",
+            64 if m == 16 => "sm_90",
+            _ => "sm_80",
+        }
     );
+    // More than a vector holds is a list.
+    let listed = a == Scalar::F64 && k > 4;
     for (name, count) in [("a", na), ("b", nb), ("c", nc)] {
         text += &format!("  %n{name} = const {count} : i32\n  %i{name} = mul %t, %n{name} : i32\n");
     }
-    text += &(load("a", a, na) + &load("b", b, nb));
+    let mut list = Vec::new();
+    if listed {
+        for (name, count) in [("a", na), ("b", nb)] {
+            for i in 0..count {
+                text += &format!("  %n{name}{i} = const {i} : i32\n");
+                text += &format!("  %i{name}{i} = add %i{name}, %n{name}{i} : i32\n");
+                text += &format!("  %{name}{i} = ld %p{name}, %i{name}{i} : f64\n");
+                list.push(format!("%{name}{i}"));
+            }
+        }
+    } else {
+        text += &(load("a", a, na) + &load("b", b, nb));
+    }
     for r in 0..registers {
         text += &format!("  %r{r} = const {} : i32\n  %j{r} = add %ic, %r{r} : i32\n", r * per);
         text += &match packed {
@@ -203,7 +221,10 @@ fn check_mma_sync(random: &mut Random, op: MmaSync, [a, b, c]: [Scalar; 3], exac
         };
         text += &format!("  set_var<@acc, {r}> %c{r}\n");
     }
-    text += &format!("  mma_sync<m{m}n{n}k{k}, @acc, 0> %a, %b\n");
+    text += &match listed {
+        true => format!("  mma_sync_f64<m{m}n{n}k{k}, @acc, 0> {}\n", list.join(", ")),
+        false => format!("  mma_sync<m{m}n{n}k{k}, @acc, 0> %a, %b\n"),
+    };
     for r in 0..registers {
         text += &format!("  %d{r} = get_var<@acc, {r}> : {ty}\n");
         text += &format!("  st{} %pc, %j{r}, %d{r}\n", if packed { "_vec" } else { "" });
@@ -250,7 +271,7 @@ fn every_shape_of_mma_sync_is_the_product() {
                 8 => &[[16, 8, 32]],
                 16 => &[[16, 8, 8], [16, 8, 16]],
                 32 => &[[16, 8, 4], [16, 8, 8]],
-                _ => &[[8, 8, 4]],
+                _ => &[[8, 8, 4], [16, 8, 4], [16, 8, 8], [16, 8, 16]],
             };
             for shape in shapes.iter().filter(|_| same) {
                 for (c, c_val) in sums {
@@ -263,8 +284,8 @@ fn every_shape_of_mma_sync_is_the_product() {
             }
         }
     }
-    // f16 twice, bf16, tf32, f64; four pairs of integers and of 8-bit floating point.
-    assert_eq!(count, 4 + 2 + 2 + 1 + 4 * 3 + 4);
+    // f16 twice, bf16, tf32, four of f64; four pairs of integers and of 8-bit floating point.
+    assert_eq!(count, 4 + 2 + 2 + 4 + 4 * 3 + 4);
 }
 
 /// The layout of an operand as CUTLASS writes it, for `blocks` blocks along `mn`: `t` elements in 16 bytes.

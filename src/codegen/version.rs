@@ -92,6 +92,12 @@ pub(super) fn of(op: &Op, ir: &KernelIr) -> PtxVersion {
             let in_f32 = ir.vars.get(*d).is_some_and(|var| var.ty == Scalar::F32.into());
             if shape.k == 32 && in_f32 { version(8, 4) } else { version(8, 7) }
         }
+        Op::Mma(Mma::MmaSync { .. } | Mma::MmaSyncF64 { .. })
+            if op.support(ir) == Ok(Target::SM_90) =>
+        {
+            version(7, 8)
+        }
+        Op::Mma(Mma::MmaSyncF64 { .. }) => version(7, 8),
         Op::Mma(Mma::MmaSync { .. } | Mma::Ldmatrix { .. } | Mma::MatrixDescriptor { .. }) => FIRST,
         Op::Mbarrier(
             Mbarrier::MbarrierArriveExpectTx { .. }

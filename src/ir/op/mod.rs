@@ -70,6 +70,8 @@ pub enum Constraint {
     I32,
     /// `u64`.
     U64,
+    /// `f64`.
+    F64,
     /// A tensor map.
     TensorMap,
     /// The integer type of twice the width of `T`.

@@ -337,6 +337,10 @@ macro_rules! for_each_op {
                 /// and B in `a` and `b`. PTX ISA 9.7.14.5 `mma.sync`.
                 mma_sync = MmaSync (a: Any, b: Any) { shape: MmaShape, d: VarId, first: u32 } -> Unit
                     : Any, Sync, SM_80;
+                /// As `mma_sync`, in `f64`, where a thread has more of A than a vector holds: the list is each thread's
+                /// part of A, then that of B. PTX ISA 9.7.14.5 `mma.sync`.
+                mma_sync_f64 = MmaSyncF64 (; values: [F64]) { shape: MmaShape, d: VarId, first: u32 } -> Unit
+                    : Any, Sync, SM_90;
                 /// Loads 8x8 matrices of 16-bit elements. The row `i % 8` of matrix `i / 8` starts at
                 /// `*(base + index)` of lane `i`; a thread gets elements `2 (lane % 4) ..` of row `lane / 4` of
                 /// each matrix. PTX ISA 9.7.14.5.15 `ldmatrix`.

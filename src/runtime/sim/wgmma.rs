@@ -323,7 +323,10 @@ impl Compiler<'_> {
                 changed.map_err(|cause| Trap::new(0, cause))?;
                 Ok(Next::Go)
             }),
-            Mma::MmaSync { .. } | Mma::Ldmatrix { .. } | Mma::Stmatrix { .. } => {
+            Mma::MmaSync { .. }
+            | Mma::MmaSyncF64 { .. }
+            | Mma::Ldmatrix { .. }
+            | Mma::Stmatrix { .. } => {
                 return Err(Refused::Malformed);
             }
         })
