@@ -7,6 +7,7 @@ use super::mma::{
     Columns, Operands, Rows, SumType, Summand, Sums, float, int, multiply_f32, multiply_f64,
     multiply_i32,
 };
+use super::options::Accumulation;
 use super::program::Inst;
 use super::slots::Slots;
 use super::trap::Trapped;
@@ -102,7 +103,7 @@ impl MmaSync {
         parts
     }
 
-    fn run(&self, regs: &mut Regs) {
+    fn run(&self, regs: &mut Regs, accumulation: Accumulation) {
         let (k, rows) = (self.k, self.blocks * self.k);
         match self.sums.elem {
             SumType::F64 => {
@@ -117,7 +118,8 @@ impl MmaSync {
             SumType::F16 | SumType::F32 => {
                 let parts =
                     self.operands(&regs.w, |elem, word, v| float(elem, bits_of(elem, word, v)));
-                multiply_f32(regs, &self.sums, &parts.first(rows, k), true);
+                let bits = accumulation.fraction_bits(self.a.elem.bits());
+                multiply_f32(regs, &self.sums, &parts.first(rows, k), (true, bits));
             }
         }
     }
@@ -281,7 +283,7 @@ impl Compiler<'_> {
             if watched {
                 turn.touch(&mma.sums.slots)?;
             }
-            mma.run(turn.regs);
+            mma.run(turn.regs, turn.memory.accumulation);
             Ok(Next::Go)
         }))
     }

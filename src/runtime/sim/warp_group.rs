@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::lanes::LANES;
+use super::options::Accumulation;
 use super::shared::Shared;
 use super::trap::{Trap, TrapCause, Trapped};
 use super::turn::Origin;
@@ -173,10 +174,17 @@ impl WarpGroup {
     }
 
     /// Lets the `wgmma` before the number `end` take effect on the registers of the four warps.
-    pub(super) fn multiply(&mut self, end: u64, shared: &Shared, warps: &mut [Warp]) -> Trapped {
+    pub(super) fn multiply(
+        &mut self,
+        end: u64,
+        shared: &Shared,
+        warps: &mut [Warp],
+        accumulation: Accumulation,
+    ) -> Trapped {
         let count = end.saturating_sub(self.base) as usize;
         for issued in self.queue.iter_mut().take(count).filter(|issued| !issued.done) {
-            let done = issued.op.run(issued.said, &issued.registers, shared, warps);
+            let (op, registers) = (&issued.op, &issued.registers);
+            let done = op.run((issued.said, accumulation), registers, shared, warps);
             done.map_err(|cause| {
                 let origin = Some(issued.origin);
                 Box::new(Trap { lane: 0, cause, origin })

@@ -12,6 +12,7 @@ use super::matrix::{Fragment, MAX_K, bits_of, rows};
 use super::mma::{
     Columns, Operands, Rows, SumType, Summand, Sums, float, int, multiply_f32, multiply_i32,
 };
+use super::options::Accumulation;
 use super::shared::Shared;
 use super::spot::window_address;
 use super::trap::{Trap, TrapCause, Trapped};
@@ -145,7 +146,7 @@ impl Wgmma {
     /// Computes for the four warps.
     pub(super) fn run(
         &self,
-        said: Said,
+        (said, accumulation): (Said, Accumulation),
         registers: &[Option<Registers>; WarpGroup::WARPS],
         shared: &Shared,
         warps: &mut [Warp],
@@ -166,7 +167,8 @@ impl Wgmma {
         let (a, b) = self.operands(said, registers, shared, number(a_sign), number(b_sign))?;
         for (warp, a) in warps.iter_mut().zip(a.chunks_exact(2 * k)) {
             let operands = Operands { rows: a, columns: &b, k };
-            multiply_f32(&mut warp.regs, &self.sums, &operands, accumulate);
+            let bits = accumulation.fraction_bits(self.types[0].bits());
+            multiply_f32(&mut warp.regs, &self.sums, &operands, (accumulate, bits));
         }
         Ok(())
     }
