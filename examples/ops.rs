@@ -274,6 +274,8 @@ fn memory(row: &str, cases: &mut Cases) {
                     let local = k.ir.locals.push(LocalData { elem, len: 8, place });
                     Mem::LocalBase { local }.into()
                 }),
+                "getctarank" => cases
+                    .verified(&types, |k| Mem::Getctarank { base: base(k, space, elem) }.into()),
                 "cvta" => {
                     cases.verified(&types, |k| Mem::Cvta { base: base(k, space, elem) }.into())
                 }

@@ -95,6 +95,7 @@ fn attributes(rng: &mut Rng, ir: &mut KernelIr, op: OpId) {
         }
         Op::Mma(
             Mma::MmaSync { d, first, shape, .. }
+            | Mma::MmaSyncF64 { d, first, shape, .. }
             | Mma::Wgmma { d, first, shape, .. }
             | Mma::WgmmaRs { d, first, shape, .. },
         ) => match rng.below(3) {

@@ -10,8 +10,8 @@ mod device;
 mod text;
 
 use tilewright::ir::{
-    Bits, Const, Element, Float, Global, GlobalMut, Int, Kernel, Number, Ordered, Scalar, Signed,
-    Val,
+    Bits, Const, Element, Float, Global, GlobalMut, Int, Kernel, Number, Ordered, ProductHalf,
+    Scalar, Signed, Target, Val, Vector, Word32,
 };
 use tilewright::runtime::{Device, Grid};
 
@@ -22,14 +22,15 @@ fn computed<A: Element, B: Element, C: Element, R: Element>(
     f: impl for<'b> Fn(Val<'b, A>, Val<'b, B>, Val<'b, C>) -> Val<'b, R>,
 ) -> Vec<u64> {
     type Params<A, B, C, R> = (Global<A>, Global<B>, Global<C>, GlobalMut<R>, u32);
-    let kernel =
-        Kernel::<Params<A, B, C, R>>::build("op", device.target(), |k, (a, b, c, out, n)| {
-            let i = (k.block_idx().x * k.block_dim().x + k.thread_idx().x).cvt::<u32>();
-            k.if_(i.lt(n), |k| {
-                let (a, b, c) = (a.load(k, i), b.load(k, i), c.load(k, i));
-                out.store(k, i, f(a, b, c));
-            });
+    // The simulator runs kernels of every target.
+    let target = if device.is_sim() { Target::SM_90A } else { device.target() };
+    let kernel = Kernel::<Params<A, B, C, R>>::build("op", target, |k, (a, b, c, out, n)| {
+        let i = (k.block_idx().x * k.block_dim().x + k.thread_idx().x).cvt::<u32>();
+        k.if_(i.lt(n), |k| {
+            let (a, b, c) = (a.load(k, i), b.load(k, i), c.load(k, i));
+            out.store(k, i, f(a, b, c));
         });
+    });
     let kernel = kernel.expect("the kernel is correct");
     text::check_round_trip(kernel.ir());
     let function = device.load(&kernel).expect("the kernel loads");
@@ -392,6 +393,141 @@ fn stored_values_are_loaded_unchanged() {
     check(&ints::<i64>());
     check(&f32s());
     check(&f64s());
+}
+
+/// The integer of the lowest 24 bits.
+fn low24(x: i128, signed: bool) -> i128 {
+    let low = x.rem_euclid(1 << 24);
+    if signed && low >= 1 << 23 { low - (1 << 24) } else { low }
+}
+
+fn check_24_bits<T: Word32>() {
+    let all = ints::<T>();
+    let mut all24 = all.clone();
+    all24.extend([0x7f_ffff, 0x80_0000, 0xff_ffff, 0x1234_5678].map(wrap::<T>));
+    let (pairs, signed) = ((all24.as_slice(), all24.as_slice()), T::SCALAR.is_signed());
+    let product = |a: T, b: T| low24(value(a), signed) * low24(value(b), signed);
+    let (lo, hi) = (ProductHalf::Lo, ProductHalf::Hi);
+    check2("mul24.lo", pairs, |a, b| a.mul24(b, lo), |a, b| wrap(product(a, b)));
+    check2("mul24.hi", pairs, |a, b| a.mul24(b, hi), |a, b| wrap(product(a, b) >> 16));
+    let triples = (all24.as_slice(), all24.as_slice(), all.as_slice());
+    check3(
+        "mad24.lo",
+        triples,
+        |a, b, c| a.mad24(b, c, lo),
+        |a, b, c| wrap(product(a, b) + value(c)),
+    );
+    check3(
+        "mad24.hi",
+        triples,
+        |a, b, c| a.mad24(b, c, hi),
+        |a, b, c| wrap((product(a, b) >> 16) + value(c)),
+    );
+}
+
+#[test]
+fn products_of_24_bits() {
+    check_24_bits::<i32>();
+    check_24_bits::<u32>();
+}
+
+#[test]
+fn sums_with_a_limit() {
+    let all = ints::<i32>();
+    let triples = (all.as_slice(), all.as_slice(), all.as_slice());
+    let cut = |x: i128| x.clamp(i32::MIN.into(), i32::MAX.into()) as i32;
+    let wide = |a: i32, b: i32| i128::from(a) * i128::from(b);
+    check3(
+        "mad.hi.sat",
+        triples,
+        |a, b, c| a.mad_hi_sat(b, c),
+        |a, b, c| cut((wide(a, b) >> 32) + i128::from(c)),
+    );
+    check3(
+        "mad24.hi.sat",
+        triples,
+        |a, b, c| a.mad24_hi_sat(b, c),
+        |a, b, c| cut(((low24(a.into(), true) * low24(b.into(), true)) >> 16) + i128::from(c)),
+    );
+}
+
+/// Two half words as a word, the first one in the lower half.
+fn word_of(halves: [i32; 2]) -> u32 {
+    (halves[0] as u32 & 0xffff) | (halves[1] as u32) << 16
+}
+
+/// Integers cut to bytes and half words, each in its place.
+#[test]
+fn integers_packed_with_a_limit() {
+    let all = [-70_000, -40_000, -129, -128, -1, 0, 1, 127, 128, 255, 256, 70_000];
+    let pairs = (&all[..], &all[..]);
+    check2(
+        "cvt.pack.sat.s16",
+        pairs,
+        |a, b| Val::<Vector<i16, 2>>::cvt_pack([a, b]).bitcast::<u32>(),
+        |a, b| word_of([a, b].map(|x| x.clamp(-0x8000, 0x7fff))),
+    );
+    check2(
+        "cvt.pack.sat.u16",
+        pairs,
+        |a, b| Val::<Vector<u16, 2>>::cvt_pack([a, b]).bitcast::<u32>(),
+        |a, b| word_of([a, b].map(|x| x.clamp(0, 0xffff))),
+    );
+    check2(
+        "cvt.pack.sat.s8",
+        pairs,
+        |a, b| Val::<Vector<i8, 4>>::cvt_pack([a, b, b, a]).bitcast::<u32>(),
+        |a, b| u32::from_le_bytes([a, b, b, a].map(|x| x.clamp(-128, 127) as u8)),
+    );
+    check2(
+        "cvt.pack.sat.u8",
+        pairs,
+        |a, b| Val::<Vector<u8, 4>>::cvt_pack([b, a, b, a]).bitcast::<u32>(),
+        |a, b| u32::from_le_bytes([b, a, b, a].map(|x| x.clamp(0, 255) as u8)),
+    );
+}
+
+/// Sums, smaller and larger numbers of two half words at once, and with 0 as the least.
+#[test]
+fn half_words_in_pairs() {
+    if device::gpu().is_some_and(|device| !device.target().offers(Target::SM_90)) {
+        return;
+    }
+    let words = [0x0000_0000, 0x7fff_8000, 0x8000_7fff, 0xffff_0001, 0x0001_ffff, 0x1234_fedc_u32];
+    let pairs = (&words[..], &words[..]);
+    type Op = fn(i32, i32) -> i32;
+    let each = |f: Op, signed: bool| {
+        move |a: u32, b: u32| {
+            let of = |x: u32| if signed { i32::from(x as u16 as i16) } else { i32::from(x as u16) };
+            word_of([f(of(a), of(b)), f(of(a >> 16), of(b >> 16))])
+        }
+    };
+    macro_rules! check {
+        ($ty:ty, $method:ident, $host:expr) => {
+            let signed = <$ty as Element>::SCALAR.is_signed();
+            check2(
+                stringify!($method),
+                pairs,
+                |a, b| {
+                    let [a, b] = [a, b].map(|x: Val<'_, u32>| x.bitcast::<Vector<$ty, 2>>());
+                    a.$method(b).bitcast::<u32>()
+                },
+                each($host, signed),
+            );
+        };
+    }
+    check!(i16, add_packed, |a, b| a + b);
+    check!(u16, add_packed, |a, b| a + b);
+    check!(i16, min_packed, |a, b| a.min(b));
+    check!(u16, min_packed, |a, b| a.min(b));
+    check!(i16, max_packed, |a, b| a.max(b));
+    check!(u16, max_packed, |a, b| a.max(b));
+    check!(i16, min_relu, |a, b| a.min(b).max(0));
+    check!(i16, max_relu, |a, b| a.max(b).max(0));
+    let all = ints::<i32>();
+    let pairs = (all.as_slice(), all.as_slice());
+    check2("min.relu.s32", pairs, |a, b| a.min_relu(b), |a, b| a.min(b).max(0));
+    check2("max.relu.s32", pairs, |a, b| a.max_relu(b), |a, b| a.max(b).max(0));
 }
 
 /// Every scalar type is covered above; a new one must be added there.

@@ -12,7 +12,7 @@ use tilewright::codegen::{Major, MatrixDescriptor, SwizzleMode};
 use tilewright::ir::{Kernel, Scalar, bf16, f8e4m3, f8e5m2, f16, parse, tf32};
 use tilewright::layout::{ComposedLayout, Layout, Swizzle};
 use tilewright::runtime::Grid;
-use tilewright::runtime::sim::{Arg, Buffer, Options, Order, run};
+use tilewright::runtime::sim::{Accumulation, Arg, Buffer, Options, Order, run};
 use tilewright::tensor::{MmaAtom, MmaSync, ValType};
 
 /// SplitMix64.
@@ -116,6 +116,61 @@ fn sum(c: f64, elem: Scalar, products: impl Iterator<Item = (f64, f64)>) -> f64 
     if elem == Scalar::F16 { f16::from_f64(sum).to_f64() } else { sum }
 }
 
+/// The documented sum where bits are cut off, in integers: `fraction_bits` below the largest exponent are kept.
+fn truncated(
+    c: f64,
+    elem: Scalar,
+    products: impl Iterator<Item = (f64, f64)>,
+    fraction_bits: i32,
+) -> f64 {
+    // Sign, integer and exponent: `x = m * 2^e`, with the leading bit of `m` that of `2^52`.
+    let parts = |x: f64| {
+        let bits = x.to_bits();
+        ((bits & ((1 << 52) - 1) | 1 << 52) as i128, (bits >> 52 & 0x7ff) as i32 - 1075)
+    };
+    let mut terms: Vec<(bool, i128, i32, i32)> = Vec::new();
+    if c != 0.0 {
+        let (m, e) = parts(c);
+        terms.push((c < 0.0, m, e, e + 52));
+    }
+    for (a, b) in products.filter(|(a, b)| a * b != 0.0) {
+        let ((ma, ea), (mb, eb)) = (parts(a), parts(b));
+        terms.push(((a < 0.0) != (b < 0.0), ma * mb, ea + eb, ea + eb + 104));
+    }
+    let Some(largest) = terms.iter().map(|term| term.3).max() else { return 0.0 };
+    let unit = largest - fraction_bits;
+    let sum: i128 = terms
+        .iter()
+        .map(|(negative, m, e, _)| {
+            let cut = m >> (unit - e).min(127);
+            if *negative { -cut } else { cut }
+        })
+        .sum();
+    let scaled = |x: i128| x as f64 * 2f64.powi(unit);
+    if elem == Scalar::F16 {
+        return f16::from_f64(scaled(sum)).to_f64();
+    }
+    let magnitude = sum.unsigned_abs() as i128;
+    let dropped = (128 - magnitude.leading_zeros() as i32 - 24).max(0);
+    scaled(sum.signum() * (magnitude >> dropped << dropped))
+}
+
+/// The sum as the simulator is told to make it, of factors of type `factor`.
+fn accumulated(
+    accumulation: Accumulation,
+    c: f64,
+    (elem, factor): (Scalar, Scalar),
+    products: impl Iterator<Item = (f64, f64)>,
+) -> f64 {
+    match accumulation {
+        Accumulation::Truncated { fraction_bits, fraction_bits_f8 } => {
+            let bits = if factor.bits() == 8 { fraction_bits_f8 } else { fraction_bits };
+            truncated(c, elem, products, bits as i32)
+        }
+        _ => sum(c, elem, products),
+    }
+}
+
 fn bytes(elem: Scalar, numbers: &[f64]) -> Vec<u8> {
     let size = elem.size_bytes() as usize;
     let all = numbers.iter().flat_map(|x| bits(elem, *x).to_le_bytes().into_iter().take(size));
@@ -146,11 +201,16 @@ fn load(name: &str, elem: Scalar, count: usize) -> String {
     }
 }
 
-fn simulate(text: &str, threads: u32, args: &[&Buffer], order: Order) {
+fn simulate(
+    text: &str,
+    threads: u32,
+    args: &[&Buffer],
+    (order, accumulation): (Order, Accumulation),
+) {
     let ir = parse("test.kir", text).unwrap_or_else(|error| panic!("{error}\n{text}"));
     let kernel = Kernel::verify(ir).unwrap_or_else(|errors| panic!("{errors}\n{text}"));
     let args: Vec<Arg<'_>> = args.iter().map(|buffer| Arg::Buffer(buffer)).collect();
-    let options = Options::default().order(order).threads(1);
+    let options = Options::default().order(order).accumulation(accumulation).threads(1);
     run(kernel.ir(), Grid::new([1; 3], [threads, 1, 1]), &args, &options)
         .unwrap_or_else(|error| panic!("{error}\n{text}"));
 }
@@ -166,8 +226,17 @@ const VALS: [(Scalar, ValType); 8] = [
     (Scalar::F64, ValType::F64),
 ];
 
+/// Sums that cut bits off: as reported of a device, and few enough that most of them show it.
+const TRUNCATED: [Accumulation; 2] =
+    [Accumulation::HOPPER, Accumulation::Truncated { fraction_bits: 11, fraction_bits_f8: 6 }];
+
 /// One `mma.sync` of random matrices, with its fragments from and to memory.
-fn check_mma_sync(random: &mut Random, op: MmaSync, [a, b, c]: [Scalar; 3], exact: bool) {
+fn check_mma_sync(
+    random: &mut Random,
+    op: MmaSync,
+    [a, b, c]: [Scalar; 3],
+    (exact, accumulation): (bool, Accumulation),
+) {
     let atom = MmaAtom::new(op).unwrap();
     let [m, n, k] = op.shape_mnk.map(usize::from);
     let (ma, mb) =
@@ -189,12 +258,30 @@ fn check_mma_sync(random: &mut Random, op: MmaSync, [a, b, c]: [Scalar; 3], exac
     let mut text = format!(
         "kernel @mma target {} (%pa: ptr<global, {a}>, %pb: ptr<global, {b}>, %pc: ptr<global, mut {c}>) {{\n  \
          var @acc: {ty} x {registers}\n  %t = sreg<tid.x> : i32\n",
-        if a.bits() == 8 && a.is_float() { "sm_89" } else { "sm_80" }
+        match a.bits() {
+            8 if a.is_float() => "sm_89",
+            64 if m == 16 => "sm_90",
+            _ => "sm_80",
+        }
     );
+    // More than a vector holds is a list.
+    let listed = a == Scalar::F64 && k > 4;
     for (name, count) in [("a", na), ("b", nb), ("c", nc)] {
         text += &format!("  %n{name} = const {count} : i32\n  %i{name} = mul %t, %n{name} : i32\n");
     }
-    text += &(load("a", a, na) + &load("b", b, nb));
+    let mut list = Vec::new();
+    if listed {
+        for (name, count) in [("a", na), ("b", nb)] {
+            for i in 0..count {
+                text += &format!("  %n{name}{i} = const {i} : i32\n");
+                text += &format!("  %i{name}{i} = add %i{name}, %n{name}{i} : i32\n");
+                text += &format!("  %{name}{i} = ld %p{name}, %i{name}{i} : f64\n");
+                list.push(format!("%{name}{i}"));
+            }
+        }
+    } else {
+        text += &(load("a", a, na) + &load("b", b, nb));
+    }
     for r in 0..registers {
         text += &format!("  %r{r} = const {} : i32\n  %j{r} = add %ic, %r{r} : i32\n", r * per);
         text += &match packed {
@@ -203,7 +290,10 @@ fn check_mma_sync(random: &mut Random, op: MmaSync, [a, b, c]: [Scalar; 3], exac
         };
         text += &format!("  set_var<@acc, {r}> %c{r}\n");
     }
-    text += &format!("  mma_sync<m{m}n{n}k{k}, @acc, 0> %a, %b\n");
+    text += &match listed {
+        true => format!("  mma_sync_f64<m{m}n{n}k{k}, @acc, 0> {}\n", list.join(", ")),
+        false => format!("  mma_sync<m{m}n{n}k{k}, @acc, 0> %a, %b\n"),
+    };
     for r in 0..registers {
         text += &format!("  %d{r} = get_var<@acc, {r}> : {ty}\n");
         text += &format!("  st{} %pc, %j{r}, %d{r}\n", if packed { "_vec" } else { "" });
@@ -215,16 +305,23 @@ fn check_mma_sync(random: &mut Random, op: MmaSync, [a, b, c]: [Scalar; 3], exac
         buffer(b, &fragments(atom.layout_b_tv(), &mb, n)),
     );
     let pc = buffer(c, &fragments(atom.layout_c_tv(), &mc, m));
-    simulate(&text, 32, &[&pa, &pb, &pc], Order::RoundRobin);
+    simulate(&text, 32, &[&pa, &pb, &pc], (Order::RoundRobin, accumulation));
     let found = numbers(c, &pc.to_vec::<u8>());
     for (i, found) in found.iter().enumerate() {
         let (row, column) = place(atom.layout_c_tv(), [32, i / nc, i % nc], m);
         let products = (0..k).map(|i| (ma.at(row, i), mb.at(column, i)));
-        let expected = sum(mc.at(row, column), c, products.clone());
+        let expected = accumulated(accumulation, mc.at(row, column), (c, a), products.clone());
         assert_eq!(*found, expected, "{op:?}: D({row}, {column})\n{text}");
         let scale: f64 = products.clone().map(|(a, b)| (a * b).abs()).sum();
         let real: f64 = mc.at(row, column) + products.map(|(a, b)| a * b).sum::<f64>();
-        let step = if packed { 2f64.powi(-10) } else { 2f64.powi(-20) };
+        let step = match accumulation {
+            Accumulation::Truncated { fraction_bits, fraction_bits_f8 } => {
+                // Each term may lose a step of the largest one.
+                k as f64 * 2f64.powi(2 - fraction_bits.min(fraction_bits_f8).min(10) as i32)
+            }
+            _ if packed => 2f64.powi(-10),
+            _ => 2f64.powi(-20),
+        };
         assert!(
             (found - real).abs() <= step * (scale + real.abs() + 1.0),
             "{op:?}: {found} {real}"
@@ -250,21 +347,27 @@ fn every_shape_of_mma_sync_is_the_product() {
                 8 => &[[16, 8, 32]],
                 16 => &[[16, 8, 8], [16, 8, 16]],
                 32 => &[[16, 8, 4], [16, 8, 8]],
-                _ => &[[8, 8, 4]],
+                _ => &[[8, 8, 4], [16, 8, 4], [16, 8, 8], [16, 8, 16]],
             };
             for shape in shapes.iter().filter(|_| same) {
                 for (c, c_val) in sums {
                     let op = MmaSync::new(*shape, a_val, b_val, *c_val);
                     for exact in [true, false, false] {
-                        check_mma_sync(&mut random, op, [a, b, *c], exact);
+                        let nearest = Accumulation::Nearest;
+                        check_mma_sync(&mut random, op, [a, b, *c], (exact, nearest));
+                    }
+                    if a.is_float() && a != Scalar::F64 {
+                        for accumulation in TRUNCATED {
+                            check_mma_sync(&mut random, op, [a, b, *c], (false, accumulation));
+                        }
                     }
                     count += 1;
                 }
             }
         }
     }
-    // f16 twice, bf16, tf32, f64; four pairs of integers and of 8-bit floating point.
-    assert_eq!(count, 4 + 2 + 2 + 1 + 4 * 3 + 4);
+    // f16 twice, bf16, tf32, four of f64; four pairs of integers and of 8-bit floating point.
+    assert_eq!(count, 4 + 2 + 2 + 4 + 4 * 3 + 4);
 }
 
 /// The layout of an operand as CUTLASS writes it, for `blocks` blocks along `mn`: `t` elements in 16 bytes.
@@ -333,6 +436,7 @@ struct Wgmma {
     satfinite: bool,
     exact: bool,
     order: Order,
+    accumulation: Accumulation,
 }
 
 /// Two multiplications: the first one sets D, the second one adds. Returns whether there is such an operand.
@@ -423,7 +527,7 @@ fn check_wgmma(random: &mut Random, case: Wgmma) -> bool {
     let (xa, xb) = (Buffer::from_slice(&a_image), Buffer::from_slice(&b_image));
     let pf = Buffer::from_slice(&bytes(a, &fragment));
     let out = Buffer::zeros(64 * n * c.size_bytes() as usize);
-    simulate(&text, 128, &[&xa, &xb, &pf, &out], case.order);
+    simulate(&text, 128, &[&xa, &xb, &pf, &out], (case.order, case.accumulation));
     let found = numbers(c, &out.to_vec::<u8>());
     for (i, found) in found.iter().enumerate() {
         let (t, r) = (i / (n / 2), i % (n / 2));
@@ -431,8 +535,9 @@ fn check_wgmma(random: &mut Random, case: Wgmma) -> bool {
         let column = t % 4 * 2 + r % 2 + 8 * (r / 4);
         let sign = if case.negate[0] != case.negate[1] { -1.0 } else { 1.0 };
         let products = (0..k).map(|i| (sign * ma.at(row, i), mb.at(column, i)));
-        let once = sum(0.0, c, products.clone());
-        let expected = sum(once, c, products);
+        let add = |sum, products| accumulated(case.accumulation, sum, (c, a), products);
+        let once = add(0.0, products.clone());
+        let expected = add(once, products);
         assert_eq!(*found, expected, "{case:?}: D({row}, {column})\n{text}");
     }
     true
@@ -452,6 +557,7 @@ fn every_operand_of_wgmma_is_read_as_its_layout_says() {
         satfinite: false,
         exact: true,
         order: Order::RoundRobin,
+        accumulation: Accumulation::Nearest,
     };
     // Each major mode and swizzle of each operand.
     for a_major in [Major::K, Major::Mn] {
@@ -493,6 +599,10 @@ fn every_operand_of_wgmma_is_read_as_its_layout_says() {
                 ..plain
             };
             assert!(check_wgmma(&mut random, case), "{case:?}");
+            for accumulation in TRUNCATED.into_iter().filter(|_| !is_int) {
+                let case = Wgmma { exact: false, accumulation, ..case };
+                assert!(check_wgmma(&mut random, case), "{case:?}");
+            }
         }
     }
     // Each width.
@@ -538,9 +648,9 @@ fn integers_wrap_or_saturate() {
         )
     };
     let out = Buffer::zeros(4 * 128);
-    simulate(&text(""), 128, &[&out], Order::RoundRobin);
+    simulate(&text(""), 128, &[&out], Default::default());
     let wrapped = 2_147_483_000i32.wrapping_add(32 * 128 * 128);
     assert_eq!(out.to_vec::<i32>(), [wrapped; 128]);
-    simulate(&text(", satfinite"), 128, &[&out], Order::RoundRobin);
+    simulate(&text(", satfinite"), 128, &[&out], Default::default());
     assert_eq!(out.to_vec::<i32>(), [i32::MAX; 128]);
 }

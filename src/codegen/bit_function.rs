@@ -5,7 +5,9 @@ use smallvec::SmallVec;
 
 use super::entry::Entry;
 use super::regs::{Class, Operand, Reg, arith_type, memory_type};
-use crate::ir::{Arith, Clamp, FloatMode, PermuteMode, Rounding, Scalar, Subnormals, Type, Value};
+use crate::ir::{
+    Arith, Clamp, FloatMode, PermuteMode, Rounding, Scalar, Subnormals, Type, Value, VectorType,
+};
 
 /// The suffixes of a conversion to `to`.
 pub(super) fn cvt_mode(to: Scalar, mode: FloatMode) -> String {
@@ -93,6 +95,24 @@ impl Entry<'_> {
                     self.wrap(to, self.scalar(result));
                 }
             },
+            Arith::MadHiSat { lhs, rhs, addend } => {
+                self.typed("mad.hi.sat.", result, &[lhs, rhs, addend]);
+            }
+            Arith::Mul24 { lhs, rhs, half } => {
+                self.typed(&format!("mul24.{half}."), result, &[lhs, rhs]);
+            }
+            Arith::Mad24 { lhs, rhs, addend, half } => {
+                self.typed(&format!("mad24.{half}."), result, &[lhs, rhs, addend]);
+            }
+            Arith::Mad24HiSat { lhs, rhs, addend } => {
+                self.typed("mad24.hi.sat.", result, &[lhs, rhs, addend]);
+            }
+            Arith::AddPacked { lhs, rhs } => self.halves("add.", result, [lhs, rhs]),
+            Arith::MinPacked { lhs, rhs } => self.halves("min.", result, [lhs, rhs]),
+            Arith::MaxPacked { lhs, rhs } => self.halves("max.", result, [lhs, rhs]),
+            Arith::MinRelu { lhs, rhs } => self.halves("min.relu.", result, [lhs, rhs]),
+            Arith::MaxRelu { lhs, rhs } => self.halves("max.relu.", result, [lhs, rhs]),
+            Arith::CvtPack { ref values, to } => self.cvt_pack(result, values, to),
             Arith::MulWide { lhs, rhs } => {
                 let (name, ty) = match self.scalar(lhs) {
                     Scalar::I32 | Scalar::U32 => ("mul.wide.", arith_type(self.scalar(lhs))),
@@ -248,6 +268,41 @@ impl Entry<'_> {
             | Arith::VecSplat { .. }
             | Arith::VecExtract { .. }
             | Arith::Sreg { .. } => {}
+        }
+    }
+
+    /// An instruction on two half words in a register, or on the one integer that it has.
+    fn halves(&mut self, name: &str, result: Value, operands: [Value; 2]) {
+        let ty = match self.ir.type_of(result).vector().map(VectorType::elem) {
+            Some(Scalar::U16) => "u16x2",
+            Some(_) => "s16x2",
+            None => "s32",
+        };
+        let to = self.def(result);
+        self.write_op(&[name, ty], to, &operands);
+    }
+
+    /// Integers cut to the range of `to`, side by side: two by one instruction, four by two.
+    fn cvt_pack(&mut self, result: Value, values: &[Value], to: Scalar) {
+        let ty = match to {
+            Scalar::I8 => "s8",
+            Scalar::U8 => "u8",
+            Scalar::U16 => "u16",
+            _ => "s16",
+        };
+        let values: SmallVec<[Operand; 4]> =
+            values.iter().map(|value| self.operand(*value)).collect();
+        let target = self.def(result);
+        match values[..] {
+            [low, high] => self.ins(&["cvt.pack.sat.", ty, ".s32"], &[target.into(), high, low]),
+            [a, b, c, d] => {
+                let name = ["cvt.pack.sat.", ty, ".s32.b32"];
+                let above = self.temp(Class::B32);
+                self.ins(&name, &[above.into(), d, c, Operand::Int(0)]);
+                self.ins(&name, &[target.into(), b, a, above.into()]);
+            }
+            // The verifier has seen that there are two or four.
+            _ => {}
         }
     }
 

@@ -158,7 +158,7 @@ impl Entry<'_> {
     }
 
     /// Saturates, and NaN becomes 0. PTX's conversion to 32 and 64 bits saturates, but turns NaN into
-    /// another number where a side has 64 bits (PTX ISA 9.7.9.22); narrower results are clamped after a
+    /// another number where a side has 64 bits (PTX ISA 9.7.9.21); narrower results are clamped after a
     /// conversion to 32 bits.
     pub(super) fn float_to_int(
         &mut self,

@@ -143,6 +143,12 @@ impl Entry<'_> {
                 let to = self.def(result);
                 self.ins(&["isspacep.", space.name()], &[to.into(), base.into()]);
             }
+            (&Mem::Getctarank { base }, Some(result)) => {
+                let base = self.operand(base);
+                let base = self.in_reg(base, Class::B32);
+                let to = self.def(result);
+                self.ins(&["getctarank.shared::cluster.u32"], &[to.into(), base.into()]);
+            }
             (&Mem::Mapa { base, cta }, Some(result)) => {
                 let (base, cta) = (self.operand(base), self.operand(cta));
                 let base = self.in_reg(base, Class::B32);
@@ -170,6 +176,7 @@ impl Entry<'_> {
                 | Mem::Cvta { .. }
                 | Mem::CvtaTo { .. }
                 | Mem::Isspacep { .. }
+                | Mem::Getctarank { .. }
                 | Mem::Offset { .. }
                 | Mem::SharedBase { .. }
                 | Mem::ArrayBase { .. }

@@ -15,6 +15,21 @@ type Registers = SmallVec<[Operand; 4]>;
 impl Entry<'_> {
     pub(super) fn mma(&mut self, op: &Mma, result: Option<Value>) {
         match (op, result) {
+            (&Mma::MmaSyncF64 { ref values, shape, d, first }, _) => {
+                let values: Registers = values
+                    .iter()
+                    .map(|value| {
+                        let value = self.operand(*value);
+                        self.in_reg(value, Class::F64).into()
+                    })
+                    .collect();
+                let (a, b) = values.split_at((shape.m * shape.k / 32) as usize);
+                let (sums, _) = self.accumulators((d, first), shape, 32);
+                let shape = shape.to_string();
+                let name = ["mma.sync.aligned.", &shape, ".row.col.f64.f64.f64.f64"];
+                let parts = [Part::List(&sums), Part::List(a), Part::List(b), Part::List(&sums)];
+                self.instruction(&name, &parts);
+            }
             (&Mma::MmaSync { a, b, shape, d, first }, _) => self.mma_sync([a, b], shape, d, first),
             (&Mma::Ldmatrix { base, index, count, order }, Some(result)) => {
                 let place = self.place_of(base, index);

@@ -27,6 +27,13 @@ pub(super) fn of(op: &Op, ir: &KernelIr) -> PtxVersion {
         {
             version(8, 1)
         }
+        Op::Arith(
+            Arith::AddPacked { .. }
+            | Arith::MinPacked { .. }
+            | Arith::MaxPacked { .. }
+            | Arith::MinRelu { .. }
+            | Arith::MaxRelu { .. },
+        ) => version(8, 0),
         Op::Arith(Arith::Szext { .. } | Arith::Bmsk { .. }) => version(7, 6),
         Op::Arith(Arith::Sreg { reg }) => special(*reg),
         Op::Sync(Sync::GriddepcontrolWait {} | Sync::GriddepcontrolLaunchDependents {}) => {
@@ -85,6 +92,12 @@ pub(super) fn of(op: &Op, ir: &KernelIr) -> PtxVersion {
             let in_f32 = ir.vars.get(*d).is_some_and(|var| var.ty == Scalar::F32.into());
             if shape.k == 32 && in_f32 { version(8, 4) } else { version(8, 7) }
         }
+        Op::Mma(Mma::MmaSync { .. } | Mma::MmaSyncF64 { .. })
+            if op.support(ir) == Ok(Target::SM_90) =>
+        {
+            version(7, 8)
+        }
+        Op::Mma(Mma::MmaSyncF64 { .. }) => version(7, 8),
         Op::Mma(Mma::MmaSync { .. } | Mma::Ldmatrix { .. } | Mma::MatrixDescriptor { .. }) => FIRST,
         Op::Mbarrier(
             Mbarrier::MbarrierArriveExpectTx { .. }
@@ -138,7 +151,7 @@ pub(super) fn of(op: &Op, ir: &KernelIr) -> PtxVersion {
             version(7, 8)
         }
         Op::Mem(Mem::Cvta { .. } | Mem::CvtaTo { .. } | Mem::Isspacep { .. }) => FIRST,
-        Op::Mem(Mem::Mapa { .. }) => version(7, 8),
+        Op::Mem(Mem::Mapa { .. } | Mem::Getctarank { .. }) => version(7, 8),
         Op::Sync(Sync::FenceProxyAlias {}) => version(7, 5),
         Op::AsyncCopy(AsyncCopy::StAsync { .. } | AsyncCopy::RedAsync { .. }) => version(8, 1),
         Op::Warp(Warp::Elect { .. }) | Op::Sync(Sync::FenceProxyAsync { .. }) => version(8, 0),

@@ -4,7 +4,7 @@
 //! IEEE 754. All formats are narrow enough that every number of them is an `f64`, so decoding is exact, and
 //! encoding rounds once, from the exact value.
 
-/// How a number between two neighbours of a format is rounded (PTX ISA 9.7.9.22 `cvt`).
+/// How a number between two neighbours of a format is rounded (PTX ISA 9.7.9.21 `cvt`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Rounding {
     /// `.rn`: to the nearer one; from the middle to the one with an even fraction.

@@ -382,6 +382,10 @@ impl Generator<'_> {
             let class = row.info().class;
             let ty = match class {
                 Class::Vector => self.vector().into(),
+                Class::PackedInt => {
+                    let elem = self.pick(&[Scalar::I16, Scalar::U16]);
+                    VectorType::new(elem, 2).unwrap().into()
+                }
                 Class::Data if self.choose(2) == 0 => Scalar::F32.into(),
                 Class::Any | Class::Data => self.scalar(Class::Scalar).into(),
                 class => self.ty(class),
@@ -426,7 +430,12 @@ impl Generator<'_> {
         let base = self.any(Class::Pointer);
         let Type::Pointer { space, elem, mutable } = self.ir.type_of(base) else { return };
         let index = self.index(space);
-        match self.choose(12) {
+        match self.choose(13) {
+            12 if matches!(space, Space::Shared | Space::SharedCluster)
+                && self.ir.target.offers(Target::SM_90) =>
+            {
+                self.emit(Mem::Getctarank { base });
+            }
             10 if space != Space::Generic => self.emit(Mem::Cvta { base }),
             10 | 11 if space == Space::Generic => {
                 let mut spaces = Space::ALL.to_vec();

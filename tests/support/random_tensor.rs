@@ -76,6 +76,12 @@ impl Generator<'_> {
                 let vector = self.of(vector(Scalar::F16, lanes));
                 self.emit(Mma::Stmatrix { base, index, vector, order });
             }
+            2 if self.ir.target.offers(Target::SM_90) && self.choose(4) == 0 => {
+                let values = (0..6).map(|_| self.of(Scalar::F64.into())).collect();
+                let d = self.registers(Scalar::F64.into(), 5);
+                let shape = MmaShape { m: 16, n: 8, k: 8 };
+                self.emit(Mma::MmaSyncF64 { values, shape, d, first: 1 });
+            }
             2 | 3 => {
                 let (elem, m, k, sum) = self.pick(&[
                     (Scalar::F16, 16, 16, Scalar::F32.into()),

@@ -3,9 +3,9 @@
 use tilewright::ir::{
     ApproxFunction, Arith, ArrayData, Axis, ByteHalf, Compare, Const, Constraint, Control,
     Direction, DivApprox, Entity, Excess, FindFrom, FloatMode, FloatTest, Kernel, KernelIr,
-    LocalData, Mem, Op, OpData, Param, PermuteMode, Place, PlaceId, RegionId, Rounding, Scalar,
-    SharedData, Space, SpecialReg, Subnormals, Target, Type, Untyped, Value, ValueData, ValueDef,
-    VarData, VectorType,
+    LocalData, Mem, Op, OpData, Param, PermuteMode, Place, PlaceId, ProductHalf, RegionId,
+    Rounding, Scalar, SharedData, Space, SpecialReg, Subnormals, Target, Type, Untyped, Value,
+    ValueData, ValueDef, VarData, VectorType,
 };
 
 /// A kernel under construction, whose operations go to the end of its body.
@@ -198,6 +198,13 @@ pub(crate) fn arith() -> Vec<Arith> {
         Arith::Mad { lhs, rhs, addend },
         Arith::MadHi { lhs, rhs, addend },
         Arith::MadWide { lhs, rhs, addend },
+        Arith::MadHiSat { lhs, rhs, addend },
+        Arith::Mad24HiSat { lhs, rhs, addend },
+        Arith::AddPacked { lhs, rhs },
+        Arith::MinPacked { lhs, rhs },
+        Arith::MaxPacked { lhs, rhs },
+        Arith::MinRelu { lhs, rhs },
+        Arith::MaxRelu { lhs, rhs },
         Arith::Sad { lhs, rhs, addend },
         Arith::Dp4a { lhs, rhs, addend },
         Arith::Popc { value },
@@ -231,6 +238,11 @@ pub(crate) fn arith() -> Vec<Arith> {
     all.extend(FloatTest::ALL.iter().map(|test| Arith::Testp { value, test: *test }));
     all.extend(ByteHalf::ALL.iter().map(|half| Arith::Dp2a { lhs, rhs, addend, half: *half }));
     all.extend(FindFrom::ALL.iter().map(|from| Arith::Bfind { value, from: *from }));
+    all.extend(ProductHalf::ALL.iter().map(|half| Arith::Mul24 { lhs, rhs, half: *half }));
+    all.extend(ProductHalf::ALL.iter().map(|half| Arith::Mad24 { lhs, rhs, addend, half: *half }));
+    for (to, len) in [(Scalar::I8, 4), (Scalar::U8, 4), (Scalar::I16, 2), (Scalar::U16, 2)] {
+        all.push(Arith::CvtPack { values: vec![v; len].into(), to });
+    }
     all.extend([0x96, 0xca].map(|table| Arith::Lop3 { a: v, b: v, c: v, table }));
     let modes = PermuteMode::ALL.iter().copied();
     all.extend(modes.map(|mode| Arith::Prmt { low: v, high: v, selector: v, mode }));

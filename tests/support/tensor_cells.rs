@@ -90,6 +90,7 @@ impl<'k> Cells<'k> {
     pub(crate) fn row(&mut self, name: &str) {
         match name {
             "mma_sync" => self.mma_sync(),
+            "mma_sync_f64" => self.mma_sync_f64(),
             "ldmatrix" | "stmatrix" | "matrix_descriptor" => self.matrices(name),
             "setmaxnreg" => self.setmaxnreg(),
             _ if name.contains("bulk_tensor") || name.ends_with("prefetch_tensor") => {
@@ -179,6 +180,18 @@ impl<'k> Cells<'k> {
                         self.add(op, &types);
                     }
                 }
+            }
+        }
+    }
+
+    fn mma_sync_f64(&mut self) {
+        let value = self.of(Scalar::F64.into());
+        for shape in [8, 16].map(|m| [4, 8, 16].map(|k| MmaShape { m, n: 8, k })).concat() {
+            for sum in SUMS {
+                let d = self.registers(sum, 4);
+                let values = vec![value; ((shape.m + shape.n) * shape.k / 32) as usize].into();
+                let types = [("D", sum.to_string())];
+                self.add(Mma::MmaSyncF64 { values, shape, d, first: 0 }, &types);
             }
         }
     }

@@ -212,6 +212,7 @@ fn writes_global(ir: &KernelIr, op: &Op) -> bool {
             | Mem::Cvta { .. }
             | Mem::CvtaTo { .. }
             | Mem::Isspacep { .. }
+            | Mem::Getctarank { .. }
             | Mem::ArrayBase { .. }
             | Mem::GetVar { .. },
         )

@@ -208,6 +208,7 @@ impl Pointers<'_> {
                 | Mem::Cvta { .. }
                 | Mem::CvtaTo { .. }
                 | Mem::Isspacep { .. }
+                | Mem::Getctarank { .. }
                 | Mem::ArrayBase { .. }
                 | Mem::GetVar { .. }
                 | Mem::SetVar { .. },

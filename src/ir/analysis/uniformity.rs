@@ -136,7 +136,12 @@ impl Flow<'_> {
                 *flag |= divergent;
             }
             // A thread has elements of its own of each matrix.
-            Op::Mma(Mma::MmaSync { d, .. } | Mma::Wgmma { d, .. } | Mma::WgmmaRs { d, .. }) => {
+            Op::Mma(
+                Mma::MmaSync { d, .. }
+                | Mma::MmaSyncF64 { d, .. }
+                | Mma::Wgmma { d, .. }
+                | Mma::WgmmaRs { d, .. },
+            ) => {
                 let flag = &mut self.vars[d.index()];
                 self.changed |= !*flag;
                 *flag = true;
@@ -197,6 +202,7 @@ impl Flow<'_> {
                 | Mem::Cvta { .. }
                 | Mem::CvtaTo { .. }
                 | Mem::Isspacep { .. }
+                | Mem::Getctarank { .. }
                 | Mem::ArrayBase { .. },
             )
             | Op::Mma(

@@ -5,7 +5,9 @@ use super::body::Body;
 use super::typed::{Converted, Element, Float, Int, IntoVal, Number, Ty, Val};
 use super::vector::{Vector, VectorElement};
 use crate::ir::number::Rounding;
-use crate::ir::op::{Arith, ByteHalf, Direction, Excess, FindFrom, FloatMode, PermuteMode};
+use crate::ir::op::{
+    Arith, ByteHalf, Direction, Excess, FindFrom, FloatMode, PermuteMode, ProductHalf,
+};
 
 /// An integer type of 32 or 64 bits: `i32`, `i64`, `u32`, `u64`.
 pub trait Word: Int {}
@@ -120,12 +122,145 @@ impl<'b, T: Int> Val<'b, T> {
         cx.emit_val(Arith::Sad { lhs, rhs, addend })
     }
 
-    /// The value cut to the range of `U`. PTX ISA 9.7.9.22 `cvt.sat`.
+    /// The value cut to the range of `U`. PTX ISA 9.7.9.21 `cvt.sat`.
     #[track_caller]
     pub fn cvt_sat<U: Int>(self) -> Val<'b, U> {
         let value = self.context().operand(self);
         self.context().emit_val(Arith::CvtSat { value, to: U::SCALAR })
     }
+}
+
+impl<'b, T: Word32> Val<'b, T> {
+    /// Bits of the product of the lowest 24 bits of `self` and `rhs`, numbers of 24 bits: 0 to 31, or 16 to 47.
+    /// PTX ISA 9.7.1.5 `mul24`.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sim")] {
+    /// use tilewright::ir::ProductHalf;
+    /// use tilewright::runtime::Device;
+    /// use tilewright::testing::eval;
+    ///
+    /// let device = Device::default()?;
+    /// let low: i32 = eval(&device, |k| k.constant(0x7f00_0003).mul24(-5, ProductHalf::Lo))?;
+    /// let high: u32 = eval(&device, |k| k.constant(0x10_0000u32).mad24(0x100, 1, ProductHalf::Hi))?;
+    /// assert_eq!((low, high), (-15, 0x1001));
+    /// # }
+    /// # Ok::<(), tilewright::testing::EvalError>(())
+    /// ```
+    #[track_caller]
+    pub fn mul24(self, rhs: impl IntoVal<'b, T>, half: ProductHalf) -> Val<'b, T> {
+        let cx = self.context();
+        let (lhs, rhs) = (cx.operand(self), cx.operand_of(rhs));
+        cx.emit_val(Arith::Mul24 { lhs, rhs, half })
+    }
+
+    /// As [`mul24`](Val::mul24), plus `addend`; wraps. PTX ISA 9.7.1.6 `mad24`.
+    #[track_caller]
+    pub fn mad24(
+        self,
+        rhs: impl IntoVal<'b, T>,
+        addend: impl IntoVal<'b, T>,
+        half: ProductHalf,
+    ) -> Val<'b, T> {
+        let cx = self.context();
+        let lhs = cx.operand(self);
+        let (rhs, addend) = (cx.operand_of(rhs), cx.operand_of(addend));
+        cx.emit_val(Arith::Mad24 { lhs, rhs, addend, half })
+    }
+}
+
+macro_rules! binary {
+    ($($(#[$doc:meta])* $name:ident = $Variant:ident;)*) => {$(
+        $(#[$doc])*
+        #[track_caller]
+        pub fn $name(self, rhs: Self) -> Self {
+            let cx = self.context();
+            let (lhs, rhs) = (cx.operand(self), cx.operand(rhs));
+            cx.emit_val(Arith::$Variant { lhs, rhs })
+        }
+    )*};
+}
+
+/// Two half words at once, `sm_90`.
+///
+/// ```
+/// # #[cfg(feature = "sim")] {
+/// use tilewright::ir::{GlobalMut, Kernel, Target, Val};
+/// use tilewright::runtime::{Device, Grid};
+///
+/// let kernel = Kernel::<(GlobalMut<i16>,)>::build("pairs", Target::SM_90, |k, (x,)| {
+///     let (a, b) = (x.load_vector::<2, _>(k, 0), x.load_vector::<2, _>(k, 2));
+///     x.store_vector(k, 0, a.add_packed(b));
+///     x.store_vector(k, 2, a.max_relu(b));
+/// })?;
+/// assert!(kernel.ptx().text().contains("max.relu.s16x2"));
+/// let device = Device::sim()?;
+/// let mut x = device.upload(&[i16::MAX, -5, 1, -7])?;
+/// device.load(&kernel)?.launch(Grid::cover(1, 1), (&mut x,))?;
+/// assert_eq!(x.to_vec()?, [i16::MIN, -12, i16::MAX, 0]);
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+impl<T: Half> Val<'_, Vector<T, 2>> {
+    binary! {
+        /// `self + rhs` in both half words; wraps. PTX ISA 9.7.1.1 `add.s16x2`.
+        add_packed = AddPacked;
+        /// The smaller half words. PTX ISA 9.7.1.12 `min.s16x2`.
+        min_packed = MinPacked;
+        /// The larger half words. PTX ISA 9.7.1.13 `max.s16x2`.
+        max_packed = MaxPacked;
+    }
+}
+
+impl Val<'_, Vector<i16, 2>> {
+    binary! {
+        /// `max(min(self, rhs), 0)` in both half words; `sm_90`. PTX ISA 9.7.1.12 `min.relu.s16x2`.
+        min_relu = MinRelu;
+        /// `max(self, rhs, 0)` in both half words; `sm_90`. PTX ISA 9.7.1.13 `max.relu.s16x2`.
+        max_relu = MaxRelu;
+    }
+}
+
+/// An integer type of 16 bits, of which two are added and compared at once: `i16` and `u16`.
+pub trait Half: Int + VectorElement<2> {}
+impl Half for i16 {}
+impl Half for u16 {}
+
+/// Integers cut to few bits, side by side.
+macro_rules! cvt_pack {
+    ($($ty:ident $lanes:literal;)*) => {$(
+        impl<'b> Val<'b, Vector<$ty, $lanes>> {
+            /// The vector of these integers, each cut to the range of the elements, the first one as element 0.
+            /// PTX ISA 9.7.9.22 `cvt.pack.sat`.
+            ///
+            /// ```
+            /// # #[cfg(feature = "sim")] {
+            /// use tilewright::ir::{Val, Vector};
+            /// use tilewright::runtime::Device;
+            /// use tilewright::testing::eval;
+            ///
+            /// let bytes: u32 = eval(&Device::default()?, |k| {
+            ///     let all = [1000, -1000, 7, -7].map(|x| k.constant(x));
+            ///     Val::<Vector<i8, 4>>::cvt_pack(all).bitcast::<u32>()
+            /// })?;
+            /// assert_eq!(bytes.to_le_bytes(), [127, 128, 7, 249]);
+            /// # }
+            /// # Ok::<(), tilewright::testing::EvalError>(())
+            /// ```
+            #[track_caller]
+            pub fn cvt_pack(values: [Val<'b, i32>; $lanes]) -> Val<'b, Vector<$ty, $lanes>> {
+                let cx = values[0].context();
+                let values = values.iter().map(|value| cx.operand(*value)).collect();
+                cx.emit_val(Arith::CvtPack { values, to: $ty::SCALAR })
+            }
+        }
+    )*};
+}
+cvt_pack! {
+    i8 4;
+    u8 4;
+    i16 2;
+    u16 2;
 }
 
 impl<'b, T: Widen> Val<'b, T> {
@@ -158,6 +293,49 @@ impl<'b> Val<'b, i32> {
         let cx = self.context();
         let (lhs, rhs) = (cx.operand(self), cx.operand_of(rhs));
         cx.emit_val(Arith::AddSat { lhs, rhs })
+    }
+
+    /// The high half of `self * rhs`, plus `addend`, cut to the range of `i32`. PTX ISA 9.7.1.4 `mad.hi.sat`.
+    #[track_caller]
+    pub fn mad_hi_sat(
+        self,
+        rhs: impl IntoVal<'b, i32>,
+        addend: impl IntoVal<'b, i32>,
+    ) -> Val<'b, i32> {
+        let cx = self.context();
+        let lhs = cx.operand(self);
+        let (rhs, addend) = (cx.operand_of(rhs), cx.operand_of(addend));
+        cx.emit_val(Arith::MadHiSat { lhs, rhs, addend })
+    }
+
+    /// The high bits of [`mul24`](Val::mul24), plus `addend`, cut to the range of `i32`. PTX ISA 9.7.1.6
+    /// `mad24.hi.sat`.
+    #[track_caller]
+    pub fn mad24_hi_sat(
+        self,
+        rhs: impl IntoVal<'b, i32>,
+        addend: impl IntoVal<'b, i32>,
+    ) -> Val<'b, i32> {
+        let cx = self.context();
+        let lhs = cx.operand(self);
+        let (rhs, addend) = (cx.operand_of(rhs), cx.operand_of(addend));
+        cx.emit_val(Arith::Mad24HiSat { lhs, rhs, addend })
+    }
+
+    /// `max(min(self, rhs), 0)`; `sm_90`. PTX ISA 9.7.1.12 `min.relu.s32`.
+    #[track_caller]
+    pub fn min_relu(self, rhs: impl IntoVal<'b, i32>) -> Val<'b, i32> {
+        let cx = self.context();
+        let (lhs, rhs) = (cx.operand(self), cx.operand_of(rhs));
+        cx.emit_val(Arith::MinRelu { lhs, rhs })
+    }
+
+    /// `max(self, rhs, 0)`; `sm_90`. PTX ISA 9.7.1.13 `max.relu.s32`.
+    #[track_caller]
+    pub fn max_relu(self, rhs: impl IntoVal<'b, i32>) -> Val<'b, i32> {
+        let cx = self.context();
+        let (lhs, rhs) = (cx.operand(self), cx.operand_of(rhs));
+        cx.emit_val(Arith::MaxRelu { lhs, rhs })
     }
 
     /// `self - rhs`, cut to the range of `i32`. PTX ISA 9.7.1.2 `sub.sat`.
@@ -381,7 +559,7 @@ impl<'b, T: Ty> Val<'b, T> {
 }
 
 impl<'b, T: Number> Val<'b, T> {
-    /// The value in the floating point type `U`, rounded as `mode` says. PTX ISA 9.7.9.22 `cvt`.
+    /// The value in the floating point type `U`, rounded as `mode` says. PTX ISA 9.7.9.21 `cvt`.
     ///
     /// ```
     /// use tilewright::ir::{FloatMode, Global, GlobalMut, Kernel, Target, bf16};
@@ -403,7 +581,7 @@ impl<'b, T: Number> Val<'b, T> {
 
 impl<'b, T: Float> Val<'b, T> {
     /// The value rounded to an integer of type `U`, cut to its range; NaN gives 0.
-    /// PTX ISA 9.7.9.22 `cvt.rni`, `cvt.rzi`, `cvt.rmi`, `cvt.rpi`.
+    /// PTX ISA 9.7.9.21 `cvt.rni`, `cvt.rzi`, `cvt.rmi`, `cvt.rpi`.
     #[track_caller]
     pub fn cvt_rint<U: Int>(self, rounding: Rounding) -> Val<'b, U> {
         let value = self.context().operand(self);

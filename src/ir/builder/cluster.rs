@@ -46,6 +46,16 @@ impl<'b, T: Element> Val<'b, Shared<T>> {
     }
 }
 
+impl<'b, T: Element> Val<'b, SharedCluster<T>> {
+    /// The number of the block of the cluster that it points into. PTX ISA 9.7.9.24 `getctarank`; `sm_90`.
+    #[track_caller]
+    pub fn ctarank(self) -> Val<'b, u32> {
+        let cx = self.context();
+        let base = cx.operand(self);
+        cx.emit_val(Mem::Getctarank { base })
+    }
+}
+
 /// Stores to other blocks of the cluster that the thread does not wait for. The element and the barrier are in the
 /// same block; in the simulator another barrier is a fault, and so is a store that is not done when its block ends.
 ///

@@ -227,25 +227,25 @@ impl<'b, T: Float> Val<'b, T> {
         self.context().emit_val(Arith::CvtRint { value, to: T::SCALAR, rounding })
     }
 
-    /// The largest integer that is not above. PTX ISA 9.7.9.22 `cvt.rmi`.
+    /// The largest integer that is not above. PTX ISA 9.7.9.21 `cvt.rmi`.
     #[track_caller]
     pub fn floor(self) -> Val<'b, T> {
         self.to_integral(Rounding::Down)
     }
 
-    /// The smallest integer that is not below. PTX ISA 9.7.9.22 `cvt.rpi`.
+    /// The smallest integer that is not below. PTX ISA 9.7.9.21 `cvt.rpi`.
     #[track_caller]
     pub fn ceil(self) -> Val<'b, T> {
         self.to_integral(Rounding::Up)
     }
 
-    /// The integer toward zero. PTX ISA 9.7.9.22 `cvt.rzi`.
+    /// The integer toward zero. PTX ISA 9.7.9.21 `cvt.rzi`.
     #[track_caller]
     pub fn trunc(self) -> Val<'b, T> {
         self.to_integral(Rounding::Zero)
     }
 
-    /// The nearest integer, of two the even one. PTX ISA 9.7.9.22 `cvt.rni`.
+    /// The nearest integer, of two the even one. PTX ISA 9.7.9.21 `cvt.rni`.
     #[track_caller]
     pub fn round_ties_even(self) -> Val<'b, T> {
         self.to_integral(Rounding::NearestEven)

@@ -86,6 +86,34 @@ impl<'b> Body<'b, '_> {
         cx.emit(Mma::MmaSync { a, b, shape, d, first });
     }
 
+    /// As [`mma_sync`](Body::mma_sync) in `f64`, 16 rows and 8 columns, with 8 or 16 columns of A: a thread has 4
+    /// elements of A and 2 of B, or 8 and 4, more than a vector holds. Element `i` of A is in row
+    /// `lane / 4 + 8 (i % 2)` and column `lane % 4 + 4 (i / 2)`, and that of B in row `lane % 4 + 4 i` and column
+    /// `lane / 4`. PTX ISA 9.7.14.5 `mma.sync`; `sm_90`.
+    ///
+    /// ```
+    /// use tilewright::ir::{GlobalMut, Kernel, Target};
+    ///
+    /// let kernel = Kernel::<(GlobalMut<f64>,)>::build("product", Target::SM_90, |k, (x,)| {
+    ///     let part = |first: i32| x.load(k, k.lane_id() + 32 * first);
+    ///     let (a, b) = ([0, 1, 2, 3].map(part), [4, 5].map(part));
+    ///     let sums = k.registers::<f64>(4);
+    ///     sums.fill(k, 0.0);
+    ///     k.mma_sync_f64(&sums, &a, &b);
+    ///     (0..4).for_each(|i| x.store(k, k.lane_id() * 4 + i, sums.get(k, i as usize)));
+    /// })?;
+    /// assert!(kernel.ptx().text().contains("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 "));
+    /// # Ok::<(), tilewright::ir::BuildErrors>(())
+    /// ```
+    #[track_caller]
+    pub fn mma_sync_f64(&self, d: &Registers<'_, f64>, a: &[Val<'b, f64>], b: &[Val<'b, f64>]) {
+        let cx = self.context();
+        let k = u32::try_from(b.len()).unwrap_or(u32::MAX).saturating_mul(4);
+        let values = a.iter().chain(b).map(|value| cx.operand(*value)).collect();
+        let (d, first) = d.place();
+        cx.emit(Mma::MmaSyncF64 { values, shape: MmaShape { m: 16, n: 8, k }, d, first });
+    }
+
     /// `D = A B + D` where `accumulate`, else `D = A B`, by the 128 threads of a warp group, which go on at once:
     /// `D` may be read after [`wgmma_wait_group`](Body::wgmma_wait_group). `a` and `b` are
     /// [descriptors](Val::matrix_descriptor) of matrices in shared memory of elements of types `A` and `B`, which

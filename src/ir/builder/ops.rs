@@ -182,7 +182,7 @@ impl<'b, T: Float> Val<'b, T> {
 }
 
 impl<'b, T: Element> Val<'b, T> {
-    /// The value in the type `U`, as Rust's `as` converts it. PTX ISA 9.7.9.22 `cvt`. Where `U` is `T`, the
+    /// The value in the type `U`, as Rust's `as` converts it. PTX ISA 9.7.9.21 `cvt`. Where `U` is `T`, the
     /// value itself.
     ///
     /// To floating point it rounds to nearest even, once, whatever the type; what is too large becomes

@@ -70,7 +70,7 @@ spaces! {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 impl<'b, P: SpacePointer> Val<'b, P> {
-    /// The generic pointer to the same place. PTX ISA 9.7.9.21 `cvta`.
+    /// The generic pointer to the same place. PTX ISA 9.7.9.20 `cvta`.
     #[track_caller]
     pub fn cvta(self) -> Val<'b, P::Generic> {
         let cx = self.context();
@@ -81,7 +81,7 @@ impl<'b, P: SpacePointer> Val<'b, P> {
 
 impl<'b, G: GenericPointer> Val<'b, G> {
     /// The pointer of type `P` to the same place, which must be in the space of `P`: elsewhere it means nothing
-    /// on a GPU, and is a fault of the simulator. PTX ISA 9.7.9.21 `cvta.to`.
+    /// on a GPU, and is a fault of the simulator. PTX ISA 9.7.9.20 `cvta.to`.
     ///
     /// ```
     /// use tilewright::ir::{GlobalMut, Kernel, Target};
@@ -100,7 +100,7 @@ impl<'b, G: GenericPointer> Val<'b, G> {
     }
 
     /// Whether it points into `space`, not [`Space::Generic`]. What is in shared memory of the block is in that of
-    /// the cluster too. PTX ISA 9.7.9.20 `isspacep`.
+    /// the cluster too. PTX ISA 9.7.9.19 `isspacep`.
     #[track_caller]
     pub fn isspacep(self, space: Space) -> Val<'b, bool> {
         let cx = self.context();

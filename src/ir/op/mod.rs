@@ -40,7 +40,7 @@ pub use mma::{
 };
 pub use mode::{
     ApproxFunction, ByteHalf, Clamp, Direction, DivApprox, Excess, FindFrom, FloatMode, FloatTest,
-    PermuteMode, Subnormals,
+    PermuteMode, ProductHalf, Subnormals,
 };
 pub(in crate::ir) use parts::{BadPart, Names, Parts};
 pub use special::{SpecialReg, VolatileReg};
@@ -70,6 +70,8 @@ pub enum Constraint {
     I32,
     /// `u64`.
     U64,
+    /// `f64`.
+    F64,
     /// A tensor map.
     TensorMap,
     /// The integer type of twice the width of `T`.
@@ -119,6 +121,8 @@ pub enum ResultKind {
     Dot,
     /// The vector of the operands.
     Pack,
+    /// The vector of as many elements of the attribute `to` as there are operands.
+    PackTo,
     /// The vector of `lanes` elements of the type `T`.
     Splat,
     /// The type of an element of the vector `T`.
@@ -174,6 +178,10 @@ pub enum Class {
     Float,
     /// Those of `Float` that are scalars.
     ScalarFloat,
+    /// `i16x2` and `u16x2`.
+    PackedInt,
+    /// `i32` and `i16x2`.
+    Relu,
     /// Signed integers, the floating point types with arithmetic, and the packed vectors.
     Signed,
     /// Scalars that can be compared: `bool`, integers, and the floating point types with arithmetic.
@@ -193,6 +201,10 @@ impl Class {
                 return match self {
                     Class::Any | Class::Vector | Class::Data => true,
                     Class::Number | Class::Float | Class::Signed => vector.is_packed(),
+                    Class::PackedInt => {
+                        vector.lanes() == 2 && matches!(vector.elem(), Scalar::I16 | Scalar::U16)
+                    }
+                    Class::Relu => vector.lanes() == 2 && matches!(vector.elem(), Scalar::I16),
                     Class::Scalar
                     | Class::ScalarNumber
                     | Class::Int
@@ -219,7 +231,8 @@ impl Class {
             Class::Signed => s.is_number() && (s.is_signed() || s.is_float()),
             Class::Ordered => s.is_number() || matches!(s, Scalar::Bool),
             Class::Bits => s.is_int() || matches!(s, Scalar::Bool),
-            Class::Vector | Class::Pointer => false,
+            Class::Relu => matches!(s, Scalar::I32),
+            Class::Vector | Class::Pointer | Class::PackedInt => false,
         }
     }
 }
@@ -240,6 +253,8 @@ impl fmt::Display for Class {
             Class::IntHalf => "an integer type of 16 or 32 bits",
             Class::IntWord => "an integer type of 32 or 64 bits",
             Class::Int32 => "i32 or u32",
+            Class::PackedInt => "i16x2 or u16x2",
+            Class::Relu => "i32 or i16x2",
             Class::Float => "a floating point type: f16, bf16, f32, f64, f16x2 or bf16x2",
             Class::ScalarFloat => "a floating point type: f16, bf16, f32 or f64",
             Class::Signed => {
@@ -584,6 +599,10 @@ impl Op {
             ResultKind::To => self.converted(ir, info),
             ResultKind::Wide => self.wide(ir, info),
             ResultKind::Dot => Some(self.dot(ir)),
+            ResultKind::PackTo => {
+                let to = self.type_of_attribute(ir)?.scalar()?;
+                VectorType::new(to, self.made_lanes()?).map(Type::Vector)
+            }
             ResultKind::Pack | ResultKind::Splat => self.vector(ir, info),
             ResultKind::Lane => {
                 let vector = self.type_of_operand(ir, info, Constraint::T)?.vector()?;
@@ -644,7 +663,7 @@ impl Op {
 
     /// The number of elements of the vector that the operation makes of scalars or loads.
     pub(in crate::ir) fn made_lanes(&self) -> Option<u32> {
-        if let Op::Arith(Arith::VecPack { values }) = self {
+        if let Op::Arith(Arith::VecPack { values } | Arith::CvtPack { values, .. }) = self {
             u32::try_from(values.len()).ok()
         } else if let Op::Arith(Arith::VecSplat { lanes, .. }) | Op::Mem(Mem::LdVec { lanes, .. }) =
             self
@@ -691,6 +710,7 @@ impl Op {
                 Arith::Cvt { to, .. }
                 | Arith::CvtRounded { to, .. }
                 | Arith::CvtRint { to, .. }
+                | Arith::CvtPack { to, .. }
                 | Arith::CvtSat { to, .. },
             ) => Some((*to).into()),
             Op::Arith(Arith::Bitcast { to, .. }) => Some(*to),
@@ -727,6 +747,7 @@ impl Op {
                 | Mem::Cvta { .. }
                 | Mem::CvtaTo { .. }
                 | Mem::Isspacep { .. }
+                | Mem::Getctarank { .. }
                 | Mem::Mapa { .. }
                 | Mem::Offset { .. },
             )

@@ -273,6 +273,16 @@ named! {
 }
 
 named! {
+    /// Which bits of a product of 48 bits are taken. PTX ISA 9.7.1.5 `mul24`.
+    ProductHalf, "a part of a product" {
+        /// Bits 0 to 31.
+        Lo = "lo",
+        /// Bits 16 to 47.
+        Hi = "hi",
+    }
+}
+
+named! {
     /// Which half of the bytes `dp2a` takes. PTX ISA 9.7.1.24 `dp2a`.
     ByteHalf, "a half of four bytes" {
         /// Bytes 0 and 1.

@@ -33,6 +33,10 @@ pub(super) fn mem(op: &Mem, ir: &KernelIr) -> Support {
             Some(Space::Shared) => Ok(Target::SM_90),
             _ => Err("the pointer is to shared memory"),
         },
+        Mem::Getctarank { base } => match space_of(base) {
+            Some(Space::Shared | Space::SharedCluster) => Ok(Target::SM_90),
+            _ => Err("the pointer is to shared memory, of the block or of the cluster"),
+        },
         Mem::Cvta { base } => match space_of(base) {
             Some(Space::Generic) => Err("the pointer is generic already"),
             space => Ok(space.map_or(Target::SM_80, first_target)),

@@ -46,7 +46,10 @@ pub(super) fn support(op: &Arith, ir: &KernelIr) -> Support {
             matches!(elem(value), Scalar::F32 | Scalar::F64),
             "PTX has it for f32 and f64 only",
         ),
-        Arith::AddSat { lhs, .. } | Arith::SubSat { lhs, .. } => {
+        Arith::AddSat { lhs, .. }
+        | Arith::SubSat { lhs, .. }
+        | Arith::MadHiSat { lhs, .. }
+        | Arith::Mad24HiSat { lhs, .. } => {
             only(elem(lhs) == Scalar::I32, "PTX has it for i32 only")
         }
         Arith::Setp { lhs, compare, .. } => only(
@@ -84,6 +87,13 @@ pub(super) fn support(op: &Arith, ir: &KernelIr) -> Support {
                 "the result is of an integer type, or of the type of the operand",
             )
         }
+        Arith::CvtPack { values, to } => only(
+            matches!(
+                (values.len(), to),
+                (2, Scalar::I16 | Scalar::U16) | (4, Scalar::I8 | Scalar::U8)
+            ),
+            "it makes four integers of 8 bits, or two of 16",
+        ),
         Arith::CvtSat { to, .. } => only(to.is_int(), "the result is of an integer type"),
         Arith::Add { .. }
         | Arith::Sub { .. }
@@ -108,6 +118,13 @@ pub(super) fn support(op: &Arith, ir: &KernelIr) -> Support {
         | Arith::Mad { .. }
         | Arith::MadHi { .. }
         | Arith::MadWide { .. }
+        | Arith::Mul24 { .. }
+        | Arith::Mad24 { .. }
+        | Arith::AddPacked { .. }
+        | Arith::MinPacked { .. }
+        | Arith::MaxPacked { .. }
+        | Arith::MinRelu { .. }
+        | Arith::MaxRelu { .. }
         | Arith::Sad { .. }
         | Arith::Dp4a { .. }
         | Arith::Dp2a { .. }

@@ -68,7 +68,7 @@ macro_rules! for_each_op {
                 /// The value in the type `to`, as Rust's `as`: integers wrap, floating point to integer
                 /// truncates and saturates (NaN gives 0), everything else rounds to nearest even. A number
                 /// that is too large for a floating point type of 8 bits becomes its largest. In each
-                /// element of a vector. PTX ISA 9.7.9.22 `cvt`.
+                /// element of a vector. PTX ISA 9.7.9.21 `cvt`.
                 cvt = Cvt (value: T) { to: Scalar } -> To : Data, Pure, SM_80;
                 /// `lhs + rhs`, rounded as `mode` says. PTX ISA 9.7.3.3, 9.7.4.1 `add`.
                 add_rounded = AddRounded (lhs: T, rhs: T) { mode: FloatMode } -> T : Float, Pure, SM_80;
@@ -114,6 +114,26 @@ macro_rules! for_each_op {
                 mad_hi = MadHi (lhs: T, rhs: T, addend: T) {} -> T : Int, Pure, SM_80;
                 /// `lhs * rhs + addend` in the type of twice the width; wraps. PTX ISA 9.7.1.4 `mad.wide`.
                 mad_wide = MadWide (lhs: T, rhs: T, addend: Wide) {} -> Wide : IntHalf, Pure, SM_80;
+                /// `mad_hi`, cut to the range of the type. PTX ISA 9.7.1.4 `mad.hi.sat`.
+                mad_hi_sat = MadHiSat (lhs: T, rhs: T, addend: T) {} -> T : Int32, Pure, SM_80;
+                /// The low or the high 32 of the 48 bits of the product of the lowest 24 bits of the operands, which
+                /// count as numbers of 24 bits. PTX ISA 9.7.1.5 `mul24`.
+                mul24 = Mul24 (lhs: T, rhs: T) { half: ProductHalf } -> T : Int32, Pure, SM_80;
+                /// `mul24`, plus `addend`; wraps. PTX ISA 9.7.1.6 `mad24`.
+                mad24 = Mad24 (lhs: T, rhs: T, addend: T) { half: ProductHalf } -> T : Int32, Pure, SM_80;
+                /// The high bits of `mul24`, plus `addend`, cut to the range of the type. PTX ISA 9.7.1.6
+                /// `mad24.hi.sat`.
+                mad24_hi_sat = Mad24HiSat (lhs: T, rhs: T, addend: T) {} -> T : Int32, Pure, SM_80;
+                /// `lhs + rhs` in both half words; wraps. PTX ISA 9.7.1.1 `add.s16x2`.
+                add_packed = AddPacked (lhs: T, rhs: T) {} -> T : PackedInt, Pure, SM_90;
+                /// The smaller half words. PTX ISA 9.7.1.12 `min.s16x2`.
+                min_packed = MinPacked (lhs: T, rhs: T) {} -> T : PackedInt, Pure, SM_90;
+                /// The larger half words. PTX ISA 9.7.1.13 `max.s16x2`.
+                max_packed = MaxPacked (lhs: T, rhs: T) {} -> T : PackedInt, Pure, SM_90;
+                /// `max(min(lhs, rhs), 0)`, in each element. PTX ISA 9.7.1.12 `min.relu`.
+                min_relu = MinRelu (lhs: T, rhs: T) {} -> T : Relu, Pure, SM_90;
+                /// `max(lhs, rhs, 0)`, in each element. PTX ISA 9.7.1.13 `max.relu`.
+                max_relu = MaxRelu (lhs: T, rhs: T) {} -> T : Relu, Pure, SM_90;
                 /// `|lhs - rhs| + addend`; wraps. PTX ISA 9.7.1.7 `sad`.
                 sad = Sad (lhs: T, rhs: T, addend: T) {} -> T : Int, Pure, SM_80;
                 /// The sum of the products of four bytes each, plus `addend`; wraps. PTX ISA 9.7.1.23 `dp4a`.
@@ -160,16 +180,19 @@ macro_rules! for_each_op {
                 /// The same bits as a value of the type `to`. PTX ISA 9.7.9.1 `mov`.
                 bitcast = Bitcast (value: T) { to: Type } -> As : Data, Pure, SM_80;
                 /// The number rounded to the floating point type `to` as `mode` says, in each element.
-                /// PTX ISA 9.7.9.22 `cvt`.
+                /// PTX ISA 9.7.9.21 `cvt`.
                 cvt_rounded = CvtRounded (value: T) { to: Scalar, mode: FloatMode } -> To
                     : Data, Pure, SM_80;
                 /// The number rounded to an integer, as the type `to`: an integer type, whose range it is cut
                 /// to (NaN gives 0), or the floating point type that it has.
-                /// PTX ISA 9.7.9.22 `cvt.rni`, `cvt.rzi`, `cvt.rmi`, `cvt.rpi`.
+                /// PTX ISA 9.7.9.21 `cvt.rni`, `cvt.rzi`, `cvt.rmi`, `cvt.rpi`.
                 cvt_rint = CvtRint (value: T) { to: Scalar, rounding: Rounding } -> To
                     : ScalarFloat, Pure, SM_80;
-                /// The integer cut to the range of the integer type `to`. PTX ISA 9.7.9.22 `cvt.sat`.
+                /// The integer cut to the range of the integer type `to`. PTX ISA 9.7.9.21 `cvt.sat`.
                 cvt_sat = CvtSat (value: T) { to: Scalar } -> To : Int, Pure, SM_80;
+                /// The vector of the integers of the list, each cut to the range of `to`, the first one in the lowest
+                /// bits: four of 8 bits, or two of 16. PTX ISA 9.7.9.22 `cvt.pack.sat`.
+                cvt_pack = CvtPack (; values: [I32]) { to: Scalar } -> PackTo : Any, Pure, SM_80;
                 /// The vector of the values of the list, the first one in the lowest bits.
                 /// PTX ISA 9.7.9.1 `mov` of a vector.
                 vec_pack = VecPack (; values: [T]) {} -> Pack : Scalar, Pure, SM_80;
@@ -209,16 +232,19 @@ macro_rules! for_each_op {
                 array_base = ArrayBase () { array: ArrayId } -> ArrayPointer : Any, Pure, SM_80;
                 /// The first element of a local memory allocation of the thread.
                 local_base = LocalBase () { local: LocalId } -> LocalPointer : Any, Pure, SM_80;
-                /// The generic pointer to the same place. PTX ISA 9.7.9.21 `cvta`.
+                /// The generic pointer to the same place. PTX ISA 9.7.9.20 `cvta`.
                 cvta = Cvta (base: Pointer) {} -> GenericPointer : Any, Pure, SM_80;
                 /// The pointer of the space `space` to the same place, which must be in that space.
-                /// PTX ISA 9.7.9.21 `cvta.to`.
+                /// PTX ISA 9.7.9.20 `cvta.to`.
                 cvta_to = CvtaTo (base: Pointer) { space: Space } -> PointerInto : Any, Pure, SM_80;
-                /// Whether a generic pointer points into the space `space`. PTX ISA 9.7.9.20 `isspacep`.
+                /// Whether a generic pointer points into the space `space`. PTX ISA 9.7.9.19 `isspacep`.
                 isspacep = Isspacep (base: Pointer) { space: Space } -> Bool : Any, Pure, SM_80;
                 /// The pointer to the same place in the shared memory of block `cta` of the cluster.
                 /// PTX ISA 9.7.9.23 `mapa`.
                 mapa = Mapa (base: Pointer, cta: U32) {} -> ClusterPointer : Any, Pure, SM_90;
+                /// The number of the block of the cluster in whose shared memory the pointer is.
+                /// PTX ISA 9.7.9.24 `getctarank`.
+                getctarank = Getctarank (base: Pointer) {} -> U32 : Any, Pure, SM_90;
                 /// The present value of register `index` of a variable.
                 get_var = GetVar () { var: VarId, index: u32 } -> VarElem : Any, Read, SM_80;
                 /// Sets register `index` of a variable.
@@ -311,6 +337,10 @@ macro_rules! for_each_op {
                 /// and B in `a` and `b`. PTX ISA 9.7.14.5 `mma.sync`.
                 mma_sync = MmaSync (a: Any, b: Any) { shape: MmaShape, d: VarId, first: u32 } -> Unit
                     : Any, Sync, SM_80;
+                /// As `mma_sync`, in `f64`, where a thread has more of A than a vector holds: the list is each thread's
+                /// part of A, then that of B. PTX ISA 9.7.14.5 `mma.sync`.
+                mma_sync_f64 = MmaSyncF64 (; values: [F64]) { shape: MmaShape, d: VarId, first: u32 } -> Unit
+                    : Any, Sync, SM_90;
                 /// Loads 8x8 matrices of 16-bit elements. The row `i % 8` of matrix `i / 8` starts at
                 /// `*(base + index)` of lane `i`; a thread gets elements `2 (lane % 4) ..` of row `lane / 4` of
                 /// each matrix. PTX ISA 9.7.14.5.15 `ldmatrix`.

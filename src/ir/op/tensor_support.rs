@@ -58,6 +58,19 @@ impl Types<'_> {
 pub(super) fn mma(op: &Mma, ir: &KernelIr) -> Support {
     let types = Types(ir);
     match *op {
+        Mma::MmaSyncF64 { ref values, shape: MmaShape { m, n, k }, d, first: _ } => {
+            let sums = types.var(d).and_then(|ty| Accumulators::new(MmaShape { m, n, k }, 32, ty));
+            only(
+                (m, n) == (16, 8) && matches!(k, 8 | 16),
+                "the shapes are m16n8k8 and m16n8k16: for `m16n8k4` and `m8n8k4` there is `mma_sync`",
+            )?;
+            only(sums.is_some_and(|sums| sums.ty == Scalar::F64.into()), "sums are f64")?;
+            only(
+                values.len() as u32 * 32 == (m + n) * k,
+                "a thread has k / 2 elements of A and k / 4 of B",
+            )?;
+            Ok(Target::SM_90)
+        }
         Mma::MmaSync { a, b, shape, d, first: _ } => mma_sync(types, [a, b], shape, d),
         Mma::Ldmatrix { base, .. } | Mma::Stmatrix { base, .. } => {
             only(types.in_space(base, Space::Shared), SHARED)?;

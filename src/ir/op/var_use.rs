@@ -32,7 +32,9 @@ impl Op {
         if let Op::Mem(Mem::SetVar { index, .. }) = self {
             return Some(VarUse { var, first: *index, len: 1, reads: false, sets: true });
         }
-        if let Op::Mma(Mma::MmaSync { shape, first, .. }) = self {
+        if let Op::Mma(Mma::MmaSync { shape, first, .. } | Mma::MmaSyncF64 { shape, first, .. }) =
+            self
+        {
             let len = accumulators(*shape, 32)?;
             return Some(VarUse { var, first: *first, len, reads: true, sets: true });
         }

@@ -94,6 +94,7 @@ fn check_operands(report: &mut Report<'_>, op: OpId, info: &'static OpInfo) {
             Constraint::U32 => other(Some(Scalar::U32.into())),
             Constraint::I32 => other(Some(Scalar::I32.into())),
             Constraint::U64 => other(Some(Scalar::U64.into())),
+            Constraint::F64 => other(Some(Scalar::F64.into())),
             Constraint::TensorMap => match found {
                 Type::TensorMap { .. } => None,
                 Type::Scalar(_) | Type::Vector(_) | Type::Pointer { .. } => {
@@ -158,6 +159,10 @@ fn check_results(report: &mut Report<'_>, op: OpId, expected: Vec<Type>, found: 
 
 /// What is wrong with the vector types of an operation.
 fn vectors(ir: &KernelIr, op: &Op, info: &'static OpInfo) -> Option<VerifyError> {
+    // Which vectors this one makes is said with what PTX has.
+    if matches!(op, Op::Arith(Arith::CvtPack { .. })) {
+        return None;
+    }
     let pointee = || op.pointee(ir, info).map(Type::from);
     let ty = op.type_of_operand(ir, info, Constraint::T).or_else(pointee);
     if let Some(lanes) = op.made_lanes() {

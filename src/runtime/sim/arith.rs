@@ -167,6 +167,16 @@ impl Compiler<'_> {
             | Arith::MulWide { .. }
             | Arith::Mad { .. }
             | Arith::MadHi { .. }
+            | Arith::MadHiSat { .. }
+            | Arith::Mul24 { .. }
+            | Arith::Mad24 { .. }
+            | Arith::Mad24HiSat { .. }
+            | Arith::AddPacked { .. }
+            | Arith::MinPacked { .. }
+            | Arith::MaxPacked { .. }
+            | Arith::MinRelu { .. }
+            | Arith::MaxRelu { .. }
+            | Arith::CvtPack { .. }
             | Arith::MadWide { .. }
             | Arith::Sad { .. }
             | Arith::Dp4a { .. }

@@ -12,7 +12,7 @@ use super::cluster_barrier;
 use super::diagnostic::Diagnostics;
 use super::lanes::LANES;
 use super::memory::Memory;
-use super::options::Order;
+use super::options::{Accumulation, Order};
 use super::pending::Pending;
 use super::program::Code;
 use super::proxy::Proxies;
@@ -92,9 +92,9 @@ pub(super) struct Cluster<'c> {
 impl<'c> Cluster<'c> {
     pub(super) fn new(
         code: &'c Code,
-        grid: Grid,
-        shape: Shape,
+        (grid, shape): (Grid, Shape),
         arguments: &'c Arguments<'c>,
+        accumulation: Accumulation,
     ) -> Cluster<'c> {
         let threads = grid.threads.iter().product::<u32>() as usize;
         let (warps_of_block, blocks) = (threads.div_ceil(LANES), shape.blocks() as usize);
@@ -117,6 +117,7 @@ impl<'c> Cluster<'c> {
             cluster_arrival: false,
             threads,
             operations: 0,
+            accumulation,
         };
         let (states, barriers) = (vec![State::Ended; warps.len()], Vec::new());
         let mut cluster =
@@ -369,10 +370,11 @@ impl<'c> Cluster<'c> {
     /// Lets the `wgmma` of a warp group before the number `end` take effect.
     fn multiply(&mut self, rank: usize, group: usize, end: u64) -> Result<(), Stop> {
         let first = rank * self.warps_of_block + group * WarpGroup::WARPS;
+        let accumulation = self.memory.accumulation;
         let block = &mut self.memory.blocks[rank];
         let warps = &mut self.warps[first..first + WarpGroup::WARPS];
-        let proxies = self.memory.proxies.as_ref();
-        let done = block.groups[group].multiply(end, (&block.shared, proxies), warps);
+        let shared = (&block.shared, self.memory.proxies.as_ref());
+        let done = block.groups[group].multiply(end, shared, warps, accumulation);
         done.map_err(|trap| self.stopped(trap))
     }
 

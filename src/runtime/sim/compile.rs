@@ -534,6 +534,7 @@ impl Compiler<'_> {
             Mem::Isspacep { base, space } => {
                 self.isspacep(id, (base, space), result.ok_or(Malformed)?)?;
             }
+            Mem::Getctarank { base } => self.getctarank(id, base, result.ok_or(Malformed)?)?,
             Mem::Mapa { base, cta } => self.mapa(id, (base, cta), result.ok_or(Malformed)?)?,
             Mem::GetVar { var, index } => {
                 let from = self.register(var, index)?;

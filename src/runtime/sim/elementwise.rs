@@ -9,7 +9,8 @@ use super::round::{self, Operation, Source};
 use super::slots::Slots;
 use super::vector::{At, each};
 use crate::ir::{
-    ApproxFunction, Arith, ByteHalf, Const, FloatMode, FloatTest, Scalar, Subnormals, Value,
+    ApproxFunction, Arith, ByteHalf, Const, FloatMode, FloatTest, ProductHalf, Scalar, Subnormals,
+    Value,
 };
 
 /// `true` as the word of a `bool`, which is all ones.
@@ -55,6 +56,23 @@ fn has_property(x: f64, scalar: Scalar, test: FloatTest) -> bool {
         // Zero is one, as PTX has it.
         FloatTest::Normal => x.is_finite() && !is_subnormal,
         FloatTest::Subnormal => is_subnormal,
+    }
+}
+
+/// The number cut to the range of `i32`.
+fn saturated(x: i128) -> i128 {
+    x.clamp(i32::MIN.into(), i32::MAX.into())
+}
+
+/// 32 of the 48 bits of the product of the lowest 24 bits of two numbers.
+fn product24(signed: bool, operands: [i128; 2], half: ProductHalf) -> i128 {
+    let [a, b] = operands.map(|x| {
+        let low = x & 0xff_ffff;
+        if signed && low >> 23 == 1 { low - (1 << 24) } else { low }
+    });
+    match half {
+        ProductHalf::Lo => a * b,
+        ProductHalf::Hi => (a * b) >> 16,
     }
 }
 
@@ -126,10 +144,14 @@ impl Compiler<'_> {
         operands: [Value; N],
         f: impl Fn([i128; N]) -> i128 + Send + Sync + 'static,
     ) -> Result<Inst, Refused> {
-        let Slots::Scalar(to, _) = result else { return Err(Malformed) };
+        let to = match result {
+            Slots::Scalar(scalar, _) => scalar,
+            Slots::Vector(vector, _) => vector.elem(),
+            Slots::Pointer(_) => return Err(Malformed),
+        };
         let mut types = [Scalar::U32; N];
         for (ty, operand) in types.iter_mut().zip(operands) {
-            *ty = self.scalar(operand)?.0;
+            *ty = self.elem(operand)?;
         }
         self.elementwise(result, operands, move |bits| {
             let mut numbers = [0; N];
@@ -223,12 +245,12 @@ impl Compiler<'_> {
                     truth(has_property(round::decode(scalar, x), scalar, test))
                 })
             }
-            Arith::AddSat { lhs, rhs } => self.integers(result, [lhs, rhs], |[a, b]| {
-                (a + b).clamp(i32::MIN.into(), i32::MAX.into())
-            }),
-            Arith::SubSat { lhs, rhs } => self.integers(result, [lhs, rhs], |[a, b]| {
-                (a - b).clamp(i32::MIN.into(), i32::MAX.into())
-            }),
+            Arith::AddSat { lhs, rhs } => {
+                self.integers(result, [lhs, rhs], |[a, b]| saturated(a + b))
+            }
+            Arith::SubSat { lhs, rhs } => {
+                self.integers(result, [lhs, rhs], |[a, b]| saturated(a - b))
+            }
             Arith::MulHi { lhs, rhs } => {
                 let bits = self.elem(lhs)?.bits();
                 self.integers(result, [lhs, rhs], move |[a, b]| high_half(a, b, bits))
@@ -239,6 +261,36 @@ impl Compiler<'_> {
                     high_half(a, b, bits) + c
                 })
             }
+            Arith::MadHiSat { lhs, rhs, addend } => {
+                self.integers(result, [lhs, rhs, addend], |[a, b, c]| {
+                    saturated(high_half(a, b, 32) + c)
+                })
+            }
+            Arith::Mul24 { lhs, rhs, half } => {
+                let signed = self.elem(lhs)?.is_signed();
+                self.integers(result, [lhs, rhs], move |[a, b]| product24(signed, [a, b], half))
+            }
+            Arith::Mad24 { lhs, rhs, addend, half } => {
+                let signed = self.elem(lhs)?.is_signed();
+                self.integers(result, [lhs, rhs, addend], move |[a, b, c]| {
+                    product24(signed, [a, b], half) + c
+                })
+            }
+            Arith::Mad24HiSat { lhs, rhs, addend } => {
+                self.integers(result, [lhs, rhs, addend], |[a, b, c]| {
+                    saturated(product24(true, [a, b], ProductHalf::Hi) + c)
+                })
+            }
+            Arith::AddPacked { lhs, rhs } => self.integers(result, [lhs, rhs], |[a, b]| a + b),
+            Arith::MinPacked { lhs, rhs } => self.integers(result, [lhs, rhs], |[a, b]| a.min(b)),
+            Arith::MaxPacked { lhs, rhs } => self.integers(result, [lhs, rhs], |[a, b]| a.max(b)),
+            Arith::MinRelu { lhs, rhs } => {
+                self.integers(result, [lhs, rhs], |[a, b]| a.min(b).max(0))
+            }
+            Arith::MaxRelu { lhs, rhs } => {
+                self.integers(result, [lhs, rhs], |[a, b]| a.max(b).max(0))
+            }
+            Arith::CvtPack { ref values, to } => self.cvt_pack(result, values, to),
             Arith::MulWide { lhs, rhs } => self.integers(result, [lhs, rhs], |[a, b]| a * b),
             Arith::Mad { lhs, rhs, addend } | Arith::MadWide { lhs, rhs, addend } => {
                 self.integers(result, [lhs, rhs, addend], |[a, b, c]| {
@@ -360,6 +412,24 @@ impl Compiler<'_> {
             | Arith::VecExtract { .. }
             | Arith::Sreg { .. } => Err(Malformed),
         }
+    }
+
+    /// Integers cut to the range of `to`, side by side.
+    fn cvt_pack(&self, result: Slots, values: &[Value], to: Scalar) -> Result<Inst, Refused> {
+        let (_, slot) = result.single()?;
+        let values: Vec<usize> = values
+            .iter()
+            .map(|value| Ok(self.scalar_of(*value, Scalar::I32)? as usize))
+            .collect::<Result<_, Refused>>()?;
+        let (slot, bits) = (slot as usize, to.bits());
+        Ok(Inst::Pure(Box::new(move |regs| {
+            regs.w[slot] = std::array::from_fn(|lane| {
+                (0..).zip(&values).fold(0, |word, (i, value)| {
+                    let number = i128::from(regs.w[*value][lane] as i32);
+                    word | (cut(to, number) as u32) << (i * bits)
+                })
+            });
+        })))
     }
 
     /// The bits of a value, from its slots to those of the result, in order.

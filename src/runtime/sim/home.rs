@@ -166,6 +166,28 @@ impl Compiler<'_> {
         Ok(())
     }
 
+    pub(super) fn getctarank(
+        &mut self,
+        id: OpId,
+        base: Value,
+        result: Value,
+    ) -> Result<(), Refused> {
+        let (pointer, space, _) = self.pointer(base)?;
+        let dst = self.result(&[result], 0)?.scalar(Scalar::U32)? as usize;
+        let run = move |regs: &mut Regs, memory: &mut Memory<'_>, _: u32| {
+            let own = memory.here as u32;
+            regs.w[dst] = std::array::from_fn::<u32, LANES, _>(|lane| {
+                match Allocation::of(space, pointer.alloc.lane(regs, lane)) {
+                    Allocation { home: Home::Cluster, number } => of_cluster(number).0,
+                    _ => own,
+                }
+            });
+            Ok(())
+        };
+        self.emit(id, Inst::Memory(Box::new(run)));
+        Ok(())
+    }
+
     pub(super) fn isspacep(
         &mut self,
         id: OpId,

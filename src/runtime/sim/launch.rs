@@ -128,7 +128,7 @@ pub(super) fn launch(
     // to their end, so that the lowest one that stops is always the same.
     let (next, stopped) = (AtomicU64::new(0), AtomicU64::new(u64::MAX));
     let work = || {
-        let mut cluster = Cluster::new(code, grid, shape, &arguments);
+        let mut cluster = Cluster::new(code, (grid, shape), &arguments, options.accumulation);
         let (mut total, mut said) = (Count::default(), Said::default());
         loop {
             let number = next.fetch_add(1, Relaxed);

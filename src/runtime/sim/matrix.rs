@@ -7,6 +7,7 @@ use super::mma::{
     Columns, Operands, Rows, SumType, Summand, Sums, float, int, multiply_f32, multiply_f64,
     multiply_i32,
 };
+use super::options::Accumulation;
 use super::program::Inst;
 use super::slots::Slots;
 use super::trap::Trapped;
@@ -102,7 +103,7 @@ impl MmaSync {
         parts
     }
 
-    fn run(&self, regs: &mut Regs) {
+    fn run(&self, regs: &mut Regs, accumulation: Accumulation) {
         let (k, rows) = (self.k, self.blocks * self.k);
         match self.sums.elem {
             SumType::F64 => {
@@ -117,7 +118,8 @@ impl MmaSync {
             SumType::F16 | SumType::F32 => {
                 let parts =
                     self.operands(&regs.w, |elem, word, v| float(elem, bits_of(elem, word, v)));
-                multiply_f32(regs, &self.sums, &parts.first(rows, k), true);
+                let bits = accumulation.fraction_bits(self.a.elem.bits());
+                multiply_f32(regs, &self.sums, &parts.first(rows, k), (true, bits));
             }
         }
     }
@@ -228,25 +230,19 @@ impl Compiler<'_> {
     pub(super) fn mma(&mut self, id: OpId, op: &Mma, results: &[Value]) -> Result<(), Refused> {
         let act: Act = match *op {
             Mma::MmaSync { a, b, shape, d, first } => {
-                let mma = MmaSync {
-                    a: self.fragment(a)?,
-                    b: self.fragment(b)?,
-                    sums: self.sums(shape, 32, (d, first))?,
-                    blocks: shape.m as usize / 8,
-                    k: shape.k as usize,
+                self.mma_sync([self.fragment(a)?, self.fragment(b)?], shape, (d, first))?
+            }
+            Mma::MmaSyncF64 { ref values, shape, d, first } => {
+                let slots = values.iter().map(|value| self.scalar_of(*value, Scalar::F64));
+                let slots: Vec<u32> = slots.collect::<Result<_, Refused>>()?;
+                let of_a = (shape.m * shape.k) as usize / LANES;
+                let (a, b) = slots.split_at_checked(of_a).ok_or(Refused::Malformed)?;
+                let part = |slots: &[u32]| Fragment {
+                    elem: Scalar::F64,
+                    slots: slots.into(),
+                    per_slot: 1,
                 };
-                mma.check(shape)?;
-                let watched = self.is_watched(d);
-                Box::new(move |turn| {
-                    if let Some(next) = turn.whole_warp()? {
-                        return Ok(next);
-                    }
-                    if watched {
-                        turn.touch(&mma.sums.slots)?;
-                    }
-                    mma.run(turn.regs);
-                    Ok(Next::Go)
-                })
+                self.mma_sync([part(a), part(b)], shape, (d, first))?
             }
             Mma::Ldmatrix { base, index, count, order } => {
                 let to = self.result(results, 0)?;
@@ -270,6 +266,28 @@ impl Compiler<'_> {
         };
         self.emit(id, Inst::Act(act));
         Ok(())
+    }
+
+    fn mma_sync(
+        &self,
+        [a, b]: [Fragment; 2],
+        shape: MmaShape,
+        d: (VarId, u32),
+    ) -> Result<Act, Refused> {
+        let (blocks, k) = (shape.m as usize / 8, shape.k as usize);
+        let mma = MmaSync { a, b, sums: self.sums(shape, 32, d)?, blocks, k };
+        mma.check(shape)?;
+        let watched = self.is_watched(d.0);
+        Ok(Box::new(move |turn| {
+            if let Some(next) = turn.whole_warp()? {
+                return Ok(next);
+            }
+            if watched {
+                turn.touch(&mma.sums.slots)?;
+            }
+            mma.run(turn.regs, turn.memory.accumulation);
+            Ok(Next::Go)
+        }))
     }
 
     /// A thread's part of a matrix.

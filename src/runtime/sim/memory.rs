@@ -11,6 +11,7 @@ use super::buffer::Buffer;
 use super::element::Element;
 use super::home::{Allocation, Home};
 use super::lanes::{LANE_BIT, LANES, Regs, Word, lanes_of};
+use super::options::Accumulation;
 use super::pending::Pending;
 use super::proxy::Proxies;
 use super::shared::{Shared, SharedRange, of_cluster};
@@ -44,6 +45,8 @@ pub(super) struct Memory<'m> {
     /// The operations that the warps of the cluster executed before the present turn, without those of the
     /// warp whose turn it is.
     pub(super) operations: u64,
+    /// How the floating point sums of tensor cores are made.
+    pub(super) accumulation: Accumulation,
 }
 
 /// The allocation of a pointer.
@@ -565,6 +568,7 @@ mod tests {
             cluster_arrival: false,
             threads: 32,
             operations: 0,
+            accumulation: Accumulation::Nearest,
         };
         let pointer = PointerSlots { alloc: Alloc::Static(0), offset: Some(0) };
         let address = Address {

@@ -4,7 +4,7 @@
 //! rising `k`, each time rounded to nearest even in `f32` (in `f64` with one rounding of `a * b + c`).
 //! Integers wrap, or are cut to `i32` once at the end. Sums of type `f16` are widened to `f32`, summed there,
 //! and rounded once at the end. A result that is NaN has one pattern of bits. The hardware adds several products
-//! at once and cuts bits off; so its last bits differ unless all sums are exact.
+//! at once and cuts bits off; so its last bits differ unless all sums are exact. `truncate.rs` has a model of that.
 //!
 //! All fragments are those of one scheme (PTX ISA, "Matrix Fragments for mma.m16n8k16" and others): thread
 //! `4 * row + quad` of a warp has, in register `r` of a block of 8 columns and 16 rows of D, the row
@@ -13,6 +13,7 @@
 
 use super::lanes::{LANES, Regs};
 use super::scalar::Nan;
+use super::truncate;
 use crate::ir::{Scalar, f16};
 
 /// For a block of 8 rows of A, and one `k`: the element of each row.
@@ -126,6 +127,18 @@ impl<T: Summand> Operands<'_, T> {
         get: impl Fn(W) -> T,
         set: impl Fn(T) -> W,
     ) {
+        self.each_by(slots, file, accumulate, (get, set), multiply);
+    }
+
+    /// The same, where `add` adds the products to a register.
+    fn each_by<W: Copy>(
+        &self,
+        slots: &[u32],
+        file: &mut [[W; LANES]],
+        accumulate: bool,
+        (get, set): (impl Fn(W) -> T, impl Fn(T) -> W),
+        add: impl Fn(&mut [T; LANES], &[Rows<T>], &[Columns<T>]),
+    ) {
         let blocks = self.blocks();
         for (r, slot) in slots.iter().enumerate() {
             let (parity, half, block) = (r % 2, r / 2 % blocks, r / 2 / blocks);
@@ -134,7 +147,7 @@ impl<T: Summand> Operands<'_, T> {
             if accumulate {
                 sums = std::array::from_fn(|lane| get(register[lane]));
             }
-            multiply(&mut sums, self.rows(half), self.columns(block, parity));
+            add(&mut sums, self.rows(half), self.columns(block, parity));
             *register = std::array::from_fn(|lane| set(sums[lane]));
         }
     }
@@ -148,6 +161,18 @@ impl<T: Summand> Operands<'_, T> {
         get: impl Fn(u16) -> T,
         set: impl Fn(T) -> u16,
     ) {
+        self.each_pair_by(slots, file, accumulate, (get, set), multiply);
+    }
+
+    /// The same, where `add` adds the products to one element of each thread.
+    fn each_pair_by(
+        &self,
+        slots: &[u32],
+        file: &mut [[u32; LANES]],
+        accumulate: bool,
+        (get, set): (impl Fn(u16) -> T, impl Fn(T) -> u16),
+        add: impl Fn(&mut [T; LANES], &[Rows<T>], &[Columns<T>]),
+    ) {
         let blocks = self.blocks();
         for (r, slot) in slots.iter().enumerate() {
             let (half, block) = (r % blocks, r / blocks);
@@ -158,7 +183,7 @@ impl<T: Summand> Operands<'_, T> {
                 if accumulate {
                     sums = std::array::from_fn(|lane| get((register[lane] >> shift) as u16));
                 }
-                multiply(&mut sums, self.rows(half), self.columns(block, parity));
+                add(&mut sums, self.rows(half), self.columns(block, parity));
                 for (word, sum) in register.iter_mut().zip(sums) {
                     *word = *word & !(0xffff << shift) | u32::from(set(sum)) << shift;
                 }
@@ -175,14 +200,36 @@ fn f16_bits(x: f32) -> u16 {
     f16::from_f32(x).to_bits()
 }
 
-/// `D += A B` in floating point, or `D = A B`.
+/// `D += A B` in floating point, or `D = A B`; where there are bits of terms that are kept, as
+/// [`truncate`](super::truncate) says.
 pub(super) fn multiply_f32(
     regs: &mut Regs,
     sums: &Sums,
     operands: &Operands<'_, f32>,
-    accumulate: bool,
+    (accumulate, fraction_bits): (bool, Option<u32>),
 ) {
     let Operands { rows, columns, k } = *operands;
+    if let Some(bits) = fraction_bits {
+        let rows: Vec<Rows<f64>> = rows.iter().map(|row| row.map(f64::from)).collect();
+        let columns: Vec<Columns<f64>> = columns.iter().map(|all| all.map(f64::from)).collect();
+        let wide = Operands { rows: &rows, columns: &columns, k };
+        let add = |sums: &mut [f64; LANES], a: &[Rows<f64>], b: &[Columns<f64>]| {
+            truncate::multiply(sums, a, b, bits);
+        };
+        match sums.elem {
+            SumType::F16 => {
+                let (get, set) =
+                    (|bits| f64::from(f16_to_f32(bits)), |x| f16::from_f64(x).to_bits());
+                wide.each_pair_by(&sums.slots, &mut regs.w, accumulate, (get, set), add);
+            }
+            SumType::F32 | SumType::F64 | SumType::I32 => {
+                let get = |bits| f64::from(f32::from_bits(bits));
+                let set = |x| f32_bits(truncate::to_f32(x));
+                wide.each_by(&sums.slots, &mut regs.w, accumulate, (get, set), add);
+            }
+        }
+        return;
+    }
     if are_exact(rows.as_flattened(), columns.as_flattened()) {
         match sums.elem {
             SumType::F16 => {
@@ -343,15 +390,15 @@ mod tests {
             columns: &[[1e30; 4], [-1e30; 4], [2f32.powi(-70); 4]],
             k: 3,
         };
-        multiply_f32(&mut regs, &sums, &operands, false);
+        multiply_f32(&mut regs, &sums, &operands, (false, None));
         // The first sum is beyond `f32`.
         assert_eq!(regs.w[0][0], f32::INFINITY.to_bits());
         let operands =
             Operands { rows: &[[2f32.powi(-80); 8]], columns: &[[3.0 * 2f32.powi(-70); 4]], k: 1 };
-        multiply_f32(&mut regs, &sums, &operands, false);
+        multiply_f32(&mut regs, &sums, &operands, (false, None));
         // 1.5 of the smallest number: to even.
         assert_eq!(regs.w[0][5], 2);
-        multiply_f32(&mut regs, &sums, &operands, true);
+        multiply_f32(&mut regs, &sums, &operands, (true, None));
         assert_eq!(regs.w[0][5], 4);
     }
 }

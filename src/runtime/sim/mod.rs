@@ -20,8 +20,8 @@
 //! * Tensor cores: a product is exact; the products of one instruction are added to the sum one after the
 //!   other, in the order of rising `k`, each time rounded to nearest even in `f32` (in `f64` with one rounding of
 //!   `a * b + c`); sums of type `f16` are rounded to it once, at the end of the instruction. The hardware adds
-//!   several products at once and cuts bits off, so its last bits differ unless all sums are exact. Of integers
-//!   all bits are the same.
+//!   several products at once and cuts bits off, so its last bits differ unless all sums are exact;
+//!   [`Accumulation::Truncated`] is a model of that. Of integers all bits are the same.
 //! * The result, the number of operations and the fault reported do not depend on how the host runs the
 //!   blocks, unless blocks race for global memory: by plain accesses, or by atomic operations whose order
 //!   matters (sums of floating point numbers, `exch`, `cas`, and every use of what was there before).
@@ -78,6 +78,7 @@ mod special;
 mod spot;
 mod tensor_copy;
 mod trap;
+mod truncate;
 mod turn;
 mod turns;
 mod vector;
@@ -93,7 +94,7 @@ pub use error::RunError;
 pub use fault::{Barrier, Fault, FaultCause, MemoryAccess};
 pub use launch::Arg;
 pub use mbarrier::BarrierState;
-pub use options::{Options, Order, Report};
+pub use options::{Accumulation, Options, Order, Report};
 pub use output::Output;
 pub use wgmma::WgmmaOperand;
 

@@ -18,6 +18,52 @@ pub enum Order {
     },
 }
 
+/// How the floating point sums of tensor cores are made: those of `mma.sync` and of `wgmma` of `f16`, `bf16`, `tf32`,
+/// `f8e4m3` and `f8e5m2`. Products are exact in both; sums of `f64` are made by `fma` in both.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Accumulation {
+    /// The products of an instruction are added to the sum one after the other, in the order of rising `k`, each
+    /// time rounded to nearest even in `f32`.
+    #[default]
+    Nearest,
+    /// All products of an instruction and the sum `c` before it are added at once. With `e` the largest exponent of
+    /// those that are not zero (that of a product is the sum of the exponents of its factors, which are normal
+    /// numbers, subnormal ones being shifted), each of them is cut toward zero to a multiple of
+    /// `2^(e - fraction_bits)`; these are added exactly. The result is cut toward zero to `f32`, or rounded to
+    /// nearest even where sums are `f16`. What is larger than any number becomes infinity; infinity and NaN are as
+    /// elsewhere.
+    ///
+    /// This is the form that measurements of tensor cores have found (M. Fasi, N. Higham, M. Mikaitis, S. Pranesh,
+    /// "Numerical behavior of NVIDIA tensor cores", 2021; X. Li and others, "FTTN: feature-targeted testing for
+    /// numerical properties of NVIDIA and AMD matrix accelerators", 2024); how many bits are kept, and how many
+    /// products are added at once, differs between generations and types. It shows how much a result depends on
+    /// it, and is no promise of the bits of a GPU.
+    Truncated {
+        /// Bits kept below the leading one of the largest term, 0 to 44 (more count as 44), for factors of 16 and
+        /// 32 bits.
+        fraction_bits: u32,
+        /// The same for factors of 8 bits.
+        fraction_bits_f8: u32,
+    },
+}
+
+impl Accumulation {
+    /// What is reported of Hopper: 25 bits, two more than `f32` has; and 13 for factors of 8 bits (DeepSeek-AI,
+    /// "DeepSeek-V3 technical report", 2024).
+    pub const HOPPER: Accumulation =
+        Accumulation::Truncated { fraction_bits: 25, fraction_bits_f8: 13 };
+
+    /// The bits that are kept for factors of so many bits; `None` where all sums are rounded.
+    pub(super) fn fraction_bits(self, bits: u32) -> Option<u32> {
+        match self {
+            Accumulation::Nearest => None,
+            Accumulation::Truncated { fraction_bits_f8, .. } if bits == 8 => Some(fraction_bits_f8),
+            Accumulation::Truncated { fraction_bits, .. } => Some(fraction_bits),
+        }
+    }
+}
+
 /// How a kernel is simulated.
 ///
 /// ```
@@ -40,12 +86,20 @@ pub struct Options {
     pub threads: usize,
     /// Where `printf` prints to.
     pub output: Output,
+    /// How the floating point sums of tensor cores are made.
+    pub accumulation: Accumulation,
 }
 
-/// Round robin, 2^32 operations a block (minutes), all threads, standard output.
+/// Round robin, 2^32 operations a block (minutes), all threads, standard output, sums rounded to nearest.
 impl Default for Options {
     fn default() -> Options {
-        Options { order: Order::RoundRobin, fuel: 1 << 32, threads: 0, output: Output::stdout() }
+        Options {
+            order: Order::RoundRobin,
+            fuel: 1 << 32,
+            threads: 0,
+            output: Output::stdout(),
+            accumulation: Accumulation::Nearest,
+        }
     }
 }
 
@@ -68,6 +122,37 @@ impl Options {
     /// Sets [`Options::output`].
     pub fn output(self, output: Output) -> Options {
         Options { output, ..self }
+    }
+
+    /// Sets [`Options::accumulation`].
+    ///
+    /// ```
+    /// use tilewright::ir::{GlobalMut, Kernel, Target, Val, Vector, f16};
+    /// use tilewright::runtime::sim::{Accumulation, Options};
+    /// use tilewright::runtime::{Device, Grid};
+    ///
+    /// // 4096 + 8 * 2^-12: each product is below the last bit of the sum, all of them together are not.
+    /// let kernel = Kernel::<(GlobalMut<f32>,)>::build("sum", Target::SM_80, |k, (x,)| {
+    ///     let (a, b) = (f16::from_f32(0.015625), f16::from_f32(0.015625));
+    ///     let a: Val<'_, Vector<f16, 4>> = Val::splat(k.constant(a));
+    ///     let b: Val<'_, Vector<f16, 2>> = Val::splat(k.constant(b));
+    ///     let sums = k.registers::<f32>(4);
+    ///     sums.fill(k, 4096.0);
+    ///     k.mma_sync(&sums, a, b);
+    ///     x.store(k, k.lane_id(), sums.get(k, 0));
+    /// })?;
+    /// let run = |accumulation| -> Result<f32, Box<dyn std::error::Error>> {
+    ///     let device = Device::sim_with(Options::default().accumulation(accumulation));
+    ///     let mut x = device.zeros::<f32>(32)?;
+    ///     device.load(&kernel)?.launch(Grid::cover(32, 32), (&mut x,))?;
+    ///     Ok(x.to_vec()?[0])
+    /// };
+    /// assert_eq!(run(Accumulation::Nearest)?, 4096.0);
+    /// assert_eq!(run(Accumulation::HOPPER)?, 4096.0 + 8.0 / 4096.0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn accumulation(self, accumulation: Accumulation) -> Options {
+        Options { accumulation, ..self }
     }
 }
 

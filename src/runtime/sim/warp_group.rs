@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::lanes::LANES;
+use super::options::Accumulation;
 use super::proxy::Proxies;
 use super::shared::Shared;
 use super::trap::{Trap, TrapCause, Trapped};
@@ -179,10 +180,12 @@ impl WarpGroup {
         end: u64,
         shared: (&Shared, Option<&Proxies>),
         warps: &mut [Warp],
+        accumulation: Accumulation,
     ) -> Trapped {
         let count = end.saturating_sub(self.base) as usize;
         for issued in self.queue.iter_mut().take(count).filter(|issued| !issued.done) {
-            let done = issued.op.run(issued.said, &issued.registers, shared, warps);
+            let (op, registers) = (&issued.op, &issued.registers);
+            let done = op.run((issued.said, accumulation), registers, shared, warps);
             done.map_err(|cause| {
                 let origin = Some(issued.origin);
                 Box::new(Trap { lane: 0, cause, origin })

@@ -12,6 +12,7 @@ use super::matrix::{Fragment, MAX_K, bits_of, rows};
 use super::mma::{
     Columns, Operands, Rows, SumType, Summand, Sums, float, int, multiply_f32, multiply_i32,
 };
+use super::options::Accumulation;
 use super::proxy::Proxies;
 use super::shared::Shared;
 use super::spot::window_address;
@@ -149,7 +150,7 @@ impl Wgmma {
     /// Computes for the four warps.
     pub(super) fn run(
         &self,
-        said: Said,
+        (said, accumulation): (Said, Accumulation),
         registers: &[Option<Registers>; WarpGroup::WARPS],
         shared: (&Shared, Option<&Proxies>),
         warps: &mut [Warp],
@@ -170,7 +171,8 @@ impl Wgmma {
         let (a, b) = self.operands(said, registers, shared, number(a_sign), number(b_sign))?;
         for (warp, a) in warps.iter_mut().zip(a.chunks_exact(2 * k)) {
             let operands = Operands { rows: a, columns: &b, k };
-            multiply_f32(&mut warp.regs, &self.sums, &operands, accumulate);
+            let bits = accumulation.fraction_bits(self.types[0].bits());
+            multiply_f32(&mut warp.regs, &self.sums, &operands, (accumulate, bits));
         }
         Ok(())
     }
@@ -327,7 +329,10 @@ impl Compiler<'_> {
                 changed.map_err(|cause| Trap::new(0, cause))?;
                 Ok(Next::Go)
             }),
-            Mma::MmaSync { .. } | Mma::Ldmatrix { .. } | Mma::Stmatrix { .. } => {
+            Mma::MmaSync { .. }
+            | Mma::MmaSyncF64 { .. }
+            | Mma::Ldmatrix { .. }
+            | Mma::Stmatrix { .. } => {
                 return Err(Refused::Malformed);
             }
         })
