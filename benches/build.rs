@@ -2,6 +2,7 @@
 //! the way may grow faster than the kernel.
 
 use std::hint::black_box;
+use std::time::Instant;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use tilewright::ir::{Body, Global, GlobalMut, Kernel, Target, Val, range};
@@ -61,5 +62,24 @@ fn measure(c: &mut Criterion) {
     }
 }
 
-criterion_group!(benches, measure);
+/// Prints how much longer ten times the operations take. A build that is linear says 10; the bar is 12.
+fn print_ratio(_: &mut Criterion) {
+    let per_block = kernel(1).ir().ops.len();
+    let fastest = |ops: usize| {
+        let blocks = (ops / per_block) as i32;
+        let time = |_| {
+            let start = Instant::now();
+            black_box(kernel(black_box(blocks)));
+            start.elapsed()
+        };
+        (0..20).map(time).min().unwrap_or_default()
+    };
+    let (small, large) = (fastest(5_000), fastest(50_000));
+    println!(
+        "kernel/build and verify: time(50,000 ops) / time(5,000 ops) = {:.2} ({large:.2?} / {small:.2?})",
+        large.as_secs_f64() / small.as_secs_f64()
+    );
+}
+
+criterion_group!(benches, measure, print_ratio);
 criterion_main!(benches);

@@ -739,3 +739,30 @@ fn full_unrolling_leaves_no_loop() {
         assert_eq!(text.contains("for @"), !full, "{text}");
     }
 }
+
+/// Host scalars as initial values, yields, both sides of operators, compares, bounds, stores and arguments.
+#[test]
+fn literals_stand_for_values() {
+    check(
+        |k, i| {
+            let tile = k.shared::<i32>(64);
+            tile.store(k, i, 7);
+            k.barrier();
+            let (a, b) = k.for_(range(0, 5), (1, 0.5), |k, j, (a, b)| {
+                let step = k.if_else(j.lt(3), |k| k.yield_(2), |k| k.yield_(i));
+                (10 - (a + step), 1.0 / (b * 2.0))
+            });
+            let v = k.var(3);
+            v.set(k, 4);
+            let chosen = i.gt(20).select(100, a);
+            chosen + v.get(k).min(9) + tile.load(k, i) + b.cvt::<i32>()
+        },
+        |i| {
+            let (mut a, mut b) = (1, 0.5f32);
+            for j in 0..5 {
+                (a, b) = (10 - (a + if j < 3 { 2 } else { i }), 1.0 / (b * 2.0));
+            }
+            (if i > 20 { 100 } else { a }) + 4 + 7 + b as i32
+        },
+    );
+}

@@ -304,7 +304,7 @@ impl<'b, P: MutPointer> Atom<'b, P> {
         cx.emit_val(Atomic::Atom { base, index, value, op, order, scope })
     }
 
-    /// Sets the element to `value`. Returns what was there.
+    /// Sets the element to `value`. Returns what was there. PTX ISA 9.7.13.5 `atom.exch`.
     #[track_caller]
     pub fn exch<'c, I: MemIndex>(
         self,

@@ -102,7 +102,7 @@ impl<'b, 'o> Body<'b, 'o> {
     }
 
     /// Static shared memory for `len` elements, naturally aligned and uninitialised. The pointer is the
-    /// same in all threads of the block.
+    /// same in all threads of the block. PTX ISA 5.1.7 `.shared`.
     #[track_caller]
     pub fn shared<T: Element>(&self, len: usize) -> Val<'b, Shared<T>> {
         self.shared_aligned(len, T::SCALAR.size_bytes())

@@ -362,13 +362,13 @@ impl<'o> Body<'o, '_> {
         End(PhantomData)
     }
 
-    /// Ends the thread. Allowed in every body; barriers no longer wait for it.
+    /// Ends the thread. Allowed in every body; barriers no longer wait for it. PTX ISA 9.7.12.6 `ret`.
     #[track_caller]
     pub fn return_(&self) -> Terminated {
         terminate(self.context(), Control::Return)
     }
 
-    /// Runs `body` where `cond` is true.
+    /// Runs `body` where `cond` is true. PTX ISA 9.7.12.3 `bra`.
     #[track_caller]
     pub fn if_<E: ArmEnd>(
         &mut self,
@@ -390,7 +390,7 @@ impl<'o> Body<'o, '_> {
     }
 
     /// Runs `then_body` where `cond` is true, else `else_body`, and returns what the one that ran yields.
-    /// An arm that jumps away needs no values; if both do, so does the `if_else`.
+    /// An arm that jumps away needs no values; if both do, so does the `if_else`. PTX ISA 9.7.12.3 `bra`.
     #[track_caller]
     pub fn if_else<A: Join<'o, B>, B>(
         &mut self,
@@ -436,6 +436,7 @@ impl<'o> Body<'o, '_> {
     }
 
     /// Runs `body` for each index of `range` and returns the carried values after the last one.
+    /// PTX ISA 9.7.12.3 `bra`.
     ///
     /// `body` gets the index and the carried values, `init` at first, and returns the next ones. The number
     /// of iterations is `ceil((hi - lo) / step)`, computed before the first one without wrap; for an empty
@@ -488,7 +489,7 @@ impl<'o> Body<'o, '_> {
     }
 
     /// Runs `body` until it breaks, and returns the values of the `break_`. The body gets the carried
-    /// values, `init` at first; `continue_` gives the next ones.
+    /// values, `init` at first; `continue_` gives the next ones. PTX ISA 9.7.12.3 `bra`.
     #[track_caller]
     pub fn loop_<I: IntoValues<'o>, R: Values>(
         &mut self,

@@ -86,7 +86,7 @@ impl<'b, T: Fused> Val<'b, T> {
     }
 
     /// An approximation of a function; [`ApproxFunction`] has the bounds. All functions of `f32`; of `f16` and
-    /// `bf16`, and pairs of them, `ex2` and `tanh`, those of `bf16` from `sm_90` on.
+    /// `bf16`, and pairs of them, `ex2` and `tanh`, those of `bf16` from `sm_90` on. PTX ISA 9.7.3 `.approx`.
     #[track_caller]
     pub fn approx(self, function: ApproxFunction, subnormals: Subnormals) -> Val<'b, T> {
         let value = self.context().operand(self);

@@ -112,7 +112,7 @@ macro_rules! compares {
 }
 
 impl<'b, T: Ordered> Val<'b, T> {
-    /// Whether `self != rhs`; true when either is NaN.
+    /// Whether `self != rhs`; true when either is NaN. PTX ISA 9.7.6.2 `setp`.
     #[track_caller]
     pub fn ne(self, rhs: impl IntoVal<'b, T>) -> Val<'b, bool> {
         // Rust's `!=` is the negation of `==`, PTX's `ne` is ordered.
@@ -215,7 +215,7 @@ impl<'b> Val<'b, bool> {
 }
 
 impl<'b, P: Pointer> Val<'b, P> {
-    /// The pointer `index` elements further.
+    /// The pointer `index` elements further. PTX ISA 9.7.1.4 `mad`.
     #[track_caller]
     pub fn offset<I: MemIndex>(self, index: impl IntoVal<'b, I>) -> Val<'b, P> {
         let cx = self.context();

@@ -86,7 +86,7 @@ macro_rules! packed {
 packed!(f16 bf16);
 
 impl<'b, T: VectorElement<N>, const N: usize> Val<'b, Vector<T, N>> {
-    /// The vector of these values, the first one as element 0. [`Arith::VecPack`]
+    /// The vector of these values, the first one as element 0. [`Arith::VecPack`] PTX ISA 9.7.9.1 `mov`.
     #[track_caller]
     pub fn pack(lanes: [Val<'b, T>; N]) -> Val<'b, Vector<T, N>> {
         // A vector has elements.
@@ -95,7 +95,7 @@ impl<'b, T: VectorElement<N>, const N: usize> Val<'b, Vector<T, N>> {
         cx.emit_val(Arith::VecPack { values })
     }
 
-    /// The vector of which every element is `value`. [`Arith::VecSplat`]
+    /// The vector of which every element is `value`. [`Arith::VecSplat`] PTX ISA 9.7.9.1 `mov`.
     #[track_caller]
     pub fn splat(value: Val<'b, T>) -> Val<'b, Vector<T, N>> {
         let cx = value.context();
@@ -104,14 +104,14 @@ impl<'b, T: VectorElement<N>, const N: usize> Val<'b, Vector<T, N>> {
     }
 
     /// Element `lane`, from 0. That there is such an element is checked when the kernel is verified.
-    /// [`Arith::VecExtract`]
+    /// [`Arith::VecExtract`] PTX ISA 9.7.9.1 `mov`.
     #[track_caller]
     pub fn lane(self, lane: u32) -> Val<'b, T> {
         let vector = self.context().operand(self);
         self.context().emit_val(Arith::VecExtract { vector, lane })
     }
 
-    /// All elements.
+    /// All elements. PTX ISA 9.7.9.1 `mov`.
     #[track_caller]
     pub fn lanes(self) -> [Val<'b, T>; N] {
         let mut lanes = [self.lane(0); N];

@@ -43,7 +43,7 @@ impl Redux for u32 {}
 impl<'b> Body<'b, '_> {
     /// `value` of the lane that `mode` chooses by `lane` and `segment`, and whether that lane is inside the
     /// segment; where it is not, `value` of the thread itself. [`ShflMode`] has the formulas, and
-    /// [`ShflMode::segment`] the operand `segment` for a width.
+    /// [`ShflMode::segment`] the operand `segment` for a width. PTX ISA 9.7.9.6 `shfl.sync`.
     #[track_caller]
     pub fn shfl<T: Element>(
         &self,
@@ -72,6 +72,7 @@ impl<'b> Body<'b, '_> {
     }
 
     /// `value` of the lane `delta` below; of the thread itself where there is none.
+    /// PTX ISA 9.7.9.6 `shfl.sync`.
     #[track_caller]
     pub fn shfl_up<T: Element>(
         &self,
@@ -83,6 +84,7 @@ impl<'b> Body<'b, '_> {
     }
 
     /// `value` of the lane `delta` above; of the thread itself where there is none.
+    /// PTX ISA 9.7.9.6 `shfl.sync`.
     #[track_caller]
     pub fn shfl_down<T: Element>(
         &self,
@@ -94,6 +96,7 @@ impl<'b> Body<'b, '_> {
     }
 
     /// `value` of the lane whose number differs from the thread's in the bits of `mask`.
+    /// PTX ISA 9.7.9.6 `shfl.sync`.
     #[track_caller]
     pub fn shfl_bfly<T: Element>(
         &self,
@@ -104,7 +107,7 @@ impl<'b> Body<'b, '_> {
         self.shfl_all(ShflMode::Bfly, members, value, mask)
     }
 
-    /// `value` of lane `lane % 32`.
+    /// `value` of lane `lane % 32`. PTX ISA 9.7.9.6 `shfl.sync`.
     #[track_caller]
     pub fn shfl_idx<T: Element>(
         &self,
