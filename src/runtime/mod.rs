@@ -56,6 +56,8 @@
 )]
 
 mod assert;
+#[cfg(feature = "cublas")]
+mod cublas;
 #[cfg(feature = "dlpack")]
 mod dlpack;
 mod error;
@@ -70,6 +72,8 @@ pub use assert::{AssertFailure, AssertFailures};
 pub use cache::{CacheStats, ModuleCache};
 #[cfg(feature = "dlpack")]
 pub use dlpack::DlpackError;
+#[cfg(feature = "cublas")]
+pub use cublas::{Contiguous, Cublas, CublasError, CublasLtPlan, Matmul};
 pub use error::{CudaVersion, DeviceFault, DriverStatus, FaultKind, PtxRejection, RuntimeError};
 pub use grid::{ClusterError, Grid};
 pub use limits::Limits;
