@@ -8,16 +8,8 @@ use super::cuda;
 use super::device::{Backend, Device};
 use super::error::RuntimeError;
 use super::stream::{Stream, StreamBackend};
+use crate::codegen::Major;
 use crate::ir::{Element, Scalar};
-
-/// Which dimension of a matrix product lies contiguous in an operand.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Contiguous {
-    /// The dimension that is summed over: rows of `A[M,K]`, columns of `B[K,N]`.
-    K,
-    /// The other one: columns of `A[M,K]`, rows of `B[K,N]`.
-    Outer,
-}
 
 /// A matrix product `C[M,N] = A[M,K] B[K,N]` with sums in `f32`; C is row-major, nothing is padded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -25,9 +17,9 @@ pub struct Matmul {
     /// M, N and K.
     pub sizes: [u32; 3],
     /// What is contiguous in A.
-    pub a: Contiguous,
+    pub a: Major,
     /// What is contiguous in B.
-    pub b: Contiguous,
+    pub b: Major,
     /// The type of the elements of A and B: `bf16`, `f16` or `f32`.
     pub inputs: Scalar,
     /// The type of the elements of C: the same, or `f32`.
@@ -55,12 +47,12 @@ impl Matmul {
     pub(super) fn columns(&self) -> Columns {
         let [m, n, k] = self.sizes.map(u64::from);
         let (first, first_pitch) = match self.b {
-            Contiguous::K => (Operand::Transposed, k),
-            Contiguous::Outer => (Operand::AsStored, n),
+            Major::K => (Operand::Transposed, k),
+            Major::Mn => (Operand::AsStored, n),
         };
         let (second, second_pitch) = match self.a {
-            Contiguous::K => (Operand::AsStored, k),
-            Contiguous::Outer => (Operand::Transposed, m),
+            Major::K => (Operand::AsStored, k),
+            Major::Mn => (Operand::Transposed, m),
         };
         Columns { first, first_pitch, second, second_pitch }
     }
@@ -157,16 +149,17 @@ impl From<RuntimeError> for CublasError {
 /// typed error.
 ///
 /// ```no_run
+/// use tilewright::codegen::Major;
 /// use tilewright::ir::{Scalar, bf16};
-/// use tilewright::runtime::{Contiguous, Cublas, Device, Matmul};
+/// use tilewright::runtime::{Cublas, Device, Matmul};
 /// let device = Device::cuda(0)?;
 /// let cublas = Cublas::open(&device)?;
 /// let (a, b) = (device.upload(&[bf16::from_f32(2.0); 64])?, device.upload(&[bf16::from_f32(3.0); 64])?);
 /// let mut c = device.zeros::<f32>(64)?;
 /// let of_8 = Matmul {
 ///     sizes: [8, 8, 8],
-///     a: Contiguous::K,
-///     b: Contiguous::K,
+///     a: Major::K,
+///     b: Major::K,
 ///     inputs: Scalar::Bf16,
 ///     output: Scalar::F32,
 /// };
@@ -223,7 +216,12 @@ impl Cublas {
     ) -> Result<(), CublasError> {
         check(matmul, a, b, c)?;
         let stream = self.stream(stream)?;
-        self.handles.gemm(matmul, stream, [on_gpu(a.memory())?, on_gpu(b.memory())?], on_gpu_mut(c)?)
+        self.handles.gemm(
+            matmul,
+            stream,
+            [on_gpu(a.memory())?, on_gpu(b.memory())?],
+            on_gpu_mut(c)?,
+        )
     }
 
     /// The first kernels that cuBLASLt's heuristic names for the product, at most `count`, in its order, with
@@ -334,8 +332,8 @@ mod tests {
 
     const PROBLEM: Matmul = Matmul {
         sizes: [2, 3, 5],
-        a: Contiguous::K,
-        b: Contiguous::Outer,
+        a: Major::K,
+        b: Major::Mn,
         inputs: Scalar::Bf16,
         output: Scalar::F32,
     };
@@ -344,9 +342,8 @@ mod tests {
     /// (n, k) and `second` is A with (k, m), element for element.
     #[test]
     fn the_libraries_see_the_transposed_product() {
-        for (a, b) in [Contiguous::K, Contiguous::Outer]
-            .into_iter()
-            .flat_map(|a| [Contiguous::K, Contiguous::Outer].map(|b| (a, b)))
+        for (a, b) in
+            [Major::K, Major::Mn].into_iter().flat_map(|a| [Major::K, Major::Mn].map(|b| (a, b)))
         {
             let matmul = Matmul { a, b, ..PROBLEM };
             let [m, n, k] = matmul.sizes.map(u64::from);
@@ -357,12 +354,11 @@ mod tests {
             };
             for depth in 0..k {
                 for row in 0..m {
-                    let ours = if a == Contiguous::K { row * k + depth } else { depth * m + row };
+                    let ours = if a == Major::K { row * k + depth } else { depth * m + row };
                     assert_eq!(at(seen.second, seen.second_pitch, depth, row), ours);
                 }
                 for column in 0..n {
-                    let ours =
-                        if b == Contiguous::K { column * k + depth } else { depth * n + column };
+                    let ours = if b == Major::K { column * k + depth } else { depth * n + column };
                     assert_eq!(at(seen.first, seen.first_pitch, column, depth), ours);
                 }
             }

@@ -70,10 +70,10 @@ mod ptxas;
 pub use assert::{AssertFailure, AssertFailures};
 #[cfg(feature = "cuda-any-version")]
 pub use cache::{CacheStats, ModuleCache};
+#[cfg(feature = "cublas")]
+pub use cublas::{Cublas, CublasError, CublasLtPlan, Matmul};
 #[cfg(feature = "dlpack")]
 pub use dlpack::DlpackError;
-#[cfg(feature = "cublas")]
-pub use cublas::{Contiguous, Cublas, CublasError, CublasLtPlan, Matmul};
 pub use error::{CudaVersion, DeviceFault, DriverStatus, FaultKind, PtxRejection, RuntimeError};
 pub use grid::{ClusterError, Grid};
 pub use limits::Limits;
@@ -92,6 +92,8 @@ mod argument;
 mod buffer;
 #[cfg(feature = "cuda-any-version")]
 mod cache;
+#[cfg(any(feature = "tune", feature = "cuda-any-version"))]
+pub(crate) mod cache_folder;
 #[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 mod device;
 #[cfg(any(feature = "sim", feature = "cuda-any-version"))]

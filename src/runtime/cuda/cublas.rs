@@ -307,7 +307,8 @@ impl Handles {
         // SAFETY: all descriptors live; the value is a `uint64_t`; there is room for as many results as are asked
         // for. The preference is destroyed once.
         let (set, code) = unsafe {
-            let most = lt::cublasLtMatmulPreferenceAttributes_t::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES;
+            let most =
+                lt::cublasLtMatmulPreferenceAttributes_t::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES;
             let value = (&raw const bytes).cast();
             let set = (api.cublasLtMatmulPreferenceSetAttribute)(preference, most, value, 8);
             let code = (api.cublasLtMatmulAlgoGetHeuristic)(
@@ -476,8 +477,7 @@ impl Descriptors {
         let compute = lt::cublasComputeType_t::CUBLAS_COMPUTE_32F;
         let scale = lt::cudaDataType::CUDA_R_32F;
         // SAFETY: `product` is a place for the result.
-        let code =
-            unsafe { (api.cublasLtMatmulDescCreate)(&mut made.product, compute, scale) };
+        let code = unsafe { (api.cublasLtMatmulDescCreate)(&mut made.product, compute, scale) };
         check("cublasLtMatmulDescCreate", code)?;
         use lt::cublasLtMatmulDescAttributes_t as Attribute;
         let operands = [
