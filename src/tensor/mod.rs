@@ -34,6 +34,7 @@ mod error;
 mod names;
 mod pointer;
 mod predicate;
+mod raster;
 mod ssa;
 mod storage;
 mod swizzle_choice;
@@ -53,6 +54,7 @@ pub use engine::{Coordinates, Engine, Readable, Rmem, Writable};
 pub use error::{TensorError, TensorErrorKind};
 pub use pointer::{Pointer, PointerOffset, Recast};
 pub use predicate::{IntoPredicate, Predicate};
+pub use raster::{ParseRasterError, Raster};
 pub use ssa::{SsaOperand, TensorSsa};
 #[doc(hidden)]
 pub use storage::round_up;

@@ -8,14 +8,7 @@ use crate::layout::{ComposedLayout, Layout, Swizzle, layout};
 
 use super::error::AtomError;
 
-/// Which mode of an operand is contiguous in memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Major {
-    /// K, the one that is summed over.
-    K,
-    /// M for A, N for B.
-    Mn,
-}
+pub use crate::codegen::Major;
 
 /// The swizzle of a tile of shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

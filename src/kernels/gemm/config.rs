@@ -1,0 +1,409 @@
+//! [`GemmConfig`]: everything that is chosen when a matrix product is built.
+
+use crate::codegen::Major;
+use crate::ir::{Scalar, Target};
+use crate::runtime::Grid;
+use crate::tensor::Raster;
+
+use super::problem::GemmProblem;
+
+/// How the threads of a block share the work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Schedule {
+    /// Plain multiply-adds of `f32`, each thread 8 x 8 sums. Every target.
+    Simt,
+    /// `mma.sync`, tiles fetched some steps ahead by `cp.async`. Every target.
+    Multistage,
+    /// `wgmma`: a warp group fetches tiles by tensor copies, one or two others multiply, both on the same tile.
+    /// `sm_90a`.
+    Cooperative,
+    /// As `Cooperative`, with two warp groups that multiply, each on tiles of its own: one writes its tile while the
+    /// other multiplies. `sm_90a`.
+    Pingpong,
+}
+
+impl Schedule {
+    /// All schedules.
+    pub const ALL: [Schedule; 4] =
+        [Schedule::Simt, Schedule::Multistage, Schedule::Cooperative, Schedule::Pingpong];
+
+    /// The name in a name of a configuration.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Schedule::Simt => "simt",
+            Schedule::Multistage => "ms",
+            Schedule::Cooperative => "coop",
+            Schedule::Pingpong => "pp",
+        }
+    }
+
+    /// Whether tiles are fetched by tensor copies, which need pitches of 16 bytes.
+    pub const fn uses_tma(self) -> bool {
+        matches!(self, Schedule::Cooperative | Schedule::Pingpong)
+    }
+}
+
+/// How a tile of D leaves the registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum StoreForm {
+    /// From the registers to global memory, a few elements at a time.
+    Direct,
+    /// Through shared memory by tensor copies of 64 rows, as wide as the tile.
+    Rows,
+    /// Through shared memory by tensor copies of 64 rows of 128 bytes.
+    Chunks,
+    /// As `Chunks`, under the first products of the next tile.
+    Deferred,
+}
+
+impl StoreForm {
+    /// All forms.
+    pub const ALL: [StoreForm; 4] =
+        [StoreForm::Direct, StoreForm::Rows, StoreForm::Chunks, StoreForm::Deferred];
+
+    /// The name in a name of a configuration.
+    pub const fn name(self) -> &'static str {
+        match self {
+            StoreForm::Direct => "direct",
+            StoreForm::Rows => "rows",
+            StoreForm::Chunks => "chunks",
+            StoreForm::Deferred => "deferred",
+        }
+    }
+}
+
+/// A vector that is added to all columns or to all rows of the product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Bias {
+    /// One number for each row: of length M.
+    Row,
+    /// One number for each column: of length N.
+    Column,
+}
+
+/// A function of each element of the product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Activation {
+    /// `max(x, 0)`
+    Relu,
+    /// `x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))`, with the hardware's `tanh`.
+    Gelu,
+}
+
+/// What is made of the product before it is written: `D = activation(alpha A B + beta C + bias)`. What is off leaves
+/// no instruction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Epilogue {
+    /// Whether there is a factor `alpha`; without it, 1.
+    pub alpha: bool,
+    /// Whether there is a term `beta C`.
+    pub beta: bool,
+    /// Which vector of the type of D is added.
+    pub bias: Option<Bias>,
+    /// Which function is applied.
+    pub activation: Option<Activation>,
+}
+
+/// Everything that is chosen when a matrix product is built.
+///
+/// The kernel computes `D[m, n] = sum over k of A[m, k] B[k, n]` in the types `a`, `b`, `acc`, applies the
+/// [`Epilogue`], and rounds to the type `d`. D and C are row-major; A and B are contiguous along K or along the other
+/// mode. A configuration is for problems of any size.
+///
+/// [`check`](GemmConfig::check) says whether there is such a kernel. A configuration prints as a short name, which is
+/// also that of the kernel, and can be parsed:
+///
+/// ```
+/// use tilewright::ir::{Scalar, Target};
+/// use tilewright::kernels::gemm::{GemmConfig, GemmProblem, StoreForm};
+/// use tilewright::tensor::Raster;
+///
+/// let config = GemmConfig {
+///     stages: 3,
+///     store: StoreForm::Rows,
+///     raster: Raster::Strips { rows: 8 },
+///     ..GemmConfig::sm90(Scalar::Bf16, [256, 200])
+/// };
+/// config.check()?;
+/// assert_eq!(config.to_string(), "sm90a_bf16_tn_256x200x64_s3_coop_strip8_rows_pdl");
+/// assert_eq!(config.to_string().parse(), Ok(config));
+/// assert_eq!((config.threads(), config.shared_bytes()), (384, 226_352));
+///
+/// let problem = GemmProblem::new(8192, 8192, 8192);
+/// assert_eq!(config.tiles(&problem), [32, 41, 128]);
+/// assert_eq!(config.grid(&problem, 132).blocks, [132, 1, 1]);
+///
+/// let none = GemmConfig { stages: 9, ..config };
+/// assert!(none.check().unwrap_err().to_string().contains("bytes of shared memory"));
+/// # Ok::<(), tilewright::kernels::gemm::GemmError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct GemmConfig {
+    /// What the kernel is built for.
+    pub target: Target,
+    /// The type in which elements of A are multiplied. `Tf32` is in memory as `f32`.
+    pub a: Scalar,
+    /// The type in which elements of B are multiplied.
+    pub b: Scalar,
+    /// The type of C, where the epilogue has it.
+    pub c: Scalar,
+    /// The type of D.
+    pub d: Scalar,
+    /// The type of sums.
+    pub acc: Scalar,
+    /// Which mode of A, M or K, is contiguous.
+    pub major_a: Major,
+    /// Which mode of B, N or K, is contiguous.
+    pub major_b: Major,
+    /// M, N and K of a tile: a block's tile of D, and the depth of a stage.
+    pub tile: [u32; 3],
+    /// Tiles of A and B that are in shared memory at a time.
+    pub stages: u32,
+    /// Blocks of a cluster along M. They share the tiles of B.
+    pub cluster: u32,
+    /// How threads share the work.
+    pub schedule: Schedule,
+    /// The order of the tiles of D.
+    pub raster: Raster,
+    /// How a tile of D is written.
+    pub store: StoreForm,
+    /// What is computed of the product.
+    pub epilogue: Epilogue,
+    /// Registers of a thread that fetches and of one that multiplies, where warp groups move them between each
+    /// other (`setmaxnreg`).
+    pub registers: Option<[u32; 2]>,
+    /// What divides addresses, pitches and distances of matrices of a batch of A and B, in bytes.
+    pub alignment: u32,
+    /// Whether the kernel may be launched before the one before it has ended: it waits for it by itself
+    /// (programmatic dependent launch).
+    pub programmatic: bool,
+}
+
+/// Threads of a warp group.
+pub(super) const GROUP: u32 = 128;
+
+impl GemmConfig {
+    /// The warp-specialised kernel for `sm_90a` with tiles of M x N of this type: both operands K-major, D of the
+    /// same type (`f32` for products in `Tf32`, `bf16` for 8-bit floats), as many stages as there is shared memory
+    /// for up to 8, strips of 8 row tiles, no epilogue.
+    pub fn sm90(input: Scalar, [m, n]: [u32; 2]) -> GemmConfig {
+        let d = output_of(input);
+        let rows = 128 / input.size_bytes();
+        let swizzled = n.is_multiple_of(128 / d.size_bytes());
+        let store = if swizzled { StoreForm::Chunks } else { StoreForm::Rows };
+        let config = GemmConfig {
+            schedule: Schedule::Cooperative,
+            store,
+            raster: Raster::Strips { rows: 8 },
+            programmatic: true,
+            ..Self::base(Target::SM_90A, input, [m, n, rows])
+        };
+        GemmConfig { registers: config.usual_registers(), ..config }.with_most_stages(8)
+    }
+
+    /// The multistage kernel for `sm_80` and newer targets with tiles of M x N of this type, 3 stages; else as
+    /// [`sm90`](GemmConfig::sm90).
+    pub fn sm80(target: Target, input: Scalar, [m, n]: [u32; 2]) -> GemmConfig {
+        let depth = 128 / input.size_bytes();
+        GemmConfig {
+            stages: 3,
+            schedule: Schedule::Multistage,
+            raster: Raster::Strips { rows: 8 },
+            ..Self::base(target, input, [m, n, depth])
+        }
+    }
+
+    /// The kernel without tensor cores, for any target, with tiles of 128 x 128 x 8.
+    pub fn simt(target: Target, input: Scalar) -> GemmConfig {
+        GemmConfig {
+            stages: 2,
+            schedule: Schedule::Simt,
+            raster: Raster::Strips { rows: 8 },
+            alignment: input.size_bytes(),
+            ..Self::base(target, input, [128, 128, 8])
+        }
+    }
+
+    fn base(target: Target, input: Scalar, tile: [u32; 3]) -> GemmConfig {
+        let d = output_of(input);
+        GemmConfig {
+            target,
+            a: input,
+            b: input,
+            c: d,
+            d,
+            acc: Scalar::F32,
+            major_a: Major::K,
+            major_b: Major::K,
+            tile,
+            stages: 2,
+            cluster: 1,
+            schedule: Schedule::Simt,
+            raster: Raster::AlongN,
+            store: StoreForm::Direct,
+            epilogue: Epilogue::default(),
+            registers: None,
+            alignment: 16,
+            programmatic: false,
+        }
+    }
+
+    /// The same with as many stages as there is shared memory for, but at most `most` and at least 2.
+    pub fn with_most_stages(self, most: u32) -> GemmConfig {
+        let fits = |stages: &u32| {
+            GemmConfig { stages: *stages, ..self }.shared_bytes() <= self.target.max_shared_bytes()
+        };
+        let stages = (2..=most).rev().find(fits).unwrap_or(2);
+        GemmConfig { stages, ..self }
+    }
+
+    /// Whether the kernel is for `sm_90a`: tensor copies, and warp groups with roles.
+    pub const fn is_warp_specialised(&self) -> bool {
+        self.schedule.uses_tma()
+    }
+
+    /// Warp groups that multiply; 1 where there are no roles.
+    pub const fn consumers(&self) -> u32 {
+        match self.schedule {
+            Schedule::Simt | Schedule::Multistage => 1,
+            Schedule::Cooperative => {
+                if self.tile[0] > 64 {
+                    2
+                } else {
+                    1
+                }
+            }
+            Schedule::Pingpong => 2,
+        }
+    }
+
+    /// Rows of a tile that one warp group multiplies.
+    pub const fn rows_of_consumer(&self) -> u32 {
+        match self.schedule {
+            Schedule::Cooperative => self.tile[0] / self.consumers(),
+            Schedule::Simt | Schedule::Multistage | Schedule::Pingpong => self.tile[0],
+        }
+    }
+
+    /// Rows and columns of a tile that one warp of the multistage kernel multiplies.
+    pub const fn warp_tile(&self) -> [u32; 2] {
+        if self.tile[0].saturating_mul(self.tile[1]) > 64 * 128 { [64, 64] } else { [32, 32] }
+    }
+
+    /// Threads of a block.
+    pub const fn threads(&self) -> u32 {
+        let [m, n, _] = self.tile;
+        match self.schedule {
+            Schedule::Simt => (m / 8).saturating_mul(n / 8),
+            Schedule::Multistage => {
+                let [rows, columns] = self.warp_tile();
+                (m / rows).saturating_mul(n / columns).saturating_mul(32)
+            }
+            Schedule::Cooperative | Schedule::Pingpong => GROUP * (1 + self.consumers()),
+        }
+    }
+
+    /// The registers of a thread that hold sums.
+    pub const fn accumulators(&self) -> u32 {
+        let [m, n, _] = self.tile;
+        match self.schedule {
+            Schedule::Simt => 64,
+            Schedule::Multistage => {
+                let [rows, columns] = self.warp_tile();
+                rows * columns / 32
+            }
+            Schedule::Cooperative => m.saturating_mul(n) / (self.consumers() * GROUP),
+            Schedule::Pingpong => m.saturating_mul(n) / GROUP,
+        }
+    }
+
+    /// How registers are moved between warp groups where nothing else is asked for: 40 and 232 where two groups
+    /// multiply; with one there are enough without.
+    pub const fn usual_registers(&self) -> Option<[u32; 2]> {
+        if !self.is_warp_specialised() || self.consumers() < 2 {
+            None
+        } else if self.accumulators() > 200 {
+            Some([24, 240])
+        } else {
+            Some([40, 232])
+        }
+    }
+
+    /// Columns of D that one tensor copy stores; those of the tile where it is written directly.
+    pub const fn store_columns(&self) -> u32 {
+        match self.store {
+            StoreForm::Direct | StoreForm::Rows => self.tile[1],
+            StoreForm::Chunks | StoreForm::Deferred => 128 / self.d.size_bytes(),
+        }
+    }
+
+    /// Places for such columns of 64 rows that each warp group has in shared memory.
+    pub const fn store_slots(&self) -> u32 {
+        match self.store {
+            StoreForm::Direct => 0,
+            StoreForm::Rows => 1,
+            StoreForm::Chunks | StoreForm::Deferred => 2,
+        }
+    }
+
+    /// Bytes of a tile of A and one of B.
+    pub const fn stage_bytes(&self) -> u32 {
+        let [m, n, k] = self.tile;
+        m.saturating_mul(self.a.size_bytes())
+            .saturating_add(n.saturating_mul(self.b.size_bytes()))
+            .saturating_mul(k)
+    }
+
+    /// Bytes of shared memory of a block.
+    pub const fn shared_bytes(&self) -> u64 {
+        let [m, n, k] = self.tile;
+        let stages = self.stages as u64 * self.stage_bytes() as u64;
+        match self.schedule {
+            // Tiles are kept as f32, those of A with a pad of 4 columns for every row.
+            Schedule::Simt => {
+                let line = m as u64 + 4 + n as u64 + 4;
+                (self.stages as u64).saturating_mul(4 * line).saturating_mul(k as u64)
+            }
+            Schedule::Multistage => stages,
+            Schedule::Cooperative | Schedule::Pingpong => {
+                let slot = 64 * self.store_columns() as u64 * self.d.size_bytes() as u64;
+                let slots = (self.consumers() * self.store_slots()) as u64;
+                // Barriers: full and empty of each stage, and the order of two groups that take turns.
+                let turns = if matches!(self.schedule, Schedule::Pingpong) { 4 } else { 0 };
+                stages.saturating_add(slots * slot + 8 * (2 * self.stages as u64 + turns))
+            }
+        }
+    }
+
+    /// Row tiles, column tiles and steps along K of each matrix of a problem.
+    pub fn tiles(&self, problem: &GemmProblem) -> [u32; 3] {
+        let [m, n, k] = self.tile.map(|size| size.max(1));
+        [problem.m.div_ceil(m), problem.n.div_ceil(n), problem.k.div_ceil(k)]
+    }
+
+    /// The grid for a problem on a device with `sms` multiprocessors. Blocks of warp-specialised kernels stay, and
+    /// take tile after tile; of the others, each has one tile.
+    pub fn grid(&self, problem: &GemmProblem, sms: u32) -> Grid {
+        let [rows, columns, _] = self.tiles(problem).map(u64::from);
+        let cluster = u64::from(self.cluster.max(1));
+        let clusters =
+            rows.div_ceil(cluster).saturating_mul(columns).saturating_mul(problem.batch.into());
+        let blocks = match self.schedule {
+            Schedule::Simt | Schedule::Multistage => clusters.saturating_mul(cluster),
+            Schedule::Cooperative | Schedule::Pingpong => {
+                clusters.min((u64::from(sms) / cluster).max(1)) * cluster
+            }
+        };
+        let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
+        Grid::new([blocks, 1, 1], [self.threads(), 1, 1])
+    }
+}
+
+/// The type of D that goes with the type of A and B.
+const fn output_of(input: Scalar) -> Scalar {
+    match input {
+        Scalar::Tf32 | Scalar::F32 => Scalar::F32,
+        Scalar::F8E4M3 | Scalar::F8E5M2 => Scalar::Bf16,
+        other => other,
+    }
+}

@@ -1,0 +1,152 @@
+//! [`GemmProblem`]: the sizes of a matrix product, and where its matrices lie.
+
+use crate::codegen::Major;
+
+use super::config::GemmConfig;
+use super::error::GemmError;
+
+/// How far apart the elements of a matrix are, in elements. What is `None` is as close as it can be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct MatrixStrides {
+    /// From a row to the next one, or from a column to the next one where columns are contiguous.
+    pub leading: Option<u64>,
+    /// From a matrix of a batch to the next one. 0 is one matrix for all.
+    pub batch: Option<u64>,
+}
+
+/// The sizes of a matrix product, and where its matrices lie.
+///
+/// `D[l, m, n] = sum over k of A[l, m, k] B[l, k, n]` for every matrix `l` of a batch.
+///
+/// ```
+/// use tilewright::ir::Scalar;
+/// use tilewright::kernels::gemm::{GemmConfig, GemmProblem, MatrixStrides};
+///
+/// let shared_b = MatrixStrides { batch: Some(0), ..Default::default() };
+/// let problem = GemmProblem { batch: 4, b: shared_b, ..GemmProblem::new(300, 200, 100) };
+/// assert_eq!(problem.flops(), 2 * 4 * 300 * 200 * 100);
+/// // A is contiguous along K: rows of 100 elements are 200 bytes, which tensor copies do not take.
+/// let config = GemmConfig::sm90(Scalar::Bf16, [128, 128]);
+/// assert_eq!(problem.strides(&config)?.a, [100, 300 * 100]);
+/// assert_eq!(
+///     config.check_problem(&problem).unwrap_err().to_string(),
+///     "the pitch of A is 200 bytes, but the kernel takes multiples of 16"
+/// );
+/// # Ok::<(), tilewright::kernels::gemm::GemmError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct GemmProblem {
+    /// Rows of A and D.
+    pub m: u32,
+    /// Columns of B and D.
+    pub n: u32,
+    /// Columns of A and rows of B.
+    pub k: u32,
+    /// Matrices of the batch.
+    pub batch: u32,
+    /// Where elements of A lie.
+    pub a: MatrixStrides,
+    /// Where elements of B lie.
+    pub b: MatrixStrides,
+    /// Where elements of C lie, which is row-major.
+    pub c: MatrixStrides,
+    /// Where elements of D lie, which is row-major.
+    pub d: MatrixStrides,
+}
+
+/// All distances of a problem in elements: of each matrix the pitch, and from a matrix of the batch to the next one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct GemmStrides {
+    /// Of A.
+    pub a: [u64; 2],
+    /// Of B.
+    pub b: [u64; 2],
+    /// Of C.
+    pub c: [u64; 2],
+    /// Of D.
+    pub d: [u64; 2],
+}
+
+impl GemmProblem {
+    /// The largest size along any mode: coordinates of the last tile are numbers of `i32`.
+    pub const MAX_SIZE: u32 = i32::MAX as u32 - 1023;
+
+    /// One product of contiguous matrices.
+    pub const fn new(m: u32, n: u32, k: u32) -> GemmProblem {
+        const CLOSE: MatrixStrides = MatrixStrides { leading: None, batch: None };
+        GemmProblem { m, n, k, batch: 1, a: CLOSE, b: CLOSE, c: CLOSE, d: CLOSE }
+    }
+
+    /// Multiplications and additions.
+    pub fn flops(&self) -> u64 {
+        [self.n, self.k, self.batch]
+            .into_iter()
+            .fold(2 * u64::from(self.m), |product, size| product.saturating_mul(size.into()))
+    }
+
+    /// All distances, for a kernel of this configuration.
+    ///
+    /// # Errors
+    /// [`GemmError::Size`], [`GemmError::Pitch`]: a size of 0 or too large, rows that overlap.
+    pub fn strides(&self, config: &GemmConfig) -> Result<GemmStrides, GemmError> {
+        let sizes = [("m", self.m), ("n", self.n), ("k", self.k), ("batch", self.batch)];
+        for (name, size) in sizes {
+            if size == 0 || size > Self::MAX_SIZE {
+                return Err(GemmError::Size { name, size });
+            }
+        }
+        let [m, n, k] = [self.m, self.n, self.k].map(u64::from);
+        let of = |operand, strides: MatrixStrides, contiguous: u64, lines: u64| {
+            let pitch = strides.leading.unwrap_or(contiguous);
+            if pitch < contiguous {
+                return Err(GemmError::Pitch { operand, pitch, least: contiguous });
+            }
+            let matrix = pitch.checked_mul(lines).filter(|len| *len < 1 << 40);
+            let matrix = matrix.ok_or(GemmError::TooLarge { operand })?;
+            let next = strides.batch.unwrap_or(matrix);
+            let all = next.checked_mul(self.batch.into()).filter(|len| *len < 1 << 40);
+            all.map(|_| [pitch, next]).ok_or(GemmError::TooLarge { operand })
+        };
+        let [a, b] = [config.major_a, config.major_b].map(|major| major == Major::K);
+        Ok(GemmStrides {
+            a: if a { of('A', self.a, k, m)? } else { of('A', self.a, m, k)? },
+            b: if b { of('B', self.b, k, n)? } else { of('B', self.b, n, k)? },
+            c: of('C', self.c, n, m)?,
+            d: of('D', self.d, n, m)?,
+        })
+    }
+}
+
+impl GemmConfig {
+    /// That the kernel takes the problem: sizes, and pitches as the configuration has them.
+    ///
+    /// # Errors
+    /// Those of [`GemmProblem::strides`]; [`GemmError::Alignment`].
+    pub fn check_problem(&self, problem: &GemmProblem) -> Result<GemmStrides, GemmError> {
+        let strides = problem.strides(self)?;
+        let mut operands = vec![('A', strides.a, self.a), ('B', strides.b, self.b)];
+        if self.is_warp_specialised() && self.store_slots() > 0 {
+            operands.push(('D', strides.d, self.d));
+        }
+        for (operand, [pitch, next], scalar) in operands {
+            let distances = [("the pitch of", pitch), ("the distance of matrices of", next)];
+            let distances = if problem.batch > 1 { &distances[..] } else { &distances[..1] };
+            for (what, distance) in distances {
+                // Distances are below 2^40.
+                let bytes = distance * u64::from(scalar.size_bytes());
+                if !bytes.is_multiple_of(self.alignment.into()) {
+                    let alignment = self.alignment;
+                    return Err(GemmError::Alignment { what, operand, bytes, alignment });
+                }
+            }
+        }
+        let tiles = self.tiles(problem).map(u64::from);
+        let blocks = (tiles[0] + u64::from(self.cluster))
+            .saturating_mul(tiles[1])
+            .saturating_mul(problem.batch.into());
+        if blocks > i32::MAX as u64 {
+            return Err(GemmError::Tiles { tiles: blocks });
+        }
+        Ok(strides)
+    }
+}

@@ -1,0 +1,251 @@
+//! [`Raster`]: the order in which the tiles of a matrix are taken.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// The order of the tiles of a matrix, from the number of a tile to its row and its column.
+///
+/// Blocks that run at the same time take tiles with neighbouring numbers. The fewer rows and columns of tiles these
+/// have in all, the less they read: an order that stays within a square reads less than one that follows a line.
+///
+/// Prints as a name, which can be parsed: `m`, `n`, `strip8`, `mstrip8`, `hilbert`.
+///
+/// ```
+/// use tilewright::tensor::Raster;
+///
+/// let order = |raster: Raster| (0..6).map(|i| raster.tile(i, [3, 2])).collect::<Vec<_>>();
+/// assert_eq!(order(Raster::AlongN), [[0, 0], [0, 1], [1, 0], [1, 1], [2, 0], [2, 1]]);
+/// // Strips of two rows of tiles, column by column; the second strip from right to left.
+/// let strips = Raster::Strips { rows: 2 };
+/// assert_eq!(order(strips), [[0, 0], [1, 0], [0, 1], [1, 1], [2, 1], [2, 0]]);
+/// assert_eq!("strip2".parse(), Ok(strips));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Raster {
+    /// Down a column, then the next column.
+    AlongM,
+    /// Along a row, then the next row.
+    AlongN,
+    /// Strips of `rows` rows of tiles. A strip is walked along N, column by column, every other strip from right to
+    /// left.
+    Strips {
+        /// The rows of tiles of a strip. The last strip has what is left.
+        rows: u32,
+    },
+    /// As `Strips`, with M and N exchanged: strips of `columns` columns of tiles, walked row by row.
+    StripsAlongM {
+        /// The columns of tiles of a strip.
+        columns: u32,
+    },
+    /// The curve of Hilbert, made to fit a rectangle: neighbours in the order are neighbours in the matrix.
+    Hilbert,
+}
+
+impl Raster {
+    /// The row and the column of tile `index`, of `rows` x `columns` tiles: each of these once for the indices below
+    /// `rows * columns`. With nothing to choose from, and for an index beyond the last one, the last tile is taken.
+    pub fn tile(self, index: u32, [rows, columns]: [u32; 2]) -> [u32; 2] {
+        let (rows, columns) = (u64::from(rows.max(1)), u64::from(columns.max(1)));
+        let index = u64::from(index).min(rows * columns - 1);
+        let [row, column] = match self {
+            Raster::AlongM => [index % rows, index / rows],
+            Raster::AlongN => [index / columns, index % columns],
+            Raster::Strips { rows: width } => strips(index, [rows, columns], width.into()),
+            Raster::StripsAlongM { columns: width } => {
+                let [column, row] = strips(index, [columns, rows], width.into());
+                [row, column]
+            }
+            Raster::Hilbert => hilbert(index as i64, [rows as i64, columns as i64]),
+        };
+        // Both are below `rows` and `columns`, which are numbers of 32 bits.
+        [row as u32, column as u32]
+    }
+
+    /// Whether the order can be followed: a strip has at least one row of tiles, and less than 2^16.
+    pub fn is_valid(self) -> bool {
+        match self {
+            Raster::Strips { rows: width } | Raster::StripsAlongM { columns: width } => {
+                (1..1 << 16).contains(&width)
+            }
+            Raster::AlongM | Raster::AlongN | Raster::Hilbert => true,
+        }
+    }
+}
+
+/// Tile `index` in strips of `width` of the first mode.
+fn strips(index: u64, [rows, columns]: [u64; 2], width: u64) -> [u64; 2] {
+    let width = width.max(1);
+    let strip = index / (columns * width);
+    let inside = index % (columns * width);
+    let first = strip * width;
+    let height = (rows - first).min(width);
+    let along = inside / height;
+    let column = if strip % 2 == 1 { columns - 1 - along } else { along };
+    [first + inside % height, column]
+}
+
+/// Tile `index` of the curve over a rectangle. The rectangle is cut again and again, in two along its long side where
+/// that is much longer, else in three parts that the curve goes through: up, along, and down again.
+fn hilbert(mut index: i64, [rows, columns]: [i64; 2]) -> [u64; 2] {
+    // The present rectangle: its first tile, its long axis and its other one, as (row, column).
+    let mut at = [0, 0];
+    let (mut a, mut b) =
+        if rows > columns { ([rows, 0], [0, columns]) } else { ([0, columns], [rows, 0]) };
+    let length = |v: [i64; 2]| (v[0] + v[1]).abs();
+    let unit = |v: [i64; 2]| v.map(i64::signum);
+    let half = |v: [i64; 2]| v.map(|x| x / 2);
+    let add = |v: [i64; 2], w: [i64; 2]| [v[0] + w[0], v[1] + w[1]];
+    let scale = |v: [i64; 2], n: i64| v.map(|x| x * n);
+    loop {
+        let (width, height) = (length(a), length(b));
+        if height == 1 || width == 1 {
+            let along = if height == 1 { a } else { b };
+            let [row, column] = add(at, scale(unit(along), index));
+            return [row.unsigned_abs(), column.unsigned_abs()];
+        }
+        let (mut a2, mut b2) = (half(a), half(b));
+        if 2 * width > 3 * height {
+            // Parts of an even length end where the next part can begin.
+            if length(a2) % 2 == 1 && width > 2 {
+                a2 = add(a2, unit(a));
+            }
+            let first = length(a2) * height;
+            if index < first {
+                a = a2;
+            } else {
+                index -= first;
+                at = add(at, a2);
+                a = add(a, scale(a2, -1));
+            }
+            continue;
+        }
+        if length(b2) % 2 == 1 && height > 2 {
+            b2 = add(b2, unit(b));
+        }
+        let (up, along) = (length(b2) * length(a2), width * (height - length(b2)));
+        if index < up {
+            (a, b) = (b2, a2);
+        } else if index < up + along {
+            index -= up;
+            at = add(at, b2);
+            b = add(b, scale(b2, -1));
+        } else {
+            index -= up + along;
+            // It begins beside the end of the part before, at the last tile along both axes.
+            at = add(at, add(add(a, scale(unit(a), -1)), add(b2, scale(unit(b), -1))));
+            (a, b) = (scale(b2, -1), add(a2, scale(a, -1)));
+        }
+    }
+}
+
+impl fmt::Display for Raster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Raster::AlongM => f.write_str("m"),
+            Raster::AlongN => f.write_str("n"),
+            Raster::Strips { rows } => write!(f, "strip{rows}"),
+            Raster::StripsAlongM { columns } => write!(f, "mstrip{columns}"),
+            Raster::Hilbert => f.write_str("hilbert"),
+        }
+    }
+}
+
+/// A text that names no [`Raster`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParseRasterError {
+    text: String,
+}
+
+impl fmt::Display for ParseRasterError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "`{}` is no order of tiles: expected `m`, `n`, `hilbert`, or `strip` or `mstrip` with a width, \
+             such as `strip8`",
+            self.text.escape_default()
+        )
+    }
+}
+
+impl std::error::Error for ParseRasterError {}
+
+impl FromStr for Raster {
+    type Err = ParseRasterError;
+
+    fn from_str(text: &str) -> Result<Raster, ParseRasterError> {
+        let width = |prefix: &str| {
+            let digits = text.strip_prefix(prefix)?;
+            digits.parse::<u32>().ok().filter(|width| width.to_string() == digits)
+        };
+        let raster = match text {
+            "m" => Some(Raster::AlongM),
+            "n" => Some(Raster::AlongN),
+            "hilbert" => Some(Raster::Hilbert),
+            _ => width("strip")
+                .map(|rows| Raster::Strips { rows })
+                .or_else(|| width("mstrip").map(|columns| Raster::StripsAlongM { columns })),
+        };
+        raster
+            .filter(|raster| raster.is_valid())
+            .ok_or_else(|| ParseRasterError { text: text.to_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: [Raster; 7] = [
+        Raster::AlongM,
+        Raster::AlongN,
+        Raster::Strips { rows: 1 },
+        Raster::Strips { rows: 3 },
+        Raster::Strips { rows: 100 },
+        Raster::StripsAlongM { columns: 4 },
+        Raster::Hilbert,
+    ];
+
+    #[test]
+    fn each_tile_is_taken_once() {
+        for raster in ALL {
+            for rows in 1..20 {
+                for columns in 1..20 {
+                    let tiles = (0..rows * columns).map(|i| raster.tile(i, [rows, columns]));
+                    let mut tiles: Vec<_> = tiles.collect();
+                    tiles.sort_unstable();
+                    let all =
+                        (0..rows).flat_map(|row| (0..columns).map(move |column| [row, column]));
+                    assert!(tiles.into_iter().eq(all), "{raster}, {rows} x {columns}");
+                }
+            }
+        }
+    }
+
+    /// Along strips and curves no step is long; the curve has one diagonal step where both extents do not allow none.
+    #[test]
+    fn the_curve_of_hilbert_goes_from_tile_to_tile() {
+        for rows in 1..24 {
+            for columns in 1..24 {
+                let tile = |i| Raster::Hilbert.tile(i, [rows, columns]);
+                let steps = (1..rows * columns).map(|i| {
+                    let ([a, b], [c, d]) = (tile(i - 1), tile(i));
+                    (a.abs_diff(c), b.abs_diff(d))
+                });
+                let steps: Vec<_> = steps.collect();
+                assert!(steps.iter().all(|(a, b)| *a <= 1 && *b <= 1), "{rows} x {columns}");
+                let diagonal = steps.iter().filter(|(a, b)| a + b == 2).count();
+                assert!(diagonal <= 1, "{rows} x {columns}: {diagonal}");
+            }
+        }
+    }
+
+    #[test]
+    fn names_round_trip() {
+        for raster in ALL {
+            assert_eq!(raster.to_string().parse(), Ok(raster));
+        }
+        for text in ["", "strip", "strip0", "strip-1", "strip08", "strip65536", "strips8", "M"] {
+            assert!(text.parse::<Raster>().is_err(), "{text}");
+        }
+    }
+}
