@@ -7,6 +7,7 @@
 //!   parameters are fitted ([`fit`]) to measurements ([`Sweep`]).
 
 mod chart;
+mod data;
 mod fit;
 mod model;
 mod record;
@@ -16,6 +17,7 @@ mod space;
 mod stats;
 mod store;
 mod tuner;
+mod workload;
 
 pub use chart::{Chart, Look, Series};
 pub use fit::{Ranking, fit, is_held_out, rankings};
@@ -29,3 +31,4 @@ pub use space::GemmSpace;
 pub use stats::{Estimate, median};
 pub use store::{Best, Outcome, TuningKey, TuningStore};
 pub use tuner::{Effort, Measure, Rejection, Search, SearchError, Tuned};
+pub use workload::{Matrices, Window, Workload};
