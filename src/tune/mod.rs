@@ -9,6 +9,7 @@
 mod chart;
 mod data;
 mod fit;
+mod gemm;
 mod model;
 mod record;
 mod regime;
@@ -21,6 +22,7 @@ mod workload;
 
 pub use chart::{Chart, Look, Series};
 pub use fit::{Ranking, fit, is_held_out, rankings};
+pub use gemm::{GemmBench, GemmElement, GemmMeasure, tune};
 pub use model::{GemmModel, Machine, Parameters, Prediction};
 pub use record::{
     Comparison, Entry, Group, Maker, Provenance, Report, Sweep, SweepError, SweepShape,

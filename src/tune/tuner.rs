@@ -55,7 +55,7 @@ pub trait Measure<C> {
 pub struct Effort {
     /// How many of the candidates are measured, from the first.
     pub candidates: usize,
-    /// The windows of each.
+    /// The windows of each. One that takes half as long again as the best so far has no second window.
     pub rounds: usize,
     /// How many of the fastest are then measured in turns.
     pub finalists: usize,
@@ -104,6 +104,11 @@ pub enum SearchError {
         /// How.
         how: String,
     },
+    /// What is asked for cannot be measured.
+    Unsupported {
+        /// What.
+        what: String,
+    },
 }
 
 impl fmt::Display for SearchError {
@@ -116,6 +121,7 @@ impl fmt::Display for SearchError {
                     write!(f, "none of {count} candidates is right; the first, {config}, {why}")
                 }
             },
+            SearchError::Unsupported { what } => write!(f, "there is no search for {what}"),
             SearchError::DeviceLost { config, how } => {
                 write!(f, "{config} made the device unusable ({how}); run it again to search on")
             }
@@ -198,7 +204,7 @@ impl Search {
         if let Some(tuned) = self.stored(asked, &names, &space, &known, device) {
             return Ok(tuned);
         }
-        let mut state = State { measured: 0, reused: 0, store_error: None };
+        let mut state = State { measured: 0, reused: 0, best: f64::INFINITY, store_error: None };
         let (mut right, mut rejected) = (Vec::new(), Vec::new());
         for (index, (candidate, name)) in asked.iter().zip(&names).enumerate() {
             match self.ask(candidate, name, &known, device, &mut state) {
@@ -272,12 +278,22 @@ impl Search {
             && let Some(answer) = settled(outcome)
         {
             state.reused += 1;
-            return answer.map(|seconds| (code, seconds));
+            return answer.map(|seconds| {
+                state.best = state.best.min(seconds);
+                (code, seconds)
+            });
         }
         state.measured += 1;
         let times = device.check(candidate).and_then(|()| {
-            let rounds = 0..self.effort.rounds.max(1);
-            rounds.map(|_| time(device, candidate)).collect::<Result<Vec<f64>, _>>()
+            let mut times = Vec::new();
+            while times.len() < self.effort.rounds.max(1) {
+                let seconds = time(device, candidate)?;
+                times.push(seconds);
+                if seconds > HOPELESS * state.best {
+                    break;
+                }
+            }
+            Ok(times)
         });
         let outcome = match &times {
             Ok(times) => Outcome::Right(times.clone()),
@@ -285,6 +301,7 @@ impl Search {
         };
         state.note(self.store.add(&self.key, name, &code, &outcome));
         let seconds = median(&times?).unwrap_or(f64::INFINITY);
+        state.best = state.best.min(seconds);
         Ok((code, seconds))
     }
 
@@ -369,8 +386,13 @@ fn outcome_of(why: &Rejection) -> Outcome {
 struct State {
     measured: usize,
     reused: usize,
+    /// The smallest seconds so far.
+    best: f64,
     store_error: Option<String>,
 }
+
+/// How much slower than the best a candidate is that is not timed again.
+const HOPELESS: f64 = 1.5;
 
 impl State {
     fn note(&mut self, written: std::io::Result<()>) {
