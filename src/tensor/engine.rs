@@ -132,6 +132,11 @@ impl<'b, T: Element> Rmem<'b, T> {
         Rmem { registers, offset: 0 }
     }
 
+    /// All registers from the first element on.
+    pub(super) fn variables(&self) -> Registers<'b, T> {
+        self.registers.part(self.index(), self.registers.len())
+    }
+
     #[track_caller]
     pub(super) fn fill(&self, k: &Body<'b, '_>, value: impl IntoVal<'b, T>) {
         self.registers.fill(k, value);

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::codegen::{DescriptorError, TensorMapError};
 use crate::layout::LayoutError;
 
 /// A mistake in the use of a tensor or a pointer. The build records it with its Rust line and goes on;
@@ -167,6 +168,15 @@ pub enum TensorErrorKind {
         /// The shape of B, printed.
         b: String,
     },
+    /// A tile that tensor copies do not move.
+    TmaTile {
+        /// Why not.
+        why: &'static str,
+    },
+    /// A tensor that the tensor memory accelerator does not take.
+    TensorMap(TensorMapError),
+    /// An operand that `wgmma` does not read.
+    Descriptor(DescriptorError),
     /// As many names as modes are needed.
     NameCount {
         /// The number of modes.
@@ -262,6 +272,9 @@ impl fmt::Display for TensorErrorKind {
                 f,
                 "C of shape {c} is not the product of A of shape {a} and B of shape {b}: (V,M,N) is needed of (V,M,K) and (V,N,K)"
             ),
+            TensorErrorKind::TmaTile { why } => write!(f, "no tensor copies move it: {why}"),
+            TensorErrorKind::TensorMap(error) => error.fmt(f),
+            TensorErrorKind::Descriptor(error) => error.fmt(f),
             TensorErrorKind::NameCount { modes, names } => {
                 write!(f, "the tensor has {modes} modes, but {names} names were given")
             }

@@ -32,10 +32,15 @@ mod copy;
 mod engine;
 mod error;
 mod names;
+mod pipeline;
 mod pointer;
 mod predicate;
 mod raster;
+mod roles;
+mod scheduler;
+mod smem_operand;
 mod ssa;
+mod staged_store;
 mod storage;
 mod swizzle_choice;
 #[expect(clippy::module_inception, reason = "the type that gives the storey its name")]
@@ -43,6 +48,7 @@ mod tensor;
 mod thr_mma;
 mod tiled_copy;
 mod tiled_mma;
+mod tma;
 mod views;
 
 pub use atom::{
@@ -52,10 +58,15 @@ pub use atom::{
 pub use copy::{copy, copy_if, copy_zfill};
 pub use engine::{Coordinates, Engine, Readable, Rmem, Writable};
 pub use error::{TensorError, TensorErrorKind};
+pub use pipeline::{PipelineState, TmaPipeline, Turns};
 pub use pointer::{Pointer, PointerOffset, Recast};
 pub use predicate::{IntoPredicate, Predicate};
 pub use raster::{ParseRasterError, Raster};
+pub use roles::{WarpRole, warp_roles};
+pub use scheduler::{Tile, TileScheduler};
+pub use smem_operand::SmemOperand;
 pub use ssa::{SsaOperand, TensorSsa};
+pub use staged_store::{StagedStore, StoreWords, ThrStore};
 #[doc(hidden)]
 pub use storage::round_up;
 pub use storage::{Align, MemRange, MemRangeAt, Storage, StoragePointer};
@@ -64,3 +75,4 @@ pub use tensor::{CoordTensor, Fragment, GlobalTensor, GlobalTensorMut, SharedTen
 pub use thr_mma::{ThrMma, gemm};
 pub use tiled_copy::{ThrCopy, TiledCopy};
 pub use tiled_mma::{Operand, TiledMma};
+pub use tma::TmaCopy;

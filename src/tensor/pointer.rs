@@ -174,6 +174,22 @@ impl<'b, P: PointerType> Pointer<'b, P> {
         power_of_two(offset.min(moved) * size_of_element::<P>(), self.align)
     }
 
+    /// What divides the address of the first element, in bytes, where a swizzle does not move it: as
+    /// [`alignment`](Pointer::alignment), but for an offset of whole blocks of the swizzle more than the block of
+    /// elements that it keeps together.
+    pub(super) fn start_alignment(&self) -> u64 {
+        let Some(Swizzled { swizzle, moved }) = self.swizzle else { return self.alignment() };
+        let offset = power_of_two(self.offset.unsigned_abs(), 1 << 32);
+        let moved = moved.map_or(1 << 32, |moved| power_of_two(moved.divisor, 1 << 32));
+        let plain = offset.min(moved);
+        let whole = plain > (swizzle.y_mask() | swizzle.z_mask()).unsigned_abs();
+        if whole {
+            power_of_two(plain * size_of_element::<P>(), self.align)
+        } else {
+            self.alignment()
+        }
+    }
+
     /// The largest alignment that elements can have: that of the base, or of the blocks that a swizzle moves
     /// as a whole.
     pub fn max_alignment(&self) -> u64 {
@@ -233,7 +249,13 @@ impl<'b, P: PointerType> Pointer<'b, P> {
                 (moved.offset + offset, bits, power_of_two(divisor, limit))
             }
         };
-        let image = swizzle_device(swizzle, offset);
+        // Where all offsets are multiples of the blocks in which the swizzle exchanges, it changes none.
+        let whole = power_of_two(divisor, 1 << 32);
+        let image = if whole > (swizzle.y_mask() | swizzle.z_mask()).unsigned_abs() {
+            offset
+        } else {
+            swizzle_device(swizzle, offset)
+        };
         let base = self.base.offset(image);
         let moved = Some(Moved { offset, image, base, bits, divisor });
         Pointer { swizzle: Some(Swizzled { swizzle, moved }), ..self }

@@ -3,7 +3,8 @@
 use std::fmt;
 
 use crate::ir::{
-    Body, DeviceCoord, Element, Global, GlobalMut, IntoVal, Pointer as PointerType, Shared, Val,
+    Body, DeviceCoord, Element, Global, GlobalMut, IntoVal, Pointer as PointerType, Registers,
+    Shared, Val,
 };
 use crate::layout::{ComposedLayout, IntTuple, IntTupleRef, Layout, LayoutError, Part, Swizzle};
 
@@ -218,6 +219,11 @@ impl<'b, T: Element> Fragment<'b, T> {
         };
         let layout = if poisoned { Layout::trivial() } else { layout };
         Tensor { poisoned, ..Tensor::from_parts(Rmem::new(k.registers(size)), layout) }
+    }
+
+    /// The registers themselves, in the order of their indices.
+    pub fn variables(&self) -> Registers<'b, T> {
+        self.engine.variables()
     }
 
     /// Sets all elements.

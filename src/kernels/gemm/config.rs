@@ -342,7 +342,11 @@ impl GemmConfig {
         match self.store {
             StoreForm::Direct => 0,
             StoreForm::Rows => 1,
-            StoreForm::Chunks | StoreForm::Deferred => 2,
+            // Two in turn, where each tile has an even number of stores.
+            StoreForm::Chunks | StoreForm::Deferred => {
+                let stores = self.rows_of_consumer() / 64 * (self.tile[1] / self.store_columns());
+                if stores.is_multiple_of(2) { 2 } else { 1 }
+            }
         }
     }
 
@@ -369,7 +373,7 @@ impl GemmConfig {
                 let slot = 64 * self.store_columns() as u64 * self.d.size_bytes() as u64;
                 let slots = (self.consumers() * self.store_slots()) as u64;
                 // Barriers: full and empty of each stage, and the order of two groups that take turns.
-                let turns = if matches!(self.schedule, Schedule::Pingpong) { 4 } else { 0 };
+                let turns = if matches!(self.schedule, Schedule::Pingpong) { 2 } else { 0 };
                 stages.saturating_add(slots * slot + 8 * (2 * self.stages as u64 + turns))
             }
         }

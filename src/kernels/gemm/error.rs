@@ -142,6 +142,13 @@ pub enum GemmError {
         /// The size.
         size: u32,
     },
+    /// Fewer steps along K than parts of a tile that are written under them.
+    Depth {
+        /// The size `k`.
+        k: u32,
+        /// The least there can be.
+        least: u32,
+    },
     /// A pitch that lets lines overlap.
     Pitch {
         /// `A`, `B`, `C` or `D`.
@@ -292,6 +299,10 @@ impl fmt::Display for GemmError {
                 let most = super::GemmProblem::MAX_SIZE;
                 write!(f, "the size `{name}` is {size}, but must be from 1 to {most}")
             }
+            GemmError::Depth { k, least } => write!(
+                f,
+                "the size `k` is {k}, but a tile that is written under the next one needs at least {least}"
+            ),
             GemmError::Pitch { operand, pitch, least } => write!(
                 f,
                 "the lines of {operand} are {pitch} elements apart, but have {least} elements"

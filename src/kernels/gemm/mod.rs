@@ -2,13 +2,21 @@
 
 mod check;
 mod config;
+mod epilogue;
 mod error;
+mod front;
+#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
+mod launch;
 mod name;
 mod partition;
 mod problem;
 mod simt;
+mod sm90;
 
 pub use config::{Activation, Bias, Epilogue, GemmConfig, Schedule, StoreForm};
 pub use error::GemmError;
+pub use front::Gemm;
+#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
+pub use launch::{GemmArgs, GemmFunction, GemmLaunch};
 pub use problem::{GemmProblem, GemmStrides, MatrixStrides};
 pub use simt::{SimtGemm, SimtGemmError, SimtSignature};

@@ -2,7 +2,7 @@
 
 use crate::codegen::Major;
 
-use super::config::GemmConfig;
+use super::config::{GemmConfig, StoreForm};
 use super::error::GemmError;
 
 /// How far apart the elements of a matrix are, in elements. What is `None` is as close as it can be.
@@ -141,6 +141,10 @@ impl GemmConfig {
             }
         }
         let tiles = self.tiles(problem).map(u64::from);
+        if self.store == StoreForm::Deferred && tiles[2] < 4 {
+            let least = 3 * self.tile[2] + 1;
+            return Err(GemmError::Depth { k: problem.k, least });
+        }
         let blocks = (tiles[0] + u64::from(self.cluster))
             .saturating_mul(tiles[1])
             .saturating_mul(problem.batch.into());

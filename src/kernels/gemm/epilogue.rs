@@ -1,0 +1,92 @@
+//! What is made of the product before it is written.
+
+use crate::ir::{Body, Global, Number, Val};
+use crate::tensor::{Fragment, StoreWords, ThrStore};
+
+use super::config::{Activation, Bias, Epilogue};
+
+/// `alpha`, `beta`; C, its pitch and the distance of its matrices; the bias; M and N.
+pub(super) type EpilogueParams<C, D> = (f32, f32, Global<C>, [i64; 2], Global<D>, [i32; 2]);
+
+/// The device values of [`EpilogueParams`].
+pub(super) type EpilogueArgs<'b, C, D> = (
+    Val<'b, f32>,
+    Val<'b, f32>,
+    Val<'b, Global<C>>,
+    [Val<'b, i64>; 2],
+    Val<'b, Global<D>>,
+    [Val<'b, i32>; 2],
+);
+
+/// `activation(alpha x + beta C + bias)`.
+#[derive(Clone, Copy)]
+pub(super) struct EpilogueOps<'b, C, D> {
+    ops: Epilogue,
+    args: EpilogueArgs<'b, C, D>,
+}
+
+impl<'b, C: Number, D: Number> EpilogueOps<'b, C, D> {
+    pub(super) fn new(ops: Epilogue, args: EpilogueArgs<'b, C, D>) -> Self {
+        EpilogueOps { ops, args }
+    }
+
+    /// The values of the elements at `row` and `column` of matrix `batch`, of which the product is `sum`.
+    pub(super) fn apply(
+        &self,
+        k: &mut Body<'b, '_>,
+        sum: Val<'b, f32>,
+        [row, column, batch]: [Val<'b, i32>; 3],
+    ) -> Val<'b, f32> {
+        let Epilogue { alpha: scale, beta: add, bias, activation } = self.ops;
+        let (alpha, beta, c, [pitch, matrix], vector, [m, n]) = self.args;
+        let mut value = if scale { sum * alpha } else { sum };
+        if add {
+            let inside = row.lt(m) & column.lt(n);
+            let x = k.if_with(inside, 0.0, |k| {
+                let at =
+                    row.cvt::<i64>() * pitch + column.cvt::<i64>() + batch.cvt::<i64>() * matrix;
+                c.load(k, at).cvt::<f32>()
+            });
+            value = x.fma(beta, value);
+        }
+        if let Some(bias) = bias {
+            let (at, extent) = if bias == Bias::Row { (row, m) } else { (column, n) };
+            let x = k.if_with(at.lt(extent), 0.0, |k| vector.load(k, at).cvt::<f32>());
+            value = value + x;
+        }
+        match activation {
+            None => value,
+            Some(Activation::Relu) => value.max(0.0),
+            Some(Activation::Gelu) => {
+                // sqrt(2 / pi), and its product with 0.044715.
+                let inner = value * (value * value).fma(0.035_677_407_f32, 0.797_884_6);
+                (value * 0.5) * (inner.tanh_approx() + 1.0)
+            }
+        }
+    }
+
+    /// The words to be stored for the 8 columns `unit` of 64 rows that start at `origin`: of the sums of `wgmma` of a
+    /// thread, those of its columns `first`.
+    pub(super) fn words(
+        &self,
+        k: &mut Body<'b, '_>,
+        acc: &Fragment<'b, f32>,
+        first: u32,
+        unit: u32,
+        [row, column, batch]: [Val<'b, i32>; 3],
+        store: &ThrStore<'_, 'b, D>,
+    ) -> StoreWords<'b> {
+        let sums = acc.variables();
+        let mut values = [0, 1, 2, 3].map(|i| sums.get(k, 4 * first as usize + i));
+        if self.ops != Epilogue::default() {
+            let (warp, lane) = (k.thread_idx().x % 128 / 32, k.lane_id());
+            let row = row + warp * 16 + lane / 4;
+            let column = column + (lane % 4 * 2 + 8 * unit as i32);
+            let places = [(0, 0), (0, 1), (8, 0), (8, 1)];
+            for (value, (down, right)) in values.iter_mut().zip(places) {
+                *value = self.apply(k, *value, [row + down, column + right, batch]);
+            }
+        }
+        store.words(values)
+    }
+}

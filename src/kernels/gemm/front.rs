@@ -1,0 +1,98 @@
+//! [`Gemm`]: the kernel of a configuration.
+
+use std::fmt;
+
+use crate::codegen::Ptx;
+use crate::ir::{Element, Kernel, Number, Scalar};
+
+use super::config::{GemmConfig, Schedule};
+use super::error::GemmError;
+use super::sm90::{self, in_memory};
+
+/// The kernel of a configuration, for buffers of these types: of A, D, B and C. B is of the type of A, and C of that of
+/// D, where nothing else is said.
+///
+/// ```
+/// # #[cfg(feature = "sim")] {
+/// use tilewright::ir::{Scalar, bf16};
+/// use tilewright::kernels::gemm::{Gemm, GemmArgs, GemmConfig, GemmProblem};
+/// use tilewright::runtime::Device;
+///
+/// // A[m, k] is row-major, and B column-major, which is the usual case.
+/// let gemm = Gemm::<bf16>::new(GemmConfig::sm90(Scalar::Bf16, [128, 64]))?;
+/// let (m, n, k) = (40, 24, 16);
+/// let device = Device::sim()?;
+/// let a = device.upload(&(0..m * k).map(|i| bf16::from_f32((i % 7) as f32)).collect::<Vec<_>>())?;
+/// let b = device.upload(&(0..n * k).map(|i| bf16::from_f32((i % 5) as f32)).collect::<Vec<_>>())?;
+/// let mut d = device.zeros::<bf16>(m * n)?;
+/// let problem = GemmProblem::new(m as u32, n as u32, k as u32);
+/// gemm.load(&device)?.launch(&problem, GemmArgs::new(&a, &b, &mut d))?;
+/// let sum: usize = (0..k).map(|i| (k + i) % 7 * ((3 * k + i) % 5)).sum();
+/// assert_eq!(d.to_vec()?[n + 3].to_f32(), sum as f32);
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Gemm<A, D = A, B = A, C = D> {
+    config: GemmConfig,
+    pub(super) kernel: AnyKernel<A, B, C, D>,
+}
+
+/// The kernel of one of the schedules.
+pub(super) enum AnyKernel<A, B, C, D> {
+    Sm90(Box<sm90::Plan>, Kernel<sm90::Params<A, B, C, D>>),
+}
+
+impl<A, D, B, C> fmt::Debug for Gemm<A, D, B, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Gemm({})", self.config)
+    }
+}
+
+impl<A: Element, D: Number, B: Element, C: Number> Gemm<A, D, B, C> {
+    /// Builds the kernel.
+    ///
+    /// # Errors
+    /// Those of [`GemmConfig::check`]; [`GemmError::BufferType`] where the configuration is for buffers of other types:
+    /// `Tf32` is in memory as `f32`.
+    pub fn new(config: GemmConfig) -> Result<Self, GemmError> {
+        config.check()?;
+        let types: [(char, Scalar, Scalar); 4] = [
+            ('A', A::SCALAR, in_memory(config.a)),
+            ('B', B::SCALAR, in_memory(config.b)),
+            ('C', C::SCALAR, config.c),
+            ('D', D::SCALAR, config.d),
+        ];
+        for (operand, found, expected) in types {
+            if found != expected {
+                return Err(GemmError::BufferType { operand, found, expected });
+            }
+        }
+        let kernel = match config.schedule {
+            Schedule::Cooperative | Schedule::Pingpong | Schedule::Simt | Schedule::Multistage => {
+                let plan = sm90::Plan::new(&config)?;
+                let kernel = plan.build()?;
+                AnyKernel::Sm90(Box::new(plan), kernel)
+            }
+        };
+        Ok(Gemm { config, kernel })
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> &GemmConfig {
+        &self.config
+    }
+
+    /// The kernel as PTX.
+    pub fn ptx(&self) -> Ptx {
+        match &self.kernel {
+            AnyKernel::Sm90(_, kernel) => kernel.ptx(),
+        }
+    }
+
+    /// The kernel in the text form of the IR.
+    pub fn text(&self) -> String {
+        match &self.kernel {
+            AnyKernel::Sm90(_, kernel) => kernel.to_string(),
+        }
+    }
+}

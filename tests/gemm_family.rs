@@ -1,0 +1,324 @@
+//! The matrix products of `kernels::gemm` on the simulator: every kind of configuration, at sizes that are ragged.
+#![cfg(feature = "sim")]
+
+#[path = "support/rng.rs"]
+#[allow(dead_code, reason = "other tests use the rest")]
+mod rng;
+
+use rng::Rng;
+use tilewright::codegen::Major;
+use tilewright::ir::{Element, Number, Scalar, bf16, f8e4m3, f16};
+use tilewright::kernels::gemm::{
+    Activation, Bias, Epilogue, Gemm, GemmArgs, GemmConfig, GemmProblem, MatrixStrides, Schedule,
+    StoreForm,
+};
+use tilewright::runtime::Device;
+use tilewright::tensor::Raster;
+
+/// A number of a type that is multiplied or written.
+trait Real: Element {
+    fn of(x: f32) -> Self;
+    fn to(self) -> f64;
+    /// The relative error of rounding to it.
+    const EPSILON: f64;
+}
+
+macro_rules! real {
+    ($($ty:ident $epsilon:literal),*) => {$(
+        impl Real for $ty {
+            fn of(x: f32) -> $ty {
+                $ty::from_f32(x)
+            }
+            fn to(self) -> f64 {
+                f64::from(self.to_f32())
+            }
+            const EPSILON: f64 = $epsilon;
+        }
+    )*};
+}
+real!(bf16 0.00390625, f16 0.00048828125, f8e4m3 0.0625);
+
+impl Real for f32 {
+    fn of(x: f32) -> f32 {
+        x
+    }
+    fn to(self) -> f64 {
+        f64::from(self)
+    }
+    const EPSILON: f64 = 0.0;
+}
+
+/// A matrix product with small integers, of which all types hold each and `f32` all sums, and its result.
+struct Case {
+    problem: GemmProblem,
+    alpha: f32,
+    beta: f32,
+}
+
+/// What is outside of the matrices, between their lines: an element that is read there shows.
+const OUTSIDE: f32 = 240.0;
+
+impl Case {
+    fn new(problem: GemmProblem) -> Case {
+        Case { problem, alpha: 0.5, beta: 2.0 }
+    }
+
+    /// Runs the product, and compares all of D; elements of D outside of the matrix stay.
+    #[track_caller]
+    fn check<A: Real, D: Real + Number>(&self, device: &Device, config: GemmConfig) {
+        let GemmProblem { m, n, k, batch, .. } = self.problem;
+        let [m, n, k, batch] = [m, n, k, batch].map(|size| size as usize);
+        let strides = config.check_problem(&self.problem).unwrap();
+        let mut rng = Rng::new(11);
+        let mut number = move || rng.below(7) as f32 - 3.0;
+        // (line, element) of matrix l is at l * next + line * pitch + element.
+        fn matrix<T: Real>(
+            [lines, len, batch]: [usize; 3],
+            strides: [u64; 2],
+            number: &mut impl FnMut() -> f32,
+        ) -> Vec<T> {
+            let [pitch, next] = strides.map(|stride| stride as usize);
+            let mut all = vec![T::of(OUTSIDE); (batch - 1) * next + (lines - 1) * pitch + len];
+            for l in 0..batch {
+                for line in 0..lines {
+                    for i in 0..len {
+                        all[l * next + line * pitch + i] = T::of(number());
+                    }
+                }
+            }
+            all
+        }
+        let lines =
+            |major, lines| if major == Major::K { [lines, k, batch] } else { [k, lines, batch] };
+        let a: Vec<A> = matrix(lines(config.major_a, m), strides.a, &mut number);
+        let b: Vec<A> = matrix(lines(config.major_b, n), strides.b, &mut number);
+        let c: Vec<D> = matrix([m, n, batch], strides.c, &mut number);
+        let bias: Vec<D> = matrix([1, m.max(n), 1], [0, 0], &mut number);
+        let at = |major, [pitch, next]: [u64; 2], l: usize, line: usize, depth: usize| {
+            let [pitch, next] = [pitch as usize, next as usize];
+            l * next + if major == Major::K { line * pitch + depth } else { depth * pitch + line }
+        };
+        let gemm = Gemm::<A, D>::new(config).unwrap();
+        let untouched = D::of(-77.0);
+        let len = (batch - 1) * strides.d[1] as usize + (m - 1) * strides.d[0] as usize + n;
+        let (on_a, on_b) = (device.upload(&a).unwrap(), device.upload(&b).unwrap());
+        let (on_c, on_bias) = (device.upload(&c).unwrap(), device.upload(&bias).unwrap());
+        let mut on_d = device.upload(&vec![untouched; len]).unwrap();
+        let mut args = GemmArgs::new(&on_a, &on_b, &mut on_d);
+        let ops = config.epilogue;
+        if ops.alpha {
+            args = args.alpha(self.alpha);
+        }
+        if ops.beta {
+            args = args.beta(self.beta, &on_c);
+        }
+        if ops.bias.is_some() {
+            args = args.bias(&on_bias);
+        }
+        gemm.load(device).unwrap().launch(&self.problem, args).unwrap();
+        let d = on_d.to_vec().unwrap();
+        let mut written = vec![false; len];
+        for l in 0..batch {
+            for row in 0..m {
+                for column in 0..n {
+                    let products = (0..k).map(|depth| {
+                        let a = a[at(config.major_a, strides.a, l, row, depth)].to();
+                        a * b[at(config.major_b, strides.b, l, column, depth)].to()
+                    });
+                    let mut x: f64 = products.sum();
+                    if ops.alpha {
+                        x *= f64::from(self.alpha);
+                    }
+                    if ops.beta {
+                        x += f64::from(self.beta) * c[at(Major::K, strides.c, l, row, column)].to();
+                    }
+                    x += match ops.bias {
+                        None => 0.0,
+                        Some(Bias::Row) => bias[row].to(),
+                        Some(Bias::Column) => bias[column].to(),
+                    };
+                    let (expected, slack) = match ops.activation {
+                        None => (x, 0.0),
+                        Some(Activation::Relu) => (x.max(0.0), 0.0),
+                        Some(Activation::Gelu) => {
+                            let inner =
+                                (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x.powi(3));
+                            (x / 2.0 * (1.0 + inner.tanh()), x.abs() * 1e-3)
+                        }
+                    };
+                    let place = at(Major::K, strides.d, l, row, column);
+                    written[place] = true;
+                    let found = d[place].to();
+                    let close = (found - expected).abs() <= expected.abs() * D::EPSILON + slack;
+                    assert!(close, "{config}: D[{l}, {row}, {column}] is {found}, not {expected}");
+                }
+            }
+        }
+        for (place, element) in d.iter().enumerate() {
+            assert!(
+                written[place] || *element == untouched,
+                "{config}: wrote beside D, at {place}"
+            );
+        }
+    }
+}
+
+/// Whole tiles, ragged ones, fewer rows than a tile, several tiles for each block.
+fn problems() -> Vec<GemmProblem> {
+    vec![
+        GemmProblem::new(128, 128, 256),
+        GemmProblem::new(136, 200, 264),
+        GemmProblem::new(72, 48, 72),
+        GemmProblem::new(300, 136, 8),
+    ]
+}
+
+fn small() -> GemmConfig {
+    GemmConfig {
+        stages: 2,
+        raster: Raster::Strips { rows: 2 },
+        ..GemmConfig::sm90(Scalar::Bf16, [128, 64])
+    }
+}
+
+#[test]
+fn cooperative_kernels() {
+    let device = Device::sim().unwrap();
+    let small = small();
+    let rows = GemmConfig { tile: [128, 40, 64], store: StoreForm::Rows, ..small };
+    let configs = [
+        small,
+        rows,
+        GemmConfig { tile: [256, 40, 64], ..rows },
+        GemmConfig {
+            tile: [64, 32, 128],
+            stages: 3,
+            store: StoreForm::Rows,
+            registers: None,
+            ..small
+        },
+        GemmConfig { cluster: 2, ..small },
+        GemmConfig { tile: [256, 64, 64], cluster: 2, raster: Raster::Hilbert, ..small },
+        GemmConfig { raster: Raster::AlongM, programmatic: false, tile: [128, 192, 64], ..small },
+    ];
+    for config in configs {
+        for problem in problems() {
+            Case::new(problem).check::<bf16, bf16>(&device, config);
+        }
+    }
+}
+
+#[test]
+fn deferred_stores() {
+    let device = Device::sim().unwrap();
+    let deferred = GemmConfig { store: StoreForm::Deferred, tile: [128, 256, 64], ..small() };
+    for config in [deferred, GemmConfig { cluster: 2, stages: 3, ..deferred }] {
+        for problem in [GemmProblem::new(136, 200, 264), GemmProblem::new(640, 520, 320)] {
+            Case::new(problem).check::<bf16, bf16>(&device, config);
+        }
+    }
+    // Fewer steps than parts that are written under them.
+    assert!(deferred.check_problem(&GemmProblem::new(128, 256, 192)).is_err());
+}
+
+#[test]
+fn pingpong_kernels() {
+    let device = Device::sim().unwrap();
+    let small = GemmConfig { schedule: Schedule::Pingpong, ..small() };
+    let configs = [
+        small,
+        GemmConfig { tile: [64, 40, 64], store: StoreForm::Rows, stages: 3, ..small },
+        GemmConfig { tile: [64, 64, 128], raster: Raster::AlongN, ..small },
+    ];
+    for config in configs {
+        for problem in problems() {
+            Case::new(problem).check::<bf16, bf16>(&device, config);
+        }
+    }
+}
+
+#[test]
+fn all_majors_and_types() {
+    let device = Device::sim().unwrap();
+    let problem = GemmProblem::new(136, 72, 136);
+    for major_a in [Major::K, Major::Mn] {
+        for major_b in [Major::K, Major::Mn] {
+            for schedule in [Schedule::Cooperative, Schedule::Pingpong] {
+                let config = GemmConfig { major_a, major_b, schedule, ..small() };
+                Case::new(problem).check::<bf16, bf16>(&device, config);
+            }
+            let halves = GemmConfig {
+                major_a,
+                major_b,
+                stages: 2,
+                ..GemmConfig::sm90(Scalar::F16, [128, 64])
+            };
+            Case::new(problem).check::<f16, f16>(&device, halves);
+            let deep = GemmConfig { tile: [64, 64, 128], registers: None, ..halves };
+            Case::new(problem).check::<f16, f16>(&device, deep);
+        }
+    }
+    let wide = |config: GemmConfig| GemmConfig { d: Scalar::F32, c: Scalar::F32, ..config };
+    Case::new(problem).check::<bf16, f32>(&device, wide(small()));
+    let rows = GemmConfig { store: StoreForm::Rows, tile: [128, 40, 64], ..wide(small()) };
+    Case::new(problem).check::<bf16, f32>(&device, rows);
+    let tf32 = GemmConfig { stages: 2, ..GemmConfig::sm90(Scalar::Tf32, [128, 64]) };
+    Case::new(problem).check::<f32, f32>(&device, tf32);
+    let eight = GemmConfig { stages: 2, ..GemmConfig::sm90(Scalar::F8E4M3, [128, 64]) };
+    let problem = GemmProblem::new(136, 72, 144);
+    Case::new(problem).check::<f8e4m3, bf16>(&device, eight);
+    Case::new(problem)
+        .check::<f8e4m3, f16>(&device, GemmConfig { d: Scalar::F16, c: Scalar::F16, ..eight });
+}
+
+/// Batches with pitches of their own, one of the matrices shared by all.
+#[test]
+fn batches() {
+    let device = Device::sim().unwrap();
+    let close = GemmProblem { batch: 3, ..GemmProblem::new(72, 72, 72) };
+    let strides = |leading, batch| MatrixStrides { leading: Some(leading), batch: Some(batch) };
+    let apart = GemmProblem {
+        a: strides(80, 80 * 72 + 16),
+        b: strides(88, 0),
+        c: strides(77, 77 * 72 + 5),
+        d: strides(96, 96 * 72 + 8),
+        ..close
+    };
+    for problem in [close, apart] {
+        for config in [small(), GemmConfig { schedule: Schedule::Pingpong, ..small() }] {
+            Case::new(problem).check::<bf16, bf16>(&device, config);
+        }
+        let beta =
+            GemmConfig { epilogue: Epilogue { beta: true, ..Epilogue::default() }, ..small() };
+        Case::new(problem).check::<bf16, bf16>(&device, beta);
+        let columns = GemmConfig { major_a: Major::Mn, major_b: Major::Mn, ..small() };
+        Case::new(problem).check::<bf16, bf16>(&device, columns);
+    }
+}
+
+#[test]
+fn epilogues() {
+    let device = Device::sim().unwrap();
+    let problem = GemmProblem::new(136, 200, 264);
+    let all = Epilogue {
+        alpha: true,
+        beta: true,
+        bias: Some(Bias::Row),
+        activation: Some(Activation::Relu),
+    };
+    let none = Epilogue::default();
+    let epilogues = [
+        all,
+        Epilogue { bias: Some(Bias::Column), ..none },
+        Epilogue { activation: Some(Activation::Gelu), alpha: true, ..none },
+        Epilogue { activation: Some(Activation::Relu), ..none },
+    ];
+    let small = small();
+    let deferred = GemmConfig { store: StoreForm::Deferred, tile: [128, 256, 64], ..small };
+    for epilogue in epilogues {
+        Case::new(problem).check::<bf16, bf16>(&device, GemmConfig { epilogue, ..small });
+        Case::new(problem).check::<bf16, bf16>(&device, GemmConfig { epilogue, ..deferred });
+        let wide = GemmConfig { epilogue, d: Scalar::F32, c: Scalar::F32, ..small };
+        Case::new(problem).check::<bf16, f32>(&device, wide);
+    }
+}
