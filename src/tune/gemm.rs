@@ -234,7 +234,7 @@ impl<T: GemmElement, D: GemmElement> GemmBench<T, D> {
         let configs = space.configs(problem);
         let ranked = model.rank(&configs, problem, regime);
         let order: Vec<GemmConfig> = ranked.into_iter().map(|(config, _)| config).collect();
-        let key = self.key(space, problem, regime);
+        let key: TuningKey = self.key(space, problem, regime);
         let first = &order[..order.len().min(effort.candidates.max(1))];
         let mut measured = self.measure(problem, regime, space, &|| ());
         Search::new(store.clone(), key).effort(effort).run(first, &mut measured)
