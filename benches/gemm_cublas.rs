@@ -1,4 +1,4 @@
-//! The GEMMs of `kernels/gemm_sm90.rs` and `kernels/gemm_sm80.rs` beside cuBLAS, on a GPU of `sm_90`:
+//! The GEMMs of the library, and those of `kernels/gemm_sm90.rs` and `kernels/gemm_sm80.rs`, beside cuBLAS, on a GPU of `sm_90`:
 //! `cargo bench --bench gemm_cublas -- [burst] [steady] [--rounds N] [--only NAME] [SIZE ..]`.
 //!
 //! `C = A B^T` in `bf16`, inputs from N(0,1). Before anything is timed, all of C is compared with what cuBLAS
@@ -30,6 +30,7 @@ use cudarc::driver::sys::{CUdevice_attribute, CUresult, cuLaunchHostFunc};
 use cudarc::driver::{CudaContext, CudaSlice, CudaStream, DevicePtr, DevicePtrMut};
 use gemm_sm90::Config;
 use tilewright::ir::{Kernel, bf16};
+use tilewright::kernels::gemm::{Gemm, GemmArgs, GemmConfig, GemmFunction, GemmProblem};
 use tilewright::runtime::{Buffer, Device, Function, LaunchOptions, Stream};
 
 /// What a kernel is built for.
@@ -37,21 +38,24 @@ use tilewright::runtime::{Buffer, Device, Function, LaunchOptions, Stream};
 enum Choice {
     Sm90(Config),
     Sm80(gemm_sm80::Config),
+    Family(GemmConfig),
 }
 
 /// A kernel that is compared.
 enum Loaded {
     Sm90(Config, Function<gemm_sm90::Gemm>),
     Sm80(gemm_sm80::Config, Function<gemm_sm80::Gemm>),
+    Family(GemmFunction<bf16>),
 }
 
 /// The kernels that are compared, for a square problem.
-fn choices(size: u32) -> Vec<(&'static str, Choice)> {
-    let mut all: Vec<(&str, Choice)> = gemm_configs::sm90(size)
-        .into_iter()
-        .map(|(name, config)| (name, Choice::Sm90(config)))
-        .collect();
-    all.push(("sm_80 128x256", Choice::Sm80(gemm_configs::sm80())));
+fn choices(size: u32) -> Vec<(String, Choice)> {
+    let yardsticks = gemm_configs::sm90(size).into_iter();
+    let mut all: Vec<(String, Choice)> =
+        yardsticks.map(|(name, config)| (name.to_owned(), Choice::Sm90(config))).collect();
+    all.push(("sm_80 128x256".to_owned(), Choice::Sm80(gemm_configs::sm80())));
+    let family = gemm_configs::family(size).into_iter();
+    all.extend(family.map(|config| (config.to_string(), Choice::Family(config))));
     all
 }
 
@@ -171,6 +175,16 @@ impl Bench {
             Choice::Sm80(config) => {
                 Loaded::Sm80(config, load(self, || gemm_sm80::gemm(config).unwrap()))
             }
+            Choice::Family(config) => {
+                let begin = Instant::now();
+                let gemm = Gemm::new(config).unwrap();
+                gemm.ptx();
+                let built = begin.elapsed();
+                let begin = Instant::now();
+                let f = gemm.load(&self.device).unwrap();
+                println!("  built {built:.2?}, loaded {:.2?}", begin.elapsed());
+                Loaded::Family(f)
+            }
         }
     }
 
@@ -200,6 +214,13 @@ impl Bench {
                 let [m, n, k] = sizes.map(|n| n as i32);
                 let grid = config.grid(*sizes);
                 body(&mut || f.launch_with(options, grid, (&*a, &*b, &mut *c, m, n, k)).unwrap())
+            }
+            Loaded::Family(f) => {
+                let [m, n, k] = *sizes;
+                let problem = GemmProblem::new(m, n, k);
+                let mut launch = f.prepare(&problem, GemmArgs::new(a, b, c)).unwrap();
+                let options = options.programmatic(f.config().programmatic);
+                body(&mut || launch.launch_with(options).unwrap())
             }
         }
     }
@@ -257,7 +278,7 @@ impl Bench {
     fn compare(
         &self,
         regime: Regime,
-        kernels: &[(&str, Loaded)],
+        kernels: &[(String, Loaded)],
         problem: &mut Problem,
         rounds: usize,
         random: &mut Random,
@@ -361,7 +382,7 @@ fn main() {
         let mut problem = bench.problem([size; 3], &mut random);
         let mut kernels = Vec::new();
         for (name, choice) in choices(size) {
-            if only.is_some_and(|only| only != name) {
+            if only.is_some_and(|only| *only != name) {
                 continue;
             }
             println!("{size} {name}");

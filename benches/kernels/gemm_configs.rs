@@ -1,6 +1,8 @@
 //! The configurations of the GEMMs that are measured beside cuBLAS, for a square problem.
 
-use tilewright::ir::Target;
+use tilewright::ir::{Scalar, Target};
+use tilewright::kernels::gemm::{GemmConfig, Schedule, StoreForm};
+use tilewright::tensor::Raster;
 
 use super::gemm_sm80;
 use super::gemm_sm90::{Config, Epilogue};
@@ -43,5 +45,23 @@ pub(crate) fn sm90(size: u32) -> Vec<(&'static str, Config)> {
             ("128x256 not programmatic", Config { programmatic: false, ..wide }),
             ("128x256 deferred", deferred),
         ]
+    }
+}
+
+/// Of the library, with the tiles of the kernels above, and one more of which each warp group has tiles of its own.
+pub(crate) fn family(size: u32) -> Vec<GemmConfig> {
+    let strips = |rows| Raster::Strips { rows };
+    let tall = GemmConfig { stages: 3, ..GemmConfig::sm90(Scalar::Bf16, [256, 200]) };
+    let wide = GemmConfig { stages: 4, ..GemmConfig::sm90(Scalar::Bf16, [128, 256]) };
+    let deferred = GemmConfig { store: StoreForm::Deferred, ..wide };
+    let pingpong =
+        GemmConfig { schedule: Schedule::Pingpong, ..GemmConfig::sm90(Scalar::Bf16, [128, 192]) };
+    if size >= 8192 {
+        let raster = strips(if size >= 16384 { 4 } else { 8 });
+        vec![GemmConfig { raster, ..tall }, GemmConfig { raster, ..pingpong.with_most_stages(8) }]
+    } else if size >= 4096 {
+        vec![deferred, wide]
+    } else {
+        vec![wide, GemmConfig { programmatic: false, ..wide }]
     }
 }

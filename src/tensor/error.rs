@@ -174,9 +174,9 @@ pub enum TensorErrorKind {
         why: &'static str,
     },
     /// A tensor that the tensor memory accelerator does not take.
-    TensorMap(TensorMapError),
+    TensorMap(Box<TensorMapError>),
     /// An operand that `wgmma` does not read.
-    Descriptor(DescriptorError),
+    Descriptor(Box<DescriptorError>),
     /// As many names as modes are needed.
     NameCount {
         /// The number of modes.

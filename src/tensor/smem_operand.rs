@@ -155,15 +155,16 @@ fn of_layout<T: Element>(
         0,
         Layout::concat(&one)?,
     )?;
-    let descriptor =
-        MatrixDescriptor::of(&one, T::SCALAR.bits()).map_err(TensorErrorKind::Descriptor)?;
+    let descriptor = MatrixDescriptor::of(&one, T::SCALAR.bits())
+        .map_err(|e| TensorErrorKind::Descriptor(Box::new(e)))?;
     let rest = layout.take(1, layout.rank())?;
-    let units = |stride: i64| match stride * bytes {
-        bytes if bytes % 16 == 0 => Ok(bytes / 16),
-        bytes => {
-            Err(TensorErrorKind::Descriptor(crate::codegen::DescriptorError::Distance { bytes }))
-        }
-    };
+    let units =
+        |stride: i64| match stride * bytes {
+            bytes if bytes % 16 == 0 => Ok(bytes / 16),
+            bytes => Err(TensorErrorKind::Descriptor(Box::new(
+                crate::codegen::DescriptorError::Distance { bytes },
+            ))),
+        };
     let mut modes = Vec::new();
     for mode in rest.modes() {
         let mode = mode.to_layout().coalesce()?;

@@ -196,7 +196,7 @@ impl TmaCopy {
             .collect();
         let map = TensorMapDesc::new(self.elem, &dims, &strides, &self.box_dims)
             .and_then(|map| map.with_swizzle(self.swizzle));
-        map.map_err(|cause: TensorMapError| error(TensorErrorKind::TensorMap(cause)))
+        map.map_err(|cause: TensorMapError| error(TensorErrorKind::TensorMap(Box::new(cause))))
     }
 
     /// The coordinates of a box of the tile at `origin`, in the order of the map.

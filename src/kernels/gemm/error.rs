@@ -210,19 +210,19 @@ pub enum GemmError {
         last: Option<Box<GemmError>>,
     },
     /// A layout could not be made.
-    Layout(LayoutError),
+    Layout(Box<LayoutError>),
     /// An instruction does not exist.
-    Atom(AtomError),
+    Atom(Box<AtomError>),
     /// A tensor could not be made.
-    Tensor(TensorError),
+    Tensor(Box<TensorError>),
     /// A tensor has no map.
-    TensorMap(TensorMapError),
+    TensorMap(Box<TensorMapError>),
     /// A tile is no operand of `wgmma`.
-    Descriptor(DescriptorError),
+    Descriptor(Box<DescriptorError>),
     /// The kernel could not be built.
-    Build(BuildErrors),
+    Build(Box<BuildErrors>),
     /// The device refused it.
-    Runtime(RuntimeError),
+    Runtime(Box<RuntimeError>),
 }
 
 impl fmt::Display for GemmError {
@@ -350,7 +350,7 @@ macro_rules! from {
     ($($Variant:ident($Error:ty)),* $(,)?) => {$(
         impl From<$Error> for GemmError {
             fn from(error: $Error) -> GemmError {
-                GemmError::$Variant(error)
+                GemmError::$Variant(Box::new(error))
             }
         }
     )*};
