@@ -32,7 +32,7 @@ impl GemmElement for bf16 {}
 impl From<GemmError> for Rejection {
     fn from(error: GemmError) -> Rejection {
         match error {
-            GemmError::Runtime(error) => error.into(),
+            GemmError::Runtime(error) => (*error).into(),
             error => Rejection::Failed(error.to_string()),
         }
     }

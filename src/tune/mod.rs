@@ -8,6 +8,7 @@
 
 mod chart;
 mod data;
+mod figure;
 mod fit;
 mod gemm;
 mod model;
