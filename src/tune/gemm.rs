@@ -266,6 +266,7 @@ impl<T: GemmElement, D: GemmElement> GemmBench<T, D> {
             regime,
             workload: None,
             windows: HashMap::new(),
+            best: f64::INFINITY,
             done,
         }
     }
@@ -341,7 +342,8 @@ impl<T: GemmElement, D: GemmElement> GemmBench<T, D> {
             let function = self.function(config);
             let window = function.and_then(|function| {
                 work.check(launcher(&function, problem))?;
-                work.window(regime, launcher(&function, problem))
+                let seconds = work.probe(launcher(&function, problem))?;
+                work.window(regime, seconds, launcher(&function, problem))
             });
             match window {
                 Ok(window) => entries.push((Maker::Tilewright, config.to_string(), window)),
@@ -428,9 +430,11 @@ fn nvidia<T: GemmElement, D: GemmElement>(
     /// Kernels that the heuristic is asked for.
     const ASKED: usize = 8;
     const KEPT: usize = 2;
-    let window = work.window(regime, |stream, set| {
+    let own_choice = |stream: &Stream, set: &mut Matrices<T, D>| {
         Ok(cublas.gemm(matmul, stream, &set.a, &set.b, &mut set.d)?)
-    })?;
+    };
+    let seconds = work.probe(own_choice)?;
+    let window = work.window(regime, seconds, own_choice)?;
     let mut entries = vec![(Maker::Cublas, "cuBLAS".to_owned(), window)];
     // The long windows are for those that are fast in short ones.
     let quick = if regime == Regime::Steady { Regime::Burst } else { regime };
@@ -444,7 +448,8 @@ fn nvidia<T: GemmElement, D: GemmElement>(
     for (number, plan) in (1..).zip(cublas.plans(matmul, ASKED)?) {
         // A kernel that does not run, or is wrong, is none to compare with.
         let timed = work.check(run(&plan)).and_then(|()| {
-            let window = work.window(quick, run(&plan))?;
+            let seconds = work.probe(run(&plan))?;
+            let window = work.window(quick, seconds, run(&plan))?;
             let times = (0..3).map(|_| work.time(&window, quick)).collect::<Result<Vec<_>, _>>()?;
             Ok(median(&times).unwrap_or(f64::INFINITY))
         });
@@ -455,12 +460,15 @@ fn nvidia<T: GemmElement, D: GemmElement>(
         }
     }
     plans.sort_by(|a, b| a.0.total_cmp(&b.0));
-    for (_, number, plan) in plans.into_iter().take(KEPT) {
-        let window = work.window(regime, run(&plan))?;
+    for (seconds, number, plan) in plans.into_iter().take(KEPT) {
+        let window = work.window(regime, seconds, run(&plan))?;
         entries.push((Maker::CublasLt, format!("cuBLASLt #{number}"), window));
     }
     Ok(entries)
 }
+
+/// How much slower than the best a kernel is that has no window: the time of a few launches says enough of it.
+const HOPELESS: f64 = 2.0;
 
 /// A problem on a GPU, as a [`Search`] asks for it. Made by [`GemmBench::measure`].
 pub struct GemmMeasure<'g, T, D> {
@@ -470,6 +478,8 @@ pub struct GemmMeasure<'g, T, D> {
     regime: Regime,
     workload: Option<Workload<T, D>>,
     windows: HashMap<GemmConfig, Window>,
+    /// The smallest seconds so far.
+    best: f64,
     done: &'g dyn Fn(),
 }
 
@@ -493,14 +503,18 @@ impl<T: GemmElement, D: GemmElement> Measure<GemmConfig> for GemmMeasure<'_, T, 
         let Some(work) = &mut self.workload else {
             return Err(Rejection::Failed("it was not checked".to_owned()));
         };
-        if !self.windows.contains_key(config) {
-            let window = work.window(self.regime, launcher(&function, &self.problem))?;
-            self.windows.insert(*config, window);
+        if let Some(window) = self.windows.get(config) {
+            return work.time(window, self.regime);
         }
-        match self.windows.get(config) {
-            Some(window) => work.time(window, self.regime),
-            None => Err(Rejection::Failed("there is no window".to_owned())),
+        let seconds = work.probe(launcher(&function, &self.problem))?;
+        if seconds > HOPELESS * self.best {
+            return Ok(seconds);
         }
+        let window = work.window(self.regime, seconds, launcher(&function, &self.problem))?;
+        let seconds = work.time(&window, self.regime)?;
+        self.windows.insert(*config, window);
+        self.best = self.best.min(seconds);
+        Ok(seconds)
     }
 }
 

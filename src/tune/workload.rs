@@ -216,27 +216,41 @@ impl<T: Element + Converted, D: Element + Converted> Workload<T, D> {
         }
     }
 
-    /// Launches of one kernel for windows of a regime, recorded, with the sets in turns. Runs once.
+    /// About the seconds of a launch: the mean of six, on a GPU that works.
+    ///
+    /// # Errors
+    /// What `launch` answers; those of the device.
+    pub fn probe(
+        &mut self,
+        mut launch: impl FnMut(&Stream, &mut Matrices<T, D>) -> Result<(), Rejection>,
+    ) -> Result<f64, Rejection> {
+        const PROBES: usize = 6;
+        let count = self.sets.len();
+        for set in &mut self.sets[..count.min(2)] {
+            launch(&self.stream, set)?;
+        }
+        let held = self.stream.hold()?;
+        let begin = self.stream.record()?;
+        for i in 0..PROBES {
+            launch(&self.stream, &mut self.sets[i % count])?;
+        }
+        let end = self.stream.record()?;
+        drop(held);
+        Ok(begin.elapsed_until(&end)?.as_secs_f64() / PROBES as f64)
+    }
+
+    /// Launches of one kernel for windows of a regime, recorded, with the sets in turns. `seconds` is about what a
+    /// launch takes. Runs once.
     ///
     /// # Errors
     /// What `launch` answers; those of the device.
     pub fn window(
         &mut self,
         regime: Regime,
+        seconds: f64,
         mut launch: impl FnMut(&Stream, &mut Matrices<T, D>) -> Result<(), Rejection>,
     ) -> Result<Window, Rejection> {
         let count = self.sets.len();
-        for set in &mut self.sets[..count.min(3)] {
-            launch(&self.stream, set)?;
-        }
-        let (probes, held) = (6, self.stream.hold()?);
-        let begin = self.stream.record()?;
-        for i in 0..probes {
-            launch(&self.stream, &mut self.sets[i % count])?;
-        }
-        let last = self.stream.record()?;
-        drop(held);
-        let seconds = begin.elapsed_until(&last)?.as_secs_f64() / probes as f64;
         let wanted = (regime.window().as_secs_f64() / seconds.max(1e-7)).ceil().max(1.0) as usize;
         // A window uses each set, or as many of them as fit.
         let wanted = if regime == Regime::Latency { wanted.max(count) } else { wanted };
@@ -412,7 +426,9 @@ mod tests {
             let options = LaunchOptions::default().stream(stream);
             Ok(count.launch_with(options, Grid::cover(1, 1), (&mut set.d,))?)
         };
-        let window = work.window(Regime::Latency, &mut launch).unwrap();
+        assert!(work.probe(&mut launch).unwrap() > 0.0);
+        let window = work.window(Regime::Latency, 1e-4, &mut launch).unwrap();
+        assert_eq!((window.launches, window.repeats), (20, 1));
         let done = |work: &Workload<bf16, f32>| work.sets[0].d.to_vec().unwrap()[0] as usize;
         let before = done(&work);
         assert!(work.time(&window, Regime::Latency).unwrap() > 0.0);
