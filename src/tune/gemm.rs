@@ -116,12 +116,15 @@ const fn in_memory(scalar: Scalar) -> Scalar {
 /// A kernel that was built: with the hash of its PTX.
 type Built<T, D> = Result<(Arc<Gemm<T, D>>, String), Rejection>;
 
+/// A kernel that was loaded.
+type Loaded<T, D> = Result<Arc<GemmFunction<T, D>>, Rejection>;
+
 /// Products of one pair of types on one GPU: kernels that were built and loaded, and the libraries they are measured
 /// beside.
 pub struct GemmBench<T, D> {
     device: Device,
     built: HashMap<GemmConfig, Built<T, D>>,
-    loaded: HashMap<GemmConfig, Result<Arc<GemmFunction<T, D>>, Rejection>>,
+    loaded: HashMap<GemmConfig, Loaded<T, D>>,
     #[cfg(feature = "cublas")]
     cublas: Option<Cublas>,
     /// Why there is no cuBLAS.
@@ -196,16 +199,15 @@ impl<T: GemmElement, D: GemmElement> GemmBench<T, D> {
     /// What the driver's compiler said of the configurations that were loaded: spills, and instructions of warp groups
     /// that wait for each other.
     pub fn complaints(&self) -> Vec<(GemmConfig, String)> {
-        let said =
-            |(config, loaded): (&GemmConfig, &Result<Arc<GemmFunction<T, D>>, Rejection>)| {
-                let log = loaded.as_ref().ok()?.compiler_log();
-                let bad = |line: &&str| {
-                    let spills = line.contains("spill") && !line.contains("0 bytes spill stores");
-                    spills || line.contains("serializ") || line.contains("warning")
-                };
-                let lines: Vec<&str> = log.lines().filter(bad).collect();
-                (!lines.is_empty()).then(|| (*config, lines.join("; ")))
+        let said = |(config, loaded): (&GemmConfig, &Loaded<T, D>)| {
+            let log = loaded.as_ref().ok()?.compiler_log();
+            let bad = |line: &&str| {
+                let spills = line.contains("spill") && !line.contains("0 bytes spill stores");
+                spills || line.contains("serializ") || line.contains("warning")
             };
+            let lines: Vec<&str> = log.lines().filter(bad).collect();
+            (!lines.is_empty()).then(|| (*config, lines.join("; ")))
+        };
         let mut all: Vec<_> = self.loaded.iter().filter_map(said).collect();
         all.sort_by_key(|(config, _)| config.to_string());
         all
@@ -275,7 +277,7 @@ impl<T: GemmElement, D: GemmElement> GemmBench<T, D> {
         self.built.entry(*config).or_insert_with(|| build(*config))
     }
 
-    fn function(&mut self, config: &GemmConfig) -> Result<Arc<GemmFunction<T, D>>, Rejection> {
+    fn function(&mut self, config: &GemmConfig) -> Loaded<T, D> {
         if let Some(known) = self.loaded.get(config) {
             return known.clone();
         }

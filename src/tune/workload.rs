@@ -169,7 +169,9 @@ impl<T: Element + Converted, D: Element + Converted> Workload<T, D> {
         for sample in 0..samples {
             let at = if samples < 2 { 0 } else { sample * (len - 1) / (samples - 1) };
             let (found, right) = (number(found[at]), self.element(at));
-            if !((found - right).abs() <= relative * right.abs() + absolute) {
+            // What is no number is not close.
+            let is_close = (found - right).abs() <= relative * right.abs() + absolute;
+            if !is_close {
                 return Err(Rejection::Wrong(self.difference(1, at as u64, found, right)));
             }
         }
