@@ -7,7 +7,7 @@ mod rng;
 
 use rng::Rng;
 use tilewright::codegen::Major;
-use tilewright::ir::{Element, Number, Scalar, bf16, f8e4m3, f16};
+use tilewright::ir::{Element, Number, Scalar, Target, bf16, f8e4m3, f16};
 use tilewright::kernels::gemm::{
     Activation, Bias, Epilogue, Gemm, GemmArgs, GemmConfig, GemmProblem, MatrixStrides, Schedule,
     StoreForm,
@@ -269,6 +269,61 @@ fn all_majors_and_types() {
     Case::new(problem).check::<f8e4m3, bf16>(&device, eight);
     Case::new(problem)
         .check::<f8e4m3, f16>(&device, GemmConfig { d: Scalar::F16, c: Scalar::F16, ..eight });
+}
+
+fn small_80() -> GemmConfig {
+    let config = GemmConfig::sm80(Target::SM_80, Scalar::Bf16, [64, 64]);
+    GemmConfig { stages: 2, raster: Raster::Strips { rows: 2 }, ..config }
+}
+
+#[test]
+fn multistage_kernels() {
+    let device = Device::sim().unwrap();
+    let small = small_80();
+    let mut configs = vec![
+        small,
+        GemmConfig { tile: [64, 128, 64], stages: 3, raster: Raster::Hilbert, ..small },
+        GemmConfig { tile: [128, 128, 64], raster: Raster::AlongM, ..small },
+    ];
+    for (major_a, major_b) in [(Major::K, Major::Mn), (Major::Mn, Major::K), (Major::Mn, Major::Mn)]
+    {
+        configs.push(GemmConfig { major_a, major_b, tile: [128, 64, 64], ..small });
+    }
+    for config in configs {
+        for problem in [GemmProblem::new(136, 200, 264), GemmProblem::new(72, 48, 72)] {
+            Case::new(problem).check::<bf16, bf16>(&device, config);
+        }
+    }
+    let wide = GemmConfig { d: Scalar::F32, c: Scalar::F32, ..small };
+    Case::new(GemmProblem::new(70, 67, 72)).check::<bf16, f32>(&device, wide);
+    let halves = GemmConfig { stages: 2, ..GemmConfig::sm80(Target::SM_89, Scalar::F16, [64, 64]) };
+    Case::new(GemmProblem::new(70, 67, 72)).check::<f16, f16>(&device, halves);
+    let tf32 = GemmConfig { stages: 2, ..GemmConfig::sm80(Target::SM_80, Scalar::Tf32, [64, 64]) };
+    Case::new(GemmProblem::new(70, 67, 72)).check::<f32, f32>(&device, tf32);
+    let epilogue = Epilogue {
+        alpha: true,
+        beta: true,
+        bias: Some(Bias::Column),
+        activation: Some(Activation::Gelu),
+    };
+    let all = GemmConfig { epilogue, ..small };
+    let batch = GemmProblem { batch: 2, ..GemmProblem::new(70, 68, 72) };
+    Case::new(batch).check::<bf16, bf16>(&device, all);
+}
+
+/// Sizes that leave nothing aligned: copies of 8, 4 and 2 bytes.
+#[test]
+fn any_alignment() {
+    let device = Device::sim().unwrap();
+    for (alignment, m, n, k) in [(8, 68, 76, 76), (4, 66, 74, 70), (2, 65, 71, 67), (2, 1, 1, 1)] {
+        for major in [Major::K, Major::Mn] {
+            let config = GemmConfig { alignment, major_a: major, major_b: major, ..small_80() };
+            Case::new(GemmProblem::new(m, n, k)).check::<bf16, bf16>(&device, config);
+        }
+    }
+    let tf32 = GemmConfig { stages: 2, ..GemmConfig::sm80(Target::SM_80, Scalar::Tf32, [64, 64]) };
+    let odd = GemmConfig { alignment: 4, ..tf32 };
+    Case::new(GemmProblem::new(33, 35, 37)).check::<f32, f32>(&device, odd);
 }
 
 /// Batches with pitches of their own, one of the matrices shared by all.

@@ -475,3 +475,22 @@ fn tensor_map_parameters() {
     "#]];
     expected.assert_eq(kernel.ptx_with(PtxOptions::default().places(false)).text());
 }
+
+/// An element of a vector that stands for itself is not confused with the first one.
+#[test]
+fn elements_of_vectors_in_registers() {
+    use tilewright::ir::{Val, Vector};
+    let kernel = Kernel::<(Global<u32>, GlobalMut<u32>)>::build("k", Target::SM_80, |k, (x, y)| {
+        let four: Val<'_, Vector<u32, 4>> = x.load_vector(k, 0);
+        let words = k.registers::<u32>(4).named(k, "words");
+        for (i, word) in four.lanes().into_iter().enumerate() {
+            words.set(k, i, word);
+        }
+        y.store(k, 0, words.get(k, 3));
+    });
+    let ptx = kernel.unwrap().ptx();
+    for i in 0..4 {
+        let line = ptx.text().lines().find(|line| line.contains(&format!("mov.b32 %words_{i}, ")));
+        assert!(line.unwrap().ends_with(&format!("_{i};")), "{}", ptx.text());
+    }
+}

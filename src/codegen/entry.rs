@@ -431,9 +431,10 @@ impl<'a> Entry<'a> {
     pub(super) fn parts(&self, value: Value) -> SmallVec<[Operand; 4]> {
         let count = self.ir.type_of(value).vector().map_or(1, VectorType::registers);
         match self.operand(value) {
-            Operand::Reg(Reg::Part(class, number, _)) => {
+            Operand::Reg(Reg::Part(class, number, _)) if count > 1 => {
                 (0..count).map(|i| Reg::Part(class, number, i).into()).collect()
             }
+            // An element of a vector may stand for itself: any part of it.
             single => smallvec![single],
         }
     }

@@ -173,6 +173,11 @@ pub enum TensorErrorKind {
         /// Why not.
         why: &'static str,
     },
+    /// A tile that threads do not share.
+    AsyncTile {
+        /// Why not.
+        why: &'static str,
+    },
     /// A tensor that the tensor memory accelerator does not take.
     TensorMap(Box<TensorMapError>),
     /// An operand that `wgmma` does not read.
@@ -273,6 +278,9 @@ impl fmt::Display for TensorErrorKind {
                 "C of shape {c} is not the product of A of shape {a} and B of shape {b}: (V,M,N) is needed of (V,M,K) and (V,N,K)"
             ),
             TensorErrorKind::TmaTile { why } => write!(f, "no tensor copies move it: {why}"),
+            TensorErrorKind::AsyncTile { why } => {
+                write!(f, "threads cannot copy it together: {why}")
+            }
             TensorErrorKind::TensorMap(error) => error.fmt(f),
             TensorErrorKind::Descriptor(error) => error.fmt(f),
             TensorErrorKind::NameCount { modes, names } => {

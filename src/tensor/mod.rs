@@ -26,11 +26,13 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod async_tile;
 mod atom;
 mod coord;
 mod copy;
 mod engine;
 mod error;
+mod matrix_load;
 mod names;
 mod pipeline;
 mod pointer;
@@ -51,6 +53,7 @@ mod tiled_mma;
 mod tma;
 mod views;
 
+pub use async_tile::{AsyncTile, ThrAsyncTile};
 pub use atom::{
     AtomError, BitOp, CacheOp, CopyAtom, CopyOp, Major, Matrices, MmaAtom, MmaOp, MmaSync,
     OperandSource, SmemAtom, SmemSwizzle, ValType, Wgmma,
@@ -58,6 +61,7 @@ pub use atom::{
 pub use copy::{copy, copy_if, copy_zfill};
 pub use engine::{Coordinates, Engine, Readable, Rmem, Writable};
 pub use error::{TensorError, TensorErrorKind};
+pub use matrix_load::MatrixLoad;
 pub use pipeline::{PipelineState, TmaPipeline, Turns};
 pub use pointer::{Pointer, PointerOffset, Recast};
 pub use predicate::{IntoPredicate, Predicate};

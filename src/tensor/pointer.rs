@@ -240,23 +240,29 @@ impl<'b, P: PointerType> Pointer<'b, P> {
         bits: Option<i64>,
         divisor: u64,
     ) -> Self {
-        let (offset, bits, divisor) = match moved {
-            None => (offset, bits, divisor),
+        // Where all offsets are multiples of the blocks in which the swizzle exchanges, it changes none: neither them
+        // nor what is added to them.
+        let block = (swizzle.y_mask() | swizzle.z_mask()).unsigned_abs();
+        let whole = power_of_two(divisor, 1 << 32) > block;
+        let (offset, image, base, bits, divisor) = match moved {
+            None if whole => (offset, offset, self.base.offset(offset), bits, divisor),
+            None => {
+                let image = swizzle_device(swizzle, offset);
+                (offset, image, self.base.offset(image), bits, divisor)
+            }
             Some(moved) => {
                 let disjoint = |(a, b): (i64, i64)| (a & b == 0).then_some(a | b);
                 let bits = moved.bits.zip(bits).and_then(disjoint);
-                let limit = power_of_two(moved.divisor, 1 << 32);
-                (moved.offset + offset, bits, power_of_two(divisor, limit))
+                let divisor = power_of_two(divisor, power_of_two(moved.divisor, 1 << 32));
+                let sum = moved.offset + offset;
+                if whole {
+                    (sum, moved.image + offset, moved.base.offset(offset), bits, divisor)
+                } else {
+                    let image = swizzle_device(swizzle, sum);
+                    (sum, image, self.base.offset(image), bits, divisor)
+                }
             }
         };
-        // Where all offsets are multiples of the blocks in which the swizzle exchanges, it changes none.
-        let whole = power_of_two(divisor, 1 << 32);
-        let image = if whole > (swizzle.y_mask() | swizzle.z_mask()).unsigned_abs() {
-            offset
-        } else {
-            swizzle_device(swizzle, offset)
-        };
-        let base = self.base.offset(image);
         let moved = Some(Moved { offset, image, base, bits, divisor });
         Pointer { swizzle: Some(Swizzled { swizzle, moved }), ..self }
     }
@@ -267,18 +273,27 @@ impl<'b, P: PointerType> Pointer<'b, P> {
         let Some(Swizzled { swizzle, moved }) = self.swizzle else {
             return (self.base, self.offset);
         };
-        let image = swizzle.apply(self.offset);
         let Some(Moved { offset, image: moved_image, base, bits, .. }) = moved else {
-            return (self.base, image);
+            return (self.base, swizzle.apply(self.offset));
         };
+        // A swizzle changes nothing of an offset of whole blocks, nor of what is added to it.
+        let block = (swizzle.y_mask() | swizzle.z_mask()).checked_add(1).unwrap_or(1);
+        let block = block.unsigned_abs().next_power_of_two();
+        let low = i64::try_from(self.offset.unsigned_abs() % block).unwrap_or(0);
+        let low = if self.offset < 0 && low != 0 { block as i64 - low } else { low };
+        let high = self.offset.saturating_sub(low);
+        if low == 0 {
+            return (base, high);
+        }
+        let image = swizzle.apply(low);
         // A swizzle is linear over bits: with no bit in common, `S(a + b) == S(a) ^ S(b)`, which is again the
         // sum if the images have none in common.
-        let disjoint = bits.filter(|bits| bits & self.offset == 0);
+        let disjoint = bits.filter(|bits| bits & low == 0);
         let apart = disjoint.is_some_and(|bits| spread(swizzle, bits) & image == 0);
-        match (disjoint, narrow(image), narrow(self.offset)) {
-            (Some(_), ..) if apart => (base, image),
-            (Some(_), Some(image), _) => (self.base.offset(moved_image ^ image), 0),
-            (_, _, Some(host)) => (self.base.offset(swizzle_device(swizzle, offset + host)), 0),
+        match (disjoint, narrow(image), narrow(low)) {
+            (Some(_), ..) if apart => (base, image.saturating_add(high)),
+            (Some(_), Some(image), _) => (self.base.offset(moved_image ^ image), high),
+            (_, _, Some(low)) => (self.base.offset(swizzle_device(swizzle, offset + low)), high),
             // Beyond any memory: the access is refused when it is made.
             _ => (base, self.offset),
         }

@@ -14,6 +14,28 @@ impl TiledMma {
     pub fn slice<'m, 'b>(&'m self, thread: impl Into<DeviceCoord<'b>>) -> ThrMma<'m, 'b> {
         ThrMma { mma: self, thread: thread.into() }
     }
+
+    /// `matrix` as (index of thread, value of the atom, atoms in each mode ..).
+    pub(super) fn parts(&self, operand: Operand, matrix: &Layout) -> Result<Layout, LayoutError> {
+        let by_thread = self.thrfrg(operand, matrix)?;
+        let by_index = self.by_index(operand, &by_thread)?;
+        let (thread, values) = (by_index.get(&[0])?, by_index.get(&[1])?);
+        let (value, atoms) = (values.get(&[0])?, values.get(&[1])?);
+        let modes: Vec<Layout> =
+            [thread, value].into_iter().chain(atoms.modes().map(|mode| mode.to_layout())).collect();
+        Layout::concat(&modes)
+    }
+
+    /// The words of a thread of an operand of the shape (MN, K): (V, MN, K).
+    pub(super) fn words(&self, operand: Operand, shape: &IntTuple) -> Result<Layout, LayoutError> {
+        let parts = self.parts(operand, &Layout::compact(shape.clone()))?;
+        let bits = self.atom().op().val_type_a().bits();
+        let values = parts.get(&[1])?.size()?.to_static()?;
+        let words = values * i64::from(bits) / 32;
+        let sizes =
+            [words, parts.get(&[2])?.size()?.to_static()?, parts.get(&[3])?.size()?.to_static()?];
+        Ok(Layout::compact((sizes[0], sizes[1], sizes[2])))
+    }
 }
 
 /// The part of a [`TiledMma`] that a thread has. CuTe's `ThrMMA`.
@@ -78,7 +100,7 @@ impl<'b> ThrMma<'_, 'b> {
             tensor.failed(k, operation, kind);
             return tensor.poison();
         }
-        let parts = self.parts(operand, &tensor.layout);
+        let parts = self.mma.parts(operand, &tensor.layout);
         let by_thread = tensor.with_layout(k, operation, parts);
         if by_thread.poisoned {
             return by_thread;
@@ -87,17 +109,6 @@ impl<'b> ThrMma<'_, 'b> {
         let modes = by_thread.rank().saturating_sub(1);
         coord.extend(std::iter::repeat_n(DeviceCoord::All, modes));
         by_thread.slice(k, DeviceCoord::Tuple(coord))
-    }
-
-    /// `matrix` as (index of thread, value of the atom, atoms in each mode ..).
-    fn parts(&self, operand: Operand, matrix: &Layout) -> Result<Layout, LayoutError> {
-        let by_thread = self.mma.thrfrg(operand, matrix)?;
-        let by_index = self.mma.by_index(operand, &by_thread)?;
-        let (thread, values) = (by_index.get(&[0])?, by_index.get(&[1])?);
-        let (value, atoms) = (values.get(&[0])?, values.get(&[1])?);
-        let modes: Vec<Layout> =
-            [thread, value].into_iter().chain(atoms.modes().map(|mode| mode.to_layout())).collect();
-        Layout::concat(&modes)
     }
 
     /// That tiles divide a tensor whose memory ends with it.
@@ -121,6 +132,27 @@ impl<'b> ThrMma<'_, 'b> {
         Ok(())
     }
 
+    /// New registers for the elements of the thread of an A or B of the shape (MN, K), as words of 32 bits that
+    /// elements which are neighbours along K share: (V, MN, K), as [`MatrixLoad`](super::MatrixLoad) fills them and
+    /// [`TiledMma::gemm_sync`] takes them.
+    #[track_caller]
+    pub fn fragment_words(
+        &self,
+        k: &Body<'b, '_>,
+        operand: Operand,
+        shape: impl Into<IntTuple>,
+    ) -> Fragment<'b, u32> {
+        let shape = shape.into();
+        match self.mma.words(operand, &shape) {
+            Ok(layout) => Fragment::registers(k, layout),
+            Err(error) => {
+                let (operation, operand) = ("partition_fragment", shape.to_string());
+                k.report(TensorError { operation, operand, kind: error.into() });
+                Fragment::registers(k, Layout::trivial()).poison()
+            }
+        }
+    }
+
     /// New registers for the elements of the thread of a C of the shape (M, N): CuTe's `partition_fragment_C`.
     #[track_caller]
     pub fn fragment_c<T: Element>(
@@ -129,10 +161,11 @@ impl<'b> ThrMma<'_, 'b> {
         shape: impl Into<IntTuple>,
     ) -> Fragment<'b, T> {
         let shape = shape.into();
-        let layout = self.parts(Operand::C, &Layout::compact(shape.clone())).and_then(|parts| {
-            let part = parts.take(1, parts.rank())?;
-            Ok(Layout::compact(part.shape().to_owned()))
-        });
+        let layout =
+            self.mma.parts(Operand::C, &Layout::compact(shape.clone())).and_then(|parts| {
+                let part = parts.take(1, parts.rank())?;
+                Ok(Layout::compact(part.shape().to_owned()))
+            });
         match layout {
             Ok(layout) => Fragment::registers(k, layout),
             Err(error) => {

@@ -207,7 +207,7 @@ impl TiledCopy {
     }
 
     /// `matrix` as (index of thread, (value of the atom, atom), tiles..): CuTe's `tidfrg_S`, `tidfrg_D`.
-    fn tidfrg(&self, matrix: &Layout, side: Side) -> Result<Layout, TensorErrorKind> {
+    pub(super) fn tidfrg(&self, matrix: &Layout, side: Side) -> Result<Layout, TensorErrorKind> {
         let target = match side {
             Side::Source => self.atom.layout_src_tv(),
             Side::Destination => self.atom.layout_dst_tv(),
@@ -236,7 +236,7 @@ impl TiledCopy {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Side {
+pub(super) enum Side {
     Source,
     Destination,
 }

@@ -172,7 +172,8 @@ pub struct GemmConfig {
     /// Registers of a thread that fetches and of one that multiplies, where warp groups move them between each
     /// other (`setmaxnreg`).
     pub registers: Option<[u32; 2]>,
-    /// What divides addresses, pitches and distances of matrices of a batch of A and B, in bytes.
+    /// What divides addresses, pitches and distances of matrices of a batch of A and B, in bytes; for the multistage
+    /// kernel also their extents along the contiguous mode.
     pub alignment: u32,
     /// Whether the kernel may be launched before the one before it has ended: it waits for it by itself
     /// (programmatic dependent launch).

@@ -7,6 +7,7 @@ use crate::ir::{Element, Kernel, Number, Scalar};
 
 use super::config::{GemmConfig, Schedule};
 use super::error::GemmError;
+use super::sm80;
 use super::sm90::{self, in_memory};
 
 /// The kernel of a configuration, for buffers of these types: of A, D, B and C. B is of the type of A, and C of that of
@@ -37,9 +38,10 @@ pub struct Gemm<A, D = A, B = A, C = D> {
     pub(super) kernel: AnyKernel<A, B, C, D>,
 }
 
-/// The kernel of one of the schedules.
+/// The kernel of one of the schedules: with tensor maps, or with pointers for threads that copy by themselves.
 pub(super) enum AnyKernel<A, B, C, D> {
     Sm90(Box<sm90::Plan>, Kernel<sm90::Params<A, B, C, D>>),
+    Threads(Kernel<sm80::Params<A, B, C, D>>),
 }
 
 impl<A, D, B, C> fmt::Debug for Gemm<A, D, B, C> {
@@ -68,7 +70,8 @@ impl<A: Element, D: Number, B: Element, C: Number> Gemm<A, D, B, C> {
             }
         }
         let kernel = match config.schedule {
-            Schedule::Cooperative | Schedule::Pingpong | Schedule::Simt | Schedule::Multistage => {
+            Schedule::Simt | Schedule::Multistage => AnyKernel::Threads(sm80::build(&config)?),
+            Schedule::Cooperative | Schedule::Pingpong => {
                 let plan = sm90::Plan::new(&config)?;
                 let kernel = plan.build()?;
                 AnyKernel::Sm90(Box::new(plan), kernel)
@@ -86,6 +89,7 @@ impl<A: Element, D: Number, B: Element, C: Number> Gemm<A, D, B, C> {
     pub fn ptx(&self) -> Ptx {
         match &self.kernel {
             AnyKernel::Sm90(_, kernel) => kernel.ptx(),
+            AnyKernel::Threads(kernel) => kernel.ptx(),
         }
     }
 
@@ -93,6 +97,7 @@ impl<A: Element, D: Number, B: Element, C: Number> Gemm<A, D, B, C> {
     pub fn text(&self) -> String {
         match &self.kernel {
             AnyKernel::Sm90(_, kernel) => kernel.to_string(),
+            AnyKernel::Threads(kernel) => kernel.to_string(),
         }
     }
 }

@@ -11,6 +11,7 @@ use super::config::{Bias, GemmConfig};
 use super::error::GemmError;
 use super::front::{AnyKernel, Gemm};
 use super::problem::{GemmProblem, GemmStrides};
+use super::sm80;
 use super::sm90;
 
 /// What a launch multiplies: A and B, and where D goes; what the epilogue of the kernel takes.
@@ -65,6 +66,7 @@ pub struct GemmFunction<A, D = A, B = A, C = D> {
 
 enum AnyFunction<A, B, C, D> {
     Sm90(Box<sm90::Plan>, Function<sm90::Params<A, B, C, D>>),
+    Threads(Function<sm80::Params<A, B, C, D>>),
 }
 
 impl<A: Element, D: Number, B: Element, C: Number> Gemm<A, D, B, C> {
@@ -75,6 +77,7 @@ impl<A: Element, D: Number, B: Element, C: Number> Gemm<A, D, B, C> {
     pub fn load(&self, device: &Device) -> Result<GemmFunction<A, D, B, C>, GemmError> {
         let loaded = match &self.kernel {
             AnyKernel::Sm90(plan, kernel) => AnyFunction::Sm90(plan.clone(), device.load(kernel)?),
+            AnyKernel::Threads(kernel) => AnyFunction::Threads(device.load(kernel)?),
         };
         // The simulator runs blocks one after the other; some of them let a kernel show what it does with several.
         let sms = device.properties().map_or(4, |properties| properties.multiprocessors);
@@ -100,6 +103,14 @@ enum AnyArgs<'h, A, B, C, D> {
         d: TensorMapArgMut<'h, D>,
         extents: [i32; 4],
         moves: [i32; 2],
+    },
+    Threads {
+        function: &'h Function<sm80::Params<A, B, C, D>>,
+        a: &'h Buffer<A>,
+        b: &'h Buffer<B>,
+        d: &'h mut Buffer<D>,
+        strides: [[i64; 2]; 3],
+        sizes: [i32; 4],
     },
 }
 
@@ -172,6 +183,13 @@ impl<A: Element, D: Number, B: Element, C: Number> GemmFunction<A, D, B, C> {
                     extents: [rows, columns, steps, problem.batch as i32],
                     moves,
                 }
+            }
+            AnyFunction::Threads(function) => {
+                let GemmProblem { m, n, k, batch, .. } = *problem;
+                // Distances are below 2^40, and sizes below 2^31.
+                let strides = [strides.a, strides.b, strides.d].map(|both| both.map(|s| s as i64));
+                let sizes = [m, n, k, batch].map(|size| size as i32);
+                AnyArgs::Threads { function, a: args.a, b: args.b, d: args.d, strides, sizes }
             }
         };
         let grid = config.grid(problem, self.sms);
@@ -262,6 +280,10 @@ impl<A: Element, D: Number, B: Element, C: Number> GemmLaunch<'_, A, D, B, C> {
             AnyArgs::Sm90 { function, a, b, d, extents, moves } => {
                 function.launch_with(options, self.grid, (a, b, d, *extents, *moves, epilogue))?;
             }
+            AnyArgs::Threads { function, a, b, d, strides: [of_a, of_b, of_d], sizes } => {
+                let args = ((*a, *of_a), (*b, *of_b), (&mut **d, *of_d), *sizes, epilogue);
+                function.launch_with(options, self.grid, args)?;
+            }
         }
         Ok(())
     }
@@ -276,6 +298,10 @@ impl<A: Element, D: Number, B: Element, C: Number> GemmLaunch<'_, A, D, B, C> {
         Ok(match &mut self.args {
             AnyArgs::Sm90 { function, a, b, d, extents, moves } => {
                 function.time(self.grid, (a, b, d, *extents, *moves, epilogue))?
+            }
+            AnyArgs::Threads { function, a, b, d, strides: [of_a, of_b, of_d], sizes } => {
+                let args = ((*a, *of_a), (*b, *of_b), (&mut **d, *of_d), *sizes, epilogue);
+                function.time(self.grid, args)?
             }
         })
     }

@@ -2,6 +2,7 @@
 
 mod check;
 mod config;
+mod direct_store;
 mod epilogue;
 mod error;
 mod front;
@@ -11,6 +12,7 @@ mod name;
 mod partition;
 mod problem;
 mod simt;
+mod sm80;
 mod sm90;
 
 pub use config::{Activation, Bias, Epilogue, GemmConfig, Schedule, StoreForm};

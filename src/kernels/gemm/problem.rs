@@ -2,7 +2,7 @@
 
 use crate::codegen::Major;
 
-use super::config::{GemmConfig, StoreForm};
+use super::config::{GemmConfig, Schedule, StoreForm};
 use super::error::GemmError;
 
 /// How far apart the elements of a matrix are, in elements. What is `None` is as close as it can be.
@@ -136,6 +136,19 @@ impl GemmConfig {
                 let bytes = distance * u64::from(scalar.size_bytes());
                 if !bytes.is_multiple_of(self.alignment.into()) {
                     let alignment = self.alignment;
+                    return Err(GemmError::Alignment { what, operand, bytes, alignment });
+                }
+            }
+        }
+        if self.schedule == Schedule::Multistage {
+            // Copies are all or nothing at the end of a line too.
+            let along = |major, extent| if major == Major::K { problem.k } else { extent };
+            let lines =
+                [('A', along(self.major_a, problem.m)), ('B', along(self.major_b, problem.n))];
+            for (operand, extent) in lines {
+                let bytes = u64::from(extent) * u64::from(self.a.size_bytes());
+                if !bytes.is_multiple_of(self.alignment.into()) {
+                    let (what, alignment) = ("a line of", self.alignment);
                     return Err(GemmError::Alignment { what, operand, bytes, alignment });
                 }
             }

@@ -1,0 +1,184 @@
+//! The multistage kernel with `mma.sync`, for `sm_80` and newer targets.
+//!
+//! All threads of a block copy tiles of A and B to a ring in shared memory, some tiles ahead of the products; each warp
+//! loads its parts by `ldmatrix`, one step ahead, and multiplies them.
+
+use crate::ir::{
+    Body, Element, Global, GlobalMut, Kernel, KernelOptions, Number, Scalar, Val, range,
+};
+use crate::layout::{Layout, LayoutError, layout, shape, tiler};
+use crate::tensor::{
+    AsyncTile, Fragment, MatrixLoad, MmaAtom, MmaSync, Operand, SharedTensor, Tensor, ThrMma, Tile,
+    TileScheduler, TiledMma, ValType,
+};
+
+use super::config::GemmConfig;
+use super::direct_store::DirectStore;
+use super::epilogue::{EpilogueOps, EpilogueParams};
+use super::error::GemmError;
+use super::sm90::{in_memory, val_type};
+
+/// A, B and D, each with its pitch and the distance of its matrices; M, N, K and matrices of the batch; the epilogue.
+pub(super) type Params<A, B, C, D> = (
+    (Global<A>, [i64; 2]),
+    (Global<B>, [i64; 2]),
+    (GlobalMut<D>, [i64; 2]),
+    [i32; 4],
+    EpilogueParams<C, D>,
+);
+
+/// Everything that is known before the kernel runs.
+struct Plan {
+    config: GemmConfig,
+    mma: TiledMma,
+    tiles: [AsyncTile; 2],
+    loads: [MatrixLoad; 2],
+    places: Vec<[i32; 2]>,
+}
+
+impl Plan {
+    fn new(config: &GemmConfig) -> Result<Plan, GemmError> {
+        let GemmConfig { tile: [m, n, _], schedule, a, b, acc, .. } = *config;
+        let ty = val_type(a).ok_or(GemmError::Inputs { schedule, a, b, acc })?;
+        let depth = if ty == ValType::Tf32 { 8 } else { 16 };
+        let atom = MmaAtom::new(MmaSync::new([16, 8, depth], ty, ty, ValType::F32))?;
+        let [rows, columns] = config.warp_tile();
+        let warps = [m / rows, n / columns];
+        // Two instructions side by side have the four words of B that a load fills.
+        let mma =
+            TiledMma::new(atom, &layout!((warps[0], warps[1], 1)), tiler!(_, 16 * warps[1], _))?;
+        let tile = |scalar, major, extent| {
+            AsyncTile::new(in_memory(scalar), major, extent, config.threads(), config.alignment)
+        };
+        let tiles = [tile(a, config.major_a, m)?, tile(b, config.major_b, n)?];
+        let loads = [
+            MatrixLoad::new(&mma, Operand::A, config.major_a, m)?,
+            MatrixLoad::new(&mma, Operand::B, config.major_b, n)?,
+        ];
+        let places = places(&mma, [m, n])?;
+        Ok(Plan { config: *config, mma, tiles, loads, places })
+    }
+}
+
+impl Plan {
+    /// `sums += A B` of the parts of one stage. The operands of a step are loaded during the products of the one before.
+    fn multiply<'b, A: Element, B: Element>(
+        &self,
+        k: &Body<'b, '_>,
+        thr: &ThrMma<'_, 'b>,
+        sums: &Fragment<'_, f32>,
+        a: &SharedTensor<'b, A>,
+        b: &SharedTensor<'b, B>,
+    ) {
+        let GemmConfig { tile: [m, n, _], .. } = self.config;
+        let depth = if self.config.a == Scalar::Tf32 { 8 } else { 16 };
+        let steps = self.config.tile[2] / depth;
+        let words = [0, 1].map(|_| {
+            (
+                thr.fragment_words(k, Operand::A, shape!(m, depth)),
+                thr.fragment_words(k, Operand::B, shape!(n, depth)),
+            )
+        });
+        let load = |step: u32| {
+            let (to_a, to_b) = &words[step as usize % 2];
+            self.loads[0].load(k, &a.slice(k, (.., .., i64::from(step))), to_a);
+            self.loads[1].load(k, &b.slice(k, (.., .., i64::from(step))), to_b);
+        };
+        load(0);
+        for step in 0..steps {
+            if step + 1 < steps {
+                load(step + 1);
+            }
+            let (a, b) = &words[step as usize % 2];
+            self.mma.gemm_sync(k, sums, a, b);
+        }
+    }
+}
+
+/// Builds the kernel.
+pub(super) fn build<A, B, C, D>(
+    config: &GemmConfig,
+) -> Result<Kernel<Params<A, B, C, D>>, GemmError>
+where
+    A: Element,
+    B: Element,
+    C: Number,
+    D: Number,
+{
+    let plan = Plan::new(config)?;
+    let GemmConfig { tile: [m, n, depth], stages, .. } = *config;
+    let rings = [plan.tiles[0].layout(stages)?, plan.tiles[1].layout(stages)?];
+    let options = KernelOptions::default().block([config.threads(), 1, 1]).min_blocks_per_sm(1);
+    let name = config.to_string();
+    Ok(Kernel::build_with(options, &name, config.target, |k, (a, b, d, sizes, epilogue)| {
+        let [rows, columns, depths, batch] = sizes;
+        let sa = SharedTensor::<A>::shared_aligned(k, rings[0].clone(), 1024);
+        let sb = SharedTensor::<B>::shared_aligned(k, rings[1].clone(), 1024);
+        let extents = [count(rows, m), count(columns, n), batch];
+        let block = k.block_idx().x;
+        let tile = TileScheduler::new(k, config.raster, extents).tile(k, block);
+        let (row, column) = (tile.row * m as i32, tile.column * n as i32);
+        let (a, b) = (matrix(a, tile), matrix(b, tile));
+        let copy_a = plan.tiles[0].slice(k, a.0, a.1, row, [rows, depths], &sa);
+        let copy_b = plan.tiles[1].slice(k, b.0, b.1, column, [columns, depths], &sb);
+        let thread = k.thread_idx().x;
+        let thr = plan.mma.slice(thread);
+        let from_a = plan.loads[0].partition(k, thread, &sa);
+        let from_b = plan.loads[1].partition(k, thread, &sb);
+        let sums = thr.fragment_c::<f32>(k, shape!(m, n));
+        sums.fill(k, 0.0);
+        for stage in 0..stages as i32 - 1 {
+            copy_a.start(k, k.constant(stage), k.constant(stage * depth as i32));
+            copy_b.start(k, k.constant(stage), k.constant(stage * depth as i32));
+            k.cp_async_commit_group();
+        }
+        let start = (k.constant(0), k.constant(stages as i32 - 1));
+        k.for_(range(0, count(depths, depth)), start, |k, step, (read, write)| {
+            k.cp_async_wait_group(stages - 2);
+            k.barrier();
+            let ahead = (step + (stages as i32 - 1)) * depth as i32;
+            copy_a.start(k, write, ahead);
+            copy_b.start(k, write, ahead);
+            k.cp_async_commit_group();
+            let a = from_a.slice(k, (.., .., .., read));
+            let b = from_b.slice(k, (.., .., .., read));
+            plan.multiply(k, &thr, &sums, &a, &b);
+            (after(read, stages), after(write, stages))
+        });
+        // The first place of the thread in the tile.
+        let first = thr.partition_c(k, &Tensor::identity(k, shape!(m, n))).coord(k, (0, 0, 0));
+        let store = DirectStore::new(d, tile, [row, column], [rows, columns]);
+        let epilogue = EpilogueOps::new(config.epilogue, epilogue);
+        store.all(k, &sums.variables(), &first, &plan.places, &epilogue);
+    })?)
+}
+
+/// How far the sums of a thread, in the order of their registers, are from the first one: rows and columns.
+pub(super) fn places(mma: &TiledMma, [m, n]: [u32; 2]) -> Result<Vec<[i32; 2]>, LayoutError> {
+    let parts = mma.thrfrg(Operand::C, &Layout::compact((m, n)))?.get(&[1])?;
+    let size = parts.size()?.to_static()?;
+    let place = |register: i64| {
+        let place = parts.at(register)?;
+        Ok([(place % i64::from(m)) as i32, (place / i64::from(m)) as i32])
+    };
+    (0..size).map(place).collect()
+}
+
+/// How many tiles a size has.
+fn count(size: Val<'_, i32>, tile: u32) -> Val<'_, i32> {
+    (size + (tile as i32 - 1)) / tile as i32
+}
+
+/// The next stage.
+fn after(stage: Val<'_, i32>, stages: u32) -> Val<'_, i32> {
+    let next = stage + 1;
+    next.eq(stages as i32).select(0, next)
+}
+
+/// The matrix of a tile, and its pitch.
+fn matrix<'b, T: Element>(
+    (from, [pitch, next]): (Val<'b, Global<T>>, [Val<'b, i64>; 2]),
+    tile: Tile<'b>,
+) -> (Val<'b, Global<T>>, Val<'b, i64>) {
+    (from.offset(tile.batch.cvt::<i64>() * next), pitch)
+}

@@ -1,0 +1,226 @@
+//! [`AsyncTile`]: tiles of a matrix in global memory, copied to shared memory by all threads of a block.
+
+use crate::ir::{Body, CpAsyncCache, Element, Global, Scalar, Shared, Val};
+use crate::layout::{ComposedLayout, shape};
+
+use super::atom::{AtomError, Major, SmemAtom, SmemSwizzle};
+use super::error::{TensorError, TensorErrorKind};
+use super::tensor::SharedTensor;
+
+/// How the threads of a block copy a tile (MN, K) of a matrix to shared memory: `cp.async` of 16, 8 or 4 bytes, or
+/// element by element where less is known of the addresses. The tile has lines of 128 bytes in the swizzle of 128
+/// bytes, along K or along the other mode, as the matrix has; what is outside of the matrix becomes zero, in any size.
+///
+/// ```
+/// use tilewright::ir::Scalar;
+/// use tilewright::tensor::{AsyncTile, Major};
+///
+/// let tile = AsyncTile::new(Scalar::F16, Major::K, 64, 128, 16)?;
+/// assert_eq!(tile.layout(3)?.to_string(), "S<3,3,3> o 0 o ((8,8),(64,1),(1,3)):((64,512),(1,0),(0,4096))");
+/// // 64 lines of 8 times 16 bytes: four for each thread.
+/// assert_eq!(tile.copies(), 4);
+/// assert!(AsyncTile::new(Scalar::F16, Major::K, 64, 96, 16).is_err());
+/// # Ok::<(), tilewright::tensor::TensorError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct AsyncTile {
+    elem: Scalar,
+    major: Major,
+    extent: u32,
+    threads: u32,
+    alignment: u32,
+}
+
+impl AsyncTile {
+    /// Copies of `extent` rows of A or columns of B, by `threads` threads, from a matrix whose address, pitch and extent
+    /// along its contiguous mode are multiples of `alignment` bytes: 16, 8, 4, or the size of an element.
+    ///
+    /// # Errors
+    /// [`TensorErrorKind::AsyncTile`]: threads do not share lines evenly, or such an alignment is not possible.
+    pub fn new(
+        elem: Scalar,
+        major: Major,
+        extent: u32,
+        threads: u32,
+        alignment: u32,
+    ) -> Result<AsyncTile, TensorError> {
+        let tile = AsyncTile { elem, major, extent, threads, alignment };
+        let size = elem.size_bytes();
+        let line = 128 / size;
+        let why = if !threads.is_power_of_two() || !(64..=512).contains(&threads) {
+            Some("lines are shared by 64, 128, 256 or 512 threads")
+        } else if extent == 0 || !tile.lines().is_multiple_of(threads / 8) {
+            Some("the threads do not share the lines evenly")
+        } else if major == Major::Mn
+            && (!extent.is_multiple_of(line) || !line.is_multiple_of(threads / 8))
+        {
+            Some("lines along M or N are whole, and the threads go through them evenly")
+        } else if !matches!(alignment, 4 | 8 | 16) && alignment != size || alignment < size {
+            Some("copies are of 16, 8 or 4 bytes, or of one element")
+        } else {
+            None
+        };
+        match why {
+            None => Ok(tile),
+            Some(why) => Err(TensorError {
+                operation: "make_async_tile",
+                operand: format!("{elem} o {extent} by {threads} threads"),
+                kind: TensorErrorKind::AsyncTile { why },
+            }),
+        }
+    }
+
+    /// Elements of a line, which is the depth of the tile too.
+    pub const fn line(&self) -> u32 {
+        128 / self.elem.size_bytes()
+    }
+
+    const fn lines(&self) -> u32 {
+        match self.major {
+            Major::K => self.extent,
+            // Blocks of a line along the contiguous mode, of as many lines as the tile is deep.
+            Major::Mn => self.extent / self.line() * self.line(),
+        }
+    }
+
+    /// How often each thread copies 16 bytes of a tile.
+    pub const fn copies(&self) -> u32 {
+        self.lines() / (self.threads / 8)
+    }
+
+    /// The layout of a ring of `stages` tiles: (MN, K, stage).
+    ///
+    /// # Errors
+    /// [`TensorErrorKind::Layout`]: the ring is too large.
+    pub fn layout(&self, stages: u32) -> Result<ComposedLayout, TensorError> {
+        let made = || -> Result<ComposedLayout, AtomError> {
+            let atom = SmemAtom::new(self.major, SmemSwizzle::Sw128);
+            let atom = atom.position_independent(self.elem.bits())?;
+            let order = if self.major == Major::K { shape!(0, 1, 2) } else { shape!(1, 0, 2) };
+            Ok(atom.tile_to_shape(&shape!(self.extent, self.line(), stages), Some(&order))?)
+        };
+        made().map_err(|error| TensorError {
+            operation: "make_async_tile",
+            operand: format!("{self:?}"),
+            kind: match error {
+                AtomError::Layout(error) => error.into(),
+                _ => TensorErrorKind::AsyncTile { why: "the swizzle has no such elements" },
+            },
+        })
+    }
+
+    /// The part of a thread: of tiles whose first row of A or column of B is `first`, of a matrix at `from` with lines
+    /// `pitch` elements apart and the extents `limits` (MN, K), to a ring of the layout of this copy.
+    #[track_caller]
+    pub fn slice<'b, T: Element>(
+        &self,
+        k: &Body<'b, '_>,
+        from: Val<'b, Global<T>>,
+        pitch: Val<'b, i64>,
+        first: Val<'b, i32>,
+        limits: [Val<'b, i32>; 2],
+        ring: &SharedTensor<'b, T>,
+    ) -> ThrAsyncTile<'b, T> {
+        let t = k.thread_idx().x.cvt::<u32>();
+        let (line, unit) = ((t / 8).cvt::<i32>(), (t % 8).cvt::<i32>());
+        let per_unit = (16 / self.elem.size_bytes()) as i32;
+        let column = unit * per_unit;
+        let (across, along) = match self.major {
+            Major::K => ((first + line).cvt::<i64>() * pitch, column),
+            Major::Mn => (line.cvt::<i64>() * pitch, first + column),
+        };
+        let (base, _) = ring.engine.resolve();
+        let place = line * self.line() as i32 + (unit ^ (line & 7)) * per_unit;
+        ThrAsyncTile {
+            tile: *self,
+            from: from.offset(across + along.cvt::<i64>()),
+            pitch,
+            line: if self.major == Major::K { first + line } else { line },
+            along,
+            limits,
+            to: base.offset(place),
+        }
+    }
+}
+
+/// The part of an [`AsyncTile`] that a thread has.
+#[derive(Clone, Copy, Debug)]
+pub struct ThrAsyncTile<'b, T> {
+    tile: AsyncTile,
+    /// The thread's first element of the first tile, and the distance of lines.
+    from: Val<'b, Global<T>>,
+    pitch: Val<'b, i64>,
+    /// Its first line, a row of A, a column of B or a step of K; its place in the line.
+    line: Val<'b, i32>,
+    along: Val<'b, i32>,
+    limits: [Val<'b, i32>; 2],
+    /// Its place in the first stage.
+    to: Val<'b, Shared<T>>,
+}
+
+impl<'b, T: Element> ThrAsyncTile<'b, T> {
+    /// Starts the copies of the tile that is `depth` elements along K from the first one, to a stage of the ring. They
+    /// are done after a wait ([`cp_async_wait_group`](Body::cp_async_wait_group)) and a barrier.
+    #[track_caller]
+    pub fn start(&self, k: &mut Body<'b, '_>, stage: Val<'b, i32>, depth: Val<'b, i32>) {
+        let AsyncTile { elem, major, extent, threads, .. } = self.tile;
+        let line = self.tile.line();
+        let to = self.to.offset(stage * (extent * line) as i32);
+        let [limit, end] = self.limits;
+        let size = elem.size_bytes() as i32;
+        let from = match major {
+            Major::K => self.from.offset(depth),
+            Major::Mn => self.from.offset(depth.cvt::<i64>() * self.pitch),
+        };
+        // Bytes that are left along the line, for the copies of which this is the same.
+        if major == Major::K {
+            let left = (end - (self.along + depth)) * size;
+            let mut all = Vec::new();
+            for i in 0..self.tile.copies() {
+                let shift = i * (threads / 8);
+                let inside = (self.line + shift as i32).lt(limit);
+                let from = from.offset(self.pitch * i64::from(shift));
+                all.push((from, to.offset((shift * line) as i32), inside));
+            }
+            return self.units(k, &all, left);
+        }
+        for block in 0..extent / line {
+            let left = (limit - (self.along + (block * line) as i32)) * size;
+            let mut all = Vec::new();
+            for step in (0..line).step_by(threads as usize / 8) {
+                let inside = (self.line + depth + step as i32).lt(end);
+                let from = from.offset(self.pitch * i64::from(step) + i64::from(block * line));
+                all.push((from, to.offset(((block * line + step) * line) as i32), inside));
+            }
+            self.units(k, &all, left);
+        }
+    }
+
+    /// Copies of 16 bytes, each from and to such a place where it is inside; `left` bytes are left along the line.
+    #[track_caller]
+    fn units(
+        &self,
+        k: &mut Body<'b, '_>,
+        all: &[(Val<'b, Global<T>>, Val<'b, Shared<T>>, Val<'b, bool>)],
+        left: Val<'b, i32>,
+    ) {
+        let AsyncTile { elem, alignment, .. } = self.tile;
+        for piece in 0..16 / alignment {
+            // A copy is all or nothing: lines end at multiples of its size.
+            let there = left.gt((piece * alignment) as i32);
+            let elements = (piece * alignment / elem.size_bytes()) as i32;
+            for (from, to, inside) in all {
+                let (from, to) = (from.offset(elements), to.offset(elements));
+                let inside = *inside & there;
+                if alignment < 4 {
+                    let element = k.if_with(inside, T::default(), |k| from.load(k, 0));
+                    to.store(k, 0, element);
+                } else {
+                    let bytes = inside.select(k.constant(alignment), k.constant(0));
+                    let cache = if alignment == 16 { CpAsyncCache::Cg } else { CpAsyncCache::Ca };
+                    k.cp_async_zfill(to, from, cache, alignment, bytes);
+                }
+            }
+        }
+    }
+}

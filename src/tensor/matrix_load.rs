@@ -1,0 +1,299 @@
+//! [`MatrixLoad`]: operands of `mma.sync` from shared memory by `ldmatrix`; [`TiledMma::gemm_sync`]: their products.
+
+use crate::ir::{Body, Element, Fragment as FragmentType, Sum, Type, Val, Vector, bf16, f16, tf32};
+use crate::layout::{IntTuple, Layout, LayoutError};
+
+use super::atom::{CopyAtom, CopyOp, Major, Matrices, MmaOp, MmaSync, ValType};
+use super::error::{TensorError, TensorErrorKind};
+use super::pointer::Pointer;
+use super::tensor::{Fragment, SharedTensor};
+use super::tiled_copy::{Side, TiledCopy};
+use super::tiled_mma::{Operand, TiledMma};
+
+/// Loads of the A or B of a [`TiledMma`] from shared memory, by `ldmatrix` of four matrices: which registers each one
+/// fills. CuTe's `make_tiled_copy_A` with `retile_D`.
+///
+/// A thread must have a multiple of four words in a tile of the `TiledMma`: B of an instruction with 8 columns has
+/// two, so the tile is twice as wide as the atoms. A tile that is contiguous along M or N is transposed on the way,
+/// which is for elements of 16 bits.
+///
+/// ```
+/// use tilewright::ir::{Kernel, Target, bf16};
+/// use tilewright::layout::{layout, shape, tiler};
+/// use tilewright::tensor::{
+///     Major, MatrixLoad, MmaAtom, Operand, SharedTensor, SmemAtom, SmemSwizzle, TiledMma,
+/// };
+///
+/// let atom: MmaAtom = "SM80_16x8x16_F32BF16BF16F32_TN".parse()?;
+/// let mma = TiledMma::new(atom, &layout!((2, 2, 1)), tiler!(_, 32, _))?;
+/// let load_a = MatrixLoad::new(&mma, Operand::A, Major::K, 64)?;
+/// let load_b = MatrixLoad::new(&mma, Operand::B, Major::K, 64)?;
+/// let rows = SmemAtom::new(Major::K, SmemSwizzle::Sw128).position_independent(16)?;
+/// let tile = rows.tile_to_shape(&shape!(64, 64), None)?;
+/// let kernel = Kernel::<()>::build("k", Target::SM_80, |k, ()| {
+///     let x = SharedTensor::<bf16>::shared_aligned(k, tile.clone(), 128);
+///     let thread = k.thread_idx().x;
+///     let thr = mma.slice(thread);
+///     let (from_a, from_b) = (load_a.partition(k, thread, &x), load_b.partition(k, thread, &x));
+///     let a = thr.fragment_words(k, Operand::A, shape!(64, 16));
+///     let b = thr.fragment_words(k, Operand::B, shape!(64, 16));
+///     let sums = thr.fragment_c::<f32>(k, shape!(64, 64));
+///     sums.fill(k, 0.0);
+///     for step in 0..4 {
+///         load_a.load(k, &from_a.slice(k, (.., .., step)), &a);
+///         load_b.load(k, &from_b.slice(k, (.., .., step)), &b);
+///         mma.gemm_sync(k, &sums, &a, &b);
+///     }
+/// })?;
+/// let ptx = kernel.ptx();
+/// // Of 64 rows, two warps along M have 32 each, two instructions; of 64 columns 32, four instructions.
+/// assert_eq!(ptx.text().matches("ldmatrix.sync.aligned.m8n8.x4.shared").count(), 4 * (2 + 2));
+/// assert_eq!(ptx.text().matches("mma.sync.aligned.m16n8k16").count(), 4 * 2 * 4);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct MatrixLoad {
+    copy: TiledCopy,
+    transposed: bool,
+    /// For each load, (rest of the values, tile along MN), the registers of its four words.
+    loads: Vec<([i64; 2], [usize; 4])>,
+}
+
+impl MatrixLoad {
+    /// Loads of `extent` rows of A or columns of B, in a tile that is contiguous along `major`.
+    ///
+    /// # Errors
+    /// The instruction is not one of `mma.sync` on elements of 16 bits or `tf32`, or not of 16 bits and transposed; a
+    /// tile of `mma` does not divide `extent`, or a thread has no whole number of four words in it.
+    pub fn new(
+        mma: &TiledMma,
+        operand: Operand,
+        major: Major,
+        extent: u32,
+    ) -> Result<Self, TensorError> {
+        Self::of(mma, operand, major, extent.into()).map_err(|kind| TensorError {
+            operation: "make_matrix_load",
+            operand: format!("{operand:?} of {}", mma.atom().op()),
+            kind,
+        })
+    }
+
+    fn of(
+        mma: &TiledMma,
+        operand: Operand,
+        major: Major,
+        extent: i64,
+    ) -> Result<Self, TensorErrorKind> {
+        let op = mma.atom().op();
+        let none = || TensorErrorKind::NoOperation { instruction: op.instruction() };
+        let MmaOp::Sync(MmaSync { a, .. }) = op else { return Err(none()) };
+        let (dtype, transposed) = match (a, major) {
+            (ValType::F16, _) => (crate::ir::Scalar::F16, major == Major::Mn),
+            (ValType::Bf16, _) => (crate::ir::Scalar::Bf16, major == Major::Mn),
+            (ValType::Tf32, Major::K) => (crate::ir::Scalar::F32, false),
+            _ => return Err(none()),
+        };
+        let atom = CopyOp::LdMatrix { matrices: Matrices::X4, transposed };
+        let atom = CopyAtom::new(atom).map_err(|_| none())?;
+        let copy = TiledCopy::of_operand(atom, dtype, mma, operand).map_err(|error| error.kind)?;
+        let [first, second] = operand.modes();
+        let tile = [mma.tile_size_mnk(first)?, mma.tile_size_mnk(second)?];
+        if extent % tile[0] != 0 {
+            return Err(TensorErrorKind::RaggedTile { mode: 0, extent, tile: tile[0] });
+        }
+        let matrix = Layout::compact((extent, tile[1]));
+        // (thread, (value of the load, rest), tiles along MN, 1) and (thread, value of the instruction, along MN, 1).
+        let loaded = copy.tidfrg(&matrix, Side::Destination)?;
+        let multiplied = mma.parts(operand, &matrix)?;
+        let per_word = i64::from(32 / dtype.bits());
+        let threads = mma.size()?;
+        let size = |layout: &Layout, mode: &[usize]| layout.get(mode)?.size()?.to_static();
+        let (values, tiles) = (size(&loaded, &[1])?, size(&loaded, &[2])?);
+        let (own, atoms) = (size(&multiplied, &[1])?, size(&multiplied, &[2])?);
+        let four = 4 * per_word;
+        let place =
+            |layout: &Layout, coord: (i64, i64, i64, i64)| layout.crd2idx(coord)?.to_static();
+        let mut loads = Vec::new();
+        for tile in 0..tiles {
+            for rest in 0..values / four {
+                let mut registers = [0; 4];
+                for (word, register) in (0..).zip(&mut registers) {
+                    let value = rest * four + word * per_word;
+                    let target = place(&loaded, (0, value, tile, 0))?;
+                    let all = (0..atoms).flat_map(|atom| {
+                        (0..own).step_by(per_word as usize).map(move |v| (v, atom))
+                    });
+                    let mut found = None;
+                    for (v, atom) in all {
+                        if place(&multiplied, (0, v, atom, 0))? == target {
+                            found = Some((v, atom));
+                            break;
+                        }
+                    }
+                    let (v, atom) = found.ok_or_else(none)?;
+                    // The same register in all threads, and all its elements.
+                    for thread in 0..threads {
+                        for e in 0..per_word {
+                            let loaded = place(&loaded, (thread, value + e, tile, 0))?;
+                            if loaded != place(&multiplied, (thread, v + e, atom, 0))? {
+                                return Err(none());
+                            }
+                        }
+                    }
+                    *register = (v / per_word + own / per_word * atom) as usize;
+                }
+                loads.push(([rest, tile], registers));
+            }
+        }
+        Ok(MatrixLoad { copy, transposed, loads })
+    }
+
+    /// The part of a tile (MN, K, ..) in shared memory whose addresses the thread gives: (V, MN, K, ..).
+    #[track_caller]
+    pub fn partition<'b, T: Element>(
+        &self,
+        k: &Body<'b, '_>,
+        thread: Val<'b, i32>,
+        tile: &SharedTensor<'b, T>,
+    ) -> SharedTensor<'b, T> {
+        self.copy.slice(thread).partition_s(k, tile)
+    }
+
+    /// Loads the words of one step along K from its part (V, MN) in shared memory to registers (V, MN, 1).
+    #[track_caller]
+    pub fn load<'b, T: Element>(
+        &self,
+        k: &Body<'b, '_>,
+        part: &SharedTensor<'b, T>,
+        to: &Fragment<'_, u32>,
+    ) {
+        if part.poisoned || to.poisoned {
+            return;
+        }
+        let loads: Result<Vec<_>, LayoutError> = self
+            .loads
+            .iter()
+            .map(|([rest, tile], registers)| {
+                let vector = 16 / i64::from(T::SCALAR.size_bytes());
+                Ok((part.layout().crd2idx((rest * vector, *tile))?.to_static()?, registers))
+            })
+            .collect();
+        let loads = match loads {
+            Ok(loads) => loads,
+            Err(error) => return part.failed(k, "ldmatrix", error),
+        };
+        let words = to.variables();
+        for (index, registers) in loads {
+            let (base, offset) = (part.engine + index).resolve();
+            let from = (Pointer::new(base) + offset).recast::<u16>(k);
+            let (base, offset) = from.resolve();
+            let four: Val<'_, Vector<u16, 8>> = if self.transposed {
+                base.ldmatrix_trans(k, offset)
+            } else {
+                base.ldmatrix(k, offset)
+            };
+            let four = four.bitcast::<Vector<u32, 4>>().lanes();
+            for (word, register) in four.into_iter().zip(registers) {
+                words.set(k, *register, word);
+            }
+        }
+    }
+}
+
+impl TiledMma {
+    /// `c += a bᵀ` by `mma.sync` of the words (V, M, K) and (V, N, K) of a thread, K after K, into the sums (V, M, N).
+    #[track_caller]
+    pub fn gemm_sync<'b, D: Element + Sum>(
+        &self,
+        k: &Body<'b, '_>,
+        c: &Fragment<'_, D>,
+        a: &Fragment<'_, u32>,
+        b: &Fragment<'_, u32>,
+    ) {
+        if a.poisoned || b.poisoned || c.poisoned {
+            return;
+        }
+        if let Err(kind) = self.multiply_all(k, c, a, b) {
+            let operand = self.atom().op().to_string();
+            k.report(TensorError { operation: "gemm", operand, kind });
+        }
+    }
+
+    #[track_caller]
+    fn multiply_all<'b, D: Element + Sum>(
+        &self,
+        k: &Body<'b, '_>,
+        c: &Fragment<'_, D>,
+        a: &Fragment<'_, u32>,
+        b: &Fragment<'_, u32>,
+    ) -> Result<(), TensorErrorKind> {
+        let op = self.atom().op();
+        let none = || TensorErrorKind::NoOperation { instruction: op.instruction() };
+        let MmaOp::Sync(sync) = op else { return Err(none()) };
+        let extent = |layout: &Layout, mode: usize| layout.get(&[mode])?.size()?.to_static();
+        let [m, n, depth] =
+            [extent(a.layout(), 1)?, extent(b.layout(), 1)?, extent(a.layout(), 2)?];
+        let fits = extent(c.layout(), 1)? == m && extent(c.layout(), 2)? == n;
+        if !fits || extent(b.layout(), 2)? != depth {
+            return Err(TensorErrorKind::GemmShapes {
+                c: c.shape().to_string(),
+                a: a.shape().to_string(),
+                b: b.shape().to_string(),
+            });
+        }
+        let first = |layout: &Layout, coord: IntTuple| layout.crd2idx(coord)?.to_static();
+        let values = extent(c.layout(), 0)? as usize;
+        let (a_words, b_words) = (a.variables(), b.variables());
+        for step in 0..depth {
+            for column in 0..n {
+                let at = first(b.layout(), (0, column, step).into())? as usize;
+                let y = [0, 1].map(|i| b_words.get(k, at + i));
+                for row in 0..m {
+                    let at = first(a.layout(), (0, row, step).into())? as usize;
+                    let x = [0, 1, 2, 3].map(|i| a_words.get(k, at + i));
+                    let at = first(c.layout(), (0, row, column).into())? as usize;
+                    let sums = c.variables().part(at, values);
+                    multiply(k, *sync, &sums, x, y)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One instruction with four words of A and two of B.
+#[track_caller]
+fn multiply<'b, D: Element + Sum>(
+    k: &Body<'b, '_>,
+    op: MmaSync,
+    sums: &crate::ir::Registers<'_, D>,
+    x: [Val<'b, u32>; 4],
+    y: [Val<'b, u32>; 2],
+) -> Result<(), TensorErrorKind> {
+    #[track_caller]
+    fn of<'b, A: FragmentType, B: FragmentType, D: Sum>(
+        k: &Body<'b, '_>,
+        sums: &crate::ir::Registers<'_, D>,
+        x: [Val<'b, u32>; 4],
+        y: [Val<'b, u32>; 2],
+    ) {
+        k.mma_sync(sums, Val::pack(x).bitcast::<A>(), Val::pack(y).bitcast::<B>());
+    }
+    let none = TensorErrorKind::NoOperation { instruction: op.instruction() };
+    if op.c != ValType::F32 || D::TYPE != Type::from(crate::ir::Scalar::F32) {
+        return Err(none);
+    }
+    match (op.a, op.b, op.shape_mnk) {
+        (ValType::Bf16, ValType::Bf16, [16, 8, 16]) => {
+            of::<Vector<bf16, 8>, Vector<bf16, 4>, D>(k, sums, x, y)
+        }
+        (ValType::F16, ValType::F16, [16, 8, 16]) => {
+            of::<Vector<f16, 8>, Vector<f16, 4>, D>(k, sums, x, y)
+        }
+        (ValType::Tf32, ValType::Tf32, [16, 8, 8]) => {
+            of::<Vector<tf32, 4>, Vector<tf32, 2>, D>(k, sums, x, y)
+        }
+        _ => return Err(none),
+    }
+    Ok(())
+}
