@@ -135,6 +135,7 @@ impl<A: Element, D: Number, B: Element, C: Number> GemmFunction<A, D, B, C> {
     pub fn compiler_log(&self) -> &str {
         match &self.loaded {
             AnyFunction::Sm90(_, function) => function.compiler_log(),
+            AnyFunction::Threads(function) => function.compiler_log(),
         }
     }
 
