@@ -1,10 +1,11 @@
-//! [`Chart`]: lines over named places, as SVG.
+//! [`Chart`]: bars over named places, as SVG.
 
 use std::fmt::Write;
 
 use crate::layout::{SANS, escaped};
 
-/// A chart of some quantity for several named places, such as sizes of a problem; one line for each series.
+/// A chart of some quantity for several named places, such as sizes of a problem: side by side
+/// a bar for each series.
 ///
 /// ```
 /// use tilewright::tune::{Chart, Series};
@@ -28,11 +29,11 @@ pub struct Chart {
     pub quantity: String,
     /// What lies side by side.
     pub places: Vec<String>,
-    /// The lines.
+    /// What stands side by side in each place.
     pub series: Vec<Series>,
 }
 
-/// A line of a chart.
+/// Values of one kind, one in each place.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
     /// What it shows.
@@ -44,9 +45,9 @@ pub struct Series {
 }
 
 impl Series {
-    /// A solid line.
+    /// Bars.
     pub fn new(name: impl Into<String>, values: Vec<Option<f64>>) -> Series {
-        Series { name: name.into(), values, look: Look::Line }
+        Series { name: name.into(), values, look: Look::Bar }
     }
 
     /// The same, drawn otherwise.
@@ -55,16 +56,14 @@ impl Series {
     }
 }
 
-/// How a line is drawn.
+/// How values are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Look {
-    /// Thick, with its values beside the points.
+    /// Bars with their values above.
     Main,
-    /// A solid line with points.
-    Line,
-    /// A broken line with points.
-    Broken,
-    /// A thin broken line without points: a bound that nothing reaches.
+    /// Bars.
+    Bar,
+    /// A line across the bars of each place: what none of them can be above.
     Bound,
 }
 
@@ -113,9 +112,8 @@ impl Chart {
         let up = |value: f64| HEIGHT - BOTTOM - value / top * (HEIGHT - TOP - BOTTOM);
         self.grid(&mut out, step, top, &up);
         self.legend(&mut out);
-        // What matters most is drawn last.
-        for (i, series) in self.series.iter().enumerate().rev() {
-            self.line(&mut out, series, self.colour(i), &up);
+        for (i, series) in self.series.iter().enumerate() {
+            self.marks(&mut out, series, i, &up);
         }
         out.push_str("</g>\n</svg>\n");
         out
@@ -145,9 +143,14 @@ impl Chart {
         }
     }
 
+    /// The width of a place.
+    fn width(&self) -> f64 {
+        (WIDTH - LEFT - RIGHT) / self.places.len().max(1) as f64
+    }
+
+    /// The middle of a place.
     fn x(&self, place: usize) -> f64 {
-        let width = (WIDTH - LEFT - RIGHT) / self.places.len().max(1) as f64;
-        LEFT + (place as f64 + 0.5) * width
+        LEFT + (place as f64 + 0.5) * self.width()
     }
 
     fn grid(&self, out: &mut String, step: f64, top: f64, up: &impl Fn(f64) -> f64) {
@@ -195,68 +198,73 @@ impl Chart {
         let mut x = LEFT;
         for (i, series) in self.series.iter().enumerate() {
             let colour = self.colour(i);
-            let (width, dash) = stroke(series.look);
+            let (y, height) = if series.look == Look::Bound { (68.5, 3.0) } else { (63.0, 13.0) };
             put!(
                 out,
-                "<line x1=\"{x:.1}\" y1=\"70\" x2=\"{:.1}\" y2=\"70\" stroke=\"{colour}\" stroke-width=\"{width}\"{dash}/>",
-                x + 26.0
+                "<rect x=\"{x:.1}\" y=\"{y}\" width=\"16\" height=\"{height}\" fill=\"{colour}\"/>"
             );
-            if series.look != Look::Bound {
-                put!(out, "<circle cx=\"{:.1}\" cy=\"70\" r=\"3.5\" fill=\"{colour}\"/>", x + 13.0);
-            }
-            put!(out, "<text x=\"{:.1}\" y=\"74.5\">{}</text>", x + 32.0, escaped(&series.name));
+            put!(out, "<text x=\"{:.1}\" y=\"74.5\">{}</text>", x + 22.0, escaped(&series.name));
             // Letters of this font are about 7 wide.
-            x += 52.0 + 6.9 * series.name.chars().count() as f64;
+            x += 44.0 + 6.9 * series.name.chars().count() as f64;
         }
     }
 
-    fn line(&self, out: &mut String, series: &Series, colour: &str, up: &impl Fn(f64) -> f64) {
-        let (width, dash) = stroke(series.look);
-        let points: Vec<Option<(f64, f64)>> = series
-            .values
-            .iter()
-            .take(self.places.len())
-            .enumerate()
-            .map(|(place, value)| {
-                value.filter(|value| value.is_finite()).map(|value| (self.x(place), up(value)))
-            })
-            .collect();
-        // A missing value interrupts the line.
-        for part in points.split(Option::is_none).filter(|part| part.len() > 1) {
-            let path: Vec<String> =
-                part.iter().flatten().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
+    /// Where a text of a place stands free: above its bars, and above a bound that is close to them.
+    fn above(&self, place: usize, up: &impl Fn(f64) -> f64) -> f64 {
+        let tops = |of_bounds: bool| {
+            let of = move |series: &&Series| (series.look == Look::Bound) == of_bounds;
+            let values = self
+                .series
+                .iter()
+                .filter(of)
+                .filter_map(move |series| *series.values.get(place)?);
+            values.filter(|value| value.is_finite()).map(|value| up(value.max(0.0)))
+        };
+        let free = tops(false).fold(HEIGHT - BOTTOM, f64::min) - 8.0;
+        let covered = tops(true).filter(|bound| (free - 14.0..free + 6.0).contains(bound));
+        covered.map(|bound| bound - 6.0).fold(free, f64::min)
+    }
+
+    fn marks(&self, out: &mut String, series: &Series, index: usize, up: &impl Fn(f64) -> f64) {
+        let is_bar = |series: &&Series| series.look != Look::Bound;
+        let bars = self.series.iter().filter(is_bar).count().max(1) as f64;
+        let before = self.series.iter().take(index).filter(is_bar).count() as f64;
+        // A group of bars has four fifths of its place, but no bar is wider than is needed.
+        let bar = (self.width() * 0.8 / bars).min(40.0);
+        let colour = self.colour(index);
+        let values = series.values.iter().take(self.places.len()).enumerate();
+        for (place, value) in values.filter_map(|(place, value)| Some((place, (*value)?))) {
+            if !value.is_finite() {
+                continue;
+            }
+            let (left, y) = (self.x(place) - bars * bar / 2.0, up(value.max(0.0)));
+            if series.look == Look::Bound {
+                put!(
+                    out,
+                    "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"3\" fill=\"{colour}\"/>",
+                    left - 2.0,
+                    y - 1.5,
+                    bars * bar + 4.0
+                );
+                continue;
+            }
+            let x = left + before * bar;
             put!(
                 out,
-                "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"{width}\"{dash}/>",
-                path.join(" ")
+                "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{:.1}\" fill=\"{colour}\"/>",
+                bar - 1.0,
+                HEIGHT - BOTTOM - y
             );
-        }
-        if series.look == Look::Bound {
-            return;
-        }
-        for ((x, y), value) in
-            points.iter().zip(&series.values).filter_map(|(p, v)| Some(((*p)?, (*v)?)))
-        {
-            put!(out, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3.5\" fill=\"{colour}\"/>");
             if series.look == Look::Main {
                 put!(
                     out,
-                    "<text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\" font-weight=\"bold\" fill=\"{colour}\">{}</text>",
-                    y - 10.0,
+                    "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\" font-size=\"12\" font-weight=\"bold\" fill=\"{colour}\">{}</text>",
+                    self.x(place),
+                    self.above(place, up),
                     number(value)
                 );
             }
         }
-    }
-}
-
-/// The width of a line and the pattern of a broken one.
-fn stroke(look: Look) -> (f64, &'static str) {
-    match look {
-        Look::Main => (2.8, ""),
-        Look::Line => (1.8, ""),
-        Look::Broken => (1.8, " stroke-dasharray=\"6 4\""),
-        Look::Bound => (1.3, " stroke-dasharray=\"2 3\""),
     }
 }
 
@@ -294,14 +302,14 @@ mod tests {
             ])
             .svg();
             assert!(svg.contains("a &lt; b &amp; &quot;c&quot;") && svg.contains("&lt;ours&gt;"));
-            for attribute in ["cx=\"", "cy=\"", "y1=\"", "y2=\""] {
+            for attribute in [" x=\"", " y=\"", "height=\"", "y1=\"", "y2=\""] {
                 for part in svg.split(attribute).skip(1) {
                     let number: f64 = part.split('"').next().unwrap().parse().unwrap();
                     assert!((0.0..=WIDTH).contains(&number), "{attribute}{number}, {scale}");
                 }
             }
-            // One value is missing, so there is no line through the other two.
-            assert_eq!(svg.matches("<polyline").count(), 1);
+            // The ground, two marks of the legend, a bar for each value that there is, and three bounds.
+            assert_eq!(svg.matches("<rect").count(), 1 + 2 + 2 + 3);
         }
     }
 

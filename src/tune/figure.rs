@@ -60,8 +60,8 @@ impl Report {
         let bound = self.comparisons.iter().map(|comparison| roofline(machine, comparison));
         let makers = [
             ("tilewright", Maker::Tilewright, Look::Main),
-            ("cuBLAS", Maker::Cublas, Look::Line),
-            ("cuBLASLt, best of its first 8", Maker::CublasLt, Look::Broken),
+            ("cuBLAS", Maker::Cublas, Look::Bar),
+            ("cuBLASLt, best of its first 8", Maker::CublasLt, Look::Bar),
         ];
         let lines =
             makers.into_iter().map(|(name, maker, look)| Series::new(name, of(maker)).look(look));
