@@ -89,6 +89,10 @@ impl GemmSpace {
                 let registers = base.usual_registers();
                 let base = GemmConfig { registers, ..base };
                 let strip = strip(problem, m);
+                if schedule == Schedule::Pingpong && base.accumulators() > 192 {
+                    // The registers for these and for two tiles in turn do not suffice: the compiler spills.
+                    continue;
+                }
                 for store in [StoreForm::Rows, StoreForm::Chunks, StoreForm::Deferred] {
                     let base = GemmConfig { store, raster: strip, ..base };
                     // Deep stages are for few steps along K that each cost a barrier.
