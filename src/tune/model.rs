@@ -81,45 +81,45 @@ macro_rules! parameters {
 
 parameters! {
     /// Seconds of a launch in a graph that do not depend on the kernel.
-    launch_s = 1.2e-6,
+    launch_s = 2.35e-6,
     /// Seconds that a programmatic launch hides.
-    programmatic_s = 0.7e-6,
+    programmatic_s = 0.58e-6,
     /// Cycles from the start of a block to its first product, and from its last store to its end.
-    prologue_cycles = 1500.0,
+    prologue_cycles = 1000.0,
     /// Cycles of a step along K beside its products, for the two warp groups of a block together.
-    step_cycles = 4.0,
+    step_cycles = 4.12,
     /// Cycles of a step of a single warp group that nothing hides.
-    drain_cycles = 60.0,
+    drain_cycles = 21.2,
     /// Bytes that a multiprocessor reads of the L2 cache in a cycle.
-    fill_bytes = 60.0,
+    fill_bytes = 77.3,
     /// Cycles from asking for a tile to having it.
-    latency_cycles = 900.0,
+    latency_cycles = 2160.0,
     /// Cycles of the end of a tile, beside its bytes.
-    switch_cycles = 700.0,
+    switch_cycles = 600.0,
     /// Bytes of D that a multiprocessor writes in a cycle.
-    store_bytes = 24.0,
+    store_bytes = 11.7,
     /// The share of the end of a tile that is seen where the other warp group multiplies meanwhile.
-    pingpong_share = 0.15,
+    pingpong_share = 0.199,
     /// The share of it that is seen where D is written under the next tile.
-    deferred_share = 0.4,
+    deferred_share = 0.407,
     /// The same for narrow stores, relative to stores as wide as the tile.
-    chunks_share = 1.1,
+    chunks_share = 0.722,
     /// Extra cycles of a step for a cluster of two.
-    cluster_cycles = 4.0,
+    cluster_cycles = 4.3,
     /// The share of the rate of `wgmma` that `mma.sync` reaches.
     mma_sync_share = 0.62,
     /// The share of the L2 cache that keeps tiles for other blocks.
-    kept_share = 0.7,
+    kept_share = 0.533,
     /// Joules of a floating point operation of 16-bit inputs.
-    flop_j = 0.42e-12,
+    flop_j = 0.447e-12,
     /// Joules of a byte from the L2 cache.
-    l2_j = 12.0e-12,
+    l2_j = 18.8e-12,
     /// Joules of a byte from memory.
-    memory_j = 60.0e-12,
+    memory_j = 42.6e-12,
     /// Watts without work.
-    idle_w = 140.0,
+    idle_w = 158.0,
     /// Watts of a millisecond's burst, relative to the limit.
-    burst_w = 1.2,
+    burst_w = 1.28,
 }
 
 /// How long a product takes, and what of.

@@ -341,18 +341,20 @@ fn rounded(x: f32, scalar: Scalar) -> f64 {
     })
 }
 
-/// How far two sums of `k` products may be apart: relative, for the rounding of the result and, in `f32`, for nothing
-/// else; absolute, for sums in another order, which is proportional to the size of a sum of numbers from N(0, 1).
+/// How far two sums of `k` products may be apart, relative and absolute. Relative: the rounding of the result.
+/// Absolute: sums of numbers from N(0, 1) are about `sqrt(k)`, and tensor cores cut off after each 16 products what does
+/// not fit in `f32`, always towards zero, so that the errors of `k / 16` steps add up.
 fn tolerance(input: Scalar, output: Scalar, k: u32) -> [f32; 2] {
-    let size = f32::sqrt(k as f32);
+    let (size, steps) = (f32::sqrt(k as f32), k as f32 / 16.0);
     let relative = match output {
         Scalar::Bf16 => 1.0 / 128.0,
         Scalar::F16 => 1.0 / 1024.0,
         _ => 1e-5,
     };
-    // Products of numbers of 10 bits, where the libraries may round or truncate.
-    let absolute = if input == Scalar::Tf32 { 4e-3 } else { 2e-5 };
-    [relative, absolute * size]
+    let sums = (steps * f32::EPSILON).max(2e-5) * size;
+    // Products of numbers of 10 bits, which may be rounded or cut off.
+    let inputs = if input == Scalar::Tf32 { 4e-3 * size } else { 0.0 };
+    [relative, sums + inputs]
 }
 
 #[cfg(test)]

@@ -57,6 +57,8 @@ struct Bench<'o, T, D> {
     report: Report,
     sweep: Sweep,
     bar: ProgressBar,
+    /// Problems without figures, and candidates with wrong results.
+    failed: usize,
     wrong: usize,
 }
 
@@ -86,6 +88,7 @@ impl<'o, T: GemmElement, D: GemmElement> Bench<'o, T, D> {
             sweep: Sweep::new(provenance.clone()),
             report: Report { provenance, comparisons: Vec::new() },
             bar,
+            failed: 0,
             wrong: 0,
         })
     }
@@ -103,16 +106,24 @@ impl<'o, T: GemmElement, D: GemmElement> Bench<'o, T, D> {
                 // What there is so far is kept, also where the rest fails.
                 self.write()?;
                 self.bar.finish_and_clear();
-                print(&line?)?;
+                match line {
+                    Ok(line) => print(&line)?,
+                    // Other problems may still be measured, unless the device is lost.
+                    Err(failure) => {
+                        self.failed += 1;
+                        print(&format!("  {}\n", failure.message))?;
+                    }
+                }
             }
         }
         for (config, complaint) in self.bench.complaints() {
             print(&format!("the compiler of {config}: {complaint}\n"))?;
         }
-        match self.wrong {
-            0 => Ok(()),
-            1 => Err(Failure::run("1 candidate gives a wrong result")),
-            count => Err(Failure::run(format!("{count} candidates give wrong results"))),
+        match (self.failed, self.wrong) {
+            (0, 0) => Ok(()),
+            (failed, wrong) => Err(Failure::run(format!(
+                "problems without figures: {failed}; candidates with wrong results: {wrong}"
+            ))),
         }
     }
 
