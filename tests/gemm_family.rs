@@ -1,5 +1,11 @@
-//! The matrix products of `kernels::gemm` on the simulator: every kind of configuration, at sizes that are ragged.
+//! The matrix products of `kernels::gemm`: every kind of configuration, at sizes that are ragged.
+//!
+//! On the simulator; with `TILEWRIGHT_GPU=1` on the first GPU.
 #![cfg(feature = "sim")]
+
+#[path = "support/device.rs"]
+#[allow(dead_code, reason = "other tests use the rest")]
+mod device;
 
 #[path = "support/rng.rs"]
 #[allow(dead_code, reason = "other tests use the rest")]
@@ -14,6 +20,10 @@ use tilewright::kernels::gemm::{
 };
 use tilewright::runtime::Device;
 use tilewright::tensor::Raster;
+
+fn device() -> Device {
+    device::gpu().unwrap_or_else(|| Device::sim().unwrap())
+}
 
 /// A number of a type that is multiplied or written.
 trait Real: Element {
@@ -183,7 +193,7 @@ fn small() -> GemmConfig {
 
 #[test]
 fn cooperative_kernels() {
-    let device = Device::sim().unwrap();
+    let device = device();
     let small = small();
     let rows = GemmConfig { tile: [128, 40, 64], store: StoreForm::Rows, ..small };
     let configs = [
@@ -210,7 +220,7 @@ fn cooperative_kernels() {
 
 #[test]
 fn deferred_stores() {
-    let device = Device::sim().unwrap();
+    let device = device();
     let deferred = GemmConfig { store: StoreForm::Deferred, tile: [128, 256, 64], ..small() };
     for config in [deferred, GemmConfig { cluster: 2, stages: 3, ..deferred }] {
         for problem in [GemmProblem::new(136, 200, 264), GemmProblem::new(640, 520, 320)] {
@@ -223,7 +233,7 @@ fn deferred_stores() {
 
 #[test]
 fn pingpong_kernels() {
-    let device = Device::sim().unwrap();
+    let device = device();
     let small = GemmConfig { schedule: Schedule::Pingpong, ..small() };
     let configs = [
         small,
@@ -239,7 +249,7 @@ fn pingpong_kernels() {
 
 #[test]
 fn all_majors_and_types() {
-    let device = Device::sim().unwrap();
+    let device = device();
     let problem = GemmProblem::new(136, 72, 136);
     for major_a in [Major::K, Major::Mn] {
         for major_b in [Major::K, Major::Mn] {
@@ -278,7 +288,7 @@ fn small_80() -> GemmConfig {
 
 #[test]
 fn multistage_kernels() {
-    let device = Device::sim().unwrap();
+    let device = device();
     let small = small_80();
     let mut configs = vec![
         small,
@@ -314,7 +324,7 @@ fn multistage_kernels() {
 /// Sizes that leave nothing aligned: copies of 8, 4 and 2 bytes.
 #[test]
 fn any_alignment() {
-    let device = Device::sim().unwrap();
+    let device = device();
     for (alignment, m, n, k) in [(8, 68, 76, 76), (4, 66, 74, 70), (2, 65, 71, 67), (2, 1, 1, 1)] {
         for major in [Major::K, Major::Mn] {
             let config = GemmConfig { alignment, major_a: major, major_b: major, ..small_80() };
@@ -326,10 +336,40 @@ fn any_alignment() {
     Case::new(GemmProblem::new(33, 35, 37)).check::<f32, f32>(&device, odd);
 }
 
+#[test]
+fn kernels_without_tensor_cores() {
+    let device = device();
+    let single = |tile, stages| {
+        let config = GemmConfig::simt(Target::SM_80, Scalar::F32);
+        GemmConfig { tile, stages, raster: Raster::Strips { rows: 2 }, ..config }
+    };
+    let square = single([64, 64, 8], 2);
+    for (major_a, major_b) in [(Major::K, Major::K), (Major::Mn, Major::Mn)] {
+        let config = GemmConfig { major_a, major_b, ..square };
+        for problem in [GemmProblem::new(67, 131, 35), GemmProblem::new(1, 1, 1)] {
+            Case::new(problem).check::<f32, f32>(&device, config);
+        }
+    }
+    for config in [single([128, 128, 8], 2), single([32, 64, 16], 1), single([128, 32, 4], 3)] {
+        Case::new(GemmProblem::new(67, 131, 35)).check::<f32, f32>(&device, config);
+    }
+    let halves = GemmConfig { tile: [64, 64, 8], ..GemmConfig::simt(Target::SM_80, Scalar::Bf16) };
+    Case::new(GemmProblem { batch: 2, ..GemmProblem::new(67, 31, 35) })
+        .check::<bf16, bf16>(&device, halves);
+    let epilogue = Epilogue {
+        alpha: true,
+        beta: true,
+        bias: Some(Bias::Row),
+        activation: Some(Activation::Relu),
+    };
+    Case::new(GemmProblem::new(67, 34, 35))
+        .check::<f32, f32>(&device, GemmConfig { epilogue, ..square });
+}
+
 /// Batches with pitches of their own, one of the matrices shared by all.
 #[test]
 fn batches() {
-    let device = Device::sim().unwrap();
+    let device = device();
     let close = GemmProblem { batch: 3, ..GemmProblem::new(72, 72, 72) };
     let strides = |leading, batch| MatrixStrides { leading: Some(leading), batch: Some(batch) };
     let apart = GemmProblem {
@@ -353,7 +393,7 @@ fn batches() {
 
 #[test]
 fn epilogues() {
-    let device = Device::sim().unwrap();
+    let device = device();
     let problem = GemmProblem::new(136, 200, 264);
     let all = Epilogue {
         alpha: true,
@@ -372,7 +412,13 @@ fn epilogues() {
     let deferred = GemmConfig { store: StoreForm::Deferred, tile: [128, 256, 64], ..small };
     for epilogue in epilogues {
         Case::new(problem).check::<bf16, bf16>(&device, GemmConfig { epilogue, ..small });
-        Case::new(problem).check::<bf16, bf16>(&device, GemmConfig { epilogue, ..deferred });
+        // Elements that are loaded leave no room for those that are kept.
+        let loads = epilogue.beta || epilogue.bias.is_some();
+        let late = GemmConfig { epilogue, ..deferred };
+        assert_eq!(late.check().is_err(), loads);
+        if !loads {
+            Case::new(problem).check::<bf16, bf16>(&device, late);
+        }
         let wide = GemmConfig { epilogue, d: Scalar::F32, c: Scalar::F32, ..small };
         Case::new(problem).check::<bf16, f32>(&device, wide);
     }

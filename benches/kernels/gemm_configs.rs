@@ -1,8 +1,7 @@
 //! The configurations of the GEMMs that are measured beside cuBLAS, for a square problem.
 
 use tilewright::ir::{Scalar, Target};
-use tilewright::kernels::gemm::{GemmConfig, Schedule, StoreForm};
-use tilewright::tensor::Raster;
+use tilewright::kernels::gemm::{GemmConfig, GemmProblem, Schedule};
 
 use super::gemm_sm80;
 use super::gemm_sm90::{Config, Epilogue};
@@ -48,20 +47,19 @@ pub(crate) fn sm90(size: u32) -> Vec<(&'static str, Config)> {
     }
 }
 
-/// Of the library, with the tiles of the kernels above, and one more of which each warp group has tiles of its own.
+/// Of the library: what it takes by itself first, then the tiles of the kernels above, one of which each warp group has
+/// tiles of its own, and the kernel without `wgmma`.
 pub(crate) fn family(size: u32) -> Vec<GemmConfig> {
-    let strips = |rows| Raster::Strips { rows };
-    let tall = GemmConfig { stages: 3, ..GemmConfig::sm90(Scalar::Bf16, [256, 200]) };
-    let wide = GemmConfig { stages: 4, ..GemmConfig::sm90(Scalar::Bf16, [128, 256]) };
-    let deferred = GemmConfig { store: StoreForm::Deferred, ..wide };
-    let pingpong =
-        GemmConfig { schedule: Schedule::Pingpong, ..GemmConfig::sm90(Scalar::Bf16, [128, 192]) };
+    let wanted = GemmConfig::sm90(Scalar::Bf16, [128, 256]);
+    let mut all = wanted.defaults(&GemmProblem::new(size, size, size), 132);
+    all.truncate(2);
+    let wide = GemmConfig { stages: 4, ..wanted };
     if size >= 8192 {
-        let raster = strips(if size >= 16384 { 4 } else { 8 });
-        vec![GemmConfig { raster, ..tall }, GemmConfig { raster, ..pingpong.with_most_stages(8) }]
-    } else if size >= 4096 {
-        vec![deferred, wide]
-    } else {
-        vec![wide, GemmConfig { programmatic: false, ..wide }]
+        let tiles = GemmConfig::sm90(Scalar::Bf16, [128, 192]);
+        all.push(GemmConfig { schedule: Schedule::Pingpong, ..tiles }.with_most_stages(8));
+    } else if size < 4096 {
+        all.push(GemmConfig { programmatic: false, ..wide });
     }
+    all.push(GemmConfig::sm80(Target::SM_80, Scalar::Bf16, [128, 256]));
+    all
 }

@@ -32,6 +32,7 @@ mod coord;
 mod copy;
 mod engine;
 mod error;
+mod mainloop;
 mod matrix_load;
 mod names;
 mod pipeline;
@@ -61,6 +62,7 @@ pub use atom::{
 pub use copy::{copy, copy_if, copy_zfill};
 pub use engine::{Coordinates, Engine, Readable, Rmem, Writable};
 pub use error::{TensorError, TensorErrorKind};
+pub use mainloop::WgmmaMainloop;
 pub use matrix_load::MatrixLoad;
 pub use pipeline::{PipelineState, TmaPipeline, Turns};
 pub use pointer::{Pointer, PointerOffset, Recast};

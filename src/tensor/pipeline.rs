@@ -1,6 +1,6 @@
 //! Pipelines: rings of tiles in shared memory between those that fill them and those that use them.
 
-use crate::ir::{Body, MbarrierRef, RemoteArrival, Shared, Val};
+use crate::ir::{BarrierForm, Body, ClusterArrival, MbarrierRef, RemoteArrival, Shared, Val};
 
 crate::values! {
     /// A place in a ring of stages, carried through loops: the number of the stage, and the parity of the present
@@ -163,6 +163,16 @@ impl<'b> TmaPipeline<'b> {
         });
     }
 
+    /// Waits for the other blocks of the cluster, where there are some: they write to each other's shared memory, not
+    /// before its barriers are made nor after its block has ended.
+    #[track_caller]
+    pub fn meet(&self, k: &Body<'b, '_>, form: BarrierForm) {
+        if self.cluster > 1 {
+            k.barrier_cluster_arrive(form, ClusterArrival::Release);
+            k.barrier_cluster_wait(form);
+        }
+    }
+
     #[track_caller]
     fn full(&self, stage: Val<'b, i32>) -> MbarrierRef<'b> {
         self.barriers.mbarrier(stage)
@@ -240,9 +250,11 @@ impl<'b> Turns<'b> {
         self.barriers.mbarrier(group).wait_parity(k, parity);
     }
 
-    /// Passes the turn of `group` on. One thread does it.
+    /// Passes the turn of `group` on, in the thread where `elected` holds.
     #[track_caller]
-    pub fn pass(&self, k: &Body<'b, '_>, group: Val<'b, i32>) {
-        self.barriers.mbarrier(group ^ 1).arrive(k);
+    pub fn pass(&self, k: &mut Body<'b, '_>, group: Val<'b, i32>, elected: Val<'b, bool>) {
+        k.if_(elected, |k| {
+            self.barriers.mbarrier(group ^ 1).arrive(k);
+        });
     }
 }

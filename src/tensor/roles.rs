@@ -18,6 +18,12 @@ impl WarpRole {
         WarpRole { groups, registers: None }
     }
 
+    /// One group that fetches and `groups` that multiply, with so many registers for each of their threads.
+    pub fn producer_and_consumers(groups: u32, registers: Option<[u32; 2]>) -> [WarpRole; 2] {
+        let [fetch, multiply] = registers.map_or([None; 2], |counts| counts.map(Some));
+        [WarpRole::new(1).registers(fetch), WarpRole::new(groups).registers(multiply)]
+    }
+
     /// The same with `count` registers for each thread, a multiple of 8, instead of what the launch gives.
     pub const fn registers(self, count: Option<u32>) -> WarpRole {
         WarpRole { registers: count, ..self }

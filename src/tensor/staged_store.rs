@@ -2,8 +2,8 @@
 
 use crate::codegen::TensorMapDesc;
 use crate::ir::{
-    Body, BulkWait, Converted, Element, NamedBarrier, ProxySpace, Scalar, Shared, TensorMapMut,
-    Val, Vector, bf16, f16,
+    Body, BulkWait, Converted, Element, NamedBarrier, ProxySpace, Registers, Scalar, Shared,
+    TensorMapMut, Val, Vector, bf16, f16,
 };
 use crate::layout::{ComposedLayout, Layout, shape};
 
@@ -209,6 +209,49 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
             let [row, column, batch] = origin;
             copy.store(k, self.map, &from, (row, column, batch));
             k.cp_async_bulk_commit_group();
+        });
+    }
+
+    /// Stores `blocks` times 64 rows, `apart` rows from each other, of `width` columns, to (row, column, matrix)
+    /// `origin` and on. `words` gets a place, and the number of 8 columns of 64 rows of the thread's sums: block after
+    /// block.
+    #[track_caller]
+    pub fn tile(
+        &self,
+        k: &mut Body<'b, '_>,
+        [row, column, batch]: [Val<'b, i32>; 3],
+        [blocks, apart, width]: [u32; 3],
+        mut words: impl FnMut(&mut Body<'b, '_>, u32, [Val<'b, i32>; 3]) -> StoreWords<'b>,
+    ) {
+        let columns = self.store.columns;
+        for block in 0..blocks {
+            for chunk in 0..width / columns {
+                let (down, right) = ((block * apart) as i32, (chunk * columns) as i32);
+                let (row, column) = (row + down, column + right);
+                let number = block * (width / columns) + chunk;
+                self.rows(k, [row, column, batch], number, |k, unit| {
+                    let first = (block * width + chunk * columns) / 8 + unit;
+                    words(k, first, [row, column + 8 * unit as i32, batch])
+                });
+            }
+        }
+    }
+
+    /// Stores part `part` of 64 rows whose words are kept in registers, in the order in which
+    /// [`words`](ThrStore::words) makes them of 8 columns after 8 columns.
+    #[track_caller]
+    pub fn part(
+        &self,
+        k: &mut Body<'b, '_>,
+        [row, column, batch]: [Val<'b, i32>; 3],
+        kept: &Registers<'b, u32>,
+        part: u32,
+    ) {
+        let columns = self.store.columns;
+        let words = self.store.elem.size_bytes();
+        self.rows(k, [row, column + (part * columns) as i32, batch], part, |k, unit| {
+            let first = words * (part * columns / 8 + unit);
+            (first..first + words).map(|word| kept.get(k, word as usize)).collect()
         });
     }
 

@@ -314,6 +314,28 @@ impl TmaCopy {
         }
     }
 
+    /// As [`load`](TmaCopy::load), for a tile that all `blocks` blocks of the cluster need: the one whose turn it is, a
+    /// number modulo `blocks`, fetches it for all of them. Block `rank` of the cluster calls it, as do the others.
+    #[track_caller]
+    #[expect(clippy::too_many_arguments, reason = "each is another thing of the copy")]
+    pub fn load_in_turn<'b, T: Element, const RANK: usize>(
+        &self,
+        k: &mut Body<'b, '_>,
+        map: Val<'b, TensorMap<T, RANK>>,
+        origin: impl Into<DeviceCoord<'b>>,
+        to: &SharedTensor<'b, T>,
+        full: MbarrierRef<'b>,
+        blocks: u32,
+        [turn, rank]: [Val<'b, i32>; 2],
+    ) {
+        let origin = origin.into();
+        if blocks == 1 {
+            return self.load(k, map, origin, to, full);
+        }
+        let mine = (turn % blocks as i32).eq(rank);
+        k.if_(mine, |k| self.load_multicast(k, map, origin, to, full, (1 << blocks) - 1));
+    }
+
     /// Starts the copies of a tile in shared memory to `origin`, but for what is outside of the tensor, as part of the
     /// group of bulk copies that is committed next. One thread does it, after all that wrote the tile have made it
     /// visible ([`fence_proxy_async`](Body::fence_proxy_async)) and met.

@@ -178,7 +178,12 @@ impl GemmConfig {
         let registers = self.registers;
         let error = |rule| Err(GemmError::Registers { registers, rule });
         let sums = self.accumulators();
-        let needed = if self.store == StoreForm::Deferred { sums + sums / 2 } else { sums };
+        let kept = if self.store == StoreForm::Deferred { sums / 2 } else { 0 };
+        // Elements of C and of a bias are loaded some at a time; so are elements of A and B that no copy takes.
+        let loads = self.epilogue.beta || self.epilogue.bias.is_some();
+        let loads = if self.is_warp_specialised() && loads { 48 } else { 0 };
+        let single = self.schedule == Schedule::Multistage && self.alignment < 4;
+        let needed = sums + kept + loads + if single { 64 } else { 0 };
         // What a launch gives each thread, and what is left of it for sums beside the operands and addresses.
         let entry = (REGISTERS / self.threads().max(1)).min(255) / 8 * 8;
         let most = |registers: u32, others: u32| registers.saturating_sub(others).min(MOST_SUMS);

@@ -323,7 +323,10 @@ impl GemmConfig {
     pub const fn usual_registers(&self) -> Option<[u32; 2]> {
         if !self.is_warp_specialised() || self.consumers() < 2 {
             None
-        } else if self.accumulators() > 200 {
+        } else if self.accumulators() > 200
+            || (self.accumulators() > 192 && matches!(self.schedule, Schedule::Pingpong))
+        {
+            // Turns need a few registers more.
             Some([24, 240])
         } else {
             Some([40, 232])
@@ -345,7 +348,8 @@ impl GemmConfig {
             StoreForm::Rows => 1,
             // Two in turn, where each tile has an even number of stores.
             StoreForm::Chunks | StoreForm::Deferred => {
-                let stores = self.rows_of_consumer() / 64 * (self.tile[1] / self.store_columns());
+                let chunks = self.tile[1] / self.store_columns();
+                let stores = (self.rows_of_consumer() / 64).saturating_mul(chunks);
                 if stores.is_multiple_of(2) { 2 } else { 1 }
             }
         }

@@ -65,14 +65,13 @@ impl<'b, C: Number, D: Number> EpilogueOps<'b, C, D> {
         }
     }
 
-    /// The words to be stored for the 8 columns `unit` of 64 rows that start at `origin`: of the sums of `wgmma` of a
-    /// thread, those of its columns `first`.
+    /// The words to be stored for 8 columns of 64 rows that start at a place: of the sums of `wgmma` of a thread, those
+    /// of its columns `first`.
     pub(super) fn words(
         &self,
         k: &mut Body<'b, '_>,
         acc: &Fragment<'b, f32>,
         first: u32,
-        unit: u32,
         [row, column, batch]: [Val<'b, i32>; 3],
         store: &ThrStore<'_, 'b, D>,
     ) -> StoreWords<'b> {
@@ -81,7 +80,7 @@ impl<'b, C: Number, D: Number> EpilogueOps<'b, C, D> {
         if self.ops != Epilogue::default() {
             let (warp, lane) = (k.thread_idx().x % 128 / 32, k.lane_id());
             let row = row + warp * 16 + lane / 4;
-            let column = column + (lane % 4 * 2 + 8 * unit as i32);
+            let column = column + lane % 4 * 2;
             let places = [(0, 0), (0, 1), (8, 0), (8, 1)];
             for (value, (down, right)) in values.iter_mut().zip(places) {
                 *value = self.apply(k, *value, [row + down, column + right, batch]);

@@ -7,6 +7,7 @@ use crate::ir::{Element, Kernel, Number, Scalar};
 
 use super::config::{GemmConfig, Schedule};
 use super::error::GemmError;
+use super::fma;
 use super::sm80;
 use super::sm90::{self, in_memory};
 
@@ -70,7 +71,8 @@ impl<A: Element, D: Number, B: Element, C: Number> Gemm<A, D, B, C> {
             }
         }
         let kernel = match config.schedule {
-            Schedule::Simt | Schedule::Multistage => AnyKernel::Threads(sm80::build(&config)?),
+            Schedule::Simt => AnyKernel::Threads(fma::build(&config)?),
+            Schedule::Multistage => AnyKernel::Threads(sm80::build(&config)?),
             Schedule::Cooperative | Schedule::Pingpong => {
                 let plan = sm90::Plan::new(&config)?;
                 let kernel = plan.build()?;

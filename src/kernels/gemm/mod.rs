@@ -2,9 +2,11 @@
 
 mod check;
 mod config;
+mod defaults;
 mod direct_store;
 mod epilogue;
 mod error;
+mod fma;
 mod front;
 #[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 mod launch;

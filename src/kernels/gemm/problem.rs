@@ -155,7 +155,7 @@ impl GemmConfig {
         }
         let tiles = self.tiles(problem).map(u64::from);
         if self.store == StoreForm::Deferred && tiles[2] < 4 {
-            let least = 3 * self.tile[2] + 1;
+            let least = self.tile[2].saturating_mul(3).saturating_add(1);
             return Err(GemmError::Depth { k: problem.k, least });
         }
         let blocks = (tiles[0] + u64::from(self.cluster))

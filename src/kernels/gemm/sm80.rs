@@ -154,7 +154,7 @@ where
 }
 
 /// How far the sums of a thread, in the order of their registers, are from the first one: rows and columns.
-pub(super) fn places(mma: &TiledMma, [m, n]: [u32; 2]) -> Result<Vec<[i32; 2]>, LayoutError> {
+fn places(mma: &TiledMma, [m, n]: [u32; 2]) -> Result<Vec<[i32; 2]>, LayoutError> {
     let parts = mma.thrfrg(Operand::C, &Layout::compact((m, n)))?.get(&[1])?;
     let size = parts.size()?.to_static()?;
     let place = |register: i64| {
@@ -165,18 +165,18 @@ pub(super) fn places(mma: &TiledMma, [m, n]: [u32; 2]) -> Result<Vec<[i32; 2]>, 
 }
 
 /// How many tiles a size has.
-fn count(size: Val<'_, i32>, tile: u32) -> Val<'_, i32> {
+pub(super) fn count(size: Val<'_, i32>, tile: u32) -> Val<'_, i32> {
     (size + (tile as i32 - 1)) / tile as i32
 }
 
 /// The next stage.
-fn after(stage: Val<'_, i32>, stages: u32) -> Val<'_, i32> {
+pub(super) fn after(stage: Val<'_, i32>, stages: u32) -> Val<'_, i32> {
     let next = stage + 1;
     next.eq(stages as i32).select(0, next)
 }
 
 /// The matrix of a tile, and its pitch.
-fn matrix<'b, T: Element>(
+pub(super) fn matrix<'b, T: Element>(
     (from, [pitch, next]): (Val<'b, Global<T>>, [Val<'b, i64>; 2]),
     tile: Tile<'b>,
 ) -> (Val<'b, Global<T>>, Val<'b, i64>) {

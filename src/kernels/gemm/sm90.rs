@@ -6,18 +6,18 @@
 
 use crate::codegen::{L2Promotion, Major, TensorMapDesc};
 use crate::ir::{
-    BarrierForm, Body, ClusterArrival, Element, Kernel, KernelOptions, Number, Registers, Scalar,
-    TensorMap, TensorMapMut, Val, range,
+    BarrierForm, Body, Element, Kernel, KernelOptions, Number, Scalar, TensorMap, TensorMapMut,
+    Val, range,
 };
 use crate::layout::{ComposedLayout, IntTuple, Layout, layout, shape, tiler};
 use crate::tensor::{
-    Fragment, MmaAtom, OperandSource, PipelineState, SharedTensor, SmemAtom, SmemOperand,
-    SmemSwizzle, StagedStore, ThrMma, ThrStore, Tile, TileScheduler, TiledMma, TmaCopy,
-    TmaPipeline, Turns, ValType, WarpRole, Wgmma, warp_roles,
+    Fragment, MmaAtom, OperandSource, PipelineState, SharedTensor, SmemAtom, SmemSwizzle,
+    StagedStore, ThrStore, Tile, TileScheduler, TiledMma, TmaCopy, TmaPipeline, Turns, ValType,
+    WarpRole, Wgmma, WgmmaMainloop, warp_roles,
 };
 
 use super::config::{GROUP, GemmConfig, Schedule, StoreForm};
-use super::epilogue::{EpilogueOps, EpilogueParams};
+use super::epilogue::{EpilogueArgs, EpilogueOps, EpilogueParams};
 use super::error::GemmError;
 use super::problem::{GemmProblem, GemmStrides};
 
@@ -89,6 +89,17 @@ impl Plan {
         Ok(Plan { config: *config, mma, rings, copies, store })
     }
 
+    /// Whether warp groups have tiles of their own.
+    fn takes_turns(&self) -> bool {
+        self.config.schedule == Schedule::Pingpong
+    }
+
+    /// The sums of a thread.
+    fn sums<'b>(&self, k: &Body<'b, '_>) -> Fragment<'b, f32> {
+        let [m, n, _] = self.config.tile;
+        self.mma.slice(0).fragment_c(k, shape!(m, n))
+    }
+
     /// The maps of A, B and D of a problem. A matrix that all of a batch share is one matrix.
     pub(super) fn maps(
         &self,
@@ -122,302 +133,188 @@ impl Plan {
             options = options.cluster([config.cluster, 1, 1]);
         }
         let name = config.to_string();
-        Ok(Kernel::build_with(
-            options,
-            &name,
-            config.target,
-            |k, (a, b, d, extents, moves, epilogue)| {
-                let [rows, columns, steps, batch] = extents;
-                let sa = SharedTensor::<A>::shared_aligned(k, self.rings[0].clone(), 1024);
-                let sb = SharedTensor::<B>::shared_aligned(k, self.rings[1].clone(), 1024);
-                let staging = config.consumers() as usize * self.store.elements();
-                let staging = k.shared_aligned::<D>(staging, 1024);
-                let users =
-                    if config.schedule == Schedule::Pingpong { 1 } else { config.consumers() };
-                let bytes = self.copies.iter().map(TmaCopy::bytes).sum();
-                let pipe = TmaPipeline::new(k, config.stages, bytes, users).cluster(config.cluster);
-                let tiles = TileScheduler::new(k, config.raster, [rows, columns, batch]);
-                let tiles = tiles.clusters(config.cluster);
-                let thread = k.thread_idx().x;
-                let turns = (config.schedule == Schedule::Pingpong).then(|| Turns::new(k));
-                if config.programmatic {
-                    k.griddepcontrol_launch_dependents();
-                }
-                pipe.init(k, thread.eq(0));
-                if let Some(turns) = turns {
-                    turns.init(k, thread.eq(0));
-                }
-                k.barrier();
-                self.meet_cluster(k, BarrierForm::Aligned);
-                if config.programmatic {
-                    k.griddepcontrol_wait();
-                }
-                let [fetch, multiply] = match config.registers {
-                    Some(counts) => counts.map(Some),
-                    None => [None; 2],
-                };
-                let roles = [WarpRole::new(1), WarpRole::new(config.consumers())];
-                let roles = [roles[0].registers(fetch), roles[1].registers(multiply)];
-                warp_roles(k, &roles, 65536 / threads, |k, role, group| {
-                    let gemm =
-                        Role { plan: self, pipe, tiles, steps, sa: sa.clone(), sb: sb.clone() };
-                    if role == 0 {
-                        k.if_(thread.eq(0), |k| gemm.produce(k, a, b, moves));
-                    } else {
-                        let slots = group * self.store.elements() as i32;
-                        let barrier = k.named_barrier((group + 1).cvt::<u32>(), GROUP).aligned();
-                        let to = staging.offset(slots);
-                        let store = self.store.slice(k, d, to, thread % GROUP as i32, barrier);
-                        let epilogue = EpilogueOps::new(config.epilogue, epilogue);
-                        gemm.consume(k, group, &store, &epilogue, turns);
-                    }
-                });
-                self.meet_cluster(k, BarrierForm::Unaligned);
-            },
-        )?)
+        Ok(Kernel::build_with(options, &name, config.target, |k, params| self.body(k, params))?)
     }
-}
 
-impl Plan {
-    /// Blocks of a cluster write to each other's shared memory: not before it is ready, nor after its block has ended.
-    fn meet_cluster(&self, k: &Body<'_, '_>, form: BarrierForm) {
-        if self.config.cluster > 1 {
-            k.barrier_cluster_arrive(form, ClusterArrival::Release);
-            k.barrier_cluster_wait(form);
-        }
-    }
-}
-
-/// What the roles share.
-struct Role<'p, 'b, A, B> {
-    plan: &'p Plan,
-    pipe: TmaPipeline<'b>,
-    tiles: TileScheduler<'b>,
-    steps: Val<'b, i32>,
-    sa: SharedTensor<'b, A>,
-    sb: SharedTensor<'b, B>,
-}
-
-impl<'b, A: Element, B: Element> Role<'_, 'b, A, B> {
-    /// Fills the ring.
-    fn produce(
+    /// The kernel.
+    fn body<'b, A: Element, B: Element, C: Number, D: Number>(
         &self,
         k: &mut Body<'b, '_>,
-        a: Val<'b, TensorMap<A, 3>>,
-        b: Val<'b, TensorMap<B, 3>>,
-        [move_a, move_b]: [Val<'b, i32>; 2],
+        params: Args<'b, A, B, C, D>,
     ) {
-        let GemmConfig { tile: [m, n, depth], stages, cluster, .. } = self.plan.config;
-        let [copy_a, copy_b] = &self.plan.copies;
-        self.tiles.for_each(k, PipelineState::producer(k), |k, tile, ring| {
+        let Plan { config, store, .. } = self;
+        let (a, b, d, [rows, columns, steps, batch], moves, epilogue) = params;
+        let sa = SharedTensor::<A>::shared_aligned(k, self.rings[0].clone(), 1024);
+        let sb = SharedTensor::<B>::shared_aligned(k, self.rings[1].clone(), 1024);
+        let staging = config.consumers() as usize * store.elements();
+        let staging = k.shared_aligned::<D>(staging, 1024);
+        let bytes = self.copies.iter().map(TmaCopy::bytes).sum();
+        let users = if self.takes_turns() { 1 } else { config.consumers() };
+        let pipe = TmaPipeline::new(k, config.stages, bytes, users).cluster(config.cluster);
+        let turns = self.takes_turns().then(|| Turns::new(k));
+        let tiles = TileScheduler::new(k, config.raster, [rows, columns, batch]);
+        let tiles = tiles.clusters(config.cluster);
+        let thread = k.thread_idx().x;
+        if config.programmatic {
+            k.griddepcontrol_launch_dependents();
+        }
+        pipe.init(k, thread.eq(0));
+        turns.inspect(|turns| turns.init(k, thread.eq(0)));
+        k.barrier();
+        pipe.meet(k, BarrierForm::Aligned);
+        if config.programmatic {
+            k.griddepcontrol_wait();
+        }
+        let roles = WarpRole::producer_and_consumers(config.consumers(), config.registers);
+        warp_roles(k, &roles, 65536 / config.threads(), |k, role, group| {
+            if role == 0 {
+                let ring = (pipe, &sa, &sb);
+                return k.if_(thread.eq(0), |k| self.produce(k, tiles, steps, ring, (a, b, moves)));
+            }
+            let of_mma =
+                if turns.is_some() { thread % GROUP as i32 } else { thread - GROUP as i32 };
+            let barrier = k.named_barrier((group + 1).cvt::<u32>(), GROUP).aligned();
+            let to = staging.offset(group * store.elements() as i32);
+            let consumer = Consumer {
+                plan: self,
+                group,
+                steps,
+                products: WgmmaMainloop::new(k, &self.mma, pipe, of_mma, &sa, &sb),
+                store: store.slice(k, d, to, thread % GROUP as i32, barrier),
+                epilogue: EpilogueOps::new(config.epilogue, epilogue),
+            };
+            match (config.store, turns) {
+                (StoreForm::Deferred, _) => consumer.consume_deferred(k, tiles),
+                (_, Some(turns)) => consumer.consume_in_turns(k, tiles, turns),
+                (_, None) => consumer.consume(k, tiles),
+            }
+            consumer.store.finish(k);
+        });
+        pipe.meet(k, BarrierForm::Unaligned);
+    }
+
+    /// Fills the ring.
+    fn produce<'b, A: Element, B: Element>(
+        &self,
+        k: &mut Body<'b, '_>,
+        tiles: TileScheduler<'b>,
+        steps: Val<'b, i32>,
+        (pipe, sa, sb): (TmaPipeline<'b>, &SharedTensor<'b, A>, &SharedTensor<'b, B>),
+        (a, b, [move_a, move_b]): Operands<'b, A, B>,
+    ) {
+        let GemmConfig { tile: [m, n, depth], stages, cluster, .. } = self.config;
+        let [copy_a, copy_b] = &self.copies;
+        tiles.for_each(k, PipelineState::producer(k), |k, tile, ring| {
             let (row, column) = (tile.row * m as i32, tile.column * n as i32);
             let (batch_a, batch_b) = (tile.batch * move_a, tile.batch * move_b);
-            k.for_(range(0, self.steps), ring, |k, step, ring| {
-                let full = self.pipe.acquire(k, ring);
-                let at = step * depth as i32;
-                let to = self.sa.slice(k, (.., .., ring.stage));
-                copy_a.load(k, a, (row, at, batch_a), &to, full);
-                let to = self.sb.slice(k, (.., .., ring.stage));
-                if cluster == 1 {
-                    copy_b.load(k, b, (column, at, batch_b), &to, full);
-                } else {
-                    // The blocks take turns in fetching for all.
-                    let mine = (step % cluster as i32).eq(self.tiles.rank(k));
-                    let all = (1 << cluster) - 1;
-                    k.if_(mine, |k| {
-                        copy_b.load_multicast(k, b, (column, at, batch_b), &to, full, all)
-                    });
-                }
+            k.for_(range(0, steps), ring, |k, step, ring| {
+                let (full, at) = (pipe.acquire(k, ring), step * depth as i32);
+                let (to_a, to_b) =
+                    (sa.slice(k, (.., .., ring.stage)), sb.slice(k, (.., .., ring.stage)));
+                copy_a.load(k, a, (row, at, batch_a), &to_a, full);
+                let turn = [step, tiles.rank(k)];
+                copy_b.load_in_turn(k, b, (column, at, batch_b), &to_b, full, cluster, turn);
                 ring.next(stages)
             })
         });
     }
+}
 
-    /// Multiplies the tiles of warp group `group`, and writes its rows of D.
-    fn consume<C: Number, D: Number>(
-        &self,
-        k: &mut Body<'b, '_>,
-        group: Val<'b, i32>,
-        store: &ThrStore<'_, 'b, D>,
-        epilogue: &EpilogueOps<'b, C, D>,
-        turns: Option<Turns<'b>>,
-    ) {
-        let GemmConfig { tile: [m, n, _], stages, .. } = self.plan.config;
-        let leader = (k.thread_idx().x % GROUP as i32).eq(0);
-        let work = self.operands(k, group, turns.is_some());
-        let (mut ring, mut turn) = (PipelineState::consumer(k), k.constant(0));
-        let mut tiles = self.tiles;
-        if let Some(turns) = turns {
-            ring = ring.skip(group * self.steps, stages);
-            turn = turns.start(group);
-            tiles = tiles.turns(group, 2);
-        }
-        if self.plan.config.store == StoreForm::Deferred {
-            self.consume_deferred(k, &work, group, store, epilogue);
-        } else {
-            tiles.for_each(k, (ring, turn), |k, tile, (mut ring, turn)| {
-                let acc = work.thr.fragment_c::<f32>(k, shape!(m, n));
-                if let Some(turns) = turns {
-                    turns.wait(k, group, turn);
-                }
-                (ring, _) = k.do_while((ring, k.constant(0)), |k, (ring, step)| {
-                    let more = step.gt(0);
-                    self.multiply(k, &acc, &work, ring, more);
-                    // The products of the step before are done: its stage can be filled again.
-                    k.wgmma_wait_group(1);
-                    k.if_(leader & more, |k| self.pipe.release(k, ring.previous_stage(stages)));
-                    let step = step + 1;
-                    ((ring.next(stages), step), step.lt(self.steps))
-                });
-                if let Some(turns) = turns {
-                    k.if_(leader, |k| turns.pass(k, group));
-                }
-                k.wgmma_wait_group(0);
-                k.if_(leader, |k| self.pipe.release(k, ring.previous_stage(stages)));
-                self.write(k, &acc, self.origin(tile, group), store, epilogue);
-                match turns {
-                    // The steps of the other group's tile are not for this one.
-                    Some(_) => (ring.skip(self.steps, stages), turn ^ 1),
-                    None => (ring, turn),
-                }
-            });
-        }
-        store.finish(k);
+/// A warp group that multiplies, and writes its rows of D.
+struct Consumer<'p, 'b, C, D> {
+    plan: &'p Plan,
+    group: Val<'b, i32>,
+    steps: Val<'b, i32>,
+    products: WgmmaMainloop<'p, 'b>,
+    store: ThrStore<'p, 'b, D>,
+    epilogue: EpilogueOps<'b, C, D>,
+}
+
+impl<'b, C: Number, D: Number> Consumer<'_, 'b, C, D> {
+    /// Tiles that all groups share.
+    fn consume(&self, k: &mut Body<'b, '_>, tiles: TileScheduler<'b>) {
+        tiles.for_each(k, PipelineState::consumer(k), |k, tile, ring| {
+            let acc = self.plan.sums(k);
+            let ring = self.products.run(k, &acc, ring, self.steps);
+            self.products.finish(k, ring);
+            self.write(k, &acc, tile);
+            ring
+        });
     }
 
-    /// As `consume`, for 64 rows of a group: they are kept as words of two elements, and written in four parts under the
-    /// first four steps of the next tile.
-    fn consume_deferred<C: Number, D: Number>(
-        &self,
-        k: &mut Body<'b, '_>,
-        work: &Work<'_, 'b>,
-        group: Val<'b, i32>,
-        store: &ThrStore<'_, 'b, D>,
-        epilogue: &EpilogueOps<'b, C, D>,
-    ) {
-        let GemmConfig { tile: [m, n, _], stages, .. } = self.plan.config;
-        let leader = (k.thread_idx().x % GROUP as i32).eq(0);
+    /// Tiles of its own: it multiplies while the other group writes.
+    fn consume_in_turns(&self, k: &mut Body<'b, '_>, tiles: TileScheduler<'b>, turns: Turns<'b>) {
+        let (group, stages) = (self.group, self.plan.config.stages);
+        let ring = PipelineState::consumer(k).skip(group * self.steps, stages);
+        tiles.turns(group, 2).for_each(k, (ring, turns.start(group)), |k, tile, (ring, turn)| {
+            let acc = self.plan.sums(k);
+            turns.wait(k, group, turn);
+            let ring = self.products.run(k, &acc, ring, self.steps);
+            turns.pass(k, group, self.products.leader());
+            self.products.finish(k, ring);
+            self.write(k, &acc, tile);
+            // The steps of the other group's tile are not for this one.
+            (ring.skip(self.steps, stages), turn ^ 1)
+        });
+    }
+
+    /// 64 rows of a shared tile: kept as words, and written in parts under the first steps of the next tile.
+    fn consume_deferred(&self, k: &mut Body<'b, '_>, tiles: TileScheduler<'b>) {
+        let n = self.plan.config.tile[1];
         let kept = k.registers::<u32>(n as usize / 4);
         kept.fill(k, 0);
         let none = Tile { row: k.constant(-1), column: k.constant(0), batch: k.constant(0) };
         let start = (PipelineState::consumer(k), none);
-        let (_, last) = self.tiles.for_each(k, start, |k, tile, (mut ring, before)| {
-            let acc = work.thr.fragment_c::<f32>(k, shape!(m, n));
-            for part in 0..PARTS {
-                self.multiply(k, &acc, work, ring, k.constant(part > 0));
-                k.if_(before.row.ge(0), |k| {
-                    self.write_kept(k, &kept, self.origin(before, group), part, store)
-                });
-                k.wgmma_wait_group(1);
-                if part > 0 {
-                    k.if_(leader, |k| self.pipe.release(k, ring.previous_stage(stages)));
-                }
-                ring = ring.next(stages);
-            }
-            let ring = k.for_(range(PARTS as i32, self.steps), ring, |k, _, ring| {
-                self.multiply(k, &acc, work, ring, k.constant(true));
-                k.wgmma_wait_group(1);
-                k.if_(leader, |k| self.pipe.release(k, ring.previous_stage(stages)));
-                ring.next(stages)
+        let (_, last) = tiles.for_each(k, start, |k, tile, (ring, before)| {
+            let (acc, origin) = (self.plan.sums(k), self.origin(before));
+            let ring = self.products.run_over(k, &acc, ring, self.steps, PARTS, |k, part| {
+                k.if_(before.row.ge(0), |k| self.store.part(k, origin, &kept, part));
             });
-            k.wgmma_wait_group(0);
-            k.if_(leader, |k| self.pipe.release(k, ring.previous_stage(stages)));
-            let origin = self.origin(tile, group);
+            self.products.finish(k, ring);
+            let [row, column, batch] = self.origin(tile);
             for unit in 0..n / 8 {
-                let words = epilogue.words(k, &acc, unit, unit, origin, store);
-                for (half, word) in words.into_iter().enumerate() {
-                    kept.set(k, 2 * unit as usize + half, word);
-                }
+                let at = [row, column + 8 * unit as i32, batch];
+                let words = self.epilogue.words(k, &acc, unit, at, &self.store);
+                (2 * unit as usize..).zip(words).for_each(|(i, word)| kept.set(k, i, word));
             }
             (ring, tile)
         });
         k.if_(last.row.ge(0), |k| {
-            let origin = self.origin(last, group);
-            (0..PARTS).for_each(|part| self.write_kept(k, &kept, origin, part, store));
+            let origin = self.origin(last);
+            (0..PARTS).for_each(|part| self.store.part(k, origin, &kept, part));
         });
     }
 
-    /// Writes a part of the rows of a group that are kept as words.
-    fn write_kept<D: Number>(
-        &self,
-        k: &mut Body<'b, '_>,
-        kept: &Registers<'b, u32>,
-        [row, column, batch]: [Val<'b, i32>; 3],
-        part: u32,
-        store: &ThrStore<'_, 'b, D>,
-    ) {
-        let columns = store.columns();
-        store.rows(k, [row, column + (part * columns) as i32, batch], part, |k, unit| {
-            let first = (2 * (part * columns / 8 + unit)) as usize;
-            vec![kept.get(k, first), kept.get(k, first + 1)]
-        });
+    /// The first row and column of the group in a tile, and the matrix. Blocks of 64 rows of the groups alternate.
+    fn origin(&self, tile: Tile<'b>) -> [Val<'b, i32>; 3] {
+        let [m, n, _] = self.plan.config.tile.map(|size| size as i32);
+        let own = if self.plan.takes_turns() { tile.row.constant(0) } else { self.group * 64 };
+        [tile.row * m + own, tile.column * n, tile.batch]
     }
 
-    /// What a warp group multiplies.
-    fn operands(&self, k: &Body<'b, '_>, group: Val<'b, i32>, own_tiles: bool) -> Work<'_, 'b> {
-        let thread = k.thread_idx().x % GROUP as i32;
-        let thread = if own_tiles { thread } else { thread + group * GROUP as i32 };
-        let thr = self.plan.mma.slice(thread);
-        let a = SmemOperand::new(k, &thr.partition_a(k, &self.sa));
-        let b = SmemOperand::new(k, &thr.partition_b(k, &self.sb));
-        Work { thr, a, b }
-    }
-
-    /// Waits for a stage, and starts its products: `acc += A B`, or `acc = A B` where not `more`.
-    fn multiply(
-        &self,
-        k: &Body<'b, '_>,
-        acc: &Fragment<'_, f32>,
-        work: &Work<'_, 'b>,
-        ring: PipelineState<'b>,
-        more: Val<'b, bool>,
-    ) {
-        self.pipe.wait(k, ring);
-        k.wgmma_fence();
-        let (a, b) = (work.a.stage(k, ring.stage), work.b.stage(k, ring.stage));
-        self.plan.mma.gemm_async(k, acc, &a, &b, more);
-        k.wgmma_commit_group();
-    }
-
-    /// The first row and column of a group in a tile, and the matrix.
-    fn origin(&self, tile: Tile<'b>, group: Val<'b, i32>) -> [Val<'b, i32>; 3] {
-        let GemmConfig { tile: [m, n, _], schedule, .. } = self.plan.config;
-        let row = tile.row * m as i32;
-        let row = if schedule == Schedule::Pingpong { row } else { row + group * 64 };
-        [row, tile.column * n as i32, tile.batch]
-    }
-
-    /// Writes the rows of a group, 64 at a time: those of the groups lie between each other.
-    fn write<C: Number, D: Number>(
-        &self,
-        k: &mut Body<'b, '_>,
-        acc: &Fragment<'b, f32>,
-        [row, column, batch]: [Val<'b, i32>; 3],
-        store: &ThrStore<'_, 'b, D>,
-        epilogue: &EpilogueOps<'b, C, D>,
-    ) {
+    /// Writes the rows of the group.
+    fn write(&self, k: &mut Body<'b, '_>, acc: &Fragment<'b, f32>, tile: Tile<'b>) {
         let config = &self.plan.config;
-        let (n, columns) = (config.tile[1], store.columns());
-        let apart = config.tile[0] / (config.rows_of_consumer() / 64);
-        for block in 0..config.rows_of_consumer() / 64 {
-            for chunk in 0..n / columns {
-                let shift = [(block * apart) as i32, (chunk * columns) as i32];
-                let origin = [row + shift[0], column + shift[1], batch];
-                store.rows(k, origin, block * (n / columns) + chunk, |k, unit| {
-                    let first = (block * n + chunk * columns) / 8 + unit;
-                    epilogue.words(k, acc, first, unit, origin, store)
-                });
-            }
-        }
+        let blocks = config.rows_of_consumer() / 64;
+        let shape = [blocks, config.tile[0] / blocks, config.tile[1]];
+        self.store.tile(k, self.origin(tile), shape, |k, first, at| {
+            self.epilogue.words(k, acc, first, at, &self.store)
+        });
     }
 }
 
 /// The parts in which a tile is written late.
 const PARTS: u32 = 4;
 
-/// What a warp group multiplies.
-struct Work<'m, 'b> {
-    thr: ThrMma<'m, 'b>,
-    a: SmemOperand<'b>,
-    b: SmemOperand<'b>,
-}
+/// The tensors that are fetched, and whether the matrix of each moves with the batch.
+type Operands<'b, A, B> = (Val<'b, TensorMap<A, 3>>, Val<'b, TensorMap<B, 3>>, [Val<'b, i32>; 2]);
+
+/// The device values of [`Params`].
+type Args<'b, A, B, C, D> = (
+    Val<'b, TensorMap<A, 3>>,
+    Val<'b, TensorMap<B, 3>>,
+    Val<'b, TensorMapMut<D, 3>>,
+    [Val<'b, i32>; 4],
+    [Val<'b, i32>; 2],
+    EpilogueArgs<'b, C, D>,
+);
