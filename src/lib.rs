@@ -53,3 +53,5 @@ pub mod runtime;
 pub mod tensor;
 #[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 pub mod testing;
+#[cfg(feature = "tune")]
+pub mod tune;

@@ -604,3 +604,78 @@ fn ptx_shows_the_lines_it_was_written_for() {
     assert_eq!((output.status.code(), text(&output.stderr).lines().count()), (Some(2), 1));
     fs::remove_file(&path).unwrap();
 }
+
+/// Without a GPU the configurations come in the model's order, and it is said that nothing was measured.
+#[test]
+fn bench_ranks_without_a_gpu() {
+    let run = |args: &[&str]| {
+        let args = [&["bench", "gemm", "--device", "sim"], args].concat();
+        let output = tilewright(&args);
+        assert_eq!(
+            (output.status.code(), text(&output.stderr)),
+            (Some(0), String::new()),
+            "{args:?}"
+        );
+        text(&output.stdout)
+    };
+    let ranked = run(&["--shapes", "8192,16x4096x14336", "--candidates", "5"]);
+    let mut lines = ranked.lines();
+    assert!(lines.next().unwrap().starts_with("no GPU: "));
+    for problem in ["8192x8192x8192 burst", "8192x8192x8192 steady", "16x4096x14336 latency"] {
+        assert_eq!(lines.next(), Some(""));
+        assert!(lines.next().unwrap().starts_with(&format!("{problem}, ")), "{ranked}");
+        assert!(lines.next().unwrap().ends_with("configuration"));
+        let order: Vec<&str> = lines.by_ref().take(5).collect();
+        let us = |line: &&str| line.split_whitespace().next().unwrap().parse::<f64>().unwrap();
+        assert!(order.iter().map(us).is_sorted(), "{ranked}");
+        assert!(order.iter().all(|line| line.contains("sm90a_bf16_tn_")), "{ranked}");
+    }
+    assert_eq!(lines.next(), None);
+
+    // Files of problems and of configurations; of the latter those that take the problem.
+    let (shapes, configs) = (temporary("shapes"), temporary("configs"));
+    fs::write(&shapes, "# usual\n1024\n\n100x100x100 # rows of 200 bytes\n").unwrap();
+    let names = [
+        "sm90a_bf16_tn_256x200x64_s3_coop_strip8_rows_pdl",
+        "sm80_bf16_tn_128x128x64_s3_ms_strip8_direct_a8",
+    ];
+    fs::write(&configs, names.join("\n")).unwrap();
+    let [shapes, configs] = [shapes, configs].map(|path| path.to_str().unwrap().to_owned());
+    let ranked = run(&["--shapes", &shapes, "--configs", &configs, "--regimes", "burst"]);
+    assert!(ranked.contains("1024x1024x1024 burst, 2 candidates"), "{ranked}");
+    assert!(ranked.contains("100x100x100 burst, 1 candidates"), "{ranked}");
+}
+
+#[test]
+fn bench_refuses_bad_input() {
+    let refused = |args: &[&str], expected: &str| {
+        let output = tilewright(&[&["bench", "gemm"], args].concat());
+        let error = text(&output.stderr);
+        assert_eq!(
+            (output.status.code(), text(&output.stdout)),
+            (Some(2), String::new()),
+            "{args:?}"
+        );
+        assert!(error.lines().count() == 1 && error.contains(expected), "{error}");
+    };
+    refused(
+        &["--shapes", "12x34"],
+        "`12x34` is no problem: expected a size such as 4096, or MxNxK",
+    );
+    refused(&["--shapes", "0"], "`0` is no problem");
+    refused(&["--shapes", ""], "`` is no problem");
+    refused(&["--dtype", "s8"], "expected bf16, f16, tf32 or f32");
+    refused(&["--regimes", "fast"], "`fast` is no regime: expected `latency`, `burst` or `steady`");
+    refused(&["--device", "gpu"], "`gpu` is not a device");
+    refused(&["--rounds", "0"], "--rounds");
+    refused(&["--configs", "/nowhere"], "/nowhere: ");
+    let file = temporary("no-configs");
+    fs::write(&file, "sm90a_bf16_tn_256x201x64_s3_coop_strip8_rows_pdl\n").unwrap();
+    refused(&["--configs", file.to_str().unwrap()], "201");
+    fs::write(&file, "# none\n").unwrap();
+    refused(&["--configs", file.to_str().unwrap()], "has no configurations");
+    fs::write(&file, "{}").unwrap();
+    let output = tilewright(&["bench", "gemm", "--fit", file.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("missing field `provenance`"));
+}

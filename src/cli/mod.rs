@@ -1,5 +1,6 @@
 //! The commands and their options.
 
+mod bench;
 mod doctor;
 mod gemm;
 mod json;
@@ -23,6 +24,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Measure kernels of the library, and choose their configurations.
+    Bench(bench::Options),
     /// Say what this machine has, driver, GPUs, cache and ptxas, and test each device.
     Doctor(doctor::Options),
     /// Build a tiled f32 matrix product, run it, and compare it with an f64 reference.
@@ -70,6 +73,7 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> Result<(), Failur
         Err(error) => return Err(Failure::input(one_line(&error))),
     };
     match cli.command {
+        Command::Bench(options) => bench::run(&options),
         Command::Doctor(options) => doctor::run(&options),
         Command::Gemm(options) => gemm::run(&options),
         Command::Layout(options) => layout::run(&options),

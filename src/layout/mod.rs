@@ -149,6 +149,8 @@ pub(crate) use composed::bits_of;
 pub use composed::{ComposedLayout, CoordFn, Part};
 pub use coord::{Coord, CoordRef, Slot, Underscore, crd2crd, crd2idx, idx2crd, idx2crd_with};
 pub use draw::{Drawing, Shading};
+#[cfg(feature = "tune")]
+pub(crate) use draw::{SANS, escaped};
 pub use error::{LayoutError, ModePath};
 pub use int::{Atom, Call, Env, Fun, Int, Symbol, Term, Width};
 pub use into_tuple::{Builder, IntoTuple};

@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use super::cache_folder::cache_folder;
+
 /// Modules that a driver or `ptxas` has compiled, by what they were compiled from.
 ///
 /// The name of an entry is the BLAKE3 hash of all that decides it: the PTX text, the device's target, the
@@ -109,7 +111,7 @@ impl ModuleCache {
     /// The cache that loading uses.
     pub fn shared() -> &'static ModuleCache {
         static SHARED: OnceLock<ModuleCache> = OnceLock::new();
-        SHARED.get_or_init(|| ModuleCache::with(default_folder()))
+        SHARED.get_or_init(|| ModuleCache::with(cache_folder("modules")))
     }
 
     /// A cache without a folder.
@@ -391,23 +393,6 @@ fn remove_abandoned(folder: &Path, age: Duration) {
             let _ = fs::remove_file(path);
         }
     }
-}
-
-/// The folder of the shared cache.
-fn default_folder() -> Option<PathBuf> {
-    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
-    if let Some(named) = variable("TILEWRIGHT_CACHE") {
-        return (named != "off").then(|| named.into());
-    }
-    let of_user = if cfg!(windows) {
-        variable("LOCALAPPDATA").map(PathBuf::from)
-    } else if let Some(folder) = variable("XDG_CACHE_HOME") {
-        Some(folder.into())
-    } else {
-        let below = if cfg!(target_os = "macos") { "Library/Caches" } else { ".cache" };
-        variable("HOME").map(|home| Path::new(&home).join(below))
-    };
-    Some(of_user?.join("tilewright").join("modules"))
 }
 
 #[cfg(test)]

@@ -56,6 +56,8 @@
 )]
 
 mod assert;
+#[cfg(feature = "cublas")]
+mod cublas;
 #[cfg(feature = "dlpack")]
 mod dlpack;
 mod error;
@@ -68,6 +70,8 @@ mod ptxas;
 pub use assert::{AssertFailure, AssertFailures};
 #[cfg(feature = "cuda-any-version")]
 pub use cache::{CacheStats, ModuleCache};
+#[cfg(feature = "cublas")]
+pub use cublas::{Cublas, CublasError, CublasLtPlan, Matmul};
 #[cfg(feature = "dlpack")]
 pub use dlpack::DlpackError;
 pub use error::{CudaVersion, DeviceFault, DriverStatus, FaultKind, PtxRejection, RuntimeError};
@@ -88,6 +92,8 @@ mod argument;
 mod buffer;
 #[cfg(feature = "cuda-any-version")]
 mod cache;
+#[cfg(any(feature = "tune", feature = "cuda-any-version"))]
+pub(crate) mod cache_folder;
 #[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 mod device;
 #[cfg(any(feature = "sim", feature = "cuda-any-version"))]

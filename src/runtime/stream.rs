@@ -104,6 +104,24 @@ impl Stream {
         }
     }
 
+    /// Lets the work that is queued from now on wait until the result is dropped (a second at most): what is
+    /// queued meanwhile then runs without waiting for the host. Nothing waits on the simulator.
+    #[cfg(feature = "tune")]
+    pub(crate) fn hold(&self) -> Result<Hold, RuntimeError> {
+        match &self.backend {
+            #[cfg(feature = "sim")]
+            StreamBackend::Sim(recording) => {
+                not_recording(recording, "Stream::hold")?;
+                Ok(Hold {
+                    #[cfg(feature = "cuda-any-version")]
+                    _held: None,
+                })
+            }
+            #[cfg(feature = "cuda-any-version")]
+            StreamBackend::Cuda(stream) => Ok(Hold { _held: Some(cuda::Hold::new(stream)?) }),
+        }
+    }
+
     /// The point behind all work of the stream before this call.
     ///
     /// # Errors
@@ -166,6 +184,13 @@ impl fmt::Debug for Stream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Stream(on {})", self.device())
     }
+}
+
+/// Work of a stream that waits: see [`Stream::hold`].
+#[cfg(feature = "tune")]
+pub(crate) struct Hold {
+    #[cfg(feature = "cuda-any-version")]
+    _held: Option<cuda::Hold>,
 }
 
 /// A point in the work of a stream, made by [`Stream::record`].

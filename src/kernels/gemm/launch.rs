@@ -131,6 +131,14 @@ impl<A: Element, D: Number, B: Element, C: Number> GemmFunction<A, D, B, C> {
         &self.config
     }
 
+    /// What the compiler said of the kernel: see [`Function::compiler_log`].
+    pub fn compiler_log(&self) -> &str {
+        match &self.loaded {
+            AnyFunction::Sm90(_, function) => function.compiler_log(),
+            AnyFunction::Threads(function) => function.compiler_log(),
+        }
+    }
+
     /// Starts the product, on the stream for all work that names none.
     ///
     /// # Errors

@@ -5,11 +5,11 @@ use std::fmt::Write;
 use super::palette::{Colour, PAPER};
 use super::picture::{Item, Picture, Rect, Style, lettering};
 
-const SANS: &str = "Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif";
+pub(crate) const SANS: &str = "Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif";
 const MONO: &str = "Menlo, Consolas, 'DejaVu Sans Mono', 'Liberation Mono', monospace";
 
 /// The text with the characters escaped that have a meaning in XML, and those left out that it forbids.
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

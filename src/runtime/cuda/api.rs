@@ -67,6 +67,9 @@ driver_functions! {
     fn cuStreamSynchronize(stream: sys::CUstream) = sys::cuStreamSynchronize;
     fn cuStreamWaitEvent(stream: sys::CUstream, event: sys::CUevent, flags: c_uint)
         = sys::cuStreamWaitEvent;
+    #[cfg(feature = "tune")]
+    fn cuLaunchHostFunc(stream: sys::CUstream, function: sys::CUhostFn, data: *mut c_void)
+        = sys::cuLaunchHostFunc;
     fn cuStreamBeginCapture_v2(stream: sys::CUstream, mode: sys::CUstreamCaptureMode)
         = sys::cuStreamBeginCapture_v2;
     fn cuStreamEndCapture(stream: sys::CUstream, graph: *mut sys::CUgraph) = sys::cuStreamEndCapture;

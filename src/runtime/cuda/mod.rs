@@ -21,11 +21,15 @@
 mod api;
 mod capture;
 mod context;
+#[cfg(feature = "cublas")]
+mod cublas;
 #[cfg(feature = "dlpack")]
 mod dlpack;
 mod event;
 mod foreign;
 mod function;
+#[cfg(feature = "tune")]
+mod hold;
 mod jit;
 mod link;
 mod memory;
@@ -39,8 +43,12 @@ mod tensor_map;
 pub(super) use api::device_count;
 pub(super) use capture::{Graph, Recording};
 pub(super) use context::Context;
+#[cfg(feature = "cublas")]
+pub(super) use cublas::{Handles as CublasHandles, Plan as CublasLtPlan};
 pub(super) use event::Event;
 pub(super) use function::{Function, Launch, LaunchArg};
+#[cfg(feature = "tune")]
+pub(super) use hold::Hold;
 pub(super) use memory::Memory;
 pub(super) use module::Module;
 pub(super) use pinned::HostMemory;

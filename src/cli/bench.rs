@@ -1,0 +1,98 @@
+//! `tilewright bench`: kernels of the library, measured.
+
+mod fit;
+mod input;
+mod measure;
+mod rank;
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use tilewright::ir::{Scalar, Target};
+use tilewright::runtime::{Device, DeviceChoice};
+use tilewright::tune::{GemmSpace, Regime};
+
+use super::Failure;
+
+/// The options of `tilewright bench`.
+#[derive(Args, Debug)]
+pub(super) struct Options {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Matrix products: tunes each, and times the best beside cuBLAS. Without a GPU, the model's order.
+    Gemm(Gemm),
+}
+
+/// The options of `tilewright bench gemm`.
+#[derive(Args, Debug)]
+struct Gemm {
+    /// Problems, separated by commas: `4096`, or `MxNxK`; or a file with one a line
+    /// [default: 512 to 16384 and usual sizes of language models].
+    #[arg(long, value_name = "LIST|FILE")]
+    shapes: Option<String>,
+    /// The type in which A and B are multiplied: bf16, f16, tf32 or f32.
+    #[arg(long, default_value = "bf16", value_parser = input::dtype)]
+    dtype: Scalar,
+    /// The type of D [default: that of A and B; f32 for tf32].
+    #[arg(long, value_parser = input::dtype, value_name = "DTYPE")]
+    output: Option<Scalar>,
+    /// The candidates: `default` (the first of the model's order), `all`, or a file with one name a line.
+    #[arg(long, default_value = "default", value_name = "default|all|FILE")]
+    configs: String,
+    /// How they are timed, separated by commas: latency, burst, steady [default: what fits the sizes].
+    #[arg(long, value_delimiter = ',')]
+    regimes: Vec<Regime>,
+    /// Rounds of the comparison.
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: u32,
+    /// How many candidates are measured at most [default: as the regime allows].
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..), value_name = "COUNT")]
+    candidates: Option<u32>,
+    /// Where to run: `auto` (a GPU if there is one), `cuda` or `cuda:N`; `sim` for the model alone.
+    #[arg(long, default_value = "auto")]
+    device: String,
+    /// What the model builds for without a GPU.
+    #[arg(long, default_value = "sm_90a")]
+    target: Target,
+    /// The folder of results, which are taken up again [default: in the user's cache folder].
+    #[arg(long, value_name = "FOLDER")]
+    store: Option<PathBuf>,
+    /// Write each round of the comparisons to a file.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write a chart of the comparisons to a file.
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// Write the times of all candidates to a file, for `--fit`.
+    #[arg(long, value_name = "FILE")]
+    sweep: Option<PathBuf>,
+    /// Fit the model to the times of such a file, say how good its order is, and end.
+    #[arg(long, value_name = "FILE")]
+    fit: Option<PathBuf>,
+}
+
+impl Gemm {
+    fn space(&self, target: Target) -> GemmSpace {
+        let space = GemmSpace::new(target, self.dtype);
+        GemmSpace { output: self.output.unwrap_or(space.output), ..space }
+    }
+}
+
+pub(super) fn run(options: &Options) -> Result<(), Failure> {
+    let What::Gemm(gemm) = &options.what;
+    if let Some(file) = &gemm.fit {
+        return fit::run(file);
+    }
+    let shapes = input::shapes(gemm.shapes.as_deref())?;
+    let configs = input::configs(&gemm.configs)?;
+    let choice: DeviceChoice = gemm.device.parse().map_err(Failure::input)?;
+    let device = Device::open(choice).map_err(Failure::input)?;
+    if device.is_sim() {
+        return rank::run(gemm, &shapes, &configs);
+    }
+    measure::run(gemm, &device, &shapes, &configs)
+}

@@ -1,0 +1,256 @@
+//! Tuning and comparing on a GPU.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::Error as JsonError;
+use tilewright::ir::{Scalar, bf16, f16};
+use tilewright::kernels::gemm::{GemmConfig, GemmProblem};
+use tilewright::runtime::Device;
+use tilewright::tune::{
+    Comparison, Effort, Entry, GemmBench, GemmElement, GemmModel, GemmSpace, Machine, Maker,
+    Provenance, Regime, Report, Search, SearchError, Sweep, Tuned, TuningStore,
+};
+
+use super::super::{Failure, print};
+use super::Gemm;
+use super::input::Configs;
+
+pub(super) fn run(
+    options: &Gemm,
+    device: &Device,
+    shapes: &[GemmProblem],
+    configs: &Configs,
+) -> Result<(), Failure> {
+    let space = options.space(device.target());
+    let input = if space.input == Scalar::Tf32 { Scalar::F32 } else { space.input };
+    match (input, space.output) {
+        (Scalar::Bf16, Scalar::Bf16) => {
+            Bench::<bf16, bf16>::new(options, device, space)?.run(shapes, configs)
+        }
+        (Scalar::Bf16, Scalar::F32) => {
+            Bench::<bf16, f32>::new(options, device, space)?.run(shapes, configs)
+        }
+        (Scalar::F16, Scalar::F16) => {
+            Bench::<f16, f16>::new(options, device, space)?.run(shapes, configs)
+        }
+        (Scalar::F16, Scalar::F32) => {
+            Bench::<f16, f32>::new(options, device, space)?.run(shapes, configs)
+        }
+        (Scalar::F32, Scalar::F32) => {
+            Bench::<f32, f32>::new(options, device, space)?.run(shapes, configs)
+        }
+        (input, output) => Err(Failure::input(format!(
+            "products of {input} are not measured with results in {output}"
+        ))),
+    }
+}
+
+/// A run on a GPU, with what it writes at the end.
+struct Bench<'o, T, D> {
+    options: &'o Gemm,
+    space: GemmSpace,
+    bench: GemmBench<T, D>,
+    model: GemmModel,
+    store: TuningStore,
+    report: Report,
+    sweep: Sweep,
+    bar: ProgressBar,
+    /// Problems without figures, and candidates with wrong results.
+    failed: usize,
+    wrong: usize,
+}
+
+impl<'o, T: GemmElement, D: GemmElement> Bench<'o, T, D> {
+    fn new(options: &'o Gemm, device: &Device, space: GemmSpace) -> Result<Self, Failure> {
+        let bench = GemmBench::new(device).map_err(Failure::run)?;
+        let command = std::env::args().skip(1).collect::<Vec<_>>().join(" ");
+        let mut provenance = Provenance::of(device, format!("tilewright {command}"));
+        let version = bench.cublas_version();
+        provenance.cublas = version.as_ref().ok().cloned();
+        print(&format!("{provenance}; {} to {}\n", space.input, space.output))?;
+        if let Err(why) = version {
+            print(&format!("without cuBLAS: {why}\n"))?;
+        }
+        let machine =
+            device.properties().map_or(Machine::H200, |properties| Machine::of(&properties));
+        let store = options.store.as_ref().map_or_else(TuningStore::shared, TuningStore::in_folder);
+        let bar = ProgressBar::new(0);
+        let style = ProgressStyle::with_template("{msg} [{bar:30}] {pos}/{len} {elapsed}");
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        Ok(Bench {
+            options,
+            space,
+            bench,
+            model: GemmModel::of(machine),
+            store,
+            sweep: Sweep::new(provenance.clone()),
+            report: Report { provenance, comparisons: Vec::new() },
+            bar,
+            failed: 0,
+            wrong: 0,
+        })
+    }
+
+    fn run(mut self, shapes: &[GemmProblem], configs: &Configs) -> Result<(), Failure> {
+        print(HEADER)?;
+        for problem in shapes {
+            let sizes = [problem.m, problem.n, problem.k];
+            let regimes = match &self.options.regimes[..] {
+                [] => Regime::of_sizes(sizes),
+                given => given,
+            };
+            for regime in regimes {
+                let line = self.one(problem, *regime, configs);
+                // What there is so far is kept, also where the rest fails.
+                self.write()?;
+                self.bar.finish_and_clear();
+                match line {
+                    Ok(line) => print(&line)?,
+                    // Other problems may still be measured, unless the device is lost.
+                    Err(failure) => {
+                        self.failed += 1;
+                        print(&format!("  {}\n", failure.message))?;
+                    }
+                }
+            }
+        }
+        for (config, complaint) in self.bench.complaints() {
+            print(&format!("the compiler of {config}: {complaint}\n"))?;
+        }
+        match (self.failed, self.wrong) {
+            (0, 0) => Ok(()),
+            (failed, wrong) => Err(Failure::run(format!(
+                "problems without figures: {failed}; candidates with wrong results: {wrong}"
+            ))),
+        }
+    }
+
+    /// Tunes and compares one problem; the lines about it.
+    fn one(
+        &mut self,
+        problem: &GemmProblem,
+        regime: Regime,
+        configs: &Configs,
+    ) -> Result<String, Failure> {
+        let candidates = configs.of(&self.space, problem);
+        let ranked = self.model.rank(&candidates, problem, regime);
+        let mut effort = Effort::of(regime);
+        match (self.options.candidates, configs) {
+            (Some(count), _) => effort.candidates = count as usize,
+            (None, Configs::Default) => {}
+            (None, Configs::All | Configs::Named(_)) => effort.candidates = candidates.len(),
+        }
+        let order: Vec<GemmConfig> =
+            ranked.into_iter().map(|(config, _)| config).take(effort.candidates).collect();
+        let mut text = String::new();
+        let tuned = self.tune(problem, regime, effort, &order)?;
+        for (config, why) in &tuned.rejected {
+            let _ = writeln!(text, "  {config} {why}");
+            self.wrong += usize::from(matches!(why, tilewright::tune::Rejection::Wrong(_)));
+        }
+        if let Some(error) = &tuned.store_error {
+            let _ = writeln!(text, "  results are not kept: {error}");
+        }
+        let sizes @ [m, n, k] = [problem.m, problem.n, problem.k];
+        if !tuned.times.is_empty() {
+            let times = tuned.times.iter().map(|(config, seconds)| (config, *seconds));
+            self.sweep.add(sizes, regime, times);
+        }
+        // A programmatic launch overlaps with the one before, which cuBLAS's do not: both are shown.
+        let mut ours = vec![tuned.config];
+        if tuned.config.programmatic {
+            ours.push(GemmConfig { programmatic: false, ..tuned.config });
+        }
+        let rounds = self.options.rounds as usize;
+        self.start(&format!("{m}x{n}x{k} {regime} compare"), rounds * 5);
+        let bar = self.bar.clone();
+        let done = move || bar.inc(1);
+        let compared = self.bench.compare(&self.space, problem, regime, &ours, rounds, &done);
+        let (comparison, rejected) = compared.map_err(Failure::run)?;
+        for (name, why) in rejected {
+            let _ = writeln!(text, "  {name} {why}");
+        }
+        text += &lines(&comparison);
+        self.report.comparisons.push(comparison);
+        Ok(text)
+    }
+
+    fn tune(
+        &mut self,
+        problem: &GemmProblem,
+        regime: Regime,
+        effort: Effort,
+        order: &[GemmConfig],
+    ) -> Result<Tuned<GemmConfig>, Failure> {
+        let [m, n, k] = [problem.m, problem.n, problem.k];
+        self.start(&format!("{m}x{n}x{k} {regime} build"), order.len());
+        let bar = self.bar.clone();
+        self.bench.prepare(order, &|| bar.inc(1));
+        self.start(&format!("{m}x{n}x{k} {regime} tune"), order.len() + effort.finalists);
+        let bar = self.bar.clone();
+        let done = move || bar.inc(1);
+        let key = self.bench.key(&self.space, problem, regime);
+        let search = Search::new(self.store.clone(), key).effort(effort);
+        let mut device = self.bench.measure(problem, regime, &self.space, &done);
+        search.run(order, &mut device).map_err(|error| match error {
+            SearchError::Unsupported { .. } => Failure::input(error),
+            error => Failure::run(format!("{m}x{n}x{k} {regime}: {error}")),
+        })
+    }
+
+    fn start(&self, what: &str, steps: usize) {
+        self.bar.reset();
+        self.bar.set_length(steps as u64);
+        self.bar.set_message(what.to_owned());
+    }
+
+    fn write(&self) -> Result<(), Failure> {
+        let Gemm { json, svg, sweep, .. } = self.options;
+        if let Some(path) = json {
+            write(path, serde_json::to_string(&self.report))?;
+        }
+        if let Some(path) = sweep {
+            write(path, serde_json::to_string(&self.sweep))?;
+        }
+        if let Some(path) = svg {
+            write(path, Ok(self.report.chart(&self.model.machine).svg()))?;
+        }
+        Ok(())
+    }
+}
+
+fn write(path: &Path, text: Result<String, JsonError>) -> Result<(), Failure> {
+    let text = text.map_err(Failure::run)?;
+    std::fs::write(path, text)
+        .map_err(|error| Failure::input(format!("{}: {error}", path.display())))
+}
+
+const HEADER: &str = "problem              regime        us  TFLOP/s  x cuBLAS                x cuBLASLt              kernel\n";
+
+/// The lines of a comparison: each that took part, with the ratio to cuBLAS and to the best of cuBLASLt.
+fn lines(comparison: &Comparison) -> String {
+    let mut text = String::new();
+    for entry in &comparison.entries {
+        let Entry { of, name, .. } = entry;
+        let Some(seconds) = entry.seconds() else { continue };
+        let ratio = |maker: Maker| match comparison.ratio(maker, entry) {
+            Some(ratio) if *of != maker => {
+                format!("{:.3} [{:.3}, {:.3}]", ratio.median, ratio.low, ratio.high)
+            }
+            _ => "-".to_owned(),
+        };
+        let (shape, regime) = (comparison.shape(), comparison.regime);
+        let speed = comparison.flops() / seconds / 1e12;
+        let _ = writeln!(
+            text,
+            "{shape:<20} {:<7} {:>9.2} {speed:>8.1}  {:<22}  {:<22}  {name}",
+            regime.name(),
+            seconds * 1e6,
+            ratio(Maker::Cublas),
+            ratio(Maker::CublasLt),
+        );
+    }
+    text
+}

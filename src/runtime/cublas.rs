@@ -1,0 +1,383 @@
+//! NVIDIA's matrix products, to measure beside: cuBLAS's own choice, and the kernels that cuBLASLt's heuristic names.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::buffer::{Buffer, Memory};
+use super::cuda;
+use super::device::{Backend, Device};
+use super::error::RuntimeError;
+use super::stream::{Stream, StreamBackend};
+use crate::codegen::Major;
+use crate::ir::{Element, Scalar};
+
+/// A matrix product `C[M,N] = A[M,K] B[K,N]` with sums in `f32`; C is row-major, nothing is padded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Matmul {
+    /// M, N and K.
+    pub sizes: [u32; 3],
+    /// What is contiguous in A.
+    pub a: Major,
+    /// What is contiguous in B.
+    pub b: Major,
+    /// The type of the elements of A and B: `bf16`, `f16` or `f32`.
+    pub inputs: Scalar,
+    /// The type of the elements of C: the same, or `f32`.
+    pub output: Scalar,
+}
+
+/// How an operand of the column-major libraries is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Operand {
+    AsStored,
+    Transposed,
+}
+
+/// A product as the column-major libraries see it: `C^T[N,M] = first[N,K] second[K,M]`, where first is our B and
+/// second our A.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Columns {
+    pub(super) first: Operand,
+    pub(super) first_pitch: u64,
+    pub(super) second: Operand,
+    pub(super) second_pitch: u64,
+}
+
+impl Matmul {
+    pub(super) fn columns(&self) -> Columns {
+        let [m, n, k] = self.sizes.map(u64::from);
+        let (first, first_pitch) = match self.b {
+            Major::K => (Operand::Transposed, k),
+            Major::Mn => (Operand::AsStored, n),
+        };
+        let (second, second_pitch) = match self.a {
+            Major::K => (Operand::AsStored, k),
+            Major::Mn => (Operand::Transposed, m),
+        };
+        Columns { first, first_pitch, second, second_pitch }
+    }
+
+    /// The elements of A, B and C.
+    fn lens(&self) -> [u64; 3] {
+        let [m, n, k] = self.sizes.map(u64::from);
+        [m * k, k * n, m * n]
+    }
+}
+
+/// Why there is no product of cuBLAS.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum CublasError {
+    /// The library is not installed, or not where the system looks for libraries.
+    NoLibrary {
+        /// Its name without prefix and suffix.
+        name: &'static str,
+        /// The files that were looked for.
+        tried: Vec<String>,
+    },
+    /// The library lacks a function.
+    MissingSymbol {
+        /// The function.
+        symbol: &'static str,
+    },
+    /// The simulator has no cuBLAS.
+    Simulator,
+    /// A size that the libraries do not take: 0, or more than 2^31 - 1.
+    Size {
+        /// M, N and K.
+        sizes: [u32; 3],
+    },
+    /// A type that is not compared.
+    UnsupportedType {
+        /// The type.
+        scalar: Scalar,
+    },
+    /// A buffer has other elements or another number of them than the problem.
+    Buffer {
+        /// `A`, `B` or `C`.
+        matrix: &'static str,
+        /// What the problem needs: type and number.
+        expected: (Scalar, u64),
+        /// What was given.
+        given: (Scalar, u64),
+    },
+    /// A call of the library failed (`cublasStatus_t`).
+    Status {
+        /// The call.
+        call: &'static str,
+        /// What it answered.
+        code: u32,
+    },
+    /// The device.
+    Runtime(RuntimeError),
+}
+
+impl fmt::Display for CublasError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CublasError::NoLibrary { name, tried } => {
+                write!(f, "there is no {name} where the system looks for libraries")?;
+                write!(f, " (LD_LIBRARY_PATH names more places); tried {}", tried.join(", "))
+            }
+            CublasError::MissingSymbol { symbol } => write!(f, "this cuBLAS has no {symbol}"),
+            CublasError::Simulator => f.write_str("cuBLAS needs a GPU, not the simulator"),
+            CublasError::Size { sizes: [m, n, k] } => {
+                write!(f, "cuBLAS takes sizes from 1 to 2147483647, not {m}x{n}x{k}")
+            }
+            CublasError::UnsupportedType { scalar } => {
+                write!(f, "{scalar} is not a type that is compared with cuBLAS: bf16, f16, f32")
+            }
+            CublasError::Buffer { matrix, expected, given } => {
+                let ((scalar, len), (other, given)) = (expected, given);
+                write!(f, "{matrix} needs {len} elements of {scalar}, not {given} of {other}")
+            }
+            CublasError::Status { call, code } => write!(f, "{call} answered {code}"),
+            CublasError::Runtime(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for CublasError {}
+
+impl From<RuntimeError> for CublasError {
+    fn from(error: RuntimeError) -> CublasError {
+        CublasError::Runtime(error)
+    }
+}
+
+/// cuBLAS and cuBLASLt on a GPU, looked up at run time: nothing links them, and a machine without them has a
+/// typed error.
+///
+/// ```no_run
+/// use tilewright::codegen::Major;
+/// use tilewright::ir::{Scalar, bf16};
+/// use tilewright::runtime::{Cublas, Device, Matmul};
+/// let device = Device::cuda(0)?;
+/// let cublas = Cublas::open(&device)?;
+/// let (a, b) = (device.upload(&[bf16::from_f32(2.0); 64])?, device.upload(&[bf16::from_f32(3.0); 64])?);
+/// let mut c = device.zeros::<f32>(64)?;
+/// let of_8 = Matmul {
+///     sizes: [8, 8, 8],
+///     a: Major::K,
+///     b: Major::K,
+///     inputs: Scalar::Bf16,
+///     output: Scalar::F32,
+/// };
+/// cublas.gemm(&of_8, &device.stream()?, &a, &b, &mut c)?;
+/// assert_eq!(c.to_vec()?, [48.0; 64]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Cublas {
+    device: Device,
+    handles: Arc<cuda::CublasHandles>,
+}
+
+impl Cublas {
+    /// The libraries, for this GPU.
+    ///
+    /// # Errors
+    /// [`NoLibrary`](CublasError::NoLibrary), [`MissingSymbol`](CublasError::MissingSymbol),
+    /// [`Simulator`](CublasError::Simulator), [`Status`](CublasError::Status),
+    /// [`Runtime`](CublasError::Runtime).
+    pub fn open(device: &Device) -> Result<Cublas, CublasError> {
+        match &device.backend {
+            #[cfg(feature = "sim")]
+            Backend::Sim(_) => Err(CublasError::Simulator),
+            Backend::Cuda(context) => {
+                let handles = cuda::CublasHandles::new(context)?;
+                Ok(Cublas { device: device.clone(), handles })
+            }
+        }
+    }
+
+    /// The version, such as `13.1.0`.
+    ///
+    /// # Errors
+    /// [`Status`](CublasError::Status).
+    pub fn version(&self) -> Result<String, CublasError> {
+        let version = self.handles.version()?;
+        Ok(format!("{}.{}.{}", version / 10_000, version / 100 % 100, version % 100))
+    }
+
+    /// Queues the product with the kernel that cuBLAS chooses. `A` and `B` have the type [`Matmul::inputs`], `C`
+    /// has [`Matmul::output`]. The stream may record a graph.
+    ///
+    /// # Errors
+    /// [`Buffer`](CublasError::Buffer), [`UnsupportedType`](CublasError::UnsupportedType),
+    /// [`Size`](CublasError::Size), [`Status`](CublasError::Status), [`Runtime`](CublasError::Runtime).
+    pub fn gemm<T: Element, D: Element>(
+        &self,
+        matmul: &Matmul,
+        stream: &Stream,
+        a: &Buffer<T>,
+        b: &Buffer<T>,
+        c: &mut Buffer<D>,
+    ) -> Result<(), CublasError> {
+        check(matmul, a, b, c)?;
+        let stream = self.stream(stream)?;
+        self.handles.gemm(
+            matmul,
+            stream,
+            [on_gpu(a.memory())?, on_gpu(b.memory())?],
+            on_gpu_mut(c)?,
+        )
+    }
+
+    /// The first kernels that cuBLASLt's heuristic names for the product, at most `count`, in its order, with
+    /// 32 MiB of scratch memory.
+    ///
+    /// # Errors
+    /// [`UnsupportedType`](CublasError::UnsupportedType), [`Size`](CublasError::Size),
+    /// [`Status`](CublasError::Status), [`Runtime`](CublasError::Runtime).
+    pub fn plans(&self, matmul: &Matmul, count: usize) -> Result<Vec<CublasLtPlan>, CublasError> {
+        check_sizes(matmul)?;
+        let plans = self.handles.plans(matmul, count)?;
+        Ok(plans.into_iter().map(|plan| CublasLtPlan { plan: Arc::new(plan) }).collect())
+    }
+
+    /// Queues the product of a plan of this device. The stream may record a graph.
+    ///
+    /// # Errors
+    /// Those of [`Cublas::gemm`].
+    pub fn run<T: Element, D: Element>(
+        &self,
+        plan: &CublasLtPlan,
+        stream: &Stream,
+        a: &Buffer<T>,
+        b: &Buffer<T>,
+        c: &mut Buffer<D>,
+    ) -> Result<(), CublasError> {
+        check(plan.plan.matmul(), a, b, c)?;
+        let stream = self.stream(stream)?;
+        let inputs = [on_gpu(a.memory())?, on_gpu(b.memory())?];
+        self.handles.run(&plan.plan, stream, inputs, on_gpu_mut(c)?)
+    }
+
+    fn stream<'s>(&self, stream: &'s Stream) -> Result<&'s Arc<cuda::Stream>, CublasError> {
+        match &stream.backend {
+            StreamBackend::Cuda(raw) if stream.is_on(&self.device) => Ok(raw),
+            _ => Err(CublasError::Runtime(RuntimeError::OtherDeviceStream {
+                what: "cuBLAS".to_owned(),
+                stream: stream.device().to_string(),
+                device: self.device.to_string(),
+            })),
+        }
+    }
+}
+
+impl fmt::Debug for Cublas {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Cublas(on {})", self.device)
+    }
+}
+
+/// A kernel of cuBLASLt for a problem, made by [`Cublas::plans`].
+#[derive(Clone)]
+pub struct CublasLtPlan {
+    plan: Arc<cuda::CublasLtPlan>,
+}
+
+impl fmt::Debug for CublasLtPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CublasLtPlan({:?})", self.plan.matmul())
+    }
+}
+
+fn on_gpu(memory: &Memory) -> Result<&cuda::Memory, CublasError> {
+    match memory {
+        #[cfg(feature = "sim")]
+        Memory::Sim(_) => Err(CublasError::Simulator),
+        Memory::Cuda(memory) => Ok(memory),
+    }
+}
+
+fn on_gpu_mut<T: Element>(buffer: &mut Buffer<T>) -> Result<&mut cuda::Memory, CublasError> {
+    match buffer.memory_mut() {
+        #[cfg(feature = "sim")]
+        Memory::Sim(_) => Err(CublasError::Simulator),
+        Memory::Cuda(memory) => Ok(memory),
+    }
+}
+
+fn check_sizes(matmul: &Matmul) -> Result<(), CublasError> {
+    match matmul.sizes.iter().all(|size| (1..=i32::MAX as u32).contains(size)) {
+        true => Ok(()),
+        false => Err(CublasError::Size { sizes: matmul.sizes }),
+    }
+}
+
+fn check<T: Element, D: Element>(
+    matmul: &Matmul,
+    a: &Buffer<T>,
+    b: &Buffer<T>,
+    c: &Buffer<D>,
+) -> Result<(), CublasError> {
+    check_sizes(matmul)?;
+    let given = [(T::SCALAR, a.len()), (T::SCALAR, b.len()), (D::SCALAR, c.len())];
+    let types = [matmul.inputs, matmul.inputs, matmul.output];
+    let expected = types.into_iter().zip(matmul.lens());
+    for ((matrix, given), expected) in ["A", "B", "C"].into_iter().zip(given).zip(expected) {
+        let given = (given.0, given.1 as u64);
+        if given != expected {
+            return Err(CublasError::Buffer { matrix, expected, given });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PROBLEM: Matmul = Matmul {
+        sizes: [2, 3, 5],
+        a: Major::K,
+        b: Major::Mn,
+        inputs: Scalar::Bf16,
+        output: Scalar::F32,
+    };
+
+    /// By the definition of column-major storage: element (i, j) at `i + j * pitch`, so that `first` is B with
+    /// (n, k) and `second` is A with (k, m), element for element.
+    #[test]
+    fn the_libraries_see_the_transposed_product() {
+        for (a, b) in
+            [Major::K, Major::Mn].into_iter().flat_map(|a| [Major::K, Major::Mn].map(|b| (a, b)))
+        {
+            let matmul = Matmul { a, b, ..PROBLEM };
+            let [m, n, k] = matmul.sizes.map(u64::from);
+            let seen = matmul.columns();
+            let at = |operand, pitch, i: u64, j: u64| match operand {
+                Operand::AsStored => i + j * pitch,
+                Operand::Transposed => j + i * pitch,
+            };
+            for depth in 0..k {
+                for row in 0..m {
+                    let ours = if a == Major::K { row * k + depth } else { depth * m + row };
+                    assert_eq!(at(seen.second, seen.second_pitch, depth, row), ours);
+                }
+                for column in 0..n {
+                    let ours = if b == Major::K { column * k + depth } else { depth * n + column };
+                    assert_eq!(at(seen.first, seen.first_pitch, column, depth), ours);
+                }
+            }
+        }
+    }
+
+    #[cfg(feature = "sim")]
+    #[test]
+    fn wrong_buffers_and_devices_are_named() {
+        let device = Device::sim().unwrap();
+        assert_eq!(Cublas::open(&device).unwrap_err(), CublasError::Simulator);
+        let bf16 = |len| device.zeros::<crate::ir::bf16>(len).unwrap();
+        let (a, b, c) = (bf16(10), bf16(15), device.zeros::<f32>(6).unwrap());
+        assert_eq!(check(&PROBLEM, &a, &b, &c), Ok(()));
+        let error = check(&PROBLEM, &a, &a, &c).unwrap_err();
+        assert_eq!(error.to_string(), "B needs 15 elements of bf16, not 10 of bf16");
+        let error = check(&PROBLEM, &a, &b, &a).unwrap_err();
+        assert_eq!(error.to_string(), "C needs 6 elements of f32, not 10 of bf16");
+        let error = check(&Matmul { sizes: [2, 0, 5], ..PROBLEM }, &a, &b, &c).unwrap_err();
+        assert_eq!(error, CublasError::Size { sizes: [2, 0, 5] });
+    }
+}

@@ -1,0 +1,545 @@
+//! cuBLAS and cuBLASLt: looked up when they are first asked for, and called on our streams.
+
+use std::any::Any;
+use std::ffi::{c_int, c_void};
+use std::ptr;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use cudarc::cublas::sys as blas;
+use cudarc::cublaslt::sys as lt;
+use libloading::Library;
+
+use super::context::Context;
+use super::memory::Memory;
+use super::stream::{Stream, Uses};
+use crate::ir::Scalar;
+use crate::runtime::cublas::{CublasError, Matmul, Operand};
+
+/// The bytes of scratch memory that both libraries may use: what NVIDIA recommends for Hopper.
+const WORKSPACE_BYTES: usize = 32 << 20;
+const SUCCESS: u32 = 0;
+
+/// The functions of a library. Answers are numbers, because a newer library has more of them than the enum of the
+/// bindings; `= path` lets rustc compare the parameters with those of the bindings.
+macro_rules! library_functions {
+    ($api:ident, $status:ty: $(fn $name:ident $params:tt = $twin:path;)*) => {
+        #[expect(non_snake_case, reason = "the functions keep the names that cuBLAS gives them")]
+        struct $api {
+            $($name: unsafe extern "C" fn $params -> u32,)*
+        }
+
+        impl $api {
+            fn find(library: &Library) -> Result<$api, CublasError> {
+                Ok($api {
+                    $(
+                        // SAFETY: the row gives the function's type.
+                        $name: *unsafe { library.get(stringify!($name)) }.map_err(|_| {
+                            CublasError::MissingSymbol { symbol: stringify!($name) }
+                        })?,
+                    )*
+                })
+            }
+        }
+
+        $(const _: unsafe fn $params -> $status = $twin;)*
+    };
+}
+
+library_functions! { Blas, blas::cublasStatus_t:
+    fn cublasCreate_v2(handle: *mut blas::cublasHandle_t) = blas::cublasCreate_v2;
+    fn cublasDestroy_v2(handle: blas::cublasHandle_t) = blas::cublasDestroy_v2;
+    fn cublasGetVersion_v2(handle: blas::cublasHandle_t, version: *mut c_int)
+        = blas::cublasGetVersion_v2;
+    fn cublasSetStream_v2(handle: blas::cublasHandle_t, stream: blas::cudaStream_t)
+        = blas::cublasSetStream_v2;
+    fn cublasSetWorkspace_v2(handle: blas::cublasHandle_t, workspace: *mut c_void, bytes: usize)
+        = blas::cublasSetWorkspace_v2;
+    fn cublasGemmEx(
+        handle: blas::cublasHandle_t,
+        transa: blas::cublasOperation_t,
+        transb: blas::cublasOperation_t,
+        m: c_int,
+        n: c_int,
+        k: c_int,
+        alpha: *const c_void,
+        a: *const c_void,
+        a_type: blas::cudaDataType,
+        lda: c_int,
+        b: *const c_void,
+        b_type: blas::cudaDataType,
+        ldb: c_int,
+        beta: *const c_void,
+        c: *mut c_void,
+        c_type: blas::cudaDataType,
+        ldc: c_int,
+        compute: blas::cublasComputeType_t,
+        algorithm: blas::cublasGemmAlgo_t
+    ) = blas::cublasGemmEx;
+}
+
+library_functions! { Lt, lt::cublasStatus_t:
+    fn cublasLtCreate(handle: *mut lt::cublasLtHandle_t) = lt::cublasLtCreate;
+    fn cublasLtDestroy(handle: lt::cublasLtHandle_t) = lt::cublasLtDestroy;
+    fn cublasLtMatmulDescCreate(
+        desc: *mut lt::cublasLtMatmulDesc_t,
+        compute: lt::cublasComputeType_t,
+        scale: lt::cudaDataType_t
+    ) = lt::cublasLtMatmulDescCreate;
+    fn cublasLtMatmulDescDestroy(desc: lt::cublasLtMatmulDesc_t) = lt::cublasLtMatmulDescDestroy;
+    fn cublasLtMatmulDescSetAttribute(
+        desc: lt::cublasLtMatmulDesc_t,
+        attribute: lt::cublasLtMatmulDescAttributes_t,
+        value: *const c_void,
+        bytes: usize
+    ) = lt::cublasLtMatmulDescSetAttribute;
+    fn cublasLtMatrixLayoutCreate(
+        layout: *mut lt::cublasLtMatrixLayout_t,
+        data_type: lt::cudaDataType,
+        rows: u64,
+        columns: u64,
+        ld: i64
+    ) = lt::cublasLtMatrixLayoutCreate;
+    fn cublasLtMatrixLayoutDestroy(layout: lt::cublasLtMatrixLayout_t)
+        = lt::cublasLtMatrixLayoutDestroy;
+    fn cublasLtMatmulPreferenceCreate(preference: *mut lt::cublasLtMatmulPreference_t)
+        = lt::cublasLtMatmulPreferenceCreate;
+    fn cublasLtMatmulPreferenceDestroy(preference: lt::cublasLtMatmulPreference_t)
+        = lt::cublasLtMatmulPreferenceDestroy;
+    fn cublasLtMatmulPreferenceSetAttribute(
+        preference: lt::cublasLtMatmulPreference_t,
+        attribute: lt::cublasLtMatmulPreferenceAttributes_t,
+        value: *const c_void,
+        bytes: usize
+    ) = lt::cublasLtMatmulPreferenceSetAttribute;
+    fn cublasLtMatmulAlgoGetHeuristic(
+        handle: lt::cublasLtHandle_t,
+        desc: lt::cublasLtMatmulDesc_t,
+        a: lt::cublasLtMatrixLayout_t,
+        b: lt::cublasLtMatrixLayout_t,
+        c: lt::cublasLtMatrixLayout_t,
+        d: lt::cublasLtMatrixLayout_t,
+        preference: lt::cublasLtMatmulPreference_t,
+        asked: c_int,
+        results: *mut lt::cublasLtMatmulHeuristicResult_t,
+        found: *mut c_int
+    ) = lt::cublasLtMatmulAlgoGetHeuristic;
+    fn cublasLtMatmul(
+        handle: lt::cublasLtHandle_t,
+        desc: lt::cublasLtMatmulDesc_t,
+        alpha: *const c_void,
+        a: *const c_void,
+        a_layout: lt::cublasLtMatrixLayout_t,
+        b: *const c_void,
+        b_layout: lt::cublasLtMatrixLayout_t,
+        beta: *const c_void,
+        c: *const c_void,
+        c_layout: lt::cublasLtMatrixLayout_t,
+        d: *mut c_void,
+        d_layout: lt::cublasLtMatrixLayout_t,
+        algorithm: *const lt::cublasLtMatmulAlgo_t,
+        workspace: *mut c_void,
+        workspace_bytes: usize,
+        stream: lt::cudaStream_t
+    ) = lt::cublasLtMatmul;
+}
+
+/// Both libraries, once found. They are never closed.
+struct Libraries {
+    blas: Blas,
+    lt: Lt,
+}
+
+impl Libraries {
+    fn get() -> Result<&'static Libraries, CublasError> {
+        static FOUND: OnceLock<Result<Libraries, CublasError>> = OnceLock::new();
+        FOUND.get_or_init(Libraries::find).as_ref().map_err(CublasError::clone)
+    }
+
+    fn find() -> Result<Libraries, CublasError> {
+        // cuBLAS opens cuBLASLt itself; where both are named, both are of one installation.
+        let (lt, blas) = (open("cublasLt")?, open("cublas")?);
+        let found = Libraries { blas: Blas::find(blas)?, lt: Lt::find(lt)? };
+        Ok(found)
+    }
+}
+
+/// The library of this name, of any version of CUDA from 12 on, the newest first.
+fn open(name: &'static str) -> Result<&'static Library, CublasError> {
+    let candidates = if cfg!(windows) {
+        [format!("{name}64_13.dll"), format!("{name}64_12.dll"), format!("{name}.dll")]
+    } else {
+        [format!("lib{name}.so.13"), format!("lib{name}.so.12"), format!("lib{name}.so")]
+    };
+    for candidate in &candidates {
+        // SAFETY: it is a library of CUDA; running its initialisers is what it is for.
+        if let Ok(library) = unsafe { Library::new(candidate) } {
+            return Ok(Box::leak(Box::new(library)));
+        }
+    }
+    Err(CublasError::NoLibrary { name, tried: candidates.into() })
+}
+
+fn check(call: &'static str, code: u32) -> Result<(), CublasError> {
+    if code == SUCCESS { Ok(()) } else { Err(CublasError::Status { call, code }) }
+}
+
+/// A handle of each library, with the scratch memory of their calls.
+pub(in crate::runtime) struct Handles {
+    context: &'static Context,
+    blas: blas::cublasHandle_t,
+    lt: lt::cublasLtHandle_t,
+    workspace: Memory,
+    /// For the calls that set a stream and then use it.
+    lock: Mutex<()>,
+    /// Stand for the code of the libraries, which is never unloaded.
+    uses: Arc<Uses>,
+    name: Arc<str>,
+}
+
+// SAFETY: handles are names; the calls that change what is behind them hold the lock.
+unsafe impl Send for Handles {}
+// SAFETY: as above.
+unsafe impl Sync for Handles {}
+
+impl Handles {
+    pub(in crate::runtime) fn new(context: &'static Context) -> Result<Arc<Handles>, CublasError> {
+        let libraries = Libraries::get()?;
+        let workspace = Memory::zeros(context, WORKSPACE_BYTES)?;
+        let _current = context.enter()?;
+        let mut handles = Handles {
+            context,
+            blas: ptr::null_mut(),
+            lt: ptr::null_mut(),
+            workspace,
+            lock: Mutex::default(),
+            uses: Arc::default(),
+            name: "cuBLAS".into(),
+        };
+        // SAFETY: the context is current; the handle is a place for the result.
+        let code = unsafe { (libraries.blas.cublasCreate_v2)(&mut handles.blas) };
+        check("cublasCreate", code)?;
+        // SAFETY: as above.
+        let code = unsafe { (libraries.lt.cublasLtCreate)(&mut handles.lt) };
+        check("cublasLtCreate", code)?;
+        Ok(Arc::new(handles))
+    }
+
+    /// The version, as `cublasGetVersion` answers: 130100 for 13.1.0.
+    pub(in crate::runtime) fn version(&self) -> Result<u32, CublasError> {
+        let libraries = Libraries::get()?;
+        let mut version = 0;
+        // SAFETY: `version` is a place for the result.
+        let code = unsafe { (libraries.blas.cublasGetVersion_v2)(self.blas, &mut version) };
+        check("cublasGetVersion", code)?;
+        Ok(u32::try_from(version).unwrap_or(0))
+    }
+
+    /// Queues the product that cuBLAS chooses by itself. The memory has the sizes that `matmul` needs.
+    pub(in crate::runtime) fn gemm(
+        self: &Arc<Self>,
+        matmul: &Matmul,
+        stream: &Arc<Stream>,
+        [a, b]: [&Memory; 2],
+        c: &mut Memory,
+    ) -> Result<(), CublasError> {
+        let libraries = Libraries::get()?;
+        let [m, n, k] = matmul.sizes.map(|size| size as c_int);
+        let (inputs, output) = types(matmul)?;
+        let (alpha, beta) = (1.0f32, 0.0f32);
+        let operation = |operand: Operand| match operand {
+            Operand::Transposed => blas::cublasOperation_t::CUBLAS_OP_T,
+            Operand::AsStored => blas::cublasOperation_t::CUBLAS_OP_N,
+        };
+        let columns = matmul.columns();
+        self.queue(stream, [a, b], c, |workspace, stream| {
+            // SAFETY: the handle is locked, the context is current. The addresses are those of matrices of these
+            // sizes, which live until the uses that are noted have ended.
+            unsafe {
+                let api = &libraries.blas;
+                check("cublasSetStream", (api.cublasSetStream_v2)(self.blas, stream.cast()))?;
+                // A new stream takes the scratch memory away; graphs must not allocate their own.
+                let set = (api.cublasSetWorkspace_v2)(self.blas, workspace, WORKSPACE_BYTES);
+                check("cublasSetWorkspace", set)?;
+                let code = (api.cublasGemmEx)(
+                    self.blas,
+                    operation(columns.first),
+                    operation(columns.second),
+                    n,
+                    m,
+                    k,
+                    (&raw const alpha).cast(),
+                    b.address() as *const c_void,
+                    inputs,
+                    columns.first_pitch as c_int,
+                    a.address() as *const c_void,
+                    inputs,
+                    columns.second_pitch as c_int,
+                    (&raw const beta).cast(),
+                    c.address() as *mut c_void,
+                    output,
+                    n,
+                    blas::cublasComputeType_t::CUBLAS_COMPUTE_32F,
+                    blas::cublasGemmAlgo_t::CUBLAS_GEMM_DEFAULT,
+                );
+                check("cublasGemmEx", code)
+            }
+        })
+    }
+
+    /// The first kernels that cuBLASLt's heuristic names, at most `count`.
+    pub(in crate::runtime) fn plans(
+        self: &Arc<Self>,
+        matmul: &Matmul,
+        count: usize,
+    ) -> Result<Vec<Plan>, CublasError> {
+        let libraries = Libraries::get()?;
+        let descriptors = Arc::new(Descriptors::new(matmul)?);
+        let api = &libraries.lt;
+        let mut preference = ptr::null_mut();
+        // SAFETY: `preference` is a place for the result.
+        let code = unsafe { (api.cublasLtMatmulPreferenceCreate)(&mut preference) };
+        check("cublasLtMatmulPreferenceCreate", code)?;
+        let asked = c_int::try_from(count).unwrap_or(c_int::MAX);
+        let mut results: Vec<lt::cublasLtMatmulHeuristicResult_t> = Vec::with_capacity(count);
+        let mut found = 0;
+        let bytes = WORKSPACE_BYTES as u64;
+        let _current = self.context.enter()?;
+        // SAFETY: all descriptors live; the value is a `uint64_t`; there is room for as many results as are asked
+        // for. The preference is destroyed once.
+        let (set, code) = unsafe {
+            let most =
+                lt::cublasLtMatmulPreferenceAttributes_t::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES;
+            let value = (&raw const bytes).cast();
+            let set = (api.cublasLtMatmulPreferenceSetAttribute)(preference, most, value, 8);
+            let code = (api.cublasLtMatmulAlgoGetHeuristic)(
+                self.lt,
+                descriptors.product,
+                descriptors.layouts[0],
+                descriptors.layouts[1],
+                descriptors.layouts[2],
+                descriptors.layouts[2],
+                preference,
+                asked,
+                results.as_mut_ptr(),
+                &mut found,
+            );
+            (api.cublasLtMatmulPreferenceDestroy)(preference);
+            (set, code)
+        };
+        check("cublasLtMatmulPreferenceSetAttribute", set)?;
+        check("cublasLtMatmulAlgoGetHeuristic", code)?;
+        let found = usize::try_from(found).unwrap_or(0).min(count);
+        let plan = |i: usize| {
+            // SAFETY: the library has written the first `found` results. The state is read as a number, because
+            // the enum of the bindings may lack its value.
+            unsafe {
+                let result = results.as_ptr().add(i);
+                let state = (&raw const (*result).state).cast::<u32>().read();
+                let algorithm = (&raw const (*result).algo).read();
+                (state == SUCCESS).then(|| Plan {
+                    matmul: *matmul,
+                    descriptors: Arc::clone(&descriptors),
+                    algorithm,
+                })
+            }
+        };
+        Ok((0..found).filter_map(plan).collect())
+    }
+
+    /// Queues the product of a plan. The memory has the sizes that its problem needs.
+    pub(in crate::runtime) fn run(
+        self: &Arc<Self>,
+        plan: &Plan,
+        stream: &Arc<Stream>,
+        [a, b]: [&Memory; 2],
+        c: &mut Memory,
+    ) -> Result<(), CublasError> {
+        let libraries = Libraries::get()?;
+        let (alpha, beta) = (1.0f32, 0.0f32);
+        let Descriptors { product, layouts } = &*plan.descriptors;
+        self.queue(stream, [a, b], c, |workspace, stream| {
+            let to = c.address() as *mut c_void;
+            // SAFETY: as in `gemm`; the descriptors live as long as the plan.
+            let code = unsafe {
+                (libraries.lt.cublasLtMatmul)(
+                    self.lt,
+                    *product,
+                    (&raw const alpha).cast(),
+                    b.address() as *const c_void,
+                    layouts[0],
+                    a.address() as *const c_void,
+                    layouts[1],
+                    (&raw const beta).cast(),
+                    to,
+                    layouts[2],
+                    to,
+                    layouts[2],
+                    &plan.algorithm,
+                    workspace,
+                    WORKSPACE_BYTES,
+                    stream.cast(),
+                )
+            };
+            check("cublasLtMatmul", code)
+        })
+    }
+
+    /// Queues or records work that reads two matrices and writes one and the scratch memory.
+    fn queue(
+        self: &Arc<Self>,
+        stream: &Arc<Stream>,
+        inputs: [&Memory; 2],
+        output: &Memory,
+        call: impl FnOnce(*mut c_void, *mut c_void) -> Result<(), CublasError>,
+    ) -> Result<(), CublasError> {
+        let _current = self.context.enter()?;
+        let _lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let uses = || {
+            let inputs = inputs.into_iter().map(|memory| (memory, false));
+            inputs.chain([(output, true), (&self.workspace, true)])
+        };
+        let (workspace, raw) = (self.workspace.address() as *mut c_void, stream.raw().cast());
+        let mut call = Some(call);
+        let mut run = || call.take().map_or(Ok(()), |call| call(workspace, raw));
+        let recorded = stream.captured(|capture| {
+            uses().for_each(|(memory, writes)| capture.note_memory(memory.allocation(), writes));
+            run()?;
+            let owner: Arc<dyn Any + Send + Sync> = Arc::clone(self) as _;
+            capture.note_launch(&self.name, &self.uses, None, &owner);
+            Ok(())
+        });
+        if let Some(recorded) = recorded {
+            return recorded;
+        }
+        uses().try_for_each(|(memory, writes)| memory.uses().order(stream, writes))?;
+        run()?;
+        let work = stream.note_launch(&self.name, 1);
+        uses().for_each(|(memory, writes)| memory.uses().note(stream, work, writes));
+        Ok(())
+    }
+}
+
+impl Drop for Handles {
+    fn drop(&mut self) {
+        let (Ok(libraries), Ok(_current)) = (Libraries::get(), self.context.enter()) else {
+            return;
+        };
+        // The libraries free what running work may use.
+        let _ = self.workspace.uses().wait(true);
+        if !self.blas.is_null() {
+            // SAFETY: the handle was made, is not used again and is destroyed once.
+            unsafe { (libraries.blas.cublasDestroy_v2)(self.blas) };
+        }
+        if !self.lt.is_null() {
+            // SAFETY: as above.
+            unsafe { (libraries.lt.cublasLtDestroy)(self.lt) };
+        }
+    }
+}
+
+/// A kernel that cuBLASLt's heuristic named, for a problem.
+pub(in crate::runtime) struct Plan {
+    matmul: Matmul,
+    descriptors: Arc<Descriptors>,
+    algorithm: lt::cublasLtMatmulAlgo_t,
+}
+
+impl Plan {
+    pub(in crate::runtime) fn matmul(&self) -> &Matmul {
+        &self.matmul
+    }
+}
+
+/// What cuBLASLt is told of a problem.
+struct Descriptors {
+    product: lt::cublasLtMatmulDesc_t,
+    layouts: [lt::cublasLtMatrixLayout_t; 3],
+}
+
+// SAFETY: they are written when they are made and only read later.
+unsafe impl Send for Descriptors {}
+// SAFETY: as above.
+unsafe impl Sync for Descriptors {}
+
+impl Descriptors {
+    fn new(matmul: &Matmul) -> Result<Descriptors, CublasError> {
+        let api = &Libraries::get()?.lt;
+        let (inputs, output) = types(matmul)?;
+        // Both bindings have the same type under two names.
+        let lt_type = |kind: blas::cudaDataType| match kind {
+            blas::cudaDataType::CUDA_R_16BF => lt::cudaDataType::CUDA_R_16BF,
+            blas::cudaDataType::CUDA_R_16F => lt::cudaDataType::CUDA_R_16F,
+            _ => lt::cudaDataType::CUDA_R_32F,
+        };
+        let [m, n, k] = matmul.sizes.map(u64::from);
+        let columns = matmul.columns();
+        let mut made = Descriptors { product: ptr::null_mut(), layouts: [ptr::null_mut(); 3] };
+        let compute = lt::cublasComputeType_t::CUBLAS_COMPUTE_32F;
+        let scale = lt::cudaDataType::CUDA_R_32F;
+        // SAFETY: `product` is a place for the result.
+        let code = unsafe { (api.cublasLtMatmulDescCreate)(&mut made.product, compute, scale) };
+        check("cublasLtMatmulDescCreate", code)?;
+        use lt::cublasLtMatmulDescAttributes_t as Attribute;
+        let operands = [
+            (Attribute::CUBLASLT_MATMUL_DESC_TRANSA, columns.first),
+            (Attribute::CUBLASLT_MATMUL_DESC_TRANSB, columns.second),
+        ];
+        for (attribute, operand) in operands {
+            let value: i32 = match operand {
+                Operand::AsStored => 0,
+                Operand::Transposed => 1,
+            };
+            // SAFETY: the value is of the type that the attribute has, `int32_t`.
+            let code = unsafe {
+                let value = (&raw const value).cast();
+                (api.cublasLtMatmulDescSetAttribute)(made.product, attribute, value, 4)
+            };
+            check("cublasLtMatmulDescSetAttribute", code)?;
+        }
+        let shape = |operand: Operand, rows: u64, columns: u64| match operand {
+            Operand::AsStored => (rows, columns),
+            Operand::Transposed => (columns, rows),
+        };
+        let matrices = [
+            (inputs, shape(columns.first, n, k), columns.first_pitch),
+            (inputs, shape(columns.second, k, m), columns.second_pitch),
+            (output, (n, m), n),
+        ];
+        for (layout, (kind, (rows, columns), pitch)) in made.layouts.iter_mut().zip(matrices) {
+            let kind = lt_type(kind);
+            // SAFETY: `layout` is a place for the result.
+            let code = unsafe {
+                (api.cublasLtMatrixLayoutCreate)(layout, kind, rows, columns, pitch as i64)
+            };
+            check("cublasLtMatrixLayoutCreate", code)?;
+        }
+        Ok(made)
+    }
+}
+
+impl Drop for Descriptors {
+    fn drop(&mut self) {
+        let Ok(libraries) = Libraries::get() else { return };
+        if !self.product.is_null() {
+            // SAFETY: it was made, is not used again and is destroyed once.
+            unsafe { (libraries.lt.cublasLtMatmulDescDestroy)(self.product) };
+        }
+        for layout in self.layouts {
+            if !layout.is_null() {
+                // SAFETY: as above.
+                unsafe { (libraries.lt.cublasLtMatrixLayoutDestroy)(layout) };
+            }
+        }
+    }
+}
+
+/// The types of the inputs and of the output.
+fn types(matmul: &Matmul) -> Result<(blas::cudaDataType, blas::cudaDataType), CublasError> {
+    let of = |scalar: Scalar| match scalar {
+        Scalar::Bf16 => Ok(blas::cudaDataType::CUDA_R_16BF),
+        Scalar::F16 => Ok(blas::cudaDataType::CUDA_R_16F),
+        Scalar::F32 => Ok(blas::cudaDataType::CUDA_R_32F),
+        scalar => Err(CublasError::UnsupportedType { scalar }),
+    };
+    Ok((of(matmul.inputs)?, of(matmul.output)?))
+}

@@ -1,0 +1,59 @@
+//! Work that waits until the host has queued what belongs together.
+
+use std::ffi::c_void;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use super::stream::Stream;
+use crate::runtime::RuntimeError;
+
+/// A stream whose work waits. It goes on when this is dropped, and by itself after [`LONGEST`], so that a host that
+/// waits for the stream meanwhile does not wait for ever.
+pub(in crate::runtime) struct Hold(Arc<State>);
+
+#[derive(Default)]
+struct State {
+    released: Mutex<bool>,
+    changed: Condvar,
+}
+
+/// How long work waits at most.
+const LONGEST: Duration = Duration::from_secs(1);
+
+impl Hold {
+    /// Lets the work that is queued on the stream from now on wait.
+    pub(in crate::runtime) fn new(stream: &Arc<Stream>) -> Result<Hold, RuntimeError> {
+        stream.check_runs("Stream::hold")?;
+        let context = stream.context();
+        let _current = context.enter()?;
+        let state = Arc::new(State::default());
+        let given = Arc::into_raw(Arc::clone(&state));
+        // SAFETY: the stream belongs to the context. The function gets one reference and is called once.
+        let code = unsafe {
+            let given = given.cast_mut().cast::<c_void>();
+            (context.api().cuLaunchHostFunc)(stream.raw(), Some(wait), given)
+        };
+        if let Err(error) = context.check("cuLaunchHostFunc", code) {
+            // SAFETY: the driver refused the function, so the reference is still ours.
+            drop(unsafe { Arc::from_raw(given) });
+            return Err(error);
+        }
+        stream.note();
+        Ok(Hold(state))
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        *self.0.released.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.0.changed.notify_all();
+    }
+}
+
+/// What the driver calls when the stream has come here.
+unsafe extern "C" fn wait(given: *mut c_void) {
+    // SAFETY: `Hold::new` gave one reference away.
+    let state = unsafe { Arc::from_raw(given.cast::<State>()) };
+    let released = state.released.lock().unwrap_or_else(PoisonError::into_inner);
+    let _ = state.changed.wait_timeout_while(released, LONGEST, |released| !*released);
+}

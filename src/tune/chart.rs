@@ -1,0 +1,332 @@
+//! [`Chart`]: bars over named places, as SVG.
+
+use std::fmt::Write;
+
+use crate::layout::{SANS, escaped};
+
+/// A chart of some quantity for several named places, such as sizes of a problem: side by side
+/// a bar for each series.
+///
+/// ```
+/// use tilewright::tune::{Chart, Series};
+/// let chart = Chart {
+///     title: "Speed".into(),
+///     note: "made up".into(),
+///     quantity: "TFLOP/s".into(),
+///     places: vec!["512".into(), "1024".into()],
+///     series: vec![Series::new("ours", vec![Some(70.0), Some(340.0)])],
+/// };
+/// let svg = chart.svg();
+/// assert!(svg.starts_with("<svg") && svg.contains("TFLOP/s") && svg.contains("1024"));
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Chart {
+    /// What it shows.
+    pub title: String,
+    /// Where the figures are from.
+    pub note: String,
+    /// What is shown upwards, with its unit.
+    pub quantity: String,
+    /// What lies side by side.
+    pub places: Vec<String>,
+    /// What stands side by side in each place.
+    pub series: Vec<Series>,
+}
+
+/// Values of one kind, one in each place.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Series {
+    /// What it shows.
+    pub name: String,
+    /// One value for each place, where there is one.
+    pub values: Vec<Option<f64>>,
+    /// How it is drawn.
+    pub look: Look,
+}
+
+impl Series {
+    /// Bars.
+    pub fn new(name: impl Into<String>, values: Vec<Option<f64>>) -> Series {
+        Series { name: name.into(), values, look: Look::Bar }
+    }
+
+    /// The same, drawn otherwise.
+    pub fn look(self, look: Look) -> Series {
+        Series { look, ..self }
+    }
+}
+
+/// How values are drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Look {
+    /// Bars with their values above.
+    Main,
+    /// Bars.
+    Bar,
+    /// A line across the bars of each place: what none of them can be above.
+    Bound,
+}
+
+const WIDTH: f64 = 880.0;
+const HEIGHT: f64 = 470.0;
+const LEFT: f64 = 64.0;
+const RIGHT: f64 = 24.0;
+const TOP: f64 = 96.0;
+const BOTTOM: f64 = 84.0;
+const INK: &str = "#111111";
+const FAINT: &str = "#555555";
+const GRID: &str = "#DDDDDD";
+/// Of Paul Tol's scheme "bright", told apart with every usual colour blindness; grey is for bounds.
+const COLOURS: [&str; 6] = ["#4477AA", "#EE6677", "#228833", "#AA3377", "#CCBB44", "#66CCEE"];
+const BOUND: &str = "#888888";
+
+/// Writing into a `String` does not fail.
+macro_rules! put {
+    ($out:expr, $($format:tt)*) => { let _ = writeln!($out, $($format)*); };
+}
+
+impl Chart {
+    /// The chart as SVG 1.1 on a white ground, 880 x 470.
+    pub fn svg(&self) -> String {
+        let mut out = String::new();
+        put!(
+            out,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{HEIGHT}\" viewBox=\"0 0 {WIDTH} \
+             {HEIGHT}\">"
+        );
+        put!(out, "<title>{}</title>", escaped(&self.title));
+        put!(out, "<rect width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"#FFFFFF\"/>");
+        put!(out, "<g font-family=\"{SANS}\" font-size=\"13\" fill=\"{INK}\">");
+        put!(
+            out,
+            "<text x=\"{LEFT}\" y=\"28\" font-size=\"18\" font-weight=\"bold\">{}</text>",
+            escaped(&self.title)
+        );
+        put!(
+            out,
+            "<text x=\"{LEFT}\" y=\"48\" font-size=\"12\" fill=\"{FAINT}\">{}</text>",
+            escaped(&self.note)
+        );
+        let step = self.step();
+        let top = (self.largest() / step).ceil().max(1.0) * step;
+        let up = |value: f64| HEIGHT - BOTTOM - value / top * (HEIGHT - TOP - BOTTOM);
+        self.grid(&mut out, step, top, &up);
+        self.legend(&mut out);
+        for (i, series) in self.series.iter().enumerate() {
+            self.marks(&mut out, series, i, &up);
+        }
+        out.push_str("</g>\n</svg>\n");
+        out
+    }
+
+    fn largest(&self) -> f64 {
+        let values = self.series.iter().flat_map(|series| series.values.iter().flatten());
+        values.copied().filter(|value| value.is_finite()).fold(0.0, f64::max)
+    }
+
+    /// The distance of the lines of the grid: 1, 2 or 5 times a power of 10, such that there are 4 to 10.
+    fn step(&self) -> f64 {
+        let rough = (self.largest() / 6.0).max(1e-9);
+        let power = 10f64.powf(rough.log10().floor());
+        let factor = [1.0, 2.0, 5.0, 10.0].into_iter().find(|factor| factor * power >= rough);
+        factor.unwrap_or(10.0) * power
+    }
+
+    fn colour(&self, index: usize) -> &'static str {
+        let is_bound = |series: &Series| series.look == Look::Bound;
+        match self.series.get(index) {
+            Some(series) if is_bound(series) => BOUND,
+            _ => {
+                let before = self.series.iter().take(index).filter(|series| !is_bound(series));
+                COLOURS[before.count() % COLOURS.len()]
+            }
+        }
+    }
+
+    /// The width of a place.
+    fn width(&self) -> f64 {
+        (WIDTH - LEFT - RIGHT) / self.places.len().max(1) as f64
+    }
+
+    /// The middle of a place.
+    fn x(&self, place: usize) -> f64 {
+        LEFT + (place as f64 + 0.5) * self.width()
+    }
+
+    fn grid(&self, out: &mut String, step: f64, top: f64, up: &impl Fn(f64) -> f64) {
+        let lines = (top / step).round() as usize;
+        for line in 0..=lines {
+            let value = line as f64 * step;
+            let y = up(value);
+            let colour = if line == 0 { FAINT } else { GRID };
+            put!(
+                out,
+                "<line x1=\"{LEFT}\" y1=\"{y:.1}\" x2=\"{}\" y2=\"{y:.1}\" stroke=\"{colour}\"/>",
+                WIDTH - RIGHT
+            );
+            put!(
+                out,
+                "<text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\" fill=\"{FAINT}\">{}</text>",
+                LEFT - 8.0,
+                y + 4.0,
+                number(value)
+            );
+        }
+        let y = HEIGHT - BOTTOM + 22.0;
+        for (place, name) in self.places.iter().enumerate() {
+            // A name of several words has a line for each.
+            for (line, word) in name.split(' ').enumerate() {
+                put!(
+                    out,
+                    "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
+                    self.x(place),
+                    y + 16.0 * line as f64,
+                    escaped(word)
+                );
+            }
+        }
+        put!(
+            out,
+            "<text x=\"18\" y=\"{:.1}\" fill=\"{FAINT}\" text-anchor=\"middle\" transform=\"rotate(-90 18 {:.1})\">{}</text>",
+            (TOP + HEIGHT - BOTTOM) / 2.0,
+            (TOP + HEIGHT - BOTTOM) / 2.0,
+            escaped(&self.quantity)
+        );
+    }
+
+    fn legend(&self, out: &mut String) {
+        let mut x = LEFT;
+        for (i, series) in self.series.iter().enumerate() {
+            let colour = self.colour(i);
+            let (y, height) = if series.look == Look::Bound { (68.5, 3.0) } else { (63.0, 13.0) };
+            put!(
+                out,
+                "<rect x=\"{x:.1}\" y=\"{y}\" width=\"16\" height=\"{height}\" fill=\"{colour}\"/>"
+            );
+            put!(out, "<text x=\"{:.1}\" y=\"74.5\">{}</text>", x + 22.0, escaped(&series.name));
+            // Letters of this font are about 7 wide.
+            x += 44.0 + 6.9 * series.name.chars().count() as f64;
+        }
+    }
+
+    /// Where a text of a place stands free: above its bars, and above a bound that is close to them.
+    fn above(&self, place: usize, up: &impl Fn(f64) -> f64) -> f64 {
+        let tops = |of_bounds: bool| {
+            let of = move |series: &&Series| (series.look == Look::Bound) == of_bounds;
+            let values = self
+                .series
+                .iter()
+                .filter(of)
+                .filter_map(move |series| *series.values.get(place)?);
+            values.filter(|value| value.is_finite()).map(|value| up(value.max(0.0)))
+        };
+        let free = tops(false).fold(HEIGHT - BOTTOM, f64::min) - 8.0;
+        let covered = tops(true).filter(|bound| (free - 14.0..free + 6.0).contains(bound));
+        covered.map(|bound| bound - 6.0).fold(free, f64::min)
+    }
+
+    fn marks(&self, out: &mut String, series: &Series, index: usize, up: &impl Fn(f64) -> f64) {
+        let is_bar = |series: &&Series| series.look != Look::Bound;
+        let bars = self.series.iter().filter(is_bar).count().max(1) as f64;
+        let before = self.series.iter().take(index).filter(is_bar).count() as f64;
+        // A group of bars has four fifths of its place, but no bar is wider than is needed.
+        let bar = (self.width() * 0.8 / bars).min(40.0);
+        let colour = self.colour(index);
+        let values = series.values.iter().take(self.places.len()).enumerate();
+        for (place, value) in values.filter_map(|(place, value)| Some((place, (*value)?))) {
+            if !value.is_finite() {
+                continue;
+            }
+            let (left, y) = (self.x(place) - bars * bar / 2.0, up(value.max(0.0)));
+            if series.look == Look::Bound {
+                put!(
+                    out,
+                    "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"3\" fill=\"{colour}\"/>",
+                    left - 2.0,
+                    y - 1.5,
+                    bars * bar + 4.0
+                );
+                continue;
+            }
+            let x = left + before * bar;
+            put!(
+                out,
+                "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{:.1}\" fill=\"{colour}\"/>",
+                bar - 1.0,
+                HEIGHT - BOTTOM - y
+            );
+            if series.look == Look::Main {
+                put!(
+                    out,
+                    "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\" font-size=\"12\" font-weight=\"bold\" fill=\"{colour}\">{}</text>",
+                    self.x(place),
+                    self.above(place, up),
+                    number(value)
+                );
+            }
+        }
+    }
+}
+
+/// A number with three significant digits at least.
+fn number(value: f64) -> String {
+    match value.abs() {
+        0.0 => "0".to_owned(),
+        size if size >= 100.0 => format!("{value:.0}"),
+        size if size >= 10.0 => format!("{value:.1}").trim_end_matches(".0").to_owned(),
+        _ => format!("{value:.2}").trim_end_matches('0').trim_end_matches('.').to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chart(series: Vec<Series>) -> Chart {
+        Chart {
+            title: "a < b & \"c\"".into(),
+            note: String::new(),
+            quantity: "TFLOP/s".into(),
+            places: ["512", "1024", "2048"].map(String::from).into(),
+            series,
+        }
+    }
+
+    #[test]
+    fn texts_are_escaped_and_all_lines_are_inside() {
+        let values = |scale: f64| vec![Some(scale), None, Some(2.0 * scale)];
+        for scale in [0.0, 1e-3, 0.7, 4.2, 99.0, 1070.0, 1e6] {
+            let svg = chart(vec![
+                Series::new("<ours>", values(scale)).look(Look::Main),
+                Series::new("bound", vec![Some(scale); 3]).look(Look::Bound),
+            ])
+            .svg();
+            assert!(svg.contains("a &lt; b &amp; &quot;c&quot;") && svg.contains("&lt;ours&gt;"));
+            for attribute in [" x=\"", " y=\"", "height=\"", "y1=\"", "y2=\""] {
+                for part in svg.split(attribute).skip(1) {
+                    let number: f64 = part.split('"').next().unwrap().parse().unwrap();
+                    assert!((0.0..=WIDTH).contains(&number), "{attribute}{number}, {scale}");
+                }
+            }
+            // The ground, two marks of the legend, a bar for each value that there is, and three bounds.
+            assert_eq!(svg.matches("<rect").count(), 1 + 2 + 2 + 3);
+        }
+    }
+
+    #[test]
+    fn an_empty_chart_is_one() {
+        let empty = Chart { places: Vec::new(), ..chart(Vec::new()) };
+        assert!(empty.svg().ends_with("</svg>\n"));
+        let odd = chart(vec![Series::new("nan", vec![Some(f64::NAN), Some(f64::INFINITY)])]);
+        assert!(!odd.svg().contains("NaN") && !odd.svg().contains("inf"));
+    }
+
+    #[test]
+    fn the_grid_has_few_lines() {
+        for largest in [0.011, 0.3, 7.0, 99.0, 101.0, 705.0, 1070.0] {
+            let chart = chart(vec![Series::new("x", vec![Some(largest)])]);
+            let lines = (largest / chart.step()).ceil();
+            assert!((3.0..=10.0).contains(&lines), "{largest}: {lines}");
+        }
+    }
+}

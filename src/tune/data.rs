@@ -1,0 +1,129 @@
+//! Kernels that fill matrices and compare them, so that large ones need not come to the host.
+
+use crate::ir::{BuildErrors, Converted, Element, Global, GlobalMut, Kernel, Target, range};
+use crate::runtime::Grid;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+/// Numbers of the table from which matrices are drawn.
+const TABLE: usize = 1 << 16;
+const THREADS: u32 = 256;
+
+/// A grid of threads that each have several elements of `len`.
+pub(super) fn grid(len: usize) -> Grid {
+    Grid::new([len.div_ceil(THREADS as usize).clamp(1, 1 << 14) as u32, 1, 1], [THREADS, 1, 1])
+}
+
+/// Numbers from N(0, 1), by the method of Box and Muller.
+pub(super) fn normal_table(seed: u64) -> Vec<f32> {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let mut draw = || {
+        let (u, v): (f64, f64) = (1.0 - rng.random_range(0.0..1.0), rng.random_range(0.0..1.0));
+        ((-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()) as f32
+    };
+    (0..TABLE).map(|_| draw()).collect()
+}
+
+/// Which number of the table element `i` of the matrix `seed` is: the upper half of a hash of 32 bits ("lowbias32" of
+/// C. Wellons), so that neighbours have nothing to do with each other.
+pub(super) fn place(i: u64, seed: u32) -> usize {
+    let mut x = (i as u32) ^ ((i >> 32) as u32).wrapping_mul(0x9e37_79b9) ^ seed;
+    x = (x ^ (x >> 16)).wrapping_mul(0x7feb_352d);
+    x = (x ^ (x >> 15)).wrapping_mul(0x846c_a68b);
+    ((x ^ (x >> 16)) >> 16) as usize
+}
+
+/// The matrix, the table, the seed, the number of elements.
+pub(super) type Fill<T> = (GlobalMut<T>, Global<f32>, u32, i64);
+
+/// Writes `x[i] = table[place(i, seed)]`, rounded to the type.
+pub(super) fn fill<T: Element + Converted>(target: Target) -> Result<Kernel<Fill<T>>, BuildErrors> {
+    Kernel::<Fill<T>>::build("fill", target, |k, (x, table, seed, len)| {
+        let threads = (k.grid_dim().x * k.block_dim().x).cvt::<i64>();
+        let first = (k.block_idx().x * k.block_dim().x + k.thread_idx().x).cvt::<i64>();
+        k.for_(range(first, len).step(threads), (), |k, i, ()| {
+            let high = (i >> 32).cvt::<u32>() * 0x9e37_79b9u32;
+            let hash = i.cvt::<u32>() ^ high ^ seed;
+            let hash = (hash ^ (hash >> 16)) * 0x7feb_352du32;
+            let hash = (hash ^ (hash >> 15)) * 0x846c_a68bu32;
+            let place = (hash ^ (hash >> 16)) >> 16;
+            let value = table.load(k, place);
+            x.store(k, i, value.cvt::<T>());
+        });
+    })
+}
+
+/// Two matrices, what is found, the tolerances, the number of elements.
+pub(super) type Compare<D> = (Global<D>, Global<D>, GlobalMut<u64>, f32, f32, i64);
+
+/// Adds to `found[0]` the number of elements with `!(|x - y| <= relative |y| + absolute)`, also those that are not
+/// numbers, and makes `found[1]` the smallest place of one.
+pub(super) fn compare<D: Element + Converted>(
+    target: Target,
+) -> Result<Kernel<Compare<D>>, BuildErrors> {
+    Kernel::<Compare<D>>::build("compare", target, |k, (x, y, found, relative, absolute, len)| {
+        let threads = (k.grid_dim().x * k.block_dim().x).cvt::<i64>();
+        let first = (k.block_idx().x * k.block_dim().x + k.thread_idx().x).cvt::<i64>();
+        k.for_(range(first, len).step(threads), (), |k, i, ()| {
+            let (x, y) = (x.load(k, i).cvt::<f32>(), y.load(k, i).cvt::<f32>());
+            let close = (x - y).abs().le(relative.fma(y.abs(), absolute));
+            k.if_(!close, |k| {
+                found.red().add(k, 0, 1);
+                found.red().min(k, 1, i.cvt::<u64>());
+            });
+        });
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::bf16;
+    use crate::runtime::Device;
+
+    #[test]
+    fn host_and_device_have_the_same_numbers() {
+        let device = Device::sim().unwrap();
+        let kernel = device.load(&fill::<bf16>(device.target()).unwrap()).unwrap();
+        let numbers = normal_table(3);
+        let table = device.upload(&numbers).unwrap();
+        let (len, seed) = (5000, 0xdead_beef);
+        let mut x = device.zeros::<bf16>(len).unwrap();
+        kernel.launch(grid(len), (&mut x, &table, seed, len as i64)).unwrap();
+        let found = x.to_vec().unwrap();
+        let expected = (0..len as u64).map(|i| bf16::from_f32(numbers[place(i, seed)]));
+        assert!(found.into_iter().eq(expected));
+    }
+
+    /// Mean 0, variance 1, and neighbours that are not correlated.
+    #[test]
+    fn the_numbers_are_normal() {
+        let table = normal_table(0);
+        let numbers: Vec<f64> = (0..200_000).map(|i| f64::from(table[place(i, 7)])).collect();
+        let mean = |f: &dyn Fn(usize) -> f64| (0..199_000).map(f).sum::<f64>() / 199_000.0;
+        assert!(mean(&|i| numbers[i]).abs() < 0.02);
+        assert!((mean(&|i| numbers[i] * numbers[i]) - 1.0).abs() < 0.02);
+        for distance in [1, 2, 64, 1000] {
+            assert!(mean(&|i| numbers[i] * numbers[i + distance]).abs() < 0.02, "{distance}");
+        }
+    }
+
+    #[test]
+    fn what_differs_is_found_also_what_is_no_number() {
+        let device = Device::sim().unwrap();
+        let kernel = device.load(&compare::<f32>(device.target()).unwrap()).unwrap();
+        let y: Vec<f32> = (0..1000).map(|i| i as f32).collect();
+        let check = |change: &[(usize, f32)], expected: [u64; 2]| {
+            let mut x = y.clone();
+            change.iter().for_each(|(i, value)| x[*i] = *value);
+            let (x, y) = (device.upload(&x).unwrap(), device.upload(&y).unwrap());
+            let mut found = device.upload(&[0, u64::MAX]).unwrap();
+            kernel.launch(grid(1000), (&x, &y, &mut found, 0.01, 0.5, 1000)).unwrap();
+            assert_eq!(found.to_vec().unwrap(), expected);
+        };
+        check(&[], [0, u64::MAX]);
+        check(&[(0, 0.5), (100, 101.4), (999, 989.0)], [0, u64::MAX]);
+        check(&[(0, 0.6)], [1, 0]);
+        check(&[(700, f32::NAN), (500, 506.0), (900, f32::INFINITY)], [3, 500]);
+    }
+}

@@ -1,0 +1,164 @@
+//! What a [`Report`] says: estimates, and a chart.
+
+use super::chart::{Chart, Look, Series};
+use super::model::Machine;
+use super::record::{Comparison, Entry, Maker, Report};
+use super::regime::Regime;
+use super::stats::{Estimate, median};
+
+impl Entry {
+    /// The median of the seconds. `None` where nothing was timed.
+    pub fn seconds(&self) -> Option<f64> {
+        median(&self.seconds)
+    }
+}
+
+impl Comparison {
+    /// Floating point operations of a launch.
+    pub fn flops(&self) -> f64 {
+        2.0 * self.sizes.map(f64::from).into_iter().product::<f64>()
+    }
+
+    /// The fastest that one maker has.
+    pub fn best_of(&self, maker: Maker) -> Option<&Entry> {
+        let timed = self.entries.iter().filter(|entry| entry.of == maker);
+        timed
+            .filter_map(|entry| Some((entry, entry.seconds()?)))
+            .min_by(|a, b| a.1.total_cmp(&b.1))
+            .map(|(entry, _)| entry)
+    }
+
+    /// How many times faster `entry` is than the best of `maker`: the median of the ratios of the rounds.
+    pub fn ratio(&self, maker: Maker, entry: &Entry) -> Option<Estimate> {
+        Estimate::of_ratios(&self.best_of(maker)?.seconds, &entry.seconds, 0)
+    }
+
+    /// `8192`, or `16x4096x14336`.
+    pub fn shape(&self) -> String {
+        match self.sizes {
+            [m, n, k] if m == n && n == k => m.to_string(),
+            [m, n, k] => format!("{m}x{n}x{k}"),
+        }
+    }
+}
+
+impl Report {
+    /// TFLOP/s of ours, of cuBLAS and of the best of cuBLASLt for each problem and regime, under what operations and
+    /// memory of the device allow at its full clock.
+    pub fn chart(&self, machine: &Machine) -> Chart {
+        let place = |comparison: &Comparison| {
+            // A line for each size.
+            let shape = comparison.shape().replace('x', " x");
+            format!("{shape} {}", comparison.regime)
+        };
+        let of = |maker: Maker| -> Vec<Option<f64>> {
+            let speed = |comparison: &Comparison| {
+                Some(comparison.flops() / comparison.best_of(maker)?.seconds()? / 1e12)
+            };
+            self.comparisons.iter().map(speed).collect()
+        };
+        let bound = self.comparisons.iter().map(|comparison| roofline(machine, comparison));
+        let makers = [
+            ("tilewright", Maker::Tilewright, Look::Main),
+            ("cuBLAS", Maker::Cublas, Look::Bar),
+            ("cuBLASLt, best of its first 8", Maker::CublasLt, Look::Bar),
+        ];
+        let lines =
+            makers.into_iter().map(|(name, maker, look)| Series::new(name, of(maker)).look(look));
+        let mut series: Vec<Series> =
+            lines.filter(|series| series.values.iter().any(Option::is_some)).collect();
+        series.push(Series::new("roofline at full clock", bound.collect()).look(Look::Bound));
+        let types = self.comparisons.first().map(|comparison| comparison.types.join(" to "));
+        Chart {
+            title: format!("Matrix products, {}", types.unwrap_or_default()),
+            note: self.provenance.to_string(),
+            quantity: "TFLOP/s".to_owned(),
+            places: self.comparisons.iter().map(place).collect(),
+            series,
+        }
+    }
+
+    /// The comparisons of one regime.
+    pub fn of(&self, regime: Regime) -> impl Iterator<Item = &Comparison> {
+        self.comparisons.iter().filter(move |comparison| comparison.regime == regime)
+    }
+}
+
+/// What the tensor cores do at full clock, or what the memory allows, each matrix once; TFLOP/s. `None` for types that
+/// are none of ours.
+fn roofline(machine: &Machine, comparison: &Comparison) -> Option<f64> {
+    let bytes = |name: &str| match name {
+        "bf16" | "f16" => Some(2.0),
+        "tf32" | "f32" => Some(4.0),
+        _ => None,
+    };
+    let [input, output] = [bytes(&comparison.types[0])?, bytes(&comparison.types[1])?];
+    let [m, n, k] = comparison.sizes.map(f64::from);
+    // 4096 operations on 16 bits in a cycle, half of them in tf32, and 256 without tensor cores.
+    let of_cycle = match comparison.types[0].as_str() {
+        "f32" => 256.0,
+        _ => 8192.0 / input,
+    };
+    let peak = of_cycle * f64::from(machine.sms) * machine.clock_hz;
+    let traffic = (m * k + k * n) * input + m * n * output;
+    let memory = comparison.flops() / traffic * machine.memory_bytes_per_s;
+    Some(peak.min(memory) / 1e12)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::Device;
+    use crate::tune::Provenance;
+
+    fn report() -> Report {
+        let entry = |of, name: &str, seconds: [f64; 3]| Entry {
+            of,
+            name: name.into(),
+            seconds: seconds.into(),
+        };
+        let comparison = |sizes, regime| Comparison {
+            sizes,
+            types: ["bf16".into(), "bf16".into()],
+            regime,
+            entries: vec![
+                entry(Maker::Tilewright, "a", [1.0, 2.0, 4.0]),
+                entry(Maker::Tilewright, "b", [3.0, 3.0, 3.0]),
+                entry(Maker::Cublas, "cuBLAS", [2.0, 3.0, 4.0]),
+            ],
+        };
+        Report {
+            provenance: Provenance::of(&Device::sim().unwrap(), "a test"),
+            comparisons: vec![
+                comparison([8192; 3], Regime::Burst),
+                comparison([16, 4096, 14336], Regime::Latency),
+            ],
+        }
+    }
+
+    /// The ratio is that of rounds, not of medians.
+    #[test]
+    fn ratios_are_those_of_rounds() {
+        let report = report();
+        let comparison = &report.comparisons[0];
+        let best = comparison.best_of(Maker::Tilewright).unwrap();
+        assert_eq!((best.name.as_str(), best.seconds()), ("a", Some(2.0)));
+        // 2, 1.5 and 1.
+        assert_eq!(comparison.ratio(Maker::Cublas, best).unwrap().median, 1.5);
+        assert_eq!(comparison.ratio(Maker::CublasLt, best), None);
+        assert_eq!(comparison.flops(), 2.0 * 8192f64.powi(3));
+        assert_eq!(report.of(Regime::Steady).count(), 0);
+        assert_eq!(report.of(Regime::Latency).next().unwrap().shape(), "16x4096x14336");
+    }
+
+    #[test]
+    fn the_chart_has_the_makers_that_were_timed() {
+        let chart = report().chart(&Machine::H200);
+        assert_eq!(chart.places, ["8192 burst", "16 x4096 x14336 latency"]);
+        let names: Vec<&str> = chart.series.iter().map(|series| series.name.as_str()).collect();
+        assert_eq!(names, ["tilewright", "cuBLAS", "roofline at full clock"]);
+        // 4096 x 132 x 1.98 GHz; and 1.88 GFLOP over 118 MB at 4.4 TB/s.
+        let bounds: Vec<f64> = chart.series[2].values.iter().flatten().copied().collect();
+        assert!((bounds[0] - 1070.5).abs() < 0.1 && (bounds[1] - 70.0).abs() < 1.0, "{bounds:?}");
+    }
+}

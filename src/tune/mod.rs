@@ -1,0 +1,37 @@
+//! Measuring kernels, and choosing among their configurations.
+//!
+//! * [`Regime`] says what the GPU does while it is timed; [`take_turns`] and [`Estimate`] make figures that can be
+//!   compared; a [`Report`] keeps each round of them.
+//! * [`Search`] finds the best of many candidates, whatever they are; a [`TuningStore`] keeps what it found.
+//! * [`GemmSpace`] has the configurations of a matrix product, [`GemmModel`] says which of them come first. Its
+//!   parameters are fitted ([`fit`]) to measurements ([`Sweep`]).
+
+mod chart;
+mod data;
+mod figure;
+mod fit;
+mod gemm;
+mod model;
+mod record;
+mod regime;
+mod rounds;
+mod space;
+mod stats;
+mod store;
+mod tuner;
+mod workload;
+
+pub use chart::{Chart, Look, Series};
+pub use fit::{Ranking, fit, is_held_out, rankings};
+pub use gemm::{GemmBench, GemmElement, GemmMeasure, tune};
+pub use model::{GemmModel, Machine, Parameters, Prediction};
+pub use record::{
+    Comparison, Entry, Group, Maker, Provenance, Report, Sweep, SweepError, SweepShape,
+};
+pub use regime::{ParseRegimeError, Regime};
+pub use rounds::take_turns;
+pub use space::GemmSpace;
+pub use stats::{Estimate, median};
+pub use store::{Best, Outcome, TuningKey, TuningStore};
+pub use tuner::{Effort, Measure, Rejection, Search, SearchError, Tuned};
+pub use workload::{Matrices, Window, Workload};

@@ -1,0 +1,434 @@
+//! [`GemmModel`]: how long a matrix product takes, as far as that can be computed.
+
+use super::regime::Regime;
+use crate::ir::Scalar;
+use crate::kernels::gemm::{GemmConfig, GemmProblem, Schedule, StoreForm};
+use crate::runtime::Properties;
+use crate::tensor::Raster;
+
+/// What the model knows of a device.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Machine {
+    /// Multiprocessors.
+    pub sms: u32,
+    /// Cycles per second at full clock.
+    pub clock_hz: f64,
+    /// Bytes of the L2 cache.
+    pub l2_bytes: f64,
+    /// Bytes per second of its memory, as streams reach it.
+    pub memory_bytes_per_s: f64,
+    /// Watts that it may take.
+    pub power_w: f64,
+    /// Bytes of shared memory of a multiprocessor.
+    pub shared_bytes: u64,
+}
+
+impl Machine {
+    /// The NVIDIA H200 (SXM): 132 multiprocessors, 1980 MHz, 60 MiB of L2, 700 W; 4.4 TB/s are measured.
+    pub const H200: Machine = Machine {
+        sms: 132,
+        clock_hz: 1.98e9,
+        l2_bytes: 60.0 * 1024.0 * 1024.0,
+        memory_bytes_per_s: 4.4e12,
+        power_w: 700.0,
+        shared_bytes: 228 * 1024,
+    };
+
+    /// A device with these properties. What they do not say is taken from the H200, in proportion to the width of the
+    /// bus and to the multiprocessors.
+    pub fn of(properties: &Properties) -> Machine {
+        let base = Machine::H200;
+        let bus = f64::from(properties.memory_bus_bits) / 6016.0;
+        let size = f64::from(properties.multiprocessors) / f64::from(base.sms);
+        Machine {
+            sms: properties.multiprocessors.max(1),
+            l2_bytes: properties.l2_bytes as f64,
+            memory_bytes_per_s: base.memory_bytes_per_s * bus.max(0.01),
+            power_w: base.power_w * size,
+            shared_bytes: properties.shared_bytes_per_sm,
+            ..base
+        }
+    }
+}
+
+/// Names the parameters, so that a fit can go through them.
+macro_rules! parameters {
+    ($($(#[$doc:meta])* $name:ident = $value:literal,)*) => {
+        /// What is not known of a device and its kernels, fitted to measurements ([`fit`](super::fit)).
+        #[derive(Clone, Copy, Debug, PartialEq)]
+        pub struct Parameters {
+            $($(#[$doc])* pub $name: f64,)*
+        }
+
+        impl Parameters {
+            /// Fitted on an NVIDIA H200 to `benches/data/h200-gemm.json`.
+            pub const H200: Parameters = Parameters { $($name: $value,)* };
+
+            /// The number of parameters.
+            pub(super) const COUNT: usize = [$(stringify!($name)),*].len();
+
+            pub(super) fn to_array(self) -> [f64; Parameters::COUNT] {
+                [$(self.$name),*]
+            }
+
+            pub(super) fn from_array(values: [f64; Parameters::COUNT]) -> Parameters {
+                let [$($name),*] = values;
+                Parameters { $($name),* }
+            }
+        }
+    };
+}
+
+parameters! {
+    /// Seconds of a launch in a graph that do not depend on the kernel.
+    launch_s = 2.35e-6,
+    /// Seconds that a programmatic launch hides.
+    programmatic_s = 0.58e-6,
+    /// Cycles from the start of a block to its first product, and from its last store to its end.
+    prologue_cycles = 1000.0,
+    /// Cycles of a step along K beside its products, for the two warp groups of a block together.
+    step_cycles = 4.12,
+    /// Cycles of a step of a single warp group that nothing hides.
+    drain_cycles = 21.2,
+    /// Bytes that a multiprocessor reads of the L2 cache in a cycle.
+    fill_bytes = 77.3,
+    /// Cycles from asking for a tile to having it.
+    latency_cycles = 2160.0,
+    /// Cycles of the end of a tile, beside its bytes.
+    switch_cycles = 600.0,
+    /// Bytes of D that a multiprocessor writes in a cycle.
+    store_bytes = 11.7,
+    /// The share of the end of a tile that is seen where the other warp group multiplies meanwhile.
+    pingpong_share = 0.199,
+    /// The share of it that is seen where D is written under the next tile.
+    deferred_share = 0.407,
+    /// The same for narrow stores, relative to stores as wide as the tile.
+    chunks_share = 0.722,
+    /// Extra cycles of a step for a cluster of two.
+    cluster_cycles = 4.3,
+    /// The share of the rate of `wgmma` that `mma.sync` reaches.
+    mma_sync_share = 0.62,
+    /// The share of the L2 cache that keeps tiles for other blocks.
+    kept_share = 0.533,
+    /// Joules of a floating point operation of 16-bit inputs.
+    flop_j = 0.447e-12,
+    /// Joules of a byte from the L2 cache.
+    l2_j = 18.8e-12,
+    /// Joules of a byte from memory.
+    memory_j = 42.6e-12,
+    /// Watts without work.
+    idle_w = 158.0,
+    /// Watts of a millisecond's burst, relative to the limit.
+    burst_w = 1.28,
+}
+
+/// How long a product takes, and what of.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Prediction {
+    /// Seconds of a launch.
+    pub seconds: f64,
+    /// Seconds of the busiest multiprocessor at full clock, with the launch.
+    pub busy_s: f64,
+    /// Seconds that the memory needs for what it reads and writes.
+    pub memory_s: f64,
+    /// Seconds that the energy takes at the power that the device may have.
+    pub energy_s: f64,
+    /// Tiles of the multiprocessor that has most, one after the other.
+    pub waves: u32,
+    /// Bytes that come from memory or go to it.
+    pub memory_bytes: f64,
+    /// Bytes that tiles fetch from the L2 cache.
+    pub l2_bytes: f64,
+}
+
+/// A model of a device: seconds of a configuration for a problem.
+///
+/// The busiest multiprocessor has `waves` tiles, each of `steps` along K, and
+/// `cycles = prologue + waves (steps max(products, bytes / fill, latency / stages) + end of a tile)`. The memory is
+/// read as often as the order of the tiles makes it. The energy is that of the operations and of the bytes of L2 cache
+/// and memory. The longest of the three counts.
+///
+/// ```
+/// use tilewright::ir::Scalar;
+/// use tilewright::kernels::gemm::{GemmConfig, GemmProblem};
+/// use tilewright::tune::{GemmModel, Regime};
+/// let model = GemmModel::H200;
+/// let problem = GemmProblem::new(8192, 8192, 8192);
+/// let wide = model.predict(&GemmConfig::sm90(Scalar::Bf16, [256, 200]), &problem, Regime::Burst);
+/// let narrow = model.predict(&GemmConfig::sm90(Scalar::Bf16, [64, 64]), &problem, Regime::Burst);
+/// assert!(wide.seconds < narrow.seconds);
+/// assert_eq!(wide.waves, 10); // 32 x 41 tiles on 132 multiprocessors
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct GemmModel {
+    /// The device.
+    pub machine: Machine,
+    /// What was fitted.
+    pub parameters: Parameters,
+}
+
+impl GemmModel {
+    /// Of an NVIDIA H200.
+    pub const H200: GemmModel = GemmModel { machine: Machine::H200, parameters: Parameters::H200 };
+
+    /// The model of a device with the parameters of the H200.
+    pub fn of(machine: Machine) -> GemmModel {
+        GemmModel { machine, parameters: Parameters::H200 }
+    }
+
+    /// How long a launch takes.
+    pub fn predict(
+        &self,
+        config: &GemmConfig,
+        problem: &GemmProblem,
+        regime: Regime,
+    ) -> Prediction {
+        let p = &self.parameters;
+        let (waves, busy_cycles) = self.busy(config, problem);
+        let hidden = if config.programmatic { p.programmatic_s } else { 0.0 };
+        let launch = (p.launch_s - hidden).max(0.0);
+        let busy_s = launch + busy_cycles / self.machine.clock_hz;
+        let (l2_bytes, memory_bytes) = self.traffic(config, problem);
+        let memory_s = launch + memory_bytes / self.machine.memory_bytes_per_s;
+        let energy_j = self.flops(config, problem) * p.flop_j * energy_of(config)
+            + l2_bytes * p.l2_j
+            + memory_bytes * p.memory_j;
+        let watts = match regime {
+            Regime::Latency | Regime::Burst => self.machine.power_w * p.burst_w,
+            Regime::Steady => self.machine.power_w,
+        };
+        let energy_s = energy_j / (watts - p.idle_w).max(1.0);
+        // Where two of them are alike, both are felt.
+        let power = 12.0;
+        let longest = busy_s.max(memory_s).max(energy_s);
+        let share = |seconds: f64| (seconds / longest).powf(power);
+        let sum = share(busy_s) + share(memory_s) + share(energy_s);
+        let seconds = longest * sum.powf(1.0 / power);
+        Prediction { seconds, busy_s, memory_s, energy_s, waves, memory_bytes, l2_bytes }
+    }
+
+    /// The configurations, the fastest first; those that the model cannot tell apart stay in their order.
+    ///
+    /// ```
+    /// use tilewright::ir::{Scalar, Target};
+    /// use tilewright::kernels::gemm::GemmProblem;
+    /// use tilewright::tune::{GemmModel, GemmSpace, Regime};
+    /// let problem = GemmProblem::new(4096, 4096, 4096);
+    /// let configs = GemmSpace::new(Target::SM_90A, Scalar::Bf16).configs(&problem);
+    /// let ranked = GemmModel::H200.rank(&configs, &problem, Regime::Burst);
+    /// assert!(ranked.is_sorted_by_key(|(_, prediction)| prediction.seconds));
+    /// ```
+    pub fn rank(
+        &self,
+        configs: &[GemmConfig],
+        problem: &GemmProblem,
+        regime: Regime,
+    ) -> Vec<(GemmConfig, Prediction)> {
+        let mut ranked: Vec<(GemmConfig, Prediction)> =
+            configs.iter().map(|config| (*config, self.predict(config, problem, regime))).collect();
+        ranked.sort_by(|(_, a), (_, b)| a.seconds.total_cmp(&b.seconds));
+        ranked
+    }
+
+    /// Tiles of the busiest multiprocessor, and its cycles.
+    fn busy(&self, config: &GemmConfig, problem: &GemmProblem) -> (u32, f64) {
+        let p = &self.parameters;
+        let [rows, columns, steps] = config.tiles(problem);
+        let cluster = config.cluster.max(1);
+        let clusters =
+            f64::from(rows.div_ceil(cluster)) * f64::from(columns) * f64::from(problem.batch);
+        let blocks_at_once = if config.is_warp_specialised() { 1 } else { self.resident(config) };
+        let places = f64::from((self.machine.sms / cluster).max(1));
+        let waves = (clusters / places).ceil().max(1.0);
+        let rounds = if config.is_warp_specialised() {
+            waves
+        } else {
+            // Blocks of one multiprocessor share it; what counts is the work of all of them.
+            (clusters / (places * f64::from(blocks_at_once))).ceil().max(1.0)
+                * f64::from(blocks_at_once).min(waves)
+        };
+        let products = self.step_cycles(config);
+        let bytes = f64::from(config.stage_bytes()) * shared_share(config);
+        let stages = f64::from((config.stages * blocks_at_once).max(1));
+        let own = p.step_cycles
+            + if config.consumers() < 2 && config.is_warp_specialised() {
+                p.drain_cycles
+            } else {
+                0.0
+            }
+            + if cluster > 1 { p.cluster_cycles } else { 0.0 };
+        let lines = f64::from(config.tile[2] * config.a.size_bytes()) / 128.0;
+        let step = (products + own).max(bytes / p.fill_bytes).max(p.latency_cycles / stages);
+        let drained = products + own / lines.max(1.0);
+        let step = step.max(drained);
+        let [m, n, _] = config.tile;
+        let written = f64::from(m) * f64::from(n) * f64::from(config.d.size_bytes());
+        let end = p.switch_cycles + written / p.store_bytes;
+        let seen = match (config.schedule, config.store) {
+            (Schedule::Pingpong, _) => p.pingpong_share,
+            (_, StoreForm::Deferred) => p.deferred_share,
+            (_, StoreForm::Chunks | StoreForm::Direct) => p.chunks_share,
+            (_, StoreForm::Rows) => 1.0,
+        };
+        let tile = f64::from(steps) * step;
+        // One tile alone: a second warp group with tiles of its own has none, and hides nothing.
+        let alone = config.schedule == Schedule::Pingpong && waves < 2.0;
+        let tile = if alone { tile + f64::from(steps) * p.drain_cycles } else { tile };
+        let cycles = p.prologue_cycles + rounds * tile + (rounds - 1.0) * end * seen + end;
+        (waves as u32, cycles)
+    }
+
+    /// Blocks of a kernel without roles that a multiprocessor has at a time.
+    fn resident(&self, config: &GemmConfig) -> u32 {
+        let by_shared = self.machine.shared_bytes / (config.shared_bytes() + 1024);
+        // A thread has about as many registers again for all but its sums.
+        let registers = (config.accumulators() + 64).min(255);
+        let by_registers = 65536 / (registers * config.threads()).max(1);
+        let by_threads = 2048 / config.threads().max(1);
+        (by_shared as u32).min(by_registers).min(by_threads).max(1)
+    }
+
+    /// Cycles of the products of a step.
+    fn step_cycles(&self, config: &GemmConfig) -> f64 {
+        let [m, n, k] = config.tile.map(f64::from);
+        match config.schedule {
+            // 128 multiply-adds in a cycle.
+            Schedule::Simt => m * n * k / 128.0 / 0.8,
+            Schedule::Multistage => {
+                m * n * k / multiplications(config.a) / self.parameters.mma_sync_share
+            }
+            Schedule::Cooperative | Schedule::Pingpong => {
+                // An instruction of 64 x n takes n / 2 cycles, or as long as reading its operands from shared memory.
+                let instructions = m / 64.0 * k * f64::from(config.a.size_bytes()) / 32.0;
+                let width = (n / 2.0).max(16.0 + n / 4.0);
+                instructions * width
+            }
+        }
+    }
+
+    /// The floating point operations of all tiles, also of the parts beyond the matrices.
+    fn flops(&self, config: &GemmConfig, problem: &GemmProblem) -> f64 {
+        let [rows, columns, steps] = config.tiles(problem).map(f64::from);
+        let [m, n, k] = config.tile.map(f64::from);
+        2.0 * rows * m * columns * n * steps * k * f64::from(problem.batch)
+    }
+
+    /// Bytes from the L2 cache, and bytes of memory.
+    fn traffic(&self, config: &GemmConfig, problem: &GemmProblem) -> (f64, f64) {
+        let [rows, columns, steps] = config.tiles(problem).map(f64::from);
+        let [m, n, k] = [problem.m, problem.n, problem.k].map(f64::from);
+        let batch = f64::from(problem.batch);
+        let (size, out) = (f64::from(config.a.size_bytes()), f64::from(config.d.size_bytes()));
+        let (a, b, d) = (m * k * size, n * k * size, m * n * out);
+        let stage = f64::from(config.stage_bytes());
+        let l2 = rows * columns * steps * stage * shared_share(config);
+        let kept = self.machine.l2_bytes * self.parameters.kept_share;
+        let read = if a + b <= kept {
+            a + b
+        } else {
+            // Tiles of a wave form a block of `high` x `wide` tiles; a strip is as high as the block.
+            let tiles = f64::from(self.machine.sms).min(rows * columns);
+            let high = match config.raster {
+                Raster::Strips { rows: width } => f64::from(width * config.cluster),
+                Raster::StripsAlongM { columns: width } => tiles / f64::from(width.max(1)),
+                Raster::Hilbert => tiles.sqrt(),
+                Raster::AlongM => rows,
+                Raster::AlongN => 1.0,
+            };
+            let high = high.clamp(1.0, rows);
+            let wide = (tiles / high).clamp(1.0, columns);
+            let (passes_b, passes_a) = ((rows / high).ceil(), (columns / wide).ceil());
+            // What a strip reads of A stays if there is room for it beside what goes by.
+            let panel = high / rows * a;
+            let passes_a = if panel <= kept {
+                1.0 + (passes_a - 1.0) * (panel / kept).powi(3)
+            } else {
+                passes_a
+            };
+            let passes_b = if b <= kept { 1.0 } else { passes_b };
+            a * passes_a + b * passes_b
+        };
+        (l2 * batch, (read + d) * batch)
+    }
+}
+
+/// Multiplications of a type that the tensor cores of a multiprocessor do in a cycle.
+fn multiplications(scalar: Scalar) -> f64 {
+    4096.0 / f64::from(scalar.size_bytes())
+}
+
+/// The share of the bytes of a step that a block fetches itself: the blocks of a cluster share B.
+fn shared_share(config: &GemmConfig) -> f64 {
+    let [m, n, _] = config.tile.map(f64::from);
+    (m + n / f64::from(config.cluster.max(1))) / (m + n)
+}
+
+/// The energy of an operation, relative to one of `bf16` with wide instructions.
+fn energy_of(config: &GemmConfig) -> f64 {
+    let narrow = 1.0 + 6.0 / f64::from(config.tile[1].max(8));
+    let kind = match config.schedule {
+        Schedule::Simt => 8.0,
+        Schedule::Multistage => 1.4,
+        Schedule::Cooperative | Schedule::Pingpong => 1.0,
+    };
+    narrow * kind * f64::from(config.a.size_bytes()) / 2.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::Target;
+    use crate::tune::GemmSpace;
+
+    fn all() -> Vec<(GemmConfig, GemmProblem)> {
+        let sizes =
+            [[512; 3], [4096; 3], [16384; 3], [16, 4096, 14336], [1, 1, 1], [300, 8, 70000]];
+        let spaces =
+            [Scalar::Bf16, Scalar::Tf32].map(|input| GemmSpace::new(Target::SM_90A, input));
+        let mut all = Vec::new();
+        for [m, n, k] in sizes {
+            let problem = GemmProblem::new(m, n, k);
+            for space in spaces {
+                all.extend(space.configs(&problem).into_iter().map(|config| (config, problem)));
+            }
+        }
+        all
+    }
+
+    /// Whatever is asked, the answer is a time, and not less than the ceilings of the device allow.
+    #[test]
+    fn no_prediction_is_faster_than_the_device() {
+        let model = GemmModel::H200;
+        for (config, problem) in all() {
+            for regime in Regime::ALL {
+                let Prediction { seconds, memory_bytes, .. } =
+                    model.predict(&config, &problem, regime);
+                assert!(seconds.is_finite() && seconds > 0.0, "{config} {problem:?}");
+                let rate = 2.0 * multiplications(config.a) * 132.0 * model.machine.clock_hz;
+                assert!(seconds >= problem.flops() as f64 / rate, "{config} {problem:?}");
+                let size = u64::from(config.a.size_bytes());
+                let [m, n, k] = [problem.m, problem.n, problem.k].map(u64::from);
+                let once = (m * k + n * k) * size + m * n * u64::from(config.d.size_bytes());
+                assert!(memory_bytes >= 0.999 * once as f64, "{config} {problem:?}");
+            }
+        }
+    }
+
+    /// Batches take in proportion, steady work is not faster than a burst, and slower memory is not faster.
+    #[test]
+    fn predictions_follow_the_work() {
+        let model = GemmModel::H200;
+        let slow = Machine { memory_bytes_per_s: 1e12, ..Machine::H200 };
+        for (config, problem) in all() {
+            let seconds = |model: GemmModel, problem, regime| {
+                model.predict(&config, &problem, regime).seconds
+            };
+            let burst = seconds(model, problem, Regime::Burst);
+            assert!(seconds(model, problem, Regime::Steady) >= burst);
+            assert!(seconds(GemmModel::of(slow), problem, Regime::Burst) >= burst);
+            let many = GemmProblem { batch: 16, ..problem };
+            let of_many = seconds(model, many, Regime::Burst);
+            assert!(of_many >= burst && of_many <= 16.5 * burst, "{config} {problem:?}");
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! What was measured, as it is written to files.
+
+use std::fmt;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+
+use super::regime::Regime;
+use crate::kernels::gemm::{GemmConfig, GemmProblem};
+use crate::runtime::Device;
+
+/// Where and when something was measured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Provenance {
+    /// The day, as `2026-11-21` (UTC).
+    pub date: String,
+    /// The name of the device.
+    pub device: String,
+    /// The release of its driver and the version of CUDA.
+    pub driver: String,
+    /// The version of cuBLAS that was measured beside, if one was.
+    pub cublas: Option<String>,
+    /// The version of this crate.
+    pub version: String,
+    /// The command.
+    pub command: String,
+}
+
+impl Provenance {
+    /// Now, on this device.
+    pub fn of(device: &Device, command: impl Into<String>) -> Provenance {
+        Provenance {
+            date: today(),
+            device: device.name().to_owned(),
+            driver: driver(device),
+            cublas: None,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            command: command.into(),
+        }
+    }
+}
+
+/// `2026-11-21, NVIDIA H200, driver 580.159.04 (CUDA 13.0), cuBLAS 13.1.0`.
+impl fmt::Display for Provenance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, {}, {}", self.date, self.device, self.driver)?;
+        self.cublas.as_ref().map_or(Ok(()), |cublas| write!(f, ", cuBLAS {cublas}"))
+    }
+}
+
+/// The driver of a device in words.
+pub(super) fn driver(device: &Device) -> String {
+    match (device.driver_release(), device.cuda_version()) {
+        (Some(release), Some(cuda)) => format!("driver {release} (CUDA {cuda})"),
+        (None, Some(cuda)) => format!("CUDA {cuda}"),
+        (_, None) => "no driver".to_owned(),
+    }
+}
+
+/// The day in UTC.
+fn today() -> String {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let [year, month, day] = civil(since.as_secs() / 86_400);
+    format!("{year:04}-{month:02}-{day:02}")
+}
+
+/// Year, month and day of a day since 1970, in the Gregorian calendar.
+fn civil(days: u64) -> [u64; 3] {
+    let is_leap = |year: u64| {
+        year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
+    };
+    // Whole periods of 400 years have 146097 days.
+    let (mut year, mut left) = (1970 + days / 146_097 * 400, days % 146_097);
+    loop {
+        let of_year = if is_leap(year) { 366 } else { 365 };
+        if left < of_year {
+            break;
+        }
+        (year, left) = (year + 1, left - of_year);
+    }
+    let february = if is_leap(year) { 29 } else { 28 };
+    let lengths = [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let mut month = 1;
+    for length in lengths {
+        if left < length {
+            break;
+        }
+        (month, left) = (month + 1, left - length);
+    }
+    [year, month, left + 1]
+}
+
+/// Times of many configurations for many problems: what the model is fitted to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sweep {
+    /// Where and when.
+    pub provenance: Provenance,
+    /// The names of the configurations.
+    pub configs: Vec<String>,
+    /// The problems, each in one regime.
+    pub shapes: Vec<SweepShape>,
+}
+
+/// The times of a problem.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SweepShape {
+    /// M, N and K.
+    pub sizes: [u32; 3],
+    /// How it was timed.
+    pub regime: Regime,
+    /// The place of a configuration in [`Sweep::configs`], and its microseconds.
+    pub us: Vec<(u32, f64)>,
+}
+
+impl Sweep {
+    /// No times yet.
+    pub fn new(provenance: Provenance) -> Sweep {
+        Sweep { provenance, configs: Vec::new(), shapes: Vec::new() }
+    }
+
+    /// Adds the seconds of configurations for a problem.
+    pub fn add<'c>(
+        &mut self,
+        sizes: [u32; 3],
+        regime: Regime,
+        times: impl IntoIterator<Item = (&'c GemmConfig, f64)>,
+    ) {
+        let us = times.into_iter().map(|(config, seconds)| {
+            let name = config.to_string();
+            let place = self.configs.iter().position(|known| *known == name);
+            let place = place.unwrap_or_else(|| {
+                self.configs.push(name);
+                self.configs.len() - 1
+            });
+            // Nanoseconds are enough.
+            (place as u32, (seconds * 1e9).round() / 1e3)
+        });
+        let us = us.collect();
+        self.shapes.push(SweepShape { sizes, regime, us });
+    }
+
+    /// The times with their configurations, as the model takes them.
+    ///
+    /// # Errors
+    /// [`SweepError`]: a name that is none, a place without a configuration, a time that is none.
+    pub fn groups(&self) -> Result<Vec<Group>, SweepError> {
+        let parse = |name: &String| {
+            name.parse::<GemmConfig>()
+                .map_err(|error| SweepError::Name { name: name.clone(), error: error.to_string() })
+        };
+        let configs = self.configs.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
+        let group = |shape: &SweepShape| {
+            let times = shape.us.iter().map(|(place, us)| {
+                let config =
+                    configs.get(*place as usize).ok_or(SweepError::Place { place: *place })?;
+                match us.is_finite() && *us > 0.0 {
+                    true => Ok((*config, us * 1e-6)),
+                    false => Err(SweepError::Time { us: *us }),
+                }
+            });
+            let [m, n, k] = shape.sizes;
+            let times = times.collect::<Result<Vec<_>, _>>()?;
+            Ok(Group { problem: GemmProblem::new(m, n, k), regime: shape.regime, times })
+        };
+        self.shapes.iter().map(group).collect()
+    }
+}
+
+/// The seconds of configurations for one problem.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Group {
+    /// The problem.
+    pub problem: GemmProblem,
+    /// How it was timed.
+    pub regime: Regime,
+    /// Configurations and seconds.
+    pub times: Vec<(GemmConfig, f64)>,
+}
+
+impl Group {
+    /// The smallest of the seconds.
+    pub fn best(&self) -> Option<f64> {
+        self.times.iter().map(|(_, seconds)| *seconds).min_by(f64::total_cmp)
+    }
+}
+
+/// Why a sweep cannot be read.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SweepError {
+    /// A name is not that of a configuration.
+    Name {
+        /// The name.
+        name: String,
+        /// Why.
+        error: String,
+    },
+    /// A time is of a configuration that is not in the list.
+    Place {
+        /// Its place.
+        place: u32,
+    },
+    /// A time is zero, negative or not a number.
+    Time {
+        /// The microseconds.
+        us: f64,
+    },
+}
+
+impl fmt::Display for SweepError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SweepError::Name { name, error } => write!(f, "`{name}` is no configuration: {error}"),
+            SweepError::Place { place } => write!(f, "there is no configuration number {place}"),
+            SweepError::Time { us } => write!(f, "{us} microseconds are no time"),
+        }
+    }
+}
+
+impl std::error::Error for SweepError {}
+
+/// What was timed in turns, round by round: nothing is summed up.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// M, N and K.
+    pub sizes: [u32; 3],
+    /// The type of A and B, then the type of D.
+    pub types: [String; 2],
+    /// How it was timed.
+    pub regime: Regime,
+    /// What took part.
+    pub entries: Vec<Entry>,
+}
+
+/// One that took part.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Who it is of.
+    pub of: Maker,
+    /// Its name.
+    pub name: String,
+    /// The seconds of a launch, one for each round.
+    pub seconds: Vec<f64>,
+}
+
+/// Who made a kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Maker {
+    /// This crate.
+    Tilewright,
+    /// cuBLAS, with the kernel that it chooses.
+    Cublas,
+    /// cuBLASLt, with a kernel of its heuristic.
+    CublasLt,
+}
+
+/// All of a benchmark.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// Where and when.
+    pub provenance: Provenance,
+    /// The problems.
+    pub comparisons: Vec<Comparison>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::Scalar;
+
+    #[test]
+    fn days_are_those_of_the_calendar() {
+        let known = [
+            (0, [1970, 1, 1]),
+            (59, [1970, 3, 1]),
+            (789, [1972, 2, 29]),
+            (11_016, [2000, 2, 29]),
+            (20_778, [2026, 11, 21]),
+            (47_540, [2100, 2, 28]),
+            (47_541, [2100, 3, 1]),
+        ];
+        for (day, date) in known {
+            assert_eq!(civil(day), date, "{day}");
+        }
+    }
+
+    #[test]
+    fn sweeps_round_trip() {
+        let device = Device::sim().unwrap();
+        let provenance = Provenance::of(&device, "a test");
+        assert_eq!(provenance.device, "simulator");
+        let mut sweep = Sweep::new(provenance);
+        let configs = [128, 256].map(|n| GemmConfig::sm90(Scalar::Bf16, [128, n]));
+        let times = [0.001, 0.002];
+        sweep.add([4096; 3], Regime::Burst, configs.iter().zip(times));
+        sweep.add([8192; 3], Regime::Burst, configs[1..].iter().zip([0.01]));
+        let text = serde_json::to_string(&sweep).unwrap();
+        let read: Sweep = serde_json::from_str(&text).unwrap();
+        assert_eq!(read, sweep);
+        let groups = read.groups().unwrap();
+        assert_eq!(groups[0].times, [(configs[0], 0.001), (configs[1], 0.002)]);
+        assert_eq!(groups[1].best(), Some(0.01));
+
+        let bad = |change: &dyn Fn(&mut Sweep)| {
+            let mut sweep = sweep.clone();
+            change(&mut sweep);
+            sweep.groups().unwrap_err()
+        };
+        let named = bad(&|sweep| sweep.configs[0] = "fast".into());
+        assert!(named.to_string().starts_with("`fast` is no configuration"), "{named}");
+        let place = bad(&|sweep| sweep.shapes[1].us[0].0 = 7);
+        assert_eq!(place.to_string(), "there is no configuration number 7");
+        let time = bad(&|sweep| sweep.shapes[1].us[0].1 = 0.0);
+        assert_eq!(time.to_string(), "0 microseconds are no time");
+    }
+}

@@ -1,0 +1,103 @@
+//! [`Regime`]: what a GPU does before and while a kernel is timed.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// How launches are timed. A large GPU under load lowers its clock to stay within its power, so one kernel has several
+/// speeds; which of two kernels is faster may depend on it. In all regimes the launches are replays of a graph over
+/// buffers that are larger together than twice the L2 cache, so that the host is not measured and nothing is found in
+/// the cache that a program would not find there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Regime {
+    /// Small problems: 2 ms of launches at the full clock, where tile counts, prologue and epilogue decide.
+    Latency,
+    /// 1 ms of launches after 40 ms of rest: a nearly full clock.
+    Burst,
+    /// 0.25 s of launches: the clock that the power allows. It shows energy, mostly of memory traffic.
+    Steady,
+}
+
+impl Regime {
+    /// All regimes.
+    pub const ALL: [Regime; 3] = [Regime::Latency, Regime::Burst, Regime::Steady];
+
+    /// `latency`, `burst` or `steady`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Regime::Latency => "latency",
+            Regime::Burst => "burst",
+            Regime::Steady => "steady",
+        }
+    }
+
+    /// How long the device is left alone before.
+    pub const fn rest(self) -> Duration {
+        match self {
+            Regime::Latency | Regime::Steady => Duration::ZERO,
+            Regime::Burst => Duration::from_millis(40),
+        }
+    }
+
+    /// How long the launches of a window take together.
+    pub const fn window(self) -> Duration {
+        match self {
+            Regime::Latency => Duration::from_millis(2),
+            Regime::Burst => Duration::from_millis(1),
+            Regime::Steady => Duration::from_millis(250),
+        }
+    }
+
+    /// The regimes that say something about a product of these sizes: latency where the GPU is not filled (M up to
+    /// 256, or nothing above 1024), else burst, and steady from 4096 cubed on.
+    ///
+    /// ```
+    /// use tilewright::tune::Regime;
+    /// assert_eq!(Regime::of_sizes([1024, 1024, 1024]), [Regime::Latency]);
+    /// assert_eq!(Regime::of_sizes([256, 8192, 8192]), [Regime::Latency]);
+    /// assert_eq!(Regime::of_sizes([2048, 2048, 2048]), [Regime::Burst]);
+    /// assert_eq!(Regime::of_sizes([8192, 8192, 8192]), [Regime::Burst, Regime::Steady]);
+    /// ```
+    pub fn of_sizes(sizes: [u32; 3]) -> &'static [Regime] {
+        let volume = sizes.into_iter().map(f64::from).product::<f64>();
+        let small = sizes[0].min(sizes[1]) <= 256 || sizes.into_iter().all(|size| size <= 1024);
+        match (small, volume >= 4096f64.powi(3)) {
+            (true, _) => &[Regime::Latency],
+            (false, false) => &[Regime::Burst],
+            (false, true) => &[Regime::Burst, Regime::Steady],
+        }
+    }
+}
+
+impl fmt::Display for Regime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A text that names no regime.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParseRegimeError {
+    text: String,
+}
+
+impl fmt::Display for ParseRegimeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = self.text.escape_default();
+        write!(f, "`{text}` is no regime: expected `latency`, `burst` or `steady`")
+    }
+}
+
+impl std::error::Error for ParseRegimeError {}
+
+impl FromStr for Regime {
+    type Err = ParseRegimeError;
+
+    fn from_str(text: &str) -> Result<Regime, ParseRegimeError> {
+        let named = Regime::ALL.into_iter().find(|regime| regime.name() == text);
+        named.ok_or_else(|| ParseRegimeError { text: text.to_owned() })
+    }
+}

@@ -1,0 +1,86 @@
+//! Measurements that take turns.
+
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+/// Times several things in turns: in each of `rounds` rounds each of `count` things once, in an order that is random
+/// for each round, so that a slow drift of the device does not favour one. `time` gets the number of a thing and
+/// returns seconds.
+///
+/// Returns the times of each thing, one for each round. A thing whose measurement failed is not asked again, and has
+/// the error instead.
+///
+/// ```
+/// use tilewright::tune::take_turns;
+/// let times = take_turns(2, 3, 7, |i| if i == 0 { Ok(1.5) } else { Err("it hangs") });
+/// assert_eq!(times, [Ok(vec![1.5, 1.5, 1.5]), Err("it hangs")]);
+/// ```
+pub fn take_turns<E>(
+    count: usize,
+    rounds: usize,
+    seed: u64,
+    mut time: impl FnMut(usize) -> Result<f64, E>,
+) -> Vec<Result<Vec<f64>, E>> {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let mut times: Vec<Result<Vec<f64>, E>> =
+        (0..count).map(|_| Ok(Vec::with_capacity(rounds))).collect();
+    for _ in 0..rounds {
+        let mut order: Vec<usize> = (0..count).collect();
+        // Fisher and Yates.
+        for last in (1..count).rev() {
+            order.swap(last, rng.random_range(0..=last));
+        }
+        for which in order {
+            let Ok(known) = &mut times[which] else { continue };
+            match time(which) {
+                Ok(seconds) => known.push(seconds),
+                Err(error) => times[which] = Err(error),
+            }
+        }
+    }
+    times
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_round_has_each_thing_once_in_another_order() {
+        let (mut asked, count, rounds) = (Vec::new(), 6, 20);
+        let times = take_turns(count, rounds, 1, |which| {
+            asked.push(which);
+            Ok::<_, ()>(asked.len() as f64)
+        });
+        let mut orders: Vec<&[usize]> = asked.chunks(count).collect();
+        for order in &orders {
+            let mut sorted = order.to_vec();
+            sorted.sort_unstable();
+            assert!(sorted.into_iter().eq(0..count));
+        }
+        orders.dedup();
+        assert!(orders.len() > rounds / 2);
+        for times in times {
+            let times = times.unwrap();
+            assert_eq!(times.len(), rounds);
+            let in_its_round = |(round, time): (usize, &f64)| {
+                (round * count + 1..=(round + 1) * count).contains(&(*time as usize))
+            };
+            assert!(times.iter().enumerate().all(in_its_round));
+        }
+    }
+
+    #[test]
+    fn what_failed_is_not_asked_again() {
+        let mut asked = 0;
+        let times = take_turns(3, 5, 1, |which| match which {
+            1 => {
+                asked += 1;
+                if asked == 2 { Err("fault") } else { Ok(1.0) }
+            }
+            _ => Ok(1.0),
+        });
+        assert_eq!((asked, times[1].clone()), (2, Err("fault")));
+        assert_eq!((times[0].clone(), times[2].clone()), (Ok(vec![1.0; 5]), Ok(vec![1.0; 5])));
+    }
+}

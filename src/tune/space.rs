@@ -1,0 +1,189 @@
+//! [`GemmSpace`]: the configurations of a matrix product that are worth a measurement.
+
+use crate::codegen::Major;
+use crate::ir::{Scalar, Target};
+use crate::kernels::gemm::{Epilogue, GemmConfig, GemmProblem, Schedule, StoreForm};
+use crate::tensor::Raster;
+
+/// What is asked for, and leaves the rest open: the configurations for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct GemmSpace {
+    /// What kernels are built for.
+    pub target: Target,
+    /// The type in which A and B are multiplied.
+    pub input: Scalar,
+    /// The type of D, and of C.
+    pub output: Scalar,
+    /// What is contiguous in A.
+    pub major_a: Major,
+    /// What is contiguous in B.
+    pub major_b: Major,
+    /// What is computed of the product.
+    pub epilogue: Epilogue,
+}
+
+/// Widths of tiles of warp-specialised kernels. Beside powers of 2 there are those that fill whole waves of an H200 at
+/// usual sizes, and odd multiples of 8, whose rows are written without bank conflicts.
+const WIDTHS: [u32; 14] = [32, 64, 96, 112, 128, 144, 160, 168, 176, 184, 192, 200, 224, 256];
+
+impl GemmSpace {
+    /// Products of this type with both operands contiguous along K, D of the same type (`f32` for `tf32`), without
+    /// an epilogue.
+    pub fn new(target: Target, input: Scalar) -> GemmSpace {
+        let output = if input.bits() == 16 { input } else { Scalar::F32 };
+        let (major_a, major_b) = (Major::K, Major::K);
+        GemmSpace { target, input, output, major_a, major_b, epilogue: Epilogue::default() }
+    }
+
+    /// All configurations that can be built and take the problem: tiles, depths, schedules, ways to write D, clusters,
+    /// strips and programmatic launches, combined where the combination says something new.
+    ///
+    /// ```
+    /// use tilewright::ir::{Scalar, Target};
+    /// use tilewright::kernels::gemm::GemmProblem;
+    /// use tilewright::tune::GemmSpace;
+    /// let space = GemmSpace::new(Target::SM_90A, Scalar::Bf16);
+    /// let problem = GemmProblem::new(8192, 8192, 8192);
+    /// let all = space.configs(&problem);
+    /// assert!(all.len() > 200);
+    /// assert!(all.iter().all(|config| config.check_problem(&problem).is_ok()));
+    /// // Rows of 100 elements are no multiple of 16 bytes: kernels without tensor copies are left.
+    /// let odd = space.configs(&GemmProblem::new(100, 100, 100));
+    /// assert!(!odd.is_empty() && odd.iter().all(|config| !config.is_warp_specialised()));
+    /// ```
+    pub fn configs(&self, problem: &GemmProblem) -> Vec<GemmConfig> {
+        let mut all = Vec::new();
+        if self.target.offers(Target::SM_90A) {
+            self.warp_specialised(problem, &mut all);
+        }
+        self.multistage(&mut all);
+        self.simt(&mut all);
+        all.retain(|config| config.check().is_ok() && config.check_problem(problem).is_ok());
+        let mut kept: Vec<GemmConfig> = Vec::with_capacity(all.len());
+        for config in all {
+            if !kept.contains(&config) {
+                kept.push(config);
+            }
+        }
+        kept
+    }
+
+    /// The configuration with what is asked for.
+    fn with(&self, config: GemmConfig) -> GemmConfig {
+        let GemmSpace { output, major_a, major_b, epilogue, .. } = *self;
+        GemmConfig { c: output, d: output, major_a, major_b, epilogue, ..config }
+    }
+
+    fn warp_specialised(&self, problem: &GemmProblem, all: &mut Vec<GemmConfig>) {
+        let schedules = [
+            (Schedule::Cooperative, 64),
+            (Schedule::Cooperative, 128),
+            (Schedule::Cooperative, 256),
+            (Schedule::Pingpong, 64),
+            (Schedule::Pingpong, 128),
+        ];
+        for (schedule, m) in schedules {
+            for n in WIDTHS {
+                let base =
+                    self.with(GemmConfig { schedule, ..GemmConfig::sm90(self.input, [m, n]) });
+                let registers = base.usual_registers();
+                let base = GemmConfig { registers, ..base };
+                let strip = strip(problem, m);
+                if schedule == Schedule::Pingpong && base.accumulators() > 192 {
+                    // The registers for these and for two tiles in turn do not suffice: the compiler spills.
+                    continue;
+                }
+                for store in [StoreForm::Rows, StoreForm::Chunks, StoreForm::Deferred] {
+                    let base = GemmConfig { store, raster: strip, ..base };
+                    // Deep stages are for few steps along K that each cost a barrier.
+                    let deep = if m * n <= 128 * 128 { 2 } else { 1 };
+                    for lines in 1..=deep {
+                        let tile = [m, n, base.tile[2] * lines];
+                        let base = GemmConfig { tile, ..base }.with_most_stages(8);
+                        for programmatic in [true, false] {
+                            all.push(GemmConfig { programmatic, ..base });
+                        }
+                    }
+                    let base = base.with_most_stages(8);
+                    if m * n >= 128 * 128 {
+                        all.push(GemmConfig { cluster: 2, ..base });
+                        all.push(GemmConfig { raster: Raster::Hilbert, ..base });
+                    }
+                }
+            }
+        }
+    }
+
+    fn multistage(&self, all: &mut Vec<GemmConfig>) {
+        let sides = [64, 128, 192, 256];
+        for (m, n) in sides.into_iter().flat_map(|m| sides.map(|n| (m, n))) {
+            for stages in 2..=5 {
+                let config = self.with(GemmConfig::sm80(self.target, self.input, [m, n]));
+                for alignment in [16, 8, 4, self.input.size_bytes()] {
+                    all.push(GemmConfig { stages, alignment, ..config });
+                }
+            }
+        }
+    }
+
+    fn simt(&self, all: &mut Vec<GemmConfig>) {
+        for (m, n) in [(64, 64), (128, 64), (64, 128), (128, 128), (256, 128), (128, 256)] {
+            for k in [8, 16] {
+                for stages in 1..=3 {
+                    let config = self.with(GemmConfig::simt(self.target, self.input));
+                    all.push(GemmConfig { tile: [m, n, k], stages, ..config });
+                }
+            }
+        }
+    }
+}
+
+/// Strips that leave no narrow one: the widest up to 8 row tiles, and up to 2048 rows, that divides the row tiles.
+fn strip(problem: &GemmProblem, m: u32) -> Raster {
+    let row_tiles = problem.m.div_ceil(m).max(1);
+    let most = (2048 / m).clamp(1, 16).min(row_tiles);
+    let rows = (1..=most).rev().find(|rows| row_tiles.is_multiple_of(*rows)).unwrap_or(1);
+    // A prime number of row tiles would have strips of one.
+    Raster::Strips { rows: if 2 * rows >= most { rows } else { most } }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_configuration_is_valid_once_and_has_a_name() {
+        let problem = GemmProblem::new(4096, 4096, 4096);
+        let spaces = [
+            GemmSpace::new(Target::SM_90A, Scalar::Bf16),
+            GemmSpace::new(Target::SM_90A, Scalar::F16),
+            GemmSpace::new(Target::SM_90A, Scalar::Tf32),
+            GemmSpace { major_b: Major::Mn, ..GemmSpace::new(Target::SM_90A, Scalar::Bf16) },
+            GemmSpace::new(Target::SM_80, Scalar::Bf16),
+            GemmSpace::new(Target::SM_80, Scalar::F32),
+        ];
+        for space in spaces {
+            let all = space.configs(&problem);
+            assert!(!all.is_empty(), "{space:?}");
+            for (i, config) in all.iter().enumerate() {
+                assert_eq!(config.check(), Ok(()));
+                assert_eq!(config.to_string().parse(), Ok(*config));
+                assert!(!all[..i].contains(config), "{config}");
+                let has = (config.a, config.d, config.major_a, config.major_b, config.epilogue);
+                let asked =
+                    (space.input, space.output, space.major_a, space.major_b, space.epilogue);
+                assert_eq!(has, asked);
+            }
+        }
+    }
+
+    #[test]
+    fn strips_are_of_equal_width_where_they_can_be() {
+        let rows = |m, tile| strip(&GemmProblem::new(m, 8192, 8192), tile);
+        assert_eq!(rows(8192, 256), Raster::Strips { rows: 8 });
+        assert_eq!(rows(256, 128), Raster::Strips { rows: 2 });
+        assert_eq!(rows(16, 64), Raster::Strips { rows: 1 });
+        assert_eq!(rows(10 * 256, 256), Raster::Strips { rows: 5 });
+        assert_eq!(rows(31 * 256, 256), Raster::Strips { rows: 8 });
+    }
+}

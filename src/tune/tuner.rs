@@ -1,0 +1,431 @@
+//! [`Search`]: the best of several candidates, by measurement.
+
+use std::fmt;
+
+use super::rounds::take_turns;
+use super::stats::median;
+use super::store::{Best, Known, Outcome, TuningKey, TuningStore, hash};
+
+/// Why a candidate cannot win.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Rejection {
+    /// It is not built, not loaded or does not run: why.
+    Failed(String),
+    /// It runs, and its result is not the one that it must give: how.
+    Wrong(String),
+    /// It made the device unusable for the rest of the process: how.
+    Lost(String),
+}
+
+impl fmt::Display for Rejection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Rejection::Failed(why) => write!(f, "failed: {why}"),
+            Rejection::Wrong(how) => write!(f, "wrong: {how}"),
+            Rejection::Lost(how) => write!(f, "lost the device: {how}"),
+        }
+    }
+}
+
+impl std::error::Error for Rejection {}
+
+/// What a search asks of a device. The calls for a candidate come in this order; after a rejection there are none.
+pub trait Measure<C> {
+    /// A text that changes whenever the code of the candidate does, such as the hash of its PTX.
+    ///
+    /// # Errors
+    /// Why there is no such code.
+    fn code(&mut self, candidate: &C) -> Result<String, Rejection>;
+
+    /// Runs the candidate and compares all of its result with one that is known to be right.
+    ///
+    /// # Errors
+    /// What is wrong.
+    fn check(&mut self, candidate: &C) -> Result<(), Rejection>;
+
+    /// The seconds of a launch, from one window.
+    ///
+    /// # Errors
+    /// Why it did not run.
+    fn time(&mut self, candidate: &C) -> Result<f64, Rejection>;
+}
+
+/// How much a search measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Effort {
+    /// How many of the candidates are measured, from the first.
+    pub candidates: usize,
+    /// The windows of each. One that takes half as long again as the best so far has no second window.
+    pub rounds: usize,
+    /// How many of the fastest are then measured in turns.
+    pub finalists: usize,
+    /// The windows of each of these.
+    pub final_rounds: usize,
+}
+
+/// 24 candidates of 3 windows, the 4 fastest in 8 rounds.
+impl Default for Effort {
+    fn default() -> Effort {
+        Effort { candidates: 24, rounds: 3, finalists: 4, final_rounds: 8 }
+    }
+}
+
+/// The end of a search.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tuned<C> {
+    /// The fastest candidate that is right.
+    pub config: C,
+    /// The median of its times, in seconds.
+    pub seconds: f64,
+    /// Whether the whole answer was in the store, and nothing was measured.
+    pub is_from_store: bool,
+    /// How many candidates were measured now.
+    pub measured: usize,
+    /// How many results of the store were taken.
+    pub reused: usize,
+    /// The median of the times of each candidate that is right, the fastest first; empty where the answer was in the
+    /// store. Those of the last rounds are not in it.
+    pub times: Vec<(C, f64)>,
+    /// The candidates that cannot win.
+    pub rejected: Vec<(C, Rejection)>,
+    /// Why results could not be kept, the first time that it happened.
+    pub store_error: Option<String>,
+}
+
+/// Why a search has no answer.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SearchError {
+    /// No candidate is right.
+    NoCandidate {
+        /// The names of the candidates that were asked, and why they cannot win.
+        rejected: Vec<(String, Rejection)>,
+    },
+    /// A candidate made the device unusable. The store knows it, so that the next process goes on behind it.
+    DeviceLost {
+        /// Its name.
+        config: String,
+        /// How.
+        how: String,
+    },
+    /// What is asked for cannot be measured.
+    Unsupported {
+        /// What.
+        what: String,
+    },
+}
+
+impl fmt::Display for SearchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SearchError::NoCandidate { rejected } => match rejected.first() {
+                None => f.write_str("there are no candidates"),
+                Some((config, why)) => {
+                    let count = rejected.len();
+                    write!(f, "none of {count} candidates is right; the first, {config}, {why}")
+                }
+            },
+            SearchError::Unsupported { what } => write!(f, "there is no search for {what}"),
+            SearchError::DeviceLost { config, how } => {
+                write!(f, "{config} made the device unusable ({how}); run it again to search on")
+            }
+        }
+    }
+}
+
+impl std::error::Error for SearchError {}
+
+/// A search among candidates, whose results are kept.
+///
+/// First each candidate is built, checked and timed, unless the store has a result of the same code; then the fastest
+/// are timed in turns, and the one with the smallest median wins. Candidates are named by their texts. A search that
+/// was broken off goes on where it was; one that ended is answered from the store as long as the candidates and the
+/// code of the winner are the same.
+///
+/// ```
+/// use tilewright::tune::{Measure, Regime, Rejection, Search, TuningKey, TuningStore};
+///
+/// /// A device on which a tile of `n` takes `n` seconds, and one of 1 gives a wrong result.
+/// struct Fake;
+/// impl Measure<u32> for Fake {
+///     fn code(&mut self, n: &u32) -> Result<String, Rejection> { Ok(format!("code of {n}")) }
+///     fn check(&mut self, n: &u32) -> Result<(), Rejection> {
+///         if *n == 1 { Err(Rejection::Wrong("all zeros".into())) } else { Ok(()) }
+///     }
+///     fn time(&mut self, n: &u32) -> Result<f64, Rejection> { Ok(f64::from(*n)) }
+/// }
+///
+/// let key = TuningKey {
+///     device: "fake".into(),
+///     driver: "none".into(),
+///     problem: "8x8".into(),
+///     regime: Regime::Latency,
+/// };
+/// let best = Search::new(TuningStore::none(), key).run(&[3, 1, 2], &mut Fake)?;
+/// assert_eq!((best.config, best.seconds), (2, 2.0));
+/// assert_eq!(best.rejected, [(1, Rejection::Wrong("all zeros".into()))]);
+/// # Ok::<(), tilewright::tune::SearchError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Search {
+    store: TuningStore,
+    key: TuningKey,
+    effort: Effort,
+}
+
+/// A candidate that may win: its place among the candidates, its code, its times.
+struct Right {
+    index: usize,
+    code: String,
+    seconds: f64,
+}
+
+impl Search {
+    /// A search whose results belong to the key.
+    pub fn new(store: TuningStore, key: TuningKey) -> Search {
+        Search { store, key, effort: Effort::default() }
+    }
+
+    /// The same with another effort.
+    pub fn effort(self, effort: Effort) -> Search {
+        Search { effort, ..self }
+    }
+
+    /// The best of the candidates, of which the first ones are measured: those that are expected to be fast come
+    /// first.
+    ///
+    /// # Errors
+    /// [`SearchError`].
+    pub fn run<C: Clone + fmt::Display>(
+        &self,
+        candidates: &[C],
+        device: &mut impl Measure<C>,
+    ) -> Result<Tuned<C>, SearchError> {
+        let asked = &candidates[..candidates.len().min(self.effort.candidates.max(1))];
+        let names: Vec<String> = asked.iter().map(C::to_string).collect();
+        let space = hash(&names.join("\n"));
+        let known = self.store.read(&self.key);
+        if let Some(tuned) = self.stored(asked, &names, &space, &known, device) {
+            return Ok(tuned);
+        }
+        let mut state = State { measured: 0, reused: 0, best: f64::INFINITY, store_error: None };
+        let (mut right, mut rejected) = (Vec::new(), Vec::new());
+        for (index, (candidate, name)) in asked.iter().zip(&names).enumerate() {
+            match self.ask(candidate, name, &known, device, &mut state) {
+                Ok((code, seconds)) => right.push(Right { index, code, seconds }),
+                Err(Rejection::Lost(how)) => return Err(lost(name, how)),
+                Err(why) => rejected.push((candidate.clone(), why)),
+            }
+        }
+        right.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
+        let times = right.iter().map(|one| (asked[one.index].clone(), one.seconds)).collect();
+        let winner = self.last_rounds(asked, &names, right, device, &mut rejected, &mut state)?;
+        let Some(Right { index, code, seconds }) = winner else {
+            let named = |(candidate, why): (C, Rejection)| (candidate.to_string(), why);
+            let rejected = rejected.into_iter().map(named).collect();
+            return Err(SearchError::NoCandidate { rejected });
+        };
+        let best = Best { config: names[index].clone(), code, seconds, space };
+        state.note(self.store.finish(&self.key, &best));
+        Ok(Tuned {
+            config: asked[index].clone(),
+            seconds,
+            is_from_store: false,
+            measured: state.measured,
+            reused: state.reused,
+            times,
+            rejected,
+            store_error: state.store_error,
+        })
+    }
+
+    /// The answer of the store, if it is still one.
+    fn stored<C: Clone>(
+        &self,
+        asked: &[C],
+        names: &[String],
+        space: &str,
+        known: &Known,
+        device: &mut impl Measure<C>,
+    ) -> Option<Tuned<C>> {
+        let best = known.best.as_ref().filter(|best| best.space == space)?;
+        let index = names.iter().position(|name| *name == best.config)?;
+        // A result that says otherwise is newer than the search.
+        match known.results.get(&best.config) {
+            Some((code, Outcome::Right(_))) if *code == best.code => {}
+            _ => return None,
+        }
+        if device.code(&asked[index]).ok()? != best.code {
+            return None;
+        }
+        Some(Tuned {
+            config: asked[index].clone(),
+            seconds: best.seconds,
+            is_from_store: true,
+            measured: 0,
+            reused: known.results.len(),
+            times: Vec::new(),
+            rejected: Vec::new(),
+            store_error: None,
+        })
+    }
+
+    /// The code and the median of the times of a candidate, from the store or measured.
+    fn ask<C>(
+        &self,
+        candidate: &C,
+        name: &str,
+        known: &Known,
+        device: &mut impl Measure<C>,
+        state: &mut State,
+    ) -> Result<(String, f64), Rejection> {
+        let code = device.code(candidate)?;
+        if let Some((of, outcome)) = known.results.get(name)
+            && *of == code
+            && let Some(answer) = settled(outcome)
+        {
+            state.reused += 1;
+            return answer.map(|seconds| {
+                state.best = state.best.min(seconds);
+                (code, seconds)
+            });
+        }
+        state.measured += 1;
+        let times = device.check(candidate).and_then(|()| {
+            let mut times = Vec::new();
+            while times.len() < self.effort.rounds.max(1) {
+                let seconds = time(device, candidate)?;
+                times.push(seconds);
+                if seconds > HOPELESS * state.best {
+                    break;
+                }
+            }
+            Ok(times)
+        });
+        let outcome = match &times {
+            Ok(times) => Outcome::Right(times.clone()),
+            Err(why) => outcome_of(why),
+        };
+        state.note(self.store.add(&self.key, name, &code, &outcome));
+        let seconds = median(&times?).unwrap_or(f64::INFINITY);
+        state.best = state.best.min(seconds);
+        Ok((code, seconds))
+    }
+
+    /// The best of the fastest, in turns. `right` is sorted.
+    fn last_rounds<C: Clone>(
+        &self,
+        asked: &[C],
+        names: &[String],
+        mut right: Vec<Right>,
+        device: &mut impl Measure<C>,
+        rejected: &mut Vec<(C, Rejection)>,
+        state: &mut State,
+    ) -> Result<Option<Right>, SearchError> {
+        let Effort { finalists, final_rounds, .. } = self.effort;
+        while !right.is_empty() {
+            let rest = right.split_off(right.len().min(finalists.max(1)));
+            // The result of another process is no reason to trust this one: all are checked here.
+            let mut finalists: Vec<Right> = Vec::new();
+            for one in right {
+                match device.check(&asked[one.index]) {
+                    Ok(()) => finalists.push(one),
+                    Err(why) => self.reject(asked, names, &one, why, rejected, state)?,
+                }
+            }
+            let times = take_turns(finalists.len(), final_rounds.max(1), 0, |which| {
+                time(device, &asked[finalists[which].index])
+            });
+            let mut best: Option<Right> = None;
+            for (one, times) in finalists.into_iter().zip(times) {
+                match times.map(|times| median(&times)) {
+                    Ok(Some(seconds))
+                        if best.as_ref().is_none_or(|best| seconds < best.seconds) =>
+                    {
+                        best = Some(Right { seconds, ..one });
+                    }
+                    Ok(_) => {}
+                    Err(why) => self.reject(asked, names, &one, why, rejected, state)?,
+                }
+            }
+            if best.is_some() {
+                return Ok(best);
+            }
+            right = rest;
+        }
+        Ok(None)
+    }
+
+    /// Keeps why a finalist cannot win.
+    fn reject<C: Clone>(
+        &self,
+        asked: &[C],
+        names: &[String],
+        one: &Right,
+        why: Rejection,
+        rejected: &mut Vec<(C, Rejection)>,
+        state: &mut State,
+    ) -> Result<(), SearchError> {
+        let name = &names[one.index];
+        state.note(self.store.add(&self.key, name, &one.code, &outcome_of(&why)));
+        match why {
+            Rejection::Lost(how) => Err(lost(name, how)),
+            why => {
+                rejected.push((asked[one.index].clone(), why));
+                Ok(())
+            }
+        }
+    }
+}
+
+fn lost(name: &str, how: String) -> SearchError {
+    SearchError::DeviceLost { config: name.to_owned(), how }
+}
+
+fn outcome_of(why: &Rejection) -> Outcome {
+    match why {
+        Rejection::Failed(why) | Rejection::Lost(why) => Outcome::Failed(why.clone()),
+        Rejection::Wrong(how) => Outcome::Wrong(how.clone()),
+    }
+}
+
+/// What a search counts.
+struct State {
+    measured: usize,
+    reused: usize,
+    /// The smallest seconds so far.
+    best: f64,
+    store_error: Option<String>,
+}
+
+/// How much slower than the best a candidate is that is not timed again.
+const HOPELESS: f64 = 1.5;
+
+impl State {
+    fn note(&mut self, written: std::io::Result<()>) {
+        if let Err(error) = written {
+            self.store_error.get_or_insert(error.to_string());
+        }
+    }
+}
+
+/// A time that can be one.
+fn time<C>(device: &mut impl Measure<C>, candidate: &C) -> Result<f64, Rejection> {
+    let seconds = device.time(candidate)?;
+    if seconds.is_finite() && seconds > 0.0 {
+        Ok(seconds)
+    } else {
+        Err(Rejection::Failed(format!("{seconds} is no time")))
+    }
+}
+
+/// The answer that an outcome is, if it is one.
+fn settled(outcome: &Outcome) -> Option<Result<f64, Rejection>> {
+    match outcome {
+        Outcome::Right(times) if times.iter().all(|time| time.is_finite() && *time > 0.0) => {
+            median(times).map(Ok)
+        }
+        Outcome::Right(_) => None,
+        Outcome::Failed(why) => Some(Err(Rejection::Failed(why.clone()))),
+        Outcome::Wrong(how) => Some(Err(Rejection::Wrong(how.clone()))),
+    }
+}

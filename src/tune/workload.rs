@@ -1,0 +1,444 @@
+//! [`Workload`]: the matrices of a product on a device, and what is timed on them.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::data::{self, Compare, Fill};
+use super::regime::Regime;
+use super::tuner::Rejection;
+use crate::codegen::Major;
+use crate::ir::{BuildErrors, Converted, Element, Scalar, bf16, f16};
+use crate::kernels::gemm::GemmProblem;
+use crate::runtime::{Buffer, Device, Function, Graph, LaunchOptions, RuntimeError, Stream};
+
+/// A, B and D of a product.
+pub struct Matrices<T, D> {
+    /// A.
+    pub a: Buffer<T>,
+    /// B.
+    pub b: Buffer<T>,
+    /// D.
+    pub d: Buffer<D>,
+}
+
+/// The matrices of one problem on a GPU, several times, so that all together do not fit in the L2 cache; a result that is
+/// known to be right; and graphs of launches on them.
+pub struct Workload<T, D> {
+    device: Device,
+    stream: Stream,
+    problem: GemmProblem,
+    sets: Vec<Matrices<T, D>>,
+    reference: Option<Buffer<D>>,
+    compare: Function<Compare<D>>,
+    found: Buffer<u64>,
+    /// Relative and absolute.
+    tolerance: [f32; 2],
+    source: Source,
+}
+
+/// What the matrices were made of, for the host to know any of their elements.
+#[derive(Debug)]
+struct Source {
+    table: Vec<f32>,
+    major_a: Major,
+    major_b: Major,
+}
+
+/// The seed of A of the first set, and of B.
+const SEEDS: [u32; 2] = [0x1357_9bdf, 0x2468_ace0];
+/// The most sets.
+const MOST_SETS: u64 = 128;
+/// The most launches of a graph.
+const MOST_LAUNCHES: usize = 400;
+
+/// Launches of one kernel that are timed together.
+#[derive(Debug)]
+pub struct Window {
+    graph: Graph,
+    launches: usize,
+    repeats: usize,
+}
+
+impl<T: Element, D: Element> fmt::Debug for Matrices<T, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Matrices({:?}, {:?}, {:?})", self.a, self.b, self.d)
+    }
+}
+
+impl<T: Element, D: Element> fmt::Debug for Workload<T, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Workload { device, problem, sets, .. } = self;
+        write!(f, "Workload({} sets of {problem:?} on {device})", sets.len())
+    }
+}
+
+impl From<RuntimeError> for Rejection {
+    fn from(error: RuntimeError) -> Rejection {
+        match error {
+            RuntimeError::Fault(_) | RuntimeError::DeviceLost(_) => {
+                Rejection::Lost(error.to_string())
+            }
+            error => Rejection::Failed(error.to_string()),
+        }
+    }
+}
+
+impl From<BuildErrors> for Rejection {
+    fn from(errors: BuildErrors) -> Rejection {
+        Rejection::Failed(errors.to_string())
+    }
+}
+
+impl<T: Element + Converted, D: Element + Converted> Workload<T, D> {
+    /// Matrices of numbers from N(0, 1) for one problem of contiguous matrices. `input` is the type in which elements
+    /// are multiplied: `tf32` matrices are of `f32`.
+    ///
+    /// # Errors
+    /// Those of the device; no memory.
+    pub fn new(
+        device: &Device,
+        problem: GemmProblem,
+        [major_a, major_b]: [Major; 2],
+        input: Scalar,
+    ) -> Result<Workload<T, D>, Rejection> {
+        let [m, n, k, batch] = [problem.m, problem.n, problem.k, problem.batch].map(|x| x as usize);
+        let lens = [m * k * batch, k * n * batch, m * n * batch];
+        let bytes = (lens[0] + lens[1]) * size_of::<T>() + lens[2] * size_of::<D>();
+        let l2 = device.properties().map_or(1 << 20, |properties| properties.l2_bytes);
+        let sets = (2 * l2).div_ceil(bytes.max(1) as u64).clamp(1, MOST_SETS);
+        let sets = if device.is_sim() { 1 } else { sets };
+        let stream = device.stream()?;
+        let fill: Function<Fill<T>> = device.load(&data::fill::<T>(device.target())?)?;
+        let table = data::normal_table(0);
+        let numbers = device.upload(&table)?;
+        let options = LaunchOptions::default().stream(&stream);
+        let make = |set: u64| -> Result<Matrices<T, D>, Rejection> {
+            let [mut a, mut b] = [device.zeros::<T>(lens[0])?, device.zeros::<T>(lens[1])?];
+            let d = device.zeros::<D>(lens[2])?;
+            let seed = |seed: u32| seed.wrapping_add((set as u32).wrapping_mul(0x9e37_79b9));
+            let args = (&mut a, &numbers, seed(SEEDS[0]), lens[0] as i64);
+            fill.launch_with(options, data::grid(lens[0]), args)?;
+            let args = (&mut b, &numbers, seed(SEEDS[1]), lens[1] as i64);
+            fill.launch_with(options, data::grid(lens[1]), args)?;
+            Ok(Matrices { a, b, d })
+        };
+        let sets = (0..sets).map(make).collect::<Result<Vec<_>, _>>()?;
+        stream.synchronize()?;
+        Ok(Workload {
+            compare: device.load(&data::compare::<D>(device.target())?)?,
+            found: device.zeros(2)?,
+            device: device.clone(),
+            stream,
+            problem,
+            sets,
+            reference: None,
+            tolerance: tolerance(input, D::SCALAR, problem.k),
+            source: Source { table, major_a, major_b },
+        })
+    }
+
+    /// How many times there are matrices.
+    pub fn sets(&self) -> usize {
+        self.sets.len()
+    }
+
+    /// Whether there is a result to compare with.
+    pub fn has_reference(&self) -> bool {
+        self.reference.is_some()
+    }
+
+    /// Takes the product that `launch` computes as the right one, if it is: elements in all parts of it are compared
+    /// with sums that the host makes in `f64`.
+    ///
+    /// # Errors
+    /// What `launch` answers; [`Rejection::Wrong`].
+    pub fn set_reference(
+        &mut self,
+        mut launch: impl FnMut(&Stream, &mut Matrices<T, D>) -> Result<(), Rejection>,
+    ) -> Result<(), Rejection> {
+        let set = &mut self.sets[0];
+        set.d.fill(not_a_number(), &self.stream)?;
+        launch(&self.stream, set)?;
+        self.stream.synchronize()?;
+        let set = &self.sets[0];
+        let found = set.d.to_vec()?;
+        let len = found.len();
+        let [relative, absolute] = self.tolerance.map(f64::from);
+        // Places in all parts of the matrix, and its corners.
+        let samples = 512.min(len);
+        for sample in 0..samples {
+            let at = if samples < 2 { 0 } else { sample * (len - 1) / (samples - 1) };
+            let (found, right) = (number(found[at]), self.element(at));
+            // What is no number is not close.
+            let is_close = (found - right).abs() <= relative * right.abs() + absolute;
+            if !is_close {
+                return Err(Rejection::Wrong(self.difference(1, at as u64, found, right)));
+            }
+        }
+        let mut reference = self.device.zeros::<D>(len)?;
+        reference.copy_from(&set.d, &self.stream)?;
+        self.stream.synchronize()?;
+        self.reference = Some(reference);
+        Ok(())
+    }
+
+    /// Compares all of the product that `launch` computes with the reference. D has no number anywhere before.
+    ///
+    /// # Errors
+    /// What `launch` answers; [`Rejection::Wrong`]; [`Rejection::Failed`] where there is no reference.
+    pub fn check(
+        &mut self,
+        mut launch: impl FnMut(&Stream, &mut Matrices<T, D>) -> Result<(), Rejection>,
+    ) -> Result<(), Rejection> {
+        let Some(reference) = &self.reference else {
+            return Err(Rejection::Failed("there is no result to compare with".to_owned()));
+        };
+        let set = &mut self.sets[0];
+        set.d.fill(not_a_number(), &self.stream)?;
+        launch(&self.stream, set)?;
+        self.stream.synchronize()?;
+        let set = &self.sets[0];
+        self.found.write(&[0, u64::MAX])?;
+        let [relative, absolute] = self.tolerance;
+        let options = LaunchOptions::default().stream(&self.stream);
+        let len = set.d.len();
+        let args = (&set.d, reference, &mut self.found, relative, absolute, len as i64);
+        self.compare.launch_with(options, data::grid(len), args)?;
+        self.stream.synchronize()?;
+        let found = self.found.to_vec()?;
+        match found[..] {
+            [0, _] => Ok(()),
+            [count, first] => {
+                let at = first as usize;
+                let (ours, theirs) = (set.d.to_vec()?, reference.to_vec()?);
+                let of = |d: &[D]| d.get(at).map_or(f64::NAN, |x| number(*x));
+                Err(Rejection::Wrong(self.difference(count, first, of(&ours), of(&theirs))))
+            }
+            _ => Err(Rejection::Failed("nothing was compared".to_owned())),
+        }
+    }
+
+    /// About the seconds of a launch: the mean of six, on a GPU that works.
+    ///
+    /// # Errors
+    /// What `launch` answers; those of the device.
+    pub fn probe(
+        &mut self,
+        mut launch: impl FnMut(&Stream, &mut Matrices<T, D>) -> Result<(), Rejection>,
+    ) -> Result<f64, Rejection> {
+        const PROBES: usize = 6;
+        let count = self.sets.len();
+        for set in &mut self.sets[..count.min(2)] {
+            launch(&self.stream, set)?;
+        }
+        let held = self.stream.hold()?;
+        let begin = self.stream.record()?;
+        for i in 0..PROBES {
+            launch(&self.stream, &mut self.sets[i % count])?;
+        }
+        let end = self.stream.record()?;
+        drop(held);
+        Ok(begin.elapsed_until(&end)?.as_secs_f64() / PROBES as f64)
+    }
+
+    /// Launches of one kernel for windows of a regime, recorded, with the sets in turns. `seconds` is about what a
+    /// launch takes. Runs once.
+    ///
+    /// # Errors
+    /// What `launch` answers; those of the device.
+    pub fn window(
+        &mut self,
+        regime: Regime,
+        seconds: f64,
+        mut launch: impl FnMut(&Stream, &mut Matrices<T, D>) -> Result<(), Rejection>,
+    ) -> Result<Window, Rejection> {
+        let count = self.sets.len();
+        let wanted = (regime.window().as_secs_f64() / seconds.max(1e-7)).ceil().max(1.0) as usize;
+        // A window uses each set, or as many of them as fit.
+        let wanted = if regime == Regime::Latency { wanted.max(count) } else { wanted };
+        let repeats = wanted.div_ceil(MOST_LAUNCHES);
+        let launches = wanted.div_ceil(repeats);
+        let graph = self.device.graph()?;
+        for i in 0..launches {
+            launch(graph.stream(), &mut self.sets[i % count])?;
+        }
+        let graph = graph.finish()?;
+        graph.launch_on(&self.stream)?;
+        self.stream.synchronize()?;
+        Ok(Window { graph, launches, repeats })
+    }
+
+    /// The seconds of a launch, in one window.
+    ///
+    /// # Errors
+    /// Those of the device.
+    pub fn time(&self, window: &Window, regime: Regime) -> Result<f64, Rejection> {
+        self.stream.synchronize()?;
+        if regime.rest() > Duration::ZERO {
+            std::thread::sleep(regime.rest());
+        }
+        if regime == Regime::Latency {
+            // The clock is up, and the cache has what the launches before left.
+            window.graph.launch_on(&self.stream)?;
+        }
+        let held = self.stream.hold()?;
+        let begin = self.stream.record()?;
+        for _ in 0..window.repeats {
+            window.graph.launch_on(&self.stream)?;
+        }
+        let end = self.stream.record()?;
+        drop(held);
+        let elapsed = begin.elapsed_until(&end)?;
+        Ok(elapsed.as_secs_f64() / (window.launches * window.repeats) as f64)
+    }
+
+    /// Element `at` of the product of the first set, in `f64`.
+    fn element(&self, at: usize) -> f64 {
+        let Source { table, major_a, major_b } = &self.source;
+        let [m, n, k] = [self.problem.m, self.problem.n, self.problem.k].map(|x| x as usize);
+        let (matrix, row, column) = (at / (m * n), at / n % m, at % n);
+        let of =
+            |place: usize, seed: u32| rounded(table[data::place(place as u64, seed)], T::SCALAR);
+        let product = |depth: usize| {
+            let a = match major_a {
+                Major::K => row * k + depth,
+                Major::Mn => depth * m + row,
+            };
+            let b = match major_b {
+                Major::K => column * k + depth,
+                Major::Mn => depth * n + column,
+            };
+            of(matrix * m * k + a, SEEDS[0]) * of(matrix * n * k + b, SEEDS[1])
+        };
+        (0..k).map(product).sum()
+    }
+
+    fn difference(&self, count: u64, first: u64, ours: f64, right: f64) -> String {
+        let n = u64::from(self.problem.n.max(1));
+        let (row, column) = (first / n, first % n);
+        format!(
+            "{count} elements differ, the first at ({row}, {column}): {ours} instead of {right}"
+        )
+    }
+}
+
+/// The value of an element.
+fn number<T: Element>(x: T) -> f64 {
+    x.to_const().to_f64().unwrap_or(f64::NAN)
+}
+
+fn not_a_number<D: Element>() -> D {
+    // All bits of the exponent, and some of the fraction.
+    D::from_bits(u64::MAX >> 1 >> (64 - 8 * size_of::<D>()))
+}
+
+/// A number of the table as the matrix has it.
+fn rounded(x: f32, scalar: Scalar) -> f64 {
+    f64::from(match scalar {
+        Scalar::Bf16 => bf16::from_f32(x).to_f32(),
+        Scalar::F16 => f16::from_f32(x).to_f32(),
+        _ => x,
+    })
+}
+
+/// How far two sums of `k` products may be apart, relative and absolute. Relative: the rounding of the result.
+/// Absolute: sums of numbers from N(0, 1) are about `sqrt(k)`, and tensor cores cut off after each 16 products what does
+/// not fit in `f32`, always towards zero, so that the errors of `k / 16` steps add up.
+fn tolerance(input: Scalar, output: Scalar, k: u32) -> [f32; 2] {
+    let (size, steps) = (f32::sqrt(k as f32), k as f32 / 16.0);
+    let relative = match output {
+        Scalar::Bf16 => 1.0 / 128.0,
+        Scalar::F16 => 1.0 / 1024.0,
+        _ => 1e-5,
+    };
+    let sums = (steps * f32::EPSILON).max(2e-5) * size;
+    // Products of numbers of 10 bits, which may be rounded or cut off.
+    let inputs = if input == Scalar::Tf32 { 4e-3 * size } else { 0.0 };
+    [relative, sums + inputs]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Set = Matrices<bf16, f32>;
+
+    fn workload(problem: GemmProblem, majors: [Major; 2]) -> Workload<bf16, f32> {
+        Workload::new(&Device::sim().unwrap(), problem, majors, Scalar::Bf16).unwrap()
+    }
+
+    /// The product by its definition.
+    fn product(problem: GemmProblem, majors: [Major; 2]) -> impl Fn(&Set) -> Vec<f32> {
+        let [m, n, k] = [problem.m, problem.n, problem.k].map(|x| x as usize);
+        move |set: &Set| {
+            let (a, b) = (set.a.to_vec().unwrap(), set.b.to_vec().unwrap());
+            let sum = |l: usize, row: usize, column: usize| -> f32 {
+                let a_at = |i| if majors[0] == Major::K { row * k + i } else { i * m + row };
+                let b_at = |i| if majors[1] == Major::K { column * k + i } else { i * n + column };
+                (0..k)
+                    .map(|i| a[l * m * k + a_at(i)].to_f32() * b[l * n * k + b_at(i)].to_f32())
+                    .sum()
+            };
+            (0..problem.batch as usize * m * n)
+                .map(|i| sum(i / (m * n), i / n % m, i % n))
+                .collect()
+        }
+    }
+
+    #[test]
+    fn right_products_pass_and_wrong_ones_are_named() {
+        for majors in [[Major::K, Major::K], [Major::Mn, Major::K], [Major::K, Major::Mn]] {
+            let problem = GemmProblem { batch: 2, ..GemmProblem::new(7, 9, 33) };
+            let mut work = workload(problem, majors);
+            let right = product(problem, majors);
+            let error = work.check(|_, _| Ok(())).unwrap_err();
+            assert_eq!(error.to_string(), "failed: there is no result to compare with");
+            let error = work.set_reference(|_, set| Ok(set.d.write(&[0.5; 126])?)).unwrap_err();
+            assert!(matches!(error, Rejection::Wrong(_)), "{error}");
+            // What is not written is no number.
+            assert!(matches!(work.set_reference(|_, _| Ok(())), Err(Rejection::Wrong(_))));
+            work.set_reference(|_, set| Ok(set.d.write(&right(set))?)).unwrap();
+            work.check(|_, set| Ok(set.d.write(&right(set))?)).unwrap();
+            for wrong in [f32::NAN, 1e3, f32::INFINITY] {
+                let error = work.check(|_, set| {
+                    let mut d = right(set);
+                    d[100] = wrong;
+                    Ok(set.d.write(&d)?)
+                });
+                let text = error.unwrap_err().to_string();
+                let start = "wrong: 1 elements differ, the first at (11, 1): ";
+                assert!(text.starts_with(start), "{text}");
+            }
+            assert!(matches!(work.check(|_, _| Ok(())), Err(Rejection::Wrong(_))));
+            let failed = || Rejection::Failed("no".into());
+            assert_eq!(work.check(|_, _| Err(failed())), Err(failed()));
+        }
+    }
+
+    #[test]
+    fn windows_replay_what_was_recorded() {
+        use crate::ir::{GlobalMut, Kernel};
+        use crate::runtime::Grid;
+        let problem = GemmProblem::new(8, 8, 8);
+        let mut work = workload(problem, [Major::K; 2]);
+        let device = Device::sim().unwrap();
+        let kernel = Kernel::<(GlobalMut<f32>,)>::build("count", device.target(), |k, (x,)| {
+            x.store(k, 0, x.load(k, 0) + 1.0);
+        });
+        let count = device.load(&kernel.unwrap()).unwrap();
+        let mut launch = |stream: &Stream, set: &mut Set| {
+            let options = LaunchOptions::default().stream(stream);
+            Ok(count.launch_with(options, Grid::cover(1, 1), (&mut set.d,))?)
+        };
+        assert!(work.probe(&mut launch).unwrap() > 0.0);
+        let window = work.window(Regime::Latency, 1e-4, &mut launch).unwrap();
+        assert_eq!((window.launches, window.repeats), (20, 1));
+        let done = |work: &Workload<bf16, f32>| work.sets[0].d.to_vec().unwrap()[0] as usize;
+        let before = done(&work);
+        assert!(work.time(&window, Regime::Latency).unwrap() > 0.0);
+        assert_eq!(done(&work) - before, window.launches * (window.repeats + 1));
+        let before = done(&work);
+        assert!(work.time(&window, Regime::Steady).unwrap() > 0.0);
+        assert_eq!(done(&work) - before, window.launches * window.repeats);
+    }
+}
