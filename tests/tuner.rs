@@ -242,6 +242,30 @@ fn a_store_that_cannot_be_written_is_no_error() {
     assert!(tuned.store_error.is_some());
 }
 
+/// Short windows choose who comes to the last rounds, long ones who wins.
+#[test]
+fn the_last_rounds_decide() {
+    struct Two;
+    impl Measure<u32> for Two {
+        fn code(&mut self, n: &u32) -> Result<String, Rejection> {
+            Ok(n.to_string())
+        }
+        fn check(&mut self, _: &u32) -> Result<(), Rejection> {
+            Ok(())
+        }
+        fn time(&mut self, n: &u32) -> Result<f64, Rejection> {
+            Ok(1.0 / f64::from(*n))
+        }
+        fn time_quickly(&mut self, n: &u32) -> Result<f64, Rejection> {
+            Ok(f64::from(*n))
+        }
+    }
+    let effort = Effort { finalists: 3, ..Effort::default() };
+    let search = Search::new(TuningStore::none(), key()).effort(effort);
+    // 2, 3 and 4 are the fastest in short windows, and 4 is the fastest of these in long ones.
+    assert_eq!(search.run(&CANDIDATES, &mut Two).unwrap().config, 4);
+}
+
 #[test]
 fn the_effort_bounds_what_is_measured() {
     let effort = Effort { candidates: 3, rounds: 2, finalists: 2, final_rounds: 5 };

@@ -96,11 +96,12 @@ pub fn tune(
 }
 
 impl Effort {
-    /// As much as a regime's windows allow: fewer of the long ones.
+    /// As much as a regime's windows allow. Which of several kernels is best in steady work may be another one than in
+    /// bursts, so more of them come to the last rounds.
     pub fn of(regime: Regime) -> Effort {
         match regime {
             Regime::Latency | Regime::Burst => Effort::default(),
-            Regime::Steady => Effort { candidates: 12, rounds: 1, ..Effort::default() },
+            Regime::Steady => Effort { rounds: 2, finalists: 6, ..Effort::default() },
         }
     }
 }
@@ -234,7 +235,7 @@ impl<T: GemmElement, D: GemmElement> GemmBench<T, D> {
             None => GemmModel::H200,
         };
         let configs = space.configs(problem);
-        let ranked = model.rank(&configs, problem, regime);
+        let ranked = model.rank(&configs, problem, regime.quick());
         let order: Vec<GemmConfig> = ranked.into_iter().map(|(config, _)| config).collect();
         let key: TuningKey = self.key(space, problem, regime);
         let first = &order[..order.len().min(effort.candidates.max(1))];
@@ -439,7 +440,7 @@ fn nvidia<T: GemmElement, D: GemmElement>(
     let window = work.window(regime, seconds, own_choice)?;
     let mut entries = vec![(Maker::Cublas, "cuBLAS".to_owned(), window)];
     // The long windows are for those that are fast in short ones.
-    let quick = if regime == Regime::Steady { Regime::Burst } else { regime };
+    let quick = regime.quick();
     let run = |plan: &CublasLtPlan| {
         let plan = plan.clone();
         move |stream: &Stream, set: &mut Matrices<T, D>| {
@@ -479,7 +480,7 @@ pub struct GemmMeasure<'g, T, D> {
     space: GemmSpace,
     regime: Regime,
     workload: Option<Workload<T, D>>,
-    windows: HashMap<GemmConfig, Window>,
+    windows: HashMap<(GemmConfig, Regime), Window>,
     /// The smallest seconds so far.
     best: f64,
     done: &'g dyn Fn(),
@@ -501,20 +502,30 @@ impl<T: GemmElement, D: GemmElement> Measure<GemmConfig> for GemmMeasure<'_, T, 
     }
 
     fn time(&mut self, config: &GemmConfig) -> Result<f64, Rejection> {
+        self.time_in(self.regime, config)
+    }
+
+    fn time_quickly(&mut self, config: &GemmConfig) -> Result<f64, Rejection> {
+        self.time_in(self.regime.quick(), config)
+    }
+}
+
+impl<T: GemmElement, D: GemmElement> GemmMeasure<'_, T, D> {
+    fn time_in(&mut self, regime: Regime, config: &GemmConfig) -> Result<f64, Rejection> {
         let function = self.bench.function(config)?;
         let Some(work) = &mut self.workload else {
             return Err(Rejection::Failed("it was not checked".to_owned()));
         };
-        if let Some(window) = self.windows.get(config) {
-            return work.time(window, self.regime);
+        if let Some(window) = self.windows.get(&(*config, regime)) {
+            return work.time(window, regime);
         }
         let seconds = work.probe(launcher(&function, &self.problem))?;
         if seconds > HOPELESS * self.best {
             return Ok(seconds);
         }
-        let window = work.window(self.regime, seconds, launcher(&function, &self.problem))?;
-        let seconds = work.time(&window, self.regime)?;
-        self.windows.insert(*config, window);
+        let window = work.window(regime, seconds, launcher(&function, &self.problem))?;
+        let seconds = work.time(&window, regime)?;
+        self.windows.insert((*config, regime), window);
         self.best = self.best.min(seconds);
         Ok(seconds)
     }

@@ -48,6 +48,14 @@ pub trait Measure<C> {
     /// # Errors
     /// Why it did not run.
     fn time(&mut self, candidate: &C) -> Result<f64, Rejection>;
+
+    /// As [`Measure::time`], from a window that may be shorter: what decides which candidates come to the last rounds.
+    ///
+    /// # Errors
+    /// Why it did not run.
+    fn time_quickly(&mut self, candidate: &C) -> Result<f64, Rejection> {
+        self.time(candidate)
+    }
 }
 
 /// How much a search measures.
@@ -293,7 +301,7 @@ impl Search {
         let times = device.check(candidate).and_then(|()| {
             let mut times = Vec::new();
             while times.len() < self.effort.rounds.max(1) {
-                let seconds = time(device, candidate)?;
+                let seconds = as_time(device.time_quickly(candidate)?)?;
                 times.push(seconds);
                 if seconds > HOPELESS * state.best {
                     break;
@@ -333,7 +341,7 @@ impl Search {
                 }
             }
             let times = take_turns(finalists.len(), final_rounds.max(1), 0, |which| {
-                time(device, &asked[finalists[which].index])
+                as_time(device.time(&asked[finalists[which].index])?)
             });
             let mut best: Option<Right> = None;
             for (one, times) in finalists.into_iter().zip(times) {
@@ -409,8 +417,7 @@ impl State {
 }
 
 /// A time that can be one.
-fn time<C>(device: &mut impl Measure<C>, candidate: &C) -> Result<f64, Rejection> {
-    let seconds = device.time(candidate)?;
+fn as_time(seconds: f64) -> Result<f64, Rejection> {
     if seconds.is_finite() && seconds > 0.0 {
         Ok(seconds)
     } else {

@@ -135,7 +135,7 @@ impl<'o, T: GemmElement, D: GemmElement> Bench<'o, T, D> {
         configs: &Configs,
     ) -> Result<String, Failure> {
         let candidates = configs.of(&self.space, problem);
-        let ranked = self.model.rank(&candidates, problem, regime);
+        let ranked = self.model.rank(&candidates, problem, regime.quick());
         let mut effort = Effort::of(regime);
         match (self.options.candidates, configs) {
             (Some(count), _) => effort.candidates = count as usize,
@@ -156,7 +156,7 @@ impl<'o, T: GemmElement, D: GemmElement> Bench<'o, T, D> {
         let sizes @ [m, n, k] = [problem.m, problem.n, problem.k];
         if !tuned.times.is_empty() {
             let times = tuned.times.iter().map(|(config, seconds)| (config, *seconds));
-            self.sweep.add(sizes, regime, times);
+            self.sweep.add(sizes, regime.quick(), times);
         }
         // A programmatic launch overlaps with the one before, which cuBLAS's do not: both are shown.
         let mut ours = vec![tuned.config];
