@@ -64,7 +64,7 @@ impl Generator<'_> {
     fn matrices(&mut self) {
         let (base, index) = (self.of(shared(Scalar::F16)), self.index(Space::Shared));
         // In the body of the kernel warps are whole.
-        let choice = if self.region == self.ir.body { self.choose(4) } else { 0 };
+        let choice = if self.region == self.ir.body { self.choose(5) } else { 0 };
         let order = self.pick(MatrixOrder::ALL);
         match choice {
             1 => {
@@ -76,13 +76,13 @@ impl Generator<'_> {
                 let vector = self.of(vector(Scalar::F16, lanes));
                 self.emit(Mma::Stmatrix { base, index, vector, order });
             }
-            2 if self.ir.target.offers(Target::SM_90) && self.choose(4) == 0 => {
+            4 if self.ir.target.offers(Target::SM_90) => {
                 let values = (0..6).map(|_| self.of(Scalar::F64.into())).collect();
                 let d = self.registers(Scalar::F64.into(), 5);
                 let shape = MmaShape { m: 16, n: 8, k: 8 };
                 self.emit(Mma::MmaSyncF64 { values, shape, d, first: 1 });
             }
-            2 | 3 => {
+            2..=4 => {
                 let (elem, m, k, sum) = self.pick(&[
                     (Scalar::F16, 16, 16, Scalar::F32.into()),
                     (Scalar::F16, 16, 8, VectorType::F16X2.into()),

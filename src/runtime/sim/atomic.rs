@@ -199,10 +199,12 @@ impl Compiler<'_> {
             None => Combines { global: exchange, shared: exchange },
         };
         let slots = Slots { value, compare, old, only_global };
-        let access = match elem.bits() {
-            64 => update::<u64>(address, slots, f),
-            32 => update::<u32>(address, slots, f),
-            16 => update::<u16>(address, slots, f),
+        let access = match (elem.bits(), address.lanes) {
+            (64, 1) => update::<u64, 1>(address, slots, f),
+            (32, 1) => update::<u32, 1>(address, slots, f),
+            (32, 2 | 4) => update::<u32, 4>(address, slots, f),
+            (16, 1) => update::<u16, 1>(address, slots, f),
+            (16, 2 | 4 | 8) => update::<u16, 8>(address, slots, f),
             _ => return Err(Refused::Malformed),
         };
         let access = self.watched_access(&address, true, access);
@@ -244,12 +246,17 @@ fn update_buffer<E: Element>(buffer: &Buffer, at: usize, next: impl Fn(u64) -> u
     of(buffer.update_word(at / 4, new))
 }
 
-fn update<E: Element + 'static>(address: Address, slots: Slots, f: Combines) -> Access {
-    let count = address.lanes as usize;
+/// Of at most `N` elements.
+fn update<E: Element + 'static, const N: usize>(
+    address: Address,
+    slots: Slots,
+    f: Combines,
+) -> Access {
+    let count = (address.lanes as usize).min(N);
     Box::new(move |regs, memory, mask| {
-        let mut olds = [[0; LANES]; MAX_ELEMENTS];
-        let mut values = [[0; LANES]; MAX_ELEMENTS];
-        let mut compares = [[0; LANES]; MAX_ELEMENTS];
+        let mut olds = [[0; LANES]; N];
+        let mut values = [[0; LANES]; N];
+        let mut compares = [[0; LANES]; N];
         for number in 0..count {
             values[number] = slots.value.read::<E>(regs, number);
             compares[number] = slots.compare.read::<E>(regs, number);
@@ -305,9 +312,6 @@ fn update<E: Element + 'static>(address: Address, slots: Slots, f: Combines) -> 
         Ok(())
     })
 }
-
-/// The most elements that one operation is on.
-const MAX_ELEMENTS: usize = 8;
 
 fn check_written<E: Element>(
     address: &Address,
