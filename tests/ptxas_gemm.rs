@@ -13,8 +13,9 @@
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use tilewright::codegen::PtxVersion;
-use tilewright::ir::{Kernel, Target};
+use tilewright::codegen::{Ptx, PtxVersion};
+use tilewright::ir::{Target, bf16};
+use tilewright::kernels::gemm::Gemm;
 
 #[path = "../benches/kernels/gemm_configs.rs"]
 mod gemm_configs;
@@ -34,17 +35,17 @@ fn said(line: &str) {
 }
 
 /// The kernel as PTX, and the shortest of three times from its closure to the text.
-fn timed<P>(build: impl Fn() -> Kernel<P>) -> (tilewright::codegen::Ptx, Duration) {
+fn timed(build: impl Fn() -> Ptx) -> (Ptx, Duration) {
     let run = || {
         let begin = Instant::now();
-        let ptx = build().ptx();
+        let ptx = build();
         (ptx, begin.elapsed())
     };
     (0..3).map(|_| run()).min_by_key(|(_, time)| *time).expect("there are three")
 }
 
 /// Assembles the text, and reads the report: the registers of a thread.
-fn report(ptxas: &ptxas::Ptxas, ptx: &tilewright::codegen::Ptx, target: Target) -> String {
+fn report(ptxas: &ptxas::Ptxas, ptx: &Ptx, target: Target) -> String {
     let report = ptxas.report(ptx.text(), &target.to_string());
     let report = report.unwrap_or_else(|problem| panic!("{problem}"));
     // Numbers of remarks: C7508 and others are about what was not done as it was written.
@@ -92,7 +93,7 @@ fn the_gemm_of_hopper() {
     let mut count = 0;
     for size in [2048, 4096, 8192, 16384] {
         for (name, config) in gemm_configs::sm90(size) {
-            let (ptx, time) = timed(|| gemm_sm90::gemm(config).unwrap());
+            let (ptx, time) = timed(|| gemm_sm90::gemm(config).unwrap().ptx());
             assert_eq!(ptx.version(), PtxVersion { major: 8, minor: 0 });
             assert_eq!(ptx.target(), Target::SM_90A);
             for action in ["inc", "dec"] {
@@ -115,10 +116,24 @@ fn the_gemm_of_ampere() {
     let Some(ptxas) = ptxas::find() else { return };
     for target in [Target::SM_80, Target::SM_90] {
         let config = gemm_sm80::Config { target, ..gemm_configs::sm80() };
-        let (ptx, time) = timed(|| gemm_sm80::gemm(config).unwrap());
+        let (ptx, time) = timed(|| gemm_sm80::gemm(config).unwrap().ptx());
         let lowest = if target == Target::SM_80 { (7, 0) } else { (7, 8) };
         assert_eq!((ptx.version().major, ptx.version().minor), lowest);
         let used = report(&ptxas, &ptx, target);
         said(&format!("sm_80 GEMM for {target}: {used}, text after {time:.2?}"));
+    }
+}
+
+/// Those of the library that are measured beside them.
+#[test]
+fn the_family() {
+    let Some(ptxas) = ptxas::find() else { return };
+    for size in [2048, 4096, 8192] {
+        for config in gemm_configs::family(size) {
+            let (ptx, time) = timed(|| Gemm::<bf16>::new(config).unwrap().ptx());
+            assert!(most_wgmma_in_a_body(ptx.text()) <= 16, "{config}");
+            let used = report(&ptxas, &ptx, config.target);
+            said(&format!("{config}: {used}, text after {time:.2?}"));
+        }
     }
 }

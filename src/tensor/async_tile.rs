@@ -158,6 +158,9 @@ pub struct ThrAsyncTile<'b, T> {
     to: Val<'b, Shared<T>>,
 }
 
+/// 16 bytes: from where, to where, and whether their line is inside of the matrix.
+type Unit<'b, T> = (Val<'b, Global<T>>, Val<'b, Shared<T>>, Val<'b, bool>);
+
 impl<'b, T: Element> ThrAsyncTile<'b, T> {
     /// Starts the copies of the tile that is `depth` elements along K from the first one, to a stage of the ring. They
     /// are done after a wait ([`cp_async_wait_group`](Body::cp_async_wait_group)) and a barrier.
@@ -196,14 +199,9 @@ impl<'b, T: Element> ThrAsyncTile<'b, T> {
         }
     }
 
-    /// Copies of 16 bytes, each from and to such a place where it is inside; `left` bytes are left along the line.
+    /// Copies of 16 bytes; `left` bytes are left along the line.
     #[track_caller]
-    fn units(
-        &self,
-        k: &mut Body<'b, '_>,
-        all: &[(Val<'b, Global<T>>, Val<'b, Shared<T>>, Val<'b, bool>)],
-        left: Val<'b, i32>,
-    ) {
+    fn units(&self, k: &mut Body<'b, '_>, all: &[Unit<'b, T>], left: Val<'b, i32>) {
         let AsyncTile { elem, alignment, .. } = self.tile;
         for piece in 0..16 / alignment {
             // A copy is all or nothing: lines end at multiples of its size.

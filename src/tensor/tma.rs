@@ -164,19 +164,7 @@ impl TmaCopy {
     pub fn desc(&self, tensor: &Layout) -> Result<TensorMapDesc, TensorError> {
         let error =
             |kind| TensorError { operation: "make_tma_copy", operand: tensor.to_string(), kind };
-        let sizes = (|| -> Result<Vec<Leaf>, LayoutError> {
-            tensor
-                .modes()
-                .map(|mode| {
-                    let mode = mode.to_layout();
-                    let stride = mode
-                        .stride()
-                        .as_leaf()
-                        .map_or(Ok(0), |stride| stride.to_int()?.to_static());
-                    Ok((mode.size()?.to_static()?, stride?))
-                })
-                .collect()
-        })();
+        let sizes = sizes_of(tensor);
         let sizes = sizes.map_err(|cause| error(cause.into()))?;
         let flat: Option<Vec<Leaf>> =
             self.modes.iter().map(|mode| sizes.get(*mode).copied()).collect();
@@ -368,6 +356,15 @@ impl fmt::Display for TmaCopy {
 #[track_caller]
 fn at<T: Element>(base: Val<'_, Shared<T>>, offset: i64) -> Val<'_, Shared<T>> {
     if offset == 0 { base } else { base.offset(offset) }
+}
+
+/// The size and the stride of each mode.
+fn sizes_of(tensor: &Layout) -> Result<Vec<Leaf>, LayoutError> {
+    let leaf = |mode: Layout| {
+        let stride = mode.stride().as_leaf().map_or(Ok(0), |stride| stride.to_int()?.to_static());
+        Ok((mode.size()?.to_static()?, stride?))
+    };
+    tensor.modes().map(|mode| leaf(mode.to_layout())).collect()
 }
 
 /// The extents and strides of a mode, coalesced; extents of 1 are left out.

@@ -214,14 +214,14 @@ impl GemmConfig {
         }
     }
 
-    /// The kernel without tensor cores, for any target, with tiles of 128 x 128 x 8.
+    /// The kernel without tensor cores, for any target, with tiles of 128 x 128 x 16.
     pub fn simt(target: Target, input: Scalar) -> GemmConfig {
         GemmConfig {
             stages: 2,
             schedule: Schedule::Simt,
             raster: Raster::Strips { rows: 8 },
             alignment: input.size_bytes(),
-            ..Self::base(target, input, [128, 128, 8])
+            ..Self::base(target, input, [128, 128, 16])
         }
     }
 

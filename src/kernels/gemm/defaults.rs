@@ -93,7 +93,7 @@ impl GemmConfig {
         if self.a == Scalar::F32 {
             for side in [128, 64] {
                 let base = GemmConfig::simt(self.target, self.a);
-                all.push(self.wanted(GemmConfig { tile: [side, side, 8], ..base }));
+                all.push(self.wanted(GemmConfig { tile: [side, side, 16], ..base }));
             }
         } else {
             for tile in SM80 {

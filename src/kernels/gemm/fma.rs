@@ -53,7 +53,12 @@ where
         let sums = k.registers::<f32>(64).named(k, "sums");
         sums.fill(k, 0.0);
         let thread = k.thread_idx().x.cvt::<u32>();
-        let [across, down] = [thread % (n / 8), thread / (n / 8)].map(|i| (i * RUN).cvt::<i32>());
+        // A warp is 8 threads wide: of what its lanes read, few bytes differ.
+        let wide = 8.min(n / 8);
+        let (lane, warp) = (thread % 32, thread / 32);
+        let across = lane % wide + warp % (n / 8 / wide) * wide;
+        let down = lane / wide + warp / (n / 8 / wide) * (32 / wide);
+        let [across, down] = [across, down].map(|i| (i * RUN).cvt::<i32>());
         let first = k.constant(0);
         from_a.load(k, &ahead_a, first);
         from_b.load(k, &ahead_b, first);

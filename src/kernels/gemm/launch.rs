@@ -95,15 +95,17 @@ pub struct GemmLaunch<'h, A, D = A, B = A, C = D> {
     epilogue: EpilogueValues<'h, C, D>,
 }
 
+struct Sm90Args<'h, A, B, C, D> {
+    function: &'h Function<sm90::Params<A, B, C, D>>,
+    a: TensorMapArg<'h, A>,
+    b: TensorMapArg<'h, B>,
+    d: TensorMapArgMut<'h, D>,
+    extents: [i32; 4],
+    moves: [i32; 2],
+}
+
 enum AnyArgs<'h, A, B, C, D> {
-    Sm90 {
-        function: &'h Function<sm90::Params<A, B, C, D>>,
-        a: TensorMapArg<'h, A>,
-        b: TensorMapArg<'h, B>,
-        d: TensorMapArgMut<'h, D>,
-        extents: [i32; 4],
-        moves: [i32; 2],
-    },
+    Sm90(Box<Sm90Args<'h, A, B, C, D>>),
     Threads {
         function: &'h Function<sm80::Params<A, B, C, D>>,
         a: &'h Buffer<A>,
@@ -176,14 +178,14 @@ impl<A: Element, D: Number, B: Element, C: Number> GemmFunction<A, D, B, C> {
                 let [a, b, d] = plan.maps(problem, &strides)?;
                 let [rows, columns, steps] = config.tiles(problem).map(|n| n as i32);
                 let moves = [strides.a, strides.b].map(|[_, next]| i32::from(next != 0));
-                AnyArgs::Sm90 {
+                AnyArgs::Sm90(Box::new(Sm90Args {
                     function,
                     a: args.a.tensor_map(&a)?,
                     b: args.b.tensor_map(&b)?,
                     d: args.d.tensor_map_mut(&d)?,
                     extents: [rows, columns, steps, problem.batch as i32],
                     moves,
-                }
+                }))
             }
             AnyFunction::Threads(function) => {
                 let GemmProblem { m, n, k, batch, .. } = *problem;
@@ -278,7 +280,8 @@ impl<A: Element, D: Number, B: Element, C: Number> GemmLaunch<'_, A, D, B, C> {
         let EpilogueValues { alpha, beta, c, strides, bias, sizes } = self.epilogue;
         let epilogue = (alpha, beta, c, strides, bias, sizes);
         match &mut self.args {
-            AnyArgs::Sm90 { function, a, b, d, extents, moves } => {
+            AnyArgs::Sm90(args) => {
+                let Sm90Args { function, a, b, d, extents, moves } = &mut **args;
                 function.launch_with(options, self.grid, (a, b, d, *extents, *moves, epilogue))?;
             }
             AnyArgs::Threads { function, a, b, d, strides: [of_a, of_b, of_d], sizes } => {
@@ -297,7 +300,8 @@ impl<A: Element, D: Number, B: Element, C: Number> GemmLaunch<'_, A, D, B, C> {
         let EpilogueValues { alpha, beta, c, strides, bias, sizes } = self.epilogue;
         let epilogue = (alpha, beta, c, strides, bias, sizes);
         Ok(match &mut self.args {
-            AnyArgs::Sm90 { function, a, b, d, extents, moves } => {
+            AnyArgs::Sm90(args) => {
+                let Sm90Args { function, a, b, d, extents, moves } = &mut **args;
                 function.time(self.grid, (a, b, d, *extents, *moves, epilogue))?
             }
             AnyArgs::Threads { function, a, b, d, strides: [of_a, of_b, of_d], sizes } => {
