@@ -10,7 +10,6 @@ use super::record::{Comparison, Entry, Maker, driver};
 use super::regime::Regime;
 use super::rounds::take_turns;
 use super::space::GemmSpace;
-use super::stats::median;
 use super::store::{TuningKey, TuningStore, hash};
 use super::tuner::{Effort, Measure, Rejection, Search, SearchError, Tuned};
 use super::workload::{Matrices, Window, Workload};
@@ -21,7 +20,10 @@ use crate::kernels::gemm::{
 use crate::runtime::{Device, LaunchOptions, Stream};
 
 #[cfg(feature = "cublas")]
-use crate::runtime::{Cublas, CublasLtPlan, Matmul};
+use {
+    super::stats::median,
+    crate::runtime::{Cublas, CublasLtPlan, Matmul},
+};
 
 /// An element of matrices that are tuned.
 pub trait GemmElement: Element + Number + Converted {}
