@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use crate::codegen::Ptx;
-use crate::ir::{Element, Kernel, Number, Scalar};
+use crate::codegen::{Ptx, PtxOptions};
+use crate::ir::{Element, Kernel, KernelIr, Number, Scalar};
 
 use super::config::{GemmConfig, Schedule};
 use super::error::GemmError;
@@ -89,9 +89,22 @@ impl<A: Element, D: Number, B: Element, C: Number> Gemm<A, D, B, C> {
 
     /// The kernel as PTX.
     pub fn ptx(&self) -> Ptx {
+        self.ptx_with(PtxOptions::default())
+    }
+
+    /// The kernel as PTX, with options.
+    pub fn ptx_with(&self, options: PtxOptions) -> Ptx {
         match &self.kernel {
-            AnyKernel::Sm90(_, kernel) => kernel.ptx(),
-            AnyKernel::Threads(kernel) => kernel.ptx(),
+            AnyKernel::Sm90(_, kernel) => kernel.ptx_with(options),
+            AnyKernel::Threads(kernel) => kernel.ptx_with(options),
+        }
+    }
+
+    /// The kernel as IR.
+    pub fn ir(&self) -> &KernelIr {
+        match &self.kernel {
+            AnyKernel::Sm90(_, kernel) => kernel.ir(),
+            AnyKernel::Threads(kernel) => kernel.ir(),
         }
     }
 
