@@ -180,7 +180,7 @@ fn problems() -> Vec<GemmProblem> {
         all.extend([
             GemmProblem::new(128, 128, 256),
             GemmProblem::new(300, 136, 8),
-            GemmProblem::new(1000, 904, 520),
+            GemmProblem::new(520, 392, 264),
         ]);
     }
     all
