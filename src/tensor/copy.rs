@@ -160,7 +160,7 @@ pub fn copy_zfill<'b, S, D>(
 ///     let y = Tensor::new(k, y, layout!((2, 8) : (8, 1)));
 ///     autovec_copy(k, &x, &y);
 /// })?;
-/// assert_eq!(kernel.ptx().text().matches("ld.global.v2.u32").count(), 8);
+/// assert_eq!(kernel.ptx().text().matches("ld.global.v2").count(), 8);
 /// let device = Device::sim()?;
 /// let x = device.upload(&(0..24).map(|i| i as f32).collect::<Vec<_>>())?;
 /// let mut y = device.zeros::<f32>(16)?;
