@@ -424,7 +424,28 @@ fn gemm_runs_on_the_simulator_and_is_right() {
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
     assert!(found.contains("C[20x70] = A[20x9] B[9x70], f32, row-major, seed 0\n"), "{found}");
     let names: Vec<&str> = found.lines().filter_map(|line| line.split(' ').next()).collect();
-    assert_eq!(names, ["device", "problem", "tile", "error", "time", "speed"]);
+    assert_eq!(names, ["device", "problem", "kernel", "error", "time", "speed"]);
+}
+
+/// Other types, and a configuration by its name.
+#[test]
+fn gemm_takes_types_and_configurations() {
+    let sizes = ["gemm", "--m", "24", "--n", "40", "--k", "72", "--device", "sim"];
+    for more in [
+        ["--dtype", "bf16"],
+        ["--dtype", "tf32"],
+        ["--config", "sm80_f16_nt_64x64x64_s2_ms_strip8_direct"],
+    ] {
+        let output = tilewright(&[&sizes, more.as_slice()].concat());
+        assert_eq!(
+            (output.status.code(), text(&output.stderr)),
+            (Some(0), String::new()),
+            "{more:?}"
+        );
+    }
+    let output = tilewright(&[&sizes, ["--config", "sm80_f16"].as_slice()].concat());
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("names no configuration"), "{}", text(&output.stderr));
 }
 
 #[test]
@@ -446,13 +467,13 @@ fn wrong_options_of_gemm_are_refused_in_one_line() {
     check_refused(
         &["gemm", "--m", "0"],
         &expect![[r#"
-        error: invalid value '0' for '--m <SIZE>': a size is a whole number from 1 to 2147483584
+        error: invalid value '0' for '--m <SIZE>': a size is a whole number from 1 to 2147482624
     "#]],
     );
     check_refused(
         &["gemm", "--m", "x"],
         &expect![[r#"
-        error: invalid value 'x' for '--m <SIZE>': a size is a whole number from 1 to 2147483584
+        error: invalid value 'x' for '--m <SIZE>': a size is a whole number from 1 to 2147482624
     "#]],
     );
     check_refused(

@@ -10,7 +10,7 @@ use tilewright::ir::{
     Arith, Constraint, GlobalMut, Kernel, KernelOptions, Mem, Op, Scalar, Space, Sync, Target,
     Type, Untyped, parse_kernels,
 };
-use tilewright::kernels::gemm::SimtGemm;
+use tilewright::kernels::gemm::{Gemm, GemmConfig};
 
 #[path = "support/assemble.rs"]
 mod assemble;
@@ -229,8 +229,12 @@ fn every_form_of_control_flow() {
 fn ready_kernels_without_spills() {
     let no_local = ["--warn-on-spills", "--warn-on-local-memory-usage"];
     for target in targets() {
-        let sizes = [[256, 256, 256], [251, 127, 63], [1, 1, 1], [4096, 4096, 4096]];
-        let kernels = sizes.map(|[m, n, k]| untyped(&SimtGemm { m, n, k }.build(target).unwrap()));
+        let simt = GemmConfig::simt(target, Scalar::F32);
+        let tiles = [[128, 128, 16], [64, 64, 8], [32, 64, 16], [256, 64, 4]];
+        let kernels = tiles.map(|tile| {
+            let gemm = Gemm::<f32>::new(GemmConfig { tile, ..simt }).unwrap();
+            Kernel::verify(gemm.ir().clone()).unwrap()
+        });
         check_modules(&kernels, &no_local);
     }
 }
@@ -326,7 +330,7 @@ fn the_version_is_the_lowest_that_has_the_target() {
 #[test]
 fn lines_for_profilers() {
     let Some(ptxas) = ptxas::find() else { return };
-    let gemm = SimtGemm { m: 64, n: 64, k: 64 }.build(Target::SM_90A).unwrap();
+    let gemm = Gemm::<f32>::new(GemmConfig::simt(Target::SM_90A, Scalar::F32)).unwrap();
     let ptx = gemm.ptx_with(PtxOptions::default().line_info(true));
     assert!(ptx.text().contains(".file 1 \"src/kernels/gemm/"), "{ptx}");
     check_text(&ptxas, &ptx, &["--generate-line-info"]);

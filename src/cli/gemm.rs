@@ -6,9 +6,12 @@ use clap::{Args, ValueEnum};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
-use tilewright::ir::Target;
-use tilewright::kernels::gemm::{SimtGemm, SimtSignature};
-use tilewright::runtime::{Device, DeviceChoice, Function, Grid, RuntimeError, Timing};
+use tilewright::codegen::Major;
+use tilewright::ir::{Number, Scalar, Target, bf16, f16};
+use tilewright::kernels::gemm::{
+    Gemm, GemmArgs, GemmConfig, GemmError, GemmFunction, GemmProblem, Schedule,
+};
+use tilewright::runtime::{Device, DeviceChoice, Timing};
 
 use super::{Failure, print};
 
@@ -24,15 +27,18 @@ pub(super) struct Options {
     /// Columns of A and rows of B.
     #[arg(long, default_value = "256", value_parser = size, value_name = "SIZE", allow_hyphen_values = true)]
     k: u32,
+    /// The type of the elements.
+    #[arg(long, default_value = "f32")]
+    dtype: Dtype,
+    /// The configuration by its name, such as `sm80_bf16_tt_128x256x64_s3_ms_strip8_direct` [default: the best guess].
+    #[arg(long, value_name = "NAME")]
+    config: Option<GemmConfig>,
     /// Where to run: `auto` (a GPU if there is one, else the simulator), `sim`, `cuda` or `cuda:N`.
     #[arg(long, default_value = "auto")]
     device: String,
     /// The seed of the input matrices.
     #[arg(long, default_value_t = 0, allow_hyphen_values = true)]
     seed: u64,
-    /// Tiles along k that are fetched ahead while one is multiplied; 0 for none.
-    #[arg(long, default_value_t = SimtGemm::PREFETCH_STAGES, value_name = "STAGES")]
-    prefetch_stages: u32,
     /// Print the kernel instead of running it.
     #[arg(long, value_name = "FORM")]
     emit: Option<Emit>,
@@ -45,8 +51,32 @@ pub(super) struct Options {
 fn size(text: &str) -> Result<u32, String> {
     text.parse()
         .ok()
-        .filter(|size| (1..=SimtGemm::MAX_SIZE).contains(size))
-        .ok_or_else(|| format!("a size is a whole number from 1 to {}", SimtGemm::MAX_SIZE))
+        .filter(|size| (1..=GemmProblem::MAX_SIZE).contains(size))
+        .ok_or_else(|| format!("a size is a whole number from 1 to {}", GemmProblem::MAX_SIZE))
+}
+
+/// The type of the elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Dtype {
+    /// 32 bits, without tensor cores.
+    F32,
+    /// 32 bits, of which tensor cores multiply 19.
+    Tf32,
+    /// IEEE 754 binary16.
+    F16,
+    /// The upper half of binary32.
+    Bf16,
+}
+
+impl Dtype {
+    fn scalar(self) -> Scalar {
+        match self {
+            Dtype::F32 => Scalar::F32,
+            Dtype::Tf32 => Scalar::Tf32,
+            Dtype::F16 => Scalar::F16,
+            Dtype::Bf16 => Scalar::Bf16,
+        }
+    }
 }
 
 /// A form in which the kernel can be printed.
@@ -58,21 +88,52 @@ enum Emit {
     Ptx,
 }
 
+/// A type of elements that is multiplied here.
+trait Real: Number {
+    fn of(x: f32) -> Self;
+    fn to(self) -> f64;
+    /// The relative error of rounding a sum to it.
+    const UNIT: f64;
+}
+
+macro_rules! real {
+    ($($ty:ident: $of:expr, $to:expr, $unit:expr;)*) => {$(
+        impl Real for $ty {
+            fn of(x: f32) -> $ty {
+                ($of)(x)
+            }
+            fn to(self) -> f64 {
+                f64::from(($to)(self))
+            }
+            const UNIT: f64 = $unit;
+        }
+    )*};
+}
+real! {
+    f32: |x| x, |x| x, 0.0;
+    f16: f16::from_f32, f16::to_f32, 1.0 / 2048.0;
+    bf16: bf16::from_f32, bf16::to_f32, 1.0 / 256.0;
+}
+
 pub(super) fn run(options: &Options) -> Result<(), Failure> {
-    let gemm = SimtGemm { m: options.m, n: options.n, k: options.k };
-    match options.emit {
-        Some(form) => emit(&gemm, form, options),
-        None => launch(&gemm, options),
+    let dtype = options.config.map_or(options.dtype.scalar(), |config| config.a);
+    match dtype {
+        Scalar::F32 | Scalar::Tf32 => run_typed::<f32>(dtype, options),
+        Scalar::F16 => run_typed::<f16>(dtype, options),
+        Scalar::Bf16 => run_typed::<bf16>(dtype, options),
+        other => Err(Failure::input(format!("matrices of {other} are not made here"))),
     }
 }
 
-fn emit(gemm: &SimtGemm, form: Emit, options: &Options) -> Result<(), Failure> {
-    let target = options.target.unwrap_or(Target::SM_80);
+fn run_typed<T: Real>(dtype: Scalar, options: &Options) -> Result<(), Failure> {
+    let problem = GemmProblem::new(options.m, options.n, options.k);
+    let Some(form) = options.emit else { return launch::<T>(dtype, &problem, options) };
     let start = Instant::now();
-    let kernel = gemm.build_with(target, options.prefetch_stages).map_err(Failure::input)?;
+    let config = choose(dtype, options.target.unwrap_or(Target::SM_80), 132, &problem, options);
+    let gemm = Gemm::<T>::new(config.map_err(Failure::input)?).map_err(Failure::input)?;
     let text = match form {
-        Emit::Ir => kernel.to_string(),
-        Emit::Ptx => kernel.ptx().to_string(),
+        Emit::Ir => gemm.text(),
+        Emit::Ptx => gemm.ptx().to_string(),
     };
     let elapsed = start.elapsed();
     print(&text)?;
@@ -80,36 +141,63 @@ fn emit(gemm: &SimtGemm, form: Emit, options: &Options) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A row-major matrix with entries uniform in [-1, 1).
-fn matrix(rng: &mut ChaCha8Rng, len: usize) -> Vec<f32> {
-    (0..len).map(|_| rng.random_range(-1.0..1.0)).collect()
+/// The configuration: the one that is asked for, or the best guess for row-major matrices.
+fn choose(
+    dtype: Scalar,
+    target: Target,
+    sms: u32,
+    problem: &GemmProblem,
+    options: &Options,
+) -> Result<GemmConfig, GemmError> {
+    if let Some(config) = options.config {
+        return Ok(config);
+    }
+    // Tensor cores take elements of 32 bits K-major only.
+    let major_b = if dtype == Scalar::Tf32 { Major::K } else { Major::Mn };
+    GemmConfig { target, major_b, ..GemmConfig::sm90(dtype, [128, 128]) }.best(problem, sms)
 }
 
-fn launch(gemm: &SimtGemm, options: &Options) -> Result<(), Failure> {
+/// Entries uniform in [-1, 1), rounded.
+fn matrix<T: Real>(rng: &mut ChaCha8Rng, len: usize) -> Vec<T> {
+    (0..len).map(|_| T::of(rng.random_range(-1.0..1.0))).collect()
+}
+
+fn launch<T: Real>(dtype: Scalar, problem: &GemmProblem, options: &Options) -> Result<(), Failure> {
     let choice: DeviceChoice = options.device.parse().map_err(Failure::input)?;
     let device = Device::open(choice).map_err(Failure::input)?;
     let target = options.target.unwrap_or(device.target());
-    let kernel = gemm.build_with(target, options.prefetch_stages).map_err(Failure::input)?;
-    let function = device.load(&kernel).map_err(Failure::run)?;
+    let sms = device.properties().map_or(4, |properties| properties.multiprocessors);
+    let config = choose(dtype, target, sms, problem, options).map_err(Failure::input)?;
+    let function =
+        Gemm::<T>::new(config).map_err(Failure::input)?.load(&device).map_err(Failure::run)?;
 
-    let [m, n, k] = [gemm.m, gemm.n, gemm.k].map(|size| size as usize);
+    let [m, n, k] = [problem.m, problem.n, problem.k].map(|size| size as usize);
     let mut rng = ChaCha8Rng::seed_from_u64(options.seed);
-    let (a, b) = (matrix(&mut rng, m * k), matrix(&mut rng, k * n));
-    let (c, timing) = compute(&device, &function, gemm, &a, &b).map_err(Failure::run)?;
-    let error = largest_error(&a, &b, &c, n, k);
+    let (a, b) = (matrix::<T>(&mut rng, m * k), matrix::<T>(&mut rng, k * n));
+    let (c, timing) = compute(&device, &function, problem, &a, &b).map_err(Failure::run)?;
+    let error = largest_error(&config, problem, &a, &b, &c);
     // An entry is a sum of k products, each added with one rounding: by the classical bound its error,
-    // relative to the sum of the absolute products, is at most k u / (1 - k u) with u = 2^-24.
-    let ku = k as f64 * f64::from(f32::EPSILON) / 2.0;
-    let allowed = ku / (1.0 - ku);
+    // relative to the sum of the absolute products, is at most k u / (1 - k u) with u = 2^-24. Tensor cores cut what
+    // they add, at most 2 u, and the entry is rounded once more to the type of C.
+    let unit = f64::from(f32::EPSILON) / 2.0;
+    let ku = k as f64 * if config.schedule == Schedule::Simt { unit } else { 2.0 * unit };
+    let inputs = if dtype == Scalar::Tf32 { 1.0 / 512.0 } else { 0.0 };
+    let allowed = ku / (1.0 - ku) + T::UNIT + inputs;
 
-    let flops = 2.0 * m as f64 * n as f64 * k as f64;
+    let flops = problem.flops() as f64;
+    let layout = match (config.major_a, config.major_b) {
+        (Major::K, Major::Mn) => "row-major",
+        (Major::K, Major::K) => "B column-major",
+        (Major::Mn, Major::Mn) => "A column-major",
+        (Major::Mn, Major::K) => "column-major",
+    };
     let mut lines = [
         format!("device   {}", describe(&device)),
         format!(
-            "problem  C[{m}x{n}] = A[{m}x{k}] B[{k}x{n}], f32, row-major, seed {}",
+            "problem  C[{m}x{n}] = A[{m}x{k}] B[{k}x{n}], {dtype}, {layout}, seed {}",
             options.seed
         ),
-        format!("tile     {}, {} fetched ahead", SimtGemm::TILE, options.prefetch_stages),
+        format!("kernel   {config}"),
         format!("error    {error:.2e} relative to |A||B| at most ({allowed:.2e} allowed)"),
         format!("time     {:.3} ms", timing.elapsed.as_secs_f64() * 1e3),
         format!("speed    {:.2} GFLOP/s", timing.rate(flops) / 1e9),
@@ -135,42 +223,56 @@ fn describe(device: &Device) -> String {
 
 /// Runs the kernel and returns C with the time of a launch: the first one on the simulator; on a GPU, where
 /// the first launch warms up, the fastest of five more.
-fn compute(
+fn compute<T: Real>(
     device: &Device,
-    function: &Function<SimtSignature>,
-    gemm: &SimtGemm,
-    a: &[f32],
-    b: &[f32],
-) -> Result<(Vec<f32>, Timing), RuntimeError> {
+    function: &GemmFunction<T>,
+    problem: &GemmProblem,
+    a: &[T],
+    b: &[T],
+) -> Result<(Vec<T>, Timing), GemmError> {
     let (a, b) = (device.upload(a)?, device.upload(b)?);
-    let mut c = device.zeros::<f32>(gemm.m as usize * gemm.n as usize)?;
-    let grid = Grid::new(gemm.blocks(), [SimtGemm::THREADS, 1, 1]);
-    let mut timing = function.time(grid, (&a, &b, &mut c))?;
-    if !device.is_sim() {
-        for _ in 0..5 {
-            let next = function.time(grid, (&a, &b, &mut c))?;
-            if next.elapsed < timing.elapsed {
-                timing = next;
+    let mut c = device.zeros::<T>(problem.m as usize * problem.n as usize)?;
+    let timing = {
+        let mut launch = function.prepare(problem, GemmArgs::new(&a, &b, &mut c))?;
+        let mut timing = launch.time()?;
+        if !device.is_sim() {
+            for _ in 0..5 {
+                let next = launch.time()?;
+                if next.elapsed < timing.elapsed {
+                    timing = next;
+                }
             }
         }
-    }
+        timing
+    };
     Ok((c.to_vec()?, timing))
 }
 
 /// The largest of `|c - r| / s` over the entries of C, where `r` is the product in `f64` and `s` the sum of
 /// the absolute products. An entry that is not a number counts as infinitely wrong.
-fn largest_error(a: &[f32], b: &[f32], c: &[f32], n: usize, k: usize) -> f64 {
-    let row_error = |(a, c): (&[f32], &[f32])| {
+fn largest_error<T: Real>(
+    config: &GemmConfig,
+    problem: &GemmProblem,
+    a: &[T],
+    b: &[T],
+    c: &[T],
+) -> f64 {
+    let [m, n, k] = [problem.m, problem.n, problem.k].map(|size| size as usize);
+    let b: Vec<f64> = b.iter().map(|b| b.to()).collect();
+    let row_error = |(row, c): (usize, &[T])| {
         let mut sums = vec![(0.0f64, 0.0f64); n];
-        for (a, b) in a.iter().zip(b.chunks_exact(n)) {
-            for ((sum, absolute), b) in sums.iter_mut().zip(b) {
-                let product = f64::from(*a) * f64::from(*b);
+        for i in 0..k {
+            let at = if config.major_a == Major::K { row * k + i } else { i * m + row };
+            let a = a[at].to();
+            for (column, (sum, absolute)) in sums.iter_mut().enumerate() {
+                let at = if config.major_b == Major::K { column * k + i } else { i * n + column };
+                let product = a * b[at];
                 *sum += product;
                 *absolute += product.abs();
             }
         }
         let errors = sums.into_iter().zip(c).map(|((sum, absolute), c)| {
-            let error = (f64::from(*c) - sum).abs();
+            let error = (c.to() - sum).abs();
             match error {
                 _ if error == 0.0 => 0.0,
                 _ if error.is_nan() => f64::INFINITY,
@@ -179,5 +281,5 @@ fn largest_error(a: &[f32], b: &[f32], c: &[f32], n: usize, k: usize) -> f64 {
         });
         errors.fold(0.0, f64::max)
     };
-    a.par_chunks_exact(k).zip(c.par_chunks_exact(n)).map(row_error).reduce(|| 0.0, f64::max)
+    c.par_chunks_exact(n).enumerate().map(row_error).reduce(|| 0.0, f64::max)
 }

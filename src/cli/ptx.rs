@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use clap::Args;
 use tilewright::codegen::{Module, Ptx};
-use tilewright::ir::{Kernel, Target, Untyped, parse_kernels};
-use tilewright::kernels::gemm::SimtGemm;
+use tilewright::ir::{Kernel, Scalar, Target, Untyped, parse_kernels};
+use tilewright::kernels::gemm::{Gemm, GemmConfig};
 use tilewright::runtime::Ptxas;
 
 use super::{Failure, print};
@@ -23,9 +23,9 @@ pub(super) struct Options {
 pub(super) fn run(options: &Options) -> Result<(), Failure> {
     let (ptx, source) = match options.kernel.as_str() {
         "gemm" => {
-            let gemm = SimtGemm { m: 256, n: 256, k: 256 };
             let target = options.target.unwrap_or(Target::SM_80);
-            (gemm.build(target).map_err(Failure::input)?.ptx(), String::new())
+            let gemm = Gemm::<f32>::new(GemmConfig::simt(target, Scalar::F32));
+            (gemm.map_err(Failure::input)?.ptx(), String::new())
         }
         _ if options.target.is_some() => {
             return Err(Failure::input(

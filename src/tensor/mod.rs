@@ -59,7 +59,7 @@ pub use atom::{
     AtomError, BitOp, CacheOp, CopyAtom, CopyOp, Major, Matrices, MmaAtom, MmaOp, MmaSync,
     OperandSource, SmemAtom, SmemSwizzle, ValType, Wgmma,
 };
-pub use copy::{copy, copy_if, copy_zfill};
+pub use copy::{autovec_copy, copy, copy_if, copy_zfill};
 pub use engine::{Coordinates, Engine, Readable, Rmem, Writable};
 pub use error::{TensorError, TensorErrorKind};
 pub use mainloop::WgmmaMainloop;

@@ -190,6 +190,14 @@ impl<'b, P: PointerType> Pointer<'b, P> {
         }
     }
 
+    /// The same address without a swizzle.
+    #[track_caller]
+    pub(super) fn plain(&self) -> Self {
+        let align = self.alignment();
+        let (base, offset) = self.resolve();
+        Pointer { base, offset, align: power_of_two(align, self.align), swizzle: None }
+    }
+
     /// The largest alignment that elements can have: that of the base, or of the blocks that a swizzle moves
     /// as a whole.
     pub fn max_alignment(&self) -> u64 {

@@ -2,12 +2,13 @@
 
 use std::fmt;
 
-use crate::codegen::Ptx;
-use crate::ir::{Element, Kernel, Number, Scalar};
+use crate::codegen::{Ptx, PtxOptions, TensorMapDesc};
+use crate::ir::{Element, Kernel, KernelIr, Number, Scalar};
 
 use super::config::{GemmConfig, Schedule};
 use super::error::GemmError;
 use super::fma;
+use super::problem::GemmProblem;
 use super::sm80;
 use super::sm90::{self, in_memory};
 
@@ -89,9 +90,50 @@ impl<A: Element, D: Number, B: Element, C: Number> Gemm<A, D, B, C> {
 
     /// The kernel as PTX.
     pub fn ptx(&self) -> Ptx {
+        self.ptx_with(PtxOptions::default())
+    }
+
+    /// The kernel as PTX, with options.
+    pub fn ptx_with(&self, options: PtxOptions) -> Ptx {
         match &self.kernel {
-            AnyKernel::Sm90(_, kernel) => kernel.ptx(),
-            AnyKernel::Threads(kernel) => kernel.ptx(),
+            AnyKernel::Sm90(_, kernel) => kernel.ptx_with(options),
+            AnyKernel::Threads(kernel) => kernel.ptx_with(options),
+        }
+    }
+
+    /// The tensor maps of A, B and D that a launch of the kernel takes for a problem; `None` for a kernel that takes
+    /// pointers. A launch by `GemmFunction` makes them by itself.
+    ///
+    /// ```
+    /// use tilewright::ir::{Scalar, bf16};
+    /// use tilewright::kernels::gemm::{Gemm, GemmConfig, GemmProblem};
+    ///
+    /// let gemm = Gemm::<bf16>::new(GemmConfig::sm90(Scalar::Bf16, [128, 256]))?;
+    /// let [a, b, d] = gemm.tensor_maps(&GemmProblem::new(1000, 600, 512))?.unwrap();
+    /// assert_eq!((a.dims(), a.box_dims()), (&[512, 1000, 1][..], &[64, 128, 1][..]));
+    /// assert_eq!((b.dims(), b.box_dims()), (&[512, 600, 1][..], &[64, 256, 1][..]));
+    /// assert_eq!((d.dims(), d.box_dims()), (&[600, 1000, 1][..], &[64, 64, 1][..]));
+    /// # Ok::<(), tilewright::kernels::gemm::GemmError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`GemmConfig::check_problem`]; tensors that tensor copies do not take.
+    pub fn tensor_maps(
+        &self,
+        problem: &GemmProblem,
+    ) -> Result<Option<[TensorMapDesc; 3]>, GemmError> {
+        let strides = self.config.check_problem(problem)?;
+        match &self.kernel {
+            AnyKernel::Sm90(plan, _) => plan.maps(problem, &strides).map(Some),
+            AnyKernel::Threads(_) => Ok(None),
+        }
+    }
+
+    /// The kernel as IR.
+    pub fn ir(&self) -> &KernelIr {
+        match &self.kernel {
+            AnyKernel::Sm90(_, kernel) => kernel.ir(),
+            AnyKernel::Threads(kernel) => kernel.ir(),
         }
     }
 

@@ -11,9 +11,7 @@ mod front;
 #[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 mod launch;
 mod name;
-mod partition;
 mod problem;
-mod simt;
 mod sm80;
 mod sm90;
 
@@ -23,4 +21,3 @@ pub use front::Gemm;
 #[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 pub use launch::{GemmArgs, GemmFunction, GemmLaunch};
 pub use problem::{GemmProblem, GemmStrides, MatrixStrides};
-pub use simt::{SimtGemm, SimtGemmError, SimtSignature};
