@@ -47,6 +47,8 @@ enum Work {
     Launch { module: Handle, kernel: String, threads: u64, args: Vec<usize>, shape: [u32; 8] },
     Event(Handle, u64),
     WaitFor(Handle, Handle, u64),
+    /// A function of the host, and what it is given.
+    Host(unsafe extern "C" fn(usize), usize),
 }
 
 static DRIVER: LazyLock<Mutex<Driver>> = LazyLock::new(Mutex::default);
@@ -161,6 +163,8 @@ impl Driver {
                         violation("a second free");
                     }
                 }
+                // SAFETY: who queued it says that it can be called with this.
+                Work::Host(function, data) => unsafe { function(data) },
                 Work::Event(event, count) => {
                     let now = self.clock_ms;
                     self.reached.insert(event, count);
@@ -415,6 +419,9 @@ export! {
             None => Ok(()),
         })
     }
+    fn cuLaunchHostFunc(stream: Handle, function: unsafe extern "C" fn(usize), data: usize) {
+        call(|driver| driver.queue(stream, Work::Host(function, data)))
+    }
     fn cuStreamBeginCapture_v2(stream: Handle, mode: c_uint) {
         if mode != 2 {
             return 1;
@@ -476,7 +483,7 @@ export! {
                 Work::Out { from, .. } => *from == address,
                 Work::Copy { to, from, .. } => *to == address || *from == address,
                 Work::Launch { args, .. } => args.contains(&(address as usize)),
-                Work::Free(_) | Work::Event(..) | Work::WaitFor(..) => false,
+                Work::Free(_) | Work::Event(..) | Work::WaitFor(..) | Work::Host(..) => false,
             };
             if driver.streams.values().flatten().any(uses) {
                 violation("memory is freed beside queued work");
