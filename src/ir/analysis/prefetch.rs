@@ -16,7 +16,8 @@
 //!
 //! Two pointers may always point to the same memory.
 //!
-//! Stores to tiles in shared memory (`staging.rs`) are done ahead as well.
+//! Stores to tiles in shared memory (`staging.rs`) are done ahead as well, and so are asynchronous copies to them,
+//! which are copies too.
 
 use std::collections::HashSet;
 
@@ -24,7 +25,7 @@ use super::jumps::{any, find, leaves};
 use super::staging::Tiles;
 use crate::ir::entity::{OpId, RegionId, Value};
 use crate::ir::kernel::{KernelIr, ValueDef};
-use crate::ir::op::{Control, Effect, LoadOrder, Mem, Op, StoreAccess, Sync};
+use crate::ir::op::{AsyncCopy, Control, Effect, LoadOrder, Mem, Op, StoreAccess, Sync};
 use crate::ir::types::{Space, Type};
 
 /// The body of a loop in two parts. The terminator belongs to neither.
@@ -50,6 +51,8 @@ pub(in crate::ir) enum CannotSplit {
     EarlyExit(OpId),
     /// No operation of the body is a copy.
     NoCopies,
+    /// There are no other copies than asynchronous ones, and not in the form that can be done ahead.
+    AsyncForm(OpId),
     /// The copy depends on the value, which is made in time.
     DependsOnUse(OpId, Value),
     /// The operation of the loop may write what a copy reads.
@@ -92,8 +95,13 @@ pub(in crate::ir) fn split(ir: &KernelIr, id: OpId, body: RegionId) -> Result<Sp
             Err(_) => {}
         }
     }
-    if copies.is_empty() {
-        return Err(CannotSplit::NoCopies);
+    let tiles = Tiles::new(ir, body.region)
+        .filter(|tiles| tiles.stores.iter().all(|op| body.can_store_ahead(*op)));
+    let is_staged = tiles.as_ref().is_some_and(|tiles| !tiles.waits.is_empty());
+    if copies.is_empty() && !is_staged {
+        let is_copy = |op: &Op| matches!(op, Op::AsyncCopy(AsyncCopy::CpAsync { .. }));
+        let copy = ops.iter().find_map(|op| find(ir, *op, &is_copy));
+        return Err(copy.map_or(CannotSplit::NoCopies, CannotSplit::AsyncForm));
     }
     if let Some(op) = ops.iter().find_map(|op| find(ir, *op, &|op| writes_global(ir, op))) {
         return Err(CannotSplit::AliasingStore(op));
@@ -104,10 +112,6 @@ pub(in crate::ir) fn split(ir: &KernelIr, id: OpId, body: RegionId) -> Result<Sp
     {
         return Err(CannotSplit::AcrossBarrier(store, barrier));
     }
-    let tiles = Tiles::new(ir, body.region).filter(|tiles| {
-        let movable = |op: &OpId| body.can_store_ahead(*op);
-        tiles.stores.iter().all(movable)
-    });
     // Backwards, so that what is computed for another operation is seen after it.
     let (mut for_ahead, mut for_time) = (HashSet::new(), HashSet::new());
     uses(ir, *last, &mut for_time);
@@ -121,7 +125,7 @@ pub(in crate::ir) fn split(ir: &KernelIr, id: OpId, body: RegionId) -> Result<Sp
                 fill.push(op);
                 continue;
             }
-            if tiles.barriers.contains(&op) {
+            if tiles.barriers.contains(&op) || tiles.waits.contains(&op) {
                 continue;
             }
         }
@@ -195,6 +199,13 @@ fn writes_global(ir: &KernelIr, op: &Op) -> bool {
         Op::Mem(Mem::Ld { access, .. } | Mem::LdVec { access, .. }) => {
             access.order != LoadOrder::Weak
         }
+        // These read global memory.
+        Op::AsyncCopy(
+            AsyncCopy::CpAsync { .. }
+            | AsyncCopy::CpAsyncCommitGroup {}
+            | AsyncCopy::CpAsyncWaitGroup { .. }
+            | AsyncCopy::CpAsyncWaitAll {},
+        ) => false,
         Op::Atomic(_)
         | Op::Mbarrier(_)
         | Op::AsyncCopy(_)
@@ -292,9 +303,16 @@ impl Body<'_> {
         Ok(())
     }
 
-    /// Whether the operation is a store to a tile that can be done ahead: to the same element in each
+    /// Whether the operation is a store to a tile, or a copy, that can be done ahead: to the same element in each
     /// iteration, of a value that is there ahead.
     fn can_store_ahead(&self, op: OpId) -> bool {
+        if let Op::AsyncCopy(AsyncCopy::CpAsync {
+            to, to_index, from, from_index, src_bytes, ..
+        }) = self.ir.ops[op].op
+        {
+            let same = self.is_invariant(to) && self.is_invariant(to_index);
+            return same && [from, from_index, src_bytes].iter().all(|value| self.is_early(*value));
+        }
         let Op::Mem(Mem::St { base, index, value, access }) = &self.ir.ops[op].op else {
             return false;
         };

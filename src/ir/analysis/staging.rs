@@ -10,9 +10,19 @@
 //! barrier
 //! ```
 //!
-//! with any other work between. It is recognised if
+//! with any other work between. The stores may be asynchronous copies, all of them, which are committed and waited
+//! for before the barrier:
 //!
-//! * it has two barriers, and no other operation that synchronises;
+//! ```text
+//! fill    cp_async to the tiles, of what can be computed ahead
+//! cp_async_commit_group
+//! cp_async_wait_group<0>, or cp_async_wait_all
+//! barrier
+//! ```
+//!
+//! It is recognised if
+//!
+//! * it has two barriers, and no other operation that synchronises but those;
 //! * all its accesses to shared memory are to allocations that are accessed nowhere else, and whose addresses
 //!   are made by `shared_base`, outside of the loop, and `offset` alone;
 //! * the stores stand above the first barrier, the loads between the barriers;
@@ -24,7 +34,7 @@ use std::collections::{HashMap, HashSet};
 use super::jumps::find;
 use crate::ir::entity::{OpId, RegionId, SharedId, Value};
 use crate::ir::kernel::KernelIr;
-use crate::ir::op::{Effect, Mem, Op, Sync};
+use crate::ir::op::{AsyncCopy, Effect, Mem, Mma, Op, Sync};
 
 /// The tiles of a loop.
 #[derive(Clone, Debug)]
@@ -35,6 +45,8 @@ pub(in crate::ir) struct Tiles {
     pub(in crate::ir) offsets: Vec<OpId>,
     /// The two barriers.
     pub(in crate::ir) barriers: [OpId; 2],
+    /// Where the stores are asynchronous copies, what commits them and waits for them; else nothing.
+    pub(in crate::ir) waits: Vec<OpId>,
     /// The pointers of outside through which the body accesses the tiles.
     pub(in crate::ir) pointers: Vec<(Value, SharedId)>,
     /// The allocations.
@@ -67,8 +79,10 @@ impl Tiles {
         let is_barrier = |op: &&OpId| matches!(&ir.ops[**op].op, Op::Sync(Sync::Barrier {}));
         let barriers: Vec<OpId> = ops.iter().filter(is_barrier).copied().collect();
         let &[first, second] = barriers.as_slice() else { return None };
+        let (copies, waits) = asynchronous(ir, ops, first)?;
         let synchronises = |op: &Op| op.info().is_some_and(|info| info.effect == Effect::Sync);
-        let others = ops.iter().filter(|op| !barriers.contains(op));
+        let known = |op: &OpId| [&barriers, &copies, &waits].iter().any(|all| all.contains(op));
+        let others = ops.iter().filter(|op| !known(op));
         if others.clone().any(|op| find(ir, *op, &synchronises).is_some()) {
             return None;
         }
@@ -113,15 +127,54 @@ impl Tiles {
                 (None, _) => {}
             }
         }
-        if stores.is_empty() {
+        if stores.is_empty() || (!copies.is_empty() && stores != copies) {
             return None;
         }
         let mut pointers: Vec<(Value, SharedId)> = outer.into_iter().collect();
         pointers.sort_unstable();
         let mut shared: Vec<SharedId> = shared.into_iter().collect();
         shared.sort_unstable();
-        Some(Tiles { stores, offsets, barriers: [first, second], pointers, shared })
+        Some(Tiles { stores, offsets, barriers: [first, second], waits, pointers, shared })
     }
+}
+
+/// The asynchronous copies of a body, and what commits them and waits for all of them before the operation
+/// `barrier`; `None` where they stand in another order.
+fn asynchronous(ir: &KernelIr, ops: &[OpId], barrier: OpId) -> Option<(Vec<OpId>, Vec<OpId>)> {
+    let (mut copies, mut commit, mut wait) = (Vec::new(), None, None);
+    for &id in ops {
+        if id == barrier {
+            break;
+        }
+        let Op::AsyncCopy(op) = &ir.ops[id].op else { continue };
+        if let AsyncCopy::CpAsync { .. } = op {
+            if commit.is_some() || wait.is_some() {
+                return None;
+            }
+            copies.push(id);
+        } else if let AsyncCopy::CpAsyncCommitGroup {} = op {
+            if commit.is_some() || wait.is_some() {
+                return None;
+            }
+            commit = Some(id);
+        } else if let AsyncCopy::CpAsyncWaitGroup { pending: 0 } = op {
+            // What is in no group is not waited for.
+            if commit.is_none() || wait.is_some() {
+                return None;
+            }
+            wait = Some(id);
+        } else if let AsyncCopy::CpAsyncWaitAll {} = op {
+            if wait.is_some() {
+                return None;
+            }
+            wait = Some(id);
+        }
+    }
+    if copies.is_empty() {
+        return Some((copies, Vec::new()));
+    }
+    wait?;
+    Some((copies, commit.into_iter().chain(wait).collect()))
 }
 
 /// Whether the value is made in the region or inside it.
@@ -196,11 +249,12 @@ impl Pointers<'_> {
                 return self.uses.push(Use { kind: Kind::Base, pointer: None, shared, inside });
             }
             Op::Mem(Mem::Offset { .. }) => Kind::Offset,
-            Op::Mem(Mem::Ld { .. }) => Kind::Load,
-            Op::Mem(Mem::St { .. }) => Kind::Store,
+            Op::Mem(Mem::Ld { .. } | Mem::LdVec { .. }) | Op::Mma(Mma::Ldmatrix { .. }) => {
+                Kind::Load
+            }
+            Op::Mem(Mem::St { .. }) | Op::AsyncCopy(AsyncCopy::CpAsync { .. }) => Kind::Store,
             Op::Mem(
-                Mem::LdVec { .. }
-                | Mem::StVec { .. }
+                Mem::StVec { .. }
                 | Mem::AssumeAligned { .. }
                 | Mem::PtrCast { .. }
                 | Mem::Mapa { .. }

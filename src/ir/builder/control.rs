@@ -244,7 +244,9 @@ impl<'x, T: Int> Range<'x, T> {
     ///
     /// Where the body fills tiles in shared memory, passes a barrier, uses them and passes another one, and
     /// each iteration stores the same elements, the tiles get `n + 1` stages and are filled ahead too; one
-    /// barrier of an iteration is enough then.
+    /// barrier of an iteration is enough then. They may be filled by [`cp_async`](super::Body::cp_async), all of
+    /// them, with a commit and a wait for all groups before the first barrier: then the copies of `n` iterations are
+    /// under way, and no registers are taken.
     ///
     /// What can be fetched ahead depends on the index and on values of outside, not on values that the loop
     /// carries or computes from them; it may be conditional. Loads of inner loops stay where they are. The

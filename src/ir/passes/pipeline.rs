@@ -13,6 +13,9 @@
 //!    `n + 1` stages. An iteration of the main loop passes a barrier, loads ahead, uses its stage, and then
 //!    stores what it has loaded to the stage that the iteration before has used. The barrier is the only one
 //!    of an iteration, one more follows the drain.
+//!    Where the tiles are filled by asynchronous copies, these are started behind the barrier, as a group of their
+//!    own. Before the barrier an iteration waits until all groups but the `n - 1` latest are done; the drain waits
+//!    for all.
 //! 6. A loop with fewer than `n` iterations stays as it is. Where `t` is not known, both forms are there.
 //! 7. The main loop is unrolled as the loop asks for; the drain stays a loop, and is left out of one where
 //!    `n` is 1.
@@ -23,7 +26,7 @@ use crate::ir::analysis::prefetch::{Split, split};
 use crate::ir::analysis::staging::Tiles;
 use crate::ir::entity::{OpId, RegionId, Value};
 use crate::ir::kernel::KernelIr;
-use crate::ir::op::{Arith, Compare, Control, Mem, Op, Sync, Unroll, ValueList};
+use crate::ir::op::{Arith, AsyncCopy, Compare, Control, Mem, Op, Sync, Unroll, ValueList};
 use crate::ir::types::{Scalar, Type};
 
 /// Pipelines. The verifier has seen to it that each loop that asks for it can be split.
@@ -235,10 +238,19 @@ impl Pipeline<'_> {
         original: &[Value],
     ) -> State {
         let Counted { source, body, place, .. } = self.counted;
+        if self.is_asynchronous() {
+            let pending = if state.fill.is_some() { self.stages - 1 } else { 0 };
+            rewrite.push(region, place, AsyncCopy::CpAsyncWaitGroup { pending }, &[]);
+        }
         if self.split.tiles.is_some() {
             rewrite.push(region, place, Sync::Barrier {}, &[]);
         }
         let fetched = state.ahead.map(|ahead| self.fetch(rewrite, region, ahead));
+        let (begins, ends) =
+            if self.is_asynchronous() { (state.fill, None) } else { (None, state.fill) };
+        if let Some(fill) = begins {
+            self.store(rewrite, region, fill, original);
+        }
         // What was done ahead, for the stores below: what is done in time takes the same names.
         let early = self.early_values();
         let kept = rewrite.values(&early);
@@ -258,7 +270,7 @@ impl Pipeline<'_> {
         {
             state.carried = rewrite.values(values);
         }
-        if let Some(fill) = state.fill {
+        if let Some(fill) = ends {
             rewrite.rename(&early, &kept);
             self.store(rewrite, region, fill, original);
         }
@@ -305,6 +317,14 @@ impl Pipeline<'_> {
     fn store(&self, rewrite: &mut Rewrite<'_>, region: RegionId, stage: Value, original: &[Value]) {
         self.point(rewrite, region, stage, original);
         copy_ops(rewrite, &self.split.fill, region);
+        if self.is_asynchronous() {
+            rewrite.push(region, self.counted.place, AsyncCopy::CpAsyncCommitGroup {}, &[]);
+        }
+    }
+
+    /// Whether the tiles are filled by asynchronous copies.
+    fn is_asynchronous(&self) -> bool {
+        self.split.tiles.as_ref().is_some_and(|tiles| !tiles.waits.is_empty())
     }
 
     /// The stage after `stage`, in turn.

@@ -406,6 +406,11 @@ pub enum VerifyError {
     },
     /// A loop is to fetch ahead, but has nothing that can be fetched.
     PrefetchNoCopies,
+    /// A loop that is to fetch ahead has asynchronous copies that are not in the form which can be done ahead.
+    PrefetchAsyncForm {
+        /// The line of the first one.
+        made: Place,
+    },
     /// A loop is to fetch ahead, but its body may be left early.
     PrefetchEarlyExit {
         /// What leaves the body.

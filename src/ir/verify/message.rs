@@ -325,6 +325,10 @@ impl fmt::Display for VerifyError {
             E::PrefetchNoCopies => f.write_str(
                 "the body of this loop loads nothing from global memory that could be fetched ahead: leave `.prefetch_stages` out (loads of an inner loop are fetched by that)",
             ),
+            E::PrefetchAsyncForm { made } => write!(
+                f,
+                "this loop cannot start its asynchronous copies ahead, such as that at {made}: its body must copy to tiles of its own, commit, wait for all groups, pass a barrier, use the tiles and pass a barrier, in this order and not inside an `if` or a loop"
+            ),
             E::PrefetchEarlyExit { op, made } => write!(
                 f,
                 "this loop cannot fetch ahead, because the `{op}` at {made} may leave its body early, and what is fetched for later iterations may not be there: guard the work with an `if` instead, or leave `.prefetch_stages` out"

@@ -76,6 +76,7 @@
 //!   - `UnrollSize`: unrolling does not make too many operations.
 //!   - `PrefetchStages`, `PrefetchSharedSize`, `PrefetchNoCopies`: a loop that is to fetch ahead has loads that
 //!     can be, not too many stages, and room for the tiles of all stages.
+//!   - `PrefetchAsyncForm`: asynchronous copies that are to be started ahead are in the form for it.
 //!   - `PrefetchEarlyExit`, `PrefetchDependsOnUse`, `PrefetchAliasingStore`, `PrefetchAcrossBarrier`: making
 //!     these loads ahead changes nothing.
 

@@ -103,6 +103,10 @@ impl Walk<'_, '_> {
                 (op, VerifyError::PrefetchSharedSize { stages, bytes, limit })
             }
             Err(CannotSplit::NoCopies) => (op, VerifyError::PrefetchNoCopies),
+            Err(CannotSplit::AsyncForm(copy)) => {
+                let made = ir.place_of(copy);
+                (op, VerifyError::PrefetchAsyncForm { made })
+            }
             Err(CannotSplit::EarlyExit(exit)) => {
                 let (name, made) = (name(exit), ir.place_of(exit));
                 (op, VerifyError::PrefetchEarlyExit { op: name, made })
