@@ -3,34 +3,26 @@
 //! All threads of a block copy tiles of A and B to a ring in shared memory, some tiles ahead of the products; each warp
 //! loads its parts by `ldmatrix`, one step ahead, and multiplies them.
 
-use crate::ir::{
-    Body, Element, Global, GlobalMut, Kernel, KernelOptions, Number, Scalar, Val, range,
-};
+use crate::ir::{Body, Element, Kernel, KernelOptions, Number, range};
 use crate::layout::{Layout, LayoutError, layout, shape, tiler};
 use crate::tensor::{
-    AsyncTile, Fragment, MatrixLoad, MmaAtom, MmaSync, Operand, SharedTensor, Tensor, ThrMma, Tile,
+    AsyncTile, Fragment, MatrixLoad, MmaAtom, MmaSync, Operand, SharedTensor, Tensor, ThrMma,
     TileScheduler, TiledMma, ValType,
 };
 
 use super::config::GemmConfig;
 use super::direct_store::DirectStore;
-use super::epilogue::{EpilogueOps, EpilogueParams};
+use super::epilogue::EpilogueOps;
 use super::error::GemmError;
-use super::sm90::{in_memory, val_type};
-
-/// A, B and D, each with its pitch and the distance of its matrices; M, N, K and matrices of the batch; the epilogue.
-pub(super) type Params<A, B, C, D> = (
-    (Global<A>, [i64; 2]),
-    (Global<B>, [i64; 2]),
-    (GlobalMut<D>, [i64; 2]),
-    [i32; 4],
-    EpilogueParams<C, D>,
-);
+use super::threads::{Params, after, count, matrix};
+use super::types::{in_memory, val_type};
 
 /// Everything that is known before the kernel runs.
 struct Plan {
     config: GemmConfig,
     mma: TiledMma,
+    /// Elements along K of an instruction.
+    depth: u32,
     tiles: [AsyncTile; 2],
     loads: [MatrixLoad; 2],
     places: Vec<[i32; 2]>,
@@ -56,7 +48,7 @@ impl Plan {
             MatrixLoad::new(&mma, Operand::B, config.major_b, n)?,
         ];
         let places = places(&mma, [m, n])?;
-        Ok(Plan { config: *config, mma, tiles, loads, places })
+        Ok(Plan { config: *config, mma, depth: depth.into(), tiles, loads, places })
     }
 }
 
@@ -70,9 +62,8 @@ impl Plan {
         a: &SharedTensor<'b, A>,
         b: &SharedTensor<'b, B>,
     ) {
-        let GemmConfig { tile: [m, n, _], .. } = self.config;
-        let depth = if self.config.a == Scalar::Tf32 { 8 } else { 16 };
-        let steps = self.config.tile[2] / depth;
+        let ([m, n, tile_depth], depth) = (self.config.tile, self.depth);
+        let steps = tile_depth / depth;
         let words = [0, 1].map(|_| {
             (
                 thr.fragment_words(k, Operand::A, shape!(m, depth)),
@@ -162,23 +153,4 @@ fn places(mma: &TiledMma, [m, n]: [u32; 2]) -> Result<Vec<[i32; 2]>, LayoutError
         Ok([(place % i64::from(m)) as i32, (place / i64::from(m)) as i32])
     };
     (0..size).map(place).collect()
-}
-
-/// How many tiles a size has.
-pub(super) fn count(size: Val<'_, i32>, tile: u32) -> Val<'_, i32> {
-    (size + (tile as i32 - 1)) / tile as i32
-}
-
-/// The next stage.
-pub(super) fn after(stage: Val<'_, i32>, stages: u32) -> Val<'_, i32> {
-    let next = stage + 1;
-    next.eq(stages as i32).select(0, next)
-}
-
-/// The matrix of a tile, and its pitch.
-pub(super) fn matrix<'b, T: Element>(
-    (from, [pitch, next]): (Val<'b, Global<T>>, [Val<'b, i64>; 2]),
-    tile: Tile<'b>,
-) -> (Val<'b, Global<T>>, Val<'b, i64>) {
-    (from.offset(tile.batch.cvt::<i64>() * next), pitch)
 }
