@@ -221,6 +221,30 @@ fn cooperative_kernels() {
     }
 }
 
+/// Tiles of fewer rows than an instruction: the rows of A below them are zero, and those of D are another tile's.
+#[test]
+fn low_tiles() {
+    let device = device();
+    let low = |input, tile: [u32; 2], lines| {
+        let config = GemmConfig::sm90(input, tile);
+        let tile = [tile[0], tile[1], lines * config.tile[2]];
+        GemmConfig { tile, stages: 3, raster: Raster::AlongN, ..config }
+    };
+    for config in [low(Scalar::Bf16, [16, 32], 2), low(Scalar::Bf16, [32, 64], 1)] {
+        for problem in [[16, 64, 264], [13, 40, 136], [40, 72, 520], [1, 8, 8]] {
+            let [m, n, k] = problem;
+            Case::new(GemmProblem::new(m, n, k)).check::<bf16, bf16>(&device, config);
+        }
+    }
+    let epilogue = Epilogue { alpha: true, beta: true, bias: Some(Bias::Row), activation: None };
+    let config = GemmConfig { epilogue, major_b: Major::Mn, ..low(Scalar::F16, [16, 64], 1) };
+    let batch = GemmProblem { batch: 2, ..GemmProblem::new(40, 72, 72) };
+    Case::new(batch).check::<f16, f16>(&device, config);
+    let problem = GemmProblem::new(19, 72, 144);
+    Case::new(problem).check::<f32, f32>(&device, low(Scalar::Tf32, [16, 32], 1));
+    Case::new(problem).check::<f8e4m3, bf16>(&device, low(Scalar::F8E4M3, [16, 32], 2));
+}
+
 #[test]
 fn deferred_stores() {
     let device = device();

@@ -229,15 +229,16 @@ fn move_vector<'b, P, Q, W, const N: usize>(
     base.store_vector(k, offset, vector);
 }
 
-/// The vectors of a copy: their bytes, and the indices of their first elements.
-struct Vectors {
-    bytes: u64,
-    places: Vec<(i64, i64)>,
+/// The vectors of a copy: their bytes, which places of the tensors are one, and the indices of their first elements.
+pub(super) struct Vectors {
+    pub(super) bytes: u64,
+    pub(super) vector: Layout,
+    pub(super) places: Vec<(i64, i64)>,
 }
 
 impl Vectors {
     /// The widest vectors of two tensors of the same size; `None` for other sizes.
-    fn of<P: PointerType, Q: PointerType>(
+    pub(super) fn of<P: PointerType, Q: PointerType>(
         source: &Tensor<Pointer<'_, P>>,
         destination: &Tensor<Pointer<'_, Q>>,
     ) -> Result<Option<Vectors>, LayoutError> {
@@ -263,7 +264,7 @@ impl Vectors {
             let whole = |index: &i64| index.unsigned_abs().is_multiple_of(count);
             if count == 1 || (from.iter().all(whole) && to.iter().all(whole)) {
                 let places = from.into_iter().zip(to).collect();
-                return Ok(Some(Vectors { bytes: count * element, places }));
+                return Ok(Some(Vectors { bytes: count * element, vector, places }));
             }
             count /= 2;
         }

@@ -28,6 +28,7 @@
 
 mod async_tile;
 mod atom;
+mod clear;
 mod coord;
 mod copy;
 mod engine;
@@ -59,6 +60,7 @@ pub use atom::{
     AtomError, BitOp, CacheOp, CopyAtom, CopyOp, Major, Matrices, MmaAtom, MmaOp, MmaSync,
     OperandSource, SmemAtom, SmemSwizzle, ValType, Wgmma,
 };
+pub use clear::{clear, cooperative_clear};
 pub use copy::{autovec_copy, copy, copy_if, copy_zfill};
 pub use engine::{Coordinates, Engine, Readable, Rmem, Writable};
 pub use error::{TensorError, TensorErrorKind};

@@ -5,7 +5,7 @@ use crate::ir::{
     Body, BulkWait, Converted, Element, NamedBarrier, ProxySpace, Registers, Scalar, Shared,
     TensorMapMut, Val, Vector, bf16, f16,
 };
-use crate::layout::{ComposedLayout, Layout, shape};
+use crate::layout::{ComposedLayout, Layout, shape, tiler};
 
 use super::atom::{Major, SmemAtom, SmemSwizzle};
 use super::error::{TensorError, TensorErrorKind};
@@ -47,11 +47,29 @@ impl StagedStore {
     /// [`TensorErrorKind::TmaTile`]: rows are no multiples of 16 bytes and 8 columns, or longer than 256 elements;
     /// elements are not `f32`, `f16` or `bf16`.
     pub fn new(elem: Scalar, columns: u32, slots: u32) -> Result<StagedStore, TensorError> {
+        StagedStore::of_rows(elem, 64, columns, slots)
+    }
+
+    /// As [`new`](StagedStore::new), where the first `rows` of each 64 rows alone go to global memory: those of tiles that
+    /// are lower than an instruction.
+    ///
+    /// # Errors
+    /// Those of [`new`](StagedStore::new); `rows` is no multiple of 8, or is above 64.
+    pub fn of_rows(
+        elem: Scalar,
+        rows: u32,
+        columns: u32,
+        slots: u32,
+    ) -> Result<StagedStore, TensorError> {
         let error = |kind| TensorError {
             operation: "make_staged_store",
-            operand: format!("{elem} o (64,{columns})"),
+            operand: format!("{elem} o ({rows},{columns})"),
             kind,
         };
+        if !(8..=64).contains(&rows) || !rows.is_multiple_of(8) {
+            let why = "a store has 8 to 64 rows, in groups of 8";
+            return Err(error(TensorErrorKind::TmaTile { why }));
+        }
         if !matches!(elem, Scalar::F32 | Scalar::F16 | Scalar::Bf16) {
             return Err(error(TensorErrorKind::TmaTile {
                 why: "sums are stored as f32, f16 or bf16",
@@ -72,8 +90,9 @@ impl StagedStore {
         } else {
             Layout::row_major((64, columns)).into()
         };
+        let outer = slot.outer_layout().and_then(|slot| slot.composition(&tiler!(rows, columns)));
+        let outer = outer.map_err(|e| error(e.into()))?;
         // The third mode counts matrices of a batch.
-        let outer = slot.outer_layout().map_err(|e| error(e.into()))?;
         let batched = outer.append_to(3, &Layout::trivial()).map_err(|e| error(e.into()))?;
         let batched =
             ComposedLayout::new(slot.swizzle_portion(), 0, batched).map_err(|e| error(e.into()))?;

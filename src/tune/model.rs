@@ -290,7 +290,7 @@ impl GemmModel {
 
     /// Cycles of the products of a step.
     fn step_cycles(&self, config: &GemmConfig) -> f64 {
-        let [m, n, k] = config.tile.map(f64::from);
+        let [m, n, k] = products_of(config);
         match config.schedule {
             // 128 multiply-adds in a cycle.
             Schedule::Simt => m * n * k / 128.0 / 0.8,
@@ -309,7 +309,7 @@ impl GemmModel {
     /// The floating point operations of all tiles, also of the parts beyond the matrices.
     fn flops(&self, config: &GemmConfig, problem: &GemmProblem) -> f64 {
         let [rows, columns, steps] = config.tiles(problem).map(f64::from);
-        let [m, n, k] = config.tile.map(f64::from);
+        let [m, n, k] = products_of(config);
         2.0 * rows * m * columns * n * steps * k * f64::from(problem.batch)
     }
 
@@ -350,6 +350,12 @@ impl GemmModel {
         };
         (l2 * batch, (read + d) * batch)
     }
+}
+
+/// M, N and K of the products of a stage.
+fn products_of(config: &GemmConfig) -> [f64; 3] {
+    let [_, n, k] = config.tile;
+    [config.rows_of_products(), n, k].map(f64::from)
 }
 
 /// Multiplications of a type that the tensor cores of a multiprocessor do in a cycle.

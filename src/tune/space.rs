@@ -96,6 +96,9 @@ impl GemmSpace {
     }
 
     fn warp_specialised(&self, problem: &GemmProblem, all: &mut Vec<GemmConfig>) {
+        // Tiles lower than an instruction are for matrices that are.
+        let low = [16, 32].map(|m| (Schedule::Cooperative, m));
+        let low = low.into_iter().filter(|(_, m)| problem.m <= *m);
         let schedules = [
             (Schedule::Cooperative, 64),
             (Schedule::Cooperative, 128),
@@ -103,7 +106,7 @@ impl GemmSpace {
             (Schedule::Pingpong, 64),
             (Schedule::Pingpong, 128),
         ];
-        for (schedule, m) in schedules {
+        for (schedule, m) in low.chain(schedules) {
             for n in WIDTHS {
                 let base =
                     self.with(GemmConfig { schedule, ..GemmConfig::sm90(self.input, [m, n]) });

@@ -98,9 +98,11 @@ impl GemmConfig {
                 let heights: (&[u32], _) = if self.schedule == Schedule::Pingpong {
                     (&[64, 128], "64 or 128 where warp groups have tiles of their own")
                 } else {
-                    (&[64, 128, 256], "64, 128 or 256")
+                    (&[16, 32, 64, 128, 256], "16, 32, 64, 128 or 256")
                 };
                 tile('M', m, heights.0.contains(&m), heights.1)?;
+                let whole = self.major_a == Major::K || m.is_multiple_of(64);
+                tile('M', m, whole, "a multiple of 64 where A is contiguous along M")?;
                 let width = (8..=256).contains(&n) && n.is_multiple_of(8);
                 tile('N', n, width, "a multiple of 8 up to 256")?;
                 let whole = self.major_b == Major::K || n.is_multiple_of(64);

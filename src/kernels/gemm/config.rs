@@ -281,9 +281,15 @@ impl GemmConfig {
     /// Rows of a tile that one warp group multiplies.
     pub const fn rows_of_consumer(&self) -> u32 {
         match self.schedule {
-            Schedule::Cooperative => self.tile[0] / self.consumers(),
+            Schedule::Cooperative => self.rows_of_products() / self.consumers(),
             Schedule::Simt | Schedule::Multistage | Schedule::Pingpong => self.tile[0],
         }
+    }
+
+    /// Rows of a tile in shared memory and in the products. `wgmma` has 64: where the tile has fewer, the others are zero,
+    /// and neither fetched nor written.
+    pub const fn rows_of_products(&self) -> u32 {
+        if self.is_warp_specialised() && self.tile[0] < 64 { 64 } else { self.tile[0] }
     }
 
     /// Rows and columns of a tile that one warp of the multistage kernel multiplies.
@@ -313,7 +319,9 @@ impl GemmConfig {
                 let [rows, columns] = self.warp_tile();
                 rows * columns / 32
             }
-            Schedule::Cooperative => m.saturating_mul(n) / (self.consumers() * GROUP),
+            Schedule::Cooperative => {
+                self.rows_of_products().saturating_mul(n) / (self.consumers() * GROUP)
+            }
             Schedule::Pingpong => m.saturating_mul(n) / GROUP,
         }
     }
@@ -355,9 +363,14 @@ impl GemmConfig {
         }
     }
 
-    /// Bytes of a tile of A and one of B.
+    /// Bytes of a tile of A and one of B: what is fetched for a stage.
     pub const fn stage_bytes(&self) -> u32 {
-        let [m, n, k] = self.tile;
+        self.bytes_of_rows(self.tile[0])
+    }
+
+    /// Bytes of so many rows of A and a tile of B.
+    const fn bytes_of_rows(&self, m: u32) -> u32 {
+        let [_, n, k] = self.tile;
         m.saturating_mul(self.a.size_bytes())
             .saturating_add(n.saturating_mul(self.b.size_bytes()))
             .saturating_mul(k)
@@ -366,7 +379,7 @@ impl GemmConfig {
     /// Bytes of shared memory of a block.
     pub const fn shared_bytes(&self) -> u64 {
         let [m, n, k] = self.tile;
-        let stages = self.stages as u64 * self.stage_bytes() as u64;
+        let stages = self.stages as u64 * self.bytes_of_rows(self.rows_of_products()) as u64;
         match self.schedule {
             // Tiles are kept as f32, those of A with a pad of 4 columns for every row.
             Schedule::Simt => {

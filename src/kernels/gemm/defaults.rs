@@ -8,7 +8,7 @@ use super::error::GemmError;
 use super::problem::GemmProblem;
 
 /// Tiles of the warp-specialised kernel, and how they are written: M, N, multiples of 128 bytes along K.
-const SM90: [([u32; 3], StoreForm); 11] = [
+const SM90: [([u32; 3], StoreForm); 13] = [
     ([256, 200, 1], StoreForm::Rows),
     ([256, 184, 1], StoreForm::Rows),
     ([256, 128, 1], StoreForm::Chunks),
@@ -20,6 +20,8 @@ const SM90: [([u32; 3], StoreForm); 11] = [
     ([64, 64, 2], StoreForm::Chunks),
     ([64, 64, 1], StoreForm::Chunks),
     ([64, 32, 2], StoreForm::Rows),
+    ([32, 32, 2], StoreForm::Rows),
+    ([16, 32, 2], StoreForm::Rows),
 ];
 
 /// Tiles of the multistage kernel.
@@ -123,7 +125,7 @@ impl GemmConfig {
         let rounds = (rows * columns * f64::from(problem.batch) / f64::from(sms.max(1))).ceil();
         // Multiply-adds of 16 bits of a multiprocessor in a cycle, and bytes that it fetches.
         let rate = 2048.0 * 2.0 / f64::from(self.a.size_bytes());
-        let products = m * n * k / rate;
+        let products = m.max(64.0) * n * k / rate;
         let bytes = f64::from(self.stage_bytes()) / 55.0;
         let write = if self.store == StoreForm::Deferred { 0.02 } else { 0.07 };
         rounds * (steps * products.max(bytes) + 1500.0 + write * m * n)

@@ -53,18 +53,20 @@ impl Plan {
         let op = Wgmma::new(n as u16, ty_a, ty_b, ValType::F32, OperandSource::Shared);
         let groups = if schedule == Schedule::Pingpong { 1 } else { config.consumers() };
         let mma = TiledMma::new(MmaAtom::new(op)?, &layout!((groups, 1, 1)), tiler!(_, _, _))?;
-        let operand = |scalar: Scalar, major, rows: u32| -> Result<_, GemmError> {
+        let operand = |scalar: Scalar, major, rows: u32, fetched: u32| -> Result<_, GemmError> {
             let atom =
                 SmemAtom::new(major, SmemSwizzle::Sw128).position_independent(scalar.bits())?;
             // A box of a tensor copy goes on along the other mode of the atom.
             let order = if major == Major::K { shape!(0, 1, 2) } else { shape!(1, 0, 2) };
             let tiled = |shape: IntTuple| atom.tile_to_shape(&shape, Some(&order));
-            let copy = TmaCopy::new(in_memory(scalar), &tiled(shape!(rows, depth, 1))?)?;
+            let part = tiled(shape!(rows, depth, 1))?.composition(&tiler!(fetched, depth, 1))?;
+            let copy = TmaCopy::new(in_memory(scalar), &part)?;
             Ok((tiled(shape!(rows, depth, stages))?, copy))
         };
-        let (ring_a, copy_a) = operand(a, config.major_a, m)?;
-        let (ring_b, copy_b) = operand(b, config.major_b, n)?;
-        let store = StagedStore::new(config.d, config.store_columns(), config.store_slots())?;
+        let (ring_a, copy_a) = operand(a, config.major_a, config.rows_of_products(), m)?;
+        let (ring_b, copy_b) = operand(b, config.major_b, n, n)?;
+        let (columns, slots) = (config.store_columns(), config.store_slots());
+        let store = StagedStore::of_rows(config.d, m.min(64), columns, slots)?;
         let (rings, copies) = ([ring_a, ring_b], [copy_a, copy_b]);
         Ok(Plan { config: *config, mma, rings, copies, store })
     }
@@ -76,8 +78,7 @@ impl Plan {
 
     /// The sums of a thread.
     fn sums<'b>(&self, k: &Body<'b, '_>) -> Fragment<'b, f32> {
-        let [m, n, _] = self.config.tile;
-        self.mma.slice(0).fragment_c(k, shape!(m, n))
+        self.mma.slice(0).fragment_c(k, shape!(self.config.rows_of_products(), self.config.tile[1]))
     }
 
     /// The maps of A, B and D of a problem. A matrix that all of a batch share is one matrix.
@@ -154,6 +155,7 @@ impl Plan {
             let of_mma =
                 if turns.is_some() { thread % GROUP as i32 } else { thread - GROUP as i32 };
             let barrier = k.named_barrier((group + 1).cvt::<u32>(), GROUP).aligned();
+            self.clear(k, &sa, of_mma, barrier);
             let to = staging.offset(group * store.elements() as i32);
             let consumer = Consumer {
                 plan: self,
@@ -173,6 +175,25 @@ impl Plan {
         pipe.meet(k, BarrierForm::Unaligned);
     }
 
+    /// Makes the rows of A zero that are not fetched.
+    fn clear<'b, A: Recast>(
+        &self,
+        k: &Body<'b, '_>,
+        sa: &SharedTensor<'b, A>,
+        thread: Val<'b, i32>,
+        barrier: NamedBarrier<'b>,
+    ) {
+        let GemmConfig { tile: [m, _, depth], stages, .. } = self.config;
+        for part in m / 16..self.config.rows_of_products() / 16 {
+            let rows = sa.local_tile(k, &tiler!(16, depth, stages), (part, 0, 0));
+            cooperative_clear(k, &rows, thread, GROUP);
+        }
+        if m < 64 {
+            k.fence_proxy_async(ProxySpace::SharedCta);
+            barrier.sync(k);
+        }
+    }
+
     /// Fills the ring.
     fn produce<'b, A: Element, B: Element>(
         &self,
@@ -189,8 +210,8 @@ impl Plan {
             let (batch_a, batch_b) = (tile.batch * move_a, tile.batch * move_b);
             k.for_(range(0, steps), ring, |k, step, ring| {
                 let (full, at) = (pipe.acquire(k, ring), step * depth as i32);
-                let (to_a, to_b) =
-                    (sa.slice(k, (.., .., ring.stage)), sb.slice(k, (.., .., ring.stage)));
+                let to_a = sa.local_tile(k, &tiler!(m, depth, 1), (0, 0, ring.stage));
+                let to_b = sb.slice(k, (.., .., ring.stage));
                 copy_a.load(k, a, (row, at, batch_a), &to_a, full);
                 let turn = [step, tiles.rank(k)];
                 copy_b.load_in_turn(k, b, (column, at, batch_b), &to_b, full, cluster, turn);
@@ -276,7 +297,7 @@ impl<'b, C: Number, D: Number> Consumer<'_, 'b, C, D> {
     fn write(&self, k: &mut Body<'b, '_>, acc: &Fragment<'b, f32>, tile: Tile<'b>) {
         let config = &self.plan.config;
         let blocks = config.rows_of_consumer() / 64;
-        let shape = [blocks, config.tile[0] / blocks, config.tile[1]];
+        let shape = [blocks, config.rows_of_products() / blocks, config.tile[1]];
         self.store.tile(k, self.origin(tile), shape, |k, first, at| {
             self.epilogue.words(k, acc, first, at, &self.store)
         });
