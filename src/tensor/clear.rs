@@ -118,10 +118,8 @@ pub fn cooperative_clear<'b, P>(
 
 /// Zeros in one vector of `N` words.
 #[track_caller]
-fn clear_vector<'b, P, W: VectorElement<N>, const N: usize>(
-    k: &Body<'b, '_>,
-    at: &Pointer<'b, P>,
-) where
+fn clear_vector<'b, P, W: VectorElement<N>, const N: usize>(k: &Body<'b, '_>, at: &Pointer<'b, P>)
+where
     P: Recast,
     P::Of<W>: MutPointer,
 {

@@ -1,7 +1,9 @@
 //! [`WgmmaMainloop`]: the products of a warp group over the stages of a ring.
 
-use crate::ir::{Body, Element, IntoVal, Val, range};
+use crate::ir::{Body, Element, IntoVal, NamedBarrier, ProxySpace, Val, range};
+use crate::layout::{LayoutError, tiler};
 
+use super::clear::cooperative_clear;
 use super::pipeline::{PipelineState, TmaPipeline};
 use super::roles::WarpRole;
 use super::smem_operand::SmemOperand;
@@ -63,6 +65,41 @@ impl<'m, 'b> WgmmaMainloop<'m, 'b> {
         let b = SmemOperand::new(k, &thr.partition_b(k, b));
         let leader = (k.thread_idx().x % WarpRole::THREADS as i32).eq(0);
         WgmmaMainloop { mma, pipe, a, b, leader }
+    }
+
+    /// Makes the rows from `first` on of a ring (M, K, stage) of tiles of A zero, in all stages: for tiles of fewer rows
+    /// than an instruction has, of which copies bring `first`. The threads of the warp group that multiplies do it before
+    /// the first products, and meet at `barrier`; `thread` is this one. Rows are in groups of 16, contiguous along K.
+    #[track_caller]
+    pub fn clear_rows<A: Element>(
+        k: &Body<'b, '_>,
+        ring: &SharedTensor<'b, A>,
+        first: u32,
+        thread: Val<'b, i32>,
+        barrier: NamedBarrier<'b>,
+    ) {
+        let extents = || -> Result<[i64; 3], LayoutError> {
+            let extent = |mode: usize| ring.layout().get(&[mode])?.size()?.to_static();
+            Ok([extent(0)?, extent(1)?, extent(2)?])
+        };
+        let [rows, depth, stages] = match extents() {
+            Ok(extents) => extents,
+            Err(error) => return ring.failed(k, "clear_rows", error),
+        };
+        let first = i64::from(first);
+        if first >= rows {
+            return;
+        }
+        if first % 16 != 0 || rows % 16 != 0 {
+            let error = LayoutError::NotDivisible { value: first.into(), by: 16.into() };
+            return ring.failed(k, "clear_rows", error);
+        }
+        for block in first / 16..rows / 16 {
+            let rows = ring.local_tile(k, &tiler!(16, depth, stages), (block, 0, 0));
+            cooperative_clear(k, &rows, thread, WarpRole::THREADS);
+        }
+        k.fence_proxy_async(ProxySpace::SharedCta);
+        barrier.sync(k);
     }
 
     /// Whether the thread is the first of its warp group.

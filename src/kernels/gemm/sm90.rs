@@ -155,7 +155,7 @@ impl Plan {
             let of_mma =
                 if turns.is_some() { thread % GROUP as i32 } else { thread - GROUP as i32 };
             let barrier = k.named_barrier((group + 1).cvt::<u32>(), GROUP).aligned();
-            self.clear(k, &sa, of_mma, barrier);
+            WgmmaMainloop::clear_rows(k, &sa, config.tile[0], of_mma, barrier);
             let to = staging.offset(group * store.elements() as i32);
             let consumer = Consumer {
                 plan: self,
@@ -173,25 +173,6 @@ impl Plan {
             consumer.store.finish(k);
         });
         pipe.meet(k, BarrierForm::Unaligned);
-    }
-
-    /// Makes the rows of A zero that are not fetched.
-    fn clear<'b, A: Recast>(
-        &self,
-        k: &Body<'b, '_>,
-        sa: &SharedTensor<'b, A>,
-        thread: Val<'b, i32>,
-        barrier: NamedBarrier<'b>,
-    ) {
-        let GemmConfig { tile: [m, _, depth], stages, .. } = self.config;
-        for part in m / 16..self.config.rows_of_products() / 16 {
-            let rows = sa.local_tile(k, &tiler!(16, depth, stages), (part, 0, 0));
-            cooperative_clear(k, &rows, thread, GROUP);
-        }
-        if m < 64 {
-            k.fence_proxy_async(ProxySpace::SharedCta);
-            barrier.sync(k);
-        }
     }
 
     /// Fills the ring.
