@@ -190,6 +190,49 @@ fn check_signed_int<T: Int + Signed>() {
     check1("abs", &all, |a| a.abs(), |a| wrap(value(a).abs()));
 }
 
+/// Minima of minima, and maxima, of negated operands: what a compiler makes one instruction of.
+fn check_chains<T: Int + Signed>() {
+    let all = ints::<T>();
+    let all = (all.as_slice(), all.as_slice(), all.as_slice());
+    let neg = |x: T| wrap::<T>(-value(x));
+    let least = |a: T, b: T| if value(a) < value(b) { a } else { b };
+    let most = |a: T, b: T| if value(a) < value(b) { b } else { a };
+    check3(
+        "min of min",
+        all,
+        |a, b, c| (-a).min(b.min(-c)),
+        |a, b, c| least(neg(a), least(b, neg(c))),
+    );
+    check3(
+        "max of max",
+        all,
+        |a, b, c| (-b).max(a).max(-c),
+        |a, b, c| most(most(neg(b), a), neg(c)),
+    );
+    let zero = wrap::<T>(0);
+    check3(
+        "min of 0 - c",
+        all,
+        |a, b, c| a.min(b.min(a.constant(zero) - c)),
+        |a, b, c| least(a, least(b, neg(c))),
+    );
+    let minus = wrap::<T>(-1);
+    check3(
+        "max of c * -1",
+        all,
+        |a, b, c| a.max(b.max(c * minus)),
+        |a, b, c| most(a, most(b, neg(c))),
+    );
+}
+
+#[test]
+fn chains_of_minima_and_maxima() {
+    check_chains::<i8>();
+    check_chains::<i16>();
+    check_chains::<i32>();
+    check_chains::<i64>();
+}
+
 #[test]
 fn integers() {
     check_int::<i8>();

@@ -51,6 +51,9 @@ impl Entry<'_> {
         if let Some(constant) = fold(op, constant) {
             return self.bind(result, Operand::Const(constant));
         }
+        if let Some(value) = self.negated(op) {
+            return self.negate(result, value);
+        }
         match *op {
             Arith::Add { lhs, rhs } | Arith::AddRounded { lhs, rhs, .. } if self.by_fma(result) => {
                 self.fma_with_constant(result, 0x3f80, |one| [lhs.into(), one, rhs.into()]);

@@ -8,6 +8,7 @@ use super::PtxOptions;
 use super::assert_buffer::AssertBuffer;
 use super::control::OpenLoop;
 use super::mem::Addresses;
+use super::negation;
 use super::printf::Printing;
 use super::ptx::{LARGE_PARAMS, PtxVersion};
 use super::regs::{Class, Operand, Reg, memory_type};
@@ -111,6 +112,7 @@ pub(super) fn write(
         files,
         text,
         uses: Uses::of(ir),
+        compares: negation::compares(ir),
         operands,
         value_ends: [0; Class::ALL.len()],
         vectors: BTreeMap::new(),
@@ -151,6 +153,8 @@ pub(super) struct Entry<'a> {
     files: &'a mut Files,
     pub(super) text: &'a mut Text,
     pub(super) uses: Uses<'a>,
+    /// Whether there is a `min` or `max` of `i32`.
+    pub(super) compares: bool,
     /// What stands for each value: its register, that of a value with the same bits, or a constant.
     operands: Vec<Operand>,
     /// For each class, one more than the highest number of a value's register.

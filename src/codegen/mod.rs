@@ -68,6 +68,7 @@ mod instruction;
 mod mbarrier;
 mod mem;
 mod mma;
+mod negation;
 mod printf;
 mod ptx;
 mod regs;

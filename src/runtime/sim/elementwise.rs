@@ -9,8 +9,8 @@ use super::round::{self, Operation, Source};
 use super::slots::Slots;
 use super::vector::{At, each};
 use crate::ir::{
-    ApproxFunction, Arith, ByteHalf, Const, FloatMode, FloatTest, ProductHalf, Scalar, Subnormals,
-    Value,
+    ApproxFunction, Arith, ByteHalf, Const, FloatMode, FloatTest, ProductHalf, Rounding, Scalar,
+    Subnormals, Value,
 };
 
 /// `true` as the word of a `bool`, which is all ones.
@@ -371,6 +371,13 @@ impl Compiler<'_> {
                 })
             }
             Arith::Bitcast { value, to: _ } => self.bitcast(result, value),
+            Arith::CvtRounded { value, to: Scalar::Tf32, mode }
+                if mode.rounding == Rounding::NearestAway =>
+            {
+                self.elementwise(result, [value], move |[x]| {
+                    round::tf32_away(x as u32, mode).into()
+                })
+            }
             Arith::CvtRounded { value, to, mode } => {
                 let from = self.elem(value)?;
                 self.elementwise(result, [value], move |[x]| {

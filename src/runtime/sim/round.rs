@@ -308,6 +308,19 @@ pub(super) fn convert_rounded(x: Source, to: Scalar, mode: FloatMode) -> u64 {
     narrow::encode(to, x, mode.rounding, saturates).unwrap_or(0).into()
 }
 
+/// `cvt.rna.tf32.f32`: half a unit more, and the bits below cut off, as compilers for all targets write it. A number
+/// that is not finite has its bits cut off alone, so that a NaN whose payload is there becomes an infinity; with a limit
+/// the largest number.
+pub(super) fn tf32_away(bits: u32, mode: FloatMode) -> u32 {
+    const UNIT: u32 = 1 << 13;
+    let is_finite = |bits: u32| bits & 0x7fff_ffff < 0x7f80_0000;
+    let rounded = if is_finite(bits) { bits + UNIT / 2 } else { bits } & !(UNIT - 1);
+    match mode.clamp {
+        Clamp::Satfinite if !is_finite(rounded) => rounded - UNIT,
+        _ => rounded,
+    }
+}
+
 /// A number that is converted.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Source {
@@ -332,6 +345,41 @@ mod tests {
 
     fn f64_of(operation: Operation, operands: [f64; 3], rounding: Rounding) -> f64 {
         operation.apply(operands, Format::of(Scalar::F64), rounding)
+    }
+
+    /// Away from zero at the middle, and what hardware makes of numbers that are not finite.
+    #[test]
+    fn tf32_away_from_zero() {
+        let of = |bits, clamp| {
+            tf32_away(bits, FloatMode { rounding: Rounding::NearestAway, ftz: false, clamp })
+        };
+        let cases = [
+            (0x3f80_0fff, 0x3f80_0000, 0x3f80_0000),
+            (0x3f80_1000, 0x3f80_2000, 0x3f80_2000),
+            (0xbf80_1000, 0xbf80_2000, 0xbf80_2000),
+            (0x7f7f_ffff, 0x7f80_0000, 0x7f7f_e000),
+            (0xff80_0000, 0xff80_0000, 0xff7f_e000),
+            (0x7f80_0001, 0x7f80_0000, 0x7f7f_e000),
+            (0x7fff_ffff, 0x7fff_e000, 0x7fff_c000),
+        ];
+        for (bits, plain, limited) in cases {
+            assert_eq!(of(bits, Clamp::None), plain, "{bits:#x}");
+            assert_eq!(of(bits, Clamp::Satfinite), limited, "{bits:#x}");
+        }
+    }
+
+    /// On finite numbers it is the rounding of the format.
+    #[test]
+    fn tf32_away_is_the_rounding_of_the_format() {
+        for i in 0..4000u32 {
+            let bits = i.wrapping_mul(0x9e37_79b9);
+            let x = f32::from_bits(bits);
+            if x.is_finite() {
+                let mode = FloatMode { rounding: Rounding::NearestAway, ..FloatMode::RN };
+                let expected = convert_rounded(Source::Float(x.into()), Scalar::Tf32, mode);
+                assert_eq!(u64::from(tf32_away(bits, mode)), expected, "{x:e}");
+            }
+        }
     }
 
     proptest::proptest! {
