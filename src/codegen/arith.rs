@@ -51,9 +51,6 @@ impl Entry<'_> {
         if let Some(constant) = fold(op, constant) {
             return self.bind(result, Operand::Const(constant));
         }
-        if let Some(value) = self.negated(op) {
-            return self.negate(result, value);
-        }
         match *op {
             Arith::Add { lhs, rhs } | Arith::AddRounded { lhs, rhs, .. } if self.by_fma(result) => {
                 self.fma_with_constant(result, 0x3f80, |one| [lhs.into(), one, rhs.into()]);
@@ -67,6 +64,10 @@ impl Entry<'_> {
             Arith::Mul { lhs, rhs } | Arith::MulRounded { lhs, rhs, .. } if self.by_fma(result) => {
                 self.fma_with_constant(result, 0x8000, |zero| [lhs.into(), rhs.into(), zero]);
             }
+            Arith::Neg { value } if self.loses_sign(value) => self.negate(result, value),
+            Arith::Sub { lhs, rhs } if self.negates((lhs, 0), rhs) => self.negate(result, rhs),
+            Arith::Mul { lhs, rhs } if self.negates((rhs, -1), lhs) => self.negate(result, lhs),
+            Arith::Mul { lhs, rhs } if self.negates((lhs, -1), rhs) => self.negate(result, rhs),
             Arith::Add { lhs, rhs } => self.wrapping(["add.", "add.rn."], result, &[lhs, rhs]),
             Arith::Sub { lhs, rhs } => self.wrapping(["sub.", "sub.rn."], result, &[lhs, rhs]),
             Arith::Mul { lhs, rhs } => self.wrapping(["mul.lo.", "mul.rn."], result, &[lhs, rhs]),

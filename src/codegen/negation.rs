@@ -7,36 +7,28 @@
 
 use super::entry::Entry;
 use super::regs::Operand;
-use crate::ir::{Arith, KernelIr, Op, OpId, Scalar, Type, Value};
+use crate::ir::{Arith, KernelIr, Op, Scalar, Type, Value};
 
 /// Whether the kernel has a `min` or `max` of `i32`.
 pub(super) fn compares(ir: &KernelIr) -> bool {
-    let compares = |op: OpId| match ir.ops[op].op {
-        Op::Arith(Arith::Min { lhs, .. } | Arith::Max { lhs, .. }) => is_i32(ir, lhs),
-        _ => false,
-    };
-    ir.reached_ops().into_iter().any(compares)
-}
-
-fn is_i32(ir: &KernelIr, value: Value) -> bool {
-    ir.type_of(value) == Type::Scalar(Scalar::I32)
+    ir.reached_ops().into_iter().any(|op| {
+        let Op::Arith(Arith::Min { lhs, .. } | Arith::Max { lhs, .. }) = ir.ops[op].op else {
+            return false;
+        };
+        ir.type_of(lhs) == Type::Scalar(Scalar::I32)
+    })
 }
 
 impl Entry<'_> {
-    /// What the operation negates, if that is written in two steps.
-    pub(super) fn negated(&self, op: &Arith) -> Option<Value> {
-        let is = |value: Value, int: i128| match self.operand(value) {
-            Operand::Const(constant) => constant.as_int() == Some(int),
-            Operand::Reg(_) | Operand::Int(_) => false,
-        };
-        let value = match *op {
-            Arith::Neg { value } => value,
-            Arith::Sub { lhs, rhs } if is(lhs, 0) => rhs,
-            Arith::Mul { lhs, rhs } if is(rhs, -1) => lhs,
-            Arith::Mul { lhs, rhs } if is(lhs, -1) => rhs,
-            _ => return None,
-        };
-        (self.compares && is_i32(self.ir, value)).then_some(value)
+    /// Whether `-value` is written in two steps.
+    pub(super) fn loses_sign(&self, value: Value) -> bool {
+        self.compares && self.ir.type_of(value) == Type::Scalar(Scalar::I32)
+    }
+
+    /// Whether `value` is the constant `int`, and `-other` is written in two steps.
+    pub(super) fn negates(&self, (value, int): (Value, i128), other: Value) -> bool {
+        let is = matches!(self.operand(value), Operand::Const(x) if x.as_int() == Some(int));
+        is && self.loses_sign(other)
     }
 
     /// `-value` as `!value + 1`.
