@@ -83,7 +83,7 @@ impl GemmConfig {
                 // Each thread copies the same number of elements.
                 let threads = self.threads().max(1);
                 let whole = |side: u32| (side * k).is_multiple_of(threads);
-                let holds = k <= 32 && k.is_power_of_two() && whole(m) && whole(n);
+                let holds = (4..=32).contains(&k) && k.is_power_of_two() && whole(m) && whole(n);
                 let rule = "such that all threads copy the same number of elements, up to 32";
                 tile('K', k, holds, rule)
             }
@@ -113,7 +113,7 @@ impl GemmConfig {
 
     fn check_copies(&self) -> Result<(), GemmError> {
         let GemmConfig { stages, cluster, raster, alignment, .. } = *self;
-        let least = if self.schedule == Schedule::Simt { 1 } else { 2 };
+        let least = 2;
         if !(least..=32).contains(&stages) {
             return Err(GemmError::Stages { stages, least });
         }
@@ -190,6 +190,7 @@ impl GemmConfig {
         let entry = (REGISTERS / self.threads().max(1)).min(255) / 8 * 8;
         let most = |registers: u32, others: u32| registers.saturating_sub(others).min(MOST_SUMS);
         let most = match (registers, self.is_warp_specialised()) {
+            (_, false) if self.schedule == Schedule::Simt => most(entry, 48),
             (Some(_), false) => return error("only warp groups with roles move them"),
             (None, true) => most(entry, 32),
             (None, false) if self.schedule == Schedule::Simt => most(entry, 48),

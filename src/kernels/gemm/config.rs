@@ -291,11 +291,27 @@ impl GemmConfig {
         if self.tile[0].saturating_mul(self.tile[1]) > 64 * 128 { [64, 64] } else { [32, 32] }
     }
 
+    /// Rows and columns of a tile that one thread of the kernel without tensor cores multiplies.
+    pub const fn thread_tile(&self) -> [u32; 2] {
+        match self.registers { Some(t) => [t[0] % 100, t[1] % 100], None => [8, 8] }
+    }
+
+    /// EXPERIMENT
+    pub const fn resident_blocks(&self) -> u32 {
+        if let Some([_, b]) = self.registers { if b >= 100 { return b / 100; } }
+        let [a, b] = self.thread_tile();
+        let blocks = 32768 / (a * b) / self.threads();
+        if blocks == 0 { 1 } else { blocks }
+    }
+
     /// Threads of a block.
     pub const fn threads(&self) -> u32 {
         let [m, n, _] = self.tile;
         match self.schedule {
-            Schedule::Simt => (m / 8).saturating_mul(n / 8),
+            Schedule::Simt => {
+                let [rows, columns] = self.thread_tile();
+                (m / rows).saturating_mul(n / columns)
+            }
             Schedule::Multistage => {
                 let [rows, columns] = self.warp_tile();
                 (m / rows).saturating_mul(n / columns).saturating_mul(32)
@@ -308,7 +324,10 @@ impl GemmConfig {
     pub const fn accumulators(&self) -> u32 {
         let [m, n, _] = self.tile;
         match self.schedule {
-            Schedule::Simt => 64,
+            Schedule::Simt => {
+                let [rows, columns] = self.thread_tile();
+                rows * columns
+            }
             Schedule::Multistage => {
                 let [rows, columns] = self.warp_tile();
                 rows * columns / 32
