@@ -10,7 +10,8 @@ use super::problem::GemmProblem;
 /// How the threads of a block share the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Schedule {
-    /// Plain multiply-adds of `f32`, each thread 8 x 8 sums. Every target.
+    /// Plain multiply-adds of `f32`, each thread 8 x 8 or 16 x 8 sums, tiles fetched some steps ahead by `cp.async`. Every
+    /// target.
     Simt,
     /// `mma.sync`, tiles fetched some steps ahead by `cp.async`. Every target.
     Multistage,
@@ -293,15 +294,7 @@ impl GemmConfig {
 
     /// Rows and columns of a tile that one thread of the kernel without tensor cores multiplies.
     pub const fn thread_tile(&self) -> [u32; 2] {
-        match self.registers { Some(t) => [t[0] % 100, t[1] % 100], None => [8, 8] }
-    }
-
-    /// EXPERIMENT
-    pub const fn resident_blocks(&self) -> u32 {
-        if let Some([_, b]) = self.registers { if b >= 100 { return b / 100; } }
-        let [a, b] = self.thread_tile();
-        let blocks = 32768 / (a * b) / self.threads();
-        if blocks == 0 { 1 } else { blocks }
+        if self.tile[0].saturating_mul(self.tile[1]) >= 128 * 256 { [16, 8] } else { [8, 8] }
     }
 
     /// Threads of a block.

@@ -1,17 +1,12 @@
 //! The kernel without tensor cores, for every target: sums of `f32` by `fma`, in the order of K.
 //!
-//! Tiles of A and B are in a ring in shared memory as `f32`, one line for each step along K. Elements of 32 bits come
-//! there by `cp.async`, one by one, so that tiles that are contiguous along K are transposed on the way; those of 16
-//! bits wait in registers until they are converted. A thread has runs of 4 rows and of 4 columns, far from each other in
-//! the tile, and reads them in vectors, one step ahead of the products.
-//!
-//! What is left of K by whole tiles comes first: the first tile starts before the matrix, with zeros, so that no other
-//! one ends within it.
+//! Tiles of A and B are in a ring in shared memory, copied some tiles ahead ([`LineTile`]). A thread has runs of 4 rows
+//! and of 4 columns, far from each other in the tile, and reads them in vectors, one step along K ahead of the products,
+//! also from one tile to the next: so there are products to do on both sides of a barrier.
 
-use crate::codegen::Major;
 use crate::ir::{
-    Body, CpAsyncCache, DeviceCoord, Element, Global, Kernel, KernelOptions, Number, Registers,
-    Scalar, Shared, Val, Var, Vector, range,
+    Body, DeviceCoord, Element, Kernel, KernelOptions, Number, Registers, Scalar, Shared, Val,
+    Vector, range,
 };
 use crate::tensor::TileScheduler;
 
@@ -19,13 +14,14 @@ use super::config::GemmConfig;
 use super::direct_store::DirectStore;
 use super::epilogue::EpilogueOps;
 use super::error::GemmError;
+use super::line_tile::LineTile;
 use super::sm80::{Params, count, matrix};
 
-/// Elements between the ends of two lines in shared memory: vectors stay aligned, and 8 steps of 4 rows, which a warp
-/// writes at a time where the matrix is contiguous along K, are in 32 banks.
-const PAD: u32 = 4;
 /// Rows and columns of a thread that follow each other.
 const RUN: u32 = 4;
+/// Steps along K between copies. All at once they would hold up the loads of operands, which take the same way; one after
+/// the other, each would cost what the compiler puts between loads of shared memory and copies.
+const EVERY: u32 = 4;
 
 /// Builds the kernel.
 pub(super) fn build<A, B, C, D>(
@@ -40,9 +36,9 @@ where
     let GemmConfig { tile: [m, n, depth], stages, .. } = *config;
     let threads = config.threads();
     let [high, wide] = config.thread_tile();
-    let options = KernelOptions::default()
-        .block([threads, 1, 1])
-        .min_blocks_per_sm(config.resident_blocks());
+    // As many registers of a thread again for all but its sums; where elements wait in registers too, all there are.
+    let blocks = if config.a == Scalar::F32 { 65536 / (2 * high * wide * threads) } else { 1 };
+    let options = KernelOptions::default().block([threads, 1, 1]).min_blocks_per_sm(blocks);
     let name = config.to_string();
     Ok(Kernel::build_with(options, &name, config.target, |k, (a, b, d, sizes, epilogue)| {
         let [rows, columns, depths, batch] = sizes;
@@ -51,34 +47,29 @@ where
         let tile = TileScheduler::new(k, config.raster, extents).tile(k, block);
         let (row, column) = (tile.row * m as i32, tile.column * n as i32);
         let steps = count(depths, depth);
-        let missing = steps * depth as i32 - depths;
-        let side = |extent, run, major| Side { extent, run, depth, threads, major };
-        let (side_a, side_b) = (side(m, high, config.major_a), side(n, wide, config.major_b));
+        let tile_a = LineTile { extent: m, depth, threads, major: config.major_a };
+        let tile_b = LineTile { extent: n, depth, threads, major: config.major_b };
         // A stage is a tile of A, then one of B.
-        let elements = side_a.elements() + side_b.elements();
+        let elements = tile_a.elements() + tile_b.elements();
         let sa = k.shared_aligned::<f32>((stages * elements) as usize, 16);
-        let sb = sa.offset(side_a.elements() as i32);
-        let from_a = side_a.source(k, matrix(a, tile), [row, rows], missing, sa);
-        let from_b = side_b.source(k, matrix(b, tile), [column, columns], missing, sb);
+        let sb = sa.offset(tile_a.elements() as i32);
+        let copy_a = tile_a.slice(k, matrix(a, tile), row, [rows, depths], sa);
+        let copy_b = tile_b.slice(k, matrix(b, tile), column, [columns, depths], sb);
         let sums = k.registers::<f32>((high * wide) as usize).named(k, "sums");
         sums.fill(k, 0.0);
-        let [down, across] = place(k, config).map(|i| (i * RUN).cvt::<i32>());
+        let [down, across] = place(k, n / wide).map(|i| (i * RUN).cvt::<i32>());
         let (read_a, read_b) = (sa.offset(down), sb.offset(across));
-        // The operands of two steps.
-        let operands =
-            [0, 1].map(|_| (k.registers(high as usize), k.registers(wide as usize)));
+        let operands = [0, 1].map(|_| (k.registers(high as usize), k.registers(wide as usize)));
+        // The operands of a step of a stage, those of even steps and of odd ones in turn.
         let load = |k: &Body<'_, '_>, stage: Val<'_, i32>, step: u32| {
             let (x, y) = &operands[step as usize % 2];
-            side_a.line(k, read_a, stage, step % depth, x);
-            side_b.line(k, read_b, stage, step % depth, y);
+            load_line(k, read_a.offset(stage), tile_a, step, x);
+            load_line(k, read_b.offset(stage), tile_b, step, y);
         };
         for stage in 0..stages as i32 - 1 {
-            let (more, to) = (steps.gt(stage), k.constant(stage * elements as i32));
-            let first = (stage == 0).then_some(missing);
-            from_a.start(k, to, more, first);
-            from_b.start(k, to, more, first);
-            from_a.finish(k, to);
-            from_b.finish(k, to);
+            let (exists, place) = (steps.gt(stage), k.constant(stage * elements as i32));
+            copy_a.tile(k, place, exists, stage == 0);
+            copy_b.tile(k, place, exists, stage == 0);
             k.cp_async_commit_group();
         }
         k.cp_async_wait_group(stages - 2);
@@ -87,30 +78,35 @@ where
         let last = ((stages - 1) * elements) as i32;
         let start = (k.constant(0), k.constant(last));
         k.for_(range(0, steps), start, |k, step, (read, write)| {
-            let more = (step + (stages as i32 - 1)).lt(steps);
-            let next = after(read, elements, stages);
+            let next = after(read, elements, last);
+            let exists = (step + (stages as i32 - 1)).lt(steps);
+            let mut ahead_a = copy_a.start(k, write, exists);
+            let mut ahead_b = copy_b.start(k, write, exists);
             for step in 0..depth {
-                if step + 1 == depth {
-                    from_a.finish(k, write);
-                    from_b.finish(k, write);
+                if step + 1 < depth {
+                    load(k, read, step + 1);
+                } else {
+                    // The last operands of this stage are in registers, so it may be overwritten.
+                    copy_a.finish(k, write);
+                    copy_b.finish(k, write);
                     k.cp_async_wait_group(stages - 2);
                     k.barrier();
-                    load(k, next, depth);
-                } else {
-                    load(k, read, step + 1);
+                    load(k, next, 0);
                 }
-                let half = config.registers.is_some_and(|r| r[0] / 100 % 2 == 1);
-                if step == 0 {
-                    from_a.start(k, write, more, None);
-                }
-                if step == if half { depth / 2 - 1 } else { 0 } {
-                    from_b.start(k, write, more, None);
-                    k.cp_async_commit_group();
+                if step % EVERY == 0 {
+                    let times = (depth - step) / EVERY;
+                    let left = ahead_a.remaining() + ahead_b.remaining();
+                    for _ in 0..left.div_ceil(times as usize) {
+                        let _ = ahead_a.copy(k) || ahead_b.copy(k);
+                    }
+                    if times == 1 {
+                        k.cp_async_commit_group();
+                    }
                 }
                 let (x, y) = &operands[step as usize % 2];
                 multiply(k, &sums, x, y);
             }
-            (next, after(write, elements, stages))
+            (next, after(write, elements, last))
         });
         let far = |i: u32, run: u32, extent: u32| i % RUN + i / RUN * (extent / (run / RUN));
         let places: Vec<[i32; 2]> = (0..high * wide)
@@ -122,32 +118,45 @@ where
     })?)
 }
 
-/// The stage after the one at `place`.
-fn after(place: Val<'_, i32>, elements: u32, stages: u32) -> Val<'_, i32> {
-    place.eq(((stages - 1) * elements) as i32).select(0, place + elements as i32)
+/// The stage after the one at `place`, where the last one is at `last`.
+fn after(place: Val<'_, i32>, elements: u32, last: i32) -> Val<'_, i32> {
+    place.eq(last).select(0, place + elements as i32)
 }
 
-/// Which of the threads of the tile the thread is: from above and from the left.
+/// Which of the threads of the tile the thread is, from above and from the left, where `beside` are beside each other.
 ///
-/// Lanes whose numbers differ in bit 0 alone are below each other, those that differ in bit 1 alone beside each other (or
-/// the other way round): so that of what a vector of each lane reads there are two halves of a warp with 64 or 128
-/// bytes each.
-fn place<'b>(k: &Body<'b, '_>, config: &GemmConfig) -> [Val<'b, u32>; 2] {
-    let [_, n, _] = config.tile;
-    let [high, wide] = config.thread_tile();
+/// A warp is 4 x 8 threads, or 8 x 4 where there are not so many. Of lanes whose numbers differ in bit 0 alone, and of
+/// those that differ in bit 1 alone, ones are below each other and the others beside each other: then shared memory
+/// gives a vector to half a warp at a time, though it has but 64 or 128 bytes for all of it.
+fn place<'b>(k: &Body<'b, '_>, beside: u32) -> [Val<'b, u32>; 2] {
     let thread = k.thread_idx().x.cvt::<u32>();
     let (lane, warp) = (thread % 32, thread / 32);
-    let (four, eight) = (lane % 2 + lane / 16 * 2, lane / 2 % 8);
-    let threads = n / wide;
-    // A warp is 8 x 4 or 4 x 8 threads, whichever is nearer to a square of elements.
-    let is_wide = threads >= 8 && ((wide <= high) != config.registers.is_some_and(|r| r[0] / 200 % 2 == 1));
-    let (lanes, [down, across]) =
-        if is_wide { ([4, 8], [four, eight]) } else { ([8, 4], [eight, four]) };
-    let warps = threads / lanes[1];
-    [down + warp / warps * lanes[0], across + warp % warps * lanes[1]]
+    let (of_4, of_8) = (lane % 2 + lane / 16 * 2, lane / 2 % 8);
+    let ([high, wide], [down, across]) =
+        if beside >= 8 { ([4, 8], [of_4, of_8]) } else { ([8, 4], [of_8, of_4]) };
+    let warps = beside / wide;
+    [down + warp / warps * high, across + warp % warps * wide]
 }
 
-/// `sums += x yᵀ`, line by line and back, so that neighbours share operands.
+/// What a thread reads of line `step` of the stage whose first element for it is at `from`.
+fn load_line(
+    k: &Body<'_, '_>,
+    from: Val<'_, Shared<f32>>,
+    tile: LineTile,
+    step: u32,
+    to: &Registers<'_, f32>,
+) {
+    let runs = to.len() as u32 / RUN;
+    for run in 0..runs {
+        let at = step * tile.pitch() + run * (tile.extent / runs);
+        let four: Val<'_, Vector<f32, 4>> = from.load_vector(k, at as i32);
+        for (i, x) in four.lanes().into_iter().enumerate() {
+            to.set(k, (run * RUN) as usize + i, x);
+        }
+    }
+}
+
+/// `sums += x yᵀ`, row by row and back, so that products after each other share an operand.
 fn multiply(
     k: &Body<'_, '_>,
     sums: &Registers<'_, f32>,
@@ -163,195 +172,3 @@ fn multiply(
         }
     }
 }
-
-/// A tile of A or B.
-#[derive(Clone, Copy)]
-struct Side {
-    /// Rows or columns of the tile, and of a thread.
-    extent: u32,
-    run: u32,
-    depth: u32,
-    threads: u32,
-    major: Major,
-}
-
-impl Side {
-    /// Elements between two lines in shared memory.
-    fn pitch(self) -> u32 {
-        self.extent + PAD
-    }
-
-    /// Elements of shared memory of a stage.
-    fn elements(self) -> u32 {
-        self.depth * self.pitch()
-    }
-
-    /// How many threads beside each other copy elements that follow each other in the matrix: along K as many as there
-    /// are banks for their lines, along the other mode a warp, or more where there are not enough steps.
-    fn beside(self) -> u32 {
-        match self.major {
-            Major::K => self.depth.min(8),
-            Major::Mn => (self.threads / self.depth).max(32).min(self.extent),
-        }
-    }
-
-    /// Extents of the tile as it is in the matrix: lines, and along them.
-    fn lines(self) -> [u32; 2] {
-        match self.major {
-            Major::K => [self.extent, self.depth],
-            Major::Mn => [self.depth, self.extent],
-        }
-    }
-
-    /// The lines of which a thread copies elements, from its first one.
-    fn steps(self) -> Vec<i32> {
-        let lines = self.lines()[0];
-        (0..lines).step_by((self.threads / self.beside()) as usize).map(|i| i as i32).collect()
-    }
-
-    /// Those elements of a line, from the first one.
-    fn along(self) -> Vec<i32> {
-        (0..self.lines()[1]).step_by(self.beside() as usize).map(|i| i as i32).collect()
-    }
-
-    /// Line and element as row or column and step along K.
-    fn place(self, [line, along]: [i32; 2]) -> [i32; 2] {
-        if self.major == Major::K { [line, along] } else { [along, line] }
-    }
-
-    /// What a thread reads of line `step` of a stage, from its first element of the ring.
-    fn line(
-        self,
-        k: &Body<'_, '_>,
-        from: Val<'_, Shared<f32>>,
-        stage: Val<'_, i32>,
-        step: u32,
-        to: &Registers<'_, f32>,
-    ) {
-        let from = from.offset(stage);
-        let runs = self.run / RUN;
-        for run in 0..runs {
-            let at = step * self.pitch() + run * (self.extent / runs);
-            let four: Val<'_, Vector<f32, 4>> = from.load_vector(k, at as i32);
-            for (i, x) in four.lanes().into_iter().enumerate() {
-                to.set(k, (run * RUN) as usize + i, x);
-            }
-        }
-    }
-
-    /// What a thread copies of the tiles from row or column `first` on of a matrix with `limit` of these, to the ring at
-    /// `to`. The first tile starts `missing` steps before the matrix.
-    fn source<'b, T: Element>(
-        self,
-        k: &Body<'b, '_>,
-        (from, pitch): (Val<'b, Global<T>>, Val<'b, i64>),
-        [first, limit]: [Val<'b, i32>; 2],
-        missing: Val<'b, i32>,
-        to: Val<'b, Shared<f32>>,
-    ) -> Source<'b, T> {
-        let thread = k.thread_idx().x.cvt::<u32>();
-        let beside = self.beside();
-        let (line, along) = ((thread / beside).cvt::<i32>(), (thread % beside).cvt::<i32>());
-        let shared = self.pitch() as i32;
-        let (place, from, to) = match self.major {
-            Major::K => {
-                let row = first + line;
-                let from = from.offset(row.cvt::<i64>() * pitch + (along - missing).cvt::<i64>());
-                ([row, along], from, to.offset(along * shared + line))
-            }
-            Major::Mn => {
-                let row = first + along;
-                let from = from.offset((line - missing).cvt::<i64>() * pitch + row.cvt::<i64>());
-                ([row, line], from, to.offset(line * shared + along))
-            }
-        };
-        let size = i64::from(T::SCALAR.size_bytes());
-        let stride = pitch * (i64::from(self.threads / beside) * size);
-        let next = match self.major {
-            Major::K => k.constant(i64::from(self.depth) * size),
-            Major::Mn => pitch * (i64::from(self.depth) * size),
-        };
-        let from = k.var(from.ptr_cast::<u8>());
-        // Elements of other sizes are converted on the way.
-        let copies = self.steps().len() * self.along().len();
-        let ahead = (T::SCALAR != Scalar::F32).then(|| k.registers(copies));
-        let [row, step] = place;
-        Source { ty: std::marker::PhantomData, side: self, from, stride, next, left: limit - row, step, to, ahead }
-    }
-}
-
-/// What a thread copies of the tiles along K.
-struct Source<'b, T> {
-    ty: std::marker::PhantomData<fn() -> T>,
-    side: Side,
-    /// Its first element of the next tile.
-    from: Var<'b, Global<u8>>,
-    /// Bytes between its lines, and between tiles.
-    stride: Val<'b, i64>,
-    next: Val<'b, i64>,
-    /// How many rows or columns there are from the first one on, and the step along K of this one in the tile.
-    left: Val<'b, i32>,
-    step: Val<'b, i32>,
-    /// Its place in the ring.
-    to: Val<'b, Shared<f32>>,
-    /// Where elements wait that do not go to shared memory by themselves.
-    ahead: Option<Registers<'b, f32>>,
-}
-
-impl<'b, T: Element> Source<'b, T> {
-    /// Starts the copies of the next tile to a stage. What is outside of the matrix becomes 0, which is all of the
-    /// tile where it is not one of them (`exists`); of the first tile also the steps before `missing`.
-    fn start(
-        &self,
-        k: &mut Body<'b, '_>,
-        stage: Val<'b, i32>,
-        exists: Val<'b, bool>,
-        missing: Option<Val<'b, i32>>,
-    ) {
-        let side = self.side;
-        let left = exists.select(self.left, k.constant(0));
-        let to = self.to.offset(stage);
-        let along = side.along();
-        let mut at = self.from.get(k);
-        for (i, line) in side.steps().into_iter().enumerate() {
-            if i > 0 {
-                at = at.offset(self.stride);
-            }
-            let from = at.ptr_cast::<T>();
-            for (j, &along) in along.iter().enumerate() {
-                let [down, right] = side.place([line, along]);
-                let inside = left.gt(down);
-                let inside = match missing {
-                    Some(missing) => inside & (self.step + right).ge(missing),
-                    None => inside,
-                };
-                if let Some(ahead) = &self.ahead {
-                    let element = k.if_with(inside, T::default(), |k| from.load(k, along));
-                    ahead.set(k, i * along_len(side) + j, element.cvt::<f32>());
-                } else {
-                    let bytes = inside.select(k.constant(4), k.constant(0));
-                    let to = to.offset(right * side.pitch() as i32 + down);
-                    let from = from.offset(along).ptr_cast::<f32>();
-                    k.cp_async_zfill(to, from, CpAsyncCache::Ca, 4, bytes);
-                }
-            }
-        }
-        self.from.set(k, self.from.get(k).offset(self.next));
-    }
-
-    /// Writes the elements that wait to a stage.
-    fn finish(&self, k: &Body<'_, '_>, stage: Val<'_, i32>) {
-        let Some(ahead) = &self.ahead else { return };
-        let side = self.side;
-        let to = self.to.offset(stage);
-        let mut i = 0;
-        for line in side.steps() {
-            for along in side.along() {
-                let [down, right] = side.place([line, along]);
-                to.store(k, right * side.pitch() as i32 + down, ahead.get(k, i));
-                i += 1;
-            }
-        }
-    }
-}
-fn along_len(side: Side) -> usize { side.along().len() }
