@@ -3,7 +3,7 @@
 use crate::ir::{Scalar, Target};
 use crate::tensor::Raster;
 
-use super::config::{GemmConfig, StoreForm};
+use super::config::{GemmConfig, Schedule, StoreForm};
 use super::error::GemmError;
 use super::problem::GemmProblem;
 
@@ -21,6 +21,9 @@ const SM90: [([u32; 3], StoreForm); 11] = [
     ([64, 64, 1], StoreForm::Chunks),
     ([64, 32, 2], StoreForm::Rows),
 ];
+
+/// Tiles of the kernel without tensor cores.
+const SIMT: [[u32; 3]; 3] = [[256, 128, 32], [128, 128, 32], [64, 64, 32]];
 
 /// Tiles of the multistage kernel.
 const SM80: [[u32; 2]; 4] = [[128, 256], [128, 128], [64, 128], [64, 64]];
@@ -91,9 +94,9 @@ impl GemmConfig {
         let mut all = Vec::new();
         let size = self.a.size_bytes();
         if self.a == Scalar::F32 {
-            for side in [128, 64] {
-                let base = GemmConfig::simt(self.target, self.a);
-                all.push(self.wanted(GemmConfig { tile: [side, side, 16], ..base }));
+            for tile in SIMT {
+                let base = self.wanted(GemmConfig::simt(self.target, self.a));
+                all.push(GemmConfig { tile, ..base }.with_most_stages(3));
             }
         } else {
             for tile in SM80 {
@@ -121,8 +124,13 @@ impl GemmConfig {
         let [m, n, k] = self.tile.map(f64::from);
         let [rows, columns, steps] = self.tiles(problem).map(f64::from);
         let rounds = (rows * columns * f64::from(problem.batch) / f64::from(sms.max(1))).ceil();
-        // Multiply-adds of 16 bits of a multiprocessor in a cycle, and bytes that it fetches.
-        let rate = 2048.0 * 2.0 / f64::from(self.a.size_bytes());
+        // Multiply-adds of a multiprocessor in a cycle, and bytes that it fetches.
+        let rate = match self.schedule {
+            Schedule::Simt => 128.0,
+            Schedule::Multistage | Schedule::Cooperative | Schedule::Pingpong => {
+                2048.0 * 2.0 / f64::from(self.a.size_bytes())
+            }
+        };
         let products = m * n * k / rate;
         let bytes = f64::from(self.stage_bytes()) / 55.0;
         let write = if self.store == StoreForm::Deferred { 0.02 } else { 0.07 };

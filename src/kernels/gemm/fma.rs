@@ -47,14 +47,15 @@ where
         let tile = TileScheduler::new(k, config.raster, extents).tile(k, block);
         let (row, column) = (tile.row * m as i32, tile.column * n as i32);
         let steps = count(depths, depth);
+        let missing = steps * depth as i32 - depths;
         let tile_a = LineTile { extent: m, depth, threads, major: config.major_a };
         let tile_b = LineTile { extent: n, depth, threads, major: config.major_b };
         // A stage is a tile of A, then one of B.
         let elements = tile_a.elements() + tile_b.elements();
         let sa = k.shared_aligned::<f32>((stages * elements) as usize, 16);
         let sb = sa.offset(tile_a.elements() as i32);
-        let copy_a = tile_a.slice(k, matrix(a, tile), row, [rows, depths], sa);
-        let copy_b = tile_b.slice(k, matrix(b, tile), column, [columns, depths], sb);
+        let copy_a = tile_a.slice(k, matrix(a, tile), [row, rows], missing, sa);
+        let copy_b = tile_b.slice(k, matrix(b, tile), [column, columns], missing, sb);
         let sums = k.registers::<f32>((high * wide) as usize).named(k, "sums");
         sums.fill(k, 0.0);
         let [down, across] = place(k, n / wide).map(|i| (i * RUN).cvt::<i32>());

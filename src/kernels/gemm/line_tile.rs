@@ -3,8 +3,6 @@
 use crate::codegen::Major;
 use crate::ir::{Body, CpAsyncCache, Element, Global, Registers, Scalar, Shared, Val, Var};
 
-use super::sm80::count;
-
 /// Elements between the ends of two lines in shared memory: vectors stay aligned, and 8 steps of 4 rows, which a warp
 /// writes at a time where the matrix is contiguous along K, are in 32 banks.
 const PAD: u32 = 4;
@@ -65,21 +63,20 @@ impl LineTile {
         if self.major == Major::K { [line, along] } else { [along, line] }
     }
 
-    /// What a thread copies of the tiles of a matrix whose first row or column is `first`; `limits` are the rows or
-    /// columns of the matrix, and its depth. `to` is the first element of the tile in the first stage of a ring.
+    /// What a thread copies of the tiles of a matrix with `limit` rows or columns; the first ones of the tiles are `first`
+    /// and, along K, `-missing`. `to` is the first element of the tile in the first stage of a ring.
     pub(super) fn slice<'b, T: Element>(
         self,
         k: &Body<'b, '_>,
         (from, pitch): (Val<'b, Global<T>>, Val<'b, i64>),
-        first: Val<'b, i32>,
-        [limit, depths]: [Val<'b, i32>; 2],
+        [first, limit]: [Val<'b, i32>; 2],
+        missing: Val<'b, i32>,
         to: Val<'b, Shared<f32>>,
     ) -> LineCopy<'b, T> {
         let thread = k.thread_idx().x.cvt::<u32>();
         let beside = self.beside();
         let own = [thread / beside, thread % beside].map(|i| i.cvt::<i32>());
         let [row, step] = self.turn(own);
-        let missing = count(depths, self.depth) * self.depth as i32 - depths;
         let [line, along] = self.turn([first + row, step - missing]);
         let from = from.offset(line.cvt::<i64>() * pitch + along.cvt::<i64>());
         let bytes = |lines: u32| pitch * i64::from(lines * T::SCALAR.size_bytes());
