@@ -83,8 +83,8 @@ impl GemmConfig {
                 // Each thread copies the same number of elements.
                 let threads = self.threads().max(1);
                 let whole = |side: u32| (side * k).is_multiple_of(threads);
-                let holds = (4..=32).contains(&k) && k.is_power_of_two() && whole(m) && whole(n);
-                let rule = "4, 8, 16 or 32, such that all threads copy the same number of elements";
+                let holds = [8, 16, 32].contains(&k) && whole(m) && whole(n);
+                let rule = "8, 16 or 32, such that all threads copy the same number of elements";
                 tile('K', k, holds, rule)
             }
             Schedule::Multistage => {

@@ -36,8 +36,13 @@ where
     let GemmConfig { tile: [m, n, depth], stages, .. } = *config;
     let threads = config.threads();
     let [high, wide] = config.thread_tile();
-    // As many registers of a thread again for all but its sums; where elements wait in registers too, all there are.
-    let blocks = if config.a == Scalar::F32 { 65536 / (2 * high * wide * threads) } else { 1 };
+    // A thread with 64 sums does with 168 registers, and with 128 in a square tile of 256 threads, of which there are
+    // two blocks then. With more sums, or with elements that wait in registers, it has all that there are.
+    let blocks = match (config.a, [m, n]) {
+        (Scalar::F32, [128, 128]) => 2,
+        (Scalar::F32, _) if high * wide == 64 => (65536 / (168 * threads)).max(1),
+        _ => 1,
+    };
     let options = KernelOptions::default().block([threads, 1, 1]).min_blocks_per_sm(blocks);
     let name = config.to_string();
     Ok(Kernel::build_with(options, &name, config.target, |k, (a, b, d, sizes, epilogue)| {

@@ -35,11 +35,12 @@ impl LineTile {
     }
 
     /// How many threads copy elements that follow each other in the matrix: along K as many as there are banks for
-    /// their lines, along the other mode a warp, or more where the tile has not enough lines for all threads.
+    /// their lines, along the other mode a warp, or more where the tile has not enough lines for all threads, or more
+    /// than four conditions of a line would take registers.
     fn beside(self) -> u32 {
         match self.major {
             Major::K => self.depth.min(8),
-            Major::Mn => (self.threads / self.depth).max(32).min(self.extent),
+            Major::Mn => (self.threads / self.depth).max(self.extent / 4).max(32).min(self.extent),
         }
     }
 
