@@ -39,7 +39,7 @@ impl LineTile {
     /// than four conditions of a line would take registers.
     fn beside(self) -> u32 {
         match self.major {
-            Major::K => self.depth.min(8),
+            Major::K => 8,
             Major::Mn => (self.threads / self.depth).max(self.extent / 4).max(32).min(self.extent),
         }
     }
@@ -119,7 +119,7 @@ pub(super) struct LineCopy<'b, T> {
 }
 
 impl<'b, T: Element> LineCopy<'b, T> {
-    /// Starts the copies of the next tile to the stage at `stage`; it has none before they are asked for.
+    /// Begins with the copies of the next tile to the stage at `stage`; [`Started::copy`] makes them, to the last one.
     ///
     /// What is outside of the matrix becomes zero, and so does the whole of a tile that does not exist.
     pub(super) fn start<'s>(
@@ -162,7 +162,7 @@ impl<'b, T: Element> LineCopy<'b, T> {
     }
 }
 
-/// A tile of which a thread has copied a part.
+/// A tile of which a thread has copied a part. After the last copy the next tile is the one behind it.
 pub(super) struct Started<'b, 's, T> {
     copy: &'s LineCopy<'b, T>,
     /// How many elements were copied.
