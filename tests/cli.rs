@@ -653,6 +653,12 @@ fn bench_ranks_without_a_gpu() {
     }
     assert_eq!(lines.next(), None);
 
+    // Other contiguous modes.
+    let ranked =
+        run(&["--shapes", "2048", "--dtype", "f32", "--layout", "nt", "--target", "sm_90a"]);
+    assert!(ranked.contains("sm90a_f32_nt_128x128x32_s"), "{ranked}");
+    assert!(!ranked.contains("_tn_"), "{ranked}");
+
     // Files of problems and of configurations; of the latter those that take the problem.
     let (shapes, configs) = (temporary("shapes"), temporary("configs"));
     fs::write(&shapes, "# usual\n1024\n\n100x100x100 # rows of 200 bytes\n").unwrap();
@@ -686,6 +692,7 @@ fn bench_refuses_bad_input() {
     refused(&["--shapes", "0"], "`0` is no problem");
     refused(&["--shapes", ""], "`` is no problem");
     refused(&["--dtype", "s8"], "expected bf16, f16, tf32 or f32");
+    refused(&["--layout", "kk"], "expected tn, tt, nn or nt");
     refused(&["--regimes", "fast"], "`fast` is no regime: expected `latency`, `burst` or `steady`");
     refused(&["--device", "gpu"], "`gpu` is not a device");
     refused(&["--rounds", "0"], "--rounds");

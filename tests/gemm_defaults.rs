@@ -44,6 +44,7 @@ fn wanted(target: Target) -> Vec<GemmConfig> {
         of(Scalar::F16),
         of(Scalar::Tf32),
         of(Scalar::F32),
+        GemmConfig { major_a: Major::Mn, major_b: Major::Mn, epilogue: all, ..of(Scalar::F32) },
         GemmConfig { d: Scalar::F32, c: Scalar::F32, ..base },
         GemmConfig { major_a: Major::Mn, major_b: Major::Mn, ..base },
         GemmConfig { major_b: Major::Mn, epilogue: all, ..base },

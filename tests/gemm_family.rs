@@ -371,18 +371,37 @@ fn kernels_without_tensor_cores() {
         GemmConfig { tile, stages, raster: Raster::Strips { rows: 2 }, ..config }
     };
     let square = single([64, 64, 8], 2);
-    for (major_a, major_b) in [(Major::K, Major::K), (Major::Mn, Major::Mn)] {
+    let majors = [Major::K, Major::Mn].map(|a| [Major::K, Major::Mn].map(|b| (a, b)));
+    let ragged = GemmProblem::new(67, 131, 35);
+    for (major_a, major_b) in majors.into_iter().flatten() {
         let config = GemmConfig { major_a, major_b, ..square };
-        for problem in [GemmProblem::new(67, 131, 35), GemmProblem::new(1, 1, 1)] {
+        for problem in [ragged, GemmProblem::new(1, 1, 1)] {
             Case::new(problem).check::<f32, f32>(&device, config);
         }
+        // Threads with 16 x 8 sums, and lines of 32 elements along K.
+        Case::new(GemmProblem::new(259, 131, 35))
+            .check::<f32, f32>(&device, GemmConfig { tile: [256, 128, 32], ..config });
+        let halves = GemmConfig { a: Scalar::Bf16, b: Scalar::Bf16, alignment: 2, ..config };
+        let halves = GemmConfig { c: Scalar::Bf16, d: Scalar::Bf16, ..halves };
+        Case::new(GemmProblem { batch: 2, ..GemmProblem::new(67, 31, 35) })
+            .check::<bf16, bf16>(&device, halves);
     }
-    for config in [single([128, 128, 8], 2), single([32, 64, 16], 1), single([128, 32, 4], 3)] {
-        Case::new(GemmProblem::new(67, 131, 35)).check::<f32, f32>(&device, config);
+    for config in [single([128, 128, 8], 2), single([32, 64, 16], 4), single([128, 32, 8], 3)] {
+        Case::new(ragged).check::<f32, f32>(&device, config);
     }
-    let halves = GemmConfig { tile: [64, 64, 8], ..GemmConfig::simt(Target::SM_80, Scalar::Bf16) };
-    Case::new(GemmProblem { batch: 2, ..GemmProblem::new(67, 31, 35) })
-        .check::<bf16, bf16>(&device, halves);
+    // Pitches that are multiples of nothing, and one matrix of B for all.
+    let strides = |leading, batch| MatrixStrides { leading: Some(leading), batch: Some(batch) };
+    let apart = GemmProblem {
+        batch: 3,
+        a: strides(37, 37 * 67 + 5),
+        b: strides(39, 0),
+        d: strides(133, 133 * 67 + 3),
+        ..ragged
+    };
+    Case::new(apart).check::<f32, f32>(&device, square);
+    let halves =
+        GemmConfig { tile: [256, 128, 16], ..GemmConfig::simt(Target::SM_80, Scalar::F16) };
+    Case::new(ragged).check::<f16, f16>(&device, halves);
     let epilogue = Epilogue {
         alpha: true,
         beta: true,

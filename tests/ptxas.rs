@@ -230,7 +230,7 @@ fn ready_kernels_without_spills() {
     let no_local = ["--warn-on-spills", "--warn-on-local-memory-usage"];
     for target in targets() {
         let simt = GemmConfig::simt(target, Scalar::F32);
-        let tiles = [[128, 128, 16], [64, 64, 8], [32, 64, 16], [256, 64, 4]];
+        let tiles = [[256, 128, 16], [128, 128, 16], [64, 64, 8], [32, 64, 16], [256, 64, 8]];
         let kernels = tiles.map(|tile| {
             let gemm = Gemm::<f32>::new(GemmConfig { tile, ..simt }).unwrap();
             Kernel::verify(gemm.ir().clone()).unwrap()

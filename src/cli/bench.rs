@@ -8,6 +8,7 @@ mod rank;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use tilewright::codegen::Major;
 use tilewright::ir::{Scalar, Target};
 use tilewright::runtime::{Device, DeviceChoice};
 use tilewright::tune::{GemmSpace, Regime};
@@ -40,6 +41,9 @@ struct Gemm {
     /// The type of D [default: that of A and B; f32 for tf32].
     #[arg(long, value_parser = input::dtype, value_name = "DTYPE")]
     output: Option<Scalar>,
+    /// What is contiguous in A and in B, as BLAS names it: `tn` (both along K), `tt`, `nn` or `nt`.
+    #[arg(long, default_value = "tn", value_parser = input::layout, value_name = "NAME")]
+    layout: [Major; 2],
     /// The candidates: `default` (the first of the model's order), `all`, or a file with one name a line.
     #[arg(long, default_value = "default", value_name = "default|all|FILE")]
     configs: String,
@@ -78,7 +82,8 @@ struct Gemm {
 impl Gemm {
     fn space(&self, target: Target) -> GemmSpace {
         let space = GemmSpace::new(target, self.dtype);
-        GemmSpace { output: self.output.unwrap_or(space.output), ..space }
+        let [major_a, major_b] = self.layout;
+        GemmSpace { output: self.output.unwrap_or(space.output), major_a, major_b, ..space }
     }
 }
 

@@ -152,8 +152,8 @@ impl GemmSpace {
 
     fn simt(&self, all: &mut Vec<GemmConfig>) {
         for (m, n) in [(64, 64), (128, 64), (64, 128), (128, 128), (256, 128), (128, 256)] {
-            for k in [8, 16] {
-                for stages in 1..=3 {
+            for k in [8, 16, 32] {
+                for stages in 2..=4 {
                     let config = self.with(GemmConfig::simt(self.target, self.input));
                     all.push(GemmConfig { tile: [m, n, k], stages, ..config });
                 }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use tilewright::codegen::Major;
 use tilewright::ir::Scalar;
 use tilewright::kernels::gemm::{GemmConfig, GemmProblem};
 use tilewright::tune::{GemmSpace, USUAL_SHAPES};
@@ -43,6 +44,16 @@ pub(super) fn dtype(text: &str) -> Result<Scalar, String> {
         "tf32" => Ok(Scalar::Tf32),
         "f32" => Ok(Scalar::F32),
         _ => Err("expected bf16, f16, tf32 or f32".to_owned()),
+    }
+}
+
+pub(super) fn layout(text: &str) -> Result<[Major; 2], String> {
+    match text {
+        "tn" => Ok([Major::K, Major::K]),
+        "tt" => Ok([Major::K, Major::Mn]),
+        "nn" => Ok([Major::Mn, Major::K]),
+        "nt" => Ok([Major::Mn, Major::Mn]),
+        _ => Err("expected tn, tt, nn or nt".to_owned()),
     }
 }
 

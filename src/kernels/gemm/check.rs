@@ -83,8 +83,8 @@ impl GemmConfig {
                 // Each thread copies the same number of elements.
                 let threads = self.threads().max(1);
                 let whole = |side: u32| (side * k).is_multiple_of(threads);
-                let holds = k <= 32 && k.is_power_of_two() && whole(m) && whole(n);
-                let rule = "such that all threads copy the same number of elements, up to 32";
+                let holds = [8, 16, 32].contains(&k) && whole(m) && whole(n);
+                let rule = "8, 16 or 32, such that all threads copy the same number of elements";
                 tile('K', k, holds, rule)
             }
             Schedule::Multistage => {
@@ -115,9 +115,8 @@ impl GemmConfig {
 
     fn check_copies(&self) -> Result<(), GemmError> {
         let GemmConfig { stages, cluster, raster, alignment, .. } = *self;
-        let least = if self.schedule == Schedule::Simt { 1 } else { 2 };
-        if !(least..=32).contains(&stages) {
-            return Err(GemmError::Stages { stages, least });
+        if !(2..=32).contains(&stages) {
+            return Err(GemmError::Stages { stages, least: 2 });
         }
         let cluster_rule = if !self.is_warp_specialised() && cluster != 1 {
             Some("only warp-specialised kernels for sm_90a have clusters")
@@ -178,6 +177,17 @@ impl GemmConfig {
         }
     }
 
+    /// Registers of a thread of the kernel without tensor cores with elements of A and B: of two steps along K, and of
+    /// the next tiles where those are converted on the way.
+    fn waiting(&self) -> u32 {
+        if self.schedule != Schedule::Simt {
+            return 0;
+        }
+        let ([m, n, k], [rows, columns]) = (self.tile, self.thread_tile());
+        let tiles = if self.a == Scalar::F32 { 0 } else { (m + n) * k / self.threads() };
+        2 * (rows + columns) + tiles
+    }
+
     fn check_registers(&self) -> Result<(), GemmError> {
         let registers = self.registers;
         let error = |rule| Err(GemmError::Registers { registers, rule });
@@ -187,14 +197,14 @@ impl GemmConfig {
         let loads = self.epilogue.beta || self.epilogue.bias.is_some();
         let loads = if self.is_warp_specialised() && loads { 48 } else { 0 };
         let single = self.schedule == Schedule::Multistage && self.alignment < 4;
-        let needed = sums + kept + loads + if single { 64 } else { 0 };
+        let needed = sums + kept + loads + if single { 64 } else { 0 } + self.waiting();
         // What a launch gives each thread, and what is left of it for sums beside the operands and addresses.
         let entry = (REGISTERS / self.threads().max(1)).min(255) / 8 * 8;
         let most = |registers: u32, others: u32| registers.saturating_sub(others).min(MOST_SUMS);
         let most = match (registers, self.is_warp_specialised()) {
             (Some(_), false) => return error("only warp groups with roles move them"),
             (None, true) => most(entry, 32),
-            (None, false) if self.schedule == Schedule::Simt => most(entry, 48),
+            (None, false) if self.schedule == Schedule::Simt => most(entry, 32),
             (None, false) => most(entry, 96),
             (Some([fetch, multiply]), true) => {
                 let legal = |count: u32| count.is_multiple_of(8) && (24..=256).contains(&count);

@@ -10,7 +10,8 @@ use super::problem::GemmProblem;
 /// How the threads of a block share the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Schedule {
-    /// Plain multiply-adds of `f32`, each thread 8 x 8 sums. Every target.
+    /// Plain multiply-adds of `f32`, each thread 8 x 8 or 16 x 8 sums, tiles fetched some steps ahead by `cp.async`. Every
+    /// target.
     Simt,
     /// `mma.sync`, tiles fetched some steps ahead by `cp.async`. Every target.
     Multistage,
@@ -297,11 +298,19 @@ impl GemmConfig {
         if self.tile[0].saturating_mul(self.tile[1]) > 64 * 128 { [64, 64] } else { [32, 32] }
     }
 
+    /// Rows and columns of a tile that one thread of the kernel without tensor cores multiplies.
+    pub const fn thread_tile(&self) -> [u32; 2] {
+        if self.tile[0].saturating_mul(self.tile[1]) >= 128 * 256 { [16, 8] } else { [8, 8] }
+    }
+
     /// Threads of a block.
     pub const fn threads(&self) -> u32 {
         let [m, n, _] = self.tile;
         match self.schedule {
-            Schedule::Simt => (m / 8).saturating_mul(n / 8),
+            Schedule::Simt => {
+                let [rows, columns] = self.thread_tile();
+                (m / rows).saturating_mul(n / columns)
+            }
             Schedule::Multistage => {
                 let [rows, columns] = self.warp_tile();
                 (m / rows).saturating_mul(n / columns).saturating_mul(32)
@@ -314,7 +323,10 @@ impl GemmConfig {
     pub const fn accumulators(&self) -> u32 {
         let [m, n, _] = self.tile;
         match self.schedule {
-            Schedule::Simt => 64,
+            Schedule::Simt => {
+                let [rows, columns] = self.thread_tile();
+                rows * columns
+            }
             Schedule::Multistage => {
                 let [rows, columns] = self.warp_tile();
                 rows * columns / 32

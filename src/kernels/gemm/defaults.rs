@@ -3,7 +3,7 @@
 use crate::ir::{Scalar, Target};
 use crate::tensor::Raster;
 
-use super::config::{GemmConfig, StoreForm};
+use super::config::{GemmConfig, Schedule, StoreForm};
 use super::error::GemmError;
 use super::problem::GemmProblem;
 
@@ -24,6 +24,11 @@ const SM90: [([u32; 3], StoreForm); 13] = [
     ([16, 32, 2], StoreForm::Rows),
 ];
 
+/// Tiles of the kernel without tensor cores, and the most stages. Where few warps share a multiprocessor, a long step
+/// along K waits for its instructions.
+const SIMT: [([u32; 3], u32); 4] =
+    [([128, 256, 32], 3), ([128, 128, 32], 3), ([128, 64, 16], 3), ([64, 64, 16], 4)];
+
 /// Tiles of the multistage kernel.
 const SM80: [[u32; 2]; 4] = [[128, 256], [128, 128], [64, 128], [64, 64]];
 
@@ -42,6 +47,10 @@ impl GemmConfig {
     /// assert_eq!(best(8192, 8192, 8192).tile, [256, 200, 64]);
     /// assert_eq!(best(4096, 4096, 4096).tile, [128, 256, 64]);
     /// assert_eq!(best(1024, 1024, 1024).tile, [64, 128, 64]);
+    /// // Without tensor cores.
+    /// let simt = GemmConfig::simt(Target::SM_90A, Scalar::F32);
+    /// let of = |size| simt.defaults(&GemmProblem::new(size, size, size), 132).swap_remove(0).tile;
+    /// assert_eq!([4096, 2048, 1024].map(of), [[128, 256, 32], [128, 128, 32], [128, 64, 16]]);
     /// // Rows of 1001 elements of 16 bits are no multiples of 16 bytes.
     /// let odd = best(1024, 1024, 1001);
     /// assert_eq!((odd.schedule, odd.alignment), (Schedule::Multistage, 2));
@@ -93,9 +102,9 @@ impl GemmConfig {
         let mut all = Vec::new();
         let size = self.a.size_bytes();
         if self.a == Scalar::F32 {
-            for side in [128, 64] {
-                let base = GemmConfig::simt(self.target, self.a);
-                all.push(self.wanted(GemmConfig { tile: [side, side, 16], ..base }));
+            for (tile, stages) in SIMT {
+                let base = self.wanted(GemmConfig::simt(self.target, self.a));
+                all.push(GemmConfig { tile, ..base }.with_most_stages(stages));
             }
         } else {
             for tile in SM80 {
@@ -123,12 +132,30 @@ impl GemmConfig {
         let [m, n, k] = self.tile.map(f64::from);
         let [rows, columns, steps] = self.tiles(problem).map(f64::from);
         let rounds = (rows * columns * f64::from(problem.batch) / f64::from(sms.max(1))).ceil();
-        // Multiply-adds of 16 bits of a multiprocessor in a cycle, and bytes that it fetches.
-        let rate = 2048.0 * 2.0 / f64::from(self.a.size_bytes());
-        let products = m.max(64.0) * n * k / rate;
+        // Multiply-adds of a multiprocessor in a cycle, and bytes that it fetches.
+        let rate = match self.schedule {
+            Schedule::Simt => 128.0 * self.share_of_products(),
+            Schedule::Multistage | Schedule::Cooperative | Schedule::Pingpong => {
+                2048.0 * 2.0 / f64::from(self.a.size_bytes())
+            }
+        };
+        // No other block hides the start and the end of one whose threads have all registers.
+        let alone = self.schedule == Schedule::Simt && self.accumulators() > 64;
+        let switch = if alone { 30_000.0 } else { 1500.0 };
+        let products = f64::from(self.rows_of_products()) * n * k / rate;
         let bytes = f64::from(self.stage_bytes()) / 55.0;
         let write = if self.store == StoreForm::Deferred { 0.02 } else { 0.07 };
-        rounds * (steps * products.max(bytes) + 1500.0 + write * m * n)
+        rounds * (steps * products.max(bytes) + switch + write * m * n)
+    }
+
+    /// About which share of the instructions of the kernel without tensor cores are products: beside them there are
+    /// loads of operands in vectors of 4, copies with their addresses, and what each step along K costs.
+    fn share_of_products(&self) -> f64 {
+        let [m, n, k] = self.tile.map(f64::from);
+        let [rows, columns] = self.thread_tile().map(f64::from);
+        let copies = 1.5 * (m + n) / f64::from(self.threads());
+        let products = rows * columns;
+        products / (products + (rows + columns) / 4.0 + copies + 60.0 / k)
     }
 }
 

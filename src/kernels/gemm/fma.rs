@@ -1,12 +1,11 @@
 //! The kernel without tensor cores, for every target: sums of `f32` by `fma`, in the order of K.
 //!
-//! A thread has 8 x 8 sums: two times 4 rows and two times 4 columns, half a tile apart, which it reads from shared
-//! memory in vectors. Tiles of A and B are there as `f32`, one line for each step along K; elements of the next tile
-//! wait in registers.
+//! Tiles of A and B are in a ring in shared memory, copied some tiles ahead ([`LineTile`]). A thread has runs of 4 rows
+//! and of 4 columns, far from each other in the tile, and reads them in vectors, one step along K ahead of the products,
+//! also from one tile to the next: so there are products to do on both sides of a barrier.
 
-use crate::codegen::Major;
 use crate::ir::{
-    Body, DeviceCoord, Element, Global, Kernel, KernelOptions, Number, Registers, Shared, Val,
+    Body, DeviceCoord, Element, Kernel, KernelOptions, Number, Registers, Scalar, Shared, Val,
     Vector, range,
 };
 use crate::tensor::TileScheduler;
@@ -15,12 +14,14 @@ use super::config::GemmConfig;
 use super::direct_store::DirectStore;
 use super::epilogue::EpilogueOps;
 use super::error::GemmError;
-use super::threads::{Params, after, count, matrix};
+use super::line_tile::LineTile;
+use super::threads::{Params, count, matrix};
 
-/// Elements between the ends of two lines in shared memory, so that vectors stay aligned and neighbours meet other banks.
-const PAD: u32 = 4;
 /// Rows and columns of a thread that follow each other.
 const RUN: u32 = 4;
+/// Steps along K between copies. All at once they would hold up the loads of operands, which take the same way; one after
+/// the other, each would cost what the compiler puts between loads of shared memory and copies.
+const EVERY: u32 = 4;
 
 /// Builds the kernel.
 pub(super) fn build<A, B, C, D>(
@@ -34,7 +35,15 @@ where
 {
     let GemmConfig { tile: [m, n, depth], stages, .. } = *config;
     let threads = config.threads();
-    let options = KernelOptions::default().block([threads, 1, 1]);
+    let [high, wide] = config.thread_tile();
+    // A thread with 64 sums does with 168 registers, and with 128 in a square tile of 256 threads, of which there are
+    // two blocks then. With more sums, or with elements that wait in registers, it has all that there are.
+    let blocks = match (config.a, [m, n]) {
+        (Scalar::F32, [128, 128]) => 2,
+        (Scalar::F32, _) if high * wide == 64 => (65536 / (168 * threads)).max(1),
+        _ => 1,
+    };
+    let options = KernelOptions::default().block([threads, 1, 1]).min_blocks_per_sm(blocks);
     let name = config.to_string();
     Ok(Kernel::build_with(options, &name, config.target, |k, (a, b, d, sizes, epilogue)| {
         let [rows, columns, depths, batch] = sizes;
@@ -42,169 +51,130 @@ where
         let block = k.block_idx().x;
         let tile = TileScheduler::new(k, config.raster, extents).tile(k, block);
         let (row, column) = (tile.row * m as i32, tile.column * n as i32);
-        let side = |extent| Side { extent, depth, threads };
-        let (side_a, side_b) = (side(m), side(n));
-        let sa = k.shared_aligned::<f32>((stages * side_a.elements()) as usize, 16);
-        let sb = k.shared_aligned::<f32>((stages * side_b.elements()) as usize, 16);
-        let from_a = side_a.source(k, matrix(a, tile), config.major_a, row, [rows, depths]);
-        let from_b = side_b.source(k, matrix(b, tile), config.major_b, column, [columns, depths]);
-        let ahead_a = k.registers::<f32>(side_a.copies());
-        let ahead_b = k.registers::<f32>(side_b.copies());
-        let sums = k.registers::<f32>(64).named(k, "sums");
+        let steps = count(depths, depth);
+        let missing = steps * depth as i32 - depths;
+        let tile_a = LineTile { extent: m, depth, threads, major: config.major_a };
+        let tile_b = LineTile { extent: n, depth, threads, major: config.major_b };
+        // A stage is a tile of A, then one of B.
+        let elements = tile_a.elements() + tile_b.elements();
+        let sa = k.shared_aligned::<f32>((stages * elements) as usize, 16);
+        let sb = sa.offset(tile_a.elements() as i32);
+        let copy_a = tile_a.slice(k, matrix(a, tile), [row, rows], missing, sa);
+        let copy_b = tile_b.slice(k, matrix(b, tile), [column, columns], missing, sb);
+        let sums = k.registers::<f32>((high * wide) as usize).named(k, "sums");
         sums.fill(k, 0.0);
-        let thread = k.thread_idx().x.cvt::<u32>();
-        // A warp is 8 threads wide: of what its lanes read, few bytes differ.
-        let wide = 8.min(n / 8);
-        let (lane, warp) = (thread % 32, thread / 32);
-        let across = lane % wide + warp % (n / 8 / wide) * wide;
-        let down = lane / wide + warp / (n / 8 / wide) * (32 / wide);
-        let [across, down] = [across, down].map(|i| (i * RUN).cvt::<i32>());
-        let first = k.constant(0);
-        from_a.load(k, &ahead_a, first);
-        from_b.load(k, &ahead_b, first);
-        from_a.store(k, &ahead_a, sa);
-        from_b.store(k, &ahead_b, sb);
+        let [down, across] = place(k, n / wide).map(|i| (i * RUN).cvt::<i32>());
+        let (read_a, read_b) = (sa.offset(down), sb.offset(across));
+        let operands = [0, 1].map(|_| (k.registers(high as usize), k.registers(wide as usize)));
+        // The operands of a step of a stage, those of even steps and of odd ones in turn.
+        let load = |k: &Body<'_, '_>, stage: Val<'_, i32>, step: u32| {
+            let (x, y) = &operands[step as usize % 2];
+            load_line(k, read_a.offset(stage), tile_a, step, x);
+            load_line(k, read_b.offset(stage), tile_b, step, y);
+        };
+        for stage in 0..stages as i32 - 1 {
+            let (exists, place) = (steps.gt(stage), k.constant(stage * elements as i32));
+            copy_a.tile(k, place, exists, stage == 0);
+            copy_b.tile(k, place, exists, stage == 0);
+            k.cp_async_commit_group();
+        }
+        k.cp_async_wait_group(stages - 2);
         k.barrier();
-        let start = (first, after(first, stages));
-        k.for_(range(0, count(depths, depth)), start, |k, step, (read, write)| {
-            let next = (step + 1) * depth as i32;
-            from_a.load(k, &ahead_a, next);
-            from_b.load(k, &ahead_b, next);
-            let a = sa.offset(read * side_a.elements() as i32 + down);
-            let b = sb.offset(read * side_b.elements() as i32 + across);
+        load(k, k.constant(0), 0);
+        let last = ((stages - 1) * elements) as i32;
+        let start = (k.constant(0), k.constant(last));
+        k.for_(range(0, steps), start, |k, step, (read, write)| {
+            let next = after(read, elements, last);
+            let exists = (step + (stages as i32 - 1)).lt(steps);
+            let mut ahead_a = copy_a.start(k, write, exists);
+            let mut ahead_b = copy_b.start(k, write, exists);
             for step in 0..depth {
-                multiply(k, &sums, side_a.line(k, a, step), side_b.line(k, b, step));
+                if step + 1 < depth {
+                    load(k, read, step + 1);
+                } else {
+                    // The last operands of this stage are in registers, so it may be overwritten.
+                    copy_a.finish(k, write);
+                    copy_b.finish(k, write);
+                    k.cp_async_wait_group(stages - 2);
+                    k.barrier();
+                    load(k, next, 0);
+                }
+                if step % EVERY == 0 {
+                    let times = (depth - step) / EVERY;
+                    let left = ahead_a.remaining() + ahead_b.remaining();
+                    for _ in 0..left.div_ceil(times as usize) {
+                        let _ = ahead_a.copy(k) || ahead_b.copy(k);
+                    }
+                    if times == 1 {
+                        k.cp_async_commit_group();
+                    }
+                }
+                let (x, y) = &operands[step as usize % 2];
+                multiply(k, &sums, x, y);
             }
-            if stages == 1 {
-                k.barrier();
-            }
-            from_a.store(k, &ahead_a, sa.offset(write * side_a.elements() as i32));
-            from_b.store(k, &ahead_b, sb.offset(write * side_b.elements() as i32));
-            k.barrier();
-            (write, after(write, stages))
+            (next, after(write, elements, last))
         });
-        let run = |i: i32, extent: u32| i % RUN as i32 + i / RUN as i32 * (extent / 2) as i32;
-        let places: Vec<[i32; 2]> = (0..64).map(|i| [run(i / 8, m), run(i % 8, n)]).collect();
+        let far = |i: u32, run: u32, extent: u32| i % RUN + i / RUN * (extent / (run / RUN));
+        let places: Vec<[i32; 2]> = (0..high * wide)
+            .map(|i| [far(i / wide, high, m), far(i % wide, wide, n)].map(|i| i as i32))
+            .collect();
         let store = DirectStore::new(d, tile, [row, column], [rows, columns]);
         let epilogue = EpilogueOps::new(config.epilogue, epilogue);
         store.all(k, &sums, &DeviceCoord::from((down, across)), &places, &epilogue);
     })?)
 }
 
-/// `sums += x yᵀ`.
-fn multiply<'b>(
-    k: &Body<'b, '_>,
-    sums: &Registers<'_, f32>,
-    x: [Val<'b, f32>; 8],
-    y: [Val<'b, f32>; 8],
+/// The stage after the one at `place`, where the last one is at `last`.
+fn after(place: Val<'_, i32>, elements: u32, last: i32) -> Val<'_, i32> {
+    place.eq(last).select(0, place + elements as i32)
+}
+
+/// Which of the threads of the tile the thread is, from above and from the left, where `beside` are beside each other.
+///
+/// A warp is 4 x 8 threads, or 8 x 4 where there are not so many. Of lanes whose numbers differ in bit 0 alone, and of
+/// those that differ in bit 1 alone, ones are below each other and the others beside each other: then shared memory
+/// gives a vector to half a warp at a time, though it has but 64 or 128 bytes for all of it.
+fn place<'b>(k: &Body<'b, '_>, beside: u32) -> [Val<'b, u32>; 2] {
+    let thread = k.thread_idx().x.cvt::<u32>();
+    let (lane, warp) = (thread % 32, thread / 32);
+    let (of_4, of_8) = (lane % 2 + lane / 16 * 2, lane / 2 % 8);
+    let ([high, wide], [down, across]) =
+        if beside >= 8 { ([4, 8], [of_4, of_8]) } else { ([8, 4], [of_8, of_4]) };
+    let warps = beside / wide;
+    [down + warp / warps * high, across + warp % warps * wide]
+}
+
+/// What a thread reads of line `step` of the stage whose first element for it is at `from`.
+fn load_line(
+    k: &Body<'_, '_>,
+    from: Val<'_, Shared<f32>>,
+    tile: LineTile,
+    step: u32,
+    to: &Registers<'_, f32>,
 ) {
-    for (i, x) in x.into_iter().enumerate() {
-        for (j, y) in y.into_iter().enumerate() {
-            let at = 8 * i + j;
-            sums.set(k, at, x.fma(y, sums.get(k, at)));
+    let runs = to.len() as u32 / RUN;
+    for run in 0..runs {
+        let at = step * tile.pitch() + run * (tile.extent / runs);
+        let four: Val<'_, Vector<f32, 4>> = from.load_vector(k, at as i32);
+        for (i, x) in four.lanes().into_iter().enumerate() {
+            to.set(k, (run * RUN) as usize + i, x);
         }
     }
 }
 
-/// A tile of A or B: rows or columns, and steps along K.
-#[derive(Clone, Copy)]
-struct Side {
-    extent: u32,
-    depth: u32,
-    threads: u32,
-}
-
-impl Side {
-    /// Elements of shared memory of a stage.
-    fn elements(self) -> u32 {
-        self.depth * (self.extent + PAD)
-    }
-
-    /// Elements that a thread copies.
-    fn copies(self) -> usize {
-        (self.extent * self.depth / self.threads) as usize
-    }
-
-    /// The elements of a thread in one step.
-    fn line<'b>(
-        self,
-        k: &Body<'b, '_>,
-        from: Val<'b, Shared<f32>>,
-        step: u32,
-    ) -> [Val<'b, f32>; 8] {
-        let line = (step * (self.extent + PAD)) as i32;
-        let [near, far] = [line, line + (self.extent / 2) as i32].map(|at| {
-            let four: Val<'b, Vector<f32, 4>> = from.load_vector(k, at);
-            four.lanes()
-        });
-        let [a, b, c, d] = near;
-        let [e, f, g, h] = far;
-        [a, b, c, d, e, f, g, h]
-    }
-
-    /// What a thread copies of the tiles at `first` of a matrix: neighbours in memory by neighbours.
-    fn source<'b, T: Element>(
-        self,
-        k: &Body<'b, '_>,
-        (from, pitch): (Val<'b, Global<T>>, Val<'b, i64>),
-        major: Major,
-        first: Val<'b, i32>,
-        limits: [Val<'b, i32>; 2],
-    ) -> Source<'b, T> {
-        let Side { extent, depth, threads } = self;
-        let t = k.thread_idx().x.cvt::<u32>();
-        let fast = if major == Major::K { depth } else { extent };
-        // The places of a thread, (row or column, step along K), are its first one and these further.
-        let mut steps = Vec::new();
-        for i in 0..self.copies() as u32 {
-            let (slow, fast) = (i * threads / fast, i * threads % fast);
-            steps.push(
-                if major == Major::K { [slow, fast] } else { [fast, slow] }.map(|x| x as i32),
-            );
-        }
-        let (slow, fast) = ((t / fast).cvt::<i32>(), (t % fast).cvt::<i32>());
-        let (line, step) = if major == Major::K { (slow, fast) } else { (fast, slow) };
-        Source { side: self, from, pitch, major, place: [first + line, step], line, limits, steps }
-    }
-}
-
-/// What a thread copies of a tile.
-struct Source<'b, T> {
-    side: Side,
-    from: Val<'b, Global<T>>,
-    pitch: Val<'b, i64>,
-    major: Major,
-    /// The first element: row or column of the matrix, and step along K of the tile.
-    place: [Val<'b, i32>; 2],
-    /// The row or column in the tile.
-    line: Val<'b, i32>,
-    limits: [Val<'b, i32>; 2],
-    steps: Vec<[i32; 2]>,
-}
-
-impl<'b, T: Element> Source<'b, T> {
-    /// Loads the elements of the tile at `depth` along K; what is outside of the matrix is 0.
-    fn load(&self, k: &mut Body<'b, '_>, to: &Registers<'b, f32>, depth: Val<'b, i32>) {
-        let [line, step] = self.place;
-        let step = step + depth;
-        let (across, along) = if self.major == Major::K { (line, step) } else { (step, line) };
-        let from = self.from.offset(across.cvt::<i64>() * self.pitch + along.cvt::<i64>());
-        for (i, [down, right]) in self.steps.iter().copied().enumerate() {
-            let inside = (line + down).lt(self.limits[0]) & (step + right).lt(self.limits[1]);
-            let (across, along) =
-                if self.major == Major::K { (down, right) } else { (right, down) };
-            let at = self.pitch * i64::from(across) + i64::from(along);
-            let element = k.if_with(inside, T::default(), |k| from.load(k, at));
-            to.set(k, i, element.cvt::<f32>());
-        }
-    }
-
-    /// Writes them to a tile in shared memory.
-    fn store(&self, k: &Body<'b, '_>, from: &Registers<'b, f32>, to: Val<'b, Shared<f32>>) {
-        let pitch = (self.side.extent + PAD) as i32;
-        let to = to.offset(self.place[1] * pitch + self.line);
-        for (i, [down, right]) in self.steps.iter().enumerate() {
-            to.store(k, right * pitch + down, from.get(k, i));
+/// `sums += x yᵀ`, row by row and back, so that products after each other share an operand.
+fn multiply(
+    k: &Body<'_, '_>,
+    sums: &Registers<'_, f32>,
+    x: &Registers<'_, f32>,
+    y: &Registers<'_, f32>,
+) {
+    let wide = y.len();
+    for i in 0..x.len() {
+        for j in 0..wide {
+            let j = if i % 2 == 0 { j } else { wide - 1 - j };
+            let at = wide * i + j;
+            sums.set(k, at, x.get(k, i).fma(y.get(k, j), sums.get(k, at)));
         }
     }
 }

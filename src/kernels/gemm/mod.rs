@@ -10,6 +10,7 @@ mod fma;
 mod front;
 #[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 mod launch;
+mod line_tile;
 mod name;
 mod problem;
 mod sm80;

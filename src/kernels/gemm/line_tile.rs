@@ -1,0 +1,211 @@
+//! [`LineTile`]: tiles in shared memory with one line for each step along K, copied by all threads of a block.
+
+use crate::codegen::Major;
+use crate::ir::{Body, CpAsyncCache, Element, Global, Registers, Scalar, Shared, Val, Var};
+
+/// Elements between the ends of two lines in shared memory: vectors stay aligned, and 8 steps of 4 rows, which a warp
+/// writes at a time where the matrix is contiguous along K, are in 32 banks.
+const PAD: u32 = 4;
+
+/// A tile of rows of A or columns of B, in shared memory as `f32` with a line for each step along K.
+///
+/// Elements of 32 bits come there by `cp.async`, one by one: they may lie anywhere, and are transposed on the way where the
+/// matrix is contiguous along K. Those of 16 bits wait in registers until they are converted.
+///
+/// Tiles end where K does: of the first one, what is missing to whole tiles lies before the matrix, and is zero. So
+/// no other one is cut along K.
+#[derive(Clone, Copy)]
+pub(super) struct LineTile {
+    /// Rows or columns.
+    pub(super) extent: u32,
+    pub(super) depth: u32,
+    pub(super) threads: u32,
+    pub(super) major: Major,
+}
+
+impl LineTile {
+    /// Elements from a line to the next one in shared memory.
+    pub(super) fn pitch(self) -> u32 {
+        self.extent + PAD
+    }
+
+    /// Elements in shared memory.
+    pub(super) fn elements(self) -> u32 {
+        self.depth * self.pitch()
+    }
+
+    /// How many threads copy elements that follow each other in the matrix: along K as many as there are banks for
+    /// their lines, along the other mode a warp, or more where the tile has not enough lines for all threads, or more
+    /// than four conditions of a line would take registers.
+    fn beside(self) -> u32 {
+        match self.major {
+            Major::K => 8,
+            Major::Mn => (self.threads / self.depth).max(self.extent / 4).max(32).min(self.extent),
+        }
+    }
+
+    /// The elements that a thread copies, from its first one: lines of the matrix, and places along them.
+    fn places(self) -> Vec<[i32; 2]> {
+        let [lines, along] = self.turn([self.extent, self.depth]);
+        let beside = self.beside();
+        let steps = |extent: u32, step: u32| (0..extent).step_by(step as usize);
+        steps(lines, self.threads / beside)
+            .flat_map(|line| steps(along, beside).map(move |i| [line as i32, i as i32]))
+            .collect()
+    }
+
+    /// How many elements a thread copies of a tile.
+    pub(super) const fn copies(self) -> u32 {
+        self.extent * self.depth / self.threads
+    }
+
+    /// Line and element of the matrix as row or column and step along K, or the other way round.
+    fn turn<T>(self, [line, along]: [T; 2]) -> [T; 2] {
+        if self.major == Major::K { [line, along] } else { [along, line] }
+    }
+
+    /// What a thread copies of the tiles of a matrix with `limit` rows or columns; the first ones of the tiles are `first`
+    /// and, along K, `-missing`. `to` is the first element of the tile in the first stage of a ring.
+    pub(super) fn slice<'b, T: Element>(
+        self,
+        k: &Body<'b, '_>,
+        (from, pitch): (Val<'b, Global<T>>, Val<'b, i64>),
+        [first, limit]: [Val<'b, i32>; 2],
+        missing: Val<'b, i32>,
+        to: Val<'b, Shared<f32>>,
+    ) -> LineCopy<'b, T> {
+        let thread = k.thread_idx().x.cvt::<u32>();
+        let beside = self.beside();
+        let own = [thread / beside, thread % beside].map(|i| i.cvt::<i32>());
+        let [row, step] = self.turn(own);
+        let [line, along] = self.turn([first + row, step - missing]);
+        let from = from.offset(line.cvt::<i64>() * pitch + along.cvt::<i64>());
+        let bytes = |lines: u32| pitch * i64::from(lines * T::SCALAR.size_bytes());
+        let waiting = (T::SCALAR != Scalar::F32).then(|| k.registers(self.copies() as usize));
+        LineCopy {
+            tile: self,
+            places: self.places(),
+            from: k.var(from),
+            line: bytes(self.threads / beside),
+            next: match self.major {
+                Major::K => k.constant(i64::from(self.depth * T::SCALAR.size_bytes())),
+                Major::Mn => bytes(self.depth),
+            },
+            left: limit - (first + row),
+            before: missing - step,
+            to: to.offset(step * self.pitch() as i32 + row),
+            waiting,
+        }
+    }
+}
+
+/// What a thread copies of tiles after each other along K.
+pub(super) struct LineCopy<'b, T> {
+    tile: LineTile,
+    places: Vec<[i32; 2]>,
+    /// Its first element of the next tile.
+    from: Var<'b, Global<T>>,
+    /// Bytes from a line that it copies to the next one, and from a tile to the next one.
+    line: Val<'b, i64>,
+    next: Val<'b, i64>,
+    /// Rows or columns of the matrix from its first one on.
+    left: Val<'b, i32>,
+    /// Steps of the first tile from its first one on that are before the matrix.
+    before: Val<'b, i32>,
+    /// Where its first element goes in the first stage.
+    to: Val<'b, Shared<f32>>,
+    /// Where elements wait that do not go to shared memory by themselves.
+    waiting: Option<Registers<'b, f32>>,
+}
+
+impl<'b, T: Element> LineCopy<'b, T> {
+    /// Begins with the copies of the next tile to the stage at `stage`; [`Started::copy`] makes them, to the last one.
+    ///
+    /// What is outside of the matrix becomes zero, and so does the whole of a tile that does not exist.
+    pub(super) fn start<'s>(
+        &'s self,
+        k: &Body<'b, '_>,
+        stage: Val<'b, i32>,
+        exists: Val<'b, bool>,
+    ) -> Started<'b, 's, T> {
+        Started {
+            copy: self,
+            done: 0,
+            at: self.from.get(k),
+            left: exists.select(self.left, k.constant(0)),
+            to: self.to.offset(stage),
+            is_first: false,
+        }
+    }
+
+    /// Copies the next tile, which may be the first one.
+    pub(super) fn tile(
+        &self,
+        k: &mut Body<'b, '_>,
+        stage: Val<'b, i32>,
+        exists: Val<'b, bool>,
+        is_first: bool,
+    ) {
+        let mut started = Started { is_first, ..self.start(k, stage, exists) };
+        while started.copy(k) {}
+        self.finish(k, stage);
+    }
+
+    /// Writes the elements that wait to the stage that they are for.
+    pub(super) fn finish(&self, k: &Body<'_, '_>, stage: Val<'_, i32>) {
+        let Some(waiting) = &self.waiting else { return };
+        let to = self.to.offset(stage);
+        for (i, place) in self.places.iter().enumerate() {
+            let [row, step] = self.tile.turn(*place);
+            to.store(k, step * self.tile.pitch() as i32 + row, waiting.get(k, i));
+        }
+    }
+}
+
+/// A tile of which a thread has copied a part. After the last copy the next tile is the one behind it.
+pub(super) struct Started<'b, 's, T> {
+    copy: &'s LineCopy<'b, T>,
+    /// How many elements were copied.
+    done: usize,
+    /// The first element of the line that is copied, and rows or columns from the first one on.
+    at: Val<'b, Global<T>>,
+    left: Val<'b, i32>,
+    to: Val<'b, Shared<f32>>,
+    is_first: bool,
+}
+
+impl<'b, T: Element> Started<'b, '_, T> {
+    /// How many elements are left.
+    pub(super) fn remaining(&self) -> usize {
+        self.copy.places.len() - self.done
+    }
+
+    /// Copies the next element, if there is one.
+    pub(super) fn copy(&mut self, k: &mut Body<'b, '_>) -> bool {
+        let Some(&[line, element]) = self.copy.places.get(self.done) else { return false };
+        let LineCopy { tile, from, next, before, waiting, .. } = self.copy;
+        let bytes =
+            |at: Val<'b, Global<T>>, bytes| at.ptr_cast::<u8>().offset(bytes).ptr_cast::<T>();
+        if self.done > 0 && element == 0 {
+            self.at = bytes(self.at, self.copy.line);
+        }
+        let [row, step] = tile.turn([line, element]);
+        let inside = self.left.gt(row);
+        let inside = if self.is_first { inside & before.le(step) } else { inside };
+        if let Some(waiting) = waiting {
+            let at = self.at;
+            let x = k.if_with(inside, T::default(), |k| at.load(k, element));
+            waiting.set(k, self.done, x.cvt::<f32>());
+        } else {
+            let size = inside.select(k.constant(4), k.constant(0));
+            let to = self.to.offset(step * tile.pitch() as i32 + row);
+            let at = self.at.offset(element).ptr_cast::<f32>();
+            k.cp_async_zfill(to, at, CpAsyncCache::Ca, 4, size);
+        }
+        self.done += 1;
+        if self.remaining() == 0 {
+            from.set(k, bytes(from.get(k), *next));
+        }
+        true
+    }
+}
