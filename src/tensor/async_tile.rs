@@ -83,6 +83,14 @@ impl AsyncTile {
         }
     }
 
+    /// Lines of a thread that are not far along the contiguous mode: of the tile, or of each block.
+    const fn lines_of_thread(&self) -> u32 {
+        match self.major {
+            Major::K => self.extent / (self.threads / 8),
+            Major::Mn => self.line() / (self.threads / 8),
+        }
+    }
+
     /// How often each thread copies 16 bytes of a tile.
     pub const fn copies(&self) -> u32 {
         self.lines() / (self.threads / 8)
@@ -131,12 +139,20 @@ impl AsyncTile {
         };
         let (base, _) = ring.engine.resolve();
         let place = line * self.line() as i32 + (unit ^ (line & 7)) * per_unit;
+        let line = if self.major == Major::K { first + line } else { line };
+        let limits = match self.major {
+            Major::K => [limits[0] - line, limits[1] - column],
+            Major::Mn => [limits[1] - line, limits[0] - along],
+        };
+        let bytes = pitch * i64::from(self.elem.size_bytes());
+        let lines = (0..self.lines_of_thread())
+            .map(|i| bytes * i64::from(i * (self.threads / 8)))
+            .collect();
         ThrAsyncTile {
             tile: *self,
             from: from.offset(across + along.cvt::<i64>()),
             pitch,
-            line: if self.major == Major::K { first + line } else { line },
-            along,
+            lines,
             limits,
             to: base.offset(place),
         }
@@ -144,72 +160,82 @@ impl AsyncTile {
 }
 
 /// The part of an [`AsyncTile`] that a thread has.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct ThrAsyncTile<'b, T> {
     tile: AsyncTile,
     /// The thread's first element of the first tile, and the distance of lines.
     from: Val<'b, Global<T>>,
     pitch: Val<'b, i64>,
-    /// Its first line, a row of A, a column of B or a step of K; its place in the line.
-    line: Val<'b, i32>,
-    along: Val<'b, i32>,
+    /// How far its lines are from the first one, in bytes.
+    lines: Vec<Val<'b, i64>>,
+    /// Lines, and elements of them, that are left from its first one in the first tile.
     limits: [Val<'b, i32>; 2],
     /// Its place in the first stage.
     to: Val<'b, Shared<T>>,
 }
 
-/// 16 bytes: from where, to where, and whether their line is inside of the matrix.
-type Unit<'b, T> = (Val<'b, Global<T>>, Val<'b, Shared<T>>, Val<'b, bool>);
+/// 16 bytes: from where, to where, whether their line is inside of the matrix, and how many bytes of it are left.
+type Unit<'b, T> = (Val<'b, Global<T>>, Val<'b, Shared<T>>, Val<'b, bool>, Val<'b, i32>);
 
 impl<'b, T: Element> ThrAsyncTile<'b, T> {
     /// Starts the copies of the tile that is `depth` elements along K from the first one, to a stage of the ring. They
     /// are done after a wait ([`cp_async_wait_group`](Body::cp_async_wait_group)) and a barrier.
     #[track_caller]
     pub fn start(&self, k: &mut Body<'b, '_>, stage: Val<'b, i32>, depth: Val<'b, i32>) {
-        let AsyncTile { elem, major, extent, threads, .. } = self.tile;
-        let line = self.tile.line();
-        let to = self.to.offset(stage * (extent * line) as i32);
-        let [limit, end] = self.limits;
-        let size = elem.size_bytes() as i32;
+        self.start_part(k, stage, depth, 0, 1);
+    }
+
+    /// Starts the copies of one of `parts` about equal parts of a tile, to spread them among other work. All parts
+    /// together are [`start`](ThrAsyncTile::start).
+    #[track_caller]
+    pub fn start_part(
+        &self,
+        k: &mut Body<'b, '_>,
+        stage: Val<'b, i32>,
+        depth: Val<'b, i32>,
+        part: u32,
+        parts: u32,
+    ) {
+        let AsyncTile { elem, major, extent, .. } = self.tile;
+        let (line, size) = (self.tile.line(), elem.size_bytes());
+        let to = self.to.ptr_cast::<u8>().offset(stage * (extent * line * size) as i32);
         let from = match major {
             Major::K => self.from.offset(depth),
             Major::Mn => self.from.offset(depth.cvt::<i64>() * self.pitch),
         };
-        // Bytes that are left along the line, for the copies of which this is the same.
-        if major == Major::K {
-            let left = (end - (self.along + depth)) * size;
-            let mut all = Vec::new();
-            for i in 0..self.tile.copies() {
-                let shift = i * (threads / 8);
-                let inside = (self.line + shift as i32).lt(limit);
-                let from = from.offset(self.pitch * i64::from(shift));
-                all.push((from, to.offset((shift * line) as i32), inside));
-            }
-            return self.units(k, &all, left);
+        // Lines and elements that are left in this tile.
+        let [lines, left] = match major {
+            Major::K => [self.limits[0], self.limits[1] - depth],
+            Major::Mn => [self.limits[0] - depth, self.limits[1]],
+        };
+        let (from, own) = (from.ptr_cast::<u8>(), self.tile.lines_of_thread());
+        let copies = self.tile.copies();
+        let bound = |part: u32| copies * part / parts;
+        let mut all = Vec::new();
+        for copy in bound(part)..bound(part + 1) {
+            let (block, i) = (copy / own, copy % own);
+            let shift = i * (self.tile.threads / 8);
+            let Some(step) = self.lines.get(i as usize) else { continue };
+            all.push((
+                from.offset(*step).offset((block * line * size) as i32).ptr_cast::<T>(),
+                to.offset(((block * line + shift) * line * size) as i32).ptr_cast::<T>(),
+                lines.gt(shift as i32),
+                (left - (block * line) as i32) * size as i32,
+            ));
         }
-        for block in 0..extent / line {
-            let left = (limit - (self.along + (block * line) as i32)) * size;
-            let mut all = Vec::new();
-            for step in (0..line).step_by(threads as usize / 8) {
-                let inside = (self.line + depth + step as i32).lt(end);
-                let from = from.offset(self.pitch * i64::from(step) + i64::from(block * line));
-                all.push((from, to.offset(((block * line + step) * line) as i32), inside));
-            }
-            self.units(k, &all, left);
-        }
+        self.units(k, &all);
     }
 
-    /// Copies of 16 bytes; `left` bytes are left along the line.
+    /// Copies of 16 bytes.
     #[track_caller]
-    fn units(&self, k: &mut Body<'b, '_>, all: &[Unit<'b, T>], left: Val<'b, i32>) {
+    fn units(&self, k: &mut Body<'b, '_>, all: &[Unit<'b, T>]) {
         let AsyncTile { elem, alignment, .. } = self.tile;
         for piece in 0..16 / alignment {
-            // A copy is all or nothing: lines end at multiples of its size.
-            let there = left.gt((piece * alignment) as i32);
             let elements = (piece * alignment / elem.size_bytes()) as i32;
-            for (from, to, inside) in all {
+            for (from, to, inside, left) in all {
                 let (from, to) = (from.offset(elements), to.offset(elements));
-                let inside = *inside & there;
+                // A copy is all or nothing: lines end at multiples of its size.
+                let inside = *inside & left.gt((piece * alignment) as i32);
                 if alignment < 4 {
                     let element = k.if_with(inside, T::default(), |k| from.load(k, 0));
                     to.store(k, 0, element);

@@ -3,13 +3,11 @@
 //! All threads of a block copy tiles of A and B to a ring in shared memory, some tiles ahead of the products; each warp
 //! loads its parts by `ldmatrix`, one step ahead, and multiplies them.
 
-use crate::ir::{
-    Body, Element, Global, GlobalMut, Kernel, KernelOptions, Number, Scalar, Val, range,
-};
+use crate::ir::{Body, Element, Global, GlobalMut, Kernel, KernelOptions, Number, Val, range};
 use crate::layout::{Layout, LayoutError, layout, shape, tiler};
 use crate::tensor::{
-    AsyncTile, Fragment, MatrixLoad, MmaAtom, MmaSync, Operand, SharedTensor, Tensor, ThrMma, Tile,
-    TileScheduler, TiledMma, ValType,
+    AsyncTile, Fragment, MatrixLoad, MatrixRing, MmaAtom, MmaSync, Operand, SharedTensor, Tensor,
+    Tile, TileScheduler, TiledMma, ValType,
 };
 
 use super::config::GemmConfig;
@@ -29,8 +27,9 @@ pub(super) type Params<A, B, C, D> = (
 
 /// Everything that is known before the kernel runs.
 struct Plan {
-    config: GemmConfig,
     mma: TiledMma,
+    /// Elements along K of an instruction.
+    depth: u32,
     tiles: [AsyncTile; 2],
     loads: [MatrixLoad; 2],
     places: Vec<[i32; 2]>,
@@ -56,42 +55,7 @@ impl Plan {
             MatrixLoad::new(&mma, Operand::B, config.major_b, n)?,
         ];
         let places = places(&mma, [m, n])?;
-        Ok(Plan { config: *config, mma, tiles, loads, places })
-    }
-}
-
-impl Plan {
-    /// `sums += A B` of the parts of one stage. The operands of a step are loaded during the products of the one before.
-    fn multiply<'b, A: Element, B: Element>(
-        &self,
-        k: &Body<'b, '_>,
-        thr: &ThrMma<'_, 'b>,
-        sums: &Fragment<'_, f32>,
-        a: &SharedTensor<'b, A>,
-        b: &SharedTensor<'b, B>,
-    ) {
-        let GemmConfig { tile: [m, n, _], .. } = self.config;
-        let depth = if self.config.a == Scalar::Tf32 { 8 } else { 16 };
-        let steps = self.config.tile[2] / depth;
-        let words = [0, 1].map(|_| {
-            (
-                thr.fragment_words(k, Operand::A, shape!(m, depth)),
-                thr.fragment_words(k, Operand::B, shape!(n, depth)),
-            )
-        });
-        let load = |step: u32| {
-            let (to_a, to_b) = &words[step as usize % 2];
-            self.loads[0].load(k, &a.slice(k, (.., .., i64::from(step))), to_a);
-            self.loads[1].load(k, &b.slice(k, (.., .., i64::from(step))), to_b);
-        };
-        load(0);
-        for step in 0..steps {
-            if step + 1 < steps {
-                load(step + 1);
-            }
-            let (a, b) = &words[step as usize % 2];
-            self.mma.gemm_sync(k, sums, a, b);
-        }
+        Ok(Plan { mma, depth: depth.into(), tiles, loads, places })
     }
 }
 
@@ -123,26 +87,45 @@ where
         let copy_b = plan.tiles[1].slice(k, b.0, b.1, column, [columns, depths], &sb);
         let thread = k.thread_idx().x;
         let thr = plan.mma.slice(thread);
-        let from_a = plan.loads[0].partition(k, thread, &sa);
-        let from_b = plan.loads[1].partition(k, thread, &sb);
+        let from_a = plan.loads[0].ring(k, thread, &sa);
+        let from_b = plan.loads[1].ring(k, thread, &sb);
         let sums = thr.fragment_c::<f32>(k, shape!(m, n));
         sums.fill(k, 0.0);
+        // The operands of two steps: while one is multiplied, the next is loaded.
+        let words = [0, 1].map(|_| {
+            (
+                thr.fragment_words(k, Operand::A, shape!(m, plan.depth)),
+                thr.fragment_words(k, Operand::B, shape!(n, plan.depth)),
+            )
+        });
+        let parts = (from_a, from_b);
         for stage in 0..stages as i32 - 1 {
             copy_a.start(k, k.constant(stage), k.constant(stage * depth as i32));
             copy_b.start(k, k.constant(stage), k.constant(stage * depth as i32));
             k.cp_async_commit_group();
         }
+        k.cp_async_wait_group(stages - 2);
+        k.barrier();
+        load(k, &parts, k.constant(0), 0, &words);
+        let steps = depth / plan.depth;
         let start = (k.constant(0), k.constant(stages as i32 - 1));
-        k.for_(range(0, count(depths, depth)), start, |k, step, (read, write)| {
-            k.cp_async_wait_group(stages - 2);
-            k.barrier();
-            let ahead = (step + (stages as i32 - 1)) * depth as i32;
-            copy_a.start(k, write, ahead);
-            copy_b.start(k, write, ahead);
-            k.cp_async_commit_group();
-            let a = from_a.slice(k, (.., .., .., read));
-            let b = from_b.slice(k, (.., .., .., read));
-            plan.multiply(k, &thr, &sums, &a, &b);
+        k.for_(range(0, count(depths, depth)), start, |k, tile, (read, write)| {
+            let ahead = (tile + (stages as i32 - 1)) * depth as i32;
+            for step in 0..steps {
+                if step + 1 < steps {
+                    load(k, &parts, read, step + 1, &words);
+                    copy_a.start_part(k, write, ahead, step, steps - 1);
+                    copy_b.start_part(k, write, ahead, step, steps - 1);
+                } else {
+                    // The next tile, under the last products of this one.
+                    k.cp_async_commit_group();
+                    k.cp_async_wait_group(stages - 2);
+                    k.barrier();
+                    load(k, &parts, after(read, stages), 0, &words);
+                }
+                let (a, b) = &words[step as usize % 2];
+                plan.mma.gemm_sync(k, &sums, a, b);
+            }
             (after(read, stages), after(write, stages))
         });
         // The first place of the thread in the tile.
@@ -151,6 +134,19 @@ where
         let epilogue = EpilogueOps::new(config.epilogue, epilogue);
         store.all(k, &sums.variables(), &first, &plan.places, &epilogue);
     })?)
+}
+
+/// The operands of a step, in the words of even and odd steps in turn.
+fn load<'b, A: Element, B: Element>(
+    k: &Body<'b, '_>,
+    (a, b): &(MatrixRing<'_, 'b, A>, MatrixRing<'_, 'b, B>),
+    stage: Val<'b, i32>,
+    step: u32,
+    words: &[(Fragment<'_, u32>, Fragment<'_, u32>); 2],
+) {
+    let (to_a, to_b) = &words[step as usize % 2];
+    a.stage(stage).load(k, step, to_a);
+    b.stage(stage).load(k, step, to_b);
 }
 
 /// How far the sums of a thread, in the order of their registers, are from the first one: rows and columns.
