@@ -1,7 +1,7 @@
 //! [`AsyncTile`]: tiles of a matrix in global memory, copied to shared memory by all threads of a block.
 
 use crate::ir::{Body, CpAsyncCache, Element, Global, Scalar, Shared, Val};
-use crate::layout::{ComposedLayout, shape};
+use crate::layout::{ComposedLayout, Layout, layout, shape};
 
 use super::atom::{AtomError, Major, SmemAtom, SmemSwizzle};
 use super::error::{TensorError, TensorErrorKind};
@@ -29,6 +29,7 @@ pub struct AsyncTile {
     extent: u32,
     threads: u32,
     alignment: u32,
+    interleaved: bool,
 }
 
 impl AsyncTile {
@@ -44,7 +45,7 @@ impl AsyncTile {
         threads: u32,
         alignment: u32,
     ) -> Result<AsyncTile, TensorError> {
-        let tile = AsyncTile { elem, major, extent, threads, alignment };
+        let tile = AsyncTile { elem, major, extent, threads, alignment, interleaved: false };
         let size = elem.size_bytes();
         let line = 128 / size;
         let why = if !threads.is_power_of_two() || !(64..=512).contains(&threads) {
@@ -70,6 +71,37 @@ impl AsyncTile {
         }
     }
 
+    /// The same with rows of A or columns of B in another order, where they are lines: [`rows`](AsyncTile::rows) says
+    /// in which. A thread of `mma.sync` has 2 neighbouring columns of each 8 columns of a product. With B in this order
+    /// they are 8 neighbours of each 32, which can be written together. Nothing changes where the lines are along K, or
+    /// are no multiple of 32.
+    ///
+    /// ```
+    /// use tilewright::ir::Scalar;
+    /// use tilewright::tensor::{AsyncTile, Major};
+    ///
+    /// let tile = AsyncTile::new(Scalar::F16, Major::K, 64, 128, 16)?.interleaved();
+    /// assert_eq!(tile.rows().to_string(), "(2,4,4,2):(1,8,2,32)");
+    /// let columns = AsyncTile::new(Scalar::F16, Major::Mn, 64, 128, 16)?.interleaved();
+    /// assert_eq!(columns.rows().to_string(), "64:1");
+    /// # Ok::<(), tilewright::tensor::TensorError>(())
+    /// ```
+    #[must_use]
+    pub fn interleaved(self) -> AsyncTile {
+        let interleaved = self.major == Major::K && self.extent.is_multiple_of(32);
+        AsyncTile { interleaved, ..self }
+    }
+
+    /// The row of A or column of B that each one in shared memory is.
+    pub fn rows(&self) -> Layout {
+        let extent = i64::from(self.extent);
+        if self.interleaved {
+            layout!((2, 4, 4, extent / 32):(1, 8, 2, 32))
+        } else {
+            Layout::compact(extent)
+        }
+    }
+
     /// Elements of a line, which is the depth of the tile too.
     pub const fn line(&self) -> u32 {
         128 / self.elem.size_bytes()
@@ -88,6 +120,17 @@ impl AsyncTile {
         match self.major {
             Major::K => self.extent / (self.threads / 8),
             Major::Mn => self.line() / (self.threads / 8),
+        }
+    }
+
+    /// How far a line is from the first one in the matrix. Lines of a thread have no bit of their numbers in common with
+    /// it, so that it is as far from any other.
+    fn row_of(&self, line: u32) -> i64 {
+        let line = i64::from(line);
+        if self.interleaved {
+            line / 32 * 32 + line % 2 + line / 2 % 4 * 8 + line / 8 % 4 * 2
+        } else {
+            line
         }
     }
 
@@ -131,22 +174,23 @@ impl AsyncTile {
     ) -> ThrAsyncTile<'b, T> {
         let t = k.thread_idx().x.cvt::<u32>();
         let (line, unit) = ((t / 8).cvt::<i32>(), (t % 8).cvt::<i32>());
+        let row = k.crd2idx::<i32>(line, &self.rows());
         let per_unit = (16 / self.elem.size_bytes()) as i32;
         let column = unit * per_unit;
         let (across, along) = match self.major {
-            Major::K => ((first + line).cvt::<i64>() * pitch, column),
+            Major::K => ((first + row).cvt::<i64>() * pitch, column),
             Major::Mn => (line.cvt::<i64>() * pitch, first + column),
         };
         let (base, _) = ring.engine.resolve();
         let place = line * self.line() as i32 + (unit ^ (line & 7)) * per_unit;
-        let line = if self.major == Major::K { first + line } else { line };
+        let line = if self.major == Major::K { first + row } else { line };
         let limits = match self.major {
             Major::K => [limits[0] - line, limits[1] - column],
             Major::Mn => [limits[1] - line, limits[0] - along],
         };
         let bytes = pitch * i64::from(self.elem.size_bytes());
         let lines = (0..self.lines_of_thread())
-            .map(|i| bytes * i64::from(i * (self.threads / 8)))
+            .map(|i| bytes * self.row_of(i * (self.threads / 8)))
             .collect();
         ThrAsyncTile {
             tile: *self,
@@ -219,7 +263,7 @@ impl<'b, T: Element> ThrAsyncTile<'b, T> {
             all.push((
                 from.offset(*step).offset((block * line * size) as i32).ptr_cast::<T>(),
                 to.offset(((block * line + shift) * line * size) as i32).ptr_cast::<T>(),
-                lines.gt(shift as i32),
+                lines.gt(self.tile.row_of(shift) as i32),
                 (left - (block * line) as i32) * size as i32,
             ));
         }

@@ -43,18 +43,19 @@ impl Plan {
         let atom = MmaAtom::new(MmaSync::new([16, 8, depth], ty, ty, ValType::F32))?;
         let [rows, columns] = config.warp_tile();
         let warps = [m / rows, n / columns];
-        // Two instructions side by side have the four words of B that a load fills.
-        let mma =
-            TiledMma::new(atom, &layout!((warps[0], warps[1], 1)), tiler!(_, 16 * warps[1], _))?;
+        // The columns of a warp are next to each other.
+        let beside = layout!((8, warps[1], columns / 8):(1, i64::from(columns), 8));
+        let mma = TiledMma::new(atom, &layout!((warps[0], warps[1], 1)), tiler!(_, beside, _))?;
         let tile = |scalar, major, extent| {
             AsyncTile::new(in_memory(scalar), major, extent, config.threads(), config.alignment)
         };
-        let tiles = [tile(a, config.major_a, m)?, tile(b, config.major_b, n)?];
+        // So that a thread has columns of D next to each other.
+        let tiles = [tile(a, config.major_a, m)?, tile(b, config.major_b, n)?.interleaved()];
         let loads = [
             MatrixLoad::new(&mma, Operand::A, config.major_a, m)?,
             MatrixLoad::new(&mma, Operand::B, config.major_b, n)?,
         ];
-        let places = places(&mma, [m, n])?;
+        let places = places(&mma, [m, n], &tiles[1].rows())?;
         Ok(Plan { mma, depth: depth.into(), tiles, loads, places })
     }
 }
@@ -129,7 +130,9 @@ where
             (after(read, stages), after(write, stages))
         });
         // The first place of the thread in the tile.
-        let first = thr.partition_c(k, &Tensor::identity(k, shape!(m, n))).coord(k, (0, 0, 0));
+        let places = Tensor::identity(k, shape!(m, n));
+        let places = places.composition(k, &tiler!(_, plan.tiles[1].rows()));
+        let first = thr.partition_c(k, &places).coord(k, (0, 0, 0));
         let store = DirectStore::new(d, tile, [row, column], [rows, columns]);
         let epilogue = EpilogueOps::new(config.epilogue, epilogue);
         store.all(k, &sums.variables(), &first, &plan.places, &epilogue);
@@ -150,12 +153,13 @@ fn load<'b, A: Element, B: Element>(
 }
 
 /// How far the sums of a thread, in the order of their registers, are from the first one: rows and columns.
-fn places(mma: &TiledMma, [m, n]: [u32; 2]) -> Result<Vec<[i32; 2]>, LayoutError> {
+fn places(mma: &TiledMma, [m, n]: [u32; 2], order: &Layout) -> Result<Vec<[i32; 2]>, LayoutError> {
     let parts = mma.thrfrg(Operand::C, &Layout::compact((m, n)))?.get(&[1])?;
     let size = parts.size()?.to_static()?;
     let place = |register: i64| {
         let place = parts.at(register)?;
-        Ok([(place % i64::from(m)) as i32, (place / i64::from(m)) as i32])
+        let column = order.at(place / i64::from(m))?;
+        Ok([(place % i64::from(m)) as i32, column as i32])
     };
     (0..size).map(place).collect()
 }
