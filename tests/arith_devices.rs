@@ -6,6 +6,8 @@
 #![cfg(feature = "sim")]
 #![allow(clippy::expect_used, clippy::panic, reason = "a test ends with the message")]
 
+#[path = "support/any_buffer.rs"]
+mod any_buffer;
 #[path = "support/device.rs"]
 mod device;
 #[path = "support/raw.rs"]
@@ -17,58 +19,18 @@ mod text;
 #[path = "support/computed.rs"]
 mod computed;
 
+use any_buffer::{is_nan, upload};
 use computed::computed;
 use raw::{Raw, pointer};
 use tilewright::ir::{
     ApproxFunction, Arith, Axis, Const, DivApprox, Element, Kernel, Mem, Scalar, Space, SpecialReg,
-    Subnormals, Type, Untyped, Value, bf16, f8e4m3, f8e5m2, f16, tf32,
+    Subnormals, Type, Untyped, Value, bf16, f16,
 };
-use tilewright::runtime::{Arg, Buffer, Device, Grid};
+use tilewright::runtime::{Device, Grid};
 
 const THREADS: u64 = 32;
 /// Elements of each thread in a buffer.
 const EACH: u64 = 256;
-
-/// A buffer of any element type.
-trait AnyBuffer {
-    fn arg(&mut self) -> Arg<'_>;
-    fn bits(&self) -> Vec<u64>;
-}
-
-impl<T: Element> AnyBuffer for Buffer<T> {
-    fn arg(&mut self) -> Arg<'_> {
-        Arg::from(self)
-    }
-    fn bits(&self) -> Vec<u64> {
-        let data = self.to_vec().expect("the buffer can be read");
-        data.into_iter().map(|x| x.to_const().bits()).collect()
-    }
-}
-
-fn upload(device: &Device, scalar: Scalar, bits: &[u64]) -> Box<dyn AnyBuffer> {
-    fn typed<T: Element>(device: &Device, bits: &[u64]) -> Box<dyn AnyBuffer> {
-        let data: Vec<T> = bits.iter().map(|bits| T::from_bits(*bits)).collect();
-        Box::new(device.upload(&data).expect("the buffer fits"))
-    }
-    match scalar {
-        Scalar::Bool => typed::<bool>(device, bits),
-        Scalar::I8 => typed::<i8>(device, bits),
-        Scalar::I16 => typed::<i16>(device, bits),
-        Scalar::I32 => typed::<i32>(device, bits),
-        Scalar::I64 => typed::<i64>(device, bits),
-        Scalar::U8 => typed::<u8>(device, bits),
-        Scalar::U16 => typed::<u16>(device, bits),
-        Scalar::U32 => typed::<u32>(device, bits),
-        Scalar::U64 => typed::<u64>(device, bits),
-        Scalar::F8E4M3 => typed::<f8e4m3>(device, bits),
-        Scalar::F8E5M2 => typed::<f8e5m2>(device, bits),
-        Scalar::F16 => typed::<f16>(device, bits),
-        Scalar::Bf16 => typed::<bf16>(device, bits),
-        Scalar::Tf32 => typed::<tf32>(device, bits),
-        Scalar::F32 => typed::<f32>(device, bits),
-        Scalar::F64 => typed::<f64>(device, bits),
-    }
-}
 
 /// Operands of a type: corners of all types, and random patterns of all magnitudes.
 fn operands(scalar: Scalar) -> Vec<u64> {
@@ -209,10 +171,6 @@ fn run(device: &Device, kernel: &Kernel<Untyped>, results: &[Value]) -> Vec<(Sca
     function.launch(Grid::new([1; 3], [THREADS as u32, 1, 1]), args).expect("nothing is at fault");
     let written = params.iter().zip(&buffers).filter(|(param, _)| results.contains(&param.value));
     written.map(|(param, buffer)| (elem(param.value), buffer.bits())).collect()
-}
-
-fn is_nan(scalar: Scalar, bits: u64) -> bool {
-    Const::new(scalar, bits).to_f64().is_some_and(f64::is_nan)
 }
 
 /// Whether the result is only approximate.

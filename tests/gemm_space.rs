@@ -13,7 +13,7 @@ use rayon::prelude::*;
 use tilewright::ir::{Scalar, Target, bf16};
 use tilewright::kernels::gemm::{Gemm, GemmArgs, GemmConfig, GemmProblem};
 use tilewright::runtime::Device;
-use tilewright::tune::{Effort, GemmModel, GemmSpace, Regime, Sweep, rankings};
+use tilewright::tune::{Effort, GemmModel, GemmSpace, Regime, Sweep, USUAL_SHAPES, rankings};
 
 #[path = "support/ptxas.rs"]
 #[allow(dead_code, reason = "each part of the tests uses what it needs")]
@@ -22,22 +22,9 @@ mod ptxas;
 /// The first `first` of what `tilewright bench gemm` measures of `bf16` for each problem where nothing is asked for, each
 /// once.
 fn candidates(first: usize) -> Vec<GemmConfig> {
-    let shapes = [
-        [512; 3],
-        [1024; 3],
-        [2048; 3],
-        [4096; 3],
-        [8192; 3],
-        [16384; 3],
-        [16, 4096, 14336],
-        [64, 8192, 8192],
-        [256, 4096, 4096],
-        [256, 8192, 8192],
-        [256, 14336, 4096],
-    ];
     let space = GemmSpace::new(Target::SM_90A, Scalar::Bf16);
     let mut all: Vec<GemmConfig> = Vec::new();
-    for sizes @ [m, n, k] in shapes {
+    for sizes @ [m, n, k] in USUAL_SHAPES {
         let problem = GemmProblem::new(m, n, k);
         let configs = space.configs(&problem);
         for regime in Regime::of_sizes(sizes) {

@@ -10,6 +10,8 @@
     reason = "a test ends with the message"
 )]
 
+#[path = "support/any_buffer.rs"]
+mod any_buffer;
 #[path = "support/device.rs"]
 mod device;
 #[path = "support/random_kernel.rs"]
@@ -19,15 +21,15 @@ mod random_loops;
 #[path = "support/rng.rs"]
 mod rng;
 
+use any_buffer::{AnyBuffer, OfElement, is_nan, upload, with_element};
 use random_loops::{READ, THREADS};
 use rng::Rng;
 use tilewright::codegen::Module;
 use tilewright::ir::{
-    Arith, Cache, Const, Element, Kernel, KernelIr, Mem, Op, Scalar, Target, Type, Untyped, bf16,
-    f8e4m3, f8e5m2, f16, tf32,
+    Arith, Cache, Element, Kernel, KernelIr, Mem, Op, Scalar, Target, Type, Untyped,
 };
 use tilewright::runtime::sim::{Options, Output};
-use tilewright::runtime::{Arg, Buffer, Device, Function, Grid, LoadOptions};
+use tilewright::runtime::{Arg, Device, Function, Grid, LoadOptions};
 
 fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |value| value.parse().expect("it is a number"))
@@ -111,80 +113,31 @@ fn is_determined(ir: &KernelIr) -> bool {
 /// Bytes behind each pointer that is a parameter.
 const BYTES: usize = 512;
 
-/// What a kernel leaves behind its pointers, all zeros before; `None` if it is at fault.
+/// What a kernel leaves behind its pointers, all zeros before, with the same bits for all NaN; `None` if it is at
+/// fault.
 fn memory(device: &Device, f: &Function<Untyped>, ir: &KernelIr) -> Option<Vec<Vec<u64>>> {
-    let mut buffers: Vec<(Type, Box<dyn Behind>)> = Vec::new();
+    let mut buffers: Vec<(Type, Scalar, Box<dyn AnyBuffer>)> = Vec::new();
     for param in ir.params.iter() {
         let ty = ir.type_of(param.value);
         let elem = match ty {
             Type::Pointer { elem, .. } => elem,
             _ => Scalar::U8,
         };
-        buffers.push((ty, with_element(elem, Zeros(device))));
+        let zeros = vec![0; BYTES / elem.size_bytes() as usize];
+        buffers.push((ty, elem, upload(device, elem, &zeros)));
     }
-    let args = buffers.iter_mut().map(|(ty, buffer)| match *ty {
+    let args = buffers.iter_mut().map(|(ty, _, buffer)| match *ty {
         Type::Scalar(scalar) => with_element(scalar, Three),
-        Type::Pointer { mutable, .. } => buffer.arg(mutable),
+        Type::Pointer { mutable: true, .. } => buffer.arg(),
+        Type::Pointer { mutable: false, .. } => buffer.read_only(),
         Type::Vector(_) | Type::TensorMap { .. } => panic!("no such parameter here"),
     });
     f.launch(Grid::new([1; 3], [1; 3]), args.collect()).ok()?;
-    Some(buffers.iter().map(|(_, buffer)| buffer.bits()).collect())
-}
-
-/// A buffer of any elements.
-trait Behind {
-    fn arg(&mut self, mutable: bool) -> Arg<'_>;
-    fn bits(&self) -> Vec<u64>;
-}
-
-impl<T: Element> Behind for Buffer<T> {
-    fn arg(&mut self, mutable: bool) -> Arg<'_> {
-        if mutable { Arg::from(self) } else { Arg::from(&*self) }
-    }
-
-    /// The bits of the elements, the same ones for all NaN.
-    fn bits(&self) -> Vec<u64> {
-        let elements = self.to_vec().unwrap().into_iter().map(T::to_const);
-        let is_nan = |x: &Const| x.to_f64().is_some_and(f64::is_nan);
-        elements.map(|x| if is_nan(&x) { u64::MAX } else { x.bits() }).collect()
-    }
-}
-
-/// A function of each type of elements.
-trait OfElement {
-    type Output;
-    fn of<T: Element>(self) -> Self::Output;
-}
-
-fn with_element<F: OfElement>(scalar: Scalar, f: F) -> F::Output {
-    match scalar {
-        Scalar::Bool => f.of::<bool>(),
-        Scalar::I8 => f.of::<i8>(),
-        Scalar::I16 => f.of::<i16>(),
-        Scalar::I32 => f.of::<i32>(),
-        Scalar::I64 => f.of::<i64>(),
-        Scalar::U8 => f.of::<u8>(),
-        Scalar::U16 => f.of::<u16>(),
-        Scalar::U32 => f.of::<u32>(),
-        Scalar::U64 => f.of::<u64>(),
-        Scalar::F8E4M3 => f.of::<f8e4m3>(),
-        Scalar::F8E5M2 => f.of::<f8e5m2>(),
-        Scalar::F16 => f.of::<f16>(),
-        Scalar::Bf16 => f.of::<bf16>(),
-        Scalar::Tf32 => f.of::<tf32>(),
-        Scalar::F32 => f.of::<f32>(),
-        Scalar::F64 => f.of::<f64>(),
-    }
-}
-
-struct Zeros<'d>(&'d Device);
-
-impl OfElement for Zeros<'_> {
-    type Output = Box<dyn Behind>;
-
-    fn of<T: Element>(self) -> Box<dyn Behind> {
-        Box::new(self.0.zeros::<T>(BYTES / T::SCALAR.size_bytes() as usize).unwrap())
-    }
+    let one_nan = |elem, bits| if is_nan(elem, bits) { u64::MAX } else { bits };
+    let bits = |(_, elem, buffer): &(_, Scalar, Box<dyn AnyBuffer>)| {
+        buffer.bits().into_iter().map(|bits| one_nan(*elem, bits)).collect()
+    };
+    Some(buffers.iter().map(bits).collect())
 }
 
 /// The number 3, or true.

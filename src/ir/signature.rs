@@ -256,11 +256,6 @@ impl Signature {
         numbers.collect()
     }
 
-    /// Whether a launch has something to check with [`check_lengths`](Signature::check_lengths).
-    pub fn requires_lengths(&self) -> bool {
-        !self.required.is_empty()
-    }
-
     /// Refuses buffers that are shorter than [`Val::require_len`](crate::ir::Val::require_len) says. `number` has
     /// the scalars of a launch and `len` the elements of its buffers, by the position of the parameter.
     ///

@@ -440,9 +440,7 @@ impl Inner {
             args.resolve(&self.name, &self.signature)?;
         }
         let cluster = self.check(grid, &args.args)?;
-        if self.signature.requires_lengths() {
-            args.check_lengths(&self.name, &self.signature)?;
-        }
+        args.check_lengths(&self.name, &self.signature)?;
         self.check_stream(options)?;
         Ok(cluster)
     }

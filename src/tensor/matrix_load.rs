@@ -347,6 +347,7 @@ impl TiledMma {
         let values = extent(c.layout(), 0)? as usize;
         let (a_words, b_words) = (a.variables(), b.variables());
         for step in 0..depth {
+            // Column by column: row by row has been measured to be slower in a whole kernel.
             for column in 0..n {
                 let at = first(b.layout(), (0, column, step).into())? as usize;
                 let y = [0, 1].map(|i| b_words.get(k, at + i));

@@ -30,7 +30,7 @@ pub use record::{
 };
 pub use regime::{ParseRegimeError, Regime};
 pub use rounds::take_turns;
-pub use space::GemmSpace;
+pub use space::{GemmSpace, USUAL_SHAPES};
 pub use stats::{Estimate, median};
 pub use store::{Best, Outcome, TuningKey, TuningStore};
 pub use tuner::{Effort, Measure, Rejection, Search, SearchError, Tuned};

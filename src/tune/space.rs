@@ -5,6 +5,27 @@ use crate::ir::{Scalar, Target};
 use crate::kernels::gemm::{Epilogue, GemmConfig, GemmProblem, Schedule, StoreForm};
 use crate::tensor::Raster;
 
+/// M, N and K of the products that are measured where nothing else is asked for: squares, and those of a language
+/// model with few rows.
+///
+/// ```
+/// use tilewright::tune::USUAL_SHAPES;
+/// assert!(USUAL_SHAPES.contains(&[4096; 3]) && USUAL_SHAPES.contains(&[16, 4096, 14336]));
+/// ```
+pub const USUAL_SHAPES: [[u32; 3]; 11] = [
+    [512; 3],
+    [1024; 3],
+    [2048; 3],
+    [4096; 3],
+    [8192; 3],
+    [16384; 3],
+    [16, 4096, 14336],
+    [64, 8192, 8192],
+    [256, 4096, 4096],
+    [256, 8192, 8192],
+    [256, 14336, 4096],
+];
+
 /// What is asked for, and leaves the rest open: the configurations for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct GemmSpace {
@@ -122,6 +143,11 @@ impl GemmSpace {
                 for alignment in [16, 8, 4, self.input.size_bytes()] {
                     all.push(GemmConfig { stages, alignment, ..config });
                 }
+                all.push(GemmConfig {
+                    stages,
+                    raster: Raster::Strips { rows: 2048 / m },
+                    ..config
+                });
             }
         }
     }

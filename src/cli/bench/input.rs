@@ -4,24 +4,9 @@ use std::path::Path;
 
 use tilewright::ir::Scalar;
 use tilewright::kernels::gemm::{GemmConfig, GemmProblem};
-use tilewright::tune::GemmSpace;
+use tilewright::tune::{GemmSpace, USUAL_SHAPES};
 
 use super::Failure;
-
-/// Squares, and the products of a language model with few rows.
-const SHAPES: [[u32; 3]; 11] = [
-    [512; 3],
-    [1024; 3],
-    [2048; 3],
-    [4096; 3],
-    [8192; 3],
-    [16384; 3],
-    [16, 4096, 14336],
-    [64, 8192, 8192],
-    [256, 4096, 4096],
-    [256, 8192, 8192],
-    [256, 14336, 4096],
-];
 
 /// The candidates that were asked for.
 pub(super) enum Configs {
@@ -83,7 +68,7 @@ pub(super) fn configs(text: &str) -> Result<Configs, Failure> {
 /// The problems of a list, or of a file where there is one of that name.
 pub(super) fn shapes(text: Option<&str>) -> Result<Vec<GemmProblem>, Failure> {
     let Some(text) = text else {
-        return Ok(SHAPES.map(|[m, n, k]| GemmProblem::new(m, n, k)).into());
+        return Ok(USUAL_SHAPES.map(|[m, n, k]| GemmProblem::new(m, n, k)).into());
     };
     let named;
     let items: Vec<&str> = if Path::new(text).is_file() {

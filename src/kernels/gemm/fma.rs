@@ -15,7 +15,7 @@ use super::config::GemmConfig;
 use super::direct_store::DirectStore;
 use super::epilogue::EpilogueOps;
 use super::error::GemmError;
-use super::sm80::{Params, after, count, matrix};
+use super::threads::{Params, after, count, matrix};
 
 /// Elements between the ends of two lines in shared memory, so that vectors stay aligned and neighbours meet other banks.
 const PAD: u32 = 4;

@@ -10,7 +10,9 @@ use super::error::GemmError;
 use super::fma;
 use super::problem::GemmProblem;
 use super::sm80;
-use super::sm90::{self, in_memory};
+use super::sm90;
+use super::threads;
+use super::types::in_memory;
 
 /// The kernel of a configuration, for buffers of these types: of A, D, B and C. B is of the type of A, and C of that of
 /// D, where nothing else is said.
@@ -43,7 +45,7 @@ pub struct Gemm<A, D = A, B = A, C = D> {
 /// The kernel of one of the schedules: with tensor maps, or with pointers for threads that copy by themselves.
 pub(super) enum AnyKernel<A, B, C, D> {
     Sm90(Box<sm90::Plan>, Kernel<sm90::Params<A, B, C, D>>),
-    Threads(Kernel<sm80::Params<A, B, C, D>>),
+    Threads(Kernel<threads::Params<A, B, C, D>>),
 }
 
 impl<A, D, B, C> fmt::Debug for Gemm<A, D, B, C> {

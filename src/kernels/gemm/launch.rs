@@ -11,8 +11,8 @@ use super::config::{Bias, GemmConfig};
 use super::error::GemmError;
 use super::front::{AnyKernel, Gemm};
 use super::problem::{GemmProblem, GemmStrides};
-use super::sm80;
 use super::sm90;
+use super::threads;
 
 /// What a launch multiplies: A and B, and where D goes; what the epilogue of the kernel takes.
 pub struct GemmArgs<'h, A, D = A, B = A, C = D> {
@@ -66,7 +66,7 @@ pub struct GemmFunction<A, D = A, B = A, C = D> {
 
 enum AnyFunction<A, B, C, D> {
     Sm90(Box<sm90::Plan>, Function<sm90::Params<A, B, C, D>>),
-    Threads(Function<sm80::Params<A, B, C, D>>),
+    Threads(Function<threads::Params<A, B, C, D>>),
 }
 
 impl<A: Element, D: Number, B: Element, C: Number> Gemm<A, D, B, C> {
@@ -107,7 +107,7 @@ struct Sm90Args<'h, A, B, C, D> {
 enum AnyArgs<'h, A, B, C, D> {
     Sm90(Box<Sm90Args<'h, A, B, C, D>>),
     Threads {
-        function: &'h Function<sm80::Params<A, B, C, D>>,
+        function: &'h Function<threads::Params<A, B, C, D>>,
         a: &'h Buffer<A>,
         b: &'h Buffer<B>,
         d: &'h mut Buffer<D>,

@@ -14,6 +14,8 @@ mod name;
 mod problem;
 mod sm80;
 mod sm90;
+mod threads;
+mod types;
 
 pub use config::{Activation, Bias, Epilogue, GemmConfig, Schedule, StoreForm};
 pub use error::GemmError;

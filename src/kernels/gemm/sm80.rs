@@ -1,29 +1,23 @@
 //! The multistage kernel with `mma.sync`, for `sm_80` and newer targets.
 //!
 //! All threads of a block copy tiles of A and B to a ring in shared memory, some tiles ahead of the products; each warp
-//! loads its parts by `ldmatrix`, one step ahead, and multiplies them.
+//! loads its parts by `ldmatrix`, one step along K ahead, and multiplies them. Nothing waits for either: the copies of
+//! a tile are spread over the steps of another, and the first step of a tile is loaded under the last products of the
+//! one before.
 
-use crate::ir::{Body, Element, Global, GlobalMut, Kernel, KernelOptions, Number, Val, range};
+use crate::ir::{Body, Element, Kernel, KernelOptions, Number, Val, range};
 use crate::layout::{Layout, LayoutError, layout, shape, tiler};
 use crate::tensor::{
     AsyncTile, Fragment, MatrixLoad, MatrixRing, MmaAtom, MmaSync, Operand, SharedTensor, Tensor,
-    Tile, TileScheduler, TiledMma, ValType,
+    TileScheduler, TiledMma, ValType,
 };
 
 use super::config::GemmConfig;
 use super::direct_store::DirectStore;
-use super::epilogue::{EpilogueOps, EpilogueParams};
+use super::epilogue::EpilogueOps;
 use super::error::GemmError;
-use super::sm90::{in_memory, val_type};
-
-/// A, B and D, each with its pitch and the distance of its matrices; M, N, K and matrices of the batch; the epilogue.
-pub(super) type Params<A, B, C, D> = (
-    (Global<A>, [i64; 2]),
-    (Global<B>, [i64; 2]),
-    (GlobalMut<D>, [i64; 2]),
-    [i32; 4],
-    EpilogueParams<C, D>,
-);
+use super::threads::{Params, after, count, matrix};
+use super::types::{in_memory, val_type};
 
 /// Everything that is known before the kernel runs.
 struct Plan {
@@ -109,25 +103,27 @@ where
         k.barrier();
         load(k, &parts, k.constant(0), 0, &words);
         let steps = depth / plan.depth;
-        let start = (k.constant(0), k.constant(stages as i32 - 1));
-        k.for_(range(0, count(depths, depth)), start, |k, tile, (read, write)| {
+        let start = [0, stages as i32 - 1].map(|stage| k.constant(stage));
+        k.for_(range(0, count(depths, depth)), start, |k, tile, [read, write]| {
             let ahead = (tile + (stages as i32 - 1)) * depth as i32;
+            let next = [read, write].map(|stage| after(stage, stages));
             for step in 0..steps {
                 if step + 1 < steps {
                     load(k, &parts, read, step + 1, &words);
                     copy_a.start_part(k, write, ahead, step, steps - 1);
                     copy_b.start_part(k, write, ahead, step, steps - 1);
                 } else {
-                    // The next tile, under the last products of this one.
+                    // The next tile. All threads have loaded what they need of this one: its stage is the next to be
+                    // written.
                     k.cp_async_commit_group();
                     k.cp_async_wait_group(stages - 2);
                     k.barrier();
-                    load(k, &parts, after(read, stages), 0, &words);
+                    load(k, &parts, next[0], 0, &words);
                 }
                 let (a, b) = &words[step as usize % 2];
                 plan.mma.gemm_sync(k, &sums, a, b);
             }
-            (after(read, stages), after(write, stages))
+            next
         });
         // The first place of the thread in the tile.
         let places = Tensor::identity(k, shape!(m, n));
@@ -162,23 +158,4 @@ fn places(mma: &TiledMma, [m, n]: [u32; 2], order: &Layout) -> Result<Vec<[i32; 
         Ok([(place % i64::from(m)) as i32, column as i32])
     };
     (0..size).map(place).collect()
-}
-
-/// How many tiles a size has.
-pub(super) fn count(size: Val<'_, i32>, tile: u32) -> Val<'_, i32> {
-    (size + (tile as i32 - 1)) / tile as i32
-}
-
-/// The next stage.
-pub(super) fn after(stage: Val<'_, i32>, stages: u32) -> Val<'_, i32> {
-    let next = stage + 1;
-    next.eq(stages as i32).select(0, next)
-}
-
-/// The matrix of a tile, and its pitch.
-pub(super) fn matrix<'b, T: Element>(
-    (from, [pitch, next]): (Val<'b, Global<T>>, [Val<'b, i64>; 2]),
-    tile: Tile<'b>,
-) -> (Val<'b, Global<T>>, Val<'b, i64>) {
-    (from.offset(tile.batch.cvt::<i64>() * next), pitch)
 }

@@ -20,6 +20,7 @@ use super::config::{GROUP, GemmConfig, Schedule, StoreForm};
 use super::epilogue::{EpilogueArgs, EpilogueOps, EpilogueParams};
 use super::error::GemmError;
 use super::problem::{GemmProblem, GemmStrides};
+use super::types::{in_memory, val_type};
 
 /// A, B and D; row tiles, column tiles, steps along K, and matrices of the batch; how far the matrix of A and of B moves
 /// with that of D, 0 or 1; the epilogue.
@@ -41,27 +42,6 @@ pub(super) struct Plan {
     rings: [ComposedLayout; 2],
     copies: [TmaCopy; 2],
     store: StagedStore,
-}
-
-/// The instruction's name of a type.
-pub(super) fn val_type(scalar: Scalar) -> Option<ValType> {
-    Some(match scalar {
-        Scalar::Bf16 => ValType::Bf16,
-        Scalar::F16 => ValType::F16,
-        Scalar::Tf32 => ValType::Tf32,
-        Scalar::F32 => ValType::F32,
-        Scalar::F8E4M3 => ValType::E4M3,
-        Scalar::F8E5M2 => ValType::E5M2,
-        _ => return None,
-    })
-}
-
-/// The type of elements in memory.
-pub(super) const fn in_memory(scalar: Scalar) -> Scalar {
-    match scalar {
-        Scalar::Tf32 => Scalar::F32,
-        other => other,
-    }
 }
 
 impl Plan {

@@ -149,13 +149,12 @@ impl Store {
 
     /// Refuses to start where the asynchronous proxy may not see what threads have stored.
     fn check_proxy(&self, memory: &Memory<'_>, origin: Origin) -> Trapped {
-        if memory.proxies.is_none() {
-            return Ok(());
-        }
+        let Some(proxies) = &memory.proxies else { return Ok(()) };
+        let shared = &memory.blocks[origin.block as usize].shared;
         let mut seen = Ok(());
         self.pieces(memory, |at, part| {
             if seen.is_ok() {
-                seen = memory.check_proxy(origin.block, at, part.len());
+                seen = proxies.check(shared, at, part.len());
             }
         });
         seen.map_err(|cause| Trap::new(self.lane, cause))

@@ -145,14 +145,6 @@ impl Memory<'_> {
         }
     }
 
-    /// Refuses to read bytes of the shared memory of a block of which the asynchronous proxy may not see one.
-    pub(super) fn check_proxy(&self, rank: u32, at: usize, bytes: usize) -> Result<(), TrapCause> {
-        match (&self.proxies, self.blocks.get(rank as usize)) {
-            (Some(proxies), Some(block)) => proxies.check(&block.shared, at, bytes),
-            _ => Ok(()),
-        }
-    }
-
     fn note_stores(&mut self, address: &Address, regs: &Regs, mask: u32) -> Trapped {
         let bytes = address.bytes_accessed();
         for lane in lanes_of(mask) {

@@ -1,0 +1,34 @@
+//! What the kernels have in common whose threads copy the tiles themselves.
+
+use crate::ir::{Element, Global, GlobalMut, Val};
+use crate::tensor::Tile;
+
+use super::epilogue::EpilogueParams;
+
+/// A, B and D, each with its pitch and the distance of its matrices; M, N, K and matrices of the batch; the epilogue.
+pub(super) type Params<A, B, C, D> = (
+    (Global<A>, [i64; 2]),
+    (Global<B>, [i64; 2]),
+    (GlobalMut<D>, [i64; 2]),
+    [i32; 4],
+    EpilogueParams<C, D>,
+);
+
+/// How many tiles a size has.
+pub(super) fn count(size: Val<'_, i32>, tile: u32) -> Val<'_, i32> {
+    (size + (tile as i32 - 1)) / tile as i32
+}
+
+/// The next stage.
+pub(super) fn after(stage: Val<'_, i32>, stages: u32) -> Val<'_, i32> {
+    let next = stage + 1;
+    next.eq(stages as i32).select(0, next)
+}
+
+/// The matrix of a tile, and its pitch.
+pub(super) fn matrix<'b, T: Element>(
+    (from, [pitch, next]): (Val<'b, Global<T>>, [Val<'b, i64>; 2]),
+    tile: Tile<'b>,
+) -> (Val<'b, Global<T>>, Val<'b, i64>) {
+    (from.offset(tile.batch.cvt::<i64>() * next), pitch)
+}
