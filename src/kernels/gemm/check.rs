@@ -176,14 +176,6 @@ impl GemmConfig {
         }
     }
 
-    /// Lines along K of a stage that each thread copies a part of.
-    fn lines_of_thread(&self) -> u32 {
-        let [m, n, _] = self.tile;
-        let lines = |major, extent| if major == Major::K { extent } else { 0 };
-        let lines = lines(self.major_a, m) + lines(self.major_b, n);
-        lines / (self.threads() / 8).max(1)
-    }
-
     fn check_registers(&self) -> Result<(), GemmError> {
         let registers = self.registers;
         let error = |rule| Err(GemmError::Registers { registers, rule });
@@ -193,18 +185,7 @@ impl GemmConfig {
         let loads = self.epilogue.beta || self.epilogue.bias.is_some();
         let loads = if self.is_warp_specialised() && loads { 48 } else { 0 };
         let single = self.schedule == Schedule::Multistage && self.alignment < 4;
-        // Copies of less than 16 bytes have more addresses and conditions for each line.
-        let many = self.schedule == Schedule::Multistage
-            && self.alignment < 16
-            && self.lines_of_thread() > 16;
-        let pieces = if single {
-            64
-        } else if many {
-            32
-        } else {
-            0
-        };
-        let needed = sums + kept + loads + pieces;
+        let needed = sums + kept + loads + if single { 64 } else { 0 };
         // What a launch gives each thread, and what is left of it for sums beside the operands and addresses.
         let entry = (REGISTERS / self.threads().max(1)).min(255) / 8 * 8;
         let most = |registers: u32, others: u32| registers.saturating_sub(others).min(MOST_SUMS);
