@@ -100,8 +100,11 @@ fn run(rows: &[(i32, Vec<(usize, i32)>)], most: usize) -> usize {
     let holds = |run: &usize| {
         rows.iter().all(|(_, columns)| {
             columns.len().is_multiple_of(*run)
-                && columns.chunks(*run).all(|run| together(run))
-                && columns.iter().step_by(*run).all(|(_, right)| *right as usize % run == 0)
+                && columns.chunks(*run).all(together)
+                && columns
+                    .iter()
+                    .step_by(*run)
+                    .all(|(_, right)| (*right as usize).is_multiple_of(*run))
         })
     };
     let halves = std::iter::successors(Some(most), |run| (*run > 1).then_some(run / 2));
