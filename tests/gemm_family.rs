@@ -321,6 +321,9 @@ fn multistage_kernels() {
         small,
         GemmConfig { tile: [64, 128, 64], stages: 3, raster: Raster::Hilbert, ..small },
         GemmConfig { tile: [128, 128, 64], raster: Raster::AlongM, ..small },
+        GemmConfig { tile: [64, 256, 64], ..small },
+        GemmConfig { tile: [256, 64, 64], ..small },
+        GemmConfig { tile: [128, 256, 64], stages: 3, ..small },
     ];
     for (major_a, major_b) in [(Major::K, Major::Mn), (Major::Mn, Major::K), (Major::Mn, Major::Mn)]
     {

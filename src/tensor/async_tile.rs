@@ -1,7 +1,7 @@
 //! [`AsyncTile`]: tiles of a matrix in global memory, copied to shared memory by all threads of a block.
 
 use crate::ir::{Body, CpAsyncCache, Element, Global, Scalar, Shared, Val};
-use crate::layout::{ComposedLayout, shape};
+use crate::layout::{ComposedLayout, Layout, layout, shape};
 
 use super::atom::{AtomError, Major, SmemAtom, SmemSwizzle};
 use super::error::{TensorError, TensorErrorKind};
@@ -29,6 +29,7 @@ pub struct AsyncTile {
     extent: u32,
     threads: u32,
     alignment: u32,
+    interleaved: bool,
 }
 
 impl AsyncTile {
@@ -44,7 +45,7 @@ impl AsyncTile {
         threads: u32,
         alignment: u32,
     ) -> Result<AsyncTile, TensorError> {
-        let tile = AsyncTile { elem, major, extent, threads, alignment };
+        let tile = AsyncTile { elem, major, extent, threads, alignment, interleaved: false };
         let size = elem.size_bytes();
         let line = 128 / size;
         let why = if !threads.is_power_of_two() || !(64..=512).contains(&threads) {
@@ -70,6 +71,37 @@ impl AsyncTile {
         }
     }
 
+    /// The same with rows of A or columns of B in another order, where they are lines: [`rows`](AsyncTile::rows) says
+    /// in which. A thread of `mma.sync` has 2 neighbouring columns of each 8 columns of a product. With B in this order
+    /// they are 8 neighbours of each 32, which can be written together. Nothing changes where the lines are along K, or
+    /// are no multiple of 32.
+    ///
+    /// ```
+    /// use tilewright::ir::Scalar;
+    /// use tilewright::tensor::{AsyncTile, Major};
+    ///
+    /// let tile = AsyncTile::new(Scalar::F16, Major::K, 64, 128, 16)?.interleaved();
+    /// assert_eq!(tile.rows().to_string(), "(2,4,4,2):(1,8,2,32)");
+    /// let columns = AsyncTile::new(Scalar::F16, Major::Mn, 64, 128, 16)?.interleaved();
+    /// assert_eq!(columns.rows().to_string(), "64:1");
+    /// # Ok::<(), tilewright::tensor::TensorError>(())
+    /// ```
+    #[must_use]
+    pub fn interleaved(self) -> AsyncTile {
+        let interleaved = self.major == Major::K && self.extent.is_multiple_of(32);
+        AsyncTile { interleaved, ..self }
+    }
+
+    /// The row of A or column of B that each one in shared memory is.
+    pub fn rows(&self) -> Layout {
+        let extent = i64::from(self.extent);
+        if self.interleaved {
+            layout!((2, 4, 4, extent / 32):(1, 8, 2, 32))
+        } else {
+            Layout::compact(extent)
+        }
+    }
+
     /// Elements of a line, which is the depth of the tile too.
     pub const fn line(&self) -> u32 {
         128 / self.elem.size_bytes()
@@ -80,6 +112,25 @@ impl AsyncTile {
             Major::K => self.extent,
             // Blocks of a line along the contiguous mode, of as many lines as the tile is deep.
             Major::Mn => self.extent / self.line() * self.line(),
+        }
+    }
+
+    /// Lines of a thread that are not far along the contiguous mode: of the tile, or of each block.
+    const fn lines_of_thread(&self) -> u32 {
+        match self.major {
+            Major::K => self.extent / (self.threads / 8),
+            Major::Mn => self.line() / (self.threads / 8),
+        }
+    }
+
+    /// How far a line is from the first one in the matrix. Lines of a thread have no bit of their numbers in common with
+    /// it, so that it is as far from any other.
+    fn row_of(&self, line: u32) -> i64 {
+        let line = i64::from(line);
+        if self.interleaved {
+            line / 32 * 32 + line % 2 + line / 2 % 4 * 8 + line / 8 % 4 * 2
+        } else {
+            line
         }
     }
 
@@ -123,20 +174,29 @@ impl AsyncTile {
     ) -> ThrAsyncTile<'b, T> {
         let t = k.thread_idx().x.cvt::<u32>();
         let (line, unit) = ((t / 8).cvt::<i32>(), (t % 8).cvt::<i32>());
+        let row = k.crd2idx::<i32>(line, &self.rows());
         let per_unit = (16 / self.elem.size_bytes()) as i32;
         let column = unit * per_unit;
         let (across, along) = match self.major {
-            Major::K => ((first + line).cvt::<i64>() * pitch, column),
+            Major::K => ((first + row).cvt::<i64>() * pitch, column),
             Major::Mn => (line.cvt::<i64>() * pitch, first + column),
         };
         let (base, _) = ring.engine.resolve();
         let place = line * self.line() as i32 + (unit ^ (line & 7)) * per_unit;
+        let line = if self.major == Major::K { first + row } else { line };
+        let limits = match self.major {
+            Major::K => [limits[0] - line, limits[1] - column],
+            Major::Mn => [limits[1] - line, limits[0] - along],
+        };
+        let bytes = pitch * i64::from(self.elem.size_bytes());
+        let lines = (0..self.lines_of_thread())
+            .map(|i| bytes * self.row_of(i * (self.threads / 8)))
+            .collect();
         ThrAsyncTile {
             tile: *self,
             from: from.offset(across + along.cvt::<i64>()),
             pitch,
-            line: if self.major == Major::K { first + line } else { line },
-            along,
+            lines,
             limits,
             to: base.offset(place),
         }
@@ -144,72 +204,82 @@ impl AsyncTile {
 }
 
 /// The part of an [`AsyncTile`] that a thread has.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct ThrAsyncTile<'b, T> {
     tile: AsyncTile,
     /// The thread's first element of the first tile, and the distance of lines.
     from: Val<'b, Global<T>>,
     pitch: Val<'b, i64>,
-    /// Its first line, a row of A, a column of B or a step of K; its place in the line.
-    line: Val<'b, i32>,
-    along: Val<'b, i32>,
+    /// How far its lines are from the first one, in bytes.
+    lines: Vec<Val<'b, i64>>,
+    /// Lines, and elements of them, that are left from its first one in the first tile.
     limits: [Val<'b, i32>; 2],
     /// Its place in the first stage.
     to: Val<'b, Shared<T>>,
 }
 
-/// 16 bytes: from where, to where, and whether their line is inside of the matrix.
-type Unit<'b, T> = (Val<'b, Global<T>>, Val<'b, Shared<T>>, Val<'b, bool>);
+/// 16 bytes: from where, to where, whether their line is inside of the matrix, and how many bytes of it are left.
+type Unit<'b, T> = (Val<'b, Global<T>>, Val<'b, Shared<T>>, Val<'b, bool>, Val<'b, i32>);
 
 impl<'b, T: Element> ThrAsyncTile<'b, T> {
     /// Starts the copies of the tile that is `depth` elements along K from the first one, to a stage of the ring. They
     /// are done after a wait ([`cp_async_wait_group`](Body::cp_async_wait_group)) and a barrier.
     #[track_caller]
     pub fn start(&self, k: &mut Body<'b, '_>, stage: Val<'b, i32>, depth: Val<'b, i32>) {
-        let AsyncTile { elem, major, extent, threads, .. } = self.tile;
-        let line = self.tile.line();
-        let to = self.to.offset(stage * (extent * line) as i32);
-        let [limit, end] = self.limits;
-        let size = elem.size_bytes() as i32;
+        self.start_part(k, stage, depth, 0, 1);
+    }
+
+    /// Starts the copies of one of `parts` about equal parts of a tile, to spread them among other work. All parts
+    /// together are [`start`](ThrAsyncTile::start).
+    #[track_caller]
+    pub fn start_part(
+        &self,
+        k: &mut Body<'b, '_>,
+        stage: Val<'b, i32>,
+        depth: Val<'b, i32>,
+        part: u32,
+        parts: u32,
+    ) {
+        let AsyncTile { elem, major, extent, .. } = self.tile;
+        let (line, size) = (self.tile.line(), elem.size_bytes());
+        let to = self.to.ptr_cast::<u8>().offset(stage * (extent * line * size) as i32);
         let from = match major {
             Major::K => self.from.offset(depth),
             Major::Mn => self.from.offset(depth.cvt::<i64>() * self.pitch),
         };
-        // Bytes that are left along the line, for the copies of which this is the same.
-        if major == Major::K {
-            let left = (end - (self.along + depth)) * size;
-            let mut all = Vec::new();
-            for i in 0..self.tile.copies() {
-                let shift = i * (threads / 8);
-                let inside = (self.line + shift as i32).lt(limit);
-                let from = from.offset(self.pitch * i64::from(shift));
-                all.push((from, to.offset((shift * line) as i32), inside));
-            }
-            return self.units(k, &all, left);
+        // Lines and elements that are left in this tile.
+        let [lines, left] = match major {
+            Major::K => [self.limits[0], self.limits[1] - depth],
+            Major::Mn => [self.limits[0] - depth, self.limits[1]],
+        };
+        let (from, own) = (from.ptr_cast::<u8>(), self.tile.lines_of_thread());
+        let copies = self.tile.copies();
+        let bound = |part: u32| copies * part / parts;
+        let mut all = Vec::new();
+        for copy in bound(part)..bound(part + 1) {
+            let (block, i) = (copy / own, copy % own);
+            let shift = i * (self.tile.threads / 8);
+            let Some(step) = self.lines.get(i as usize) else { continue };
+            all.push((
+                from.offset(*step).offset((block * line * size) as i32).ptr_cast::<T>(),
+                to.offset(((block * line + shift) * line * size) as i32).ptr_cast::<T>(),
+                lines.gt(self.tile.row_of(shift) as i32),
+                (left - (block * line) as i32) * size as i32,
+            ));
         }
-        for block in 0..extent / line {
-            let left = (limit - (self.along + (block * line) as i32)) * size;
-            let mut all = Vec::new();
-            for step in (0..line).step_by(threads as usize / 8) {
-                let inside = (self.line + depth + step as i32).lt(end);
-                let from = from.offset(self.pitch * i64::from(step) + i64::from(block * line));
-                all.push((from, to.offset(((block * line + step) * line) as i32), inside));
-            }
-            self.units(k, &all, left);
-        }
+        self.units(k, &all);
     }
 
-    /// Copies of 16 bytes; `left` bytes are left along the line.
+    /// Copies of 16 bytes.
     #[track_caller]
-    fn units(&self, k: &mut Body<'b, '_>, all: &[Unit<'b, T>], left: Val<'b, i32>) {
+    fn units(&self, k: &mut Body<'b, '_>, all: &[Unit<'b, T>]) {
         let AsyncTile { elem, alignment, .. } = self.tile;
         for piece in 0..16 / alignment {
-            // A copy is all or nothing: lines end at multiples of its size.
-            let there = left.gt((piece * alignment) as i32);
             let elements = (piece * alignment / elem.size_bytes()) as i32;
-            for (from, to, inside) in all {
+            for (from, to, inside, left) in all {
                 let (from, to) = (from.offset(elements), to.offset(elements));
-                let inside = *inside & there;
+                // A copy is all or nothing: lines end at multiples of its size.
+                let inside = *inside & left.gt((piece * alignment) as i32);
                 if alignment < 4 {
                     let element = k.if_with(inside, T::default(), |k| from.load(k, 0));
                     to.store(k, 0, element);

@@ -65,7 +65,7 @@ pub use copy::{autovec_copy, copy, copy_if, copy_zfill};
 pub use engine::{Coordinates, Engine, Readable, Rmem, Writable};
 pub use error::{TensorError, TensorErrorKind};
 pub use mainloop::WgmmaMainloop;
-pub use matrix_load::MatrixLoad;
+pub use matrix_load::{MatrixLoad, MatrixRing};
 pub use pipeline::{PipelineState, TmaPipeline, Turns};
 pub use pointer::{Pointer, PointerOffset, Recast};
 pub use predicate::{IntoPredicate, Predicate};

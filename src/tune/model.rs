@@ -107,7 +107,7 @@ parameters! {
     /// Extra cycles of a step for a cluster of two.
     cluster_cycles = 4.3,
     /// The share of the rate of `wgmma` that `mma.sync` reaches.
-    mma_sync_share = 0.62,
+    mma_sync_share = 0.53,
     /// The share of the L2 cache that keeps tiles for other blocks.
     kept_share = 0.533,
     /// Joules of a floating point operation of 16-bit inputs.

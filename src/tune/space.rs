@@ -146,6 +146,11 @@ impl GemmSpace {
                 for alignment in [16, 8, 4, self.input.size_bytes()] {
                     all.push(GemmConfig { stages, alignment, ..config });
                 }
+                all.push(GemmConfig {
+                    stages,
+                    raster: Raster::Strips { rows: 2048 / m },
+                    ..config
+                });
             }
         }
     }

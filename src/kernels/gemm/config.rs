@@ -295,7 +295,13 @@ impl GemmConfig {
 
     /// Rows and columns of a tile that one warp of the multistage kernel multiplies.
     pub const fn warp_tile(&self) -> [u32; 2] {
-        if self.tile[0].saturating_mul(self.tile[1]) > 64 * 128 { [64, 64] } else { [32, 32] }
+        match (self.tile[0], self.tile[1]) {
+            (0..=64, 0..=128) | (128, 0..=64) => [32, 32],
+            // With twice as many threads each copies fewer lines.
+            (0..=64, _) => [32, 64],
+            (_, 0..=64) => [64, 32],
+            _ => [64, 64],
+        }
     }
 
     /// Rows and columns of a tile that one thread of the kernel without tensor cores multiplies.

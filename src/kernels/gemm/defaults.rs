@@ -109,11 +109,14 @@ impl GemmConfig {
         } else {
             for tile in SM80 {
                 let base = self.wanted(GemmConfig::sm80(self.target, self.a, tile));
+                // Strips of 2048 rows. Blocks of small tiles share a multiprocessor.
+                let base = GemmConfig { raster: Raster::Strips { rows: 2048 / tile[0] }, ..base };
+                let most = if tile[0] * tile[1] > 128 * 128 { 4 } else { 3 };
                 let aligned =
                     [16, 8, 4, size].into_iter().map(|alignment| GemmConfig { alignment, ..base });
                 let mut aligned = aligned.filter(|config| config.alignment >= size);
                 let found = aligned.find(|config| config.check_problem(problem).is_ok());
-                all.extend(found.map(|config| config.with_most_stages(4)));
+                all.extend(found.map(|config| config.with_most_stages(most)));
             }
         }
         all.retain(|config| config.check().is_ok() && config.check_problem(problem).is_ok());

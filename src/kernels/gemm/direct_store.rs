@@ -1,10 +1,7 @@
 //! Elements of D from registers to global memory.
 
-use crate::ir::{
-    Body, Converted, DeviceCoord, Element, GlobalMut, Number, Registers, Scalar, Val, Vector,
-    VectorElement, bf16, f16,
-};
-use crate::tensor::{Pointer, Tile};
+use crate::ir::{Body, DeviceCoord, GlobalMut, Number, Registers, Scalar, Val, Vector, bf16, f16};
+use crate::tensor::Tile;
 
 use super::epilogue::EpilogueOps;
 
@@ -16,8 +13,9 @@ pub(super) struct DirectStore<'b, D> {
     origin: [Val<'b, i32>; 2],
     batch: Val<'b, i32>,
     limits: [Val<'b, i32>; 2],
-    /// Whether all pairs of columns are inside or outside, at addresses that are multiples of their size.
-    pairs: Val<'b, bool>,
+    /// What the distances of rows and of matrices, and the number of columns are multiples of, as a number whose lowest
+    /// bit it is.
+    multiple: Val<'b, i64>,
 }
 
 impl<'b, D: Number> DirectStore<'b, D> {
@@ -28,12 +26,13 @@ impl<'b, D: Number> DirectStore<'b, D> {
         limits: [Val<'b, i32>; 2],
     ) -> Self {
         let d = d.offset(tile.batch.cvt::<i64>() * next);
-        let even = ((pitch | next) & 1).eq(0) & (limits[1] & 1).eq(0);
-        DirectStore { d, pitch, origin, batch: tile.batch, limits, pairs: even }
+        let multiple = pitch | next | limits[1].cvt::<i64>();
+        DirectStore { d, pitch, origin, batch: tile.batch, limits, multiple }
     }
 
-    /// Writes the sums of a thread: `first` is the place of the first one in the tile, `places` those of all from there,
-    /// two neighbours along N after each other.
+    /// Writes the sums of a thread: `first` is the place of the first one in the tile, `places` those of all from there.
+    /// Neighbours along N are written together, up to 16 bytes, where all of D has such addresses; where they are so
+    /// many, the first column is a multiple of their number.
     pub(super) fn all<C: Number>(
         &self,
         k: &mut Body<'b, '_>,
@@ -52,43 +51,64 @@ impl<'b, D: Number> DirectStore<'b, D> {
                 None => rows.push((*down, vec![(register, *right)])),
             }
         }
+        let run = run(&rows, 16 / D::SCALAR.size_bytes() as usize);
+        let whole = (self.multiple & (run as i64 - 1)).eq(0);
         for (down, columns) in rows {
             let row = row + down;
             k.if_(row.lt(self.limits[0]), |k| {
-                let start = row.cvt::<i64>() * self.pitch + column.cvt::<i64>();
-                let line = self.d.offset(start);
                 k.if_else(
-                    self.pairs,
-                    |k| {
-                        for two in columns.chunks_exact(2) {
-                            let &[(x, right), (y, _)] = two else { continue };
-                            k.if_((column + right).lt(self.limits[1]), |k| {
-                                let values =
-                                    [(x, right), (y, right + 1)].map(|(register, right)| {
-                                        let (sum, at) = (
-                                            sums.get(k, register),
-                                            [row, column + right, self.batch],
-                                        );
-                                        epilogue.apply(k, sum, at)
-                                    });
-                                store_pair(k, line, right, values);
-                            });
-                        }
-                    },
-                    |k| {
-                        for (register, right) in &columns {
-                            k.if_((column + *right).lt(self.limits[1]), |k| {
-                                let (sum, at) =
-                                    (sums.get(k, *register), [row, column + *right, self.batch]);
-                                let value = epilogue.apply(k, sum, at).cvt::<D>();
-                                line.store(k, *right, value);
-                            });
-                        }
-                    },
+                    whole,
+                    |k| self.row(k, sums, [row, column], &columns, run, epilogue),
+                    |k| self.row(k, sums, [row, column], &columns, 1, epilogue),
                 );
             });
         }
     }
+
+    /// Writes registers with their columns from `column` on, `run` at a time.
+    fn row<C: Number>(
+        &self,
+        k: &mut Body<'b, '_>,
+        sums: &Registers<'b, f32>,
+        [row, column]: [Val<'b, i32>; 2],
+        columns: &[(usize, i32)],
+        run: usize,
+        epilogue: &EpilogueOps<'b, C, D>,
+    ) {
+        let line = self.d.offset(row.cvt::<i64>() * self.pitch + column.cvt::<i64>());
+        for columns in columns.chunks_exact(run) {
+            let Some((_, first)) = columns.first() else { continue };
+            k.if_((column + *first).lt(self.limits[1]), |k| {
+                let mut values = Vec::with_capacity(run);
+                for (register, right) in columns {
+                    let at = [row, column + *right, self.batch];
+                    let sum = sums.get(k, *register);
+                    values.push(epilogue.apply(k, sum, at));
+                }
+                store(k, line, *first, &values);
+            });
+        }
+    }
+}
+
+/// How many neighbours along N there are together at least, of `most` at most: a power of two.
+fn run(rows: &[(i32, Vec<(usize, i32)>)], most: usize) -> usize {
+    let together = |columns: &[(usize, i32)]| {
+        let expected = columns.first().map_or(0, |(_, first)| *first)..;
+        columns.iter().map(|(_, right)| *right).eq(expected.take(columns.len()))
+    };
+    let holds = |run: &usize| {
+        rows.iter().all(|(_, columns)| {
+            columns.len().is_multiple_of(*run)
+                && columns.chunks(*run).all(together)
+                && columns
+                    .iter()
+                    .step_by(*run)
+                    .all(|(_, right)| (*right as usize).is_multiple_of(*run))
+        })
+    };
+    let halves = std::iter::successors(Some(most), |run| (*run > 1).then_some(run / 2));
+    halves.into_iter().find(holds).unwrap_or(1)
 }
 
 /// The two entries of a coordinate.
@@ -104,26 +124,28 @@ fn entries<'b>(k: &Body<'b, '_>, coord: &DeviceCoord<'b>) -> [Val<'b, i32>; 2] {
     [entry(0), entry(1)]
 }
 
-/// Two elements as one word.
-fn pair<'b, U: Converted + VectorElement<2>>(two: [Val<'b, f32>; 2]) -> Val<'b, Vector<U, 2>> {
-    let two: Val<'b, Vector<f32, 2>> = Val::pack(two);
-    two.cvt::<U>()
-}
-
-/// Stores two neighbours.
-fn store_pair<'b, D: Element>(
+/// Stores neighbours, at a multiple of their size: 1, 2, 4 or 8.
+fn store<'b, D: Number>(
     k: &Body<'b, '_>,
     to: Val<'b, GlobalMut<D>>,
-    offset: i32,
-    two: [Val<'b, f32>; 2],
+    at: i32,
+    values: &[Val<'b, f32>],
 ) {
-    let to = Pointer::new(to).assume_aligned(k, 2 * u64::from(D::SCALAR.size_bytes())) + offset;
-    match D::SCALAR {
-        Scalar::Bf16 => to.recast::<u32>(k).store(k, pair::<bf16>(two).bitcast::<u32>()),
-        Scalar::F16 => to.recast::<u32>(k).store(k, pair::<f16>(two).bitcast::<u32>()),
-        _ => {
-            let two: Val<'_, Vector<f32, 2>> = Val::pack(two);
-            to.recast::<u64>(k).store(k, two.bitcast::<u64>());
-        }
+    if let [one] = values {
+        return to.store(k, at, one.cvt::<D>());
+    }
+    let (to, at) = (to.ptr_cast::<u32>(), at * D::SCALAR.size_bytes() as i32 / 4);
+    let pair = |two: &[Val<'b, f32>]| -> Val<'b, Vector<f32, 2>> { Val::pack([two[0], two[1]]) };
+    let pairs = values.chunks_exact(2);
+    let words: Vec<Val<'b, u32>> = match D::SCALAR {
+        Scalar::Bf16 => pairs.map(|two| pair(two).cvt::<bf16>().bitcast()).collect(),
+        Scalar::F16 => pairs.map(|two| pair(two).cvt::<f16>().bitcast()).collect(),
+        _ => values.iter().map(|value| value.bitcast()).collect(),
+    };
+    match words[..] {
+        [x] => to.store(k, at, x),
+        [x, y] => to.store_vector(k, at, Val::pack([x, y])),
+        [x, y, z, w] => to.store_vector(k, at, Val::pack([x, y, z, w])),
+        _ => {}
     }
 }

@@ -1,12 +1,14 @@
 //! The multistage kernel with `mma.sync`, for `sm_80` and newer targets.
 //!
 //! All threads of a block copy tiles of A and B to a ring in shared memory, some tiles ahead of the products; each warp
-//! loads its parts by `ldmatrix`, one step ahead, and multiplies them.
+//! loads its parts by `ldmatrix`, one step along K ahead, and multiplies them. Nothing waits for either: the copies of
+//! a tile are spread over the steps of another, and the first step of a tile is loaded under the last products of the
+//! one before.
 
-use crate::ir::{Body, Element, Kernel, KernelOptions, Number, range};
+use crate::ir::{Body, Element, Kernel, KernelOptions, Number, Val, range};
 use crate::layout::{Layout, LayoutError, layout, shape, tiler};
 use crate::tensor::{
-    AsyncTile, Fragment, MatrixLoad, MmaAtom, MmaSync, Operand, SharedTensor, Tensor, ThrMma,
+    AsyncTile, Fragment, MatrixLoad, MatrixRing, MmaAtom, MmaSync, Operand, SharedTensor, Tensor,
     TileScheduler, TiledMma, ValType,
 };
 
@@ -19,7 +21,6 @@ use super::types::{in_memory, val_type};
 
 /// Everything that is known before the kernel runs.
 struct Plan {
-    config: GemmConfig,
     mma: TiledMma,
     /// Elements along K of an instruction.
     depth: u32,
@@ -36,53 +37,20 @@ impl Plan {
         let atom = MmaAtom::new(MmaSync::new([16, 8, depth], ty, ty, ValType::F32))?;
         let [rows, columns] = config.warp_tile();
         let warps = [m / rows, n / columns];
-        // Two instructions side by side have the four words of B that a load fills.
-        let mma =
-            TiledMma::new(atom, &layout!((warps[0], warps[1], 1)), tiler!(_, 16 * warps[1], _))?;
+        // The columns of a warp are next to each other.
+        let beside = layout!((8, warps[1], columns / 8):(1, i64::from(columns), 8));
+        let mma = TiledMma::new(atom, &layout!((warps[0], warps[1], 1)), tiler!(_, beside, _))?;
         let tile = |scalar, major, extent| {
             AsyncTile::new(in_memory(scalar), major, extent, config.threads(), config.alignment)
         };
-        let tiles = [tile(a, config.major_a, m)?, tile(b, config.major_b, n)?];
+        // So that a thread has columns of D next to each other.
+        let tiles = [tile(a, config.major_a, m)?, tile(b, config.major_b, n)?.interleaved()];
         let loads = [
             MatrixLoad::new(&mma, Operand::A, config.major_a, m)?,
             MatrixLoad::new(&mma, Operand::B, config.major_b, n)?,
         ];
-        let places = places(&mma, [m, n])?;
-        Ok(Plan { config: *config, mma, depth: depth.into(), tiles, loads, places })
-    }
-}
-
-impl Plan {
-    /// `sums += A B` of the parts of one stage. The operands of a step are loaded during the products of the one before.
-    fn multiply<'b, A: Element, B: Element>(
-        &self,
-        k: &Body<'b, '_>,
-        thr: &ThrMma<'_, 'b>,
-        sums: &Fragment<'_, f32>,
-        a: &SharedTensor<'b, A>,
-        b: &SharedTensor<'b, B>,
-    ) {
-        let ([m, n, tile_depth], depth) = (self.config.tile, self.depth);
-        let steps = tile_depth / depth;
-        let words = [0, 1].map(|_| {
-            (
-                thr.fragment_words(k, Operand::A, shape!(m, depth)),
-                thr.fragment_words(k, Operand::B, shape!(n, depth)),
-            )
-        });
-        let load = |step: u32| {
-            let (to_a, to_b) = &words[step as usize % 2];
-            self.loads[0].load(k, &a.slice(k, (.., .., i64::from(step))), to_a);
-            self.loads[1].load(k, &b.slice(k, (.., .., i64::from(step))), to_b);
-        };
-        load(0);
-        for step in 0..steps {
-            if step + 1 < steps {
-                load(step + 1);
-            }
-            let (a, b) = &words[step as usize % 2];
-            self.mma.gemm_sync(k, sums, a, b);
-        }
+        let places = places(&mma, [m, n], &tiles[1].rows())?;
+        Ok(Plan { mma, depth: depth.into(), tiles, loads, places })
     }
 }
 
@@ -114,43 +82,80 @@ where
         let copy_b = plan.tiles[1].slice(k, b.0, b.1, column, [columns, depths], &sb);
         let thread = k.thread_idx().x;
         let thr = plan.mma.slice(thread);
-        let from_a = plan.loads[0].partition(k, thread, &sa);
-        let from_b = plan.loads[1].partition(k, thread, &sb);
+        let from_a = plan.loads[0].ring(k, thread, &sa);
+        let from_b = plan.loads[1].ring(k, thread, &sb);
         let sums = thr.fragment_c::<f32>(k, shape!(m, n));
         sums.fill(k, 0.0);
+        // The operands of two steps: while one is multiplied, the next is loaded.
+        let words = [0, 1].map(|_| {
+            (
+                thr.fragment_words(k, Operand::A, shape!(m, plan.depth)),
+                thr.fragment_words(k, Operand::B, shape!(n, plan.depth)),
+            )
+        });
+        let parts = (from_a, from_b);
         for stage in 0..stages as i32 - 1 {
             copy_a.start(k, k.constant(stage), k.constant(stage * depth as i32));
             copy_b.start(k, k.constant(stage), k.constant(stage * depth as i32));
             k.cp_async_commit_group();
         }
-        let start = (k.constant(0), k.constant(stages as i32 - 1));
-        k.for_(range(0, count(depths, depth)), start, |k, step, (read, write)| {
-            k.cp_async_wait_group(stages - 2);
-            k.barrier();
-            let ahead = (step + (stages as i32 - 1)) * depth as i32;
-            copy_a.start(k, write, ahead);
-            copy_b.start(k, write, ahead);
-            k.cp_async_commit_group();
-            let a = from_a.slice(k, (.., .., .., read));
-            let b = from_b.slice(k, (.., .., .., read));
-            plan.multiply(k, &thr, &sums, &a, &b);
-            (after(read, stages), after(write, stages))
+        k.cp_async_wait_group(stages - 2);
+        k.barrier();
+        load(k, &parts, k.constant(0), 0, &words);
+        let steps = depth / plan.depth;
+        let start = [0, stages as i32 - 1].map(|stage| k.constant(stage));
+        k.for_(range(0, count(depths, depth)), start, |k, tile, [read, write]| {
+            let ahead = (tile + (stages as i32 - 1)) * depth as i32;
+            let next = [read, write].map(|stage| after(stage, stages));
+            for step in 0..steps {
+                if step + 1 < steps {
+                    load(k, &parts, read, step + 1, &words);
+                    copy_a.start_part(k, write, ahead, step, steps - 1);
+                    copy_b.start_part(k, write, ahead, step, steps - 1);
+                } else {
+                    // The next tile. All threads have loaded what they need of this one: its stage is the next to be
+                    // written.
+                    k.cp_async_commit_group();
+                    k.cp_async_wait_group(stages - 2);
+                    k.barrier();
+                    load(k, &parts, next[0], 0, &words);
+                }
+                let (a, b) = &words[step as usize % 2];
+                plan.mma.gemm_sync(k, &sums, a, b);
+            }
+            next
         });
         // The first place of the thread in the tile.
-        let first = thr.partition_c(k, &Tensor::identity(k, shape!(m, n))).coord(k, (0, 0, 0));
+        let places = Tensor::identity(k, shape!(m, n));
+        let places = places.composition(k, &tiler!(_, plan.tiles[1].rows()));
+        let first = thr.partition_c(k, &places).coord(k, (0, 0, 0));
         let store = DirectStore::new(d, tile, [row, column], [rows, columns]);
         let epilogue = EpilogueOps::new(config.epilogue, epilogue);
         store.all(k, &sums.variables(), &first, &plan.places, &epilogue);
     })?)
 }
 
+/// The operands of a step, in the words of even and odd steps in turn.
+fn load<'b, A: Element, B: Element>(
+    k: &Body<'b, '_>,
+    (a, b): &(MatrixRing<'_, 'b, A>, MatrixRing<'_, 'b, B>),
+    stage: Val<'b, i32>,
+    step: u32,
+    words: &[(Fragment<'_, u32>, Fragment<'_, u32>); 2],
+) {
+    let (to_a, to_b) = &words[step as usize % 2];
+    a.stage(stage).load(k, step, to_a);
+    b.stage(stage).load(k, step, to_b);
+}
+
 /// How far the sums of a thread, in the order of their registers, are from the first one: rows and columns.
-fn places(mma: &TiledMma, [m, n]: [u32; 2]) -> Result<Vec<[i32; 2]>, LayoutError> {
+fn places(mma: &TiledMma, [m, n]: [u32; 2], order: &Layout) -> Result<Vec<[i32; 2]>, LayoutError> {
     let parts = mma.thrfrg(Operand::C, &Layout::compact((m, n)))?.get(&[1])?;
     let size = parts.size()?.to_static()?;
     let place = |register: i64| {
         let place = parts.at(register)?;
-        Ok([(place % i64::from(m)) as i32, (place / i64::from(m)) as i32])
+        let column = order.at(place / i64::from(m))?;
+        Ok([(place % i64::from(m)) as i32, column as i32])
     };
     (0..size).map(place).collect()
 }
