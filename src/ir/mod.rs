@@ -29,7 +29,7 @@ mod verify;
 
 pub use bounds::{ClusterShape, LaunchBounds};
 pub use builder::{
-    Arithmetic, ArmEnd, Atom, AtomicAdd, AtomicCas, AtomicHalf, AtomicInt, AtomicVector,
+    AnyVector, Arithmetic, ArmEnd, Atom, AtomicAdd, AtomicCas, AtomicHalf, AtomicInt, AtomicVector,
     AtomicWord, Bits, Body, BodyResult, Bound, BuildError, BuildErrorKind, BuildErrors, CaseEnd,
     Cases, CasesStart, Constant, Context, Converted, DeviceCoord, Dim3, DotElement, Element, End,
     Field, Float, Fragment, Fused, Generic, GenericMut, GenericPointer, Global, GlobalMut, Group,

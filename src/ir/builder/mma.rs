@@ -1,12 +1,13 @@
 //! Tensor cores: matrices in registers and in shared memory, and their products.
 
+use super::any_vector::AnyVector;
 use super::body::{Body, Registers};
 use super::error::BuildErrorKind;
 use super::typed::{Element, IntoVal, MemIndex, MutPointer, Pointer, Shared, Ty, Val};
 use super::vector::{Vector, VectorElement};
 use crate::ir::narrow::f16;
 use crate::ir::op::{MatrixCount, MatrixOrder, Mma, MmaShape, SetmaxnregAction, WgmmaForm};
-use crate::ir::types::Type;
+use crate::ir::types::{Scalar, Type};
 
 /// The type of a thread's elements of a matrix: a scalar or a vector.
 pub trait Fragment: Ty {
@@ -86,6 +87,22 @@ impl<'b> Body<'b, '_> {
         cx.emit(Mma::MmaSync { a, b, shape, d, first });
     }
 
+    /// As [`mma_sync`](Body::mma_sync) of a shape and of types that are known when the kernel is built.
+    /// PTX ISA 9.7.14.5 `mma.sync`.
+    #[track_caller]
+    pub fn mma_sync_any<D: Sum>(
+        &self,
+        d: &Registers<'_, D>,
+        shape: MmaShape,
+        a: AnyVector<'b>,
+        b: AnyVector<'b>,
+    ) {
+        let cx = self.context();
+        let (a, b) = (a.operand(cx), b.operand(cx));
+        let (d, first) = d.place();
+        cx.emit(Mma::MmaSync { a, b, shape, d, first });
+    }
+
     /// As [`mma_sync`](Body::mma_sync) in `f64`, 16 rows and 8 columns, with 8 or 16 columns of A: a thread has 4
     /// elements of A and 2 of B, or 8 and 4, more than a vector holds. Element `i` of A is in row
     /// `lane / 4 + 8 (i % 2)` and column `lane % 4 + 4 (i / 2)`, and that of B in row `lane % 4 + 4 i` and column
@@ -107,6 +124,17 @@ impl<'b> Body<'b, '_> {
     /// ```
     #[track_caller]
     pub fn mma_sync_f64(&self, d: &Registers<'_, f64>, a: &[Val<'b, f64>], b: &[Val<'b, f64>]) {
+        self.mma_sync_f64_into(d, a, b);
+    }
+
+    /// As [`mma_sync_f64`](Body::mma_sync_f64), where the caller knows that `D` is `f64`.
+    #[track_caller]
+    pub(crate) fn mma_sync_f64_into<D: Sum>(
+        &self,
+        d: &Registers<'_, D>,
+        a: &[Val<'b, f64>],
+        b: &[Val<'b, f64>],
+    ) {
         let cx = self.context();
         let k = u32::try_from(b.len()).unwrap_or(u32::MAX).saturating_mul(4);
         let values = a.iter().chain(b).map(|value| cx.operand(*value)).collect();
@@ -158,9 +186,23 @@ impl<'b> Body<'b, '_> {
         accumulate: impl IntoVal<'b, bool>,
         form: WgmmaForm,
     ) {
+        self.wgmma_any(d, [A::SCALAR, B::SCALAR], [a, b], accumulate, form);
+    }
+
+    /// As [`wgmma_with`](Body::wgmma_with) of elements of A and B whose types are known when the kernel is built.
+    /// PTX ISA 9.7.15.5.2 `wgmma.mma_async`; `sm_90a`.
+    #[track_caller]
+    pub fn wgmma_any<D: Sum>(
+        &self,
+        d: &Registers<'_, D>,
+        [a_type, b_type]: [Scalar; 2],
+        [a, b]: [Val<'b, u64>; 2],
+        accumulate: impl IntoVal<'b, bool>,
+        form: WgmmaForm,
+    ) {
         let cx = self.context();
         let (a, b, accumulate) = (cx.operand(a), cx.operand(b), cx.operand_of(accumulate));
-        let (a_type, b_type, shape) = (A::SCALAR, B::SCALAR, wgmma_shape::<A, D>(d));
+        let shape = wgmma_shape(a_type, d);
         let (d, first) = d.place();
         cx.emit(Mma::Wgmma { a, b, accumulate, shape, a_type, b_type, d, first, form });
     }
@@ -178,7 +220,26 @@ impl<'b> Body<'b, '_> {
     ) {
         let cx = self.context();
         let (a, b, accumulate) = (cx.operand(a), cx.operand(b), cx.operand_of(accumulate));
-        let (b_type, shape) = (B::SCALAR, wgmma_shape::<A::Elem, D>(d));
+        let (b_type, shape) = (B::SCALAR, wgmma_shape(A::Elem::SCALAR, d));
+        let (d, first) = d.place();
+        cx.emit(Mma::WgmmaRs { a, b, accumulate, shape, b_type, d, first, form });
+    }
+
+    /// As [`wgmma_rs`](Body::wgmma_rs) of elements of A and B whose types are known when the kernel is built.
+    /// PTX ISA 9.7.15.5.2 `wgmma.mma_async`; `sm_90a`.
+    #[track_caller]
+    pub fn wgmma_rs_any<D: Sum>(
+        &self,
+        d: &Registers<'_, D>,
+        a: AnyVector<'b>,
+        b: Val<'b, u64>,
+        b_type: Scalar,
+        accumulate: impl IntoVal<'b, bool>,
+        form: WgmmaForm,
+    ) {
+        let cx = self.context();
+        let shape = wgmma_shape(a.elem(), d);
+        let (a, b, accumulate) = (a.operand(cx), cx.operand(b), cx.operand_of(accumulate));
         let (d, first) = d.place();
         cx.emit(Mma::WgmmaRs { a, b, accumulate, shape, b_type, d, first, form });
     }
@@ -214,8 +275,8 @@ impl<'b> Body<'b, '_> {
 }
 
 /// The shape of a `wgmma` into the registers `d`.
-fn wgmma_shape<A: Element, D: Sum>(d: &Registers<'_, D>) -> MmaShape {
-    MmaShape { m: 64, n: d.len() as u32 * D::LANES * 2, k: 256 / A::SCALAR.bits() }
+fn wgmma_shape<D: Sum>(a_type: Scalar, d: &Registers<'_, D>) -> MmaShape {
+    MmaShape { m: 64, n: d.len() as u32 * D::LANES * 2, k: 256 / a_type.bits() }
 }
 
 impl<'b, T: Element> Val<'b, Shared<T>> {
