@@ -447,6 +447,46 @@ fn matrices_move_between_shared_memory_and_registers() {
     check_matrices::<f32>(53, &[false]);
 }
 
+/// Matrices in registers go where the layouts of the atom say: the threads that have them afterwards.
+fn check_moved<T: Element>(seed: u64) {
+    let atom = CopyAtom::new(CopyOp::MovMatrix).unwrap();
+    let per = i64::from(16 / T::SCALAR.bits());
+    // The elements of 16 bits stay together, those of a register are beside each other.
+    let tv = layout!(((4, 8), (per, 2)) : ((16 * per, 1), (8, 8 * per)));
+    let tiled = TiledCopy::from_tv(atom, T::SCALAR, tv, shape!(8, 8 * per)).unwrap();
+    let [m, n] = [16, 16 * per];
+    let kernel = Kernel::<(Global<T>, GlobalMut<T>)>::build("moved", Target::SM_80, |k, (x, y)| {
+        let thr = tiled.slice(k.thread_idx().x);
+        let x = Tensor::new(k, x, Layout::compact((m, n)));
+        let y = Tensor::new(k, y, Layout::row_major((m, n)));
+        let (from, to) = (thr.partition_s(k, &x), thr.partition_d(k, &y));
+        let (a, b) = (from.fragment_like::<T>(k), to.fragment_like::<T>(k));
+        copy(k, &from, &a);
+        thr.copy(k, &a, &b);
+        copy(k, &b, &to);
+    });
+    let kernel = kernel.unwrap_or_else(|errors| panic!("{tiled}: {errors}"));
+    let name = "movmatrix.sync.aligned.m8n8.trans.b16 ";
+    assert_eq!(kernel.ptx().text().matches(name).count(), 4);
+    let data = random::<T>(&mut Rng::new(seed), (m * n) as usize);
+    let expected: Vec<u64> =
+        (0..m * n).map(|i| data[(i / n + m * (i % n)) as usize].to_const().bits()).collect();
+    for device in device::devices() {
+        let (from, mut to) =
+            (device.upload(&data).unwrap(), device.zeros::<T>(data.len()).unwrap());
+        let grid = Grid::new([1, 1, 1], [32, 1, 1]);
+        device.load(&kernel).unwrap().launch(grid, (&from, &mut to)).unwrap();
+        assert!(bits(&to.to_vec().unwrap()) == expected, "{tiled} on {}", device.name());
+    }
+}
+
+#[test]
+fn matrices_move_between_registers() {
+    check_moved::<u16>(60);
+    check_moved::<bf16>(61);
+    check_moved::<u8>(62);
+}
+
 /// The coordinates of all elements of a tensor of coordinates that the host knows.
 fn places(k: &Body<'_, '_>, tensor: &CoordTensor<'_>) -> Vec<[i64; 2]> {
     let place = |i: i64| match tensor.coord(k, i) {
@@ -568,7 +608,7 @@ fn mistakes_are_errors_of_the_build() {
         thr.copy_if(k, &places.within(k, (.., n)), &from, &to);
         let three = TensorSsa::full(k, shape!(3), n.gt(0));
         thr.copy_if(k, &three, &from, &to);
-        // 5: matrices take no predicate; 6: no instruction yet; 7: matrices go to registers.
+        // 5: matrices take no predicate; 6: they go to registers; 7: these are there before.
         let thr = load.slice(t);
         let part = thr.partition_s(k, &tile);
         let held = thr.partition_d(k, &tile).fragment_like::<f16>(k);
@@ -578,7 +618,7 @@ fn mistakes_are_errors_of_the_build() {
         let moved = moved.slice(t);
         let pair = Fragment::<f16>::registers(k, layout!(2));
         pair.fill(k, f16::from_f32(0.0));
-        moved.copy(k, &pair, &pair);
+        moved.copy(k, &moved.partition_s(k, &tile), &pair);
         // 8: parts of different copies; 9: elements of another width.
         let thr = vectors.slice(t);
         let more = Fragment::<f16>::registers(k, layout!((8, 2)));
@@ -596,7 +636,7 @@ fn mistakes_are_errors_of_the_build() {
         "`copy_if` of SM80_CP_ASYNC_CACHEGLOBAL_ZFILL<uint128_t> o (32,8):(1,32) of (32,8): a predicate of shape (3) does not say which of the 1 vectors of 8 elements are copied",
         "all threads of a warp execute ldmatrix.sync.aligned.m8n8.x1.shared.b16 together, so none of them can leave it out",
         "ldmatrix.sync.aligned.m8n8.x1.shared.b16 copies from shared memory to registers, not from",
-        "kernels cannot have the instruction movmatrix.sync.aligned.m8n8.trans.b16 yet",
+        "movmatrix.sync.aligned.m8n8.trans.b16 copies from registers to registers, not from",
         "a tensor of shape ((8,1),1,1) is not copied to one of shape (8,2)",
         "the elements of the source are f32, but the instruction takes f16: convert them first",
     ];

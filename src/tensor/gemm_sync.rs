@@ -1,6 +1,8 @@
 //! [`TiledMma::gemm_sync`]: products by `mma.sync`.
 
-use crate::ir::{AnyVector, Body, Element, MmaShape, Registers, Scalar, Sum, Type, Val};
+use crate::ir::{
+    AnyVector, Body, Element, MmaOverflow, MmaShape, Registers, Scalar, Sum, Type, Val,
+};
 use crate::layout::{IntTuple, Layout};
 
 use super::atom::{MmaOp, MmaSync, ValType};
@@ -73,7 +75,6 @@ impl TiledMma {
         let op = self.atom().op();
         let none = || TensorErrorKind::NoOperation { instruction: op.instruction() };
         let MmaOp::Sync(sync) = op else { return Err(none()) };
-        let MmaSync { saturate: false, bit_op: None, .. } = sync else { return Err(none()) };
         let types = [element_type::<A>("A", sync.a)?, element_type::<B>("B", sync.b)?];
         let [a_type, b_type] = [types[0].ok_or_else(none)?, types[1].ok_or_else(none)?];
         check_sums::<D>(sync.c)?;
@@ -224,7 +225,8 @@ fn multiply<'b, A: Element, B: Element, D: Sum>(
         return Some(());
     }
     let (x, y) = (operand(x, a_type)?, operand(y, b_type)?);
-    k.mma_sync_any(sums, MmaShape { m, n, k: depth }, x, y);
+    let overflow = if op.saturate { MmaOverflow::Satfinite } else { MmaOverflow::Wrap };
+    k.mma_sync_any(sums, MmaShape { m, n, k: depth }, x, y, overflow);
     Some(())
 }
 

@@ -20,6 +20,7 @@ use super::tiled_copy::{Side, TiledCopy};
 /// | [`CopyOp::CpAsync`] | global | shared | one `cp.async` |
 /// | [`CopyOp::LdMatrix`] | shared | registers | one `ldmatrix` |
 /// | [`CopyOp::StMatrix`] | registers | shared | one `stmatrix` |
+/// | [`CopyOp::MovMatrix`] | registers | registers | one `movmatrix` |
 ///
 /// ```
 /// use tilewright::ir::{Global, Kernel, Scalar, Target, f16};
@@ -204,7 +205,7 @@ impl<'b> ThrCopy<'_, 'b> {
     ///
     /// A vector is copied as a whole, so there is one bool for it: the predicate has the shape of the part, with one value
     /// for all elements of a vector, or one element for each vector, or one for each coordinate of the modes after the first
-    /// (as CuTe has it). `ldmatrix` and `stmatrix` take none.
+    /// (as CuTe has it). `ldmatrix`, `stmatrix` and `movmatrix` take none.
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
@@ -474,8 +475,15 @@ fn execute<'b, 'c, S, D>(
                 }
             }
         }
-        // Refused before.
-        CopyOp::MovMatrix => {}
+        CopyOp::MovMatrix => {
+            // Pairs of 16 bits, whatever the elements are.
+            let pair = source.read_vector(k, &step.from).and_then(|pair| {
+                if pair.elem().bits() == 16 { Some(pair) } else { pair.cast(Scalar::U16) }
+            });
+            if let Some(pair) = pair {
+                destination.write_vector(k, &step.to, pair.movmatrix());
+            }
+        }
     }
 }
 
@@ -509,9 +517,10 @@ fn check_spaces<'b, S: Readable<'b>, D: Writable<'b>>(
             matches!((from, to), (Place::Registers, Place::Shared(..))),
             "from registers to shared memory",
         ),
-        CopyOp::MovMatrix => {
-            return Err(TensorErrorKind::NoOperation { instruction: op.instruction() });
-        }
+        CopyOp::MovMatrix => (
+            matches!((from, to), (Place::Registers, Place::Registers)),
+            "from registers to registers",
+        ),
     };
     if fits {
         return Ok(());

@@ -124,6 +124,15 @@ impl<'b> AnyVector<'b> {
         Some(values)
     }
 
+    /// The matrix of which each lane has two elements of 16 bits, transposed, as [`Val::movmatrix`].
+    /// PTX ISA 9.7.14.5.17 `movmatrix`.
+    #[track_caller]
+    pub fn movmatrix(self) -> Self {
+        let value = self.operand(self.cx);
+        let moved: Val<'b, u32> = self.cx.emit_val(Mma::Movmatrix { value });
+        AnyVector { value: moved.id(), ..self }
+    }
+
     /// The value as an operand, checked as every other one.
     #[track_caller]
     pub(super) fn operand(self, cx: &Context) -> Value {

@@ -6,7 +6,9 @@ use super::error::BuildErrorKind;
 use super::typed::{Element, IntoVal, MemIndex, MutPointer, Pointer, Shared, Ty, Val};
 use super::vector::{Vector, VectorElement};
 use crate::ir::narrow::f16;
-use crate::ir::op::{MatrixCount, MatrixOrder, Mma, MmaShape, SetmaxnregAction, WgmmaForm};
+use crate::ir::op::{
+    MatrixCount, MatrixOrder, Mma, MmaOverflow, MmaShape, SetmaxnregAction, WgmmaForm,
+};
 use crate::ir::types::{Scalar, Type};
 
 /// The type of a thread's elements of a matrix: a scalar or a vector.
@@ -84,11 +86,25 @@ impl<'b> Body<'b, '_> {
         let shape = MmaShape { m: rows, n: 8, k: A::LANES * 32 / rows };
         let (a, b) = (cx.operand(a), cx.operand(b));
         let (d, first) = d.place();
-        cx.emit(Mma::MmaSync { a, b, shape, d, first });
+        cx.emit(Mma::MmaSync { a, b, shape, d, first, overflow: MmaOverflow::Wrap });
     }
 
-    /// As [`mma_sync`](Body::mma_sync) of a shape and of types that are known when the kernel is built.
-    /// PTX ISA 9.7.14.5 `mma.sync`.
+    /// As [`mma_sync`](Body::mma_sync) of a shape and of types that are known when the kernel is built; sums of integers
+    /// may stop at the ends of `i32`. PTX ISA 9.7.14.5 `mma.sync`.
+    ///
+    /// ```
+    /// use tilewright::ir::{GlobalMut, Kernel, MmaOverflow, MmaShape, Target};
+    ///
+    /// let kernel = Kernel::<(GlobalMut<i8>,)>::build("product", Target::SM_80, |k, (x,)| {
+    ///     let sums = k.registers::<i32>(4);
+    ///     sums.fill(k, i32::MAX);
+    ///     let (a, b) = (x.load_any(k, 0, 16).unwrap(), x.load_any(k, 16, 8).unwrap());
+    ///     let shape = MmaShape { m: 16, n: 8, k: 32 };
+    ///     k.mma_sync_any(&sums, shape, a, b, MmaOverflow::Satfinite);
+    /// })?;
+    /// assert!(kernel.ptx().text().contains("mma.sync.aligned.m16n8k32.row.col.satfinite.s32.s8.s8.s32 "));
+    /// # Ok::<(), tilewright::ir::BuildErrors>(())
+    /// ```
     #[track_caller]
     pub fn mma_sync_any<D: Sum>(
         &self,
@@ -96,11 +112,12 @@ impl<'b> Body<'b, '_> {
         shape: MmaShape,
         a: AnyVector<'b>,
         b: AnyVector<'b>,
+        overflow: MmaOverflow,
     ) {
         let cx = self.context();
         let (a, b) = (a.operand(cx), b.operand(cx));
         let (d, first) = d.place();
-        cx.emit(Mma::MmaSync { a, b, shape, d, first });
+        cx.emit(Mma::MmaSync { a, b, shape, d, first, overflow });
     }
 
     /// As [`mma_sync`](Body::mma_sync) in `f64`, 16 rows and 8 columns, with 8 or 16 columns of A: a thread has 4
@@ -289,6 +306,35 @@ impl<'b, T: Element> Val<'b, Shared<T>> {
         let cx = self.context();
         let base = cx.operand(self);
         cx.emit_val(Mma::MatrixDescriptor { base, bits })
+    }
+}
+
+impl<'b, T: VectorElement<2>> Val<'b, Vector<T, 2>> {
+    /// The 8x8 matrix of 16-bit elements of which lane `i` of the warp has elements `2 (i % 4)` and the next of row `i / 4`,
+    /// transposed: lane `i` gets those of rows `2 (i % 4)` and the next of column `i / 4`. PTX ISA 9.7.14.5.17
+    /// `movmatrix`.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sim")] {
+    /// use tilewright::ir::{GlobalMut, Kernel, Target, Val, Vector};
+    /// use tilewright::runtime::{Device, Grid};
+    ///
+    /// let kernel = Kernel::<(GlobalMut<u16>,)>::build("transposed", Target::SM_80, |k, (x,)| {
+    ///     let pair: Val<'_, Vector<u16, 2>> = x.load_vector(k, k.lane_id() * 2);
+    ///     x.store_vector(k, k.lane_id() * 2, pair.movmatrix());
+    /// })?;
+    /// assert!(kernel.ptx().text().contains("movmatrix.sync.aligned.m8n8.trans.b16 "));
+    /// let device = Device::sim()?;
+    /// let mut x = device.upload(&(0..64).collect::<Vec<u16>>())?;
+    /// device.load(&kernel)?.launch(Grid::cover(32, 32), (&mut x,))?;
+    /// assert_eq!(x.to_vec()?[..9], [0, 8, 16, 24, 32, 40, 48, 56, 1]);
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[track_caller]
+    pub fn movmatrix(self) -> Val<'b, Vector<T, 2>> {
+        let value = self.context().operand(self);
+        self.context().emit_val(Mma::Movmatrix { value })
     }
 }
 
