@@ -13,8 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 
 use tilewright::ir::{
-    Arith, AsyncCopy, Atomic, Const, Control, Kernel, Mbarrier, Mem, Mma, Op, Scalar, Space,
-    Target, Type, Untyped, WgmmaForm,
+    Arith, AsyncCopy, Atomic, Const, Control, Kernel, Mbarrier, Mem, Mma, MmaOverflow, Op, Scalar,
+    Space, Target, Type, Untyped, WgmmaForm,
 };
 
 #[path = "support/assemble.rs"]
@@ -361,7 +361,7 @@ fn refused_products() -> Vec<(String, String)> {
             _ => Scalar::Bool,
         };
         let text = match cell.op {
-            Op::Mma(Mma::MmaSync { a, b, shape, d, .. }) => {
+            Op::Mma(Mma::MmaSync { a, b, shape, d, overflow, .. }) => {
                 let whole = ty(a).bits() * 32 == shape.m * shape.k * part(ty(a)).bits();
                 if !whole || ty(b).bits() * 32 != shape.n * shape.k * part(ty(b)).bits() {
                     // No value holds what a thread has.
@@ -377,7 +377,8 @@ fn refused_products() -> Vec<(String, String)> {
                 let (Some(a_type), Some(b_type)) = (a_type, b_type) else { continue };
                 let (d, sum) = sums(raw.ir.vars[d].ty, shape.m * shape.n / 32);
                 let types = format!("{sum}.{a_type}.{b_type}.{sum}");
-                format!("mma.sync.aligned.{shape}.row.col.{types} {d}, {a}, {b}, {d};")
+                let form = if overflow == MmaOverflow::Wrap { "" } else { ".satfinite" };
+                format!("mma.sync.aligned.{shape}.row.col{form}.{types} {d}, {a}, {b}, {d};")
             }
             Op::Mma(Mma::Wgmma { shape, a_type, b_type, d, form, .. }) => {
                 let (Some(a), Some(b)) = (element(a_type), element(b_type)) else { continue };
@@ -403,7 +404,7 @@ fn refused_products() -> Vec<(String, String)> {
 }
 
 /// What else lies beside an operation that there is.
-const REFUSED: [&str; 34] = [
+const REFUSED: [&str; 36] = [
     "atom.relaxed.gpu.shared.add.v2.f32 {%f0, %f1}, [%r0], {%f2, %f3};",
     "atom.relaxed.gpu.shared.add.noftz.v2.f16x2 {%r1, %r2}, [%r0], {%r3, %r4};",
     "atom.relaxed.gpu.global.min.v2.f32 {%f0, %f1}, [%rd0], {%f2, %f3};",
@@ -438,6 +439,8 @@ const REFUSED: [&str; 34] = [
     "ldmatrix.sync.aligned.m8n8.x1.global.b16 {%r0}, [%rd0];",
     "ldmatrix.sync.aligned.m8n8.x1.shared.b32 {%r0}, [%r0];",
     "stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r0], {%r0, %r1};",
+    "movmatrix.sync.aligned.m8n8.trans.b32 %r0, %r1;",
+    "movmatrix.sync.aligned.m8n8.trans.b16 %rd0, %rd1;",
 ];
 
 /// What the table of operations refuses is refused by the assembler: each instruction is an error of its line.

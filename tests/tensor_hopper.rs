@@ -1,8 +1,12 @@
 //! Tile schedulers, pipelines, tensor copies and staged stores on the simulator: laws first.
 #![cfg(feature = "sim")]
 
+#[path = "support/device.rs"]
+mod device;
+
 use tilewright::ir::{
-    BuildErrors, GlobalMut, Kernel, Scalar, Target, TensorMap, TensorMapMut, bf16, range,
+    BuildErrors, BulkReduce, BulkWait, Element, Global, GlobalMut, Kernel, ProxySpace, Scalar,
+    Target, TensorMap, TensorMapMut, bf16, f16, range,
 };
 use tilewright::layout::{ComposedLayout, IntTuple, Layout, layout, shape};
 use tilewright::runtime::{Device, Grid};
@@ -198,6 +202,80 @@ fn tiles_are_fetched_and_stored() {
         check_copy(&tile, (72, 21), Major::Mn, [0, 16]);
     }
     check_copy(&layout!((24, 40) : (40, 1)).into(), (50, 48), Major::K, [32, 8]);
+}
+
+/// Tiles of several boxes, partly outside of the tensor, combined with what is there: each element as the definition says.
+fn check_reduce<T: Element>(
+    op: BulkReduce,
+    number: impl Fn(u64) -> T,
+    combined: impl Fn(T, T) -> T,
+) {
+    let bits = T::SCALAR.bits();
+    let columns = SmemAtom::new(Major::Mn, SmemSwizzle::Sw32).position_independent(bits).unwrap();
+    let rows = i64::from(64 * 8 / bits);
+    let tile = columns.tile_to_shape(&shape!(rows, 16), Some(&shape!(1, 0))).unwrap();
+    let copy = TmaCopy::new(T::SCALAR, &tile).unwrap();
+    assert_eq!(copy.boxes(), 2);
+    // The second tile hangs over both ends.
+    let (m, n) = (rows + rows / 2, 20);
+    type Params<T> = (Global<T>, TensorMapMut<T, 2>);
+    let kernel = Kernel::<Params<T>>::build("reduce", Target::SM_90, |k, (x, to)| {
+        let part = SharedTensor::<T>::shared_aligned(k, tile.clone(), 1024);
+        let t = k.thread_idx().x;
+        k.for_(range(t, (rows * 16) as i32).step(32), (), |k, i, ()| {
+            part.store(k, i, x.load(k, i));
+        });
+        k.fence_proxy_async(ProxySpace::SharedCta);
+        k.barrier();
+        k.if_(t.eq(0), |k| {
+            for origin in [(0, 0), (rows, 8)] {
+                copy.reduce(k, op, to, &part, origin);
+            }
+            k.cp_async_bulk_commit_group();
+            k.cp_async_bulk_wait_group(0, BulkWait::Done);
+        });
+    })
+    .unwrap();
+    let name = format!("cp.reduce.async.bulk.tensor.2d.global.shared::cta.{op}");
+    assert_eq!(kernel.ptx().text().matches(&name).count(), 4, "{name}");
+    let x: Vec<T> = (0..(rows * 16) as u64).map(|i| number(i * 7 % 13)).collect();
+    let old: Vec<T> = (0..(m * n) as u64).map(|i| number(i * 5 % 11)).collect();
+    let mut expected = old.clone();
+    for (row, column) in [(0, 0), (rows, 8)] {
+        for (i, j) in (0..rows).flat_map(|i| (0..16).map(move |j| (i, j))) {
+            if row + i < m && column + j < n {
+                let place = &mut expected[(row + i + m * (column + j)) as usize];
+                *place = combined(*place, x[(i + rows * j) as usize]);
+            }
+        }
+    }
+    for device in device::devices() {
+        if !device.is_sim() && !device.target().offers(Target::SM_90) {
+            continue;
+        }
+        let (x, mut y) = (device.upload(&x).unwrap(), device.upload(&old).unwrap());
+        let map = copy.desc(&layout!((m, n) : (1, m))).unwrap();
+        let mut to = y.tensor_map_mut(&map).unwrap();
+        let grid = Grid::new([1, 1, 1], [32, 1, 1]);
+        device.load(&kernel).unwrap().launch(grid, (&x, &mut to as _)).unwrap();
+        assert_eq!(y.to_vec().unwrap(), expected, "{op} of {} on {}", T::SCALAR, device.name());
+    }
+}
+
+#[test]
+fn tiles_are_combined_with_a_tensor() {
+    let half = |i: u64| f16::from_f32(i as f32);
+    check_reduce(BulkReduce::Add, |i| i as f32, |a, b| a + b);
+    check_reduce(BulkReduce::Add, half, |a, b| f16::from_f32(a.to_f32() + b.to_f32()));
+    check_reduce(BulkReduce::Add, |i| i as i32 - 5, |a, b| a + b);
+    check_reduce(BulkReduce::Min, |i| i as i32 - 5, Ord::min);
+    check_reduce(BulkReduce::Max, |i| i, Ord::max);
+    check_reduce(BulkReduce::Max, half, |a, b| f16::from_f32(a.to_f32().max(b.to_f32())));
+    check_reduce(BulkReduce::And, |i| i as u32, |a, b| a & b);
+    check_reduce(BulkReduce::Or, |i| i as u32, |a, b| a | b);
+    check_reduce(BulkReduce::Xor, |i| i, |a, b| a ^ b);
+    check_reduce(BulkReduce::Inc, |i| i as u32, |a, b| if a >= b { 0 } else { a + 1 });
+    check_reduce(BulkReduce::Dec, |i| i as u32, |a, b| if a == 0 || a > b { b } else { a - 1 });
 }
 
 /// What no tensor copy moves is refused, with the reason.

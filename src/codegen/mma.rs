@@ -6,8 +6,8 @@ use super::entry::Entry;
 use super::instruction::Part;
 use super::regs::{Class, Operand};
 use crate::ir::{
-    Accumulators, MatrixCount, MatrixOrder, Mma, MmaShape, Scalar, Type, Value, VarId, VectorType,
-    WgmmaForm,
+    Accumulators, MatrixCount, MatrixOrder, Mma, MmaOverflow, MmaShape, Scalar, Type, Value, VarId,
+    VectorType, WgmmaForm,
 };
 
 type Registers = SmallVec<[Operand; 4]>;
@@ -30,7 +30,17 @@ impl Entry<'_> {
                 let parts = [Part::List(&sums), Part::List(a), Part::List(b), Part::List(&sums)];
                 self.instruction(&name, &parts);
             }
-            (&Mma::MmaSync { a, b, shape, d, first }, _) => self.mma_sync([a, b], shape, d, first),
+            (&Mma::MmaSync { a, b, shape, d, first, overflow }, _) => {
+                self.mma_sync([a, b], shape, (d, first), overflow);
+            }
+            (&Mma::Movmatrix { value }, Some(result)) => {
+                let from = self.fragment(value);
+                let to: Registers = self.def_parts(result).into_iter().map(Operand::from).collect();
+                if let (Some(to), Some(from)) = (to.first(), from.first()) {
+                    let name = ["movmatrix.sync.aligned.m8n8.trans.b16"];
+                    self.instruction(&name, &[Part::One(*to), Part::One(*from)]);
+                }
+            }
             (&Mma::Ldmatrix { base, index, count, order }, Some(result)) => {
                 let place = self.place_of(base, index);
                 let to: Registers = self.def_parts(result).into_iter().map(Operand::from).collect();
@@ -82,7 +92,8 @@ impl Entry<'_> {
                 self.ins(&["setmaxnreg.", action.name(), ".sync.aligned.u32"], &[count]);
             }
             // The verifier has seen that these have a result.
-            (Mma::Ldmatrix { .. } | Mma::MatrixDescriptor { .. }, None) => {}
+            (Mma::Ldmatrix { .. } | Mma::Movmatrix { .. } | Mma::MatrixDescriptor { .. }, None) => {
+            }
         }
     }
 
@@ -114,17 +125,26 @@ impl Entry<'_> {
         (registers.map(Operand::from).collect(), name)
     }
 
-    fn mma_sync(&mut self, [a, b]: [Value; 2], shape: MmaShape, d: VarId, first: u32) {
+    fn mma_sync(
+        &mut self,
+        [a, b]: [Value; 2],
+        shape: MmaShape,
+        d: (VarId, u32),
+        overflow: MmaOverflow,
+    ) {
         let types = [a, b].map(|value| match self.ir.type_of(value) {
             Type::Vector(vector) => mma_type(vector.elem()),
             Type::Scalar(scalar) => mma_type(scalar),
             Type::Pointer { .. } | Type::TensorMap { .. } => "",
         });
         let (a, b) = (self.fragment(a), self.fragment(b));
-        let (sums, sum) = self.accumulators((d, first), shape, 32);
+        let (sums, sum) = self.accumulators(d, shape, 32);
         let (shape, [a_type, b_type]) = (shape.to_string(), types);
-        let name =
-            ["mma.sync.aligned.", &shape, ".row.col.", sum, ".", a_type, ".", b_type, ".", sum];
+        let form = match overflow {
+            MmaOverflow::Wrap => ".row.col.",
+            MmaOverflow::Satfinite => ".row.col.satfinite.",
+        };
+        let name = ["mma.sync.aligned.", &shape, form, sum, ".", a_type, ".", b_type, ".", sum];
         let parts = [Part::List(&sums), Part::List(&a), Part::List(&b), Part::List(&sums)];
         self.instruction(&name, &parts);
     }

@@ -86,7 +86,7 @@ pub(super) fn of(op: &Op, ir: &KernelIr) -> PtxVersion {
             | Mma::WgmmaWaitGroup { .. }
             | Mma::Setmaxnreg { .. },
         ) => version(8, 0),
-        Op::Mma(Mma::Stmatrix { .. }) => version(7, 8),
+        Op::Mma(Mma::Stmatrix { .. } | Mma::Movmatrix { .. }) => version(7, 8),
         // One form of products of 8-bit floating point came first: k32 with sums in `f32`.
         Op::Mma(Mma::MmaSync { shape, d, .. }) if op.support(ir) == Ok(Target::SM_89) => {
             let in_f32 = ir.vars.get(*d).is_some_and(|var| var.ty == Scalar::F32.into());

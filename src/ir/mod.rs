@@ -29,7 +29,7 @@ mod verify;
 
 pub use bounds::{ClusterShape, LaunchBounds};
 pub use builder::{
-    Arithmetic, ArmEnd, Atom, AtomicAdd, AtomicCas, AtomicHalf, AtomicInt, AtomicVector,
+    AnyVector, Arithmetic, ArmEnd, Atom, AtomicAdd, AtomicCas, AtomicHalf, AtomicInt, AtomicVector,
     AtomicWord, Bits, Body, BodyResult, Bound, BuildError, BuildErrorKind, BuildErrors, CaseEnd,
     Cases, CasesStart, Constant, Context, Converted, DeviceCoord, Dim3, DotElement, Element, End,
     Field, Float, Fragment, Fused, Generic, GenericMut, GenericPointer, Global, GlobalMut, Group,
@@ -57,11 +57,11 @@ pub use op::{
     Compare, Constraint, Control, CpAsyncCache, Diagnostic, Direction, DivApprox, Effect, Excess,
     FenceOrder, FindFrom, FloatMode, FloatTest, Inline, InlinePtx, L1Evict, L2Policy, L2Prefetch,
     LoadAccess, LoadCache, LoadOrder, MatrixCount, MatrixOrder, Mbarrier, Mem, MemScope, Mma,
-    MmaShape, Op, OpInfo, ParseAccessError, ParseMmaShapeError, ParseWgmmaFormError, PendingCount,
-    PermuteMode, PrefetchLevel, ProductHalf, ProxySpace, PtxPiece, PtxTextError, RedOrder, ReduxOp,
-    RemoteArrival, ResultKind, SetmaxnregAction, ShflMode, Simulate, SpecialReg, StoreAccess,
-    StoreCache, StoreOrder, Subnormals, Sync, Thread, Unroll, ValueList, VolatileReg, VoteMode,
-    Warp, WgmmaForm,
+    MmaOverflow, MmaShape, Op, OpInfo, ParseAccessError, ParseMmaShapeError, ParseWgmmaFormError,
+    PendingCount, PermuteMode, PrefetchLevel, ProductHalf, ProxySpace, PtxPiece, PtxTextError,
+    RedOrder, ReduxOp, RemoteArrival, ResultKind, SetmaxnregAction, ShflMode, Simulate, SpecialReg,
+    StoreAccess, StoreCache, StoreOrder, Subnormals, Sync, Thread, Unroll, ValueList, VolatileReg,
+    VoteMode, Warp, WgmmaForm,
 };
 pub use signature::{Signature, SignatureError, Template};
 pub use target::{ParseTargetError, Target};

@@ -3,7 +3,8 @@
 use std::fmt;
 
 use crate::ir::{
-    Body, DeviceCoord, Element, IntoVal, MutPointer, Pointer as PointerType, Registers, Space, Val,
+    AnyVector, Body, DeviceCoord, Element, Global, IntoVal, MutPointer, Pointer as PointerType,
+    Registers, Shared, Space, Ty, Val,
 };
 use crate::layout::{Layout, LayoutError, Tuple};
 
@@ -54,6 +55,28 @@ pub trait Readable<'b>: Engine<'b> {
     /// What is known of the address of the first element, in bytes; `None` where elements have no address.
     #[doc(hidden)]
     fn alignment_bytes(&self) -> Option<u64>;
+    /// The elements at `indices` as one vector. In memory they follow each other and are aligned to the vector: it is
+    /// one access. `None` where there is no vector of so many.
+    #[doc(hidden)]
+    fn read_vector<'c>(&self, k: &Body<'c, '_>, indices: &[i64]) -> Option<AnyVector<'c>>
+    where
+        'b: 'c;
+    /// The address of the element at `index`.
+    #[doc(hidden)]
+    fn place(&self, index: i64) -> Place<'b, Self::Elem>;
+}
+
+/// Where an element is: a pointer and an offset in elements, for instructions that take one memory only.
+#[derive(Clone, Copy)]
+pub enum Place<'b, T> {
+    /// In registers of the thread.
+    Registers,
+    /// In global memory.
+    Global(Val<'b, Global<T>>, i64),
+    /// In shared memory of the block.
+    Shared(Val<'b, Shared<T>>, i64),
+    /// In memory that only loads and stores reach.
+    Other,
 }
 
 /// An engine with elements that can be written.
@@ -64,6 +87,12 @@ pub trait Readable<'b>: Engine<'b> {
 pub trait Writable<'b>: Readable<'b> {
     /// Sets the first element.
     fn write<'c>(&self, k: &Body<'c, '_>, value: impl IntoVal<'c, Self::Elem>)
+    where
+        'b: 'c;
+    /// Sets the elements at `indices` to those of a vector of as many bits: in memory one access, as
+    /// [`read_vector`](Readable::read_vector).
+    #[doc(hidden)]
+    fn write_vector<'c>(&self, k: &Body<'c, '_>, indices: &[i64], vector: AnyVector<'c>)
     where
         'b: 'c;
 }
@@ -102,6 +131,25 @@ impl<'b, P: PointerType> Readable<'b> for Pointer<'b, P> {
     fn alignment_bytes(&self) -> Option<u64> {
         Some(self.alignment())
     }
+
+    #[track_caller]
+    fn read_vector<'c>(&self, k: &Body<'c, '_>, indices: &[i64]) -> Option<AnyVector<'c>>
+    where
+        'b: 'c,
+    {
+        let (base, offset) = (*self + *indices.first()?).resolve();
+        base.load_any(k, offset, u32::try_from(indices.len()).ok()?)
+    }
+
+    #[track_caller]
+    fn place(&self, index: i64) -> Place<'b, P::Elem> {
+        let (base, offset) = (*self + index).resolve();
+        match (base.as_global(), base.as_shared()) {
+            (Some(base), _) => Place::Global(base, offset),
+            (_, Some(base)) => Place::Shared(base, offset),
+            _ => Place::Other,
+        }
+    }
 }
 
 impl<'b, P: MutPointer> Writable<'b> for Pointer<'b, P> {
@@ -111,6 +159,18 @@ impl<'b, P: MutPointer> Writable<'b> for Pointer<'b, P> {
         'b: 'c,
     {
         self.store(k, value);
+    }
+
+    #[track_caller]
+    fn write_vector<'c>(&self, k: &Body<'c, '_>, indices: &[i64], vector: AnyVector<'c>)
+    where
+        'b: 'c,
+    {
+        let Some((first, vector)) = indices.first().zip(vector.cast(P::Elem::SCALAR)) else {
+            return;
+        };
+        let (base, offset) = (*self + *first).resolve();
+        base.store_any(k, offset, vector);
     }
 }
 
@@ -127,7 +187,7 @@ impl<T> Clone for Rmem<'_, T> {
 }
 impl<T> Copy for Rmem<'_, T> {}
 
-impl<'b, T: Element> Rmem<'b, T> {
+impl<'b, T: Ty> Rmem<'b, T> {
     pub(super) fn new(registers: Registers<'b, T>) -> Self {
         Rmem { registers, offset: 0 }
     }
@@ -148,7 +208,7 @@ impl<'b, T: Element> Rmem<'b, T> {
     }
 }
 
-impl<'b, T: Element> Engine<'b> for Rmem<'b, T> {
+impl<'b, T: Ty> Engine<'b> for Rmem<'b, T> {
     #[track_caller]
     fn advance(
         &self,
@@ -189,6 +249,22 @@ impl<'b, T: Element> Readable<'b> for Rmem<'b, T> {
     fn alignment_bytes(&self) -> Option<u64> {
         None
     }
+
+    #[track_caller]
+    fn read_vector<'c>(&self, k: &Body<'c, '_>, indices: &[i64]) -> Option<AnyVector<'c>>
+    where
+        'b: 'c,
+    {
+        let mut values = Vec::with_capacity(indices.len());
+        for index in indices {
+            values.push(self.at(*index).read(k));
+        }
+        AnyVector::pack(&values)
+    }
+
+    fn place(&self, _: i64) -> Place<'b, T> {
+        Place::Registers
+    }
 }
 
 impl<'b, T: Element> Writable<'b> for Rmem<'b, T> {
@@ -199,16 +275,26 @@ impl<'b, T: Element> Writable<'b> for Rmem<'b, T> {
     {
         self.registers.set(k, self.index(), value);
     }
-}
 
-/// `rmem<f32>`
-impl<T: Element> fmt::Display for Rmem<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "rmem<{}>", T::SCALAR)
+    #[track_caller]
+    fn write_vector<'c>(&self, k: &Body<'c, '_>, indices: &[i64], vector: AnyVector<'c>)
+    where
+        'b: 'c,
+    {
+        for (index, value) in indices.iter().zip(vector.values::<T>().unwrap_or_default()) {
+            self.at(*index).write(k, value);
+        }
     }
 }
 
-impl<T: Element> fmt::Debug for Rmem<'_, T> {
+/// `rmem<f32>`
+impl<T: Ty> fmt::Display for Rmem<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "rmem<{}>", T::TYPE)
+    }
+}
+
+impl<T: Ty> fmt::Debug for Rmem<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }

@@ -159,6 +159,16 @@ pub enum TensorErrorKind {
         /// The type that the instruction takes.
         expected: String,
     },
+    /// Sums of one instruction that are not neighbours in registers.
+    SumsApart {
+        /// The layout of C, printed.
+        layout: String,
+    },
+    /// A in another memory than the instruction reads it from.
+    OperandMemory {
+        /// Where it reads A.
+        expected: &'static str,
+    },
     /// Parts of threads that do not multiply.
     GemmShapes {
         /// The shape of C, printed.
@@ -195,6 +205,48 @@ pub enum TensorErrorKind {
         shape: String,
         /// The number of elements that are copied.
         size: usize,
+    },
+    /// A predicate that has as many elements neither as a copy nor as its vectors.
+    PredicateVectors {
+        /// The shape of the predicate, printed.
+        shape: String,
+        /// The number of vectors that are copied.
+        vectors: usize,
+        /// The elements of each.
+        elements: usize,
+    },
+    /// A predicate that differs inside of a vector.
+    PredicateInVector {
+        /// The number of the first such vector.
+        vector: usize,
+        /// The elements of each.
+        elements: usize,
+    },
+    /// A predicate for an instruction that all threads of a warp execute together.
+    NoPredicate {
+        /// The instruction.
+        instruction: String,
+    },
+    /// Zeros are asked for from an atom that is made without.
+    NoZeroFill {
+        /// The instruction.
+        instruction: String,
+    },
+    /// Memories between which the instruction does not copy.
+    CopySpaces {
+        /// The instruction.
+        instruction: String,
+        /// What it copies.
+        takes: &'static str,
+        /// The source and the destination, printed.
+        found: String,
+    },
+    /// Parts of a source and a destination that are not as many copies.
+    CopyCounts {
+        /// Copies that the source is made up of.
+        source: usize,
+        /// Copies that the destination is made up of.
+        destination: usize,
     },
     /// The layout of the threads does not say for each index of a thread where it stands.
     Threads {
@@ -273,6 +325,13 @@ impl fmt::Display for TensorErrorKind {
                 f,
                 "the elements of {operand} are {found}, but the instruction takes {expected}: convert them first"
             ),
+            TensorErrorKind::SumsApart { layout } => write!(
+                f,
+                "the sums of one instruction are registers that follow each other, those of C with the layout {layout} do not: make them with `fragment_sums`"
+            ),
+            TensorErrorKind::OperandMemory { expected } => {
+                write!(f, "the instruction reads A from {expected}")
+            }
             TensorErrorKind::GemmShapes { c, a, b } => write!(
                 f,
                 "C of shape {c} is not the product of A of shape {a} and B of shape {b}: (V,M,N) is needed of (V,M,K) and (V,N,K)"
@@ -289,6 +348,29 @@ impl fmt::Display for TensorErrorKind {
             TensorErrorKind::PredicateSize { shape, size } => write!(
                 f,
                 "a predicate of shape {shape} does not say which of the {size} elements are copied: a predicate is a tensor of bools of the copy's shape"
+            ),
+            TensorErrorKind::PredicateVectors { shape, vectors, elements } => write!(
+                f,
+                "a predicate of shape {shape} does not say which of the {vectors} vectors of {elements} elements are copied: a predicate is a tensor of bools of the copy's shape, or has one for each vector, or one for each coordinate of the modes after the first"
+            ),
+            TensorErrorKind::PredicateInVector { vector, elements } => write!(
+                f,
+                "a vector of {elements} elements is copied as a whole, but inside of vector {vector} the predicate is not one value: compare the first element of each vector alone, `within` of the coordinates sliced at `((0, ..), .., ..)`, or copy single elements"
+            ),
+            TensorErrorKind::NoPredicate { instruction } => write!(
+                f,
+                "all threads of a warp execute {instruction} together, so none of them can leave it out: put `k.if_` with a condition that is the same in the warp around the copy"
+            ),
+            TensorErrorKind::NoZeroFill { instruction } => write!(
+                f,
+                "this atom executes {instruction} without zeros: make it with `zero_fill: true`, or leave the elements alone with `copy_if`"
+            ),
+            TensorErrorKind::CopySpaces { instruction, takes, found } => {
+                write!(f, "{instruction} copies {takes}, not {found}")
+            }
+            TensorErrorKind::CopyCounts { source, destination } => write!(
+                f,
+                "the source is {source} copies of a thread, the destination {destination}: partition both by the same tiled copy"
             ),
             TensorErrorKind::Threads { threads, stride } => write!(
                 f,

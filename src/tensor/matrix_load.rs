@@ -1,11 +1,9 @@
-//! [`MatrixLoad`]: operands of `mma.sync` from shared memory by `ldmatrix`; [`TiledMma::gemm_sync`]: their products.
+//! [`MatrixLoad`]: operands of `mma.sync` from shared memory by `ldmatrix`.
 
 use std::marker::PhantomData;
 
-use crate::ir::{
-    Body, Element, Fragment as FragmentType, Shared, Sum, Type, Val, Vector, bf16, f16, tf32,
-};
-use crate::layout::{IntTuple, Layout, LayoutError};
+use crate::ir::{Body, Element, Shared, Val, Vector};
+use crate::layout::{Layout, LayoutError};
 
 use super::atom::{CopyAtom, CopyOp, Major, Matrices, MmaOp, MmaSync, ValType};
 use super::error::{TensorError, TensorErrorKind};
@@ -300,103 +298,4 @@ impl<'b, T: Element> MatrixRing<'_, 'b, T> {
         }
         self.load.load_from(k, &moved, to);
     }
-}
-
-impl TiledMma {
-    /// `c += a bᵀ` by `mma.sync` of the words (V, M, K) and (V, N, K) of a thread, K after K, into the sums (V, M, N).
-    #[track_caller]
-    pub fn gemm_sync<'b, D: Element + Sum>(
-        &self,
-        k: &Body<'b, '_>,
-        c: &Fragment<'_, D>,
-        a: &Fragment<'_, u32>,
-        b: &Fragment<'_, u32>,
-    ) {
-        if a.poisoned || b.poisoned || c.poisoned {
-            return;
-        }
-        if let Err(kind) = self.multiply_all(k, c, a, b) {
-            let operand = self.atom().op().to_string();
-            k.report(TensorError { operation: "gemm", operand, kind });
-        }
-    }
-
-    #[track_caller]
-    fn multiply_all<'b, D: Element + Sum>(
-        &self,
-        k: &Body<'b, '_>,
-        c: &Fragment<'_, D>,
-        a: &Fragment<'_, u32>,
-        b: &Fragment<'_, u32>,
-    ) -> Result<(), TensorErrorKind> {
-        let op = self.atom().op();
-        let none = || TensorErrorKind::NoOperation { instruction: op.instruction() };
-        let MmaOp::Sync(sync) = op else { return Err(none()) };
-        let extent = |layout: &Layout, mode: usize| layout.get(&[mode])?.size()?.to_static();
-        let [m, n, depth] =
-            [extent(a.layout(), 1)?, extent(b.layout(), 1)?, extent(a.layout(), 2)?];
-        let fits = extent(c.layout(), 1)? == m && extent(c.layout(), 2)? == n;
-        if !fits || extent(b.layout(), 2)? != depth {
-            return Err(TensorErrorKind::GemmShapes {
-                c: c.shape().to_string(),
-                a: a.shape().to_string(),
-                b: b.shape().to_string(),
-            });
-        }
-        let first = |layout: &Layout, coord: IntTuple| layout.crd2idx(coord)?.to_static();
-        let values = extent(c.layout(), 0)? as usize;
-        let (a_words, b_words) = (a.variables(), b.variables());
-        for step in 0..depth {
-            // Column by column: row by row has been measured to be slower in a whole kernel.
-            for column in 0..n {
-                let at = first(b.layout(), (0, column, step).into())? as usize;
-                let y = [0, 1].map(|i| b_words.get(k, at + i));
-                for row in 0..m {
-                    let at = first(a.layout(), (0, row, step).into())? as usize;
-                    let x = [0, 1, 2, 3].map(|i| a_words.get(k, at + i));
-                    let at = first(c.layout(), (0, row, column).into())? as usize;
-                    let sums = c.variables().part(at, values);
-                    multiply(k, *sync, &sums, x, y)?;
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-/// One instruction with four words of A and two of B.
-#[track_caller]
-fn multiply<'b, D: Element + Sum>(
-    k: &Body<'b, '_>,
-    op: MmaSync,
-    sums: &crate::ir::Registers<'_, D>,
-    x: [Val<'b, u32>; 4],
-    y: [Val<'b, u32>; 2],
-) -> Result<(), TensorErrorKind> {
-    #[track_caller]
-    fn of<'b, A: FragmentType, B: FragmentType, D: Sum>(
-        k: &Body<'b, '_>,
-        sums: &crate::ir::Registers<'_, D>,
-        x: [Val<'b, u32>; 4],
-        y: [Val<'b, u32>; 2],
-    ) {
-        k.mma_sync(sums, Val::pack(x).bitcast::<A>(), Val::pack(y).bitcast::<B>());
-    }
-    let none = TensorErrorKind::NoOperation { instruction: op.instruction() };
-    if op.c != ValType::F32 || D::TYPE != Type::from(crate::ir::Scalar::F32) {
-        return Err(none);
-    }
-    match (op.a, op.b, op.shape_mnk) {
-        (ValType::Bf16, ValType::Bf16, [16, 8, 16]) => {
-            of::<Vector<bf16, 8>, Vector<bf16, 4>, D>(k, sums, x, y)
-        }
-        (ValType::F16, ValType::F16, [16, 8, 16]) => {
-            of::<Vector<f16, 8>, Vector<f16, 4>, D>(k, sums, x, y)
-        }
-        (ValType::Tf32, ValType::Tf32, [16, 8, 8]) => {
-            of::<Vector<tf32, 4>, Vector<tf32, 2>, D>(k, sums, x, y)
-        }
-        _ => return Err(none),
-    }
-    Ok(())
 }

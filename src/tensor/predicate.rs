@@ -33,6 +33,34 @@ impl<'b> Predicate<'b> {
         &self.values
     }
 
+    /// One bool for each of `vectors` vectors of `elements` elements, which are copied as a whole: of a predicate with
+    /// one for each element, where those of a vector are the same value; with one for each vector; or with one for each
+    /// of the `rest` coordinates of the modes after the first.
+    pub(super) fn of_vectors(
+        &self,
+        [vectors, elements, rest]: [usize; 3],
+    ) -> Result<Vec<Option<Val<'b, bool>>>, TensorErrorKind> {
+        let values = &self.values;
+        if values.len() == vectors {
+            return Ok(values.clone());
+        }
+        if values.len() == vectors * elements {
+            let of_one = |(vector, values): (usize, &[Option<Val<'b, bool>>])| {
+                let first = values.first().copied().flatten();
+                let same = |value: &Option<Val<'b, bool>>| value.map(Val::id) == first.map(Val::id);
+                let differs = TensorErrorKind::PredicateInVector { vector, elements };
+                values.iter().all(same).then_some(first).ok_or(differs)
+            };
+            return values.chunks(elements.max(1)).enumerate().map(of_one).collect();
+        }
+        if values.len() == rest && vectors.is_multiple_of(rest.max(1)) {
+            let each = vectors / rest.max(1);
+            return Ok(values.iter().flat_map(|value| std::iter::repeat_n(*value, each)).collect());
+        }
+        let shape = self.shape.to_string();
+        Err(TensorErrorKind::PredicateVectors { shape, vectors, elements })
+    }
+
     /// Whether all elements take part, whatever the kernel is given.
     pub fn is_always(&self) -> bool {
         self.values.iter().all(Option::is_none)
@@ -148,6 +176,8 @@ impl<'b> CoordTensor<'b> {
         let offsets = self.engine.offsets(&self.layout)?;
         let size = offsets.first().map_or(0, Vec::len);
         let mut values: Vec<Option<Val<'b, bool>>> = vec![None; size];
+        // The same two comparisons are combined once, so that elements with one answer have one value.
+        let mut both = HashMap::new();
         for ((entry, limit), offsets) in self.engine.entries().iter().zip(&limits).zip(offsets) {
             let mut known = HashMap::new();
             for (value, offset) in values.iter_mut().zip(offsets) {
@@ -162,7 +192,12 @@ impl<'b> CoordTensor<'b> {
                     }
                 };
                 *value = match (*value, below) {
-                    (Some(a), Some(b)) => Some(a & b),
+                    (Some(a), Some(b)) => {
+                        let known = both.get(&(a.id(), b.id())).copied();
+                        let value = known.unwrap_or_else(|| a & b);
+                        both.insert((a.id(), b.id()), value);
+                        Some(value)
+                    }
                     (a, b) => a.or(b),
                 };
             }

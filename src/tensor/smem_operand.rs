@@ -1,15 +1,11 @@
-//! Products of `wgmma`: operands in shared memory, which it reads by itself.
+//! [`SmemOperand`]: operands in shared memory, which `wgmma` reads by itself.
 
 use crate::codegen::{Major, MatrixDescriptor};
-use crate::ir::{
-    Body, Element, IntoVal, Sum, Type, Val, WgmmaForm, bf16, f8e4m3, f8e5m2, f16, tf32,
-};
-use crate::layout::{ComposedLayout, IntTuple, Layout, LayoutError, Swizzle};
+use crate::ir::{Body, Element, Scalar, Val};
+use crate::layout::{ComposedLayout, Layout, LayoutError, Swizzle};
 
-use super::atom::{MmaOp, OperandSource, ValType, Wgmma};
 use super::error::{TensorError, TensorErrorKind};
-use super::tensor::{Fragment, SharedTensor};
-use super::tiled_mma::TiledMma;
+use super::tensor::SharedTensor;
 
 /// The part of an operand in shared memory that a warp group multiplies: a descriptor, and how far from it those of the
 /// other instructions are. CuTe's descriptor iterator.
@@ -21,12 +17,12 @@ pub struct SmemOperand<'b> {
     /// The lower half of the descriptor, which has the address. All distances change this half only.
     low: Val<'b, u32>,
     bits: u64,
-    major: Major,
+    pub(super) major: Major,
     /// In units of 16 bytes.
-    layout: Layout,
-    element_bits: u32,
+    pub(super) layout: Layout,
+    pub(super) elem: Scalar,
     /// The tensor could not be made; the error has been recorded.
-    poisoned: bool,
+    pub(super) poisoned: bool,
 }
 
 impl<'b> SmemOperand<'b> {
@@ -67,7 +63,7 @@ impl<'b> SmemOperand<'b> {
             bits: 0,
             major: Major::K,
             layout: Layout::trivial(),
-            element_bits: T::SCALAR.bits(),
+            elem: T::SCALAR,
             poisoned: true,
         };
         if part.poisoned {
@@ -126,7 +122,7 @@ impl<'b> SmemOperand<'b> {
 
     /// The descriptor at a place in units of 16 bytes; the upper half has no part of the address.
     #[track_caller]
-    fn at(&self, units: i64) -> Val<'b, u64> {
+    pub(super) fn at(&self, units: i64) -> Val<'b, u64> {
         let low = add(self.low, units);
         Val::pack([low, low.constant((self.bits >> 32) as u32)]).bitcast::<u64>()
     }
@@ -178,127 +174,4 @@ fn of_layout<T: Element>(
         });
     }
     Ok((descriptor, Layout::concat(&modes)?))
-}
-
-impl TiledMma {
-    /// `c += a bᵀ` by a warp group, or `c = a bᵀ` where not `accumulate`: starts all `wgmma` of the parts (MN, K) of A
-    /// and B, K after K, into the sums (V, M, N). They are done after a wait
-    /// ([`wgmma_wait_group`](Body::wgmma_wait_group)); a fence comes before, a commit after.
-    #[track_caller]
-    pub fn gemm_async<'b, D: Element + Sum>(
-        &self,
-        k: &Body<'b, '_>,
-        c: &Fragment<'_, D>,
-        a: &SmemOperand<'b>,
-        b: &SmemOperand<'b>,
-        accumulate: impl IntoVal<'b, bool>,
-    ) {
-        if a.poisoned || b.poisoned || c.poisoned {
-            return;
-        }
-        let accumulate = k.value::<bool>(accumulate);
-        if let Err(kind) = self.start_all(k, c, a, b, accumulate) {
-            let operand = self.atom().op().to_string();
-            k.report(TensorError { operation: "gemm", operand, kind });
-        }
-    }
-
-    #[track_caller]
-    fn start_all<'b, D: Element + Sum>(
-        &self,
-        k: &Body<'b, '_>,
-        c: &Fragment<'_, D>,
-        a: &SmemOperand<'b>,
-        b: &SmemOperand<'b>,
-        accumulate: Val<'b, bool>,
-    ) -> Result<(), TensorErrorKind> {
-        let op = self.atom().op();
-        let MmaOp::Wgmma(wgmma) = op else {
-            return Err(TensorErrorKind::NoOperation { instruction: op.instruction() });
-        };
-        let of_registers = wgmma.source_a == OperandSource::Registers;
-        if of_registers || a.element_bits != wgmma.a.bits() || b.element_bits != wgmma.b.bits() {
-            return Err(TensorErrorKind::NoOperation { instruction: op.instruction() });
-        }
-        let extent = |layout: &Layout, mode: usize| layout.get(&[mode])?.size()?.to_static();
-        let ranks = [c.layout(), &a.layout, &b.layout].map(Layout::rank);
-        let shapes = || TensorErrorKind::GemmShapes {
-            c: c.shape().to_string(),
-            a: a.layout.shape().to_string(),
-            b: b.layout.shape().to_string(),
-        };
-        if ranks != [3, 2, 2] {
-            return Err(shapes());
-        }
-        let [m, n, depth] = [extent(&a.layout, 0)?, extent(&b.layout, 0)?, extent(&a.layout, 1)?];
-        let fits = extent(c.layout(), 1)? == m && extent(c.layout(), 2)? == n;
-        if !fits || extent(&b.layout, 1)? != depth {
-            return Err(shapes());
-        }
-        let values = extent(c.layout(), 0)? as usize;
-        let index = |layout: &Layout, coord: IntTuple| layout.crd2idx(coord)?.to_static();
-        for step in 0..depth {
-            for column in 0..n {
-                let b_at = b.at(index(&b.layout, (column, step).into())?);
-                for row in 0..m {
-                    let a_at = a.at(index(&a.layout, (row, step).into())?);
-                    let first = index(c.layout(), (0, row, column).into())? as usize;
-                    let sums = c.engine.variables().part(first, values);
-                    let more = if step == 0 { accumulate } else { k.constant(true) };
-                    let form = WgmmaForm {
-                        transpose_a: a.major == Major::Mn,
-                        transpose_b: b.major == Major::Mn,
-                        satfinite: wgmma.saturate,
-                        ..WgmmaForm::default()
-                    };
-                    start(k, *wgmma, &sums, [a_at, b_at], more, form)?;
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-/// One instruction.
-#[track_caller]
-fn start<'b, D: Element + Sum>(
-    k: &Body<'b, '_>,
-    op: Wgmma,
-    sums: &crate::ir::Registers<'_, D>,
-    [a, b]: [Val<'b, u64>; 2],
-    accumulate: Val<'b, bool>,
-    form: WgmmaForm,
-) -> Result<(), TensorErrorKind> {
-    use ValType as V;
-    let sum = match op.c {
-        V::F32 => Type::from(crate::ir::Scalar::F32),
-        V::S32 => Type::from(crate::ir::Scalar::I32),
-        _ => return Err(TensorErrorKind::NoOperation { instruction: op.instruction() }),
-    };
-    if D::TYPE != sum {
-        let expected = op.c.to_string();
-        return Err(TensorErrorKind::ElementType { operand: "C", found: D::SCALAR, expected });
-    }
-    macro_rules! emit {
-        ($($a:ident $b:ident: $A:ty, $B:ty;)*) => {
-            match (op.a, op.b) {
-                $((V::$a, V::$b) => k.wgmma_with::<$A, $B, D>(sums, a, b, accumulate, form),)*
-                _ => return Err(TensorErrorKind::NoOperation { instruction: op.instruction() }),
-            }
-        };
-    }
-    emit! {
-        Bf16 Bf16: bf16, bf16;
-        F16 F16: f16, f16;
-        Tf32 Tf32: tf32, tf32;
-        E4M3 E4M3: f8e4m3, f8e4m3;
-        E4M3 E5M2: f8e4m3, f8e5m2;
-        E5M2 E4M3: f8e5m2, f8e4m3;
-        E5M2 E5M2: f8e5m2, f8e5m2;
-        S8 S8: i8, i8;
-        S8 U8: i8, u8;
-        U8 S8: u8, i8;
-        U8 U8: u8, u8;
-    }
-    Ok(())
 }

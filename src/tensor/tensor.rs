@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::ir::{
     Body, DeviceCoord, Element, Global, GlobalMut, IntoVal, Pointer as PointerType, Registers,
-    Shared, Val,
+    Shared, Ty, Val, Vector, f16,
 };
 use crate::layout::{ComposedLayout, IntTuple, IntTupleRef, Layout, LayoutError, Part, Swizzle};
 
@@ -201,7 +201,7 @@ pub(super) fn shared_len(layout: &ComposedLayout) -> Result<usize, LayoutError> 
     len.and_then(|len| usize::try_from(len).ok()).ok_or(overflow)
 }
 
-impl<'b, T: Element> Fragment<'b, T> {
+impl<'b, T: Ty> Fragment<'b, T> {
     /// A new tensor in registers: CuTe's `make_rmem_tensor`. The elements hold nothing until they are set.
     ///
     /// A layout with symbols is an error of the build.
@@ -212,7 +212,7 @@ impl<'b, T: Element> Fragment<'b, T> {
         let (size, poisoned) = match size {
             Ok(size) => (usize::try_from(size).unwrap_or(usize::MAX), false),
             Err(error) => {
-                let operand = format!("rmem<{}> o {layout}", T::SCALAR);
+                let operand = format!("rmem<{}> o {layout}", T::TYPE);
                 k.report(TensorError { operation: "make_tensor", operand, kind: error.into() });
                 (1, true)
             }
@@ -232,6 +232,66 @@ impl<'b, T: Element> Fragment<'b, T> {
         if !self.poisoned {
             self.engine.fill(k, value);
         }
+    }
+}
+
+/// Sums of tensor cores in `f16`, two in a register.
+impl<'b> Fragment<'b, Vector<f16, 2>> {
+    /// The elements, in registers of their own: two of the first mode for each pair.
+    #[track_caller]
+    pub fn elements(&self, k: &Body<'b, '_>) -> Fragment<'b, f16> {
+        let (elements, indices) = match self.pairs() {
+            Ok((shape, indices)) => (Layout::compact(shape), indices),
+            Err(error) => {
+                self.failed(k, "elements", error);
+                return Fragment::registers(k, Layout::trivial()).poison();
+            }
+        };
+        let elements = Fragment::registers(k, elements);
+        if self.poisoned {
+            return elements.poison();
+        }
+        for (pair, index) in indices.into_iter().enumerate() {
+            let lanes =
+                self.variables().get(k, usize::try_from(index).unwrap_or(usize::MAX)).lanes();
+            for (lane, value) in lanes.into_iter().enumerate() {
+                elements.variables().set(k, 2 * pair + lane, value);
+            }
+        }
+        elements
+    }
+
+    /// Sets the pairs to elements, in the order of [`elements`](Fragment::elements).
+    #[track_caller]
+    pub fn set_elements(&self, k: &Body<'b, '_>, elements: &Fragment<'b, f16>) {
+        if self.poisoned || elements.poisoned {
+            return;
+        }
+        let both = self
+            .pairs()
+            .and_then(|(_, pairs)| Ok((pairs, elements.layout().indices()?.collect::<Vec<_>>())));
+        match both {
+            Ok((pairs, elements_at)) if elements_at.len() == 2 * pairs.len() => {
+                for (pair, two) in pairs.into_iter().zip(elements_at.chunks_exact(2)) {
+                    let value = |i: usize| elements.engine.at(two[i]).read(k);
+                    let value = Val::pack([value(0), value(1)]);
+                    self.variables().set(k, usize::try_from(pair).unwrap_or(usize::MAX), value);
+                }
+            }
+            Ok(_) => {
+                let (source, destination) =
+                    (elements.shape().to_string(), self.shape().to_string());
+                self.failed(k, "set_elements", TensorErrorKind::CopySizes { source, destination });
+            }
+            Err(error) => self.failed(k, "set_elements", error),
+        }
+    }
+
+    /// The shape of the elements, and the register of each pair.
+    fn pairs(&self) -> Result<(IntTuple, Vec<i64>), LayoutError> {
+        let first = 2 * self.layout.get(&[0])?.size()?.to_static()?;
+        let rest = self.layout.take(1, self.rank())?.shape().to_owned();
+        Ok((rest.prepend(&first.into())?, self.layout.indices()?.collect()))
     }
 }
 

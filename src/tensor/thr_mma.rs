@@ -1,6 +1,6 @@
 //! [`ThrMma`]: the part of a [`TiledMma`] that a thread has, and the product of such parts.
 
-use crate::ir::{Body, DeviceCoord, Element, Float, Scalar, Val};
+use crate::ir::{Body, DeviceCoord, Element, Float, Scalar, Sum, Ty, Val};
 use crate::layout::{IntTuple, Layout, LayoutError};
 
 use super::atom::{MmaOp, ValType};
@@ -153,24 +153,95 @@ impl<'b> ThrMma<'_, 'b> {
         }
     }
 
-    /// New registers for the elements of the thread of a C of the shape (M, N): CuTe's `partition_fragment_C`.
+    /// New registers for the elements of the thread of an A of the shape (M, K): (V, M, K). CuTe's
+    /// `partition_fragment_A`.
+    #[track_caller]
+    pub fn fragment_a<T: Element>(
+        &self,
+        k: &Body<'b, '_>,
+        shape: impl Into<IntTuple>,
+    ) -> Fragment<'b, T> {
+        self.fragment(k, "partition_fragment_A", Operand::A, &shape.into(), 1)
+    }
+
+    /// New registers for the elements of the thread of a B of the shape (N, K): (V, N, K). CuTe's
+    /// `partition_fragment_B`.
+    #[track_caller]
+    pub fn fragment_b<T: Element>(
+        &self,
+        k: &Body<'b, '_>,
+        shape: impl Into<IntTuple>,
+    ) -> Fragment<'b, T> {
+        self.fragment(k, "partition_fragment_B", Operand::B, &shape.into(), 1)
+    }
+
+    /// New registers for the elements of the thread of a C of the shape (M, N): (V, M, N). CuTe's
+    /// `partition_fragment_C`.
     #[track_caller]
     pub fn fragment_c<T: Element>(
         &self,
         k: &Body<'b, '_>,
         shape: impl Into<IntTuple>,
     ) -> Fragment<'b, T> {
-        let shape = shape.into();
-        let layout =
-            self.mma.parts(Operand::C, &Layout::compact(shape.clone())).and_then(|parts| {
-                let part = parts.take(1, parts.rank())?;
-                Ok(Layout::compact(part.shape().to_owned()))
-            });
+        self.fragment(k, "partition_fragment_C", Operand::C, &shape.into(), 1)
+    }
+
+    /// New registers for the sums of the thread of a C of the shape (M, N), as tensor cores have them: (V, M, N), where a
+    /// value of `Vector<f16, 2>` is two elements ([`Fragment::elements`]). For all other types it is
+    /// [`fragment_c`](ThrMma::fragment_c).
+    ///
+    /// ```
+    /// use tilewright::ir::{Kernel, Target, Val, Vector, f16};
+    /// use tilewright::layout::{layout, shape, tiler};
+    /// use tilewright::tensor::{MmaAtom, TiledMma};
+    ///
+    /// let atom: MmaAtom = "SM80_16x8x16_F16F16F16F16_TN".parse()?;
+    /// let mma = TiledMma::new(atom, &layout!((2, 2, 1)), tiler!(_, _, _))?;
+    /// Kernel::<()>::build("k", Target::SM_80, |k, ()| {
+    ///     let thr = mma.slice(k.thread_idx().x);
+    ///     let sums = thr.fragment_sums::<Vector<f16, 2>>(k, shape!(64, 32));
+    ///     assert_eq!(sums.to_string(), "rmem<f16x2> o (2,2,2):(1,2,4)");
+    ///     sums.fill(k, Val::splat(k.constant(f16::from_f32(0.0))));
+    ///     let (a, b) = (thr.fragment_a::<f16>(k, shape!(64, 16)), thr.fragment_b::<f16>(k, shape!(32, 16)));
+    ///     a.fill(k, f16::from_f32(1.0));
+    ///     b.fill(k, f16::from_f32(2.0));
+    ///     mma.gemm_sync(k, &sums, &a, &b);
+    ///     assert_eq!(sums.elements(k).to_string(), "rmem<f16> o (4,2,2):(1,4,8)");
+    /// })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[track_caller]
+    pub fn fragment_sums<D: Sum>(
+        &self,
+        k: &Body<'b, '_>,
+        shape: impl Into<IntTuple>,
+    ) -> Fragment<'b, D> {
+        self.fragment(k, "partition_fragment_C", Operand::C, &shape.into(), D::LANES.into())
+    }
+
+    /// Registers with `lanes` values each.
+    #[track_caller]
+    fn fragment<T: Ty>(
+        &self,
+        k: &Body<'b, '_>,
+        operation: &'static str,
+        operand: Operand,
+        shape: &IntTuple,
+        lanes: i64,
+    ) -> Fragment<'b, T> {
+        let layout = self.mma.parts(operand, &Layout::compact(shape.clone())).and_then(|parts| {
+            let part = Layout::compact(parts.take(1, parts.rank())?.shape().to_owned());
+            if lanes == 1 {
+                return Ok(part);
+            }
+            let values = part.get(&[0])?.size()?.to_static()? / lanes;
+            let sizes = part.take(1, part.rank())?.shape().to_owned();
+            Ok(Layout::compact(sizes.prepend(&values.into())?))
+        });
         match layout {
             Ok(layout) => Fragment::registers(k, layout),
             Err(error) => {
-                let (operation, operand) = ("partition_fragment_C", shape.to_string());
-                k.report(TensorError { operation, operand, kind: error.into() });
+                k.report(TensorError { operation, operand: shape.to_string(), kind: error.into() });
                 Fragment::registers(k, Layout::trivial()).poison()
             }
         }

@@ -1,16 +1,13 @@
-//! [`TiledCopy`]: an atom repeated over threads and values, and the part of it that a thread has.
+//! [`TiledCopy`]: an atom repeated over threads and values.
 
 use std::fmt;
 
-use crate::ir::{Body, DeviceCoord, Element, Scalar};
+use crate::ir::{DeviceCoord, Scalar};
 use crate::layout::{Analysis, IntTuple, Layout, LayoutError, Tiler, make_layout_tv, tiler};
 
 use super::atom::CopyAtom;
-use super::copy::{copy, copy_if, copy_zfill};
-use super::engine::{Engine, Readable, Writable};
 use super::error::{TensorError, TensorErrorKind};
-use super::predicate::IntoPredicate;
-use super::tensor::Tensor;
+use super::thr_copy::ThrCopy;
 use super::tiled_mma::{Operand, TiledMma};
 
 /// A [`CopyAtom`] repeated over threads and values, so that they copy a tile. CuTe's `TiledCopy`.
@@ -171,6 +168,11 @@ impl TiledCopy {
         &self.tiler
     }
 
+    /// The type of the elements.
+    pub fn dtype(&self) -> Scalar {
+        self.dtype
+    }
+
     /// The number of threads.
     ///
     /// # Errors
@@ -182,10 +184,10 @@ impl TiledCopy {
     /// A layout of bits of the atom as one of elements.
     fn of_elements(&self, bits: &Layout) -> Result<Layout, TensorErrorKind> {
         let element = self.dtype.bits();
-        let values = bits.get(&[1])?.size()?.to_static()?;
-        if values % i64::from(element) != 0 {
-            let instruction = self.atom.op().instruction();
-            return Err(TensorErrorKind::AtomBits { instruction, bits: values, element });
+        let values = self.atom.op().bits_together();
+        if !values.is_multiple_of(element) {
+            let (instruction, bits) = (self.atom.op().instruction(), values.into());
+            return Err(TensorErrorKind::AtomBits { instruction, bits, element });
         }
         Ok(bits.recast_layout(1, element.into())?)
     }
@@ -198,7 +200,7 @@ impl TiledCopy {
     }
 
     /// The elements of one copy of a thread.
-    fn vector(&self, side: Side) -> Result<i64, TensorErrorKind> {
+    pub(super) fn vector(&self, side: Side) -> Result<i64, TensorErrorKind> {
         let bits = match side {
             Side::Source => self.atom.layout_src_tv(),
             Side::Destination => self.atom.layout_dst_tv(),
@@ -229,6 +231,27 @@ impl TiledCopy {
         Ok(Layout::concat(&modes)?)
     }
 
+    /// A part of a thread (value, ..), of the tile taken apart in another way, as ((value of the atom, rest), ..): CuTe's
+    /// `retile`. Its values are the first ones of each thread in the layout of this copy.
+    pub(super) fn retiled(&self, part: &Layout) -> Result<Layout, TensorErrorKind> {
+        let values = part.get(&[0])?.size()?.to_static()?;
+        let (_, atom) = self.atom_size()?;
+        // Place in the tile -> number of the part's first mode; its inverse says in which order they follow.
+        let of_place = self.layout_tv.right_inverse()?;
+        let of_place = of_place.composition(&Layout::compact(self.tiler.clone()))?;
+        let of_place = of_place.upcast(self.size()? * values)?;
+        let order = Layout::compact(values).logical_product(&of_place.right_inverse()?)?;
+        // (value of the atom, rest) -> (value of the part, its places)
+        let order = order.zipped_divide(&Layout::compact(atom))?;
+        let counts = of_place.shape().to_owned().product_each()?;
+        let tile = counts.prepend(&values.into())?;
+        let tiled = part.zipped_divide(&Tiler::from(&tile))?;
+        let tiled = tiled.composition(&tiler!(order, _))?;
+        let (first, rest) = (tiled.get(&[0])?, tiled.get(&[1])?);
+        let modes = std::iter::once(first).chain(rest.modes().skip(1).map(|mode| mode.to_layout()));
+        Ok(Layout::concat(&modes.collect::<Vec<Layout>>())?)
+    }
+
     /// The part of a thread: CuTe's `get_slice`. The thread is a number of the host or the device.
     pub fn slice<'c, 'b>(&'c self, thread: impl Into<DeviceCoord<'b>>) -> ThrCopy<'c, 'b> {
         ThrCopy { copy: self, thread: thread.into() }
@@ -241,180 +264,6 @@ pub(super) enum Side {
     Destination,
 }
 
-/// The part of a [`TiledCopy`] that a thread has. CuTe's `ThrCopy`.
-#[derive(Clone, Debug)]
-pub struct ThrCopy<'c, 'b> {
-    copy: &'c TiledCopy,
-    thread: DeviceCoord<'b>,
-}
-
-impl<'b> ThrCopy<'_, 'b> {
-    /// The elements of the source that the thread copies, in the modes (value, tile in each mode ..): CuTe's
-    /// `partition_S`.
-    ///
-    /// ```
-    /// use tilewright::ir::{Global, Kernel, Scalar, Target};
-    /// use tilewright::layout::layout;
-    /// use tilewright::tensor::{CopyAtom, CopyOp, Tensor, TiledCopy};
-    ///
-    /// let atom = CopyAtom::new(CopyOp::Universal { bits: 32 })?;
-    /// let copy = TiledCopy::new(atom, Scalar::F32, &layout!((8, 4) : (4, 1)), &layout!((1, 4)))?;
-    /// Kernel::<(Global<f32>,)>::build("k", Target::SM_80, |k, (a,)| {
-    ///     let a = Tensor::new(k, a, layout!((64, 32) : (32, 1)));
-    ///     let part = copy.slice(k.thread_idx().x).partition_s(k, &a);
-    ///     assert_eq!(part.layout().to_string(), "((1,4),8,2):((0,1),256,16)");
-    /// })?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    #[track_caller]
-    pub fn partition_s<E: Engine<'b>>(&self, k: &Body<'b, '_>, tensor: &Tensor<E>) -> Tensor<E> {
-        self.partition(k, "partition_S", tensor, Side::Source)
-    }
-
-    /// The elements of the destination that the thread copies: CuTe's `partition_D`. See
-    /// [`partition_s`](ThrCopy::partition_s).
-    #[track_caller]
-    pub fn partition_d<E: Engine<'b>>(&self, k: &Body<'b, '_>, tensor: &Tensor<E>) -> Tensor<E> {
-        self.partition(k, "partition_D", tensor, Side::Destination)
-    }
-
-    #[track_caller]
-    fn partition<E: Engine<'b>>(
-        &self,
-        k: &Body<'b, '_>,
-        operation: &'static str,
-        tensor: &Tensor<E>,
-        side: Side,
-    ) -> Tensor<E> {
-        if tensor.poisoned {
-            return tensor.poison();
-        }
-        let whole = check_whole_tiles(tensor, &self.copy.tiler);
-        match whole.and_then(|()| self.copy.tidfrg(&tensor.layout, side)) {
-            Ok(layout) => {
-                let modes = layout.rank().saturating_sub(1);
-                let by_thread = tensor.with_layout(k, operation, Ok(layout));
-                let mut coord = vec![self.thread.clone()];
-                coord.extend(std::iter::repeat_n(DeviceCoord::All, modes));
-                by_thread.slice(k, DeviceCoord::Tuple(coord))
-            }
-            Err(kind) => {
-                tensor.failed(k, operation, kind);
-                tensor.poison()
-            }
-        }
-    }
-
-    /// [`copy`](super::copy()) of parts of this copy, after it is checked that the vectors of the atom are
-    /// vectors of both tensors: contiguous, and aligned as far as layout and pointer tell.
-    #[track_caller]
-    pub fn copy<S, D>(&self, k: &Body<'b, '_>, source: &Tensor<S>, destination: &Tensor<D>)
-    where
-        S: Readable<'b>,
-        D: Writable<'b, Elem = S::Elem>,
-    {
-        if self.check(k, source, destination) {
-            copy(k, source, destination);
-        }
-    }
-
-    /// [`copy_if`](super::copy_if) of parts of this copy, checked as [`copy`](ThrCopy::copy) does.
-    #[track_caller]
-    pub fn copy_if<S, D>(
-        &self,
-        k: &mut Body<'b, '_>,
-        predicate: &impl IntoPredicate<'b>,
-        source: &Tensor<S>,
-        destination: &Tensor<D>,
-    ) where
-        S: Readable<'b>,
-        D: Writable<'b, Elem = S::Elem>,
-    {
-        if self.check(k, source, destination) {
-            copy_if(k, predicate, source, destination);
-        }
-    }
-
-    /// [`copy_zfill`](super::copy_zfill) of parts of this copy, checked as [`copy`](ThrCopy::copy) does.
-    #[track_caller]
-    pub fn copy_zfill<S, D>(
-        &self,
-        k: &mut Body<'b, '_>,
-        predicate: &impl IntoPredicate<'b>,
-        source: &Tensor<S>,
-        destination: &Tensor<D>,
-    ) where
-        S: Readable<'b>,
-        D: Writable<'b, Elem = S::Elem>,
-    {
-        if self.check(k, source, destination) {
-            copy_zfill(k, predicate, source, destination);
-        }
-    }
-
-    #[track_caller]
-    fn check<S: Readable<'b>, D: Readable<'b>>(
-        &self,
-        k: &Body<'b, '_>,
-        source: &Tensor<S>,
-        destination: &Tensor<D>,
-    ) -> bool {
-        if source.poisoned || destination.poisoned {
-            return false;
-        }
-        let from = self.copy.vector(Side::Source);
-        let checked = from.and_then(|vector| check_vector(source, vector));
-        let to = checked.and_then(|()| self.copy.vector(Side::Destination));
-        match to.and_then(|vector| check_vector(destination, vector)) {
-            Ok(()) => true,
-            Err(kind) => {
-                let operand = self.copy.to_string();
-                k.report(TensorError { operation: "copy", operand, kind });
-                false
-            }
-        }
-    }
-}
-
-/// That tiles divide a tensor whose memory ends with it, in the modes that the tile has.
-fn check_whole_tiles<'b, E: Engine<'b>>(
-    tensor: &Tensor<E>,
-    tiler: &IntTuple,
-) -> Result<(), TensorErrorKind> {
-    if !tensor.engine.ends_with_tensor() {
-        return Ok(());
-    }
-    for (mode, (extent, tile)) in tensor.shape().children().zip(tiler.children()).enumerate() {
-        let (extent, tile) = (extent.product()?.to_static()?, tile.product()?.to_static()?);
-        if extent % tile != 0 {
-            return Err(TensorErrorKind::RaggedTile { mode, extent, tile });
-        }
-    }
-    Ok(())
-}
-
-/// That each group of `vector` elements is contiguous in memory and aligned to its size. In registers there is
-/// nothing to check.
-fn check_vector<'b, E: Readable<'b>>(
-    tensor: &Tensor<E>,
-    vector: i64,
-) -> Result<(), TensorErrorKind> {
-    let Some(align) = tensor.engine.alignment_bytes() else { return Ok(()) };
-    if vector == 1 {
-        return Ok(());
-    }
-    let bits = E::Elem::SCALAR.bits();
-    let widest = tensor.layout.widest_vector(bits, align)?;
-    if i64::from(widest.elements()) >= vector {
-        return Ok(());
-    }
-    Err(TensorErrorKind::Vector {
-        elements: vector,
-        bits: vector * i64::from(bits),
-        tensor: tensor.to_string(),
-        allowed: widest.to_string(),
-    })
-}
 /// How threads and values miss elements of their tile, or share some.
 fn missed(threads: &Layout, values: &Layout) -> TensorErrorKind {
     let count = || -> Result<TensorErrorKind, LayoutError> {

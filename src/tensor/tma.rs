@@ -4,8 +4,8 @@ use std::fmt;
 
 use crate::codegen::{SwizzleMode, TensorMapDesc, TensorMapError};
 use crate::ir::{
-    Body, DeviceCoord, Element, IntoVal, L2Policy, MbarrierRef, Scalar, Shared, TensorMap,
-    TensorMapMut, Val,
+    Body, BulkReduce, DeviceCoord, Element, IntoVal, L2Policy, MbarrierRef, Scalar, Shared,
+    TensorMap, TensorMapMut, Val,
 };
 use crate::layout::{ComposedLayout, Layout, LayoutError, Swizzle};
 
@@ -341,6 +341,96 @@ impl TmaCopy {
         for part in &self.boxes {
             let coords = self.coords(k, "tma_store", &origin, part);
             map.cp_async_bulk_tensor_store(k, coords, at(base, part.offset), L2Policy::Default);
+        }
+    }
+
+    /// As [`store`](TmaCopy::store), but each element of the tensor becomes `op` of itself and that of the tile: sums of
+    /// tiles of several blocks, say, in any order. CuTe's `SM90_TMA_REDUCE_ADD` and its likes.
+    ///
+    /// `Add` is for `f16`, `bf16`, `f32`, `i32`, `u32` and `u64`, `Min` and `Max` for `f16`, `bf16` and integers of 32 and
+    /// 64 bits, `And`, `Or` and `Xor` for these integers, `Inc` and `Dec` for `u32`; another type is an error of the build.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sim")] {
+    /// use tilewright::ir::{BulkReduce, BulkWait, Kernel, ProxySpace, Scalar, Target, TensorMapMut};
+    /// use tilewright::layout::layout;
+    /// use tilewright::runtime::{Device, Grid};
+    /// use tilewright::tensor::{SharedTensor, TmaCopy};
+    ///
+    /// // Each of three blocks adds its number to all elements of a tile.
+    /// let tile = layout!((8, 32) : (32, 1));
+    /// let copy = TmaCopy::new(Scalar::F32, &tile.clone().into())?;
+    /// let kernel = Kernel::<(TensorMapMut<f32, 2>,)>::build("sum", Target::SM_90, |k, (to,)| {
+    ///     let part = SharedTensor::<f32>::shared_aligned(k, tile.clone(), 128);
+    ///     let (t, number) = (k.thread_idx().x, k.block_idx().x.cvt::<f32>());
+    ///     for row in 0..8 {
+    ///         part.store(k, (row, t), number);
+    ///     }
+    ///     k.fence_proxy_async(ProxySpace::SharedCta);
+    ///     k.barrier();
+    ///     k.if_(t.eq(0), |k| {
+    ///         copy.reduce(k, BulkReduce::Add, to, &part, (8, 0));
+    ///         k.cp_async_bulk_commit_group();
+    ///         k.cp_async_bulk_wait_group(0, BulkWait::Done);
+    ///     });
+    /// })?;
+    /// assert!(kernel.ptx().text().contains("cp.reduce.async.bulk.tensor.2d.global.shared::cta.add"));
+    /// let device = Device::sim()?;
+    /// let mut x = device.upload(&[10.0; 16 * 32])?;
+    /// let map = copy.desc(&layout!((16, 32) : (32, 1)))?;
+    /// let mut to = x.tensor_map_mut(&map)?;
+    /// device.load(&kernel)?.launch(Grid::new([3, 1, 1], [32, 1, 1]), (&mut to,))?;
+    /// let x = x.to_vec()?;
+    /// assert!(x[..8 * 32].iter().all(|x| *x == 10.0) && x[8 * 32..].iter().all(|x| *x == 13.0));
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[track_caller]
+    pub fn reduce<'b, T: Element, const RANK: usize>(
+        &self,
+        k: &Body<'b, '_>,
+        op: BulkReduce,
+        map: Val<'b, TensorMapMut<T, RANK>>,
+        from: &SharedTensor<'b, T>,
+        origin: impl Into<DeviceCoord<'b>>,
+    ) {
+        let (origin, Some(base)) = (origin.into(), self.place(k, "tma_reduce", from)) else {
+            return;
+        };
+        for part in &self.boxes {
+            let coords = self.coords(k, "tma_reduce", &origin, part);
+            let (from, policy) = (at(base, part.offset), L2Policy::Default);
+            map.cp_reduce_async_bulk_tensor(k, op, coords, from, policy);
+        }
+    }
+
+    /// Brings the tile at `origin` into L2, before it is [loaded](TmaCopy::load). One thread does it; nothing waits for it.
+    /// CuTe's `SM90_TMA_LOAD::PREFETCH`.
+    ///
+    /// ```
+    /// use tilewright::ir::{Kernel, Scalar, Target, TensorMap};
+    /// use tilewright::layout::layout;
+    /// use tilewright::tensor::TmaCopy;
+    ///
+    /// let copy = TmaCopy::new(Scalar::F32, &layout!((8, 32) : (32, 1)).into())?;
+    /// let kernel = Kernel::<(TensorMap<f32, 2>,)>::build("ahead", Target::SM_90, |k, (x,)| {
+    ///     let row = k.block_idx().x * 8;
+    ///     k.if_(k.thread_idx().x.eq(0), |k| copy.prefetch(k, x, (row, 0)));
+    /// })?;
+    /// assert!(kernel.ptx().text().contains("cp.async.bulk.prefetch.tensor.2d.L2.global"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[track_caller]
+    pub fn prefetch<'b, T: Element, const RANK: usize>(
+        &self,
+        k: &Body<'b, '_>,
+        map: Val<'b, TensorMap<T, RANK>>,
+        origin: impl Into<DeviceCoord<'b>>,
+    ) {
+        let origin = origin.into();
+        for part in &self.boxes {
+            let coords = self.coords(k, "tma_prefetch", &origin, part);
+            map.cp_async_bulk_prefetch_tensor(k, coords, L2Policy::Default);
         }
     }
 }

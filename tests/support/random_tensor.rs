@@ -2,9 +2,9 @@
 
 use tilewright::ir::{
     Arith, AsyncCopy, BarrierForm, BulkReduce, BulkWait, ClusterArrival, Const, CpAsyncCache,
-    L2Policy, MatrixCount, MatrixOrder, Mbarrier, Mem, Mma, MmaShape, Op, PendingCount,
-    RemoteArrival, Scalar, SetmaxnregAction, Space, SpecialReg, Sync, Target, Type, Value, VarData,
-    VarId, VectorType, WgmmaForm,
+    L2Policy, MatrixCount, MatrixOrder, Mbarrier, Mem, Mma, MmaOverflow, MmaShape, Op,
+    PendingCount, RemoteArrival, Scalar, SetmaxnregAction, Space, SpecialReg, Sync, Target, Type,
+    Value, VarData, VarId, VectorType, WgmmaForm,
 };
 
 use super::Generator;
@@ -64,7 +64,7 @@ impl Generator<'_> {
     fn matrices(&mut self) {
         let (base, index) = (self.of(shared(Scalar::F16)), self.index(Space::Shared));
         // In the body of the kernel warps are whole.
-        let choice = if self.region == self.ir.body { self.choose(5) } else { 0 };
+        let choice = if self.region == self.ir.body { self.choose(6) } else { 0 };
         let order = self.pick(MatrixOrder::ALL);
         match choice {
             1 => {
@@ -82,6 +82,10 @@ impl Generator<'_> {
                 let shape = MmaShape { m: 16, n: 8, k: 8 };
                 self.emit(Mma::MmaSyncF64 { values, shape, d, first: 1 });
             }
+            5 => {
+                let value = self.of(vector(Scalar::F16, 2));
+                self.emit(Mma::Movmatrix { value });
+            }
             2..=4 => {
                 let (elem, m, k, sum) = self.pick(&[
                     (Scalar::F16, 16, 16, Scalar::F32.into()),
@@ -91,7 +95,10 @@ impl Generator<'_> {
                 ]);
                 let [a, b] = [m * k / 32, k / 4].map(|lanes| self.of(vector(elem, lanes)));
                 let (d, shape) = (self.registers(sum, 5), MmaShape { m, n: 8, k });
-                self.emit(Mma::MmaSync { a, b, shape, d, first: 1 });
+                let integers = sum == Scalar::I32.into();
+                let overflow =
+                    if integers { self.pick(MmaOverflow::ALL) } else { MmaOverflow::Wrap };
+                self.emit(Mma::MmaSync { a, b, shape, d, first: 1, overflow });
             }
             _ => {
                 let bits = u64::from(self.word()) << 14;

@@ -6,9 +6,9 @@ use std::collections::HashMap;
 
 use tilewright::ir::{
     Arith, AsyncCopy, BarrierForm, BulkReduce, BulkWait, ClusterArrival, CpAsyncCache, L2Policy,
-    MatrixCount, MatrixOrder, Mbarrier, Mem, Mma, MmaShape, Op, PendingCount, RemoteArrival,
-    Scalar, SetmaxnregAction, Space, SpecialReg, Sync, Target, Type, Value, VarData, VarId,
-    VectorType, WgmmaForm,
+    MatrixCount, MatrixOrder, Mbarrier, Mem, Mma, MmaOverflow, MmaShape, Op, PendingCount,
+    RemoteArrival, Scalar, SetmaxnregAction, Space, SpecialReg, Sync, Target, Type, Value, VarData,
+    VarId, VectorType, WgmmaForm,
 };
 
 use super::raw::{Raw, pointer};
@@ -92,6 +92,7 @@ impl<'k> Cells<'k> {
             "mma_sync" => self.mma_sync(),
             "mma_sync_f64" => self.mma_sync_f64(),
             "ldmatrix" | "stmatrix" | "matrix_descriptor" => self.matrices(name),
+            "movmatrix" => self.movmatrix(),
             "setmaxnreg" => self.setmaxnreg(),
             _ if name.contains("bulk_tensor") || name.ends_with("prefetch_tensor") => {
                 Scalar::ALL.into_iter().for_each(|elem| self.tensor(name, elem));
@@ -171,13 +172,14 @@ impl<'k> Cells<'k> {
                     let b = self.of(part(b_type, n * k / 32));
                     for sum in SUMS {
                         let d = self.registers(sum, 4);
-                        let op = Mma::MmaSync { a, b, shape, d, first: 0 };
                         let types = [
                             ("A", a_type.to_string()),
                             ("B", b_type.to_string()),
                             ("D", sum.to_string()),
                         ];
-                        self.add(op, &types);
+                        for &overflow in MmaOverflow::ALL {
+                            self.add(Mma::MmaSync { a, b, shape, d, first: 0, overflow }, &types);
+                        }
                     }
                 }
             }
@@ -193,6 +195,13 @@ impl<'k> Cells<'k> {
                 let types = [("D", sum.to_string())];
                 self.add(Mma::MmaSyncF64 { values, shape, d, first: 0 }, &types);
             }
+        }
+    }
+
+    fn movmatrix(&mut self) {
+        for vector in VectorType::all() {
+            let value = self.of(vector.into());
+            self.add(Mma::Movmatrix { value }, &[("vector", vector.to_string())]);
         }
     }
 

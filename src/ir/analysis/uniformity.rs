@@ -146,7 +146,7 @@ impl Flow<'_> {
                 self.changed |= !*flag;
                 *flag = true;
             }
-            Op::Mma(Mma::Ldmatrix { .. }) => divergent = true,
+            Op::Mma(Mma::Ldmatrix { .. } | Mma::Movmatrix { .. }) => divergent = true,
             // A phase may end between the threads.
             Op::Mbarrier(
                 Mbarrier::MbarrierArrive { .. }

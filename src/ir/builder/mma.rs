@@ -1,12 +1,15 @@
 //! Tensor cores: matrices in registers and in shared memory, and their products.
 
+use super::any_vector::AnyVector;
 use super::body::{Body, Registers};
 use super::error::BuildErrorKind;
 use super::typed::{Element, IntoVal, MemIndex, MutPointer, Pointer, Shared, Ty, Val};
 use super::vector::{Vector, VectorElement};
 use crate::ir::narrow::f16;
-use crate::ir::op::{MatrixCount, MatrixOrder, Mma, MmaShape, SetmaxnregAction, WgmmaForm};
-use crate::ir::types::Type;
+use crate::ir::op::{
+    MatrixCount, MatrixOrder, Mma, MmaOverflow, MmaShape, SetmaxnregAction, WgmmaForm,
+};
+use crate::ir::types::{Scalar, Type};
 
 /// The type of a thread's elements of a matrix: a scalar or a vector.
 pub trait Fragment: Ty {
@@ -83,7 +86,38 @@ impl<'b> Body<'b, '_> {
         let shape = MmaShape { m: rows, n: 8, k: A::LANES * 32 / rows };
         let (a, b) = (cx.operand(a), cx.operand(b));
         let (d, first) = d.place();
-        cx.emit(Mma::MmaSync { a, b, shape, d, first });
+        cx.emit(Mma::MmaSync { a, b, shape, d, first, overflow: MmaOverflow::Wrap });
+    }
+
+    /// As [`mma_sync`](Body::mma_sync) of a shape and of types that are known when the kernel is built; sums of integers
+    /// may stop at the ends of `i32`. PTX ISA 9.7.14.5 `mma.sync`.
+    ///
+    /// ```
+    /// use tilewright::ir::{GlobalMut, Kernel, MmaOverflow, MmaShape, Target};
+    ///
+    /// let kernel = Kernel::<(GlobalMut<i8>,)>::build("product", Target::SM_80, |k, (x,)| {
+    ///     let sums = k.registers::<i32>(4);
+    ///     sums.fill(k, i32::MAX);
+    ///     let (a, b) = (x.load_any(k, 0, 16).unwrap(), x.load_any(k, 16, 8).unwrap());
+    ///     let shape = MmaShape { m: 16, n: 8, k: 32 };
+    ///     k.mma_sync_any(&sums, shape, a, b, MmaOverflow::Satfinite);
+    /// })?;
+    /// assert!(kernel.ptx().text().contains("mma.sync.aligned.m16n8k32.row.col.satfinite.s32.s8.s8.s32 "));
+    /// # Ok::<(), tilewright::ir::BuildErrors>(())
+    /// ```
+    #[track_caller]
+    pub fn mma_sync_any<D: Sum>(
+        &self,
+        d: &Registers<'_, D>,
+        shape: MmaShape,
+        a: AnyVector<'b>,
+        b: AnyVector<'b>,
+        overflow: MmaOverflow,
+    ) {
+        let cx = self.context();
+        let (a, b) = (a.operand(cx), b.operand(cx));
+        let (d, first) = d.place();
+        cx.emit(Mma::MmaSync { a, b, shape, d, first, overflow });
     }
 
     /// As [`mma_sync`](Body::mma_sync) in `f64`, 16 rows and 8 columns, with 8 or 16 columns of A: a thread has 4
@@ -107,6 +141,17 @@ impl<'b> Body<'b, '_> {
     /// ```
     #[track_caller]
     pub fn mma_sync_f64(&self, d: &Registers<'_, f64>, a: &[Val<'b, f64>], b: &[Val<'b, f64>]) {
+        self.mma_sync_f64_into(d, a, b);
+    }
+
+    /// As [`mma_sync_f64`](Body::mma_sync_f64), where the caller knows that `D` is `f64`.
+    #[track_caller]
+    pub(crate) fn mma_sync_f64_into<D: Sum>(
+        &self,
+        d: &Registers<'_, D>,
+        a: &[Val<'b, f64>],
+        b: &[Val<'b, f64>],
+    ) {
         let cx = self.context();
         let k = u32::try_from(b.len()).unwrap_or(u32::MAX).saturating_mul(4);
         let values = a.iter().chain(b).map(|value| cx.operand(*value)).collect();
@@ -158,9 +203,23 @@ impl<'b> Body<'b, '_> {
         accumulate: impl IntoVal<'b, bool>,
         form: WgmmaForm,
     ) {
+        self.wgmma_any(d, [A::SCALAR, B::SCALAR], [a, b], accumulate, form);
+    }
+
+    /// As [`wgmma_with`](Body::wgmma_with) of elements of A and B whose types are known when the kernel is built.
+    /// PTX ISA 9.7.15.5.2 `wgmma.mma_async`; `sm_90a`.
+    #[track_caller]
+    pub fn wgmma_any<D: Sum>(
+        &self,
+        d: &Registers<'_, D>,
+        [a_type, b_type]: [Scalar; 2],
+        [a, b]: [Val<'b, u64>; 2],
+        accumulate: impl IntoVal<'b, bool>,
+        form: WgmmaForm,
+    ) {
         let cx = self.context();
         let (a, b, accumulate) = (cx.operand(a), cx.operand(b), cx.operand_of(accumulate));
-        let (a_type, b_type, shape) = (A::SCALAR, B::SCALAR, wgmma_shape::<A, D>(d));
+        let shape = wgmma_shape(a_type, d);
         let (d, first) = d.place();
         cx.emit(Mma::Wgmma { a, b, accumulate, shape, a_type, b_type, d, first, form });
     }
@@ -178,7 +237,26 @@ impl<'b> Body<'b, '_> {
     ) {
         let cx = self.context();
         let (a, b, accumulate) = (cx.operand(a), cx.operand(b), cx.operand_of(accumulate));
-        let (b_type, shape) = (B::SCALAR, wgmma_shape::<A::Elem, D>(d));
+        let (b_type, shape) = (B::SCALAR, wgmma_shape(A::Elem::SCALAR, d));
+        let (d, first) = d.place();
+        cx.emit(Mma::WgmmaRs { a, b, accumulate, shape, b_type, d, first, form });
+    }
+
+    /// As [`wgmma_rs`](Body::wgmma_rs) of elements of A and B whose types are known when the kernel is built.
+    /// PTX ISA 9.7.15.5.2 `wgmma.mma_async`; `sm_90a`.
+    #[track_caller]
+    pub fn wgmma_rs_any<D: Sum>(
+        &self,
+        d: &Registers<'_, D>,
+        a: AnyVector<'b>,
+        b: Val<'b, u64>,
+        b_type: Scalar,
+        accumulate: impl IntoVal<'b, bool>,
+        form: WgmmaForm,
+    ) {
+        let cx = self.context();
+        let shape = wgmma_shape(a.elem(), d);
+        let (a, b, accumulate) = (a.operand(cx), cx.operand(b), cx.operand_of(accumulate));
         let (d, first) = d.place();
         cx.emit(Mma::WgmmaRs { a, b, accumulate, shape, b_type, d, first, form });
     }
@@ -214,8 +292,8 @@ impl<'b> Body<'b, '_> {
 }
 
 /// The shape of a `wgmma` into the registers `d`.
-fn wgmma_shape<A: Element, D: Sum>(d: &Registers<'_, D>) -> MmaShape {
-    MmaShape { m: 64, n: d.len() as u32 * D::LANES * 2, k: 256 / A::SCALAR.bits() }
+fn wgmma_shape<D: Sum>(a_type: Scalar, d: &Registers<'_, D>) -> MmaShape {
+    MmaShape { m: 64, n: d.len() as u32 * D::LANES * 2, k: 256 / a_type.bits() }
 }
 
 impl<'b, T: Element> Val<'b, Shared<T>> {
@@ -228,6 +306,35 @@ impl<'b, T: Element> Val<'b, Shared<T>> {
         let cx = self.context();
         let base = cx.operand(self);
         cx.emit_val(Mma::MatrixDescriptor { base, bits })
+    }
+}
+
+impl<'b, T: VectorElement<2>> Val<'b, Vector<T, 2>> {
+    /// The 8x8 matrix of 16-bit elements of which lane `i` of the warp has elements `2 (i % 4)` and the next of row `i / 4`,
+    /// transposed: lane `i` gets those of rows `2 (i % 4)` and the next of column `i / 4`. PTX ISA 9.7.14.5.17
+    /// `movmatrix`.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sim")] {
+    /// use tilewright::ir::{GlobalMut, Kernel, Target, Val, Vector};
+    /// use tilewright::runtime::{Device, Grid};
+    ///
+    /// let kernel = Kernel::<(GlobalMut<u16>,)>::build("transposed", Target::SM_80, |k, (x,)| {
+    ///     let pair: Val<'_, Vector<u16, 2>> = x.load_vector(k, k.lane_id() * 2);
+    ///     x.store_vector(k, k.lane_id() * 2, pair.movmatrix());
+    /// })?;
+    /// assert!(kernel.ptx().text().contains("movmatrix.sync.aligned.m8n8.trans.b16 "));
+    /// let device = Device::sim()?;
+    /// let mut x = device.upload(&(0..64).collect::<Vec<u16>>())?;
+    /// device.load(&kernel)?.launch(Grid::cover(32, 32), (&mut x,))?;
+    /// assert_eq!(x.to_vec()?[..9], [0, 8, 16, 24, 32, 40, 48, 56, 1]);
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[track_caller]
+    pub fn movmatrix(self) -> Val<'b, Vector<T, 2>> {
+        let value = self.context().operand(self);
+        self.context().emit_val(Mma::Movmatrix { value })
     }
 }
 

@@ -12,6 +12,7 @@
 //! they make: they are the compile-time forms of control flow.
 
 mod access;
+mod any_vector;
 mod async_copy;
 mod atomic;
 mod barrier;
@@ -45,6 +46,7 @@ mod values;
 mod vector;
 mod warp;
 
+pub use any_vector::AnyVector;
 pub use atomic::{
     Atom, AtomicAdd, AtomicCas, AtomicHalf, AtomicInt, AtomicVector, AtomicWord, Red,
 };

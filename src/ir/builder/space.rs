@@ -5,7 +5,7 @@ use super::typed::{
     SharedCluster, Val,
 };
 use crate::ir::op::Mem;
-use crate::ir::types::Space;
+use crate::ir::types::{Space, Type};
 
 /// A type of pointers into one space.
 pub trait SpacePointer: Pointer {
@@ -106,5 +106,35 @@ impl<'b, G: GenericPointer> Val<'b, G> {
         let cx = self.context();
         let base = cx.operand(self);
         cx.emit_val(Mem::Isspacep { base, space })
+    }
+}
+
+impl<'b, P: Pointer> Val<'b, P> {
+    /// The pointer as one to shared memory of the block, if its type is; else `None`.
+    pub fn as_shared(self) -> Option<Val<'b, Shared<P::Elem>>> {
+        (space_of::<P>() == Some(Space::Shared)).then(|| Val::new(self.context(), self.id()))
+    }
+
+    /// The pointer as one to global memory that is only read, if its type is one to global memory; else `None`.
+    ///
+    /// ```
+    /// use tilewright::ir::{GlobalMut, Kernel, Target};
+    ///
+    /// Kernel::<(GlobalMut<f32>,)>::build("k", Target::SM_80, |k, (x,)| {
+    ///     let tile = k.shared::<f32>(32);
+    ///     assert!(x.as_global().is_some() && x.as_shared().is_none());
+    ///     assert!(tile.as_global().is_none() && tile.as_shared().is_some());
+    /// })?;
+    /// # Ok::<(), tilewright::ir::BuildErrors>(())
+    /// ```
+    pub fn as_global(self) -> Option<Val<'b, Global<P::Elem>>> {
+        (space_of::<P>() == Some(Space::Global)).then(|| Val::new(self.context(), self.id()))
+    }
+}
+
+fn space_of<P: Pointer>() -> Option<Space> {
+    match P::TYPE {
+        Type::Pointer { space, .. } => Some(space),
+        Type::Scalar(_) | Type::Vector(_) | Type::TensorMap { .. } => None,
     }
 }

@@ -105,6 +105,17 @@ pub enum MatrixOrder {
     Trans,
 }
 
+/// What becomes of sums of integers beyond the range of `i32` in an `mma.sync` (PTX ISA 9.7.14.5). In the text form
+/// nothing, or `satfinite`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum MmaOverflow {
+    /// They wrap; sums of floating point follow their format.
+    #[default]
+    Wrap,
+    /// They are cut to the range: `.satfinite`. For integers.
+    Satfinite,
+}
+
 /// What a `setmaxnreg` does with the registers of a warp (PTX ISA 9.7.19.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SetmaxnregAction {
@@ -117,6 +128,7 @@ pub enum SetmaxnregAction {
 named! {
     MatrixCount, "a number of matrices": X1 = "x1", X2 = "x2", X4 = "x4";
     MatrixOrder, "an order of matrices": Rows = "", Trans = "trans";
+    MmaOverflow, "what becomes of sums that are too large": Wrap = "", Satfinite = "satfinite";
     SetmaxnregAction, "a change of registers": Inc = "inc", Dec = "dec";
 }
 

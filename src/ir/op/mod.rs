@@ -35,8 +35,8 @@ pub use control::{Control, ValueList};
 pub use diagnostic::Diagnostic;
 pub use inline::{Inline, InlinePtx, PtxPiece, PtxTextError, Simulate};
 pub use mma::{
-    Accumulators, MatrixCount, MatrixOrder, MmaShape, ParseMmaShapeError, ParseWgmmaFormError,
-    SetmaxnregAction, WgmmaForm,
+    Accumulators, MatrixCount, MatrixOrder, MmaOverflow, MmaShape, ParseMmaShapeError,
+    ParseWgmmaFormError, SetmaxnregAction, WgmmaForm,
 };
 pub use mode::{
     ApproxFunction, ByteHalf, Clamp, Direction, DivApprox, Excess, FindFrom, FloatMode, FloatTest,

@@ -335,7 +335,8 @@ macro_rules! for_each_op {
             Mma {
                 /// `D += A B`, with D in registers `first ..` of the variable `d`, and each thread's parts of A
                 /// and B in `a` and `b`. PTX ISA 9.7.14.5 `mma.sync`.
-                mma_sync = MmaSync (a: Any, b: Any) { shape: MmaShape, d: VarId, first: u32 } -> Unit
+                mma_sync = MmaSync (a: Any, b: Any)
+                    { shape: MmaShape, d: VarId, first: u32, overflow: MmaOverflow } -> Unit
                     : Any, Sync, SM_80;
                 /// As `mma_sync`, in `f64`, where a thread has more of A than a vector holds: the list is each thread's
                 /// part of A, then that of B. PTX ISA 9.7.14.5 `mma.sync`.
@@ -350,6 +351,10 @@ macro_rules! for_each_op {
                 /// PTX ISA 9.7.14.5.16 `stmatrix`.
                 stmatrix = Stmatrix (base: MutPointer, index: Index, vector: ElemVector)
                     { order: MatrixOrder } -> Unit : Any, Sync, SM_90;
+                /// The 8x8 matrix of 16-bit elements of which lane `i` has elements `2 (i % 4)` and the next of row
+                /// `i / 4`, transposed: lane `i` gets those of rows `2 (i % 4)` and the next of column `i / 4`.
+                /// PTX ISA 9.7.14.5.17 `movmatrix`.
+                movmatrix = Movmatrix (value: T) {} -> T : Vector, Sync, SM_80;
                 /// `bits`, and in bits 0 to 13 bits 4 to 17 of the address: the descriptor of a matrix in shared
                 /// memory. PTX ISA 9.7.15.5.1 "matrix descriptor".
                 matrix_descriptor = MatrixDescriptor (base: Pointer) { bits: u64 } -> U64

@@ -1,7 +1,7 @@
 //! Which operations of tensor cores, of barriers in memory and of asynchronous copies PTX has with which
 //! attributes on which types.
 
-use super::mma::{Accumulators, MmaShape, WgmmaForm, fragment};
+use super::mma::{Accumulators, MmaOverflow, MmaShape, WgmmaForm, fragment};
 use super::{AsyncCopy, BulkReduce, CpAsyncCache, Mbarrier, Mma};
 use crate::ir::entity::{Value, VarId};
 use crate::ir::kernel::KernelIr;
@@ -71,7 +71,19 @@ pub(super) fn mma(op: &Mma, ir: &KernelIr) -> Support {
             )?;
             Ok(Target::SM_90)
         }
-        Mma::MmaSync { a, b, shape, d, first: _ } => mma_sync(types, [a, b], shape, d),
+        Mma::MmaSync { a, b, shape, d, first: _, overflow } => {
+            let first = mma_sync(types, [a, b], shape, d)?;
+            let integers = types.var(d) == Some(Scalar::I32.into());
+            only(integers || overflow == MmaOverflow::Wrap, "`.satfinite` is for integers")?;
+            Ok(first)
+        }
+        Mma::Movmatrix { value } => {
+            only(
+                types.fragment(value).is_some_and(|(elem, lanes)| elem.bits() == 16 && lanes == 2),
+                "a thread has two elements of 16 bits",
+            )?;
+            Ok(Target::SM_80)
+        }
         Mma::Ldmatrix { base, .. } | Mma::Stmatrix { base, .. } => {
             only(types.in_space(base, Space::Shared), SHARED)?;
             only(

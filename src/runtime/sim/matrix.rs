@@ -13,7 +13,8 @@ use super::slots::Slots;
 use super::trap::Trapped;
 use super::turn::{Act, Next, Turn};
 use crate::ir::{
-    Accumulators, MatrixOrder, Mma, MmaShape, OpId, Scalar, Space, Type, Value, VarId, VectorType,
+    Accumulators, MatrixOrder, Mma, MmaOverflow, MmaShape, OpId, Scalar, Space, Type, Value, VarId,
+    VectorType,
 };
 
 /// The most elements along `k` of one instruction.
@@ -83,6 +84,7 @@ struct MmaSync {
     /// Blocks of 8 rows.
     blocks: usize,
     k: usize,
+    overflow: MmaOverflow,
 }
 
 impl MmaSync {
@@ -113,7 +115,8 @@ impl MmaSync {
             SumType::I32 => {
                 let parts =
                     self.operands(&regs.w, |elem, word, v| int(elem, bits_of(elem, word, v)));
-                multiply_i32(regs, &self.sums, &parts.first(rows, k), (true, false));
+                let satfinite = self.overflow == MmaOverflow::Satfinite;
+                multiply_i32(regs, &self.sums, &parts.first(rows, k), (true, satfinite));
             }
             SumType::F16 | SumType::F32 => {
                 let parts =
@@ -226,11 +229,29 @@ fn stmatrix(address: Address, (count, slots): (usize, [u32; 4]), order: MatrixOr
     })
 }
 
+fn movmatrix(from: u32, to: u32) -> Act {
+    Box::new(move |turn| {
+        if let Some(next) = turn.whole_warp()? {
+            return Ok(next);
+        }
+        let register = turn.regs.w[from as usize];
+        turn.regs.w[to as usize] = std::array::from_fn(|lane| {
+            let [low, high] = [0, 1].map(|half| {
+                let (row, column) = place(MatrixOrder::Trans, lane, half);
+                register[4 * row + column / 2] >> (16 * (column % 2)) & 0xffff
+            });
+            low | high << 16
+        });
+        Ok(Next::Go)
+    })
+}
+
 impl Compiler<'_> {
     pub(super) fn mma(&mut self, id: OpId, op: &Mma, results: &[Value]) -> Result<(), Refused> {
         let act: Act = match *op {
-            Mma::MmaSync { a, b, shape, d, first } => {
-                self.mma_sync([self.fragment(a)?, self.fragment(b)?], shape, (d, first))?
+            Mma::MmaSync { a, b, shape, d, first, overflow } => {
+                let parts = [self.fragment(a)?, self.fragment(b)?];
+                self.mma_sync(parts, shape, (d, first), overflow)?
             }
             Mma::MmaSyncF64 { ref values, shape, d, first } => {
                 let slots = values.iter().map(|value| self.scalar_of(*value, Scalar::F64));
@@ -242,7 +263,7 @@ impl Compiler<'_> {
                     slots: slots.into(),
                     per_slot: 1,
                 };
-                self.mma_sync([part(a), part(b)], shape, (d, first))?
+                self.mma_sync([part(a), part(b)], shape, (d, first), MmaOverflow::Wrap)?
             }
             Mma::Ldmatrix { base, index, count, order } => {
                 let to = self.result(results, 0)?;
@@ -255,6 +276,14 @@ impl Compiler<'_> {
             Mma::Stmatrix { base, index, vector, order } => {
                 let slots = matrix_slots(self.slots(vector)?)?;
                 stmatrix(self.address_in(Space::Shared, base, index)?, slots, order)
+            }
+            Mma::Movmatrix { value } => {
+                let (from, to) =
+                    (matrix_slots(self.slots(value)?)?, matrix_slots(self.result(results, 0)?)?);
+                if (from.0, to.0) != (1, 1) {
+                    return Err(Refused::Malformed);
+                }
+                movmatrix(from.1[0], to.1[0])
             }
             Mma::MatrixDescriptor { .. }
             | Mma::Wgmma { .. }
@@ -273,9 +302,10 @@ impl Compiler<'_> {
         [a, b]: [Fragment; 2],
         shape: MmaShape,
         d: (VarId, u32),
+        overflow: MmaOverflow,
     ) -> Result<Act, Refused> {
         let (blocks, k) = (shape.m as usize / 8, shape.k as usize);
-        let mma = MmaSync { a, b, sums: self.sums(shape, 32, d)?, blocks, k };
+        let mma = MmaSync { a, b, sums: self.sums(shape, 32, d)?, blocks, k, overflow };
         mma.check(shape)?;
         let watched = self.is_watched(d.0);
         Ok(Box::new(move |turn| {

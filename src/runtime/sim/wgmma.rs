@@ -332,7 +332,8 @@ impl Compiler<'_> {
             Mma::MmaSync { .. }
             | Mma::MmaSyncF64 { .. }
             | Mma::Ldmatrix { .. }
-            | Mma::Stmatrix { .. } => {
+            | Mma::Stmatrix { .. }
+            | Mma::Movmatrix { .. } => {
                 return Err(Refused::Malformed);
             }
         })

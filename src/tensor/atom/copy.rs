@@ -88,16 +88,17 @@ pub enum CopyOp {
 }
 
 impl CopyOp {
-    /// The PTX instruction, with its qualifiers; for [`CopyOp::Universal`] the load.
+    /// The PTX instruction, with its qualifiers; for [`CopyOp::Universal`] a load of as many bits, which is spelled by the
+    /// elements: `ld.v2.b32` is `ld.b64` of two of them.
     pub fn instruction(&self) -> String {
         match self {
             CopyOp::Universal { bits: 128 } => "ld.v4.b32".to_owned(),
             CopyOp::Universal { bits } => format!("ld.b{bits}"),
             CopyOp::CpAsync { cache: CacheOp::Always, .. } => {
-                "cp.async.ca.shared.global.L2::128B".to_owned()
+                "cp.async.ca.shared.global".to_owned()
             }
             CopyOp::CpAsync { cache: CacheOp::Global, .. } => {
-                "cp.async.cg.shared.global.L2::128B".to_owned()
+                "cp.async.cg.shared.global".to_owned()
             }
             CopyOp::LdMatrix { matrices, transposed } => matrix("ldmatrix", *matrices, *transposed),
             CopyOp::StMatrix { matrices, transposed } => matrix("stmatrix", *matrices, *transposed),
@@ -113,6 +114,17 @@ impl CopyOp {
             | CopyOp::CpAsync { .. }
             | CopyOp::LdMatrix { .. }
             | CopyOp::MovMatrix => Target::SM_80,
+        }
+    }
+
+    /// Bits that follow each other in memory and in a register: whole elements make them up.
+    pub(in crate::tensor) fn bits_together(&self) -> u32 {
+        match self {
+            CopyOp::Universal { bits } | CopyOp::CpAsync { bits, .. } => *bits,
+            CopyOp::LdMatrix { transposed: false, .. }
+            | CopyOp::StMatrix { transposed: false, .. } => 32,
+            // Transposed, the halves of a register are elements of different rows.
+            CopyOp::LdMatrix { .. } | CopyOp::StMatrix { .. } | CopyOp::MovMatrix => 16,
         }
     }
 

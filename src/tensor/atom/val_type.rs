@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::ir::Scalar;
+
 /// The type of an operand's elements: CuTe's `ValTypeA` and so on. Prints as in the names of CuTe's atoms.
 ///
 /// ```
@@ -77,6 +79,30 @@ impl ValType {
             ValType::F64 => 64,
             ValType::C64 => 128,
             ValType::Gc64 => 192,
+        }
+    }
+
+    /// The type of the elements in kernels; `None` for those that are no scalars there.
+    ///
+    /// ```
+    /// use tilewright::ir::Scalar;
+    /// use tilewright::tensor::ValType;
+    /// assert_eq!((ValType::S8.scalar(), ValType::U4.scalar()), (Some(Scalar::I8), None));
+    /// ```
+    pub const fn scalar(self) -> Option<Scalar> {
+        match self {
+            ValType::S8 => Some(Scalar::I8),
+            ValType::U8 => Some(Scalar::U8),
+            ValType::S16 => Some(Scalar::I16),
+            ValType::S32 => Some(Scalar::I32),
+            ValType::E4M3 => Some(Scalar::F8E4M3),
+            ValType::E5M2 => Some(Scalar::F8E5M2),
+            ValType::F16 => Some(Scalar::F16),
+            ValType::Bf16 => Some(Scalar::Bf16),
+            ValType::Tf32 => Some(Scalar::Tf32),
+            ValType::F32 => Some(Scalar::F32),
+            ValType::F64 => Some(Scalar::F64),
+            ValType::B1 | ValType::S4 | ValType::U4 | ValType::C64 | ValType::Gc64 => None,
         }
     }
 

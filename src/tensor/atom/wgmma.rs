@@ -112,7 +112,7 @@ impl Wgmma {
         let [m, n, k] = self.shape_mnk();
         let (a, b, c) = (self.a.ptx(), self.b.ptx(), self.c.ptx());
         let saturate = if self.saturate { ".satfinite" } else { "" };
-        format!("wgmma.mma_async.sync.aligned.m{m}n{n}k{k}.{c}.{a}.{b}{saturate}")
+        format!("wgmma.mma_async.sync.aligned.m{m}n{n}k{k}{saturate}.{c}.{a}.{b}")
     }
 
     /// The layouts of A, B and C.

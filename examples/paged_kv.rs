@@ -1,0 +1,100 @@
+//! Attention scores over a paged cache of keys: `cargo run --example paged_kv`.
+//!
+//! The keys of a sequence are in pages of 16 tokens that lie anywhere in a pool; a table says where. A block gathers 64
+//! tokens to shared memory, each thread by the same tiled copy of `cp.async`. A page that is absent has no address: its
+//! copies take a predicate that is false, so they read nothing, wherever the source points, and make zeros.
+
+use std::error::Error;
+
+use tilewright::ir::{Global, GlobalMut, Kernel, Scalar, Target, f16, range};
+use tilewright::layout::layout;
+use tilewright::runtime::{Device, Grid};
+use tilewright::tensor::{
+    CacheOp, CopyAtom, CopyOp, Pointer, SharedTensor, Tensor, TensorSsa, TiledCopy,
+};
+
+/// Tokens of a page.
+const PAGE: usize = 16;
+/// Elements of a key.
+const DEPTH: usize = 64;
+/// Pages that a block gathers.
+const PAGES: usize = 4;
+/// Pages in the pool.
+const POOL: usize = 32;
+
+/// The pool, the table of pages (-1 for one that is absent), the queries, and the scores, one for each token.
+type Params = (Global<f16>, Global<i32>, Global<f32>, GlobalMut<f32>);
+
+fn kernel() -> Result<Kernel<Params>, Box<dyn Error>> {
+    // 128 threads, eight to a row of 128 bytes, copy a page: 16 bytes each.
+    let op = CopyOp::CpAsync { bits: 128, cache: CacheOp::Global, zero_fill: true };
+    let threads = layout!((16, 8) : (8, 1));
+    let copy = TiledCopy::new(CopyAtom::new(op)?, Scalar::F16, &threads, &layout!((1, 8)))?;
+    let (page, depth, pages) = (PAGE as i64, DEPTH as i64, PAGES as i64);
+    let kernel =
+        Kernel::<Params>::build("scores", Target::SM_80, |k, (pool, table, query, scores)| {
+            let (thread, block) = (k.thread_idx().x, k.block_idx().x);
+            let thr = copy.slice(thread);
+            let pool = Pointer::new(pool).assume_aligned(k, 16);
+            let pages_of = layout!((page, depth, POOL as i64) : (depth, 1, page * depth));
+            let pool = Tensor::new(k, pool, pages_of);
+            // Rows are 16 bytes apart from those of the same bank.
+            let keys = SharedTensor::<f16>::shared(
+                k,
+                layout!((page, depth, pages) : (depth + 8, 1, page * (depth + 8))),
+            );
+            for i in 0..PAGES as i32 {
+                let number = table.load(k, block * PAGES as i32 + i);
+                // A number below 0 points before the pool.
+                let from = thr.partition_s(k, &pool.slice(k, (.., .., number)));
+                let to = thr.partition_d(k, &keys.slice(k, (.., .., i)));
+                let present = TensorSsa::full(k, from.shape().to_owned(), number.ge(0));
+                thr.copy_if(k, &present, &from, &to);
+            }
+            k.cp_async_commit_group();
+            k.cp_async_wait_group(0);
+            k.barrier();
+            let tokens = (PAGE * PAGES) as i32;
+            k.if_(thread.lt(tokens), |k| {
+                let score = k.for_(range(0, DEPTH as i32), 0.0, |k, d, score| {
+                    let key = keys.load(k, (thread % PAGE as i32, d, thread / PAGE as i32));
+                    key.cvt::<f32>().fma(query.load(k, d), score)
+                });
+                scores.store(k, block * tokens + thread, score);
+            });
+        })?;
+    Ok(kernel)
+}
+
+/// Scores of three sequences on a device, compared with the host.
+pub(crate) fn run(device: &Device) -> Result<(), Box<dyn Error>> {
+    let kernel = kernel()?;
+    // One copy for each page: there is no other path for those that are absent.
+    assert_eq!(kernel.ptx().text().matches("cp.async.cg.shared.global").count(), PAGES);
+    let element = |i: usize| f16::from_f32((i * 7 % 11) as f32 - 5.0);
+    let pool: Vec<f16> = (0..POOL * PAGE * DEPTH).map(element).collect();
+    let query: Vec<f32> = (0..DEPTH).map(|d| (d % 5) as f32 - 2.0).collect();
+    let table = [3, 30, 7, 11, 0, 31, -1, -1, 19, -1, -1, 2];
+    let tokens = table.len() * PAGE;
+    let expected = (0..tokens).map(|token| {
+        let Ok(page) = usize::try_from(table[token / PAGE]) else { return 0.0 };
+        let row = (page * PAGE + token % PAGE) * DEPTH;
+        (0..DEPTH).map(|d| pool[row + d].to_f32() * query[d]).sum::<f32>()
+    });
+    let expected: Vec<f32> = expected.collect();
+    let (pool, pages, query) =
+        (device.upload(&pool)?, device.upload(&table)?, device.upload(&query)?);
+    let mut scores = device.upload(&vec![f32::NAN; tokens])?;
+    let grid = Grid::new([(table.len() / PAGES) as u32, 1, 1], [128, 1, 1]);
+    device.load(&kernel)?.launch(grid, (&pool, &pages, &query, &mut scores))?;
+    assert_eq!(scores.to_vec()?, expected, "on {}", device.name());
+    Ok(())
+}
+
+#[allow(dead_code, reason = "a test runs it too")]
+fn main() -> Result<(), Box<dyn Error>> {
+    let device = Device::default()?;
+    run(&device)?;
+    println!("the scores of three sequences over a paged cache are right on {}", device.name());
+    Ok(())
+}

@@ -1,0 +1,232 @@
+//! [`AnyVector`]: vectors whose type the host chooses when the kernel is built.
+
+use super::body::Body;
+use super::context::Context;
+use super::typed::{Element, IntoVal, MemIndex, MutPointer, Pointer, Val};
+use super::vector::{Vector, VectorElement};
+use crate::ir::entity::Value;
+use crate::ir::op::{
+    Arith, LoadAccess, MatrixCount, MatrixOrder, Mem, Mma, StoreAccess, ValueList,
+};
+use crate::ir::types::{Scalar, Type};
+use crate::ir::vector::VectorType;
+
+/// A scalar or a vector whose type is known when the kernel is built, not when it is compiled: for code that takes the
+/// instruction as data, such as a copy of so many bits. Where the type is known in Rust, there is [`Vector`].
+///
+/// ```
+/// use tilewright::ir::{Global, GlobalMut, Kernel, Scalar, Target};
+///
+/// for lanes in [2, 4, 8] {
+///     let kernel = Kernel::<(Global<u16>, GlobalMut<u16>)>::build("copy", Target::SM_80, |k, (x, y)| {
+///         let i = k.thread_idx().x * lanes as i32;
+///         let vector = x.load_any(k, i, lanes).unwrap();
+///         assert_eq!((vector.elem(), vector.lanes()), (Scalar::U16, lanes));
+///         assert_eq!(vector.cast(Scalar::U32).unwrap().lanes(), lanes / 2);
+///         y.store_any(k, i, vector);
+///     })?;
+///     let bits = 16 * lanes;
+///     let name = if bits == 32 { "ld.global.b32".to_owned() } else { format!("ld.global.v{}.b32", bits / 32) };
+///     assert!(kernel.ptx().text().contains(&name));
+/// }
+/// # Ok::<(), tilewright::ir::BuildErrors>(())
+/// ```
+#[derive(Clone, Copy)]
+pub struct AnyVector<'b> {
+    cx: &'b Context,
+    value: Value,
+    elem: Scalar,
+    lanes: u32,
+}
+
+/// `u16x8`, or `u16` for one.
+impl std::fmt::Debug for AnyVector<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.lanes {
+            1 => write!(f, "{}", self.elem),
+            lanes => write!(f, "{}x{lanes}", self.elem),
+        }
+    }
+}
+
+/// The type of `lanes` elements, a scalar for one; `None` where there is no such vector.
+fn type_of(elem: Scalar, lanes: u32) -> Option<Type> {
+    match lanes {
+        1 => Some(elem.into()),
+        lanes => VectorType::new(elem, lanes).map(Type::Vector),
+    }
+}
+
+impl<'b> AnyVector<'b> {
+    fn new(cx: &'b Context, value: Value, elem: Scalar, lanes: u32) -> Self {
+        AnyVector { cx, value, elem, lanes }
+    }
+
+    /// The vector of these values, the first one as element 0; a single one stays what it is. `None` where there is
+    /// no vector of so many. PTX ISA 9.7.9.1 `mov`.
+    #[track_caller]
+    pub fn pack<T: Element>(values: &[Val<'b, T>]) -> Option<Self> {
+        let (first, lanes) = (values.first()?, u32::try_from(values.len()).ok()?);
+        type_of(T::SCALAR, lanes)?;
+        let cx = first.context();
+        if lanes == 1 {
+            return Some(Self::new(cx, first.id(), T::SCALAR, 1));
+        }
+        let values: ValueList = values.iter().map(|value| cx.operand(*value)).collect();
+        let vector: Val<'b, T> = cx.emit_val(Arith::VecPack { values });
+        Some(Self::new(cx, vector.id(), T::SCALAR, lanes))
+    }
+
+    /// The type of an element.
+    pub fn elem(self) -> Scalar {
+        self.elem
+    }
+
+    /// The number of elements; 1 is a scalar.
+    pub fn lanes(self) -> u32 {
+        self.lanes
+    }
+
+    /// Bits of all elements.
+    pub fn bits(self) -> u32 {
+        self.elem.bits() * self.lanes
+    }
+
+    /// The same bits as elements of type `elem`; `None` where they do not make up a vector. PTX ISA 9.7.9.1 `mov`.
+    #[track_caller]
+    pub fn cast(self, elem: Scalar) -> Option<Self> {
+        if elem == self.elem {
+            return Some(self);
+        }
+        let lanes = self.bits() / elem.bits();
+        let no_bool = elem != Scalar::Bool && self.elem != Scalar::Bool;
+        if !no_bool || !self.bits().is_multiple_of(elem.bits()) {
+            return None;
+        }
+        let to = type_of(elem, lanes)?;
+        let value = self.operand(self.cx);
+        let cast: Val<'b, u32> = self.cx.emit_val(Arith::Bitcast { value, to });
+        Some(Self::new(self.cx, cast.id(), elem, lanes))
+    }
+
+    /// The elements of the same bits in the type `T`; `None` as [`cast`](AnyVector::cast). PTX ISA 9.7.9.1 `mov`.
+    #[track_caller]
+    pub fn values<T: Element>(self) -> Option<Vec<Val<'b, T>>> {
+        let vector = self.cast(T::SCALAR)?;
+        if vector.lanes == 1 {
+            return Some(vec![Val::new(self.cx, vector.value)]);
+        }
+        let mut values = Vec::with_capacity(vector.lanes as usize);
+        for lane in 0..vector.lanes {
+            let vector = vector.operand(self.cx);
+            values.push(self.cx.emit_val(Arith::VecExtract { vector, lane }));
+        }
+        Some(values)
+    }
+
+    /// The matrix of which each lane has two elements of 16 bits, transposed, as [`Val::movmatrix`].
+    /// PTX ISA 9.7.14.5.17 `movmatrix`.
+    #[track_caller]
+    pub fn movmatrix(self) -> Self {
+        let value = self.operand(self.cx);
+        let moved: Val<'b, u32> = self.cx.emit_val(Mma::Movmatrix { value });
+        AnyVector { value: moved.id(), ..self }
+    }
+
+    /// The value as an operand, checked as every other one.
+    #[track_caller]
+    pub(super) fn operand(self, cx: &Context) -> Value {
+        // The type of the handle counts only where the value is of another build.
+        cx.operand(Val::<'_, u32>::new(self.cx, self.value))
+    }
+}
+
+impl<'b, T: VectorElement<N>, const N: usize> From<Val<'b, Vector<T, N>>> for AnyVector<'b> {
+    fn from(vector: Val<'b, Vector<T, N>>) -> Self {
+        AnyVector::new(vector.context(), vector.id(), T::SCALAR, N as u32)
+    }
+}
+
+impl<'b, T: Element> From<Val<'b, T>> for AnyVector<'b> {
+    fn from(value: Val<'b, T>) -> Self {
+        AnyVector::new(value.context(), value.id(), T::SCALAR, 1)
+    }
+}
+
+/// Accesses to vectors whose length is known when the kernel is built.
+impl<P: Pointer> Val<'_, P> {
+    /// The `lanes` elements from `*(self + index)` on in one access, as [`load_vector`](Val::load_vector); `None` where
+    /// there is no vector of so many. PTX ISA 9.7.9.8 `ld`.
+    #[track_caller]
+    pub fn load_any<'c, I: MemIndex>(
+        self,
+        k: &Body<'c, '_>,
+        index: impl IntoVal<'c, I>,
+        lanes: u32,
+    ) -> Option<AnyVector<'c>> {
+        let elem = P::Elem::SCALAR;
+        type_of(elem, lanes)?;
+        if lanes == 1 {
+            return Some(self.load(k, index).into());
+        }
+        let cx = k.context();
+        let (base, index) = (cx.operand(self), cx.operand_of(index));
+        let access = LoadAccess::default();
+        let vector: Val<'c, P::Elem> = cx.emit_val(Mem::LdVec { base, index, lanes, access });
+        Some(AnyVector::new(cx, vector.id(), elem, lanes))
+    }
+
+    /// Stores the elements from `*(self + index)` on in one access, as [`store_vector`](Val::store_vector). They are of
+    /// the type of the pointer. PTX ISA 9.7.9.12 `st`.
+    #[track_caller]
+    pub fn store_any<'c, I: MemIndex>(
+        self,
+        k: &Body<'c, '_>,
+        index: impl IntoVal<'c, I>,
+        vector: AnyVector<'c>,
+    ) where
+        P: MutPointer,
+    {
+        let cx = k.context();
+        let (base, index, access) =
+            (cx.operand(self), cx.operand_of(index), StoreAccess::default());
+        let value = vector.operand(cx);
+        match vector.lanes {
+            1 => drop(cx.emit(Mem::St { base, index, value, access })),
+            _ => drop(cx.emit(Mem::StVec { base, index, vector: value, access })),
+        }
+    }
+
+    /// Loads `count` matrices as [`ldmatrix`](Val::ldmatrix): a thread gets two elements of each. PTX ISA 9.7.14.5.15
+    /// `ldmatrix`.
+    #[track_caller]
+    pub fn ldmatrix_any<'c, I: MemIndex>(
+        self,
+        k: &Body<'c, '_>,
+        index: impl IntoVal<'c, I>,
+        count: MatrixCount,
+        order: MatrixOrder,
+    ) -> AnyVector<'c> {
+        let cx = k.context();
+        let (base, index) = (cx.operand(self), cx.operand_of(index));
+        let vector: Val<'c, P::Elem> = cx.emit_val(Mma::Ldmatrix { base, index, count, order });
+        AnyVector::new(cx, vector.id(), P::Elem::SCALAR, 2 * count.matrices())
+    }
+
+    /// Stores matrices as [`stmatrix`](Val::stmatrix), two elements of each. PTX ISA 9.7.14.5.16 `stmatrix`; `sm_90`.
+    #[track_caller]
+    pub fn stmatrix_any<'c, I: MemIndex>(
+        self,
+        k: &Body<'c, '_>,
+        index: impl IntoVal<'c, I>,
+        vector: AnyVector<'c>,
+        order: MatrixOrder,
+    ) where
+        P: MutPointer,
+    {
+        let cx = k.context();
+        let (base, index) = (cx.operand(self), cx.operand_of(index));
+        let vector = vector.operand(cx);
+        cx.emit(Mma::Stmatrix { base, index, vector, order });
+    }
+}
