@@ -102,7 +102,8 @@ pub enum GemmError {
     },
     /// More sums than a thread has registers for.
     Accumulators {
-        /// Registers with sums, and with packed elements of the tile before where these are written late.
+        /// Registers with sums, with packed elements of the tile before where these are written late, and with elements of
+        /// A, B and C that wait there.
         needed: u32,
         /// The most there can be.
         most: u32,
@@ -276,7 +277,7 @@ impl fmt::Display for GemmError {
             }
             GemmError::Accumulators { needed, most } => write!(
                 f,
-                "a thread needs {needed} registers for elements of D, and has {most}: make the tile smaller"
+                "a thread needs {needed} registers for elements, and has {most}: make the tile smaller"
             ),
             GemmError::Threads { threads } => {
                 write!(f, "a block would have {threads} threads, but it has 32 to 1024")

@@ -37,10 +37,11 @@ where
     let threads = config.threads();
     let [high, wide] = config.thread_tile();
     // A thread with 64 sums does with 168 registers, and with 128 in a square tile of 256 threads, of which there are
-    // two blocks then. With more sums, or with elements that wait in registers, it has all that there are.
+    // two blocks then. With more sums, with elements that wait in registers, or where a single warp makes all copies, it
+    // has all that there are.
     let blocks = match (config.a, [m, n]) {
         (Scalar::F32, [128, 128]) => 2,
-        (Scalar::F32, _) if high * wide == 64 => (65536 / (168 * threads)).max(1),
+        (Scalar::F32, _) if high * wide == 64 && threads > 32 => (65536 / (168 * threads)).max(1),
         _ => 1,
     };
     let options = KernelOptions::default().block([threads, 1, 1]).min_blocks_per_sm(blocks);
