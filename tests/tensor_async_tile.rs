@@ -184,3 +184,35 @@ fn a_ring_has_the_operands_of_its_slices() {
         assert_eq!(sliced, moved.to_vec().unwrap(), "{operand:?} {major:?}");
     }
 }
+
+#[test]
+fn parts_and_steps_that_there_are_not_are_errors() {
+    let atom: MmaAtom = "SM80_16x8x16_F32BF16BF16F32_TN".parse().unwrap();
+    let mma = TiledMma::new(atom, &layout!((2, 2, 1)), tiler!(_, 32, _)).unwrap();
+    let load = MatrixLoad::new(&mma, Operand::A, Major::K, 64).unwrap();
+    let tile = AsyncTile::new(bf16::SCALAR, Major::K, 64, 128, 16).unwrap();
+    let ring = tile.layout(2).unwrap();
+    let said = |part: u32, parts: u32, step: u32| {
+        let kernel = Kernel::<(Global<bf16>,)>::build("k", Target::SM_80, |k, (x,)| {
+            let tensor = SharedTensor::<bf16>::shared_aligned(k, ring.clone(), 1024);
+            let (zero, pitch) = (k.constant(0), k.constant(64i64));
+            let copy = tile.slice(k, x, pitch, zero, [k.constant(64), k.constant(64)], &tensor);
+            copy.start_part(k, zero, zero, part, parts);
+            k.cp_async_commit_group();
+            k.cp_async_wait_group(0);
+            k.barrier();
+            let thread = k.thread_idx().x;
+            let words = mma.slice(thread).fragment_words(k, Operand::A, shape!(64, 16));
+            load.ring(k, thread, &tensor).stage(zero).load(k, step, &words);
+        });
+        kernel.err().map(|errors| errors.to_string())
+    };
+    assert_eq!(said(2, 3, 3), None);
+    for (part, parts) in [(3, 3), (0, 0), (u32::MAX, 2)] {
+        let text = said(part, parts, 0).unwrap();
+        assert!(text.contains(&format!("part {part} of {parts}")), "{text}");
+        assert!(text.contains("there is no such part"), "{text}");
+    }
+    let text = said(0, 1, 4).unwrap();
+    assert!(text.contains("ldmatrix") && text.contains('4'), "{text}");
+}

@@ -218,7 +218,7 @@ pub struct ThrAsyncTile<'b, T> {
     to: Val<'b, Shared<T>>,
 }
 
-/// 16 bytes: from where, to where, whether their line is inside of the matrix, and how many bytes of it are left.
+/// 16 bytes: from where, to where, whether their line is inside of the matrix, and how many elements of it are left.
 type Unit<'b, T> = (Val<'b, Global<T>>, Val<'b, Shared<T>>, Val<'b, bool>, Val<'b, i32>);
 
 impl<'b, T: Element> ThrAsyncTile<'b, T> {
@@ -230,7 +230,7 @@ impl<'b, T: Element> ThrAsyncTile<'b, T> {
     }
 
     /// Starts the copies of one of `parts` about equal parts of a tile, to spread them among other work. All parts
-    /// together are [`start`](ThrAsyncTile::start).
+    /// together are [`start`](ThrAsyncTile::start). A part that there is not is an error of the build.
     #[track_caller]
     pub fn start_part(
         &self,
@@ -253,10 +253,19 @@ impl<'b, T: Element> ThrAsyncTile<'b, T> {
             Major::Mn => [self.limits[0] - depth, self.limits[1]],
         };
         let (from, own) = (from.ptr_cast::<u8>(), self.tile.lines_of_thread());
-        let copies = self.tile.copies();
-        let bound = |part: u32| copies * part / parts;
+        if part >= parts {
+            return k.report(TensorError {
+                operation: "async_copy",
+                operand: format!("part {part} of {parts}"),
+                kind: TensorErrorKind::AsyncTile { why: "there is no such part" },
+            });
+        }
+        let bound = |part: u32| {
+            let copies = u64::from(self.tile.copies()) * u64::from(part) / u64::from(parts);
+            copies as u32
+        };
         let mut all = Vec::new();
-        for copy in bound(part)..bound(part + 1) {
+        for copy in bound(part)..bound(part.saturating_add(1)) {
             let (block, i) = (copy / own, copy % own);
             let shift = i * (self.tile.threads / 8);
             let Some(step) = self.lines.get(i as usize) else { continue };
@@ -264,7 +273,7 @@ impl<'b, T: Element> ThrAsyncTile<'b, T> {
                 from.offset(*step).offset((block * line * size) as i32).ptr_cast::<T>(),
                 to.offset(((block * line + shift) * line * size) as i32).ptr_cast::<T>(),
                 lines.gt(self.tile.row_of(shift) as i32),
-                (left - (block * line) as i32) * size as i32,
+                left - (block * line) as i32,
             ));
         }
         self.units(k, &all);
@@ -279,7 +288,7 @@ impl<'b, T: Element> ThrAsyncTile<'b, T> {
             for (from, to, inside, left) in all {
                 let (from, to) = (from.offset(elements), to.offset(elements));
                 // A copy is all or nothing: lines end at multiples of its size.
-                let inside = *inside & left.gt((piece * alignment) as i32);
+                let inside = *inside & left.gt(elements);
                 if alignment < 4 {
                     let element = k.if_with(inside, T::default(), |k| from.load(k, 0));
                     to.store(k, 0, element);

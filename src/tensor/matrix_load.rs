@@ -162,6 +162,32 @@ impl MatrixLoad {
 
     /// As [`partition`](MatrixLoad::partition) and [`load`](MatrixLoad::load), of a ring of tiles (MN, K, stage), with
     /// the addresses in all steps along K of the first one worked out beforehand: those of a stage are only moved.
+    ///
+    /// ```
+    /// use tilewright::ir::{Kernel, Target};
+    /// use tilewright::layout::{layout, shape, tiler};
+    /// use tilewright::tensor::{
+    ///     AsyncTile, Major, MatrixLoad, MmaAtom, Operand, SharedTensor, TiledMma,
+    /// };
+    /// # use tilewright::ir::{Element, bf16};
+    /// let atom: MmaAtom = "SM80_16x8x16_F32BF16BF16F32_TN".parse()?;
+    /// let mma = TiledMma::new(atom, &layout!((2, 2, 1)), tiler!(_, 32, _))?;
+    /// let load = MatrixLoad::new(&mma, Operand::A, Major::K, 64)?;
+    /// let tile = AsyncTile::new(bf16::SCALAR, Major::K, 64, 128, 16)?;
+    /// let kernel = Kernel::<()>::build("k", Target::SM_80, |k, ()| {
+    ///     let x = SharedTensor::<bf16>::shared_aligned(k, tile.layout(3)?, 1024);
+    ///     let thread = k.thread_idx().x;
+    ///     let words = mma.slice(thread).fragment_words(k, Operand::A, shape!(64, 16));
+    ///     let ring = load.ring(k, thread, &x);
+    ///     for step in 0..4 {
+    ///         ring.stage(k.constant(2)).load(k, step, &words);
+    ///     }
+    ///     Ok::<(), tilewright::tensor::TensorError>(())
+    /// })?;
+    /// // Two instructions with 16 rows each in every step.
+    /// assert_eq!(kernel.ptx().text().matches("ldmatrix.sync.aligned.m8n8.x4").count(), 4 * 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[track_caller]
     pub fn ring<'b, T: Element>(
         &self,
@@ -288,10 +314,20 @@ impl<'b, T: Element> MatrixRing<'_, 'b, T> {
         MatrixRing { moved: Some(stage * self.stage_bytes as i32), ..self.clone() }
     }
 
-    /// Loads the words of a step along K to registers (V, MN, 1).
+    /// Loads the words of a step along K to registers (V, MN, 1). A step that a stage does not have is an error of the
+    /// build.
     #[track_caller]
     pub fn load(&self, k: &Body<'b, '_>, step: u32, to: &Fragment<'_, u32>) {
-        let Some(step) = self.steps.get(step as usize) else { return };
+        let Some(step) = self.steps.get(step as usize) else {
+            // A ring without steps stands for one that could not be made.
+            if !self.steps.is_empty() {
+                let kind =
+                    TensorErrorKind::NoSuchElement { index: step.into(), len: self.steps.len() };
+                let operand = self.load.copy.to_string();
+                k.report(TensorError { operation: "ldmatrix", operand, kind });
+            }
+            return;
+        };
         let mut moved = Vec::with_capacity(step.len());
         for (base, bytes) in step {
             moved.push((self.moved.map_or(*base, |by| base.offset(by)), *bytes));
