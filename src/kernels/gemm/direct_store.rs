@@ -13,6 +13,8 @@ pub(super) struct DirectStore<'b, D> {
     origin: [Val<'b, i32>; 2],
     batch: Val<'b, i32>,
     limits: [Val<'b, i32>; 2],
+    /// Neighbours along N that are written together at most.
+    most: usize,
     /// What the distances of rows and of matrices, and the number of columns are multiples of, as a number whose lowest
     /// bit it is.
     multiple: Val<'b, i64>,
@@ -27,12 +29,17 @@ impl<'b, D: Number> DirectStore<'b, D> {
     ) -> Self {
         let d = d.offset(tile.batch.cvt::<i64>() * next);
         let multiple = pitch | next | limits[1].cvt::<i64>();
-        DirectStore { d, pitch, origin, batch: tile.batch, limits, multiple }
+        DirectStore { d, pitch, origin, batch: tile.batch, limits, most: 2, multiple }
+    }
+
+    /// The same with up to 16 bytes together, which takes registers next to each other.
+    pub(super) fn wide(self) -> Self {
+        DirectStore { most: 16 / D::SCALAR.size_bytes() as usize, ..self }
     }
 
     /// Writes the sums of a thread: `first` is the place of the first one in the tile, `places` those of all from there.
-    /// Neighbours along N are written together, up to 16 bytes, where all of D has such addresses; where they are so
-    /// many, the first column is a multiple of their number.
+    /// Neighbours along N are written together, where all of D has such addresses; where they are so many, the first
+    /// column is a multiple of their number.
     pub(super) fn all<C: Number>(
         &self,
         k: &mut Body<'b, '_>,
@@ -51,7 +58,7 @@ impl<'b, D: Number> DirectStore<'b, D> {
                 None => rows.push((*down, vec![(register, *right)])),
             }
         }
-        let run = run(&rows, 16 / D::SCALAR.size_bytes() as usize);
+        let run = run(&rows, self.most);
         let whole = (self.multiple & (run as i64 - 1)).eq(0);
         for (down, columns) in rows {
             let row = row + down;

@@ -129,7 +129,7 @@ where
         let places = Tensor::identity(k, shape!(m, n));
         let places = places.composition(k, &tiler!(_, plan.tiles[1].rows()));
         let first = thr.partition_c(k, &places).coord(k, (0, 0, 0));
-        let store = DirectStore::new(d, tile, [row, column], [rows, columns]);
+        let store = DirectStore::new(d, tile, [row, column], [rows, columns]).wide();
         let epilogue = EpilogueOps::new(config.epilogue, epilogue);
         store.all(k, &sums.variables(), &first, &plan.places, &epilogue);
     })?)
