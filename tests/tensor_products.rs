@@ -25,7 +25,7 @@ use tilewright::layout::{ComposedLayout, Layout, layout, shape, tiler};
 use tilewright::runtime::{Device, Grid};
 use tilewright::tensor::{
     Fragment, Major, MmaAtom, MmaOp, MmaSync, OperandSource, SharedTensor, SmemAtom, SmemOperand,
-    SmemSwizzle, Tensor, ThrMma, TiledMma, ValType, Wgmma, copy,
+    SmemSwizzle, Tensor, ThrMma, TiledMma, ValType, Wgmma, copy, gemm,
 };
 
 /// The whole number in a type.
@@ -223,6 +223,29 @@ fn check_sync<A: Element, B: Element, D: Sums>(op: MmaSync, seed: u64, large: bo
     product.check(&kernel);
 }
 
+/// As [`check_sync`], of A and B in global memory and sums that are elements.
+fn check_gemm<A: Element, B: Element, D: Sums>(op: MmaSync, seed: u64, large: bool) {
+    let atom = MmaAtom::new(op).unwrap();
+    let mma = TiledMma::new(atom, &layout!((1, 2, 1)), tiler!(_, _, _)).unwrap();
+    let [m, n, depth] = op.shape_mnk.map(i64::from);
+    let extents = [2 * m, 4 * n, 2 * depth];
+    let product = Product { mma, extents, target: op.target(), large, seed };
+    let [m, n, depth] = extents;
+    type Of<A, B, C> = Kernel<Params<A, B, C>>;
+    let kernel: Of<A, B, D::Out> = Kernel::build("product", op.target(), |k, (a, b, c)| {
+        let thr = product.mma.slice(k.thread_idx().x);
+        let a = thr.partition_a(k, &Tensor::new(k, a, Layout::row_major((m, depth))));
+        let b = thr.partition_b(k, &Tensor::new(k, b, Layout::row_major((n, depth))));
+        let out = thr.partition_c(k, &Tensor::new(k, c, Layout::row_major((m, n))));
+        let sums = thr.fragment_c::<D::Out>(k, shape!(m, n));
+        copy(k, &out, &sums);
+        gemm(k, &product.mma, &sums, &a, &b);
+        copy(k, &sums, &out);
+    })
+    .unwrap_or_else(|errors| panic!("{}: {errors}", product.text()));
+    product.check(&kernel);
+}
+
 /// Whether kernels can have the instruction.
 fn is_executable(op: &MmaSync) -> bool {
     let known = [op.a, op.b, op.c].iter().all(|ty| ty.scalar().is_some());
@@ -241,6 +264,7 @@ fn every_mma_sync_multiplies() {
             if op.c == ValType::S32 {
                 by_types!(op, check_sync(op, seed, true));
             }
+            by_types!(op, check_gemm(op, seed, op.saturate));
             done += 1;
         }
     }
@@ -400,6 +424,8 @@ fn mistakes_are_errors_of_the_build() {
         registers.gemm_async(k, &sums, &a, &b, false);
         let wide = thr.fragment_sums::<i32>(k, shape!(64, 8));
         shared.gemm_async(k, &wide, &a, &b, false);
+        sync.gemm_async(k, &sums, &a, &b, false);
+        shared.gemm_sync(k, &sums, &held, &held);
     })
     .expect_err("all of it is wrong");
     let texts: Vec<String> = errors.iter().map(|error| error.kind.to_string()).collect();
@@ -411,6 +437,8 @@ fn mistakes_are_errors_of_the_build() {
         "the instruction reads A from shared memory",
         "the instruction reads A from registers",
         "the elements of C are i32, but the instruction takes F32",
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 is executed by `gemm_sync`",
+        "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 is executed by `gemm_async`",
     ];
     for (text, expected) in texts.iter().zip(expected) {
         assert!(text.contains(expected), "{text}\nis not\n{expected}");

@@ -327,7 +327,7 @@ fn mistakes_are_errors_of_the_build() -> Result<()> {
         "`partition_D` of ptr<f32, smem, align<16>> o (12,16):(16,1): mode 0 has the extent 12, which tiles of 8 do not divide: 4 are left, and beyond them is no memory",
         "`partition_A` of ptr<f32, smem, align<16>> o (6,4):(1,6): mode 0 has the extent 6, which tiles of 4 do not divide: 2 are left, and beyond them is no memory",
         "`gemm` of UniversalFMA<float>: C of shape (1,2,1) is not the product of A of shape (1,2,16) and B of shape (1,1,1): (V,M,N) is needed of (V,M,K) and (V,N,K)",
-        "`gemm` of SM80_16x8x16_F32F16F16F32_TN: kernels cannot have the instruction mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 yet",
+        "`gemm` of SM80_16x8x16_F32F16F16F32_TN: the elements of A are f32, but the instruction takes F16: convert them first",
         "`gemm` of UniversalFMA<float>: the elements of A, B and C are f64, but the instruction takes F32: convert them first",
     ];
     assert_eq!(texts, expected);

@@ -150,6 +150,13 @@ pub enum TensorErrorKind {
         /// The instruction.
         instruction: String,
     },
+    /// An instruction that another function executes.
+    OtherGemm {
+        /// The instruction.
+        instruction: String,
+        /// The function.
+        method: &'static str,
+    },
     /// Elements of another type than the instruction takes.
     ElementType {
         /// The operand: `A`, `B`, `C`.
@@ -320,6 +327,9 @@ impl fmt::Display for TensorErrorKind {
             ),
             TensorErrorKind::NoOperation { instruction } => {
                 write!(f, "kernels cannot have the instruction {instruction} yet")
+            }
+            TensorErrorKind::OtherGemm { instruction, method } => {
+                write!(f, "{instruction} is executed by `{method}`")
             }
             TensorErrorKind::ElementType { operand, found, expected } => write!(
                 f,

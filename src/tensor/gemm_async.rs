@@ -6,7 +6,9 @@ use crate::layout::{IntTuple, Layout, LayoutError};
 
 use super::atom::{MmaOp, OperandSource, ValType, Wgmma};
 use super::error::{TensorError, TensorErrorKind};
-use super::gemm_sync::{check_sums, element_type, in_registers, operand, registers, sums_at};
+use super::gemm_sync::{
+    check_sums, element_type, in_registers, not_here, operand, registers, sums_at,
+};
 use super::smem_operand::SmemOperand;
 use super::tensor::Fragment;
 use super::tiled_mma::{Operand, TiledMma};
@@ -225,7 +227,7 @@ impl TiledMma {
     ) -> Result<(), TensorErrorKind> {
         let op = self.atom().op();
         let none = || TensorErrorKind::NoOperation { instruction: op.instruction() };
-        let MmaOp::Wgmma(wgmma) = op else { return Err(none()) };
+        let MmaOp::Wgmma(wgmma) = op else { return Err(not_here(op)) };
         let types = wgmma.a.scalar().zip(wgmma.b.scalar());
         let (a_type, b_type) = types.ok_or_else(none)?;
         let [m, depth] = a.extents(self, wgmma)?;

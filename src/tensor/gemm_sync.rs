@@ -1,12 +1,13 @@
 //! [`TiledMma::gemm_sync`]: products by `mma.sync`.
 
 use crate::ir::{
-    AnyVector, Body, Element, MmaOverflow, MmaShape, Registers, Scalar, Sum, Type, Val,
+    AnyVector, Body, Element, MmaOverflow, MmaShape, Registers, Scalar, Sum, Ty, Type, Val,
 };
-use crate::layout::{IntTuple, Layout};
+use crate::layout::IntTuple;
 
 use super::atom::{MmaOp, MmaSync, ValType};
 use super::error::{TensorError, TensorErrorKind};
+use super::gemm::extents;
 use super::tensor::Fragment;
 use super::tiled_mma::{Operand, TiledMma};
 
@@ -74,7 +75,7 @@ impl TiledMma {
     ) -> Result<(), TensorErrorKind> {
         let op = self.atom().op();
         let none = || TensorErrorKind::NoOperation { instruction: op.instruction() };
-        let MmaOp::Sync(sync) = op else { return Err(none()) };
+        let MmaOp::Sync(sync) = op else { return Err(not_here(op)) };
         let types = [element_type::<A>("A", sync.a)?, element_type::<B>("B", sync.b)?];
         let [a_type, b_type] = [types[0].ok_or_else(none)?, types[1].ok_or_else(none)?];
         check_sums::<D>(sync.c)?;
@@ -84,7 +85,7 @@ impl TiledMma {
             in_registers::<A>(own(Operand::A)?, a_type),
             in_registers::<B>(own(Operand::B)?, b_type),
         ];
-        let [m, n, depth] = extents(c, a.layout(), b.layout(), counts)?;
+        let [m, n, depth] = extents(c.layout(), a.layout(), b.layout(), counts)?;
         for step in 0..depth {
             // Column by column: row by row has been measured to be slower in a whole kernel.
             for column in 0..n {
@@ -108,6 +109,20 @@ impl TiledMma {
         };
         Ok(tv.get(&[1])?.size()?.to_static()? / i64::from(lanes))
     }
+}
+
+/// Why a function does not execute an instruction: another one does, or none can.
+pub(super) fn not_here(op: &MmaOp) -> TensorErrorKind {
+    let instruction = op.instruction();
+    let method = match op {
+        MmaOp::UniversalFma { .. } => "gemm",
+        MmaOp::Sync(_) => "gemm_sync",
+        MmaOp::Wgmma(_) => "gemm_async",
+        MmaOp::Dp4a | MmaOp::Dp2a | MmaOp::QuadPair { .. } => {
+            return TensorErrorKind::NoOperation { instruction };
+        }
+    };
+    TensorErrorKind::OtherGemm { instruction, method }
 }
 
 /// The type of the elements that a fragment of `T` stands for: those of the instruction, or words of them. `None` where
@@ -145,27 +160,6 @@ pub(super) fn check_sums<D: Sum>(expected: ValType) -> Result<(), TensorErrorKin
     Err(TensorErrorKind::ElementType { operand: "C", found, expected })
 }
 
-/// M, N and K of the parts (V, M, N), (V, M, K) and (V, N, K), which must fit each other and, in V, the instruction.
-fn extents<D: Sum>(
-    c: &Fragment<'_, D>,
-    a: &Layout,
-    b: &Layout,
-    values: [i64; 3],
-) -> Result<[i64; 3], TensorErrorKind> {
-    let extent = |layout: &Layout, mode: usize| layout.get(&[mode])?.size()?.to_static();
-    let [m, n, depth] = [extent(a, 1)?, extent(b, 1)?, extent(a, 2)?];
-    let own = [extent(c.layout(), 0)?, extent(a, 0)?, extent(b, 0)?];
-    let fits = extent(c.layout(), 1)? == m && extent(c.layout(), 2)? == n;
-    if own == values && fits && extent(b, 2)? == depth {
-        return Ok([m, n, depth]);
-    }
-    Err(TensorErrorKind::GemmShapes {
-        c: c.shape().to_string(),
-        a: a.shape().to_string(),
-        b: b.shape().to_string(),
-    })
-}
-
 /// The values of one instruction, at a place (M or N, K) of a fragment.
 #[track_caller]
 pub(super) fn registers<'b, T: Element>(
@@ -185,7 +179,7 @@ pub(super) fn registers<'b, T: Element>(
 }
 
 /// The sums of one instruction, which are neighbours, at a place (M, N).
-pub(super) fn sums_at<'b, D: Sum>(
+pub(super) fn sums_at<'b, D: Ty>(
     c: &Fragment<'b, D>,
     (row, column): (i64, i64),
 ) -> Result<Registers<'b, D>, TensorErrorKind> {
@@ -212,7 +206,7 @@ pub(super) fn operand<'b, T: Element>(
 
 /// One instruction.
 #[track_caller]
-fn multiply<'b, A: Element, B: Element, D: Sum>(
+pub(super) fn multiply<'b, A: Element, B: Element, D: Sum>(
     k: &Body<'b, '_>,
     op: MmaSync,
     sums: &Registers<'_, D>,

@@ -278,7 +278,7 @@ impl<T> Clone for Registers<'_, T> {
 }
 impl<T> Copy for Registers<'_, T> {}
 
-impl<T: Ty> Registers<'_, T> {
+impl<'r, T: Ty> Registers<'r, T> {
     /// The number of registers.
     #[expect(clippy::len_without_is_empty, reason = "an array of no registers has no use")]
     pub fn len(&self) -> usize {
@@ -320,6 +320,12 @@ impl<T: Ty> Registers<'_, T> {
     /// The variable in the IR, and the first of its registers.
     pub(super) fn place(&self) -> (VarId, u32) {
         (self.var, self.first as u32)
+    }
+
+    /// The same registers, if they are of the type `U`.
+    pub(crate) fn of<U: Ty>(&self) -> Option<Registers<'r, U>> {
+        let Registers { var, first, len, body, .. } = *self;
+        (T::TYPE == U::TYPE).then_some(Registers { var, first, len, body, ty: PhantomData })
     }
 
     /// The `len` registers from `first` on, as registers of their own. Those that there are not are an error
