@@ -178,6 +178,33 @@ fn one_generic_pointer_accesses_every_space() {
     );
 }
 
+/// Addresses are as far apart as the elements are, in every space and generically; those of whole vectors are aligned.
+#[test]
+fn addresses_of_pointers() {
+    threads::check_grid::<i32>(
+        Target::SM_80,
+        grid(),
+        |k, i| {
+            let (tile, mine) = (k.shared_aligned::<f64>(16, 64), k.local_array::<i16>(32));
+            let table = k.const_array(&[1f32, 2.0, 3.0]);
+            tile.store(k, 0, 0.0);
+            mine.store(k, i % 32, 0);
+            let at = i % 16;
+            let shared = tile.offset(at).ptr_to_int() - tile.ptr_to_int();
+            let local = mine.offset(at + 3).ptr_to_int() - mine.offset(3).ptr_to_int();
+            let constant = table.offset(2).ptr_to_int() - table.ptr_to_int();
+            let wide = tile.offset(at).cvta().ptr_to_int() - tile.cvta().ptr_to_int();
+            let generic = mine.offset(at).cvta().ptr_to_int() - mine.cvta().ptr_to_int();
+            let aligned = tile.ptr_to_int() % 64;
+            shared + local * 256 + constant * 65536 + (wide + generic).cvt::<i32>() - aligned
+        },
+        |i| {
+            let at = i % 16;
+            8 * at + 2 * at * 256 + 8 * 65536 + 8 * at + 2 * at
+        },
+    );
+}
+
 /// To the generic space and back, in each space; atomic and ordered accesses by generic pointers.
 #[test]
 fn generic_pointers_to_and_from_every_space() {

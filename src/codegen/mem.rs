@@ -143,6 +143,18 @@ impl Entry<'_> {
                 let to = self.def(result);
                 self.ins(&["isspacep.", space.name()], &[to.into(), base.into()]);
             }
+            (&Mem::PtrToInt { base }, Some(result)) => {
+                let (space, _) = self.pointee(base);
+                let from = self.operand(base);
+                let from = self.in_reg(from, Class::of_pointer(space));
+                let to = self.def(result);
+                match (from.class(), to.class()) {
+                    (Class::B64, Class::B32) => {
+                        self.ins(&["cvt.u32.u64"], &[to.into(), from.into()]);
+                    }
+                    _ => self.mov(to, from.into()),
+                }
+            }
             (&Mem::Getctarank { base }, Some(result)) => {
                 let base = self.operand(base);
                 let base = self.in_reg(base, Class::B32);
@@ -176,6 +188,7 @@ impl Entry<'_> {
                 | Mem::Cvta { .. }
                 | Mem::CvtaTo { .. }
                 | Mem::Isspacep { .. }
+                | Mem::PtrToInt { .. }
                 | Mem::Getctarank { .. }
                 | Mem::Offset { .. }
                 | Mem::SharedBase { .. }

@@ -151,6 +151,7 @@ pub(super) fn of(op: &Op, ir: &KernelIr) -> PtxVersion {
             version(7, 8)
         }
         Op::Mem(Mem::Cvta { .. } | Mem::CvtaTo { .. } | Mem::Isspacep { .. }) => FIRST,
+        Op::Mem(Mem::PtrToInt { .. }) => FIRST,
         Op::Mem(Mem::Mapa { .. } | Mem::Getctarank { .. }) => version(7, 8),
         Op::Sync(Sync::FenceProxyAlias {}) => version(7, 5),
         Op::AsyncCopy(AsyncCopy::StAsync { .. } | AsyncCopy::RedAsync { .. }) => version(8, 1),

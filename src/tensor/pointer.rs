@@ -422,6 +422,34 @@ impl<'b, P: PointerType> Pointer<'b, P> {
         Ok(Pointer { swizzle: Some(Swizzled { swizzle, moved }), ..self.retyped() })
     }
 
+    /// The address in bytes: CuTe DSL's `toint`, `i64` of global and generic pointers, else `i32`
+    /// ([`Val::ptr_to_int`]).
+    ///
+    /// ```
+    /// use tilewright::ir::{GlobalMut, Kernel, Target};
+    /// use tilewright::tensor::Pointer;
+    ///
+    /// let kernel = Kernel::<(GlobalMut<i64>,)>::build("k", Target::SM_80, |k, (x,)| {
+    ///     let (at, tile) = (Pointer::new(x) + 2, Pointer::new(k.shared::<f32>(8)) + 5);
+    ///     x.store(k, 0, at.toint() + tile.toint().cvt::<i64>());
+    /// })?;
+    /// # #[cfg(feature = "sim")] {
+    /// use tilewright::runtime::{Device, Grid};
+    ///
+    /// let device = Device::sim()?;
+    /// let mut x = device.zeros::<i64>(1)?;
+    /// device.load(&kernel)?.launch(Grid::cover(1, 1), (&mut x,))?;
+    /// // Allocations start at multiples of 256 bytes.
+    /// assert_eq!(x.to_vec()?[0] % 256, 2 * 8 + 5 * 4);
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[track_caller]
+    pub fn toint(&self) -> Val<'b, P::Address> {
+        let (base, offset) = self.resolve();
+        if offset == 0 { base.ptr_to_int() } else { base.offset(offset).ptr_to_int() }
+    }
+
     /// The element. PTX ISA 9.7.9.8 `ld`.
     #[track_caller]
     pub fn load(&self, k: &Body<'b, '_>) -> Val<'b, P::Elem> {

@@ -451,6 +451,7 @@ impl Generator<'_> {
                     self.emit(Mem::CvtaTo { base, space });
                 }
             }
+            12 => self.emit(Mem::PtrToInt { base }),
             9 => {
                 let to = self.pick(&Scalar::ALL);
                 self.emit(Mem::PtrCast { base, to });

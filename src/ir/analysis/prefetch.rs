@@ -223,6 +223,7 @@ fn writes_global(ir: &KernelIr, op: &Op) -> bool {
             | Mem::Cvta { .. }
             | Mem::CvtaTo { .. }
             | Mem::Isspacep { .. }
+            | Mem::PtrToInt { .. }
             | Mem::Getctarank { .. }
             | Mem::ArrayBase { .. }
             | Mem::GetVar { .. },

@@ -262,6 +262,7 @@ impl Pointers<'_> {
                 | Mem::Cvta { .. }
                 | Mem::CvtaTo { .. }
                 | Mem::Isspacep { .. }
+                | Mem::PtrToInt { .. }
                 | Mem::Getctarank { .. }
                 | Mem::ArrayBase { .. }
                 | Mem::GetVar { .. }

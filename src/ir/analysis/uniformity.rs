@@ -202,6 +202,7 @@ impl Flow<'_> {
                 | Mem::Cvta { .. }
                 | Mem::CvtaTo { .. }
                 | Mem::Isspacep { .. }
+                | Mem::PtrToInt { .. }
                 | Mem::Getctarank { .. }
                 | Mem::ArrayBase { .. },
             )

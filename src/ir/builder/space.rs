@@ -110,6 +110,35 @@ impl<'b, G: GenericPointer> Val<'b, G> {
 }
 
 impl<'b, P: Pointer> Val<'b, P> {
+    /// The address, in bytes: `i64` of global and generic pointers, `i32` of others, in their space. Tile IR's
+    /// `ptr_to_int`. The simulator has addresses of its own: those of one allocation are as far from each other as on a
+    /// GPU, and allocations start at multiples of 256 bytes, those in shared and local memory where PTX has them.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sim")] {
+    /// use tilewright::ir::{GlobalMut, Kernel, Target};
+    /// use tilewright::runtime::{Device, Grid};
+    ///
+    /// let kernel = Kernel::<(GlobalMut<i64>,)>::build("far", Target::SM_80, |k, (x,)| {
+    ///     let tile = k.shared::<f32>(8);
+    ///     x.store(k, 0, x.offset(3).ptr_to_int() - x.ptr_to_int());
+    ///     x.store(k, 1, (tile.offset(5).ptr_to_int() - tile.ptr_to_int()).cvt::<i64>());
+    ///     x.store(k, 2, x.ptr_to_int() % 16);
+    /// })?;
+    /// let device = Device::sim()?;
+    /// let mut x = device.zeros::<i64>(3)?;
+    /// device.load(&kernel)?.launch(Grid::cover(1, 1), (&mut x,))?;
+    /// assert_eq!(x.to_vec()?, [24, 20, 0]);
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[track_caller]
+    pub fn ptr_to_int(self) -> Val<'b, P::Address> {
+        let cx = self.context();
+        let base = cx.operand(self);
+        cx.emit_val(Mem::PtrToInt { base })
+    }
+
     /// The pointer as one to shared memory of the block, if its type is; else `None`.
     pub fn as_shared(self) -> Option<Val<'b, Shared<P::Elem>>> {
         (space_of::<P>() == Some(Space::Shared)).then(|| Val::new(self.context(), self.id()))

@@ -141,7 +141,7 @@ macro_rules! mem_index {
 mem_index!(i32 i64 u32 u64);
 
 macro_rules! pointer {
-    ($($(#[$doc:meta])* $name:ident, $space:ident, $mutable:literal;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident, $space:ident, $mutable:literal, $address:ty;)*) => {$(
         $(#[$doc])*
         pub struct $name<T>(PhantomData<fn() -> T>);
 
@@ -158,6 +158,7 @@ macro_rules! pointer {
         }
         impl<T: Element> Pointer for $name<T> {
             type Elem = T;
+            type Address = $address;
         }
     )*};
 }
@@ -209,6 +210,8 @@ tensor_map! {
 pub trait Pointer: Ty {
     /// What it points to.
     type Elem: Element;
+    /// The integers that are addresses in its space: `i64`, or `i32` where that is small.
+    type Address: Int;
 }
 
 /// A pointer type that allows stores.
@@ -220,21 +223,21 @@ pub trait MutPointer: Pointer {}
 
 pointer! {
     /// A pointer to global memory that the kernel only reads: the parameter of a `&Buffer<T>` argument.
-    Global, Global, false;
+    Global, Global, false, i64;
     /// A pointer to global memory that the kernel may write: the parameter of a `&mut Buffer<T>` argument.
-    GlobalMut, Global, true;
+    GlobalMut, Global, true, i64;
     /// A pointer to shared memory.
-    Shared, Shared, true;
+    Shared, Shared, true, i32;
     /// A pointer to shared memory of a block of the cluster: made by [`Val::mapa`].
-    SharedCluster, SharedCluster, true;
+    SharedCluster, SharedCluster, true, i32;
     /// A pointer to memory of the thread: made by [`Body::local_array`](super::Body::local_array).
-    Local, Local, true;
+    Local, Local, true, i32;
     /// A generic pointer, to memory that the kernel only reads: made by [`Val::cvta`].
-    Generic, Generic, false;
+    Generic, Generic, false, i64;
     /// A generic pointer, to memory that the kernel may write: made by [`Val::cvta`].
-    GenericMut, Generic, true;
+    GenericMut, Generic, true, i64;
     /// A pointer to a constant array: made by [`Body::const_array`](super::Body::const_array).
-    Constant, Const, false;
+    Constant, Const, false, i32;
 }
 impl<T: Element> MutPointer for GlobalMut<T> {}
 impl<T: Element> MutPointer for Shared<T> {}

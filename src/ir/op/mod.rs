@@ -144,6 +144,8 @@ pub enum ResultKind {
     GenericPointer,
     /// The type of the operand `base`, pointing into the attribute `space`.
     PointerInto,
+    /// An integer for the address of the pointer that is the operand.
+    Address,
     /// A pointer to the elements of the constant array `array`.
     ArrayPointer,
     /// The type of the register variable `var`.
@@ -596,6 +598,16 @@ impl Op {
                 Op::Mem(Mem::CvtaTo { space, .. }) => self.pointer_into(ir, info, *space),
                 _ => None,
             },
+            ResultKind::Address => match self.type_of_operand(ir, info, Constraint::Pointer)? {
+                Type::Pointer { space: Space::Global | Space::Generic, .. } => {
+                    Some(Scalar::I64.into())
+                }
+                Type::Pointer {
+                    space: Space::Shared | Space::SharedCluster | Space::Local | Space::Const,
+                    ..
+                } => Some(Scalar::I32.into()),
+                Type::Scalar(_) | Type::Vector(_) | Type::TensorMap { .. } => None,
+            },
             ResultKind::To => self.converted(ir, info),
             ResultKind::Wide => self.wide(ir, info),
             ResultKind::Dot => Some(self.dot(ir)),
@@ -747,6 +759,7 @@ impl Op {
                 | Mem::Cvta { .. }
                 | Mem::CvtaTo { .. }
                 | Mem::Isspacep { .. }
+                | Mem::PtrToInt { .. }
                 | Mem::Getctarank { .. }
                 | Mem::Mapa { .. }
                 | Mem::Offset { .. },

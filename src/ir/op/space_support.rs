@@ -61,6 +61,7 @@ pub(super) fn mem(op: &Mem, ir: &KernelIr) -> Support {
         | Mem::AssumeAligned { .. }
         | Mem::Offset { .. }
         | Mem::PtrCast { .. }
+        | Mem::PtrToInt { .. }
         | Mem::SharedBase { .. }
         | Mem::LocalBase { .. }
         | Mem::ArrayBase { .. }

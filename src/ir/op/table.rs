@@ -239,6 +239,9 @@ macro_rules! for_each_op {
                 cvta_to = CvtaTo (base: Pointer) { space: Space } -> PointerInto : Any, Pure, SM_80;
                 /// Whether a generic pointer points into the space `space`. PTX ISA 9.7.9.19 `isspacep`.
                 isspacep = Isspacep (base: Pointer) { space: Space } -> Bool : Any, Pure, SM_80;
+                /// The address, in bytes: as `i64` of global and generic pointers, as `i32` of those into the other
+                /// spaces, which are small. Tile IR's `ptr_to_int`, PTX ISA 9.7.9.8 `mov`.
+                ptr_to_int = PtrToInt (base: Pointer) {} -> Address : Any, Pure, SM_80;
                 /// The pointer to the same place in the shared memory of block `cta` of the cluster.
                 /// PTX ISA 9.7.9.23 `mapa`.
                 mapa = Mapa (base: Pointer, cta: U32) {} -> ClusterPointer : Any, Pure, SM_90;

@@ -104,6 +104,7 @@ fn check_op(report: &mut Report<'_>, op: OpId) {
             | Mem::Cvta { .. }
             | Mem::CvtaTo { .. }
             | Mem::Isspacep { .. }
+            | Mem::PtrToInt { .. }
             | Mem::Getctarank { .. }
             | Mem::ArrayBase { .. }
             | Mem::GetVar { .. }

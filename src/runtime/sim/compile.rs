@@ -189,6 +189,10 @@ fn local_ranges(ir: &KernelIr) -> Result<(Vec<SharedRange>, usize), Refused> {
 }
 
 impl Compiler<'_> {
+    pub(super) fn ir(&self) -> &KernelIr {
+        self.ir
+    }
+
     // Values.
 
     pub(super) fn slots(&self, value: Value) -> Result<Slots, Refused> {
@@ -534,6 +538,7 @@ impl Compiler<'_> {
             Mem::Isspacep { base, space } => {
                 self.isspacep(id, (base, space), result.ok_or(Malformed)?)?;
             }
+            Mem::PtrToInt { base } => self.ptr_to_int(id, base, result.ok_or(Malformed)?)?,
             Mem::Getctarank { base } => self.getctarank(id, base, result.ok_or(Malformed)?)?,
             Mem::Mapa { base, cta } => self.mapa(id, (base, cta), result.ok_or(Malformed)?)?,
             Mem::GetVar { var, index } => {

@@ -100,7 +100,71 @@ impl Allocation {
     }
 }
 
+/// How far apart, in bits, the allocations of global memory are.
+const GLOBAL_BITS: u32 = 40;
+/// How far apart, in bits, the arrays of constant memory are, which have up to 64 KiB.
+const CONST_BITS: u32 = 16;
+/// How far apart, in bits, the shared memories of blocks of a cluster are.
+const BLOCK_BITS: u32 = 24;
+/// How far apart, in bits, the memories are that generic addresses reach, of which global memory is the first.
+const MEMORY_BITS: u32 = 56;
+
+/// Where the shared and the local allocations of a kernel start.
+struct Starts {
+    shared: Vec<u64>,
+    local: Vec<u64>,
+}
+
+impl Allocation {
+    /// The address of the first byte, for pointers into the space.
+    fn address(self, space: Space, starts: &Starts) -> u64 {
+        let start = |of: &[u64], number: u32| of.get(number as usize).copied().unwrap_or(0);
+        // No allocation is at 0 but in shared and local memory.
+        let apart = |bits: u32| (u64::from(self.number) + 1) << bits;
+        let own = match self.home {
+            Home::Global => apart(GLOBAL_BITS),
+            Home::Const => apart(CONST_BITS),
+            Home::Shared => start(&starts.shared, self.number),
+            Home::Cluster => {
+                let (block, number) = of_cluster(self.number);
+                u64::from(block) << BLOCK_BITS | start(&starts.shared, number)
+            }
+            Home::Local => start(&starts.local, self.number),
+        };
+        if space == Space::Generic { (self.home as u64) << MEMORY_BITS | own } else { own }
+    }
+}
+
 impl Compiler<'_> {
+    pub(super) fn ptr_to_int(
+        &mut self,
+        id: OpId,
+        base: Value,
+        result: Value,
+    ) -> Result<(), Refused> {
+        let (pointer, space, _) = self.pointer(base)?;
+        let src = self.regs.offset_slot(pointer) as usize;
+        let (scalar, dst) = self.result(&[result], 0)?.single()?;
+        let dst = dst as usize;
+        let starts =
+            Starts { shared: self.ir().shared_layout().0, local: self.ir().local_layout().0 };
+        self.emit(
+            id,
+            Inst::Pure(Box::new(move |regs| {
+                let addresses: [u64; LANES] = std::array::from_fn(|lane| {
+                    let allocation = Allocation::of(space, pointer.alloc.lane(regs, lane));
+                    allocation.address(space, &starts).wrapping_add(regs.d[src][lane])
+                });
+                if scalar.bits() == 64 {
+                    regs.d[dst] = addresses;
+                } else {
+                    regs.w[dst] = addresses.map(|address| address as u32);
+                }
+            })),
+        );
+        Ok(())
+    }
+
     /// The generic pointer keeps the memory with the number of the allocation.
     pub(super) fn cvta(&mut self, id: OpId, base: Value, result: Value) -> Result<(), Refused> {
         let (pointer, space, _) = self.pointer(base)?;
