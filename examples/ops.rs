@@ -276,6 +276,9 @@ fn memory(row: &str, cases: &mut Cases) {
                 }),
                 "getctarank" => cases
                     .verified(&types, |k| Mem::Getctarank { base: base(k, space, elem) }.into()),
+                "ptr_to_int" => {
+                    cases.verified(&types, |k| Mem::PtrToInt { base: base(k, space, elem) }.into())
+                }
                 "cvta" => {
                     cases.verified(&types, |k| Mem::Cvta { base: base(k, space, elem) }.into())
                 }

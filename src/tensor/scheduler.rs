@@ -98,18 +98,6 @@ impl<'b> TileScheduler<'b> {
         self.rank.unwrap_or_else(|| k.constant(0))
     }
 
-    /// Whether a tile is in a strip that goes backwards: there the steps along K may too, so that a block finds in the
-    /// L2 cache what the strip before has read last. `false` in orders without strips.
-    #[track_caller]
-    pub fn is_backward(&self, k: &Body<'b, '_>, tile: Tile<'b>) -> Val<'b, bool> {
-        let odd = |strip: Val<'b, i32>| (strip & 1).ne(0);
-        match self.raster {
-            Raster::Strips { rows } => odd(tile.row / (self.cluster * rows as i32)),
-            Raster::StripsAlongM { columns } => odd(tile.column / columns as i32),
-            Raster::AlongM | Raster::AlongN | Raster::Hilbert => k.constant(false),
-        }
-    }
-
     /// Runs `body` for each tile, with values that are carried from one to the next; returns the last ones.
     #[track_caller]
     pub fn for_each<I: IntoValues<'b>>(

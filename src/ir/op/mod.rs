@@ -598,16 +598,9 @@ impl Op {
                 Op::Mem(Mem::CvtaTo { space, .. }) => self.pointer_into(ir, info, *space),
                 _ => None,
             },
-            ResultKind::Address => match self.type_of_operand(ir, info, Constraint::Pointer)? {
-                Type::Pointer { space: Space::Global | Space::Generic, .. } => {
-                    Some(Scalar::I64.into())
-                }
-                Type::Pointer {
-                    space: Space::Shared | Space::SharedCluster | Space::Local | Space::Const,
-                    ..
-                } => Some(Scalar::I32.into()),
-                Type::Scalar(_) | Type::Vector(_) | Type::TensorMap { .. } => None,
-            },
+            ResultKind::Address => {
+                space_support::address(self.type_of_operand(ir, info, Constraint::Pointer)?)
+            }
             ResultKind::To => self.converted(ir, info),
             ResultKind::Wide => self.wide(ir, info),
             ResultKind::Dot => Some(self.dot(ir)),
@@ -631,10 +624,7 @@ impl Op {
 
     /// The type of the pointer that is the operand, into another space.
     fn pointer_into(&self, ir: &KernelIr, info: &OpInfo, space: Space) -> Option<Type> {
-        match self.type_of_operand(ir, info, Constraint::Pointer)? {
-            Type::Pointer { elem, mutable, .. } => Some(Type::Pointer { space, elem, mutable }),
-            Type::Scalar(_) | Type::Vector(_) | Type::TensorMap { .. } => None,
-        }
+        space_support::into(self.type_of_operand(ir, info, Constraint::Pointer)?, space)
     }
 
     /// The integer type of twice the width of `T`.

@@ -18,6 +18,26 @@ fn first_target(space: Space) -> Target {
     }
 }
 
+/// The type of integers that are addresses of pointers of a type.
+pub(super) fn address(pointer: Type) -> Option<Type> {
+    match pointer {
+        Type::Pointer { space: Space::Global | Space::Generic, .. } => Some(Scalar::I64.into()),
+        Type::Pointer {
+            space: Space::Shared | Space::SharedCluster | Space::Local | Space::Const,
+            ..
+        } => Some(Scalar::I32.into()),
+        Type::Scalar(_) | Type::Vector(_) | Type::TensorMap { .. } => None,
+    }
+}
+
+/// The type of pointers to the same elements in another space.
+pub(super) fn into(pointer: Type, space: Space) -> Option<Type> {
+    match pointer {
+        Type::Pointer { elem, mutable, .. } => Some(Type::Pointer { space, elem, mutable }),
+        Type::Scalar(_) | Type::Vector(_) | Type::TensorMap { .. } => None,
+    }
+}
+
 /// As [`Op::support`](super::Op::support), beyond the target of the row.
 pub(super) fn mem(op: &Mem, ir: &KernelIr) -> Support {
     let space_of = |pointer: Value| match ir.values.get(pointer).map(|value| value.ty) {

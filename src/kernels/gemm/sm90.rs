@@ -189,10 +189,8 @@ impl Plan {
         tiles.for_each(k, PipelineState::producer(k), |k, tile, ring| {
             let (row, column) = (tile.row * m as i32, tile.column * n as i32);
             let (batch_a, batch_b) = (tile.batch * move_a, tile.batch * move_b);
-            let backward = tiles.is_backward(k, tile);
             k.for_(range(0, steps), ring, |k, step, ring| {
-                let at = backward.select(steps - 1 - step, step) * depth as i32;
-                let full = pipe.acquire(k, ring);
+                let (full, at) = (pipe.acquire(k, ring), step * depth as i32);
                 let to_a = sa.local_tile(k, &tiler!(m, depth, 1), (0, 0, ring.stage));
                 let to_b = sb.slice(k, (.., .., ring.stage));
                 copy_a.load(k, a, (row, at, batch_a), &to_a, full);
