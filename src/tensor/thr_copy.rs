@@ -6,7 +6,7 @@ use crate::layout::{Analysis, IntTuple, Layout};
 use super::atom::{CacheOp, CopyOp, Matrices};
 use super::engine::{Engine, Place, Readable, Writable};
 use super::error::{TensorError, TensorErrorKind};
-use super::predicate::{IntoPredicate, Predicate};
+use super::predicate::IntoPredicate;
 use super::tensor::Tensor;
 use super::tiled_copy::{Side, TiledCopy};
 
@@ -248,16 +248,14 @@ impl<'b> ThrCopy<'_, 'b> {
         S: Readable<'b>,
         D: Writable<'b, Elem = S::Elem>,
     {
-        let Some(steps) = self.checked(k, "copy_if", source, destination) else { return };
-        let predicate = predicate.predicate(k);
-        let Some(inside) = self.inside(k, "copy_if", &predicate, source, &steps) else { return };
+        let steps = self.checked_if(k, "copy_if", predicate, source, destination);
         let (op, from, to) = (*self.copy.atom().op(), &source.engine, &destination.engine);
-        for (step, inside) in steps.iter().zip(inside) {
+        for (step, inside) in steps.into_iter().flatten() {
             match (op, inside) {
                 (_, None) | (CopyOp::CpAsync { zero_fill: true, .. }, _) => {
-                    execute(k, op, from, to, step, inside);
+                    execute(k, op, from, to, &step, inside);
                 }
-                (_, Some(inside)) => k.if_(inside, |k| execute(k, op, from, to, step, None)),
+                (_, Some(inside)) => k.if_(inside, |k| execute(k, op, from, to, &step, None)),
             }
         }
     }
@@ -275,17 +273,17 @@ impl<'b> ThrCopy<'_, 'b> {
         S: Readable<'b>,
         D: Writable<'b, Elem = S::Elem>,
     {
-        let Some(steps) = self.checked(k, "copy_zfill", source, destination) else { return };
-        let predicate = predicate.predicate(k);
-        let Some(inside) = self.inside(k, "copy_zfill", &predicate, source, &steps) else { return };
+        let steps = self.checked_if(k, "copy_zfill", predicate, source, destination);
+        let Some(steps) = steps else { return };
         let (op, from, to) = (*self.copy.atom().op(), &source.engine, &destination.engine);
-        if !predicate.is_always() && matches!(op, CopyOp::CpAsync { zero_fill: false, .. }) {
+        let always = steps.iter().all(|(_, inside)| inside.is_none());
+        if !always && matches!(op, CopyOp::CpAsync { zero_fill: false, .. }) {
             let kind = TensorErrorKind::NoZeroFill { instruction: op.instruction() };
             return self.failed(k, "copy_zfill", kind);
         }
-        for (step, inside) in steps.iter().zip(inside) {
+        for (step, inside) in steps {
             match (op, inside) {
-                (_, None) | (CopyOp::CpAsync { .. }, _) => execute(k, op, from, to, step, inside),
+                (_, None) | (CopyOp::CpAsync { .. }, _) => execute(k, op, from, to, &step, inside),
                 (_, Some(inside)) => {
                     let held = k.registers::<S::Elem>(step.from.len());
                     held.fill(k, S::Elem::default());
@@ -313,16 +311,18 @@ impl<'b> ThrCopy<'_, 'b> {
         k.report(TensorError { operation, operand: self.copy.to_string(), kind });
     }
 
-    /// One bool for each step.
+    /// As [`checked`](ThrCopy::checked), each with its bool.
     #[track_caller]
-    fn inside<S: Readable<'b>>(
+    fn checked_if<S: Readable<'b>, D: Writable<'b>>(
         &self,
         k: &Body<'b, '_>,
         operation: &'static str,
-        predicate: &Predicate<'b>,
+        predicate: &impl IntoPredicate<'b>,
         source: &Tensor<S>,
-        steps: &[Step],
-    ) -> Option<Vec<Option<Val<'b, bool>>>> {
+        destination: &Tensor<D>,
+    ) -> Option<Vec<(Step, Option<Val<'b, bool>>)>> {
+        let steps = self.checked(k, operation, source, destination)?;
+        let predicate = predicate.predicate(k);
         let found = || {
             let op = self.copy.atom().op();
             let vector = steps.first().map_or(1, |step| step.from.len());
@@ -339,7 +339,7 @@ impl<'b> ThrCopy<'_, 'b> {
             }
         };
         match found() {
-            Ok(inside) => Some(inside),
+            Ok(inside) => Some(steps.into_iter().zip(inside).collect()),
             Err(kind) => {
                 self.failed(k, operation, kind);
                 None

@@ -15,7 +15,7 @@ use super::tuner::{Effort, Measure, Rejection, Search, SearchError, Tuned};
 use super::workload::{Matrices, Window, Workload};
 use crate::ir::{Converted, Element, Number, Scalar, bf16, f16};
 use crate::kernels::gemm::{
-    Epilogue, Gemm, GemmArgs, GemmConfig, GemmError, GemmFunction, GemmProblem,
+    Epilogue, Gemm, GemmArgs, GemmConfig, GemmError, GemmFunction, GemmProblem, in_memory,
 };
 use crate::runtime::{Device, LaunchOptions, Stream};
 
@@ -105,14 +105,6 @@ impl Effort {
             Regime::Latency | Regime::Burst => Effort::default(),
             Regime::Steady => Effort { rounds: 2, finalists: 6, ..Effort::default() },
         }
-    }
-}
-
-/// The type of elements in memory.
-const fn in_memory(scalar: Scalar) -> Scalar {
-    match scalar {
-        Scalar::Tf32 => Scalar::F32,
-        other => other,
     }
 }
 

@@ -24,3 +24,5 @@ pub use front::Gemm;
 #[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 pub use launch::{GemmArgs, GemmFunction, GemmLaunch};
 pub use problem::{GemmProblem, GemmStrides, MatrixStrides};
+#[cfg(feature = "tune")]
+pub(crate) use types::in_memory;

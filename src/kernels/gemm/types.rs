@@ -17,7 +17,7 @@ pub(super) fn val_type(scalar: Scalar) -> Option<ValType> {
 }
 
 /// The type of elements in memory.
-pub(super) const fn in_memory(scalar: Scalar) -> Scalar {
+pub(crate) const fn in_memory(scalar: Scalar) -> Scalar {
     match scalar {
         Scalar::Tf32 => Scalar::F32,
         other => other,
