@@ -246,3 +246,18 @@ fn grids_cover_the_problem() {
     let ampere = GemmConfig::sm80(Target::SM_80, Scalar::F16, [128, 256]);
     assert_eq!(grid(ampere, GemmProblem::new(4096, 4096, 64)), 512);
 }
+
+#[test]
+fn usual_strips_are_of_equal_width_where_they_can_be() {
+    let rows = |m, tile| {
+        let config = GemmConfig::sm90(Scalar::Bf16, [tile, 128]);
+        config.usual_raster(&GemmProblem::new(m, 8192, 8192))
+    };
+    assert_eq!(rows(8192, 256), Raster::Strips { rows: 8 });
+    assert_eq!(rows(4096, 128), Raster::Strips { rows: 16 });
+    assert_eq!(rows(256, 128), Raster::Strips { rows: 2 });
+    assert_eq!(rows(16, 64), Raster::Strips { rows: 1 });
+    assert_eq!(rows(10 * 256, 256), Raster::Strips { rows: 5 });
+    assert_eq!(rows(31 * 256, 256), Raster::Strips { rows: 8 });
+    assert_eq!(rows(u32::MAX, 256), Raster::Strips { rows: 8 });
+}

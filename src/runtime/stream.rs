@@ -114,11 +114,11 @@ impl Stream {
                 not_recording(recording, "Stream::hold")?;
                 Ok(Hold {
                     #[cfg(feature = "cuda-any-version")]
-                    _held: None,
+                    held: None,
                 })
             }
             #[cfg(feature = "cuda-any-version")]
-            StreamBackend::Cuda(stream) => Ok(Hold { _held: Some(cuda::Hold::new(stream)?) }),
+            StreamBackend::Cuda(stream) => Ok(Hold { held: Some(cuda::Hold::new(stream)?) }),
         }
     }
 
@@ -190,7 +190,20 @@ impl fmt::Debug for Stream {
 #[cfg(feature = "tune")]
 pub(crate) struct Hold {
     #[cfg(feature = "cuda-any-version")]
-    _held: Option<cuda::Hold>,
+    held: Option<cuda::Hold>,
+}
+
+#[cfg(feature = "tune")]
+impl Hold {
+    /// Lets the work go on. Whether it had waited until now: it does not if queueing took too long, as where the queue
+    /// was full.
+    pub(crate) fn release(self) -> bool {
+        #[cfg(feature = "cuda-any-version")]
+        let waited = self.held.is_none_or(cuda::Hold::release);
+        #[cfg(not(feature = "cuda-any-version"))]
+        let waited = true;
+        waited
+    }
 }
 
 /// A point in the work of a stream, made by [`Stream::record`].

@@ -17,7 +17,8 @@ pub enum Regime {
     Latency,
     /// 1 ms of launches after 40 ms of rest: a nearly full clock.
     Burst,
-    /// 0.25 s of launches: the clock that the power allows. It shows energy, mostly of memory traffic.
+    /// 0.25 s of launches after as much work: the clock that the power allows. It shows energy, mostly of memory
+    /// traffic.
     Steady,
 }
 

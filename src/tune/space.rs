@@ -112,13 +112,13 @@ impl GemmSpace {
                     self.with(GemmConfig { schedule, ..GemmConfig::sm90(self.input, [m, n]) });
                 let registers = base.usual_registers();
                 let base = GemmConfig { registers, ..base };
-                let strip = strip(problem, m);
+                let raster = base.usual_raster(problem);
                 if schedule == Schedule::Pingpong && base.accumulators() > 192 {
                     // The registers for these and for two tiles in turn do not suffice: the compiler spills.
                     continue;
                 }
                 for store in [StoreForm::Rows, StoreForm::Chunks, StoreForm::Deferred] {
-                    let base = GemmConfig { store, raster: strip, ..base };
+                    let base = GemmConfig { store, raster, ..base };
                     // Deep stages are for few steps along K that each cost a barrier.
                     let deep = if m * n <= 128 * 128 { 2 } else { 1 };
                     for lines in 1..=deep {
@@ -167,15 +167,6 @@ impl GemmSpace {
     }
 }
 
-/// Strips that leave no narrow one: the widest up to 8 row tiles, and up to 2048 rows, that divides the row tiles.
-fn strip(problem: &GemmProblem, m: u32) -> Raster {
-    let row_tiles = problem.m.div_ceil(m).max(1);
-    let most = (2048 / m).clamp(1, 16).min(row_tiles);
-    let rows = (1..=most).rev().find(|rows| row_tiles.is_multiple_of(*rows)).unwrap_or(1);
-    // A prime number of row tiles would have strips of one.
-    Raster::Strips { rows: if 2 * rows >= most { rows } else { most } }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -204,15 +195,5 @@ mod tests {
                 assert_eq!(has, asked);
             }
         }
-    }
-
-    #[test]
-    fn strips_are_of_equal_width_where_they_can_be() {
-        let rows = |m, tile| strip(&GemmProblem::new(m, 8192, 8192), tile);
-        assert_eq!(rows(8192, 256), Raster::Strips { rows: 8 });
-        assert_eq!(rows(256, 128), Raster::Strips { rows: 2 });
-        assert_eq!(rows(16, 64), Raster::Strips { rows: 1 });
-        assert_eq!(rows(10 * 256, 256), Raster::Strips { rows: 5 });
-        assert_eq!(rows(31 * 256, 256), Raster::Strips { rows: 8 });
     }
 }

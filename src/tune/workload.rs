@@ -1,7 +1,8 @@
 //! [`Workload`]: the matrices of a product on a device, and what is timed on them.
 
+use std::cell::Cell;
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::data::{self, Compare, Fill};
 use super::regime::Regime;
@@ -34,6 +35,8 @@ pub struct Workload<T, D> {
     /// Relative and absolute.
     tolerance: [f32; 2],
     source: Source,
+    /// The end of the last window, if that was a long one.
+    worked_until: Cell<Option<Instant>>,
 }
 
 /// What the matrices were made of, for the host to know any of their elements.
@@ -134,6 +137,7 @@ impl<T: Element + Converted, D: Element + Converted> Workload<T, D> {
             reference: None,
             tolerance: tolerance(input, D::SCALAR, problem.k),
             source: Source { table, major_a, major_b },
+            worked_until: Cell::new(None),
         })
     }
 
@@ -277,19 +281,40 @@ impl<T: Element + Converted, D: Element + Converted> Workload<T, D> {
         if regime.rest() > Duration::ZERO {
             std::thread::sleep(regime.rest());
         }
-        if regime == Regime::Latency {
+        match regime {
             // The clock is up, and the cache has what the launches before left.
-            window.graph.launch_on(&self.stream)?;
+            Regime::Latency => window.graph.launch_on(&self.stream)?,
+            // The clock is the one of a device that has worked for a while, also in the first window.
+            Regime::Steady if self.has_rested() => {
+                self.run(window)?;
+            }
+            Regime::Steady | Regime::Burst => {}
         }
+        let elapsed = self.run(window)?;
+        self.worked_until.set((regime == Regime::Steady).then(Instant::now));
+        Ok(elapsed.as_secs_f64() / (window.launches * window.repeats) as f64)
+    }
+
+    /// Whether the device has done nothing for a while, or nothing but short windows.
+    fn has_rested(&self) -> bool {
+        const REST: Duration = Duration::from_millis(20);
+        self.worked_until.get().is_none_or(|end| end.elapsed() > REST)
+    }
+
+    /// The time of all launches of a window, which run without waiting for the host.
+    fn run(&self, window: &Window) -> Result<Duration, Rejection> {
         let held = self.stream.hold()?;
         let begin = self.stream.record()?;
-        for _ in 0..window.repeats {
+        window.graph.launch_on(&self.stream)?;
+        // The others are queued while this one runs: the queue of a stream does not take all of them.
+        if !held.release() {
+            return Err(Rejection::Failed("the device did not wait for its launches".to_owned()));
+        }
+        for _ in 1..window.repeats {
             window.graph.launch_on(&self.stream)?;
         }
         let end = self.stream.record()?;
-        drop(held);
-        let elapsed = begin.elapsed_until(&end)?;
-        Ok(elapsed.as_secs_f64() / (window.launches * window.repeats) as f64)
+        Ok(begin.elapsed_until(&end)?)
     }
 
     /// Element `at` of the product of the first set, in `f64`.

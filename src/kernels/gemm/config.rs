@@ -359,6 +359,17 @@ impl GemmConfig {
         }
     }
 
+    /// The order of tiles where nothing else is asked for: strips of up to 2048 rows and 16 tiles. Tiles that are worked on
+    /// at a time are then about as many rows as columns of D, which reads least. The widest such strips that divide
+    /// the row tiles, so that the last one is no narrower; unless they have less than half of what is possible, as where
+    /// the number of row tiles is a prime.
+    pub fn usual_raster(&self, problem: &GemmProblem) -> Raster {
+        let [row_tiles, _, _] = self.tiles(problem);
+        let most = (2048 / self.tile[0].max(1)).clamp(1, 16).min(row_tiles.max(1));
+        let rows = (1..=most).rev().find(|rows| row_tiles.is_multiple_of(*rows)).unwrap_or(1);
+        Raster::Strips { rows: if 2 * rows >= most { rows } else { most } }
+    }
+
     /// Columns of D that one tensor copy stores; those of the tile where it is written directly.
     pub const fn store_columns(&self) -> u32 {
         match self.store {

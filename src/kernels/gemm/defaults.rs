@@ -85,12 +85,9 @@ impl GemmConfig {
         let made = SM90.into_iter().map(|([m, n, lines], store)| {
             let base = GemmConfig::sm90(self.a, [m, n]);
             let tile = [m, n, base.tile[2] * lines];
-            let rows = problem.m.div_ceil(m);
-            // Strips that end where the matrix does read less.
-            let strip = (4..=8).rev().find(|strip| rows.is_multiple_of(*strip)).unwrap_or(8);
             // Short matrices with a long sum have lost by early launches, for no known reason.
             let programmatic = !(problem.m <= 256 && problem.k >= 4096 && [m, n] == [64, 128]);
-            let raster = Raster::Strips { rows: strip };
+            let raster = base.usual_raster(problem);
             let config = GemmConfig { tile, store, raster, programmatic, ..base };
             let config = self.wanted(config);
             GemmConfig { registers: config.usual_registers(), ..config }.with_most_stages(8)

@@ -13,8 +13,17 @@ pub(in crate::runtime) struct Hold(Arc<State>);
 
 #[derive(Default)]
 struct State {
-    released: Mutex<bool>,
+    now: Mutex<Now>,
     changed: Condvar,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Now {
+    #[default]
+    Held,
+    Released,
+    /// The work did not wait any longer.
+    Expired,
 }
 
 /// How long work waits at most.
@@ -41,12 +50,26 @@ impl Hold {
         stream.note();
         Ok(Hold(state))
     }
+
+    /// Lets the work go on. Whether it had waited until now.
+    pub(in crate::runtime) fn release(self) -> bool {
+        self.0.release()
+    }
 }
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        *self.0.released.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.0.changed.notify_all();
+        self.0.release();
+    }
+}
+
+impl State {
+    fn release(&self) -> bool {
+        let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = *now != Now::Expired;
+        *now = Now::Released;
+        self.changed.notify_all();
+        waited
     }
 }
 
@@ -54,6 +77,10 @@ impl Drop for Hold {
 unsafe extern "C" fn wait(given: *mut c_void) {
     // SAFETY: `Hold::new` gave one reference away.
     let state = unsafe { Arc::from_raw(given.cast::<State>()) };
-    let released = state.released.lock().unwrap_or_else(PoisonError::into_inner);
-    let _ = state.changed.wait_timeout_while(released, LONGEST, |released| !*released);
+    let now = state.now.lock().unwrap_or_else(PoisonError::into_inner);
+    let waited = state.changed.wait_timeout_while(now, LONGEST, |now| *now == Now::Held);
+    let (mut now, _) = waited.unwrap_or_else(PoisonError::into_inner);
+    if *now == Now::Held {
+        *now = Now::Expired;
+    }
 }
