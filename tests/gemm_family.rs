@@ -366,6 +366,50 @@ fn any_alignment() {
     Case::new(GemmProblem::new(33, 35, 37)).check::<f32, f32>(&device, odd);
 }
 
+/// Matrices in memory of other code, which may start at any element: D is written in parts that fit, and a kernel that
+/// copies more at once than A allows is refused.
+#[cfg(feature = "cuda-any-version")]
+#[test]
+#[expect(unsafe_code, reason = "memory of other code is what its owner says")]
+fn gpu_matrices_of_other_code() {
+    use cudarc::driver::{CudaContext, CudaSlice, DevicePtr};
+    use tilewright::kernels::gemm::GemmError;
+    use tilewright::runtime::Buffer;
+
+    let Some(device) = device::gpu() else { return };
+    let stream = CudaContext::new(0).unwrap().new_stream().unwrap();
+    // All elements are the same, so any part of the memory is the matrix.
+    let borrow = |x: f32, skip: u64, len: usize| -> Buffer<bf16> {
+        let bits = vec![bf16::from_f32(x).to_bits(); len + skip as usize];
+        let slice: CudaSlice<u16> = stream.clone_htod(&bits).unwrap();
+        stream.synchronize().unwrap();
+        let address = slice.device_ptr(&stream).0 + 2 * skip;
+        // SAFETY: the memory is the slice's, which the buffer keeps.
+        unsafe { device.borrow_raw(address, len, slice) }.unwrap()
+    };
+    let problem = GemmProblem::new(72, 80, 64);
+    let [m, n, k] = [72, 80, 64];
+    let run = |config: GemmConfig, a: &Buffer<bf16>, d: &mut Buffer<bf16>| {
+        let b = device.upload(&vec![bf16::from_f32(2.0); n * k]).unwrap();
+        let gemm = Gemm::<bf16, bf16>::new(config).unwrap().load(&device).unwrap();
+        gemm.launch(&problem, GemmArgs::new(a, &b, d))
+    };
+    let odd = GemmConfig { alignment: 2, ..small_80() };
+    for skip in [0, 1, 2, 4, 8] {
+        let (a, mut d) = (borrow(0.5, skip, m * k), borrow(0.0, skip, m * n));
+        run(odd, &a, &mut d).unwrap();
+        assert!(d.to_vec().unwrap().iter().all(|d| d.to_f32() == 64.0), "{skip}");
+        let whole = run(small_80(), &a, &mut d);
+        if skip == 8 || skip == 0 {
+            whole.unwrap();
+        } else {
+            assert_eq!(whole, Err(GemmError::Address { operand: 'A', alignment: 16 }), "{skip}");
+            let copies = run(GemmConfig::sm90(Scalar::Bf16, [64, 64]), &a, &mut d).unwrap_err();
+            assert!(copies.to_string().contains("16"), "{copies}");
+        }
+    }
+}
+
 #[test]
 fn kernels_without_tensor_cores() {
     let device = device();

@@ -282,6 +282,39 @@ fn owners(device: &Device) {
     drop((graph, memory));
 }
 
+/// Memory that other code keeps, by its address alone.
+fn borrowed(device: &Device) {
+    let f = device.load(&axpy(Target::SM_80)).unwrap();
+    let memory: versioned::Dlpack = device.upload(&[2.0f32; 8]).unwrap().into_dlpack(&[8]).unwrap();
+    let data = memory.validate().unwrap().data_ptr().addr() as u64;
+    let owner = Arc::new(());
+    let borrow = |address, len| {
+        // SAFETY: `memory` keeps the elements until the end of this function, and nobody uses them beside.
+        unsafe { device.borrow_raw::<f32>(address, len, Arc::clone(&owner)) }
+    };
+    let mut x = borrow(data + 4, 7).unwrap();
+    assert!(x.is_aligned_to(4) && !x.is_aligned_to(8));
+    let mut y = device.zeros::<f32>(7).unwrap();
+    f.launch(Grid::cover(7, 32), (3.0, &x, &mut y, 7)).unwrap();
+    f.launch(Grid::cover(7, 32), (1.0, &y, &mut x, 7)).unwrap();
+    assert_eq!(Arc::strong_count(&owner), 2);
+    drop(x);
+    assert_eq!((Arc::strong_count(&owner), y.to_vec().unwrap()), (1, vec![6.0; 7]));
+    let all = borrow(data, 8).unwrap();
+    assert_eq!(all.to_vec().unwrap(), [2.0, 8.0, 8.0, 8.0, 8.0, 8.0, 8.0, 8.0]);
+    drop(all);
+
+    // What is refused drops its owner.
+    let odd = borrow(data + 2, 7).map(|_| ()).unwrap_err();
+    assert_eq!(odd, RuntimeError::AddressAlignment { address: data + 2, align: 4 });
+    assert!(odd.to_string().ends_with("elements of 4 bytes start at multiples of 4"), "{odd}");
+    let sim = Device::sim().unwrap();
+    // SAFETY: there is no such memory on the simulator, which refuses it.
+    let refused = unsafe { sim.borrow_raw::<f32>(data, 8, Arc::clone(&owner)) }.map(|_| ());
+    assert_eq!(refused, Err(RuntimeError::AddressOnSimulator));
+    assert_eq!(Arc::strong_count(&owner), 1);
+}
+
 trait Copied {
     fn copied(&self, device: &Device) -> Self;
 }
@@ -307,6 +340,7 @@ fn all(device: &Device) {
     round_trip::<DLManagedTensorVersioned>(device);
     round_trip::<dlpark::ffi::DLManagedTensor>(device);
     owners(device);
+    borrowed(device);
     other_gpu(device);
     // Both forms have names.
     let _: legacy::Dlpack = device.zeros::<i8>(3).unwrap().into_dlpack(&[3]).unwrap();

@@ -122,6 +122,26 @@ impl<T: Element> Buffer<T> {
         self.memory.device()
     }
 
+    /// Whether the address of the first element is a multiple of `bytes`. Memory that this crate allocates starts at
+    /// multiples of 256; that of other code where it starts.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sim")] {
+    /// use tilewright::runtime::Device;
+    /// let x = Device::sim()?.zeros::<f32>(3)?;
+    /// assert!(x.is_aligned_to(256));
+    /// # }
+    /// # Ok::<(), tilewright::runtime::RuntimeError>(())
+    /// ```
+    pub fn is_aligned_to(&self, bytes: u64) -> bool {
+        match &self.memory {
+            #[cfg(feature = "sim")]
+            Memory::Sim(_) => 256u64.is_multiple_of(bytes),
+            #[cfg(feature = "cuda-any-version")]
+            Memory::Cuda(memory) => memory.address().is_multiple_of(bytes),
+        }
+    }
+
     pub(super) fn memory(&self) -> &Memory {
         &self.memory
     }

@@ -233,6 +233,13 @@ pub enum RuntimeError {
     BufferShared,
     /// An address was given to the simulator, which has none.
     AddressOnSimulator,
+    /// Memory of other code that starts at no multiple of the size of an element.
+    AddressAlignment {
+        /// The address.
+        address: u64,
+        /// The bytes of an element.
+        align: u64,
+    },
     /// A buffer does not go out as a DLPack tensor, or a tensor does not come in as a buffer.
     #[cfg(feature = "dlpack")]
     Dlpack(Box<super::dlpack::DlpackError>),
@@ -433,6 +440,10 @@ impl fmt::Display for RuntimeError {
             AddressOnSimulator => {
                 f.write_str("the simulator has no addresses: borrow memory on a GPU, or upload the data")
             }
+            AddressAlignment { address, align } => write!(
+                f,
+                "memory at {address:#x} cannot be borrowed: elements of {align} bytes start at multiples of {align}"
+            ),
             #[cfg(feature = "dlpack")]
             Dlpack(error) => error.fmt(f),
             PinnedBool => f.write_str(

@@ -12,7 +12,7 @@ use super::rounds::take_turns;
 use super::space::GemmSpace;
 use super::store::{TuningKey, TuningStore, hash};
 use super::tuner::{Effort, Measure, Rejection, Search, SearchError, Tuned};
-use super::workload::{Matrices, Window, Workload};
+use super::workload::{ALPHA, BETA, Matrices, Window, Workload};
 use crate::ir::{Converted, Element, Number, Scalar, bf16, f16};
 use crate::kernels::gemm::{
     Epilogue, Gemm, GemmArgs, GemmConfig, GemmError, GemmFunction, GemmProblem, in_memory,
@@ -220,10 +220,6 @@ impl<T: GemmElement, D: GemmElement> GemmBench<T, D> {
         problem: &GemmProblem,
         regime: Regime,
     ) -> Result<Tuned<GemmConfig>, SearchError> {
-        if space.epilogue != Epilogue::default() {
-            let what = "an epilogue: tune the product without one".to_owned();
-            return Err(SearchError::Unsupported { what });
-        }
         let model = match self.device.properties() {
             Some(properties) => GemmModel::of(Machine::of(&properties)),
             None => GemmModel::H200,
@@ -294,14 +290,15 @@ impl<T: GemmElement, D: GemmElement> GemmBench<T, D> {
         {
             return Err(Rejection::Failed("only contiguous matrices are measured".to_owned()));
         }
-        let mut work = Workload::new(&self.device, *problem, majors, space.input)?;
+        let mut work = Workload::new(&self.device, *problem, majors, space.input, space.epilogue)?;
         #[cfg(feature = "cublas")]
         if let Some(cublas) = self.cublas.clone()
             && problem.batch == 1
+            && space.epilogue == Epilogue::default()
         {
             let matmul = matmul(problem, space);
             work.set_reference(|stream, set| {
-                let Matrices { a, b, d } = set;
+                let Matrices { a, b, d, .. } = set;
                 Ok(cublas.gemm(&matmul, stream, a, b, d)?)
             })?;
             return Ok(work);
@@ -311,6 +308,7 @@ impl<T: GemmElement, D: GemmElement> GemmBench<T, D> {
             major_b: space.major_b,
             c: space.output,
             d: space.output,
+            epilogue: space.epilogue,
             ..GemmConfig::simt(space.target, in_memory(space.input))
         };
         let function = self.function(&simt)?;
@@ -319,7 +317,8 @@ impl<T: GemmElement, D: GemmElement> GemmBench<T, D> {
     }
 
     /// Our configurations and NVIDIA's kernels for one problem, timed in turns: the kernel that cuBLAS chooses, and the
-    /// fastest two of the first 8 of cuBLASLt's heuristic. What is wrong or fails is left out and named.
+    /// fastest two of the first 8 of cuBLASLt's heuristic; for one matrix without an epilogue. What is wrong or fails
+    /// is left out and named.
     ///
     /// # Errors
     /// Why there is nothing to compare.
@@ -350,6 +349,7 @@ impl<T: GemmElement, D: GemmElement> GemmBench<T, D> {
         #[cfg(feature = "cublas")]
         if let Some(cublas) = self.cublas.clone()
             && problem.batch == 1
+            && space.epilogue == Epilogue::default()
         {
             let theirs = nvidia(&cublas, &matmul(problem, space), &mut work, regime);
             match theirs {
@@ -400,7 +400,16 @@ fn launcher<'f, T: GemmElement, D: GemmElement>(
     let programmatic = function.config().programmatic;
     move |stream, set| {
         let options = LaunchOptions::default().stream(stream).programmatic(programmatic);
-        let args = GemmArgs::new(&set.a, &set.b, &mut set.d);
+        let mut args = GemmArgs::new(&set.a, &set.b, &mut set.d);
+        if function.config().epilogue.alpha {
+            args = args.alpha(ALPHA);
+        }
+        if let Some(c) = &set.c {
+            args = args.beta(BETA, c);
+        }
+        if let Some(bias) = &set.bias {
+            args = args.bias(bias);
+        }
         Ok(function.prepare(problem, args)?.launch_with(options)?)
     }
 }

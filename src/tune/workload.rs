@@ -9,10 +9,10 @@ use super::regime::Regime;
 use super::tuner::Rejection;
 use crate::codegen::Major;
 use crate::ir::{BuildErrors, Converted, Element, Scalar, bf16, f16};
-use crate::kernels::gemm::GemmProblem;
+use crate::kernels::gemm::{Activation, Bias, Epilogue, GemmProblem};
 use crate::runtime::{Buffer, Device, Function, Graph, LaunchOptions, RuntimeError, Stream};
 
-/// A, B and D of a product.
+/// A, B and D of a product, and what its epilogue takes.
 pub struct Matrices<T, D> {
     /// A.
     pub a: Buffer<T>,
@@ -20,7 +20,16 @@ pub struct Matrices<T, D> {
     pub b: Buffer<T>,
     /// D.
     pub d: Buffer<D>,
+    /// C, where there is `beta`.
+    pub c: Option<Buffer<D>>,
+    /// The bias, where there is one.
+    pub bias: Option<Buffer<D>>,
 }
+
+/// The factor of the product, where an epilogue has one.
+pub(super) const ALPHA: f32 = 0.75;
+/// The factor of C, where an epilogue has one.
+pub(super) const BETA: f32 = -0.5;
 
 /// The matrices of one problem on a GPU, several times, so that all together do not fit in the L2 cache; a result that is
 /// known to be right; and graphs of launches on them.
@@ -45,10 +54,11 @@ struct Source {
     table: Vec<f32>,
     major_a: Major,
     major_b: Major,
+    epilogue: Epilogue,
 }
 
-/// The seed of A of the first set, and of B.
-const SEEDS: [u32; 2] = [0x1357_9bdf, 0x2468_ace0];
+/// The seed of A of the first set, of B, of C, and of the bias.
+const SEEDS: [u32; 4] = [0x1357_9bdf, 0x2468_ace0, 0x0f1e_2d3c, 0x5a69_7887];
 /// The most sets.
 const MOST_SETS: u64 = 128;
 /// The most launches of a graph.
@@ -93,8 +103,8 @@ impl From<BuildErrors> for Rejection {
 }
 
 impl<T: Element + Converted, D: Element + Converted> Workload<T, D> {
-    /// Matrices of numbers from N(0, 1) for one problem of contiguous matrices. `input` is the type in which elements
-    /// are multiplied: `tf32` matrices are of `f32`.
+    /// Matrices of numbers from N(0, 1) for one problem of contiguous matrices, with what the epilogue takes; its factors
+    /// are 0.75 and -0.5. `input` is the type in which elements are multiplied: `tf32` matrices are of `f32`.
     ///
     /// # Errors
     /// Those of the device; no memory.
@@ -103,15 +113,18 @@ impl<T: Element + Converted, D: Element + Converted> Workload<T, D> {
         problem: GemmProblem,
         [major_a, major_b]: [Major; 2],
         input: Scalar,
+        epilogue: Epilogue,
     ) -> Result<Workload<T, D>, Rejection> {
         let [m, n, k, batch] = [problem.m, problem.n, problem.k, problem.batch].map(|x| x as usize);
         let lens = [m * k * batch, k * n * batch, m * n * batch];
-        let bytes = (lens[0] + lens[1]) * size_of::<T>() + lens[2] * size_of::<D>();
+        let outputs = if epilogue.beta { 2 } else { 1 };
+        let bytes = (lens[0] + lens[1]) * size_of::<T>() + outputs * lens[2] * size_of::<D>();
         let l2 = device.properties().map_or(1 << 20, |properties| properties.l2_bytes);
         let sets = (2 * l2).div_ceil(bytes.max(1) as u64).clamp(1, MOST_SETS);
         let sets = if device.is_sim() { 1 } else { sets };
         let stream = device.stream()?;
         let fill: Function<Fill<T>> = device.load(&data::fill::<T>(device.target())?)?;
+        let fill_d: Function<Fill<D>> = device.load(&data::fill::<D>(device.target())?)?;
         let table = data::normal_table(0);
         let numbers = device.upload(&table)?;
         let options = LaunchOptions::default().stream(&stream);
@@ -123,7 +136,20 @@ impl<T: Element + Converted, D: Element + Converted> Workload<T, D> {
             fill.launch_with(options, data::grid(lens[0]), args)?;
             let args = (&mut b, &numbers, seed(SEEDS[1]), lens[1] as i64);
             fill.launch_with(options, data::grid(lens[1]), args)?;
-            Ok(Matrices { a, b, d })
+            let operand = |seed: u32, len: usize| -> Result<Buffer<D>, Rejection> {
+                let mut x = device.zeros::<D>(len)?;
+                fill_d.launch_with(
+                    options,
+                    data::grid(len),
+                    (&mut x, &numbers, seed, len as i64),
+                )?;
+                Ok(x)
+            };
+            let c = epilogue.beta.then(|| operand(seed(SEEDS[2]), lens[2])).transpose()?;
+            let bias = epilogue
+                .bias
+                .map(|bias| operand(seed(SEEDS[3]), if bias == Bias::Row { m } else { n }));
+            Ok(Matrices { a, b, d, c, bias: bias.transpose()? })
         };
         let sets = (0..sets).map(make).collect::<Result<Vec<_>, _>>()?;
         stream.synchronize()?;
@@ -135,8 +161,8 @@ impl<T: Element + Converted, D: Element + Converted> Workload<T, D> {
             problem,
             sets,
             reference: None,
-            tolerance: tolerance(input, D::SCALAR, problem.k),
-            source: Source { table, major_a, major_b },
+            tolerance: tolerance(input, D::SCALAR, problem.k, epilogue),
+            source: Source { table, major_a, major_b, epilogue },
             worked_until: Cell::new(None),
         })
     }
@@ -319,11 +345,11 @@ impl<T: Element + Converted, D: Element + Converted> Workload<T, D> {
 
     /// Element `at` of the product of the first set, in `f64`.
     fn element(&self, at: usize) -> f64 {
-        let Source { table, major_a, major_b } = &self.source;
+        let Source { table, major_a, major_b, epilogue } = &self.source;
         let [m, n, k] = [self.problem.m, self.problem.n, self.problem.k].map(|x| x as usize);
         let (matrix, row, column) = (at / (m * n), at / n % m, at % n);
-        let of =
-            |place: usize, seed: u32| rounded(table[data::place(place as u64, seed)], T::SCALAR);
+        let number = |place: usize, seed: u32| table[data::place(place as u64, seed)];
+        let of = |place: usize, seed: u32| rounded(number(place, seed), T::SCALAR);
         let product = |depth: usize| {
             let a = match major_a {
                 Major::K => row * k + depth,
@@ -335,7 +361,25 @@ impl<T: Element + Converted, D: Element + Converted> Workload<T, D> {
             };
             of(matrix * m * k + a, SEEDS[0]) * of(matrix * n * k + b, SEEDS[1])
         };
-        (0..k).map(product).sum()
+        let mut value: f64 = (0..k).map(product).sum();
+        if epilogue.alpha {
+            value *= f64::from(ALPHA);
+        }
+        if epilogue.beta {
+            value += f64::from(BETA) * rounded(number(at, SEEDS[2]), D::SCALAR);
+        }
+        if let Some(bias) = epilogue.bias {
+            let place = if bias == Bias::Row { row } else { column };
+            value += rounded(number(place, SEEDS[3]), D::SCALAR);
+        }
+        match epilogue.activation {
+            None => value,
+            Some(Activation::Relu) => value.max(0.0),
+            Some(Activation::Gelu) => {
+                let inner = std::f64::consts::FRAC_2_PI.sqrt() * (value + 0.044715 * value.powi(3));
+                value / 2.0 * (1.0 + inner.tanh())
+            }
+        }
     }
 
     fn difference(&self, count: u64, first: u64, ours: f64, right: f64) -> String {
@@ -368,8 +412,9 @@ fn rounded(x: f32, scalar: Scalar) -> f64 {
 
 /// How far two sums of `k` products may be apart, relative and absolute. Relative: the rounding of the result.
 /// Absolute: sums of numbers from N(0, 1) are about `sqrt(k)`, and tensor cores cut off after each 16 products what does
-/// not fit in `f32`, always towards zero, so that the errors of `k / 16` steps add up.
-fn tolerance(input: Scalar, output: Scalar, k: u32) -> [f32; 2] {
+/// not fit in `f32`, always towards zero, so that the errors of `k / 16` steps add up. The hardware's `tanh` is right to
+/// 11 bits.
+fn tolerance(input: Scalar, output: Scalar, k: u32, epilogue: Epilogue) -> [f32; 2] {
     let (size, steps) = (f32::sqrt(k as f32), k as f32 / 16.0);
     let relative = match output {
         Scalar::Bf16 => 1.0 / 128.0,
@@ -379,7 +424,8 @@ fn tolerance(input: Scalar, output: Scalar, k: u32) -> [f32; 2] {
     let sums = (steps * f32::EPSILON).max(2e-5) * size;
     // Products of numbers of 10 bits, which may be rounded or cut off.
     let inputs = if input == Scalar::Tf32 { 4e-3 * size } else { 0.0 };
-    [relative, sums + inputs]
+    let tanh = if epilogue.activation == Some(Activation::Gelu) { [1e-3, 2e-3] } else { [0.0; 2] };
+    [relative + tanh[0], sums + inputs + tanh[1]]
 }
 
 #[cfg(test)]
@@ -389,7 +435,8 @@ mod tests {
     type Set = Matrices<bf16, f32>;
 
     fn workload(problem: GemmProblem, majors: [Major; 2]) -> Workload<bf16, f32> {
-        Workload::new(&Device::sim().unwrap(), problem, majors, Scalar::Bf16).unwrap()
+        let none = Epilogue::default();
+        Workload::new(&Device::sim().unwrap(), problem, majors, Scalar::Bf16, none).unwrap()
     }
 
     /// The product by its definition.
@@ -462,8 +509,50 @@ mod tests {
         let before = done(&work);
         assert!(work.time(&window, Regime::Latency).unwrap() > 0.0);
         assert_eq!(done(&work) - before, window.launches * (window.repeats + 1));
+        // A device that has rested works for a window before.
+        let before = done(&work);
+        assert!(work.time(&window, Regime::Steady).unwrap() > 0.0);
+        assert_eq!(done(&work) - before, 2 * window.launches * window.repeats);
+        work.worked_until.set(Some(Instant::now() + Duration::from_secs(3600)));
         let before = done(&work);
         assert!(work.time(&window, Regime::Steady).unwrap() > 0.0);
         assert_eq!(done(&work) - before, window.launches * window.repeats);
+    }
+
+    /// Products with epilogues, by the kernel without tensor cores.
+    #[test]
+    fn epilogues_are_part_of_the_reference() {
+        use crate::ir::Target;
+        use crate::kernels::gemm::{Gemm, GemmArgs, GemmConfig};
+        let problem = GemmProblem { batch: 2, ..GemmProblem::new(9, 13, 20) };
+        for bias in [Bias::Row, Bias::Column] {
+            for activation in [None, Some(Activation::Relu), Some(Activation::Gelu)] {
+                let epilogue = Epilogue { alpha: true, beta: true, bias: Some(bias), activation };
+                let device = Device::sim().unwrap();
+                let mut work = Workload::<f32, f32>::new(
+                    &device,
+                    problem,
+                    [Major::K; 2],
+                    Scalar::F32,
+                    epilogue,
+                )
+                .unwrap();
+                let config =
+                    GemmConfig { epilogue, ..GemmConfig::simt(Target::SM_80, Scalar::F32) };
+                let gemm = Gemm::<f32>::new(config).unwrap().load(&device).unwrap();
+                let launch = |alpha: f32| {
+                    let gemm = &gemm;
+                    move |_: &Stream, set: &mut Matrices<f32, f32>| {
+                        let args = GemmArgs::new(&set.a, &set.b, &mut set.d).alpha(alpha);
+                        let (c, bias) = (set.c.as_ref().unwrap(), set.bias.as_ref().unwrap());
+                        Ok(gemm.launch(&problem, args.beta(BETA, c).bias(bias))?)
+                    }
+                };
+                let wrong = work.set_reference(launch(1.0));
+                assert!(matches!(wrong, Err(Rejection::Wrong(_))), "{wrong:?}");
+                work.set_reference(launch(ALPHA)).unwrap();
+                work.check(launch(ALPHA)).unwrap();
+            }
+        }
     }
 }

@@ -15,8 +15,8 @@ pub(super) struct DirectStore<'b, D> {
     limits: [Val<'b, i32>; 2],
     /// Neighbours along N that are written together at most.
     most: usize,
-    /// What the distances of rows and of matrices, and the number of columns are multiples of, as a number whose lowest
-    /// bit it is.
+    /// What the address of D, the distances of rows and of matrices, and the number of columns are multiples of, in
+    /// elements, as a number whose lowest bit it is.
     multiple: Val<'b, i64>,
 }
 
@@ -27,8 +27,9 @@ impl<'b, D: Number> DirectStore<'b, D> {
         origin: [Val<'b, i32>; 2],
         limits: [Val<'b, i32>; 2],
     ) -> Self {
+        let start = d.ptr_to_int() >> D::SCALAR.size_bytes().ilog2();
+        let multiple = pitch | next | limits[1].cvt::<i64>() | start;
         let d = d.offset(tile.batch.cvt::<i64>() * next);
-        let multiple = pitch | next | limits[1].cvt::<i64>();
         DirectStore { d, pitch, origin, batch: tile.batch, limits, most: 2, multiple }
     }
 

@@ -175,6 +175,13 @@ pub enum GemmError {
         /// What it must be a multiple of.
         alignment: u32,
     },
+    /// A matrix in memory of other code that starts at no multiple of what the kernel relies on.
+    Address {
+        /// `A` or `B`.
+        operand: char,
+        /// What its address must be a multiple of.
+        alignment: u32,
+    },
     /// More tiles than can be numbered.
     Tiles {
         /// The tiles.
@@ -314,6 +321,11 @@ impl fmt::Display for GemmError {
             GemmError::Alignment { what, operand, bytes, alignment } => write!(
                 f,
                 "{what} {operand} is {bytes} bytes, but the kernel takes multiples of {alignment}"
+            ),
+            GemmError::Address { operand, alignment } => write!(
+                f,
+                "{operand} does not start at a multiple of {alignment} bytes, as the kernel takes it: a configuration \
+                 with a smaller `alignment` does"
             ),
             GemmError::Tiles { tiles } => {
                 write!(f, "the problem has {tiles} tiles, which are more than 2^31 - 1")

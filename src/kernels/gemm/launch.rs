@@ -157,7 +157,7 @@ impl<A: Element, D: Number, B: Element, C: Number> GemmFunction<A, D, B, C> {
     /// Makes a launch ready for buffers that stay.
     ///
     /// # Errors
-    /// [`GemmConfig::check_problem`]; buffers that are too short, an operand of the epilogue that is missing or of no
+    /// [`GemmConfig::check_problem`]; buffers that are too short or start at an odd address, an operand of the epilogue that is missing or of no
     /// use, tensors that tensor copies do not take.
     pub fn prepare<'h>(
         &'h self,
@@ -188,6 +188,13 @@ impl<A: Element, D: Number, B: Element, C: Number> GemmFunction<A, D, B, C> {
                 }))
             }
             AnyFunction::Threads(function) => {
+                let alignment = config.alignment;
+                let bytes = alignment.into();
+                let starts =
+                    [('A', args.a.is_aligned_to(bytes)), ('B', args.b.is_aligned_to(bytes))];
+                if let Some((operand, _)) = starts.into_iter().find(|(_, aligned)| !aligned) {
+                    return Err(GemmError::Address { operand, alignment });
+                }
                 let GemmProblem { m, n, k, batch, .. } = *problem;
                 // Distances are below 2^40, and sizes below 2^31.
                 let strides = [strides.a, strides.b, strides.d].map(|both| both.map(|s| s as i64));

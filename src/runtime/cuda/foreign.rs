@@ -103,11 +103,11 @@ impl Device {
     ///
     /// # Safety
     /// As long as `owner` is not dropped, `address` is that of `len` elements in memory of the primary context
-    /// of this device, aligned to their size, that no other code writes, and reads only where this crate does
-    /// not write.
+    /// of this device that no other code writes, and reads only where this crate does not write.
     ///
     /// # Errors
-    /// [`AddressOnSimulator`](RuntimeError::AddressOnSimulator).
+    /// [`AddressOnSimulator`](RuntimeError::AddressOnSimulator);
+    /// [`AddressAlignment`](RuntimeError::AddressAlignment).
     pub unsafe fn borrow_raw<T: Element>(
         &self,
         address: u64,
@@ -119,6 +119,10 @@ impl Device {
             #[cfg(feature = "sim")]
             Backend::Sim(_) => return Err(RuntimeError::AddressOnSimulator),
         };
+        let align = size_of::<T>() as u64;
+        if !address.is_multiple_of(align) {
+            return Err(RuntimeError::AddressAlignment { address, align });
+        }
         let bytes = len.saturating_mul(size_of::<T>());
         // SAFETY: by contract.
         let memory =
