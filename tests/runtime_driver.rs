@@ -84,6 +84,17 @@ fn failed_assertions_are_returned_by_the_call_that_waits() {
 }
 
 #[test]
+fn failed_assertions_of_all_streams_are_found() {
+    check("asserts_on_streams", &[]);
+    check("asserts_on_streams", &[("POOLS", "0")]);
+}
+
+#[test]
+fn streams_are_not_kept_by_what_they_used() {
+    check("streams_come_and_go", &[("STREAMS", "300")]);
+}
+
+#[test]
 fn drops_right_after_a_launch_are_safe() {
     check("drops", &[]);
     check("drops", &[("POOLS", "0")]);
@@ -320,6 +331,8 @@ fn child() {
         "out_of_memory" => out_of_memory(),
         "fault" => fault(),
         "asserts" => asserts(),
+        "asserts_on_streams" => asserts_on_streams(),
+        "streams_come_and_go" => streams_come_and_go(),
         _ => panic!("no such case"),
     }
     eprintln!("case {case} ran");
@@ -470,6 +483,61 @@ fn asserts() {
     assert!(device.upload(&[1]).is_ok());
 }
 
+/// The memory of failed assertions is used by launches on all streams and by graphs: none is lost, and it is freed after
+/// the last.
+fn asserts_on_streams() {
+    let device = gpu();
+    let kernel = Kernel::<()>::build("asserts", Target::SM_80, |k, ()| {
+        let i = k.thread_idx().x;
+        k.assert_with(i.lt(0), "thread {}", i);
+    });
+    let kernel = kernel.unwrap();
+    let total = |result: Result<(), RuntimeError>| match result {
+        Err(RuntimeError::AssertFailed(failures)) => failures.total,
+        other => panic!("{other:?}"),
+    };
+    let (a, b) = (device.stream().unwrap(), device.stream().unwrap());
+    let function = device.load(&kernel).unwrap();
+    for (first, last) in [(&a, &b), (&b, &a)] {
+        function.launch_with(on(first), Grid::cover(3, 3), ()).unwrap();
+        function.launch_with(on(last), Grid::cover(4, 4), ()).unwrap();
+        assert_eq!(total(last.synchronize()), 7);
+        assert_eq!((first.synchronize(), device.synchronize()), (Ok(()), Ok(())));
+    }
+    let mut graph = device.graph().unwrap();
+    graph.launch(&function, Grid::cover(5, 5), ()).unwrap();
+    let graph = graph.finish().unwrap();
+    graph.launch_on(&a).unwrap();
+    function.launch_with(on(&b), Grid::cover(2, 2), ()).unwrap();
+    assert_eq!(total(b.synchronize()), 7);
+    drop(graph);
+
+    // The function goes while work of a stream that nobody waited for still uses the memory.
+    let mut module = Module::new(Target::SM_80);
+    module.add(&kernel).unwrap();
+    let module = device.load_module(&module).unwrap();
+    let function = module.function(&kernel).unwrap();
+    function.launch_with(on(&a), Grid::cover(1, 1), ()).unwrap();
+    function.launch_with(on(&b), Grid::cover(1, 1), ()).unwrap();
+    assert_eq!(total(b.synchronize()), 2);
+    function.launch_with(on(&a), Grid::cover(1, 1), ()).unwrap();
+    drop(function);
+    assert_eq!(total(device.synchronize()), 1);
+}
+
+/// Code that many streams have used in turn does not keep them.
+fn streams_come_and_go() {
+    let device = gpu();
+    let function = device.load(&named("empty")).unwrap();
+    for i in 0..1000 {
+        let stream = device.stream().unwrap();
+        function.launch_with(on(&stream), Grid::cover(1, 1), ()).unwrap();
+        if i % 10 != 0 {
+            stream.synchronize().unwrap();
+        }
+    }
+}
+
 fn drops() {
     let device = gpu();
     let n = 64;
@@ -565,6 +633,7 @@ fn launch_shape() {
             "launch_shape",
             Target::SM_90A,
             |k, _| {
+                k.griddepcontrol_wait();
                 if bytes > 0 {
                     k.shared::<u8>(bytes);
                 }
@@ -600,7 +669,11 @@ fn launch_shape() {
         function.launch_with(cooperative, blocks, ()),
         Err(RuntimeError::TooManyBlocksAtOnce { kernel, blocks: 13, limit: 12 })
     );
-    assert!(function.time_with(plain.programmatic(true), Grid::cover(1, 32), ()).is_ok());
+    let kernel = "empty".to_owned();
+    assert_eq!(
+        function.time_with(plain.programmatic(true), Grid::cover(1, 32), ()).map(|_| ()),
+        Err(RuntimeError::ProgrammaticWithoutWait { kernel })
+    );
 }
 
 /// The driver writes what it was told of the tensor, the kernel what it was passed.

@@ -342,6 +342,9 @@ fn sentences() {
         RuntimeError::NotPrimaryContext { device: device() },
         RuntimeError::BufferShared,
         RuntimeError::AddressOnSimulator,
+        RuntimeError::AddressAlignment { address: 0x1002, align: 4 },
+        RuntimeError::StreamCaptures,
+        RuntimeError::ProgrammaticWithoutWait { kernel: kernel() },
         RuntimeError::PinnedBool,
         RuntimeError::TensorMap(Box::new(TensorMapError::Address { address: 0x1008 })),
         RuntimeError::TooManyBlocksAtOnce { kernel: kernel(), blocks: 1000, limit: 264 },
@@ -385,6 +388,9 @@ fn sentences() {
         the stream belongs to another context than the primary one of GPU 0 (NVIDIA H200): make it with `CudaContext::new`
         the memory of the buffer cannot be given away, because a graph uses it or other code owns it: drop the graph, or copy the elements
         the simulator has no addresses: borrow memory on a GPU, or upload the data
+        memory at 0x1002 cannot be borrowed: elements of 4 bytes start at multiples of 4
+        the stream records a graph of other code, which does not keep what the work uses: end the recording first, and record work with `Device::graph`
+        kernel `axpy` has no `griddepcontrol_wait`, so that a programmatic launch would not see what the launch before it writes: add one before the first use of memory
         page-locked memory cannot be of `bool`s, because a kernel may store bytes that are none: use `u8`
         there is no such tensor map: the tensor starts at address 0x1008, which is not a multiple of 16
         a cooperative launch runs all blocks at once, and the device has room for 264 of kernel `axpy`, not for 1000: launch fewer blocks and let each do more

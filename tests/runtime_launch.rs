@@ -345,7 +345,11 @@ fn launches_with_options() {
             let x = device.upload(&[2.0f32; 1000]).unwrap();
             let mut y = device.zeros::<f32>(1000).unwrap();
             let plain = LaunchOptions::default();
-            for launch in [plain, plain.programmatic(true), plain.cooperative(true)] {
+            let programmatic = plain.programmatic(true);
+            let refused = f.launch_with(programmatic, grid, (1.0, &x, &mut y, 1000));
+            let kernel = f.name().to_owned();
+            assert_eq!(refused, Err(RuntimeError::ProgrammaticWithoutWait { kernel }));
+            for launch in [plain, plain, plain.cooperative(true)] {
                 f.launch_with(launch, grid, (1.0, &x, &mut y, 1000)).unwrap();
                 device.synchronize().unwrap();
             }
@@ -424,8 +428,10 @@ fn gpu_streams_and_memory_of_cudarc() {
     f.launch_with(on(&ours), Grid::cover(1000, 256), (2.0, &x, &mut y, 1000)).unwrap();
     let y = y.into_cudarc(&stream).unwrap();
     assert_eq!(stream.clone_dtoh(&y).unwrap(), [7.0f32; 1000]);
-    assert_eq!(x.into_cudarc(&stream).map(|_| ()), Err(RuntimeError::BufferShared));
-    drop(y);
+    // What came from there goes back as it was.
+    let x = x.into_cudarc(&stream).unwrap();
+    assert_eq!((x.stream().cu_stream(), x.len()), (stream.cu_stream(), 1000));
+    drop((x, y));
     // A buffer that came from elsewhere is freed after its last use.
     let x = Buffer::from_cudarc(stream.clone_htod(&[5.0f32; 64]).unwrap()).unwrap();
     let slow = device.load(&slow(device.target())).unwrap();
@@ -435,6 +441,21 @@ fn gpu_streams_and_memory_of_cudarc() {
     let other = stream.clone_htod(&[1e9f32; 64]).unwrap();
     assert_eq!(sum.to_vec().unwrap(), [500_000.0; 64]);
     drop(other);
+
+    // What other code records on its stream is not for us: nothing would keep what it uses.
+    let x = device.upload(&[1.0f32; 64]).unwrap();
+    let mut y = device.zeros::<f32>(64).unwrap();
+    f.launch_with(on(&ours), Grid::cover(64, 64), (2.0, &x, &mut y, 64)).unwrap();
+    let mode = cudarc::driver::sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
+    stream.begin_capture(mode).unwrap();
+    let launched = f.launch_with(on(&ours), Grid::cover(64, 64), (2.0, &x, &mut y, 64));
+    assert_eq!(launched, Err(RuntimeError::StreamCaptures));
+    assert_eq!(ours.synchronize(), Err(RuntimeError::StreamCaptures));
+    assert_eq!(ours.record().map(|_| ()), Err(RuntimeError::StreamCaptures));
+    let flags =
+        cudarc::driver::sys::CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
+    drop(stream.end_capture(flags).unwrap());
+    assert_eq!(y.to_vec().unwrap(), [2.0; 64]);
 }
 
 #[test]

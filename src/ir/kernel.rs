@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use super::bounds::LaunchBounds;
 use super::entity::{Arena, ArrayId, LocalId, OpId, PlaceId, RegionId, SharedId, Value, VarId};
-use super::op::{Diagnostic, Op};
+use super::op::{Diagnostic, Op, Sync};
 use super::target::Target;
 use super::types::{Const, Scalar, Type};
 
@@ -181,6 +181,15 @@ impl KernelIr {
         let is_assert =
             |op: OpId| matches!(self.ops[op].op, Op::Diagnostic(Diagnostic::Assert { .. }));
         self.reached_ops().into_iter().any(is_assert)
+    }
+
+    /// Whether the verified kernel has a `griddepcontrol_wait`, or PTX text with one.
+    pub fn waits_for_grids(&self) -> bool {
+        self.reached_ops().into_iter().any(|op| match &self.ops[op].op {
+            Op::Sync(Sync::GriddepcontrolWait {}) => true,
+            Op::Inline(inline) => inline.ptx.text().contains("griddepcontrol.wait"),
+            _ => false,
+        })
     }
 
     /// The bytes of the parameters: each at the next multiple of its size, with the one that a kernel with

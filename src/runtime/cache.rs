@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use super::cache_folder::cache_folder;
@@ -211,8 +211,10 @@ impl ModuleCache {
         match read_file(&path) {
             Ok(bytes) => decode(key, &bytes).map_or(Found::Corrupt, Found::Entry),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Found::Nothing,
-            // A folder in its place, say, or a disk that fails.
-            Err(_) => Found::Corrupt,
+            // A folder in its place, say.
+            Err(_) if path.is_dir() => Found::Corrupt,
+            // Too many open files, or a disk that fails: the entry may be whole.
+            Err(_) => Found::Nothing,
         }
     }
 
@@ -220,6 +222,10 @@ impl ModuleCache {
         let Some(path) = self.path(key) else { return Ok(()) };
         // An entry that a system without power has cut off is found by its checksum and compiled anew, so that a load
         // need not wait for the disk.
+        static CLEANED: Once = Once::new();
+        CLEANED.call_once(|| {
+            path.parent().into_iter().for_each(|folder| remove_abandoned(folder, ABANDONED));
+        });
         write_file(&path, &encode(key, compiled), Reaches::System)
     }
 
@@ -250,7 +256,11 @@ impl ModuleCache {
         if let Some(folder) = &self.folder {
             remove_abandoned(folder, Duration::ZERO);
         }
-        self.paths().into_iter().try_for_each(fs::remove_file)
+        self.paths().into_iter().try_for_each(|path| match fs::remove_file(path) {
+            // Another process was faster.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed,
+        })
     }
 
     /// Writes all entries of the disk that are whole to one file, for [`ModuleCache::import`] elsewhere; their
@@ -276,17 +286,26 @@ impl ModuleCache {
     /// or options do no harm: they are never asked for.
     ///
     /// # Errors
-    /// The file cannot be read, is no exported cache, or an entry cannot be written.
+    /// The file cannot be read, is no exported cache or not all of one, or an entry cannot be written.
     pub fn import(&self, file: &Path) -> io::Result<usize> {
-        let archive = read_file(file)?;
+        let archive = fs::read(file)?;
+        let invalid = |what: &str| {
+            let message = format!("`{}` {what}", file.display());
+            io::Error::new(io::ErrorKind::InvalidData, message)
+        };
         let Some(mut rest) = archive.strip_prefix(ARCHIVE_MAGIC) else {
-            let message = format!("`{}` is no exported module cache", file.display());
-            return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+            return Err(invalid("is no exported module cache"));
         };
         let mut count = 0;
-        while let Some((len, after)) = rest.split_first_chunk::<8>() {
-            let len = usize::try_from(u64::from_le_bytes(*len)).unwrap_or(usize::MAX);
-            let Some((bytes, after)) = after.split_at_checked(len) else { break };
+        while !rest.is_empty() {
+            let entry = rest.split_first_chunk::<8>().and_then(|(len, after)| {
+                after.split_at_checked(usize::try_from(u64::from_le_bytes(*len)).ok()?)
+            });
+            let Some((bytes, after)) = entry else {
+                return Err(invalid(&format!(
+                    "ends inside an entry, after {count} that were added"
+                )));
+            };
             rest = after;
             let Some(key) = key_of(bytes) else { continue };
             let Some(compiled) = decode(key, bytes) else { continue };
@@ -363,9 +382,6 @@ fn write_file(path: &Path, bytes: &[u8], reaches: Reaches) -> io::Result<()> {
     };
     fs::create_dir_all(folder)?;
     let number = WRITTEN.fetch_add(1, Relaxed);
-    if number == 0 {
-        remove_abandoned(folder, ABANDONED);
-    }
     let temporary = folder.join(format!(".{}-{number}.partial", std::process::id()));
     let write = || {
         let mut file = fs::File::create(&temporary)?;
@@ -380,19 +396,27 @@ fn write_file(path: &Path, bytes: &[u8], reaches: Reaches) -> io::Result<()> {
     })
 }
 
-/// Removes files of that age that were never renamed.
+/// Removes files of a folder of the cache of that age that were never renamed.
 fn remove_abandoned(folder: &Path, age: Duration) {
     let Ok(listed) = fs::read_dir(folder) else { return };
     for entry in listed.flatten() {
-        let path = entry.path();
-        let is_partial = path.extension().is_some_and(|extension| extension == "partial");
+        let name = entry.file_name();
+        let ours = name.to_str().is_some_and(is_temporary);
         let written =
             entry.metadata().and_then(|data| data.modified()).unwrap_or(SystemTime::now());
-        let is_old = written.elapsed().is_ok_and(|since| since >= age);
-        if is_partial && is_old {
-            let _ = fs::remove_file(path);
+        if ours && written.elapsed().is_ok_and(|since| since >= age) {
+            let _ = fs::remove_file(entry.path());
         }
     }
+}
+
+/// Whether a file has a name that [`write_file`] gives: `.PROCESS-NUMBER.partial`.
+fn is_temporary(name: &str) -> bool {
+    let numbers = name.strip_prefix('.').and_then(|name| name.strip_suffix(".partial"));
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    numbers
+        .and_then(|numbers| numbers.split_once('-'))
+        .is_some_and(|(process, number)| is_number(process) && is_number(number))
 }
 
 #[cfg(test)]
@@ -511,12 +535,17 @@ mod tests {
         fs::create_dir_all(&folder.0).unwrap();
         let partial = folder.0.join(".1-2.partial");
         fs::write(&partial, b"tilewr").unwrap();
+        // Nobody else's files are touched.
+        let others = ["thesis.partial", ".partial", ".1-.partial", ".a-1.partial", "1-2.partial"];
+        let others = others.map(|name| folder.0.join(name));
+        others.iter().for_each(|path| fs::write(path, b"mine").unwrap());
         let cache = ModuleCache::in_folder(&folder.0);
         assert_eq!(cache.size(), (0, 0));
         remove_abandoned(&folder.0, ABANDONED);
         assert!(partial.exists(), "it may be one that is being written");
         cache.clear().unwrap();
         assert!(!partial.exists());
+        assert!(others.iter().all(|path| path.exists()));
     }
 
     #[test]
@@ -537,6 +566,11 @@ mod tests {
         assert!(found.find(keys[1]).is_none());
         let error = other.import(&cache.path(keys[0]).unwrap()).unwrap_err();
         assert!(error.to_string().contains("is no exported module cache"), "{error}");
+        let mut cut = fs::read(&file).unwrap();
+        cut.pop();
+        fs::write(&file, cut).unwrap();
+        let error = ModuleCache::in_folder(to.0.join("new")).import(&file).unwrap_err();
+        assert!(error.to_string().ends_with("after 1 that were added"), "{error}");
     }
 
     #[test]

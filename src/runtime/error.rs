@@ -229,6 +229,13 @@ pub enum RuntimeError {
         /// The GPU.
         device: String,
     },
+    /// A programmatic launch of a kernel that never waits for the launch before it.
+    ProgrammaticWithoutWait {
+        /// The kernel.
+        kernel: String,
+    },
+    /// A stream of other code that records a graph there.
+    StreamCaptures,
     /// The memory of a buffer cannot be given away: a graph uses it, or other code owns it.
     BufferShared,
     /// An address was given to the simulator, which has none.
@@ -432,6 +439,15 @@ impl fmt::Display for RuntimeError {
                 f,
                 "the stream belongs to another context than the primary one of {device}: make it with \
                  `CudaContext::new`"
+            ),
+            ProgrammaticWithoutWait { kernel } => write!(
+                f,
+                "kernel `{kernel}` has no `griddepcontrol_wait`, so that a programmatic launch would not see what the \
+                 launch before it writes: add one before the first use of memory"
+            ),
+            StreamCaptures => f.write_str(
+                "the stream records a graph of other code, which does not keep what the work uses: end the recording \
+                 first, and record work with `Device::graph`",
             ),
             BufferShared => f.write_str(
                 "the memory of the buffer cannot be given away, because a graph uses it or other code owns \

@@ -86,6 +86,8 @@ pub(super) struct Inner {
     /// Whether a launch passes layouts or tuples.
     has_templates: bool,
     bounds: LaunchBounds,
+    /// Whether it waits for the launch before it by itself.
+    waits: bool,
     code: Code,
 }
 
@@ -168,6 +170,7 @@ impl<P> Function<P> {
             signature: Arc::clone(kernel.signature()),
             has_templates: kernel.signature().bind(&[]) != Ok(Vec::new()),
             bounds: ir.bounds,
+            waits: ir.waits_for_grids(),
             code,
         };
         Function { inner: Arc::new(inner), params: PhantomData }
@@ -442,6 +445,9 @@ impl Inner {
         let cluster = self.check(grid, &args.args)?;
         args.check_lengths(&self.name, &self.signature)?;
         self.check_stream(options)?;
+        if options.programmatic && !self.waits {
+            return Err(RuntimeError::ProgrammaticWithoutWait { kernel: self.name.clone() });
+        }
         Ok(cluster)
     }
 

@@ -12,6 +12,6 @@ pub struct Occupancy {
 impl Occupancy {
     /// Blocks that run at once: what a cooperative launch can have, and a persistent kernel wants.
     pub const fn blocks(self) -> u32 {
-        self.blocks_per_sm * self.multiprocessors
+        self.blocks_per_sm.saturating_mul(self.multiprocessors)
     }
 }

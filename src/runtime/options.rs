@@ -17,7 +17,8 @@ use super::stream::Stream;
 pub struct LaunchOptions<'s> {
     /// Programmatic dependent launch: the kernel may start as soon as all blocks of the launch before it in
     /// the stream have run `griddepcontrol.launch_dependents` or have ended. It sees what that launch wrote
-    /// only after its own `griddepcontrol.wait` (PTX ISA 9.7.13, `griddepcontrol`).
+    /// only after its own `griddepcontrol.wait` (PTX ISA 9.7.13, `griddepcontrol`), without which the launch is
+    /// refused; memory that it uses before is its author's to think of.
     pub programmatic: bool,
     /// All blocks run at once, so that they can wait for each other. A grid for which there is no room is
     /// refused.

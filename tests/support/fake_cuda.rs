@@ -400,6 +400,9 @@ export! {
     }
     fn cuStreamCreate(stream: *mut Handle, _flags: c_uint) {
         call(|driver| {
+            if driver.streams.len() as u64 >= setting("STREAMS", u64::MAX) {
+                violation("so many streams at a time");
+            }
             let handle = driver.handle();
             driver.streams.insert(handle, VecDeque::new());
             unsafe { set(stream, handle) };
@@ -463,6 +466,22 @@ export! {
     }
     fn cuStreamSynchronize(stream: Handle) {
         call(|driver| driver.run(stream))
+    }
+    fn cuStreamQuery(stream: Handle) {
+        // Work runs when it is waited for.
+        call(|driver| match driver.streams.get(&stream) {
+            _ if driver.recording.contains_key(&stream) => violation("a recording stream is asked"),
+            Some(queue) if queue.is_empty() => Ok(()),
+            Some(_) => Err(600),
+            None => violation("no such stream"),
+        })
+    }
+    fn cuStreamIsCapturing(stream: Handle, status: *mut c_uint) {
+        call(|driver| {
+            let is_recording = driver.recording.contains_key(&stream);
+            unsafe { set(status, c_uint::from(is_recording)) };
+            Ok(())
+        })
     }
     fn cuMemAlloc_v2(address: *mut Address, bytes: usize) {
         if setting("POOLS", 1) != 0 {

@@ -67,6 +67,9 @@ driver_functions! {
     fn cuStreamSynchronize(stream: sys::CUstream) = sys::cuStreamSynchronize;
     fn cuStreamWaitEvent(stream: sys::CUstream, event: sys::CUevent, flags: c_uint)
         = sys::cuStreamWaitEvent;
+    fn cuStreamQuery(stream: sys::CUstream) = sys::cuStreamQuery;
+    fn cuStreamIsCapturing(stream: sys::CUstream, status: *mut sys::CUstreamCaptureStatus)
+        = sys::cuStreamIsCapturing;
     #[cfg(feature = "tune")]
     fn cuLaunchHostFunc(stream: sys::CUstream, function: sys::CUhostFn, data: *mut c_void)
         = sys::cuLaunchHostFunc;

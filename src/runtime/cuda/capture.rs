@@ -63,14 +63,15 @@ pub(in crate::runtime) struct Recording {
 
 impl Recording {
     pub(in crate::runtime) fn new(context: &'static Context) -> Result<Recording, RuntimeError> {
-        let stream = Stream::new(context)?;
         let _current = context.enter()?;
+        // Nobody waits for all streams and finds this one before it is known to record.
+        let stream = Stream::recording(context)?;
         // Other calls of this thread go on as usual: only the stream itself records.
         let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
         // SAFETY: the stream belongs to the context and has no work.
         let code = unsafe { (context.api().cuStreamBeginCapture_v2)(stream.raw(), mode) };
         context.check("cuStreamBeginCapture_v2", code)?;
-        stream.begin_capture();
+        context.note_stream(&stream);
         Ok(Recording { stream, open: true })
     }
 
@@ -147,16 +148,18 @@ impl Graph {
     /// Queues all launches.
     pub(in crate::runtime) fn launch(&self, stream: &Arc<Stream>) -> Result<(), RuntimeError> {
         stream.check_runs("Graph::launch")?;
+        stream.check_not_capturing()?;
         let Capture { memory, code, asserts, kernel, launches, .. } = &self.capture;
         let Some(kernel) = kernel else { return Ok(()) };
         let _current = self.context.enter()?;
         memory.iter().try_for_each(|(memory, writes)| memory.uses().order(stream, *writes))?;
+        asserts.iter().try_for_each(|report| report.order(stream))?;
         // SAFETY: graph and stream belong to the context. What the graph uses lives as long as it, and is
         // freed or unloaded only after the uses noted below.
         let answer = unsafe { (self.context.api().cuGraphLaunch)(self.exec, stream.raw()) };
         self.context.check("cuGraphLaunch", answer)?;
-        asserts.iter().for_each(|report| self.context.note_asserts(report));
         let work = stream.note_launch(kernel, *launches);
+        asserts.iter().for_each(|report| report.note(stream, work));
         memory.iter().for_each(|(memory, writes)| memory.uses().note(stream, work, *writes));
         code.iter().for_each(|code| code.note(stream, work, false));
         Ok(())

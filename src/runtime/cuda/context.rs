@@ -326,7 +326,7 @@ impl Context {
     }
 
     /// All streams in use.
-    fn streams(&self) -> Vec<Arc<Stream>> {
+    pub(super) fn streams(&self) -> Vec<Arc<Stream>> {
         self.all_streams().iter().filter_map(Weak::upgrade).collect()
     }
 

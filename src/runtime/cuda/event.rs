@@ -59,6 +59,7 @@ impl Event {
     pub(in crate::runtime) fn record_on(&self, stream: &Stream) -> Result<(), RuntimeError> {
         stream.check_runs("Stream::record")?;
         let _current = self.context.enter()?;
+        stream.check_not_capturing()?;
         self.record(stream)
     }
 
@@ -66,6 +67,7 @@ impl Event {
     pub(in crate::runtime) fn hold(&self, stream: &Stream) -> Result<(), RuntimeError> {
         stream.check_runs("Stream::wait_for")?;
         let _current = self.context.enter()?;
+        stream.check_not_capturing()?;
         stream.wait_for_event(self)
     }
 

@@ -1,8 +1,9 @@
 //! Streams and memory of other code: of programs that use `cudarc`, and of anything that has an address.
 
+use std::any::Any;
 use std::sync::Arc;
 
-use cudarc::driver::{CudaSlice, CudaStream, DevicePtr, DeviceRepr};
+use cudarc::driver::{CudaSlice, CudaStream, DevicePtrMut, DeviceRepr};
 
 use super::context::Context;
 use super::memory::Memory;
@@ -46,9 +47,12 @@ impl<T: Element + DeviceRepr> Buffer<T> {
     /// [`NotPrimaryContext`](RuntimeError::NotPrimaryContext); those of [`Device::cuda`].
     pub fn from_cudarc(slice: CudaSlice<T>) -> Result<Buffer<T>, RuntimeError> {
         let stream = Arc::clone(slice.stream());
+        let mut slice = slice;
         let (address, len) = {
-            let (address, _recorded) = slice.device_ptr(&stream);
-            (address, slice.len())
+            let len = slice.len();
+            // The buffer may be written: the stream also waits for what still reads the memory.
+            let (address, _recorded) = slice.device_ptr_mut(&stream);
+            (address, len)
         };
         let Stream { backend } = Stream::from_cudarc(&stream)?;
         let raw = match backend {
@@ -63,7 +67,9 @@ impl<T: Element + DeviceRepr> Buffer<T> {
         Ok(Buffer::from_memory(AnyMemory::Cuda(memory), len))
     }
 
-    /// The memory as `cudarc` has it, to be freed by it on `stream`. Waits for all uses of the buffer.
+    /// The memory as `cudarc` has it, to be freed by it on `stream`; memory that came by
+    /// [`from_cudarc`](Buffer::from_cudarc) is the same slice as before, with its own stream. Waits for all uses of the
+    /// buffer.
     ///
     /// # Errors
     /// [`OtherDeviceStream`](RuntimeError::OtherDeviceStream); [`BufferShared`](RuntimeError::BufferShared)
@@ -79,6 +85,12 @@ impl<T: Element + DeviceRepr> Buffer<T> {
         if !std::ptr::eq(context_of(stream)?, memory.context()) {
             return Err(other_device(stream, &device));
         }
+        if memory.is_owned_by::<CudaSlice<T>>() {
+            return memory.into_owner();
+        }
+        // `cudarc` makes events for the slice, and panics where it cannot: it says so here.
+        let made = stream.context().new_event(None);
+        made.map(drop).or_else(|error| memory.context().check("cuEventCreate", error.0 as u32))?;
         let address = memory.give_away()?;
         // SAFETY: the memory has `len` elements, all written or zero, is used by nobody, and is freed by the
         // slice alone.
@@ -132,6 +144,14 @@ impl Device {
 }
 
 impl Memory {
+    /// What other code gave to own the memory, once nobody else uses that.
+    fn into_owner<O: Any>(self) -> Result<O, RuntimeError> {
+        let context = self.context();
+        let _current = context.enter()?;
+        self.uses().wait(true)?;
+        self.release_owner().ok_or(RuntimeError::BufferShared)
+    }
+
     /// The address of memory that nobody else uses and this crate allocated, which is not freed here any more.
     fn give_away(self) -> Result<u64, RuntimeError> {
         let context = self.context();

@@ -215,6 +215,9 @@ impl Function {
         launch: &Launch<'_>,
         args: impl LaunchArgs<'h>,
     ) -> Result<(), RuntimeError> {
+        if let Some(report) = &self.asserts {
+            report.order(launch.stream)?;
+        }
         let mut memory = args.filter_map(LaunchArg::memory);
         memory.try_for_each(|(memory, writes)| memory.uses().order(launch.stream, writes))
     }
@@ -226,6 +229,7 @@ impl Function {
         args: impl LaunchArgs<'h>,
     ) -> Result<(), RuntimeError> {
         let stream = launch.stream;
+        stream.check_not_capturing()?;
         let record = |capture: &mut Capture| self.record(launch, args.clone(), capture);
         if let Some(recorded) = stream.captured(record) {
             return recorded;
@@ -235,8 +239,7 @@ impl Function {
         let work = stream.note_launch(&self.name, 1);
         self.module.uses().note(stream, work, false);
         if let Some(report) = &self.asserts {
-            self.context().note_asserts(report);
-            report.memory().uses().note(stream, work, true);
+            report.note(stream, work);
         }
         for (memory, writes) in args.filter_map(LaunchArg::memory) {
             memory.uses().note(stream, work, writes);

@@ -35,6 +35,7 @@ impl Hold {
         stream.check_runs("Stream::hold")?;
         let context = stream.context();
         let _current = context.enter()?;
+        stream.check_not_capturing()?;
         let state = Arc::new(State::default());
         let given = Arc::into_raw(Arc::clone(&state));
         // SAFETY: the stream belongs to the context. The function gets one reference and is called once.

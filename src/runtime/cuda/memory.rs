@@ -1,5 +1,6 @@
 //! Memory of a GPU, and copies between it and the host.
 
+use std::any::Any;
 use std::ffi::c_void;
 use std::fmt;
 use std::sync::Arc;
@@ -25,7 +26,7 @@ pub(super) struct Allocation {
     home: Arc<Stream>,
     uses: Uses,
     /// What frees it, where that is other code.
-    owner: Option<Box<dyn Send + Sync>>,
+    owner: Option<Box<dyn Any + Send + Sync>>,
 }
 
 impl Allocation {
@@ -64,7 +65,7 @@ impl Memory {
         stream: &Arc<Stream>,
         address: u64,
         bytes: usize,
-        owner: Box<dyn Send + Sync>,
+        owner: Box<dyn Any + Send + Sync>,
     ) -> Memory {
         let (context, home) = (stream.context(), Arc::clone(stream));
         let (uses, work) = (Uses::default(), stream.note());
@@ -141,6 +142,20 @@ impl Memory {
         own.map(|mut allocation| std::mem::take(&mut allocation.address))
     }
 
+    /// Whether other code gave an owner of this type.
+    pub(super) fn is_owned_by<O: Any>(&self) -> bool {
+        // The box is no `O`, what is in it is.
+        self.0.owner.as_deref().is_some_and(|owner| owner.is::<O>())
+    }
+
+    /// The owner that other code gave, if it is of this type and nobody else has the memory. No work is left on it.
+    pub(super) fn release_owner<O: Any>(self) -> Option<O> {
+        let mut allocation = Arc::into_inner(self.0)?;
+        let owner = allocation.owner.take_if(|owner| (**owner).is::<O>())?;
+        allocation.address = 0;
+        owner.downcast().ok().map(|owner| *owner)
+    }
+
     /// Queues work on the memory, which `call` names: on `stream`, after what it must wait for.
     fn queue(
         &self,
@@ -154,6 +169,7 @@ impl Memory {
         if self.0.bytes == 0 {
             return Ok(());
         }
+        stream.check_not_capturing()?;
         self.0.uses.order(stream, writes)?;
         context.check(call, work())?;
         self.0.uses.note(stream, stream.note(), writes);
@@ -386,7 +402,10 @@ impl Drop for Allocation {
         let (api, home) = (self.context.api(), &self.home);
         if self.owner.is_some() {
             // The owner may free it at once, in an order of its own.
-            let _ = self.uses.wait(true);
+            if self.uses.wait(true).is_err() {
+                // Something may still run on it.
+                std::mem::forget(self.owner.take());
+            }
             return;
         }
         let (call, code) = if self.context.has_pools() {

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::context::Context;
 use super::memory::Memory;
+use super::stream::Stream;
 use crate::codegen::AssertBuffer;
 use crate::ir::KernelIr;
 use crate::runtime::RuntimeError;
@@ -30,9 +31,16 @@ impl AssertReport {
         Ok(Some(Arc::new(AssertReport { memory, sites: AssertSites::new(ir) })))
     }
 
-    /// The memory, which a launch uses.
-    pub(super) fn memory(&self) -> &Memory {
-        &self.memory
+    /// Lets the stream wait until the memory is ready for a launch. Launches need not wait for each other: they add
+    /// to it by atomic operations. The context is current.
+    pub(super) fn order(&self, stream: &Stream) -> Result<(), RuntimeError> {
+        self.memory.uses().order(stream, false)
+    }
+
+    /// Notes a launch that was queued: as one of those that only read, so that all of them are waited for.
+    pub(super) fn note(self: &Arc<Self>, stream: &Arc<Stream>, work: u64) {
+        self.memory.context().note_asserts(self);
+        self.memory.uses().note(stream, work, false);
     }
 
     /// The argument of a launch.

@@ -12,6 +12,7 @@ use smallvec::SmallVec;
 use super::capture::Capture;
 use super::context::Context;
 use super::event::Event;
+use super::status;
 use crate::runtime::RuntimeError;
 
 /// Work in the order of the calls. Work of two streams is not ordered, unless one waits for the other.
@@ -58,12 +59,23 @@ struct Progress {
     seen: SmallVec<[(u64, u64); 2]>,
 }
 
+impl Progress {
+    /// Notes that all work up to a number, with so many launches, has ended.
+    fn note_ended(&mut self, queued: u64, launches: u64) {
+        self.ended = self.ended.max(queued);
+        self.ended_launches = self.ended_launches.max(launches);
+    }
+}
+
+/// From how many streams on those whose work has ended are forgotten.
+const MANY_STREAMS: usize = 16;
+
 /// Numbers of streams.
 static NUMBERS: AtomicU64 = AtomicU64::new(0);
 
 impl Stream {
-    fn with(context: &'static Context, raw: sys::CUstream, origin: Origin) -> Arc<Stream> {
-        let stream = Arc::new(Stream {
+    fn with(context: &'static Context, raw: sys::CUstream, origin: Origin) -> Stream {
+        Stream {
             context,
             raw,
             number: NUMBERS.fetch_add(1, Relaxed),
@@ -71,24 +83,38 @@ impl Stream {
             progress: Mutex::default(),
             capture: Mutex::default(),
             is_recording: AtomicBool::new(false),
-        });
-        context.note_stream(&stream);
+        }
+    }
+
+    /// The stream, which its context knows from now on.
+    fn noted(self) -> Arc<Stream> {
+        let stream = Arc::new(self);
+        stream.context.note_stream(&stream);
         stream
     }
 
     /// The stream of a context for all work that names none.
     pub(super) fn default_of(context: &'static Context, raw: sys::CUstream) -> Arc<Stream> {
-        Stream::with(context, raw, Origin::Default)
+        Stream::with(context, raw, Origin::Default).noted()
     }
 
     /// A new stream.
     pub(in crate::runtime) fn new(context: &'static Context) -> Result<Arc<Stream>, RuntimeError> {
         let _current = context.enter()?;
         let raw = context.create_stream()?;
-        Ok(Stream::with(context, raw, Origin::Created))
+        Ok(Stream::with(context, raw, Origin::Created).noted())
     }
 
-    /// The stream of other code, which `owner` keeps alive.
+    /// A new stream that notes work instead of running it, and that its context is still to be told of.
+    pub(super) fn recording(context: &'static Context) -> Result<Arc<Stream>, RuntimeError> {
+        let raw = context.create_stream()?;
+        let stream = Stream::with(context, raw, Origin::Created);
+        *stream.capture.lock().unwrap_or_else(PoisonError::into_inner) = Some(Capture::default());
+        stream.is_recording.store(true, Release);
+        Ok(Arc::new(stream))
+    }
+
+    /// The stream of other code, which `owner` keeps alive; the one that is known, where it is in use.
     ///
     /// # Safety
     /// `raw` is a stream of the context as long as `owner` is not dropped.
@@ -97,7 +123,30 @@ impl Stream {
         raw: sys::CUstream,
         owner: Box<dyn Send + Sync>,
     ) -> Arc<Stream> {
-        Stream::with(context, raw, Origin::Foreign { _owner: owner })
+        let is_it = |stream: &Arc<Stream>| {
+            stream.raw == raw && matches!(stream.origin, Origin::Foreign { .. })
+        };
+        let known = context.streams().into_iter().find(is_it);
+        known.unwrap_or_else(|| {
+            Stream::with(context, raw, Origin::Foreign { _owner: owner }).noted()
+        })
+    }
+
+    /// Refuses a stream of other code that this code records a graph on: the driver would record work that is run
+    /// without what it uses being kept, and does not let others wait for the stream. The context is current.
+    #[inline]
+    pub(super) fn check_not_capturing(&self) -> Result<(), RuntimeError> {
+        if !matches!(self.origin, Origin::Foreign { .. }) {
+            return Ok(());
+        }
+        let mut now = sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
+        // SAFETY: the stream belongs to the context; `now` is a place for the result.
+        let code = unsafe { (self.context.api().cuStreamIsCapturing)(self.raw, &mut now) };
+        self.context.check("cuStreamIsCapturing", code)?;
+        match now {
+            sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE => Ok(()),
+            _ => Err(RuntimeError::StreamCaptures),
+        }
     }
 
     pub(in crate::runtime) fn context(&self) -> &'static Context {
@@ -110,13 +159,6 @@ impl Stream {
 
     fn progress(&self) -> MutexGuard<'_, Progress> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Notes that the stream records work instead of running it.
-    pub(super) fn begin_capture(&self) {
-        let mut place = self.capture.lock().unwrap_or_else(PoisonError::into_inner);
-        *place = Some(Capture::default());
-        self.is_recording.store(true, Release);
     }
 
     /// Ends the recording with `f` and returns what was recorded. No launch of another thread is under way on the
@@ -174,6 +216,7 @@ impl Stream {
 
     /// Waits on the host for all work before this call. The context is current.
     pub(super) fn wait(&self) -> Result<(), RuntimeError> {
+        self.check_not_capturing()?;
         let (queued, launches) = {
             let progress = self.progress();
             (progress.queued, progress.launches)
@@ -181,9 +224,7 @@ impl Stream {
         // SAFETY: the stream belongs to the context, which is current.
         let code = unsafe { (self.context.api().cuStreamSynchronize)(self.raw) };
         self.context.check("cuStreamSynchronize", code)?;
-        let mut progress = self.progress();
-        progress.ended = progress.ended.max(queued);
-        progress.ended_launches = progress.ended_launches.max(launches);
+        self.progress().note_ended(queued, launches);
         Ok(())
     }
 
@@ -200,6 +241,28 @@ impl Stream {
         self.progress().ended < work
     }
 
+    /// As [`Stream::may_run`], after a look at the device. The context is current.
+    fn still_runs(&self, work: u64) -> bool {
+        if !self.may_run(work) {
+            return false;
+        }
+        let (queued, launches) = {
+            let progress = self.progress();
+            (progress.queued, progress.launches)
+        };
+        if self.captured(|_| ()).is_some() || self.check_not_capturing().is_err() {
+            return true;
+        }
+        // SAFETY: the stream belongs to the context.
+        let code = unsafe { (self.context.api().cuStreamQuery)(self.raw) };
+        if code != status::SUCCESS {
+            // A fault is found by the call that waits.
+            return true;
+        }
+        self.progress().note_ended(queued, launches);
+        false
+    }
+
     /// Lets what is queued from now on wait for the work of this number on another stream. The context is
     /// current.
     fn wait_for_work(&self, other: &Stream, work: u64) -> Result<(), RuntimeError> {
@@ -210,6 +273,7 @@ impl Stream {
         if self.progress().seen.iter().any(|seen| number(seen) && seen.1 >= work) {
             return Ok(());
         }
+        other.check_not_capturing()?;
         // An event marks all that is queued, which is at least the work of this number.
         let queued = other.progress().queued;
         let event = Event::without_time(self.context)?;
@@ -218,7 +282,13 @@ impl Stream {
         let mut progress = self.progress();
         match progress.seen.iter_mut().find(|seen| number(seen)) {
             Some(seen) => seen.1 = seen.1.max(queued),
-            None => progress.seen.push((other.number, queued)),
+            None => {
+                // Streams come and go; to wait again costs little.
+                if progress.seen.len() >= MANY_STREAMS {
+                    progress.seen.clear();
+                }
+                progress.seen.push((other.number, queued));
+            }
         }
         Ok(())
     }
@@ -278,7 +348,7 @@ impl Uses {
         })
     }
 
-    /// Notes the work that has been queued.
+    /// Notes the work that has been queued. The context is current.
     pub(super) fn note(&self, stream: &Arc<Stream>, work: u64, writes: bool) {
         let used = &mut *self.lock();
         if writes {
@@ -297,7 +367,15 @@ impl Uses {
             }
             None => {
                 let new = Use { stream: Arc::clone(stream), work };
-                if writes { used.write = Some(new) } else { used.reads.push(new) }
+                if writes {
+                    used.write = Some(new);
+                } else {
+                    // What is only read, code above all, would keep every stream that ever read it.
+                    if used.reads.len() >= MANY_STREAMS && used.reads.len().is_power_of_two() {
+                        used.reads.retain(|read| read.stream.still_runs(read.work));
+                    }
+                    used.reads.push(new);
+                }
             }
         }
     }
