@@ -26,8 +26,8 @@ use tilewright::ir::{
 };
 use tilewright::runtime::{
     Arg, CacheStats, ClusterError, CompilerNoteKind, CudaVersion, Device, DriverStatus, FaultKind,
-    Function, Grid, LaunchOptions, LoadOptions, ModuleCache, Occupancy, PtxRejection, RuntimeError,
-    Stream,
+    Function, Grid, LaunchOptions, LoadOptions, ModuleCache, Occupancy, PtxRejection, Ptxas,
+    PtxasError, RuntimeError, Stream,
 };
 
 #[test]
@@ -189,6 +189,13 @@ fn modules_of_several_kernels_are_kept() {
 }
 
 #[test]
+fn an_assembler_compiles_where_it_is_asked_to() {
+    let folder = CacheFolder::new("assembled");
+    let path = folder.0.to_string_lossy();
+    check("assembled", &[("CACHE", &path)]);
+}
+
+#[test]
 fn damaged_modules_are_compiled_again() {
     let folder = CacheFolder::new("damaged");
     let Some(1) = folder.run(&[]) else { return };
@@ -321,6 +328,7 @@ fn child() {
         "graphs_of_threads" => graphs_of_threads(),
         "fills" => fills(),
         "cached" => cached(),
+        "assembled" => assembled(),
         "cached_modules" => cached_modules(),
         "cycles" => cycles(10_000),
         "cycles_with_asserts" => cycles_with_asserts(),
@@ -905,6 +913,42 @@ fn cached() {
     assert_eq!(cache.stats().misses, stats.misses);
     // As often as one likes without it.
     device.load_with(options.cache(None), &axpy(Target::SM_80)).unwrap();
+}
+
+/// Code of an assembler: it is what runs, it is kept by the version of that, and what it refuses is said. The assembler is
+/// a script that makes code as the driver of these tests has it.
+fn assembled() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = PathBuf::from(std::env::var("FAKE_CUDA_CACHE").unwrap());
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("ptxas");
+    let script = "#!/usr/bin/env python3\n\
+        import struct, sys\n\
+        if '--version' in sys.argv:\n    sys.exit(print('release 1.2, V1.2.3'))\n\
+        text = open(sys.argv[-1], 'rb').read()\n\
+        if b'nonsense' in text:\n    sys.exit('Not an opcode')\n\
+        out = open(sys.argv[sys.argv.index('--output-file') + 1], 'wb')\n\
+        out.write(b'\\x7fELF' + struct.pack('<Q', len(text) + 1) + text + b'\\0')\n";
+    std::fs::write(&path, script).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let ptxas = Ptxas::at(&path).unwrap();
+    assert_eq!(ptxas.version(), "1.2.3");
+    let (device, cache) = (gpu(), ModuleCache::in_folder(folder.join("modules")));
+    let options = LoadOptions::default().cache(Some(&cache)).ptxas(Some(&ptxas));
+    let mut y = device.zeros::<f32>(8).unwrap();
+    let x = device.upload(&[1.0f32; 8]).unwrap();
+    for _ in 0..2 {
+        let f = device.load_with(options, &axpy(Target::SM_80)).unwrap();
+        f.launch(Grid::cover(8, 8), (1.0, &x, &mut y, 8)).unwrap();
+    }
+    // The driver's code is another entry.
+    device.load_with(options.ptxas(None), &axpy(Target::SM_80)).unwrap();
+    assert_eq!(y.to_vec().unwrap(), [2.0; 8]);
+    let stats = cache.stats();
+    assert_eq!((stats.misses, stats.memory_hits, cache.size().0), (2, 1, 2));
+    let error = device.load_with(options, &named("nonsense")).map(|_| ()).unwrap_err();
+    let refused = PtxasError::Refused { log: "Not an opcode".to_owned() };
+    assert_eq!(error, RuntimeError::Ptxas { kernel: "nonsense".to_owned(), error: refused });
 }
 
 /// A thread launches on the stream of a recording while another one ends it: each launch is in the graph, which keeps

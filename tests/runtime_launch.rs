@@ -413,6 +413,22 @@ fn gpu_occupancy_is_known() {
     eprintln!("{occupancy:?}");
 }
 
+/// A recording that is given up leaves a stream like others.
+#[test]
+fn streams_outlive_their_recordings() {
+    for device in devices() {
+        let f = device.load(&axpy(Target::SM_80)).unwrap();
+        let x = device.upload(&[2.0f32; 64]).unwrap();
+        let mut y = device.zeros::<f32>(64).unwrap();
+        let builder = device.graph().unwrap();
+        let stream = builder.stream().clone();
+        f.launch_with(on(&stream), Grid::cover(64, 64), (1.0, &x, &mut y, 64)).unwrap();
+        drop(builder);
+        f.launch_with(on(&stream), Grid::cover(64, 64), (10.0, &x, &mut y, 64)).unwrap();
+        assert_eq!(y.to_vec().unwrap(), [20.0; 64], "{device}");
+    }
+}
+
 /// Streams and memory of a program that uses `cudarc`, in and out.
 #[cfg(feature = "cuda-any-version")]
 #[test]

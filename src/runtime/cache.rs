@@ -22,6 +22,9 @@ use super::cache_folder::cache_folder;
 /// Loading uses [`ModuleCache::shared`], in the folder that the environment variable `TILEWRIGHT_CACHE` names
 /// (`off` is none), else `tilewright` in the user's cache folder.
 ///
+/// Kernels with `setmaxnreg` are here only where [`Ptxas`](super::Ptxas) compiles them: the driver gives no code of
+/// them away, and keeps it in its own cache, from which it loads them in the next process.
+///
 /// ```
 /// use tilewright::runtime::{CacheStats, ModuleCache};
 /// let cache = ModuleCache::in_memory();

@@ -259,7 +259,8 @@ impl Device {
     }
 
     /// Loads a kernel, ready to be launched. On a GPU the driver compiles its PTX, unless
-    /// [`ModuleCache::shared`](super::ModuleCache::shared) has the code.
+    /// [`ModuleCache::shared`](super::ModuleCache::shared) has the code; that of kernels with `setmaxnreg` is in the
+    /// driver's own cache instead.
     ///
     /// # Errors
     /// [`WrongTarget`](RuntimeError::WrongTarget), [`PtxRejected`](RuntimeError::PtxRejected),

@@ -32,7 +32,7 @@ pub struct Function<P> {
 }
 
 /// How a kernel is compiled for a GPU when it is loaded: by the driver, with the code kept in
-/// [`ModuleCache::shared`](super::ModuleCache::shared), by default.
+/// [`ModuleCache::shared`](super::ModuleCache::shared) (which says what it cannot keep), by default.
 ///
 /// ```
 /// # #[cfg(all(feature = "sim", feature = "cuda-any-version"))] {

@@ -96,19 +96,29 @@ impl GraphBuilder {
     ///
     /// # Errors
     /// [`Driver`](RuntimeError::Driver), where the driver refuses the launches together.
-    pub fn finish(self) -> Result<Graph, RuntimeError> {
+    pub fn finish(mut self) -> Result<Graph, RuntimeError> {
         let backend = match &self.stream.backend {
             #[cfg(feature = "sim")]
             StreamBackend::Sim(recording) => {
                 GraphBackend::Sim(recording.as_ref().map(SimRecording::finish).unwrap_or_default())
             }
             #[cfg(feature = "cuda-any-version")]
-            StreamBackend::Cuda(_) => match self.recording {
+            StreamBackend::Cuda(_) => match self.recording.take() {
                 Some(recording) => GraphBackend::Cuda(Mutex::new(recording.finish()?)),
                 None => return Err(RuntimeError::NotInGraph { call: "GraphBuilder::finish" }),
             },
         };
-        Ok(Graph { device: self.device, backend })
+        Ok(Graph { device: self.device.clone(), backend })
+    }
+}
+
+/// What was recorded is forgotten; the stream, which others may have too, runs what comes.
+impl Drop for GraphBuilder {
+    fn drop(&mut self) {
+        #[cfg(feature = "sim")]
+        if let StreamBackend::Sim(Some(recording)) = &self.stream.backend {
+            recording.finish();
+        }
     }
 }
 
