@@ -855,7 +855,6 @@ fn graphs() {
         builder.stream().record().map(|_| ()),
         Err(RuntimeError::NotInGraph { call: "Stream::record" })
     );
-    assert_eq!(y.fill(0.0, builder.stream()), refused("Buffer::fill"));
     let time = f.time_with(on(builder.stream()), grid, (2.0, &x, &mut y, 8));
     assert_eq!(time.map(|_| ()), refused("Function::time"));
     device.synchronize().unwrap();
@@ -882,6 +881,21 @@ fn graphs() {
     builder.launch(&f, grid, (1.0, &x, &mut y, 8)).unwrap();
     drop(builder);
     assert_eq!(y.to_vec().unwrap(), [0.0; 8]);
+    // Copies and fills keep what they use, too.
+    let mut z = device.zeros::<f64>(3).unwrap();
+    let builder = device.graph().unwrap();
+    let w = device.upload(&[0.5f64; 3]).unwrap();
+    z.copy_from(&w, builder.stream()).unwrap();
+    let copies = builder.finish().unwrap();
+    drop(w);
+    copies.launch().unwrap();
+    assert_eq!(z.to_vec().unwrap(), [0.5; 3]);
+    let builder = device.graph().unwrap();
+    z.fill(-2.0, builder.stream()).unwrap();
+    let fills = builder.finish().unwrap();
+    drop(copies);
+    fills.launch_on(&device.stream().unwrap()).unwrap();
+    assert_eq!((fills.len(), z.to_vec().unwrap()), (1, vec![-2.0; 3]));
     let empty = device.graph().unwrap().finish().unwrap();
     assert!(empty.is_empty() && empty.launch().is_ok());
 }

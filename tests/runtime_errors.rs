@@ -384,7 +384,7 @@ fn sentences() {
         kernel `axpy` has no code: ptxas refused the text; it says: ptxas fatal   : Value 'sm_1' is not defined
         kernel `axpy` of GPU 0 (NVIDIA H200) cannot be used on a stream of the simulator: make the stream with `Device::stream` of the same device
         an event is of another device than the stream or the event beside it: record both on streams of one device
-        `Stream::synchronize` cannot be part of a graph, and the stream records one: only launches are recorded; do it on another stream, or after `GraphBuilder::finish`
+        `Stream::synchronize` cannot be part of a graph, and the stream records one: launches are recorded, and copies between buffers and fills; do it on another stream, or after `GraphBuilder::finish`
         the stream belongs to another context than the primary one of GPU 0 (NVIDIA H200): make it with `CudaContext::new`
         the memory of the buffer cannot be given away, because a graph uses it or other code owns it: drop the graph, or copy the elements
         the simulator has no addresses: borrow memory on a GPU, or upload the data

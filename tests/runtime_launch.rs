@@ -413,6 +413,39 @@ fn gpu_occupancy_is_known() {
     eprintln!("{occupancy:?}");
 }
 
+/// Copies and fills are part of a graph, in their order, and a graph of nothing else runs too.
+#[test]
+fn graphs_copy_and_fill() {
+    for device in devices() {
+        let f = device.load(&axpy(Target::SM_80)).unwrap();
+        let mut x = device.upload(&[2.0f32; 64]).unwrap();
+        let [mut y, mut z] = [device.zeros::<f32>(64).unwrap(), device.zeros::<f32>(64).unwrap()];
+        let mut wide = device.zeros::<f64>(8).unwrap();
+        let mut builder = device.graph().unwrap();
+        let stream = builder.stream().clone();
+        y.fill(10.0, &stream).unwrap();
+        builder.launch(&f, Grid::cover(64, 64), (1.0, &x, &mut y, 64)).unwrap();
+        z.copy_from(&y, &stream).unwrap();
+        x.fill(3.0, &stream).unwrap();
+        wide.fill(-0.125, &stream).unwrap();
+        let graph = builder.finish().unwrap();
+        assert_eq!((z.to_vec().unwrap()[0], wide.to_vec().unwrap()[0]), (0.0, 0.0), "{device}");
+        graph.launch().unwrap();
+        assert_eq!(z.to_vec().unwrap(), [12.0; 64], "{device}");
+        graph.launch_on(&device.stream().unwrap()).unwrap();
+        assert_eq!(z.to_vec().unwrap(), [13.0; 64], "{device}");
+        assert_eq!(wide.to_vec().unwrap(), [-0.125; 8], "{device}");
+
+        let builder = device.graph().unwrap();
+        y.fill(1.0, builder.stream()).unwrap();
+        let graph = builder.finish().unwrap();
+        assert_eq!((graph.len(), graph.is_empty()), (1, false));
+        graph.launch().unwrap();
+        drop(graph);
+        assert_eq!(y.to_vec().unwrap(), [1.0; 64], "{device}");
+    }
+}
+
 /// A recording that is given up leaves a stream like others.
 #[test]
 fn streams_outlive_their_recordings() {

@@ -432,8 +432,8 @@ impl fmt::Display for RuntimeError {
             ),
             NotInGraph { call } => write!(
                 f,
-                "`{call}` cannot be part of a graph, and the stream records one: only launches are \
-                 recorded; do it on another stream, or after `GraphBuilder::finish`"
+                "`{call}` cannot be part of a graph, and the stream records one: launches are recorded, \
+                 and copies between buffers and fills; do it on another stream, or after `GraphBuilder::finish`"
             ),
             NotPrimaryContext { device } => write!(
                 f,

@@ -15,7 +15,7 @@ use super::stream::{Stream, StreamBackend};
 #[cfg(feature = "cuda-any-version")]
 use super::cuda;
 #[cfg(feature = "sim")]
-pub(super) use sim_recording::{SimLaunch, SimRecording};
+pub(super) use sim_recording::{SimNode, SimRecording};
 
 /// Launches that are recorded, to become a [`Graph`].
 ///
@@ -74,7 +74,8 @@ impl GraphBuilder {
         })
     }
 
-    /// The stream whose launches are recorded. When the recording has ended it is a stream like others.
+    /// The stream whose launches are recorded, and its copies ([`Buffer::copy_from`](super::Buffer::copy_from)) and
+    /// fills ([`Buffer::fill`](super::Buffer::fill)). When the recording has ended it is a stream like others.
     pub fn stream(&self) -> &Stream {
         &self.stream
     }
@@ -92,7 +93,7 @@ impl GraphBuilder {
         function.launch_with(LaunchOptions::default().stream(&self.stream), grid, args)
     }
 
-    /// The recorded launches, ready to be run.
+    /// What was recorded, ready to be run.
     ///
     /// # Errors
     /// [`Driver`](RuntimeError::Driver), where the driver refuses the launches together.
@@ -128,7 +129,7 @@ impl fmt::Debug for GraphBuilder {
     }
 }
 
-/// Launches that run one after the other each time the graph is launched, for less than their single launches
+/// Launches, copies and fills that run one after the other each time the graph is launched, for less than single ones
 /// cost. Made by [`GraphBuilder`].
 ///
 /// A graph keeps the buffers and the code that it uses. Its launches are ordered with all other work on these
@@ -141,7 +142,7 @@ pub struct Graph {
 
 enum GraphBackend {
     #[cfg(feature = "sim")]
-    Sim(Vec<SimLaunch>),
+    Sim(Vec<SimNode>),
     /// The driver takes one launch of a graph at a time.
     #[cfg(feature = "cuda-any-version")]
     Cuda(Mutex<cuda::Graph>),
@@ -156,7 +157,7 @@ impl Graph {
     pub fn launch(&self) -> Result<(), RuntimeError> {
         match &self.backend {
             #[cfg(feature = "sim")]
-            GraphBackend::Sim(launches) => launches.iter().try_for_each(SimLaunch::run),
+            GraphBackend::Sim(nodes) => nodes.iter().try_for_each(SimNode::run),
             #[cfg(feature = "cuda-any-version")]
             GraphBackend::Cuda(graph) => {
                 let graph = graph.lock().unwrap_or_else(PoisonError::into_inner);
@@ -173,9 +174,9 @@ impl Graph {
     pub fn launch_on(&self, stream: &Stream) -> Result<(), RuntimeError> {
         match (&self.backend, &stream.backend) {
             #[cfg(feature = "sim")]
-            (GraphBackend::Sim(launches), StreamBackend::Sim(recording)) => {
+            (GraphBackend::Sim(nodes), StreamBackend::Sim(recording)) => {
                 super::stream::not_recording(recording, "Graph::launch_on")?;
-                launches.iter().try_for_each(SimLaunch::run)
+                nodes.iter().try_for_each(SimNode::run)
             }
             #[cfg(feature = "cuda-any-version")]
             (GraphBackend::Cuda(graph), StreamBackend::Cuda(on)) if stream.is_on(&self.device) => {
@@ -190,19 +191,19 @@ impl Graph {
         }
     }
 
-    /// The number of launches.
+    /// The number of launches, copies and fills.
     pub fn len(&self) -> usize {
         match &self.backend {
             #[cfg(feature = "sim")]
-            GraphBackend::Sim(launches) => launches.len(),
+            GraphBackend::Sim(nodes) => nodes.len(),
             #[cfg(feature = "cuda-any-version")]
             GraphBackend::Cuda(graph) => {
-                graph.lock().unwrap_or_else(PoisonError::into_inner).launches() as usize
+                graph.lock().unwrap_or_else(PoisonError::into_inner).nodes() as usize
             }
         }
     }
 
-    /// Whether there are no launches.
+    /// Whether nothing was recorded.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -210,11 +211,11 @@ impl Graph {
 
 impl fmt::Debug for Graph {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Graph({} launches on {})", self.len(), self.device)
+        write!(f, "Graph({} nodes on {})", self.len(), self.device)
     }
 }
 
-/// Recorded launches of the simulator.
+/// What the simulator records.
 #[cfg(feature = "sim")]
 mod sim_recording {
     use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -225,6 +226,25 @@ mod sim_recording {
     use crate::runtime::buffer::Memory;
     use crate::runtime::function::Inner;
     use crate::runtime::{Grid, RuntimeError, sim};
+
+    /// What was recorded, with what it uses.
+    pub(in crate::runtime) enum SimNode {
+        Launch(SimLaunch),
+        /// A copy or a fill.
+        Memory(Box<dyn Fn() + Send + Sync>),
+    }
+
+    impl SimNode {
+        pub(super) fn run(&self) -> Result<(), RuntimeError> {
+            match self {
+                SimNode::Launch(launch) => launch.run(),
+                SimNode::Memory(work) => {
+                    work();
+                    Ok(())
+                }
+            }
+        }
+    }
 
     /// A launch, with what it uses.
     pub(in crate::runtime) struct SimLaunch {
@@ -240,7 +260,7 @@ mod sim_recording {
     }
 
     impl SimLaunch {
-        pub(super) fn run(&self) -> Result<(), RuntimeError> {
+        fn run(&self) -> Result<(), RuntimeError> {
             let args: Vec<_> = self
                 .args
                 .iter()
@@ -254,16 +274,16 @@ mod sim_recording {
         }
     }
 
-    /// Launches so far; nothing once it is finished.
+    /// What was recorded so far; nothing once it is finished.
     #[derive(Clone)]
-    pub(in crate::runtime) struct SimRecording(Arc<Mutex<Option<Vec<SimLaunch>>>>);
+    pub(in crate::runtime) struct SimRecording(Arc<Mutex<Option<Vec<SimNode>>>>);
 
     impl SimRecording {
         pub(super) fn new() -> SimRecording {
             SimRecording(Arc::new(Mutex::new(Some(Vec::new()))))
         }
 
-        fn lock(&self) -> MutexGuard<'_, Option<Vec<SimLaunch>>> {
+        fn lock(&self) -> MutexGuard<'_, Option<Vec<SimNode>>> {
             self.0.lock().unwrap_or_else(PoisonError::into_inner)
         }
 
@@ -271,8 +291,21 @@ mod sim_recording {
             self.lock().is_some()
         }
 
-        pub(super) fn finish(&self) -> Vec<SimLaunch> {
+        pub(super) fn finish(&self) -> Vec<SimNode> {
             self.lock().take().unwrap_or_default()
+        }
+
+        /// Records work on memory where the recording, if there is one, goes on; else does it.
+        pub(in crate::runtime) fn run_or_note(
+            recording: Option<&SimRecording>,
+            work: impl Fn() + Send + Sync + 'static,
+        ) {
+            if let Some(recording) = recording
+                && let Some(nodes) = recording.lock().as_mut()
+            {
+                return nodes.push(SimNode::Memory(Box::new(work)));
+            }
+            work();
         }
 
         /// Records the launch, if that goes on; whether it does.
@@ -283,7 +316,7 @@ mod sim_recording {
             args: &[Arg<'_>],
         ) -> bool {
             let mut recording = self.lock();
-            let Some(launches) = recording.as_mut() else { return false };
+            let Some(nodes) = recording.as_mut() else { return false };
             let owned = |arg: &Arg<'_>| {
                 let on_simulator = |memory: &Memory| match memory {
                     Memory::Sim(buffer) => Some(Arc::clone(buffer)),
@@ -299,7 +332,8 @@ mod sim_recording {
             };
             // A buffer of another device has been refused before.
             let args = args.iter().filter_map(owned).collect();
-            launches.push(SimLaunch { function: Arc::clone(function), grid, args });
+            let launch = SimLaunch { function: Arc::clone(function), grid, args };
+            nodes.push(SimNode::Launch(launch));
             true
         }
     }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+#[cfg(feature = "sim")]
+use std::sync::Arc;
 
 use super::buffer::{Buffer, Memory};
 use super::device::{Backend, Device};
@@ -170,10 +172,10 @@ impl<T: Element> Buffer<T> {
         }
     }
 
-    /// Queues a copy of all elements of another buffer of the device.
+    /// Queues a copy of all elements of another buffer of the device. A stream that records a graph records it.
     ///
     /// # Errors
-    /// Those of [`Buffer::write_from`].
+    /// Those of [`Buffer::write_from`], but for [`NotInGraph`](RuntimeError::NotInGraph).
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
@@ -190,8 +192,10 @@ impl<T: Element> Buffer<T> {
         match (self.memory_mut(), from.memory(), &stream.backend) {
             #[cfg(feature = "sim")]
             (Memory::Sim(to), Memory::Sim(from), StreamBackend::Sim(recording)) => {
-                super::stream::not_recording(recording, "Buffer::copy_from")?;
-                let _ = to.write(&from.to_vec::<T>());
+                let (to, from) = (Arc::clone(to), Arc::clone(from));
+                super::graph::SimRecording::run_or_note(recording.as_ref(), move || {
+                    let _ = to.write(&from.to_vec::<T>());
+                });
                 Ok(())
             }
             #[cfg(feature = "cuda-any-version")]
@@ -206,11 +210,11 @@ impl<T: Element> Buffer<T> {
         }
     }
 
-    /// Queues that all elements become `value`.
+    /// Queues that all elements become `value`. A stream that records a graph records it.
     ///
     /// # Errors
-    /// [`OtherDeviceStream`](RuntimeError::OtherDeviceStream); [`NotInGraph`](RuntimeError::NotInGraph); the
-    /// fault of a launch before, if it had one; [`Driver`](RuntimeError::Driver).
+    /// [`OtherDeviceStream`](RuntimeError::OtherDeviceStream); the fault of a launch before, if it had one;
+    /// [`Driver`](RuntimeError::Driver).
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
@@ -227,8 +231,10 @@ impl<T: Element> Buffer<T> {
         match (self.memory_mut(), &stream.backend) {
             #[cfg(feature = "sim")]
             (Memory::Sim(buffer), StreamBackend::Sim(recording)) => {
-                super::stream::not_recording(recording, "Buffer::fill")?;
-                let _ = buffer.write(&vec![value; len]);
+                let buffer = Arc::clone(buffer);
+                super::graph::SimRecording::run_or_note(recording.as_ref(), move || {
+                    let _ = buffer.write(&vec![value; len]);
+                });
                 Ok(())
             }
             #[cfg(feature = "cuda-any-version")]

@@ -95,8 +95,8 @@ impl Driver {
     fn queue(&mut self, stream: Handle, work: Work) -> Result<(), u32> {
         if let Some(recorded) = self.recording.get_mut(&stream) {
             match work {
-                Work::Launch { .. } => recorded.push(work),
-                _ => violation("a graph of something else than launches"),
+                Work::Launch { .. } | Work::Set { .. } | Work::Copy { .. } => recorded.push(work),
+                _ => violation("a graph of what the host or another stream takes part in"),
             }
             return Ok(());
         }

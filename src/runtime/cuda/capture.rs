@@ -21,6 +21,8 @@ pub(super) struct Capture {
     owners: Vec<Arc<dyn Any + Send + Sync>>,
     kernel: Option<Arc<str>>,
     launches: u64,
+    /// Launches, copies and fills.
+    nodes: u64,
 }
 
 impl Capture {
@@ -29,6 +31,11 @@ impl Capture {
             Some((_, known)) => *known |= writes,
             None => self.memory.push((Arc::clone(memory), writes)),
         }
+    }
+
+    /// Notes a copy or a fill.
+    pub(super) fn note_node(&mut self) {
+        self.nodes += 1;
     }
 
     /// Notes a launch: its kernel, the uses of its code, its assertions, what keeps the code loaded.
@@ -52,6 +59,7 @@ impl Capture {
         }
         self.kernel = Some(Arc::clone(kernel));
         self.launches += 1;
+        self.nodes += 1;
     }
 }
 
@@ -137,20 +145,22 @@ unsafe impl Send for Graph {}
 unsafe impl Sync for Graph {}
 
 impl Graph {
-    pub(in crate::runtime) fn launches(&self) -> u64 {
-        self.capture.launches
+    pub(in crate::runtime) fn nodes(&self) -> u64 {
+        self.capture.nodes
     }
 
     pub(in crate::runtime) fn context(&self) -> &'static Context {
         self.context
     }
 
-    /// Queues all launches.
+    /// Queues all that was recorded.
     pub(in crate::runtime) fn launch(&self, stream: &Arc<Stream>) -> Result<(), RuntimeError> {
         stream.check_runs("Graph::launch")?;
         stream.check_not_capturing()?;
-        let Capture { memory, code, asserts, kernel, launches, .. } = &self.capture;
-        let Some(kernel) = kernel else { return Ok(()) };
+        let Capture { memory, code, asserts, kernel, launches, nodes, .. } = &self.capture;
+        if *nodes == 0 {
+            return Ok(());
+        }
         let _current = self.context.enter()?;
         memory.iter().try_for_each(|(memory, writes)| memory.uses().order(stream, *writes))?;
         asserts.iter().try_for_each(|report| report.order(stream))?;
@@ -158,7 +168,10 @@ impl Graph {
         // freed or unloaded only after the uses noted below.
         let answer = unsafe { (self.context.api().cuGraphLaunch)(self.exec, stream.raw()) };
         self.context.check("cuGraphLaunch", answer)?;
-        let work = stream.note_launch(kernel, *launches);
+        let work = match kernel {
+            Some(kernel) => stream.note_launch(kernel, *launches),
+            None => stream.note(),
+        };
         asserts.iter().for_each(|report| report.note(stream, work));
         memory.iter().for_each(|(memory, writes)| memory.uses().note(stream, work, *writes));
         code.iter().for_each(|code| code.note(stream, work, false));

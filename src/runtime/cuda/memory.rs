@@ -176,6 +176,38 @@ impl Memory {
         Ok(())
     }
 
+    /// As [`Memory::queue`], of work that reads other memory, too, and that a stream may record.
+    fn queue_or_record(
+        &self,
+        from: Option<&Memory>,
+        stream: &Arc<Stream>,
+        call: &'static str,
+        work: impl Fn() -> u32,
+    ) -> Result<(), RuntimeError> {
+        let context = self.0.context;
+        let recorded = stream.captured(|capture| {
+            if self.0.bytes == 0 {
+                return Ok(());
+            }
+            let _current = context.enter()?;
+            capture.note_memory(&self.0, true);
+            from.into_iter().for_each(|from| capture.note_memory(&from.0, false));
+            context.check(call, work())?;
+            capture.note_node();
+            Ok(())
+        });
+        if let Some(recorded) = recorded {
+            return recorded;
+        }
+        let _current = context.enter()?;
+        from.map_or(Ok(()), |from| from.uses().order(stream, false))?;
+        self.queue(stream, true, call, work)?;
+        if let Some(from) = from {
+            from.uses().note(stream, stream.note(), false);
+        }
+        Ok(())
+    }
+
     /// Replaces the content with `data`, of the same size in bytes.
     pub(in crate::runtime) fn write<T: Element>(&mut self, data: &[T]) -> Result<(), RuntimeError> {
         self.check_size(data)?;
@@ -255,12 +287,10 @@ impl Memory {
         from: &Memory,
         stream: &Arc<Stream>,
     ) -> Result<(), RuntimeError> {
-        stream.check_runs("Buffer::copy_from")?;
         let context = self.0.context;
-        let _current = context.enter()?;
-        from.uses().order(stream, false)?;
-        self.queue(stream, true, "cuMemcpyDtoDAsync", || {
-            // SAFETY: both sides have `bytes` bytes and are freed only after the uses that are noted.
+        self.queue_or_record(Some(from), stream, "cuMemcpyDtoDAsync", || {
+            // SAFETY: both sides have `bytes` bytes and are freed only after the uses that are noted, or live as
+            // long as the graph that records the copy.
             unsafe {
                 (context.api().cuMemcpyDtoDAsync_v2)(
                     self.0.address,
@@ -269,9 +299,7 @@ impl Memory {
                     stream.raw(),
                 )
             }
-        })?;
-        from.uses().note(stream, stream.note(), false);
-        Ok(())
+        })
     }
 
     /// Queues that all elements become `value`.
@@ -280,12 +308,12 @@ impl Memory {
         value: T,
         stream: &Arc<Stream>,
     ) -> Result<(), RuntimeError> {
-        stream.check_runs("Buffer::fill")?;
         let (context, to, raw) = (self.0.context, self.0.address, stream.raw());
         let (api, bits) = (context.api(), value.to_const().bits());
         let len = self.0.bytes / size_of::<T>().max(1);
-        self.queue(stream, true, "cuMemsetAsync", || {
-            // SAFETY, of all: the allocation has `len` elements of the size and is freed after this use.
+        self.queue_or_record(None, stream, "cuMemsetAsync", || {
+            // SAFETY, of all: the allocation has `len` elements of the size and is freed after this use, or lives as
+            // long as the graph that records it.
             match size_of::<T>() {
                 1 => unsafe { (api.cuMemsetD8Async)(to, bits as u8, len, raw) },
                 2 => unsafe { (api.cuMemsetD16Async)(to, bits as u16, len, raw) },
