@@ -996,6 +996,28 @@ fn graphs_of_threads() {
         let expected = (launches + graph.len()) as f32;
         assert_eq!(y.to_vec().unwrap(), [expected; 8], "round {round}, {} recorded", graph.len());
     }
+    // A graph and launches of the same buffer, from two threads.
+    let f = device.load(&axpy(Target::SM_80)).unwrap();
+    let mut y = device.zeros::<f32>(8).unwrap();
+    let mut builder = device.graph().unwrap();
+    builder.launch(&f, Grid::cover(8, 8), (1.0, &x, &mut y, 8)).unwrap();
+    let graph = builder.finish().unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let stream = device.stream().unwrap();
+            (0..200).for_each(|_| graph.launch_on(&stream).unwrap());
+        });
+        scope.spawn(|| {
+            for i in 0..200 {
+                f.launch(Grid::cover(8, 8), (1.0, &x, &mut y, 8)).unwrap();
+                if i % 10 == 0 {
+                    y.to_vec().unwrap();
+                }
+            }
+        });
+    });
+    device.synchronize().unwrap();
+    assert_eq!(y.to_vec().unwrap(), [400.0; 8]);
 }
 
 /// A module of several kernels is kept like one kernel.

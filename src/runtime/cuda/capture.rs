@@ -162,6 +162,7 @@ impl Graph {
             return Ok(());
         }
         let _current = self.context.enter()?;
+        let _graphs = self.context.lock_graphs();
         memory.iter().try_for_each(|(memory, writes)| memory.uses().order(stream, *writes))?;
         asserts.iter().try_for_each(|report| report.order(stream))?;
         // SAFETY: graph and stream belong to the context. What the graph uses lives as long as it, and is

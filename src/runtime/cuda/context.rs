@@ -24,6 +24,7 @@ pub(in crate::runtime) struct Context {
     default: OnceLock<Arc<Stream>>,
     /// All streams in use.
     streams: Mutex<Vec<Weak<Stream>>>,
+    graphs: Mutex<()>,
     /// The number of launches so far.
     launches: AtomicU64,
     name: String,
@@ -150,6 +151,7 @@ impl Context {
             raw_default: stream,
             default: OnceLock::new(),
             streams: Mutex::default(),
+            graphs: Mutex::default(),
             launches: AtomicU64::new(0),
             label: format!("GPU {ordinal} ({name})"),
             name,
@@ -300,6 +302,12 @@ impl Context {
     #[cfg(feature = "dlpack")]
     pub(super) fn ordinal(&self) -> usize {
         self.ordinal
+    }
+
+    /// Held from looking at the uses of memory that a graph has, too, until the work that was queued is noted: a buffer
+    /// and its graphs are used from several threads without a word between them.
+    pub(super) fn lock_graphs(&self) -> MutexGuard<'_, ()> {
+        self.graphs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether this is the context.

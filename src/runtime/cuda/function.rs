@@ -234,6 +234,9 @@ impl Function {
         if let Some(recorded) = stream.captured(record) {
             return recorded;
         }
+        let mut memory = args.clone().filter_map(LaunchArg::memory);
+        let is_shared = memory.any(|(memory, _)| memory.is_shared());
+        let _graphs = is_shared.then(|| self.context().lock_graphs());
         self.order(launch, args.clone())?;
         self.call(launch, args.clone())?;
         let work = stream.note_launch(&self.name, 1);

@@ -131,7 +131,7 @@ impl Memory {
     }
 
     /// Whether a graph has the memory, too.
-    #[cfg(feature = "dlpack")]
+    #[inline]
     pub(super) fn is_shared(&self) -> bool {
         Arc::strong_count(&self.0) > 1
     }
@@ -170,8 +170,20 @@ impl Memory {
             return Ok(());
         }
         stream.check_not_capturing()?;
+        let _graphs = self.is_shared().then(|| context.lock_graphs());
+        self.queue_noted(stream, writes, call, work)
+    }
+
+    /// As [`Memory::queue`], where graphs that have the memory are kept from it, and the context is current.
+    fn queue_noted(
+        &self,
+        stream: &Arc<Stream>,
+        writes: bool,
+        call: &'static str,
+        work: impl FnOnce() -> u32,
+    ) -> Result<(), RuntimeError> {
         self.0.uses.order(stream, writes)?;
-        context.check(call, work())?;
+        self.0.context.check(call, work())?;
         self.0.uses.note(stream, stream.note(), writes);
         Ok(())
     }
@@ -200,8 +212,14 @@ impl Memory {
             return recorded;
         }
         let _current = context.enter()?;
+        if self.0.bytes == 0 {
+            return Ok(());
+        }
+        stream.check_not_capturing()?;
+        let is_shared = self.is_shared() || from.is_some_and(Memory::is_shared);
+        let _graphs = is_shared.then(|| context.lock_graphs());
         from.map_or(Ok(()), |from| from.uses().order(stream, false))?;
-        self.queue(stream, true, call, work)?;
+        self.queue_noted(stream, true, call, work)?;
         if let Some(from) = from {
             from.uses().note(stream, stream.note(), false);
         }
