@@ -9,6 +9,9 @@
 
 #[path = "cli/doctor.rs"]
 mod doctor;
+#[path = "support/driver.rs"]
+#[cfg(all(target_os = "linux", feature = "cuda-any-version"))]
+mod driver;
 #[path = "cli/ptx.rs"]
 mod ptx;
 
