@@ -7,6 +7,14 @@
     reason = "a test fails by panicking"
 )]
 
+#[path = "cli/doctor.rs"]
+mod doctor;
+#[path = "support/driver.rs"]
+#[cfg(all(target_os = "linux", feature = "cuda-any-version"))]
+mod driver;
+#[path = "cli/ptx.rs"]
+mod ptx;
+
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
@@ -549,81 +557,6 @@ fn a_closed_pipe_is_no_failure() {
     drop(child.stdout.take());
     let output = child.wait_with_output().expect("it ends");
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
-}
-
-/// The simulator is always there and works; whatever else is found, the answer is whole.
-#[test]
-fn doctor_examines_the_machine() {
-    let run = |args: &[&str]| {
-        Command::new(env!("CARGO_BIN_EXE_tilewright"))
-            .args(args)
-            .env("TILEWRIGHT_CACHE", "off")
-            .env("TILEWRIGHT_PTXAS", "/nowhere/ptxas")
-            .output()
-            .expect("it starts")
-    };
-    let output = run(&["doctor"]);
-    let said = text(&output.stdout);
-    assert!(output.status.success(), "{said}{}", text(&output.stderr));
-    for part in
-        ["version", "driver", "the simulator", "test passed", "in memory only", "none found"]
-    {
-        assert!(said.contains(part), "`{part}` is missing:\n{said}");
-    }
-    let json: serde_json::Value =
-        serde_json::from_slice(&run(&["doctor", "--json"]).stdout).unwrap();
-    let devices = json["devices"].as_array().unwrap();
-    assert!(devices.iter().any(|d| d["name"] == "the simulator" && d["passed"] == true), "{json}");
-    assert_eq!((&json["problems"], &json["cache"]), (&0.into(), &serde_json::Value::Null));
-}
-
-#[test]
-fn ptx_shows_the_lines_it_was_written_for() {
-    let path = temporary("twice.kir");
-    let source = "kernel @twice target sm_80 (%x: ptr<global, mut f32>) {\n  %i = sreg<tid.x> : i32\n  %v = ld %x, %i : f32\n  %sum = add %v, %v : f32\n  st %x, %i, %sum\n  return\n}\n";
-    fs::write(&path, source).unwrap();
-    let run = |ptxas: Option<&PathBuf>| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tilewright"));
-        command.arg("ptx").arg(&path);
-        command.env(
-            "TILEWRIGHT_PTXAS",
-            ptxas.map_or("/nowhere/ptxas".into(), |p| p.as_os_str().to_owned()),
-        );
-        command.output().expect("it starts")
-    };
-    let output = run(None);
-    let said = text(&output.stdout);
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    assert!(said.contains(".visible .entry twice("), "{said}");
-    let line =
-        said.lines().position(|line| line.ends_with("twice.kir:4    %sum = add %v, %v : f32"));
-    let line = line.unwrap_or_else(|| panic!("{said}"));
-    assert!(said.lines().nth(line + 1).unwrap().trim().starts_with("add.rn.f32"), "{said}");
-    assert!(!said.contains("registers"));
-    let fetched = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("target/ptxas/ptxas");
-    if fetched.exists() {
-        let said = text(&run(Some(&fetched)).stdout);
-        assert!(
-            said.contains("// twice: ") && said.contains(" registers, 0 bytes of spills"),
-            "{said}"
-        );
-    }
-    let ready = tilewright(&["ptx", "gemm", "--target", "sm_90a"]);
-    assert!(text(&ready.stdout).contains(".target sm_90a"));
-    for args in
-        [&["ptx", "/nowhere/kernel.kir"][..], &["ptx", path.to_str().unwrap(), "--target", "sm_90"]]
-    {
-        let output = tilewright(args);
-        assert_eq!(
-            (output.status.code(), text(&output.stdout)),
-            (Some(2), String::new()),
-            "{args:?}"
-        );
-    }
-    fs::write(&path, source.replace("f32\n  st", "f64\n  st")).unwrap();
-    let output = tilewright(&["ptx", path.to_str().unwrap()]);
-    assert_eq!((output.status.code(), text(&output.stderr).lines().count()), (Some(2), 1));
-    fs::remove_file(&path).unwrap();
 }
 
 /// Without a GPU the configurations come in the model's order, and it is said that nothing was measured.

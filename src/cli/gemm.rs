@@ -57,7 +57,7 @@ fn size(text: &str) -> Result<u32, String> {
 
 /// The type of the elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Dtype {
+pub(super) enum Dtype {
     /// 32 bits, without tensor cores.
     F32,
     /// 32 bits, of which tensor cores multiply 19.
@@ -69,7 +69,7 @@ enum Dtype {
 }
 
 impl Dtype {
-    fn scalar(self) -> Scalar {
+    pub(super) fn scalar(self) -> Scalar {
         match self {
             Dtype::F32 => Scalar::F32,
             Dtype::Tf32 => Scalar::Tf32,
@@ -141,7 +141,7 @@ fn run_typed<T: Real>(dtype: Scalar, options: &Options) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The configuration: the one that is asked for, or the best guess for row-major matrices.
+/// The configuration: the one that is asked for, or the best guess.
 fn choose(
     dtype: Scalar,
     target: Target,
@@ -149,9 +149,16 @@ fn choose(
     problem: &GemmProblem,
     options: &Options,
 ) -> Result<GemmConfig, GemmError> {
-    if let Some(config) = options.config {
-        return Ok(config);
-    }
+    options.config.map_or_else(|| best_guess(dtype, target, sms, problem), Ok)
+}
+
+/// The best guess for row-major matrices.
+pub(super) fn best_guess(
+    dtype: Scalar,
+    target: Target,
+    sms: u32,
+    problem: &GemmProblem,
+) -> Result<GemmConfig, GemmError> {
     // Tensor cores take elements of 32 bits K-major only.
     let major_b = if dtype == Scalar::Tf32 { Major::K } else { Major::Mn };
     GemmConfig { target, major_b, ..GemmConfig::sm90(dtype, [128, 128]) }.best(problem, sms)

@@ -32,7 +32,7 @@ enum Command {
     Gemm(gemm::Options),
     /// Print and draw a layout, or what an operation of the algebra makes of it.
     Layout(layout::Options),
-    /// Print the PTX of a kernel beside the lines that it was written for, and what ptxas makes of it.
+    /// Print the PTX of a kernel beside the lines that it was written for, and what it takes on a GPU.
     Ptx(ptx::Options),
 }
 

@@ -1,50 +1,110 @@
 //! `tilewright ptx`: a kernel as PTX, with the lines that it was written for and what `ptxas` makes of it.
 
+mod source;
+
 use std::fmt::Write;
+use std::path::Path;
 
 use clap::Args;
 use tilewright::codegen::{Module, Ptx};
-use tilewright::ir::{Kernel, Scalar, Target, Untyped, parse_kernels};
-use tilewright::kernels::gemm::{Gemm, GemmConfig};
-use tilewright::runtime::Ptxas;
+use tilewright::ir::{
+    Element, Kernel, KernelIr, Number, Scalar, Target, Untyped, bf16, f8e4m3, f8e5m2, f16,
+    parse_kernels,
+};
+use tilewright::kernels::gemm::{Gemm, GemmConfig, GemmProblem};
+use tilewright::runtime::{EntryReport, Ptxas};
 
+use super::gemm::{Dtype, best_guess};
 use super::{Failure, print};
+use source::Sources;
 
 /// The options of `tilewright ptx`.
 #[derive(Args, Debug)]
 pub(super) struct Options {
-    /// A file with kernels in the text form (`.kir`), or `gemm` for the ready matrix product.
+    /// A file with kernels in the text form (`.kir`), `gemm` for the best guess for large row-major matrices, or the
+    /// name of a configuration, such as `sm90a_bf16_tn_128x256x64_s4_coop_strip8_deferred`.
     kernel: String,
-    /// What to build `gemm` for; kernels of a file name their own targets [default: sm_80].
+    /// What to build `gemm` for; files and names of configurations say it themselves [default: sm_80].
     #[arg(long)]
     target: Option<Target>,
+    /// The type of the elements of `gemm` [default: bf16].
+    #[arg(long)]
+    dtype: Option<Dtype>,
+}
+
+/// What is large: M, N and K of the problem that `gemm` is the best guess for, on this many multiprocessors.
+const LARGE: ([u32; 3], u32) = ([4096; 3], 132);
+
+/// A module, and what its kernels tell beside their text.
+struct Written {
+    ptx: Ptx,
+    shared: Vec<Shared>,
+    sources: Sources,
+}
+
+/// Bytes of shared memory of a block of a kernel.
+struct Shared {
+    kernel: String,
+    in_all: u64,
+    dynamic: u64,
+}
+
+impl Written {
+    fn new(ptx: Ptx, kernels: &[&KernelIr]) -> Written {
+        let shared = kernels.iter().map(|ir| Shared {
+            kernel: ir.name.clone(),
+            in_all: ir.shared_layout().1,
+            dynamic: ir.dynamic_shared_bytes(),
+        });
+        let places = kernels.iter().flat_map(|ir| ir.places.iter().map(|(_, place)| *place));
+        Written { ptx, shared: shared.collect(), sources: Sources::new(places) }
+    }
 }
 
 pub(super) fn run(options: &Options) -> Result<(), Failure> {
-    let (ptx, source) = match options.kernel.as_str() {
+    let mut written = match options.kernel.as_str() {
         "gemm" => {
+            let dtype = options.dtype.unwrap_or(Dtype::Bf16).scalar();
             let target = options.target.unwrap_or(Target::SM_80);
-            let gemm = Gemm::<f32>::new(GemmConfig::simt(target, Scalar::F32));
-            (gemm.map_err(Failure::input)?.ptx(), String::new())
+            let ([m, n, k], sms) = LARGE;
+            let config = best_guess(dtype, target, sms, &GemmProblem::new(m, n, k));
+            of_config(config.map_err(Failure::input)?)?
         }
-        _ if options.target.is_some() => {
+        _ if options.target.is_some() || options.dtype.is_some() => {
             return Err(Failure::input(
-                "`--target` is for `gemm`: a file names the target of each kernel",
+                "`--target` and `--dtype` are for `gemm`: files and names of configurations say both",
             ));
         }
-        path => of_file(path)?,
+        name => match name.parse::<GemmConfig>() {
+            Ok(config) => of_config(config)?,
+            Err(_) if is_file(name) => of_file(name)?,
+            // What begins as the name of a configuration is told what is wrong with it.
+            Err(error) if name.starts_with("sm") => return Err(Failure::input(error)),
+            Err(_) => {
+                return Err(Failure::input(format!(
+                    "`{name}` is no kernel: expected a file (`.kir`), `gemm`, or the name of a configuration, \
+                     such as `sm80_f32_tn_128x128x16_s2_simt_strip8_direct_a4`"
+                )));
+            }
+        },
     };
-    print(&annotated(&ptx, &source))?;
-    print(&report(&ptx)?)
+    print(&written.sources.annotated(written.ptx.text()))?;
+    print(&report(&written)?)
 }
 
-/// The kernels of a file, as one module, and the file.
-fn of_file(path: &str) -> Result<(Ptx, String), Failure> {
+fn is_file(name: &str) -> bool {
+    Path::new(name).extension().is_some_and(|extension| extension == "kir")
+        || Path::new(name).exists()
+}
+
+/// The kernels of a file, as one module.
+fn of_file(path: &str) -> Result<Written, Failure> {
     let text = std::fs::read_to_string(path);
     let text = text.map_err(|error| Failure::input(format!("`{path}`: {error}")))?;
     // Places name their file for as long as the program runs.
     let name: &'static str = Box::leak(path.to_owned().into_boxed_str());
-    let kernels = parse_kernels(name, &text).map_err(|error| Failure::input(first_line(&error)))?;
+    let of_text = |error| Failure::input(format!("{path}:{}", first_line(&error)));
+    let kernels = parse_kernels(name, &text).map_err(of_text)?;
     let kernels: Vec<Kernel<Untyped>> = kernels
         .into_iter()
         .map(|ir| Kernel::verify(ir).map_err(|errors| Failure::input(first_line(&errors))))
@@ -56,54 +116,97 @@ fn of_file(path: &str) -> Result<(Ptx, String), Failure> {
     for kernel in &kernels {
         module.add(kernel).map_err(Failure::input)?;
     }
-    Ok((module.ptx(), text))
+    let mut written = Written::new(module.ptx(), module.kernels());
+    written.sources.insert(name, &text);
+    Ok(written)
 }
 
 fn first_line(error: &impl ToString) -> String {
     error.to_string().lines().next().unwrap_or_default().to_owned()
 }
 
-/// The text, with the line of the file beside each comment that names one.
-fn annotated(ptx: &Ptx, source: &str) -> String {
-    let lines: Vec<&str> = source.lines().collect();
-    let mut out = String::new();
-    for line in ptx.text().lines() {
-        out.push_str(line);
-        if let Some(place) = line.trim().strip_prefix("// ")
-            && let Some((_, number)) = place.rsplit_once(':')
-            && let Ok(number) = number.parse::<usize>()
-            && let Some(written) = lines.get(number.wrapping_sub(1))
-        {
-            // Writing to a string does not fail.
-            let _ = write!(out, "    {}", written.trim());
-        }
-        out.push('\n');
+/// The kernel of a configuration, for buffers of the types that it names.
+fn of_config(config: GemmConfig) -> Result<Written, Failure> {
+    use Scalar as S;
+    config.check().map_err(Failure::input)?;
+    match (config.a, config.b) {
+        (S::F32 | S::Tf32, _) => of_inputs::<f32, f32>(config),
+        (S::F16, _) => of_inputs::<f16, f16>(config),
+        (S::Bf16, _) => of_inputs::<bf16, bf16>(config),
+        (S::F8E4M3, S::F8E4M3) => of_inputs::<f8e4m3, f8e4m3>(config),
+        (S::F8E4M3, _) => of_inputs::<f8e4m3, f8e5m2>(config),
+        (_, S::F8E4M3) => of_inputs::<f8e5m2, f8e4m3>(config),
+        _ => of_inputs::<f8e5m2, f8e5m2>(config),
     }
-    out
 }
 
-/// What `ptxas` makes of the entries, as comments below the text; nothing where there is none.
-fn report(ptx: &Ptx) -> Result<String, Failure> {
-    let Some(ptxas) = Ptxas::find() else { return Ok(String::new()) };
-    let assembled = ptxas.assemble(ptx.text(), ptx.target()).map_err(Failure::run)?;
-    let mut text = format!("\n// ptxas {} for {}\n", ptxas.version(), ptx.target());
-    for entry in assembled.entries() {
-        let _ = writeln!(
-            text,
-            "// {}: {} registers, {} bytes of spills, {} bytes of local memory, {} bytes of static shared \
-             memory",
-            entry.name,
+fn of_inputs<A: Element, B: Element>(config: GemmConfig) -> Result<Written, Failure> {
+    match config.d {
+        Scalar::F16 => of_output::<A, B, f16>(config),
+        Scalar::Bf16 => of_output::<A, B, bf16>(config),
+        _ => of_output::<A, B, f32>(config),
+    }
+}
+
+fn of_output<A: Element, B: Element, D: Number>(config: GemmConfig) -> Result<Written, Failure> {
+    match config.c {
+        Scalar::F16 => of_types::<A, D, B, f16>(config),
+        Scalar::Bf16 => of_types::<A, D, B, bf16>(config),
+        _ => of_types::<A, D, B, f32>(config),
+    }
+}
+
+fn of_types<A: Element, D: Number, B: Element, C: Number>(
+    config: GemmConfig,
+) -> Result<Written, Failure> {
+    let gemm = Gemm::<A, D, B, C>::new(config).map_err(Failure::input)?;
+    Ok(Written::new(gemm.ptx(), &[gemm.ir()]))
+}
+
+/// What each kernel takes, as comments below the text: its shared memory, and what `ptxas` makes of it where there is
+/// one.
+fn report(written: &Written) -> Result<String, Failure> {
+    let (mut text, mut entries) = ("\n".to_owned(), Vec::new());
+    let mut said = String::new();
+    // Writing to a string does not fail.
+    match Ptxas::try_find() {
+        Ok(Some(ptxas)) => {
+            let target = written.ptx.target();
+            let assembled = ptxas.assemble(written.ptx.text(), target).map_err(Failure::run)?;
+            let _ = writeln!(text, "// ptxas {} for {target}", ptxas.version());
+            for line in assembled.log.lines().filter(|line| line.contains("warning")) {
+                let _ = writeln!(said, "// {line}");
+            }
+            for note in assembled.notes() {
+                let _ = writeln!(said, "// {note}");
+            }
+            entries = assembled.entries();
+        }
+        Ok(None) => {}
+        Err(error) => {
+            let _ = writeln!(text, "// no ptxas: {}", first_line(&error));
+        }
+    }
+    for shared in &written.shared {
+        let entry = entries.iter().find(|entry| entry.name == shared.kernel);
+        let _ = writeln!(text, "// {}", line_of(shared, entry));
+    }
+    Ok(text + &said)
+}
+
+fn line_of(shared: &Shared, entry: Option<&EntryReport>) -> String {
+    let Shared { kernel, in_all, dynamic } = shared;
+    let mut line = format!("{kernel}: ");
+    let mut fixed = in_all - dynamic;
+    if let Some(entry) = entry {
+        fixed = entry.shared_bytes.into();
+        let _ = write!(
+            line,
+            "{} registers, {} bytes of spills, {} bytes of local memory, ",
             entry.registers,
             entry.spill_store_bytes + entry.spill_load_bytes,
             entry.local_bytes,
-            entry.shared_bytes,
         );
     }
-    for line in assembled.log.lines().filter(|line| line.contains("warning")) {
-        let _ = writeln!(text, "// {line}");
-    }
-    for note in assembled.notes() {
-        let _ = writeln!(text, "// {note}");
-    }
-    Ok(text)
+    line + &format!("{fixed} bytes of static and {dynamic} bytes of dynamic shared memory")
 }

@@ -87,6 +87,7 @@ pub use error::CodegenError;
 pub use ptx::{Ptx, PtxVersion};
 pub use swizzle_mode::SwizzleMode;
 pub use tensor_map::{BoxElement, DimMode, Fill, L2Promotion, TensorMapDesc, TensorMapError};
+pub use text::place_in_comments;
 
 use std::fmt;
 

@@ -150,20 +150,40 @@ impl Text {
     /// `// file:line`, with the name of the file without its folders, so that the text does not depend on
     /// where the program was compiled.
     pub(super) fn place(&mut self, place: Place) {
-        let name = place.file.rsplit(['/', '\\']).next().unwrap_or_default();
         self.begin();
         self.push("// ");
-        self.ascii(name);
+        self.ascii(file_name(place));
         self.push(":");
         self.number(place.line.into());
         self.push("\n");
     }
 
-    /// PTX is printable ASCII; other characters of a file name become `_`.
     pub(super) fn ascii(&mut self, name: &str) {
-        let printable = |c: char| c.is_ascii_graphic() && c != '"' && c != '\\';
-        self.out.extend(name.chars().map(|c| if printable(c) { c } else { '_' }));
+        self.out.extend(ascii(name));
     }
+}
+
+fn file_name(place: Place) -> &'static str {
+    place.file.rsplit(['/', '\\']).next().unwrap_or_default()
+}
+
+/// PTX is printable ASCII; other characters of a file name become `_`.
+fn ascii(name: &str) -> impl Iterator<Item = char> {
+    let printable = |c: char| c.is_ascii_graphic() && c != '"' && c != '\\';
+    name.chars().map(move |c| if printable(c) { c } else { '_' })
+}
+
+/// A place as the comments of a PTX text name it: `file:line`, the file without its folders.
+///
+/// ```
+/// use tilewright::codegen::place_in_comments;
+/// use tilewright::ir::Place;
+/// let place = Place { file: "src/my kernel.rs", line: 12, column: 5 };
+/// assert_eq!(place_in_comments(place), "my_kernel.rs:12");
+/// ```
+pub fn place_in_comments(place: Place) -> String {
+    let name: String = ascii(file_name(place)).collect();
+    format!("{name}:{}", place.line)
 }
 
 /// The numbers from 0 to 99 in two digits each.

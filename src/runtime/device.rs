@@ -238,11 +238,7 @@ impl Device {
     /// The release of the NVIDIA driver, such as `580.95.05`, where the system tells it; `None` elsewhere and
     /// on the simulator.
     pub fn driver_release(&self) -> Option<String> {
-        if self.is_sim() {
-            return None;
-        }
-        let text = std::fs::read_to_string("/sys/module/nvidia/version").ok()?;
-        Some(text.trim().to_owned()).filter(|text| !text.is_empty())
+        if self.is_sim() { None } else { driver_release() }
     }
 
     /// The free bytes and all bytes of the GPU's memory; `None` on the simulator, whose memory is the host's.
@@ -452,6 +448,12 @@ impl fmt::Display for Device {
             Backend::Cuda(context) => f.write_str(context.label()),
         }
     }
+}
+
+/// As [`Device::driver_release`], also where the driver or its GPUs cannot be used.
+pub fn driver_release() -> Option<String> {
+    let text = std::fs::read_to_string("/sys/module/nvidia/version").ok()?;
+    Some(text.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
 impl fmt::Debug for Device {

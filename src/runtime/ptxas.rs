@@ -133,13 +133,21 @@ impl Ptxas {
     /// `CUDA_HOME` or `CUDA_PATH` names, else the first on the `PATH`, else that of `/usr/local/cuda`; `None`
     /// where none of these runs.
     pub fn find() -> Option<Ptxas> {
+        Ptxas::try_find().ok().flatten()
+    }
+
+    /// As [`find`](Ptxas::find), where it is an error that `TILEWRIGHT_PTXAS` names what is no `ptxas`.
+    ///
+    /// # Errors
+    /// [`PtxasError::DoesNotRun`].
+    pub fn try_find() -> Result<Option<Ptxas>, PtxasError> {
         if let Some(named) = std::env::var_os("TILEWRIGHT_PTXAS") {
-            return Ptxas::at(named).ok();
+            return Ptxas::at(named).map(Some);
         }
         let toolkits = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(std::env::var_os);
         let toolkits = toolkits.map(|folder| Path::new(&folder).join("bin").join("ptxas"));
         let usual = [PathBuf::from("ptxas"), PathBuf::from("/usr/local/cuda/bin/ptxas")];
-        toolkits.chain(usual).find_map(|path| Ptxas::at(path).ok())
+        Ok(toolkits.chain(usual).find_map(|path| Ptxas::at(path).ok()))
     }
 
     /// The one at the path.

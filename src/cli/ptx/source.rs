@@ -1,0 +1,58 @@
+//! The lines that a PTX text was written for.
+
+use std::collections::HashMap;
+
+use tilewright::codegen::place_in_comments;
+use tilewright::ir::Place;
+
+/// The places of kernels, by how comments name them, and the files with these places.
+pub(super) struct Sources {
+    /// `None` for a comment that may mean several files.
+    places: HashMap<String, Option<Place>>,
+    /// The lines of each file that was looked for; none of one that cannot be read.
+    files: HashMap<&'static str, Vec<String>>,
+}
+
+impl Sources {
+    pub(super) fn new(all: impl Iterator<Item = Place>) -> Sources {
+        let mut places: HashMap<String, Option<Place>> = HashMap::new();
+        for place in all {
+            let known = places.entry(place_in_comments(place)).or_insert(Some(place));
+            if known.is_some_and(|known| known.file != place.file) {
+                *known = None;
+            }
+        }
+        Sources { places, files: HashMap::new() }
+    }
+
+    /// Adds a file that was read.
+    pub(super) fn insert(&mut self, file: &'static str, text: &str) {
+        self.files.insert(file, text.lines().map(str::to_owned).collect());
+    }
+
+    /// The text, with the line that it was written for beside each comment that names one.
+    pub(super) fn annotated(&mut self, ptx: &str) -> String {
+        let mut out = String::with_capacity(2 * ptx.len());
+        for line in ptx.lines() {
+            out.push_str(line);
+            if let Some(written) = line.trim().strip_prefix("// ").and_then(|name| self.line(name))
+            {
+                out.push_str("    ");
+                out.push_str(written.trim());
+            }
+            out.push('\n');
+        }
+        out
+    }
+
+    /// The line that a comment names. A file is looked for as rustc was given it, which is from the root of its
+    /// package.
+    fn line(&mut self, name: &str) -> Option<&str> {
+        let place = self.places.get(name).copied().flatten()?;
+        if !self.files.contains_key(place.file) {
+            self.insert(place.file, &std::fs::read_to_string(place.file).unwrap_or_default());
+        }
+        let lines = self.files.get(place.file)?;
+        lines.get((place.line as usize).checked_sub(1)?).map(String::as_str)
+    }
+}
