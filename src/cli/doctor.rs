@@ -10,6 +10,7 @@ use clap::Args;
 use tilewright::ir::{Global, GlobalMut, Kernel, Target};
 use tilewright::runtime::{
     CudaVersion, Device, Grid, Limits, Properties, Ptxas, PtxasError, RuntimeError, driver_release,
+    driver_version,
 };
 
 use super::{Failure, print};
@@ -82,14 +83,11 @@ pub(super) fn run(options: &Options) -> Result<(), Failure> {
 
 fn examine() -> Report {
     let (cache, ptxas) = (cache(), Ptxas::try_find());
-    let (mut devices, mut refused, mut cuda) = (Vec::new(), Vec::new(), None);
+    let (mut devices, mut refused) = (Vec::new(), Vec::new());
     let count = Device::cuda_count();
     for ordinal in 0..count.as_ref().copied().unwrap_or(0) {
         match Device::cuda(ordinal) {
-            Ok(device) => {
-                cuda = cuda.or(device.cuda_version());
-                devices.push(examine_device(&device));
-            }
+            Ok(device) => devices.push(examine_device(&device)),
             Err(error) => refused.push(error),
         }
     }
@@ -97,11 +95,12 @@ fn examine() -> Report {
         devices.push(examine_device(&simulator));
     }
     let error = count.err();
-    let cuda = cuda.or(match error {
-        Some(RuntimeError::OldDriver { found, .. }) => Some(found),
-        Some(RuntimeError::MissingSymbol { driver, .. }) => Some(driver),
-        _ => None,
-    });
+    let cuda = match driver_version() {
+        Ok(version) => Some(version),
+        Err(RuntimeError::OldDriver { found, .. }) => Some(found),
+        Err(RuntimeError::MissingSymbol { driver, .. }) => Some(driver),
+        Err(_) => None,
+    };
     let driver = Driver { cuda, release: driver_release(), error };
     Report { driver, devices, refused, cache, ptxas }
 }

@@ -450,6 +450,17 @@ impl fmt::Display for Device {
     }
 }
 
+/// The CUDA version of the driver, also where all GPUs are refused.
+///
+/// # Errors
+/// Why no driver starts; see [`Device::cuda`].
+pub fn driver_version() -> Result<CudaVersion, RuntimeError> {
+    #[cfg(feature = "cuda-any-version")]
+    return cuda::driver_version();
+    #[cfg(not(feature = "cuda-any-version"))]
+    Err(RuntimeError::CudaNotBuilt)
+}
+
 /// As [`Device::driver_release`], also where the driver or its GPUs cannot be used.
 pub fn driver_release() -> Option<String> {
     let text = std::fs::read_to_string("/sys/module/nvidia/version").ok()?;

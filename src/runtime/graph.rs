@@ -97,6 +97,7 @@ impl GraphBuilder {
     ///
     /// # Errors
     /// [`Driver`](RuntimeError::Driver), where the driver refuses the launches together.
+    #[cfg_attr(not(feature = "cuda-any-version"), expect(unused_mut, reason = "of a GPU"))]
     pub fn finish(mut self) -> Result<Graph, RuntimeError> {
         let backend = match &self.stream.backend {
             #[cfg(feature = "sim")]

@@ -117,7 +117,7 @@ mod timing;
 pub use {
     argument::{Arg, ArgList, Argument, Arguments, AtLaunch},
     buffer::Buffer,
-    device::{Device, DeviceChoice, ParseDeviceError, Properties, driver_release},
+    device::{Device, DeviceChoice, ParseDeviceError, Properties, driver_release, driver_version},
     function::{Function, LoadOptions},
     graph::{Graph, GraphBuilder},
     module::LoadedModule,

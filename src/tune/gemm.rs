@@ -15,13 +15,14 @@ use super::tuner::{Effort, Measure, Rejection, Search, SearchError, Tuned};
 use super::workload::{ALPHA, BETA, Matrices, Window, Workload};
 use crate::ir::{Converted, Element, Number, Scalar, bf16, f16};
 use crate::kernels::gemm::{
-    Epilogue, Gemm, GemmArgs, GemmConfig, GemmError, GemmFunction, GemmProblem, in_memory,
+    Gemm, GemmArgs, GemmConfig, GemmError, GemmFunction, GemmProblem, in_memory,
 };
 use crate::runtime::{Device, LaunchOptions, Stream};
 
 #[cfg(feature = "cublas")]
 use {
     super::stats::median,
+    crate::kernels::gemm::Epilogue,
     crate::runtime::{Cublas, CublasLtPlan, Matmul},
 };
 

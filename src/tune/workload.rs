@@ -267,7 +267,7 @@ impl<T: Element + Converted, D: Element + Converted> Workload<T, D> {
             launch(&self.stream, &mut self.sets[i % count])?;
         }
         let end = self.stream.record()?;
-        drop(held);
+        held.release();
         Ok(begin.elapsed_until(&end)?.as_secs_f64() / PROBES as f64)
     }
 

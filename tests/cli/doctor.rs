@@ -162,8 +162,8 @@ mod with_a_driver {
             );
             // The simulator still works.
             assert!(json["devices"][0]["passed"] == true, "{json}");
-            assert_eq!(json["driver"]["cuda"], Value::Null);
-            assert!(said.contains("of unknown version of CUDA\n"), "{said}");
+            assert_eq!(json["driver"]["cuda"], "12.8");
+            assert!(said.contains("CUDA 12.8\n"), "{said}");
         }
     }
 
@@ -175,7 +175,7 @@ mod with_a_driver {
             (("INIT", "803"), 1, Value::Null, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH"),
             (("INIT", "34"), 1, Value::Null, "stub"),
             (("INIT", "100"), 0, Value::Null, "finds no GPU"),
-            (("DEVICES", "0"), 0, Value::Null, "finds no GPU"),
+            (("DEVICES", "0"), 0, json!("12.8"), "finds no GPU"),
         ];
         for (setting, expected, cuda, part) in cases {
             let Some((said, json, code)) = said(&[setting]) else { return };

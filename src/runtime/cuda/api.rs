@@ -267,6 +267,11 @@ impl Api {
     }
 }
 
+/// The version of the driver, which starts.
+pub(in crate::runtime) fn driver_version() -> Result<CudaVersion, RuntimeError> {
+    Api::get().map(|api| api.version)
+}
+
 /// The number of GPUs, at least 1.
 pub(in crate::runtime) fn device_count() -> Result<usize, RuntimeError> {
     let api = Api::get()?;

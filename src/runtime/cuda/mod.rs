@@ -40,7 +40,7 @@ mod status;
 mod stream;
 mod tensor_map;
 
-pub(super) use api::device_count;
+pub(super) use api::{device_count, driver_version};
 pub(super) use capture::{Graph, Recording};
 pub(super) use context::Context;
 #[cfg(feature = "cublas")]
