@@ -185,10 +185,10 @@ impl KernelIr {
 
     /// Whether the verified kernel has a `griddepcontrol_wait`, or PTX text with one.
     pub fn waits_for_grids(&self) -> bool {
-        self.reached_ops().into_iter().any(|op| match &self.ops[op].op {
-            Op::Sync(Sync::GriddepcontrolWait {}) => true,
-            Op::Inline(inline) => inline.ptx.text().contains("griddepcontrol.wait"),
-            _ => false,
+        let text = "griddepcontrol.wait";
+        self.reached_ops().into_iter().map(|op| &self.ops[op].op).any(|op| {
+            matches!(op, Op::Sync(Sync::GriddepcontrolWait {}))
+                || matches!(op, Op::Inline(inline) if inline.ptx.text().contains(text))
         })
     }
 
