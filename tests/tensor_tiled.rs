@@ -260,9 +260,9 @@ fn tiled_copies_that_miss_elements_do_not_exist() -> Result<()> {
         Ok(error.expect_err("it is wrong").kind.to_string())
     };
     let broadcast = refused(&layout!((8, 4):(4, 0)), &layout!((1, 4)), 32, Scalar::F32)?;
-    assert!(
-        broadcast.starts_with("each element of the tile must be copied once, but"),
-        "{broadcast}"
+    assert_eq!(
+        broadcast,
+        "each element of the tile must be reached once, but the 128 places of ((1,8),(4,4)):((0,4),(1,0)) reach 32 of its 128 elements: mode 1 of the threads has the stride 0 where 1 is needed"
     );
     assert_eq!(
         refused(&layout!((8, 4)), &layout!((3, 1)), 64, Scalar::F32)?,
@@ -282,8 +282,49 @@ fn tiled_copies_that_miss_elements_do_not_exist() -> Result<()> {
     let error = TiledCopy::from_tv(universal(32)?, Scalar::F32, tv, shape!(4, 4));
     assert_eq!(
         error.expect_err("it is wrong").to_string(),
-        "`make_tiled_copy` of UniversalCopy<uint32_t> o (4,2):(1,4) of (4,4): each element of the tile must be copied once, but the 8 places of (4,2):(1,4) reach 8 of its 16 elements"
+        "`make_tiled_copy` of UniversalCopy<uint32_t> o (4,2):(1,4) of (4,4): each element of the tile must be reached once, but the 8 places of (4,2):(1,4) reach 8 of its 16 elements: mode 1 of the tile has the extent 4, and 2 are reached"
     );
+    Ok(())
+}
+
+/// The mode that is wrong is named, with what it has and what it needs.
+#[test]
+fn coverage_errors_name_the_mode() -> Result<()> {
+    let refused = |tv: Layout, tile: (i64, i64)| -> Result<String> {
+        let error = TiledCopy::from_tv(universal(32)?, Scalar::F32, tv, shape!(tile.0, tile.1));
+        let text = error.expect_err("it is wrong").kind.to_string();
+        Ok(text.split(": ").last().unwrap_or_default().to_owned())
+    };
+    for (tv, tile, expected) in [
+        (
+            layout!(((4, 8), 4):((32, 1), 0)),
+            (8, 16),
+            "mode 1 of (threads, values) has the stride 0 where 8 is needed",
+        ),
+        (
+            layout!(((4, 8), 4):((32, 1), 16)),
+            (8, 16),
+            "mode 1 of (threads, values) has the stride 16 where 8 is needed",
+        ),
+        (
+            layout!((4, 4):(1, 2)),
+            (4, 4),
+            "mode 1 of (threads, values) has the stride 2 where 4 is needed",
+        ),
+        (layout!((4, 3)), (4, 4), "mode 1 of the tile has the extent 4, and 3 are reached"),
+        (layout!((2, 3)), (4, 4), "mode 1 of the tile has the extent 4, and 3/2 are reached"),
+        (layout!((2, 1)), (4, 4), "mode 0 of the tile has the extent 4, and 2 are reached"),
+        (layout!((4, 8)), (4, 4), "mode 1 of the tile has the extent 4, and 8 are reached"),
+    ] {
+        let text = tv.to_string();
+        assert_eq!(refused(tv, tile)?, expected, "{text}");
+    }
+    // Of a tile that cuts an atom, some elements are reached more often.
+    let atom: MmaAtom = "SM80_16x8x16_F32F16F16F32_TN".parse()?;
+    let cut = TiledMma::unchecked(atom, &layout!((1, 1, 1)), tiler!(_, 12, _))?;
+    let error = TiledCopy::of_operand(universal(16)?, Scalar::F16, &cut, Operand::B);
+    let text = error.expect_err("it is wrong").to_string();
+    assert!(text.contains("each element of the tile must be reached"), "{text}");
     Ok(())
 }
 

@@ -3,7 +3,9 @@
 use std::fmt;
 
 use crate::codegen::{DescriptorError, TensorMapError};
-use crate::layout::LayoutError;
+use crate::layout::{LayoutError, Overlap};
+
+use super::coverage::CoverageFault;
 
 /// A mistake in the use of a tensor or a pointer. The build records it with its Rust line and goes on;
 /// [`Kernel::build`](crate::ir::Kernel::build) returns it as
@@ -106,6 +108,17 @@ pub enum TensorErrorKind {
         reached: i64,
         /// How many places the threads and values have.
         places: i64,
+        /// The mode that is wrong, and by how much.
+        fault: Box<CoverageFault>,
+    },
+    /// An arrangement of atoms that gives one index to two threads.
+    SharedIndex {
+        /// From (thread of the atom, atom in M, in N, in K) to the index of the thread, printed.
+        threads: String,
+        /// The first mode in which the two differ.
+        mode: usize,
+        /// The two, and the index.
+        overlap: Box<Overlap>,
     },
     /// Threads or values that whole atoms do not make up.
     Atoms {
@@ -303,9 +316,13 @@ impl fmt::Display for TensorErrorKind {
                 f,
                 "elements of {from} bits are no elements of {to} bits here: the address is known to be a multiple of {align} bytes only; align the memory, or say what is known with `assume_aligned`"
             ),
-            TensorErrorKind::Coverage { layout_tv, elements, reached, places } => write!(
+            TensorErrorKind::Coverage { layout_tv, elements, reached, places, fault } => write!(
                 f,
-                "each element of the tile must be copied once, but the {places} places of {layout_tv} reach {reached} of its {elements} elements"
+                "each element of the tile must be reached once, but the {places} places of {layout_tv} reach {reached} of its {elements} elements: {fault}"
+            ),
+            TensorErrorKind::SharedIndex { threads, mode, overlap } => write!(
+                f,
+                "mode {mode} of the threads {threads} gives an index to two of them: {overlap}"
             ),
             TensorErrorKind::Atoms { what, count, atom } => write!(
                 f,
