@@ -343,6 +343,8 @@ fn mistakes_are_errors_of_the_build() -> Result<()> {
         // The address is known to be a multiple of 4 bytes only.
         thr.copy(k, &part, &thr.partition_d(k, &tile));
         thr.copy(k, &thr.partition_s(k, &tile), &thr.partition_d(k, &columns));
+        let part = thr.partition_s(k, &columns).named(k, ["value", "m", "n"]);
+        thr.copy(k, &part, &thr.partition_d(k, &tile));
         let ragged = SharedTensor::<f32>::shared(k, layout!((12, 16):(16, 1)));
         thr.partition_d(k, &ragged);
         let mma = fma.slice(k.thread_idx().x);
@@ -363,8 +365,9 @@ fn mistakes_are_errors_of_the_build() -> Result<()> {
     .expect_err("all of it is wrong");
     let texts: Vec<String> = errors.iter().map(|error| error.kind.to_string()).collect();
     let expected = [
-        "`copy` of UniversalCopy<uint128_t> o ((4,8),4):((32,1),8) of (8,16): vectors of 4 elements, 128 bits, are not vectors of ptr<f32, gmem, align<4>> o ((4,1),1,1):((1,0),0,0): 1 x 32 bits; the alignment of 4 bytes allows no more",
-        "`copy` of UniversalCopy<uint128_t> o ((4,8),4):((32,1),8) of (8,16): vectors of 4 elements, 128 bits, are not vectors of ptr<f32, smem, align<4>> o ((4,1),1,1):((8,0),0,0): 1 x 32 bits; the alignment of 4 bytes allows no more",
+        "`copy` of UniversalCopy<uint128_t> o ((4,8),4):((32,1),8) of (8,16): vectors of 4 elements, 128 bits, are not vectors of ptr<f32, gmem, align<4>> o ((4,1),1,1):((1,0),0,0): 1 x 32 bits; the alignment is 4 bytes where 16 are needed",
+        "`copy` of UniversalCopy<uint128_t> o ((4,8),4):((32,1),8) of (8,16): vectors of 4 elements, 128 bits, are not vectors of ptr<f32, smem, align<4>> o ((4,1),1,1):((8,0),0,0): 1 x 32 bits; 1 are contiguous up to mode 0.0 with the stride 8, where a multiple of 4 is needed",
+        "`copy` of UniversalCopy<uint128_t> o ((4,8),4):((32,1),8) of (8,16): vectors of 4 elements, 128 bits, are not vectors of ptr<f32, smem, align<4>> o ((4,1),1,1):((8,0),0,0) of (value,m,n): 1 x 32 bits; 1 are contiguous up to mode 0.0 with the stride 8, where a multiple of 4 is needed; mode 0 is value",
         "`partition_D` of ptr<f32, smem, align<16>> o (12,16):(16,1): mode 0 has the extent 12, which tiles of 8 do not divide: 4 are left, and beyond them is no memory",
         "`partition_A` of ptr<f32, smem, align<16>> o (6,4):(1,6): mode 0 has the extent 6, which tiles of 4 do not divide: 2 are left, and beyond them is no memory",
         "`gemm` of UniversalFMA<float>: C of shape (1,2,1) is not the product of A of shape (1,2,16) and B of shape (1,1,1): (V,M,N) is needed of (V,M,K) and (V,N,K)",

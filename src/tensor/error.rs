@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::codegen::{DescriptorError, TensorMapError};
-use crate::layout::{LayoutError, Overlap};
+use crate::layout::{LayoutError, Overlap, WidestVector};
 
 use super::coverage::CoverageFault;
 
@@ -155,8 +155,10 @@ pub enum TensorErrorKind {
         bits: i64,
         /// Of which tensor, printed.
         tensor: String,
-        /// What it allows.
-        allowed: String,
+        /// What it allows, and what is in the way of more.
+        widest: Box<WidestVector>,
+        /// The name of the mode that is in the way.
+        name: Option<String>,
     },
     /// An instruction that kernels cannot have yet.
     NoOperation {
@@ -338,10 +340,16 @@ impl fmt::Display for TensorErrorKind {
                 "mode {mode} has the extent {extent}, which tiles of {tile} do not divide: {} are left, and beyond them is no memory",
                 extent % tile
             ),
-            TensorErrorKind::Vector { elements, bits, tensor, allowed } => write!(
-                f,
-                "vectors of {elements} elements, {bits} bits, are not vectors of {tensor}: {allowed}"
-            ),
+            TensorErrorKind::Vector { elements, bits, tensor, widest, name } => {
+                write!(
+                    f,
+                    "vectors of {elements} elements, {bits} bits, are not vectors of {tensor}: {widest}"
+                )?;
+                match (widest.limit().mode().and_then(|path| path.indices().next()), name) {
+                    (Some(mode), Some(name)) => write!(f, "; mode {mode} is {name}"),
+                    _ => Ok(()),
+                }
+            }
             TensorErrorKind::NoOperation { instruction } => {
                 write!(f, "kernels cannot have the instruction {instruction} yet")
             }

@@ -558,14 +558,18 @@ fn check_vector<'b, E: Readable<'b>>(
         return Ok(());
     }
     let bits = E::Elem::SCALAR.bits();
-    let widest = tensor.layout.widest_vector(bits, align)?;
+    let wanted = u32::try_from(vector).unwrap_or(u32::MAX);
+    let widest = tensor.layout.vector_of(bits, align, wanted)?;
     if i64::from(widest.elements()) >= vector {
         return Ok(());
     }
+    let mode = widest.limit().mode().and_then(|path| path.indices().next());
+    let name = mode.and_then(|mode| tensor.names.get(mode)).map(str::to_owned);
     Err(TensorErrorKind::Vector {
         elements: vector,
         bits: vector * i64::from(bits),
         tensor: tensor.to_string(),
-        allowed: widest.to_string(),
+        widest: Box::new(widest),
+        name,
     })
 }
