@@ -15,8 +15,8 @@ use proptest::prelude::*;
 use tilewright::ir::Target;
 use tilewright::layout::{Layout, LayoutError, Tiler, TilerLeaf, layout, tiler};
 use tilewright::tensor::{
-    AtomError, BitOp, CacheOp, CopyAtom, CopyOp, Major, Matrices, MmaAtom, MmaOp, MmaSync, Operand,
-    OperandSource, SmemAtom, SmemSwizzle, TensorErrorKind, TiledMma, ValType, Wgmma,
+    AtomError, BitOp, BulkOp, CacheOp, CopyAtom, CopyOp, Major, Matrices, MmaAtom, MmaOp, MmaSync,
+    Operand, OperandSource, SmemAtom, SmemSwizzle, TensorErrorKind, TiledMma, ValType, Wgmma,
 };
 
 #[path = "support/ptxas.rs"]
@@ -245,6 +245,15 @@ fn what_no_instruction_does_is_refused() {
             .to_string(),
         "cp.async.cg does not copy 64 bits at a time: it copies 128"
     );
+    for bits in [0, 64, 136] {
+        let error = CopyAtom::new(CopyOp::Bulk { op: BulkOp::S2G, bits }).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            format!(
+                "cp.async.bulk.global.shared::cta.bulk_group copies multiples of 128 bits, and {bits} are none"
+            )
+        );
+    }
     let smem = SmemAtom::new(Major::K, SmemSwizzle::Sw64);
     for bits in [0, 12, 256] {
         assert_eq!(smem.layout(bits), Err(AtomError::ElementBits { bits }));
@@ -290,6 +299,45 @@ fn matrices_are_held_as_the_figures_of_the_ptx_isa_show() {
                 }
             }
         }
+    }
+}
+
+/// Copies that one thread starts for all bits, under CuTe's names: one thread, and source and destination alike.
+#[test]
+fn bulk_copies_are_atoms_of_one_thread() {
+    for (name, instruction) in [
+        (
+            "SM90_TMA_LOAD",
+            "cp.async.bulk.tensor.shared::cluster.global.tile.mbarrier::complete_tx::bytes",
+        ),
+        (
+            "SM90_TMA_LOAD_MULTICAST",
+            "cp.async.bulk.tensor.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster",
+        ),
+        ("SM90_TMA_STORE", "cp.async.bulk.tensor.global.shared::cta.tile.bulk_group"),
+        (
+            "SM90_TMA_REDUCE_ADD",
+            "cp.reduce.async.bulk.tensor.global.shared::cta.add.tile.bulk_group",
+        ),
+        (
+            "SM90_TMA_REDUCE_XOR",
+            "cp.reduce.async.bulk.tensor.global.shared::cta.xor.tile.bulk_group",
+        ),
+        ("SM90_BULK_COPY_G2S", "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"),
+        ("SM90_BULK_COPY_S2G", "cp.async.bulk.global.shared::cta.bulk_group"),
+    ] {
+        let atom: CopyAtom = format!("{name}<65536>").parse().unwrap();
+        assert_eq!(atom.op().to_string(), format!("{name}<65536>"));
+        assert_eq!(atom.op().instruction(), instruction);
+        assert_eq!(atom.op().target().to_string(), "sm_90");
+        assert_eq!(atom.thr_id(), &layout!(1:0));
+        for tv in [atom.layout_src_tv(), atom.layout_dst_tv(), atom.layout_ref_tv()] {
+            assert_eq!(tv, &layout!((1, 65536):(0, 1)), "{name}");
+        }
+        assert!(CopyOp::all().any(|op| op.to_string() == format!("{name}<128>")), "{name}");
+        assert!(name.parse::<CopyAtom>().is_err());
+        assert!(format!("{name}<100>").parse::<CopyAtom>().is_err());
+        assert!(format!("{name}<0128>").parse::<CopyAtom>().is_err());
     }
 }
 

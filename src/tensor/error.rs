@@ -172,6 +172,32 @@ pub enum TensorErrorKind {
         /// The function.
         method: &'static str,
     },
+    /// A copy that takes more than a source and a destination, and that another function executes.
+    OtherCopy {
+        /// The instruction.
+        instruction: String,
+        /// The function.
+        method: &'static str,
+    },
+    /// Elements that follow each other in both tensors, and that no bulk copy moves.
+    BulkRun {
+        /// How many there are.
+        elements: i64,
+        /// Their bytes.
+        bytes: i64,
+    },
+    /// A bulk copy from or to an address that is not known to be a multiple of 16 bytes.
+    BulkStart {
+        /// The tensor, printed.
+        tensor: String,
+        /// Of how many bytes it is known to be a multiple.
+        align: u64,
+    },
+    /// A bulk copy from or to a tensor whose elements a swizzle exchanges.
+    BulkSwizzle {
+        /// The tensor, printed.
+        tensor: String,
+    },
     /// Elements of another type than the instruction takes.
     ElementType {
         /// The operand: `A`, `B`, `C`.
@@ -356,6 +382,22 @@ impl fmt::Display for TensorErrorKind {
             TensorErrorKind::OtherGemm { instruction, method } => {
                 write!(f, "{instruction} is executed by `{method}`")
             }
+            TensorErrorKind::OtherCopy { instruction, method } => write!(
+                f,
+                "{instruction} takes more than a source and a destination, a barrier or the map of a tensor: `{method}` executes it"
+            ),
+            TensorErrorKind::BulkRun { elements, bytes } => write!(
+                f,
+                "{elements} elements follow each other in both tensors, {bytes} bytes: bulk copies move multiples of 16 bytes"
+            ),
+            TensorErrorKind::BulkStart { tensor, align } => write!(
+                f,
+                "a run of {tensor} is known to start at a multiple of {align} bytes: bulk copies start at multiples of 16"
+            ),
+            TensorErrorKind::BulkSwizzle { tensor } => write!(
+                f,
+                "bulk copies move bytes in their order, and a swizzle exchanges those of {tensor}: copy it by `TmaCopy`"
+            ),
             TensorErrorKind::ElementType { operand, found, expected } => write!(
                 f,
                 "the elements of {operand} are {found}, but the instruction takes {expected}: convert them first"

@@ -27,6 +27,7 @@
 
 mod async_tile;
 mod atom;
+mod bulk_copy;
 mod clear;
 mod coord;
 mod copy;
@@ -61,9 +62,10 @@ mod views;
 
 pub use async_tile::{AsyncTile, ThrAsyncTile};
 pub use atom::{
-    AtomError, BitOp, CacheOp, CopyAtom, CopyOp, Major, Matrices, MmaAtom, MmaOp, MmaSync,
-    OperandSource, SmemAtom, SmemSwizzle, ValType, Wgmma,
+    AtomError, BitOp, BulkOp, CacheOp, CopyAtom, CopyOp, Major, Matrices, MmaAtom, MmaOp, MmaSync,
+    OperandSource, SmemAtom, SmemSwizzle, TmaOp, ValType, Wgmma,
 };
+pub use bulk_copy::{bulk_copy, bulk_store};
 pub use clear::{clear, cooperative_clear};
 pub use copy::{autovec_copy, copy, copy_if, copy_zfill};
 pub use coverage::CoverageFault;
