@@ -70,9 +70,9 @@ fn elements_arrive_where_they_belong() {
 #[test]
 fn what_bulk_copies_do_not_move_is_named() {
     let tma = CopyAtom::new(CopyOp::Tma { op: TmaOp::Load, bits: 128 }).unwrap();
-    let tma = TiledCopy::new(tma, Scalar::F32, &layout!(32), &layout!(4)).unwrap();
+    let tma = TiledCopy::new(tma, Scalar::F32, &layout!((8, 8)), &layout!((1, 4))).unwrap();
     let bulk: CopyAtom = "SM90_BULK_COPY_S2G<128>".parse().unwrap();
-    let bulk = TiledCopy::new(bulk, Scalar::F32, &layout!(32), &layout!(4)).unwrap();
+    let bulk = TiledCopy::new(bulk, Scalar::F32, &layout!((8, 8)), &layout!((1, 4))).unwrap();
     let errors = Kernel::<(GlobalMut<f32>,)>::build("wrong", Target::SM_90, |k, (x,)| {
         let full = k.shared::<u64>(1).mbarrier(0);
         let aligned = Pointer::new(x).assume_aligned(k, 16);
