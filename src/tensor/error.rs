@@ -296,6 +296,17 @@ pub enum TensorErrorKind {
         /// Copies that the destination is made up of.
         destination: usize,
     },
+    /// As many of something as there cannot be.
+    Count {
+        /// Of what.
+        what: &'static str,
+        /// How many there are.
+        found: u32,
+        /// The fewest.
+        least: u32,
+        /// The most.
+        most: u32,
+    },
     /// The layout of the threads does not say for each index of a thread where it stands.
     Threads {
         /// The layout, printed.
@@ -303,6 +314,19 @@ pub enum TensorErrorKind {
         /// The stride of a leaf that overlaps another one, or that the ones below do not divide.
         stride: i64,
     },
+}
+
+/// That there are at least and at most so many.
+pub(super) fn count_of(
+    what: &'static str,
+    found: u32,
+    [least, most]: [u32; 2],
+) -> Result<(), TensorErrorKind> {
+    if (least..=most).contains(&found) {
+        Ok(())
+    } else {
+        Err(TensorErrorKind::Count { what, found, least, most })
+    }
 }
 
 impl From<LayoutError> for TensorErrorKind {
@@ -449,6 +473,12 @@ impl fmt::Display for TensorErrorKind {
                 f,
                 "the source is {source} copies of a thread, the destination {destination}: partition both by the same tiled copy"
             ),
+            TensorErrorKind::Count { what, found, least, most } if least == most => {
+                write!(f, "there are {found} {what} where {most} are needed")
+            }
+            TensorErrorKind::Count { what, found, least, most } => {
+                write!(f, "there are {found} {what}: from {least} to {most} are possible")
+            }
             TensorErrorKind::Threads { threads, stride } => write!(
                 f,
                 "the threads {threads} do not stand one after the other: the stride {stride} overlaps a smaller one or is no multiple of it"

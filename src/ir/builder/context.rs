@@ -77,6 +77,11 @@ impl Context {
         f(&mut self.state.borrow_mut())
     }
 
+    /// The threads of a block along each axis, if all launches have the same.
+    pub(super) fn block(&self) -> Option<[u32; 3]> {
+        self.with(|state| state.ir.bounds.block)
+    }
+
     /// A constant at the current place.
     #[track_caller]
     pub(super) fn constant<T: Element>(&self, value: T) -> Val<'_, T> {
