@@ -46,6 +46,11 @@ impl<'b, 'o> Body<'b, 'o> {
         self.context().block()
     }
 
+    /// The bytes of shared memory that a block takes with what was allocated so far.
+    pub(crate) fn shared_bytes(&self) -> u64 {
+        self.context().shared_bytes()
+    }
+
     /// The build that the body belongs to.
     pub(super) fn context(&self) -> &'b Context {
         self.cx

@@ -82,6 +82,11 @@ impl Context {
         self.with(|state| state.ir.bounds.block)
     }
 
+    /// The bytes of shared memory that a block takes with what was allocated so far.
+    pub(super) fn shared_bytes(&self) -> u64 {
+        self.with(|state| state.ir.shared_layout().1)
+    }
+
     /// A constant at the current place.
     #[track_caller]
     pub(super) fn constant<T: Element>(&self, value: T) -> Val<'_, T> {
