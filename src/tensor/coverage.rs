@@ -18,7 +18,7 @@ use super::error::TensorErrorKind;
 /// let error = TiledCopy::new(atom, Scalar::F32, &layout!((8, 4) : (1, 0)), &layout!((1, 4)));
 /// let TensorErrorKind::Coverage { fault, .. } = error.unwrap_err().kind else { panic!() };
 /// assert_eq!(fault.to_string(), "mode 1 of the threads has the stride 0 where 8 is needed");
-/// assert!(matches!(fault, CoverageFault::Stride { stride: 0, needed: 8, .. }));
+/// assert!(matches!(*fault, CoverageFault::Stride { stride: 0, needed: 8, .. }));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -140,7 +140,7 @@ impl<'b> TmaPipeline<'b> {
     /// No stages, no bytes, no consumers, or more than a barrier counts, are errors of the build.
     #[track_caller]
     pub fn new(k: &Body<'b, '_>, stages: u32, bytes: u32, consumers: u32) -> Self {
-        // PTX ISA 9.7.13.15.3: the limits of the two counts of a barrier.
+        // The most arrivals and bytes that a phase of a barrier waits for (PTX ISA 9.7.13.15).
         const MOST: u32 = (1 << 20) - 1;
         let wrong = [
             count_of("stages", stages, [1, i32::MAX as u32 / 2]),
