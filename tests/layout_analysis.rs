@@ -240,24 +240,31 @@ fn check_vector(l: &ComposedLayout, element_bits: u32, align: u64) {
     let twice = 2 * widest as i64;
     match report.limit() {
         VectorLimit::Width => assert_eq!(report.bits(), 128, "{l}: {report}"),
-        VectorLimit::BaseAlignment { bytes } => {
+        VectorLimit::BaseAlignment { bytes, needed } => {
             assert!(u64::from(2 * report.bits()) > 8 * bytes, "{l}: {report}");
+            let aligned = l.widest_vector(element_bits, *needed).unwrap();
+            assert!(aligned.elements() > report.elements(), "{l}: {report}, but {aligned}");
         }
-        VectorLimit::Run { elements } => assert_ne!(elements % twice, 0, "{l}: {report}"),
-        VectorLimit::Stride { mode, stride } => {
+        VectorLimit::Run { elements, .. } => assert_ne!(elements % twice, 0, "{l}: {report}"),
+        VectorLimit::Stride { mode, stride, .. } => {
             let path: Vec<usize> = mode.indices().collect();
             let found = l.outer_layout().unwrap().get(&path).unwrap();
             assert_eq!(&found.stride().to_string(), stride, "{l}: {report}");
             assert_ne!(stride.parse::<i64>().unwrap() % twice, 0, "{l}: {report}");
         }
-        VectorLimit::Offset { offset } => {
+        VectorLimit::Offset { offset, .. } => {
             assert_ne!(offset.parse::<i64>().unwrap() % twice, 0, "{l}: {report}");
         }
-        VectorLimit::Index { coordinate, index } => {
+        VectorLimit::Index { coordinate, index, needed, .. } => {
             assert_eq!(all[*coordinate as usize], *index, "{l}: {report}");
             let first = (coordinate / twice * twice) as usize;
-            let follows = *index == all[first] + coordinate % twice && all[first] % twice == 0;
-            assert!(!follows, "{l}: {report}");
+            assert_eq!(all[first] + coordinate % twice, *needed, "{l}: {report}");
+            assert_ne!(index, needed, "{l}: {report}");
+        }
+        VectorLimit::Start { coordinate, index, needed, .. } => {
+            assert_eq!(all[*coordinate as usize], *index, "{l}: {report}");
+            assert_eq!(coordinate % twice, 0, "{l}: {report}");
+            assert_ne!(index % i64::from(*needed), 0, "{l}: {report}");
         }
         limit => panic!("{l}: {limit:?}"),
     }
@@ -643,4 +650,54 @@ fn matrices_that_are_none() {
     // No swizzle adds two bits onto one.
     let none = LinearLayout::from_columns([1, 2, 7]).unwrap().to_composed();
     assert!(matches!(none, Err(LayoutError::NotALayout { .. })), "{none:?}");
+}
+
+/// What is in the way of a vector is named with its mode, what it has and what it needs: the layout before the alignment.
+#[test]
+fn the_limit_of_a_vector_names_the_mode() {
+    for (layout, align, vector, expected) in [
+        (
+            "(8,4):(1,12)",
+            16,
+            8,
+            "4 x 16 bits; mode 1 has the stride 12 where a multiple of 8 is needed",
+        ),
+        ("(8,4):(1,8)", 4, 8, "2 x 16 bits; the alignment is 4 bytes where 16 are needed"),
+        ("(8,4):(1,8)", 4, 2, "2 x 16 bits; no access is wider"),
+        // More alignment would help to four, but not to eight.
+        (
+            "(4,4):(1,16)",
+            4,
+            8,
+            "2 x 16 bits; 4 are contiguous up to mode 1 with the stride 16, where a multiple of 8 is needed",
+        ),
+        (
+            "((4,1),1):((8,0),0)",
+            2,
+            4,
+            "1 x 16 bits; 1 are contiguous up to mode 0.0 with the stride 8, where a multiple of 4 is needed",
+        ),
+        ("(12):(1)", 16, 8, "4 x 16 bits; 12 are contiguous where a multiple of 8 is needed"),
+        (
+            "S<2,2,3> o 0 o (32,8):(1,32)",
+            16,
+            8,
+            "4 x 16 bits; along mode 1, coordinate 32 has the index 36 where a multiple of 8 is needed",
+        ),
+        (
+            "S<1,0,3> o 0 o (32,8):(1,32)",
+            16,
+            8,
+            "1 x 16 bits; along mode 0, coordinate 8 has the index 9 where a multiple of 2 is needed",
+        ),
+    ] {
+        let report = match layout.parse::<Layout>() {
+            Ok(plain) => plain.vector_of(16, align, vector),
+            Err(_) => layout.parse::<ComposedLayout>().unwrap().vector_of(16, align, vector),
+        };
+        assert_eq!(report.unwrap().to_string(), expected, "{layout}");
+    }
+    let tile = layout!((8, 4):(1, 8));
+    let error = LayoutError::BadAccess { vector: 16, element_bits: 16 };
+    assert_eq!(tile.vector_of(16, 16, 16), Err(error));
 }

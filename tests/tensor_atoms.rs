@@ -15,8 +15,8 @@ use proptest::prelude::*;
 use tilewright::ir::Target;
 use tilewright::layout::{Layout, LayoutError, Tiler, TilerLeaf, layout, tiler};
 use tilewright::tensor::{
-    AtomError, BitOp, CacheOp, CopyAtom, CopyOp, Major, Matrices, MmaAtom, MmaOp, MmaSync, Operand,
-    OperandSource, SmemAtom, SmemSwizzle, TiledMma, ValType, Wgmma,
+    AtomError, BitOp, BulkOp, CacheOp, CopyAtom, CopyOp, Major, Matrices, MmaAtom, MmaOp, MmaSync,
+    Operand, OperandSource, SmemAtom, SmemSwizzle, TensorErrorKind, TiledMma, ValType, Wgmma,
 };
 
 #[path = "support/ptxas.rs"]
@@ -245,6 +245,15 @@ fn what_no_instruction_does_is_refused() {
             .to_string(),
         "cp.async.cg does not copy 64 bits at a time: it copies 128"
     );
+    for bits in [0, 64, 136] {
+        let error = CopyAtom::new(CopyOp::Bulk { op: BulkOp::S2G, bits }).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            format!(
+                "cp.async.bulk.global.shared::cta.bulk_group copies multiples of 128 bits, and {bits} are none"
+            )
+        );
+    }
     let smem = SmemAtom::new(Major::K, SmemSwizzle::Sw64);
     for bits in [0, 12, 256] {
         assert_eq!(smem.layout(bits), Err(AtomError::ElementBits { bits }));
@@ -293,6 +302,45 @@ fn matrices_are_held_as_the_figures_of_the_ptx_isa_show() {
     }
 }
 
+/// Copies that one thread starts for all bits, under CuTe's names: one thread, and source and destination alike.
+#[test]
+fn bulk_copies_are_atoms_of_one_thread() {
+    for (name, instruction) in [
+        (
+            "SM90_TMA_LOAD",
+            "cp.async.bulk.tensor.shared::cluster.global.tile.mbarrier::complete_tx::bytes",
+        ),
+        (
+            "SM90_TMA_LOAD_MULTICAST",
+            "cp.async.bulk.tensor.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster",
+        ),
+        ("SM90_TMA_STORE", "cp.async.bulk.tensor.global.shared::cta.tile.bulk_group"),
+        (
+            "SM90_TMA_REDUCE_ADD",
+            "cp.reduce.async.bulk.tensor.global.shared::cta.add.tile.bulk_group",
+        ),
+        (
+            "SM90_TMA_REDUCE_XOR",
+            "cp.reduce.async.bulk.tensor.global.shared::cta.xor.tile.bulk_group",
+        ),
+        ("SM90_BULK_COPY_G2S", "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"),
+        ("SM90_BULK_COPY_S2G", "cp.async.bulk.global.shared::cta.bulk_group"),
+    ] {
+        let atom: CopyAtom = format!("{name}<65536>").parse().unwrap();
+        assert_eq!(atom.op().to_string(), format!("{name}<65536>"));
+        assert_eq!(atom.op().instruction(), instruction);
+        assert_eq!(atom.op().target().to_string(), "sm_90");
+        assert_eq!(atom.thr_id(), &layout!(1:0));
+        for tv in [atom.layout_src_tv(), atom.layout_dst_tv(), atom.layout_ref_tv()] {
+            assert_eq!(tv, &layout!((1, 65536):(0, 1)), "{name}");
+        }
+        assert!(CopyOp::all().any(|op| op.to_string() == format!("{name}<128>")), "{name}");
+        assert!(name.parse::<CopyAtom>().is_err());
+        assert!(format!("{name}<100>").parse::<CopyAtom>().is_err());
+        assert!(format!("{name}<0128>").parse::<CopyAtom>().is_err());
+    }
+}
+
 /// Eight 16-byte units in a column of eight lines lie in eight different groups of four banks, whatever the
 /// swizzle: what `ldmatrix` and the tensor cores read at once.
 #[test]
@@ -326,15 +374,43 @@ fn swizzled_tiles_have_no_bank_conflicts() {
 #[test]
 fn a_tiled_mma_wants_three_modes_and_whole_atoms() {
     let atom = || "SM80_16x8x16_F32F16F16F32_TN".parse::<MmaAtom>().unwrap();
-    let rank = TiledMma::new(atom(), &layout!((2, 2)), tiler!(_, _, _)).unwrap_err();
-    assert_eq!(rank, LayoutError::RankMismatch { expected: 3, found: 2 });
-    let rank = TiledMma::new(atom(), &layout!((2, 2, 1)), tiler!(32, 32)).unwrap_err();
-    assert_eq!(rank, LayoutError::RankMismatch { expected: 3, found: 2 });
-    let cut = TiledMma::new(atom(), &layout!((2, 2, 1)), tiler!(32, 24, 16)).unwrap();
-    let error = cut.check_coverage().unwrap_err();
-    assert_eq!(error.to_string(), "in mode 1: 24 is not divisible by 16");
+    let rank = TensorErrorKind::Layout(LayoutError::RankMismatch { expected: 3, found: 2 });
+    let error = TiledMma::new(atom(), &layout!((2, 2)), tiler!(_, _, _)).unwrap_err();
+    assert_eq!(error.kind, rank);
+    let error = TiledMma::new(atom(), &layout!((2, 2, 1)), tiler!(32, 32)).unwrap_err();
+    assert_eq!(error.kind, rank);
+    let cut = TiledMma::unchecked(atom(), &layout!((2, 2, 1)), tiler!(32, 24, 16)).unwrap();
+    assert_eq!(
+        cut.check_coverage().unwrap_err().to_string(),
+        "`make_tiled_mma` of SM80_16x8x16_F32F16F16F32_TN o (32,2,2,1):(1,32,64,0) of (32,24,16): the tile has 24 elements along N, which whole atoms of 16 do not make up: 8 are left"
+    );
     assert_eq!(cut.tile_size_mnk(3), Err(LayoutError::NoSuchMode { mode: 3, rank: 3 }));
     assert_eq!(cut.size(), Ok(128));
+}
+
+/// Each mistake is found when the tiled multiply-add is made, and says the mode and by how much.
+#[test]
+fn tiled_mmas_that_miss_elements_do_not_exist() {
+    let refused = |atoms: &Layout, permutation: Tiler| {
+        let atom: MmaAtom = "SM80_16x8x16_F32F16F16F32_TN".parse().unwrap();
+        TiledMma::new(atom, atoms, permutation).unwrap_err().kind.to_string()
+    };
+    assert_eq!(
+        refused(&layout!((2, 2, 1):(1, 1, 0)), tiler!(_, _, _)),
+        "mode 1 of the threads (32,2,2,1):(1,32,32,0) gives an index to two of them: (0,1,0,0) and (0,0,1,0) share the index 32"
+    );
+    assert_eq!(
+        refused(&layout!((1, 1, 2)), tiler!(_, _, 16)),
+        "the tile has 16 elements along K, which whole atoms of 32 do not make up: 16 are left"
+    );
+    assert_eq!(
+        refused(&layout!((1, 1, 1)), tiler!(_, layout!((8, 2):(1, 16)), _)),
+        "each element of the tile must be reached once, but the 16 places of (8,2):(1,16) reach 8 of its 16 elements: mode 1 of the permutation of N has the stride 16 where 8 is needed"
+    );
+    assert_eq!(
+        refused(&layout!((1, 1, 1)), tiler!(layout!((16, 2):(1, 0)), _, _)),
+        "each element of the tile must be reached once, but the 32 places of (16,2):(1,0) reach 16 of its 32 elements: mode 1 of the permutation of M has the stride 0 where 16 is needed"
+    );
 }
 
 /// An atom of each kind, with its number of atoms and rounds of them in M, N and K.

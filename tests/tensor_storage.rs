@@ -9,9 +9,9 @@ mod device;
 use std::mem::{align_of, offset_of, size_of};
 
 use tilewright::ir::{GlobalMut, Kernel, Target};
-use tilewright::layout::{ComposedLayout, LayoutError, layout};
+use tilewright::layout::{ComposedLayout, LayoutError, Swizzle, layout};
 use tilewright::runtime::Grid;
-use tilewright::tensor::{Align, MemRange, Storage, Tensor};
+use tilewright::tensor::{Align, MemRange, SmemAllocator, Storage, Tensor};
 
 tilewright::storage! {
     struct Complex<'b> { real: f32, imag: f32 }
@@ -219,6 +219,90 @@ fn ranges_are_tensors() -> Result<(), LayoutError> {
         }
     }
     Ok(())
+}
+
+/// A swizzled layout takes what it reaches: not the whole last block, where that is not swizzled, nor less than its cosize
+/// says where it is.
+#[test]
+fn swizzled_layouts_take_what_they_reach() {
+    tilewright::storage! {
+        struct Words<'b> { short: MemRange<i32, 48>, long: MemRange<i32, 80>, less: MemRange<i32, 79> }
+    }
+    let layout = |text: &str| text.parse::<ComposedLayout>().expect("a layout");
+    let kernel = Kernel::<Out>::build("words", Target::SM_80, |k, (y,)| {
+        let (words, t) = (Words::allocate(k), k.thread_idx().x);
+        // No index reaches the bit that is moved.
+        words.short.tensor(k, layout("S<1,3,3> o 0 o 48:1"));
+        // 64 to 71 are moved to 72 to 79.
+        let long = words.long.tensor(k, layout("S<1,3,3> o 0 o 72:1"));
+        for i in 0..9 {
+            long.store(k, t + 8 * i, t + 8 * i);
+        }
+        k.barrier();
+        y.store(k, t, words.long.tensor(k, layout!(80:1)).load(k, t + 72));
+    })
+    .expect("the kernel is right");
+    for found in run(&kernel, 8, 8) {
+        assert_eq!(found, (64..72).collect::<Vec<i32>>());
+    }
+    let errors = Kernel::<Out>::build("wrong", Target::SM_80, |k, _| {
+        Words::allocate(k).less.tensor(k, layout("S<1,3,3> o 0 o 72:1"));
+    })
+    .expect_err("a word is missing");
+    assert!(errors.to_string().contains("the layout needs 320 bytes, but the range has 316"));
+}
+
+/// Pieces are behind each other, each at a multiple of its alignment, and do not overlap.
+#[test]
+fn an_allocator_counts_what_it_gives() {
+    let swizzle = Swizzle::new(3, 2, 3).expect("a swizzle");
+    let kernel = Kernel::<Out>::build("pieces", Target::SM_80, |k, (y,)| {
+        k.shared::<u8>(3);
+        let mut smem = SmemAllocator::new(k);
+        assert_eq!(smem.size_in_bytes(), 3);
+        let counter = smem.allocate::<i16>(k);
+        assert_eq!(smem.size_in_bytes(), 6);
+        let outer = smem.allocate::<Outer<'static>>(k);
+        assert_eq!(smem.size_in_bytes(), 8 + Outer::SIZE as u64);
+        let array = smem.allocate_array::<i32>(k, 32);
+        assert_eq!(smem.size_in_bytes(), 40 + 128);
+        let plain = smem.allocate_tensor::<i32>(k, layout!((4, 32):(32, 1)), 64, None);
+        assert_eq!(smem.size_in_bytes(), 192 + 512);
+        let tile = smem.allocate_tensor::<i32>(k, layout!((8, 32):(32, 1)), 1024, Some(swizzle));
+        assert_eq!(smem.size_in_bytes(), 1024 + 1024);
+        let t = k.thread_idx().x;
+        for row in 0..8 {
+            tile.store(k, (row, t), t);
+        }
+        for row in 0..4 {
+            plain.store(k, (row, t), t + 100);
+        }
+        array.tensor(k, layout!(32)).store(k, t, t + 200);
+        k.if_(t.eq(0), |k| {
+            counter.store(k, 7);
+            outer.last.store(k, 9);
+        });
+        k.barrier();
+        let sum = tile.load(k, (3, 31 - t)) + plain.load(k, (2, 31 - t));
+        let sum = sum + array.tensor(k, layout!(32)).load(k, 31 - t);
+        y.store(k, t, sum + counter.load(k).cvt::<i32>() + outer.last.load(k).cvt::<i32>());
+    })
+    .expect("the kernel is right");
+    assert_eq!(kernel.ir().shared_layout().1, 2048);
+    for found in run(&kernel, 32, 32) {
+        assert_eq!(found, (0..32).map(|t| 3 * (31 - t) + 316).collect::<Vec<i32>>());
+    }
+    let errors = Kernel::<Out>::build("wrong", Target::SM_80, |k, _| {
+        let tile: ComposedLayout = "S<3,2,3> o 0 o (8,32):(32,1)".parse().expect("a layout");
+        SmemAllocator::new(k).allocate_tensor::<i32>(k, tile, 128, Some(swizzle)).load(k, 0);
+    })
+    .expect_err("two swizzles");
+    let texts: Vec<String> = errors.iter().map(|error| error.kind.to_string()).collect();
+    assert_eq!(texts.len(), 1, "{texts:?}");
+    assert!(
+        texts[0].starts_with("`allocate_tensor` of S<3,2,3> o 0 o (8,32):(32,1): "),
+        "{texts:?}"
+    );
 }
 
 #[test]

@@ -1,14 +1,18 @@
 //! The choice of a swizzle: what it reports is what the analysis of the layout says, and what it chooses has no
 //! conflicts where any swizzle has none.
 #![cfg(feature = "sim")]
+#![allow(clippy::expect_used, reason = "a test ends with the message")]
 
 use std::collections::BTreeSet;
 use std::error::Error;
 
 use tilewright::ir::{GlobalMut, Kernel, Scalar, Target};
-use tilewright::layout::{Analysis, Layout, layout, shape};
+use tilewright::layout::{Analysis, Layout, layout, shape, tiler};
 use tilewright::runtime::{Device, Grid};
-use tilewright::tensor::{SharedTensor, SmemAccess, SmemAtom, Tensor, choose_swizzle};
+use tilewright::tensor::{
+    CacheOp, CopyAtom, CopyOp, Matrices, MmaAtom, Operand, SharedTensor, SmemAccess, SmemAtom,
+    Tensor, TiledCopy, TiledMma, choose_swizzle,
+};
 
 type Result = std::result::Result<(), Box<dyn Error>>;
 
@@ -120,5 +124,45 @@ fn the_chosen_tile_holds_what_is_stored() -> Result {
     device.load(&kernel)?.launch(Grid::new([1, 1, 1], [32, 1, 1]), (&mut x,))?;
     let expected: Vec<i32> = (0..1024).map(|i| i % 32 * 32 + i / 32).collect();
     assert_eq!(x.to_vec()?, expected);
+    Ok(())
+}
+
+/// The access of a copy is where its threads begin, on tiles of one and of many of its own.
+#[test]
+fn accesses_of_copies_are_those_of_their_threads() -> Result {
+    let atom =
+        CopyAtom::new(CopyOp::CpAsync { bits: 128, cache: CacheOp::Global, zero_fill: false })?;
+    let copy = TiledCopy::new(atom, Scalar::F32, &layout!((4, 8):(8, 1)), &layout!((1, 4)))?;
+    for tile in [
+        layout!((4, 32):(32, 1)),
+        layout!((64, 64):(64, 1)),
+        layout!((64, (32, 2)):(32, (1, 2048))),
+    ] {
+        let access = SmemAccess::written_by("store", &copy, &tile)?;
+        assert_eq!(access.vector, 4);
+        let rows = tile.get(&[0])?.size()?.to_static()?;
+        let expected: Vec<i64> = (0..32).map(|t| t / 8 + rows * (t % 8 * 4)).collect();
+        assert_eq!(access.threads.indices()?.collect::<Vec<_>>(), expected, "{tile}");
+    }
+    // Of `ldmatrix`, a thread gives the address of a row; the fragments are in registers.
+    let tile = layout!((64, 64):(64, 1));
+    let mma: MmaAtom = "SM80_16x8x16_F32F16F16F32_TN".parse()?;
+    let mma = TiledMma::new(mma, &layout!((1, 1, 1)), tiler!(_, _, _))?;
+    for (operand, matrices, rows) in [(Operand::A, Matrices::X4, 16), (Operand::B, Matrices::X2, 8)]
+    {
+        let atom = CopyAtom::new(CopyOp::LdMatrix { matrices, transposed: false })?;
+        let copy = TiledCopy::of_operand(atom, Scalar::F16, &mma, operand)?;
+        let access = SmemAccess::read_by("load", &copy, &tile)?;
+        assert_eq!(access.vector, 8);
+        // Lanes that give no address repeat one.
+        let lanes = 8 * matrices.count();
+        let expected: Vec<i64> =
+            (0..32).map(|t| t % lanes).map(|t| t % rows + 64 * 8 * (t / rows)).collect();
+        assert_eq!(access.threads.indices()?.collect::<Vec<_>>(), expected, "{matrices:?}");
+        let columns = SmemAccess::read_by("load", &copy, &layout!((64, 64))).expect_err("columns");
+        assert!(columns.to_string().contains("where a multiple of 8 is needed"), "{columns}");
+    }
+    let error = SmemAccess::read_by("load", &copy, &layout!(64)).expect_err("one mode is missing");
+    assert!(error.to_string().starts_with("`SmemAccess` of SM80_CP_ASYNC"), "{error}");
     Ok(())
 }

@@ -260,9 +260,9 @@ fn tiled_copies_that_miss_elements_do_not_exist() -> Result<()> {
         Ok(error.expect_err("it is wrong").kind.to_string())
     };
     let broadcast = refused(&layout!((8, 4):(4, 0)), &layout!((1, 4)), 32, Scalar::F32)?;
-    assert!(
-        broadcast.starts_with("each element of the tile must be copied once, but"),
-        "{broadcast}"
+    assert_eq!(
+        broadcast,
+        "each element of the tile must be reached once, but the 128 places of ((1,8),(4,4)):((0,4),(1,0)) reach 32 of its 128 elements: mode 1 of the threads has the stride 0 where 1 is needed"
     );
     assert_eq!(
         refused(&layout!((8, 4)), &layout!((3, 1)), 64, Scalar::F32)?,
@@ -282,8 +282,49 @@ fn tiled_copies_that_miss_elements_do_not_exist() -> Result<()> {
     let error = TiledCopy::from_tv(universal(32)?, Scalar::F32, tv, shape!(4, 4));
     assert_eq!(
         error.expect_err("it is wrong").to_string(),
-        "`make_tiled_copy` of UniversalCopy<uint32_t> o (4,2):(1,4) of (4,4): each element of the tile must be copied once, but the 8 places of (4,2):(1,4) reach 8 of its 16 elements"
+        "`make_tiled_copy` of UniversalCopy<uint32_t> o (4,2):(1,4) of (4,4): each element of the tile must be reached once, but the 8 places of (4,2):(1,4) reach 8 of its 16 elements: mode 1 of the tile has the extent 4, and 2 are reached"
     );
+    Ok(())
+}
+
+/// The mode that is wrong is named, with what it has and what it needs.
+#[test]
+fn coverage_errors_name_the_mode() -> Result<()> {
+    let refused = |tv: Layout, tile: (i64, i64)| -> Result<String> {
+        let error = TiledCopy::from_tv(universal(32)?, Scalar::F32, tv, shape!(tile.0, tile.1));
+        let text = error.expect_err("it is wrong").kind.to_string();
+        Ok(text.split(": ").last().unwrap_or_default().to_owned())
+    };
+    for (tv, tile, expected) in [
+        (
+            layout!(((4, 8), 4):((32, 1), 0)),
+            (8, 16),
+            "mode 1 of (threads, values) has the stride 0 where 8 is needed",
+        ),
+        (
+            layout!(((4, 8), 4):((32, 1), 16)),
+            (8, 16),
+            "mode 1 of (threads, values) has the stride 16 where 8 is needed",
+        ),
+        (
+            layout!((4, 4):(1, 2)),
+            (4, 4),
+            "mode 1 of (threads, values) has the stride 2 where 4 is needed",
+        ),
+        (layout!((4, 3)), (4, 4), "mode 1 of the tile has the extent 4, and 3 are reached"),
+        (layout!((2, 3)), (4, 4), "mode 1 of the tile has the extent 4, and 3/2 are reached"),
+        (layout!((2, 1)), (4, 4), "mode 0 of the tile has the extent 4, and 2 are reached"),
+        (layout!((4, 8)), (4, 4), "mode 1 of the tile has the extent 4, and 8 are reached"),
+    ] {
+        let text = tv.to_string();
+        assert_eq!(refused(tv, tile)?, expected, "{text}");
+    }
+    // Of a tile that cuts an atom, some elements are reached more often.
+    let atom: MmaAtom = "SM80_16x8x16_F32F16F16F32_TN".parse()?;
+    let cut = TiledMma::unchecked(atom, &layout!((1, 1, 1)), tiler!(_, 12, _))?;
+    let error = TiledCopy::of_operand(universal(16)?, Scalar::F16, &cut, Operand::B);
+    let text = error.expect_err("it is wrong").to_string();
+    assert!(text.contains("each element of the tile must be reached"), "{text}");
     Ok(())
 }
 
@@ -302,6 +343,8 @@ fn mistakes_are_errors_of_the_build() -> Result<()> {
         // The address is known to be a multiple of 4 bytes only.
         thr.copy(k, &part, &thr.partition_d(k, &tile));
         thr.copy(k, &thr.partition_s(k, &tile), &thr.partition_d(k, &columns));
+        let part = thr.partition_s(k, &columns).named(k, ["value", "m", "n"]);
+        thr.copy(k, &part, &thr.partition_d(k, &tile));
         let ragged = SharedTensor::<f32>::shared(k, layout!((12, 16):(16, 1)));
         thr.partition_d(k, &ragged);
         let mma = fma.slice(k.thread_idx().x);
@@ -322,8 +365,9 @@ fn mistakes_are_errors_of_the_build() -> Result<()> {
     .expect_err("all of it is wrong");
     let texts: Vec<String> = errors.iter().map(|error| error.kind.to_string()).collect();
     let expected = [
-        "`copy` of UniversalCopy<uint128_t> o ((4,8),4):((32,1),8) of (8,16): vectors of 4 elements, 128 bits, are not vectors of ptr<f32, gmem, align<4>> o ((4,1),1,1):((1,0),0,0): 1 x 32 bits; the alignment of 4 bytes allows no more",
-        "`copy` of UniversalCopy<uint128_t> o ((4,8),4):((32,1),8) of (8,16): vectors of 4 elements, 128 bits, are not vectors of ptr<f32, smem, align<4>> o ((4,1),1,1):((8,0),0,0): 1 x 32 bits; the alignment of 4 bytes allows no more",
+        "`copy` of UniversalCopy<uint128_t> o ((4,8),4):((32,1),8) of (8,16): vectors of 4 elements, 128 bits, are not vectors of ptr<f32, gmem, align<4>> o ((4,1),1,1):((1,0),0,0): 1 x 32 bits; the alignment is 4 bytes where 16 are needed",
+        "`copy` of UniversalCopy<uint128_t> o ((4,8),4):((32,1),8) of (8,16): vectors of 4 elements, 128 bits, are not vectors of ptr<f32, smem, align<4>> o ((4,1),1,1):((8,0),0,0): 1 x 32 bits; 1 are contiguous up to mode 0.0 with the stride 8, where a multiple of 4 is needed",
+        "`copy` of UniversalCopy<uint128_t> o ((4,8),4):((32,1),8) of (8,16): vectors of 4 elements, 128 bits, are not vectors of ptr<f32, smem, align<4>> o ((4,1),1,1):((8,0),0,0) of (value,m,n): 1 x 32 bits; 1 are contiguous up to mode 0.0 with the stride 8, where a multiple of 4 is needed; mode 0 is value",
         "`partition_D` of ptr<f32, smem, align<16>> o (12,16):(16,1): mode 0 has the extent 12, which tiles of 8 do not divide: 4 are left, and beyond them is no memory",
         "`partition_A` of ptr<f32, smem, align<16>> o (6,4):(1,6): mode 0 has the extent 6, which tiles of 4 do not divide: 2 are left, and beyond them is no memory",
         "`gemm` of UniversalFMA<float>: C of shape (1,2,1) is not the product of A of shape (1,2,16) and B of shape (1,1,1): (V,M,N) is needed of (V,M,K) and (V,N,K)",

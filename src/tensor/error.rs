@@ -3,7 +3,9 @@
 use std::fmt;
 
 use crate::codegen::{DescriptorError, TensorMapError};
-use crate::layout::LayoutError;
+use crate::layout::{LayoutError, Overlap, WidestVector};
+
+use super::coverage::CoverageFault;
 
 /// A mistake in the use of a tensor or a pointer. The build records it with its Rust line and goes on;
 /// [`Kernel::build`](crate::ir::Kernel::build) returns it as
@@ -106,6 +108,17 @@ pub enum TensorErrorKind {
         reached: i64,
         /// How many places the threads and values have.
         places: i64,
+        /// The mode that is wrong, and by how much.
+        fault: Box<CoverageFault>,
+    },
+    /// An arrangement of atoms that gives one index to two threads.
+    SharedIndex {
+        /// From (thread of the atom, atom in M, in N, in K) to the index of the thread, printed.
+        threads: String,
+        /// The first mode in which the two differ.
+        mode: usize,
+        /// The two, and the index.
+        overlap: Box<Overlap>,
     },
     /// Threads or values that whole atoms do not make up.
     Atoms {
@@ -142,8 +155,10 @@ pub enum TensorErrorKind {
         bits: i64,
         /// Of which tensor, printed.
         tensor: String,
-        /// What it allows.
-        allowed: String,
+        /// What it allows, and what is in the way of more.
+        widest: Box<WidestVector>,
+        /// The name of the mode that is in the way.
+        name: Option<String>,
     },
     /// An instruction that kernels cannot have yet.
     NoOperation {
@@ -156,6 +171,32 @@ pub enum TensorErrorKind {
         instruction: String,
         /// The function.
         method: &'static str,
+    },
+    /// A copy that takes more than a source and a destination, and that another function executes.
+    OtherCopy {
+        /// The instruction.
+        instruction: String,
+        /// The function.
+        method: &'static str,
+    },
+    /// Elements that follow each other in both tensors, and that no bulk copy moves.
+    BulkRun {
+        /// How many there are.
+        elements: i64,
+        /// Their bytes.
+        bytes: i64,
+    },
+    /// A bulk copy from or to an address that is not known to be a multiple of 16 bytes.
+    BulkStart {
+        /// The tensor, printed.
+        tensor: String,
+        /// Of how many bytes it is known to be a multiple.
+        align: u64,
+    },
+    /// A bulk copy from or to a tensor whose elements a swizzle exchanges.
+    BulkSwizzle {
+        /// The tensor, printed.
+        tensor: String,
     },
     /// Elements of another type than the instruction takes.
     ElementType {
@@ -255,6 +296,17 @@ pub enum TensorErrorKind {
         /// Copies that the destination is made up of.
         destination: usize,
     },
+    /// As many of something as there cannot be.
+    Count {
+        /// Of what.
+        what: &'static str,
+        /// How many there are.
+        found: u32,
+        /// The fewest.
+        least: u32,
+        /// The most.
+        most: u32,
+    },
     /// The layout of the threads does not say for each index of a thread where it stands.
     Threads {
         /// The layout, printed.
@@ -262,6 +314,19 @@ pub enum TensorErrorKind {
         /// The stride of a leaf that overlaps another one, or that the ones below do not divide.
         stride: i64,
     },
+}
+
+/// That there are at least and at most so many.
+pub(super) fn count_of(
+    what: &'static str,
+    found: u32,
+    [least, most]: [u32; 2],
+) -> Result<(), TensorErrorKind> {
+    if (least..=most).contains(&found) {
+        Ok(())
+    } else {
+        Err(TensorErrorKind::Count { what, found, least, most })
+    }
 }
 
 impl From<LayoutError> for TensorErrorKind {
@@ -303,9 +368,13 @@ impl fmt::Display for TensorErrorKind {
                 f,
                 "elements of {from} bits are no elements of {to} bits here: the address is known to be a multiple of {align} bytes only; align the memory, or say what is known with `assume_aligned`"
             ),
-            TensorErrorKind::Coverage { layout_tv, elements, reached, places } => write!(
+            TensorErrorKind::Coverage { layout_tv, elements, reached, places, fault } => write!(
                 f,
-                "each element of the tile must be copied once, but the {places} places of {layout_tv} reach {reached} of its {elements} elements"
+                "each element of the tile must be reached once, but the {places} places of {layout_tv} reach {reached} of its {elements} elements: {fault}"
+            ),
+            TensorErrorKind::SharedIndex { threads, mode, overlap } => write!(
+                f,
+                "mode {mode} of the threads {threads} gives an index to two of them: {overlap}"
             ),
             TensorErrorKind::Atoms { what, count, atom } => write!(
                 f,
@@ -321,16 +390,38 @@ impl fmt::Display for TensorErrorKind {
                 "mode {mode} has the extent {extent}, which tiles of {tile} do not divide: {} are left, and beyond them is no memory",
                 extent % tile
             ),
-            TensorErrorKind::Vector { elements, bits, tensor, allowed } => write!(
-                f,
-                "vectors of {elements} elements, {bits} bits, are not vectors of {tensor}: {allowed}"
-            ),
+            TensorErrorKind::Vector { elements, bits, tensor, widest, name } => {
+                write!(
+                    f,
+                    "vectors of {elements} elements, {bits} bits, are not vectors of {tensor}: {widest}"
+                )?;
+                match (widest.limit().mode().and_then(|path| path.indices().next()), name) {
+                    (Some(mode), Some(name)) => write!(f, "; mode {mode} is {name}"),
+                    _ => Ok(()),
+                }
+            }
             TensorErrorKind::NoOperation { instruction } => {
                 write!(f, "kernels cannot have the instruction {instruction} yet")
             }
             TensorErrorKind::OtherGemm { instruction, method } => {
                 write!(f, "{instruction} is executed by `{method}`")
             }
+            TensorErrorKind::OtherCopy { instruction, method } => write!(
+                f,
+                "{instruction} takes more than a source and a destination, a barrier or the map of a tensor: `{method}` executes it"
+            ),
+            TensorErrorKind::BulkRun { elements, bytes } => write!(
+                f,
+                "{elements} elements follow each other in both tensors, {bytes} bytes: bulk copies move multiples of 16 bytes"
+            ),
+            TensorErrorKind::BulkStart { tensor, align } => write!(
+                f,
+                "a run of {tensor} is known to start at a multiple of {align} bytes: bulk copies start at multiples of 16"
+            ),
+            TensorErrorKind::BulkSwizzle { tensor } => write!(
+                f,
+                "bulk copies move bytes in their order, and a swizzle exchanges those of {tensor}: copy it by `TmaCopy`"
+            ),
             TensorErrorKind::ElementType { operand, found, expected } => write!(
                 f,
                 "the elements of {operand} are {found}, but the instruction takes {expected}: convert them first"
@@ -382,6 +473,12 @@ impl fmt::Display for TensorErrorKind {
                 f,
                 "the source is {source} copies of a thread, the destination {destination}: partition both by the same tiled copy"
             ),
+            TensorErrorKind::Count { what, found, least, most } if least == most => {
+                write!(f, "there are {found} {what} where {most} are needed")
+            }
+            TensorErrorKind::Count { what, found, least, most } => {
+                write!(f, "there are {found} {what}: from {least} to {most} are possible")
+            }
             TensorErrorKind::Threads { threads, stride } => write!(
                 f,
                 "the threads {threads} do not stand one after the other: the stride {stride} overlaps a smaller one or is no multiple of it"

@@ -22,15 +22,17 @@
 //! let mma = TiledMma::new(atom, &layout!((2, 2, 1)), tiler!(32, 32, 16))?;
 //! assert_eq!(mma.thr_layout_vmnk().to_string(), "(32,2,2,1):(1,32,64,0)");
 //! assert_eq!(mma.layout_c_tv()?.to_string(), "((4,8,2,2),((2,2),(1,2))):((64,1,16,256),((32,8),(0,512)))");
-//! mma.check_coverage()?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
 mod async_tile;
 mod atom;
+mod bulk_copy;
 mod clear;
 mod coord;
 mod copy;
+mod coverage;
+mod cp_async_pipeline;
 mod engine;
 mod error;
 mod gemm;
@@ -45,6 +47,7 @@ mod predicate;
 mod raster;
 mod roles;
 mod scheduler;
+mod smem_allocator;
 mod smem_operand;
 mod ssa;
 mod staged_store;
@@ -57,15 +60,19 @@ mod thr_mma;
 mod tiled_copy;
 mod tiled_mma;
 mod tma;
+mod tma_store_pipeline;
 mod views;
 
 pub use async_tile::{AsyncTile, ThrAsyncTile};
 pub use atom::{
-    AtomError, BitOp, CacheOp, CopyAtom, CopyOp, Major, Matrices, MmaAtom, MmaOp, MmaSync,
-    OperandSource, SmemAtom, SmemSwizzle, ValType, Wgmma,
+    AtomError, BitOp, BulkOp, CacheOp, CopyAtom, CopyOp, Major, Matrices, MmaAtom, MmaOp, MmaSync,
+    OperandSource, SmemAtom, SmemSwizzle, TmaOp, ValType, Wgmma,
 };
+pub use bulk_copy::{bulk_copy, bulk_store};
 pub use clear::{clear, cooperative_clear};
 pub use copy::{autovec_copy, copy, copy_if, copy_zfill};
+pub use coverage::CoverageFault;
+pub use cp_async_pipeline::{CpAsyncPipeline, CpAsyncState};
 pub use engine::{Coordinates, Engine, Readable, Rmem, Writable};
 pub use error::{TensorError, TensorErrorKind};
 pub use gemm::gemm;
@@ -78,6 +85,7 @@ pub use predicate::{IntoPredicate, Predicate};
 pub use raster::{ParseRasterError, Raster};
 pub use roles::{WarpRole, warp_roles};
 pub use scheduler::{Tile, TileScheduler};
+pub use smem_allocator::SmemAllocator;
 pub use smem_operand::SmemOperand;
 pub use ssa::{SsaOperand, TensorSsa};
 pub use staged_store::{StagedStore, StoreWords, ThrStore};
@@ -91,3 +99,4 @@ pub use thr_mma::ThrMma;
 pub use tiled_copy::TiledCopy;
 pub use tiled_mma::{Operand, TiledMma};
 pub use tma::TmaCopy;
+pub use tma_store_pipeline::TmaStorePipeline;

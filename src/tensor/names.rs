@@ -18,6 +18,11 @@ impl Names {
         Names(Some(names.into_iter().collect()))
     }
 
+    /// The name of a mode, if it has one.
+    pub(super) fn get(&self, mode: usize) -> Option<&str> {
+        self.0.as_ref()?.get(mode).map(AsRef::as_ref)
+    }
+
     /// The names of new modes, made from the present ones.
     fn map(&self, f: impl FnOnce(&[Arc<str>]) -> Vec<Arc<str>>) -> Names {
         Names(self.0.as_ref().map(|names| f(names).into()))

@@ -2,6 +2,8 @@
 
 use crate::ir::{BarrierForm, Body, ClusterArrival, MbarrierRef, RemoteArrival, Shared, Val};
 
+use super::error::{TensorError, count_of};
+
 crate::values! {
     /// A place in a ring of stages, carried through loops: the number of the stage, and the parity of the present
     /// round over all of them. CuTe's `PipelineState`.
@@ -134,8 +136,22 @@ pub struct TmaPipeline<'b> {
 
 impl<'b> TmaPipeline<'b> {
     /// A ring of `stages` stages of `bytes` bytes each, which `consumers` arrivals make empty.
+    ///
+    /// No stages, no bytes, no consumers, or more than a barrier counts, are errors of the build.
     #[track_caller]
     pub fn new(k: &Body<'b, '_>, stages: u32, bytes: u32, consumers: u32) -> Self {
+        // The most arrivals and bytes that a phase of a barrier waits for (PTX ISA 9.7.13.15).
+        const MOST: u32 = (1 << 20) - 1;
+        let wrong = [
+            count_of("stages", stages, [1, i32::MAX as u32 / 2]),
+            count_of("bytes of a stage", bytes, [1, MOST]),
+            count_of("consumers", consumers, [1, MOST]),
+        ];
+        for kind in wrong.into_iter().filter_map(Result::err) {
+            let operand = format!("{stages} stages of {bytes} bytes, {consumers} consumers");
+            k.report(TensorError { operation: "TmaPipeline", operand, kind });
+        }
+        let stages = stages.clamp(1, i32::MAX as u32 / 2);
         let barriers = k.shared::<u64>(2 * stages as usize);
         TmaPipeline { barriers, stages, bytes, consumers, cluster: 1 }
     }

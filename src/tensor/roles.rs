@@ -1,6 +1,8 @@
 //! Warp groups with roles of their own.
 
-use crate::ir::{Body, SetmaxnregAction, Val};
+use crate::ir::{Body, LaunchBounds, SetmaxnregAction, Val};
+
+use super::error::{TensorError, TensorErrorKind, count_of};
 
 /// What some warp groups of a block do: how many they are, and the registers of their threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -53,6 +55,8 @@ impl WarpRole {
 /// # }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// No roles, a role of no groups, and other groups than the block has, if it is known, are errors of the build.
 #[track_caller]
 pub fn warp_roles<'b>(
     k: &mut Body<'b, '_>,
@@ -60,6 +64,11 @@ pub fn warp_roles<'b>(
     entry: u32,
     mut body: impl for<'c> FnMut(&mut Body<'c, 'b>, usize, Val<'c, i32>),
 ) {
+    if let Err(kind) = check(k, roles) {
+        let groups: Vec<u32> = roles.iter().map(|role| role.groups).collect();
+        let operand = format!("roles of {groups:?} warp groups");
+        return k.report(TensorError { operation: "warp_roles", operand, kind });
+    }
     let group = k.thread_idx().x / WarpRole::THREADS as i32;
     let Some((last, others)) = roles.split_last() else { return };
     let mut run = |k: &mut Body<'_, 'b>, role: &WarpRole, number: usize, first: i32| {
@@ -88,4 +97,17 @@ pub fn warp_roles<'b>(
         chain = chain.when(mine, |k| run(k, role, number, first));
     }
     chain.otherwise(|k| run(k, last, others.len(), end));
+}
+
+fn check(k: &Body<'_, '_>, roles: &[WarpRole]) -> Result<(), TensorErrorKind> {
+    const MOST: u32 = LaunchBounds::MAX_THREADS / WarpRole::THREADS;
+    count_of("roles", u32::try_from(roles.len()).unwrap_or(u32::MAX), [1, MOST])?;
+    for role in roles {
+        count_of("warp groups of a role", role.groups, [1, MOST])?;
+    }
+    let threads = roles.iter().map(|role| role.groups * WarpRole::THREADS).sum();
+    match k.block_shape() {
+        None => count_of("threads of all roles", threads, [1, LaunchBounds::MAX_THREADS]),
+        Some([x, _, _]) => count_of("threads of all roles", threads, [x, x]),
+    }
 }

@@ -2,6 +2,7 @@
 
 use crate::ir::{Body, IntoValues, Val, Values, range};
 
+use super::error::{TensorError, count_of};
 use super::raster::Raster;
 
 crate::values! {
@@ -57,12 +58,24 @@ pub struct TileScheduler<'b> {
 
 impl<'b> TileScheduler<'b> {
     /// The tiles of this block, for so many rows and columns of tiles in each matrix, and so many matrices.
+    ///
+    /// Strips of no rows or columns are an error of the build.
     #[track_caller]
     pub fn new(
         k: &Body<'b, '_>,
         raster: Raster,
         [rows, columns, batch]: [Val<'b, i32>; 3],
     ) -> Self {
+        let strips = match raster {
+            Raster::Strips { rows } => count_of("rows in a strip", rows, [1, i32::MAX as u32]),
+            Raster::StripsAlongM { columns } => {
+                count_of("columns in a strip", columns, [1, i32::MAX as u32])
+            }
+            Raster::AlongM | Raster::AlongN | Raster::Hilbert => Ok(()),
+        };
+        if let Err(kind) = strips {
+            k.report(TensorError { operation: "TileScheduler", operand: raster.to_string(), kind });
+        }
         let (first, step) = (k.block_idx().x, k.grid_dim().x);
         TileScheduler { raster, rows, columns, batch, first, step, cluster: 1, rank: None }
     }

@@ -1,7 +1,7 @@
 //! Shared memory as structs: members at the offsets that C gives them.
 
 use crate::ir::{Body, Element, Shared, Val};
-use crate::layout::ComposedLayout;
+use crate::layout::{Analysis, ComposedLayout, LayoutError};
 
 use super::error::{TensorError, TensorErrorKind};
 use super::pointer::Pointer;
@@ -111,7 +111,24 @@ impl<T: Element> std::fmt::Debug for MemRangeAt<'_, T> {
     }
 }
 
+/// The elements that a layout reaches, up to the last one. A swizzle moves indices to the end of their block only where
+/// the layout reaches the bits that it moves.
+fn reached(layout: &ComposedLayout, at_most: usize) -> Result<usize, LayoutError> {
+    let whole_blocks = super::tensor::shared_len(layout)?;
+    if whole_blocks <= at_most || layout.swizzle_portion().is_identity() {
+        return Ok(whole_blocks);
+    }
+    let last = layout.image()?.last().map_or(Some(0), |last| last.checked_add(1));
+    let overflow = LayoutError::Overflow { operation: "the size of shared memory" };
+    last.and_then(|len| usize::try_from(len).ok()).ok_or(overflow)
+}
+
 impl<'b, T: Element> MemRangeAt<'b, T> {
+    /// `len` elements at a pointer.
+    pub(super) fn new(pointer: Pointer<'b, Shared<T>>, len: usize) -> Self {
+        MemRangeAt { pointer, len }
+    }
+
     /// The number of elements: CuTe DSL's `size`.
     #[expect(clippy::len_without_is_empty, reason = "CuTe's `size`; a range of nothing has no use")]
     pub fn len(&self) -> usize {
@@ -165,8 +182,9 @@ impl<'b, T: Element> MemRangeAt<'b, T> {
         layout: impl Into<ComposedLayout>,
     ) -> SharedTensor<'b, U> {
         let layout = layout.into();
-        let needed = super::tensor::shared_len(&layout);
-        let needed = needed.map(|len| len.saturating_mul(U::SCALAR.size_bytes() as usize));
+        let size = U::SCALAR.size_bytes() as usize;
+        let needed = reached(&layout, self.size_in_bytes() / size);
+        let needed = needed.map(|len| len.saturating_mul(size));
         let kind: Option<TensorErrorKind> = match needed {
             Ok(needed) if needed <= self.size_in_bytes() => None,
             Ok(needed) => {

@@ -8,6 +8,8 @@ use crate::layout::{
 };
 
 use super::atom::SmemAtom;
+use super::error::{TensorError, TensorErrorKind};
+use super::tiled_copy::{Side, TiledCopy};
 
 /// An access that the threads of a block make on a tile of shared memory, one after the other warp: thread `t`
 /// accesses `vector` elements from the coordinate `threads(t)` of the tile on, a number that runs through the
@@ -26,6 +28,79 @@ impl SmemAccess {
     /// The access `name` of `vector` elements from `threads(t)` on.
     pub fn new(name: &str, threads: Layout, vector: u32) -> Self {
         Self { name: name.to_owned(), threads, vector }
+    }
+
+    /// How the threads of a tiled copy read a tile of shared memory with this layout: each its first vector, or the row
+    /// whose address it gives to `ldmatrix`.
+    ///
+    /// ```
+    /// use tilewright::ir::Scalar;
+    /// use tilewright::layout::layout;
+    /// use tilewright::layout::tiler;
+    /// use tilewright::tensor::{
+    ///     CopyAtom, CopyOp, Matrices, MmaAtom, Operand, SmemAccess, TiledCopy, TiledMma, choose_swizzle,
+    /// };
+    ///
+    /// let tile = layout!((64, 64) : (64, 1));
+    /// // A warp stores 4 rows of 64 elements, 16 bytes a thread, and loads 16 x 16 of them by `ldmatrix`.
+    /// let atom = CopyAtom::new(CopyOp::Universal { bits: 128 })?;
+    /// let store = TiledCopy::new(atom, Scalar::U16, &layout!((4, 8) : (8, 1)), &layout!((1, 8)))?;
+    /// let op = CopyOp::LdMatrix { matrices: Matrices::X4, transposed: false };
+    /// let mma: MmaAtom = "SM80_16x8x16_F32F16F16F32_TN".parse()?;
+    /// let mma = TiledMma::new(mma, &layout!((1, 1, 1)), tiler!(_, _, _))?;
+    /// let load = TiledCopy::of_operand(CopyAtom::new(op)?, Scalar::U16, &mma, Operand::A)?;
+    /// let accesses = [
+    ///     SmemAccess::written_by("store", &store, &tile)?,
+    ///     SmemAccess::read_by("ldmatrix", &load, &tile)?,
+    /// ];
+    /// assert_eq!(accesses[0].threads.to_string(), "(8,4):(512,1)");
+    /// assert_eq!(choose_swizzle(&tile, Scalar::U16, &accesses)?.best().swizzle().to_string(), "S<3,3,3>");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The tile has not the modes of the copy; [`TensorErrorKind::Vector`] if a vector of the copy is none in the tile.
+    pub fn read_by(name: &str, copy: &TiledCopy, tile: &Layout) -> Result<Self, TensorError> {
+        Self::of_copy(name, copy, tile, Side::Source)
+    }
+
+    /// As [`read_by`](SmemAccess::read_by), of what the threads write.
+    ///
+    /// # Errors
+    /// Those of [`read_by`](SmemAccess::read_by).
+    pub fn written_by(name: &str, copy: &TiledCopy, tile: &Layout) -> Result<Self, TensorError> {
+        Self::of_copy(name, copy, tile, Side::Destination)
+    }
+
+    fn of_copy(
+        name: &str,
+        copy: &TiledCopy,
+        tile: &Layout,
+        side: Side,
+    ) -> Result<Self, TensorError> {
+        let access = || -> Result<Self, TensorErrorKind> {
+            // Coordinates of the tile instead of places.
+            let coords = Layout::compact(tile.shape().to_owned().product_each()?);
+            let threads = copy.tidfrg(&coords, side)?.get(&[0])?.coalesce()?;
+            let vector = u32::try_from(copy.vector(side)?).unwrap_or(u32::MAX);
+            let values = copy.tidfrg(tile, side)?.get(&[1, 0])?;
+            let (bits, align) = (copy.dtype().bits(), u64::from(MAX_ALIGN));
+            let widest = values.vector_of(bits, align, vector)?;
+            if widest.elements() < vector {
+                return Err(TensorErrorKind::Vector {
+                    elements: vector.into(),
+                    bits: i64::from(vector * bits),
+                    tensor: values.to_string(),
+                    widest: Box::new(widest),
+                    name: None,
+                });
+            }
+            Ok(SmemAccess::new(name, threads, vector))
+        };
+        access().map_err(|kind| {
+            let operand = format!("{copy} on {tile}");
+            TensorError { operation: "SmemAccess", operand, kind }
+        })
     }
 }
 
@@ -127,6 +202,9 @@ impl fmt::Display for SwizzleChoice {
         Ok(())
     }
 }
+
+/// The alignment that the widest access needs, in bytes.
+const MAX_ALIGN: u32 = 16;
 
 fn swizzled(swizzle: Swizzle, tile: &Layout) -> Result<ComposedLayout, LayoutError> {
     if swizzle.is_identity() {

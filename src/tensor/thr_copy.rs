@@ -331,7 +331,10 @@ impl<'b> ThrCopy<'_, 'b> {
             let rest = rest.ok().and_then(|rest| usize::try_from(rest).ok()).unwrap_or(1);
             let inside = predicate.of_vectors([steps.len(), vector, rest])?;
             match op {
-                CopyOp::Universal { .. } | CopyOp::CpAsync { .. } => Ok(inside),
+                CopyOp::Universal { .. }
+                | CopyOp::CpAsync { .. }
+                | CopyOp::Tma { .. }
+                | CopyOp::Bulk { .. } => Ok(inside),
                 CopyOp::LdMatrix { .. } | CopyOp::StMatrix { .. } | CopyOp::MovMatrix => {
                     let none = TensorErrorKind::NoPredicate { instruction: op.instruction() };
                     if predicate.is_always() { Ok(inside) } else { Err(none) }
@@ -484,6 +487,8 @@ fn execute<'b, 'c, S, D>(
                 destination.write_vector(k, &step.to, pair.movmatrix());
             }
         }
+        // `check_spaces` has refused them.
+        CopyOp::Tma { .. } | CopyOp::Bulk { .. } => {}
     }
 }
 
@@ -521,6 +526,10 @@ fn check_spaces<'b, S: Readable<'b>, D: Writable<'b>>(
             matches!((from, to), (Place::Registers, Place::Registers)),
             "from registers to registers",
         ),
+        CopyOp::Tma { .. } | CopyOp::Bulk { .. } => {
+            let (instruction, method) = (op.to_string(), op.method().unwrap_or_default());
+            return Err(TensorErrorKind::OtherCopy { instruction, method });
+        }
     };
     if fits {
         return Ok(());
@@ -558,14 +567,18 @@ fn check_vector<'b, E: Readable<'b>>(
         return Ok(());
     }
     let bits = E::Elem::SCALAR.bits();
-    let widest = tensor.layout.widest_vector(bits, align)?;
+    let wanted = u32::try_from(vector).unwrap_or(u32::MAX);
+    let widest = tensor.layout.vector_of(bits, align, wanted)?;
     if i64::from(widest.elements()) >= vector {
         return Ok(());
     }
+    let mode = widest.limit().mode().and_then(|path| path.indices().next());
+    let name = mode.and_then(|mode| tensor.names.get(mode)).map(str::to_owned);
     Err(TensorErrorKind::Vector {
         elements: vector,
         bits: vector * i64::from(bits),
         tensor: tensor.to_string(),
-        allowed: widest.to_string(),
+        widest: Box::new(widest),
+        name,
     })
 }

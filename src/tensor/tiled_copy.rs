@@ -3,9 +3,10 @@
 use std::fmt;
 
 use crate::ir::{DeviceCoord, Scalar};
-use crate::layout::{Analysis, IntTuple, Layout, LayoutError, Tiler, make_layout_tv, tiler};
+use crate::layout::{IntTuple, Layout, LayoutError, Tiler, make_layout_tv, tiler};
 
 use super::atom::CopyAtom;
+use super::coverage;
 use super::error::{TensorError, TensorErrorKind};
 use super::thr_copy::ThrCopy;
 use super::tiled_mma::{Operand, TiledMma};
@@ -66,7 +67,10 @@ impl TiledCopy {
             Err(error) => {
                 let operand = format!("{} o threads {threads}, values {values}", atom.op());
                 let kind = match error {
-                    LayoutError::NotBijective { .. } => missed(threads, values),
+                    LayoutError::NotBijective { .. } => {
+                        coverage::threads_and_values(threads, values)
+                            .unwrap_or_else(TensorErrorKind::from)
+                    }
                     error => error.into(),
                 };
                 Err(TensorError { operation: "make_tiled_copy", operand, kind })
@@ -94,10 +98,11 @@ impl TiledCopy {
     }
 
     /// `atom` for the elements of an operand of `mma`, each thread those that it multiplies: CuTe's
-    /// `make_tiled_copy_A`, `_B`, `_C`.
+    /// `make_tiled_copy_A`, `_B`, `_C`. Threads that multiply the same elements copy them all.
     ///
     /// # Errors
-    /// Those of [`TiledMma::layout_tv`]; threads and values do not make up whole atoms.
+    /// Those of [`TiledMma::layout_tv`]; threads and values do not make up whole atoms, or reach some elements more
+    /// often than others.
     pub fn of_operand(
         atom: CopyAtom,
         dtype: Scalar,
@@ -114,8 +119,7 @@ impl TiledCopy {
             Err(TensorError { operation: "make_tiled_copy", operand, kind })
         };
         match copy {
-            // Threads that multiply the same elements copy them all.
-            Ok(copy) => match copy.check_atoms() {
+            Ok(copy) => match copy.check_shared() {
                 Ok(()) => Ok(copy),
                 Err(kind) => error(copy.to_string(), kind),
             },
@@ -125,16 +129,12 @@ impl TiledCopy {
 
     fn check(&self) -> Result<(), TensorErrorKind> {
         self.check_atoms()?;
-        let (elements, places) =
-            (self.tiler.product()?.to_static()?, self.layout_tv.size()?.to_static()?);
-        let image = self.layout_tv.image()?;
-        let inside = image.iter().filter(|index| (0..elements).contains(index)).count();
-        let reached = i64::try_from(inside).unwrap_or(i64::MAX);
-        if reached == elements && places == elements {
-            return Ok(());
-        }
-        let layout_tv = self.layout_tv.to_string();
-        Err(TensorErrorKind::Coverage { layout_tv, elements, reached, places })
+        coverage::check(&self.layout_tv, "(threads, values)", &self.tiler)
+    }
+
+    fn check_shared(&self) -> Result<(), TensorErrorKind> {
+        self.check_atoms()?;
+        coverage::check_shared(&self.layout_tv, &self.tiler)
     }
 
     fn check_atoms(&self) -> Result<(), TensorErrorKind> {
@@ -262,16 +262,4 @@ impl TiledCopy {
 pub(super) enum Side {
     Source,
     Destination,
-}
-
-/// How threads and values miss elements of their tile, or share some.
-fn missed(threads: &Layout, values: &Layout) -> TensorErrorKind {
-    let count = || -> Result<TensorErrorKind, LayoutError> {
-        // From the tile to the number of the thread and the value.
-        let tile = threads.raked_product(values)?;
-        let (elements, places) = (tile.size()?.to_static()?, tile.image()?.len() as i64);
-        let layout_tv = tile.to_string();
-        Ok(TensorErrorKind::Coverage { layout_tv, elements, reached: places, places })
-    };
-    count().unwrap_or_else(TensorErrorKind::from)
 }

@@ -1,8 +1,12 @@
 //! [`TiledMma`]: an atom repeated over threads and values.
 
-use crate::layout::{Layout, LayoutError, Tiler, TilerLeaf, layout, tiler};
+use std::fmt;
+
+use crate::layout::{Analysis, Layout, LayoutError, Tiler, TilerLeaf, layout, tiler};
 
 use super::atom::MmaAtom;
+use super::coverage;
+use super::error::{TensorError, TensorErrorKind};
 
 type Result<T> = std::result::Result<T, LayoutError>;
 
@@ -52,13 +56,55 @@ pub struct TiledMma {
     permutation_mnk: Tiler,
 }
 
+/// `SM80_16x8x16_F32F16F16F32_TN o (32,2,2,1):(1,32,64,0) of (32,32,16)`: the atom, the threads, the permutation.
+impl fmt::Display for TiledMma {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} o {} of {}", self.atom.op(), self.thr_layout_vmnk, self.permutation_mnk)
+    }
+}
+
+/// What an extent is of, in errors.
+const ELEMENTS: [&str; 3] = ["elements along M", "elements along N", "elements along K"];
+const PERMUTATIONS: [&str; 3] =
+    ["the permutation of M", "the permutation of N", "the permutation of K"];
+
 impl TiledMma {
     /// `atom` repeated by `atom_layout_mnk`; `_` in `permutation_mnk` takes a mode as it is.
+    ///
+    /// ```
+    /// use tilewright::layout::{layout, tiler};
+    /// use tilewright::tensor::{MmaAtom, TiledMma};
+    /// let atom: MmaAtom = "SM80_16x8x16_F32F16F16F32_TN".parse()?;
+    /// // Two atoms along N are 16 columns, which are not a part of 24.
+    /// let error = TiledMma::new(atom, &layout!((2, 2, 1)), tiler!(32, 24, 16)).unwrap_err();
+    /// assert!(error.to_string().ends_with(
+    ///     "the tile has 24 elements along N, which whole atoms of 16 do not make up: 8 are left"
+    /// ));
+    /// # Ok::<(), tilewright::tensor::AtomError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// That of [`TiledMma::unchecked`], and those of [`TiledMma::check_coverage`].
+    pub fn new(
+        atom: MmaAtom,
+        atom_layout_mnk: &Layout,
+        permutation_mnk: impl Into<Tiler>,
+    ) -> std::result::Result<Self, TensorError> {
+        let permutation_mnk = permutation_mnk.into();
+        let operand = format!("{} o {atom_layout_mnk} of {permutation_mnk}", atom.op());
+        let mma = Self::unchecked(atom, atom_layout_mnk, permutation_mnk)
+            .map_err(TensorErrorKind::from)
+            .and_then(|mma| mma.covered().map(|()| mma));
+        mma.map_err(|kind| TensorError { operation: "make_tiled_mma", operand, kind })
+    }
+
+    /// As [`TiledMma::new`], for tiles too whose elements it would not reach once. CuTe takes those: a tile that cuts
+    /// an atom has layouts that reach elements twice or leave the tile.
     ///
     /// # Errors
     /// [`LayoutError::RankMismatch`] if one of the two has not three modes; those of
     /// [`Layout::tiled_product`].
-    pub fn new(
+    pub fn unchecked(
         atom: MmaAtom,
         atom_layout_mnk: &Layout,
         permutation_mnk: impl Into<Tiler>,
@@ -237,18 +283,37 @@ impl TiledMma {
         self.layout_tv(Operand::C)
     }
 
-    /// That whole atoms fill the tile: the extent of each mode is a multiple of that of all atoms in it. CuTe
-    /// accepts a tile that cuts an atom, whose layouts then reach elements twice.
+    /// That threads and values reach each element of the tile once, as [`TiledMma::new`] checks: no two threads have
+    /// one index, whole atoms fill each mode of the tile, and a layout that permutes a mode has each of its elements.
     ///
     /// # Errors
-    /// [`LayoutError::NotDivisible`], in the mode of (M, N, K) that is cut.
-    pub fn check_coverage(&self) -> Result<()> {
-        for mode in 0..3 {
+    /// [`TensorErrorKind::SharedIndex`], [`TensorErrorKind::Atoms`], [`TensorErrorKind::Coverage`], each with the mode.
+    pub fn check_coverage(&self) -> std::result::Result<(), TensorError> {
+        self.covered().map_err(|kind| TensorError {
+            operation: "make_tiled_mma",
+            operand: self.to_string(),
+            kind,
+        })
+    }
+
+    fn covered(&self) -> std::result::Result<(), TensorErrorKind> {
+        let vmnk = &self.thr_layout_vmnk;
+        if let Some(overlap) = vmnk.collision()? {
+            let pairs = overlap.left.children().zip(overlap.right.children());
+            let mode = pairs.take_while(|(left, right)| left == right).count();
+            let (threads, overlap) = (vmnk.to_string(), Box::new(overlap));
+            return Err(TensorErrorKind::SharedIndex { threads, mode, overlap });
+        }
+        for (mode, (what, of)) in ELEMENTS.into_iter().zip(PERMUTATIONS).enumerate() {
             let (atom, atoms) = self.extents(mode)?;
-            let (value, by) = (self.tile_size_mnk(mode)?, atom * atoms);
-            if value % by != 0 {
-                let cause = LayoutError::NotDivisible { value: value.into(), by: by.into() };
-                return Err(LayoutError::At { mode: [mode].into(), cause: Box::new(cause) });
+            let (count, atom) = (self.tile_size_mnk(mode)?, atom * atoms);
+            if count % atom != 0 {
+                return Err(TensorErrorKind::Atoms { what, count, atom });
+            }
+            for leaf in self.permutation_mnk(mode)?.leaves() {
+                if let TilerLeaf::Layout(layout) = leaf {
+                    coverage::check(layout, of, &layout.size()?.into())?;
+                }
             }
         }
         Ok(())

@@ -9,6 +9,7 @@ use crate::ir::{
 };
 use crate::layout::{ComposedLayout, Layout, LayoutError, Swizzle};
 
+use super::atom::{AtomError, CopyAtom, CopyOp, TmaOp};
 use super::error::{TensorError, TensorErrorKind};
 use super::tensor::SharedTensor;
 
@@ -154,6 +155,29 @@ impl TmaCopy {
     pub fn bytes(&self) -> u32 {
         let elements: u32 = self.box_dims.iter().product();
         elements * self.elem.size_bytes() * self.boxes.len() as u32
+    }
+
+    /// The copy of one box as an atom: one thread, and all bits of the box. CuTe's `Copy_Atom` of a `TiledCopy` that
+    /// `make_tma_copy` gives.
+    ///
+    /// ```
+    /// use tilewright::ir::Scalar;
+    /// use tilewright::layout::layout;
+    /// use tilewright::tensor::{TmaCopy, TmaOp};
+    ///
+    /// let copy = TmaCopy::new(Scalar::F32, &layout!((8, 32) : (32, 1)).into())?;
+    /// let atom = copy.atom(TmaOp::Store)?;
+    /// assert_eq!(atom.op().to_string(), "SM90_TMA_STORE<8192>");
+    /// assert_eq!(atom.layout_src_tv().to_string(), "(1,8192):(0,1)");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`AtomError::BulkBits`] for a box of more than 2^32 bits, which no shared memory holds.
+    pub fn atom(&self, op: TmaOp) -> Result<CopyAtom, AtomError> {
+        let elements = self.box_dims.iter().try_fold(1u32, |all, dim| all.checked_mul(*dim));
+        let bits = elements.and_then(|elements| elements.checked_mul(self.elem.bits()));
+        CopyAtom::new(CopyOp::Tma { op, bits: bits.unwrap_or(u32::MAX) })
     }
 
     /// The map of a tensor whose tiles are copied. Modes of one element may have any stride.

@@ -336,7 +336,8 @@ fn copy_atom(a: &Args<'_>) -> Answer {
 }
 
 fn tiled_mma(a: &Args<'_>) -> Answer {
-    let mma = TiledMma::new(a.text(0)?.parse()?, &a.plain(1)?, a.tiler(2)?)?;
+    // Some of the tiles cut an atom, which CuTe takes.
+    let mma = TiledMma::unchecked(a.text(0)?.parse()?, &a.plain(1)?, a.tiler(2)?)?;
     let [m, n, k] = [mma.tile_size_mnk(0)?, mma.tile_size_mnk(1)?, mma.tile_size_mnk(2)?];
     let of = |operand, matrix| mma.thrfrg(operand, &matrix).map(|l| l.to_string());
     Ok(Out::Object(vec![

@@ -41,6 +41,16 @@ impl<'b, 'o> Body<'b, 'o> {
         Body { cx, outer: PhantomData }
     }
 
+    /// The threads of a block along each axis, if all launches have the same.
+    pub(crate) fn block_shape(&self) -> Option<[u32; 3]> {
+        self.context().block()
+    }
+
+    /// The bytes of shared memory that a block takes with what was allocated so far.
+    pub(crate) fn shared_bytes(&self) -> u64 {
+        self.context().shared_bytes()
+    }
+
     /// The build that the body belongs to.
     pub(super) fn context(&self) -> &'b Context {
         self.cx

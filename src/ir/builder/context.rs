@@ -77,6 +77,16 @@ impl Context {
         f(&mut self.state.borrow_mut())
     }
 
+    /// The threads of a block along each axis, if all launches have the same.
+    pub(super) fn block(&self) -> Option<[u32; 3]> {
+        self.with(|state| state.ir.bounds.block)
+    }
+
+    /// The bytes of shared memory that a block takes with what was allocated so far.
+    pub(super) fn shared_bytes(&self) -> u64 {
+        self.with(|state| state.ir.shared_layout().1)
+    }
+
     /// A constant at the current place.
     #[track_caller]
     pub(super) fn constant<T: Element>(&self, value: T) -> Val<'_, T> {

@@ -8,7 +8,7 @@ use crate::ir::{
     Body, DeviceCoord, Element, Kernel, KernelOptions, Number, Registers, Scalar, Shared, Val,
     Vector, range,
 };
-use crate::tensor::TileScheduler;
+use crate::tensor::{CpAsyncPipeline, CpAsyncState, TileScheduler};
 
 use super::config::GemmConfig;
 use super::direct_store::DirectStore;
@@ -44,6 +44,11 @@ where
         (Scalar::F32, _) if high * wide == 64 && threads > 32 => (65536 / (168 * threads)).max(1),
         _ => 1,
     };
+    let tile_a = LineTile { extent: m, depth, threads, major: config.major_a };
+    let tile_b = LineTile { extent: n, depth, threads, major: config.major_b };
+    // A stage is a tile of A, then one of B.
+    let elements = tile_a.elements() + tile_b.elements();
+    let pipe = CpAsyncPipeline::new(stages, elements)?;
     let options = KernelOptions::default().block([threads, 1, 1]).min_blocks_per_sm(blocks);
     let name = config.to_string();
     Ok(Kernel::build_with(options, &name, config.target, |k, (a, b, d, sizes, epilogue)| {
@@ -54,10 +59,6 @@ where
         let (row, column) = (tile.row * m as i32, tile.column * n as i32);
         let steps = count(depths, depth);
         let missing = steps * depth as i32 - depths;
-        let tile_a = LineTile { extent: m, depth, threads, major: config.major_a };
-        let tile_b = LineTile { extent: n, depth, threads, major: config.major_b };
-        // A stage is a tile of A, then one of B.
-        let elements = tile_a.elements() + tile_b.elements();
         let sa = k.shared_aligned::<f32>((stages * elements) as usize, 16);
         let sb = sa.offset(tile_a.elements() as i32);
         let copy_a = tile_a.slice(k, matrix(a, tile), [row, rows], missing, sa);
@@ -73,20 +74,16 @@ where
             load_line(k, read_a.offset(stage), tile_a, step, x);
             load_line(k, read_b.offset(stage), tile_b, step, y);
         };
-        for stage in 0..stages as i32 - 1 {
-            let (exists, place) = (steps.gt(stage), k.constant(stage * elements as i32));
-            copy_a.tile(k, place, exists, stage == 0);
-            copy_b.tile(k, place, exists, stage == 0);
-            k.cp_async_commit_group();
-        }
-        k.cp_async_wait_group(stages - 2);
-        k.barrier();
+        pipe.fill(k, |k, step, stage| {
+            let exists = steps.gt(step as i32);
+            copy_a.tile(k, stage, exists, step == 0);
+            copy_b.tile(k, stage, exists, step == 0);
+        });
         load(k, k.constant(0), 0);
-        let last = ((stages - 1) * elements) as i32;
-        let start = (k.constant(0), k.constant(last));
-        k.for_(range(0, steps), start, |k, step, (read, write)| {
-            let next = after(read, elements, last);
-            let exists = (step + (stages as i32 - 1)).lt(steps);
+        let start = pipe.start(k);
+        k.for_(range(0, steps), start, |k, step, CpAsyncState { read, write }| {
+            let next = pipe.after(read);
+            let exists = (step + pipe.ahead() as i32).lt(steps);
             let mut ahead_a = copy_a.start(k, write, exists);
             let mut ahead_b = copy_b.start(k, write, exists);
             for step in 0..depth {
@@ -96,8 +93,7 @@ where
                     // The last operands of this stage are in registers, so it may be overwritten.
                     copy_a.finish(k, write);
                     copy_b.finish(k, write);
-                    k.cp_async_wait_group(stages - 2);
-                    k.barrier();
+                    pipe.wait(k);
                     load(k, next, 0);
                 }
                 if step % EVERY == 0 {
@@ -107,13 +103,13 @@ where
                         let _ = ahead_a.copy(k) || ahead_b.copy(k);
                     }
                     if times == 1 {
-                        k.cp_async_commit_group();
+                        pipe.commit(k);
                     }
                 }
                 let (x, y) = &operands[step as usize % 2];
                 multiply(k, &sums, x, y);
             }
-            (next, after(write, elements, last))
+            CpAsyncState { read: next, write: pipe.after(write) }
         });
         let far = |i: u32, run: u32, extent: u32| i % RUN + i / RUN * (extent / (run / RUN));
         let places: Vec<[i32; 2]> = (0..high * wide)
@@ -123,11 +119,6 @@ where
         let epilogue = EpilogueOps::new(config.epilogue, epilogue);
         store.all(k, &sums, &DeviceCoord::from((down, across)), &places, &epilogue);
     })?)
-}
-
-/// The stage after the one at `place`, where the last one is at `last`.
-fn after(place: Val<'_, i32>, elements: u32, last: i32) -> Val<'_, i32> {
-    place.eq(last).select(0, place + elements as i32)
 }
 
 /// Which of the threads of the tile the thread is, from above and from the left, where `beside` are beside each other.

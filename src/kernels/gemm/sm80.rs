@@ -8,15 +8,15 @@
 use crate::ir::{Body, Element, Kernel, KernelOptions, Number, Val, range};
 use crate::layout::{Layout, LayoutError, layout, shape, tiler};
 use crate::tensor::{
-    AsyncTile, Fragment, MatrixLoad, MatrixRing, MmaAtom, MmaSync, Operand, SharedTensor, Tensor,
-    TileScheduler, TiledMma, ValType,
+    AsyncTile, CpAsyncPipeline, Fragment, MatrixLoad, MatrixRing, MmaAtom, MmaSync, Operand,
+    SharedTensor, Tensor, TileScheduler, TiledMma, ValType,
 };
 
 use super::config::GemmConfig;
 use super::direct_store::DirectStore;
 use super::epilogue::EpilogueOps;
 use super::error::GemmError;
-use super::threads::{Params, after, count, matrix};
+use super::threads::{Params, count, matrix};
 use super::types::{in_memory, val_type};
 
 /// Everything that is known before the kernel runs.
@@ -66,6 +66,7 @@ where
 {
     let plan = Plan::new(config)?;
     let GemmConfig { tile: [m, n, depth], stages, .. } = *config;
+    let pipe = CpAsyncPipeline::new(stages, 1)?;
     let rings = [plan.tiles[0].layout(stages)?, plan.tiles[1].layout(stages)?];
     let options = KernelOptions::default().block([config.threads(), 1, 1]).min_blocks_per_sm(1);
     let name = config.to_string();
@@ -94,31 +95,28 @@ where
             )
         });
         let parts = (from_a, from_b);
-        for stage in 0..stages as i32 - 1 {
-            copy_a.start(k, k.constant(stage), k.constant(stage * depth as i32));
-            copy_b.start(k, k.constant(stage), k.constant(stage * depth as i32));
-            k.cp_async_commit_group();
-        }
-        k.cp_async_wait_group(stages - 2);
-        k.barrier();
+        pipe.fill(k, |k, step, stage| {
+            let depth = k.constant((step * depth) as i32);
+            copy_a.start(k, stage, depth);
+            copy_b.start(k, stage, depth);
+        });
         load(k, &parts, k.constant(0), 0, &words);
         let steps = depth / plan.depth;
-        let start = [0, stages as i32 - 1].map(|stage| k.constant(stage));
-        k.for_(range(0, count(depths, depth)), start, |k, tile, [read, write]| {
-            let ahead = (tile + (stages as i32 - 1)) * depth as i32;
-            let next = [read, write].map(|stage| after(stage, stages));
+        let start = pipe.start(k);
+        k.for_(range(0, count(depths, depth)), start, |k, tile, state| {
+            let ahead = (tile + pipe.ahead() as i32) * depth as i32;
+            let next = pipe.next(state);
             for step in 0..steps {
                 if step + 1 < steps {
-                    load(k, &parts, read, step + 1, &words);
-                    copy_a.start_part(k, write, ahead, step, steps - 1);
-                    copy_b.start_part(k, write, ahead, step, steps - 1);
+                    load(k, &parts, state.read, step + 1, &words);
+                    copy_a.start_part(k, state.write, ahead, step, steps - 1);
+                    copy_b.start_part(k, state.write, ahead, step, steps - 1);
                 } else {
                     // The next tile. All threads have loaded what they need of this one: its stage is the next to be
                     // written.
-                    k.cp_async_commit_group();
-                    k.cp_async_wait_group(stages - 2);
-                    k.barrier();
-                    load(k, &parts, next[0], 0, &words);
+                    pipe.commit(k);
+                    pipe.wait(k);
+                    load(k, &parts, next.read, 0, &words);
                 }
                 let (a, b) = &words[step as usize % 2];
                 plan.mma.gemm_sync(k, &sums, a, b);

@@ -19,12 +19,6 @@ pub(super) fn count(size: Val<'_, i32>, tile: u32) -> Val<'_, i32> {
     (size + (tile as i32 - 1)) / tile as i32
 }
 
-/// The next stage.
-pub(super) fn after(stage: Val<'_, i32>, stages: u32) -> Val<'_, i32> {
-    let next = stage + 1;
-    next.eq(stages as i32).select(0, next)
-}
-
 /// The matrix of a tile, and its pitch.
 pub(super) fn matrix<'b, T: Element>(
     (from, [pitch, next]): (Val<'b, Global<T>>, [Val<'b, i64>; 2]),

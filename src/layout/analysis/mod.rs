@@ -330,7 +330,10 @@ pub trait Analysis {
     /// ```
     /// use tilewright::layout::{Analysis, Int, Layout, layout};
     /// let report = layout!((8, 16):(1, 12)).widest_vector(16, 16)?;
-    /// assert_eq!(report.to_string(), "4 x 16 bits; the stride 12 of mode 1 allows no more");
+    /// assert_eq!(
+    ///     report.to_string(),
+    ///     "4 x 16 bits; mode 1 has the stride 12 where a multiple of 8 is needed"
+    /// );
     /// // Row-major: the vectors run along the last mode, which must come first.
     /// assert_eq!(layout!((16, 8):(8, 1)).widest_vector(16, 16)?.elements(), 1);
     /// assert_eq!(layout!((16, 8):(8, 1)).select(&[1, 0])?.widest_vector(16, 16)?.elements(), 8);
@@ -344,6 +347,30 @@ pub trait Analysis {
     /// [`LayoutError::NotPowerOfTwo`] for the alignment; those of evaluation under a swizzle.
     fn widest_vector(&self, element_bits: u32, base_align_bytes: u64) -> Result<WidestVector> {
         vector::widest_vector(&self.offsets()?, element_bits, base_align_bytes)
+    }
+
+    /// As [`widest_vector`](Self::widest_vector), of at most `vector` elements, a power of two. The limit is what keeps it from
+    /// having so many: first the layout, which no alignment helps, then the alignment.
+    ///
+    /// ```
+    /// use tilewright::layout::{Analysis, layout};
+    /// let columns = layout!((4, 8):(8, 1));
+    /// assert_eq!(
+    ///     columns.vector_of(32, 4, 4)?.to_string(),
+    ///     "1 x 32 bits; 1 are contiguous up to mode 0 with the stride 8, where a multiple of 4 is needed"
+    /// );
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`widest_vector`](Self::widest_vector); [`LayoutError::BadAccess`] if no access has so many elements.
+    fn vector_of(
+        &self,
+        element_bits: u32,
+        base_align_bytes: u64,
+        vector: u32,
+    ) -> Result<WidestVector> {
+        vector::vector_of(&self.offsets()?, element_bits, base_align_bytes, vector)
     }
 }
 

@@ -24,29 +24,37 @@ pub(crate) fn widest_access(element_bits: u32, base_align_bytes: u64) -> Result<
     Ok((align / element_bits).max(1))
 }
 
-/// What keeps a vector from being wider.
+/// What keeps a vector from being wider: the mode, what it has, and what is needed for the next wider one that the
+/// alignment allows.
 ///
 /// ```
 /// use tilewright::layout::{Analysis, VectorLimit, layout};
 /// let report = layout!((8, 4):(1, 12)).widest_vector(16, 16)?;
 /// assert_eq!(report.elements(), 4);
-/// assert!(matches!(report.limit(), VectorLimit::Stride { stride, .. } if stride == "12"));
+/// assert!(matches!(report.limit(), VectorLimit::Stride { stride, needed: 8, .. } if stride == "12"));
+/// assert_eq!(report.limit().mode(), Some(&[1].into()));
 /// # Ok::<(), tilewright::layout::LayoutError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum VectorLimit {
-    /// No access is wider than 128 bits.
+    /// No access is wider than 128 bits, or than was asked for.
     Width,
     /// The alignment of the memory, in bytes.
     BaseAlignment {
         /// The alignment.
         bytes: u64,
+        /// The alignment with which the layout allows more.
+        needed: u64,
     },
     /// The number of elements that follow one another, or for symbols what divides it.
     Run {
         /// The number.
         elements: i64,
+        /// What it is no multiple of.
+        needed: u32,
+        /// The mode that does not go on where it ends, with its stride, printed; none where it is the whole layout.
+        end: Option<(ModePath, String)>,
     },
     /// A stride that is not a multiple of more.
     Stride {
@@ -54,20 +62,53 @@ pub enum VectorLimit {
         mode: ModePath,
         /// Its stride, printed.
         stride: String,
+        /// What it is no multiple of.
+        needed: u32,
     },
     /// The offset of a composed layout, which is not a multiple of more.
     Offset {
         /// The offset, printed.
         offset: String,
+        /// What it is no multiple of.
+        needed: u32,
     },
-    /// An index that does not follow the one of the coordinate before, or is not a multiple of
-    /// more: under a swizzle or another inner map.
+    /// An index that does not follow the one of the coordinate before: under a swizzle or another inner map.
     Index {
+        /// The mode in which the coordinate differs from the one before.
+        mode: ModePath,
         /// The coordinate, as an integer.
         coordinate: i64,
         /// The index.
         index: i64,
+        /// The one that follows.
+        needed: i64,
     },
+    /// An index with which a vector begins and that is not a multiple of more: under a swizzle or another inner map.
+    Start {
+        /// The last mode in which the coordinate is not 0.
+        mode: ModePath,
+        /// The coordinate, as an integer.
+        coordinate: i64,
+        /// The index.
+        index: i64,
+        /// What it is no multiple of.
+        needed: u32,
+    },
+}
+
+impl VectorLimit {
+    /// The mode that is in the way, if it is one.
+    pub fn mode(&self) -> Option<&ModePath> {
+        match self {
+            VectorLimit::Run { end, .. } => end.as_ref().map(|(mode, _)| mode),
+            VectorLimit::Stride { mode, .. }
+            | VectorLimit::Index { mode, .. }
+            | VectorLimit::Start { mode, .. } => Some(mode),
+            VectorLimit::Width | VectorLimit::BaseAlignment { .. } | VectorLimit::Offset { .. } => {
+                None
+            }
+        }
+    }
 }
 
 /// The report of [`Analysis::widest_vector`](super::Analysis::widest_vector).
@@ -77,7 +118,10 @@ pub enum VectorLimit {
 /// let tile: ComposedLayout = "S<2,2,3> o 0 o (32,8):(1,32)".parse()?;
 /// let report = tile.widest_vector(16, 16)?;
 /// assert_eq!((report.elements(), report.bits()), (4, 64));
-/// assert_eq!(report.to_string(), "4 x 16 bits; the index 36 of coordinate 32 allows no more");
+/// assert_eq!(
+///     report.to_string(),
+///     "4 x 16 bits; along mode 1, coordinate 32 has the index 36 where a multiple of 8 is needed"
+/// );
 /// assert_eq!(layout!(64:1).widest_vector(16, 16)?.limit(), &VectorLimit::Width);
 /// # Ok::<(), tilewright::layout::LayoutError>(())
 /// ```
@@ -131,23 +175,45 @@ impl fmt::Display for WidestVector {
         write!(f, "{} x {} bits; ", self.elements, self.element_bits)?;
         match &self.limit {
             VectorLimit::Width => write!(f, "no access is wider"),
-            VectorLimit::BaseAlignment { bytes } => {
-                write!(f, "the alignment of {bytes} bytes allows no more")
+            VectorLimit::BaseAlignment { bytes, needed } => {
+                write!(f, "the alignment is {bytes} bytes where {needed} are needed")
             }
-            VectorLimit::Run { elements } => {
-                write!(f, "the run of {elements} contiguous elements allows no more")
+            VectorLimit::Run { elements, needed, end: None } => {
+                write!(f, "{elements} are contiguous where a multiple of {needed} is needed")
             }
-            VectorLimit::Stride { mode, stride } if mode.is_root() => {
-                write!(f, "the stride {stride} allows no more")
+            VectorLimit::Run { elements, needed, end: Some((mode, stride)) } => write!(
+                f,
+                "{elements} are contiguous up to {} with the stride {stride}, where a multiple of {needed} is needed",
+                Place(mode)
+            ),
+            VectorLimit::Stride { mode, stride, needed } => write!(
+                f,
+                "{} has the stride {stride} where a multiple of {needed} is needed",
+                Place(mode)
+            ),
+            VectorLimit::Offset { offset, needed } => {
+                write!(f, "the offset is {offset} where a multiple of {needed} is needed")
             }
-            VectorLimit::Stride { mode, stride } => {
-                write!(f, "the stride {stride} of mode {mode} allows no more")
-            }
-            VectorLimit::Offset { offset } => write!(f, "the offset {offset} allows no more"),
-            VectorLimit::Index { coordinate, index } => {
-                write!(f, "the index {index} of coordinate {coordinate} allows no more")
-            }
+            VectorLimit::Index { mode, coordinate, index, needed } => write!(
+                f,
+                "along {}, coordinate {coordinate} has the index {index} where {needed} is needed",
+                Place(mode)
+            ),
+            VectorLimit::Start { mode, coordinate, index, needed } => write!(
+                f,
+                "along {}, coordinate {coordinate} has the index {index} where a multiple of {needed} is needed",
+                Place(mode)
+            ),
         }
+    }
+}
+
+/// `mode 1.0`, or `the layout` for all of it.
+struct Place<'p>(&'p ModePath);
+
+impl fmt::Display for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_root() { f.write_str("the layout") } else { write!(f, "mode {}", self.0) }
     }
 }
 
@@ -200,21 +266,52 @@ fn by_strides(offsets: &Offsets<'_>, widest: u32) -> Result<(u32, Option<VectorL
     let by_run = power(&run, elements);
     if by_run < elements {
         let run = run.as_static().unwrap_or_else(|| run.divisibility());
-        (elements, limit) = (by_run, Some(VectorLimit::Run { elements: run }));
+        let end = rest.strides.first().map(|(mode, stride)| (mode.clone(), stride.to_string()));
+        (elements, limit) = (by_run, Some(VectorLimit::Run { elements: run, needed: widest, end }));
     }
     for (mode, stride) in rest.strides {
         let by_stride = power(&stride, elements);
         if by_stride < elements {
             let stride = stride.to_string();
-            (elements, limit) = (by_stride, Some(VectorLimit::Stride { mode, stride }));
+            let found = VectorLimit::Stride { mode, stride, needed: widest };
+            (elements, limit) = (by_stride, Some(found));
         }
     }
     let by_offset = power(&offsets.shift, elements);
     if by_offset < elements {
         let offset = offsets.shift.to_string();
-        (elements, limit) = (by_offset, Some(VectorLimit::Offset { offset }));
+        (elements, limit) = (by_offset, Some(VectorLimit::Offset { offset, needed: widest }));
     }
     Ok((elements, limit))
+}
+
+/// The last leaf in which two coordinates of the layout differ; the root where there is none.
+fn differs(offsets: &Offsets<'_>, [a, b]: [i64; 2]) -> Result<ModePath> {
+    fn walk(
+        layout: LayoutRef<'_>,
+        path: &mut Vec<usize>,
+        [a, b]: &mut [i64; 2],
+        found: &mut ModePath,
+    ) -> Result<()> {
+        if !layout.is_leaf() {
+            for (i, mode) in layout.modes().enumerate() {
+                path.push(i);
+                walk(mode, path, &mut [*a, *b], found)?;
+                path.pop();
+                let size = mode.to_layout().size()?.to_static()?.max(1);
+                (*a, *b) = (*a / size, *b / size);
+            }
+            return Ok(());
+        }
+        let size = layout.to_layout().size()?.to_static()?.max(1);
+        if *a % size != *b % size {
+            *found = ModePath::from(path.as_slice());
+        }
+        Ok(())
+    }
+    let mut found = ModePath::default();
+    walk(offsets.outer.as_ref(), &mut Vec::new(), &mut [a, b], &mut found)?;
+    Ok(found)
 }
 
 /// The same from all indices, by the definition.
@@ -225,8 +322,9 @@ fn by_walk(offsets: &Offsets<'_>, widest: u32) -> Result<(u32, Option<VectorLimi
         let next = 2 * elements as usize;
         if indices.len() % next != 0 {
             let elements = i64::try_from(indices.len()).unwrap_or(i64::MAX);
-            let run = VectorLimit::Run { elements };
-            return Ok((next as u32 / 2, Some(run)));
+            let needed = next as u32;
+            let run = VectorLimit::Run { elements, needed, end: None };
+            return Ok((needed / 2, Some(run)));
         }
         for (i, vector) in indices.chunks(next).enumerate() {
             let first = vector.first().copied().unwrap_or(0);
@@ -238,7 +336,15 @@ fn by_walk(offsets: &Offsets<'_>, widest: u32) -> Result<(u32, Option<VectorLimi
             if let Some(j) = wrong {
                 let coordinate = i64::try_from(i * next + j).unwrap_or(i64::MAX);
                 let index = vector.get(j).copied().unwrap_or(0);
-                return Ok((elements, Some(VectorLimit::Index { coordinate, index })));
+                let limit = if j == 0 {
+                    let mode = differs(offsets, [0, coordinate])?;
+                    VectorLimit::Start { mode, coordinate, index, needed: next as u32 }
+                } else {
+                    let mode = differs(offsets, [coordinate - 1, coordinate])?;
+                    let needed = first.saturating_add(j as i64);
+                    VectorLimit::Index { mode, coordinate, index, needed }
+                };
+                return Ok((elements, Some(limit)));
             }
         }
         elements *= 2;
@@ -246,33 +352,63 @@ fn by_walk(offsets: &Offsets<'_>, widest: u32) -> Result<(u32, Option<VectorLimi
     Ok((elements, None))
 }
 
-pub(super) fn widest_vector(
-    offsets: &Offsets<'_>,
-    element_bits: u32,
-    base_align_bytes: u64,
-) -> Result<WidestVector> {
-    let widest = widest_access(element_bits, base_align_bytes)?;
-    let (elements, limit) = match offsets.inner {
-        Inner::Plain => by_strides(offsets, widest)?,
+/// The elements and the limit from the layout alone, for at most `widest` elements.
+fn by_layout(offsets: &Offsets<'_>, widest: u32) -> Result<(u32, Option<VectorLimit>)> {
+    match offsets.inner {
+        Inner::Plain => by_strides(offsets, widest),
         // A swizzle moves whole blocks of `1 << base` indices: up to that size it does not matter
         // for a vector, in either direction. Wider ones ask for the indices.
         Inner::Swizzle(swizzle) => match by_strides(offsets, widest)? {
             (elements, limit)
                 if i64::from(2 * elements).min(widest.into()) <= swizzle.max_alignment() =>
             {
-                (elements, limit)
+                Ok((elements, limit))
             }
-            _ => by_walk(offsets, widest)?,
+            _ => by_walk(offsets, widest),
         },
-        Inner::Any(_) => by_walk(offsets, widest)?,
+        Inner::Any(_) => by_walk(offsets, widest),
+    }
+}
+
+pub(super) fn widest_vector(
+    offsets: &Offsets<'_>,
+    element_bits: u32,
+    base_align_bytes: u64,
+) -> Result<WidestVector> {
+    let aligned = widest_access(element_bits, base_align_bytes)?;
+    let (elements, limit) = by_layout(offsets, aligned)?;
+    let limit = match limit {
+        Some(limit) => limit,
+        None if aligned * element_bits >= MAX_VECTOR_BITS => VectorLimit::Width,
+        // Twice the alignment helps, or the layout is in the way of that too.
+        None => match by_layout(offsets, 2 * aligned)? {
+            (more, Some(limit)) if more <= aligned => limit,
+            _ => too_little(element_bits, base_align_bytes, 2 * aligned),
+        },
     };
-    let limit = limit.unwrap_or({
-        let bytes = base_align_bytes;
-        if bytes.saturating_mul(8) < u64::from(MAX_VECTOR_BITS) {
-            VectorLimit::BaseAlignment { bytes }
-        } else {
-            VectorLimit::Width
-        }
-    });
     Ok(WidestVector { elements, element_bits, limit })
+}
+
+fn too_little(element_bits: u32, bytes: u64, vector: u32) -> VectorLimit {
+    VectorLimit::BaseAlignment { bytes, needed: u64::from(vector * element_bits).div_ceil(8) }
+}
+
+pub(super) fn vector_of(
+    offsets: &Offsets<'_>,
+    element_bits: u32,
+    base_align_bytes: u64,
+    vector: u32,
+) -> Result<WidestVector> {
+    let aligned = widest_access(element_bits, base_align_bytes)?;
+    let widest = MAX_VECTOR_BITS / element_bits;
+    if !vector.is_power_of_two() || vector > widest {
+        return Err(LayoutError::BadAccess { vector, element_bits });
+    }
+    let (elements, limit) = by_layout(offsets, vector)?;
+    let limit = match limit {
+        Some(limit) => limit,
+        None if aligned < vector => too_little(element_bits, base_align_bytes, vector),
+        None => VectorLimit::Width,
+    };
+    Ok(WidestVector { elements: elements.min(aligned), element_bits, limit })
 }

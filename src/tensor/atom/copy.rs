@@ -8,6 +8,7 @@
 use crate::ir::Target;
 use crate::layout::{Layout, LayoutError, layout};
 
+use super::bulk::{BulkOp, TmaOp};
 use super::error::AtomError;
 
 /// How many 8 x 8 matrices one `ldmatrix` or `stmatrix` moves.
@@ -47,10 +48,14 @@ pub enum CacheOp {
 /// The instruction of a [`CopyAtom`]. Prints as CuTe's name of it, and reads that name.
 ///
 /// ```
-/// use tilewright::tensor::CopyOp;
+/// use tilewright::tensor::{CopyOp, TmaOp};
 /// let op: CopyOp = "SM75_U16x8_LDSM_T".parse()?;
 /// assert_eq!(op.instruction(), "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16");
 /// assert_eq!(op.to_string(), "SM75_U16x8_LDSM_T");
+///
+/// // Bulk copies have any number of bits, which is a parameter of CuTe's traits: here a box of 16 KiB.
+/// let op: CopyOp = "SM90_TMA_LOAD<131072>".parse()?;
+/// assert_eq!(op, CopyOp::Tma { op: TmaOp::Load, bits: 131_072 });
 /// # Ok::<(), tilewright::tensor::AtomError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -85,11 +90,25 @@ pub enum CopyOp {
     },
     /// `movmatrix`: a matrix in registers transposed.
     MovMatrix,
+    /// Boxes of a tensor by the tensor memory accelerator, of one thread.
+    Tma {
+        /// What it does.
+        op: TmaOp,
+        /// The bits of one copy: a multiple of 128.
+        bits: u32,
+    },
+    /// `cp.async.bulk`: contiguous bytes, of one thread.
+    Bulk {
+        /// Between which memories.
+        op: BulkOp,
+        /// The bits of one copy: a multiple of 128.
+        bits: u32,
+    },
 }
 
 impl CopyOp {
     /// The PTX instruction, with its qualifiers; for [`CopyOp::Universal`] a load of as many bits, which is spelled by the
-    /// elements: `ld.v2.b32` is `ld.b64` of two of them.
+    /// elements: `ld.v2.b32` is `ld.b64` of two of them; for [`CopyOp::Tma`] without the number of dimensions.
     pub fn instruction(&self) -> String {
         match self {
             CopyOp::Universal { bits: 128 } => "ld.v4.b32".to_owned(),
@@ -103,13 +122,17 @@ impl CopyOp {
             CopyOp::LdMatrix { matrices, transposed } => matrix("ldmatrix", *matrices, *transposed),
             CopyOp::StMatrix { matrices, transposed } => matrix("stmatrix", *matrices, *transposed),
             CopyOp::MovMatrix => "movmatrix.sync.aligned.m8n8.trans.b16".to_owned(),
+            CopyOp::Tma { op, .. } => op.instruction(),
+            CopyOp::Bulk { op, .. } => op.instruction().to_owned(),
         }
     }
 
     /// The first target of this crate that has the instruction.
     pub fn target(&self) -> Target {
         match self {
-            CopyOp::StMatrix { .. } => Target::new(90, false).unwrap_or(Target::SM_90A),
+            CopyOp::StMatrix { .. } | CopyOp::Tma { .. } | CopyOp::Bulk { .. } => {
+                Target::new(90, false).unwrap_or(Target::SM_90A)
+            }
             CopyOp::Universal { .. }
             | CopyOp::CpAsync { .. }
             | CopyOp::LdMatrix { .. }
@@ -120,11 +143,28 @@ impl CopyOp {
     /// Bits that follow each other in memory and in a register: whole elements make them up.
     pub(in crate::tensor) fn bits_together(&self) -> u32 {
         match self {
-            CopyOp::Universal { bits } | CopyOp::CpAsync { bits, .. } => *bits,
+            CopyOp::Universal { bits }
+            | CopyOp::CpAsync { bits, .. }
+            | CopyOp::Tma { bits, .. }
+            | CopyOp::Bulk { bits, .. } => *bits,
             CopyOp::LdMatrix { transposed: false, .. }
             | CopyOp::StMatrix { transposed: false, .. } => 32,
             // Transposed, the halves of a register are elements of different rows.
             CopyOp::LdMatrix { .. } | CopyOp::StMatrix { .. } | CopyOp::MovMatrix => 16,
+        }
+    }
+
+    /// The function that executes it, for what [`ThrCopy::copy`](crate::tensor::ThrCopy::copy) cannot: it takes a barrier,
+    /// or the description of a tensor.
+    pub(in crate::tensor) fn method(&self) -> Option<&'static str> {
+        match self {
+            CopyOp::Tma { op, .. } => Some(op.method()),
+            CopyOp::Bulk { op, .. } => Some(op.method()),
+            CopyOp::Universal { .. }
+            | CopyOp::CpAsync { .. }
+            | CopyOp::LdMatrix { .. }
+            | CopyOp::StMatrix { .. }
+            | CopyOp::MovMatrix => None,
         }
     }
 
@@ -136,6 +176,15 @@ impl CopyOp {
             }
             CopyOp::CpAsync { bits, cache: CacheOp::Global, .. } => ("cp.async.cg", *bits, &[128]),
             CopyOp::LdMatrix { .. } | CopyOp::StMatrix { .. } | CopyOp::MovMatrix => return Ok(()),
+            CopyOp::Tma { bits, .. } | CopyOp::Bulk { bits, .. } => {
+                let whole = *bits > 0 && bits.is_multiple_of(BULK_BITS);
+                let instruction = self.instruction();
+                return if whole {
+                    Ok(())
+                } else {
+                    Err(AtomError::BulkBits { instruction, bits: *bits })
+                };
+            }
         };
         if legal.contains(&bits) {
             Ok(())
@@ -144,7 +193,7 @@ impl CopyOp {
         }
     }
 
-    /// Every instruction there is.
+    /// Every instruction there is; of those of any number of bits, the one with the fewest.
     pub fn all() -> impl Iterator<Item = CopyOp> {
         let universal = [8, 16, 32, 64, 128].map(|bits| CopyOp::Universal { bits });
         let sizes = [(32, CacheOp::Always), (64, CacheOp::Always), (128, CacheOp::Always)];
@@ -160,9 +209,15 @@ impl CopyOp {
                 ]
             })
         });
-        universal.into_iter().chain(cp_async).chain(matrices).chain([CopyOp::MovMatrix])
+        let tma = TmaOp::all().map(|op| CopyOp::Tma { op, bits: BULK_BITS });
+        let bulk = BulkOp::ALL.map(|op| CopyOp::Bulk { op, bits: BULK_BITS });
+        let matrices = matrices.chain([CopyOp::MovMatrix]);
+        universal.into_iter().chain(cp_async).chain(matrices).chain(tma).chain(bulk)
     }
 }
+
+/// The fewest bits of a bulk copy: all others are multiples.
+const BULK_BITS: u32 = 128;
 
 fn matrix(name: &str, matrices: Matrices, transposed: bool) -> String {
     let (n, trans) = (matrices.count(), if transposed { ".trans" } else { "" });
@@ -198,11 +253,14 @@ impl CopyAtom {
     /// The atom of an instruction.
     ///
     /// # Errors
-    /// [`AtomError::CopyBits`] if it does not copy so many bits.
+    /// [`AtomError::CopyBits`], [`AtomError::BulkBits`] if it does not copy so many bits.
     pub fn new(op: CopyOp) -> Result<Self, AtomError> {
         op.check()?;
         let (thr_id, src, dst) = match op {
-            CopyOp::Universal { bits } | CopyOp::CpAsync { bits, .. } => {
+            CopyOp::Universal { bits }
+            | CopyOp::CpAsync { bits, .. }
+            | CopyOp::Tma { bits, .. }
+            | CopyOp::Bulk { bits, .. } => {
                 let all = Layout::compact((1, i64::from(bits)));
                 (layout!(1:0), all.clone(), all)
             }
@@ -244,9 +302,11 @@ impl CopyAtom {
     pub fn layout_ref_tv(&self) -> &Layout {
         match self.op {
             CopyOp::LdMatrix { .. } | CopyOp::MovMatrix => &self.layout_dst_tv,
-            CopyOp::Universal { .. } | CopyOp::CpAsync { .. } | CopyOp::StMatrix { .. } => {
-                &self.layout_src_tv
-            }
+            CopyOp::Universal { .. }
+            | CopyOp::CpAsync { .. }
+            | CopyOp::StMatrix { .. }
+            | CopyOp::Tma { .. }
+            | CopyOp::Bulk { .. } => &self.layout_src_tv,
         }
     }
 }

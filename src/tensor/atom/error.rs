@@ -68,6 +68,13 @@ pub enum AtomError {
         /// The bits that it can copy.
         legal: &'static [u32],
     },
+    /// A bulk copy of bits that are no multiple of 16 bytes.
+    BulkBits {
+        /// The instruction.
+        instruction: String,
+        /// The bits of one copy.
+        bits: u32,
+    },
     /// No element of this width can be stored in the atom of shared memory.
     ElementBits {
         /// The bits of an element.
@@ -123,6 +130,9 @@ impl fmt::Display for AtomError {
             AtomError::CopyBits { instruction, bits, legal } => {
                 let legal = list(legal, u32::to_string);
                 write!(f, "{instruction} does not copy {bits} bits at a time: it copies {legal}")
+            }
+            AtomError::BulkBits { instruction, bits } => {
+                write!(f, "{instruction} copies multiples of 128 bits, and {bits} are none")
             }
             AtomError::ElementBits { bits } => write!(
                 f,

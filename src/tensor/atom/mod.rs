@@ -3,6 +3,7 @@
 //! Sources: CuTe's `mma_traits_sm*.hpp` and `copy_traits_sm*.hpp`, by behaviour; the figures of the PTX ISA,
 //! "Matrix Fragments for mma" and "Register Fragments and Shared Memory Matrix Layouts" of wgmma.
 
+mod bulk;
 mod copy;
 mod error;
 mod mma;
@@ -12,6 +13,7 @@ mod smem;
 mod val_type;
 mod wgmma;
 
+pub use bulk::{BulkOp, TmaOp};
 pub use copy::{CacheOp, CopyAtom, CopyOp, Matrices};
 pub use error::AtomError;
 pub use mma::{MmaAtom, MmaOp};

@@ -192,6 +192,20 @@ impl fmt::Display for CopyOp {
                 write!(f, "SM90_{}_STSM_{}", matrix(m, t), direction(t))
             }
             CopyOp::MovMatrix => f.write_str("SM75_U32x1_MOVM_T"),
+            CopyOp::Tma { op, bits } => write!(f, "{}<{bits}>", op.name()),
+            CopyOp::Bulk { op, bits } => write!(f, "{}<{bits}>", op.name()),
+        }
+    }
+}
+
+impl CopyOp {
+    /// The instruction with the bits that stand in a name, if it has any number of them.
+    fn with_bits_of(self, name: &str) -> CopyOp {
+        let bits = || name.split_once('<')?.1.strip_suffix('>')?.parse().ok();
+        match (self, bits()) {
+            (CopyOp::Tma { op, .. }, Some(bits)) => CopyOp::Tma { op, bits },
+            (CopyOp::Bulk { op, .. }, Some(bits)) => CopyOp::Bulk { op, bits },
+            _ => self,
         }
     }
 }
@@ -200,7 +214,7 @@ impl FromStr for CopyOp {
     type Err = AtomError;
 
     fn from_str(name: &str) -> Result<Self, AtomError> {
-        let found = CopyOp::all().find(|op| op.to_string() == name);
+        let found = CopyOp::all().map(|op| op.with_bits_of(name)).find(|op| op.to_string() == name);
         found.ok_or_else(|| AtomError::UnknownName { name: name.to_owned() })
     }
 }

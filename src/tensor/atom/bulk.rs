@@ -1,0 +1,109 @@
+//! Copies that one thread starts and that the memory system makes: of boxes of a tensor, and of contiguous bytes.
+
+use crate::ir::BulkReduce;
+
+/// What a copy of the tensor memory accelerator does with the boxes of a tensor. [`TmaCopy`](crate::tensor::TmaCopy)
+/// starts them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TmaOp {
+    /// From global to shared memory, for a barrier. CuTe's `SM90_TMA_LOAD`.
+    Load,
+    /// The same to several blocks of a cluster. CuTe's `SM90_TMA_LOAD_MULTICAST`.
+    LoadMulticast,
+    /// From shared to global memory. CuTe's `SM90_TMA_STORE`.
+    Store,
+    /// From shared memory, combined with what is in global memory. CuTe's `SM90_TMA_REDUCE_ADD`; the others are named
+    /// after it.
+    Reduce(BulkReduce),
+}
+
+/// Every way to combine.
+const REDUCTIONS: [(BulkReduce, &str); 8] = [
+    (BulkReduce::Add, "SM90_TMA_REDUCE_ADD"),
+    (BulkReduce::Min, "SM90_TMA_REDUCE_MIN"),
+    (BulkReduce::Max, "SM90_TMA_REDUCE_MAX"),
+    (BulkReduce::Inc, "SM90_TMA_REDUCE_INC"),
+    (BulkReduce::Dec, "SM90_TMA_REDUCE_DEC"),
+    (BulkReduce::And, "SM90_TMA_REDUCE_AND"),
+    (BulkReduce::Or, "SM90_TMA_REDUCE_OR"),
+    (BulkReduce::Xor, "SM90_TMA_REDUCE_XOR"),
+];
+
+impl TmaOp {
+    /// Every one.
+    pub fn all() -> impl Iterator<Item = TmaOp> {
+        let plain = [TmaOp::Load, TmaOp::LoadMulticast, TmaOp::Store];
+        plain.into_iter().chain(REDUCTIONS.map(|(op, _)| TmaOp::Reduce(op)))
+    }
+
+    /// CuTe's name.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            TmaOp::Load => "SM90_TMA_LOAD",
+            TmaOp::LoadMulticast => "SM90_TMA_LOAD_MULTICAST",
+            TmaOp::Store => "SM90_TMA_STORE",
+            TmaOp::Reduce(op) => {
+                REDUCTIONS.iter().find(|(found, _)| *found == op).map_or("", |(_, name)| name)
+            }
+        }
+    }
+
+    /// The instruction, without the number of dimensions, which is that of the map.
+    pub(super) fn instruction(self) -> String {
+        let load = "cp.async.bulk.tensor.shared::cluster.global.tile.mbarrier::complete_tx::bytes";
+        match self {
+            TmaOp::Load => load.to_owned(),
+            TmaOp::LoadMulticast => format!("{load}.multicast::cluster"),
+            TmaOp::Store => "cp.async.bulk.tensor.global.shared::cta.tile.bulk_group".to_owned(),
+            TmaOp::Reduce(op) => {
+                format!("cp.reduce.async.bulk.tensor.global.shared::cta.{op}.tile.bulk_group")
+            }
+        }
+    }
+
+    /// The function that starts it.
+    pub(super) const fn method(self) -> &'static str {
+        match self {
+            TmaOp::Load => "TmaCopy::load",
+            TmaOp::LoadMulticast => "TmaCopy::load_multicast",
+            TmaOp::Store => "TmaCopy::store",
+            TmaOp::Reduce(_) => "TmaCopy::reduce",
+        }
+    }
+}
+
+/// Between which memories a bulk copy moves contiguous bytes. [`bulk_copy`](crate::tensor::bulk_copy) and
+/// [`bulk_store`](crate::tensor::bulk_store) start them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BulkOp {
+    /// From global to shared memory, for a barrier. CuTe's `SM90_BULK_COPY_G2S`.
+    G2S,
+    /// From shared to global memory. CuTe's `SM90_BULK_COPY_S2G`.
+    S2G,
+}
+
+impl BulkOp {
+    /// Both.
+    pub const ALL: [BulkOp; 2] = [BulkOp::G2S, BulkOp::S2G];
+
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            BulkOp::G2S => "SM90_BULK_COPY_G2S",
+            BulkOp::S2G => "SM90_BULK_COPY_S2G",
+        }
+    }
+
+    pub(super) const fn instruction(self) -> &'static str {
+        match self {
+            BulkOp::G2S => "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes",
+            BulkOp::S2G => "cp.async.bulk.global.shared::cta.bulk_group",
+        }
+    }
+
+    pub(super) const fn method(self) -> &'static str {
+        match self {
+            BulkOp::G2S => "bulk_copy",
+            BulkOp::S2G => "bulk_store",
+        }
+    }
+}
