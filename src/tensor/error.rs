@@ -262,6 +262,13 @@ pub enum TensorErrorKind {
         /// The stride of a leaf that overlaps another one, or that the ones below do not divide.
         stride: i64,
     },
+    /// An extent of what is copied that is known only when the kernel runs.
+    DynamicExtent {
+        /// The extent, printed.
+        extent: String,
+        /// The shape, printed.
+        shape: String,
+    },
 }
 
 impl From<LayoutError> for TensorErrorKind {
@@ -385,6 +392,10 @@ impl fmt::Display for TensorErrorKind {
             TensorErrorKind::Threads { threads, stride } => write!(
                 f,
                 "the threads {threads} do not stand one after the other: the stride {stride} overlaps a smaller one or is no multiple of it"
+            ),
+            TensorErrorKind::DynamicExtent { extent, shape } => write!(
+                f,
+                "the extent {extent} of {shape} is known only when the kernel runs, and what is moved as a whole has a shape of numbers: take a tile, `local_tile`, or go through the coordinates in a loop of the device"
             ),
         }
     }

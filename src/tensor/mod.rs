@@ -31,6 +31,7 @@ mod atom;
 mod clear;
 mod coord;
 mod copy;
+mod elements;
 mod engine;
 mod error;
 mod gemm;

@@ -7,7 +7,7 @@ use crate::ir::{
     Body, DeviceCoord, Element, Global, GlobalMut, MutPointer, Pointer as PointerType, Shared,
     Space, Type, Val,
 };
-use crate::layout::{Layout, LayoutError, Swizzle, bits_of};
+use crate::layout::{Int, Layout, LayoutError, Swizzle, bits_of};
 
 use super::coord::{DevicePart, Parts, divisor, is_narrow};
 use super::error::{TensorError, TensorErrorKind};
@@ -307,6 +307,27 @@ impl<'b, P: PointerType> Pointer<'b, P> {
         }
     }
 
+    /// The pointer `offset` elements further: the number in it is added on the host, its symbols on the device.
+    #[track_caller]
+    pub(super) fn add_int(&self, k: &Body<'b, '_>, offset: &Int) -> Result<Self, TensorErrorKind> {
+        let number = offset.constant_part();
+        let host = self.offset.checked_add(number).ok_or(OVERFLOW)?;
+        let moved = Pointer { offset: host, ..*self };
+        let symbols = offset.sub(&number.into())?;
+        if symbols.is(0) {
+            return Ok(moved);
+        }
+        let divisor = symbols.divisibility().unsigned_abs();
+        if let Some(swizzled) = self.swizzle {
+            return Ok(moved.add_swizzled(swizzled, k.int(&symbols), None, divisor));
+        }
+        let (least, most) = symbols.bounds();
+        if narrow(least).and(narrow(most)).is_some() {
+            return Ok(moved.add_device(k.int::<i32>(&symbols), divisor));
+        }
+        Ok(moved.add_device(k.int::<i64>(&symbols), divisor))
+    }
+
     /// The pointer at a coordinate of `layout`; each `_` counts as 0.
     #[track_caller]
     pub(super) fn advance(
@@ -317,9 +338,7 @@ impl<'b, P: PointerType> Pointer<'b, P> {
     ) -> Result<Self, TensorErrorKind> {
         let Parts { host, device } = Parts::new(coord)?;
         let (_, offset) = layout.slice_and_offset(&host)?;
-        let offset = offset.to_int()?.to_static()?;
-        let offset = self.offset.checked_add(offset).ok_or(OVERFLOW)?;
-        let moved = Pointer { offset, ..*self };
+        let moved = self.add_int(k, offset.to_int()?)?;
         match device {
             None => Ok(moved),
             Some(device) => moved.advance_device(k, layout, &device),

@@ -525,7 +525,7 @@ compares!(eq ne lt le gt ge);
 impl<'b, E: Readable<'b>> Tensor<E> {
     /// All elements as values: CuTe DSL's `load` of a whole tensor.
     ///
-    /// A layout with symbols is an error of the build.
+    /// A shape with symbols is an error of the build; strides may have them.
     #[track_caller]
     pub fn load_all(&self, k: &Body<'b, '_>) -> TensorSsa<'b, E::Elem> {
         let nothing =
@@ -533,16 +533,16 @@ impl<'b, E: Readable<'b>> Tensor<E> {
         if self.poisoned {
             return nothing();
         }
-        let indices = match self.layout.indices() {
-            Ok(indices) => indices,
+        let elements = match self.elements(k) {
+            Ok(elements) => elements,
             Err(error) => {
                 self.failed(k, "load", error);
                 return nothing();
             }
         };
-        let mut values = Vec::new();
-        for index in indices {
-            values.push(self.engine.at(index).read(k));
+        let mut values = Vec::with_capacity(elements.len());
+        for (engine, index) in elements {
+            values.push(engine.at(index).read(k));
         }
         TensorSsa { shape: self.shape().to_owned(), values }
     }
@@ -558,10 +558,10 @@ impl<'b, E: Writable<'b>> Tensor<E> {
         }
         let shape = self.shape().to_owned();
         let both = values.broadcast(&shape);
-        match both.and_then(|values| Ok((values, self.layout.indices()?))) {
-            Ok((values, indices)) => {
-                for (index, value) in indices.zip(values.values) {
-                    self.engine.at(index).write(k, value);
+        match both.and_then(|values| Ok((values, self.elements(k)?))) {
+            Ok((values, elements)) => {
+                for ((engine, index), value) in elements.into_iter().zip(values.values) {
+                    engine.at(index).write(k, value);
                 }
             }
             Err(kind) => self.failed(k, "store", kind),

@@ -99,6 +99,37 @@ impl<'b, P: PointerType> Tensor<Pointer<'b, P>> {
     /// The tensor of a pointer and a layout: CuTe's `make_tensor`. A [`ComposedLayout`] with a swizzle makes
     /// a swizzled tensor, `T(c) = *(p + S(offset + L(c)))`.
     ///
+    /// Symbols of the layout are those of the parameters of the kernel: coordinates go through them on the device, and
+    /// what is known to divide them is known of addresses. A part whose extents are numbers is copied as any other.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sim")] {
+    /// use tilewright::ir::{GlobalMut, Kernel, KernelOptions, Target};
+    /// use tilewright::layout::{Layout, layout, tiler};
+    /// use tilewright::runtime::{Device, Grid};
+    /// use tilewright::tensor::Tensor;
+    ///
+    /// // A matrix of rows, of any size and pitch.
+    /// let rows = layout!((8, 8) : (8, 1)).mark_layout_dynamic(1)?;
+    /// type Params = (Layout, GlobalMut<f32>);
+    /// let options = KernelOptions::default().template(&rows);
+    /// let kernel = Kernel::<Params>::build_with(options, "twice", Target::SM_80, |k, (rows, x)| {
+    ///     let x = Tensor::new(k, x, rows);
+    ///     assert_eq!(x.layout().to_string(), "(s0,s1):(d0,1)");
+    ///     let tile = x.local_tile(k, &tiler!(2, 4), (k.block_idx().x, k.block_idx().y));
+    ///     tile.store_all(k, &(tile.load_all(k) * 2.0));
+    /// })?;
+    /// let function = Device::sim()?.load(&kernel)?;
+    /// for (m, n, pitch) in [(4, 4, 5), (2, 8, 8)] {
+    ///     let mut x = function.device().upload(&vec![1f32; (m * pitch) as usize])?;
+    ///     let grid = Grid::new([m as u32 / 2, n as u32 / 4, 1], [1, 1, 1]);
+    ///     function.launch(grid, (&layout!((m, n) : (pitch, 1)), &mut x))?;
+    ///     assert_eq!(x.to_vec()?.iter().sum::<f32>(), (m * pitch + m * n) as f32);
+    /// }
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// A layout into coordinates, or one that is composed with anything but a swizzle, is an error of the
     /// build.
     #[track_caller]
@@ -108,7 +139,7 @@ impl<'b, P: PointerType> Tensor<Pointer<'b, P>> {
         layout: impl Into<ComposedLayout>,
     ) -> Self {
         let (pointer, layout) = (pointer.into(), layout.into());
-        match Self::from_composed(pointer, &layout) {
+        match Self::from_composed(k, pointer, &layout) {
             Ok(tensor) => tensor,
             Err(kind) => {
                 let operand = format!("{pointer} o {layout}");
@@ -118,7 +149,9 @@ impl<'b, P: PointerType> Tensor<Pointer<'b, P>> {
         }
     }
 
+    #[track_caller]
     fn from_composed(
+        k: &Body<'b, '_>,
         pointer: Pointer<'b, P>,
         composed: &ComposedLayout,
     ) -> Result<Self, TensorErrorKind> {
@@ -126,11 +159,10 @@ impl<'b, P: PointerType> Tensor<Pointer<'b, P>> {
         for (_, stride) in layout.as_ref().leaves() {
             stride.to_int()?;
         }
-        let offset = composed.offset().to_int()?.to_static()?;
+        let offset = composed.offset().to_int()?;
         let engine = match composed.inner() {
-            Part::Identity if offset == 0 => pointer,
-            Part::Identity => pointer + offset,
-            Part::Swizzle(swizzle) => pointer.swizzled(*swizzle, offset),
+            Part::Identity => pointer.add_int(k, offset)?,
+            Part::Swizzle(swizzle) => pointer.swizzled(*swizzle, 0).add_int(k, offset)?,
             inner => return Err(TensorErrorKind::NotASwizzle { inner: inner.to_string() }),
         };
         Ok(Tensor::from_parts(engine, layout))
