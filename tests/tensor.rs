@@ -270,6 +270,38 @@ fn fragments_hold_what_is_set() {
     }
 }
 
+/// `fill` of a part sets its elements and no other register, whatever layout the part has.
+#[test]
+fn parts_of_fragments_are_filled_alone() {
+    type Part = for<'b> fn(&Body<'b, '_>, &Fragment<'b, i32>) -> Fragment<'b, i32>;
+    let parts: [Part; 5] = [
+        |_, all| all.clone(),
+        |k, all| all.slice(k, (1, ..)),
+        |k, all| all.slice(k, (.., 2)),
+        |k, all| all.local_tile(k, &tiler!(1, 2), (1, 1)),
+        |k, all| all.slice(k, (.., 1)).slice(k, 0).composition(k, &layout!(2:0)),
+    ];
+    for part in parts {
+        let kernel = build(|k, _, y| {
+            // Two registers are no elements.
+            let all = Fragment::<i32>::registers(k, layout!((2, 4):(5, 1)));
+            all.fill(k, 0);
+            part(k, &all).fill(k, 1);
+            // The same by single elements.
+            let expected = Fragment::<i32>::registers(k, layout!((2, 4):(5, 1)));
+            expected.fill(k, 0);
+            let part = part(k, &expected);
+            for i in 0..part.size(k) {
+                part.store(k, i, 1);
+            }
+            for i in 0..8 {
+                y.store(k, i, all.load(k, i) - expected.load(k, i));
+            }
+        });
+        assert!(run(kernel, one_block(1), 8).iter().all(|found| *found == [0; 8]));
+    }
+}
+
 /// Every error, each with its text and on the line at fault.
 #[test]
 fn mistakes_are_errors_of_the_build() -> Result<(), LayoutError> {

@@ -117,7 +117,7 @@ impl Layout {
     /// assert_eq!(inner.to_string(), "(8,4,s2,2):(8*s2,2*s2,2,1)");
     /// assert_eq!(inner.stride().leaves()[1].to_int()?.divisibility(), 16);
     /// let both = inner.mark_compact_shape_dynamic(1, None, 1)?;
-    /// assert_eq!(both.to_string(), "(8,s1,s2,2):(2*s1*s2,2*s2,2,1)");
+    /// assert_eq!(both.to_string(), "(8,s1,s2,2):(2*s2*s1,2*s2,2,1)");
     /// // The order of modes of extent 1 is open.
     /// let column = layout!((8, 1) : (1, 8)).mark_compact_shape_dynamic(1, &[1, 0][..], 1)?;
     /// assert_eq!(column.to_string(), "(8,s1):(1,8)");

@@ -1,5 +1,6 @@
 //! Engines: what the indices of a tensor's layout are counted from.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use crate::ir::{
@@ -205,9 +206,20 @@ impl<'b, T: Ty> Rmem<'b, T> {
         self.registers.part(self.index(), self.registers.len())
     }
 
+    /// Sets the elements of a layout, each register once.
     #[track_caller]
-    pub(super) fn fill(&self, k: &Body<'b, '_>, value: impl IntoVal<'b, T>) {
-        self.registers.fill(k, value);
+    pub(super) fn fill(
+        &self,
+        k: &Body<'b, '_>,
+        layout: &Layout,
+        value: impl IntoVal<'b, T>,
+    ) -> Result<(), LayoutError> {
+        let (value, indices) = (k.value(value), layout.indices()?);
+        for index in indices.collect::<BTreeSet<i64>>() {
+            let place = self.offset.checked_add(index).and_then(|at| usize::try_from(at).ok());
+            self.registers.set(k, place.unwrap_or(usize::MAX), value);
+        }
+        Ok(())
     }
 
     /// The register, as a number that no variable has where the offset is negative.

@@ -258,11 +258,13 @@ impl<'b, T: Ty> Fragment<'b, T> {
         self.engine.variables()
     }
 
-    /// Sets all elements.
+    /// Sets all elements: CuTe's `fill`. Of a part of a fragment, those of the part alone.
     #[track_caller]
     pub fn fill(&self, k: &Body<'b, '_>, value: impl IntoVal<'b, T>) {
-        if !self.poisoned {
-            self.engine.fill(k, value);
+        if !self.poisoned
+            && let Err(error) = self.engine.fill(k, &self.layout, value)
+        {
+            self.failed(k, "fill", error);
         }
     }
 }
