@@ -9,7 +9,8 @@ use tilewright::ir::{Body, BuildErrors, GlobalMut, Kernel, Target, Val};
 use tilewright::layout::{IntTuple, Layout, LayoutError, coord, layout, shape, tiler};
 use tilewright::runtime::Grid;
 use tilewright::tensor::{
-    CoordTensor, Fragment, SharedTensor, Tensor, TensorSsa, copy, copy_if, copy_zfill,
+    CoordTensor, Fragment, SharedTensor, Tensor, TensorSsa, autovec_copy_if, copy, copy_if,
+    copy_zfill,
 };
 
 type InOut = (GlobalMut<i32>, GlobalMut<i32>, i32);
@@ -270,6 +271,33 @@ fn what_the_extents_show_is_not_compared() {
     assert!(kernel.is_ok());
 }
 
+/// Modes in modes make no difference: a mode is known by its size.
+#[test]
+fn predicates_have_the_modes_of_the_copy() {
+    for (predicate, copied) in [
+        (shape!(2, 4), layout!((2, 4))),
+        (shape!(2, 4), layout!(((1, 2), (2, 2)))),
+        (shape!((2, 1), (2, 2)), layout!((2, (1, 4)))),
+        (shape!(8), layout!((2, 4))),
+        (shape!(2, 4), layout!(8)),
+    ] {
+        let kernel = build(|k, x, y, n| {
+            let (x, y) = (Tensor::new(k, x, &copied), Tensor::new(k, y, &copied));
+            let numbers = TensorSsa::full(k, predicate.clone(), 0);
+            let mut at = 0;
+            let numbers = numbers.map(|zero| {
+                at += 1;
+                zero + at
+            });
+            copy_if(k, &numbers.le(n), &x, &y);
+        });
+        for found in run(kernel, threads(1), &numbers(8), 8, 3) {
+            let expected: Vec<i32> = numbers(8)[..3].iter().copied().chain([-1; 5]).collect();
+            assert_eq!(found, expected, "{predicate} of {copied}");
+        }
+    }
+}
+
 #[test]
 fn mistakes_are_errors_of_the_build() {
     let errors = build(|k, x, y, _| {
@@ -283,6 +311,11 @@ fn mistakes_are_errors_of_the_build() {
         let _ = values.reduce(k, 0, (.., 1, 1), |a, b| a + b);
         let inside = CoordTensor::identity(k, shape!(2, 4)).within(k, (1, 1));
         copy_if(k, &inside, &y, &y);
+        // As many elements in other modes.
+        let inside = CoordTensor::identity(k, shape!(4, 2)).within(k, (1, 1));
+        copy_if(k, &inside, &x, &x);
+        copy_zfill(k, &inside, &x, &x);
+        autovec_copy_if(k, &inside, &x, &x);
         let _ = CoordTensor::identity(k, shape!(2, 4)).within(k, 1);
         let _ = values.broadcast_to(shape!(2, 8));
     })
@@ -295,7 +328,10 @@ fn mistakes_are_errors_of_the_build() {
         "`load` of ssa<i32> o (2,4): there is no element 8: the tensor has 8",
         "`load` of ssa<i32> o (2,4): registers have no addresses, so their index is a host number: use a host loop, or keep the tensor in shared memory",
         "`reduce` of ssa<i32> o (2,4): 2 modes are needed, 3 were given",
-        "`copy_if` of ptr<i32, gmem, align<4>> o (3,4):(1,3): a predicate of shape (2,4) does not say which of the 12 elements are copied: a predicate is a tensor of bools of the copy's shape",
+        "`copy_if` of ptr<i32, gmem, align<4>> o (3,4):(1,3): a predicate of shape (2,4) does not say which elements of shape (3,4) are copied: a predicate is a tensor of bools of the copy's shape",
+        "`copy_if` of ptr<i32, gmem, align<4>> o (2,4):(1,2): a predicate of shape (4,2) does not say which elements of shape (2,4) are copied: a predicate is a tensor of bools of the copy's shape",
+        "`copy_zfill` of ptr<i32, gmem, align<4>> o (2,4):(1,2): a predicate of shape (4,2) does not say which elements of shape (2,4) are copied: a predicate is a tensor of bools of the copy's shape",
+        "`copy_if` of ptr<i32, gmem, align<4>> o (2,4):(1,2): a predicate of shape (4,2) does not say which elements of shape (2,4) are copied: a predicate is a tensor of bools of the copy's shape",
         "`elem_less` of (0,0) o (2,4):(1@0,1@1): 2 modes are needed, 1 were given",
         "`broadcast_to` of ssa<i32> o (2,4): the shapes (2,4) and (2,8) do not go together: modes are of the same extent, or one is 1 and is repeated",
     ];

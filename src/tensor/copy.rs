@@ -1,11 +1,12 @@
 //! Copies between tensors, element by element in the order of their coordinates.
 
 use crate::ir::{Body, Element, Scalar};
+use crate::layout::{Layout, LayoutError};
 
 use super::elements::{Group, Vectors};
 use super::engine::{Readable, Writable};
 use super::error::TensorErrorKind;
-use super::predicate::{IntoPredicate, of_shape};
+use super::predicate::{IntoPredicate, Predicate, of_shape};
 use super::tensor::Tensor;
 
 /// `destination(i) = source(i)` for all `i`: CuTe's `copy`. Both have the same number of elements, in shapes
@@ -79,7 +80,7 @@ pub fn copy_if<'b, S, D>(
     D: Writable<'b, Elem = S::Elem>,
 {
     let Some(pairs) = pairs(k, "copy_if", source, destination) else { return };
-    let Some(predicate) = of_shape(k, predicate, pairs.len(), source) else { return };
+    let Some(predicate) = of_shape(k, "copy_if", predicate, source) else { return };
     for ((from, to), inside) in pairs.into_iter().zip(predicate.values()) {
         match inside {
             None => {
@@ -128,7 +129,7 @@ pub fn copy_zfill<'b, S, D>(
     D: Writable<'b, Elem = S::Elem>,
 {
     let Some(pairs) = pairs(k, "copy_zfill", source, destination) else { return };
-    let Some(predicate) = of_shape(k, predicate, pairs.len(), source) else { return };
+    let Some(predicate) = of_shape(k, "copy_zfill", predicate, source) else { return };
     for ((from, to), inside) in pairs.into_iter().zip(predicate.values()) {
         let value = match inside {
             None => from.read(k),
@@ -179,43 +180,117 @@ where
     if source.poisoned || destination.poisoned {
         return;
     }
-    match vectors(k, source, destination) {
-        Ok(Some((froms, tos))) => {
-            for (from, to) in froms.iter().zip(&tos) {
-                if let Some(vector) = from.engine.read_vector(k, &from.indices) {
-                    to.engine.write_vector(k, &to.indices, vector);
-                }
-            }
-        }
+    match vectors(k, source, destination, None) {
+        Ok(Some((steps, _))) => steps.iter().for_each(|step| move_vector(k, step)),
         // They differ in size, which is said, or have no vectors.
         Ok(None) => copy(k, source, destination),
         Err(error) => source.failed(k, "autovec_copy", error),
     }
 }
 
-/// The vectors of both tensors, as many of one as of the other; `None` where they are single elements.
-type BothVectors<S, D> = Option<(Vec<Group<S>>, Vec<Group<D>>)>;
+/// As [`autovec_copy`], of the elements alone whose `predicate` is true: [`copy_if`] in vectors. They are no wider than
+/// the predicate allows, which is one value for all elements of a vector: one for each row, as a rule.
+///
+/// ```
+/// use tilewright::ir::{Global, Kernel, Target};
+/// use tilewright::layout::{layout, shape};
+/// use tilewright::tensor::{Fragment, Pointer, Tensor, autovec_copy_if};
+///
+/// let kernel = Kernel::<(Global<f32>, i32)>::build("rows", Target::SM_80, |k, (x, rows)| {
+///     let x = Pointer::new(x).assume_aligned(k, 16);
+///     let x = Tensor::new(k, x, layout!((2, 8) : (8, 1)));
+///     let held: Fragment<'_, f32> = x.fragment_like(k);
+///     let inside = Tensor::identity(k, shape!(2, 8)).within(k, (rows, ..));
+///     autovec_copy_if(k, &inside, &x, &held);
+/// })?;
+/// assert_eq!(kernel.ptx().text().matches("ld.global.v4").count(), 4);
+/// # Ok::<(), tilewright::ir::BuildErrors>(())
+/// ```
+#[track_caller]
+pub fn autovec_copy_if<'b, S, D>(
+    k: &mut Body<'b, '_>,
+    predicate: &impl IntoPredicate<'b>,
+    source: &Tensor<S>,
+    destination: &Tensor<D>,
+) where
+    S: Readable<'b>,
+    D: Writable<'b, Elem = S::Elem>,
+{
+    let operation = "autovec_copy_if";
+    if source.poisoned || destination.poisoned {
+        return;
+    }
+    let predicate = predicate.predicate(k);
+    match vectors(k, source, destination, Some(&predicate)) {
+        Ok(Some((steps, coordinates))) => {
+            for (step, coordinate) in steps.iter().zip(coordinates) {
+                let index = usize::try_from(coordinate).unwrap_or(usize::MAX);
+                match predicate.values().get(index).copied().flatten() {
+                    None => move_vector(k, step),
+                    Some(inside) => k.if_(inside, |k| move_vector(k, step)),
+                }
+            }
+        }
+        Ok(None) => copy_if(k, &predicate, source, destination),
+        Err(error) => source.failed(k, operation, error),
+    }
+}
+
+/// The same vector in both tensors.
+struct Step<S, D> {
+    from: Group<S>,
+    to: Group<D>,
+}
+
+#[track_caller]
+fn move_vector<'b, 'c, S, D>(k: &Body<'c, '_>, Step { from, to }: &Step<S, D>)
+where
+    'b: 'c,
+    S: Readable<'b>,
+    D: Writable<'b, Elem = S::Elem>,
+{
+    if let Some(vector) = from.engine.read_vector(k, &from.indices) {
+        to.engine.write_vector(k, &to.indices, vector);
+    }
+}
+
+/// The vectors of both tensors, inside of which a predicate does not differ, and the coordinates of their first
+/// elements as numbers; `None` where they are single elements.
+type BothVectors<S, D> = Option<(Vec<Step<S, D>>, Vec<i64>)>;
 
 #[track_caller]
 fn vectors<'b, S, D>(
     k: &Body<'b, '_>,
     source: &Tensor<S>,
     destination: &Tensor<D>,
+    predicate: Option<&Predicate<'b>>,
 ) -> Result<BothVectors<S, D>, TensorErrorKind>
 where
     S: Readable<'b>,
     D: Writable<'b, Elem = S::Elem>,
 {
-    // There are no vectors of bools.
-    if S::Elem::SCALAR == Scalar::Bool {
+    // There are no vectors of bools. What is wrong with the predicate is said where single elements are copied.
+    let fits = predicate.is_none_or(|predicate| predicate.is_of(source.shape()));
+    if S::Elem::SCALAR == Scalar::Bool || !fits {
         return Ok(None);
     }
-    match Vectors::of(source, destination, |_| Ok(true))? {
-        Some(vectors) if vectors.elements > 1 => {
-            Ok(Some((vectors.groups(k, source)?, vectors.groups(k, destination)?)))
-        }
-        _ => Ok(None),
-    }
+    let coordinates = |vectors: &Vectors| -> Result<Vec<i64>, LayoutError> {
+        let size = i64::from(vectors.elements) * vectors.count;
+        Ok(vectors.divide(&Layout::compact(size))?.indices()?.collect())
+    };
+    let whole = |vectors: &Vectors| -> Result<bool, LayoutError> {
+        let Some(predicate) = predicate else { return Ok(true) };
+        let all = coordinates(vectors)?;
+        Ok(all.chunks(vectors.elements as usize).all(|vector| predicate.is_one(vector)))
+    };
+    let vectors = match Vectors::of(source, destination, whole)? {
+        Some(vectors) if vectors.elements > 1 => vectors,
+        _ => return Ok(None),
+    };
+    let firsts = coordinates(&vectors)?.into_iter().step_by(vectors.elements as usize).collect();
+    let (froms, tos) = (vectors.groups(k, source)?, vectors.groups(k, destination)?);
+    let steps = froms.into_iter().zip(tos).map(|(from, to)| Step { from, to }).collect();
+    Ok(Some((steps, firsts)))
 }
 
 /// Each element in both tensors, or `None` after the error was recorded.

@@ -206,17 +206,19 @@ pub enum TensorErrorKind {
         /// The number of names.
         names: usize,
     },
-    /// A predicate that has not as many elements as the copy.
-    PredicateSize {
+    /// A predicate of another shape than the copy.
+    PredicateShape {
         /// The shape of the predicate, printed.
         shape: String,
-        /// The number of elements that are copied.
-        size: usize,
+        /// The shape of what is copied, printed.
+        copy: String,
     },
-    /// A predicate that has as many elements neither as a copy nor as its vectors.
+    /// A predicate that has the shape neither of a copy nor of its vectors.
     PredicateVectors {
         /// The shape of the predicate, printed.
         shape: String,
+        /// The shape of what is copied, printed.
+        copy: String,
         /// The number of vectors that are copied.
         vectors: usize,
         /// The elements of each.
@@ -362,13 +364,13 @@ impl fmt::Display for TensorErrorKind {
             TensorErrorKind::NameCount { modes, names } => {
                 write!(f, "the tensor has {modes} modes, but {names} names were given")
             }
-            TensorErrorKind::PredicateSize { shape, size } => write!(
+            TensorErrorKind::PredicateShape { shape, copy } => write!(
                 f,
-                "a predicate of shape {shape} does not say which of the {size} elements are copied: a predicate is a tensor of bools of the copy's shape"
+                "a predicate of shape {shape} does not say which elements of shape {copy} are copied: a predicate is a tensor of bools of the copy's shape"
             ),
-            TensorErrorKind::PredicateVectors { shape, vectors, elements } => write!(
+            TensorErrorKind::PredicateVectors { shape, copy, vectors, elements } => write!(
                 f,
-                "a predicate of shape {shape} does not say which of the {vectors} vectors of {elements} elements are copied: a predicate is a tensor of bools of the copy's shape, or has one for each vector, or one for each coordinate of the modes after the first"
+                "a predicate of shape {shape} does not say which of the {vectors} vectors of {elements} elements of shape {copy} are copied: a predicate is a tensor of bools of the copy's shape, or has one for each vector, or one for each coordinate of the modes after the first"
             ),
             TensorErrorKind::PredicateInVector { vector, elements } => write!(
                 f,

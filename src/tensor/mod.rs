@@ -66,7 +66,7 @@ pub use atom::{
     OperandSource, SmemAtom, SmemSwizzle, ValType, Wgmma,
 };
 pub use clear::{clear, cooperative_clear};
-pub use copy::{autovec_copy, copy, copy_if, copy_zfill};
+pub use copy::{autovec_copy, autovec_copy_if, copy, copy_if, copy_zfill};
 pub use engine::{Coordinates, Engine, Readable, Rmem, Writable};
 pub use error::{TensorError, TensorErrorKind};
 pub use gemm::gemm;

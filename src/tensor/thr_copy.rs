@@ -331,10 +331,8 @@ impl<'b> ThrCopy<'_, 'b> {
         let found = || {
             let op = self.copy.atom().op();
             let vector = steps.first().map_or(1, |step| step.from.indices.len());
-            let rest =
-                source.layout.take(1, source.rank()).and_then(|rest| rest.size()?.to_static());
-            let rest = rest.ok().and_then(|rest| usize::try_from(rest).ok()).unwrap_or(1);
-            let inside = predicate.of_vectors([steps.len(), vector, rest])?;
+            let parts = [source.shape(), destination.shape()];
+            let inside = predicate.of_vectors([steps.len(), vector], parts)?;
             match op {
                 CopyOp::Universal { .. } | CopyOp::CpAsync { .. } => Ok(inside),
                 CopyOp::LdMatrix { .. } | CopyOp::StMatrix { .. } | CopyOp::MovMatrix => {
