@@ -65,6 +65,9 @@ pub trait Readable<'b>: Engine<'b> {
     fn read_vector<'c>(&self, k: &Body<'c, '_>, indices: &[i64]) -> Option<AnyVector<'c>>
     where
         'b: 'c;
+    /// The memory of the elements; `None` for registers.
+    #[doc(hidden)]
+    fn memory(&self) -> Option<Space>;
     /// The address of the element at `index`.
     #[doc(hidden)]
     fn place(&self, index: i64) -> Place<'b, Self::Elem>;
@@ -148,6 +151,10 @@ impl<'b, P: PointerType> Readable<'b> for Pointer<'b, P> {
     {
         let (base, offset) = (*self + *indices.first()?).resolve();
         base.load_any(k, offset, u32::try_from(indices.len()).ok()?)
+    }
+
+    fn memory(&self) -> Option<Space> {
+        Some(self.space())
     }
 
     #[track_caller]
@@ -284,6 +291,10 @@ impl<'b, T: Element> Readable<'b> for Rmem<'b, T> {
             values.push(self.at(*index).read(k));
         }
         AnyVector::pack(&values)
+    }
+
+    fn memory(&self) -> Option<Space> {
+        None
     }
 
     fn place(&self, _: i64) -> Place<'b, T> {

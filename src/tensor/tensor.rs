@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::ir::{
     Body, DeviceCoord, Element, Global, GlobalMut, IntoVal, Pointer as PointerType, Registers,
-    Shared, Ty, Val, Vector, f16,
+    Scalar, Shared, Space, Ty, Val, Vector, f16,
 };
 use crate::layout::{ComposedLayout, IntTuple, IntTupleRef, Layout, LayoutError, Part, Swizzle};
 
@@ -435,6 +435,41 @@ fn has_underscore(coord: &DeviceCoord<'_>) -> bool {
         DeviceCoord::All => true,
         DeviceCoord::Tuple(items) => items.iter().any(has_underscore),
         DeviceCoord::Host(_) | DeviceCoord::Device(_) => false,
+    }
+}
+
+/// What is known of the elements before the kernel runs.
+impl<'b, E: Readable<'b>> Tensor<E> {
+    /// The type of the elements. CuTe DSL's `element_type`.
+    pub fn element_type(&self) -> Scalar {
+        E::Elem::SCALAR
+    }
+
+    /// The memory of the elements; `None` for registers. CuTe DSL's `memspace`.
+    ///
+    /// ```
+    /// use tilewright::ir::{Global, Kernel, Scalar, Space, Target};
+    /// use tilewright::layout::layout;
+    /// use tilewright::tensor::{Pointer, Tensor};
+    ///
+    /// Kernel::<(Global<f32>,)>::build("k", Target::SM_80, |k, (x,)| {
+    ///     let x = Tensor::new(k, Pointer::new(x).assume_aligned(k, 16), layout!((8, 4)));
+    ///     assert_eq!((x.element_type(), x.memspace()), (Scalar::F32, Some(Space::Global)));
+    ///     assert_eq!(x.slice(k, (2, ..)).alignment(), Some(8));
+    ///     let held = x.fragment_like::<f32>(k);
+    ///     assert_eq!((held.element_type(), held.memspace()), (Scalar::F32, None));
+    ///     assert_eq!(held.alignment(), None);
+    /// })?;
+    /// # Ok::<(), tilewright::ir::BuildErrors>(())
+    /// ```
+    pub fn memspace(&self) -> Option<Space> {
+        self.engine.memory()
+    }
+
+    /// What divides the address of the first element, in bytes; `None` for registers, which have none. CuTe DSL's
+    /// `alignment` of the iterator.
+    pub fn alignment(&self) -> Option<u64> {
+        self.engine.alignment_bytes()
     }
 }
 
