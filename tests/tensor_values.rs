@@ -80,6 +80,83 @@ fn operators_work_element_by_element() -> Result<(), LayoutError> {
     Ok(())
 }
 
+/// `(a op t)(c) == a op t(c)` and `(t op a)(c) == t(c) op a`, for numbers of the host and of the device.
+#[test]
+fn single_values_stand_on_either_side() {
+    macro_rules! check {
+        ($(($($op:tt)+) $left:expr, $right:expr;)*) => {$(
+            let kernel = build(|k, x, y, n| {
+                let layout = layout!((2, 3):(3, 1));
+                let t = Tensor::new(k, x, &layout).load_all(k);
+                let out = |part: i32| Tensor::new(k, y.offset(6 * part), &layout);
+                out(0).store_all(k, &($left $($op)+ &t));
+                out(1).store_all(k, &($left $($op)+ t.clone()));
+                out(2).store_all(k, &(n $($op)+ &t));
+                out(3).store_all(k, &(n $($op)+ t.clone()));
+                out(4).store_all(k, &(&t $($op)+ $right));
+                out(5).store_all(k, &(t.clone() $($op)+ n));
+                out(6).store_all(k, &(&t $($op)+ &t));
+            });
+            let (x, n) = (numbers(6), 5);
+            for found in run(kernel, threads(1), &x, 42, n) {
+                for (i, &value) in x.iter().enumerate() {
+                    let (left, right) = ($left $($op)+ value, value $($op)+ $right);
+                    let (by_n, with_n) = (n $($op)+ value, value $($op)+ n);
+                    let expected = [left, left, by_n, by_n, right, with_n, value $($op)+ value];
+                    let found: Vec<i32> = (0..7).map(|part| found[6 * part + i]).collect();
+                    assert_eq!(found, expected, "{}", stringify!($($op)+));
+                }
+            }
+        )*};
+    }
+    check! {
+        (+) 7, 3;
+        (-) 7, 3;
+        (*) -7, 3;
+        (/) 700, 3;
+        (%) 700, 13;
+        (&) 0x55, 0x33;
+        (|) 0x55, 0x33;
+        (^) 0x55, 0x33;
+    }
+}
+
+/// Shifts by host and device numbers and by tensors; `-` and `!` of references.
+#[test]
+fn shifts_and_operators_of_one_tensor() {
+    let kernel = build(|k, x, y, n| {
+        let t = Tensor::new(k, x, layout!(6)).load_all(k);
+        let amounts = (&t % 5).convert::<u32>();
+        let small = amounts.lt(3);
+        let no = (!&small).select(&TensorSsa::full(k, 6, 1), &TensorSsa::full(k, 6, 0));
+        let results = [
+            &t << 2,
+            t.clone() >> n.cvt::<u32>(),
+            &t << &amounts,
+            -&t >> amounts,
+            -&t,
+            !&t,
+            !t.clone(),
+            no,
+            (true ^ &small).select(&TensorSsa::full(k, 6, 1), &TensorSsa::full(k, 6, 0)),
+        ];
+        for (part, result) in (0..).zip(&results) {
+            Tensor::new(k, y.offset(6 * part), layout!(6)).store_all(k, result);
+        }
+    });
+    let (x, n) = (numbers(6), 3);
+    for found in run(kernel, threads(1), &x, 54, n) {
+        for (i, &value) in x.iter().enumerate() {
+            let amount = value % 5;
+            let no = i32::from(amount >= 3);
+            let shifted = [value << 2, value >> n, value << amount, -value >> amount];
+            let expected = [&shifted[..], &[-value, !value, !value, no, no]].concat();
+            let found: Vec<i32> = (0..9).map(|part| found[6 * part + i]).collect();
+            assert_eq!(found, expected);
+        }
+    }
+}
+
 /// `broadcast(t, shape)(c) == t(c with 0 where the extent is 1)`, for missing modes too.
 #[test]
 fn modes_of_extent_one_are_repeated() -> Result<(), LayoutError> {

@@ -142,7 +142,7 @@ impl Vectors {
     /// The layout of a tensor, a vector as the first mode and all vectors as the second one.
     pub(super) fn divide(&self, layout: &Layout) -> Result<Layout, LayoutError> {
         if self.elements == 1 {
-            return Ok(Layout::concat([&Layout::trivial(), layout])?);
+            return Layout::concat([&Layout::trivial(), layout]);
         }
         layout.coalesce()?.logical_divide(&self.vector)
     }

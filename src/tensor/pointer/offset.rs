@@ -4,7 +4,7 @@ use std::ops::{Add, Sub};
 
 use crate::ir::{Pointer as PointerType, Val};
 
-use super::pointer::Pointer;
+use super::Pointer;
 
 /// What can be added to a pointer: `i32`, `i64`, and device values of these types.
 pub trait PointerOffset<'b>: sealed::Sealed {
