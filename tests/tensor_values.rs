@@ -5,12 +5,12 @@
 #[path = "support/device.rs"]
 mod device;
 
-use tilewright::ir::{Body, BuildErrors, GlobalMut, Kernel, Target, Val};
+use tilewright::ir::{Body, BuildErrors, Element, GlobalMut, Kernel, Target, Val, f16};
 use tilewright::layout::{IntTuple, Layout, LayoutError, coord, layout, shape, tiler};
 use tilewright::runtime::Grid;
 use tilewright::tensor::{
-    CoordTensor, Fragment, SharedTensor, Tensor, TensorSsa, autovec_copy_if, copy, copy_if,
-    copy_zfill,
+    CoordTensor, Fragment, Pointer, SharedTensor, Tensor, TensorSsa, autovec_copy_if, copy,
+    copy_if, copy_zfill,
 };
 
 type InOut = (GlobalMut<i32>, GlobalMut<i32>, i32);
@@ -375,6 +375,46 @@ fn predicates_have_the_modes_of_the_copy() {
     }
 }
 
+/// Registers of other elements hold the bits that memory of other elements holds.
+#[test]
+fn fragments_are_recast_as_memory_is() {
+    fn check<T: Element, U: Element>(layout: &Layout) {
+        let recast = layout.recast_layout(T::SCALAR.bits().into(), U::SCALAR.bits().into());
+        let recast = recast.expect("it has neighbours");
+        let kernel = build(|k, x, y, _| {
+            let x = Pointer::new(x).assume_aligned(k, 16).recast::<T>(k);
+            let y = Pointer::new(y).assume_aligned(k, 16).recast::<U>(k);
+            let held = Fragment::<T>::registers(k, layout.clone());
+            copy(k, &Tensor::new(k, x, layout.clone()), &held);
+            let other = held.recast::<U>(k);
+            assert_eq!(other.layout(), &recast);
+            copy(k, &other, &Tensor::new(k, y, recast.clone()));
+            // A part by itself, and both ways: the same bits.
+            let there = other.recast::<T>(k);
+            let out = y.recast::<T>(k) + 16 * 32 / i64::from(T::SCALAR.bits());
+            copy(k, &there, &Tensor::new(k, out, there.layout().clone()));
+        });
+        let x: Vec<i32> = (0..32).map(|i| i * 0x0123_4567 + 0x1020).collect();
+        for found in run(kernel, threads(1), &x, 32, 0) {
+            let name = format!("{} to {} of {layout}", T::SCALAR, U::SCALAR);
+            assert_eq!(found[..8], x[..8], "{name}");
+            assert_eq!(found[16..24], x[..8], "{name}");
+        }
+    }
+    // 32 bytes each.
+    for layout in [layout!(8), layout!((4, 2)), layout!((2, 4) : (4, 1))] {
+        check::<i32, f32>(&layout);
+        check::<u32, u32>(&layout);
+        check::<i32, u8>(&layout);
+        check::<f32, f16>(&layout);
+    }
+    check::<i32, f64>(&layout!((4, 2)));
+    check::<u8, i64>(&layout!((8, 4)));
+    check::<f16, u32>(&layout!((2, 8)));
+    check::<u8, f16>(&layout!((4, (2, 4)) : (8, (1, 2))));
+    check::<f64, u16>(&layout!(4));
+}
+
 #[test]
 fn mistakes_are_errors_of_the_build() {
     let errors = build(|k, x, y, _| {
@@ -395,6 +435,8 @@ fn mistakes_are_errors_of_the_build() {
         autovec_copy_if(k, &inside, &x, &x);
         let _ = CoordTensor::identity(k, shape!(2, 4)).within(k, 1);
         let _ = values.broadcast_to(shape!(2, 8));
+        Fragment::<i32>::registers(k, layout!((2, 3) : (3, 1))).recast::<i64>(k).fill(k, 0);
+        Fragment::<i8>::registers(k, layout!(4)).recast::<bool>(k);
     })
     .expect_err("all of it is wrong");
     let texts: Vec<String> = errors.iter().map(|error| error.kind.to_string()).collect();
@@ -411,6 +453,8 @@ fn mistakes_are_errors_of_the_build() {
         "`copy_if` of ptr<i32, gmem, align<4>> o (2,4):(1,2): a predicate of shape (4,2) does not say which elements of shape (2,4) are copied: a predicate is a tensor of bools of the copy's shape",
         "`elem_less` of (0,0) o (2,4):(1@0,1@1): 2 modes are needed, 1 were given",
         "`broadcast_to` of ssa<i32> o (2,4): the shapes (2,4) and (2,8) do not go together: modes are of the same extent, or one is 1 and is repeated",
+        "`recast` of rmem<i32> o (2,3):(3,1): 3 is not divisible by 2",
+        "`recast` of rmem<i8> o 4:1: recast is not defined for elements of type i8 as elements of type bool",
     ];
     assert_eq!(texts, expected);
     assert!(errors.iter().all(|error| error.place.file == file!()));
