@@ -7,7 +7,7 @@
 mod device;
 
 use tilewright::ir::{
-    Body, Global, GlobalMut, Kernel, KernelOptions, Scalar, Target, Template, Val,
+    Body, Global, GlobalMut, Kernel, KernelOptions, Scalar, Target, Template, Val, range,
 };
 use tilewright::layout::{Env, Int, IntTuple, Layout, LayoutError, layout, shape, tiler};
 use tilewright::runtime::{Device, Grid};
@@ -261,6 +261,73 @@ fn compact_shapes_keep_their_vectors() -> Result<(), LayoutError> {
         let launched =
             device.load(&staged).unwrap().launch(one_block(32), (&layout, &x, &layout, &mut y));
         assert!(launched.unwrap_err().to_string().contains("s1 = 30 contradicts"));
+    }
+    Ok(())
+}
+
+/// A loop of the device over as many tiles as there are, each through registers: sums of rows of any length.
+#[test]
+fn tiles_are_counted_by_the_kernel() -> Result<(), LayoutError> {
+    let rows = layout!((8, 64) : (64, 1)).mark_layout_dynamic(1)?;
+    let sums = layout!(8).mark_compact_shape_dynamic(0, None, 8)?;
+    let kernel = kernel([&rows, &sums], |k, x, y| {
+        let (block, t) = (k.block_idx().x, k.thread_idx().x);
+        let at = (block, ..);
+        let tiles = x.local_tile(k, &tiler!(8, 4), at).slice(k, (t, .., ..));
+        let places = Tensor::identity(k, x.shape().to_owned()).local_tile(k, &tiler!(8, 4), at);
+        let places = places.slice(k, (t, .., ..));
+        let limit = k.coord(x.shape());
+        let count = tiles.shape().child(1).and_then(|mode| mode.as_leaf().cloned()).unwrap();
+        assert_eq!(tiles.shape().to_string(), "(4,ceil_div(s1,4))");
+        let count = k.int::<i32>(&count);
+        let held = Fragment::<f32>::registers(k, layout!(4));
+        let sum = k.for_(range(0, count), k.constant(0f32), |k, tile, sum| {
+            let inside = places.slice(k, (.., tile)).within(k, limit.clone());
+            copy_zfill(k, &inside, &tiles.slice(k, (.., tile)), &held);
+            held.load_all(k).reduce(k, sum, 0, |a, b| a + b).at(k, 0)
+        });
+        y.store(k, block * 8 + t, sum);
+    });
+    for device in device::devices() {
+        for [m, n, pitch] in [[8, 4, 4], [16, 7, 9], [24, 1, 2], [8, 130, 131]] {
+            let layouts = [layout!((m, n) : (pitch, 1)), layout!(m)];
+            let layouts = layouts.each_ref();
+            let grid = Grid::new([m as u32 / 8, 1, 1], [8, 1, 1]);
+            let found = run(&device, &kernel, grid, layouts);
+            let sum = |row: i64| (0..n).map(|j| (row * pitch + j + 1) as f32).sum::<f32>();
+            assert_eq!(found, (0..m).map(sum).collect::<Vec<_>>(), "{m} x {n} on {device}");
+        }
+    }
+    Ok(())
+}
+
+/// A number stands for a coordinate in a shape of the run too, and memory of the run is recast.
+#[test]
+fn places_and_elements_of_shapes_of_the_run() -> Result<(), LayoutError> {
+    let compact = layout!((8, 4) : (1, 8)).mark_compact_shape_dynamic(0, None, 2)?;
+    let kernel = kernel([&compact, &compact], |k, x, y| {
+        let halves = x.recast::<f64>(k);
+        assert_eq!(halves.layout().to_string(), "(s0/2,4):(1,s0/2)");
+        halves.load(k, (0, 3));
+        let places = Tensor::identity(k, x.shape().to_owned());
+        let t = k.thread_idx().x;
+        for i in 0..3 {
+            let number = 5 + 7 * i;
+            if i == 0 {
+                let at = places.coord(k, number);
+                y.store(k, at.clone(), x.load(k, at));
+            }
+            let at = places.coord(k, t + number);
+            y.store(k, at, x.load(k, t + number));
+        }
+    });
+    for device in device::devices() {
+        for m in [6, 8, 12] {
+            let layout = layout!((m, 4) : (1, m));
+            let layouts = [&layout, &layout];
+            let found = run(&device, &kernel, one_block(1), layouts);
+            assert_eq!(found, copied(layouts, |i| [5, 12, 19].contains(&i)), "{m} on {device}");
+        }
     }
     Ok(())
 }
