@@ -12,8 +12,9 @@ use tilewright::ir::{
 use tilewright::layout::{Env, Int, IntTuple, Layout, LayoutError, layout, shape, tiler};
 use tilewright::runtime::{Device, Grid};
 use tilewright::tensor::{
-    CacheOp, CopyAtom, CopyOp, Fragment, GlobalTensor, GlobalTensorMut, Pointer, SharedTensor,
-    Tensor, TiledCopy, autovec_copy, clear, copy, copy_if, copy_zfill,
+    CacheOp, CopyAtom, CopyOp, Fragment, GlobalTensor, GlobalTensorMut, MmaAtom, MmaOp, Pointer,
+    SharedTensor, Tensor, TiledCopy, TiledMma, ValType, autovec_copy, clear, copy, copy_if,
+    copy_zfill, gemm,
 };
 
 type Params = (Layout, Global<f32>, Layout, GlobalMut<f32>);
@@ -299,6 +300,39 @@ fn tiles_are_counted_by_the_kernel() -> Result<(), LayoutError> {
         }
     }
     Ok(())
+}
+
+/// A product whose factors are read where they are, in memory with pitches of the run.
+#[test]
+fn factors_with_strides_of_the_run_are_multiplied() {
+    let [a, b] = pitches(1);
+    let kernel = kernel([&a, &b], |k, a, b| {
+        let atom = MmaAtom::new(MmaOp::UniversalFma { ty: ValType::F32 }).unwrap();
+        let mma = TiledMma::new(atom, &layout!((1, 1, 1)), tiler!(_, _, _)).unwrap();
+        let thr = mma.slice(k.thread_idx().x);
+        let (part_a, part_b) = (thr.partition_a(k, a), thr.partition_b(k, b));
+        let sums = thr.fragment_c::<f32>(k, shape!(4, 4));
+        sums.fill(k, 0.0);
+        gemm(k, &mma, &sums, &part_a, &part_b);
+        // The products of the rows of A and of B in place of 4 columns of B.
+        copy(k, &sums, &thr.partition_c(k, &b.local_tile(k, &tiler!(4, 4), (0, 1))));
+    });
+    for device in device::devices() {
+        for (n, m) in [(8, 4), (11, 5)] {
+            let env = Env::new().with("n", n).with("m", m);
+            let [a, b] = [&a, &b].map(|layout| layout.eval(&env).unwrap());
+            let x: Vec<f32> = (0..64).map(|i| i as f32).collect();
+            let (first, mut second) = (device.upload(&x).unwrap(), device.upload(&x).unwrap());
+            let function = device.load(&kernel).unwrap();
+            function.launch(one_block(1), (&a, &first, &b, &mut second)).unwrap();
+            let found = second.to_vec().unwrap();
+            let at = |layout: &Layout, i: i64, j: i64| layout.at(i + 4 * j).unwrap();
+            for (i, j) in (0..4).flat_map(|i| (0..4).map(move |j| (i, j))) {
+                let sum: i64 = (0..8).map(|step| at(&a, i, step) * at(&b, j, step)).sum();
+                assert_eq!(found[at(&b, i, j + 4) as usize], sum as f32, "{i} {j} on {device}");
+            }
+        }
+    }
 }
 
 /// A number stands for a coordinate in a shape of the run too, and memory of the run is recast.

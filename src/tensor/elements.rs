@@ -60,6 +60,18 @@ impl<'b, E: Readable<'b>> Tensor<E> {
         Ok(all)
     }
 
+    /// The engine at a coordinate of three numbers.
+    #[track_caller]
+    pub(super) fn engine_at(
+        &self,
+        k: &Body<'b, '_>,
+        coord: (i64, i64, i64),
+    ) -> Result<E, TensorErrorKind> {
+        let index = self.layout.crd2idx(coord)?;
+        let number = index.constant_part();
+        Ok(self.engine.moved(k, &index.sub(&number.into())?)?.at(number))
+    }
+
     /// The elements of `layout`, a layout of the same indices, `count` after `count`. In memory these follow each
     /// other.
     #[track_caller]
