@@ -9,7 +9,7 @@ mod device;
 use tilewright::ir::{Body, BuildErrors, DeviceCoord, GlobalMut, Kernel, Target, Val, range};
 use tilewright::layout::{ComposedLayout, Int, Layout, LayoutError, layout, shape, tiler};
 use tilewright::runtime::Grid;
-use tilewright::tensor::{CoordTensor, Fragment, GlobalTensorMut, SharedTensor, Tensor};
+use tilewright::tensor::{CoordTensor, Fragment, GlobalTensorMut, Pointer, SharedTensor, Tensor};
 
 type InOut = (GlobalMut<i32>, GlobalMut<i32>);
 
@@ -270,11 +270,82 @@ fn fragments_hold_what_is_set() {
     }
 }
 
+/// `fill` of a part sets its elements and no other register, whatever layout the part has.
+#[test]
+fn parts_of_fragments_are_filled_alone() {
+    type Part = for<'b> fn(&Body<'b, '_>, &Fragment<'b, i32>) -> Fragment<'b, i32>;
+    let parts: [Part; 5] = [
+        |_, all| all.clone(),
+        |k, all| all.slice(k, (1, ..)),
+        |k, all| all.slice(k, (.., 2)),
+        |k, all| all.local_tile(k, &tiler!(1, 2), (1, 1)),
+        |k, all| all.slice(k, (.., 1)).slice(k, 0).composition(k, &layout!(2:0)),
+    ];
+    for part in parts {
+        let kernel = build(|k, _, y| {
+            // Two registers are no elements.
+            let all = Fragment::<i32>::registers(k, layout!((2, 4):(5, 1)));
+            all.fill(k, 0);
+            part(k, &all).fill(k, 1);
+            // The same by single elements.
+            let expected = Fragment::<i32>::registers(k, layout!((2, 4):(5, 1)));
+            expected.fill(k, 0);
+            let part = part(k, &expected);
+            for i in 0..part.size(k) {
+                part.store(k, i, 1);
+            }
+            for i in 0..8 {
+                y.store(k, i, all.load(k, i) - expected.load(k, i));
+            }
+        });
+        assert!(run(kernel, one_block(1), 8).iter().all(|found| *found == [0; 8]));
+    }
+}
+
+/// 1 where `to` is `from` rounded up, else 0.
+fn rounded<'b>(k: &Body<'b, '_>, bytes: u64, from: Val<'b, i64>, to: Val<'b, i64>) -> Val<'b, i32> {
+    let n = bytes as i64;
+    to.eq((from + (n - 1)) / n * n).select(k.constant(1), k.constant(0))
+}
+
+/// `align(p, n)` is the first multiple of `n` from `p` on, in every memory, whatever is known of `p`.
+#[test]
+fn pointers_are_rounded_up() {
+    for bytes in [1u64, 4, 8, 16, 64, 256] {
+        let kernel = build(|k, x, y| {
+            let t = k.thread_idx().x;
+            let shared = Pointer::new(k.shared_aligned::<i32>(256, 256));
+            let x = Pointer::new(x);
+            for (i, at) in [x + t, x + 3, 5i64 + x, t + x - 1 + 2i64].into_iter().enumerate() {
+                let aligned = at.align(k, bytes);
+                assert!(aligned.alignment() >= bytes && aligned.max_alignment() >= bytes);
+                let right = rounded(k, bytes, at.toint(), aligned.toint());
+                y.store(k, t * 8 + i as i32, right);
+            }
+            let inner = [shared + t, shared + 3, 5i64 + shared, t.cvt::<i64>() + shared];
+            for (i, at) in inner.into_iter().enumerate() {
+                let aligned = at.align(k, bytes);
+                let right = rounded(k, bytes, at.toint().cvt(), aligned.toint().cvt());
+                y.store(k, t * 8 + i as i32 + 4, right);
+            }
+        });
+        assert!(run(kernel, one_block(32), 256).iter().all(|found| *found == [1; 256]), "{bytes}");
+    }
+    let kernel = build(|k, x, _| {
+        // Nothing is computed for what is known.
+        let x = Pointer::new(x).assume_aligned(k, 64);
+        (x + 4).align(k, 16);
+        assert_eq!((x + 4).max_alignment(), 64);
+    });
+    assert!(kernel.is_ok_and(|kernel| !kernel.to_string().contains("and")));
+}
+
 /// Every error, each with its text and on the line at fault.
 #[test]
 fn mistakes_are_errors_of_the_build() -> Result<(), LayoutError> {
     let identity = Layout::identity((2, 2))?;
     let scaled = ComposedLayout::new(layout!(8:2), 0, layout!(4:1))?;
+    let swizzled: ComposedLayout = "S<2,2,3> o 0 o (8,32):(32,1)".parse()?;
     let errors = build(|k, x, _| {
         let plain = Tensor::new(k, x, layout!((8, 4):(1, 8)));
         plain.slice(k, (.., 1, ..)).load(k, 0); // one error, not two
@@ -288,6 +359,8 @@ fn mistakes_are_errors_of_the_build() -> Result<(), LayoutError> {
         fragment.store(k, k.thread_idx().x, 1.0);
         Fragment::<f32>::registers(k, Layout::compact(Int::symbol("n")));
         plain.data().assume_aligned(k, 12);
+        plain.data().align(k, 24);
+        SharedTensor::<f32>::shared(k, swizzled.clone()).data().align(k, 256);
     })
     .expect_err("all of it is wrong");
     let texts: Vec<String> = errors.iter().map(|error| error.kind.to_string()).collect();
@@ -302,6 +375,8 @@ fn mistakes_are_errors_of_the_build() -> Result<(), LayoutError> {
         "`store` of rmem<f32> o 4:1: registers have no addresses, so their index is a host number: use a host loop, or keep the tensor in shared memory",
         "`make_tensor` of rmem<f32> o n:1: n is not a number; evaluate it with the values of its symbols first",
         "`assume_aligned` of ptr<i32, gmem, align<4>>: an alignment is a power of two, and 12 is none",
+        "`align` of ptr<i32, gmem, align<4>>: an alignment is a power of two, and 24 is none",
+        "`align` of ptr<f32, smem, align<16>, S<2,2,3>>: align is not defined for a swizzled pointer: align it before it is swizzled",
     ];
     assert_eq!(texts, expected);
     let lines: Vec<u32> = errors.iter().map(|error| error.place.line).collect();

@@ -1,10 +1,12 @@
-//! `autovec_copy`: it copies as `copy` does, in vectors as wide as both tensors allow.
+//! `autovec_copy`: it copies as `copy` does, in vectors as wide as both tensors allow, between memories and registers.
 #![cfg(feature = "sim")]
 
 use tilewright::ir::{Global, GlobalMut, Kernel, Target};
-use tilewright::layout::{ComposedLayout, Layout};
+use tilewright::layout::{ComposedLayout, Layout, layout};
 use tilewright::runtime::{Device, Grid};
-use tilewright::tensor::{Pointer, SharedTensor, Tensor, autovec_copy, copy};
+use tilewright::tensor::{
+    Fragment, Pointer, SharedTensor, Tensor, autovec_copy, autovec_copy_if, copy, copy_if,
+};
 
 const LAYOUTS: [&str; 9] = [
     "(4,8):(1,4)",
@@ -95,5 +97,75 @@ fn swizzled_memory() {
         let expected: Vec<f32> =
             (0..128).map(|i| if i < 32 { i as f32 + 1.0 } else { 0.0 }).collect();
         assert_eq!(run(&device, &kernel), expected, "{tile}");
+    }
+}
+
+/// Through registers of any layout: what arrives is what `copy` brings, and the width is that of the memory alone.
+#[test]
+fn registers_go_along_with_any_vector() {
+    let device = Device::sim().unwrap();
+    let registers = ["(4,8):(1,4)", "(4,8):(8,1)", "(4,8):(10,1)", "(4,(2,4)):(2,(1,8))"];
+    let memories = [("(4,8):(8,1)", 16, 8), ("(4,8):(12,1)", 8, 16), ("(4,8):(2,8)", 16, 32)];
+    for held in registers {
+        for (memory, align, accesses) in memories {
+            let (held, memory): (Layout, Layout) = (held.parse().unwrap(), memory.parse().unwrap());
+            let kernel = Kernel::<Signature>::build("held", Target::SM_80, |k, (x, y)| {
+                let x = Tensor::new(k, Pointer::new(x).assume_aligned(k, align), memory.clone());
+                let y = Tensor::new(k, Pointer::new(y).assume_aligned(k, align), memory.clone());
+                let held = Fragment::<f32>::registers(k, held.clone());
+                let other = Fragment::<f32>::registers(k, layout!((4, 8)));
+                autovec_copy(k, &x, &held);
+                autovec_copy(k, &held, &other);
+                autovec_copy(k, &other, &y);
+            });
+            let kernel = kernel.unwrap();
+            let text = kernel.ptx();
+            assert_eq!(text.text().matches("ld.global").count(), accesses, "{held} {memory}");
+            assert_eq!(text.text().matches("st.global").count(), accesses, "{held} {memory}");
+            let plain = self::kernel(&memory, &memory, align, false).0;
+            assert_eq!(run(&device, &kernel), run(&device, &plain), "{held} {memory}");
+        }
+    }
+}
+
+/// `autovec_copy_if` is `copy_if`, in vectors that the predicate does not cut.
+#[test]
+fn predicates_bound_vectors() {
+    type Params = (Global<f32>, GlobalMut<f32>, i32);
+    let device = Device::sim().unwrap();
+    let memory: Layout = "(4,8):(8,1)".parse().unwrap();
+    // Whether rows are compared with a number of the run, the limit of columns then, and the loads that there are.
+    for (by_row, columns, loads) in [(true, 8, 8), (false, 8, 32), (true, 6, 16), (true, 5, 32)] {
+        let build = |vectors: bool| {
+            let kernel = Kernel::<Params>::build("part", Target::SM_80, |k, (x, y, n)| {
+                let x = Tensor::new(k, Pointer::new(x).assume_aligned(k, 16), memory.clone());
+                let y = Tensor::new(k, Pointer::new(y).assume_aligned(k, 16), memory.clone());
+                let places = Tensor::identity(k, memory.shape().to_owned());
+                let inside =
+                    if by_row { places.within(k, (n, columns)) } else { places.within(k, (4, n)) };
+                let held = x.fragment_like::<f32>(k);
+                held.fill(k, 7.0);
+                if vectors {
+                    autovec_copy_if(k, &inside, &x, &held);
+                } else {
+                    copy_if(k, &inside, &x, &held);
+                }
+                autovec_copy(k, &held, &y);
+            });
+            kernel.unwrap()
+        };
+        let (vectors, plain) = (build(true), build(false));
+        let count = vectors.ptx().text().matches("ld.global").count();
+        assert_eq!(count, loads, "{by_row} {columns}");
+        for n in [0, 1, 3, 4] {
+            let run = |kernel: &Kernel<Params>| {
+                let x: Vec<f32> = (0..32).map(|i| i as f32 + 1.0).collect();
+                let x = device.upload(&x).unwrap();
+                let mut y = device.zeros::<f32>(32).unwrap();
+                device.load(kernel).unwrap().launch(Grid::cover(1, 1), (&x, &mut y, n)).unwrap();
+                y.to_vec().unwrap()
+            };
+            assert_eq!(run(&vectors), run(&plain), "{by_row} {columns} {n}");
+        }
     }
 }

@@ -633,7 +633,7 @@ fn mistakes_are_errors_of_the_build() {
         "`copy` of SM80_CP_ASYNC_CACHEGLOBAL<uint128_t> o (32,8):(1,32) of (32,8): cp.async.cg.shared.global copies from global to shared memory, not from",
         "`copy_zfill` of SM80_CP_ASYNC_CACHEGLOBAL<uint128_t> o (32,8):(1,32) of (32,8): this atom executes cp.async.cg.shared.global without zeros: make it with `zero_fill: true`",
         "`copy_if` of SM80_CP_ASYNC_CACHEGLOBAL_ZFILL<uint128_t> o (32,8):(1,32) of (32,8): a vector of 8 elements is copied as a whole, but inside of vector 0 the predicate is not one value",
-        "`copy_if` of SM80_CP_ASYNC_CACHEGLOBAL_ZFILL<uint128_t> o (32,8):(1,32) of (32,8): a predicate of shape (3) does not say which of the 1 vectors of 8 elements are copied",
+        "`copy_if` of SM80_CP_ASYNC_CACHEGLOBAL_ZFILL<uint128_t> o (32,8):(1,32) of (32,8): a predicate of shape (3) does not say which of the 1 vectors of 8 elements of shape ((8,1),1,1) are copied",
         "all threads of a warp execute ldmatrix.sync.aligned.m8n8.x1.shared.b16 together, so none of them can leave it out",
         "ldmatrix.sync.aligned.m8n8.x1.shared.b16 copies from shared memory to registers, not from",
         "movmatrix.sync.aligned.m8n8.trans.b16 copies from registers to registers, not from",

@@ -5,11 +5,12 @@
 #[path = "support/device.rs"]
 mod device;
 
-use tilewright::ir::{Body, BuildErrors, GlobalMut, Kernel, Target, Val};
+use tilewright::ir::{Body, BuildErrors, Element, GlobalMut, Kernel, Target, Val, f16};
 use tilewright::layout::{IntTuple, Layout, LayoutError, coord, layout, shape, tiler};
 use tilewright::runtime::Grid;
 use tilewright::tensor::{
-    CoordTensor, Fragment, SharedTensor, Tensor, TensorSsa, copy, copy_if, copy_zfill,
+    CoordTensor, Fragment, Pointer, SharedTensor, Tensor, TensorSsa, autovec_copy_if, copy,
+    copy_if, copy_zfill,
 };
 
 type InOut = (GlobalMut<i32>, GlobalMut<i32>, i32);
@@ -77,6 +78,83 @@ fn operators_work_element_by_element() -> Result<(), LayoutError> {
         }
     }
     Ok(())
+}
+
+/// `(a op t)(c) == a op t(c)` and `(t op a)(c) == t(c) op a`, for numbers of the host and of the device.
+#[test]
+fn single_values_stand_on_either_side() {
+    macro_rules! check {
+        ($(($($op:tt)+) $left:expr, $right:expr;)*) => {$(
+            let kernel = build(|k, x, y, n| {
+                let layout = layout!((2, 3):(3, 1));
+                let t = Tensor::new(k, x, &layout).load_all(k);
+                let out = |part: i32| Tensor::new(k, y.offset(6 * part), &layout);
+                out(0).store_all(k, &($left $($op)+ &t));
+                out(1).store_all(k, &($left $($op)+ t.clone()));
+                out(2).store_all(k, &(n $($op)+ &t));
+                out(3).store_all(k, &(n $($op)+ t.clone()));
+                out(4).store_all(k, &(&t $($op)+ $right));
+                out(5).store_all(k, &(t.clone() $($op)+ n));
+                out(6).store_all(k, &(&t $($op)+ &t));
+            });
+            let (x, n) = (numbers(6), 5);
+            for found in run(kernel, threads(1), &x, 42, n) {
+                for (i, &value) in x.iter().enumerate() {
+                    let (left, right) = ($left $($op)+ value, value $($op)+ $right);
+                    let (by_n, with_n) = (n $($op)+ value, value $($op)+ n);
+                    let expected = [left, left, by_n, by_n, right, with_n, value $($op)+ value];
+                    let found: Vec<i32> = (0..7).map(|part| found[6 * part + i]).collect();
+                    assert_eq!(found, expected, "{}", stringify!($($op)+));
+                }
+            }
+        )*};
+    }
+    check! {
+        (+) 7, 3;
+        (-) 7, 3;
+        (*) -7, 3;
+        (/) 700, 3;
+        (%) 700, 13;
+        (&) 0x55, 0x33;
+        (|) 0x55, 0x33;
+        (^) 0x55, 0x33;
+    }
+}
+
+/// Shifts by host and device numbers and by tensors; `-` and `!` of references.
+#[test]
+fn shifts_and_operators_of_one_tensor() {
+    let kernel = build(|k, x, y, n| {
+        let t = Tensor::new(k, x, layout!(6)).load_all(k);
+        let amounts = (&t % 5).convert::<u32>();
+        let small = amounts.lt(3);
+        let no = (!&small).select(&TensorSsa::full(k, 6, 1), &TensorSsa::full(k, 6, 0));
+        let results = [
+            &t << 2,
+            t.clone() >> n.cvt::<u32>(),
+            &t << &amounts,
+            -&t >> amounts,
+            -&t,
+            !&t,
+            !t.clone(),
+            no,
+            (true ^ &small).select(&TensorSsa::full(k, 6, 1), &TensorSsa::full(k, 6, 0)),
+        ];
+        for (part, result) in (0..).zip(&results) {
+            Tensor::new(k, y.offset(6 * part), layout!(6)).store_all(k, result);
+        }
+    });
+    let (x, n) = (numbers(6), 3);
+    for found in run(kernel, threads(1), &x, 54, n) {
+        for (i, &value) in x.iter().enumerate() {
+            let amount = value % 5;
+            let no = i32::from(amount >= 3);
+            let shifted = [value << 2, value >> n, value << amount, -value >> amount];
+            let expected = [&shifted[..], &[-value, !value, !value, no, no]].concat();
+            let found: Vec<i32> = (0..9).map(|part| found[6 * part + i]).collect();
+            assert_eq!(found, expected);
+        }
+    }
 }
 
 /// `broadcast(t, shape)(c) == t(c with 0 where the extent is 1)`, for missing modes too.
@@ -270,6 +348,73 @@ fn what_the_extents_show_is_not_compared() {
     assert!(kernel.is_ok());
 }
 
+/// Modes in modes make no difference: a mode is known by its size.
+#[test]
+fn predicates_have_the_modes_of_the_copy() {
+    for (predicate, copied) in [
+        (shape!(2, 4), layout!((2, 4))),
+        (shape!(2, 4), layout!(((1, 2), (2, 2)))),
+        (shape!((2, 1), (2, 2)), layout!((2, (1, 4)))),
+        (shape!(8), layout!((2, 4))),
+        (shape!(2, 4), layout!(8)),
+    ] {
+        let kernel = build(|k, x, y, n| {
+            let (x, y) = (Tensor::new(k, x, &copied), Tensor::new(k, y, &copied));
+            let numbers = TensorSsa::full(k, predicate.clone(), 0);
+            let mut at = 0;
+            let numbers = numbers.map(|zero| {
+                at += 1;
+                zero + at
+            });
+            copy_if(k, &numbers.le(n), &x, &y);
+        });
+        for found in run(kernel, threads(1), &numbers(8), 8, 3) {
+            let expected: Vec<i32> = numbers(8)[..3].iter().copied().chain([-1; 5]).collect();
+            assert_eq!(found, expected, "{predicate} of {copied}");
+        }
+    }
+}
+
+/// Registers of other elements hold the bits that memory of other elements holds.
+#[test]
+fn fragments_are_recast_as_memory_is() {
+    fn check<T: Element, U: Element>(layout: &Layout) {
+        let recast = layout.recast_layout(T::SCALAR.bits().into(), U::SCALAR.bits().into());
+        let recast = recast.expect("it has neighbours");
+        let kernel = build(|k, x, y, _| {
+            let x = Pointer::new(x).assume_aligned(k, 16).recast::<T>(k);
+            let y = Pointer::new(y).assume_aligned(k, 16).recast::<U>(k);
+            let held = Fragment::<T>::registers(k, layout.clone());
+            copy(k, &Tensor::new(k, x, layout.clone()), &held);
+            let other = held.recast::<U>(k);
+            assert_eq!(other.layout(), &recast);
+            copy(k, &other, &Tensor::new(k, y, recast.clone()));
+            // A part by itself, and both ways: the same bits.
+            let there = other.recast::<T>(k);
+            let out = y.recast::<T>(k) + 16 * 32 / i64::from(T::SCALAR.bits());
+            copy(k, &there, &Tensor::new(k, out, there.layout().clone()));
+        });
+        let x: Vec<i32> = (0..32).map(|i| i * 0x0123_4567 + 0x1020).collect();
+        for found in run(kernel, threads(1), &x, 32, 0) {
+            let name = format!("{} to {} of {layout}", T::SCALAR, U::SCALAR);
+            assert_eq!(found[..8], x[..8], "{name}");
+            assert_eq!(found[16..24], x[..8], "{name}");
+        }
+    }
+    // 32 bytes each.
+    for layout in [layout!(8), layout!((4, 2)), layout!((2, 4) : (4, 1))] {
+        check::<i32, f32>(&layout);
+        check::<u32, u32>(&layout);
+        check::<i32, u8>(&layout);
+        check::<f32, f16>(&layout);
+    }
+    check::<i32, f64>(&layout!((4, 2)));
+    check::<u8, i64>(&layout!((8, 4)));
+    check::<f16, u32>(&layout!((2, 8)));
+    check::<u8, f16>(&layout!((4, (2, 4)) : (8, (1, 2))));
+    check::<f64, u16>(&layout!(4));
+}
+
 #[test]
 fn mistakes_are_errors_of_the_build() {
     let errors = build(|k, x, y, _| {
@@ -283,8 +428,15 @@ fn mistakes_are_errors_of_the_build() {
         let _ = values.reduce(k, 0, (.., 1, 1), |a, b| a + b);
         let inside = CoordTensor::identity(k, shape!(2, 4)).within(k, (1, 1));
         copy_if(k, &inside, &y, &y);
+        // As many elements in other modes.
+        let inside = CoordTensor::identity(k, shape!(4, 2)).within(k, (1, 1));
+        copy_if(k, &inside, &x, &x);
+        copy_zfill(k, &inside, &x, &x);
+        autovec_copy_if(k, &inside, &x, &x);
         let _ = CoordTensor::identity(k, shape!(2, 4)).within(k, 1);
         let _ = values.broadcast_to(shape!(2, 8));
+        Fragment::<i32>::registers(k, layout!((2, 3) : (3, 1))).recast::<i64>(k).fill(k, 0);
+        Fragment::<i8>::registers(k, layout!(4)).recast::<bool>(k);
     })
     .expect_err("all of it is wrong");
     let texts: Vec<String> = errors.iter().map(|error| error.kind.to_string()).collect();
@@ -295,9 +447,14 @@ fn mistakes_are_errors_of_the_build() {
         "`load` of ssa<i32> o (2,4): there is no element 8: the tensor has 8",
         "`load` of ssa<i32> o (2,4): registers have no addresses, so their index is a host number: use a host loop, or keep the tensor in shared memory",
         "`reduce` of ssa<i32> o (2,4): 2 modes are needed, 3 were given",
-        "`copy_if` of ptr<i32, gmem, align<4>> o (3,4):(1,3): a predicate of shape (2,4) does not say which of the 12 elements are copied: a predicate is a tensor of bools of the copy's shape",
+        "`copy_if` of ptr<i32, gmem, align<4>> o (3,4):(1,3): a predicate of shape (2,4) does not say which elements of shape (3,4) are copied: a predicate is a tensor of bools of the copy's shape",
+        "`copy_if` of ptr<i32, gmem, align<4>> o (2,4):(1,2): a predicate of shape (4,2) does not say which elements of shape (2,4) are copied: a predicate is a tensor of bools of the copy's shape",
+        "`copy_zfill` of ptr<i32, gmem, align<4>> o (2,4):(1,2): a predicate of shape (4,2) does not say which elements of shape (2,4) are copied: a predicate is a tensor of bools of the copy's shape",
+        "`copy_if` of ptr<i32, gmem, align<4>> o (2,4):(1,2): a predicate of shape (4,2) does not say which elements of shape (2,4) are copied: a predicate is a tensor of bools of the copy's shape",
         "`elem_less` of (0,0) o (2,4):(1@0,1@1): 2 modes are needed, 1 were given",
         "`broadcast_to` of ssa<i32> o (2,4): the shapes (2,4) and (2,8) do not go together: modes are of the same extent, or one is 1 and is repeated",
+        "`recast` of rmem<i32> o (2,3):(3,1): 3 is not divisible by 2",
+        "`recast` of rmem<i8> o 4:1: recast is not defined for elements of type i8 as elements of type bool",
     ];
     assert_eq!(texts, expected);
     assert!(errors.iter().all(|error| error.place.file == file!()));

@@ -75,6 +75,7 @@
 //! | `slice`, `dice`, `slice_and_offset` | [`Layout::slice`], [`dice`](Layout::dice), [`slice_and_offset`](Layout::slice_and_offset) | `L(c) == offset + R(rest of c)` |
 //! | `upcast`, `downcast`, `recast_layout` | [`Layout::upcast`], [`downcast`](Layout::downcast), [`recast_layout`](Layout::recast_layout) | the same memory in other elements |
 //! | `max_common_layout`, `_vector` | [`Layout::max_common_layout`], [`max_common_vector`](Layout::max_common_vector) | `a(R(i)) == i == b(R(i))` |
+//! | `mark_layout_dynamic`, `mark_compact_shape_dynamic` | [`Layout::mark_layout_dynamic`], [`mark_compact_shape_dynamic`](Layout::mark_compact_shape_dynamic) | symbols for numbers |
 //! | `crd2idx`, `idx2crd`, `crd2crd` | [`crd2idx`](crd2idx()), [`idx2crd`], [`crd2crd`], [`Layout::crd2idx`] | mixed radix, first mode fastest |
 //!
 //! # How it reads the definitions
@@ -115,6 +116,7 @@ mod coord;
 mod divide;
 mod draft;
 mod draw;
+mod dynamic;
 mod error;
 mod int;
 mod into_tuple;

@@ -3,6 +3,7 @@
 use smallvec::SmallVec;
 
 use super::error::LayoutError;
+use super::int::Int;
 use super::layout::Layout;
 
 /// The indices of a static layout into the integers, in the order of its domain.
@@ -66,6 +67,33 @@ impl Layout {
             }
         }
         Ok(Indices { modes, index: 0, remaining: size.unsigned_abs() })
+    }
+}
+
+impl Layout {
+    /// The indices of a layout whose extents are numbers, in the order of its domain. Strides may have symbols.
+    ///
+    /// # Errors
+    /// As [`indices`](Layout::indices), but [`LayoutError::NotStatic`] for an extent only.
+    pub(crate) fn symbolic_indices(&self) -> Result<Vec<Int>, LayoutError> {
+        if let Ok(indices) = self.indices() {
+            return Ok(indices.map(Int::new).collect());
+        }
+        let mut all = vec![Int::ZERO];
+        for (extent, stride) in self.as_ref().leaves() {
+            let (extent, stride) = (extent.to_static()?, stride.to_int()?);
+            if extent < 1 {
+                return Err(LayoutError::ExtentNotPositive { extent: extent.into() });
+            }
+            let inner = std::mem::take(&mut all);
+            for place in 0..extent {
+                let moved = stride.mul(&place.into())?;
+                for index in &inner {
+                    all.push(index.add(&moved)?);
+                }
+            }
+        }
+        Ok(all)
     }
 }
 
@@ -146,7 +174,29 @@ impl Iterator for Indices {
 
 #[cfg(test)]
 mod tests {
-    use crate::layout::layout;
+    use crate::layout::{Env, Int, Layout, layout};
+
+    /// `eval(symbolic_indices(L)) == indices(eval(L))`.
+    #[test]
+    fn symbols_are_walked_as_their_numbers() {
+        let (n, m) = (Int::symbol("n").divisible_by(4), Int::symbol("m"));
+        let twice = n.mul(&Int::new(2)).unwrap();
+        let sum = n.add(&m).unwrap();
+        let layouts = [
+            Layout::new((3, 4), (n.clone(), 1)).unwrap(),
+            Layout::new((2, 3, 2), (m.clone(), twice, 7)).unwrap(),
+            Layout::new((2, 1, 3), (sum, m.clone(), 0)).unwrap(),
+            layout!((4, 8):(-1, 4)),
+        ];
+        let env = Env::new().with("n", 12).with("m", 5);
+        for layout in layouts {
+            let expected: Vec<i64> = layout.eval(&env).unwrap().indices().unwrap().collect();
+            let found = layout.symbolic_indices().unwrap();
+            let found: Vec<i64> = found.iter().map(|index| index.eval(&env).unwrap()).collect();
+            assert_eq!(found, expected, "{layout}");
+        }
+        assert!(Layout::new((m, 2), (2, 1)).unwrap().symbolic_indices().is_err());
+    }
 
     /// Wherever a walk is cut, stepping and folding see the same indices.
     #[test]

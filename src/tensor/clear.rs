@@ -3,7 +3,8 @@
 use crate::ir::{Body, MutPointer, Val, Vector, VectorElement};
 use crate::layout::{Layout, LayoutError};
 
-use super::copy::Vectors;
+use super::elements::Vectors;
+use super::error::TensorErrorKind;
 use super::pointer::{Pointer, Recast};
 use super::tensor::Tensor;
 
@@ -34,14 +35,20 @@ where
     if tensor.poisoned {
         return;
     }
-    let vectors = match Vectors::of(tensor, tensor) {
-        Ok(Some(vectors)) => vectors,
-        Ok(None) => return,
+    let found = || -> Result<_, TensorErrorKind> {
+        let Some(vectors) = Vectors::of(tensor, tensor, |_| Ok(true))? else {
+            // Said of extents with symbols.
+            return Ok((1, tensor.groups(k, &tensor.layout, 1)?));
+        };
+        Ok((vectors.bytes::<P::Elem>(), vectors.groups(k, tensor)?))
+    };
+    let (bytes, groups) = match found() {
+        Ok(found) => found,
         Err(error) => return tensor.failed(k, "clear", error),
     };
-    for (at, _) in vectors.places {
-        let at = (tensor.engine + at).plain();
-        match vectors.bytes {
+    for group in groups {
+        let at = (group.engine + group.first()).plain();
+        match bytes {
             16 => clear_vector::<P, u32, 4>(k, &at),
             8 => clear_vector::<P, u32, 2>(k, &at),
             4 => at.recast::<u32>(k).store(k, 0),
@@ -96,10 +103,9 @@ pub fn cooperative_clear<'b, P>(
     }
     // (vector, (thread, vectors of a thread))
     let divided = || -> Result<Option<Layout>, LayoutError> {
-        let Some(vectors) = Vectors::of(tensor, tensor)? else { return Ok(None) };
-        let divided = tensor.layout.coalesce()?.logical_divide(&vectors.vector)?;
-        let threads = i64::from(threads);
-        let count = vectors.places.len() as i64;
+        let Some(vectors) = Vectors::of(tensor, tensor, |_| Ok(true))? else { return Ok(None) };
+        let divided = vectors.divide(&tensor.layout)?;
+        let (threads, count) = (i64::from(threads), vectors.count);
         if threads == 0 || count % threads != 0 {
             return Err(LayoutError::NotDivisible { value: count.into(), by: threads.into() });
         }

@@ -1,16 +1,16 @@
 //! Copies between tensors, element by element in the order of their coordinates.
 
-use crate::ir::{Body, Element, MutPointer, Pointer as PointerType, Val, Vector, VectorElement};
+use crate::ir::{Body, Element, Scalar};
 use crate::layout::{Layout, LayoutError};
 
+use super::elements::{Group, Vectors};
 use super::engine::{Readable, Writable};
 use super::error::TensorErrorKind;
-use super::pointer::{Pointer, Recast};
-use super::predicate::{IntoPredicate, of_shape};
+use super::predicate::{IntoPredicate, Predicate, of_shape};
 use super::tensor::Tensor;
 
-/// `destination(i) = source(i)` for all `i`: CuTe's `copy`. Both have the same number of elements, in layouts
-/// without symbols.
+/// `destination(i) = source(i)` for all `i`: CuTe's `copy`. Both have the same number of elements, in shapes
+/// without symbols; strides may have them.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -40,8 +40,8 @@ where
 {
     let Some(pairs) = pairs(k, "copy", source, destination) else { return };
     for (from, to) in pairs {
-        let value = source.engine.at(from).read(k);
-        destination.engine.at(to).write(k, value);
+        let value = from.read(k);
+        to.write(k, value);
     }
 }
 
@@ -80,9 +80,8 @@ pub fn copy_if<'b, S, D>(
     D: Writable<'b, Elem = S::Elem>,
 {
     let Some(pairs) = pairs(k, "copy_if", source, destination) else { return };
-    let Some(predicate) = of_shape(k, predicate, pairs.len(), source) else { return };
+    let Some(predicate) = of_shape(k, "copy_if", predicate, source) else { return };
     for ((from, to), inside) in pairs.into_iter().zip(predicate.values()) {
-        let (from, to) = (source.engine.at(from), destination.engine.at(to));
         match inside {
             None => {
                 let value = from.read(k);
@@ -130,9 +129,8 @@ pub fn copy_zfill<'b, S, D>(
     D: Writable<'b, Elem = S::Elem>,
 {
     let Some(pairs) = pairs(k, "copy_zfill", source, destination) else { return };
-    let Some(predicate) = of_shape(k, predicate, pairs.len(), source) else { return };
+    let Some(predicate) = of_shape(k, "copy_zfill", predicate, source) else { return };
     for ((from, to), inside) in pairs.into_iter().zip(predicate.values()) {
-        let (from, to) = (source.engine.at(from), destination.engine.at(to));
         let value = match inside {
             None => from.read(k),
             Some(inside) => k.if_with(*inside, S::Elem::default(), |k| from.read(k)),
@@ -141,15 +139,16 @@ pub fn copy_zfill<'b, S, D>(
     }
 }
 
-/// As [`copy`] of a tensor in memory to another one, in vectors as wide as both layouts and what is known of both
-/// addresses allow, up to 128 bits: CuTe's `autovec_copy`.
+/// As [`copy`], in vectors as wide as the layouts in memory and what is known of the addresses allow, up to 128 bits:
+/// CuTe's `autovec_copy`. Either side may be registers, in any order; between registers there are no vectors. Divisors
+/// of symbols count: rows that are a multiple of 4 elements apart begin with whole vectors of 4.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
 /// use tilewright::ir::{Global, GlobalMut, Kernel, Target};
 /// use tilewright::layout::layout;
 /// use tilewright::runtime::{Device, Grid};
-/// use tilewright::tensor::{Pointer, Tensor, autovec_copy};
+/// use tilewright::tensor::{Fragment, Pointer, Tensor, autovec_copy};
 ///
 /// type Signature = (Global<f32>, GlobalMut<f32>);
 /// let kernel = Kernel::<Signature>::build("rows", Target::SM_80, |k, (x, y)| {
@@ -158,9 +157,12 @@ pub fn copy_zfill<'b, S, D>(
 ///     // Rows of 8 in rows of 12, and the second address is a multiple of 8 bytes only.
 ///     let x = Tensor::new(k, x, layout!((2, 8) : (12, 1)));
 ///     let y = Tensor::new(k, y, layout!((2, 8) : (8, 1)));
-///     autovec_copy(k, &x, &y);
+///     let held: Fragment<'_, f32> = x.fragment_like(k);
+///     autovec_copy(k, &x, &held);
+///     autovec_copy(k, &held, &y);
 /// })?;
-/// assert_eq!(kernel.ptx().text().matches("ld.global.v2").count(), 8);
+/// assert_eq!(kernel.ptx().text().matches("ld.global.v4").count(), 4);
+/// assert_eq!(kernel.ptx().text().matches("st.global.v2").count(), 8);
 /// let device = Device::sim()?;
 /// let x = device.upload(&(0..24).map(|i| i as f32).collect::<Vec<_>>())?;
 /// let mut y = device.zeros::<f32>(16)?;
@@ -170,131 +172,150 @@ pub fn copy_zfill<'b, S, D>(
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[track_caller]
-pub fn autovec_copy<'b, P, Q>(
-    k: &Body<'b, '_>,
-    source: &Tensor<Pointer<'b, P>>,
-    destination: &Tensor<Pointer<'b, Q>>,
-) where
-    P: Recast,
-    Q: Recast<Elem = P::Elem> + MutPointer,
-    Q::Of<u8>: MutPointer,
-    Q::Of<u16>: MutPointer,
-    Q::Of<u32>: MutPointer,
+pub fn autovec_copy<'b, S, D>(k: &Body<'b, '_>, source: &Tensor<S>, destination: &Tensor<D>)
+where
+    S: Readable<'b>,
+    D: Writable<'b, Elem = S::Elem>,
 {
     if source.poisoned || destination.poisoned {
         return;
     }
-    let vectors = match Vectors::of(source, destination) {
-        Ok(Some(vectors)) => vectors,
+    match vectors(k, source, destination, None) {
+        Ok(Some((steps, _))) => steps.iter().for_each(|step| move_vector(k, step)),
         // They differ in size, which is said, or have no vectors.
-        Ok(None) => return copy(k, source, destination),
-        Err(error) => return source.failed(k, "autovec_copy", error),
-    };
-    for (from, to) in vectors.places {
-        let (from, to) = ((source.engine + from).plain(), (destination.engine + to).plain());
-        match vectors.bytes {
-            16 => move_vector::<P, Q, u32, 4>(k, &from, &to),
-            8 => move_vector::<P, Q, u32, 2>(k, &from, &to),
-            4 => {
-                let word = from.recast::<u32>(k).load(k);
-                to.recast::<u32>(k).store(k, word);
-            }
-            2 => {
-                let word = from.recast::<u16>(k).load(k);
-                to.recast::<u16>(k).store(k, word);
-            }
-            _ => {
-                let byte = from.recast::<u8>(k).load(k);
-                to.recast::<u8>(k).store(k, byte);
-            }
-        }
+        Ok(None) => copy(k, source, destination),
+        Err(error) => source.failed(k, "autovec_copy", error),
     }
 }
 
-/// One vector of `N` words from one address to another.
+/// As [`autovec_copy`], of the elements alone whose `predicate` is true: [`copy_if`] in vectors. They are no wider than
+/// the predicate allows, which is one value for all elements of a vector: one for each row, as a rule.
+///
+/// ```
+/// use tilewright::ir::{Global, Kernel, Target};
+/// use tilewright::layout::{layout, shape};
+/// use tilewright::tensor::{Fragment, Pointer, Tensor, autovec_copy_if};
+///
+/// let kernel = Kernel::<(Global<f32>, i32)>::build("rows", Target::SM_80, |k, (x, rows)| {
+///     let x = Pointer::new(x).assume_aligned(k, 16);
+///     let x = Tensor::new(k, x, layout!((2, 8) : (8, 1)));
+///     let held: Fragment<'_, f32> = x.fragment_like(k);
+///     let inside = Tensor::identity(k, shape!(2, 8)).within(k, (rows, ..));
+///     autovec_copy_if(k, &inside, &x, &held);
+/// })?;
+/// assert_eq!(kernel.ptx().text().matches("ld.global.v4").count(), 4);
+/// # Ok::<(), tilewright::ir::BuildErrors>(())
+/// ```
 #[track_caller]
-fn move_vector<'b, P, Q, W, const N: usize>(
-    k: &Body<'b, '_>,
-    from: &Pointer<'b, P>,
-    to: &Pointer<'b, Q>,
+pub fn autovec_copy_if<'b, S, D>(
+    k: &mut Body<'b, '_>,
+    predicate: &impl IntoPredicate<'b>,
+    source: &Tensor<S>,
+    destination: &Tensor<D>,
 ) where
-    P: Recast,
-    Q: Recast,
-    Q::Of<W>: MutPointer,
-    W: VectorElement<N>,
+    S: Readable<'b>,
+    D: Writable<'b, Elem = S::Elem>,
 {
-    let (base, offset) = from.recast::<W>(k).resolve();
-    let vector: Val<'_, Vector<W, N>> = base.load_vector(k, offset);
-    let (base, offset) = to.recast::<W>(k).resolve();
-    base.store_vector(k, offset, vector);
-}
-
-/// The vectors of a copy: their bytes, which places of the tensors are one, and the indices of their first elements.
-pub(super) struct Vectors {
-    pub(super) bytes: u64,
-    pub(super) vector: Layout,
-    pub(super) places: Vec<(i64, i64)>,
-}
-
-impl Vectors {
-    /// The widest vectors of two tensors of the same size; `None` for other sizes.
-    pub(super) fn of<P: PointerType, Q: PointerType>(
-        source: &Tensor<Pointer<'_, P>>,
-        destination: &Tensor<Pointer<'_, Q>>,
-    ) -> Result<Option<Vectors>, LayoutError> {
-        let (from, to) = (&source.layout, &destination.layout);
-        let size = from.size()?.to_static()?;
-        if to.size()?.to_static()? != size || size == 0 {
-            return Ok(None);
-        }
-        let element = u64::from(P::Elem::SCALAR.size_bytes());
-        let common = from.max_common_layout(to)?.coalesce()?;
-        let align = source.engine.alignment().min(destination.engine.alignment()).min(16);
-        let mut count = common.size()?.to_static()?.unsigned_abs().max(1);
-        count = (1 << count.trailing_zeros()).min((align / element).max(1));
-        loop {
-            // The first `count` of the common places as one mode, all others as another one.
-            let vector = common.composition(&Layout::compact(count as i64))?;
-            let divided = [from, to].map(|layout| layout.coalesce()?.logical_divide(&vector));
-            let [from, to] = divided;
-            let firsts = |layout: Result<Layout, LayoutError>| -> Result<Vec<i64>, LayoutError> {
-                Ok(layout?.get(&[1])?.indices()?.collect())
-            };
-            let (from, to) = (firsts(from)?, firsts(to)?);
-            let whole = |index: &i64| index.unsigned_abs().is_multiple_of(count);
-            if count == 1 || (from.iter().all(whole) && to.iter().all(whole)) {
-                let places = from.into_iter().zip(to).collect();
-                return Ok(Some(Vectors { bytes: count * element, vector, places }));
+    let operation = "autovec_copy_if";
+    if source.poisoned || destination.poisoned {
+        return;
+    }
+    let predicate = predicate.predicate(k);
+    match vectors(k, source, destination, Some(&predicate)) {
+        Ok(Some((steps, coordinates))) => {
+            for (step, coordinate) in steps.iter().zip(coordinates) {
+                let index = usize::try_from(coordinate).unwrap_or(usize::MAX);
+                match predicate.values().get(index).copied().flatten() {
+                    None => move_vector(k, step),
+                    Some(inside) => k.if_(inside, |k| move_vector(k, step)),
+                }
             }
-            count /= 2;
         }
+        Ok(None) => copy_if(k, &predicate, source, destination),
+        Err(error) => source.failed(k, operation, error),
     }
 }
 
-/// The indices of each element in both tensors, or `None` after the error was recorded.
+/// The same vector in both tensors.
+struct Step<S, D> {
+    from: Group<S>,
+    to: Group<D>,
+}
+
 #[track_caller]
-pub(super) fn pairs<'b, S: Readable<'b>, D: Readable<'b>>(
+fn move_vector<'b, 'c, S, D>(k: &Body<'c, '_>, Step { from, to }: &Step<S, D>)
+where
+    'b: 'c,
+    S: Readable<'b>,
+    D: Writable<'b, Elem = S::Elem>,
+{
+    if let Some(vector) = from.engine.read_vector(k, &from.indices) {
+        to.engine.write_vector(k, &to.indices, vector);
+    }
+}
+
+/// The vectors of both tensors, inside of which a predicate does not differ, and the coordinates of their first
+/// elements as numbers; `None` where they are single elements.
+type BothVectors<S, D> = Option<(Vec<Step<S, D>>, Vec<i64>)>;
+
+#[track_caller]
+fn vectors<'b, S, D>(
+    k: &Body<'b, '_>,
+    source: &Tensor<S>,
+    destination: &Tensor<D>,
+    predicate: Option<&Predicate<'b>>,
+) -> Result<BothVectors<S, D>, TensorErrorKind>
+where
+    S: Readable<'b>,
+    D: Writable<'b, Elem = S::Elem>,
+{
+    // There are no vectors of bools. What is wrong with the predicate is said where single elements are copied.
+    let fits = predicate.is_none_or(|predicate| predicate.is_of(source.shape()));
+    if S::Elem::SCALAR == Scalar::Bool || !fits {
+        return Ok(None);
+    }
+    let coordinates = |vectors: &Vectors| -> Result<Vec<i64>, LayoutError> {
+        let size = i64::from(vectors.elements) * vectors.count;
+        Ok(vectors.divide(&Layout::compact(size))?.indices()?.collect())
+    };
+    let whole = |vectors: &Vectors| -> Result<bool, LayoutError> {
+        let Some(predicate) = predicate else { return Ok(true) };
+        let all = coordinates(vectors)?;
+        Ok(all.chunks(vectors.elements as usize).all(|vector| predicate.is_one(vector)))
+    };
+    let vectors = match Vectors::of(source, destination, whole)? {
+        Some(vectors) if vectors.elements > 1 => vectors,
+        _ => return Ok(None),
+    };
+    let firsts = coordinates(&vectors)?.into_iter().step_by(vectors.elements as usize).collect();
+    let (froms, tos) = (vectors.groups(k, source)?, vectors.groups(k, destination)?);
+    let steps = froms.into_iter().zip(tos).map(|(from, to)| Step { from, to }).collect();
+    Ok(Some((steps, firsts)))
+}
+
+/// Each element in both tensors, or `None` after the error was recorded.
+#[track_caller]
+fn pairs<'b, S: Readable<'b>, D: Readable<'b>>(
     k: &Body<'b, '_>,
     operation: &'static str,
     source: &Tensor<S>,
     destination: &Tensor<D>,
-) -> Option<Vec<(i64, i64)>> {
+) -> Option<Vec<(S, D)>> {
     if source.poisoned || destination.poisoned {
         return None;
     }
-    let found = (|| -> Result<_, LayoutError> {
-        let (from, to) = (source.layout.indices()?, destination.layout.indices()?);
-        Ok((from.collect::<Vec<_>>(), to.collect::<Vec<_>>()))
-    })();
-    match found {
-        Ok((from, to)) if from.len() == to.len() => Some(from.into_iter().zip(to).collect()),
-        Ok(_) => {
-            let source_shape = source.shape().to_string();
-            let destination = destination.shape().to_string();
-            let kind = TensorErrorKind::CopySizes { source: source_shape, destination };
-            source.failed(k, operation, kind);
-            None
+    let found = || -> Result<_, TensorErrorKind> {
+        let (from, to) = (source.elements(k)?, destination.elements(k)?);
+        if from.len() != to.len() {
+            let (source, destination) =
+                (source.shape().to_string(), destination.shape().to_string());
+            return Err(TensorErrorKind::CopySizes { source, destination });
         }
+        let pairs = from.into_iter().zip(to);
+        Ok(pairs.map(|((from, i), (to, j))| (from.at(i), to.at(j))).collect())
+    };
+    match found() {
+        Ok(pairs) => Some(pairs),
         Err(error) => {
             source.failed(k, operation, error);
             None

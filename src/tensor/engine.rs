@@ -1,12 +1,13 @@
 //! Engines: what the indices of a tensor's layout are counted from.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use crate::ir::{
     AnyVector, Body, DeviceCoord, Element, Global, IntoVal, MutPointer, Pointer as PointerType,
     Registers, Shared, Space, Ty, Val,
 };
-use crate::layout::{Layout, LayoutError, Tuple};
+use crate::layout::{Int, IntTupleRef, Layout, LayoutError, Tuple};
 
 use super::coord::{Parts, component};
 use super::error::TensorErrorKind;
@@ -52,6 +53,9 @@ pub trait Readable<'b>: Engine<'b> {
     #[doc(hidden)]
     #[must_use]
     fn at(&self, index: i64) -> Self;
+    /// The engine `offset` elements further, an expression over symbols.
+    #[doc(hidden)]
+    fn moved(&self, k: &Body<'b, '_>, offset: &Int) -> Result<Self, TensorErrorKind>;
     /// What is known of the address of the first element, in bytes; `None` where elements have no address.
     #[doc(hidden)]
     fn alignment_bytes(&self) -> Option<u64>;
@@ -61,6 +65,9 @@ pub trait Readable<'b>: Engine<'b> {
     fn read_vector<'c>(&self, k: &Body<'c, '_>, indices: &[i64]) -> Option<AnyVector<'c>>
     where
         'b: 'c;
+    /// The memory of the elements; `None` for registers.
+    #[doc(hidden)]
+    fn memory(&self) -> Option<Space>;
     /// The address of the element at `index`.
     #[doc(hidden)]
     fn place(&self, index: i64) -> Place<'b, Self::Elem>;
@@ -128,6 +135,11 @@ impl<'b, P: PointerType> Readable<'b> for Pointer<'b, P> {
         *self + index
     }
 
+    #[track_caller]
+    fn moved(&self, k: &Body<'b, '_>, offset: &Int) -> Result<Self, TensorErrorKind> {
+        self.add_int(k, offset)
+    }
+
     fn alignment_bytes(&self) -> Option<u64> {
         Some(self.alignment())
     }
@@ -139,6 +151,10 @@ impl<'b, P: PointerType> Readable<'b> for Pointer<'b, P> {
     {
         let (base, offset) = (*self + *indices.first()?).resolve();
         base.load_any(k, offset, u32::try_from(indices.len()).ok()?)
+    }
+
+    fn memory(&self) -> Option<Space> {
+        Some(self.space())
     }
 
     #[track_caller]
@@ -197,9 +213,20 @@ impl<'b, T: Ty> Rmem<'b, T> {
         self.registers.part(self.index(), self.registers.len())
     }
 
+    /// Sets the elements of a layout, each register once.
     #[track_caller]
-    pub(super) fn fill(&self, k: &Body<'b, '_>, value: impl IntoVal<'b, T>) {
-        self.registers.fill(k, value);
+    pub(super) fn fill(
+        &self,
+        k: &Body<'b, '_>,
+        layout: &Layout,
+        value: impl IntoVal<'b, T>,
+    ) -> Result<(), LayoutError> {
+        let (value, indices) = (k.value(value), layout.indices()?);
+        for index in indices.collect::<BTreeSet<i64>>() {
+            let place = self.offset.checked_add(index).and_then(|at| usize::try_from(at).ok());
+            self.registers.set(k, place.unwrap_or(usize::MAX), value);
+        }
+        Ok(())
     }
 
     /// The register, as a number that no variable has where the offset is negative.
@@ -246,6 +273,10 @@ impl<'b, T: Element> Readable<'b> for Rmem<'b, T> {
         Rmem { offset: self.offset.saturating_add(index), ..*self }
     }
 
+    fn moved(&self, _: &Body<'b, '_>, offset: &Int) -> Result<Self, TensorErrorKind> {
+        Ok(self.at(offset.to_static()?))
+    }
+
     fn alignment_bytes(&self) -> Option<u64> {
         None
     }
@@ -260,6 +291,10 @@ impl<'b, T: Element> Readable<'b> for Rmem<'b, T> {
             values.push(self.at(*index).read(k));
         }
         AnyVector::pack(&values)
+    }
+
+    fn memory(&self) -> Option<Space> {
+        None
     }
 
     fn place(&self, _: i64) -> Place<'b, T> {
@@ -305,7 +340,7 @@ impl<T: Ty> fmt::Debug for Rmem<'_, T> {
 #[derive(Clone)]
 pub struct Coordinates<'b> {
     /// The coordinate as a tree, whose leaves are `entries`.
-    profile: Tuple<crate::layout::Int>,
+    profile: Tuple<Int>,
     entries: Vec<Entry<'b>>,
 }
 
@@ -319,16 +354,23 @@ pub(super) struct Entry<'b> {
     pub(super) most: Option<i64>,
 }
 
-impl Entry<'_> {
+impl<'b> Entry<'b> {
     /// The path of the entry in its coordinate.
     pub(super) fn path(&self) -> &[usize] {
         &self.path
+    }
+
+    /// Adds a number of the device, which is not above `most`.
+    #[track_caller]
+    fn add(&mut self, offset: Val<'b, i32>, most: Option<i64>) {
+        self.most = self.most.zip(most).and_then(|(a, b)| a.checked_add(b));
+        self.device = Some(self.device.map_or(offset, |device| device + offset));
     }
 }
 
 impl<'b> Coordinates<'b> {
     /// The origin of a space of coordinates with the profile of `shape`.
-    pub(super) fn origin(shape: &Tuple<crate::layout::Int>) -> Self {
+    pub(super) fn origin(shape: &Tuple<Int>) -> Self {
         let mut entries = Vec::new();
         paths(shape.as_ref(), &mut Vec::new(), &mut entries);
         Coordinates { profile: shape.clone(), entries }
@@ -342,7 +384,7 @@ impl<'b> Coordinates<'b> {
     #[track_caller]
     pub(super) fn value(&self) -> DeviceCoord<'b> {
         fn tree<'b>(
-            profile: crate::layout::IntTupleRef<'_>,
+            profile: IntTupleRef<'_>,
             values: &mut impl Iterator<Item = DeviceCoord<'b>>,
         ) -> DeviceCoord<'b> {
             if profile.is_leaf() {
@@ -367,7 +409,7 @@ pub(super) fn clamped(value: i64) -> i32 {
     i32::try_from(value).unwrap_or(if value < 0 { i32::MIN } else { i32::MAX })
 }
 
-fn paths(shape: crate::layout::IntTupleRef<'_>, path: &mut Vec<usize>, out: &mut Vec<Entry<'_>>) {
+fn paths(shape: IntTupleRef<'_>, path: &mut Vec<usize>, out: &mut Vec<Entry<'_>>) {
     if shape.is_leaf() {
         out.push(Entry { path: path.clone(), host: 0, device: None, most: Some(0) });
         return;
@@ -393,17 +435,18 @@ impl<'b> Engine<'b> for Coordinates<'b> {
             let layout = component(layout, &entry.path)?;
             let (_, offset) = layout.slice_and_offset(&host)?;
             let overflow = LayoutError::Overflow { operation: "a coordinate" };
-            let offset = offset.to_int()?.to_static()?;
-            entry.host = entry.host.checked_add(offset).ok_or(overflow)?;
+            let offset = offset.to_int()?;
+            let number = offset.constant_part();
+            entry.host = entry.host.checked_add(number).ok_or(overflow)?;
+            let symbols = offset.sub(&number.into())?;
+            if !symbols.is(0) {
+                entry.add(k.int(&symbols), Some(symbols.bounds().1));
+            }
             let Some(device) = &device else { continue };
             let modes = device.modes(&layout)?;
             let Some(offset) = device.offset::<i32>(k, &modes) else { continue };
             let most = modes.cosize()?.as_static().and_then(|cosize| cosize.checked_sub(1));
-            entry.most = entry.most.zip(most).and_then(|(a, b)| a.checked_add(b));
-            entry.device = Some(match entry.device {
-                None => offset,
-                Some(device) => device + offset,
-            });
+            entry.add(offset, most);
         }
         Ok(moved)
     }
@@ -417,7 +460,7 @@ impl<'b> Engine<'b> for Coordinates<'b> {
 impl fmt::Display for Coordinates<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fn tree<'e, 'b: 'e>(
-            profile: crate::layout::IntTupleRef<'_>,
+            profile: IntTupleRef<'_>,
             entries: &mut impl Iterator<Item = &'e Entry<'b>>,
             f: &mut fmt::Formatter<'_>,
         ) -> fmt::Result {

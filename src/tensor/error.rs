@@ -247,17 +247,19 @@ pub enum TensorErrorKind {
         /// The number of names.
         names: usize,
     },
-    /// A predicate that has not as many elements as the copy.
-    PredicateSize {
+    /// A predicate of another shape than the copy.
+    PredicateShape {
         /// The shape of the predicate, printed.
         shape: String,
-        /// The number of elements that are copied.
-        size: usize,
+        /// The shape of what is copied, printed.
+        copy: String,
     },
-    /// A predicate that has as many elements neither as a copy nor as its vectors.
+    /// A predicate that has the shape neither of a copy nor of its vectors.
     PredicateVectors {
         /// The shape of the predicate, printed.
         shape: String,
+        /// The shape of what is copied, printed.
+        copy: String,
         /// The number of vectors that are copied.
         vectors: usize,
         /// The elements of each.
@@ -313,6 +315,13 @@ pub enum TensorErrorKind {
         threads: String,
         /// The stride of a leaf that overlaps another one, or that the ones below do not divide.
         stride: i64,
+    },
+    /// An extent of what is copied that is known only when the kernel runs.
+    DynamicExtent {
+        /// The extent, printed.
+        extent: String,
+        /// The shape, printed.
+        shape: String,
     },
 }
 
@@ -446,13 +455,13 @@ impl fmt::Display for TensorErrorKind {
             TensorErrorKind::NameCount { modes, names } => {
                 write!(f, "the tensor has {modes} modes, but {names} names were given")
             }
-            TensorErrorKind::PredicateSize { shape, size } => write!(
+            TensorErrorKind::PredicateShape { shape, copy } => write!(
                 f,
-                "a predicate of shape {shape} does not say which of the {size} elements are copied: a predicate is a tensor of bools of the copy's shape"
+                "a predicate of shape {shape} does not say which elements of shape {copy} are copied: a predicate is a tensor of bools of the copy's shape"
             ),
-            TensorErrorKind::PredicateVectors { shape, vectors, elements } => write!(
+            TensorErrorKind::PredicateVectors { shape, copy, vectors, elements } => write!(
                 f,
-                "a predicate of shape {shape} does not say which of the {vectors} vectors of {elements} elements are copied: a predicate is a tensor of bools of the copy's shape, or has one for each vector, or one for each coordinate of the modes after the first"
+                "a predicate of shape {shape} does not say which of the {vectors} vectors of {elements} elements of shape {copy} are copied: a predicate is a tensor of bools of the copy's shape, or has one for each vector, or one for each coordinate of the modes after the first"
             ),
             TensorErrorKind::PredicateInVector { vector, elements } => write!(
                 f,
@@ -482,6 +491,10 @@ impl fmt::Display for TensorErrorKind {
             TensorErrorKind::Threads { threads, stride } => write!(
                 f,
                 "the threads {threads} do not stand one after the other: the stride {stride} overlaps a smaller one or is no multiple of it"
+            ),
+            TensorErrorKind::DynamicExtent { extent, shape } => write!(
+                f,
+                "the extent {extent} of {shape} is known only when the kernel runs, and what is moved as a whole has a shape of numbers: take a tile, `local_tile`, or go through the coordinates in a loop of the device"
             ),
         }
     }

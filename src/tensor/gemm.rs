@@ -1,7 +1,7 @@
 //! [`gemm`]: products of parts of threads, from any memory.
 
 use crate::ir::{AnyVector, Body, Element, Float, Registers, Scalar, Val, Vector, bf16, f16};
-use crate::layout::{IntTuple, Layout, LayoutError};
+use crate::layout::Layout;
 
 use super::atom::{MmaOp, MmaSync, ValType};
 use super::engine::{Readable, Writable};
@@ -94,15 +94,15 @@ where
         }
     }
     let extents = extents(c.layout(), a.layout(), b.layout(), [1, 1, 1])?;
-    let steps = Steps::new(extents, c, a, b)?;
+    let steps = Steps::new(k, extents, c, a, b)?;
     for (rows, columns) in steps.a.iter().zip(&steps.b) {
         let mut x: Vec<Val<'b, A::Elem>> = Vec::with_capacity(rows.len());
         for row in rows {
-            x.push(a.engine.at(*row).read(k));
+            x.push(row.read(k));
         }
         let mut sums = steps.c.iter();
         for column in columns {
-            let y = b.engine.at(*column).read(k);
+            let y = column.read(k);
             for x in &x {
                 let Some(sum) = sums.next() else { continue };
                 let sum = c.engine.at(*sum);
@@ -214,12 +214,10 @@ fn part<'b, E: Readable<'b>>(
     tensor: &Tensor<E>,
     (mn, step): (i64, i64),
 ) -> Result<Vec<Val<'b, E::Elem>>, TensorErrorKind> {
-    let layout = tensor.layout();
-    let values = layout.get(&[0])?.size()?.to_static()?;
+    let values = tensor.layout().get(&[0])?.size()?.to_static()?;
     let mut all = Vec::with_capacity(values as usize);
     for value in 0..values {
-        let at = layout.crd2idx(IntTuple::from((value, mn, step)))?.to_static()?;
-        all.push(tensor.engine.at(at).read(k));
+        all.push(tensor.engine_at(k, (value, mn, step))?.read(k));
     }
     Ok(all)
 }
@@ -247,35 +245,50 @@ pub(super) fn extents(
     if own == values && fits { Ok([m, n, depth]) } else { Err(shapes()) }
 }
 
-/// The indices of the elements, in the order of their use.
-struct Steps {
+/// The elements of both factors and the indices of the sums, in the order of their use.
+struct Steps<A, B> {
     /// For each step along K, the rows.
-    a: Vec<Vec<i64>>,
+    a: Vec<Vec<A>>,
     /// For each step along K, the columns.
-    b: Vec<Vec<i64>>,
+    b: Vec<Vec<B>>,
     /// The sums, rows fastest.
     c: Vec<i64>,
 }
 
-impl Steps {
-    fn new<C, A, B>(
+impl<'b, A: Readable<'b>, B: Readable<'b>> Steps<A, B> {
+    #[track_caller]
+    fn new<C>(
+        k: &Body<'b, '_>,
         [m, n, depth]: [i64; 3],
         c: &Tensor<C>,
         a: &Tensor<A>,
         b: &Tensor<B>,
-    ) -> Result<Steps, LayoutError> {
-        let index = |layout: &Layout, coord: (i64, i64, i64)| layout.crd2idx(coord)?.to_static();
-        let line = |layout: &Layout, len: i64, step: i64| {
-            (0..len).map(|i| index(layout, (0, i, step))).collect::<Result<Vec<_>, _>>()
-        };
-        let along = |layout: &Layout, len: i64| {
-            (0..depth).map(|step| line(layout, len, step)).collect::<Result<Vec<_>, _>>()
-        };
-        let sums = (0..n).flat_map(|j| (0..m).map(move |i| (0, i, j)));
-        Ok(Steps {
-            a: along(a.layout(), m)?,
-            b: along(b.layout(), n)?,
-            c: sums.map(|coord| index(c.layout(), coord)).collect::<Result<_, _>>()?,
-        })
+    ) -> Result<Self, TensorErrorKind> {
+        let mut steps = Steps { a: Vec::new(), b: Vec::new(), c: Vec::new() };
+        for step in 0..depth {
+            steps.a.push(line(k, a, m, step)?);
+            steps.b.push(line(k, b, n, step)?);
+        }
+        for column in 0..n {
+            for row in 0..m {
+                steps.c.push(c.layout().crd2idx((0, row, column))?.to_static()?);
+            }
+        }
+        Ok(steps)
     }
+}
+
+/// The first `len` elements of a step along K.
+#[track_caller]
+fn line<'b, E: Readable<'b>>(
+    k: &Body<'b, '_>,
+    tensor: &Tensor<E>,
+    len: i64,
+    step: i64,
+) -> Result<Vec<E>, TensorErrorKind> {
+    let mut all = Vec::new();
+    for place in 0..len {
+        all.push(tensor.engine_at(k, (0, place, step))?);
+    }
+    Ok(all)
 }

@@ -33,6 +33,7 @@ mod coord;
 mod copy;
 mod coverage;
 mod cp_async_pipeline;
+mod elements;
 mod engine;
 mod error;
 mod gemm;
@@ -70,7 +71,7 @@ pub use atom::{
 };
 pub use bulk_copy::{bulk_copy, bulk_store};
 pub use clear::{clear, cooperative_clear};
-pub use copy::{autovec_copy, copy, copy_if, copy_zfill};
+pub use copy::{autovec_copy, autovec_copy_if, copy, copy_if, copy_zfill};
 pub use coverage::CoverageFault;
 pub use cp_async_pipeline::{CpAsyncPipeline, CpAsyncState};
 pub use engine::{Coordinates, Engine, Readable, Rmem, Writable};

@@ -1,13 +1,17 @@
 //! [`Pointer`]: an address with what is known of it.
 
 use std::fmt;
-use std::ops::{Add, Sub};
 
 use crate::ir::{
-    Body, DeviceCoord, Element, Global, GlobalMut, MutPointer, Pointer as PointerType, Shared,
-    Space, Type, Val,
+    Body, DeviceCoord, Element, MutPointer, Pointer as PointerType, Shared, Space, Type, Val,
 };
-use crate::layout::{Layout, LayoutError, Swizzle, bits_of};
+use crate::layout::{Int, Layout, LayoutError, Swizzle, bits_of};
+
+mod offset;
+mod recast;
+
+pub use offset::PointerOffset;
+pub use recast::Recast;
 
 use super::coord::{DevicePart, Parts, divisor, is_narrow};
 use super::error::{TensorError, TensorErrorKind};
@@ -26,7 +30,7 @@ use super::error::{TensorError, TensorErrorKind};
 ///     let x = Pointer::new(x).assume_aligned(k, 16);
 ///     assert_eq!(x.to_string(), "ptr<f32, gmem, align<16>>");
 ///     assert_eq!((x + 2).alignment(), 8);
-///     assert_eq!((4 + x).alignment(), 16);
+///     assert_eq!((4i64 + x).alignment(), 16);
 ///     assert_eq!((x - 1).alignment(), 4);
 ///     let thread = k.thread_idx().x;
 ///     assert_eq!((x + thread).alignment(), 4); // nothing is known of the number of the thread
@@ -87,29 +91,6 @@ fn power_of_two(value: u64, limit: u64) -> u64 {
 
 const OVERFLOW: LayoutError = LayoutError::Overflow { operation: "the offset of a pointer" };
 
-/// A pointer type of which there is one to each type of elements.
-pub trait Recast: PointerType {
-    /// The same type, to other elements.
-    type Of<T: Element>: PointerType<Elem = T>;
-    /// The same address.
-    #[doc(hidden)]
-    fn cast<T: Element>(pointer: Val<'_, Self>) -> Val<'_, Self::Of<T>>;
-}
-
-macro_rules! recast {
-    ($($Pointer:ident)*) => {$(
-        impl<E: Element> Recast for $Pointer<E> {
-            type Of<T: Element> = $Pointer<T>;
-
-            #[track_caller]
-            fn cast<T: Element>(pointer: Val<'_, Self>) -> Val<'_, $Pointer<T>> {
-                pointer.ptr_cast::<T>()
-            }
-        }
-    )*};
-}
-recast!(Global GlobalMut Shared);
-
 impl<'b> Pointer<'b, Shared<u8>> {
     /// A member of storage, whose offset is a multiple of its size.
     #[track_caller]
@@ -145,6 +126,60 @@ impl<'b, P: PointerType> Pointer<'b, P> {
         Pointer { align: self.align.max(bytes), ..self }
     }
 
+    /// The first address from this one on that is a multiple of `bytes`: CuTe DSL's `align`. It is computed by the
+    /// kernel, unless it is known to be this one.
+    ///
+    /// `bytes` that are no power of two, and a swizzled pointer, whose elements a moved start would exchange, are
+    /// errors of the build.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sim")] {
+    /// use tilewright::ir::{GlobalMut, Kernel, Target};
+    /// use tilewright::runtime::{Device, Grid};
+    /// use tilewright::tensor::Pointer;
+    ///
+    /// let kernel = Kernel::<(GlobalMut<i32>,)>::build("k", Target::SM_80, |k, (x,)| {
+    ///     let at = (Pointer::new(x) + k.thread_idx().x).align(k, 16);
+    ///     assert_eq!((at.alignment(), (at + 2).alignment()), (16, 8));
+    ///     at.store(k, 7);
+    /// })?;
+    /// let device = Device::sim()?;
+    /// let mut x = device.upload(&[-1; 12])?;
+    /// device.load(&kernel)?.launch(Grid::new([1, 1, 1], [6, 1, 1]), (&mut x,))?;
+    /// // Thread 0 stays, threads 1 to 4 write element 4, and thread 5 element 8.
+    /// let x = x.to_vec()?;
+    /// assert_eq!((0..12).filter(|i| x[*i] >= 0).collect::<Vec<_>>(), [0, 4, 8]);
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[track_caller]
+    pub fn align(self, k: &Body<'b, '_>, bytes: u64) -> Self {
+        let operation = "align";
+        let kind = match (i64::try_from(bytes), self.swizzle) {
+            (Ok(_), None) if bytes.is_power_of_two() => None,
+            (_, Some(_)) => {
+                let argument = "a swizzled pointer: align it before it is swizzled".to_owned();
+                Some(LayoutError::Unsupported { operation, argument }.into())
+            }
+            _ => Some(TensorErrorKind::AlignmentNotPowerOfTwo { bytes }),
+        };
+        if let Some(kind) = kind {
+            k.report(TensorError { operation, operand: self.to_string(), kind });
+            return self;
+        }
+        if self.alignment() >= bytes {
+            return self;
+        }
+        // The bytes to the next multiple are whole elements: their size divides both.
+        let address = self.toint().cvt::<i64>();
+        let bytes_on = -address & i64::try_from(bytes - 1).unwrap_or(0);
+        let moved = self.add_device(bytes_on >> size_of_element::<P>().trailing_zeros(), 1);
+        // The host offset is part of what was rounded up, so it goes into the base.
+        let (base, offset) = moved.resolve();
+        let base = if offset == 0 { base } else { base.offset(offset) };
+        Pointer { base, offset: 0, align: bytes, swizzle: None }
+    }
+
     /// The type of the elements.
     pub fn dtype(&self) -> crate::ir::Scalar {
         P::Elem::SCALAR
@@ -163,25 +198,22 @@ impl<'b, P: PointerType> Pointer<'b, P> {
     ///
     /// Under a swizzle, the least alignment that the element may get.
     pub fn alignment(&self) -> u64 {
-        let offset = power_of_two(self.offset.unsigned_abs(), 1 << 32);
-        let (offset, moved) = match self.swizzle {
-            None => (offset, 1 << 32),
-            Some(Swizzled { swizzle, moved }) => (
-                offset.min(swizzle.max_alignment().unsigned_abs().max(1)),
-                moved.map_or(1 << 32, |moved| power_of_two(moved.divisor, 1 << 32)),
-            ),
-        };
-        power_of_two(offset.min(moved) * size_of_element::<P>(), self.align)
+        power_of_two(self.divisor() * size_of_element::<P>(), self.max_alignment())
+    }
+
+    /// What divides the offset: a power of two.
+    fn divisor(&self) -> u64 {
+        let moved = self.swizzle.and_then(|swizzled| swizzled.moved).map(|moved| moved.divisor);
+        let moved = moved.map_or(1 << 32, |divisor| power_of_two(divisor, 1 << 32));
+        power_of_two(self.offset.unsigned_abs(), moved)
     }
 
     /// What divides the address of the first element, in bytes, where a swizzle does not move it: as
     /// [`alignment`](Pointer::alignment), but for an offset of whole blocks of the swizzle more than the block of
     /// elements that it keeps together.
     pub(super) fn start_alignment(&self) -> u64 {
-        let Some(Swizzled { swizzle, moved }) = self.swizzle else { return self.alignment() };
-        let offset = power_of_two(self.offset.unsigned_abs(), 1 << 32);
-        let moved = moved.map_or(1 << 32, |moved| power_of_two(moved.divisor, 1 << 32));
-        let plain = offset.min(moved);
+        let Some(Swizzled { swizzle, .. }) = self.swizzle else { return self.alignment() };
+        let plain = self.divisor();
         let whole = plain > (swizzle.y_mask() | swizzle.z_mask()).unsigned_abs();
         if whole {
             power_of_two(plain * size_of_element::<P>(), self.align)
@@ -198,8 +230,24 @@ impl<'b, P: PointerType> Pointer<'b, P> {
         Pointer { base, offset, align: power_of_two(align, self.align), swizzle: None }
     }
 
-    /// The largest alignment that elements can have: that of the base, or of the blocks that a swizzle moves
-    /// as a whole.
+    /// The largest alignment that elements can have, in bytes: that of the start of the offsets, or of the blocks that a
+    /// swizzle moves as a whole. CuTe DSL's `max_alignment`.
+    ///
+    /// ```
+    /// use tilewright::ir::{Kernel, Target};
+    /// use tilewright::layout::ComposedLayout;
+    /// use tilewright::tensor::SharedTensor;
+    ///
+    /// Kernel::<()>::build("k", Target::SM_80, |k, ()| {
+    ///     // The swizzle keeps 4 neighbours together.
+    ///     let layout: ComposedLayout = "S<2,2,3> o 0 o (8,32):(32,1)".parse()?;
+    ///     let tile = SharedTensor::<f32>::shared_aligned(k, layout, 128);
+    ///     assert_eq!((tile.data().max_alignment(), (*tile.data() + 1).max_alignment()), (16, 16));
+    ///     assert_eq!((tile.data().alignment(), (*tile.data() + 1).alignment()), (16, 4));
+    ///     Ok::<(), tilewright::layout::LayoutError>(())
+    /// })?;
+    /// # Ok::<(), tilewright::ir::BuildErrors>(())
+    /// ```
     pub fn max_alignment(&self) -> u64 {
         let block = self.swizzle.map_or(1 << 32, |Swizzled { swizzle, .. }| {
             swizzle.max_alignment().unsigned_abs().max(1)
@@ -223,12 +271,16 @@ impl<'b, P: PointerType> Pointer<'b, P> {
     /// The pointer `offset` elements further.
     ///
     /// An offset that leaves 64 bits is taken as the largest one, which no memory has.
-    fn add_host(self, offset: i64) -> Self {
+    pub(super) fn add_host(self, offset: i64) -> Self {
         Pointer { offset: self.offset.saturating_add(offset), ..self }
     }
 
     #[track_caller]
-    fn add_device<I: crate::ir::MemIndex>(self, offset: Val<'b, I>, divisor: u64) -> Self {
+    pub(super) fn add_device<I: crate::ir::MemIndex>(
+        self,
+        offset: Val<'b, I>,
+        divisor: u64,
+    ) -> Self {
         match self.swizzle {
             None => {
                 let align =
@@ -307,6 +359,27 @@ impl<'b, P: PointerType> Pointer<'b, P> {
         }
     }
 
+    /// The pointer `offset` elements further: the number in it is added on the host, its symbols on the device.
+    #[track_caller]
+    pub(super) fn add_int(&self, k: &Body<'b, '_>, offset: &Int) -> Result<Self, TensorErrorKind> {
+        let number = offset.constant_part();
+        let host = self.offset.checked_add(number).ok_or(OVERFLOW)?;
+        let moved = Pointer { offset: host, ..*self };
+        let symbols = offset.sub(&number.into())?;
+        if symbols.is(0) {
+            return Ok(moved);
+        }
+        let divisor = symbols.divisibility().unsigned_abs();
+        if let Some(swizzled) = self.swizzle {
+            return Ok(moved.add_swizzled(swizzled, k.int(&symbols), None, divisor));
+        }
+        let (least, most) = symbols.bounds();
+        if narrow(least).and(narrow(most)).is_some() {
+            return Ok(moved.add_device(k.int::<i32>(&symbols), divisor));
+        }
+        Ok(moved.add_device(k.int::<i64>(&symbols), divisor))
+    }
+
     /// The pointer at a coordinate of `layout`; each `_` counts as 0.
     #[track_caller]
     pub(super) fn advance(
@@ -317,9 +390,7 @@ impl<'b, P: PointerType> Pointer<'b, P> {
     ) -> Result<Self, TensorErrorKind> {
         let Parts { host, device } = Parts::new(coord)?;
         let (_, offset) = layout.slice_and_offset(&host)?;
-        let offset = offset.to_int()?.to_static()?;
-        let offset = self.offset.checked_add(offset).ok_or(OVERFLOW)?;
-        let moved = Pointer { offset, ..*self };
+        let moved = self.add_int(k, offset.to_int()?)?;
         match device {
             None => Ok(moved),
             Some(device) => moved.advance_device(k, layout, &device),
@@ -345,81 +416,6 @@ impl<'b, P: PointerType> Pointer<'b, P> {
         }
         let Some(offset) = device.offset::<i64>(k, &modes) else { return Ok(self) };
         Ok(self.add_device(offset, divisor))
-    }
-
-    /// The element of type `T` at this address, which is known to be a multiple of its size.
-    #[track_caller]
-    fn retyped<T: Element>(&self) -> Pointer<'b, P::Of<T>>
-    where
-        P: Recast,
-    {
-        let bytes = i128::from(self.offset) * i128::from(size_of_element::<P>());
-        let offset = bytes.div_euclid(i128::from(T::SCALAR.size_bytes()));
-        let offset = i64::try_from(offset).unwrap_or(i64::MAX);
-        Pointer { base: P::cast(self.base), offset, align: self.align, swizzle: None }
-    }
-
-    /// The same address as a pointer to elements of type `T`: CuTe's `recast_ptr`. A swizzle is recast too.
-    ///
-    /// An address that is not known to be a multiple of the size of `T` is an error of the build.
-    ///
-    /// ```
-    /// use tilewright::ir::{Global, Kernel, Target};
-    /// use tilewright::tensor::Pointer;
-    ///
-    /// let errors = Kernel::<(Global<f32>,)>::build("k", Target::SM_80, |k, (x,)| {
-    ///     let x = Pointer::new(x).assume_aligned(k, 8);
-    ///     assert_eq!((x + 2).recast::<u8>(k).to_string(), "ptr<u8, gmem, align<8>>");
-    ///     assert_eq!(x.recast::<f64>(k).to_string(), "ptr<f64, gmem, align<8>>");
-    ///     (x + 1).recast::<f64>(k);
-    /// })
-    /// .unwrap_err();
-    /// assert!(errors.to_string().contains("known to be a multiple of 4 bytes only"));
-    /// ```
-    #[track_caller]
-    pub fn recast<T: Element>(&self, k: &Body<'b, '_>) -> Pointer<'b, P::Of<T>>
-    where
-        P: Recast,
-    {
-        let (from, to) = (P::Elem::SCALAR.bits(), T::SCALAR.bits());
-        let align = self.alignment();
-        if align < u64::from(T::SCALAR.size_bytes()) {
-            let kind = TensorErrorKind::Recast { from, to, align };
-            k.report(TensorError { operation: "recast", operand: self.to_string(), kind });
-            return Pointer { base: P::cast(self.base), offset: 0, align, swizzle: None };
-        }
-        let pointer = match self.swizzle {
-            None => return self.retyped(),
-            Some(swizzled) => Pointer { swizzle: None, ..*self }.retyped_under(swizzled),
-        };
-        match pointer {
-            Ok(pointer) => pointer,
-            Err(error) => {
-                let operation = "recast";
-                k.report(TensorError { operation, operand: self.to_string(), kind: error.into() });
-                self.retyped()
-            }
-        }
-    }
-
-    /// As [`retyped`](Pointer::retyped), under a swizzle of elements. What the device knows of the offset is
-    /// in elements too, so it must be the start of the swizzle.
-    #[track_caller]
-    fn retyped_under<T: Element>(
-        self,
-        Swizzled { swizzle, moved }: Swizzled<'b, P>,
-    ) -> Result<Pointer<'b, P::Of<T>>, LayoutError>
-    where
-        P: Recast,
-    {
-        if moved.is_some() {
-            let argument = "a swizzled pointer that a device number has moved".to_owned();
-            return Err(LayoutError::Unsupported { operation: "recast", argument });
-        }
-        let (from, to) = (P::Elem::SCALAR.bits().into(), T::SCALAR.bits().into());
-        let swizzle = swizzle.recast(from, to)?;
-        let moved = None;
-        Ok(Pointer { swizzle: Some(Swizzled { swizzle, moved }), ..self.retyped() })
     }
 
     /// The address in bytes: CuTe DSL's `toint`, `i64` of global and generic pointers, else `i32`
@@ -514,76 +510,5 @@ impl<P: PointerType> fmt::Display for Pointer<'_, P> {
 impl<P: PointerType> fmt::Debug for Pointer<'_, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
-    }
-}
-
-/// What can be added to a pointer: `i32`, `i64`, and device values of these types.
-pub trait PointerOffset<'b>: sealed::Sealed {
-    /// `pointer + self`
-    #[doc(hidden)]
-    fn after<P: PointerType>(self, pointer: Pointer<'b, P>) -> Pointer<'b, P>;
-    /// `pointer - self`
-    #[doc(hidden)]
-    fn before<P: PointerType>(self, pointer: Pointer<'b, P>) -> Pointer<'b, P>;
-}
-
-mod sealed {
-    /// Closes the offsets.
-    pub trait Sealed {}
-}
-
-macro_rules! offsets {
-    ($($ty:ty)*) => {$(
-        impl sealed::Sealed for $ty {}
-        impl<'b> PointerOffset<'b> for $ty {
-            fn after<P: PointerType>(self, pointer: Pointer<'b, P>) -> Pointer<'b, P> {
-                pointer.add_host(self.into())
-            }
-            fn before<P: PointerType>(self, pointer: Pointer<'b, P>) -> Pointer<'b, P> {
-                pointer.add_host(i64::from(self).saturating_neg())
-            }
-        }
-        impl sealed::Sealed for Val<'_, $ty> {}
-        impl<'b> PointerOffset<'b> for Val<'b, $ty> {
-            #[track_caller]
-            fn after<P: PointerType>(self, pointer: Pointer<'b, P>) -> Pointer<'b, P> {
-                pointer.add_device(self, 1)
-            }
-            #[track_caller]
-            fn before<P: PointerType>(self, pointer: Pointer<'b, P>) -> Pointer<'b, P> {
-                pointer.add_device(-self, 1)
-            }
-        }
-        impl<'b, P: PointerType> Add<Pointer<'b, P>> for Val<'b, $ty> {
-            type Output = Pointer<'b, P>;
-            #[track_caller]
-            fn add(self, pointer: Pointer<'b, P>) -> Pointer<'b, P> {
-                self.after(pointer)
-            }
-        }
-    )*};
-}
-offsets!(i32 i64);
-
-impl<'b, P: PointerType, O: PointerOffset<'b>> Add<O> for Pointer<'b, P> {
-    type Output = Self;
-    #[track_caller]
-    fn add(self, offset: O) -> Self {
-        offset.after(self)
-    }
-}
-
-impl<'b, P: PointerType, O: PointerOffset<'b>> Sub<O> for Pointer<'b, P> {
-    type Output = Self;
-    #[track_caller]
-    fn sub(self, offset: O) -> Self {
-        offset.before(self)
-    }
-}
-
-impl<'b, P: PointerType> Add<Pointer<'b, P>> for i32 {
-    type Output = Pointer<'b, P>;
-    fn add(self, pointer: Pointer<'b, P>) -> Pointer<'b, P> {
-        self.after(pointer)
     }
 }

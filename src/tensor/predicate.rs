@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::fmt;
 
 use crate::ir::{Body, DeviceCoord, Val};
-use crate::layout::{IntTuple, LayoutError};
+use crate::layout::{Int, IntTuple, IntTupleRef, LayoutError, Tuple};
 
-use super::engine::{Coordinates, clamped};
-use super::error::{TensorError, TensorErrorKind};
+use super::engine::{Coordinates, Engine, Entry, clamped};
+use super::error::TensorErrorKind;
 use super::ssa::TensorSsa;
-use super::tensor::{CoordTensor, Fragment};
+use super::tensor::{CoordTensor, Fragment, Tensor};
 
 /// For each element of a tensor, whether it takes part: a tensor of bools of the same shape, of which some may
 /// be known to be true when the kernel is built, and then cost nothing.
@@ -33,18 +33,16 @@ impl<'b> Predicate<'b> {
         &self.values
     }
 
-    /// One bool for each of `vectors` vectors of `elements` elements, which are copied as a whole: of a predicate with
-    /// one for each element, where those of a vector are the same value; with one for each vector; or with one for each
-    /// of the `rest` coordinates of the modes after the first.
+    /// One bool for each of `vectors` vectors of `elements` elements, which are copied as a whole, of parts of the shapes
+    /// `parts`: of a predicate with one for each element, where those of a vector are the same value; with one for each
+    /// vector; or with one for each coordinate of the modes after the first.
     pub(super) fn of_vectors(
         &self,
-        [vectors, elements, rest]: [usize; 3],
+        [vectors, elements]: [usize; 2],
+        parts: [IntTupleRef<'_>; 2],
     ) -> Result<Vec<Option<Val<'b, bool>>>, TensorErrorKind> {
         let values = &self.values;
-        if values.len() == vectors {
-            return Ok(values.clone());
-        }
-        if values.len() == vectors * elements {
+        if values.len() == vectors * elements && parts.iter().any(|part| self.is_of(*part)) {
             let of_one = |(vector, values): (usize, &[Option<Val<'b, bool>>])| {
                 let first = values.first().copied().flatten();
                 let same = |value: &Option<Val<'b, bool>>| value.map(Val::id) == first.map(Val::id);
@@ -53,12 +51,43 @@ impl<'b> Predicate<'b> {
             };
             return values.chunks(elements.max(1)).enumerate().map(of_one).collect();
         }
-        if values.len() == rest && vectors.is_multiple_of(rest.max(1)) {
-            let each = vectors / rest.max(1);
-            return Ok(values.iter().flat_map(|value| std::iter::repeat_n(*value, each)).collect());
+        for part in parts {
+            let (first, rest) = match part.child(0) {
+                Some(first) if !part.is_leaf() => (first.to_owned(), part.children().skip(1)),
+                _ => (part.to_owned(), part.children().skip(usize::MAX)),
+            };
+            let rest: Vec<IntTuple> = rest.map(IntTupleRef::to_owned).collect();
+            let of_part = |first: Option<IntTuple>| -> Result<bool, LayoutError> {
+                let modes = first.into_iter().chain(rest.iter().cloned());
+                Ok(self.is_of(Tuple::from_items(modes)?.as_ref()))
+            };
+            let in_first = first.product()?.floor_div(&Int::from(elements.max(1) as i64))?;
+            if values.len() == vectors && of_part(Some(Tuple::leaf(in_first)))? {
+                return Ok(values.clone());
+            }
+            if vectors.is_multiple_of(values.len().max(1)) && of_part(None)? {
+                let each = vectors / values.len().max(1);
+                let repeated = |value: &Option<Val<'b, bool>>| std::iter::repeat_n(*value, each);
+                return Ok(values.iter().flat_map(repeated).collect());
+            }
         }
-        let shape = self.shape.to_string();
-        Err(TensorErrorKind::PredicateVectors { shape, vectors, elements })
+        let (shape, [copy, _]) = (self.shape.to_string(), parts.map(|part| part.to_string()));
+        Err(TensorErrorKind::PredicateVectors { shape, copy, vectors, elements })
+    }
+
+    /// Whether it says for a copy of `shape` which elements take part: it has the same modes, or one for all of them.
+    pub(super) fn is_of(&self, shape: IntTupleRef<'_>) -> bool {
+        same_modes(self.shape.as_ref(), shape)
+    }
+
+    /// Whether the elements at these coordinates, as numbers, all take part or all do not.
+    pub(super) fn is_one(&self, coordinates: &[i64]) -> bool {
+        let value = |coordinate: &i64| {
+            let value = usize::try_from(*coordinate).ok().and_then(|at| self.values.get(at));
+            value.copied().flatten().map(Val::id)
+        };
+        let first = coordinates.first().and_then(value);
+        coordinates.iter().all(|coordinate| value(coordinate) == first)
     }
 
     /// Whether all elements take part, whatever the kernel is given.
@@ -109,6 +138,18 @@ impl<'b> IntoPredicate<'b> for Fragment<'b, bool> {
     #[track_caller]
     fn predicate(&self, k: &Body<'b, '_>) -> Predicate<'b> {
         self.load_all(k).predicate(k)
+    }
+}
+
+/// Whether the modes are of the same sizes, whatever modes they have inside. One number may stand for a tuple.
+fn same_modes(a: IntTupleRef<'_>, b: IntTupleRef<'_>) -> bool {
+    let same_size = |a: IntTupleRef<'_>, b: IntTupleRef<'_>| {
+        let sizes = (a.product(), b.product());
+        matches!(sizes, (Ok(a), Ok(b)) if a == b)
+    };
+    match (a.rank(), b.rank()) {
+        (1, _) | (_, 1) => same_size(a, b),
+        (x, y) => x == y && a.children().zip(b.children()).all(|(a, b)| same_size(a, b)),
     }
 }
 
@@ -178,6 +219,7 @@ impl<'b> CoordTensor<'b> {
         let mut values: Vec<Option<Val<'b, bool>>> = vec![None; size];
         // The same two comparisons are combined once, so that elements with one answer have one value.
         let mut both = HashMap::new();
+        let mut never = None;
         for ((entry, limit), offsets) in self.engine.entries().iter().zip(&limits).zip(offsets) {
             let mut known = HashMap::new();
             for (value, offset) in values.iter_mut().zip(offsets) {
@@ -186,7 +228,7 @@ impl<'b> CoordTensor<'b> {
                 let below = match known.get(&host) {
                     Some(below) => *below,
                     None => {
-                        let below = below(k, entry.device, entry.most, host, limit);
+                        let below = below(k, entry, host, limit, &mut never);
                         known.insert(host, below);
                         below
                     }
@@ -206,14 +248,15 @@ impl<'b> CoordTensor<'b> {
     }
 }
 
-/// Whether `device + host < limit`; `None` where it always is.
+/// Whether `device + host < limit`, for the device part of the entry; `None` where it always is. Where it never is, all
+/// get the one value `never`.
 #[track_caller]
 fn below<'b>(
     k: &Body<'b, '_>,
-    device: Option<Val<'b, i32>>,
-    most: Option<i64>,
+    &Entry { device, most, .. }: &Entry<'b>,
     host: i64,
     limit: &DeviceCoord<'b>,
+    never: &mut Option<Val<'b, bool>>,
 ) -> Option<Val<'b, bool>> {
     let always = |limit: i64| {
         let most = if device.is_some() { most } else { Some(0) };
@@ -222,7 +265,7 @@ fn below<'b>(
     match (device, limit) {
         (_, DeviceCoord::All | DeviceCoord::Tuple(_)) => None,
         (_, DeviceCoord::Host(limit)) if always(*limit) => None,
-        (None, DeviceCoord::Host(_)) => Some(k.constant(false)),
+        (None, DeviceCoord::Host(_)) => Some(*never.get_or_insert_with(|| k.constant(false))),
         (Some(device), DeviceCoord::Host(limit)) => {
             Some(device.lt(clamped(limit.saturating_sub(host))))
         }
@@ -232,20 +275,20 @@ fn below<'b>(
     }
 }
 
-/// The predicate of a copy of `shape`, or `None` after the error was recorded.
+/// The predicate of the copy of a tensor, of its shape, or `None` after the error was recorded.
 #[track_caller]
-pub(super) fn of_shape<'b>(
+pub(super) fn of_shape<'b, E: Engine<'b>>(
     k: &Body<'b, '_>,
+    operation: &'static str,
     predicate: &impl IntoPredicate<'b>,
-    size: usize,
-    operand: &dyn fmt::Display,
+    copied: &Tensor<E>,
 ) -> Option<Predicate<'b>> {
     let predicate = predicate.predicate(k);
-    if predicate.values.len() == size {
+    if predicate.is_of(copied.shape()) {
         return Some(predicate);
     }
-    let kind = TensorErrorKind::PredicateSize { shape: predicate.shape.to_string(), size };
-    k.report(TensorError { operation: "copy_if", operand: operand.to_string(), kind });
+    let (shape, copy) = (predicate.shape.to_string(), copied.shape().to_string());
+    copied.failed(k, operation, TensorErrorKind::PredicateShape { shape, copy });
     None
 }
 

@@ -1,9 +1,10 @@
 //! [`TensorSsa`]: the elements of a tensor as values.
 
-use std::fmt;
-use std::ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Sub};
+mod operators;
 
-use crate::ir::{Bits, Body, DeviceCoord, Element, IntoVal, Number, Signed, Val};
+use std::fmt;
+
+use crate::ir::{Body, DeviceCoord, Element, IntoVal, Number, Val};
 use crate::layout::{Coord, IntTuple, IntTupleRef, Layout, LayoutError, Slot, Tuple};
 
 use super::coord::Parts;
@@ -14,7 +15,8 @@ use super::tensor::{Fragment, Tensor};
 /// The elements of a tensor as values of the thread, in the order of their coordinates (first mode fastest):
 /// CuTe DSL's `TensorSSA`. It cannot be changed; operations make new ones.
 ///
-/// Operators work element by element. Either side may be a single value; of two tensors, modes of extent 1 are
+/// Operators work element by element: `+ - * /` of numbers, `%`, `<<` and `>>` of integers, `& | ^ !` of integers and
+/// bools, of tensors and references to them. Either side may be a single value; of two tensors, modes of extent 1 are
 /// repeated to the extent of the other ([broadcast](TensorSsa::broadcast_to)), and missing ones at the end
 /// count as 1.
 ///
@@ -69,7 +71,7 @@ impl<T: Element> fmt::Debug for TensorSsa<'_, T> {
 pub trait SsaOperand<'b, T> {
     /// The operand, whose elements belong to the build of `other`.
     #[doc(hidden)]
-    fn operand(self, other: Val<'b, T>) -> SsaCow<'b, T>;
+    fn operand<U>(self, other: Val<'b, U>) -> SsaCow<'b, T>;
 }
 
 /// The operand of an operator.
@@ -83,22 +85,22 @@ pub enum SsaCow<'b, T> {
 
 impl<'b, T: Element> SsaOperand<'b, T> for T {
     #[track_caller]
-    fn operand(self, other: Val<'b, T>) -> SsaCow<'b, T> {
+    fn operand<U>(self, other: Val<'b, U>) -> SsaCow<'b, T> {
         SsaCow::Value(other.constant(self))
     }
 }
 impl<'b, T> SsaOperand<'b, T> for Val<'b, T> {
-    fn operand(self, _: Val<'b, T>) -> SsaCow<'b, T> {
+    fn operand<U>(self, _: Val<'b, U>) -> SsaCow<'b, T> {
         SsaCow::Value(self)
     }
 }
 impl<'b, T> SsaOperand<'b, T> for TensorSsa<'b, T> {
-    fn operand(self, _: Val<'b, T>) -> SsaCow<'b, T> {
+    fn operand<U>(self, _: Val<'b, U>) -> SsaCow<'b, T> {
         SsaCow::Tensor(self)
     }
 }
 impl<'b, T> SsaOperand<'b, T> for &TensorSsa<'b, T> {
-    fn operand(self, _: Val<'b, T>) -> SsaCow<'b, T> {
+    fn operand<U>(self, _: Val<'b, U>) -> SsaCow<'b, T> {
         SsaCow::Tensor(self.clone())
     }
 }
@@ -429,103 +431,10 @@ impl<'b> TensorSsa<'b, bool> {
     }
 }
 
-macro_rules! operators {
-    ($($Trait:ident $method:ident $Bound:ident;)*) => {$(
-        /// Element by element; either side may be a single value, and modes of extent 1 are repeated.
-        impl<'b, T: $Bound, R: SsaOperand<'b, T>> $Trait<R> for &TensorSsa<'b, T> {
-            type Output = TensorSsa<'b, T>;
-
-            #[track_caller]
-            fn $method(self, rhs: R) -> TensorSsa<'b, T> {
-                let Some(any) = self.any() else { return self.clone() };
-                let rhs = match rhs.operand(any) {
-                    SsaCow::Tensor(tensor) => tensor,
-                    SsaCow::Value(value) => TensorSsa { shape: 1.into(), values: vec![value] },
-                };
-                let (a, b) = self.repeated_with(&rhs);
-                let mut values = Vec::with_capacity(a.values.len());
-                for (x, y) in a.values.iter().zip(b.values) {
-                    values.push(x.$method(y));
-                }
-                TensorSsa { shape: a.shape, values }
-            }
-        }
-
-        /// Element by element; either side may be a single value, and modes of extent 1 are repeated.
-        impl<'b, T: $Bound, R: SsaOperand<'b, T>> $Trait<R> for TensorSsa<'b, T> {
-            type Output = TensorSsa<'b, T>;
-
-            #[track_caller]
-            fn $method(self, rhs: R) -> TensorSsa<'b, T> {
-                (&self).$method(rhs)
-            }
-        }
-    )*};
-}
-
-operators! {
-    Add add Number;
-    Sub sub Number;
-    Mul mul Number;
-    Div div Number;
-    BitAnd bitand Bits;
-    BitOr bitor Bits;
-}
-
-impl<'b, T: Signed + Element> Neg for TensorSsa<'b, T> {
-    type Output = TensorSsa<'b, T>;
-
-    #[track_caller]
-    fn neg(mut self) -> TensorSsa<'b, T> {
-        for value in &mut self.values {
-            *value = -*value;
-        }
-        self
-    }
-}
-
-impl<'b, T: Bits> Not for TensorSsa<'b, T> {
-    type Output = TensorSsa<'b, T>;
-
-    #[track_caller]
-    fn not(mut self) -> TensorSsa<'b, T> {
-        for value in &mut self.values {
-            *value = !*value;
-        }
-        self
-    }
-}
-
-macro_rules! compares {
-    ($($method:ident)*) => {
-        /// Comparisons, element by element, with the rules of operators.
-        impl<'b, T: Number> TensorSsa<'b, T> {$(
-            #[doc = concat!("[`Val::", stringify!($method), "`]")]
-            #[track_caller]
-            pub fn $method(&self, rhs: impl SsaOperand<'b, T>) -> TensorSsa<'b, bool> {
-                let Some(any) = self.any() else {
-                    return TensorSsa { shape: self.shape.clone(), values: Vec::new() };
-                };
-                let rhs = match rhs.operand(any) {
-                    SsaCow::Tensor(tensor) => tensor,
-                    SsaCow::Value(value) => TensorSsa { shape: 1.into(), values: vec![value] },
-                };
-                let (a, b) = self.repeated_with(&rhs);
-                let mut values = Vec::with_capacity(a.values.len());
-                for (x, y) in a.values.iter().zip(b.values) {
-                    values.push(x.$method(y));
-                }
-                TensorSsa { shape: a.shape, values }
-            }
-        )*}
-    };
-}
-compares!(eq ne lt le gt ge);
-
 impl<'b, E: Readable<'b>> Tensor<E> {
     /// All elements as values: CuTe DSL's `load` of a whole tensor.
     ///
-    /// A layout with symbols is an error of the build.
+    /// A shape with symbols is an error of the build; strides may have them.
     #[track_caller]
     pub fn load_all(&self, k: &Body<'b, '_>) -> TensorSsa<'b, E::Elem> {
         let nothing =
@@ -533,16 +442,16 @@ impl<'b, E: Readable<'b>> Tensor<E> {
         if self.poisoned {
             return nothing();
         }
-        let indices = match self.layout.indices() {
-            Ok(indices) => indices,
+        let elements = match self.elements(k) {
+            Ok(elements) => elements,
             Err(error) => {
                 self.failed(k, "load", error);
                 return nothing();
             }
         };
-        let mut values = Vec::new();
-        for index in indices {
-            values.push(self.engine.at(index).read(k));
+        let mut values = Vec::with_capacity(elements.len());
+        for (engine, index) in elements {
+            values.push(engine.at(index).read(k));
         }
         TensorSsa { shape: self.shape().to_owned(), values }
     }
@@ -558,10 +467,10 @@ impl<'b, E: Writable<'b>> Tensor<E> {
         }
         let shape = self.shape().to_owned();
         let both = values.broadcast(&shape);
-        match both.and_then(|values| Ok((values, self.layout.indices()?))) {
-            Ok((values, indices)) => {
-                for (index, value) in indices.zip(values.values) {
-                    self.engine.at(index).write(k, value);
+        match both.and_then(|values| Ok((values, self.elements(k)?))) {
+            Ok((values, elements)) => {
+                for ((engine, index), value) in elements.into_iter().zip(values.values) {
+                    engine.at(index).write(k, value);
                 }
             }
             Err(kind) => self.failed(k, "store", kind),

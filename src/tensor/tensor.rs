@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::ir::{
     Body, DeviceCoord, Element, Global, GlobalMut, IntoVal, Pointer as PointerType, Registers,
-    Shared, Ty, Val, Vector, f16,
+    Scalar, Shared, Space, Ty, Val, Vector, f16,
 };
 use crate::layout::{ComposedLayout, IntTuple, IntTupleRef, Layout, LayoutError, Part, Swizzle};
 
@@ -99,6 +99,37 @@ impl<'b, P: PointerType> Tensor<Pointer<'b, P>> {
     /// The tensor of a pointer and a layout: CuTe's `make_tensor`. A [`ComposedLayout`] with a swizzle makes
     /// a swizzled tensor, `T(c) = *(p + S(offset + L(c)))`.
     ///
+    /// Symbols of the layout are those of the parameters of the kernel: coordinates go through them on the device, and
+    /// what is known to divide them is known of addresses. A part whose extents are numbers is copied as any other.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sim")] {
+    /// use tilewright::ir::{GlobalMut, Kernel, KernelOptions, Target};
+    /// use tilewright::layout::{Layout, layout, tiler};
+    /// use tilewright::runtime::{Device, Grid};
+    /// use tilewright::tensor::Tensor;
+    ///
+    /// // A matrix of rows, of any size and pitch.
+    /// let rows = layout!((8, 8) : (8, 1)).mark_layout_dynamic(1)?;
+    /// type Params = (Layout, GlobalMut<f32>);
+    /// let options = KernelOptions::default().template(&rows);
+    /// let kernel = Kernel::<Params>::build_with(options, "twice", Target::SM_80, |k, (rows, x)| {
+    ///     let x = Tensor::new(k, x, rows);
+    ///     assert_eq!(x.layout().to_string(), "(s0,s1):(d0,1)");
+    ///     let tile = x.local_tile(k, &tiler!(2, 4), (k.block_idx().x, k.block_idx().y));
+    ///     tile.store_all(k, &(tile.load_all(k) * 2.0));
+    /// })?;
+    /// let function = Device::sim()?.load(&kernel)?;
+    /// for (m, n, pitch) in [(4, 4, 5), (2, 8, 8)] {
+    ///     let mut x = function.device().upload(&vec![1f32; (m * pitch) as usize])?;
+    ///     let grid = Grid::new([m as u32 / 2, n as u32 / 4, 1], [1, 1, 1]);
+    ///     function.launch(grid, (&layout!((m, n) : (pitch, 1)), &mut x))?;
+    ///     assert_eq!(x.to_vec()?.iter().sum::<f32>(), (m * pitch + m * n) as f32);
+    /// }
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// A layout into coordinates, or one that is composed with anything but a swizzle, is an error of the
     /// build.
     #[track_caller]
@@ -108,7 +139,7 @@ impl<'b, P: PointerType> Tensor<Pointer<'b, P>> {
         layout: impl Into<ComposedLayout>,
     ) -> Self {
         let (pointer, layout) = (pointer.into(), layout.into());
-        match Self::from_composed(pointer, &layout) {
+        match Self::from_composed(k, pointer, &layout) {
             Ok(tensor) => tensor,
             Err(kind) => {
                 let operand = format!("{pointer} o {layout}");
@@ -118,7 +149,9 @@ impl<'b, P: PointerType> Tensor<Pointer<'b, P>> {
         }
     }
 
+    #[track_caller]
     fn from_composed(
+        k: &Body<'b, '_>,
         pointer: Pointer<'b, P>,
         composed: &ComposedLayout,
     ) -> Result<Self, TensorErrorKind> {
@@ -126,11 +159,10 @@ impl<'b, P: PointerType> Tensor<Pointer<'b, P>> {
         for (_, stride) in layout.as_ref().leaves() {
             stride.to_int()?;
         }
-        let offset = composed.offset().to_int()?.to_static()?;
+        let offset = composed.offset().to_int()?;
         let engine = match composed.inner() {
-            Part::Identity if offset == 0 => pointer,
-            Part::Identity => pointer + offset,
-            Part::Swizzle(swizzle) => pointer.swizzled(*swizzle, offset),
+            Part::Identity => pointer.add_int(k, offset)?,
+            Part::Swizzle(swizzle) => pointer.swizzled(*swizzle, 0).add_int(k, offset)?,
             inner => return Err(TensorErrorKind::NotASwizzle { inner: inner.to_string() }),
         };
         Ok(Tensor::from_parts(engine, layout))
@@ -226,11 +258,13 @@ impl<'b, T: Ty> Fragment<'b, T> {
         self.engine.variables()
     }
 
-    /// Sets all elements.
+    /// Sets all elements: CuTe's `fill`. Of a part of a fragment, those of the part alone.
     #[track_caller]
     pub fn fill(&self, k: &Body<'b, '_>, value: impl IntoVal<'b, T>) {
-        if !self.poisoned {
-            self.engine.fill(k, value);
+        if !self.poisoned
+            && let Err(error) = self.engine.fill(k, &self.layout, value)
+        {
+            self.failed(k, "fill", error);
         }
     }
 }
@@ -401,6 +435,41 @@ fn has_underscore(coord: &DeviceCoord<'_>) -> bool {
         DeviceCoord::All => true,
         DeviceCoord::Tuple(items) => items.iter().any(has_underscore),
         DeviceCoord::Host(_) | DeviceCoord::Device(_) => false,
+    }
+}
+
+/// What is known of the elements before the kernel runs.
+impl<'b, E: Readable<'b>> Tensor<E> {
+    /// The type of the elements. CuTe DSL's `element_type`.
+    pub fn element_type(&self) -> Scalar {
+        E::Elem::SCALAR
+    }
+
+    /// The memory of the elements; `None` for registers. CuTe DSL's `memspace`.
+    ///
+    /// ```
+    /// use tilewright::ir::{Global, Kernel, Scalar, Space, Target};
+    /// use tilewright::layout::layout;
+    /// use tilewright::tensor::{Pointer, Tensor};
+    ///
+    /// Kernel::<(Global<f32>,)>::build("k", Target::SM_80, |k, (x,)| {
+    ///     let x = Tensor::new(k, Pointer::new(x).assume_aligned(k, 16), layout!((8, 4)));
+    ///     assert_eq!((x.element_type(), x.memspace()), (Scalar::F32, Some(Space::Global)));
+    ///     assert_eq!(x.slice(k, (2, ..)).alignment(), Some(8));
+    ///     let held = x.fragment_like::<f32>(k);
+    ///     assert_eq!((held.element_type(), held.memspace()), (Scalar::F32, None));
+    ///     assert_eq!(held.alignment(), None);
+    /// })?;
+    /// # Ok::<(), tilewright::ir::BuildErrors>(())
+    /// ```
+    pub fn memspace(&self) -> Option<Space> {
+        self.engine.memory()
+    }
+
+    /// What divides the address of the first element, in bytes; `None` for registers, which have none. CuTe DSL's
+    /// `alignment` of the iterator.
+    pub fn alignment(&self) -> Option<u64> {
+        self.engine.alignment_bytes()
     }
 }
 

@@ -1,9 +1,10 @@
 //! [`ThrCopy`]: the part of a [`TiledCopy`] that a thread has, and its copies by the instruction of the atom.
 
 use crate::ir::{Body, CpAsyncCache, DeviceCoord, Element, MatrixCount, MatrixOrder, Scalar, Val};
-use crate::layout::{Analysis, IntTuple, Layout};
+use crate::layout::{Analysis, IntTuple};
 
 use super::atom::{CacheOp, CopyOp, Matrices};
+use super::elements::Group;
 use super::engine::{Engine, Place, Readable, Writable};
 use super::error::{TensorError, TensorErrorKind};
 use super::predicate::IntoPredicate;
@@ -59,11 +60,14 @@ pub struct ThrCopy<'c, 'b> {
     pub(super) thread: DeviceCoord<'b>,
 }
 
-/// The elements of one execution of the atom by a thread, as indices of both tensors.
-struct Step {
-    from: Vec<i64>,
-    to: Vec<i64>,
+/// The elements of one execution of the atom by a thread in both tensors.
+struct Step<S, D> {
+    from: Group<S>,
+    to: Group<D>,
 }
+
+/// A step with its bool; `None` is always true.
+type CheckedStep<'b, S, D> = (Step<S, D>, Option<Val<'b, bool>>);
 
 impl<'b> ThrCopy<'_, 'b> {
     /// The elements of the source that the thread copies, in the modes (value, tile in each mode ..): CuTe's
@@ -194,9 +198,9 @@ impl<'b> ThrCopy<'_, 'b> {
         D: Writable<'b, Elem = S::Elem>,
     {
         let Some(steps) = self.checked(k, "copy", source, destination) else { return };
-        let (op, from, to) = (*self.copy.atom().op(), &source.engine, &destination.engine);
+        let op = *self.copy.atom().op();
         for step in &steps {
-            execute(k, op, from, to, step, None);
+            execute(k, op, step, None);
         }
     }
 
@@ -249,13 +253,13 @@ impl<'b> ThrCopy<'_, 'b> {
         D: Writable<'b, Elem = S::Elem>,
     {
         let steps = self.checked_if(k, "copy_if", predicate, source, destination);
-        let (op, from, to) = (*self.copy.atom().op(), &source.engine, &destination.engine);
+        let op = *self.copy.atom().op();
         for (step, inside) in steps.into_iter().flatten() {
             match (op, inside) {
                 (_, None) | (CopyOp::CpAsync { zero_fill: true, .. }, _) => {
-                    execute(k, op, from, to, &step, inside);
+                    execute(k, op, &step, inside);
                 }
-                (_, Some(inside)) => k.if_(inside, |k| execute(k, op, from, to, &step, None)),
+                (_, Some(inside)) => k.if_(inside, |k| execute(k, op, &step, None)),
             }
         }
     }
@@ -275,7 +279,7 @@ impl<'b> ThrCopy<'_, 'b> {
     {
         let steps = self.checked_if(k, "copy_zfill", predicate, source, destination);
         let Some(steps) = steps else { return };
-        let (op, from, to) = (*self.copy.atom().op(), &source.engine, &destination.engine);
+        let op = *self.copy.atom().op();
         let always = steps.iter().all(|(_, inside)| inside.is_none());
         if !always && matches!(op, CopyOp::CpAsync { zero_fill: false, .. }) {
             let kind = TensorErrorKind::NoZeroFill { instruction: op.instruction() };
@@ -283,12 +287,13 @@ impl<'b> ThrCopy<'_, 'b> {
         }
         for (step, inside) in steps {
             match (op, inside) {
-                (_, None) | (CopyOp::CpAsync { .. }, _) => execute(k, op, from, to, &step, inside),
+                (_, None) | (CopyOp::CpAsync { .. }, _) => execute(k, op, &step, inside),
                 (_, Some(inside)) => {
-                    let held = k.registers::<S::Elem>(step.from.len());
+                    let Step { from, to } = &step;
+                    let held = k.registers::<S::Elem>(from.indices.len());
                     held.fill(k, S::Elem::default());
                     k.if_(inside, |k| {
-                        let values = from.read_vector(k, &step.from);
+                        let values = from.engine.read_vector(k, &from.indices);
                         let values = values.and_then(|vector| vector.values::<S::Elem>());
                         for (i, value) in values.unwrap_or_default().into_iter().enumerate() {
                             held.set(k, i, value);
@@ -299,7 +304,7 @@ impl<'b> ThrCopy<'_, 'b> {
                         values.push(held.get(k, i));
                     }
                     if let Some(vector) = crate::ir::AnyVector::pack(&values) {
-                        to.write_vector(k, &step.to, vector);
+                        to.engine.write_vector(k, &to.indices, vector);
                     }
                 }
             }
@@ -320,16 +325,14 @@ impl<'b> ThrCopy<'_, 'b> {
         predicate: &impl IntoPredicate<'b>,
         source: &Tensor<S>,
         destination: &Tensor<D>,
-    ) -> Option<Vec<(Step, Option<Val<'b, bool>>)>> {
+    ) -> Option<Vec<CheckedStep<'b, S, D>>> {
         let steps = self.checked(k, operation, source, destination)?;
         let predicate = predicate.predicate(k);
         let found = || {
             let op = self.copy.atom().op();
-            let vector = steps.first().map_or(1, |step| step.from.len());
-            let rest =
-                source.layout.take(1, source.rank()).and_then(|rest| rest.size()?.to_static());
-            let rest = rest.ok().and_then(|rest| usize::try_from(rest).ok()).unwrap_or(1);
-            let inside = predicate.of_vectors([steps.len(), vector, rest])?;
+            let vector = steps.first().map_or(1, |step| step.from.indices.len());
+            let parts = [source.shape(), destination.shape()];
+            let inside = predicate.of_vectors([steps.len(), vector], parts)?;
             match op {
                 CopyOp::Universal { .. }
                 | CopyOp::CpAsync { .. }
@@ -358,11 +361,11 @@ impl<'b> ThrCopy<'_, 'b> {
         operation: &'static str,
         source: &Tensor<S>,
         destination: &Tensor<D>,
-    ) -> Option<Vec<Step>> {
+    ) -> Option<Vec<Step<S, D>>> {
         if source.poisoned || destination.poisoned {
             return None;
         }
-        match self.steps(source, destination) {
+        match self.steps(k, source, destination) {
             Ok(steps) => Some(steps),
             Err(kind) => {
                 self.failed(k, operation, kind);
@@ -371,11 +374,13 @@ impl<'b> ThrCopy<'_, 'b> {
         }
     }
 
+    #[track_caller]
     fn steps<S: Readable<'b>, D: Writable<'b>>(
         &self,
+        k: &Body<'b, '_>,
         source: &Tensor<S>,
         destination: &Tensor<D>,
-    ) -> Result<Vec<Step>, TensorErrorKind> {
+    ) -> Result<Vec<Step<S, D>>, TensorErrorKind> {
         check_spaces(self.copy.atom().op(), source, destination)?;
         let (found, expected) = (S::Elem::SCALAR, self.copy.dtype());
         if found.bits() != expected.bits() {
@@ -390,7 +395,9 @@ impl<'b> ThrCopy<'_, 'b> {
             let expected = "numbers in vectors".to_owned();
             return Err(TensorErrorKind::ElementType { operand: "the source", found, expected });
         }
-        let (froms, tos) = (vectors(&source.layout, from)?, vectors(&destination.layout, to)?);
+        let groups = |vector: i64| usize::try_from(vector).unwrap_or(1);
+        let froms = source.groups(k, &source.layout, groups(from))?;
+        let tos = destination.groups(k, &destination.layout, groups(to))?;
         match (froms.len(), tos.len()) {
             (a, b) if a == b => {
                 let both = froms.into_iter().zip(tos);
@@ -406,39 +413,27 @@ impl<'b> ThrCopy<'_, 'b> {
     }
 }
 
-/// The indices of a part, `vector` after `vector`.
-fn vectors(layout: &Layout, vector: i64) -> Result<Vec<Vec<i64>>, TensorErrorKind> {
-    let indices: Vec<i64> = layout.indices()?.collect();
-    let (count, atom) = (indices.len() as i64, vector.max(1));
-    if count % atom != 0 {
-        return Err(TensorErrorKind::Atoms { what: "values", count, atom });
-    }
-    Ok(indices.chunks(atom as usize).map(<[i64]>::to_vec).collect())
-}
-
 /// One execution of the atom. Where `inside` is given and false, the destination becomes zero; only `cp.async` takes it.
 #[track_caller]
 fn execute<'b, 'c, S, D>(
     k: &Body<'c, '_>,
     op: CopyOp,
-    source: &S,
-    destination: &D,
-    step: &Step,
+    Step { from, to }: &Step<S, D>,
     inside: Option<Val<'c, bool>>,
 ) where
     'b: 'c,
     S: Readable<'b>,
     D: Writable<'b, Elem = S::Elem>,
 {
-    let first = |indices: &[i64]| indices.first().copied().unwrap_or(0);
+    let (source, destination) = (&from.engine, &to.engine);
     match op {
         CopyOp::Universal { .. } => {
-            if let Some(vector) = source.read_vector(k, &step.from) {
-                destination.write_vector(k, &step.to, vector);
+            if let Some(vector) = source.read_vector(k, &from.indices) {
+                destination.write_vector(k, &to.indices, vector);
             }
         }
         CopyOp::CpAsync { bits, cache, .. } => {
-            let places = (source.place(first(&step.from)), destination.place(first(&step.to)));
+            let places = (source.place(from.first()), destination.place(to.first()));
             let (Place::Global(from, from_at), Place::Shared(to, to_at)) = places else { return };
             let cache = match cache {
                 CacheOp::Always => CpAsyncCache::Ca,
@@ -454,7 +449,7 @@ fn execute<'b, 'c, S, D>(
             }
         }
         CopyOp::LdMatrix { matrices, transposed } => {
-            let Place::Shared(from, at) = source.place(first(&step.from)) else { return };
+            let Place::Shared(from, at) = source.place(from.first()) else { return };
             let (count, order) = matrix(matrices, transposed);
             let vector = match S::Elem::SCALAR.bits() {
                 16 => from.ldmatrix_any(k, at, count, order),
@@ -464,12 +459,12 @@ fn execute<'b, 'c, S, D>(
                     from.ldmatrix_any(k, 0, count, order)
                 }
             };
-            destination.write_vector(k, &step.to, vector);
+            destination.write_vector(k, &to.indices, vector);
         }
         CopyOp::StMatrix { matrices, transposed } => {
-            let Place::Shared(to, at) = destination.place(first(&step.to)) else { return };
+            let Place::Shared(to, at) = destination.place(to.first()) else { return };
             let (_, order) = matrix(matrices, transposed);
-            let Some(vector) = source.read_vector(k, &step.from) else { return };
+            let Some(vector) = source.read_vector(k, &from.indices) else { return };
             match S::Elem::SCALAR.bits() {
                 16 => to.stmatrix_any(k, at, vector, order),
                 _ => {
@@ -480,11 +475,11 @@ fn execute<'b, 'c, S, D>(
         }
         CopyOp::MovMatrix => {
             // Pairs of 16 bits, whatever the elements are.
-            let pair = source.read_vector(k, &step.from).and_then(|pair| {
+            let pair = source.read_vector(k, &from.indices).and_then(|pair| {
                 if pair.elem().bits() == 16 { Some(pair) } else { pair.cast(Scalar::U16) }
             });
             if let Some(pair) = pair {
-                destination.write_vector(k, &step.to, pair.movmatrix());
+                destination.write_vector(k, &to.indices, pair.movmatrix());
             }
         }
         // `check_spaces` has refused them.

@@ -1,14 +1,16 @@
 //! Parts and other arrangements of a tensor: nothing is moved, only layouts and engines change.
 
+use std::collections::BTreeSet;
+
 use crate::ir::{Body, DeviceCoord, Element, Val};
 use crate::layout::{Layout, LayoutBuilder, LayoutError, Tiler, TilerRef};
 
 use super::coord::Parts;
-use super::engine::Engine;
+use super::engine::{Engine, Readable, Writable};
 use super::error::TensorErrorKind;
 use super::names::Names;
 use super::pointer::{Pointer, Recast};
-use super::tensor::Tensor;
+use super::tensor::{Fragment, Tensor};
 
 impl<'b, E: Engine<'b>> Tensor<E> {
     /// The part at a coordinate that keeps the modes with `..`, CuTe's `_`: the tensor `R` with
@@ -218,6 +220,75 @@ impl<'b, P: Recast> Tensor<Pointer<'b, P>> {
         }
         let tensor = Tensor::from_parts(self.engine.recast::<T>(k), recast.layout);
         Tensor { names: self.names.clone(), ..tensor }
+    }
+}
+
+impl<'b, T: Element> Fragment<'b, T> {
+    /// The bits of the elements as elements of type `U`, in registers of their own: CuTe's `recast`. Elements that become
+    /// one must be neighbours in the layout.
+    ///
+    /// A register has one type for good, so this is no other view of the same registers as for memory: what is set
+    /// afterwards in one of the two tensors is not seen in the other. Bools have no bits that are other elements.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sim")] {
+    /// use tilewright::ir::{GlobalMut, Kernel, Target};
+    /// use tilewright::layout::layout;
+    /// use tilewright::runtime::{Device, Grid};
+    /// use tilewright::tensor::{Fragment, Tensor};
+    ///
+    /// let kernel = Kernel::<(GlobalMut<u32>,)>::build("pairs", Target::SM_80, |k, (x,)| {
+    ///     let halves = Fragment::<u16>::registers(k, layout!((2, 3) : (1, 2)));
+    ///     for i in 0..6 {
+    ///         halves.store(k, i, i as u16 + 1);
+    ///     }
+    ///     let words = halves.recast::<u32>(k);
+    ///     assert_eq!(words.to_string(), "rmem<u32> o (1,3):(1,1)");
+    ///     Tensor::new(k, x, layout!((1, 3))).store_all(k, &words.load_all(k));
+    /// })?;
+    /// let device = Device::sim()?;
+    /// let mut x = device.zeros::<u32>(3)?;
+    /// device.load(&kernel)?.launch(Grid::cover(1, 1), (&mut x,))?;
+    /// assert_eq!(x.to_vec()?, [0x2_0001, 0x4_0003, 0x6_0005]);
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[track_caller]
+    pub fn recast<U: Element>(&self, k: &Body<'b, '_>) -> Fragment<'b, U> {
+        let (from, to) = (T::SCALAR, U::SCALAR);
+        let recast = || -> Result<Fragment<'b, U>, LayoutError> {
+            let unsupported = || {
+                let argument = format!("elements of type {from} as elements of type {to}");
+                LayoutError::Unsupported { operation: "recast", argument }
+            };
+            let layout = self.layout.recast_layout(from.bits().into(), to.bits().into())?;
+            // The places of both that have the same bits: so many old ones, so many new ones.
+            let (old, new) = if from.bits() < to.bits() {
+                (i64::from(to.bits() / from.bits()), 1)
+            } else {
+                (1, i64::from(from.bits() / to.bits()))
+            };
+            let fragment = Fragment::<U>::registers(k, layout);
+            let groups: BTreeSet<i64> =
+                fragment.layout.indices()?.map(|index| index.div_euclid(new)).collect();
+            let run = |group: i64, len: i64| (group * len..group * len + len).collect::<Vec<_>>();
+            for group in groups {
+                let vector = self.engine.read_vector(k, &run(group, old));
+                let vector = vector.and_then(|vector| vector.cast(to)).ok_or_else(unsupported)?;
+                fragment.engine.write_vector(k, &run(group, new), vector);
+            }
+            Ok(Tensor { names: self.names.clone(), ..fragment })
+        };
+        if self.poisoned {
+            return Fragment::registers(k, Layout::trivial()).poison();
+        }
+        match recast() {
+            Ok(fragment) => fragment,
+            Err(error) => {
+                self.failed(k, "recast", error);
+                Fragment::registers(k, Layout::trivial()).poison()
+            }
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use super::context::Context;
 use super::error::BuildErrorKind;
 use super::symbolic::int;
 use super::typed::{MemIndex, Val};
-use crate::layout::{Int, Layout, LayoutError, LayoutRef};
+use crate::layout::{Int, IntTupleRef, Layout, LayoutError, LayoutRef};
 
 /// A coordinate of which some entries are known when the kernel is built and some when it runs.
 #[derive(Clone, Debug)]
@@ -115,6 +115,40 @@ impl<'b> Body<'b, '_> {
             None => int(cx, &offset.host),
             Some(device) if offset.host.is(0) => device,
             Some(device) => device + int::<I>(cx, &offset.host),
+        }
+    }
+}
+
+impl<'b> Body<'b, '_> {
+    /// The entries of a tuple as those of a coordinate: numbers of the host, and expressions over symbols as device
+    /// numbers. A shape becomes the limit of a predicate.
+    ///
+    /// ```
+    /// use tilewright::ir::{DeviceCoord, Kernel, KernelOptions, Target};
+    /// use tilewright::layout::{Int, Layout};
+    ///
+    /// let rows = Layout::compact((Int::symbol("m"), 8));
+    /// let options = KernelOptions::default().template(&rows);
+    /// Kernel::<(Layout,)>::build_with(options, "k", Target::SM_80, |k, (rows,)| {
+    ///     let DeviceCoord::Tuple(entries) = k.coord(rows.shape()) else { panic!() };
+    ///     assert!(matches!(entries[..], [DeviceCoord::Device(_), DeviceCoord::Host(8)]));
+    /// })?;
+    /// # Ok::<(), tilewright::ir::BuildErrors>(())
+    /// ```
+    #[track_caller]
+    pub fn coord(&self, tuple: IntTupleRef<'_>) -> DeviceCoord<'b> {
+        match tuple.as_leaf() {
+            Some(entry) => match entry.as_static() {
+                Some(number) => DeviceCoord::Host(number),
+                None => DeviceCoord::Device(int(self.context(), entry)),
+            },
+            None => {
+                let mut entries = Vec::with_capacity(tuple.rank());
+                for entry in tuple.children() {
+                    entries.push(self.coord(entry));
+                }
+                DeviceCoord::Tuple(entries)
+            }
         }
     }
 }

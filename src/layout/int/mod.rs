@@ -215,6 +215,17 @@ impl Int {
         }
     }
 
+    /// The number among the terms: the value itself if it is static.
+    pub(crate) fn constant_part(&self) -> i64 {
+        match &self.0 {
+            Repr::Static(value) => *value,
+            Repr::Symbolic(e) => {
+                let number = e.terms.iter().find(|term| term.atoms.is_empty());
+                number.map_or(0, |term| term.coefficient)
+            }
+        }
+    }
+
     /// The symbol, if the expression is one symbol.
     ///
     /// ```

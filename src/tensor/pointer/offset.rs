@@ -1,0 +1,77 @@
+//! [`PointerOffset`]: what can be added to a pointer.
+
+use std::ops::{Add, Sub};
+
+use crate::ir::{Pointer as PointerType, Val};
+
+use super::Pointer;
+
+/// What can be added to a pointer: `i32`, `i64`, and device values of these types.
+pub trait PointerOffset<'b>: sealed::Sealed {
+    /// `pointer + self`
+    #[doc(hidden)]
+    fn after<P: PointerType>(self, pointer: Pointer<'b, P>) -> Pointer<'b, P>;
+    /// `pointer - self`
+    #[doc(hidden)]
+    fn before<P: PointerType>(self, pointer: Pointer<'b, P>) -> Pointer<'b, P>;
+}
+
+mod sealed {
+    /// Closes the offsets.
+    pub trait Sealed {}
+}
+
+macro_rules! offsets {
+    ($($ty:ty)*) => {$(
+        impl sealed::Sealed for $ty {}
+        impl<'b> PointerOffset<'b> for $ty {
+            fn after<P: PointerType>(self, pointer: Pointer<'b, P>) -> Pointer<'b, P> {
+                pointer.add_host(self.into())
+            }
+            fn before<P: PointerType>(self, pointer: Pointer<'b, P>) -> Pointer<'b, P> {
+                pointer.add_host(i64::from(self).saturating_neg())
+            }
+        }
+        impl<'b, P: PointerType> Add<Pointer<'b, P>> for $ty {
+            type Output = Pointer<'b, P>;
+            fn add(self, pointer: Pointer<'b, P>) -> Pointer<'b, P> {
+                self.after(pointer)
+            }
+        }
+        impl sealed::Sealed for Val<'_, $ty> {}
+        impl<'b> PointerOffset<'b> for Val<'b, $ty> {
+            #[track_caller]
+            fn after<P: PointerType>(self, pointer: Pointer<'b, P>) -> Pointer<'b, P> {
+                pointer.add_device(self, 1)
+            }
+            #[track_caller]
+            fn before<P: PointerType>(self, pointer: Pointer<'b, P>) -> Pointer<'b, P> {
+                pointer.add_device(-self, 1)
+            }
+        }
+        impl<'b, P: PointerType> Add<Pointer<'b, P>> for Val<'b, $ty> {
+            type Output = Pointer<'b, P>;
+            #[track_caller]
+            fn add(self, pointer: Pointer<'b, P>) -> Pointer<'b, P> {
+                self.after(pointer)
+            }
+        }
+    )*};
+}
+offsets!(i32 i64);
+
+impl<'b, P: PointerType, O: PointerOffset<'b>> Add<O> for Pointer<'b, P> {
+    type Output = Self;
+    #[track_caller]
+    fn add(self, offset: O) -> Self {
+        offset.after(self)
+    }
+}
+
+impl<'b, P: PointerType, O: PointerOffset<'b>> Sub<O> for Pointer<'b, P> {
+    type Output = Self;
+    #[track_caller]
+    fn sub(self, offset: O) -> Self {
+        offset.before(self)
+    }
+}

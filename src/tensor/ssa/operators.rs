@@ -1,0 +1,155 @@
+//! Operators and comparisons of tensors of values.
+
+use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Rem, Shl, Shr, Sub};
+
+use crate::ir::{Bits, Element, Int, Number, Signed, Val, bf16, f16};
+
+use super::{SsaCow, SsaOperand, TensorSsa};
+
+/// The operand as a tensor; a single value is one of extent 1.
+fn tensor<T>(operand: SsaCow<'_, T>) -> TensorSsa<'_, T> {
+    match operand {
+        SsaCow::Tensor(tensor) => tensor,
+        SsaCow::Value(value) => TensorSsa { shape: 1.into(), values: vec![value] },
+    }
+}
+
+macro_rules! operators {
+    ($($Trait:ident $method:ident $Bound:ident $Right:ty;)*) => {$(
+        /// Element by element; either side may be a single value, and modes of extent 1 are repeated.
+        impl<'b, T: $Bound, R: SsaOperand<'b, $Right>> $Trait<R> for &TensorSsa<'b, T> {
+            type Output = TensorSsa<'b, T>;
+
+            #[track_caller]
+            fn $method(self, rhs: R) -> TensorSsa<'b, T> {
+                let Some(any) = self.any() else { return self.clone() };
+                let (a, b) = self.repeated_with(&tensor(rhs.operand(any)));
+                let mut values = Vec::with_capacity(a.values.len());
+                for (x, y) in a.values.iter().zip(b.values) {
+                    values.push(x.$method(y));
+                }
+                TensorSsa { shape: a.shape, values }
+            }
+        }
+
+        /// Element by element; either side may be a single value, and modes of extent 1 are repeated.
+        impl<'b, T: $Bound, R: SsaOperand<'b, $Right>> $Trait<R> for TensorSsa<'b, T> {
+            type Output = TensorSsa<'b, T>;
+
+            #[track_caller]
+            fn $method(self, rhs: R) -> TensorSsa<'b, T> {
+                (&self).$method(rhs)
+            }
+        }
+    )*};
+}
+
+operators! {
+    Add add Number T;
+    Sub sub Number T;
+    Mul mul Number T;
+    Div div Number T;
+    Rem rem Int T;
+    BitAnd bitand Bits T;
+    BitOr bitor Bits T;
+    BitXor bitxor Bits T;
+    Shl shl Int u32;
+    Shr shr Int u32;
+}
+
+/// Operators with a single value on the left, which a type parameter cannot stand for: other crates may have types
+/// whose values do.
+macro_rules! on_the_left {
+    ($($Trait:ident $method:ident [$($ty:ty)*];)*) => {$($(
+        on_the_left!(@ $Trait $method $ty, $ty);
+        on_the_left!(@ $Trait $method Val<'b, $ty>, $ty);
+    )*)*};
+    (@ $Trait:ident $method:ident $Left:ty, $ty:ty) => {
+        /// With a single value on the left.
+        impl<'b> $Trait<&TensorSsa<'b, $ty>> for $Left {
+            type Output = TensorSsa<'b, $ty>;
+
+            #[track_caller]
+            fn $method(self, rhs: &TensorSsa<'b, $ty>) -> TensorSsa<'b, $ty> {
+                let Some(any) = rhs.any() else { return rhs.clone() };
+                tensor(SsaOperand::<$ty>::operand(self, any)).$method(rhs)
+            }
+        }
+
+        /// With a single value on the left.
+        impl<'b> $Trait<TensorSsa<'b, $ty>> for $Left {
+            type Output = TensorSsa<'b, $ty>;
+
+            #[track_caller]
+            fn $method(self, rhs: TensorSsa<'b, $ty>) -> TensorSsa<'b, $ty> {
+                self.$method(&rhs)
+            }
+        }
+    };
+}
+
+on_the_left! {
+    Add add [i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64];
+    Sub sub [i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64];
+    Mul mul [i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64];
+    Div div [i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64];
+    Rem rem [i8 i16 i32 i64 u8 u16 u32 u64];
+    BitAnd bitand [bool i8 i16 i32 i64 u8 u16 u32 u64];
+    BitOr bitor [bool i8 i16 i32 i64 u8 u16 u32 u64];
+    BitXor bitxor [bool i8 i16 i32 i64 u8 u16 u32 u64];
+}
+
+macro_rules! of_one {
+    ($($Trait:ident $method:ident [$($Bound:tt)*];)*) => {$(
+        /// Element by element.
+        impl<'b, T: $($Bound)*> $Trait for &TensorSsa<'b, T> {
+            type Output = TensorSsa<'b, T>;
+
+            #[track_caller]
+            fn $method(self) -> TensorSsa<'b, T> {
+                let mut values = Vec::with_capacity(self.values.len());
+                for value in &self.values {
+                    values.push(value.$method());
+                }
+                TensorSsa { shape: self.shape.clone(), values }
+            }
+        }
+
+        /// Element by element.
+        impl<'b, T: $($Bound)*> $Trait for TensorSsa<'b, T> {
+            type Output = TensorSsa<'b, T>;
+
+            #[track_caller]
+            fn $method(self) -> TensorSsa<'b, T> {
+                (&self).$method()
+            }
+        }
+    )*};
+}
+
+of_one! {
+    Neg neg [Signed + Element];
+    Not not [Bits];
+}
+
+macro_rules! compares {
+    ($($method:ident)*) => {
+        /// Comparisons, element by element, with the rules of operators.
+        impl<'b, T: Number> TensorSsa<'b, T> {$(
+            #[doc = concat!("[`Val::", stringify!($method), "`]")]
+            #[track_caller]
+            pub fn $method(&self, rhs: impl SsaOperand<'b, T>) -> TensorSsa<'b, bool> {
+                let Some(any) = self.any() else {
+                    return TensorSsa { shape: self.shape.clone(), values: Vec::new() };
+                };
+                let (a, b) = self.repeated_with(&tensor(rhs.operand(any)));
+                let mut values = Vec::with_capacity(a.values.len());
+                for (x, y) in a.values.iter().zip(b.values) {
+                    values.push(x.$method(y));
+                }
+                TensorSsa { shape: a.shape, values }
+            }
+        )*}
+    };
+}
+compares!(eq ne lt le gt ge);
