@@ -80,7 +80,7 @@ pub use roles::{WarpRole, warp_roles};
 pub use scheduler::{Tile, TileScheduler};
 pub use smem_operand::SmemOperand;
 pub use ssa::{SsaOperand, TensorSsa};
-pub use staged_store::{StagedStore, StoreWords, ThrStore};
+pub use staged_store::{StagedStore, StoreWords, SumMap, ThrStore};
 #[doc(hidden)]
 pub use storage::round_up;
 pub use storage::{Align, MemRange, MemRangeAt, Storage, StoragePointer};
