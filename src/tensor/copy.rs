@@ -290,7 +290,7 @@ pub(super) fn pairs<'b, S: Readable<'b>, D: Readable<'b>>(
         Ok((from, to)) if from.len() == to.len() => Some(from.into_iter().zip(to).collect()),
         Ok(_) => {
             let source_shape = source.shape().to_string();
-            let destination = destination.shape().to_string();
+            let destination = format!("{}{}", destination.shape(), destination.names);
             let kind = TensorErrorKind::CopySizes { source: source_shape, destination };
             source.failed(k, operation, kind);
             None

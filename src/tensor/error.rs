@@ -199,13 +199,6 @@ pub enum TensorErrorKind {
     TensorMap(Box<TensorMapError>),
     /// An operand that `wgmma` does not read.
     Descriptor(Box<DescriptorError>),
-    /// As many names as modes are needed.
-    NameCount {
-        /// The number of modes.
-        modes: usize,
-        /// The number of names.
-        names: usize,
-    },
     /// A predicate that has not as many elements as the copy.
     PredicateSize {
         /// The shape of the predicate, printed.
@@ -352,9 +345,6 @@ impl fmt::Display for TensorErrorKind {
             }
             TensorErrorKind::TensorMap(error) => error.fmt(f),
             TensorErrorKind::Descriptor(error) => error.fmt(f),
-            TensorErrorKind::NameCount { modes, names } => {
-                write!(f, "the tensor has {modes} modes, but {names} names were given")
-            }
             TensorErrorKind::PredicateSize { shape, size } => write!(
                 f,
                 "a predicate of shape {shape} does not say which of the {size} elements are copied: a predicate is a tensor of bools of the copy's shape"

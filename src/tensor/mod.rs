@@ -72,6 +72,7 @@ pub use gemm::gemm;
 pub use gemm_async::WgmmaOperand;
 pub use mainloop::WgmmaMainloop;
 pub use matrix_load::{MatrixLoad, MatrixRing};
+pub use names::TensorLayout;
 pub use pipeline::{PipelineState, TmaPipeline, Turns};
 pub use pointer::{Pointer, PointerOffset, Recast};
 pub use predicate::{IntoPredicate, Predicate};
