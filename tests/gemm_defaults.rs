@@ -53,6 +53,8 @@ fn wanted(target: Target) -> Vec<GemmConfig> {
         base,
         of(Scalar::F16),
         of(Scalar::Tf32),
+        GemmConfig { major_a: Major::Mn, ..of(Scalar::Tf32) },
+        GemmConfig { major_a: Major::Mn, major_b: Major::Mn, ..of(Scalar::Tf32) },
         of(Scalar::F32),
         GemmConfig { major_a: Major::Mn, major_b: Major::Mn, epilogue: all, ..of(Scalar::F32) },
         GemmConfig { d: Scalar::F32, c: Scalar::F32, ..base },
@@ -109,7 +111,7 @@ fn part(all: BTreeMap<String, GemmConfig>, one_of: usize) -> Vec<GemmConfig> {
 #[test]
 fn the_assembler_has_no_remark() {
     let Some(ptxas) = ptxas::find() else { return };
-    for config in part(offered(), 5) {
+    for config in part(offered(), 7) {
         let report = ptxas.report(ptx(config).text(), &config.target.to_string());
         let report = report.unwrap_or_else(|problem| panic!("{config}: {problem}"));
         assert!(!report.contains("(C7"), "{config}: {report}");
@@ -137,7 +139,7 @@ fn epilogues_that_are_off_are_absent() {
 #[test]
 fn kernels_are_right_on_the_simulator() {
     let device = Device::sim().unwrap();
-    for config in part(offered(), 16) {
+    for config in part(offered(), 24) {
         let depth = if config.schedule == Schedule::Cooperative { 4 * config.tile[2] } else { 40 };
         let problem = GemmProblem::new(config.tile[0] + 8, 48, depth);
         Case::new(problem).check_any(&device, config);

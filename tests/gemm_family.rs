@@ -196,6 +196,15 @@ fn multistage_kernels() {
     Case::new(GemmProblem::new(70, 67, 72)).check::<f16, f16>(&device, halves);
     let tf32 = GemmConfig { stages: 2, ..GemmConfig::sm80(Target::SM_80, Scalar::Tf32, [64, 64]) };
     Case::new(GemmProblem::new(70, 67, 72)).check::<f32, f32>(&device, tf32);
+    // No instruction transposes elements of 32 bits: they are loaded one by one.
+    for (tile, major_a, major_b) in [
+        ([64, 64, 32], Major::Mn, Major::Mn),
+        ([128, 128, 32], Major::Mn, Major::K),
+        ([64, 128, 32], Major::K, Major::Mn),
+    ] {
+        let config = GemmConfig { tile, major_a, major_b, ..tf32 };
+        Case::new(GemmProblem::new(136, 72, 72)).check::<f32, f32>(&device, config);
+    }
     let epilogue = Epilogue {
         alpha: true,
         beta: true,
@@ -219,7 +228,10 @@ fn any_alignment() {
     }
     let tf32 = GemmConfig { stages: 2, ..GemmConfig::sm80(Target::SM_80, Scalar::Tf32, [64, 64]) };
     let odd = GemmConfig { alignment: 4, ..tf32 };
-    Case::new(GemmProblem::new(33, 35, 37)).check::<f32, f32>(&device, odd);
+    for major in [Major::K, Major::Mn] {
+        let config = GemmConfig { major_a: major, major_b: major, ..odd };
+        Case::new(GemmProblem::new(33, 35, 37)).check::<f32, f32>(&device, config);
+    }
 }
 
 /// Matrices in memory of other code, which may start at any element: D is written in parts that fit, and a kernel that
