@@ -1,18 +1,28 @@
 //! The configurations that `GemmConfig::defaults` offers: all have kernels, which the assembler takes without a spill or
-//! a remark, and which are right on the simulator.
+//! a remark, and which are right on the simulator. Some of each kind are tried; all of them with
+//!
+//! ```text
+//! TILEWRIGHT_CASES=all cargo test --release --test gemm_defaults --test gemm_space
+//! ```
 #![cfg(feature = "sim")]
 
+#[path = "support/gemm_case.rs"]
+#[allow(dead_code, reason = "each part of the tests uses what it needs")]
+mod gemm_case;
 #[path = "support/ptxas.rs"]
 #[allow(dead_code, reason = "each part of the tests uses what it needs")]
 mod ptxas;
+#[path = "support/rng.rs"]
+#[allow(dead_code, reason = "each part of the tests uses what it needs")]
+mod rng;
 
 use std::collections::BTreeMap;
 
+use gemm_case::{Case, ptx};
+
 use tilewright::codegen::Major;
-use tilewright::ir::{Scalar, Target, bf16, f16};
-use tilewright::kernels::gemm::{
-    Activation, Bias, Epilogue, Gemm, GemmArgs, GemmConfig, GemmProblem, Schedule,
-};
+use tilewright::ir::{Scalar, Target};
+use tilewright::kernels::gemm::{Activation, Bias, Epilogue, GemmConfig, GemmProblem, Schedule};
 use tilewright::runtime::Device;
 
 fn sizes() -> Vec<GemmProblem> {
@@ -43,6 +53,8 @@ fn wanted(target: Target) -> Vec<GemmConfig> {
         base,
         of(Scalar::F16),
         of(Scalar::Tf32),
+        GemmConfig { major_a: Major::Mn, ..of(Scalar::Tf32) },
+        GemmConfig { major_a: Major::Mn, major_b: Major::Mn, ..of(Scalar::Tf32) },
         of(Scalar::F32),
         GemmConfig { major_a: Major::Mn, major_b: Major::Mn, epilogue: all, ..of(Scalar::F32) },
         GemmConfig { d: Scalar::F32, c: Scalar::F32, ..base },
@@ -77,26 +89,29 @@ fn offered() -> BTreeMap<String, GemmConfig> {
     all
 }
 
-fn ptx(config: GemmConfig) -> tilewright::codegen::Ptx {
-    match (config.a, config.d) {
-        (Scalar::Bf16, Scalar::Bf16) => Gemm::<bf16>::new(config).unwrap().ptx(),
-        (Scalar::Bf16, _) => Gemm::<bf16, f32>::new(config).unwrap().ptx(),
-        (Scalar::F16, _) => Gemm::<f16>::new(config).unwrap().ptx(),
-        _ => Gemm::<f32>::new(config).unwrap().ptx(),
-    }
-}
-
-/// A part of them by default; all with `TILEWRIGHT_CASES=all`.
+/// One of so many of each kind (types of A and D, with and without an epilogue), but at least one; all with
+/// `TILEWRIGHT_CASES=all`.
 fn part(all: BTreeMap<String, GemmConfig>, one_of: usize) -> Vec<GemmConfig> {
-    let every = std::env::var("TILEWRIGHT_CASES").is_ok_and(|cases| cases == "all");
-    let step = if every { 1 } else { one_of };
-    all.into_values().step_by(step).collect()
+    if std::env::var("TILEWRIGHT_CASES").is_ok_and(|cases| cases == "all") {
+        return all.into_values().collect();
+    }
+    let mut kinds: BTreeMap<String, Vec<GemmConfig>> = BTreeMap::new();
+    for config in all.into_values() {
+        let plain = config.epilogue == Epilogue::default();
+        let kind = format!("{} {} {} {plain}", config.target, config.a, config.d);
+        kinds.entry(kind).or_default().push(config);
+    }
+    let some = |kind: Vec<GemmConfig>| {
+        let first = (one_of / 2).min(kind.len() - 1);
+        kind.into_iter().skip(first).step_by(one_of)
+    };
+    kinds.into_values().flat_map(some).collect()
 }
 
 #[test]
 fn the_assembler_has_no_remark() {
     let Some(ptxas) = ptxas::find() else { return };
-    for config in part(offered(), 5) {
+    for config in part(offered(), 7) {
         let report = ptxas.report(ptx(config).text(), &config.target.to_string());
         let report = report.unwrap_or_else(|problem| panic!("{config}: {problem}"));
         assert!(!report.contains("(C7"), "{config}: {report}");
@@ -120,40 +135,13 @@ fn epilogues_that_are_off_are_absent() {
     }
 }
 
-/// At a reduced size, with a reduced depth: small integers, of which sums are exact.
+/// At a reduced size, with a reduced depth.
 #[test]
 fn kernels_are_right_on_the_simulator() {
     let device = Device::sim().unwrap();
-    let mut all = offered();
-    all.retain(|_, config| {
-        config.a == Scalar::Bf16
-            && config.d == Scalar::Bf16
-            && config.epilogue == Epilogue::default()
-    });
-    for config in part(all, 4) {
+    for config in part(offered(), 24) {
         let depth = if config.schedule == Schedule::Cooperative { 4 * config.tile[2] } else { 40 };
         let problem = GemmProblem::new(config.tile[0] + 8, 48, depth);
-        let [m, n, k] = [problem.m, problem.n, problem.k].map(|size| size as usize);
-        let number = |i: usize| bf16::from_f32((i * i % 7) as f32 - 3.0);
-        let (a, b): (Vec<_>, Vec<_>) =
-            ((0..m * k).map(number).collect(), (0..n * k).map(|i| number(i + 3)).collect());
-        let mut d = device.upload(&vec![bf16::from_f32(f32::NAN); m * n]).unwrap();
-        let (on_a, on_b) = (device.upload(&a).unwrap(), device.upload(&b).unwrap());
-        let function = Gemm::<bf16>::new(config).unwrap().load(&device).unwrap();
-        function.launch(&problem, GemmArgs::new(&on_a, &on_b, &mut d)).unwrap();
-        let found = d.to_vec().unwrap();
-        let at = |major, line: usize, lines: usize, depth: usize| {
-            if major == Major::K { line * k + depth } else { depth * lines + line }
-        };
-        for row in (0..m).step_by(3) {
-            for column in 0..n {
-                let products = (0..k).map(|i| {
-                    a[at(config.major_a, row, m, i)].to_f32()
-                        * b[at(config.major_b, column, n, i)].to_f32()
-                });
-                let expected = bf16::from_f32(products.sum());
-                assert_eq!(found[row * n + column], expected, "{config}: D[{row}, {column}]");
-            }
-        }
+        Case::new(problem).check_any(&device, config);
     }
 }

@@ -11,9 +11,13 @@ mod device;
 #[allow(dead_code, reason = "other tests use the rest")]
 mod rng;
 
-use rng::Rng;
+#[path = "support/gemm_case.rs"]
+#[allow(dead_code, reason = "other tests use the rest")]
+mod gemm_case;
+
+use gemm_case::Case;
 use tilewright::codegen::Major;
-use tilewright::ir::{Element, Number, Scalar, Target, bf16, f8e4m3, f16};
+use tilewright::ir::{Scalar, Target, bf16, f8e4m3, f16};
 use tilewright::kernels::gemm::{
     Activation, Bias, Epilogue, Gemm, GemmArgs, GemmConfig, GemmProblem, MatrixStrides, Schedule,
     StoreForm,
@@ -23,154 +27,6 @@ use tilewright::tensor::Raster;
 
 fn device() -> Device {
     device::gpu().unwrap_or_else(|| Device::sim().unwrap())
-}
-
-/// A number of a type that is multiplied or written.
-trait Real: Element {
-    fn of(x: f32) -> Self;
-    fn to(self) -> f64;
-    /// The relative error of rounding to it.
-    const EPSILON: f64;
-}
-
-macro_rules! real {
-    ($($ty:ident $epsilon:literal),*) => {$(
-        impl Real for $ty {
-            fn of(x: f32) -> $ty {
-                $ty::from_f32(x)
-            }
-            fn to(self) -> f64 {
-                f64::from(self.to_f32())
-            }
-            const EPSILON: f64 = $epsilon;
-        }
-    )*};
-}
-real!(bf16 0.00390625, f16 0.00048828125, f8e4m3 0.0625);
-
-impl Real for f32 {
-    fn of(x: f32) -> f32 {
-        x
-    }
-    fn to(self) -> f64 {
-        f64::from(self)
-    }
-    const EPSILON: f64 = 0.0;
-}
-
-/// A matrix product with small integers, of which all types hold each and `f32` all sums, and its result.
-struct Case {
-    problem: GemmProblem,
-    alpha: f32,
-    beta: f32,
-}
-
-/// What is outside of the matrices, between their lines: an element that is read there shows.
-const OUTSIDE: f32 = 240.0;
-
-impl Case {
-    fn new(problem: GemmProblem) -> Case {
-        Case { problem, alpha: 0.5, beta: 2.0 }
-    }
-
-    /// Runs the product, and compares all of D; elements of D outside of the matrix stay.
-    #[track_caller]
-    fn check<A: Real, D: Real + Number>(&self, device: &Device, config: GemmConfig) {
-        let GemmProblem { m, n, k, batch, .. } = self.problem;
-        let [m, n, k, batch] = [m, n, k, batch].map(|size| size as usize);
-        let strides = config.check_problem(&self.problem).unwrap();
-        let mut rng = Rng::new(11);
-        let mut number = move || rng.below(7) as f32 - 3.0;
-        // (line, element) of matrix l is at l * next + line * pitch + element.
-        fn matrix<T: Real>(
-            [lines, len, batch]: [usize; 3],
-            strides: [u64; 2],
-            number: &mut impl FnMut() -> f32,
-        ) -> Vec<T> {
-            let [pitch, next] = strides.map(|stride| stride as usize);
-            let mut all = vec![T::of(OUTSIDE); (batch - 1) * next + (lines - 1) * pitch + len];
-            for l in 0..batch {
-                for line in 0..lines {
-                    for i in 0..len {
-                        all[l * next + line * pitch + i] = T::of(number());
-                    }
-                }
-            }
-            all
-        }
-        let lines =
-            |major, lines| if major == Major::K { [lines, k, batch] } else { [k, lines, batch] };
-        let a: Vec<A> = matrix(lines(config.major_a, m), strides.a, &mut number);
-        let b: Vec<A> = matrix(lines(config.major_b, n), strides.b, &mut number);
-        let c: Vec<D> = matrix([m, n, batch], strides.c, &mut number);
-        let bias: Vec<D> = matrix([1, m.max(n), 1], [0, 0], &mut number);
-        let at = |major, [pitch, next]: [u64; 2], l: usize, line: usize, depth: usize| {
-            let [pitch, next] = [pitch as usize, next as usize];
-            l * next + if major == Major::K { line * pitch + depth } else { depth * pitch + line }
-        };
-        let gemm = Gemm::<A, D>::new(config).unwrap();
-        let untouched = D::of(-77.0);
-        let len = (batch - 1) * strides.d[1] as usize + (m - 1) * strides.d[0] as usize + n;
-        let (on_a, on_b) = (device.upload(&a).unwrap(), device.upload(&b).unwrap());
-        let (on_c, on_bias) = (device.upload(&c).unwrap(), device.upload(&bias).unwrap());
-        let mut on_d = device.upload(&vec![untouched; len]).unwrap();
-        let mut args = GemmArgs::new(&on_a, &on_b, &mut on_d);
-        let ops = config.epilogue;
-        if ops.alpha {
-            args = args.alpha(self.alpha);
-        }
-        if ops.beta {
-            args = args.beta(self.beta, &on_c);
-        }
-        if ops.bias.is_some() {
-            args = args.bias(&on_bias);
-        }
-        gemm.load(device).unwrap().launch(&self.problem, args).unwrap();
-        let d = on_d.to_vec().unwrap();
-        let mut written = vec![false; len];
-        for l in 0..batch {
-            for row in 0..m {
-                for column in 0..n {
-                    let products = (0..k).map(|depth| {
-                        let a = a[at(config.major_a, strides.a, l, row, depth)].to();
-                        a * b[at(config.major_b, strides.b, l, column, depth)].to()
-                    });
-                    let mut x: f64 = products.sum();
-                    if ops.alpha {
-                        x *= f64::from(self.alpha);
-                    }
-                    if ops.beta {
-                        x += f64::from(self.beta) * c[at(Major::K, strides.c, l, row, column)].to();
-                    }
-                    x += match ops.bias {
-                        None => 0.0,
-                        Some(Bias::Row) => bias[row].to(),
-                        Some(Bias::Column) => bias[column].to(),
-                    };
-                    let (expected, slack) = match ops.activation {
-                        None => (x, 0.0),
-                        Some(Activation::Relu) => (x.max(0.0), 0.0),
-                        Some(Activation::Gelu) => {
-                            let inner =
-                                (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x.powi(3));
-                            (x / 2.0 * (1.0 + inner.tanh()), x.abs() * 1e-3)
-                        }
-                    };
-                    let place = at(Major::K, strides.d, l, row, column);
-                    written[place] = true;
-                    let found = d[place].to();
-                    let close = (found - expected).abs() <= expected.abs() * D::EPSILON + slack;
-                    assert!(close, "{config}: D[{l}, {row}, {column}] is {found}, not {expected}");
-                }
-            }
-        }
-        for (place, element) in d.iter().enumerate() {
-            assert!(
-                written[place] || *element == untouched,
-                "{config}: wrote beside D, at {place}"
-            );
-        }
-    }
 }
 
 /// Whole tiles, ragged ones, fewer rows than a tile, several tiles for each block.
@@ -340,6 +196,15 @@ fn multistage_kernels() {
     Case::new(GemmProblem::new(70, 67, 72)).check::<f16, f16>(&device, halves);
     let tf32 = GemmConfig { stages: 2, ..GemmConfig::sm80(Target::SM_80, Scalar::Tf32, [64, 64]) };
     Case::new(GemmProblem::new(70, 67, 72)).check::<f32, f32>(&device, tf32);
+    // No instruction transposes elements of 32 bits: they are loaded one by one.
+    for (tile, major_a, major_b) in [
+        ([64, 64, 32], Major::Mn, Major::Mn),
+        ([128, 128, 32], Major::Mn, Major::K),
+        ([64, 128, 32], Major::K, Major::Mn),
+    ] {
+        let config = GemmConfig { tile, major_a, major_b, ..tf32 };
+        Case::new(GemmProblem::new(136, 72, 72)).check::<f32, f32>(&device, config);
+    }
     let epilogue = Epilogue {
         alpha: true,
         beta: true,
@@ -363,7 +228,10 @@ fn any_alignment() {
     }
     let tf32 = GemmConfig { stages: 2, ..GemmConfig::sm80(Target::SM_80, Scalar::Tf32, [64, 64]) };
     let odd = GemmConfig { alignment: 4, ..tf32 };
-    Case::new(GemmProblem::new(33, 35, 37)).check::<f32, f32>(&device, odd);
+    for major in [Major::K, Major::Mn] {
+        let config = GemmConfig { major_a: major, major_b: major, ..odd };
+        Case::new(GemmProblem::new(33, 35, 37)).check::<f32, f32>(&device, config);
+    }
 }
 
 /// Matrices in memory of other code, which may start at any element: D is written in parts that fit, and a kernel that

@@ -1,5 +1,9 @@
 //! The configurations that the tuner tries first: what they compute, at sizes that the simulator does quickly, and what
-//! NVIDIA's assembler says of them.
+//! NVIDIA's assembler says of them. The first few are tried; all that the tuner measures with
+//!
+//! ```text
+//! TILEWRIGHT_CASES=all cargo test --release --test gemm_defaults --test gemm_space
+//! ```
 
 #![cfg(feature = "tune")]
 #![allow(
@@ -9,26 +13,62 @@
     reason = "a test fails by panicking"
 )]
 
+use gemm_case::{Case, ptx};
 use rayon::prelude::*;
-use tilewright::ir::{Scalar, Target, bf16};
-use tilewright::kernels::gemm::{Gemm, GemmArgs, GemmConfig, GemmProblem};
+use tilewright::codegen::Major;
+use tilewright::ir::{Scalar, Target};
+use tilewright::kernels::gemm::{Activation, Bias, Epilogue, GemmConfig, GemmProblem};
 use tilewright::runtime::Device;
 use tilewright::tune::{Effort, GemmModel, GemmSpace, Regime, Sweep, USUAL_SHAPES, rankings};
 
+#[path = "support/gemm_case.rs"]
+#[allow(dead_code, reason = "each part of the tests uses what it needs")]
+mod gemm_case;
 #[path = "support/ptxas.rs"]
 #[allow(dead_code, reason = "each part of the tests uses what it needs")]
 mod ptxas;
+#[path = "support/rng.rs"]
+#[allow(dead_code, reason = "each part of the tests uses what it needs")]
+mod rng;
 
-/// The first `first` of what `tilewright bench gemm` measures of `bf16` for each problem where nothing is asked for, each
-/// once.
-fn candidates(first: usize) -> Vec<GemmConfig> {
-    let space = GemmSpace::new(Target::SM_90A, Scalar::Bf16);
+fn every() -> bool {
+    std::env::var("TILEWRIGHT_CASES").is_ok_and(|cases| cases == "all")
+}
+
+/// `bf16`, as `tilewright bench gemm` measures it where nothing is asked for.
+fn usual() -> GemmSpace {
+    GemmSpace::new(Target::SM_90A, Scalar::Bf16)
+}
+
+/// Other types, outputs, contiguous modes and epilogues.
+fn others() -> Vec<GemmSpace> {
+    let all = Epilogue {
+        alpha: true,
+        beta: true,
+        bias: Some(Bias::Row),
+        activation: Some(Activation::Gelu),
+    };
+    let of = |input| GemmSpace::new(Target::SM_90A, input);
+    vec![
+        GemmSpace { major_b: Major::Mn, ..of(Scalar::F16) },
+        of(Scalar::Tf32),
+        of(Scalar::F32),
+        GemmSpace { output: Scalar::F32, ..usual() },
+        GemmSpace { epilogue: all, ..usual() },
+    ]
+}
+
+/// The first `first` of what the tuner measures of a space for each of the problems, each once; all with
+/// `TILEWRIGHT_CASES=all`.
+fn candidates(space: GemmSpace, problems: &[[u32; 3]], first: usize) -> Vec<GemmConfig> {
     let mut all: Vec<GemmConfig> = Vec::new();
-    for sizes @ [m, n, k] in USUAL_SHAPES {
+    for &sizes in if every() { &USUAL_SHAPES } else { problems } {
+        let [m, n, k] = sizes;
         let problem = GemmProblem::new(m, n, k);
         let configs = space.configs(&problem);
         for regime in Regime::of_sizes(sizes) {
-            let first = first.min(Effort::of(*regime).candidates);
+            let most = Effort::of(*regime).candidates;
+            let first = if every() { most } else { first.min(most) };
             for (config, _) in GemmModel::H200.rank(&configs, &problem, *regime).iter().take(first)
             {
                 if !all.contains(config) {
@@ -37,7 +77,7 @@ fn candidates(first: usize) -> Vec<GemmConfig> {
             }
         }
     }
-    all
+    distinct(all)
 }
 
 /// Kernels that differ in nothing but the width of strips are one here.
@@ -52,40 +92,23 @@ fn distinct(configs: Vec<GemmConfig>) -> Vec<GemmConfig> {
     kept
 }
 
-/// A small whole number, so that sums are exact in any order.
-fn element(i: usize, seed: usize) -> f32 {
-    ((i * 7 + i / 13 + seed) % 5) as f32 - 2.0
-}
-
 fn check(config: GemmConfig) {
     let [tile_m, tile_n, depth] = config.tile;
     // Two tiles along each mode, the second one ragged, and a last step that is not whole.
     let [m, n, k] = [tile_m + tile_m / 2 + 3, tile_n + 8 * (tile_n / 16).max(1), 5 * depth + 8];
-    let problem = GemmProblem::new(m, n, k);
-    let [rows, columns, steps] = [m, n, k].map(|size| size as usize);
-    let device = Device::sim().unwrap();
-    let matrix = |len: usize, seed| -> Vec<bf16> {
-        (0..len).map(|i| bf16::from_f32(element(i, seed))).collect()
-    };
-    let a = device.upload(&matrix(rows * steps, 1)).unwrap();
-    let b = device.upload(&matrix(columns * steps, 3)).unwrap();
-    let mut d = device.upload(&vec![bf16::from_f32(f32::NAN); rows * columns]).unwrap();
-    let gemm = Gemm::<bf16>::new(config).unwrap_or_else(|error| panic!("{config}: {error}"));
-    let run = gemm.load(&device).unwrap().launch(&problem, GemmArgs::new(&a, &b, &mut d));
-    run.unwrap_or_else(|error| panic!("{config}: {error}"));
-    let found = d.to_vec().unwrap();
-    for (at, found) in found.iter().enumerate().step_by(7) {
-        let (row, column) = (at / columns, at % columns);
-        let sum: f32 =
-            (0..steps).map(|i| element(row * steps + i, 1) * element(column * steps + i, 3)).sum();
-        assert_eq!(*found, bf16::from_f32(sum), "{config}, ({row}, {column})");
-    }
+    Case::new(GemmProblem::new(m, n, k)).check_any(&Device::sim().unwrap(), config);
 }
 
 #[test]
 fn the_first_candidates_are_right() {
-    let all = distinct(candidates(2));
+    let mut all = candidates(usual(), &USUAL_SHAPES, 2);
     assert!(all.len() > 5, "only {}", all.len());
+    if !every() {
+        all = all.into_iter().step_by(2).collect();
+    }
+    for space in others() {
+        all.extend(candidates(space, &[[512, 512, 512]], 1));
+    }
     all.into_par_iter().for_each(check);
 }
 
@@ -94,7 +117,7 @@ fn the_first_candidates_are_right() {
 fn the_assembler_has_nothing_to_say_of_the_first_candidates() {
     let Some(ptxas) = ptxas::find() else { return };
     let complaint = |config: GemmConfig| {
-        let ptx = Gemm::<bf16>::new(config).unwrap().ptx();
+        let ptx = ptx(config);
         let report = match ptxas.report(ptx.text(), &config.target.to_string()) {
             Ok(report) => report,
             Err(problem) => return Some(format!("{config}: {problem}")),
@@ -103,8 +126,11 @@ fn the_assembler_has_nothing_to_say_of_the_first_candidates() {
         let is_clean = none.iter().all(|none| report.contains(none)) && !report.contains("(C7");
         (!is_clean).then(|| format!("{config}: {report}"))
     };
-    let complaints: Vec<String> =
-        distinct(candidates(3)).into_par_iter().filter_map(complaint).collect();
+    let mut all = candidates(usual(), &USUAL_SHAPES, 3);
+    if every() {
+        all.extend(others().into_iter().flat_map(|space| candidates(space, &USUAL_SHAPES, 3)));
+    }
+    let complaints: Vec<String> = all.into_par_iter().filter_map(complaint).collect();
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
 }
 

@@ -291,6 +291,84 @@ fn the_grammar_names_every_type() {
     assert!(missing.is_empty(), "not in the grammar: {missing:?}");
 }
 
+/// The functions of a file: the name, whether it is a method, and the lines of it, documentation not counted.
+fn functions(text: &str) -> Vec<(String, bool, std::ops::Range<usize>)> {
+    let code = code(text);
+    let lines: Vec<&str> = code.lines().collect();
+    let mut found = Vec::new();
+    for (first, line) in lines.iter().enumerate() {
+        let Some(at) = words(line, "fn").next() else { continue };
+        let name: String = line[at + 3..].chars().take_while(|c| is_word(Some(*c))).collect();
+        let indent = line.len() - line.trim_start().len();
+        let closes = |line: &&str| line.len() == indent + 1 && line.trim_start() == "}";
+        let from = &lines[first..];
+        // The signature ends in a body, in a body on the same line, or in no body.
+        let opens = from.iter().position(|line| line.ends_with(['{', '}', ';'])).unwrap_or(0);
+        let has_body = from[opens].ends_with('{');
+        let last = if has_body { from.iter().position(closes) } else { Some(opens) };
+        let lines = first..first + last.unwrap_or(0) + 1;
+        let head = code.lines().skip(first).take(3).collect::<String>();
+        if !name.is_empty() {
+            found.push((name, head.contains("self"), lines));
+        }
+    }
+    found
+}
+
+/// How often the code calls it.
+fn calls(code: &str, name: &str, method: bool) -> usize {
+    let starts = |at: usize| {
+        let (before, after) = (&code[..at], &code[at + name.len()..]);
+        let is_call = after.starts_with('(') || after.starts_with("::<");
+        is_call && !before.ends_with("fn ") && before.ends_with('.') == method
+    };
+    words(code, name).filter(|at| starts(*at)).count()
+}
+
+/// The closure of the kernel for `sm_90a` reads like the algorithm: with all helpers that are called only from it, in its
+/// file and in those beside it, it has at most 150 lines.
+#[test]
+fn the_kernel_for_hopper_is_short() {
+    const KERNEL: &str = "src/kernels/gemm/sm90.rs";
+    let all: Vec<(String, String)> = files("src/kernels/gemm", "rs")
+        .into_iter()
+        .map(|(path, text)| (short(&path), text))
+        .collect();
+    let kernel = code(&read(KERNEL));
+    // What the host makes before there is a kernel, and what calls `build`.
+    let host = ["new", "maps", "build"];
+    let (mut counted, mut sum) = (Vec::new(), 0);
+    for (path, text) in &all {
+        for (name, method, lines) in functions(text) {
+            let elsewhere = |(other, text): &(String, String)| {
+                other != path && other != KERNEL && calls(&code(text), &name, method) > 0
+            };
+            let own = path == KERNEL && !host.contains(&name.as_str());
+            let is_public = text.lines().nth(lines.start).is_some_and(|line| {
+                let line = line.trim_start();
+                line.starts_with("pub fn") || line.starts_with("pub const fn")
+            });
+            let lent = path != KERNEL && !is_public && calls(&kernel, &name, method) > 0;
+            if own || (lent && !all.iter().any(elsewhere)) {
+                sum += lines.len();
+                counted.push(format!("{path}: {name}, {} lines", lines.len()));
+            }
+        }
+    }
+    assert!(counted.len() >= 8, "the file does not read as expected: {counted:#?}");
+    assert!(sum <= 150, "{sum} lines: {counted:#?}");
+}
+
+#[test]
+fn lines_and_calls_are_counted() {
+    let text = "fn a() {\n    b(1);\n}\n\n/// Doc.\nimpl X {\n    fn b(\n        &self,\n    ) -> u8 {\n        \
+                if x {\n            self.b()\n        }\n    }\n    fn c(&self);\n}\n";
+    let found = functions(text);
+    let expected = [("a", false, 0..3), ("b", true, 6..13), ("c", true, 13..14)];
+    assert_eq!(found, expected.map(|(name, method, lines)| (name.to_owned(), method, lines)));
+    assert_eq!((calls(text, "b", false), calls(text, "b", true)), (1, 1));
+}
+
 /// The code of the worked example is that of the sources, without regard to indentation.
 #[test]
 fn the_worked_example_is_what_the_sources_have() {

@@ -407,15 +407,20 @@ fn names_follow_modes() {
         check(a.group_modes(k, 1, 3), "(m,(k,batch))");
         check(a.select(k, &[2, 0]), "(batch,m)");
         check(a.domain_offset(k, (1, 2, 0)), "(m,k,batch)");
+        check(a.zipped_divide(k, &layout!(8)), "((m,k,batch),tiles of (m,k,batch))");
         assert_eq!(names(a.coalesce(k)), None);
         a.named(k, ["m"]);
+        a.named(k, ["m", "", "k"]);
+        a.named(k, ["m", "k", "m"]);
     })
     .expect_err("the last names are too few");
     let texts: Vec<String> = errors.iter().map(|error| error.kind.to_string()).collect();
     assert_eq!(
         texts,
         [
-            "`named` of ptr<i32, gmem, align<4>> o (64,32,3):(32,1,2048) of (m,k,batch): the tensor has 3 modes, but 1 names were given"
+            "`named` of ptr<i32, gmem, align<4>> o (64,32,3):(32,1,2048) of (m,k,batch): there are 3 modes, but 1 names were given",
+            "`named` of ptr<i32, gmem, align<4>> o (64,32,3):(32,1,2048) of (m,k,batch): the name of mode 1 is empty",
+            "`named` of ptr<i32, gmem, align<4>> o (64,32,3):(32,1,2048) of (m,k,batch): several modes have the name `m`",
         ]
     );
 }

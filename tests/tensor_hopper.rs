@@ -5,14 +5,15 @@
 mod device;
 
 use tilewright::ir::{
-    BuildErrors, BulkReduce, BulkWait, Element, Global, GlobalMut, Kernel, ProxySpace, Scalar,
-    Target, TensorMap, TensorMapMut, bf16, f16, range,
+    Body, BuildErrors, BulkReduce, BulkWait, Element, Global, GlobalMut, Kernel, ProxySpace,
+    Scalar, Target, TensorMap, TensorMapMut, Val, bf16, f16, range,
 };
-use tilewright::layout::{ComposedLayout, IntTuple, Layout, layout, shape};
+use tilewright::layout::{ComposedLayout, IntTuple, Layout, layout, shape, tiler};
 use tilewright::runtime::{Device, Grid};
 use tilewright::tensor::{
-    Major, PipelineState, Raster, SharedTensor, SmemAtom, SmemSwizzle, StagedStore, TileScheduler,
-    TmaCopy, TmaPipeline, WarpRole, warp_roles,
+    Major, MmaAtom, OperandSource, PipelineState, Raster, SharedTensor, SmemAtom, SmemSwizzle,
+    StagedStore, TileScheduler, TiledMma, TmaCopy, TmaPipeline, ValType, WarpRole, Wgmma,
+    warp_roles,
 };
 
 const RASTERS: [Raster; 6] = [
@@ -305,6 +306,58 @@ fn tiles_that_no_copy_moves() {
         StagedStore::new(Scalar::Bf16, 60, 1).is_err()
             && StagedStore::new(Scalar::F64, 64, 1).is_err()
     );
+}
+
+/// The sum, and the number of its place.
+fn numbered<'b>(
+    _: &mut Body<'b, '_>,
+    sum: Val<'b, f32>,
+    [row, column, matrix]: [Val<'b, i32>; 3],
+) -> Val<'b, f32> {
+    sum + (matrix * 10000 + row * 100 + column).cvt::<f32>()
+}
+
+/// A staged store writes each sum where its map is told that it goes, at once or kept for later.
+#[test]
+fn sums_know_their_places() {
+    let op = Wgmma::new(96, ValType::Bf16, ValType::Bf16, ValType::F32, OperandSource::Shared);
+    let atom = MmaAtom::new(op).unwrap();
+    let mma = TiledMma::new(atom, &layout!((1, 1, 1)), tiler!(_, _, _)).unwrap();
+    for late in [false, true] {
+        let store = StagedStore::new(Scalar::F32, if late { 24 } else { 48 }, 2).unwrap();
+        type Params = (TensorMapMut<f32, 3>,);
+        let kernel = Kernel::<Params>::build("places", Target::SM_90A, |k, (map,)| {
+            let (thread, to) = (k.thread_idx().x, k.shared_aligned::<f32>(store.elements(), 1024));
+            let part = store.slice(k, map, to, thread, k.named_barrier(1, 128));
+            let acc = mma.slice(thread).fragment_c::<f32>(k, shape!(64, 96));
+            acc.fill(k, 0.25);
+            let origin = [64, 0, 1].map(|number| k.constant(number));
+            if late {
+                let kept = k.registers::<u32>(48);
+                part.keep(k, &acc, origin, &kept, &numbered);
+                (0..4).for_each(|number| part.part(k, origin, &kept, number));
+            } else {
+                part.tile(k, &acc, origin, [1, 64, 96], &numbered);
+            }
+            part.finish(k);
+        })
+        .unwrap();
+        let device = Device::sim().unwrap();
+        let mut d = device.zeros::<f32>(2 * 128 * 96).unwrap();
+        let map = store.desc(&layout!((128, 96, 2) : (96, 1, 12288))).unwrap();
+        let args = (&mut d.tensor_map_mut(&map).unwrap() as _,);
+        device.load(&kernel).unwrap().launch(Grid::new([1, 1, 1], [128, 1, 1]), args).unwrap();
+        for (i, found) in d.to_vec().unwrap().into_iter().enumerate() {
+            let (matrix, row, column) = (i / 12288, i / 96 % 128, i % 96);
+            let is_written = matrix == 1 && row >= 64;
+            let expected = (matrix * 10000 + row * 100 + column) as f32 + 0.25;
+            assert_eq!(
+                found,
+                if is_written { expected } else { 0.0 },
+                "({row},{column}) late: {late}"
+            );
+        }
+    }
 }
 
 /// Roles: each warp group runs the body of its role alone, and knows its number in it.

@@ -12,8 +12,12 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::PathBuf;
 
+use tilewright::ir::{Scalar, Target};
+use tilewright::kernels::gemm::{GemmProblem, MatrixStrides};
+use tilewright::runtime::Device;
 use tilewright::tune::{
-    Effort, Measure, Regime, Rejection, Search, SearchError, TuningKey, TuningStore,
+    Effort, GemmSpace, Measure, Regime, Rejection, Search, SearchError, TuningKey, TuningStore,
+    tune,
 };
 
 /// A device on which candidate `n` takes `n` seconds.
@@ -275,4 +279,25 @@ fn the_effort_bounds_what_is_measured() {
     assert_eq!((tuned.config, tuned.measured), (3, 3));
     // 6 takes twice as long as 3, and has one window.
     assert_eq!(device.timed.len(), 2 * 2 + 1 + 2 * 5);
+}
+
+/// What no kernel takes is refused before anything is measured.
+#[test]
+fn problems_that_cannot_be_measured_are_refused_at_once() {
+    let device = Device::sim().unwrap();
+    let space = GemmSpace::new(Target::SM_80, Scalar::Bf16);
+    let said = |problem: GemmProblem| {
+        let error = tune(&device, &space, &problem).unwrap_err();
+        assert!(matches!(error, SearchError::Unsupported { .. }), "{error}");
+        error.to_string()
+    };
+    let problem = GemmProblem { batch: 2, ..GemmProblem::new(64, 64, 64) };
+    let same = MatrixStrides { batch: Some(0), ..Default::default() };
+    let narrow = MatrixStrides { leading: Some(63), ..Default::default() };
+    assert!(said(GemmProblem { d: same, ..problem }).contains("matrices of D that overlap"));
+    assert!(said(GemmProblem { a: narrow, ..problem }).contains("this problem: "));
+    // Where matrices lie is no reason.
+    let wide = MatrixStrides { leading: Some(80), ..Default::default() };
+    let text = said(GemmProblem { a: wide, b: same, d: wide, ..problem });
+    assert_eq!(text, "there is no search for times of the simulator");
 }

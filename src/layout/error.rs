@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 
 use super::analysis::DOMAIN_LIMIT;
 use super::int::Int;
+use super::names::NameError;
 use super::tuple::LEAF;
 
 /// The place of a mode: the index at each level, outermost first. Prints as `1.0`.
@@ -88,6 +89,19 @@ pub enum LayoutError {
         /// What.
         cause: Box<LayoutError>,
     },
+    /// The cause happened in an operation on a layout with names.
+    Named {
+        /// The operation, in CuTe's words.
+        operation: &'static str,
+        /// The layout with its names, printed.
+        layout: String,
+        /// Where: the name of the mode, and the places inside of it.
+        mode: Option<String>,
+        /// What.
+        cause: Box<LayoutError>,
+    },
+    /// Names do not fit modes.
+    Name(NameError),
     /// A result does not fit into 64 bits.
     Overflow {
         /// The operation, in CuTe's words.
@@ -367,7 +381,7 @@ impl LayoutError {
     /// ```
     pub fn cause(&self) -> &LayoutError {
         match self {
-            LayoutError::At { cause, .. } => cause.cause(),
+            LayoutError::At { cause, .. } | LayoutError::Named { cause, .. } => cause.cause(),
             other => other,
         }
     }
@@ -426,6 +440,12 @@ impl fmt::Display for LayoutError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::At { mode, cause } => write!(f, "in mode {mode}: {cause}"),
+            Self::Named { operation, layout, mode, cause } => {
+                write!(f, "`{operation}` of {layout}: ")?;
+                mode.iter().try_for_each(|mode| write!(f, "in mode {mode}: "))?;
+                cause.fmt(f)
+            }
+            Self::Name(error) => error.fmt(f),
             Self::Overflow { operation } => {
                 write!(
                     f,

@@ -51,6 +51,7 @@
 //! | [`Coord`] | a coordinate in which `_` keeps a mode | `(1,_)`, [`coord!`] |
 //! | [`ScaledBasis`] | a stride: an integer, or a scaled basis element of a coordinate space | `2@1@0` |
 //! | [`Layout`] | shape and stride | `(4,8):(8,1)`, [`layout!`] |
+//! | [`NamedLayout`] | a layout whose modes have names | `(4,8):(8,1) of (m,k)`, [`Layout::named`] |
 //! | [`Tiler`] | an integer, a layout, `_` or a tuple of those, applied mode by mode | `(2,4:1,_)`, [`tiler!`] |
 //! | [`Swizzle`] | an exclusive or of some bits of an index onto others | `S<3,4,3>` |
 //! | [`ComposedLayout`] | a swizzle, layout or function after an offset after a layout | `S<3,4,3> o 0 o (8,64):(64,1)` |
@@ -126,6 +127,8 @@ mod layout;
 mod layout_ref;
 mod macros;
 mod modes;
+mod named;
+mod names;
 mod number;
 mod partition;
 mod product;
@@ -150,6 +153,7 @@ pub use compact::{compact_col_major, compact_row_major, domain_distribute};
 pub(crate) use composed::bits_of;
 pub use composed::{ComposedLayout, CoordFn, Part};
 pub use coord::{Coord, CoordRef, Slot, Underscore, crd2crd, crd2idx, idx2crd, idx2crd_with};
+pub(crate) use divide::Arrange;
 pub use draw::{Drawing, Shading};
 #[cfg(feature = "tune")]
 pub(crate) use draw::{SANS, escaped};
@@ -159,6 +163,9 @@ pub use into_tuple::{Builder, IntoTuple};
 pub use layout::{Layout, StrideRef, StrideTuple};
 pub use layout_ref::{LayoutRef, Modes};
 pub use macros::{coord, layout, shape, tiler, tuple};
+pub use named::NamedLayout;
+pub use names::NameError;
+pub(crate) use names::Names;
 pub use ratio::Ratio;
 pub use swizzle::Swizzle;
 pub use threads::{FastDivmod, make_layout_image_mask, make_layout_tv};

@@ -83,6 +83,16 @@ pub enum TilerRef<'a> {
     Tuple(TupleRef<'a, TilerLeaf>),
 }
 
+impl TilerRef<'_> {
+    /// How many modes it is applied to one by one; `None` for a tiler of the whole.
+    pub(crate) fn by_mode(self) -> Option<usize> {
+        match self {
+            TilerRef::Tuple(tuple) if !tuple.is_leaf() => Some(tuple.rank()),
+            TilerRef::Tuple(_) | TilerRef::Layout(_) => None,
+        }
+    }
+}
+
 impl<'a> From<&'a Layout> for TilerRef<'a> {
     fn from(layout: &'a Layout) -> Self {
         TilerRef::Layout(layout.as_ref())

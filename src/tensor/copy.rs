@@ -307,8 +307,10 @@ fn pairs<'b, S: Readable<'b>, D: Readable<'b>>(
     let found = || -> Result<_, TensorErrorKind> {
         let (from, to) = (source.elements(k)?, destination.elements(k)?);
         if from.len() != to.len() {
-            let (source, destination) =
-                (source.shape().to_string(), destination.shape().to_string());
+            let (source, destination) = (
+                source.shape().to_string(),
+                format!("{}{}", destination.shape(), destination.names),
+            );
             return Err(TensorErrorKind::CopySizes { source, destination });
         }
         let pairs = from.into_iter().zip(to);

@@ -240,13 +240,6 @@ pub enum TensorErrorKind {
     TensorMap(Box<TensorMapError>),
     /// An operand that `wgmma` does not read.
     Descriptor(Box<DescriptorError>),
-    /// As many names as modes are needed.
-    NameCount {
-        /// The number of modes.
-        modes: usize,
-        /// The number of names.
-        names: usize,
-    },
     /// A predicate of another shape than the copy.
     PredicateShape {
         /// The shape of the predicate, printed.
@@ -452,9 +445,6 @@ impl fmt::Display for TensorErrorKind {
             }
             TensorErrorKind::TensorMap(error) => error.fmt(f),
             TensorErrorKind::Descriptor(error) => error.fmt(f),
-            TensorErrorKind::NameCount { modes, names } => {
-                write!(f, "the tensor has {modes} modes, but {names} names were given")
-            }
             TensorErrorKind::PredicateShape { shape, copy } => write!(
                 f,
                 "a predicate of shape {shape} does not say which elements of shape {copy} are copied: a predicate is a tensor of bools of the copy's shape"

@@ -1,8 +1,8 @@
-//! [`MatrixLoad`]: operands of `mma.sync` from shared memory by `ldmatrix`.
+//! [`MatrixLoad`]: operands of `mma.sync` from shared memory, by `ldmatrix` where that can.
 
 use std::marker::PhantomData;
 
-use crate::ir::{Body, Element, Shared, Val, Vector};
+use crate::ir::{Body, Element, Scalar, Shared, Val, Vector};
 use crate::layout::{Layout, LayoutError};
 
 use super::atom::{CopyAtom, CopyOp, Major, Matrices, MmaOp, MmaSync, ValType};
@@ -15,8 +15,8 @@ use super::tiled_mma::{Operand, TiledMma};
 /// fills. CuTe's `make_tiled_copy_A` with `retile_D`.
 ///
 /// A thread must have a multiple of four words in a tile of the `TiledMma`: B of an instruction with 8 columns has
-/// two, so the tile is twice as wide as the atoms. A tile that is contiguous along M or N is transposed on the way,
-/// which is for elements of 16 bits.
+/// two, so the tile is twice as wide as the atoms. A tile that is contiguous along M or N is transposed on the way;
+/// `ldmatrix` does so with elements of 16 bits, and those of `tf32` are loaded one by one.
 ///
 /// ```
 /// use tilewright::ir::{Kernel, Target, bf16};
@@ -55,17 +55,28 @@ use super::tiled_mma::{Operand, TiledMma};
 #[derive(Clone, Debug)]
 pub struct MatrixLoad {
     copy: TiledCopy,
-    transposed: bool,
-    /// For each load, (rest of the values, tile along MN), the registers of its four words.
-    loads: Vec<([i64; 2], [usize; 4])>,
+    form: Form,
+    /// Elements that a thread gets in a load.
+    vector: i64,
+    /// For each load, (rest of the values, tile along MN), the registers of its words.
+    loads: Vec<([i64; 2], Vec<usize>)>,
+}
+
+/// What loads the words of a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// `ldmatrix` of four matrices.
+    Matrices { transposed: bool },
+    /// A load of each.
+    Words,
 }
 
 impl MatrixLoad {
     /// Loads of `extent` rows of A or columns of B, in a tile that is contiguous along `major`.
     ///
     /// # Errors
-    /// The instruction is not one of `mma.sync` on elements of 16 bits or `tf32`, or not of 16 bits and transposed; a
-    /// tile of `mma` does not divide `extent`, or a thread has no whole number of four words in it.
+    /// The instruction is not one of `mma.sync` on elements of 16 bits or `tf32`; a tile of `mma` does not divide
+    /// `extent`, or a thread has no whole number of four words in it.
     pub fn new(
         mma: &TiledMma,
         operand: Operand,
@@ -88,13 +99,20 @@ impl MatrixLoad {
         let op = mma.atom().op();
         let none = || TensorErrorKind::NoOperation { instruction: op.instruction() };
         let MmaOp::Sync(MmaSync { a, .. }) = op else { return Err(none()) };
-        let (dtype, transposed) = match (a, major) {
-            (ValType::F16, _) => (crate::ir::Scalar::F16, major == Major::Mn),
-            (ValType::Bf16, _) => (crate::ir::Scalar::Bf16, major == Major::Mn),
-            (ValType::Tf32, Major::K) => (crate::ir::Scalar::F32, false),
+        let transposed = major == Major::Mn;
+        let (dtype, form) = match a {
+            ValType::F16 => (Scalar::F16, Form::Matrices { transposed }),
+            ValType::Bf16 => (Scalar::Bf16, Form::Matrices { transposed }),
+            ValType::Tf32 if transposed => (Scalar::F32, Form::Words),
+            ValType::Tf32 => (Scalar::F32, Form::Matrices { transposed }),
             _ => return Err(none()),
         };
-        let atom = CopyOp::LdMatrix { matrices: Matrices::X4, transposed };
+        let (atom, words) = match form {
+            Form::Matrices { transposed } => {
+                (CopyOp::LdMatrix { matrices: Matrices::X4, transposed }, 4)
+            }
+            Form::Words => (CopyOp::Universal { bits: 32 }, 1),
+        };
         let atom = CopyAtom::new(atom).map_err(|_| none())?;
         let copy = TiledCopy::of_operand(atom, dtype, mma, operand).map_err(|error| error.kind)?;
         let [first, second] = operand.modes();
@@ -111,15 +129,15 @@ impl MatrixLoad {
         let size = |layout: &Layout, mode: &[usize]| layout.get(mode)?.size()?.to_static();
         let (values, tiles) = (size(&loaded, &[1])?, size(&loaded, &[2])?);
         let (own, atoms) = (size(&multiplied, &[1])?, size(&multiplied, &[2])?);
-        let four = 4 * per_word;
+        let vector = words * per_word;
         let place =
             |layout: &Layout, coord: (i64, i64, i64, i64)| layout.crd2idx(coord)?.to_static();
         let mut loads = Vec::new();
         for tile in 0..tiles {
-            for rest in 0..values / four {
-                let mut registers = [0; 4];
-                for (word, register) in (0..).zip(&mut registers) {
-                    let value = rest * four + word * per_word;
+            for rest in 0..values / vector {
+                let mut registers = Vec::with_capacity(4);
+                for word in 0..words {
+                    let value = rest * vector + word * per_word;
                     let target = place(&loaded, (0, value, tile, 0))?;
                     let all = (0..atoms).flat_map(|atom| {
                         (0..own).step_by(per_word as usize).map(move |v| (v, atom))
@@ -141,12 +159,12 @@ impl MatrixLoad {
                             }
                         }
                     }
-                    *register = (v / per_word + own / per_word * atom) as usize;
+                    registers.push((v / per_word + own / per_word * atom) as usize);
                 }
                 loads.push(([rest, tile], registers));
             }
         }
-        Ok(MatrixLoad { copy, transposed, loads })
+        Ok(MatrixLoad { copy, form, vector, loads })
     }
 
     /// The part of a tile (MN, K, ..) in shared memory whose addresses the thread gives: (V, MN, K, ..).
@@ -234,7 +252,7 @@ impl MatrixLoad {
         if part.poisoned {
             return None;
         }
-        let vector = 16 / i64::from(T::SCALAR.size_bytes());
+        let vector = self.vector;
         let indices: Result<Vec<i64>, LayoutError> = self
             .loads
             .iter()
@@ -277,11 +295,15 @@ impl MatrixLoad {
         }
         let words = to.variables();
         for ((base, bytes), (_, registers)) in addresses.iter().zip(&self.loads) {
-            let (base, offset) = (base.ptr_cast::<u16>(), bytes / 2);
-            let four: Val<'_, Vector<u16, 8>> = if self.transposed {
-                base.ldmatrix_trans(k, offset)
-            } else {
-                base.ldmatrix(k, offset)
+            let (matrices, at) = (base.ptr_cast::<u16>(), bytes / 2);
+            let four: Val<'_, Vector<u16, 8>> = match self.form {
+                Form::Matrices { transposed: true } => matrices.ldmatrix_trans(k, at),
+                Form::Matrices { transposed: false } => matrices.ldmatrix(k, at),
+                Form::Words => {
+                    let word = base.ptr_cast::<u32>().load(k, bytes / 4);
+                    registers.iter().for_each(|register| words.set(k, *register, word));
+                    continue;
+                }
             };
             let four = four.bitcast::<Vector<u32, 4>>().lanes();
             for (word, register) in four.into_iter().zip(registers) {

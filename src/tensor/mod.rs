@@ -80,6 +80,7 @@ pub use gemm::gemm;
 pub use gemm_async::WgmmaOperand;
 pub use mainloop::WgmmaMainloop;
 pub use matrix_load::{MatrixLoad, MatrixRing};
+pub use names::TensorLayout;
 pub use pipeline::{PipelineState, TmaPipeline, Turns};
 pub use pointer::{Pointer, PointerOffset, Recast};
 pub use predicate::{IntoPredicate, Predicate};
@@ -89,7 +90,7 @@ pub use scheduler::{Tile, TileScheduler};
 pub use smem_allocator::SmemAllocator;
 pub use smem_operand::SmemOperand;
 pub use ssa::{SsaOperand, TensorSsa};
-pub use staged_store::{StagedStore, StoreWords, ThrStore};
+pub use staged_store::{StagedStore, StoreWords, SumMap, ThrStore};
 #[doc(hidden)]
 pub use storage::round_up;
 pub use storage::{Align, MemRange, MemRangeAt, Storage, StoragePointer};

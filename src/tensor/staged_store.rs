@@ -10,7 +10,7 @@ use crate::layout::{ComposedLayout, Layout, shape, tiler};
 use super::atom::{Major, SmemAtom, SmemSwizzle};
 use super::error::{TensorError, TensorErrorKind};
 use super::pointer::Pointer;
-use super::tensor::Tensor;
+use super::tensor::{Fragment, Tensor};
 use super::tma::TmaCopy;
 
 /// How a warp group writes rows of a matrix from the sums of `wgmma`: 64 rows and some columns at a time go to shared
@@ -172,6 +172,47 @@ pub struct ThrStore<'s, 'b, T> {
 /// The words of 8 columns of a thread: of its first row, then of its second one. One word has two elements of 16 bits.
 pub type StoreWords<'b> = Vec<Val<'b, u32>>;
 
+/// What becomes of a sum before it is stored at (row, column, matrix) `place`: a closure, or `()` for nothing.
+pub trait SumMap<'b> {
+    /// Whether sums stay as they are: their places are not computed then.
+    fn is_identity(&self) -> bool {
+        false
+    }
+
+    /// What is stored in place of `sum`.
+    fn apply(
+        &self,
+        k: &mut Body<'b, '_>,
+        sum: Val<'b, f32>,
+        place: [Val<'b, i32>; 3],
+    ) -> Val<'b, f32>;
+}
+
+impl<'b> SumMap<'b> for () {
+    fn is_identity(&self) -> bool {
+        true
+    }
+
+    fn apply(&self, _: &mut Body<'b, '_>, sum: Val<'b, f32>, _: [Val<'b, i32>; 3]) -> Val<'b, f32> {
+        sum
+    }
+}
+
+impl<'b, F> SumMap<'b> for F
+where
+    F: Fn(&mut Body<'b, '_>, Val<'b, f32>, [Val<'b, i32>; 3]) -> Val<'b, f32>,
+{
+    #[track_caller]
+    fn apply(
+        &self,
+        k: &mut Body<'b, '_>,
+        sum: Val<'b, f32>,
+        place: [Val<'b, i32>; 3],
+    ) -> Val<'b, f32> {
+        self(k, sum, place)
+    }
+}
+
 impl<'b, T: Element> ThrStore<'_, 'b, T> {
     /// Columns of one store.
     pub fn columns(&self) -> u32 {
@@ -197,6 +238,70 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
             Scalar::Bf16 => two::<bf16>(sums),
             _ => sums.into_iter().map(|sum| sum.bitcast::<u32>()).collect(),
         }
+    }
+
+    /// The (row, column, matrix) of the four sums of a thread in the 8 columns of 64 rows that start at `origin`, in the
+    /// order of `wgmma`.
+    ///
+    /// ```
+    /// use tilewright::ir::{GlobalMut, Kernel, Scalar, Target, TensorMapMut, bf16};
+    /// use tilewright::runtime::{Device, Grid};
+    /// use tilewright::tensor::StagedStore;
+    ///
+    /// let store = StagedStore::new(Scalar::Bf16, 64, 1)?;
+    /// type Params = (TensorMapMut<bf16, 3>, GlobalMut<i32>);
+    /// let kernel = Kernel::<Params>::build("k", Target::SM_90A, |k, (map, y)| {
+    ///     let (thread, to) = (k.thread_idx().x, k.shared_aligned::<bf16>(store.elements(), 1024));
+    ///     let part = store.slice(k, map, to, thread, k.named_barrier(1, 128));
+    ///     let origin = [100, 200, 3].map(|number| k.constant(number));
+    ///     for (i, number) in part.coordinates(k, origin).flatten().enumerate() {
+    ///         y.store(k, thread * 12 + i as i32, number);
+    ///     }
+    /// })?;
+    /// let device = Device::sim()?;
+    /// let mut d = device.zeros::<bf16>(64 * 64)?;
+    /// let map = store.desc(&"(64,64,1):(64,1,0)".parse()?)?;
+    /// let mut y = device.zeros::<i32>(128 * 12)?;
+    /// let args = (&mut d.tensor_map_mut(&map)? as _, &mut y);
+    /// device.load(&kernel)?.launch(Grid::new([1, 1, 1], [128, 1, 1]), args)?;
+    /// // Thread 38 has lane 6 of the second warp.
+    /// let places = [[117, 204, 3], [117, 205, 3], [125, 204, 3], [125, 205, 3]];
+    /// assert_eq!(y.to_vec()?[38 * 12..39 * 12], places.concat());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[track_caller]
+    pub fn coordinates(
+        &self,
+        k: &Body<'b, '_>,
+        [row, column, batch]: [Val<'b, i32>; 3],
+    ) -> impl Iterator<Item = [Val<'b, i32>; 3]> + use<'b, T> {
+        // `wgmma` itself takes the place of a warp in its group from its place in the block.
+        let (warp, lane) = (k.thread_idx().x % 128 / 32, k.lane_id());
+        let row = row + warp * 16 + lane / 4;
+        let column = column + lane % 4 * 2;
+        let places = [(0, 0), (0, 1), (8, 0), (8, 1)].into_iter();
+        places.map(move |(down, right)| [row + down, column + right, batch])
+    }
+
+    /// The [`words`](ThrStore::words) of the 8 columns of 64 rows that start at `origin`: of the sums from number
+    /// `4 * unit` on, through `map`.
+    #[track_caller]
+    fn words_at(
+        &self,
+        k: &mut Body<'b, '_>,
+        acc: &Fragment<'b, f32>,
+        unit: u32,
+        origin: [Val<'b, i32>; 3],
+        map: &impl SumMap<'b>,
+    ) -> StoreWords<'b> {
+        let sums = acc.variables();
+        let mut values = [0, 1, 2, 3].map(|i| sums.get(k, 4 * unit as usize + i));
+        if !map.is_identity() {
+            for (value, place) in values.iter_mut().zip(self.coordinates(k, origin)) {
+                *value = map.apply(k, *value, place);
+            }
+        }
+        self.words(values)
     }
 
     /// Stores 64 rows of the columns of one store to (row, column, matrix) `origin`: `words` has, for each 8 columns,
@@ -232,15 +337,15 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
     }
 
     /// Stores `blocks` times 64 rows, `apart` rows from each other, of `width` columns, to (row, column, matrix)
-    /// `origin` and on. `words` gets a place, and the number of 8 columns of 64 rows of the thread's sums: block after
-    /// block.
+    /// `origin` and on: the sums of the thread, block after block, each through `map`.
     #[track_caller]
     pub fn tile(
         &self,
         k: &mut Body<'b, '_>,
+        acc: &Fragment<'b, f32>,
         [row, column, batch]: [Val<'b, i32>; 3],
         [blocks, apart, width]: [u32; 3],
-        mut words: impl FnMut(&mut Body<'b, '_>, u32, [Val<'b, i32>; 3]) -> StoreWords<'b>,
+        map: &impl SumMap<'b>,
     ) {
         let columns = self.store.columns;
         for block in 0..blocks {
@@ -250,14 +355,35 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
                 let number = block * (width / columns) + chunk;
                 self.rows(k, [row, column, batch], number, |k, unit| {
                     let first = (block * width + chunk * columns) / 8 + unit;
-                    words(k, first, [row, column + 8 * unit as i32, batch])
+                    let at = [row, column + 8 * unit as i32, batch];
+                    self.words_at(k, acc, first, at, map)
                 });
             }
         }
     }
 
-    /// Stores part `part` of 64 rows whose words are kept in registers, in the order in which
-    /// [`words`](ThrStore::words) makes them of 8 columns after 8 columns.
+    /// Keeps the words of 64 rows from (row, column, matrix) `origin` on in registers, for [`part`](ThrStore::part) to
+    /// store them later: of the sums of the thread, each through `map`. The sums can then be used
+    /// again.
+    #[track_caller]
+    pub fn keep(
+        &self,
+        k: &mut Body<'b, '_>,
+        acc: &Fragment<'b, f32>,
+        [row, column, batch]: [Val<'b, i32>; 3],
+        kept: &Registers<'b, u32>,
+        map: &impl SumMap<'b>,
+    ) {
+        let words = self.store.elem.size_bytes() as usize;
+        for unit in 0..kept.len() / words {
+            let at = [row, column + 8 * unit as i32, batch];
+            let made = self.words_at(k, acc, unit as u32, at, map);
+            (words * unit..).zip(made).for_each(|(i, word)| kept.set(k, i, word));
+        }
+    }
+
+    /// Stores part `part` of 64 rows whose words are kept in registers, as
+    /// [`keep`](ThrStore::keep) keeps them.
     #[track_caller]
     pub fn part(
         &self,

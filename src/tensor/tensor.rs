@@ -6,11 +6,13 @@ use crate::ir::{
     Body, DeviceCoord, Element, Global, GlobalMut, IntoVal, Pointer as PointerType, Registers,
     Scalar, Shared, Space, Ty, Val, Vector, f16,
 };
-use crate::layout::{ComposedLayout, IntTuple, IntTupleRef, Layout, LayoutError, Part, Swizzle};
+use crate::layout::{
+    ComposedLayout, IntTuple, IntTupleRef, Layout, LayoutError, Names, Part, Swizzle,
+};
 
 use super::engine::{Coordinates, Engine, Readable, Rmem, Writable};
 use super::error::{TensorError, TensorErrorKind};
-use super::names::Names;
+use super::names::TensorLayout;
 use super::pointer::Pointer;
 
 /// A tensor: `T(c) = *(p + L(c))` for a pointer `p` and a layout `L`. CuTe's `Tensor`.
@@ -97,7 +99,7 @@ impl<E> Tensor<E> {
 
 impl<'b, P: PointerType> Tensor<Pointer<'b, P>> {
     /// The tensor of a pointer and a layout: CuTe's `make_tensor`. A [`ComposedLayout`] with a swizzle makes
-    /// a swizzled tensor, `T(c) = *(p + S(offset + L(c)))`.
+    /// a swizzled tensor, `T(c) = *(p + S(offset + L(c)))`; a [`NamedLayout`](crate::layout::NamedLayout) gives its names.
     ///
     /// Symbols of the layout are those of the parameters of the kernel: coordinates go through them on the device, and
     /// what is known to divide them is known of addresses. A part whose extents are numbers is copied as any other.
@@ -136,11 +138,11 @@ impl<'b, P: PointerType> Tensor<Pointer<'b, P>> {
     pub fn new(
         k: &Body<'b, '_>,
         pointer: impl Into<Pointer<'b, P>>,
-        layout: impl Into<ComposedLayout>,
+        layout: impl Into<TensorLayout>,
     ) -> Self {
-        let (pointer, layout) = (pointer.into(), layout.into());
+        let (pointer, TensorLayout { layout, names }) = (pointer.into(), layout.into());
         match Self::from_composed(k, pointer, &layout) {
-            Ok(tensor) => tensor,
+            Ok(tensor) => Tensor { names, ..tensor },
             Err(kind) => {
                 let operand = format!("{pointer} o {layout}");
                 k.report(TensorError { operation: "make_tensor", operand, kind });
@@ -192,7 +194,7 @@ impl<'b, T: Element> SharedTensor<'b, T> {
     /// # Ok::<(), tilewright::ir::BuildErrors>(())
     /// ```
     #[track_caller]
-    pub fn shared(k: &Body<'b, '_>, layout: impl Into<ComposedLayout>) -> Self {
+    pub fn shared(k: &Body<'b, '_>, layout: impl Into<TensorLayout>) -> Self {
         Self::shared_aligned(k, layout, 16)
     }
 
@@ -200,11 +202,12 @@ impl<'b, T: Element> SharedTensor<'b, T> {
     #[track_caller]
     pub fn shared_aligned(
         k: &Body<'b, '_>,
-        layout: impl Into<ComposedLayout>,
+        layout: impl Into<TensorLayout>,
         align_bytes: u32,
     ) -> Self {
-        let layout = layout.into();
-        let len = match shared_len(&layout) {
+        let with_names = layout.into();
+        let layout = &with_names.layout;
+        let len = match shared_len(layout) {
             Ok(len) => len,
             Err(error) => {
                 let operand = format!("shared memory o {layout}");
@@ -214,7 +217,7 @@ impl<'b, T: Element> SharedTensor<'b, T> {
             }
         };
         let pointer = Pointer::new(k.shared_aligned::<T>(len, align_bytes));
-        Tensor::new(k, pointer.assume_aligned(k, align_bytes.into()), layout)
+        Tensor::new(k, pointer.assume_aligned(k, align_bytes.into()), with_names)
     }
 }
 

@@ -114,7 +114,8 @@ impl<'b> ThrCopy<'_, 'b> {
         match whole.and_then(|()| self.copy.tidfrg(&tensor.layout, side)) {
             Ok(layout) => {
                 let modes = layout.rank().saturating_sub(1);
-                let by_thread = tensor.with_layout(k, operation, Ok(layout));
+                let names = tensor.names.by_thread();
+                let by_thread = tensor.with_layout(k, operation, Ok(layout)).with_names(names);
                 let mut coord = vec![self.thread.clone()];
                 coord.extend(std::iter::repeat_n(DeviceCoord::All, modes));
                 by_thread.slice(k, DeviceCoord::Tuple(coord))
@@ -177,7 +178,9 @@ impl<'b> ThrCopy<'_, 'b> {
             return tensor.poison();
         }
         match self.copy.retiled(&tensor.layout) {
-            Ok(layout) => tensor.with_layout(k, operation, Ok(layout)),
+            Ok(layout) => {
+                tensor.with_layout(k, operation, Ok(layout)).with_names(tensor.names.clone())
+            }
             Err(kind) => {
                 tensor.failed(k, operation, kind);
                 tensor.poison()
@@ -404,8 +407,8 @@ impl<'b> ThrCopy<'_, 'b> {
                 Ok(both.map(|(from, to)| Step { from, to }).collect())
             }
             _ if from == to => {
-                let (source, destination) =
-                    (source.shape().to_string(), destination.shape().to_string());
+                let source = format!("{}{}", source.shape(), source.names);
+                let destination = format!("{}{}", destination.shape(), destination.names);
                 Err(TensorErrorKind::CopySizes { source, destination })
             }
             (source, destination) => Err(TensorErrorKind::CopyCounts { source, destination }),
@@ -568,7 +571,7 @@ fn check_vector<'b, E: Readable<'b>>(
         return Ok(());
     }
     let mode = widest.limit().mode().and_then(|path| path.indices().next());
-    let name = mode.and_then(|mode| tensor.names.get(mode)).map(str::to_owned);
+    let name = mode.and_then(|mode| tensor.names.iter().nth(mode)).map(str::to_owned);
     Err(TensorErrorKind::Vector {
         elements: vector,
         bits: vector * i64::from(bits),

@@ -100,7 +100,8 @@ impl<'b> ThrMma<'_, 'b> {
             return tensor.poison();
         }
         let parts = self.mma.parts(operand, &tensor.layout);
-        let by_thread = tensor.with_layout(k, operation, parts);
+        let names = tensor.names.by_thread();
+        let by_thread = tensor.with_layout(k, operation, parts).with_names(names);
         if by_thread.poisoned {
             return by_thread;
         }

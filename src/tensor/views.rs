@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use crate::ir::{Body, DeviceCoord, Element, Val};
-use crate::layout::{Layout, LayoutBuilder, LayoutError, Tiler, TilerRef};
+use crate::layout::{Arrange, Layout, LayoutBuilder, LayoutError, Names, Tiler, TilerRef};
 
 use super::coord::Parts;
 use super::engine::{Engine, Readable, Writable};
 use super::error::TensorErrorKind;
-use super::names::Names;
+use super::names::kept_names;
 use super::pointer::{Pointer, Recast};
 use super::tensor::{Fragment, Tensor};
 
@@ -43,7 +43,7 @@ impl<'b, E: Engine<'b>> Tensor<E> {
         let engine = self.engine.advance(k, &self.layout, coord);
         match (layout, engine) {
             (Ok(layout), Ok(engine)) => {
-                let names = self.names.slice(coord);
+                let names = kept_names(&self.names, coord);
                 Tensor { names, ..Tensor::from_parts(engine, layout) }
             }
             (Err(error), _) => {
@@ -67,7 +67,7 @@ impl<'b, E: Engine<'b>> Tensor<E> {
     }
 
     /// The same tensor with the names of its modes after an operation, if it was possible.
-    fn with_names(mut self, names: Names) -> Self {
+    pub(super) fn with_names(mut self, names: Names) -> Self {
         if !self.poisoned {
             self.names = names;
         }
@@ -117,6 +117,7 @@ impl<'b, E: Engine<'b>> Tensor<E> {
         tiler: impl Into<TilerRef<'t>>,
         coord: impl Into<DeviceCoord<'b>>,
     ) -> Self {
+        let tiler = tiler.into();
         let tiled = self.with_layout(k, "local_tile", self.layout.zipped_divide(tiler));
         let ranks: Vec<usize> = tiled.layout.modes().map(|mode| mode.rank()).collect();
         let [tile, rest] = ranks.as_slice() else { return tiled.poison() };
@@ -132,7 +133,8 @@ impl<'b, E: Engine<'b>> Tensor<E> {
             DeviceCoord::Tuple(items) => {
                 let mut flat = vec![DeviceCoord::All; *tile];
                 flat.extend(items.iter().cloned());
-                self.names.divided(*tile, true).slice(&DeviceCoord::Tuple(flat))
+                let names = self.names.flat(tiler, *tile, tile + rest);
+                kept_names(&names, &DeviceCoord::Tuple(flat))
             }
             // One number or `..` for all tiles.
             _ => Names::default(),
@@ -185,6 +187,14 @@ impl<'b, E: Engine<'b>> Tensor<E> {
     pub fn select(&self, k: &Body<'b, '_>, modes: &[usize]) -> Self {
         let names = self.names.select(modes);
         self.with_layout(k, "select", self.layout.select(modes)).with_names(names)
+    }
+
+    /// `R(i) == T(right(i))`: [`Layout::composition`].
+    #[track_caller]
+    pub fn composition<'t>(&self, k: &Body<'b, '_>, right: impl Into<TilerRef<'t>>) -> Self {
+        let right = right.into();
+        let names = right.by_mode().map_or(Names::default(), |_| self.names.clone());
+        self.with_layout(k, "composition", self.layout.composition(right)).with_names(names)
     }
 
     /// The same elements in the same order with as few modes as can be: CuTe's `coalesce`.
@@ -293,27 +303,26 @@ impl<'b, T: Element> Fragment<'b, T> {
 }
 
 macro_rules! by_tiler {
-    ($($(#[$doc:meta])* $name:ident, |$names:ident, $tiler:ident| $after:expr;)*) => {
+    ($($(#[$doc:meta])* $name:ident, $arrange:expr;)*) => {
         /// Operations with a tiler. The layout becomes the one that the operation of
         /// [`Layout`] of the same name gives; the elements stay where they are.
         impl<'b, E: Engine<'b>> Tensor<E> {$(
             $(#[$doc])*
             #[track_caller]
             pub fn $name<'t>(&self, k: &Body<'b, '_>, tiler: impl Into<TilerRef<'t>>) -> Self {
-                let $tiler: TilerRef<'t> = tiler.into();
-                let $names = &self.names;
-                let names = $after;
-                self.with_layout(k, stringify!($name), self.layout.$name($tiler)).with_names(names)
+                let tiler: TilerRef<'t> = tiler.into();
+                let made = self.with_layout(k, stringify!($name), self.layout.$name(tiler));
+                let pair = || self.layout.logical_divide(tiler);
+                let names = self.names.tiled($arrange, tiler, &made.layout, pair);
+                made.with_names(names)
             }
         )*}
     };
 }
 
 by_tiler! {
-    /// `R(i) == T(right(i))`: [`Layout::composition`].
-    composition, |names, tiler| if modes_of(tiler).is_some() { names.clone() } else { Names::default() };
     /// Each mode as its tile and its tiles: [`Layout::logical_divide`].
-    logical_divide, |names, tiler| if modes_of(tiler).is_some() { names.clone() } else { Names::default() };
+    logical_divide, None;
     /// The tile as one mode, the tiles as another: [`Layout::zipped_divide`].
     ///
     /// ```
@@ -333,19 +342,11 @@ by_tiler! {
     /// })?;
     /// # Ok::<(), tilewright::ir::BuildErrors>(())
     /// ```
-    zipped_divide, |names, tiler| modes_of(tiler).map_or(Names::default(), |rank| names.zipped(rank));
+    zipped_divide, Some(Arrange::Zipped);
     /// The tile as one mode, then a mode of tiles for each mode: [`Layout::tiled_divide`].
-    tiled_divide, |names, tiler| modes_of(tiler).map_or(Names::default(), |rank| names.divided(rank, false));
+    tiled_divide, Some(Arrange::Tiled);
     /// The modes of the tile, then a mode of tiles for each mode: [`Layout::flat_divide`].
-    flat_divide, |names, tiler| modes_of(tiler).map_or(Names::default(), |rank| names.divided(rank, true));
-}
-
-/// How many modes a tiler is applied to one by one; `None` for one that is applied to the whole tensor.
-fn modes_of(tiler: TilerRef<'_>) -> Option<usize> {
-    match tiler {
-        TilerRef::Tuple(tuple) if !tuple.is_leaf() => Some(tuple.rank()),
-        TilerRef::Tuple(_) | TilerRef::Layout(_) => None,
-    }
+    flat_divide, Some(Arrange::Flat);
 }
 
 /// `(.., ..)`; one mode is sliced by one `..`, as in CuTe.

@@ -53,19 +53,24 @@ pub(super) fn fill<T: Element + Converted>(target: Target) -> Result<Kernel<Fill
     })
 }
 
-/// Two matrices, what is found, the tolerances, the number of elements.
-pub(super) type Compare<D> = (Global<D>, Global<D>, GlobalMut<u64>, f32, f32, i64);
+/// Two results, what is found, the tolerances, the number of elements; columns and elements of a matrix, its pitch and the
+/// distance to the next one.
+pub(super) type Compare<D> = (Global<D>, Global<D>, GlobalMut<u64>, [f32; 2], i64, [[i64; 2]; 2]);
 
 /// Adds to `found[0]` the number of elements with `!(|x - y| <= relative |y| + absolute)`, also those that are not
-/// numbers, and makes `found[1]` the smallest place of one.
+/// numbers, and makes `found[1]` the smallest number of one. Elements are counted row by row, matrix after matrix; what
+/// lies between lines is none.
 pub(super) fn compare<D: Element + Converted>(
     target: Target,
 ) -> Result<Kernel<Compare<D>>, BuildErrors> {
-    Kernel::<Compare<D>>::build("compare", target, |k, (x, y, found, relative, absolute, len)| {
+    Kernel::<Compare<D>>::build("compare", target, |k, (x, y, found, within, len, places)| {
+        let ([relative, absolute], [[columns, elements], [pitch, next]]) = (within, places);
         let threads = (k.grid_dim().x * k.block_dim().x).cvt::<i64>();
         let first = (k.block_idx().x * k.block_dim().x + k.thread_idx().x).cvt::<i64>();
         k.for_(range(first, len).step(threads), (), |k, i, ()| {
-            let (x, y) = (x.load(k, i).cvt::<f32>(), y.load(k, i).cvt::<f32>());
+            let (matrix, inside) = (i / elements, i % elements);
+            let at = matrix * next + inside / columns * pitch + inside % columns;
+            let (x, y) = (x.load(k, at).cvt::<f32>(), y.load(k, at).cvt::<f32>());
             let close = (x - y).abs().le(relative.fma(y.abs(), absolute));
             k.if_(!close, |k| {
                 found.red().add(k, 0, 1);
@@ -118,12 +123,32 @@ mod tests {
             change.iter().for_each(|(i, value)| x[*i] = *value);
             let (x, y) = (device.upload(&x).unwrap(), device.upload(&y).unwrap());
             let mut found = device.upload(&[0, u64::MAX]).unwrap();
-            kernel.launch(grid(1000), (&x, &y, &mut found, 0.01, 0.5, 1000)).unwrap();
+            let places = [[1000, 1000], [1000, 1000]];
+            let args = (&x, &y, &mut found, [0.01, 0.5], 1000, places);
+            kernel.launch(grid(1000), args).unwrap();
             assert_eq!(found.to_vec().unwrap(), expected);
         };
         check(&[], [0, u64::MAX]);
         check(&[(0, 0.5), (100, 101.4), (999, 989.0)], [0, u64::MAX]);
         check(&[(0, 0.6)], [1, 0]);
         check(&[(700, f32::NAN), (500, 506.0), (900, f32::INFINITY)], [3, 500]);
+    }
+
+    /// Two matrices of 3 x 4 with pitch 5, 20 apart: element 14 is the third one of the second matrix.
+    #[test]
+    fn what_lies_between_lines_is_not_compared() {
+        let device = Device::sim().unwrap();
+        let kernel = device.load(&compare::<f32>(device.target()).unwrap()).unwrap();
+        let inside = |i: usize| i % 20 < 15 && i % 20 % 5 < 4;
+        let y: Vec<f32> = (0..40).map(|i| if inside(i) { 1.0 } else { f32::NAN }).collect();
+        for (wrong, expected) in [(4, [0, u64::MAX]), (19, [0, u64::MAX]), (22, [1, 14])] {
+            let mut x = y.clone();
+            x[wrong] = 7.0;
+            let (x, y) = (device.upload(&x).unwrap(), device.upload(&y).unwrap());
+            let mut found = device.upload(&[0, u64::MAX]).unwrap();
+            let args = (&x, &y, &mut found, [0.01, 0.5], 24, [[4, 12], [5, 20]]);
+            kernel.launch(grid(24), args).unwrap();
+            assert_eq!(found.to_vec().unwrap(), expected, "{wrong}");
+        }
     }
 }

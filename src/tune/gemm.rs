@@ -6,6 +6,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use super::model::{GemmModel, Machine};
+use super::places::Places;
 use super::record::{Comparison, Entry, Maker, driver};
 use super::regime::Regime;
 use super::rounds::take_turns;
@@ -52,7 +53,7 @@ impl From<crate::runtime::CublasError> for Rejection {
 }
 
 /// The best configuration for a product on this GPU, from the shared store, or by a search among the first of the
-/// model's order. It is timed as the largest regime of the sizes says.
+/// model's order. It is timed as the largest regime of the sizes says, on matrices that lie where the problem says.
 ///
 /// ```no_run
 /// use tilewright::ir::{Scalar, Target};
@@ -67,12 +68,14 @@ impl From<crate::runtime::CublasError> for Rejection {
 /// ```
 ///
 /// # Errors
-/// [`SearchError`]; [`SearchError::Unsupported`] for the simulator, whose times say nothing.
+/// [`SearchError`]; [`SearchError::Unsupported`] for the simulator, whose times say nothing, and for a problem that no
+/// kernel takes or whose matrices of D overlap.
 pub fn tune(
     device: &Device,
     space: &GemmSpace,
     problem: &GemmProblem,
 ) -> Result<Tuned<GemmConfig>, SearchError> {
+    Places::new(problem, [space.major_a, space.major_b])?;
     let sizes = [problem.m, problem.n, problem.k];
     let regime = Regime::of_sizes(sizes).last().copied().unwrap_or(Regime::Burst);
     let effort = Effort::of(regime);
@@ -223,6 +226,7 @@ impl<T: GemmElement, D: GemmElement> GemmBench<T, D> {
         problem: &GemmProblem,
         regime: Regime,
     ) -> Result<Tuned<GemmConfig>, SearchError> {
+        Places::new(problem, [space.major_a, space.major_b])?;
         let model = match self.device.properties() {
             Some(properties) => GemmModel::of(Machine::of(&properties)),
             None => GemmModel::H200,
@@ -281,6 +285,15 @@ impl<T: GemmElement, D: GemmElement> GemmBench<T, D> {
         loaded
     }
 
+    /// cuBLAS, for one product of contiguous matrices without an epilogue.
+    #[cfg(feature = "cublas")]
+    fn cublas_for(&self, problem: &GemmProblem, space: &GemmSpace) -> Option<Cublas> {
+        let places = Places::new(problem, [space.major_a, space.major_b]).ok()?;
+        let takes =
+            problem.batch == 1 && places.are_close() && space.epilogue == Epilogue::default();
+        self.cublas.clone().filter(|_| takes)
+    }
+
     /// Matrices with a result that is known to be right: that of cuBLAS, or of the kernel without tensor cores.
     fn workload(
         &mut self,
@@ -288,17 +301,9 @@ impl<T: GemmElement, D: GemmElement> GemmBench<T, D> {
         space: &GemmSpace,
     ) -> Result<Workload<T, D>, Rejection> {
         let majors = [space.major_a, space.major_b];
-        if GemmProblem::new(problem.m, problem.n, problem.k)
-            != (GemmProblem { batch: 1, ..*problem })
-        {
-            return Err(Rejection::Failed("only contiguous matrices are measured".to_owned()));
-        }
         let mut work = Workload::new(&self.device, *problem, majors, space.input, space.epilogue)?;
         #[cfg(feature = "cublas")]
-        if let Some(cublas) = self.cublas.clone()
-            && problem.batch == 1
-            && space.epilogue == Epilogue::default()
-        {
+        if let Some(cublas) = self.cublas_for(problem, space) {
             let matmul = matmul(problem, space);
             work.set_reference(|stream, set| {
                 let Matrices { a, b, d, .. } = set;
@@ -320,7 +325,7 @@ impl<T: GemmElement, D: GemmElement> GemmBench<T, D> {
     }
 
     /// Our configurations and NVIDIA's kernels for one problem, timed in turns: the kernel that cuBLAS chooses, and the
-    /// fastest two of the first 8 of cuBLASLt's heuristic; for one matrix without an epilogue. What is wrong or fails
+    /// fastest two of the first 8 of cuBLASLt's heuristic; for one product of contiguous matrices without an epilogue. What is wrong or fails
     /// is left out and named.
     ///
     /// # Errors
@@ -350,10 +355,7 @@ impl<T: GemmElement, D: GemmElement> GemmBench<T, D> {
             }
         }
         #[cfg(feature = "cublas")]
-        if let Some(cublas) = self.cublas.clone()
-            && problem.batch == 1
-            && space.epilogue == Epilogue::default()
-        {
+        if let Some(cublas) = self.cublas_for(problem, space) {
             let theirs = nvidia(&cublas, &matmul(problem, space), &mut work, regime);
             match theirs {
                 Ok(theirs) => entries.extend(theirs),

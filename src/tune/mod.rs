@@ -12,6 +12,7 @@ mod figure;
 mod fit;
 mod gemm;
 mod model;
+mod places;
 mod record;
 mod regime;
 mod rounds;

@@ -5,6 +5,7 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use super::data::{self, Compare, Fill};
+use super::places::Places;
 use super::regime::Regime;
 use super::tuner::Rejection;
 use crate::codegen::Major;
@@ -37,6 +38,7 @@ pub struct Workload<T, D> {
     device: Device,
     stream: Stream,
     problem: GemmProblem,
+    places: Places,
     sets: Vec<Matrices<T, D>>,
     reference: Option<Buffer<D>>,
     compare: Function<Compare<D>>,
@@ -52,8 +54,6 @@ pub struct Workload<T, D> {
 #[derive(Debug)]
 struct Source {
     table: Vec<f32>,
-    major_a: Major,
-    major_b: Major,
     epilogue: Epilogue,
 }
 
@@ -103,22 +103,24 @@ impl From<BuildErrors> for Rejection {
 }
 
 impl<T: Element + Converted, D: Element + Converted> Workload<T, D> {
-    /// Matrices of numbers from N(0, 1) for one problem of contiguous matrices, with what the epilogue takes; its factors
-    /// are 0.75 and -0.5. `input` is the type in which elements are multiplied: `tf32` matrices are of `f32`.
+    /// Matrices of numbers from N(0, 1) for one problem, where it says that they lie, with what the epilogue takes; its
+    /// factors are 0.75 and -0.5. A and B are contiguous along the modes `majors`. `input` is the type in which elements
+    /// are multiplied: `tf32` matrices are of `f32`.
     ///
     /// # Errors
-    /// Those of the device; no memory.
+    /// Those of the device; no memory; sizes or distances that no kernel takes, matrices of D that overlap.
     pub fn new(
         device: &Device,
         problem: GemmProblem,
-        [major_a, major_b]: [Major; 2],
+        majors: [Major; 2],
         input: Scalar,
         epilogue: Epilogue,
     ) -> Result<Workload<T, D>, Rejection> {
-        let [m, n, k, batch] = [problem.m, problem.n, problem.k, problem.batch].map(|x| x as usize);
-        let lens = [m * k * batch, k * n * batch, m * n * batch];
-        let outputs = if epilogue.beta { 2 } else { 1 };
-        let bytes = (lens[0] + lens[1]) * size_of::<T>() + outputs * lens[2] * size_of::<D>();
+        let places =
+            Places::new(&problem, majors).map_err(|error| Rejection::Failed(error.to_string()))?;
+        let [of_a, of_b, of_c, of_d] = places.lens();
+        let outputs = if epilogue.beta { of_c + of_d } else { of_d };
+        let bytes = (of_a + of_b) * size_of::<T>() + outputs * size_of::<D>();
         let l2 = device.properties().map_or(1 << 20, |properties| properties.l2_bytes);
         let sets = (2 * l2).div_ceil(bytes.max(1) as u64).clamp(1, MOST_SETS);
         let sets = if device.is_sim() { 1 } else { sets };
@@ -129,13 +131,13 @@ impl<T: Element + Converted, D: Element + Converted> Workload<T, D> {
         let numbers = device.upload(&table)?;
         let options = LaunchOptions::default().stream(&stream);
         let make = |set: u64| -> Result<Matrices<T, D>, Rejection> {
-            let [mut a, mut b] = [device.zeros::<T>(lens[0])?, device.zeros::<T>(lens[1])?];
-            let d = device.zeros::<D>(lens[2])?;
+            let [mut a, mut b] = [device.zeros::<T>(of_a)?, device.zeros::<T>(of_b)?];
+            let d = device.zeros::<D>(of_d)?;
             let seed = |seed: u32| seed.wrapping_add((set as u32).wrapping_mul(0x9e37_79b9));
-            let args = (&mut a, &numbers, seed(SEEDS[0]), lens[0] as i64);
-            fill.launch_with(options, data::grid(lens[0]), args)?;
-            let args = (&mut b, &numbers, seed(SEEDS[1]), lens[1] as i64);
-            fill.launch_with(options, data::grid(lens[1]), args)?;
+            let args = (&mut a, &numbers, seed(SEEDS[0]), of_a as i64);
+            fill.launch_with(options, data::grid(of_a), args)?;
+            let args = (&mut b, &numbers, seed(SEEDS[1]), of_b as i64);
+            fill.launch_with(options, data::grid(of_b), args)?;
             let operand = |seed: u32, len: usize| -> Result<Buffer<D>, Rejection> {
                 let mut x = device.zeros::<D>(len)?;
                 fill_d.launch_with(
@@ -145,10 +147,11 @@ impl<T: Element + Converted, D: Element + Converted> Workload<T, D> {
                 )?;
                 Ok(x)
             };
-            let c = epilogue.beta.then(|| operand(seed(SEEDS[2]), lens[2])).transpose()?;
-            let bias = epilogue
-                .bias
-                .map(|bias| operand(seed(SEEDS[3]), if bias == Bias::Row { m } else { n }));
+            let c = epilogue.beta.then(|| operand(seed(SEEDS[2]), of_c)).transpose()?;
+            let bias = epilogue.bias.map(|bias| {
+                let extent = if bias == Bias::Row { problem.m } else { problem.n };
+                operand(seed(SEEDS[3]), extent as usize)
+            });
             Ok(Matrices { a, b, d, c, bias: bias.transpose()? })
         };
         let sets = (0..sets).map(make).collect::<Result<Vec<_>, _>>()?;
@@ -159,10 +162,11 @@ impl<T: Element + Converted, D: Element + Converted> Workload<T, D> {
             device: device.clone(),
             stream,
             problem,
+            places,
             sets,
             reference: None,
             tolerance: tolerance(input, D::SCALAR, problem.k, epilogue),
-            source: Source { table, major_a, major_b, epilogue },
+            source: Source { table, epilogue },
             worked_until: Cell::new(None),
         })
     }
@@ -192,20 +196,22 @@ impl<T: Element + Converted, D: Element + Converted> Workload<T, D> {
         self.stream.synchronize()?;
         let set = &self.sets[0];
         let found = set.d.to_vec()?;
-        let len = found.len();
+        let len = self.places.elements();
         let [relative, absolute] = self.tolerance.map(f64::from);
         // Places in all parts of the matrix, and its corners.
         let samples = 512.min(len);
         for sample in 0..samples {
             let at = if samples < 2 { 0 } else { sample * (len - 1) / (samples - 1) };
-            let (found, right) = (number(found[at]), self.element(at));
+            let [matrix, row, column] = self.places.element(at);
+            let found = number(found[self.places.d(matrix, row, column)]);
+            let right = self.element([matrix, row, column]);
             // What is no number is not close.
             let is_close = (found - right).abs() <= relative * right.abs() + absolute;
             if !is_close {
                 return Err(Rejection::Wrong(self.difference(1, at as u64, found, right)));
             }
         }
-        let mut reference = self.device.zeros::<D>(len)?;
+        let mut reference = self.device.zeros::<D>(set.d.len())?;
         reference.copy_from(&set.d, &self.stream)?;
         self.stream.synchronize()?;
         self.reference = Some(reference);
@@ -229,17 +235,19 @@ impl<T: Element + Converted, D: Element + Converted> Workload<T, D> {
         self.stream.synchronize()?;
         let set = &self.sets[0];
         self.found.write(&[0, u64::MAX])?;
-        let [relative, absolute] = self.tolerance;
         let options = LaunchOptions::default().stream(&self.stream);
-        let len = set.d.len();
-        let args = (&set.d, reference, &mut self.found, relative, absolute, len as i64);
+        let len = self.places.elements();
+        let within = self.tolerance;
+        let places = self.places.of_d();
+        let args = (&set.d, reference, &mut self.found, within, len as i64, places);
         self.compare.launch_with(options, data::grid(len), args)?;
         self.stream.synchronize()?;
         let found = self.found.to_vec()?;
         match found[..] {
             [0, _] => Ok(()),
             [count, first] => {
-                let at = first as usize;
+                let [matrix, row, column] = self.places.element(first as usize);
+                let at = self.places.d(matrix, row, column);
                 let (ours, theirs) = (set.d.to_vec()?, reference.to_vec()?);
                 let of = |d: &[D]| d.get(at).map_or(f64::NAN, |x| number(*x));
                 Err(Rejection::Wrong(self.difference(count, first, of(&ours), of(&theirs))))
@@ -343,30 +351,23 @@ impl<T: Element + Converted, D: Element + Converted> Workload<T, D> {
         Ok(begin.elapsed_until(&end)?)
     }
 
-    /// Element `at` of the product of the first set, in `f64`.
-    fn element(&self, at: usize) -> f64 {
-        let Source { table, major_a, major_b, epilogue } = &self.source;
-        let [m, n, k] = [self.problem.m, self.problem.n, self.problem.k].map(|x| x as usize);
-        let (matrix, row, column) = (at / (m * n), at / n % m, at % n);
+    /// An element of the product of the first set, in `f64`.
+    fn element(&self, [matrix, row, column]: [usize; 3]) -> f64 {
+        let Source { table, epilogue } = &self.source;
         let number = |place: usize, seed: u32| table[data::place(place as u64, seed)];
         let of = |place: usize, seed: u32| rounded(number(place, seed), T::SCALAR);
         let product = |depth: usize| {
-            let a = match major_a {
-                Major::K => row * k + depth,
-                Major::Mn => depth * m + row,
-            };
-            let b = match major_b {
-                Major::K => column * k + depth,
-                Major::Mn => depth * n + column,
-            };
-            of(matrix * m * k + a, SEEDS[0]) * of(matrix * n * k + b, SEEDS[1])
+            let a = self.places.a(matrix, row, depth);
+            let b = self.places.b(matrix, column, depth);
+            of(a, SEEDS[0]) * of(b, SEEDS[1])
         };
-        let mut value: f64 = (0..k).map(product).sum();
+        let mut value: f64 = (0..self.problem.k as usize).map(product).sum();
         if epilogue.alpha {
             value *= f64::from(ALPHA);
         }
         if epilogue.beta {
-            value += f64::from(BETA) * rounded(number(at, SEEDS[2]), D::SCALAR);
+            value += f64::from(BETA)
+                * rounded(number(self.places.c(matrix, row, column), SEEDS[2]), D::SCALAR);
         }
         if let Some(bias) = epilogue.bias {
             let place = if bias == Bias::Row { row } else { column };
@@ -431,6 +432,7 @@ fn tolerance(input: Scalar, output: Scalar, k: u32, epilogue: Epilogue) -> [f32;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernels::gemm::MatrixStrides;
 
     type Set = Matrices<bf16, f32>;
 
@@ -439,52 +441,64 @@ mod tests {
         Workload::new(&Device::sim().unwrap(), problem, majors, Scalar::Bf16, none).unwrap()
     }
 
-    /// The product by its definition.
+    /// The product by its definition; between lines there is something else.
     fn product(problem: GemmProblem, majors: [Major; 2]) -> impl Fn(&Set) -> Vec<f32> {
-        let [m, n, k] = [problem.m, problem.n, problem.k].map(|x| x as usize);
+        let places = Places::new(&problem, majors).unwrap();
         move |set: &Set| {
             let (a, b) = (set.a.to_vec().unwrap(), set.b.to_vec().unwrap());
-            let sum = |l: usize, row: usize, column: usize| -> f32 {
-                let a_at = |i| if majors[0] == Major::K { row * k + i } else { i * m + row };
-                let b_at = |i| if majors[1] == Major::K { column * k + i } else { i * n + column };
-                (0..k)
-                    .map(|i| a[l * m * k + a_at(i)].to_f32() * b[l * n * k + b_at(i)].to_f32())
-                    .sum()
-            };
-            (0..problem.batch as usize * m * n)
-                .map(|i| sum(i / (m * n), i / n % m, i % n))
-                .collect()
+            let mut d = vec![-777.0; set.d.len()];
+            for number in 0..places.elements() {
+                let [l, row, column] = places.element(number);
+                let of = |i| a[places.a(l, row, i)].to_f32() * b[places.b(l, column, i)].to_f32();
+                d[places.d(l, row, column)] = (0..problem.k as usize).map(of).sum();
+            }
+            d
         }
+    }
+
+    /// Matrices with gaps between lines, B the same for all, D with the lines of its matrices in turns.
+    fn apart(problem: GemmProblem) -> GemmProblem {
+        let at = |leading, batch| MatrixStrides { leading: Some(leading), batch };
+        let (a, b) = (at(40, Some(2000)), at(48, Some(0)));
+        GemmProblem { a, b, c: at(11, None), d: at(24, Some(12)), ..problem }
     }
 
     #[test]
     fn right_products_pass_and_wrong_ones_are_named() {
         for majors in [[Major::K, Major::K], [Major::Mn, Major::K], [Major::K, Major::Mn]] {
             let problem = GemmProblem { batch: 2, ..GemmProblem::new(7, 9, 33) };
-            let mut work = workload(problem, majors);
-            let right = product(problem, majors);
-            let error = work.check(|_, _| Ok(())).unwrap_err();
-            assert_eq!(error.to_string(), "failed: there is no result to compare with");
-            let error = work.set_reference(|_, set| Ok(set.d.write(&[0.5; 126])?)).unwrap_err();
-            assert!(matches!(error, Rejection::Wrong(_)), "{error}");
-            // What is not written is no number.
-            assert!(matches!(work.set_reference(|_, _| Ok(())), Err(Rejection::Wrong(_))));
-            work.set_reference(|_, set| Ok(set.d.write(&right(set))?)).unwrap();
-            work.check(|_, set| Ok(set.d.write(&right(set))?)).unwrap();
-            for wrong in [f32::NAN, 1e3, f32::INFINITY] {
-                let error = work.check(|_, set| {
-                    let mut d = right(set);
-                    d[100] = wrong;
-                    Ok(set.d.write(&d)?)
-                });
-                let text = error.unwrap_err().to_string();
-                let start = "wrong: 1 elements differ, the first at (11, 1): ";
-                assert!(text.starts_with(start), "{text}");
+            for (problem, wrong_at) in [(problem, 100), (apart(problem), 12 + 4 * 24 + 1)] {
+                check_workload(problem, majors, wrong_at);
             }
-            assert!(matches!(work.check(|_, _| Ok(())), Err(Rejection::Wrong(_))));
-            let failed = || Rejection::Failed("no".into());
-            assert_eq!(work.check(|_, _| Err(failed())), Err(failed()));
         }
+    }
+
+    /// `wrong_at` is the place of element (4, 1) of the second matrix.
+    fn check_workload(problem: GemmProblem, majors: [Major; 2], wrong_at: usize) {
+        let mut work = workload(problem, majors);
+        let right = product(problem, majors);
+        let error = work.check(|_, _| Ok(())).unwrap_err();
+        assert_eq!(error.to_string(), "failed: there is no result to compare with");
+        let error =
+            work.set_reference(|_, set| Ok(set.d.write(&vec![0.5; set.d.len()])?)).unwrap_err();
+        assert!(matches!(error, Rejection::Wrong(_)), "{error}");
+        // What is not written is no number.
+        assert!(matches!(work.set_reference(|_, _| Ok(())), Err(Rejection::Wrong(_))));
+        work.set_reference(|_, set| Ok(set.d.write(&right(set))?)).unwrap();
+        work.check(|_, set| Ok(set.d.write(&right(set))?)).unwrap();
+        for wrong in [f32::NAN, 1e3, f32::INFINITY] {
+            let error = work.check(|_, set| {
+                let mut d = right(set);
+                d[wrong_at] = wrong;
+                Ok(set.d.write(&d)?)
+            });
+            let text = error.unwrap_err().to_string();
+            let start = "wrong: 1 elements differ, the first at (11, 1): ";
+            assert!(text.starts_with(start), "{text}");
+        }
+        assert!(matches!(work.check(|_, _| Ok(())), Err(Rejection::Wrong(_))));
+        let failed = || Rejection::Failed("no".into());
+        assert_eq!(work.check(|_, _| Err(failed())), Err(failed()));
     }
 
     #[test]
@@ -524,8 +538,9 @@ mod tests {
     fn epilogues_are_part_of_the_reference() {
         use crate::ir::Target;
         use crate::kernels::gemm::{Gemm, GemmArgs, GemmConfig};
-        let problem = GemmProblem { batch: 2, ..GemmProblem::new(9, 13, 20) };
-        for bias in [Bias::Row, Bias::Column] {
+        let close = GemmProblem { batch: 2, ..GemmProblem::new(9, 11, 20) };
+        let problems = [close, apart(close)];
+        for (bias, problem) in [Bias::Row, Bias::Column].into_iter().zip(problems) {
             for activation in [None, Some(Activation::Relu), Some(Activation::Gelu)] {
                 let epilogue = Epilogue { alpha: true, beta: true, bias: Some(bias), activation };
                 let device = Device::sim().unwrap();

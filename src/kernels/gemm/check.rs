@@ -56,8 +56,8 @@ impl GemmConfig {
                 return Err(GemmError::Output { operand, scalar });
             }
         }
-        // The transposing loads of matrices, and `wgmma`, transpose elements of 16 bits only.
-        let transposed = schedule == Schedule::Simt || a.bits() == 16;
+        // `wgmma` transposes elements of 16 bits only.
+        let transposed = !self.is_warp_specialised() || a.bits() == 16;
         for (operand, scalar, major) in [('A', a, self.major_a), ('B', b, self.major_b)] {
             if major == Major::Mn && !transposed {
                 return Err(GemmError::MajorMode { operand, scalar, major });

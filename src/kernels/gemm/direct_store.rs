@@ -1,7 +1,7 @@
 //! Elements of D from registers to global memory.
 
 use crate::ir::{Body, DeviceCoord, GlobalMut, Number, Registers, Scalar, Val, Vector, bf16, f16};
-use crate::tensor::Tile;
+use crate::tensor::{SumMap, Tile};
 
 use super::epilogue::EpilogueOps;
 

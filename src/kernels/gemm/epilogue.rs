@@ -1,7 +1,7 @@
 //! What is made of the product before it is written.
 
 use crate::ir::{Body, Global, Number, Val};
-use crate::tensor::{Fragment, StoreWords, ThrStore};
+use crate::tensor::SumMap;
 
 use super::config::{Activation, Bias, Epilogue};
 
@@ -29,9 +29,15 @@ impl<'b, C: Number, D: Number> EpilogueOps<'b, C, D> {
     pub(super) fn new(ops: Epilogue, args: EpilogueArgs<'b, C, D>) -> Self {
         EpilogueOps { ops, args }
     }
+}
 
-    /// The values of the elements at `row` and `column` of matrix `batch`, of which the product is `sum`.
-    pub(super) fn apply(
+impl<'b, C: Number, D: Number> SumMap<'b> for EpilogueOps<'b, C, D> {
+    fn is_identity(&self) -> bool {
+        self.ops == Epilogue::default()
+    }
+
+    /// The value of the element at `row` and `column` of matrix `batch`, of which the product is `sum`.
+    fn apply(
         &self,
         k: &mut Body<'b, '_>,
         sum: Val<'b, f32>,
@@ -63,29 +69,5 @@ impl<'b, C: Number, D: Number> EpilogueOps<'b, C, D> {
                 (value * 0.5) * (inner.tanh_approx() + 1.0)
             }
         }
-    }
-
-    /// The words to be stored for 8 columns of 64 rows that start at a place: of the sums of `wgmma` of a thread, those
-    /// of its columns `first`.
-    pub(super) fn words(
-        &self,
-        k: &mut Body<'b, '_>,
-        acc: &Fragment<'b, f32>,
-        first: u32,
-        [row, column, batch]: [Val<'b, i32>; 3],
-        store: &ThrStore<'_, 'b, D>,
-    ) -> StoreWords<'b> {
-        let sums = acc.variables();
-        let mut values = [0, 1, 2, 3].map(|i| sums.get(k, 4 * first as usize + i));
-        if self.ops != Epilogue::default() {
-            let (warp, lane) = (k.thread_idx().x % 128 / 32, k.lane_id());
-            let row = row + warp * 16 + lane / 4;
-            let column = column + lane % 4 * 2;
-            let places = [(0, 0), (0, 1), (8, 0), (8, 1)];
-            for (value, (down, right)) in values.iter_mut().zip(places) {
-                *value = self.apply(k, *value, [row + down, column + right, batch]);
-            }
-        }
-        store.words(values)
     }
 }

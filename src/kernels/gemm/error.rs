@@ -257,8 +257,8 @@ impl fmt::Display for GemmError {
                 };
                 write!(
                     f,
-                    "{operand} of {scalar} is contiguous along {contiguous}, but tensor cores take elements of \
-                     16 bits only so: it must be contiguous along K"
+                    "{operand} of {scalar} is contiguous along {contiguous}, but `wgmma` takes elements of 16 bits \
+                     only so: it must be contiguous along K, or be multiplied by a multistage kernel"
                 )
             }
             GemmError::Tile { mode, extent, rule } => {

@@ -253,12 +253,7 @@ impl<'b, C: Number, D: Number> Consumer<'_, 'b, C, D> {
                 k.if_(before.row.ge(0), |k| self.store.part(k, origin, &kept, part));
             });
             self.products.finish(k, ring);
-            let [row, column, batch] = self.origin(tile);
-            for unit in 0..n / 8 {
-                let at = [row, column + 8 * unit as i32, batch];
-                let words = self.epilogue.words(k, &acc, unit, at, &self.store);
-                (2 * unit as usize..).zip(words).for_each(|(i, word)| kept.set(k, i, word));
-            }
+            self.store.keep(k, &acc, self.origin(tile), &kept, &self.epilogue);
             (ring, tile)
         });
         k.if_(last.row.ge(0), |k| {
@@ -279,9 +274,7 @@ impl<'b, C: Number, D: Number> Consumer<'_, 'b, C, D> {
         let config = &self.plan.config;
         let blocks = config.rows_of_consumer() / 64;
         let shape = [blocks, config.rows_of_products() / blocks, config.tile[1]];
-        self.store.tile(k, self.origin(tile), shape, |k, first, at| {
-            self.epilogue.words(k, acc, first, at, &self.store)
-        });
+        self.store.tile(k, acc, self.origin(tile), shape, &self.epilogue);
     }
 }
 

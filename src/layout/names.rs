@@ -1,0 +1,242 @@
+//! [`Names`] of modes, and how they follow the modes through operations; [`NameError`].
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::coord::{CoordRef, Slot};
+use super::divide::Arrange;
+use super::layout::Layout;
+use super::tiler::TilerRef;
+
+/// Why names do not fit modes.
+///
+/// ```
+/// use tilewright::layout::{LayoutError, NameError, layout};
+///
+/// let error = layout!((4, 8)).named(["m"]).unwrap_err();
+/// assert_eq!(error, LayoutError::Name(NameError::Count { modes: 2, names: 1 }));
+/// assert_eq!(error.to_string(), "there are 2 modes, but 1 names were given");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NameError {
+    /// As many names as modes are needed.
+    Count {
+        /// The number of modes.
+        modes: usize,
+        /// The number of names.
+        names: usize,
+    },
+    /// A name has no letters.
+    Empty {
+        /// The mode that it was given to.
+        mode: usize,
+    },
+    /// Several modes have this name.
+    Repeated {
+        /// The name.
+        name: String,
+    },
+    /// No mode has this name.
+    Missing {
+        /// The name.
+        name: String,
+        /// The names there are, printed.
+        names: String,
+    },
+}
+
+impl fmt::Display for NameError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Count { modes, names } => {
+                write!(f, "there are {modes} modes, but {names} names were given")
+            }
+            Self::Empty { mode } => write!(f, "the name of mode {mode} is empty"),
+            Self::Repeated { name } => write!(f, "several modes have the name `{name}`"),
+            Self::Missing { name, names } => {
+                write!(f, "no mode has the name `{name}`; the modes are {names}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for NameError {}
+
+type Name = Arc<str>;
+
+/// The names of modes, one for each; none for modes that were given none.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Names(Option<Arc<[Name]>>);
+
+impl Names {
+    /// Names for `modes` modes, each another one.
+    pub(crate) fn new<N: Into<String>>(
+        names: impl IntoIterator<Item = N>,
+        modes: usize,
+    ) -> Result<Names, NameError> {
+        let names: Arc<[Name]> = names.into_iter().map(|name| Name::from(name.into())).collect();
+        if names.len() != modes {
+            return Err(NameError::Count { modes, names: names.len() });
+        }
+        for (mode, name) in names.iter().enumerate() {
+            if name.is_empty() {
+                return Err(NameError::Empty { mode });
+            }
+            if names.iter().take(mode).any(|other| other == name) {
+                return Err(NameError::Repeated { name: name.to_string() });
+            }
+        }
+        Ok(Names(Some(names)))
+    }
+
+    /// The names; nothing where there are none.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().flat_map(|names| names.iter()).map(|name| name.as_ref())
+    }
+
+    /// The one mode of a name.
+    pub(crate) fn find(&self, name: &str) -> Result<usize, NameError> {
+        let mut found = self.iter().enumerate().filter(|(_, other)| *other == name);
+        match (found.next(), found.next()) {
+            (Some((mode, _)), None) => Ok(mode),
+            (Some(_), Some(_)) => Err(NameError::Repeated { name: name.to_owned() }),
+            (None, _) => Err(NameError::Missing { name: name.to_owned(), names: self.joined() }),
+        }
+    }
+
+    /// All as the name of one mode: `(m,k)`.
+    fn joined(&self) -> String {
+        format!("({})", self.iter().collect::<Vec<_>>().join(","))
+    }
+
+    /// The names of new modes, made from the present ones.
+    fn map(&self, f: impl FnOnce(&[Name]) -> Vec<Name>) -> Names {
+        Names(self.0.as_ref().map(|names| f(names).into()))
+    }
+
+    /// The modes that a slice keeps: of each mode so many parts, which all have its name.
+    pub(crate) fn slice(&self, kept: impl IntoIterator<Item = usize>) -> Names {
+        self.map(|names| {
+            let each = names.iter().zip(kept);
+            each.flat_map(|(name, kept)| std::iter::repeat_n(name.clone(), kept)).collect()
+        })
+    }
+
+    /// The modes that a coordinate of the host keeps.
+    pub(crate) fn at(&self, coord: CoordRef<'_>) -> Names {
+        fn kept(coord: CoordRef<'_>) -> usize {
+            match coord.as_leaf() {
+                Some(slot) => usize::from(*slot == Slot::All),
+                None => coord.children().map(kept).sum(),
+            }
+        }
+        match coord.as_leaf() {
+            Some(Slot::All) => self.clone(),
+            Some(Slot::At(_)) => self.slice([]),
+            None => self.slice(coord.children().map(kept)),
+        }
+    }
+
+    /// The modes from `begin` to `end - 1` as one.
+    pub(crate) fn group(&self, begin: usize, end: usize) -> Names {
+        self.map(|names| {
+            let (before, rest) = names.split_at(begin.min(names.len()));
+            let (inside, after) = rest.split_at((end.saturating_sub(begin)).min(rest.len()));
+            let group = Name::from(format!("({})", inside.join(",")));
+            before.iter().cloned().chain([group]).chain(after.iter().cloned()).collect()
+        })
+    }
+
+    pub(crate) fn select(&self, modes: &[usize]) -> Names {
+        self.map(|names| modes.iter().filter_map(|mode| names.get(*mode).cloned()).collect())
+    }
+
+    /// The modes of the part of a thread before it is chosen: (thread, value, the modes ..).
+    pub(crate) fn by_thread(&self) -> Names {
+        let front = ["thread", "value"].map(Name::from);
+        self.map(|names| front.into_iter().chain(names.iter().cloned()).collect())
+    }
+
+    /// The modes after a product whose tiles lie beside the modes of the block. Modes that the block lacks have tiles
+    /// alone.
+    pub(crate) fn interleaved(&self, rank: usize) -> Names {
+        let lacking = |names: &[Name]| rank.saturating_sub(names.len());
+        self.map(|names| {
+            let tiles = std::iter::repeat_n(Name::from("tiles"), lacking(names));
+            names.iter().cloned().chain(tiles).collect()
+        })
+    }
+
+    /// The modes after a divide or a product by `tiler` with the result `made`: each mode as its tile and its tiles, or
+    /// arranged. A tiler of the whole sees one mode, `(m,k)`; `pair` makes its result that is not arranged.
+    pub(crate) fn tiled<E>(
+        &self,
+        arrange: Option<Arrange>,
+        tiler: TilerRef<'_>,
+        made: &Layout,
+        pair: impl FnOnce() -> Result<Layout, E>,
+    ) -> Names {
+        match (tiler.by_mode(), arrange) {
+            (Some(rank), _) => self.by_mode(arrange, rank),
+            (None, None) if made.rank() != 2 => self.clone(),
+            (None, Some(Arrange::Flat)) => {
+                let tile = pair().ok().and_then(|pair| Some(pair.modes().next()?.rank()));
+                self.as_one(tile.unwrap_or(1), made.rank())
+            }
+            (None, None | Some(Arrange::Zipped | Arrange::Tiled)) => self.as_one(1, made.rank()),
+        }
+    }
+
+    /// As [`tiled`](Names::tiled), flat, into `rank` modes of which `tile` are those of the tile.
+    pub(crate) fn flat(&self, tiler: TilerRef<'_>, tile: usize, rank: usize) -> Names {
+        match tiler.by_mode() {
+            Some(modes) => self.by_mode(Some(Arrange::Flat), modes),
+            None => self.as_one(tile, rank),
+        }
+    }
+
+    /// After a divide by a tiler of `rank` modes.
+    fn by_mode(&self, arrange: Option<Arrange>, rank: usize) -> Names {
+        self.map(|names| {
+            let tile = names.get(..rank.min(names.len())).unwrap_or_default();
+            let tiles = names
+                .iter()
+                .enumerate()
+                .map(|(mode, name)| if mode < rank { tiles_of(name) } else { name.clone() });
+            let one = |names: &[Name]| Name::from(format!("({})", names.join(",")));
+            match arrange {
+                None => names.to_vec(),
+                Some(Arrange::Zipped) => vec![one(tile), one(&tiles.collect::<Vec<_>>())],
+                Some(Arrange::Tiled) => [one(tile)].into_iter().chain(tiles).collect(),
+                Some(Arrange::Flat) => tile.iter().cloned().chain(tiles).collect(),
+            }
+        })
+    }
+
+    /// After a divide of all modes together: `tile` modes of the tile, and those of the tiles.
+    fn as_one(&self, tile: usize, rank: usize) -> Names {
+        self.map(|names| {
+            let whole = match names {
+                [name] => name.clone(),
+                _ => Name::from(self.joined()),
+            };
+            let tiles = std::iter::repeat_n(tiles_of(&whole), rank.saturating_sub(tile));
+            std::iter::repeat_n(whole, tile).chain(tiles).collect()
+        })
+    }
+}
+
+fn tiles_of(name: &Name) -> Name {
+    format!("tiles of {name}").into()
+}
+
+/// ` of (m,k)`, or nothing.
+impl fmt::Display for Names {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Some(names) if !names.is_empty() => write!(f, " of {}", self.joined()),
+            _ => Ok(()),
+        }
+    }
+}
