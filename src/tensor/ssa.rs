@@ -442,7 +442,7 @@ impl<'b, E: Readable<'b>> Tensor<E> {
         if self.poisoned {
             return nothing();
         }
-        let elements = match self.elements(k) {
+        let elements = match self.places(k) {
             Ok(elements) => elements,
             Err(error) => {
                 self.failed(k, "load", error);
@@ -467,7 +467,7 @@ impl<'b, E: Writable<'b>> Tensor<E> {
         }
         let shape = self.shape().to_owned();
         let both = values.broadcast(&shape);
-        match both.and_then(|values| Ok((values, self.elements(k)?))) {
+        match both.and_then(|values| Ok((values, self.places(k)?))) {
             Ok((values, elements)) => {
                 for ((engine, index), value) in elements.into_iter().zip(values.values) {
                     engine.at(index).write(k, value);
