@@ -654,32 +654,3 @@ fn mistakes_are_errors_of_the_build() {
         "{error}"
     );
 }
-
-/// Parts of a thread have the names of the modes of the tensor, which stand in what is said of a copy.
-#[test]
-fn parts_and_errors_name_modes() {
-    let universal = CopyAtom::new(CopyOp::Universal { bits: 32 }).unwrap();
-    let tiled = TiledCopy::new(universal, Scalar::F32, &layout!((8, 4)), &layout!((1, 1))).unwrap();
-    let mma: MmaAtom = "SM80_16x8x8_F32TF32TF32F32_TN".parse().unwrap();
-    let mma = TiledMma::new(mma, &layout!((1, 1, 1)), tiler!(_, _, _)).unwrap();
-    let errors = Kernel::<(Global<f32>, GlobalMut<f32>)>::build("k", Target::SM_80, |k, (x, y)| {
-        let thread = k.thread_idx().x;
-        let thr = tiled.slice(thread);
-        let x = Tensor::new(k, x, layout!((16, 8)).named(["m", "k"]).unwrap());
-        let y = Tensor::new(k, y, layout!((16, 16)).named(["m", "n"]).unwrap());
-        let names = |text: String| text.split_once(" of ").map(|(_, names)| names.to_owned());
-        let (from, to) = (thr.partition_s(k, &x), thr.partition_d(k, &y));
-        assert_eq!(names(from.to_string()).as_deref(), Some("(value,m,k)"));
-        assert_eq!(names(thr.retile_s(k, &from).to_string()).as_deref(), Some("(value,m,k)"));
-        let parts = mma.slice(thread).partition_a(k, &x);
-        assert_eq!(names(parts.to_string()).as_deref(), Some("(value,m,k)"));
-        thr.copy(k, &from, &to);
-        let row = Tensor::shared(k, layout!((8, 8, 3)).named(["m", "k", "stage"]).unwrap());
-        copy(k, &from.slice(k, (0, .., ..)), &row);
-    })
-    .unwrap_err();
-    let texts: Vec<String> = errors.iter().map(|error| error.kind.to_string()).collect();
-    assert!(texts[0].contains("((1,1),2,2) of (value,m,k)"), "{texts:?}");
-    assert!(texts[0].contains("((1,1),2,4) of (value,m,n)"), "{texts:?}");
-    assert!(texts[1].contains("(8,8,3) of (m,k,stage)"), "{texts:?}");
-}

@@ -244,6 +244,7 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
     /// order of `wgmma`.
     ///
     /// ```
+    /// # #[cfg(feature = "sim")] {
     /// use tilewright::ir::{GlobalMut, Kernel, Scalar, Target, TensorMapMut, bf16};
     /// use tilewright::runtime::{Device, Grid};
     /// use tilewright::tensor::StagedStore;
@@ -267,6 +268,7 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
     /// // Thread 38 has lane 6 of the second warp.
     /// let places = [[117, 204, 3], [117, 205, 3], [125, 204, 3], [125, 205, 3]];
     /// assert_eq!(y.to_vec()?[38 * 12..39 * 12], places.concat());
+    /// # }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[track_caller]
