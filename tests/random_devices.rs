@@ -98,7 +98,9 @@ fn is_determined(ir: &KernelIr) -> bool {
             ),
             // What is discarded may be anything.
             Op::Cache(op) => !matches!(op, Cache::Discard { .. }),
-            Op::Const(_) | Op::Mem(_) | Op::Atomic(_) | Op::Control(_) => true,
+            // Each device has addresses of its own.
+            Op::Mem(op) => !matches!(op, Mem::PtrToInt { .. }),
+            Op::Const(_) | Op::Atomic(_) | Op::Control(_) => true,
             Op::Sync(_)
             | Op::Mma(_)
             | Op::Mbarrier(_)

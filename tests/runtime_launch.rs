@@ -495,12 +495,16 @@ fn gpu_streams_and_memory_of_cudarc() {
     let x = device.upload(&[1.0f32; 64]).unwrap();
     let mut y = device.zeros::<f32>(64).unwrap();
     f.launch_with(on(&ours), Grid::cover(64, 64), (2.0, &x, &mut y, 64)).unwrap();
+    ours.synchronize().unwrap();
     let mode = cudarc::driver::sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
     stream.begin_capture(mode).unwrap();
     let launched = f.launch_with(on(&ours), Grid::cover(64, 64), (2.0, &x, &mut y, 64));
     assert_eq!(launched, Err(RuntimeError::StreamCaptures));
     assert_eq!(ours.synchronize(), Err(RuntimeError::StreamCaptures));
     assert_eq!(ours.record().map(|_| ()), Err(RuntimeError::StreamCaptures));
+    // All else goes on.
+    device.synchronize().unwrap();
+    assert_eq!(y.to_vec().unwrap(), [2.0; 64]);
     let flags =
         cudarc::driver::sys::CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
     drop(stream.end_capture(flags).unwrap());

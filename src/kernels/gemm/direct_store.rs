@@ -15,9 +15,9 @@ pub(super) struct DirectStore<'b, D> {
     limits: [Val<'b, i32>; 2],
     /// Neighbours along N that are written together at most.
     most: usize,
-    /// What the address of D, the distances of rows and of matrices, and the number of columns are multiples of, in
-    /// elements, as a number whose lowest bit it is.
-    multiple: Val<'b, i64>,
+    /// What the address of the matrix, the distance of its rows and the number of its columns are multiples of, in
+    /// elements, as the lower half of a number whose lowest bit it is.
+    multiple: Val<'b, i32>,
 }
 
 impl<'b, D: Number> DirectStore<'b, D> {
@@ -27,9 +27,9 @@ impl<'b, D: Number> DirectStore<'b, D> {
         origin: [Val<'b, i32>; 2],
         limits: [Val<'b, i32>; 2],
     ) -> Self {
-        let start = d.ptr_to_int() >> D::SCALAR.size_bytes().ilog2();
-        let multiple = pitch | next | limits[1].cvt::<i64>() | start;
         let d = d.offset(tile.batch.cvt::<i64>() * next);
+        let start = d.ptr_to_int().cvt::<i32>() >> D::SCALAR.size_bytes().ilog2();
+        let multiple = pitch.cvt::<i32>() | limits[1] | start;
         DirectStore { d, pitch, origin, batch: tile.batch, limits, most: 2, multiple }
     }
 
@@ -60,7 +60,7 @@ impl<'b, D: Number> DirectStore<'b, D> {
             }
         }
         let run = run(&rows, self.most);
-        let whole = (self.multiple & (run as i64 - 1)).eq(0);
+        let whole = (self.multiple & (run as i32 - 1)).eq(0);
         for (down, columns) in rows {
             let row = row + down;
             k.if_(row.lt(self.limits[0]), |k| {

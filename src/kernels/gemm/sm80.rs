@@ -105,7 +105,6 @@ where
         let start = pipe.start(k);
         k.for_(range(0, count(depths, depth)), start, |k, tile, state| {
             let ahead = (tile + pipe.ahead() as i32) * depth as i32;
-            let next = pipe.next(state);
             for step in 0..steps {
                 if step + 1 < steps {
                     load(k, &parts, state.read, step + 1, &words);
@@ -116,12 +115,14 @@ where
                     // written.
                     pipe.commit(k);
                     pipe.wait(k);
-                    load(k, &parts, next.read, 0, &words);
+                    // Which stage is next is worked out here: before, `ptxas` would let the last products pass the
+                    // barrier, and these loads would have none to hide under.
+                    load(k, &parts, pipe.after(state.read), 0, &words);
                 }
                 let (a, b) = &words[step as usize % 2];
                 plan.mma.gemm_sync(k, &sums, a, b);
             }
-            next
+            pipe.next(state)
         });
         // The first place of the thread in the tile.
         let places = Tensor::identity(k, shape!(m, n));

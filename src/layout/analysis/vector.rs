@@ -98,6 +98,13 @@ pub enum VectorLimit {
 
 impl VectorLimit {
     /// The mode that is in the way, if it is one.
+    ///
+    /// ```
+    /// use tilewright::layout::layout;
+    /// let report = layout!((8, 4) : (1, 12)).widest_vector(16, 16)?;
+    /// assert_eq!(report.limit().mode(), Some(&[1].into()));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
     pub fn mode(&self) -> Option<&ModePath> {
         match self {
             VectorLimit::Run { end, .. } => end.as_ref().map(|(mode, _)| mode),

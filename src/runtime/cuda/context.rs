@@ -284,7 +284,11 @@ impl Context {
     /// As [`Context::synchronize`], when the context is current.
     pub(super) fn wait(&self) -> Result<(), RuntimeError> {
         self.streams().iter().try_for_each(|stream| match stream.captured(|_| ()) {
-            None => stream.wait(),
+            // Other code may record on its stream while nothing of this crate is left there.
+            None => stream.wait().or_else(|error| match error {
+                RuntimeError::StreamCaptures if stream.is_idle() => Ok(()),
+                error => Err(error),
+            }),
             // It has no work, and must not be waited for.
             Some(()) => Ok(()),
         })

@@ -209,17 +209,22 @@ impl Function {
         Ok(())
     }
 
-    /// Lets the stream wait for the work on the arguments that must come before. The context is current.
+    /// Lets the stream wait for the work on the arguments that must come before; whether graphs have some of them, too.
+    /// The context is current.
     fn order<'h>(
         &self,
         launch: &Launch<'_>,
         args: impl LaunchArgs<'h>,
-    ) -> Result<(), RuntimeError> {
+    ) -> Result<bool, RuntimeError> {
         if let Some(report) = &self.asserts {
             report.order(launch.stream)?;
         }
-        let mut memory = args.filter_map(LaunchArg::memory);
-        memory.try_for_each(|(memory, writes)| memory.uses().order(launch.stream, writes))
+        let mut is_shared = false;
+        for (memory, writes) in args.filter_map(LaunchArg::memory) {
+            is_shared |= memory.is_shared();
+            memory.uses().order(launch.stream, writes)?;
+        }
+        Ok(is_shared)
     }
 
     /// Queues a launch when the context is current.
@@ -234,10 +239,15 @@ impl Function {
         if let Some(recorded) = stream.captured(record) {
             return recorded;
         }
-        let mut memory = args.clone().filter_map(LaunchArg::memory);
-        let is_shared = memory.any(|(memory, _)| memory.is_shared());
-        let _graphs = is_shared.then(|| self.context().lock_graphs());
-        self.order(launch, args.clone())?;
+        let is_shared = self.order(launch, args.clone())?;
+        let _graphs = if is_shared {
+            let graphs = self.context().lock_graphs();
+            // A graph may have been launched since.
+            self.order(launch, args.clone())?;
+            Some(graphs)
+        } else {
+            None
+        };
         self.call(launch, args.clone())?;
         let work = stream.note_launch(&self.name, 1);
         self.module.uses().note(stream, work, false);

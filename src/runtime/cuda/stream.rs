@@ -241,6 +241,12 @@ impl Stream {
         self.progress().ended < work
     }
 
+    /// Whether all work that was queued here has ended, and that is known.
+    pub(super) fn is_idle(&self) -> bool {
+        let progress = self.progress();
+        progress.ended == progress.queued
+    }
+
     /// As [`Stream::may_run`], after a look at the device. The context is current.
     fn still_runs(&self, work: u64) -> bool {
         if !self.may_run(work) {
@@ -316,8 +322,23 @@ impl Drop for Stream {
 
 /// Work that used something, memory or code: the last that changed it, and all after that which read it, at
 /// most one for each stream.
-#[derive(Default)]
-pub(super) struct Uses(Mutex<Used>);
+pub(super) struct Uses {
+    used: Mutex<Used>,
+    /// The number of the stream that all of the work is on, [`NO_STREAM`] or [`STREAMS`]: nearly everything is used on one
+    /// stream, which then need not wait for anything.
+    only: AtomicU64,
+}
+
+/// Nothing has been used yet.
+const NO_STREAM: u64 = u64::MAX;
+/// There may be work on several streams.
+const STREAMS: u64 = u64::MAX - 1;
+
+impl Default for Uses {
+    fn default() -> Uses {
+        Uses { used: Mutex::default(), only: AtomicU64::new(NO_STREAM) }
+    }
+}
 
 #[derive(Default)]
 struct Used {
@@ -333,11 +354,19 @@ struct Use {
 
 impl Uses {
     fn lock(&self) -> MutexGuard<'_, Used> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Lets `stream` wait for all uses that must come before its next work. The context is current.
+    #[inline]
     pub(super) fn order(&self, stream: &Stream, writes: bool) -> Result<(), RuntimeError> {
+        if self.only.load(Acquire) == stream.number {
+            return Ok(());
+        }
+        self.order_streams(stream, writes)
+    }
+
+    fn order_streams(&self, stream: &Stream, writes: bool) -> Result<(), RuntimeError> {
         let used = self.lock();
         let reads = if writes { &used.reads[..] } else { &[] };
         used.write.iter().chain(reads).try_for_each(|use_| {
@@ -351,8 +380,14 @@ impl Uses {
     /// Notes the work that has been queued. The context is current.
     pub(super) fn note(&self, stream: &Arc<Stream>, work: u64, writes: bool) {
         let used = &mut *self.lock();
+        let only = self.only.load(Relaxed);
         if writes {
             used.reads.clear();
+        }
+        // What is read stays beside what was written before on another stream.
+        if only != stream.number {
+            let now = if writes || only == NO_STREAM { stream.number } else { STREAMS };
+            self.only.store(now, Release);
         }
         let known = match &mut used.write {
             Some(write) if writes => Some(write),
