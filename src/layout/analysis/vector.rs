@@ -100,7 +100,7 @@ impl VectorLimit {
     /// The mode that is in the way, if it is one.
     ///
     /// ```
-    /// use tilewright::layout::layout;
+    /// use tilewright::layout::{Analysis, layout};
     /// let report = layout!((8, 4) : (1, 12)).widest_vector(16, 16)?;
     /// assert_eq!(report.limit().mode(), Some(&[1].into()));
     /// # Ok::<(), tilewright::layout::LayoutError>(())
