@@ -2,13 +2,14 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use super::cache_folder::cache_folder;
+use super::whole_file::{ABANDONED, Reaches, remove_abandoned, write_file};
 
 /// Modules that a driver or `ptxas` has compiled, by what they were compiled from.
 ///
@@ -106,8 +107,6 @@ const ARCHIVE_MAGIC: &[u8; 16] = b"tilewright arc 1";
 const MEMORY_BYTES: usize = 256 << 20;
 /// The most bytes of an entry that is read.
 const ENTRY_BYTES: u64 = 1 << 30;
-/// The age at which a file that was never renamed belongs to a process that was killed.
-const ABANDONED: Duration = Duration::from_secs(3600);
 const EXTENSION: &str = "module";
 
 impl ModuleCache {
@@ -366,60 +365,6 @@ fn read_file(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     fs::File::open(path)?.take(ENTRY_BYTES).read_to_end(&mut bytes)?;
     Ok(bytes)
-}
-
-/// Where a file is when it counts as written.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Reaches {
-    /// With the system, which all processes see, and which writes it to the disk when it likes.
-    System,
-    Disk,
-}
-
-/// Writes the file under another name first, so that it is there whole or not at all.
-fn write_file(path: &Path, bytes: &[u8], reaches: Reaches) -> io::Result<()> {
-    static WRITTEN: AtomicU64 = AtomicU64::new(0);
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    fs::create_dir_all(folder)?;
-    let number = WRITTEN.fetch_add(1, Relaxed);
-    let temporary = folder.join(format!(".{}-{number}.partial", std::process::id()));
-    let write = || {
-        let mut file = fs::File::create(&temporary)?;
-        file.write_all(bytes)?;
-        if reaches == Reaches::Disk {
-            file.sync_all()?;
-        }
-        fs::rename(&temporary, path)
-    };
-    write().inspect_err(|_| {
-        let _ = fs::remove_file(&temporary);
-    })
-}
-
-/// Removes files of a folder of the cache of that age that were never renamed.
-fn remove_abandoned(folder: &Path, age: Duration) {
-    let Ok(listed) = fs::read_dir(folder) else { return };
-    for entry in listed.flatten() {
-        let name = entry.file_name();
-        let ours = name.to_str().is_some_and(is_temporary);
-        let written =
-            entry.metadata().and_then(|data| data.modified()).unwrap_or(SystemTime::now());
-        if ours && written.elapsed().is_ok_and(|since| since >= age) {
-            let _ = fs::remove_file(entry.path());
-        }
-    }
-}
-
-/// Whether a file has a name that [`write_file`] gives: `.PROCESS-NUMBER.partial`.
-fn is_temporary(name: &str) -> bool {
-    let numbers = name.strip_prefix('.').and_then(|name| name.strip_suffix(".partial"));
-    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    numbers
-        .and_then(|numbers| numbers.split_once('-'))
-        .is_some_and(|(process, number)| is_number(process) && is_number(number))
 }
 
 #[cfg(test)]

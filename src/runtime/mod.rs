@@ -61,6 +61,7 @@ mod cublas;
 #[cfg(feature = "dlpack")]
 mod dlpack;
 mod error;
+mod fault;
 mod grid;
 mod limits;
 mod note;
@@ -74,7 +75,8 @@ pub use cache::{CacheStats, ModuleCache};
 pub use cublas::{Cublas, CublasError, CublasLtPlan, Matmul};
 #[cfg(feature = "dlpack")]
 pub use dlpack::DlpackError;
-pub use error::{CudaVersion, DeviceFault, DriverStatus, FaultKind, PtxRejection, RuntimeError};
+pub use error::{CudaVersion, DriverStatus, PtxRejection, RuntimeError};
+pub use fault::{DeviceFault, FaultKind};
 pub use grid::{ClusterError, Grid};
 pub use limits::Limits;
 pub use note::{CompilerNote, CompilerNoteKind};
@@ -112,6 +114,8 @@ mod stream;
 mod tensor_map;
 #[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 mod timing;
+#[cfg(feature = "cuda-any-version")]
+mod whole_file;
 
 #[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 pub use {

@@ -3,7 +3,7 @@
 use crate::ir::{Body, Element, Scalar};
 use crate::layout::{Layout, LayoutError};
 
-use super::elements::{Group, Vectors};
+use super::elements::{Step, Vectors};
 use super::engine::{Readable, Writable};
 use super::error::TensorErrorKind;
 use super::predicate::{IntoPredicate, Predicate, of_shape};
@@ -181,7 +181,7 @@ where
         return;
     }
     match vectors(k, source, destination, None) {
-        Ok(Some((steps, _))) => steps.iter().for_each(|step| move_vector(k, step)),
+        Ok(Some((steps, _))) => steps.iter().for_each(|step| step.move_vector(k)),
         // They differ in size, which is said, or have no vectors.
         Ok(None) => copy(k, source, destination),
         Err(error) => source.failed(k, "autovec_copy", error),
@@ -226,31 +226,13 @@ pub fn autovec_copy_if<'b, S, D>(
             for (step, coordinate) in steps.iter().zip(coordinates) {
                 let index = usize::try_from(coordinate).unwrap_or(usize::MAX);
                 match predicate.values().get(index).copied().flatten() {
-                    None => move_vector(k, step),
-                    Some(inside) => k.if_(inside, |k| move_vector(k, step)),
+                    None => step.move_vector(k),
+                    Some(inside) => k.if_(inside, |k| step.move_vector(k)),
                 }
             }
         }
         Ok(None) => copy_if(k, &predicate, source, destination),
         Err(error) => source.failed(k, operation, error),
-    }
-}
-
-/// The same vector in both tensors.
-struct Step<S, D> {
-    from: Group<S>,
-    to: Group<D>,
-}
-
-#[track_caller]
-fn move_vector<'b, 'c, S, D>(k: &Body<'c, '_>, Step { from, to }: &Step<S, D>)
-where
-    'b: 'c,
-    S: Readable<'b>,
-    D: Writable<'b, Elem = S::Elem>,
-{
-    if let Some(vector) = from.engine.read_vector(k, &from.indices) {
-        to.engine.write_vector(k, &to.indices, vector);
     }
 }
 

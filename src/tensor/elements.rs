@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use crate::ir::{Body, Element};
 use crate::layout::{Int, Layout, LayoutError};
 
-use super::engine::Readable;
+use super::engine::{Readable, Writable};
 use super::error::TensorErrorKind;
 use super::tensor::Tensor;
 
@@ -19,6 +19,28 @@ impl<E> Group<E> {
     /// The index of the first element.
     pub(super) fn first(&self) -> i64 {
         self.indices.first().copied().unwrap_or(0)
+    }
+}
+
+/// What moves at a time: a group of each of two tensors.
+pub(super) struct Step<S, D> {
+    pub(super) from: Group<S>,
+    pub(super) to: Group<D>,
+}
+
+impl<S, D> Step<S, D> {
+    /// The elements in one access of each, as a vector.
+    #[track_caller]
+    pub(super) fn move_vector<'b, 'c>(&self, k: &Body<'c, '_>)
+    where
+        'b: 'c,
+        S: Readable<'b>,
+        D: Writable<'b, Elem = S::Elem>,
+    {
+        let Step { from, to } = self;
+        if let Some(vector) = from.engine.read_vector(k, &from.indices) {
+            to.engine.write_vector(k, &to.indices, vector);
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use crate::ir::{Body, CpAsyncCache, DeviceCoord, Element, MatrixCount, MatrixOrd
 use crate::layout::{Analysis, IntTuple};
 
 use super::atom::{CacheOp, CopyOp, Matrices};
-use super::elements::Group;
+use super::elements::Step;
 use super::engine::{Engine, Place, Readable, Writable};
 use super::error::{TensorError, TensorErrorKind};
 use super::predicate::IntoPredicate;
@@ -58,12 +58,6 @@ use super::tiled_copy::{Side, TiledCopy};
 pub struct ThrCopy<'c, 'b> {
     pub(super) copy: &'c TiledCopy,
     pub(super) thread: DeviceCoord<'b>,
-}
-
-/// The elements of one execution of the atom by a thread in both tensors.
-struct Step<S, D> {
-    from: Group<S>,
-    to: Group<D>,
 }
 
 /// A step with its bool; `None` is always true.
@@ -421,20 +415,17 @@ impl<'b> ThrCopy<'_, 'b> {
 fn execute<'b, 'c, S, D>(
     k: &Body<'c, '_>,
     op: CopyOp,
-    Step { from, to }: &Step<S, D>,
+    step: &Step<S, D>,
     inside: Option<Val<'c, bool>>,
 ) where
     'b: 'c,
     S: Readable<'b>,
     D: Writable<'b, Elem = S::Elem>,
 {
+    let Step { from, to } = step;
     let (source, destination) = (&from.engine, &to.engine);
     match op {
-        CopyOp::Universal { .. } => {
-            if let Some(vector) = source.read_vector(k, &from.indices) {
-                destination.write_vector(k, &to.indices, vector);
-            }
-        }
+        CopyOp::Universal { .. } => step.move_vector(k),
         CopyOp::CpAsync { bits, cache, .. } => {
             let places = (source.place(from.first()), destination.place(to.first()));
             let (Place::Global(from, from_at), Place::Shared(to, to_at)) = places else { return };

@@ -325,8 +325,8 @@ impl<T: GemmElement, D: GemmElement> GemmBench<T, D> {
     }
 
     /// Our configurations and NVIDIA's kernels for one problem, timed in turns: the kernel that cuBLAS chooses, and the
-    /// fastest two of the first 8 of cuBLASLt's heuristic; for one product of contiguous matrices without an epilogue. What is wrong or fails
-    /// is left out and named.
+    /// fastest two of the first 8 of cuBLASLt's heuristic; for one product of contiguous matrices without an epilogue.
+    /// What is wrong or fails is left out and named.
     ///
     /// # Errors
     /// Why there is nothing to compare.

@@ -131,28 +131,22 @@ impl<T: Element + Converted, D: Element + Converted> Workload<T, D> {
         let numbers = device.upload(&table)?;
         let options = LaunchOptions::default().stream(&stream);
         let make = |set: u64| -> Result<Matrices<T, D>, Rejection> {
-            let [mut a, mut b] = [device.zeros::<T>(of_a)?, device.zeros::<T>(of_b)?];
-            let d = device.zeros::<D>(of_d)?;
             let seed = |seed: u32| seed.wrapping_add((set as u32).wrapping_mul(0x9e37_79b9));
-            let args = (&mut a, &numbers, seed(SEEDS[0]), of_a as i64);
-            fill.launch_with(options, data::grid(of_a), args)?;
-            let args = (&mut b, &numbers, seed(SEEDS[1]), of_b as i64);
-            fill.launch_with(options, data::grid(of_b), args)?;
-            let operand = |seed: u32, len: usize| -> Result<Buffer<D>, Rejection> {
-                let mut x = device.zeros::<D>(len)?;
-                fill_d.launch_with(
-                    options,
-                    data::grid(len),
-                    (&mut x, &numbers, seed, len as i64),
-                )?;
-                Ok(x)
-            };
-            let c = epilogue.beta.then(|| operand(seed(SEEDS[2]), of_c)).transpose()?;
+            let input =
+                |i: usize, len| filled(device, options, (&fill, &numbers), seed(SEEDS[i]), len);
+            let output =
+                |i: usize, len| filled(device, options, (&fill_d, &numbers), seed(SEEDS[i]), len);
             let bias = epilogue.bias.map(|bias| {
                 let extent = if bias == Bias::Row { problem.m } else { problem.n };
-                operand(seed(SEEDS[3]), extent as usize)
+                output(3, extent as usize)
             });
-            Ok(Matrices { a, b, d, c, bias: bias.transpose()? })
+            Ok(Matrices {
+                a: input(0, of_a)?,
+                b: input(1, of_b)?,
+                d: device.zeros::<D>(of_d)?,
+                c: epilogue.beta.then(|| output(2, of_c)).transpose()?,
+                bias: bias.transpose()?,
+            })
         };
         let sets = (0..sets).map(make).collect::<Result<Vec<_>, _>>()?;
         stream.synchronize()?;
@@ -390,6 +384,19 @@ impl<T: Element + Converted, D: Element + Converted> Workload<T, D> {
             "{count} elements differ, the first at ({row}, {column}): {ours} instead of {right}"
         )
     }
+}
+
+/// A buffer of `len` numbers of the table, in an order that the seed gives.
+fn filled<X: Element + Converted>(
+    device: &Device,
+    options: LaunchOptions<'_>,
+    (fill, table): (&Function<Fill<X>>, &Buffer<f32>),
+    seed: u32,
+    len: usize,
+) -> Result<Buffer<X>, Rejection> {
+    let mut x = device.zeros::<X>(len)?;
+    fill.launch_with(options, data::grid(len), (&mut x, table, seed, len as i64))?;
+    Ok(x)
 }
 
 /// The value of an element.

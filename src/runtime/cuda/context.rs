@@ -11,7 +11,7 @@ use super::report::{AssertReport, AssertReports, Launches};
 use super::status;
 use super::stream::Stream;
 use crate::ir::{LaunchBounds, Target};
-use crate::runtime::{CudaVersion, DeviceFault, Limits, Properties, RuntimeError};
+use crate::runtime::{CudaVersion, DeviceFault, Limits, Properties, RuntimeError, driver_release};
 
 /// The primary context of a GPU with its streams, retained until the process ends.
 pub(in crate::runtime) struct Context {
@@ -231,8 +231,7 @@ impl Context {
     /// The driver, by the version of CUDA that it implements and, where the system tells it, its release.
     pub(super) fn driver(&self) -> &str {
         self.driver.get_or_init(|| {
-            let release = std::fs::read_to_string("/sys/module/nvidia/version").unwrap_or_default();
-            format!("{} {}", self.api.version, release.trim())
+            format!("{} {}", self.api.version, driver_release().unwrap_or_default())
         })
     }
 

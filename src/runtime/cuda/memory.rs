@@ -164,31 +164,36 @@ impl Memory {
         call: &'static str,
         work: impl FnOnce() -> u32,
     ) -> Result<(), RuntimeError> {
+        self.queue_with(None, stream, writes, call, work)
+    }
+
+    /// As [`Memory::queue`], of work that reads `from`, too.
+    fn queue_with(
+        &self,
+        from: Option<&Memory>,
+        stream: &Arc<Stream>,
+        writes: bool,
+        call: &'static str,
+        work: impl FnOnce() -> u32,
+    ) -> Result<(), RuntimeError> {
         let context = self.0.context;
         let _current = context.enter()?;
         if self.0.bytes == 0 {
             return Ok(());
         }
         stream.check_not_capturing()?;
-        let _graphs = self.is_shared().then(|| context.lock_graphs());
-        self.queue_noted(stream, writes, call, work)
-    }
-
-    /// As [`Memory::queue`], where graphs that have the memory are kept from it, and the context is current.
-    fn queue_noted(
-        &self,
-        stream: &Arc<Stream>,
-        writes: bool,
-        call: &'static str,
-        work: impl FnOnce() -> u32,
-    ) -> Result<(), RuntimeError> {
-        self.0.uses.order(stream, writes)?;
-        self.0.context.check(call, work())?;
-        self.0.uses.note(stream, stream.note(), writes);
+        let is_shared = self.is_shared() || from.is_some_and(Memory::is_shared);
+        let _graphs = is_shared.then(|| context.lock_graphs());
+        from.map_or(Ok(()), |from| from.uses().order(stream, false))?;
+        self.uses().order(stream, writes)?;
+        context.check(call, work())?;
+        let work = stream.note();
+        self.uses().note(stream, work, writes);
+        from.into_iter().for_each(|from| from.uses().note(stream, work, false));
         Ok(())
     }
 
-    /// As [`Memory::queue`], of work that reads other memory, too, and that a stream may record.
+    /// As [`Memory::queue_with`], of work that writes the memory and that a stream may record.
     fn queue_or_record(
         &self,
         from: Option<&Memory>,
@@ -208,22 +213,7 @@ impl Memory {
             capture.note_node();
             Ok(())
         });
-        if let Some(recorded) = recorded {
-            return recorded;
-        }
-        let _current = context.enter()?;
-        if self.0.bytes == 0 {
-            return Ok(());
-        }
-        stream.check_not_capturing()?;
-        let is_shared = self.is_shared() || from.is_some_and(Memory::is_shared);
-        let _graphs = is_shared.then(|| context.lock_graphs());
-        from.map_or(Ok(()), |from| from.uses().order(stream, false))?;
-        self.queue_noted(stream, true, call, work)?;
-        if let Some(from) = from {
-            from.uses().note(stream, stream.note(), false);
-        }
-        Ok(())
+        recorded.unwrap_or_else(|| self.queue_with(from, stream, true, call, &work))
     }
 
     /// Replaces the content with `data`, of the same size in bytes.
