@@ -107,6 +107,12 @@ fn streams_are_ordered_by_the_buffers_that_they_share() {
 }
 
 #[test]
+fn streams_are_ordered_whoever_launches() {
+    check("streams_of_threads", &[]);
+    check("streams_of_threads", &[("POOLS", "0")]);
+}
+
+#[test]
 fn buffers_live_as_long_as_work_on_any_stream() {
     check("stream_drops", &[]);
     check("stream_drops", &[("POOLS", "0")]);
@@ -322,6 +328,7 @@ fn child() {
         "drops" => drops(),
         "streams" => streams(),
         "stream_drops" => stream_drops(),
+        "streams_of_threads" => streams_of_threads(),
         "pinned" => pinned(),
         "leaks" => leaks(),
         "graphs" => graphs(),
@@ -629,6 +636,42 @@ fn threads() {
     });
 }
 
+/// Threads come and go, each on both streams, which belong to one of them or, in the next round, to another: all read the
+/// same memory, which is written on either stream before and behind them, and dropped under the last launches.
+fn streams_of_threads() {
+    let device = gpu();
+    let f = device.load(&axpy(device.target())).unwrap();
+    let (a, b) = (device.stream().unwrap(), device.stream().unwrap());
+    let grid = Grid::cover(100, 32);
+    for round in 0..20 {
+        let one = device.upload(&[1.0f32; 100]).unwrap();
+        let mut x = device.zeros::<f32>(100).unwrap();
+        let (first, second) = if round % 2 == 0 { (&a, &b) } else { (&b, &a) };
+        f.launch_with(on(first), grid, (2.0, &one, &mut x, 100)).unwrap();
+        std::thread::scope(|scope| {
+            for t in 0..4 {
+                let (f, x, device) = (&f, &x, &device);
+                scope.spawn(move || {
+                    let mut y = device.zeros::<f32>(100).unwrap();
+                    for _ in 0..10 {
+                        f.launch_with(on(second), grid, (1.0, x, &mut y, 100)).unwrap();
+                        f.launch_with(on(first), grid, (t as f32, x, &mut y, 100)).unwrap();
+                    }
+                    if t > 0 {
+                        assert_eq!(y.to_vec().unwrap(), [20.0 * (1 + t) as f32; 100]);
+                    }
+                });
+            }
+        });
+        // Behind all reads, also those of threads that are gone.
+        f.launch_with(on(second), grid, (5.0, &one, &mut x, 100)).unwrap();
+        f.launch_with(on(first), grid, (10.0, &one, &mut x, 100)).unwrap();
+        if round % 3 > 0 {
+            assert_eq!(x.to_vec().unwrap(), [17.0; 100], "round {round}");
+        }
+    }
+}
+
 /// The driver writes what it was asked for: cluster, programmatic, cooperative, shared memory, and what was
 /// allowed of the function before: shared memory, large clusters.
 fn launch_shape() {
@@ -748,6 +791,15 @@ fn streams() {
         y.write(&[0.0; 8]).unwrap();
         assert_eq!((u.to_vec().unwrap(), z.to_vec().unwrap()), (vec![21.0; 8], vec![44.0; 8]));
     }
+
+    // Written where it was written before, after a read elsewhere that has not run yet.
+    let x = device.upload(&[1.0f32; 8]).unwrap();
+    let (mut y, mut z) = (device.zeros::<f32>(8).unwrap(), device.zeros::<f32>(8).unwrap());
+    f.launch_with(on(&a), grid, (1.0, &x, &mut y, 8)).unwrap();
+    f.launch_with(on(&b), grid, (1.0, &y, &mut z, 8)).unwrap();
+    f.launch_with(on(&a), grid, (1.0, &x, &mut y, 8)).unwrap();
+    a.synchronize().unwrap();
+    assert_eq!((y.to_vec().unwrap(), z.to_vec().unwrap()), (vec![2.0; 8], vec![1.0; 8]));
 
     // An event orders what shares nothing, and has a time.
     let start = a.record().unwrap();

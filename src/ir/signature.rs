@@ -261,6 +261,7 @@ impl Signature {
     ///
     /// # Errors
     /// [`TooShort`](SignatureError::TooShort) and [`NoLength`](SignatureError::NoLength).
+    #[inline]
     pub fn check_lengths(
         &self,
         number: impl Fn(usize) -> Option<Const>,

@@ -114,6 +114,7 @@ impl<'h> ArgList<'h> {
     }
 
     /// Refuses buffers that are shorter than the kernel requires.
+    #[inline]
     pub(super) fn check_lengths(
         &self,
         kernel: &str,

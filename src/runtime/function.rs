@@ -11,6 +11,7 @@ use super::buffer::Memory;
 use super::device::{Backend, Device};
 use super::error::RuntimeError;
 use super::grid::Grid;
+use super::limits::PlainGrids;
 use super::note::CompilerNote;
 use super::occupancy::Occupancy;
 use super::options::LaunchOptions;
@@ -86,6 +87,7 @@ pub(super) struct Inner {
     /// Whether a launch passes layouts or tuples.
     has_templates: bool,
     bounds: LaunchBounds,
+    plain: PlainGrids,
     /// Whether it waits for the launch before it by itself.
     waits: bool,
     code: Code,
@@ -170,6 +172,7 @@ impl<P> Function<P> {
             signature: Arc::clone(kernel.signature()),
             has_templates: kernel.signature().bind(&[]) != Ok(Vec::new()),
             bounds: ir.bounds,
+            plain: device.limits().plain_grids(&ir.bounds),
             waits: ir.waits_for_grids(),
             code,
         };
@@ -410,6 +413,7 @@ impl Inner {
 
     /// Gives `f` the launch as the driver takes it.
     #[cfg(feature = "cuda-any-version")]
+    #[inline]
     fn on_gpu<R>(
         this: &Arc<Inner>,
         function: &cuda::Function,
@@ -433,6 +437,7 @@ impl Inner {
     }
 
     /// Completes the arguments and refuses a launch that is none; the blocks of a cluster along each axis.
+    #[inline(always)]
     fn prepare(
         &self,
         options: &LaunchOptions<'_>,
@@ -452,6 +457,7 @@ impl Inner {
     }
 
     /// Refuses a stream of another device.
+    #[inline]
     fn check_stream(&self, options: &LaunchOptions<'_>) -> Result<(), RuntimeError> {
         match options.stream {
             Some(stream) if !stream.is_on(&self.device) => Err(RuntimeError::OtherDeviceStream {
@@ -479,8 +485,12 @@ impl Inner {
     /// Refuses what the device or the kernel does not take. The types are checked for every kernel, also
     /// where rustc has done it: a wrong list would let the driver read past its end.
     /// The answer is the blocks of a cluster along each axis.
+    #[inline(always)]
     fn check(&self, grid: Grid, args: &[Arg<'_>]) -> Result<[u32; 3], RuntimeError> {
-        let cluster = self.device.limits().check(&self.name, &self.bounds, grid)?;
+        let cluster = match self.plain.has(grid) {
+            true => [1; 3],
+            false => self.device.limits().check(&self.name, &self.bounds, grid)?,
+        };
         let kernel = || self.name.clone();
         let (expected, given) = (self.params.len(), args.len());
         if expected != given {
@@ -545,6 +555,7 @@ fn simulation(error: sim::RunError) -> RuntimeError {
 
 /// What is passed for an argument: for a buffer its address.
 #[cfg(feature = "cuda-any-version")]
+#[inline]
 fn device_arg<'h>(arg: &'h Arg<'_>) -> cuda::LaunchArg<'h> {
     use cuda::LaunchArg;
     /// For what has been refused before.

@@ -58,6 +58,7 @@ impl Grid {
     ///     Err(ClusterError::NotWhole { blocks, cluster })
     /// );
     /// ```
+    #[inline]
     pub fn cluster_blocks(
         &self,
         bounds: &LaunchBounds,

@@ -41,6 +41,20 @@ impl Limits {
         ..Limits::EVERY_TARGET
     };
 
+    /// The grids without clusters that [`Limits::check`] takes for a kernel with these bounds.
+    #[cfg(any(feature = "sim", feature = "cuda-any-version"))]
+    pub(super) fn plain_grids(&self, bounds: &LaunchBounds) -> PlainGrids {
+        let threads_per_block = bounds.max_threads.unwrap_or(u32::MAX).min(self.threads_per_block);
+        PlainGrids {
+            max_blocks: if bounds.cluster.is_none() { self.blocks } else { [0; 3] },
+            min_threads: bounds.block.unwrap_or([1; 3]),
+            max_threads: [0, 1, 2].map(|axis| {
+                bounds.block.map_or(u32::MAX, |block| block[axis]).min(self.threads[axis])
+            }),
+            threads_per_block,
+        }
+    }
+
     /// Checks a grid, for the kernel `kernel` with these bounds; the blocks of a cluster along each axis,
     /// `[1, 1, 1]` without clusters.
     ///
@@ -59,6 +73,7 @@ impl Limits {
     ///     Err(RuntimeError::BlockTooLarge { .. })
     /// ));
     /// ```
+    #[inline]
     pub fn check(
         &self,
         kernel: &str,
@@ -92,6 +107,33 @@ impl Limits {
     }
 }
 
+/// Grids that are told from others by a few comparisons, as nearly all are at a launch.
+#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PlainGrids {
+    max_blocks: [u32; 3],
+    min_threads: [u32; 3],
+    max_threads: [u32; 3],
+    threads_per_block: u32,
+}
+
+#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
+impl PlainGrids {
+    /// Whether this is one of them.
+    #[inline]
+    pub(super) fn has(&self, grid: Grid) -> bool {
+        let Grid { blocks, threads, cluster } = grid;
+        let in_axis = |axis: usize| {
+            let is_extent = (1..=self.max_blocks[axis]).contains(&blocks[axis]);
+            is_extent & (self.min_threads[axis]..=self.max_threads[axis]).contains(&threads[axis])
+        };
+        let all = u64::from(threads[0]) * u64::from(threads[1]);
+        let is_small = all.saturating_mul(threads[2].into()) <= self.threads_per_block.into();
+        in_axis(0) & in_axis(1) & in_axis(2) & is_small & cluster.is_none()
+    }
+}
+
+#[inline]
 fn exceeds(extent: [u32; 3], limit: [u32; 3]) -> bool {
     extent.iter().zip(limit).any(|(extent, limit)| *extent > limit)
 }
@@ -130,6 +172,44 @@ mod tests {
             check([1; 3], [u32::MAX, u32::MAX, u32::MAX]),
             Err(RuntimeError::BlockTooLarge { .. })
         ));
+    }
+
+    #[cfg(any(feature = "sim", feature = "cuda-any-version"))]
+    /// What a launch asks first is the answer of the whole check, where there are no clusters.
+    #[test]
+    fn plain_grids_are_those_that_are_taken_without_clusters() {
+        let limits =
+            Limits { threads_per_block: 512, threads: [512, 512, 64], ..Limits::SIMULATOR };
+        let all = [
+            LaunchBounds::default(),
+            LaunchBounds { max_threads: Some(96), ..LaunchBounds::default() },
+            LaunchBounds { block: Some([8, 4, 1]), ..LaunchBounds::default() },
+            LaunchBounds { block: Some([1024, 1, 1]), ..LaunchBounds::default() },
+        ];
+        let extents = [0, 1, 4, 8, 12, 64, 65, 512, 513, 65_536];
+        let axes: Vec<[u32; 3]> = extents
+            .iter()
+            .flat_map(|x| extents.iter().flat_map(|y| extents.iter().map(|z| [*x, *y, *z])))
+            .collect();
+        let mut plain = 0;
+        for bounds in &all {
+            let grids = limits.plain_grids(bounds);
+            let mut check = |grid: Grid| {
+                assert_eq!(grids.has(grid), limits.check("k", bounds, grid).is_ok(), "{grid:?}");
+                plain += usize::from(grids.has(grid));
+                assert!(!grids.has(grid.cluster([1, 1, 1])));
+            };
+            for axes in &axes {
+                check(Grid::new([1, 1, 1], *axes));
+                check(Grid::new(*axes, bounds.block.unwrap_or([32, 1, 1])));
+            }
+        }
+        assert!(plain > 1000, "{plain}");
+        use crate::ir::ClusterShape;
+        for cluster in [ClusterShape::AtLaunch, ClusterShape::Fixed([1, 1, 1])] {
+            let bounds = LaunchBounds { cluster: Some(cluster), ..LaunchBounds::default() };
+            assert!(!limits.plain_grids(&bounds).has(Grid::new([1, 1, 1], [32, 1, 1])));
+        }
     }
 
     #[test]

@@ -262,6 +262,7 @@ impl Api {
     }
 
     /// `Ok` if the answer is success.
+    #[inline]
     pub(super) fn check(&self, call: &'static str, code: u32) -> Result<(), RuntimeError> {
         if code == status::SUCCESS { Ok(()) } else { Err(self.error(call, code)) }
     }

@@ -7,9 +7,12 @@ use std::sync::Arc;
 use cudarc::driver::sys;
 
 use super::context::Context;
+use super::kernel_name::KernelId;
+use super::lane::Launches;
 use super::memory::Allocation;
 use super::report::AssertReport;
-use super::stream::{Stream, Uses};
+use super::stream::Stream;
+use super::uses::{Note, Uses};
 use crate::runtime::RuntimeError;
 
 /// What recorded launches use.
@@ -19,8 +22,7 @@ pub(super) struct Capture {
     code: Vec<Arc<Uses>>,
     asserts: Vec<Arc<AssertReport>>,
     owners: Vec<Arc<dyn Any + Send + Sync>>,
-    kernel: Option<Arc<str>>,
-    launches: u64,
+    launches: Option<Launches>,
     /// Launches, copies and fills.
     nodes: u64,
 }
@@ -41,7 +43,7 @@ impl Capture {
     /// Notes a launch: its kernel, the uses of its code, its assertions, what keeps the code loaded.
     pub(super) fn note_launch(
         &mut self,
-        kernel: &Arc<str>,
+        kernel: KernelId,
         code: &Arc<Uses>,
         asserts: Option<&Arc<AssertReport>>,
         owner: &Arc<dyn Any + Send + Sync>,
@@ -57,8 +59,8 @@ impl Capture {
         if let Some(report) = asserts {
             add(&mut self.asserts, report);
         }
-        self.kernel = Some(Arc::clone(kernel));
-        self.launches += 1;
+        let count = 1 + self.launches.map_or(0, |launches| launches.count);
+        self.launches = Some(Launches { count, kernel });
         self.nodes += 1;
     }
 }
@@ -157,25 +159,29 @@ impl Graph {
     pub(in crate::runtime) fn launch(&self, stream: &Arc<Stream>) -> Result<(), RuntimeError> {
         stream.check_runs("Graph::launch")?;
         stream.check_not_capturing()?;
-        let Capture { memory, code, asserts, kernel, launches, nodes, .. } = &self.capture;
+        let Capture { memory, code, asserts, launches, nodes, .. } = &self.capture;
         if *nodes == 0 {
             return Ok(());
         }
         let _current = self.context.enter()?;
         let _graphs = self.context.lock_graphs();
-        memory.iter().try_for_each(|(memory, writes)| memory.uses().order(stream, *writes))?;
-        asserts.iter().try_for_each(|report| report.order(stream))?;
-        // SAFETY: graph and stream belong to the context. What the graph uses lives as long as it, and is
-        // freed or unloaded only after the uses noted below.
-        let answer = unsafe { (self.context.api().cuGraphLaunch)(self.exec, stream.raw()) };
-        self.context.check("cuGraphLaunch", answer)?;
-        let work = match kernel {
-            Some(kernel) => stream.note_launch(kernel, *launches),
-            None => stream.note(),
+        let mut reports = (!asserts.is_empty()).then(|| self.context.lock_asserts());
+        let memory = memory.iter().map(|(memory, writes)| (memory.uses(), *writes));
+        let ordered = memory.chain(asserts.iter().map(|report| report.used()));
+        ordered.clone().try_for_each(|(uses, writes)| uses.order(stream, writes))?;
+        let uses = |note: &mut Note<'_>| {
+            ordered.clone().for_each(|(uses, writes)| note(uses, writes));
+            code.iter().for_each(|code| note(code, false));
         };
-        asserts.iter().for_each(|report| report.note(stream, work));
-        memory.iter().for_each(|(memory, writes)| memory.uses().note(stream, work, *writes));
-        code.iter().for_each(|code| code.note(stream, work, false));
+        stream.queue(*launches, uses, || {
+            // SAFETY: graph and stream belong to the context. What the graph uses lives as long as it, and is
+            // freed or unloaded only after the uses that are noted.
+            let answer = unsafe { (self.context.api().cuGraphLaunch)(self.exec, stream.raw()) };
+            self.context.check("cuGraphLaunch", answer)
+        })?;
+        if let Some(reports) = &mut reports {
+            asserts.iter().for_each(|report| reports.note(report));
+        }
         Ok(())
     }
 }

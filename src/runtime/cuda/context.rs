@@ -1,13 +1,14 @@
 //! A GPU in use: its primary context, its stream, what is under way on it, its first fault.
 
 use std::ffi::{c_char, c_int};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use cudarc::driver::sys::{self, CUdevice_attribute as Attribute};
 
 use super::api::{Api, device_count};
-use super::report::{AssertReport, AssertReports, Launches};
+use super::kernel_name::{KernelId, KernelNames};
+use super::report::{AssertReports, Launches, PendingReports};
 use super::status;
 use super::stream::Stream;
 use crate::ir::{LaunchBounds, Target};
@@ -25,8 +26,9 @@ pub(in crate::runtime) struct Context {
     /// All streams in use.
     streams: Mutex<Vec<Weak<Stream>>>,
     graphs: Mutex<()>,
-    /// The number of launches so far.
+    /// The number of launches so far, about.
     launches: AtomicU64,
+    kernel_names: KernelNames,
     name: String,
     label: String,
     sm: u16,
@@ -153,6 +155,7 @@ impl Context {
             streams: Mutex::default(),
             graphs: Mutex::default(),
             launches: AtomicU64::new(0),
+            kernel_names: KernelNames::default(),
             label: format!("GPU {ordinal} ({name})"),
             name,
             sm: target.sm(),
@@ -269,9 +272,9 @@ impl Context {
         self.asserts.check(Launches::All)
     }
 
-    /// Notes a launch of a kernel with assertions.
-    pub(super) fn note_asserts(&self, report: &Arc<AssertReport>) {
-        self.asserts.note(report);
+    /// Held while launches of kernels with assertions are queued.
+    pub(super) fn lock_asserts(&self) -> MutexGuard<'_, PendingReports> {
+        self.asserts.lock()
     }
 
     /// Fails if assertions of kernels that the calling thread has launched did. The work before this call has
@@ -348,9 +351,15 @@ impl Context {
         streams.push(Arc::downgrade(stream));
     }
 
-    /// The place of a launch among all.
-    pub(super) fn next_launch(&self) -> u64 {
-        self.launches.fetch_add(1, Relaxed)
+    /// Counts the launches of all streams.
+    #[inline]
+    pub(super) fn launches(&self) -> &AtomicU64 {
+        &self.launches
+    }
+
+    /// The names of the kernels that may be running.
+    pub(super) fn kernel_names(&'static self) -> &'static KernelNames {
+        &self.kernel_names
     }
 
     /// Whether memory can be allocated and freed in the order of the stream.
@@ -359,11 +368,13 @@ impl Context {
     }
 
     /// Makes the context current until the result is dropped; fails after a fault.
+    #[inline(always)]
     pub(super) fn enter(&self) -> Result<Current, RuntimeError> {
         self.check_alive()?;
         Current::enter(self.api, self.raw)
     }
 
+    #[inline(always)]
     fn check_alive(&self) -> Result<(), RuntimeError> {
         match self.fault.get() {
             None => Ok(()),
@@ -372,15 +383,22 @@ impl Context {
     }
 
     /// `Ok` if the answer of the driver is success. A fault is kept if it is the first.
+    #[inline]
     pub(super) fn check(&self, call: &'static str, code: u32) -> Result<(), RuntimeError> {
+        if code == status::SUCCESS { Ok(()) } else { self.refuse(call, code) }
+    }
+
+    #[cold]
+    fn refuse(&self, call: &'static str, code: u32) -> Result<(), RuntimeError> {
         let Some(kind) = status::fault(code) else { return self.api.check(call, code) };
-        let (mut launches, mut last) = (0, None);
+        let (mut launches, mut last) = (0, None::<(u64, KernelId)>);
         for stream in self.streams() {
             let (under_way, latest) = stream.under_way();
             launches += under_way;
-            last = last.max(latest);
+            last = last.into_iter().chain(latest).max_by_key(|(place, _)| *place);
         }
-        let kernel = last.map(|(_, kernel)| kernel.to_string());
+        let kernel = last.and_then(|(_, kernel)| self.kernel_names.find(kernel));
+        let kernel = kernel.map(|name| name.to_string());
         let fault = DeviceFault { device: self.label.clone(), kind, launches, kernel };
         match self.fault.set(fault.clone()) {
             Ok(()) => Err(RuntimeError::Fault(Box::new(fault))),
@@ -396,6 +414,7 @@ pub(super) struct Current {
 }
 
 impl Current {
+    #[inline]
     fn enter(api: &'static Api, context: sys::CUcontext) -> Result<Current, RuntimeError> {
         let mut before = std::ptr::null_mut();
         // SAFETY: `before` is a place for the result.
@@ -410,6 +429,7 @@ impl Current {
 }
 
 impl Drop for Current {
+    #[inline]
     fn drop(&mut self) {
         // A thread without a context keeps this one, so that the next call need not set it again.
         if !self.before.is_null() {

@@ -10,8 +10,11 @@ use cudarc::cublaslt::sys as lt;
 use libloading::Library;
 
 use super::context::Context;
+use super::kernel_name::KernelName;
+use super::lane::Launches;
 use super::memory::Memory;
-use super::stream::{Stream, Uses};
+use super::stream::Stream;
+use super::uses::{Note, Uses};
 use crate::ir::Scalar;
 use crate::runtime::cublas::{CublasError, Matmul, Operand};
 
@@ -193,7 +196,7 @@ pub(in crate::runtime) struct Handles {
     lock: Mutex<()>,
     /// Stand for the code of the libraries, which is never unloaded.
     uses: Arc<Uses>,
-    name: Arc<str>,
+    name: KernelName,
 }
 
 // SAFETY: handles are names; the calls that change what is behind them hold the lock.
@@ -213,7 +216,7 @@ impl Handles {
             workspace,
             lock: Mutex::default(),
             uses: Arc::default(),
-            name: "cuBLAS".into(),
+            name: context.kernel_names().add("cuBLAS"),
         };
         // SAFETY: the context is current; the handle is a place for the result.
         let code = unsafe { (libraries.blas.cublasCreate_v2)(&mut handles.blas) };
@@ -405,17 +408,20 @@ impl Handles {
             uses().for_each(|(memory, writes)| capture.note_memory(memory.allocation(), writes));
             run()?;
             let owner: Arc<dyn Any + Send + Sync> = Arc::clone(self) as _;
-            capture.note_launch(&self.name, &self.uses, None, &owner);
+            capture.note_launch(self.name.id(), &self.uses, None, &owner);
             Ok(())
         });
         if let Some(recorded) = recorded {
             return recorded;
         }
+        stream.check_not_capturing()?;
+        let is_shared = uses().any(|(memory, _)| memory.is_shared());
+        let _graphs = is_shared.then(|| self.context.lock_graphs());
         uses().try_for_each(|(memory, writes)| memory.uses().order(stream, writes))?;
-        run()?;
-        let work = stream.note_launch(&self.name, 1);
-        uses().for_each(|(memory, writes)| memory.uses().note(stream, work, writes));
-        Ok(())
+        let note = |note: &mut Note<'_>| {
+            uses().for_each(|(memory, writes)| note(memory.uses(), writes));
+        };
+        stream.queue(Some(Launches { count: 1, kernel: self.name.id() }), note, run)
     }
 }
 

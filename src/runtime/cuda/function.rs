@@ -12,12 +12,15 @@ use smallvec::SmallVec;
 use super::capture::Capture;
 use super::context::Context;
 use super::event::Event;
+use super::kernel_name::KernelId;
+use super::lane::Launches;
 use super::memory::Memory;
 use super::module::Module;
 use super::report::AssertReport;
 use super::status;
 use super::stream::Stream;
 use super::tensor_map::EncodedMap;
+use super::uses::Note;
 use crate::ir::{ClusterShape, KernelIr, LaunchBounds};
 use crate::runtime::{Grid, LoadOptions, LoadTimes, Occupancy, RuntimeError};
 
@@ -25,8 +28,8 @@ use crate::runtime::{Grid, LoadOptions, LoadTimes, Occupancy, RuntimeError};
 pub(in crate::runtime) struct Function {
     module: Arc<Module>,
     raw: sys::CUfunction,
-    name: Arc<str>,
-    params: usize,
+    name: String,
+    kernel: KernelId,
     dynamic_shared_bytes: u32,
     asserts: Option<Arc<AssertReport>>,
     max_threads: u32,
@@ -107,7 +110,7 @@ impl Function {
         ir: &KernelIr,
     ) -> Result<Function, RuntimeError> {
         let context = module.context();
-        let (name, params, bounds) = (ir.name.as_str(), ir.params.len(), ir.bounds);
+        let (name, bounds) = (ir.name.as_str(), ir.bounds);
         let dynamic_shared_bytes = ir.dynamic_shared_bytes() as u32;
         let raw = module.entry(name)?;
         let attribute = |attribute: Attribute| -> Result<u32, RuntimeError> {
@@ -141,12 +144,13 @@ impl Function {
         }
         let max_threads = attribute(Attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?;
         let registers = attribute(Attribute::CU_FUNC_ATTRIBUTE_NUM_REGS)?;
-        let (name, asserts) = (name.into(), AssertReport::new(context, ir)?);
+        let (name, kernel) = (name.to_owned(), module.kernel(name));
+        let asserts = AssertReport::new(context, ir)?;
         Ok(Function {
             module,
             raw,
             name,
-            params,
+            kernel,
             dynamic_shared_bytes,
             asserts,
             max_threads,
@@ -155,13 +159,37 @@ impl Function {
     }
 
     /// Queues a launch. The arguments are of the types of the parameters.
+    ///
+    /// Nearly all launches are by the owner of their stream, on memory that is used there only. They are queued here: the
+    /// code is cold whenever a launch comes to it, so what counts is how much of it there is.
+    #[inline]
     pub(in crate::runtime) fn launch<'h>(
         &self,
         launch: &Launch<'_>,
         args: impl LaunchArgs<'h>,
     ) -> Result<(), RuntimeError> {
-        self.check(launch.grid, args.len())?;
+        self.check(launch.grid)?;
         let _current = self.context().enter()?;
+        let stream = &**launch.stream;
+        stream.check_not_capturing()?;
+        if self.asserts.is_none()
+            && args.len() <= FEW_PARAMS
+            && let Some(work) = stream.begin(self.launches())
+        {
+            let mut params = [ptr::null_mut(); FEW_PARAMS];
+            let mut is_alone = self.module.uses().note_at_once(stream, work, false);
+            for (param, arg) in params.iter_mut().zip(args.clone()) {
+                *param = arg.place();
+                if let Some((memory, writes)) = arg.memory() {
+                    is_alone &= memory.note_alone(stream, work, writes);
+                }
+            }
+            if is_alone {
+                let result = self.call(launch, &mut params);
+                stream.end(work, u64::from(result.is_ok()));
+                return result;
+            }
+        }
         self.queue(launch, args)
     }
 
@@ -171,7 +199,7 @@ impl Function {
         launch: &Launch<'_>,
         args: impl LaunchArgs<'h>,
     ) -> Result<Duration, RuntimeError> {
-        self.check(launch.grid, args.len())?;
+        self.check(launch.grid)?;
         launch.stream.check_runs("Function::time")?;
         let context = self.context();
         let (start, end) = (Event::new(context)?, Event::new(context)?);
@@ -190,17 +218,13 @@ impl Function {
         self.module.context()
     }
 
-    fn check(&self, grid: Grid, given: usize) -> Result<(), RuntimeError> {
-        let kernel = || self.name.to_string();
-        if given != self.params {
-            let expected = self.params;
-            return Err(RuntimeError::ArgumentCount { kernel: kernel(), expected, given });
-        }
+    #[inline]
+    fn check(&self, grid: Grid) -> Result<(), RuntimeError> {
         let threads = threads_of(grid);
         if threads > self.max_threads {
             let (limit, registers) = (self.max_threads, self.registers);
             return Err(RuntimeError::TooManyRegisters {
-                kernel: kernel(),
+                kernel: self.name.clone(),
                 threads,
                 limit,
                 registers,
@@ -209,53 +233,50 @@ impl Function {
         Ok(())
     }
 
-    /// Lets the stream wait for the work on the arguments that must come before; whether graphs have some of them, too.
-    /// The context is current.
+    /// What a launch counts as.
+    fn launches(&self) -> Launches {
+        Launches { count: 1, kernel: self.kernel }
+    }
+
+    /// Lets the stream wait for the work on the arguments that must come before. The context is current.
     fn order<'h>(
         &self,
         launch: &Launch<'_>,
         args: impl LaunchArgs<'h>,
-    ) -> Result<bool, RuntimeError> {
-        if let Some(report) = &self.asserts {
-            report.order(launch.stream)?;
-        }
-        let mut is_shared = false;
-        for (memory, writes) in args.filter_map(LaunchArg::memory) {
-            is_shared |= memory.is_shared();
-            memory.uses().order(launch.stream, writes)?;
-        }
-        Ok(is_shared)
+    ) -> Result<(), RuntimeError> {
+        let memory = args.filter_map(LaunchArg::memory);
+        let memory = memory.map(|(memory, writes)| (memory.uses(), writes));
+        let asserts = self.asserts.iter().map(|report| report.used());
+        memory.chain(asserts).try_for_each(|(uses, writes)| uses.order(launch.stream, writes))
     }
 
-    /// Queues a launch when the context is current.
+    /// Queues or records any launch. The context is current, and the stream is none that other code records.
+    #[cold]
     fn queue<'h>(
         &self,
         launch: &Launch<'_>,
         args: impl LaunchArgs<'h>,
     ) -> Result<(), RuntimeError> {
         let stream = launch.stream;
-        stream.check_not_capturing()?;
         let record = |capture: &mut Capture| self.record(launch, args.clone(), capture);
         if let Some(recorded) = stream.captured(record) {
             return recorded;
         }
-        let is_shared = self.order(launch, args.clone())?;
-        let _graphs = if is_shared {
-            let graphs = self.context().lock_graphs();
-            // A graph may have been launched since.
-            self.order(launch, args.clone())?;
-            Some(graphs)
-        } else {
-            None
+        let memory = || args.clone().filter_map(LaunchArg::memory);
+        let is_shared = memory().any(|(memory, _)| memory.is_shared());
+        let _graphs = is_shared.then(|| self.context().lock_graphs());
+        let mut reports = self.asserts.as_ref().map(|_| self.context().lock_asserts());
+        self.order(launch, args.clone())?;
+        let uses = |note: &mut Note<'_>| {
+            memory().for_each(|(memory, writes)| note(memory.uses(), writes));
+            note(self.module.uses(), false);
+            if let Some((uses, writes)) = self.asserts.as_ref().map(|report| report.used()) {
+                note(uses, writes);
+            }
         };
-        self.call(launch, args.clone())?;
-        let work = stream.note_launch(&self.name, 1);
-        self.module.uses().note(stream, work, false);
-        if let Some(report) = &self.asserts {
-            report.note(stream, work);
-        }
-        for (memory, writes) in args.filter_map(LaunchArg::memory) {
-            memory.uses().note(stream, work, writes);
+        stream.queue(Some(self.launches()), uses, || self.call_with(launch, args.clone()))?;
+        if let (Some(reports), Some(report)) = (&mut reports, &self.asserts) {
+            reports.note(report);
         }
         Ok(())
     }
@@ -271,28 +292,33 @@ impl Function {
         for (memory, writes) in args.clone().filter_map(LaunchArg::memory) {
             capture.note_memory(memory.allocation(), writes);
         }
-        self.call(launch, args)?;
+        self.call_with(launch, args)?;
         let asserts = self.asserts.as_ref();
-        capture.note_launch(&self.name, self.module.uses(), asserts, &(launch.owner)());
+        capture.note_launch(self.kernel, self.module.uses(), asserts, &(launch.owner)());
         Ok(())
     }
 
-    /// Gives a launch to the driver. The context is current.
-    fn call<'h>(&self, launch: &Launch<'_>, args: impl LaunchArgs<'h>) -> Result<(), RuntimeError> {
-        let context = self.context();
-        let mut attributes = Attributes::new();
-        add_attributes(launch, &mut attributes);
-        let config = self.config(launch, &mut attributes);
+    /// Gives a launch to the driver, with the memory for assertions, if the kernel has some. The context is current.
+    fn call_with<'h>(
+        &self,
+        launch: &Launch<'_>,
+        args: impl LaunchArgs<'h>,
+    ) -> Result<(), RuntimeError> {
         let report = self.asserts.as_ref().map(|report| report.address());
-        let mut params = SmallVec::<[*mut c_void; 12]>::new();
-        // One by one: to collect costs several times as much.
-        for arg in args {
-            params.push(arg.place());
-        }
-        if let Some(address) = &report {
-            params.push(LaunchArg::Bits(address).place());
-        }
-        // SAFETY: the entry is loaded and has as many parameters as `params` has pointers (that for the
+        let report = report.as_ref().map(|address| LaunchArg::Bits(address).place());
+        let mut params: SmallVec<[_; FEW_PARAMS]> = args.map(LaunchArg::place).collect();
+        params.extend(report);
+        self.call(launch, &mut params)
+    }
+
+    /// Gives a launch to the driver, with the places of at least as many parameters as the entry has. The context is
+    /// current.
+    #[inline]
+    fn call(&self, launch: &Launch<'_>, params: &mut [*mut c_void]) -> Result<(), RuntimeError> {
+        let context = self.context();
+        let mut attributes = launch.attributes();
+        let config = self.config(launch, &mut attributes);
+        // SAFETY: the entry is loaded and has no more parameters than `params` has pointers (that for the
         // assertions included, with memory that lives as long as the function): to a tensor map for a
         // parameter of that type, else to 8 bytes, the most that such a parameter has, of which the driver
         // copies the low ones before it returns (hosts of CUDA are little-endian). The attributes live
@@ -306,14 +332,20 @@ impl Function {
                 ptr::null_mut(),
             )
         };
+        if code == status::SUCCESS { Ok(()) } else { self.refuse(launch, code) }
+    }
+
+    /// The error of a launch to which the driver gave this answer.
+    #[cold]
+    fn refuse(&self, launch: &Launch<'_>, code: u32) -> Result<(), RuntimeError> {
         if code == status::COOPERATIVE_LAUNCH_TOO_LARGE {
             let Grid { blocks, .. } = launch.grid;
             let blocks = blocks.iter().fold(1u64, |n, blocks| n.saturating_mul((*blocks).into()));
             let limit = self.blocks_at_once(threads_of(launch.grid))?;
-            let kernel = self.name.to_string();
+            let kernel = self.name.clone();
             return Err(RuntimeError::TooManyBlocksAtOnce { kernel, blocks, limit });
         }
-        context.check("cuLaunchKernelEx", code)
+        self.context().check("cuLaunchKernelEx", code)
     }
 
     /// What the compiler said.
@@ -342,8 +374,7 @@ impl Function {
     ) -> Result<u32, RuntimeError> {
         let context = self.context();
         let _current = context.enter()?;
-        let mut attributes = Attributes::new();
-        add_attributes(launch, &mut attributes);
+        let mut attributes = launch.attributes();
         let (config, mut clusters) = (self.config(launch, &mut attributes), 0);
         // SAFETY: `clusters` is a place for the result; the function's module is loaded.
         let code = unsafe {
@@ -353,6 +384,7 @@ impl Function {
         Ok(u32::try_from(clusters).unwrap_or(0))
     }
 
+    #[inline]
     fn config(
         &self,
         launch: &Launch<'_>,
@@ -397,24 +429,41 @@ fn threads_of(grid: Grid) -> u32 {
     grid.threads.iter().product()
 }
 
+/// The most parameters for whose places a launch allocates nothing.
+const FEW_PARAMS: usize = 16;
+
 /// What a launch asks of the driver beside its grid.
 type Attributes = SmallVec<[sys::CUlaunchAttribute; 3]>;
 
-fn add_attributes(launch: &Launch<'_>, attributes: &mut Attributes) {
-    let attribute = |id, value| sys::CUlaunchAttribute { id, pad: Default::default(), value };
-    let [x, y, z] = launch.cluster;
-    if launch.grid.cluster.is_some() || launch.cluster != [1; 3] {
-        let cluster = sys::CUlaunchAttributeValue_union__bindgen_ty_1 { x, y, z };
-        let value = sys::CUlaunchAttributeValue { clusterDim: cluster };
-        attributes.push(attribute(Id::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, value));
+impl Launch<'_> {
+    #[inline]
+    fn attributes(&self) -> Attributes {
+        let has_cluster = self.grid.cluster.is_some() || self.cluster != [1; 3];
+        match has_cluster | self.programmatic | self.cooperative {
+            true => self.some_attributes(has_cluster),
+            false => Attributes::new(),
+        }
     }
-    if launch.programmatic {
-        let value = sys::CUlaunchAttributeValue { programmaticStreamSerializationAllowed: 1 };
-        let id = Id::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
-        attributes.push(attribute(id, value));
-    }
-    if launch.cooperative {
-        let value = sys::CUlaunchAttributeValue { cooperative: 1 };
-        attributes.push(attribute(Id::CU_LAUNCH_ATTRIBUTE_COOPERATIVE, value));
+
+    #[cold]
+    fn some_attributes(&self, has_cluster: bool) -> Attributes {
+        let attribute = |id, value| sys::CUlaunchAttribute { id, pad: Default::default(), value };
+        let mut attributes = Attributes::new();
+        if has_cluster {
+            let [x, y, z] = self.cluster;
+            let cluster = sys::CUlaunchAttributeValue_union__bindgen_ty_1 { x, y, z };
+            let value = sys::CUlaunchAttributeValue { clusterDim: cluster };
+            attributes.push(attribute(Id::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, value));
+        }
+        if self.programmatic {
+            let value = sys::CUlaunchAttributeValue { programmaticStreamSerializationAllowed: 1 };
+            let id = Id::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+            attributes.push(attribute(id, value));
+        }
+        if self.cooperative {
+            let value = sys::CUlaunchAttributeValue { cooperative: 1 };
+            attributes.push(attribute(Id::CU_LAUNCH_ATTRIBUTE_COOPERATIVE, value));
+        }
+        attributes
     }
 }

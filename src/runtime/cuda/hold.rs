@@ -48,7 +48,7 @@ impl Hold {
             drop(unsafe { Arc::from_raw(given) });
             return Err(error);
         }
-        stream.note();
+        stream.note(|_| ());
         Ok(Hold(state))
     }
 

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use super::context::Context;
 use super::pinned::HostMemory;
 use super::status;
-use super::stream::{Stream, Uses};
+use super::stream::Stream;
+use super::uses::{Note, Uses};
 use crate::ir::{Element, Scalar};
 use crate::runtime::RuntimeError;
 
@@ -68,8 +69,8 @@ impl Memory {
         owner: Box<dyn Any + Send + Sync>,
     ) -> Memory {
         let (context, home) = (stream.context(), Arc::clone(stream));
-        let (uses, work) = (Uses::default(), stream.note());
-        uses.note(stream, work, true);
+        let uses = Uses::default();
+        stream.note(|note| note(&uses, true));
         Memory(Arc::new(Allocation { context, address, bytes, home, uses, owner: Some(owner) }))
     }
 
@@ -102,9 +103,9 @@ impl Memory {
             }
             context.check(call, code)?;
         }
-        let (uses, work) = (Uses::default(), home.note());
+        let uses = Uses::default();
         // Other streams may use it only when it is there.
-        uses.note(&home, work, true);
+        home.note(|note| note(&uses, true));
         Ok(Memory(Arc::new(Allocation { context, address, bytes, home, uses, owner: None })))
     }
 
@@ -128,6 +129,14 @@ impl Memory {
 
     pub(super) fn uses(&self) -> &Uses {
         &self.0.uses
+    }
+
+    /// Notes work of the owner of the stream, which calls, if nothing else has to be done: nobody else has the memory, and
+    /// all of its uses are on the stream.
+    #[inline]
+    pub(super) fn note_alone(&self, stream: &Stream, work: u64, writes: bool) -> bool {
+        let (uses, is_shared) = (self.uses(), self.is_shared());
+        !is_shared && uses.is_alone(stream) && uses.note_at_once(stream, work, writes)
     }
 
     /// Whether a graph has the memory, too.
@@ -186,11 +195,11 @@ impl Memory {
         let _graphs = is_shared.then(|| context.lock_graphs());
         from.map_or(Ok(()), |from| from.uses().order(stream, false))?;
         self.uses().order(stream, writes)?;
-        context.check(call, work())?;
-        let work = stream.note();
-        self.uses().note(stream, work, writes);
-        from.into_iter().for_each(|from| from.uses().note(stream, work, false));
-        Ok(())
+        let uses = |note: &mut Note<'_>| {
+            from.into_iter().for_each(|from| note(from.uses(), false));
+            note(self.uses(), writes);
+        };
+        stream.queue(None, uses, || context.check(call, work()))
     }
 
     /// As [`Memory::queue_with`], of work that writes the memory and that a stream may record.
@@ -259,7 +268,7 @@ impl Memory {
                 )
             }
         })?;
-        host.uses().note(stream, stream.note(), false);
+        stream.note(|note| note(host.uses(), false));
         Ok(())
     }
 
@@ -285,7 +294,7 @@ impl Memory {
                 )
             }
         })?;
-        host.uses().note(stream, stream.note(), true);
+        stream.note(|note| note(host.uses(), true));
         Ok(())
     }
 
@@ -402,7 +411,7 @@ impl Memory {
         if len == 0 {
             return Ok(());
         }
-        // On the stream of the last change nothing has to be waited for but this.
+        // On the stream of the last change nothing has to be waited for but that.
         let stream = self.0.uses.writer().unwrap_or_else(|| Arc::clone(&self.0.home));
         self.queue(&stream, false, "cuMemcpyDtoHAsync", || {
             // SAFETY: the sizes are right by contract. The copy has ended when this function returns: if

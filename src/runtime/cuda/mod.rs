@@ -9,7 +9,7 @@
 //! Why everything here is safe to call, in any order and from any thread:
 //!
 //! * Memory, of the device and page-locked of the host, and code know the work that uses them, by stream
-//!   ([`stream::Uses`]): later work on another stream waits for it, memory is freed and a module unloaded
+//!   ([`uses::Uses`]): later work on another stream waits for it, memory is freed and a module unloaded
 //!   only after it. Nothing of this depends on a guard that has to be dropped.
 //! * A recorded graph owns what its launches use, and counts as a use of all of it when it runs.
 //! * A copy from or to host memory has ended when the call returns: the host memory may be page-locked by
@@ -31,6 +31,8 @@ mod function;
 #[cfg(feature = "tune")]
 mod hold;
 mod jit;
+mod kernel_name;
+mod lane;
 mod link;
 mod memory;
 mod module;
@@ -39,6 +41,8 @@ mod report;
 mod status;
 mod stream;
 mod tensor_map;
+mod thread;
+mod uses;
 
 pub(super) use api::{device_count, driver_version};
 pub(super) use capture::{Graph, Recording};

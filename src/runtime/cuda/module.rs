@@ -2,16 +2,17 @@
 
 use std::ffi::{CString, c_char};
 use std::ptr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use cudarc::driver::sys;
 
 use super::context::Context;
 use super::jit::Jit;
+use super::kernel_name::{KernelId, KernelName};
 use super::link;
 use super::status;
-use super::stream::Uses;
+use super::uses::Uses;
 use crate::runtime::cache::{Compiled, Key};
 use crate::runtime::{CompilerNote, LoadOptions, LoadTimes, PtxRejection, RuntimeError};
 
@@ -22,6 +23,8 @@ pub(in crate::runtime) struct Module {
     log: String,
     uses: Arc<Uses>,
     times: LoadTimes,
+    /// The names of its entries that were asked for; they go when none of its code runs.
+    kernels: Mutex<Vec<KernelName>>,
 }
 
 // SAFETY: as for the context.
@@ -65,7 +68,14 @@ impl Module {
             return Err(rejection(context, name, ptx, code, error_line(&log), log));
         }
         context.check("cuModuleLoadDataEx", code)?;
-        let module = Module { context, raw, log: info, uses: Arc::default(), times };
+        let module = Module {
+            context,
+            raw,
+            log: info,
+            uses: Arc::default(),
+            times,
+            kernels: Mutex::default(),
+        };
         CompilerNote::check(name, &module.log)?;
         Ok(module)
     }
@@ -154,7 +164,14 @@ impl Module {
         }
         context.check("cuModuleLoadDataEx", code)?;
         let times = LoadTimes { load: begin.elapsed(), ..LoadTimes::default() };
-        Ok(Some(Module { context, raw, log: compiled.log.clone(), uses: Arc::default(), times }))
+        Ok(Some(Module {
+            context,
+            raw,
+            log: compiled.log.clone(),
+            uses: Arc::default(),
+            times,
+            kernels: Mutex::default(),
+        }))
     }
 
     /// The messages of the compiler.
@@ -187,6 +204,18 @@ impl Module {
         }
         self.context.check("cuModuleGetFunction", code)?;
         Ok(function)
+    }
+
+    /// Stands for the entry `name`, as long as the module lives.
+    pub(super) fn kernel(&self, name: &str) -> KernelId {
+        let mut kernels = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = kernels.iter().find(|kernel| kernel.name() == name) {
+            return known.id();
+        }
+        let new = self.context.kernel_names().add(name);
+        let id = new.id();
+        kernels.push(new);
+        id
     }
 
     /// The launches of its entries.

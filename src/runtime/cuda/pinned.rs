@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::context::Context;
 use super::status;
-use super::stream::Uses;
+use super::uses::Uses;
 use crate::ir::{Element, Scalar};
 use crate::runtime::RuntimeError;
 

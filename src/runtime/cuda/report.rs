@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::context::Context;
 use super::memory::Memory;
-use super::stream::Stream;
+use super::thread::this_thread;
+use super::uses::Uses;
 use crate::codegen::AssertBuffer;
 use crate::ir::KernelIr;
 use crate::runtime::RuntimeError;
@@ -31,16 +32,10 @@ impl AssertReport {
         Ok(Some(Arc::new(AssertReport { memory, sites: AssertSites::new(ir) })))
     }
 
-    /// Lets the stream wait until the memory is ready for a launch. Launches need not wait for each other: they add
-    /// to it by atomic operations. The context is current.
-    pub(super) fn order(&self, stream: &Stream) -> Result<(), RuntimeError> {
-        self.memory.uses().order(stream, false)
-    }
-
-    /// Notes a launch that was queued: as one of those that only read, so that all of them are waited for.
-    pub(super) fn note(self: &Arc<Self>, stream: &Arc<Stream>, work: u64) {
-        self.memory.context().note_asserts(self);
-        self.memory.uses().note(stream, work, false);
+    /// What a launch uses. Launches need not wait for each other, because they add to the memory by atomic operations:
+    /// they count as work that only reads it, so that all of them are waited for.
+    pub(super) fn used(&self) -> (&Uses, bool) {
+        (self.memory.uses(), false)
     }
 
     /// The argument of a launch.
@@ -68,20 +63,14 @@ impl AssertReport {
     }
 }
 
-thread_local! {
-    /// Stands for the thread as long as it runs.
-    static THREAD: Arc<()> = Arc::default();
-}
-
-/// The calling thread; nothing while it is ending.
-fn this_thread() -> Weak<()> {
-    THREAD.try_with(Arc::downgrade).unwrap_or_default()
-}
-
 /// The reports of kernels that were launched since they were last asked for, each with the thread that
 /// launched it.
 #[derive(Default)]
-pub(super) struct AssertReports(Mutex<Vec<(Weak<()>, Pending)>>);
+pub(super) struct AssertReports(Mutex<PendingReports>);
+
+/// As long as it is held, no launch with assertions is queued, and no memory of them is read and cleared.
+#[derive(Default)]
+pub(super) struct PendingReports(Vec<(Weak<()>, Pending)>);
 
 /// What a call that waits has to ask for.
 enum Pending {
@@ -104,15 +93,11 @@ pub(super) enum Launches {
     All,
 }
 
-impl AssertReports {
-    fn lock(&self) -> MutexGuard<'_, Vec<(Weak<()>, Pending)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
+impl PendingReports {
     /// Notes a launch.
-    pub(super) fn note(&self, report: &Arc<AssertReport>) {
+    pub(super) fn note(&mut self, report: &Arc<AssertReport>) {
         let thread = this_thread();
-        let mut reports = self.lock();
+        let reports = &mut self.0;
         let is_known = |(by, pending): &(Weak<()>, Pending)| match pending {
             Pending::Report(known) => Weak::ptr_eq(by, &thread) && Arc::ptr_eq(known, report),
             Pending::Failures(_) => false,
@@ -136,12 +121,19 @@ impl AssertReports {
         }
         reports.push((thread, Pending::Report(Arc::clone(report))));
     }
+}
 
+impl AssertReports {
+    /// Held from before a launch is ordered behind the work on the memory until it is noted: the memory would
+    /// otherwise be cleared after the launch had written it, and before anyone has read that.
+    pub(super) fn lock(&self) -> MutexGuard<'_, PendingReports> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
     /// Fails with the failures of the first kernel that has some; the next call goes on after it.
     pub(super) fn check(&self, launches: Launches) -> Result<(), RuntimeError> {
         let thread = this_thread();
         // The lock is held all the time, so that failures are returned once.
-        let mut reports = self.lock();
+        let reports = &mut self.lock().0;
         let is_asked_for = |(by, _): &(Weak<()>, Pending)| {
             launches == Launches::All || Weak::ptr_eq(by, &thread) || by.strong_count() == 0
         };

@@ -1,10 +1,12 @@
 //! Streams, and what is under way on them.
 
+use std::convert::Infallible;
 use std::sync::atomic::{
     AtomicBool, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
+    fence,
 };
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use cudarc::driver::sys;
 use smallvec::SmallVec;
@@ -12,7 +14,11 @@ use smallvec::SmallVec;
 use super::capture::Capture;
 use super::context::Context;
 use super::event::Event;
+use super::kernel_name::KernelId;
+use super::lane::{Lane, Launches, Point};
 use super::status;
+use super::thread::{self, NO_THREAD};
+use super::uses::{MANY_STREAMS, Note};
 use crate::runtime::RuntimeError;
 
 /// Work in the order of the calls. Work of two streams is not ordered, unless one waits for the other.
@@ -21,7 +27,12 @@ pub(in crate::runtime) struct Stream {
     raw: sys::CUstream,
     number: u64,
     origin: Origin,
-    progress: Mutex<Progress>,
+    /// The number of the thread that queues work of `own`, and nobody else does. It changes behind the lock of `state`.
+    owner: AtomicU64,
+    own: Lane,
+    /// What other threads have queued. It changes behind the lock of `state`.
+    others: Lane,
+    state: Mutex<State>,
     /// What is recorded instead of run, if it is, and whether it is: nearly no stream ever records.
     capture: Mutex<Option<Capture>>,
     is_recording: AtomicBool,
@@ -42,33 +53,40 @@ unsafe impl Send for Stream {}
 // SAFETY: as above.
 unsafe impl Sync for Stream {}
 
-/// Work of a stream, numbered from 1. Work gets its number when it is queued and not before: who then waits
-/// for all work up to a number has waited for this one.
+/// What is behind the lock of a stream.
 #[derive(Default)]
+struct State {
+    /// Gone when the owner is.
+    owner: Weak<()>,
+    /// For other streams, by number: how far they were when this stream waited for them.
+    seen: SmallVec<[(u64, Progress); 2]>,
+}
+
+/// Who queued work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum By {
+    /// The thread to which the stream belongs: the first one that queued work on it, or after the end of that one
+    /// another.
+    Owner,
+    /// Another thread.
+    Other,
+}
+
+/// How far a stream is.
+#[derive(Clone, Copy, Default)]
 struct Progress {
-    /// The latest work.
-    queued: u64,
-    /// The latest work that is known to have ended, and with it all before.
-    ended: u64,
-    /// The launches among the work queued, and among that which has ended.
-    launches: u64,
-    ended_launches: u64,
-    /// The latest launch: its place among those of all streams, its kernel.
-    last_launch: Option<(u64, Arc<str>)>,
-    /// For other streams, by number: the latest of their work that this stream has waited for.
-    seen: SmallVec<[(u64, u64); 2]>,
+    own: Point,
+    others: Point,
 }
 
 impl Progress {
-    /// Notes that all work up to a number, with so many launches, has ended.
-    fn note_ended(&mut self, queued: u64, launches: u64) {
-        self.ended = self.ended.max(queued);
-        self.ended_launches = self.ended_launches.max(launches);
+    fn of(&self, by: By) -> Point {
+        match by {
+            By::Owner => self.own,
+            By::Other => self.others,
+        }
     }
 }
-
-/// From how many streams on those whose work has ended are forgotten.
-const MANY_STREAMS: usize = 16;
 
 /// Numbers of streams.
 static NUMBERS: AtomicU64 = AtomicU64::new(0);
@@ -80,7 +98,10 @@ impl Stream {
             raw,
             number: NUMBERS.fetch_add(1, Relaxed),
             origin,
-            progress: Mutex::default(),
+            owner: AtomicU64::new(NO_THREAD),
+            own: Lane::default(),
+            others: Lane::default(),
+            state: Mutex::default(),
             capture: Mutex::default(),
             is_recording: AtomicBool::new(false),
         }
@@ -153,12 +174,18 @@ impl Stream {
         self.context
     }
 
+    /// Stands for it among all streams.
+    #[inline]
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
     pub(super) fn raw(&self) -> sys::CUstream {
         self.raw
     }
 
-    fn progress(&self) -> MutexGuard<'_, Progress> {
-        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Ends the recording with `f` and returns what was recorded. No launch of another thread is under way on the
@@ -188,43 +215,121 @@ impl Stream {
         }
     }
 
-    /// Notes work that was queued; its number.
-    pub(super) fn note(&self) -> u64 {
-        let mut progress = self.progress();
-        progress.queued += 1;
-        progress.queued
+    /// The number of launches that the calling thread is about to queue, if it is the owner of the stream and nothing is
+    /// recorded there. [`Stream::end`] comes next.
+    ///
+    /// The driver ends a launch with a store to the GPU, for which the next locked instruction of the thread waits, longer
+    /// than all else takes here: so the owner of a stream notes its work without one.
+    #[inline]
+    pub(super) fn begin(&self, launches: Launches) -> Option<u64> {
+        if self.owner.load(Relaxed) != thread::number() || self.is_recording.load(Acquire) {
+            return None;
+        }
+        self.own.begin_launches(launches, self.context.launches());
+        Some(self.own.begin())
     }
 
-    /// Notes launches that were queued together, the last one of `kernel`; the number of the work.
-    pub(super) fn note_launch(&self, kernel: &Arc<str>, launches: u64) -> u64 {
-        let place = self.context.next_launch();
-        let mut progress = self.progress();
-        progress.queued += 1;
-        progress.launches += launches;
-        match &mut progress.last_launch {
-            Some((last, known)) if Arc::ptr_eq(known, kernel) => *last = place,
-            last => *last = Some((place, Arc::clone(kernel))),
+    /// Notes that the work of this number is queued, with so many launches.
+    #[inline]
+    pub(super) fn end(&self, work: u64, launches: u64) {
+        self.own.end(work, launches);
+    }
+
+    /// Queues work by `call`, which waits for nothing any more. `each` calls its argument with all that the work uses,
+    /// and whether it writes that.
+    pub(super) fn queue<E>(
+        self: &Arc<Self>,
+        launches: Option<Launches>,
+        each: impl Fn(&mut Note<'_>),
+        call: impl FnOnce() -> Result<(), E>,
+    ) -> Result<(), E> {
+        if self.owner.load(Relaxed) != thread::number() && !self.take_over() {
+            return self.queue_beside_owner(launches, &each, call);
         }
-        progress.queued
+        if let Some(launches) = launches {
+            self.own.begin_launches(launches, self.context.launches());
+        }
+        let work = self.own.begin();
+        each(&mut |uses, writes| {
+            if !uses.note_at_once(self, work, writes) {
+                uses.note(self, By::Owner, work, writes);
+            }
+        });
+        let result = call();
+        let queued = if result.is_ok() { launches.map_or(0, |launches| launches.count) } else { 0 };
+        self.own.end(work, queued);
+        result
+    }
+
+    /// Makes the calling thread the owner, if there is none.
+    #[cold]
+    fn take_over(&self) -> bool {
+        let Some((number, thread)) = thread::register() else { return false };
+        let mut state = self.state();
+        if state.owner.strong_count() > 0 {
+            return false;
+        }
+        // What the last owner has stored is behind its end.
+        fence(Acquire);
+        state.owner = thread;
+        self.owner.store(number, Relaxed);
+        true
+    }
+
+    /// As [`Stream::queue`], by a thread that is not the owner. The work gets its number when it is queued and not before:
+    /// who then waits for all work up to a number has waited for this one.
+    #[cold]
+    fn queue_beside_owner<E>(
+        self: &Arc<Self>,
+        launches: Option<Launches>,
+        each: &dyn Fn(&mut Note<'_>),
+        call: impl FnOnce() -> Result<(), E>,
+    ) -> Result<(), E> {
+        call()?;
+        let work = {
+            let _state = self.state();
+            let work = self.others.begin();
+            if let Some(launches) = launches {
+                self.others.begin_launches(launches, self.context.launches());
+            }
+            self.others.end(work, launches.map_or(0, |launches| launches.count));
+            work
+        };
+        each(&mut |uses, writes| uses.note(self, By::Other, work, writes));
+        Ok(())
+    }
+
+    /// Notes work that is queued, or that has ended, as [`Stream::queue`] does.
+    pub(super) fn note(self: &Arc<Self>, each: impl Fn(&mut Note<'_>)) {
+        let Ok(()) = self.queue(None, each, || Ok::<(), Infallible>(()));
+    }
+
+    /// How far it is.
+    fn queued(&self) -> Progress {
+        Progress { own: self.own.queued(), others: self.others.queued() }
+    }
+
+    /// Notes that all up to this has ended.
+    fn note_ended(&self, progress: Progress) {
+        self.own.note_ended(progress.own);
+        self.others.note_ended(progress.others);
     }
 
     /// The launches under way, and the latest of all: its place among those of all streams, its kernel.
-    pub(super) fn under_way(&self) -> (u64, Option<(u64, Arc<str>)>) {
-        let progress = self.progress();
-        (progress.launches - progress.ended_launches, progress.last_launch.clone())
+    pub(super) fn under_way(&self) -> (u64, Option<(u64, KernelId)>) {
+        let (own, others) = (self.own.under_way(), self.others.under_way());
+        let latest = own.1.into_iter().chain(others.1).max_by_key(|(place, _)| *place);
+        (own.0 + others.0, latest)
     }
 
     /// Waits on the host for all work before this call. The context is current.
     pub(super) fn wait(&self) -> Result<(), RuntimeError> {
         self.check_not_capturing()?;
-        let (queued, launches) = {
-            let progress = self.progress();
-            (progress.queued, progress.launches)
-        };
+        let queued = self.queued();
         // SAFETY: the stream belongs to the context, which is current.
         let code = unsafe { (self.context.api().cuStreamSynchronize)(self.raw) };
         self.context.check("cuStreamSynchronize", code)?;
-        self.progress().note_ended(queued, launches);
+        self.note_ended(queued);
         Ok(())
     }
 
@@ -237,25 +342,24 @@ impl Stream {
     }
 
     /// Whether the work of this number may not have ended yet.
-    fn may_run(&self, work: u64) -> bool {
-        self.progress().ended < work
+    pub(super) fn may_run(&self, by: By, work: u64) -> bool {
+        match by {
+            By::Owner => self.own.may_run(work),
+            By::Other => self.others.may_run(work),
+        }
     }
 
     /// Whether all work that was queued here has ended, and that is known.
     pub(super) fn is_idle(&self) -> bool {
-        let progress = self.progress();
-        progress.ended == progress.queued
+        self.own.is_idle() && self.others.is_idle()
     }
 
     /// As [`Stream::may_run`], after a look at the device. The context is current.
-    fn still_runs(&self, work: u64) -> bool {
-        if !self.may_run(work) {
+    pub(super) fn still_runs(&self, by: By, work: u64) -> bool {
+        if !self.may_run(by, work) {
             return false;
         }
-        let (queued, launches) = {
-            let progress = self.progress();
-            (progress.queued, progress.launches)
-        };
+        let queued = self.queued();
         if self.captured(|_| ()).is_some() || self.check_not_capturing().is_err() {
             return true;
         }
@@ -265,37 +369,40 @@ impl Stream {
             // A fault is found by the call that waits.
             return true;
         }
-        self.progress().note_ended(queued, launches);
+        self.note_ended(queued);
         false
     }
 
     /// Lets what is queued from now on wait for the work of this number on another stream. The context is
     /// current.
-    fn wait_for_work(&self, other: &Stream, work: u64) -> Result<(), RuntimeError> {
-        if self.number == other.number || !other.may_run(work) {
+    pub(super) fn wait_for_work(
+        &self,
+        other: &Stream,
+        by: By,
+        work: u64,
+    ) -> Result<(), RuntimeError> {
+        if self.number == other.number || !other.may_run(by, work) {
             return Ok(());
         }
-        let number = |seen: &(u64, u64)| seen.0 == other.number;
-        if self.progress().seen.iter().any(|seen| number(seen) && seen.1 >= work) {
+        let is_seen =
+            |(number, seen): &(u64, Progress)| *number == other.number && seen.of(by).work >= work;
+        if self.state().seen.iter().any(is_seen) {
             return Ok(());
         }
         other.check_not_capturing()?;
-        // An event marks all that is queued, which is at least the work of this number.
-        let queued = other.progress().queued;
+        // An event marks all that is queued, which is at least the work of this number: what is still being queued uses
+        // nothing that this stream is about to use.
+        let queued = other.queued();
         let event = Event::without_time(self.context)?;
         event.record(other)?;
         self.wait_for_event(&event)?;
-        let mut progress = self.progress();
-        match progress.seen.iter_mut().find(|seen| number(seen)) {
-            Some(seen) => seen.1 = seen.1.max(queued),
-            None => {
-                // Streams come and go; to wait again costs little.
-                if progress.seen.len() >= MANY_STREAMS {
-                    progress.seen.clear();
-                }
-                progress.seen.push((other.number, queued));
-            }
+        let seen = &mut self.state().seen;
+        // Another thread may have seen more meanwhile; to wait again costs little.
+        seen.retain(|(number, _)| *number != other.number);
+        if seen.len() >= MANY_STREAMS {
+            seen.clear();
         }
+        seen.push((other.number, queued));
         Ok(())
     }
 
@@ -317,119 +424,5 @@ impl Drop for Stream {
         // runs, and only then the driver gives it up.
         let code = unsafe { (self.context.api().cuStreamDestroy_v2)(self.raw) };
         let _ = self.context.check("cuStreamDestroy_v2", code);
-    }
-}
-
-/// Work that used something, memory or code: the last that changed it, and all after that which read it, at
-/// most one for each stream.
-pub(super) struct Uses {
-    used: Mutex<Used>,
-    /// The number of the stream that all of the work is on, [`NO_STREAM`] or [`STREAMS`]: nearly everything is used on one
-    /// stream, which then need not wait for anything.
-    only: AtomicU64,
-}
-
-/// Nothing has been used yet.
-const NO_STREAM: u64 = u64::MAX;
-/// There may be work on several streams.
-const STREAMS: u64 = u64::MAX - 1;
-
-impl Default for Uses {
-    fn default() -> Uses {
-        Uses { used: Mutex::default(), only: AtomicU64::new(NO_STREAM) }
-    }
-}
-
-#[derive(Default)]
-struct Used {
-    write: Option<Use>,
-    reads: SmallVec<[Use; 2]>,
-}
-
-/// Work of a stream, by its number.
-struct Use {
-    stream: Arc<Stream>,
-    work: u64,
-}
-
-impl Uses {
-    fn lock(&self) -> MutexGuard<'_, Used> {
-        self.used.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Lets `stream` wait for all uses that must come before its next work. The context is current.
-    #[inline]
-    pub(super) fn order(&self, stream: &Stream, writes: bool) -> Result<(), RuntimeError> {
-        if self.only.load(Acquire) == stream.number {
-            return Ok(());
-        }
-        self.order_streams(stream, writes)
-    }
-
-    fn order_streams(&self, stream: &Stream, writes: bool) -> Result<(), RuntimeError> {
-        let used = self.lock();
-        let reads = if writes { &used.reads[..] } else { &[] };
-        used.write.iter().chain(reads).try_for_each(|use_| {
-            if use_.stream.number == stream.number {
-                return Ok(());
-            }
-            stream.wait_for_work(&use_.stream, use_.work)
-        })
-    }
-
-    /// Notes the work that has been queued. The context is current.
-    pub(super) fn note(&self, stream: &Arc<Stream>, work: u64, writes: bool) {
-        let used = &mut *self.lock();
-        let only = self.only.load(Relaxed);
-        if writes {
-            used.reads.clear();
-        }
-        // What is read stays beside what was written before on another stream.
-        if only != stream.number {
-            let now = if writes || only == NO_STREAM { stream.number } else { STREAMS };
-            self.only.store(now, Release);
-        }
-        let known = match &mut used.write {
-            Some(write) if writes => Some(write),
-            _ => used.reads.iter_mut().find(|read| read.stream.number == stream.number),
-        };
-        match known {
-            Some(known) => {
-                if known.stream.number != stream.number {
-                    known.stream = Arc::clone(stream);
-                }
-                known.work = work;
-            }
-            None => {
-                let new = Use { stream: Arc::clone(stream), work };
-                if writes {
-                    used.write = Some(new);
-                } else {
-                    // What is only read, code above all, would keep every stream that ever read it.
-                    if used.reads.len() >= MANY_STREAMS && used.reads.len().is_power_of_two() {
-                        used.reads.retain(|read| read.stream.still_runs(read.work));
-                    }
-                    used.reads.push(new);
-                }
-            }
-        }
-    }
-
-    /// The stream of the last change.
-    pub(super) fn writer(&self) -> Option<Arc<Stream>> {
-        self.lock().write.as_ref().map(|write| Arc::clone(&write.stream))
-    }
-
-    /// Waits on the host until the last change has ended, and where `reads` all reads too. The context is
-    /// current.
-    pub(super) fn wait(&self, reads: bool) -> Result<(), RuntimeError> {
-        // The lock is not held while waiting.
-        let uses: SmallVec<[(Arc<Stream>, u64); 3]> = {
-            let used = self.lock();
-            let reads = if reads { &used.reads[..] } else { &[] };
-            used.write.iter().chain(reads).map(|u| (Arc::clone(&u.stream), u.work)).collect()
-        };
-        let running = uses.iter().filter(|(stream, work)| stream.may_run(*work));
-        running.into_iter().try_for_each(|(stream, _)| stream.wait())
     }
 }

@@ -1,0 +1,185 @@
+//! What is under way on memory, and on code.
+
+use std::sync::atomic::{
+    AtomicBool, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use smallvec::SmallVec;
+
+use super::stream::{By, Stream};
+use crate::runtime::RuntimeError;
+
+/// Work that used something: the last that changed it, and all after that which read it, at most one for each
+/// stream and [`By`].
+///
+/// Nearly everything is used on one stream by one thread, which then need not wait for anything: the owner of that stream
+/// looks at one number and writes one, without a lock. The rest is in a list.
+///
+/// What is changed is not used by another thread meanwhile: a launch borrows mutably what it writes, and memory that a
+/// graph has, too, is behind a lock of the context. So who is about to change something, or to wait for its last
+/// change, sees all that was stored for it.
+pub(super) struct Uses {
+    /// The number of the stream whose owner stores to `wrote` and `read`, and nobody else does; or [`NO_STREAM`]. It
+    /// changes behind the lock.
+    stream: AtomicU64,
+    /// The latest work of that owner which changed the thing, and which read it; 0 if none did.
+    wrote: AtomicU64,
+    read: AtomicU64,
+    /// Whether there is other work. It changes behind the lock.
+    has_others: AtomicBool,
+    used: Mutex<Used>,
+}
+
+/// Takes what some work uses, and whether the work writes it.
+pub(super) type Note<'n> = dyn FnMut(&Uses, bool) + 'n;
+
+/// The number of no stream.
+const NO_STREAM: u64 = u64::MAX;
+
+/// From how many streams on those whose work has ended are forgotten.
+pub(super) const MANY_STREAMS: usize = 16;
+
+#[derive(Default)]
+struct Used {
+    /// The stream whose owner stores.
+    stream: Option<Arc<Stream>>,
+    /// Other work.
+    write: Option<Use>,
+    reads: SmallVec<[Use; 2]>,
+}
+
+/// Work, by its number.
+#[derive(Clone)]
+struct Use {
+    stream: Arc<Stream>,
+    by: By,
+    work: u64,
+}
+
+impl Use {
+    fn may_run(&self) -> bool {
+        self.stream.may_run(self.by, self.work)
+    }
+
+    fn is_by(&self, stream: &Stream, by: By) -> bool {
+        (self.stream.number(), self.by) == (stream.number(), by)
+    }
+}
+
+impl Default for Uses {
+    fn default() -> Uses {
+        Uses {
+            stream: AtomicU64::new(NO_STREAM),
+            wrote: AtomicU64::new(0),
+            read: AtomicU64::new(0),
+            has_others: AtomicBool::new(false),
+            used: Mutex::default(),
+        }
+    }
+}
+
+impl Uses {
+    fn lock(&self) -> MutexGuard<'_, Used> {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether all uses are on this stream, so that nothing has to be waited for before its next work.
+    #[inline]
+    pub(super) fn is_alone(&self, stream: &Stream) -> bool {
+        self.stream.load(Acquire) == stream.number() && !self.has_others.load(Acquire)
+    }
+
+    /// Lets `stream` wait for all uses that must come before its next work. The context is current.
+    pub(super) fn order(&self, stream: &Stream, writes: bool) -> Result<(), RuntimeError> {
+        if self.is_alone(stream) {
+            return Ok(());
+        }
+        // The lock is held until the stream waits: what it is to wait for must not be forgotten before.
+        let used = self.lock();
+        self.uses(&used, writes)
+            .iter()
+            .try_for_each(|use_| stream.wait_for_work(&use_.stream, use_.by, use_.work))
+    }
+
+    /// The last change, and where `reads` all reads since.
+    fn uses(&self, used: &Used, reads: bool) -> SmallVec<[Use; 3]> {
+        let mut uses: SmallVec<[Use; 3]> = used.write.iter().cloned().collect();
+        if reads {
+            uses.extend(used.reads.iter().cloned());
+        }
+        if let Some(stream) = &used.stream {
+            let read = if reads { self.read.load(Relaxed) } else { 0 };
+            let work = self.wrote.load(Relaxed).max(read);
+            if work > 0 {
+                uses.push(Use { stream: Arc::clone(stream), by: By::Owner, work });
+            }
+        }
+        uses
+    }
+
+    /// Notes work of the owner of the stream, which calls; `false` if that takes more than a look.
+    #[inline]
+    pub(super) fn note_at_once(&self, stream: &Stream, work: u64, writes: bool) -> bool {
+        if self.stream.load(Acquire) != stream.number() || (writes && self.has_others.load(Relaxed))
+        {
+            return false;
+        }
+        self.latest(writes).store(work, Relaxed);
+        true
+    }
+
+    fn latest(&self, writes: bool) -> &AtomicU64 {
+        if writes { &self.wrote } else { &self.read }
+    }
+
+    /// Notes work, which waits for all that must come before it.
+    pub(super) fn note(&self, stream: &Arc<Stream>, by: By, work: u64, writes: bool) {
+        let used = &mut *self.lock();
+        if writes {
+            // All before has been waited for.
+            (used.write, used.reads, used.stream) = (None, SmallVec::new(), None);
+            self.stream.store(NO_STREAM, Relaxed);
+        }
+        let is_owner = by == By::Owner;
+        if is_owner && (used.stream.is_none() || self.stream.load(Relaxed) == stream.number()) {
+            if used.stream.is_none() {
+                self.latest(!writes).store(0, Relaxed);
+            }
+            self.latest(writes).store(work, Relaxed);
+            used.stream = Some(Arc::clone(stream));
+        } else if writes {
+            used.write = Some(Use { stream: Arc::clone(stream), by, work });
+        } else {
+            match used.reads.iter_mut().find(|read| read.is_by(stream, by)) {
+                Some(read) => read.work = read.work.max(work),
+                None => {
+                    // What is only read, code above all, would keep every stream that ever read it.
+                    if used.reads.len() >= MANY_STREAMS && used.reads.len().is_power_of_two() {
+                        used.reads.retain(|read| read.stream.still_runs(read.by, read.work));
+                    }
+                    used.reads.push(Use { stream: Arc::clone(stream), by, work });
+                }
+            }
+        }
+        self.has_others.store(used.write.is_some() || !used.reads.is_empty(), Release);
+        let number = used.stream.as_ref().map_or(NO_STREAM, |stream| stream.number());
+        self.stream.store(number, Release);
+    }
+
+    /// The stream of the last change, if that may still be under way.
+    pub(super) fn writer(&self) -> Option<Arc<Stream>> {
+        let mut writes = self.uses(&self.lock(), false).into_iter();
+        writes.find(Use::may_run).map(|write| write.stream)
+    }
+
+    /// Waits on the host until the last change has ended, and where `reads` all reads too. The context is
+    /// current.
+    pub(super) fn wait(&self, reads: bool) -> Result<(), RuntimeError> {
+        // The lock is not held while waiting.
+        let uses = self.uses(&self.lock(), reads);
+        let mut running = uses.iter().filter(|use_| use_.may_run());
+        running.try_for_each(|use_| use_.stream.wait())
+    }
+}
