@@ -474,6 +474,9 @@ fn gpu_streams_and_memory_of_cudarc() {
     let mut y = device.upload(&[1.0f32; 1000]).unwrap();
     let f = device.load(&axpy(device.target())).unwrap();
     let ours = Stream::from_cudarc(&stream).unwrap();
+    assert_eq!(ours.cu_stream(), Some(stream.cu_stream()));
+    assert_ne!(device.stream().unwrap().cu_stream(), Some(stream.cu_stream()));
+    assert_eq!(Device::sim().unwrap().stream().unwrap().cu_stream(), None);
     f.launch_with(on(&ours), Grid::cover(1000, 256), (2.0, &x, &mut y, 1000)).unwrap();
     let y = y.into_cudarc(&stream).unwrap();
     assert_eq!(stream.clone_dtoh(&y).unwrap(), [7.0f32; 1000]);

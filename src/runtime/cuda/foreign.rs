@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use cudarc::driver::{CudaSlice, CudaStream, DevicePtrMut, DeviceRepr};
+use cudarc::driver::{CudaSlice, CudaStream, DevicePtrMut, DeviceRepr, sys};
 
 use super::context::Context;
 use super::memory::Memory;
@@ -36,6 +36,16 @@ impl Stream {
             RawStream::foreign(context, stream.cu_stream(), Box::new(Arc::clone(stream)))
         };
         Ok(Stream { backend: StreamBackend::Cuda(raw) })
+    }
+
+    /// The stream, for calls of the driver by other code, as long as `self` or a clone of it is there; `None` on the
+    /// simulator. What other code queues comes in the order of the stream, but buffers do not know of it.
+    pub fn cu_stream(&self) -> Option<sys::CUstream> {
+        match &self.backend {
+            StreamBackend::Cuda(stream) => Some(stream.raw()),
+            #[cfg(feature = "sim")]
+            StreamBackend::Sim(_) => None,
+        }
     }
 }
 
