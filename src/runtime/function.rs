@@ -436,7 +436,8 @@ impl Inner {
         })
     }
 
-    /// Completes the arguments and refuses a launch that is none; the blocks of a cluster along each axis.
+    /// Completes the arguments and refuses a launch that is none; the blocks of a cluster along each axis. Like what it
+    /// calls it is one piece of code with the launch: see [`cuda::Function::launch`].
     #[inline(always)]
     fn prepare(
         &self,
