@@ -503,6 +503,8 @@ fn gpu_streams_and_memory_of_cudarc() {
     stream.begin_capture(mode).unwrap();
     let launched = f.launch_with(on(&ours), Grid::cover(64, 64), (2.0, &x, &mut y, 64));
     assert_eq!(launched, Err(RuntimeError::StreamCaptures));
+    let timed = f.time_with(on(&ours), Grid::cover(64, 64), (2.0, &x, &mut y, 64));
+    assert_eq!(timed.map(|_| ()), Err(RuntimeError::StreamCaptures));
     assert_eq!(ours.synchronize(), Err(RuntimeError::StreamCaptures));
     assert_eq!(ours.record().map(|_| ()), Err(RuntimeError::StreamCaptures));
     // All else goes on.

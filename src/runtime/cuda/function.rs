@@ -204,6 +204,7 @@ impl Function {
         let context = self.context();
         let (start, end) = (Event::new(context)?, Event::new(context)?);
         let _current = context.enter()?;
+        launch.stream.check_not_capturing()?;
         // What the launch must wait for is not part of it.
         self.order(launch, args.clone())?;
         start.record(launch.stream)?;

@@ -4,6 +4,7 @@ use std::any::Any;
 use std::ffi::c_void;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{Ordering::Acquire, fence};
 
 use super::context::Context;
 use super::pinned::HostMemory;
@@ -142,7 +143,12 @@ impl Memory {
     /// Whether a graph has the memory, too.
     #[inline]
     pub(super) fn is_shared(&self) -> bool {
-        Arc::strong_count(&self.0) > 1
+        let is_shared = Arc::strong_count(&self.0) > 1;
+        if !is_shared {
+            // What a graph has noted is behind its end.
+            fence(Acquire);
+        }
+        is_shared
     }
 
     /// The address, not to be freed here any more, if nobody else has the memory and this crate allocated it.
