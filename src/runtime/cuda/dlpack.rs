@@ -64,14 +64,8 @@ impl<T: Element> Buffer<T> {
             #[cfg(feature = "sim")]
             AnyMemory::Sim(_) => return Err(RuntimeError::AddressOnSimulator),
         };
-        if memory.is_shared() {
-            return Err(RuntimeError::BufferShared);
-        }
+        memory.wait_alone()?;
         let context = memory.context();
-        {
-            let _current = context.enter()?;
-            memory.uses().wait(true)?;
-        }
         context.check_asserts()?;
         let address = memory.address() as usize;
         let invalid =

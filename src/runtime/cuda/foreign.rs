@@ -156,17 +156,23 @@ impl Device {
 impl Memory {
     /// What other code gave to own the memory, once nobody else uses that.
     fn into_owner<O: Any>(self) -> Result<O, RuntimeError> {
-        let context = self.context();
-        let _current = context.enter()?;
-        self.uses().wait(true)?;
+        self.wait_alone()?;
         self.release_owner().ok_or(RuntimeError::BufferShared)
     }
 
     /// The address of memory that nobody else uses and this crate allocated, which is not freed here any more.
     fn give_away(self) -> Result<u64, RuntimeError> {
-        let context = self.context();
-        let _current = context.enter()?;
-        self.uses().wait(true)?;
+        self.wait_alone()?;
         self.release().ok_or(RuntimeError::BufferShared)
+    }
+
+    /// Waits for all uses of memory that nobody else has. A graph that has it could be launched behind the wait, and be gone
+    /// then.
+    pub(super) fn wait_alone(&self) -> Result<(), RuntimeError> {
+        if self.is_shared() {
+            return Err(RuntimeError::BufferShared);
+        }
+        let _current = self.context().enter()?;
+        self.uses().wait(true)
     }
 }

@@ -174,7 +174,7 @@ impl Function {
         stream.check_not_capturing()?;
         if self.asserts.is_none()
             && args.len() <= FEW_PARAMS
-            && let Some(work) = stream.begin(self.launches())
+            && let Some(work) = stream.begin()
         {
             let mut params = [ptr::null_mut(); FEW_PARAMS];
             let mut is_alone = self.module.uses().note_at_once(stream, work, false);
@@ -186,9 +186,10 @@ impl Function {
             }
             if is_alone {
                 let result = self.call(launch, &mut params);
-                stream.end(work, u64::from(result.is_ok()));
+                stream.end(work, result.is_ok().then(|| self.launches()));
                 return result;
             }
+            stream.end(work, None);
         }
         self.queue(launch, args)
     }

@@ -48,22 +48,19 @@ impl Lane {
         work
     }
 
-    /// Notes that the launches of the work that was begun are about to be queued; `places` counts those of all lanes. For
-    /// the writer.
+    /// Notes that the work of this number, the latest one, is queued, with these launches; `places` counts those of all
+    /// lanes. For the writer.
     #[inline]
-    pub(super) fn begin_launches(&self, launches: Launches, places: &AtomicU64) {
-        // Two threads may find the same place, if they launch at the same time; a locked instruction would cost more
-        // than the order of these two is worth.
-        let place = places.load(Relaxed) + 1;
-        places.store(place, Relaxed);
-        self.place.store(place, Relaxed);
-        self.kernel.store(launches.kernel.0, Relaxed);
-    }
-
-    /// Notes that the work of this number, the latest one, is queued, with so many launches. For the writer.
-    #[inline]
-    pub(super) fn end(&self, work: u64, launches: u64) {
-        self.launches.store(self.launches.load(Relaxed) + launches, Relaxed);
+    pub(super) fn end(&self, work: u64, launches: Option<Launches>, places: &AtomicU64) {
+        if let Some(Launches { count, kernel }) = launches {
+            // Two threads may find the same place, if they launch at the same time; a locked instruction would cost
+            // more than the order of these two is worth.
+            let place = places.load(Relaxed) + 1;
+            places.store(place, Relaxed);
+            self.place.store(place, Relaxed);
+            self.kernel.store(kernel.0, Relaxed);
+            self.launches.store(self.launches.load(Relaxed) + count, Relaxed);
+        }
         self.queued.store(work, Release);
     }
 
@@ -108,17 +105,18 @@ mod tests {
         let (lane, places) = (Lane::default(), AtomicU64::new(7));
         assert!(lane.is_idle() && lane.under_way() == (0, None));
         let launches = Launches { count: 3, kernel: KernelId(5) };
-        lane.begin_launches(launches, &places);
         let first = lane.begin();
         assert!(!lane.is_idle() && lane.may_run(first));
         lane.note_ended(lane.queued());
         assert!(lane.may_run(first), "the driver does not have it yet");
-        lane.end(first, launches.count);
+        assert_eq!(lane.under_way(), (0, None));
+        lane.end(first, Some(launches), &places);
         assert_eq!(lane.under_way(), (3, Some((8, KernelId(5)))));
-        // Work that the driver refuses has no launches.
+        // Work that the driver refuses has no launches, and is not the latest one.
         let second = lane.begin();
         let point = lane.queued();
-        lane.end(second, 0);
+        lane.end(second, None, &places);
+        assert_eq!(lane.under_way(), (3, Some((8, KernelId(5)))));
         lane.note_ended(point);
         assert!(!lane.may_run(first) && lane.may_run(second) && !lane.is_idle());
         lane.note_ended(lane.queued());

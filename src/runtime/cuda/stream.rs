@@ -221,18 +221,15 @@ impl Stream {
     /// The driver ends a launch with a store to the GPU, for which the next locked instruction of the thread waits, longer
     /// than all else takes here: so the owner of a stream notes its work without one.
     #[inline]
-    pub(super) fn begin(&self, launches: Launches) -> Option<u64> {
-        if self.owner.load(Relaxed) != thread::number() || self.is_recording.load(Acquire) {
-            return None;
-        }
-        self.own.begin_launches(launches, self.context.launches());
-        Some(self.own.begin())
+    pub(super) fn begin(&self) -> Option<u64> {
+        let is_owner = self.owner.load(Relaxed) == thread::number();
+        (is_owner && !self.is_recording.load(Acquire)).then(|| self.own.begin())
     }
 
-    /// Notes that the work of this number is queued, with so many launches.
+    /// Notes that the work of this number is queued, with its launches, or without any that it was refused.
     #[inline]
-    pub(super) fn end(&self, work: u64, launches: u64) {
-        self.own.end(work, launches);
+    pub(super) fn end(&self, work: u64, launches: Option<Launches>) {
+        self.own.end(work, launches, self.context.launches());
     }
 
     /// Queues work by `call`, which waits for nothing any more. `each` calls its argument with all that the work uses,
@@ -246,9 +243,6 @@ impl Stream {
         if self.owner.load(Relaxed) != thread::number() && !self.take_over() {
             return self.queue_beside_owner(launches, &each, call);
         }
-        if let Some(launches) = launches {
-            self.own.begin_launches(launches, self.context.launches());
-        }
         let work = self.own.begin();
         each(&mut |uses, writes| {
             if !uses.note_at_once(self, work, writes) {
@@ -256,8 +250,7 @@ impl Stream {
             }
         });
         let result = call();
-        let queued = if result.is_ok() { launches.map_or(0, |launches| launches.count) } else { 0 };
-        self.own.end(work, queued);
+        self.end(work, launches.filter(|_| result.is_ok()));
         result
     }
 
@@ -285,18 +278,17 @@ impl Stream {
         each: &dyn Fn(&mut Note<'_>),
         call: impl FnOnce() -> Result<(), E>,
     ) -> Result<(), E> {
-        call()?;
+        // Also where it fails: the driver may have some of the work.
+        let result = call();
         let work = {
             let _state = self.state();
             let work = self.others.begin();
-            if let Some(launches) = launches {
-                self.others.begin_launches(launches, self.context.launches());
-            }
-            self.others.end(work, launches.map_or(0, |launches| launches.count));
+            let launches = launches.filter(|_| result.is_ok());
+            self.others.end(work, launches, self.context.launches());
             work
         };
         each(&mut |uses, writes| uses.note(self, By::Other, work, writes));
-        Ok(())
+        result
     }
 
     /// Notes work that is queued, or that has ended, as [`Stream::queue`] does.
@@ -370,7 +362,8 @@ impl Stream {
             return true;
         }
         self.note_ended(queued);
-        false
+        // The work may have its number and not be queued yet.
+        self.may_run(by, work)
     }
 
     /// Lets what is queued from now on wait for the work of this number on another stream. The context is
