@@ -174,10 +174,11 @@ mod tests {
         ));
     }
 
-    #[cfg(any(feature = "sim", feature = "cuda-any-version"))]
     /// What a launch asks first is the answer of the whole check, where there are no clusters.
+    #[cfg(any(feature = "sim", feature = "cuda-any-version"))]
     #[test]
     fn plain_grids_are_those_that_are_taken_without_clusters() {
+        use crate::ir::ClusterShape;
         let limits =
             Limits { threads_per_block: 512, threads: [512, 512, 64], ..Limits::SIMULATOR };
         let all = [
@@ -205,7 +206,6 @@ mod tests {
             }
         }
         assert!(plain > 1000, "{plain}");
-        use crate::ir::ClusterShape;
         for cluster in [ClusterShape::AtLaunch, ClusterShape::Fixed([1, 1, 1])] {
             let bounds = LaunchBounds { cluster: Some(cluster), ..LaunchBounds::default() };
             assert!(!limits.plain_grids(&bounds).has(Grid::new([1, 1, 1], [32, 1, 1])));

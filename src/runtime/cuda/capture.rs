@@ -8,7 +8,7 @@ use cudarc::driver::sys;
 
 use super::context::Context;
 use super::kernel_name::KernelId;
-use super::lane::Launches;
+use super::lane::QueuedLaunches;
 use super::memory::Allocation;
 use super::report::AssertReport;
 use super::stream::Stream;
@@ -22,7 +22,7 @@ pub(super) struct Capture {
     code: Vec<Arc<Uses>>,
     asserts: Vec<Arc<AssertReport>>,
     owners: Vec<Arc<dyn Any + Send + Sync>>,
-    launches: Option<Launches>,
+    launches: Option<QueuedLaunches>,
     /// Launches, copies and fills.
     nodes: u64,
 }
@@ -60,7 +60,7 @@ impl Capture {
             add(&mut self.asserts, report);
         }
         let count = 1 + self.launches.map_or(0, |launches| launches.count);
-        self.launches = Some(Launches { count, kernel });
+        self.launches = Some(QueuedLaunches { count, kernel });
         self.nodes += 1;
     }
 }

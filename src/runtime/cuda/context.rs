@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use cudarc::driver::sys::{self, CUdevice_attribute as Attribute};
 
 use super::api::{Api, device_count};
-use super::kernel_name::{KernelId, KernelNames};
+use super::kernel_name::KernelNames;
 use super::report::{AssertReports, Launches, PendingReports};
 use super::status;
 use super::stream::Stream;
@@ -391,14 +391,13 @@ impl Context {
     #[cold]
     fn refuse(&self, call: &'static str, code: u32) -> Result<(), RuntimeError> {
         let Some(kind) = status::fault(code) else { return self.api.check(call, code) };
-        let (mut launches, mut last) = (0, None::<(u64, KernelId)>);
+        let (mut launches, mut last) = (0, None);
         for stream in self.streams() {
             let (under_way, latest) = stream.under_way();
             launches += under_way;
-            last = last.into_iter().chain(latest).max_by_key(|(place, _)| *place);
+            last = last.max(latest);
         }
         let kernel = last.and_then(|(_, kernel)| self.kernel_names.find(kernel));
-        let kernel = kernel.map(|name| name.to_string());
         let fault = DeviceFault { device: self.label.clone(), kind, launches, kernel };
         match self.fault.set(fault.clone()) {
             Ok(()) => Err(RuntimeError::Fault(Box::new(fault))),

@@ -11,7 +11,7 @@ use libloading::Library;
 
 use super::context::Context;
 use super::kernel_name::KernelName;
-use super::lane::Launches;
+use super::lane::QueuedLaunches;
 use super::memory::Memory;
 use super::stream::Stream;
 use super::uses::{Note, Uses};
@@ -421,7 +421,7 @@ impl Handles {
         let note = |note: &mut Note<'_>| {
             uses().for_each(|(memory, writes)| note(memory.uses(), writes));
         };
-        stream.queue(Some(Launches { count: 1, kernel: self.name.id() }), note, run)
+        stream.queue(Some(QueuedLaunches { count: 1, kernel: self.name.id() }), note, run)
     }
 }
 

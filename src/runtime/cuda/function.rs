@@ -13,14 +13,14 @@ use super::capture::Capture;
 use super::context::Context;
 use super::event::Event;
 use super::kernel_name::KernelId;
-use super::lane::Launches;
+use super::lane::QueuedLaunches;
 use super::memory::Memory;
 use super::module::Module;
 use super::report::AssertReport;
 use super::status;
 use super::stream::Stream;
 use super::tensor_map::EncodedMap;
-use super::uses::Note;
+use super::uses::{Note, Uses};
 use crate::ir::{ClusterShape, KernelIr, LaunchBounds};
 use crate::runtime::{Grid, LoadOptions, LoadTimes, Occupancy, RuntimeError};
 
@@ -236,8 +236,8 @@ impl Function {
     }
 
     /// What a launch counts as.
-    fn launches(&self) -> Launches {
-        Launches { count: 1, kernel: self.kernel }
+    fn launches(&self) -> QueuedLaunches {
+        QueuedLaunches { count: 1, kernel: self.kernel }
     }
 
     /// Lets the stream wait for the work on the arguments that must come before. The context is current.
@@ -246,10 +246,17 @@ impl Function {
         launch: &Launch<'_>,
         args: impl LaunchArgs<'h>,
     ) -> Result<(), RuntimeError> {
+        self.ordered(args).try_for_each(|(uses, writes)| uses.order(launch.stream, writes))
+    }
+
+    /// What a launch uses that other work may change, and whether it writes that.
+    fn ordered<'a, 'h: 'a>(
+        &'a self,
+        args: impl LaunchArgs<'h> + 'a,
+    ) -> impl Iterator<Item = (&'a Uses, bool)> {
         let memory = args.filter_map(LaunchArg::memory);
         let memory = memory.map(|(memory, writes)| (memory.uses(), writes));
-        let asserts = self.asserts.iter().map(|report| report.used());
-        memory.chain(asserts).try_for_each(|(uses, writes)| uses.order(launch.stream, writes))
+        memory.chain(self.asserts.iter().map(|report| report.used()))
     }
 
     /// Queues or records any launch. The context is current, and the stream is none that other code records.
@@ -264,17 +271,14 @@ impl Function {
         if let Some(recorded) = stream.captured(record) {
             return recorded;
         }
-        let memory = || args.clone().filter_map(LaunchArg::memory);
-        let is_shared = memory().any(|(memory, _)| memory.is_shared());
+        let mut memory = args.clone().filter_map(LaunchArg::memory);
+        let is_shared = memory.any(|(memory, _)| memory.is_shared());
         let _graphs = is_shared.then(|| self.context().lock_graphs());
         let mut reports = self.asserts.as_ref().map(|_| self.context().lock_asserts());
         self.order(launch, args.clone())?;
         let uses = |note: &mut Note<'_>| {
-            memory().for_each(|(memory, writes)| note(memory.uses(), writes));
+            self.ordered(args.clone()).for_each(|(uses, writes)| note(uses, writes));
             note(self.module.uses(), false);
-            if let Some((uses, writes)) = self.asserts.as_ref().map(|report| report.used()) {
-                note(uses, writes);
-            }
         };
         stream.queue(Some(self.launches()), uses, || self.call_with(launch, args.clone()))?;
         if let (Some(reports), Some(report)) = (&mut reports, &self.asserts) {

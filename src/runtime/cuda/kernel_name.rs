@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Stands for the name of a kernel, from 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct KernelId(pub(super) u64);
 
 static IDS: AtomicU64 = AtomicU64::new(1);
@@ -26,8 +26,8 @@ impl KernelNames {
         KernelName { names: self, id, name }
     }
 
-    pub(super) fn find(&self, id: KernelId) -> Option<Arc<str>> {
-        self.lock().get(&id).cloned()
+    pub(super) fn find(&self, id: KernelId) -> Option<String> {
+        self.lock().get(&id).map(|name| name.to_string())
     }
 }
 

@@ -9,7 +9,7 @@ use super::kernel_name::KernelId;
 
 /// Launches that are queued together: how many, and the kernel of the last one.
 #[derive(Clone, Copy)]
-pub(super) struct Launches {
+pub(super) struct QueuedLaunches {
     pub(super) count: u64,
     pub(super) kernel: KernelId,
 }
@@ -51,8 +51,8 @@ impl Lane {
     /// Notes that the work of this number, the latest one, is queued, with these launches; `places` counts those of all
     /// lanes. For the writer.
     #[inline]
-    pub(super) fn end(&self, work: u64, launches: Option<Launches>, places: &AtomicU64) {
-        if let Some(Launches { count, kernel }) = launches {
+    pub(super) fn end(&self, work: u64, launches: Option<QueuedLaunches>, places: &AtomicU64) {
+        if let Some(QueuedLaunches { count, kernel }) = launches {
             // Two threads may find the same place, if they launch at the same time; a locked instruction would cost
             // more than the order of these two is worth.
             let place = places.load(Relaxed) + 1;
@@ -104,7 +104,7 @@ mod tests {
     fn only_what_is_queued_can_end() {
         let (lane, places) = (Lane::default(), AtomicU64::new(7));
         assert!(lane.is_idle() && lane.under_way() == (0, None));
-        let launches = Launches { count: 3, kernel: KernelId(5) };
+        let launches = QueuedLaunches { count: 3, kernel: KernelId(5) };
         let first = lane.begin();
         assert!(!lane.is_idle() && lane.may_run(first));
         lane.note_ended(lane.queued());

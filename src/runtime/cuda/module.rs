@@ -33,6 +33,11 @@ unsafe impl Send for Module {}
 unsafe impl Sync for Module {}
 
 impl Module {
+    fn new(context: &'static Context, raw: sys::CUmodule, log: String, times: LoadTimes) -> Module {
+        let (uses, kernels) = (Arc::default(), Mutex::default());
+        Module { context, raw, log, uses, times, kernels }
+    }
+
     /// Compiles PTX; `name` is for errors.
     pub(in crate::runtime) fn load(
         context: &'static Context,
@@ -68,14 +73,7 @@ impl Module {
             return Err(rejection(context, name, ptx, code, error_line(&log), log));
         }
         context.check("cuModuleLoadDataEx", code)?;
-        let module = Module {
-            context,
-            raw,
-            log: info,
-            uses: Arc::default(),
-            times,
-            kernels: Mutex::default(),
-        };
+        let module = Module::new(context, raw, info, times);
         CompilerNote::check(name, &module.log)?;
         Ok(module)
     }
@@ -164,14 +162,7 @@ impl Module {
         }
         context.check("cuModuleLoadDataEx", code)?;
         let times = LoadTimes { load: begin.elapsed(), ..LoadTimes::default() };
-        Ok(Some(Module {
-            context,
-            raw,
-            log: compiled.log.clone(),
-            uses: Arc::default(),
-            times,
-            kernels: Mutex::default(),
-        }))
+        Ok(Some(Module::new(context, raw, compiled.log.clone(), times)))
     }
 
     /// The messages of the compiler.

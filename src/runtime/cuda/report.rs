@@ -129,6 +129,7 @@ impl AssertReports {
     pub(super) fn lock(&self) -> MutexGuard<'_, PendingReports> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
     /// Fails with the failures of the first kernel that has some; the next call goes on after it.
     pub(super) fn check(&self, launches: Launches) -> Result<(), RuntimeError> {
         let thread = this_thread();

@@ -15,7 +15,7 @@ use super::capture::Capture;
 use super::context::Context;
 use super::event::Event;
 use super::kernel_name::KernelId;
-use super::lane::{Lane, Launches, Point};
+use super::lane::{Lane, Point, QueuedLaunches};
 use super::status;
 use super::thread::{self, NO_THREAD};
 use super::uses::{MANY_STREAMS, Note};
@@ -228,7 +228,7 @@ impl Stream {
 
     /// Notes that the work of this number is queued, with its launches, or without any that it was refused.
     #[inline]
-    pub(super) fn end(&self, work: u64, launches: Option<Launches>) {
+    pub(super) fn end(&self, work: u64, launches: Option<QueuedLaunches>) {
         self.own.end(work, launches, self.context.launches());
     }
 
@@ -236,7 +236,7 @@ impl Stream {
     /// and whether it writes that.
     pub(super) fn queue<E>(
         self: &Arc<Self>,
-        launches: Option<Launches>,
+        launches: Option<QueuedLaunches>,
         each: impl Fn(&mut Note<'_>),
         call: impl FnOnce() -> Result<(), E>,
     ) -> Result<(), E> {
@@ -274,7 +274,7 @@ impl Stream {
     #[cold]
     fn queue_beside_owner<E>(
         self: &Arc<Self>,
-        launches: Option<Launches>,
+        launches: Option<QueuedLaunches>,
         each: &dyn Fn(&mut Note<'_>),
         call: impl FnOnce() -> Result<(), E>,
     ) -> Result<(), E> {
@@ -310,8 +310,7 @@ impl Stream {
     /// The launches under way, and the latest of all: its place among those of all streams, its kernel.
     pub(super) fn under_way(&self) -> (u64, Option<(u64, KernelId)>) {
         let (own, others) = (self.own.under_way(), self.others.under_way());
-        let latest = own.1.into_iter().chain(others.1).max_by_key(|(place, _)| *place);
-        (own.0 + others.0, latest)
+        (own.0 + others.0, own.1.max(others.1))
     }
 
     /// Waits on the host for all work before this call. The context is current.

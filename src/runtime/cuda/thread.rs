@@ -46,7 +46,7 @@ pub(super) fn register() -> Option<(u64, Weak<()>)> {
 
 /// What is gone when the calling thread is; nothing while it is ending.
 pub(super) fn this_thread() -> Weak<()> {
-    RUNNING.try_with(|running| Arc::downgrade(&running.0)).unwrap_or_default()
+    register().map(|(_, thread)| thread).unwrap_or_default()
 }
 
 #[cfg(test)]
