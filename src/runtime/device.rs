@@ -4,7 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::buffer::Buffer;
-use super::error::{CudaVersion, RuntimeError};
+use super::driver_answer::CudaVersion;
+use super::error::RuntimeError;
 use super::function::{Function, LoadOptions};
 use super::graph::GraphBuilder;
 use super::limits::Limits;

@@ -60,6 +60,7 @@ mod assert;
 mod cublas;
 #[cfg(feature = "dlpack")]
 mod dlpack;
+mod driver_answer;
 mod error;
 mod fault;
 mod grid;
@@ -75,7 +76,8 @@ pub use cache::{CacheStats, ModuleCache};
 pub use cublas::{Cublas, CublasError, CublasLtPlan, Matmul};
 #[cfg(feature = "dlpack")]
 pub use dlpack::DlpackError;
-pub use error::{CudaVersion, DriverStatus, PtxRejection, RuntimeError};
+pub use driver_answer::{CudaVersion, DriverStatus, PtxRejection};
+pub use error::RuntimeError;
 pub use fault::{DeviceFault, FaultKind};
 pub use grid::{ClusterError, Grid};
 pub use limits::Limits;
