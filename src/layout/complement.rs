@@ -46,8 +46,15 @@ pub(crate) fn complement_into<N: Number>(
         if s.bounds().1 < 1 {
             return Err(N::fail(|| LayoutError::ExtentNotPositive { extent: s.to_int() }));
         }
-        if d.plain()?.bounds().1 < 1 {
-            return Err(not_injective());
+        match d.plain()?.bounds().1 {
+            1.. => {}
+            0 => return Err(not_injective()),
+            _ => {
+                return Err(N::fail(|| LayoutError::Unsupported {
+                    operation: "complement with a negative stride",
+                    argument: layout.to_string(),
+                }));
+            }
         }
     }
     // Repeatedly the mode of the smallest stride: what is between its stride and the indices that
@@ -180,8 +187,9 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::NotInjective`] if a mode of `F` reaches past the stride of the next larger one, [`LayoutError::Undecided`], [`LayoutError::NotAnIntegerStride`],
-    /// [`LayoutError::Overflow`].
+    /// [`LayoutError::NotInjective`] if a mode of `F` reaches past the stride of the next larger one,
+    /// [`LayoutError::Unsupported`] for a negative stride, [`LayoutError::Undecided`],
+    /// [`LayoutError::NotAnIntegerStride`], [`LayoutError::Overflow`].
     pub fn complement(&self, cotarget: &IntTuple) -> Result<Layout> {
         complement(self.as_ref(), Some(cotarget.as_ref()))
     }

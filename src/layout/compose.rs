@@ -1,7 +1,9 @@
 //! `composition`: a layout after a layout, after a tiler, and the test of admissibility.
 //!
 //! The law is `R(i) == A⁺(B(i))` for all `i < size(B)`, where `A⁺` is `A` with its last mode
-//! unbounded, and the shape of `B` is refined by the shape of `R`. `A` is coalesced first, which
+//! unbounded in both directions, and the shape of `B` is refined by the shape of `R`. So every integer
+//! has digits: those of the inner modes are in their extents, also those of -1, and the last one is
+//! negative for a negative index. `A` is coalesced first, which
 //! makes its modes digits of a mixed radix, and each mode `s:d` of `B` is composed alone:
 //! `i * d` is affine in `i` until the first digit carries, after
 //! `n = min ceil(extent / digit of d)` steps, so `n` must divide `s`, and `n:A(d)` is followed by
@@ -86,16 +88,16 @@ impl<N: Number> Left<N> {
 
     fn compose_numbers(&mut self, s: i64, d: i64, out: &mut Draft<N>) -> Done<N> {
         let overflow = || N::overflow("composition");
-        let sign = d.signum();
-        let mut step = d.checked_abs().ok_or_else(overflow)?;
+        let mut step = d;
         let Some(((_, last), inner)) = self.flat.modes.split_last() else { return Ok(()) };
         if s == 1 {
             // Any stride is right; this is the one that CuTe prints.
+            step = step.checked_abs().ok_or_else(overflow)?;
             for (extent, _) in inner {
                 let extent = extent.number().unwrap_or(1);
                 step = super::int::ceil_div_i64(step, extent).ok_or_else(overflow)?;
             }
-            let step = N::new(step.checked_mul(sign).ok_or_else(overflow)?);
+            let step = N::new(step.checked_mul(d.signum()).ok_or_else(overflow)?);
             return out.push(N::new(1), last.scaled(&step)?);
         }
         let mut rest = s;
@@ -111,14 +113,15 @@ impl<N: Number> Left<N> {
                 if *digit > 0 {
                     let (steps, _) = split_i64(extent - 1, *digit).ok_or_else(overflow)?;
                     run = run.min(steps + 1);
-                    value = match sum(value, stride, *digit * sign)? {
+                    value = match sum(value, stride, &N::new(*digit))? {
                         Some(value) => Some(value),
                         None => return Err(self.not_admissible(&N::new(s), &N::new(d))),
                     };
                 }
             }
-            if high > 0 {
-                value = match sum(value, last, high * sign)? {
+            // The last mode is unbounded both ways, so only its digit may be negative.
+            if high != 0 {
+                value = match sum(value, last, &N::new(high))? {
                     Some(value) => Some(value),
                     None => return Err(self.not_admissible(&N::new(s), &N::new(d))),
                 };
@@ -147,20 +150,19 @@ impl<N: Number> Left<N> {
     /// one that they leave open goes with the result, and evaluation checks it.
     fn compose_symbolic(&mut self, s: &N, d: &N, out: &mut Draft<N>) -> Done<N> {
         let (low, high) = d.bounds();
-        let (sign, mut step) = if low >= 0 {
-            (N::new(1), d.clone())
-        } else if high <= 0 {
-            (N::new(-1), d.negate()?)
-        } else {
+        if low < 0 && high <= 0 {
+            return self.compose_negative(s, d, out);
+        }
+        if low < 0 {
             return Err(N::fail(|| LayoutError::Undecided {
                 operation: "composition",
                 condition: format!("the sign of {}", d.to_int()),
             }));
-        };
+        }
+        let mut step = d.clone();
         let mut rest = s.clone();
         let mut made = 0;
-        let mut loads =
-            self.symbolic_load.take().unwrap_or_else(|| vec![N::new(0); self.load.len()]);
+        let mut loads = self.take_loads();
         let Some(((_, last), inner)) = self.flat.modes.split_last() else { return Ok(()) };
         for (r, (extent, stride)) in inner.iter().enumerate() {
             let steps = extent.ceil_div(&step)?;
@@ -178,7 +180,7 @@ impl<N: Number> Left<N> {
             }
             let most = count.sub(&N::new(1))?.mul(&step)?;
             loads[r] = loads[r].add(&most)?;
-            out.push(count.on_condition(&open), stride.scaled(&step.mul(&sign)?)?)?;
+            out.push(count.on_condition(&open), stride.scaled(&step)?)?;
             made += 1;
             let (after, left) = (rest.floor_div(&count)?, rest.modulo(&count)?);
             if left.is_number() && !left.is(0) {
@@ -188,11 +190,36 @@ impl<N: Number> Left<N> {
             step = next;
         }
         if made == 0 || !rest.is(1) {
-            out.push(rest, last.scaled(&step.mul(&sign)?)?)?;
+            out.push(rest, last.scaled(&step)?)?;
             made += 1;
         }
         self.symbolic_load = Some(loads);
         out.group_last(made)
+    }
+
+    /// The composition with `s:d` for `d < 0` as one mode: right if no digit carries in `s` steps, which
+    /// [`check`](Left::check) sees to.
+    fn compose_negative(&mut self, s: &N, d: &N, out: &mut Draft<N>) -> Done<N> {
+        let mut loads = self.take_loads();
+        let Some(((_, last), inner)) = self.flat.modes.split_last() else { return Ok(()) };
+        let steps = s.sub(&N::new(1))?;
+        let (mut value, mut high) = (None, d.clone());
+        for (load, (extent, stride)) in loads.iter_mut().zip(inner) {
+            let digit = high.modulo(extent)?;
+            high = high.floor_div(extent)?;
+            if !digit.is(0) {
+                *load = load.add(&steps.mul(&digit)?)?;
+                let next = sum(value, stride, &digit)?;
+                value = Some(next.ok_or_else(|| self.not_admissible(s, d))?);
+            }
+        }
+        let value = sum(value, last, &high)?.ok_or_else(|| self.not_admissible(s, d))?;
+        self.symbolic_load = Some(loads);
+        out.push(s.clone(), value)
+    }
+
+    fn take_loads(&mut self) -> Vec<N> {
+        self.symbolic_load.take().unwrap_or_else(|| vec![N::new(0); self.load.len()])
     }
 
     /// A number that is 0 if and only if the step is a multiple of the extent, or is less and
@@ -249,9 +276,9 @@ impl<N: Number> Left<N> {
 fn sum<S: Stride>(
     sum: Option<S>,
     stride: &S,
-    times: i64,
+    times: &S::Number,
 ) -> Result<Option<S>, <S::Number as Number>::Error> {
-    let part = stride.scaled(&S::Number::new(times))?;
+    let part = stride.scaled(times)?;
     Ok(match sum {
         None => Some(part),
         Some(sum) => sum.plus(&part),

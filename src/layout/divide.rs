@@ -93,14 +93,16 @@ fn pad<N: Number>(left: &mut Flat<N>, tile: &N) -> Result<N, N::Error> {
     Ok(violation)
 }
 
-/// 0 unless `uneven` is not and mode `i` is contiguous with a later one.
+/// Above 0 if `uneven` is and numbers would merge mode `i` with a later one: they are contiguous and
+/// the modes between them have the extent 1.
 fn merged_unevenly<N: Number>(left: &Flat<N>, i: usize, uneven: &N) -> Result<N, N::Error> {
     let mut violation = N::new(0);
-    if uneven.is(0) {
-        return Ok(violation);
-    }
+    let mut uneven = uneven.clone();
     let (extent, stride) = &left.modes[i];
-    for (_, later) in &left.modes[i + 1..] {
+    for (between, later) in &left.modes[i + 1..] {
+        if uneven.is(0) {
+            break;
+        }
         if let (true, Ok(d), Ok(e)) =
             (stride.path() == later.path(), stride.factor(), later.factor())
         {
@@ -109,6 +111,7 @@ fn merged_unevenly<N: Number>(left: &Flat<N>, i: usize, uneven: &N) -> Result<N,
             let contiguous = N::new(1).sub(&apart)?.max(&N::new(0))?;
             violation = violation.max(&uneven.min(&contiguous)?)?;
         }
+        uneven = uneven.min(&N::new(2).sub(between)?.max(&N::new(0))?)?;
     }
     Ok(violation)
 }

@@ -187,8 +187,8 @@ pub(crate) trait Stride: Clone {
     fn plus(&self, other: &Self) -> Option<Self>;
     /// True if the modes `s0:d0` and then `s1:d1` are one mode: `d1 == s0 * d0`.
     ///
-    /// A static extent is not merged with a symbolic one, as in CuTe: kernels unroll over the static
-    /// one.
+    /// A static extent is not merged with a symbolic one after it, as in CuTe: kernels unroll over
+    /// the static one.
     fn merges(s0: &Self::Number, d0: &Self, s1: &Self::Number, d1: &Self) -> bool;
 }
 
@@ -474,7 +474,7 @@ impl Stride for ScaledBasis {
     }
 
     fn merges(s0: &Int, d0: &Self, s1: &Int, d1: &Self) -> bool {
-        if d0.path != d1.path || s0.is_static() != s1.is_static() {
+        if d0.path != d1.path || (s0.is_static() && !s1.is_static()) {
             return false;
         }
         match (&d0.value, &d1.value) {

@@ -10,7 +10,7 @@ use super::error::LayoutError;
 use super::layout::Layout;
 use super::layout_ref::LayoutRef;
 use super::modes::zip_into;
-use super::number::Number;
+use super::number::{Number, Stride as _};
 use super::slice::product_each;
 use super::tiler::TilerRef;
 use super::tuple::{IntTuple, Tuple};
@@ -40,7 +40,7 @@ impl Pairwise for Product {
         let free = composer.flat();
         let covered = complement_into(block, std::iter::once(Ok(target)), free)?;
         free.fill()?;
-        let violation = dropped_by_numbers(free, &cosize)?.max(&covered.violation)?;
+        let violation = dropped_by_numbers(free, tile, &cosize)?.max(&covered.violation)?;
         composer.begin()?;
         out.tuple(2)?;
         out.push_ref(block)?;
@@ -50,19 +50,30 @@ impl Pairwise for Product {
     }
 }
 
-/// A number that is above 0 if the last mode of `free` has the extent 1 and a tile of `cosize` goes
-/// into it. Numbers would drop that mode, and the one before it would be the unbounded one.
+/// A number that is above 0 if the last mode of `free` has the extent 1 and the tile reaches it, with
+/// `cosize` or a negative index. Numbers would drop that mode, and the one before it would be the
+/// unbounded one.
 #[inline]
-fn dropped_by_numbers<N: Number>(free: &Flat<N>, cosize: &N) -> Result<N, N::Error> {
+fn dropped_by_numbers<N: Number>(
+    free: &Flat<N>,
+    tile: LayoutRef<'_>,
+    cosize: &N,
+) -> Result<N, N::Error> {
     let Some(((last, _), inner)) = free.modes.split_last() else { return Ok(N::new(0)) };
     if last.bounds().0 > 1 || last.is_number() {
         return Ok(N::new(0));
+    }
+    let dropped = N::new(2).sub(last)?;
+    for (s, d) in tile.leaves() {
+        if !s.is(1) && N::Stride::read(d)?.factor()?.bounds().0 < 0 {
+            return Ok(dropped);
+        }
     }
     let mut inside = N::new(1);
     for (extent, _) in inner {
         inside = inside.mul(extent)?;
     }
-    N::new(2).sub(last)?.min(&cosize.sub(&inside)?)
+    dropped.min(&cosize.sub(&inside)?)
 }
 
 impl Layout {

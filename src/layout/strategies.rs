@@ -53,6 +53,11 @@ fn strides() -> impl Strategy<Value = i64> {
     ]
 }
 
+/// Which strides to negate, by bits: none of most layouts.
+fn signs() -> impl Strategy<Value = u8> {
+    prop_oneof![3 => Just(0u8), 1 => any::<u8>()]
+}
+
 /// Shapes of up to four leaves, nested up to depth 2, of a size up to `max_size`.
 ///
 /// ```
@@ -66,8 +71,9 @@ pub fn shapes(max_size: i64) -> impl Strategy<Value = IntTuple> {
     layouts(max_size).prop_map(|l| l.shape().to_owned())
 }
 
-/// Static layouts of rank 1 to 4, nested up to depth 2, with any strides that are not negative, of
-/// a size up to `max_size`. Half of them are compact in some order of their leaves.
+/// Static layouts of rank 1 to 4, nested up to depth 2, with any strides, of a size up to
+/// `max_size`. Half of them are compact in some order of their leaves; a quarter have negative
+/// strides.
 ///
 /// ```
 /// use proptest::prelude::*;
@@ -78,8 +84,8 @@ pub fn shapes(max_size: i64) -> impl Strategy<Value = IntTuple> {
 /// ```
 pub fn layouts(max_size: i64) -> impl Strategy<Value = Layout> {
     let leaves = vec((0u8..2, (extents(), strides())), 1..5);
-    (leaves, any::<prop::sample::Index>(), any::<bool>()).prop_map(
-        move |(mut leaves, turn, compact)| {
+    (leaves, any::<prop::sample::Index>(), any::<bool>(), signs()).prop_map(
+        move |(mut leaves, turn, compact, signs)| {
             let mut size = 1;
             for (_, (s, _)) in &mut leaves {
                 if size * *s > max_size {
@@ -96,6 +102,9 @@ pub fn layouts(max_size: i64) -> impl Strategy<Value = Layout> {
                     *d = if *s == 1 { 0 } else { step };
                     step *= *s;
                 }
+            }
+            for (i, (_, (_, d))) in leaves.iter_mut().enumerate() {
+                *d = if signs >> i & 1 == 1 { -*d } else { *d };
             }
             if leaves.len() == 1 && leaves[0].0 == 0 {
                 let (s, d) = leaves[0].1;
@@ -116,7 +125,8 @@ pub fn layouts(max_size: i64) -> impl Strategy<Value = Layout> {
 /// });
 /// ```
 pub fn basis_layouts(max_size: i64) -> impl Strategy<Value = Layout> {
-    (shapes(max_size), 1..5i64).prop_filter_map("too deep", |(shape, scale)| {
+    let scale = prop_oneof![3 => 1..5i64, 1 => -4..0i64];
+    (shapes(max_size), scale).prop_filter_map("too deep", |(shape, scale)| {
         let identity = Layout::identity(&shape).ok()?;
         let stride =
             identity.stride().to_owned().map(|d: &ScaledBasis| d.scaled(&Int::new(scale))).ok()?;
@@ -154,7 +164,8 @@ pub fn tilers(rank: usize) -> impl Strategy<Value = Tiler> {
     let leaf = prop_oneof![
         4 => extents().prop_map(|n| TilerLeaf::Int(n.into())),
         1 => Just(TilerLeaf::All),
-        2 => (extents(), strides()).prop_map(|(s, d)| Layout::leaf(s, d).into()),
+        2 => (extents(), strides(), signs())
+            .prop_map(|(s, d, sign)| Layout::leaf(s, if sign & 1 == 1 { -d } else { d }).into()),
     ];
     vec(leaf, 1..=rank.max(1)).prop_filter_map("too large", |leaves| {
         let mut out = Builder::new();
@@ -200,7 +211,7 @@ pub fn composed_layouts(max_size: i64) -> impl Strategy<Value = ComposedLayout> 
 }
 
 /// A layout in which some extents and strides are symbols, each known to be divisible by a random
-/// divisor of its value, and the values.
+/// divisor of its value, and the values. A negative stride is a symbol whose sign is known or not.
 ///
 /// ```
 /// use proptest::prelude::*;
@@ -220,12 +231,17 @@ pub fn symbolic(layout: Layout) -> impl Strategy<Value = (Layout, Env)> {
         let mut picks = picks.into_iter();
         let mut replace = |value: Option<i64>, env: &mut Env| {
             let (pick, divisor) = picks.next()?;
-            let value = value.filter(|v| pick < 2 && *v > 0)?;
-            let divisors: Vec<i64> = (1..=value).filter(|d| value % d == 0).collect();
+            let value = value.filter(|v| pick < 2 && *v != 0)?;
+            let divisors: Vec<i64> = (1..=value.abs()).filter(|d| value % d == 0).collect();
             let name = format!("n{next}");
             next += 1;
             *env = std::mem::take(env).with(&name, value);
-            Some(Int::symbol(&name).divisible_by(divisors[divisor.index(divisors.len())]))
+            let divisor = divisors[divisor.index(divisors.len())];
+            let symbol = Int::symbol(&name);
+            if value > 0 {
+                return Some(symbol.divisible_by(divisor));
+            }
+            symbol.assume(divisor, i64::from(i32::MIN), if pick == 0 { -1 } else { 1 << 20 }).ok()
         };
         let shape = layout.shape().to_owned().map(|s| {
             Ok::<_, std::convert::Infallible>(

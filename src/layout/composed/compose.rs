@@ -15,6 +15,13 @@ fn bits_up_to(last: i64) -> i64 {
     if last > 0 { i64::MAX >> last.leading_zeros().saturating_sub(1) } else { 0 }
 }
 
+/// The largest index of a static layout, or none if it may have a negative one: that has all high bits.
+fn last_index(layout: &Layout) -> Result<Option<i64>> {
+    let last = layout.cosize()?.to_static()?.saturating_sub(1);
+    let negative = layout.as_ref().leaves().any(|(s, d)| !s.is(1) && d.as_static() < Some(0));
+    Ok((!negative).then_some(last))
+}
+
 impl Swizzle {
     /// `self o layout`.
     ///
@@ -201,7 +208,7 @@ impl Layout {
     /// # Errors
     /// Those of [`composition`](Layout::composition) and
     /// [`compose_swizzle`](Layout::compose_swizzle); [`LayoutError::Unsupported`] where the result
-    /// would need three parts.
+    /// would need three parts, or where the swizzle of `right` gets negative indices.
     pub fn compose_composed(&self, right: &ComposedLayout) -> Result<ComposedLayout> {
         if let Some(layout) = right.as_normal() {
             return Ok(self.composition(layout)?.into());
@@ -219,7 +226,7 @@ impl Layout {
             )),
             Part::Swizzle(swizzle) if zero => {
                 let outer = right.outer_layout()?;
-                let last = outer.cosize()?.to_static()?.saturating_sub(1);
+                let Some(last) = last_index(outer)? else { return Err(unsupported()) };
                 match self.moved_swizzle(*swizzle, last)? {
                     Some(moved) => moved.compose_layout(&self.composition(outer)?),
                     None if swizzle.y_mask() & bits_up_to(last) == 0 => {
@@ -245,24 +252,25 @@ impl Layout {
     ///
     /// # Errors
     /// Those of [`logical_product`](Layout::logical_product); [`LayoutError::Unsupported`] for an
-    /// offset, [`LayoutError::BadSwizzleMasks`] if the moved bits are not a swizzle, or if the block has some of
+    /// offset or a negative stride of the tiler, [`LayoutError::BadSwizzleMasks`] if the moved bits are not a swizzle, or if the block has some of
     /// them, so that the swizzle would change its inside too.
     pub fn logical_product_composed(&self, tiler: &ComposedLayout) -> Result<ComposedLayout> {
         let product = self.logical_product(tiler.outer_layout()?)?;
         if tiler.is_normal() {
             return Ok(product.into());
         }
-        let (Some(swizzle), Some(0)) = (tiler.swizzle(), tiler.offset().as_static()) else {
+        let tile = tiler.outer_layout()?;
+        let (Some(swizzle), Some(0), Some(last)) =
+            (tiler.swizzle(), tiler.offset().as_static(), last_index(tile)?)
+        else {
             return Err(LayoutError::Unsupported {
                 operation: "logical_product",
                 argument: tiler.to_string(),
             });
         };
         // The repetition alone maps tile numbers to indices; the swizzle acts before it.
-        let size = self.size()?.mul(&tiler.outer_layout()?.cosize()?)?;
+        let size = self.size()?.mul(&tile.cosize()?)?;
         let free = self.complement(&Tuple::leaf(size))?;
-        let last = tiler.outer_layout()?.cosize()?.to_static()?.saturating_sub(1);
-        let tile = tiler.outer_layout()?;
         match free.moved_swizzle(swizzle, last)? {
             Some(moved)
                 if spares_block(moved, &product)?
