@@ -134,6 +134,28 @@ proptest! {
         prop_assert_eq!(null.nullspace().unwrap().size(), Ok(Int::ONE));
     }
 
+    /// `a(R(i)) == i == b(R(i))` for as many `i` as a prefix of the right inverse of `b` has.
+    #[test]
+    fn what_is_in_common(a in layouts(SIZE), b in layouts(SIZE)) {
+        let common = a.max_common_layout(&b).unwrap();
+        let n = common.size().unwrap().to_static().unwrap();
+        prop_assert_eq!(a.max_common_vector(&b), Ok(Int::from(n)));
+        held(oracle::check_right_inverse(&composed(&a), &composed(&common), n))?;
+        held(oracle::check_right_inverse(&composed(&b), &composed(&common), n))?;
+        // Without strides that are negative or 0, no more coordinates map to 0, 1, 2, .. in both.
+        if a.filter().unwrap().as_ref().leaves().all(|(_, d)| d.as_static() > Some(0)) && a.filter() == a.coalesce() {
+            let r = b.right_inverse().unwrap();
+            let (mut most, mut before) = (1, 1);
+            for (s, _) in r.as_ref().leaves() {
+                let s = s.to_static().unwrap();
+                let same = |m: i64| (0..m).all(|i| a.at(r.at(i).unwrap()) == Ok(i));
+                most = most.max((1..=s).map(|c| before * c).filter(|m| same(*m)).max().unwrap_or(1));
+                before *= s;
+            }
+            prop_assert_eq!(n, most, "{} and {}", a, b);
+        }
+    }
+
     #[test]
     fn divides(l in layouts(SIZE), t in tilers(3), tile in layouts(24)) {
         if let Ok(r) = l.logical_divide(&t) {

@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a failing helper of a test is a failing test")]
 
 use tilewright::layout::{
-    ComposedLayout, Env, Int, Layout, LayoutError, layout, make_layout_image_mask, make_layout_tv,
-    shape,
+    ComposedLayout, Env, Int, IntTuple, Layout, LayoutError, ScaledBasis, Tiler, layout,
+    make_layout_image_mask, make_layout_tv, shape,
 };
 
 #[test]
@@ -200,7 +200,7 @@ fn a_downcast_lengthens_one_mode_of_stride_1() {
     }
     // Symbols lengthen the mode that their numbers do, or are refused.
     for (symbolic, refused) in
-        [("((n0),n1):((1),n0)", 1), ("(1,n0,n1):(1,n2,1)", 2), ("(n1,1):(1,1)", 0)]
+        [("((n0),n1):((1),n0)", 0), ("(1,n0,n1):(1,n2,1)", 2), ("(n1,1):(1,1)", 0)]
     {
         let symbolic: Layout = symbolic.parse().unwrap();
         let made = symbolic.downcast(2).unwrap();
@@ -421,4 +421,183 @@ fn a_downcast_by_1_changes_nothing() {
         assert_eq!(layout.downcast(1).as_ref(), Ok(&layout));
     }
     assert!(matches!(layout!((2, 15):(1, 1)).downcast(2), Err(LayoutError::NotInjective { .. })));
+}
+
+/// The law is `R(i) == A(B(i))`, for the index of a coordinate that [`Layout::at`] gives: a negative one
+/// has the digits of its floor quotients, and only the last may be negative.
+#[test]
+fn a_composition_reads_negative_indices_as_evaluation_does() {
+    let compose = |a: &str, b: &str| {
+        let (a, b): (Layout, Layout) = (a.parse().unwrap(), b.parse().unwrap());
+        let result = a.composition(&b);
+        if let Ok(r) = &result {
+            for i in 0..b.size().unwrap().to_static().unwrap() {
+                assert_eq!(r.at(i), a.at(b.at(i).unwrap()), "{a} o {b} = {r} at {i}");
+            }
+        }
+        result
+    };
+    assert_eq!(layout!((4, 4):(4, 1)).at(-1), Ok(11));
+    // 0, 11, 7, 3 is no layout.
+    for (a, b) in [("(4,4):(4,1)", "4:-1"), ("(8,(2,2)):(1,(8,-16))", "16:-1")] {
+        let error = compose(a, b).unwrap_err();
+        let cause = error.cause();
+        assert!(
+            matches!(cause, LayoutError::Carries { .. } | LayoutError::NotAdmissible { .. }),
+            "{a} o {b}: {error}"
+        );
+    }
+    for (a, b, r) in [
+        ("(4,4):(4,1)", "2:-1", "2:11"),
+        ("(4,4):(4,1)", "4:-4", "4:-1"),
+        ("(8,4):(1,100)", "2:-4", "2:-96"),
+        ("(4,4):(4,1)", "(4,2):(1,-4)", "(4,2):(4,-1)"),
+        ("(4,4):(4,1)", "(2,2):(1,-2)", "(2,2):(4,7)"),
+        ("16:3", "(4,2):(-1,8)", "(4,2):(-3,24)"),
+    ] {
+        assert_eq!(compose(a, b).unwrap().to_string(), r, "{a} o {b}");
+    }
+    // Symbols hold where their numbers do.
+    let n = Int::symbol("n").divisible_by(4);
+    let made = layout!((4, 4):(4, 1)).composition(&Layout::leaf(3, n.negate().unwrap())).unwrap();
+    assert_eq!(made.to_string(), "3:-n/4");
+    let made = layout!((4, 4):(4, 1)).composition(&Layout::leaf(Int::symbol("m"), -1)).unwrap();
+    assert_eq!(made.eval(&Env::new().with("m", 2)), Ok(layout!(2:11)));
+    let error = made.eval(&Env::new().with("m", 4)).unwrap_err();
+    assert!(matches!(error, LayoutError::ConditionViolated { .. }), "{error}");
+}
+
+/// A negative index has all high bits, so no swizzle is without effect on it.
+#[test]
+fn a_swizzle_acts_on_negative_indices() {
+    let right: ComposedLayout = "S<2,3,2> o 0 o 2:-1".parse().unwrap();
+    let error = layout!(2:-1).compose_composed(&right).unwrap_err();
+    assert!(matches!(error, LayoutError::Unsupported { .. }), "{error}");
+    let error = layout!(8:1).logical_product_composed(&right).unwrap_err();
+    assert!(matches!(error, LayoutError::Unsupported { .. }), "{error}");
+}
+
+/// A negative index reaches the last mode of the complement also where it stays in the cosize.
+#[test]
+fn a_negative_tile_goes_into_the_mode_that_numbers_drop() {
+    let (block, tile) = (layout!((5, 1):(30, 0)), Layout::leaf(Int::symbol("n"), -1));
+    let made = block.logical_product(&tile).unwrap();
+    let env = Env::new().with("n", 2);
+    match made.eval(&env) {
+        Ok(found) => assert_eq!(Ok(found), block.logical_product(&tile.eval(&env).unwrap())),
+        Err(e) => assert!(matches!(e, LayoutError::ConditionViolated { .. }), "{e}"),
+    }
+    let error = layout!(4:-1).complement(&16.into()).unwrap_err();
+    assert!(matches!(error, LayoutError::Unsupported { .. }), "{error}");
+}
+
+/// One element is always in common, whatever the modes are.
+#[test]
+fn what_two_layouts_have_in_common_is_never_refused() {
+    for (a, b, n) in [
+        ("((3,4),2):((16,4),1)", "(2,(4,4)):(64,(1,4))", 1),
+        ("(6,4):(4,1)", "8:1", 1),
+        ("(6,4):(1,10)", "8:1", 6),
+        ("(8,4):(1,8)", "(8,4):(1,16)", 8),
+        ("(4,6):(1,4)", "(3,8):(1,3)", 24),
+        ("(2,2,4):(1,2,8)", "16:1", 4),
+    ] {
+        let (a, b): (Layout, Layout) = (a.parse().unwrap(), b.parse().unwrap());
+        assert_eq!(a.max_common_vector(&b), Ok(Int::from(n)), "{a} and {b}");
+        let common = a.max_common_layout(&b).unwrap();
+        assert_eq!(common.size(), Ok(Int::from(n)));
+        for i in 0..n {
+            let at = common.at(i).unwrap();
+            assert_eq!((a.at(at), b.at(at)), (Ok(i), Ok(i)), "{a} and {b} at {i}");
+        }
+    }
+    // Of blocks of 8, whole ones of 3 elements.
+    let (a, b): (ComposedLayout, ComposedLayout) =
+        ("S<1,2,3> o 0 o (3,4):(1,3)".parse().unwrap(), "(3,2,2):(1,3,6)".parse().unwrap());
+    assert!(a.max_common_layout(&b).is_ok());
+}
+
+/// Modes merge where they are adjacent, or with modes of extent 1 between them.
+#[test]
+fn a_divide_rounds_up_modes_that_are_not_adjacent() {
+    let divide = |l: &str| l.parse::<Layout>().unwrap().tiled_divide(&Tiler::from(layout!(4:1)));
+    assert_eq!(divide("(5,4,2):(4,1,20)").unwrap().to_string(), "(4,2,4,2):(4,16,1,20)");
+    assert_eq!(divide("(5,4,2):(4,1,40)").unwrap().to_string(), "(4,2,4,2):(4,16,1,40)");
+    // The mode between may have the extent 1.
+    let made = divide("(5,n,2):(4,1,20)").unwrap();
+    assert!(made.eval(&Env::new().with("n", 4)).is_ok());
+    let error = made.eval(&Env::new().with("n", 1)).unwrap_err();
+    assert!(matches!(error, LayoutError::ConditionViolated { .. }), "{error}");
+}
+
+/// A mode of extent 1 may have any stride.
+#[test]
+fn conditions_leave_out_modes_of_extent_1() {
+    let recast: Layout = "(8,(1,4096)):(1,(d,8))".parse().unwrap();
+    let made = recast.recast_layout(16, 128).unwrap();
+    for d in 1..=17 {
+        let env = Env::new().with("d", d);
+        let numbers = recast.eval(&env).unwrap().recast_layout(16, 128).unwrap();
+        let found = made.eval(&env).unwrap();
+        assert!((0..4096).all(|i| found.at(i) == numbers.at(i)), "{found} and {numbers}");
+    }
+    let symbolic: Layout = "(n,8):(d,1)".parse().unwrap();
+    let made = symbolic.recast_layout(16, 128).unwrap();
+    assert!(made.eval(&Env::new().with("n", 1).with("d", 3)).is_ok());
+    assert!(made.eval(&Env::new().with("n", 2).with("d", 3)).is_err());
+    let made =
+        layout!(8:1).append(&Layout::leaf(1, Int::symbol("d"))).unwrap().downcast(2).unwrap();
+    assert!(made.eval(&Env::new().with("d", 1)).is_ok());
+
+    let inverse = "(2,2,n):(0,1,4)".parse::<Layout>().unwrap();
+    for n in 1..4 {
+        let env = Env::new().with("n", n);
+        let (l, r) =
+            (inverse.eval(&env).unwrap(), inverse.left_inverse().unwrap().eval(&env).unwrap());
+        for index in l.indices().unwrap() {
+            assert_eq!(l.at(r.at(index).unwrap()), Ok(index), "{l} and {r}");
+        }
+    }
+}
+
+/// The mode after a symbolic one may be a number; only a number is not merged with a symbol after it.
+#[test]
+fn a_compact_symbolic_layout_is_seen_to_be_contiguous() {
+    let (n, m) = (Int::symbol("n"), Int::symbol("m"));
+    assert_eq!(Layout::compact((&n, 8)).coalesce().unwrap().to_string(), "8*n:1");
+    assert_eq!(Layout::compact((&n, &m)).coalesce().unwrap().to_string(), "m*n:1");
+    assert_eq!(Layout::compact((8, &n)).coalesce().unwrap().to_string(), "(8,n):(1,8)");
+    let composed = Layout::compact((&n, 8)).composition(&layout!(4:2)).unwrap();
+    for value in 1..9 {
+        assert_eq!(composed.eval(&Env::new().with("n", value)), Ok(layout!(4:2)));
+    }
+}
+
+/// 80,000 factors: a product that grew by one factor at a time took 7 s in this profile.
+#[test]
+fn long_products_are_read_in_linear_time() {
+    let symbols = (0..400).map(|i| Int::symbol(&format!("n{i}")));
+    let layout = Layout::compact(IntTuple::from_items(symbols).unwrap());
+    let start = std::time::Instant::now();
+    let text = layout.to_string();
+    assert_eq!(text.parse(), Ok(layout));
+    assert!(start.elapsed().as_secs_f64() < 2.0, "{:?} for {} bytes", start.elapsed(), text.len());
+}
+
+#[test]
+fn an_index_of_a_layout_of_basis_strides_names_apply() {
+    let l: Layout = "(4,4):(1@1,2@0)".parse().unwrap();
+    for error in [l.crd2idx((2, 3)).unwrap_err(), l.at(5).unwrap_err()] {
+        assert!(matches!(error.cause(), LayoutError::NotAnIndex { .. }), "{error}");
+        assert!(error.to_string().contains("use `apply`"), "{error}");
+    }
+    assert_eq!(l.apply((2, 3)), Ok(shape!(6, 2)));
+}
+
+#[test]
+fn host_integers_scale_basis_strides_on_both_sides() {
+    let e = ScaledBasis::e(&[1]).unwrap();
+    assert_eq!((3 * &e).unwrap().to_string(), "3@1");
+    assert_eq!((&e * 3).unwrap(), (3 * &e).unwrap());
+    assert_eq!((3 * e.clone()).unwrap(), (e * -3).and_then(|e| -1 * &e).unwrap());
 }

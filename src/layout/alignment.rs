@@ -1,35 +1,102 @@
 //! What two layouts have in common, and how far one is aligned.
 
+use smallvec::SmallVec;
+
+use super::basis::ScaledBasis;
 use super::builder::LayoutBuilder;
+use super::coalesce::{Flat, Keep};
 use super::error::LayoutError;
 use super::int::Int;
 use super::layout::Layout;
+use super::number::split_i64;
 
 type Result<T> = std::result::Result<T, LayoutError>;
 
-impl Layout {
-    /// A right inverse of `other`, and the first mode of `coalesce(self o inverse)` if it is static
-    /// with stride 1.
-    fn common(&self, other: &Layout) -> Result<(Layout, Option<Int>)> {
-        let first = other.first_right_inverse()?;
-        let extent = self.identity_after(&first)?;
-        let longer = other.right_inverse()?;
-        if longer != first
-            && let Ok(further) = self.identity_after(&longer)
-            && further.as_ref().and_then(Int::as_static) > extent.as_ref().and_then(Int::as_static)
-        {
-            return Ok((longer, further));
+/// The coordinates that a layout maps to 0, 1, 2, ..
+struct Prefix<'a> {
+    /// The coalesced layout; its last mode is unbounded.
+    modes: &'a [(Int, ScaledBasis)],
+    /// For each mode but the last, the largest digit of the coordinates so far and that of a step.
+    loads: SmallVec<[(i64, i64); 8]>,
+    /// The number of coordinates.
+    reached: i64,
+    limit: i64,
+}
+
+impl Prefix<'_> {
+    /// Goes on with the coordinates `extent:step`; none if that ends before the last one.
+    fn extend(&mut self, mut extent: i64, mut step: i64) -> Option<()> {
+        while extent > 1 {
+            let run = self.run(step)?;
+            let count = run.min(extent).min(self.limit / self.reached);
+            if count < 2 {
+                return None;
+            }
+            for (load, digit) in &mut self.loads {
+                *load += (count - 1) * *digit;
+            }
+            self.reached = self.reached.checked_mul(count)?;
+            if extent % count != 0 {
+                return None;
+            }
+            (extent, step) = (extent / count, step.checked_mul(count)?);
         }
-        Ok((first, extent))
+        Some(())
     }
 
-    /// The number of elements on which `self o inverse` is the identity.
-    fn identity_after(&self, inverse: &Layout) -> Result<Option<Int>> {
-        let common = self.composition(inverse)?.coalesce()?;
-        Ok(match (common.shape.first(), common.stride.first()) {
-            (Some(s), Some(d)) if s.is_static() && d.as_static() == Some(1) => Some(s.clone()),
-            _ => None,
-        })
+    /// After how many steps a digit carries, if a step is as far as the coordinates reach.
+    fn run(&mut self, step: i64) -> Option<i64> {
+        let ((_, last), inner) = self.modes.split_last()?;
+        let (mut high, mut index, mut run) = (step, 0i64, i64::MAX);
+        for ((extent, stride), (load, digit)) in inner.iter().zip(&mut self.loads) {
+            *digit = 0;
+            if high == 0 {
+                continue;
+            }
+            let extent = extent.as_static().filter(|extent| *extent > 0)?;
+            (high, *digit) = split_i64(high, extent)?;
+            if *digit > 0 {
+                index = index.checked_add(digit.checked_mul(stride.as_static()?)?)?;
+                run = run.min((extent - 1 - *load) / *digit + 1);
+            }
+        }
+        if high != 0 {
+            index = index.checked_add(high.checked_mul(last.as_static()?)?)?;
+        }
+        (index == self.reached).then_some(run)
+    }
+}
+
+impl Layout {
+    /// A right inverse of `other`, and how many of its elements, at most `limit`, both layouts have in
+    /// common.
+    pub(crate) fn common(&self, other: &Layout, limit: i64) -> Result<(Layout, i64)> {
+        let first = other.first_right_inverse()?;
+        let count = self.identity_after(&first, limit)?;
+        let longer = other.right_inverse()?;
+        if longer != first {
+            let further = self.identity_after(&longer, limit)?;
+            if further > count {
+                return Ok((longer, further));
+            }
+        }
+        Ok((first, count))
+    }
+
+    /// The largest `n <= limit` such that the first `n` coordinates of `inverse` are whole modes, or a
+    /// part of the last one, and `self(inverse(i)) == i` for all `i < n`. A symbol ends them.
+    fn identity_after(&self, inverse: &Layout, limit: i64) -> Result<i64> {
+        let mut left = Flat::<Int>::default();
+        left.coalesce(self.as_ref(), Keep::WideAndLast)?;
+        let mut prefix = Prefix { modes: &left.modes, loads: SmallVec::new(), reached: 1, limit };
+        prefix.loads.resize(left.modes.len().saturating_sub(1), (0, 0));
+        for (extent, step) in inverse.as_ref().leaves() {
+            let (Some(extent), Some(step)) = (extent.as_static(), step.as_static()) else { break };
+            if prefix.extend(extent, step).is_none() {
+                break;
+            }
+        }
+        Ok(prefix.reached)
     }
 
     /// The largest layout of coordinates on which both are the identity:
@@ -43,11 +110,16 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// Those of [`composition`](Layout::composition) and [`right_inverse`](Layout::right_inverse).
+    /// Those of [`right_inverse`](Layout::right_inverse).
     pub fn max_common_layout(&self, other: &Layout) -> Result<Layout> {
-        match self.common(other)? {
-            (inverse, Some(extent)) => inverse.composition(&Layout::leaf(extent, 1)),
-            (_, None) => Ok(Layout::trivial()),
+        self.common_layout(other, i64::MAX)
+    }
+
+    /// The same of at most `limit` elements.
+    pub(crate) fn common_layout(&self, other: &Layout, limit: i64) -> Result<Layout> {
+        match self.common(other, limit)? {
+            (_, ..=1) => Ok(Layout::trivial()),
+            (inverse, count) => inverse.composition(&Layout::leaf(count, 1)),
         }
     }
 
@@ -63,7 +135,7 @@ impl Layout {
     /// # Errors
     /// As [`max_common_layout`](Layout::max_common_layout).
     pub fn max_common_vector(&self, other: &Layout) -> Result<Int> {
-        Ok(self.common(other)?.1.unwrap_or(Int::ONE))
+        Ok(self.common(other, i64::MAX)?.1.into())
     }
 
     /// The largest `n` such that the layout is a layout of aligned blocks of `n` contiguous

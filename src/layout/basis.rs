@@ -358,6 +358,7 @@ impl fmt::Debug for ScaledBasis {
 /// ```
 /// use tilewright::layout::{Int, ScaledBasis};
 /// let e = ScaledBasis::e(&[0, 1])?;
+/// assert_eq!((3 * &e)?.to_string(), "3@1@0");
 /// assert_eq!((&Int::symbol("n") * &e)?.to_string(), "n@1@0");
 /// assert_eq!((&e * &Int::symbol("n"))?, (&Int::symbol("n") * &e)?);
 /// # Ok::<(), tilewright::layout::LayoutError>(())
@@ -378,6 +379,30 @@ impl Mul<&Int> for &ScaledBasis {
         self.scaled(factor)
     }
 }
+
+/// The same for host integers, of a stride or a reference to one. With one integer type only, `3 * &e`
+/// has a type.
+macro_rules! times_host_integer {
+    ($($stride:ty),*) => {$(
+        /// `factor * stride`: [`ScaledBasis::scaled`].
+        impl Mul<$stride> for i64 {
+            type Output = Result<ScaledBasis>;
+
+            fn mul(self, stride: $stride) -> Result<ScaledBasis> {
+                stride.scaled(&Int::new(self))
+            }
+        }
+        /// `stride * factor`: [`ScaledBasis::scaled`].
+        impl Mul<i64> for $stride {
+            type Output = Result<ScaledBasis>;
+
+            fn mul(self, factor: i64) -> Result<ScaledBasis> {
+                self.scaled(&Int::new(factor))
+            }
+        }
+    )*};
+}
+times_host_integer!(ScaledBasis, &ScaledBasis);
 
 impl From<Int> for ScaledBasis {
     #[inline]

@@ -197,7 +197,9 @@ impl Layout {
     /// The index of a coordinate, of a layout into the integers: `L(c)`.
     ///
     /// Coordinates outside of the shape are not refused: `c` is taken as CuTe takes it, each entry
-    /// times its stride, and an integer past the end runs on in the last mode.
+    /// times its stride, and an integer past the end runs on in the last mode. So does a negative
+    /// integer: the entries before the last are never negative, the last one is `floor(c / n)` for
+    /// the product `n` of the extents before it, as in Python (C++ rounds to 0 instead).
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -205,17 +207,19 @@ impl Layout {
     /// assert_eq!(a.crd2idx((1, (1, 3)))?, 27);
     /// assert_eq!(a.crd2idx((1, 7))?, 27);
     /// assert_eq!(a.crd2idx(29)?, 27);
+    /// assert_eq!(layout!((4, 4):(4, 1)).crd2idx(-1)?, 3 * 4 - 1);
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
     ///
     /// # Errors
     /// [`LayoutError::RankMismatch`] or [`LayoutError::NotAnInteger`] for a coordinate that the
-    /// shape does not refine, [`LayoutError::NotAnIntegerStride`], [`LayoutError::Overflow`].
+    /// shape does not refine, [`LayoutError::NotAnIndex`] for a basis stride (use
+    /// [`apply`](Layout::apply)), [`LayoutError::NotAnIntegerStride`], [`LayoutError::Overflow`].
     pub fn crd2idx(&self, coord: impl IntoTuple<Int>) -> Result<Int> {
         let coord = coord.into_tuple()?;
         let mut sum = Int::ZERO;
         distribute(coord.as_ref(), self.as_ref(), &mut |_, stride, c| {
-            sum = sum.add(&stride.to_int()?.mul(c)?)?;
+            sum = sum.add(&index_stride(stride)?.mul(c)?)?;
             Ok(())
         })?;
         Ok(sum)
@@ -247,8 +251,8 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::NotStatic`], [`LayoutError::NotAnIntegerStride`], [`LayoutError::Overflow`],
-    /// [`LayoutError::DivisionByZero`] for an extent 0.
+    /// [`LayoutError::NotStatic`], [`LayoutError::NotAnIndex`], [`LayoutError::NotAnIntegerStride`],
+    /// [`LayoutError::Overflow`], [`LayoutError::DivisionByZero`] for an extent 0.
     pub fn at(&self, index: i64) -> Result<i64> {
         let overflow = || LayoutError::overflow("crd2idx");
         let Some((last, inner)) = self.shape.split_last() else { return Ok(0) };
@@ -283,9 +287,17 @@ impl Layout {
     }
 }
 
+/// The stride of a layout into the integers.
+fn index_stride(stride: &ScaledBasis) -> Result<&Int> {
+    match stride.as_int() {
+        None if stride.is_basis() => Err(LayoutError::NotAnIndex { stride: stride.to_string() }),
+        _ => stride.to_int(),
+    }
+}
+
 #[cold]
 fn not_a_number(extent: &Int, stride: &ScaledBasis) -> LayoutError {
-    let error = extent.to_static().and_then(|_| stride.to_int()?.to_static());
+    let error = extent.to_static().and_then(|_| index_stride(stride)?.to_static());
     error.err().unwrap_or(LayoutError::overflow("crd2idx"))
 }
 

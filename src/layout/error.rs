@@ -241,6 +241,11 @@ pub enum LayoutError {
         /// The stride, printed.
         stride: String,
     },
+    /// An index is asked of a layout of basis strides, which makes coordinates.
+    NotAnIndex {
+        /// The stride, printed.
+        stride: String,
+    },
     /// A plain integer and a coordinate are added.
     MixedCodomain {
         /// The stride, printed.
@@ -522,6 +527,9 @@ impl fmt::Display for LayoutError {
             }
             Self::NotAnIntegerStride { stride } => {
                 write!(f, "the stride {stride} is not an integer")
+            }
+            Self::NotAnIndex { stride } => {
+                write!(f, "the stride {stride} makes a coordinate, not an index: use `apply`")
             }
             Self::MixedCodomain { stride } => {
                 write!(f, "the stride {stride} mixes integers and coordinates in one layout")

@@ -27,8 +27,9 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::NotDivisible`] for a stride that neither divides `n` nor is a multiple; a
-    /// symbolic stride is divided on the condition that it is a multiple, which evaluation checks.
+    /// [`LayoutError::NotDivisible`] for a stride that neither divides `n` nor is a multiple, of a mode
+    /// of an extent other than 1; a symbolic stride is divided on the condition that it is a multiple,
+    /// which evaluation checks.
     /// [`LayoutError::ExtentNotPositive`] for `n < 1`.
     pub fn upcast(&self, n: i64) -> Result<Layout> {
         let by = positive(n)?;
@@ -38,14 +39,15 @@ impl Layout {
                 return Err(LayoutError::NotAnIntegerStride { stride: d.to_string() });
             };
             let Some(v) = value.as_static() else {
-                let quotient = value.floor_div(&by)?;
-                *d = d.with_value(quotient.on_condition(&value.modulo(&by)?));
+                // A mode of extent 1 may have any stride, and keeps its extent.
+                let uneven = value.modulo(&by)?.min(&s.sub(&Int::ONE)?)?;
+                *d = d.with_value(value.floor_div(&by)?.on_condition(&uneven));
                 continue;
             };
             if v == 0 {
                 continue;
             }
-            if v % n != 0 && n % v != 0 {
+            if v % n != 0 && n % v != 0 && !s.is(1) {
                 return Err(LayoutError::NotDivisible { value, by });
             }
             let step = value.abs()?;
@@ -91,7 +93,8 @@ impl Layout {
         if wide.count() > 1 {
             return Err(LayoutError::NotInjective { layout: self.to_string() });
         }
-        let unit = units().find(|(_, s)| !s.is(1)).map_or(first, |(i, _)| i);
+        let (unit, unit_extent) = units().find(|(_, s)| !s.is(1)).unwrap_or((first, &Int::ONE));
+        let unit_extent = unit_extent.clone();
         let mut out = self.clone();
         for (i, (s, d)) in out.shape.iter_mut().zip(&mut out.stride).enumerate() {
             if i == unit {
@@ -111,8 +114,12 @@ impl Layout {
                         condition: format!("that {value} is not 1 or -1"),
                     });
                 }
-                let unit = Int::new(2).sub(value)?;
-                scaled = scaled.with_value(result.on_condition(&unit));
+                let mut longer = Int::new(2).sub(value)?;
+                if unit < i || unit_extent.bounds().0 > 1 {
+                    // The other mode is lengthened if this one has the extent 1.
+                    longer = longer.min(&s.sub(&Int::ONE)?)?;
+                }
+                scaled = scaled.with_value(result.on_condition(&longer));
             }
             *d = scaled;
         }

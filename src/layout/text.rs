@@ -2,6 +2,8 @@
 
 use std::str::FromStr;
 
+use smallvec::{SmallVec, smallvec};
+
 use super::basis::{BasisPath, Scale, ScaledBasis};
 use super::builder::LayoutBuilder;
 use super::coord::{Slot, Underscore};
@@ -155,16 +157,16 @@ impl<'a> Parser<'a> {
     }
 
     fn product_after(&mut self, first: Int) -> Result<Int> {
-        let mut product = first;
+        let mut factors: SmallVec<[Int; 2]> = smallvec![first];
         loop {
             if self.eat("*") {
-                product = product.mul(&self.factor()?)?;
+                factors.push(self.factor()?);
             } else if self.eat("/") {
-                product = product.floor_div(&self.factor()?)?;
+                factors = smallvec![product(&factors)?.floor_div(&self.factor()?)?];
             } else if self.eat("%") {
-                product = product.modulo(&self.factor()?)?;
+                factors = smallvec![product(&factors)?.modulo(&self.factor()?)?];
             } else {
-                return Ok(product);
+                return product(&factors);
             }
         }
     }
@@ -410,6 +412,19 @@ impl Leaf for ScaledBasis {
         }
         path.reverse();
         Ok(ScaledBasis { value, path: BasisPath::new(&path)? })
+    }
+}
+
+/// The product, by halves: a product of `n` symbols takes `n` steps to extend, so one by one they take
+/// `n * n`.
+fn product(factors: &[Int]) -> Result<Int> {
+    match factors {
+        [] => Ok(Int::ONE),
+        [factor] => Ok(factor.clone()),
+        _ => {
+            let (first, second) = factors.split_at(factors.len() / 2);
+            product(first)?.mul(&product(second)?)
+        }
     }
 }
 

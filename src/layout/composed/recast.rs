@@ -120,24 +120,19 @@ impl ComposedLayout {
     /// # Errors
     /// Those of [`Layout::max_common_layout`]; [`LayoutError::Unsupported`] for two swizzles.
     pub fn max_common_layout(&self, other: &ComposedLayout) -> Result<Layout> {
-        let common = self.outer_layout()?.max_common_layout(other.outer_layout()?)?;
-        let limit = match (self.as_normal(), other.as_normal()) {
-            (Some(_), Some(_)) => return Ok(common),
+        let swizzle = match (self.as_normal(), other.as_normal()) {
+            (Some(a), Some(b)) => return a.max_common_layout(b),
             (None, Some(_)) => self.swizzle(),
             (Some(_), None) => other.swizzle(),
             (None, None) => None,
         };
-        let Some(swizzle) = limit else {
+        let Some(swizzle) = swizzle else {
             return Err(LayoutError::Unsupported {
                 operation: "max_common_layout of two composed layouts",
                 argument: other.to_string(),
             });
         };
-        let base = Int::new(swizzle.max_alignment());
-        if base.at_least(&common.size()?) {
-            return Ok(common);
-        }
-        common.composition(&Layout::leaf(base, 1))
+        self.outer_layout()?.common_layout(other.outer_layout()?, swizzle.max_alignment())
     }
 
     /// [`Layout::max_common_vector`]: at most the block that each swizzle leaves contiguous, if
