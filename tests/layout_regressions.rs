@@ -446,6 +446,7 @@ fn a_composition_reads_negative_indices_as_evaluation_does() {
             matches!(cause, LayoutError::Carries { .. } | LayoutError::NotAdmissible { .. }),
             "{a} o {b}: {error}"
         );
+        assert!(error.to_string().contains("a negative index counts down"), "{error}");
     }
     for (a, b, r) in [
         ("(4,4):(4,1)", "2:-1", "2:11"),

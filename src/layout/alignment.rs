@@ -115,10 +115,10 @@ impl Layout {
         self.common_layout(other, i64::MAX)
     }
 
-    /// The same of at most `limit` elements.
+    /// The same of at most `limit` elements; of one, it keeps the stride that CuTe prints.
     pub(crate) fn common_layout(&self, other: &Layout, limit: i64) -> Result<Layout> {
         match self.common(other, limit)? {
-            (_, ..=1) => Ok(Layout::trivial()),
+            (_, ..=1) if limit > 1 => Ok(Layout::trivial()),
             (inverse, count) => inverse.composition(&Layout::leaf(count, 1)),
         }
     }

@@ -441,6 +441,9 @@ impl LayoutError {
     }
 }
 
+/// Why a composition with a negative stride is rarely a layout.
+const NEGATIVE: &str = "; a negative index counts down from the end of every mode but the last, so that -1 is the coordinate (-1 % extent, .., -1)";
+
 impl fmt::Display for LayoutError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -485,11 +488,17 @@ impl fmt::Display for LayoutError {
             Self::NotDivisible { value, by } => write!(f, "{value} is not divisible by {by}"),
             Self::NotAdmissible { left, extent, stride } => write!(
                 f,
-                "{left} o {extent}:{stride} is not a layout: the steps of {stride} leave a mode of {left} at a place that does not divide it; choose a stride and an extent that divide or are multiples of its extents"
+                "{left} o {extent}:{stride} is not a layout: the steps of {stride} leave a mode of {left} at a place that does not divide it; choose a stride and an extent that divide or are multiples of its extents{}",
+                if stride.bounds().0 < 0 { NEGATIVE } else { "" }
             ),
             Self::Carries { left, right, extent } => write!(
                 f,
-                "{left} o {right} is not a layout: two modes of {right} add up to more than the extent {extent} of {left}"
+                "{left} o {right} is not a layout: two modes of {right} add up to more than the extent {extent} of {left}{}",
+                if [":-", "(-", ",-"].iter().any(|sign| right.contains(sign)) {
+                    NEGATIVE
+                } else {
+                    ""
+                }
             ),
             Self::NotInjective { layout } => {
                 write!(

@@ -132,7 +132,13 @@ impl ComposedLayout {
                 argument: other.to_string(),
             });
         };
-        self.outer_layout()?.common_layout(other.outer_layout()?, swizzle.max_alignment())
+        let (own, other) = (self.outer_layout()?, other.outer_layout()?);
+        let common = own.max_common_layout(other)?;
+        let block = swizzle.max_alignment();
+        if Int::new(block).at_least(&common.size()?) {
+            return Ok(common);
+        }
+        own.common_layout(other, block)
     }
 
     /// [`Layout::max_common_vector`]: at most the block that each swizzle leaves contiguous, if
