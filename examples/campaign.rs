@@ -4,9 +4,9 @@
 //! With `--record`, the counts replace the row of that name in a Markdown table: see
 //! `scripts/campaign` and `docs/trust.md`.
 
-#[path = "../tests/common/campaign.rs"]
+#[path = "../tests/support/campaign.rs"]
 mod campaign;
-#[path = "../tests/common/oracle.rs"]
+#[path = "../tests/support/oracle.rs"]
 mod oracle;
 
 use std::error::Error;

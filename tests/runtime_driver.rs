@@ -12,8 +12,10 @@
 )]
 #![cfg(all(target_os = "linux", feature = "cuda", feature = "sim"))]
 
-#[path = "support/driver.rs"]
-mod driver;
+#[path = "support/mod.rs"]
+mod support;
+
+use support::driver;
 
 use std::path::PathBuf;
 use std::time::Duration;

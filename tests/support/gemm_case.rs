@@ -5,7 +5,7 @@ use tilewright::ir::{Element, Number, Scalar, bf16, f8e4m3, f16};
 use tilewright::kernels::gemm::{Activation, Bias, Gemm, GemmArgs, GemmConfig, GemmProblem};
 use tilewright::runtime::Device;
 
-use crate::rng::Rng;
+use super::rng::Rng;
 
 /// A number of a type that is multiplied or written.
 pub(crate) trait Real: Element {

@@ -1,0 +1,30 @@
+//! Tests of `gemm`.
+
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking"
+)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod config;
+#[cfg(feature = "sim")]
+mod defaults;
+#[cfg(feature = "sim")]
+mod family;
+#[cfg(feature = "sim")]
+mod gemm;
+#[cfg(feature = "sim")]
+mod ptxas_gemm;
+#[cfg(feature = "tune")]
+mod space;
+#[cfg(feature = "sim")]
+mod tensor_cores;
+#[cfg(feature = "tune")]
+mod tuner;
+#[cfg(all(feature = "tune", feature = "sim"))]
+mod tuner_devices;
