@@ -18,12 +18,11 @@ mod defaults;
 mod family;
 #[cfg(feature = "sim")]
 mod gemm;
+mod loops;
 #[cfg(feature = "sim")]
-mod ptxas_gemm;
+mod orders;
 #[cfg(feature = "tune")]
 mod space;
-#[cfg(feature = "sim")]
-mod tensor_cores;
 #[cfg(feature = "tune")]
 mod tuner;
 #[cfg(all(feature = "tune", feature = "sim"))]

@@ -22,8 +22,6 @@ mod control;
 #[cfg(feature = "sim")]
 mod faults;
 #[cfg(feature = "sim")]
-mod gemm;
-#[cfg(feature = "sim")]
 mod limits;
 #[cfg(feature = "sim")]
 mod mma;
