@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release --example campaign -- NAME|all|list [--cases N] [--seed S] [--record FILE]`.
 //! With `--record`, the counts replace the row of that name in a Markdown table: see
-//! `scripts/campaign` and `docs/trust.md`.
+//! `scripts/campaign` and `docs/evidence/laws.md`.
 
 #[path = "../tests/support/campaign.rs"]
 mod campaign;
