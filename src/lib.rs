@@ -44,6 +44,7 @@
     clippy::print_stderr
 )]
 
+pub mod arch;
 pub mod codegen;
 pub mod ir;
 pub mod kernels;

@@ -3,9 +3,10 @@
 use crate::ir::{Body, CpAsyncCache, Element, Global, Scalar, Shared, Val};
 use crate::layout::{ComposedLayout, Layout, layout, shape};
 
-use super::atom::{AtomError, Major, SmemAtom, SmemSwizzle};
+use super::atom::{AtomError, SmemAtom, SmemSwizzle};
 use super::error::{TensorError, TensorErrorKind};
 use super::tensor::SharedTensor;
+use crate::arch::Major;
 
 /// How the threads of a block copy a tile (MN, K) of a matrix to shared memory: `cp.async` of 16, 8 or 4 bytes, or
 /// element by element where less is known of the addresses. The tile has lines of 128 bytes in the swizzle of 128

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::codegen::{DescriptorError, TensorMapError};
+use crate::arch::{DescriptorError, TensorMapError};
 use crate::layout::{LayoutError, Overlap, WidestVector};
 
 use super::coverage::CoverageFault;

@@ -1,6 +1,6 @@
 //! [`TiledMma::gemm_async`]: products by `wgmma`.
 
-use crate::codegen::Major;
+use crate::arch::Major;
 use crate::ir::{AnyVector, Body, Element, IntoVal, Scalar, Sum, Val, WgmmaForm};
 use crate::layout::{IntTuple, Layout, LayoutError};
 

@@ -5,11 +5,12 @@ use std::marker::PhantomData;
 use crate::ir::{Body, Element, Scalar, Shared, Val, Vector};
 use crate::layout::{Layout, LayoutError};
 
-use super::atom::{CopyAtom, CopyOp, Major, Matrices, MmaOp, MmaSync, ValType};
+use super::atom::{CopyAtom, CopyOp, Matrices, MmaOp, MmaSync, ValType};
 use super::error::{TensorError, TensorErrorKind};
 use super::tensor::{Fragment, SharedTensor};
 use super::tiled_copy::{Side, TiledCopy};
 use super::tiled_mma::{Operand, TiledMma};
+use crate::arch::Major;
 
 /// Loads of the A or B of a [`TiledMma`] from shared memory, by `ldmatrix` of four matrices: which registers each one
 /// fills. CuTe's `make_tiled_copy_A` with `retile_D`.

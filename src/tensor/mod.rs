@@ -66,7 +66,7 @@ mod views;
 
 pub use async_tile::{AsyncTile, ThrAsyncTile};
 pub use atom::{
-    AtomError, BitOp, BulkOp, CacheOp, CopyAtom, CopyOp, Major, Matrices, MmaAtom, MmaOp, MmaSync,
+    AtomError, BitOp, BulkOp, CacheOp, CopyAtom, CopyOp, Matrices, MmaAtom, MmaOp, MmaSync,
     OperandSource, SmemAtom, SmemSwizzle, TmaOp, ValType, Wgmma,
 };
 pub use bulk_copy::{bulk_copy, bulk_store};

@@ -1,6 +1,6 @@
 //! [`SmemOperand`]: operands in shared memory, which `wgmma` reads by itself.
 
-use crate::codegen::{Major, MatrixDescriptor};
+use crate::arch::{Major, MatrixDescriptor};
 use crate::ir::{Body, Element, Scalar, Val};
 use crate::layout::{ComposedLayout, Layout, LayoutError, Swizzle};
 
@@ -154,13 +154,14 @@ fn of_layout<T: Element>(
     let descriptor = MatrixDescriptor::of(&one, T::SCALAR.bits())
         .map_err(|e| TensorErrorKind::Descriptor(Box::new(e)))?;
     let rest = layout.take(1, layout.rank())?;
-    let units =
-        |stride: i64| match stride * bytes {
-            bytes if bytes % 16 == 0 => Ok(bytes / 16),
-            bytes => Err(TensorErrorKind::Descriptor(Box::new(
-                crate::codegen::DescriptorError::Distance { bytes },
-            ))),
-        };
+    let units = |stride: i64| match stride * bytes {
+        bytes if bytes % 16 == 0 => Ok(bytes / 16),
+        bytes => {
+            Err(TensorErrorKind::Descriptor(Box::new(crate::arch::DescriptorError::Distance {
+                bytes,
+            })))
+        }
+    };
     let mut modes = Vec::new();
     for mode in rest.modes() {
         let mode = mode.to_layout().coalesce()?;

@@ -1,17 +1,18 @@
 //! [`StagedStore`]: sums of a warp group to global memory, through shared memory and tensor copies.
 
-use crate::codegen::TensorMapDesc;
+use crate::arch::TensorMapDesc;
 use crate::ir::{
     Body, BulkWait, Converted, Element, NamedBarrier, ProxySpace, Registers, Scalar, Shared,
     TensorMapMut, Val, Vector, bf16, f16,
 };
 use crate::layout::{ComposedLayout, Layout, shape, tiler};
 
-use super::atom::{Major, SmemAtom, SmemSwizzle};
+use super::atom::{SmemAtom, SmemSwizzle};
 use super::error::{TensorError, TensorErrorKind};
 use super::pointer::Pointer;
 use super::tensor::{Fragment, Tensor};
 use super::tma::TmaCopy;
+use crate::arch::Major;
 
 /// How a warp group writes rows of a matrix from the sums of `wgmma`: 64 rows and some columns at a time go to shared
 /// memory, by `stmatrix` where elements have 16 bits, and from there by one tensor copy. A store uses one of some slots

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::codegen::{SwizzleMode, TensorMapDesc, TensorMapError};
+use crate::arch::{SwizzleMode, TensorMapDesc, TensorMapError};
 use crate::ir::{
     Body, BulkReduce, DeviceCoord, Element, IntoVal, L2Policy, MbarrierRef, Scalar, Shared,
     TensorMap, TensorMapMut, Val,
@@ -22,7 +22,7 @@ use super::tensor::SharedTensor;
 /// its swizzle is several boxes.
 ///
 /// ```
-/// use tilewright::codegen::SwizzleMode;
+/// use tilewright::arch::SwizzleMode;
 /// use tilewright::ir::Scalar;
 /// use tilewright::layout::{Layout, layout, shape};
 /// use tilewright::tensor::{Major, SmemAtom, SmemSwizzle, TmaCopy};

@@ -1,6 +1,6 @@
 //! Configurations of matrix products: names, and what there is a kernel for.
 
-use tilewright::codegen::Major;
+use tilewright::arch::Major;
 use tilewright::ir::{Scalar, Target};
 use tilewright::kernels::gemm::{
     Activation, Bias, Epilogue, GemmConfig, GemmError, GemmProblem, MatrixStrides, Schedule,

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use gemm_case::{Case, ptx};
 
-use tilewright::codegen::Major;
+use tilewright::arch::Major;
 use tilewright::ir::{Scalar, Target};
 use tilewright::kernels::gemm::{Activation, Bias, Epilogue, GemmConfig, GemmProblem, Schedule};
 use tilewright::runtime::Device;

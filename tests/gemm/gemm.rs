@@ -5,7 +5,7 @@
 use crate::support::{device, ptxas, text};
 
 use proptest::prelude::*;
-use tilewright::codegen::Major;
+use tilewright::arch::Major;
 use tilewright::ir::{Scalar, Target};
 use tilewright::kernels::gemm::{Gemm, GemmArgs, GemmConfig, GemmError, GemmProblem};
 

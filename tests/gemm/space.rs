@@ -7,7 +7,7 @@
 
 use gemm_case::{Case, ptx};
 use rayon::prelude::*;
-use tilewright::codegen::Major;
+use tilewright::arch::Major;
 use tilewright::ir::{Scalar, Target};
 use tilewright::kernels::gemm::{Activation, Bias, Epilogue, GemmConfig, GemmProblem};
 use tilewright::runtime::Device;

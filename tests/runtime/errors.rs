@@ -2,7 +2,7 @@
 //! so.
 
 use expect_test::{Expect, expect};
-use tilewright::codegen::TensorMapError;
+use tilewright::arch::TensorMapError;
 use tilewright::ir::{Global, GlobalMut, Kernel, KernelOptions, Target, Untyped};
 use tilewright::runtime::{
     Arg, ClusterError, CompilerNote, CudaVersion, Device, DeviceChoice, DeviceFault, DriverStatus,

@@ -4,7 +4,7 @@
 use crate::support::device;
 
 use device::{devices, gpu};
-use tilewright::codegen::{Fill, L2Promotion, SwizzleMode, TensorMapDesc};
+use tilewright::arch::{Fill, L2Promotion, SwizzleMode, TensorMapDesc};
 use tilewright::ir::{
     Global, GlobalMut, Kernel, KernelOptions, Scalar, Target, TensorMap, TensorMapMut, Untyped,
     range,

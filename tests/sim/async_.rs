@@ -6,7 +6,7 @@ use crate::support::pipelines;
 use std::collections::BTreeSet;
 
 use pipelines::{ampere_copy, ampere_gemm, hopper_gemm};
-use tilewright::codegen::{Fill, SwizzleMode, TensorMapDesc};
+use tilewright::arch::{Fill, SwizzleMode, TensorMapDesc};
 use tilewright::ir::{Kernel, Scalar, bf16, parse};
 use tilewright::runtime::Grid;
 use tilewright::runtime::sim::{Arg, Buffer, Options, Order, RunError, run};

@@ -3,7 +3,7 @@
 
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
-use tilewright::codegen::TensorMapDesc;
+use tilewright::arch::TensorMapDesc;
 use tilewright::ir::{
     Arith, Const, Control, Element, Entity, Global, GlobalMut, Kernel, KernelIr, KernelOptions,
     Mem, Op, OpData, OpId, Param, Place, Region, RegionId, Scalar, SpecialReg, Target, TensorMap,

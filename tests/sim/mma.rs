@@ -1,7 +1,7 @@
 //! Tensor cores on the simulator: every shape and type against a product on the host, with the fragments that
 //! `tilewright::tensor` says and the operands in shared memory that a layout says.
 
-use tilewright::codegen::{Major, MatrixDescriptor, SwizzleMode};
+use tilewright::arch::{Major, MatrixDescriptor, SwizzleMode};
 use tilewright::ir::{Kernel, Scalar, bf16, f8e4m3, f8e5m2, f16, parse, tf32};
 use tilewright::layout::{ComposedLayout, Layout, Swizzle};
 use tilewright::runtime::Grid;

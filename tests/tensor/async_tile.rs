@@ -1,11 +1,12 @@
 //! Tiles by `cp.async`: what arrives in shared memory, whatever the parts that it is copied in; operands that are loaded
 //! from a ring with addresses that were worked out before.
 
+use tilewright::arch::Major;
 use tilewright::ir::{Element, Global, GlobalMut, Kernel, Target, bf16};
 use tilewright::layout::{Layout, layout, shape, tiler};
 use tilewright::runtime::{Device, Grid};
 use tilewright::tensor::{
-    AsyncTile, Major, MatrixLoad, MmaAtom, Operand, SharedTensor, SmemAtom, SmemSwizzle, TiledMma,
+    AsyncTile, MatrixLoad, MmaAtom, Operand, SharedTensor, SmemAtom, SmemSwizzle, TiledMma,
 };
 
 /// A, its pitch, its rows and columns, what came.

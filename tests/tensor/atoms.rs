@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use proptest::prelude::*;
+use tilewright::arch::Major;
 use tilewright::ir::Target;
 use tilewright::layout::{Layout, LayoutError, Tiler, TilerLeaf, layout, tiler};
 use tilewright::tensor::{
-    AtomError, BitOp, BulkOp, CacheOp, CopyAtom, CopyOp, Major, Matrices, MmaAtom, MmaOp, MmaSync,
+    AtomError, BitOp, BulkOp, CacheOp, CopyAtom, CopyOp, Matrices, MmaAtom, MmaOp, MmaSync,
     Operand, OperandSource, SmemAtom, SmemSwizzle, TensorErrorKind, TiledMma, ValType, Wgmma,
 };
 

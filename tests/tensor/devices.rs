@@ -6,7 +6,7 @@
 use crate::support::{device, rng};
 
 use rng::Rng;
-use tilewright::codegen::{Fill, Major, MatrixDescriptor, SwizzleMode, TensorMapDesc};
+use tilewright::arch::{Fill, Major, MatrixDescriptor, SwizzleMode, TensorMapDesc};
 use tilewright::ir::{
     CpAsyncCache, Element, Fragment, Global, GlobalMut, Kernel, L2Policy, ProxySpace, Scalar,
     Target, TensorMap, WgmmaForm, bf16, f8e4m3, f16, range, tf32,

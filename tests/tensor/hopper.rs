@@ -2,6 +2,7 @@
 
 use crate::support::device;
 
+use tilewright::arch::Major;
 use tilewright::ir::{
     Body, BuildErrors, BulkReduce, BulkWait, Element, Global, GlobalMut, Kernel, ProxySpace,
     Scalar, Target, TensorMap, TensorMapMut, Val, bf16, f16, range,
@@ -9,7 +10,7 @@ use tilewright::ir::{
 use tilewright::layout::{ComposedLayout, IntTuple, Layout, layout, shape, tiler};
 use tilewright::runtime::{Device, Grid};
 use tilewright::tensor::{
-    Major, MmaAtom, OperandSource, PipelineState, Raster, SharedTensor, SmemAtom, SmemSwizzle,
+    MmaAtom, OperandSource, PipelineState, Raster, SharedTensor, SmemAtom, SmemSwizzle,
     StagedStore, TileScheduler, TiledMma, TmaCopy, TmaPipeline, ValType, WarpRole, Wgmma,
     warp_roles,
 };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use tilewright::codegen::{
+use tilewright::arch::{
     Fill, L2Promotion, SwizzleMode, TensorMapDesc as Map, TensorMapError as Error,
 };
 use tilewright::ir::Scalar;

@@ -7,6 +7,7 @@ use crate::support::{device, rng};
 use std::collections::HashMap;
 
 use rng::Rng;
+use tilewright::arch::Major;
 use tilewright::ir::{
     Body, Element, Global, GlobalMut, Kernel, ProxySpace, Scalar, Sum, Target, Vector, bf16,
     f8e4m3, f8e5m2, f16, range, tf32,
@@ -14,7 +15,7 @@ use tilewright::ir::{
 use tilewright::layout::{ComposedLayout, Layout, layout, shape, tiler};
 use tilewright::runtime::{Device, Grid};
 use tilewright::tensor::{
-    Fragment, Major, MmaAtom, MmaOp, MmaSync, OperandSource, SharedTensor, SmemAtom, SmemOperand,
+    Fragment, MmaAtom, MmaOp, MmaSync, OperandSource, SharedTensor, SmemAtom, SmemOperand,
     SmemSwizzle, Tensor, ThrMma, TiledMma, ValType, Wgmma, copy, gemm,
 };
 

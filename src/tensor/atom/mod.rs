@@ -18,6 +18,6 @@ pub use copy::{CacheOp, CopyAtom, CopyOp, Matrices};
 pub use error::AtomError;
 pub use mma::{MmaAtom, MmaOp};
 pub use mma_sync::{BitOp, MmaSync};
-pub use smem::{Major, SmemAtom, SmemSwizzle};
+pub use smem::{SmemAtom, SmemSwizzle};
 pub use val_type::ValType;
 pub use wgmma::{OperandSource, Wgmma};

@@ -11,7 +11,7 @@ use std::fmt;
 
 use smallvec::SmallVec;
 
-pub use error::TensorMapError;
+pub use self::error::TensorMapError;
 
 use super::swizzle_mode::SwizzleMode;
 use crate::ir::{Scalar, Target};
@@ -221,7 +221,7 @@ impl TensorMapDesc {
     /// number for each mode. Modes that are missing count as 0.
     ///
     /// ```
-    /// use tilewright::codegen::TensorMapDesc;
+    /// use tilewright::arch::TensorMapDesc;
     /// use tilewright::ir::Scalar;
     /// use tilewright::layout::{Layout, layout};
     /// let matrix = Layout::row_major((1000, 512));
@@ -338,13 +338,13 @@ impl TensorMapDesc {
     /// coordinates that are missing count as 0.
     ///
     /// ```
-    /// use tilewright::codegen::TensorMapDesc;
+    /// use tilewright::arch::TensorMapDesc;
     /// use tilewright::ir::Scalar;
     /// let map = TensorMapDesc::new(Scalar::F32, &[6, 3], &[32], &[4, 2])?;
     /// let places: Vec<_> = map.box_elements(&[4, -1]).map(|element| element.global).collect();
     /// // The row -1 is outside, and so are the columns 6 and 7.
     /// assert_eq!(places, [None, None, None, None, Some(16), Some(20), None, None]);
-    /// # Ok::<(), tilewright::codegen::TensorMapError>(())
+    /// # Ok::<(), tilewright::arch::TensorMapError>(())
     /// ```
     pub fn box_elements(&self, coord: &[i32]) -> impl Iterator<Item = BoxElement> + '_ {
         let extents: PerDim<u64> = self.box_extents().collect();

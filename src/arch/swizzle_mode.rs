@@ -11,7 +11,7 @@ use crate::layout::Swizzle;
 /// name the row are xored onto the bits that name the chunk. In units of bytes it is CuTe's `Swizzle<B,4,3>`.
 ///
 /// ```
-/// use tilewright::codegen::SwizzleMode;
+/// use tilewright::arch::SwizzleMode;
 /// // The chunk of 16 bytes is xored with the row of 128 bytes, modulo 8.
 /// let (row, chunk) = (5, 3);
 /// assert_eq!(SwizzleMode::B128.apply(128 * row + 16 * chunk), 128 * row + 16 * (chunk ^ (row % 8)));
@@ -68,7 +68,7 @@ impl SwizzleMode {
     /// The mode whose permutation of elements of `elem_bytes` bytes is `swizzle`, if there is one.
     ///
     /// ```
-    /// use tilewright::codegen::SwizzleMode;
+    /// use tilewright::arch::SwizzleMode;
     /// use tilewright::layout::Swizzle;
     /// assert_eq!(SwizzleMode::of(Swizzle::new(3, 3, 3)?, 2), Some(SwizzleMode::B128));
     /// assert_eq!(SwizzleMode::of(Swizzle::new(3, 3, 3)?, 4), None);

@@ -47,7 +47,7 @@ impl TensorMapDesc {
     /// What has no tensor map, with what would make it one: see [`TensorMapError`].
     ///
     /// ```
-    /// use tilewright::codegen::TensorMapDesc;
+    /// use tilewright::arch::TensorMapDesc;
     /// use tilewright::ir::Scalar;
     /// use tilewright::layout::{Layout, layout};
     ///
