@@ -57,7 +57,7 @@ fn check_ir(ir: &KernelIr, grid: Grid, args: &[Arg<'_>], expected: Expect) -> Fa
     let first = fault(Order::RoundRobin, 0);
     assert_eq!(fault(Order::RoundRobin, 1), first);
     assert_eq!(fault(Order::Random { seed: 5 }, 0), first);
-    assert!(first.place.file.ends_with("sim_faults.rs") && first.place.line > 0);
+    assert!(first.place.file.ends_with(file!()) && first.place.line > 0);
     expected.assert_eq(&without_lines(&first.to_string()));
     first
 }
