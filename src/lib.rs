@@ -46,6 +46,7 @@
 
 pub mod arch;
 pub mod codegen;
+mod errors;
 pub mod ir;
 pub mod kernels;
 pub mod layout;
