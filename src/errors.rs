@@ -106,7 +106,10 @@ mod tests {
 
     #[test]
     fn the_doc_comment_is_the_message() {
-        assert_eq!(Failed::Extent { mode: 1, extent: -2 }.to_string(), "no: the extent -2 of mode 1 is not positive");
+        assert_eq!(
+            Failed::Extent { mode: 1, extent: -2 }.to_string(),
+            "no: the extent -2 of mode 1 is not positive"
+        );
         assert_eq!(Failed::Branches { left: Some(3) }.to_string(), "no: 3 is left");
         assert_eq!(Failed::Branches { left: None }.to_string(), "no: nothing is left");
         let inner = u8::try_from(300).unwrap_err();
