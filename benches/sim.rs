@@ -2,17 +2,10 @@
 #![allow(missing_docs, reason = "criterion's macros make undocumented items")]
 #![allow(clippy::expect_used, reason = "a benchmark that cannot run has no figure")]
 
-#[path = "kernels/gemm_simt.rs"]
-mod gemm_simt;
-#[allow(dead_code, reason = "tests use the rest")]
-#[path = "kernels/gemm_sm80.rs"]
-mod gemm_sm80;
-#[allow(dead_code, reason = "tests use the rest")]
-#[path = "kernels/gemm_sm90.rs"]
-mod gemm_sm90;
-
-use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use tilewright::ir::{Body, Element, Global, GlobalMut, Kernel, Target, Val, bf16, range};
+use criterion::measurement::WallTime;
+use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
+use tilewright::ir::{Body, Global, GlobalMut, Kernel, Number, Scalar, Target, Val, bf16, range};
+use tilewright::kernels::gemm::{Gemm, GemmArgs, GemmConfig, GemmProblem};
 use tilewright::runtime::sim::{Arg, Buffer, Options, Program};
 use tilewright::runtime::{Device, Grid};
 
@@ -69,67 +62,43 @@ fn operations(c: &mut Criterion) {
     });
 }
 
+/// Matrix products of the library, `size` cubed, one kernel of each kind.
 fn gemm(c: &mut Criterion) {
-    let (m, n, depth) = (128, 128, 128);
-    let kernel = gemm_simt::gemm().expect("it is correct");
-    let program = Program::new(kernel.ir()).expect("it is verified");
-    let (a, b) = (vec![1.0f32; m * depth], vec![1.0f32; depth * n]);
-    let (a, b) = (Buffer::from_slice(&a), Buffer::from_slice(&b));
-    let out = Buffer::zeros(m * n * 4);
-    let int = |x: usize| Arg::Scalar((x as i32).to_const());
-    let options = Options::default().threads(1);
-    let run = || {
-        let args =
-            [Arg::Buffer(&a), Arg::Buffer(&b), Arg::Buffer(&out), int(m), int(n), int(depth)];
-        program.run(gemm_simt::grid(m as u32, n as u32), &args, &options).expect("it runs")
-    };
     let mut group = c.benchmark_group("sim");
     group.sample_size(10);
-    group.throughput(Throughput::Elements(run().thread_ops));
-    group.bench_function("gemm f32 128x128x128", |b| b.iter(run));
+    let simt = GemmConfig { tile: [64, 64, 16], ..GemmConfig::simt(Target::SM_80, Scalar::F32) };
+    product::<f32>(&mut group, "simt f32 gemm 128", simt, 128, |x| x);
+    let sm80 = GemmConfig::sm80(Target::SM_80, Scalar::Bf16, [128, 128]);
+    product::<bf16>(&mut group, "sm_80 gemm 512", sm80, 512, bf16::from_f32);
+    let sm90 = GemmConfig::sm90(Scalar::Bf16, [128, 128]);
+    product::<bf16>(&mut group, "sm_90a gemm 512", sm90, 512, bf16::from_f32);
     group.finish();
 }
 
-/// The products with tensor cores at 512 cubed, on two threads of the host.
-fn tensor_cores(c: &mut Criterion) {
-    const SIZE: usize = 512;
+/// One product on two threads of the host.
+fn product<T: Number>(
+    group: &mut BenchmarkGroup<'_, WallTime>,
+    name: &str,
+    config: GemmConfig,
+    size: u32,
+    number: impl Fn(f32) -> T,
+) {
     let device = Device::sim_with(Options::default().threads(2));
-    let matrix = |seed: usize| -> Vec<bf16> {
-        (0..SIZE * SIZE).map(|i| bf16::from_f32(((i * seed) % 17) as f32 - 8.0)).collect()
+    let len = (size * size) as usize;
+    let matrix = |step: usize| -> Vec<T> {
+        (0..len).map(|i| number(((i * step) % 17) as f32 - 8.0)).collect()
     };
     let a = device.upload(&matrix(7)).expect("it fits");
     let b = device.upload(&matrix(11)).expect("it fits");
-    let mut c_buffer = device.zeros::<bf16>(SIZE * SIZE).expect("it fits");
-    let sizes = [SIZE as u32; 3];
-    let mut group = c.benchmark_group("sim");
-    group.sample_size(10).throughput(Throughput::Elements(2 * (SIZE as u64).pow(3)));
-
-    let config = gemm_sm80::Config { target: Target::SM_80, bm: 128, bn: 128, stages: 3, strip: 8 };
-    let f = device.load(&gemm_sm80::gemm(config).expect("it is correct")).expect("it is verified");
-    let n = SIZE as i32;
-    group.bench_function("sm_80 gemm 512", |bencher| {
-        bencher.iter(|| f.launch(config.grid(sizes), (&a, &b, &mut c_buffer, n, n, n)));
+    let mut d = device.zeros::<T>(len).expect("it fits");
+    let problem = GemmProblem::new(size, size, size);
+    let gemm = Gemm::<T>::new(config).expect("it is correct");
+    let function = gemm.load(&device).expect("it is verified");
+    group.throughput(Throughput::Elements(2 * u64::from(size).pow(3)));
+    group.bench_function(name, |bencher| {
+        bencher.iter(|| function.launch(&problem, GemmArgs::new(&a, &b, &mut d)));
     });
-
-    let config = gemm_sm90::Config {
-        bm: 128,
-        bn: 128,
-        stages: 4,
-        strip: 4,
-        epilogue: gemm_sm90::Epilogue::Chunks,
-        cluster: 1,
-        programmatic: true,
-    };
-    let f = device.load(&gemm_sm90::gemm(config).expect("it is correct")).expect("it is verified");
-    let [a_map, b_map, c_map] = config.maps(sizes).expect("there are such maps");
-    let (a, b) = (a.tensor_map(&a_map).expect("it fits"), b.tensor_map(&b_map).expect("it fits"));
-    let mut map = c_buffer.tensor_map_mut(&c_map).expect("it fits");
-    let [rows, columns, depth] = config.tiles(sizes);
-    group.bench_function("sm_90a gemm 512", |bencher| {
-        bencher.iter(|| f.launch(config.grid(sizes, 2), (&a, &b, &mut map, rows, columns, depth)));
-    });
-    group.finish();
 }
 
-criterion_group!(benches, operations, gemm, tensor_cores);
+criterion_group!(benches, operations, gemm);
 criterion_main!(benches);

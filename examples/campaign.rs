@@ -2,11 +2,11 @@
 //!
 //! `cargo run --release --example campaign -- NAME|all|list [--cases N] [--seed S] [--record FILE]`.
 //! With `--record`, the counts replace the row of that name in a Markdown table: see
-//! `scripts/campaign` and `docs/trust.md`.
+//! `scripts/campaign` and `docs/evidence/laws.md`.
 
-#[path = "../tests/common/campaign.rs"]
+#[path = "../tests/support/campaign.rs"]
 mod campaign;
-#[path = "../tests/common/oracle.rs"]
+#[path = "../tests/support/oracle.rs"]
 mod oracle;
 
 use std::error::Error;

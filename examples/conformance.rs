@@ -7,9 +7,9 @@
 
 #![expect(clippy::print_stderr, reason = "a command line reports its errors there")]
 
-#[path = "../tests/common/oracle.rs"]
+#[path = "../tests/support/oracle.rs"]
 mod oracle;
-#[path = "../tests/common/vectors.rs"]
+#[path = "../tests/support/vectors.rs"]
 mod vectors;
 
 use std::collections::BTreeMap;

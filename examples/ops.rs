@@ -1,7 +1,7 @@
 //! Prints `docs/ops.md`: the operations, the types that they take and the targets that have them.
 //!
 //! `cargo run --example ops > docs/ops.md`. Everything is asked of the table of operations (`OpInfo`), of
-//! `Op::support` and of the verifier; `tests/ops_doc.rs` compares the file.
+//! `Op::support` and of the verifier; `tests/ir/ops_doc.rs` compares the file.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;

@@ -44,7 +44,9 @@
     clippy::print_stderr
 )]
 
+pub mod arch;
 pub mod codegen;
+mod errors;
 pub mod ir;
 pub mod kernels;
 pub mod layout;

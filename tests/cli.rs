@@ -9,9 +9,12 @@
 
 #[path = "cli/doctor.rs"]
 mod doctor;
-#[path = "support/driver.rs"]
+#[path = "support/mod.rs"]
+mod support;
+
 #[cfg(all(target_os = "linux", feature = "cuda-any-version"))]
-mod driver;
+use support::driver;
+
 #[path = "cli/ptx.rs"]
 mod ptx;
 

@@ -423,7 +423,7 @@ fn without_marks(enum_path: &str, name: &str, mark: &str, folder: &str, test: &s
 #[test]
 fn every_rule_of_the_verifier_has_a_negative_test() {
     let path = "src/ir/verify/error.rs";
-    check_marks(path, "VerifyError", "error", "tests/filetests/verify", "tests/verify_ir.rs");
+    check_marks(path, "VerifyError", "error", "tests/filetests/verify", "tests/ir/verify_ir.rs");
 }
 
 /// The header of the verifier is its list of rules: one to one with the variants of the error.
@@ -446,13 +446,19 @@ fn every_rule_of_the_verifier_is_in_its_header() {
 #[test]
 fn every_error_of_the_parser_has_a_test() {
     let path = "src/ir/text/error.rs";
-    check_marks(path, "ParseErrorKind", "error", "tests/filetests/parse", "tests/text_limits.rs");
+    check_marks(
+        path,
+        "ParseErrorKind",
+        "error",
+        "tests/filetests/parse",
+        "tests/ir/text_limits.rs",
+    );
 }
 
 #[test]
 fn every_fault_has_a_test() {
     let path = "src/runtime/sim/fault.rs";
-    let test = "tests/sim_faults.rs";
+    let test = "tests/sim/faults.rs";
     let missing = without_marks(path, "FaultCause", "fault", "tests/filetests/sim", test);
     assert!(missing.is_empty(), "faults without a test: {missing:?}");
 }

@@ -11,8 +11,10 @@
 )]
 #![cfg(feature = "sim")]
 
-#[path = "support/device.rs"]
-mod device;
+#[path = "support/mod.rs"]
+mod support;
+
+use support::device;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

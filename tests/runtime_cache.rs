@@ -12,10 +12,10 @@
 )]
 #![cfg(all(target_os = "linux", feature = "cuda", feature = "sim"))]
 
-#[path = "support/driver.rs"]
-mod driver;
-#[path = "support/rng.rs"]
-mod rng;
+#[path = "support/mod.rs"]
+mod support;
+
+use support::{driver, rng};
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,6 @@
 //! DLPack tensors out of buffers and into buffers: what is refused, everywhere; what goes through, with the driver of
 //! `support/fake_cuda.rs` and, where the environment has `TILEWRIGHT_GPU=1`, on a GPU.
 #![cfg(all(feature = "dlpack", feature = "sim"))]
-#![expect(unsafe_code, reason = "a tensor of foreign code is one by the word of its maker")]
 #![allow(
     clippy::expect_used,
     clippy::unwrap_used,
@@ -9,12 +8,14 @@
     clippy::print_stderr,
     reason = "a test ends with the message"
 )]
+#![expect(unsafe_code, reason = "a tensor of foreign code is one by the word of its maker")]
 
-#[path = "support/device.rs"]
-mod device;
+#[path = "support/mod.rs"]
+mod support;
+
+use support::device;
 #[cfg(all(target_os = "linux", feature = "cuda"))]
-#[path = "support/driver.rs"]
-mod driver;
+use support::driver;
 
 use std::ptr;
 use std::sync::Arc;

@@ -12,14 +12,17 @@
 )]
 #![cfg(all(target_os = "linux", feature = "cuda", feature = "sim"))]
 
-#[path = "support/driver.rs"]
-mod driver;
+#[path = "support/mod.rs"]
+mod support;
+
+use support::driver;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use driver::{CASE, check, check_refused, complete_driver, driver, run};
-use tilewright::codegen::{Fill, L2Promotion, Module, SwizzleMode, TensorMapDesc, TensorMapError};
+use tilewright::arch::{Fill, L2Promotion, SwizzleMode, TensorMapDesc, TensorMapError};
+use tilewright::codegen::Module;
 use tilewright::ir::{
     Element, Global, GlobalMut, InlinePtx, Kernel, KernelOptions, Scalar, Target, TensorMapMut,
     Untyped,

@@ -10,10 +10,10 @@
 )]
 #![cfg(feature = "sim")]
 
-#[path = "support/device.rs"]
-mod device;
-#[path = "support/ptxas.rs"]
-mod ptxas;
+#[path = "support/mod.rs"]
+mod support;
+
+use support::{device, ptxas};
 
 use std::process::Command;
 

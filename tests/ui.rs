@@ -1,11 +1,17 @@
-//! Mistakes that rustc must catch in the code that builds a kernel.
+//! Mistakes that rustc must catch, with the text it answers.
 
-#![allow(clippy::expect_used, reason = "a test ends with the message")]
+#[path = "support/mod.rs"]
+mod support;
 
-#[path = "support/ui.rs"]
-mod ui;
+use support::ui::check_does_not_compile;
 
 #[test]
 fn mistakes_in_bodies_do_not_compile() {
-    ui::check_does_not_compile("ui");
+    check_does_not_compile("ui");
+}
+
+#[test]
+#[cfg(any(feature = "sim", feature = "cuda"))]
+fn wrong_launches_do_not_compile() {
+    check_does_not_compile("launch_ui");
 }

@@ -5,7 +5,7 @@
 
 #![no_main]
 
-#[path = "../../tests/common/oracle.rs"]
+#[path = "../../tests/support/oracle.rs"]
 mod oracle;
 
 mod bytes;

@@ -8,7 +8,7 @@ mod rank;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use tilewright::codegen::Major;
+use tilewright::arch::Major;
 use tilewright::ir::{Scalar, Target};
 use tilewright::runtime::{Device, DeviceChoice};
 use tilewright::tune::{GemmSpace, Regime};

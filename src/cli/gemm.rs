@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
-use tilewright::codegen::Major;
+use tilewright::arch::Major;
 use tilewright::ir::{Number, Scalar, Target, bf16, f16};
 use tilewright::kernels::gemm::{
     Gemm, GemmArgs, GemmConfig, GemmError, GemmFunction, GemmProblem, Schedule,

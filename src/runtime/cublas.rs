@@ -8,7 +8,7 @@ use super::cuda;
 use super::device::{Backend, Device};
 use super::error::RuntimeError;
 use super::stream::{Stream, StreamBackend};
-use crate::codegen::Major;
+use crate::arch::Major;
 use crate::ir::{Element, Scalar};
 
 /// A matrix product `C[M,N] = A[M,K] B[K,N]` with sums in `f32`; C is row-major, nothing is padded.
@@ -149,7 +149,7 @@ impl From<RuntimeError> for CublasError {
 /// typed error.
 ///
 /// ```no_run
-/// use tilewright::codegen::Major;
+/// use tilewright::arch::Major;
 /// use tilewright::ir::{Scalar, bf16};
 /// use tilewright::runtime::{Cublas, Device, Matmul};
 /// let device = Device::cuda(0)?;

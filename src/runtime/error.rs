@@ -8,7 +8,7 @@ use super::fault::DeviceFault;
 use super::grid::{ClusterError, Extent, Grid};
 use super::note::CompilerNote;
 use super::ptxas::PtxasError;
-use crate::codegen::TensorMapError;
+use crate::arch::TensorMapError;
 use crate::ir::{SignatureError, Target, Type};
 
 /// Why a device, a buffer or a launch is refused, or what a launch did wrong.

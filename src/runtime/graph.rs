@@ -221,7 +221,7 @@ impl fmt::Debug for Graph {
 mod sim_recording {
     use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-    use crate::codegen::TensorMapDesc;
+    use crate::arch::TensorMapDesc;
     use crate::ir::Const;
     use crate::runtime::argument::{Arg, ArgValue};
     use crate::runtime::buffer::Memory;

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 
 use super::buffer::{Buffer, Memory};
 use super::error::RuntimeError;
-use crate::codegen::{TensorMapDesc, TensorMapError};
+use crate::arch::{TensorMapDesc, TensorMapError};
 use crate::ir::Element;
 
 #[cfg(feature = "cuda-any-version")]
@@ -92,7 +92,7 @@ impl<T: Element> Buffer<T> {
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
-    /// use tilewright::codegen::TensorMapDesc;
+    /// use tilewright::arch::TensorMapDesc;
     /// use tilewright::ir::{Kernel, Scalar, Target, TensorMap};
     /// use tilewright::layout::{Layout, layout};
     /// use tilewright::runtime::{Device, Grid};

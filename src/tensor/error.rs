@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use crate::codegen::{DescriptorError, TensorMapError};
+use crate::arch::{DescriptorError, TensorMapError};
 use crate::layout::{LayoutError, Overlap, WidestVector};
 
-use super::coverage::CoverageFault;
+use super::atom::coverage::CoverageFault;
 
 /// A mistake in the use of a tensor or a pointer. The build records it with its Rust line and goes on;
 /// [`Kernel::build`](crate::ir::Kernel::build) returns it as

@@ -25,80 +25,35 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod async_tile;
 mod atom;
-mod bulk_copy;
-mod clear;
-mod coord;
 mod copy;
-mod coverage;
-mod cp_async_pipeline;
-mod elements;
-mod engine;
 mod error;
 mod gemm;
-mod gemm_async;
-mod gemm_sync;
-mod mainloop;
-mod matrix_load;
-mod names;
 mod pipeline;
-mod pointer;
-mod predicate;
-mod raster;
-mod roles;
-mod scheduler;
-mod smem_allocator;
-mod smem_operand;
-mod ssa;
-mod staged_store;
 mod storage;
-mod swizzle_choice;
-#[expect(clippy::module_inception, reason = "the type that gives the storey its name")]
-mod tensor;
-mod thr_copy;
-mod thr_mma;
-mod tiled_copy;
-mod tiled_mma;
-mod tma;
-mod tma_store_pipeline;
-mod views;
+mod view;
 
-pub use async_tile::{AsyncTile, ThrAsyncTile};
 pub use atom::{
-    AtomError, BitOp, BulkOp, CacheOp, CopyAtom, CopyOp, Major, Matrices, MmaAtom, MmaOp, MmaSync,
-    OperandSource, SmemAtom, SmemSwizzle, TmaOp, ValType, Wgmma,
+    AtomError, BitOp, BulkOp, CacheOp, CopyAtom, CopyOp, CoverageFault, Matrices, MmaAtom, MmaOp,
+    MmaSync, Operand, OperandSource, SmemAccess, SmemAtom, SmemSwizzle, SwizzleCandidate,
+    SwizzleChoice, ThrCopy, ThrMma, TiledCopy, TiledMma, TmaOp, ValType, Wgmma, choose_swizzle,
 };
-pub use bulk_copy::{bulk_copy, bulk_store};
-pub use clear::{clear, cooperative_clear};
-pub use copy::{autovec_copy, autovec_copy_if, copy, copy_if, copy_zfill};
-pub use coverage::CoverageFault;
-pub use cp_async_pipeline::{CpAsyncPipeline, CpAsyncState};
-pub use engine::{Coordinates, Engine, Readable, Rmem, Writable};
+pub use copy::{
+    AsyncTile, MatrixLoad, MatrixRing, StagedStore, StoreWords, SumMap, ThrAsyncTile, ThrStore,
+    TmaCopy, autovec_copy, autovec_copy_if, bulk_copy, bulk_store, clear, cooperative_clear, copy,
+    copy_if, copy_zfill,
+};
 pub use error::{TensorError, TensorErrorKind};
-pub use gemm::gemm;
-pub use gemm_async::WgmmaOperand;
-pub use mainloop::WgmmaMainloop;
-pub use matrix_load::{MatrixLoad, MatrixRing};
-pub use names::TensorLayout;
-pub use pipeline::{PipelineState, TmaPipeline, Turns};
-pub use pointer::{Pointer, PointerOffset, Recast};
-pub use predicate::{IntoPredicate, Predicate};
-pub use raster::{ParseRasterError, Raster};
-pub use roles::{WarpRole, warp_roles};
-pub use scheduler::{Tile, TileScheduler};
-pub use smem_allocator::SmemAllocator;
-pub use smem_operand::SmemOperand;
-pub use ssa::{SsaOperand, TensorSsa};
-pub use staged_store::{StagedStore, StoreWords, SumMap, ThrStore};
+pub use gemm::{SmemOperand, WgmmaMainloop, WgmmaOperand, gemm};
+pub use pipeline::{
+    CpAsyncPipeline, CpAsyncState, ParseRasterError, PipelineState, Raster, Tile, TileScheduler,
+    TmaPipeline, TmaStorePipeline, Turns, WarpRole, warp_roles,
+};
 #[doc(hidden)]
 pub use storage::round_up;
-pub use storage::{Align, MemRange, MemRangeAt, Storage, StoragePointer};
-pub use swizzle_choice::{SmemAccess, SwizzleCandidate, SwizzleChoice, choose_swizzle};
-pub use tensor::{CoordTensor, Fragment, GlobalTensor, GlobalTensorMut, SharedTensor, Tensor};
-pub use thr_copy::ThrCopy;
-pub use thr_mma::ThrMma;
-pub use tiled_copy::TiledCopy;
-pub use tiled_mma::{Operand, TiledMma};
-pub use tma::TmaCopy;
-pub use tma_store_pipeline::TmaStorePipeline;
+pub use storage::{Align, MemRange, MemRangeAt, SmemAllocator, Storage, StoragePointer};
+pub use view::{
+    CoordTensor, Coordinates, Engine, Fragment, GlobalTensor, GlobalTensorMut, IntoPredicate,
+    Pointer, PointerOffset, Predicate, Readable, Recast, Rmem, SharedTensor, SsaOperand, Tensor,
+    TensorLayout, TensorSsa, Writable,
+};

@@ -1,7 +1,7 @@
 //! [`Places`]: where the elements of the matrices of a problem lie.
 
 use super::tuner::SearchError;
-use crate::codegen::Major;
+use crate::arch::Major;
 use crate::ir::{Scalar, Target};
 use crate::kernels::gemm::{GemmConfig, GemmProblem, GemmStrides};
 

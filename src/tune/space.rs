@@ -1,6 +1,6 @@
 //! [`GemmSpace`]: the configurations of a matrix product that are worth a measurement.
 
-use crate::codegen::Major;
+use crate::arch::Major;
 use crate::ir::{Scalar, Target};
 use crate::kernels::gemm::{Epilogue, GemmConfig, GemmProblem, Schedule, StoreForm};
 use crate::tensor::Raster;

@@ -8,7 +8,7 @@ use super::data::{self, Compare, Fill};
 use super::places::Places;
 use super::regime::Regime;
 use super::tuner::Rejection;
-use crate::codegen::Major;
+use crate::arch::Major;
 use crate::ir::{BuildErrors, Converted, Element, Scalar, bf16, f16};
 use crate::kernels::gemm::{Activation, Bias, Epilogue, GemmProblem};
 use crate::runtime::{Buffer, Device, Function, Graph, LaunchOptions, RuntimeError, Stream};

@@ -1,4 +1,4 @@
-use tilewright::codegen::TensorMapDesc;
+use tilewright::arch::TensorMapDesc;
 use tilewright::ir::TensorMapMut;
 use tilewright::runtime::{Buffer, Function, Grid, RuntimeError};
 

@@ -8,7 +8,6 @@ pub(crate) trait AnyBuffer {
     /// As an argument that the kernel may write.
     fn arg(&mut self) -> Arg<'_>;
     /// As an argument that the kernel reads.
-    #[allow(dead_code, reason = "each test file uses the parts that it needs")]
     fn read_only(&self) -> Arg<'_>;
     fn bits(&self) -> Vec<u64>;
 }

@@ -9,7 +9,6 @@ use super::ptxas;
 
 /// Assembles all kernels, those that need one version of the PTX ISA as one module: a later version that one of
 /// them needs must not hide that another one says too low a version.
-#[allow(dead_code, reason = "each part of the tests uses what it needs")]
 pub(crate) fn check_modules(kernels: &[Kernel<Untyped>], options: &[&str]) {
     let Some(ptxas) = ptxas::find() else { return };
     for ptx in modules(kernels) {
@@ -18,7 +17,6 @@ pub(crate) fn check_modules(kernels: &[Kernel<Untyped>], options: &[&str]) {
 }
 
 /// As [`check_modules`], where remarks on speed are no errors.
-#[allow(dead_code, reason = "each part of the tests uses what it needs")]
 pub(crate) fn accept_modules(kernels: &[Kernel<Untyped>], options: &[&str]) {
     let Some(ptxas) = ptxas::find() else { return };
     for ptx in modules(kernels) {
@@ -48,7 +46,6 @@ pub(crate) fn check_text(ptxas: &ptxas::Ptxas, ptx: &Ptx, options: &[&str]) {
 }
 
 /// The kernel without its signature, to be added to a module with others.
-#[allow(dead_code, reason = "each part of the tests uses what it needs")]
 pub(crate) fn untyped<P>(kernel: &Kernel<P>) -> Kernel<Untyped> {
     Kernel::verify(kernel.ir().clone()).unwrap()
 }

@@ -3,7 +3,7 @@
 use tilewright::ir::{Element, Global, GlobalMut, Kernel, Target, Val};
 use tilewright::runtime::{Device, Grid};
 
-use crate::text;
+use super::text;
 
 type Params<A, B, C, R> = (Global<A>, Global<B>, Global<C>, GlobalMut<R>, u32);
 

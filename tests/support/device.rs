@@ -5,7 +5,6 @@ use tilewright::runtime::Device;
 /// The simulator, always, and the first GPU where the environment has `TILEWRIGHT_GPU=1`.
 ///
 /// A test that asks for a GPU on a machine without one fails: it must not pass unseen.
-#[allow(dead_code, reason = "each test file uses the parts that it needs")]
 pub(crate) fn devices() -> Vec<Device> {
     let mut devices = vec![Device::sim().expect("the simulator is always there")];
     devices.extend(gpu());
@@ -13,7 +12,6 @@ pub(crate) fn devices() -> Vec<Device> {
 }
 
 /// The first GPU where the environment has `TILEWRIGHT_GPU=1`, else nothing.
-#[allow(dead_code, reason = "each test file uses the parts that it needs")]
 pub(crate) fn gpu() -> Option<Device> {
     let wanted = std::env::var("TILEWRIGHT_GPU").is_ok_and(|value| value == "1");
     wanted.then(|| Device::cuda(0).expect("TILEWRIGHT_GPU=1 asks for a GPU"))

@@ -64,7 +64,6 @@ pub(crate) fn said(output: &Output, case: &str) -> String {
 }
 
 /// Runs `case` in a child process with a driver in `folder`, and returns what it left.
-#[allow(dead_code, reason = "each test file uses the parts that it needs")]
 pub(crate) fn run(folder: &PathBuf, case: &str, settings: &[(&str, &str)]) -> Output {
     let output = command(folder, case, settings).output().expect("the test can be started again");
     said(&output, case);
@@ -72,7 +71,6 @@ pub(crate) fn run(folder: &PathBuf, case: &str, settings: &[(&str, &str)]) -> Ou
 }
 
 /// Runs a case with the complete driver; it must leave nothing allocated, loaded or retained.
-#[allow(dead_code, reason = "each test file uses the parts that it needs")]
 #[track_caller]
 pub(crate) fn check(case: &str, settings: &[(&str, &str)]) {
     let Some(folder) = complete_driver() else { return };
@@ -82,7 +80,6 @@ pub(crate) fn check(case: &str, settings: &[(&str, &str)]) {
 }
 
 /// As [`check`], for a case in which no context is made.
-#[allow(dead_code, reason = "each test file uses the parts that it needs")]
 #[track_caller]
 pub(crate) fn check_refused(case: &str, settings: &[(&str, &str)]) {
     if let Some(folder) = complete_driver() {

@@ -1,11 +1,12 @@
 //! One matrix product of `kernels::gemm`, compared with its definition.
 
-use tilewright::codegen::{Major, Ptx};
+use tilewright::arch::Major;
+use tilewright::codegen::Ptx;
 use tilewright::ir::{Element, Number, Scalar, bf16, f8e4m3, f16};
 use tilewright::kernels::gemm::{Activation, Bias, Gemm, GemmArgs, GemmConfig, GemmProblem};
 use tilewright::runtime::Device;
 
-use crate::rng::Rng;
+use super::rng::Rng;
 
 /// A number of a type that is multiplied or written.
 pub(crate) trait Real: Element {

@@ -67,13 +67,11 @@ impl Ptxas {
     }
 
     /// As [`assemble`](Ptxas::assemble), where remarks on speed are no errors.
-    #[allow(dead_code, reason = "each part of the tests uses what it needs")]
     pub(crate) fn accept(&self, ptx: &str, target: &str, options: &[&str]) -> Result<(), String> {
         self.run(ptx, target, options, true)
     }
 
     /// Assembles a module and gives what is said of it in detail: registers, spills, local memory, remarks.
-    #[allow(dead_code, reason = "each part of the tests uses what it needs")]
     pub(crate) fn report(&self, ptx: &str, target: &str) -> Result<String, String> {
         let (said, success, source) = self.said(ptx, target, &["--verbose"])?;
         let _ = std::fs::remove_file(&source);

@@ -15,11 +15,10 @@ use tilewright::ir::{
     Value, ValueData, ValueDef, ValueList, VarData, VarId, VectorType, VolatileReg, VoteMode, Warp,
 };
 
+pub(crate) use super::raw;
+
 #[path = "random_tensor.rs"]
 mod random_tensor;
-#[path = "raw.rs"]
-#[allow(dead_code, reason = "each part of the tests uses what it needs")]
-pub(crate) mod raw;
 
 /// The kernel that `choices` stand for.
 pub(crate) fn random_kernel(choices: &[u32]) -> KernelIr {

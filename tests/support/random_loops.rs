@@ -12,7 +12,7 @@ use tilewright::ir::{
     Sync, Target, Type, Unroll, Value, ValueData, ValueDef, VarData, VarId,
 };
 
-use crate::rng::Rng;
+use super::rng::Rng;
 
 /// Elements of the buffer `x`, a power of two.
 pub(crate) const READ: usize = 64;

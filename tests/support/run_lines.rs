@@ -9,7 +9,7 @@
 //!
 //! The result is the buffers that the kernel can write, then what it printed, then the assertions that failed.
 
-use tilewright::codegen::{Fill, SwizzleMode, TensorMapDesc};
+use tilewright::arch::{Fill, SwizzleMode, TensorMapDesc};
 use tilewright::ir::{Const, KernelIr, Op, Scalar, Type};
 use tilewright::runtime::Grid;
 use tilewright::runtime::sim::{Arg, Buffer, Options, Order, Output, RunError, run};

@@ -10,7 +10,6 @@ use super::{device, ptxas, text};
 /// Runs `body` on every device with the grid, for the first target that has all that it does, and checks that
 /// thread `i` computes `expected(i)`: threads are numbered along x, then y, then z, block by block.
 #[track_caller]
-#[allow(dead_code, reason = "each test file uses the parts that it needs")]
 pub(crate) fn check_grid<T: Element>(
     first: Target,
     grid: Grid,
@@ -52,7 +51,6 @@ pub(crate) fn check_grid<T: Element>(
 
 /// Assembles the kernel for each target from `first` on, with warnings as errors.
 #[track_caller]
-#[allow(dead_code, reason = "each test file uses the parts that it needs")]
 pub(crate) fn assemble<P>(first: Target, build: impl Fn(Target) -> Kernel<P>) {
     let Some(ptxas) = ptxas::find() else { return };
     for target in [Target::SM_80, Target::SM_90, Target::SM_90A] {

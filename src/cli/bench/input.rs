@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use tilewright::codegen::Major;
+use tilewright::arch::Major;
 use tilewright::ir::Scalar;
 use tilewright::kernels::gemm::{GemmConfig, GemmProblem};
 use tilewright::tune::{GemmSpace, USUAL_SHAPES};

@@ -299,7 +299,7 @@ fn wgmma_shape<D: Sum>(a_type: Scalar, d: &Registers<'_, D>) -> MmaShape {
 impl<'b, T: Element> Val<'b, Shared<T>> {
     /// The descriptor of a matrix in shared memory that starts here, for [`wgmma`](Body::wgmma):
     /// `bits | (address >> 4 & 0x3fff)`. `bits` has all but the address, as
-    /// [`MatrixDescriptor::bits`](crate::codegen::MatrixDescriptor::bits) says. A matrix that starts `n` bytes
+    /// [`MatrixDescriptor::bits`](crate::arch::MatrixDescriptor::bits) says. A matrix that starts `n` bytes
     /// further has this descriptor plus `n / 16`. PTX ISA 9.7.15.5.1.
     #[track_caller]
     pub fn matrix_descriptor(self, bits: u64) -> Val<'b, u64> {

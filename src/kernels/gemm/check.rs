@@ -1,6 +1,6 @@
 //! Whether there is a kernel for a configuration.
 
-use crate::codegen::Major;
+use crate::arch::Major;
 use crate::ir::{Scalar, Target};
 
 use super::config::{GROUP, GemmConfig, Schedule, StoreForm};

@@ -1,6 +1,6 @@
 //! [`GemmConfig`]: everything that is chosen when a matrix product is built.
 
-use crate::codegen::Major;
+use crate::arch::Major;
 use crate::ir::{Scalar, Target};
 use crate::runtime::Grid;
 use crate::tensor::Raster;

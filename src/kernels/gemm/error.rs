@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::codegen::{DescriptorError, Major, TensorMapError};
+use crate::arch::{DescriptorError, Major, TensorMapError};
 use crate::ir::{BuildErrors, Scalar, Target};
 use crate::layout::LayoutError;
 use crate::runtime::RuntimeError;

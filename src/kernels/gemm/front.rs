@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use crate::codegen::{Ptx, PtxOptions, TensorMapDesc};
+use crate::arch::TensorMapDesc;
+use crate::codegen::{Ptx, PtxOptions};
 use crate::ir::{Element, Kernel, KernelIr, Number, Scalar};
 
 use super::config::{GemmConfig, Schedule};

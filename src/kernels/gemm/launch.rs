@@ -1,6 +1,6 @@
 //! [`GemmFunction`]: a matrix product on a device.
 
-use crate::codegen::Major;
+use crate::arch::Major;
 use crate::ir::{Element, Number};
 use crate::runtime::{
     Buffer, Device, Function, GraphBuilder, Grid, LaunchOptions, TensorMapArg, TensorMapArgMut,

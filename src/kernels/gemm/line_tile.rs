@@ -1,6 +1,6 @@
 //! [`LineTile`]: tiles in shared memory with one line for each step along K, copied by all threads of a block.
 
-use crate::codegen::Major;
+use crate::arch::Major;
 use crate::ir::{Body, CpAsyncCache, Element, Global, Registers, Scalar, Shared, Val, Var};
 
 /// Elements between the ends of two lines in shared memory: vectors stay aligned, and 8 steps of 4 rows, which a warp

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::codegen::Major;
+use crate::arch::Major;
 use crate::ir::Scalar;
 
 use super::config::{Activation, Bias, Epilogue, GemmConfig, Schedule, StoreForm};

@@ -1,6 +1,6 @@
 //! [`GemmProblem`]: the sizes of a matrix product, and where its matrices lie.
 
-use crate::codegen::Major;
+use crate::arch::Major;
 
 use super::config::{GemmConfig, Schedule, StoreForm};
 use super::error::GemmError;

@@ -4,7 +4,7 @@
 //! with `wgmma` and write their rows of D by tensor copies: both on one tile, or each on tiles of its own in turn. Blocks
 //! stay, and every role goes through the same tiles.
 
-use crate::codegen::{L2Promotion, Major, TensorMapDesc};
+use crate::arch::{L2Promotion, Major, TensorMapDesc};
 use crate::ir::{
     BarrierForm, Body, Element, Kernel, KernelOptions, Number, Scalar, TensorMap, TensorMapMut,
     Val, range,

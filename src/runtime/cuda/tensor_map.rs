@@ -10,7 +10,7 @@ use cudarc::driver::sys::{
 use smallvec::SmallVec;
 
 use super::memory::Memory;
-use crate::codegen::{Fill, L2Promotion, SwizzleMode, TensorMapDesc, TensorMapError};
+use crate::arch::{Fill, L2Promotion, SwizzleMode, TensorMapDesc, TensorMapError};
 use crate::ir::Scalar;
 use crate::runtime::RuntimeError;
 

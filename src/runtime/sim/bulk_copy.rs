@@ -11,7 +11,7 @@ use super::shared::Spot;
 use super::tensor_copy::{Coords, fill, segments};
 use super::trap::{AccessAt, Trap, TrapCause, Trapped};
 use super::turn::{Next, Origin, Turn};
-use crate::codegen::{SwizzleMode, TensorMapDesc};
+use crate::arch::{SwizzleMode, TensorMapDesc};
 use crate::ir::{AsyncCopy, BulkReduce, BulkWait, OpId, Scalar, Space, Value};
 
 /// What one side of a copy is in global memory.

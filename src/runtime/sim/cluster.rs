@@ -23,7 +23,7 @@ use super::turn::Park;
 use super::turns::Turns;
 use super::warp::{Pause, Warp};
 use super::warp_group::WarpGroup;
-use crate::codegen::TensorMapDesc;
+use crate::arch::TensorMapDesc;
 use crate::runtime::Grid;
 
 /// Turns that warps have at most while an operation is pending that a barrier is told of.

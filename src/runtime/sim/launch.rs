@@ -12,7 +12,7 @@ use super::explain::{Launch, explain};
 use super::options::{Options, Report};
 use super::program::Code;
 use super::special::Shape;
-use crate::codegen::TensorMapDesc;
+use crate::arch::TensorMapDesc;
 use crate::ir::{Const, KernelIr, LaunchBounds, Type};
 use crate::runtime::Grid;
 use crate::runtime::assert::AssertFailures;

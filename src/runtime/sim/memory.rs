@@ -16,7 +16,7 @@ use super::pending::Pending;
 use super::proxy::Proxies;
 use super::shared::{Shared, SharedRange, of_cluster};
 use super::trap::{AccessAt, Trap, TrapCause, Trapped};
-use crate::codegen::TensorMapDesc;
+use crate::arch::TensorMapDesc;
 use crate::ir::{LoadAccess, LoadOrder, Scalar, Space, StoreAccess, StoreOrder};
 
 /// The memory that the warps of a cluster see.

@@ -1,6 +1,6 @@
 //! Boxes of tensors: which bytes of shared memory are which bytes of the tensor.
 
-use crate::codegen::{Fill, TensorMapDesc};
+use crate::arch::{Fill, TensorMapDesc};
 use crate::ir::Scalar;
 
 /// The coordinates of a box; those beyond the rank of the tensor do not count.

@@ -1,7 +1,7 @@
 //! Tensor cores with operands in shared memory.
 //!
 //! The 64-bit descriptor of an operand is decoded as the table of
-//! [`MatrixDescriptor`](crate::codegen::MatrixDescriptor) says; the swizzle permutes the bits of the address
+//! [`MatrixDescriptor`](crate::arch::MatrixDescriptor) says; the swizzle permutes the bits of the address
 //! in shared memory, whose window starts at 0.
 
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use super::trap::{Trap, TrapCause, Trapped};
 use super::turn::{Act, Next, Park, Turn};
 use super::warp::Warp;
 use super::warp_group::{Registers, Said, Wait, WarpGroup};
-use crate::codegen::SwizzleMode;
+use crate::arch::SwizzleMode;
 use crate::ir::{Mma, MmaShape, Scalar, Space, Value, WgmmaForm};
 
 /// A `wgmma` of a kernel.

@@ -5,9 +5,9 @@ use crate::layout::{Layout, layout};
 
 use super::error::AtomError;
 use super::mma_sync::MmaSync;
-use super::smem::Major;
 use super::val_type::ValType;
 use super::wgmma::{OperandSource, Wgmma};
+use crate::arch::Major;
 
 /// The instruction of an [`MmaAtom`]. Prints as CuTe's name of it, and reads that name.
 ///

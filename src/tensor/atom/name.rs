@@ -7,9 +7,10 @@ use super::copy::{CacheOp, CopyAtom, CopyOp, Matrices};
 use super::error::AtomError;
 use super::mma::{MmaAtom, MmaOp};
 use super::mma_sync::{BitOp, MmaSync};
-use super::smem::{Major, SmemAtom, SmemSwizzle};
+use super::smem::{SmemAtom, SmemSwizzle};
 use super::val_type::ValType;
 use super::wgmma::{OperandSource, Wgmma};
+use crate::arch::Major;
 
 /// The C++ types that CuTe instantiates `UniversalFMA` with.
 const FMA_TYPES: [(ValType, &str); 4] = [

@@ -8,7 +8,7 @@ use crate::layout::{ComposedLayout, Layout, Swizzle, layout};
 
 use super::error::AtomError;
 
-pub use crate::codegen::Major;
+use crate::arch::Major;
 
 /// The swizzle of a tile of shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

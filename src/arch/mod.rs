@@ -1,0 +1,11 @@
+//! Formats of the hardware: shared-memory swizzles, `wgmma` matrix descriptors and TMA tensor maps.
+//!
+//! Plain data computed from layouts. The code generator writes it, the simulator reads it, and a launch encodes it.
+
+mod matrix_descriptor;
+mod swizzle_mode;
+mod tensor_map;
+
+pub use matrix_descriptor::{DescriptorError, Major, MatrixDescriptor};
+pub use swizzle_mode::SwizzleMode;
+pub use tensor_map::{BoxElement, DimMode, Fill, L2Promotion, TensorMapDesc, TensorMapError};

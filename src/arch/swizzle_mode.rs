@@ -1,0 +1,126 @@
+//! How hardware permutes rows of shared memory that it fills or reads by itself.
+
+use std::fmt;
+
+use crate::layout::Swizzle;
+
+/// The swizzle of a tensor map or of a matrix descriptor: which 16-byte chunk of a row an access goes to
+/// depends on the row.
+///
+/// The permutation is one of addresses in shared memory, not of places in a box: bits of the address that
+/// name the row are xored onto the bits that name the chunk. In units of bytes it is CuTe's `Swizzle<B,4,3>`.
+///
+/// ```
+/// use tilewright::arch::SwizzleMode;
+/// // The chunk of 16 bytes is xored with the row of 128 bytes, modulo 8.
+/// let (row, chunk) = (5, 3);
+/// assert_eq!(SwizzleMode::B128.apply(128 * row + 16 * chunk), 128 * row + 16 * (chunk ^ (row % 8)));
+/// assert_eq!(SwizzleMode::None.apply(1234), 1234);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SwizzleMode {
+    /// No permutation.
+    #[default]
+    None,
+    /// Rows of 32 bytes: `Swizzle<1,4,3>`.
+    B32,
+    /// Rows of 64 bytes: `Swizzle<2,4,3>`.
+    B64,
+    /// Rows of 128 bytes: `Swizzle<3,4,3>`.
+    B128,
+}
+
+impl SwizzleMode {
+    /// All modes.
+    pub const ALL: [SwizzleMode; 4] =
+        [SwizzleMode::None, SwizzleMode::B32, SwizzleMode::B64, SwizzleMode::B128];
+
+    /// How many bits of the address are changed: `B` of `Swizzle<B,4,3>`.
+    pub const fn bits(self) -> u32 {
+        match self {
+            SwizzleMode::None => 0,
+            SwizzleMode::B32 => 1,
+            SwizzleMode::B64 => 2,
+            SwizzleMode::B128 => 3,
+        }
+    }
+
+    /// The bytes of a row, inside which chunks move; `None` without a permutation.
+    pub const fn row_bytes(self) -> Option<u32> {
+        match self {
+            SwizzleMode::None => None,
+            SwizzleMode::B32 | SwizzleMode::B64 | SwizzleMode::B128 => Some(16 << self.bits()),
+        }
+    }
+
+    /// The alignment in shared memory at which the pattern starts anew, and that a tile needs so that its
+    /// rows are permuted like those of a tile at address 0. It is what bulk copies need, 128, or more.
+    pub const fn align_bytes(self) -> u32 {
+        128 << self.bits()
+    }
+
+    /// Where the byte at `address` of the plain tile is.
+    pub const fn apply(self, address: u64) -> u64 {
+        let mask = (1 << self.bits()) - 1;
+        address ^ ((address >> 7 & mask) << 4)
+    }
+
+    /// The mode whose permutation of elements of `elem_bytes` bytes is `swizzle`, if there is one.
+    ///
+    /// ```
+    /// use tilewright::arch::SwizzleMode;
+    /// use tilewright::layout::Swizzle;
+    /// assert_eq!(SwizzleMode::of(Swizzle::new(3, 3, 3)?, 2), Some(SwizzleMode::B128));
+    /// assert_eq!(SwizzleMode::of(Swizzle::new(3, 3, 3)?, 4), None);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    pub fn of(swizzle: Swizzle, elem_bytes: u32) -> Option<SwizzleMode> {
+        if swizzle.is_identity() {
+            return Some(SwizzleMode::None);
+        }
+        let in_bytes = swizzle.downcast(elem_bytes.into()).ok()?;
+        SwizzleMode::ALL.into_iter().find(|mode| {
+            let of_mode = (i64::from(mode.bits()), 4, 3);
+            (in_bytes.bits(), in_bytes.base(), in_bytes.shift()) == of_mode
+        })
+    }
+}
+
+/// As CUDA names it: `none`, `32B`, `64B`, `128B`.
+impl fmt::Display for SwizzleMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.row_bytes() {
+            None => f.write_str("none"),
+            Some(bytes) => write!(f, "{bytes}B"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The permutation of each mode is CuTe's swizzle, and the mode of that swizzle is the mode again, in
+    /// elements of every size.
+    #[test]
+    fn modes_are_the_swizzles_of_cute() {
+        for mode in SwizzleMode::ALL {
+            let bits = i64::from(mode.bits());
+            let swizzle = Swizzle::new(bits, 4, 3).unwrap();
+            for address in 0..4096 {
+                assert_eq!(mode.apply(address), swizzle.apply(address as i64) as u64);
+                assert_eq!(mode.apply(mode.apply(address)), address);
+            }
+            for (elem_bytes, base) in [(1, 4), (2, 3), (4, 2), (8, 1)] {
+                let in_elements = Swizzle::new(bits, base, 3).unwrap();
+                assert_eq!(SwizzleMode::of(in_elements, elem_bytes), Some(mode), "{in_elements}");
+            }
+            // The pattern starts anew at its alignment.
+            let period = u64::from(mode.align_bytes());
+            assert!((0..4096).all(|at| mode.apply(at + period) == mode.apply(at) + period));
+        }
+        for (bits, base, shift) in [(4, 4, 4), (3, 4, 4), (3, 3, 3), (2, 5, 3)] {
+            assert_eq!(SwizzleMode::of(Swizzle::new(bits, base, shift).unwrap(), 1), None);
+        }
+    }
+}

@@ -1,0 +1,406 @@
+//! Tensor maps: what the tensor memory accelerator is told of a tensor and of the boxes that it copies.
+//!
+//! A map is computed from two layouts, that of the tensor in global memory and that of one box in shared
+//! memory, or given number by number. It is plain data: a launch makes the 128 bytes from it that a GPU
+//! reads, and the simulator reads it as it is.
+
+mod error;
+mod layouts;
+
+use std::fmt;
+
+use smallvec::SmallVec;
+
+pub use self::error::TensorMapError;
+
+use super::swizzle_mode::SwizzleMode;
+use crate::ir::{Scalar, Target};
+
+/// The most dimensions of a map.
+const MAX_RANK: usize = 5;
+
+/// Numbers, one for each dimension.
+type PerDim<T> = SmallVec<[T; MAX_RANK]>;
+
+/// A tensor in global memory and the box that one copy moves (PTX ISA 5.5, tiled mode; CUDA driver API,
+/// `cuTensorMapEncodeTiled`). Dimension 0 is the fastest one, in memory as in the coordinates of a copy.
+///
+/// The element `i` of the box at the coordinates `c` is the element `c + i * s` of the tensor, where `s` are
+/// the element strides; the box lies dense in shared memory, dimension 0 fastest, with its 16-byte chunks
+/// permuted by the swizzle.
+///
+/// ```
+/// use tilewright::codegen::{SwizzleMode, TensorMapDesc};
+/// use tilewright::ir::Scalar;
+/// use tilewright::layout::{ComposedLayout, Layout, Swizzle, layout};
+///
+/// // A row-major matrix of 1000 x 512, copied in boxes of 64 rows and 32 columns, 128 bytes a row.
+/// let matrix = Layout::row_major((1000, 512));
+/// let tile = ComposedLayout::new(Swizzle::new(3, 2, 3)?, 0, layout!((64, 32):(32, 1)))?;
+/// let map = TensorMapDesc::from_layouts(Scalar::F32, &matrix, &tile)?;
+/// assert_eq!((map.dims(), map.box_dims()), (&[512, 1000][..], &[32, 64][..]));
+/// assert_eq!((map.strides_bytes(), map.swizzle()), (&[4, 2048][..], SwizzleMode::B128));
+/// assert_eq!(map.box_bytes(), 64 * 32 * 4);
+/// // Row 2, column 5 of the tensor; outside of it there is nothing.
+/// assert_eq!((map.global_offset(&[5, 2]), map.global_offset(&[5, 1000])), (Some(4116), None));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct TensorMapDesc {
+    elem: Scalar,
+    dims: PerDim<u64>,
+    /// Of all dimensions; the first is the size of an element.
+    strides_bytes: PerDim<u64>,
+    box_dims: PerDim<u32>,
+    element_strides: PerDim<u32>,
+    swizzle: SwizzleMode,
+    fill: Fill,
+    l2_promotion: L2Promotion,
+    sources: PerDim<DimMode>,
+}
+
+/// What a copy writes for places outside of the tensor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Fill {
+    /// Zero.
+    #[default]
+    Zero,
+    /// A NaN, in elements of floating point.
+    Nan,
+}
+
+/// How much a copy brings into the L2 cache at once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum L2Promotion {
+    /// What it needs.
+    #[default]
+    None,
+    /// 64 bytes.
+    B64,
+    /// 128 bytes.
+    B128,
+    /// 256 bytes.
+    B256,
+}
+
+/// What a dimension of a map counts: steps along a mode of the tensor's layout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct DimMode {
+    /// The mode.
+    pub mode: usize,
+    /// How far along the mode one step is; above 1 in a mode that the box takes apart.
+    pub step: u64,
+}
+
+/// An element of a box: where it is in global and in shared memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BoxElement {
+    /// Bytes from the start of the tensor; `None` outside of it.
+    pub global: Option<u64>,
+    /// Bytes from the start of the box, before the swizzle.
+    pub shared: u64,
+}
+
+impl TensorMapDesc {
+    /// The map with these extents of the tensor, the strides in bytes of all dimensions but the first, and
+    /// these extents of the box; without a swizzle, zeros outside.
+    ///
+    /// # Errors
+    /// What hardware does not take: see [`TensorMapError`].
+    pub fn new(
+        elem: Scalar,
+        dims: &[u64],
+        strides_bytes: &[u64],
+        box_dims: &[u32],
+    ) -> Result<TensorMapDesc, TensorMapError> {
+        if !(1..=MAX_RANK).contains(&dims.len()) {
+            return Err(TensorMapError::Rank { rank: dims.len() });
+        }
+        if strides_bytes.len() + 1 != dims.len() || box_dims.len() != dims.len() {
+            return Err(TensorMapError::Lengths {
+                dims: dims.len(),
+                strides: strides_bytes.len(),
+                extents: box_dims.len(),
+            });
+        }
+        for (dim, extent) in dims.iter().enumerate() {
+            if !(1..=1 << 32).contains(extent) {
+                return Err(TensorMapError::Extent { dim, extent: (*extent).into() });
+            }
+        }
+        for (dim, stride) in (1..).zip(strides_bytes) {
+            if !(16..1 << 40).contains(stride) || stride % 16 != 0 {
+                let stride_bytes = (*stride).into();
+                return Err(TensorMapError::Stride { dim, stride_bytes });
+            }
+        }
+        for (dim, extent) in box_dims.iter().enumerate() {
+            if !(1..=256).contains(extent) {
+                return Err(TensorMapError::BoxExtent { dim, extent: (*extent).into() });
+            }
+        }
+        let mut all_strides = PerDim::from_slice(&[elem.size_bytes().into()]);
+        all_strides.extend_from_slice(strides_bytes);
+        let map = TensorMapDesc {
+            elem,
+            dims: dims.into(),
+            strides_bytes: all_strides,
+            box_dims: box_dims.into(),
+            element_strides: SmallVec::from_elem(1, dims.len()),
+            swizzle: SwizzleMode::None,
+            fill: Fill::Zero,
+            l2_promotion: L2Promotion::None,
+            sources: (0..dims.len()).map(|mode| DimMode { mode, step: 1 }).collect(),
+        };
+        map.check_box()
+    }
+
+    /// The map, if hardware takes its box.
+    fn check_box(self) -> Result<TensorMapDesc, TensorMapError> {
+        let (inner, bytes) = (self.inner_bytes(), self.shared_bytes());
+        let limit = Target::SM_90.max_shared_bytes();
+        if inner % 16 != 0 {
+            return Err(TensorMapError::InnerBytes { bytes: inner });
+        }
+        if bytes > limit { Err(TensorMapError::BoxBytes { bytes, limit }) } else { Ok(self) }
+    }
+
+    /// The same with a swizzle of the box, whose rows are then as far apart in shared memory as those of the
+    /// swizzle ([`row_pitch_bytes`](TensorMapDesc::row_pitch_bytes)).
+    ///
+    /// # Errors
+    /// [`TensorMapError::SwizzleWidth`], [`TensorMapError::BoxBytes`].
+    pub fn with_swizzle(self, swizzle: SwizzleMode) -> Result<TensorMapDesc, TensorMapError> {
+        let bytes = self.inner_bytes();
+        match swizzle.row_bytes() {
+            Some(row) if bytes > row.into() => Err(TensorMapError::SwizzleWidth { bytes, swizzle }),
+            _ => TensorMapDesc { swizzle, ..self }.check_box(),
+        }
+    }
+
+    /// The same with other values for places outside of the tensor.
+    ///
+    /// # Errors
+    /// [`TensorMapError::FillNotFloat`].
+    pub fn with_fill(self, fill: Fill) -> Result<TensorMapDesc, TensorMapError> {
+        match fill {
+            // Elements of 8 bits are integers to hardware.
+            Fill::Nan if !self.elem.is_float() || self.elem.bits() < 16 => {
+                Err(TensorMapError::FillNotFloat { elem: self.elem })
+            }
+            Fill::Nan | Fill::Zero => Ok(TensorMapDesc { fill, ..self }),
+        }
+    }
+
+    /// The same with another promotion.
+    pub fn with_l2_promotion(self, l2_promotion: L2Promotion) -> TensorMapDesc {
+        TensorMapDesc { l2_promotion, ..self }
+    }
+
+    /// The same with steps between the elements that are copied, one for each dimension: a box then spans
+    /// `box_dims` elements of the tensor and has `ceil(box_dims / steps)` of them. The first step is 1: hardware
+    /// has none along the fastest dimension.
+    ///
+    /// # Errors
+    /// [`TensorMapError::ElementStrides`].
+    pub fn with_element_strides(self, strides: &[u32]) -> Result<TensorMapDesc, TensorMapError> {
+        let possible = strides.iter().all(|stride| (1..=8).contains(stride));
+        if strides.len() != self.rank() || !possible || strides.first() != Some(&1) {
+            return Err(TensorMapError::ElementStrides { strides: strides.to_vec() });
+        }
+        let map = TensorMapDesc { element_strides: strides.into(), ..self };
+        map.check_box()
+    }
+
+    /// What each dimension counts: for a map that was given number by number, dimension `i` counts mode `i`.
+    pub fn sources(&self) -> &[DimMode] {
+        &self.sources
+    }
+
+    /// The coordinates of the box that starts at `origin`, a coordinate of the tensor's layout with one
+    /// number for each mode. Modes that are missing count as 0.
+    ///
+    /// ```
+    /// use tilewright::arch::TensorMapDesc;
+    /// use tilewright::ir::Scalar;
+    /// use tilewright::layout::{Layout, layout};
+    /// let matrix = Layout::row_major((1000, 512));
+    /// let rows = TensorMapDesc::from_layouts(Scalar::F32, &matrix, &layout!((64, 32):(32, 1)).into())?;
+    /// assert_eq!(rows.coords_of(&[128, 32]), [32, 128]);
+    /// let groups = layout!((64, (32, 2)):(32, (1, 2048)));
+    /// let groups = TensorMapDesc::from_layouts(Scalar::F32, &matrix, &groups.into())?;
+    /// assert_eq!(groups.coords_of(&[128, 64]), [0, 128, 2]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn coords_of(&self, origin: &[i64]) -> Vec<i64> {
+        let coord = |(dim, source): (usize, &DimMode)| {
+            let at = origin.get(source.mode).copied().unwrap_or(0);
+            let steps = at.div_euclid(source.step.max(1) as i64);
+            let is_part = self
+                .sources
+                .iter()
+                .any(|other| other.mode == source.mode && other.step > source.step);
+            let extent = self.dims.get(dim).map_or(1, |extent| *extent as i64);
+            if is_part { steps.rem_euclid(extent.max(1)) } else { steps }
+        };
+        self.sources.iter().enumerate().map(coord).collect()
+    }
+
+    /// The type of the elements.
+    pub fn elem(&self) -> Scalar {
+        self.elem
+    }
+
+    /// The number of dimensions, 1 to 5.
+    pub fn rank(&self) -> usize {
+        self.dims.len()
+    }
+
+    /// The extents of the tensor.
+    pub fn dims(&self) -> &[u64] {
+        &self.dims
+    }
+
+    /// The strides of the tensor in bytes; the first is the size of an element.
+    pub fn strides_bytes(&self) -> &[u64] {
+        &self.strides_bytes
+    }
+
+    /// The extents of the box, in elements of the tensor.
+    pub fn box_dims(&self) -> &[u32] {
+        &self.box_dims
+    }
+
+    /// The steps between elements that are copied.
+    pub fn element_strides(&self) -> &[u32] {
+        &self.element_strides
+    }
+
+    /// The swizzle of the box.
+    pub fn swizzle(&self) -> SwizzleMode {
+        self.swizzle
+    }
+
+    /// What is written for places outside of the tensor.
+    pub fn fill(&self) -> Fill {
+        self.fill
+    }
+
+    /// How much comes into the L2 cache at once.
+    pub fn l2_promotion(&self) -> L2Promotion {
+        self.l2_promotion
+    }
+
+    /// The elements of a box along each dimension: `ceil(box_dims / element_strides)`.
+    pub fn box_extents(&self) -> impl ExactSizeIterator<Item = u64> + '_ {
+        let pairs = self.box_dims.iter().zip(&self.element_strides);
+        pairs.map(|(extent, stride)| extent.div_ceil((*stride).max(1)).into())
+    }
+
+    /// The bytes of the elements of a box, which are the bytes that a barrier is told of, wherever the box is.
+    pub fn box_bytes(&self) -> u64 {
+        self.box_extents().product::<u64>() * u64::from(self.elem.size_bytes())
+    }
+
+    /// The bytes from a row of a box to the next one in shared memory: those of the row, or, with a swizzle, those
+    /// of a row of the swizzle, of which a shorter row leaves the rest as it is.
+    pub fn row_pitch_bytes(&self) -> u64 {
+        self.swizzle.row_bytes().map_or(self.inner_bytes(), u64::from)
+    }
+
+    /// The bytes of shared memory that a box takes.
+    pub fn shared_bytes(&self) -> u64 {
+        self.box_extents().skip(1).product::<u64>() * self.row_pitch_bytes()
+    }
+
+    /// The bytes of the tensor, from its first element to the end of its last one.
+    pub fn tensor_bytes(&self) -> u64 {
+        let last = self.dims.iter().zip(&self.strides_bytes).fold(0u64, |end, (extent, stride)| {
+            end.saturating_add((extent - 1).saturating_mul(*stride))
+        });
+        last.saturating_add(self.elem.size_bytes().into())
+    }
+
+    /// The bytes from the start of the tensor to the element at these coordinates; `None` outside of the
+    /// tensor, and for more or fewer coordinates than dimensions.
+    pub fn global_offset(&self, coord: &[i64]) -> Option<u64> {
+        if coord.len() != self.rank() {
+            return None;
+        }
+        let places = coord.iter().zip(self.dims.iter().zip(&self.strides_bytes));
+        places.into_iter().try_fold(0, |offset, (at, (extent, stride))| {
+            let at = u64::try_from(*at).ok().filter(|at| at < extent)?;
+            Some(offset + at * stride)
+        })
+    }
+
+    /// The elements of the box at these coordinates, in the order in which they lie in shared memory;
+    /// coordinates that are missing count as 0.
+    ///
+    /// ```
+    /// use tilewright::arch::TensorMapDesc;
+    /// use tilewright::ir::Scalar;
+    /// let map = TensorMapDesc::new(Scalar::F32, &[6, 3], &[32], &[4, 2])?;
+    /// let places: Vec<_> = map.box_elements(&[4, -1]).map(|element| element.global).collect();
+    /// // The row -1 is outside, and so are the columns 6 and 7.
+    /// assert_eq!(places, [None, None, None, None, Some(16), Some(20), None, None]);
+    /// # Ok::<(), tilewright::arch::TensorMapError>(())
+    /// ```
+    pub fn box_elements(&self, coord: &[i32]) -> impl Iterator<Item = BoxElement> + '_ {
+        let extents: PerDim<u64> = self.box_extents().collect();
+        let mut start: PerDim<i64> = coord.iter().map(|c| i64::from(*c)).collect();
+        start.resize(self.rank(), 0);
+        let (elements, pitch) = (extents.iter().product::<u64>(), self.row_pitch_bytes());
+        (0..elements).map(move |number| {
+            let mut rest = number;
+            let mut at = start.clone();
+            for (at, (extent, stride)) in
+                at.iter_mut().zip(extents.iter().zip(&self.element_strides))
+            {
+                *at += (rest % extent * u64::from(*stride)) as i64;
+                rest /= extent;
+            }
+            let (row, column) = (number / extents[0], number % extents[0]);
+            let shared = row * pitch + column * u64::from(self.elem.size_bytes());
+            BoxElement { global: self.global_offset(&at), shared }
+        })
+    }
+
+    /// The address in shared memory of the byte `offset` of a box that starts at `base`.
+    pub fn shared_address(&self, base: u64, offset: u64) -> u64 {
+        self.swizzle.apply(base + offset)
+    }
+
+    /// The bytes of the fastest dimension of the box.
+    fn inner_bytes(&self) -> u64 {
+        self.box_extents().next().unwrap_or(0) * u64::from(self.elem.size_bytes())
+    }
+}
+
+/// `f32 (512,1000) by (4,2048) bytes, box (32,64), swizzle 128B`
+impl fmt::Display for TensorMapDesc {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fn list<T: fmt::Display>(f: &mut fmt::Formatter<'_>, numbers: &[T]) -> fmt::Result {
+            for (i, number) in numbers.iter().enumerate() {
+                write!(f, "{}{number}", if i == 0 { "(" } else { "," })?;
+            }
+            f.write_str(")")
+        }
+        write!(f, "{} ", self.elem)?;
+        list(f, &self.dims)?;
+        f.write_str(" by ")?;
+        list(f, &self.strides_bytes)?;
+        f.write_str(" bytes, box ")?;
+        list(f, &self.box_dims)?;
+        if self.element_strides.iter().any(|stride| *stride != 1) {
+            f.write_str(", steps ")?;
+            list(f, &self.element_strides)?;
+        }
+        match self.swizzle {
+            SwizzleMode::None => Ok(()),
+            SwizzleMode::B32 | SwizzleMode::B64 | SwizzleMode::B128 => {
+                write!(f, ", swizzle {}", self.swizzle)
+            }
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! The macro behind every error enum: the doc comment of a variant is its message.
+
+use std::fmt::{self, Write};
+
+/// Defines an error enum whose variants display their doc comments.
+///
+/// `{field}` in a doc comment prints the field, as in `format!`. A variant whose sentence branches gives an expression
+/// instead: `Variant { a: u32 } = |f| write!(f, ..),` sees the fields by their names. `Variant(error: T)` is the tuple
+/// variant `Variant(T)` whose only field is called `error` here. `prefix "..";` before the enum starts every sentence. Fields need no doc comments: the
+/// message names them.
+macro_rules! errors {
+    (
+        $(prefix $prefix:literal;)?
+        $(#[$meta:meta])*
+        pub enum $name:ident {
+            $(
+                $(#[doc = $doc:literal])+
+                $variant:ident
+                $({ $($(#[$field_meta:meta])* $field:ident: $ty:ty),+ $(,)? })?
+                $(($inner:ident: $inner_ty:ty))?
+                $(= |$f:ident| $by_hand:expr)?
+            ),+ $(,)?
+        }
+    ) => {
+        $(#[$meta])*
+        #[allow(missing_docs, reason = "the message of a variant names its fields")]
+        pub enum $name {
+            $(
+                $(#[doc = $doc])+
+                $variant
+                $({ $($(#[$field_meta])* $field: $ty),+ })?
+                $(($inner_ty))?
+            ),+
+        }
+
+        impl std::fmt::Display for $name {
+            #[allow(unused_variables, reason = "a message may leave a field out")]
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                $(f.write_str($prefix)?;)?
+                match self {
+                    $(errors!(@pattern $variant $({ $($field),+ })? $(($inner))?) => {
+                        errors!(@message f [$($doc)+] $(|$f| $by_hand)?)
+                    })+
+                }
+            }
+        }
+
+        impl std::error::Error for $name {}
+    };
+    (@pattern $variant:ident) => { Self::$variant };
+    (@pattern $variant:ident { $($field:ident),+ }) => { Self::$variant { $($field),+ } };
+    (@pattern $variant:ident ($inner:ident)) => { Self::$variant($inner) };
+    (@message $out:ident [$($doc:literal)+] |$f:ident| $by_hand:expr) => {{
+        let $f = $out;
+        $by_hand
+    }};
+    (@message $out:ident [$($doc:literal)+]) => {{
+        let mut sentence = $crate::errors::Sentence::new($out);
+        $(std::fmt::Write::write_fmt(&mut sentence, format_args!($doc))?;)+
+        Ok(())
+    }};
+}
+pub(crate) use errors;
+
+/// Writes doc comments as one sentence: each line starts with a space, which the first line drops.
+pub(crate) struct Sentence<'a, 'f> {
+    out: &'a mut fmt::Formatter<'f>,
+    started: bool,
+}
+
+impl<'a, 'f> Sentence<'a, 'f> {
+    pub(crate) fn new(out: &'a mut fmt::Formatter<'f>) -> Sentence<'a, 'f> {
+        Sentence { out, started: false }
+    }
+}
+
+impl Write for Sentence<'_, '_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let text = if self.started { text } else { text.strip_prefix(' ').unwrap_or(text) };
+        self.started = true;
+        self.out.write_str(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    errors! {
+        prefix "no: ";
+        /// An error.
+        #[derive(Debug)]
+        pub enum Failed {
+            /// the extent {extent} of mode {mode}
+            /// is not positive
+            Extent { mode: usize, extent: i64 },
+            /// Nothing to say of it.
+            Branches { left: Option<u8> } = |f| match left {
+                Some(left) => write!(f, "{left} is left"),
+                None => f.write_str("nothing is left"),
+            },
+            /// inner: {error}
+            Inner(error: std::num::TryFromIntError),
+            /// it is empty
+            Empty,
+        }
+    }
+
+    #[test]
+    fn the_doc_comment_is_the_message() {
+        assert_eq!(
+            Failed::Extent { mode: 1, extent: -2 }.to_string(),
+            "no: the extent -2 of mode 1 is not positive"
+        );
+        assert_eq!(Failed::Branches { left: Some(3) }.to_string(), "no: 3 is left");
+        assert_eq!(Failed::Branches { left: None }.to_string(), "no: nothing is left");
+        let inner = u8::try_from(300).unwrap_err();
+        assert_eq!(Failed::Inner(inner).to_string(), format!("no: inner: {inner}"));
+        assert_eq!(Failed::Empty.to_string(), "no: it is empty");
+    }
+}

@@ -1,0 +1,223 @@
+//! That a layout reaches each element of a tile once, and which mode is wrong where it does not.
+
+use std::fmt;
+
+use crate::layout::{Analysis, IntTuple, Layout, LayoutError, ModePath, Ratio, idx2crd};
+
+use crate::tensor::error::TensorErrorKind;
+
+/// Which mode keeps a layout from reaching each element of its tile once, and by how much it is wrong.
+///
+/// ```
+/// use tilewright::ir::Scalar;
+/// use tilewright::layout::layout;
+/// use tilewright::tensor::{CopyAtom, CopyOp, CoverageFault, TensorErrorKind, TiledCopy};
+///
+/// // The four columns of threads are one and the same.
+/// let atom = CopyAtom::new(CopyOp::Universal { bits: 32 })?;
+/// let error = TiledCopy::new(atom, Scalar::F32, &layout!((8, 4) : (1, 0)), &layout!((1, 4)));
+/// let TensorErrorKind::Coverage { fault, .. } = error.unwrap_err().kind else { panic!() };
+/// assert_eq!(fault.to_string(), "mode 1 of the threads has the stride 0 where 8 is needed");
+/// assert!(matches!(*fault, CoverageFault::Stride { stride: 0, needed: 8, .. }));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CoverageFault {
+    /// A mode goes on in other steps than the elements that smaller strides reach: it meets some again, or leaves some out.
+    Stride {
+        /// The layout: `the threads`, `the values`, or what it is of.
+        of: &'static str,
+        /// Its mode.
+        mode: ModePath,
+        /// The stride of the mode.
+        stride: i64,
+        /// The stride that goes on where smaller ones end.
+        needed: i64,
+    },
+    /// A mode of the tile that is not as long as what is reached along it.
+    Extent {
+        /// The mode.
+        mode: usize,
+        /// Its extent.
+        extent: i64,
+        /// How many of it are reached, with those beyond the tile; not whole where the last ones are reached in part.
+        reached: Ratio,
+    },
+    /// An element that fewer or more threads have than the others.
+    Element {
+        /// Its coordinate in the tile.
+        coord: IntTuple,
+        /// How often it is reached.
+        times: i64,
+        /// How often each element would be, if all were reached as often.
+        needed: i64,
+    },
+}
+
+impl fmt::Display for CoverageFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CoverageFault::Stride { of, mode, stride, needed } if mode.is_root() => {
+                write!(f, "{of} have the stride {stride} where {needed} is needed")
+            }
+            CoverageFault::Stride { of, mode, stride, needed } => {
+                write!(f, "mode {mode} of {of} has the stride {stride} where {needed} is needed")
+            }
+            CoverageFault::Extent { mode, extent, reached } => {
+                write!(
+                    f,
+                    "mode {mode} of the tile has the extent {extent}, and {reached} are reached"
+                )
+            }
+            CoverageFault::Element { coord, times, needed } => {
+                write!(f, "{coord} is reached {times} times where {needed} is needed")
+            }
+        }
+    }
+}
+
+/// The extents above 1 with their strides, each with its place.
+fn leaves(layout: &Layout) -> Result<Vec<(ModePath, i64, i64)>, LayoutError> {
+    fn walk(
+        layout: &Layout,
+        path: &mut Vec<usize>,
+        out: &mut Vec<(ModePath, i64, i64)>,
+    ) -> Result<(), LayoutError> {
+        if layout.shape().as_leaf().is_none() {
+            for (i, mode) in layout.modes().enumerate() {
+                path.push(i);
+                walk(&mode.to_layout(), path, out)?;
+                path.pop();
+            }
+            return Ok(());
+        }
+        for (extent, stride) in layout.as_ref().leaves() {
+            let (extent, stride) = (extent.to_static()?, stride.to_int()?.to_static()?);
+            if extent != 1 {
+                out.push((ModePath::from(path.as_slice()), extent, stride));
+            }
+        }
+        Ok(())
+    }
+    let mut out = Vec::new();
+    walk(layout, &mut Vec::new(), &mut out)?;
+    Ok(out)
+}
+
+/// The first mode that does not go on where the modes of smaller strides end, with its stride and the one that would; none
+/// for a layout that numbers its coordinates from 0 on.
+fn first_wrong(layout: &Layout) -> Result<Option<(ModePath, i64, i64)>, LayoutError> {
+    let mut leaves = leaves(layout)?;
+    // Of modes that stand still, what they should do is what the others leave out.
+    leaves.sort_by_key(|(_, _, stride)| if *stride == 0 { i64::MAX } else { *stride });
+    let still = leaves.iter().find(|(_, _, stride)| *stride == 0).cloned();
+    let mut needed = 1i64;
+    for (mode, extent, stride) in leaves {
+        if stride != needed {
+            let (mode, _, stride) = still.unwrap_or((mode, extent, stride));
+            return Ok(Some((mode, stride, needed)));
+        }
+        needed = needed.checked_mul(extent).ok_or(LayoutError::Overflow { operation: "size" })?;
+    }
+    Ok(None)
+}
+
+/// The fault of a layout, called `of`, that should number the elements of `tile`, each once.
+pub(in crate::tensor) fn fault(
+    layout: &Layout,
+    of: &'static str,
+    tile: &IntTuple,
+) -> Result<Option<CoverageFault>, LayoutError> {
+    if let Some((mode, stride, needed)) = first_wrong(layout)? {
+        return Ok(Some(CoverageFault::Stride { of, mode, stride, needed }));
+    }
+    let (size, elements) = (layout.size()?.to_static()?, tile.product()?.to_static()?);
+    if size == elements {
+        return Ok(None);
+    }
+    // The first `size` elements are reached: the mode where they end.
+    let extents: Vec<i64> =
+        tile.children().map(|e| e.product()?.to_static()).collect::<Result<_, _>>()?;
+    let (mut below, mut last) = (1i64, (0, elements, 1));
+    for (mode, extent) in extents.into_iter().enumerate() {
+        last = (mode, extent, below);
+        // No more than `elements`, which is a number.
+        below = below.saturating_mul(extent);
+        if below > size {
+            break;
+        }
+    }
+    let (mode, extent, below) = last;
+    let reached = Ratio::new(size, below)?;
+    Ok(Some(CoverageFault::Extent { mode, extent, reached }))
+}
+
+/// The error of a layout that should number the elements of `tile`, each once.
+pub(in crate::tensor) fn check(
+    layout: &Layout,
+    of: &'static str,
+    tile: &IntTuple,
+) -> Result<(), TensorErrorKind> {
+    match fault(layout, of, tile)? {
+        None => Ok(()),
+        Some(fault) => Err(missed(layout, tile, fault)?),
+    }
+}
+
+/// The error of a layout whose places are not each element of `tile` once.
+fn missed(
+    layout: &Layout,
+    tile: &IntTuple,
+    fault: CoverageFault,
+) -> Result<TensorErrorKind, LayoutError> {
+    let elements = tile.product()?.to_static()?;
+    let inside = layout.image()?.iter().filter(|index| (0..elements).contains(index)).count();
+    Ok(TensorErrorKind::Coverage {
+        layout_tv: layout.to_string(),
+        elements,
+        reached: i64::try_from(inside).unwrap_or(i64::MAX),
+        places: layout.size()?.to_static()?,
+        fault: Box::new(fault),
+    })
+}
+
+/// The error of threads and values that together do not make up a tile.
+pub(in crate::tensor) fn threads_and_values(
+    threads: &Layout,
+    values: &Layout,
+) -> Result<TensorErrorKind, LayoutError> {
+    for (layout, of) in [(threads, "the threads"), (values, "the values")] {
+        if let Some(fault) = fault(layout, of, &layout.size()?.into())? {
+            // From the tile to the number of the thread and the value.
+            let tile = threads.raked_product(values)?;
+            return missed(&tile, &tile.shape().to_owned(), fault);
+        }
+    }
+    let layout = threads.raked_product(values)?.to_string();
+    Err(LayoutError::NotBijective { layout })
+}
+
+/// That each element of `tile` is reached as often as any other: threads that multiply the same elements have them all.
+pub(in crate::tensor) fn check_shared(
+    layout_tv: &Layout,
+    tile: &IntTuple,
+) -> Result<(), TensorErrorKind> {
+    let elements = tile.product()?.to_static()?;
+    let places = layout_tv.size()?.to_static()?;
+    let mut times = vec![0i64; usize::try_from(elements).unwrap_or(0)];
+    for index in layout_tv.indices()? {
+        if let Some(times) = usize::try_from(index).ok().and_then(|index| times.get_mut(index)) {
+            *times += 1;
+        }
+    }
+    let needed = places / elements.max(1);
+    match (0i64..).zip(times).find(|(_, times)| *times != needed || *times == 0) {
+        None => Ok(()),
+        Some((index, times)) => {
+            let coord = idx2crd(&index.into(), tile)?;
+            let needed = needed.max(1);
+            Err(missed(layout_tv, tile, CoverageFault::Element { coord, times, needed })?)
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! [`ThrMma`]: the part of a [`TiledMma`] that a thread has.
+
+use crate::ir::{Body, DeviceCoord, Element, Sum, Ty};
+use crate::layout::{IntTuple, Layout, LayoutError};
+
+use super::tiled_mma::{Operand, TiledMma};
+use crate::tensor::error::{TensorError, TensorErrorKind};
+use crate::tensor::view::engine::Engine;
+use crate::tensor::view::tensor::{Fragment, Tensor};
+
+impl TiledMma {
+    /// The part of a thread: CuTe's `get_slice`. The thread is a number of the host or the device.
+    pub fn slice<'m, 'b>(&'m self, thread: impl Into<DeviceCoord<'b>>) -> ThrMma<'m, 'b> {
+        ThrMma { mma: self, thread: thread.into() }
+    }
+
+    /// `matrix` as (index of thread, value of the atom, atoms in each mode ..).
+    pub(in crate::tensor) fn parts(
+        &self,
+        operand: Operand,
+        matrix: &Layout,
+    ) -> Result<Layout, LayoutError> {
+        let by_thread = self.thrfrg(operand, matrix)?;
+        let by_index = self.by_index(operand, &by_thread)?;
+        let (thread, values) = (by_index.get(&[0])?, by_index.get(&[1])?);
+        let (value, atoms) = (values.get(&[0])?, values.get(&[1])?);
+        let modes: Vec<Layout> =
+            [thread, value].into_iter().chain(atoms.modes().map(|mode| mode.to_layout())).collect();
+        Layout::concat(&modes)
+    }
+
+    /// The words of a thread of an operand of the shape (MN, K): (V, MN, K).
+    pub(in crate::tensor) fn words(
+        &self,
+        operand: Operand,
+        shape: &IntTuple,
+    ) -> Result<Layout, LayoutError> {
+        let parts = self.parts(operand, &Layout::compact(shape.clone()))?;
+        let bits = self.atom().op().val_type_a().bits();
+        let values = parts.get(&[1])?.size()?.to_static()?;
+        let words = values * i64::from(bits) / 32;
+        let sizes =
+            [words, parts.get(&[2])?.size()?.to_static()?, parts.get(&[3])?.size()?.to_static()?];
+        Ok(Layout::compact((sizes[0], sizes[1], sizes[2])))
+    }
+}
+
+/// The part of a [`TiledMma`] that a thread has. CuTe's `ThrMMA`.
+///
+/// A is an (M, K) tensor, B an (N, K) one and C an (M, N) one; more modes stay as they are. The parts have the
+/// modes (value of the atom, atoms in the first mode, atoms in the second, ..).
+///
+/// ```
+/// use tilewright::ir::{Kernel, Target};
+/// use tilewright::layout::{layout, shape, tiler};
+/// use tilewright::tensor::{MmaAtom, MmaOp, SharedTensor, TiledMma, ValType};
+///
+/// let atom = MmaAtom::new(MmaOp::UniversalFma { ty: ValType::F32 })?;
+/// let mma = TiledMma::new(atom, &layout!((16, 16, 1) : (16, 1, 0)), tiler!(_, _, _))?;
+/// Kernel::<()>::build("k", Target::SM_80, |k, ()| {
+///     let thr = mma.slice(k.thread_idx().x);
+///     let a = SharedTensor::<f32>::shared(k, layout!((64, 8) : (1, 65)));
+///     // The rows of the thread are 16 apart.
+///     assert_eq!(thr.partition_a(k, &a).layout().to_string(), "(1,4,8):(0,16,65)");
+///     let sums = thr.fragment_c::<f32>(k, shape!(64, 64));
+///     assert_eq!(sums.layout().to_string(), "(1,4,4):(0,1,4)");
+/// })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct ThrMma<'m, 'b> {
+    mma: &'m TiledMma,
+    thread: DeviceCoord<'b>,
+}
+
+impl<'b> ThrMma<'_, 'b> {
+    /// The elements of A, an (M, K) tensor, that the thread multiplies: (V, M, K). CuTe's `partition_A`.
+    #[track_caller]
+    pub fn partition_a<E: Engine<'b>>(&self, k: &Body<'b, '_>, tensor: &Tensor<E>) -> Tensor<E> {
+        self.partition(k, "partition_A", Operand::A, tensor)
+    }
+
+    /// The elements of B, an (N, K) tensor, that the thread multiplies: (V, N, K). CuTe's `partition_B`.
+    #[track_caller]
+    pub fn partition_b<E: Engine<'b>>(&self, k: &Body<'b, '_>, tensor: &Tensor<E>) -> Tensor<E> {
+        self.partition(k, "partition_B", Operand::B, tensor)
+    }
+
+    /// The elements of C, an (M, N) tensor, that the thread sums: (V, M, N). CuTe's `partition_C`.
+    #[track_caller]
+    pub fn partition_c<E: Engine<'b>>(&self, k: &Body<'b, '_>, tensor: &Tensor<E>) -> Tensor<E> {
+        self.partition(k, "partition_C", Operand::C, tensor)
+    }
+
+    #[track_caller]
+    fn partition<E: Engine<'b>>(
+        &self,
+        k: &Body<'b, '_>,
+        operation: &'static str,
+        operand: Operand,
+        tensor: &Tensor<E>,
+    ) -> Tensor<E> {
+        if tensor.poisoned {
+            return tensor.poison();
+        }
+        if let Err(kind) = self.check_whole_tiles(operand, tensor) {
+            tensor.failed(k, operation, kind);
+            return tensor.poison();
+        }
+        let parts = self.mma.parts(operand, &tensor.layout);
+        let names = tensor.names.by_thread();
+        let by_thread = tensor.with_layout(k, operation, parts).with_names(names);
+        if by_thread.poisoned {
+            return by_thread;
+        }
+        let mut coord = vec![self.thread.clone()];
+        let modes = by_thread.rank().saturating_sub(1);
+        coord.extend(std::iter::repeat_n(DeviceCoord::All, modes));
+        by_thread.slice(k, DeviceCoord::Tuple(coord))
+    }
+
+    /// That tiles divide a tensor whose memory ends with it.
+    fn check_whole_tiles<E: Engine<'b>>(
+        &self,
+        operand: Operand,
+        tensor: &Tensor<E>,
+    ) -> Result<(), TensorErrorKind> {
+        if !tensor.engine.ends_with_tensor() {
+            return Ok(());
+        }
+        for (mode, (of_mnk, extent)) in
+            operand.modes().into_iter().zip(tensor.shape().children()).enumerate()
+        {
+            let tile = self.mma.tile_size_mnk(of_mnk)?;
+            let extent = extent.product()?.to_static()?;
+            if extent % tile != 0 {
+                return Err(TensorErrorKind::RaggedTile { mode, extent, tile });
+            }
+        }
+        Ok(())
+    }
+
+    /// New registers for the elements of the thread of an A or B of the shape (MN, K), as words of 32 bits that
+    /// elements which are neighbours along K share: (V, MN, K), as [`MatrixLoad`](crate::tensor::MatrixLoad) fills them and
+    /// [`TiledMma::gemm_sync`] takes them.
+    #[track_caller]
+    pub fn fragment_words(
+        &self,
+        k: &Body<'b, '_>,
+        operand: Operand,
+        shape: impl Into<IntTuple>,
+    ) -> Fragment<'b, u32> {
+        let shape = shape.into();
+        match self.mma.words(operand, &shape) {
+            Ok(layout) => Fragment::registers(k, layout),
+            Err(error) => {
+                let (operation, operand) = ("partition_fragment", shape.to_string());
+                k.report(TensorError { operation, operand, kind: error.into() });
+                Fragment::registers(k, Layout::trivial()).poison()
+            }
+        }
+    }
+
+    /// New registers for the elements of the thread of an A of the shape (M, K): (V, M, K). CuTe's
+    /// `partition_fragment_A`.
+    #[track_caller]
+    pub fn fragment_a<T: Element>(
+        &self,
+        k: &Body<'b, '_>,
+        shape: impl Into<IntTuple>,
+    ) -> Fragment<'b, T> {
+        self.fragment(k, "partition_fragment_A", Operand::A, &shape.into(), 1)
+    }
+
+    /// New registers for the elements of the thread of a B of the shape (N, K): (V, N, K). CuTe's
+    /// `partition_fragment_B`.
+    #[track_caller]
+    pub fn fragment_b<T: Element>(
+        &self,
+        k: &Body<'b, '_>,
+        shape: impl Into<IntTuple>,
+    ) -> Fragment<'b, T> {
+        self.fragment(k, "partition_fragment_B", Operand::B, &shape.into(), 1)
+    }
+
+    /// New registers for the elements of the thread of a C of the shape (M, N): (V, M, N). CuTe's
+    /// `partition_fragment_C`.
+    #[track_caller]
+    pub fn fragment_c<T: Element>(
+        &self,
+        k: &Body<'b, '_>,
+        shape: impl Into<IntTuple>,
+    ) -> Fragment<'b, T> {
+        self.fragment(k, "partition_fragment_C", Operand::C, &shape.into(), 1)
+    }
+
+    /// New registers for the sums of the thread of a C of the shape (M, N), as tensor cores have them: (V, M, N), where a
+    /// value of `Vector<f16, 2>` is two elements ([`Fragment::elements`]). For all other types it is
+    /// [`fragment_c`](ThrMma::fragment_c).
+    ///
+    /// ```
+    /// use tilewright::ir::{Kernel, Target, Val, Vector, f16};
+    /// use tilewright::layout::{layout, shape, tiler};
+    /// use tilewright::tensor::{MmaAtom, TiledMma};
+    ///
+    /// let atom: MmaAtom = "SM80_16x8x16_F16F16F16F16_TN".parse()?;
+    /// let mma = TiledMma::new(atom, &layout!((2, 2, 1)), tiler!(_, _, _))?;
+    /// Kernel::<()>::build("k", Target::SM_80, |k, ()| {
+    ///     let thr = mma.slice(k.thread_idx().x);
+    ///     let sums = thr.fragment_sums::<Vector<f16, 2>>(k, shape!(64, 32));
+    ///     assert_eq!(sums.to_string(), "rmem<f16x2> o (2,2,2):(1,2,4)");
+    ///     sums.fill(k, Val::splat(k.constant(f16::from_f32(0.0))));
+    ///     let (a, b) = (thr.fragment_a::<f16>(k, shape!(64, 16)), thr.fragment_b::<f16>(k, shape!(32, 16)));
+    ///     a.fill(k, f16::from_f32(1.0));
+    ///     b.fill(k, f16::from_f32(2.0));
+    ///     mma.gemm_sync(k, &sums, &a, &b);
+    ///     assert_eq!(sums.elements(k).to_string(), "rmem<f16> o (4,2,2):(1,4,8)");
+    /// })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[track_caller]
+    pub fn fragment_sums<D: Sum>(
+        &self,
+        k: &Body<'b, '_>,
+        shape: impl Into<IntTuple>,
+    ) -> Fragment<'b, D> {
+        self.fragment(k, "partition_fragment_C", Operand::C, &shape.into(), D::LANES.into())
+    }
+
+    /// Registers with `lanes` values each.
+    #[track_caller]
+    fn fragment<T: Ty>(
+        &self,
+        k: &Body<'b, '_>,
+        operation: &'static str,
+        operand: Operand,
+        shape: &IntTuple,
+        lanes: i64,
+    ) -> Fragment<'b, T> {
+        let layout = self.mma.parts(operand, &Layout::compact(shape.clone())).and_then(|parts| {
+            let part = Layout::compact(parts.take(1, parts.rank())?.shape().to_owned());
+            if lanes == 1 {
+                return Ok(part);
+            }
+            let values = part.get(&[0])?.size()?.to_static()? / lanes;
+            let sizes = part.take(1, part.rank())?.shape().to_owned();
+            Ok(Layout::compact(sizes.prepend(&values.into())?))
+        });
+        match layout {
+            Ok(layout) => Fragment::registers(k, layout),
+            Err(error) => {
+                k.report(TensorError { operation, operand: shape.to_string(), kind: error.into() });
+                Fragment::registers(k, Layout::trivial()).poison()
+            }
+        }
+    }
+}

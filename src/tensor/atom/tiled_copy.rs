@@ -1,0 +1,269 @@
+//! [`TiledCopy`]: an atom repeated over threads and values.
+
+use std::fmt;
+
+use crate::ir::{DeviceCoord, Scalar};
+use crate::layout::{IntTuple, Layout, LayoutError, Tiler, make_layout_tv, tiler};
+
+use super::CopyAtom;
+use super::coverage;
+use super::thr_copy::ThrCopy;
+use super::tiled_mma::{Operand, TiledMma};
+use crate::tensor::error::{TensorError, TensorErrorKind};
+
+/// A [`CopyAtom`] repeated over threads and values, so that they copy a tile. CuTe's `TiledCopy`.
+///
+/// `layout_tv` maps (thread, value) to a place of the tile, in the order of the registers of the atom. When it is
+/// made, it is checked that each element of the tile is reached once.
+///
+/// ```
+/// use tilewright::ir::Scalar;
+/// use tilewright::layout::layout;
+/// use tilewright::tensor::{CopyAtom, CopyOp, TiledCopy};
+///
+/// // 32 threads copy four neighbours of a row each: a tile of 8 x 16.
+/// let atom = CopyAtom::new(CopyOp::Universal { bits: 128 })?;
+/// let copy = TiledCopy::new(atom.clone(), Scalar::F32, &layout!((8, 4) : (4, 1)), &layout!((1, 4)))?;
+/// assert_eq!(copy.tiler().to_string(), "(8,16)");
+/// assert_eq!(copy.layout_tv().to_string(), "((4,8),4):((32,1),8)");
+///
+/// // Three values are no vector of four.
+/// let error = TiledCopy::new(atom, Scalar::F32, &layout!((8, 4) : (4, 1)), &layout!((1, 3))).unwrap_err();
+/// assert!(error.to_string().ends_with(
+///     "the tile has 3 values, which whole atoms of 4 do not make up: 3 are left"
+/// ));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct TiledCopy {
+    atom: CopyAtom,
+    dtype: Scalar,
+    layout_tv: Layout,
+    tiler: IntTuple,
+}
+
+/// `SM80_CP_ASYNC_CACHEALWAYS<uint128_t> o ((4,8),4):((32,1),8) of (8,16)`: the atom, the layout, the tile.
+impl fmt::Display for TiledCopy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} o {} of {}", self.atom.op(), self.layout_tv, self.tiler)
+    }
+}
+
+impl TiledCopy {
+    /// `atom` for elements of type `dtype`, by threads in the arrangement `threads` (from a place to the index
+    /// of its thread) with `values` each (from a place to the number of the value): CuTe's `make_tiled_copy` and
+    /// CuTe DSL's `make_tiled_copy_tv`.
+    ///
+    /// # Errors
+    /// Threads and values do not reach each element of a tile once, or do not make up whole atoms.
+    pub fn new(
+        atom: CopyAtom,
+        dtype: Scalar,
+        threads: &Layout,
+        values: &Layout,
+    ) -> Result<Self, TensorError> {
+        match make_layout_tv(threads, values) {
+            Ok((tiler, layout_tv)) => Self::from_tv(atom, dtype, layout_tv, tiler),
+            Err(error) => {
+                let operand = format!("{} o threads {threads}, values {values}", atom.op());
+                let kind = match error {
+                    LayoutError::NotBijective { .. } => {
+                        coverage::threads_and_values(threads, values)
+                            .unwrap_or_else(TensorErrorKind::from)
+                    }
+                    error => error.into(),
+                };
+                Err(TensorError { operation: "make_tiled_copy", operand, kind })
+            }
+        }
+    }
+
+    /// `atom` with a layout from (thread, value) to the column-major place in a tile of the extents `tiler`.
+    ///
+    /// # Errors
+    /// As [`TiledCopy::new`].
+    pub fn from_tv(
+        atom: CopyAtom,
+        dtype: Scalar,
+        layout_tv: Layout,
+        tiler: IntTuple,
+    ) -> Result<Self, TensorError> {
+        let copy = Self { atom, dtype, layout_tv, tiler };
+        match copy.check() {
+            Ok(()) => Ok(copy),
+            Err(kind) => {
+                Err(TensorError { operation: "make_tiled_copy", operand: copy.to_string(), kind })
+            }
+        }
+    }
+
+    /// `atom` for the elements of an operand of `mma`, each thread those that it multiplies: CuTe's
+    /// `make_tiled_copy_A`, `_B`, `_C`. Threads that multiply the same elements copy them all.
+    ///
+    /// # Errors
+    /// Those of [`TiledMma::layout_tv`]; threads and values do not make up whole atoms, or reach some elements more
+    /// often than others.
+    pub fn of_operand(
+        atom: CopyAtom,
+        dtype: Scalar,
+        mma: &TiledMma,
+        operand: Operand,
+    ) -> Result<Self, TensorError> {
+        let parts = || -> Result<_, LayoutError> {
+            let [first, second] = operand.modes();
+            let tiler = (mma.tile_size_mnk(first)?, mma.tile_size_mnk(second)?);
+            Ok((mma.layout_tv(operand)?, IntTuple::from(tiler)))
+        };
+        let copy = parts().map(|(layout_tv, tiler)| Self { atom, dtype, layout_tv, tiler });
+        let error = |operand: String, kind| {
+            Err(TensorError { operation: "make_tiled_copy", operand, kind })
+        };
+        match copy {
+            Ok(copy) => match copy.check_shared() {
+                Ok(()) => Ok(copy),
+                Err(kind) => error(copy.to_string(), kind),
+            },
+            Err(cause) => error(format!("{mma:?}"), cause.into()),
+        }
+    }
+
+    fn check(&self) -> Result<(), TensorErrorKind> {
+        self.check_atoms()?;
+        coverage::check(&self.layout_tv, "(threads, values)", &self.tiler)
+    }
+
+    fn check_shared(&self) -> Result<(), TensorErrorKind> {
+        self.check_atoms()?;
+        coverage::check_shared(&self.layout_tv, &self.tiler)
+    }
+
+    fn check_atoms(&self) -> Result<(), TensorErrorKind> {
+        let (threads, values) = self.atom_size()?;
+        let modes: Vec<Layout> = self.layout_tv.modes().map(|mode| mode.to_layout()).collect();
+        let [thread, value] = modes.as_slice() else {
+            let (expected, found) = (2, modes.len());
+            return Err(LayoutError::RankMismatch { expected, found }.into());
+        };
+        for (what, layout, atom) in [("threads", thread, threads), ("values", value, values)] {
+            let count = layout.size()?.to_static()?;
+            if count % atom != 0 {
+                return Err(TensorErrorKind::Atoms { what, count, atom });
+            }
+        }
+        Ok(())
+    }
+
+    /// The atom.
+    pub fn atom(&self) -> &CopyAtom {
+        &self.atom
+    }
+
+    /// (thread, value) -> column-major place in the tile.
+    pub fn layout_tv(&self) -> &Layout {
+        &self.layout_tv
+    }
+
+    /// The extents of the tile.
+    pub fn tiler(&self) -> &IntTuple {
+        &self.tiler
+    }
+
+    /// The type of the elements.
+    pub fn dtype(&self) -> Scalar {
+        self.dtype
+    }
+
+    /// The number of threads.
+    ///
+    /// # Errors
+    /// [`LayoutError::Overflow`].
+    pub fn size(&self) -> Result<i64, LayoutError> {
+        self.layout_tv.get(&[0])?.size()?.to_static()
+    }
+
+    /// A layout of bits of the atom as one of elements.
+    fn of_elements(&self, bits: &Layout) -> Result<Layout, TensorErrorKind> {
+        let element = self.dtype.bits();
+        let values = self.atom.op().bits_together();
+        if !values.is_multiple_of(element) {
+            let (instruction, bits) = (self.atom.op().instruction(), values.into());
+            return Err(TensorErrorKind::AtomBits { instruction, bits, element });
+        }
+        Ok(bits.recast_layout(1, element.into())?)
+    }
+
+    /// The threads and the values of the atom.
+    fn atom_size(&self) -> Result<(i64, i64), TensorErrorKind> {
+        let tv = self.of_elements(self.atom.layout_ref_tv())?;
+        let size = |mode: usize| tv.get(&[mode])?.size()?.to_static();
+        Ok((size(0)?, size(1)?))
+    }
+
+    /// The elements of one copy of a thread.
+    pub(in crate::tensor) fn vector(&self, side: Side) -> Result<i64, TensorErrorKind> {
+        let bits = match side {
+            Side::Source => self.atom.layout_src_tv(),
+            Side::Destination => self.atom.layout_dst_tv(),
+        };
+        Ok(self.of_elements(bits)?.get(&[1])?.size()?.to_static()?)
+    }
+
+    /// `matrix` as (index of thread, (value of the atom, atom), tiles..): CuTe's `tidfrg_S`, `tidfrg_D`.
+    pub(in crate::tensor) fn tidfrg(
+        &self,
+        matrix: &Layout,
+        side: Side,
+    ) -> Result<Layout, TensorErrorKind> {
+        let target = match side {
+            Side::Source => self.atom.layout_src_tv(),
+            Side::Destination => self.atom.layout_dst_tv(),
+        };
+        let reference = self.of_elements(self.atom.layout_ref_tv())?;
+        let to_target = reference.right_inverse()?.composition(&self.of_elements(target)?)?;
+        let (threads, values) = self.atom_size()?;
+        // ((thread of the atom, value of the atom), (atom in threads, atom in values)) -> place
+        let atoms = self.layout_tv.zipped_divide(&tiler!(threads, values))?;
+        let atoms = atoms.composition(&tiler!(to_target, _))?;
+        let (atom, rest) = (atoms.get(&[0])?, atoms.get(&[1])?);
+        let places = atom.zip(&rest)?.coalesce_by(&IntTuple::from((1, (1, 1))))?;
+        let tiled = matrix.zipped_divide(&Tiler::from(&self.tiler))?;
+        let by_thread = tiled.composition(&tiler!(places, _))?;
+        // ((thread, values), tiles) -> (thread, values, tiles..)
+        let (tile, tiles) = (by_thread.get(&[0])?, by_thread.get(&[1])?);
+        let modes: Vec<Layout> =
+            tile.modes().chain(tiles.modes()).map(|mode| mode.to_layout()).collect();
+        Ok(Layout::concat(&modes)?)
+    }
+
+    /// A part of a thread (value, ..), of the tile taken apart in another way, as ((value of the atom, rest), ..): CuTe's
+    /// `retile`. Its values are the first ones of each thread in the layout of this copy.
+    pub(in crate::tensor) fn retiled(&self, part: &Layout) -> Result<Layout, TensorErrorKind> {
+        let values = part.get(&[0])?.size()?.to_static()?;
+        let (_, atom) = self.atom_size()?;
+        // Place in the tile -> number of the part's first mode; its inverse says in which order they follow.
+        let of_place = self.layout_tv.right_inverse()?;
+        let of_place = of_place.composition(&Layout::compact(self.tiler.clone()))?;
+        let of_place = of_place.upcast(self.size()? * values)?;
+        let order = Layout::compact(values).logical_product(&of_place.right_inverse()?)?;
+        // (value of the atom, rest) -> (value of the part, its places)
+        let order = order.zipped_divide(&Layout::compact(atom))?;
+        let counts = of_place.shape().to_owned().product_each()?;
+        let tile = counts.prepend(&values.into())?;
+        let tiled = part.zipped_divide(&Tiler::from(&tile))?;
+        let tiled = tiled.composition(&tiler!(order, _))?;
+        let (first, rest) = (tiled.get(&[0])?, tiled.get(&[1])?);
+        let modes = std::iter::once(first).chain(rest.modes().skip(1).map(|mode| mode.to_layout()));
+        Ok(Layout::concat(&modes.collect::<Vec<Layout>>())?)
+    }
+
+    /// The part of a thread: CuTe's `get_slice`. The thread is a number of the host or the device.
+    pub fn slice<'c, 'b>(&'c self, thread: impl Into<DeviceCoord<'b>>) -> ThrCopy<'c, 'b> {
+        ThrCopy { copy: self, thread: thread.into() }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::tensor) enum Side {
+    Source,
+    Destination,
+}

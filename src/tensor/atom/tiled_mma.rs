@@ -1,0 +1,325 @@
+//! [`TiledMma`]: an atom repeated over threads and values.
+
+use std::fmt;
+
+use crate::layout::{Analysis, Layout, LayoutError, Tiler, TilerLeaf, layout, tiler};
+
+use super::MmaAtom;
+use super::coverage;
+use crate::tensor::error::{TensorError, TensorErrorKind};
+
+type Result<T> = std::result::Result<T, LayoutError>;
+
+/// An operand of a multiply-add. A is an M x K tile, B an N x K one, C and D are M x N.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Operand {
+    /// The left factor.
+    A,
+    /// The right factor.
+    B,
+    /// What is added, and the result.
+    C,
+}
+
+impl Operand {
+    /// All operands.
+    pub const ALL: [Operand; 3] = [Operand::A, Operand::B, Operand::C];
+
+    /// The modes of (M, N, K) that it has.
+    pub(in crate::tensor) const fn modes(self) -> [usize; 2] {
+        match self {
+            Operand::A => [0, 2],
+            Operand::B => [1, 2],
+            Operand::C => [0, 1],
+        }
+    }
+}
+
+/// An [`MmaAtom`] repeated over threads (`atom_layout_mnk`: which atom of the M x N x K grid of atoms the next
+/// threads execute), on tiles whose modes may be permuted first (`permutation_mnk`). CuTe's `TiledMMA`.
+///
+/// ```
+/// use tilewright::layout::{Layout, layout, tiler};
+/// use tilewright::tensor::{MmaAtom, Operand, TiledMma};
+/// let atom: MmaAtom = "SM80_16x8x8_F32TF32TF32F32_TN".parse()?;
+/// let mma = TiledMma::new(atom, &layout!((2, 2, 1):(2, 1, 1)), tiler!(_, _, _))?;
+/// assert_eq!(mma.tile_size_mnk(0)?, 32);
+/// // ((ThrV,(ThrM,ThrN)),(FrgV,(RestM,RestN))) -> place in a 128 x 128 matrix
+/// let c = mma.thrfrg(Operand::C, &Layout::row_major((128, 128)))?;
+/// assert_eq!(c.to_string(), "(((4,8),(2,2)),((2,2),(4,8))):(((2,128),(2048,8)),((1,1024),(4096,16)))");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct TiledMma {
+    atom: MmaAtom,
+    thr_layout_vmnk: Layout,
+    permutation_mnk: Tiler,
+}
+
+/// `SM80_16x8x16_F32F16F16F32_TN o (32,2,2,1):(1,32,64,0) of (32,32,16)`: the atom, the threads, the permutation.
+impl fmt::Display for TiledMma {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} o {} of {}", self.atom.op(), self.thr_layout_vmnk, self.permutation_mnk)
+    }
+}
+
+/// What an extent is of, in errors.
+const ELEMENTS: [&str; 3] = ["elements along M", "elements along N", "elements along K"];
+const PERMUTATIONS: [&str; 3] =
+    ["the permutation of M", "the permutation of N", "the permutation of K"];
+
+impl TiledMma {
+    /// `atom` repeated by `atom_layout_mnk`; `_` in `permutation_mnk` takes a mode as it is.
+    ///
+    /// ```
+    /// use tilewright::layout::{layout, tiler};
+    /// use tilewright::tensor::{MmaAtom, TiledMma};
+    /// let atom: MmaAtom = "SM80_16x8x16_F32F16F16F32_TN".parse()?;
+    /// // Two atoms along N are 16 columns, which are not a part of 24.
+    /// let error = TiledMma::new(atom, &layout!((2, 2, 1)), tiler!(32, 24, 16)).unwrap_err();
+    /// assert!(error.to_string().ends_with(
+    ///     "the tile has 24 elements along N, which whole atoms of 16 do not make up: 8 are left"
+    /// ));
+    /// # Ok::<(), tilewright::tensor::AtomError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// That of [`TiledMma::unchecked`], and those of [`TiledMma::check_coverage`].
+    pub fn new(
+        atom: MmaAtom,
+        atom_layout_mnk: &Layout,
+        permutation_mnk: impl Into<Tiler>,
+    ) -> std::result::Result<Self, TensorError> {
+        let permutation_mnk = permutation_mnk.into();
+        let operand = format!("{} o {atom_layout_mnk} of {permutation_mnk}", atom.op());
+        let mma = Self::unchecked(atom, atom_layout_mnk, permutation_mnk)
+            .map_err(TensorErrorKind::from)
+            .and_then(|mma| mma.covered().map(|()| mma));
+        mma.map_err(|kind| TensorError { operation: "make_tiled_mma", operand, kind })
+    }
+
+    /// As [`TiledMma::new`], for tiles too whose elements it would not reach once. CuTe takes those: a tile that cuts
+    /// an atom has layouts that reach elements twice or leave the tile.
+    ///
+    /// # Errors
+    /// [`LayoutError::RankMismatch`] if one of the two has not three modes; those of
+    /// [`Layout::tiled_product`].
+    pub fn unchecked(
+        atom: MmaAtom,
+        atom_layout_mnk: &Layout,
+        permutation_mnk: impl Into<Tiler>,
+    ) -> Result<Self> {
+        let permutation_mnk = permutation_mnk.into();
+        for found in [atom_layout_mnk.rank(), permutation_mnk.rank()] {
+            if found != 3 {
+                return Err(LayoutError::RankMismatch { expected: 3, found });
+            }
+        }
+        let thr_layout_vmnk = atom.thr_id().tiled_product(atom_layout_mnk)?;
+        Ok(Self { atom, thr_layout_vmnk, permutation_mnk })
+    }
+
+    /// The atom.
+    pub fn atom(&self) -> &MmaAtom {
+        &self.atom
+    }
+
+    /// (thread of the atom, atom in M, in N, in K) -> index of the thread. CuTe's `get_thr_layout_vmnk`.
+    pub fn thr_layout_vmnk(&self) -> &Layout {
+        &self.thr_layout_vmnk
+    }
+
+    /// The number of threads.
+    ///
+    /// # Errors
+    /// [`LayoutError::Overflow`].
+    pub fn size(&self) -> Result<i64> {
+        self.thr_layout_vmnk.size()?.to_static()
+    }
+
+    /// The extent of mode 0 (M), 1 (N) or 2 (K) of the atom, and of the grid of atoms.
+    fn extents(&self, mode: usize) -> Result<(i64, i64)> {
+        let shape = self.atom.op().shape_mnk();
+        let atom = shape.get(mode).copied().ok_or(LayoutError::NoSuchMode { mode, rank: 3 })?;
+        let atoms = self.thr_layout_vmnk.get(&[mode + 1])?.size()?.to_static()?;
+        Ok((i64::from(atom), atoms))
+    }
+
+    /// The permutation of mode 0 (M), 1 (N) or 2 (K): what was given, or the extent of all atoms for `_`. CuTe's
+    /// `permutation_mnk`.
+    ///
+    /// # Errors
+    /// [`LayoutError::NoSuchMode`] from mode 3.
+    pub fn permutation_mnk(&self, mode: usize) -> Result<Tiler> {
+        let (atom, atoms) = self.extents(mode)?;
+        let given = self.permutation_mnk.get(&[mode])?.to_owned();
+        Ok(match given.as_leaf() {
+            Some(TilerLeaf::All) => Tiler::leaf(TilerLeaf::Int((atom * atoms).into())),
+            _ => given,
+        })
+    }
+
+    /// The extent of the tile in mode 0 (M), 1 (N) or 2 (K). CuTe's `tile_size_mnk`.
+    ///
+    /// # Errors
+    /// [`LayoutError::NoSuchMode`] from mode 3.
+    pub fn tile_size_mnk(&self, mode: usize) -> Result<i64> {
+        let permutation = self.permutation_mnk(mode)?;
+        let mut size = 1i64;
+        for leaf in permutation.leaves() {
+            let extent = match leaf {
+                TilerLeaf::Int(n) => n.to_static()?,
+                TilerLeaf::Layout(l) => l.size()?.to_static()?,
+                // Inside of a tuple there is no mode that it could stand for.
+                TilerLeaf::All => {
+                    return Err(LayoutError::UnexpectedUnderscore { operation: "tile_size_mnk" });
+                }
+            };
+            let overflow = LayoutError::Overflow { operation: "tile_size_mnk" };
+            size = size.checked_mul(extent).ok_or(overflow)?;
+        }
+        Ok(size)
+    }
+
+    /// A matrix of an operand, taken apart by threads and values: `((ThrV,(Thr0,Thr1)),(FrgV,(Rest0,Rest1)))`, where
+    /// `ThrV` and `FrgV` are the threads and values of the atom, and 0 and 1 the modes of the operand. CuTe's
+    /// `thrfrg_A`, `thrfrg_B`, `thrfrg_C`.
+    ///
+    /// # Errors
+    /// Those of [`Layout::logical_divide`] and [`Layout::composition`].
+    pub fn thrfrg(&self, operand: Operand, matrix: &Layout) -> Result<Layout> {
+        let [first, second] = operand.modes();
+        let (p0, p1) = (self.permutation_mnk(first)?, self.permutation_mnk(second)?);
+        let permuted = matrix.logical_divide(&tiler!(p0, p1))?;
+        let ((atom0, atoms0), (atom1, atoms1)) = (self.extents(first)?, self.extents(second)?);
+        let (atom0, atom1) = (Layout::compact(atom0), Layout::compact(atom1));
+        let atoms = permuted.zipped_divide(&tiler!(atom0, atom1))?;
+        let tv = match operand {
+            Operand::A => self.atom.layout_a_tv(),
+            Operand::B => self.atom.layout_b_tv(),
+            Operand::C => self.atom.layout_c_tv(),
+        };
+        let by_value = atoms.composition(&tiler!(tv.clone(), _))?;
+        // CuTe's form: one atom is 1:0.
+        let (atoms0, atoms1) = (Layout::compact(atoms0), Layout::compact(atoms1));
+        by_value.zipped_divide(&tiler!(_, (atoms0, atoms1)))
+    }
+
+    /// (index of thread, value) -> place in the column-major tile of the operand. CuTe's `get_layoutA_TV`,
+    /// `get_layoutB_TV`, `get_layoutC_TV`. Threads that differ only in the mode that an operand lacks see the
+    /// same elements.
+    ///
+    /// ```
+    /// # use tilewright::layout::{layout, tiler};
+    /// # use tilewright::tensor::{MmaAtom, Operand, TiledMma};
+    /// let atom: MmaAtom = "SM80_8x8x4_F64F64F64F64_TN".parse()?;
+    /// let mma = TiledMma::new(atom, &layout!((2, 2, 1)), tiler!(32, 32, 16))?;
+    /// assert_eq!(mma.layout_tv(Operand::A)?.to_string(), "((4,16,2),(1,(2,4))):((32,1,0),(0,(16,128)))");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Self::thrfrg`]; [`LayoutError::NotInjective`] if two threads have one index.
+    pub fn layout_tv(&self, operand: Operand) -> Result<Layout> {
+        let [first, second] = operand.modes();
+        let tile = (self.tile_size_mnk(first)?, self.tile_size_mnk(second)?);
+        self.by_index(operand, &self.thrfrg(operand, &Layout::compact(tile))?)
+    }
+
+    /// What [`thrfrg`](Self::thrfrg) gives, with the index of the thread as its first mode.
+    pub(in crate::tensor) fn by_index(
+        &self,
+        operand: Operand,
+        by_thread: &Layout,
+    ) -> Result<Layout> {
+        let (_, m) = self.extents(0)?;
+        let (_, n) = self.extents(1)?;
+        let (_, k) = self.extents(2)?;
+        // (ThrV,(ThrM,ThrN,ThrK)) -> (ThrV,(Thr0,Thr1))
+        let by_thread = match operand {
+            Operand::A => {
+                let grid = layout!((m, n):(1, 0));
+                by_thread.composition(&tiler!((_, (grid, _)), _))?
+            }
+            Operand::B => {
+                let grid = layout!((m, n):(0, 1));
+                by_thread.composition(&tiler!((_, (grid, _)), _))?
+            }
+            // CuTe leaves the threads along K out of C's, and its layout leaves the tile.
+            Operand::C if k > 1 => {
+                let grid = layout!((n, k):(1, 0));
+                by_thread.composition(&tiler!((_, (_, grid)), _))?
+            }
+            Operand::C => by_thread.clone(),
+        };
+        by_thread.composition(&tiler!(self.thread_of_index()?, _))
+    }
+
+    /// From the index of a thread to its coordinate in `thr_layout_vmnk`.
+    fn thread_of_index(&self) -> Result<Layout> {
+        let vmnk = &self.thr_layout_vmnk;
+        let all = Layout::concat([vmnk, &vmnk.complement_inner()?])?;
+        let inverse = all.right_inverse()?;
+        layout!((self.size()?, 1):(1, 0)).composition(&inverse)
+    }
+
+    /// (index of thread, value) -> place in the M x K tile of A.
+    ///
+    /// # Errors
+    /// Those of [`Self::layout_tv`].
+    pub fn layout_a_tv(&self) -> Result<Layout> {
+        self.layout_tv(Operand::A)
+    }
+
+    /// (index of thread, value) -> place in the N x K tile of B.
+    ///
+    /// # Errors
+    /// Those of [`Self::layout_tv`].
+    pub fn layout_b_tv(&self) -> Result<Layout> {
+        self.layout_tv(Operand::B)
+    }
+
+    /// (index of thread, value) -> place in the M x N tile of C.
+    ///
+    /// # Errors
+    /// Those of [`Self::layout_tv`].
+    pub fn layout_c_tv(&self) -> Result<Layout> {
+        self.layout_tv(Operand::C)
+    }
+
+    /// That threads and values reach each element of the tile once, as [`TiledMma::new`] checks: no two threads have
+    /// one index, whole atoms fill each mode of the tile, and a layout that permutes a mode has each of its elements.
+    ///
+    /// # Errors
+    /// [`TensorErrorKind::SharedIndex`], [`TensorErrorKind::Atoms`], [`TensorErrorKind::Coverage`], each with the mode.
+    pub fn check_coverage(&self) -> std::result::Result<(), TensorError> {
+        self.covered().map_err(|kind| TensorError {
+            operation: "make_tiled_mma",
+            operand: self.to_string(),
+            kind,
+        })
+    }
+
+    fn covered(&self) -> std::result::Result<(), TensorErrorKind> {
+        let vmnk = &self.thr_layout_vmnk;
+        if let Some(overlap) = vmnk.collision()? {
+            let pairs = overlap.left.children().zip(overlap.right.children());
+            let mode = pairs.take_while(|(left, right)| left == right).count();
+            let (threads, overlap) = (vmnk.to_string(), Box::new(overlap));
+            return Err(TensorErrorKind::SharedIndex { threads, mode, overlap });
+        }
+        for (mode, (what, of)) in ELEMENTS.into_iter().zip(PERMUTATIONS).enumerate() {
+            let (atom, atoms) = self.extents(mode)?;
+            let (count, atom) = (self.tile_size_mnk(mode)?, atom * atoms);
+            if count % atom != 0 {
+                return Err(TensorErrorKind::Atoms { what, count, atom });
+            }
+            for leaf in self.permutation_mnk(mode)?.leaves() {
+                if let TilerLeaf::Layout(layout) = leaf {
+                    coverage::check(layout, of, &layout.size()?.into())?;
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,204 @@
+//! Contiguous tensors between global and shared memory, by bulk copies that one thread starts.
+
+use crate::ir::{Body, Element, L2Policy, MbarrierRef, Pointer as PointerType, Val};
+use crate::layout::Layout;
+
+use crate::tensor::error::{TensorError, TensorErrorKind};
+use crate::tensor::view::engine::{Place, Readable};
+use crate::tensor::view::pointer::Pointer;
+use crate::tensor::view::tensor::{GlobalTensorMut, SharedTensor, Tensor};
+
+/// Starts the bulk copies of a tensor in global memory to one in shared memory, of as many elements; `full` then waits
+/// for as many bytes as are returned. One thread does it. CuTe's copy by `SM90_BULK_COPY_G2S`.
+///
+/// Elements that follow each other in both tensors are one copy: a whole tensor that is contiguous, or the rows of one.
+/// Each copy starts at a multiple of 16 bytes and moves a multiple of them.
+///
+/// ```
+/// # #[cfg(feature = "sim")] {
+/// use tilewright::ir::{Global, GlobalMut, Kernel, Target};
+/// use tilewright::layout::layout;
+/// use tilewright::runtime::{Device, Grid};
+/// use tilewright::tensor::{Pointer, SharedTensor, Tensor, bulk_copy};
+///
+/// // Rows 2 and 3 of 32 numbers, of a matrix with rows of 40.
+/// let kernel = Kernel::<(Global<i32>, GlobalMut<i32>)>::build("rows", Target::SM_90, |k, (x, y)| {
+///     let x = Pointer::new(x).assume_aligned(k, 16) + 80;
+///     let from = Tensor::new(k, x, layout!((2, 32) : (40, 1)));
+///     let tile = SharedTensor::<i32>::shared(k, layout!((2, 32) : (32, 1)));
+///     let full = k.shared::<u64>(1).mbarrier(0);
+///     let t = k.thread_idx().x;
+///     k.if_(t.eq(0), |k| {
+///         full.init(k, 1);
+///         k.fence_mbarrier_init();
+///         let bytes = bulk_copy(k, &from, &tile, full);
+///         assert_eq!(bytes, 256);
+///         full.arrive_expect_tx(k, bytes);
+///     });
+///     k.barrier();
+///     full.wait_parity(k, 0);
+///     y.store(k, t, tile.load(k, (0, t)) + tile.load(k, (1, t)));
+/// })?;
+/// assert_eq!(kernel.ptx().text().matches("cp.async.bulk.shared::cluster.global").count(), 2);
+/// let device = Device::sim()?;
+/// let (x, mut y) = (device.upload(&(0..160).collect::<Vec<i32>>())?, device.zeros::<i32>(32)?);
+/// device.load(&kernel)?.launch(Grid::new([1, 1, 1], [32, 1, 1]), (&x, &mut y))?;
+/// assert_eq!(y.to_vec()?, (0..32).map(|i| (80 + i) + (120 + i)).collect::<Vec<i32>>());
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// Tensors of different sizes, a run that is no multiple of 16 bytes or not known to start at one, and a swizzled tensor
+/// are errors of the build.
+#[track_caller]
+pub fn bulk_copy<'b, T: Element, P: PointerType<Elem = T>>(
+    k: &Body<'b, '_>,
+    from: &Tensor<Pointer<'b, P>>,
+    to: &SharedTensor<'b, T>,
+    full: MbarrierRef<'_>,
+) -> u32
+where
+    Pointer<'b, P>: Readable<'b, Elem = T>,
+{
+    let mut all = 0u32;
+    for Run { from_index, to_index, bytes } in runs(k, "bulk_copy", from, to) {
+        let places = (from.engine.place(from_index), to.engine.place(to_index));
+        let (Place::Global(base, at), Place::Shared(to, to_at)) = places else {
+            let instruction = "cp.async.bulk".to_owned();
+            let (takes, found) = ("from global to shared memory", format!("from {from} to {to}"));
+            from.failed(k, "bulk_copy", TensorErrorKind::CopySpaces { instruction, takes, found });
+            return 0;
+        };
+        let (to, base) = (element(to, to_at), element(base, at));
+        k.cp_async_bulk_load(to, base, bytes, full, L2Policy::Default);
+        all = all.saturating_add(bytes);
+    }
+    all
+}
+
+/// Starts the bulk copies of a tensor in shared memory to one in global memory, as part of the group that is committed
+/// next. One thread does it, after all that wrote the tensor have made it visible
+/// ([`fence_proxy_async`](Body::fence_proxy_async)) and met. CuTe's copy by `SM90_BULK_COPY_S2G`.
+///
+/// ```
+/// # #[cfg(feature = "sim")] {
+/// use tilewright::ir::{BulkWait, GlobalMut, Kernel, ProxySpace, Target};
+/// use tilewright::layout::layout;
+/// use tilewright::runtime::{Device, Grid};
+/// use tilewright::tensor::{Pointer, SharedTensor, Tensor, bulk_store};
+///
+/// let kernel = Kernel::<(GlobalMut<i32>,)>::build("squares", Target::SM_90, |k, (y,)| {
+///     let y = Tensor::new(k, Pointer::new(y).assume_aligned(k, 16), layout!(32));
+///     let tile = SharedTensor::<i32>::shared(k, layout!(32));
+///     let t = k.thread_idx().x;
+///     tile.store(k, t, t * t);
+///     k.fence_proxy_async(ProxySpace::SharedCta);
+///     k.barrier();
+///     k.if_(t.eq(0), |k| {
+///         bulk_store(k, &tile, &y);
+///         k.cp_async_bulk_commit_group();
+///         k.cp_async_bulk_wait_group(0, BulkWait::Done);
+///     });
+/// })?;
+/// let device = Device::sim()?;
+/// let mut y = device.zeros::<i32>(32)?;
+/// device.load(&kernel)?.launch(Grid::new([1, 1, 1], [32, 1, 1]), (&mut y,))?;
+/// assert_eq!(y.to_vec()?, (0..32).map(|i| i * i).collect::<Vec<i32>>());
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// The errors are those of [`bulk_copy`].
+#[track_caller]
+pub fn bulk_store<'b, T: Element>(
+    k: &Body<'b, '_>,
+    from: &SharedTensor<'b, T>,
+    to: &GlobalTensorMut<'b, T>,
+) {
+    for Run { from_index, to_index, bytes } in runs(k, "bulk_store", from, to) {
+        let ((to, to_at), (from, at)) = (to.engine.resolve(), from.engine.resolve());
+        let to = element(to, to_at.saturating_add(to_index));
+        k.cp_async_bulk_store(
+            to,
+            element(from, at.saturating_add(from_index)),
+            bytes,
+            L2Policy::Default,
+        );
+    }
+}
+
+#[track_caller]
+fn element<P: PointerType>(base: Val<'_, P>, offset: i64) -> Val<'_, P> {
+    if offset == 0 { base } else { base.offset(offset) }
+}
+
+/// Elements that follow each other in both tensors.
+struct Run {
+    from_index: i64,
+    to_index: i64,
+    bytes: u32,
+}
+
+/// The runs of a copy; none after the error was recorded.
+#[track_caller]
+fn runs<'b, P, Q>(
+    k: &Body<'b, '_>,
+    operation: &'static str,
+    from: &Tensor<Pointer<'b, P>>,
+    to: &Tensor<Pointer<'b, Q>>,
+) -> Vec<Run>
+where
+    P: PointerType,
+    Q: PointerType<Elem = P::Elem>,
+{
+    if from.poisoned || to.poisoned {
+        return Vec::new();
+    }
+    let swizzled = [(from.swizzle(), from.to_string()), (to.swizzle(), to.to_string())];
+    let found = match swizzled.into_iter().find(|(s, _)| s.is_some_and(|s| !s.is_identity())) {
+        Some((_, tensor)) => Err(TensorErrorKind::BulkSwizzle { tensor }),
+        None => runs_of(
+            [&from.layout, &to.layout],
+            [from.engine.alignment(), to.engine.alignment()],
+            [&|| from.to_string(), &|| to.to_string()],
+            i64::from(<P::Elem as Element>::SCALAR.size_bytes()),
+        ),
+    };
+    found.unwrap_or_else(|kind| {
+        k.report(TensorError { operation, operand: format!("{from} to {to}"), kind });
+        Vec::new()
+    })
+}
+
+fn runs_of(
+    layouts: [&Layout; 2],
+    aligns: [u64; 2],
+    names: [&dyn Fn() -> String; 2],
+    size: i64,
+) -> Result<Vec<Run>, TensorErrorKind> {
+    let [from, to] = layouts;
+    if from.size()?.to_static()? != to.size()?.to_static()? {
+        let [source, destination] = layouts.map(|layout| layout.shape().to_string());
+        return Err(TensorErrorKind::CopySizes { source, destination });
+    }
+    let mut pairs: Vec<(i64, i64)> = to.indices()?.zip(from.indices()?).collect();
+    pairs.sort_unstable();
+    let mut runs = Vec::new();
+    for run in pairs.chunk_by(|a, b| b.0 == a.0 + 1 && b.1 == a.1 + 1) {
+        let Some(&(to_index, from_index)) = run.first() else { continue };
+        let elements = i64::try_from(run.len()).unwrap_or(i64::MAX);
+        let bytes = elements.saturating_mul(size);
+        let whole = u32::try_from(bytes).ok().filter(|bytes| bytes % 16 == 0);
+        let bytes = whole.ok_or(TensorErrorKind::BulkRun { elements, bytes })?;
+        for ((index, align), tensor) in [from_index, to_index].into_iter().zip(aligns).zip(names) {
+            // What is known of the first element and of the way from there.
+            let way = index.saturating_mul(size).unsigned_abs();
+            let align = if way == 0 { align } else { align.min(1 << way.trailing_zeros()) };
+            if align < 16 {
+                return Err(TensorErrorKind::BulkStart { tensor: tensor(), align });
+            }
+        }
+        runs.push(Run { from_index, to_index, bytes });
+    }
+    Ok(runs)
+}

@@ -1,0 +1,135 @@
+//! Zeros for tensors in memory.
+
+use crate::ir::{Body, MutPointer, Val, Vector, VectorElement};
+use crate::layout::{Layout, LayoutError};
+
+use crate::tensor::error::TensorErrorKind;
+use crate::tensor::view::elements::Vectors;
+use crate::tensor::view::pointer::{Pointer, Recast};
+use crate::tensor::view::tensor::Tensor;
+
+/// `tensor(i) = 0` for all `i`: CuTe's `clear`, of a tensor in memory, in vectors as wide as the layout and what is known
+/// of the address allow, up to 128 bits.
+///
+/// ```
+/// use tilewright::ir::{GlobalMut, Kernel, Target};
+/// use tilewright::layout::layout;
+/// use tilewright::tensor::{Pointer, Tensor, clear};
+///
+/// let kernel = Kernel::<(GlobalMut<f32>,)>::build("rows", Target::SM_80, |k, (x,)| {
+///     let x = Pointer::new(x).assume_aligned(k, 16);
+///     // Two rows of 8 in rows of 10: the second starts at a multiple of 8 bytes only.
+///     clear(k, &Tensor::new(k, x, layout!((2, 8) : (10, 1))));
+/// })?;
+/// assert_eq!(kernel.ptx().text().matches("st.global.v2").count(), 8);
+/// # Ok::<(), tilewright::ir::BuildErrors>(())
+/// ```
+#[track_caller]
+pub fn clear<'b, P>(k: &Body<'b, '_>, tensor: &Tensor<Pointer<'b, P>>)
+where
+    P: Recast + MutPointer,
+    P::Of<u8>: MutPointer,
+    P::Of<u16>: MutPointer,
+    P::Of<u32>: MutPointer,
+{
+    if tensor.poisoned {
+        return;
+    }
+    let found = || -> Result<_, TensorErrorKind> {
+        let Some(vectors) = Vectors::of(tensor, tensor, |_| Ok(true))? else {
+            // Said of extents with symbols.
+            return Ok((1, tensor.groups(k, &tensor.layout, 1)?));
+        };
+        Ok((vectors.bytes::<P::Elem>(), vectors.groups(k, tensor)?))
+    };
+    let (bytes, groups) = match found() {
+        Ok(found) => found,
+        Err(error) => return tensor.failed(k, "clear", error),
+    };
+    for group in groups {
+        let at = (group.engine + group.first()).plain();
+        match bytes {
+            16 => clear_vector::<P, u32, 4>(k, &at),
+            8 => clear_vector::<P, u32, 2>(k, &at),
+            4 => at.recast::<u32>(k).store(k, 0),
+            2 => at.recast::<u16>(k).store(k, 0),
+            _ => at.recast::<u8>(k).store(k, 0),
+        }
+    }
+}
+
+/// [`clear`] shared among `threads` threads, of which `thread` is this one. `threads` divides the number of vectors.
+///
+/// ```
+/// # #[cfg(feature = "sim")] {
+/// use tilewright::ir::{GlobalMut, Kernel, Target};
+/// use tilewright::layout::layout;
+/// use tilewright::runtime::{Device, Grid};
+/// use tilewright::tensor::{Pointer, Tensor, cooperative_clear};
+///
+/// let kernel = Kernel::<(GlobalMut<f32>,)>::build("rows", Target::SM_80, |k, (x,)| {
+///     let x = Pointer::new(x).assume_aligned(k, 16);
+///     // 16 rows of 8 in rows of 12.
+///     let x = Tensor::new(k, x, layout!((16, 8) : (12, 1)));
+///     cooperative_clear(k, &x, k.thread_idx().x, 8);
+/// })?;
+/// assert_eq!(kernel.ptx().text().matches("st.global.v4").count(), 4);
+/// let device = Device::sim()?;
+/// let mut x = device.upload(&[1f32; 192])?;
+/// device.load(&kernel)?.launch(Grid::new([1, 1, 1], [8, 1, 1]), (&mut x,))?;
+/// let zeros = |row: &[f32]| row.iter().filter(|x| **x == 0.0).count();
+/// assert!(x.to_vec()?.chunks(12).all(|row| zeros(&row[..8]) == 8 && zeros(&row[8..]) == 0));
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// Of the build: [`LayoutError`] where `threads` does not divide the vectors.
+#[track_caller]
+pub fn cooperative_clear<'b, P>(
+    k: &Body<'b, '_>,
+    tensor: &Tensor<Pointer<'b, P>>,
+    thread: Val<'b, i32>,
+    threads: u32,
+) where
+    P: Recast + MutPointer,
+    P::Of<u8>: MutPointer,
+    P::Of<u16>: MutPointer,
+    P::Of<u32>: MutPointer,
+{
+    let operation = "cooperative_clear";
+    if tensor.poisoned {
+        return;
+    }
+    // (vector, (thread, vectors of a thread))
+    let divided = || -> Result<Option<Layout>, LayoutError> {
+        let Some(vectors) = Vectors::of(tensor, tensor, |_| Ok(true))? else { return Ok(None) };
+        let divided = vectors.divide(&tensor.layout)?;
+        let (threads, count) = (i64::from(threads), vectors.count);
+        if threads == 0 || count % threads != 0 {
+            return Err(LayoutError::NotDivisible { value: count.into(), by: threads.into() });
+        }
+        let by_thread = divided.get(&[1])?.coalesce()?.zipped_divide(&Layout::compact(threads))?;
+        Ok(Some(Layout::concat([&divided.get(&[0])?, &by_thread])?))
+    };
+    match divided() {
+        Ok(None) => {}
+        Ok(Some(divided)) => {
+            let divided = tensor.with_layout(k, operation, Ok(divided));
+            clear(k, &divided.slice(k, (.., (thread, ..))));
+        }
+        Err(error) => tensor.failed(k, operation, error),
+    }
+}
+
+/// Zeros in one vector of `N` words.
+#[track_caller]
+fn clear_vector<'b, P, W: VectorElement<N>, const N: usize>(k: &Body<'b, '_>, at: &Pointer<'b, P>)
+where
+    P: Recast,
+    P::Of<W>: MutPointer,
+{
+    let zero: Val<'_, Vector<W, N>> = Val::pack([k.constant(W::default()); N]);
+    let (base, offset) = at.recast::<W>(k).resolve();
+    base.store_vector(k, offset, zero);
+}

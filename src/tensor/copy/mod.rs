@@ -1,0 +1,17 @@
+//! Copies of tensors by threads, `cp.async`, TMA and matrix loads.
+
+pub(super) mod async_tile;
+pub(super) mod bulk;
+pub(super) mod clear;
+pub(super) mod matrix_load;
+pub(super) mod staged_store;
+pub(super) mod thread;
+pub(super) mod tma;
+
+pub use async_tile::{AsyncTile, ThrAsyncTile};
+pub use bulk::{bulk_copy, bulk_store};
+pub use clear::{clear, cooperative_clear};
+pub use matrix_load::{MatrixLoad, MatrixRing};
+pub use staged_store::{StagedStore, StoreWords, SumMap, ThrStore};
+pub use thread::{autovec_copy, autovec_copy_if, copy, copy_if, copy_zfill};
+pub use tma::TmaCopy;

@@ -1,0 +1,475 @@
+//! [`StagedStore`]: sums of a warp group to global memory, through shared memory and tensor copies.
+
+use crate::arch::TensorMapDesc;
+use crate::ir::{
+    Body, BulkWait, Converted, Element, NamedBarrier, ProxySpace, Registers, Scalar, Shared,
+    TensorMapMut, Val, Vector, bf16, f16,
+};
+use crate::layout::{ComposedLayout, Layout, shape, tiler};
+
+use super::tma::TmaCopy;
+use crate::arch::Major;
+use crate::tensor::atom::{SmemAtom, SmemSwizzle};
+use crate::tensor::error::{TensorError, TensorErrorKind};
+use crate::tensor::view::pointer::Pointer;
+use crate::tensor::view::tensor::{Fragment, Tensor};
+
+/// How a warp group writes rows of a matrix from the sums of `wgmma`: 64 rows and some columns at a time go to shared
+/// memory, by `stmatrix` where elements have 16 bits, and from there by one tensor copy. A store uses one of some slots
+/// in turn, and waits only for the copy that had its slot before.
+///
+/// Columns of 128 bytes are in the swizzle of 128 bytes, all others as they are: they meet no bank twice where the
+/// number of 16-byte units in a row is odd.
+///
+/// ```
+/// use tilewright::ir::Scalar;
+/// use tilewright::tensor::StagedStore;
+///
+/// let store = StagedStore::new(Scalar::Bf16, 64, 2)?;
+/// assert_eq!(store.slot().to_string(), "S<3,3,3> o 0 o ((8,8),(64,1)):((64,512),(1,0))");
+/// assert_eq!(store.elements(), 2 * 64 * 64);
+/// assert_eq!(StagedStore::new(Scalar::Bf16, 200, 1)?.slot().to_string(), "(64,200):(200,1)");
+/// # Ok::<(), tilewright::tensor::TensorError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StagedStore {
+    elem: Scalar,
+    columns: u32,
+    slots: u32,
+    swizzled: bool,
+    slot: ComposedLayout,
+    copy: TmaCopy,
+}
+
+impl StagedStore {
+    /// Stores of 64 rows of `columns` columns of elements of type `elem`, `slots` of which are under way at a time.
+    ///
+    /// # Errors
+    /// [`TensorErrorKind::TmaTile`]: rows are no multiples of 16 bytes and 8 columns, or longer than 256 elements;
+    /// elements are not `f32`, `f16` or `bf16`.
+    pub fn new(elem: Scalar, columns: u32, slots: u32) -> Result<StagedStore, TensorError> {
+        StagedStore::of_rows(elem, 64, columns, slots)
+    }
+
+    /// As [`new`](StagedStore::new), where the first `rows` of each 64 rows alone go to global memory: those of tiles that
+    /// are lower than an instruction.
+    ///
+    /// # Errors
+    /// Those of [`new`](StagedStore::new); `rows` is no multiple of 8, or is above 64.
+    pub fn of_rows(
+        elem: Scalar,
+        rows: u32,
+        columns: u32,
+        slots: u32,
+    ) -> Result<StagedStore, TensorError> {
+        let error = |kind| TensorError {
+            operation: "make_staged_store",
+            operand: format!("{elem} o ({rows},{columns})"),
+            kind,
+        };
+        if !(8..=64).contains(&rows) || !rows.is_multiple_of(8) {
+            let why = "a store has 8 to 64 rows, in groups of 8";
+            return Err(error(TensorErrorKind::TmaTile { why }));
+        }
+        if !matches!(elem, Scalar::F32 | Scalar::F16 | Scalar::Bf16) {
+            return Err(error(TensorErrorKind::TmaTile {
+                why: "sums are stored as f32, f16 or bf16",
+            }));
+        }
+        if columns == 0 || !columns.is_multiple_of(8) || slots == 0 {
+            let why = "a store has some slots, and columns in groups of 8";
+            return Err(error(TensorErrorKind::TmaTile { why }));
+        }
+        let swizzled = columns * elem.size_bytes() == 128;
+        let slot = if swizzled {
+            let atom = SmemAtom::new(Major::K, SmemSwizzle::Sw128);
+            let atom = atom.position_independent(elem.bits()).map_err(|e| match e {
+                crate::tensor::atom::AtomError::Layout(e) => error(e.into()),
+                _ => error(TensorErrorKind::TmaTile { why: "the swizzle has no such elements" }),
+            })?;
+            atom.tile_to_shape(&shape!(64, columns), None).map_err(|e| error(e.into()))?
+        } else {
+            Layout::row_major((64, columns)).into()
+        };
+        let outer = slot.outer_layout().and_then(|slot| slot.composition(&tiler!(rows, columns)));
+        let outer = outer.map_err(|e| error(e.into()))?;
+        // The third mode counts matrices of a batch.
+        let batched = outer.append_to(3, &Layout::trivial()).map_err(|e| error(e.into()))?;
+        let batched =
+            ComposedLayout::new(slot.swizzle_portion(), 0, batched).map_err(|e| error(e.into()))?;
+        let copy = TmaCopy::new(elem, &batched)?;
+        Ok(StagedStore { elem, columns, slots, swizzled, slot, copy })
+    }
+
+    /// The layout of 64 rows in shared memory.
+    pub fn slot(&self) -> &ComposedLayout {
+        &self.slot
+    }
+
+    /// Columns of one store.
+    pub fn columns(&self) -> u32 {
+        self.columns
+    }
+
+    /// Elements of shared memory of a warp group.
+    pub fn elements(&self) -> usize {
+        (self.slots * 64 * self.columns) as usize
+    }
+
+    /// The map of a tensor (row, column, matrix), which is contiguous along columns.
+    ///
+    /// # Errors
+    /// As for [`TmaCopy::desc`].
+    pub fn desc(&self, tensor: &Layout) -> Result<TensorMapDesc, TensorError> {
+        self.copy.desc(tensor)
+    }
+
+    /// The part of a thread of a warp group. `staging` are the group's elements of shared memory, at a multiple of 1024
+    /// bytes (of 128 where there is no swizzle); `thread` is the thread in the group; `barrier` is one that the group
+    /// has for itself.
+    #[track_caller]
+    pub fn slice<'s, 'b, T: Element>(
+        &'s self,
+        k: &Body<'b, '_>,
+        map: Val<'b, TensorMapMut<T, 3>>,
+        staging: Val<'b, Shared<T>>,
+        thread: Val<'b, i32>,
+        barrier: NamedBarrier<'b>,
+    ) -> ThrStore<'s, 'b, T> {
+        if T::SCALAR != self.elem {
+            let expected = self.elem.to_string();
+            let kind = TensorErrorKind::ElementType { operand: "D", found: T::SCALAR, expected };
+            k.report(TensorError { operation: "slice", operand: format!("{:?}", self.copy), kind });
+        }
+        let lane = k.lane_id();
+        let warp = thread / 32 * 16;
+        // Of `stmatrix`, lanes 0 to 15 give rows of the first 8 columns, the others of the next ones. Of stores of 32
+        // bits, four lanes in a row have two columns each.
+        let (row, unit) = if self.elem.bits() == 16 {
+            (warp + lane % 16, lane / 16)
+        } else {
+            (warp + lane / 4, lane % 4 / 2)
+        };
+        let unit = if self.swizzled { unit ^ (row & 7) } else { unit };
+        let line = self.columns as i32;
+        ThrStore { store: self, map, staging, row: row * line, unit, lane, thread, barrier }
+    }
+}
+
+/// The part of a [`StagedStore`] that a thread has.
+#[derive(Clone, Debug)]
+pub struct ThrStore<'s, 'b, T> {
+    store: &'s StagedStore,
+    map: Val<'b, TensorMapMut<T, 3>>,
+    staging: Val<'b, Shared<T>>,
+    /// The element of the slot at which the lane's row starts, and the 16 bytes in it that the lane starts with.
+    row: Val<'b, i32>,
+    unit: Val<'b, i32>,
+    lane: Val<'b, i32>,
+    thread: Val<'b, i32>,
+    barrier: NamedBarrier<'b>,
+}
+
+/// The words of 8 columns of a thread: of its first row, then of its second one. One word has two elements of 16 bits.
+pub type StoreWords<'b> = Vec<Val<'b, u32>>;
+
+/// What becomes of a sum before it is stored at (row, column, matrix) `place`: a closure, or `()` for nothing.
+pub trait SumMap<'b> {
+    /// Whether sums stay as they are: their places are not computed then.
+    fn is_identity(&self) -> bool {
+        false
+    }
+
+    /// What is stored in place of `sum`.
+    fn apply(
+        &self,
+        k: &mut Body<'b, '_>,
+        sum: Val<'b, f32>,
+        place: [Val<'b, i32>; 3],
+    ) -> Val<'b, f32>;
+}
+
+impl<'b> SumMap<'b> for () {
+    fn is_identity(&self) -> bool {
+        true
+    }
+
+    fn apply(&self, _: &mut Body<'b, '_>, sum: Val<'b, f32>, _: [Val<'b, i32>; 3]) -> Val<'b, f32> {
+        sum
+    }
+}
+
+impl<'b, F> SumMap<'b> for F
+where
+    F: Fn(&mut Body<'b, '_>, Val<'b, f32>, [Val<'b, i32>; 3]) -> Val<'b, f32>,
+{
+    #[track_caller]
+    fn apply(
+        &self,
+        k: &mut Body<'b, '_>,
+        sum: Val<'b, f32>,
+        place: [Val<'b, i32>; 3],
+    ) -> Val<'b, f32> {
+        self(k, sum, place)
+    }
+}
+
+impl<'b, T: Element> ThrStore<'_, 'b, T> {
+    /// Columns of one store.
+    pub fn columns(&self) -> u32 {
+        self.store.columns
+    }
+
+    /// The four sums of a thread in 8 columns of 64 rows, in the order of `wgmma` (two of one row, two of the row 8
+    /// further), as words to be stored: rounded to nearest.
+    #[track_caller]
+    pub fn words(&self, sums: [Val<'b, f32>; 4]) -> StoreWords<'b> {
+        fn two<'b, U: Converted + crate::ir::VectorElement<2>>(
+            sums: [Val<'b, f32>; 4],
+        ) -> StoreWords<'b> {
+            let [a, b, c, d] = sums;
+            let pair = |pair: [Val<'b, f32>; 2]| {
+                let two: Val<'b, Vector<f32, 2>> = Val::pack(pair);
+                two.cvt::<U>().bitcast::<u32>()
+            };
+            vec![pair([a, b]), pair([c, d])]
+        }
+        match self.store.elem {
+            Scalar::F16 => two::<f16>(sums),
+            Scalar::Bf16 => two::<bf16>(sums),
+            _ => sums.into_iter().map(|sum| sum.bitcast::<u32>()).collect(),
+        }
+    }
+
+    /// The (row, column, matrix) of the four sums of a thread in the 8 columns of 64 rows that start at `origin`, in the
+    /// order of `wgmma`.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sim")] {
+    /// use tilewright::ir::{GlobalMut, Kernel, Scalar, Target, TensorMapMut, bf16};
+    /// use tilewright::runtime::{Device, Grid};
+    /// use tilewright::tensor::StagedStore;
+    ///
+    /// let store = StagedStore::new(Scalar::Bf16, 64, 1)?;
+    /// type Params = (TensorMapMut<bf16, 3>, GlobalMut<i32>);
+    /// let kernel = Kernel::<Params>::build("k", Target::SM_90A, |k, (map, y)| {
+    ///     let (thread, to) = (k.thread_idx().x, k.shared_aligned::<bf16>(store.elements(), 1024));
+    ///     let part = store.slice(k, map, to, thread, k.named_barrier(1, 128));
+    ///     let origin = [100, 200, 3].map(|number| k.constant(number));
+    ///     for (i, number) in part.coordinates(k, origin).flatten().enumerate() {
+    ///         y.store(k, thread * 12 + i as i32, number);
+    ///     }
+    /// })?;
+    /// let device = Device::sim()?;
+    /// let mut d = device.zeros::<bf16>(64 * 64)?;
+    /// let map = store.desc(&"(64,64,1):(64,1,0)".parse()?)?;
+    /// let mut y = device.zeros::<i32>(128 * 12)?;
+    /// let args = (&mut d.tensor_map_mut(&map)? as _, &mut y);
+    /// device.load(&kernel)?.launch(Grid::new([1, 1, 1], [128, 1, 1]), args)?;
+    /// // Thread 38 has lane 6 of the second warp.
+    /// let places = [[117, 204, 3], [117, 205, 3], [125, 204, 3], [125, 205, 3]];
+    /// assert_eq!(y.to_vec()?[38 * 12..39 * 12], places.concat());
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[track_caller]
+    pub fn coordinates(
+        &self,
+        k: &Body<'b, '_>,
+        [row, column, batch]: [Val<'b, i32>; 3],
+    ) -> impl Iterator<Item = [Val<'b, i32>; 3]> + use<'b, T> {
+        // `wgmma` itself takes the place of a warp in its group from its place in the block.
+        let (warp, lane) = (k.thread_idx().x % 128 / 32, k.lane_id());
+        let row = row + warp * 16 + lane / 4;
+        let column = column + lane % 4 * 2;
+        let places = [(0, 0), (0, 1), (8, 0), (8, 1)].into_iter();
+        places.map(move |(down, right)| [row + down, column + right, batch])
+    }
+
+    /// The [`words`](ThrStore::words) of the 8 columns of 64 rows that start at `origin`: of the sums from number
+    /// `4 * unit` on, through `map`.
+    #[track_caller]
+    fn words_at(
+        &self,
+        k: &mut Body<'b, '_>,
+        acc: &Fragment<'b, f32>,
+        unit: u32,
+        origin: [Val<'b, i32>; 3],
+        map: &impl SumMap<'b>,
+    ) -> StoreWords<'b> {
+        let sums = acc.variables();
+        let mut values = [0, 1, 2, 3].map(|i| sums.get(k, 4 * unit as usize + i));
+        if !map.is_identity() {
+            for (value, place) in values.iter_mut().zip(self.coordinates(k, origin)) {
+                *value = map.apply(k, *value, place);
+            }
+        }
+        self.words(values)
+    }
+
+    /// Stores 64 rows of the columns of one store to (row, column, matrix) `origin`: `words` has, for each 8 columns,
+    /// what [`words`](ThrStore::words) makes. `number` counts the stores of this group, modulo the slots. All threads
+    /// of the group do it together.
+    #[track_caller]
+    pub fn rows(
+        &self,
+        k: &mut Body<'b, '_>,
+        origin: [Val<'b, i32>; 3],
+        number: u32,
+        mut words: impl FnMut(&mut Body<'b, '_>, u32) -> StoreWords<'b>,
+    ) {
+        let StagedStore { columns, slots, .. } = *self.store;
+        let to = self.staging.offset((number % slots * 64 * columns) as i32);
+        let first = self.thread.eq(0);
+        k.if_(first, |k| k.cp_async_bulk_wait_group(slots - 1, BulkWait::Read));
+        self.barrier.sync(k);
+        if self.store.elem.bits() == 16 {
+            self.store_matrices(k, to, &mut words);
+        } else {
+            self.store_pairs(k, to, &mut words);
+        }
+        k.fence_proxy_async(ProxySpace::SharedCta);
+        self.barrier.sync(k);
+        k.if_(first, |k| {
+            let (copy, slot) = (&self.store.copy, self.store.copy.tile().clone());
+            let from = Tensor::new(k, Pointer::new(to).assume_aligned(k, 128), slot);
+            let [row, column, batch] = origin;
+            copy.store(k, self.map, &from, (row, column, batch));
+            k.cp_async_bulk_commit_group();
+        });
+    }
+
+    /// Stores `blocks` times 64 rows, `apart` rows from each other, of `width` columns, to (row, column, matrix)
+    /// `origin` and on: the sums of the thread, block after block, each through `map`.
+    #[track_caller]
+    pub fn tile(
+        &self,
+        k: &mut Body<'b, '_>,
+        acc: &Fragment<'b, f32>,
+        [row, column, batch]: [Val<'b, i32>; 3],
+        [blocks, apart, width]: [u32; 3],
+        map: &impl SumMap<'b>,
+    ) {
+        let columns = self.store.columns;
+        for block in 0..blocks {
+            for chunk in 0..width / columns {
+                let (down, right) = ((block * apart) as i32, (chunk * columns) as i32);
+                let (row, column) = (row + down, column + right);
+                let number = block * (width / columns) + chunk;
+                self.rows(k, [row, column, batch], number, |k, unit| {
+                    let first = (block * width + chunk * columns) / 8 + unit;
+                    let at = [row, column + 8 * unit as i32, batch];
+                    self.words_at(k, acc, first, at, map)
+                });
+            }
+        }
+    }
+
+    /// Keeps the words of 64 rows from (row, column, matrix) `origin` on in registers, for [`part`](ThrStore::part) to
+    /// store them later: of the sums of the thread, each through `map`. The sums can then be used
+    /// again.
+    #[track_caller]
+    pub fn keep(
+        &self,
+        k: &mut Body<'b, '_>,
+        acc: &Fragment<'b, f32>,
+        [row, column, batch]: [Val<'b, i32>; 3],
+        kept: &Registers<'b, u32>,
+        map: &impl SumMap<'b>,
+    ) {
+        let words = self.store.elem.size_bytes() as usize;
+        for unit in 0..kept.len() / words {
+            let at = [row, column + 8 * unit as i32, batch];
+            let made = self.words_at(k, acc, unit as u32, at, map);
+            (words * unit..).zip(made).for_each(|(i, word)| kept.set(k, i, word));
+        }
+    }
+
+    /// Stores part `part` of 64 rows whose words are kept in registers, as
+    /// [`keep`](ThrStore::keep) keeps them.
+    #[track_caller]
+    pub fn part(
+        &self,
+        k: &mut Body<'b, '_>,
+        [row, column, batch]: [Val<'b, i32>; 3],
+        kept: &Registers<'b, u32>,
+        part: u32,
+    ) {
+        let columns = self.store.columns;
+        let words = self.store.elem.size_bytes();
+        self.rows(k, [row, column + (part * columns) as i32, batch], part, |k, unit| {
+            let first = words * (part * columns / 8 + unit);
+            (first..first + words).map(|word| kept.get(k, word as usize)).collect()
+        });
+    }
+
+    /// The 16 bytes that are `units` further than those the lane starts with, in elements.
+    #[track_caller]
+    fn unit(&self, units: u32) -> Val<'b, i32> {
+        let per_unit = (16 / self.store.elem.size_bytes()) as i32;
+        let unit = match (units as i32, self.store.swizzled) {
+            (0, _) => self.unit,
+            (units, true) => self.unit ^ units,
+            (units, false) => self.unit + units,
+        };
+        self.row + unit * per_unit
+    }
+
+    #[track_caller]
+    fn store_matrices(
+        &self,
+        k: &mut Body<'b, '_>,
+        to: Val<'b, Shared<T>>,
+        words: &mut impl FnMut(&mut Body<'b, '_>, u32) -> StoreWords<'b>,
+    ) {
+        let to = Pointer::new(to).recast::<u16>(k).resolve().0;
+        let groups = self.store.columns / 8;
+        for first in (0..groups).step_by(2) {
+            let at = self.unit(first);
+            let mut all = words(k, first);
+            if first + 1 < groups {
+                all.extend(words(k, first + 1));
+            }
+            match *all.as_slice() {
+                [a, b, c, d] => {
+                    let four: Val<'_, Vector<u32, 4>> = Val::pack([a, b, c, d]);
+                    to.stmatrix(k, at, four.bitcast::<Vector<u16, 8>>());
+                }
+                [a, b] => {
+                    let two: Val<'_, Vector<u32, 2>> = Val::pack([a, b]);
+                    to.stmatrix(k, at, two.bitcast::<Vector<u16, 4>>());
+                }
+                // `words` makes two for each 8 columns.
+                _ => {}
+            }
+        }
+    }
+
+    #[track_caller]
+    fn store_pairs(
+        &self,
+        k: &mut Body<'b, '_>,
+        to: Val<'b, Shared<T>>,
+        words: &mut impl FnMut(&mut Body<'b, '_>, u32) -> StoreWords<'b>,
+    ) {
+        let to = Pointer::new(to).recast::<u32>(k).resolve().0;
+        let inside = self.lane % 2 * 2;
+        // The second row of a lane is 8 further: the same place in the pattern of the swizzle.
+        let next = 8 * self.store.columns as i32;
+        for group in 0..self.store.columns / 8 {
+            let at = self.unit(2 * group) + inside;
+            if let [a, b, c, d] = *words(k, group).as_slice() {
+                let pair = |x, y| -> Val<'_, Vector<u32, 2>> { Val::pack([x, y]) };
+                to.store_vector(k, at, pair(a, b));
+                to.store_vector(k, at + next, pair(c, d));
+            }
+        }
+    }
+
+    /// Waits until all stores of the group have been read from shared memory: before it is used for something else,
+    /// and before the block ends.
+    #[track_caller]
+    pub fn finish(&self, k: &mut Body<'b, '_>) {
+        k.if_(self.thread.eq(0), |k| k.cp_async_bulk_wait_group(0, BulkWait::Read));
+    }
+}

@@ -1,0 +1,308 @@
+//! Copies between tensors, element by element in the order of their coordinates.
+
+use crate::ir::{Body, Element, Scalar};
+use crate::layout::{Layout, LayoutError};
+
+use crate::tensor::error::TensorErrorKind;
+use crate::tensor::view::elements::{Step, Vectors};
+use crate::tensor::view::engine::{Readable, Writable};
+use crate::tensor::view::predicate::{IntoPredicate, Predicate, of_shape};
+use crate::tensor::view::tensor::Tensor;
+
+/// `destination(i) = source(i)` for all `i`: CuTe's `copy`. Both have the same number of elements, in shapes
+/// without symbols; strides may have them.
+///
+/// ```
+/// # #[cfg(feature = "sim")] {
+/// use tilewright::ir::{Global, GlobalMut, Kernel, Target};
+/// use tilewright::layout::layout;
+/// use tilewright::runtime::{Device, Grid};
+/// use tilewright::tensor::{Tensor, copy};
+///
+/// type Signature = (Global<i32>, GlobalMut<i32>);
+/// let kernel = Kernel::<Signature>::build("transpose", Target::SM_80, |k, (x, y)| {
+///     let x = Tensor::new(k, x, layout!((2, 3) : (3, 1)));
+///     let y = Tensor::new(k, y, layout!((2, 3) : (1, 2)));
+///     copy(k, &x, &y);
+/// })?;
+/// let device = Device::sim()?;
+/// let (x, mut y) = (device.upload(&[1, 2, 3, 4, 5, 6])?, device.upload(&[0; 6])?);
+/// device.load(&kernel)?.launch(Grid::cover(1, 1), (&x, &mut y))?;
+/// assert_eq!(y.to_vec()?, [1, 4, 2, 5, 3, 6]);
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[track_caller]
+pub fn copy<'b, S, D>(k: &Body<'b, '_>, source: &Tensor<S>, destination: &Tensor<D>)
+where
+    S: Readable<'b>,
+    D: Writable<'b, Elem = S::Elem>,
+{
+    let Some(pairs) = pairs(k, "copy", source, destination) else { return };
+    for (from, to) in pairs {
+        let value = from.read(k);
+        to.write(k, value);
+    }
+}
+
+/// As [`copy`], of the elements alone whose `predicate` is true: CuTe's `copy_if`. The others are neither read
+/// nor written.
+///
+/// ```
+/// # #[cfg(feature = "sim")] {
+/// use tilewright::ir::{Global, GlobalMut, Kernel, Target};
+/// use tilewright::layout::{layout, shape};
+/// use tilewright::runtime::{Device, Grid};
+/// use tilewright::tensor::{Tensor, copy_if};
+///
+/// type Signature = (Global<i32>, GlobalMut<i32>, i32);
+/// let kernel = Kernel::<Signature>::build("first", Target::SM_80, |k, (x, y, n)| {
+///     let (x, y) = (Tensor::new(k, x, layout!(4)), Tensor::new(k, y, layout!(4)));
+///     let inside = Tensor::identity(k, shape!(4)).within(k, n);
+///     copy_if(k, &inside, &x, &y);
+/// })?;
+/// let device = Device::sim()?;
+/// // The source has two elements only.
+/// let (x, mut y) = (device.upload(&[1, 2])?, device.upload(&[7; 4])?);
+/// device.load(&kernel)?.launch(Grid::cover(1, 1), (&x, &mut y, 2))?;
+/// assert_eq!(y.to_vec()?, [1, 2, 7, 7]);
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[track_caller]
+pub fn copy_if<'b, S, D>(
+    k: &mut Body<'b, '_>,
+    predicate: &impl IntoPredicate<'b>,
+    source: &Tensor<S>,
+    destination: &Tensor<D>,
+) where
+    S: Readable<'b>,
+    D: Writable<'b, Elem = S::Elem>,
+{
+    let Some(pairs) = pairs(k, "copy_if", source, destination) else { return };
+    let Some(predicate) = of_shape(k, "copy_if", predicate, source) else { return };
+    for ((from, to), inside) in pairs.into_iter().zip(predicate.values()) {
+        match inside {
+            None => {
+                let value = from.read(k);
+                to.write(k, value);
+            }
+            Some(inside) => k.if_(*inside, |k| {
+                let value = from.read(k);
+                to.write(k, value);
+            }),
+        }
+    }
+}
+
+/// As [`copy`], with zeros for the elements whose `predicate` is false, which are not read: what `cp.async` does
+/// with a source size of 0.
+///
+/// ```
+/// # #[cfg(feature = "sim")] {
+/// use tilewright::ir::{Global, GlobalMut, Kernel, Target};
+/// use tilewright::layout::{layout, shape};
+/// use tilewright::runtime::{Device, Grid};
+/// use tilewright::tensor::{Tensor, copy_zfill};
+///
+/// type Signature = (Global<i32>, GlobalMut<i32>, i32);
+/// let kernel = Kernel::<Signature>::build("first", Target::SM_80, |k, (x, y, n)| {
+///     let (x, y) = (Tensor::new(k, x, layout!(4)), Tensor::new(k, y, layout!(4)));
+///     let inside = Tensor::identity(k, shape!(4)).within(k, n);
+///     copy_zfill(k, &inside, &x, &y);
+/// })?;
+/// let device = Device::sim()?;
+/// let (x, mut y) = (device.upload(&[1, 2])?, device.upload(&[7; 4])?);
+/// device.load(&kernel)?.launch(Grid::cover(1, 1), (&x, &mut y, 2))?;
+/// assert_eq!(y.to_vec()?, [1, 2, 0, 0]);
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[track_caller]
+pub fn copy_zfill<'b, S, D>(
+    k: &mut Body<'b, '_>,
+    predicate: &impl IntoPredicate<'b>,
+    source: &Tensor<S>,
+    destination: &Tensor<D>,
+) where
+    S: Readable<'b>,
+    D: Writable<'b, Elem = S::Elem>,
+{
+    let Some(pairs) = pairs(k, "copy_zfill", source, destination) else { return };
+    let Some(predicate) = of_shape(k, "copy_zfill", predicate, source) else { return };
+    for ((from, to), inside) in pairs.into_iter().zip(predicate.values()) {
+        let value = match inside {
+            None => from.read(k),
+            Some(inside) => k.if_with(*inside, S::Elem::default(), |k| from.read(k)),
+        };
+        to.write(k, value);
+    }
+}
+
+/// As [`copy`], in vectors as wide as the layouts in memory and what is known of the addresses allow, up to 128 bits:
+/// CuTe's `autovec_copy`. Either side may be registers, in any order; between registers there are no vectors. Divisors
+/// of symbols count: rows that are a multiple of 4 elements apart begin with whole vectors of 4.
+///
+/// ```
+/// # #[cfg(feature = "sim")] {
+/// use tilewright::ir::{Global, GlobalMut, Kernel, Target};
+/// use tilewright::layout::layout;
+/// use tilewright::runtime::{Device, Grid};
+/// use tilewright::tensor::{Fragment, Pointer, Tensor, autovec_copy};
+///
+/// type Signature = (Global<f32>, GlobalMut<f32>);
+/// let kernel = Kernel::<Signature>::build("rows", Target::SM_80, |k, (x, y)| {
+///     let x = Pointer::new(x).assume_aligned(k, 16);
+///     let y = Pointer::new(y).assume_aligned(k, 8);
+///     // Rows of 8 in rows of 12, and the second address is a multiple of 8 bytes only.
+///     let x = Tensor::new(k, x, layout!((2, 8) : (12, 1)));
+///     let y = Tensor::new(k, y, layout!((2, 8) : (8, 1)));
+///     let held: Fragment<'_, f32> = x.fragment_like(k);
+///     autovec_copy(k, &x, &held);
+///     autovec_copy(k, &held, &y);
+/// })?;
+/// assert_eq!(kernel.ptx().text().matches("ld.global.v4").count(), 4);
+/// assert_eq!(kernel.ptx().text().matches("st.global.v2").count(), 8);
+/// let device = Device::sim()?;
+/// let x = device.upload(&(0..24).map(|i| i as f32).collect::<Vec<_>>())?;
+/// let mut y = device.zeros::<f32>(16)?;
+/// device.load(&kernel)?.launch(Grid::cover(1, 1), (&x, &mut y))?;
+/// assert_eq!(y.to_vec()?[7..10], [7.0, 12.0, 13.0]);
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[track_caller]
+pub fn autovec_copy<'b, S, D>(k: &Body<'b, '_>, source: &Tensor<S>, destination: &Tensor<D>)
+where
+    S: Readable<'b>,
+    D: Writable<'b, Elem = S::Elem>,
+{
+    if source.poisoned || destination.poisoned {
+        return;
+    }
+    match vectors(k, source, destination, None) {
+        Ok(Some((steps, _))) => steps.iter().for_each(|step| step.move_vector(k)),
+        // They differ in size, which is said, or have no vectors.
+        Ok(None) => copy(k, source, destination),
+        Err(error) => source.failed(k, "autovec_copy", error),
+    }
+}
+
+/// As [`autovec_copy`], of the elements alone whose `predicate` is true: [`copy_if`] in vectors. They are no wider than
+/// the predicate allows, which is one value for all elements of a vector: one for each row, as a rule.
+///
+/// ```
+/// use tilewright::ir::{Global, Kernel, Target};
+/// use tilewright::layout::{layout, shape};
+/// use tilewright::tensor::{Fragment, Pointer, Tensor, autovec_copy_if};
+///
+/// let kernel = Kernel::<(Global<f32>, i32)>::build("rows", Target::SM_80, |k, (x, rows)| {
+///     let x = Pointer::new(x).assume_aligned(k, 16);
+///     let x = Tensor::new(k, x, layout!((2, 8) : (8, 1)));
+///     let held: Fragment<'_, f32> = x.fragment_like(k);
+///     let inside = Tensor::identity(k, shape!(2, 8)).within(k, (rows, ..));
+///     autovec_copy_if(k, &inside, &x, &held);
+/// })?;
+/// assert_eq!(kernel.ptx().text().matches("ld.global.v4").count(), 4);
+/// # Ok::<(), tilewright::ir::BuildErrors>(())
+/// ```
+#[track_caller]
+pub fn autovec_copy_if<'b, S, D>(
+    k: &mut Body<'b, '_>,
+    predicate: &impl IntoPredicate<'b>,
+    source: &Tensor<S>,
+    destination: &Tensor<D>,
+) where
+    S: Readable<'b>,
+    D: Writable<'b, Elem = S::Elem>,
+{
+    let operation = "autovec_copy_if";
+    if source.poisoned || destination.poisoned {
+        return;
+    }
+    let predicate = predicate.predicate(k);
+    match vectors(k, source, destination, Some(&predicate)) {
+        Ok(Some((steps, coordinates))) => {
+            for (step, coordinate) in steps.iter().zip(coordinates) {
+                let index = usize::try_from(coordinate).unwrap_or(usize::MAX);
+                match predicate.values().get(index).copied().flatten() {
+                    None => step.move_vector(k),
+                    Some(inside) => k.if_(inside, |k| step.move_vector(k)),
+                }
+            }
+        }
+        Ok(None) => copy_if(k, &predicate, source, destination),
+        Err(error) => source.failed(k, operation, error),
+    }
+}
+
+/// The vectors of both tensors, inside of which a predicate does not differ, and the coordinates of their first
+/// elements as numbers; `None` where they are single elements.
+type BothVectors<S, D> = Option<(Vec<Step<S, D>>, Vec<i64>)>;
+
+#[track_caller]
+fn vectors<'b, S, D>(
+    k: &Body<'b, '_>,
+    source: &Tensor<S>,
+    destination: &Tensor<D>,
+    predicate: Option<&Predicate<'b>>,
+) -> Result<BothVectors<S, D>, TensorErrorKind>
+where
+    S: Readable<'b>,
+    D: Writable<'b, Elem = S::Elem>,
+{
+    // There are no vectors of bools. What is wrong with the predicate is said where single elements are copied.
+    let fits = predicate.is_none_or(|predicate| predicate.is_of(source.shape()));
+    if S::Elem::SCALAR == Scalar::Bool || !fits {
+        return Ok(None);
+    }
+    let coordinates = |vectors: &Vectors| -> Result<Vec<i64>, LayoutError> {
+        let size = i64::from(vectors.elements) * vectors.count;
+        Ok(vectors.divide(&Layout::compact(size))?.indices()?.collect())
+    };
+    let whole = |vectors: &Vectors| -> Result<bool, LayoutError> {
+        let Some(predicate) = predicate else { return Ok(true) };
+        let all = coordinates(vectors)?;
+        Ok(all.chunks(vectors.elements as usize).all(|vector| predicate.is_one(vector)))
+    };
+    let vectors = match Vectors::of(source, destination, whole)? {
+        Some(vectors) if vectors.elements > 1 => vectors,
+        _ => return Ok(None),
+    };
+    let firsts = coordinates(&vectors)?.into_iter().step_by(vectors.elements as usize).collect();
+    let (froms, tos) = (vectors.groups(k, source)?, vectors.groups(k, destination)?);
+    let steps = froms.into_iter().zip(tos).map(|(from, to)| Step { from, to }).collect();
+    Ok(Some((steps, firsts)))
+}
+
+/// Each element in both tensors, or `None` after the error was recorded.
+#[track_caller]
+fn pairs<'b, S: Readable<'b>, D: Readable<'b>>(
+    k: &Body<'b, '_>,
+    operation: &'static str,
+    source: &Tensor<S>,
+    destination: &Tensor<D>,
+) -> Option<Vec<(S, D)>> {
+    if source.poisoned || destination.poisoned {
+        return None;
+    }
+    let found = || -> Result<_, TensorErrorKind> {
+        let (from, to) = (source.places(k)?, destination.places(k)?);
+        if from.len() != to.len() {
+            let (source, destination) = (
+                source.shape().to_string(),
+                format!("{}{}", destination.shape(), destination.names),
+            );
+            return Err(TensorErrorKind::CopySizes { source, destination });
+        }
+        let pairs = from.into_iter().zip(to);
+        Ok(pairs.map(|((from, i), (to, j))| (from.at(i), to.at(j))).collect())
+    };
+    match found() {
+        Ok(pairs) => Some(pairs),
+        Err(error) => {
+            source.failed(k, operation, error);
+            None
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! [`WgmmaMainloop`]: the products of a warp group over the stages of a ring.
+
+use crate::ir::{Body, Element, IntoVal, NamedBarrier, ProxySpace, Val, range};
+use crate::layout::{LayoutError, tiler};
+
+use super::smem_operand::SmemOperand;
+use crate::tensor::atom::tiled_mma::TiledMma;
+use crate::tensor::copy::clear::cooperative_clear;
+use crate::tensor::pipeline::roles::WarpRole;
+use crate::tensor::pipeline::tma::{PipelineState, TmaPipeline};
+use crate::tensor::view::tensor::{Fragment, SharedTensor};
+
+/// The products of a warp group over the stages of a ring: CUTLASS's collective main loop of `sm_90`.
+///
+/// For each stage it waits until the stage is full and starts the products; those of the stage before are then done, and
+/// that stage is released, by the first thread of the group.
+///
+/// ```
+/// use tilewright::ir::{Kernel, Target, bf16};
+/// use tilewright::layout::{layout, shape, tiler};
+/// use tilewright::tensor::{
+///     Major, MmaAtom, OperandSource, PipelineState, SharedTensor, SmemAtom, SmemSwizzle, TiledMma, TmaPipeline,
+///     ValType, Wgmma, WgmmaMainloop,
+/// };
+///
+/// let op = Wgmma::new(64, ValType::Bf16, ValType::Bf16, ValType::F32, OperandSource::Shared);
+/// let mma = TiledMma::new(MmaAtom::new(op)?, &layout!((1, 1, 1)), tiler!(_, _, _))?;
+/// let rows = SmemAtom::new(Major::K, SmemSwizzle::Sw128).position_independent(16)?;
+/// let ring = rows.tile_to_shape(&shape!(64, 64, 3), None)?;
+/// let kernel = Kernel::<(i32,)>::build("k", Target::SM_90A, |k, (steps,)| {
+///     let x = SharedTensor::<bf16>::shared_aligned(k, ring.clone(), 1024);
+///     let pipe = TmaPipeline::new(k, 3, 8192, 1);
+///     let products = WgmmaMainloop::new(k, &mma, pipe, k.thread_idx().x, &x, &x);
+///     let sums = mma.slice(k.thread_idx().x).fragment_c::<f32>(k, shape!(64, 64));
+///     let state = products.run(k, &sums, PipelineState::consumer(k), steps);
+///     products.finish(k, state);
+/// })?;
+/// let text = kernel.ptx();
+/// assert_eq!(text.text().matches("wgmma.mma_async").count(), 4);
+/// assert_eq!(text.text().matches("wgmma.wait_group.sync.aligned 1;").count(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct WgmmaMainloop<'m, 'b> {
+    mma: &'m TiledMma,
+    pipe: TmaPipeline<'b>,
+    a: SmemOperand<'b>,
+    b: SmemOperand<'b>,
+    leader: Val<'b, bool>,
+}
+
+impl<'m, 'b> WgmmaMainloop<'m, 'b> {
+    /// The products of thread `thread` of `mma`, of rings of tiles (M, K, stage) and (N, K, stage) that `pipe` fills.
+    #[track_caller]
+    pub fn new<A: Element, B: Element>(
+        k: &Body<'b, '_>,
+        mma: &'m TiledMma,
+        pipe: TmaPipeline<'b>,
+        thread: Val<'b, i32>,
+        a: &SharedTensor<'b, A>,
+        b: &SharedTensor<'b, B>,
+    ) -> Self {
+        let thr = mma.slice(thread);
+        let a = SmemOperand::new(k, &thr.partition_a(k, a));
+        let b = SmemOperand::new(k, &thr.partition_b(k, b));
+        let leader = (k.thread_idx().x % WarpRole::THREADS as i32).eq(0);
+        WgmmaMainloop { mma, pipe, a, b, leader }
+    }
+
+    /// Makes the rows from `first` on of a ring (M, K, stage) of tiles of A zero, in all stages: for tiles of fewer rows
+    /// than an instruction has, of which copies bring `first`. The threads of the warp group that multiplies do it before
+    /// the first products, and meet at `barrier`; `thread` is this one. Rows are in groups of 16, contiguous along K.
+    #[track_caller]
+    pub fn clear_rows<A: Element>(
+        k: &Body<'b, '_>,
+        ring: &SharedTensor<'b, A>,
+        first: u32,
+        thread: Val<'b, i32>,
+        barrier: NamedBarrier<'b>,
+    ) {
+        let extents = || -> Result<[i64; 3], LayoutError> {
+            let extent = |mode: usize| ring.layout().get(&[mode])?.size()?.to_static();
+            Ok([extent(0)?, extent(1)?, extent(2)?])
+        };
+        let [rows, depth, stages] = match extents() {
+            Ok(extents) => extents,
+            Err(error) => return ring.failed(k, "clear_rows", error),
+        };
+        let first = i64::from(first);
+        if first >= rows {
+            return;
+        }
+        if first % 16 != 0 || rows % 16 != 0 {
+            let error = LayoutError::NotDivisible { value: first.into(), by: 16.into() };
+            return ring.failed(k, "clear_rows", error);
+        }
+        for block in first / 16..rows / 16 {
+            let rows = ring.local_tile(k, &tiler!(16, depth, stages), (block, 0, 0));
+            cooperative_clear(k, &rows, thread, WarpRole::THREADS);
+        }
+        k.fence_proxy_async(ProxySpace::SharedCta);
+        barrier.sync(k);
+    }
+
+    /// Whether the thread is the first of its warp group.
+    pub fn leader(&self) -> Val<'b, bool> {
+        self.leader
+    }
+
+    /// Waits for a stage and starts its products: `acc += A B`, or `acc = A B` where not `accumulate`.
+    #[track_caller]
+    pub fn start(
+        &self,
+        k: &Body<'b, '_>,
+        acc: &Fragment<'_, f32>,
+        state: PipelineState<'b>,
+        accumulate: impl IntoVal<'b, bool>,
+    ) {
+        self.pipe.wait(k, state);
+        k.wgmma_fence();
+        let (a, b) = (self.a.stage(k, state.stage), self.b.stage(k, state.stage));
+        self.mma.gemm_async(k, acc, &a, &b, accumulate);
+        k.wgmma_commit_group();
+    }
+
+    /// Waits for the products of the stage before `state`, and releases it, where there is one.
+    #[track_caller]
+    pub fn release_previous(
+        &self,
+        k: &mut Body<'b, '_>,
+        state: PipelineState<'b>,
+        is_there: impl IntoVal<'b, bool>,
+    ) {
+        k.wgmma_wait_group(1);
+        let elected = self.leader & k.value::<bool>(is_there);
+        k.if_(elected, |k| self.pipe.release(k, state.previous_stage(self.pipe.stages())));
+    }
+
+    /// `acc = A B` over `steps` stages, at least one. The products of the last one are not waited for; returns the state
+    /// after it.
+    #[track_caller]
+    pub fn run(
+        &self,
+        k: &mut Body<'b, '_>,
+        acc: &Fragment<'_, f32>,
+        state: PipelineState<'b>,
+        steps: Val<'b, i32>,
+    ) -> PipelineState<'b> {
+        let start = (state, k.constant(0));
+        let (state, _) = k.do_while(start, |k, (state, step)| {
+            let more = step.gt(0);
+            self.start(k, acc, state, more);
+            self.release_previous(k, state, more);
+            let step = step + 1;
+            ((state.next(self.pipe.stages()), step), step.lt(steps))
+        });
+        state
+    }
+
+    /// As [`run`](WgmmaMainloop::run), with other work under the first `parts` steps, of which there must be as many:
+    /// `work` gets the number of the step.
+    #[track_caller]
+    pub fn run_over(
+        &self,
+        k: &mut Body<'b, '_>,
+        acc: &Fragment<'_, f32>,
+        mut state: PipelineState<'b>,
+        steps: Val<'b, i32>,
+        parts: u32,
+        mut work: impl FnMut(&mut Body<'b, '_>, u32),
+    ) -> PipelineState<'b> {
+        for part in 0..parts {
+            self.start(k, acc, state, part > 0);
+            work(k, part);
+            if part == 0 {
+                k.wgmma_wait_group(1);
+            } else {
+                self.release_previous(k, state, true);
+            }
+            state = state.next(self.pipe.stages());
+        }
+        k.for_(range(parts as i32, steps), state, |k, _, state| {
+            self.start(k, acc, state, true);
+            self.release_previous(k, state, true);
+            state.next(self.pipe.stages())
+        })
+    }
+
+    /// Waits for all products, and releases the stage before `state`, the last one. `acc` can then be read.
+    #[track_caller]
+    pub fn finish(&self, k: &mut Body<'b, '_>, state: PipelineState<'b>) {
+        k.wgmma_wait_group(0);
+        k.if_(self.leader, |k| self.pipe.release(k, state.previous_stage(self.pipe.stages())));
+    }
+}

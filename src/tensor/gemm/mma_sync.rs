@@ -1,0 +1,236 @@
+//! [`TiledMma::gemm_sync`]: products by `mma.sync`.
+
+use crate::ir::{
+    AnyVector, Body, Element, MmaOverflow, MmaShape, Registers, Scalar, Sum, Ty, Type, Val,
+};
+use crate::layout::IntTuple;
+
+use super::extents;
+use crate::tensor::atom::tiled_mma::{Operand, TiledMma};
+use crate::tensor::atom::{MmaOp, MmaSync, ValType};
+use crate::tensor::error::{TensorError, TensorErrorKind};
+use crate::tensor::view::tensor::Fragment;
+
+impl TiledMma {
+    /// `c += a bᵀ` by `mma.sync` of the fragments (V, M, K) and (V, N, K) of a thread, K after K, into the sums (V, M, N):
+    /// CuTe's `gemm` of register tensors, for every atom of `mma.sync` that kernels can have.
+    ///
+    /// A and B are elements of the atom's types ([`fragment_a`](crate::tensor::ThrMma::fragment_a)), where `f32` stands for `tf32`
+    /// too and is cut by the instruction, or words that they share ([`fragment_words`](crate::tensor::ThrMma::fragment_words)). The
+    /// sums are those of the instruction ([`fragment_sums`](crate::tensor::ThrMma::fragment_sums)): pairs for `F16`.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sim")] {
+    /// use tilewright::ir::{Global, GlobalMut, Kernel, Target};
+    /// use tilewright::layout::{layout, shape, tiler};
+    /// use tilewright::runtime::{Device, Grid};
+    /// use tilewright::tensor::{MmaAtom, Tensor, TiledMma, copy};
+    ///
+    /// let atom: MmaAtom = "SM80_16x8x32_S32S8S8S32_TN".parse()?;
+    /// let mma = TiledMma::new(atom, &layout!((1, 1, 1)), tiler!(_, _, _))?;
+    /// type Params = (Global<i8>, Global<i8>, GlobalMut<i32>);
+    /// let kernel = Kernel::<Params>::build("product", Target::SM_80, |k, (a, b, c)| {
+    ///     let thr = mma.slice(k.thread_idx().x);
+    ///     let (x, y) = (thr.fragment_a::<i8>(k, shape!(16, 64)), thr.fragment_b::<i8>(k, shape!(8, 64)));
+    ///     copy(k, &thr.partition_a(k, &Tensor::new(k, a, layout!((16, 64) : (64, 1)))), &x);
+    ///     copy(k, &thr.partition_b(k, &Tensor::new(k, b, layout!((8, 64) : (64, 1)))), &y);
+    ///     let sums = thr.fragment_sums::<i32>(k, shape!(16, 8));
+    ///     sums.fill(k, 0);
+    ///     mma.gemm_sync(k, &sums, &x, &y);
+    ///     copy(k, &sums, &thr.partition_c(k, &Tensor::new(k, c, layout!((16, 8) : (8, 1)))));
+    /// })?;
+    /// assert_eq!(kernel.ptx().text().matches("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32").count(), 2);
+    /// let device = Device::sim()?;
+    /// let (a, b) = (device.upload(&[3i8; 16 * 64])?, device.upload(&[-2i8; 8 * 64])?);
+    /// let mut c = device.zeros::<i32>(16 * 8)?;
+    /// device.load(&kernel)?.launch(Grid::new([1, 1, 1], [32, 1, 1]), (&a, &b, &mut c))?;
+    /// assert_eq!(c.to_vec()?, [-6 * 64; 16 * 8]);
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[track_caller]
+    pub fn gemm_sync<D: Sum, A: Element, B: Element>(
+        &self,
+        k: &Body<'_, '_>,
+        c: &Fragment<'_, D>,
+        a: &Fragment<'_, A>,
+        b: &Fragment<'_, B>,
+    ) {
+        if a.poisoned || b.poisoned || c.poisoned {
+            return;
+        }
+        if let Err(kind) = self.multiply_all(k, c, a, b) {
+            let operand = self.atom().op().to_string();
+            k.report(TensorError { operation: "gemm", operand, kind });
+        }
+    }
+
+    #[track_caller]
+    fn multiply_all<D: Sum, A: Element, B: Element>(
+        &self,
+        k: &Body<'_, '_>,
+        c: &Fragment<'_, D>,
+        a: &Fragment<'_, A>,
+        b: &Fragment<'_, B>,
+    ) -> Result<(), TensorErrorKind> {
+        let op = self.atom().op();
+        let none = || TensorErrorKind::NoOperation { instruction: op.instruction() };
+        let MmaOp::Sync(sync) = op else { return Err(not_here(op)) };
+        let types = [element_type::<A>("A", sync.a)?, element_type::<B>("B", sync.b)?];
+        let [a_type, b_type] = [types[0].ok_or_else(none)?, types[1].ok_or_else(none)?];
+        check_sums::<D>(sync.c)?;
+        let own = |operand| self.values_in::<D>(operand);
+        let counts = [
+            own(Operand::C)?,
+            in_registers::<A>(own(Operand::A)?, a_type),
+            in_registers::<B>(own(Operand::B)?, b_type),
+        ];
+        let [m, n, depth] = extents(c.layout(), a.layout(), b.layout(), counts)?;
+        for step in 0..depth {
+            // Column by column: row by row has been measured to be slower in a whole kernel.
+            for column in 0..n {
+                let y = registers(k, b, (column, step))?;
+                for row in 0..m {
+                    let x = registers(k, a, (row, step))?;
+                    let sums = sums_at(c, (row, column))?;
+                    multiply(k, *sync, &sums, (&x, a_type), (&y, b_type)).ok_or_else(none)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The values of a thread in one instruction; sums that share a register count as one.
+    pub(in crate::tensor) fn values_in<D: Sum>(
+        &self,
+        operand: Operand,
+    ) -> Result<i64, TensorErrorKind> {
+        let (tv, lanes) = match operand {
+            Operand::A => (self.atom().layout_a_tv(), 1),
+            Operand::B => (self.atom().layout_b_tv(), 1),
+            Operand::C => (self.atom().layout_c_tv(), D::LANES),
+        };
+        Ok(tv.get(&[1])?.size()?.to_static()? / i64::from(lanes))
+    }
+}
+
+/// Why a function does not execute an instruction: another one does, or none can.
+pub(in crate::tensor) fn not_here(op: &MmaOp) -> TensorErrorKind {
+    let instruction = op.instruction();
+    let method = match op {
+        MmaOp::UniversalFma { .. } => "gemm",
+        MmaOp::Sync(_) => "gemm_sync",
+        MmaOp::Wgmma(_) => "gemm_async",
+        MmaOp::Dp4a | MmaOp::Dp2a | MmaOp::QuadPair { .. } => {
+            return TensorErrorKind::NoOperation { instruction };
+        }
+    };
+    TensorErrorKind::OtherGemm { instruction, method }
+}
+
+/// The type of the elements that a fragment of `T` stands for: those of the instruction, or words of them. `None` where
+/// kernels have no such type.
+pub(in crate::tensor) fn element_type<T: Element>(
+    operand: &'static str,
+    expected: ValType,
+) -> Result<Option<Scalar>, TensorErrorKind> {
+    let Some(elem) = expected.scalar() else { return Ok(None) };
+    let takes = T::SCALAR == elem
+        || T::SCALAR == Scalar::U32
+        || (elem == Scalar::Tf32 && T::SCALAR == Scalar::F32);
+    let (found, expected) = (T::SCALAR, expected.to_string());
+    takes.then_some(Some(elem)).ok_or(TensorErrorKind::ElementType { operand, found, expected })
+}
+
+/// The registers of `T` that hold `values` elements.
+pub(in crate::tensor) fn in_registers<T: Element>(values: i64, elem: Scalar) -> i64 {
+    values * i64::from(elem.bits()) / i64::from(T::SCALAR.bits())
+}
+
+/// That sums of type `D` are those of the instruction.
+pub(in crate::tensor) fn check_sums<D: Sum>(expected: ValType) -> Result<(), TensorErrorKind> {
+    let (found, lanes) = match D::TYPE {
+        Type::Scalar(scalar) => (scalar, 1),
+        Type::Vector(vector) => (vector.elem(), vector.lanes()),
+        // Sums are numbers.
+        Type::Pointer { elem, .. } | Type::TensorMap { elem, .. } => (elem, 0),
+    };
+    let packed = if expected == ValType::F16 { 2 } else { 1 };
+    if expected.scalar() == Some(found) && lanes == packed {
+        return Ok(());
+    }
+    let expected = if packed == 2 { "pairs of F16".to_owned() } else { expected.to_string() };
+    Err(TensorErrorKind::ElementType { operand: "C", found, expected })
+}
+
+/// The values of one instruction, at a place (M or N, K) of a fragment.
+#[track_caller]
+pub(in crate::tensor) fn registers<'b, T: Element>(
+    k: &Body<'b, '_>,
+    fragment: &Fragment<'_, T>,
+    (mn, step): (i64, i64),
+) -> Result<Vec<Val<'b, T>>, TensorErrorKind> {
+    let layout = fragment.layout();
+    let values = layout.get(&[0])?.size()?.to_static()?;
+    let mut all = Vec::with_capacity(values as usize);
+    let words = fragment.variables();
+    for value in 0..values {
+        let at = layout.crd2idx(IntTuple::from((value, mn, step)))?.to_static()?;
+        all.push(words.get(k, usize::try_from(at).unwrap_or(usize::MAX)));
+    }
+    Ok(all)
+}
+
+/// The sums of one instruction, which are neighbours, at a place (M, N).
+pub(in crate::tensor) fn sums_at<'b, D: Ty>(
+    c: &Fragment<'b, D>,
+    (row, column): (i64, i64),
+) -> Result<Registers<'b, D>, TensorErrorKind> {
+    let layout = c.layout();
+    let values = layout.get(&[0])?.size()?.to_static()?;
+    let at = |value: i64| layout.crd2idx(IntTuple::from((value, row, column)))?.to_static();
+    let first = at(0)?;
+    for value in 1..values {
+        if at(value)? != first + value {
+            return Err(TensorErrorKind::SumsApart { layout: layout.to_string() });
+        }
+    }
+    Ok(c.engine.variables().part(usize::try_from(first).unwrap_or(usize::MAX), values as usize))
+}
+
+/// The elements of an instruction as one vector of their type; `None` where there is none of so many.
+#[track_caller]
+pub(in crate::tensor) fn operand<'b, T: Element>(
+    values: &[Val<'b, T>],
+    elem: Scalar,
+) -> Option<AnyVector<'b>> {
+    AnyVector::pack(values)?.cast(elem)
+}
+
+/// One instruction.
+#[track_caller]
+pub(in crate::tensor) fn multiply<'b, A: Element, B: Element, D: Sum>(
+    k: &Body<'b, '_>,
+    op: MmaSync,
+    sums: &Registers<'_, D>,
+    (x, a_type): (&[Val<'b, A>], Scalar),
+    (y, b_type): (&[Val<'b, B>], Scalar),
+) -> Option<()> {
+    let [m, n, depth] = op.shape_mnk.map(u32::from);
+    if op.a == ValType::F64 && m == 16 && depth > 4 {
+        // More than vectors hold.
+        k.mma_sync_f64_into(sums, &doubles(x)?, &doubles(y)?);
+        return Some(());
+    }
+    let (x, y) = (operand(x, a_type)?, operand(y, b_type)?);
+    let overflow = if op.saturate { MmaOverflow::Satfinite } else { MmaOverflow::Wrap };
+    k.mma_sync_any(sums, MmaShape { m, n, k: depth }, x, y, overflow);
+    Some(())
+}
+
+/// Values of 64 bits, of elements or of words.
+#[track_caller]
+fn doubles<'b, T: Element>(values: &[Val<'b, T>]) -> Option<Vec<Val<'b, f64>>> {
+    let of_one = |values: &[Val<'b, T>]| operand(values, Scalar::F64)?.values::<f64>()?.pop();
+    values.chunks((64 / T::SCALAR.bits()) as usize).map(of_one).collect()
+}

@@ -1,0 +1,303 @@
+//! [`gemm`]: products of parts of threads, from any memory.
+
+pub(super) mod mainloop;
+pub(super) mod mma_sync;
+pub(super) mod smem_operand;
+pub(super) mod wgmma;
+
+pub use mainloop::WgmmaMainloop;
+pub use smem_operand::SmemOperand;
+pub use wgmma::WgmmaOperand;
+
+use crate::ir::{AnyVector, Body, Element, Float, Registers, Scalar, Val, Vector, bf16, f16};
+use crate::layout::Layout;
+
+use self::mma_sync::{element_type, in_registers, multiply, not_here, sums_at};
+use super::atom::tiled_mma::{Operand, TiledMma};
+use super::atom::{MmaOp, MmaSync, ValType};
+use super::error::{TensorError, TensorErrorKind};
+use super::view::engine::{Readable, Writable};
+use super::view::tensor::{Fragment, Tensor};
+
+/// `c += a bᵀ` of the parts of a thread: (V, M, N) from (V, M, K) and (V, N, K), K after K. CuTe's `gemm`.
+///
+/// A and B may be in any memory: what is not in registers is loaded before each step along K, each element once. All are
+/// elements of the atom's types ([`fragment_c`](super::ThrMma::fragment_c)).
+///
+/// The atom is the universal multiply-add, each one `fma` with one rounding, or one of `mma.sync`. From fragments, and into
+/// sums as the instruction has them, [`TiledMma::gemm_sync`] is the same; [`TiledMma::gemm_async`] is for `wgmma`.
+///
+/// ```
+/// # #[cfg(feature = "sim")] {
+/// use tilewright::ir::{Global, GlobalMut, Kernel, Target};
+/// use tilewright::layout::{layout, shape, tiler};
+/// use tilewright::runtime::{Device, Grid};
+/// use tilewright::tensor::{MmaAtom, MmaOp, Tensor, TiledMma, ValType, copy, gemm};
+///
+/// let atom = MmaAtom::new(MmaOp::UniversalFma { ty: ValType::F32 })?;
+/// let mma = TiledMma::new(atom, &layout!((2, 2, 1)), tiler!(_, _, _))?;
+/// type Signature = (Global<f32>, Global<f32>, GlobalMut<f32>);
+/// let kernel = Kernel::<Signature>::build("product", Target::SM_80, |k, (a, b, c)| {
+///     let thr = mma.slice(k.thread_idx().x);
+///     let a = thr.partition_a(k, &Tensor::new(k, a, layout!((2, 3) : (3, 1))));
+///     let b = thr.partition_b(k, &Tensor::new(k, b, layout!((4, 3) : (1, 4))));
+///     let c = thr.partition_c(k, &Tensor::new(k, c, layout!((2, 4) : (4, 1))));
+///     let sums = thr.fragment_c(k, shape!(2, 4));
+///     sums.fill(k, 0.0);
+///     gemm(k, &mma, &sums, &a, &b);
+///     copy(k, &sums, &c);
+/// })?;
+/// let device = Device::sim()?;
+/// let a = device.upload(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0])?;
+/// let b = device.upload(&[1.0, 0.0, 0.0, 1.0, 0.0, 1.0, 0.0, 1.0, 0.0, 0.0, 1.0, 1.0])?;
+/// let mut c = device.upload(&[0.0; 8])?;
+/// let grid = Grid { threads: [4, 1, 1], ..Grid::cover(1, 1) };
+/// device.load(&kernel)?.launch(grid, (&a, &b, &mut c))?;
+/// assert_eq!(c.to_vec()?, [1.0, 2.0, 3.0, 6.0, 4.0, 5.0, 6.0, 15.0]);
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[track_caller]
+pub fn gemm<'b, D, A, B>(
+    k: &Body<'b, '_>,
+    mma: &TiledMma,
+    c: &Fragment<'b, D>,
+    a: &Tensor<A>,
+    b: &Tensor<B>,
+) where
+    D: Element,
+    A: Readable<'b>,
+    B: Readable<'b>,
+{
+    if a.poisoned || b.poisoned || c.poisoned {
+        return;
+    }
+    let done = match mma.atom().op() {
+        MmaOp::UniversalFma { ty } => fma_all(k, *ty, c, a, b),
+        MmaOp::Sync(op) => sync_all(k, mma, *op, c, a, b),
+        op => Err(not_here(op)),
+    };
+    if let Err(kind) = done {
+        let operand = format!("{}", mma.atom().op());
+        k.report(TensorError { operation: "gemm", operand, kind });
+    }
+}
+
+#[track_caller]
+fn fma_all<'b, D, A, B>(
+    k: &Body<'b, '_>,
+    expected: ValType,
+    c: &Fragment<'b, D>,
+    a: &Tensor<A>,
+    b: &Tensor<B>,
+) -> Result<(), TensorErrorKind>
+where
+    D: Element,
+    A: Readable<'b>,
+    B: Readable<'b>,
+{
+    for found in [D::SCALAR, A::Elem::SCALAR, B::Elem::SCALAR] {
+        if expected.scalar() != Some(found) {
+            let (operand, expected) = ("A, B and C", expected.to_string());
+            return Err(TensorErrorKind::ElementType { operand, found, expected });
+        }
+    }
+    let extents = extents(c.layout(), a.layout(), b.layout(), [1, 1, 1])?;
+    let steps = Steps::new(k, extents, c, a, b)?;
+    for (rows, columns) in steps.a.iter().zip(&steps.b) {
+        let mut x: Vec<Val<'b, A::Elem>> = Vec::with_capacity(rows.len());
+        for row in rows {
+            x.push(row.read(k));
+        }
+        let mut sums = steps.c.iter();
+        for column in columns {
+            let y = column.read(k);
+            for x in &x {
+                let Some(sum) = sums.next() else { continue };
+                let sum = c.engine.at(*sum);
+                if let Some(next) = fma([(*x).into(), y.into(), sum.read(k).into()]) {
+                    sum.write(k, next);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// `x y + z` of numbers that are all of the type `D`, which has it.
+#[track_caller]
+fn fma<'b, D: Element>(operands: [AnyVector<'b>; 3]) -> Option<Val<'b, D>> {
+    #[track_caller]
+    fn of<'b, T: Float, D: Element>([x, y, z]: [AnyVector<'b>; 3]) -> Option<Val<'b, D>> {
+        let (x, y) = (x.values::<T>()?.pop()?, y.values::<T>()?.pop()?);
+        AnyVector::from(x.fma(y, z.values::<T>()?.pop()?)).values::<D>()?.pop()
+    }
+    match D::SCALAR {
+        Scalar::F32 => of::<f32, D>(operands),
+        Scalar::F64 => of::<f64, D>(operands),
+        Scalar::F16 => of::<f16, D>(operands),
+        Scalar::Bf16 => of::<bf16, D>(operands),
+        // The types have been compared with those of the atom.
+        _ => None,
+    }
+}
+
+#[track_caller]
+fn sync_all<'b, D, A, B>(
+    k: &Body<'b, '_>,
+    mma: &TiledMma,
+    op: MmaSync,
+    c: &Fragment<'b, D>,
+    a: &Tensor<A>,
+    b: &Tensor<B>,
+) -> Result<(), TensorErrorKind>
+where
+    D: Element,
+    A: Readable<'b>,
+    B: Readable<'b>,
+{
+    let none = || TensorErrorKind::NoOperation { instruction: op.instruction() };
+    let a_type = element_type::<A::Elem>("A", op.a)?.ok_or_else(none)?;
+    let b_type = element_type::<B::Elem>("B", op.b)?.ok_or_else(none)?;
+    if op.c.scalar() != Some(D::SCALAR) {
+        let (found, expected) = (D::SCALAR, op.c.to_string());
+        return Err(TensorErrorKind::ElementType { operand: "C", found, expected });
+    }
+    // Each register of a fragment of C has one element here.
+    let own = |operand| mma.values_in::<f32>(operand);
+    let counts = [
+        own(Operand::C)?,
+        in_registers::<A::Elem>(own(Operand::A)?, a_type),
+        in_registers::<B::Elem>(own(Operand::B)?, b_type),
+    ];
+    let [m, n, depth] = extents(c.layout(), a.layout(), b.layout(), counts)?;
+    for step in 0..depth {
+        let mut x = Vec::new();
+        for row in 0..m {
+            x.push(part(k, a, (row, step))?);
+        }
+        for column in 0..n {
+            let y = part(k, b, (column, step))?;
+            for (row, x) in (0..m).zip(&x) {
+                let sums = sums_at(c, (row, column))?;
+                let (x, y) = ((x.as_slice(), a_type), (y.as_slice(), b_type));
+                let done = match D::SCALAR {
+                    Scalar::F16 => in_pairs(k, &sums, |pairs| multiply(k, op, pairs, x, y)),
+                    Scalar::F32 => sums.of::<f32>().and_then(|s| multiply(k, op, &s, x, y)),
+                    Scalar::F64 => sums.of::<f64>().and_then(|s| multiply(k, op, &s, x, y)),
+                    Scalar::I32 => sums.of::<i32>().and_then(|s| multiply(k, op, &s, x, y)),
+                    _ => None,
+                };
+                done.ok_or_else(none)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Sums of an instruction that has two in a register.
+#[track_caller]
+fn in_pairs<'b, D: Element>(
+    k: &Body<'b, '_>,
+    sums: &Registers<'b, D>,
+    multiply: impl FnOnce(&Registers<'b, Vector<f16, 2>>) -> Option<()>,
+) -> Option<()> {
+    let sums = sums.of::<f16>()?;
+    let pairs = k.registers::<Vector<f16, 2>>(sums.len() / 2);
+    for pair in 0..pairs.len() {
+        pairs.set(k, pair, Val::pack([sums.get(k, 2 * pair), sums.get(k, 2 * pair + 1)]));
+    }
+    multiply(&pairs)?;
+    for pair in 0..pairs.len() {
+        for (lane, value) in pairs.get(k, pair).lanes().into_iter().enumerate() {
+            sums.set(k, 2 * pair + lane, value);
+        }
+    }
+    Some(())
+}
+
+/// The elements of one instruction, at a place (M or N, K) of a part.
+#[track_caller]
+fn part<'b, E: Readable<'b>>(
+    k: &Body<'b, '_>,
+    tensor: &Tensor<E>,
+    (mn, step): (i64, i64),
+) -> Result<Vec<Val<'b, E::Elem>>, TensorErrorKind> {
+    let values = tensor.layout().get(&[0])?.size()?.to_static()?;
+    let mut all = Vec::with_capacity(values as usize);
+    for value in 0..values {
+        all.push(tensor.engine_at(k, (value, mn, step))?.read(k));
+    }
+    Ok(all)
+}
+
+/// The extents M, N and K of the parts, which must fit each other and, in their values, the atom.
+pub(super) fn extents(
+    c: &Layout,
+    a: &Layout,
+    b: &Layout,
+    values: [i64; 3],
+) -> Result<[i64; 3], TensorErrorKind> {
+    let extent = |layout: &Layout, mode: usize| layout.get(&[mode])?.size()?.to_static();
+    let ranks = [c, a, b].map(Layout::rank);
+    let shapes = || TensorErrorKind::GemmShapes {
+        c: c.shape().to_string(),
+        a: a.shape().to_string(),
+        b: b.shape().to_string(),
+    };
+    if ranks != [3, 3, 3] {
+        return Err(shapes());
+    }
+    let [m, n, depth] = [extent(a, 1)?, extent(b, 1)?, extent(a, 2)?];
+    let own = [extent(c, 0)?, extent(a, 0)?, extent(b, 0)?];
+    let fits = extent(c, 1)? == m && extent(c, 2)? == n && extent(b, 2)? == depth;
+    if own == values && fits { Ok([m, n, depth]) } else { Err(shapes()) }
+}
+
+/// The elements of both factors and the indices of the sums, in the order of their use.
+struct Steps<A, B> {
+    /// For each step along K, the rows.
+    a: Vec<Vec<A>>,
+    /// For each step along K, the columns.
+    b: Vec<Vec<B>>,
+    /// The sums, rows fastest.
+    c: Vec<i64>,
+}
+
+impl<'b, A: Readable<'b>, B: Readable<'b>> Steps<A, B> {
+    #[track_caller]
+    fn new<C>(
+        k: &Body<'b, '_>,
+        [m, n, depth]: [i64; 3],
+        c: &Tensor<C>,
+        a: &Tensor<A>,
+        b: &Tensor<B>,
+    ) -> Result<Self, TensorErrorKind> {
+        let mut steps = Steps { a: Vec::new(), b: Vec::new(), c: Vec::new() };
+        for step in 0..depth {
+            steps.a.push(line(k, a, m, step)?);
+            steps.b.push(line(k, b, n, step)?);
+        }
+        for column in 0..n {
+            for row in 0..m {
+                steps.c.push(c.layout().crd2idx((0, row, column))?.to_static()?);
+            }
+        }
+        Ok(steps)
+    }
+}
+
+/// The first `len` elements of a step along K.
+#[track_caller]
+fn line<'b, E: Readable<'b>>(
+    k: &Body<'b, '_>,
+    tensor: &Tensor<E>,
+    len: i64,
+    step: i64,
+) -> Result<Vec<E>, TensorErrorKind> {
+    let mut all = Vec::new();
+    for place in 0..len {
+        all.push(tensor.engine_at(k, (0, place, step))?);
+    }
+    Ok(all)
+}

@@ -1,0 +1,178 @@
+//! [`SmemOperand`]: operands in shared memory, which `wgmma` reads by itself.
+
+use crate::arch::{Major, MatrixDescriptor};
+use crate::ir::{Body, Element, Scalar, Val};
+use crate::layout::{ComposedLayout, Layout, LayoutError, Swizzle};
+
+use crate::tensor::error::{TensorError, TensorErrorKind};
+use crate::tensor::view::tensor::SharedTensor;
+
+/// The part of an operand in shared memory that a warp group multiplies: a descriptor, and how far from it those of the
+/// other instructions are. CuTe's descriptor iterator.
+///
+/// Made of the partition of a swizzled tensor by a [`ThrMma`](crate::tensor::ThrMma) of `wgmma`, (V, MN, K, ..), and has the
+/// modes (MN, K, ..).
+#[derive(Clone, Debug)]
+pub struct SmemOperand<'b> {
+    /// The lower half of the descriptor, which has the address. All distances change this half only.
+    low: Val<'b, u32>,
+    bits: u64,
+    pub(in crate::tensor) major: Major,
+    /// In units of 16 bytes.
+    pub(in crate::tensor) layout: Layout,
+    pub(in crate::tensor) elem: Scalar,
+    /// The tensor could not be made; the error has been recorded.
+    pub(in crate::tensor) poisoned: bool,
+}
+
+impl<'b> SmemOperand<'b> {
+    /// The operand of a partition (V, MN, K, ..).
+    ///
+    /// A layout that `wgmma` does not read is an error of the build
+    /// ([`TensorErrorKind::Descriptor`]).
+    ///
+    /// ```
+    /// use tilewright::ir::{Kernel, Target, bf16};
+    /// use tilewright::layout::{layout, shape, tiler};
+    /// use tilewright::tensor::{
+    ///     Major, MmaAtom, OperandSource, SharedTensor, SmemAtom, SmemOperand, SmemSwizzle, TiledMma, ValType,
+    ///     Wgmma,
+    /// };
+    ///
+    /// let op = Wgmma::new(64, ValType::Bf16, ValType::Bf16, ValType::F32, OperandSource::Shared);
+    /// let mma = TiledMma::new(MmaAtom::new(op)?, &layout!((1, 1, 1)), tiler!(_, _, _))?;
+    /// let rows = SmemAtom::new(Major::K, SmemSwizzle::Sw128).position_independent(16)?;
+    /// let tile = rows.tile_to_shape(&shape!(64, 64), None)?;
+    /// let kernel = Kernel::<()>::build("k", Target::SM_90A, |k, ()| {
+    ///     let x = SharedTensor::<bf16>::shared_aligned(k, tile.clone(), 1024);
+    ///     let thr = mma.slice(k.thread_idx().x);
+    ///     let (a, b) = (SmemOperand::new(k, &thr.partition_a(k, &x)), SmemOperand::new(k, &thr.partition_b(k, &x)));
+    ///     let sums = thr.fragment_c::<f32>(k, shape!(64, 64));
+    ///     k.wgmma_fence();
+    ///     mma.gemm_async(k, &sums, &a, &b, false);
+    ///     k.wgmma_commit_group();
+    ///     k.wgmma_wait_group(0);
+    /// })?;
+    /// assert_eq!(kernel.ptx().text().matches("wgmma.mma_async").count(), 4);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[track_caller]
+    pub fn new<T: Element>(k: &Body<'b, '_>, part: &SharedTensor<'b, T>) -> Self {
+        let nothing = SmemOperand {
+            low: k.constant(0),
+            bits: 0,
+            major: Major::K,
+            layout: Layout::trivial(),
+            elem: T::SCALAR,
+            poisoned: true,
+        };
+        if part.poisoned {
+            return nothing;
+        }
+        match of_layout(part) {
+            Ok((descriptor, layout)) => {
+                let (base, offset) = part.engine.resolve();
+                let bytes = i64::from(T::SCALAR.size_bytes());
+                let start = base.matrix_descriptor(descriptor.bits()).cvt::<u32>();
+                let low = add(start, offset * bytes / 16);
+                let (bits, major) = (descriptor.bits(), descriptor.major);
+                SmemOperand { low, bits, major, layout, poisoned: false, ..nothing }
+            }
+            Err(kind) => {
+                part.failed(k, "make_descriptor", kind);
+                nothing
+            }
+        }
+    }
+
+    /// The modes (MN, K, ..), in units of 16 bytes.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The part of a stage, the last mode.
+    #[track_caller]
+    pub fn stage(&self, k: &Body<'b, '_>, stage: Val<'b, i32>) -> Self {
+        if self.poisoned {
+            return self.clone();
+        }
+        let parts = || -> Result<(Layout, i64), LayoutError> {
+            let last = self.layout.rank().saturating_sub(1);
+            let stride = self
+                .layout
+                .get(&[last])?
+                .stride()
+                .as_leaf()
+                .map_or(Ok(0), |s| s.to_int()?.to_static())?;
+            Ok((self.layout.take(0, last)?, stride))
+        };
+        match parts() {
+            Ok((layout, stride)) => {
+                let step = u32::try_from(stride).unwrap_or(u32::MAX);
+                let low = self.low + stage.cvt::<u32>() * step;
+                SmemOperand { low, layout, ..self.clone() }
+            }
+            Err(error) => {
+                let operand = self.layout.to_string();
+                k.report(TensorError { operation: "slice", operand, kind: error.into() });
+                SmemOperand { poisoned: true, ..self.clone() }
+            }
+        }
+    }
+
+    /// The descriptor at a place in units of 16 bytes; the upper half has no part of the address.
+    #[track_caller]
+    pub(in crate::tensor) fn at(&self, units: i64) -> Val<'b, u64> {
+        let low = add(self.low, units);
+        Val::pack([low, low.constant((self.bits >> 32) as u32)]).bitcast::<u64>()
+    }
+}
+
+#[track_caller]
+fn add(low: Val<'_, u32>, units: i64) -> Val<'_, u32> {
+    match u32::try_from(units) {
+        Ok(0) => low,
+        Ok(units) => low + units,
+        // Beyond shared memory: the access is a fault.
+        Err(_) => low + u32::MAX,
+    }
+}
+
+/// The descriptor of one instruction, and where the others are.
+fn of_layout<T: Element>(
+    part: &SharedTensor<'_, T>,
+) -> Result<(MatrixDescriptor, Layout), TensorErrorKind> {
+    let (layout, bytes) = (part.layout(), i64::from(T::SCALAR.size_bytes()));
+    let value = layout.get(&[0])?;
+    let one =
+        value.modes().map(|mode| mode.to_layout().coalesce()).collect::<Result<Vec<_>, _>>()?;
+    let one = ComposedLayout::new(
+        part.swizzle().unwrap_or(Swizzle::identity()),
+        0,
+        Layout::concat(&one)?,
+    )?;
+    let descriptor = MatrixDescriptor::of(&one, T::SCALAR.bits())
+        .map_err(|e| TensorErrorKind::Descriptor(Box::new(e)))?;
+    let rest = layout.take(1, layout.rank())?;
+    let units = |stride: i64| match stride * bytes {
+        bytes if bytes % 16 == 0 => Ok(bytes / 16),
+        bytes => {
+            Err(TensorErrorKind::Descriptor(Box::new(crate::arch::DescriptorError::Distance {
+                bytes,
+            })))
+        }
+    };
+    let mut modes = Vec::new();
+    for mode in rest.modes() {
+        let mode = mode.to_layout().coalesce()?;
+        let mut leaves = Vec::new();
+        for (extent, stride) in mode.as_ref().leaves() {
+            leaves.push(Layout::leaf(extent.to_static()?, units(stride.to_int()?.to_static()?)?));
+        }
+        modes.push(match leaves.as_slice() {
+            [one] => one.clone(),
+            _ => Layout::concat(&leaves)?,
+        });
+    }
+    Ok((descriptor, Layout::concat(&modes)?))
+}

@@ -1,0 +1,274 @@
+//! [`TiledMma::gemm_async`]: products by `wgmma`.
+
+use crate::arch::Major;
+use crate::ir::{AnyVector, Body, Element, IntoVal, Scalar, Sum, Val, WgmmaForm};
+use crate::layout::{IntTuple, Layout, LayoutError};
+
+use super::mma_sync::{
+    check_sums, element_type, in_registers, not_here, operand, registers, sums_at,
+};
+use super::smem_operand::SmemOperand;
+use crate::tensor::atom::tiled_mma::{Operand, TiledMma};
+use crate::tensor::atom::{MmaOp, OperandSource, ValType, Wgmma};
+use crate::tensor::error::{TensorError, TensorErrorKind};
+use crate::tensor::view::tensor::Fragment;
+
+mod sealed {
+    /// Closes the operands.
+    pub trait Sealed {}
+    impl Sealed for super::SmemOperand<'_> {}
+    impl<T: crate::ir::Element> Sealed for super::Fragment<'_, T> {}
+}
+
+/// A of a `wgmma`: a [`SmemOperand`], or a [`Fragment`] (V, M, K) of elements or words.
+pub trait WgmmaOperand<'b>: sealed::Sealed {
+    /// Whether it could not be made.
+    #[doc(hidden)]
+    fn is_poisoned(&self) -> bool;
+    /// The extents M and K.
+    ///
+    /// # Errors
+    /// It is not what the instruction reads.
+    #[doc(hidden)]
+    fn extents(&self, mma: &TiledMma, op: &Wgmma) -> Result<[i64; 2], TensorErrorKind>;
+    /// The shape, printed.
+    #[doc(hidden)]
+    fn shape_text(&self) -> String;
+    /// Whether it is contiguous along M.
+    #[doc(hidden)]
+    fn is_mn_major(&self) -> bool;
+    /// The operand of one instruction.
+    ///
+    /// # Errors
+    /// There is no such place.
+    #[doc(hidden)]
+    fn part(
+        &self,
+        k: &Body<'b, '_>,
+        elem: Scalar,
+        place: (i64, i64),
+    ) -> Result<Part<'b>, TensorErrorKind>;
+}
+
+/// The operand of one instruction.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub enum Part<'b> {
+    /// The descriptor of a matrix.
+    Shared(Val<'b, u64>),
+    /// The elements of the thread.
+    Registers(AnyVector<'b>),
+}
+
+fn index(layout: &Layout, place: (i64, i64)) -> Result<i64, LayoutError> {
+    layout.crd2idx(IntTuple::from(place))?.to_static()
+}
+
+fn extent(layout: &Layout, mode: usize) -> Result<i64, LayoutError> {
+    layout.get(&[mode])?.size()?.to_static()
+}
+
+/// Where the instruction reads A, if it is not `found`.
+fn check_source(op: &Wgmma, found: OperandSource) -> Result<(), TensorErrorKind> {
+    if op.source_a == found {
+        return Ok(());
+    }
+    Err(TensorErrorKind::OperandMemory {
+        expected: match op.source_a {
+            OperandSource::Shared => "shared memory: give it a `SmemOperand`",
+            OperandSource::Registers => "registers: give it a fragment",
+        },
+    })
+}
+
+/// That elements in shared memory are those of the instruction; `f32` stands for `tf32` too.
+fn check_shared(
+    operand: &'static str,
+    found: Scalar,
+    expected: ValType,
+) -> Result<(), TensorErrorKind> {
+    let takes =
+        expected.scalar() == Some(found) || (expected == ValType::Tf32 && found == Scalar::F32);
+    let expected = expected.to_string();
+    takes.then_some(()).ok_or(TensorErrorKind::ElementType { operand, found, expected })
+}
+
+impl<'b> WgmmaOperand<'b> for SmemOperand<'b> {
+    fn is_poisoned(&self) -> bool {
+        self.poisoned
+    }
+
+    fn extents(&self, _: &TiledMma, op: &Wgmma) -> Result<[i64; 2], TensorErrorKind> {
+        check_source(op, OperandSource::Shared)?;
+        check_shared("A", self.elem, op.a)?;
+        Ok([extent(&self.layout, 0)?, extent(&self.layout, 1)?])
+    }
+
+    fn shape_text(&self) -> String {
+        self.layout.shape().to_string()
+    }
+
+    fn is_mn_major(&self) -> bool {
+        self.major == Major::Mn
+    }
+
+    #[track_caller]
+    fn part(
+        &self,
+        _: &Body<'b, '_>,
+        _: Scalar,
+        place: (i64, i64),
+    ) -> Result<Part<'b>, TensorErrorKind> {
+        Ok(Part::Shared(self.at(index(&self.layout, place)?)))
+    }
+}
+
+impl<'b, T: Element> WgmmaOperand<'b> for Fragment<'_, T> {
+    fn is_poisoned(&self) -> bool {
+        self.poisoned
+    }
+
+    fn extents(&self, mma: &TiledMma, op: &Wgmma) -> Result<[i64; 2], TensorErrorKind> {
+        check_source(op, OperandSource::Registers)?;
+        let none = || TensorErrorKind::NoOperation { instruction: op.instruction() };
+        let elem = element_type::<T>("A", op.a)?.ok_or_else(none)?;
+        let values = in_registers::<T>(mma.values_in::<f32>(Operand::A)?, elem);
+        let own = extent(self.layout(), 0)?;
+        if own != values {
+            let text = format!("{own} values, of which the instruction takes {values}");
+            return Err(LayoutError::Unsupported { operation: "wgmma", argument: text }.into());
+        }
+        Ok([extent(self.layout(), 1)?, extent(self.layout(), 2)?])
+    }
+
+    fn shape_text(&self) -> String {
+        self.shape().to_string()
+    }
+
+    fn is_mn_major(&self) -> bool {
+        false
+    }
+
+    #[track_caller]
+    fn part(
+        &self,
+        k: &Body<'b, '_>,
+        elem: Scalar,
+        place: (i64, i64),
+    ) -> Result<Part<'b>, TensorErrorKind> {
+        let values = registers(k, self, place)?;
+        let none = TensorErrorKind::NoOperation { instruction: format!("wgmma of {elem}") };
+        operand(&values, elem).map(Part::Registers).ok_or(none)
+    }
+}
+
+impl TiledMma {
+    /// `c += a bᵀ` by a warp group, or `c = a bᵀ` where not `accumulate`: starts all `wgmma` of the parts (M, K) of A
+    /// and (N, K) of B, K after K, into the sums (V, M, N). They are done after a wait
+    /// ([`wgmma_wait_group`](Body::wgmma_wait_group)); a fence comes before, a commit after.
+    ///
+    /// A is in shared memory or in registers, as the atom says: elements ([`fragment_a`](crate::tensor::ThrMma::fragment_a)) or
+    /// words of them. The sums are those of [`fragment_sums`](crate::tensor::ThrMma::fragment_sums). `f32` stands for `tf32` too, and
+    /// is cut by the instruction.
+    ///
+    /// ```
+    /// use tilewright::ir::{Kernel, Target, Val, Vector, f16};
+    /// use tilewright::layout::{layout, shape, tiler};
+    /// use tilewright::tensor::{
+    ///     Major, MmaAtom, SharedTensor, SmemAtom, SmemOperand, SmemSwizzle, TiledMma,
+    /// };
+    ///
+    /// let atom: MmaAtom = "SM90_64x64x16_F16F16F16_RS".parse()?;
+    /// let mma = TiledMma::new(atom, &layout!((1, 1, 1)), tiler!(_, _, _))?;
+    /// let rows = SmemAtom::new(Major::K, SmemSwizzle::Sw128).position_independent(16)?;
+    /// let tile = rows.tile_to_shape(&shape!(64, 64), None)?;
+    /// let kernel = Kernel::<()>::build("k", Target::SM_90A, |k, ()| {
+    ///     let thr = mma.slice(k.thread_idx().x);
+    ///     let tile = SharedTensor::<f16>::shared_aligned(k, tile.clone(), 1024);
+    ///     let a = thr.fragment_a::<f16>(k, shape!(64, 64));
+    ///     a.fill(k, f16::from_f32(1.0));
+    ///     let b = SmemOperand::new(k, &thr.partition_b(k, &tile));
+    ///     let sums = thr.fragment_sums::<Vector<f16, 2>>(k, shape!(64, 64));
+    ///     k.wgmma_fence();
+    ///     mma.gemm_async(k, &sums, &a, &b, false);
+    ///     k.wgmma_commit_group();
+    ///     k.wgmma_wait_group(0);
+    /// })?;
+    /// assert_eq!(kernel.ptx().text().matches("wgmma.mma_async.sync.aligned.m64n64k16.f16.f16.f16").count(), 4);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[track_caller]
+    pub fn gemm_async<'b, D: Sum>(
+        &self,
+        k: &Body<'b, '_>,
+        c: &Fragment<'_, D>,
+        a: &impl WgmmaOperand<'b>,
+        b: &SmemOperand<'b>,
+        accumulate: impl IntoVal<'b, bool>,
+    ) {
+        if a.is_poisoned() || b.poisoned || c.poisoned {
+            return;
+        }
+        let accumulate = k.value::<bool>(accumulate);
+        if let Err(kind) = self.start_all(k, c, a, b, accumulate) {
+            let operand = self.atom().op().to_string();
+            k.report(TensorError { operation: "gemm", operand, kind });
+        }
+    }
+
+    #[track_caller]
+    fn start_all<'b, D: Sum>(
+        &self,
+        k: &Body<'b, '_>,
+        c: &Fragment<'_, D>,
+        a: &impl WgmmaOperand<'b>,
+        b: &SmemOperand<'b>,
+        accumulate: Val<'b, bool>,
+    ) -> Result<(), TensorErrorKind> {
+        let op = self.atom().op();
+        let none = || TensorErrorKind::NoOperation { instruction: op.instruction() };
+        let MmaOp::Wgmma(wgmma) = op else { return Err(not_here(op)) };
+        let types = wgmma.a.scalar().zip(wgmma.b.scalar());
+        let (a_type, b_type) = types.ok_or_else(none)?;
+        let [m, depth] = a.extents(self, wgmma)?;
+        check_shared("B", b.elem, wgmma.b)?;
+        check_sums::<D>(wgmma.c)?;
+        let n = extent(&b.layout, 0)?;
+        let fits = c.rank() == 3
+            && b.layout.rank() == 2
+            && extent(c.layout(), 0)? == self.values_in::<D>(Operand::C)?
+            && extent(c.layout(), 1)? == m
+            && extent(c.layout(), 2)? == n
+            && extent(&b.layout, 1)? == depth;
+        if !fits {
+            return Err(TensorErrorKind::GemmShapes {
+                c: c.shape().to_string(),
+                a: a.shape_text(),
+                b: b.layout.shape().to_string(),
+            });
+        }
+        let form = WgmmaForm {
+            transpose_a: a.is_mn_major(),
+            transpose_b: b.major == Major::Mn,
+            satfinite: wgmma.saturate,
+            ..WgmmaForm::default()
+        };
+        for step in 0..depth {
+            for column in 0..n {
+                let b_at = b.at(index(&b.layout, (column, step))?);
+                for row in 0..m {
+                    let a_at = a.part(k, a_type, (row, step))?;
+                    let sums = sums_at(c, (row, column))?;
+                    let more = if step == 0 { accumulate } else { k.constant(true) };
+                    match a_at {
+                        Part::Shared(a_at) => {
+                            k.wgmma_any(&sums, [a_type, b_type], [a_at, b_at], more, form);
+                        }
+                        Part::Registers(a) => k.wgmma_rs_any(&sums, a, b_at, b_type, more, form),
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,149 @@
+//! [`CpAsyncPipeline`]: a ring of stages in shared memory that all threads fill by `cp.async` and all use.
+
+use crate::ir::{Body, Val};
+
+use crate::tensor::error::{TensorError, count_of};
+
+/// A ring of stages in shared memory between copies and products that the same threads make: `stages - 1` of them are
+/// filled ahead of the one that is used, without a barrier for each. CuTe's multistage mainloop of `sm_80`.
+///
+/// Each step along the ring commits the copies of the threads as one group, then waits until the group of the next stage
+/// is done in all threads. At that point all have left the stage before, so it is the next to be filled.
+///
+/// ```
+/// # #[cfg(feature = "sim")] {
+/// use tilewright::ir::{CpAsyncCache, Global, GlobalMut, Kernel, Target, range};
+/// use tilewright::runtime::{Device, Grid};
+/// use tilewright::tensor::CpAsyncPipeline;
+///
+/// // Sums of 32 columns of 8 rows, which come through a ring of 3 rows; each thread uses what its neighbour copied.
+/// let pipe = CpAsyncPipeline::new(3, 32)?;
+/// let kernel = Kernel::<(Global<i32>, GlobalMut<i32>)>::build("sums", Target::SM_80, |k, (x, y)| {
+///     let ring = k.shared::<i32>(3 * 32);
+///     let t = k.thread_idx().x;
+///     pipe.fill(k, |k, row, stage| {
+///         k.cp_async(ring.offset(stage + t), x.offset(t + 32 * row as i32), CpAsyncCache::Ca, 4);
+///     });
+///     let start = (pipe.start(k), k.constant(0));
+///     let (_, sum) = k.for_(range(0, 8), start, |k, row, (state, sum)| {
+///         let ahead = row + pipe.ahead() as i32;
+///         k.if_(ahead.lt(8), |k| {
+///             k.cp_async(ring.offset(state.write + t), x.offset(ahead * 32 + t), CpAsyncCache::Ca, 4);
+///         });
+///         let sum = sum + ring.load(k, state.read + (31 - t));
+///         pipe.commit(k);
+///         pipe.wait(k);
+///         (pipe.next(state), sum)
+///     });
+///     y.store(k, t, sum);
+/// })?;
+/// let device = Device::sim()?;
+/// let (x, mut y) = (device.upload(&(0..256).collect::<Vec<i32>>())?, device.zeros::<i32>(32)?);
+/// device.load(&kernel)?.launch(Grid::new([1, 1, 1], [32, 1, 1]), (&x, &mut y))?;
+/// let sums: Vec<i32> = (0..32).map(|t| (0..8).map(|row| 32 * row + 31 - t).sum()).collect();
+/// assert_eq!(y.to_vec()?, sums);
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct CpAsyncPipeline {
+    stages: u32,
+    elements: u32,
+}
+
+crate::values! {
+    /// Where a [`CpAsyncPipeline`] stands: the stage that is used and the one that is filled, as places in the ring.
+    pub struct CpAsyncState<'b> {
+        /// The stage that is used.
+        pub read: Val<'b, i32>,
+        /// The stage that is filled.
+        pub write: Val<'b, i32>,
+    }
+}
+
+impl CpAsyncPipeline {
+    /// A ring of `stages` stages that are `elements` apart: places of the ring are multiples of that. With 1, a place is
+    /// the number of its stage.
+    ///
+    /// # Errors
+    /// [`TensorErrorKind::Count`](crate::tensor::TensorErrorKind::Count) for fewer than two stages, for no elements, and for a ring
+    /// whose places are no numbers of 32 bits.
+    pub fn new(stages: u32, elements: u32) -> Result<Self, TensorError> {
+        let most = (i32::MAX as u32).checked_div(elements).unwrap_or(u32::MAX);
+        let error = |kind| TensorError {
+            operation: "CpAsyncPipeline",
+            operand: format!("{stages} stages of {elements} elements"),
+            kind,
+        };
+        count_of("elements of a stage", elements, [1, i32::MAX as u32 / 2]).map_err(error)?;
+        count_of("stages", stages, [2, most]).map_err(error)?;
+        Ok(CpAsyncPipeline { stages, elements })
+    }
+
+    /// The stages.
+    pub fn stages(&self) -> u32 {
+        self.stages
+    }
+
+    /// How many stages are filled before the first one is used: what is copied to the stage
+    /// [`write`](CpAsyncState::write) is needed so many steps later.
+    pub fn ahead(&self) -> u32 {
+        self.stages - 1
+    }
+
+    /// Fills the first stages, all but one, and waits for the first of them: `copy` gets the number of a step and the place
+    /// of its stage.
+    #[track_caller]
+    pub fn fill<'b>(
+        &self,
+        k: &mut Body<'b, '_>,
+        mut copy: impl FnMut(&mut Body<'b, '_>, u32, Val<'b, i32>),
+    ) {
+        for step in 0..self.ahead() {
+            let place = k.constant((step * self.elements) as i32);
+            copy(k, step, place);
+            self.commit(k);
+        }
+        self.wait(k);
+    }
+
+    /// Makes the copies since the last one a group of their own; of none, too.
+    #[track_caller]
+    pub fn commit(&self, k: &Body<'_, '_>) {
+        k.cp_async_commit_group();
+    }
+
+    /// Waits until the stage after the one that is used is full, and all threads have left the one that is used.
+    #[track_caller]
+    pub fn wait(&self, k: &Body<'_, '_>) {
+        k.cp_async_wait_group(self.stages - 2);
+        k.barrier();
+    }
+
+    /// Waits for all copies in all threads: before the memory of the ring is used for something else.
+    #[track_caller]
+    pub fn drain(&self, k: &Body<'_, '_>) {
+        k.cp_async_wait_all();
+        k.barrier();
+    }
+
+    /// Where it stands after [`fill`](CpAsyncPipeline::fill).
+    #[track_caller]
+    pub fn start<'b>(&self, k: &Body<'b, '_>) -> CpAsyncState<'b> {
+        let last = (self.ahead() * self.elements) as i32;
+        CpAsyncState { read: k.constant(0), write: k.constant(last) }
+    }
+
+    /// The place of the stage after the one at `place`.
+    #[track_caller]
+    pub fn after<'b>(&self, place: Val<'b, i32>) -> Val<'b, i32> {
+        let last = (self.ahead() * self.elements) as i32;
+        place.eq(last).select(0, place + self.elements as i32)
+    }
+
+    /// Where it stands one step further.
+    #[track_caller]
+    pub fn next<'b>(&self, state: CpAsyncState<'b>) -> CpAsyncState<'b> {
+        CpAsyncState { read: self.after(state.read), write: self.after(state.write) }
+    }
+}

@@ -1,0 +1,113 @@
+//! Warp groups with roles of their own.
+
+use crate::ir::{Body, LaunchBounds, SetmaxnregAction, Val};
+
+use crate::tensor::error::{TensorError, TensorErrorKind, count_of};
+
+/// What some warp groups of a block do: how many they are, and the registers of their threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct WarpRole {
+    groups: u32,
+    registers: Option<u32>,
+}
+
+impl WarpRole {
+    /// Threads of a warp group.
+    pub const THREADS: u32 = 128;
+
+    /// The role of the next `groups` warp groups.
+    pub const fn new(groups: u32) -> WarpRole {
+        WarpRole { groups, registers: None }
+    }
+
+    /// One group that fetches and `groups` that multiply, with so many registers for each of their threads.
+    pub fn producer_and_consumers(groups: u32, registers: Option<[u32; 2]>) -> [WarpRole; 2] {
+        let [fetch, multiply] = registers.map_or([None; 2], |counts| counts.map(Some));
+        [WarpRole::new(1).registers(fetch), WarpRole::new(groups).registers(multiply)]
+    }
+
+    /// The same with `count` registers for each thread, a multiple of 8, instead of what the launch gives.
+    pub const fn registers(self, count: Option<u32>) -> WarpRole {
+        WarpRole { registers: count, ..self }
+    }
+}
+
+/// Runs `body` once for each role, for the warp groups that have it: with the number of the role, a host number, and of
+/// the group among those of the role. Registers are moved first: a role has fewer or more than the `entry` ones that a
+/// thread has when the kernel starts.
+///
+/// ```
+/// # #[cfg(feature = "sim")] {
+/// use tilewright::ir::{GlobalMut, Kernel, Target};
+/// use tilewright::runtime::{Device, Grid};
+/// use tilewright::tensor::{WarpRole, warp_roles};
+///
+/// let kernel = Kernel::<(GlobalMut<i32>,)>::build("roles", Target::SM_90A, |k, (x,)| {
+///     let roles = [WarpRole::new(1), WarpRole::new(2)];
+///     let t = k.thread_idx().x;
+///     warp_roles(k, &roles, 168, |k, role, group| x.store(k, t, group + 10 * role as i32));
+/// })?;
+/// let device = Device::sim()?;
+/// let mut x = device.zeros::<i32>(384)?;
+/// device.load(&kernel)?.launch(Grid::cover(384, 384), (&mut x,))?;
+/// let x = x.to_vec()?;
+/// assert_eq!([x[0], x[127], x[128], x[256], x[383]], [0, 0, 10, 11, 11]);
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// No roles, a role of no groups, and other groups than the block has, if it is known, are errors of the build.
+#[track_caller]
+pub fn warp_roles<'b>(
+    k: &mut Body<'b, '_>,
+    roles: &[WarpRole],
+    entry: u32,
+    mut body: impl for<'c> FnMut(&mut Body<'c, 'b>, usize, Val<'c, i32>),
+) {
+    if let Err(kind) = check(k, roles) {
+        let groups: Vec<u32> = roles.iter().map(|role| role.groups).collect();
+        let operand = format!("roles of {groups:?} warp groups");
+        return k.report(TensorError { operation: "warp_roles", operand, kind });
+    }
+    let group = k.thread_idx().x / WarpRole::THREADS as i32;
+    let Some((last, others)) = roles.split_last() else { return };
+    let mut run = |k: &mut Body<'_, 'b>, role: &WarpRole, number: usize, first: i32| {
+        let group = if first == 0 { group } else { group - first };
+        if let Some(count) = role.registers {
+            let action = if count < entry { SetmaxnregAction::Dec } else { SetmaxnregAction::Inc };
+            k.setmaxnreg(action, count);
+        }
+        body(k, number, group);
+    };
+    // The first group of a role, and the first one after it.
+    let mut ends = Vec::new();
+    let mut end = 0;
+    for role in others {
+        let first = end;
+        end += role.groups as i32;
+        ends.push((first, group.lt(end)));
+    }
+    let mut all = others.iter().zip(ends).enumerate();
+    let Some((number, (role, (first, mine)))) = all.next() else {
+        let always = k.constant(true);
+        return k.if_(always, |k| run(k, last, 0, 0));
+    };
+    let mut chain = k.cases().when::<(), ()>(mine, |k| run(k, role, number, first));
+    for (number, (role, (first, mine))) in all {
+        chain = chain.when(mine, |k| run(k, role, number, first));
+    }
+    chain.otherwise(|k| run(k, last, others.len(), end));
+}
+
+fn check(k: &Body<'_, '_>, roles: &[WarpRole]) -> Result<(), TensorErrorKind> {
+    const MOST: u32 = LaunchBounds::MAX_THREADS / WarpRole::THREADS;
+    count_of("roles", u32::try_from(roles.len()).unwrap_or(u32::MAX), [1, MOST])?;
+    for role in roles {
+        count_of("warp groups of a role", role.groups, [1, MOST])?;
+    }
+    let threads = roles.iter().map(|role| role.groups * WarpRole::THREADS).sum();
+    match k.block_shape() {
+        None => count_of("threads of all roles", threads, [1, LaunchBounds::MAX_THREADS]),
+        Some([x, _, _]) => count_of("threads of all roles", threads, [x, x]),
+    }
+}

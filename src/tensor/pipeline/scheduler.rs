@@ -1,0 +1,282 @@
+//! [`TileScheduler`]: which tiles a block takes, and in which order.
+
+use crate::ir::{Body, IntoValues, Val, Values, range};
+
+use super::raster::Raster;
+use crate::tensor::error::{TensorError, count_of};
+
+crate::values! {
+    /// A tile of a matrix of a batch.
+    pub struct Tile<'b> {
+        /// The row of tiles.
+        pub row: Val<'b, i32>,
+        /// The column of tiles.
+        pub column: Val<'b, i32>,
+        /// The matrix of the batch.
+        pub batch: Val<'b, i32>,
+    }
+}
+
+/// The tiles of a batch of matrices for blocks that stay: block `i` of `n` takes the tiles `i`, `i + n`, .. in the order
+/// of a [`Raster`], one matrix after the other.
+///
+/// Every role of a block goes through the same tiles, without a word between them.
+///
+/// ```
+/// # #[cfg(feature = "sim")] {
+/// use tilewright::ir::{GlobalMut, Kernel, Target};
+/// use tilewright::runtime::{Device, Grid};
+/// use tilewright::tensor::{Raster, TileScheduler};
+///
+/// type Params = (GlobalMut<i32>, i32, i32);
+/// let kernel = Kernel::<Params>::build("order", Target::SM_80, |k, (x, rows, columns)| {
+///     let tiles = TileScheduler::new(k, Raster::Strips { rows: 2 }, [rows, columns, k.constant(1)]);
+///     tiles.for_each(k, k.constant(0), |k, tile, count| {
+///         x.store(k, tile.row * columns + tile.column, count);
+///         count + 1
+///     });
+/// })?;
+/// let device = Device::sim()?;
+/// let mut x = device.zeros::<i32>(12)?;
+/// device.load(&kernel)?.launch(Grid::cover(1, 1), (&mut x, 4, 3))?;
+/// // The order of the tiles, in their places: two strips, the second one from right to left.
+/// assert_eq!(x.to_vec()?, [0, 2, 4, 1, 3, 5, 10, 8, 6, 11, 9, 7]);
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct TileScheduler<'b> {
+    raster: Raster,
+    rows: Val<'b, i32>,
+    columns: Val<'b, i32>,
+    batch: Val<'b, i32>,
+    first: Val<'b, i32>,
+    step: Val<'b, i32>,
+    cluster: i32,
+    rank: Option<Val<'b, i32>>,
+}
+
+impl<'b> TileScheduler<'b> {
+    /// The tiles of this block, for so many rows and columns of tiles in each matrix, and so many matrices.
+    ///
+    /// Strips of no rows or columns are an error of the build.
+    #[track_caller]
+    pub fn new(
+        k: &Body<'b, '_>,
+        raster: Raster,
+        [rows, columns, batch]: [Val<'b, i32>; 3],
+    ) -> Self {
+        let strips = match raster {
+            Raster::Strips { rows } => count_of("rows in a strip", rows, [1, i32::MAX as u32]),
+            Raster::StripsAlongM { columns } => {
+                count_of("columns in a strip", columns, [1, i32::MAX as u32])
+            }
+            Raster::AlongM | Raster::AlongN | Raster::Hilbert => Ok(()),
+        };
+        if let Err(kind) = strips {
+            k.report(TensorError { operation: "TileScheduler", operand: raster.to_string(), kind });
+        }
+        let (first, step) = (k.block_idx().x, k.grid_dim().x);
+        TileScheduler { raster, rows, columns, batch, first, step, cluster: 1, rank: None }
+    }
+
+    /// The same for clusters of `blocks` blocks, each of which has one of as many rows of tiles.
+    #[track_caller]
+    pub fn clusters(self, blocks: u32) -> Self {
+        let blocks = blocks as i32;
+        if blocks == 1 {
+            return self;
+        }
+        TileScheduler {
+            rows: (self.rows + (blocks - 1)) / blocks,
+            first: self.first / blocks,
+            step: self.step / blocks,
+            cluster: blocks,
+            rank: Some(self.first % blocks),
+            ..self
+        }
+    }
+
+    /// The same for one of `groups` groups of threads that take turns: group `i` has the tiles `i`, `i + groups`, .. of
+    /// the block.
+    #[track_caller]
+    pub fn turns(self, group: Val<'b, i32>, groups: u32) -> Self {
+        let first = self.first + group * self.step;
+        TileScheduler { first, step: self.step * groups as i32, ..self }
+    }
+
+    /// The block in its cluster.
+    #[track_caller]
+    pub fn rank(&self, k: &Body<'b, '_>) -> Val<'b, i32> {
+        self.rank.unwrap_or_else(|| k.constant(0))
+    }
+
+    /// Runs `body` for each tile, with values that are carried from one to the next; returns the last ones.
+    #[track_caller]
+    pub fn for_each<I: IntoValues<'b>>(
+        &self,
+        k: &mut Body<'b, '_>,
+        init: I,
+        body: impl for<'c> FnOnce(
+            &mut Body<'c, 'b>,
+            Tile<'c>,
+            <I::V as Values>::At<'c>,
+        ) -> <I::V as Values>::At<'c>,
+    ) -> <I::V as Values>::At<'b> {
+        let tiles = range(self.first, self.rows * self.columns * self.batch).step(self.step);
+        k.for_(tiles, init, |k, number, carried| {
+            let tile = self.tile(k, number);
+            body(k, tile, carried)
+        })
+    }
+
+    /// The tile with a number.
+    #[track_caller]
+    pub fn tile(&self, k: &mut Body<'b, '_>, number: Val<'b, i32>) -> Tile<'b> {
+        let matrix = self.rows * self.columns;
+        let batch = number / matrix;
+        let [row, column] =
+            place(k, self.raster, number - batch * matrix, [self.rows, self.columns]);
+        let row = match self.rank {
+            None => row,
+            Some(rank) => row * self.cluster + rank,
+        };
+        Tile { row, column, batch }
+    }
+}
+
+/// [`Raster::tile`] on the device.
+#[track_caller]
+fn place<'b>(
+    k: &mut Body<'b, '_>,
+    raster: Raster,
+    index: Val<'b, i32>,
+    [rows, columns]: [Val<'b, i32>; 2],
+) -> [Val<'b, i32>; 2] {
+    let pair = |index: Val<'b, i32>, inner: Val<'b, i32>| {
+        let outer = index / inner;
+        [index - outer * inner, outer]
+    };
+    match raster {
+        Raster::AlongM => pair(index, rows),
+        Raster::AlongN => {
+            let [column, row] = pair(index, columns);
+            [row, column]
+        }
+        Raster::Strips { rows: width } => strips(index, [rows, columns], width as i32),
+        Raster::StripsAlongM { columns: width } => {
+            let [column, row] = strips(index, [columns, rows], width as i32);
+            [row, column]
+        }
+        Raster::Hilbert => hilbert(k, index, [rows, columns]),
+    }
+}
+
+fn strips<'b>(
+    index: Val<'b, i32>,
+    [rows, columns]: [Val<'b, i32>; 2],
+    height: i32,
+) -> [Val<'b, i32>; 2] {
+    let width = columns * height;
+    let strip = index / width;
+    let inside = index - strip * width;
+    let first = strip * height;
+    let height = (rows - first).min(height);
+    let along = inside / height;
+    let column = (strip & 1).ne(0).select(columns - 1 - along, along);
+    [first + (inside - along * height), column]
+}
+
+crate::values! {
+    /// A rectangle that the curve of Hilbert goes through: its first tile, its axes, and the steps left in it.
+    struct Rectangle<'b> {
+        at: [Val<'b, i32>; 2],
+        a: [Val<'b, i32>; 2],
+        b: [Val<'b, i32>; 2],
+        index: Val<'b, i32>,
+    }
+}
+
+/// The rectangle that the tile is in is cut until it is a line, as on the host.
+fn hilbert<'b>(
+    k: &mut Body<'b, '_>,
+    index: Val<'b, i32>,
+    [rows, columns]: [Val<'b, i32>; 2],
+) -> [Val<'b, i32>; 2] {
+    type Pair<'v> = [Val<'v, i32>; 2];
+    fn each<'v>(f: impl Fn(usize) -> Val<'v, i32>) -> Pair<'v> {
+        [f(0), f(1)]
+    }
+    fn length<'v>(v: Pair<'v>) -> Val<'v, i32> {
+        (v[0] + v[1]).abs()
+    }
+    // -1, 0 or 1.
+    fn unit<'v>(v: Pair<'v>) -> Pair<'v> {
+        each(|i| v[i].min(1).max(-1))
+    }
+    fn choose<'v>(c: Val<'v, bool>, x: Pair<'v>, y: Pair<'v>) -> Pair<'v> {
+        each(|i| c.select(x[i], y[i]))
+    }
+    fn half<'v>(v: Pair<'v>) -> Pair<'v> {
+        each(|i| v[i] / 2)
+    }
+    // One more than half of an axis where that is odd and the axis long enough.
+    fn even_half<'v>(v: Pair<'v>) -> Pair<'v> {
+        let part = half(v);
+        let odd = (length(part) & 1).ne(0) & length(v).gt(2);
+        let one = unit(v);
+        each(|i| odd.select(part[i] + one[i], part[i]))
+    }
+    let zero = k.constant(0);
+    let tall = rows.gt(columns);
+    let (along, down) = ([zero, columns], [rows, zero]);
+    let all = Rectangle {
+        at: [zero, zero],
+        a: choose(tall, down, along),
+        b: choose(tall, along, down),
+        index,
+    };
+    let line = k.while_(
+        all,
+        |_, r| length(r.a).ne(1) & length(r.b).ne(1),
+        |_, Rectangle { at, a, b, index }| {
+            let (width, height) = (length(a), length(b));
+            let (a2, b2, even_a2) = (half(a), even_half(b), even_half(a));
+            // Two parts along the long axis.
+            let first = length(even_a2) * height;
+            let is_first = index.lt(first);
+            let rest: Pair<'_> = each(|i| a[i] - even_a2[i]);
+            let cut = Rectangle {
+                at: choose(is_first, at, each(|i| at[i] + even_a2[i])),
+                a: choose(is_first, even_a2, rest),
+                b,
+                index: is_first.select(index, index - first),
+            };
+            // Three parts: up, along, down.
+            let up = length(b2) * length(a2);
+            let across = width * (height - length(b2));
+            let (is_up, is_across) = (index.lt(up), index.lt(up + across));
+            let (one_a, one_b) = (unit(a), unit(b));
+            let start = each(|i| at[i] + (a[i] - one_a[i]) + (b2[i] - one_b[i]));
+            let above = each(|i| at[i] + b2[i]);
+            let rest_b = each(|i| b[i] - b2[i]);
+            let back_b = each(|i| zero - b2[i]);
+            let back_a = each(|i| a2[i] - a[i]);
+            let turned = Rectangle {
+                at: choose(is_up, at, choose(is_across, above, start)),
+                a: choose(is_up, b2, choose(is_across, a, back_b)),
+                b: choose(is_up, a2, choose(is_across, rest_b, back_a)),
+                index: is_up.select(index, is_across.select(index - up, index - (up + across))),
+            };
+            let long = (width * 2).gt(height * 3);
+            Rectangle {
+                at: choose(long, cut.at, turned.at),
+                a: choose(long, cut.a, turned.a),
+                b: choose(long, cut.b, turned.b),
+                index: long.select(cut.index, turned.index),
+            }
+        },
+    );
+    let step = choose(length(line.b).eq(1), unit(line.a), unit(line.b));
+    each(|i| line.at[i] + step[i] * line.index)
+}

@@ -1,0 +1,276 @@
+//! Pipelines: rings of tiles in shared memory between those that fill them and those that use them.
+
+use crate::ir::{BarrierForm, Body, ClusterArrival, MbarrierRef, RemoteArrival, Shared, Val};
+
+use crate::tensor::error::{TensorError, count_of};
+
+crate::values! {
+    /// A place in a ring of stages, carried through loops: the number of the stage, and the parity of the present
+    /// round over all of them. CuTe's `PipelineState`.
+    ///
+    /// ```
+    /// use tilewright::ir::{GlobalMut, Kernel, Target, range};
+    /// use tilewright::tensor::PipelineState;
+    ///
+    /// let kernel = Kernel::<(GlobalMut<i32>,)>::build("ring", Target::SM_80, |k, (x,)| {
+    ///     let last = k.for_(range(0, 7), PipelineState::consumer(k), |_, _, state| state.next(3));
+    ///     x.store(k, 0, last.stage);
+    ///     x.store(k, 1, last.parity.cvt::<i32>());
+    /// })?;
+    /// # #[cfg(feature = "sim")] {
+    /// # use tilewright::runtime::{Device, Grid};
+    /// let device = Device::sim()?;
+    /// let mut x = device.zeros::<i32>(2)?;
+    /// device.load(&kernel)?.launch(Grid::cover(1, 1), (&mut x,))?;
+    /// // After 7 steps in a ring of 3: the second place of the third round, whose parity is that of the first.
+    /// assert_eq!(x.to_vec()?, [1, 0]);
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub struct PipelineState<'b> {
+        /// The stage.
+        pub stage: Val<'b, i32>,
+        /// The parity of the round.
+        pub parity: Val<'b, u32>,
+    }
+}
+
+impl<'b> PipelineState<'b> {
+    /// Where one that fills starts: on new barriers the phase before the first one has ended, so all stages are empty.
+    #[track_caller]
+    pub fn producer(k: &Body<'b, '_>) -> Self {
+        PipelineState { stage: k.constant(0), parity: k.constant(1) }
+    }
+
+    /// Where one that uses starts.
+    #[track_caller]
+    pub fn consumer(k: &Body<'b, '_>) -> Self {
+        PipelineState { stage: k.constant(0), parity: k.constant(0) }
+    }
+
+    /// The next stage of a ring of `stages`.
+    #[track_caller]
+    pub fn next(self, stages: u32) -> Self {
+        let stage = self.stage + 1;
+        let wraps = stage.eq(stages as i32);
+        PipelineState {
+            stage: wraps.select(stage.constant(0), stage),
+            parity: wraps.select(self.parity ^ 1, self.parity),
+        }
+    }
+
+    /// The state `steps` steps further, for a number of the device.
+    #[track_caller]
+    pub fn skip(self, steps: Val<'b, i32>, stages: u32) -> Self {
+        let ahead = self.stage + steps;
+        let rounds = ahead / stages as i32;
+        let parity = (self.parity + rounds.cvt::<u32>()) & 1;
+        PipelineState { stage: ahead - rounds * stages as i32, parity }
+    }
+
+    /// The stage before this one.
+    #[track_caller]
+    pub fn previous_stage(self, stages: u32) -> Val<'b, i32> {
+        self.stage.eq(0).select(stages as i32 - 1, self.stage - 1)
+    }
+}
+
+/// A ring of stages that tensor copies fill: for each stage a barrier that waits for its bytes, and one that waits for
+/// those that use it. CuTe's `PipelineTmaAsync`.
+///
+/// One thread fills: [`acquire`](TmaPipeline::acquire), copies, [`next`](PipelineState::next). Others use:
+/// [`wait`](TmaPipeline::wait), the work, [`release`](TmaPipeline::release), `next`.
+///
+/// ```
+/// # #[cfg(feature = "sim")] {
+/// use tilewright::ir::{GlobalMut, Kernel, Scalar, Target, TensorMap, range};
+/// use tilewright::layout::layout;
+/// use tilewright::runtime::{Device, Grid};
+/// use tilewright::tensor::{PipelineState, SharedTensor, TmaCopy, TmaPipeline};
+///
+/// // Rows of 32 numbers pass through a ring of two: the first warp uses what the second one fetches.
+/// let copy = TmaCopy::new(Scalar::I32, &layout!((1, 32) : (32, 1)).into())?;
+/// type Params = (TensorMap<i32, 2>, GlobalMut<i32>);
+/// let kernel = Kernel::<Params>::build("sum", Target::SM_90, |k, (map, y)| {
+///     let ring = SharedTensor::<i32>::shared_aligned(k, layout!((1, 32, 2) : (32, 1, 32)), 128);
+///     let pipe = TmaPipeline::new(k, 2, copy.bytes(), 32);
+///     let t = k.thread_idx().x;
+///     pipe.init(k, t.eq(0));
+///     k.barrier();
+///     k.if_(t.eq(32), |k| {
+///         k.for_(range(0, 5), PipelineState::producer(k), |k, row, state| {
+///             let full = pipe.acquire(k, state);
+///             copy.load(k, map, (row, 0), &ring.slice(k, (.., .., state.stage)), full);
+///             state.next(2)
+///         });
+///     });
+///     k.if_(t.lt(32), |k| {
+///         let start = (PipelineState::consumer(k), k.constant(0));
+///         let (_, sum) = k.for_(range(0, 5), start, |k, _, (state, sum)| {
+///             pipe.wait(k, state);
+///             let sum = sum + ring.load(k, (0, t, state.stage));
+///             pipe.release(k, state.stage);
+///             (state.next(2), sum)
+///         });
+///         y.store(k, t, sum);
+///     });
+/// })?;
+/// let device = Device::sim()?;
+/// let x = device.upload(&(0..160).collect::<Vec<i32>>())?;
+/// let mut y = device.zeros::<i32>(32)?;
+/// let map = copy.desc(&layout!((5, 32) : (32, 1)))?;
+/// device.load(&kernel)?.launch(Grid::cover(64, 64), (&x.tensor_map(&map)?, &mut y))?;
+/// let sums: Vec<i32> = (0..32).map(|t| (0..5).map(|row| 32 * row + t).sum()).collect();
+/// assert_eq!(y.to_vec()?, sums);
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct TmaPipeline<'b> {
+    barriers: Val<'b, Shared<u64>>,
+    stages: u32,
+    bytes: u32,
+    consumers: u32,
+    cluster: u32,
+}
+
+impl<'b> TmaPipeline<'b> {
+    /// A ring of `stages` stages of `bytes` bytes each, which `consumers` arrivals make empty.
+    ///
+    /// No stages, no bytes, no consumers, or more than a barrier counts, are errors of the build.
+    #[track_caller]
+    pub fn new(k: &Body<'b, '_>, stages: u32, bytes: u32, consumers: u32) -> Self {
+        // The most arrivals and bytes that a phase of a barrier waits for (PTX ISA 9.7.13.15).
+        const MOST: u32 = (1 << 20) - 1;
+        let wrong = [
+            count_of("stages", stages, [1, i32::MAX as u32 / 2]),
+            count_of("bytes of a stage", bytes, [1, MOST]),
+            count_of("consumers", consumers, [1, MOST]),
+        ];
+        for kind in wrong.into_iter().filter_map(Result::err) {
+            let operand = format!("{stages} stages of {bytes} bytes, {consumers} consumers");
+            k.report(TensorError { operation: "TmaPipeline", operand, kind });
+        }
+        let stages = stages.clamp(1, i32::MAX as u32 / 2);
+        let barriers = k.shared::<u64>(2 * stages as usize);
+        TmaPipeline { barriers, stages, bytes, consumers, cluster: 1 }
+    }
+
+    /// The same where the `blocks` blocks of a cluster share what is copied: a stage is empty when those of all of them
+    /// have released it.
+    pub fn cluster(self, blocks: u32) -> Self {
+        TmaPipeline { cluster: blocks, ..self }
+    }
+
+    /// The stages.
+    pub fn stages(&self) -> u32 {
+        self.stages
+    }
+
+    /// Makes the barriers, in the thread where `elected` holds. A barrier of the block follows, or of the cluster.
+    #[track_caller]
+    pub fn init(&self, k: &mut Body<'b, '_>, elected: Val<'b, bool>) {
+        k.if_(elected, |k| {
+            for stage in 0..self.stages as i32 {
+                self.full(k.constant(stage)).init(k, 1);
+                self.empty(k.constant(stage)).init(k, self.consumers * self.cluster);
+            }
+            k.fence_mbarrier_init();
+        });
+    }
+
+    /// Waits for the other blocks of the cluster, where there are some: they write to each other's shared memory, not
+    /// before its barriers are made nor after its block has ended.
+    #[track_caller]
+    pub fn meet(&self, k: &Body<'b, '_>, form: BarrierForm) {
+        if self.cluster > 1 {
+            k.barrier_cluster_arrive(form, ClusterArrival::Release);
+            k.barrier_cluster_wait(form);
+        }
+    }
+
+    #[track_caller]
+    fn full(&self, stage: Val<'b, i32>) -> MbarrierRef<'b> {
+        self.barriers.mbarrier(stage)
+    }
+
+    #[track_caller]
+    fn empty(&self, stage: Val<'b, i32>) -> MbarrierRef<'b> {
+        self.barriers.mbarrier(stage + self.stages as i32)
+    }
+
+    /// Waits until the stage is empty, and lets its barrier, the result, wait for the bytes of the stage.
+    #[track_caller]
+    pub fn acquire(&self, k: &Body<'b, '_>, state: PipelineState<'b>) -> MbarrierRef<'b> {
+        let full = self.full(state.stage);
+        self.empty(state.stage).wait_parity(k, state.parity);
+        full.arrive_expect_tx(k, self.bytes);
+        full
+    }
+
+    /// Waits until the stage is full.
+    #[track_caller]
+    pub fn wait(&self, k: &Body<'b, '_>, state: PipelineState<'b>) {
+        self.full(state.stage).wait_parity(k, state.parity);
+    }
+
+    /// One of the arrivals that make the stage empty, in every block of the cluster.
+    #[track_caller]
+    pub fn release(&self, k: &Body<'b, '_>, stage: Val<'b, i32>) {
+        let empty = self.empty(stage);
+        if self.cluster == 1 {
+            empty.arrive(k);
+        } else {
+            for block in 0..self.cluster {
+                // What is released was read by `wgmma` or before an arrival: no order of memory is needed beyond that.
+                empty.arrive_cluster(k, block, RemoteArrival::Plain);
+            }
+        }
+    }
+}
+
+/// Two groups of threads that take turns: each waits for its turn, and passes it on. CuTe's `OrderedSequenceBarrier`.
+///
+/// A group carries whose turn it was along, a parity, from [`start`](Turns::start).
+#[derive(Clone, Copy, Debug)]
+pub struct Turns<'b> {
+    barriers: Val<'b, Shared<u64>>,
+}
+
+impl<'b> Turns<'b> {
+    /// Turns of two groups. Group 0 has the first one.
+    #[track_caller]
+    pub fn new(k: &Body<'b, '_>) -> Self {
+        Turns { barriers: k.shared::<u64>(2) }
+    }
+
+    /// Makes the barriers, in the thread where `elected` holds. A barrier of the block follows.
+    #[track_caller]
+    pub fn init(&self, k: &mut Body<'b, '_>, elected: Val<'b, bool>) {
+        k.if_(elected, |k| {
+            for group in 0..2 {
+                self.barriers.mbarrier(group).init(k, 1);
+            }
+        });
+    }
+
+    /// The parity of the first turn of a group: that of group 0 has come.
+    #[track_caller]
+    pub fn start(&self, group: Val<'b, i32>) -> Val<'b, u32> {
+        group.cvt::<u32>() ^ 1
+    }
+
+    /// Waits for the turn of `group`. The next one has the other parity.
+    #[track_caller]
+    pub fn wait(&self, k: &Body<'b, '_>, group: Val<'b, i32>, parity: Val<'b, u32>) {
+        self.barriers.mbarrier(group).wait_parity(k, parity);
+    }
+
+    /// Passes the turn of `group` on, in the thread where `elected` holds.
+    #[track_caller]
+    pub fn pass(&self, k: &mut Body<'b, '_>, group: Val<'b, i32>, elected: Val<'b, bool>) {
+        k.if_(elected, |k| {
+            self.barriers.mbarrier(group ^ 1).arrive(k);
+        });
+    }
+}

@@ -1,0 +1,115 @@
+//! [`TmaStorePipeline`]: a ring of stages in shared memory that threads fill and bulk copies empty.
+
+use crate::ir::{Body, BulkWait, NamedBarrier, ProxySpace, Val};
+
+use crate::tensor::error::{TensorError, count_of};
+
+/// A ring of stages in shared memory from which one thread stores to global memory, by tensor copies or bulk copies, while
+/// the others fill the next stages. CuTe's `PipelineTmaStore`.
+///
+/// All threads that share the barrier go through [`acquire`](TmaStorePipeline::acquire), write the stage,
+/// [`commit`](TmaStorePipeline::commit), and at the end [`finish`](TmaStorePipeline::finish).
+///
+/// ```
+/// # #[cfg(feature = "sim")] {
+/// use tilewright::ir::{Kernel, Scalar, Target, TensorMapMut};
+/// use tilewright::layout::layout;
+/// use tilewright::runtime::{Device, Grid};
+/// use tilewright::tensor::{SharedTensor, TmaCopy, TmaStorePipeline};
+///
+/// // A warp writes 5 rows of 32 numbers through a ring of two rows.
+/// let copy = TmaCopy::new(Scalar::I32, &layout!((1, 32) : (32, 1)).into())?;
+/// let kernel = Kernel::<(TensorMapMut<i32, 2>,)>::build("rows", Target::SM_90, |k, (to,)| {
+///     let ring = SharedTensor::<i32>::shared_aligned(k, layout!((1, 32, 2) : (32, 1, 32)), 128);
+///     let t = k.thread_idx().x;
+///     let pipe = TmaStorePipeline::new(k, 2, t.eq(0));
+///     for row in 0..5 {
+///         let stage = ring.slice(k, (.., .., i64::from(pipe.stage(row))));
+///         pipe.acquire(k);
+///         stage.store(k, (0, t), t + 100 * row as i32);
+///         pipe.commit(k, |k| copy.store(k, to, &stage, (row as i32, 0)));
+///     }
+///     pipe.finish(k);
+/// })?;
+/// assert!(kernel.ptx().text().contains("cp.async.bulk.wait_group.read 1;"));
+/// let device = Device::sim()?;
+/// let mut x = device.zeros::<i32>(160)?;
+/// let map = copy.desc(&layout!((5, 32) : (32, 1)))?;
+/// device.load(&kernel)?.launch(Grid::new([1, 1, 1], [32, 1, 1]), (&mut x.tensor_map_mut(&map)?,))?;
+/// assert_eq!(x.to_vec()?, (0..160).map(|i| i % 32 + 100 * (i / 32)).collect::<Vec<i32>>());
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct TmaStorePipeline<'b> {
+    stages: u32,
+    issuer: Val<'b, bool>,
+    barrier: Option<NamedBarrier<'b>>,
+}
+
+impl<'b> TmaStorePipeline<'b> {
+    /// A ring of `stages` stages for all threads of the block; the one in which `issuer` holds starts the copies.
+    ///
+    /// No stages are an error of the build.
+    #[track_caller]
+    pub fn new(k: &Body<'b, '_>, stages: u32, issuer: Val<'b, bool>) -> Self {
+        if let Err(kind) = count_of("stages", stages, [1, u32::MAX]) {
+            let operand = format!("{stages} stages");
+            k.report(TensorError { operation: "TmaStorePipeline", operand, kind });
+        }
+        TmaStorePipeline { stages: stages.max(1), issuer, barrier: None }
+    }
+
+    /// The same for the threads of a barrier instead of those of the block.
+    pub fn with_barrier(self, barrier: NamedBarrier<'b>) -> Self {
+        TmaStorePipeline { barrier: Some(barrier), ..self }
+    }
+
+    /// The stages.
+    pub fn stages(&self) -> u32 {
+        self.stages
+    }
+
+    /// The stage of a step.
+    pub fn stage(&self, step: u32) -> u32 {
+        step % self.stages
+    }
+
+    #[track_caller]
+    fn sync(&self, k: &Body<'b, '_>) {
+        match self.barrier {
+            Some(barrier) => barrier.sync(k),
+            None => k.barrier(),
+        }
+    }
+
+    /// Waits until the next stage has been read, so that it may be written: all but the last `stages - 1` stores.
+    #[track_caller]
+    pub fn acquire(&self, k: &mut Body<'b, '_>) {
+        self.wait(k, self.stages - 1);
+        self.sync(k);
+    }
+
+    /// Makes what all threads have written visible to the copies, and starts those of `copies` in one thread, as a group.
+    #[track_caller]
+    pub fn commit(&self, k: &mut Body<'b, '_>, copies: impl FnOnce(&mut Body<'_, 'b>)) {
+        k.fence_proxy_async(ProxySpace::SharedCta);
+        self.sync(k);
+        k.if_(self.issuer, |k| {
+            copies(k);
+            k.cp_async_bulk_commit_group();
+        });
+    }
+
+    #[track_caller]
+    fn wait(&self, k: &mut Body<'b, '_>, pending: u32) {
+        k.if_(self.issuer, |k| k.cp_async_bulk_wait_group(pending, BulkWait::Read));
+    }
+
+    /// Waits until all stores have read shared memory: before it is used for something else, and before the block ends.
+    /// Other threads need a barrier.
+    #[track_caller]
+    pub fn finish(&self, k: &mut Body<'b, '_>) {
+        self.wait(k, 0);
+    }
+}

@@ -1,0 +1,113 @@
+//! [`SmemAllocator`]: shared memory piece by piece.
+
+use crate::ir::{Body, Element};
+use crate::layout::{ComposedLayout, LayoutError, Swizzle};
+
+use super::{MemRangeAt, Storage};
+use crate::tensor::error::{TensorError, TensorErrorKind};
+use crate::tensor::view::pointer::Pointer;
+use crate::tensor::view::tensor::SharedTensor;
+
+/// Shared memory piece by piece, with the number of bytes that the block takes so far: CuTe DSL's `SmemAllocator`.
+///
+/// Each piece begins at the next multiple of its alignment. What a kernel allocates in another way counts too.
+///
+/// ```
+/// use tilewright::ir::{Kernel, Target};
+/// use tilewright::layout::{Swizzle, layout};
+/// use tilewright::tensor::{MemRange, SmemAllocator};
+///
+/// tilewright::storage! {
+///     struct Barriers<'b> { full: MemRange<u64, 3>, empty: MemRange<u64, 3> }
+/// }
+/// let kernel = Kernel::<()>::build("k", Target::SM_80, |k, ()| {
+///     let mut smem = SmemAllocator::new(k);
+///     let barriers = smem.allocate::<Barriers<'static>>(k);
+///     assert_eq!((barriers.empty.len(), smem.size_in_bytes()), (3, 48));
+///     let factors = smem.allocate_array::<f32>(k, 5);
+///     assert_eq!((factors.len(), smem.size_in_bytes()), (5, 68));
+///     // The tile begins at the next multiple of 128 bytes.
+///     let tile = smem.allocate_tensor::<f32>(
+///         k, layout!((8, 32) : (32, 1)), 128, Swizzle::new(3, 2, 3).ok(),
+///     );
+///     assert_eq!(tile.to_string(), "ptr<f32, smem, align<16>, S<3,2,3>> o (8,32):(32,1)");
+///     assert_eq!(smem.size_in_bytes(), 128 + 1024);
+/// })?;
+/// assert_eq!(kernel.ir().shared_layout().1, 1152);
+/// # Ok::<(), tilewright::ir::BuildErrors>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SmemAllocator {
+    bytes: u64,
+}
+
+impl SmemAllocator {
+    /// An allocator, which starts behind what the kernel has allocated.
+    pub fn new(k: &Body<'_, '_>) -> Self {
+        SmemAllocator { bytes: k.shared_bytes() }
+    }
+
+    /// The bytes of shared memory that a block takes with what was allocated so far, and what is left out between pieces.
+    pub fn size_in_bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// A scalar, a range, or what [`storage!`](crate::storage) declares, uninitialised.
+    #[track_caller]
+    pub fn allocate<'b, S: Storage>(&mut self, k: &Body<'b, '_>) -> S::At<'b> {
+        let storage = S::allocate(k);
+        self.bytes = k.shared_bytes();
+        storage
+    }
+
+    /// `len` elements, uninitialised.
+    #[track_caller]
+    pub fn allocate_array<'b, T: Element>(
+        &mut self,
+        k: &Body<'b, '_>,
+        len: usize,
+    ) -> MemRangeAt<'b, T> {
+        let range = MemRangeAt::new(Pointer::new(k.shared::<T>(len)), len);
+        self.bytes = k.shared_bytes();
+        range
+    }
+
+    /// A tensor, uninitialised, whose first element is at a multiple of `byte_alignment`, a power of two not below the
+    /// size of an element. `swizzle` is for a layout that has none.
+    ///
+    /// A second swizzle, and a layout with symbols, are errors of the build.
+    #[track_caller]
+    pub fn allocate_tensor<'b, T: Element>(
+        &mut self,
+        k: &Body<'b, '_>,
+        layout: impl Into<ComposedLayout>,
+        byte_alignment: u32,
+        swizzle: Option<Swizzle>,
+    ) -> SharedTensor<'b, T> {
+        let layout = layout.into();
+        let composed = match swizzle {
+            None => Ok(layout.clone()),
+            Some(swizzle) => swizzled(swizzle, &layout),
+        };
+        let tensor = match composed {
+            Ok(composed) => SharedTensor::shared_aligned(k, composed, byte_alignment),
+            Err(error) => {
+                let (operation, kind) = ("allocate_tensor", TensorErrorKind::from(error));
+                k.report(TensorError { operation, operand: layout.to_string(), kind });
+                SharedTensor::shared_aligned(k, layout, byte_alignment).poison()
+            }
+        };
+        self.bytes = k.shared_bytes();
+        tensor
+    }
+}
+
+fn swizzled(swizzle: Swizzle, layout: &ComposedLayout) -> Result<ComposedLayout, LayoutError> {
+    match layout.as_normal() {
+        Some(plain) => ComposedLayout::new(swizzle, 0, plain),
+        None => {
+            let argument = format!("{swizzle} of a layout that is composed already");
+            Err(LayoutError::Unsupported { operation: "allocate_tensor", argument })
+        }
+    }
+}

@@ -1,0 +1,389 @@
+//! Shared memory as structs: members at the offsets that C gives them.
+
+pub(super) mod allocator;
+
+pub use allocator::SmemAllocator;
+
+use crate::ir::{Body, Element, Shared, Val};
+use crate::layout::{Analysis, ComposedLayout, LayoutError};
+
+use super::error::{TensorError, TensorErrorKind};
+use super::view::pointer::Pointer;
+use super::view::tensor::{SharedTensor, Tensor};
+
+/// Bytes of shared memory, from which members are made.
+pub type StoragePointer<'b> = Pointer<'b, Shared<u8>>;
+
+/// A type of shared memory: a scalar, a [`MemRange`], an [`Align`], or what
+/// [`storage!`](crate::storage) declares.
+pub trait Storage: 'static {
+    /// Bytes, with the padding at the end: a multiple of the alignment. C's `sizeof`.
+    const SIZE: usize;
+    /// The bytes that its address is a multiple of. C's `alignof`.
+    const ALIGN: usize;
+    /// The members in a kernel.
+    type At<'b>;
+
+    /// The members of the storage that begins at `bytes`.
+    fn at<'b>(k: &Body<'b, '_>, bytes: StoragePointer<'b>) -> Self::At<'b>;
+
+    /// C's `sizeof`.
+    fn size_of() -> usize {
+        Self::SIZE
+    }
+
+    /// C's `alignof`.
+    fn align_of() -> usize {
+        Self::ALIGN
+    }
+
+    /// CuTe DSL's `size_in_bytes`: the same as [`size_of`](Storage::size_of).
+    fn size_in_bytes() -> usize {
+        Self::SIZE
+    }
+
+    /// New shared memory of this type, uninitialised: what CuTe DSL's `SmemAllocator.allocate` gives.
+    #[track_caller]
+    fn allocate<'b>(k: &Body<'b, '_>) -> Self::At<'b> {
+        let align = u32::try_from(Self::ALIGN).unwrap_or(u32::MAX);
+        let bytes: Val<'b, Shared<u8>> = k.shared_aligned(Self::SIZE, align);
+        Self::at(k, Pointer::new(bytes).assume_aligned(k, Self::ALIGN as u64))
+    }
+}
+
+impl<T: Element> Storage for T {
+    const SIZE: usize = T::SCALAR.size_bytes() as usize;
+    const ALIGN: usize = T::SCALAR.size_bytes() as usize;
+    type At<'b> = Pointer<'b, Shared<T>>;
+
+    #[track_caller]
+    fn at<'b>(_: &Body<'b, '_>, bytes: StoragePointer<'b>) -> Self::At<'b> {
+        bytes.element_at()
+    }
+}
+
+/// `N` elements of type `T`, one after the other: CuTe DSL's `struct.MemRange`.
+///
+/// ```
+/// use tilewright::ir::{Kernel, Target};
+/// use tilewright::layout::layout;
+/// use tilewright::tensor::{MemRange, Storage};
+///
+/// assert_eq!(MemRange::<f32, 128>::size_in_bytes(), 512);
+/// Kernel::<()>::build("k", Target::SM_80, |k, ()| {
+///     let data = MemRange::<f32, 128>::allocate(k);
+///     assert_eq!((data.len(), data.elem_width()), (128, 32));
+///     data.at(k, 5).store(k, 1.0);
+///     let tile = data.tensor(k, layout!((8, 16) : (16, 1)));
+///     assert_eq!(tile.to_string(), "ptr<f32, smem, align<4>> o (8,16):(16,1)");
+/// })?;
+/// # Ok::<(), tilewright::ir::BuildErrors>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub enum MemRange<T, const N: usize> {
+    #[doc(hidden)]
+    Never(std::convert::Infallible, std::marker::PhantomData<fn() -> T>),
+}
+
+impl<T: Element, const N: usize> Storage for MemRange<T, N> {
+    const SIZE: usize = N * T::SCALAR.size_bytes() as usize;
+    const ALIGN: usize = T::SCALAR.size_bytes() as usize;
+    type At<'b> = MemRangeAt<'b, T>;
+
+    #[track_caller]
+    fn at<'b>(_: &Body<'b, '_>, bytes: StoragePointer<'b>) -> Self::At<'b> {
+        MemRangeAt { pointer: bytes.element_at(), len: N }
+    }
+}
+
+/// A [`MemRange`] in a kernel.
+pub struct MemRangeAt<'b, T> {
+    pointer: Pointer<'b, Shared<T>>,
+    len: usize,
+}
+
+impl<T> Clone for MemRangeAt<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for MemRangeAt<'_, T> {}
+
+impl<T: Element> std::fmt::Debug for MemRangeAt<'_, T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} x {}", self.len, self.pointer)
+    }
+}
+
+/// The elements that a layout reaches, up to the last one. A swizzle moves indices to the end of their block only where
+/// the layout reaches the bits that it moves.
+fn reached(layout: &ComposedLayout, at_most: usize) -> Result<usize, LayoutError> {
+    let whole_blocks = super::view::tensor::shared_len(layout)?;
+    if whole_blocks <= at_most || layout.swizzle_portion().is_identity() {
+        return Ok(whole_blocks);
+    }
+    let last = layout.image()?.last().map_or(Some(0), |last| last.checked_add(1));
+    let overflow = LayoutError::Overflow { operation: "the size of shared memory" };
+    last.and_then(|len| usize::try_from(len).ok()).ok_or(overflow)
+}
+
+impl<'b, T: Element> MemRangeAt<'b, T> {
+    /// `len` elements at a pointer.
+    pub(super) fn new(pointer: Pointer<'b, Shared<T>>, len: usize) -> Self {
+        MemRangeAt { pointer, len }
+    }
+
+    /// The number of elements: CuTe DSL's `size`.
+    #[expect(clippy::len_without_is_empty, reason = "CuTe's `size`; a range of nothing has no use")]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The bits of an element.
+    pub fn elem_width(&self) -> u32 {
+        T::SCALAR.bits()
+    }
+
+    /// The bytes of all elements.
+    pub fn size_in_bytes(&self) -> usize {
+        self.len * T::SCALAR.size_bytes() as usize
+    }
+
+    /// The pointer to the first element.
+    pub fn data_ptr(&self) -> Pointer<'b, Shared<T>> {
+        self.pointer
+    }
+
+    /// The pointer to an element: CuTe DSL's `[index]`. One beyond the last element is an error of the build.
+    #[track_caller]
+    pub fn at(&self, k: &Body<'b, '_>, index: usize) -> Pointer<'b, Shared<T>> {
+        if index >= self.len {
+            let index = i64::try_from(index).unwrap_or(i64::MAX);
+            let kind = TensorErrorKind::NoSuchElement { index, len: self.len };
+            let operand = format!("{} x {}", self.len, self.pointer);
+            k.report(TensorError { operation: "at", operand, kind });
+            return self.pointer;
+        }
+        self.pointer + i64::try_from(index).unwrap_or(i64::MAX)
+    }
+
+    /// The tensor of the range and a layout, swizzled or not: CuTe DSL's `get_tensor`. A layout that needs
+    /// more elements than there are is an error of the build.
+    #[track_caller]
+    pub fn tensor(
+        &self,
+        k: &Body<'b, '_>,
+        layout: impl Into<ComposedLayout>,
+    ) -> SharedTensor<'b, T> {
+        self.tensor_as::<T>(k, layout)
+    }
+
+    /// As [`tensor`](MemRangeAt::tensor), of elements of another type in the same bytes.
+    #[track_caller]
+    pub fn tensor_as<U: Element>(
+        &self,
+        k: &Body<'b, '_>,
+        layout: impl Into<ComposedLayout>,
+    ) -> SharedTensor<'b, U> {
+        let layout = layout.into();
+        let size = U::SCALAR.size_bytes() as usize;
+        let needed = reached(&layout, self.size_in_bytes() / size);
+        let needed = needed.map(|len| len.saturating_mul(size));
+        let kind: Option<TensorErrorKind> = match needed {
+            Ok(needed) if needed <= self.size_in_bytes() => None,
+            Ok(needed) => {
+                Some(TensorErrorKind::RangeTooShort { needed, bytes: self.size_in_bytes() })
+            }
+            Err(error) => Some(error.into()),
+        };
+        let tensor = Tensor::new(k, self.pointer.recast::<U>(k), &layout);
+        match kind {
+            None => tensor,
+            Some(kind) => {
+                let operand = format!("{} x {} o {layout}", self.len, self.pointer);
+                k.report(TensorError { operation: "get_tensor", operand, kind });
+                tensor.poison()
+            }
+        }
+    }
+}
+
+/// `S` at a multiple of `BYTES` bytes, a power of two: CuTe DSL's `struct.Align`. It does not change the size.
+///
+/// ```
+/// use tilewright::tensor::{Align, MemRange, Storage};
+/// assert_eq!(<Align<MemRange<f32, 3>, 16> as Storage>::ALIGN, 16);
+/// assert_eq!(<Align<MemRange<f32, 3>, 16> as Storage>::SIZE, 12);
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub enum Align<S, const BYTES: usize> {
+    #[doc(hidden)]
+    Never(std::convert::Infallible, std::marker::PhantomData<fn() -> S>),
+}
+
+impl<S: Storage, const BYTES: usize> Storage for Align<S, BYTES> {
+    const SIZE: usize = S::SIZE;
+    const ALIGN: usize = {
+        assert!(BYTES.is_power_of_two(), "an alignment is a power of two");
+        if BYTES > S::ALIGN { BYTES } else { S::ALIGN }
+    };
+    type At<'b> = S::At<'b>;
+
+    #[track_caller]
+    fn at<'b>(k: &Body<'b, '_>, bytes: StoragePointer<'b>) -> Self::At<'b> {
+        S::at(k, bytes)
+    }
+}
+
+/// The next multiple of `align`: for [`storage!`](crate::storage).
+#[doc(hidden)]
+pub const fn round_up(offset: usize, align: usize) -> usize {
+    offset.div_ceil(align) * align
+}
+
+/// Declares structs and unions of shared memory, with the members where C puts them.
+///
+/// A member is a scalar, a [`MemRange`](crate::tensor::MemRange), an [`Align`](crate::tensor::Align) of one of
+/// these, or another declared type, written with the lifetime `'static`. Each declared type gets the members as
+/// public fields: a scalar as a [`Pointer`](crate::tensor::Pointer) that is loaded and stored, a range as a
+/// [`MemRangeAt`](crate::tensor::MemRangeAt), a struct as its own type. Its lifetime is the body that the
+/// storage is allocated in.
+///
+/// A member of a struct begins at the next multiple of its alignment; those of a union all begin at 0. The
+/// alignment is the largest of the members, and the size is rounded up to it.
+///
+/// ```
+/// use tilewright::ir::{Kernel, Target};
+/// use tilewright::tensor::{Align, MemRange, Storage};
+///
+/// tilewright::storage! {
+///     /// A complex number.
+///     struct Complex<'b> { real: f32, imag: f32 }
+///     struct Tiles<'b> {
+///         full: MemRange<i64, 3>,
+///         a: Align<MemRange<f32, 100>, 1024>,
+///         factor: Complex<'static>,
+///         count: i16,
+///     }
+///     union Word<'b> { as_int: i32, as_float: f32 }
+/// }
+///
+/// assert_eq!((Tiles::size_of(), Tiles::align_of()), (2048, 1024));
+/// assert_eq!(Tiles::OFFSETS, [("full", 0), ("a", 1024), ("factor", 1424), ("count", 1432)]);
+/// assert_eq!((Word::SIZE, Word::ALIGN), (4, 4));
+/// Kernel::<()>::build("k", Target::SM_80, |k, ()| {
+///     let tiles = Tiles::allocate(k);
+///     tiles.a.at(k, 0).store(k, 1.0);
+///     tiles.factor.real.store(k, tiles.a.at(k, 0).load(k) * 2.0);
+///     tiles.count.store(k, 3);
+///     let word = Word::allocate(k);
+///     word.as_float.store(k, 1.0);
+///     word.as_int.load(k); // 0x3f80_0000
+/// })?;
+/// # Ok::<(), tilewright::ir::BuildErrors>(())
+/// ```
+#[macro_export]
+macro_rules! storage {
+    () => {};
+    (
+        $(#[$meta:meta])* $vis:vis struct $Name:ident<$body:lifetime> {
+            $($(#[$field_meta:meta])* $field:ident: $Field:ty),+ $(,)?
+        } $($rest:tt)*
+    ) => {
+        $crate::__storage_type! {
+            [$(#[$meta])*] [$vis] $Name $body [$($(#[$field_meta])* $field: $Field),+]
+            next |offset: usize, size: usize, align: usize| $crate::tensor::round_up(offset, align)
+        }
+        $crate::storage! { $($rest)* }
+    };
+    (
+        $(#[$meta:meta])* $vis:vis union $Name:ident<$body:lifetime> {
+            $($(#[$field_meta:meta])* $field:ident: $Field:ty),+ $(,)?
+        } $($rest:tt)*
+    ) => {
+        $crate::__storage_type! {
+            [$(#[$meta])*] [$vis] $Name $body [$($(#[$field_meta])* $field: $Field),+]
+            next |offset: usize, size: usize, align: usize| 0
+        }
+        $crate::storage! { $($rest)* }
+    };
+}
+
+/// One type of [`storage!`](crate::storage).
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __storage_type {
+    (
+        [$($meta:tt)*] [$vis:vis] $Name:ident $body:lifetime
+        [$($(#[$field_meta:meta])* $field:ident: $Field:ty),+]
+        next |$offset:ident: usize, $size:ident: usize, $align:ident: usize| $start:expr
+    ) => {
+        $($meta)*
+        $vis struct $Name<$body> {
+            $(
+                $(#[$field_meta])*
+                pub $field: <$Field as $crate::tensor::Storage>::At<$body>
+            ),+
+        }
+
+        impl $Name<'static> {
+            /// The members with their offsets in bytes.
+            pub const OFFSETS: [(&'static str, usize); [$(stringify!($field)),+].len()] = {
+                let mut offsets = [$((stringify!($field), 0)),+];
+                let members = [$((
+                    <$Field as $crate::tensor::Storage>::SIZE,
+                    <$Field as $crate::tensor::Storage>::ALIGN,
+                )),+];
+                let (mut $offset, mut i) = (0, 0);
+                while i < members.len() {
+                    let ($size, $align) = members[i];
+                    let _ = $align;
+                    let start: usize = $start;
+                    offsets[i].1 = start;
+                    $offset = start + $size;
+                    i += 1;
+                }
+                let _ = $offset;
+                offsets
+            };
+        }
+
+        impl $crate::tensor::Storage for $Name<'static> {
+            const SIZE: usize = {
+                let sizes = [$(<$Field as $crate::tensor::Storage>::SIZE),+];
+                let (mut end, mut i) = (0, 0);
+                while i < sizes.len() {
+                    let after = Self::OFFSETS[i].1 + sizes[i];
+                    end = if after > end { after } else { end };
+                    i += 1;
+                }
+                $crate::tensor::round_up(end, <Self as $crate::tensor::Storage>::ALIGN)
+            };
+            const ALIGN: usize = {
+                let aligns = [$(<$Field as $crate::tensor::Storage>::ALIGN),+];
+                let (mut align, mut i) = (1, 0);
+                while i < aligns.len() {
+                    align = if aligns[i] > align { aligns[i] } else { align };
+                    i += 1;
+                }
+                align
+            };
+            type At<'at> = $Name<'at>;
+
+            #[track_caller]
+            fn at<'at>(
+                k: &$crate::ir::Body<'at, '_>,
+                bytes: $crate::tensor::StoragePointer<'at>,
+            ) -> $Name<'at> {
+                let mut offsets = Self::OFFSETS.iter().map(|(_, offset)| *offset as i64);
+                $(
+                    let $field = <$Field as $crate::tensor::Storage>::at(
+                        k,
+                        bytes + offsets.next().unwrap_or(0),
+                    );
+                )+
+                $Name { $($field),+ }
+            }
+        }
+    };
+}

@@ -1,0 +1,110 @@
+//! Coordinates taken apart by what is known when: host entries, device entries, `_`.
+
+use crate::ir::{Body, DeviceCoord, MemIndex, Val};
+use crate::layout::{Coord, Int, IntTuple, Layout, LayoutError, Slot, StrideTuple, Tuple};
+
+type Result<T> = std::result::Result<T, LayoutError>;
+
+/// A coordinate `c` as the sum of a host coordinate and a device coordinate. As every mode has its entry in
+/// one of them and 0 in the other, `L(c) == L(host) + dice(L, picks)(device)`.
+pub(in crate::tensor) struct Parts<'b> {
+    /// The coordinate with 0 for each device number.
+    pub(in crate::tensor) host: Coord,
+    /// The device numbers, if there are any.
+    pub(in crate::tensor) device: Option<DevicePart<'b>>,
+}
+
+/// The device numbers of a coordinate.
+pub(in crate::tensor) struct DevicePart<'b> {
+    /// A place for each device number, `_` for all else.
+    picks: Coord,
+    /// One entry for each place of `picks`.
+    coord: DeviceCoord<'b>,
+}
+
+impl<'b> Parts<'b> {
+    pub(in crate::tensor) fn new(coord: &DeviceCoord<'b>) -> Result<Parts<'b>> {
+        let host = map(coord, &mut |entry| match entry {
+            DeviceCoord::Host(value) => Slot::At(Int::from(*value)),
+            DeviceCoord::Device(_) => Slot::At(Int::ZERO),
+            DeviceCoord::All | DeviceCoord::Tuple(_) => Slot::All,
+        })?;
+        let mut found = Vec::new();
+        let picks = map(coord, &mut |entry| match entry {
+            DeviceCoord::Device(value) => {
+                found.push(DeviceCoord::Device(*value));
+                Slot::At(Int::ZERO)
+            }
+            DeviceCoord::Host(_) | DeviceCoord::All | DeviceCoord::Tuple(_) => Slot::All,
+        })?;
+        let device = match (coord, found.is_empty()) {
+            (_, true) => None,
+            (DeviceCoord::Tuple(_), false) => {
+                Some(DevicePart { picks, coord: DeviceCoord::Tuple(found) })
+            }
+            (coord, false) => Some(DevicePart { picks, coord: coord.clone() }),
+        };
+        Ok(Parts { host, device })
+    }
+}
+
+fn map<'b>(
+    coord: &DeviceCoord<'b>,
+    leaf: &mut impl FnMut(&DeviceCoord<'b>) -> Slot,
+) -> Result<Coord> {
+    match coord {
+        DeviceCoord::Tuple(items) => {
+            let items = items.iter().map(|item| map(item, leaf)).collect::<Result<Vec<_>>>()?;
+            Tuple::from_items(items)
+        }
+        entry => Ok(Tuple::leaf(leaf(entry))),
+    }
+}
+
+impl<'b> DevicePart<'b> {
+    /// The part of `layout` that the device numbers go through.
+    pub(in crate::tensor) fn modes(&self, layout: &Layout) -> Result<Layout> {
+        layout.dice(&self.picks)
+    }
+
+    /// The offset of the device numbers in `modes`, or `None` if it is always 0.
+    #[track_caller]
+    pub(in crate::tensor) fn offset<I: MemIndex>(
+        &self,
+        k: &Body<'b, '_>,
+        modes: &Layout,
+    ) -> Option<Val<'b, I>> {
+        let moves = modes.stride().leaves().iter().any(|stride| !stride.is_zero());
+        moves.then_some(())?;
+        Some(k.crd2idx::<I>(self.coord.clone(), modes))
+    }
+}
+
+/// What divides every value of the layout, 0 for one that is always 0.
+pub(in crate::tensor) fn divisor(layout: &Layout) -> Result<i64> {
+    let mut all = Int::ZERO;
+    for (extent, stride) in layout.as_ref().leaves() {
+        if !extent.is(1) {
+            all = all.gcd(&Int::from(stride.to_int()?.divisibility()))?;
+        }
+    }
+    Ok(all.divisibility())
+}
+
+/// Whether the values of the layout inside its domain are numbers of 32 bits.
+pub(in crate::tensor) fn is_narrow(layout: &Layout) -> bool {
+    let last = layout.cosize().ok().and_then(|cosize| cosize.as_static());
+    last.is_some_and(|cosize| i32::try_from(cosize).is_ok())
+}
+
+/// `layout` followed by the projection to the entry at `path` of its coordinates: a layout of integers.
+pub(in crate::tensor) fn component(layout: &Layout, path: &[usize]) -> Result<Layout> {
+    let strides: StrideTuple = layout.stride().to_owned().map(|stride| {
+        let value =
+            if !stride.mode().eq(path.iter().copied()) { Some(&Int::ZERO) } else { stride.value() };
+        let error = || LayoutError::NotAnIntegerStride { stride: stride.to_string() };
+        Ok(value.ok_or_else(error)?.clone().into())
+    })?;
+    let shape: IntTuple = layout.shape().to_owned();
+    Layout::new(shape, strides)
+}

@@ -1,0 +1,489 @@
+//! Engines: what the indices of a tensor's layout are counted from.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use crate::ir::{
+    AnyVector, Body, DeviceCoord, Element, Global, IntoVal, MutPointer, Pointer as PointerType,
+    Registers, Shared, Space, Ty, Val,
+};
+use crate::layout::{Int, IntTupleRef, Layout, LayoutError, Tuple};
+
+use super::coord::{Parts, component};
+use super::pointer::Pointer;
+use crate::tensor::error::TensorErrorKind;
+
+mod sealed {
+    /// Closes the engines.
+    pub trait Sealed {}
+    impl<P> Sealed for super::Pointer<'_, P> {}
+    impl<T> Sealed for super::Rmem<'_, T> {}
+    impl Sealed for super::Coordinates<'_> {}
+}
+
+/// What the indices of a tensor's layout are counted from: a [`Pointer`], registers ([`Rmem`]) or
+/// [`Coordinates`]. CuTe's `Engine`.
+pub trait Engine<'b>: sealed::Sealed + Clone + fmt::Display {
+    /// The engine at a coordinate of `layout`; each `_` counts as 0.
+    ///
+    /// # Errors
+    /// The coordinate does not fit the layout, or is not known early enough.
+    #[doc(hidden)]
+    fn advance(
+        &self,
+        k: &Body<'b, '_>,
+        layout: &Layout,
+        coord: &DeviceCoord<'b>,
+    ) -> Result<Self, TensorErrorKind>;
+
+    /// Whether the memory ends with the tensor, so that a part of it must not go beyond, predicates or not.
+    #[doc(hidden)]
+    fn ends_with_tensor(&self) -> bool;
+}
+
+/// An engine with elements that can be read.
+pub trait Readable<'b>: Engine<'b> {
+    /// The type of the elements.
+    type Elem: Element;
+    /// The first element.
+    fn read<'c>(&self, k: &Body<'c, '_>) -> Val<'c, Self::Elem>
+    where
+        'b: 'c;
+    /// The engine `index` elements further.
+    #[doc(hidden)]
+    #[must_use]
+    fn at(&self, index: i64) -> Self;
+    /// The engine `offset` elements further, an expression over symbols.
+    #[doc(hidden)]
+    fn moved(&self, k: &Body<'b, '_>, offset: &Int) -> Result<Self, TensorErrorKind>;
+    /// What is known of the address of the first element, in bytes; `None` where elements have no address.
+    #[doc(hidden)]
+    fn alignment_bytes(&self) -> Option<u64>;
+    /// The elements at `indices` as one vector. In memory they follow each other and are aligned to the vector: it is
+    /// one access. `None` where there is no vector of so many.
+    #[doc(hidden)]
+    fn read_vector<'c>(&self, k: &Body<'c, '_>, indices: &[i64]) -> Option<AnyVector<'c>>
+    where
+        'b: 'c;
+    /// The memory of the elements; `None` for registers.
+    #[doc(hidden)]
+    fn memory(&self) -> Option<Space>;
+    /// The address of the element at `index`.
+    #[doc(hidden)]
+    fn place(&self, index: i64) -> Place<'b, Self::Elem>;
+}
+
+/// Where an element is: a pointer and an offset in elements, for instructions that take one memory only.
+#[derive(Clone, Copy)]
+pub enum Place<'b, T> {
+    /// In registers of the thread.
+    Registers,
+    /// In global memory.
+    Global(Val<'b, Global<T>>, i64),
+    /// In shared memory of the block.
+    Shared(Val<'b, Shared<T>>, i64),
+    /// In memory that only loads and stores reach.
+    Other,
+}
+
+/// An engine with elements that can be written.
+#[diagnostic::on_unimplemented(
+    message = "the elements of this tensor cannot be written",
+    note = "registers, shared memory and kernel parameters of type `GlobalMut<T>` can; `Global<T>` and coordinates cannot"
+)]
+pub trait Writable<'b>: Readable<'b> {
+    /// Sets the first element.
+    fn write<'c>(&self, k: &Body<'c, '_>, value: impl IntoVal<'c, Self::Elem>)
+    where
+        'b: 'c;
+    /// Sets the elements at `indices` to those of a vector of as many bits: in memory one access, as
+    /// [`read_vector`](Readable::read_vector).
+    #[doc(hidden)]
+    fn write_vector<'c>(&self, k: &Body<'c, '_>, indices: &[i64], vector: AnyVector<'c>)
+    where
+        'b: 'c;
+}
+
+impl<'b, P: PointerType> Engine<'b> for Pointer<'b, P> {
+    #[track_caller]
+    fn advance(
+        &self,
+        k: &Body<'b, '_>,
+        layout: &Layout,
+        coord: &DeviceCoord<'b>,
+    ) -> Result<Self, TensorErrorKind> {
+        Pointer::advance(self, k, layout, coord)
+    }
+
+    fn ends_with_tensor(&self) -> bool {
+        self.space() == Space::Shared
+    }
+}
+
+impl<'b, P: PointerType> Readable<'b> for Pointer<'b, P> {
+    type Elem = P::Elem;
+
+    #[track_caller]
+    fn read<'c>(&self, k: &Body<'c, '_>) -> Val<'c, P::Elem>
+    where
+        'b: 'c,
+    {
+        self.load(k)
+    }
+
+    fn at(&self, index: i64) -> Self {
+        *self + index
+    }
+
+    #[track_caller]
+    fn moved(&self, k: &Body<'b, '_>, offset: &Int) -> Result<Self, TensorErrorKind> {
+        self.add_int(k, offset)
+    }
+
+    fn alignment_bytes(&self) -> Option<u64> {
+        Some(self.alignment())
+    }
+
+    #[track_caller]
+    fn read_vector<'c>(&self, k: &Body<'c, '_>, indices: &[i64]) -> Option<AnyVector<'c>>
+    where
+        'b: 'c,
+    {
+        let (base, offset) = (*self + *indices.first()?).resolve();
+        base.load_any(k, offset, u32::try_from(indices.len()).ok()?)
+    }
+
+    fn memory(&self) -> Option<Space> {
+        Some(self.space())
+    }
+
+    #[track_caller]
+    fn place(&self, index: i64) -> Place<'b, P::Elem> {
+        let (base, offset) = (*self + index).resolve();
+        match (base.as_global(), base.as_shared()) {
+            (Some(base), _) => Place::Global(base, offset),
+            (_, Some(base)) => Place::Shared(base, offset),
+            _ => Place::Other,
+        }
+    }
+}
+
+impl<'b, P: MutPointer> Writable<'b> for Pointer<'b, P> {
+    #[track_caller]
+    fn write<'c>(&self, k: &Body<'c, '_>, value: impl IntoVal<'c, P::Elem>)
+    where
+        'b: 'c,
+    {
+        self.store(k, value);
+    }
+
+    #[track_caller]
+    fn write_vector<'c>(&self, k: &Body<'c, '_>, indices: &[i64], vector: AnyVector<'c>)
+    where
+        'b: 'c,
+    {
+        let Some((first, vector)) = indices.first().zip(vector.cast(P::Elem::SCALAR)) else {
+            return;
+        };
+        let (base, offset) = (*self + *first).resolve();
+        base.store_any(k, offset, vector);
+    }
+}
+
+/// Registers of a thread: the engine of a [`Fragment`](crate::tensor::Fragment).
+pub struct Rmem<'b, T> {
+    registers: Registers<'b, T>,
+    offset: i64,
+}
+
+impl<T> Clone for Rmem<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for Rmem<'_, T> {}
+
+impl<'b, T: Ty> Rmem<'b, T> {
+    pub(in crate::tensor) fn new(registers: Registers<'b, T>) -> Self {
+        Rmem { registers, offset: 0 }
+    }
+
+    /// All registers from the first element on.
+    pub(in crate::tensor) fn variables(&self) -> Registers<'b, T> {
+        self.registers.part(self.index(), self.registers.len())
+    }
+
+    /// Sets the elements of a layout, each register once.
+    #[track_caller]
+    pub(in crate::tensor) fn fill(
+        &self,
+        k: &Body<'b, '_>,
+        layout: &Layout,
+        value: impl IntoVal<'b, T>,
+    ) -> Result<(), LayoutError> {
+        let (value, indices) = (k.value(value), layout.indices()?);
+        for index in indices.collect::<BTreeSet<i64>>() {
+            let place = self.offset.checked_add(index).and_then(|at| usize::try_from(at).ok());
+            self.registers.set(k, place.unwrap_or(usize::MAX), value);
+        }
+        Ok(())
+    }
+
+    /// The register, as a number that no variable has where the offset is negative.
+    fn index(&self) -> usize {
+        usize::try_from(self.offset).unwrap_or(usize::MAX)
+    }
+}
+
+impl<'b, T: Ty> Engine<'b> for Rmem<'b, T> {
+    #[track_caller]
+    fn advance(
+        &self,
+        _: &Body<'b, '_>,
+        layout: &Layout,
+        coord: &DeviceCoord<'b>,
+    ) -> Result<Self, TensorErrorKind> {
+        let Parts { host, device } = Parts::new(coord)?;
+        if device.is_some() {
+            return Err(TensorErrorKind::DeviceIndexOfRegisters);
+        }
+        let (_, offset) = layout.slice_and_offset(&host)?;
+        let overflow = LayoutError::Overflow { operation: "the index of a register" };
+        let offset = self.offset.checked_add(offset.to_int()?.to_static()?).ok_or(overflow)?;
+        Ok(Rmem { offset, ..*self })
+    }
+
+    fn ends_with_tensor(&self) -> bool {
+        true
+    }
+}
+
+impl<'b, T: Element> Readable<'b> for Rmem<'b, T> {
+    type Elem = T;
+
+    #[track_caller]
+    fn read<'c>(&self, k: &Body<'c, '_>) -> Val<'c, T>
+    where
+        'b: 'c,
+    {
+        self.registers.get(k, self.index())
+    }
+
+    fn at(&self, index: i64) -> Self {
+        Rmem { offset: self.offset.saturating_add(index), ..*self }
+    }
+
+    fn moved(&self, _: &Body<'b, '_>, offset: &Int) -> Result<Self, TensorErrorKind> {
+        Ok(self.at(offset.to_static()?))
+    }
+
+    fn alignment_bytes(&self) -> Option<u64> {
+        None
+    }
+
+    #[track_caller]
+    fn read_vector<'c>(&self, k: &Body<'c, '_>, indices: &[i64]) -> Option<AnyVector<'c>>
+    where
+        'b: 'c,
+    {
+        let mut values = Vec::with_capacity(indices.len());
+        for index in indices {
+            values.push(self.at(*index).read(k));
+        }
+        AnyVector::pack(&values)
+    }
+
+    fn memory(&self) -> Option<Space> {
+        None
+    }
+
+    fn place(&self, _: i64) -> Place<'b, T> {
+        Place::Registers
+    }
+}
+
+impl<'b, T: Element> Writable<'b> for Rmem<'b, T> {
+    #[track_caller]
+    fn write<'c>(&self, k: &Body<'c, '_>, value: impl IntoVal<'c, T>)
+    where
+        'b: 'c,
+    {
+        self.registers.set(k, self.index(), value);
+    }
+
+    #[track_caller]
+    fn write_vector<'c>(&self, k: &Body<'c, '_>, indices: &[i64], vector: AnyVector<'c>)
+    where
+        'b: 'c,
+    {
+        for (index, value) in indices.iter().zip(vector.values::<T>().unwrap_or_default()) {
+            self.at(*index).write(k, value);
+        }
+    }
+}
+
+/// `rmem<f32>`
+impl<T: Ty> fmt::Display for Rmem<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "rmem<{}>", T::TYPE)
+    }
+}
+
+impl<T: Ty> fmt::Debug for Rmem<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// A place in a coordinate space: the engine of the tensors that say where an element is instead of what it
+/// is. CuTe's `ArithmeticTuple` iterator.
+#[derive(Clone)]
+pub struct Coordinates<'b> {
+    /// The coordinate as a tree, whose leaves are `entries`.
+    profile: Tuple<Int>,
+    entries: Vec<Entry<'b>>,
+}
+
+/// An entry of a coordinate: `host + device`.
+#[derive(Clone)]
+pub(in crate::tensor) struct Entry<'b> {
+    path: Vec<usize>,
+    pub(in crate::tensor) host: i64,
+    pub(in crate::tensor) device: Option<Val<'b, i32>>,
+    /// The largest value of `device`, if it is known.
+    pub(in crate::tensor) most: Option<i64>,
+}
+
+impl<'b> Entry<'b> {
+    /// The path of the entry in its coordinate.
+    pub(in crate::tensor) fn path(&self) -> &[usize] {
+        &self.path
+    }
+
+    /// Adds a number of the device, which is not above `most`.
+    #[track_caller]
+    fn add(&mut self, offset: Val<'b, i32>, most: Option<i64>) {
+        self.most = self.most.zip(most).and_then(|(a, b)| a.checked_add(b));
+        self.device = Some(self.device.map_or(offset, |device| device + offset));
+    }
+}
+
+impl<'b> Coordinates<'b> {
+    /// The origin of a space of coordinates with the profile of `shape`.
+    pub(in crate::tensor) fn origin(shape: &Tuple<Int>) -> Self {
+        let mut entries = Vec::new();
+        paths(shape.as_ref(), &mut Vec::new(), &mut entries);
+        Coordinates { profile: shape.clone(), entries }
+    }
+
+    pub(in crate::tensor) fn entries(&self) -> &[Entry<'b>] {
+        &self.entries
+    }
+
+    /// The coordinate.
+    #[track_caller]
+    pub(in crate::tensor) fn value(&self) -> DeviceCoord<'b> {
+        fn tree<'b>(
+            profile: IntTupleRef<'_>,
+            values: &mut impl Iterator<Item = DeviceCoord<'b>>,
+        ) -> DeviceCoord<'b> {
+            if profile.is_leaf() {
+                return values.next().unwrap_or(DeviceCoord::Host(0));
+            }
+            DeviceCoord::Tuple(profile.children().map(|child| tree(child, values)).collect())
+        }
+        let mut values = Vec::with_capacity(self.entries.len());
+        for entry in &self.entries {
+            values.push(match entry.device {
+                None => DeviceCoord::Host(entry.host),
+                Some(device) if entry.host == 0 => DeviceCoord::Device(device),
+                Some(device) => DeviceCoord::Device(device + clamped(entry.host)),
+            });
+        }
+        tree(self.profile.as_ref(), &mut values.into_iter())
+    }
+}
+
+/// Coordinates are numbers of 32 bits on the device.
+pub(in crate::tensor) fn clamped(value: i64) -> i32 {
+    i32::try_from(value).unwrap_or(if value < 0 { i32::MIN } else { i32::MAX })
+}
+
+fn paths(shape: IntTupleRef<'_>, path: &mut Vec<usize>, out: &mut Vec<Entry<'_>>) {
+    if shape.is_leaf() {
+        out.push(Entry { path: path.clone(), host: 0, device: None, most: Some(0) });
+        return;
+    }
+    for (i, child) in shape.children().enumerate() {
+        path.push(i);
+        paths(child, path, out);
+        path.pop();
+    }
+}
+
+impl<'b> Engine<'b> for Coordinates<'b> {
+    #[track_caller]
+    fn advance(
+        &self,
+        k: &Body<'b, '_>,
+        layout: &Layout,
+        coord: &DeviceCoord<'b>,
+    ) -> Result<Self, TensorErrorKind> {
+        let Parts { host, device } = Parts::new(coord)?;
+        let mut moved = self.clone();
+        for entry in &mut moved.entries {
+            let layout = component(layout, &entry.path)?;
+            let (_, offset) = layout.slice_and_offset(&host)?;
+            let overflow = LayoutError::Overflow { operation: "a coordinate" };
+            let offset = offset.to_int()?;
+            let number = offset.constant_part();
+            entry.host = entry.host.checked_add(number).ok_or(overflow)?;
+            let symbols = offset.sub(&number.into())?;
+            if !symbols.is(0) {
+                entry.add(k.int(&symbols), Some(symbols.bounds().1));
+            }
+            let Some(device) = &device else { continue };
+            let modes = device.modes(&layout)?;
+            let Some(offset) = device.offset::<i32>(k, &modes) else { continue };
+            let most = modes.cosize()?.as_static().and_then(|cosize| cosize.checked_sub(1));
+            entry.add(offset, most);
+        }
+        Ok(moved)
+    }
+
+    fn ends_with_tensor(&self) -> bool {
+        false
+    }
+}
+
+/// `(0,?+4)`: a `?` is known when the kernel runs.
+impl fmt::Display for Coordinates<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fn tree<'e, 'b: 'e>(
+            profile: IntTupleRef<'_>,
+            entries: &mut impl Iterator<Item = &'e Entry<'b>>,
+            f: &mut fmt::Formatter<'_>,
+        ) -> fmt::Result {
+            if profile.is_leaf() {
+                return match entries.next() {
+                    None => Ok(()),
+                    Some(Entry { host, device: None, .. }) => write!(f, "{host}"),
+                    Some(Entry { host: 0, device: Some(_), .. }) => f.write_str("?"),
+                    Some(Entry { host, device: Some(_), .. }) => write!(f, "?+{host}"),
+                };
+            }
+            for (i, child) in profile.children().enumerate() {
+                f.write_str(if i == 0 { "(" } else { "," })?;
+                tree(child, entries, f)?;
+            }
+            f.write_str(")")
+        }
+        tree(self.profile.as_ref(), &mut self.entries.iter(), f)
+    }
+}
+
+impl fmt::Debug for Coordinates<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}

@@ -1,0 +1,18 @@
+//! Tensors: an engine with a layout, their views, coordinates, predicates and values.
+
+pub(super) mod coord;
+pub(super) mod elements;
+pub(super) mod engine;
+pub(super) mod names;
+pub(super) mod pointer;
+pub(super) mod predicate;
+pub(super) mod ssa;
+pub(super) mod tensor;
+pub(super) mod views;
+
+pub use engine::{Coordinates, Engine, Readable, Rmem, Writable};
+pub use names::TensorLayout;
+pub use pointer::{Pointer, PointerOffset, Recast};
+pub use predicate::{IntoPredicate, Predicate};
+pub use ssa::{SsaOperand, TensorSsa};
+pub use tensor::{CoordTensor, Fragment, GlobalTensor, GlobalTensorMut, SharedTensor, Tensor};

@@ -1,0 +1,518 @@
+//! [`Pointer`]: an address with what is known of it.
+
+use std::fmt;
+
+use crate::ir::{
+    Body, DeviceCoord, Element, MutPointer, Pointer as PointerType, Shared, Space, Type, Val,
+};
+use crate::layout::{Int, Layout, LayoutError, Swizzle, bits_of};
+
+mod offset;
+mod recast;
+
+pub use self::offset::PointerOffset;
+pub use self::recast::Recast;
+
+use super::coord::{DevicePart, Parts, divisor, is_narrow};
+use crate::tensor::error::{TensorError, TensorErrorKind};
+
+/// The address of an element, with the alignment that is known of it: CuTe's `Pointer`.
+///
+/// Offsets count elements. A host offset costs nothing: it becomes part of the address of a load or store. The
+/// alignment follows by divisibility: after an offset of `n` elements, it is the largest power of two that
+/// divides both the old one and `n` elements.
+///
+/// ```
+/// use tilewright::ir::{Global, Kernel, Target};
+/// use tilewright::tensor::Pointer;
+///
+/// Kernel::<(Global<f32>,)>::build("k", Target::SM_80, |k, (x,)| {
+///     let x = Pointer::new(x).assume_aligned(k, 16);
+///     assert_eq!(x.to_string(), "ptr<f32, gmem, align<16>>");
+///     assert_eq!((x + 2).alignment(), 8);
+///     assert_eq!((4i64 + x).alignment(), 16);
+///     assert_eq!((x - 1).alignment(), 4);
+///     let thread = k.thread_idx().x;
+///     assert_eq!((x + thread).alignment(), 4); // nothing is known of the number of the thread
+/// })?;
+/// # Ok::<(), tilewright::ir::BuildErrors>(())
+/// ```
+pub struct Pointer<'b, P> {
+    base: Val<'b, P>,
+    /// In elements; inside of the swizzle, if there is one.
+    offset: i64,
+    /// Of `base`, in bytes.
+    align: u64,
+    swizzle: Option<Swizzled<'b, P>>,
+}
+
+/// A pointer through a swizzle: `*(p + i)` is the element at `base[S(offset + i)]`.
+struct Swizzled<'b, P> {
+    swizzle: Swizzle,
+    moved: Option<Moved<'b, P>>,
+}
+
+/// The device part of an offset inside of a swizzle `S`.
+struct Moved<'b, P> {
+    offset: Val<'b, i32>,
+    /// `S(offset)`.
+    image: Val<'b, i32>,
+    /// `base + S(offset)`.
+    base: Val<'b, P>,
+    /// The bits that `offset` may have, if they are known.
+    bits: Option<i64>,
+    /// What divides `offset`.
+    divisor: u64,
+}
+
+impl<P> Clone for Pointer<'_, P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<P> Copy for Pointer<'_, P> {}
+impl<P> Clone for Swizzled<'_, P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<P> Copy for Swizzled<'_, P> {}
+impl<P> Clone for Moved<'_, P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<P> Copy for Moved<'_, P> {}
+
+/// The largest power of two that divides `value`; `limit`, a power of two, for 0 and for what is above it.
+fn power_of_two(value: u64, limit: u64) -> u64 {
+    if value == 0 { limit } else { (1 << value.trailing_zeros()).min(limit) }
+}
+
+const OVERFLOW: LayoutError = LayoutError::Overflow { operation: "the offset of a pointer" };
+
+impl<'b> Pointer<'b, Shared<u8>> {
+    /// A member of storage, whose offset is a multiple of its size.
+    #[track_caller]
+    pub(in crate::tensor) fn element_at<T: Element>(self) -> Pointer<'b, Shared<T>> {
+        self.retyped()
+    }
+}
+
+impl<'b, P: PointerType> From<Val<'b, P>> for Pointer<'b, P> {
+    fn from(base: Val<'b, P>) -> Self {
+        Pointer::new(base)
+    }
+}
+
+impl<'b, P: PointerType> Pointer<'b, P> {
+    /// The pointer of a kernel parameter or an allocation, of which no more is known than that it is
+    /// naturally aligned.
+    pub fn new(base: Val<'b, P>) -> Self {
+        Pointer { base, offset: 0, align: size_of_element::<P>(), swizzle: None }
+    }
+
+    /// The same pointer, known to be a multiple of `bytes`: CuTe's `assumed_align`. A launch whose buffer is
+    /// not aligned so is a fault where the kernel relies on it.
+    ///
+    /// `bytes` that are no power of two are an error of the build.
+    #[track_caller]
+    pub fn assume_aligned(self, k: &Body<'b, '_>, bytes: u64) -> Self {
+        if !bytes.is_power_of_two() {
+            let kind = TensorErrorKind::AlignmentNotPowerOfTwo { bytes };
+            k.report(TensorError { operation: "assume_aligned", operand: self.to_string(), kind });
+            return self;
+        }
+        Pointer { align: self.align.max(bytes), ..self }
+    }
+
+    /// The first address from this one on that is a multiple of `bytes`: CuTe DSL's `align`. It is computed by the
+    /// kernel, unless it is known to be this one.
+    ///
+    /// `bytes` that are no power of two, and a swizzled pointer, whose elements a moved start would exchange, are
+    /// errors of the build.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sim")] {
+    /// use tilewright::ir::{GlobalMut, Kernel, Target};
+    /// use tilewright::runtime::{Device, Grid};
+    /// use tilewright::tensor::Pointer;
+    ///
+    /// let kernel = Kernel::<(GlobalMut<i32>,)>::build("k", Target::SM_80, |k, (x,)| {
+    ///     let at = (Pointer::new(x) + k.thread_idx().x).align(k, 16);
+    ///     assert_eq!((at.alignment(), (at + 2).alignment()), (16, 8));
+    ///     at.store(k, 7);
+    /// })?;
+    /// let device = Device::sim()?;
+    /// let mut x = device.upload(&[-1; 12])?;
+    /// device.load(&kernel)?.launch(Grid::new([1, 1, 1], [6, 1, 1]), (&mut x,))?;
+    /// // Thread 0 stays, threads 1 to 4 write element 4, and thread 5 element 8.
+    /// let x = x.to_vec()?;
+    /// assert_eq!((0..12).filter(|i| x[*i] >= 0).collect::<Vec<_>>(), [0, 4, 8]);
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[track_caller]
+    pub fn align(self, k: &Body<'b, '_>, bytes: u64) -> Self {
+        let operation = "align";
+        let kind = match (i64::try_from(bytes), self.swizzle) {
+            (Ok(_), None) if bytes.is_power_of_two() => None,
+            (_, Some(_)) => {
+                let argument = "a swizzled pointer: align it before it is swizzled".to_owned();
+                Some(LayoutError::Unsupported { operation, argument }.into())
+            }
+            _ => Some(TensorErrorKind::AlignmentNotPowerOfTwo { bytes }),
+        };
+        if let Some(kind) = kind {
+            k.report(TensorError { operation, operand: self.to_string(), kind });
+            return self;
+        }
+        if self.alignment() >= bytes {
+            return self;
+        }
+        // The bytes to the next multiple are whole elements: their size divides both.
+        let address = self.toint().cvt::<i64>();
+        let bytes_on = -address & i64::try_from(bytes - 1).unwrap_or(0);
+        let moved = self.add_device(bytes_on >> size_of_element::<P>().trailing_zeros(), 1);
+        // The host offset is part of what was rounded up, so it goes into the base.
+        let (base, offset) = moved.resolve();
+        let base = if offset == 0 { base } else { base.offset(offset) };
+        Pointer { base, offset: 0, align: bytes, swizzle: None }
+    }
+
+    /// The type of the elements.
+    pub fn dtype(&self) -> crate::ir::Scalar {
+        P::Elem::SCALAR
+    }
+
+    /// The memory that it points into.
+    pub fn space(&self) -> Space {
+        match P::TYPE {
+            Type::Pointer { space, .. } => space,
+            // No pointer type has another IR type.
+            Type::Scalar(_) | Type::Vector(_) | Type::TensorMap { .. } => Space::Global,
+        }
+    }
+
+    /// What divides the address, in bytes: a power of two.
+    ///
+    /// Under a swizzle, the least alignment that the element may get.
+    pub fn alignment(&self) -> u64 {
+        power_of_two(self.divisor() * size_of_element::<P>(), self.max_alignment())
+    }
+
+    /// What divides the offset: a power of two.
+    fn divisor(&self) -> u64 {
+        let moved = self.swizzle.and_then(|swizzled| swizzled.moved).map(|moved| moved.divisor);
+        let moved = moved.map_or(1 << 32, |divisor| power_of_two(divisor, 1 << 32));
+        power_of_two(self.offset.unsigned_abs(), moved)
+    }
+
+    /// What divides the address of the first element, in bytes, where a swizzle does not move it: as
+    /// [`alignment`](Pointer::alignment), but for an offset of whole blocks of the swizzle more than the block of
+    /// elements that it keeps together.
+    pub(in crate::tensor) fn start_alignment(&self) -> u64 {
+        let Some(Swizzled { swizzle, .. }) = self.swizzle else { return self.alignment() };
+        let plain = self.divisor();
+        let whole = plain > (swizzle.y_mask() | swizzle.z_mask()).unsigned_abs();
+        if whole {
+            power_of_two(plain * size_of_element::<P>(), self.align)
+        } else {
+            self.alignment()
+        }
+    }
+
+    /// The same address without a swizzle.
+    #[track_caller]
+    pub(in crate::tensor) fn plain(&self) -> Self {
+        let align = self.alignment();
+        let (base, offset) = self.resolve();
+        Pointer { base, offset, align: power_of_two(align, self.align), swizzle: None }
+    }
+
+    /// The largest alignment that elements can have, in bytes: that of the start of the offsets, or of the blocks that a
+    /// swizzle moves as a whole. CuTe DSL's `max_alignment`.
+    ///
+    /// ```
+    /// use tilewright::ir::{Kernel, Target};
+    /// use tilewright::layout::ComposedLayout;
+    /// use tilewright::tensor::SharedTensor;
+    ///
+    /// Kernel::<()>::build("k", Target::SM_80, |k, ()| {
+    ///     // The swizzle keeps 4 neighbours together.
+    ///     let layout: ComposedLayout = "S<2,2,3> o 0 o (8,32):(32,1)".parse()?;
+    ///     let tile = SharedTensor::<f32>::shared_aligned(k, layout, 128);
+    ///     assert_eq!((tile.data().max_alignment(), (*tile.data() + 1).max_alignment()), (16, 16));
+    ///     assert_eq!((tile.data().alignment(), (*tile.data() + 1).alignment()), (16, 4));
+    ///     Ok::<(), tilewright::layout::LayoutError>(())
+    /// })?;
+    /// # Ok::<(), tilewright::ir::BuildErrors>(())
+    /// ```
+    pub fn max_alignment(&self) -> u64 {
+        let block = self.swizzle.map_or(1 << 32, |Swizzled { swizzle, .. }| {
+            swizzle.max_alignment().unsigned_abs().max(1)
+        });
+        power_of_two(block * size_of_element::<P>(), self.align)
+    }
+
+    /// The swizzle that offsets go through, if there is one.
+    pub fn swizzle(&self) -> Option<Swizzle> {
+        self.swizzle.map(|swizzled| swizzled.swizzle)
+    }
+
+    /// The pointer through a swizzle of its offsets from here on, the first one at `offset`.
+    pub(in crate::tensor) fn swizzled(self, swizzle: Swizzle, offset: i64) -> Self {
+        let (base, at) = self.resolve();
+        let base = if at == 0 { base } else { base.offset(at) };
+        let align = self.alignment();
+        Pointer { base, offset, align, swizzle: Some(Swizzled { swizzle, moved: None }) }
+    }
+
+    /// The pointer `offset` elements further.
+    ///
+    /// An offset that leaves 64 bits is taken as the largest one, which no memory has.
+    pub(in crate::tensor) fn add_host(self, offset: i64) -> Self {
+        Pointer { offset: self.offset.saturating_add(offset), ..self }
+    }
+
+    #[track_caller]
+    pub(in crate::tensor) fn add_device<I: crate::ir::MemIndex>(
+        self,
+        offset: Val<'b, I>,
+        divisor: u64,
+    ) -> Self {
+        match self.swizzle {
+            None => {
+                let align =
+                    power_of_two(divisor.saturating_mul(size_of_element::<P>()), self.align);
+                Pointer { base: self.base.offset(offset), align, ..self }
+            }
+            Some(swizzled) => self.add_swizzled(swizzled, offset.cvt::<i32>(), None, divisor),
+        }
+    }
+
+    /// `offset` more inside of the swizzle, which has no other bits than `bits`.
+    #[track_caller]
+    fn add_swizzled(
+        self,
+        Swizzled { swizzle, moved }: Swizzled<'b, P>,
+        offset: Val<'b, i32>,
+        bits: Option<i64>,
+        divisor: u64,
+    ) -> Self {
+        // Where all offsets are multiples of the blocks in which the swizzle exchanges, it changes none: neither them
+        // nor what is added to them.
+        let block = (swizzle.y_mask() | swizzle.z_mask()).unsigned_abs();
+        let whole = power_of_two(divisor, 1 << 32) > block;
+        let (offset, image, base, bits, divisor) = match moved {
+            None if whole => (offset, offset, self.base.offset(offset), bits, divisor),
+            None => {
+                let image = swizzle_device(swizzle, offset);
+                (offset, image, self.base.offset(image), bits, divisor)
+            }
+            Some(moved) => {
+                let disjoint = |(a, b): (i64, i64)| (a & b == 0).then_some(a | b);
+                let bits = moved.bits.zip(bits).and_then(disjoint);
+                let divisor = power_of_two(divisor, power_of_two(moved.divisor, 1 << 32));
+                let sum = moved.offset + offset;
+                if whole {
+                    (sum, moved.image + offset, moved.base.offset(offset), bits, divisor)
+                } else {
+                    let image = swizzle_device(swizzle, sum);
+                    (sum, image, self.base.offset(image), bits, divisor)
+                }
+            }
+        };
+        let moved = Some(Moved { offset, image, base, bits, divisor });
+        Pointer { swizzle: Some(Swizzled { swizzle, moved }), ..self }
+    }
+
+    /// The address as a pointer and a host offset in elements.
+    #[track_caller]
+    pub(in crate::tensor) fn resolve(&self) -> (Val<'b, P>, i64) {
+        let Some(Swizzled { swizzle, moved }) = self.swizzle else {
+            return (self.base, self.offset);
+        };
+        let Some(Moved { offset, image: moved_image, base, bits, .. }) = moved else {
+            return (self.base, swizzle.apply(self.offset));
+        };
+        // A swizzle changes nothing of an offset of whole blocks, nor of what is added to it.
+        let block = (swizzle.y_mask() | swizzle.z_mask()).checked_add(1).unwrap_or(1);
+        let block = block.unsigned_abs().next_power_of_two();
+        let low = i64::try_from(self.offset.unsigned_abs() % block).unwrap_or(0);
+        let low = if self.offset < 0 && low != 0 { block as i64 - low } else { low };
+        let high = self.offset.saturating_sub(low);
+        if low == 0 {
+            return (base, high);
+        }
+        let image = swizzle.apply(low);
+        // A swizzle is linear over bits: with no bit in common, `S(a + b) == S(a) ^ S(b)`, which is again the
+        // sum if the images have none in common.
+        let disjoint = bits.filter(|bits| bits & low == 0);
+        let apart = disjoint.is_some_and(|bits| spread(swizzle, bits) & image == 0);
+        match (disjoint, narrow(image), narrow(low)) {
+            (Some(_), ..) if apart => (base, image.saturating_add(high)),
+            (Some(_), Some(image), _) => (self.base.offset(moved_image ^ image), high),
+            (_, _, Some(low)) => (self.base.offset(swizzle_device(swizzle, offset + low)), high),
+            // Beyond any memory: the access is refused when it is made.
+            _ => (base, self.offset),
+        }
+    }
+
+    /// The pointer `offset` elements further: the number in it is added on the host, its symbols on the device.
+    #[track_caller]
+    pub(in crate::tensor) fn add_int(
+        &self,
+        k: &Body<'b, '_>,
+        offset: &Int,
+    ) -> Result<Self, TensorErrorKind> {
+        let number = offset.constant_part();
+        let host = self.offset.checked_add(number).ok_or(OVERFLOW)?;
+        let moved = Pointer { offset: host, ..*self };
+        let symbols = offset.sub(&number.into())?;
+        if symbols.is(0) {
+            return Ok(moved);
+        }
+        let divisor = symbols.divisibility().unsigned_abs();
+        if let Some(swizzled) = self.swizzle {
+            return Ok(moved.add_swizzled(swizzled, k.int(&symbols), None, divisor));
+        }
+        let (least, most) = symbols.bounds();
+        if narrow(least).and(narrow(most)).is_some() {
+            return Ok(moved.add_device(k.int::<i32>(&symbols), divisor));
+        }
+        Ok(moved.add_device(k.int::<i64>(&symbols), divisor))
+    }
+
+    /// The pointer at a coordinate of `layout`; each `_` counts as 0.
+    #[track_caller]
+    pub(in crate::tensor) fn advance(
+        &self,
+        k: &Body<'b, '_>,
+        layout: &Layout,
+        coord: &DeviceCoord<'b>,
+    ) -> Result<Self, TensorErrorKind> {
+        let Parts { host, device } = Parts::new(coord)?;
+        let (_, offset) = layout.slice_and_offset(&host)?;
+        let moved = self.add_int(k, offset.to_int()?)?;
+        match device {
+            None => Ok(moved),
+            Some(device) => moved.advance_device(k, layout, &device),
+        }
+    }
+
+    #[track_caller]
+    fn advance_device(
+        self,
+        k: &Body<'b, '_>,
+        layout: &Layout,
+        device: &DevicePart<'b>,
+    ) -> Result<Self, TensorErrorKind> {
+        let modes = device.modes(layout)?;
+        let divisor = divisor(&modes)?.unsigned_abs();
+        if let Some(swizzled) = self.swizzle {
+            let Some(offset) = device.offset::<i32>(k, &modes) else { return Ok(self) };
+            return Ok(self.add_swizzled(swizzled, offset, bits_of(modes.as_ref()), divisor));
+        }
+        if is_narrow(&modes) {
+            let Some(offset) = device.offset::<i32>(k, &modes) else { return Ok(self) };
+            return Ok(self.add_device(offset, divisor));
+        }
+        let Some(offset) = device.offset::<i64>(k, &modes) else { return Ok(self) };
+        Ok(self.add_device(offset, divisor))
+    }
+
+    /// The address in bytes: CuTe DSL's `toint`, `i64` of global and generic pointers, else `i32`
+    /// ([`Val::ptr_to_int`]).
+    ///
+    /// ```
+    /// use tilewright::ir::{GlobalMut, Kernel, Target};
+    /// use tilewright::tensor::Pointer;
+    ///
+    /// let kernel = Kernel::<(GlobalMut<i64>,)>::build("k", Target::SM_80, |k, (x,)| {
+    ///     let (at, tile) = (Pointer::new(x) + 2, Pointer::new(k.shared::<f32>(8)) + 5);
+    ///     x.store(k, 0, at.toint() + tile.toint().cvt::<i64>());
+    /// })?;
+    /// # #[cfg(feature = "sim")] {
+    /// use tilewright::runtime::{Device, Grid};
+    ///
+    /// let device = Device::sim()?;
+    /// let mut x = device.zeros::<i64>(1)?;
+    /// device.load(&kernel)?.launch(Grid::cover(1, 1), (&mut x,))?;
+    /// // Allocations start at multiples of 256 bytes.
+    /// assert_eq!(x.to_vec()?[0] % 256, 2 * 8 + 5 * 4);
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[track_caller]
+    pub fn toint(&self) -> Val<'b, P::Address> {
+        let (base, offset) = self.resolve();
+        if offset == 0 { base.ptr_to_int() } else { base.offset(offset).ptr_to_int() }
+    }
+
+    /// The element. PTX ISA 9.7.9.8 `ld`.
+    #[track_caller]
+    pub fn load(&self, k: &Body<'b, '_>) -> Val<'b, P::Elem> {
+        let (base, offset) = self.resolve();
+        base.load(k, offset)
+    }
+
+    /// Sets the element. PTX ISA 9.7.9.12 `st`.
+    #[track_caller]
+    pub fn store(&self, k: &Body<'b, '_>, value: impl crate::ir::IntoVal<'b, P::Elem>)
+    where
+        P: MutPointer,
+    {
+        let (base, offset) = self.resolve();
+        base.store(k, offset, value);
+    }
+}
+
+fn size_of_element<P: PointerType>() -> u64 {
+    P::Elem::SCALAR.size_bytes().into()
+}
+
+fn narrow(value: i64) -> Option<i32> {
+    i32::try_from(value).ok()
+}
+
+/// The bits that `S(x)` may have, for an `x` that has no others than `bits`.
+fn spread(swizzle: Swizzle, bits: i64) -> i64 {
+    let read = bits & swizzle.y_mask();
+    let shift = swizzle.shift();
+    bits | if shift >= 0 { read >> shift } else { read << -shift }
+}
+
+/// `S(x)`.
+#[track_caller]
+fn swizzle_device(swizzle: Swizzle, x: Val<'_, i32>) -> Val<'_, i32> {
+    let Some(mask) = narrow(swizzle.y_mask()).filter(|mask| *mask != 0) else { return x };
+    let (read, shift) = (x & mask, swizzle.shift());
+    let amount = u32::try_from(shift.unsigned_abs()).unwrap_or(u32::MAX);
+    x ^ if shift >= 0 { read >> amount } else { read << amount }
+}
+
+/// `ptr<f32, smem, align<16>, S<3,2,3>>`: the type of the elements, the memory, what is known of the address.
+impl<P: PointerType> fmt::Display for Pointer<'_, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let space = match self.space() {
+            Space::Global => "gmem",
+            Space::Shared => "smem",
+            Space::SharedCluster => "dsmem",
+            Space::Local => "lmem",
+            Space::Const => "cmem",
+            Space::Generic => "mem",
+        };
+        write!(f, "ptr<{}, {space}, align<{}>", self.dtype(), self.alignment())?;
+        match self.swizzle() {
+            Some(swizzle) => write!(f, ", {swizzle}>"),
+            None => f.write_str(">"),
+        }
+    }
+}
+
+impl<P: PointerType> fmt::Debug for Pointer<'_, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}

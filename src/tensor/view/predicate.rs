@@ -1,0 +1,304 @@
+//! [`Predicate`]: which elements of a copy are inside, for tiles that leave their tensor.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use crate::ir::{Body, DeviceCoord, Val};
+use crate::layout::{Int, IntTuple, IntTupleRef, LayoutError, Tuple};
+
+use super::engine::{Coordinates, Engine, Entry, clamped};
+use super::ssa::TensorSsa;
+use super::tensor::{CoordTensor, Fragment, Tensor};
+use crate::tensor::error::TensorErrorKind;
+
+/// For each element of a tensor, whether it takes part: a tensor of bools of the same shape, of which some may
+/// be known to be true when the kernel is built, and then cost nothing.
+///
+/// Made by [`within`](CoordTensor::within) from coordinates, or from a [`TensorSsa`] of bools.
+#[derive(Clone)]
+pub struct Predicate<'b> {
+    shape: IntTuple,
+    /// In the order of the coordinates; `None` is always true.
+    values: Vec<Option<Val<'b, bool>>>,
+}
+
+impl<'b> Predicate<'b> {
+    /// The shape.
+    pub fn shape(&self) -> &IntTuple {
+        &self.shape
+    }
+
+    /// For each element in the order of the coordinates, whether it takes part; `None` where it always does.
+    pub fn values(&self) -> &[Option<Val<'b, bool>>] {
+        &self.values
+    }
+
+    /// One bool for each of `vectors` vectors of `elements` elements, which are copied as a whole, of parts of the shapes
+    /// `parts`: of a predicate with one for each element, where those of a vector are the same value; with one for each
+    /// vector; or with one for each coordinate of the modes after the first.
+    pub(in crate::tensor) fn of_vectors(
+        &self,
+        [vectors, elements]: [usize; 2],
+        parts: [IntTupleRef<'_>; 2],
+    ) -> Result<Vec<Option<Val<'b, bool>>>, TensorErrorKind> {
+        let values = &self.values;
+        if values.len() == vectors * elements && parts.iter().any(|part| self.is_of(*part)) {
+            let of_one = |(vector, values): (usize, &[Option<Val<'b, bool>>])| {
+                let first = values.first().copied().flatten();
+                let same = |value: &Option<Val<'b, bool>>| value.map(Val::id) == first.map(Val::id);
+                let differs = TensorErrorKind::PredicateInVector { vector, elements };
+                values.iter().all(same).then_some(first).ok_or(differs)
+            };
+            return values.chunks(elements.max(1)).enumerate().map(of_one).collect();
+        }
+        for part in parts {
+            let (first, rest) = match part.child(0) {
+                Some(first) if !part.is_leaf() => (first.to_owned(), part.children().skip(1)),
+                _ => (part.to_owned(), part.children().skip(usize::MAX)),
+            };
+            let rest: Vec<IntTuple> = rest.map(IntTupleRef::to_owned).collect();
+            let of_part = |first: Option<IntTuple>| -> Result<bool, LayoutError> {
+                let modes = first.into_iter().chain(rest.iter().cloned());
+                Ok(self.is_of(Tuple::from_items(modes)?.as_ref()))
+            };
+            let in_first = first.product()?.floor_div(&Int::from(elements.max(1) as i64))?;
+            if values.len() == vectors && of_part(Some(Tuple::leaf(in_first)))? {
+                return Ok(values.clone());
+            }
+            if vectors.is_multiple_of(values.len().max(1)) && of_part(None)? {
+                let each = vectors / values.len().max(1);
+                let repeated = |value: &Option<Val<'b, bool>>| std::iter::repeat_n(*value, each);
+                return Ok(values.iter().flat_map(repeated).collect());
+            }
+        }
+        let (shape, [copy, _]) = (self.shape.to_string(), parts.map(|part| part.to_string()));
+        Err(TensorErrorKind::PredicateVectors { shape, copy, vectors, elements })
+    }
+
+    /// Whether it says for a copy of `shape` which elements take part: it has the same modes, or one for all of them.
+    pub(in crate::tensor) fn is_of(&self, shape: IntTupleRef<'_>) -> bool {
+        same_modes(self.shape.as_ref(), shape)
+    }
+
+    /// Whether the elements at these coordinates, as numbers, all take part or all do not.
+    pub(in crate::tensor) fn is_one(&self, coordinates: &[i64]) -> bool {
+        let value = |coordinate: &i64| {
+            let value = usize::try_from(*coordinate).ok().and_then(|at| self.values.get(at));
+            value.copied().flatten().map(Val::id)
+        };
+        let first = coordinates.first().and_then(value);
+        coordinates.iter().all(|coordinate| value(coordinate) == first)
+    }
+
+    /// Whether all elements take part, whatever the kernel is given.
+    pub fn is_always(&self) -> bool {
+        self.values.iter().all(Option::is_none)
+    }
+}
+
+/// `predicate o (4,2)`
+impl fmt::Display for Predicate<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "predicate o {}", self.shape)
+    }
+}
+
+impl fmt::Debug for Predicate<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// A tensor of bools that says which elements of a copy take part: a [`Predicate`], a [`TensorSsa`] of bools or
+/// a [`Fragment`] of bools.
+#[diagnostic::on_unimplemented(
+    message = "a predicate is a tensor of bools of the copy's shape, not `{Self}`",
+    label = "expected a `Predicate`, a `TensorSsa` of bools or a `Fragment` of bools",
+    note = "a single bool becomes one with `TensorSsa::full(k, shape, value)`, where `shape` is that of the copy; where it is the same for all elements, `k.if_` around the copy does it too"
+)]
+pub trait IntoPredicate<'b> {
+    /// The predicate.
+    fn predicate(&self, k: &Body<'b, '_>) -> Predicate<'b>;
+}
+
+impl<'b> IntoPredicate<'b> for Predicate<'b> {
+    fn predicate(&self, _: &Body<'b, '_>) -> Predicate<'b> {
+        self.clone()
+    }
+}
+
+impl<'b> IntoPredicate<'b> for TensorSsa<'b, bool> {
+    fn predicate(&self, _: &Body<'b, '_>) -> Predicate<'b> {
+        let values = self.values().iter().copied().map(Some).collect();
+        Predicate { shape: self.shape().clone(), values }
+    }
+}
+
+impl<'b> IntoPredicate<'b> for Fragment<'b, bool> {
+    #[track_caller]
+    fn predicate(&self, k: &Body<'b, '_>) -> Predicate<'b> {
+        self.load_all(k).predicate(k)
+    }
+}
+
+/// Whether the modes are of the same sizes, whatever modes they have inside. One number may stand for a tuple.
+fn same_modes(a: IntTupleRef<'_>, b: IntTupleRef<'_>) -> bool {
+    let same_size = |a: IntTupleRef<'_>, b: IntTupleRef<'_>| {
+        let sizes = (a.product(), b.product());
+        matches!(sizes, (Ok(a), Ok(b)) if a == b)
+    };
+    match (a.rank(), b.rank()) {
+        (1, _) | (_, 1) => same_size(a, b),
+        (x, y) => x == y && a.children().zip(b.children()).all(|(a, b)| same_size(a, b)),
+    }
+}
+
+/// The leaves of a limit, in order.
+fn leaves<'b>(limit: &DeviceCoord<'b>, out: &mut Vec<DeviceCoord<'b>>) {
+    match limit {
+        DeviceCoord::Tuple(items) => items.iter().for_each(|item| leaves(item, out)),
+        leaf => out.push(leaf.clone()),
+    }
+}
+
+impl<'b> CoordTensor<'b> {
+    /// For each element, a coordinate, whether all its entries are below those of `limit`: CuTe's `elem_less`.
+    /// An entry that is `..` limits nothing.
+    ///
+    /// Where the extents of the tensor show that an entry always is, nothing is compared: tiles that divide
+    /// their tensor cost nothing. This relies on coordinates inside of the shape.
+    ///
+    /// ```
+    /// use tilewright::ir::{Kernel, Target};
+    /// use tilewright::layout::{layout, shape, tiler};
+    /// use tilewright::tensor::Tensor;
+    ///
+    /// let kernel = Kernel::<(i32,)>::build("k", Target::SM_80, |k, (n,)| {
+    ///     let (block, thread) = (k.block_idx(), k.thread_idx().x);
+    ///     let places = Tensor::identity(k, shape!(64, 100)).local_tile(k, &tiler!(16, 16), (block.x, block.y));
+    ///     let places = places.local_partition(k, &layout!((16, 2) : (2, 1)), thread);
+    ///     // 16 divides 64, so rows are not compared. The last tile of columns begins at 96: of the 8 columns of
+    ///     // a thread, the first two are always below 100.
+    ///     let inside = places.within(k, (64, 100));
+    ///     assert_eq!(inside.shape(), &shape!(1, 8));
+    ///     assert!(!inside.is_always() && places.within(k, (64, ..)).is_always());
+    /// })?;
+    /// assert_eq!(kernel.to_string().matches("setp").count(), 6);
+    /// # Ok::<(), tilewright::ir::BuildErrors>(())
+    /// ```
+    #[track_caller]
+    pub fn within(&self, k: &Body<'b, '_>, limit: impl Into<DeviceCoord<'b>>) -> Predicate<'b> {
+        let always = Predicate { shape: 1.into(), values: vec![None] };
+        if self.poisoned {
+            return always;
+        }
+        match self.compared(k, &limit.into()) {
+            Ok(predicate) => predicate,
+            Err(kind) => {
+                self.failed(k, "elem_less", kind);
+                always
+            }
+        }
+    }
+
+    #[track_caller]
+    fn compared(
+        &self,
+        k: &Body<'b, '_>,
+        limit: &DeviceCoord<'b>,
+    ) -> Result<Predicate<'b>, TensorErrorKind> {
+        let mut limits = Vec::new();
+        leaves(limit, &mut limits);
+        let (expected, found) = (self.engine.entries().len(), limits.len());
+        if expected != found {
+            return Err(LayoutError::RankMismatch { expected, found }.into());
+        }
+        // One list of offsets for each entry of the coordinates.
+        let offsets = self.engine.offsets(&self.layout)?;
+        let size = offsets.first().map_or(0, Vec::len);
+        let mut values: Vec<Option<Val<'b, bool>>> = vec![None; size];
+        // The same two comparisons are combined once, so that elements with one answer have one value.
+        let mut both = HashMap::new();
+        let mut never = None;
+        for ((entry, limit), offsets) in self.engine.entries().iter().zip(&limits).zip(offsets) {
+            let mut known = HashMap::new();
+            for (value, offset) in values.iter_mut().zip(offsets) {
+                let overflow = LayoutError::Overflow { operation: "a coordinate" };
+                let host = entry.host.checked_add(offset).ok_or(overflow)?;
+                let below = match known.get(&host) {
+                    Some(below) => *below,
+                    None => {
+                        let below = below(k, entry, host, limit, &mut never);
+                        known.insert(host, below);
+                        below
+                    }
+                };
+                *value = match (*value, below) {
+                    (Some(a), Some(b)) => {
+                        let known = both.get(&(a.id(), b.id())).copied();
+                        let value = known.unwrap_or_else(|| a & b);
+                        both.insert((a.id(), b.id()), value);
+                        Some(value)
+                    }
+                    (a, b) => a.or(b),
+                };
+            }
+        }
+        Ok(Predicate { shape: self.shape().to_owned(), values })
+    }
+}
+
+/// Whether `device + host < limit`, for the device part of the entry; `None` where it always is. Where it never is, all
+/// get the one value `never`.
+#[track_caller]
+fn below<'b>(
+    k: &Body<'b, '_>,
+    &Entry { device, most, .. }: &Entry<'b>,
+    host: i64,
+    limit: &DeviceCoord<'b>,
+    never: &mut Option<Val<'b, bool>>,
+) -> Option<Val<'b, bool>> {
+    let always = |limit: i64| {
+        let most = if device.is_some() { most } else { Some(0) };
+        most.and_then(|most| most.checked_add(host)).is_some_and(|most| most < limit)
+    };
+    match (device, limit) {
+        (_, DeviceCoord::All | DeviceCoord::Tuple(_)) => None,
+        (_, DeviceCoord::Host(limit)) if always(*limit) => None,
+        (None, DeviceCoord::Host(_)) => Some(*never.get_or_insert_with(|| k.constant(false))),
+        (Some(device), DeviceCoord::Host(limit)) => {
+            Some(device.lt(clamped(limit.saturating_sub(host))))
+        }
+        (None, DeviceCoord::Device(limit)) => Some(limit.gt(clamped(host))),
+        (Some(device), DeviceCoord::Device(limit)) if host == 0 => Some(device.lt(*limit)),
+        (Some(device), DeviceCoord::Device(limit)) => Some((device + clamped(host)).lt(*limit)),
+    }
+}
+
+/// The predicate of the copy of a tensor, of its shape, or `None` after the error was recorded.
+#[track_caller]
+pub(in crate::tensor) fn of_shape<'b, E: Engine<'b>>(
+    k: &Body<'b, '_>,
+    operation: &'static str,
+    predicate: &impl IntoPredicate<'b>,
+    copied: &Tensor<E>,
+) -> Option<Predicate<'b>> {
+    let predicate = predicate.predicate(k);
+    if predicate.is_of(copied.shape()) {
+        return Some(predicate);
+    }
+    let (shape, copy) = (predicate.shape.to_string(), copied.shape().to_string());
+    copied.failed(k, operation, TensorErrorKind::PredicateShape { shape, copy });
+    None
+}
+
+impl Coordinates<'_> {
+    /// For each entry, the offsets of all coordinates of a layout in it.
+    fn offsets(&self, layout: &crate::layout::Layout) -> Result<Vec<Vec<i64>>, LayoutError> {
+        let offsets = |entry: &super::engine::Entry<'_>| {
+            let part = super::coord::component(layout, entry.path())?;
+            Ok(part.indices()?.collect())
+        };
+        self.entries().iter().map(offsets).collect()
+    }
+}

@@ -1,0 +1,509 @@
+//! [`TensorSsa`]: the elements of a tensor as values.
+
+mod operators;
+
+use std::fmt;
+
+use crate::ir::{Body, DeviceCoord, Element, IntoVal, Number, Val};
+use crate::layout::{Coord, IntTuple, IntTupleRef, Layout, LayoutError, Slot, Tuple};
+
+use super::coord::Parts;
+use super::engine::{Readable, Writable};
+use super::tensor::{Fragment, Tensor};
+use crate::tensor::error::{TensorError, TensorErrorKind};
+
+/// The elements of a tensor as values of the thread, in the order of their coordinates (first mode fastest):
+/// CuTe DSL's `TensorSSA`. It cannot be changed; operations make new ones.
+///
+/// Operators work element by element: `+ - * /` of numbers, `%`, `<<` and `>>` of integers, `& | ^ !` of integers and
+/// bools, of tensors and references to them. Either side may be a single value; of two tensors, modes of extent 1 are
+/// repeated to the extent of the other ([broadcast](TensorSsa::broadcast_to)), and missing ones at the end
+/// count as 1.
+///
+/// ```
+/// # #[cfg(feature = "sim")] {
+/// use tilewright::ir::{GlobalMut, Kernel, Target};
+/// use tilewright::layout::{layout, shape};
+/// use tilewright::runtime::{Device, Grid};
+/// use tilewright::tensor::Tensor;
+///
+/// // Softmax over the rows of a 2 x 4 tensor, but for the exponential.
+/// let kernel = Kernel::<(GlobalMut<f32>,)>::build("rows", Target::SM_80, |k, (x,)| {
+///     let x = Tensor::new(k, x, layout!((2, 4) : (4, 1)));
+///     let values = x.load_all(k);
+///     let sums = values.reduce(k, 0.0, (.., 1), |a, b| a + b);
+///     assert_eq!((values.shape(), sums.shape()), (&shape!(2, 4), &shape!(2,)));
+///     x.store_all(k, &(&values / &sums * 8.0));
+/// })?;
+/// let device = Device::sim()?;
+/// let mut x = device.upload(&[1.0, 2.0, 4.0, 1.0, 5.0, 5.0, 5.0, 5.0])?;
+/// device.load(&kernel)?.launch(Grid::cover(1, 1), (&mut x,))?;
+/// assert_eq!(x.to_vec()?, [1.0, 2.0, 4.0, 1.0, 2.0, 2.0, 2.0, 2.0]);
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct TensorSsa<'b, T> {
+    shape: IntTuple,
+    /// In colexicographic order of the coordinates; never empty.
+    values: Vec<Val<'b, T>>,
+}
+
+impl<T> Clone for TensorSsa<'_, T> {
+    fn clone(&self) -> Self {
+        TensorSsa { shape: self.shape.clone(), values: self.values.clone() }
+    }
+}
+
+/// `ssa<f32> o (2,4)`
+impl<T: Element> fmt::Display for TensorSsa<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ssa<{}> o {}", T::SCALAR, self.shape)
+    }
+}
+
+impl<T: Element> fmt::Debug for TensorSsa<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// A tensor of values or a single one: what stands beside a [`TensorSsa`] in an operator.
+pub trait SsaOperand<'b, T> {
+    /// The operand, whose elements belong to the build of `other`.
+    #[doc(hidden)]
+    fn operand<U>(self, other: Val<'b, U>) -> SsaCow<'b, T>;
+}
+
+/// The operand of an operator.
+#[doc(hidden)]
+pub enum SsaCow<'b, T> {
+    /// As many elements as the shape has.
+    Tensor(TensorSsa<'b, T>),
+    /// One for all.
+    Value(Val<'b, T>),
+}
+
+impl<'b, T: Element> SsaOperand<'b, T> for T {
+    #[track_caller]
+    fn operand<U>(self, other: Val<'b, U>) -> SsaCow<'b, T> {
+        SsaCow::Value(other.constant(self))
+    }
+}
+impl<'b, T> SsaOperand<'b, T> for Val<'b, T> {
+    fn operand<U>(self, _: Val<'b, U>) -> SsaCow<'b, T> {
+        SsaCow::Value(self)
+    }
+}
+impl<'b, T> SsaOperand<'b, T> for TensorSsa<'b, T> {
+    fn operand<U>(self, _: Val<'b, U>) -> SsaCow<'b, T> {
+        SsaCow::Tensor(self)
+    }
+}
+impl<'b, T> SsaOperand<'b, T> for &TensorSsa<'b, T> {
+    fn operand<U>(self, _: Val<'b, U>) -> SsaCow<'b, T> {
+        SsaCow::Tensor(self.clone())
+    }
+}
+
+/// The shape of which both shapes are a part, by the rules of [`TensorSsa`].
+fn common_shape(a: IntTupleRef<'_>, b: IntTupleRef<'_>) -> Result<IntTuple, TensorErrorKind> {
+    let error = || TensorErrorKind::NoCommonShape { left: a.to_string(), right: b.to_string() };
+    let is_one = |t: IntTupleRef<'_>| t.as_static() == Some(1);
+    match (a.is_leaf(), b.is_leaf()) {
+        (true, _) if is_one(a) => Ok(b.to_owned()),
+        (_, true) if is_one(b) => Ok(a.to_owned()),
+        (true, true) if a == b => Ok(a.to_owned()),
+        (true, true) => Err(error()),
+        (true, false) | (false, true) if a.rank() != b.rank() && a.rank().min(b.rank()) > 1 => {
+            Err(error())
+        }
+        _ => {
+            let one = Tuple::leaf(crate::layout::Int::ONE);
+            let modes = (0..a.rank().max(b.rank())).map(|i| {
+                let mode = |t: IntTupleRef<'_>| {
+                    if t.is_leaf() && i == 0 {
+                        Some(t.to_owned())
+                    } else {
+                        t.child(i).map(IntTupleRef::to_owned)
+                    }
+                };
+                let (x, y) = (mode(a), mode(b));
+                common_shape(
+                    x.as_ref().unwrap_or(&one).as_ref(),
+                    y.as_ref().unwrap_or(&one).as_ref(),
+                )
+            });
+            let modes = modes.collect::<Result<Vec<_>, _>>().map_err(|_| error())?;
+            Ok(Tuple::from_items(modes)?)
+        }
+    }
+}
+
+/// The layout from the coordinates of `to` to the elements of `from`, with stride 0 along repeated modes.
+fn repeated(from: IntTupleRef<'_>, to: IntTupleRef<'_>) -> Result<Layout, LayoutError> {
+    fn strides(
+        from: IntTupleRef<'_>,
+        to: IntTupleRef<'_>,
+        step: &mut i64,
+    ) -> Result<IntTuple, LayoutError> {
+        if !to.is_leaf() && from.as_static() != Some(1) {
+            let one = Tuple::leaf(crate::layout::Int::ONE);
+            let modes = to.children().enumerate().map(|(i, mode)| {
+                let part = if from.is_leaf() && i == 0 { Some(from) } else { from.child(i) };
+                strides(part.unwrap_or(one.as_ref()), mode, step)
+            });
+            return Tuple::from_items(modes.collect::<Result<Vec<_>, _>>()?);
+        }
+        if from.as_static() == Some(1) {
+            return to.to_owned().map(|_| Ok(crate::layout::Int::ZERO));
+        }
+        let stride = *step;
+        let overflow = LayoutError::Overflow { operation: "broadcast" };
+        *step =
+            step.checked_mul(from.as_leaf().map_or(Ok(1), |e| e.to_static())?).ok_or(overflow)?;
+        Ok(Tuple::leaf(crate::layout::Int::from(stride)))
+    }
+    Layout::new(to, strides(from, to, &mut 1)?)
+}
+
+impl<'b, T: Element> TensorSsa<'b, T> {
+    /// A tensor of one value: CuTe DSL's `full`.
+    ///
+    /// A shape with symbols is an error of the build.
+    #[track_caller]
+    pub fn full(k: &Body<'b, '_>, shape: impl Into<IntTuple>, value: impl IntoVal<'b, T>) -> Self {
+        let (shape, value) = (shape.into(), k.value(value));
+        match shape.product().and_then(|size| size.to_static()) {
+            Ok(size) => {
+                let len = usize::try_from(size).unwrap_or(0).max(1);
+                TensorSsa { shape, values: vec![value; len] }
+            }
+            Err(error) => {
+                let operand = shape.to_string();
+                k.report(TensorError { operation: "full", operand, kind: error.into() });
+                TensorSsa { shape: 1.into(), values: vec![value] }
+            }
+        }
+    }
+
+    /// The shape.
+    pub fn shape(&self) -> &IntTuple {
+        &self.shape
+    }
+
+    /// The elements, in the order of their coordinates.
+    pub fn values(&self) -> &[Val<'b, T>] {
+        &self.values
+    }
+
+    /// An element, for reports and constants.
+    fn any(&self) -> Option<Val<'b, T>> {
+        self.values.first().copied()
+    }
+
+    #[track_caller]
+    fn failed(&self, operation: &'static str, kind: TensorErrorKind) {
+        if let Some(value) = self.any() {
+            value.report(TensorError { operation, operand: self.to_string(), kind });
+        }
+    }
+
+    /// The element at a coordinate.
+    #[track_caller]
+    pub fn at(&self, k: &Body<'b, '_>, coord: impl Into<DeviceCoord<'b>>) -> Val<'b, T> {
+        match self.index(&coord.into()) {
+            Ok(value) => value,
+            Err(kind) => {
+                self.failed("load", kind);
+                k.constant(T::default())
+            }
+        }
+    }
+
+    fn index(&self, coord: &DeviceCoord<'b>) -> Result<Val<'b, T>, TensorErrorKind> {
+        let Parts { host, device } = Parts::new(coord)?;
+        if device.is_some() {
+            return Err(TensorErrorKind::DeviceIndexOfRegisters);
+        }
+        let index =
+            Layout::compact(self.shape.clone()).crd2idx(&host.to_ints("load")?)?.to_static()?;
+        let value = usize::try_from(index).ok().and_then(|index| self.values.get(index));
+        let len = self.values.len();
+        value.copied().ok_or(TensorErrorKind::NoSuchElement { index, len })
+    }
+
+    /// The tensor of the results of `f` for each element, whose order is that of the coordinates.
+    pub fn map<U: Element>(&self, f: impl FnMut(Val<'b, T>) -> Val<'b, U>) -> TensorSsa<'b, U> {
+        let values = self.values.iter().copied().map(f).collect();
+        TensorSsa { shape: self.shape.clone(), values }
+    }
+
+    /// The elements converted to another type, as [`Val::cvt`] converts one: CuTe DSL's `to`.
+    #[track_caller]
+    pub fn convert<U: Number>(&self) -> TensorSsa<'b, U> {
+        let mut values = Vec::with_capacity(self.values.len());
+        for value in &self.values {
+            values.push(value.cvt::<U>());
+        }
+        TensorSsa { shape: self.shape.clone(), values }
+    }
+
+    /// The elements repeated along modes of extent 1, and along modes that are missing at the end, until the
+    /// tensor has `shape`: CuTe DSL's `broadcast_to`. No operation is made.
+    #[track_caller]
+    pub fn broadcast_to(&self, shape: impl Into<IntTuple>) -> Self {
+        let shape = shape.into();
+        match self.broadcast(&shape) {
+            Ok(tensor) => tensor,
+            Err(kind) => {
+                self.failed("broadcast_to", kind);
+                self.clone()
+            }
+        }
+    }
+
+    fn broadcast(&self, shape: &IntTuple) -> Result<Self, TensorErrorKind> {
+        if self.shape == *shape {
+            return Ok(self.clone());
+        }
+        if common_shape(self.shape.as_ref(), shape.as_ref())? != *shape {
+            let (left, right) = (self.shape.to_string(), shape.to_string());
+            return Err(TensorErrorKind::NoCommonShape { left, right });
+        }
+        let layout = repeated(self.shape.as_ref(), shape.as_ref())?;
+        let element = |index: i64| {
+            let value = usize::try_from(index).ok().and_then(|index| self.values.get(index));
+            value.copied().ok_or(LayoutError::Overflow { operation: "broadcast" })
+        };
+        let values = layout.indices()?.map(element).collect::<Result<Vec<_>, _>>()?;
+        Ok(TensorSsa { shape: shape.clone(), values })
+    }
+
+    /// `f` for each pair of elements, of which either side may be repeated as for operators.
+    #[track_caller]
+    pub fn zip<U: Element, V: Element>(
+        &self,
+        other: &TensorSsa<'b, U>,
+        mut f: impl FnMut(Val<'b, T>, Val<'b, U>) -> Val<'b, V>,
+    ) -> TensorSsa<'b, V> {
+        let (a, b) = self.repeated_with(other);
+        let pairs = a.values.iter().zip(&b.values);
+        let values = pairs.map(|(x, y)| f(*x, *y)).collect();
+        TensorSsa { shape: a.shape, values }
+    }
+
+    /// Both tensors in their common shape.
+    #[track_caller]
+    fn repeated_with<U: Element>(
+        &self,
+        other: &TensorSsa<'b, U>,
+    ) -> (TensorSsa<'b, T>, TensorSsa<'b, U>) {
+        let both = common_shape(self.shape.as_ref(), other.shape.as_ref())
+            .and_then(|shape| Ok((self.broadcast(&shape)?, other.broadcast(&shape)?)));
+        match both {
+            Ok(both) => both,
+            Err(kind) => {
+                self.failed("broadcast", kind);
+                let values = other.values.iter().take(1).copied().collect();
+                let other = TensorSsa { shape: 1.into(), values };
+                let values = self.values.iter().take(1).copied().collect();
+                (TensorSsa { shape: 1.into(), values }, other)
+            }
+        }
+    }
+
+    /// The elements of the modes that `profile` keeps with `..`, each the fold of `f` over the elements of the
+    /// other modes, from `init` on and in the order of the coordinates. CuTe DSL's `reduce`; a profile that is
+    /// a single number folds all elements into one.
+    #[track_caller]
+    pub fn reduce(
+        &self,
+        k: &Body<'b, '_>,
+        init: impl IntoVal<'b, T>,
+        profile: impl Into<DeviceCoord<'b>>,
+        f: impl FnMut(Val<'b, T>, Val<'b, T>) -> Val<'b, T>,
+    ) -> Self {
+        let init = k.value(init);
+        match self.reduced(init, &profile.into(), f) {
+            Ok(tensor) => tensor,
+            Err(error) => {
+                self.failed("reduce", error.into());
+                TensorSsa { shape: 1.into(), values: vec![init] }
+            }
+        }
+    }
+
+    fn reduced(
+        &self,
+        init: Val<'b, T>,
+        profile: &DeviceCoord<'b>,
+        mut f: impl FnMut(Val<'b, T>, Val<'b, T>) -> Val<'b, T>,
+    ) -> Result<Self, LayoutError> {
+        let profile = Parts::new(profile)?.host;
+        let layout = Layout::compact(self.shape.clone());
+        // From the coordinate of an element to the place of its result.
+        let places = match profile.as_leaf() {
+            Some(Slot::At(_)) => Layout::new(&self.shape, self.strides(&[], &mut 1)?)?,
+            Some(Slot::All) => layout.clone(),
+            None => {
+                let kept = kept(&profile, layout.shape())?;
+                let mut step = 1;
+                let strides = self.strides(&kept, &mut step)?;
+                Layout::new(&self.shape, strides)?
+            }
+        };
+        let shape = match profile.as_leaf() {
+            Some(Slot::At(_)) => 1.into(),
+            _ => layout.slice(&profile)?.shape().to_owned(),
+        };
+        let len = usize::try_from(shape.product()?.to_static()?).unwrap_or(0).max(1);
+        let mut values = vec![init; len];
+        for (place, value) in places.indices()?.zip(&self.values) {
+            if let Some(sum) = usize::try_from(place).ok().and_then(|place| values.get_mut(place)) {
+                *sum = f(*sum, *value);
+            }
+        }
+        Ok(TensorSsa { shape, values })
+    }
+
+    /// Compact strides over the leaves that are kept, 0 for the others.
+    fn strides(&self, kept: &[bool], step: &mut i64) -> Result<IntTuple, LayoutError> {
+        let mut kept = kept.iter();
+        self.shape.map(|extent| {
+            if kept.next() != Some(&true) {
+                return Ok(crate::layout::Int::ZERO);
+            }
+            let stride = *step;
+            let overflow = LayoutError::Overflow { operation: "reduce" };
+            *step = step.checked_mul(extent.to_static()?).ok_or(overflow)?;
+            Ok(crate::layout::Int::from(stride))
+        })
+    }
+}
+
+/// For each leaf of `shape`, whether the profile has `_` there.
+fn kept(profile: &Coord, shape: IntTupleRef<'_>) -> Result<Vec<bool>, LayoutError> {
+    fn walk(
+        profile: crate::layout::CoordRef<'_>,
+        shape: IntTupleRef<'_>,
+        out: &mut Vec<bool>,
+    ) -> Result<(), LayoutError> {
+        if let Some(slot) = profile.as_leaf() {
+            let keep = *slot == Slot::All;
+            out.extend(shape.leaves().iter().map(|_| keep));
+            return Ok(());
+        }
+        if profile.rank() != shape.rank() || shape.is_leaf() {
+            let (expected, found) = (shape.rank(), profile.rank());
+            return Err(LayoutError::RankMismatch { expected, found });
+        }
+        profile.children().zip(shape.children()).try_for_each(|(p, s)| walk(p, s, out))
+    }
+    let mut out = Vec::new();
+    walk(profile.as_ref(), shape, &mut out)?;
+    Ok(out)
+}
+
+impl<'b> TensorSsa<'b, bool> {
+    /// `then_values` where the element is true, else `else_values`: CuTe DSL's `where`.
+    #[track_caller]
+    pub fn select<T: Element>(
+        &self,
+        then_values: &TensorSsa<'b, T>,
+        else_values: &TensorSsa<'b, T>,
+    ) -> TensorSsa<'b, T> {
+        let shape = match common_shape(self.shape.as_ref(), then_values.shape.as_ref()) {
+            Ok(shape) => shape,
+            Err(kind) => {
+                self.failed("select", kind);
+                return then_values.clone();
+            }
+        };
+        let conditions = self.broadcast_to(shape);
+        let (a, _) = then_values.repeated_with(&conditions);
+        let (a, b) = a.repeated_with(else_values);
+        let mut values = Vec::with_capacity(a.values.len());
+        let cases = conditions.broadcast_to(a.shape.clone()).values;
+        for ((condition, x), y) in cases.into_iter().zip(a.values).zip(b.values) {
+            values.push(condition.select(x, y));
+        }
+        TensorSsa { shape: a.shape, values }
+    }
+}
+
+impl<'b, E: Readable<'b>> Tensor<E> {
+    /// All elements as values: CuTe DSL's `load` of a whole tensor.
+    ///
+    /// A shape with symbols is an error of the build; strides may have them.
+    #[track_caller]
+    pub fn load_all(&self, k: &Body<'b, '_>) -> TensorSsa<'b, E::Elem> {
+        let nothing =
+            || TensorSsa { shape: 1.into(), values: vec![k.constant(E::Elem::default())] };
+        if self.poisoned {
+            return nothing();
+        }
+        let elements = match self.places(k) {
+            Ok(elements) => elements,
+            Err(error) => {
+                self.failed(k, "load", error);
+                return nothing();
+            }
+        };
+        let mut values = Vec::with_capacity(elements.len());
+        for (engine, index) in elements {
+            values.push(engine.at(index).read(k));
+        }
+        TensorSsa { shape: self.shape().to_owned(), values }
+    }
+}
+
+impl<'b, E: Writable<'b>> Tensor<E> {
+    /// Sets all elements: CuTe DSL's `store` of a whole tensor. The values may be repeated as those of an
+    /// operator.
+    #[track_caller]
+    pub fn store_all(&self, k: &Body<'b, '_>, values: &TensorSsa<'b, E::Elem>) {
+        if self.poisoned {
+            return;
+        }
+        let shape = self.shape().to_owned();
+        let both = values.broadcast(&shape);
+        match both.and_then(|values| Ok((values, self.places(k)?))) {
+            Ok((values, elements)) => {
+                for ((engine, index), value) in elements.into_iter().zip(values.values) {
+                    engine.at(index).write(k, value);
+                }
+            }
+            Err(kind) => self.failed(k, "store", kind),
+        }
+    }
+}
+
+impl<'b, E: Readable<'b>> Tensor<E> {
+    /// New registers for as many elements of type `U`, in the order of the strides of this tensor: CuTe's
+    /// `make_fragment_like`. Nothing is copied.
+    ///
+    /// ```
+    /// use tilewright::ir::{GlobalMut, Kernel, Target};
+    /// use tilewright::layout::layout;
+    /// use tilewright::tensor::Tensor;
+    ///
+    /// Kernel::<(GlobalMut<f32>,)>::build("k", Target::SM_80, |k, (x,)| {
+    ///     let x = Tensor::new(k, x, layout!(((2, 2), 4, 3) : ((32, 1), 12, 2)));
+    ///     let fragment = x.fragment_like::<f32>(k);
+    ///     assert_eq!(fragment.to_string(), "rmem<f32> o ((2,2),4,3):((1,2),12,4)");
+    /// })?;
+    /// # Ok::<(), tilewright::ir::BuildErrors>(())
+    /// ```
+    #[track_caller]
+    pub fn fragment_like<U: Element>(&self, k: &Body<'b, '_>) -> Fragment<'b, U> {
+        let layout = match self.layout.fragment_like() {
+            Ok(layout) if !self.poisoned => layout,
+            Ok(_) => Layout::trivial(),
+            Err(error) => {
+                self.failed(k, "make_fragment_like", error);
+                Layout::trivial()
+            }
+        };
+        Fragment::registers(k, layout)
+    }
+}

@@ -1,0 +1,517 @@
+//! [`Tensor`]: an engine and a layout.
+
+use std::fmt;
+
+use crate::ir::{
+    Body, DeviceCoord, Element, Global, GlobalMut, IntoVal, Pointer as PointerType, Registers,
+    Scalar, Shared, Space, Ty, Val, Vector, f16,
+};
+use crate::layout::{
+    ComposedLayout, IntTuple, IntTupleRef, Layout, LayoutError, Names, Part, Swizzle,
+};
+
+use super::engine::{Coordinates, Engine, Readable, Rmem, Writable};
+use super::names::TensorLayout;
+use super::pointer::Pointer;
+use crate::tensor::error::{TensorError, TensorErrorKind};
+
+/// A tensor: `T(c) = *(p + L(c))` for a pointer `p` and a layout `L`. CuTe's `Tensor`.
+///
+/// The engine `E` says what the indices of the layout are counted from, and so where the elements are:
+///
+/// | alias | engine | elements |
+/// |---|---|---|
+/// | [`GlobalTensor`], [`GlobalTensorMut`] | [`Pointer`] | in global memory |
+/// | [`SharedTensor`] | [`Pointer`] | in the shared memory of the block |
+/// | [`Fragment`] | [`Rmem`] | in the registers of the thread |
+/// | [`CoordTensor`] | [`Coordinates`] | the coordinates themselves: where an element is, for predicates |
+///
+/// A coordinate may mix numbers of the host and of the device; `..` in a slice is CuTe's `_`. What the host
+/// knows costs nothing when the kernel runs.
+///
+/// ```
+/// use tilewright::ir::{Global, GlobalMut, Kernel, Target};
+/// use tilewright::layout::{layout, tiler};
+/// use tilewright::tensor::Tensor;
+///
+/// type Signature = (Global<f32>, GlobalMut<f32>);
+/// let kernel = Kernel::<Signature>::build("transpose", Target::SM_80, |k, (x, y)| {
+///     let x = Tensor::new(k, x, layout!((64, 32) : (32, 1)));
+///     let y = Tensor::new(k, y, layout!((64, 32) : (1, 64)));
+///     // A block moves a tile of 16 x 8, of which thread `t` moves the row `t`.
+///     let (block, thread) = (k.block_idx(), k.thread_idx().x);
+///     let from = x.local_tile(k, &tiler!(16, 8), (block.x, block.y)).slice(k, (thread, ..));
+///     let to = y.local_tile(k, &tiler!(16, 8), (block.x, block.y)).slice(k, (thread, ..));
+///     assert_eq!(from.to_string(), "ptr<f32, gmem, align<4>> o (8):(1)");
+///     for column in 0..8 {
+///         to.store(k, column, from.load(k, column));
+///     }
+/// })?;
+/// // The columns of the tile are in the addresses.
+/// assert!(kernel.ptx().text().contains("+28]"));
+/// # Ok::<(), tilewright::ir::BuildErrors>(())
+/// ```
+#[derive(Clone)]
+pub struct Tensor<E> {
+    pub(in crate::tensor) engine: E,
+    pub(in crate::tensor) layout: Layout,
+    pub(in crate::tensor) names: Names,
+    /// The tensor stands for one that could not be made; the error has been recorded.
+    pub(in crate::tensor) poisoned: bool,
+}
+
+/// A tensor in global memory that the kernel only reads.
+pub type GlobalTensor<'b, T> = Tensor<Pointer<'b, Global<T>>>;
+/// A tensor in global memory.
+pub type GlobalTensorMut<'b, T> = Tensor<Pointer<'b, GlobalMut<T>>>;
+/// A tensor in the shared memory of the block.
+pub type SharedTensor<'b, T> = Tensor<Pointer<'b, Shared<T>>>;
+/// A tensor in the registers of the thread. Its coordinates are host numbers.
+pub type Fragment<'b, T> = Tensor<Rmem<'b, T>>;
+/// A tensor whose elements are coordinates.
+pub type CoordTensor<'b> = Tensor<Coordinates<'b>>;
+
+impl<E> Tensor<E> {
+    pub(in crate::tensor) fn from_parts(engine: E, layout: Layout) -> Self {
+        Tensor { engine, layout, names: Names::default(), poisoned: false }
+    }
+
+    /// The engine: for a tensor in memory, the pointer to its first element. CuTe's `data`.
+    pub fn data(&self) -> &E {
+        &self.engine
+    }
+
+    /// The layout, without the swizzle.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The shape.
+    pub fn shape(&self) -> IntTupleRef<'_> {
+        self.layout.shape()
+    }
+
+    /// The number of modes.
+    pub fn rank(&self) -> usize {
+        self.layout.rank()
+    }
+}
+
+impl<'b, P: PointerType> Tensor<Pointer<'b, P>> {
+    /// The tensor of a pointer and a layout: CuTe's `make_tensor`. A [`ComposedLayout`] with a swizzle makes
+    /// a swizzled tensor, `T(c) = *(p + S(offset + L(c)))`; a [`NamedLayout`](crate::layout::NamedLayout) gives its names.
+    ///
+    /// Symbols of the layout are those of the parameters of the kernel: coordinates go through them on the device, and
+    /// what is known to divide them is known of addresses. A part whose extents are numbers is copied as any other.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sim")] {
+    /// use tilewright::ir::{GlobalMut, Kernel, KernelOptions, Target};
+    /// use tilewright::layout::{Layout, layout, tiler};
+    /// use tilewright::runtime::{Device, Grid};
+    /// use tilewright::tensor::Tensor;
+    ///
+    /// // A matrix of rows, of any size and pitch.
+    /// let rows = layout!((8, 8) : (8, 1)).mark_layout_dynamic(1)?;
+    /// type Params = (Layout, GlobalMut<f32>);
+    /// let options = KernelOptions::default().template(&rows);
+    /// let kernel = Kernel::<Params>::build_with(options, "twice", Target::SM_80, |k, (rows, x)| {
+    ///     let x = Tensor::new(k, x, rows);
+    ///     assert_eq!(x.layout().to_string(), "(s0,s1):(d0,1)");
+    ///     let tile = x.local_tile(k, &tiler!(2, 4), (k.block_idx().x, k.block_idx().y));
+    ///     tile.store_all(k, &(tile.load_all(k) * 2.0));
+    /// })?;
+    /// let function = Device::sim()?.load(&kernel)?;
+    /// for (m, n, pitch) in [(4, 4, 5), (2, 8, 8)] {
+    ///     let mut x = function.device().upload(&vec![1f32; (m * pitch) as usize])?;
+    ///     let grid = Grid::new([m as u32 / 2, n as u32 / 4, 1], [1, 1, 1]);
+    ///     function.launch(grid, (&layout!((m, n) : (pitch, 1)), &mut x))?;
+    ///     assert_eq!(x.to_vec()?.iter().sum::<f32>(), (m * pitch + m * n) as f32);
+    /// }
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// A layout into coordinates, or one that is composed with anything but a swizzle, is an error of the
+    /// build.
+    #[track_caller]
+    pub fn new(
+        k: &Body<'b, '_>,
+        pointer: impl Into<Pointer<'b, P>>,
+        layout: impl Into<TensorLayout>,
+    ) -> Self {
+        let (pointer, TensorLayout { layout, names }) = (pointer.into(), layout.into());
+        match Self::from_composed(k, pointer, &layout) {
+            Ok(tensor) => Tensor { names, ..tensor },
+            Err(kind) => {
+                let operand = format!("{pointer} o {layout}");
+                k.report(TensorError { operation: "make_tensor", operand, kind });
+                Tensor { poisoned: true, ..Tensor::from_parts(pointer, Layout::trivial()) }
+            }
+        }
+    }
+
+    #[track_caller]
+    fn from_composed(
+        k: &Body<'b, '_>,
+        pointer: Pointer<'b, P>,
+        composed: &ComposedLayout,
+    ) -> Result<Self, TensorErrorKind> {
+        let layout = composed.outer_layout()?.clone();
+        for (_, stride) in layout.as_ref().leaves() {
+            stride.to_int()?;
+        }
+        let offset = composed.offset().to_int()?;
+        let engine = match composed.inner() {
+            Part::Identity => pointer.add_int(k, offset)?,
+            Part::Swizzle(swizzle) => pointer.swizzled(*swizzle, 0).add_int(k, offset)?,
+            inner => return Err(TensorErrorKind::NotASwizzle { inner: inner.to_string() }),
+        };
+        Ok(Tensor::from_parts(engine, layout))
+    }
+
+    /// The swizzle that indices go through, if there is one.
+    pub fn swizzle(&self) -> Option<Swizzle> {
+        self.engine.swizzle()
+    }
+}
+
+impl<'b, T: Element> SharedTensor<'b, T> {
+    /// A new tensor in shared memory, uninitialised, its first element at a multiple of 16 bytes.
+    ///
+    /// ```
+    /// use tilewright::ir::{Kernel, Target};
+    /// use tilewright::layout::ComposedLayout;
+    /// use tilewright::tensor::SharedTensor;
+    ///
+    /// Kernel::<()>::build("k", Target::SM_80, |k, ()| {
+    ///     let layout: ComposedLayout = "S<3,2,3> o 0 o (8,32):(32,1)".parse()?;
+    ///     let tile = SharedTensor::<f32>::shared(k, layout);
+    ///     assert_eq!(tile.to_string(), "ptr<f32, smem, align<16>, S<3,2,3>> o (8,32):(32,1)");
+    ///     tile.store(k, (k.thread_idx().x, 3), 1.0);
+    ///     Ok::<(), tilewright::layout::LayoutError>(())
+    /// })?;
+    /// # Ok::<(), tilewright::ir::BuildErrors>(())
+    /// ```
+    #[track_caller]
+    pub fn shared(k: &Body<'b, '_>, layout: impl Into<TensorLayout>) -> Self {
+        Self::shared_aligned(k, layout, 16)
+    }
+
+    /// As [`shared`](Tensor::shared), with the first element at a multiple of `align_bytes`.
+    #[track_caller]
+    pub fn shared_aligned(
+        k: &Body<'b, '_>,
+        layout: impl Into<TensorLayout>,
+        align_bytes: u32,
+    ) -> Self {
+        let with_names = layout.into();
+        let layout = &with_names.layout;
+        let len = match shared_len(layout) {
+            Ok(len) => len,
+            Err(error) => {
+                let operand = format!("shared memory o {layout}");
+                let operation = "make_tensor";
+                k.report(TensorError { operation, operand, kind: error.into() });
+                1
+            }
+        };
+        let pointer = Pointer::new(k.shared_aligned::<T>(len, align_bytes));
+        Tensor::new(k, pointer.assume_aligned(k, align_bytes.into()), with_names)
+    }
+}
+
+/// The number of elements that a tensor of its own takes: up to the largest index, also of a swizzled layout,
+/// which moves indices within blocks.
+pub(in crate::tensor) fn shared_len(layout: &ComposedLayout) -> Result<usize, LayoutError> {
+    let offset = layout.offset().to_int()?.to_static()?;
+    let overflow = LayoutError::Overflow { operation: "the size of shared memory" };
+    let len = layout.cosize()?.to_static()?.checked_add(offset).ok_or(overflow.clone())?;
+    let block = layout.swizzle().map_or(0, |swizzle| swizzle.y_mask() | swizzle.z_mask());
+    let block =
+        u64::try_from(block).unwrap_or(0).checked_add(1).and_then(u64::checked_next_power_of_two);
+    let len = u64::try_from(len).ok().zip(block);
+    let len = len
+        .and_then(|(len, block)| len.checked_next_multiple_of(block.min(len.next_power_of_two())));
+    len.and_then(|len| usize::try_from(len).ok()).ok_or(overflow)
+}
+
+impl<'b, T: Ty> Fragment<'b, T> {
+    /// A new tensor in registers: CuTe's `make_rmem_tensor`. The elements hold nothing until they are set.
+    ///
+    /// A layout with symbols is an error of the build.
+    #[track_caller]
+    pub fn registers(k: &Body<'b, '_>, layout: impl Into<Layout>) -> Self {
+        let layout = layout.into();
+        let size = layout.cosize().and_then(|size| size.to_static());
+        let (size, poisoned) = match size {
+            Ok(size) => (usize::try_from(size).unwrap_or(usize::MAX), false),
+            Err(error) => {
+                let operand = format!("rmem<{}> o {layout}", T::TYPE);
+                k.report(TensorError { operation: "make_tensor", operand, kind: error.into() });
+                (1, true)
+            }
+        };
+        let layout = if poisoned { Layout::trivial() } else { layout };
+        Tensor { poisoned, ..Tensor::from_parts(Rmem::new(k.registers(size)), layout) }
+    }
+
+    /// The registers themselves, in the order of their indices.
+    pub fn variables(&self) -> Registers<'b, T> {
+        self.engine.variables()
+    }
+
+    /// Sets all elements: CuTe's `fill`. Of a part of a fragment, those of the part alone.
+    #[track_caller]
+    pub fn fill(&self, k: &Body<'b, '_>, value: impl IntoVal<'b, T>) {
+        if !self.poisoned
+            && let Err(error) = self.engine.fill(k, &self.layout, value)
+        {
+            self.failed(k, "fill", error);
+        }
+    }
+}
+
+/// Sums of tensor cores in `f16`, two in a register.
+impl<'b> Fragment<'b, Vector<f16, 2>> {
+    /// The elements, in registers of their own: two of the first mode for each pair.
+    #[track_caller]
+    pub fn elements(&self, k: &Body<'b, '_>) -> Fragment<'b, f16> {
+        let (elements, indices) = match self.pairs() {
+            Ok((shape, indices)) => (Layout::compact(shape), indices),
+            Err(error) => {
+                self.failed(k, "elements", error);
+                return Fragment::registers(k, Layout::trivial()).poison();
+            }
+        };
+        let elements = Fragment::registers(k, elements);
+        if self.poisoned {
+            return elements.poison();
+        }
+        for (pair, index) in indices.into_iter().enumerate() {
+            let lanes =
+                self.variables().get(k, usize::try_from(index).unwrap_or(usize::MAX)).lanes();
+            for (lane, value) in lanes.into_iter().enumerate() {
+                elements.variables().set(k, 2 * pair + lane, value);
+            }
+        }
+        elements
+    }
+
+    /// Sets the pairs to elements, in the order of [`elements`](Fragment::elements).
+    #[track_caller]
+    pub fn set_elements(&self, k: &Body<'b, '_>, elements: &Fragment<'b, f16>) {
+        if self.poisoned || elements.poisoned {
+            return;
+        }
+        let both = self
+            .pairs()
+            .and_then(|(_, pairs)| Ok((pairs, elements.layout().indices()?.collect::<Vec<_>>())));
+        match both {
+            Ok((pairs, elements_at)) if elements_at.len() == 2 * pairs.len() => {
+                for (pair, two) in pairs.into_iter().zip(elements_at.chunks_exact(2)) {
+                    let value = |i: usize| elements.engine.at(two[i]).read(k);
+                    let value = Val::pack([value(0), value(1)]);
+                    self.variables().set(k, usize::try_from(pair).unwrap_or(usize::MAX), value);
+                }
+            }
+            Ok(_) => {
+                let (source, destination) =
+                    (elements.shape().to_string(), self.shape().to_string());
+                self.failed(k, "set_elements", TensorErrorKind::CopySizes { source, destination });
+            }
+            Err(error) => self.failed(k, "set_elements", error),
+        }
+    }
+
+    /// The shape of the elements, and the register of each pair.
+    fn pairs(&self) -> Result<(IntTuple, Vec<i64>), LayoutError> {
+        let first = 2 * self.layout.get(&[0])?.size()?.to_static()?;
+        let rest = self.layout.take(1, self.rank())?.shape().to_owned();
+        Ok((rest.prepend(&first.into())?, self.layout.indices()?.collect()))
+    }
+}
+
+impl<'b> CoordTensor<'b> {
+    /// The tensor whose element at a coordinate is that coordinate: CuTe's `make_identity_tensor`.
+    ///
+    /// Tiled and sliced like a tensor of data, it says where each of its elements is.
+    ///
+    /// ```
+    /// use tilewright::ir::{Kernel, Target};
+    /// use tilewright::layout::{shape, tiler};
+    /// use tilewright::tensor::Tensor;
+    ///
+    /// Kernel::<()>::build("k", Target::SM_80, |k, ()| {
+    ///     let places = Tensor::identity(k, shape!(100, 50));
+    ///     let tile = places.local_tile(k, &tiler!(16, 8), (k.block_idx().x, 3));
+    ///     assert_eq!(tile.to_string(), "(?,24) o (16,8):(1@0,1@1)");
+    /// })?;
+    /// # Ok::<(), tilewright::ir::BuildErrors>(())
+    /// ```
+    #[track_caller]
+    pub fn identity(k: &Body<'b, '_>, shape: impl Into<IntTuple>) -> Self {
+        let shape = shape.into();
+        let engine = Coordinates::origin(&shape);
+        let tensor = Tensor::from_parts(engine, Layout::trivial());
+        match Layout::identity(&shape) {
+            Ok(layout) => Tensor { layout, ..tensor },
+            Err(error) => {
+                let operand = shape.to_string();
+                let operation = "make_identity_tensor";
+                k.report(TensorError { operation, operand, kind: error.into() });
+                Tensor { poisoned: true, ..tensor }
+            }
+        }
+    }
+
+    /// The element at a coordinate: a coordinate, whose entries are numbers of the host or the device.
+    #[track_caller]
+    pub fn coord(&self, k: &Body<'b, '_>, coord: impl Into<DeviceCoord<'b>>) -> DeviceCoord<'b> {
+        match self.element(k, "load", &coord.into()) {
+            Some(engine) => engine.value(),
+            None => self.engine.value(),
+        }
+    }
+}
+
+impl<'b, E: Engine<'b>> Tensor<E> {
+    /// Records that an operation failed, unless it did because another one had.
+    #[track_caller]
+    pub(in crate::tensor) fn failed(
+        &self,
+        k: &Body<'b, '_>,
+        operation: &'static str,
+        kind: impl Into<TensorErrorKind>,
+    ) {
+        if !self.poisoned {
+            let (operand, kind) = (self.to_string(), kind.into());
+            k.report(TensorError { operation, operand, kind });
+        }
+    }
+
+    /// The tensor that takes the place of one that could not be made.
+    pub(in crate::tensor) fn poison(&self) -> Self {
+        let tensor = Tensor::from_parts(self.engine.clone(), Layout::trivial());
+        Tensor { poisoned: true, ..tensor }
+    }
+
+    /// The engine at one coordinate, or `None` where there is none, after the error was recorded.
+    #[track_caller]
+    pub(in crate::tensor) fn element(
+        &self,
+        k: &Body<'b, '_>,
+        operation: &'static str,
+        coord: &DeviceCoord<'b>,
+    ) -> Option<E> {
+        if self.poisoned {
+            return None;
+        }
+        if has_underscore(coord) {
+            self.failed(k, operation, LayoutError::UnexpectedUnderscore { operation });
+            return None;
+        }
+        match self.engine.advance(k, &self.layout, coord) {
+            Ok(engine) => Some(engine),
+            Err(kind) => {
+                self.failed(k, operation, kind);
+                None
+            }
+        }
+    }
+
+    /// The number of elements. One that symbols decide is an error of the build.
+    #[track_caller]
+    pub fn size(&self, k: &Body<'b, '_>) -> i64 {
+        match self.layout.size().and_then(|size| size.to_static()) {
+            Ok(size) => size,
+            Err(error) => {
+                self.failed(k, "size", error);
+                1
+            }
+        }
+    }
+}
+
+fn has_underscore(coord: &DeviceCoord<'_>) -> bool {
+    match coord {
+        DeviceCoord::All => true,
+        DeviceCoord::Tuple(items) => items.iter().any(has_underscore),
+        DeviceCoord::Host(_) | DeviceCoord::Device(_) => false,
+    }
+}
+
+/// What is known of the elements before the kernel runs.
+impl<'b, E: Readable<'b>> Tensor<E> {
+    /// The type of the elements. CuTe DSL's `element_type`.
+    pub fn element_type(&self) -> Scalar {
+        E::Elem::SCALAR
+    }
+
+    /// The memory of the elements; `None` for registers. CuTe DSL's `memspace`.
+    ///
+    /// ```
+    /// use tilewright::ir::{Global, Kernel, Scalar, Space, Target};
+    /// use tilewright::layout::layout;
+    /// use tilewright::tensor::{Pointer, Tensor};
+    ///
+    /// Kernel::<(Global<f32>,)>::build("k", Target::SM_80, |k, (x,)| {
+    ///     let x = Tensor::new(k, Pointer::new(x).assume_aligned(k, 16), layout!((8, 4)));
+    ///     assert_eq!((x.element_type(), x.memspace()), (Scalar::F32, Some(Space::Global)));
+    ///     assert_eq!(x.slice(k, (2, ..)).alignment(), Some(8));
+    ///     let held = x.fragment_like::<f32>(k);
+    ///     assert_eq!((held.element_type(), held.memspace()), (Scalar::F32, None));
+    ///     assert_eq!(held.alignment(), None);
+    /// })?;
+    /// # Ok::<(), tilewright::ir::BuildErrors>(())
+    /// ```
+    pub fn memspace(&self) -> Option<Space> {
+        self.engine.memory()
+    }
+
+    /// What divides the address of the first element, in bytes; `None` for registers, which have none. CuTe DSL's
+    /// `alignment` of the iterator.
+    pub fn alignment(&self) -> Option<u64> {
+        self.engine.alignment_bytes()
+    }
+}
+
+impl<'b, E: Readable<'b>> Tensor<E> {
+    /// The element at a coordinate inside the shape. A number stands for a coordinate as in CuTe: it runs
+    /// through the modes, the first one fastest.
+    #[track_caller]
+    pub fn load(&self, k: &Body<'b, '_>, coord: impl Into<DeviceCoord<'b>>) -> Val<'b, E::Elem> {
+        match self.element(k, "load", &coord.into()) {
+            Some(engine) => engine.read(k),
+            None => k.constant(E::Elem::default()),
+        }
+    }
+}
+
+impl<'b, E: Writable<'b>> Tensor<E> {
+    /// Sets the element at a coordinate inside the shape.
+    #[track_caller]
+    pub fn store(
+        &self,
+        k: &Body<'b, '_>,
+        coord: impl Into<DeviceCoord<'b>>,
+        value: impl IntoVal<'b, E::Elem>,
+    ) {
+        if let Some(engine) = self.element(k, "store", &coord.into()) {
+            engine.write(k, value);
+        }
+    }
+}
+
+/// `ptr<f32, gmem, align<4>> o (8,4):(1,8)`, and ` of (m,k)` with names.
+impl<E: fmt::Display> fmt::Display for Tensor<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} o {}{}", self.engine, self.layout, self.names)
+    }
+}
+
+impl<E: fmt::Display> fmt::Debug for Tensor<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}

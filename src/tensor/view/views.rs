@@ -1,0 +1,405 @@
+//! Parts and other arrangements of a tensor: nothing is moved, only layouts and engines change.
+
+use std::collections::BTreeSet;
+
+use crate::ir::{Body, DeviceCoord, Element, Val};
+use crate::layout::{Arrange, Layout, LayoutBuilder, LayoutError, Names, Tiler, TilerRef};
+
+use super::coord::Parts;
+use super::engine::{Engine, Readable, Writable};
+use super::names::kept_names;
+use super::pointer::{Pointer, Recast};
+use super::tensor::{Fragment, Tensor};
+use crate::tensor::error::TensorErrorKind;
+
+impl<'b, E: Engine<'b>> Tensor<E> {
+    /// The part at a coordinate that keeps the modes with `..`, CuTe's `_`: the tensor `R` with
+    /// `R(the entries of c at the ..) == T(c)`.
+    ///
+    /// ```
+    /// use tilewright::ir::{Global, Kernel, Target};
+    /// use tilewright::layout::layout;
+    /// use tilewright::tensor::Tensor;
+    ///
+    /// Kernel::<(Global<f32>,)>::build("k", Target::SM_80, |k, (x,)| {
+    ///     let x = Tensor::new(k, x, layout!((4, (2, 8), 3) : (2, (1, 8), 64)));
+    ///     let j = k.thread_idx().x;
+    ///     assert_eq!(x.slice(k, (j, .., 1)).layout().to_string(), "((2,8)):((1,8))");
+    ///     assert_eq!(x.slice(k, (.., (1, ..), 0)).layout().to_string(), "(4,8):(2,8)");
+    /// })?;
+    /// # Ok::<(), tilewright::ir::BuildErrors>(())
+    /// ```
+    #[track_caller]
+    pub fn slice(&self, k: &Body<'b, '_>, coord: impl Into<DeviceCoord<'b>>) -> Self {
+        self.sliced(k, "slice", &coord.into())
+    }
+
+    #[track_caller]
+    fn sliced(&self, k: &Body<'b, '_>, operation: &'static str, coord: &DeviceCoord<'b>) -> Self {
+        if self.poisoned {
+            return self.poison();
+        }
+        let layout = Parts::new(coord).and_then(|parts| self.layout.slice(&parts.host));
+        let engine = self.engine.advance(k, &self.layout, coord);
+        match (layout, engine) {
+            (Ok(layout), Ok(engine)) => {
+                let names = kept_names(&self.names, coord);
+                Tensor { names, ..Tensor::from_parts(engine, layout) }
+            }
+            (Err(error), _) => {
+                self.failed(k, operation, error);
+                self.poison()
+            }
+            (_, Err(kind)) => {
+                self.failed(k, operation, kind);
+                self.poison()
+            }
+        }
+    }
+
+    /// The tensor with its origin moved to a coordinate, and the same layout: CuTe's `domain_offset`.
+    #[track_caller]
+    pub fn domain_offset(&self, k: &Body<'b, '_>, coord: impl Into<DeviceCoord<'b>>) -> Self {
+        match self.element(k, "domain_offset", &coord.into()) {
+            Some(engine) => Tensor { engine, ..self.clone() },
+            None => self.poison(),
+        }
+    }
+
+    /// The same tensor with the names of its modes after an operation, if it was possible.
+    pub(in crate::tensor) fn with_names(mut self, names: Names) -> Self {
+        if !self.poisoned {
+            self.names = names;
+        }
+        self
+    }
+
+    /// The tensor with another layout of the same indices.
+    #[track_caller]
+    pub(in crate::tensor) fn with_layout(
+        &self,
+        k: &Body<'b, '_>,
+        operation: &'static str,
+        layout: Result<Layout, LayoutError>,
+    ) -> Self {
+        if self.poisoned {
+            return self.poison();
+        }
+        match layout {
+            Ok(layout) => Tensor::from_parts(self.engine.clone(), layout),
+            Err(error) => {
+                self.failed(k, operation, error);
+                self.poison()
+            }
+        }
+    }
+
+    /// The tile at `coord` of the tensor divided by `tiler`: CuTe's `local_tile`. The modes are those of the
+    /// tile, then those of the tiles where `coord` has `..`; entries that `coord` lacks are `..`.
+    ///
+    /// ```
+    /// use tilewright::ir::{Global, Kernel, Target};
+    /// use tilewright::layout::{layout, tiler};
+    /// use tilewright::tensor::Tensor;
+    ///
+    /// Kernel::<(Global<f32>,)>::build("k", Target::SM_80, |k, (a,)| {
+    ///     let a = Tensor::new(k, a, layout!((64, 32) : (32, 1)));
+    ///     // All tiles along the second mode, in the row of tiles of the block.
+    ///     let tiles = a.local_tile(k, &tiler!(16, 8), (k.block_idx().x, ..));
+    ///     assert_eq!(tiles.layout().to_string(), "(16,8,4):(32,1,8)");
+    /// })?;
+    /// # Ok::<(), tilewright::ir::BuildErrors>(())
+    /// ```
+    #[track_caller]
+    pub fn local_tile<'t>(
+        &self,
+        k: &Body<'b, '_>,
+        tiler: impl Into<TilerRef<'t>>,
+        coord: impl Into<DeviceCoord<'b>>,
+    ) -> Self {
+        let tiler = tiler.into();
+        let tiled = self.with_layout(k, "local_tile", self.layout.zipped_divide(tiler));
+        let ranks: Vec<usize> = tiled.layout.modes().map(|mode| mode.rank()).collect();
+        let [tile, rest] = ranks.as_slice() else { return tiled.poison() };
+        let coord = match coord.into() {
+            DeviceCoord::Tuple(mut items) => {
+                let missing = rest.saturating_sub(items.len());
+                items.extend(std::iter::repeat_n(DeviceCoord::All, missing));
+                DeviceCoord::Tuple(items)
+            }
+            coord => coord,
+        };
+        let names = match &coord {
+            DeviceCoord::Tuple(items) => {
+                let mut flat = vec![DeviceCoord::All; *tile];
+                flat.extend(items.iter().cloned());
+                let names = self.names.flat(tiler, *tile, tile + rest);
+                kept_names(&names, &DeviceCoord::Tuple(flat))
+            }
+            // One number or `..` for all tiles.
+            _ => Names::default(),
+        };
+        let coord = DeviceCoord::Tuple(vec![underscores(*tile), coord]);
+        tiled.sliced(k, "local_tile", &coord).with_names(names)
+    }
+
+    /// The elements of thread `index` where `threads` covers the tensor again and again: CuTe's
+    /// `local_partition`. `threads` maps a place to the index of its thread; a mode of stride 0 is one that
+    /// does not tell threads apart, in which each takes the first place.
+    ///
+    /// ```
+    /// use tilewright::ir::{Global, Kernel, Target};
+    /// use tilewright::layout::layout;
+    /// use tilewright::tensor::Tensor;
+    ///
+    /// Kernel::<(Global<f32>,)>::build("k", Target::SM_80, |k, (a,)| {
+    ///     let a = Tensor::new(k, a, layout!((16, 8) : (1, 16)));
+    ///     let part = a.local_partition(k, &layout!((4, 8) : (1, 4)), k.thread_idx().x);
+    ///     assert_eq!(part.layout().to_string(), "(4,1):(4,0)");
+    /// })?;
+    /// # Ok::<(), tilewright::ir::BuildErrors>(())
+    /// ```
+    #[track_caller]
+    pub fn local_partition(&self, k: &Body<'b, '_>, threads: &Layout, index: Val<'b, i32>) -> Self {
+        let operation = "local_partition";
+        let parts = match partition(&self.layout, threads) {
+            Ok(layout) => self.with_layout(k, operation, Ok(layout)),
+            Err(kind) => {
+                self.failed(k, operation, kind);
+                self.poison()
+            }
+        };
+        let ranks: Vec<usize> = parts.layout.modes().map(|mode| mode.rank()).collect();
+        let [_, rest] = ranks.as_slice() else { return parts.poison() };
+        let coord = DeviceCoord::Tuple(vec![index.into(), underscores(*rest)]);
+        parts.sliced(k, operation, &coord).with_names(self.names.clone())
+    }
+
+    /// The modes from `begin` to `end - 1` as one: CuTe's `group_modes`.
+    #[track_caller]
+    pub fn group_modes(&self, k: &Body<'b, '_>, begin: usize, end: usize) -> Self {
+        let names = self.names.group(begin, end);
+        self.with_layout(k, "group_modes", self.layout.group(begin, end)).with_names(names)
+    }
+
+    /// The modes `modes` alone, in that order: CuTe's `select`.
+    #[track_caller]
+    pub fn select(&self, k: &Body<'b, '_>, modes: &[usize]) -> Self {
+        let names = self.names.select(modes);
+        self.with_layout(k, "select", self.layout.select(modes)).with_names(names)
+    }
+
+    /// `R(i) == T(right(i))`: [`Layout::composition`].
+    #[track_caller]
+    pub fn composition<'t>(&self, k: &Body<'b, '_>, right: impl Into<TilerRef<'t>>) -> Self {
+        let right = right.into();
+        let names = right.by_mode().map_or(Names::default(), |_| self.names.clone());
+        self.with_layout(k, "composition", self.layout.composition(right)).with_names(names)
+    }
+
+    /// The same elements in the same order with as few modes as can be: CuTe's `coalesce`.
+    #[track_caller]
+    pub fn coalesce(&self, k: &Body<'b, '_>) -> Self {
+        self.with_layout(k, "coalesce", self.layout.coalesce())
+    }
+}
+
+impl<'b, P: Recast> Tensor<Pointer<'b, P>> {
+    /// The same memory as a tensor of elements of type `T`: CuTe's `recast`. Elements that become one must be
+    /// neighbours in the layout; the address must be a multiple of the new size.
+    ///
+    /// ```
+    /// use tilewright::ir::{GlobalMut, Kernel, Target};
+    /// use tilewright::layout::layout;
+    /// use tilewright::tensor::{Pointer, Tensor};
+    ///
+    /// Kernel::<(GlobalMut<f32>,)>::build("k", Target::SM_80, |k, (x,)| {
+    ///     let x = Tensor::new(k, Pointer::new(x).assume_aligned(k, 8), layout!((8, 4) : (1, 8)));
+    ///     assert_eq!(x.recast::<f64>(k).to_string(), "ptr<f64, gmem, align<8>> o (4,4):(1,4)");
+    ///     assert_eq!(x.recast::<i16>(k).to_string(), "ptr<i16, gmem, align<8>> o (16,4):(1,16)");
+    /// })?;
+    /// # Ok::<(), tilewright::ir::BuildErrors>(())
+    /// ```
+    #[track_caller]
+    pub fn recast<T: Element>(&self, k: &Body<'b, '_>) -> Tensor<Pointer<'b, P::Of<T>>> {
+        let (from, to) = (P::Elem::SCALAR.bits().into(), T::SCALAR.bits().into());
+        let recast = self.with_layout(k, "recast", self.layout.recast_layout(from, to));
+        if recast.poisoned {
+            let engine = Pointer::new(P::cast(self.engine.resolve().0));
+            return Tensor { poisoned: true, ..Tensor::from_parts(engine, Layout::trivial()) };
+        }
+        let tensor = Tensor::from_parts(self.engine.recast::<T>(k), recast.layout);
+        Tensor { names: self.names.clone(), ..tensor }
+    }
+}
+
+impl<'b, T: Element> Fragment<'b, T> {
+    /// The bits of the elements as elements of type `U`, in registers of their own: CuTe's `recast`. Elements that become
+    /// one must be neighbours in the layout.
+    ///
+    /// A register has one type for good, so this is no other view of the same registers as for memory: what is set
+    /// afterwards in one of the two tensors is not seen in the other. Bools have no bits that are other elements.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sim")] {
+    /// use tilewright::ir::{GlobalMut, Kernel, Target};
+    /// use tilewright::layout::layout;
+    /// use tilewright::runtime::{Device, Grid};
+    /// use tilewright::tensor::{Fragment, Tensor};
+    ///
+    /// let kernel = Kernel::<(GlobalMut<u32>,)>::build("pairs", Target::SM_80, |k, (x,)| {
+    ///     let halves = Fragment::<u16>::registers(k, layout!((2, 3) : (1, 2)));
+    ///     for i in 0..6 {
+    ///         halves.store(k, i, i as u16 + 1);
+    ///     }
+    ///     let words = halves.recast::<u32>(k);
+    ///     assert_eq!(words.to_string(), "rmem<u32> o (1,3):(1,1)");
+    ///     Tensor::new(k, x, layout!((1, 3))).store_all(k, &words.load_all(k));
+    /// })?;
+    /// let device = Device::sim()?;
+    /// let mut x = device.zeros::<u32>(3)?;
+    /// device.load(&kernel)?.launch(Grid::cover(1, 1), (&mut x,))?;
+    /// assert_eq!(x.to_vec()?, [0x2_0001, 0x4_0003, 0x6_0005]);
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[track_caller]
+    pub fn recast<U: Element>(&self, k: &Body<'b, '_>) -> Fragment<'b, U> {
+        let (from, to) = (T::SCALAR, U::SCALAR);
+        let recast = || -> Result<Fragment<'b, U>, LayoutError> {
+            let unsupported = || {
+                let argument = format!("elements of type {from} as elements of type {to}");
+                LayoutError::Unsupported { operation: "recast", argument }
+            };
+            let layout = self.layout.recast_layout(from.bits().into(), to.bits().into())?;
+            // The places of both that have the same bits: so many old ones, so many new ones.
+            let (old, new) = if from.bits() < to.bits() {
+                (i64::from(to.bits() / from.bits()), 1)
+            } else {
+                (1, i64::from(from.bits() / to.bits()))
+            };
+            let fragment = Fragment::<U>::registers(k, layout);
+            let groups: BTreeSet<i64> =
+                fragment.layout.indices()?.map(|index| index.div_euclid(new)).collect();
+            let run = |group: i64, len: i64| (group * len..group * len + len).collect::<Vec<_>>();
+            for group in groups {
+                let vector = self.engine.read_vector(k, &run(group, old));
+                let vector = vector.and_then(|vector| vector.cast(to)).ok_or_else(unsupported)?;
+                fragment.engine.write_vector(k, &run(group, new), vector);
+            }
+            Ok(Tensor { names: self.names.clone(), ..fragment })
+        };
+        if self.poisoned {
+            return Fragment::registers(k, Layout::trivial()).poison();
+        }
+        match recast() {
+            Ok(fragment) => fragment,
+            Err(error) => {
+                self.failed(k, "recast", error);
+                Fragment::registers(k, Layout::trivial()).poison()
+            }
+        }
+    }
+}
+
+macro_rules! by_tiler {
+    ($($(#[$doc:meta])* $name:ident, $arrange:expr;)*) => {
+        /// Operations with a tiler. The layout becomes the one that the operation of
+        /// [`Layout`] of the same name gives; the elements stay where they are.
+        impl<'b, E: Engine<'b>> Tensor<E> {$(
+            $(#[$doc])*
+            #[track_caller]
+            pub fn $name<'t>(&self, k: &Body<'b, '_>, tiler: impl Into<TilerRef<'t>>) -> Self {
+                let tiler: TilerRef<'t> = tiler.into();
+                let made = self.with_layout(k, stringify!($name), self.layout.$name(tiler));
+                let pair = || self.layout.logical_divide(tiler);
+                let names = self.names.tiled($arrange, tiler, &made.layout, pair);
+                made.with_names(names)
+            }
+        )*}
+    };
+}
+
+by_tiler! {
+    /// Each mode as its tile and its tiles: [`Layout::logical_divide`].
+    logical_divide, None;
+    /// The tile as one mode, the tiles as another: [`Layout::zipped_divide`].
+    ///
+    /// ```
+    /// use tilewright::ir::{Global, Kernel, Target};
+    /// use tilewright::layout::{layout, tiler};
+    /// use tilewright::tensor::Tensor;
+    ///
+    /// Kernel::<(Global<f32>,)>::build("k", Target::SM_80, |k, (a,)| {
+    ///     let a = Tensor::new(k, a, layout!((16, 8) : (1, 16)));
+    ///     let layout = |t: Tensor<_>| t.layout().to_string();
+    ///     let tile = tiler!(4, 2);
+    ///     assert_eq!(layout(a.logical_divide(k, &tile)), "((4,4),(2,4)):((1,4),(16,32))");
+    ///     assert_eq!(layout(a.zipped_divide(k, &tile)), "((4,2),(4,4)):((1,16),(4,32))");
+    ///     assert_eq!(layout(a.tiled_divide(k, &tile)), "((4,2),4,4):((1,16),4,32)");
+    ///     assert_eq!(layout(a.flat_divide(k, &tile)), "(4,2,4,4):(1,16,4,32)");
+    ///     assert_eq!(layout(a.flat_divide(k, &tile).group_modes(k, 0, 2)), "((4,2),4,4):((1,16),4,32)");
+    /// })?;
+    /// # Ok::<(), tilewright::ir::BuildErrors>(())
+    /// ```
+    zipped_divide, Some(Arrange::Zipped);
+    /// The tile as one mode, then a mode of tiles for each mode: [`Layout::tiled_divide`].
+    tiled_divide, Some(Arrange::Tiled);
+    /// The modes of the tile, then a mode of tiles for each mode: [`Layout::flat_divide`].
+    flat_divide, Some(Arrange::Flat);
+}
+
+/// `(.., ..)`; one mode is sliced by one `..`, as in CuTe.
+fn underscores(rank: usize) -> DeviceCoord<'static> {
+    match rank {
+        1 => DeviceCoord::All,
+        rank => DeviceCoord::Tuple(vec![DeviceCoord::All; rank]),
+    }
+}
+
+/// `layout` as (index of a thread, element of a thread).
+pub(in crate::tensor) fn partition(
+    layout: &Layout,
+    threads: &Layout,
+) -> Result<Layout, TensorErrorKind> {
+    let tile = threads.shape().to_owned().product_each()?;
+    let tiled = layout.zipped_divide(&Tiler::from(&tile))?;
+    let (places, rest) = (tiled.get(&[0])?, tiled.get(&[1])?);
+    let places = places.composition(&thread_places(threads)?)?;
+    Ok(Layout::concat([&places, &rest])?)
+}
+
+/// From the index of a thread to its place, a number in the shape of `threads`: `threads(R(i)) == i` where a
+/// thread has the index `i`. Indices that no thread has get the place of a lower one.
+fn thread_places(threads: &Layout) -> Result<Layout, TensorErrorKind> {
+    let mut leaves = Vec::new();
+    let mut place = 1i64;
+    for (extent, stride) in threads.as_ref().leaves() {
+        let (extent, stride) = (extent.to_static()?, stride.to_int()?.to_static()?);
+        if extent != 1 && stride != 0 {
+            leaves.push((stride, extent, place));
+        }
+        let overflow = LayoutError::Overflow { operation: "the number of threads" };
+        place = place.checked_mul(extent).ok_or(overflow)?;
+    }
+    leaves.sort_unstable();
+    let mut layout = LayoutBuilder::new();
+    let mut next = 1;
+    layout.open();
+    for (stride, extent, place) in leaves {
+        if stride < next || stride % next != 0 {
+            let threads = threads.to_string();
+            return Err(TensorErrorKind::Threads { threads, stride });
+        }
+        if stride != next {
+            layout.push(stride / next, 0);
+        }
+        layout.push(extent, place);
+        let overflow = LayoutError::Overflow { operation: "the number of threads" };
+        next = stride.checked_mul(extent).ok_or(overflow)?;
+    }
+    layout.close();
+    let layout = layout.finish()?;
+    // A single thread has the layout `()`, which composes with nothing.
+    Ok(if layout.rank() == 0 { Layout::trivial() } else { layout })
+}

@@ -1,0 +1,16 @@
+//! Tests of `codegen`.
+
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking"
+)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod ptx_text;
+mod ptxas;
+mod ptxas_cells;

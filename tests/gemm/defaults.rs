@@ -1,0 +1,138 @@
+//! The configurations that `GemmConfig::defaults` offers: all have kernels, which the assembler takes without a spill or
+//! a remark, and which are right on the simulator. Some of each kind are tried; all of them with
+//!
+//! ```text
+//! TILEWRIGHT_CASES=all cargo test --release --test gemm defaults:: --test gemm space::
+//! ```
+
+use crate::support::{gemm_case, ptxas};
+
+use std::collections::BTreeMap;
+
+use gemm_case::{Case, ptx};
+
+use tilewright::arch::Major;
+use tilewright::ir::{Scalar, Target};
+use tilewright::kernels::gemm::{Activation, Bias, Epilogue, GemmConfig, GemmProblem, Schedule};
+use tilewright::runtime::Device;
+
+fn sizes() -> Vec<GemmProblem> {
+    let square = |n| GemmProblem::new(n, n, n);
+    vec![
+        square(8192),
+        square(4096),
+        square(1024),
+        square(512),
+        GemmProblem::new(16, 4096, 14336),
+        GemmProblem::new(256, 8192, 8192),
+        // Nothing is aligned.
+        GemmProblem::new(1001, 999, 997),
+    ]
+}
+
+/// What is asked for: types, contiguous modes, epilogues.
+fn wanted(target: Target) -> Vec<GemmConfig> {
+    let all = Epilogue {
+        alpha: true,
+        beta: true,
+        bias: Some(Bias::Column),
+        activation: Some(Activation::Relu),
+    };
+    let of = |a| GemmConfig { target, ..GemmConfig::sm90(a, [128, 128]) };
+    let base = of(Scalar::Bf16);
+    vec![
+        base,
+        of(Scalar::F16),
+        of(Scalar::Tf32),
+        GemmConfig { major_a: Major::Mn, ..of(Scalar::Tf32) },
+        GemmConfig { major_a: Major::Mn, major_b: Major::Mn, ..of(Scalar::Tf32) },
+        of(Scalar::F32),
+        GemmConfig { major_a: Major::Mn, major_b: Major::Mn, epilogue: all, ..of(Scalar::F32) },
+        GemmConfig { d: Scalar::F32, c: Scalar::F32, ..base },
+        GemmConfig { major_a: Major::Mn, major_b: Major::Mn, ..base },
+        GemmConfig { major_b: Major::Mn, epilogue: all, ..base },
+        GemmConfig { epilogue: Epilogue { activation: Some(Activation::Gelu), ..all }, ..base },
+        GemmConfig {
+            epilogue: Epilogue { activation: Some(Activation::Gelu), ..Epilogue::default() },
+            ..base
+        },
+    ]
+}
+
+/// All of them, by their names, but for the widths of strips; for each the problem that it was offered for.
+fn offered() -> BTreeMap<String, GemmConfig> {
+    let mut all = BTreeMap::new();
+    for target in [Target::SM_80, Target::SM_90A] {
+        for wanted in wanted(target) {
+            for problem in sizes() {
+                let configs = wanted.defaults(&problem, 132);
+                assert!(!configs.is_empty(), "{wanted}: {problem:?}");
+                for config in configs {
+                    config.check().unwrap();
+                    config.check_problem(&problem).unwrap();
+                    let config = GemmConfig { raster: wanted.raster, ..config };
+                    all.insert(config.to_string(), config);
+                }
+            }
+        }
+    }
+    assert!(all.len() > 60, "only {}", all.len());
+    all
+}
+
+/// One of so many of each kind (types of A and D, with and without an epilogue), but at least one; all with
+/// `TILEWRIGHT_CASES=all`.
+fn part(all: BTreeMap<String, GemmConfig>, one_of: usize) -> Vec<GemmConfig> {
+    if std::env::var("TILEWRIGHT_CASES").is_ok_and(|cases| cases == "all") {
+        return all.into_values().collect();
+    }
+    let mut kinds: BTreeMap<String, Vec<GemmConfig>> = BTreeMap::new();
+    for config in all.into_values() {
+        let plain = config.epilogue == Epilogue::default();
+        let kind = format!("{} {} {} {plain}", config.target, config.a, config.d);
+        kinds.entry(kind).or_default().push(config);
+    }
+    let some = |kind: Vec<GemmConfig>| {
+        let first = (one_of / 2).min(kind.len() - 1);
+        kind.into_iter().skip(first).step_by(one_of)
+    };
+    kinds.into_values().flat_map(some).collect()
+}
+
+#[test]
+fn the_assembler_has_no_remark() {
+    let Some(ptxas) = ptxas::find() else { return };
+    for config in part(offered(), 7) {
+        let report = ptxas.report(ptx(config).text(), &config.target.to_string());
+        let report = report.unwrap_or_else(|problem| panic!("{config}: {problem}"));
+        assert!(!report.contains("(C7"), "{config}: {report}");
+        for none in ["0 bytes stack frame", "0 bytes spill stores", "0 bytes spill loads"] {
+            assert!(report.contains(none), "{config}: there is not `{none}` in\n{report}");
+        }
+    }
+}
+
+/// What is off leaves no instruction.
+#[test]
+fn epilogues_that_are_off_are_absent() {
+    let base = GemmConfig::sm90(Scalar::Bf16, [128, 128]);
+    let has = |config: GemmConfig, what: &str| ptx(config).text().contains(what);
+    let gelu = Epilogue { activation: Some(Activation::Gelu), ..Epilogue::default() };
+    for config in [base, GemmConfig::sm80(Target::SM_80, Scalar::Bf16, [128, 128])] {
+        assert!(!has(config, "tanh.approx") && !has(config, "ld.global"));
+        assert!(has(GemmConfig { epilogue: gelu, ..config }, "tanh.approx"));
+        let beta = Epilogue { beta: true, ..Epilogue::default() };
+        assert!(has(GemmConfig { epilogue: beta, ..config }, "ld.global"));
+    }
+}
+
+/// At a reduced size, with a reduced depth.
+#[test]
+fn kernels_are_right_on_the_simulator() {
+    let device = Device::sim().unwrap();
+    for config in part(offered(), 24) {
+        let depth = if config.schedule == Schedule::Cooperative { 4 * config.tile[2] } else { 40 };
+        let problem = GemmProblem::new(config.tile[0] + 8, 48, depth);
+        Case::new(problem).check_any(&device, config);
+    }
+}

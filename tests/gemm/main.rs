@@ -1,0 +1,29 @@
+//! Tests of `gemm`.
+
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking"
+)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod config;
+#[cfg(feature = "sim")]
+mod defaults;
+#[cfg(feature = "sim")]
+mod family;
+#[cfg(feature = "sim")]
+mod gemm;
+mod loops;
+#[cfg(feature = "sim")]
+mod orders;
+#[cfg(feature = "tune")]
+mod space;
+#[cfg(feature = "tune")]
+mod tuner;
+#[cfg(all(feature = "tune", feature = "sim"))]
+mod tuner_devices;

@@ -1,0 +1,134 @@
+//! The configurations that the tuner tries first: what they compute, at sizes that the simulator does quickly, and what
+//! NVIDIA's assembler says of them. The first few are tried; all that the tuner measures with
+//!
+//! ```text
+//! TILEWRIGHT_CASES=all cargo test --release --test gemm defaults:: --test gemm space::
+//! ```
+
+use gemm_case::{Case, ptx};
+use rayon::prelude::*;
+use tilewright::arch::Major;
+use tilewright::ir::{Scalar, Target};
+use tilewright::kernels::gemm::{Activation, Bias, Epilogue, GemmConfig, GemmProblem};
+use tilewright::runtime::Device;
+use tilewright::tune::{Effort, GemmModel, GemmSpace, Regime, Sweep, USUAL_SHAPES, rankings};
+
+use crate::support::{gemm_case, ptxas};
+
+fn every() -> bool {
+    std::env::var("TILEWRIGHT_CASES").is_ok_and(|cases| cases == "all")
+}
+
+/// `bf16`, as `tilewright bench gemm` measures it where nothing is asked for.
+fn usual() -> GemmSpace {
+    GemmSpace::new(Target::SM_90A, Scalar::Bf16)
+}
+
+/// Other types, outputs, contiguous modes and epilogues.
+fn others() -> Vec<GemmSpace> {
+    let all = Epilogue {
+        alpha: true,
+        beta: true,
+        bias: Some(Bias::Row),
+        activation: Some(Activation::Gelu),
+    };
+    let of = |input| GemmSpace::new(Target::SM_90A, input);
+    vec![
+        GemmSpace { major_b: Major::Mn, ..of(Scalar::F16) },
+        of(Scalar::Tf32),
+        of(Scalar::F32),
+        GemmSpace { output: Scalar::F32, ..usual() },
+        GemmSpace { epilogue: all, ..usual() },
+    ]
+}
+
+/// The first `first` of what the tuner measures of a space for each of the problems, each once; all with
+/// `TILEWRIGHT_CASES=all`.
+fn candidates(space: GemmSpace, problems: &[[u32; 3]], first: usize) -> Vec<GemmConfig> {
+    let mut all: Vec<GemmConfig> = Vec::new();
+    for &sizes in if every() { &USUAL_SHAPES } else { problems } {
+        let [m, n, k] = sizes;
+        let problem = GemmProblem::new(m, n, k);
+        let configs = space.configs(&problem);
+        for regime in Regime::of_sizes(sizes) {
+            let most = Effort::of(*regime).candidates;
+            let first = if every() { most } else { first.min(most) };
+            for (config, _) in GemmModel::H200.rank(&configs, &problem, *regime).iter().take(first)
+            {
+                if !all.contains(config) {
+                    all.push(*config);
+                }
+            }
+        }
+    }
+    distinct(all)
+}
+
+/// Kernels that differ in nothing but the width of strips are one here.
+fn distinct(configs: Vec<GemmConfig>) -> Vec<GemmConfig> {
+    let mut kept: Vec<GemmConfig> = Vec::new();
+    for config in configs {
+        let same = |known: &GemmConfig| GemmConfig { raster: known.raster, ..config } == *known;
+        if !kept.iter().any(same) {
+            kept.push(config);
+        }
+    }
+    kept
+}
+
+fn check(config: GemmConfig) {
+    let [tile_m, tile_n, depth] = config.tile;
+    // Two tiles along each mode, the second one ragged, and a last step that is not whole.
+    let [m, n, k] = [tile_m + tile_m / 2 + 3, tile_n + 8 * (tile_n / 16).max(1), 5 * depth + 8];
+    Case::new(GemmProblem::new(m, n, k)).check_any(&Device::sim().unwrap(), config);
+}
+
+#[test]
+fn the_first_candidates_are_right() {
+    let mut all = candidates(usual(), &USUAL_SHAPES, 2);
+    assert!(all.len() > 5, "only {}", all.len());
+    if !every() {
+        all = all.into_iter().step_by(2).collect();
+    }
+    for space in others() {
+        all.extend(candidates(space, &[[512, 512, 512]], 1));
+    }
+    all.into_par_iter().for_each(check);
+}
+
+/// No spill, no stack, no remark: `wgmma` runs beside what it can, and `setmaxnreg` is obeyed.
+#[test]
+fn the_assembler_has_nothing_to_say_of_the_first_candidates() {
+    let Some(ptxas) = ptxas::find() else { return };
+    let complaint = |config: GemmConfig| {
+        let ptx = ptx(config);
+        let report = match ptxas.report(ptx.text(), &config.target.to_string()) {
+            Ok(report) => report,
+            Err(problem) => return Some(format!("{config}: {problem}")),
+        };
+        let none = ["0 bytes stack frame", "0 bytes spill stores", "0 bytes spill loads"];
+        let is_clean = none.iter().all(|none| report.contains(none)) && !report.contains("(C7");
+        (!is_clean).then(|| format!("{config}: {report}"))
+    };
+    let mut all = candidates(usual(), &USUAL_SHAPES, 3);
+    if every() {
+        all.extend(others().into_iter().flat_map(|space| candidates(space, &USUAL_SHAPES, 3)));
+    }
+    let complaints: Vec<String> = all.into_par_iter().filter_map(complaint).collect();
+    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+}
+
+/// Of the problems that were held out from the fit, the best of the model's first eight configurations is within 3 % of
+/// the best of all for 85 %: of times that were measured.
+#[test]
+fn the_model_finds_the_fast_ones() {
+    let sweep: Sweep =
+        serde_json::from_str(include_str!("../../benches/data/h200-gemm.json")).unwrap();
+    assert!(sweep.configs.len() >= 100 && sweep.shapes.len() >= 20);
+    let found = rankings(&GemmModel::H200, &sweep.groups().unwrap(), 8);
+    let share = |held_out: bool| {
+        let of: Vec<_> = found.iter().filter(|one| one.is_held_out == held_out).collect();
+        of.iter().filter(|one| one.regret <= 1.03).count() as f64 / of.len() as f64
+    };
+    assert!(share(true) >= 0.85 && share(false) >= 0.85, "{found:?}");
+}

@@ -1,0 +1,188 @@
+//! Numbered barriers and fences on every device, against the same on the host.
+//!
+//! The simulator always runs. With `TILEWRIGHT_GPU=1` the first GPU runs too.
+
+use crate::support::{device, threads};
+
+use tilewright::ir::{
+    Body, Element, FenceOrder, GlobalMut, Kernel, MemScope, ProxySpace, Target, Val, range,
+};
+use tilewright::runtime::{Device, Grid};
+
+#[track_caller]
+fn check<T: Element>(
+    warps: u32,
+    body: impl for<'b> Fn(&mut Body<'b, 'b>, Val<'b, i32>) -> Val<'b, T>,
+    expected: impl Fn(i32) -> T,
+) {
+    let grid = Grid::new([3, 1, 1], [32 * warps, 1, 1]);
+    threads::check_grid(
+        Target::SM_80,
+        grid,
+        |k, _| {
+            let t = k.thread_idx().x;
+            body(k, t)
+        },
+        |i| expected(i % (32 * warps as i32)),
+    );
+}
+
+/// The number of the barrier of a stage.
+fn number<'b>(base: u32, i: Val<'b, i32>) -> Val<'b, u32> {
+    (i & 1).cvt::<u32>() + base
+}
+
+/// One warp fills a buffer of two stages, another one empties it: what the one waits for, the other one tells.
+#[test]
+fn a_ring_between_two_warps() {
+    const STEPS: i32 = 9;
+    check::<i32>(
+        2,
+        |k, t| {
+            let ring = k.shared::<i32>(64);
+            let sum = k.var(0);
+            let producer = (t / 32).eq(0);
+            k.if_else(
+                producer,
+                |k| {
+                    k.for_(range(0, STEPS), (), |k, i, ()| {
+                        let empty = k.named_barrier(number(3, i), 64);
+                        k.if_(i.ge(2), |k| empty.sync(k));
+                        ring.store(k, (i & 1) * 32 + t, i * 1000 + t);
+                        k.named_barrier(number(1, i), 64).arrive(k);
+                    });
+                },
+                |k| {
+                    k.for_(range(0, STEPS), (), |k, i, ()| {
+                        k.named_barrier(number(1, i), 64).sync(k);
+                        let v = ring.load(k, (i & 1) * 32 + 63 - t);
+                        sum.set(k, sum.get(k) + v);
+                        let empty = k.named_barrier(number(3, i), 64);
+                        k.if_(i.lt(STEPS - 2), |k| empty.arrive(k));
+                    });
+                },
+            );
+            sum.get(k)
+        },
+        |t| if t < 32 { 0 } else { (0..STEPS).map(|i| i * 1000 + 63 - t).sum() },
+    );
+}
+
+/// Two pairs of warps, each with a barrier of its own that depends on the warp.
+#[test]
+fn barriers_of_pairs_of_warps() {
+    check::<i32>(
+        4,
+        |k, t| {
+            let tile = k.shared::<i32>(128);
+            let pair = (t / 64).cvt::<u32>();
+            tile.store(k, t, t * 3);
+            k.named_barrier(pair + 7, 64).aligned().sync(k);
+            tile.load(k, t ^ 63)
+        },
+        |t| (t ^ 63) * 3,
+    );
+}
+
+#[test]
+fn reductions_over_the_threads_of_a_barrier() {
+    check::<u32>(
+        3,
+        |k, t| {
+            let all = k.named_barrier(2, 96);
+            let odd = all.red_popc(k, (t & 1).ne(0));
+            let many = all.aligned().red_popc(k, t.lt(40));
+            odd * 1000 + many
+        },
+        |_| 48 * 1000 + 40,
+    );
+    check::<bool>(3, |k, t| k.named_barrier(1, 96).red_and(k, t.lt(95)), |_| false);
+    check::<bool>(3, |k, t| k.named_barrier(1, 96).aligned().red_and(k, t.lt(96)), |_| true);
+    check::<bool>(3, |k, t| k.named_barrier(1, 96).red_or(k, t.eq(95)), |_| true);
+    check::<bool>(3, |k, t| k.named_barrier(15, 96).aligned().red_or(k, t.gt(95)), |_| false);
+    // What all threads of a block find together can guard a barrier.
+    check::<i32>(
+        2,
+        |k, t| {
+            let s = k.shared::<i32>(64);
+            s.store(k, t, t);
+            let any = k.named_barrier(1, 64).red_or(k, t.gt(60));
+            let v = k.var(-1);
+            k.if_(any, |k| {
+                k.barrier();
+                v.set(k, s.load(k, 63 - t));
+            });
+            v.get(k)
+        },
+        |t| 63 - t,
+    );
+}
+
+/// A message in global memory: data, fence, flag; the reader spins, then fences.
+#[test]
+fn a_message_between_blocks() {
+    let build = |target| {
+        Kernel::<(GlobalMut<u32>, GlobalMut<u32>)>::build("message", target, |k, (data, out)| {
+            let first = k.block_idx().x.eq(0);
+            k.if_else(
+                first,
+                |k| {
+                    data.store(k, 1, 42);
+                    k.fence(FenceOrder::AcqRel, MemScope::Gpu);
+                    data.atom().exch(k, 0, 1);
+                },
+                |k| {
+                    k.loop_::<_, ()>((), |k, lp, ()| {
+                        let seen = data.atom().add(k, 0, 0);
+                        k.if_(seen.ne(0), |k| lp.break_(k, ()));
+                        lp.continue_(k, ())
+                    });
+                    k.fence(FenceOrder::Sc, MemScope::Gpu);
+                    out.store(k, k.block_idx().x, data.load(k, 1));
+                },
+            );
+        })
+        .unwrap_or_else(|errors| panic!("{errors}"))
+    };
+    threads::assemble(Target::SM_80, build);
+    for device in device::devices() {
+        let mut data = device.zeros::<u32>(2).unwrap();
+        let mut out = device.zeros::<u32>(4).unwrap();
+        let grid = Grid::new([4, 1, 1], [1, 1, 1]);
+        device.load(&build(device.target())).unwrap().launch(grid, (&mut data, &mut out)).unwrap();
+        assert_eq!(out.to_vec().unwrap(), [0, 42, 42, 42], "on {}", device.name());
+    }
+}
+
+#[test]
+fn fences_of_proxies() {
+    let grid = Grid::new([1, 1, 1], [32, 1, 1]);
+    threads::check_grid::<i32>(
+        Target::SM_90,
+        grid,
+        |k, i| {
+            let s = k.shared::<i32>(32);
+            s.store(k, i, i);
+            ProxySpace::ALL.iter().for_each(|space| k.fence_proxy_async(*space));
+            k.fence(FenceOrder::AcqRel, MemScope::Cluster);
+            s.load(k, i)
+        },
+        |i| i,
+    );
+}
+
+/// Warps that wait for ever are found at once, in any order of warps.
+#[test]
+fn barriers_that_never_open_are_a_fault() {
+    let device = Device::sim().unwrap();
+    let kernel = Kernel::<()>::build("wait", Target::SM_80, |k, ()| {
+        let first = (k.thread_idx().x / 32).eq(0);
+        k.if_(first, |k| k.named_barrier(4, 64).sync(k));
+    });
+    let function = device.load(&kernel.unwrap()).unwrap();
+    let error = function.launch(Grid::new([1, 1, 1], [64, 1, 1]), ()).unwrap_err().to_string();
+    assert!(
+        error.contains("waits for ever at barrier 4, to which 32 of 64 threads have come"),
+        "{error}"
+    );
+}

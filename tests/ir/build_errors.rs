@@ -1,0 +1,232 @@
+//! Mistakes that rustc cannot see, found while a kernel is built: each is named with its Rust line.
+
+use crate::support::places;
+
+use expect_test::{Expect, expect};
+use tilewright::ir::{
+    Body, BuildErrors, Global, GlobalMut, Kernel, KernelOptions, Params, Target, Val, range,
+};
+
+/// Builds a kernel that must be refused and compares the text of the refusal.
+#[track_caller]
+fn check<P: Params>(body: impl for<'b> FnOnce(&mut Body<'b, 'b>, P::At<'b>), expected: Expect) {
+    let errors = Kernel::<P>::build("wrong", Target::SM_80, body).expect_err("it is wrong");
+    check_text(&errors, expected);
+}
+
+#[track_caller]
+fn check_text(errors: &BuildErrors, expected: Expect) {
+    expected.assert_eq(&places::without_places(&errors.to_string(), file!()));
+}
+
+/// A launch can compute a length from its arguments only.
+#[test]
+fn required_length_of_what_a_launch_does_not_know() {
+    check::<(Global<i32>, GlobalMut<f32>)>(
+        |k, (lengths, y)| {
+            y.require_len(k, lengths.load(k, 0));
+            y.offset(4).require_len(k, 8);
+            y.require_len(k, k.thread_idx().x + 1);
+        },
+        expect![[r#"
+            kernel `wrong` has 3 errors:
+              FILE:LINE: a launch cannot check this length: `require_len` takes a pointer that is a parameter itself, and a length computed from integer parameters and numbers
+              FILE:LINE: a launch cannot check this length: `require_len` takes a pointer that is a parameter itself, and a length computed from integer parameters and numbers
+              FILE:LINE: a launch cannot check this length: `require_len` takes a pointer that is a parameter itself, and a length computed from integer parameters and numbers"#]],
+    );
+}
+
+/// What an inner body computes from values of the outer one has the outer lifetime: rustc lets it out.
+#[test]
+fn value_computed_in_an_inner_body_and_kept() {
+    check::<(GlobalMut<f32>,)>(
+        |k, (y,)| {
+            let x = y.load(k, 0);
+            let mut kept = x;
+            k.if_(x.lt(1.0), |_| kept = x + x);
+            y.store(k, 0, kept);
+        },
+        expect![[r#"
+            kernel `wrong` has 1 error:
+              FILE:LINE: a value made at FILE:LINE is used outside the body that made it: return it from that body, or keep it in a variable (`k.var`)"#]],
+    );
+}
+
+#[test]
+fn value_of_another_build() {
+    Kernel::<(GlobalMut<f32>,)>::build("outer", Target::SM_80, |_, (y,)| {
+        check::<(GlobalMut<f32>,)>(
+            |k, (z,)| z.store(k, 0, y.load(k, 0)),
+            expect![[r#"
+            kernel `wrong` has 1 error:
+              FILE:LINE: a value of another kernel's build is used here"#]],
+        );
+    })
+    .expect("the outer kernel is not at fault");
+}
+
+#[test]
+fn operation_after_the_end_of_a_body() {
+    check::<(GlobalMut<f32>, i32)>(
+        |k, (y, n)| {
+            k.for_loop(range(0, n), (), |k, lp, i, ()| {
+                let end = lp.continue_(k, ());
+                y.store(k, i, 1.0);
+                end
+            });
+        },
+        expect![[r#"
+            kernel `wrong` has 1 error:
+              FILE:LINE: `st` cannot run: the body was ended at FILE:LINE"#]],
+    );
+}
+
+#[test]
+fn end_of_another_body() {
+    check::<(GlobalMut<f32>, i32)>(
+        |k, (_, n)| {
+            k.loop_(n, |k, lp, i| {
+                let mut end = None;
+                k.if_(i.lt(3), |k| end = Some(lp.break_(k, i)));
+                end.expect("the body ran")
+            });
+        },
+        expect![[r#"
+            kernel `wrong` has 1 error:
+              FILE:LINE: this body of `loop` has no end of its own: what it returns was made in another body"#]],
+    );
+}
+
+#[test]
+fn chain_of_cases_without_its_last_arm() {
+    check::<(GlobalMut<f32>, i32)>(
+        |k, (y, n)| {
+            let _ = k.cases().when(n.lt(1), |_| ()).when(n.lt(2), |k| y.store(k, 0, 1.0));
+            y.store(k, 1, 1.0);
+        },
+        expect![[r#"
+            kernel `wrong` has 1 error:
+              FILE:LINE: this chain of `cases` has no last arm: end it with `otherwise`"#]],
+    );
+}
+
+#[test]
+fn register_that_does_not_exist() {
+    check::<(GlobalMut<f32>,)>(
+        |k, (y,)| {
+            let acc = k.registers::<f32>(4);
+            acc.fill(k, 0.0);
+            y.store(k, 0, acc.get(k, 4));
+        },
+        expect![[r#"
+            kernel `wrong` has 1 error:
+              FILE:LINE: register 4 of a variable with 4 registers does not exist"#]],
+    );
+}
+
+#[test]
+fn register_read_before_it_is_set() {
+    check::<(GlobalMut<f32>, i32)>(
+        |k, (y, n)| {
+            let acc = k.registers::<f32>(2);
+            k.for_(range(0, n), (), |k, _, ()| acc.set(k, 0, 1.0));
+            y.store(k, 0, acc.get(k, 0));
+            k.if_else(n.lt(3), |k| acc.fill(k, 1.0), |k| acc.set(k, 1, 2.0));
+            y.store(k, 1, acc.get(k, 1));
+            y.store(k, 2, acc.get(k, 0));
+        },
+        expect![[r#"
+            kernel `wrong` has 2 errors:
+              FILE:LINE: register 0 of var0, declared at FILE:LINE, is read on a path on which it was not set: set it where it is declared, or on every path
+              FILE:LINE: register 0 of var0, declared at FILE:LINE, is read on a path on which it was not set: set it where it is declared, or on every path"#]],
+    );
+}
+
+#[test]
+fn step_that_is_not_positive() {
+    check::<(GlobalMut<f32>, i32)>(
+        |k, (y, n)| {
+            k.for_(range(0, n).step(-1), (), |k, i, ()| y.store(k, i, 0.0));
+        },
+        expect![[r#"
+            kernel `wrong` has 1 error:
+              FILE:LINE: the step of a `for` is -1, but must be positive: to count down, count up and subtract the index"#]],
+    );
+}
+
+#[test]
+fn yield_outside_an_if() {
+    check::<(GlobalMut<f32>, i32)>(
+        |k, (_, n)| {
+            k.for_(range(0, n), (), |k, _, ()| {
+                let _ = k.yield_(1.0);
+            });
+        },
+        expect![[r#"
+            kernel `wrong` has 1 error:
+              FILE:LINE: `yield` ends an arm of an `if`, but stands in the body of a `for`: end that with `continue` or `break`"#]],
+    );
+}
+
+#[test]
+fn too_much_shared_memory() {
+    check::<(GlobalMut<f32>,)>(
+        |k, (y,)| {
+            let s = k.shared::<f32>(42_000);
+            y.store(k, 0, s.load(k, 0));
+        },
+        expect![[r#"
+            kernel `wrong` has 1 error:
+              FILE:LINE: the kernel takes 168000 bytes of shared memory, but a block of its target has 166912: use smaller tiles"#]],
+    );
+}
+
+#[test]
+fn names_and_block_sizes() {
+    let errors = Kernel::<()>::build("a b; .visible", Target::SM_80, |_, ()| {}).unwrap_err();
+    check_text(
+        &errors,
+        expect![[r#"
+        kernel `a b; .visible` has 1 error:
+          FILE:LINE: `a b; .visible` is not a PTX identifier: use letters, digits and `_`, starting with a letter"#]],
+    );
+    let options = KernelOptions::default().block([1024, 2, 1]);
+    let errors = Kernel::<()>::build_with(options, "big", Target::SM_80, |_, ()| {}).unwrap_err();
+    check_text(
+        &errors,
+        expect![[r#"
+            kernel `big` has 1 error:
+              FILE:LINE: a block of 1024 x 2 x 1 threads is not possible: it has at most 1024 in all, so use more blocks"#]],
+    );
+}
+
+#[test]
+fn error_of_the_body() {
+    let errors = Kernel::<()>::build("fails", Target::SM_80, |_, ()| {
+        let width: i32 = "seven".parse()?;
+        let _ = width;
+        Ok::<(), std::num::ParseIntError>(())
+    })
+    .unwrap_err();
+    check_text(
+        &errors,
+        expect![[r#"
+        kernel `fails` has 1 error:
+          FILE:LINE: invalid digit found in string"#]],
+    );
+}
+
+#[test]
+fn all_mistakes_are_reported_in_the_order_of_their_lines() {
+    let errors = Kernel::<(Global<f32>, i32)>::build("wrong", Target::SM_80, |k, (x, n)| {
+        let mut kept: Option<Val<'_, i32>> = None;
+        let regs = k.registers::<f32>(1);
+        k.if_(n.lt(0), |_| kept = Some(n * 2));
+        regs.set(k, 3, 1.0);
+        x.load(k, kept.expect("the body ran"));
+    })
+    .unwrap_err();
+    let lines: Vec<u32> = errors.iter().map(|error| error.place.line).collect();
+    assert_eq!(lines.len(), 2);
+    assert!(lines[0] < lines[1]);
+}

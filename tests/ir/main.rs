@@ -1,0 +1,47 @@
+//! Tests of `ir`.
+
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking"
+)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+#[cfg(feature = "sim")]
+mod address_spaces;
+#[cfg(feature = "sim")]
+mod atomics;
+#[cfg(feature = "sim")]
+mod barriers;
+mod build_errors;
+mod call_sites;
+#[cfg(feature = "sim")]
+mod collectives;
+#[cfg(feature = "sim")]
+mod control_flow;
+#[cfg(feature = "sim")]
+mod diagnostics;
+#[cfg(feature = "sim")]
+mod filetests;
+#[cfg(feature = "sim")]
+mod inline_ptx;
+#[cfg(feature = "sim")]
+mod mistakes;
+mod ops_doc;
+#[cfg(feature = "sim")]
+mod params;
+#[cfg(feature = "sim")]
+mod prefetch_async;
+mod text_limits;
+mod text_roundtrip;
+#[cfg(feature = "sim")]
+mod tile_ir_examples;
+#[cfg(feature = "sim")]
+mod vector_access;
+mod verify_ir;
+#[cfg(feature = "sim")]
+mod warp_ops;

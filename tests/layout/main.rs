@@ -1,0 +1,22 @@
+//! Tests of `layout`.
+
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking"
+)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod analysis;
+mod campaigns;
+mod cute;
+mod docs;
+mod draw;
+mod laws;
+mod named;
+mod portable;
+mod regressions;

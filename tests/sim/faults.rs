@@ -1,0 +1,569 @@
+//! Every fault: its cause with its values, its place, and its text.
+
+use crate::support::text;
+
+use expect_test::{Expect, expect};
+use tilewright::ir::{
+    Arith, Axis, Body, Element, Global, GlobalMut, Kernel, KernelIr, Op, Params, Space, SpecialReg,
+    Target, Val, parse, range,
+};
+use tilewright::runtime::Grid;
+use tilewright::runtime::sim::{Arg, Buffer, Fault, FaultCause, Options, Order, run};
+
+/// Runs a kernel that must fault, in every order of warps, and compares the text of the fault.
+#[track_caller]
+fn check<P: Params>(
+    grid: Grid,
+    args: &[Arg<'_>],
+    body: impl for<'b> Fn(&mut Body<'b, 'b>, P::At<'b>),
+    expected: Expect,
+) -> Fault {
+    let kernel = Kernel::<P>::build("wrong", Target::SM_80, body).expect("it verifies");
+    text::check_round_trip(kernel.ir());
+    check_ir(kernel.ir(), grid, args, expected)
+}
+
+/// As `check`, with the index of the thread in place of the index of the block: the verifier finds a barrier
+/// that only some threads reach, so the kernels here are changed after it.
+#[track_caller]
+fn check_by_thread<P: Params>(
+    grid: Grid,
+    args: &[Arg<'_>],
+    body: impl for<'b> Fn(&mut Body<'b, 'b>, P::At<'b>),
+    expected: Expect,
+) -> Fault {
+    let kernel = Kernel::<P>::build("wrong", Target::SM_80, body).expect("it verifies");
+    check_ir(&by_thread(kernel.ir()), grid, args, expected)
+}
+
+/// The kernel with the index of the thread in place of the index of the block.
+fn by_thread(ir: &KernelIr) -> KernelIr {
+    let mut ir = ir.clone();
+    for id in ir.ops.keys().collect::<Vec<_>>() {
+        if let Op::Arith(Arith::Sreg { reg: reg @ SpecialReg::Ctaid(_) }) = &mut ir.ops[id].op {
+            *reg = SpecialReg::Tid(Axis::X);
+        }
+    }
+    ir
+}
+
+#[track_caller]
+fn check_ir(ir: &KernelIr, grid: Grid, args: &[Arg<'_>], expected: Expect) -> Fault {
+    let fault = |order, threads| {
+        let options = Options::default().order(order).threads(threads);
+        let error = run(ir, grid, args, &options).expect_err("it faults");
+        error.fault().cloned().expect("the kernel is at fault, not the launch")
+    };
+    let first = fault(Order::RoundRobin, 0);
+    assert_eq!(fault(Order::RoundRobin, 1), first);
+    assert_eq!(fault(Order::Random { seed: 5 }, 0), first);
+    assert!(first.place.file.ends_with(file!()) && first.place.line > 0);
+    expected.assert_eq(&without_lines(&first.to_string()));
+    first
+}
+
+/// The text with the line numbers of this file taken out: they move when it is edited.
+fn without_lines(text: &str) -> String {
+    let mut out = String::new();
+    for (i, part) in text.split(concat!(file!(), ":")).enumerate() {
+        let end = part.find(|c: char| !c.is_ascii_digit() && c != ':').unwrap_or(part.len());
+        out += &if i == 0 { part.to_owned() } else { format!("FILE:LINE{}", &part[end..]) };
+    }
+    out
+}
+
+/// A warp of the second block waits elsewhere: the verifier finds that, so the kernel is changed after it.
+#[test]
+fn a_barrier_of_the_cluster_that_never_opens() {
+    let text = "kernel @cluster target sm_90 () {
+  %block = sreg<ctaid.x> : i32
+  %five = const 5 : u32
+  %zero = const 0 : i32
+  %warp = shr %block, %five : i32
+  %first = setp<eq> %warp, %zero : bool
+  if %first {
+    barrier_cluster_arrive
+    barrier_cluster_wait
+    yield
+  } else {
+    barrier
+    yield
+  }
+  return
+}";
+    let ir = parse("cluster.kir", text).expect("it parses");
+    let kernel = Kernel::verify(ir).expect("it verifies");
+    let grid = Grid::new([2, 1, 1], [64, 1, 1]).cluster([2, 1, 1]);
+    let error =
+        run(&by_thread(kernel.ir()), grid, &[], &Options::default()).expect_err("it faults");
+    let fault = error.fault().expect("the kernel is at fault");
+    assert_eq!(fault.cause, FaultCause::ClusterDeadlock { threads: 128, arrived: 64 });
+    let sentence = "`barrier_cluster_wait` at cluster.kir:9:5 waits for ever at the barrier of the cluster, to \
+                    which 64 of 128 threads have come, in thread (0, 0, 0) of block (0, 0, 0) of kernel \
+                    `cluster` [if[5]/then/1]";
+    assert_eq!(fault.to_string(), sentence);
+}
+
+/// `blocks` blocks of `threads` threads.
+fn line(blocks: u32, threads: u32) -> Grid {
+    Grid::new([blocks, 1, 1], [threads, 1, 1])
+}
+
+type Out = (GlobalMut<i32>,);
+type InOut = (Global<i32>, GlobalMut<i32>);
+
+#[test]
+fn store_outside_a_buffer() {
+    let out = Buffer::zeros(100 * 4);
+    let fault = check::<Out>(
+        line(4, 64),
+        &[Arg::Buffer(&out)],
+        |k, (out,)| {
+            let i = k.block_idx().x * k.block_dim().x + k.thread_idx().x;
+            k.if_(i.ge(0), |k| out.store(k, i, i));
+        },
+        expect![
+            "`st` at FILE:LINE writes i32 element 100 (bytes 400 to 404) of parameter `p0`, which has 100 elements (400 bytes), in thread (36, 0, 0) of block (1, 0, 0) of kernel `wrong`; compare the index with the length first (`k.if_`), or pass a larger buffer [if[7]/then/0]"
+        ],
+    );
+    assert_eq!((fault.block, fault.thread), ([1, 0, 0], [36, 0, 0]));
+    assert_eq!((fault.op, fault.path.as_str()), ("st", "if[7]/then/0"));
+    let FaultCause::OutOfBounds { access } = &fault.cause else { unreachable!("{fault:?}") };
+    assert_eq!((access.element, access.byte, access.len_bytes), (100, 400, 400));
+    assert_eq!((access.is_store, access.space), (true, Space::Global));
+}
+
+#[test]
+fn load_before_a_buffer() {
+    let (x, out) = (Buffer::zeros(40), Buffer::zeros(400));
+    check::<InOut>(
+        Grid::new([1, 1, 2], [4, 4, 4]),
+        &[Arg::Buffer(&x), Arg::Buffer(&out)],
+        |k, (x, out)| {
+            let t = k.thread_idx();
+            let v = x.load(k, 1 - t.z);
+            out.store(k, 0i32, v);
+        },
+        expect![
+            "`ld` at FILE:LINE reads i32 element -1 (bytes -4 to 0) of parameter `p0`, which has 10 elements (40 bytes), in thread (0, 0, 2) of block (0, 0, 0) of kernel `wrong`; compare the index with the length first (`k.if_`), or pass a larger buffer [3]"
+        ],
+    );
+}
+
+#[test]
+fn the_last_element_of_a_buffer_may_be_cut() {
+    // Ten bytes hold two elements, not three.
+    let (x, out) = (Buffer::zeros(10), Buffer::zeros(400));
+    check::<InOut>(
+        line(1, 3),
+        &[Arg::Buffer(&x), Arg::Buffer(&out)],
+        |k, (x, out)| {
+            let t = k.thread_idx().x;
+            let v = x.load(k, t);
+            out.store(k, t, v);
+        },
+        expect![
+            "`ld` at FILE:LINE reads i32 element 2 (bytes 8 to 12) of parameter `p0`, which has 2 elements (10 bytes), in thread (2, 0, 0) of block (0, 0, 0) of kernel `wrong`; compare the index with the length first (`k.if_`), or pass a larger buffer [1]"
+        ],
+    );
+    let empty = Buffer::zeros(0);
+    check::<InOut>(
+        line(1, 3),
+        &[Arg::Buffer(&empty), Arg::Buffer(&out)],
+        |k, (x, out)| {
+            let v = x.load(k, 0i32);
+            out.store(k, 0i32, v);
+        },
+        expect![
+            "`ld` at FILE:LINE reads i32 element 0 (bytes 0 to 4) of parameter `p0`, which has 0 elements (0 bytes), in thread (0, 0, 0) of block (0, 0, 0) of kernel `wrong`; compare the index with the length first (`k.if_`), or pass a larger buffer [1]"
+        ],
+    );
+}
+
+#[test]
+fn an_index_does_not_wrap_into_the_buffer() {
+    let (x, out) = (Buffer::zeros(400), Buffer::zeros(400));
+    // 2^62 elements of four bytes are 2^64 bytes.
+    check::<InOut>(
+        line(1, 1),
+        &[Arg::Buffer(&x), Arg::Buffer(&out)],
+        |k, (x, out)| {
+            let v = x.load(k, 1u64 << 62);
+            out.store(k, 0i32, v);
+        },
+        expect![
+            "`ld` at FILE:LINE reads i32 element 4611686018427387904 (bytes 18446744073709551616 to 18446744073709551620) of parameter `p0`, which has 100 elements (400 bytes), in thread (0, 0, 0) of block (0, 0, 0) of kernel `wrong`; compare the index with the length first (`k.if_`), or pass a larger buffer [1]"
+        ],
+    );
+    check::<InOut>(
+        line(1, 1),
+        &[Arg::Buffer(&x), Arg::Buffer(&out)],
+        |k, (x, out)| {
+            let far = x.offset(1i64 << 62).offset(-(1i64 << 62));
+            let v = far.load(k, 0i32);
+            out.store(k, 0i32, v);
+        },
+        expect![
+            "`ld` at FILE:LINE reads i32 element -2305843009213693952 (bytes -9223372036854775808 to -9223372036854775804) of parameter `p0`, which has 100 elements (400 bytes), in thread (0, 0, 0) of block (0, 0, 0) of kernel `wrong`; compare the index with the length first (`k.if_`), or pass a larger buffer [5]"
+        ],
+    );
+    check::<InOut>(
+        line(1, 1),
+        &[Arg::Buffer(&x), Arg::Buffer(&out)],
+        |k, (x, out)| {
+            let v = x.load(k, u32::MAX);
+            out.store(k, 0i32, v);
+        },
+        expect![
+            "`ld` at FILE:LINE reads i32 element 4294967295 (bytes 17179869180 to 17179869184) of parameter `p0`, which has 100 elements (400 bytes), in thread (0, 0, 0) of block (0, 0, 0) of kernel `wrong`; compare the index with the length first (`k.if_`), or pass a larger buffer [1]"
+        ],
+    );
+}
+
+#[test]
+fn an_index_from_one_shared_allocation_into_the_next() {
+    let out = Buffer::zeros(400);
+    let fault = check::<Out>(
+        line(1, 40),
+        &[Arg::Buffer(&out)],
+        |k, (out,)| {
+            let t = k.thread_idx().x;
+            let (a, b) = (k.shared::<i32>(36), k.shared::<i32>(40));
+            b.store(k, t, t);
+            k.barrier();
+            k.if_(t.ge(36), |k| {
+                let v = a.load(k, t);
+                out.store(k, t, v);
+            });
+        },
+        expect![
+            "`ld` at FILE:LINE reads i32 element 36 (bytes 144 to 148) of shared memory `shared0`, made at FILE:LINE, which has 36 elements (144 bytes), in thread (36, 0, 0) of block (0, 0, 0) of kernel `wrong`; compare the index with the length first (`k.if_`), or make the allocation larger [if[7]/then/0]"
+        ],
+    );
+    let FaultCause::OutOfBounds { access } = &fault.cause else { unreachable!("{fault:?}") };
+    assert_eq!((access.space, access.allocation.as_str()), (Space::Shared, "shared0"));
+    assert!(access.made.is_some_and(|made| made.line < fault.place.line));
+}
+
+#[test]
+fn pointers_into_different_allocations_are_checked_apart() {
+    let out = Buffer::zeros(400);
+    check::<Out>(
+        line(1, 40),
+        &[Arg::Buffer(&out)],
+        |k, (out,)| {
+            let t = k.thread_idx().x;
+            let (a, b) = (k.shared::<i32>(40), k.shared::<i32>(16));
+            let p = (t % 2).eq(0).select(a, b);
+            p.store(k, t, t);
+            out.store(k, t, t);
+        },
+        expect![
+            "`st` at FILE:LINE writes i32 element 17 (bytes 68 to 72) of shared memory `shared1`, made at FILE:LINE, which has 16 elements (64 bytes), in thread (17, 0, 0) of block (0, 0, 0) of kernel `wrong`; compare the index with the length first (`k.if_`), or make the allocation larger [8]"
+        ],
+    );
+}
+
+#[test]
+fn shared_memory_that_nobody_wrote() {
+    let out = Buffer::zeros(400);
+    let fault = check::<Out>(
+        line(2, 64),
+        &[Arg::Buffer(&out)],
+        |k, (out,)| {
+            let t = k.thread_idx().x;
+            let s = k.shared::<i32>(64);
+            k.if_(t.lt(48) | k.block_idx().x.eq(0), |k| s.store(k, t, t));
+            k.barrier();
+            let v = s.load(k, 63 - t);
+            out.store(k, t, v);
+        },
+        expect![
+            "`ld` at FILE:LINE reads i32 element 63 (bytes 252 to 256) of shared memory `shared0`, made at FILE:LINE, of which byte 252 was never written, in thread (0, 0, 0) of block (1, 0, 0) of kernel `wrong`; every element has to be stored, and a barrier passed, before it is loaded [12]"
+        ],
+    );
+    // Block 0 wrote all of it, but what it wrote is gone.
+    assert_eq!((fault.block, fault.thread), ([1, 0, 0], [0, 0, 0]));
+    let FaultCause::Uninitialised { byte, .. } = fault.cause else { unreachable!("{fault:?}") };
+    assert_eq!(byte, 63 * 4);
+}
+
+#[test]
+fn division_by_zero() {
+    let (x, out) = (Buffer::from_slice(&[1, 2, -7, 0]), Buffer::zeros(400));
+    let args = [Arg::Buffer(&x), Arg::Buffer(&out)];
+    check::<InOut>(
+        line(1, 4),
+        &args,
+        |k, (x, out)| {
+            let t = k.thread_idx().x;
+            let v = x.load(k, t) / (t - 2);
+            out.store(k, t, v);
+        },
+        expect![
+            "`div` at FILE:LINE divides -7 by zero in thread (2, 0, 0) of block (0, 0, 0) of kernel `wrong`; compare the divisor with 0 first [4]"
+        ],
+    );
+    check::<InOut>(
+        line(1, 4),
+        &args,
+        |k, (x, out)| {
+            let t = k.thread_idx().x;
+            let d = x.load(k, t).cvt::<u8>();
+            let v = k.constant(200u8) % d;
+            out.store(k, t, v.cvt::<i32>());
+        },
+        expect![
+            "`rem` at FILE:LINE divides 200 by zero in thread (3, 0, 0) of block (0, 0, 0) of kernel `wrong`; compare the divisor with 0 first [4]"
+        ],
+    );
+    // Lanes that are not active do not divide.
+    let kernel = Kernel::<InOut>::build("guarded", Target::SM_80, |k, (x, out)| {
+        let t = k.thread_idx().x;
+        let d = x.load(k, t);
+        k.if_(d.ne(0), |k| out.store(k, t, 100 / d));
+    })
+    .expect("it verifies");
+    run(kernel.ir(), line(1, 4), &args, &Options::default()).expect("it has no fault");
+    assert_eq!(out.to_vec::<i32>()[..4], [100, 50, -14, 0]);
+}
+
+#[test]
+fn a_step_that_is_not_positive() {
+    let (x, out) = (Buffer::from_slice(&[1, 2, -7, 0]), Buffer::zeros(400));
+    let args = [Arg::Buffer(&x), Arg::Buffer(&out)];
+    let fault = check::<InOut>(
+        line(1, 4),
+        &args,
+        |k, (x, out)| {
+            let t = k.thread_idx().x;
+            let step = x.load(k, t);
+            k.for_(range(0, 10).step(step), (), |k, i, ()| out.store(k, i, t));
+        },
+        expect![
+            "`for` at FILE:LINE has the step -7, which is not positive, in thread (2, 0, 0) of block (0, 0, 0) of kernel `wrong`; pass a positive step [4]"
+        ],
+    );
+    assert_eq!(fault.cause, FaultCause::StepNotPositive { step: (-7i32).to_const() });
+    // Also where there is nothing to iterate over, and for unsigned indices.
+    check::<InOut>(
+        line(1, 4),
+        &args,
+        |k, (x, out)| {
+            let t = k.thread_idx().x;
+            let step = x.load(k, t).cvt::<u64>();
+            k.for_(range(10, 0).step(step), (), |k, _, ()| out.store(k, t, t));
+        },
+        expect![
+            "`for` at FILE:LINE has the step 0, which is not positive, in thread (3, 0, 0) of block (0, 0, 0) of kernel `wrong`; pass a positive step [5]"
+        ],
+    );
+}
+
+#[test]
+fn a_barrier_in_one_arm() {
+    let out = Buffer::zeros(400);
+    let args = [Arg::Buffer(&out)];
+    let fault = check_by_thread::<Out>(
+        line(1, 64),
+        &args,
+        |k, (out,)| {
+            let t = k.block_idx().x;
+            k.if_else(t.lt(40), |k| k.barrier(), |k| out.store(k, t, t));
+        },
+        expect![
+            "`barrier` at FILE:LINE is reached by thread (32, 0, 0) of block (0, 0, 0) of kernel `wrong`, but not by thread (40, 0, 0) of the same warp, whose way parts from it at the `if` at FILE:LINE; move the barrier to where all threads of the block come [if[3]/then/0]"
+        ],
+    );
+    assert_eq!((fault.op, fault.thread), ("barrier", [32, 0, 0]));
+    let FaultCause::BarrierDivergence { other, op, place } = fault.cause else {
+        unreachable!("{fault:?}")
+    };
+    assert_eq!((other, op), ([40, 0, 0], "if"));
+    assert_eq!(place.line, fault.place.line);
+
+    check_by_thread::<Out>(
+        line(1, 64),
+        &args,
+        |k, (out,)| {
+            let t = k.block_idx().x;
+            k.if_(t.gt(7), |k| {
+                out.store(k, t, t);
+                k.barrier();
+            });
+        },
+        expect![
+            "`barrier` at FILE:LINE is reached by thread (8, 0, 0) of block (0, 0, 0) of kernel `wrong`, but not by thread (0, 0, 0) of the same warp, whose way parts from it at the `if` at FILE:LINE; move the barrier to where all threads of the block come [if[3]/then/1]"
+        ],
+    );
+}
+
+#[test]
+fn a_barrier_in_a_divergent_loop() {
+    let out = Buffer::zeros(400);
+    let args = [Arg::Buffer(&out)];
+    check_by_thread::<Out>(
+        line(1, 32),
+        &args,
+        |k, (out,)| {
+            let t = k.block_idx().x;
+            k.for_(range(0, t % 4 + 1), (), |k, i, ()| {
+                k.barrier();
+                out.store(k, t, i);
+            });
+        },
+        expect![
+            "`barrier` at FILE:LINE is reached by thread (1, 0, 0) of block (0, 0, 0) of kernel `wrong`, but not by thread (0, 0, 0) of the same warp, whose way parts from it at the `for` at FILE:LINE; move the barrier to where all threads of the block come [for[7]/0]"
+        ],
+    );
+    // The same number of iterations in all lanes of a warp is enough.
+    let kernel = Kernel::<Out>::build("right", Target::SM_80, |k, (out,)| {
+        let t = k.block_idx().x;
+        k.for_(range(0, t / 32 + 3), (), |k, i, ()| {
+            k.barrier();
+            out.store(k, t, i);
+        });
+    })
+    .expect("it verifies");
+    run(&by_thread(kernel.ir()), line(1, 64), &args, &Options::default()).expect("it has no fault");
+}
+
+#[test]
+fn the_lowest_block_is_reported() {
+    // All blocks from the third on fault; they run in parallel, and later ones fault sooner.
+    let out = Buffer::zeros(400);
+    let fault = check::<Out>(
+        line(64, 32),
+        &[Arg::Buffer(&out)],
+        |k, (out,)| {
+            let b = k.block_idx().x;
+            let n = k.for_(range(0, (64 - b) * 50), 0, |_, i, n| n + i);
+            out.store(k, b.gt(2).select(-1, 0), n);
+        },
+        expect![
+            "`st` at FILE:LINE writes i32 element -1 (bytes -4 to 0) of parameter `p0`, which has 100 elements (400 bytes), in thread (0, 0, 0) of block (3, 0, 0) of kernel `wrong`; compare the index with the length first (`k.if_`), or pass a larger buffer [14]"
+        ],
+    );
+    assert_eq!(fault.block, [3, 0, 0]);
+}
+
+#[test]
+fn what_was_done_before_a_fault_stays() {
+    let out = Buffer::from_slice(&[7i32; 8]);
+    let kernel = Kernel::<Out>::build("late", Target::SM_80, |k, (out,)| {
+        let t = k.thread_idx().x;
+        out.store(k, t, t);
+        let p: Val<'_, GlobalMut<i32>> = out.offset(8);
+        p.store(k, t, t);
+    })
+    .expect("it verifies");
+    assert!(run(kernel.ir(), line(1, 8), &[Arg::Buffer(&out)], &Options::default()).is_err());
+    assert_eq!(out.to_vec::<i32>(), [0, 1, 2, 3, 4, 5, 6, 7]);
+}
+
+#[test]
+fn a_warp_operation_of_a_stranger() {
+    let out = Buffer::zeros(4 * 32);
+    check::<Out>(
+        line(1, 32),
+        &[Arg::Buffer(&out)],
+        |k, (out,)| {
+            let sum = k.redux_add(0xffff, k.lane_id());
+            out.store(k, 0, sum);
+        },
+        expect![
+            "`redux` at FILE:LINE names as members lanes 0 to 15, not the lane that executes it, in thread (16, 0, 0) of block (0, 0, 0) of kernel `wrong` [2]"
+        ],
+    );
+}
+
+#[test]
+fn a_warp_operation_with_other_members() {
+    let out = Buffer::zeros(4 * 32);
+    check::<Out>(
+        line(1, 32),
+        &[Arg::Buffer(&out)],
+        |k, (out,)| {
+            let members = k.lane_id().lt(8).select(0xffffu32, 0xffff_ffffu32);
+            let sum = k.redux_add(members, k.lane_id());
+            out.store(k, 0, sum);
+        },
+        expect![
+            "`redux` at FILE:LINE names as members lanes 0 to 15 in thread (0, 0, 0) of block (0, 0, 0) of kernel `wrong`, but thread (8, 0, 0) among them names other members [7]"
+        ],
+    );
+}
+
+#[test]
+fn a_warp_operation_without_a_member() {
+    let out = Buffer::zeros(4 * 64);
+    let fault = check::<Out>(
+        line(1, 64),
+        &[Arg::Buffer(&out)],
+        |k, (out,)| {
+            let lane = k.lane_id();
+            // Mask and condition do not agree.
+            k.if_(lane.lt(8), |k| {
+                let sum = k.redux_add(0x1ff, lane);
+                out.store(k, 0, sum);
+            });
+        },
+        expect![
+            "`redux` at FILE:LINE names as members lanes 0 to 8 in thread (0, 0, 0) of block (0, 0, 0) of kernel `wrong`, but thread (8, 0, 0) among them does not come: its way parts at the `if` at FILE:LINE [if[3]/then/1]"
+        ],
+    );
+    let FaultCause::MissingMember { members, other, op, .. } = fault.cause else { unreachable!() };
+    assert_eq!((members, other, op), (0x1ff, [8, 0, 0], "if"));
+}
+
+#[test]
+fn a_shuffle_from_a_lane_that_is_elsewhere() {
+    let out = Buffer::zeros(4 * 32);
+    check::<Out>(
+        line(1, 32),
+        &[Arg::Buffer(&out)],
+        |k, (out,)| {
+            let lane = k.lane_id();
+            k.if_(lane.lt(8), |k| {
+                let next = k.shfl_down(0xff, lane, 1);
+                out.store(k, lane, next);
+            });
+        },
+        expect![
+            "`shfl` at FILE:LINE reads lane 8, but is executed by lanes 0 to 7 only, in thread (7, 0, 0) of block (0, 0, 0) of kernel `wrong` [if[3]/then/3]"
+        ],
+    );
+    // The last warp of the block has eight threads.
+    check::<Out>(
+        line(1, 40),
+        &[Arg::Buffer(&out)],
+        |k, (out,)| {
+            let lane = k.lane_id();
+            let other = k.shfl_bfly(0xffff_ffff, lane, 8);
+            out.store(k, lane, other);
+        },
+        expect![
+            "`shfl` at FILE:LINE reads lane 8, but is executed by lanes 0 to 7 only, in thread (32, 0, 0) of block (0, 0, 0) of kernel `wrong` [4]"
+        ],
+    );
+}
+
+#[test]
+fn traps_and_breakpoints() {
+    check::<()>(
+        line(1, 40),
+        &[],
+        |k, ()| k.if_(k.thread_idx().x.gt(35), |k| k.trap()),
+        expect![
+            "`trap` at FILE:LINE is executed by thread (36, 0, 0) of block (0, 0, 0) of kernel `wrong` [if[3]/then/0]"
+        ],
+    );
+    check::<()>(
+        line(3, 40),
+        &[],
+        |k, ()| k.if_(k.block_idx().x.gt(0), |k| k.brkpt()),
+        expect![
+            "`brkpt` at FILE:LINE is executed by thread (0, 0, 0) of block (1, 0, 0) of kernel `wrong` [if[3]/then/0]"
+        ],
+    );
+}

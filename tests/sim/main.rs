@@ -1,0 +1,37 @@
+//! Tests of `sim`.
+
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking"
+)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+#[cfg(feature = "sim")]
+mod arith;
+#[cfg(feature = "sim")]
+mod arith_devices;
+#[cfg(feature = "sim")]
+mod async_;
+#[cfg(feature = "sim")]
+mod control;
+#[cfg(feature = "sim")]
+mod faults;
+#[cfg(feature = "sim")]
+mod limits;
+#[cfg(feature = "sim")]
+mod mma;
+#[cfg(feature = "sim")]
+mod mma_devices;
+#[cfg(feature = "sim")]
+mod mutants;
+#[cfg(feature = "sim")]
+mod narrow;
+#[cfg(feature = "sim")]
+mod random_devices;
+#[cfg(feature = "sim")]
+mod random_loops;

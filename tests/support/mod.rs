@@ -1,0 +1,34 @@
+//! Helpers of the tests: devices, generators of random input, oracles, and runners of other programs.
+
+#![allow(dead_code, reason = "each test program uses a part of the helpers")]
+#![allow(unused_imports, reason = "each test program uses a part of the helpers")]
+
+#[cfg(feature = "sim")]
+pub(crate) mod any_buffer;
+pub(crate) mod assemble;
+pub(crate) mod atomic_cells;
+pub(crate) mod campaign;
+#[cfg(feature = "sim")]
+pub(crate) mod computed;
+#[cfg(feature = "sim")]
+pub(crate) mod device;
+pub(crate) mod driver;
+pub(crate) mod flow;
+#[cfg(feature = "sim")]
+pub(crate) mod gemm_case;
+pub(crate) mod oracle;
+pub(crate) mod pipelines;
+pub(crate) mod places;
+pub(crate) mod ptxas;
+pub(crate) mod random_kernel;
+pub(crate) mod random_loops;
+pub(crate) mod raw;
+pub(crate) mod rng;
+#[cfg(feature = "sim")]
+pub(crate) mod run_lines;
+pub(crate) mod tensor_cells;
+pub(crate) mod text;
+#[cfg(feature = "sim")]
+pub(crate) mod threads;
+pub(crate) mod ui;
+pub(crate) mod vectors;

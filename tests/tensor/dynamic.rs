@@ -1,0 +1,497 @@
+//! Tensors whose extents and strides are known when the kernel runs: one kernel for all of them, and what it does is
+//! what it does with the numbers in the layout.
+
+use crate::support::device;
+
+use tilewright::ir::{
+    Body, Global, GlobalMut, Kernel, KernelOptions, Scalar, Target, Template, Val, range,
+};
+use tilewright::layout::{Env, Int, IntTuple, Layout, LayoutError, layout, shape, tiler};
+use tilewright::runtime::{Device, Grid};
+use tilewright::tensor::{
+    CacheOp, CopyAtom, CopyOp, Fragment, GlobalTensor, GlobalTensorMut, MmaAtom, MmaOp, Pointer,
+    SharedTensor, Tensor, TiledCopy, TiledMma, ValType, autovec_copy, clear, copy, copy_if,
+    copy_zfill, gemm,
+};
+
+type Params = (Layout, Global<f32>, Layout, GlobalMut<f32>);
+
+/// A kernel of two tensors with these layouts.
+fn kernel(
+    [from, to]: [&Layout; 2],
+    body: impl for<'b> FnOnce(&mut Body<'b, 'b>, &GlobalTensor<'b, f32>, &GlobalTensorMut<'b, f32>),
+) -> Kernel<Params> {
+    let options = KernelOptions::default().template(from).template(to);
+    Kernel::<Params>::build_with(options, "dynamic", Target::SM_80, |k, (from, x, to, y)| {
+        let x = Tensor::new(k, Pointer::new(x).assume_aligned(k, 16), from);
+        let y = Tensor::new(k, Pointer::new(y).assume_aligned(k, 16), to);
+        body(k, &x, &y);
+    })
+    .unwrap()
+}
+
+/// Runs it with these layouts on `1, 2, 3, ..` and on zeros.
+fn run(device: &Device, kernel: &Kernel<Params>, grid: Grid, [from, to]: [&Layout; 2]) -> Vec<f32> {
+    let len = |layout: &Layout| layout.cosize().unwrap().to_static().unwrap() as usize;
+    let x: Vec<f32> = (1..=len(from)).map(|i| i as f32).collect();
+    let (x, mut y) = (device.upload(&x).unwrap(), device.zeros::<f32>(len(to)).unwrap());
+    device.load(kernel).unwrap().launch(grid, (from, &x, to, &mut y)).unwrap();
+    y.to_vec().unwrap()
+}
+
+/// What a copy of the coordinates that `inside` has leaves in the second tensor.
+fn copied([from, to]: [&Layout; 2], inside: impl Fn(i64) -> bool) -> Vec<f32> {
+    let mut expected = vec![0.0; to.cosize().unwrap().to_static().unwrap() as usize];
+    for i in (0..to.size().unwrap().to_static().unwrap()).filter(|i| inside(*i)) {
+        expected[to.at(i).unwrap() as usize] = (from.at(i).unwrap() + 1) as f32;
+    }
+    expected
+}
+
+fn one_block(threads: u32) -> Grid {
+    Grid::new([1, 1, 1], [threads, 1, 1])
+}
+
+/// Static extents, a pitch of the run: `(4,8):(n,1)` and `(4,8):(1,m)`.
+fn pitches(divisor: i64) -> [Layout; 2] {
+    let (n, m) = (Int::symbol("n").divisible_by(divisor), Int::symbol("m").divisible_by(divisor));
+    [Layout::new((4, 8), (n, 1)).unwrap(), Layout::new((4, 8), (1, m)).unwrap()]
+}
+
+#[test]
+fn host_coordinates_go_through_symbols() {
+    let [rows, columns] = pitches(1);
+    let kernel = kernel([&rows, &columns], |k, x, y| {
+        let t = k.thread_idx().x;
+        // Each row by itself: by a coordinate, by slices, by a moved origin, by a number for a coordinate.
+        y.store(k, (0, t), x.load(k, (0, t)));
+        y.slice(k, (1, ..)).store(k, t, x.slice(k, (1, ..)).load(k, t));
+        y.domain_offset(k, (2, 0)).store(k, (0, t), x.domain_offset(k, (2, 0)).load(k, (0, t)));
+        for column in 0..8 {
+            y.store(k, 3 + 4 * column, x.load(k, 3 + 4 * column));
+        }
+    });
+    for device in device::devices() {
+        for (n, m) in [(8, 4), (9, 5), (100, 70)] {
+            let layouts = [rows.clone(), columns.clone()]
+                .map(|layout| layout.eval(&Env::new().with("n", n).with("m", m)).unwrap());
+            let layouts = layouts.each_ref();
+            let found = run(&device, &kernel, one_block(8), layouts);
+            assert_eq!(found, copied(layouts, |_| true), "n = {n}, m = {m} on {device}");
+        }
+    }
+}
+
+/// All that moves whole tensors, one after the other, each a copy.
+type Copies = for<'b> fn(&mut Body<'b, 'b>, &GlobalTensor<'b, f32>, &GlobalTensorMut<'b, f32>);
+
+const COPIES: [Copies; 7] = [
+    |k, x, y| copy(k, x, y),
+    |k, x, y| autovec_copy(k, x, y),
+    |k, x, y| y.store_all(k, &x.load_all(k)),
+    |k, x, y| {
+        let held: Fragment<'_, f32> = Fragment::registers(k, layout!((4, 8) : (8, 1)));
+        autovec_copy(k, x, &held);
+        autovec_copy(k, &held, y);
+    },
+    |k, x, y| {
+        let all = Tensor::identity(k, shape!(4, 8)).within(k, (k.thread_idx().x + 4, ..));
+        copy_if(k, &all, x, y);
+    },
+    |k, x, y| {
+        let all = Tensor::identity(k, shape!(4, 8)).within(k, (.., k.thread_idx().x + 8));
+        copy_zfill(k, &all, x, y);
+    },
+    |k, x, y| {
+        clear(k, y);
+        let atom = CopyAtom::new(CopyOp::Universal { bits: 32 }).unwrap();
+        let tiled = TiledCopy::new(atom, Scalar::F32, &layout!((1, 1)), &layout!((2, 4))).unwrap();
+        let thr = tiled.slice(k.thread_idx().x);
+        thr.copy(k, &thr.partition_s(k, x), &thr.partition_d(k, y));
+    },
+];
+
+#[test]
+fn tensors_with_strides_of_the_run_are_copied() {
+    for device in device::devices() {
+        for divisor in [1, 2, 4] {
+            for (i, body) in COPIES.iter().enumerate() {
+                let [rows, columns] = pitches(divisor);
+                for layouts in [[&rows, &columns], [&rows, &rows], [&columns, &rows]] {
+                    let kernel = kernel(layouts, body);
+                    for (n, m) in [(8, 4), (12, 20)] {
+                        let env = Env::new().with("n", n).with("m", m);
+                        let layouts = layouts.map(|layout| layout.eval(&env).unwrap());
+                        let layouts = layouts.each_ref();
+                        let found = run(&device, &kernel, one_block(1), layouts);
+                        assert_eq!(found, copied(layouts, |_| true), "copy {i}, {n} {m}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Divisors of symbols are alignment, and so the width of vectors.
+#[test]
+fn divisors_of_symbols_are_widths_of_vectors() {
+    for (divisor, loads) in [(1, 32), (2, 16), (4, 8), (12, 8), (6, 16)] {
+        let [rows, _] = pitches(divisor);
+        let copied = kernel([&rows, &rows], |k, x, y| {
+            let bytes = (4 << divisor.trailing_zeros()).min(16);
+            assert_eq!(x.slice(k, (1, ..)).data().alignment(), bytes);
+            assert_eq!(x.slice(k, (4, ..)).data().alignment(), 16);
+            autovec_copy(k, x, y);
+        });
+        assert_eq!(copied.ptx().text().matches("ld.global").count(), loads, "{divisor}");
+        assert_eq!(copied.ptx().text().matches("st.global").count(), loads, "{divisor}");
+    }
+    // A tiled copy of vectors asks for the divisor.
+    let tiled = |divisor| {
+        let [rows, _] = pitches(divisor);
+        let options = KernelOptions::default().template(&rows);
+        Kernel::<(Layout, Global<f32>)>::build_with(options, "k", Target::SM_80, |k, (rows, x)| {
+            let atom = CopyAtom::new(CopyOp::Universal { bits: 128 }).unwrap();
+            let copy =
+                TiledCopy::new(atom, Scalar::F32, &layout!((4, 2) : (2, 1)), &layout!((1, 4)));
+            let copy = copy.unwrap();
+            let thr = copy.slice(k.thread_idx().x);
+            let x = Tensor::new(k, Pointer::new(x).assume_aligned(k, 16), rows);
+            let from = thr.partition_s(k, &x);
+            let held: Fragment<'_, f32> = from.fragment_like(k);
+            thr.copy(k, &from, &held);
+        })
+    };
+    assert_eq!(tiled(4).unwrap().ptx().text().matches("ld.global.v4").count(), 1);
+    let error = tiled(2).unwrap_err().to_string();
+    assert!(error.contains("the alignment is 8 bytes where 16 are needed"), "{error}");
+}
+
+/// Tiles of matrices of any size through shared memory, rows and columns guarded by the shape of the run.
+#[test]
+fn marked_layouts_end_to_end() -> Result<(), LayoutError> {
+    // A matrix of rows with a pitch, and one of columns: all numbers are those of a launch.
+    let from = layout!((32, 64) : (80, 1)).mark_layout_dynamic(None)?;
+    let to = layout!((32, 64) : (1, 32)).mark_layout_dynamic(0)?;
+    let atom = CopyAtom::new(CopyOp::Universal { bits: 32 }).unwrap();
+    let tiled = TiledCopy::new(atom, Scalar::F32, &layout!((8, 4) : (4, 1)), &layout!((1, 4)));
+    let tiled = tiled.unwrap();
+    let transpose = kernel([&from, &to], |k, x, y| {
+        let (block, thr) = (k.block_idx(), tiled.slice(k.thread_idx().x));
+        let tile = tiler!(16, 32);
+        let staged = SharedTensor::<f32>::shared(k, layout!((16, 32) : (33, 1)));
+        let places = Tensor::identity(k, x.shape().to_owned());
+        let [x_tile, y_tile] = [(); 2].map(|()| (block.x, block.y));
+        let inside = thr.partition_s(k, &places.local_tile(k, &tile, x_tile));
+        let inside = inside.within(k, k.coord(x.shape()));
+        let from = thr.partition_s(k, &x.local_tile(k, &tile, x_tile));
+        let to = thr.partition_d(k, &y.local_tile(k, &tile, y_tile));
+        thr.copy_zfill(k, &inside, &from, &thr.partition_d(k, &staged));
+        k.barrier();
+        thr.copy_if(k, &inside, &thr.partition_s(k, &staged), &to);
+    });
+    for device in device::devices() {
+        for [m, n, pitch] in [[32, 64, 80], [16, 32, 32], [1, 1, 1], [50, 70, 71], [17, 33, 40]] {
+            let layouts = [layout!((m, n) : (pitch, 1)), layout!((m, n) : (1, m + 3))];
+            let layouts = layouts.each_ref();
+            let blocks = [m, n, 1].map(|extent| extent as u32);
+            let grid = Grid::new([blocks[0].div_ceil(16), blocks[1].div_ceil(32), 1], [32, 1, 1]);
+            let found = run(&device, &transpose, grid, layouts);
+            assert_eq!(found, copied(layouts, |_| true), "{m} x {n} on {device}");
+        }
+    }
+    Ok(())
+}
+
+/// Compact rows of a length that 4 divides: whole vectors by `cp.async`.
+#[test]
+fn compact_shapes_keep_their_vectors() -> Result<(), LayoutError> {
+    let of = |layout: Layout| layout.mark_compact_shape_dynamic(0, None, 1);
+    let marked = of(layout!((32, 64) : (64, 1)).mark_compact_shape_dynamic(1, None, 4)?)?;
+    assert_eq!(marked.to_string(), "(s0,s1):(s1,1)");
+    let op = CopyOp::CpAsync { bits: 128, cache: CacheOp::Global, zero_fill: true };
+    let bring = TiledCopy::new(
+        CopyAtom::new(op).unwrap(),
+        Scalar::F32,
+        &layout!((8, 4) : (4, 1)),
+        &layout!((1, 4)),
+    );
+    let bring = bring.unwrap();
+    let staged = kernel([&marked, &marked], |k, x, y| {
+        let (block, thr) = (k.block_idx(), bring.slice(k.thread_idx().x));
+        let tile = tiler!(16, 32);
+        let staged = SharedTensor::<f32>::shared(k, layout!((16, 32) : (36, 1)));
+        let limit = k.coord(x.shape());
+        let places =
+            Tensor::identity(k, x.shape().to_owned()).local_tile(k, &tile, (block.x, block.y));
+        // The first element of each vector stands for it: 4 divides the rows.
+        let places = thr.partition_s(k, &places).slice(k, ((0, ..), .., ..));
+        let inside = places.within(k, limit.clone());
+        let from = thr.partition_s(k, &x.local_tile(k, &tile, (block.x, block.y)));
+        thr.copy_if(k, &inside, &from, &thr.partition_d(k, &staged));
+        k.cp_async_wait_all();
+        k.barrier();
+        let out = TiledCopy::new(
+            CopyAtom::new(CopyOp::Universal { bits: 128 }).unwrap(),
+            Scalar::F32,
+            &layout!((8, 4) : (4, 1)),
+            &layout!((1, 4)),
+        );
+        let out = out.unwrap();
+        let thr = out.slice(k.thread_idx().x);
+        let to = thr.partition_d(k, &y.local_tile(k, &tile, (block.x, block.y)));
+        thr.copy_if(k, &inside, &thr.partition_s(k, &staged), &to);
+    });
+    let text = staged.ptx();
+    assert_eq!(text.text().matches("cp.async.cg.shared.global").count(), 4);
+    assert_eq!(text.text().matches("st.global.v4").count(), 4);
+    for device in device::devices() {
+        for [m, n] in [[32, 64], [16, 32], [3, 4], [50, 76], [17, 100]] {
+            let layouts = [layout!((m, n) : (n, 1)), layout!((m, n) : (n, 1))];
+            let layouts = layouts.each_ref();
+            let blocks = [(m as u32).div_ceil(16), (n as u32).div_ceil(32), 1];
+            let found = run(&device, &staged, Grid::new(blocks, [32, 1, 1]), layouts);
+            assert_eq!(found, copied(layouts, |_| true), "{m} x {n} on {device}");
+        }
+        // Rows of 30 contradict what the kernel was built for.
+        let layout = layout!((4, 30) : (30, 1));
+        let (x, mut y) = (device.zeros::<f32>(120).unwrap(), device.zeros::<f32>(120).unwrap());
+        let launched =
+            device.load(&staged).unwrap().launch(one_block(32), (&layout, &x, &layout, &mut y));
+        assert!(launched.unwrap_err().to_string().contains("s1 = 30 contradicts"));
+    }
+    Ok(())
+}
+
+/// A loop of the device over as many tiles as there are, each through registers: sums of rows of any length.
+#[test]
+fn tiles_are_counted_by_the_kernel() -> Result<(), LayoutError> {
+    let rows = layout!((8, 64) : (64, 1)).mark_layout_dynamic(1)?;
+    let sums = layout!(8).mark_compact_shape_dynamic(0, None, 8)?;
+    let kernel = kernel([&rows, &sums], |k, x, y| {
+        let (block, t) = (k.block_idx().x, k.thread_idx().x);
+        let at = (block, ..);
+        let tiles = x.local_tile(k, &tiler!(8, 4), at).slice(k, (t, .., ..));
+        let places = Tensor::identity(k, x.shape().to_owned()).local_tile(k, &tiler!(8, 4), at);
+        let places = places.slice(k, (t, .., ..));
+        let limit = k.coord(x.shape());
+        let count = tiles.shape().child(1).and_then(|mode| mode.as_leaf().cloned()).unwrap();
+        assert_eq!(tiles.shape().to_string(), "(4,ceil_div(s1,4))");
+        let count = k.int::<i32>(&count);
+        let held = Fragment::<f32>::registers(k, layout!(4));
+        let sum = k.for_(range(0, count), k.constant(0f32), |k, tile, sum| {
+            let inside = places.slice(k, (.., tile)).within(k, limit.clone());
+            copy_zfill(k, &inside, &tiles.slice(k, (.., tile)), &held);
+            held.load_all(k).reduce(k, sum, 0, |a, b| a + b).at(k, 0)
+        });
+        y.store(k, block * 8 + t, sum);
+    });
+    for device in device::devices() {
+        for [m, n, pitch] in [[8, 4, 4], [16, 7, 9], [24, 1, 2], [8, 130, 131]] {
+            let layouts = [layout!((m, n) : (pitch, 1)), layout!(m)];
+            let layouts = layouts.each_ref();
+            let grid = Grid::new([m as u32 / 8, 1, 1], [8, 1, 1]);
+            let found = run(&device, &kernel, grid, layouts);
+            let sum = |row: i64| (0..n).map(|j| (row * pitch + j + 1) as f32).sum::<f32>();
+            assert_eq!(found, (0..m).map(sum).collect::<Vec<_>>(), "{m} x {n} on {device}");
+        }
+    }
+    Ok(())
+}
+
+/// A product whose factors are read where they are, in memory with pitches of the run.
+#[test]
+fn factors_with_strides_of_the_run_are_multiplied() {
+    let [a, b] = pitches(1);
+    let kernel = kernel([&a, &b], |k, a, b| {
+        let atom = MmaAtom::new(MmaOp::UniversalFma { ty: ValType::F32 }).unwrap();
+        let mma = TiledMma::new(atom, &layout!((1, 1, 1)), tiler!(_, _, _)).unwrap();
+        let thr = mma.slice(k.thread_idx().x);
+        let (part_a, part_b) = (thr.partition_a(k, a), thr.partition_b(k, b));
+        let sums = thr.fragment_c::<f32>(k, shape!(4, 4));
+        sums.fill(k, 0.0);
+        gemm(k, &mma, &sums, &part_a, &part_b);
+        // The products of the rows of A and of B in place of 4 columns of B.
+        copy(k, &sums, &thr.partition_c(k, &b.local_tile(k, &tiler!(4, 4), (0, 1))));
+    });
+    for device in device::devices() {
+        for (n, m) in [(8, 4), (11, 5)] {
+            let env = Env::new().with("n", n).with("m", m);
+            let [a, b] = [&a, &b].map(|layout| layout.eval(&env).unwrap());
+            let x: Vec<f32> = (0..64).map(|i| i as f32).collect();
+            let (first, mut second) = (device.upload(&x).unwrap(), device.upload(&x).unwrap());
+            let function = device.load(&kernel).unwrap();
+            function.launch(one_block(1), (&a, &first, &b, &mut second)).unwrap();
+            let found = second.to_vec().unwrap();
+            let at = |layout: &Layout, i: i64, j: i64| layout.at(i + 4 * j).unwrap();
+            for (i, j) in (0..4).flat_map(|i| (0..4).map(move |j| (i, j))) {
+                let sum: i64 = (0..8).map(|step| at(&a, i, step) * at(&b, j, step)).sum();
+                assert_eq!(found[at(&b, i, j + 4) as usize], sum as f32, "{i} {j} on {device}");
+            }
+        }
+    }
+}
+
+/// A number stands for a coordinate in a shape of the run too, and memory of the run is recast.
+#[test]
+fn places_and_elements_of_shapes_of_the_run() -> Result<(), LayoutError> {
+    let compact = layout!((8, 4) : (1, 8)).mark_compact_shape_dynamic(0, None, 2)?;
+    let kernel = kernel([&compact, &compact], |k, x, y| {
+        let halves = x.recast::<f64>(k);
+        assert_eq!(halves.layout().to_string(), "(s0/2,4):(1,s0/2)");
+        halves.load(k, (0, 3));
+        let places = Tensor::identity(k, x.shape().to_owned());
+        let t = k.thread_idx().x;
+        for i in 0..3 {
+            let number = 5 + 7 * i;
+            if i == 0 {
+                let at = places.coord(k, number);
+                y.store(k, at.clone(), x.load(k, at));
+            }
+            let at = places.coord(k, t + number);
+            y.store(k, at, x.load(k, t + number));
+        }
+    });
+    for device in device::devices() {
+        for m in [6, 8, 12] {
+            let layout = layout!((m, 4) : (1, m));
+            let layouts = [&layout, &layout];
+            let found = run(&device, &kernel, one_block(1), layouts);
+            assert_eq!(found, copied(layouts, |i| [5, 12, 19].contains(&i)), "{m} on {device}");
+        }
+    }
+    Ok(())
+}
+
+/// What is copied has a shape of numbers.
+#[test]
+fn extents_of_the_run_are_not_copied_as_a_whole() {
+    let marked = layout!((8, 4) : (4, 1)).mark_layout_dynamic(None).unwrap();
+    let bodies: [Copies; 4] = [
+        |k, x, y| copy(k, x, y),
+        |k, x, y| autovec_copy(k, x, y),
+        |k, x, _| drop(x.load_all(k)),
+        |k, _, y| clear(k, y),
+    ];
+    for body in bodies {
+        let options = KernelOptions::default().template(&marked).template(&marked);
+        let built = Kernel::<Params>::build_with(options, "k", Target::SM_80, |k, (a, x, b, y)| {
+            let (x, y) = (Tensor::new(k, x, a), Tensor::new(k, y, b));
+            body(k, &x, &y);
+        });
+        let error = built.unwrap_err().to_string();
+        assert!(
+            error.contains("the extent s0 of (s0,s1) is known only when the kernel runs"),
+            "{error}"
+        );
+        assert!(error.contains("`local_tile`"), "{error}");
+    }
+}
+
+/// Marking changes the numbers to symbols: with the numbers back, it is the layout that was marked.
+#[test]
+fn marks_are_layouts_of_the_kind() -> Result<(), LayoutError> {
+    let order = |order: &'static [usize]| Some(order);
+    let marked = [
+        (layout!((8, 4, 16, 2) : (128, 32, 2, 1)), 0, None),
+        (layout!((8, 4, 16, 2) : (128, 32, 2, 1)), 3, None),
+        (layout!((8, 4, 16, 2) : (1, 8, 32, 512)), 2, None),
+        (layout!((8, 1, 4) : (4, 4, 1)), 0, None),
+        (layout!((8, 1, 4) : (4, 32, 1)), 1, order(&[1, 0, 2])),
+        (layout!((1, 8) : (1, 1)), 1, None),
+        (layout!((1, 8) : (100, 1)), 1, None),
+        (layout!((1, 8) : (8, 1)), 0, order(&[0, 1])),
+        (layout!(8 : 1), 0, None),
+    ];
+    for (given, mode, order) in marked {
+        let dynamic = given.mark_compact_shape_dynamic(mode, order, 1)?;
+        let symbol = dynamic.shape().leaves()[mode].clone();
+        let extent = given.shape().leaves()[mode].to_static()?;
+        assert!(symbol.as_symbol().is_some());
+        assert_eq!(dynamic.eval(&Env::new().bind(&symbol, extent))?, given, "{dynamic}");
+        // Another extent gives another compact layout, of another size.
+        let longer = dynamic.eval(&Env::new().bind(&symbol, 3 * extent))?;
+        assert_eq!(longer.size()?, given.size()?.mul(&3.into())?);
+        if !given.to_string().contains("100") {
+            assert_eq!(longer.cosize()?, longer.size()?, "{longer}");
+        }
+    }
+    for given in
+        [layout!((8, 4) : (4, 1)), layout!((8, 4, 3) : (1, 0, 50)), layout!((8, 4) : (3, 40))]
+    {
+        let dynamic = given.mark_layout_dynamic(None)?;
+        let mut env = Env::new();
+        let numbers = given.as_ref().leaves().zip(dynamic.as_ref().leaves());
+        for ((extent, stride), (by_extent, by_stride)) in numbers {
+            assert!(by_extent.as_symbol().is_some());
+            let (stride, by_stride) = (stride.to_int()?, by_stride.to_int()?);
+            assert_eq!(by_stride.is_static(), stride.is(0) || stride.is(1));
+            env = env.bind(by_extent, extent.to_static()?).bind(by_stride, stride.to_static()?);
+        }
+        assert_eq!(dynamic.eval(&env)?, given);
+    }
+    Ok(())
+}
+
+#[test]
+fn marks_that_are_not_decided_are_errors() {
+    let shape = |layout: Layout, mode, order: Option<&[usize]>, divisibility| {
+        layout.mark_compact_shape_dynamic(mode, order, divisibility).unwrap_err()
+    };
+    let square = || layout!((8, 4) : (4, 1));
+    assert!(matches!(shape(square(), 2, None, 1), LayoutError::NoSuchMode { mode: 2, rank: 2 }));
+    assert!(matches!(shape(square(), 1, None, 3), LayoutError::NotDivisible { .. }));
+    assert!(matches!(shape(square(), 1, None, 0), LayoutError::NotDivisible { .. }));
+    assert!(matches!(shape(layout!((8, 4) : (5, 1)), 1, None, 1), LayoutError::Unsupported { .. }));
+    assert!(matches!(shape(square(), 1, Some(&[1, 0]), 1), LayoutError::Unsupported { .. }));
+    assert!(matches!(shape(square(), 1, Some(&[0, 0]), 1), LayoutError::Unsupported { .. }));
+    assert!(matches!(shape(layout!((8, 1) : (1, 1)), 1, None, 1), LayoutError::Undecided { .. }));
+    let nested = layout!((8, (4, 2)) : (8, (2, 1)));
+    assert!(matches!(shape(nested, 0, None, 1), LayoutError::Unsupported { .. }));
+    let twice = square().mark_compact_shape_dynamic(1, None, 1).unwrap();
+    assert!(matches!(shape(twice, 1, None, 1), LayoutError::Unsupported { .. }));
+
+    let all =
+        |layout: Layout, leading: Option<usize>| layout.mark_layout_dynamic(leading).unwrap_err();
+    assert!(matches!(all(layout!((8, 4) : (1, 1)), None), LayoutError::Undecided { .. }));
+    assert!(matches!(all(square(), Some(0)), LayoutError::Unsupported { .. }));
+    assert!(matches!(all(square(), Some(2)), LayoutError::NoSuchMode { .. }));
+}
+
+/// More than 2^31 elements: offsets of 64 bits, whoever knows the coordinate. The tensor begins far below the
+/// buffer, which is its last row.
+#[test]
+fn tensors_of_more_than_32_bits() {
+    const ROWS: i64 = 1 << 17;
+    const PITCH: i64 = 1 << 16;
+    let last = (ROWS - 1) * PITCH;
+    let symbolic = Layout::new((ROWS, 64), (Int::symbol("pitch"), 1)).unwrap();
+    for layout in [layout!((ROWS, 64) : (PITCH, 1)), symbolic] {
+        type Params = (IntTuple, GlobalMut<i32>, i32);
+        let pitch = Template::from(IntTuple::leaf(Int::symbol("pitch")));
+        let options = KernelOptions::default().template(pitch);
+        let kernel =
+            Kernel::<Params>::build_with(options, "far", Target::SM_80, |k, (_, x, row)| {
+                let x = Tensor::new(k, Pointer::new(x) - last, layout.clone());
+                let t = k.thread_idx().x;
+                // The row is known by the device, by the host, as a tile of the device, and as one number.
+                x.store(k, (row, t), 1);
+                x.store(k, (ROWS - 1, t + 16), 2);
+                x.local_tile(k, &tiler!(2, 8), (row / 2, 4)).store(k, (1, t), 3);
+                let place: Val<'_, i32> = row + t * (1 << 17);
+                x.domain_offset(k, (0, 48)).store(k, place, 4);
+            });
+        let kernel = kernel.unwrap();
+        for device in device::devices() {
+            let mut x = device.zeros::<i32>(64).unwrap();
+            let launched = device.load(&kernel).unwrap().launch(
+                one_block(8),
+                (&IntTuple::leaf(Int::new(PITCH)), &mut x, (ROWS - 1) as i32),
+            );
+            launched.unwrap();
+            let value = |i: usize| if i % 16 < 8 { i as i32 / 16 + 1 } else { 0 };
+            let expected: Vec<i32> = (0..64).map(value).collect();
+            assert_eq!(x.to_vec().unwrap(), expected, "{layout} on {device}");
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Rings of stages: what passes through them arrives, and those that cannot be are named.
+
+use crate::support::device;
+
+use tilewright::ir::{
+    Body, CpAsyncCache, Global, GlobalMut, Kernel, KernelOptions, Scalar, Shared, Target,
+    TensorMapMut, Val, range,
+};
+use tilewright::layout::layout;
+use tilewright::runtime::Grid;
+use tilewright::tensor::{
+    CpAsyncPipeline, Raster, SharedTensor, TileScheduler, TmaCopy, TmaPipeline, TmaStorePipeline,
+    WarpRole, warp_roles,
+};
+
+/// Copies what a thread has of a row of 64 elements.
+fn copy_row<'b>(
+    k: &Body<'b, '_>,
+    (x, ring): (Val<'b, Global<i32>>, Val<'b, Shared<i32>>),
+    [thread, row, place]: [Val<'b, i32>; 3],
+) {
+    let (to, from) = (ring.offset(place + thread), x.offset(row * 64 + thread));
+    k.cp_async(to, from, CpAsyncCache::Ca, 4);
+}
+
+/// Rows pass through rings of all sizes, whole ones and less; each thread uses what another one copied.
+#[test]
+fn rows_pass_through_rings_of_all_sizes() {
+    for (stages, pitch) in [(2, 1), (3, 1), (3, 64), (4, 96), (5, 64)] {
+        let pipe = CpAsyncPipeline::new(stages, pitch).unwrap();
+        assert_eq!((pipe.stages(), pipe.ahead()), (stages, stages - 1));
+        // A place is a number of a stage or of elements.
+        let scale = if pitch == 1 { 64 } else { 1 };
+        let elements = (stages * pitch) as usize * scale as usize;
+        type Params = (Global<i32>, GlobalMut<i32>, i32);
+        let kernel = Kernel::<Params>::build("rows", Target::SM_80, |k, (x, y, rows)| {
+            let ring = k.shared::<i32>(elements);
+            let t = k.thread_idx().x;
+            pipe.fill(k, |k, row, place| {
+                let row = k.constant(row as i32);
+                k.if_(row.lt(rows), |k| copy_row(k, (x, ring), [t, row, place * scale]));
+            });
+            let start = (pipe.start(k), k.constant(0));
+            let (_, sum) = k.for_(range(0, rows), start, |k, row, (state, sum)| {
+                let ahead = row + pipe.ahead() as i32;
+                k.if_(ahead.lt(rows), |k| copy_row(k, (x, ring), [t, ahead, state.write * scale]));
+                let sum = sum * 3 + ring.load(k, state.read * scale + (63 - t));
+                pipe.commit(k);
+                pipe.wait(k);
+                (pipe.next(state), sum)
+            });
+            pipe.drain(k);
+            y.store(k, t, sum);
+        })
+        .unwrap();
+        for device in device::devices() {
+            let function = device.load(&kernel).unwrap();
+            for rows in [0, 1, 2, 3, 7, 12] {
+                let values: Vec<i32> = (0..64 * 12).map(|i| i * 7 % 31).collect();
+                let (x, mut y) = (device.upload(&values).unwrap(), device.zeros(64).unwrap());
+                let grid = Grid::new([1, 1, 1], [64, 1, 1]);
+                function.launch(grid, (&x, &mut y, rows as i32)).unwrap();
+                let sum =
+                    |t: usize| (0..rows).fold(0i32, |sum, row| sum * 3 + values[64 * row + 63 - t]);
+                assert_eq!(y.to_vec().unwrap(), (0..64).map(sum).collect::<Vec<_>>(), "{stages}");
+            }
+        }
+    }
+}
+
+/// Two warps, each with a ring and a barrier of its own, store more tiles than there are stages.
+#[test]
+fn stages_are_stored_while_others_are_written() {
+    for stages in [1, 2, 3] {
+        let copy = TmaCopy::new(Scalar::I32, &layout!((1, 32):(32, 1)).into()).unwrap();
+        let kernel = Kernel::<(TensorMapMut<i32, 2>,)>::build("rows", Target::SM_90, |k, (to,)| {
+            let all = layout!((1, 32, 3, 2):(32, 1, 32, 96));
+            let all = SharedTensor::<i32>::shared_aligned(k, all, 128);
+            let t = k.thread_idx().x;
+            let (warp, lane) = (t / 32, t % 32);
+            let barrier = k.named_barrier(warp.cvt::<u32>() + 1, 32);
+            let pipe = TmaStorePipeline::new(k, stages, lane.eq(0)).with_barrier(barrier);
+            for step in 0..7 {
+                let at = (.., .., i64::from(pipe.stage(step)), warp);
+                let stage = all.slice(k, at);
+                let row = warp * 7 + step as i32;
+                pipe.acquire(k);
+                stage.store(k, (0, lane), row * 100 + lane);
+                pipe.commit(k, |k| copy.store(k, to, &stage, (row, 0)));
+            }
+            pipe.finish(k);
+        })
+        .unwrap();
+        let wait = format!("cp.async.bulk.wait_group.read {};", stages - 1);
+        assert!(kernel.ptx().text().contains(&wait));
+        let map = copy.desc(&layout!((14, 32):(32, 1))).unwrap();
+        let expected: Vec<i32> = (0..14 * 32).map(|i| i / 32 * 100 + i % 32).collect();
+        for device in device::devices() {
+            if device.target() < Target::SM_90 {
+                continue;
+            }
+            let mut x = device.zeros::<i32>(14 * 32).unwrap();
+            let mut to = x.tensor_map_mut(&map).unwrap();
+            let grid = Grid::new([1, 1, 1], [64, 1, 1]);
+            device.load(&kernel).unwrap().launch(grid, (&mut to,)).unwrap();
+            assert_eq!(x.to_vec().unwrap(), expected, "{stages} stages");
+        }
+    }
+}
+
+/// What a ring, an order of tiles, or roles cannot be is an error with a name, not a kernel that hangs.
+#[test]
+fn what_cannot_be_is_named() {
+    let text = |stages, elements| CpAsyncPipeline::new(stages, elements).unwrap_err().to_string();
+    assert_eq!(
+        text(1, 64),
+        "`CpAsyncPipeline` of 1 stages of 64 elements: there are 1 stages: from 2 to 33554431 are possible"
+    );
+    assert!(
+        text(2, 0).ends_with("there are 0 elements of a stage: from 1 to 1073741823 are possible")
+    );
+    assert!(text(5, 1 << 29).ends_with("there are 5 stages: from 2 to 3 are possible"));
+    let errors = |body: &dyn Fn(&mut Body<'_, '_>)| {
+        let options = KernelOptions::default().block([384, 1, 1]);
+        let kernel = Kernel::<()>::build_with(options, "wrong", Target::SM_90A, |k, ()| body(k));
+        kernel.map_or_else(
+            |errors| errors.iter().map(|e| e.kind.to_string()).collect::<Vec<_>>(),
+            |_| Vec::new(),
+        )
+    };
+    let found = errors(&|k| {
+        TmaPipeline::new(k, 0, 128, 0);
+        let issuer = k.constant(true);
+        TmaStorePipeline::new(k, 0, issuer);
+    });
+    assert_eq!(
+        found,
+        [
+            "`TmaPipeline` of 0 stages of 128 bytes, 0 consumers: there are 0 stages: from 1 to 1073741823 are possible",
+            "`TmaPipeline` of 0 stages of 128 bytes, 0 consumers: there are 0 consumers: from 1 to 1048575 are possible",
+            "`TmaStorePipeline` of 0 stages: there are 0 stages: from 1 to 4294967295 are possible",
+        ]
+    );
+    let found = errors(&|k| {
+        let extents = [k.constant(4), k.constant(4), k.constant(1)];
+        TileScheduler::new(k, Raster::Strips { rows: 0 }, extents);
+        TileScheduler::new(k, Raster::StripsAlongM { columns: u32::MAX }, extents);
+        TileScheduler::new(k, Raster::Hilbert, extents);
+    });
+    assert_eq!(
+        found,
+        [
+            "`TileScheduler` of strip0: there are 0 rows in a strip: from 1 to 2147483647 are possible",
+            "`TileScheduler` of mstrip4294967295: there are 4294967295 columns in a strip: from 1 to 2147483647 are possible",
+        ]
+    );
+    let found = errors(&|k| {
+        warp_roles(k, &[], 168, |_, _, _| ());
+        warp_roles(k, &[WarpRole::new(0), WarpRole::new(3)], 168, |_, _, _| ());
+        warp_roles(k, &[WarpRole::new(1), WarpRole::new(1)], 168, |_, _, _| ());
+        warp_roles(k, &[WarpRole::new(1), WarpRole::new(2)], 168, |_, _, _| ());
+    });
+    assert_eq!(
+        found,
+        [
+            "`warp_roles` of roles of [] warp groups: there are 0 roles: from 1 to 8 are possible",
+            "`warp_roles` of roles of [0, 3] warp groups: there are 0 warp groups of a role: from 1 to 8 are possible",
+            "`warp_roles` of roles of [1, 1] warp groups: there are 256 threads of all roles where 384 are needed",
+        ]
+    );
+}

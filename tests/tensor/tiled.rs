@@ -1,0 +1,405 @@
+//! Tiled copies and multiply-adds: which elements each thread has, and what comes out.
+
+use crate::support::device;
+
+use std::collections::HashMap;
+use std::error::Error;
+
+use tilewright::ir::{Body, DeviceCoord, Global, GlobalMut, Kernel, Scalar, Target};
+use tilewright::layout::{Layout, layout, shape, tiler};
+use tilewright::runtime::Grid;
+use tilewright::tensor::{
+    CoordTensor, CopyAtom, CopyOp, Fragment, Matrices, MmaAtom, Operand, SharedTensor, Tensor,
+    TiledCopy, TiledMma, copy, gemm,
+};
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+fn universal(bits: u32) -> Result<CopyAtom> {
+    Ok(CopyAtom::new(CopyOp::Universal { bits })?)
+}
+
+/// The coordinates of all elements of a tensor of coordinates that the host knows.
+fn places(k: &Body<'_, '_>, tensor: &CoordTensor<'_>) -> Vec<[i64; 2]> {
+    let place = |i: i64| match tensor.coord(k, i) {
+        DeviceCoord::Tuple(entries) => match entries.as_slice() {
+            [DeviceCoord::Host(row), DeviceCoord::Host(column)] => [*row, *column],
+            other => panic!("{other:?} is no place"),
+        },
+        other => panic!("{other:?} is no place"),
+    };
+    (0..tensor.size(k)).map(place).collect()
+}
+
+/// Runs `body` in a build, for what needs a body and no device.
+fn in_a_build(body: impl for<'b> FnOnce(&mut Body<'b, 'b>)) {
+    Kernel::<()>::build("host", Target::SM_80, |k, ()| body(k)).expect("nothing is wrong");
+}
+
+/// Value `v` of thread `t` is the place `tv(t, v)` of each tile.
+#[test]
+fn a_thread_copies_its_values_of_each_tile() -> Result<()> {
+    for (threads, values, bits) in [
+        (layout!((8, 4):(4, 1)), layout!((1, 4)), 32),
+        (layout!((8, 4):(4, 1)), layout!((1, 4)), 128),
+        (layout!((4, 8)), layout!((4, 1)), 64),
+        (layout!((4, 8)), layout!((2, 2):(2, 1)), 32),
+        (layout!((16, 16):(16, 1)), layout!((1, 1)), 32),
+        (layout!(((2, 4), 4):((1, 8), 2)), layout!((2, 4)), 64),
+    ] {
+        let tiled = TiledCopy::new(universal(bits)?, Scalar::F32, &threads, &values)?;
+        let extents: Vec<i64> =
+            tiled.tiler().children().map(|e| e.as_static().expect("a number")).collect();
+        let (m, n) = (extents[0], extents[1]);
+        let (count, per_thread) = (tiled.size()?, values.size()?.to_static()?);
+        in_a_build(|k| {
+            let matrix = CoordTensor::identity(k, shape!(3 * m, 2 * n));
+            for thread in 0..count {
+                let slice = tiled.slice(thread);
+                let part = slice.partition_s(k, &matrix);
+                assert_eq!(places(k, &slice.partition_d(k, &matrix)), places(k, &part));
+                let mut expected = Vec::new();
+                for (j, i) in (0..2).flat_map(|j| (0..3).map(move |i| (j, i))) {
+                    for value in 0..per_thread {
+                        let place = tiled.layout_tv().crd2idx((thread, value));
+                        let place = place.and_then(|place| place.to_static());
+                        let place = place.expect("thread and value are inside");
+                        expected.push([place % m + i * m, place / m + j * n]);
+                    }
+                }
+                assert_eq!(places(k, &part), expected, "thread {thread} of {tiled}");
+            }
+        });
+    }
+    Ok(())
+}
+
+/// What a thread reads and another one writes for the same bit of the atom is the same element.
+#[test]
+fn matrix_copies_read_and_write_the_same_elements() -> Result<()> {
+    for matrices in Matrices::ALL {
+        for transposed in [false, true] {
+            for op in [
+                CopyOp::LdMatrix { matrices, transposed },
+                CopyOp::StMatrix { matrices, transposed },
+            ] {
+                let atom = CopyAtom::new(op)?;
+                let count = matrices.count();
+                let tiled = TiledCopy::new(
+                    atom.clone(),
+                    Scalar::U16,
+                    &layout!((8, 4):(4, 1)),
+                    &Layout::compact((1, 2 * count)),
+                )?;
+                // Bits of the atom in units of elements.
+                let of_elements = |tv: &Layout| tv.recast_layout(1, 16);
+                let source = of_elements(atom.layout_src_tv())?;
+                let destination = of_elements(atom.layout_dst_tv())?;
+                in_a_build(|k| {
+                    let matrix = CoordTensor::identity(k, shape!(8, 8 * count));
+                    let mut read = HashMap::new();
+                    for thread in 0..32 {
+                        let part = places(k, &tiled.slice(thread).partition_s(k, &matrix));
+                        for (value, place) in (0..).zip(part) {
+                            let bit = source.crd2idx((thread, value)).expect("inside");
+                            read.insert(bit.to_string(), place);
+                        }
+                    }
+                    for thread in 0..32 {
+                        let part = places(k, &tiled.slice(thread).partition_d(k, &matrix));
+                        for (value, place) in (0..).zip(part) {
+                            let bit = destination.crd2idx((thread, value)).expect("inside");
+                            assert_eq!(read.get(&bit.to_string()), Some(&place), "{op}");
+                        }
+                    }
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Each element is copied once, by the threads of a device: from a matrix to shared memory and back.
+#[test]
+fn tiles_are_copied_once() -> Result<()> {
+    for (threads, values) in [
+        (layout!((8, 4):(4, 1)), layout!((1, 4))),
+        (layout!((4, 8)), layout!((4, 1))),
+        (layout!((2, 16):(16, 1)), layout!((2, 2):(2, 1))),
+    ] {
+        let tiled = TiledCopy::new(universal(32)?, Scalar::I32, &threads, &values)?;
+        type InOut = (Global<i32>, GlobalMut<i32>);
+        let kernel = Kernel::<InOut>::build("copy", Target::SM_80, |k, (x, y)| {
+            let thr = tiled.slice(k.thread_idx().x);
+            let x = Tensor::new(k, x, layout!((32, 64):(64, 1)));
+            let y = Tensor::new(k, y, layout!((32, 64):(1, 32)));
+            let tile = SharedTensor::<i32>::shared(k, layout!((32, 64):(65, 1)));
+            thr.copy(k, &thr.partition_s(k, &x), &thr.partition_d(k, &tile));
+            k.barrier();
+            let (from, to) = (thr.partition_s(k, &tile), thr.partition_d(k, &y));
+            let held: Fragment<'_, i32> = from.fragment_like(k);
+            thr.copy(k, &from, &held);
+            // An element that is reached twice is added twice.
+            let sum = held.load_all(k) + to.load_all(k);
+            to.store_all(k, &sum);
+        })?;
+        let x: Vec<i32> = (0..32 * 64).collect();
+        for device in device::devices() {
+            let (from, mut to) = (device.upload(&x)?, device.upload(&vec![0; x.len()])?);
+            let grid = Grid { threads: [32, 1, 1], ..Grid::cover(1, 1) };
+            device.load(&kernel)?.launch(grid, (&from, &mut to))?;
+            let found = to.to_vec()?;
+            for (row, column) in (0..32).flat_map(|r| (0..64).map(move |c| (r, c))) {
+                assert_eq!(found[row + 32 * column], x[64 * row + column]);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn mma(name: &str, atoms: &Layout, permutation: tilewright::layout::Tiler) -> Result<TiledMma> {
+    Ok(TiledMma::new(name.parse::<MmaAtom>()?, atoms, permutation)?)
+}
+
+/// The part of a thread is what the layout of threads and values says, for each operand.
+#[test]
+fn parts_of_operands_are_those_of_the_layouts() -> Result<()> {
+    for tiled in [
+        mma("UniversalFMA<float>", &layout!((16, 16, 1):(16, 1, 0)), tiler!(_, _, _))?,
+        mma("UniversalFMA<float>", &layout!((4, 8, 1)), tiler!(16, 16, 4))?,
+        mma("SM80_16x8x16_F32F16F16F32_TN", &layout!((2, 2, 1)), tiler!(32, 32, 16))?,
+        mma("SM80_16x8x8_F32TF32TF32F32_TN", &layout!((2, 2, 1):(2, 1, 1)), tiler!(_, _, _))?,
+        mma("SM80_8x8x4_F64F64F64F64_TN", &layout!((2, 2, 1)), tiler!(32, 32, 16))?,
+    ] {
+        for operand in Operand::ALL {
+            let modes = match operand {
+                Operand::A => [0, 2],
+                Operand::B => [1, 2],
+                Operand::C => [0, 1],
+            };
+            let [rows, columns] = [tiled.tile_size_mnk(modes[0])?, tiled.tile_size_mnk(modes[1])?];
+            let tv = tiled.layout_tv(operand)?;
+            let count = tiled.size()?;
+            in_a_build(|k| {
+                let tile = CoordTensor::identity(k, shape!(rows, columns));
+                for thread in 0..count {
+                    let thr = tiled.slice(thread);
+                    let part = match operand {
+                        Operand::A => thr.partition_a(k, &tile),
+                        Operand::B => thr.partition_b(k, &tile),
+                        Operand::C => thr.partition_c(k, &tile),
+                    };
+                    assert_eq!(part.rank(), 3);
+                    for (value, [row, column]) in (0..).zip(places(k, &part)) {
+                        let place = tv.crd2idx((thread, value)).expect("inside");
+                        assert_eq!(place, row + rows * column, "{operand:?}, thread {thread}");
+                    }
+                }
+            });
+        }
+    }
+    Ok(())
+}
+
+/// The product of small integers, which is exact: operands in shared memory and in registers, layouts of threads
+/// of all kinds, tiles that are larger than the threads.
+#[test]
+fn products_are_exact() -> Result<()> {
+    let (m, n, depth) = (16usize, 24usize, 5usize);
+    for atoms in
+        [layout!((4, 8, 1)), layout!((4, 8, 1):(8, 1, 0)), layout!((2, 2, 1)), layout!((1, 1, 1))]
+    {
+        let tiled = mma("UniversalFMA<float>", &atoms, tiler!(_, _, _))?;
+        let threads = tiled.size()? as u32;
+        for in_registers in [false, true] {
+            type Signature = (Global<f32>, Global<f32>, GlobalMut<f32>);
+            let kernel = Kernel::<Signature>::build("product", Target::SM_80, |k, (a, b, c)| {
+                let thr = tiled.slice(k.thread_idx().x);
+                let a = Tensor::new(k, a, Layout::row_major((m, depth)));
+                let b = Tensor::new(k, b, Layout::compact((n, depth)));
+                let c = Tensor::new(k, c, Layout::row_major((m, n)));
+                let sums = thr.fragment_c::<f32>(k, (m, n));
+                sums.fill(k, 0.0);
+                let (a, b) = (thr.partition_a(k, &a), thr.partition_b(k, &b));
+                if in_registers {
+                    let (x, y) = (a.fragment_like::<f32>(k), b.fragment_like::<f32>(k));
+                    copy(k, &a, &x);
+                    copy(k, &b, &y);
+                    gemm(k, &tiled, &sums, &x, &y);
+                } else {
+                    gemm(k, &tiled, &sums, &a, &b);
+                }
+                copy(k, &sums, &thr.partition_c(k, &c));
+            })?;
+            let number = |i: usize| ((i * 29 + 7) % 13) as f32 - 6.0;
+            let a: Vec<f32> = (0..m * depth).map(number).collect();
+            let b: Vec<f32> = (0..n * depth).map(|i| number(i + 5)).collect();
+            for device in device::devices() {
+                let (da, db) = (device.upload(&a)?, device.upload(&b)?);
+                let mut dc = device.upload(&vec![f32::NAN; m * n])?;
+                let grid = Grid { threads: [threads, 1, 1], ..Grid::cover(1, 1) };
+                device.load(&kernel)?.launch(grid, (&da, &db, &mut dc))?;
+                let found = dc.to_vec()?;
+                for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
+                    let sum: f32 = (0..depth).map(|q| a[i * depth + q] * b[j + q * n]).sum();
+                    assert_eq!(found[i * n + j], sum, "element ({i}, {j}) by {atoms}");
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn tiled_copies_that_miss_elements_do_not_exist() -> Result<()> {
+    let refused = |threads: &Layout, values: &Layout, bits: u32, dtype: Scalar| -> Result<String> {
+        let error = TiledCopy::new(universal(bits)?, dtype, threads, values);
+        Ok(error.expect_err("it is wrong").kind.to_string())
+    };
+    let broadcast = refused(&layout!((8, 4):(4, 0)), &layout!((1, 4)), 32, Scalar::F32)?;
+    assert_eq!(
+        broadcast,
+        "each element of the tile must be reached once, but the 128 places of ((1,8),(4,4)):((0,4),(1,0)) reach 32 of its 128 elements: mode 1 of the threads has the stride 0 where 1 is needed"
+    );
+    assert_eq!(
+        refused(&layout!((8, 4)), &layout!((3, 1)), 64, Scalar::F32)?,
+        "the tile has 3 values, which whole atoms of 2 do not make up: 1 are left"
+    );
+    assert_eq!(
+        refused(&layout!((8, 4)), &layout!((1, 1)), 32, Scalar::F64)?,
+        "ld.b32 copies 32 bits at a time, which elements of 64 bits do not make up"
+    );
+    let of_warp = CopyAtom::new(CopyOp::LdMatrix { matrices: Matrices::X1, transposed: false })?;
+    let error = TiledCopy::new(of_warp, Scalar::U16, &layout!((8, 2)), &layout!((1, 2)));
+    assert_eq!(
+        error.expect_err("it is wrong").kind.to_string(),
+        "the tile has 16 threads, which whole atoms of 32 do not make up: 16 are left"
+    );
+    let tv = layout!((4, 2):(1, 4));
+    let error = TiledCopy::from_tv(universal(32)?, Scalar::F32, tv, shape!(4, 4));
+    assert_eq!(
+        error.expect_err("it is wrong").to_string(),
+        "`make_tiled_copy` of UniversalCopy<uint32_t> o (4,2):(1,4) of (4,4): each element of the tile must be reached once, but the 8 places of (4,2):(1,4) reach 8 of its 16 elements: mode 1 of the tile has the extent 4, and 2 are reached"
+    );
+    Ok(())
+}
+
+/// The mode that is wrong is named, with what it has and what it needs.
+#[test]
+fn coverage_errors_name_the_mode() -> Result<()> {
+    let refused = |tv: Layout, tile: (i64, i64)| -> Result<String> {
+        let error = TiledCopy::from_tv(universal(32)?, Scalar::F32, tv, shape!(tile.0, tile.1));
+        let text = error.expect_err("it is wrong").kind.to_string();
+        Ok(text.split(": ").last().unwrap_or_default().to_owned())
+    };
+    for (tv, tile, expected) in [
+        (
+            layout!(((4, 8), 4):((32, 1), 0)),
+            (8, 16),
+            "mode 1 of (threads, values) has the stride 0 where 8 is needed",
+        ),
+        (
+            layout!(((4, 8), 4):((32, 1), 16)),
+            (8, 16),
+            "mode 1 of (threads, values) has the stride 16 where 8 is needed",
+        ),
+        (
+            layout!((4, 4):(1, 2)),
+            (4, 4),
+            "mode 1 of (threads, values) has the stride 2 where 4 is needed",
+        ),
+        (layout!((4, 3)), (4, 4), "mode 1 of the tile has the extent 4, and 3 are reached"),
+        (layout!((2, 3)), (4, 4), "mode 1 of the tile has the extent 4, and 3/2 are reached"),
+        (layout!((2, 1)), (4, 4), "mode 0 of the tile has the extent 4, and 2 are reached"),
+        (layout!((4, 8)), (4, 4), "mode 1 of the tile has the extent 4, and 8 are reached"),
+    ] {
+        let text = tv.to_string();
+        assert_eq!(refused(tv, tile)?, expected, "{text}");
+    }
+    // Of a tile that cuts an atom, some elements are reached more often.
+    let atom: MmaAtom = "SM80_16x8x16_F32F16F16F32_TN".parse()?;
+    let cut = TiledMma::unchecked(atom, &layout!((1, 1, 1)), tiler!(_, 12, _))?;
+    let error = TiledCopy::of_operand(universal(16)?, Scalar::F16, &cut, Operand::B);
+    let text = error.expect_err("it is wrong").to_string();
+    assert!(text.contains("each element of the tile must be reached"), "{text}");
+    Ok(())
+}
+
+#[test]
+fn mistakes_are_errors_of_the_build() -> Result<()> {
+    let vectors =
+        TiledCopy::new(universal(128)?, Scalar::F32, &layout!((8, 4):(4, 1)), &layout!((1, 4)))?;
+    let fma = mma("UniversalFMA<float>", &layout!((4, 8, 1)), tiler!(_, _, _))?;
+    let tensor_core = mma("SM80_16x8x16_F32F16F16F32_TN", &layout!((1, 1, 1)), tiler!(_, _, _))?;
+    let errors = Kernel::<(GlobalMut<f32>,)>::build("wrong", Target::SM_80, |k, (x,)| {
+        let thr = vectors.slice(k.thread_idx().x);
+        let rows = Tensor::new(k, x, layout!((8, 16):(16, 1)));
+        let columns = SharedTensor::<f32>::shared(k, layout!((8, 16):(1, 8)));
+        let tile = SharedTensor::<f32>::shared(k, layout!((8, 16):(16, 1)));
+        let part = thr.partition_s(k, &rows);
+        // The address is known to be a multiple of 4 bytes only.
+        thr.copy(k, &part, &thr.partition_d(k, &tile));
+        thr.copy(k, &thr.partition_s(k, &tile), &thr.partition_d(k, &columns));
+        let part = thr.partition_s(k, &columns).named(k, ["value", "m", "n"]);
+        thr.copy(k, &part, &thr.partition_d(k, &tile));
+        let ragged = SharedTensor::<f32>::shared(k, layout!((12, 16):(16, 1)));
+        thr.partition_d(k, &ragged);
+        let mma = fma.slice(k.thread_idx().x);
+        mma.partition_a(k, &SharedTensor::<f32>::shared(k, layout!((6, 4))));
+        let sums = mma.fragment_c::<f32>(k, shape!(8, 8));
+        let (a, b) = (mma.partition_a(k, &rows), mma.partition_b(k, &rows));
+        gemm(
+            k,
+            &fma,
+            &sums,
+            &a,
+            &mma.partition_b(k, &tile.slice(k, (.., 0)).zipped_divide(k, &tiler!(8))),
+        );
+        gemm(k, &tensor_core, &sums, &a, &b);
+        let wide = Fragment::<f64>::registers(k, layout!((1, 2, 1)));
+        gemm(k, &fma, &wide, &wide, &wide);
+    })
+    .expect_err("all of it is wrong");
+    let texts: Vec<String> = errors.iter().map(|error| error.kind.to_string()).collect();
+    let expected = [
+        "`copy` of UniversalCopy<uint128_t> o ((4,8),4):((32,1),8) of (8,16): vectors of 4 elements, 128 bits, are not vectors of ptr<f32, gmem, align<4>> o ((4,1),1,1):((1,0),0,0): 1 x 32 bits; the alignment is 4 bytes where 16 are needed",
+        "`copy` of UniversalCopy<uint128_t> o ((4,8),4):((32,1),8) of (8,16): vectors of 4 elements, 128 bits, are not vectors of ptr<f32, smem, align<4>> o ((4,1),1,1):((8,0),0,0): 1 x 32 bits; 1 are contiguous up to mode 0.0 with the stride 8, where a multiple of 4 is needed",
+        "`copy` of UniversalCopy<uint128_t> o ((4,8),4):((32,1),8) of (8,16): vectors of 4 elements, 128 bits, are not vectors of ptr<f32, smem, align<4>> o ((4,1),1,1):((8,0),0,0) of (value,m,n): 1 x 32 bits; 1 are contiguous up to mode 0.0 with the stride 8, where a multiple of 4 is needed; mode 0 is value",
+        "`partition_D` of ptr<f32, smem, align<16>> o (12,16):(16,1): mode 0 has the extent 12, which tiles of 8 do not divide: 4 are left, and beyond them is no memory",
+        "`partition_A` of ptr<f32, smem, align<16>> o (6,4):(1,6): mode 0 has the extent 6, which tiles of 4 do not divide: 2 are left, and beyond them is no memory",
+        "`gemm` of UniversalFMA<float>: C of shape (1,2,1) is not the product of A of shape (1,2,16) and B of shape (1,1,1): (V,M,N) is needed of (V,M,K) and (V,N,K)",
+        "`gemm` of SM80_16x8x16_F32F16F16F32_TN: the elements of A are f32, but the instruction takes F16: convert them first",
+        "`gemm` of UniversalFMA<float>: the elements of A, B and C are f64, but the instruction takes F32: convert them first",
+    ];
+    assert_eq!(texts, expected);
+    Ok(())
+}
+
+/// Parts of a thread have the names of the modes of the tensor, which stand in what is said of a copy.
+#[test]
+fn parts_and_errors_name_modes() {
+    let universal = CopyAtom::new(CopyOp::Universal { bits: 32 }).unwrap();
+    let tiled = TiledCopy::new(universal, Scalar::F32, &layout!((8, 4)), &layout!((1, 1))).unwrap();
+    let mma: MmaAtom = "SM80_16x8x8_F32TF32TF32F32_TN".parse().unwrap();
+    let mma = TiledMma::new(mma, &layout!((1, 1, 1)), tiler!(_, _, _)).unwrap();
+    let errors = Kernel::<(Global<f32>, GlobalMut<f32>)>::build("k", Target::SM_80, |k, (x, y)| {
+        let thread = k.thread_idx().x;
+        let thr = tiled.slice(thread);
+        let x = Tensor::new(k, x, layout!((16, 8)).named(["m", "k"]).unwrap());
+        let y = Tensor::new(k, y, layout!((16, 16)).named(["m", "n"]).unwrap());
+        let names = |text: String| text.split_once(" of ").map(|(_, names)| names.to_owned());
+        let (from, to) = (thr.partition_s(k, &x), thr.partition_d(k, &y));
+        assert_eq!(names(from.to_string()).as_deref(), Some("(value,m,k)"));
+        assert_eq!(names(thr.retile_s(k, &from).to_string()).as_deref(), Some("(value,m,k)"));
+        let parts = mma.slice(thread).partition_a(k, &x);
+        assert_eq!(names(parts.to_string()).as_deref(), Some("(value,m,k)"));
+        thr.copy(k, &from, &to);
+        let row = Tensor::shared(k, layout!((8, 8, 3)).named(["m", "k", "stage"]).unwrap());
+        copy(k, &from.slice(k, (0, .., ..)), &row);
+    })
+    .unwrap_err();
+    let texts: Vec<String> = errors.iter().map(|error| error.kind.to_string()).collect();
+    assert!(texts[0].contains("((1,1),2,2) of (value,m,k)"), "{texts:?}");
+    assert!(texts[0].contains("((1,1),2,4) of (value,m,n)"), "{texts:?}");
+    assert!(texts[1].contains("(8,8,3) of (m,k,stage)"), "{texts:?}");
+}
