@@ -3,7 +3,7 @@
 //!
 //! [`MatrixDescriptor::of`] reads the distances off the layout and then compares every offset with the form.
 
-use std::fmt;
+use crate::errors::errors;
 
 use super::swizzle_mode::SwizzleMode;
 use crate::layout::{ComposedLayout, LayoutError, Swizzle};
@@ -58,99 +58,50 @@ pub struct MatrixDescriptor {
     pub stride_bytes: u32,
 }
 
-/// Why a layout has no matrix descriptor.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum DescriptorError {
-    /// The layout is not of two modes with static extents and strides.
-    NotStatic {
-        /// The layout.
-        layout: String,
-        /// What the algebra says of it.
-        reason: LayoutError,
-    },
-    /// The extent along `k` is not 32 bytes.
-    KExtent {
-        /// The extent found, in elements.
-        found: i64,
-        /// The extent that an instruction takes, in elements.
-        expected: i64,
-    },
-    /// The swizzle is none of the four that the hardware knows.
-    Swizzle {
-        /// The swizzle.
-        swizzle: Swizzle,
-        /// The bits of an element.
-        elem_bits: u32,
-    },
-    /// The offset of the whole operand is inside the pattern of the swizzle.
-    Offset {
-        /// The offset.
-        offset: String,
-    },
-    /// The layout has the swizzle, but is in neither major mode.
-    Form {
-        /// The layout.
-        layout: String,
-        /// Its swizzle.
-        swizzle: SwizzleMode,
-        /// The first coordinate at which it leaves the nearest form, with the offset there and the one of
-        /// the form.
-        at: ((i64, i64), i64, i64),
-        /// The major mode of that form.
-        major: Major,
-    },
-    /// A distance is not a multiple of 16 bytes, or 2^18 bytes or more.
-    Distance {
-        /// The distance.
-        bytes: i64,
-    },
-}
-
-impl fmt::Display for DescriptorError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            DescriptorError::NotStatic { layout, reason } => write!(
-                f,
-                "`{layout}` is no operand of wgmma, which is a static layout of two modes: {reason}"
-            ),
-            DescriptorError::KExtent { found, expected } => write!(
-                f,
-                "the second mode of an operand of wgmma is k with {expected} elements (32 bytes), not \
-                 {found}: divide the layout by the shape of the instruction first"
-            ),
-            DescriptorError::Swizzle { swizzle, elem_bits } => write!(
-                f,
-                "wgmma does not know the swizzle `{swizzle}` of {elem_bits}-bit elements: on byte \
-                 addresses it has S<1,4,3>, S<2,4,3> and S<3,4,3>"
-            ),
-            DescriptorError::Offset { offset } => write!(
-                f,
-                "an operand of wgmma starts at its pointer, but the layout has the offset {offset}: add \
-                 it to the pointer"
-            ),
-            DescriptorError::Form { layout, swizzle, at: ((mn, k), found, expected), major } => {
+errors! {
+    /// Why a layout has no matrix descriptor.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum DescriptorError {
+        /// `{layout}` is no operand of wgmma, which is a static layout of two modes: {reason}
+        NotStatic { layout: String, reason: LayoutError },
+        /// the second mode of an operand of wgmma is k with {expected} elements (32 bytes), not {found}: divide the layout
+        /// by the shape of the instruction first
+        KExtent { found: i64, expected: i64 },
+        /// wgmma does not know the swizzle `{swizzle}` of {elem_bits}-bit elements: on byte addresses it has S<1,4,3>,
+        /// S<2,4,3> and S<3,4,3>
+        Swizzle { swizzle: Swizzle, elem_bits: u32 },
+        /// an operand of wgmma starts at its pointer, but the layout has the offset {offset}: add it to the pointer
+        Offset { offset: String },
+        /// The layout has the swizzle, but is in neither major mode.
+        Form {
+            /// The layout.
+            layout: String,
+            /// Its swizzle.
+            swizzle: SwizzleMode,
+            /// The first coordinate at which it leaves the nearest form, with the offset there and the one of
+            /// the form.
+            at: ((i64, i64), i64, i64),
+            /// The major mode of that form.
+            major: Major,
+        } = |f| match at {
+            ((mn, k), found, expected) => {
                 write!(
                     f,
                     "`{layout}` with swizzle {swizzle} is no operand of wgmma: coordinate ({mn},{k}) is at \
-                     element {found}, the {} form has it at {expected}: tile the operand with a layout of \
-                     the table of `MatrixDescriptor`",
+                         element {found}, the {} form has it at {expected}: tile the operand with a layout of \
+                         the table of `MatrixDescriptor`",
                     match major {
                         Major::K => "K-major",
                         Major::Mn => "MN-major",
                     }
                 )
             }
-            DescriptorError::Distance { bytes } => write!(
-                f,
-                "the parts of an operand of wgmma are {bytes} bytes apart, which must be a multiple of 16 \
-                 below 262144"
-            ),
-        }
+        },
+        /// the parts of an operand of wgmma are {bytes} bytes apart, which must be a multiple of 16 below 262144
+        Distance { bytes: i64 },
     }
 }
-
-impl std::error::Error for DescriptorError {}
 
 /// A coordinate, the offset there, and the offset that a form has there.
 type Miss = ((i64, i64), i64, i64);

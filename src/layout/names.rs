@@ -1,5 +1,6 @@
 //! [`Names`] of modes, and how they follow the modes through operations; [`NameError`].
 
+use crate::errors::errors;
 use std::fmt;
 use std::sync::Arc;
 
@@ -8,60 +9,29 @@ use super::divide::Arrange;
 use super::layout::Layout;
 use super::tiler::TilerRef;
 
-/// Why names do not fit modes.
-///
-/// ```
-/// use tilewright::layout::{LayoutError, NameError, layout};
-///
-/// let error = layout!((4, 8)).named(["m"]).unwrap_err();
-/// assert_eq!(error, LayoutError::Name(NameError::Count { modes: 2, names: 1 }));
-/// assert_eq!(error.to_string(), "there are 2 modes, but 1 names were given");
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum NameError {
-    /// As many names as modes are needed.
-    Count {
-        /// The number of modes.
-        modes: usize,
-        /// The number of names.
-        names: usize,
-    },
-    /// A name has no letters.
-    Empty {
-        /// The mode that it was given to.
-        mode: usize,
-    },
-    /// Several modes have this name.
-    Repeated {
-        /// The name.
-        name: String,
-    },
-    /// No mode has this name.
-    Missing {
-        /// The name.
-        name: String,
-        /// The names there are, printed.
-        names: String,
-    },
-}
-
-impl fmt::Display for NameError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Count { modes, names } => {
-                write!(f, "there are {modes} modes, but {names} names were given")
-            }
-            Self::Empty { mode } => write!(f, "the name of mode {mode} is empty"),
-            Self::Repeated { name } => write!(f, "several modes have the name `{name}`"),
-            Self::Missing { name, names } => {
-                write!(f, "no mode has the name `{name}`; the modes are {names}")
-            }
-        }
+errors! {
+    /// Why names do not fit modes.
+    ///
+    /// ```
+    /// use tilewright::layout::{LayoutError, NameError, layout};
+    ///
+    /// let error = layout!((4, 8)).named(["m"]).unwrap_err();
+    /// assert_eq!(error, LayoutError::Name(NameError::Count { modes: 2, names: 1 }));
+    /// assert_eq!(error.to_string(), "there are 2 modes, but 1 names were given");
+    /// ```
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum NameError {
+        /// there are {modes} modes, but {names} names were given
+        Count { modes: usize, names: usize },
+        /// the name of mode {mode} is empty
+        Empty { mode: usize },
+        /// several modes have the name `{name}`
+        Repeated { name: String },
+        /// no mode has the name `{name}`; the modes are {names}
+        Missing { name: String, names: String },
     }
 }
-
-impl std::error::Error for NameError {}
 
 type Name = Arc<str>;
 

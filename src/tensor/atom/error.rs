@@ -1,92 +1,109 @@
 //! [`AtomError`]: why there is no such atom.
 
-use std::fmt;
+use crate::errors::errors;
 
 use crate::layout::LayoutError;
 
 use super::val_type::ValType;
 
-/// Why an instruction does not exist, or a name means none.
-///
-/// ```
-/// use tilewright::tensor::{AtomError, MmaAtom, MmaSync, ValType};
-/// let tf32 = MmaSync::new([16, 8, 16], ValType::Tf32, ValType::Tf32, ValType::F32);
-/// let error = MmaAtom::new(tf32).unwrap_err();
-/// assert!(matches!(error, AtomError::Shape { .. }));
-/// assert_eq!(error.to_string(), "mma.sync of TF32 by TF32 has no shape 16x8x16: it has 16x8x4, 16x8x8");
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum AtomError {
-    /// No instruction of this kind takes these types.
-    ValTypes {
-        /// The instruction, as far as it does not depend on types.
-        instruction: &'static str,
-        /// The type of A.
-        a: ValType,
-        /// The type of B.
-        b: ValType,
-        /// The type of C and D.
-        c: ValType,
-    },
-    /// The instruction takes the types, but in other shapes.
-    Shape {
-        /// The instruction, as far as it does not depend on types.
-        instruction: &'static str,
-        /// The type of A.
-        a: ValType,
-        /// The type of B.
-        b: ValType,
-        /// M, N and K.
-        shape_mnk: [u16; 3],
-        /// The shapes that it has for these types.
-        legal: &'static [[u16; 3]],
-    },
-    /// wgmma has no tile of this width.
-    Width {
-        /// The type of A.
-        a: ValType,
-        /// N.
-        n: u16,
-    },
-    /// Saturation is asked for where the elements are no integers of 4 or 8 bits.
-    Saturate {
-        /// The type of A.
-        a: ValType,
-    },
-    /// An operation on bits is given for elements of more than one, or none for elements of one bit.
-    BitOp {
-        /// The type of A.
-        a: ValType,
-    },
-    /// A copy does not move so many bits at a time.
-    CopyBits {
-        /// The instruction.
-        instruction: &'static str,
-        /// The bits of one copy.
-        bits: u32,
-        /// The bits that it can copy.
-        legal: &'static [u32],
-    },
-    /// A bulk copy of bits that are no multiple of 16 bytes.
-    BulkBits {
-        /// The instruction.
-        instruction: String,
-        /// The bits of one copy.
-        bits: u32,
-    },
-    /// No element of this width can be stored in the atom of shared memory.
-    ElementBits {
-        /// The bits of an element.
-        bits: u32,
-    },
-    /// No atom has this name.
-    UnknownName {
-        /// The name.
-        name: String,
-    },
-    /// A layout of the atom could not be made.
-    Layout(LayoutError),
+errors! {
+    /// Why an instruction does not exist, or a name means none.
+    ///
+    /// ```
+    /// use tilewright::tensor::{AtomError, MmaAtom, MmaSync, ValType};
+    /// let tf32 = MmaSync::new([16, 8, 16], ValType::Tf32, ValType::Tf32, ValType::F32);
+    /// let error = MmaAtom::new(tf32).unwrap_err();
+    /// assert!(matches!(error, AtomError::Shape { .. }));
+    /// assert_eq!(error.to_string(), "mma.sync of TF32 by TF32 has no shape 16x8x16: it has 16x8x4, 16x8x8");
+    /// ```
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum AtomError {
+        /// {instruction} does not multiply {a} by {b} and add to {c}
+        ValTypes { instruction: &'static str, a: ValType, b: ValType, c: ValType },
+        /// The instruction takes the types, but in other shapes.
+        Shape {
+            /// The instruction, as far as it does not depend on types.
+            instruction: &'static str,
+            /// The type of A.
+            a: ValType,
+            /// The type of B.
+            b: ValType,
+            /// M, N and K.
+            shape_mnk: [u16; 3],
+            /// The shapes that it has for these types.
+            legal: &'static [[u16; 3]],
+        } = |f| match shape_mnk {
+            [m, n, k] => {
+                let legal = list(legal, |[m, n, k]| format!("{m}x{n}x{k}"));
+                write!(
+                    f,
+                    "{instruction} of {a} by {b} has no shape {m}x{n}x{k}: it has {legal}"
+                )
+            }
+        },
+        /// wgmma has no tile of this width.
+        Width {
+            /// The type of A.
+            a: ValType,
+            /// N.
+            n: u16,
+        } = |f| {
+            let legal = if a.is_integer() {
+                "8, 16, 24, 32, 48 and on in steps of 16 to 256"
+            } else {
+                "the multiples of 8 from 8 to 256"
+            };
+            write!(f, "wgmma of {a} has no N of {n}: it has {legal}")
+        },
+        /// only products of integers of 4 or 8 bits saturate, and those of {a} do not
+        Saturate { a: ValType },
+        /// An operation on bits is given for elements of more than one, or none for elements of one bit.
+        BitOp {
+            /// The type of A.
+            a: ValType,
+        } = |f| match a {
+            ValType::B1 => f.write_str(
+                "elements of one bit need a bit operation: `BitOp::Xor` or `BitOp::And`",
+            ),
+            a => {
+                write!(
+                    f,
+                    "a bit operation is for elements of one bit, and {a} has {}",
+                    a.bits()
+                )
+            }
+        },
+        /// A copy does not move so many bits at a time.
+        CopyBits {
+            /// The instruction.
+            instruction: &'static str,
+            /// The bits of one copy.
+            bits: u32,
+            /// The bits that it can copy.
+            legal: &'static [u32],
+        } = |f| {
+            let legal = list(legal, u32::to_string);
+            write!(f, "{instruction} does not copy {bits} bits at a time: it copies {legal}")
+        },
+        /// {instruction} copies multiples of 128 bits, and {bits} are none
+        BulkBits { instruction: String, bits: u32 },
+        /// elements of {bits} bits do not fill the 128 bits that a swizzle keeps together: the width must be a power of two
+        /// up to 128
+        ElementBits { bits: u32 },
+        /// No atom has this name.
+        UnknownName {
+            /// The name.
+            name: String,
+        } = |f| write!(
+            f,
+            "no atom has the name `{}`: expected one of CuTe's, such as \
+                     `SM80_16x8x16_F32F16F16F32_TN` or `SM75_U32x4_LDSM_N`",
+            name.escape_default()
+        ),
+        /// {error}
+        Layout(error: LayoutError),
+    }
 }
 
 impl From<LayoutError> for AtomError {
@@ -97,64 +114,4 @@ impl From<LayoutError> for AtomError {
 
 fn list<T>(items: &[T], text: impl Fn(&T) -> String) -> String {
     items.iter().map(text).collect::<Vec<_>>().join(", ")
-}
-
-impl fmt::Display for AtomError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            AtomError::ValTypes { instruction, a, b, c } => {
-                write!(f, "{instruction} does not multiply {a} by {b} and add to {c}")
-            }
-            AtomError::Shape { instruction, a, b, shape_mnk: [m, n, k], legal } => {
-                let legal = list(legal, |[m, n, k]| format!("{m}x{n}x{k}"));
-                write!(f, "{instruction} of {a} by {b} has no shape {m}x{n}x{k}: it has {legal}")
-            }
-            AtomError::Width { a, n } => {
-                let legal = if a.is_integer() {
-                    "8, 16, 24, 32, 48 and on in steps of 16 to 256"
-                } else {
-                    "the multiples of 8 from 8 to 256"
-                };
-                write!(f, "wgmma of {a} has no N of {n}: it has {legal}")
-            }
-            AtomError::Saturate { a } => write!(
-                f,
-                "only products of integers of 4 or 8 bits saturate, and those of {a} do not"
-            ),
-            AtomError::BitOp { a: ValType::B1 } => f.write_str(
-                "elements of one bit need a bit operation: `BitOp::Xor` or `BitOp::And`",
-            ),
-            AtomError::BitOp { a } => {
-                write!(f, "a bit operation is for elements of one bit, and {a} has {}", a.bits())
-            }
-            AtomError::CopyBits { instruction, bits, legal } => {
-                let legal = list(legal, u32::to_string);
-                write!(f, "{instruction} does not copy {bits} bits at a time: it copies {legal}")
-            }
-            AtomError::BulkBits { instruction, bits } => {
-                write!(f, "{instruction} copies multiples of 128 bits, and {bits} are none")
-            }
-            AtomError::ElementBits { bits } => write!(
-                f,
-                "elements of {bits} bits do not fill the 128 bits that a swizzle keeps together: the \
-                 width must be a power of two up to 128"
-            ),
-            AtomError::UnknownName { name } => write!(
-                f,
-                "no atom has the name `{}`: expected one of CuTe's, such as \
-                 `SM80_16x8x16_F32F16F16F32_TN` or `SM75_U32x4_LDSM_N`",
-                name.escape_default()
-            ),
-            AtomError::Layout(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for AtomError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            AtomError::Layout(error) => Some(error),
-            _ => None,
-        }
-    }
 }
