@@ -27,7 +27,7 @@ pub trait Argument: 'static {
     /// What a launch passes: borrowed for `'h` from the caller, who may have borrowed it for `'b` from a buffer.
     ///
     /// A mutable tensor map has both lifetimes. With one it could be passed once only, because a mutable reference does
-    /// not shorten the lifetime inside.
+    /// not shorten the lifetime inside. The mutable tensor maps of one launch have one `'b`, so make them in one scope.
     type Arg<'h, 'b: 'h>;
     /// Appends the argument without its Rust type.
     fn erase<'h, 'b: 'h>(arg: Self::Arg<'h, 'b>, out: &mut ArgList<'h>);

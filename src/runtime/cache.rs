@@ -78,7 +78,7 @@ impl Key {
     }
 
     /// The name of its file.
-    fn hex(self) -> String {
+    pub(super) fn hex(self) -> String {
         blake3::Hash::from_bytes(self.0).to_hex().to_string()
     }
 }
@@ -353,17 +353,16 @@ fn checksum(key: Key, content: &[u8]) -> [u8; 32] {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::fs;
-    use std::time::Duration;
 
     use super::*;
     use crate::runtime::whole_file::{ABANDONED, remove_abandoned};
 
-    struct Folder(PathBuf);
+    pub(in crate::runtime) struct Folder(pub(in crate::runtime) PathBuf);
 
     impl Folder {
-        fn new(name: &str) -> Folder {
+        pub(in crate::runtime) fn new(name: &str) -> Folder {
             let name = format!("tilewright-cache-{}-{name}", std::process::id());
             let folder = std::env::temp_dir().join(name);
             let _ = fs::remove_dir_all(&folder);
@@ -377,11 +376,11 @@ mod tests {
         }
     }
 
-    fn path_of(cache: &ModuleCache, key: Key) -> PathBuf {
+    pub(in crate::runtime) fn path_of(cache: &ModuleCache, key: Key) -> PathBuf {
         cache.disk().unwrap().path(&key.hex())
     }
 
-    fn compiled(number: u8) -> Compiled {
+    pub(in crate::runtime) fn compiled(number: u8) -> Compiled {
         let cubin = (0..1000u32).map(|i| (i as u8).wrapping_mul(number)).collect();
         Compiled { cubin, log: format!("ptxas info: {number}") }
     }
@@ -455,7 +454,7 @@ mod tests {
         let other = ModuleCache::in_folder(&folder.0);
         assert!(other.find(key).is_none());
         other.insert(key, compiled(7));
-        assert_eq!((other.stats().corrupt, other.stats().write_failures), (1, 1));
+        assert_eq!((other.stats().refused_kind, other.stats().write_failures), (1, 1));
     }
 
     #[test]

@@ -105,3 +105,43 @@ fn next_len(archive: &mut impl Read) -> io::Result<Option<u64>> {
         Err(_) => Err(io::ErrorKind::UnexpectedEof.into()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::cache::Key;
+    use crate::runtime::cache::tests::{Folder, compiled};
+
+    #[test]
+    fn an_archive_is_read_to_the_limits_of_the_cache() {
+        let folder = Folder::new("limits");
+        let from = ModuleCache::in_folder(folder.0.join("from"));
+        for number in 0..4 {
+            from.insert(Key::of(&[&number.to_string()]), compiled(number));
+        }
+        let file = folder.0.join("all");
+        assert_eq!(from.export(&file).unwrap(), 4);
+        let (_, bytes) = from.size();
+        let into = |name: &str| ModuleCache::in_folder(folder.0.join(name));
+        let error = into("small").limit(bytes / 2).import(&file).unwrap_err().to_string();
+        let expected = format!("has more than the {} bytes that the cache may have", bytes / 2);
+        assert!(error.contains(&expected) && error.ends_with("after 2 that were added"), "{error}");
+        assert_eq!(into("right").limit(bytes).import(&file).unwrap(), 4);
+
+        // An entry of 1 TiB, says the archive.
+        let mut archive = fs::read(&file).unwrap();
+        archive.extend((1u64 << 40).to_le_bytes());
+        fs::write(&file, &archive).unwrap();
+        let error = into("large").import(&file).unwrap_err().to_string();
+        assert!(error.contains("has an entry of 1099511627776 bytes"), "{error}");
+        archive.truncate(archive.len() - 3);
+        fs::write(&file, &archive).unwrap();
+        let error = into("cut").import(&file).unwrap_err().to_string();
+        assert!(error.ends_with("ends inside an entry, after 4 that were added"), "{error}");
+        let error = into("folder").import(&folder.0).unwrap_err().to_string();
+        assert!(error.ends_with("is not used: it is a folder; remove it"), "{error}");
+        // A device gives bytes without an end.
+        #[cfg(unix)]
+        assert!(into("device").import(Path::new("/dev/zero")).is_err());
+    }
+}

@@ -190,8 +190,8 @@ impl Ptxas {
             let path = path.to_owned();
             move |error: std::io::Error| PtxasError::File { path, reason: error.to_string() }
         };
-        let folder = Temporary(std::env::temp_dir().join(format!("tilewright-{}", random_name())));
-        folder.make().map_err(of_file(&folder.0))?;
+        let path = std::env::temp_dir().join(format!("tilewright-{}", random_name()));
+        let folder = Temporary::make(&path).map_err(of_file(&path))?;
         let (source, object) = (folder.0.join("kernel.ptx"), folder.0.join("kernel.cubin"));
         std::fs::write(&source, ptx).map_err(of_file(&source))?;
         let output = Command::new(&self.path)
@@ -217,11 +217,11 @@ struct Temporary(PathBuf);
 
 impl Temporary {
     /// Makes the folder. Whatever has its name already, a link too, makes it fail.
-    fn make(&self) -> std::io::Result<()> {
+    fn make(path: &Path) -> std::io::Result<Temporary> {
         let mut builder = std::fs::DirBuilder::new();
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        builder.create(&self.0)
+        builder.create(path).map(|()| Temporary(path.to_owned()))
     }
 }
 
@@ -264,14 +264,12 @@ mod tests {
     fn only_the_user_can_write_beside_the_files_of_the_assembler() {
         use std::os::unix::fs::{MetadataExt, symlink};
         let path = std::env::temp_dir().join(format!("tilewright-{}", random_name()));
-        let folder = Temporary(path.clone());
-        folder.make().unwrap();
+        let folder = Temporary::make(&path).unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o7777, 0o700);
-        assert!(Temporary(path.clone()).make().is_err(), "it exists");
-        assert!(!path.exists());
+        assert!(Temporary::make(&path).is_err() && path.exists(), "it exists, and stays");
         drop(folder);
         symlink("/", &path).unwrap();
-        assert!(Temporary(path.clone()).make().is_err(), "a link has its name");
+        assert!(Temporary::make(&path).is_err(), "a link has its name");
         std::fs::remove_file(&path).unwrap();
     }
 
