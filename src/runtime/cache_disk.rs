@@ -183,7 +183,8 @@ impl Disk {
     }
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
     use std::os::unix::net::UnixListener;
