@@ -24,7 +24,7 @@ use dlpark::ffi::{DLDataType, DLDevice, DLDeviceType, DLManagedTensorVersioned};
 use dlpark::metadata::Dynamic;
 use dlpark::{DlpackFlags, Managed, ManagedTensorBase, legacy, versioned};
 use tilewright::ir::{Element, Global, GlobalMut, Kernel, Scalar, Target, f16, tf32};
-use tilewright::runtime::{Buffer, Device, DlpackError, Grid, RuntimeError};
+use tilewright::runtime::{Buffer, Device, DlpackError, Grid, KeptBuffer, RuntimeError};
 
 /// A tensor of foreign code: `owner` is what its deleter drops.
 struct Foreign {
@@ -189,21 +189,23 @@ fn the_simulator_has_no_addresses() {
     // SAFETY: the tensor is refused.
     let refused = unsafe { Buffer::<f32>::from_dlpack(tensor, &device.stream().unwrap()) };
     assert_eq!(refused.map(|_| ()), Err(RuntimeError::AddressOnSimulator));
-    let refused: Result<versioned::Dlpack, _> =
-        device.zeros::<f32>(6).unwrap().into_dlpack(&[2, 3]);
-    assert_eq!(refused.map(|_| ()), Err(RuntimeError::AddressOnSimulator));
+    let x = device.upload(&[7.0f32; 6]).unwrap();
+    let KeptBuffer { error, buffer: x, .. } =
+        x.into_dlpack::<DLManagedTensorVersioned>(&[2, 3]).err().unwrap();
+    assert_eq!(error, RuntimeError::AddressOnSimulator);
+    assert_eq!(x.to_vec().unwrap(), [7.0; 6], "the buffer comes back");
     let refused: Result<versioned::Dlpack, _> =
         device.zeros::<f32>(6).unwrap().into_dlpack(&[2, 4]);
     let error = DlpackError::Shape { shape: vec![2, 4], len: 6 };
-    assert_eq!(refused.map(|_| ()), Err(error.clone().into()));
+    assert_eq!(refused.map(|_| ()).map_err(RuntimeError::from), Err(error.clone().into()));
     assert!(error.to_string().ends_with("the product of the extents must be 6"));
     let overflow = vec![usize::MAX, 2, 0];
     let refused: Result<versioned::Dlpack, _> =
         device.zeros::<f32>(6).unwrap().into_dlpack(&overflow);
-    assert!(matches!(refused.map(|_| ()), Err(RuntimeError::Dlpack(_))));
+    assert!(matches!(refused, Err(KeptBuffer { error: RuntimeError::Dlpack(_), .. })));
     let refused: Result<versioned::Dlpack, _> = device.zeros::<tf32>(6).unwrap().into_dlpack(&[6]);
     let error = DlpackError::NoDataType { elem: Scalar::Tf32 };
-    assert_eq!(refused.map(|_| ()), Err(error.into()));
+    assert_eq!(refused.map(|_| ()).map_err(RuntimeError::from), Err(error.into()));
 }
 
 type Axpy = (f32, Global<f32>, GlobalMut<f32>, i32);
@@ -278,9 +280,12 @@ fn owners(device: &Device) {
     let refused = unsafe { Buffer::<f32>::from_dlpack(tensor, &on_recording) }.map(|_| ());
     assert_eq!(refused, Err(RuntimeError::NotInGraph { call: "Buffer::from_dlpack" }));
     let graph = graph.finish().unwrap();
-    let refused = y.into_dlpack::<DLManagedTensorVersioned>(&[4]).map(|_| ());
-    assert_eq!(refused, Err(RuntimeError::BufferShared));
-    drop((graph, memory));
+    let kept = y.into_dlpack::<DLManagedTensorVersioned>(&[4]).err().unwrap();
+    assert_eq!(kept.error, RuntimeError::BufferShared);
+    // Without the graph it goes out.
+    drop(graph);
+    let tensor = kept.buffer.into_dlpack::<DLManagedTensorVersioned>(&[4]).unwrap();
+    drop((tensor, memory));
 }
 
 /// Memory that other code keeps, by its address alone.

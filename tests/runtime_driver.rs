@@ -923,6 +923,12 @@ fn graphs() {
     // The stream that recorded is one like others now.
     f.launch_with(on(&stream), grid, (1.0, &x, &mut y, 8)).unwrap();
     assert_eq!(y.to_vec().unwrap(), [8.0; 8]);
+    // Each of its launches takes 2 ms; what it waits for on another stream is not part of it.
+    let other = device.stream().unwrap();
+    f.launch_with(on(&other), grid, (1.0, &x, &mut y, 8)).unwrap();
+    assert_eq!(graph.time().unwrap().elapsed, Duration::from_millis(4));
+    assert_eq!(graph.time_on(&other).unwrap().elapsed, Duration::from_millis(4));
+    assert_eq!(y.to_vec().unwrap(), [15.0; 8]);
     // The graph keeps what it needs.
     drop((f, x, y));
     graph.launch().unwrap();

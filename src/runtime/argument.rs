@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use super::buffer::{Buffer, Memory};
 use super::error::RuntimeError;
-use super::tensor_map::{HasMap, Mapped, TensorMapArg, TensorMapArgMut, WritableTensorMap};
+use super::tensor_map::{Mapped, TensorMapArg, TensorMapArgMut};
 use crate::ir::{
     Const, Element, Field, Global, GlobalMut, Scalar, Signature, SignatureError, Space, Template,
     TensorMap, TensorMapMut, Type, Untyped,
@@ -24,53 +24,54 @@ use crate::layout::{IntTuple, Layout};
     note = "parameters of a launched kernel are scalars, `Global<T>`, `GlobalMut<T>`, tensor maps, layouts, tuples, arrays and structs declared with `params!`"
 )]
 pub trait Argument: 'static {
-    /// What a launch passes.
-    type Arg<'h>;
+    /// What a launch passes: borrowed for `'h` from the caller, who may have borrowed it for `'b` from a buffer.
+    ///
+    /// A mutable tensor map has both lifetimes. With one it could be passed once only, because a mutable reference does
+    /// not shorten the lifetime inside. The mutable tensor maps of one launch have one `'b`, so make them in one scope.
+    type Arg<'h, 'b: 'h>;
     /// Appends the argument without its Rust type.
-    fn erase<'h>(arg: Self::Arg<'h>, out: &mut ArgList<'h>);
+    fn erase<'h, 'b: 'h>(arg: Self::Arg<'h, 'b>, out: &mut ArgList<'h>);
 }
 
 #[diagnostic::do_not_recommend]
 impl<T: Element> Argument for T {
-    type Arg<'h> = T;
+    type Arg<'h, 'b: 'h> = T;
 
-    fn erase<'h>(arg: Self::Arg<'h>, out: &mut ArgList<'h>) {
+    fn erase<'h, 'b: 'h>(arg: Self::Arg<'h, 'b>, out: &mut ArgList<'h>) {
         out.args.push(Arg::from(arg));
     }
 }
 
 impl<T: Element> Argument for Global<T> {
-    type Arg<'h> = &'h Buffer<T>;
+    type Arg<'h, 'b: 'h> = &'h Buffer<T>;
 
-    fn erase<'h>(arg: Self::Arg<'h>, out: &mut ArgList<'h>) {
+    fn erase<'h, 'b: 'h>(arg: Self::Arg<'h, 'b>, out: &mut ArgList<'h>) {
         out.args.push(Arg::from(arg));
     }
 }
 
 impl<T: Element> Argument for GlobalMut<T> {
-    type Arg<'h> = &'h mut Buffer<T>;
+    type Arg<'h, 'b: 'h> = &'h mut Buffer<T>;
 
-    fn erase<'h>(arg: Self::Arg<'h>, out: &mut ArgList<'h>) {
+    fn erase<'h, 'b: 'h>(arg: Self::Arg<'h, 'b>, out: &mut ArgList<'h>) {
         out.args.push(Arg::from(arg));
     }
 }
 
 #[diagnostic::do_not_recommend]
 impl<T: Element, const RANK: usize> Argument for TensorMap<T, RANK> {
-    type Arg<'h> = &'h TensorMapArg<'h, T>;
+    type Arg<'h, 'b: 'h> = &'h TensorMapArg<'h, T>;
 
-    fn erase<'h>(arg: Self::Arg<'h>, out: &mut ArgList<'h>) {
+    fn erase<'h, 'b: 'h>(arg: Self::Arg<'h, 'b>, out: &mut ArgList<'h>) {
         out.args.push(Arg::from(arg));
     }
 }
 
 #[diagnostic::do_not_recommend]
 impl<T: Element, const RANK: usize> Argument for TensorMapMut<T, RANK> {
-    // Not a `TensorMapArgMut<'h, T>`: it could be passed once only, because a mutable reference does not
-    // shorten the lifetime inside.
-    type Arg<'h> = &'h mut (dyn WritableTensorMap<T> + 'h);
+    type Arg<'h, 'b: 'h> = &'h mut TensorMapArgMut<'b, T>;
 
-    fn erase<'h>(arg: Self::Arg<'h>, out: &mut ArgList<'h>) {
+    fn erase<'h, 'b: 'h>(arg: Self::Arg<'h, 'b>, out: &mut ArgList<'h>) {
         out.args.push(Arg::from(arg));
     }
 }
@@ -82,10 +83,11 @@ impl<T: Element, const RANK: usize> Argument for TensorMapMut<T, RANK> {
     note = "parameters of a launched kernel are scalars, `Global<T>`, `GlobalMut<T>`, tensor maps, layouts, tuples, arrays and structs declared with `params!`"
 )]
 pub trait Arguments {
-    /// What a launch passes: a tuple of what each parameter takes; for [`Untyped`] a list.
-    type Args<'h>;
+    /// What a launch passes: a tuple of what each parameter takes; for [`Untyped`] a list. For the lifetimes see
+    /// [`Argument::Arg`].
+    type Args<'h, 'b: 'h>;
     /// Appends the arguments without their Rust types, in order.
-    fn erase<'h>(args: Self::Args<'h>, out: &mut ArgList<'h>);
+    fn erase<'h, 'b: 'h>(args: Self::Args<'h, 'b>, out: &mut ArgList<'h>);
 }
 
 /// The arguments of a launch, without their Rust types.
@@ -139,9 +141,9 @@ fn refused(kernel: &str, error: SignatureError) -> RuntimeError {
 /// A layout with numbers, of the form that the parameter is built for.
 #[diagnostic::do_not_recommend]
 impl Argument for Layout {
-    type Arg<'h> = &'h Layout;
+    type Arg<'h, 'b: 'h> = &'h Layout;
 
-    fn erase<'h>(arg: &'h Layout, out: &mut ArgList<'h>) {
+    fn erase<'h, 'b: 'h>(arg: &'h Layout, out: &mut ArgList<'h>) {
         out.given.push(arg.into());
     }
 }
@@ -149,18 +151,18 @@ impl Argument for Layout {
 /// A tuple with numbers, of the form that the parameter is built for.
 #[diagnostic::do_not_recommend]
 impl Argument for IntTuple {
-    type Arg<'h> = &'h IntTuple;
+    type Arg<'h, 'b: 'h> = &'h IntTuple;
 
-    fn erase<'h>(arg: &'h IntTuple, out: &mut ArgList<'h>) {
+    fn erase<'h, 'b: 'h>(arg: &'h IntTuple, out: &mut ArgList<'h>) {
         out.given.push(arg.into());
     }
 }
 
 #[diagnostic::do_not_recommend]
 impl<A: Argument, const N: usize> Argument for [A; N] {
-    type Arg<'h> = [A::Arg<'h>; N];
+    type Arg<'h, 'b: 'h> = [A::Arg<'h, 'b>; N];
 
-    fn erase<'h>(args: Self::Arg<'h>, out: &mut ArgList<'h>) {
+    fn erase<'h, 'b: 'h>(args: Self::Arg<'h, 'b>, out: &mut ArgList<'h>) {
         args.into_iter().for_each(|arg| A::erase(arg, out));
     }
 }
@@ -169,10 +171,10 @@ macro_rules! tuples {
     ($(($($name:ident)*))*) => {$(
         #[diagnostic::do_not_recommend]
         impl<$($name: Argument),*> Argument for ($($name,)*) {
-            type Arg<'h> = ($($name::Arg<'h>,)*);
+            type Arg<'h, 'b: 'h> = ($($name::Arg<'h, 'b>,)*);
 
             #[allow(non_snake_case, reason = "a variable is named as the type of its parameter")]
-            fn erase<'h>(($($name,)*): Self::Arg<'h>, out: &mut ArgList<'h>) {
+            fn erase<'h, 'b: 'h>(($($name,)*): Self::Arg<'h, 'b>, out: &mut ArgList<'h>) {
                 $(<$name as Argument>::erase($name, out);)*
             }
         }
@@ -192,10 +194,10 @@ tuples! {
 
 /// The side of a struct declared with [`params!`](crate::params) that a launch passes.
 #[derive(Clone, Copy, Debug)]
-pub struct AtLaunch<'h>(PhantomData<&'h ()>);
+pub struct AtLaunch<'h, 'b>(PhantomData<&'h &'b ()>);
 
-impl<'h, A: Argument> Field<AtLaunch<'h>> for A {
-    type Of = A::Arg<'h>;
+impl<'h, 'b: 'h, A: Argument> Field<AtLaunch<'h, 'b>> for A {
+    type Of = A::Arg<'h, 'b>;
 }
 
 /// What [`params!`](crate::params) declares for launches.
@@ -204,9 +206,9 @@ impl<'h, A: Argument> Field<AtLaunch<'h>> for A {
 macro_rules! __launch_params {
     ($Name:ident { $($field:ident: $Field:ty),+ }) => {
         impl $crate::runtime::Argument for $Name {
-            type Arg<'h> = $Name<$crate::runtime::AtLaunch<'h>>;
+            type Arg<'h, 'b: 'h> = $Name<$crate::runtime::AtLaunch<'h, 'b>>;
 
-            fn erase<'h>(arg: Self::Arg<'h>, out: &mut $crate::runtime::ArgList<'h>) {
+            fn erase<'h, 'b: 'h>(arg: Self::Arg<'h, 'b>, out: &mut $crate::runtime::ArgList<'h>) {
                 $(<$Field as $crate::runtime::Argument>::erase(arg.$field, out);)+
             }
         }
@@ -217,10 +219,10 @@ macro_rules! arguments {
     ($(($($name:ident)*))*) => {$(
         #[diagnostic::do_not_recommend]
         impl<$($name: Argument),*> Arguments for ($($name,)*) {
-            type Args<'h> = ($($name::Arg<'h>,)*);
+            type Args<'h, 'b: 'h> = ($($name::Arg<'h, 'b>,)*);
 
             #[allow(non_snake_case, reason = "a variable is named as the type of its parameter")]
-            fn erase<'h>(($($name,)*): Self::Args<'h>, _out: &mut ArgList<'h>) {
+            fn erase<'h, 'b: 'h>(($($name,)*): Self::Args<'h, 'b>, _out: &mut ArgList<'h>) {
                 $(<$name as Argument>::erase($name, _out);)*
             }
         }
@@ -244,9 +246,9 @@ arguments! {
 }
 
 impl Arguments for Untyped {
-    type Args<'h> = Vec<Arg<'h>>;
+    type Args<'h, 'b: 'h> = Vec<Arg<'h>>;
 
-    fn erase<'h>(args: Self::Args<'h>, out: &mut ArgList<'h>) {
+    fn erase<'h, 'b: 'h>(args: Self::Args<'h, 'b>, out: &mut ArgList<'h>) {
         out.args.extend(args);
     }
 }
@@ -296,14 +298,7 @@ impl<'h, T: Element> From<&'h TensorMapArg<'_, T>> for Arg<'h> {
 
 impl<'h, T: Element> From<&'h mut TensorMapArgMut<'_, T>> for Arg<'h> {
     fn from(arg: &'h mut TensorMapArgMut<'_, T>) -> Self {
-        Arg::from(arg as &'h mut (dyn WritableTensorMap<T> + 'h))
-    }
-}
-
-impl<'h, T: Element> From<&'h mut (dyn WritableTensorMap<T> + 'h)> for Arg<'h> {
-    fn from(arg: &'h mut (dyn WritableTensorMap<T> + 'h)) -> Self {
-        let map: &'h (dyn WritableTensorMap<T> + 'h) = arg;
-        Arg { ty: tensor_map(map.mapped(), true), value: ArgValue::TensorMap(map.mapped()) }
+        Arg { ty: tensor_map(arg.mapped(), true), value: ArgValue::TensorMap(arg.mapped()) }
     }
 }
 

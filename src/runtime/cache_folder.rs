@@ -1,24 +1,41 @@
-//! Where things are kept between runs.
+//! [`CacheFolder`]: a folder for files that stay between runs.
 
 use std::path::{Path, PathBuf};
 
-/// The folder for what `name` says: of that name where the user's caches are, or, where the environment variable
-/// `TILEWRIGHT_CACHE` names a folder, that one for modules and one below it for anything else. `None` where the variable
-/// is `off`, and where the system names no folder for caches.
-pub(crate) fn cache_folder(name: &str) -> Option<PathBuf> {
-    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
-    if let Some(named) = variable("TILEWRIGHT_CACHE") {
-        let folder = PathBuf::from(&named);
-        return (named != "off")
-            .then(|| if name == "modules" { folder } else { folder.join(name) });
+/// A folder for files that stay between runs.
+#[derive(Clone, Debug)]
+pub(crate) struct CacheFolder {
+    pub(crate) path: PathBuf,
+    /// How many of the last folders of the path belong to this crate: at least 1.
+    pub(crate) own: usize,
+}
+
+impl CacheFolder {
+    /// A folder that the user names.
+    pub(crate) fn named(path: PathBuf) -> CacheFolder {
+        CacheFolder { path, own: 1 }
     }
-    let of_user = if cfg!(windows) {
-        variable("LOCALAPPDATA").map(PathBuf::from)
-    } else if let Some(folder) = variable("XDG_CACHE_HOME") {
-        Some(folder.into())
-    } else {
-        let below = if cfg!(target_os = "macos") { "Library/Caches" } else { ".cache" };
-        variable("HOME").map(|home| Path::new(&home).join(below))
-    };
-    Some(of_user?.join("tilewright").join(name))
+
+    /// The folder `name` below the folder `tilewright` of the user's cache folder. Where the environment variable
+    /// `TILEWRIGHT_CACHE` names a folder, that folder for modules and a folder below it for anything else. `None` where
+    /// the variable is `off`, and where the system names no folder for caches.
+    pub(crate) fn of_user(name: &str) -> Option<CacheFolder> {
+        let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+        if let Some(named) = variable("TILEWRIGHT_CACHE") {
+            let folder = CacheFolder::named(PathBuf::from(&named));
+            return (named != "off").then(|| match name {
+                "modules" => folder,
+                _ => CacheFolder { path: folder.path.join(name), own: 2 },
+            });
+        }
+        let of_user = if cfg!(windows) {
+            variable("LOCALAPPDATA").map(PathBuf::from)
+        } else if let Some(folder) = variable("XDG_CACHE_HOME") {
+            Some(folder.into())
+        } else {
+            let below = if cfg!(target_os = "macos") { "Library/Caches" } else { ".cache" };
+            variable("HOME").map(|home| Path::new(&home).join(below))
+        };
+        Some(CacheFolder { path: of_user?.join("tilewright").join(name), own: 2 })
+    }
 }

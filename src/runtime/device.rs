@@ -61,9 +61,13 @@ impl Eq for Backend {}
 impl Device {
     /// The first GPU that is supported, else the simulator: [`DeviceChoice::Auto`].
     ///
+    /// The environment variable `TILEWRIGHT_SIM_TARGET` names the target of that simulator, such as `sm_90a`: see
+    /// [`Device::sim_for`].
+    ///
     /// # Errors
     /// What [`Device::cuda`] answers, if there is a GPU that does not start, or if there is none and this
-    /// build has no simulator.
+    /// build has no simulator; [`SimTarget`](RuntimeError::SimTarget) where the simulator is taken and the variable
+    /// names no target.
     #[expect(
         clippy::should_implement_trait,
         reason = "it can fail, so it is not the trait's function of this name"
@@ -79,8 +83,22 @@ impl Device {
             | RuntimeError::StubDriver
             | RuntimeError::OldDriver { .. }
             | RuntimeError::NoDevice
-            | RuntimeError::UnsupportedDevice { .. } => Device::sim().map_err(|_| error),
+            | RuntimeError::UnsupportedDevice { .. } => match Device::sim_target_of_user()? {
+                Some(target) => Device::sim_for(target),
+                None => Device::sim(),
+            }
+            .map_err(|_| error),
             error => Err(error),
+        }
+    }
+
+    /// The target that the environment names for the simulator.
+    fn sim_target_of_user() -> Result<Option<Target>, RuntimeError> {
+        match std::env::var_os("TILEWRIGHT_SIM_TARGET") {
+            Some(text) if !text.is_empty() => {
+                text.to_string_lossy().parse().map(Some).map_err(RuntimeError::SimTarget)
+            }
+            _ => Ok(None),
         }
     }
 
@@ -93,6 +111,31 @@ impl Device {
         return Ok(Device::sim_with(sim::Options::default()));
         #[cfg(not(feature = "sim"))]
         return Err(RuntimeError::SimulatorNotBuilt);
+    }
+
+    /// The simulator, for programs that build their kernels for [`Device::target`]: so they are built for `target`. It
+    /// runs kernels of all targets, whatever is named here.
+    ///
+    /// # Errors
+    /// [`SimulatorNotBuilt`](RuntimeError::SimulatorNotBuilt).
+    ///
+    /// ```
+    /// # #[cfg(feature = "sim")] {
+    /// use tilewright::ir::Target;
+    /// use tilewright::runtime::Device;
+    /// assert_eq!(Device::sim()?.target(), Target::SM_80);
+    /// assert_eq!(Device::sim_for(Target::SM_90A)?.target(), Target::SM_90A);
+    /// # }
+    /// # Ok::<(), tilewright::runtime::RuntimeError>(())
+    /// ```
+    pub fn sim_for(target: Target) -> Result<Device, RuntimeError> {
+        #[cfg(feature = "sim")]
+        return Ok(Device::sim_with(sim::Options::default().target(target)));
+        #[cfg(not(feature = "sim"))]
+        {
+            let _ = target;
+            Err(RuntimeError::SimulatorNotBuilt)
+        }
     }
 
     /// The simulator, whose launches run with these options.
@@ -186,11 +229,11 @@ impl Device {
     }
 
     /// The target to build kernels for: on a GPU what offers most on it, on the simulator `sm_80`, which every
-    /// target offers. The simulator runs kernels of all targets.
+    /// target offers, or the one of [`Device::sim_for`]. The simulator runs kernels of all targets.
     pub fn target(&self) -> Target {
         match &self.backend {
             #[cfg(feature = "sim")]
-            Backend::Sim(_) => Target::SM_80,
+            Backend::Sim(options) => options.target,
             #[cfg(feature = "cuda-any-version")]
             Backend::Cuda(context) => context.target(),
         }

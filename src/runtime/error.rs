@@ -9,7 +9,7 @@ use super::grid::{ClusterError, Extent, Grid};
 use super::note::CompilerNote;
 use super::ptxas::PtxasError;
 use crate::arch::TensorMapError;
-use crate::ir::{SignatureError, Target, Type};
+use crate::ir::{ParseTargetError, SignatureError, Target, Type};
 
 /// Why a device, a buffer or a launch is refused, or what a launch did wrong.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,6 +19,8 @@ pub enum RuntimeError {
     CudaNotBuilt,
     /// This build of the crate has no simulator.
     SimulatorNotBuilt,
+    /// The environment variable `TILEWRIGHT_SIM_TARGET` names no target.
+    SimTarget(ParseTargetError),
     /// The machine has no CUDA driver library.
     NoDriver,
     /// The CUDA library that was found is the one that programs are linked with, not a driver.
@@ -298,6 +300,7 @@ impl fmt::Display for RuntimeError {
             SimulatorNotBuilt => {
                 f.write_str("this build has no simulator: build it with the feature `sim`")
             }
+            SimTarget(error) => write!(f, "the environment variable `TILEWRIGHT_SIM_TARGET`: {error}"),
             NoDriver => f.write_str(
                 "no CUDA driver was found: install the NVIDIA driver (its library is `libcuda.so.1`, or \
                  `nvcuda.dll` on Windows), or use the simulator",

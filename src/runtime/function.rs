@@ -225,6 +225,11 @@ impl<P> Function<P> {
     /// kernel appears in a later call that waits for it. On the simulator the kernel has run when the call
     /// returns.
     ///
+    /// **A GPU checks no bounds.** Types, devices and required lengths of the arguments are checked, and the grid. What the
+    /// kernel reads and writes through them is not: an index out of bounds reads or overwrites other memory of this
+    /// process on the GPU, though the call is safe. The simulator checks every access; see
+    /// [what is safe](crate::runtime#what-is-safe).
+    ///
     /// # Errors
     /// [`EmptyGrid`](RuntimeError::EmptyGrid), [`GridTooLarge`](RuntimeError::GridTooLarge),
     /// [`BlockTooLarge`](RuntimeError::BlockTooLarge), [`BlockNotAsBuilt`](RuntimeError::BlockNotAsBuilt),
@@ -251,7 +256,7 @@ impl<P> Function<P> {
     /// # }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn launch(&self, grid: Grid, args: P::Args<'_>) -> Result<(), RuntimeError>
+    pub fn launch(&self, grid: Grid, args: P::Args<'_, '_>) -> Result<(), RuntimeError>
     where
         P: Arguments,
     {
@@ -267,7 +272,7 @@ impl<P> Function<P> {
         &self,
         options: LaunchOptions<'_>,
         grid: Grid,
-        args: P::Args<'_>,
+        args: P::Args<'_, '_>,
     ) -> Result<(), RuntimeError>
     where
         P: Arguments,
@@ -282,7 +287,7 @@ impl<P> Function<P> {
     /// # Errors
     /// Those of [`Function::launch`], and on a GPU the fault of this launch and
     /// [`AssertFailed`](RuntimeError::AssertFailed).
-    pub fn time(&self, grid: Grid, args: P::Args<'_>) -> Result<Timing, RuntimeError>
+    pub fn time(&self, grid: Grid, args: P::Args<'_, '_>) -> Result<Timing, RuntimeError>
     where
         P: Arguments,
     {
@@ -298,7 +303,7 @@ impl<P> Function<P> {
         &self,
         options: LaunchOptions<'_>,
         grid: Grid,
-        args: P::Args<'_>,
+        args: P::Args<'_, '_>,
     ) -> Result<Timing, RuntimeError>
     where
         P: Arguments,

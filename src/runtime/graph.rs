@@ -11,9 +11,13 @@ use super::function::Function;
 use super::grid::Grid;
 use super::options::LaunchOptions;
 use super::stream::{Stream, StreamBackend};
+use super::timing::Timing;
 
 #[cfg(feature = "cuda-any-version")]
 use super::cuda;
+#[cfg(feature = "sim")]
+use std::time::Instant;
+
 #[cfg(feature = "sim")]
 pub(super) use sim_recording::{SimNode, SimRecording};
 
@@ -88,7 +92,7 @@ impl GraphBuilder {
         &mut self,
         function: &Function<P>,
         grid: Grid,
-        args: P::Args<'_>,
+        args: P::Args<'_, '_>,
     ) -> Result<(), RuntimeError> {
         function.launch_with(LaunchOptions::default().stream(&self.stream), grid, args)
     }
@@ -158,12 +162,81 @@ impl Graph {
     pub fn launch(&self) -> Result<(), RuntimeError> {
         match &self.backend {
             #[cfg(feature = "sim")]
-            GraphBackend::Sim(nodes) => nodes.iter().try_for_each(SimNode::run),
+            GraphBackend::Sim(nodes) => run_all(nodes).map(|_| ()),
             #[cfg(feature = "cuda-any-version")]
             GraphBackend::Cuda(graph) => {
                 let graph = graph.lock().unwrap_or_else(PoisonError::into_inner);
                 graph.launch(graph.context().default_stream())
             }
+        }
+    }
+
+    /// As [`Graph::launch`]; waits for the end and says how long all that was recorded took together: on a GPU between
+    /// two events around it, with `thread_ops` of all launches together on the simulator.
+    ///
+    /// # Errors
+    /// Those of [`Graph::launch`], and on a GPU the fault of this launch and
+    /// [`AssertFailed`](RuntimeError::AssertFailed).
+    ///
+    /// ```
+    /// # #[cfg(feature = "sim")] {
+    /// use tilewright::ir::{GlobalMut, Kernel};
+    /// use tilewright::runtime::{Device, Grid};
+    /// let device = Device::sim()?;
+    /// let kernel = Kernel::<(GlobalMut<i32>,)>::build("fill", device.target(), |k, (x,)| {
+    ///     x.store(k, k.thread_idx().x, 7)
+    /// })?;
+    /// let fill = device.load(&kernel)?;
+    /// let mut x = device.zeros(32)?;
+    /// let one = fill.time(Grid::cover(32, 32), (&mut x,))?;
+    /// let mut graph = device.graph()?;
+    /// graph.launch(&fill, Grid::cover(32, 32), (&mut x,))?;
+    /// graph.launch(&fill, Grid::cover(32, 32), (&mut x,))?;
+    /// let both = graph.finish()?.time()?;
+    /// assert_eq!(both.thread_ops, one.thread_ops.map(|ops| 2 * ops));
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn time(&self) -> Result<Timing, RuntimeError> {
+        match &self.backend {
+            #[cfg(feature = "sim")]
+            GraphBackend::Sim(nodes) => time_all(nodes),
+            #[cfg(feature = "cuda-any-version")]
+            GraphBackend::Cuda(graph) => {
+                let graph = graph.lock().unwrap_or_else(PoisonError::into_inner);
+                let elapsed = graph.time(graph.context().default_stream())?;
+                Ok(Timing { elapsed, thread_ops: None })
+            }
+        }
+    }
+
+    /// As [`Graph::time`], on a stream.
+    ///
+    /// # Errors
+    /// Those of [`Graph::launch_on`] and [`Graph::time`].
+    pub fn time_on(&self, stream: &Stream) -> Result<Timing, RuntimeError> {
+        match (&self.backend, &stream.backend) {
+            #[cfg(feature = "sim")]
+            (GraphBackend::Sim(nodes), StreamBackend::Sim(recording)) => {
+                super::stream::not_recording(recording, "Graph::time_on")?;
+                time_all(nodes)
+            }
+            #[cfg(feature = "cuda-any-version")]
+            (GraphBackend::Cuda(graph), StreamBackend::Cuda(on)) if stream.is_on(&self.device) => {
+                let graph = graph.lock().unwrap_or_else(PoisonError::into_inner);
+                Ok(Timing { elapsed: graph.time(on)?, thread_ops: None })
+            }
+            #[cfg(feature = "cuda-any-version")]
+            _ => Err(self.other_device(stream)),
+        }
+    }
+
+    #[cfg(feature = "cuda-any-version")]
+    fn other_device(&self, stream: &Stream) -> RuntimeError {
+        RuntimeError::OtherDeviceStream {
+            what: "a graph".to_owned(),
+            stream: stream.device().to_string(),
+            device: self.device.to_string(),
         }
     }
 
@@ -177,18 +250,14 @@ impl Graph {
             #[cfg(feature = "sim")]
             (GraphBackend::Sim(nodes), StreamBackend::Sim(recording)) => {
                 super::stream::not_recording(recording, "Graph::launch_on")?;
-                nodes.iter().try_for_each(SimNode::run)
+                run_all(nodes).map(|_| ())
             }
             #[cfg(feature = "cuda-any-version")]
             (GraphBackend::Cuda(graph), StreamBackend::Cuda(on)) if stream.is_on(&self.device) => {
                 graph.lock().unwrap_or_else(PoisonError::into_inner).launch(on)
             }
             #[cfg(feature = "cuda-any-version")]
-            _ => Err(RuntimeError::OtherDeviceStream {
-                what: "a graph".to_owned(),
-                stream: stream.device().to_string(),
-                device: self.device.to_string(),
-            }),
+            _ => Err(self.other_device(stream)),
         }
     }
 
@@ -216,6 +285,19 @@ impl fmt::Debug for Graph {
     }
 }
 
+/// Runs all; the operations of all threads.
+#[cfg(feature = "sim")]
+fn run_all(nodes: &[SimNode]) -> Result<u64, RuntimeError> {
+    nodes.iter().try_fold(0u64, |ops, node| Ok(ops.saturating_add(node.run()?)))
+}
+
+#[cfg(feature = "sim")]
+fn time_all(nodes: &[SimNode]) -> Result<Timing, RuntimeError> {
+    let start = Instant::now();
+    let thread_ops = run_all(nodes)?;
+    Ok(Timing { elapsed: start.elapsed(), thread_ops: Some(thread_ops) })
+}
+
 /// What the simulator records.
 #[cfg(feature = "sim")]
 mod sim_recording {
@@ -236,12 +318,13 @@ mod sim_recording {
     }
 
     impl SimNode {
-        pub(super) fn run(&self) -> Result<(), RuntimeError> {
+        /// Runs it; the operations of all threads.
+        pub(super) fn run(&self) -> Result<u64, RuntimeError> {
             match self {
                 SimNode::Launch(launch) => launch.run(),
                 SimNode::Memory(work) => {
                     work();
-                    Ok(())
+                    Ok(0)
                 }
             }
         }
@@ -261,7 +344,7 @@ mod sim_recording {
     }
 
     impl SimLaunch {
-        fn run(&self) -> Result<(), RuntimeError> {
+        fn run(&self) -> Result<u64, RuntimeError> {
             let args: Vec<_> = self
                 .args
                 .iter()
@@ -271,7 +354,7 @@ mod sim_recording {
                     OwnedArg::TensorMap(map, buffer) => sim::Arg::TensorMap(map, buffer),
                 })
                 .collect();
-            self.function.simulate(self.grid, &args).map(|_| ())
+            self.function.simulate(self.grid, &args)
         }
     }
 

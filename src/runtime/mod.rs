@@ -32,9 +32,13 @@
 //! of calls reads or frees memory in flight. A copy between host and device has ended when its call returns,
 //! but for copies of [`Pinned`] memory, which itself knows what is under way.
 //!
-//! What a kernel does with its pointers is the kernel's own affair: the simulator checks every access; a GPU
-//! checks whole pages, and answers an access outside of them with a [fault](RuntimeError::Fault) that makes
-//! the device unusable for the rest of the process.
+//! **On a GPU no access of a kernel is bounds-checked.** The simulator checks every access against the allocation that
+//! its pointer comes from. The PTX that is written has no such checks: a kernel that is launched with safe Rust and
+//! computes a wrong index reads or overwrites other memory of this process on the GPU: other buffers, memory of other
+//! libraries, and on systems where GPUs reach the host's memory (HMM, ATS) the host's too. The hardware only knows whole
+//! pages: it answers an access to a page that is not mapped with a [fault](RuntimeError::Fault), which makes the device
+//! unusable for the rest of the process. Run each kernel on the simulator first, and let it ask for the lengths that it
+//! needs (`require_len` of its buffers), which each launch checks.
 //!
 //! # What is kept
 //!
@@ -68,12 +72,15 @@ mod limits;
 mod note;
 mod options;
 mod ptxas;
+mod random_name;
 
 pub use assert::{AssertFailure, AssertFailures};
 #[cfg(feature = "cuda-any-version")]
 pub use cache::{CacheStats, ModuleCache};
 #[cfg(feature = "cublas")]
 pub use cublas::{Cublas, CublasError, CublasLtPlan, Matmul};
+#[cfg(feature = "cuda-any-version")]
+pub use cuda::CudarcElement;
 #[cfg(feature = "dlpack")]
 pub use dlpack::DlpackError;
 pub use driver_answer::{CudaVersion, DriverStatus, PtxRejection};
@@ -84,6 +91,8 @@ pub use limits::Limits;
 pub use note::{CompilerNote, CompilerNoteKind};
 pub use options::LaunchOptions;
 pub use ptxas::{Assembled, EntryReport, Ptxas, PtxasError};
+#[cfg(any(feature = "tune", feature = "cuda-any-version"))]
+pub use trust::{Refusal, RefusalReason};
 
 #[cfg(feature = "cuda-any-version")]
 mod cuda;
@@ -96,6 +105,10 @@ mod argument;
 mod buffer;
 #[cfg(feature = "cuda-any-version")]
 mod cache;
+#[cfg(feature = "cuda-any-version")]
+mod cache_archive;
+#[cfg(feature = "cuda-any-version")]
+mod cache_disk;
 #[cfg(any(feature = "tune", feature = "cuda-any-version"))]
 pub(crate) mod cache_folder;
 #[cfg(any(feature = "sim", feature = "cuda-any-version"))]
@@ -104,6 +117,8 @@ mod device;
 mod function;
 #[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 mod graph;
+#[cfg(feature = "cuda-any-version")]
+mod kept_buffer;
 #[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 mod module;
 #[cfg(any(feature = "sim", feature = "cuda-any-version"))]
@@ -116,8 +131,13 @@ mod stream;
 mod tensor_map;
 #[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 mod timing;
+#[cfg(any(feature = "tune", feature = "cuda-any-version"))]
+pub(crate) mod trust;
 #[cfg(feature = "cuda-any-version")]
 mod whole_file;
+
+#[cfg(feature = "cuda-any-version")]
+pub use kept_buffer::KeptBuffer;
 
 #[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 pub use {
@@ -130,7 +150,7 @@ pub use {
     occupancy::Occupancy,
     pinned::Pinned,
     stream::{Event, Stream},
-    tensor_map::{TensorMapArg, TensorMapArgMut, WritableTensorMap},
+    tensor_map::{TensorMapArg, TensorMapArgMut},
     timing::{LoadTimes, Timing},
 };
 

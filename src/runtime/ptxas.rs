@@ -3,9 +3,9 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::note::CompilerNote;
+use super::random_name::random_name;
 use crate::ir::Target;
 
 /// A `ptxas` that runs. Nothing needs one: the driver compiles PTX too. It tells registers, spills and shared
@@ -186,40 +186,48 @@ impl Ptxas {
     /// # Errors
     /// Those of [`PtxasError`].
     pub fn assemble(&self, ptx: &str, target: Target) -> Result<Assembled, PtxasError> {
-        static COUNT: AtomicU64 = AtomicU64::new(0);
-        let count = COUNT.fetch_add(1, Relaxed);
-        let stem = format!("tilewright-{}-{count}", std::process::id());
-        let source = Temporary(std::env::temp_dir().join(&stem).with_extension("ptx"));
-        let object = Temporary(source.0.with_extension("cubin"));
         let of_file = |path: &Path| {
             let path = path.to_owned();
             move |error: std::io::Error| PtxasError::File { path, reason: error.to_string() }
         };
-        std::fs::write(&source.0, ptx).map_err(of_file(&source.0))?;
+        let path = std::env::temp_dir().join(format!("tilewright-{}", random_name()));
+        let folder = Temporary::make(&path).map_err(of_file(&path))?;
+        let (source, object) = (folder.0.join("kernel.ptx"), folder.0.join("kernel.cubin"));
+        std::fs::write(&source, ptx).map_err(of_file(&source))?;
         let output = Command::new(&self.path)
             .args(["--verbose", "--gpu-name", &target.to_string(), "--output-file"])
-            .args([&object.0, &source.0])
+            .args([&object, &source])
             .output()
             .map_err(|error| {
                 let (path, reason) = (self.path.clone(), error.to_string());
                 PtxasError::DoesNotRun { path, reason }
             })?;
         let log = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
-        let log = log.replace(&source.0.display().to_string(), "ptx").trim().to_owned();
+        let log = log.replace(&source.display().to_string(), "ptx").trim().to_owned();
         if !output.status.success() {
             return Err(PtxasError::Refused { log });
         }
-        let cubin = std::fs::read(&object.0).map_err(of_file(&object.0))?;
+        let cubin = std::fs::read(&object).map_err(of_file(&object))?;
         Ok(Assembled { cubin, log })
     }
 }
 
-/// A file that goes away when it is dropped.
+/// A folder that only the user can read and write, and that is removed when it is dropped.
 struct Temporary(PathBuf);
+
+impl Temporary {
+    /// Makes the folder. Whatever has its name already, a link too, makes it fail.
+    fn make(path: &Path) -> std::io::Result<Temporary> {
+        let mut builder = std::fs::DirBuilder::new();
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        builder.create(path).map(|()| Temporary(path.to_owned()))
+    }
+}
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
+        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
@@ -248,6 +256,21 @@ mod tests {
         let b = EntryReport { name: "b".to_owned(), registers: 4, ..EntryReport::default() };
         assert_eq!(entries, [a, b]);
         assert!(entries_of("").is_empty());
+    }
+
+    /// Nobody else can plant a link at the name of a file that is written, or change what the assembler made.
+    #[cfg(unix)]
+    #[test]
+    fn only_the_user_can_write_beside_the_files_of_the_assembler() {
+        use std::os::unix::fs::{MetadataExt, symlink};
+        let path = std::env::temp_dir().join(format!("tilewright-{}", random_name()));
+        let folder = Temporary::make(&path).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o7777, 0o700);
+        assert!(Temporary::make(&path).is_err() && path.exists(), "it exists, and stays");
+        drop(folder);
+        symlink("/", &path).unwrap();
+        assert!(Temporary::make(&path).is_err(), "a link has its name");
+        std::fs::remove_file(&path).unwrap();
     }
 
     #[test]

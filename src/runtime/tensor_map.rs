@@ -30,24 +30,9 @@ pub struct TensorMapArgMut<'b, T> {
     elem: PhantomData<fn() -> T>,
 }
 
-/// A [`TensorMapArgMut`] of a buffer of any lifetime, as a launch takes it: `&mut map` is one.
-#[diagnostic::on_unimplemented(
-    message = "a launch takes a tensor map of a mutable buffer here",
-    note = "make it with `Buffer::tensor_map_mut` and pass `&mut map`"
-)]
-pub trait WritableTensorMap<T>: HasMap {}
-
-impl<T> WritableTensorMap<T> for TensorMapArgMut<'_, T> {}
-
-/// What has a map. It is public only in name, which closes the trait above.
-pub trait HasMap {
-    /// The map.
-    fn mapped(&self) -> &Mapped<'_>;
-}
-
 /// A map of a buffer, as its device reads it.
 #[derive(Debug)]
-pub struct Mapped<'b> {
+pub(super) struct Mapped<'b> {
     pub(super) desc: TensorMapDesc,
     pub(super) memory: &'b Memory,
     /// Of a buffer on a GPU: what the GPU reads.
@@ -129,10 +114,8 @@ macro_rules! tensor_map_arg {
             pub fn desc(&self) -> &TensorMapDesc {
                 &self.map.desc
             }
-        }
 
-        impl<T> HasMap for $name<'_, T> {
-            fn mapped(&self) -> &Mapped<'_> {
+            pub(super) fn mapped(&self) -> &Mapped<'_> {
                 &self.map
             }
         }

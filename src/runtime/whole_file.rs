@@ -1,36 +1,47 @@
-//! Files that are there whole or not at all, with any number of processes.
+//! Writes files that exist as a whole or not at all, with any number of processes.
 
-use std::fs;
-use std::io::{self, Write};
+use std::fs::{self, File, OpenOptions};
+use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, SystemTime};
+
+use super::random_name::random_name;
+use super::trust::private;
 
 /// The age at which a file that was never renamed belongs to a process that was killed.
 pub(super) const ABANDONED: Duration = Duration::from_secs(3600);
 
-/// Where a file is when it counts as written.
+/// What a file is written for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reaches {
-    /// With the system, which all processes see, and which writes it to the disk when it likes.
-    System,
-    Disk,
+pub(super) enum Purpose {
+    /// A cache of this user: nobody else reads it. The system writes it to the disk when it likes.
+    Cache,
+    /// A document of the user, with the permissions of other files. It is on the disk when the call returns.
+    Document,
 }
 
-/// Writes the file under another name first, so that it is there whole or not at all.
-pub(super) fn write_file(path: &Path, bytes: &[u8], reaches: Reaches) -> io::Result<()> {
-    static WRITTEN: AtomicU64 = AtomicU64::new(0);
+/// Writes a file under a random name, which must not exist, and renames it. What `path` was before is replaced, also
+/// where it is a link.
+pub(super) fn write_file(
+    path: &Path,
+    purpose: Purpose,
+    fill: impl FnOnce(&mut File) -> io::Result<()>,
+) -> io::Result<()> {
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     };
-    fs::create_dir_all(folder)?;
-    let number = WRITTEN.fetch_add(1, Relaxed);
-    let temporary = folder.join(format!(".{}-{number}.partial", std::process::id()));
+    let temporary = folder.join(format!(".{}.partial", random_name()));
+    let mut options = OpenOptions::new();
+    // Whatever has this name already, a link too, makes it fail.
+    options.write(true).create_new(true);
+    if purpose == Purpose::Cache {
+        private(&mut options);
+    }
+    let mut file = options.open(&temporary)?;
     let write = || {
-        let mut file = fs::File::create(&temporary)?;
-        file.write_all(bytes)?;
-        if reaches == Reaches::Disk {
+        fill(&mut file)?;
+        if purpose == Purpose::Document {
             file.sync_all()?;
         }
         fs::rename(&temporary, path)
@@ -54,11 +65,13 @@ pub(super) fn remove_abandoned(folder: &Path, age: Duration) {
     }
 }
 
-/// Whether a file has a name that [`write_file`] gives: `.PROCESS-NUMBER.partial`.
+/// Whether a file has a name that [`write_file`] gives: `.0123456789abcdef.partial`.
 fn is_temporary(name: &str) -> bool {
-    let numbers = name.strip_prefix('.').and_then(|name| name.strip_suffix(".partial"));
-    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    numbers
-        .and_then(|numbers| numbers.split_once('-'))
-        .is_some_and(|(process, number)| is_number(process) && is_number(number))
+    let digits = name.strip_prefix('.').and_then(|name| name.strip_suffix(".partial"));
+    digits.is_some_and(|digits| is_hex(digits, 16))
+}
+
+/// Whether a text is `len` lower-case hexadecimal digits.
+pub(super) fn is_hex(text: &str, len: usize) -> bool {
+    text.len() == len && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }

@@ -1,21 +1,24 @@
 //! [`TuningStore`]: what was measured, kept for the next search.
 
 use std::collections::HashMap;
-use std::fs;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use super::regime::Regime;
-use crate::runtime::cache_folder::cache_folder;
+use crate::runtime::cache_folder::CacheFolder;
+use crate::runtime::trust::{make_private_folder, open_regular, private};
 
 /// Results of searches on the disk: a file for each [`TuningKey`].
 ///
 /// A file has a line for each result: the first 16 digits of the BLAKE3 hash of the rest of the line, a space, and
-/// JSON. Lines are only ever added, each with one write, so several processes may share a folder and one that is
-/// killed leaves at most one line that is cut off. A line whose hash is not right is not read; a file whose first line
-/// is not that of its key is begun anew. A folder that cannot be read or written is one without results, and no error.
+/// JSON. A line with the key comes before the results of the key. Lines are only ever added, under a lock of the file (on
+/// Unix) and each with one write, so any number of processes may share a folder, and one that is killed leaves at most one
+/// line that is cut off. A line whose hash is not right is not read, nor are results behind the line of another key. A file
+/// is never made shorter: where it cannot be read, or is no regular file of at most 64 MiB, or is a link, nothing is
+/// written. A folder that cannot be read or written is one without results, and no error.
 #[derive(Clone, Debug)]
 pub struct TuningStore {
     folder: Option<PathBuf>,
@@ -87,7 +90,7 @@ impl TuningStore {
     /// The store in the user's cache folder, or below the folder that the environment variable `TILEWRIGHT_CACHE`
     /// names (`off` is none).
     pub fn shared() -> TuningStore {
-        TuningStore { folder: cache_folder("tuning") }
+        TuningStore { folder: CacheFolder::of_user("tuning").map(|folder| folder.path) }
     }
 
     /// A store in a folder, which is made when the first result is written.
@@ -127,28 +130,25 @@ impl TuningStore {
     /// What there is for the key.
     pub(super) fn read(&self, key: &TuningKey) -> Known {
         let mut known = Known::default();
-        let Some(text) = self.file(key).and_then(|path| read_file(&path).ok()) else {
+        let Some(path) = self.file(key) else { return known };
+        let Ok(text) = open(&path, OpenOptions::new().read(true)).and_then(read) else {
             return known;
         };
-        let mut lines = text.lines().filter(|line| !line.is_empty()).map(Line::parse);
-        match lines.next() {
-            Some(Some(Line::Key(found))) if found == *key => {}
-            Some(_) => {
-                known.damaged = 1 + lines.count();
-                return known;
-            }
-            None => return known,
-        }
-        for line in lines {
-            match line {
+        let mut is_of_key = false;
+        for line in text.lines().filter(|line| !line.is_empty()) {
+            match Line::parse(line) {
+                Some(Line::Key(found)) => {
+                    is_of_key = found == *key;
+                    known.damaged += usize::from(!is_of_key);
+                }
                 // The latest one counts.
-                Some(Line::Result { config, code, outcome }) => {
+                Some(Line::Result { config, code, outcome }) if is_of_key => {
                     known.results.insert(config, (code, outcome));
                 }
-                Some(Line::Best { config, code, seconds, space }) => {
+                Some(Line::Best { config, code, seconds, space }) if is_of_key => {
                     known.best = Some(Best { config, code, seconds, space });
                 }
-                Some(Line::Key(_)) | None => known.damaged += 1,
+                Some(_) | None => known.damaged += 1,
             }
         }
         known
@@ -175,18 +175,21 @@ impl TuningStore {
     fn append(&self, key: &TuningKey, line: &Line) -> io::Result<()> {
         let Some(path) = self.file(key) else { return Ok(()) };
         if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder)?;
+            make_private_folder(folder)?;
         }
-        let first = Line::Key(key.clone()).text();
-        let text = read_file(&path).unwrap_or_default();
-        if text.lines().find(|line| !line.is_empty()) != Some(first.as_str()) {
-            // It is another file, or none.
-            return fs::write(&path, format!("{first}\n{}\n", line.text()));
-        }
-        let mut file = fs::OpenOptions::new().append(true).open(&path)?;
+        let mut options = OpenOptions::new();
+        let file = open(&path, private(options.read(true).append(true).create(true)))?;
+        lock(&file)?;
+        let text = read(&file)?;
         // A line that was cut off must not take this one with it.
-        let start = if text.ends_with('\n') { "" } else { "\n" };
-        file.write_all(format!("{start}{}\n", line.text()).as_bytes())
+        let mut new = String::from(if text.is_empty() || text.ends_with('\n') { "" } else { "\n" });
+        let last_key = text.lines().filter_map(Line::parse_key).next_back();
+        if last_key.as_ref() != Some(key) {
+            new += &format!("{}\n", Line::Key(key.clone()).text());
+        }
+        new += &format!("{}\n", line.text());
+        // The lock ends with the file.
+        (&file).write_all(new.as_bytes())
     }
 }
 
@@ -205,6 +208,16 @@ impl Line {
         let (sum, json) = text.split_once(' ')?;
         (sum == hash(json)).then(|| serde_json::from_str(json).ok())?
     }
+
+    /// The key that a line names, if it is the line of a key.
+    fn parse_key(text: &str) -> Option<TuningKey> {
+        // All other lines need not be read as JSON.
+        let (_, json) = text.split_once(' ')?;
+        match json.starts_with("{\"key\"").then(|| Line::parse(text))?? {
+            Line::Key(key) => Some(key),
+            Line::Result { .. } | Line::Best { .. } => None,
+        }
+    }
 }
 
 /// The first 16 digits of the hash of a text.
@@ -212,9 +225,33 @@ pub(super) fn hash(text: &str) -> String {
     blake3::hash(text.as_bytes()).to_hex().chars().take(16).collect()
 }
 
-fn read_file(path: &Path) -> io::Result<String> {
+fn open(path: &Path, options: &OpenOptions) -> io::Result<File> {
+    Ok(open_regular(path, options, MOST_BYTES)?.0)
+}
+
+/// Waits until no other process adds to the file.
+#[cfg(unix)]
+fn lock(file: &File) -> io::Result<()> {
+    use rustix::fs::{FlockOperation, flock};
+    loop {
+        match flock(file, FlockOperation::LockExclusive).map_err(io::Error::from) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            // Some network folders have no locks. Lines are still added whole there, at most with a key too many.
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => return Ok(()),
+            locked => return locked,
+        }
+    }
+}
+
+/// Windows adds what one call writes in one piece.
+#[cfg(not(unix))]
+fn lock(_file: &File) -> io::Result<()> {
+    Ok(())
+}
+
+fn read(file: impl Read) -> io::Result<String> {
     let mut bytes = Vec::new();
-    fs::File::open(path)?.take(MOST_BYTES).read_to_end(&mut bytes)?;
+    file.take(MOST_BYTES).read_to_end(&mut bytes)?;
     // A damaged byte costs its line only.
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fs;
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
 
 use tilewright::ir::{Scalar, Target};
 use tilewright::kernels::gemm::{GemmProblem, MatrixStrides};
@@ -292,4 +293,100 @@ fn problems_that_cannot_be_measured_are_refused_at_once() {
     let wide = MatrixStrides { leading: Some(80), ..Default::default() };
     let text = said(GemmProblem { a: wide, b: same, d: wide, ..problem });
     assert_eq!(text, "there is no search for times of the simulator");
+}
+
+/// Says in which folder, and as which of the processes, a child searches.
+const CHILD: &str = "TILEWRIGHT_TUNER_CHILD";
+const PROCESSES: u32 = 16;
+const EACH: u32 = 8;
+
+/// Sixteen processes that begin one store at once add all of their results to it.
+#[test]
+fn sixteen_searches_at_once_lose_no_result() {
+    for round in 0..4 {
+        let folder = Folder::new(&format!("at-once-{round}"));
+        let go = folder.0.with_extension("go");
+        let _ = fs::remove_file(&go);
+        let child = |process: u32| {
+            let mut command = Command::new(std::env::current_exe().unwrap());
+            command.args(["--exact", "searching_child", "--nocapture"]);
+            command.env(CHILD, format!("{process} {}", folder.0.display()));
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+        };
+        let children: Vec<_> = (0..PROCESSES).map(child).collect();
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        fs::write(&go, b"").unwrap();
+        for child in children {
+            let output = child.wait_with_output().unwrap();
+            let text = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(output.status.success() && text.contains("searched"), "{text}");
+        }
+        fs::remove_file(&go).unwrap();
+        let all: Vec<u32> = (0..PROCESSES * EACH).collect();
+        let mut device = Fake::default();
+        let effort = Effort { candidates: all.len(), ..Effort::default() };
+        let found = folder.search().effort(effort).run(&all, &mut device).unwrap();
+        assert_eq!(found.reused, all.len(), "in round {round}");
+        let text = fs::read_to_string(folder.file()).unwrap();
+        assert_eq!(text.lines().filter(|line| line.contains("{\"key\"")).count(), 1);
+    }
+}
+
+/// The search of one of the processes.
+#[test]
+fn searching_child() {
+    let Ok(setting) = std::env::var(CHILD) else { return };
+    let (process, folder) = setting.split_once(' ').unwrap();
+    let (process, folder) = (process.parse::<u32>().unwrap(), PathBuf::from(folder));
+    while !folder.with_extension("go").exists() {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    let candidates: Vec<u32> = (process * EACH..(process + 1) * EACH).collect();
+    let search = Search::new(TuningStore::in_folder(&folder), key());
+    let tuned = search.run(&candidates, &mut Fake::default()).unwrap();
+    assert!(tuned.store_error.is_none(), "{:?}", tuned.store_error);
+    eprintln!("searched");
+}
+
+/// What is at the name of a store and is none is neither followed, nor waited for, nor written over.
+#[cfg(unix)]
+#[test]
+fn a_store_that_cannot_be_read_is_never_written_over() {
+    let run = |folder: &Folder| {
+        let tuned = folder.search().run(&CANDIDATES, &mut Fake::default()).unwrap();
+        assert_eq!(tuned.config, 2);
+        tuned.store_error.map(|error| error.to_string()).unwrap_or_default()
+    };
+    let folder = Folder::new("planted");
+    fs::create_dir_all(&folder.0).unwrap();
+    let victim = folder.0.join("victim");
+    fs::write(&victim, b"mine").unwrap();
+    std::os::unix::fs::symlink(&victim, folder.file()).unwrap();
+    assert!(run(&folder).contains("it is a link"));
+    assert_eq!(fs::read(&victim).unwrap(), b"mine");
+
+    fs::remove_file(folder.file()).unwrap();
+    assert!(Command::new("mkfifo").arg(folder.file()).status().unwrap().success());
+    assert!(run(&folder).contains("it is a fifo"));
+
+    // Longer than what is read: its end is not known.
+    fs::remove_file(folder.file()).unwrap();
+    let bytes = (64 << 20) + 1;
+    fs::File::create(folder.file()).unwrap().set_len(bytes).unwrap();
+    assert!(run(&folder).contains("more than the 67108864"));
+    assert_eq!(fs::metadata(folder.file()).unwrap().len(), bytes);
+}
+
+/// A file that begins with something else keeps it, and has the results behind.
+#[test]
+fn a_store_only_grows() {
+    let folder = Folder::new("grows");
+    fs::create_dir_all(&folder.0).unwrap();
+    fs::write(folder.file(), "another text\nthat was cut o").unwrap();
+    let first = folder.search().run(&CANDIDATES, &mut Fake::default()).unwrap();
+    assert!(first.store_error.is_none());
+    let text = fs::read_to_string(folder.file()).unwrap();
+    assert!(text.starts_with("another text\nthat was cut o\n"), "{text}");
+    let second = folder.search().run(&CANDIDATES, &mut Fake::default()).unwrap();
+    assert_eq!((second.is_from_store, second.config), (true, 2));
 }

@@ -9,6 +9,7 @@ use tilewright::ir::{
     Global, GlobalMut, Kernel, KernelOptions, Scalar, Target, TensorMap, TensorMapMut, Untyped,
     range,
 };
+use tilewright::layout::{Layout, layout};
 use tilewright::runtime::{Buffer, Device, Function, Grid, LaunchOptions, RuntimeError, Stream};
 
 type Axpy = (f32, Global<f32>, GlobalMut<f32>, i32);
@@ -56,7 +57,7 @@ fn axpy_computes() {
 fn arguments_of_every_type_arrive() {
     fn check<T>(device: &Device, value: T)
     where
-        T: tilewright::ir::Element + for<'h> tilewright::runtime::Argument<Arg<'h> = T>,
+        T: tilewright::ir::Element + for<'h> tilewright::runtime::Argument<Arg<'h, 'h> = T>,
         for<'b> tilewright::ir::Val<'b, T>: tilewright::ir::IntoVal<'b, T>,
     {
         let kernel = Kernel::<(GlobalMut<T>, T, i32)>::build(
@@ -451,6 +452,57 @@ fn streams_outlive_their_recordings() {
         f.launch_with(on(&stream), Grid::cover(64, 64), (10.0, &x, &mut y, 64)).unwrap();
         assert_eq!(y.to_vec().unwrap(), [20.0; 64], "{device}");
     }
+}
+
+/// The arguments of a launch can be made before it, tensor maps that are written too, and as often as one likes.
+#[test]
+fn a_tuple_of_arguments_can_be_held() {
+    let device = Device::sim().unwrap();
+    type Maps = (TensorMapMut<f32, 2>, TensorMapMut<f32, 2>, GlobalMut<i32>);
+    let kernel = Kernel::<Maps>::build("k", Target::SM_90A, |k, (_, _, x)| {
+        x.store(k, 0, x.load(k, 0) + 1);
+    });
+    let f = device.load(&kernel.unwrap()).unwrap();
+    let (matrix, tile) = (Layout::row_major((100, 64)), layout!((8, 32):(32, 1)));
+    let map = TensorMapDesc::from_layouts(Scalar::F32, &matrix, &tile.into()).unwrap();
+    let mut a = device.zeros::<f32>(100 * 64).unwrap();
+    let mut x = device.zeros::<i32>(1).unwrap();
+    let mut b = device.zeros::<f32>(100 * 64).unwrap();
+    let (mut a, mut b) = (a.tensor_map_mut(&map).unwrap(), b.tensor_map_mut(&map).unwrap());
+    for _ in 0..2 {
+        let args = (&mut a, &mut b, &mut x);
+        f.launch(Grid::cover(1, 1), args).unwrap();
+        f.launch(Grid::cover(1, 1), (&mut a, &mut b, &mut x)).unwrap();
+    }
+    assert_eq!(x.to_vec().unwrap(), [4]);
+}
+
+/// The environment names the target of the simulator that programs without a GPU get.
+#[test]
+fn the_default_simulator_has_the_target_of_the_environment() {
+    const CHILD: &str = "TILEWRIGHT_LAUNCH_CHILD";
+    const NAME: &str = "the_default_simulator_has_the_target_of_the_environment";
+    if std::env::var_os(CHILD).is_some() {
+        match Device::default() {
+            Ok(device) => eprintln!("{device} for {}", device.target()),
+            Err(error) => eprintln!("{error}"),
+        }
+        return;
+    }
+    let says = |target: &str| {
+        let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", NAME, "--nocapture"]).env(CHILD, "1");
+        // No GPU.
+        command.env("CUDA_VISIBLE_DEVICES", "-1").env("TILEWRIGHT_SIM_TARGET", target);
+        String::from_utf8_lossy(&command.output().unwrap().stderr).into_owned()
+    };
+    assert!(says("").contains("the simulator for sm_80"));
+    assert!(says("sm_90a").contains("the simulator for sm_90a"));
+    let refused = says("sm_75");
+    assert!(
+        refused.contains("the environment variable `TILEWRIGHT_SIM_TARGET`: `sm_75`"),
+        "{refused}"
+    );
 }
 
 /// Streams and memory of a program that uses `cudarc`, in and out.

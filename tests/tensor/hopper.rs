@@ -164,7 +164,7 @@ fn check_copy(tile: &ComposedLayout, tensor: (i64, i64), major: Major, origin: [
     let from = x.tensor_map(&map).unwrap();
     let mut to = copied.tensor_map_mut(&map).unwrap();
     let grid = Grid::cover(1, 1);
-    let args = (&from, &mut to as _, &mut y, origin[0], origin[1]);
+    let args = (&from, &mut to, &mut y, origin[0], origin[1]);
     device.load(&kernel).unwrap().launch(grid, args).unwrap();
     let (y, copied) = (y.to_vec().unwrap(), copied.to_vec().unwrap());
     let mut inside = vec![false; len];
@@ -344,7 +344,7 @@ fn sums_know_their_places() {
         let device = Device::sim().unwrap();
         let mut d = device.zeros::<f32>(2 * 128 * 96).unwrap();
         let map = store.desc(&layout!((128, 96, 2) : (96, 1, 12288))).unwrap();
-        let args = (&mut d.tensor_map_mut(&map).unwrap() as _,);
+        let args = (&mut d.tensor_map_mut(&map).unwrap(),);
         device.load(&kernel).unwrap().launch(Grid::new([1, 1, 1], [128, 1, 1]), args).unwrap();
         for (i, found) in d.to_vec().unwrap().into_iter().enumerate() {
             let (matrix, row, column) = (i / 12288, i / 96 % 128, i % 96);

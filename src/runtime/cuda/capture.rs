@@ -3,10 +3,12 @@
 use std::any::Any;
 use std::ptr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use cudarc::driver::sys;
 
 use super::context::Context;
+use super::event::Event;
 use super::kernel_name::KernelId;
 use super::lane::QueuedLaunches;
 use super::memory::Allocation;
@@ -153,6 +155,29 @@ impl Graph {
 
     pub(in crate::runtime) fn context(&self) -> &'static Context {
         self.context
+    }
+
+    /// Lets the stream wait for the work that must come before. The context is current.
+    fn order(&self, stream: &Arc<Stream>) -> Result<(), RuntimeError> {
+        let memory = self.capture.memory.iter().map(|(memory, writes)| (memory.uses(), *writes));
+        let reports = self.capture.asserts.iter().map(|report| report.used());
+        memory.chain(reports).try_for_each(|(uses, writes)| uses.order(stream, writes))
+    }
+
+    /// As [`Graph::launch`]; waits for the end and returns how long the GPU was at it.
+    pub(in crate::runtime) fn time(&self, stream: &Arc<Stream>) -> Result<Duration, RuntimeError> {
+        stream.check_runs("Graph::time")?;
+        let (start, end) = (Event::new(self.context)?, Event::new(self.context)?);
+        let _current = self.context.enter()?;
+        stream.check_not_capturing()?;
+        // What the launch must wait for is not part of it.
+        self.order(stream)?;
+        start.record(stream)?;
+        self.launch(stream)?;
+        end.record(stream)?;
+        stream.wait()?;
+        self.context.check_asserts()?;
+        start.elapsed_until(&end)
     }
 
     /// Queues all that was recorded.

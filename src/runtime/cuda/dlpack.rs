@@ -3,17 +3,17 @@
 use std::ptr;
 use std::sync::Arc;
 
-use dlpark::ffi::{DLDevice, DLDeviceType};
-use dlpark::metadata::Dynamic;
+use dlpark::ffi::{DLDataType, DLDevice, DLDeviceType};
+use dlpark::metadata::{Dynamic, PreparedDynamic};
 use dlpark::{DlpackFlags, Managed, ManagedTensorBase};
 
 use super::memory::Memory;
 use super::stream::Stream as RawStream;
-use crate::ir::Element;
+use crate::ir::{Element, Scalar};
 use crate::runtime::buffer::Memory as AnyMemory;
 use crate::runtime::dlpack::{DlpackError, data_type, data_type_name};
 use crate::runtime::stream::StreamBackend;
-use crate::runtime::{Buffer, RuntimeError, Stream};
+use crate::runtime::{Buffer, KeptBuffer, RuntimeError, Stream};
 
 /// Memory that other code uses through a tensor.
 struct Exported(Option<Memory>);
@@ -37,7 +37,11 @@ impl<T: Element> Buffer<T> {
     /// The call waits for all uses of the buffer, so the tensor can be used on any stream. The tensor keeps the
     /// memory; dropping it waits for all work of the GPU in this process, and then frees it.
     ///
+    /// A buffer of `bool`s takes the way through the host: a byte that is neither 0 nor 1, which a kernel may have stored,
+    /// becomes 1.
+    ///
     /// # Errors
+    /// The buffer comes back with each of them.
     /// [`AddressOnSimulator`](RuntimeError::AddressOnSimulator); [`BufferShared`](RuntimeError::BufferShared) where
     /// a graph uses the buffer; [`Dlpack`](RuntimeError::Dlpack) with [`DlpackError::Shape`] or
     /// [`DlpackError::NoDataType`]; the fault of a launch before, if it had one.
@@ -50,34 +54,58 @@ impl<T: Element> Buffer<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn into_dlpack<M: ManagedTensorBase>(
-        self,
+        mut self,
         shape: &[usize],
-    ) -> Result<Managed<M>, RuntimeError> {
+    ) -> Result<Managed<M>, KeptBuffer<T>> {
+        let prepared = match self.prepare_for_dlpack::<M>(shape) {
+            Ok(prepared) => prepared,
+            Err(error) => return Err(KeptBuffer { error, buffer: self }),
+        };
+        let len = self.len();
+        let memory = match self.into_memory() {
+            AnyMemory::Cuda(memory) => memory,
+            #[cfg(feature = "sim")]
+            memory @ AnyMemory::Sim(_) => {
+                let buffer = Buffer::from_memory(memory, len);
+                return Err(KeptBuffer { error: RuntimeError::AddressOnSimulator, buffer });
+            }
+        };
+        let (tensor, data_type) = prepared;
+        let (address, ordinal) = (memory.address() as usize, memory.context().ordinal());
+        let mut tensor = tensor.initialize(Box::new(Exported(Some(memory))));
+        tensor.set_data(ptr::without_provenance_mut(address));
+        tensor.set_dtype(data_type);
+        tensor.set_device(DLDevice::cuda(ordinal as i32));
+        // SAFETY: the tensor has an element of the memory for each coordinate of the shape, strides are given, and
+        // the memory lives as long as the tensor, which alone has it: so it may be written, as its flags say.
+        Ok(unsafe { tensor.finish() })
+    }
+
+    /// Checks that the memory can be given away, waits for its uses, and makes the description of the tensor.
+    fn prepare_for_dlpack<M: ManagedTensorBase>(
+        &mut self,
+        shape: &[usize],
+    ) -> Result<(PreparedDynamic<M>, DLDataType), RuntimeError> {
         let len = self.len();
         let elements = shape.iter().try_fold(1usize, |all, extent| all.checked_mul(*extent));
         if elements != Some(len) {
             return Err(DlpackError::Shape { shape: shape.to_vec(), len }.into());
         }
         let data_type = data_type(T::SCALAR)?;
-        let memory = match self.into_memory() {
+        let memory = match self.memory_mut() {
             AnyMemory::Cuda(memory) => memory,
             #[cfg(feature = "sim")]
             AnyMemory::Sim(_) => return Err(RuntimeError::AddressOnSimulator),
         };
         memory.wait_alone()?;
-        let context = memory.context();
-        context.check_asserts()?;
-        let address = memory.address() as usize;
+        memory.context().check_asserts()?;
+        if T::SCALAR == Scalar::Bool {
+            memory.make_bools()?;
+        }
         let invalid =
             |error: dlpark::metadata::Error| DlpackError::Invalid { reason: error.to_string() };
         let prepared = Dynamic::compact(shape.to_vec()).prepare_as::<M>().map_err(invalid)?;
-        let mut tensor = prepared.initialize(Box::new(Exported(Some(memory))));
-        tensor.set_data(ptr::without_provenance_mut(address));
-        tensor.set_dtype(data_type);
-        tensor.set_device(DLDevice::cuda(context.ordinal() as i32));
-        // SAFETY: the tensor has an element of the memory for each coordinate of the shape, strides are given, and
-        // the memory lives as long as the tensor, which alone has it: so it may be written, as its flags say.
-        Ok(unsafe { tensor.finish() })
+        Ok((prepared, data_type))
     }
 
     /// A buffer of the elements of a DLPack tensor, the last coordinate fastest, without a copy. The tensor is

@@ -1,18 +1,18 @@
 //! Streams and memory of other code: of programs that use `cudarc`, and of anything that has an address.
 
-use std::any::Any;
 use std::sync::Arc;
 
-use cudarc::driver::{CudaSlice, CudaStream, DevicePtrMut, DeviceRepr, sys};
+use cudarc::driver::{CudaSlice, CudaStream, DevicePtrMut, sys};
 
 use super::context::Context;
+use super::cudarc_element::CudarcElement;
 use super::memory::Memory;
 use super::stream::Stream as RawStream;
-use crate::ir::Element;
+use crate::ir::{Element, Scalar};
 use crate::runtime::buffer::Memory as AnyMemory;
 use crate::runtime::device::Backend;
 use crate::runtime::stream::StreamBackend;
-use crate::runtime::{Buffer, Device, RuntimeError, Stream};
+use crate::runtime::{Buffer, Device, KeptBuffer, RuntimeError, Stream};
 
 /// The context of the GPU that a stream of `cudarc` belongs to.
 fn context_of(stream: &CudaStream) -> Result<&'static Context, RuntimeError> {
@@ -49,13 +49,16 @@ impl Stream {
     }
 }
 
-impl<T: Element + DeviceRepr> Buffer<T> {
+impl<T: Element> Buffer<T> {
     /// A buffer from memory that a program allocated with `cudarc`. Work that was queued before on the stream
-    /// of the memory comes first; dropping the buffer waits for its uses and frees the memory.
+    /// of the memory comes first; dropping the buffer waits for its uses and frees the memory. A slice of a type of the
+    /// crate `half` becomes a buffer of ours: see [`CudarcElement`].
     ///
     /// # Errors
     /// [`NotPrimaryContext`](RuntimeError::NotPrimaryContext); those of [`Device::cuda`].
-    pub fn from_cudarc(slice: CudaSlice<T>) -> Result<Buffer<T>, RuntimeError> {
+    pub fn from_cudarc<S: CudarcElement<Elem = T>>(
+        slice: CudaSlice<S>,
+    ) -> Result<Buffer<T>, RuntimeError> {
         let stream = Arc::clone(slice.stream());
         let mut slice = slice;
         let (address, len) = {
@@ -79,15 +82,56 @@ impl<T: Element + DeviceRepr> Buffer<T> {
 
     /// The memory as `cudarc` has it, to be freed by it on `stream`; memory that came by
     /// [`from_cudarc`](Buffer::from_cudarc) is the same slice as before, with its own stream. Waits for all uses of the
-    /// buffer.
+    /// buffer. A buffer of `bool`s takes the way through the host: a byte that is neither 0 nor 1, which a kernel may
+    /// have stored, becomes 1.
     ///
     /// # Errors
-    /// [`OtherDeviceStream`](RuntimeError::OtherDeviceStream); [`BufferShared`](RuntimeError::BufferShared)
-    /// where a graph uses the buffer or other code owns its memory; the fault of a launch before, if it had
-    /// one.
-    pub fn into_cudarc(self, stream: &Arc<CudaStream>) -> Result<CudaSlice<T>, RuntimeError> {
-        let (len, device) = (self.len(), self.device());
+    /// The buffer comes back with each of them. [`OtherDeviceStream`](RuntimeError::OtherDeviceStream);
+    /// [`BufferShared`](RuntimeError::BufferShared) where a graph uses the buffer or other code owns its memory; the
+    /// fault or the failed assertions of a launch before, if it had some.
+    pub fn into_cudarc(self, stream: &Arc<CudaStream>) -> Result<CudaSlice<T>, KeptBuffer<T>> {
+        self.into_cudarc_as(stream)
+    }
+
+    /// As [`Buffer::into_cudarc`], with the type that another crate has for these elements:
+    /// `CudaSlice<half::bf16>` from a `Buffer<bf16>`. Memory that came by [`from_cudarc`](Buffer::from_cudarc) must be
+    /// asked for with the type that it came with.
+    ///
+    /// # Errors
+    /// Those of [`Buffer::into_cudarc`].
+    pub fn into_cudarc_as<S: CudarcElement<Elem = T>>(
+        mut self,
+        stream: &Arc<CudaStream>,
+    ) -> Result<CudaSlice<S>, KeptBuffer<T>> {
+        if let Err(error) = self.prepare_for_cudarc::<S>(stream) {
+            return Err(KeptBuffer { error, buffer: self });
+        }
+        let len = self.len();
+        let kept = |memory| KeptBuffer {
+            error: RuntimeError::BufferShared,
+            buffer: Buffer::from_memory(memory, len),
+        };
         let memory = match self.into_memory() {
+            AnyMemory::Cuda(memory) => memory,
+            #[cfg(feature = "sim")]
+            memory @ AnyMemory::Sim(_) => return Err(kept(memory)),
+        };
+        if memory.has_owner() {
+            return memory.release_owner().map_err(|memory| kept(AnyMemory::Cuda(memory)));
+        }
+        let address = memory.release().map_err(|memory| kept(AnyMemory::Cuda(memory)))?;
+        // SAFETY: the memory has `len` elements, all written or zero, whose bytes are values of `S`. It is used by
+        // nobody, and is freed by the slice alone.
+        Ok(unsafe { stream.upgrade_device_ptr(address, len) })
+    }
+
+    /// Checks that the memory can be given away, waits for its uses, and makes sure that its bytes are values.
+    fn prepare_for_cudarc<S: CudarcElement<Elem = T>>(
+        &mut self,
+        stream: &Arc<CudaStream>,
+    ) -> Result<(), RuntimeError> {
+        let device = self.device();
+        let memory = match self.memory_mut() {
             AnyMemory::Cuda(memory) => memory,
             #[cfg(feature = "sim")]
             AnyMemory::Sim(_) => return Err(other_device(stream, &device)),
@@ -95,16 +139,19 @@ impl<T: Element + DeviceRepr> Buffer<T> {
         if !std::ptr::eq(context_of(stream)?, memory.context()) {
             return Err(other_device(stream, &device));
         }
-        if memory.is_owned_by::<CudaSlice<T>>() {
-            return memory.into_owner();
+        if !memory.has_owner() {
+            // `cudarc` makes events for the slice, and panics where it cannot: it says so here.
+            let made = stream.context().new_event(None);
+            made.map(drop)
+                .or_else(|error| memory.context().check("cuEventCreate", error.0 as u32))?;
+        } else if !memory.is_owned_by::<CudaSlice<S>>() {
+            return Err(RuntimeError::BufferShared);
         }
-        // `cudarc` makes events for the slice, and panics where it cannot: it says so here.
-        let made = stream.context().new_event(None);
-        made.map(drop).or_else(|error| memory.context().check("cuEventCreate", error.0 as u32))?;
-        let address = memory.give_away()?;
-        // SAFETY: the memory has `len` elements, all written or zero, is used by nobody, and is freed by the
-        // slice alone.
-        Ok(unsafe { stream.upgrade_device_ptr(address, len) })
+        memory.wait_alone()?;
+        match T::SCALAR {
+            Scalar::Bool => memory.make_bools(),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -154,18 +201,6 @@ impl Device {
 }
 
 impl Memory {
-    /// What other code gave to own the memory, once nobody else uses that.
-    fn into_owner<O: Any>(self) -> Result<O, RuntimeError> {
-        self.wait_alone()?;
-        self.release_owner().ok_or(RuntimeError::BufferShared)
-    }
-
-    /// The address of memory that nobody else uses and this crate allocated, which is not freed here any more.
-    fn give_away(self) -> Result<u64, RuntimeError> {
-        self.wait_alone()?;
-        self.release().ok_or(RuntimeError::BufferShared)
-    }
-
     /// Waits for all uses of memory that nobody else has. A graph that has it could be launched behind the wait, and be gone
     /// then.
     pub(super) fn wait_alone(&self) -> Result<(), RuntimeError> {

@@ -151,10 +151,19 @@ impl Memory {
         is_shared
     }
 
-    /// The address, not to be freed here any more, if nobody else has the memory and this crate allocated it.
-    pub(super) fn release(self) -> Option<u64> {
-        let own = Arc::into_inner(self.0).filter(|allocation| allocation.owner.is_none());
-        own.map(|mut allocation| std::mem::take(&mut allocation.address))
+    /// Whether other code frees the memory.
+    pub(super) fn has_owner(&self) -> bool {
+        self.0.owner.is_some()
+    }
+
+    /// The address, not to be freed here any more, if nobody else has the memory and this crate allocated it; else the
+    /// memory again.
+    pub(super) fn release(self) -> Result<u64, Memory> {
+        match Arc::try_unwrap(self.0) {
+            Ok(mut own) if own.owner.is_none() => Ok(std::mem::take(&mut own.address)),
+            Ok(foreign) => Err(Memory(Arc::new(foreign))),
+            Err(shared) => Err(Memory(shared)),
+        }
     }
 
     /// Whether other code gave an owner of this type.
@@ -163,12 +172,19 @@ impl Memory {
         self.0.owner.as_deref().is_some_and(|owner| owner.is::<O>())
     }
 
-    /// The owner that other code gave, if it is of this type and nobody else has the memory. No work is left on it.
-    pub(super) fn release_owner<O: Any>(self) -> Option<O> {
-        let mut allocation = Arc::into_inner(self.0)?;
-        let owner = allocation.owner.take_if(|owner| (**owner).is::<O>())?;
-        allocation.address = 0;
-        owner.downcast().ok().map(|owner| *owner)
+    /// The owner that other code gave, if it is of this type and nobody else has the memory; else the memory again. No
+    /// work is left on it.
+    pub(super) fn release_owner<O: Any>(self) -> Result<O, Memory> {
+        let mut allocation = Arc::try_unwrap(self.0).map_err(Memory)?;
+        match allocation.owner.take().map(|owner| owner.downcast::<O>()) {
+            Some(Ok(owner)) => {
+                allocation.address = 0;
+                return Ok(*owner);
+            }
+            Some(Err(other)) => allocation.owner = Some(other),
+            None => {}
+        }
+        Err(Memory(Arc::new(allocation)))
     }
 
     /// Queues work on the memory, which `call` names: on `stream`, after what it must wait for.
@@ -390,6 +406,17 @@ impl Memory {
         unsafe { data.set_len(len) };
         self.0.context.check_asserts()?;
         Ok(data)
+    }
+
+    /// Makes each byte 0 or 1: those are the `bool`s, and a kernel may have stored any byte. The bytes take the way
+    /// through the host.
+    pub(super) fn make_bools(&mut self) -> Result<(), RuntimeError> {
+        let bytes = self.to_vec::<u8>()?;
+        if bytes.iter().any(|byte| *byte > 1) {
+            let bools = bytes.into_iter().map(|byte| bool::from_bits(byte.into()).into());
+            self.write(&bools.collect::<Vec<u8>>())?;
+        }
+        Ok(())
     }
 
     /// The content, written to `data`, of the same size in bytes.

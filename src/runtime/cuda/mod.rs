@@ -23,6 +23,7 @@ mod capture;
 mod context;
 #[cfg(feature = "cublas")]
 mod cublas;
+mod cudarc_element;
 #[cfg(feature = "dlpack")]
 mod dlpack;
 mod event;
@@ -49,6 +50,7 @@ pub(super) use capture::{Graph, Recording};
 pub(super) use context::Context;
 #[cfg(feature = "cublas")]
 pub(super) use cublas::{Handles as CublasHandles, Plan as CublasLtPlan};
+pub use cudarc_element::CudarcElement;
 pub(super) use event::Event;
 pub(super) use function::{Function, Launch, LaunchArg};
 #[cfg(feature = "tune")]

@@ -1,6 +1,7 @@
 //! How a kernel is simulated, and what came of it.
 
 use super::output::Output;
+use crate::ir::Target;
 
 /// The order in which the warps of a block, or of a cluster, run, and when asynchronous operations take effect.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -88,9 +89,12 @@ pub struct Options {
     pub output: Output,
     /// How the floating point sums of tensor cores are made.
     pub accumulation: Accumulation,
+    /// What [`Device::target`](crate::runtime::Device::target) of the simulator answers: the target that programs build
+    /// their kernels for. It runs kernels of all targets.
+    pub target: Target,
 }
 
-/// Round robin, 2^32 operations a block (minutes), all threads, standard output, sums rounded to nearest.
+/// Round robin, 2^32 operations a block (minutes), all threads, standard output, sums rounded to nearest, `sm_80`.
 impl Default for Options {
     fn default() -> Options {
         Options {
@@ -99,6 +103,7 @@ impl Default for Options {
             threads: 0,
             output: Output::stdout(),
             accumulation: Accumulation::Nearest,
+            target: Target::SM_80,
         }
     }
 }
@@ -153,6 +158,18 @@ impl Options {
     /// ```
     pub fn accumulation(self, accumulation: Accumulation) -> Options {
         Options { accumulation, ..self }
+    }
+
+    /// Sets [`Options::target`].
+    ///
+    /// ```
+    /// use tilewright::ir::Target;
+    /// use tilewright::runtime::{Device, sim::Options};
+    /// let device = Device::sim_with(Options::default().target(Target::SM_90A).threads(1));
+    /// assert_eq!(device.target(), Target::SM_90A);
+    /// ```
+    pub fn target(self, target: Target) -> Options {
+        Options { target, ..self }
     }
 }
 

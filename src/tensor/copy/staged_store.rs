@@ -264,7 +264,7 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
     /// let mut d = device.zeros::<bf16>(64 * 64)?;
     /// let map = store.desc(&"(64,64,1):(64,1,0)".parse()?)?;
     /// let mut y = device.zeros::<i32>(128 * 12)?;
-    /// let args = (&mut d.tensor_map_mut(&map)? as _, &mut y);
+    /// let args = (&mut d.tensor_map_mut(&map)?, &mut y);
     /// device.load(&kernel)?.launch(Grid::new([1, 1, 1], [128, 1, 1]), args)?;
     /// // Thread 38 has lane 6 of the second warp.
     /// let places = [[117, 204, 3], [117, 205, 3], [125, 204, 3], [125, 205, 3]];

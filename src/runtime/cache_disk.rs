@@ -1,0 +1,395 @@
+//! [`Disk`]: the folder of a module cache.
+
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, Once, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use super::cache_folder::CacheFolder;
+use super::trust::{Unusable, check_folder, check_owner, make_private_folder, open_regular};
+use super::whole_file::{ABANDONED, Purpose, is_hex, remove_abandoned, write_file};
+
+/// The largest entry, in bytes.
+pub(super) const ENTRY_BYTES: u64 = 128 << 20;
+/// The limit of a folder that is given no other one, in bytes.
+pub(super) const FOLDER_BYTES: u64 = 1 << 30;
+/// How old the time of the last use of an entry may be before it is written again.
+const USE_RESOLUTION: Duration = Duration::from_secs(60);
+
+const EXTENSION: &str = "module";
+
+/// The folder of a module cache, with a file for each entry.
+#[derive(Debug)]
+pub(super) struct Disk {
+    folder: CacheFolder,
+    /// The limit of all entries together, in bytes.
+    pub(super) limit: u64,
+    listed: Mutex<Option<Listed>>,
+}
+
+/// What is known of the bytes in the folder.
+#[derive(Debug)]
+struct Listed {
+    /// Their number when the folder was last listed.
+    then: u64,
+    /// Those that were written since.
+    since: u64,
+}
+
+/// An entry as a listing shows it.
+struct Entry {
+    path: PathBuf,
+    bytes: u64,
+    used: SystemTime,
+}
+
+impl Disk {
+    pub(super) fn new(folder: CacheFolder) -> Disk {
+        Disk { folder, limit: FOLDER_BYTES, listed: Mutex::default() }
+    }
+
+    /// Sets the limit of all entries together, in bytes.
+    pub(super) fn limited(self, limit: u64) -> Disk {
+        Disk { limit, ..self }
+    }
+
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder.path
+    }
+
+    /// The path of the entry of this name: 64 hexadecimal digits.
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path.join(name).with_extension(EXTENSION)
+    }
+
+    /// Checks the folder, and those above it that belong to this crate.
+    fn check(&self) -> Result<(), Unusable> {
+        self.folder.path.ancestors().take(self.folder.own).try_for_each(check_folder)
+    }
+
+    /// Reads an entry that nobody but the user can have written.
+    pub(super) fn read(&self, name: &str) -> Result<Vec<u8>, Unusable> {
+        self.check()?;
+        self.read_path(&self.path(name))
+    }
+
+    fn read_path(&self, path: &Path) -> Result<Vec<u8>, Unusable> {
+        let (file, data) = open_regular(path, OpenOptions::new().read(true), ENTRY_BYTES)?;
+        check_owner(path, &data)?;
+        let is_old = |used: SystemTime| used.elapsed().is_ok_and(|age| age >= USE_RESOLUTION);
+        if data.modified().is_ok_and(is_old) {
+            // Where it cannot be written, the entry only counts as older than it is.
+            let _ = file.set_modified(SystemTime::now());
+        }
+        let mut bytes = Vec::with_capacity(data.len() as usize);
+        // Another process may make it longer meanwhile.
+        file.take(ENTRY_BYTES).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Writes an entry, and removes others if the folder is too large then; the number of those.
+    pub(super) fn write(&self, name: &str, bytes: &[u8]) -> io::Result<u64> {
+        let limit = self.limit.min(ENTRY_BYTES);
+        if bytes.len() as u64 > limit {
+            let len = bytes.len();
+            let message = format!("an entry of {len} bytes is larger than the limit of {limit}");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        }
+        make_private_folder(&self.folder.path)?;
+        self.check()?;
+        static CLEANED: Once = Once::new();
+        CLEANED.call_once(|| remove_abandoned(&self.folder.path, ABANDONED));
+        let path = self.path(name);
+        // An entry that is cut off when the power fails is found by its checksum and compiled anew, so a load does not
+        // wait for the disk.
+        write_file(&path, Purpose::Cache, |file: &mut File| file.write_all(bytes))?;
+        Ok(self.make_room(&path, bytes.len() as u64))
+    }
+
+    /// Removes the entries that were not used for the longest time, until an eighth of the limit is free, where all
+    /// of them together are larger than the limit; their number. `newest` was just written, with `bytes` bytes.
+    fn make_room(&self, newest: &Path, bytes: u64) -> u64 {
+        let mut listed = self.listed.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(Listed { then, since }) = listed.as_mut() {
+            *since = since.saturating_add(bytes);
+            // Other processes write too, so that the folder is listed again from time to time.
+            if then.saturating_add(*since) <= self.limit && *since <= self.limit / 16 {
+                return 0;
+            }
+        }
+        let mut entries = self.entries();
+        let mut total = entries.iter().map(|entry| entry.bytes).fold(0, u64::saturating_add);
+        let mut removed = 0;
+        if total > self.limit {
+            entries.sort_by_key(|entry| entry.used);
+            for entry in entries.iter().filter(|entry| entry.path != newest) {
+                if total <= self.limit - self.limit / 8 {
+                    break;
+                }
+                if fs::remove_file(&entry.path).is_ok() {
+                    total = total.saturating_sub(entry.bytes);
+                    removed += 1;
+                }
+            }
+        }
+        *listed = Some(Listed { then: total, since: 0 });
+        removed
+    }
+
+    /// The entries, in no order.
+    fn entries(&self) -> Vec<Entry> {
+        let Ok(found) = fs::read_dir(&self.folder.path) else { return Vec::new() };
+        let entry = |found: io::Result<fs::DirEntry>| {
+            let found = found.ok()?;
+            let name = found.file_name();
+            let name = name.to_str()?.strip_suffix(EXTENSION)?.strip_suffix('.')?;
+            // Whatever has another name is not the cache's.
+            let data =
+                is_hex(name, 64).then(|| found.metadata().ok())?.filter(Metadata::is_file)?;
+            let used = data.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+            Some(Entry { path: found.path(), bytes: data.len(), used })
+        };
+        found.filter_map(entry).collect()
+    }
+
+    /// Reads each entry that can be read, in the order of their names.
+    pub(super) fn all(&self) -> impl Iterator<Item = Vec<u8>> {
+        let mut entries = if self.check().is_ok() { self.entries() } else { Vec::new() };
+        entries.sort_by(|a, b| a.path.cmp(&b.path));
+        entries.into_iter().filter_map(|entry| self.read_path(&entry.path).ok())
+    }
+
+    /// The number of entries and their bytes.
+    pub(super) fn size(&self) -> (usize, u64) {
+        let entries = self.entries();
+        (entries.len(), entries.iter().map(|entry| entry.bytes).fold(0, u64::saturating_add))
+    }
+
+    /// Removes an entry. Where it cannot be removed, it is refused or found to be corrupt each time.
+    pub(super) fn remove(&self, name: &str) {
+        let _ = fs::remove_file(self.path(name));
+    }
+
+    /// Removes all entries, and what killed processes have left.
+    pub(super) fn clear(&self) -> io::Result<()> {
+        remove_abandoned(&self.folder.path, Duration::ZERO);
+        *self.listed.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.entries().into_iter().try_for_each(|entry| match fs::remove_file(entry.path) {
+            // Another process was faster.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed,
+        })
+    }
+}
+
+#[cfg(test)]
+#[cfg(unix)]
+mod tests {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
+    use std::os::unix::net::UnixListener;
+    use std::time::Instant;
+
+    use super::*;
+    use crate::runtime::cache::Key;
+    use crate::runtime::cache::tests::{Folder, compiled, path_of};
+    use crate::runtime::{CacheStats, ModuleCache, Refusal, RefusalReason};
+
+    /// A user that the tests do not run as.
+    const SOMEBODY: u32 = 12345;
+
+    fn set_mode(path: &Path, mode: u32) {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().mode() & 0o7777
+    }
+
+    /// A folder with one entry.
+    fn filled(name: &str) -> (Folder, Key) {
+        let (folder, key) = (Folder::new(name), Key::of(&["x"]));
+        ModuleCache::in_folder(&folder.0).insert(key, compiled(1));
+        (folder, key)
+    }
+
+    /// What a cache without memory makes of a look-up.
+    fn look(folder: &Folder, key: Key) -> (CacheStats, Option<RefusalReason>) {
+        let cache = ModuleCache::in_folder(&folder.0);
+        let is_found = cache.find(key).is_some();
+        assert_eq!(is_found, cache.stats().disk_hits == 1);
+        (cache.stats(), cache.last_refusal().map(|refusal| refusal.reason))
+    }
+
+    #[test]
+    fn only_the_user_can_use_what_is_written() {
+        let (folder, key) = filled("private");
+        let cache = ModuleCache::in_folder(folder.0.join("a/b"));
+        cache.insert(key, compiled(2));
+        for path in [folder.0.clone(), folder.0.join("a"), folder.0.join("a/b")] {
+            assert_eq!(mode(&path), 0o700, "{path:?}");
+        }
+        assert_eq!(mode(&path_of(&cache, key)), 0o600);
+    }
+
+    #[test]
+    fn what_others_can_write_is_not_used() {
+        let (folder, key) = filled("writable");
+        let entry = path_of(&ModuleCache::in_folder(&folder.0), key);
+        for mode in [0o777, 0o770, 0o702, 0o1777] {
+            set_mode(&folder.0, mode);
+            let (stats, reason) = look(&folder, key);
+            assert_eq!((stats.refused_writable, stats.disk_hits), (1, 0), "{mode:o}");
+            assert_eq!(reason, Some(RefusalReason::WritableByOthers { mode }));
+            // Nor is anything written there.
+            let cache = ModuleCache::in_folder(&folder.0);
+            cache.insert(Key::of(&["y"]), compiled(2));
+            assert_eq!((cache.stats().write_failures, cache.size().0), (1, 1));
+        }
+        set_mode(&folder.0, 0o755);
+        assert_eq!(look(&folder, key).0.disk_hits, 1);
+        for mode in [0o666, 0o620] {
+            set_mode(&entry, mode);
+            let (stats, reason) = look(&folder, key);
+            assert_eq!((stats.refused_writable, stats.disk_hits), (1, 0), "{mode:o}");
+            assert_eq!(reason, Some(RefusalReason::WritableByOthers { mode }));
+        }
+        set_mode(&entry, 0o644);
+        assert_eq!(look(&folder, key).0.disk_hits, 1);
+    }
+
+    #[test]
+    fn what_belongs_to_others_is_not_used() {
+        let (folder, key) = filled("owner");
+        let entry = path_of(&ModuleCache::in_folder(&folder.0), key);
+        if chown(&entry, Some(SOMEBODY), None).is_err() {
+            eprintln!("skipped: only the superuser can give a file away");
+            return;
+        }
+        let user = rustix::process::geteuid().as_raw();
+        let reason = Some(RefusalReason::Owner { owner: SOMEBODY, user });
+        let (stats, found) = look(&folder, key);
+        assert_eq!((stats.refused_owner, stats.disk_hits, found), (1, 0, reason));
+        // The next one compiles, and takes its place.
+        ModuleCache::in_folder(&folder.0).insert(key, compiled(1));
+        assert_eq!(look(&folder, key).0.disk_hits, 1);
+        chown(&folder.0, Some(SOMEBODY), None).unwrap();
+        let (stats, found) = look(&folder, key);
+        assert_eq!((stats.refused_owner, stats.disk_hits, found), (1, 0, reason));
+        chown(&folder.0, Some(user), None).unwrap();
+
+        // A folder above it that belongs to this crate counts too, and a link that somebody else made.
+        let name = key.hex();
+        let below = Disk::new(CacheFolder { path: folder.0.join("tilewright/modules"), own: 2 });
+        below.write(&name, b"code").unwrap();
+        assert_eq!(below.read(&name).unwrap(), b"code");
+        chown(folder.0.join("tilewright"), Some(SOMEBODY), None).unwrap();
+        let Err(Unusable::Refused(refusal)) = below.read(&name) else { panic!("it was used") };
+        assert_eq!(refusal.path, folder.0.join("tilewright"));
+        let link = folder.0.join("link");
+        symlink(&folder.0, &link).unwrap();
+        let linked = Disk::new(CacheFolder::named(link.clone()));
+        assert!(linked.read(&name).is_ok());
+        std::os::unix::fs::lchown(&link, Some(SOMEBODY), None).unwrap();
+        assert!(matches!(linked.read(&name), Err(Unusable::Refused(Refusal { .. }))));
+    }
+
+    /// A fifo would wait for a writer, a file of 40 GiB fill the memory.
+    #[test]
+    fn only_files_of_the_size_of_an_entry_are_opened() {
+        let (folder, key) = filled("special");
+        let entry = path_of(&ModuleCache::in_folder(&folder.0), key);
+        let other = folder.0.join("other");
+        fs::copy(&entry, &other).unwrap();
+        let make: [(&str, &dyn Fn()); 4] = [
+            ("a fifo", &|| {
+                let made = std::process::Command::new("mkfifo").arg(&entry).status();
+                assert!(made.unwrap().success());
+            }),
+            ("a socket", &|| drop(UnixListener::bind(&entry).unwrap())),
+            ("a link", &|| symlink(&other, &entry).unwrap()),
+            ("a folder", &|| fs::create_dir(&entry).unwrap()),
+        ];
+        for (kind, make) in make {
+            fs::remove_file(&entry).unwrap();
+            make();
+            let (stats, reason) = look(&folder, key);
+            assert_eq!((stats.refused_kind, stats.disk_hits), (1, 0), "{kind}");
+            assert_eq!(reason, Some(RefusalReason::Kind { found: kind }));
+            if kind == "a folder" {
+                fs::remove_dir(&entry).unwrap();
+            }
+            // What is compiled takes its place.
+            ModuleCache::in_folder(&folder.0).insert(key, compiled(1));
+            assert_eq!(look(&folder, key).0.disk_hits, 1, "{kind}");
+            assert_eq!(fs::read(&entry).unwrap(), fs::read(&other).unwrap(), "{kind}");
+        }
+        let bytes = 40 << 30;
+        File::create(&entry).unwrap().set_len(bytes).unwrap();
+        set_mode(&entry, 0o600);
+        let start = Instant::now();
+        let (stats, reason) = look(&folder, key);
+        assert_eq!((stats.refused_size, stats.disk_hits), (1, 0));
+        assert_eq!(reason, Some(RefusalReason::Size { bytes, limit: ENTRY_BYTES }));
+        assert!(start.elapsed() < Duration::from_millis(500), "it was read");
+    }
+
+    /// Temporary files had names that follow from the process and a count; whoever knew them could plant links there.
+    #[test]
+    fn temporary_files_follow_no_links() {
+        let (folder, key) = filled("planted");
+        let victim = folder.0.join("victim");
+        fs::write(&victim, b"mine").unwrap();
+        for number in 0..2000 {
+            let name = format!(".{}-{number}.partial", std::process::id());
+            symlink(&victim, folder.0.join(name)).unwrap();
+        }
+        let cache = ModuleCache::in_folder(&folder.0);
+        cache.insert(key, compiled(2));
+        let archive = folder.0.join("archive");
+        symlink(&victim, &archive).unwrap();
+        cache.export(&archive).unwrap();
+        assert_eq!(fs::read(&victim).unwrap(), b"mine");
+        assert!(path_of(&cache, key).symlink_metadata().unwrap().is_file());
+        assert!(archive.symlink_metadata().unwrap().is_file(), "a link at the name is replaced");
+    }
+
+    /// The limit holds after each write; what goes is what was not used for the longest time.
+    #[test]
+    fn entries_that_are_not_used_make_room() {
+        let folder = Folder::new("room");
+        let keys: Vec<Key> = (0..40).map(|number| Key::of(&[&number.to_string()])).collect();
+        ModuleCache::in_folder(&folder.0).insert(keys[0], compiled(0));
+        let (_, bytes) = ModuleCache::in_folder(&folder.0).size();
+        let limit = 10 * bytes + bytes / 2;
+        let thesis = folder.0.join("thesis.module");
+        fs::write(&thesis, vec![0; 1 << 20]).unwrap();
+        let cache = || ModuleCache::in_folder(&folder.0).limit(limit);
+        let writer = cache();
+        for (number, key) in keys.iter().enumerate() {
+            writer.insert(*key, compiled(number as u8));
+            assert!(writer.size().1 <= limit, "{number}");
+            // An hour passes, and then the first one is used.
+            for key in &keys[..=number] {
+                if let Ok(file) = File::open(path_of(&writer, *key)) {
+                    let used = file.metadata().unwrap().modified().unwrap();
+                    file.set_modified(used - Duration::from_secs(3600)).unwrap();
+                }
+            }
+            assert!(cache().find(keys[0]).is_some(), "{number}: it is used all the time");
+        }
+        let kept: Vec<bool> = keys.iter().map(|key| path_of(&writer, *key).exists()).collect();
+        let evicted = kept.iter().filter(|kept| !**kept).count();
+        assert_eq!(writer.stats().evicted, evicted as u64);
+        // The first one, and the last ones without a gap.
+        let first_of_last = kept.iter().skip(1).position(|kept| *kept).unwrap() + 1;
+        assert!(kept[0] && kept[first_of_last..].iter().all(|kept| *kept), "{kept:?}");
+        assert!((7..=10).contains(&(40 - evicted)), "{kept:?}");
+        assert!(thesis.exists(), "only entries are removed");
+
+        // What is larger than the limit is not written, and removes nothing.
+        let small = ModuleCache::in_folder(&folder.0).limit(bytes / 2);
+        small.insert(Key::of(&["large"]), compiled(0));
+        assert_eq!((small.stats().write_failures, small.size().0), (1, 40 - evicted));
+    }
+}

@@ -1,0 +1,40 @@
+//! [`KeptBuffer`]: an error of a call that takes a buffer, with the buffer.
+
+use std::fmt;
+
+use super::buffer::Buffer;
+use super::error::RuntimeError;
+use crate::ir::Element;
+
+/// Why a buffer was not given to other code, and the buffer, as it was before the call.
+///
+/// `?` turns it into a [`RuntimeError`], which drops the buffer.
+pub struct KeptBuffer<T> {
+    /// Why.
+    pub error: RuntimeError,
+    /// The buffer.
+    pub buffer: Buffer<T>,
+}
+
+impl<T> From<KeptBuffer<T>> for RuntimeError {
+    fn from(kept: KeptBuffer<T>) -> RuntimeError {
+        kept.error
+    }
+}
+
+impl<T: Element> fmt::Debug for KeptBuffer<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeptBuffer")
+            .field("error", &self.error)
+            .field("buffer", &self.buffer)
+            .finish()
+    }
+}
+
+impl<T> fmt::Display for KeptBuffer<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl<T: Element> std::error::Error for KeptBuffer<T> {}

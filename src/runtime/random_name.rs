@@ -1,0 +1,14 @@
+//! Names of temporary files and folders that nobody can guess.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Returns 16 hexadecimal digits. They differ between calls, and between processes that share a folder.
+///
+/// Whoever creates the file must still refuse a name that exists (`create_new`, `mkdir`).
+pub(super) fn random_name() -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    // The keys of the hash come from the system's random numbers.
+    let hash = RandomState::new().hash_one((std::process::id(), COUNT.fetch_add(1, Relaxed)));
+    format!("{hash:016x}")
+}

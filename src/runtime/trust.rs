@@ -1,0 +1,227 @@
+//! [`Refusal`]: why a file that stays between runs is not used; opening such files.
+
+use std::fmt;
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A file or folder that is not used because of what it is or who can write it.
+///
+/// ```
+/// use tilewright::runtime::{Refusal, RefusalReason};
+/// let reason = RefusalReason::WritableByOthers { mode: 0o777 };
+/// let refusal = Refusal { path: "/tmp/cache".into(), reason };
+/// assert_eq!(
+///     refusal.to_string(),
+///     "`/tmp/cache` is not used: its mode is 777, so other users can write it; `chmod go-w` it after a look at \
+///      what it contains",
+/// );
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Refusal {
+    /// The file or folder.
+    pub path: PathBuf,
+    /// Why it is not used.
+    pub reason: RefusalReason,
+}
+
+/// Why a file or folder is not used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RefusalReason {
+    /// It belongs neither to the user of this process nor to the superuser. Only on Unix.
+    Owner {
+        /// The user it belongs to.
+        owner: u32,
+        /// The effective user of this process.
+        user: u32,
+    },
+    /// Its group or all users can write it. Only on Unix.
+    WritableByOthers {
+        /// The permission bits.
+        mode: u32,
+    },
+    /// It is something else than the regular file or the folder that is expected there.
+    Kind {
+        /// What it is, such as `a fifo`.
+        found: &'static str,
+    },
+    /// It is larger than any file that this crate writes there.
+    Size {
+        /// Its size.
+        bytes: u64,
+        /// The largest size that is read.
+        limit: u64,
+    },
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` is not used: ", self.path.display())?;
+        match self.reason {
+            RefusalReason::Owner { owner, user } => write!(
+                f,
+                "it belongs to user {owner} and this process runs as user {user}; remove it, or name another folder"
+            ),
+            RefusalReason::WritableByOthers { mode } => write!(
+                f,
+                "its mode is {mode:o}, so other users can write it; `chmod go-w` it after a look at what it contains"
+            ),
+            RefusalReason::Kind { found } => write!(f, "it is {found}; remove it"),
+            RefusalReason::Size { bytes, limit } => {
+                write!(f, "it has {bytes} bytes, more than the {limit} that are read; remove it")
+            }
+        }
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+/// Why a file or folder cannot be used.
+#[derive(Debug)]
+pub(crate) enum Unusable {
+    /// The system says so.
+    Io(io::Error),
+    /// This crate says so.
+    Refused(Refusal),
+}
+
+impl From<io::Error> for Unusable {
+    fn from(error: io::Error) -> Unusable {
+        Unusable::Io(error)
+    }
+}
+
+impl From<Unusable> for io::Error {
+    fn from(unusable: Unusable) -> io::Error {
+        match unusable {
+            Unusable::Io(error) => error,
+            Unusable::Refused(refusal) => io::Error::new(io::ErrorKind::InvalidInput, refusal),
+        }
+    }
+}
+
+fn refused(path: &Path, reason: RefusalReason) -> Unusable {
+    Unusable::Refused(Refusal { path: path.to_owned(), reason })
+}
+
+/// Opens a regular file of at most `limit` bytes. Follows no link at the end of the path, and opens nothing but a
+/// regular file: opening a fifo waits for its writer, and opening a device can have an effect.
+pub(crate) fn open_regular(
+    path: &Path,
+    options: &OpenOptions,
+    limit: u64,
+) -> Result<(File, Metadata), Unusable> {
+    match fs::symlink_metadata(path) {
+        Ok(data) => check_regular(path, &data)?,
+        // Then the options say whether it is created.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error.into()),
+    }
+    let file = without_links(options).open(path)?;
+    // It may have been replaced meanwhile.
+    let data = file.metadata()?;
+    check_regular(path, &data)?;
+    if data.len() > limit {
+        return Err(refused(path, RefusalReason::Size { bytes: data.len(), limit }));
+    }
+    Ok((file, data))
+}
+
+/// Refuses what belongs to another user, or can be written by one.
+#[cfg(unix)]
+pub(crate) fn check_owner(path: &Path, data: &Metadata) -> Result<(), Unusable> {
+    use std::os::unix::fs::MetadataExt;
+    const SUPERUSER: u32 = 0;
+    let (owner, user) = (data.uid(), rustix::process::geteuid().as_raw());
+    if owner != user && owner != SUPERUSER {
+        return Err(refused(path, RefusalReason::Owner { owner, user }));
+    }
+    // The mode of a link says nothing; that of what it leads to is checked.
+    if !data.is_symlink() && data.mode() & 0o022 != 0 {
+        return Err(refused(path, RefusalReason::WritableByOthers { mode: data.mode() & 0o7777 }));
+    }
+    Ok(())
+}
+
+/// Windows keeps the folders of a user from other users.
+#[cfg(not(unix))]
+pub(crate) fn check_owner(_path: &Path, _data: &Metadata) -> Result<(), Unusable> {
+    Ok(())
+}
+
+/// Checks that a path leads to a folder that other users cannot write. The folder may be a link, if that is not
+/// another user's.
+pub(crate) fn check_folder(path: &Path) -> Result<(), Unusable> {
+    let mut data = fs::symlink_metadata(path)?;
+    check_owner(path, &data)?;
+    if data.is_symlink() {
+        data = fs::metadata(path)?;
+        check_owner(path, &data)?;
+    }
+    match data.is_dir() {
+        true => Ok(()),
+        false => Err(refused(path, RefusalReason::Kind { found: kind(&data) })),
+    }
+}
+
+/// Makes a folder that only the user can read and write, and the folders above it that do not exist.
+pub(crate) fn make_private_folder(path: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path)
+}
+
+/// The options for a file that only the user can read and write, where they create one.
+pub(crate) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
+    options
+}
+
+fn without_links(options: &OpenOptions) -> OpenOptions {
+    let mut options = options.clone();
+    #[cfg(unix)]
+    {
+        use rustix::fs::OFlags;
+        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, flags.bits() as i32);
+    }
+    options
+}
+
+fn check_regular(path: &Path, data: &Metadata) -> Result<(), Unusable> {
+    match data.is_file() {
+        true => Ok(()),
+        false => Err(refused(path, RefusalReason::Kind { found: kind(data) })),
+    }
+}
+
+fn kind(data: &Metadata) -> &'static str {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::FileTypeExt;
+        let kind = data.file_type();
+        if kind.is_fifo() {
+            return "a fifo";
+        }
+        if kind.is_socket() {
+            return "a socket";
+        }
+        if kind.is_block_device() || kind.is_char_device() {
+            return "a device";
+        }
+    }
+    if data.is_symlink() {
+        "a link"
+    } else if data.is_dir() {
+        "a folder"
+    } else if data.is_file() {
+        "a file"
+    } else {
+        "no file"
+    }
+}
