@@ -1,4 +1,6 @@
-//! The commands and their options.
+//! The `tilewright` command line: a thin user of the library.
+//!
+//! Exit codes: 0 for success, 1 for a wrong result or a failed run, 2 for bad input.
 
 mod bench;
 mod doctor;
@@ -10,6 +12,7 @@ mod ptx;
 use std::ffi::OsString;
 use std::fmt;
 use std::io::{self, Write};
+use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
@@ -38,9 +41,9 @@ enum Command {
 
 /// Why the program ends without success.
 #[derive(Debug)]
-pub(crate) struct Failure {
-    pub(crate) code: u8,
-    pub(crate) message: String,
+struct Failure {
+    code: u8,
+    message: String,
 }
 
 impl Failure {
@@ -55,7 +58,17 @@ impl Failure {
     }
 }
 
-pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> Result<(), Failure> {
+fn main() -> ExitCode {
+    match run(std::env::args_os()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("error: {}", failure.message);
+            ExitCode::from(failure.code)
+        }
+    }
+}
+
+fn run(args: impl IntoIterator<Item = OsString>) -> Result<(), Failure> {
     let cli = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
         Err(error)

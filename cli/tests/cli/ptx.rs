@@ -18,9 +18,12 @@ fn ptx(args: &[&str], ptxas: &Path, folder: &Path) -> Output {
     command.output().expect("it starts")
 }
 
-/// What it prints in the root of the package.
+/// The root of the workspace.
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+
+/// What it prints in the root of the workspace.
 fn printed(args: &[&str], ptxas: &Path) -> String {
-    let output = ptx(args, ptxas, Path::new(env!("CARGO_MANIFEST_DIR")));
+    let output = ptx(args, ptxas, Path::new(ROOT));
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()), "{args:?}");
     text(&output.stdout)
 }
@@ -30,7 +33,7 @@ const NO_PTXAS: &str = "/nowhere/ptxas";
 /// The `ptxas` that the environment names, else the one that `scripts/test` fetches.
 fn ptxas() -> Option<PathBuf> {
     let named = std::env::var_os("TILEWRIGHT_PTXAS").map(PathBuf::from);
-    let fetched = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/ptxas/ptxas");
+    let fetched = Path::new(ROOT).join("target/ptxas/ptxas");
     let found = named.or_else(|| fetched.exists().then_some(fetched));
     let required = std::env::var("TILEWRIGHT_REQUIRE_PTXAS").is_ok_and(|value| value == "1");
     assert!(found.is_some() || !required, "TILEWRIGHT_REQUIRE_PTXAS is 1, and there is none");
@@ -139,7 +142,7 @@ fn configurations_are_shown_beside_their_rust_lines() {
     let name = "sm90a_bf16_tn_128x256x64_s4_coop_strip8_deferred";
     let said = printed(&[name], NO_PTXAS.as_ref());
     assert_eq!(entry(&said), name);
-    let source = include_str!("../../src/kernels/gemm/sm90.rs");
+    let source = include_str!("../../../src/kernels/gemm/sm90.rs");
     let found = comments(&said);
     let of_kernel: Vec<_> = found.iter().filter(|(file, ..)| *file == "sm90.rs").collect();
     assert!(of_kernel.len() > 20 && found.len() > 2 * of_kernel.len(), "{}", found.len());

@@ -1,5 +1,4 @@
 //! The command line: what it prints, its exit codes, and errors of one line.
-#![cfg(feature = "cli")]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -9,8 +8,8 @@
 
 #[path = "cli/doctor.rs"]
 mod doctor;
-#[path = "support/driver.rs"]
-#[cfg(all(target_os = "linux", feature = "cuda-any-version"))]
+#[path = "../../tests/support/driver.rs"]
+#[cfg(target_os = "linux")]
 mod driver;
 #[path = "cli/ptx.rs"]
 mod ptx;
