@@ -183,26 +183,6 @@ fn regions_too_deep_inside_each_other() {
     }
 }
 
-/// Today every operation is in the base that every target has. A target below it has none.
-#[test]
-fn operation_that_the_target_does_not_have() {
-    let target = Target::for_compute_capability(7, 5);
-    check(
-        |ir| {
-            ir.target = target;
-            push(ir, ir.body, Sync::Barrier {});
-        },
-        |error| {
-            *error
-                == VerifyError::NotOnTarget {
-                    op: "barrier".to_owned(),
-                    first: Target::SM_80,
-                    target,
-                }
-        },
-    );
-}
-
 #[test]
 fn names_that_the_text_form_does_not_have() {
     for name in ["", "_a", "0", "a b", "a;.visible", "ä", "a$", "%a"] {

@@ -220,7 +220,7 @@ fn unknown_kernels_are_refused_in_one_line() {
     check_refused(
         &["ptx", "gemm", "--target", "sm_1"],
         &expect![[r#"
-        error: invalid value 'sm_1' for '--target <TARGET>': `sm_1` is not a target: expected `sm_80` or newer, such as `sm_90a`
+        error: invalid value 'sm_1' for '--target <TARGET>': `sm_1` is not a target: expected one of sm_80, sm_86, sm_87, sm_88, sm_89, sm_90, sm_90a, sm_100, sm_100a, sm_103, sm_103a, sm_110, sm_110a, sm_120, sm_120a, sm_121, sm_121a
     "#]],
     );
 }
