@@ -10,8 +10,11 @@ mod gemm_sm80;
 #[allow(dead_code, reason = "tests use the rest")]
 #[path = "kernels/gemm_sm90.rs"]
 mod gemm_sm90;
+#[path = "support/rate.rs"]
+mod rate;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use rate::Flops;
 use tilewright::ir::{Body, Element, Global, GlobalMut, Kernel, Target, Val, bf16, range};
 use tilewright::runtime::sim::{Arg, Buffer, Options, Program};
 use tilewright::runtime::{Device, Grid};
@@ -91,7 +94,7 @@ fn gemm(c: &mut Criterion) {
 }
 
 /// The products with tensor cores at 512 cubed, on two threads of the host.
-fn tensor_cores(c: &mut Criterion) {
+fn tensor_cores(c: &mut Criterion<Flops>) {
     const SIZE: usize = 512;
     let device = Device::sim_with(Options::default().threads(2));
     let matrix = |seed: usize| -> Vec<bf16> {
@@ -131,5 +134,10 @@ fn tensor_cores(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, operations, gemm, tensor_cores);
-criterion_main!(benches);
+criterion_group!(benches, operations, gemm);
+criterion_group! {
+    name = products;
+    config = Criterion::default().with_measurement(Flops);
+    targets = tensor_cores
+}
+criterion_main!(benches, products);

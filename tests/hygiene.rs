@@ -283,7 +283,10 @@ fn guards_compile_with_the_oldest_rust() {
     }
     assert!(found.is_empty(), "`if let` guards: {found:?}");
     assert_eq!(let_guards("match x {\n  A(a) if a > 1 && let B(b) = a => b,\n  _ => 2,\n}"), [2]);
-    assert!(let_guards("match x {\n  A(a) => if let B(b) = a { b } else { 1 },\n  _ => 2,\n}").is_empty());
+    assert!(
+        let_guards("match x {\n  A(a) => if let B(b) = a { b } else { 1 },\n  _ => 2,\n}")
+            .is_empty()
+    );
 }
 
 /// The names of the operations of the kernels that are simulated or written as PTX in the filetests.

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use tilewright::ir::{Global, GlobalMut, Kernel, Target};
 use tilewright::runtime::{
-    CudaVersion, Device, Grid, Limits, ModuleCache, Properties, Ptxas, PtxasError, RuntimeError, driver_release,
-    driver_version,
+    CudaVersion, Device, Grid, Limits, ModuleCache, Properties, Ptxas, PtxasError, RuntimeError,
+    driver_release, driver_version,
 };
 
 use super::{Failure, print};

@@ -11,15 +11,18 @@ mod ptx;
 
 use std::ffi::OsString;
 use std::fmt;
-use std::io::{self, Write};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Parser, Subcommand};
+use tilewright::ir::KernelIr;
 
 /// CuTe's layout algebra, a typed kernel builder, PTX and a simulator, in safe Rust.
 #[derive(Debug, Parser)]
-#[command(name = "tilewright", version)]
+#[command(name = "tilewright", version, arg_required_else_help = false)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -78,11 +81,6 @@ fn run(args: impl IntoIterator<Item = OsString>) -> Result<(), Failure> {
             let _ = error.print();
             return Ok(());
         }
-        Err(error) if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            return Err(Failure::input(
-                "a command is needed, such as `layout` or `gemm`; see `--help`",
-            ));
-        }
         Err(error) => return Err(Failure::input(one_line(&error))),
     };
     match cli.command {
@@ -94,12 +92,48 @@ fn run(args: impl IntoIterator<Item = OsString>) -> Result<(), Failure> {
     }
 }
 
-/// The parser's message without usage and hints, on one line.
+/// The parser's message and its suggestions without usage, on one line.
 fn one_line(error: &clap::Error) -> String {
+    if let (
+        ErrorKind::MissingSubcommand,
+        Some(ContextValue::String(program)),
+        Some(ContextValue::Strings(commands)),
+    ) = (
+        error.kind(),
+        error.get(ContextKind::InvalidSubcommand),
+        error.get(ContextKind::ValidSubcommand),
+    ) {
+        let commands: Vec<&str> =
+            commands.iter().map(String::as_str).filter(|name| *name != "help").collect();
+        return format!("`{program}` needs a command: {}; see `--help`", commands.join(", "));
+    }
     let text = error.render().to_string();
-    let message = text.split("\n\n").next().unwrap_or(&text);
+    let mut parts = text.split("\n\n");
+    let message = parts.next().unwrap_or(&text);
     let message = message.strip_prefix("error: ").unwrap_or(message);
-    message.split_whitespace().collect::<Vec<_>>().join(" ")
+    let tips = parts.flat_map(str::lines).filter_map(|line| line.trim().strip_prefix("tip: "));
+    let parts = [message].into_iter().chain(tips);
+    let parts = parts.map(|part| part.split_whitespace().collect::<Vec<_>>().join(" "));
+    parts.collect::<Vec<_>>().join("; ")
+}
+
+/// The text of a file. Only a regular file is opened, because a fifo or a device may never end, and only
+/// [`KernelIr::MAX_TEXT_BYTES`] are read.
+fn read(path: &Path) -> Result<String, Failure> {
+    let failed =
+        |error: &dyn fmt::Display| Failure::input(format!("`{}`: {error}", path.display()));
+    let metadata = std::fs::metadata(path).map_err(|error| failed(&error))?;
+    if !metadata.is_file() {
+        return Err(failed(&"it is not a regular file"));
+    }
+    let limit = KernelIr::MAX_TEXT_BYTES;
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(|error| failed(&error))?;
+    file.take(limit as u64 + 1).read_to_end(&mut bytes).map_err(|error| failed(&error))?;
+    if bytes.len() > limit {
+        return Err(failed(&format_args!("it has more than {} MiB", limit >> 20)));
+    }
+    String::from_utf8(bytes).map_err(|_| failed(&"it is not UTF-8 text"))
 }
 
 /// Prints to the standard output. A reader that stops reading is no failure.

@@ -207,8 +207,8 @@ mod tests {
             assert_eq!(text.parse::<Target>().unwrap().to_string(), text);
         }
         for text in [
-            "", "sm_", "sm_8", "sm_75", "sm_80a", "sm_+80", "sm90", "sm_9000", "sm_90ab", "sm_95", "sm_090", "sm_200a",
-            "sm_999",
+            "", "sm_", "sm_8", "sm_75", "sm_80a", "sm_+80", "sm90", "sm_9000", "sm_90ab", "sm_95",
+            "sm_090", "sm_200a", "sm_999",
         ] {
             let error = text.parse::<Target>().unwrap_err();
             let known = "sm_80, sm_86, sm_87, sm_88, sm_89, sm_90, sm_90a, sm_100, sm_100a, sm_103, sm_103a, sm_110, \
@@ -224,7 +224,11 @@ mod tests {
         for sm in 0..=u16::MAX {
             for arch_specific in [false, true] {
                 let target = Target::new(sm, arch_specific);
-                assert_eq!(target.is_some(), Target::all().any(|known| Some(known) == target), "{sm}");
+                assert_eq!(
+                    target.is_some(),
+                    Target::all().any(|known| Some(known) == target),
+                    "{sm}"
+                );
             }
             let target = Target::for_compute_capability(sm / 10, sm % 10);
             assert_eq!(target.is_some(), sm >= 80, "{sm}");

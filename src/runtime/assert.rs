@@ -59,6 +59,7 @@ pub(in crate::runtime) struct AssertSites {
 #[derive(Debug)]
 struct Site {
     message: Format,
+    #[cfg(feature = "cuda-any-version")]
     scalars: Vec<Scalar>,
     place: Place,
     path: String,
@@ -75,6 +76,7 @@ impl AssertSites {
             let site = Site {
                 // The verifier has read it.
                 message: Format::parse(message).unwrap_or_default(),
+                #[cfg(feature = "cuda-any-version")]
                 scalars: values.iter().filter_map(|value| ir.type_of(*value).scalar()).collect(),
                 place: ir.place_of(id),
                 path: ir.path_of(id),

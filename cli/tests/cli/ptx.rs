@@ -75,6 +75,33 @@ fn a_file_is_shown_beside_its_text() {
     fs::remove_file(&path).unwrap();
 }
 
+/// Nothing is read of what may never end, and no more than the parser's limit of a file.
+#[cfg(unix)]
+#[test]
+fn files_without_an_end_are_refused() {
+    check_refused(
+        &["ptx", "/dev/zero"],
+        &expect![[r#"
+            error: `/dev/zero`: it is not a regular file
+        "#]],
+    );
+    let fifo = temporary("fifo.kir");
+    let made = Command::new("mkfifo").arg(&fifo).status().expect("there is mkfifo");
+    assert!(made.success());
+    let output = tilewright(&["ptx", fifo.to_str().unwrap()]);
+    let expected = format!("error: `{}`: it is not a regular file\n", fifo.display());
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(2), expected));
+    fs::remove_file(&fifo).unwrap();
+
+    // A hole of 2^40 bytes takes no disk.
+    let hole = temporary("hole.kir");
+    fs::File::create(&hole).unwrap().set_len(1 << 40).unwrap();
+    let output = tilewright(&["ptx", hole.to_str().unwrap()]);
+    let expected = format!("error: `{}`: it has more than 64 MiB\n", hole.display());
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(2), expected));
+    fs::remove_file(&hole).unwrap();
+}
+
 #[test]
 fn wrong_files_are_refused_in_one_line() {
     let path = temporary("wrong.kir");
