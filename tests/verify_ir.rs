@@ -9,7 +9,7 @@
 
 use tilewright::ir::{
     Arena, Arith, Const, Control, Entity, KernelIr, Mem, OpData, OpId, Param, Place, PlaceId,
-    Region, RegionId, Scalar, SharedData, Sync, Target, Type, Unroll, Value, ValueData, ValueDef,
+    Region, RegionId, Scalar, SharedData, Target, Type, Unroll, Value, ValueData, ValueDef,
     VarData, VarId, VerifyError,
 };
 use tilewright::ir::{Kernel, Op};

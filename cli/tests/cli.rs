@@ -383,7 +383,7 @@ fn wrong_operations_are_refused_in_one_line() {
     check_refused(
         &["layout", "4:1", "--op", "tile"],
         &expect![[r#"
-        error: invalid value 'tile' for '--op <NAME>' [possible values: append, blocked_product, coalesce, complement, composition, dice, downcast, filter, filter_zeros, flat_divide, flat_product, flatten, fragment_like, get, group, identity_like, layout_like, left_inverse, logical_divide, logical_product, max_common_layout, nullspace, prepend, raked_product, recast_layout, right_inverse, select, slice, take, tile_to_shape, tiled_divide, tiled_product, unflatten, upcast, zip, zipped_divide, zipped_product]
+        error: invalid value 'tile' for '--op <NAME>' [possible values: append, blocked_product, coalesce, complement, composition, dice, downcast, filter, filter_zeros, flat_divide, flat_product, flatten, fragment_like, get, group, identity_like, layout_like, left_inverse, logical_divide, logical_product, max_common_layout, nullspace, prepend, raked_product, recast_layout, right_inverse, select, slice, take, tile_to_shape, tiled_divide, tiled_product, unflatten, upcast, zip, zipped_divide, zipped_product]; a similar value exists: 'tiled_divide'
     "#]],
     );
     check_refused(
