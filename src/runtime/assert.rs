@@ -59,7 +59,8 @@ pub(in crate::runtime) struct AssertSites {
 #[derive(Debug)]
 struct Site {
     message: Format,
-    #[cfg(feature = "cuda-any-version")]
+    /// The types of the values, which a GPU records as bits.
+    #[cfg_attr(not(feature = "cuda-any-version"), expect(dead_code, reason = "of a GPU"))]
     scalars: Vec<Scalar>,
     place: Place,
     path: String,
@@ -76,7 +77,6 @@ impl AssertSites {
             let site = Site {
                 // The verifier has read it.
                 message: Format::parse(message).unwrap_or_default(),
-                #[cfg(feature = "cuda-any-version")]
                 scalars: values.iter().filter_map(|value| ir.type_of(*value).scalar()).collect(),
                 place: ir.place_of(id),
                 path: ir.path_of(id),
