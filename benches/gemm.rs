@@ -6,10 +6,14 @@
 #![allow(missing_docs, reason = "criterion's macros make undocumented items")]
 #![allow(clippy::expect_used, clippy::print_stdout, reason = "a benchmark ends with the message")]
 
+#[path = "support/rate.rs"]
+mod rate;
+
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use rate::Flops;
 use rayon::prelude::*;
 use tilewright::ir::{Scalar, Target, bf16};
 use tilewright::kernels::gemm::{Gemm, GemmArgs, GemmConfig, GemmProblem};
@@ -32,7 +36,7 @@ fn emit(config: GemmConfig) -> usize {
     Gemm::<bf16>::new(config).expect("it is valid").ptx().text().len()
 }
 
-fn build(c: &mut Criterion) {
+fn build(c: &mut Criterion<Flops>) {
     let problem = GemmProblem::new(4096, 4096, 4096);
     let all = configs(&problem);
     let fastest = |config: &GemmConfig| {
@@ -64,7 +68,7 @@ fn build(c: &mut Criterion) {
     group.finish();
 }
 
-fn simulate(c: &mut Criterion) {
+fn simulate(c: &mut Criterion<Flops>) {
     let device = Device::sim().expect("there is the simulator");
     let mut group = c.benchmark_group("gemm on the simulator");
     let size = 256;
@@ -87,7 +91,7 @@ fn simulate(c: &mut Criterion) {
     group.finish();
 }
 
-fn gpu(c: &mut Criterion) {
+fn gpu(c: &mut Criterion<Flops>) {
     let device = match Device::cuda(0) {
         Ok(device) => device,
         Err(error) => return println!("no figures of a GPU: {error}"),
@@ -116,5 +120,9 @@ fn gpu(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, build, simulate, gpu);
+criterion_group! {
+    name = benches;
+    config = Criterion::default().with_measurement(Flops);
+    targets = build, simulate, gpu
+}
 criterion_main!(benches);

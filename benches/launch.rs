@@ -174,7 +174,10 @@ fn bare_first_launch() -> Vec<f64> {
         ok(unsafe { sys::cuDeviceGetAttribute(place, attribute, context.cu_device()) });
     }
     let [major, minor] = capability.map(|number| number as u16);
-    let ptx = large(Target::for_compute_capability(major, minor)).ptx();
+    let ptx = large(
+        Target::for_compute_capability(major, minor).expect("a GPU of compute capability 8.0"),
+    )
+    .ptx();
     let begin = Instant::now();
     let function = load(ptx.text(), "large");
     let compiled = begin.elapsed();

@@ -2,8 +2,11 @@
 #![allow(missing_docs, reason = "criterion's macros make undocumented items")]
 #![allow(clippy::expect_used, reason = "a benchmark that cannot run has no figure")]
 
-use criterion::measurement::WallTime;
+#[path = "support/rate.rs"]
+mod rate;
+
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
+use rate::Flops;
 use tilewright::ir::{Body, Global, GlobalMut, Kernel, Number, Scalar, Target, Val, bf16, range};
 use tilewright::kernels::gemm::{Gemm, GemmArgs, GemmConfig, GemmProblem};
 use tilewright::runtime::sim::{Arg, Buffer, Options, Program};
@@ -63,7 +66,7 @@ fn operations(c: &mut Criterion) {
 }
 
 /// Matrix products of the library, `size` cubed, one kernel of each kind.
-fn gemm(c: &mut Criterion) {
+fn gemm(c: &mut Criterion<Flops>) {
     let mut group = c.benchmark_group("sim");
     group.sample_size(10);
     let simt = GemmConfig { tile: [64, 64, 16], ..GemmConfig::simt(Target::SM_80, Scalar::F32) };
@@ -77,7 +80,7 @@ fn gemm(c: &mut Criterion) {
 
 /// One product on two threads of the host.
 fn product<T: Number>(
-    group: &mut BenchmarkGroup<'_, WallTime>,
+    group: &mut BenchmarkGroup<'_, Flops>,
     name: &str,
     config: GemmConfig,
     size: u32,
@@ -100,5 +103,10 @@ fn product<T: Number>(
     });
 }
 
-criterion_group!(benches, operations, gemm);
-criterion_main!(benches);
+criterion_group!(benches, operations);
+criterion_group! {
+    name = products;
+    config = Criterion::default().with_measurement(Flops);
+    targets = gemm
+}
+criterion_main!(benches, products);

@@ -116,7 +116,7 @@ fn line_of(text: &str, at: usize) -> usize {
 
 #[test]
 fn no_file_is_too_long() {
-    for (path, text) in files("src", "rs") {
+    for (path, text) in [files("src", "rs"), files("cli/src", "rs")].concat() {
         let lines = text.lines().count();
         assert!(lines <= 800, "{} has {lines} lines, but 800 are the limit", short(&path));
     }
@@ -124,7 +124,7 @@ fn no_file_is_too_long() {
 
 #[test]
 fn unsafe_code_is_in_the_cuda_runtime_only() {
-    for (path, text) in files("src", "rs") {
+    for (path, text) in [files("src", "rs"), files("cli/src", "rs")].concat() {
         let (path, code) = (short(&path), code(&text));
         if !path.starts_with("src/runtime/cuda/") {
             let found = words(&code, "unsafe").next().map(|at| line_of(&code, at));
@@ -187,11 +187,10 @@ fn takes_everything(pattern: &str) -> bool {
         && name.chars().all(|c| is_word(Some(c)))
 }
 
-/// The lines of arms that take everything in matches over families of operations.
-fn wildcards(text: &str, families: &[String]) -> Vec<usize> {
-    let code = code(text);
+/// The bodies of all matches of the code, and where they start.
+fn matches(code: &str) -> Vec<(usize, &str)> {
     let mut found = Vec::new();
-    for at in words(&code, "match") {
+    for at in words(code, "match") {
         let Some(open) = code[at..].find('{').map(|open| at + open) else { continue };
         let mut depth = 0;
         let close = code[open..].char_indices().find(|(_, c)| {
@@ -199,7 +198,17 @@ fn wildcards(text: &str, families: &[String]) -> Vec<usize> {
             depth == 0
         });
         let Some((length, _)) = close else { continue };
-        let arms = arms(&code[open + 1..open + length]);
+        found.push((open + 1, &code[open + 1..open + length]));
+    }
+    found
+}
+
+/// The lines of arms that take everything in matches over families of operations.
+fn wildcards(text: &str, families: &[String]) -> Vec<usize> {
+    let code = code(text);
+    let mut found = Vec::new();
+    for (start_of_body, body) in matches(&code) {
+        let arms = arms(body);
         let is_family = |pattern: &str| {
             let pattern = pattern.split(" if ").next().unwrap_or_default();
             families.iter().any(|family| {
@@ -208,7 +217,7 @@ fn wildcards(text: &str, families: &[String]) -> Vec<usize> {
         };
         if arms.iter().any(|(_, pattern)| is_family(pattern)) {
             let wild = arms.iter().filter(|(_, pattern)| takes_everything(pattern));
-            found.extend(wild.map(|(start, _)| line_of(&code, open + 1 + start)));
+            found.extend(wild.map(|(start, _)| line_of(&code, start_of_body + start)));
         }
     }
     found.dedup();
@@ -248,6 +257,36 @@ fn the_check_for_wildcards_finds_them() {
         &[],
     );
     check("let s = \"{\"; match x { 'a' => 1, '{' => 2, _ => 3 }", &[]);
+}
+
+/// The lines of match arms with an `if let` guard.
+fn let_guards(text: &str) -> Vec<usize> {
+    let code = code(text);
+    let mut found = Vec::new();
+    for (start_of_body, body) in matches(&code) {
+        for (start, pattern) in arms(body) {
+            let guard = words(pattern, "if").next().map(|at| &pattern[at..]);
+            if guard.is_some_and(|guard| words(guard, "let").next().is_some()) {
+                found.push(line_of(&code, start_of_body + start));
+            }
+        }
+    }
+    found
+}
+
+/// Rust 1.88, which `Cargo.toml` names as the oldest, does not compile `if let` in the guard of a match arm.
+#[test]
+fn guards_compile_with_the_oldest_rust() {
+    let mut found = Vec::new();
+    for (path, text) in [files("src", "rs"), files("cli/src", "rs")].concat() {
+        found.extend(let_guards(&text).into_iter().map(|line| format!("{}:{line}", short(&path))));
+    }
+    assert!(found.is_empty(), "`if let` guards: {found:?}");
+    assert_eq!(let_guards("match x {\n  A(a) if a > 1 && let B(b) = a => b,\n  _ => 2,\n}"), [2]);
+    assert!(
+        let_guards("match x {\n  A(a) => if let B(b) = a { b } else { 1 },\n  _ => 2,\n}")
+            .is_empty()
+    );
 }
 
 /// The names of the operations of the kernels that are simulated or written as PTX in the filetests.

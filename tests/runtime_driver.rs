@@ -1121,7 +1121,8 @@ fn refusals() {
     let device = gpu();
     let target = Target::SM_90A;
     let wrong_target = device.load(&axpy(target)).map(|_| ());
-    let (kernel, device_target) = ("axpy".to_owned(), Target::for_compute_capability(8, 6));
+    let (kernel, device_target) =
+        ("axpy".to_owned(), Target::for_compute_capability(8, 6).unwrap());
     let device_name = "GPU 0 (Fake GPU)".to_owned();
     assert_eq!(
         wrong_target,

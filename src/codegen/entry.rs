@@ -99,11 +99,13 @@ pub(super) fn write(
     let operands = ir
         .values
         .iter()
-        .map(|(value, data)| match data.def {
-            ValueDef::Result(op, _) if let Op::Const(constant) = ir.ops[op].op => {
-                Operand::Const(constant)
+        .map(|(value, data)| {
+            if let ValueDef::Result(op, _) = data.def
+                && let Op::Const(constant) = ir.ops[op].op
+            {
+                return Operand::Const(constant);
             }
-            _ => Operand::Reg(first_reg(data.ty, value)),
+            Operand::Reg(first_reg(data.ty, value))
         })
         .collect();
     let mut entry = Entry {

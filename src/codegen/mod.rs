@@ -231,7 +231,7 @@ impl fmt::Display for Module<'_> {
 
 /// Writes kernels, each of which was verified for `target`.
 fn write_module(target: Target, kernels: &[&KernelIr], options: PtxOptions) -> Ptx {
-    let (target, first) = ptx::header(target);
+    let first = ptx::version_of(target);
     let version = kernels.iter().map(|ir| entry::version_of(ir)).fold(first, PtxVersion::max);
     let ops: usize = kernels.iter().map(|ir| ir.ops.len()).sum();
     let mut text = Text::with_capacity(1024 + 64 * ops);

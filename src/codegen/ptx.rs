@@ -100,23 +100,12 @@ const TARGETS: [(u16, PtxVersion, Option<PtxVersion>); 11] = [
 /// The first version whose entries take more than 4352 bytes of parameters.
 pub(super) const LARGE_PARAMS: PtxVersion = version(8, 1);
 
-/// The target to write for `target`, and the first version that has it.
-pub(super) fn header(target: Target) -> (Target, PtxVersion) {
-    let (mut nearest, mut first) = (Target::SM_80, TARGETS[0].1);
-    for (sm, plain, specific) in TARGETS {
-        if sm == target.sm()
-            && target.arch_specific()
-            && let Some(specific) = specific
-        {
-            return (target, specific);
-        }
-        if sm <= target.sm()
-            && let Some(known) = Target::new(sm, false)
-        {
-            (nearest, first) = (known, plain);
-        }
-    }
-    (nearest, first)
+/// The first version that has the target.
+pub(super) fn version_of(target: Target) -> PtxVersion {
+    let row = TARGETS.iter().find(|(sm, ..)| *sm == target.sm());
+    row.map_or(TARGETS[0].1, |(_, plain, specific)| {
+        specific.filter(|_| target.arch_specific()).unwrap_or(*plain)
+    })
 }
 
 #[cfg(test)]
@@ -124,26 +113,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn targets_that_ptx_does_not_have_become_the_nearest_older_one() {
+    fn targets_have_their_first_version() {
         let cases = [
-            ("sm_80", "sm_80", version(7, 0)),
-            ("sm_85", "sm_80", version(7, 0)),
-            ("sm_89", "sm_89", version(7, 8)),
-            ("sm_90", "sm_90", version(7, 8)),
-            ("sm_90a", "sm_90a", version(8, 0)),
-            ("sm_93a", "sm_90", version(7, 8)),
-            ("sm_100a", "sm_100a", version(8, 6)),
-            ("sm_120", "sm_120", version(8, 7)),
-            ("sm_130a", "sm_121", version(8, 8)),
+            ("sm_80", version(7, 0)),
+            ("sm_89", version(7, 8)),
+            ("sm_90", version(7, 8)),
+            ("sm_90a", version(8, 0)),
+            ("sm_100a", version(8, 6)),
+            ("sm_120", version(8, 7)),
+            ("sm_121a", version(8, 8)),
         ];
-        for (asked, written, first) in cases {
-            let (target, version) = header(asked.parse().unwrap());
-            assert_eq!((target.to_string().as_str(), version), (written, first), "{asked}");
+        for (target, first) in cases {
+            assert_eq!(version_of(target.parse().unwrap()), first, "{target}");
         }
     }
 
     #[test]
-    fn the_table_is_sorted() {
-        assert!(TARGETS.windows(2).all(|pair| pair[0].0 < pair[1].0));
+    fn the_table_has_all_targets() {
+        let of = |(sm, _, specific): (u16, PtxVersion, Option<PtxVersion>)| {
+            [Target::new(sm, false), specific.and_then(|_| Target::new(sm, true))]
+        };
+        let listed = TARGETS.into_iter().flat_map(of).flatten();
+        assert!(listed.eq(Target::all()));
     }
 }

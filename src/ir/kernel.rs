@@ -50,6 +50,9 @@ impl KernelIr {
     /// What follows regions may so be recursive.
     pub const MAX_DEPTH: usize = 256;
 
+    /// The most bytes of a text that [`parse_kernels`](crate::ir::parse_kernels) reads.
+    pub const MAX_TEXT_BYTES: usize = 64 << 20;
+
     /// Bytes of static shared memory that a block can have on every target. What a kernel has beyond is
     /// dynamic: see [`KernelIr::dynamic_shared_bytes`].
     pub const MAX_STATIC_SHARED_BYTES: u64 = 48 * 1024;

@@ -6,13 +6,13 @@ use std::str::FromStr;
 /// A PTX target, such as `sm_90a`. It is a value, given by the caller: building never asks the machine.
 ///
 /// `sm_80` is the base that every target offers. Targets other than those named here are built through
-/// [`Target::new`] and get the base feature set.
+/// [`Target::new`] and get the base feature set. There are only targets of the PTX ISA: [`Target::all`] lists them.
 ///
 /// ```
 /// use tilewright::ir::Target;
 /// let target: Target = "sm_90a".parse()?;
 /// assert_eq!(target, Target::SM_90A);
-/// assert_eq!(Target::for_compute_capability(8, 6).to_string(), "sm_86");
+/// assert!("sm_999".parse::<Target>().is_err());
 /// # Ok::<(), tilewright::ir::ParseTargetError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -20,6 +20,21 @@ pub struct Target {
     sm: u16,
     arch_specific: bool,
 }
+
+/// The numbers of the targets that the PTX ISA has from `sm_80` on, and whether there is one with suffix `a`.
+const KNOWN: [(u16, bool); 11] = [
+    (80, false),
+    (86, false),
+    (87, false),
+    (88, false),
+    (89, false),
+    (90, true),
+    (100, true),
+    (103, true),
+    (110, true),
+    (120, true),
+    (121, true),
+];
 
 impl Target {
     /// Ampere: `sm_80`.
@@ -31,20 +46,61 @@ impl Target {
     /// Hopper with the instructions that only it has: `sm_90a`.
     pub const SM_90A: Target = Target { sm: 90, arch_specific: true };
 
-    /// The target `sm_<sm>`, with suffix `a` where `arch_specific`; `None` below `sm_80`, and for a suffix
-    /// on an architecture that has none (they start with `sm_90`).
-    pub const fn new(sm: u16, arch_specific: bool) -> Option<Target> {
-        if sm < 80 || (arch_specific && sm < 90) {
-            None
-        } else {
-            Some(Target { sm, arch_specific })
-        }
+    /// All targets, the oldest first: those of the PTX ISA from `sm_80` on.
+    ///
+    /// ```
+    /// use tilewright::ir::Target;
+    /// assert_eq!(Target::all().next(), Some(Target::SM_80));
+    /// assert!(Target::all().any(|target| target == Target::SM_90A));
+    /// ```
+    pub fn all() -> impl Iterator<Item = Target> {
+        KNOWN.into_iter().flat_map(|(sm, has_specific)| {
+            let plain = Target { sm, arch_specific: false };
+            let specific = Target { sm, arch_specific: true };
+            [Some(plain), has_specific.then_some(specific)].into_iter().flatten()
+        })
     }
 
-    /// The target of a device with compute capability `major.minor`: `sm_90a` for 9.0, else the plain
-    /// `sm_<major><minor>`.
-    pub const fn for_compute_capability(major: u16, minor: u16) -> Target {
-        Target { sm: major * 10 + minor, arch_specific: major == 9 && minor == 0 }
+    /// The target `sm_<sm>`, with suffix `a` where `arch_specific`; `None` where the PTX ISA has no such target, and
+    /// below `sm_80`.
+    ///
+    /// ```
+    /// use tilewright::ir::Target;
+    /// assert_eq!(Target::new(90, true), Some(Target::SM_90A));
+    /// assert_eq!((Target::new(75, false), Target::new(80, true), Target::new(95, false)), (None, None, None));
+    /// ```
+    pub const fn new(sm: u16, arch_specific: bool) -> Option<Target> {
+        let mut i = 0;
+        while i < KNOWN.len() {
+            let (known, has_specific) = KNOWN[i];
+            if known == sm && (has_specific || !arch_specific) {
+                return Some(Target { sm, arch_specific });
+            }
+            i += 1;
+        }
+        None
+    }
+
+    /// The target to build for on a device of compute capability `major.minor`: `sm_90a` for 9.0, else the newest plain
+    /// target that runs there. `None` below 8.0.
+    ///
+    /// A driver compiles PTX of an older target for a newer device, so a device that is newer than all targets gets the
+    /// newest one.
+    ///
+    /// ```
+    /// use tilewright::ir::Target;
+    /// let target = |major, minor| Target::for_compute_capability(major, minor).map(|target| target.to_string());
+    /// assert_eq!(target(8, 6).as_deref(), Some("sm_86"));
+    /// assert_eq!(target(9, 0).as_deref(), Some("sm_90a"));
+    /// assert_eq!(target(13, 0).as_deref(), Some("sm_121"));
+    /// assert_eq!(target(7, 5), None);
+    /// ```
+    pub fn for_compute_capability(major: u16, minor: u16) -> Option<Target> {
+        let sm = major.saturating_mul(10).saturating_add(minor);
+        if (major, minor) == (9, 0) {
+            return Some(Target::SM_90A);
+        }
+        Target::all().filter(|target| !target.arch_specific && target.sm <= sm).last()
     }
 
     /// The number after `sm_`, ten times the major plus the minor version.
@@ -112,10 +168,12 @@ pub struct ParseTargetError {
 
 impl fmt::Display for ParseTargetError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let known: Vec<String> = Target::all().map(|target| target.to_string()).collect();
         write!(
             f,
-            "`{}` is not a target: expected `sm_80` or newer, such as `sm_90a`",
-            self.text.escape_default()
+            "`{}` is not a target: expected one of {}",
+            self.text.escape_default(),
+            known.join(", ")
         )
     }
 }
@@ -148,8 +206,33 @@ mod tests {
         for text in ["sm_80", "sm_89", "sm_90", "sm_90a", "sm_100a", "sm_120"] {
             assert_eq!(text.parse::<Target>().unwrap().to_string(), text);
         }
-        for text in ["", "sm_", "sm_8", "sm_75", "sm_80a", "sm_+80", "sm90", "sm_9000", "sm_90ab"] {
-            assert!(text.parse::<Target>().is_err(), "{text}");
+        for text in [
+            "", "sm_", "sm_8", "sm_75", "sm_80a", "sm_+80", "sm90", "sm_9000", "sm_90ab", "sm_95",
+            "sm_090", "sm_200a", "sm_999",
+        ] {
+            let error = text.parse::<Target>().unwrap_err();
+            let known = "sm_80, sm_86, sm_87, sm_88, sm_89, sm_90, sm_90a, sm_100, sm_100a, sm_103, sm_103a, sm_110, \
+                         sm_110a, sm_120, sm_120a, sm_121, sm_121a";
+            let expected = format!("`{text}` is not a target: expected one of {known}");
+            assert_eq!(error.to_string(), expected);
+        }
+    }
+
+    /// Whatever makes a target makes one that can be written and read.
+    #[test]
+    fn there_are_only_known_targets() {
+        for sm in 0..=u16::MAX {
+            for arch_specific in [false, true] {
+                let target = Target::new(sm, arch_specific);
+                assert_eq!(
+                    target.is_some(),
+                    Target::all().any(|known| Some(known) == target),
+                    "{sm}"
+                );
+            }
+            let target = Target::for_compute_capability(sm / 10, sm % 10);
+            assert_eq!(target.is_some(), sm >= 80, "{sm}");
+            assert!(target.is_none_or(|target| target.to_string().parse() == Ok(target)), "{sm}");
         }
     }
 

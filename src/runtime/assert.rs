@@ -59,6 +59,8 @@ pub(in crate::runtime) struct AssertSites {
 #[derive(Debug)]
 struct Site {
     message: Format,
+    /// The types of the values, which a GPU records as bits.
+    #[cfg_attr(not(feature = "cuda-any-version"), expect(dead_code, reason = "of a GPU"))]
     scalars: Vec<Scalar>,
     place: Place,
     path: String,

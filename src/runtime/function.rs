@@ -4,6 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+#[cfg(feature = "sim")]
 use smallvec::SmallVec;
 
 use super::argument::{Arg, ArgList, ArgValue, Arguments};

@@ -58,10 +58,16 @@ pub struct GraphBuilder {
 impl GraphBuilder {
     pub(super) fn new(device: &Device) -> Result<GraphBuilder, RuntimeError> {
         #[cfg(feature = "cuda-any-version")]
-        let mut recording = None;
+        let recording;
         let backend = match &device.backend {
             #[cfg(feature = "sim")]
-            Backend::Sim(_) => StreamBackend::Sim(Some(SimRecording::new())),
+            Backend::Sim(_) => {
+                #[cfg(feature = "cuda-any-version")]
+                {
+                    recording = None;
+                }
+                StreamBackend::Sim(Some(SimRecording::new()))
+            }
             #[cfg(feature = "cuda-any-version")]
             Backend::Cuda(context) => {
                 let opened = cuda::Recording::new(context)?;

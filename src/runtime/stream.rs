@@ -1,7 +1,9 @@
 //! Work beside other work, and points in it.
 
 use std::fmt;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+#[cfg(feature = "sim")]
+use std::time::Instant;
 
 use super::device::{Backend, Device};
 use super::error::RuntimeError;

@@ -48,6 +48,7 @@ impl Places {
     }
 
     /// Whether all matrices are as close as they can be.
+    #[cfg(any(feature = "cublas", test))]
     pub(super) fn are_close(&self) -> bool {
         let Places { m, n, k, strides: GemmStrides { a, b, c, d }, majors, .. } = *self;
         let close = |[pitch, next]: [u64; 2], lines: usize, columns: usize| {

@@ -2,7 +2,7 @@
 
 use tilewright::ir::{
     Arena, Arith, Const, Control, Entity, KernelIr, Mem, OpData, OpId, Param, Place, PlaceId,
-    Region, RegionId, Scalar, SharedData, Sync, Target, Type, Unroll, Value, ValueData, ValueDef,
+    Region, RegionId, Scalar, SharedData, Target, Type, Unroll, Value, ValueData, ValueDef,
     VarData, VarId, VerifyError,
 };
 use tilewright::ir::{Kernel, Op};
@@ -174,26 +174,6 @@ fn regions_too_deep_inside_each_other() {
             [&expected]
         );
     }
-}
-
-/// Today every operation is in the base that every target has. A target below it has none.
-#[test]
-fn operation_that_the_target_does_not_have() {
-    let target = Target::for_compute_capability(7, 5);
-    check(
-        |ir| {
-            ir.target = target;
-            push(ir, ir.body, Sync::Barrier {});
-        },
-        |error| {
-            *error
-                == VerifyError::NotOnTarget {
-                    op: "barrier".to_owned(),
-                    first: Target::SM_80,
-                    target,
-                }
-        },
-    );
 }
 
 #[test]

@@ -16,22 +16,25 @@ pub(crate) fn driver(variant: &str) -> Option<PathBuf> {
     if !found.is_ok_and(|output| output.status.success()) {
         return None;
     }
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/fake_cuda.rs");
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("fake_cuda");
     let folder = folder.join(env!("CARGO_CRATE_NAME")).join(variant);
     std::fs::create_dir_all(&folder).expect("the temporary folder can be made");
-    let mut source = PathBuf::from(source);
+    let mut text = include_str!("fake_cuda.rs").to_owned();
     if variant == "without_launch" {
         // A driver that lacks a function is the same text with another name for it.
-        let text = std::fs::read_to_string(&source).expect("the driver's source can be read");
-        source = folder.join("fake_cuda.rs");
-        std::fs::write(&source, text.replace("cuLaunchKernelEx", "cuLaunchSomething"))
-            .expect("the driver's source can be written");
+        text = text.replace("cuLaunchKernelEx", "cuLaunchSomething");
     }
+    let source = folder.join("fake_cuda.rs");
+    std::fs::write(&source, text).expect("the driver's source can be written");
     let mut command = Command::new(rustc);
     command.args(["--edition", "2024", "--crate-type", "cdylib", "-A", "warnings"]).arg(source);
-    let output = command.arg("-o").arg(folder.join("libcuda.so")).output().expect("rustc runs");
+    let library = folder.join("libcuda.so.1");
+    let output = command.arg("-o").arg(&library).output().expect("rustc runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    // `cudarc` looks for this name first.
+    let linked = folder.join("libcuda.so");
+    let _ = std::fs::remove_file(&linked);
+    std::fs::hard_link(&library, &linked).expect("the driver can have a second name");
     Some(folder)
 }
 

@@ -14,9 +14,6 @@ use crate::ir::target::Target;
 use crate::ir::types::{Scalar, Type};
 use crate::ir::vector::VectorType;
 
-/// The most bytes of a text that is read.
-const MAX_BYTES: usize = 64 << 20;
-
 pub(super) type Result<T> = std::result::Result<T, Failure>;
 
 /// Reads one kernel in the text form. The kernel is not verified.
@@ -84,8 +81,8 @@ fn read<T>(
     f: impl for<'t> FnOnce(&mut Tokens<'t>) -> Result<T>,
 ) -> std::result::Result<T, ParseError> {
     let located = |Failure { span, kind }| ParseError::new(text, span, kind);
-    if text.len() > MAX_BYTES {
-        let kind = ParseErrorKind::TooLong { bytes: text.len(), limit: MAX_BYTES };
+    if text.len() > KernelIr::MAX_TEXT_BYTES {
+        let kind = ParseErrorKind::TooLong { bytes: text.len(), limit: KernelIr::MAX_TEXT_BYTES };
         return Err(ParseError::new("", Span { start: 0, end: 0 }, kind));
     }
     Tokens::new(text).and_then(|mut tokens| f(&mut tokens)).map_err(located)

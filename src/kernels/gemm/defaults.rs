@@ -69,11 +69,20 @@ impl GemmConfig {
     /// The first of the [`defaults`](GemmConfig::defaults).
     ///
     /// # Errors
-    /// [`GemmError::NoConfig`]: there are no such types, or the problem is refused whatever the configuration.
+    /// Those of [`GemmProblem::strides`], where no configuration takes the problem; [`GemmError::NoConfig`]: there are no
+    /// such types, or each configuration refuses the problem.
     pub fn best(&self, problem: &GemmProblem, sms: u32) -> Result<GemmConfig, GemmError> {
         let first = self.defaults(problem, sms).into_iter().next();
         first.ok_or_else(|| {
-            let last = self.check().and_then(|()| self.check_problem(problem).map(|_| ()));
+            if let Err(error) = problem.strides(self) {
+                return error;
+            }
+            // The schedules that every target has.
+            let tried = match self.a {
+                Scalar::F32 => self.wanted(GemmConfig::simt(self.target, self.a)),
+                _ => self.wanted(GemmConfig::sm80(self.target, self.a, SM80[0])),
+            };
+            let last = tried.check().and_then(|()| tried.check_problem(problem).map(|_| ()));
             GemmError::NoConfig { last: last.err().map(Box::new) }
         })
     }

@@ -163,6 +163,10 @@ pub enum GemmError {
     TooLarge {
         /// `A`, `B`, `C` or `D`.
         operand: char,
+        /// Its rows or columns, whichever are contiguous, of all matrices of the batch.
+        lines: u64,
+        /// The elements from one line to the next.
+        pitch: u64,
     },
     /// A distance that is no multiple of what the kernel relies on.
     Alignment {
@@ -297,6 +301,11 @@ impl fmt::Display for GemmError {
             GemmError::CopyAlignment { alignment, rule } => {
                 write!(f, "an alignment of {alignment} bytes is not possible: {rule}")
             }
+            GemmError::Name { text, part, expected } if part.is_empty() => write!(
+                f,
+                "`{}` names no configuration: {expected} is missing",
+                text.escape_default()
+            ),
             GemmError::Name { text, part, expected } => write!(
                 f,
                 "`{}` names no configuration: `{}` should be {expected}",
@@ -315,9 +324,11 @@ impl fmt::Display for GemmError {
                 f,
                 "the lines of {operand} are {pitch} elements apart, but have {least} elements"
             ),
-            GemmError::TooLarge { operand } => {
-                write!(f, "{operand} has 2^40 elements or more")
-            }
+            GemmError::TooLarge { operand, lines, pitch } => write!(
+                f,
+                "{operand} is too large: it has {lines} lines of {pitch} elements, and a matrix must have fewer than \
+                 2^40"
+            ),
             GemmError::Alignment { what, operand, bytes, alignment } => write!(
                 f,
                 "{what} {operand} is {bytes} bytes, but the kernel takes multiples of {alignment}"

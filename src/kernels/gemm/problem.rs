@@ -87,7 +87,8 @@ impl GemmProblem {
     /// All distances, for a kernel of this configuration.
     ///
     /// # Errors
-    /// [`GemmError::Size`], [`GemmError::Pitch`]: a size of 0 or too large, rows that overlap.
+    /// [`GemmError::Size`], [`GemmError::Pitch`], [`GemmError::TooLarge`]: a size of 0 or too large, rows that overlap, a
+    /// matrix of 2^40 elements or more.
     pub fn strides(&self, config: &GemmConfig) -> Result<GemmStrides, GemmError> {
         let sizes = [("m", self.m), ("n", self.n), ("k", self.k), ("batch", self.batch)];
         for (name, size) in sizes {
@@ -102,10 +103,14 @@ impl GemmProblem {
                 return Err(GemmError::Pitch { operand, pitch, least: contiguous });
             }
             let matrix = pitch.checked_mul(lines).filter(|len| *len < 1 << 40);
-            let matrix = matrix.ok_or(GemmError::TooLarge { operand })?;
+            let matrix = matrix.ok_or(GemmError::TooLarge { operand, lines, pitch })?;
             let next = strides.batch.unwrap_or(matrix);
             let all = next.checked_mul(self.batch.into()).filter(|len| *len < 1 << 40);
-            all.map(|_| [pitch, next]).ok_or(GemmError::TooLarge { operand })
+            all.map(|_| [pitch, next]).ok_or(GemmError::TooLarge {
+                operand,
+                lines: lines.saturating_mul(self.batch.into()),
+                pitch,
+            })
         };
         let [a, b] = [config.major_a, config.major_b].map(|major| major == Major::K);
         Ok(GemmStrides {

@@ -5,46 +5,20 @@ use std::sync::OnceLock;
 
 use cudarc::driver::sys;
 
+use super::library::{self, check_parameters, library_functions};
 use super::status;
 use crate::runtime::{CudaVersion, DriverStatus, RuntimeError};
 
 /// The version that the functions and their types are taken from: launch attributes and tensor maps.
 const NEEDED: CudaVersion = CudaVersion::new(12, 0);
 
-/// The functions, once found, or why there are none.
-///
-/// A row gives the parameters of a function; `= sys::name` lets rustc compare them with those of the
-/// bindings. Answers are numbers, because a newer driver has more of them than the enum of the bindings.
-macro_rules! driver_functions {
-    ($($(#[$cfg:meta])? fn $name:ident $params:tt $(= $twin:path)?;)*) => {
-        #[expect(non_snake_case, reason = "the functions keep the names that CUDA gives them")]
-        pub(super) struct Api {
-            pub(super) version: CudaVersion,
-            $($(#[$cfg])? pub(super) $name: unsafe extern "C" fn $params -> u32,)*
-        }
+/// The names of the driver's library. A stub has the second one alone, so the first one is tried first.
+const DRIVER: &[&str] =
+    if cfg!(windows) { &["nvcuda.dll"] } else { &["libcuda.so.1", "libcuda.so"] };
 
-        impl Api {
-            fn find(version: CudaVersion) -> Result<Api, RuntimeError> {
-                Ok(Api {
-                    version,
-                    $(
-                        // SAFETY: the row gives the function's type.
-                        $(#[$cfg])?
-                        $name: unsafe { symbol(stringify!($name)) }
-                            .ok_or(RuntimeError::MissingSymbol {
-                                symbol: stringify!($name),
-                                driver: version,
-                            })?,
-                    )*
-                })
-            }
-        }
+library_functions! {
+    pub(super) struct Api { version: CudaVersion } returns sys::CUresult;
 
-        $($(const _: unsafe fn $params -> sys::CUresult = $twin;)?)*
-    };
-}
-
-driver_functions! {
     fn cuInit(flags: c_uint) = sys::cuInit;
     // The code is a number here, as in the answers.
     fn cuGetErrorName(code: u32, name: *mut *const c_char);
@@ -211,17 +185,14 @@ impl Api {
     }
 
     fn open() -> Result<Api, RuntimeError> {
-        // SAFETY: looks for a library of CUDA's driver; running its initialisers is what it is for.
-        if !unsafe { sys::is_culib_present() } {
-            return Err(RuntimeError::NoDriver);
-        }
+        let library = library::open(DRIVER).ok_or(RuntimeError::NoDriver)?;
         // The version comes first: an old driver may lack other functions.
         type GetVersion = unsafe extern "C" fn(*mut c_int) -> u32;
-        const _: unsafe fn(*mut c_int) -> sys::CUresult = sys::cuDriverGetVersion;
+        check_parameters!((version: *mut c_int), sys::CUresult, sys::cuDriverGetVersion);
         let symbol_name = "cuDriverGetVersion";
         let unknown = CudaVersion::new(0, 0);
         // SAFETY: the type is that of the function.
-        let get_version = unsafe { symbol::<GetVersion>(symbol_name) }
+        let get_version = unsafe { library::symbol::<GetVersion>(library, symbol_name) }
             .ok_or(RuntimeError::MissingSymbol { symbol: symbol_name, driver: unknown })?;
         let mut number = 0;
         // SAFETY: the function needs no initialisation; `number` is a place for its result.
@@ -234,7 +205,8 @@ impl Api {
         if found < NEEDED {
             return Err(RuntimeError::OldDriver { found, needed: NEEDED });
         }
-        let api = Api::find(found)?;
+        let api = Api::find(library, found)
+            .map_err(|symbol| RuntimeError::MissingSymbol { symbol, driver: found })?;
         // SAFETY: 0 is the only value for the flags.
         match unsafe { (api.cuInit)(0) } {
             status::SUCCESS => Ok(api),
@@ -283,15 +255,6 @@ pub(in crate::runtime) fn device_count() -> Result<usize, RuntimeError> {
         Ok(count) if count > 0 => Ok(count),
         _ => Err(RuntimeError::NoDevice),
     }
-}
-
-/// The function `name` of the driver library, which must be present.
-///
-/// # Safety
-/// `F` is the type of the function.
-unsafe fn symbol<F: Copy>(name: &str) -> Option<F> {
-    // SAFETY: the library is present, so opening it does not panic; `F` is right by contract.
-    unsafe { sys::culib().get::<F>(name.as_bytes()) }.ok().map(|symbol| *symbol)
 }
 
 /// The error of a call before the names of errors can be asked for.

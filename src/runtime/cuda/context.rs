@@ -87,14 +87,13 @@ impl Context {
         let name = device_name(api, device)?;
         let major = attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)? as u16;
         let minor = attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)? as u16;
-        let target = Target::for_compute_capability(major, minor);
-        if target.sm() < Target::SM_80.sm() {
+        let Some(target) = Target::for_compute_capability(major, minor) else {
             return Err(RuntimeError::UnsupportedDevice {
                 ordinal,
                 name,
                 capability: (major, minor),
             });
-        }
+        };
         let limits = Limits {
             blocks: [
                 attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X)?,
@@ -158,7 +157,7 @@ impl Context {
             kernel_names: KernelNames::default(),
             label: format!("GPU {ordinal} ({name})"),
             name,
-            sm: target.sm(),
+            sm: major.saturating_mul(10).saturating_add(minor),
             target,
             limits,
             properties,

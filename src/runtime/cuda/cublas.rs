@@ -12,6 +12,7 @@ use libloading::Library;
 use super::context::Context;
 use super::kernel_name::KernelName;
 use super::lane::QueuedLaunches;
+use super::library::{self, library_functions};
 use super::memory::Memory;
 use super::stream::Stream;
 use super::uses::{Note, Uses};
@@ -22,33 +23,9 @@ use crate::runtime::cublas::{CublasError, Matmul, Operand};
 const WORKSPACE_BYTES: usize = 32 << 20;
 const SUCCESS: u32 = 0;
 
-/// The functions of a library. Answers are numbers, because a newer library has more of them than the enum of the
-/// bindings; `= path` lets rustc compare the parameters with those of the bindings.
-macro_rules! library_functions {
-    ($api:ident, $status:ty: $(fn $name:ident $params:tt = $twin:path;)*) => {
-        #[expect(non_snake_case, reason = "the functions keep the names that cuBLAS gives them")]
-        struct $api {
-            $($name: unsafe extern "C" fn $params -> u32,)*
-        }
+library_functions! {
+    struct Blas {} returns blas::cublasStatus_t;
 
-        impl $api {
-            fn find(library: &Library) -> Result<$api, CublasError> {
-                Ok($api {
-                    $(
-                        // SAFETY: the row gives the function's type.
-                        $name: *unsafe { library.get(stringify!($name)) }.map_err(|_| {
-                            CublasError::MissingSymbol { symbol: stringify!($name) }
-                        })?,
-                    )*
-                })
-            }
-        }
-
-        $(const _: unsafe fn $params -> $status = $twin;)*
-    };
-}
-
-library_functions! { Blas, blas::cublasStatus_t:
     fn cublasCreate_v2(handle: *mut blas::cublasHandle_t) = blas::cublasCreate_v2;
     fn cublasDestroy_v2(handle: blas::cublasHandle_t) = blas::cublasDestroy_v2;
     fn cublasGetVersion_v2(handle: blas::cublasHandle_t, version: *mut c_int)
@@ -80,7 +57,9 @@ library_functions! { Blas, blas::cublasStatus_t:
     ) = blas::cublasGemmEx;
 }
 
-library_functions! { Lt, lt::cublasStatus_t:
+library_functions! {
+    struct Lt {} returns lt::cublasStatus_t;
+
     fn cublasLtCreate(handle: *mut lt::cublasLtHandle_t) = lt::cublasLtCreate;
     fn cublasLtDestroy(handle: lt::cublasLtHandle_t) = lt::cublasLtDestroy;
     fn cublasLtMatmulDescCreate(
@@ -161,8 +140,9 @@ impl Libraries {
     fn find() -> Result<Libraries, CublasError> {
         // cuBLAS opens cuBLASLt itself; where both are named, both are of one installation.
         let (lt, blas) = (open("cublasLt")?, open("cublas")?);
-        let found = Libraries { blas: Blas::find(blas)?, lt: Lt::find(lt)? };
-        Ok(found)
+        let missing = |symbol| CublasError::MissingSymbol { symbol };
+        let blas = Blas::find(blas).map_err(missing)?;
+        Ok(Libraries { blas, lt: Lt::find(lt).map_err(missing)? })
     }
 }
 
@@ -173,13 +153,7 @@ fn open(name: &'static str) -> Result<&'static Library, CublasError> {
     } else {
         [format!("lib{name}.so.13"), format!("lib{name}.so.12"), format!("lib{name}.so")]
     };
-    for candidate in &candidates {
-        // SAFETY: it is a library of CUDA; running its initialisers is what it is for.
-        if let Ok(library) = unsafe { Library::new(candidate) } {
-            return Ok(Box::leak(Box::new(library)));
-        }
-    }
-    Err(CublasError::NoLibrary { name, tried: candidates.into() })
+    library::open(&candidates).ok_or(CublasError::NoLibrary { name, tried: candidates.into() })
 }
 
 fn check(call: &'static str, code: u32) -> Result<(), CublasError> {

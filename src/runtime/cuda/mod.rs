@@ -1,10 +1,10 @@
 //! GPUs, through the CUDA driver API: the only module with `unsafe` code.
 //!
-//! `cudarc` brings the types of the API and finds its library. The functions are not called through it:
-//! its wrappers panic where the library or a symbol is missing, and they turn every answer into a Rust enum,
-//! which is undefined for the error codes of newer drivers. [`api`] looks all functions up at the first use,
-//! once, with a typed error, and takes answers as numbers; its signatures are checked against `cudarc`'s at
-//! compile time.
+//! `cudarc` brings the types of the API. The functions are not called through it: its wrappers panic where the
+//! library or a symbol is missing, they turn every answer into a Rust enum, which is undefined for the error
+//! codes of newer drivers, and another crate of the program may have them linked. [`library`] loads the library.
+//! [`api`] looks all functions up at the first use, once, with a typed error, and takes answers as numbers; its
+//! signatures are checked against `cudarc`'s at compile time.
 //!
 //! Why everything here is safe to call, in any order and from any thread:
 //!
@@ -34,6 +34,7 @@ mod hold;
 mod jit;
 mod kernel_name;
 mod lane;
+mod library;
 mod link;
 mod memory;
 mod module;

@@ -15,7 +15,7 @@ use tilewright::kernels::gemm::{Gemm, GemmConfig, GemmProblem};
 use tilewright::runtime::{EntryReport, Ptxas};
 
 use super::gemm::{Dtype, best_guess};
-use super::{Failure, print};
+use super::{Failure, print, read};
 use source::Sources;
 
 /// The options of `tilewright ptx`.
@@ -99,8 +99,7 @@ fn is_file(name: &str) -> bool {
 
 /// The kernels of a file, as one module.
 fn of_file(path: &str) -> Result<Written, Failure> {
-    let text = std::fs::read_to_string(path);
-    let text = text.map_err(|error| Failure::input(format!("`{path}`: {error}")))?;
+    let text = read(Path::new(path))?;
     // Places name their file for as long as the program runs.
     let name: &'static str = Box::leak(path.to_owned().into_boxed_str());
     let of_text = |error| Failure::input(format!("{path}:{}", first_line(&error)));

@@ -7,8 +7,7 @@ use tilewright::tune::{
     GemmModel, Group, Machine, Parameters, Ranking, Sweep, fit, is_held_out, rankings,
 };
 
-use super::super::{Failure, print};
-use super::input::read;
+use super::super::{Failure, print, read};
 
 /// How many of the model's order are tried.
 const FIRST: usize = 8;

@@ -33,8 +33,9 @@ pub(super) fn run(
         for regime in regimes {
             let [m, n, k] = sizes;
             let count = candidates.len();
+            let plural = if count == 1 { "" } else { "s" };
             // Writing to a string does not fail.
-            let _ = writeln!(text, "\n{m}x{n}x{k} {regime}, {count} candidates");
+            let _ = writeln!(text, "\n{m}x{n}x{k} {regime}, {count} candidate{plural}");
             let _ = writeln!(
                 text,
                 "{:>10} {:>8} {:>6}  {:<8} configuration",

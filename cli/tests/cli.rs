@@ -1,5 +1,4 @@
 //! The command line: what it prints, its exit codes, and errors of one line.
-#![cfg(feature = "cli")]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -9,12 +8,9 @@
 
 #[path = "cli/doctor.rs"]
 mod doctor;
-#[path = "support/mod.rs"]
-mod support;
-
-#[cfg(all(target_os = "linux", feature = "cuda-any-version"))]
-use support::driver;
-
+#[path = "../../tests/support/driver.rs"]
+#[cfg(target_os = "linux")]
+mod driver;
 #[path = "cli/ptx.rs"]
 mod ptx;
 
@@ -387,7 +383,7 @@ fn wrong_operations_are_refused_in_one_line() {
     check_refused(
         &["layout", "4:1", "--op", "tile"],
         &expect![[r#"
-        error: invalid value 'tile' for '--op <NAME>' [possible values: append, blocked_product, coalesce, complement, composition, dice, downcast, filter, filter_zeros, flat_divide, flat_product, flatten, fragment_like, get, group, identity_like, layout_like, left_inverse, logical_divide, logical_product, max_common_layout, nullspace, prepend, raked_product, recast_layout, right_inverse, select, slice, take, tile_to_shape, tiled_divide, tiled_product, unflatten, upcast, zip, zipped_divide, zipped_product]
+        error: invalid value 'tile' for '--op <NAME>' [possible values: append, blocked_product, coalesce, complement, composition, dice, downcast, filter, filter_zeros, flat_divide, flat_product, flatten, fragment_like, get, group, identity_like, layout_like, left_inverse, logical_divide, logical_product, max_common_layout, nullspace, prepend, raked_product, recast_layout, right_inverse, select, slice, take, tile_to_shape, tiled_divide, tiled_product, unflatten, upcast, zip, zipped_divide, zipped_product]; a similar value exists: 'tiled_divide'
     "#]],
     );
     check_refused(
@@ -502,7 +498,7 @@ fn wrong_options_of_gemm_are_refused_in_one_line() {
     check_refused(
         &["gemm", "--target", "sm_1"],
         &expect![[r#"
-        error: invalid value 'sm_1' for '--target <TARGET>': `sm_1` is not a target: expected `sm_80` or newer, such as `sm_90a`
+        error: invalid value 'sm_1' for '--target <TARGET>': `sm_1` is not a target: expected one of sm_80, sm_86, sm_87, sm_88, sm_89, sm_90, sm_90a, sm_100, sm_100a, sm_103, sm_103a, sm_110, sm_110a, sm_120, sm_120a, sm_121, sm_121a
     "#]],
     );
     check_refused(
@@ -518,13 +514,19 @@ fn without_a_command_there_is_a_hint() {
     check_refused(
         &[],
         &expect![[r#"
-        error: a command is needed, such as `layout` or `gemm`; see `--help`
+        error: `tilewright` needs a command: bench, doctor, gemm, layout, ptx; see `--help`
+    "#]],
+    );
+    check_refused(
+        &["bench"],
+        &expect![[r#"
+        error: `tilewright bench` needs a command: gemm; see `--help`
     "#]],
     );
     check_refused(
         &["layuot"],
         &expect![[r#"
-        error: unrecognized subcommand 'layuot'
+        error: unrecognized subcommand 'layuot'; a similar subcommand exists: 'layout'
     "#]],
     );
     let help = tilewright(&["--help"]);
@@ -606,7 +608,153 @@ fn bench_ranks_without_a_gpu() {
     let [shapes, configs] = [shapes, configs].map(|path| path.to_str().unwrap().to_owned());
     let ranked = run(&["--shapes", &shapes, "--configs", &configs, "--regimes", "burst"]);
     assert!(ranked.contains("1024x1024x1024 burst, 2 candidates"), "{ranked}");
-    assert!(ranked.contains("100x100x100 burst, 1 candidates"), "{ranked}");
+    assert!(ranked.contains("100x100x100 burst, 1 candidate\n"), "{ranked}");
+}
+
+const BF16: &str = "sm90a_bf16_tn_256x200x64_s3_coop_strip8_rows_pdl";
+
+/// A configuration by its name instead of a file.
+#[test]
+fn bench_takes_names_of_configurations() {
+    let args = ["bench", "gemm", "--device", "sim", "--shapes", "1024", "--regimes", "burst"];
+    let ranked = tilewright(&[&args, ["--configs", BF16].as_slice()].concat());
+    assert_eq!((ranked.status.code(), text(&ranked.stderr)), (Some(0), String::new()));
+    let ranked = text(&ranked.stdout);
+    assert!(ranked.contains("1024x1024x1024 burst, 1 candidate\n"), "{ranked}");
+    assert!(ranked.lines().last().unwrap().ends_with(BF16), "{ranked}");
+}
+
+/// The types of 8 bits have configurations, which the model ranks.
+#[test]
+fn bench_ranks_types_of_8_bits() {
+    for (dtype, name) in [("e4m3", "sm90a_f8e4m3_df32_tn_"), ("e5m2", "sm90a_f8e5m2_df32_tn_")] {
+        let args = ["bench", "gemm", "--device", "sim", "--shapes", "4096", "--dtype", dtype];
+        let output = tilewright(&args);
+        let ranked = text(&output.stdout);
+        assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
+        assert_eq!(ranked.lines().filter(|line| line.contains(name)).count(), 16, "{ranked}");
+    }
+}
+
+/// Files of measurements are not written where nothing is measured.
+#[test]
+fn bench_refuses_to_write_measurements_without_a_gpu() {
+    for option in ["--json", "--svg", "--sweep"] {
+        let file = temporary("unmeasured");
+        let args = ["bench", "gemm", "--device", "sim", "--shapes", "1024", option];
+        let output = tilewright(&[&args, [file.to_str().unwrap()].as_slice()].concat());
+        let expected = format!(
+            "error: `{option}` writes measurements, and without a GPU nothing is measured: leave it out, or name a GPU \
+             with `--device cuda`\n"
+        );
+        assert_eq!((output.status.code(), text(&output.stderr)), (Some(2), expected));
+        assert!(!file.exists() && output.stdout.is_empty());
+    }
+}
+
+/// No candidate is an error, which says what the first configuration has that was not asked for.
+#[test]
+fn bench_says_why_there_is_no_candidate() {
+    let bench = |more: &[&'static str]| {
+        let args = ["bench", "gemm", "--device", "sim", "--shapes", "1024", "--configs", BF16];
+        [&args, more].concat()
+    };
+    check_refused(
+        &bench(&["--dtype", "f16"]),
+        &expect![[r#"
+            error: no configuration takes 1024x1024x1024; sm90a_bf16_tn_256x200x64_s3_coop_strip8_rows_pdl: its A and B are of bf16, and `--dtype` asks for f16
+        "#]],
+    );
+    check_refused(
+        &bench(&["--output", "f32"]),
+        &expect![[r#"
+            error: no configuration takes 1024x1024x1024; sm90a_bf16_tn_256x200x64_s3_coop_strip8_rows_pdl: its D is of bf16, and `--output` asks for f32
+        "#]],
+    );
+    check_refused(
+        &bench(&["--layout", "nt"]),
+        &expect![[r#"
+            error: no configuration takes 1024x1024x1024; sm90a_bf16_tn_256x200x64_s3_coop_strip8_rows_pdl: its layout is tn, and `--layout` asks for nt
+        "#]],
+    );
+    check_refused(
+        &bench(&["--target", "sm_80"]),
+        &expect![[r#"
+            error: no configuration takes 1024x1024x1024; sm90a_bf16_tn_256x200x64_s3_coop_strip8_rows_pdl: it needs sm_90a, and the target is sm_80
+        "#]],
+    );
+    check_refused(
+        &["bench", "gemm", "--device", "sim", "--shapes", "1001", "--configs", BF16],
+        &expect![[r#"
+            error: no configuration takes 1001x1001x1001; sm90a_bf16_tn_256x200x64_s3_coop_strip8_rows_pdl: the pitch of A is 2002 bytes, but the kernel takes multiples of 16
+        "#]],
+    );
+    check_refused(
+        &["bench", "gemm", "--device", "sim", "--dtype", "e4m3", "--target", "sm_80"],
+        &expect![[r#"
+            error: no configuration takes 512x512x512; there is none of f8e4m3 to f32 for sm_80
+        "#]],
+    );
+}
+
+#[test]
+fn names_and_files_of_bench_are_told_apart() {
+    let bench =
+        |more: [&'static str; 2]| [&["bench", "gemm", "--device", "sim"], &more[..]].concat();
+    check_refused(
+        &bench(["--configs", "/nowhere"]),
+        &expect![[r#"
+            error: `/nowhere` is neither the name of a configuration nor a file of them
+        "#]],
+    );
+    check_refused(
+        &bench(["--configs", "sm90a_bf16_tn_256x200x64_s3"]),
+        &expect![[r#"
+            error: `sm90a_bf16_tn_256x200x64_s3` names no configuration: a schedule: `simt`, `ms`, `coop` or `pp` is missing
+        "#]],
+    );
+    check_refused(
+        &bench(["--shapes", "shapes.txt"]),
+        &expect![[r#"
+            error: `shapes.txt` is neither a problem nor a file that exists: expected a size such as 4096, or MxNxK, from 1 to 2147482624, or a file of them
+        "#]],
+    );
+    check_refused(
+        &bench(["--shapes", "/dev"]),
+        &expect![[r#"
+            error: `/dev`: it is not a regular file
+        "#]],
+    );
+}
+
+/// The size is at fault, whatever the schedule.
+#[test]
+fn gemm_names_a_size_that_is_too_large() {
+    for more in [&["--device", "sim"][..], &["--emit", "ptx", "--dtype", "bf16"]] {
+        check_refused(
+            &[&["gemm", "--m", "2000000", "--n", "2000000"], more].concat(),
+            &expect![[r#"
+                error: C is too large: it has 2000000 lines of 2000000 elements, and a matrix must have fewer than 2^40
+            "#]],
+        );
+    }
+}
+
+/// Targets that PTX does not have are not taken for others.
+#[test]
+fn unknown_targets_are_refused() {
+    for target in ["sm_999", "sm_200a", "sm_95", "sm_75"] {
+        for command in [&["gemm", "--emit", "ptx"][..], &["ptx", "gemm"], &["bench", "gemm"]] {
+            let output = tilewright(&[command, &["--target", target]].concat());
+            let known = "sm_80, sm_86, sm_87, sm_88, sm_89, sm_90, sm_90a, sm_100, sm_100a, sm_103, sm_103a, sm_110, \
+                         sm_110a, sm_120, sm_120a, sm_121, sm_121a";
+            let expected = format!(
+                "error: invalid value '{target}' for '--target <TARGET>': `{target}` is not a target: expected one of \
+                 {known}\n"
+            );
+            assert_eq!((output.status.code(), text(&output.stderr)), (Some(2), expected));
+        }
+    }
 }
 
 #[test]
@@ -627,12 +775,11 @@ fn bench_refuses_bad_input() {
     );
     refused(&["--shapes", "0"], "`0` is no problem");
     refused(&["--shapes", ""], "`` is no problem");
-    refused(&["--dtype", "s8"], "expected bf16, f16, tf32 or f32");
+    refused(&["--dtype", "s8"], "expected bf16, f16, tf32, f32, e4m3 or e5m2");
     refused(&["--layout", "kk"], "expected tn, tt, nn or nt");
     refused(&["--regimes", "fast"], "`fast` is no regime: expected `latency`, `burst` or `steady`");
     refused(&["--device", "gpu"], "`gpu` is not a device");
     refused(&["--rounds", "0"], "--rounds");
-    refused(&["--configs", "/nowhere"], "/nowhere: ");
     let file = temporary("no-configs");
     fs::write(&file, "sm90a_bf16_tn_256x201x64_s3_coop_strip8_rows_pdl\n").unwrap();
     refused(&["--configs", file.to_str().unwrap()], "201");

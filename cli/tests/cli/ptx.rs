@@ -18,9 +18,12 @@ fn ptx(args: &[&str], ptxas: &Path, folder: &Path) -> Output {
     command.output().expect("it starts")
 }
 
-/// What it prints in the root of the package.
+/// The root of the workspace.
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+
+/// What it prints in the root of the workspace.
 fn printed(args: &[&str], ptxas: &Path) -> String {
-    let output = ptx(args, ptxas, Path::new(env!("CARGO_MANIFEST_DIR")));
+    let output = ptx(args, ptxas, Path::new(ROOT));
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()), "{args:?}");
     text(&output.stdout)
 }
@@ -30,7 +33,7 @@ const NO_PTXAS: &str = "/nowhere/ptxas";
 /// The `ptxas` that the environment names, else the one that `scripts/test` fetches.
 fn ptxas() -> Option<PathBuf> {
     let named = std::env::var_os("TILEWRIGHT_PTXAS").map(PathBuf::from);
-    let fetched = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/ptxas/ptxas");
+    let fetched = Path::new(ROOT).join("target/ptxas/ptxas");
     let found = named.or_else(|| fetched.exists().then_some(fetched));
     let required = std::env::var("TILEWRIGHT_REQUIRE_PTXAS").is_ok_and(|value| value == "1");
     assert!(found.is_some() || !required, "TILEWRIGHT_REQUIRE_PTXAS is 1, and there is none");
@@ -70,6 +73,33 @@ fn a_file_is_shown_beside_its_text() {
         );
     }
     fs::remove_file(&path).unwrap();
+}
+
+/// Nothing is read of what may never end, and no more than the parser's limit of a file.
+#[cfg(unix)]
+#[test]
+fn files_without_an_end_are_refused() {
+    check_refused(
+        &["ptx", "/dev/zero"],
+        &expect![[r#"
+            error: `/dev/zero`: it is not a regular file
+        "#]],
+    );
+    let fifo = temporary("fifo.kir");
+    let made = Command::new("mkfifo").arg(&fifo).status().expect("there is mkfifo");
+    assert!(made.success());
+    let output = tilewright(&["ptx", fifo.to_str().unwrap()]);
+    let expected = format!("error: `{}`: it is not a regular file\n", fifo.display());
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(2), expected));
+    fs::remove_file(&fifo).unwrap();
+
+    // A hole of 2^40 bytes takes no disk.
+    let hole = temporary("hole.kir");
+    fs::File::create(&hole).unwrap().set_len(1 << 40).unwrap();
+    let output = tilewright(&["ptx", hole.to_str().unwrap()]);
+    let expected = format!("error: `{}`: it has more than 64 MiB\n", hole.display());
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(2), expected));
+    fs::remove_file(&hole).unwrap();
 }
 
 #[test]
@@ -139,7 +169,7 @@ fn configurations_are_shown_beside_their_rust_lines() {
     let name = "sm90a_bf16_tn_128x256x64_s4_coop_strip8_deferred";
     let said = printed(&[name], NO_PTXAS.as_ref());
     assert_eq!(entry(&said), name);
-    let source = include_str!("../../src/kernels/gemm/sm90.rs");
+    let source = include_str!("../../../src/kernels/gemm/sm90.rs");
     let found = comments(&said);
     let of_kernel: Vec<_> = found.iter().filter(|(file, ..)| *file == "sm90.rs").collect();
     assert!(of_kernel.len() > 20 && found.len() > 2 * of_kernel.len(), "{}", found.len());
@@ -217,7 +247,7 @@ fn unknown_kernels_are_refused_in_one_line() {
     check_refused(
         &["ptx", "gemm", "--target", "sm_1"],
         &expect![[r#"
-        error: invalid value 'sm_1' for '--target <TARGET>': `sm_1` is not a target: expected `sm_80` or newer, such as `sm_90a`
+        error: invalid value 'sm_1' for '--target <TARGET>': `sm_1` is not a target: expected one of sm_80, sm_86, sm_87, sm_88, sm_89, sm_90, sm_90a, sm_100, sm_100a, sm_103, sm_103a, sm_110, sm_110a, sm_120, sm_120a, sm_121, sm_121a
     "#]],
     );
 }

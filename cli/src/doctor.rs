@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use tilewright::ir::{Global, GlobalMut, Kernel, Target};
 use tilewright::runtime::{
-    CudaVersion, Device, Grid, Limits, Properties, Ptxas, PtxasError, RuntimeError, driver_release,
-    driver_version,
+    CudaVersion, Device, Grid, Limits, ModuleCache, Properties, Ptxas, PtxasError, RuntimeError,
+    driver_release, driver_version,
 };
 
 use super::{Failure, print};
@@ -105,20 +105,9 @@ fn examine() -> Report {
     Report { driver, devices, refused, cache, ptxas }
 }
 
-/// The folder of the module cache, its modules and their bytes.
-#[cfg(feature = "cuda-any-version")]
-fn cached() -> Option<(PathBuf, (usize, u64))> {
-    let cache = tilewright::runtime::ModuleCache::shared();
-    Some((cache.folder()?.to_owned(), cache.size()))
-}
-
-#[cfg(not(feature = "cuda-any-version"))]
-fn cached() -> Option<(PathBuf, (usize, u64))> {
-    None
-}
-
 fn cache() -> Option<Cache> {
-    let (folder, (modules, bytes)) = cached()?;
+    let cache = ModuleCache::shared();
+    let (folder, (modules, bytes)) = (cache.folder()?.to_owned(), cache.size());
     let unwritable = check_writable(&folder).err();
     Some(Cache { folder, modules, bytes, unwritable })
 }

@@ -17,6 +17,7 @@ use super::Failure;
 
 /// The options of `tilewright bench`.
 #[derive(Args, Debug)]
+#[command(arg_required_else_help = false)]
 pub(super) struct Options {
     #[command(subcommand)]
     what: What,
@@ -35,7 +36,8 @@ struct Gemm {
     /// [default: 512 to 16384 and usual sizes of language models].
     #[arg(long, value_name = "LIST|FILE")]
     shapes: Option<String>,
-    /// The type in which A and B are multiplied: bf16, f16, tf32 or f32.
+    /// The type in which A and B are multiplied: bf16, f16, tf32, f32, e4m3 or e5m2. The last two are ranked by the
+    /// model, not measured.
     #[arg(long, default_value = "bf16", value_parser = input::dtype)]
     dtype: Scalar,
     /// The type of D [default: that of A and B; f32 for tf32].
@@ -44,8 +46,9 @@ struct Gemm {
     /// What is contiguous in A and in B, as BLAS names it: `tn` (both along K), `tt`, `nn` or `nt`.
     #[arg(long, default_value = "tn", value_parser = input::layout, value_name = "NAME")]
     layout: [Major; 2],
-    /// The candidates: `default` (the first of the model's order), `all`, or a file with one name a line.
-    #[arg(long, default_value = "default", value_name = "default|all|FILE")]
+    /// The candidates: `default` (the first of the model's order), `all`, names of configurations separated by commas, or
+    /// a file with one name a line.
+    #[arg(long, default_value = "default", value_name = "default|all|NAMES|FILE")]
     configs: String,
     /// How they are timed, separated by commas: latency, burst, steady [default: what fits the sizes].
     #[arg(long, value_delimiter = ',')]
@@ -65,7 +68,7 @@ struct Gemm {
     /// The folder of results, which are taken up again [default: in the user's cache folder].
     #[arg(long, value_name = "FOLDER")]
     store: Option<PathBuf>,
-    /// Write each round of the comparisons to a file.
+    /// Write each round of the comparisons to a file. This option and the next two need a GPU.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Write a chart of the comparisons to a file.
@@ -80,6 +83,18 @@ struct Gemm {
 }
 
 impl Gemm {
+    /// Refuses files of measurements, where nothing is measured.
+    fn check_nothing_to_write(&self) -> Result<(), Failure> {
+        let files = [("--json", &self.json), ("--svg", &self.svg), ("--sweep", &self.sweep)];
+        match files.iter().find(|(_, file)| file.is_some()) {
+            None => Ok(()),
+            Some((option, _)) => Err(Failure::input(format!(
+                "`{option}` writes measurements, and without a GPU nothing is measured: leave it out, or name a GPU with \
+                 `--device cuda`"
+            ))),
+        }
+    }
+
     fn space(&self, target: Target) -> GemmSpace {
         let space = GemmSpace::new(target, self.dtype);
         let [major_a, major_b] = self.layout;
@@ -96,7 +111,10 @@ pub(super) fn run(options: &Options) -> Result<(), Failure> {
     let configs = input::configs(&gemm.configs)?;
     let choice: DeviceChoice = gemm.device.parse().map_err(Failure::input)?;
     let device = Device::open(choice).map_err(Failure::input)?;
+    let target = if device.is_sim() { gemm.target } else { device.target() };
+    configs.check(&gemm.space(target), &shapes)?;
     if device.is_sim() {
+        gemm.check_nothing_to_write()?;
         return rank::run(gemm, &shapes, &configs);
     }
     measure::run(gemm, &device, &shapes, &configs)

@@ -1,0 +1,190 @@
+//! What `tilewright bench` is given: problems, types, configurations.
+
+use std::fmt;
+use std::path::Path;
+
+use tilewright::arch::Major;
+use tilewright::ir::Scalar;
+use tilewright::kernels::gemm::{GemmConfig, GemmProblem};
+use tilewright::tune::{GemmSpace, USUAL_SHAPES};
+
+use super::super::{Failure, read};
+
+/// The candidates that were asked for.
+pub(super) enum Configs {
+    /// The first ones of the model's order.
+    Default,
+    /// All of the space.
+    All,
+    /// These.
+    Named(Vec<GemmConfig>),
+}
+
+impl Configs {
+    /// Those that are of the space's types and take the problem.
+    pub(super) fn of(&self, space: &GemmSpace, problem: &GemmProblem) -> Vec<GemmConfig> {
+        match self {
+            Configs::Default | Configs::All => space.configs(problem),
+            Configs::Named(named) => {
+                let fits = |config: &&GemmConfig| misfit(config, space, problem).is_none();
+                named.iter().filter(fits).copied().collect()
+            }
+        }
+    }
+
+    /// Checks that each problem has a candidate.
+    pub(super) fn check(&self, space: &GemmSpace, shapes: &[GemmProblem]) -> Result<(), Failure> {
+        for problem in shapes {
+            if !self.of(space, problem).is_empty() {
+                continue;
+            }
+            let [m, n, k] = [problem.m, problem.n, problem.k];
+            let why = match self {
+                Configs::Named(named) => named.first().and_then(|config| {
+                    misfit(config, space, problem).map(|why| format!("{config}: {why}"))
+                }),
+                Configs::Default | Configs::All => None,
+            };
+            let why = why.unwrap_or_else(|| {
+                let GemmSpace { target, input, output, .. } = space;
+                format!("there is none of {input} to {output} for {target}")
+            });
+            return Err(Failure::input(format!("no configuration takes {m}x{n}x{k}; {why}")));
+        }
+        Ok(())
+    }
+}
+
+/// Why a configuration is no candidate.
+fn misfit(config: &GemmConfig, space: &GemmSpace, problem: &GemmProblem) -> Option<String> {
+    let differs =
+        |what: &str, found: &dyn fmt::Display, option: &str, wanted: &dyn fmt::Display| {
+            Some(format!("{what} {found}, and `{option}` asks for {wanted}"))
+        };
+    let majors = (config.major_a, config.major_b);
+    if config.a != space.input {
+        differs("its A and B are of", &config.a, "--dtype", &space.input)
+    } else if config.b != space.input {
+        differs("its B is of", &config.b, "--dtype", &space.input)
+    } else if config.d != space.output {
+        differs("its D is of", &config.d, "--output", &space.output)
+    } else if majors != (space.major_a, space.major_b) {
+        let wanted = layout_name((space.major_a, space.major_b));
+        differs("its layout is", &layout_name(majors), "--layout", &wanted)
+    } else if !space.target.offers(config.target) {
+        Some(format!("it needs {}, and the target is {}", config.target, space.target))
+    } else {
+        config.check_problem(problem).err().map(|error| error.to_string())
+    }
+}
+
+pub(super) fn dtype(text: &str) -> Result<Scalar, String> {
+    match text {
+        "bf16" => Ok(Scalar::Bf16),
+        "f16" => Ok(Scalar::F16),
+        "tf32" => Ok(Scalar::Tf32),
+        "f32" => Ok(Scalar::F32),
+        "e4m3" => Ok(Scalar::F8E4M3),
+        "e5m2" => Ok(Scalar::F8E5M2),
+        _ => Err("expected bf16, f16, tf32, f32, e4m3 or e5m2".to_owned()),
+    }
+}
+
+pub(super) fn layout(text: &str) -> Result<[Major; 2], String> {
+    let both = [Major::K, Major::Mn];
+    let all = both.into_iter().flat_map(|a| both.map(|b| [a, b]));
+    let named = all.into_iter().find(|[a, b]| layout_name((*a, *b)) == text);
+    named.ok_or_else(|| "expected tn, tt, nn or nt".to_owned())
+}
+
+/// The name of BLAS for what is contiguous in A and in B.
+fn layout_name(majors: (Major, Major)) -> &'static str {
+    match majors {
+        (Major::K, Major::K) => "tn",
+        (Major::K, Major::Mn) => "tt",
+        (Major::Mn, Major::K) => "nn",
+        (Major::Mn, Major::Mn) => "nt",
+    }
+}
+
+pub(super) fn configs(text: &str) -> Result<Configs, Failure> {
+    match text {
+        "default" => Ok(Configs::Default),
+        "all" => Ok(Configs::All),
+        file if Path::new(file).exists() => {
+            let text = read(Path::new(file))?;
+            let named: Vec<GemmConfig> = lines(&text).map(config).collect::<Result<_, _>>()?;
+            if named.is_empty() {
+                return Err(Failure::input(format!("{file} has no configurations")));
+            }
+            Ok(Configs::Named(named))
+        }
+        // What begins as a name is told what is wrong with it.
+        names if names.starts_with("sm") => Ok(Configs::Named(
+            names.split(',').map(str::trim).map(config).collect::<Result<_, _>>()?,
+        )),
+        text => Err(Failure::input(format!(
+            "`{}` is neither the name of a configuration nor a file of them",
+            text.escape_default()
+        ))),
+    }
+}
+
+fn config(name: &str) -> Result<GemmConfig, Failure> {
+    let config: GemmConfig = name.parse().map_err(Failure::input)?;
+    config.check().map_err(|error| Failure::input(format!("{name}: {error}")))?;
+    Ok(config)
+}
+
+/// The problems of a list, or of a file where there is one of that name.
+pub(super) fn shapes(text: Option<&str>) -> Result<Vec<GemmProblem>, Failure> {
+    let Some(text) = text else {
+        return Ok(USUAL_SHAPES.map(|[m, n, k]| GemmProblem::new(m, n, k)).into());
+    };
+    let named;
+    let items: Vec<&str> = if Path::new(text).exists() {
+        named = read(Path::new(text))?;
+        lines(&named).collect()
+    } else {
+        text.split(',').map(str::trim).collect()
+    };
+    let shapes: Vec<GemmProblem> = items.into_iter().map(shape).collect::<Result<_, _>>()?;
+    if shapes.is_empty() {
+        return Err(Failure::input(format!("{text} has no problems")));
+    }
+    Ok(shapes)
+}
+
+fn shape(text: &str) -> Result<GemmProblem, Failure> {
+    let error = || {
+        let most = GemmProblem::MAX_SIZE;
+        // What has no digits and `x` alone may be meant as a file.
+        let is_size = text.chars().all(|c| c.is_ascii_digit() || matches!(c, 'x' | '-'));
+        let what = if is_size { "no problem" } else { "neither a problem nor a file that exists" };
+        let text = text.escape_default();
+        Failure::input(format!(
+            "`{text}` is {what}: expected a size such as 4096, or MxNxK, from 1 to {most}, or a file of them"
+        ))
+    };
+    let size = |text: &str| {
+        text.parse()
+            .ok()
+            .filter(|size| (1..=GemmProblem::MAX_SIZE).contains(size))
+            .ok_or_else(error)
+    };
+    match text.split('x').collect::<Vec<_>>()[..] {
+        [all] => {
+            let size = size(all)?;
+            Ok(GemmProblem::new(size, size, size))
+        }
+        [m, n, k] => Ok(GemmProblem::new(size(m)?, size(n)?, size(k)?)),
+        _ => Err(error()),
+    }
+}
+
+/// The lines that say something: what follows `#` does not.
+fn lines(text: &str) -> impl Iterator<Item = &str> {
+    text.lines()
+        .map(|line| line.split('#').next().unwrap_or_default().trim())
+        .filter(|line| !line.is_empty())
+}

@@ -1,0 +1,75 @@
+//! Loads NVIDIA's libraries at run time and looks their functions up.
+
+use libloading::Library;
+
+/// Loads the first library of these names that there is. It is never closed.
+pub(super) fn open<N: AsRef<str>>(names: &[N]) -> Option<&'static Library> {
+    let found = names.iter().find_map(|name| {
+        // SAFETY: the names are those of NVIDIA's libraries, which may run their initialisers.
+        unsafe { Library::new(name.as_ref()) }.ok()
+    })?;
+    Some(Box::leak(Box::new(found)))
+}
+
+/// The function `name` of the library.
+///
+/// # Safety
+/// `F` is the type of the function.
+pub(super) unsafe fn symbol<F: Copy>(library: &'static Library, name: &str) -> Option<F> {
+    // SAFETY: `F` is right by contract, and the library is never closed.
+    unsafe { library.get::<F>(name.as_bytes()) }.ok().map(|symbol| *symbol)
+}
+
+/// Declares a struct of functions of a library, with `find`, which fails with the name of the first function that the
+/// library lacks.
+///
+/// A row gives the parameters of a function; `= path` lets rustc compare them with those of the bindings. The functions
+/// return numbers, because a newer library has more status codes than the enum of the bindings.
+macro_rules! library_functions {
+    (
+        $vis:vis struct $api:ident { $($field:ident: $field_type:ty)? } returns $status:ty;
+        $($(#[$cfg:meta])? fn $name:ident $params:tt $(= $twin:path)?;)*
+    ) => {
+        #[expect(non_snake_case, reason = "the functions keep the names that NVIDIA gives them")]
+        $vis struct $api {
+            $($vis $field: $field_type,)?
+            $($(#[$cfg])? $vis $name: unsafe extern "C" fn $params -> u32,)*
+        }
+
+        impl $api {
+            fn find(
+                library: &'static libloading::Library,
+                $($field: $field_type)?
+            ) -> Result<$api, &'static str> {
+                Ok($api {
+                    $($field,)?
+                    $(
+                        // SAFETY: the row gives the function's type.
+                        $(#[$cfg])?
+                        $name: unsafe { $crate::runtime::cuda::library::symbol(library, stringify!($name)) }
+                            .ok_or(stringify!($name))?,
+                    )*
+                })
+            }
+        }
+
+        $($($crate::runtime::cuda::library::check_parameters!($params, $status, $twin);)?)*
+    };
+}
+
+/// Fails to compile where a function of the bindings takes other parameters. A call of it compiles whether `cudarc` loads
+/// or links the library.
+macro_rules! check_parameters {
+    (($($param:ident: $kind:ty),* $(,)?), $status:ty, $twin:path) => {
+        const _: unsafe fn($($kind),*) -> $status = {
+            #[allow(clippy::too_many_arguments, reason = "the library's function has as many")]
+            unsafe fn call($($param: $kind),*) -> $status {
+                // SAFETY: nothing calls this function.
+                unsafe { $twin($($param),*) }
+            }
+            call
+        };
+    };
+}
+
+pub(super) use {check_parameters, library_functions};
