@@ -6,8 +6,9 @@ use std::sync::Arc;
 use cudarc::driver::{CudaSlice, CudaStream, DevicePtrMut, DeviceRepr, sys};
 
 use super::context::Context;
-use super::memory::Memory;
+use super::memory::{Allocation, Memory};
 use super::stream::Stream as RawStream;
+use super::uses;
 use crate::ir::Element;
 use crate::runtime::buffer::Memory as AnyMemory;
 use crate::runtime::device::Backend;
@@ -166,13 +167,9 @@ impl Memory {
         self.release().ok_or(RuntimeError::BufferShared)
     }
 
-    /// Waits for all uses of memory that nobody else has. A graph that has it could be launched behind the wait, and be gone
-    /// then.
+    /// Waits for all uses of memory that nobody else has.
     pub(super) fn wait_alone(&self) -> Result<(), RuntimeError> {
-        if self.is_shared() {
-            return Err(RuntimeError::BufferShared);
-        }
         let _current = self.context().enter()?;
-        self.uses().wait(true)
+        uses::wait_alone(self.allocation(), Allocation::uses)
     }
 }

@@ -4,13 +4,12 @@ use std::any::Any;
 use std::ffi::c_void;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{Ordering::Acquire, fence};
 
 use super::context::Context;
 use super::pinned::HostMemory;
 use super::status;
 use super::stream::Stream;
-use super::uses::{Note, Uses};
+use super::uses::{self, Note, Uses};
 use crate::ir::{Element, Scalar};
 use crate::runtime::RuntimeError;
 
@@ -143,12 +142,7 @@ impl Memory {
     /// Whether a graph has the memory, too.
     #[inline]
     pub(super) fn is_shared(&self) -> bool {
-        let is_shared = Arc::strong_count(&self.0) > 1;
-        if !is_shared {
-            // What a graph has noted is behind its end.
-            fence(Acquire);
-        }
-        is_shared
+        uses::is_shared(&self.0)
     }
 
     /// The address, not to be freed here any more, if nobody else has the memory and this crate allocated it.

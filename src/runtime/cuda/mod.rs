@@ -40,8 +40,10 @@ mod pinned;
 mod report;
 mod status;
 mod stream;
+mod sync;
 mod tensor_map;
 mod thread;
+mod timeline;
 mod uses;
 
 pub(super) use api::{device_count, driver_version};
