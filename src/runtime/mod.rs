@@ -74,6 +74,8 @@ pub use assert::{AssertFailure, AssertFailures};
 pub use cache::{CacheStats, ModuleCache};
 #[cfg(feature = "cublas")]
 pub use cublas::{Cublas, CublasError, CublasLtPlan, Matmul};
+#[cfg(feature = "cuda-any-version")]
+pub use cuda::CudarcSlices;
 #[cfg(feature = "dlpack")]
 pub use dlpack::DlpackError;
 pub use driver_answer::{CudaVersion, DriverStatus, PtxRejection};

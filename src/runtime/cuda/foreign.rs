@@ -16,7 +16,7 @@ use crate::runtime::stream::StreamBackend;
 use crate::runtime::{Buffer, Device, RuntimeError, Stream};
 
 /// The context of the GPU that a stream of `cudarc` belongs to.
-fn context_of(stream: &CudaStream) -> Result<&'static Context, RuntimeError> {
+pub(super) fn context_of(stream: &CudaStream) -> Result<&'static Context, RuntimeError> {
     let context = Context::open(stream.context().ordinal())?;
     // `cudarc` can be given any context; memory and streams belong to one.
     if context.is_raw(stream.context().cu_ctx()) {
@@ -26,7 +26,8 @@ fn context_of(stream: &CudaStream) -> Result<&'static Context, RuntimeError> {
 }
 
 impl Stream {
-    /// A stream that a program made with `cudarc`, for launches and copies beside its own.
+    /// A stream that a program made with `cudarc`, for launches and copies beside its own. What happens when the program
+    /// captures the stream into a graph is said at [`Stream`].
     ///
     /// # Errors
     /// [`NotPrimaryContext`](RuntimeError::NotPrimaryContext); those of [`Device::cuda`].
@@ -40,7 +41,8 @@ impl Stream {
     }
 
     /// The stream, for calls of the driver by other code, as long as `self` or a clone of it is there; `None` on the
-    /// simulator. What other code queues comes in the order of the stream, but buffers do not know of it.
+    /// simulator. What other code queues comes in the order of the stream, but buffers do not know of it. Other code must
+    /// not capture a stream of this crate into a graph: nothing checks that.
     pub fn cu_stream(&self) -> Option<sys::CUstream> {
         match &self.backend {
             StreamBackend::Cuda(stream) => Some(stream.raw()),
@@ -51,7 +53,8 @@ impl Stream {
 }
 
 impl<T: Element + DeviceRepr> Buffer<T> {
-    /// A buffer from memory that a program allocated with `cudarc`. Work that was queued before on the stream
+    /// A buffer from memory that a program allocated with `cudarc`, and gives away;
+    /// [`Device::borrow_cudarc`] borrows it. Work that was queued before on the stream
     /// of the memory comes first; dropping the buffer waits for its uses and frees the memory.
     ///
     /// # Errors
@@ -109,7 +112,7 @@ impl<T: Element + DeviceRepr> Buffer<T> {
     }
 }
 
-fn other_device(stream: &CudaStream, device: &Device) -> RuntimeError {
+pub(super) fn other_device(stream: &CudaStream, device: &Device) -> RuntimeError {
     RuntimeError::OtherDeviceStream {
         what: "a buffer".to_owned(),
         stream: format!("GPU {}", stream.context().ordinal()),

@@ -19,6 +19,7 @@
 #![expect(unsafe_code, reason = "a foreign interface; each block says why it is sound")]
 
 mod api;
+mod borrow;
 mod capture;
 mod context;
 #[cfg(feature = "cublas")]
@@ -47,6 +48,7 @@ mod timeline;
 mod uses;
 
 pub(super) use api::{device_count, driver_version};
+pub use borrow::CudarcSlices;
 pub(super) use capture::{Graph, Recording};
 pub(super) use context::Context;
 #[cfg(feature = "cublas")]

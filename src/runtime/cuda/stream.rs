@@ -1,6 +1,7 @@
 //! Streams of the driver: their work, in order, and what they record.
 
 use std::convert::Infallible;
+use std::mem;
 use std::sync::atomic::{
     AtomicBool, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
@@ -45,6 +46,9 @@ enum Origin {
 unsafe impl Send for Stream {}
 // SAFETY: as above.
 unsafe impl Sync for Stream {}
+
+/// Whether other code was ever found capturing a stream that this crate uses.
+static CAPTURE_SEEN: AtomicBool = AtomicBool::new(false);
 
 /// Numbers of streams.
 static NUMBERS: AtomicU64 = AtomicU64::new(0);
@@ -99,30 +103,66 @@ impl Stream {
         raw: sys::CUstream,
         owner: Box<dyn Send + Sync>,
     ) -> Arc<Stream> {
-        let is_it = |stream: &Arc<Stream>| {
-            stream.raw == raw && matches!(stream.origin, Origin::Foreign { .. })
-        };
+        let is_it = |stream: &Arc<Stream>| stream.raw == raw && stream.is_foreign();
         let known = context.streams().into_iter().find(is_it);
         known.unwrap_or_else(|| {
             Stream::with(context, raw, Origin::Foreign { _owner: owner }).noted()
         })
     }
 
-    /// Refuses a stream of other code that this code records a graph on: the driver would record work that is run
-    /// without what it uses being kept, and does not let others wait for the stream. The context is current.
+    #[inline]
+    fn is_foreign(&self) -> bool {
+        matches!(self.origin, Origin::Foreign { .. })
+    }
+
+    /// The stream for work that must run exactly once, such as copies of host memory: this one, or the default one where
+    /// other code could capture the work.
+    pub(super) fn uncaptured(self: &Arc<Self>) -> &Arc<Stream> {
+        if self.is_foreign() { self.context.default_stream() } else { self }
+    }
+
+    /// Refuses a stream that other code captures into a graph: the graph would not keep what the work uses, and the driver
+    /// does not let others wait for the stream. The context is current.
     #[inline]
     pub(super) fn check_not_capturing(&self) -> Result<(), RuntimeError> {
-        if !matches!(self.origin, Origin::Foreign { .. }) {
-            return Ok(());
-        }
+        if self.is_foreign() { self.ask_capturing() } else { Ok(()) }
+    }
+
+    #[inline]
+    fn ask_capturing(&self) -> Result<(), RuntimeError> {
         let mut now = sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
         // SAFETY: the stream belongs to the context; `now` is a place for the result.
         let code = unsafe { (self.context.api().cuStreamIsCapturing)(self.raw, &mut now) };
         self.context.check("cuStreamIsCapturing", code)?;
         match now {
             sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE => Ok(()),
-            _ => Err(RuntimeError::StreamCaptures),
+            _ => {
+                CAPTURE_SEEN.store(true, Relaxed);
+                Err(RuntimeError::StreamCaptures)
+            }
         }
+    }
+
+    /// As [`Stream::check_not_capturing`], behind the call that queued work: a capture that began after the check before
+    /// the call may have recorded the work. What the work uses is then never freed, because a graph of other code does not
+    /// tell when it goes, and must not be touched while another thread captures into it. `used` gives it.
+    #[inline]
+    pub(super) fn check_not_captured<U>(
+        &self,
+        used: impl FnOnce() -> U,
+    ) -> Result<(), RuntimeError> {
+        let result = self.check_not_capturing();
+        if result == Err(RuntimeError::StreamCaptures) {
+            mem::forget(used());
+        }
+        result
+    }
+
+    /// Whether [`Stream::check_not_captured`] is due behind a launch of the fast path. It costs a call of the driver, so a
+    /// program pays for it from the first capture on that any check finds.
+    #[inline]
+    pub(super) fn asks_after_launches(&self) -> bool {
+        self.is_foreign() && CAPTURE_SEEN.load(Relaxed)
     }
 
     pub(in crate::runtime) fn context(&self) -> &'static Context {
@@ -280,6 +320,10 @@ impl Stream {
     pub(super) fn wait_for_event(&self, event: &Event) -> Result<(), RuntimeError> {
         // SAFETY: stream and event belong to the context; 0 is the only value for the flags.
         let code = unsafe { (self.context.api().cuStreamWaitEvent)(self.raw, event.raw(), 0) };
+        if code == status::CAPTURED_EVENT {
+            // The capture has ended since the event was recorded.
+            return Err(RuntimeError::StreamCaptures);
+        }
         self.context.check("cuStreamWaitEvent", code)
     }
 }
