@@ -17,6 +17,7 @@
 //! * A context stays until the process ends, and each call makes its own one current.
 //! * After a fault no call reaches the driver: the first cause is kept and returned.
 #![expect(unsafe_code, reason = "a foreign interface; each block says why it is sound")]
+#![warn(clippy::undocumented_unsafe_blocks)]
 
 mod api;
 mod borrow;
