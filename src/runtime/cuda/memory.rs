@@ -368,15 +368,18 @@ impl Memory {
         let (api, bits) = (context.api(), value.to_const().bits());
         let len = self.0.bytes / size_of::<T>().max(1);
         self.queue_or_record(None, stream, "cuMemsetAsync", || {
-            // SAFETY, of all: the allocation has `len` elements of the size and is freed after this use, or lives as
-            // long as the graph that records it.
             match size_of::<T>() {
+                // SAFETY: the allocation has `len` elements of the size and is freed after this use, or lives as long
+                // as the graph that records it.
                 1 => unsafe { (api.cuMemsetD8Async)(to, bits as u8, len, raw) },
+                // SAFETY: as above.
                 2 => unsafe { (api.cuMemsetD16Async)(to, bits as u16, len, raw) },
+                // SAFETY: as above.
                 4 => unsafe { (api.cuMemsetD32Async)(to, bits as u32, len, raw) },
                 // The driver sets words of 4 bytes at most: first all lower halves, then all upper ones.
                 _ => {
                     let [low, high] = [bits as u32, (bits >> 32) as u32];
+                    // SAFETY: as above, with one word of 4 bytes in each element.
                     let half =
                         |to, half| unsafe { (api.cuMemsetD2D32Async)(to, 8, half, 1, len, raw) };
                     match half(to, low) {
