@@ -28,8 +28,8 @@ macro_rules! driver_functions {
                 Ok(Api {
                     version,
                     $(
-                        // SAFETY: the row gives the function's type.
                         $(#[$cfg])?
+                        // SAFETY: the row gives the function's type.
                         $name: unsafe { symbol(stringify!($name)) }
                             .ok_or(RuntimeError::MissingSymbol {
                                 symbol: stringify!($name),

@@ -103,12 +103,12 @@ impl Memory {
         if bytes > 0 {
             let mut allocate = || {
                 if context.has_pools() {
-                    // SAFETY: `address` is a place for the result; the context is current.
                     let allocate = context.api().cuMemAllocAsync;
+                    // SAFETY: `address` is a place for the result; the context is current.
                     ("cuMemAllocAsync", unsafe { allocate(&mut address, bytes, home.raw()) })
                 } else {
-                    // SAFETY: as above.
                     let allocate = context.api().cuMemAlloc_v2;
+                    // SAFETY: as above.
                     ("cuMemAlloc_v2", unsafe { allocate(&mut address, bytes) })
                 }
             };

@@ -13,7 +13,7 @@ pub(super) struct Stream {
     number: u64,
     pub(super) timeline: Timeline,
     driver: Mutex<Driver>,
-    places: AtomicU64,
+    pub(super) places: AtomicU64,
 }
 
 /// What the driver has of a stream. The work has names that the model gives it.

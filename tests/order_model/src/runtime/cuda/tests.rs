@@ -3,7 +3,7 @@
 use loom::thread;
 
 use super::stream::Stream;
-use super::sync::{Arc, Mutex};
+use super::sync::Arc;
 use super::thread::run;
 use super::timeline::By;
 use super::uses::{self, Uses};
@@ -147,25 +147,33 @@ fn only_what_was_queued_before_a_wait_has_ended() {
     );
 }
 
-/// The second owner of a stream goes on with the numbers of the first one, and finds its notes.
+/// The second owner of a stream goes on with the numbers of the first one: no two works have the same number.
 #[test]
 fn a_stream_goes_to_another_thread_when_its_owner_ends() {
     loom::model(|| {
         let stream = Stream::new(1);
-        let memory = Arc::new(Mutex::new(Arc::new(Memory::default())));
+        // A lock that the model does not see orders nothing.
+        let numbers = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
         let launch = |number: u64, name: u32| {
-            let (stream, memory) = (stream.clone(), memory.clone());
+            let (stream, numbers) = (stream.clone(), numbers.clone());
             thread::spawn(move || {
                 run(number, || {
-                    let memory = memory.lock().expect("no thread panics");
-                    Stream::queue(&stream, name, |note| note(&memory.uses, true));
+                    let note = |by, work| {
+                        let mut numbers = numbers.lock().expect("no thread panics");
+                        assert!(!numbers.contains(&(by, work)), "two works have one number");
+                        numbers.push((by, work));
+                    };
+                    let call = || {
+                        stream.give(name);
+                        Ok::<(), RuntimeError>(())
+                    };
+                    stream.timeline.queue(None, &stream.places, note, call).expect("it is queued");
                 });
             })
         };
         let threads = [launch(1, FIRST), launch(2, SECOND)];
         threads.into_iter().for_each(|thread| thread.join().expect("the thread ends well"));
-        let memory = memory.lock().expect("no thread panics");
-        memory.uses.wait(true).expect("the driver works");
-        assert!(stream.has_done(FIRST) && stream.has_done(SECOND));
+        stream.wait().expect("the driver works");
+        assert!(stream.has_done(FIRST) && stream.has_done(SECOND) && stream.timeline.is_idle());
     });
 }
