@@ -26,5 +26,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     axpy.launch_with(options, Grid::cover(3, 128), (2.0, &x, &mut y, 3))?;
 
     assert_eq!(y.to_vec()?, [12.0, 14.0, 16.0]);
+
+    // Slices that the program keeps are borrowed, whole or in part. The host waits for nothing.
+    let (x, mut y) =
+        (stream.clone_htod(&[1.0f32, 2.0, 3.0, 4.0])?, stream.clone_htod(&[10.0f32; 3])?);
+    device.borrow_cudarc((&x.slice(1..), &mut y), |(x, y)| {
+        axpy.launch_with(options, Grid::cover(3, 128), (2.0, x, y, 3))
+    })?;
+    assert_eq!(stream.clone_dtoh(&y)?, [14.0, 16.0, 18.0]);
     Ok(())
 }

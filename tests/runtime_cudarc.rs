@@ -1,4 +1,5 @@
-//! Memory that goes to `cudarc` and comes from it, with the driver of `support/fake_cuda.rs`.
+//! Streams and memory of a program that uses `cudarc`: captures of its streams beside launches, and slices that it lends.
+//! With the driver of `support/fake_cuda.rs`, and where the environment has `TILEWRIGHT_GPU=1` on a GPU.
 #![allow(
     clippy::expect_used,
     clippy::unwrap_used,
@@ -7,151 +8,397 @@
     reason = "a test ends with the message"
 )]
 #![cfg(all(target_os = "linux", feature = "cuda", feature = "sim"))]
-#![expect(unsafe_code, reason = "the bytes of a `bool` are looked at as bytes")]
 
 #[path = "support/driver.rs"]
 mod driver;
 
-use std::fmt::Debug;
 use std::sync::Arc;
 
-use cudarc::driver::{CudaContext, CudaSlice, CudaStream, DeviceRepr, ValidAsZeroBits};
-use driver::{CASE, check};
-use tilewright::ir::{Element, Global, GlobalMut, Kernel, Target, bf16, f8e4m3, f8e5m2, f16, tf32};
-use tilewright::runtime::{Buffer, Device, Grid, KeptBuffer, RuntimeError};
+use cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode as Mode};
+use cudarc::driver::{CudaContext, CudaGraph, CudaSlice, CudaStream};
+use driver::{CASE, check, complete_driver, run};
+use tilewright::ir::{Global, GlobalMut, Kernel};
+use tilewright::runtime::{Buffer, Device, Function, Grid, LaunchOptions, RuntimeError, Stream};
 
+/// Of a capture that other code begins between the check before work and the work: the driver of these tests begins it right
+/// before the next work of the stream.
+const BEFORE_NEXT_WORK: Mode = Mode::CU_STREAM_CAPTURE_MODE_GLOBAL;
+/// The same, and it ends right behind that work.
+const AROUND_NEXT_WORK: Mode = Mode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+
+/// What a capture that begins during a call has recorded can be launched when all that the call used is dropped.
 #[test]
-fn buffers_of_all_types_go_out_and_come_in() {
-    check("all_types", &[]);
+fn captures_that_begin_during_a_call_keep_what_they_recorded() {
+    for (case, left) in [
+        ("captured_first_launch", "left 2 1 0"),
+        ("captured_later_launch", "left 2 1 0"),
+        ("captured_copies", "left 3 0 0"),
+        ("captured_graph", "left 2 1 1"),
+    ] {
+        let Some(folder) = complete_driver() else { return };
+        let text = run(folder, case, &[]).stderr;
+        let text = String::from_utf8_lossy(&text);
+        assert!(text.contains(left), "{case}: {text}");
+    }
 }
 
-/// A kernel may store any byte; a `Vec<bool>` with a byte of 2 is undefined behaviour.
+/// No capture of other code has a copy of host memory, or draws another stream in.
 #[test]
-fn bools_that_go_out_are_zeros_and_ones() {
-    check("bools", &[]);
+fn captures_never_have_copies_of_host_memory() {
+    check("host_copies", &[]);
+    check("host_copies", &[("POOLS", "0")]);
 }
 
 #[test]
-fn a_buffer_that_is_refused_comes_back() {
-    check("kept", &[]);
+fn slices_are_borrowed_without_a_wait() {
+    check("borrow", &[]);
+    check("borrow", &[("POOLS", "0")]);
+}
+
+#[test]
+fn views_are_borrowed() {
+    check("borrow_views", &[]);
+}
+
+#[test]
+fn borrowed_slices_do_not_outlive_the_borrow() {
+    check("borrow_ends", &[]);
 }
 
 /// The cases, when this is a child process.
 #[test]
 fn child() {
     let Ok(case) = std::env::var(CASE) else { return };
-    let device = Device::cuda(0).unwrap();
-    let stream = CudaContext::new(0).unwrap().new_stream().unwrap();
     match case.as_str() {
-        "all_types" => all_types(&device, &stream),
-        "bools" => bools(&device, &stream),
-        "kept" => kept(&device, &stream),
+        "captured_first_launch" => captured_launch(false),
+        "captured_later_launch" => captured_launch(true),
+        "captured_copies" => captured_copies(),
+        "captured_graph" => captured_graph(),
+        "host_copies" => host_copies(),
+        "borrow" => borrow(&Program::new()),
+        "borrow_views" => borrow_views(&Program::new()),
+        "borrow_ends" => borrow_ends(),
         _ => panic!("no such case"),
     }
     eprintln!("case {case} ran");
 }
 
-/// The driver runs what is queued only when somebody waits, copies of host memory too.
-fn download<T: DeviceRepr>(stream: &Arc<CudaStream>, slice: &CudaSlice<T>) -> Vec<T> {
-    let copied = stream.clone_dtoh(slice).unwrap();
-    stream.synchronize().unwrap();
-    copied
+type Axpy = (f32, Global<f32>, GlobalMut<f32>, i32);
+
+/// A program with a stream of `cudarc` that launches a function of this crate.
+struct Program {
+    device: Device,
+    stream: Arc<CudaStream>,
+    ours: Stream,
+    axpy: Function<Axpy>,
 }
 
-fn upload<T: DeviceRepr>(stream: &Arc<CudaStream>, values: &[T]) -> CudaSlice<T> {
-    let copied = stream.clone_htod(values).unwrap();
-    stream.synchronize().unwrap();
-    copied
-}
+const N: usize = 64;
+const GRID: Grid = Grid::new([1, 1, 1], [N as u32, 1, 1]);
 
-/// Out and in again, also by `cudarc`'s own copies, which ask for its traits.
-fn round_trip<T: Element + DeviceRepr + ValidAsZeroBits + Debug>(
-    device: &Device,
-    stream: &Arc<CudaStream>,
-    values: [T; 3],
-) {
-    let slice: CudaSlice<T> = device.upload(&values).unwrap().into_cudarc(stream).unwrap();
-    assert_eq!(download(stream, &slice), values);
-    let buffer = Buffer::from_cudarc(upload(stream, &values)).unwrap();
-    assert_eq!(buffer.to_vec().unwrap(), values);
-    let zeros = Buffer::from_cudarc(stream.alloc_zeros::<T>(5).unwrap()).unwrap();
-    assert_eq!(zeros.to_vec().unwrap(), [T::default(); 5]);
-}
+impl Program {
+    fn new() -> Program {
+        let device = Device::cuda(0).unwrap();
+        let stream = CudaContext::new(0).unwrap().new_stream().unwrap();
+        let ours = Stream::from_cudarc(&stream).unwrap();
+        let kernel = Kernel::<Axpy>::build("axpy", device.target(), |k, (a, x, y, n)| {
+            let i = k.block_idx().x * k.block_dim().x + k.thread_idx().x;
+            k.if_(i.lt(n), |k| y.store(k, i, a * x.load(k, i) + y.load(k, i)));
+        });
+        let axpy = device.load(&kernel.unwrap()).unwrap();
+        Program { device, stream, ours, axpy }
+    }
 
-fn all_types(device: &Device, stream: &Arc<CudaStream>) {
-    round_trip(device, stream, [1.5f32, -2.0, f32::INFINITY]);
-    round_trip(device, stream, [1i64, -2, i64::MAX]);
-    round_trip(device, stream, [true, false, true]);
-    round_trip(device, stream, [1.5, -2.0, 3.0].map(bf16::from_f32));
-    round_trip(device, stream, [1.5, -2.0, 3.0].map(f16::from_f32));
-    round_trip(device, stream, [1.5, -2.0, 3.0].map(f8e4m3::from_f32));
-    round_trip(device, stream, [1.5, -2.0, 3.0].map(f8e5m2::from_f32));
-    round_trip(device, stream, [1.5, -2.0, 3.0].map(tf32::from_f32));
-    #[cfg(feature = "half")]
-    half_types(device, stream);
-}
+    fn buffers(&self) -> (Buffer<f32>, Buffer<f32>) {
+        let buffers = (self.device.upload(&[1.0; N]).unwrap(), self.device.zeros(N).unwrap());
+        self.device.synchronize().unwrap();
+        buffers
+    }
 
-/// A slice of `half::bf16`, which is what a tensor library has, is a buffer of our `bf16` without a copy.
-#[cfg(feature = "half")]
-fn half_types(device: &Device, stream: &Arc<CudaStream>) {
-    let values = [1.5f32, -2.0, 3.0].map(bf16::from_f32);
-    let slice: CudaSlice<half::bf16> =
-        device.upload(&values).unwrap().into_cudarc_as(stream).unwrap();
-    assert_eq!(slice.len(), 3);
-    let buffer = Buffer::from_cudarc(slice).unwrap();
-    assert_eq!(buffer.to_vec().unwrap(), values);
-    // It goes back as what it came, and as nothing else.
-    let KeptBuffer { error, buffer, .. } = buffer.into_cudarc(stream).unwrap_err();
-    assert_eq!(error, RuntimeError::BufferShared);
-    let slice: CudaSlice<half::bf16> = buffer.into_cudarc_as(stream).unwrap();
-    assert_eq!(Buffer::from_cudarc(slice).unwrap().to_vec().unwrap(), values);
-    let values = [0.25f32, 7.0].map(f16::from_f32);
-    let slice: CudaSlice<half::f16> =
-        device.upload(&values).unwrap().into_cudarc_as(stream).unwrap();
-    assert_eq!(Buffer::from_cudarc(slice).unwrap().to_vec().unwrap(), values);
-}
+    /// `y += 2 * x`, on the stream of the program.
+    fn launch(&self, x: &Buffer<f32>, y: &mut Buffer<f32>) -> Result<(), RuntimeError> {
+        let options = LaunchOptions::default().stream(&self.ours);
+        self.axpy.launch_with(options, GRID, (2.0, x, y, N as i32))
+    }
 
-fn bools(device: &Device, stream: &Arc<CudaStream>) {
-    let kernel =
-        Kernel::<(GlobalMut<bool>,)>::build("odd_bools", Target::SM_80, |_, _| ()).unwrap();
-    let odd_bools = device.load(&kernel).unwrap();
-    let bytes = |slice: CudaSlice<bool>| {
-        let len = slice.len();
-        // SAFETY: the memory has `len` bytes, and nobody else has it after this.
-        let bytes = unsafe { stream.upgrade_device_ptr::<u8>(slice.leak(), len) };
-        download(stream, &bytes)
-    };
-    // Memory of this crate, and memory of `cudarc`.
-    let ours = device.upload(&[true; 4]).unwrap();
-    let theirs = Buffer::from_cudarc(upload(stream, &[true; 4])).unwrap();
-    for mut x in [ours, theirs] {
-        // The driver stores 0, 1, 2 and 255.
-        odd_bools.launch(Grid::cover(4, 32), (&mut x,)).unwrap();
-        assert_eq!(bytes(x.into_cudarc(stream).unwrap()), [0, 1, 1, 1]);
+    fn end_capture(&self) -> CudaGraph {
+        let flags = CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
+        self.stream.end_capture(flags).unwrap().unwrap()
+    }
+
+    /// A slice on the device; the copy has ended.
+    fn slice(&self, data: &[f32]) -> CudaSlice<f32> {
+        let slice = self.stream.clone_htod(data).unwrap();
+        self.stream.synchronize().unwrap();
+        slice
+    }
+
+    fn read(&self, slice: &CudaSlice<f32>) -> Vec<f32> {
+        let data = self.stream.clone_dtoh(slice).unwrap();
+        self.stream.synchronize().unwrap();
+        data
     }
 }
 
-fn kept(device: &Device, stream: &Arc<CudaStream>) {
-    let x = Device::sim().unwrap().upload(&[1, 2, 3]).unwrap();
-    let KeptBuffer { error, buffer, .. } = x.into_cudarc(stream).unwrap_err();
-    assert!(matches!(error, RuntimeError::OtherDeviceStream { .. }), "{error}");
-    assert_eq!(buffer.to_vec().unwrap(), [1, 2, 3]);
+/// Bytes that are allocated.
+fn used(device: &Device) -> u64 {
+    device.synchronize().unwrap();
+    let (free, all) = device.memory().unwrap().unwrap();
+    all - free
+}
 
-    type Axpy = (f32, Global<f32>, GlobalMut<f32>, i32);
-    let axpy = Kernel::<Axpy>::build("axpy", Target::SM_80, |k, (a, x, y, n)| {
-        let i = k.thread_idx().x;
-        k.if_(i.lt(n), |k| y.store(k, i, a * x.load(k, i) + y.load(k, i)));
-    });
-    let axpy = device.load(&axpy.unwrap()).unwrap();
-    let (x, mut y) = (device.upload(&[1.0f32; 4]).unwrap(), device.zeros::<f32>(4).unwrap());
-    let mut graph = device.graph().unwrap();
-    graph.launch(&axpy, Grid::cover(4, 32), (2.0, &x, &mut y, 4)).unwrap();
-    let graph = graph.finish().unwrap();
-    let kept = y.into_cudarc(stream).unwrap_err();
-    assert_eq!(kept.to_string(), RuntimeError::BufferShared.to_string());
+/// A launch that notes its work behind locks, or one on the fast path when a capture was found before.
+fn captured_launch(is_later: bool) {
+    let program = Program::new();
+    let (mut x, mut y) = program.buffers();
+    if is_later {
+        program.launch(&x, &mut y).unwrap();
+        program.ours.synchronize().unwrap();
+        program.stream.begin_capture(Mode::CU_STREAM_CAPTURE_MODE_RELAXED).unwrap();
+        assert_eq!(program.launch(&x, &mut y), Err(RuntimeError::StreamCaptures));
+        drop(program.end_capture());
+        // Only the thread of the test uses the buffers, and only on the stream.
+        x.fill(1.0, &program.ours).unwrap();
+        y.fill(0.0, &program.ours).unwrap();
+    }
+    program.device.synchronize().unwrap();
+    program.stream.begin_capture(BEFORE_NEXT_WORK).unwrap();
+    assert_eq!(program.launch(&x, &mut y), Err(RuntimeError::StreamCaptures));
+    let graph = program.end_capture();
+    let Program { device, stream, ours, axpy } = program;
+    drop((x, y, axpy, ours));
+    assert_eq!(used(&device), 2 * 4 * N as u64);
     graph.launch().unwrap();
-    assert_eq!(kept.buffer.to_vec().unwrap(), [2.0; 4]);
-    drop(graph);
-    let y = kept.buffer.into_cudarc(stream).unwrap();
-    assert_eq!(download(stream, &y), [2.0; 4]);
+    stream.synchronize().unwrap();
+}
+
+/// Copies between buffers and fills.
+fn captured_copies() {
+    let program = Program::new();
+    let ((x, mut y), (mut z, w)) = (program.buffers(), program.buffers());
+    drop(w);
+    program.device.synchronize().unwrap();
+    let mut graphs = Vec::new();
+    program.stream.begin_capture(BEFORE_NEXT_WORK).unwrap();
+    assert_eq!(y.copy_from(&x, &program.ours), Err(RuntimeError::StreamCaptures));
+    graphs.push(program.end_capture());
+    program.device.synchronize().unwrap();
+    program.stream.begin_capture(BEFORE_NEXT_WORK).unwrap();
+    assert_eq!(z.fill(3.0, &program.ours), Err(RuntimeError::StreamCaptures));
+    graphs.push(program.end_capture());
+    drop((x, y, z));
+    assert_eq!(used(&program.device), 3 * 4 * N as u64);
+    graphs.iter().for_each(|graph| graph.launch().unwrap());
+    program.stream.synchronize().unwrap();
+}
+
+/// The launch of a graph of this crate.
+fn captured_graph() {
+    let program = Program::new();
+    let (x, mut y) = program.buffers();
+    let recording = program.device.graph().unwrap();
+    let options = LaunchOptions::default().stream(recording.stream());
+    program.axpy.launch_with(options, GRID, (2.0, &x, &mut y, N as i32)).unwrap();
+    let ours = recording.finish().unwrap();
+    program.stream.begin_capture(BEFORE_NEXT_WORK).unwrap();
+    assert_eq!(ours.launch_on(&program.ours), Err(RuntimeError::StreamCaptures));
+    let graph = program.end_capture();
+    let Program { device, stream, ours: our_stream, axpy } = program;
+    std::mem::forget(ours);
+    drop((x, y, axpy, our_stream));
+    graph.launch().unwrap();
+    stream.synchronize().unwrap();
+    assert_eq!(used(&device), 2 * 4 * N as u64);
+}
+
+fn host_copies() {
+    let program = Program::new();
+    let (x, mut y) = program.buffers();
+    let mut pinned = program.device.pinned::<f32>(N).unwrap();
+    let mut expected = 0.0;
+    for mode in [BEFORE_NEXT_WORK, AROUND_NEXT_WORK, Mode::CU_STREAM_CAPTURE_MODE_RELAXED] {
+        let calls: [&dyn Fn(&mut Buffer<f32>, &mut tilewright::runtime::Pinned<f32>) -> _; 4] = [
+            &|y, _| y.to_vec().map(|_| ()),
+            &|y, pinned| y.read_to(pinned, &program.ours),
+            &|y, pinned| y.write_from(pinned, &program.ours),
+            &|_, _| program.ours.record().map(|_| ()),
+        ];
+        for call in calls {
+            // The buffer was written on the stream last, and the write has not ended.
+            y.fill(0.0, &program.ours).unwrap();
+            program.launch(&x, &mut y).unwrap();
+            program.stream.begin_capture(mode).unwrap();
+            let result = call(&mut y, &mut pinned);
+            drop(program.end_capture());
+            // An event alone may be part of a capture that has ended: who waits for it is refused.
+            if mode != AROUND_NEXT_WORK || result.is_err() {
+                assert_eq!(result, Err(RuntimeError::StreamCaptures), "{mode:?}");
+            }
+            expected = 2.0;
+            assert_eq!(y.to_vec().unwrap(), [expected; N]);
+        }
+    }
+    // Without a capture the copies are in the order of the stream.
+    y.read_to(&mut pinned, &program.ours).unwrap();
+    y.fill(5.0, &program.ours).unwrap();
+    assert_eq!(pinned.as_slice().unwrap(), [expected; N]);
+    pinned.as_mut_slice().unwrap().fill(7.0);
+    y.write_from(&pinned, &program.ours).unwrap();
+    program.launch(&x, &mut y).unwrap();
+    assert_eq!(y.to_vec().unwrap(), [9.0; N]);
+}
+
+/// Work on borrowed slices comes after what `cudarc` queued before and before what it queues later, on any streams.
+fn borrow(program: &Program) {
+    let Program { device, stream, axpy, .. } = program;
+    let (x, mut y) = (program.slice(&[1.0; N]), program.slice(&[10.0; N]));
+    let other = stream.context().new_stream().unwrap();
+    let options = [
+        LaunchOptions::default(),
+        LaunchOptions::default().stream(&program.ours),
+        LaunchOptions::default().cooperative(true),
+    ];
+    for options in options {
+        // Not waited for: what is queued before on one stream of `cudarc`, and later on another.
+        stream.memset_zeros(&mut y).unwrap();
+        let sum: Result<f32, RuntimeError> = device.borrow_cudarc((&x, &mut y), |(x, y)| {
+            assert_eq!((x.len(), y.len()), (N, N));
+            axpy.launch_with(options, GRID, (2.0, x, y, N as i32))?;
+            axpy.launch_with(options, GRID, (3.0, x, y, N as i32))?;
+            Ok(5.0)
+        });
+        let mut copy = other.alloc_zeros::<f32>(N).unwrap();
+        other.memcpy_dtod(&y, &mut copy).unwrap();
+        stream.memset_zeros(&mut y).unwrap();
+        assert_eq!(program.read(&copy), [sum.unwrap(); N]);
+        assert_eq!(program.read(&y), [0.0; N]);
+    }
+    // Freed right behind the borrow.
+    device.borrow_cudarc((&x, &mut y), |(x, y)| axpy.launch(GRID, (2.0, x, y, N as i32))).unwrap();
+    drop((x, y));
+    device.synchronize().unwrap();
+}
+
+fn borrow_views(program: &Program) {
+    let Program { device, axpy, .. } = program;
+    let x = program.slice(&[1.0; 2 * N]);
+    let mut y = program.slice(&[10.0; 2 * N]);
+    {
+        let (x, mut y) = (x.slice(N..), y.slice_mut(..N));
+        let add = |x: &Buffer<f32>, y: &mut Buffer<f32>| axpy.launch(GRID, (2.0, x, y, N as i32));
+        device.borrow_cudarc((&x, &mut y), |(x, y)| add(x, y)).unwrap();
+        // A view that can be written can be read, too, and a slice may be borrowed twice to be read.
+        let values = device.borrow_cudarc((&y, &y), |(y, again)| {
+            assert_eq!(y.to_vec()?, again.to_vec()?);
+            y.to_vec()
+        });
+        assert_eq!(values.unwrap(), [12.0; N]);
+    }
+    assert_eq!(program.read(&y), [[12.0; N], [10.0; N]].concat());
+    // An error of the closure is that of the call, and the slices go back all the same.
+    let failed: Result<(), Box<dyn std::error::Error>> =
+        device.borrow_cudarc((&mut y,), |_| Err("no".into()));
+    assert_eq!(failed.unwrap_err().to_string(), "no");
+}
+
+fn borrow_ends() {
+    let program = Program::new();
+    let Program { device, stream, axpy, .. } = &program;
+    let mut x = program.slice(&[1.0; N]);
+    let mut kept = device.upload(&[4.0; N]).unwrap();
+    let mut y = device.zeros::<f32>(N).unwrap();
+    device
+        .borrow_cudarc(&mut x, |x| {
+            std::mem::swap(x, &mut kept);
+            axpy.launch(GRID, (2.0, &kept, &mut y, N as i32))
+        })
+        .unwrap();
+    assert_eq!(y.to_vec().unwrap(), [2.0; N]);
+    drop(x);
+    // The memory is gone; every use of the buffer says so.
+    let ended = Err(RuntimeError::BorrowEnded);
+    assert_eq!(axpy.launch(GRID, (2.0, &kept, &mut y, N as i32)), ended);
+    assert_eq!(program.launch(&kept, &mut y), ended);
+    assert_eq!(kept.to_vec(), Err(RuntimeError::BorrowEnded));
+    assert_eq!(kept.write(&[0.0; N]), ended);
+    assert_eq!(kept.fill(0.0, &program.ours), ended);
+    assert_eq!(y.copy_from(&kept, &program.ours), ended);
+    assert!(matches!(kept.into_cudarc(stream), Err(RuntimeError::BufferShared)));
+
+    // No graph has lent memory.
+    let x = program.slice(&[1.0; N]);
+    let recording = device.graph().unwrap();
+    let recorded = device.borrow_cudarc(&x, |x| {
+        let options = LaunchOptions::default().stream(recording.stream());
+        axpy.launch_with(options, GRID, (2.0, x, &mut y, N as i32))
+    });
+    assert_eq!(recorded, Err(RuntimeError::NotInGraph { call: "Device::borrow_cudarc" }));
+    drop(recording);
+
+    // Memory that nobody could launch on.
+    let sim = Device::sim().unwrap();
+    let on_sim = sim.borrow_cudarc(&x, |_| Ok::<(), RuntimeError>(()));
+    assert_eq!(on_sim, Err(RuntimeError::AddressOnSimulator));
+    let mut flags = stream.alloc_zeros::<bool>(4).unwrap();
+    let written = device.borrow_cudarc(&mut flags, |_| Ok::<(), RuntimeError>(()));
+    assert_eq!(written, Err(RuntimeError::BorrowedBool));
+    assert_eq!(device.borrow_cudarc(&flags, |flags| flags.to_vec()), Ok(vec![false; 4]));
+    stream.begin_capture(Mode::CU_STREAM_CAPTURE_MODE_RELAXED).unwrap();
+    let captured = device.borrow_cudarc(&x, |_| Ok::<(), RuntimeError>(()));
+    assert_eq!(captured, Err(RuntimeError::StreamCaptures));
+    drop(program.end_capture());
+}
+
+/// The program of the tests on a GPU; says so where there is none.
+fn on_gpu() -> Option<Program> {
+    if std::env::var_os("TILEWRIGHT_GPU").is_some_and(|value| value == "1") {
+        return Some(Program::new());
+    }
+    eprintln!("skipped: set TILEWRIGHT_GPU=1 on a machine with a GPU");
+    None
+}
+
+#[test]
+fn gpu_borrows_slices_of_cudarc() {
+    let Some(program) = on_gpu() else { return };
+    for _ in 0..100 {
+        borrow(&program);
+        borrow_views(&program);
+    }
+}
+
+/// One thread captures, launches its graphs and drops them, while another one launches on the same stream and drops its
+/// buffers: nothing is lost, and memory of nobody else is written.
+#[test]
+fn gpu_captures_beside_launches() {
+    let Some(program) = on_gpu() else { return };
+    let canary = program.device.upload(&[3.0f32; 1 << 16]).unwrap();
+    let done = std::sync::atomic::AtomicBool::new(false);
+    let relaxed = std::sync::atomic::Ordering::Relaxed;
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(relaxed) {
+                program.stream.begin_capture(Mode::CU_STREAM_CAPTURE_MODE_RELAXED).unwrap();
+                let graph = program.end_capture();
+                let _ = graph.launch();
+                program.stream.synchronize().unwrap();
+                drop(graph);
+                std::thread::yield_now();
+            }
+        });
+        let mut launched = 0;
+        for _ in 0..2000 {
+            let x = program.device.upload(&[1.0; N]).unwrap();
+            let mut y = program.device.zeros(N).unwrap();
+            match program.launch(&x, &mut y) {
+                Ok(()) => launched += 1,
+                Err(RuntimeError::StreamCaptures | RuntimeError::Driver { .. }) => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
+        done.store(true, relaxed);
+        eprintln!("{launched} of 2000 launched");
+    });
+    program.device.synchronize().unwrap();
+    assert_eq!(canary.to_vec().unwrap(), [3.0; 1 << 16]);
 }

@@ -238,8 +238,13 @@ pub enum RuntimeError {
         /// The kernel.
         kernel: String,
     },
-    /// A stream of other code that records a graph there.
+    /// Other code captures the stream into a graph. The graph may have the work of the refused call if the capture began
+    /// while the call ran: see `Stream`.
     StreamCaptures,
+    /// A buffer of `Device::borrow_cudarc` was used after the end of the borrow.
+    BorrowEnded,
+    /// A mutable slice of `bool`s was to be borrowed.
+    BorrowedBool,
     /// The memory of a buffer cannot be given away: a graph uses it, or other code owns it.
     BufferShared,
     /// An address was given to the simulator, which has none.
@@ -451,8 +456,15 @@ impl fmt::Display for RuntimeError {
                  launch before it writes: add one before the first use of memory"
             ),
             StreamCaptures => f.write_str(
-                "the stream records a graph of other code, which does not keep what the work uses: end the recording \
+                "other code captures the stream into a graph, which does not keep what the work uses: end the capture \
                  first, and record work with `Device::graph`",
+            ),
+            BorrowEnded => f.write_str(
+                "the buffer was borrowed from `cudarc` and the borrow has ended: use it only in the closure of \
+                 `Device::borrow_cudarc`",
+            ),
+            BorrowedBool => f.write_str(
+                "a slice of `bool`s cannot be borrowed mutably, because a kernel may store bytes that are none: use `u8`",
             ),
             BufferShared => f.write_str(
                 "the memory of the buffer cannot be given away, because a graph uses it or other code owns \

@@ -80,7 +80,7 @@ pub use cache::{CacheStats, ModuleCache};
 #[cfg(feature = "cublas")]
 pub use cublas::{Cublas, CublasError, CublasLtPlan, Matmul};
 #[cfg(feature = "cuda-any-version")]
-pub use cuda::CudarcElement;
+pub use cuda::{CudarcElement, CudarcSlices};
 #[cfg(feature = "dlpack")]
 pub use dlpack::DlpackError;
 pub use driver_answer::{CudaVersion, DriverStatus, PtxRejection};

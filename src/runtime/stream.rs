@@ -43,6 +43,23 @@ use {super::cuda, std::sync::Arc};
 /// ```
 ///
 /// The simulator runs a launch when it is called, so its streams are always idle. A stream is cheap to clone.
+///
+/// # Streams that other code captures
+///
+/// A program can capture a stream of its own (`Stream::from_cudarc`) into a CUDA graph. Buffers and functions do not
+/// know such a graph. So every call that queues work on the stream fails with
+/// [`StreamCaptures`](RuntimeError::StreamCaptures) during the capture, and queues nothing. If a capture begins in another
+/// thread while such a call runs, then:
+///
+/// * No graph of other code has a copy between host and device. These copies run on a stream of this crate, in the order of
+///   the stream that was named.
+/// * No stream of this crate takes part in the capture.
+/// * A check behind the call finds the capture. The call fails with the same error, although the graph may have its work.
+///   The buffers, the function or the graph that the work uses are never freed, so the graph can be launched. Memory that
+///   is only borrowed (`Device::borrow_cudarc`) is not kept.
+/// * The check is left out behind launches as long as this crate has found no capture in the process, and it misses a capture
+///   that begins and ends in one call. So order captures of a stream and launches on it, where two threads share it: a graph
+///   that has a launch without a check may use device memory that was freed.
 #[derive(Clone)]
 pub struct Stream {
     pub(super) backend: StreamBackend,

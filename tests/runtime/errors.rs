@@ -336,6 +336,8 @@ fn sentences() {
         RuntimeError::AddressOnSimulator,
         RuntimeError::AddressAlignment { address: 0x1002, align: 4 },
         RuntimeError::StreamCaptures,
+        RuntimeError::BorrowEnded,
+        RuntimeError::BorrowedBool,
         RuntimeError::ProgrammaticWithoutWait { kernel: kernel() },
         RuntimeError::PinnedBool,
         RuntimeError::TensorMap(Box::new(TensorMapError::Address { address: 0x1008 })),
@@ -381,7 +383,9 @@ fn sentences() {
         the memory of the buffer cannot be given away, because a graph uses it or other code owns it: drop the graph, or copy the elements
         the simulator has no addresses: borrow memory on a GPU, or upload the data
         memory at 0x1002 cannot be borrowed: elements of 4 bytes start at multiples of 4
-        the stream records a graph of other code, which does not keep what the work uses: end the recording first, and record work with `Device::graph`
+        other code captures the stream into a graph, which does not keep what the work uses: end the capture first, and record work with `Device::graph`
+        the buffer was borrowed from `cudarc` and the borrow has ended: use it only in the closure of `Device::borrow_cudarc`
+        a slice of `bool`s cannot be borrowed mutably, because a kernel may store bytes that are none: use `u8`
         kernel `axpy` has no `griddepcontrol_wait`, so that a programmatic launch would not see what the launch before it writes: add one before the first use of memory
         page-locked memory cannot be of `bool`s, because a kernel may store bytes that are none: use `u8`
         there is no such tensor map: the tensor starts at address 0x1008, which is not a multiple of 16

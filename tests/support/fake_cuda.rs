@@ -24,6 +24,12 @@ struct Driver {
     /// Streams that record instead of queueing, and what they have.
     recording: HashMap<Handle, Vec<Work>>,
     graphs: HashMap<Handle, Vec<Work>>,
+    /// Streams that begin to record before their next work, and whether they end behind it.
+    captures_next: HashMap<Handle, bool>,
+    /// What streams have recorded whose recording ended so.
+    recorded: HashMap<Handle, Vec<Work>>,
+    /// Events that were recorded last by a stream that records.
+    captured_events: HashMap<Handle, Handle>,
     /// For each event the stream and the count of its latest record, and the count that has been reached.
     records: HashMap<Handle, (Handle, u64)>,
     reached: HashMap<Handle, u64>,
@@ -93,10 +99,27 @@ impl Driver {
     }
 
     fn queue(&mut self, stream: Handle, work: Work) -> Result<(), u32> {
+        let captured = self.captures_next.remove(&stream);
+        if captured.is_some() {
+            self.recording.insert(stream, Vec::new());
+        }
+        if let Work::Event(event, _) = work {
+            self.captured_events.remove(&event);
+        }
         if let Some(recorded) = self.recording.get_mut(&stream) {
             match work {
                 Work::Launch { .. } | Work::Set { .. } | Work::Copy { .. } => recorded.push(work),
-                _ => violation("a graph of what the host or another stream takes part in"),
+                Work::Event(event, _) => {
+                    self.captured_events.insert(event, stream);
+                }
+                // Work outside of the capture.
+                Work::WaitFor(..) => return Err(905),
+                _ => violation("a graph of what the host takes part in"),
+            }
+            if captured == Some(true)
+                && let Some(recorded) = self.recording.remove(&stream)
+            {
+                self.recorded.insert(stream, recorded);
             }
             return Ok(());
         }
@@ -316,7 +339,10 @@ export! {
         0
     }
     fn cuInit(_flags: c_uint) {
-        atexit(report);
+        static ONCE: std::sync::Once = std::sync::Once::new();
+        ONCE.call_once(|| {
+            atexit(report);
+        });
         setting("INIT", 0) as u32
     }
     fn cuGetErrorName(code: u32, name: *mut *const c_char) {
@@ -417,26 +443,37 @@ export! {
         })
     }
     fn cuStreamWaitEvent(stream: Handle, event: Handle, _flags: c_uint) {
-        call(|driver| match driver.records.get(&event).copied() {
-            Some((other, count)) => driver.queue(stream, Work::WaitFor(event, other, count)),
-            None => Ok(()),
+        call(|driver| {
+            if let Some(captured) = driver.captured_events.get(&event) {
+                if driver.recording.contains_key(captured) {
+                    violation("a stream is drawn into the capture of another one");
+                }
+                return Err(907);
+            }
+            match driver.records.get(&event).copied() {
+                Some((other, count)) => driver.queue(stream, Work::WaitFor(event, other, count)),
+                None => Ok(()),
+            }
         })
     }
     fn cuLaunchHostFunc(stream: Handle, function: unsafe extern "C" fn(usize), data: usize) {
         call(|driver| driver.queue(stream, Work::Host(function, data)))
     }
     fn cuStreamBeginCapture_v2(stream: Handle, mode: c_uint) {
-        if mode != 2 {
-            return 1;
-        }
         call(|driver| {
-            driver.recording.insert(stream, Vec::new());
+            match mode {
+                2 => drop(driver.recording.insert(stream, Vec::new())),
+                // As if another thread began the capture right before the next work, and for 1 ended it behind that.
+                0 | 1 => drop(driver.captures_next.insert(stream, mode == 1)),
+                _ => return Err(1),
+            }
             Ok(())
         })
     }
     fn cuStreamEndCapture(stream: Handle, graph: *mut Handle) {
         call(|driver| {
-            let recorded = driver.recording.remove(&stream).ok_or(1u32)?;
+            let recorded = driver.recording.remove(&stream);
+            let recorded = recorded.or_else(|| driver.recorded.remove(&stream)).ok_or(1u32)?;
             let handle = driver.handle();
             driver.graphs.insert(handle, recorded);
             unsafe { set(graph, handle) };

@@ -30,11 +30,19 @@ pub(super) struct Capture {
 }
 
 impl Capture {
-    pub(super) fn note_memory(&mut self, memory: &Arc<Allocation>, writes: bool) {
+    pub(super) fn note_memory(
+        &mut self,
+        memory: &Arc<Allocation>,
+        writes: bool,
+    ) -> Result<(), RuntimeError> {
+        if memory.lease().is_some() {
+            return Err(RuntimeError::NotInGraph { call: "Device::borrow_cudarc" });
+        }
         match self.memory.iter_mut().find(|(known, _)| Arc::ptr_eq(known, memory)) {
             Some((_, known)) => *known |= writes,
             None => self.memory.push((Arc::clone(memory), writes)),
         }
+        Ok(())
     }
 
     /// Notes a copy or a fill.
@@ -184,15 +192,16 @@ impl Graph {
     pub(in crate::runtime) fn launch(&self, stream: &Arc<Stream>) -> Result<(), RuntimeError> {
         stream.check_runs("Graph::launch")?;
         stream.check_not_capturing()?;
-        let Capture { memory, code, asserts, launches, nodes, .. } = &self.capture;
+        let Capture { memory, code, asserts, owners, launches, nodes } = &self.capture;
+        let used = || (memory.clone(), owners.clone());
         if *nodes == 0 {
             return Ok(());
         }
         let _current = self.context.enter()?;
         let _graphs = self.context.lock_graphs();
         let mut reports = (!asserts.is_empty()).then(|| self.context.lock_asserts());
-        let memory = memory.iter().map(|(memory, writes)| (memory.uses(), *writes));
-        let ordered = memory.chain(asserts.iter().map(|report| report.used()));
+        let written = memory.iter().map(|(memory, writes)| (memory.uses(), *writes));
+        let ordered = written.chain(asserts.iter().map(|report| report.used()));
         ordered.clone().try_for_each(|(uses, writes)| uses.order(stream, writes))?;
         let uses = |note: &mut Note<'_>| {
             ordered.clone().for_each(|(uses, writes)| note(uses, writes));
@@ -207,7 +216,7 @@ impl Graph {
         if let Some(reports) = &mut reports {
             asserts.iter().for_each(|report| reports.note(report));
         }
-        Ok(())
+        stream.check_not_captured(used)
     }
 }
 

@@ -392,8 +392,8 @@ impl Context {
         let Some(kind) = status::fault(code) else { return self.api.check(call, code) };
         let (mut launches, mut last) = (0, None);
         for stream in self.streams() {
-            let (under_way, latest) = stream.under_way();
-            launches += under_way;
+            let (in_flight, latest) = stream.in_flight();
+            launches += in_flight;
             last = last.max(latest);
         }
         let kernel = last.and_then(|(_, kernel)| self.kernel_names.find(kernel));

@@ -13,7 +13,7 @@ use super::context::Context;
 use super::kernel_name::KernelName;
 use super::lane::QueuedLaunches;
 use super::library::{self, library_functions};
-use super::memory::Memory;
+use super::memory::{Memory, lock_shared};
 use super::stream::Stream;
 use super::uses::{Note, Uses};
 use crate::ir::Scalar;
@@ -379,7 +379,9 @@ impl Handles {
         let mut call = Some(call);
         let mut run = || call.take().map_or(Ok(()), |call| call(workspace, raw));
         let recorded = stream.captured(|capture| {
-            uses().for_each(|(memory, writes)| capture.note_memory(memory.allocation(), writes));
+            uses().try_for_each(|(memory, writes)| {
+                capture.note_memory(memory.allocation(), writes)
+            })?;
             run()?;
             let owner: Arc<dyn Any + Send + Sync> = Arc::clone(self) as _;
             capture.note_launch(self.name.id(), &self.uses, None, &owner);
@@ -389,13 +391,18 @@ impl Handles {
             return recorded;
         }
         stream.check_not_capturing()?;
-        let is_shared = uses().any(|(memory, _)| memory.is_shared());
-        let _graphs = is_shared.then(|| self.context.lock_graphs());
+        let _graphs = lock_shared(self.context, uses().map(|(memory, _)| memory))?;
         uses().try_for_each(|(memory, writes)| memory.uses().order(stream, writes))?;
         let note = |note: &mut Note<'_>| {
             uses().for_each(|(memory, writes)| note(memory.uses(), writes));
         };
-        stream.queue(Some(QueuedLaunches { count: 1, kernel: self.name.id() }), note, run)
+        stream.queue(Some(QueuedLaunches { count: 1, kernel: self.name.id() }), note, run)?;
+        stream.check_not_captured(|| {
+            let memory: Vec<_> =
+                uses().map(|(memory, _)| Arc::clone(memory.allocation())).collect();
+            (memory, Arc::clone(self))
+        })?;
+        Ok(())
     }
 }
 

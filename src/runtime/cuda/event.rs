@@ -49,17 +49,20 @@ impl Event {
     }
 
     /// Puts the point behind all work of the stream before this call. The context is current.
+    ///
+    /// Fails where other code captures the stream. The check comes behind the call of the driver: a stream that waits for
+    /// an event of a capture takes part in the capture. Once the capture has ended, the driver refuses the event.
     pub(super) fn record(&self, stream: &Stream) -> Result<(), RuntimeError> {
         // SAFETY: event and stream belong to the context.
         let code = unsafe { (self.context.api().cuEventRecord)(self.raw, stream.raw()) };
-        self.context.check("cuEventRecord", code)
+        self.context.check("cuEventRecord", code)?;
+        stream.check_not_capturing()
     }
 
     /// As [`Event::record`], from any thread.
     pub(in crate::runtime) fn record_on(&self, stream: &Stream) -> Result<(), RuntimeError> {
         stream.check_runs("Stream::record")?;
         let _current = self.context.enter()?;
-        stream.check_not_capturing()?;
         self.record(stream)
     }
 

@@ -6,8 +6,9 @@ use cudarc::driver::{CudaSlice, CudaStream, DevicePtrMut, sys};
 
 use super::context::Context;
 use super::cudarc_element::CudarcElement;
-use super::memory::Memory;
+use super::memory::{Allocation, Memory};
 use super::stream::Stream as RawStream;
+use super::uses;
 use crate::ir::{Element, Scalar};
 use crate::runtime::buffer::Memory as AnyMemory;
 use crate::runtime::device::Backend;
@@ -15,7 +16,7 @@ use crate::runtime::stream::StreamBackend;
 use crate::runtime::{Buffer, Device, KeptBuffer, RuntimeError, Stream};
 
 /// The context of the GPU that a stream of `cudarc` belongs to.
-fn context_of(stream: &CudaStream) -> Result<&'static Context, RuntimeError> {
+pub(super) fn context_of(stream: &CudaStream) -> Result<&'static Context, RuntimeError> {
     let context = Context::open(stream.context().ordinal())?;
     // `cudarc` can be given any context; memory and streams belong to one.
     if context.is_raw(stream.context().cu_ctx()) {
@@ -25,7 +26,8 @@ fn context_of(stream: &CudaStream) -> Result<&'static Context, RuntimeError> {
 }
 
 impl Stream {
-    /// A stream that a program made with `cudarc`, for launches and copies beside its own.
+    /// A stream that a program made with `cudarc`, for launches and copies beside its own. What happens when the program
+    /// captures the stream into a graph is said at [`Stream`].
     ///
     /// # Errors
     /// [`NotPrimaryContext`](RuntimeError::NotPrimaryContext); those of [`Device::cuda`].
@@ -39,7 +41,8 @@ impl Stream {
     }
 
     /// The stream, for calls of the driver by other code, as long as `self` or a clone of it is there; `None` on the
-    /// simulator. What other code queues comes in the order of the stream, but buffers do not know of it.
+    /// simulator. What other code queues comes in the order of the stream, but buffers do not know of it. Other code must
+    /// not capture a stream of this crate into a graph: nothing checks that.
     pub fn cu_stream(&self) -> Option<sys::CUstream> {
         match &self.backend {
             StreamBackend::Cuda(stream) => Some(stream.raw()),
@@ -50,7 +53,8 @@ impl Stream {
 }
 
 impl<T: Element> Buffer<T> {
-    /// A buffer from memory that a program allocated with `cudarc`. Work that was queued before on the stream
+    /// A buffer from memory that a program allocated with `cudarc`, and gives away;
+    /// [`Device::borrow_cudarc`] borrows it. Work that was queued before on the stream
     /// of the memory comes first; dropping the buffer waits for its uses and frees the memory. A slice of a type of the
     /// crate `half` becomes a buffer of ours: see [`CudarcElement`].
     ///
@@ -155,7 +159,7 @@ impl<T: Element> Buffer<T> {
     }
 }
 
-fn other_device(stream: &CudaStream, device: &Device) -> RuntimeError {
+pub(super) fn other_device(stream: &CudaStream, device: &Device) -> RuntimeError {
     RuntimeError::OtherDeviceStream {
         what: "a buffer".to_owned(),
         stream: format!("GPU {}", stream.context().ordinal()),
@@ -204,10 +208,7 @@ impl Memory {
     /// Waits for all uses of memory that nobody else has. A graph that has it could be launched behind the wait, and be gone
     /// then.
     pub(super) fn wait_alone(&self) -> Result<(), RuntimeError> {
-        if self.is_shared() {
-            return Err(RuntimeError::BufferShared);
-        }
         let _current = self.context().enter()?;
-        self.uses().wait(true)
+        uses::wait_alone(self.allocation(), Allocation::uses)
     }
 }

@@ -14,7 +14,7 @@ use super::context::Context;
 use super::event::Event;
 use super::kernel_name::KernelId;
 use super::lane::QueuedLaunches;
-use super::memory::Memory;
+use super::memory::{Memory, lock_shared};
 use super::module::Module;
 use super::report::AssertReport;
 use super::status;
@@ -187,6 +187,9 @@ impl Function {
             if is_alone {
                 let result = self.call(launch, &mut params);
                 stream.end(work, result.is_ok().then(|| self.launches()));
+                if stream.asks_after_launches() {
+                    return result.and_then(|()| self.check_not_captured(launch, args));
+                }
                 return result;
             }
             stream.end(work, None);
@@ -271,9 +274,8 @@ impl Function {
         if let Some(recorded) = stream.captured(record) {
             return recorded;
         }
-        let mut memory = args.clone().filter_map(LaunchArg::memory);
-        let is_shared = memory.any(|(memory, _)| memory.is_shared());
-        let _graphs = is_shared.then(|| self.context().lock_graphs());
+        let memory = args.clone().filter_map(LaunchArg::memory);
+        let _graphs = lock_shared(self.context(), memory.map(|(memory, _)| memory))?;
         let mut reports = self.asserts.as_ref().map(|_| self.context().lock_asserts());
         self.order(launch, args.clone())?;
         let uses = |note: &mut Note<'_>| {
@@ -284,7 +286,22 @@ impl Function {
         if let (Some(reports), Some(report)) = (&mut reports, &self.asserts) {
             reports.note(report);
         }
-        Ok(())
+        self.check_not_captured(launch, args)
+    }
+
+    /// Keeps what a launch uses if other code may have captured it, and refuses it then. The context is current.
+    #[cold]
+    fn check_not_captured<'h>(
+        &self,
+        launch: &Launch<'_>,
+        args: impl LaunchArgs<'h>,
+    ) -> Result<(), RuntimeError> {
+        launch.stream.check_not_captured(|| {
+            let memory = args.filter_map(LaunchArg::memory);
+            let memory: Vec<_> =
+                memory.map(|(memory, _)| Arc::clone(memory.allocation())).collect();
+            (memory, (launch.owner)())
+        })
     }
 
     /// Records a launch, with all that it uses, which is ordered when it runs. The recording does not end before
@@ -296,7 +313,7 @@ impl Function {
         capture: &mut Capture,
     ) -> Result<(), RuntimeError> {
         for (memory, writes) in args.clone().filter_map(LaunchArg::memory) {
-            capture.note_memory(memory.allocation(), writes);
+            capture.note_memory(memory.allocation(), writes)?;
         }
         self.call_with(launch, args)?;
         let asserts = self.asserts.as_ref();

@@ -35,21 +35,26 @@ impl Hold {
         stream.check_runs("Stream::hold")?;
         let context = stream.context();
         let _current = context.enter()?;
-        stream.check_not_capturing()?;
+        let runs_on = stream.uncaptured();
         let state = Arc::new(State::default());
         let given = Arc::into_raw(Arc::clone(&state));
-        // SAFETY: the stream belongs to the context. The function gets one reference and is called once.
+        // SAFETY: the stream belongs to the context. The function gets one reference and is called once, because no graph
+        // records it.
         let code = unsafe {
             let given = given.cast_mut().cast::<c_void>();
-            (context.api().cuLaunchHostFunc)(stream.raw(), Some(wait), given)
+            (context.api().cuLaunchHostFunc)(runs_on.raw(), Some(wait), given)
         };
         if let Err(error) = context.check("cuLaunchHostFunc", code) {
             // SAFETY: the driver refused the function, so the reference is still ours.
             drop(unsafe { Arc::from_raw(given) });
             return Err(error);
         }
-        stream.note(|_| ());
-        Ok(Hold(state))
+        runs_on.note(|_| ());
+        let hold = Hold(state);
+        if !Arc::ptr_eq(runs_on, stream) {
+            stream.follow(runs_on)?;
+        }
+        Ok(hold)
     }
 
     /// Lets the work go on. Whether it had waited until now.

@@ -1,11 +1,10 @@
 //! Work of a stream that one thread at a time queues.
 
-use std::sync::atomic::{
+use super::kernel_name::KernelId;
+use super::sync::atomic::{
     AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
-
-use super::kernel_name::KernelId;
 
 /// Launches that are queued together: how many, and the kernel of the last one.
 #[derive(Clone, Copy)]

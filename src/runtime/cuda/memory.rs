@@ -3,14 +3,14 @@
 use std::any::Any;
 use std::ffi::c_void;
 use std::fmt;
-use std::sync::Arc;
-use std::sync::atomic::{Ordering::Acquire, fence};
+use std::sync::{Arc, MutexGuard};
 
+use super::borrow::Lease;
 use super::context::Context;
 use super::pinned::HostMemory;
 use super::status;
 use super::stream::Stream;
-use super::uses::{Note, Uses};
+use super::uses::{self, Note, Uses};
 use crate::ir::{Element, Scalar};
 use crate::runtime::RuntimeError;
 
@@ -35,6 +35,26 @@ impl Allocation {
     pub(super) fn uses(&self) -> &Uses {
         &self.uses
     }
+
+    /// What tells whether lent memory may still be used.
+    pub(super) fn lease(&self) -> Option<&Lease> {
+        self.owner.as_deref().and_then(|owner| owner.downcast_ref())
+    }
+}
+
+/// Held from looking at the uses of memory until the work that was queued is noted, if somebody else has some of it, too.
+/// Refuses memory that was lent and went back.
+pub(super) fn lock_shared<'m>(
+    context: &'static Context,
+    mut memory: impl Iterator<Item = &'m Memory> + Clone,
+) -> Result<Option<MutexGuard<'static, ()>>, RuntimeError> {
+    let all = memory.clone();
+    if !memory.any(Memory::is_shared) {
+        return Ok(None);
+    }
+    let graphs = context.lock_graphs();
+    all.filter_map(|memory| memory.0.lease()).try_for_each(Lease::check)?;
+    Ok(Some(graphs))
 }
 
 impl Memory {
@@ -83,12 +103,12 @@ impl Memory {
         if bytes > 0 {
             let mut allocate = || {
                 if context.has_pools() {
-                    // SAFETY: `address` is a place for the result; the context is current.
                     let allocate = context.api().cuMemAllocAsync;
+                    // SAFETY: `address` is a place for the result; the context is current.
                     ("cuMemAllocAsync", unsafe { allocate(&mut address, bytes, home.raw()) })
                 } else {
-                    // SAFETY: as above.
                     let allocate = context.api().cuMemAlloc_v2;
+                    // SAFETY: as above.
                     ("cuMemAlloc_v2", unsafe { allocate(&mut address, bytes) })
                 }
             };
@@ -143,12 +163,7 @@ impl Memory {
     /// Whether a graph has the memory, too.
     #[inline]
     pub(super) fn is_shared(&self) -> bool {
-        let is_shared = Arc::strong_count(&self.0) > 1;
-        if !is_shared {
-            // What a graph has noted is behind its end.
-            fence(Acquire);
-        }
-        is_shared
+        uses::is_shared(&self.0)
     }
 
     /// Whether other code frees the memory.
@@ -213,15 +228,33 @@ impl Memory {
             return Ok(());
         }
         stream.check_not_capturing()?;
-        let is_shared = self.is_shared() || from.is_some_and(Memory::is_shared);
-        let _graphs = is_shared.then(|| context.lock_graphs());
+        let _graphs = lock_shared(context, from.into_iter().chain([self]))?;
         from.map_or(Ok(()), |from| from.uses().order(stream, false))?;
         self.uses().order(stream, writes)?;
         let uses = |note: &mut Note<'_>| {
             from.into_iter().for_each(|from| note(from.uses(), false));
             note(self.uses(), writes);
         };
-        stream.queue(None, uses, || context.check(call, work()))
+        stream.queue(None, uses, || context.check(call, work()))?;
+        stream.check_not_captured(|| (Arc::clone(&self.0), from.map(|from| Arc::clone(&from.0))))
+    }
+
+    /// Queues work that also uses host memory, which `call` names: in the order of `stream`, and so that no other code
+    /// can capture it, because a graph would use the host memory at any later time. `work` gets the stream to call.
+    fn queue_host_copy(
+        &self,
+        stream: &Arc<Stream>,
+        writes: bool,
+        call: &'static str,
+        work: impl FnOnce(&Arc<Stream>) -> u32,
+    ) -> Result<Arc<Stream>, RuntimeError> {
+        let runs_on = stream.uncaptured();
+        let _current = self.0.context.enter()?;
+        if !Arc::ptr_eq(runs_on, stream) {
+            runs_on.follow(stream)?;
+        }
+        self.queue(runs_on, writes, call, || work(runs_on))?;
+        Ok(Arc::clone(runs_on))
     }
 
     /// As [`Memory::queue_with`], of work that writes the memory and that a stream may record.
@@ -238,8 +271,8 @@ impl Memory {
                 return Ok(());
             }
             let _current = context.enter()?;
-            capture.note_memory(&self.0, true);
-            from.into_iter().for_each(|from| capture.note_memory(&from.0, false));
+            capture.note_memory(&self.0, true)?;
+            from.map_or(Ok(()), |from| capture.note_memory(&from.0, false))?;
             context.check(call, work())?;
             capture.note_node();
             Ok(())
@@ -251,7 +284,7 @@ impl Memory {
     pub(in crate::runtime) fn write<T: Element>(&mut self, data: &[T]) -> Result<(), RuntimeError> {
         self.check_size(data)?;
         let (context, home) = (self.0.context, &self.0.home);
-        self.queue(home, true, "cuMemcpyHtoDAsync", || {
+        let stream = self.queue_host_copy(home, true, "cuMemcpyHtoDAsync", |stream| {
             // SAFETY: both sides have `bytes` bytes. An element is plain bytes without padding. The host
             // memory is borrowed until this function returns, and the copy has ended by then.
             unsafe {
@@ -259,12 +292,12 @@ impl Memory {
                     self.0.address,
                     data.as_ptr().cast(),
                     self.0.bytes,
-                    home.raw(),
+                    stream.raw(),
                 )
             }
         })?;
         let _current = context.enter()?;
-        home.wait()?;
+        stream.wait()?;
         context.check_asserts()
     }
 
@@ -277,8 +310,8 @@ impl Memory {
         stream.check_runs("Buffer::write_from")?;
         let context = self.0.context;
         let _current = context.enter()?;
-        host.uses().order(stream, false)?;
-        self.queue(stream, true, "cuMemcpyHtoDAsync", || {
+        host.uses().order(stream.uncaptured(), false)?;
+        let runs_on = self.queue_host_copy(stream, true, "cuMemcpyHtoDAsync", |stream| {
             // SAFETY: both sides have `bytes` bytes; each is freed, and the host memory written, only after
             // the uses that are noted.
             unsafe {
@@ -290,8 +323,8 @@ impl Memory {
                 )
             }
         })?;
-        stream.note(|note| note(host.uses(), false));
-        Ok(())
+        runs_on.note(|note| note(host.uses(), false));
+        if Arc::ptr_eq(&runs_on, stream) { Ok(()) } else { stream.follow(&runs_on) }
     }
 
     /// Queues a copy to page-locked host memory, of the same size in bytes.
@@ -303,8 +336,8 @@ impl Memory {
         stream.check_runs("Buffer::read_to")?;
         let context = self.0.context;
         let _current = context.enter()?;
-        host.uses().order(stream, true)?;
-        self.queue(stream, false, "cuMemcpyDtoHAsync", || {
+        host.uses().order(stream.uncaptured(), true)?;
+        let runs_on = self.queue_host_copy(stream, false, "cuMemcpyDtoHAsync", |stream| {
             // SAFETY: both sides have `bytes` bytes; each is freed, and the host memory read or written, only
             // after the uses that are noted.
             unsafe {
@@ -316,8 +349,8 @@ impl Memory {
                 )
             }
         })?;
-        stream.note(|note| note(host.uses(), true));
-        Ok(())
+        runs_on.note(|note| note(host.uses(), true));
+        if Arc::ptr_eq(&runs_on, stream) { Ok(()) } else { stream.follow(&runs_on) }
     }
 
     /// Queues a copy of other memory of the same context and size in bytes.
@@ -351,15 +384,18 @@ impl Memory {
         let (api, bits) = (context.api(), value.to_const().bits());
         let len = self.0.bytes / size_of::<T>().max(1);
         self.queue_or_record(None, stream, "cuMemsetAsync", || {
-            // SAFETY, of all: the allocation has `len` elements of the size and is freed after this use, or lives as
-            // long as the graph that records it.
             match size_of::<T>() {
+                // SAFETY: the allocation has `len` elements of the size and is freed after this use, or lives as long
+                // as the graph that records it.
                 1 => unsafe { (api.cuMemsetD8Async)(to, bits as u8, len, raw) },
+                // SAFETY: as above.
                 2 => unsafe { (api.cuMemsetD16Async)(to, bits as u16, len, raw) },
+                // SAFETY: as above.
                 4 => unsafe { (api.cuMemsetD32Async)(to, bits as u32, len, raw) },
                 // The driver sets words of 4 bytes at most: first all lower halves, then all upper ones.
                 _ => {
                     let [low, high] = [bits as u32, (bits >> 32) as u32];
+                    // SAFETY: as above, with one word of 4 bytes in each element.
                     let half =
                         |to, half| unsafe { (api.cuMemsetD2D32Async)(to, 8, half, 1, len, raw) };
                     match half(to, low) {
@@ -446,9 +482,9 @@ impl Memory {
         }
         // On the stream of the last change nothing has to be waited for but that.
         let stream = self.0.uses.writer().unwrap_or_else(|| Arc::clone(&self.0.home));
-        self.queue(&stream, false, "cuMemcpyDtoHAsync", || {
-            // SAFETY: the sizes are right by contract. The copy has ended when this function returns: if
-            // waiting for it fails, the context is lost and copies no more.
+        let stream = self.queue_host_copy(&stream, false, "cuMemcpyDtoHAsync", |stream| {
+            // SAFETY: the sizes are right by contract. The copy has ended when this function returns, because nobody
+            // captures the stream: if waiting for it fails, the context is lost and copies no more.
             unsafe {
                 (context.api().cuMemcpyDtoHAsync_v2)(
                     to.cast(),
@@ -478,6 +514,10 @@ impl Drop for Allocation {
         // After a fault the memory is gone with the context.
         let Ok(_current) = self.context.enter() else { return };
         let (api, home) = (self.context.api(), &self.home);
+        if self.lease().is_some() {
+            // The end of the borrow has ordered the uses.
+            return;
+        }
         if self.owner.is_some() {
             // The owner may free it at once, in an order of its own.
             if self.uses.wait(true).is_err() {

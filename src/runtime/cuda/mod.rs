@@ -17,8 +17,10 @@
 //! * A context stays until the process ends, and each call makes its own one current.
 //! * After a fault no call reaches the driver: the first cause is kept and returned.
 #![expect(unsafe_code, reason = "a foreign interface; each block says why it is sound")]
+#![warn(clippy::undocumented_unsafe_blocks)]
 
 mod api;
+mod borrow;
 mod capture;
 mod context;
 #[cfg(feature = "cublas")]
@@ -42,11 +44,14 @@ mod pinned;
 mod report;
 mod status;
 mod stream;
+mod sync;
 mod tensor_map;
 mod thread;
+mod timeline;
 mod uses;
 
 pub(super) use api::{device_count, driver_version};
+pub use borrow::CudarcSlices;
 pub(super) use capture::{Graph, Recording};
 pub(super) use context::Context;
 #[cfg(feature = "cublas")]

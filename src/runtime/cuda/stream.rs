@@ -1,24 +1,23 @@
-//! Streams, and what is under way on them.
+//! Streams of the driver: their work, in order, and what they record.
 
 use std::convert::Infallible;
+use std::mem;
 use std::sync::atomic::{
     AtomicBool, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
-    fence,
 };
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use cudarc::driver::sys;
-use smallvec::SmallVec;
 
 use super::capture::Capture;
 use super::context::Context;
 use super::event::Event;
 use super::kernel_name::KernelId;
-use super::lane::{Lane, Point, QueuedLaunches};
+use super::lane::QueuedLaunches;
 use super::status;
-use super::thread::{self, NO_THREAD};
-use super::uses::{MANY_STREAMS, Note};
+use super::timeline::{By, Timeline};
+use super::uses::Note;
 use crate::runtime::RuntimeError;
 
 /// Work in the order of the calls. Work of two streams is not ordered, unless one waits for the other.
@@ -27,12 +26,7 @@ pub(in crate::runtime) struct Stream {
     raw: sys::CUstream,
     number: u64,
     origin: Origin,
-    /// The number of the thread that queues work of `own`, and nobody else does. It changes behind the lock of `state`.
-    owner: AtomicU64,
-    own: Lane,
-    /// What other threads have queued. It changes behind the lock of `state`.
-    others: Lane,
-    state: Mutex<State>,
+    timeline: Timeline,
     /// What is recorded instead of run, if it is, and whether it is: nearly no stream ever records.
     capture: Mutex<Option<Capture>>,
     is_recording: AtomicBool,
@@ -53,40 +47,8 @@ unsafe impl Send for Stream {}
 // SAFETY: as above.
 unsafe impl Sync for Stream {}
 
-/// What is behind the lock of a stream.
-#[derive(Default)]
-struct State {
-    /// Gone when the owner is.
-    owner: Weak<()>,
-    /// For other streams, by number: how far they were when this stream waited for them.
-    seen: SmallVec<[(u64, Progress); 2]>,
-}
-
-/// Who queued work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum By {
-    /// The thread to which the stream belongs: the first one that queued work on it, or after the end of that one
-    /// another.
-    Owner,
-    /// Another thread.
-    Other,
-}
-
-/// How far a stream is.
-#[derive(Clone, Copy, Default)]
-struct Progress {
-    own: Point,
-    others: Point,
-}
-
-impl Progress {
-    fn of(&self, by: By) -> Point {
-        match by {
-            By::Owner => self.own,
-            By::Other => self.others,
-        }
-    }
-}
+/// Whether other code was ever found capturing a stream that this crate uses.
+static CAPTURE_SEEN: AtomicBool = AtomicBool::new(false);
 
 /// Numbers of streams.
 static NUMBERS: AtomicU64 = AtomicU64::new(0);
@@ -98,10 +60,7 @@ impl Stream {
             raw,
             number: NUMBERS.fetch_add(1, Relaxed),
             origin,
-            owner: AtomicU64::new(NO_THREAD),
-            own: Lane::default(),
-            others: Lane::default(),
-            state: Mutex::default(),
+            timeline: Timeline::default(),
             capture: Mutex::default(),
             is_recording: AtomicBool::new(false),
         }
@@ -144,30 +103,66 @@ impl Stream {
         raw: sys::CUstream,
         owner: Box<dyn Send + Sync>,
     ) -> Arc<Stream> {
-        let is_it = |stream: &Arc<Stream>| {
-            stream.raw == raw && matches!(stream.origin, Origin::Foreign { .. })
-        };
+        let is_it = |stream: &Arc<Stream>| stream.raw == raw && stream.is_foreign();
         let known = context.streams().into_iter().find(is_it);
         known.unwrap_or_else(|| {
             Stream::with(context, raw, Origin::Foreign { _owner: owner }).noted()
         })
     }
 
-    /// Refuses a stream of other code that this code records a graph on: the driver would record work that is run
-    /// without what it uses being kept, and does not let others wait for the stream. The context is current.
+    #[inline]
+    fn is_foreign(&self) -> bool {
+        matches!(self.origin, Origin::Foreign { .. })
+    }
+
+    /// The stream for work that must run exactly once, such as copies of host memory: this one, or the default one where
+    /// other code could capture the work.
+    pub(super) fn uncaptured(self: &Arc<Self>) -> &Arc<Stream> {
+        if self.is_foreign() { self.context.default_stream() } else { self }
+    }
+
+    /// Refuses a stream that other code captures into a graph: the graph would not keep what the work uses, and the driver
+    /// does not let others wait for the stream. The context is current.
     #[inline]
     pub(super) fn check_not_capturing(&self) -> Result<(), RuntimeError> {
-        if !matches!(self.origin, Origin::Foreign { .. }) {
-            return Ok(());
-        }
+        if self.is_foreign() { self.ask_capturing() } else { Ok(()) }
+    }
+
+    #[inline]
+    fn ask_capturing(&self) -> Result<(), RuntimeError> {
         let mut now = sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
         // SAFETY: the stream belongs to the context; `now` is a place for the result.
         let code = unsafe { (self.context.api().cuStreamIsCapturing)(self.raw, &mut now) };
         self.context.check("cuStreamIsCapturing", code)?;
         match now {
             sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE => Ok(()),
-            _ => Err(RuntimeError::StreamCaptures),
+            _ => {
+                CAPTURE_SEEN.store(true, Relaxed);
+                Err(RuntimeError::StreamCaptures)
+            }
         }
+    }
+
+    /// As [`Stream::check_not_capturing`], behind the call that queued work: a capture that began after the check before
+    /// the call may have recorded the work. What the work uses is then never freed, because a graph of other code does not
+    /// tell when it goes, and must not be touched while another thread captures into it. `used` gives it.
+    #[inline]
+    pub(super) fn check_not_captured<U>(
+        &self,
+        used: impl FnOnce() -> U,
+    ) -> Result<(), RuntimeError> {
+        let result = self.check_not_capturing();
+        if result == Err(RuntimeError::StreamCaptures) {
+            mem::forget(used());
+        }
+        result
+    }
+
+    /// Whether [`Stream::check_not_captured`] is due behind a launch of the fast path. It costs a call of the driver, so a
+    /// program pays for it from the first capture on that any check finds.
+    #[inline]
+    pub(super) fn asks_after_launches(&self) -> bool {
+        self.is_foreign() && CAPTURE_SEEN.load(Relaxed)
     }
 
     pub(in crate::runtime) fn context(&self) -> &'static Context {
@@ -182,10 +177,6 @@ impl Stream {
 
     pub(super) fn raw(&self) -> sys::CUstream {
         self.raw
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Ends the recording with `f` and returns what was recorded. No launch of another thread is under way on the
@@ -215,21 +206,17 @@ impl Stream {
         }
     }
 
-    /// The number of launches that the calling thread is about to queue, if it is the owner of the stream and nothing is
-    /// recorded there. [`Stream::end`] comes next.
-    ///
-    /// The driver ends a launch with a store to the GPU, for which the next locked instruction of the thread waits, longer
-    /// than all else takes here: so the owner of a stream notes its work without one.
+    /// The number of a launch that the calling thread is about to queue, if it owns the timeline of the stream and nothing
+    /// is recorded there. [`Stream::end`] comes next.
     #[inline]
     pub(super) fn begin(&self) -> Option<u64> {
-        let is_owner = self.owner.load(Relaxed) == thread::number();
-        (is_owner && !self.is_recording.load(Acquire)).then(|| self.own.begin())
+        if self.is_recording.load(Acquire) { None } else { self.timeline.begin() }
     }
 
-    /// Notes that the work of this number is queued, with its launches, or without any that it was refused.
+    /// As [`Timeline::end`].
     #[inline]
     pub(super) fn end(&self, work: u64, launches: Option<QueuedLaunches>) {
-        self.own.end(work, launches, self.context.launches());
+        self.timeline.end(work, launches, self.context.launches());
     }
 
     /// Queues work by `call`, which waits for nothing any more. `each` calls its argument with all that the work uses,
@@ -240,55 +227,14 @@ impl Stream {
         each: impl Fn(&mut Note<'_>),
         call: impl FnOnce() -> Result<(), E>,
     ) -> Result<(), E> {
-        if self.owner.load(Relaxed) != thread::number() && !self.take_over() {
-            return self.queue_beside_owner(launches, &each, call);
-        }
-        let work = self.own.begin();
-        each(&mut |uses, writes| {
-            if !uses.note_at_once(self, work, writes) {
-                uses.note(self, By::Owner, work, writes);
-            }
-        });
-        let result = call();
-        self.end(work, launches.filter(|_| result.is_ok()));
-        result
-    }
-
-    /// Makes the calling thread the owner, if there is none.
-    #[cold]
-    fn take_over(&self) -> bool {
-        let Some((number, thread)) = thread::register() else { return false };
-        let mut state = self.state();
-        if state.owner.strong_count() > 0 {
-            return false;
-        }
-        // What the last owner has stored is behind its end.
-        fence(Acquire);
-        state.owner = thread;
-        self.owner.store(number, Relaxed);
-        true
-    }
-
-    /// As [`Stream::queue`], by a thread that is not the owner. The work gets its number when it is queued and not before:
-    /// who then waits for all work up to a number has waited for this one.
-    #[cold]
-    fn queue_beside_owner<E>(
-        self: &Arc<Self>,
-        launches: Option<QueuedLaunches>,
-        each: &dyn Fn(&mut Note<'_>),
-        call: impl FnOnce() -> Result<(), E>,
-    ) -> Result<(), E> {
-        // Also where it fails: the driver may have some of the work.
-        let result = call();
-        let work = {
-            let _state = self.state();
-            let work = self.others.begin();
-            let launches = launches.filter(|_| result.is_ok());
-            self.others.end(work, launches, self.context.launches());
-            work
+        let note = |by: By, work: u64| {
+            each(&mut |uses, writes| {
+                if by == By::Other || !uses.note_at_once(self, work, writes) {
+                    uses.note(self, by, work, writes);
+                }
+            });
         };
-        each(&mut |uses, writes| uses.note(self, By::Other, work, writes));
-        result
+        self.timeline.queue(launches, self.context.launches(), note, call)
     }
 
     /// Notes work that is queued, or that has ended, as [`Stream::queue`] does.
@@ -296,32 +242,19 @@ impl Stream {
         let Ok(()) = self.queue(None, each, || Ok::<(), Infallible>(()));
     }
 
-    /// How far it is.
-    fn queued(&self) -> Progress {
-        Progress { own: self.own.queued(), others: self.others.queued() }
-    }
-
-    /// Notes that all up to this has ended.
-    fn note_ended(&self, progress: Progress) {
-        self.own.note_ended(progress.own);
-        self.others.note_ended(progress.others);
-    }
-
-    /// The launches under way, and the latest of all: its place among those of all streams, its kernel.
-    pub(super) fn under_way(&self) -> (u64, Option<(u64, KernelId)>) {
-        let (own, others) = (self.own.under_way(), self.others.under_way());
-        (own.0 + others.0, own.1.max(others.1))
+    /// The launches in flight, and the latest of all: its place among those of all streams, its kernel.
+    pub(super) fn in_flight(&self) -> (u64, Option<(u64, KernelId)>) {
+        self.timeline.in_flight()
     }
 
     /// Waits on the host for all work before this call. The context is current.
     pub(super) fn wait(&self) -> Result<(), RuntimeError> {
         self.check_not_capturing()?;
-        let queued = self.queued();
-        // SAFETY: the stream belongs to the context, which is current.
-        let code = unsafe { (self.context.api().cuStreamSynchronize)(self.raw) };
-        self.context.check("cuStreamSynchronize", code)?;
-        self.note_ended(queued);
-        Ok(())
+        self.timeline.wait(|| {
+            // SAFETY: the stream belongs to the context, which is current.
+            let code = unsafe { (self.context.api().cuStreamSynchronize)(self.raw) };
+            self.context.check("cuStreamSynchronize", code)
+        })
     }
 
     /// As [`Stream::wait`], from any thread; fails if assertions did.
@@ -334,35 +267,25 @@ impl Stream {
 
     /// Whether the work of this number may not have ended yet.
     pub(super) fn may_run(&self, by: By, work: u64) -> bool {
-        match by {
-            By::Owner => self.own.may_run(work),
-            By::Other => self.others.may_run(work),
-        }
+        self.timeline.may_run(by, work)
     }
 
     /// Whether all work that was queued here has ended, and that is known.
     pub(super) fn is_idle(&self) -> bool {
-        self.own.is_idle() && self.others.is_idle()
+        self.timeline.is_idle()
     }
 
     /// As [`Stream::may_run`], after a look at the device. The context is current.
     pub(super) fn still_runs(&self, by: By, work: u64) -> bool {
-        if !self.may_run(by, work) {
-            return false;
-        }
-        let queued = self.queued();
-        if self.captured(|_| ()).is_some() || self.check_not_capturing().is_err() {
-            return true;
-        }
-        // SAFETY: the stream belongs to the context.
-        let code = unsafe { (self.context.api().cuStreamQuery)(self.raw) };
-        if code != status::SUCCESS {
+        self.timeline.still_runs(by, work, || {
+            if self.captured(|_| ()).is_some() || self.check_not_capturing().is_err() {
+                return false;
+            }
+            // SAFETY: the stream belongs to the context.
+            let code = unsafe { (self.context.api().cuStreamQuery)(self.raw) };
             // A fault is found by the call that waits.
-            return true;
-        }
-        self.note_ended(queued);
-        // The work may have its number and not be queued yet.
-        self.may_run(by, work)
+            code == status::SUCCESS
+        })
     }
 
     /// Lets what is queued from now on wait for the work of this number on another stream. The context is
@@ -373,35 +296,34 @@ impl Stream {
         by: By,
         work: u64,
     ) -> Result<(), RuntimeError> {
-        if self.number == other.number || !other.may_run(by, work) {
+        let is_before = self.number == other.number || !other.may_run(by, work);
+        if is_before || self.timeline.has_seen(other.number, by, work) {
             return Ok(());
         }
-        let is_seen =
-            |(number, seen): &(u64, Progress)| *number == other.number && seen.of(by).work >= work;
-        if self.state().seen.iter().any(is_seen) {
-            return Ok(());
-        }
-        other.check_not_capturing()?;
         // An event marks all that is queued, which is at least the work of this number: what is still being queued uses
         // nothing that this stream is about to use.
-        let queued = other.queued();
+        let queued = other.timeline.queued();
+        self.follow(other)?;
+        self.timeline.note_seen(other.number, queued);
+        Ok(())
+    }
+
+    /// Lets what is queued from now on wait for all work of another stream, also that of other code. The context is
+    /// current.
+    pub(super) fn follow(&self, other: &Stream) -> Result<(), RuntimeError> {
         let event = Event::without_time(self.context)?;
         event.record(other)?;
-        self.wait_for_event(&event)?;
-        let seen = &mut self.state().seen;
-        // Another thread may have seen more meanwhile; to wait again costs little.
-        seen.retain(|(number, _)| *number != other.number);
-        if seen.len() >= MANY_STREAMS {
-            seen.clear();
-        }
-        seen.push((other.number, queued));
-        Ok(())
+        self.wait_for_event(&event)
     }
 
     /// Lets what is queued from now on wait for the event. The context is current.
     pub(super) fn wait_for_event(&self, event: &Event) -> Result<(), RuntimeError> {
         // SAFETY: stream and event belong to the context; 0 is the only value for the flags.
         let code = unsafe { (self.context.api().cuStreamWaitEvent)(self.raw, event.raw(), 0) };
+        if code == status::CAPTURED_EVENT {
+            // The capture has ended since the event was recorded.
+            return Err(RuntimeError::StreamCaptures);
+        }
         self.context.check("cuStreamWaitEvent", code)
     }
 }

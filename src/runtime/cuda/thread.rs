@@ -4,6 +4,9 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
+/// Tells whether a thread runs: its count of strong references is 0 when the thread has ended.
+pub(super) type Alive = Weak<()>;
+
 /// The number of no thread.
 pub(super) const NO_THREAD: u64 = u64::MAX;
 
@@ -34,7 +37,7 @@ pub(super) fn number() -> u64 {
 
 /// The calling thread, with a number from now on: the number, and what is gone when the thread is; nothing while it is
 /// ending.
-pub(super) fn register() -> Option<(u64, Weak<()>)> {
+pub(super) fn register() -> Option<(u64, Alive)> {
     let register = |running: &Running| {
         if NUMBER.get() == 0 {
             NUMBER.set(NUMBERS.fetch_add(1, Relaxed));
@@ -45,7 +48,7 @@ pub(super) fn register() -> Option<(u64, Weak<()>)> {
 }
 
 /// What is gone when the calling thread is; nothing while it is ending.
-pub(super) fn this_thread() -> Weak<()> {
+pub(super) fn this_thread() -> Alive {
     register().map(|(_, thread)| thread).unwrap_or_default()
 }
 

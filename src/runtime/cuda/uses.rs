@@ -1,14 +1,15 @@
 //! What is under way on memory, and on code.
 
-use std::sync::atomic::{
-    AtomicBool, AtomicU64,
-    Ordering::{Acquire, Relaxed, Release},
-};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
 use smallvec::SmallVec;
 
-use super::stream::{By, Stream};
+use super::stream::Stream;
+use super::sync::atomic::{
+    AtomicBool, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+    fence,
+};
+use super::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use super::timeline::{By, MANY_STREAMS};
 use crate::runtime::RuntimeError;
 
 /// Work that used something: the last that changed it, and all after that which read it, at most one for each
@@ -37,9 +38,6 @@ pub(super) type Note<'n> = dyn FnMut(&Uses, bool) + 'n;
 
 /// The number of no stream.
 const NO_STREAM: u64 = u64::MAX;
-
-/// From how many streams on those whose work has ended are forgotten.
-pub(super) const MANY_STREAMS: usize = 16;
 
 #[derive(Default)]
 struct Used {
@@ -174,12 +172,41 @@ impl Uses {
         writes.find(Use::may_run).map(|write| write.stream)
     }
 
-    /// Waits on the host until the last change has ended, and where `reads` all reads too. The context is
-    /// current.
+    /// Waits on the host until the last change has ended, and where `reads` all reads too. Where other code captures one
+    /// of the streams, waits for the others and fails. The context is current.
     pub(super) fn wait(&self, reads: bool) -> Result<(), RuntimeError> {
         // The lock is not held while waiting.
         let uses = self.uses(&self.lock(), reads);
-        let mut running = uses.iter().filter(|use_| use_.may_run());
-        running.try_for_each(|use_| use_.stream.wait())
+        let mut result = Ok(());
+        for use_ in uses.iter().filter(|use_| use_.may_run()) {
+            match use_.stream.wait() {
+                Err(RuntimeError::StreamCaptures) => result = Err(RuntimeError::StreamCaptures),
+                waited => waited?,
+            }
+        }
+        result
     }
+}
+
+/// Whether somebody else has the thing, too: a graph.
+#[inline]
+pub(super) fn is_shared<T>(thing: &Arc<T>) -> bool {
+    let is_shared = Arc::strong_count(thing) > 1;
+    if !is_shared {
+        // What a graph has noted is behind its end.
+        fence(Acquire);
+    }
+    is_shared
+}
+
+/// Waits for all uses of a thing that nobody else has. A graph that has it could be launched behind the wait, and be
+/// gone then. The context is current.
+pub(super) fn wait_alone<T>(
+    thing: &Arc<T>,
+    uses: impl FnOnce(&T) -> &Uses,
+) -> Result<(), RuntimeError> {
+    if is_shared(thing) {
+        return Err(RuntimeError::BufferShared);
+    }
+    uses(thing).wait(true)
 }

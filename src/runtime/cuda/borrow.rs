@@ -1,0 +1,285 @@
+//! Memory that `cudarc` lends to launches of this crate.
+
+use std::mem;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use cudarc::driver::{
+    CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut, DeviceSlice,
+};
+
+use super::foreign::{context_of, other_device};
+use super::memory::{Allocation, Memory};
+use super::stream::Stream as RawStream;
+use crate::ir::{Element, Scalar};
+use crate::runtime::buffer::Memory as AnyMemory;
+use crate::runtime::device::Backend;
+use crate::runtime::stream::StreamBackend;
+use crate::runtime::{Buffer, Device, RuntimeError, Stream};
+
+/// Tells whether lent memory may still be used. Its allocation has it as its owner.
+#[derive(Default)]
+pub(super) struct Lease {
+    /// It changes behind the lock of the graphs of the context.
+    ended: AtomicBool,
+}
+
+impl Lease {
+    /// Refuses memory that went back to its lender. The lock of the graphs is held.
+    pub(super) fn check(&self) -> Result<(), RuntimeError> {
+        if self.ended.load(Relaxed) { Err(RuntimeError::BorrowEnded) } else { Ok(()) }
+    }
+}
+
+/// References to memory of `cudarc` that [`Device::borrow_cudarc`] turns into buffers: `&CudaSlice<T>`,
+/// `&CudaView<T>` and `&CudaViewMut<T>` into `&Buffer<T>`, `&mut CudaSlice<T>` and `&mut CudaViewMut<T>` into
+/// `&mut Buffer<T>`, tuples of 1 to 8 of them into tuples.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no memory of `cudarc` that can be borrowed",
+    note = "pass `&` or `&mut` of a `CudaSlice` or a view of one, or a tuple of these"
+)]
+pub trait CudarcSlices: Sealed {
+    /// The buffers, for the time of the borrow.
+    type Buffers<'b>;
+    /// The borrow. It ends when this is dropped.
+    #[doc(hidden)]
+    type Held;
+    /// Begins the borrow.
+    #[doc(hidden)]
+    fn hold(self, device: &Device, scope: Scope) -> Result<Self::Held, RuntimeError>;
+    /// The buffers of the borrow.
+    #[doc(hidden)]
+    fn buffers(held: &mut Self::Held) -> Self::Buffers<'_>;
+}
+
+/// Implemented by this crate only. It is public only in name, which closes the trait above.
+pub trait Sealed {}
+
+/// Held by [`Device::borrow_cudarc`] alone: nobody else begins a borrow, so none is forgotten instead of dropped.
+#[derive(Clone, Copy)]
+#[doc(hidden)]
+pub struct Scope(());
+
+/// A slice that is lent.
+#[doc(hidden)]
+pub struct Held<'s, T: Element> {
+    /// The caller of the launch may swap it for another one.
+    buffer: Buffer<T>,
+    memory: Arc<Allocation>,
+    stream: Arc<RawStream>,
+    access: Access<'s>,
+}
+
+/// Lets the stream of a slice wait for what `cudarc` has queued on the slice before, and returns the address. Where the
+/// argument is `true`, `cudarc` notes that the stream has used the slice.
+type Access<'s> = Box<dyn FnMut(bool) -> u64 + 's>;
+
+impl<'s, T: Element> Held<'s, T> {
+    /// Lends `len` elements.
+    ///
+    /// # Safety
+    /// `access` gives the address of `len` elements that `cudarc` allocated in the context of `stream`, which nobody frees
+    /// before `'s` ends. Nobody writes them before that, and where `writes` nobody reads them.
+    unsafe fn new(
+        device: &Device,
+        stream: &Arc<CudaStream>,
+        len: usize,
+        writes: bool,
+        mut access: Access<'s>,
+    ) -> Result<Held<'s, T>, RuntimeError> {
+        let context = match &device.backend {
+            Backend::Cuda(context) => *context,
+            #[cfg(feature = "sim")]
+            Backend::Sim(_) => return Err(RuntimeError::AddressOnSimulator),
+        };
+        if !std::ptr::eq(context_of(stream)?, context) {
+            return Err(other_device(stream, device));
+        }
+        if writes && T::SCALAR == Scalar::Bool {
+            return Err(RuntimeError::BorrowedBool);
+        }
+        let stream = match Stream::from_cudarc(stream)?.backend {
+            StreamBackend::Cuda(stream) => stream,
+            #[cfg(feature = "sim")]
+            StreamBackend::Sim(_) => return Err(RuntimeError::CudaNotBuilt),
+        };
+        let _current = context.enter()?;
+        stream.check_not_capturing()?;
+        let (address, bytes) = (access(false), len.saturating_mul(size_of::<T>()));
+        // SAFETY: by contract until `self` is dropped. Then work on the memory is refused, and the stream waits for the
+        // work before.
+        let lent = unsafe { Memory::foreign(&stream, address, bytes, Box::new(Lease::default())) };
+        let memory = Arc::clone(lent.allocation());
+        let buffer = Buffer::from_memory(AnyMemory::Cuda(lent), len);
+        Ok(Held { buffer, memory, stream, access })
+    }
+
+    /// Whether nobody has swapped the buffer.
+    fn has_its_buffer(&self) -> bool {
+        match self.buffer.memory() {
+            AnyMemory::Cuda(memory) => Arc::ptr_eq(memory.allocation(), &self.memory),
+            #[cfg(feature = "sim")]
+            AnyMemory::Sim(_) => false,
+        }
+    }
+}
+
+impl<T: Element> Drop for Held<'_, T> {
+    fn drop(&mut self) {
+        let context = self.stream.context();
+        if let Some(lease) = self.memory.lease() {
+            // What is being queued on the memory is noted before, or refused.
+            let _graphs = context.lock_graphs();
+            lease.ended.store(true, Relaxed);
+        }
+        // After a fault nothing runs.
+        if let Ok(_current) = context.enter() {
+            let uses = self.memory.uses();
+            if uses.order(&self.stream, true).is_err() {
+                let _ = uses.wait(true);
+            }
+            (self.access)(true);
+        }
+        if Arc::strong_count(&self.memory) > 1 + usize::from(self.has_its_buffer()) {
+            // The buffer was swapped and outlives the borrow. What somebody else has, too, is checked before each use.
+            mem::forget(Arc::clone(&self.memory));
+        }
+    }
+}
+
+/// What every slice and view is lent by.
+macro_rules! lend {
+    ($([$($mutable:tt)?] $Slice:ty, $ptr:ident, $writes:literal;)*) => {$(
+        impl<'s, T: Element> Sealed for &'s $($mutable)? $Slice {}
+
+        #[diagnostic::do_not_recommend]
+        impl<'s, T: Element> CudarcSlices for &'s $($mutable)? $Slice {
+            type Buffers<'b> = &'b $($mutable)? Buffer<T>;
+            type Held = Held<'s, T>;
+
+            fn hold(self, device: &Device, _: Scope) -> Result<Self::Held, RuntimeError> {
+                let (stream, len) = (Arc::clone(DeviceSlice::stream(&*self)), self.len());
+                let used = Arc::clone(&stream);
+                let access = move |is_used: bool| {
+                    let (address, recorded) = self.$ptr(&used);
+                    if !is_used {
+                        // Dropping it notes a use.
+                        mem::forget(recorded);
+                    }
+                    address
+                };
+                // SAFETY: the slice has so many elements and is borrowed as long as `'s`.
+                unsafe { Held::new(device, &stream, len, $writes, Box::new(access)) }
+            }
+
+            fn buffers(held: &mut Self::Held) -> Self::Buffers<'_> {
+                &$($mutable)? held.buffer
+            }
+        }
+    )*};
+}
+
+lend! {
+    [] CudaSlice<T>, device_ptr, false;
+    [] CudaView<'_, T>, device_ptr, false;
+    [] CudaViewMut<'_, T>, device_ptr, false;
+    [mut] CudaSlice<T>, device_ptr_mut, true;
+    [mut] CudaViewMut<'_, T>, device_ptr_mut, true;
+}
+
+macro_rules! tuples {
+    ($(($($name:ident)*))*) => {$(
+        impl<$($name: CudarcSlices),*> Sealed for ($($name,)*) {}
+
+        #[diagnostic::do_not_recommend]
+        #[allow(non_snake_case, reason = "a variable is named as its type")]
+        impl<$($name: CudarcSlices),*> CudarcSlices for ($($name,)*) {
+            type Buffers<'b> = ($($name::Buffers<'b>,)*);
+            type Held = ($($name::Held,)*);
+
+            fn hold(self, device: &Device, scope: Scope) -> Result<Self::Held, RuntimeError> {
+                let ($($name,)*) = self;
+                Ok(($($name.hold(device, scope)?,)*))
+            }
+
+            fn buffers(held: &mut Self::Held) -> Self::Buffers<'_> {
+                let ($($name,)*) = held;
+                ($(<$name as CudarcSlices>::buffers($name),)*)
+            }
+        }
+    )*};
+}
+
+tuples! {
+    (A)
+    (A B)
+    (A B C)
+    (A B C D)
+    (A B C D E)
+    (A B C D E F)
+    (A B C D E F G)
+    (A B C D E F G H)
+}
+
+impl Device {
+    /// Calls `f` with buffers of memory that a program has borrowed from `cudarc`, such as the arguments of an operation
+    /// that `candle` calls. A launch takes the buffers as any others. The slices are given back when `f` returns.
+    ///
+    /// The host waits for nothing: work on the buffers comes after the work that `cudarc` has queued on the slices, and
+    /// what `cudarc` queues on the slices later comes after the work of `f`, on whatever streams. Launches on the stream
+    /// of the slices ([`Stream::from_cudarc`]) need no events for that.
+    ///
+    /// A graph cannot record launches with these buffers. A buffer that `f` moves out, by [`std::mem::swap`], is refused
+    /// after the borrow with [`BorrowEnded`](RuntimeError::BorrowEnded).
+    ///
+    /// # Errors
+    /// [`OtherDeviceStream`](RuntimeError::OtherDeviceStream),
+    /// [`NotPrimaryContext`](RuntimeError::NotPrimaryContext), [`StreamCaptures`](RuntimeError::StreamCaptures);
+    /// [`BorrowedBool`](RuntimeError::BorrowedBool) for a mutable slice of `bool`s;
+    /// [`AddressOnSimulator`](RuntimeError::AddressOnSimulator); the fault of a launch before, if it had one; those of
+    /// `f`.
+    ///
+    /// ```no_run
+    /// use cudarc::driver::{CudaSlice, CudaView};
+    /// use tilewright::ir::{Global, GlobalMut};
+    /// use tilewright::runtime::{Function, Grid, LaunchOptions, RuntimeError, Stream};
+    ///
+    /// type Axpy = (f32, Global<f32>, GlobalMut<f32>, i32);
+    ///
+    /// /// `y += a * x`, on the stream of `y`.
+    /// fn add(
+    ///     axpy: &Function<Axpy>,
+    ///     a: f32,
+    ///     x: &CudaView<'_, f32>,
+    ///     y: &mut CudaSlice<f32>,
+    /// ) -> Result<(), RuntimeError> {
+    ///     let (n, stream) = (y.len(), Stream::from_cudarc(y.stream())?);
+    ///     let options = LaunchOptions::default().stream(&stream);
+    ///     axpy.device().borrow_cudarc((x, y), |(x, y)| {
+    ///         axpy.launch_with(options, Grid::cover(n, 256), (a, x, y, n as i32))
+    ///     })
+    /// }
+    /// ```
+    ///
+    /// The buffers do not outlive the call:
+    ///
+    /// ```compile_fail
+    /// # use cudarc::driver::CudaSlice;
+    /// # use tilewright::runtime::{Buffer, Device, RuntimeError};
+    /// # fn escape(device: &Device, x: &CudaSlice<f32>) -> Result<(), RuntimeError> {
+    /// let mut kept: Option<&Buffer<f32>> = None;
+    /// device.borrow_cudarc(x, |x| {
+    ///     kept = Some(x);
+    ///     Ok::<(), RuntimeError>(())
+    /// })
+    /// # }
+    /// ```
+    pub fn borrow_cudarc<S: CudarcSlices, R, E: From<RuntimeError>>(
+        &self,
+        slices: S,
+        f: impl FnOnce(S::Buffers<'_>) -> Result<R, E>,
+    ) -> Result<R, E> {
+        let mut held = slices.hold(self, Scope(()))?;
+        f(S::buffers(&mut held))
+    }
+}

@@ -1,0 +1,9 @@
+//! The atomics, locks and reference counts of the bookkeeping of launches.
+//!
+//! `tests/order_model` compiles the same bookkeeping with those of a model checker.
+
+pub(super) use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+pub(super) mod atomic {
+    pub(in super::super) use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+}

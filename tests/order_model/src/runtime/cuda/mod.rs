@@ -1,0 +1,20 @@
+//! The bookkeeping, from the library, beside what the model has in place of the rest.
+#![allow(dead_code, reason = "the model uses a part of the bookkeeping")]
+
+#[path = "../../../../../src/runtime/cuda/lane.rs"]
+pub(crate) mod lane;
+#[path = "../../../../../src/runtime/cuda/timeline.rs"]
+pub(crate) mod timeline;
+#[path = "../../../../../src/runtime/cuda/uses.rs"]
+pub(crate) mod uses;
+
+pub(crate) mod stream;
+pub(crate) mod sync;
+mod tests;
+pub(crate) mod thread;
+
+pub(crate) mod kernel_name {
+    /// The name of a kernel.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub(crate) struct KernelId(pub(crate) u64);
+}

@@ -1,0 +1,10 @@
+//! The part of the library's `runtime` that the bookkeeping names.
+
+pub(crate) mod cuda;
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum RuntimeError {
+    BufferShared,
+    #[allow(dead_code, reason = "nobody captures a stream here")]
+    StreamCaptures,
+}
