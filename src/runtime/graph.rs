@@ -252,6 +252,7 @@ mod sim_recording {
         function: Arc<Inner>,
         grid: Grid,
         args: Vec<OwnedArg>,
+        cooperative: bool,
     }
 
     enum OwnedArg {
@@ -271,7 +272,7 @@ mod sim_recording {
                     OwnedArg::TensorMap(map, buffer) => sim::Arg::TensorMap(map, buffer),
                 })
                 .collect();
-            self.function.simulate(self.grid, &args).map(|_| ())
+            self.function.simulate(self.grid, &args, self.cooperative).map(|_| ())
         }
     }
 
@@ -315,6 +316,7 @@ mod sim_recording {
             function: &Arc<Inner>,
             grid: Grid,
             args: &[Arg<'_>],
+            cooperative: bool,
         ) -> bool {
             let mut recording = self.lock();
             let Some(nodes) = recording.as_mut() else { return false };
@@ -333,7 +335,7 @@ mod sim_recording {
             };
             // A buffer of another device has been refused before.
             let args = args.iter().filter_map(owned).collect();
-            let launch = SimLaunch { function: Arc::clone(function), grid, args };
+            let launch = SimLaunch { function: Arc::clone(function), grid, args, cooperative };
             nodes.push(SimNode::Launch(launch));
             true
         }
