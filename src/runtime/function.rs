@@ -104,7 +104,7 @@ pub(super) enum Code {
 impl Code {
     #[cfg(feature = "sim")]
     pub(super) fn simulated(ir: &KernelIr, options: &sim::Options) -> Result<Code, RuntimeError> {
-        let program = sim::Program::new(ir).map_err(simulation)?;
+        let program = sim::Program::new(ir).map_err(|error| simulation(&ir.name, error))?;
         Ok(Code::Sim(Box::new(program), options.clone()))
     }
 }
@@ -372,11 +372,11 @@ impl Inner {
                 let _ = cluster;
                 if let Some(Stream { backend: StreamBackend::Sim(Some(recording)) }) =
                     options.stream
-                    && recording.note(this, grid, args)
+                    && recording.note(this, grid, args, options.cooperative)
                 {
                     return Ok(());
                 }
-                this.simulate(grid, &sim_args(args)).map(|_| ())
+                this.simulate(grid, &sim_args(args), options.cooperative).map(|_| ())
             }
             #[cfg(feature = "cuda-any-version")]
             Code::Cuda(function) => {
@@ -404,7 +404,7 @@ impl Inner {
                     super::stream::not_recording(recording, "Function::time")?;
                 }
                 let start = Instant::now();
-                let thread_ops = this.simulate(grid, &sim_args(args))?;
+                let thread_ops = this.simulate(grid, &sim_args(args), options.cooperative)?;
                 Ok(Timing { elapsed: start.elapsed(), thread_ops: Some(thread_ops) })
             }
             #[cfg(feature = "cuda-any-version")]
@@ -476,12 +476,21 @@ impl Inner {
         }
     }
 
-    /// Runs the kernel; the operations of all threads.
+    /// Runs the kernel; the operations of all threads. Blocks of a cooperative launch run at once.
     #[cfg(feature = "sim")]
-    pub(super) fn simulate(&self, grid: Grid, args: &[sim::Arg<'_>]) -> Result<u64, RuntimeError> {
+    pub(super) fn simulate(
+        &self,
+        grid: Grid,
+        args: &[sim::Arg<'_>],
+        cooperative: bool,
+    ) -> Result<u64, RuntimeError> {
         match &self.code {
             Code::Sim(program, options) => {
-                let report = program.run(grid, args, options).map_err(simulation)?;
+                let ran = match cooperative {
+                    true => program.run(grid, args, &options.clone().cooperative(true)),
+                    false => program.run(grid, args, options),
+                };
+                let report = ran.map_err(|error| simulation(&self.name, error))?;
                 Ok(report.thread_ops)
             }
             #[cfg(feature = "cuda-any-version")]
@@ -553,8 +562,11 @@ fn sim_arg<'h>(arg: &Arg<'h>) -> Option<sim::Arg<'h>> {
 }
 
 #[cfg(feature = "sim")]
-fn simulation(error: sim::RunError) -> RuntimeError {
+fn simulation(kernel: &str, error: sim::RunError) -> RuntimeError {
     match error {
+        sim::RunError::TooManyBlocksAtOnce { blocks, limit } => {
+            RuntimeError::TooManyBlocksAtOnce { kernel: kernel.to_owned(), blocks, limit }
+        }
         sim::RunError::AssertFailed(failures) => RuntimeError::AssertFailed(failures),
         error => RuntimeError::Simulation(Box::new(error)),
     }

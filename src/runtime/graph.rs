@@ -341,6 +341,7 @@ mod sim_recording {
         function: Arc<Inner>,
         grid: Grid,
         args: Vec<OwnedArg>,
+        cooperative: bool,
     }
 
     enum OwnedArg {
@@ -360,7 +361,7 @@ mod sim_recording {
                     OwnedArg::TensorMap(map, buffer) => sim::Arg::TensorMap(map, buffer),
                 })
                 .collect();
-            self.function.simulate(self.grid, &args)
+            self.function.simulate(self.grid, &args, self.cooperative)
         }
     }
 
@@ -404,6 +405,7 @@ mod sim_recording {
             function: &Arc<Inner>,
             grid: Grid,
             args: &[Arg<'_>],
+            cooperative: bool,
         ) -> bool {
             let mut recording = self.lock();
             let Some(nodes) = recording.as_mut() else { return false };
@@ -422,7 +424,7 @@ mod sim_recording {
             };
             // A buffer of another device has been refused before.
             let args = args.iter().filter_map(owned).collect();
-            let launch = SimLaunch { function: Arc::clone(function), grid, args };
+            let launch = SimLaunch { function: Arc::clone(function), grid, args, cooperative };
             nodes.push(SimNode::Launch(launch));
             true
         }

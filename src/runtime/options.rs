@@ -11,7 +11,8 @@ use super::stream::Stream;
 /// assert!(options.programmatic && !options.cooperative);
 /// ```
 ///
-/// The simulator, which runs one launch after the other, does the same with and without them.
+/// The simulator runs one launch after the other, so a programmatic one does the same as any other. It runs all blocks
+/// of a cooperative launch at once, on one thread of the host.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct LaunchOptions<'s> {

@@ -12,6 +12,7 @@ use tilewright::kernels::gemm::{
     StoreForm,
 };
 use tilewright::runtime::Device;
+use tilewright::runtime::sim::{Options, Order};
 use tilewright::tensor::Raster;
 
 fn device() -> Device {
@@ -115,6 +116,33 @@ fn pingpong_kernels() {
     for config in configs {
         for problem in problems() {
             Case::new(problem).check::<bf16, bf16>(&device, config);
+        }
+    }
+}
+
+/// No random order of the simulator finds a fault, or another product. `TILEWRIGHT_CASES` says how many orders.
+#[test]
+fn every_schedule_in_random_orders() {
+    let cases = std::env::var("TILEWRIGHT_CASES").ok().and_then(|cases| cases.parse().ok());
+    let deferred = GemmConfig { store: StoreForm::Deferred, tile: [128, 256, 64], ..small() };
+    let rows = GemmConfig { store: StoreForm::Rows, tile: [128, 40, 64], stages: 3, ..small() };
+    let configs = [
+        GemmConfig { cluster: 2, ..small() },
+        GemmConfig { schedule: Schedule::Pingpong, ..small() },
+        rows,
+        GemmConfig { schedule: Schedule::Pingpong, tile: [64, 40, 64], ..rows },
+        GemmConfig { tile: [16, 32, 128], stages: 3, ..GemmConfig::sm90(Scalar::Bf16, [16, 32]) },
+        small_80(),
+        GemmConfig { stages: 3, ..small_80() },
+        GemmConfig { alignment: 2, ..small_80() },
+    ];
+    for seed in 1..=cases.unwrap_or(2) {
+        let device = Device::sim_with(Options::default().order(Order::Random { seed }));
+        for config in configs {
+            Case::new(GemmProblem::new(136, 72, 264)).check::<bf16, bf16>(&device, config);
+        }
+        if seed % 4 == 1 {
+            Case::new(GemmProblem::new(136, 264, 264)).check::<bf16, bf16>(&device, deferred);
         }
     }
 }

@@ -171,6 +171,38 @@ fn fences_of_proxies() {
     );
 }
 
+/// Whole warps agree on a comparison of the thread index with a multiple of 32, so they may meet behind it.
+#[test]
+fn barriers_behind_comparisons_of_the_thread_index() {
+    let grid = Grid::new([1, 1, 1], [96, 1, 1]);
+    threads::check_grid::<i32>(
+        Target::SM_80,
+        grid,
+        |k, i| {
+            let t = k.thread_idx().x;
+            let (low, rest) = (t.lt(32), t.ge(32));
+            let s = k.shared::<i32>(96);
+            s.store(k, t, i);
+            k.if_(low, |k| k.named_barrier(1, 32).sync(k));
+            k.if_(rest, |k| k.named_barrier(2, 64).sync(k));
+            k.if_(t.max(31).gt(31), |k| k.named_barrier(3, 64).sync(k));
+            k.if_(low, |k| k.bar_warp(u32::MAX));
+            k.barrier();
+            s.load(k, 95 - t)
+        },
+        |i| 95 - i,
+    );
+    let build = |bound: i32| {
+        Kernel::<()>::build("apart", Target::SM_80, |k, ()| {
+            let part = k.thread_idx().x.lt(bound);
+            k.if_(part, |k| k.named_barrier(1, 32).sync(k));
+        })
+    };
+    for bound in 0..=128 {
+        assert_eq!(build(bound).is_ok(), bound % 32 == 0, "{bound}");
+    }
+}
+
 /// Warps that wait for ever are found at once, in any order of warps.
 #[test]
 fn barriers_that_never_open_are_a_fault() {

@@ -100,8 +100,18 @@ fn a_barrier_of_the_cluster_that_never_opens() {
     assert_eq!(fault.cause, FaultCause::ClusterDeadlock { threads: 128, arrived: 64 });
     let sentence = "`barrier_cluster_wait` at cluster.kir:9:5 waits for ever at the barrier of the cluster, to \
                     which 64 of 128 threads have come, in thread (0, 0, 0) of block (0, 0, 0) of kernel \
-                    `cluster` [if[5]/then/1]";
+                    `cluster` [if[5]/then/1]\n\
+                    \x20 warp 0 of block (0, 0, 0): `barrier_cluster_wait` at cluster.kir:9:5 waits for ever at the \
+                    barrier of the cluster, to which 64 of 128 threads have come\n\
+                    \x20 warp 0 of block (1, 0, 0): `barrier_cluster_wait` at cluster.kir:9:5 waits for ever at the \
+                    barrier of the cluster, to which 64 of 128 threads have come\n\
+                    \x20 warp 1 of block (0, 0, 0): `barrier` at cluster.kir:12:5 waits for ever at the barrier of the \
+                    block, to which 32 of 64 threads have come\n\
+                    \x20 warp 1 of block (1, 0, 0): `barrier` at cluster.kir:12:5 waits for ever at the barrier of the \
+                    block, to which 32 of 64 threads have come";
     assert_eq!(fault.to_string(), sentence);
+    let waits = fault.stuck[2].waits.as_ref().expect("it waits");
+    assert_eq!(waits.cause, FaultCause::BlockDeadlock { threads: 64, arrived: 32 });
 }
 
 /// `blocks` blocks of `threads` threads.

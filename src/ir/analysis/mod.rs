@@ -4,5 +4,6 @@ pub(in crate::ir) mod alignment;
 pub(in crate::ir) mod jumps;
 pub(in crate::ir) mod prefetch;
 pub(in crate::ir) mod staging;
+pub(in crate::ir) mod thread_index;
 pub(in crate::ir) mod trips;
 pub(in crate::ir) mod uniformity;

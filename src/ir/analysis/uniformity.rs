@@ -5,7 +5,8 @@
 //! execution. The sources are the thread's index and lane; a result of divergent operands is divergent, a load
 //! from one address is not. In a warp, `tid.x / 32` and its like are not divergent where the warps of a block
 //! follow the x axis: that is known where the kernel fixes its block, and taken for granted where it does not,
-//! so that a kernel is refused only for what is wrong with it. Votes and reductions of a warp are the same in
+//! so that a kernel is refused only for what is wrong with it. Nor is a comparison whose result is seen to be the same
+//! in all threads of a warp (`thread_index.rs`). Votes and reductions of a warp are the same in
 //! all its threads. An operation is *divergent* if it may be executed by a part of the threads that have not
 //! returned:
 //!
@@ -17,14 +18,14 @@
 //! wait for them. The analysis is a fixed point over flags that only rise, so it ends after at most as many
 //! rounds as there are values, and after two or three in practice.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
+use super::thread_index::{agree, is_thread_index};
 use crate::ir::entity::{Entity, OpId, RegionId, Value};
 use crate::ir::kernel::KernelIr;
-use crate::ir::kernel::ValueDef;
 use crate::ir::op::{
-    Arith, Axis, Control, Mbarrier, Mem, Mma, Op, ReduxOp, ShflMode, SpecialReg, Sync, Thread,
-    VolatileReg, Warp,
+    Arith, Axis, Compare, Control, Mbarrier, Mem, Mma, Op, ReduxOp, ShflMode, SpecialReg, Sync,
+    Thread, VolatileReg, Warp,
 };
 use crate::ir::types::{Space, Type};
 
@@ -52,6 +53,7 @@ impl Uniformity {
             vars: vec![false; ir.vars.len()],
             broken: HashSet::new(),
             ops: vec![None; ir.ops.len()],
+            agreed: HashMap::new(),
             changed: true,
         };
         while std::mem::take(&mut flow.changed) {
@@ -77,6 +79,8 @@ struct Flow<'k> {
     broken: HashSet<OpId>,
     /// For each operation, what makes it divergent.
     ops: Vec<Option<OpId>>,
+    /// For comparisons of divergent values, whether the results agree.
+    agreed: HashMap<OpId, bool>,
     changed: bool,
 }
 
@@ -127,6 +131,9 @@ impl Flow<'_> {
         match &data.op {
             Op::Control(control) => return self.control(op, control, cause),
             Op::Arith(Arith::Sreg { reg }) => divergent = self.varies(*reg),
+            Op::Arith(Arith::Setp { compare, lhs, rhs }) => {
+                divergent &= !self.agree(op, (*compare, *lhs, *rhs));
+            }
             Op::Arith(arith) => divergent &= !self.is_number_of_warp(arith),
             Op::Mem(Mem::SetVar { var, .. }) => {
                 // A thread that does not come here keeps its old value.
@@ -263,7 +270,7 @@ impl Flow<'_> {
             None => true,
         };
         let with = |value: Value, other: Value, drops_lane: fn(i128) -> bool| {
-            self.is_thread_index(value) && self.ir.integer(other).is_some_and(drops_lane)
+            is_thread_index(self.ir, value) && self.ir.integer(other).is_some_and(drops_lane)
         };
         if self.scope != Scope::Warp || !along_x {
             return false;
@@ -280,16 +287,10 @@ impl Flow<'_> {
         }
     }
 
-    /// Whether the value is `tid.x`, perhaps in another type.
-    fn is_thread_index(&self, value: Value) -> bool {
-        let mut value = value;
-        while let ValueDef::Result(op, _) = self.ir.values[value].def {
-            match self.ir.ops[op].op {
-                Op::Arith(Arith::Cvt { value: from, .. }) => value = from,
-                ref op => return *op == Op::Arith(Arith::Sreg { reg: SpecialReg::Tid(Axis::X) }),
-            }
-        }
-        false
+    /// Whether all threads get the same result of a comparison, though they compare different values.
+    fn agree(&mut self, op: OpId, comparison: (Compare, Value, Value)) -> bool {
+        let (ir, scope) = (self.ir, self.scope);
+        *self.agreed.entry(op).or_insert_with(|| agree(ir, scope, comparison))
     }
 
     /// Whether each result of an operation of the warp is divergent.
@@ -458,6 +459,55 @@ mod tests {
         check_branch("%y = sreg<tid.y> : i32\n%v = add %y, %zero : i32", [true, true]);
         check_branch("%v = volatile_sreg<smid> : i32", [false, false]);
         check_branch("%v = volatile_sreg<warpid> : i32", [true, false]);
+    }
+
+    #[test]
+    fn comparisons_that_whole_warps_agree_on() {
+        let check = |values: &str, compare: &str, expected: [bool; 2]| {
+            let body = format!(
+                "{values}\n%c = setp<{compare}> %v, %w : bool\nif %c {{\nbarrier\nyield\n}}"
+            );
+            check_in(Scope::Block, &body, &[expected[0]]);
+            check_in(Scope::Warp, &body, &[expected[1]]);
+        };
+        // The law: `t compare bound` is the same in threads 32 w to 32 w + 31 of every warp w.
+        let by_law = |compare: &str, bound: i32| {
+            let holds = |t: i32| match compare {
+                "lt" => t < bound,
+                "le" => t <= bound,
+                "gt" => t > bound,
+                "ge" => t >= bound,
+                "eq" => t == bound,
+                _ => t != bound,
+            };
+            let apart = |threads: std::ops::Range<i32>| {
+                let first = holds(threads.start);
+                threads.into_iter().any(|t| holds(t) != first)
+            };
+            [apart(0..1024), (0..32).any(|warp| apart(32 * warp..32 * warp + 32))]
+        };
+        for compare in ["lt", "le", "gt", "ge", "eq", "ne"] {
+            for bound in [-1, 0, 1, 31, 32, 33, 48, 63, 64, 992, 1023, 1024, 2000] {
+                let values = format!("%v = add %t, %zero : i32\n%w = const {bound} : i32");
+                check(&values, compare, by_law(compare, bound));
+            }
+        }
+        let (k32, k40) = ("%k32 = const 32 : i32\n", "%k40 = const 40 : i32\n");
+        let with = |text: &str| format!("{k32}{k40}{text}");
+        check(&with("%v = min %t, %k40 : i32\n%w = const 32 : i32"), "lt", [true, false]);
+        check(&with("%v = min %t, %k40 : i32\n%w = const 40 : i32"), "lt", [true, true]);
+        check(&with("%v = max %t, %k40 : i32\n%w = const 40 : i32"), "ge", [false, false]);
+        check(&with("%v = sub %t, %k32 : i32\n%w = const 0 : i32"), "ge", [true, false]);
+        // Bounds that are known at run time only.
+        check(&with("%v = cvt<i32> %t : i32\n%w = mul %n, %k32 : i32"), "lt", [true, false]);
+        check(&with("%v = cvt<i32> %t : i32\n%w = mul %n, %k32 : i32"), "le", [true, true]);
+        check(&with("%w = cvt<i32> %t : i32\n%v = mul %n, %k32 : i32"), "gt", [true, false]);
+        check(&with("%v = cvt<i32> %t : i32\n%w = mul %n, %k40 : i32"), "lt", [true, true]);
+        check(
+            &with("%v = cvt<i32> %t : i32\n%m = mul %n, %k32 : i32\n%w = min %m, %k32 : i32"),
+            "ge",
+            [true, false],
+        );
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Copies of many bytes or of boxes of a tensor, in both directions, by the asynchronous proxy.
 
+use std::ops::Range;
+
 use super::bulk_reduce::combine;
 use super::compile::{Compiler, Refused};
 use super::lanes::lanes_of;
@@ -46,12 +48,24 @@ pub(super) struct Store {
     pub(super) reduce: Option<BulkReduce>,
     /// What was read.
     pub(super) data: Option<Vec<u8>>,
+    /// Whether the thread has waited for its reads.
+    pub(super) waited: bool,
 }
 
 impl<'m> Memory<'m> {
     fn map(&self, param: u32) -> Option<&'m TensorMapDesc> {
         self.maps.get(param as usize).copied().flatten()
     }
+
+    /// The bytes of shared memory from the first to the last one of a box.
+    fn footprint(&self, param: u32) -> usize {
+        self.map(param).map_or(0, |map| map.shared_bytes() as usize)
+    }
+}
+
+/// A range around bytes that are moved within lines of 128 bytes by a swizzle.
+fn around(start: usize, bytes: usize) -> Range<usize> {
+    start / 128 * 128..(start + bytes).next_multiple_of(128)
 }
 
 /// How bytes of a copy that follow each other lie in shared memory.
@@ -75,12 +89,7 @@ impl Rows {
 
     /// Calls `f` with each piece of at most 16 bytes that stays together: its address in the copy that starts at
     /// `at`, and where in the data it is.
-    fn chunks(
-        &self,
-        at: usize,
-        range: std::ops::Range<usize>,
-        mut f: impl FnMut(usize, std::ops::Range<usize>),
-    ) {
+    fn chunks(&self, at: usize, range: Range<usize>, mut f: impl FnMut(usize, Range<usize>)) {
         let mut from = range.start;
         while from < range.end {
             let (row, column) = (from / self.bytes, from % self.bytes);
@@ -95,6 +104,32 @@ impl Rows {
 }
 
 impl Load {
+    /// A range around the bytes of shared memory that are written.
+    pub(super) fn hull(&self, memory: &Memory<'_>) -> Range<usize> {
+        let bytes = match self.from {
+            Global::Bytes(_) => self.bytes as usize,
+            Global::Box { param, .. } => memory.footprint(param),
+        };
+        around(self.to.at, bytes)
+    }
+
+    /// Calls `f` with each piece of shared memory that is written: its address, and where in the data it is.
+    pub(super) fn pieces(&self, memory: &Memory<'_>, f: impl FnMut(usize, Range<usize>)) {
+        let rows = match self.from {
+            Global::Bytes(_) => Rows::ONE,
+            Global::Box { param, .. } => memory.map(param).map_or(Rows::ONE, Rows::of),
+        };
+        rows.chunks(self.to.at, 0..self.bytes as usize, f);
+    }
+
+    /// The type of the elements.
+    pub(super) fn elem(&self, memory: &Memory<'_>) -> Scalar {
+        match self.from {
+            Global::Bytes(_) => Scalar::U8,
+            Global::Box { param, .. } => memory.map(param).map_or(Scalar::U8, TensorMapDesc::elem),
+        }
+    }
+
     /// Copies, then tells the barrier.
     pub(super) fn load(&self, memory: &mut Memory<'_>) -> Trapped {
         let trapped = |cause| Trap::new(self.lane, cause);
@@ -132,8 +167,17 @@ impl Store {
         self.data.is_some()
     }
 
+    /// A range around the bytes of shared memory that are read.
+    pub(super) fn hull(&self, memory: &Memory<'_>) -> Range<usize> {
+        let bytes = match self.to {
+            Global::Bytes(_) => self.bytes as usize,
+            Global::Box { param, .. } => memory.footprint(param),
+        };
+        around(self.from.at, bytes)
+    }
+
     /// Calls `f` with each piece of shared memory that is stored: its address, and where in the data it is.
-    fn pieces(&self, memory: &Memory<'_>, mut f: impl FnMut(usize, std::ops::Range<usize>)) {
+    pub(super) fn pieces(&self, memory: &Memory<'_>, mut f: impl FnMut(usize, Range<usize>)) {
         let start = self.from.at;
         match self.to {
             Global::Bytes(_) => Rows::ONE.chunks(start, 0..self.bytes as usize, f),
@@ -282,7 +326,7 @@ impl LoadSlots {
             let block = block as u32;
             turn.memory.shared_of(block).map_err(|cause| Trap::new(lane, cause))?;
             let load = Load { lane, block, from, to, bytes, barrier };
-            turn.memory.pending.push(turn.origin, What::Load(Box::new(load)));
+            turn.memory.begin_load(turn.origin, load)?;
         }
         Ok(())
     }
@@ -349,8 +393,7 @@ impl Compiler<'_> {
                     let from = from.spot(turn.regs, turn.memory, lane, (bytes, 16))?;
                     let (barrier, block) = (barrier.spot(turn, lane)?, turn.origin.block);
                     let load = Load { lane, block, from: Global::Bytes(from), to, bytes, barrier };
-                    turn.memory.pending.push(turn.origin, What::Load(Box::new(load)));
-                    Ok(())
+                    turn.memory.begin_load(turn.origin, load)
                 })
             }
             &AsyncCopy::CpAsyncBulkStore { to, to_index, from, from_index, bytes, policy: _ } => {
@@ -475,8 +518,8 @@ fn store(
     reduce: Option<BulkReduce>,
 ) -> Trapped {
     let group = turn.flight.bulk_groups[lane];
-    let store = Store { lane, group, to, from, bytes, reduce, data: None };
+    let store = Store { lane, group, to, from, bytes, reduce, data: None, waited: false };
     store.check_proxy(turn.memory, turn.origin)?;
-    turn.memory.pending.push(turn.origin, What::Store(Box::new(store)));
+    turn.memory.pending.push(turn.origin, What::Store(Box::new(store)), false);
     Ok(())
 }

@@ -1,26 +1,26 @@
 //! The blocks of a cluster, which run together: their warps, the order in which those run, and when
 //! asynchronous operations take effect. Without clusters each block is one.
 //!
-//! One after the other, warps have their turn. In order, an asynchronous operation takes effect when a thread
-//! waits for it, and one that a barrier is told of when no warp can go on without, so as late as can be; with a
-//! random order, at any time.
+//! One after the other, or at random, warps run. An asynchronous operation completes as late as possible: when a
+//! thread waits for it, or when no warp can go on and one of them waits at its barrier. With a random order, a `wgmma`
+//! or a load over bytes that were written before may also complete early.
 
 use super::barrier::Barriers;
 use super::block_memory::BlockMemory;
 use super::buffer::Buffer;
 use super::cluster_barrier;
+use super::deadlock::Stuck;
 use super::diagnostic::Diagnostics;
 use super::lanes::LANES;
 use super::memory::Memory;
 use super::options::{Accumulation, Order};
-use super::pending::Pending;
+use super::pending::{BarrierOf, Pending};
 use super::program::Code;
 use super::proxy::Proxies;
-use super::shared::Spot;
 use super::special::{Position, Shape};
-use super::trap::{Trap, TrapCause};
+use super::trap::Trap;
 use super::turn::Park;
-use super::turns::Turns;
+use super::turns::{QUANTUM, Turns};
 use super::warp::{Pause, Warp};
 use super::warp_group::WarpGroup;
 use crate::arch::TensorMapDesc;
@@ -28,6 +28,8 @@ use crate::runtime::Grid;
 
 /// Turns that warps have at most while an operation is pending that a barrier is told of.
 const LATEST: u32 = 256;
+/// With a random order, one in so many operations that may complete early does, each time that a warp has run.
+const EARLY: u64 = 4;
 
 /// The arguments of a launch: for each parameter the bits of a scalar, a buffer, and a tensor map, two of them
 /// without meaning.
@@ -39,7 +41,7 @@ pub(super) struct Arguments<'a> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+pub(super) enum State {
     Ready,
     /// At the barrier of the block.
     Waiting,
@@ -57,6 +59,8 @@ pub(super) struct Stop {
     pub(super) warp: u32,
     pub(super) step: u32,
     pub(super) why: Why,
+    /// Where no warp can go on, all of them: the cause first, those that have ended last.
+    pub(super) stuck: Vec<Stuck>,
 }
 
 #[derive(Debug)]
@@ -74,19 +78,38 @@ pub(super) struct Count {
     pub(super) warp_ops: u64,
 }
 
+impl Count {
+    pub(super) fn add(&mut self, other: Count) {
+        self.thread_ops += other.thread_ops;
+        self.warp_ops += other.warp_ops;
+    }
+}
+
 /// A cluster that can be run again and again, each time as another one of the grid.
 pub(super) struct Cluster<'c> {
     code: &'c Code,
     grid: Grid,
     shape: Shape,
     /// Warps of a block.
-    warps_of_block: usize,
+    pub(super) warps_of_block: usize,
     /// Those of all blocks, one block after the other.
-    warps: Vec<Warp>,
-    states: Vec<State>,
+    pub(super) warps: Vec<Warp>,
+    pub(super) states: Vec<State>,
+    /// For each warp, the address of the barrier whose phase it asked for in vain at the end of its last run.
+    asked: Vec<Option<usize>>,
+    /// For each warp, when it stopped, and the operations that it had executed then.
+    pub(super) stopped_at: Vec<(u64, u64)>,
     /// The numbered barriers of each block.
-    barriers: Vec<Barriers>,
-    memory: Memory<'c>,
+    pub(super) barriers: Vec<Barriers>,
+    pub(super) memory: Memory<'c>,
+    turns: Turns,
+    /// Operations that its warps have executed.
+    used: u64,
+    /// Times that a warp ran.
+    runs: u64,
+    /// Runs without progress of the warps, and those since an operation took effect.
+    idle: usize,
+    since: u32,
 }
 
 impl<'c> Cluster<'c> {
@@ -119,9 +142,23 @@ impl<'c> Cluster<'c> {
             operations: 0,
             accumulation,
         };
-        let (states, barriers) = (vec![State::Ended; warps.len()], Vec::new());
-        let mut cluster =
-            Cluster { code, grid, shape, warps_of_block, warps, states, barriers, memory };
+        let mut cluster = Cluster {
+            code,
+            grid,
+            shape,
+            warps_of_block,
+            states: vec![State::Ended; warps.len()],
+            asked: vec![None; warps.len()],
+            stopped_at: vec![(0, 0); warps.len()],
+            warps,
+            barriers: Vec::new(),
+            memory,
+            turns: Turns::new((Order::RoundRobin, QUANTUM), [0; 3]),
+            used: 0,
+            runs: 0,
+            idle: 0,
+            since: 0,
+        };
         cluster.barriers.resize_with(blocks, Barriers::default);
         for warp in &mut cluster.warps {
             let regs = &mut warp.regs;
@@ -149,7 +186,7 @@ impl<'c> Cluster<'c> {
     }
 
     /// Sets up all threads as those of cluster `number`.
-    fn start(&mut self, number: u64) {
+    pub(super) fn start(&mut self, number: u64, (order, quantum): (Order, u64)) {
         let threads = self.grid.threads.iter().product::<u32>();
         for (i, warp) in self.warps.iter_mut().enumerate() {
             let rank = (i / self.warps_of_block) as u32;
@@ -165,6 +202,10 @@ impl<'c> Cluster<'c> {
             warp.start(u32::MAX >> (LANES as u32 - count));
         }
         self.states.fill(State::Ready);
+        self.asked.fill(None);
+        self.stopped_at.fill((0, 0));
+        self.turns = Turns::new((order, quantum), self.shape.block(self.grid, number, 0));
+        (self.used, self.runs, self.idle, self.since) = (0, 0, 0, 0);
         self.barriers.iter_mut().for_each(Barriers::reset);
         let [nx, ny, _] = self.grid.blocks.map(u64::from);
         for (rank, block) in self.memory.blocks.iter_mut().enumerate() {
@@ -180,52 +221,68 @@ impl<'c> Cluster<'c> {
 
     /// Runs cluster `number` to its end, for at most `fuel` operations of the warps of a block.
     pub(super) fn run(&mut self, number: u64, order: Order, fuel: u64) -> Result<Count, Stop> {
-        self.start(number);
-        let fuel = fuel.saturating_mul(self.memory.blocks.len() as u64);
-        let mut turns = Turns::new(order, self.shape.block(self.grid, number, 0));
-        let mut used = 0u64;
-        // Turns without progress of the warps, and those since an operation took effect.
-        let (mut idle, mut since) = (0, 0);
-        loop {
-            self.take_effect_at_random(&mut turns)?;
-            let ready = |warp: &usize| self.states[*warp] == State::Ready;
-            let Some((number, quantum)) = turns.next(self.states.len(), ready) else {
-                if self.states.iter().all(|state| *state == State::Ended) {
-                    break;
-                }
-                if !self.take_effect(&mut turns)? {
-                    return Err(self.deadlock());
-                }
-                (idle, since) = (0, 0);
-                continue;
-            };
-            let before = self.warps[number].warp_ops;
-            self.memory.operations = used - before;
-            let was_idle = self.turn(number, quantum)?;
-            used += self.warps[number].warp_ops - before;
-            if used > fuel && self.states[number] != State::Ended {
-                let lane = self.warps[number].first_lane();
-                return Err(self.stop(number, Why::OutOfFuel { lane }));
-            }
-            // Who asks again and again gets an answer.
-            (idle, since) = (if was_idle { idle + 1 } else { 0 }, since + 1);
-            let ready = self.states.iter().filter(|state| **state == State::Ready).count();
-            if idle >= ready.max(1) || since >= LATEST {
-                self.take_effect(&mut turns)?;
-                (idle, since) = (0, 0);
-            }
-        }
-        self.finish()?;
-        let count = |f: fn(&Warp) -> u64| self.warps.iter().map(f).sum();
-        Ok(Count { thread_ops: count(|warp| warp.thread_ops), warp_ops: used })
+        self.start(number, (order, QUANTUM));
+        while self.run_one(fuel)? {}
+        Ok(self.count())
     }
 
-    fn rank(&self, number: usize) -> usize {
+    /// What it executed since it was started.
+    pub(super) fn count(&self) -> Count {
+        let thread_ops = self.warps.iter().map(|warp| warp.thread_ops).sum();
+        Count { thread_ops, warp_ops: self.used }
+    }
+
+    /// The warps of all its blocks.
+    pub(super) fn warps(&self) -> usize {
+        self.warps.len()
+    }
+
+    /// Lets one warp run, or an operation take effect. Returns whether there is more to do.
+    pub(super) fn run_one(&mut self, fuel: u64) -> Result<bool, Stop> {
+        self.take_effect_at_random()?;
+        let ready = |warp: &usize| self.states[*warp] == State::Ready;
+        let Some((number, quantum)) = self.turns.next(self.states.len(), ready) else {
+            if self.states.iter().all(|state| *state == State::Ended) {
+                return self.finish().map(|()| false);
+            }
+            if !self.take_effect()? {
+                return Err(self.deadlock());
+            }
+            (self.idle, self.since) = (0, 0);
+            return Ok(true);
+        };
+        let before = self.warps[number].warp_ops;
+        self.memory.operations = self.used - before;
+        self.asked[number] = None;
+        let was_idle = self.turn(number, quantum)?;
+        self.used += self.warps[number].warp_ops - before;
+        self.runs += 1;
+        if self.states[number] != State::Ready
+            && self.stopped_at[number].1 != self.warps[number].warp_ops
+        {
+            self.stopped_at[number] = (self.runs, self.warps[number].warp_ops);
+        }
+        let fuel = fuel.saturating_mul(self.memory.blocks.len() as u64);
+        if self.used > fuel && self.states[number] != State::Ended {
+            let lane = self.warps[number].first_lane();
+            return Err(self.stop(number, Why::OutOfFuel { lane }));
+        }
+        // Who asks again and again gets an answer.
+        (self.idle, self.since) = (if was_idle { self.idle + 1 } else { 0 }, self.since + 1);
+        let ready = self.states.iter().filter(|state| **state == State::Ready).count();
+        if self.idle >= ready.max(1) || self.since >= LATEST {
+            self.take_effect()?;
+            (self.idle, self.since) = (0, 0);
+        }
+        Ok(true)
+    }
+
+    pub(super) fn rank(&self, number: usize) -> usize {
         number / self.warps_of_block
     }
 
     /// The warps of a block, as numbers in the cluster.
-    fn of_block(&self, rank: usize) -> std::ops::Range<usize> {
+    pub(super) fn of_block(&self, rank: usize) -> std::ops::Range<usize> {
         rank * self.warps_of_block..(rank + 1) * self.warps_of_block
     }
 
@@ -238,7 +295,8 @@ impl<'c> Cluster<'c> {
         match pause {
             Err(trap) => return Err(self.stop(number, Why::Trap(trap))),
             Ok(Pause::Quantum) => {}
-            Ok(Pause::Idle) => {
+            Ok(Pause::Idle(asked)) => {
+                self.asked[number] = asked;
                 self.wake();
                 return Ok(true);
             }
@@ -256,8 +314,9 @@ impl<'c> Cluster<'c> {
                         }
                     }
                     Err(trap) => {
-                        let (block, warp) = (rank as u32, warp as u32);
-                        return Err(Stop { block, warp, step: arrival.step, why: Why::Trap(trap) });
+                        let (block, warp, step) = (rank as u32, warp as u32, arrival.step);
+                        let (why, stuck) = (Why::Trap(trap), Vec::new());
+                        return Err(Stop { block, warp, step, why, stuck });
                     }
                 }
             }
@@ -328,42 +387,47 @@ impl<'c> Cluster<'c> {
         }
     }
 
-    /// Lets an operation take effect that a barrier is told of. Returns whether there was one.
-    fn take_effect(&mut self, turns: &mut Turns) -> Result<bool, Stop> {
-        let random = turns.choice();
-        let found = self.memory.complete_awaited(random).map_err(|trap| self.stopped(trap))?;
+    /// Lets an operation take effect that a barrier is told of at which a warp waits, or which a warp asked; else one of
+    /// any barrier. Returns whether there was one.
+    fn take_effect(&mut self) -> Result<bool, Stop> {
+        let random = self.turns.choice().filter(|random| random % 2 == 0).map(|random| random / 2);
+        let awaited = |number: usize| -> Option<BarrierOf> {
+            let at = match self.states[number] {
+                State::Parked(Park::Barrier { spot, .. }) => spot.at,
+                _ => self.asked[number]?,
+            };
+            Some((self.rank(number), at))
+        };
+        let barriers: smallvec::SmallVec<[_; 16]> =
+            (0..self.states.len()).filter_map(awaited).collect();
+        let mut found = self.memory.complete_awaited(&barriers, random);
+        if matches!(found, Ok(false)) {
+            found = self.memory.complete_any(random);
+        }
+        let found = found.map_err(|trap| self.stopped(trap))?;
         self.wake();
         Ok(found)
     }
 
-    /// With a random order, now and then lets something asynchronous take effect.
-    fn take_effect_at_random(&mut self, turns: &mut Turns) -> Result<(), Stop> {
-        if !turns.are_random() {
+    /// With a random order, now and then lets something asynchronous take effect before it must.
+    fn take_effect_at_random(&mut self) -> Result<(), Stop> {
+        if !self.turns.are_random() {
             return Ok(());
         }
-        let runnable = |rank: usize, group: usize| {
-            self.memory.blocks[rank].groups[group].runnable().map(|end| (rank, group, end))
-        };
-        let groups = self.warps_of_block.div_ceil(WarpGroup::WARPS);
-        let all =
-            (0..self.memory.blocks.len()).flat_map(|rank| (0..groups).map(move |g| (rank, g)));
-        let multiplies: smallvec::SmallVec<[_; 4]> =
-            all.filter_map(|(rank, group)| runnable(rank, group)).collect();
-        let count = multiplies.len() + self.memory.pending.len();
-        if count == 0 {
-            return Ok(());
-        }
-        let Some(random) = turns.choice() else { return Ok(()) };
-        if random % 4 != 0 {
-            return Ok(());
-        }
-        let chosen = (random / 4 % count as u64) as usize;
-        if let Some((rank, group, end)) = multiplies.get(chosen) {
-            return self.multiply(*rank, *group, *end);
-        }
-        let random = random / 4 / count as u64;
-        self.memory.complete_some(random).map_err(|trap| self.stopped(trap))?;
+        let turns = &mut self.turns;
+        let chooses = || turns.choice().is_some_and(|random| random % EARLY == 0);
+        let done = self.memory.complete_again(chooses);
+        done.map_err(|trap| self.stopped(trap))?;
         self.wake();
+        for rank in 0..self.memory.blocks.len() {
+            for group in 0..self.memory.blocks[rank].groups.len() {
+                if let Some(end) = self.memory.blocks[rank].groups[group].runnable()
+                    && self.turns.choice().is_some_and(|random| random % EARLY == 0)
+                {
+                    self.multiply(rank, group, end)?;
+                }
+            }
+        }
         Ok(())
     }
 
@@ -388,63 +452,24 @@ impl<'c> Cluster<'c> {
     }
 
     fn stop(&self, number: usize, why: Why) -> Stop {
+        let rank = self.rank(number);
         let why = match why {
             Why::Trap(trap) if trap.origin.is_some() => return self.stopped(trap),
-            why => why,
+            Why::Trap(mut trap) => {
+                trap.cause = self.memory.explain_read(rank, trap.cause);
+                Why::Trap(trap)
+            }
+            why @ Why::OutOfFuel { .. } => why,
         };
-        let (block, warp) = (self.rank(number) as u32, (number % self.warps_of_block) as u32);
-        Stop { block, warp, step: self.warps[number].step(), why }
+        let (block, warp) = (rank as u32, (number % self.warps_of_block) as u32);
+        Stop { block, warp, step: self.warps[number].step(), why, stuck: Vec::new() }
     }
 
     /// A trap at the operation that it names.
-    fn stopped(&self, trap: Box<Trap>) -> Stop {
+    pub(super) fn stopped(&self, mut trap: Box<Trap>) -> Stop {
         let (block, warp, step) =
             trap.origin.map_or((0, 0, 0), |origin| (origin.block, origin.warp, origin.step));
-        Stop { block, warp, step, why: Why::Trap(trap) }
-    }
-
-    /// Why no warp can go on: the first one that waits for what only others can bring.
-    fn deadlock(&mut self) -> Stop {
-        // A phase that lacks bytes only, which nothing brings any more, is more telling than one to which a
-        // thread may not come because of that.
-        let lacks_bytes = |number: usize, spot: Spot| {
-            self.memory.blocks[self.rank(number)].shared.lacks_only_bytes(spot)
-        };
-        let order = |(number, state): &(usize, &State)| match state {
-            State::Parked(Park::Barrier { spot, .. }) if lacks_bytes(*number, *spot) => 0,
-            State::Parked(Park::Barrier { .. }) => 1,
-            State::AtNamed(_) => 2,
-            State::Parked(Park::WarpGroup) => 3,
-            State::Parked(Park::Cluster) => 4,
-            State::Waiting => 5,
-            State::Ready | State::Ended => 6,
-        };
-        let first = self.states.iter().enumerate().min_by_key(order);
-        let number = first.map_or(0, |(number, _)| number);
-        let (rank, warp) = (self.rank(number), number % self.warps_of_block);
-        let lane = self.warps[number].first_lane() as usize;
-        let mut step = self.warps[number].step();
-        let (lane, cause) = match self.states[number] {
-            State::Parked(Park::Barrier { lane, spot }) => {
-                (lane as usize, self.memory.blocks[rank].shared.deadlock(spot))
-            }
-            State::AtNamed(at) => {
-                step = at;
-                let cause = self.barriers[rank].deadlock(warp);
-                (lane, cause.unwrap_or(TrapCause::Trap))
-            }
-            State::Parked(Park::WarpGroup) => {
-                let group = &self.memory.blocks[rank].groups[warp / WarpGroup::WARPS];
-                match group.partial() {
-                    Some(trap) => return self.stopped(trap),
-                    None => (lane, TrapCause::PartialWarpGroup { warps: 0 }),
-                }
-            }
-            State::Parked(Park::Cluster) | State::Waiting | State::Ready | State::Ended => {
-                (lane, cluster_barrier::deadlock(&self.warps))
-            }
-        };
-        let (block, warp) = (rank as u32, warp as u32);
-        Stop { block, warp, step, why: Why::Trap(Trap::new(lane, cause)) }
+        trap.cause = self.memory.explain_read(block as usize, trap.cause);
+        Stop { block, warp, step, why: Why::Trap(trap), stuck: Vec::new() }
     }
 }

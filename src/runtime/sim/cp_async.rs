@@ -1,5 +1,7 @@
 //! `cp.async`: copies of 4, 8 or 16 bytes from global to shared memory, by each thread.
 
+use std::ops::Range;
+
 use super::compile::{Compiler, Refused};
 use super::lanes::{LANES, lanes_of};
 use super::mbarrier::Operand;
@@ -20,6 +22,8 @@ pub(super) struct Copies {
     /// Bytes of each copy.
     bytes: usize,
     to: [u32; LANES],
+    /// A range of shared memory around all destinations.
+    hull: [u32; 2],
     from: [(u32, usize); LANES],
     /// The bytes that are read; the rest is zero.
     read: [u8; LANES],
@@ -30,6 +34,16 @@ impl Copies {
     pub(super) fn due(&self, lanes: u32, is_due: impl Fn(usize, u32) -> bool) -> u32 {
         let due = |lane: &usize| is_due(*lane, self.groups[*lane]);
         lanes_of(self.lanes & lanes).filter(due).fold(0, |due, lane| due | 1 << lane)
+    }
+
+    /// A range of shared memory around all that is written.
+    pub(super) fn hull(&self) -> Range<usize> {
+        self.hull[0] as usize..self.hull[1] as usize
+    }
+
+    /// Calls `f` with the address of each copy that is left, and its bytes.
+    pub(super) fn each(&self, mut f: impl FnMut(usize, usize)) {
+        lanes_of(self.lanes).for_each(|lane| f(self.to[lane] as usize, self.bytes));
     }
 
     /// Makes the copies of some lanes.
@@ -53,6 +67,11 @@ pub(super) struct Arrivals {
 }
 
 impl Arrivals {
+    /// Whether the barrier at this address is told.
+    pub(super) fn tell(&self, at: usize) -> bool {
+        lanes_of(self.lanes).any(|lane| self.barriers[lane].is_some_and(|spot| spot.at == at))
+    }
+
     pub(super) fn arrive(&self, memory: &mut Memory<'_>, origin: Origin) -> Trapped {
         for lane in lanes_of(self.lanes) {
             let Some(spot) = self.barriers[lane] else { continue };
@@ -143,9 +162,11 @@ impl CpAsync {
                 groups: turn.flight.copy_groups,
                 bytes: bytes as usize,
                 to: [0; LANES],
+                hull: [u32::MAX, 0],
                 from: [(0, 0); LANES],
                 read: [0; LANES],
             });
+            let mut spots = [(0, 0); LANES];
             for lane in lanes_of(turn.active) {
                 let read = turn.regs.w[src_bytes as usize][lane];
                 if read > bytes {
@@ -153,7 +174,10 @@ impl CpAsync {
                     return Err(Trap::new(lane, cause));
                 }
                 let target = to.spot(turn.regs, turn.memory, lane, (bytes, bytes))?;
-                copies.to[lane] = target.at as u32;
+                let at = target.at as u32;
+                copies.to[lane] = at;
+                copies.hull = [copies.hull[0].min(at), copies.hull[1].max(at + bytes)];
+                spots[lane] = (turn.memory.here, target.at);
                 // What is not read may be anywhere.
                 if read > 0 {
                     let source = from.spot(turn.regs, turn.memory, lane, (read, bytes))?;
@@ -161,7 +185,12 @@ impl CpAsync {
                     copies.read[lane] = read as u8;
                 }
             }
-            turn.memory.pending.push(turn.origin, What::Copies(copies));
+            turn.memory.check_stores(turn.active, &spots, bytes as usize, |lane| {
+                to.access_at(turn.regs, turn.memory, lane, bytes)
+            })?;
+            let mut again = false;
+            copies.each(|at, len| again |= turn.memory.shared_mut().begin_write(at..at + len));
+            turn.memory.pending.push(turn.origin, What::Copies(copies), again);
             Ok(Next::Go)
         }))
     }
@@ -183,7 +212,7 @@ fn arrive(barrier: Operand, count: PendingCount) -> Inst {
             found.map_err(|cause| Trap::new(lane, cause))?;
             arrivals.barriers[lane] = Some(spot);
         }
-        turn.memory.pending.push(turn.origin, What::Arrivals(arrivals));
+        turn.memory.pending.push(turn.origin, What::Arrivals(arrivals), false);
         Ok(Next::Go)
     }))
 }

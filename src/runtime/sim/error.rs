@@ -89,6 +89,14 @@ pub enum RunError {
     },
     /// The grid has no clusters as the kernel and the launch ask for.
     Cluster(ClusterError),
+    /// All blocks are to run at once, and there is no room for them: see
+    /// [`Options::cooperative`](super::Options::cooperative).
+    TooManyBlocksAtOnce {
+        /// The blocks of the grid.
+        blocks: u64,
+        /// Those for which there is room.
+        limit: u64,
+    },
 }
 
 impl RunError {
@@ -146,6 +154,10 @@ impl fmt::Display for RunError {
             RunError::Cluster(error) => {
                 write!(f, "the kernel cannot be launched in these clusters: {error}")
             }
+            RunError::TooManyBlocksAtOnce { blocks, limit } => write!(
+                f,
+                "all blocks are to run at once, and there is room for {limit}, not for {blocks}: launch fewer blocks and let each do more"
+            ),
         }
     }
 }

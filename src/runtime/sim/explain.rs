@@ -1,9 +1,10 @@
 //! What went wrong in the terms of the kernel: names, lines, threads.
 
 use super::cluster::{Stop, Why};
+use super::deadlock::Stuck;
 use super::diagnostic::Failure;
 use super::error::RunError;
-use super::fault::{Barrier, Fault, FaultCause, MemoryAccess};
+use super::fault::{Barrier, Fault, FaultCause, MemoryAccess, StuckWarp, WarpWait};
 use super::lanes::LANES;
 use super::launch::Said;
 use super::mbarrier::BarrierAt;
@@ -116,9 +117,25 @@ impl Launch<'_> {
     }
 }
 
-/// The stop of a block in the terms of the kernel.
-pub(super) fn explain(launch: &Launch<'_>, block: [u32; 3], stop: &Stop) -> RunError {
-    let ir = launch.ir;
+/// A warp of a cluster whose blocks are those of `blocks`.
+fn stuck_warp(launch: &Launch<'_>, blocks: &dyn Fn(u32) -> [u32; 3], stuck: &Stuck) -> StuckWarp {
+    let waits = stuck.waits.as_ref().and_then(|(step, found)| {
+        let (op, place) = launch.op(*step)?;
+        let id = *launch.code.ops.get(*step as usize)?;
+        let cause = cause(launch, stuck.warp, (&launch.ir.ops[id].op, false), found)?;
+        Some(WarpWait { op, place, cause })
+    });
+    StuckWarp { block: blocks(stuck.block), warp: stuck.warp, waits }
+}
+
+/// The stop of a block in the terms of the kernel. `blocks` gives the index of the block with some rank in the cluster
+/// that stopped.
+pub(super) fn explain(
+    launch: &Launch<'_>,
+    blocks: &dyn Fn(u32) -> [u32; 3],
+    stop: &Stop,
+) -> RunError {
+    let (ir, block) = (launch.ir, blocks(stop.block));
     let Stop { warp, step, .. } = stop;
     let Some((op, place)) = launch.op(*step) else { return RunError::NotVerified };
     match &stop.why {
@@ -136,13 +153,17 @@ pub(super) fn explain(launch: &Launch<'_>, block: [u32; 3], stop: &Stop) -> RunE
             };
             let thread = launch.thread(*warp, trap.lane);
             let (kernel, path) = (ir.name.clone(), ir.path_of(id));
-            Fault { cause, kernel, op, path, place, block, thread }.into()
+            let stuck = stop.stuck.iter().map(|stuck| stuck_warp(launch, blocks, stuck)).collect();
+            Fault { cause, kernel, op, path, place, block, thread, stuck }.into()
         }
     }
 }
 
 /// Whether an operation writes where it may not, or else reads.
 fn stores(op: &Op, cause: &TrapCause) -> bool {
+    if let TrapCause::InFlight { is_store, .. } = cause {
+        return *is_store;
+    }
     let (TrapCause::OutOfBounds(at) | TrapCause::Misaligned(at) | TrapCause::OrderSpace(at)) =
         cause
     else {
@@ -257,6 +278,9 @@ fn cause(
             let barrier = launch.barrier(barrier);
             FaultCause::PhaseDeadlock { barrier, phase, arrivals, count, bytes }
         }
+        TrapCause::BlockDeadlock { threads, arrived } => {
+            FaultCause::BlockDeadlock { threads, arrived }
+        }
         TrapCause::ClusterDeadlock { threads, arrived } => {
             FaultCause::ClusterDeadlock { threads, arrived }
         }
@@ -285,6 +309,14 @@ fn cause(
         TrapCause::AccumulatorInFlight { step } => {
             let (op, place) = launch.op(step)?;
             FaultCause::AccumulatorInFlight { op, place }
+        }
+        TrapCause::InFlight { access, is_store, how, step } => {
+            let (op, place) = launch.op(step)?;
+            FaultCause::InFlight { access: launch.access(access, is_store), how, op, place }
+        }
+        TrapCause::MatrixInFlight { which, address, step } => {
+            let (op, place) = launch.op(step)?;
+            FaultCause::MatrixInFlight { which, address, op, place }
         }
         TrapCause::NotFenced => FaultCause::NotFenced,
         TrapCause::UnfencedStore { address, block, warp } => {

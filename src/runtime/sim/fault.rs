@@ -1,5 +1,6 @@
 //! What a kernel did wrong, where, and in which thread.
 
+use super::in_flight::AsyncUse;
 use super::mbarrier::BarrierState;
 use super::wgmma::WgmmaOperand;
 use crate::ir::{Const, Place, Scalar, Space};
@@ -25,6 +26,33 @@ pub struct Fault {
     pub block: [u32; 3],
     /// The thread in its block.
     pub thread: [u32; 3],
+    /// Where no warp of the cluster (of the block, where there is none) can go on, all its warps: the likely cause
+    /// first, those that have ended last. Empty for every other fault.
+    pub stuck: Vec<StuckWarp>,
+}
+
+/// A warp when no warp can go on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StuckWarp {
+    /// The block.
+    pub block: [u32; 3],
+    /// The warp in its block.
+    pub warp: u32,
+    /// What it waits for; `None` where it has ended.
+    pub waits: Option<WarpWait>,
+}
+
+/// What a warp waits for that does not come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WarpWait {
+    /// The name of the operation.
+    pub op: &'static str,
+    /// The Rust line that made it.
+    pub place: Place,
+    /// What is missing.
+    pub cause: FaultCause,
 }
 
 /// What went wrong.
@@ -213,6 +241,14 @@ pub enum FaultCause {
         /// The bytes that it waits for; below 0 for those that have come without being announced.
         bytes: i64,
     },
+    /// The barrier of the block, to which some of its threads do not come: no warp can go on. It is the cause of no
+    /// fault, but found among [`Fault::stuck`].
+    BlockDeadlock {
+        /// The threads of the block that have not ended.
+        threads: u32,
+        /// Those that have come.
+        arrived: u32,
+    },
     /// A barrier of the cluster to which some threads do not come: no warp can go on.
     ClusterDeadlock {
         /// The threads of the cluster that have not ended.
@@ -309,6 +345,30 @@ pub enum FaultCause {
         /// The Rust line of that operation.
         place: Place,
     },
+    /// An access to shared memory that an asynchronous operation still reads or writes: one that nobody has waited
+    /// for. A write by a thread, or by a load that starts, may come before what is there is read; what is read where a
+    /// load is in flight may be old or new.
+    InFlight {
+        /// The access.
+        access: MemoryAccess,
+        /// What the asynchronous operation does with the memory.
+        how: AsyncUse,
+        /// The asynchronous operation.
+        op: &'static str,
+        /// The Rust line of it.
+        place: Place,
+    },
+    /// A matrix of `wgmma` of which an asynchronous operation still writes a byte.
+    MatrixInFlight {
+        /// The operand.
+        which: WgmmaOperand,
+        /// The address of the first such byte in shared memory.
+        address: u64,
+        /// The asynchronous operation.
+        op: &'static str,
+        /// The Rust line of it.
+        place: Place,
+    },
     /// A `wgmma` on registers that were accessed since the last `wgmma_fence`, or without any.
     NotFenced,
     /// Bytes that threads have stored in shared memory, and that a bulk copy or `wgmma` reads without a
@@ -393,6 +453,7 @@ mod tests {
             place,
             block: [0, 1, 0],
             thread: [5, 0, 0],
+            stuck: Vec::new(),
         };
         assert_eq!(
             fault.to_string(),

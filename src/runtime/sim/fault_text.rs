@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use super::fault::{Barrier, Fault, FaultCause, MemoryAccess};
+use super::fault::{Barrier, Fault, FaultCause, MemoryAccess, StuckWarp, WarpWait};
+use super::in_flight::AsyncUse;
 use super::mbarrier::BarrierState;
 use super::wgmma::WgmmaOperand;
 use crate::ir::Space;
@@ -61,12 +62,23 @@ impl FaultCause {
                 Some("start boxes at multiples of 16 bytes, and leave out what is before")
             }
             FaultCause::NotFenced => Some("put a `wgmma_fence` before it"),
+            FaultCause::InFlight { how: AsyncUse::Reads, op: "wgmma", .. } => Some(
+                "let a warp that multiplies wait for it (`wgmma_wait_group`), and this thread for that warp, first",
+            ),
+            FaultCause::InFlight { how: AsyncUse::Reads, .. } => Some(
+                "let the thread that started it wait (`cp_async_bulk_wait_group`), and this thread for that one, first",
+            ),
+            FaultCause::InFlight { how: AsyncUse::Writes, .. }
+            | FaultCause::MatrixInFlight { .. } => Some(
+                "wait for it first: at its barrier in shared memory, or for its group and at a barrier of the block",
+            ),
             FaultCause::UnfencedStore { .. } => Some(
                 "let the threads that store call `fence_proxy_async` before the barrier behind which it starts",
             ),
             FaultCause::Misaligned { .. }
             | FaultCause::BarrierCount { .. }
             | FaultCause::BytesBeyond { .. }
+            | FaultCause::BlockDeadlock { .. }
             | FaultCause::ClusterDeadlock { .. }
             | FaultCause::ClusterBarrierOrder { .. }
             | FaultCause::NoClusterBlock { .. }
@@ -208,12 +220,6 @@ impl fmt::Display for Fault {
                     "says that barrier {id} is for {found} threads, but warps before said {expected}, in "
                 )?;
             }
-            FaultCause::BarrierDeadlock { id, threads, arrived } => {
-                write!(
-                    f,
-                    "waits for ever at barrier {id}, to which {arrived} of {threads} threads have come, in "
-                )?;
-            }
             FaultCause::Trap | FaultCause::Breakpoint => write!(f, "is executed by ")?,
             FaultCause::NotAMember { members } => {
                 let mask = Lanes(*members);
@@ -255,7 +261,60 @@ impl fmt::Display for Fault {
         if let Some(cure) = self.cause.cure() {
             write!(f, "; {cure}")?;
         }
-        write!(f, " [{}]", self.path)
+        write!(f, " [{}]", self.path)?;
+        self.write_stuck(f)
+    }
+}
+
+impl Fault {
+    /// A line for each group of warps of a block that wait for the same.
+    fn write_stuck(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut rest = &self.stuck[..];
+        while let Some(first) = rest.first() {
+            let same = |warp: &&StuckWarp| warp.block == first.block && warp.waits == first.waits;
+            let count = rest.iter().take_while(same).count();
+            let numbers: Vec<String> =
+                rest[..count].iter().map(|stuck| stuck.warp.to_string()).collect();
+            let warps = if count == 1 { "warp" } else { "warps" };
+            write!(f, "\n  {warps} {} of block {}", numbers.join(", "), Triple(first.block))?;
+            match &first.waits {
+                None if count == 1 => write!(f, " has ended")?,
+                None => write!(f, " have ended")?,
+                Some(WarpWait { op, place, cause }) => {
+                    write!(f, ": `{op}` at {place} ")?;
+                    cause.write_deadlock(f)?;
+                }
+            }
+            rest = &rest[count..];
+        }
+        Ok(())
+    }
+}
+
+impl FaultCause {
+    /// What a warp waits for that does not come.
+    fn write_deadlock(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FaultCause::BarrierDeadlock { id, threads, arrived } => write!(
+                f,
+                "waits for ever at barrier {id}, to which {arrived} of {threads} threads have come"
+            ),
+            FaultCause::PhaseDeadlock { barrier, phase, arrivals, count, bytes } => write!(
+                f,
+                "waits for ever at {barrier}, whose phase {phase} waits for {arrivals} of {count} arrivals and \
+                 {bytes} bytes"
+            ),
+            FaultCause::BlockDeadlock { threads, arrived } => write!(
+                f,
+                "waits for ever at the barrier of the block, to which {arrived} of {threads} threads have come"
+            ),
+            FaultCause::ClusterDeadlock { threads, arrived } => write!(
+                f,
+                "waits for ever at the barrier of the cluster, to which {arrived} of {threads} threads have \
+                 come"
+            ),
+            _ => write!(f, "waits for the other warps of its warp group"),
+        }
     }
 }
 
@@ -292,16 +351,13 @@ impl FaultCause {
                      can be announced or come early, in "
                 )
             }
-            FaultCause::PhaseDeadlock { barrier, phase, arrivals, count, bytes } => write!(
-                f,
-                "waits for ever at {barrier}, whose phase {phase} waits for {arrivals} of {count} arrivals and \
-                 {bytes} bytes, in "
-            ),
-            FaultCause::ClusterDeadlock { threads, arrived } => write!(
-                f,
-                "waits for ever at the barrier of the cluster, to which {arrived} of {threads} threads have \
-                 come, in "
-            ),
+            FaultCause::BarrierDeadlock { .. }
+            | FaultCause::PhaseDeadlock { .. }
+            | FaultCause::BlockDeadlock { .. }
+            | FaultCause::ClusterDeadlock { .. } => {
+                self.write_deadlock(f)?;
+                write!(f, ", in ")
+            }
             FaultCause::ClusterBarrierOrder { arrives: true } => {
                 write!(f, "comes to the barrier of the cluster again without having waited, in ")
             }
@@ -367,6 +423,17 @@ impl FaultCause {
                 "reads {which} at address {address} of shared memory, which was never written, in "
             ),
             FaultCause::AccumulatorInFlight { .. } => write!(f, "accesses sums in "),
+            FaultCause::InFlight { access, how, op, place } => {
+                let does = match how {
+                    AsyncUse::Reads => "reads",
+                    AsyncUse::Writes => "writes",
+                };
+                write!(f, "{access}, which the `{op}` at {place} still {does}, in ")
+            }
+            FaultCause::MatrixInFlight { which, address, op, place } => write!(
+                f,
+                "reads {which} at address {address} of shared memory, which the `{op}` at {place} still writes, in "
+            ),
             FaultCause::NotFenced => {
                 write!(
                     f,
@@ -393,7 +460,6 @@ impl FaultCause {
             | FaultCause::NoBarrier { .. }
             | FaultCause::BarrierThreads { .. }
             | FaultCause::BarrierMismatch { .. }
-            | FaultCause::BarrierDeadlock { .. }
             | FaultCause::Trap
             | FaultCause::Breakpoint
             | FaultCause::NotAMember { .. }

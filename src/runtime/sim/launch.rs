@@ -11,7 +11,8 @@ use super::error::RunError;
 use super::explain::{Launch, explain};
 use super::options::{Options, Report};
 use super::program::Code;
-use super::special::Shape;
+use super::special::{Shape, blocks_at_once};
+use super::turns::COOPERATIVE_QUANTUM;
 use crate::arch::TensorMapDesc;
 use crate::ir::{Const, KernelIr, LaunchBounds, Type};
 use crate::runtime::Grid;
@@ -124,39 +125,20 @@ pub(super) fn launch(
     let blocks: u64 = grid.blocks.iter().map(|n| u64::from(*n)).product();
     let clusters = blocks / u64::from(shape.blocks());
 
-    // Clusters are handed out in order. One above one that stopped is not started; all below it are run
-    // to their end, so that the lowest one that stops is always the same.
-    let (next, stopped) = (AtomicU64::new(0), AtomicU64::new(u64::MAX));
-    let work = || {
-        let mut cluster = Cluster::new(code, (grid, shape), &arguments, options.accumulation);
-        let (mut total, mut said) = (Count::default(), Said::default());
-        loop {
-            let number = next.fetch_add(1, Relaxed);
-            if number >= clusters || number > stopped.load(Relaxed) {
-                return (total, said, None);
-            }
-            let run = cluster.run(number, options.order, options.fuel);
-            for (block, diagnostics) in cluster.diagnostics() {
-                said.add(number, block, diagnostics);
-            }
-            match run {
-                Ok(count) => {
-                    total.thread_ops += count.thread_ops;
-                    total.warp_ops += count.warp_ops;
-                }
-                Err(stop) => {
-                    stopped.fetch_min(number, Relaxed);
-                    return (total, said, Some((number, stop)));
-                }
-            }
+    let results = if options.cooperative {
+        let threads = grid.threads.iter().product();
+        let limit = blocks_at_once(threads, code.shared_bytes);
+        if blocks > limit {
+            return Err(RunError::TooManyBlocksAtOnce { blocks, limit });
         }
-    };
-    let pool = rayon::current_num_threads();
-    let workers = if options.threads == 0 { pool } else { options.threads.min(pool) };
-    let workers = (workers as u64).min(clusters).max(1);
-    let results: Vec<_> = match workers {
-        1 => vec![work()],
-        _ => (0..workers).into_par_iter().map(|_| work()).collect(),
+        let mut all: Vec<Cluster<'_>> = Vec::new();
+        all.resize_with(clusters as usize, || {
+            Cluster::new(code, (grid, shape), &arguments, options.accumulation)
+        });
+        vec![at_once(&mut all, options)]
+    } else {
+        let cluster = || Cluster::new(code, (grid, shape), &arguments, options.accumulation);
+        in_parallel(cluster, clusters, options)
     };
 
     let mut report = Report::default();
@@ -186,10 +168,81 @@ pub(super) fn launch(
         }
         None => Ok(report),
         Some((number, stop)) => {
-            let block = shape.block(grid, number, stop.block);
-            Err(explain(&Launch { ir, code, grid, fuel: options.fuel }, block, &stop))
+            let block = |rank: u32| shape.block(grid, number, rank);
+            Err(explain(&Launch { ir, code, grid, fuel: options.fuel }, &block, &stop))
         }
     }
+}
+
+/// What clusters executed and said, and the one that stopped.
+type Ran = (Count, Said, Option<(u64, Stop)>);
+
+/// Runs the clusters on the threads of the host. They are handed out in order. One above one that stopped is not
+/// started; all below it are run to their end, so that the lowest one that stops is always the same.
+fn in_parallel<'c>(
+    make: impl Fn() -> Cluster<'c> + Sync,
+    clusters: u64,
+    options: &Options,
+) -> Vec<Ran> {
+    let (next, stopped) = (AtomicU64::new(0), AtomicU64::new(u64::MAX));
+    let work = || {
+        let mut cluster = make();
+        let (mut total, mut said) = (Count::default(), Said::default());
+        loop {
+            let number = next.fetch_add(1, Relaxed);
+            if number >= clusters || number > stopped.load(Relaxed) {
+                return (total, said, None);
+            }
+            let run = cluster.run(number, options.order, options.fuel);
+            said.add_all(number, &mut cluster);
+            match run {
+                Ok(count) => total.add(count),
+                Err(stop) => {
+                    stopped.fetch_min(number, Relaxed);
+                    return (total, said, Some((number, stop)));
+                }
+            }
+        }
+    };
+    let pool = rayon::current_num_threads();
+    let workers = if options.threads == 0 { pool } else { options.threads.min(pool) };
+    let workers = (workers as u64).min(clusters).max(1);
+    match workers {
+        1 => vec![work()],
+        _ => (0..workers).into_par_iter().map(|_| work()).collect(),
+    }
+}
+
+/// Runs all clusters at once: one after the other lets each of its warps run in the middle once, until all have ended
+/// or one has stopped.
+fn at_once(all: &mut [Cluster<'_>], options: &Options) -> Ran {
+    for (number, cluster) in all.iter_mut().enumerate() {
+        cluster.start(number as u64, (options.order, COOPERATIVE_QUANTUM));
+    }
+    let mut live: Vec<usize> = (0..all.len()).collect();
+    let mut stopped = None;
+    while !live.is_empty() && stopped.is_none() {
+        live.retain(|number| {
+            let cluster = &mut all[*number];
+            for _ in 0..cluster.warps() {
+                match cluster.run_one(options.fuel) {
+                    Ok(true) => {}
+                    Ok(false) => return false,
+                    Err(stop) => {
+                        stopped = stopped.take().or(Some((*number as u64, stop)));
+                        return false;
+                    }
+                }
+            }
+            true
+        });
+    }
+    let (mut total, mut said) = (Count::default(), Said::default());
+    for (number, cluster) in all.iter_mut().enumerate() {
+        total.add(cluster.count());
+        said.add_all(number as u64, cluster);
+    }
+    (total, said, stopped)
 }
 
 /// What the blocks that a thread of the host ran have said to the host, in the order of the blocks.
@@ -204,6 +257,12 @@ pub(super) struct Said {
 }
 
 impl Said {
+    fn add_all(&mut self, number: u64, cluster: &mut Cluster<'_>) {
+        for (block, diagnostics) in cluster.diagnostics() {
+            self.add(number, block, diagnostics);
+        }
+    }
+
     fn add(&mut self, cluster: u64, block: u64, diagnostics: &mut Diagnostics) {
         let prints = diagnostics.take_prints();
         if !prints.is_empty() {

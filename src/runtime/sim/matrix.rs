@@ -1,7 +1,7 @@
 //! Tensor cores with operands in the registers of a warp, and the matrices that go there.
 
 use super::compile::{Compiler, Refused};
-use super::lanes::{LANES, Regs};
+use super::lanes::{FULL, LANES, Regs};
 use super::memory::Address;
 use super::mma::{
     Columns, Operands, Rows, SumType, Summand, Sums, float, int, multiply_f32, multiply_f64,
@@ -207,6 +207,11 @@ fn stmatrix(address: Address, (count, slots): (usize, [u32; 4]), order: MatrixOr
             return Ok(next);
         }
         let rows = row_spots(turn, &address, count)?;
+        if turn.memory.proxies.is_some() {
+            let spots = rows.map(|at| (turn.memory.here, at));
+            let access = |lane| address.access_at(turn.regs, turn.memory, lane, 16);
+            turn.memory.check_stores(FULL >> (LANES - 8 * count), &spots, 16, access)?;
+        }
         for (matrix, slot) in slots.iter().enumerate().take(count) {
             let register = turn.regs.w[*slot as usize];
             let mut elements = [[0u16; 8]; 8];

@@ -318,7 +318,7 @@ impl Compiler<'_> {
         Ok(Inst::Act(Box::new(move |turn| {
             let (done, first) = ended(turn, turn.active, barrier, phase)?;
             turn.regs.w[dst as usize] = truth(done);
-            Ok(if first.is_some() { Next::Idle } else { Next::Go })
+            Ok(first.map_or(Next::Go, |(_, spot)| Next::Idle(Some(spot.at))))
         })))
     }
 

@@ -11,12 +11,12 @@
 //!   uninitialised when a block starts, and each byte remembers whether it was written.
 //! * A barrier must be reached by all threads of a warp together; it opens when every warp that has not
 //!   ended waits at one, a numbered barrier when as many threads have come as it is for. Warps that wait for
-//!   ever are a fault.
+//!   ever are a fault, which lists what each of them waits for.
 //! * Barriers in shared memory count arrivals and bytes; what is undefined about them is a fault, and a wait
 //!   that cannot end.
 //! * An asynchronous operation (copies of threads, of bytes, of boxes of tensors, and `wgmma`) takes effect
-//!   as late as something waits for it, or with [`Order::Random`] at any time before; so a wait that is
-//!   missing shows as a fault or as a wrong result.
+//!   as late as something waits for it. Until then it is a fault to write what it reads, or to access what it writes:
+//!   a missing wait, a ring of too few stages, a stage that is filled too early.
 //! * Tensor cores: a product is exact; the products of one instruction are added to the sum one after the
 //!   other, in the order of rising `k`, each time rounded to nearest even in `f32` (in `f64` with one rounding of
 //!   `a * b + c`); sums of type `f16` are rounded to it once, at the end of the instruction. The hardware adds
@@ -29,7 +29,7 @@
 //! How it works: [`Program::new`] flattens the region tree to steps on register slots (`compile.rs`), each
 //! a closure over 32 lanes (`arith.rs`, `memory.rs`); a warp (`warp.rs`) runs steps until it waits; a cluster
 //! (`cluster.rs`) gives turns to the warps of its blocks and lets asynchronous operations (`pending.rs`,
-//! `warp_group.rs`) take effect; a launch (`launch.rs`) gives clusters to the threads of the host.
+//! `warp_group.rs`, `in_flight.rs`) take effect; a launch (`launch.rs`) gives clusters to the threads of the host.
 
 mod arith;
 mod atomic;
@@ -45,6 +45,7 @@ mod collective;
 mod compile;
 mod convert;
 mod cp_async;
+mod deadlock;
 mod diagnostic;
 mod dispatch;
 mod element;
@@ -55,6 +56,7 @@ mod fault;
 mod fault_text;
 mod for_range;
 mod home;
+mod in_flight;
 mod inline;
 mod lanes;
 mod launch;
@@ -91,7 +93,8 @@ use std::fmt;
 
 pub use buffer::{Buffer, WriteError};
 pub use error::RunError;
-pub use fault::{Barrier, Fault, FaultCause, MemoryAccess};
+pub use fault::{Barrier, Fault, FaultCause, MemoryAccess, StuckWarp, WarpWait};
+pub use in_flight::AsyncUse;
 pub use launch::Arg;
 pub use mbarrier::BarrierState;
 pub use options::{Accumulation, Options, Order, Report};

@@ -8,11 +8,14 @@ use crate::ir::Target;
 #[non_exhaustive]
 pub enum Order {
     /// One after the other, each for some thousand operations or to its next barrier. An asynchronous
-    /// operation takes effect as late as can be: when a thread waits for it, or no warp can go on without it.
+    /// operation takes effect as late as possible: when a thread waits for it, or when no warp can go on and one of them
+    /// waits at its barrier. Of those for one barrier the latest is first.
     #[default]
     RoundRobin,
-    /// A random warp for a random number of operations, again and again, and asynchronous operations at random
-    /// times between. The same seed gives the same order.
+    /// A random warp for at most 32 operations, again and again. Asynchronous operations take effect as late as with
+    /// [`Order::RoundRobin`], which is what most mistakes need to show, but for one in four of those that may come too
+    /// early for others: `wgmma`, and loads over shared memory that was written before. The same seed gives the
+    /// same order.
     Random {
         /// The seed.
         seed: u64,
@@ -83,7 +86,7 @@ pub struct Options {
     /// may be executed.
     pub fuel: u64,
     /// Blocks or clusters that run at the same time, each on a thread of rayon's pool; 0 stands for as many as the pool
-    /// has threads.
+    /// has threads. Without meaning where [`Options::cooperative`] is set.
     pub threads: usize,
     /// Where `printf` prints to.
     pub output: Output,
@@ -92,9 +95,14 @@ pub struct Options {
     /// What [`Device::target`](crate::runtime::Device::target) of the simulator answers: the target that programs build
     /// their kernels for. It runs kernels of all targets.
     pub target: Target,
+    /// Runs all blocks of a grid at once, on one thread of the host, so that they can wait for each other
+    /// through global memory. A grid for which a GPU of 132 SMs has no room is refused. A launch with
+    /// [`LaunchOptions::cooperative`](crate::runtime::LaunchOptions::cooperative) always runs so.
+    pub cooperative: bool,
 }
 
-/// Round robin, 2^32 operations a block (minutes), all threads, standard output, sums rounded to nearest, `sm_80`.
+/// Round robin, 2^32 operations a block (minutes), all threads, standard output, accumulators rounded to nearest, `sm_80`,
+/// blocks in any order.
 impl Default for Options {
     fn default() -> Options {
         Options {
@@ -104,6 +112,7 @@ impl Default for Options {
             output: Output::stdout(),
             accumulation: Accumulation::Nearest,
             target: Target::SM_80,
+            cooperative: false,
         }
     }
 }
@@ -127,6 +136,34 @@ impl Options {
     /// Sets [`Options::output`].
     pub fn output(self, output: Output) -> Options {
         Options { output, ..self }
+    }
+
+    /// Sets [`Options::cooperative`].
+    ///
+    /// ```
+    /// use tilewright::ir::{GlobalMut, Kernel, LoadAccess, MemScope, StoreAccess, Target};
+    /// use tilewright::runtime::{Grid, sim};
+    ///
+    /// // Block 0 waits for the last one.
+    /// let kernel = Kernel::<(GlobalMut<i32>,)>::build("last", Target::SM_80, |k, (x,)| {
+    ///     let (block, last) = (k.block_idx().x, k.grid_dim().x - 1);
+    ///     let (first, last) = (block.eq(0), block.eq(last));
+    ///     k.if_(last, |k| x.store_with(k, 0, 7, StoreAccess::default().release(MemScope::Gpu)));
+    ///     k.if_(first, |k| {
+    ///         k.loop_((), |k, spin, ()| {
+    ///             let found = x.load_with(k, 0, LoadAccess::default().acquire(MemScope::Gpu));
+    ///             k.if_(found.eq(7), |k| spin.break_(k, ()));
+    ///             spin.continue_(k, ())
+    ///         })
+    ///     });
+    /// })?;
+    /// let x = sim::Buffer::zeros(4);
+    /// let options = sim::Options::default().threads(1).fuel(1 << 20).cooperative(true);
+    /// sim::run(kernel.ir(), Grid::new([8, 1, 1], [32, 1, 1]), &[sim::Arg::Buffer(&x)], &options)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn cooperative(self, cooperative: bool) -> Options {
+        Options { cooperative, ..self }
     }
 
     /// Sets [`Options::accumulation`].

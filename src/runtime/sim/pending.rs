@@ -1,7 +1,9 @@
 //! Asynchronous operations between issue and completion.
 //!
-//! An operation takes effect when something waits for it, or before, when the scheduler chooses. Each task is
-//! one unordered piece: a copy to several blocks is one for each. How a task is known to be complete is part
+//! An operation takes effect as late as it can: when a thread waits for it, or when all warps are stopped and one of
+//! them waits at its barrier. Of those for one barrier the latest is first. With a random order, a load over bytes that
+//! were written before may take effect at once, so that it comes too early for a thread that still reads them. Each
+//! task is one unordered piece: a copy to several blocks is one for each. How a task is known to be complete is part
 //! of it: copies by threads and bulk stores by the group of a lane, loads and stores to other blocks by the
 //! bytes at a barrier, arrivals by the barrier. Tensor cores have queues of their own (`warp_group.rs`), because they write registers.
 //!
@@ -20,6 +22,9 @@ use super::turn::Origin;
 pub(super) struct Task {
     pub(super) origin: Origin,
     pub(super) what: What,
+    /// Whether it writes over bytes of shared memory that were written before, and has not been offered to
+    /// [`Memory::complete_again`].
+    again: bool,
 }
 
 #[derive(Debug)]
@@ -39,7 +44,20 @@ impl What {
             What::Copies(_) | What::Store(_) => false,
         }
     }
+
+    /// Whether the barrier at an address of the shared memory of a block is told of it. It was issued by block `from`.
+    fn tells(&self, from: u32, (rank, at): BarrierOf) -> bool {
+        match self {
+            What::Arrivals(arrivals) => from as usize == rank && arrivals.tell(at),
+            What::Load(load) => (load.block as usize, load.barrier.at) == (rank, at),
+            What::Remote(store) => store.told() == (rank, at),
+            What::Copies(_) | What::Store(_) => false,
+        }
+    }
 }
+
+/// A barrier in shared memory: the rank of its block, and its address.
+pub(super) type BarrierOf = (usize, usize);
 
 /// All tasks of a cluster, in the order of their issue.
 #[derive(Debug, Default)]
@@ -48,8 +66,13 @@ pub(super) struct Pending {
 }
 
 impl Pending {
-    pub(super) fn push(&mut self, origin: Origin, what: What) {
-        self.tasks.push(Task { origin, what });
+    /// Issues an operation; `again` says whether it writes over bytes that were written before.
+    pub(super) fn push(&mut self, origin: Origin, what: What, again: bool) {
+        self.tasks.push(Task { origin, what, again });
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Task> {
+        self.tasks.iter()
     }
 
     pub(super) fn len(&self) -> usize {
@@ -67,16 +90,36 @@ fn at(origin: Origin) -> impl FnOnce(Box<Trap>) -> Box<Trap> {
 }
 
 impl Memory<'_> {
-    /// Lets one of the tasks that barriers wait for take effect: the first one, or the one that `random`
-    /// chooses. Returns whether there was one.
-    pub(super) fn complete_awaited(&mut self, random: Option<u64>) -> Trapped<bool> {
+    /// Lets the latest of the tasks take effect that one of the barriers is told of, or the one that `random` chooses
+    /// among them. Returns whether there was one.
+    pub(super) fn complete_awaited(
+        &mut self,
+        barriers: &[BarrierOf],
+        random: Option<u64>,
+    ) -> Trapped<bool> {
+        let is_awaited = |task: &Task| {
+            barriers.iter().any(|barrier| task.what.tells(task.origin.block, *barrier))
+        };
+        self.complete_one(is_awaited, random)
+    }
+
+    /// As [`Memory::complete_awaited`], for any barrier.
+    pub(super) fn complete_any(&mut self, random: Option<u64>) -> Trapped<bool> {
+        self.complete_one(|task| task.what.is_for_a_barrier(), random)
+    }
+
+    fn complete_one(
+        &mut self,
+        is_due: impl Fn(&Task) -> bool,
+        random: Option<u64>,
+    ) -> Trapped<bool> {
         let tasks = &self.pending.tasks;
-        let awaited = || (0..tasks.len()).filter(|task| tasks[*task].what.is_for_a_barrier());
+        let due = || (0..tasks.len()).rev().filter(|task| is_due(&tasks[*task]));
         let chosen = match random {
-            None => awaited().next(),
-            Some(random) => match awaited().count() {
+            None => due().next(),
+            Some(random) => match due().count() {
                 0 => None,
-                count => awaited().nth((random % count as u64) as usize),
+                count => due().nth((random % count as u64) as usize),
             },
         };
         let Some(chosen) = chosen else { return Ok(false) };
@@ -84,14 +127,17 @@ impl Memory<'_> {
         Ok(true)
     }
 
-    /// Lets a task take effect, or the first half of a store.
-    pub(super) fn complete_some(&mut self, random: u64) -> Trapped {
-        let count = self.pending.tasks.len() as u64;
-        let (chosen, only_read) = ((random % count) as usize, (random / count).is_multiple_of(2));
-        if only_read && let What::Store(_) = self.pending.tasks[chosen].what {
-            return self.read_store(chosen);
+    /// Lets those of the new tasks take effect that write over bytes written before and that `chooses`.
+    pub(super) fn complete_again(&mut self, mut chooses: impl FnMut() -> bool) -> Trapped {
+        let mut index = 0;
+        while let Some(task) = self.pending.tasks.get_mut(index) {
+            if std::mem::take(&mut task.again) && chooses() {
+                self.complete(index)?;
+            } else {
+                index += 1;
+            }
         }
-        self.complete(chosen)
+        Ok(())
     }
 
     fn complete(&mut self, index: usize) -> Trapped {
@@ -109,7 +155,7 @@ impl Memory<'_> {
     }
 
     fn take_effect(&mut self, task: Task) -> Trapped {
-        let Task { origin, what } = task;
+        let Task { origin, what, again: _ } = task;
         let done = match what {
             What::Copies(copies) => copies.copy(self, origin, copies.lanes),
             What::Arrivals(arrivals) => arrivals.arrive(self, origin),
@@ -117,17 +163,6 @@ impl Memory<'_> {
             What::Remote(store) => store.store(self),
             What::Store(mut store) => store.read(self, origin).and_then(|()| store.write(self)),
         };
-        done.map_err(at(origin))
-    }
-
-    fn read_store(&mut self, index: usize) -> Trapped {
-        let origin = self.pending.tasks[index].origin;
-        let mut tasks = std::mem::take(&mut self.pending.tasks);
-        let done = match &mut tasks[index].what {
-            What::Store(store) => store.read(self, origin),
-            What::Copies(_) | What::Arrivals(_) | What::Load(_) | What::Remote(_) => Ok(()),
-        };
-        self.pending.tasks = tasks;
         done.map_err(at(origin))
     }
 
@@ -145,7 +180,7 @@ impl Memory<'_> {
         let mut done = Ok(());
         tasks.retain_mut(|task| {
             index += 1;
-            let Task { origin, what: What::Copies(copies) } = task else { return true };
+            let Task { origin, what: What::Copies(copies), .. } = task else { return true };
             if index > before || done.is_err() || !same_warp(*origin, of) {
                 return true;
             }
@@ -171,12 +206,13 @@ impl Memory<'_> {
         let mut tasks = std::mem::take(&mut self.pending.tasks);
         let mut done = Ok(());
         tasks.retain_mut(|task| {
-            let Task { origin, what: What::Store(store) } = task else { return true };
+            let Task { origin, what: What::Store(store), .. } = task else { return true };
             let due = same_warp(*origin, of) && is_due(store.lane, store.group);
             if !due || done.is_err() {
                 return true;
             }
             done = store.read(self, *origin).map_err(at(*origin));
+            store.waited = true;
             if done.is_ok() && !only_read {
                 done = store.write(self).map_err(at(*origin));
             }
@@ -190,7 +226,7 @@ impl Memory<'_> {
     /// that accesses shared memory on its own.
     pub(super) fn finish(&mut self) -> Trapped {
         for task in std::mem::take(&mut self.pending.tasks) {
-            let Task { origin, what } = task;
+            let Task { origin, what, again: _ } = task;
             let done = match what {
                 // Threads do not end before these.
                 What::Copies(_) | What::Arrivals(_) => Ok(()),

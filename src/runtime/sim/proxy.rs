@@ -11,7 +11,7 @@
 
 use super::compile::Compiler;
 use super::home::{Allocation, Home};
-use super::lanes::{Regs, lanes_of};
+use super::lanes::{LANES, Regs, lanes_of};
 use super::memory::{Access, Address, Memory};
 use super::shared::{Shared, of_cluster};
 use super::trap::{TrapCause, Trapped};
@@ -147,6 +147,7 @@ impl Memory<'_> {
 
     fn note_stores(&mut self, address: &Address, regs: &Regs, mask: u32) -> Trapped {
         let bytes = address.bytes_accessed();
+        let (mut spots, mut shared) = ([(0, 0); LANES], 0);
         for lane in lanes_of(mask) {
             let Allocation { home, number } = address.allocation(regs, lane);
             let rank = match home {
@@ -156,8 +157,11 @@ impl Memory<'_> {
             };
             let spot = address.spot(regs, self, lane, (bytes, 1))?;
             self.note_store(rank, spot.at, bytes as usize);
+            spots[lane] = (rank, spot.at);
+            shared |= 1 << lane;
         }
-        Ok(())
+        let access = |lane| address.access_at(regs, self, lane, bytes);
+        self.check_stores(shared, &spots, bytes as usize, access)
     }
 }
 

@@ -3,9 +3,9 @@
 use super::bulk_reduce::reduced;
 use super::compile::Compiler;
 use super::compile::Refused::{self, Malformed};
+use super::in_flight::Bytes;
 use super::lanes::{Regs, lanes_of};
 use super::memory::{Address, Alloc, Memory, PointerSlots};
-use super::pending::What;
 use super::program::Inst;
 use super::shared::{Spot, in_cluster, of_cluster};
 use super::slots::Slots;
@@ -19,7 +19,7 @@ pub(super) struct RemoteStore {
     pub(super) lane: usize,
     /// The rank of the block.
     block: u32,
-    to: Spot,
+    pub(super) to: Spot,
     elem: Scalar,
     /// The bits of the element.
     value: u64,
@@ -28,6 +28,22 @@ pub(super) struct RemoteStore {
 }
 
 impl RemoteStore {
+    /// The bytes that are written.
+    pub(super) fn bytes(&self) -> Bytes {
+        let at = self.to.at;
+        (self.block as usize, at..at + self.elem.size_bytes() as usize)
+    }
+
+    /// Whether it combines the value with what is there.
+    pub(super) fn is_reduction(&self) -> bool {
+        self.reduce.is_some()
+    }
+
+    /// Where the barrier is that is told: the rank of its block, and the place.
+    pub(super) fn told(&self) -> (usize, usize) {
+        (self.block as usize, self.barrier.at)
+    }
+
     /// Sets or combines the element, then tells the barrier.
     pub(super) fn store(&self, memory: &mut Memory<'_>) -> Trapped {
         let trapped = |cause| Trap::new(self.lane, cause);
@@ -141,7 +157,7 @@ impl Compiler<'_> {
                     };
                     let (block, to) = (rank, place);
                     let store = RemoteStore { lane, block, to, elem, value, reduce, barrier };
-                    turn.memory.pending.push(turn.origin, What::Remote(Box::new(store)));
+                    turn.memory.begin_remote(turn.origin, (store, elem))?;
                 }
                 Ok(Next::Go)
             })),

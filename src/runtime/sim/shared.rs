@@ -1,6 +1,7 @@
 //! The shared memory of a block.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use super::mbarrier::{BarrierAt, BarrierState, Mbarrier};
 use super::proxy::Stores;
@@ -51,6 +52,8 @@ enum Slot {
 pub(super) struct Shared {
     pub(super) words: Vec<u32>,
     pub(super) written: Vec<u32>,
+    /// For each 16 bytes, the parts of loads in flight that write some of them.
+    incoming: Vec<u8>,
     /// What the asynchronous proxy must be told of.
     pub(super) stores: Stores,
     allocs: Vec<SharedRange>,
@@ -66,12 +69,15 @@ impl Shared {
         let words = vec![0; len_bytes.div_ceil(4)];
         let (written, allocs) = (words.clone(), allocs.to_vec());
         let stores = if watched { Stores::new(words.len() * 4) } else { Stores::default() };
-        Shared { written, words, stores, allocs, barriers: BTreeMap::new(), phase_ended: false }
+        let incoming = vec![0; words.len().div_ceil(4)];
+        let barriers = BTreeMap::new();
+        Shared { written, words, incoming, stores, allocs, barriers, phase_ended: false }
     }
 
     /// Forgets all content, for the next block.
     pub(super) fn reset(&mut self) {
         self.written.fill(0);
+        self.incoming.fill(0);
         self.stores.reset();
         self.barriers.clear();
         self.phase_ended = false;
@@ -110,9 +116,37 @@ impl Shared {
         Ok(())
     }
 
+    /// Takes these bytes for never written, as they are to be written. Returns whether the first of them was.
+    pub(super) fn begin_write(&mut self, bytes: Range<usize>) -> bool {
+        let (first, mut at) = (bytes.start, bytes.start);
+        for count in &mut self.incoming[bytes.start / 16..bytes.end.div_ceil(16)] {
+            *count = count.saturating_add(1);
+        }
+        let was = self.written[first / 4] >> (first % 4 * 8) & 1 == 1;
+        if (bytes.start | bytes.end).is_multiple_of(4) {
+            self.written[bytes.start / 4..bytes.end / 4].fill(0);
+            return was;
+        }
+        while at < bytes.end {
+            let (word, from) = (at / 4, at % 4);
+            let take = (4 - from).min(bytes.end - at);
+            self.written[word] &= !byte_mask(from, take);
+            at += take;
+        }
+        was
+    }
+
+    /// Whether a load in flight may write one of these bytes.
+    pub(super) fn has_incoming(&self, bytes: &Range<usize>) -> bool {
+        self.incoming[bytes.start / 16..bytes.end.div_ceil(16)].iter().any(|count| *count != 0)
+    }
+
     /// Writes what no thread stores.
     pub(super) fn write_bytes(&mut self, at: usize, from: &[u8]) {
         self.stores.forget(at, from.len());
+        for count in &mut self.incoming[at / 16..(at + from.len()).div_ceil(16)] {
+            *count = count.saturating_sub(1);
+        }
         let mut done = 0;
         while done < from.len() {
             let (word, first) = ((at + done) / 4, (at + done) % 4);
@@ -223,11 +257,13 @@ impl Shared {
     }
 
     /// Why a wait at the barrier is for ever.
-    pub(super) fn deadlock(&mut self, spot: Spot) -> TrapCause {
+    pub(super) fn deadlock(&self, spot: Spot) -> TrapCause {
         let barrier = self.name(spot);
-        match self.barrier(spot) {
-            Ok(found) => found.deadlock(barrier),
-            Err(cause) => cause,
+        match self.barriers.get(&spot.at) {
+            Some(Slot::Live(found)) => found.deadlock(barrier),
+            Some(Slot::Invalidated) | None => {
+                TrapCause::NotABarrier { barrier, state: BarrierState::Invalidated }
+            }
         }
     }
 

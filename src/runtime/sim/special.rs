@@ -19,6 +19,20 @@ const SHARED_UNIT: usize = 128;
 /// The shared memory that the system reserves.
 const SHARED_RESERVED: u32 = 1024;
 
+/// Blocks, and bytes of shared memory, for which a multiprocessor has room.
+const BLOCKS_OF_MULTIPROCESSOR: u32 = 32;
+const SHARED_OF_MULTIPROCESSOR: usize = 228 << 10;
+
+/// Blocks of `threads` threads, each with `shared_bytes` bytes of shared memory, that run at once.
+pub(super) fn blocks_at_once(threads: u32, shared_bytes: usize) -> u64 {
+    let warps = threads.div_ceil(LANES as u32).max(1);
+    let shared = shared_bytes.next_multiple_of(SHARED_UNIT) + SHARED_RESERVED as usize;
+    let room = (WARPS_OF_MULTIPROCESSOR / warps)
+        .min((SHARED_OF_MULTIPROCESSOR / shared) as u32)
+        .min(BLOCKS_OF_MULTIPROCESSOR);
+    MULTIPROCESSORS * u64::from(room)
+}
+
 /// What the blocks of a launch are told beside the grid.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {

@@ -55,6 +55,19 @@ impl Address {
         Ok(Spot { alloc: found.number, at })
     }
 
+    /// The access of a lane to `bytes` bytes of shared memory.
+    pub(super) fn access_at(
+        &self,
+        regs: &Regs,
+        memory: &Memory<'_>,
+        lane: usize,
+        bytes: u32,
+    ) -> AccessAt {
+        let found = self.allocation(regs, lane);
+        let range = memory.shared().range(found.number);
+        AccessAt { bytes, ..self.at(regs, lane, found, range.len) }
+    }
+
     /// That a byte which the lane reads was never written.
     pub(super) fn missing_byte(
         &self,
@@ -63,9 +76,7 @@ impl Address {
         lane: usize,
         (bytes, at): (u32, usize),
     ) -> Box<Trap> {
-        let found = self.allocation(regs, lane);
-        let range = memory.shared().range(found.number);
-        let access = AccessAt { bytes, align: 1, ..self.at(regs, lane, found, range.len) };
+        let access = AccessAt { align: 1, ..self.access_at(regs, memory, lane, bytes) };
         Trap::new(lane, memory.shared().missing(access, at))
     }
 }

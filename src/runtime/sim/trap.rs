@@ -1,6 +1,7 @@
 //! What goes wrong in a lane, in the terms of the compiled program. [`Fault`](super::Fault) is the same in
 //! the terms of the kernel.
 
+use super::in_flight::AsyncUse;
 use super::mbarrier::{BarrierAt, BarrierState};
 use super::turn::Origin;
 use super::wgmma::WgmmaOperand;
@@ -132,6 +133,11 @@ pub(super) enum TrapCause {
         count: u32,
         bytes: i64,
     },
+    /// The barrier of the block, to which some threads do not come.
+    BlockDeadlock {
+        threads: u32,
+        arrived: u32,
+    },
     /// A barrier of the cluster to which some threads do not come.
     ClusterDeadlock {
         threads: u32,
@@ -206,6 +212,19 @@ pub(super) enum TrapCause {
         address: u64,
         block: u32,
         warp: u32,
+    },
+    /// An access to shared memory that the asynchronous operation at `step` still uses.
+    InFlight {
+        access: AccessAt,
+        is_store: bool,
+        how: AsyncUse,
+        step: u32,
+    },
+    /// An operand of `wgmma` of which the asynchronous operation at `step` still writes a byte.
+    MatrixInFlight {
+        which: WgmmaOperand,
+        address: u64,
+        step: u32,
     },
     /// A barrier without the lane `other`, which waits at the operation with the number `step`.
     BarrierDivergence {

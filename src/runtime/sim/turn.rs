@@ -31,8 +31,9 @@ pub(super) enum Park {
 pub(super) enum Next {
     /// With the next one.
     Go,
-    /// With the next one, after others have had their turn: what it asked for was not there.
-    Idle,
+    /// With the next one, after others have had their turn: what it asked for was not there. That may be a phase of
+    /// the barrier at this address.
+    Idle(Option<usize>),
     /// With the same one, once what it waits for may be there.
     Park(Park),
     /// With the same one, once the `wgmma` before the number `end` of its warp group have taken effect.

@@ -3,26 +3,30 @@
 use super::options::Order;
 
 /// Operations that a warp runs at most before another one has its turn.
-const QUANTUM: u64 = 4096;
+pub(super) const QUANTUM: u64 = 4096;
+/// The same where blocks may wait for each other: one that asks global memory again and again runs all of them in vain.
+pub(super) const COOPERATIVE_QUANTUM: u64 = 256;
 /// The same where the order is random.
 const RANDOM_QUANTUM: u64 = 32;
 
 /// The order in which the warps of a cluster run.
 pub(super) struct Turns {
     order: Order,
+    /// Operations that a warp runs at most in order.
+    quantum: u64,
     last: usize,
     state: u64,
 }
 
 impl Turns {
     /// For the cluster whose first block has this index.
-    pub(super) fn new(order: Order, [x, y, z]: [u32; 3]) -> Turns {
+    pub(super) fn new((order, quantum): (Order, u64), [x, y, z]: [u32; 3]) -> Turns {
         let seed = match order {
             Order::RoundRobin => 0,
             Order::Random { seed } => seed,
         };
         // Every cluster has a sequence of its own.
-        let mut turns = Turns { order, last: usize::MAX, state: seed };
+        let mut turns = Turns { order, quantum, last: usize::MAX, state: seed };
         for word in [x, y, z] {
             turns.state = turns.random() ^ u64::from(word);
         }
@@ -61,7 +65,7 @@ impl Turns {
                 let from = self.last.wrapping_add(1);
                 let warp = (from..count).chain(0..from.min(count)).find(ready)?;
                 self.last = warp;
-                Some((warp, QUANTUM))
+                Some((warp, self.quantum))
             }
             Order::Random { .. } => {
                 let all = (0..count).filter(&ready).count();

@@ -36,8 +36,8 @@ pub(super) enum Pause {
     Barrier,
     /// It has come to a numbered barrier.
     Named(Arrival),
-    /// What it asked for is not there.
-    Idle,
+    /// What it asked for is not there: it may be a phase of the barrier at this address.
+    Idle(Option<usize>),
     /// It waits, and then executes the operation at which it is again.
     Parked(Park),
     /// The `wgmma` of its warp group before this number must take effect; then it executes the operation at
@@ -179,7 +179,7 @@ impl Warp {
                         alive: self.alive,
                     };
                     let next = act(&mut turn)?;
-                    if let Next::Go | Next::Idle = next {
+                    if let Next::Go | Next::Idle(_) = next {
                         self.step += 1;
                     } else {
                         // It counts once it is done.
@@ -188,7 +188,7 @@ impl Warp {
                     }
                     match next {
                         Next::Go => continue,
-                        Next::Idle => return Ok(Pause::Idle),
+                        Next::Idle(asked) => return Ok(Pause::Idle(asked)),
                         Next::Park(park) => return Ok(Pause::Parked(park)),
                         Next::Multiply { end } => return Ok(Pause::Multiply { end }),
                         Next::Diverged => return Err(self.divergence()),
@@ -207,7 +207,7 @@ impl Warp {
                 }
                 Inst::Sleep => {
                     self.step += 1;
-                    return Ok(Pause::Idle);
+                    return Ok(Pause::Idle(None));
                 }
                 Inst::If { cond, else_, .. } => {
                     let then = self.regs.truth(*cond) & self.active;

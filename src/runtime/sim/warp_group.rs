@@ -5,6 +5,7 @@
 //! waited for it, its accumulators must be left alone.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::lanes::LANES;
@@ -166,6 +167,14 @@ impl WarpGroup {
             !same && slots.iter().any(|slot| found.contains(slot))
         };
         own.into_iter().find(overlaps).map(|issued| issued.origin.step)
+    }
+
+    /// A `wgmma` that no warp has waited for, and that reads one of the bytes of shared memory, exactly or perhaps.
+    pub(super) fn reader(&self, bytes: &Range<usize>, exactly: bool) -> Option<Origin> {
+        let waited = self.waited.iter().copied().max().unwrap_or(0);
+        let pending = self.queue.iter().skip((waited - self.base) as usize);
+        let reads = |issued: &&Issued| issued.op.reads(issued.said, bytes, exactly);
+        pending.into_iter().find(reads).map(|issued| issued.origin)
     }
 
     /// The end of the first `wgmma` that has not taken effect and could.

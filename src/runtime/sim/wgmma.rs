@@ -4,9 +4,11 @@
 //! [`MatrixDescriptor`](crate::arch::MatrixDescriptor) says; the swizzle permutes the bits of the address
 //! in shared memory, whose window starts at 0.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::compile::{Compiler, Refused};
+use super::in_flight::overlap;
 use super::lanes::{LANES, Lane, lanes_of};
 use super::matrix::{Fragment, MAX_K, bits_of, rows};
 use super::mma::{
@@ -97,6 +99,38 @@ impl Matrix {
         at ^ moved as usize
     }
 
+    /// Whether the matrix has one of the bytes of shared memory, exactly or perhaps.
+    fn has(
+        &self,
+        (mn, k): (usize, usize),
+        (elem, transposed): (Scalar, bool),
+        bytes: &Range<usize>,
+        exactly: bool,
+    ) -> bool {
+        // The swizzle moves units of 16 bytes within lines of 128 bytes.
+        let plain = Matrix { swizzle: SwizzleMode::None, ..*self };
+        let row = self.swizzle.row_bytes().map_or(16, |row| row as usize);
+        let units = k * elem.bits() as usize / 128;
+        let Matrix { start, leading, stride, .. } = plain;
+        let last = match (transposed, self.swizzle == SwizzleMode::None) {
+            (false, true) => (mn / 8 - 1) * stride + 7 * 16 + (units - 1) * leading,
+            (false, false) => (mn / 8 - 1) * stride + 7 * row + (units - 1) * 16,
+            (true, true) => (mn / 8 - 1) * stride + 7 * 16 + (k / 8 - 1) * leading,
+            (true, false) => {
+                (mn - 1) / (row / 2) * leading + row - 16 + 7 * row + (k / 8 - 1) * stride
+            }
+        };
+        let hull = start / 128 * 128..(start + last + 16).next_multiple_of(128);
+        if !overlap(&hull, bytes) || !exactly {
+            return overlap(&hull, bytes);
+        }
+        let here = |at: usize| overlap(&(at..at + 16), bytes);
+        match transposed {
+            true => (0..k).any(|i| (0..mn).step_by(8).any(|first| here(self.mn_major(first, i)))),
+            false => (0..mn).any(|row| (0..units).any(|unit| here(self.k_major(row, unit)))),
+        }
+    }
+
     /// Calls `f` with each element of 16, 8 or 32 bits of the matrix of `mn` rows or columns and `k`: with its
     /// place and its bits.
     #[inline(always)]
@@ -147,6 +181,15 @@ impl Matrix {
 }
 
 impl Wgmma {
+    /// Whether an operand in shared memory has one of the bytes, exactly or perhaps.
+    pub(super) fn reads(&self, said: Said, bytes: &Range<usize>, exactly: bool) -> bool {
+        let [m, n, k] = [self.shape.m, self.shape.n, self.shape.k].map(|extent| extent as usize);
+        let ([a, b], form) = (self.types, self.form);
+        let has = |bits, extents, form| Matrix::new(bits).has(extents, form, bytes, exactly);
+        has(said.b, (n, k), (b, form.transpose_b))
+            || self.a_per_slot.is_none() && has(said.a, (m, k), (a, form.transpose_a))
+    }
+
     /// Computes for the four warps.
     pub(super) fn run(
         &self,
