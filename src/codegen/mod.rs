@@ -60,6 +60,7 @@ mod convert;
 mod copies;
 mod descriptor;
 mod diagnostic;
+mod divide;
 mod entry;
 mod error;
 mod fold;
