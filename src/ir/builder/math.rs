@@ -176,7 +176,7 @@ impl<'b> Val<'b, f32> {
     #[track_caller]
     pub fn tanh(self) -> Val<'b, f32> {
         let z = self * self;
-        let p = [-6.406_294_2e-3, 2.119_492_6e-2, -5.388_971_4e-2, 0.133_330_08, -0.333_333_3];
+        let p = [-6.406_294e-3, 2.119_492_6e-2, -5.388_971_4e-2, 0.133_330_08, -0.333_333_3];
         let small = (polynomial(z, &p) * z).fma(self, self);
         let magnitude = self.abs();
         let e = (magnitude.min_nan(20.0) * 2.0).exp();
@@ -245,7 +245,7 @@ impl<'b> Val<'b, f32> {
     pub fn gelu_tanh(self) -> Val<'b, f32> {
         let x = self.max_nan(-20.0);
         let y = x.min_nan(20.0);
-        let inner = y * (y * y).fma(0.071_354_814, 1.595_769_1);
+        let inner = y * (y * y).fma(0.071_354_814, 1.595_769);
         x * inner.sigmoid()
     }
 
@@ -380,8 +380,8 @@ impl<'b> Val<'b, f32> {
             4.306_38e-5,
             2.765_672e-4,
             1.520_143e-4,
-            9.270_527_2e-3,
-            4.228_201_2e-2,
+            9.270_527e-3,
+            4.228_201e-2,
             7.052_308e-2,
             1.0,
         ];
@@ -402,7 +402,7 @@ impl<'b> Val<'b, f32> {
     /// Approximately the form of GELU by the hyperbolic tangent; NaN for negative infinity.
     #[track_caller]
     pub fn gelu_tanh_fast(self) -> Val<'b, f32> {
-        let inner = self * (self * self).fma(0.071_354_814, 1.595_769_1);
+        let inner = self * (self * self).fma(0.071_354_814, 1.595_769);
         self * inner.sigmoid_fast()
     }
 }
