@@ -77,6 +77,8 @@ impl Entry<'_> {
             Arith::Sqrt { value } if self.scalar(result).format().is_some() => {
                 self.in_f32("sqrt.rn.f32", result, &[value]);
             }
+            Arith::Div { lhs, rhs } if self.divides_by_constant(result, lhs, rhs, false) => {}
+            Arith::Rem { lhs, rhs } if self.divides_by_constant(result, lhs, rhs, true) => {}
             // The smallest number divided by -1 leaves the range of a narrow type.
             Arith::Div { lhs, rhs } => self.wrapping(["div.", "div.rn."], result, &[lhs, rhs]),
             Arith::Rem { lhs, rhs } => self.typed("rem.", result, &[lhs, rhs]),

@@ -59,6 +59,7 @@ mod control;
 mod convert;
 mod copies;
 mod diagnostic;
+mod divide;
 mod entry;
 mod error;
 mod fold;

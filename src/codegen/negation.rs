@@ -6,7 +6,7 @@
 //! negations too. A complement and a sum with 1 are none to it.
 
 use super::entry::Entry;
-use super::regs::Operand;
+use super::regs::{Class, Operand, Reg};
 use crate::ir::{Arith, KernelIr, Op, Scalar, Type, Value};
 
 /// Whether the kernel has a `min` or `max` of `i32`.
@@ -34,6 +34,19 @@ impl Entry<'_> {
     /// `-value` as `!value + 1`.
     pub(super) fn negate(&mut self, result: Value, value: Value) {
         let (to, value) = (self.def(result), self.operand(value));
+        self.complement_and_add(to, value);
+    }
+
+    /// `to` becomes `-value`, in two steps where the kernel has a `min` or `max` of `i32`.
+    pub(super) fn negate_into(&mut self, to: Reg, value: Operand) {
+        match to.class() {
+            Class::B64 => self.ins(&["neg.s64"], &[to.into(), value]),
+            _ if self.compares => self.complement_and_add(to, value),
+            _ => self.ins(&["neg.s32"], &[to.into(), value]),
+        }
+    }
+
+    fn complement_and_add(&mut self, to: Reg, value: Operand) {
         self.ins(&["not.b32"], &[to.into(), value]);
         self.ins(&["add.s32"], &[to.into(), to.into(), Operand::Int(1)]);
     }

@@ -3,7 +3,6 @@
 use super::typed::{Float, Fused, IntoVal, Ordered, Val};
 use crate::ir::number::Rounding;
 use crate::ir::op::{ApproxFunction, Arith, Compare, DivApprox, FloatMode, FloatTest, Subnormals};
-use crate::ir::types::{Scalar, Type};
 
 /// Arithmetic that names its rounding, and what becomes of subnormal numbers and of results out of a range.
 ///
@@ -92,74 +91,6 @@ impl<'b, T: Fused> Val<'b, T> {
         let value = self.context().operand(self);
         self.context().emit_val(Arith::Approx { value, function, subnormals })
     }
-
-    /// Approximately `2^self`. Subnormal numbers of `bf16` are zero. PTX ISA 9.7.3.21, 9.7.4.10 `ex2.approx`.
-    #[track_caller]
-    pub fn ex2_approx(self) -> Val<'b, T> {
-        let elem = match T::TYPE {
-            Type::Scalar(scalar) => Some(scalar),
-            Type::Vector(vector) => Some(vector.elem()),
-            Type::Pointer { .. } | Type::TensorMap { .. } => None,
-        };
-        let is_bf16 = elem == Some(Scalar::Bf16);
-        self.approx(ApproxFunction::Ex2, if is_bf16 { Subnormals::Ftz } else { Subnormals::Keep })
-    }
-
-    /// Approximately the hyperbolic tangent. PTX ISA 9.7.3.22, 9.7.4.9 `tanh.approx`.
-    #[track_caller]
-    pub fn tanh_approx(self) -> Val<'b, T> {
-        self.approx(ApproxFunction::Tanh, Subnormals::Keep)
-    }
-}
-
-macro_rules! approximations {
-    ($($(#[$doc:meta])* $name:ident $function:ident;)*) => {
-        /// Approximations of `f32` by the hardware, in about one instruction each. The simulator rounds the
-        /// exact result, so that it may differ from a GPU within the bounds of [`ApproxFunction`].
-        ///
-        /// ```
-        /// # #[cfg(feature = "sim")] {
-        /// use tilewright::ir::{GlobalMut, Kernel, Target};
-        /// use tilewright::runtime::{Device, Grid};
-        ///
-        /// let kernel = Kernel::<(GlobalMut<f32>,)>::build("roots", Target::SM_80, |k, (x,)| {
-        ///     let v = x.load(k, 0);
-        ///     x.store(k, 0, v.rsqrt_approx());
-        ///     x.store(k, 1, v.lg2_approx().ex2_approx());
-        /// })?;
-        /// assert!(kernel.ptx().text().contains("rsqrt.approx.f32"));
-        /// let device = Device::sim()?;
-        /// let mut x = device.upload(&[16.0f32, 0.0])?;
-        /// device.load(&kernel)?.launch(Grid::cover(1, 1), (&mut x,))?;
-        /// assert_eq!(x.to_vec()?, [0.25, 16.0]);
-        /// # }
-        /// # Ok::<(), Box<dyn std::error::Error>>(())
-        /// ```
-        impl<'b> Val<'b, f32> {
-            $(
-                $(#[$doc])*
-                #[track_caller]
-                pub fn $name(self) -> Val<'b, f32> {
-                    self.approx(ApproxFunction::$function, Subnormals::Keep)
-                }
-            )*
-        }
-    };
-}
-
-approximations! {
-    /// Approximately `1 / self`, within 1 ulp. PTX ISA 9.7.3.13 `rcp.approx`.
-    rcp_approx Rcp;
-    /// Approximately the square root. PTX ISA 9.7.3.15 `sqrt.approx`.
-    sqrt_approx Sqrt;
-    /// Approximately `1 / sqrt(self)`. PTX ISA 9.7.3.17 `rsqrt.approx`.
-    rsqrt_approx Rsqrt;
-    /// Approximately the logarithm to base 2. PTX ISA 9.7.3.20 `lg2.approx`.
-    lg2_approx Lg2;
-    /// Approximately the sine. PTX ISA 9.7.3.18 `sin.approx`.
-    sin_approx Sin;
-    /// Approximately the cosine. PTX ISA 9.7.3.19 `cos.approx`.
-    cos_approx Cos;
 }
 
 impl<'b> Val<'b, f32> {

@@ -30,6 +30,7 @@ mod group;
 mod inline;
 mod kernel;
 mod layout;
+mod math;
 mod mbarrier;
 mod mma;
 mod ops;

@@ -66,7 +66,7 @@ impl<'b, C: Number, D: Number> SumMap<'b> for EpilogueOps<'b, C, D> {
             Some(Activation::Gelu) => {
                 // sqrt(2 / pi), and its product with 0.044715.
                 let inner = value * (value * value).fma(0.035_677_407_f32, 0.797_884_6);
-                (value * 0.5) * (inner.tanh_approx() + 1.0)
+                (value * 0.5) * (inner.tanh_fast() + 1.0)
             }
         }
     }

@@ -1,14 +1,15 @@
 //! [`SmemOperand`]: operands in shared memory, which `wgmma` reads by itself.
 
 use crate::arch::{Major, MatrixDescriptor};
-use crate::ir::{Body, Element, Scalar, Val};
+use crate::ir::{Body, Element, Scalar, Val, WARP};
 use crate::layout::{ComposedLayout, Layout, LayoutError, Swizzle};
 
 use crate::tensor::error::{TensorError, TensorErrorKind};
 use crate::tensor::view::tensor::SharedTensor;
 
 /// The part of an operand in shared memory that a warp group multiplies: a descriptor, and how far from it those of the
-/// other instructions are. CuTe's descriptor iterator.
+/// other instructions are. CuTe's descriptor iterator. All threads of a warp make it together, as it is uniform over the
+/// warp: lane 0 hands out its address.
 ///
 /// Made of the partition of a swizzled tensor by a [`ThrMma`](crate::tensor::ThrMma) of `wgmma`, (V, MN, K, ..), and has the
 /// modes (MN, K, ..).
@@ -74,7 +75,9 @@ impl<'b> SmemOperand<'b> {
                 let (base, offset) = part.engine.resolve();
                 let bytes = i64::from(T::SCALAR.size_bytes());
                 let start = base.matrix_descriptor(descriptor.bits()).cvt::<u32>();
-                let low = add(start, offset * bytes / 16);
+                // The threads of a warp have one operand. Handed out by a lane, the descriptor stays in uniform
+                // registers, where `wgmma` reads it.
+                let low = k.shfl_idx(WARP, add(start, offset * bytes / 16), 0);
                 let (bits, major) = (descriptor.bits(), descriptor.major);
                 SmemOperand { low, bits, major, layout, poisoned: false, ..nothing }
             }

@@ -1,6 +1,6 @@
 //! Warp groups with roles of their own.
 
-use crate::ir::{Body, LaunchBounds, SetmaxnregAction, Val};
+use crate::ir::{Body, LaunchBounds, SetmaxnregAction, Val, WARP};
 
 use crate::tensor::error::{TensorError, TensorErrorKind, count_of};
 
@@ -34,7 +34,7 @@ impl WarpRole {
 
 /// Runs `body` once for each role, for the warp groups that have it: with the number of the role, a host number, and of
 /// the group among those of the role. Registers are moved first: a role has fewer or more than the `entry` ones that a
-/// thread has when the kernel starts.
+/// thread has when the kernel starts. The number of the group is uniform over each warp, also for `ptxas`.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -69,7 +69,9 @@ pub fn warp_roles<'b>(
         let operand = format!("roles of {groups:?} warp groups");
         return k.report(TensorError { operation: "warp_roles", operand, kind });
     }
-    let group = k.thread_idx().x / WarpRole::THREADS as i32;
+    // All lanes have the same number already. `ptxas` knows it only of what a lane hands to the others, and keeps what
+    // is computed from that in uniform registers.
+    let group = k.shfl_idx(WARP, k.thread_idx().x / WarpRole::THREADS as i32, 0);
     let Some((last, others)) = roles.split_last() else { return };
     let mut run = |k: &mut Body<'_, 'b>, role: &WarpRole, number: usize, first: i32| {
         let group = if first == 0 { group } else { group - first };
