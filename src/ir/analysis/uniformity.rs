@@ -6,7 +6,7 @@
 //! from one address is not. In a warp, `tid.x / 32` and its like are not divergent where the warps of a block
 //! follow the x axis: that is known where the kernel fixes its block, and taken for granted where it does not,
 //! so that a kernel is refused only for what is wrong with it. Votes and reductions of a warp are the same in
-//! all its threads. An operation is *divergent* if it may be executed by a part of the threads that have not
+//! all its threads, and so is what all lanes have exchanged in pairs (`butterfly.rs`). An operation is *divergent* if it may be executed by a part of the threads that have not
 //! returned:
 //!
 //! * inside an arm of an `if` with a divergent condition, and inside a loop with a divergent range;
@@ -19,6 +19,7 @@
 
 use std::collections::HashSet;
 
+use super::butterfly::Butterflies;
 use crate::ir::entity::{Entity, OpId, RegionId, Value};
 use crate::ir::kernel::KernelIr;
 use crate::ir::kernel::ValueDef;
@@ -45,11 +46,14 @@ pub(in crate::ir) struct Uniformity {
 impl Uniformity {
     /// The analysis of a kernel whose structure is verified.
     pub(in crate::ir) fn new(ir: &KernelIr, scope: Scope) -> Uniformity {
+        let is_warp = |[x, y, z]: [u32; 3]| x.saturating_mul(y).saturating_mul(z) <= 32;
+        let scope = if ir.bounds.block.is_some_and(is_warp) { Scope::Warp } else { scope };
         let mut flow = Flow {
             ir,
             scope,
             values: vec![false; ir.values.len()],
             vars: vec![false; ir.vars.len()],
+            butterflies: Butterflies::new(ir),
             broken: HashSet::new(),
             ops: vec![None; ir.ops.len()],
             changed: true,
@@ -73,6 +77,8 @@ struct Flow<'k> {
     values: Vec<bool>,
     /// Whether each variable may hold a divergent value.
     vars: Vec<bool>,
+    /// What the lanes of a warp have exchanged.
+    butterflies: Butterflies,
     /// The loops that some threads leave in an iteration in which others stay.
     broken: HashSet<OpId>,
     /// For each operation, what makes it divergent.
@@ -127,7 +133,14 @@ impl Flow<'_> {
         match &data.op {
             Op::Control(control) => return self.control(op, control, cause),
             Op::Arith(Arith::Sreg { reg }) => divergent = self.varies(*reg),
-            Op::Arith(arith) => divergent &= !self.is_number_of_warp(arith),
+            Op::Arith(arith) => {
+                divergent &= !self.is_number_of_warp(arith);
+                if self.scope == Scope::Warp {
+                    let (values, results) = (&self.values, &data.results);
+                    let is_divergent = |value: Value| values[value.index()];
+                    divergent &= !self.butterflies.is_uniform(ir, arith, results, is_divergent);
+                }
+            }
             Op::Mem(Mem::SetVar { var, .. }) => {
                 // A thread that does not come here keeps its old value.
                 let flag = &mut self.vars[var.index()];
