@@ -107,6 +107,11 @@ impl<K: Entity, T> Arena<K, T> {
         key
     }
 
+    /// Drops all entries but the first `len`.
+    pub(in crate::ir) fn truncate(&mut self, len: usize) {
+        self.items.truncate(len);
+    }
+
     /// The number of entries.
     pub fn len(&self) -> usize {
         self.items.len()

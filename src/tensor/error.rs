@@ -68,6 +68,24 @@ pub enum TensorErrorKind {
         /// The second shape, printed.
         right: String,
     },
+    /// A shape that goes to another one in several ways.
+    AmbiguousBroadcast {
+        /// The shape, printed.
+        shape: String,
+        /// The shape that has more modes, printed.
+        to: String,
+        /// The shape with as many modes, its modes first.
+        first: String,
+        /// The same, its modes as far behind as they fit.
+        last: String,
+    },
+    /// A shape of another size.
+    ReshapeSize {
+        /// The shape, printed.
+        shape: String,
+        /// The number of elements.
+        len: usize,
+    },
     /// An element beyond the last one.
     NoSuchElement {
         /// The number of the element.
@@ -353,7 +371,15 @@ impl fmt::Display for TensorErrorKind {
             }
             TensorErrorKind::NoCommonShape { left, right } => write!(
                 f,
-                "the shapes {left} and {right} do not go together: modes are of the same extent, or one is 1 and is repeated"
+                "the shapes {left} and {right} do not go together: modes are of the same form and extent, or one is 1 and is repeated (`reduce_keepdims` leaves a 1 for each leaf that it folds)"
+            ),
+            TensorErrorKind::AmbiguousBroadcast { shape, to, first, last } => write!(
+                f,
+                "the shape {shape} can be repeated to {to} in several ways: write `.reshape(shape!{first})` or `.reshape(shape!{last})`, or use `reduce_keepdims` where it comes from a reduction"
+            ),
+            TensorErrorKind::ReshapeSize { shape, len } => write!(
+                f,
+                "{len} elements do not have the shape {shape}: the size must stay the same"
             ),
             TensorErrorKind::NoSuchElement { index, len } => {
                 write!(f, "there is no element {index}: the tensor has {len}")

@@ -77,20 +77,36 @@ fn control_flow_infers() {
     println!("{}", kernel.unwrap());
 }
 
+#[cfg(feature = "sim")]
 fn helper<'b>(k: &mut Body<'b, '_>, x: Val<'b, f32>, depth: usize) -> Val<'b, f32> {
     if depth == 0 {
         return x;
     }
-    let x = helper(k, x * x, depth - 1);
+    let x = helper(k, x * x - 2.0, depth - 1);
     k.if_else(x.lt(0.0), |k| k.yield_(0.0), |k| k.yield_(x))
 }
 
+/// A function that calls itself while the kernel is built computes what it computes on the host.
+#[cfg(feature = "sim")]
 #[test]
 fn functions_compose() {
-    let kernel = Kernel::<(GlobalMut<f32>,)>::build("compose", Target::SM_80, |k, (y,)| {
-        let v = y.load(k, 0);
-        let w = helper(k, v, 3);
-        y.store(k, 0, w);
-    });
-    println!("{}", kernel.unwrap());
+    use tilewright::runtime::{Device, Grid};
+
+    fn expected(x: f32, depth: usize) -> f32 {
+        if depth == 0 { x } else { expected(x * x - 2.0, depth - 1).max(0.0) }
+    }
+    let device = Device::sim().unwrap();
+    let values = [1.5f32, -1.25, 0.0, 2.0, 2.5, -3.0, 1.0];
+    for depth in 0..4 {
+        let kernel = Kernel::<(GlobalMut<f32>,)>::build("compose", Target::SM_80, |k, (y,)| {
+            let i = k.thread_idx().x;
+            let v = y.load(k, i);
+            let w = helper(k, v, depth);
+            y.store(k, i, w);
+        });
+        let mut y = device.upload(&values).unwrap();
+        let f = device.load(&kernel.unwrap()).unwrap();
+        f.launch(Grid::cover(7, 7), (&mut y,)).unwrap();
+        assert_eq!(y.to_vec().unwrap(), values.map(|x| expected(x, depth)), "depth {depth}");
+    }
 }

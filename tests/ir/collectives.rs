@@ -5,7 +5,9 @@
 use crate::support::{device, ptxas, text};
 
 use device::devices;
-use tilewright::ir::{Body, Element, Global, GlobalMut, Group, Kernel, Target, Val, range};
+use tilewright::ir::{
+    Body, Element, Global, GlobalMut, Group, Kernel, KernelOptions, Target, Val, range,
+};
 use tilewright::runtime::{Device, Grid, RuntimeError, sim};
 
 /// Blocks of one thread, of partial warps, of whole warps, of all warps, of several axes.
@@ -44,6 +46,7 @@ fn thread<'b>(k: &Body<'b, '_>) -> Val<'b, i32> {
 /// The threads of each group, as the ranges of their numbers.
 fn groups(group: Group, threads: usize) -> Vec<std::ops::Range<usize>> {
     let size = match group {
+        Group::Lanes(lanes) => lanes as usize,
         Group::Warp => 32,
         Group::Block => threads,
     };
@@ -61,7 +64,7 @@ fn then((a, b): Affine, (c, d): Affine) -> Affine {
 #[test]
 fn reduce_and_scan_in_the_order_of_the_threads() {
     type Params = (Global<u64>, GlobalMut<u64>);
-    for group in [Group::Warp, Group::Block] {
+    for group in [Group::Lanes(1), Group::Lanes(4), Group::Lanes(16), Group::Warp, Group::Block] {
         let build = |target| {
             Kernel::<Params>::build("maps", target, |k, (x, out)| {
                 let dim = k.block_dim();
@@ -244,5 +247,253 @@ fn reduce_under_a_divergent_branch_is_refused() {
     for group in [Group::Warp, Group::Block] {
         let errors = build(group).unwrap_err().to_string();
         assert!(errors.contains("collectives.rs"), "{errors}");
+    }
+}
+
+const GROUPS: [Group; 7] = [
+    Group::Lanes(2),
+    Group::Lanes(4),
+    Group::Lanes(8),
+    Group::Lanes(16),
+    Group::Lanes(32),
+    Group::Warp,
+    Group::Block,
+];
+
+/// The kernel fixes its block: whole warps, partial warps, few and many warps, 1 to 1024 threads.
+#[test]
+fn reduce_knows_the_block_of_the_kernel() {
+    type Params = (Global<u64>, Global<f32>, GlobalMut<u64>, GlobalMut<f32>);
+    let mut sizes = vec![1, 2, 3, 16, 31, 32, 33, 64, 65, 96, 200, 256, 288, 289, 513, 992, 1024];
+    let mut seed = 7u32;
+    for _ in 0..16 {
+        seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        sizes.push((seed >> 16) % 1024 + 1);
+    }
+    for device in devices() {
+        for (i, threads) in sizes.iter().copied().enumerate() {
+            let groups = if i < 17 { &GROUPS[..] } else { &GROUPS[5..] };
+            for &group in groups {
+                let options = KernelOptions::default().block([threads, 1, 1]);
+                let name = "known";
+                let target = device.target();
+                let kernel =
+                    Kernel::<Params>::build_with(options, name, target, |k, (x, y, u, v)| {
+                        let i = k.thread_idx().x;
+                        let own = (x.load(k, i * 2), x.load(k, i * 2 + 1));
+                        let maps = k.reduce(group, own, |_, p, q| (p.0 * q.0, p.1 * q.0 + q.1));
+                        let small = own.0.cvt::<i32>();
+                        let sum = k.sum(group, small);
+                        let (xor, or) = k.reduce(group, (small, small.cvt::<u32>()), |_, a, b| {
+                            (a.0 ^ b.0, a.1 | b.1)
+                        });
+                        let f = y.load(k, i);
+                        let (max, min) = (k.max(group, f), k.min(group, f));
+                        let (largest, at) = k.argmax(group, f, i);
+                        let total = k.sum(group, f);
+                        let ints = [sum.cvt::<u32>(), xor.cvt::<u32>(), or, at.cvt::<u32>()];
+                        for (j, value) in (0..).zip([maps.0, maps.1]) {
+                            u.store(k, i * 6 + j, value);
+                        }
+                        for (j, value) in (2..).zip(ints) {
+                            u.store(k, i * 6 + j, value.cvt::<u64>());
+                        }
+                        for (j, value) in (0..).zip([max, min, largest, total]) {
+                            v.store(k, i * 4 + j, value);
+                        }
+                    })
+                    .unwrap();
+                let n = threads as usize;
+                let maps: Vec<Affine> =
+                    (0..threads).map(|i| (u64::from(i * 2 + 1), u64::from(i * i + 5))).collect();
+                let flat: Vec<u64> = maps.iter().flat_map(|(a, b)| [*a, *b]).collect();
+                // Small integers, so that sums are exact; each value comes several times.
+                let floats: Vec<f32> = (0..threads).map(|i| (i * 37 % 23) as f32 - 11.0).collect();
+                let (x, y) = (device.upload(&flat).unwrap(), device.upload(&floats).unwrap());
+                let mut u = device.zeros(6 * n).unwrap();
+                let mut v = device.zeros(4 * n).unwrap();
+                let f = device.load(&kernel).unwrap();
+                f.launch(Grid::new([1; 3], [threads, 1, 1]), (&x, &y, &mut u, &mut v)).unwrap();
+                let (mut ints, mut reals) = (Vec::new(), Vec::new());
+                for range in self::groups(group, n) {
+                    let (m, f) = (&maps[range.clone()], &floats[range.clone()]);
+                    let all = m.iter().copied().reduce(then).unwrap();
+                    let sum = m.iter().fold(0u32, |sum, m| sum.wrapping_add(m.0 as u32));
+                    let xor = m.iter().fold(0, |sum, m| sum ^ m.0 as u32);
+                    let or = m.iter().fold(0, |sum, m| sum | m.0 as u32);
+                    let max = f.iter().copied().fold(f32::MIN, f32::max);
+                    let min = f.iter().copied().fold(f32::MAX, f32::min);
+                    let at = range.start + f.iter().position(|f| *f == max).unwrap();
+                    for _ in range {
+                        ints.extend([all.0, all.1]);
+                        ints.extend([sum, xor, or, at as u32].map(u64::from));
+                        reals.extend([max, min, max, f.iter().sum()]);
+                    }
+                }
+                assert_eq!(u.to_vec().unwrap(), ints, "{group:?} of {threads} on {device}");
+                assert_eq!(v.to_vec().unwrap(), reals, "{group:?} of {threads} on {device}");
+            }
+        }
+    }
+}
+
+/// Several reductions after each other, of different sizes, in branches and in loops: the memory that they share
+/// is not written before all threads have read it, in any order of the warps.
+#[test]
+fn reductions_share_their_memory() {
+    for fixed in [false, true] {
+        let options = KernelOptions::default();
+        let options = if fixed { options.block([320, 1, 1]) } else { options };
+        let kernel = Kernel::<(GlobalMut<i64>, i32)>::build_with(
+            options,
+            "rounds",
+            Target::SM_80,
+            |k, (x, n)| {
+                let i = k.thread_idx().x;
+                let start = x.load(k, i);
+                let v = k.for_(range(0, n), start, |k, round, v| {
+                    let sum = k.sum(Group::Block, v);
+                    let v = k.if_with((round & 1).eq(0), v, |k| {
+                        let small = k.sum(Group::Block, v.cvt::<i32>());
+                        let maps = k.reduce(Group::Block, (v, v, v), |_, p, q| {
+                            (p.0 * q.0, p.1 * q.0 + q.1, p.2.max(q.2))
+                        });
+                        v + small.cvt::<i64>() + maps.1 % 1000 + maps.2
+                    });
+                    let before = k.scan_exclusive(Group::Block, 0i64, v, |_, a, b| a + b);
+                    v * 3 + (sum + before) % 1000
+                });
+                x.store(k, i, v);
+            },
+        )
+        .unwrap();
+        let random = |seed| sim::Options::default().order(sim::Order::Random { seed });
+        let mut all = devices();
+        all.extend((0..8).map(|seed| Device::sim_with(random(seed))));
+        for device in all {
+            let mut v: Vec<i64> = (0..320).map(|i| i * 5 % 17 + 1).collect();
+            let mut x = device.upload(&v).unwrap();
+            let f = device.load(&kernel).unwrap();
+            f.launch(Grid::cover(320, 320), (&mut x, 5)).unwrap();
+            for round in 0..5 {
+                let sum = v.iter().fold(0i64, |sum, v| sum.wrapping_add(*v));
+                if round & 1 == 0 {
+                    let small = v.iter().fold(0i32, |sum, v| sum.wrapping_add(*v as i32));
+                    let maps = v.iter().map(|v| (*v, *v, *v)).reduce(|p, q| {
+                        let next = p.1.wrapping_mul(q.0).wrapping_add(q.1);
+                        (p.0.wrapping_mul(q.0), next, p.2.max(q.2))
+                    });
+                    let maps = maps.unwrap();
+                    for v in &mut v {
+                        *v = v.wrapping_add(i64::from(small)).wrapping_add(maps.1 % 1000);
+                        *v = v.wrapping_add(maps.2);
+                    }
+                }
+                let mut before = 0i64;
+                for v in &mut v {
+                    let own = *v;
+                    *v = own.wrapping_mul(3).wrapping_add(sum.wrapping_add(before) % 1000);
+                    before = before.wrapping_add(own);
+                }
+            }
+            assert_eq!(x.to_vec().unwrap(), v, "fixed: {fixed}, on {device}");
+        }
+    }
+}
+
+/// What a kernel with `calls` sums over a block of `threads` takes: shuffles, `redux`, barriers, shared bytes.
+fn cost(threads: u32, calls: usize, group: Group, of_ints: bool) -> [usize; 4] {
+    let options = KernelOptions::default().block([threads, 1, 1]);
+    type Params = (GlobalMut<f32>, GlobalMut<i32>);
+    let kernel = Kernel::<Params>::build_with(options, "cost", Target::SM_80, |k, (x, y)| {
+        let i = k.thread_idx().x;
+        for _ in 0..calls {
+            if of_ints {
+                let sum = k.sum(group, y.load(k, i));
+                y.store(k, i, sum);
+            } else {
+                let sum = k.sum(group, x.load(k, i));
+                x.store(k, i, sum);
+            }
+        }
+    })
+    .unwrap();
+    let ptx = kernel.ptx();
+    let text = ptx.text();
+    let count = |what: &str| text.matches(what).count();
+    assert_eq!(count("selp"), 0, "{text}");
+    let bytes: u32 = kernel.ir().shared.iter().map(|(_, data)| data.len).sum();
+    let barriers = count("bar.sync") + count("barrier.sync");
+    [count("shfl.sync.bfly"), count("redux.sync.add.s32"), barriers, bytes as usize]
+}
+
+/// A sum is as many steps as the lanes need, one barrier for a block, and shared memory once.
+#[test]
+fn sums_take_few_instructions() {
+    for (lanes, shuffles) in [(2, 1), (4, 2), (8, 3), (16, 4), (32, 5)] {
+        assert_eq!(cost(128, 1, Group::Lanes(lanes), false), [shuffles, 0, 0, 0]);
+    }
+    assert_eq!(cost(128, 3, Group::Warp, false), [15, 0, 0, 0]);
+    assert_eq!(cost(128, 1, Group::Warp, true), [0, 1, 0, 0]);
+    assert_eq!(cost(32, 1, Group::Block, false), [5, 0, 0, 0]);
+    // Two halves, of 4 bytes for each warp.
+    assert_eq!(cost(256, 1, Group::Block, false), [5, 0, 1, 64]);
+    assert_eq!(cost(256, 8, Group::Block, false), [40, 0, 8, 64]);
+    assert_eq!(cost(1024, 1, Group::Block, false), [5, 0, 1, 256]);
+    assert_eq!(cost(256, 2, Group::Block, true), [0, 2, 2, 64]);
+}
+
+/// NaN is taken only where all values are NaN, and then with the lowest index.
+#[test]
+fn argmax_ignores_nan() {
+    let nan = f32::NAN;
+    let values = [nan, -0.0, 0.0, nan, 7.0, nan, 7.0, f32::NEG_INFINITY, nan, nan, nan, nan];
+    let kernel =
+        Kernel::<(Global<f32>, GlobalMut<i32>)>::build("nan", Target::SM_80, |k, (x, y)| {
+            let i = k.thread_idx().x;
+            let (_, at) = k.argmax(Group::Lanes(4), x.load(k, i), 100 - i);
+            y.store(k, i, at);
+        })
+        .unwrap();
+    for device in devices() {
+        let x = device.upload(&values).unwrap();
+        let mut y = device.zeros(12).unwrap();
+        device.load(&kernel).unwrap().launch(Grid::cover(12, 12), (&x, &mut y)).unwrap();
+        let expected = [[98; 4], [94; 4], [89; 4]].concat();
+        assert_eq!(y.to_vec().unwrap(), expected, "on {device}");
+    }
+}
+
+/// The result of a reduction is the same in all its threads, and the verifier knows it: what they do together
+/// may depend on it.
+#[test]
+fn branches_on_a_reduction_are_taken_together() {
+    for threads in [None, Some(5), Some(32), Some(200), Some(256), Some(1024)] {
+        let options = KernelOptions::default();
+        let options = threads.map_or(options.clone(), |threads| options.block([threads, 1, 1]));
+        Kernel::<(GlobalMut<f32>,)>::build_with(options, "branch", Target::SM_80, |k, (x,)| {
+            let i = k.thread_idx().x;
+            let v = x.load(k, i);
+            let largest = k.max(Group::Warp, v);
+            k.if_(largest.gt(0.0), |k| k.bar_warp(tilewright::ir::WARP));
+            let (_, at) = k.argmax(Group::Block, v, i);
+            k.if_(at.gt(3), |k| k.barrier());
+            let last = k.reduce(Group::Block, (v, v), |_, a, b| (b.0, a.1 + b.0));
+            k.if_(last.1.gt(3.0), |k| k.barrier());
+        })
+        .unwrap_or_else(|errors| panic!("{threads:?}: {errors}"));
+    }
+}
+
+#[test]
+fn groups_have_lanes_of_a_power_of_two() {
+    for lanes in [0, 3, 48, 64] {
+        let built = Kernel::<(GlobalMut<i32>,)>::build("wrong", Target::SM_80, |k, (x,)| {
+            let sum = k.sum(Group::Lanes(lanes), x.load(k, 0));
+            x.store(k, 0, sum);
+        });
+        let errors = built.map(|_| ()).unwrap_err().to_string();
+        let wanted = format!("a group of lanes has 1, 2, 4, 8, 16 or 32 of them, not {lanes}: use");
+        assert!(errors.contains(&wanted) && errors.contains("collectives.rs"), "{errors}");
     }
 }

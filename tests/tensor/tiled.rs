@@ -36,35 +36,45 @@ fn in_a_build(body: impl for<'b> FnOnce(&mut Body<'b, 'b>)) {
     Kernel::<()>::build("host", Target::SM_80, |k, ()| body(k)).expect("nothing is wrong");
 }
 
-/// Value `v` of thread `t` is the place `tv(t, v)` of each tile.
+/// By the definition, without the layout of threads and values: the tile has a block of `values` for each place of
+/// `threads`, so value `(i, j)` of the thread at `(p, q)` is the element `(p vm + i, q vn + j)`, where `values` is
+/// `vm x vn`. The numbers of threads and values are those that the two layouts give them.
 #[test]
 fn a_thread_copies_its_values_of_each_tile() -> Result<()> {
-    for (threads, values, bits) in [
-        (layout!((8, 4):(4, 1)), layout!((1, 4)), 32),
-        (layout!((8, 4):(4, 1)), layout!((1, 4)), 128),
-        (layout!((4, 8)), layout!((4, 1)), 64),
-        (layout!((4, 8)), layout!((2, 2):(2, 1)), 32),
-        (layout!((16, 16):(16, 1)), layout!((1, 1)), 32),
-        (layout!(((2, 4), 4):((1, 8), 2)), layout!((2, 4)), 64),
+    for (threads, values, [tm, tn], [vm, vn], bits) in [
+        (layout!((8, 4):(4, 1)), layout!((1, 4)), [8, 4], [1, 4], 32),
+        (layout!((8, 4):(4, 1)), layout!((1, 4)), [8, 4], [1, 4], 128),
+        (layout!((4, 8)), layout!((4, 1)), [4, 8], [4, 1], 64),
+        (layout!((4, 8)), layout!((2, 2):(2, 1)), [4, 8], [2, 2], 32),
+        (layout!((16, 16):(16, 1)), layout!((1, 1)), [16, 16], [1, 1], 32),
+        (layout!(((2, 4), 4):((1, 8), 2)), layout!((2, 4)), [8, 4], [2, 4], 64),
     ] {
         let tiled = TiledCopy::new(universal(bits)?, Scalar::F32, &threads, &values)?;
         let extents: Vec<i64> =
             tiled.tiler().children().map(|e| e.as_static().expect("a number")).collect();
-        let (m, n) = (extents[0], extents[1]);
-        let (count, per_thread) = (tiled.size()?, values.size()?.to_static()?);
+        let (m, n) = (tm * vm, tn * vn);
+        assert_eq!((extents, tiled.size()?), (vec![m, n], tm * tn));
+        // The element of each value of each thread in a tile.
+        let mut elements = HashMap::new();
+        for (p, q) in (0..tm).flat_map(|p| (0..tn).map(move |q| (p, q))) {
+            for (i, j) in (0..vm).flat_map(|i| (0..vn).map(move |j| (i, j))) {
+                let thread = threads.crd2idx((p, q))?.to_static()?;
+                let value = values.crd2idx((i, j))?.to_static()?;
+                let known = elements.insert((thread, value), [p * vm + i, q * vn + j]);
+                assert_eq!(known, None);
+            }
+        }
         in_a_build(|k| {
             let matrix = CoordTensor::identity(k, shape!(3 * m, 2 * n));
-            for thread in 0..count {
+            for thread in 0..tm * tn {
                 let slice = tiled.slice(thread);
                 let part = slice.partition_s(k, &matrix);
                 assert_eq!(places(k, &slice.partition_d(k, &matrix)), places(k, &part));
                 let mut expected = Vec::new();
                 for (j, i) in (0..2).flat_map(|j| (0..3).map(move |i| (j, i))) {
-                    for value in 0..per_thread {
-                        let place = tiled.layout_tv().crd2idx((thread, value));
-                        let place = place.and_then(|place| place.to_static());
-                        let place = place.expect("thread and value are inside");
-                        expected.push([place % m + i * m, place / m + j * n]);
+                    for value in 0..vm * vn {
+                        let [row, column] = elements[&(thread, value)];
+                        expected.push([row + i * m, column + j * n]);
                     }
                 }
                 assert_eq!(places(k, &part), expected, "thread {thread} of {tiled}");

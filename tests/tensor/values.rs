@@ -227,6 +227,84 @@ fn reductions_fold_the_other_modes() -> Result<(), LayoutError> {
     Ok(())
 }
 
+/// `reduce_keepdims` is `reduce` with the extent 1 for each leaf that is folded, so it goes back to the shape that it
+/// comes from: `all - max` is the difference from the largest element with the same kept coordinates.
+#[test]
+fn reductions_that_keep_their_modes_go_with_the_tensor() {
+    let kernel = build(|k, x, y, _| {
+        let shape = shape!((2, 2, 4), 1, 3);
+        let all = Tensor::new(k, x, Layout::compact(shape.clone())).load_all(k);
+        let rows = all.reduce_keepdims(k, -1000, ((1, .., 1), 1, 1), |a, b| a.max(b));
+        assert_eq!(rows.shape(), &shape!((1, 2, 1), 1, 1));
+        let dropped = all.reduce(k, -1000, ((1, .., 1), 1, 1), |a, b| a.max(b));
+        let same = dropped.reshape(shape!((1, 2, 1), 1, 1));
+        let total = all.reduce_keepdims(k, 0, 0, |a, b| a + b);
+        assert_eq!(total.shape(), &shape!((1, 1, 1), 1, 1));
+        let out = Tensor::new(k, y, Layout::compact(shape.clone()));
+        out.store_all(k, &((&all - &rows) * 100 + (&all - &same) + &total));
+    });
+    let x = numbers(48);
+    let total: i32 = x.iter().sum();
+    for found in run(kernel, threads(1), &x, 48, 0) {
+        for (i, value) in found.iter().enumerate() {
+            let row = |i: usize| i / 2 % 2;
+            let largest = (0..48).filter(|j| row(*j) == row(i)).map(|j| x[j]).max();
+            let apart = x[i] - largest.expect("there are such elements");
+            assert_eq!(*value, apart * 100 + apart + total, "element {i}");
+        }
+    }
+}
+
+/// A shape with fewer modes goes to the first ones, and is refused where it would go to others too, as are modes
+/// of another form.
+#[test]
+fn ambiguous_shapes_are_refused() {
+    let message = |left: IntTuple, right: IntTuple| {
+        let built = build(|k, _, _, _| {
+            let (a, b) =
+                (TensorSsa::full(k, left.clone(), 1), TensorSsa::full(k, right.clone(), 2));
+            let _ = a + b;
+        });
+        built.err().map(|errors| errors.iter().next().map(|error| error.kind.to_string()))
+    };
+    for (left, right) in [
+        (shape!(2), shape!(2, 4)),
+        (shape!(2, 1), shape!(2, 4)),
+        (shape!(1, 4), shape!(4, 4)),
+        (shape!(4, 1), shape!(4, 4)),
+        (shape!(1), shape!(4, 4)),
+        (shape!(4), shape!(4, 1)),
+        (shape!((1, 2, 1), 1, 1), shape!((2, 2, 4), 1, 1)),
+        (shape!(1, 3), shape!((2, 2), 3)),
+        (shape!(2, 3), shape!(2, 3, 2)),
+        (shape!(4, 2), shape!(4, (2))),
+    ] {
+        assert_eq!(message(left.clone(), right.clone()), None, "{left} and {right}");
+        assert_eq!(message(right.clone(), left.clone()), None, "{right} and {left}");
+    }
+    for (left, right, first, last) in [
+        (shape!(4), shape!(4, 4), "(4,1)", "(1,4)"),
+        (shape!(4), shape!(1, 4), "(4,1)", "(1,4)"),
+        (shape!(2, 3), shape!(2, 3, 3), "(2,3,1)", "(2,1,3)"),
+        (shape!(2, 2), shape!(2, 2, 2), "(2,2,1)", "(1,2,2)"),
+    ] {
+        let found = message(left.clone(), right).flatten().unwrap_or_default();
+        let wanted = format!(
+            "in several ways: write `.reshape(shape!{first})` or `.reshape(shape!{last})`, or use `reduce_keepdims`"
+        );
+        assert!(found.contains(&wanted), "{found}");
+    }
+    for (left, right) in [
+        (shape!(2), shape!((2, 2, 4), 1, 1)),
+        (shape!((2, 2), 3), shape!(2, 3)),
+        (shape!((2, 2), 3), shape!((2, 2, 4), 3)),
+        (shape!(3), shape!(2, 3)),
+    ] {
+        let found = message(left.clone(), right.clone()).flatten().unwrap_or_default();
+        assert!(found.contains("do not go together"), "{left} and {right}: {found}");
+    }
+}
+
 /// Through registers and shared memory and back: each thread its own part.
 #[test]
 fn copies_go_through_all_kinds_of_memory() {
@@ -439,8 +517,8 @@ fn mistakes_are_errors_of_the_build() {
     let texts: Vec<String> = errors.iter().map(|error| error.kind.to_string()).collect();
     let expected = [
         "`copy` of ptr<i32, gmem, align<4>> o (2,4):(1,2): a tensor of shape (2,4) is not copied to one of shape (3,4): both must have the same number of elements",
-        "`broadcast` of ssa<i32> o (2,4): the shapes (2,4) and (3,4) do not go together: modes are of the same extent, or one is 1 and is repeated",
-        "`store` of ptr<i32, gmem, align<4>> o (3,4):(1,3): the shapes (2,4) and (3,4) do not go together: modes are of the same extent, or one is 1 and is repeated",
+        "`broadcast` of ssa<i32> o (2,4): the shapes (2,4) and (3,4) do not go together: modes are of the same form and extent, or one is 1 and is repeated (`reduce_keepdims` leaves a 1 for each leaf that it folds)",
+        "`store` of ptr<i32, gmem, align<4>> o (3,4):(1,3): the shapes (2,4) and (3,4) do not go together: modes are of the same form and extent, or one is 1 and is repeated (`reduce_keepdims` leaves a 1 for each leaf that it folds)",
         "`load` of ssa<i32> o (2,4): there is no element 8: the tensor has 8",
         "`load` of ssa<i32> o (2,4): registers have no addresses, so their index is a host number: use a host loop, or keep the tensor in shared memory",
         "`reduce` of ssa<i32> o (2,4): 2 modes are needed, 3 were given",
@@ -449,7 +527,7 @@ fn mistakes_are_errors_of_the_build() {
         "`copy_zfill` of ptr<i32, gmem, align<4>> o (2,4):(1,2): a predicate of shape (4,2) does not say which elements of shape (2,4) are copied: a predicate is a tensor of bools of the copy's shape",
         "`copy_if` of ptr<i32, gmem, align<4>> o (2,4):(1,2): a predicate of shape (4,2) does not say which elements of shape (2,4) are copied: a predicate is a tensor of bools of the copy's shape",
         "`elem_less` of (0,0) o (2,4):(1@0,1@1): 2 modes are needed, 1 were given",
-        "`broadcast_to` of ssa<i32> o (2,4): the shapes (2,4) and (2,8) do not go together: modes are of the same extent, or one is 1 and is repeated",
+        "`broadcast_to` of ssa<i32> o (2,4): the shapes (2,4) and (2,8) do not go together: modes are of the same form and extent, or one is 1 and is repeated (`reduce_keepdims` leaves a 1 for each leaf that it folds)",
         "`recast` of rmem<i32> o (2,3):(3,1): 3 is not divisible by 2",
         "`recast` of rmem<i8> o 4:1: recast is not defined for elements of type i8 as elements of type bool",
     ];

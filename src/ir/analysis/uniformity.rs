@@ -7,7 +7,8 @@
 //! follow the x axis: that is known where the kernel fixes its block, and taken for granted where it does not,
 //! so that a kernel is refused only for what is wrong with it. Nor is a comparison whose result is seen to be the same
 //! in all threads of a warp (`thread_index.rs`). Votes and reductions of a warp are the same in
-//! all its threads. An operation is *divergent* if it may be executed by a part of the threads that have not
+//! all its threads, and so is what all lanes have exchanged in pairs (`butterfly.rs`). An operation is *divergent* if it may
+//! be executed by a part of the threads that have not
 //! returned:
 //!
 //! * inside an arm of an `if` with a divergent condition, and inside a loop with a divergent range;
@@ -20,6 +21,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::butterfly::Butterflies;
 use super::thread_index::{agree, is_thread_index};
 use crate::ir::entity::{Entity, OpId, RegionId, Value};
 use crate::ir::kernel::KernelIr;
@@ -46,11 +48,14 @@ pub(in crate::ir) struct Uniformity {
 impl Uniformity {
     /// The analysis of a kernel whose structure is verified.
     pub(in crate::ir) fn new(ir: &KernelIr, scope: Scope) -> Uniformity {
+        let is_warp = |[x, y, z]: [u32; 3]| x.saturating_mul(y).saturating_mul(z) <= 32;
+        let scope = if ir.bounds.block.is_some_and(is_warp) { Scope::Warp } else { scope };
         let mut flow = Flow {
             ir,
             scope,
             values: vec![false; ir.values.len()],
             vars: vec![false; ir.vars.len()],
+            butterflies: Butterflies::new(ir),
             broken: HashSet::new(),
             ops: vec![None; ir.ops.len()],
             agreed: HashMap::new(),
@@ -75,6 +80,8 @@ struct Flow<'k> {
     values: Vec<bool>,
     /// Whether each variable may hold a divergent value.
     vars: Vec<bool>,
+    /// What the lanes of a warp have exchanged.
+    butterflies: Butterflies,
     /// The loops that some threads leave in an iteration in which others stay.
     broken: HashSet<OpId>,
     /// For each operation, what makes it divergent.
@@ -134,7 +141,14 @@ impl Flow<'_> {
             Op::Arith(Arith::Setp { compare, lhs, rhs }) => {
                 divergent &= !self.agree(op, (*compare, *lhs, *rhs));
             }
-            Op::Arith(arith) => divergent &= !self.is_number_of_warp(arith),
+            Op::Arith(arith) => {
+                divergent &= !self.is_number_of_warp(arith);
+                if self.scope == Scope::Warp {
+                    let (values, results) = (&self.values, &data.results);
+                    let is_divergent = |value: Value| values[value.index()];
+                    divergent &= !self.butterflies.is_uniform(ir, arith, results, is_divergent);
+                }
+            }
             Op::Mem(Mem::SetVar { var, .. }) => {
                 // A thread that does not come here keeps its old value.
                 let flag = &mut self.vars[var.index()];

@@ -5,9 +5,10 @@ use std::collections::HashMap;
 
 use smallvec::SmallVec;
 
+use super::collective::Pool;
 use super::error::{BuildError, BuildErrorKind};
 use super::typed::{Element, IntoVal, Ty, Val};
-use crate::ir::entity::{OpId, PlaceId, RegionId, Value};
+use crate::ir::entity::{Entity, OpId, PlaceId, RegionId, Value};
 use crate::ir::kernel::{KernelIr, OpData, Place, Region, ValueData, ValueDef};
 use crate::ir::op::Op;
 use crate::ir::required_len::RequiredLen;
@@ -43,6 +44,8 @@ pub(super) struct State {
     computed: HashMap<(RegionId, Int, Scalar), Value>,
     /// What launches must pass.
     pub(super) required: Vec<RequiredLen>,
+    /// The shared memory of reductions and scans, once there is one over a block.
+    pub(super) pool: Option<Pool>,
 }
 
 impl Context {
@@ -53,8 +56,9 @@ impl Context {
             Some((param.int.as_symbol()?.clone(), value, param.scalar))
         });
         let (symbols, computed, errors) = (symbols.collect(), HashMap::new(), Vec::new());
-        let required = Vec::new();
-        Context { state: RefCell::new(State { ir, open, errors, symbols, computed, required }) }
+        let (required, pool) = (Vec::new(), None);
+        let state = State { ir, open, errors, symbols, computed, required, pool };
+        Context { state: RefCell::new(state) }
     }
 
     /// The kernel, its errors, and the signature with what launches must agree with because of the body.
@@ -148,6 +152,32 @@ impl Context {
     pub(super) fn operand_of<'x, T: Ty>(&'x self, value: impl IntoVal<'x, T>) -> Value {
         let value = value.into_val(self);
         self.operand(value)
+    }
+
+    /// Runs `body` with arguments of the given types in a region that is no part of the kernel, and takes back
+    /// all that it makes. `see` gets what `body` returns, with the operations that it has made.
+    pub(super) fn try_out<R, S>(
+        &self,
+        types: &[Type],
+        body: impl FnOnce(&[Value]) -> R,
+        see: impl FnOnce(&KernelIr, &[OpId], R) -> S,
+    ) -> S {
+        let (before, region, args) = self.with(|state| {
+            let before = Marks::new(state);
+            let place = state.ir.place(Place { file: "", line: 0, column: 0 });
+            let region = state.new_region();
+            let args = types.iter().map(|ty| state.add_arg(region, *ty, place));
+            let args: Vec<Value> = args.collect();
+            state.open.push(Open { region, ended: false });
+            (before, region, args)
+        });
+        let result = body(&args);
+        self.with(|state| {
+            state.close();
+            let seen = see(&state.ir, &state.ir.regions[region].ops, result);
+            before.take_back(state);
+            seen
+        })
     }
 
     /// Records an error at the caller's place.
@@ -262,5 +292,57 @@ impl State {
     /// Closes the innermost open body.
     pub(super) fn close(&mut self) {
         self.open.pop();
+    }
+}
+
+/// What a build had at some time.
+struct Marks {
+    ops: usize,
+    values: usize,
+    regions: usize,
+    vars: usize,
+    shared: usize,
+    locals: usize,
+    arrays: usize,
+    errors: usize,
+    required: usize,
+    has_pool: bool,
+}
+
+impl Marks {
+    fn new(state: &State) -> Marks {
+        let ir = &state.ir;
+        Marks {
+            ops: ir.ops.len(),
+            values: ir.values.len(),
+            regions: ir.regions.len(),
+            vars: ir.vars.len(),
+            shared: ir.shared.len(),
+            locals: ir.locals.len(),
+            arrays: ir.arrays.len(),
+            errors: state.errors.len(),
+            required: state.required.len(),
+            has_pool: state.pool.is_some(),
+        }
+    }
+
+    /// Takes back what was made since then. What was there then may not use it.
+    fn take_back(&self, state: &mut State) {
+        let ir = &mut state.ir;
+        ir.ops.truncate(self.ops);
+        ir.values.truncate(self.values);
+        ir.regions.truncate(self.regions);
+        ir.vars.truncate(self.vars);
+        ir.shared.truncate(self.shared);
+        ir.locals.truncate(self.locals);
+        ir.arrays.truncate(self.arrays);
+        // A new pool sets its register at the start of the kernel.
+        let body = ir.body;
+        ir.regions[body].ops.retain(|op| op.index() < self.ops);
+        state.errors.truncate(self.errors);
+        state.required.truncate(self.required);
+        state.computed.retain(|(region, ..), _| region.index() < self.regions);
+        let pool = state.pool.take().filter(|_| self.has_pool);
+        state.pool = pool.map(|pool| pool.without_ops_from(self.ops));
     }
 }

@@ -72,6 +72,11 @@ pub enum BuildErrorKind {
         /// Its type.
         found: Type,
     },
+    /// A group of lanes for which there are no reductions and scans.
+    GroupLanes {
+        /// How many lanes were asked for.
+        found: u32,
+    },
     /// A parameter is a layout or a tuple, and no template says which.
     MissingTemplate {
         /// The position of the parameter, from 0.
@@ -168,6 +173,10 @@ impl fmt::Display for BuildErrorKind {
             BuildErrorKind::ReducedType { found } => write!(
                 f,
                 "threads exchange scalars in a reduction or a scan, not {found}: pass its elements as a tuple or an array"
+            ),
+            BuildErrorKind::GroupLanes { found } => write!(
+                f,
+                "a group of lanes has 1, 2, 4, 8, 16 or 32 of them, not {found}: use `Group::Block` for all threads of a block"
             ),
             BuildErrorKind::MissingTemplate { param, wanted } => write!(
                 f,

@@ -679,6 +679,13 @@ pub enum VerifyError {
         /// Where it was built.
         place: Place,
     },
+    /// Registers of A are computed for the next iteration while a `wgmma` may still read those of this one.
+    WgmmaOperandComputed {
+        /// The operation that computes them.
+        op: &'static str,
+        /// Where the `wgmma` was built.
+        wgmma: Place,
+    },
     /// Registers are moved between warps in a kernel whose registers at the start are not fixed.
     SetmaxnregBounds,
     /// An atomic operation on elements of a type that it does not take.

@@ -460,6 +460,10 @@ impl fmt::Display for VerifyError {
                 f,
                 "`{op}` is reached by a part of the threads of a warp: the `{branch}` at {place} does not do the same in all of them; branch on the number of the warp, `thread_idx().x / 32`, or on what `shfl_idx` spreads from one lane, or move the barrier out"
             ),
+            E::WgmmaOperandComputed { op, wgmma } => write!(
+                f,
+                "`{op}` computes A of the next iteration while the `wgmma` at {wgmma} may still read A in the same registers, so `ptxas` would run all `wgmma` of the kernel one after the other (C7513); compute it behind the `wgmma_wait_group` that waits for this `wgmma`"
+            ),
             E::SetmaxnregBounds => f.write_str(
                 "`setmaxnreg` is dropped where the launch bounds do not fix the registers at the start: give the \
                  kernel its block, and beside it `min_blocks_per_sm`, `max_registers` or a cluster",

@@ -71,6 +71,8 @@
 //!     warp that have not returned, or by none.
 //!   - `DivergentNamedBarrier`: a numbered barrier is reached by all threads of a warp that have not returned, or
 //!     by none.
+//! * **operands of `wgmma`** (`wgmma.rs`)
+//!   - `WgmmaOperandComputed`: in a loop, registers of A are not computed while a `wgmma` still reads them.
 //! * **requests** (`requests.rs`), for a kernel that breaks no rule above
 //!   - `UnrollUnknownTripCount`: a loop that is to be unrolled fully has constant bounds.
 //!   - `UnrollSize`: unrolling does not make too many operations.
@@ -93,6 +95,7 @@ mod structure;
 mod sync;
 mod types;
 mod vars;
+mod wgmma;
 
 pub use error::{VerifyError, VerifyErrors, Violation};
 
@@ -155,6 +158,7 @@ pub(super) fn verify(ir: &KernelIr) -> Result<(), VerifyErrors> {
     if report.violations.is_empty() {
         constants::check(&mut report);
         sync::check(&mut report);
+        wgmma::check(&mut report);
     }
     if report.violations.is_empty() {
         requests::check(&mut report);

@@ -167,6 +167,10 @@ impl TiledMma {
     /// and (N, K) of B, K after K, into the sums (V, M, N). They are done after a wait
     /// ([`wgmma_wait_group`](Body::wgmma_wait_group)); a fence comes before, a commit after.
     ///
+    /// A in registers is read until the wait, and in a loop the A of the next iteration has the same registers: compute
+    /// or convert it behind the wait for these products, not only store it to the fragment there. Else `ptxas` runs all
+    /// `wgmma` of the kernel one after the other (C7513); the build refuses this where `ptxas` is known to.
+    ///
     /// A is in shared memory or in registers, as the atom says: elements ([`fragment_a`](crate::tensor::ThrMma::fragment_a)) or
     /// words of them. The sums are those of [`fragment_sums`](crate::tensor::ThrMma::fragment_sums). `f32` stands for `tf32` too, and
     /// is cut by the instruction.

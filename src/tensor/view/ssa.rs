@@ -1,24 +1,25 @@
 //! [`TensorSsa`]: the elements of a tensor as values.
 
+mod broadcast;
 mod operators;
 
 use std::fmt;
 
 use crate::ir::{Body, DeviceCoord, Element, IntoVal, Number, Val};
-use crate::layout::{Coord, IntTuple, IntTupleRef, Layout, LayoutError, Slot, Tuple};
+use crate::layout::{Coord, Int, IntTuple, IntTupleRef, Layout, LayoutError, Slot};
 
 use super::coord::Parts;
 use super::engine::{Readable, Writable};
 use super::tensor::{Fragment, Tensor};
 use crate::tensor::error::{TensorError, TensorErrorKind};
+use broadcast::{common_shape, repeated};
 
 /// The elements of a tensor as values of the thread, in the order of their coordinates (first mode fastest):
 /// CuTe DSL's `TensorSSA`. It cannot be changed; operations make new ones.
 ///
 /// Operators work element by element: `+ - * /` of numbers, `%`, `<<` and `>>` of integers, `& | ^ !` of integers and
-/// bools, of tensors and references to them. Either side may be a single value; of two tensors, modes of extent 1 are
-/// repeated to the extent of the other ([broadcast](TensorSsa::broadcast_to)), and missing ones at the end
-/// count as 1.
+/// bools, of tensors and references to them. Either side may be a single value; two tensors are repeated to a common
+/// shape ([broadcast](TensorSsa::broadcast_to)).
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -105,67 +106,6 @@ impl<'b, T> SsaOperand<'b, T> for &TensorSsa<'b, T> {
     }
 }
 
-/// The shape of which both shapes are a part, by the rules of [`TensorSsa`].
-fn common_shape(a: IntTupleRef<'_>, b: IntTupleRef<'_>) -> Result<IntTuple, TensorErrorKind> {
-    let error = || TensorErrorKind::NoCommonShape { left: a.to_string(), right: b.to_string() };
-    let is_one = |t: IntTupleRef<'_>| t.as_static() == Some(1);
-    match (a.is_leaf(), b.is_leaf()) {
-        (true, _) if is_one(a) => Ok(b.to_owned()),
-        (_, true) if is_one(b) => Ok(a.to_owned()),
-        (true, true) if a == b => Ok(a.to_owned()),
-        (true, true) => Err(error()),
-        (true, false) | (false, true) if a.rank() != b.rank() && a.rank().min(b.rank()) > 1 => {
-            Err(error())
-        }
-        _ => {
-            let one = Tuple::leaf(crate::layout::Int::ONE);
-            let modes = (0..a.rank().max(b.rank())).map(|i| {
-                let mode = |t: IntTupleRef<'_>| {
-                    if t.is_leaf() && i == 0 {
-                        Some(t.to_owned())
-                    } else {
-                        t.child(i).map(IntTupleRef::to_owned)
-                    }
-                };
-                let (x, y) = (mode(a), mode(b));
-                common_shape(
-                    x.as_ref().unwrap_or(&one).as_ref(),
-                    y.as_ref().unwrap_or(&one).as_ref(),
-                )
-            });
-            let modes = modes.collect::<Result<Vec<_>, _>>().map_err(|_| error())?;
-            Ok(Tuple::from_items(modes)?)
-        }
-    }
-}
-
-/// The layout from the coordinates of `to` to the elements of `from`, with stride 0 along repeated modes.
-fn repeated(from: IntTupleRef<'_>, to: IntTupleRef<'_>) -> Result<Layout, LayoutError> {
-    fn strides(
-        from: IntTupleRef<'_>,
-        to: IntTupleRef<'_>,
-        step: &mut i64,
-    ) -> Result<IntTuple, LayoutError> {
-        if !to.is_leaf() && from.as_static() != Some(1) {
-            let one = Tuple::leaf(crate::layout::Int::ONE);
-            let modes = to.children().enumerate().map(|(i, mode)| {
-                let part = if from.is_leaf() && i == 0 { Some(from) } else { from.child(i) };
-                strides(part.unwrap_or(one.as_ref()), mode, step)
-            });
-            return Tuple::from_items(modes.collect::<Result<Vec<_>, _>>()?);
-        }
-        if from.as_static() == Some(1) {
-            return to.to_owned().map(|_| Ok(crate::layout::Int::ZERO));
-        }
-        let stride = *step;
-        let overflow = LayoutError::Overflow { operation: "broadcast" };
-        *step =
-            step.checked_mul(from.as_leaf().map_or(Ok(1), |e| e.to_static())?).ok_or(overflow)?;
-        Ok(Tuple::leaf(crate::layout::Int::from(stride)))
-    }
-    Layout::new(to, strides(from, to, &mut 1)?)
-}
-
 impl<'b, T: Element> TensorSsa<'b, T> {
     /// A tensor of one value: CuTe DSL's `full`.
     ///
@@ -250,6 +190,11 @@ impl<'b, T: Element> TensorSsa<'b, T> {
 
     /// The elements repeated along modes of extent 1, and along modes that are missing at the end, until the
     /// tensor has `shape`: CuTe DSL's `broadcast_to`. No operation is made.
+    ///
+    /// Inside a mode both shapes have the same form: `((1,2,1),1)` goes to `((2,2,4),8)` and `(2)` does not. Where
+    /// modes are missing and those that are left fit other modes of `shape` too, as `(4)` in `(4,4)`, it is an
+    /// error of the build: [`reduce_keepdims`](TensorSsa::reduce_keepdims) and
+    /// [`reshape`](TensorSsa::reshape) say which are meant.
     #[track_caller]
     pub fn broadcast_to(&self, shape: impl Into<IntTuple>) -> Self {
         let shape = shape.into();
@@ -312,9 +257,39 @@ impl<'b, T: Element> TensorSsa<'b, T> {
         }
     }
 
+    /// The elements, in their order, as a tensor of another shape of the same size: CuTe DSL's `reshape`.
+    ///
+    /// ```
+    /// use tilewright::ir::{Kernel, Target};
+    /// use tilewright::layout::shape;
+    /// use tilewright::tensor::TensorSsa;
+    ///
+    /// Kernel::<()>::build("k", Target::SM_80, |k, ()| {
+    ///     let square = TensorSsa::<f32>::full(k, shape!(4, 4), 1.0);
+    ///     let row = square.reduce(k, 0.0, (1, ..), |a, b| a + b);
+    ///     assert_eq!(row.shape(), &shape!(4,));
+    ///     assert_eq!((square * row.reshape(shape!(1, 4))).shape(), &shape!(4, 4));
+    /// })?;
+    /// # Ok::<(), tilewright::ir::BuildErrors>(())
+    /// ```
+    #[track_caller]
+    pub fn reshape(&self, shape: impl Into<IntTuple>) -> Self {
+        let shape = shape.into();
+        let size = shape.product().and_then(|size| size.to_static());
+        if size.is_ok_and(|size| usize::try_from(size) == Ok(self.values.len())) {
+            return TensorSsa { shape, values: self.values.clone() };
+        }
+        let (found, len) = (shape.to_string(), self.values.len());
+        self.failed("reshape", TensorErrorKind::ReshapeSize { shape: found, len });
+        self.clone()
+    }
+
     /// The elements of the modes that `profile` keeps with `..`, each the fold of `f` over the elements of the
     /// other modes, from `init` on and in the order of the coordinates. CuTe DSL's `reduce`; a profile that is
     /// a single number folds all elements into one.
+    ///
+    /// The modes that are folded are dropped from the shape, as a slice drops them.
+    /// [`reduce_keepdims`](TensorSsa::reduce_keepdims) leaves them as 1, for operators with the tensor itself.
     #[track_caller]
     pub fn reduce(
         &self,
@@ -323,8 +298,46 @@ impl<'b, T: Element> TensorSsa<'b, T> {
         profile: impl Into<DeviceCoord<'b>>,
         f: impl FnMut(Val<'b, T>, Val<'b, T>) -> Val<'b, T>,
     ) -> Self {
-        let init = k.value(init);
-        match self.reduced(init, &profile.into(), f) {
+        self.reduced_or_failed(k.value(init), &profile.into(), false, f)
+    }
+
+    /// As [`reduce`](TensorSsa::reduce), with the extent 1 in place of each leaf that is folded: NumPy's
+    /// `keepdims`. The result goes with the tensor itself in every operator.
+    ///
+    /// ```
+    /// use tilewright::ir::{Kernel, Target};
+    /// use tilewright::layout::shape;
+    /// use tilewright::tensor::TensorSsa;
+    ///
+    /// Kernel::<()>::build("k", Target::SM_80, |k, ()| {
+    ///     // The accumulators of a thread: pairs of columns, two rows, four repeats along the columns.
+    ///     let sums = TensorSsa::<f32>::full(k, shape!((2, 2, 4), 1, 1), 1.0);
+    ///     let rows = sums.reduce_keepdims(k, 0.0, ((1, .., 1), 1, 1), |a, b| a.max(b));
+    ///     assert_eq!(rows.shape(), &shape!((1, 2, 1), 1, 1));
+    ///     assert_eq!((&sums - &rows).shape(), sums.shape());
+    /// })?;
+    /// # Ok::<(), tilewright::ir::BuildErrors>(())
+    /// ```
+    #[track_caller]
+    pub fn reduce_keepdims(
+        &self,
+        k: &Body<'b, '_>,
+        init: impl IntoVal<'b, T>,
+        profile: impl Into<DeviceCoord<'b>>,
+        f: impl FnMut(Val<'b, T>, Val<'b, T>) -> Val<'b, T>,
+    ) -> Self {
+        self.reduced_or_failed(k.value(init), &profile.into(), true, f)
+    }
+
+    #[track_caller]
+    fn reduced_or_failed(
+        &self,
+        init: Val<'b, T>,
+        profile: &DeviceCoord<'b>,
+        keepdims: bool,
+        f: impl FnMut(Val<'b, T>, Val<'b, T>) -> Val<'b, T>,
+    ) -> Self {
+        match self.reduced(init, profile, keepdims, f) {
             Ok(tensor) => tensor,
             Err(error) => {
                 self.failed("reduce", error.into());
@@ -337,24 +350,25 @@ impl<'b, T: Element> TensorSsa<'b, T> {
         &self,
         init: Val<'b, T>,
         profile: &DeviceCoord<'b>,
+        keepdims: bool,
         mut f: impl FnMut(Val<'b, T>, Val<'b, T>) -> Val<'b, T>,
     ) -> Result<Self, LayoutError> {
         let profile = Parts::new(profile)?.host;
         let layout = Layout::compact(self.shape.clone());
-        // From the coordinate of an element to the place of its result.
-        let places = match profile.as_leaf() {
-            Some(Slot::At(_)) => Layout::new(&self.shape, self.strides(&[], &mut 1)?)?,
-            Some(Slot::All) => layout.clone(),
-            None => {
-                let kept = kept(&profile, layout.shape())?;
-                let mut step = 1;
-                let strides = self.strides(&kept, &mut step)?;
-                Layout::new(&self.shape, strides)?
-            }
+        let kept = match profile.as_leaf() {
+            Some(slot) => vec![*slot == Slot::All; self.shape.leaves().len()],
+            None => kept(&profile, layout.shape())?,
         };
+        // From the coordinate of an element to the place of its result.
+        let places = Layout::new(&self.shape, self.strides(&kept, &mut 1)?)?;
+        let mut keep = kept.into_iter();
         let shape = match profile.as_leaf() {
+            _ if keepdims => self.shape.map(|extent| {
+                let is_kept = keep.next() == Some(true);
+                Ok::<_, LayoutError>(if is_kept { extent.clone() } else { Int::ONE })
+            })?,
             Some(Slot::At(_)) => 1.into(),
-            _ => layout.slice(&profile)?.shape().to_owned(),
+            Some(Slot::All) | None => layout.slice(&profile)?.shape().to_owned(),
         };
         let len = usize::try_from(shape.product()?.to_static()?).unwrap_or(0).max(1);
         let mut values = vec![init; len];
@@ -371,12 +385,12 @@ impl<'b, T: Element> TensorSsa<'b, T> {
         let mut kept = kept.iter();
         self.shape.map(|extent| {
             if kept.next() != Some(&true) {
-                return Ok(crate::layout::Int::ZERO);
+                return Ok(Int::ZERO);
             }
             let stride = *step;
             let overflow = LayoutError::Overflow { operation: "reduce" };
             *step = step.checked_mul(extent.to_static()?).ok_or(overflow)?;
-            Ok(crate::layout::Int::from(stride))
+            Ok(Int::from(stride))
         })
     }
 }

@@ -1,0 +1,101 @@
+//! Values that are the same in lanes of a warp because these have exchanged them in pairs.
+
+use crate::ir::entity::{Entity, Value};
+use crate::ir::kernel::{KernelIr, ValueDef};
+use crate::ir::op::{Arith, Compare, Op, ShflMode, SpecialReg, Warp};
+
+/// The bits of a lane's number.
+const LANE_BITS: u32 = 31;
+
+/// Whether `op` gives the same for its operands in either order, bit by bit.
+pub(in crate::ir) fn commutes(op: &Arith) -> bool {
+    matches!(
+        op,
+        Arith::Add { .. }
+            | Arith::Mul { .. }
+            | Arith::Min { .. }
+            | Arith::Max { .. }
+            | Arith::And { .. }
+            | Arith::Or { .. }
+            | Arith::Xor { .. }
+            | Arith::MinNan { .. }
+            | Arith::MaxNan { .. }
+    )
+}
+
+/// For each value, the bits of the lane's number on which it does not depend: two lanes of a warp that differ in
+/// such bits only have the same value.
+pub(super) struct Butterflies {
+    free: Vec<u32>,
+}
+
+impl Butterflies {
+    pub(super) fn new(ir: &KernelIr) -> Butterflies {
+        Butterflies { free: vec![0; ir.values.len()] }
+    }
+
+    /// Whether the result of `op` is the same in all lanes though operands are not. Operations are asked for in
+    /// the order in which they are executed. `is_divergent` says whether the lanes may see different values.
+    pub(super) fn is_uniform(
+        &mut self,
+        ir: &KernelIr,
+        op: &Arith,
+        results: &[Value],
+        is_divergent: impl Fn(Value) -> bool,
+    ) -> bool {
+        let free = |value: Value| {
+            if is_divergent(value) { self.free[value.index()] } else { LANE_BITS }
+        };
+        let pair = if let Arith::Selp { cond, then_value, else_value } = *op {
+            let pair = exchanged(ir, then_value, else_value);
+            pair.filter(|(_, bit)| tested_bit(ir, cond) == Some(*bit))
+        } else if let (true, [lhs, rhs]) = (commutes(op), op.operands().as_slice()) {
+            exchanged(ir, *lhs, *rhs)
+        } else {
+            None
+        };
+        let found = match pair {
+            Some((own, bit)) => free(own) | bit,
+            None => op.operands().into_iter().fold(LANE_BITS, |all, value| all & free(value)),
+        };
+        if let [result] = results {
+            self.free[result.index()] = found;
+        }
+        found == LANE_BITS
+    }
+}
+
+/// A value, and the bit of the lane's number, where one of the two values is that of the lane that differs in
+/// this bit from the thread's, and the other one is the thread's own.
+fn exchanged(ir: &KernelIr, a: Value, b: Value) -> Option<(Value, u32)> {
+    let of = |own: Value, other: Value| {
+        let ValueDef::Result(op, 0) = ir.values[other].def else { return None };
+        let Op::Warp(Warp::Shfl { value, lane, segment, members, mode }) = ir.ops[op].op else {
+            return None;
+        };
+        let is = |value: Value, wanted: i128| ir.integer(value) == Some(wanted);
+        let whole = ShflMode::Bfly.segment(32).is_some_and(|whole| is(segment, whole.into()));
+        let all = is(members, u32::MAX.into());
+        if value != own || mode != ShflMode::Bfly || !whole || !all {
+            return None;
+        }
+        let bit = u32::try_from(ir.integer(lane)?).ok()?;
+        (bit.is_power_of_two() && bit <= LANE_BITS).then_some((own, bit))
+    };
+    of(a, b).or_else(|| of(b, a))
+}
+
+/// The bit of the lane's number that a condition is.
+fn tested_bit(ir: &KernelIr, cond: Value) -> Option<u32> {
+    let result = |value: Value| match ir.values[value].def {
+        ValueDef::Result(op, _) => Some(&ir.ops[op].op),
+        ValueDef::Param(_) | ValueDef::Arg(..) => None,
+    };
+    let Op::Arith(Arith::Setp { lhs, rhs, compare: Compare::Ne }) = result(cond)? else {
+        return None;
+    };
+    let Op::Arith(Arith::And { lhs: lane, rhs: bit }) = result(*lhs)? else { return None };
+    let Op::Arith(Arith::Sreg { reg: SpecialReg::LaneId }) = result(*lane)? else { return None };
+    let bit = u32::try_from(ir.integer(*bit)?).ok()?;
+    (ir.integer(*rhs) == Some(0) && bit.is_power_of_two() && bit <= LANE_BITS).then_some(bit)
+}

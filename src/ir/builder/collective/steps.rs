@@ -1,0 +1,563 @@
+//! The steps of reductions and scans: exchanges between lanes, and shared memory between warps.
+
+use super::pool;
+use crate::ir::analysis::butterfly::commutes;
+use crate::ir::builder::body::Body;
+use crate::ir::builder::context::Context;
+use crate::ir::builder::control::{add_results, append, in_region};
+use crate::ir::builder::error::BuildErrorKind;
+use crate::ir::builder::typed::{IntoVal, Val};
+use crate::ir::builder::values::Values;
+use crate::ir::builder::warp::WARP;
+use crate::ir::entity::Value;
+use crate::ir::kernel::Place;
+use crate::ir::op::{
+    Arith, Axis, Control, LoadAccess, Mem, Op, ReduxOp, ShflMode, SpecialReg, Sync, ValueList, Warp,
+};
+use crate::ir::types::{Scalar, Type};
+
+pub(super) const FILE: &str = file!();
+
+/// The lanes of a warp.
+pub(super) const LANES: u32 = 32;
+/// Warps of a block, at most.
+const WARPS: u32 = 32;
+/// Up to so many warps, each thread combines the results of all warps itself, whatever that takes.
+const FEW_WARPS: u32 = 8;
+
+/// The steps of reductions and scans of one group of values.
+pub(super) struct Steps<'o, 'f, V, F> {
+    pub(super) cx: &'o Context,
+    pub(super) place: Place,
+    types: Vec<Type>,
+    combine: &'f F,
+    order: Order,
+    /// The threads of a block along each axis, where the kernel fixes them.
+    block: Option<[u32; 3]>,
+    group: std::marker::PhantomData<fn() -> V>,
+}
+
+/// What the order of the operands means to the combining body.
+enum Order {
+    /// They are not interchangeable.
+    Matters,
+    /// They are, as the caller says.
+    Free,
+    /// They are: each result is one operation of the same element of both operands.
+    Plain(Vec<Arith>),
+}
+
+/// Lanes that combine their values in steps.
+struct Span<'o> {
+    /// How many: a power of two.
+    lanes: u32,
+    /// The lane from which on nothing has a value; `None` where all lanes of the span have one.
+    end: Option<Val<'o, i32>>,
+    /// Whether there are threads in the lanes from `end` on.
+    is_padded: bool,
+    /// Whether the span has all threads of its warp.
+    is_warp: bool,
+}
+
+impl<'o, 'f, V, F> Steps<'o, 'f, V, F>
+where
+    V: Values,
+    F: for<'b> Fn(&mut Body<'b, 'o>, V::At<'b>, V::At<'b>) -> V::At<'b>,
+{
+    /// `commutes` promises that the order of the operands does not matter.
+    #[track_caller]
+    pub(super) fn new(k: &Body<'o, '_>, combine: &'f F, commutes: bool) -> Self {
+        let (cx, place, mut types) = (k.context(), Place::caller(), Vec::new());
+        V::types(&mut types);
+        let (group, order) = (std::marker::PhantomData, Order::Matters);
+        let mut steps = Steps { cx, place, types, combine, order, block: cx.block(), group };
+        let mut others = steps.types.iter().copied().filter(|ty| ty.scalar().is_none()).peekable();
+        if others.peek().is_none() {
+            drop(others);
+            steps.order = if commutes { Order::Free } else { steps.find_order() };
+        } else {
+            others.for_each(|found| cx.error(BuildErrorKind::ReducedType { found }));
+        }
+        steps
+    }
+
+    /// Looks at what the combining body makes.
+    fn find_order(&self) -> Order {
+        let twice = [self.types.as_slice(), &self.types].concat();
+        let body = |args: &[Value]| {
+            let (a, b) = args.split_at(self.types.len());
+            let [a, b] = [a, b].map(|ids| ids.iter().copied().collect::<ValueList>());
+            let results = self.combine(&a, &b);
+            (a, b, results)
+        };
+        self.cx.try_out(&twice, body, |ir, ops, (a, b, results)| {
+            let plain = results.iter().zip(a.iter().zip(&b)).map(|(result, (a, b))| {
+                let op = ops.iter().find(|op| ir.ops[**op].results.contains(result))?;
+                let Op::Arith(arith) = &ir.ops[*op].op else { return None };
+                let operands = arith.operands();
+                let of_both =
+                    matches!(operands[..], [x, y] if (x, y) == (*a, *b) || (x, y) == (*b, *a));
+                (of_both && commutes(arith)).then(|| arith.clone())
+            });
+            match plain.collect::<Option<Vec<Arith>>>() {
+                Some(plain) if ops.len() == plain.len() => Order::Plain(plain),
+                _ => Order::Matters,
+            }
+        })
+    }
+
+    pub(super) fn combine(&self, a: &ValueList, b: &ValueList) -> ValueList {
+        let cx = self.cx;
+        let [a, b] = [a, b].map(|ids| V::make(cx, &mut ids.iter().copied()));
+        let combined = (self.combine)(&mut Body::new(cx), a, b);
+        let mut ids = ValueList::new();
+        V::ids(&combined, cx, &mut ids);
+        ids
+    }
+
+    /// The threads of a block, where the kernel fixes them.
+    pub(super) fn threads(&self) -> Option<u32> {
+        self.block.map(|[x, y, z]| x.saturating_mul(y).saturating_mul(z).max(1))
+    }
+
+    /// The warps of a block, where the kernel fixes its threads.
+    fn known_warps(&self) -> Option<u32> {
+        self.threads().map(|threads| threads.div_ceil(LANES).min(WARPS))
+    }
+
+    fn sreg(&self, reg: SpecialReg) -> Val<'o, i32> {
+        self.cx.emit_val(Arith::Sreg { reg })
+    }
+
+    pub(super) fn lane(&self) -> Val<'o, i32> {
+        self.sreg(SpecialReg::LaneId)
+    }
+
+    /// The number of the thread in its block: x before y before z.
+    pub(super) fn thread(&self) -> Val<'o, i32> {
+        let tid = |axis| self.sreg(SpecialReg::Tid(axis));
+        let x = tid(Axis::X);
+        match self.block {
+            Some([_, 1, 1]) => x,
+            Some([dim_x, dim_y, _]) => {
+                let [dim_x, dim_y] = [dim_x, dim_y].map(|n| i32::try_from(n).unwrap_or(i32::MAX));
+                x + (tid(Axis::Y) + tid(Axis::Z) * dim_y) * dim_x
+            }
+            None => {
+                let dim = |axis| self.sreg(SpecialReg::Ntid(axis));
+                x + (tid(Axis::Y) + tid(Axis::Z) * dim(Axis::Y)) * dim(Axis::X)
+            }
+        }
+    }
+
+    /// The threads of a block.
+    fn count(&self) -> Val<'o, i32> {
+        match self.threads() {
+            Some(threads) => self.cx.constant(i32::try_from(threads).unwrap_or(i32::MAX)),
+            None => {
+                let [x, y, z] = Axis::ALL.map(|axis| self.sreg(SpecialReg::Ntid(axis)));
+                x * y * z
+            }
+        }
+    }
+
+    /// The warps of a block.
+    pub(super) fn warps(&self) -> Val<'o, i32> {
+        match self.known_warps() {
+            Some(warps) => self.cx.constant(i32::try_from(warps).unwrap_or(i32::MAX)),
+            None => (self.count() + 31) >> 5,
+        }
+    }
+
+    /// The lanes of the warp that have a thread.
+    fn lanes(&self) -> Val<'o, i32> {
+        match self.threads() {
+            Some(threads) if threads < LANES => self.count(),
+            _ => (self.count() - (self.thread() & -32)).min(32),
+        }
+    }
+
+    /// The value of all `lanes` lanes of each group in a warp, in each of them.
+    pub(super) fn reduce_lanes(&self, values: ValueList, lanes: u32) -> ValueList {
+        let is_warp = lanes == LANES;
+        let whole = self.threads().is_some_and(|threads| threads.is_multiple_of(lanes));
+        let lanes = match self.threads() {
+            Some(threads) => lanes.min(threads.next_power_of_two()),
+            None => lanes,
+        };
+        // What is one instruction for all threads of a warp needs no care for those that are missing.
+        let end = if whole || (is_warp && self.is_redux()) { None } else { Some(self.lanes()) };
+        self.fold(values, &Span { lanes, end, is_padded: false, is_warp })
+    }
+
+    /// The value of all threads of a warp, in a form that the verifier knows to be the same in all of them.
+    pub(super) fn reduce_warp(&self, values: ValueList) -> ValueList {
+        let values = self.reduce_lanes(values, LANES);
+        let whole = self.threads().is_some_and(|threads| threads.is_multiple_of(LANES));
+        let is_known = (whole && !matches!(self.order, Order::Free)) || self.is_redux();
+        if is_known { values } else { self.of_lane(&values, 0u32, ShflMode::Idx) }
+    }
+
+    /// The value of all threads of the block, in each of them.
+    pub(super) fn reduce_block(&self, values: ValueList) -> ValueList {
+        let cx = self.cx;
+        let known = self.known_warps();
+        if known == Some(1) {
+            return self.reduce_warp(values);
+        }
+        let values = self.reduce_lanes(values, LANES);
+        let slots = known.unwrap_or(WARPS);
+        let (thread, lane) = (self.thread(), self.lane());
+        let is_vector = |ty: &Type| ty.scalar().is_some_and(|scalar| vector_lanes(scalar) > 1);
+        let by_each = match &self.order {
+            Order::Plain(_) => self.types.iter().all(is_vector),
+            Order::Free | Order::Matters => false,
+        };
+        let by_each = known.is_some_and(|warps| by_each || warps <= FEW_WARPS);
+        let bases = pool::take(cx, self.place, &self.types, slots + u32::from(!by_each));
+        self.store_if(lane.eq(0), &bases, thread >> 5, &values);
+        cx.emit(Sync::Barrier {});
+        if by_each {
+            let parts = self.load_all(&bases, slots);
+            return self.fold_list(parts);
+        }
+        // All warps do what only the first one is needed for: it has a lane for each warp, and no warp has to
+        // be told apart for the shuffles.
+        let warps = self.warps();
+        let values = self.load(&bases, lane.min(warps - 1));
+        let lanes = slots.next_power_of_two();
+        let end = Some(warps.min(self.lanes()));
+        let span = Span { lanes, end, is_padded: true, is_warp: false };
+        let values = self.fold(values, &span);
+        let last = i32::try_from(slots).unwrap_or(i32::MAX);
+        let last = cx.constant(last);
+        self.store_if(thread.eq(0), &bases, last, &values);
+        cx.emit(Sync::Barrier {});
+        self.load(&bases, last)
+    }
+
+    /// Combines values in order, neighbours first.
+    fn fold_list(&self, mut parts: Vec<ValueList>) -> ValueList {
+        while parts.len() > 1 {
+            let pairs = parts.chunks(2).map(|pair| match pair {
+                [a, b] => match &self.order {
+                    Order::Plain(ops) => {
+                        let each = ops.iter().zip(a.iter().zip(b));
+                        each.map(|(op, (a, b))| self.apply(op, *a, *b)).collect()
+                    }
+                    Order::Free | Order::Matters => self.combine(a, b),
+                },
+                rest => rest.concat().into(),
+            });
+            parts = pairs.collect();
+        }
+        parts.pop().unwrap_or_default()
+    }
+
+    /// Whether a warp reduces all values in one instruction each.
+    fn is_redux(&self) -> bool {
+        match &self.order {
+            Order::Plain(ops) => {
+                ops.iter().zip(&self.types).all(|(op, ty)| redux(op, *ty).is_some())
+            }
+            Order::Free | Order::Matters => false,
+        }
+    }
+
+    /// The value of all lanes of the span, in each of them.
+    fn fold(&self, values: ValueList, span: &Span<'o>) -> ValueList {
+        match &self.order {
+            Order::Plain(ops) => {
+                let each = values.iter().zip(ops.iter().zip(&self.types));
+                each.map(|(value, (op, ty))| match redux(op, *ty).filter(|_| span.is_warp) {
+                    Some(op) => self.redux(*value, op, *ty),
+                    None => self.fold_plain(*value, op, *ty, span),
+                })
+                .collect()
+            }
+            Order::Free | Order::Matters => self.fold_any(values, span),
+        }
+    }
+
+    fn redux(&self, value: Value, op: ReduxOp, ty: Type) -> Value {
+        let members = self.cx.constant(WARP).id();
+        self.one(Warp::Redux { value, members, op }, ty)
+    }
+
+    /// The steps for one value whose operands may come in any order.
+    fn fold_plain(&self, mut value: Value, op: &Arith, ty: Type, span: &Span<'o>) -> Value {
+        let lane = span.end.map(|end| (self.lane(), end));
+        for distance in distances(span.lanes) {
+            let Some((lane, end)) = lane else {
+                let other = self.shfl(value, ty, distance.unsigned_abs(), ShflMode::Bfly);
+                value = self.apply(op, value, other);
+                continue;
+            };
+            let partner = Partner::new(lane, distance, end, span.is_padded);
+            let other = self.shfl(value, ty, partner.source, ShflMode::Idx);
+            let mut alone = value;
+            if let Some(has_own) = partner.has_own {
+                alone = self.choose(has_own, alone, other, ty);
+            }
+            let both = self.apply(op, value, other);
+            value = self.choose(partner.has_both, both, alone, ty);
+        }
+        value
+    }
+
+    /// The steps for any combining body.
+    fn fold_any(&self, mut values: ValueList, span: &Span<'o>) -> ValueList {
+        let ordered = matches!(self.order, Order::Matters);
+        let lane = (ordered || span.end.is_some()).then(|| self.lane());
+        for distance in distances(span.lanes) {
+            let partner = lane
+                .zip(span.end)
+                .map(|(lane, end)| Partner::new(lane, distance, end, span.is_padded));
+            let others = match &partner {
+                None => self.of_lane(&values, distance.unsigned_abs(), ShflMode::Bfly),
+                Some(partner) => self.of_lane(&values, partner.source, ShflMode::Idx),
+            };
+            // In the upper half of a pair of neighbours the value of the thread is the second operand.
+            let is_upper = lane.filter(|_| ordered).map(|lane| (lane & distance).ne(0));
+            let both = |steps: &Self| {
+                let Some(is_upper) = is_upper else { return steps.combine(&values, &others) };
+                let first = steps.choose_all(is_upper, &others, &values);
+                let second = steps.choose_all(is_upper, &values, &others);
+                steps.combine(&first, &second)
+            };
+            values = match partner {
+                None => both(self),
+                Some(partner) => {
+                    let alone = match partner.has_own {
+                        Some(has_own) => self.choose_all(has_own, &values, &others),
+                        None => values.clone(),
+                    };
+                    self.unless(!partner.has_both, &alone, both)
+                }
+            };
+        }
+        values
+    }
+
+    /// The operation of other operands.
+    fn apply(&self, op: &Arith, lhs: Value, rhs: Value) -> Value {
+        let mut op = op.clone();
+        let mut operands = [lhs, rhs].into_iter();
+        op.for_each_operand_mut(|operand| *operand = operands.next().unwrap_or(rhs));
+        let ty = self.cx.with(|state| state.ir.type_of(lhs));
+        self.one(op, ty)
+    }
+
+    fn choose(&self, cond: Val<'o, bool>, a: Value, b: Value, ty: Type) -> Value {
+        self.one(Arith::Selp { cond: cond.id(), then_value: a, else_value: b }, ty)
+    }
+
+    fn choose_all(&self, cond: Val<'o, bool>, a: &ValueList, b: &ValueList) -> ValueList {
+        let each = self.types.iter().zip(a.iter().zip(b));
+        each.map(|(ty, (a, b))| self.choose(cond, *a, *b, *ty)).collect()
+    }
+
+    /// Adds an operation with one result.
+    fn one(&self, op: impl Into<Op>, ty: Type) -> Value {
+        let results = self.cx.emit(op);
+        results.first().copied().unwrap_or_else(|| self.cx.poison(ty))
+    }
+
+    /// `otherwise` where the condition does not hold, else `value`.
+    pub(super) fn unless(
+        &self,
+        cond: Val<'o, bool>,
+        value: &ValueList,
+        otherwise: impl FnOnce(&Self) -> ValueList,
+    ) -> ValueList {
+        let (cx, place) = (self.cx, self.place);
+        let cond = cx.operand_of(cond);
+        let (then_region, else_region) = cx.with(|state| (state.new_region(), state.new_region()));
+        let control = Control::If { cond, then_region, else_region: Some(else_region) };
+        let op = append(cx, control, place);
+        let values = |values: &ValueList| Some(Control::Yield { values: values.clone() });
+        in_region(cx, then_region, op, place, || value.clone(), values);
+        in_region(cx, else_region, op, place, || otherwise(self), values);
+        add_results(cx, op, V::types)
+    }
+
+    fn shfl(&self, value: Value, ty: Type, lane: impl IntoVal<'o, u32>, mode: ShflMode) -> Value {
+        let cx = self.cx;
+        let lane = cx.operand_of(lane);
+        let segment = cx.constant(mode.segment(LANES).unwrap_or_default()).id();
+        let members = cx.constant(WARP).id();
+        let shfl = Warp::Shfl { value, lane, segment, members, mode };
+        cx.with(|state| {
+            let op = state.append(shfl.into(), self.place);
+            let result = state.add_result(op, ty);
+            state.add_result(op, Type::BOOL);
+            result
+        })
+    }
+
+    /// The values of another lane, which has a thread.
+    pub(super) fn of_lane(
+        &self,
+        values: &ValueList,
+        lane: impl IntoVal<'o, u32>,
+        mode: ShflMode,
+    ) -> ValueList {
+        let lane = lane.into_val(self.cx);
+        let each = values.iter().zip(&self.types);
+        each.map(|(value, ty)| self.shfl(*value, *ty, lane, mode)).collect()
+    }
+
+    /// In each lane of a group of `lanes`, the values of the lanes up to it.
+    pub(super) fn scan_lanes(&self, mut values: ValueList, lanes: u32) -> ValueList {
+        let at = self.lane() & (i32::try_from(lanes).unwrap_or(i32::MAX) - 1);
+        for distance in distances(lanes) {
+            let other = self.of_lane(&values, distance.unsigned_abs(), ShflMode::Up);
+            let is_first = at.lt(distance);
+            values = self.unless(is_first, &values, |steps| steps.combine(&other, &values));
+        }
+        values
+    }
+
+    /// Shared memory in which element `w` has the values of the warps up to `w`, from the scans of the warps.
+    pub(super) fn scan_warps(&self, scanned: &ValueList) -> ValueList {
+        let cx = self.cx;
+        let slots = self.known_warps().unwrap_or(WARPS);
+        let (thread, lane, warps) = (self.thread(), self.lane(), self.warps());
+        let bases = pool::take(cx, self.place, &self.types, 2 * slots);
+        let is_last = (lane + 1).eq(self.lanes());
+        self.store_if(is_last, &bases, thread >> 5, scanned);
+        cx.emit(Sync::Barrier {});
+        // As for a reduction, all warps do what the first one is needed for.
+        let scanned = self.scan_lanes(self.load(&bases, lane.min(warps - 1)), LANES);
+        let is_writer = thread.eq(lane) & lane.lt(warps);
+        let slots = i32::try_from(slots).unwrap_or(i32::MAX);
+        let index = cx.constant(slots);
+        let each = self.types.iter().zip(&bases);
+        let prefixes =
+            each.map(|(ty, base)| self.one(Mem::Offset { base: *base, index: index.id() }, *ty));
+        let prefixes: ValueList = prefixes.collect();
+        self.store_if(is_writer, &prefixes, lane, &scanned);
+        cx.emit(Sync::Barrier {});
+        prefixes
+    }
+
+    pub(super) fn load(&self, bases: &ValueList, index: Val<'o, i32>) -> ValueList {
+        let index = self.cx.operand(index);
+        let each = bases.iter().zip(&self.types);
+        each.map(|(base, ty)| {
+            self.one(Mem::Ld { base: *base, index, access: LoadAccess::default() }, *ty)
+        })
+        .collect()
+    }
+
+    /// The first `len` elements of each value.
+    fn load_all(&self, bases: &ValueList, len: u32) -> Vec<ValueList> {
+        let mut elements = vec![ValueList::new(); len as usize];
+        for (base, ty) in bases.iter().zip(&self.types) {
+            let lanes = ty.scalar().map_or(1, vector_lanes);
+            let mut at = 0;
+            while at < len {
+                let access = LoadAccess::default();
+                let index = self.cx.constant(i32::try_from(at).unwrap_or(i32::MAX)).id();
+                let base = *base;
+                let rest = elements.iter_mut().skip(at as usize);
+                if lanes > 1 && at + lanes <= len {
+                    let vector = self.one(Mem::LdVec { base, index, lanes, access }, *ty);
+                    for (lane, element) in (0..lanes).zip(rest) {
+                        element.push(self.one(Arith::VecExtract { vector, lane }, *ty));
+                    }
+                    at += lanes;
+                } else {
+                    let value = self.one(Mem::Ld { base, index, access }, *ty);
+                    rest.take(1).for_each(|element| element.push(value));
+                    at += 1;
+                }
+            }
+        }
+        elements
+    }
+
+    fn store_if(
+        &self,
+        cond: Val<'o, bool>,
+        bases: &ValueList,
+        index: Val<'o, i32>,
+        values: &ValueList,
+    ) {
+        let (cx, place) = (self.cx, self.place);
+        let (cond, index) = (cx.operand(cond), cx.operand(index));
+        let then_region = cx.with(|state| state.new_region());
+        let op = append(cx, Control::If { cond, then_region, else_region: None }, place);
+        let store = || {
+            for (base, value) in bases.iter().zip(values) {
+                cx.emit(Mem::St { base: *base, index, value: *value, access: Default::default() });
+            }
+        };
+        let end = |_: &()| Some(Control::Yield { values: ValueList::new() });
+        in_region(cx, then_region, op, place, store, end);
+    }
+}
+
+/// Whose value a lane combines with its own, where some lanes have none.
+struct Partner<'o> {
+    /// The lane to read: one with a thread.
+    source: Val<'o, u32>,
+    /// Whether both halves of the pair have values.
+    has_both: Val<'o, bool>,
+    /// Whether the half of the thread has one, where it may not.
+    has_own: Option<Val<'o, bool>>,
+}
+
+impl<'o> Partner<'o> {
+    /// The first lane of the other half of the pair of `2 * distance` lanes: if any lane of that half has a value,
+    /// it has, and so it knows that of its whole half.
+    fn new(lane: Val<'o, i32>, distance: i32, end: Val<'o, i32>, is_padded: bool) -> Partner<'o> {
+        let first = |lane: Val<'o, i32>| if distance == 1 { lane } else { lane & -distance };
+        let other = first(lane ^ distance);
+        let has_other = other.lt(end);
+        let source = has_other.select(other, lane).cvt::<u32>();
+        let has_own = is_padded.then(|| first(lane).lt(end));
+        let has_both = has_own.map_or(has_other, |has_own| has_own & has_other);
+        Partner { source, has_both, has_own }
+    }
+}
+
+/// 1, 2, 4 and so on, below `lanes`.
+fn distances(lanes: u32) -> impl Iterator<Item = i32> {
+    [1i32, 2, 4, 8, 16].into_iter().filter(move |distance| distance.unsigned_abs() < lanes)
+}
+
+/// The elements that one load of 16 bytes has; 1 where there is none.
+fn vector_lanes(scalar: Scalar) -> u32 {
+    match scalar {
+        Scalar::I32 | Scalar::U32 | Scalar::F32 => 4,
+        Scalar::I64 | Scalar::U64 | Scalar::F64 => 2,
+        Scalar::Bool
+        | Scalar::I8
+        | Scalar::U8
+        | Scalar::I16
+        | Scalar::U16
+        | Scalar::F8E4M3
+        | Scalar::F8E5M2
+        | Scalar::F16
+        | Scalar::Bf16
+        | Scalar::Tf32 => 1,
+    }
+}
+
+/// The reduction of a warp that an operation is a step of, where the hardware has it. PTX ISA 9.7.13.12
+/// `redux.sync`.
+fn redux(op: &Arith, ty: Type) -> Option<ReduxOp> {
+    if !matches!(ty, Type::Scalar(Scalar::I32 | Scalar::U32)) {
+        return None;
+    }
+    let ops: [(ReduxOp, bool); 6] = [
+        (ReduxOp::Add, matches!(op, Arith::Add { .. })),
+        (ReduxOp::Min, matches!(op, Arith::Min { .. })),
+        (ReduxOp::Max, matches!(op, Arith::Max { .. })),
+        (ReduxOp::And, matches!(op, Arith::And { .. })),
+        (ReduxOp::Or, matches!(op, Arith::Or { .. })),
+        (ReduxOp::Xor, matches!(op, Arith::Xor { .. })),
+    ];
+    ops.into_iter().find_map(|(redux, is_it)| is_it.then_some(redux))
+}
