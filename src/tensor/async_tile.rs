@@ -225,16 +225,16 @@ impl<'b, T: Element> ThrAsyncTile<'b, T> {
     /// Starts the copies of the tile that is `depth` elements along K from the first one, to a stage of the ring. They
     /// are done after a wait ([`cp_async_wait_group`](Body::cp_async_wait_group)) and a barrier.
     #[track_caller]
-    pub fn start(&self, k: &mut Body<'b, '_>, stage: Val<'b, i32>, depth: Val<'b, i32>) {
+    pub fn start<'k: 'b>(&self, k: &mut Body<'k, '_>, stage: Val<'b, i32>, depth: Val<'b, i32>) {
         self.start_part(k, stage, depth, 0, 1);
     }
 
     /// Starts the copies of one of `parts` about equal parts of a tile, to spread them among other work. All parts
     /// together are [`start`](ThrAsyncTile::start). A part that there is not is an error of the build.
     #[track_caller]
-    pub fn start_part(
+    pub fn start_part<'k: 'b>(
         &self,
-        k: &mut Body<'b, '_>,
+        k: &mut Body<'k, '_>,
         stage: Val<'b, i32>,
         depth: Val<'b, i32>,
         part: u32,
@@ -276,7 +276,7 @@ impl<'b, T: Element> ThrAsyncTile<'b, T> {
                 left - (block * line) as i32,
             ));
         }
-        self.units(k, &all);
+        self.units(&mut k.rescoped(), &all);
     }
 
     /// Copies of 16 bytes.

@@ -310,13 +310,14 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
     /// what [`words`](ThrStore::words) makes. `number` counts the stores of this group, modulo the slots. All threads
     /// of the group do it together.
     #[track_caller]
-    pub fn rows(
+    pub fn rows<'k: 'b>(
         &self,
-        k: &mut Body<'b, '_>,
+        k: &mut Body<'k, '_>,
         origin: [Val<'b, i32>; 3],
         number: u32,
         mut words: impl FnMut(&mut Body<'b, '_>, u32) -> StoreWords<'b>,
     ) {
+        let k = &mut k.rescoped();
         let StagedStore { columns, slots, .. } = *self.store;
         let to = self.staging.offset((number % slots * 64 * columns) as i32);
         let first = self.thread.eq(0);
@@ -341,9 +342,9 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
     /// Stores `blocks` times 64 rows, `apart` rows from each other, of `width` columns, to (row, column, matrix)
     /// `origin` and on: the sums of the thread, block after block, each through `map`.
     #[track_caller]
-    pub fn tile(
+    pub fn tile<'k: 'b>(
         &self,
-        k: &mut Body<'b, '_>,
+        k: &mut Body<'k, '_>,
         acc: &Fragment<'b, f32>,
         [row, column, batch]: [Val<'b, i32>; 3],
         [blocks, apart, width]: [u32; 3],
@@ -368,14 +369,15 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
     /// store them later: of the sums of the thread, each through `map`. The sums can then be used
     /// again.
     #[track_caller]
-    pub fn keep(
+    pub fn keep<'k: 'b>(
         &self,
-        k: &mut Body<'b, '_>,
+        k: &mut Body<'k, '_>,
         acc: &Fragment<'b, f32>,
         [row, column, batch]: [Val<'b, i32>; 3],
         kept: &Registers<'b, u32>,
         map: &impl SumMap<'b>,
     ) {
+        let k = &mut k.rescoped();
         let words = self.store.elem.size_bytes() as usize;
         for unit in 0..kept.len() / words {
             let at = [row, column + 8 * unit as i32, batch];
@@ -387,9 +389,9 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
     /// Stores part `part` of 64 rows whose words are kept in registers, as
     /// [`keep`](ThrStore::keep) keeps them.
     #[track_caller]
-    pub fn part(
+    pub fn part<'k: 'b>(
         &self,
-        k: &mut Body<'b, '_>,
+        k: &mut Body<'k, '_>,
         [row, column, batch]: [Val<'b, i32>; 3],
         kept: &Registers<'b, u32>,
         part: u32,
@@ -468,7 +470,7 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
     /// Waits until all stores of the group have been read from shared memory: before it is used for something else,
     /// and before the block ends.
     #[track_caller]
-    pub fn finish(&self, k: &mut Body<'b, '_>) {
+    pub fn finish<'k: 'b>(&self, k: &mut Body<'k, '_>) {
         k.if_(self.thread.eq(0), |k| k.cp_async_bulk_wait_group(0, BulkWait::Read));
     }
 }

@@ -330,9 +330,9 @@ impl TmaCopy {
     /// number modulo `blocks`, fetches it for all of them. Block `rank` of the cluster calls it, as do the others.
     #[track_caller]
     #[expect(clippy::too_many_arguments, reason = "each is another thing of the copy")]
-    pub fn load_in_turn<'b, T: Element, const RANK: usize>(
+    pub fn load_in_turn<'k: 'b, 'b, T: Element, const RANK: usize>(
         &self,
-        k: &mut Body<'b, '_>,
+        k: &mut Body<'k, '_>,
         map: Val<'b, TensorMap<T, RANK>>,
         origin: impl Into<DeviceCoord<'b>>,
         to: &SharedTensor<'b, T>,

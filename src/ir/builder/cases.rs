@@ -88,11 +88,14 @@ impl<'b, 'o> Body<'b, 'o> {
 impl<'k, 'b, 'o> CasesStart<'k, 'b, 'o> {
     /// Runs `arm` where `cond` holds.
     #[track_caller]
-    pub fn when<V: Values, E: CaseEnd<V>>(
+    pub fn when<'v, V: Values, E: CaseEnd<V>>(
         self,
-        cond: impl IntoVal<'b, bool>,
+        cond: impl IntoVal<'v, bool>,
         arm: impl for<'c> FnOnce(&mut Body<'c, 'b>) -> E,
-    ) -> Cases<'k, 'b, 'o, V> {
+    ) -> Cases<'k, 'b, 'o, V>
+    where
+        'b: 'v,
+    {
         Cases { k: self.k, chain: Vec::new(), values: PhantomData }.when(cond, arm)
     }
 }
@@ -100,11 +103,14 @@ impl<'k, 'b, 'o> CasesStart<'k, 'b, 'o> {
 impl<'b, V: Values> Cases<'_, 'b, '_, V> {
     /// Runs `arm` where `cond` holds and no condition before it does.
     #[track_caller]
-    pub fn when<E: CaseEnd<V>>(
+    pub fn when<'v, E: CaseEnd<V>>(
         mut self,
-        cond: impl IntoVal<'b, bool>,
+        cond: impl IntoVal<'v, bool>,
         arm: impl for<'c> FnOnce(&mut Body<'c, 'b>) -> E,
-    ) -> Self {
+    ) -> Self
+    where
+        'b: 'v,
+    {
         let (cx, place) = (self.k.context(), Place::caller());
         let cond = cx.operand_of(cond);
         let (then_region, else_region) = cx.with(|state| (state.new_region(), state.new_region()));
