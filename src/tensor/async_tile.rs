@@ -172,6 +172,7 @@ impl AsyncTile {
         limits: [Val<'b, i32>; 2],
         ring: &SharedTensor<'b, T>,
     ) -> ThrAsyncTile<'b, T> {
+        let _call = k.call();
         let t = k.thread_idx().x.cvt::<u32>();
         let (line, unit) = ((t / 8).cvt::<i32>(), (t % 8).cvt::<i32>());
         let row = k.crd2idx::<i32>(line, &self.rows());

@@ -181,6 +181,7 @@ where
     if source.poisoned || destination.poisoned {
         return;
     }
+    let _call = k.call();
     match vectors(k, source, destination, None) {
         Ok(Some((steps, _))) => steps.iter().for_each(|step| step.move_vector(k)),
         // They differ in size, which is said, or have no vectors.
@@ -284,6 +285,7 @@ fn pairs<'b, S: Readable<'b>, D: Readable<'b>>(
     source: &Tensor<S>,
     destination: &Tensor<D>,
 ) -> Option<Vec<(S, D)>> {
+    let _call = k.call();
     if source.poisoned || destination.poisoned {
         return None;
     }

@@ -134,6 +134,7 @@ impl<'b> TileScheduler<'b> {
     /// The tile with a number.
     #[track_caller]
     pub fn tile<'k: 'b>(&self, k: &mut Body<'k, '_>, number: Val<'b, i32>) -> Tile<'b> {
+        let _call = k.call();
         let k = &mut k.rescoped();
         let matrix = self.rows * self.columns;
         let batch = number / matrix;

@@ -223,20 +223,18 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
     /// further), as words to be stored: rounded to nearest.
     #[track_caller]
     pub fn words(&self, sums: [Val<'b, f32>; 4]) -> StoreWords<'b> {
+        #[track_caller]
         fn two<'b, U: Converted + crate::ir::VectorElement<2>>(
-            sums: [Val<'b, f32>; 4],
-        ) -> StoreWords<'b> {
-            let [a, b, c, d] = sums;
-            let pair = |pair: [Val<'b, f32>; 2]| {
-                let two: Val<'b, Vector<f32, 2>> = Val::pack(pair);
-                two.cvt::<U>().bitcast::<u32>()
-            };
-            vec![pair([a, b]), pair([c, d])]
+            sums: [Val<'b, f32>; 2],
+        ) -> Val<'b, u32> {
+            let two: Val<'b, Vector<f32, 2>> = Val::pack(sums);
+            two.cvt::<U>().bitcast::<u32>()
         }
+        let [a, b, c, d] = sums;
         match self.store.elem {
-            Scalar::F16 => two::<f16>(sums),
-            Scalar::Bf16 => two::<bf16>(sums),
-            _ => sums.into_iter().map(|sum| sum.bitcast::<u32>()).collect(),
+            Scalar::F16 => vec![two::<f16>([a, b]), two::<f16>([c, d])],
+            Scalar::Bf16 => vec![two::<bf16>([a, b]), two::<bf16>([c, d])],
+            _ => vec![a.bitcast(), b.bitcast(), c.bitcast(), d.bitcast()],
         }
     }
 
@@ -277,12 +275,13 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
         k: &Body<'b, '_>,
         [row, column, batch]: [Val<'b, i32>; 3],
     ) -> impl Iterator<Item = [Val<'b, i32>; 3]> + use<'b, T> {
+        let _call = k.call();
         // `wgmma` itself takes the place of a warp in its group from its place in the block.
         let (warp, lane) = (k.thread_idx().x % 128 / 32, k.lane_id());
         let row = row + warp * 16 + lane / 4;
         let column = column + lane % 4 * 2;
-        let places = [(0, 0), (0, 1), (8, 0), (8, 1)].into_iter();
-        places.map(move |(down, right)| [row + down, column + right, batch])
+        let places = [(0, 0), (0, 1), (8, 0), (8, 1)];
+        places.map(|(down, right)| [row + down, column + right, batch]).into_iter()
     }
 
     /// The [`words`](ThrStore::words) of the 8 columns of 64 rows that start at `origin`: of the sums from number
@@ -296,6 +295,7 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
         origin: [Val<'b, i32>; 3],
         map: &impl SumMap<'b>,
     ) -> StoreWords<'b> {
+        let _call = k.call();
         let sums = acc.variables();
         let mut values = [0, 1, 2, 3].map(|i| sums.get(k, 4 * unit as usize + i));
         if !map.is_identity() {
@@ -317,6 +317,7 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
         number: u32,
         mut words: impl FnMut(&mut Body<'b, '_>, u32) -> StoreWords<'b>,
     ) {
+        let _call = k.call();
         let k = &mut k.rescoped();
         let StagedStore { columns, slots, .. } = *self.store;
         let to = self.staging.offset((number % slots * 64 * columns) as i32);
@@ -377,6 +378,7 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
         kept: &Registers<'b, u32>,
         map: &impl SumMap<'b>,
     ) {
+        let _call = k.call();
         let k = &mut k.rescoped();
         let words = self.store.elem.size_bytes() as usize;
         for unit in 0..kept.len() / words {
@@ -396,6 +398,7 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
         kept: &Registers<'b, u32>,
         part: u32,
     ) {
+        let _call = k.call();
         let columns = self.store.columns;
         let words = self.store.elem.size_bytes();
         self.rows(k, [row, column + (part * columns) as i32, batch], part, |k, unit| {

@@ -422,6 +422,7 @@ fn execute<'b, 'c, S, D>(
     S: Readable<'b>,
     D: Writable<'b, Elem = S::Elem>,
 {
+    let _call = k.call();
     let Step { from, to } = step;
     let (source, destination) = (&from.engine, &to.engine);
     match op {

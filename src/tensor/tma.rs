@@ -220,6 +220,7 @@ impl TmaCopy {
         origin: &DeviceCoord<'b>,
         part: &Part,
     ) -> [Val<'b, i32>; RANK] {
+        let _call = k.call();
         let entries: Vec<&DeviceCoord<'b>> = match origin {
             DeviceCoord::Tuple(items) => items.iter().collect(),
             one => vec![one],

@@ -159,7 +159,7 @@ impl<'b, 'o> Body<'b, 'o> {
         let elem = T::SCALAR;
         let len = self.count(len);
         let shared: SharedId = self.cx.with(|state| {
-            let place = state.ir.place(place);
+            let place = state.place(place);
             state.ir.shared.push(SharedData { elem, len, align_bytes, place })
         });
         self.cx.emit_val(Mem::SharedBase { shared })
@@ -190,7 +190,7 @@ impl<'b, 'o> Body<'b, 'o> {
         let place = Place::caller();
         let (elem, len) = (T::SCALAR, self.count(len));
         let local = self.cx.with(|state| {
-            let place = state.ir.place(place);
+            let place = state.place(place);
             state.ir.locals.push(LocalData { elem, len, place })
         });
         self.cx.emit_val(Mem::LocalBase { local })
@@ -225,7 +225,7 @@ impl<'b, 'o> Body<'b, 'o> {
             match known.map(|(array, _)| array) {
                 Some(array) => array,
                 None => {
-                    let place = state.ir.place(place);
+                    let place = state.place(place);
                     state.ir.arrays.push(ArrayData { elem, bits, place })
                 }
             }
@@ -249,7 +249,7 @@ impl<'b, 'o> Body<'b, 'o> {
         let place = Place::caller();
         let len = self.count(len);
         let var = self.cx.with(|state| {
-            let (place, region) = (state.ir.place(place), state.region());
+            let (place, region) = (state.place(place), state.region());
             state.ir.vars.push(VarData { ty: T::TYPE, len, region, place, name: None })
         });
         Registers { var, first: 0, len: len as usize, body: PhantomData, ty: PhantomData }

@@ -3,6 +3,7 @@
 use std::marker::PhantomData;
 
 use super::body::Body;
+use super::call::Call;
 use super::control::{End, Terminated, add_results, append, close_region, fall_through, in_region};
 use super::error::BuildErrorKind;
 use super::typed::IntoVal;
@@ -130,7 +131,9 @@ impl<'b, V: Values> Cases<'_, 'b, '_, V> {
         arm: impl for<'c> FnOnce(&mut Body<'c, 'b>) -> E,
     ) -> V::At<'b> {
         let cx = self.k.context();
+        let call = Call::new(cx, Place::caller());
         let _end = arm(&mut Body::new(cx));
+        drop(call);
         let mut continues = E::CONTINUES;
         let mut end = fall_through(E::FALLS_THROUGH);
         let mut values = ValueList::new();

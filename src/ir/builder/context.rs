@@ -43,6 +43,8 @@ pub(super) struct State {
     computed: HashMap<(RegionId, Int, Scalar), Value>,
     /// What launches must pass.
     pub(super) required: Vec<RequiredLen>,
+    /// The lines of the calls of functions of the crate that have not returned.
+    pub(super) calls: Vec<Place>,
 }
 
 impl Context {
@@ -53,8 +55,9 @@ impl Context {
             Some((param.int.as_symbol()?.clone(), value, param.scalar))
         });
         let (symbols, computed, errors) = (symbols.collect(), HashMap::new(), Vec::new());
-        let required = Vec::new();
-        Context { state: RefCell::new(State { ir, open, errors, symbols, computed, required }) }
+        let (required, calls) = (Vec::new(), Vec::new());
+        let state = State { ir, open, errors, symbols, computed, required, calls };
+        Context { state: RefCell::new(state) }
     }
 
     /// The kernel, its errors, and the signature with what launches must agree with because of the body.
@@ -159,13 +162,20 @@ impl Context {
 }
 
 impl State {
+    /// The number of a line, in the IR.
+    pub(super) fn place(&mut self, place: Place) -> PlaceId {
+        let place = self.of_user(place);
+        self.ir.place(place)
+    }
+
     pub(super) fn error(&mut self, place: Place, kind: BuildErrorKind) {
+        let place = self.of_user(place);
         self.errors.push(BuildError { place, kind });
     }
 
     fn poison(&mut self, ty: Type) -> Value {
         let (region, place) = (self.region(), Place { file: "", line: 0, column: 0 });
-        let place = self.ir.place(place);
+        let place = self.place(place);
         self.ir.values.push(ValueData { ty, def: ValueDef::Param(u32::MAX), region, place })
     }
 
@@ -215,7 +225,7 @@ impl State {
         {
             self.end_region();
         }
-        let place = self.ir.place(place);
+        let place = self.place(place);
         let id = self.ir.ops.push(OpData { op, results: Default::default(), region, place });
         self.ir.regions[region].ops.push(id);
         id

@@ -8,6 +8,7 @@ use std::marker::PhantomData;
 use std::num::NonZeroU32;
 
 use super::body::Body;
+use super::call::Call;
 use super::context::Context;
 use super::error::BuildErrorKind;
 use super::typed::{Int, IntoVal, Val};
@@ -323,6 +324,7 @@ pub(super) fn in_region<R>(
     f: impl FnOnce() -> R,
     end: impl FnOnce(&R) -> Option<Control>,
 ) -> R {
+    let _call = Call::new(cx, place);
     cx.with(|state| state.open(region, op));
     let result = f();
     close_region(cx, op, place, || end(&result));
@@ -592,6 +594,7 @@ fn next_iteration(target: OpId, values: &ValueList) -> Option<Control> {
     Some(Control::Continue { target, values: values.clone() })
 }
 
+#[track_caller]
 fn begin_loop<'o, I: IntoValues<'o>>(cx: &'o Context, init: I, place: Place) -> (OpId, RegionId) {
     let init = ids_of(cx, init);
     let region = cx.with(|state| state.new_region());
@@ -630,7 +633,7 @@ fn add_args<V: Values>(cx: &Context, region: RegionId, place: Place) {
     let mut types = Vec::new();
     V::types(&mut types);
     cx.with(|state| {
-        let place = state.ir.place(place);
+        let place = state.place(place);
         types.into_iter().for_each(|ty| {
             state.add_arg(region, ty, place);
         });

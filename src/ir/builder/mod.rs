@@ -18,6 +18,7 @@ mod atomic;
 mod barrier;
 mod bits;
 mod body;
+mod call;
 mod cases;
 mod cluster;
 mod collective;

@@ -21,7 +21,7 @@ impl<'o> Body<'o, '_> {
     /// ```
     #[track_caller]
     pub fn select_n<I: Int, T: Ty>(&self, index: Val<'o, I>, values: &[Val<'o, T>]) -> Val<'o, T> {
-        let cx = self.context();
+        let (cx, _call) = (self.context(), self.call());
         let Some((last, others)) = values.split_last() else {
             cx.error(BuildErrorKind::EmptyList);
             return Val::new(cx, cx.poison(T::TYPE));
