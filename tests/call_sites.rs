@@ -163,7 +163,9 @@ fn the_lines_of_a_matrix_product_are_in_its_kernel() {
     ];
     for config in configs {
         let gemm = Gemm::<bf16>::new(config).unwrap();
-        let ptx = gemm.ptx_with(PtxOptions { line_info: true, ..PtxOptions::default() });
+        let mut options = PtxOptions::default();
+        options.line_info = true;
+        let ptx = gemm.ptx_with(options);
         let text = ptx.text();
         assert!(text.contains("kernels/gemm"));
         for own in ["src/tensor/", "src/ir/"] {

@@ -277,7 +277,15 @@ impl TmaCopy {
                 "the tile is not known to start at a multiple of 128 bytes"
             }
             Ok(true) => "the tile has elements of another type",
-            Ok(false) => "the tile has another layout",
+            Ok(false) => {
+                let (expected, layout) = (self.tile.to_string(), tile.layout());
+                let found = match tile.swizzle() {
+                    Some(swizzle) => format!("{swizzle} o 0 o {layout}"),
+                    None => layout.to_string(),
+                };
+                tile.failed(k, operation, TensorErrorKind::TmaLayout { expected, found });
+                return None;
+            }
             Err(error) => {
                 tile.failed(k, operation, error);
                 return None;

@@ -190,7 +190,8 @@ impl<T: Copy> Copy for Bound<'_, T> {}
 /// What can bound a [`range`]: a host or a device integer.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot bound a range of `{T}`",
-    label = "expected `{T}` or `Val<'_, {T}>`"
+    label = "expected `{T}` or `Val<'_, {T}>`",
+    note = "a host number is converted with `as {T}`, a device value with `.cvt::<{T}>()`"
 )]
 pub trait IntoBound<'x, T> {
     /// The bound.
