@@ -32,7 +32,7 @@ fn copy(device: &Device) -> Kernel<(Global<f32>, GlobalMut<f32>)> {
     Kernel::<(Global<f32>, GlobalMut<f32>)>::build("copy", device.target(), |k, (x, y)| {
         let places = places(k);
         let streamed = LoadAccess::default().non_coherent();
-        let values = places.map(|i| x.load_vector_with::<4, i32>(k, i, streamed));
+        let values = places.map(|i| x.load_vector_with::<4>(k, i, streamed));
         for (i, value) in places.into_iter().zip(values) {
             y.store_vector(k, i, value);
         }

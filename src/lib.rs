@@ -57,3 +57,8 @@ pub mod tensor;
 pub mod testing;
 #[cfg(feature = "tune")]
 pub mod tune;
+
+/// The examples of `docs/splitting-kernels.md`, as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/splitting-kernels.md")]
+mod splitting_kernels {}

@@ -7,7 +7,8 @@ use super::name::{self, ParseNameError};
 use super::types::Scalar;
 
 /// The type of a vector: 2, 4, 8 or 16 elements of a scalar type other than `bool`, of at most 128 bits
-/// together, which is what one access of PTX moves (PTX ISA 5.4.2, 9.7.9.8).
+/// together, which is what one access of PTX moves (PTX ISA 5.4.2, 9.7.9.8); or 8 elements of 32 bits, what 8 elements
+/// of 8 or 16 bits are converted to, which is loaded and stored by two accesses.
 ///
 /// In registers, elements of 8 and 16 bits lie side by side in words of 32 bits, the first one in the lowest
 /// bits, as they do in memory; so `f16x2` is the operand of PTX's packed instructions. A vector of 16 bits is
@@ -29,8 +30,8 @@ pub struct VectorType {
 }
 
 impl VectorType {
-    /// The most bits of a vector.
-    pub const MAX_BITS: u32 = 128;
+    /// The most bits that one access to memory moves.
+    pub const ACCESS_BITS: u32 = 128;
 
     /// `f16x2`
     pub const F16X2: VectorType = VectorType { elem: Scalar::F16, lanes: 2 };
@@ -40,7 +41,11 @@ impl VectorType {
     /// The vector of `lanes` elements of type `elem`; `None` where there is none.
     pub const fn new(elem: Scalar, lanes: u32) -> Option<VectorType> {
         let lanes_exist = matches!(lanes, 2 | 4 | 8 | 16);
-        if matches!(elem, Scalar::Bool) || !lanes_exist || elem.bits() * lanes > Self::MAX_BITS {
+        if matches!(elem, Scalar::Bool) || !lanes_exist {
+            return None;
+        }
+        let converted = elem.bits() == 32 && lanes == 8;
+        if elem.bits() * lanes > Self::ACCESS_BITS && !converted {
             return None;
         }
         Some(VectorType { elem, lanes: lanes as u8 })
@@ -70,6 +75,11 @@ impl VectorType {
     /// Bits of the vector, in memory as in registers.
     pub const fn bits(self) -> u32 {
         self.elem.bits() * self.lanes()
+    }
+
+    /// Whether one access to memory moves it.
+    pub const fn is_one_access(self) -> bool {
+        self.bits() <= Self::ACCESS_BITS
     }
 
     /// Bytes of the vector in memory; also the alignment of an access to it.
@@ -119,19 +129,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn vectors_have_8_to_128_bits_and_print_as_they_are_read() {
+    fn vectors_have_8_to_256_bits_and_print_as_they_are_read() {
         let all: Vec<VectorType> = VectorType::all().collect();
-        // 8 bits: 2 to 16 elements; 16: 2 to 8; 32: 2 and 4; 64: 2.
-        assert_eq!(all.len(), 4 * 4 + 4 * 3 + 4 * 2 + 3);
+        // 8 bits: 2 to 16 elements; 16: 2 to 8; 32: 2 to 8; 64: 2.
+        assert_eq!(all.len(), 4 * 4 + 4 * 3 + 4 * 3 + 3);
         for vector in all {
-            assert!((16..=128).contains(&vector.bits()), "{vector}");
+            assert!((16..=256).contains(&vector.bits()), "{vector}");
             assert_eq!(vector.to_string().parse(), Ok(vector));
             assert_eq!(vector.registers() * vector.lanes_per_register(), vector.lanes());
-            assert!(vector.registers() <= 4, "{vector}");
+            assert!(vector.registers() <= if vector.is_one_access() { 4 } else { 8 }, "{vector}");
         }
         assert_eq!(VectorType::new(Scalar::U8, 16).unwrap().registers(), 4);
         assert_eq!(VectorType::new(Scalar::F64, 2).unwrap().registers(), 2);
-        for text in ["f32", "boolx2", "f32x3", "f32x8", "f32x02", "f32x+2", "x2", "f16x2x2", "f16x"]
+        for text in ["f32", "boolx2", "f32x3", "f64x4", "f32x02", "f32x+2", "x2", "f16x2x2", "f16x"]
         {
             assert!(text.parse::<VectorType>().is_err(), "{text}");
         }

@@ -249,6 +249,13 @@ pub enum TensorErrorKind {
         /// Why not.
         why: &'static str,
     },
+    /// A tile whose layout is not that of a tensor copy.
+    TmaLayout {
+        /// The layout of the copy's tiles, printed.
+        expected: String,
+        /// The layout of the tile, printed.
+        found: String,
+    },
     /// A tile that threads do not share.
     AsyncTile {
         /// Why not.
@@ -464,6 +471,10 @@ impl fmt::Display for TensorErrorKind {
             TensorErrorKind::GemmShapes { c, a, b } => write!(
                 f,
                 "C of shape {c} is not the product of A of shape {a} and B of shape {b}: (V,M,N) is needed of (V,M,K) and (V,N,K)"
+            ),
+            TensorErrorKind::TmaLayout { expected, found } => write!(
+                f,
+                "no tensor copies move it: its layout is {found}, but the copy is of tiles {expected}; the tile of a copy of a part comes from the layout of the whole tile by `composition`"
             ),
             TensorErrorKind::TmaTile { why } => write!(f, "no tensor copies move it: {why}"),
             TensorErrorKind::AsyncTile { why } => {

@@ -39,9 +39,9 @@ pub use atom::{
     SwizzleChoice, ThrCopy, ThrMma, TiledCopy, TiledMma, TmaOp, ValType, Wgmma, choose_swizzle,
 };
 pub use copy::{
-    AsyncTile, MatrixLoad, MatrixRing, StagedStore, StoreWords, SumMap, ThrAsyncTile, ThrStore,
-    TmaCopy, autovec_copy, autovec_copy_if, bulk_copy, bulk_store, clear, cooperative_clear, copy,
-    copy_if, copy_zfill,
+    AsyncTile, MatrixLoad, MatrixRing, Row, StagedStore, StoreWords, SumMap, ThrAsyncTile,
+    ThrStore, TmaCopy, autovec_copy, autovec_copy_if, bulk_copy, bulk_store, clear,
+    cooperative_clear, copy, copy_if, copy_zfill,
 };
 pub use error::{TensorError, TensorErrorKind};
 pub use gemm::{SmemOperand, WgmmaMainloop, WgmmaOperand, gemm};

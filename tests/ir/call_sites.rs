@@ -1,6 +1,16 @@
 //! The call sites that the builder is designed for, as they are written by a user.
 
-use tilewright::ir::{Body, BuildErrors, Global, GlobalMut, Kernel, Shared, Target, Val, range};
+use tilewright::codegen::PtxOptions;
+use tilewright::ir::{
+    Body, BuildErrors, Global, GlobalMut, Kernel, KernelOptions, Scalar, Shared, Target, Val, bf16,
+    range,
+};
+use tilewright::kernels::gemm::{Gemm, GemmConfig};
+use tilewright::layout::{layout, shape};
+use tilewright::tensor::{
+    Pointer, Raster, Tensor, TileScheduler, TmaPipeline, WarpRole, autovec_copy, copy_if,
+    copy_zfill, warp_roles,
+};
 
 type Axpy = (f32, Global<f32>, GlobalMut<f32>, i32);
 
@@ -108,5 +118,74 @@ fn functions_compose() {
         let f = device.load(&kernel.unwrap()).unwrap();
         f.launch(Grid::cover(7, 7), (&mut y,)).unwrap();
         assert_eq!(y.to_vec().unwrap(), values.map(|x| expected(x, depth)), "depth {depth}");
+    }
+}
+
+/// Everything in this is from this file: it calls functions of the crate that make operations inside of closures.
+fn lines<'b>(
+    k: &mut Body<'b, 'b>,
+    x: Val<'b, Global<f32>>,
+    y: Val<'b, GlobalMut<f32>>,
+    n: Val<'b, i32>,
+) {
+    let (x, y) = (Pointer::new(x).assume_aligned(k, 16), Pointer::new(y));
+    let x = Tensor::new(k, x, layout!((4, 8) : (8, 1)));
+    let y = Tensor::new(k, y, layout!((4, 8) : (8, 1)));
+    let t = k.thread_idx().x;
+    let inside = Tensor::identity(k, shape!(4, 8)).within(k, (n, n));
+    copy_if(k, &inside, &x, &y);
+    copy_zfill(k, &inside, &x, &y);
+    autovec_copy(k, &x, &y);
+    let all = x.load_all(k);
+    y.store_all(k, &all);
+    let pipe = TmaPipeline::new(k, 2, 128, 1);
+    pipe.init(k, t.eq(0));
+    let tiles = TileScheduler::new(k, Raster::Hilbert, [n, n, n]);
+    tiles.for_each(k, [0, 1], |k, tile, [a, b]| {
+        y.store(k, 0, k.select_n(tile.row, &[a, b]).cvt::<f32>());
+        [b, a]
+    });
+    let roles = [WarpRole::new(1).registers(Some(40)), WarpRole::new(2).registers(Some(232))];
+    warp_roles(k, &roles, 168, |k, _, group| {
+        k.while_(group, |_, i| i.lt(n), |_, i| i + 1);
+    });
+}
+
+/// What a function of the crate makes inside of closures has the line of its caller, as what it makes outside has.
+#[test]
+fn functions_of_the_crate_have_the_lines_of_their_callers() {
+    type Params = (Global<f32>, GlobalMut<f32>, i32);
+    let build = |options: KernelOptions| {
+        Kernel::<Params>::build_with(options, "lines", Target::SM_90A, |k, (x, y, n)| {
+            lines(k, x, y, n)
+        })
+    };
+    let options = KernelOptions::default().block([384, 1, 1]);
+    let kernel = build(options.clone().min_blocks_per_sm(1)).unwrap();
+    let others = kernel.ir().places.iter().filter(|(_, place)| place.file != file!());
+    assert_eq!(others.map(|(_, place)| place.to_string()).collect::<Vec<_>>(), [""; 0]);
+    // Registers are moved where the launch bounds do not say how many there are: an error inside of `warp_roles`.
+    let errors = build(options).map(|_| ()).unwrap_err();
+    let files: Vec<&str> = errors.iter().map(|error| error.place.file).collect();
+    assert_eq!(files, [file!()], "{errors}");
+}
+
+/// The kernels of the crate are written with its public functions: their lines are in the kernels.
+#[test]
+fn the_lines_of_a_matrix_product_are_in_its_kernel() {
+    let configs = [
+        GemmConfig::sm90(Scalar::Bf16, [128, 128]),
+        GemmConfig::sm80(Target::SM_80, Scalar::Bf16, [64, 64]),
+    ];
+    for config in configs {
+        let gemm = Gemm::<bf16>::new(config).unwrap();
+        let mut options = PtxOptions::default();
+        options.line_info = true;
+        let ptx = gemm.ptx_with(options);
+        let text = ptx.text();
+        assert!(text.contains("kernels/gemm"));
+        for own in ["src/tensor/", "src/ir/"] {
+            assert!(!text.contains(own), "{config}: {own}");
+        }
     }
 }

@@ -36,7 +36,7 @@ fn kernel(target: Target, stages: u32, known: Option<i32>) -> Kernel<Params> {
             k.cp_async_commit_group();
             k.cp_async_wait_group(0);
             k.barrier();
-            let eight = halves.load_vector::<8, _>(k, other * 8);
+            let eight = halves.load_vector::<8>(k, other * 8);
             let [low, high] = [0, 7].map(|lane| eight.lane(lane).cvt::<u32>());
             let sum = sum * 5 + words.load(k, other) + low + high * 3;
             k.barrier();

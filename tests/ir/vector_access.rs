@@ -112,6 +112,7 @@ fn known_misalignment_is_refused() {
         text.contains("starts 8 bytes beside it: make the index, in elements, a multiple of 4"),
         "{text}"
     );
+    assert!(text.contains("`ld_vec<4>` accesses a f32x4"), "{text}");
     let text = message(build(0, 16, 3));
     assert!(text.contains("starts 12 bytes beside it"), "{text}");
     let text = message(build(0, 4, 0));

@@ -297,6 +297,15 @@ fn tiles_that_no_copy_moves() {
         assert!(found.contains(expected), "{tile}: {found}");
     }
     let copy = TmaCopy::new(Scalar::Bf16, &layout!((8, 64) : (64, 1)).into()).unwrap();
+    let other = Kernel::<(TensorMapMut<bf16, 2>,)>::build("k", Target::SM_90A, |k, (map,)| {
+        let tile = SharedTensor::<bf16>::shared_aligned(k, layout!((8, 64) : (72, 1)), 128);
+        copy.store(k, map, &tile, (0, 0));
+    });
+    let error = other.map(|_| ()).unwrap_err().to_string();
+    assert!(
+        error.contains("its layout is (8,64):(72,1), but the copy is of tiles (8,64):(64,1)"),
+        "{error}"
+    );
     let error = copy.desc(&layout!((100, 64) : (1, 104))).unwrap_err().to_string();
     assert!(error.contains("contiguous along another mode"), "{error}");
     let error = copy.desc(&layout!((100, 70) : (70, 1))).unwrap_err().to_string();

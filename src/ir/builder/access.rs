@@ -1,9 +1,9 @@
 //! Loads and stores with an order or hints for the caches, and what caches are told.
 
 use super::body::Body;
-use super::typed::{IntoVal, MemIndex, MutPointer, Pointer, Val};
+use super::typed::{IntoIndex, IntoVal, MemIndex, MutPointer, Pointer, Val};
 use super::vector::{Vector, VectorElement};
-use crate::ir::op::{Cache, LoadAccess, Mem, PrefetchLevel, StoreAccess};
+use crate::ir::op::{Arith, Cache, LoadAccess, Mem, PrefetchLevel, StoreAccess, ValueList};
 
 /// Accesses with an order, a scope or hints for the caches.
 ///
@@ -73,12 +73,28 @@ impl<P: Pointer> Val<'_, P> {
 /// # Ok::<(), tilewright::ir::BuildErrors>(())
 /// ```
 impl<P: Pointer> Val<'_, P> {
-    /// The vector of `N` elements from `*(self + index)` on, `index` in elements. PTX ISA 9.7.9.8 `ld.v4`.
+    /// The vector of `N` elements from `*(self + index)` on, `index` in elements. One of 256 bits is two accesses,
+    /// each of which must be at a multiple of 16 bytes. PTX ISA 9.7.9.8 `ld.v4`.
+    ///
+    /// ```
+    /// use tilewright::ir::{GlobalMut, Kernel, Target, Val, bf16};
+    ///
+    /// let kernel = Kernel::<(GlobalMut<bf16>,)>::build("twice", Target::SM_90, |k, (x,)| {
+    ///     let i = k.thread_idx().x * 8;
+    ///     let row = x.load_vector::<8>(k, i).cvt::<f32>();
+    ///     let twice = Val::pack(row.lanes().map(|lane| lane + lane));
+    ///     x.store_vector(k, i, twice.cvt::<bf16>());
+    /// })?;
+    /// let ptx = kernel.ptx();
+    /// assert!(ptx.text().contains("ld.global.v4.b32") && ptx.text().contains("st.global.v4.b32"));
+    /// assert_eq!(ptx.text().matches("cvt.rn.bf16x2.f32").count(), 4);
+    /// # Ok::<(), tilewright::ir::BuildErrors>(())
+    /// ```
     #[track_caller]
-    pub fn load_vector<'c, const N: usize, I: MemIndex>(
+    pub fn load_vector<'c, const N: usize>(
         self,
         k: &Body<'c, '_>,
-        index: impl IntoVal<'c, I>,
+        index: impl IntoIndex<'c>,
     ) -> Val<'c, Vector<P::Elem, N>>
     where
         P::Elem: VectorElement<N>,
@@ -88,22 +104,38 @@ impl<P: Pointer> Val<'_, P> {
 
     /// As [`load_vector`](Val::load_vector), accessed as `access` says.
     #[track_caller]
-    pub fn load_vector_with<'c, const N: usize, I: MemIndex>(
+    pub fn load_vector_with<'c, const N: usize>(
         self,
         k: &Body<'c, '_>,
-        index: impl IntoVal<'c, I>,
+        index: impl IntoIndex<'c>,
         access: LoadAccess,
     ) -> Val<'c, Vector<P::Elem, N>>
     where
         P::Elem: VectorElement<N>,
     {
         let cx = k.context();
-        let (base, index) = (cx.operand(self), cx.operand_of(index));
-        let lanes = <P::Elem as VectorElement<N>>::VECTOR.lanes();
-        cx.emit_val(Mem::LdVec { base, index, lanes, access })
+        let index = index.into_index(cx);
+        let vector = <P::Elem as VectorElement<N>>::VECTOR;
+        let lanes = vector.lanes();
+        if vector.is_one_access() {
+            let (base, index) = (cx.operand(self), cx.operand(index));
+            return cx.emit_val(Mem::LdVec { base, index, lanes, access });
+        }
+        let base = cx.operand(self.offset(index));
+        let mut values = ValueList::new();
+        for first in [0, lanes / 2] {
+            let index = cx.constant(first as i32).id();
+            for vector in cx.emit(Mem::LdVec { base, index, lanes: lanes / 2, access }) {
+                for lane in 0..lanes / 2 {
+                    values.extend(cx.emit(Arith::VecExtract { vector, lane }));
+                }
+            }
+        }
+        cx.emit_val(Arith::VecPack { values })
     }
 
-    /// Stores a vector from `*(self + index)` on, `index` in elements. PTX ISA 9.7.9.12 `st.v4`.
+    /// Stores a vector from `*(self + index)` on, `index` in elements; one of 256 bits by two accesses.
+    /// PTX ISA 9.7.9.12 `st.v4`.
     #[track_caller]
     pub fn store_vector<'c, const N: usize, I: MemIndex>(
         self,
@@ -130,9 +162,26 @@ impl<P: Pointer> Val<'_, P> {
         P::Elem: VectorElement<N>,
     {
         let cx = k.context();
-        let (base, index) = (cx.operand(self), cx.operand_of(index));
+        let index = index.into_val(cx);
+        let (ty, lanes) = (<P::Elem as VectorElement<N>>::VECTOR, N as u32);
+        if ty.is_one_access() {
+            let (base, index) = (cx.operand(self), cx.operand(index));
+            let vector = cx.operand(vector);
+            cx.emit(Mem::StVec { base, index, vector, access });
+            return;
+        }
+        let base = cx.operand(self.offset(index));
         let vector = cx.operand(vector);
-        cx.emit(Mem::StVec { base, index, vector, access });
+        for first in [0, lanes / 2] {
+            let mut values = ValueList::new();
+            for lane in first..first + lanes / 2 {
+                values.extend(cx.emit(Arith::VecExtract { vector, lane }));
+            }
+            let index = cx.constant(first as i32).id();
+            for vector in cx.emit(Arith::VecPack { values }) {
+                cx.emit(Mem::StVec { base, index, vector, access });
+            }
+        }
     }
 }
 

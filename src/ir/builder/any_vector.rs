@@ -49,11 +49,13 @@ impl std::fmt::Debug for AnyVector<'_> {
     }
 }
 
-/// The type of `lanes` elements, a scalar for one; `None` where there is no such vector.
+/// The type of `lanes` elements, a scalar for one; `None` where no access to memory moves so many.
 fn type_of(elem: Scalar, lanes: u32) -> Option<Type> {
     match lanes {
         1 => Some(elem.into()),
-        lanes => VectorType::new(elem, lanes).map(Type::Vector),
+        lanes => {
+            VectorType::new(elem, lanes).filter(|vector| vector.is_one_access()).map(Type::Vector)
+        }
     }
 }
 

@@ -189,7 +189,7 @@ macro_rules! binary {
 /// use tilewright::runtime::{Device, Grid};
 ///
 /// let kernel = Kernel::<(GlobalMut<i16>,)>::build("pairs", Target::SM_90, |k, (x,)| {
-///     let (a, b) = (x.load_vector::<2, _>(k, 0), x.load_vector::<2, _>(k, 2));
+///     let (a, b) = (x.load_vector::<2>(k, 0), x.load_vector::<2>(k, 2));
 ///     x.store_vector(k, 0, a.add_packed(b));
 ///     x.store_vector(k, 2, a.max_relu(b));
 /// })?;

@@ -41,6 +41,39 @@ impl<'b, 'o> Body<'b, 'o> {
         Body { cx, outer: PhantomData }
     }
 
+    /// A handle of the same body, whose lifetimes are shorter, or whose outer body `'x` is another one around it.
+    ///
+    /// It makes two calls compile that rustc refuses with "`k` escapes the closure body here": of a function that
+    /// takes a body and values of bodies that rustc cannot compare with it, and of a closure for bodies inside of
+    /// `'x` from a body that is more than one level inside.
+    ///
+    /// ```
+    /// use tilewright::ir::{Body, GlobalMut, Kernel, Target, Val, range};
+    ///
+    /// /// Runs `f` in a body two levels inside of `'b`.
+    /// fn each<'b>(
+    ///     k: &mut Body<'b, '_>,
+    ///     n: Val<'b, i32>,
+    ///     f: impl for<'c> Fn(&mut Body<'c, 'b>, Val<'c, i32>),
+    /// ) {
+    ///     k.for_(range(0, n), (), |k, i, ()| {
+    ///         k.for_(range(0, i), (), |k, j, ()| f(&mut k.rescoped(), i * n + j));
+    ///     });
+    /// }
+    ///
+    /// let kernel = Kernel::<(GlobalMut<i32>, i32)>::build("k", Target::SM_80, |k, (x, n)| {
+    ///     each(k, n, |k, i| x.store(k, i, n));
+    /// })?;
+    /// assert_eq!(kernel.to_string().matches("for ").count(), 2);
+    /// # Ok::<(), tilewright::ir::BuildErrors>(())
+    /// ```
+    pub fn rescoped<'s, 'x: 's>(&mut self) -> Body<'s, 'x>
+    where
+        'b: 's,
+    {
+        Body::new(self.cx)
+    }
+
     /// The threads of a block along each axis, if all launches have the same.
     pub(crate) fn block_shape(&self) -> Option<[u32; 3]> {
         self.context().block()
@@ -126,7 +159,7 @@ impl<'b, 'o> Body<'b, 'o> {
         let elem = T::SCALAR;
         let len = self.count(len);
         let shared: SharedId = self.cx.with(|state| {
-            let place = state.ir.place(place);
+            let place = state.place(place);
             state.ir.shared.push(SharedData { elem, len, align_bytes, place })
         });
         self.cx.emit_val(Mem::SharedBase { shared })
@@ -157,7 +190,7 @@ impl<'b, 'o> Body<'b, 'o> {
         let place = Place::caller();
         let (elem, len) = (T::SCALAR, self.count(len));
         let local = self.cx.with(|state| {
-            let place = state.ir.place(place);
+            let place = state.place(place);
             state.ir.locals.push(LocalData { elem, len, place })
         });
         self.cx.emit_val(Mem::LocalBase { local })
@@ -192,7 +225,7 @@ impl<'b, 'o> Body<'b, 'o> {
             match known.map(|(array, _)| array) {
                 Some(array) => array,
                 None => {
-                    let place = state.ir.place(place);
+                    let place = state.place(place);
                     state.ir.arrays.push(ArrayData { elem, bits, place })
                 }
             }
@@ -216,7 +249,7 @@ impl<'b, 'o> Body<'b, 'o> {
         let place = Place::caller();
         let len = self.count(len);
         let var = self.cx.with(|state| {
-            let (place, region) = (state.ir.place(place), state.region());
+            let (place, region) = (state.place(place), state.region());
             state.ir.vars.push(VarData { ty: T::TYPE, len, region, place, name: None })
         });
         Registers { var, first: 0, len: len as usize, body: PhantomData, ty: PhantomData }

@@ -3,6 +3,7 @@
 use std::marker::PhantomData;
 
 use super::body::Body;
+use super::call::Call;
 use super::control::{End, Terminated, add_results, append, close_region, fall_through, in_region};
 use super::error::BuildErrorKind;
 use super::typed::IntoVal;
@@ -88,11 +89,14 @@ impl<'b, 'o> Body<'b, 'o> {
 impl<'k, 'b, 'o> CasesStart<'k, 'b, 'o> {
     /// Runs `arm` where `cond` holds.
     #[track_caller]
-    pub fn when<V: Values, E: CaseEnd<V>>(
+    pub fn when<'v, V: Values, E: CaseEnd<V>>(
         self,
-        cond: impl IntoVal<'b, bool>,
+        cond: impl IntoVal<'v, bool>,
         arm: impl for<'c> FnOnce(&mut Body<'c, 'b>) -> E,
-    ) -> Cases<'k, 'b, 'o, V> {
+    ) -> Cases<'k, 'b, 'o, V>
+    where
+        'b: 'v,
+    {
         Cases { k: self.k, chain: Vec::new(), values: PhantomData }.when(cond, arm)
     }
 }
@@ -100,11 +104,14 @@ impl<'k, 'b, 'o> CasesStart<'k, 'b, 'o> {
 impl<'b, V: Values> Cases<'_, 'b, '_, V> {
     /// Runs `arm` where `cond` holds and no condition before it does.
     #[track_caller]
-    pub fn when<E: CaseEnd<V>>(
+    pub fn when<'v, E: CaseEnd<V>>(
         mut self,
-        cond: impl IntoVal<'b, bool>,
+        cond: impl IntoVal<'v, bool>,
         arm: impl for<'c> FnOnce(&mut Body<'c, 'b>) -> E,
-    ) -> Self {
+    ) -> Self
+    where
+        'b: 'v,
+    {
         let (cx, place) = (self.k.context(), Place::caller());
         let cond = cx.operand_of(cond);
         let (then_region, else_region) = cx.with(|state| (state.new_region(), state.new_region()));
@@ -124,7 +131,9 @@ impl<'b, V: Values> Cases<'_, 'b, '_, V> {
         arm: impl for<'c> FnOnce(&mut Body<'c, 'b>) -> E,
     ) -> V::At<'b> {
         let cx = self.k.context();
+        let call = Call::new(cx, Place::caller());
         let _end = arm(&mut Body::new(cx));
+        drop(call);
         let mut continues = E::CONTINUES;
         let mut end = fall_through(E::FALLS_THROUGH);
         let mut values = ValueList::new();

@@ -46,6 +46,8 @@ pub(super) struct State {
     pub(super) required: Vec<RequiredLen>,
     /// The shared memory of reductions and scans, once there is one over a block.
     pub(super) pool: Option<Pool>,
+    /// The lines of the calls of functions of the crate that have not returned.
+    pub(super) calls: Vec<Place>,
 }
 
 impl Context {
@@ -56,8 +58,8 @@ impl Context {
             Some((param.int.as_symbol()?.clone(), value, param.scalar))
         });
         let (symbols, computed, errors) = (symbols.collect(), HashMap::new(), Vec::new());
-        let (required, pool) = (Vec::new(), None);
-        let state = State { ir, open, errors, symbols, computed, required, pool };
+        let (required, pool, calls) = (Vec::new(), None, Vec::new());
+        let state = State { ir, open, errors, symbols, computed, required, pool, calls };
         Context { state: RefCell::new(state) }
     }
 
@@ -189,13 +191,20 @@ impl Context {
 }
 
 impl State {
+    /// The number of a line, in the IR.
+    pub(super) fn place(&mut self, place: Place) -> PlaceId {
+        let place = self.of_user(place);
+        self.ir.place(place)
+    }
+
     pub(super) fn error(&mut self, place: Place, kind: BuildErrorKind) {
+        let place = self.of_user(place);
         self.errors.push(BuildError { place, kind });
     }
 
     fn poison(&mut self, ty: Type) -> Value {
         let (region, place) = (self.region(), Place { file: "", line: 0, column: 0 });
-        let place = self.ir.place(place);
+        let place = self.place(place);
         self.ir.values.push(ValueData { ty, def: ValueDef::Param(u32::MAX), region, place })
     }
 
@@ -245,7 +254,7 @@ impl State {
         {
             self.end_region();
         }
-        let place = self.ir.place(place);
+        let place = self.place(place);
         let id = self.ir.ops.push(OpData { op, results: Default::default(), region, place });
         self.ir.regions[region].ops.push(id);
         id

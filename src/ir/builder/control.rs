@@ -8,6 +8,7 @@ use std::marker::PhantomData;
 use std::num::NonZeroU32;
 
 use super::body::Body;
+use super::call::Call;
 use super::context::Context;
 use super::error::BuildErrorKind;
 use super::typed::{Int, IntoVal, Val};
@@ -189,7 +190,8 @@ impl<T: Copy> Copy for Bound<'_, T> {}
 /// What can bound a [`range`]: a host or a device integer.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot bound a range of `{T}`",
-    label = "expected `{T}` or `Val<'_, {T}>`"
+    label = "expected `{T}` or `Val<'_, {T}>`",
+    note = "a host number is converted with `as {T}`, a device value with `.cvt::<{T}>()`"
 )]
 pub trait IntoBound<'x, T> {
     /// The bound.
@@ -323,6 +325,7 @@ pub(super) fn in_region<R>(
     f: impl FnOnce() -> R,
     end: impl FnOnce(&R) -> Option<Control>,
 ) -> R {
+    let _call = Call::new(cx, place);
     cx.with(|state| state.open(region, op));
     let result = f();
     close_region(cx, op, place, || end(&result));
@@ -372,11 +375,13 @@ impl<'o> Body<'o, '_> {
 
     /// Runs `body` where `cond` is true. PTX ISA 9.7.12.3 `bra`.
     #[track_caller]
-    pub fn if_<E: ArmEnd>(
+    pub fn if_<'v, E: ArmEnd>(
         &mut self,
-        cond: impl IntoVal<'o, bool>,
+        cond: impl IntoVal<'v, bool>,
         body: impl for<'b> FnOnce(&mut Body<'b, 'o>) -> E,
-    ) {
+    ) where
+        'o: 'v,
+    {
         let (cx, place) = (self.context(), Place::caller());
         let cond = cx.operand_of(cond);
         let then_region = cx.with(|state| state.new_region());
@@ -394,12 +399,15 @@ impl<'o> Body<'o, '_> {
     /// Runs `then_body` where `cond` is true, else `else_body`, and returns what the one that ran yields.
     /// An arm that jumps away needs no values; if both do, so does the `if_else`. PTX ISA 9.7.12.3 `bra`.
     #[track_caller]
-    pub fn if_else<A: Join<'o, B>, B>(
+    pub fn if_else<'v, A: Join<'o, B>, B>(
         &mut self,
-        cond: impl IntoVal<'o, bool>,
+        cond: impl IntoVal<'v, bool>,
         then_body: impl for<'b> FnOnce(&mut Body<'b, 'o>) -> A,
         else_body: impl for<'b> FnOnce(&mut Body<'b, 'o>) -> B,
-    ) -> A::Out {
+    ) -> A::Out
+    where
+        'o: 'v,
+    {
         let (cx, place) = (self.context(), Place::caller());
         let cond = cx.operand_of(cond);
         let (then_region, else_region) = cx.with(|state| (state.new_region(), state.new_region()));
@@ -418,12 +426,15 @@ impl<'o> Body<'o, '_> {
 
     /// The values of `body` where `cond` is true, else `init`.
     #[track_caller]
-    pub fn if_with<I: IntoValues<'o>>(
+    pub fn if_with<'v, I: IntoValues<'v>>(
         &mut self,
-        cond: impl IntoVal<'o, bool>,
+        cond: impl IntoVal<'v, bool>,
         init: I,
         body: impl for<'b> FnOnce(&mut Body<'b, 'o>) -> <I::V as Values>::At<'b>,
-    ) -> <I::V as Values>::At<'o> {
+    ) -> <I::V as Values>::At<'o>
+    where
+        'o: 'v,
+    {
         let (cx, place) = (self.context(), Place::caller());
         let cond = cx.operand_of(cond);
         let init = ids_of(cx, init);
@@ -444,16 +455,19 @@ impl<'o> Body<'o, '_> {
     /// of iterations is `ceil((hi - lo) / step)`, computed before the first one without wrap; for an empty
     /// range the result is `init`. A step that is known not to be positive is an error of the build.
     #[track_caller]
-    pub fn for_<T: Int, I: IntoValues<'o>>(
+    pub fn for_<'v, T: Int, I: IntoValues<'v>>(
         &mut self,
-        range: Range<'o, T>,
+        range: Range<'v, T>,
         init: I,
         body: impl for<'b> FnOnce(
             &mut Body<'b, 'o>,
             Val<'b, T>,
             <I::V as Values>::At<'b>,
         ) -> <I::V as Values>::At<'b>,
-    ) -> <I::V as Values>::At<'o> {
+    ) -> <I::V as Values>::At<'o>
+    where
+        'o: 'v,
+    {
         let (cx, place) = (self.context(), Place::caller());
         let (op, region) = begin_for(cx, range, init, place);
         let run = || {
@@ -469,9 +483,9 @@ impl<'o> Body<'o, '_> {
     /// As [`for_`](Body::for_), with a body that ends its iterations itself: with
     /// [`continue_`](Loop::continue_), or with [`break_`](Loop::break_), whose values are then the result.
     #[track_caller]
-    pub fn for_loop<T: Int, I: IntoValues<'o>>(
+    pub fn for_loop<'v, T: Int, I: IntoValues<'v>>(
         &mut self,
-        range: Range<'o, T>,
+        range: Range<'v, T>,
         init: I,
         body: impl for<'b> FnOnce(
             &mut Body<'b, 'o>,
@@ -479,7 +493,10 @@ impl<'o> Body<'o, '_> {
             Val<'b, T>,
             <I::V as Values>::At<'b>,
         ) -> Terminated,
-    ) -> <I::V as Values>::At<'o> {
+    ) -> <I::V as Values>::At<'o>
+    where
+        'o: 'v,
+    {
         let (cx, place) = (self.context(), Place::caller());
         let (op, region) = begin_for(cx, range, init, place);
         let run = || {
@@ -493,7 +510,7 @@ impl<'o> Body<'o, '_> {
     /// Runs `body` until it breaks, and returns the values of the `break_`. The body gets the carried
     /// values, `init` at first; `continue_` gives the next ones. PTX ISA 9.7.12.3 `bra`.
     #[track_caller]
-    pub fn loop_<I: IntoValues<'o>, R: Values>(
+    pub fn loop_<'v, I: IntoValues<'v>, R: Values>(
         &mut self,
         init: I,
         body: impl for<'b> FnOnce(
@@ -501,7 +518,10 @@ impl<'o> Body<'o, '_> {
             Loop<'b, I::V, R>,
             <I::V as Values>::At<'b>,
         ) -> Terminated,
-    ) -> R::At<'o> {
+    ) -> R::At<'o>
+    where
+        'o: 'v,
+    {
         let (cx, place) = (self.context(), Place::caller());
         let (op, region) = begin_loop(cx, init, place);
         let run = || {
@@ -515,7 +535,7 @@ impl<'o> Body<'o, '_> {
     /// Runs `body` while `cond` holds, and returns the carried values for which it did not. Both get the
     /// carried values, `init` at first; `body` returns the next ones.
     #[track_caller]
-    pub fn while_<I: IntoValues<'o>>(
+    pub fn while_<'v, I: IntoValues<'v>>(
         &mut self,
         init: I,
         cond: impl for<'b> FnOnce(&mut Body<'b, 'o>, <I::V as Values>::At<'b>) -> Val<'b, bool>,
@@ -523,7 +543,10 @@ impl<'o> Body<'o, '_> {
             &mut Body<'b, 'o>,
             <I::V as Values>::At<'b>,
         ) -> <I::V as Values>::At<'b>,
-    ) -> <I::V as Values>::At<'o> {
+    ) -> <I::V as Values>::At<'o>
+    where
+        'o: 'v,
+    {
         let (cx, place) = (self.context(), Place::caller());
         let (op, region) = begin_loop(cx, init, place);
         let run = || {
@@ -540,14 +563,17 @@ impl<'o> Body<'o, '_> {
     /// values. `body` gets the carried values, `init` at first, and returns the next ones with the
     /// condition.
     #[track_caller]
-    pub fn do_while<I: IntoValues<'o>>(
+    pub fn do_while<'v, I: IntoValues<'v>>(
         &mut self,
         init: I,
         body: impl for<'b> FnOnce(
             &mut Body<'b, 'o>,
             <I::V as Values>::At<'b>,
         ) -> (<I::V as Values>::At<'b>, Val<'b, bool>),
-    ) -> <I::V as Values>::At<'o> {
+    ) -> <I::V as Values>::At<'o>
+    where
+        'o: 'v,
+    {
         let (cx, place) = (self.context(), Place::caller());
         let (op, region) = begin_loop(cx, init, place);
         let run = || {
@@ -569,6 +595,7 @@ fn next_iteration(target: OpId, values: &ValueList) -> Option<Control> {
     Some(Control::Continue { target, values: values.clone() })
 }
 
+#[track_caller]
 fn begin_loop<'o, I: IntoValues<'o>>(cx: &'o Context, init: I, place: Place) -> (OpId, RegionId) {
     let init = ids_of(cx, init);
     let region = cx.with(|state| state.new_region());
@@ -607,7 +634,7 @@ fn add_args<V: Values>(cx: &Context, region: RegionId, place: Place) {
     let mut types = Vec::new();
     V::types(&mut types);
     cx.with(|state| {
-        let place = state.ir.place(place);
+        let place = state.place(place);
         types.into_iter().for_each(|ty| {
             state.add_arg(region, ty, place);
         });

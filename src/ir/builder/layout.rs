@@ -215,7 +215,10 @@ impl<'b, I: MemIndex> Offset<'b, I> {
                 let digit = if last { quotient } else { remainder(cx, quotient, extent) };
                 let digit: Val<'b, I> = digit.cvt();
                 let term = if stride.is(1) { digit } else { digit * int::<I>(cx, stride) };
-                self.device = Some(self.device.map_or(term, |sum| sum + term));
+                self.device = Some(match self.device {
+                    Some(sum) => sum + term,
+                    None => term,
+                });
             }
             before = before.mul(extent)?;
         }

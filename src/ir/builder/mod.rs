@@ -18,6 +18,7 @@ mod atomic;
 mod barrier;
 mod bits;
 mod body;
+mod call;
 mod cases;
 mod cluster;
 mod collective;
@@ -69,8 +70,8 @@ pub use report::Reported;
 pub use space::{GenericPointer, SpacePointer};
 pub use typed::{
     Arithmetic, Bits, Constant, Converted, Element, Float, Fused, Generic, GenericMut, Global,
-    GlobalMut, Int, IntoVal, Local, MemIndex, MutPointer, Number, Ordered, Pointer, Shared,
-    SharedCluster, Signed, TensorMap, TensorMapMut, TensorMapType, Ty, Val,
+    GlobalMut, Int, IntoIndex, IntoVal, Local, MemIndex, MutPointer, Number, Ordered, Pointer,
+    Shared, SharedCluster, Signed, TensorMap, TensorMapMut, TensorMapType, Ty, Val,
 };
 pub use values::{IntoValues, Values};
 pub use vector::{Vector, VectorElement};

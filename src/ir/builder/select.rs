@@ -21,7 +21,7 @@ impl<'o> Body<'o, '_> {
     /// ```
     #[track_caller]
     pub fn select_n<I: Int, T: Ty>(&self, index: Val<'o, I>, values: &[Val<'o, T>]) -> Val<'o, T> {
-        let cx = self.context();
+        let (cx, _call) = (self.context(), self.call());
         let Some((last, others)) = values.split_last() else {
             cx.error(BuildErrorKind::EmptyList);
             return Val::new(cx, cx.poison(T::TYPE));
@@ -40,21 +40,27 @@ impl<'o> Body<'o, '_> {
 
     /// `a && b()`: `b` runs only where `a` holds.
     #[track_caller]
-    pub fn and_then(
+    pub fn and_then<'v>(
         &mut self,
-        a: impl IntoVal<'o, bool>,
+        a: impl IntoVal<'v, bool>,
         b: impl for<'b> FnOnce(&mut Body<'b, 'o>) -> Val<'b, bool>,
-    ) -> Val<'o, bool> {
+    ) -> Val<'o, bool>
+    where
+        'o: 'v,
+    {
         self.if_with(a, false, b)
     }
 
     /// `a || b()`: `b` runs only where `a` does not hold.
     #[track_caller]
-    pub fn or_else(
+    pub fn or_else<'v>(
         &mut self,
-        a: impl IntoVal<'o, bool>,
+        a: impl IntoVal<'v, bool>,
         b: impl for<'b> FnOnce(&mut Body<'b, 'o>) -> Val<'b, bool>,
-    ) -> Val<'o, bool> {
+    ) -> Val<'o, bool>
+    where
+        'o: 'v,
+    {
         let a = a.into_val(self.context());
         self.if_with(!a, true, b)
     }

@@ -140,6 +140,39 @@ macro_rules! mem_index {
 }
 mem_index!(i32 i64 u32 u64);
 
+/// A device or a host integer that indexes memory.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not index memory",
+    label = "expected an `i32`, `i64`, `u32` or `u64`, or a `Val` of one of these",
+    note = "a host count is converted with `as i32`"
+)]
+pub trait IntoIndex<'x> {
+    /// The type of the index.
+    type Index: MemIndex;
+    /// The index as a device value; a host value becomes a constant.
+    fn into_index(self, cx: &'x Context) -> Val<'x, Self::Index>;
+}
+
+#[diagnostic::do_not_recommend]
+impl<'x, I: MemIndex> IntoIndex<'x> for I {
+    type Index = I;
+
+    #[track_caller]
+    fn into_index(self, cx: &'x Context) -> Val<'x, I> {
+        cx.constant(self)
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<'x, I: MemIndex> IntoIndex<'x> for Val<'x, I> {
+    type Index = I;
+
+    #[track_caller]
+    fn into_index(self, _: &'x Context) -> Val<'x, I> {
+        self
+    }
+}
+
 macro_rules! pointer {
     ($($(#[$doc:meta])* $name:ident, $space:ident, $mutable:literal, $address:ty;)*) => {$(
         $(#[$doc])*
@@ -289,7 +322,8 @@ impl<'b, T> Val<'b, T> {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be used as a device value of type `{T}`",
     label = "expected `Val<'_, {T}>` or a host `{T}`",
-    note = "types are never mixed silently: convert with `.cvt::<{T}>()`"
+    note = "types are never mixed silently: a device value is converted with `.cvt::<{T}>()`",
+    note = "a host value is converted on the host: with `as`, such as `n as i32`; to a narrow float with `from_f32`, such as `bf16::from_f32(2.0)`"
 )]
 pub trait IntoVal<'x, T: Ty> {
     /// The device value; a host value becomes a constant.

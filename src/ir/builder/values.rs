@@ -1,8 +1,10 @@
 //! Groups of device values: what control flow carries and returns.
 
+use super::call::Call;
 use super::context::Context;
 use super::typed::{Element, IntoVal, Ty, Val};
 use crate::ir::entity::Value;
+use crate::ir::kernel::Place;
 use crate::ir::op::ValueList;
 use crate::ir::types::Type;
 
@@ -95,6 +97,7 @@ impl<'x, I: IntoValues<'x>, const N: usize> IntoValues<'x> for [I; N] {
 
     #[track_caller]
     fn at(self, cx: &'x Context) -> [<I::V as Values>::At<'x>; N] {
+        let _call = Call::new(cx, Place::caller());
         self.map(|part| part.at(cx))
     }
 }

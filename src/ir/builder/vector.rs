@@ -48,7 +48,7 @@ impl<T: VectorElement<N>, const N: usize> Ty for Vector<T, N> {
 /// A scalar type of which there are vectors of `N`.
 #[diagnostic::on_unimplemented(
     message = "there is no vector of {N} `{Self}`",
-    note = "a vector has 2, 4, 8 or 16 elements other than `bool`, and at most 128 bits"
+    note = "a vector has 2, 4, 8 or 16 elements other than `bool`, and at most 128 bits, or 8 elements of 32 bits"
 )]
 pub trait VectorElement<const N: usize>: Element {
     /// The vector type.
@@ -72,7 +72,7 @@ macro_rules! vector_elements {
 vector_elements! {
     i8 I8, u8 U8, f8e4m3 F8E4M3, f8e5m2 F8E5M2: 2 4 8 16;
     i16 I16, u16 U16, f16 F16, bf16 Bf16: 2 4 8;
-    i32 I32, u32 U32, tf32 Tf32, f32 F32: 2 4;
+    i32 I32, u32 U32, tf32 Tf32, f32 F32: 2 4 8;
     i64 I64, u64 U64, f64 F64: 2;
 }
 
@@ -157,10 +157,10 @@ mod tests {
             u16: 2 4 8;
             f16: 2 4 8;
             bf16: 2 4 8;
-            i32: 2 4;
-            u32: 2 4;
-            tf32: 2 4;
-            f32: 2 4;
+            i32: 2 4 8;
+            u32: 2 4 8;
+            tf32: 2 4 8;
+            f32: 2 4 8;
             i64: 2;
             u64: 2;
             f64: 2;

@@ -82,9 +82,11 @@ impl Op {
 
     /// The operation as messages about its attributes name it: `sreg<tid.x>`.
     pub(in crate::ir) fn name_with_attributes(&self) -> String {
-        match self.attributes() {
-            none if none.iter().all(String::is_empty) => self.name().to_owned(),
-            attributes => format!("{}<{}>", self.name(), attributes.join(", ")),
+        let mut attributes = self.attributes();
+        attributes.retain(|attribute| !attribute.is_empty());
+        match attributes.is_empty() {
+            true => self.name().to_owned(),
+            false => format!("{}<{}>", self.name(), attributes.join(", ")),
         }
     }
 }

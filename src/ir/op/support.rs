@@ -201,7 +201,9 @@ fn conversion(from: Option<Type>, to: Scalar, scalar: impl Fn(Scalar) -> Support
         Some(Type::Scalar(from)) => scalar(from),
         Some(Type::Vector(vector)) => match VectorType::new(to, vector.lanes()) {
             Some(_) => scalar(vector.elem()),
-            None => Err("a vector has at most 128 bits: convert the elements one by one"),
+            None => Err(
+                "a vector has at most 128 bits, or 8 elements of 32 bits: convert the elements one by one",
+            ),
         },
         Some(Type::Pointer { .. } | Type::TensorMap { .. }) | None => ANY,
     }

@@ -3,7 +3,7 @@
 use super::{Report, VerifyError, diagnostic};
 use crate::ir::entity::{OpId, RegionId};
 use crate::ir::kernel::KernelIr;
-use crate::ir::op::{Arith, Constraint, Control, Op, OpInfo, ValueList};
+use crate::ir::op::{Arith, Constraint, Control, Mem, Op, OpInfo, ValueList};
 use crate::ir::types::{Scalar, Type};
 use crate::ir::vector::VectorType;
 
@@ -167,12 +167,20 @@ fn vectors(ir: &KernelIr, op: &Op, info: &'static OpInfo) -> Option<VerifyError>
     let ty = op.type_of_operand(ir, info, Constraint::T).or_else(pointee);
     if let Some(lanes) = op.made_lanes() {
         let no_vector = match ty {
-            Some(Type::Scalar(elem)) => VectorType::new(elem, lanes).is_none(),
+            Some(Type::Scalar(elem)) => VectorType::new(elem, lanes)
+                .is_none_or(|made| matches!(op, Op::Mem(_)) && !made.is_one_access()),
             // Operands of other types are found by the row.
             Some(Type::Vector(_) | Type::Pointer { .. } | Type::TensorMap { .. }) => false,
             None => true,
         };
         return no_vector.then_some(VerifyError::NoSuchVector { op: info.name, elem: ty, lanes });
+    }
+    if let Op::Mem(Mem::StVec { vector, .. }) = op
+        && let Some(vector) = ir.type_of(*vector).vector()
+        && !vector.is_one_access()
+    {
+        let (elem, lanes) = (Some(vector.elem().into()), vector.lanes());
+        return Some(VerifyError::NoSuchVector { op: info.name, elem, lanes });
     }
     if let (Op::Arith(Arith::VecExtract { lane, .. }), Type::Vector(vector)) = (op, ty?) {
         let lane = *lane;

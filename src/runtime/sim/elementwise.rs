@@ -454,6 +454,11 @@ impl Compiler<'_> {
             }
         };
         let (to, from) = (pieces(result)?, pieces(self.slots(value)?)?);
+        // More than 128 bits are pieces of 32 bits on both sides.
+        if to.iter().map(|(_, width)| width).sum::<u32>() > u128::BITS {
+            let steps = to.iter().zip(&from).map(|((to, _), (from, _))| (*to, [*from])).collect();
+            return Ok(each(steps, |[bits]| bits));
+        }
         Ok(Inst::Pure(Box::new(move |regs| {
             let mut bits = [0u128; super::lanes::LANES];
             let mut shift = 0;

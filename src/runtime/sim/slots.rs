@@ -20,7 +20,7 @@ pub(super) enum Slots {
     Scalar(Scalar, u32),
     /// In as many slots as registers of the vector, the first ones of the list; in the file `d` where elements
     /// have 64 bits, else in `w`.
-    Vector(VectorType, [u32; 4]),
+    Vector(VectorType, [u32; 8]),
     Pointer(PointerSlots),
 }
 
@@ -126,7 +126,7 @@ impl Registers {
             Type::Scalar(s) => Slots::Scalar(s, self.w.take()),
             Type::Vector(vector) => {
                 let file = if vector.elem().bits() == 64 { &mut self.d } else { &mut self.w };
-                let mut slots = [0; 4];
+                let mut slots = [0; 8];
                 slots.iter_mut().take(vector.registers() as usize).for_each(|s| *s = file.take());
                 Slots::Vector(vector, slots)
             }

@@ -239,9 +239,9 @@ impl<'b> ThrCopy<'_, 'b> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[track_caller]
-    pub fn copy_if<S, D>(
+    pub fn copy_if<'k: 'b, S, D>(
         &self,
-        k: &mut Body<'b, '_>,
+        k: &mut Body<'k, '_>,
         predicate: &impl IntoPredicate<'b>,
         source: &Tensor<S>,
         destination: &Tensor<D>,
@@ -264,9 +264,9 @@ impl<'b> ThrCopy<'_, 'b> {
     /// As [`copy_if`](ThrCopy::copy_if), with zeros for the vectors whose predicate is false, which are not read. An atom of
     /// `cp.async` must have `zero_fill`.
     #[track_caller]
-    pub fn copy_zfill<S, D>(
+    pub fn copy_zfill<'k: 'b, S, D>(
         &self,
-        k: &mut Body<'b, '_>,
+        k: &mut Body<'k, '_>,
         predicate: &impl IntoPredicate<'b>,
         source: &Tensor<S>,
         destination: &Tensor<D>,
@@ -422,6 +422,7 @@ fn execute<'b, 'c, S, D>(
     S: Readable<'b>,
     D: Writable<'b, Elem = S::Elem>,
 {
+    let _call = k.call();
     let Step { from, to } = step;
     let (source, destination) = (&from.engine, &to.engine);
     match op {

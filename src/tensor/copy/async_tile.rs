@@ -173,6 +173,7 @@ impl AsyncTile {
         limits: [Val<'b, i32>; 2],
         ring: &SharedTensor<'b, T>,
     ) -> ThrAsyncTile<'b, T> {
+        let _call = k.call();
         let t = k.thread_idx().x.cvt::<u32>();
         let (line, unit) = ((t / 8).cvt::<i32>(), (t % 8).cvt::<i32>());
         let row = k.crd2idx::<i32>(line, &self.rows());
@@ -226,16 +227,16 @@ impl<'b, T: Element> ThrAsyncTile<'b, T> {
     /// Starts the copies of the tile that is `depth` elements along K from the first one, to a stage of the ring. They
     /// are done after a wait ([`cp_async_wait_group`](Body::cp_async_wait_group)) and a barrier.
     #[track_caller]
-    pub fn start(&self, k: &mut Body<'b, '_>, stage: Val<'b, i32>, depth: Val<'b, i32>) {
+    pub fn start<'k: 'b>(&self, k: &mut Body<'k, '_>, stage: Val<'b, i32>, depth: Val<'b, i32>) {
         self.start_part(k, stage, depth, 0, 1);
     }
 
     /// Starts the copies of one of `parts` about equal parts of a tile, to spread them among other work. All parts
     /// together are [`start`](ThrAsyncTile::start). A part that there is not is an error of the build.
     #[track_caller]
-    pub fn start_part(
+    pub fn start_part<'k: 'b>(
         &self,
-        k: &mut Body<'b, '_>,
+        k: &mut Body<'k, '_>,
         stage: Val<'b, i32>,
         depth: Val<'b, i32>,
         part: u32,
@@ -277,7 +278,7 @@ impl<'b, T: Element> ThrAsyncTile<'b, T> {
                 left - (block * line) as i32,
             ));
         }
-        self.units(k, &all);
+        self.units(&mut k.rescoped(), &all);
     }
 
     /// Copies of 16 bytes.

@@ -151,6 +151,7 @@ where
     P: PointerType,
     Q: PointerType<Elem = P::Elem>,
 {
+    let _call = k.call();
     if from.poisoned || to.poisoned {
         return Vec::new();
     }

@@ -32,6 +32,7 @@ where
     P::Of<u16>: MutPointer,
     P::Of<u32>: MutPointer,
 {
+    let _call = k.call();
     if tensor.poisoned {
         return;
     }

@@ -250,6 +250,7 @@ impl MatrixLoad {
         k: &Body<'b, '_>,
         part: &SharedTensor<'b, T>,
     ) -> Option<Vec<Address<'b>>> {
+        let _call = k.call();
         if part.poisoned {
             return None;
         }
@@ -341,6 +342,7 @@ impl<'b, T: Element> MatrixRing<'_, 'b, T> {
     /// build.
     #[track_caller]
     pub fn load(&self, k: &Body<'b, '_>, step: u32, to: &Fragment<'_, u32>) {
+        let _call = k.call();
         let Some(step) = self.steps.get(step as usize) else {
             // A ring without steps stands for one that could not be made.
             if !self.steps.is_empty() {

@@ -224,20 +224,18 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
     /// further), as words to be stored: rounded to nearest.
     #[track_caller]
     pub fn words(&self, sums: [Val<'b, f32>; 4]) -> StoreWords<'b> {
+        #[track_caller]
         fn two<'b, U: Converted + crate::ir::VectorElement<2>>(
-            sums: [Val<'b, f32>; 4],
-        ) -> StoreWords<'b> {
-            let [a, b, c, d] = sums;
-            let pair = |pair: [Val<'b, f32>; 2]| {
-                let two: Val<'b, Vector<f32, 2>> = Val::pack(pair);
-                two.cvt::<U>().bitcast::<u32>()
-            };
-            vec![pair([a, b]), pair([c, d])]
+            sums: [Val<'b, f32>; 2],
+        ) -> Val<'b, u32> {
+            let two: Val<'b, Vector<f32, 2>> = Val::pack(sums);
+            two.cvt::<U>().bitcast::<u32>()
         }
+        let [a, b, c, d] = sums;
         match self.store.elem {
-            Scalar::F16 => two::<f16>(sums),
-            Scalar::Bf16 => two::<bf16>(sums),
-            _ => sums.into_iter().map(|sum| sum.bitcast::<u32>()).collect(),
+            Scalar::F16 => vec![two::<f16>([a, b]), two::<f16>([c, d])],
+            Scalar::Bf16 => vec![two::<bf16>([a, b]), two::<bf16>([c, d])],
+            _ => vec![a.bitcast(), b.bitcast(), c.bitcast(), d.bitcast()],
         }
     }
 
@@ -278,12 +276,13 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
         k: &Body<'b, '_>,
         [row, column, batch]: [Val<'b, i32>; 3],
     ) -> impl Iterator<Item = [Val<'b, i32>; 3]> + use<'b, T> {
+        let _call = k.call();
         // `wgmma` itself takes the place of a warp in its group from its place in the block.
         let (warp, lane) = (k.thread_idx().x % 128 / 32, k.lane_id());
         let row = row + warp * 16 + lane / 4;
         let column = column + lane % 4 * 2;
-        let places = [(0, 0), (0, 1), (8, 0), (8, 1)].into_iter();
-        places.map(move |(down, right)| [row + down, column + right, batch])
+        let places = [(0, 0), (0, 1), (8, 0), (8, 1)];
+        places.map(|(down, right)| [row + down, column + right, batch]).into_iter()
     }
 
     /// The [`words`](ThrStore::words) of the 8 columns of 64 rows that start at `origin`: of the sums from number
@@ -297,6 +296,7 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
         origin: [Val<'b, i32>; 3],
         map: &impl SumMap<'b>,
     ) -> StoreWords<'b> {
+        let _call = k.call();
         let sums = acc.variables();
         let mut values = [0, 1, 2, 3].map(|i| sums.get(k, 4 * unit as usize + i));
         if !map.is_identity() {
@@ -311,13 +311,15 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
     /// what [`words`](ThrStore::words) makes. `number` counts the stores of this group, modulo the slots. All threads
     /// of the group do it together.
     #[track_caller]
-    pub fn rows(
+    pub fn rows<'k: 'b>(
         &self,
-        k: &mut Body<'b, '_>,
+        k: &mut Body<'k, '_>,
         origin: [Val<'b, i32>; 3],
         number: u32,
         mut words: impl FnMut(&mut Body<'b, '_>, u32) -> StoreWords<'b>,
     ) {
+        let _call = k.call();
+        let k = &mut k.rescoped();
         let StagedStore { columns, slots, .. } = *self.store;
         let to = self.staging.offset((number % slots * 64 * columns) as i32);
         let first = self.thread.eq(0);
@@ -342,9 +344,9 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
     /// Stores `blocks` times 64 rows, `apart` rows from each other, of `width` columns, to (row, column, matrix)
     /// `origin` and on: the sums of the thread, block after block, each through `map`.
     #[track_caller]
-    pub fn tile(
+    pub fn tile<'k: 'b>(
         &self,
-        k: &mut Body<'b, '_>,
+        k: &mut Body<'k, '_>,
         acc: &Fragment<'b, f32>,
         [row, column, batch]: [Val<'b, i32>; 3],
         [blocks, apart, width]: [u32; 3],
@@ -369,14 +371,16 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
     /// store them later: of the sums of the thread, each through `map`. The sums can then be used
     /// again.
     #[track_caller]
-    pub fn keep(
+    pub fn keep<'k: 'b>(
         &self,
-        k: &mut Body<'b, '_>,
+        k: &mut Body<'k, '_>,
         acc: &Fragment<'b, f32>,
         [row, column, batch]: [Val<'b, i32>; 3],
         kept: &Registers<'b, u32>,
         map: &impl SumMap<'b>,
     ) {
+        let _call = k.call();
+        let k = &mut k.rescoped();
         let words = self.store.elem.size_bytes() as usize;
         for unit in 0..kept.len() / words {
             let at = [row, column + 8 * unit as i32, batch];
@@ -388,13 +392,14 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
     /// Stores part `part` of 64 rows whose words are kept in registers, as
     /// [`keep`](ThrStore::keep) keeps them.
     #[track_caller]
-    pub fn part(
+    pub fn part<'k: 'b>(
         &self,
-        k: &mut Body<'b, '_>,
+        k: &mut Body<'k, '_>,
         [row, column, batch]: [Val<'b, i32>; 3],
         kept: &Registers<'b, u32>,
         part: u32,
     ) {
+        let _call = k.call();
         let columns = self.store.columns;
         let words = self.store.elem.size_bytes();
         self.rows(k, [row, column + (part * columns) as i32, batch], part, |k, unit| {
@@ -469,7 +474,7 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
     /// Waits until all stores of the group have been read from shared memory: before it is used for something else,
     /// and before the block ends.
     #[track_caller]
-    pub fn finish(&self, k: &mut Body<'b, '_>) {
+    pub fn finish<'k: 'b>(&self, k: &mut Body<'k, '_>) {
         k.if_(self.thread.eq(0), |k| k.cp_async_bulk_wait_group(0, BulkWait::Read));
     }
 }

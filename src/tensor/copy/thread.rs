@@ -70,8 +70,8 @@ where
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[track_caller]
-pub fn copy_if<'b, S, D>(
-    k: &mut Body<'b, '_>,
+pub fn copy_if<'k: 'b, 'b, S, D>(
+    k: &mut Body<'k, '_>,
     predicate: &impl IntoPredicate<'b>,
     source: &Tensor<S>,
     destination: &Tensor<D>,
@@ -119,8 +119,8 @@ pub fn copy_if<'b, S, D>(
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[track_caller]
-pub fn copy_zfill<'b, S, D>(
-    k: &mut Body<'b, '_>,
+pub fn copy_zfill<'k: 'b, 'b, S, D>(
+    k: &mut Body<'k, '_>,
     predicate: &impl IntoPredicate<'b>,
     source: &Tensor<S>,
     destination: &Tensor<D>,
@@ -128,6 +128,7 @@ pub fn copy_zfill<'b, S, D>(
     S: Readable<'b>,
     D: Writable<'b, Elem = S::Elem>,
 {
+    let k = &mut k.rescoped();
     let Some(pairs) = pairs(k, "copy_zfill", source, destination) else { return };
     let Some(predicate) = of_shape(k, "copy_zfill", predicate, source) else { return };
     for ((from, to), inside) in pairs.into_iter().zip(predicate.values()) {
@@ -180,6 +181,7 @@ where
     if source.poisoned || destination.poisoned {
         return;
     }
+    let _call = k.call();
     match vectors(k, source, destination, None) {
         Ok(Some((steps, _))) => steps.iter().for_each(|step| step.move_vector(k)),
         // They differ in size, which is said, or have no vectors.
@@ -207,8 +209,8 @@ where
 /// # Ok::<(), tilewright::ir::BuildErrors>(())
 /// ```
 #[track_caller]
-pub fn autovec_copy_if<'b, S, D>(
-    k: &mut Body<'b, '_>,
+pub fn autovec_copy_if<'k: 'b, 'b, S, D>(
+    k: &mut Body<'k, '_>,
     predicate: &impl IntoPredicate<'b>,
     source: &Tensor<S>,
     destination: &Tensor<D>,
@@ -283,6 +285,7 @@ fn pairs<'b, S: Readable<'b>, D: Readable<'b>>(
     source: &Tensor<S>,
     destination: &Tensor<D>,
 ) -> Option<Vec<(S, D)>> {
+    let _call = k.call();
     if source.poisoned || destination.poisoned {
         return None;
     }

@@ -220,6 +220,7 @@ impl TmaCopy {
         origin: &DeviceCoord<'b>,
         part: &Part,
     ) -> [Val<'b, i32>; RANK] {
+        let _call = k.call();
         let entries: Vec<&DeviceCoord<'b>> = match origin {
             DeviceCoord::Tuple(items) => items.iter().collect(),
             one => vec![one],
@@ -276,7 +277,15 @@ impl TmaCopy {
                 "the tile is not known to start at a multiple of 128 bytes"
             }
             Ok(true) => "the tile has elements of another type",
-            Ok(false) => "the tile has another layout",
+            Ok(false) => {
+                let (expected, layout) = (self.tile.to_string(), tile.layout());
+                let found = match tile.swizzle() {
+                    Some(swizzle) => format!("{swizzle} o 0 o {layout}"),
+                    None => layout.to_string(),
+                };
+                tile.failed(k, operation, TensorErrorKind::TmaLayout { expected, found });
+                return None;
+            }
             Err(error) => {
                 tile.failed(k, operation, error);
                 return None;
@@ -330,9 +339,9 @@ impl TmaCopy {
     /// number modulo `blocks`, fetches it for all of them. Block `rank` of the cluster calls it, as do the others.
     #[track_caller]
     #[expect(clippy::too_many_arguments, reason = "each is another thing of the copy")]
-    pub fn load_in_turn<'b, T: Element, const RANK: usize>(
+    pub fn load_in_turn<'k: 'b, 'b, T: Element, const RANK: usize>(
         &self,
-        k: &mut Body<'b, '_>,
+        k: &mut Body<'k, '_>,
         map: Val<'b, TensorMap<T, RANK>>,
         origin: impl Into<DeviceCoord<'b>>,
         to: &SharedTensor<'b, T>,

@@ -125,9 +125,9 @@ impl<'m, 'b> WgmmaMainloop<'m, 'b> {
 
     /// Waits for the products of the stage before `state`, and releases it, where there is one.
     #[track_caller]
-    pub fn release_previous(
+    pub fn release_previous<'k: 'b>(
         &self,
-        k: &mut Body<'b, '_>,
+        k: &mut Body<'k, '_>,
         state: PipelineState<'b>,
         is_there: impl IntoVal<'b, bool>,
     ) {
@@ -139,13 +139,14 @@ impl<'m, 'b> WgmmaMainloop<'m, 'b> {
     /// `acc = A B` over `steps` stages, at least one. The products of the last one are not waited for; returns the state
     /// after it.
     #[track_caller]
-    pub fn run(
+    pub fn run<'k: 'b>(
         &self,
-        k: &mut Body<'b, '_>,
+        k: &mut Body<'k, '_>,
         acc: &Fragment<'_, f32>,
         state: PipelineState<'b>,
         steps: Val<'b, i32>,
     ) -> PipelineState<'b> {
+        let k = &mut k.rescoped();
         let start = (state, k.constant(0));
         let (state, _) = k.do_while(start, |k, (state, step)| {
             let more = step.gt(0);
@@ -160,15 +161,16 @@ impl<'m, 'b> WgmmaMainloop<'m, 'b> {
     /// As [`run`](WgmmaMainloop::run), with other work under the first `parts` steps, of which there must be as many:
     /// `work` gets the number of the step.
     #[track_caller]
-    pub fn run_over(
+    pub fn run_over<'k: 'b>(
         &self,
-        k: &mut Body<'b, '_>,
+        k: &mut Body<'k, '_>,
         acc: &Fragment<'_, f32>,
         mut state: PipelineState<'b>,
         steps: Val<'b, i32>,
         parts: u32,
         mut work: impl FnMut(&mut Body<'b, '_>, u32),
     ) -> PipelineState<'b> {
+        let k = &mut k.rescoped();
         for part in 0..parts {
             self.start(k, acc, state, part > 0);
             work(k, part);
@@ -188,7 +190,7 @@ impl<'m, 'b> WgmmaMainloop<'m, 'b> {
 
     /// Waits for all products, and releases the stage before `state`, the last one. `acc` can then be read.
     #[track_caller]
-    pub fn finish(&self, k: &mut Body<'b, '_>, state: PipelineState<'b>) {
+    pub fn finish<'k: 'b>(&self, k: &mut Body<'k, '_>, state: PipelineState<'b>) {
         k.wgmma_wait_group(0);
         k.if_(self.leader, |k| self.pipe.release(k, state.previous_stage(self.pipe.stages())));
     }

@@ -156,6 +156,7 @@ where
     A: Readable<'b>,
     B: Readable<'b>,
 {
+    let _call = k.call();
     let none = || TensorErrorKind::NoOperation { instruction: op.instruction() };
     let a_type = element_type::<A::Elem>("A", op.a)?.ok_or_else(none)?;
     let b_type = element_type::<B::Elem>("B", op.b)?.ok_or_else(none)?;

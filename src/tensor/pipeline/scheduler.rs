@@ -113,9 +113,9 @@ impl<'b> TileScheduler<'b> {
 
     /// Runs `body` for each tile, with values that are carried from one to the next; returns the last ones.
     #[track_caller]
-    pub fn for_each<I: IntoValues<'b>>(
+    pub fn for_each<'k: 'b, I: IntoValues<'b>>(
         &self,
-        k: &mut Body<'b, '_>,
+        k: &mut Body<'k, '_>,
         init: I,
         body: impl for<'c> FnOnce(
             &mut Body<'c, 'b>,
@@ -123,6 +123,7 @@ impl<'b> TileScheduler<'b> {
             <I::V as Values>::At<'c>,
         ) -> <I::V as Values>::At<'c>,
     ) -> <I::V as Values>::At<'b> {
+        let k = &mut k.rescoped();
         let tiles = range(self.first, self.rows * self.columns * self.batch).step(self.step);
         k.for_(tiles, init, |k, number, carried| {
             let tile = self.tile(k, number);
@@ -132,7 +133,9 @@ impl<'b> TileScheduler<'b> {
 
     /// The tile with a number.
     #[track_caller]
-    pub fn tile(&self, k: &mut Body<'b, '_>, number: Val<'b, i32>) -> Tile<'b> {
+    pub fn tile<'k: 'b>(&self, k: &mut Body<'k, '_>, number: Val<'b, i32>) -> Tile<'b> {
+        let _call = k.call();
+        let k = &mut k.rescoped();
         let matrix = self.rows * self.columns;
         let batch = number / matrix;
         let [row, column] =

@@ -169,7 +169,7 @@ impl<'b> TmaPipeline<'b> {
 
     /// Makes the barriers, in the thread where `elected` holds. A barrier of the block follows, or of the cluster.
     #[track_caller]
-    pub fn init(&self, k: &mut Body<'b, '_>, elected: Val<'b, bool>) {
+    pub fn init<'k: 'b>(&self, k: &mut Body<'k, '_>, elected: Val<'b, bool>) {
         k.if_(elected, |k| {
             for stage in 0..self.stages as i32 {
                 self.full(k.constant(stage)).init(k, 1);
@@ -246,7 +246,7 @@ impl<'b> Turns<'b> {
 
     /// Makes the barriers, in the thread where `elected` holds. A barrier of the block follows.
     #[track_caller]
-    pub fn init(&self, k: &mut Body<'b, '_>, elected: Val<'b, bool>) {
+    pub fn init<'k: 'b>(&self, k: &mut Body<'k, '_>, elected: Val<'b, bool>) {
         k.if_(elected, |k| {
             for group in 0..2 {
                 self.barriers.mbarrier(group).init(k, 1);
@@ -268,7 +268,7 @@ impl<'b> Turns<'b> {
 
     /// Passes the turn of `group` on, in the thread where `elected` holds.
     #[track_caller]
-    pub fn pass(&self, k: &mut Body<'b, '_>, group: Val<'b, i32>, elected: Val<'b, bool>) {
+    pub fn pass<'k: 'b>(&self, k: &mut Body<'k, '_>, group: Val<'b, i32>, elected: Val<'b, bool>) {
         k.if_(elected, |k| {
             self.barriers.mbarrier(group ^ 1).arrive(k);
         });

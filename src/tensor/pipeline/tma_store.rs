@@ -85,14 +85,14 @@ impl<'b> TmaStorePipeline<'b> {
 
     /// Waits until the next stage has been read, so that it may be written: all but the last `stages - 1` stores.
     #[track_caller]
-    pub fn acquire(&self, k: &mut Body<'b, '_>) {
+    pub fn acquire<'k: 'b>(&self, k: &mut Body<'k, '_>) {
         self.wait(k, self.stages - 1);
         self.sync(k);
     }
 
     /// Makes what all threads have written visible to the copies, and starts those of `copies` in one thread, as a group.
     #[track_caller]
-    pub fn commit(&self, k: &mut Body<'b, '_>, copies: impl FnOnce(&mut Body<'_, 'b>)) {
+    pub fn commit<'k: 'b>(&self, k: &mut Body<'k, '_>, copies: impl FnOnce(&mut Body<'_, 'k>)) {
         k.fence_proxy_async(ProxySpace::SharedCta);
         self.sync(k);
         k.if_(self.issuer, |k| {
@@ -102,14 +102,14 @@ impl<'b> TmaStorePipeline<'b> {
     }
 
     #[track_caller]
-    fn wait(&self, k: &mut Body<'b, '_>, pending: u32) {
+    fn wait<'k: 'b>(&self, k: &mut Body<'k, '_>, pending: u32) {
         k.if_(self.issuer, |k| k.cp_async_bulk_wait_group(pending, BulkWait::Read));
     }
 
     /// Waits until all stores have read shared memory: before it is used for something else, and before the block ends.
     /// Other threads need a barrier.
     #[track_caller]
-    pub fn finish(&self, k: &mut Body<'b, '_>) {
+    pub fn finish<'k: 'b>(&self, k: &mut Body<'k, '_>) {
         self.wait(k, 0);
     }
 }

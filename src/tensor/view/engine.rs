@@ -364,7 +364,10 @@ impl<'b> Entry<'b> {
     #[track_caller]
     fn add(&mut self, offset: Val<'b, i32>, most: Option<i64>) {
         self.most = self.most.zip(most).and_then(|(a, b)| a.checked_add(b));
-        self.device = Some(self.device.map_or(offset, |device| device + offset));
+        self.device = Some(match self.device {
+            Some(device) => device + offset,
+            None => offset,
+        });
     }
 }
 

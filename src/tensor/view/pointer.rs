@@ -261,6 +261,7 @@ impl<'b, P: PointerType> Pointer<'b, P> {
     }
 
     /// The pointer through a swizzle of its offsets from here on, the first one at `offset`.
+    #[track_caller]
     pub(in crate::tensor) fn swizzled(self, swizzle: Swizzle, offset: i64) -> Self {
         let (base, at) = self.resolve();
         let base = if at == 0 { base } else { base.offset(at) };

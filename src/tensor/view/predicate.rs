@@ -188,6 +188,7 @@ impl<'b> CoordTensor<'b> {
     /// ```
     #[track_caller]
     pub fn within(&self, k: &Body<'b, '_>, limit: impl Into<DeviceCoord<'b>>) -> Predicate<'b> {
+        let _call = k.call();
         let always = Predicate { shape: 1.into(), values: vec![None] };
         if self.poisoned {
             return always;

@@ -451,6 +451,7 @@ impl<'b, E: Readable<'b>> Tensor<E> {
     /// A shape with symbols is an error of the build; strides may have them.
     #[track_caller]
     pub fn load_all(&self, k: &Body<'b, '_>) -> TensorSsa<'b, E::Elem> {
+        let _call = k.call();
         let nothing =
             || TensorSsa { shape: 1.into(), values: vec![k.constant(E::Elem::default())] };
         if self.poisoned {
@@ -476,6 +477,7 @@ impl<'b, E: Writable<'b>> Tensor<E> {
     /// operator.
     #[track_caller]
     pub fn store_all(&self, k: &Body<'b, '_>, values: &TensorSsa<'b, E::Elem>) {
+        let _call = k.call();
         if self.poisoned {
             return;
         }

@@ -301,6 +301,7 @@ impl<'b> Fragment<'b, Vector<f16, 2>> {
     /// Sets the pairs to elements, in the order of [`elements`](Fragment::elements).
     #[track_caller]
     pub fn set_elements(&self, k: &Body<'b, '_>, elements: &Fragment<'b, f16>) {
+        let _call = k.call();
         if self.poisoned || elements.poisoned {
             return;
         }

@@ -265,6 +265,7 @@ impl<'b, T: Element> Fragment<'b, T> {
     /// ```
     #[track_caller]
     pub fn recast<U: Element>(&self, k: &Body<'b, '_>) -> Fragment<'b, U> {
+        let _call = k.call();
         let (from, to) = (T::SCALAR, U::SCALAR);
         let recast = || -> Result<Fragment<'b, U>, LayoutError> {
             let unsupported = || {
