@@ -83,6 +83,7 @@ impl Write for Sentence<'_, '_> {
 }
 
 #[cfg(test)]
+#[allow(unreachable_pub, reason = "the macro defines public enums")]
 mod tests {
     errors! {
         prefix "no: ";

@@ -9,8 +9,10 @@
 #![cfg(all(target_os = "linux", feature = "cuda", feature = "sim"))]
 #![expect(unsafe_code, reason = "the bytes of a `bool` are looked at as bytes")]
 
-#[path = "support/driver.rs"]
-mod driver;
+#[path = "support/mod.rs"]
+mod support;
+
+use support::driver;
 
 use std::fmt::Debug;
 use std::sync::Arc;

@@ -10,6 +10,7 @@
 mod doctor;
 #[path = "../../tests/support/driver.rs"]
 #[cfg(target_os = "linux")]
+#[allow(dead_code, reason = "the tests of the runtime use the rest")]
 mod driver;
 #[path = "cli/ptx.rs"]
 mod ptx;

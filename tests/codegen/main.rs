@@ -11,6 +11,11 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+#[cfg(feature = "sim")]
+mod ptx_division;
+#[cfg(feature = "sim")]
+mod ptx_interpreted;
 mod ptx_text;
 mod ptxas;
 mod ptxas_cells;
+mod wgmma_operands;

@@ -30,18 +30,24 @@ mod filetests;
 #[cfg(feature = "sim")]
 mod inline_ptx;
 #[cfg(feature = "sim")]
+mod math;
+#[cfg(feature = "sim")]
 mod mistakes;
 mod ops_doc;
 #[cfg(feature = "sim")]
 mod params;
 #[cfg(feature = "sim")]
 mod prefetch_async;
+#[cfg(feature = "sim")]
+mod splitting;
 mod text_limits;
 mod text_roundtrip;
 #[cfg(feature = "sim")]
 mod tile_ir_examples;
 #[cfg(feature = "sim")]
 mod vector_access;
+#[cfg(feature = "sim")]
+mod vector_rows;
 mod verify_ir;
 #[cfg(feature = "sim")]
 mod warp_ops;

@@ -20,7 +20,13 @@ mod async_;
 #[cfg(feature = "sim")]
 mod control;
 #[cfg(feature = "sim")]
+mod cooperative;
+#[cfg(feature = "sim")]
+mod deadlocks;
+#[cfg(feature = "sim")]
 mod faults;
+#[cfg(feature = "sim")]
+mod in_flight;
 #[cfg(feature = "sim")]
 mod limits;
 #[cfg(feature = "sim")]

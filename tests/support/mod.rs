@@ -19,6 +19,7 @@ pub(crate) mod gemm_case;
 pub(crate) mod oracle;
 pub(crate) mod pipelines;
 pub(crate) mod places;
+pub(crate) mod ptx_interpreter;
 pub(crate) mod ptxas;
 pub(crate) mod random_kernel;
 pub(crate) mod random_loops;
@@ -26,6 +27,7 @@ pub(crate) mod raw;
 pub(crate) mod rng;
 #[cfg(feature = "sim")]
 pub(crate) mod run_lines;
+pub(crate) mod straight_line;
 pub(crate) mod tensor_cells;
 pub(crate) mod text;
 #[cfg(feature = "sim")]

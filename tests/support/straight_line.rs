@@ -6,8 +6,8 @@ use tilewright::ir::{
     VectorType,
 };
 
-use crate::raw::{self, Raw};
-use crate::rng::Rng;
+use super::raw::{self, Raw};
+use super::rng::Rng;
 
 /// Threads of the block: each one has operands of its own.
 pub(crate) const THREADS: u32 = 16;

@@ -1,15 +1,8 @@
 //! The rule on registers of A that are computed too early, beside what `ptxas` says.
 //!
 //! Without `ptxas` nothing of this runs but the verifier.
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::unwrap_used,
-    reason = "a test ends with the message"
-)]
 
-#[path = "support/ptxas.rs"]
-mod ptxas;
+use crate::support::ptxas;
 
 use tilewright::ir::{Kernel, parse};
 

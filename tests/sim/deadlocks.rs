@@ -1,6 +1,4 @@
 //! Kernels whose warps wait for ever: the fault lists all warps, what each waits for, and the cause first.
-#![cfg(feature = "sim")]
-#![allow(clippy::expect_used, clippy::panic, reason = "a test ends with the message")]
 
 use tilewright::ir::{Kernel, parse};
 use tilewright::runtime::Grid;

@@ -2,8 +2,6 @@
 //!
 //! `docs/splitting-kernels.md` has the patterns, each compiled and run as a test of the documentation.
 
-#![cfg(feature = "sim")]
-
 use std::error::Error;
 
 use tilewright::ir::{

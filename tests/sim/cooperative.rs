@@ -1,6 +1,4 @@
 //! Cooperative launches on the simulator: all blocks are resident and run in turn, on any number of host threads.
-#![cfg(feature = "sim")]
-#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test ends with the message")]
 
 use tilewright::ir::{AtomicOrder, GlobalMut, Kernel, LoadAccess, MemScope, Target, range};
 use tilewright::runtime::sim::{self, Arg, Buffer, Options, Order, RunError};

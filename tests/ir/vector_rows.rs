@@ -1,8 +1,5 @@
 //! Vectors of 256 bits, and rows that start anywhere, against the same on the host.
 
-#![cfg(feature = "sim")]
-#![allow(clippy::unwrap_used, reason = "a test ends with the message")]
-
 use tilewright::ir::{
     Global, GlobalMut, Kernel, Target, Val, Vector, VectorElement, bf16, f8e4m3, f16, range,
 };

@@ -1,22 +1,11 @@
 //! Division by constants as PTX: no `div` and no `rem`, and the numbers of Rust's `/` and `%`.
-#![cfg(feature = "sim")]
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::unwrap_used,
-    reason = "a test ends with the message"
-)]
 
 use tilewright::ir::{
     Arith, Axis, Kernel, Mem, Scalar, Space, SpecialReg, Target, Untyped, bf16, f16,
 };
 use tilewright::kernels::gemm::{Gemm, GemmConfig, Schedule};
 
-#[path = "support/ptx_interpreter.rs"]
-mod ptx_interpreter;
-#[path = "support/raw.rs"]
-#[allow(dead_code, reason = "each part of the tests uses what it needs")]
-mod raw;
+use crate::support::{ptx_interpreter, raw};
 
 use ptx_interpreter::{Argument, Entry};
 use raw::Raw;

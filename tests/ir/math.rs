@@ -1,22 +1,10 @@
 //! Functions of real numbers are within their documented bounds of the exact value, and have its special values.
-#![cfg(feature = "sim")]
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::unwrap_used,
-    reason = "a test ends with the message"
-)]
 
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 
 use tilewright::ir::Val;
 
-#[path = "support/computed.rs"]
-mod computed;
-#[path = "support/device.rs"]
-mod device;
-#[path = "support/text.rs"]
-mod text;
+use crate::support::computed;
 
 use computed::computed;
 

@@ -1,31 +1,14 @@
 //! The written PTX computes what the simulator computes: both run the same kernels, the simulator the IR, and an
 //! interpreter under `tests/support` the text.
 //!
-//! `TILEWRIGHT_PTX_KERNELS=10000 cargo test --release --test ptx_interpreted` is the long run; `TILEWRIGHT_PTX_SEED`
+//! `TILEWRIGHT_PTX_KERNELS=10000 cargo test --release --test codegen ptx_interpreted::` is the long run; `TILEWRIGHT_PTX_SEED`
 //! starts elsewhere.
-#![cfg(feature = "sim")]
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::unwrap_used,
-    reason = "a test ends with the message"
-)]
 
 use tilewright::ir::{Element, Kernel, Type};
 use tilewright::runtime::Grid;
 use tilewright::runtime::sim::{Arg, Buffer, Options, Order, run};
 
-#[path = "support/ptx_interpreter.rs"]
-mod ptx_interpreter;
-#[path = "support/random_loops.rs"]
-mod random_loops;
-#[path = "support/raw.rs"]
-#[allow(dead_code, reason = "each part of the tests uses what it needs")]
-mod raw;
-#[path = "support/rng.rs"]
-mod rng;
-#[path = "support/straight_line.rs"]
-mod straight_line;
+use crate::support::{ptx_interpreter, random_loops, rng, straight_line};
 
 use ptx_interpreter::{Argument, Entry};
 use random_loops::{READ, THREADS};

@@ -2,15 +2,8 @@
 //! mistake, which must be a fault that names what was done too early.
 //!
 //! A mistake is found in the default order and in each of the random ones, but for one that is a question of order.
-#![cfg(feature = "sim")]
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::unwrap_used,
-    reason = "a test ends with the message"
-)]
 
-use tilewright::codegen::TensorMapDesc;
+use tilewright::arch::TensorMapDesc;
 use tilewright::ir::{Kernel, Scalar, parse};
 use tilewright::runtime::Grid;
 use tilewright::runtime::sim::{Arg, Buffer, FaultCause, Options, Order, RunError, run};
