@@ -184,16 +184,8 @@ impl FromStr for Target {
     type Err = ParseTargetError;
 
     fn from_str(text: &str) -> Result<Target, ParseTargetError> {
-        let error = || ParseTargetError { text: text.to_owned() };
-        let number = text.strip_prefix("sm_").ok_or_else(error)?;
-        let (number, arch_specific) = match number.strip_suffix('a') {
-            Some(number) => (number, true),
-            None => (number, false),
-        };
-        if !(2..=3).contains(&number.len()) || !number.bytes().all(|b| b.is_ascii_digit()) {
-            return Err(error());
-        }
-        number.parse().ok().and_then(|sm| Target::new(sm, arch_specific)).ok_or_else(error)
+        let known = Target::all().find(|target| target.to_string() == text);
+        known.ok_or_else(|| ParseTargetError { text: text.to_owned() })
     }
 }
 
