@@ -434,7 +434,7 @@ fn what_is_refused_is_not_there() {
     all.extend(REFUSED.map(|text| (text.to_owned(), "it is in the list".to_owned())));
     let mut accepted = Vec::new();
     // The assembler gives up after many errors.
-    for some in all.chunks(90) {
+    for some in all.chunks(60) {
         let mut text = ".version 9.0\n.target sm_90a\n.address_size 64\n.visible .entry k()\n{\n\
              .reg .b32 %r<256>; .reg .f32 %f<256>; .reg .b64 %rd<256>; .reg .f64 %fd<256>; .reg .pred %p<2>; .reg .b16 %h<2>;\n"
             .to_owned();

@@ -492,7 +492,7 @@ impl Generator<'_> {
     fn vector_access(&mut self, base: Value) {
         let Type::Pointer { space, elem, mutable } = self.ir.type_of(base) else { return };
         let mut vectors = VectorType::all().collect::<Vec<_>>();
-        vectors.retain(|vector| vector.elem() == elem);
+        vectors.retain(|vector| vector.elem() == elem && vector.is_one_access());
         if space != Space::Global || vectors.is_empty() {
             let bytes = 1 << self.choose(6);
             self.emit(Mem::AssumeAligned { base, bytes });

@@ -117,7 +117,7 @@ impl<'k> Cells<'k> {
         }
         let value = match ty {
             // The elements are different ones, as those of matrices are.
-            Type::Vector(vector) => {
+            Type::Vector(vector) if vector.is_one_access() => {
                 let base = self.of(pointer(Space::Global, vector.elem()));
                 let index = self.raw.get(Arith::Sreg { reg: SpecialReg::LaneId });
                 let (lanes, access) = (vector.lanes(), Default::default());

@@ -126,6 +126,9 @@ pub(super) fn atomic(op: &Atomic, ir: &KernelIr) -> Support {
                             larger elements taken",
                 );
             }
+            if !vector.is_one_access() {
+                return Err("one access has at most 128 bits");
+            }
             // Two halves in one register are an instruction of their own.
             if op == AtomicOp::Add && half && vector.lanes() == 2 {
                 return Ok(if elem == Scalar::F16 { Target::SM_80 } else { Target::SM_90 });
