@@ -5,6 +5,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use super::{Op, ValueList};
+use crate::errors::errors;
 use crate::ir::entity::Value;
 use crate::ir::target::Target;
 use crate::ir::types::Type;
@@ -210,65 +211,29 @@ pub enum PtxPiece<'t> {
     Place(usize),
 }
 
-/// What PTX text may not have.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum PtxTextError {
-    /// A character that is not printable ASCII.
-    Character {
-        /// The character.
-        character: char,
-    },
-    /// A comment, a quote, or a name with `$`, which are the kernel's.
-    Forbidden {
-        /// What is written.
-        found: &'static str,
-    },
-    /// Braces that do not match.
-    Braces,
-    /// The last instruction has no semicolon.
-    Unfinished,
-    /// A `%` that no number of a result or an operand follows.
-    Place {
-        /// What is written.
-        text: String,
-        /// The number of results and operands.
-        places: usize,
-    },
-    /// A register of the kernel by name.
-    Register {
-        /// The name, without `%`.
-        name: String,
-    },
-}
-
-impl fmt::Display for PtxTextError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            PtxTextError::Character { character } => {
-                write!(f, "`{}` is not printable ASCII", character.escape_debug())
-            }
-            PtxTextError::Forbidden { found } => {
-                write!(
-                    f,
-                    "`{found}` may not be in it: names with `$`, comments and quotes are the kernel's"
-                )
-            }
-            PtxTextError::Braces => f.write_str("its braces do not match"),
-            PtxTextError::Unfinished => f.write_str("its last instruction does not end with `;`"),
-            PtxTextError::Place { text, places } => write!(
-                f,
-                "`{text}` is no place: there are {places} results and operands, counted from `%0`; write `%%` for a percent sign"
-            ),
-            PtxTextError::Register { name } => write!(
-                f,
-                "`%%{name}` is no special register: declare registers of the text without a percent sign, and pass those of the kernel as operands"
-            ),
-        }
+errors! {
+    /// What PTX text may not have.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum PtxTextError {
+        /// A character that is not printable ASCII.
+        Character {
+            /// The character.
+            character: char,
+        } = |f| write!(f, "`{}` is not printable ASCII", character.escape_debug()),
+        /// `{found}` may not be in it: names with `$`, comments and quotes are the kernel's
+        Forbidden { found: &'static str },
+        /// its braces do not match
+        Braces,
+        /// its last instruction does not end with `;`
+        Unfinished,
+        /// `{text}` is no place: there are {places} results and operands, counted from `%0`; write `%%` for a percent sign
+        Place { text: String, places: usize },
+        /// `%%{name}` is no special register: declare registers of the text without a percent sign, and pass those of the
+        /// kernel as operands
+        Register { name: String },
     }
 }
-
-impl std::error::Error for PtxTextError {}
 
 /// What the simulator does is no part of the comparison.
 impl PartialEq for InlinePtx {
