@@ -1,4 +1,4 @@
-//! Arithmetic, logic and comparison.
+//! Writes arithmetic, logic and comparison.
 
 use smallvec::{SmallVec, smallvec};
 
@@ -7,7 +7,7 @@ use super::fold::fold;
 use super::regs::{Class, Operand, Reg, arith_type};
 use crate::ir::{Arith, Compare, Const, Scalar, Type, Value, VectorType};
 
-/// An operand of a fused multiply-add that stands for another operation.
+/// An operand of an `fma` that replaces another operation.
 #[derive(Clone, Copy)]
 enum Factor {
     Value(Value),
@@ -188,8 +188,8 @@ impl Entry<'_> {
         self.ins(name, &operands[..=values.len().min(3)]);
     }
 
-    /// What stands for the value in an instruction that computes: those on 16-bit floating point take no
-    /// constants.
+    /// Returns the operand for a value in an arithmetic instruction. Instructions on 16-bit floating point take
+    /// no constants.
     pub(super) fn computed(&mut self, value: Value) -> Operand {
         let operand = self.operand(value);
         match Class::of(self.ir.type_of(value)) {
@@ -209,13 +209,13 @@ impl Entry<'_> {
         }
     }
 
-    /// Whether the target has no `add`, `sub` and `mul` on the type of the value, only `fma`.
+    /// Returns whether the target has only `fma` on the type of the value, and no `add`, `sub` and `mul`.
     pub(super) fn by_fma(&self, value: Value) -> bool {
         self.scalar(value) == Scalar::Bf16 && self.ir.target.sm() < 90
     }
 
-    /// A fused multiply-add of `bf16` of which one operand is the constant with these bits, in each element of
-    /// a vector. It is what the PTX ISA computes `add`, `sub` and `mul` of `bf16` by (9.7.4).
+    /// Writes an `fma` of `bf16` that has the constant with these bits as one operand, in each element of a
+    /// vector. The PTX ISA defines `add`, `sub` and `mul` of `bf16` by this `fma` (9.7.4).
     fn fma_with_constant(
         &mut self,
         result: Value,

@@ -1,5 +1,4 @@
-//! Arithmetic that PTX has an instruction for, with its suffixes, and what is made of several instructions for
-//! types that have none.
+//! Writes integer and bit functions, and sequences of instructions for types without one of their own.
 
 use smallvec::SmallVec;
 
@@ -326,9 +325,9 @@ impl Entry<'_> {
         self.write_op(&[name, ty], to, &[value]);
     }
 
-    /// An amount of which the lowest 8 bits count; `ptxas` takes no other constants. An H200 does not mask
-    /// those of 64-bit fields, which it computes with shifts: there the amount is cut to the width, beyond
-    /// which it makes no difference.
+    /// Returns the lowest 8 bits of an amount; `ptxas` takes no other constants. An H200 computes 64-bit fields
+    /// with shifts and does not mask their amounts. There the amount is cut to the width; a larger one gives
+    /// the same result.
     fn low_byte(&mut self, amount: Value, bits: u32) -> Operand {
         match self.operand(amount) {
             Operand::Const(constant) => {
@@ -344,8 +343,8 @@ impl Entry<'_> {
         }
     }
 
-    /// A mask and a base of at most 31 in which `fns` finds the same; PTX says nothing of bases above, where there
-    /// is no bit: there the mask is 0.
+    /// Returns a mask and a base of at most 31 for which `fns` finds the same bit. PTX does not define larger
+    /// bases, so the mask is 0 there.
     fn fns_mask_and_base(&mut self, mask: Value, base: Value) -> (Operand, Operand) {
         let (mask, base) = (self.operand(mask), self.operand(base));
         if let Operand::Const(constant) = base {
@@ -360,8 +359,8 @@ impl Entry<'_> {
         (kept.into(), bit.into())
     }
 
-    /// The offset, of those that are beyond the bits of a word one whose magnitude is a number: the code that
-    /// `ptxas` makes of `fns` negates it, and then finds bit 0 for the smallest one.
+    /// Returns the offset, clamped below to -33. The code that `ptxas` makes of `fns` negates the offset, so it
+    /// finds bit 0 for the smallest `i32`.
     fn fns_offset(&mut self, offset: Value) -> Operand {
         const BEYOND: i64 = -33;
         match self.operand(offset) {

@@ -1,4 +1,4 @@
-//! The version of the PTX ISA that each operation needs.
+//! Computes the version of the PTX ISA that each operation needs.
 
 use super::ptx::PtxVersion;
 use crate::ir::{
@@ -10,7 +10,7 @@ const fn version(major: u16, minor: u16) -> PtxVersion {
     PtxVersion { major, minor }
 }
 
-/// The version that has everything of which nothing else is said: that of `sm_80`.
+/// The version that has every operation without a rule below: that of `sm_80`.
 pub(super) const FIRST: PtxVersion = version(7, 0);
 
 /// The first version that has the operation with its attributes, on the types of its operands.

@@ -1,4 +1,4 @@
-//! PTX that has no operation of its own: a text with places for operands.
+//! Inline PTX: text with placeholders for operands, for instructions without an operation.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -10,11 +10,11 @@ use crate::ir::entity::Value;
 use crate::ir::target::Target;
 use crate::ir::types::Type;
 
-/// What the simulator does in place of PTX: from the bits of the operands of a thread, zero-extended, to
-/// those of its results.
+/// A function that the simulator runs in place of the PTX text. It takes the bits of a thread's operands,
+/// zero-extended, and writes the bits of its results.
 pub type Simulate = dyn Fn(&[u64], &mut [u64]) + Send + Sync;
 
-/// PTX text, with what is known of it.
+/// PTX text with its lowest target and PTX version, its effect and its simulation.
 ///
 /// `%0`, `%1`, .. stand for the registers of the results, then of the operands; `%%` is a percent sign, for
 /// special registers (`%%laneid`). The text is a scope of its own: registers that it declares and labels are
@@ -57,8 +57,8 @@ impl InlinePtx {
         InlinePtx { pure: true, ..self }
     }
 
-    /// What the simulator does instead, for each thread: from the bits of the operands, zero-extended, to
-    /// those of the results. It is no part of the text form.
+    /// Sets the function that the simulator runs instead, for each thread. It takes the bits of the operands,
+    /// zero-extended, and writes the bits of the results. It is no part of the text form.
     pub fn simulated(
         self,
         simulate: impl Fn(&[u64], &mut [u64]) + Send + Sync + 'static,
@@ -81,12 +81,12 @@ impl InlinePtx {
         self.version
     }
 
-    /// Whether the text only computes its results.
+    /// Returns whether the text only computes its results.
     pub fn is_pure(&self) -> bool {
         self.pure
     }
 
-    /// What the simulator does instead.
+    /// The function that the simulator runs instead.
     pub fn simulation(&self) -> Option<&Arc<Simulate>> {
         self.simulate.as_ref()
     }
@@ -212,7 +212,7 @@ pub enum PtxPiece<'t> {
 }
 
 errors! {
-    /// What PTX text may not have.
+    /// A violation of the rules of inline PTX text.
     #[derive(Clone, Debug, PartialEq, Eq)]
     #[non_exhaustive]
     pub enum PtxTextError {
@@ -235,7 +235,7 @@ errors! {
     }
 }
 
-/// What the simulator does is no part of the comparison.
+/// Two texts with different simulations are equal.
 impl PartialEq for InlinePtx {
     fn eq(&self, other: &InlinePtx) -> bool {
         self.key() == other.key()

@@ -1,4 +1,4 @@
-//! Operations: the rows of the table as Rust enums, and what is derived from a row.
+//! Operations: the rows of the table as Rust enums, with the functions that are derived from a row.
 
 mod access;
 mod async_copy;
@@ -55,7 +55,7 @@ use super::target::Target;
 use super::types::{Const, Scalar, Space, Type};
 use super::vector::VectorType;
 
-/// What an operand must be.
+/// A constraint on the type of an operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Constraint {
     /// The type variable of the row: the same type in all places, of the row's [`Class`].
@@ -195,7 +195,7 @@ pub enum Class {
 }
 
 impl Class {
-    /// Whether `ty` belongs to the class.
+    /// Returns whether `ty` belongs to the class.
     pub const fn contains(self, ty: Type) -> bool {
         let s = match ty {
             Type::Scalar(s) => s,
@@ -269,7 +269,7 @@ impl fmt::Display for Class {
     }
 }
 
-/// What an operation does beside computing its result.
+/// The effect of an operation beside computing its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Effect {
     /// Nothing: it may be repeated, moved or removed.
@@ -295,9 +295,9 @@ pub struct OpInfo {
     pub attributes: &'static [(&'static str, &'static str)],
     /// The types of the results, in order; [`ResultKind::Unit`] stands for none.
     pub results: &'static [ResultKind],
-    /// What the type variable may stand for.
+    /// The types that the type variable may stand for.
     pub class: Class,
-    /// What the operation does beside its result.
+    /// The effect of the operation beside its result.
     pub effect: Effect,
     /// The first target that has the operation.
     pub target: Target,
@@ -412,7 +412,7 @@ macro_rules! define_ops {
                     }
                 }
 
-                /// The operation of the row `name`, of which `parts` has the operands and attributes.
+                /// Builds the operation of the row `name` from the operands and attributes in `parts`.
                 pub(in crate::ir) fn from_parts(
                     name: &str,
                     _parts: &mut Parts<'_>,
@@ -446,7 +446,7 @@ macro_rules! define_ops {
             )*
             /// Structured control flow.
             Control(Control),
-            /// What the kernel says to the host.
+            /// A message to the host.
             Diagnostic(Diagnostic),
             /// PTX text. Boxed: it is rare and large.
             Inline(Box<Inline>),
@@ -500,7 +500,7 @@ macro_rules! define_ops {
                 }
             }
 
-            /// The operation of the row `name`, of which `parts` has the operands and attributes.
+            /// Builds the operation of the row `name` from the operands and attributes in `parts`.
             pub(in crate::ir) fn from_parts(
                 name: &str,
                 parts: &mut Parts<'_>,

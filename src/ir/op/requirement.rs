@@ -1,4 +1,4 @@
-//! What an operation needs of its target beyond its row.
+//! Requirements of an operation on its target beyond its row.
 
 use super::{Arith, Atomic, Diagnostic, Mem, MemScope, Op, Sync};
 use crate::ir::entity::Value;

@@ -1,4 +1,4 @@
-//! Which arithmetic operations PTX has with which attributes on which types, and from which target on.
+//! PTX's support for arithmetic operations, by attribute, type and first target.
 
 use super::{ApproxFunction, Arith, Clamp, FloatMode, Subnormals};
 use crate::ir::entity::Value;
@@ -195,7 +195,7 @@ fn approx(scalar: Scalar, function: ApproxFunction, subnormals: Subnormals) -> S
     }
 }
 
-/// What `scalar` says of a conversion, for the elements of a vector too.
+/// Applies `scalar` to the element type of a conversion, for scalars and for vectors.
 fn conversion(from: Option<Type>, to: Scalar, scalar: impl Fn(Scalar) -> Support) -> Support {
     match from {
         Some(Type::Scalar(from)) => scalar(from),

@@ -1,4 +1,4 @@
-//! The table of operations. Everything that can be derived about an operation is derived from its row.
+//! The table of operations: one row each, from which everything else is derived.
 //!
 //! A row reads
 //!
@@ -7,14 +7,14 @@
 //! name = Variant (operand: Constraint, ..; list: [Constraint]) { attribute: Type, .. } -> Result, .. : Class, Effect, TARGET;
 //! ```
 //!
-//! `; list: [Constraint]` is there for operations with any number of operands: after those that have a name
-//! come those of the list, each of which must meet its constraint.
+//! `; list: [Constraint]` is for operations with any number of operands. The operands of the list follow the
+//! named ones, and each must meet the constraint of the list.
 //!
 //! `Constraint` is a variant of [`Constraint`](super::Constraint), `Result` of
-//! [`ResultKind`](super::ResultKind), `Class` of [`Class`](super::Class) (which types the variable `T` may
-//! stand for) and `Effect` of [`Effect`](super::Effect); `TARGET` is the first target that has the
-//! operation; a value of an attribute may need a later one ([`Op::first_target`](super::Op::first_target)).
-//! Operations that own regions, terminators and constants are in `control.rs` and `mod.rs`.
+//! [`ResultKind`](super::ResultKind), `Class` of [`Class`](super::Class) (the types that the variable `T` may
+//! stand for) and `Effect` of [`Effect`](super::Effect); `TARGET` is the first target that has the operation; a
+//! value of an attribute may need a later one ([`Op::first_target`](super::Op::first_target)). Operations that
+//! own regions, terminators and constants are in `control.rs` and `mod.rs`.
 
 /// Calls the macro `$callback` with all rows, grouped by family.
 macro_rules! for_each_op {
@@ -61,7 +61,7 @@ macro_rules! for_each_op {
                 /// `value >> amount`, filling with the sign of signed types; an `amount` of the width or
                 /// more counts as the width. PTX ISA 9.7.8.9 `shr`.
                 shr = Shr (value: T, amount: U32) {} -> T : Int, Pure, SM_80;
-                /// Whether `lhs compare rhs`. PTX ISA 9.7.6.2 `setp`.
+                /// True where `lhs compare rhs`. PTX ISA 9.7.6.2 `setp`.
                 setp = Setp (lhs: T, rhs: T) { compare: Compare } -> Bool : Ordered, Pure, SM_80;
                 /// `if cond { then_value } else { else_value }`, both computed. PTX ISA 9.7.6.3 `selp`.
                 selp = Selp (cond: Bool, then_value: T, else_value: T) {} -> T : Any, Pure, SM_80;
@@ -98,7 +98,7 @@ macro_rules! for_each_op {
                 max_nan = MaxNan (lhs: T, rhs: T) {} -> T : Float, Pure, SM_80;
                 /// `magnitude` with the sign of `sign`. PTX ISA 9.7.3.2 `copysign`.
                 copysign = Copysign (magnitude: T, sign: T) {} -> T : ScalarFloat, Pure, SM_80;
-                /// Whether `value` has the property `test`. PTX ISA 9.7.3.1 `testp`.
+                /// True where `value` has the property `test`. PTX ISA 9.7.3.1 `testp`.
                 testp = Testp (value: T) { test: FloatTest } -> Bool : ScalarFloat, Pure, SM_80;
                 /// `lhs + rhs`, cut to the range of the type. PTX ISA 9.7.1.1 `add.sat`.
                 add_sat = AddSat (lhs: T, rhs: T) {} -> T : Int32, Pure, SM_80;
@@ -196,12 +196,12 @@ macro_rules! for_each_op {
                 /// The vector of the values of the list, the first one in the lowest bits.
                 /// PTX ISA 9.7.9.1 `mov` of a vector.
                 vec_pack = VecPack (; values: [T]) {} -> Pack : Scalar, Pure, SM_80;
-                /// The vector of which every element is `value`.
+                /// The vector with `value` in every element.
                 vec_splat = VecSplat (value: T) { lanes: u32 } -> Splat : Scalar, Pure, SM_80;
                 /// Element `lane` of a vector, from 0. PTX ISA 9.7.9.1 `mov` of a vector.
                 vec_extract = VecExtract (vector: T) { lane: u32 } -> Lane : Vector, Pure, SM_80;
-                /// What the hardware tells the thread, the same at each execution. PTX ISA 10 `mov` from a
-                /// special register.
+                /// A special register that keeps its value while the thread runs. PTX ISA 10 `mov` from a special
+                /// register.
                 sreg = Sreg () { reg: SpecialReg } -> Reg : Any, Pure, SM_80;
             }
             /// Memory, pointers and register variables.
@@ -237,7 +237,7 @@ macro_rules! for_each_op {
                 /// The pointer of the space `space` to the same place, which must be in that space.
                 /// PTX ISA 9.7.9.20 `cvta.to`.
                 cvta_to = CvtaTo (base: Pointer) { space: Space } -> PointerInto : Any, Pure, SM_80;
-                /// Whether a generic pointer points into the space `space`. PTX ISA 9.7.9.19 `isspacep`.
+                /// True where a generic pointer points into the space `space`. PTX ISA 9.7.9.19 `isspacep`.
                 isspacep = Isspacep (base: Pointer) { space: Space } -> Bool : Any, Pure, SM_80;
                 /// The address, in bytes: as `i64` of global and generic pointers, as `i32` of those into the other
                 /// spaces, which are small. Tile IR's `ptr_to_int`, PTX ISA 9.7.9.8 `mov`.
@@ -258,12 +258,12 @@ macro_rules! for_each_op {
                 /// Sets the element to `op(old, value)`; the result is `old`. PTX ISA 9.7.13.5 `atom`.
                 atom = Atom (base: MutPointer, index: Index, value: Elem)
                     { op: AtomicOp, order: AtomicOrder, scope: MemScope } -> Elem : Any, Write, SM_80;
-                /// Sets the element to `value` where its bits are those of `compare`; the result is what was
-                /// there. PTX ISA 9.7.13.5 `atom.cas`.
+                /// Sets the element to `value` where its bits are those of `compare`; the result is the old value.
+                /// PTX ISA 9.7.13.5 `atom.cas`.
                 atom_cas = AtomCas (base: MutPointer, index: Index, compare: Elem, value: Elem)
                     { order: AtomicOrder, scope: MemScope } -> Elem : Any, Write, SM_80;
                 /// Sets each element from `*(base + index)` on to `op(old, value)`, each in a step of its own; the
-                /// result is what was there. PTX ISA 9.7.13.5 `atom.v2`, `atom.v4`, `atom.v8`.
+                /// result is the old value. PTX ISA 9.7.13.5 `atom.v2`, `atom.v4`, `atom.v8`.
                 atom_vec = AtomVec (base: MutPointer, index: Index, vector: ElemVector)
                     { op: AtomicOp, order: AtomicOrder, scope: MemScope } -> ElemVector : Any, Write, SM_80;
                 /// Sets each element from `*(base + index)` on to `op(old, value)`, each in a step of its own.
@@ -274,7 +274,7 @@ macro_rules! for_each_op {
                 red = Red (base: MutPointer, index: Index, value: Elem)
                     { op: AtomicOp, order: RedOrder, scope: MemScope } -> Unit : Any, Write, SM_80;
             }
-            /// What caches are told about global memory, at `base + index`, `index` in elements.
+            /// Cache hints about global memory, at `base + index`, `index` in elements.
             Cache {
                 /// Brings the line of the address into a cache. PTX ISA 9.7.9.15 `prefetch`.
                 prefetch = Prefetch (base: Pointer, index: Index) { level: PrefetchLevel } -> Unit
@@ -354,8 +354,8 @@ macro_rules! for_each_op {
                 /// PTX ISA 9.7.14.5.16 `stmatrix`.
                 stmatrix = Stmatrix (base: MutPointer, index: Index, vector: ElemVector)
                     { order: MatrixOrder } -> Unit : Any, Sync, SM_90;
-                /// The 8x8 matrix of 16-bit elements of which lane `i` has elements `2 (i % 4)` and the next of row
-                /// `i / 4`, transposed: lane `i` gets those of rows `2 (i % 4)` and the next of column `i / 4`.
+                /// The transposed 8x8 matrix of 16-bit elements. Lane `i` passes the elements `2 (i % 4)` and
+                /// `2 (i % 4) + 1` of row `i / 4`, and gets the elements of these rows in column `i / 4`.
                 /// PTX ISA 9.7.14.5.17 `movmatrix`.
                 movmatrix = Movmatrix (value: T) {} -> T : Vector, Sync, SM_80;
                 /// `bits`, and in bits 0 to 13 bits 4 to 17 of the address: the descriptor of a matrix in shared
@@ -385,8 +385,8 @@ macro_rules! for_each_op {
                 setmaxnreg = Setmaxnreg () { action: SetmaxnregAction, count: u32 } -> Unit
                     : Any, Sync, SM_90A;
             }
-            /// Barriers in shared memory that count arrivals and bytes: phases, each of which ends when no
-            /// arrival and no byte is pending. The barrier is the element `*(barrier + index)`.
+            /// Barriers in shared memory that count arrivals and bytes. A phase ends when no arrival and no byte is
+            /// pending. The barrier is the element `*(barrier + index)`.
             Mbarrier {
                 /// Makes a barrier whose phases wait for `count` arrivals. PTX ISA 9.7.13.15.9 `mbarrier.init`.
                 mbarrier_init = MbarrierInit (barrier: MutPointer, index: Index, count: U32) {} -> Unit
@@ -412,10 +412,10 @@ macro_rules! for_each_op {
                 /// The phase waits for `bytes` fewer bytes. PTX ISA 9.7.13.15.12 `mbarrier.complete_tx`.
                 mbarrier_complete_tx = MbarrierCompleteTx (barrier: MutPointer, index: Index, bytes: U32)
                     {} -> Unit : Any, Sync, SM_90;
-                /// Whether the phase of `state` has ended. PTX ISA 9.7.13.15.16 `mbarrier.test_wait`.
+                /// True where the phase of `state` has ended. PTX ISA 9.7.13.15.16 `mbarrier.test_wait`.
                 mbarrier_test_wait = MbarrierTestWait (barrier: MutPointer, index: Index, state: U64) {}
                     -> Bool : Any, Sync, SM_80;
-                /// Whether the phase of parity `parity` has ended: 0 for the first phase, 1 for the one before it
+                /// True where the phase of parity `parity` has ended: 0 for the first phase, 1 for the one before it
                 /// and for the second one, and so on. PTX ISA 9.7.13.15.16 `mbarrier.test_wait.parity`.
                 mbarrier_test_wait_parity = MbarrierTestWaitParity
                     (barrier: MutPointer, index: Index, parity: U32) {} -> Bool : Any, Sync, SM_80;
@@ -434,8 +434,8 @@ macro_rules! for_each_op {
                 /// `mbarrier.try_wait.parity` or `mbarrier.test_wait.parity` in a loop.
                 mbarrier_wait_parity = MbarrierWaitParity (barrier: MutPointer, index: Index, parity: U32)
                     {} -> Unit : Any, Sync, SM_80;
-                /// What was made of barriers is seen by all of the cluster, and by bulk copies.
-                /// PTX ISA 9.7.13.4 `fence.mbarrier_init`.
+                /// Makes the initialization of mbarriers visible to the cluster and to bulk copies. PTX ISA 9.7.13.4
+                /// `fence.mbarrier_init`.
                 fence_mbarrier_init = FenceMbarrierInit () {} -> Unit : Any, Sync, SM_90;
             }
             /// Copies that the thread does not wait for.
@@ -488,7 +488,7 @@ macro_rules! for_each_op {
                 cp_async_bulk_tensor_store = CpAsyncBulkTensorStore
                     (map: TensorMap, from: Pointer, from_index: Index; coords: [I32]) { policy: L2Policy }
                     -> Unit : Any, Sync, SM_90;
-                /// As `cp_async_bulk_tensor_store`, combined with what is there, element by element.
+                /// As `cp_async_bulk_tensor_store`, combined with the destination element by element.
                 /// PTX ISA 9.7.9.25.5.3 `cp.reduce.async.bulk.tensor`.
                 cp_reduce_async_bulk_tensor = CpReduceAsyncBulkTensor
                     (map: TensorMap, from: Pointer, from_index: Index; coords: [I32])
@@ -502,7 +502,7 @@ macro_rules! for_each_op {
                 /// PTX ISA 9.7.9.13 `st.async`.
                 st_async = StAsync (base: MutPointer, index: Index, value: Elem, barrier: MutPointer,
                     barrier_index: Index) {} -> Unit : Any, Sync, SM_90;
-                /// As `st_async`, combined with what is there. PTX ISA 9.7.13.8 `red.async`.
+                /// As `st_async`, combined with the destination. PTX ISA 9.7.13.8 `red.async`.
                 red_async = RedAsync (base: MutPointer, index: Index, value: Elem, barrier: MutPointer,
                     barrier_index: Index) { op: BulkReduce } -> Unit : Any, Sync, SM_90;
                 /// Makes a group of the bulk copies of the thread that are in none.
@@ -523,8 +523,8 @@ macro_rules! for_each_op {
                 /// PTX ISA 9.7.9.6 `shfl.sync`.
                 shfl = Shfl (value: T, lane: U32, segment: U32, members: U32) { mode: ShflMode } -> T, Bool
                     : Scalar, Sync, SM_80;
-                /// Whether `pred` holds in all members, in any of them, or is the same in all of them.
-                /// PTX ISA 9.7.13.9 `vote.sync`.
+                /// True where `pred` holds in all members, in any of them, or is the same in all of them. PTX ISA
+                /// 9.7.13.9 `vote.sync`.
                 vote = Vote (pred: Bool, members: U32) { mode: VoteMode } -> Bool : Any, Sync, SM_80;
                 /// The bits of the members in which `pred` holds. PTX ISA 9.7.13.9 `vote.sync.ballot`.
                 vote_ballot = VoteBallot (pred: Bool, members: U32) {} -> U32 : Any, Sync, SM_80;
@@ -546,10 +546,10 @@ macro_rules! for_each_op {
                 /// The bits of the lanes that execute it together. PTX ISA 9.7.13.11 `activemask`.
                 activemask = Activemask () {} -> U32 : Any, Read, SM_80;
             }
-            /// What a thread asks of the hardware that runs it.
+            /// Requests of a thread to the hardware that runs it.
             Thread {
-                /// What the hardware tells the thread now; another time it may be something else. PTX ISA 10
-                /// `mov` from a volatile special register.
+                /// A special register that may change while the thread runs. PTX ISA 10 `mov` from a volatile special
+                /// register.
                 volatile_sreg = VolatileSreg () { reg: VolatileReg } -> Reg : Any, Read, SM_80;
                 /// Sleeps for between 0 and `2 * nanoseconds`, at most a millisecond.
                 /// PTX ISA 9.7.13.1 `nanosleep`.

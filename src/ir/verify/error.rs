@@ -1,4 +1,4 @@
-//! The rules of the verifier, one variant each.
+//! The errors of the verifier, one variant for each rule.
 
 use std::fmt;
 
@@ -21,7 +21,7 @@ errors! {
         EntityOutOfRange { entity: String, len: usize },
         /// {entity} is in the kernel twice: make a copy of it for the second place
         InKernelTwice { entity: String },
-        /// {entity} names another owner than the one that holds it
+        /// {entity} names another owner than its holder
         WrongOwner { entity: String },
         /// more than {limit} regions are inside each other: use `break` or `return` to leave early, not one more `else`
         TooDeep { limit: usize },
@@ -63,7 +63,7 @@ errors! {
         ParamSpace {
             /// The name of the parameter.
             name: String,
-            /// Where it points.
+            /// The memory space that it points to.
             space: Space,
         } = |f| write!(
             f,
@@ -126,7 +126,7 @@ errors! {
         NotALoop { op: &'static str, target: &'static str },
         /// More or fewer values pass into or out of a region than are expected there.
         CarriedCount {
-            /// What passes the values.
+            /// The operation that passes the values.
             op: &'static str,
             /// The number expected.
             expected: usize,
@@ -147,7 +147,7 @@ errors! {
         },
         /// Values that pass into or out of a region are not of the types expected there.
         CarriedTypes {
-            /// What passes the values.
+            /// The operation that passes the values.
             op: &'static str,
             /// The types expected.
             expected: Vec<Type>,
@@ -234,7 +234,7 @@ errors! {
             op: String,
             /// The types of the operands.
             types: Vec<Type>,
-            /// What there is instead.
+            /// The alternative.
             reason: &'static str,
         } = |f| write!(f, "there is no `{op}` of {}: {reason}", TypeList(types)),
         /// parameter `{name}` is a {ty}, but parameters are scalars and pointers: pass the elements one by one
@@ -296,7 +296,7 @@ errors! {
         LocalIndexOutOfBounds {
             /// The allocation.
             local: LocalId,
-            /// Where it was made.
+            /// The source location of the allocation.
             made: Place,
             /// The first byte of the access, counted from the start of the allocation.
             byte: i128,
@@ -313,7 +313,7 @@ errors! {
         SharedIndexOutOfBounds {
             /// The allocation.
             shared: SharedId,
-            /// Where it was made.
+            /// The source location of the allocation.
             made: Place,
             /// The first byte of the access, counted from the start of the allocation.
             byte: i128,
@@ -414,8 +414,8 @@ errors! {
         /// `min_blocks_per_sm` is {min_blocks_per_sm}, but nothing says how large a block is: give `block` or `max_threads`
         /// too
         MinBlocksOfAnyBlock { min_blocks_per_sm: u32 },
-        /// `min_blocks_per_sm` asks for {min_blocks_per_sm} blocks of {threads} threads, but a multiprocessor of the target
-        /// holds {limit} threads: ask for fewer blocks
+        /// `min_blocks_per_sm` asks for {min_blocks_per_sm} blocks of {threads} threads, but an SM of the
+        /// target holds {limit} threads: ask for fewer blocks
         ThreadsPerSm { min_blocks_per_sm: u32, threads: u64, limit: u32 },
         /// A fixed cluster is empty or more than hardware has.
         ClusterSize {
@@ -460,7 +460,7 @@ errors! {
         OrderSpace {
             /// The operation with its attributes.
             op: String,
-            /// Where the pointer points.
+            /// The memory space of the pointer.
             space: Space,
         } = |f| write!(
             f,
@@ -489,7 +489,7 @@ errors! {
             vector: VectorType,
             /// The bytes that the vector must be aligned to.
             bytes: u32,
-            /// How many bytes it starts above such a place, or above a multiple of a smaller power of two.
+            /// The distance in bytes from the last aligned address, or from a multiple of a smaller power of two.
             rest: u64,
         } = |f| write!(
             f,
