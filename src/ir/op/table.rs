@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! /// Meaning as a formula; PTX instruction and section of the PTX ISA.
-//! name = Variant (operand: Constraint, ..; list: [Constraint]) { attribute: Type, .. } -> Result, .. : Class, Effect, TARGET;
+//! name = Variant (operand: Constraint, ..; list: [Constraint]) { attribute: Type, .. } -> Result, .. : Class, Effect, TARGET, VERSION;
 //! ```
 //!
 //! `; list: [Constraint]` is for operations with any number of operands. The operands of the list follow the
@@ -13,7 +13,8 @@
 //! `Constraint` is a variant of [`Constraint`](super::Constraint), `Result` of
 //! [`ResultKind`](super::ResultKind), `Class` of [`Class`](super::Class) (the types that the variable `T` may
 //! stand for) and `Effect` of [`Effect`](super::Effect); `TARGET` is the first target that has the operation; a
-//! value of an attribute may need a later one ([`Op::first_target`](super::Op::first_target)). Operations that
+//! value of an attribute may need a later one ([`Op::first_target`](super::Op::first_target)). `VERSION`, such as
+//! `PTX_7_8`, is the first version of the PTX ISA that has it; rows without one exist since 7.0. Operations that
 //! own regions, terminators and constants are in `control.rs` and `mod.rs`.
 
 /// Calls the macro `$callback` with all rows, grouped by family.
@@ -125,15 +126,15 @@ macro_rules! for_each_op {
                 /// `mad24.hi.sat`.
                 mad24_hi_sat = Mad24HiSat (lhs: T, rhs: T, addend: T) {} -> T : Int32, Pure, SM_80;
                 /// `lhs + rhs` in both half words; wraps. PTX ISA 9.7.1.1 `add.s16x2`.
-                add_packed = AddPacked (lhs: T, rhs: T) {} -> T : PackedInt, Pure, SM_90;
+                add_packed = AddPacked (lhs: T, rhs: T) {} -> T : PackedInt, Pure, SM_90, PTX_8_0;
                 /// The smaller half words. PTX ISA 9.7.1.12 `min.s16x2`.
-                min_packed = MinPacked (lhs: T, rhs: T) {} -> T : PackedInt, Pure, SM_90;
+                min_packed = MinPacked (lhs: T, rhs: T) {} -> T : PackedInt, Pure, SM_90, PTX_8_0;
                 /// The larger half words. PTX ISA 9.7.1.13 `max.s16x2`.
-                max_packed = MaxPacked (lhs: T, rhs: T) {} -> T : PackedInt, Pure, SM_90;
+                max_packed = MaxPacked (lhs: T, rhs: T) {} -> T : PackedInt, Pure, SM_90, PTX_8_0;
                 /// `max(min(lhs, rhs), 0)`, in each element. PTX ISA 9.7.1.12 `min.relu`.
-                min_relu = MinRelu (lhs: T, rhs: T) {} -> T : Relu, Pure, SM_90;
+                min_relu = MinRelu (lhs: T, rhs: T) {} -> T : Relu, Pure, SM_90, PTX_8_0;
                 /// `max(lhs, rhs, 0)`, in each element. PTX ISA 9.7.1.13 `max.relu`.
-                max_relu = MaxRelu (lhs: T, rhs: T) {} -> T : Relu, Pure, SM_90;
+                max_relu = MaxRelu (lhs: T, rhs: T) {} -> T : Relu, Pure, SM_90, PTX_8_0;
                 /// `|lhs - rhs| + addend`; wraps. PTX ISA 9.7.1.7 `sad`.
                 sad = Sad (lhs: T, rhs: T, addend: T) {} -> T : Int, Pure, SM_80;
                 /// The sum of the products of four bytes each, plus `addend`; wraps. PTX ISA 9.7.1.23 `dp4a`.
@@ -174,9 +175,9 @@ macro_rules! for_each_op {
                 prmt = Prmt (low: T, high: T, selector: U32) { mode: PermuteMode } -> T
                     : Int32, Pure, SM_80;
                 /// The lowest `bits` bits, extended to the width. PTX ISA 9.7.1.21 `szext`.
-                szext = Szext (value: T, bits: U32) { excess: Excess } -> T : Int32, Pure, SM_80;
+                szext = Szext (value: T, bits: U32) { excess: Excess } -> T : Int32, Pure, SM_80, PTX_7_6;
                 /// `count` bits set, from `start` on. PTX ISA 9.7.1.22 `bmsk`.
-                bmsk = Bmsk (start: U32, count: U32) { excess: Excess } -> U32 : Any, Pure, SM_80;
+                bmsk = Bmsk (start: U32, count: U32) { excess: Excess } -> U32 : Any, Pure, SM_80, PTX_7_6;
                 /// The same bits as a value of the type `to`. PTX ISA 9.7.9.1 `mov`.
                 bitcast = Bitcast (value: T) { to: Type } -> As : Data, Pure, SM_80;
                 /// The number rounded to the floating point type `to` as `mode` says, in each element.
@@ -244,10 +245,10 @@ macro_rules! for_each_op {
                 ptr_to_int = PtrToInt (base: Pointer) {} -> Address : Any, Pure, SM_80;
                 /// The pointer to the same place in the shared memory of block `cta` of the cluster.
                 /// PTX ISA 9.7.9.23 `mapa`.
-                mapa = Mapa (base: Pointer, cta: U32) {} -> ClusterPointer : Any, Pure, SM_90;
+                mapa = Mapa (base: Pointer, cta: U32) {} -> ClusterPointer : Any, Pure, SM_90, PTX_7_8;
                 /// The number of the block of the cluster in whose shared memory the pointer is.
                 /// PTX ISA 9.7.9.24 `getctarank`.
-                getctarank = Getctarank (base: Pointer) {} -> U32 : Any, Pure, SM_90;
+                getctarank = Getctarank (base: Pointer) {} -> U32 : Any, Pure, SM_90, PTX_7_8;
                 /// The present value of register `index` of a variable.
                 get_var = GetVar () { var: VarId, index: u32 } -> VarElem : Any, Read, SM_80;
                 /// Sets register `index` of a variable.
@@ -281,11 +282,11 @@ macro_rules! for_each_op {
                     : Any, Read, SM_80;
                 /// The 128 bytes from the address on lose their content, and need not go to memory.
                 /// PTX ISA 9.7.9.17 `discard`.
-                discard = Discard (base: MutPointer, index: Index) {} -> Unit : Any, Write, SM_80;
+                discard = Discard (base: MutPointer, index: Index) {} -> Unit : Any, Write, SM_80, PTX_7_4;
                 /// L2 gives the 128 bytes from the address on up in their turn, no longer last.
                 /// PTX ISA 9.7.9.16 `applypriority`.
                 applypriority = Applypriority (base: Pointer, index: Index) {} -> Unit
-                    : Any, Read, SM_80;
+                    : Any, Read, SM_80, PTX_7_4;
             }
             /// Synchronisation of threads.
             Sync {
@@ -313,26 +314,26 @@ macro_rules! for_each_op {
                 fence = Fence () { order: FenceOrder, scope: MemScope } -> Unit : Any, Sync, SM_80;
                 /// The same for accesses of the thread to one memory at several addresses.
                 /// PTX ISA 9.7.13.4 `fence.proxy.alias`.
-                fence_proxy_alias = FenceProxyAlias () {} -> Unit : Any, Sync, SM_80;
+                fence_proxy_alias = FenceProxyAlias () {} -> Unit : Any, Sync, SM_80, PTX_7_5;
                 /// The same for accesses of the thread and of asynchronous copies and tensor cores.
                 /// PTX ISA 9.7.13.4 `fence.proxy.async`.
                 fence_proxy_async = FenceProxyAsync () { space: ProxySpace } -> Unit
-                    : Any, Sync, SM_90;
+                    : Any, Sync, SM_90, PTX_8_0;
                 /// Comes to the barrier of the cluster without waiting. PTX ISA 9.7.13.3
                 /// `barrier.cluster.arrive`.
                 barrier_cluster_arrive = BarrierClusterArrive ()
-                    { form: BarrierForm, order: ClusterArrival } -> Unit : Any, Sync, SM_90;
+                    { form: BarrierForm, order: ClusterArrival } -> Unit : Any, Sync, SM_90, PTX_7_8;
                 /// Waits until all threads of the cluster have come to its barrier. PTX ISA 9.7.13.3
                 /// `barrier.cluster.wait`.
                 barrier_cluster_wait = BarrierClusterWait () { form: BarrierForm } -> Unit
-                    : Any, Sync, SM_90;
+                    : Any, Sync, SM_90, PTX_7_8;
                 /// Waits until the grids that this one depends on have ended and their memory accesses are
                 /// seen. PTX ISA 9.7.13.13 `griddepcontrol.wait`.
-                griddepcontrol_wait = GriddepcontrolWait () {} -> Unit : Any, Sync, SM_90;
+                griddepcontrol_wait = GriddepcontrolWait () {} -> Unit : Any, Sync, SM_90, PTX_7_8;
                 /// Lets the grids that depend on this one start, once all its blocks have called this or
                 /// have ended. PTX ISA 9.7.13.13 `griddepcontrol.launch_dependents`.
                 griddepcontrol_launch_dependents = GriddepcontrolLaunchDependents () {} -> Unit
-                    : Any, Sync, SM_90;
+                    : Any, Sync, SM_90, PTX_7_8;
             }
             /// Tensor cores, and the matrices that they work on. All threads of a warp execute these together.
             Mma {
@@ -344,7 +345,7 @@ macro_rules! for_each_op {
                 /// As `mma_sync`, in `f64`, where a thread has more of A than a vector holds: the list is each thread's
                 /// part of A, then that of B. PTX ISA 9.7.14.5 `mma.sync`.
                 mma_sync_f64 = MmaSyncF64 (; values: [F64]) { shape: MmaShape, d: VarId, first: u32 } -> Unit
-                    : Any, Sync, SM_90;
+                    : Any, Sync, SM_90, PTX_7_8;
                 /// Loads 8x8 matrices of 16-bit elements. The row `i % 8` of matrix `i / 8` starts at
                 /// `*(base + index)` of lane `i`; a thread gets elements `2 (lane % 4) ..` of row `lane / 4` of
                 /// each matrix. PTX ISA 9.7.14.5.15 `ldmatrix`.
@@ -353,11 +354,11 @@ macro_rules! for_each_op {
                 /// Stores 8x8 matrices of 16-bit elements, as `ldmatrix` loads them.
                 /// PTX ISA 9.7.14.5.16 `stmatrix`.
                 stmatrix = Stmatrix (base: MutPointer, index: Index, vector: ElemVector)
-                    { order: MatrixOrder } -> Unit : Any, Sync, SM_90;
+                    { order: MatrixOrder } -> Unit : Any, Sync, SM_90, PTX_7_8;
                 /// The transposed 8x8 matrix of 16-bit elements. Lane `i` passes the elements `2 (i % 4)` and
                 /// `2 (i % 4) + 1` of row `i / 4`, and gets the elements of these rows in column `i / 4`.
                 /// PTX ISA 9.7.14.5.17 `movmatrix`.
-                movmatrix = Movmatrix (value: T) {} -> T : Vector, Sync, SM_80;
+                movmatrix = Movmatrix (value: T) {} -> T : Vector, Sync, SM_80, PTX_7_8;
                 /// `bits`, and in bits 0 to 13 bits 4 to 17 of the address: the descriptor of a matrix in shared
                 /// memory. PTX ISA 9.7.15.5.1 "matrix descriptor".
                 matrix_descriptor = MatrixDescriptor (base: Pointer) { bits: u64 } -> U64
@@ -367,23 +368,23 @@ macro_rules! for_each_op {
                 /// the descriptors `a` and `b`. PTX ISA 9.7.15.5.2 `wgmma.mma_async`.
                 wgmma = Wgmma (a: U64, b: U64, accumulate: Bool)
                     { shape: MmaShape, a_type: Scalar, b_type: Scalar, d: VarId, first: u32, form: WgmmaForm }
-                    -> Unit : Any, Sync, SM_90A;
+                    -> Unit : Any, Sync, SM_90A, PTX_8_0;
                 /// As `wgmma`, with each thread's part of A in `a`. PTX ISA 9.7.15.5.2 `wgmma.mma_async`.
                 wgmma_rs = WgmmaRs (a: Any, b: U64, accumulate: Bool)
                     { shape: MmaShape, b_type: Scalar, d: VarId, first: u32, form: WgmmaForm } -> Unit
-                    : Any, Sync, SM_90A;
+                    : Any, Sync, SM_90A, PTX_8_0;
                 /// Orders accesses to registers and shared memory before it with the `wgmma` after it.
                 /// PTX ISA 9.7.15.7.1 `wgmma.fence`.
-                wgmma_fence = WgmmaFence () {} -> Unit : Any, Sync, SM_90A;
+                wgmma_fence = WgmmaFence () {} -> Unit : Any, Sync, SM_90A, PTX_8_0;
                 /// Makes a group of the `wgmma` that are in none. PTX ISA 9.7.15.7.2 `wgmma.commit_group`.
-                wgmma_commit_group = WgmmaCommitGroup () {} -> Unit : Any, Sync, SM_90A;
+                wgmma_commit_group = WgmmaCommitGroup () {} -> Unit : Any, Sync, SM_90A, PTX_8_0;
                 /// Waits until at most `pending` groups of `wgmma` are not done, the latest ones.
                 /// PTX ISA 9.7.15.7.3 `wgmma.wait_group`.
-                wgmma_wait_group = WgmmaWaitGroup () { pending: u32 } -> Unit : Any, Sync, SM_90A;
+                wgmma_wait_group = WgmmaWaitGroup () { pending: u32 } -> Unit : Any, Sync, SM_90A, PTX_8_0;
                 /// Changes the registers that each thread of the warp may use to `count`, a multiple of 8 from 24
                 /// to 256. PTX ISA 9.7.19.5 `setmaxnreg`.
                 setmaxnreg = Setmaxnreg () { action: SetmaxnregAction, count: u32 } -> Unit
-                    : Any, Sync, SM_90A;
+                    : Any, Sync, SM_90A, PTX_8_0;
             }
             /// Barriers in shared memory that count arrivals and bytes. A phase ends when no arrival and no byte is
             /// pending. The barrier is the element `*(barrier + index)`.
@@ -400,32 +401,32 @@ macro_rules! for_each_op {
                 /// The phase waits for `bytes` more bytes; then one arrival. The result stands for the phase.
                 /// PTX ISA 9.7.13.15.13 `mbarrier.arrive.expect_tx`.
                 mbarrier_arrive_expect_tx = MbarrierArriveExpectTx
-                    (barrier: MutPointer, index: Index, bytes: U32) {} -> U64 : Any, Sync, SM_90;
+                    (barrier: MutPointer, index: Index, bytes: U32) {} -> U64 : Any, Sync, SM_90, PTX_8_0;
                 /// An arrival at the barrier of the same place in block `cta` of the cluster.
                 /// PTX ISA 9.7.13.15.13 `mbarrier.arrive.shared::cluster`, 9.7.9.23 `mapa`.
                 mbarrier_arrive_cluster = MbarrierArriveCluster
                     (barrier: MutPointer, index: Index, cta: U32) { order: RemoteArrival } -> Unit
-                    : Any, Sync, SM_90;
+                    : Any, Sync, SM_90, PTX_8_0;
                 /// The phase waits for `bytes` more bytes. PTX ISA 9.7.13.15.11 `mbarrier.expect_tx`.
                 mbarrier_expect_tx = MbarrierExpectTx (barrier: MutPointer, index: Index, bytes: U32) {}
-                    -> Unit : Any, Sync, SM_90;
+                    -> Unit : Any, Sync, SM_90, PTX_8_0;
                 /// The phase waits for `bytes` fewer bytes. PTX ISA 9.7.13.15.12 `mbarrier.complete_tx`.
                 mbarrier_complete_tx = MbarrierCompleteTx (barrier: MutPointer, index: Index, bytes: U32)
-                    {} -> Unit : Any, Sync, SM_90;
+                    {} -> Unit : Any, Sync, SM_90, PTX_8_0;
                 /// True where the phase of `state` has ended. PTX ISA 9.7.13.15.16 `mbarrier.test_wait`.
                 mbarrier_test_wait = MbarrierTestWait (barrier: MutPointer, index: Index, state: U64) {}
                     -> Bool : Any, Sync, SM_80;
                 /// True where the phase of parity `parity` has ended: 0 for the first phase, 1 for the one before it
                 /// and for the second one, and so on. PTX ISA 9.7.13.15.16 `mbarrier.test_wait.parity`.
                 mbarrier_test_wait_parity = MbarrierTestWaitParity
-                    (barrier: MutPointer, index: Index, parity: U32) {} -> Bool : Any, Sync, SM_80;
+                    (barrier: MutPointer, index: Index, parity: U32) {} -> Bool : Any, Sync, SM_80, PTX_7_1;
                 /// As `mbarrier_test_wait`, perhaps after some time. PTX ISA 9.7.13.15.16 `mbarrier.try_wait`.
                 mbarrier_try_wait = MbarrierTryWait (barrier: MutPointer, index: Index, state: U64) {}
-                    -> Bool : Any, Sync, SM_90;
+                    -> Bool : Any, Sync, SM_90, PTX_7_8;
                 /// As `mbarrier_test_wait_parity`, perhaps after some time.
                 /// PTX ISA 9.7.13.15.16 `mbarrier.try_wait.parity`.
                 mbarrier_try_wait_parity = MbarrierTryWaitParity
-                    (barrier: MutPointer, index: Index, parity: U32) {} -> Bool : Any, Sync, SM_90;
+                    (barrier: MutPointer, index: Index, parity: U32) {} -> Bool : Any, Sync, SM_90, PTX_7_8;
                 /// Waits until the phase of `state` has ended. PTX ISA 9.7.13.15.16, `mbarrier.try_wait` or
                 /// `mbarrier.test_wait` in a loop.
                 mbarrier_wait = MbarrierWait (barrier: MutPointer, index: Index, state: U64) {} -> Unit
@@ -433,10 +434,10 @@ macro_rules! for_each_op {
                 /// Waits until the phase of parity `parity` has ended. PTX ISA 9.7.13.15.16,
                 /// `mbarrier.try_wait.parity` or `mbarrier.test_wait.parity` in a loop.
                 mbarrier_wait_parity = MbarrierWaitParity (barrier: MutPointer, index: Index, parity: U32)
-                    {} -> Unit : Any, Sync, SM_80;
+                    {} -> Unit : Any, Sync, SM_80, PTX_7_1;
                 /// Makes the initialization of mbarriers visible to the cluster and to bulk copies. PTX ISA 9.7.13.4
                 /// `fence.mbarrier_init`.
-                fence_mbarrier_init = FenceMbarrierInit () {} -> Unit : Any, Sync, SM_90;
+                fence_mbarrier_init = FenceMbarrierInit () {} -> Unit : Any, Sync, SM_90, PTX_8_0;
             }
             /// Copies that the thread does not wait for.
             AsyncCopy {
@@ -461,59 +462,59 @@ macro_rules! for_each_op {
                 /// then waits for as many fewer. PTX ISA 9.7.9.25.4.1 `cp.async.bulk`.
                 cp_async_bulk_load = CpAsyncBulkLoad (to: MutPointer, to_index: Index, from: Pointer,
                     from_index: Index, bytes: U32, barrier: MutPointer, barrier_index: Index)
-                    { policy: L2Policy } -> Unit : Any, Sync, SM_90;
+                    { policy: L2Policy } -> Unit : Any, Sync, SM_90, PTX_8_0;
                 /// Copies `bytes` bytes, a multiple of 16, from shared to global memory, as one of the group that
                 /// is committed next. PTX ISA 9.7.9.25.4.1 `cp.async.bulk`.
                 cp_async_bulk_store = CpAsyncBulkStore
                     (to: MutPointer, to_index: Index, from: Pointer, from_index: Index, bytes: U32)
-                    { policy: L2Policy } -> Unit : Any, Sync, SM_90;
+                    { policy: L2Policy } -> Unit : Any, Sync, SM_90, PTX_8_0;
                 /// Brings `bytes` bytes, a multiple of 16, into L2. PTX ISA 9.7.9.25.4.3
                 /// `cp.async.bulk.prefetch`.
                 cp_async_bulk_prefetch = CpAsyncBulkPrefetch (from: Pointer, from_index: Index, bytes: U32)
-                    { policy: L2Policy } -> Unit : Any, Sync, SM_90;
+                    { policy: L2Policy } -> Unit : Any, Sync, SM_90, PTX_8_0;
                 /// Copies the box at `coords` of a tensor to shared memory; the phase of the barrier then waits
                 /// for as many bytes fewer. The first of `coords` is that of the contiguous dimension.
                 /// PTX ISA 9.7.9.25.5.2 `cp.async.bulk.tensor`.
                 cp_async_bulk_tensor_load = CpAsyncBulkTensorLoad (map: TensorMap, to: MutPointer,
                     to_index: Index, barrier: MutPointer, barrier_index: Index; coords: [I32])
-                    { policy: L2Policy } -> Unit : Any, Sync, SM_90;
+                    { policy: L2Policy } -> Unit : Any, Sync, SM_90, PTX_8_0;
                 /// As `cp_async_bulk_tensor_load`, to the same place in each block of the cluster whose bit `ctas`
                 /// has, and to the barrier there. PTX ISA 9.7.9.25.5.2 `cp.async.bulk.tensor`
                 /// `.multicast::cluster`.
                 cp_async_bulk_tensor_multicast = CpAsyncBulkTensorMulticast (map: TensorMap, to: MutPointer,
                     to_index: Index, barrier: MutPointer, barrier_index: Index, ctas: U32; coords: [I32])
-                    { policy: L2Policy } -> Unit : Any, Sync, SM_90;
+                    { policy: L2Policy } -> Unit : Any, Sync, SM_90, PTX_8_0;
                 /// Copies a box from shared memory to `coords` of a tensor, as one of the group that is committed
                 /// next. PTX ISA 9.7.9.25.5.2 `cp.async.bulk.tensor`.
                 cp_async_bulk_tensor_store = CpAsyncBulkTensorStore
                     (map: TensorMap, from: Pointer, from_index: Index; coords: [I32]) { policy: L2Policy }
-                    -> Unit : Any, Sync, SM_90;
+                    -> Unit : Any, Sync, SM_90, PTX_8_0;
                 /// As `cp_async_bulk_tensor_store`, combined with the destination element by element.
                 /// PTX ISA 9.7.9.25.5.3 `cp.reduce.async.bulk.tensor`.
                 cp_reduce_async_bulk_tensor = CpReduceAsyncBulkTensor
                     (map: TensorMap, from: Pointer, from_index: Index; coords: [I32])
-                    { op: BulkReduce, policy: L2Policy } -> Unit : Any, Sync, SM_90;
+                    { op: BulkReduce, policy: L2Policy } -> Unit : Any, Sync, SM_90, PTX_8_0;
                 /// Brings the box at `coords` of a tensor into L2.
                 /// PTX ISA 9.7.9.25.5.4 `cp.async.bulk.prefetch.tensor`.
                 cp_async_bulk_prefetch_tensor = CpAsyncBulkPrefetchTensor (map: TensorMap; coords: [I32])
-                    { policy: L2Policy } -> Unit : Any, Sync, SM_90;
+                    { policy: L2Policy } -> Unit : Any, Sync, SM_90, PTX_8_0;
                 /// Sets `*(to + index)` in the shared memory of a block of the cluster to `value`; the phase of the
                 /// barrier, which is in the same block, then waits for as many bytes fewer.
                 /// PTX ISA 9.7.9.13 `st.async`.
                 st_async = StAsync (base: MutPointer, index: Index, value: Elem, barrier: MutPointer,
-                    barrier_index: Index) {} -> Unit : Any, Sync, SM_90;
+                    barrier_index: Index) {} -> Unit : Any, Sync, SM_90, PTX_8_1;
                 /// As `st_async`, combined with the destination. PTX ISA 9.7.13.8 `red.async`.
                 red_async = RedAsync (base: MutPointer, index: Index, value: Elem, barrier: MutPointer,
-                    barrier_index: Index) { op: BulkReduce } -> Unit : Any, Sync, SM_90;
+                    barrier_index: Index) { op: BulkReduce } -> Unit : Any, Sync, SM_90, PTX_8_1;
                 /// Makes a group of the bulk copies of the thread that are in none.
                 /// PTX ISA 9.7.9.25.6.2 `cp.async.bulk.commit_group`.
-                cp_async_bulk_commit_group = CpAsyncBulkCommitGroup () {} -> Unit : Any, Sync, SM_90;
+                cp_async_bulk_commit_group = CpAsyncBulkCommitGroup () {} -> Unit : Any, Sync, SM_90, PTX_8_0;
                 /// Waits until at most `pending` groups of bulk copies of the thread, the latest ones, are not
                 /// done, or have not read their source. PTX ISA 9.7.9.25.6.3 `cp.async.bulk.wait_group`.
                 cp_async_bulk_wait_group = CpAsyncBulkWaitGroup () { pending: u32, wait: BulkWait } -> Unit
-                    : Any, Sync, SM_90;
+                    : Any, Sync, SM_90, PTX_8_0;
                 /// Brings the description of a tensor into a cache. PTX ISA 9.7.9.15 `prefetch.tensormap`.
-                prefetch_tensormap = PrefetchTensormap (map: TensorMap) {} -> Unit : Any, Read, SM_90;
+                prefetch_tensormap = PrefetchTensormap (map: TensorMap) {} -> Unit : Any, Read, SM_90, PTX_8_0;
             }
             /// Operations of the threads of a warp together: those whose bits `members` has, which must all
             /// come, with the same `members`, unless they have ended.
@@ -539,7 +540,7 @@ macro_rules! for_each_op {
                 redux = Redux (value: T, members: U32) { op: ReduxOp } -> T : Int32, Sync, SM_80;
                 /// The lane of one of the members, the same one in all, and whether it is the thread.
                 /// PTX ISA 9.7.13.14 `elect.sync`.
-                elect = Elect (members: U32) {} -> U32, Bool : Any, Sync, SM_90;
+                elect = Elect (members: U32) {} -> U32, Bool : Any, Sync, SM_90, PTX_8_0;
                 /// Waits for all members; memory accesses before it are seen by them after it.
                 /// PTX ISA 9.7.13.2 `bar.warp.sync`.
                 bar_warp = BarWarp (members: U32) {} -> Unit : Any, Sync, SM_80;
