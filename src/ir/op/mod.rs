@@ -64,7 +64,8 @@ macro_rules! define_ops {
                 $name:ident = $Variant:ident
                     ( $($operand:ident : $constraint:ident),* $(; $list:ident : [$each:ident])? )
                     { $($attr:ident : $attr_ty:ty),* }
-                    -> $($result:ident),+ : $class:ident, $effect:ident, $target:ident $(, $version:ident)?;
+                    -> $($result:ident),+ : $class:ident, $effect:ident, $target:ident $(, $version:ident)?
+                    $(where $check:ident ( $($part:ident),* ))?;
             )*
         }
     )*) => {
@@ -113,6 +114,16 @@ macro_rules! define_ops {
                     enum Row { $($Variant),* }
                     match self {
                         $($Family::$Variant { .. } => &Self::INFO[Row::$Variant as usize],)*
+                    }
+                }
+
+                /// Checks the `where` of the row: returns the first target that has the operation on the types of
+                /// its operands, or why there is none. The classes of the row hold.
+                fn check(&self, _ir: &KernelIr) -> support::Support {
+                    match self {
+                        $($Family::$Variant { $($($part,)*)? .. } => {
+                            define_ops!(@check _ir $($check $($part)*)?)
+                        })*
                     }
                 }
 
@@ -281,6 +292,14 @@ macro_rules! define_ops {
                 }
             }
 
+            /// Checks the `where` of the operation's row.
+            fn check(&self, ir: &KernelIr) -> support::Support {
+                match self {
+                    Op::Const(_) | Op::Control(_) | Op::Diagnostic(_) | Op::Inline(_) => support::ANY,
+                    $(Op::$Family(op) => op.check(ir),)*
+                }
+            }
+
             /// The attributes, as they print, in order; none for operations without a row.
             pub fn attributes(&self) -> SmallVec<[String; 2]> {
                 match self {
@@ -292,6 +311,8 @@ macro_rules! define_ops {
     };
     (@version) => { info::PTX_7_0 };
     (@version $version:ident) => { info::$version };
+    (@check $ir:ident) => { support::ANY };
+    (@check $ir:ident $check:ident $($part:ident)*) => { support::$check($ir, $($part),*) };
     (@list) => { None };
     (@list $list:ident $each:ident) => { Some((stringify!($list), Constraint::$each)) };
 }

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! /// Meaning as a formula; PTX instruction and section of the PTX ISA.
-//! name = Variant (operand: Constraint, ..; list: [Constraint]) { attribute: Type, .. } -> Result, .. : Class, Effect, TARGET, VERSION;
+//! name = Variant (operand: Constraint, ..; list: [Constraint]) { attribute: Type, .. } -> Result, .. : Class, Effect, TARGET, VERSION where check(part, ..);
 //! ```
 //!
 //! `; list: [Constraint]` is for operations with any number of operands. The operands of the list follow the
@@ -14,7 +14,9 @@
 //! [`ResultKind`](super::ResultKind), `Class` of [`Class`](super::Class) (the types that the variable `T` may
 //! stand for) and `Effect` of [`Effect`](super::Effect); `TARGET` is the first target that has the operation; a
 //! value of an attribute may need a later one ([`Op::first_target`](super::Op::first_target)). `VERSION`, such as
-//! `PTX_7_8`, is the first version of the PTX ISA that has it; rows without one exist since 7.0. Operations that
+//! `PTX_7_8`, is the first version of the PTX ISA that has it; rows without one exist since 7.0.
+//! `where` names a function of `support.rs` that takes operands and attributes, for rows that PTX has only
+//! for some types or attributes. Operations that
 //! own regions, terminators and constants are in `control.rs` and `mod.rs`.
 
 /// Calls the macro `$callback` with all rows, grouped by family.
@@ -63,48 +65,56 @@ macro_rules! for_each_op {
                 /// more counts as the width. PTX ISA 9.7.8.9 `shr`.
                 shr = Shr (value: T, amount: U32) {} -> T : Int, Pure, SM_80;
                 /// True where `lhs compare rhs`. PTX ISA 9.7.6.2 `setp`.
-                setp = Setp (lhs: T, rhs: T) { compare: Compare } -> Bool : Ordered, Pure, SM_80;
+                setp = Setp (lhs: T, rhs: T) { compare: Compare } -> Bool : Ordered, Pure, SM_80
+                    where comparison(lhs, compare);
                 /// `if cond { then_value } else { else_value }`, both computed. PTX ISA 9.7.6.3 `selp`.
                 selp = Selp (cond: Bool, then_value: T, else_value: T) {} -> T : Any, Pure, SM_80;
                 /// The value in the type `to`, as Rust's `as`: integers wrap, floating point to integer
                 /// truncates and saturates (NaN gives 0), everything else rounds to nearest even. A number
                 /// that is too large for a floating point type of 8 bits becomes its largest. In each
                 /// element of a vector. PTX ISA 9.7.9.21 `cvt`.
-                cvt = Cvt (value: T) { to: Scalar } -> To : Data, Pure, SM_80;
+                cvt = Cvt (value: T) { to: Scalar } -> To : Data, Pure, SM_80 where conversion(value, to);
                 /// `lhs + rhs`, rounded as `mode` says. PTX ISA 9.7.3.3, 9.7.4.1 `add`.
-                add_rounded = AddRounded (lhs: T, rhs: T) { mode: FloatMode } -> T : Float, Pure, SM_80;
+                add_rounded = AddRounded (lhs: T, rhs: T) { mode: FloatMode } -> T : Float, Pure, SM_80
+                    where float_mode(lhs, mode);
                 /// `lhs - rhs`, rounded as `mode` says. PTX ISA 9.7.3.4, 9.7.4.2 `sub`.
-                sub_rounded = SubRounded (lhs: T, rhs: T) { mode: FloatMode } -> T : Float, Pure, SM_80;
+                sub_rounded = SubRounded (lhs: T, rhs: T) { mode: FloatMode } -> T : Float, Pure, SM_80
+                    where float_mode(lhs, mode);
                 /// `lhs * rhs`, rounded as `mode` says. PTX ISA 9.7.3.5, 9.7.4.3 `mul`.
-                mul_rounded = MulRounded (lhs: T, rhs: T) { mode: FloatMode } -> T : Float, Pure, SM_80;
+                mul_rounded = MulRounded (lhs: T, rhs: T) { mode: FloatMode } -> T : Float, Pure, SM_80
+                    where float_mode(lhs, mode);
                 /// `lhs * rhs + addend`, rounded once as `mode` says. PTX ISA 9.7.3.6, 9.7.4.4 `fma`.
                 fma_rounded = FmaRounded (lhs: T, rhs: T, addend: T) { mode: FloatMode } -> T
-                    : Float, Pure, SM_80;
+                    : Float, Pure, SM_80 where fma_mode(lhs, mode);
                 /// `lhs / rhs`, rounded as `mode` says. PTX ISA 9.7.3.8 `div`.
                 div_rounded = DivRounded (lhs: T, rhs: T) { mode: FloatMode } -> T
-                    : ScalarFloat, Pure, SM_80;
+                    : ScalarFloat, Pure, SM_80 where wide_float_mode(lhs, mode);
                 /// The square root, rounded as `mode` says. PTX ISA 9.7.3.15 `sqrt`.
-                sqrt_rounded = SqrtRounded (value: T) { mode: FloatMode } -> T : ScalarFloat, Pure, SM_80;
+                sqrt_rounded = SqrtRounded (value: T) { mode: FloatMode } -> T : ScalarFloat, Pure, SM_80
+                    where wide_float_mode(value, mode);
                 /// `1 / value`, rounded as `mode` says. PTX ISA 9.7.3.13 `rcp`.
-                rcp_rounded = RcpRounded (value: T) { mode: FloatMode } -> T : ScalarFloat, Pure, SM_80;
+                rcp_rounded = RcpRounded (value: T) { mode: FloatMode } -> T : ScalarFloat, Pure, SM_80
+                    where wide_float_mode(value, mode);
                 /// An approximation of `function` of `value`; [`ApproxFunction`] has the bounds.
                 approx = Approx (value: T) { function: ApproxFunction, subnormals: Subnormals } -> T
-                    : Float, Pure, SM_80;
+                    : Float, Pure, SM_80 where approximation(value, function, subnormals);
                 /// An approximation of `lhs / rhs`, within 2 ulp. PTX ISA 9.7.3.8 `div.approx`, `div.full`.
                 div_approx = DivApprox (lhs: T, rhs: T) { form: DivApprox, subnormals: Subnormals } -> T
-                    : ScalarFloat, Pure, SM_80;
+                    : ScalarFloat, Pure, SM_80 where f32_only(lhs);
                 /// The smaller operand; NaN if one is NaN. PTX ISA 9.7.3.11, 9.7.4.7 `min.NaN`.
-                min_nan = MinNan (lhs: T, rhs: T) {} -> T : Float, Pure, SM_80;
+                min_nan = MinNan (lhs: T, rhs: T) {} -> T : Float, Pure, SM_80 where not_f64(lhs);
                 /// The larger operand; NaN if one is NaN. PTX ISA 9.7.3.12, 9.7.4.8 `max.NaN`.
-                max_nan = MaxNan (lhs: T, rhs: T) {} -> T : Float, Pure, SM_80;
+                max_nan = MaxNan (lhs: T, rhs: T) {} -> T : Float, Pure, SM_80 where not_f64(lhs);
                 /// `magnitude` with the sign of `sign`. PTX ISA 9.7.3.2 `copysign`.
-                copysign = Copysign (magnitude: T, sign: T) {} -> T : ScalarFloat, Pure, SM_80;
+                copysign = Copysign (magnitude: T, sign: T) {} -> T : ScalarFloat, Pure, SM_80
+                    where f32_or_f64(magnitude);
                 /// True where `value` has the property `test`. PTX ISA 9.7.3.1 `testp`.
-                testp = Testp (value: T) { test: FloatTest } -> Bool : ScalarFloat, Pure, SM_80;
+                testp = Testp (value: T) { test: FloatTest } -> Bool : ScalarFloat, Pure, SM_80
+                    where f32_or_f64(value);
                 /// `lhs + rhs`, cut to the range of the type. PTX ISA 9.7.1.1 `add.sat`.
-                add_sat = AddSat (lhs: T, rhs: T) {} -> T : Int32, Pure, SM_80;
+                add_sat = AddSat (lhs: T, rhs: T) {} -> T : Int32, Pure, SM_80 where i32_only(lhs);
                 /// `lhs - rhs`, cut to the range of the type. PTX ISA 9.7.1.2 `sub.sat`.
-                sub_sat = SubSat (lhs: T, rhs: T) {} -> T : Int32, Pure, SM_80;
+                sub_sat = SubSat (lhs: T, rhs: T) {} -> T : Int32, Pure, SM_80 where i32_only(lhs);
                 /// The high half of `lhs * rhs`. PTX ISA 9.7.1.3 `mul.hi`.
                 mul_hi = MulHi (lhs: T, rhs: T) {} -> T : Int, Pure, SM_80;
                 /// `lhs * rhs` in the type of twice the width. PTX ISA 9.7.1.3 `mul.wide`.
@@ -116,7 +126,7 @@ macro_rules! for_each_op {
                 /// `lhs * rhs + addend` in the type of twice the width; wraps. PTX ISA 9.7.1.4 `mad.wide`.
                 mad_wide = MadWide (lhs: T, rhs: T, addend: Wide) {} -> Wide : IntHalf, Pure, SM_80;
                 /// `mad_hi`, cut to the range of the type. PTX ISA 9.7.1.4 `mad.hi.sat`.
-                mad_hi_sat = MadHiSat (lhs: T, rhs: T, addend: T) {} -> T : Int32, Pure, SM_80;
+                mad_hi_sat = MadHiSat (lhs: T, rhs: T, addend: T) {} -> T : Int32, Pure, SM_80 where i32_only(lhs);
                 /// The low or the high 32 of the 48 bits of the product of the lowest 24 bits of the operands, which
                 /// count as numbers of 24 bits. PTX ISA 9.7.1.5 `mul24`.
                 mul24 = Mul24 (lhs: T, rhs: T) { half: ProductHalf } -> T : Int32, Pure, SM_80;
@@ -124,7 +134,8 @@ macro_rules! for_each_op {
                 mad24 = Mad24 (lhs: T, rhs: T, addend: T) { half: ProductHalf } -> T : Int32, Pure, SM_80;
                 /// The high bits of `mul24`, plus `addend`, cut to the range of the type. PTX ISA 9.7.1.6
                 /// `mad24.hi.sat`.
-                mad24_hi_sat = Mad24HiSat (lhs: T, rhs: T, addend: T) {} -> T : Int32, Pure, SM_80;
+                mad24_hi_sat = Mad24HiSat (lhs: T, rhs: T, addend: T) {} -> T : Int32, Pure, SM_80
+                    where i32_only(lhs);
                 /// `lhs + rhs` in both half words; wraps. PTX ISA 9.7.1.1 `add.s16x2`.
                 add_packed = AddPacked (lhs: T, rhs: T) {} -> T : PackedInt, Pure, SM_90, PTX_8_0;
                 /// The smaller half words. PTX ISA 9.7.1.12 `min.s16x2`.
@@ -179,21 +190,22 @@ macro_rules! for_each_op {
                 /// `count` bits set, from `start` on. PTX ISA 9.7.1.22 `bmsk`.
                 bmsk = Bmsk (start: U32, count: U32) { excess: Excess } -> U32 : Any, Pure, SM_80, PTX_7_6;
                 /// The same bits as a value of the type `to`. PTX ISA 9.7.9.1 `mov`.
-                bitcast = Bitcast (value: T) { to: Type } -> As : Data, Pure, SM_80;
+                bitcast = Bitcast (value: T) { to: Type } -> As : Data, Pure, SM_80 where same_bits(value, to);
                 /// The number rounded to the floating point type `to` as `mode` says, in each element.
                 /// PTX ISA 9.7.9.21 `cvt`.
                 cvt_rounded = CvtRounded (value: T) { to: Scalar, mode: FloatMode } -> To
-                    : Data, Pure, SM_80;
+                    : Data, Pure, SM_80 where rounded_conversion(value, to, mode);
                 /// The number rounded to an integer, as the type `to`: an integer type, whose range it is cut
                 /// to (NaN gives 0), or the floating point type that it has.
                 /// PTX ISA 9.7.9.21 `cvt.rni`, `cvt.rzi`, `cvt.rmi`, `cvt.rpi`.
                 cvt_rint = CvtRint (value: T) { to: Scalar, rounding: Rounding } -> To
-                    : ScalarFloat, Pure, SM_80;
+                    : ScalarFloat, Pure, SM_80 where rint(value, to, rounding);
                 /// The integer cut to the range of the integer type `to`. PTX ISA 9.7.9.21 `cvt.sat`.
-                cvt_sat = CvtSat (value: T) { to: Scalar } -> To : Int, Pure, SM_80;
+                cvt_sat = CvtSat (value: T) { to: Scalar } -> To : Int, Pure, SM_80 where to_int(to);
                 /// The vector of the integers of the list, each cut to the range of `to`, the first one in the lowest
                 /// bits: four of 8 bits, or two of 16. PTX ISA 9.7.9.22 `cvt.pack.sat`.
-                cvt_pack = CvtPack (; values: [I32]) { to: Scalar } -> PackTo : Any, Pure, SM_80;
+                cvt_pack = CvtPack (; values: [I32]) { to: Scalar } -> PackTo : Any, Pure, SM_80
+                    where pack(values, to);
                 /// The vector of the values of the list, the first one in the lowest bits.
                 /// PTX ISA 9.7.9.1 `mov` of a vector.
                 vec_pack = VecPack (; values: [T]) {} -> Pack : Scalar, Pure, SM_80;
