@@ -424,13 +424,15 @@ fn the_worked_example_is_what_the_sources_have() {
     }
 }
 
-/// The variants of an enum, by its text: what stands four columns in and starts with a capital letter.
+/// Returns the variants of an enum, by its text: names that stand four columns right of its `pub enum`.
 fn variants(path: &str, name: &str) -> Vec<String> {
     let text = code(&read(path));
     let start = text.find(&format!("pub enum {name} {{")).expect("the enum is in the file");
+    let indent = &text[text[..start].rfind('\n').map_or(0, |end| end + 1)..start];
     let body = &text[start..];
-    let body = &body[..body.find("\n}").expect("the enum ends")];
-    let lines = body.lines().filter_map(|line| line.strip_prefix("    "));
+    let body = &body[..body.find(&format!("\n{indent}}}")).expect("the enum ends")];
+    let inner = format!("{indent}    ");
+    let lines = body.lines().filter_map(|line| line.strip_prefix(inner.as_str()));
     let names = lines.filter(|line| line.starts_with(|c: char| c.is_ascii_uppercase()));
     let variants: Vec<String> =
         names.map(|line| line.chars().take_while(|c| c.is_alphanumeric()).collect()).collect();

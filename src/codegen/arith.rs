@@ -1,13 +1,14 @@
-//! Arithmetic, logic and comparison.
+//! Writes arithmetic, logic and comparison.
 
 use smallvec::{SmallVec, smallvec};
 
+use super::bit_function::ftz;
 use super::entry::Entry;
 use super::fold::fold;
 use super::regs::{Class, Operand, Reg, arith_type};
-use crate::ir::{Arith, Compare, Const, Scalar, Type, Value, VectorType};
+use crate::ir::{Arith, Compare, Const, FindFrom, Scalar, Type, Value, VectorType};
 
-/// An operand of a fused multiply-add that stands for another operation.
+/// An operand of an `fma` that replaces another operation.
 #[derive(Clone, Copy)]
 enum Factor {
     Value(Value),
@@ -115,55 +116,106 @@ impl Entry<'_> {
                 self.vec_pack(result, &vec![value; lanes as usize]);
             }
             Arith::VecExtract { vector, lane } => self.vec_extract(result, vector, lane),
-            Arith::AddRounded { .. }
-            | Arith::SubRounded { .. }
-            | Arith::MulRounded { .. }
-            | Arith::FmaRounded { .. }
-            | Arith::DivRounded { .. }
-            | Arith::SqrtRounded { .. }
-            | Arith::RcpRounded { .. }
-            | Arith::Approx { .. }
-            | Arith::DivApprox { .. }
-            | Arith::MinNan { .. }
-            | Arith::MaxNan { .. }
-            | Arith::Copysign { .. }
-            | Arith::Testp { .. }
-            | Arith::AddSat { .. }
-            | Arith::SubSat { .. }
-            | Arith::MulHi { .. }
-            | Arith::MulWide { .. }
-            | Arith::Mad { .. }
-            | Arith::MadHi { .. }
-            | Arith::MadHiSat { .. }
-            | Arith::Mul24 { .. }
-            | Arith::Mad24 { .. }
-            | Arith::Mad24HiSat { .. }
-            | Arith::AddPacked { .. }
-            | Arith::MinPacked { .. }
-            | Arith::MaxPacked { .. }
-            | Arith::MinRelu { .. }
-            | Arith::MaxRelu { .. }
-            | Arith::CvtPack { .. }
-            | Arith::MadWide { .. }
-            | Arith::Sad { .. }
-            | Arith::Dp4a { .. }
-            | Arith::Dp2a { .. }
-            | Arith::Popc { .. }
-            | Arith::Clz { .. }
-            | Arith::Brev { .. }
-            | Arith::Bfind { .. }
-            | Arith::Bfe { .. }
-            | Arith::Bfi { .. }
-            | Arith::Fns { .. }
-            | Arith::Lop3 { .. }
-            | Arith::Shf { .. }
-            | Arith::Prmt { .. }
-            | Arith::Szext { .. }
-            | Arith::Bmsk { .. }
-            | Arith::Bitcast { .. }
-            | Arith::CvtRounded { .. }
-            | Arith::CvtRint { .. }
-            | Arith::CvtSat { .. } => self.bit_function(op, result),
+            Arith::AddRounded { lhs, rhs, mode } => {
+                self.typed(&format!("add.{mode}."), result, &[lhs, rhs]);
+            }
+            Arith::SubRounded { lhs, rhs, mode } => {
+                self.typed(&format!("sub.{mode}."), result, &[lhs, rhs]);
+            }
+            Arith::MulRounded { lhs, rhs, mode } => {
+                self.typed(&format!("mul.{mode}."), result, &[lhs, rhs]);
+            }
+            Arith::FmaRounded { lhs, rhs, addend, mode } => {
+                self.typed(&format!("fma.{mode}."), result, &[lhs, rhs, addend]);
+            }
+            Arith::DivRounded { lhs, rhs, mode } => {
+                self.typed(&format!("div.{mode}."), result, &[lhs, rhs]);
+            }
+            Arith::SqrtRounded { value, mode } => {
+                self.typed(&format!("sqrt.{mode}."), result, &[value]);
+            }
+            Arith::RcpRounded { value, mode } => {
+                self.typed(&format!("rcp.{mode}."), result, &[value]);
+            }
+            Arith::Approx { value, function, subnormals } => {
+                self.typed(&format!("{function}.approx{}", ftz(subnormals)), result, &[value]);
+            }
+            Arith::DivApprox { lhs, rhs, form, subnormals } => {
+                self.typed(&format!("div.{form}{}", ftz(subnormals)), result, &[lhs, rhs]);
+            }
+            Arith::MinNan { lhs, rhs } => self.typed("min.NaN.", result, &[lhs, rhs]),
+            Arith::MaxNan { lhs, rhs } => self.typed("max.NaN.", result, &[lhs, rhs]),
+            Arith::Copysign { magnitude, sign } => {
+                self.typed("copysign.", result, &[sign, magnitude]);
+            }
+            Arith::Testp { value, test } => {
+                self.of_operand(&["testp.", test.name(), "."], result, &[value]);
+            }
+            Arith::AddSat { lhs, rhs } => self.typed("add.sat.", result, &[lhs, rhs]),
+            Arith::SubSat { lhs, rhs } => self.typed("sub.sat.", result, &[lhs, rhs]),
+            Arith::MulHi { lhs, rhs } => self.mul_hi(result, lhs, rhs),
+            Arith::MulWide { lhs, rhs } => self.wide("mul", result, &[lhs, rhs]),
+            Arith::Mad { lhs, rhs, addend } => self.wrapped("mad.lo.", result, &[lhs, rhs, addend]),
+            Arith::MadHi { lhs, rhs, addend } => self.mad_hi(result, lhs, rhs, addend),
+            Arith::MadWide { lhs, rhs, addend } => self.wide("mad", result, &[lhs, rhs, addend]),
+            Arith::MadHiSat { lhs, rhs, addend } => {
+                self.typed("mad.hi.sat.", result, &[lhs, rhs, addend]);
+            }
+            Arith::Mul24 { lhs, rhs, half } => {
+                self.typed(&format!("mul24.{half}."), result, &[lhs, rhs]);
+            }
+            Arith::Mad24 { lhs, rhs, addend, half } => {
+                self.typed(&format!("mad24.{half}."), result, &[lhs, rhs, addend]);
+            }
+            Arith::Mad24HiSat { lhs, rhs, addend } => {
+                self.typed("mad24.hi.sat.", result, &[lhs, rhs, addend]);
+            }
+            Arith::AddPacked { lhs, rhs } => self.halves("add.", result, [lhs, rhs]),
+            Arith::MinPacked { lhs, rhs } => self.halves("min.", result, [lhs, rhs]),
+            Arith::MaxPacked { lhs, rhs } => self.halves("max.", result, [lhs, rhs]),
+            Arith::MinRelu { lhs, rhs } => self.halves("min.relu.", result, [lhs, rhs]),
+            Arith::MaxRelu { lhs, rhs } => self.halves("max.relu.", result, [lhs, rhs]),
+            Arith::Sad { lhs, rhs, addend } => self.wrapped("sad.", result, &[lhs, rhs, addend]),
+            Arith::Dp4a { lhs, rhs, addend } => self.dot(&["dp4a."], result, [lhs, rhs, addend]),
+            Arith::Dp2a { lhs, rhs, addend, half } => {
+                self.dot(&["dp2a.", half.name(), "."], result, [lhs, rhs, addend]);
+            }
+            Arith::Popc { value } => self.on_bits("popc.", result, value),
+            Arith::Clz { value } => self.on_bits("clz.", result, value),
+            Arith::Brev { value } => self.on_bits("brev.", result, value),
+            Arith::Bfind { value, from } => {
+                let name = match from {
+                    FindFrom::Position => "bfind.",
+                    FindFrom::ShiftAmount => "bfind.shiftamt.",
+                };
+                self.of_operand(&[name], result, &[value]);
+            }
+            Arith::Bfe { value, start, count } => self.bfe(result, value, [start, count]),
+            Arith::Bfi { value, into, start, count } => {
+                self.bfi(result, [value, into], [start, count]);
+            }
+            Arith::Fns { mask, base, offset } => self.fns(result, mask, base, offset),
+            Arith::Lop3 { a, b, c, table } => self.lop3(result, [a, b, c], table),
+            Arith::Shf { low, high, amount, direction, excess } => {
+                let to = self.def(result);
+                let name = ["shf.", direction.name(), ".", excess.name(), ".b32"];
+                self.write_op(&name, to, &[low, high, amount]);
+            }
+            Arith::Prmt { low, high, selector, mode } => {
+                self.permute(result, [low, high, selector], mode);
+            }
+            Arith::Szext { value, bits, excess } => {
+                self.of_operand(&["szext.", excess.name(), "."], result, &[value, bits]);
+            }
+            Arith::Bmsk { start, count, excess } => {
+                let to = self.def(result);
+                self.write_op(&["bmsk.", excess.name(), ".b32"], to, &[start, count]);
+            }
+            Arith::Bitcast { value, to: _ } => self.bitcast(result, value),
+            Arith::CvtRounded { value, to, mode } => self.cvt_rounded(result, value, to, mode),
+            Arith::CvtRint { value, to, rounding } => self.cvt_rint(result, value, to, rounding),
+            Arith::CvtSat { value, to } => self.cvt_sat(result, value, to),
+            Arith::CvtPack { ref values, to } => self.cvt_pack(result, values, to),
             Arith::Sreg { reg } => {
                 self.read_special(result, reg.scalar(), &reg.to_string());
             }
@@ -188,8 +240,8 @@ impl Entry<'_> {
         self.ins(name, &operands[..=values.len().min(3)]);
     }
 
-    /// What stands for the value in an instruction that computes: those on 16-bit floating point take no
-    /// constants.
+    /// Returns the operand for a value in an arithmetic instruction. Instructions on 16-bit floating point take
+    /// no constants.
     pub(super) fn computed(&mut self, value: Value) -> Operand {
         let operand = self.operand(value);
         match Class::of(self.ir.type_of(value)) {
@@ -209,13 +261,13 @@ impl Entry<'_> {
         }
     }
 
-    /// Whether the target has no `add`, `sub` and `mul` on the type of the value, only `fma`.
+    /// Returns whether the target has only `fma` on the type of the value, and no `add`, `sub` and `mul`.
     pub(super) fn by_fma(&self, value: Value) -> bool {
         self.scalar(value) == Scalar::Bf16 && self.ir.target.sm() < 90
     }
 
-    /// A fused multiply-add of `bf16` of which one operand is the constant with these bits, in each element of
-    /// a vector. It is what the PTX ISA computes `add`, `sub` and `mul` of `bf16` by (9.7.4).
+    /// Writes an `fma` of `bf16` that has the constant with these bits as one operand, in each element of a
+    /// vector. The PTX ISA defines `add`, `sub` and `mul` of `bf16` by this `fma` (9.7.4).
     fn fma_with_constant(
         &mut self,
         result: Value,
@@ -254,6 +306,21 @@ impl Entry<'_> {
     pub(super) fn typed(&mut self, name: &str, result: Value, values: &[Value]) {
         let (to, ty) = (self.def(result), self.computed_type(result));
         self.write_op(&[name, ty], to, values);
+    }
+
+    /// Writes an operation in the type of its first operand, where its result has another one.
+    fn of_operand(&mut self, name: &[&str], result: Value, values: &[Value]) {
+        let mut name: SmallVec<[&str; 4]> = SmallVec::from_slice(name);
+        name.extend(values.first().map(|value| arith_type(self.scalar(*value))));
+        let to = self.def(result);
+        self.write_op(&name, to, values);
+    }
+
+    /// Writes an operation in the type of its result, and cuts the result to that type.
+    fn wrapped(&mut self, name: &str, result: Value, values: &[Value]) {
+        self.typed(name, result, values);
+        let to = self.def(result);
+        self.wrap(to, self.scalar(result));
     }
 
     /// An operation that can leave the range of its type: the name for integers and for floating point.

@@ -1,4 +1,4 @@
-//! Constant arrays of a module. Equal arrays of its kernels are one.
+//! Constant arrays of a module. Equal arrays of its kernels are written once.
 
 use std::collections::HashMap;
 use std::fmt::Write;

@@ -1,4 +1,4 @@
-//! Where failed assertions are written.
+//! The layout of the buffer that records failed assertions.
 
 /// The memory that a kernel with assertions writes failures to.
 ///

@@ -1,4 +1,4 @@
-//! Asynchronous copies.
+//! Writes asynchronous copies.
 
 use smallvec::SmallVec;
 

@@ -1,4 +1,4 @@
-//! Atomic operations, and what caches are told.
+//! Writes atomic operations and cache hints.
 
 use smallvec::SmallVec;
 
@@ -163,7 +163,7 @@ impl Entry<'_> {
         }
     }
 
-    /// An instruction on memory: what it writes, the place, what it reads.
+    /// Writes an instruction on memory: its destination, its address, its sources.
     pub(super) fn at_place(
         &mut self,
         name: &[&str],

@@ -1,12 +1,11 @@
-//! Arithmetic that PTX has an instruction for, with its suffixes, and what is made of several instructions for
-//! types that have none.
+//! Writes integer and bit functions, and sequences of instructions for types without one of their own.
 
 use smallvec::SmallVec;
 
 use super::entry::Entry;
 use super::regs::{Class, Operand, Reg, arith_type, memory_type};
 use crate::ir::{
-    Arith, Clamp, FloatMode, PermuteMode, Rounding, Scalar, Subnormals, Type, Value, VectorType,
+    Clamp, FloatMode, PermuteMode, Rounding, Scalar, Subnormals, Type, Value, VectorType,
 };
 
 /// The suffixes of a conversion to `to`.
@@ -18,7 +17,8 @@ pub(super) fn cvt_mode(to: Scalar, mode: FloatMode) -> String {
     }
 }
 
-const fn ftz(subnormals: Subnormals) -> &'static str {
+/// The suffix for the treatment of subnormal numbers.
+pub(super) const fn ftz(subnormals: Subnormals) -> &'static str {
     match subnormals {
         Subnormals::Keep => ".",
         Subnormals::Ftz => ".ftz.",
@@ -36,243 +36,128 @@ const fn to_integral(rounding: Rounding) -> &'static str {
 }
 
 impl Entry<'_> {
-    pub(super) fn bit_function(&mut self, op: &Arith, result: Value) {
-        match *op {
-            Arith::AddRounded { lhs, rhs, mode } => {
-                self.typed(&format!("add.{mode}."), result, &[lhs, rhs]);
-            }
-            Arith::SubRounded { lhs, rhs, mode } => {
-                self.typed(&format!("sub.{mode}."), result, &[lhs, rhs]);
-            }
-            Arith::MulRounded { lhs, rhs, mode } => {
-                self.typed(&format!("mul.{mode}."), result, &[lhs, rhs]);
-            }
-            Arith::FmaRounded { lhs, rhs, addend, mode } => {
-                self.typed(&format!("fma.{mode}."), result, &[lhs, rhs, addend]);
-            }
-            Arith::DivRounded { lhs, rhs, mode } => {
-                self.typed(&format!("div.{mode}."), result, &[lhs, rhs]);
-            }
-            Arith::SqrtRounded { value, mode } => {
-                self.typed(&format!("sqrt.{mode}."), result, &[value]);
-            }
-            Arith::RcpRounded { value, mode } => {
-                self.typed(&format!("rcp.{mode}."), result, &[value]);
-            }
-            Arith::Approx { value, function, subnormals } => {
-                let name = format!("{function}.approx{}", ftz(subnormals));
-                self.typed(&name, result, &[value]);
-            }
-            Arith::DivApprox { lhs, rhs, form, subnormals } => {
-                self.typed(&format!("div.{form}{}", ftz(subnormals)), result, &[lhs, rhs]);
-            }
-            Arith::MinNan { lhs, rhs } => self.typed("min.NaN.", result, &[lhs, rhs]),
-            Arith::MaxNan { lhs, rhs } => self.typed("max.NaN.", result, &[lhs, rhs]),
-            Arith::Copysign { magnitude, sign } => {
-                self.typed("copysign.", result, &[sign, magnitude]);
-            }
-            Arith::Testp { value, test } => {
-                let ty = arith_type(self.scalar(value));
+    /// Writes the high half of a product.
+    pub(super) fn mul_hi(&mut self, result: Value, lhs: Value, rhs: Value) {
+        match self.scalar(lhs).bits() {
+            32 | 64 => self.typed("mul.hi.", result, &[lhs, rhs]),
+            _ => {
                 let to = self.def(result);
-                self.write_op(&["testp.", test.name(), ".", ty], to, &[value]);
+                self.narrow_high(to, lhs, rhs);
             }
-            Arith::AddSat { lhs, rhs } => self.typed("add.sat.", result, &[lhs, rhs]),
-            Arith::SubSat { lhs, rhs } => self.typed("sub.sat.", result, &[lhs, rhs]),
-            Arith::MulHi { lhs, rhs } => match self.scalar(lhs).bits() {
-                32 | 64 => self.typed("mul.hi.", result, &[lhs, rhs]),
-                _ => {
-                    let to = self.def(result);
-                    self.narrow_high(to, lhs, rhs);
-                }
-            },
-            Arith::MadHi { lhs, rhs, addend } => match self.scalar(lhs).bits() {
-                32 | 64 => self.typed("mad.hi.", result, &[lhs, rhs, addend]),
-                _ => {
-                    let (to, high) = (self.def(result), self.temp(Class::B32));
-                    self.narrow_high(high, lhs, rhs);
-                    let addend = self.operand(addend);
-                    self.ins(&["add.s32"], &[to.into(), high.into(), addend]);
-                    self.wrap(to, self.scalar(result));
-                }
-            },
-            Arith::MadHiSat { lhs, rhs, addend } => {
-                self.typed("mad.hi.sat.", result, &[lhs, rhs, addend]);
-            }
-            Arith::Mul24 { lhs, rhs, half } => {
-                self.typed(&format!("mul24.{half}."), result, &[lhs, rhs]);
-            }
-            Arith::Mad24 { lhs, rhs, addend, half } => {
-                self.typed(&format!("mad24.{half}."), result, &[lhs, rhs, addend]);
-            }
-            Arith::Mad24HiSat { lhs, rhs, addend } => {
-                self.typed("mad24.hi.sat.", result, &[lhs, rhs, addend]);
-            }
-            Arith::AddPacked { lhs, rhs } => self.halves("add.", result, [lhs, rhs]),
-            Arith::MinPacked { lhs, rhs } => self.halves("min.", result, [lhs, rhs]),
-            Arith::MaxPacked { lhs, rhs } => self.halves("max.", result, [lhs, rhs]),
-            Arith::MinRelu { lhs, rhs } => self.halves("min.relu.", result, [lhs, rhs]),
-            Arith::MaxRelu { lhs, rhs } => self.halves("max.relu.", result, [lhs, rhs]),
-            Arith::CvtPack { ref values, to } => self.cvt_pack(result, values, to),
-            Arith::MulWide { lhs, rhs } => {
-                let (name, ty) = match self.scalar(lhs) {
-                    Scalar::I32 | Scalar::U32 => ("mul.wide.", arith_type(self.scalar(lhs))),
-                    // The registers of narrow integers have room for the product.
-                    narrow => ("mul.lo.", arith_type(narrow)),
-                };
-                let to = self.def(result);
-                self.write_op(&[name, ty], to, &[lhs, rhs]);
-            }
-            Arith::MadWide { lhs, rhs, addend } => {
-                let (name, ty) = match self.scalar(lhs) {
-                    Scalar::I32 | Scalar::U32 => ("mad.wide.", arith_type(self.scalar(lhs))),
-                    narrow => ("mad.lo.", arith_type(narrow)),
-                };
-                let to = self.def(result);
-                self.write_op(&[name, ty], to, &[lhs, rhs, addend]);
-            }
-            Arith::Mad { lhs, rhs, addend } => {
-                self.typed("mad.lo.", result, &[lhs, rhs, addend]);
-                let to = self.def(result);
-                self.wrap(to, self.scalar(result));
-            }
-            Arith::Sad { lhs, rhs, addend } => {
-                self.typed("sad.", result, &[lhs, rhs, addend]);
-                let to = self.def(result);
-                self.wrap(to, self.scalar(result));
-            }
-            Arith::Dp4a { lhs, rhs, addend } => {
-                let (a, b) = (self.dot_type(lhs), self.dot_type(rhs));
-                let to = self.def(result);
-                self.write_op(&["dp4a.", a, ".", b], to, &[lhs, rhs, addend]);
-            }
-            Arith::Dp2a { lhs, rhs, addend, half } => {
-                let (a, b) = (self.dot_type(lhs), self.dot_type(rhs));
-                let to = self.def(result);
-                self.write_op(&["dp2a.", half.name(), ".", a, ".", b], to, &[lhs, rhs, addend]);
-            }
-            Arith::Popc { value } => self.on_bits("popc.", result, value),
-            Arith::Clz { value } => self.on_bits("clz.", result, value),
-            Arith::Brev { value } => self.on_bits("brev.", result, value),
-            Arith::Bfind { value, from } => {
-                let name = match from {
-                    crate::ir::FindFrom::Position => "bfind.",
-                    crate::ir::FindFrom::ShiftAmount => "bfind.shiftamt.",
-                };
-                let ty = arith_type(self.scalar(value));
-                let to = self.def(result);
-                self.write_op(&[name, ty], to, &[value]);
-            }
-            Arith::Bfe { value, start, count } => {
-                let (ty, bits) = (arith_type(self.scalar(value)), self.scalar(value).bits());
-                let value = self.operand(value);
-                let [start, count] = [start, count].map(|amount| self.low_byte(amount, bits));
-                let to = self.def(result);
-                self.ins(&["bfe.", ty], &[to.into(), value, start, count]);
-            }
-            Arith::Bfi { value, into, start, count } => {
-                let ty = Class::of(self.ir.type_of(value)).bits_name();
-                let bits = self.scalar(value).bits();
-                let [value, into] = [value, into].map(|value| self.operand(value));
-                let [start, count] = [start, count].map(|amount| self.low_byte(amount, bits));
-                let to = self.def(result);
-                self.ins(&["bfi.", ty], &[to.into(), value, into, start, count]);
-            }
-            Arith::Fns { mask, base, offset } => {
-                let (mask, base) = self.fns_mask_and_base(mask, base);
-                let offset = self.fns_offset(offset);
-                let to = self.def(result);
-                self.ins(&["fns.b32"], &[to.into(), mask, base, offset]);
-            }
-            Arith::Lop3 { a, b, c, table } => {
-                let to = self.def(result);
-                let [a, b, c] = [a, b, c].map(|value| self.operand(value));
-                self.ins(&["lop3.b32"], &[to.into(), a, b, c, Operand::Int(table.into())]);
-            }
-            Arith::Shf { low, high, amount, direction, excess } => {
-                let to = self.def(result);
-                let name = ["shf.", direction.name(), ".", excess.name(), ".b32"];
-                self.write_op(&name, to, &[low, high, amount]);
-            }
-            Arith::Prmt { low, high, selector, mode } => {
-                let to = self.def(result);
-                let (dot, mode) = match mode {
-                    PermuteMode::Index => ("", ""),
-                    PermuteMode::F4e
-                    | PermuteMode::B4e
-                    | PermuteMode::Rc8
-                    | PermuteMode::Ecl
-                    | PermuteMode::Ecr
-                    | PermuteMode::Rc16 => (".", mode.name()),
-                };
-                self.write_op(&["prmt.b32", dot, mode], to, &[low, high, selector]);
-            }
-            Arith::Szext { value, bits, excess } => {
-                let ty = arith_type(self.scalar(value));
-                let to = self.def(result);
-                self.write_op(&["szext.", excess.name(), ".", ty], to, &[value, bits]);
-            }
-            Arith::Bmsk { start, count, excess } => {
-                let to = self.def(result);
-                self.write_op(&["bmsk.", excess.name(), ".b32"], to, &[start, count]);
-            }
-            Arith::Bitcast { value, to: _ } => self.bitcast(result, value),
-            Arith::CvtRounded { value, to, mode } => match self.ir.type_of(value) {
-                Type::Vector(vector) => {
-                    self.cvt_vector_rounded(result, value, vector, (to, mode));
-                }
-                Type::Scalar(from) => {
-                    let operand = self.computed(value);
-                    let register = self.def(result);
-                    self.cvt_rounded_to(register, operand, (from, to), mode);
-                }
-                Type::Pointer { .. } | Type::TensorMap { .. } => {}
-            },
-            Arith::CvtRint { value, to, rounding } => self.cvt_rint(result, value, to, rounding),
-            Arith::CvtSat { value, to } => {
-                let from_type = self.scalar(value);
-                let signed_fits = to.is_signed() || !from_type.is_signed();
-                let wider = to.bits() > from_type.bits();
-                if (wider && signed_fits)
-                    || (from_type.bits(), from_type.is_signed()) == (to.bits(), to.is_signed())
-                {
-                    // Nothing is out of range, and PTX has no `.sat` of it.
-                    return self.cvt(result, value, to);
-                }
-                let from = self.operand(value);
-                let register = self.def(result);
-                let name = ["cvt.sat.", memory_type(to), ".", arith_type(from_type)];
-                self.ins(&name, &[register.into(), from]);
-            }
-            // These are written elsewhere.
-            Arith::Add { .. }
-            | Arith::Sub { .. }
-            | Arith::Mul { .. }
-            | Arith::Div { .. }
-            | Arith::Rem { .. }
-            | Arith::Min { .. }
-            | Arith::Max { .. }
-            | Arith::Neg { .. }
-            | Arith::Abs { .. }
-            | Arith::Fma { .. }
-            | Arith::Sqrt { .. }
-            | Arith::And { .. }
-            | Arith::Or { .. }
-            | Arith::Xor { .. }
-            | Arith::Not { .. }
-            | Arith::Shl { .. }
-            | Arith::Shr { .. }
-            | Arith::Setp { .. }
-            | Arith::Selp { .. }
-            | Arith::Cvt { .. }
-            | Arith::VecPack { .. }
-            | Arith::VecSplat { .. }
-            | Arith::VecExtract { .. }
-            | Arith::Sreg { .. } => {}
         }
     }
 
+    /// Writes the high half of a product, plus `addend`.
+    pub(super) fn mad_hi(&mut self, result: Value, lhs: Value, rhs: Value, addend: Value) {
+        match self.scalar(lhs).bits() {
+            32 | 64 => self.typed("mad.hi.", result, &[lhs, rhs, addend]),
+            _ => {
+                let (to, high) = (self.def(result), self.temp(Class::B32));
+                self.narrow_high(high, lhs, rhs);
+                let addend = self.operand(addend);
+                self.ins(&["add.s32"], &[to.into(), high.into(), addend]);
+                self.wrap(to, self.scalar(result));
+            }
+        }
+    }
+
+    /// Writes `mul` or `mad` with a result of twice the width.
+    pub(super) fn wide(&mut self, name: &str, result: Value, values: &[Value]) {
+        let scalar = values.first().map_or(Scalar::I32, |value| self.scalar(*value));
+        let half = match scalar {
+            Scalar::I32 | Scalar::U32 => ".wide.",
+            // The registers of narrow integers have room for the product.
+            _ => ".lo.",
+        };
+        let to = self.def(result);
+        self.write_op(&[name, half, arith_type(scalar)], to, values);
+    }
+
+    /// Writes a sum of products of the parts of two words, with the types of the words as suffixes.
+    pub(super) fn dot(&mut self, name: &[&str], result: Value, values: [Value; 3]) {
+        let [lhs, rhs, _] = values;
+        let mut name: SmallVec<[&str; 6]> = SmallVec::from_slice(name);
+        name.extend([self.dot_type(lhs), ".", self.dot_type(rhs)]);
+        let to = self.def(result);
+        self.write_op(&name, to, &values);
+    }
+
+    pub(super) fn bfe(&mut self, result: Value, value: Value, field: [Value; 2]) {
+        let (ty, bits) = (arith_type(self.scalar(value)), self.scalar(value).bits());
+        let value = self.operand(value);
+        let [start, count] = field.map(|amount| self.low_byte(amount, bits));
+        let to = self.def(result);
+        self.ins(&["bfe.", ty], &[to.into(), value, start, count]);
+    }
+
+    pub(super) fn bfi(&mut self, result: Value, values: [Value; 2], field: [Value; 2]) {
+        let ty = Class::of(self.ir.type_of(values[0])).bits_name();
+        let bits = self.scalar(values[0]).bits();
+        let [value, into] = values.map(|value| self.operand(value));
+        let [start, count] = field.map(|amount| self.low_byte(amount, bits));
+        let to = self.def(result);
+        self.ins(&["bfi.", ty], &[to.into(), value, into, start, count]);
+    }
+
+    pub(super) fn fns(&mut self, result: Value, mask: Value, base: Value, offset: Value) {
+        let (mask, base) = self.fns_mask_and_base(mask, base);
+        let offset = self.fns_offset(offset);
+        let to = self.def(result);
+        self.ins(&["fns.b32"], &[to.into(), mask, base, offset]);
+    }
+
+    pub(super) fn lop3(&mut self, result: Value, values: [Value; 3], table: u8) {
+        let to = self.def(result);
+        let [a, b, c] = values.map(|value| self.operand(value));
+        self.ins(&["lop3.b32"], &[to.into(), a, b, c, Operand::Int(table.into())]);
+    }
+
+    pub(super) fn permute(&mut self, result: Value, values: [Value; 3], mode: PermuteMode) {
+        let to = self.def(result);
+        let (dot, mode) = match mode {
+            PermuteMode::Index => ("", ""),
+            PermuteMode::F4e
+            | PermuteMode::B4e
+            | PermuteMode::Rc8
+            | PermuteMode::Ecl
+            | PermuteMode::Ecr
+            | PermuteMode::Rc16 => (".", mode.name()),
+        };
+        self.write_op(&["prmt.b32", dot, mode], to, &values);
+    }
+
+    /// Writes a conversion that names its rounding, of a scalar or of each element of a vector.
+    pub(super) fn cvt_rounded(&mut self, result: Value, value: Value, to: Scalar, mode: FloatMode) {
+        match self.ir.type_of(value) {
+            Type::Vector(vector) => self.cvt_vector_rounded(result, value, vector, (to, mode)),
+            Type::Scalar(from) => {
+                let operand = self.computed(value);
+                let register = self.def(result);
+                self.cvt_rounded_to(register, operand, (from, to), mode);
+            }
+            Type::Pointer { .. } | Type::TensorMap { .. } => {}
+        }
+    }
+
+    /// Writes a conversion to an integer type that cuts the value to its range.
+    pub(super) fn cvt_sat(&mut self, result: Value, value: Value, to: Scalar) {
+        let from_type = self.scalar(value);
+        let signed_fits = to.is_signed() || !from_type.is_signed();
+        let wider = to.bits() > from_type.bits();
+        if (wider && signed_fits)
+            || (from_type.bits(), from_type.is_signed()) == (to.bits(), to.is_signed())
+        {
+            // Nothing is out of range, and PTX has no `.sat` of it.
+            return self.cvt(result, value, to);
+        }
+        let from = self.operand(value);
+        let register = self.def(result);
+        let name = ["cvt.sat.", memory_type(to), ".", arith_type(from_type)];
+        self.ins(&name, &[register.into(), from]);
+    }
+
     /// An instruction on two half words in a register, or on the one integer that it has.
-    fn halves(&mut self, name: &str, result: Value, operands: [Value; 2]) {
+    pub(super) fn halves(&mut self, name: &str, result: Value, operands: [Value; 2]) {
         let ty = match self.ir.type_of(result).vector().map(VectorType::elem) {
             Some(Scalar::U16) => "u16x2",
             Some(_) => "s16x2",
@@ -283,7 +168,7 @@ impl Entry<'_> {
     }
 
     /// Integers cut to the range of `to`, side by side: two by one instruction, four by two.
-    fn cvt_pack(&mut self, result: Value, values: &[Value], to: Scalar) {
+    pub(super) fn cvt_pack(&mut self, result: Value, values: &[Value], to: Scalar) {
         let ty = match to {
             Scalar::I8 => "s8",
             Scalar::U8 => "u8",
@@ -320,15 +205,15 @@ impl Entry<'_> {
     }
 
     /// An operation on the bits of a value.
-    fn on_bits(&mut self, name: &str, result: Value, value: Value) {
+    pub(super) fn on_bits(&mut self, name: &str, result: Value, value: Value) {
         let ty = Class::of(self.ir.type_of(value)).bits_name();
         let to = self.def(result);
         self.write_op(&[name, ty], to, &[value]);
     }
 
-    /// An amount of which the lowest 8 bits count; `ptxas` takes no other constants. An H200 does not mask
-    /// those of 64-bit fields, which it computes with shifts: there the amount is cut to the width, beyond
-    /// which it makes no difference.
+    /// Returns the lowest 8 bits of an amount; `ptxas` takes no other constants. An H200 computes 64-bit fields
+    /// with shifts and does not mask their amounts. There the amount is cut to the width; a larger one gives
+    /// the same result.
     fn low_byte(&mut self, amount: Value, bits: u32) -> Operand {
         match self.operand(amount) {
             Operand::Const(constant) => {
@@ -344,8 +229,8 @@ impl Entry<'_> {
         }
     }
 
-    /// A mask and a base of at most 31 in which `fns` finds the same; PTX says nothing of bases above, where there
-    /// is no bit: there the mask is 0.
+    /// Returns a mask and a base of at most 31 for which `fns` finds the same bit. PTX does not define larger
+    /// bases, so the mask is 0 there.
     fn fns_mask_and_base(&mut self, mask: Value, base: Value) -> (Operand, Operand) {
         let (mask, base) = (self.operand(mask), self.operand(base));
         if let Operand::Const(constant) = base {
@@ -360,8 +245,8 @@ impl Entry<'_> {
         (kept.into(), bit.into())
     }
 
-    /// The offset, of those that are beyond the bits of a word one whose magnitude is a number: the code that
-    /// `ptxas` makes of `fns` negates it, and then finds bit 0 for the smallest one.
+    /// Returns the offset, clamped below to -33. The code that `ptxas` makes of `fns` negates the offset, so it
+    /// finds bit 0 for the smallest `i32`.
     fn fns_offset(&mut self, offset: Value) -> Operand {
         const BEYOND: i64 = -33;
         match self.operand(offset) {
@@ -396,7 +281,13 @@ impl Entry<'_> {
         self.ins(&["cvt.", &mode, ".", b, ".", a], &[to.into(), from]);
     }
 
-    fn cvt_rint(&mut self, result: Value, value: Value, to_type: Scalar, rounding: Rounding) {
+    pub(super) fn cvt_rint(
+        &mut self,
+        result: Value,
+        value: Value,
+        to_type: Scalar,
+        rounding: Rounding,
+    ) {
         let from_type = self.scalar(value);
         let from = self.operand(value);
         let name = to_integral(rounding);
@@ -421,7 +312,7 @@ impl Entry<'_> {
         self.ins(&["cvt.", name, ".", ty, ".", ty], &[to.into(), from]);
     }
 
-    fn bitcast(&mut self, result: Value, value: Value) {
+    pub(super) fn bitcast(&mut self, result: Value, value: Value) {
         let (from, to) = (self.ir.type_of(value), self.ir.type_of(result));
         if from.bits() <= 16 {
             return self.bitcast_half(result, value, to);

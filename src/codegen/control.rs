@@ -1,4 +1,4 @@
-//! Structured control flow as labels and branches.
+//! Writes structured control flow as labels and branches.
 //!
 //! ```text
 //!   @!%p5 bra $if0_else;            setp.ge.s32 %tp0, %r1, %r2;       mov.f32 %f3, %f1;
@@ -28,11 +28,11 @@ pub(super) struct OpenLoop {
     op: OpId,
     number: u32,
     is_for: bool,
-    /// Whether control falls through to the end of the iteration of a `for`.
+    /// True if control falls through to the end of the iteration of a `for`.
     next_falls: bool,
-    /// Whether something jumps to the end of the iteration of a `for`.
+    /// True if a jump leads to the end of the iteration of a `for`.
     next_used: bool,
-    /// Whether something jumps out of the loop.
+    /// True if a jump leads out of the loop.
     end_used: bool,
 }
 
@@ -153,7 +153,7 @@ impl Entry<'_> {
         }
     }
 
-    /// Where a terminator jumps to; `None` where control goes there by itself.
+    /// Returns the target of a terminator; `None` where control falls through to it.
     fn target_of(&mut self, terminator: OpId) -> Option<Target> {
         let ir = self.ir;
         let data = &ir.ops[terminator];
@@ -200,7 +200,7 @@ impl Entry<'_> {
         }
     }
 
-    /// Whether nothing is written for an arm.
+    /// Returns whether nothing is written for an arm.
     fn is_empty(&mut self, region: RegionId) -> bool {
         let Some(only) = self.only_terminator(region) else { return false };
         matches!(self.ir.ops[only].op, Op::Control(Control::Yield { .. }))
@@ -384,7 +384,7 @@ fn known(operand: Operand) -> Option<i128> {
     }
 }
 
-/// Whether `i + step` is in the range of the register for every index `i < hi`.
+/// Returns whether `i + step` is in the range of the register for every index `i < hi`.
 fn cannot_wrap(scalar: Scalar, hi: Operand, step: Operand) -> bool {
     if scalar.bits() < 32 || known(step) == Some(1) {
         return true;

@@ -1,4 +1,4 @@
-//! Conversion between scalar types, as Rust's `as` has it.
+//! Writes conversions between scalar types, with the meaning of Rust's `as`.
 
 use super::arith::narrow_range;
 use super::entry::Entry;
@@ -185,13 +185,13 @@ impl Entry<'_> {
     }
 }
 
-/// Whether a register that holds a number of type `from` holds its conversion to `to` as it is.
+/// Returns whether a register with a number of type `from` holds its conversion to `to` unchanged.
 fn stays(from: Scalar, to: Scalar) -> bool {
     (from.bits() == 64) == (to.bits() == 64) && holds(from, to)
 }
 
-/// Whether a register that holds a number of type `from` holds its conversion to `to`, which lives in a
-/// register of the same width: same width, or each number of `from` is one of `to`.
+/// Returns whether a register with a number of type `from` holds its conversion to `to` in a register of the
+/// same width: the types have the same width, or `to` has each number of `from`.
 fn holds(from: Scalar, to: Scalar) -> bool {
     if from.bits() == to.bits() {
         return from.bits() >= 32;

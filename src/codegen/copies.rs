@@ -1,4 +1,4 @@
-//! Parallel copies: several registers get new values at once, some of which they hold now.
+//! Writes parallel copies: several registers get new values at once, some from each other.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,4 +1,4 @@
-//! What a kernel says to the host.
+//! Writes assertions and `printf`.
 //!
 //! ```text
 //!   @%p3 bra $assert0_end;

@@ -1,4 +1,4 @@
-//! Integer division and remainder by constants, without a division.
+//! Writes integer division and remainder by constants without a division.
 //!
 //! `ptxas` 13.0 writes every `div` and `rem` out as a division, also those by a power of two. Here a power of two becomes
 //! shifts and a mask, every other divisor a multiplication that keeps the upper half of the product (Granlund and
@@ -9,7 +9,7 @@ use super::entry::Entry;
 use super::regs::{Class, Operand, Reg, arith_type};
 use crate::ir::{Const, Scalar, Value};
 
-/// How a quotient by a constant `d > 0` is computed in words of `W` bits.
+/// The instruction sequence for a quotient by a constant `d > 0` in words of `W` bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Quotient {
     /// `d == 1`.
@@ -26,7 +26,7 @@ enum Quotient {
 struct Multiply {
     before: u32,
     factor: u64,
-    /// Whether the whole factor needs one more bit, which is added as `x`.
+    /// True if the whole factor needs one more bit, which is added as `x`.
     adds: bool,
     after: u32,
 }
@@ -271,7 +271,7 @@ impl Entry<'_> {
 mod tests {
     use super::*;
 
-    /// What the instructions for an unsigned quotient compute in words of `width` bits.
+    /// Evaluates the instructions for an unsigned quotient in words of `width` bits.
     fn divided(quotient: Quotient, width: u32, x: u64, d: u64) -> u64 {
         let mask = u64::MAX >> (64 - width);
         match quotient {
@@ -290,7 +290,7 @@ mod tests {
         }
     }
 
-    /// What the instructions for a signed quotient compute in words of `width` bits.
+    /// Evaluates the instructions for a signed quotient in words of `width` bits.
     fn divided_signed(quotient: Quotient, width: u32, x: i64) -> i64 {
         let wrap = |x: i128| (x as i64) << (64 - width) >> (64 - width);
         match quotient {

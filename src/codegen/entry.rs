@@ -1,4 +1,4 @@
-//! One entry: its head, its registers, and the walk over its operations.
+//! Writes one entry: its head, its registers, and its operations in order.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -53,7 +53,7 @@ impl Files {
     }
 }
 
-/// Whether the kernel has a `printf`.
+/// Returns whether the kernel has a `printf`.
 pub(super) fn prints(ir: &KernelIr) -> bool {
     let prints = |op: OpId| matches!(ir.ops[op].op, Op::Diagnostic(Diagnostic::Printf { .. }));
     ir.reached_ops().into_iter().any(prints)
@@ -155,9 +155,9 @@ pub(super) struct Entry<'a> {
     files: &'a mut Files,
     pub(super) text: &'a mut Text,
     pub(super) uses: Uses<'a>,
-    /// Whether there is a `min` or `max` of `i32`.
+    /// True if there is a `min` or `max` of `i32`.
     pub(super) compares: bool,
-    /// What stands for each value: its register, that of a value with the same bits, or a constant.
+    /// The operand for each value: its register, the register of a value with the same bits, or a constant.
     operands: Vec<Operand>,
     /// For each class, one more than the highest number of a value's register.
     value_ends: [u32; Class::ALL.len()],
@@ -174,14 +174,14 @@ pub(super) struct Entry<'a> {
     pub(super) loops: Vec<OpenLoop>,
     /// The number of labelled constructs so far.
     pub(super) labels: u32,
-    /// Whether control can reach the present end of the text.
+    /// True if control can reach the present end of the text.
     pub(super) reachable: bool,
     /// The offset of each shared allocation in the shared array, and the bytes of that.
     pub(super) shared: (Vec<u64>, u64),
     pub(super) printing: Printing,
     /// The number of each constant array in the module.
     pub(super) arrays: Vec<u64>,
-    /// What is declared before the entry.
+    /// The declarations before the entry.
     pub(super) globals: String,
 }
 
@@ -411,7 +411,7 @@ impl<'a> Entry<'a> {
         self.place = Some(self.ir.ops[id].place);
     }
 
-    /// What stands for the value in an instruction.
+    /// Returns the operand for the value.
     pub(super) fn operand(&self, value: Value) -> Operand {
         self.operands[value.index()]
     }
@@ -442,8 +442,8 @@ impl<'a> Entry<'a> {
         reg
     }
 
-    /// What stands for the value in instructions that take its registers one by one: one operand, but for
-    /// vectors that have several registers.
+    /// Returns the operands for the value in instructions that take its registers one by one: one operand, or
+    /// one for each register of a vector.
     pub(super) fn parts(&self, value: Value) -> SmallVec<[Operand; 4]> {
         let count = self.ir.type_of(value).vector().map_or(1, VectorType::registers);
         match self.operand(value) {

@@ -1,4 +1,4 @@
-//! What can be wrong with a module. A single verified kernel can always be written.
+//! Errors of modules. A single verified kernel can always be written.
 
 use crate::errors::errors;
 

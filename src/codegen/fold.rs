@@ -1,4 +1,4 @@
-//! Floating point operations on constants.
+//! Folds floating point operations on constants.
 //!
 //! They are computed here, not left to the compiler behind PTX: that of CUDA 13.0's driver (13.0.98, not the
 //! `ptxas` 13.0.88 of the toolkit) rounds a sum of two constants that lies in the middle of two numbers toward

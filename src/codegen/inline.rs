@@ -1,4 +1,4 @@
-//! PTX text of the kernel's author, in a scope of its own.
+//! Writes inline PTX in a scope of its own.
 
 use super::arith::narrow_range;
 use super::entry::Entry;

@@ -1,4 +1,4 @@
-//! Instructions whose operands are of several kinds: addresses, lists of registers, boxes of tensors.
+//! Writes instructions with operands of several kinds: addresses, register lists, tensor boxes.
 
 use super::entry::Entry;
 use super::mem::Place;
@@ -19,9 +19,9 @@ pub(super) enum Part<'p> {
 }
 
 impl Entry<'_> {
-    /// The 32-bit operand, in a register if it is a constant for which `holds` does not hold: `ptxas` refuses such
-    /// an immediate. The verifier has refused those that are written as constants, but operations on constants are
-    /// computed here, and where they are never executed they may be anything.
+    /// Returns the 32-bit operand, in a register if it is a constant that `holds` rejects: `ptxas` refuses such
+    /// an immediate. The verifier has refused literal constants of this kind. Folded operations that are never
+    /// executed may still give any constant.
     pub(super) fn operand_where(&mut self, value: Value, holds: impl Fn(u64) -> bool) -> Operand {
         match self.operand(value) {
             operand @ Operand::Const(constant) if !holds(constant.bits()) => {

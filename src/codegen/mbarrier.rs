@@ -1,4 +1,4 @@
-//! Barriers in shared memory.
+//! Writes operations on mbarriers.
 
 use super::control::Target;
 use super::entry::Entry;

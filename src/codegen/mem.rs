@@ -1,4 +1,4 @@
-//! Loads, stores, pointers and register variables.
+//! Writes loads, stores, pointers and register variables.
 
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};

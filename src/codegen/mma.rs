@@ -1,4 +1,4 @@
-//! Tensor cores and the matrices that they work on.
+//! Writes tensor core operations and the movement of their matrices.
 
 use smallvec::SmallVec;
 
@@ -104,7 +104,7 @@ impl Entry<'_> {
         parts.into_iter().map(|part| self.in_reg(part, class).into()).collect()
     }
 
-    /// The registers `first ..` of a variable that hold the sums of a multiply-add.
+    /// Returns the registers `first ..` of a variable that hold the accumulators of an MMA.
     fn accumulators(
         &self,
         (var, first): (VarId, u32),

@@ -1,4 +1,4 @@
-//! PTX: a verified kernel in, readable text out.
+//! Writes verified kernels as readable PTX text.
 //!
 //! ```
 //! use tilewright::ir::{Global, GlobalMut, Kernel, Target};
@@ -89,7 +89,7 @@ use std::fmt;
 use crate::ir::{Kernel, KernelIr, Target};
 use text::Text;
 
-/// What the text shows beside the instructions.
+/// Options of the text: the comments beside the instructions.
 ///
 /// ```
 /// use tilewright::codegen::PtxOptions;
@@ -230,7 +230,7 @@ impl fmt::Display for Module<'_> {
     }
 }
 
-/// Writes kernels, each of which was verified for `target`.
+/// Writes kernels that were verified for `target`.
 fn write_module(target: Target, kernels: &[&KernelIr], options: PtxOptions) -> Ptx {
     let first = ptx::version_of(target);
     let version = kernels.iter().map(|ir| entry::version_of(ir)).fold(first, PtxVersion::max);

@@ -1,4 +1,4 @@
-//! Negations of `i32` in kernels with a `min` or `max` of that type.
+//! Writes negations of `i32` in kernels with a `min` or `max` of that type.
 //!
 //! For `sm_90` the compiler behind PTX (`ptxas` 13.0.88, and that of the driver of CUDA 13.0) makes one instruction of two
 //! nested minima or maxima, `VIMNMX3`, and loses the sign of the second operand of the inner one:
@@ -9,7 +9,7 @@ use super::entry::Entry;
 use super::regs::{Class, Operand, Reg};
 use crate::ir::{Arith, KernelIr, Op, Scalar, Type, Value};
 
-/// Whether the kernel has a `min` or `max` of `i32`.
+/// Returns whether the kernel has a `min` or `max` of `i32`.
 pub(super) fn compares(ir: &KernelIr) -> bool {
     ir.reached_ops().into_iter().any(|op| {
         let Op::Arith(Arith::Min { lhs, .. } | Arith::Max { lhs, .. }) = ir.ops[op].op else {
@@ -20,12 +20,12 @@ pub(super) fn compares(ir: &KernelIr) -> bool {
 }
 
 impl Entry<'_> {
-    /// Whether `-value` is written in two steps.
+    /// Returns whether `-value` is written in two steps.
     pub(super) fn loses_sign(&self, value: Value) -> bool {
         self.compares && self.ir.type_of(value) == Type::Scalar(Scalar::I32)
     }
 
-    /// Whether `value` is the constant `int`, and `-other` is written in two steps.
+    /// Returns whether `value` is the constant `int` and `-other` is written in two steps.
     pub(super) fn negates(&self, (value, int): (Value, i128), other: Value) -> bool {
         let is = matches!(self.operand(value), Operand::Const(x) if x.as_int() == Some(int));
         is && self.loses_sign(other)

@@ -1,4 +1,4 @@
-//! `printf`: a call of `vprintf`, the function that CUDA gives to every kernel.
+//! Writes `printf` as a call of `vprintf`, the function that CUDA gives to every kernel.
 //!
 //! ```text
 //! .extern .func (.param .b32 $written) vprintf (.param .b64 $format, .param .b64 $values);
@@ -18,13 +18,13 @@ use crate::ir::{Const, Format, Piece, Placeholder, Scalar, Style, Value};
 pub(super) const VPRINTF: &str =
     "\n.extern .func (.param .b32 $written) vprintf (.param .b64 $format, .param .b64 $values);\n";
 
-/// What a kernel that prints declares.
+/// The declarations of a kernel that prints.
 #[derive(Debug, Default)]
 pub(super) struct Printing {
     /// Bytes for the values of a call.
     values_bytes: u32,
     formats: u32,
-    /// Whether the words for `bool` are declared.
+    /// True if the words for `bool` are declared.
     has_words: bool,
 }
 
@@ -36,7 +36,7 @@ impl Printing {
     }
 }
 
-/// How C passes a scalar to a function with any number of arguments.
+/// The C type in which a scalar is passed to a variadic function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Passed {
     Int,
@@ -187,7 +187,7 @@ impl Entry<'_> {
         self.globals += &format!("\n.global .align 1 .b8 {name}[{len}] = {{{numbers}}};");
     }
 
-    /// The generic address of what is declared in a space.
+    /// The generic address of a name declared in a space.
     fn address_of(&mut self, name: &str, space: &str) -> Reg {
         let to = self.temp(Class::B64);
         self.begin();

@@ -1,4 +1,4 @@
-//! The written module, and the header that each target needs.
+//! The written module, and the header of each target.
 
 use std::fmt;
 
@@ -25,7 +25,7 @@ impl fmt::Display for PtxVersion {
     }
 }
 
-/// A module as PTX text, with the facts that a driver or `ptxas` is told beside it. Made by
+/// A module as PTX text, with its target and version for a driver or `ptxas`. Made by
 /// [`Kernel::ptx`](crate::ir::Kernel::ptx) and [`Module::ptx`](super::Module::ptx). It displays as the text.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Ptx {

@@ -144,8 +144,8 @@ impl Reg {
     }
 }
 
-/// What an instruction reads or writes. `ptxas` takes immediate operands in every place that is read,
-/// predicates included, except as the guard of an instruction.
+/// An operand that an instruction reads or writes. `ptxas` takes immediate operands in every place that is
+/// read, predicates included, except as the guard of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operand {
     /// A register.

@@ -1,4 +1,4 @@
-//! Barriers and fences.
+//! Writes barriers and fences.
 
 use super::entry::Entry;
 use super::regs::Operand;

@@ -1,4 +1,4 @@
-//! The growing text: lines, indentation, and the comments that name Rust lines.
+//! The text under construction: lines, indentation, and comments with Rust source locations.
 
 use std::collections::HashSet;
 
@@ -10,7 +10,7 @@ use crate::ir::{Entity, KernelIr, Place, Scalar};
 pub(super) struct Text {
     out: String,
     depth: usize,
-    /// What the registers of each variable of the present entry are called.
+    /// The name of the registers of each variable of the present entry.
     vars: Vec<String>,
 }
 
@@ -49,7 +49,7 @@ impl Text {
             .collect();
     }
 
-    /// What the registers of a variable are called.
+    /// Returns the name of the registers of a variable.
     pub(super) fn var_name(&self, var: usize) -> &str {
         self.vars.get(var).map_or("", String::as_str)
     }

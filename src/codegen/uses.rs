@@ -1,4 +1,4 @@
-//! Which values are used: pure operations whose results nobody uses are not written.
+//! Finds unused values: pure operations without a used result are not written.
 
 use crate::ir::{
     Arith, Control, Diagnostic, Effect, Entity, KernelIr, Mem, Op, OpId, RegionId, Value, ValueDef,
@@ -22,7 +22,7 @@ impl<'k> Uses<'k> {
         self.live[value.index()]
     }
 
-    /// Whether the operation is written: it has an effect, or its result is used.
+    /// Returns whether the operation is written: it has an effect, or its result is used.
     pub(super) fn is_written(&self, op: OpId) -> bool {
         let data = &self.ir.ops[op];
         let needed = match &data.op {

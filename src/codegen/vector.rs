@@ -1,4 +1,4 @@
-//! Vectors: elements in and out of registers, and conversions of all elements.
+//! Writes vector operations: elements in and out of registers, and conversions of all elements.
 
 use smallvec::SmallVec;
 
@@ -46,7 +46,7 @@ impl Entry<'_> {
         self.text.push(";\n");
     }
 
-    /// The operand in a word, of which the lower bits count.
+    /// Returns the operand in a word; only the lower bits count.
     fn in_word(&mut self, operand: Operand, class: Class) -> Operand {
         match operand {
             Operand::Reg(reg) if class == Class::B16 => {

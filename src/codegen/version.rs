@@ -1,20 +1,26 @@
-//! The version of the PTX ISA that each operation needs.
+//! Computes the version of the PTX ISA that each operation needs.
 
 use super::ptx::PtxVersion;
 use crate::ir::{
-    Arith, AsyncCopy, Atomic, AtomicOp, Cache, Clamp, ClusterArrival, KernelIr, Mbarrier, Mem,
-    MemScope, Mma, Op, PrefetchLevel, Scalar, SpecialReg, Sync, Target, Thread, Warp,
+    Arith, Atomic, AtomicOp, Cache, Clamp, ClusterArrival, KernelIr, Mem, MemScope, Mma, Op,
+    PrefetchLevel, Scalar, SpecialReg, Sync, Target,
 };
 
 const fn version(major: u16, minor: u16) -> PtxVersion {
     PtxVersion { major, minor }
 }
 
-/// The version that has everything of which nothing else is said: that of `sm_80`.
+/// The version of `sm_80`, which has every operation whose row and rules name no later one.
 pub(super) const FIRST: PtxVersion = version(7, 0);
 
-/// The first version that has the operation with its attributes, on the types of its operands.
+/// Returns the first version that has the operation with its attributes, on the types of its operands.
 pub(super) fn of(op: &Op, ir: &KernelIr) -> PtxVersion {
+    let row = op.info().map_or(FIRST, |info| version(info.version.0, info.version.1));
+    row.max(of_attributes(op, ir))
+}
+
+/// Returns the version that attributes and types of the operands need; `FIRST` where the row says everything.
+fn of_attributes(op: &Op, ir: &KernelIr) -> PtxVersion {
     match op {
         // Conversions of 8-bit floating point came to `sm_90` with that target, to `sm_89` later.
         Op::Arith(Arith::Cvt { .. } | Arith::CvtRounded { .. }) | Op::Diagnostic(_)
@@ -27,18 +33,7 @@ pub(super) fn of(op: &Op, ir: &KernelIr) -> PtxVersion {
         {
             version(8, 1)
         }
-        Op::Arith(
-            Arith::AddPacked { .. }
-            | Arith::MinPacked { .. }
-            | Arith::MaxPacked { .. }
-            | Arith::MinRelu { .. }
-            | Arith::MaxRelu { .. },
-        ) => version(8, 0),
-        Op::Arith(Arith::Szext { .. } | Arith::Bmsk { .. }) => version(7, 6),
         Op::Arith(Arith::Sreg { reg }) => special(*reg),
-        Op::Sync(Sync::GriddepcontrolWait {} | Sync::GriddepcontrolLaunchDependents {}) => {
-            version(7, 8)
-        }
         Op::Mem(Mem::Ld { access, .. } | Mem::LdVec { access, .. }) => {
             let hinted = access.l1_evict.is_some() || access.l2_prefetch.is_some();
             scoped(access.order.scope()).max(if hinted { version(7, 4) } else { FIRST })
@@ -46,6 +41,11 @@ pub(super) fn of(op: &Op, ir: &KernelIr) -> PtxVersion {
         Op::Mem(Mem::St { access, .. } | Mem::StVec { access, .. }) => {
             let hinted = access.l1_evict.is_some();
             scoped(access.order.scope()).max(if hinted { version(7, 4) } else { FIRST })
+        }
+        Op::Mem(Mem::Cvta { .. } | Mem::CvtaTo { .. } | Mem::Isspacep { .. })
+            if op.support(ir) == Ok(Target::SM_90) =>
+        {
+            version(7, 8)
         }
         Op::Atomic(
             Atomic::AtomVec { vector, op: kind, .. } | Atomic::RedVec { vector, op: kind, .. },
@@ -59,8 +59,9 @@ pub(super) fn of(op: &Op, ir: &KernelIr) -> PtxVersion {
             | Atomic::AtomCas { scope, .. }
             | Atomic::Red { scope, .. },
         ) => scoped(Some(*scope)),
-        Op::Cache(Cache::Prefetch { level: PrefetchLevel::L1 | PrefetchLevel::L2, .. }) => FIRST,
-        Op::Cache(Cache::Prefetch { .. } | Cache::Discard { .. } | Cache::Applypriority { .. }) => {
+        Op::Cache(Cache::Prefetch { level, .. })
+            if !matches!(level, PrefetchLevel::L1 | PrefetchLevel::L2) =>
+        {
             version(7, 4)
         }
         Op::Inline(op) => {
@@ -68,6 +69,9 @@ pub(super) fn of(op: &Op, ir: &KernelIr) -> PtxVersion {
             version(major, minor)
         }
         Op::Sync(Sync::Fence { scope, .. }) => scoped(Some(*scope)),
+        Op::Sync(Sync::BarrierClusterArrive { order: ClusterArrival::Relaxed, .. }) => {
+            version(8, 0)
+        }
         Op::Mma(Mma::Wgmma { a_type, b_type, .. }) if a_type.is_int() && a_type != b_type => {
             version(8, 4)
         }
@@ -78,121 +82,24 @@ pub(super) fn of(op: &Op, ir: &KernelIr) -> PtxVersion {
         {
             version(8, 4)
         }
-        Op::Mma(
-            Mma::Wgmma { .. }
-            | Mma::WgmmaRs { .. }
-            | Mma::WgmmaFence {}
-            | Mma::WgmmaCommitGroup {}
-            | Mma::WgmmaWaitGroup { .. }
-            | Mma::Setmaxnreg { .. },
-        ) => version(8, 0),
-        Op::Mma(Mma::Stmatrix { .. } | Mma::Movmatrix { .. }) => version(7, 8),
-        // One form of products of 8-bit floating point came first: k32 with sums in `f32`.
+        // One form of MMA of 8-bit floating point came first: k32 with accumulators in `f32`.
         Op::Mma(Mma::MmaSync { shape, d, .. }) if op.support(ir) == Ok(Target::SM_89) => {
             let in_f32 = ir.vars.get(*d).is_some_and(|var| var.ty == Scalar::F32.into());
             if shape.k == 32 && in_f32 { version(8, 4) } else { version(8, 7) }
         }
-        Op::Mma(Mma::MmaSync { .. } | Mma::MmaSyncF64 { .. })
-            if op.support(ir) == Ok(Target::SM_90) =>
-        {
-            version(7, 8)
-        }
-        Op::Mma(Mma::MmaSyncF64 { .. }) => version(7, 8),
-        Op::Mma(Mma::MmaSync { .. } | Mma::Ldmatrix { .. } | Mma::MatrixDescriptor { .. }) => FIRST,
-        Op::Mbarrier(
-            Mbarrier::MbarrierArriveExpectTx { .. }
-            | Mbarrier::MbarrierArriveCluster { .. }
-            | Mbarrier::MbarrierExpectTx { .. }
-            | Mbarrier::MbarrierCompleteTx { .. }
-            | Mbarrier::FenceMbarrierInit {},
-        ) => version(8, 0),
-        Op::Mbarrier(Mbarrier::MbarrierTryWait { .. } | Mbarrier::MbarrierTryWaitParity { .. }) => {
-            version(7, 8)
-        }
-        Op::Mbarrier(
-            Mbarrier::MbarrierTestWaitParity { .. } | Mbarrier::MbarrierWaitParity { .. },
-        ) => version(7, 1),
-        Op::Mbarrier(
-            Mbarrier::MbarrierInit { .. }
-            | Mbarrier::MbarrierInval { .. }
-            | Mbarrier::MbarrierArrive { .. }
-            | Mbarrier::MbarrierTestWait { .. }
-            | Mbarrier::MbarrierWait { .. },
-        )
-        | Op::AsyncCopy(
-            AsyncCopy::CpAsync { .. }
-            | AsyncCopy::CpAsyncCommitGroup {}
-            | AsyncCopy::CpAsyncWaitGroup { .. }
-            | AsyncCopy::CpAsyncWaitAll {}
-            | AsyncCopy::CpAsyncMbarrierArrive { .. },
-        ) => version(7, 0),
-        Op::AsyncCopy(
-            AsyncCopy::CpAsyncBulkLoad { .. }
-            | AsyncCopy::CpAsyncBulkStore { .. }
-            | AsyncCopy::CpAsyncBulkPrefetch { .. }
-            | AsyncCopy::CpAsyncBulkTensorLoad { .. }
-            | AsyncCopy::CpAsyncBulkTensorMulticast { .. }
-            | AsyncCopy::CpAsyncBulkTensorStore { .. }
-            | AsyncCopy::CpReduceAsyncBulkTensor { .. }
-            | AsyncCopy::CpAsyncBulkPrefetchTensor { .. }
-            | AsyncCopy::CpAsyncBulkCommitGroup {}
-            | AsyncCopy::CpAsyncBulkWaitGroup { .. }
-            | AsyncCopy::PrefetchTensormap { .. },
-        ) => version(8, 0),
-        Op::Sync(Sync::BarrierClusterArrive { order: ClusterArrival::Relaxed, .. }) => {
-            version(8, 0)
-        }
-        Op::Sync(Sync::BarrierClusterArrive { .. } | Sync::BarrierClusterWait { .. }) => {
-            version(7, 8)
-        }
-        Op::Mem(Mem::Cvta { .. } | Mem::CvtaTo { .. } | Mem::Isspacep { .. })
-            if op.support(ir) == Ok(Target::SM_90) =>
-        {
-            version(7, 8)
-        }
-        Op::Mem(Mem::Cvta { .. } | Mem::CvtaTo { .. } | Mem::Isspacep { .. }) => FIRST,
-        Op::Mem(Mem::PtrToInt { .. }) => FIRST,
-        Op::Mem(Mem::Mapa { .. } | Mem::Getctarank { .. }) => version(7, 8),
-        Op::Sync(Sync::FenceProxyAlias {}) => version(7, 5),
-        Op::AsyncCopy(AsyncCopy::StAsync { .. } | AsyncCopy::RedAsync { .. }) => version(8, 1),
-        Op::Warp(Warp::Elect { .. }) | Op::Sync(Sync::FenceProxyAsync { .. }) => version(8, 0),
-        Op::Warp(
-            Warp::Shfl { .. }
-            | Warp::Vote { .. }
-            | Warp::VoteBallot { .. }
-            | Warp::MatchAny { .. }
-            | Warp::MatchAll { .. }
-            | Warp::Redux { .. }
-            | Warp::BarWarp { .. }
-            | Warp::Activemask {},
-        )
-        | Op::Const(_)
-        | Op::Diagnostic(_)
+        Op::Mma(Mma::MmaSync { .. }) if op.support(ir) == Ok(Target::SM_90) => version(7, 8),
+        Op::Const(_)
         | Op::Arith(_)
-        | Op::Mem(
-            Mem::Offset { .. }
-            | Mem::LocalBase { .. }
-            | Mem::AssumeAligned { .. }
-            | Mem::SharedBase { .. }
-            | Mem::PtrCast { .. }
-            | Mem::ArrayBase { .. }
-            | Mem::GetVar { .. }
-            | Mem::SetVar { .. },
-        )
-        | Op::Sync(
-            Sync::Barrier {}
-            | Sync::BarrierSync { .. }
-            | Sync::BarrierArrive { .. }
-            | Sync::BarrierRed { .. }
-            | Sync::BarrierRedPopc { .. },
-        )
-        | Op::Thread(
-            Thread::VolatileSreg { .. }
-            | Thread::Nanosleep { .. }
-            | Thread::Trap {}
-            | Thread::Brkpt {},
-        )
-        | Op::Control(_) => FIRST,
+        | Op::Mem(_)
+        | Op::Cache(_)
+        | Op::Sync(_)
+        | Op::Warp(_)
+        | Op::Mma(_)
+        | Op::Mbarrier(_)
+        | Op::AsyncCopy(_)
+        | Op::Thread(_)
+        | Op::Control(_)
+        | Op::Diagnostic(_) => FIRST,
     }
 }
 

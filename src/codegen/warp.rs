@@ -1,4 +1,4 @@
-//! Operations of a warp, special registers that change, and what a thread asks of the hardware.
+//! Writes warp operations, volatile special registers, and requests to the hardware.
 
 use super::entry::Entry;
 use super::regs::{Class, Operand, Reg, arith_type};

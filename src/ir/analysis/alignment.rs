@@ -1,7 +1,7 @@
-//! What is known of addresses modulo powers of two.
+//! Computes the known remainders of addresses modulo powers of two.
 //!
-//! A constant is known; sums, differences, products, shifts to the left and masks of what is known are too; of
-//! everything else nothing is. So what the analysis finds to be misaligned is so in every run.
+//! Constants are known, and so are sums, differences, products, left shifts and masks of known values. Nothing
+//! else is known, so an address that the analysis finds misaligned is misaligned in every launch.
 
 use crate::ir::entity::Value;
 use crate::ir::kernel::{KernelIr, LocalData, ValueDef};
@@ -11,10 +11,10 @@ use crate::ir::types::{Space, Type};
 /// The largest modulus that is looked at, in elements and in bytes.
 const LARGEST: u64 = 4096;
 
-/// Operations that are followed from a value to those that it is made of.
+/// The number of operations through which the analysis follows a value to its operands.
 const DEPTH: u32 = 8;
 
-/// A number of which the remainder is known: `number = rest (mod modulus)`. The modulus is a power of two.
+/// A number with a known remainder: `number = rest (mod modulus)`. The modulus is a power of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::ir) struct Residue {
     pub(in crate::ir) modulus: u64,
@@ -58,7 +58,7 @@ impl Residue {
     }
 }
 
-/// What is known of an integer.
+/// Returns the known remainder of an integer.
 fn integer(ir: &KernelIr, value: Value, depth: u32) -> Residue {
     let ValueDef::Result(op, _) = ir.values[value].def else { return Residue::UNKNOWN };
     if depth == 0 {
@@ -108,7 +108,7 @@ fn masked(number: Residue, mask: u64) -> Residue {
     }
 }
 
-/// What is known of the address `base + index` in bytes, `index` in elements.
+/// Returns the known remainder of the address `base + index` in bytes, `index` in elements.
 pub(in crate::ir) fn address(ir: &KernelIr, base: Value, index: Value) -> Residue {
     let size = match ir.type_of(base) {
         Type::Pointer { elem, .. } => u64::from(elem.size_bytes()),
@@ -151,7 +151,7 @@ fn pointer(ir: &KernelIr, value: Value, depth: u32) -> Residue {
 mod tests {
     use super::*;
 
-    /// What is known of the index of the last load of a kernel, in elements of one byte.
+    /// Returns the known remainder of the index of the last load of a kernel, in elements of one byte.
     fn known(body: &str) -> Residue {
         let text = format!(
             "kernel @k target sm_80 (%x: ptr<global, u8>, %n: i32, %u: u32) {{\n{body}\n%v = ld %x, %i : u8\nreturn\n}}"

@@ -1,4 +1,4 @@
-//! Values that are the same in lanes of a warp because these have exchanged them in pairs.
+//! Finds values that are equal in lanes of a warp after a butterfly exchange.
 
 use crate::ir::entity::{Entity, Value};
 use crate::ir::kernel::{KernelIr, ValueDef};
@@ -7,7 +7,7 @@ use crate::ir::op::{Arith, Compare, Op, ShflMode, SpecialReg, Warp};
 /// The bits of a lane's number.
 const LANE_BITS: u32 = 31;
 
-/// Whether `op` gives the same for its operands in either order, bit by bit.
+/// Returns whether `op` gives the same bits for its operands in either order.
 pub(in crate::ir) fn commutes(op: &Arith) -> bool {
     matches!(
         op,
@@ -34,8 +34,8 @@ impl Butterflies {
         Butterflies { free: vec![0; ir.values.len()] }
     }
 
-    /// Whether the result of `op` is the same in all lanes though operands are not. Operations are asked for in
-    /// the order in which they are executed. `is_divergent` says whether the lanes may see different values.
+    /// Returns whether the result of `op` is the same in all lanes though operands are not. Callers pass
+    /// operations in execution order. `is_divergent` says whether the lanes may see different values.
     pub(super) fn is_uniform(
         &mut self,
         ir: &KernelIr,

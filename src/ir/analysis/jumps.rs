@@ -1,4 +1,4 @@
-//! Where control goes from an operation.
+//! Finds operations that jump, and loops without jumps.
 
 use std::collections::HashSet;
 
@@ -6,7 +6,8 @@ use crate::ir::entity::{OpId, RegionId};
 use crate::ir::kernel::KernelIr;
 use crate::ir::op::{Control, Op};
 
-/// Whether a thread may not come from the operation to the next one: it has a `return`, or a jump out of it.
+/// Returns whether a thread may not reach the next operation, because this one has a `return` or a jump out of
+/// it.
 pub(in crate::ir) fn leaves(ir: &KernelIr, op: OpId) -> bool {
     let mut open = vec![op];
     let mut loops = HashSet::new();
@@ -33,7 +34,7 @@ pub(in crate::ir) fn leaves(ir: &KernelIr, op: OpId) -> bool {
     false
 }
 
-/// Whether the body of the loop `id` jumps only at its end, to the next iteration.
+/// Returns whether the body of the loop `id` jumps only at its end, to the next iteration.
 pub(in crate::ir) fn is_straight(ir: &KernelIr, id: OpId, body: RegionId) -> bool {
     let jumps = |op: &Op| {
         matches!(op, Op::Control(Control::Continue { target, .. } | Control::Break { target, .. })
@@ -45,7 +46,7 @@ pub(in crate::ir) fn is_straight(ir: &KernelIr, id: OpId, body: RegionId) -> boo
     ends && !ops.iter().any(|op| any(ir, *op, &jumps))
 }
 
-/// Whether the operation, or one inside it, has the property.
+/// Returns whether the operation, or one inside it, has the property.
 pub(in crate::ir) fn any(ir: &KernelIr, op: OpId, has: &impl Fn(&Op) -> bool) -> bool {
     find(ir, op, has).is_some()
 }

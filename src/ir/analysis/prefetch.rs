@@ -1,4 +1,4 @@
-//! What of a loop can be fetched ahead: its body, split into what is done ahead and what is done in time.
+//! Splits the body of a loop into operations of a later iteration and of the current one.
 //!
 //! * An operation can be done ahead if it is pure, a load from global memory, or an `if` of such operations
 //!   that yields; and if it depends only on values of outside, on the index, and on results of operations
@@ -31,20 +31,20 @@ use crate::ir::types::{Space, Type};
 /// The body of a loop in two parts. The terminator belongs to neither.
 #[derive(Debug)]
 pub(in crate::ir) struct Split {
-    /// What is done ahead, in order.
+    /// The operations that are done ahead, in order.
     pub(in crate::ir) ahead: Vec<OpId>,
-    /// What is done in time, in order.
+    /// The operations that are done in time, in order.
     pub(in crate::ir) in_time: Vec<OpId>,
     /// The results of copies that are used in time.
     pub(in crate::ir) fetched: Vec<Value>,
     /// The tiles that are filled ahead, if the body fills and uses tiles: their barriers belong to neither
     /// part.
     pub(in crate::ir) tiles: Option<Tiles>,
-    /// What fills a stage of the tiles, in order: their stores, and the pointers for them.
+    /// The operations that fill a stage of the tiles, in order: their stores, and the pointers for them.
     pub(in crate::ir) fill: Vec<OpId>,
 }
 
-/// Why a loop cannot be split.
+/// The reason why a loop cannot be split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::ir) enum CannotSplit {
     /// The operation leaves the body early.
@@ -112,7 +112,7 @@ pub(in crate::ir) fn split(ir: &KernelIr, id: OpId, body: RegionId) -> Result<Sp
     {
         return Err(CannotSplit::AcrossBarrier(store, barrier));
     }
-    // Backwards, so that what is computed for another operation is seen after it.
+    // Backwards, so that an operand is seen after its user.
     let (mut for_ahead, mut for_time) = (HashSet::new(), HashSet::new());
     uses(ir, *last, &mut for_time);
     let (mut ahead, mut in_time, mut fetched) = (Vec::new(), Vec::new(), Vec::new());
@@ -166,7 +166,7 @@ fn is_pure(op: &Op) -> bool {
     matches!(op, Op::Const(_)) || op.info().is_some_and(|info| info.effect == Effect::Pure)
 }
 
-/// Whether the operation is an `if`, or ends an arm of one.
+/// Returns whether the operation is an `if`, or ends an arm of one.
 fn is_branch(op: &Op) -> bool {
     matches!(op, Op::Control(Control::If { .. } | Control::Yield { .. }))
 }
@@ -178,18 +178,18 @@ fn space_of(ir: &KernelIr, pointer: Value) -> Option<Space> {
     }
 }
 
-/// Whether the value is a pointer to shared memory.
+/// Returns whether the value is a pointer to shared memory.
 pub(super) fn is_shared(ir: &KernelIr, value: Value) -> bool {
     space_of(ir, value) == Some(Space::Shared)
 }
 
-/// Whether the operation is a load from global memory that orders nothing.
+/// Returns whether the operation is a load from global memory that orders nothing.
 fn is_global_load(ir: &KernelIr, op: &Op) -> bool {
     let Op::Mem(Mem::Ld { base, access, .. }) = op else { return false };
     space_of(ir, *base) == Some(Space::Global) && access.order == LoadOrder::Weak
 }
 
-/// Whether the operation may write global memory, or wait for what others write to it.
+/// Returns whether the operation may write global memory, or wait for writes of other threads to it.
 fn writes_global(ir: &KernelIr, op: &Op) -> bool {
     match op {
         Op::Mem(Mem::SetVar { .. }) => false,
@@ -278,8 +278,8 @@ struct Body<'k> {
 }
 
 impl Body<'_> {
-    /// Whether the operation can be done ahead. If not, the value that it depends on and that is made in
-    /// time, or `None` where the operation itself is the reason.
+    /// Checks that the operation can be done ahead. The error is the operand that is made in time, or `None`
+    /// where the operation itself is the reason.
     fn dependence(&self, op: OpId) -> Result<(), Option<Value>> {
         let ir = self.ir;
         let data = &ir.ops[op].op;
@@ -304,8 +304,8 @@ impl Body<'_> {
         Ok(())
     }
 
-    /// Whether the operation is a store to a tile, or a copy, that can be done ahead: to the same element in each
-    /// iteration, of a value that is there ahead.
+    /// Returns whether the operation is a store to a tile, or a copy, that can be done ahead: to the same
+    /// element in each iteration, of a value that is there ahead.
     fn can_store_ahead(&self, op: OpId) -> bool {
         if let Op::AsyncCopy(AsyncCopy::CpAsync {
             to, to_index, from, from_index, src_bytes, ..
@@ -333,7 +333,7 @@ impl Body<'_> {
         }
     }
 
-    /// Whether the value is the same in all iterations.
+    /// Returns whether the value is the same in all iterations.
     fn is_invariant(&self, value: Value) -> bool {
         let data = &self.ir.values[value];
         match data.def {
@@ -344,7 +344,7 @@ impl Body<'_> {
         }
     }
 
-    /// Whether the value is there ahead.
+    /// Returns whether the value is computed ahead.
     fn is_early(&self, value: Value) -> bool {
         let ir = self.ir;
         let data = &ir.values[value];
@@ -360,8 +360,8 @@ impl Body<'_> {
         }
     }
 
-    /// Whether the operation would be a copy if all it depends on were there: it loads from global memory,
-    /// and has no effect.
+    /// Returns whether the operation would be a copy if all its operands were computed ahead: it loads from
+    /// global memory, and has no effect.
     fn is_copy(&self, op: OpId) -> bool {
         let ir = self.ir;
         let effect = |op: &Op| !is_branch(op) && !is_pure(op) && !is_global_load(ir, op);

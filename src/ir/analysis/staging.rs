@@ -1,5 +1,4 @@
-//! Tiles in shared memory that a loop fills and uses in each iteration, and that can therefore be filled
-//! ahead, in a buffer of several stages.
+//! Finds tiles in shared memory that a loop can fill ahead, in a ring buffer of several stages.
 //!
 //! The body of such a loop is
 //!
@@ -45,7 +44,7 @@ pub(in crate::ir) struct Tiles {
     pub(in crate::ir) offsets: Vec<OpId>,
     /// The two barriers.
     pub(in crate::ir) barriers: [OpId; 2],
-    /// Where the stores are asynchronous copies, what commits them and waits for them; else nothing.
+    /// The operations that commit asynchronous copies and wait for them; empty for plain stores.
     pub(in crate::ir) waits: Vec<OpId>,
     /// The pointers of outside through which the body accesses the tiles.
     pub(in crate::ir) pointers: Vec<(Value, SharedId)>,
@@ -118,7 +117,7 @@ impl Tiles {
                         outer.insert(pointer, shared);
                     }
                 }
-                // A pointer of which it is not known where it points.
+                // A pointer with an unknown target.
                 (Some(_), None) => return None,
                 (None, Some(id)) if shared.contains(&id) => match found.kind {
                     Kind::Base | Kind::Offset => {}
@@ -177,7 +176,7 @@ fn asynchronous(ir: &KernelIr, ops: &[OpId], barrier: OpId) -> Option<(Vec<OpId>
     Some((copies, commit.into_iter().chain(wait).collect()))
 }
 
-/// Whether the value is made in the region or inside it.
+/// Returns whether the value is made in the region or inside it.
 fn is_inside(ir: &KernelIr, value: Value, region: RegionId) -> bool {
     let mut at = ir.values[value].region;
     while at != region {
@@ -189,7 +188,7 @@ fn is_inside(ir: &KernelIr, value: Value, region: RegionId) -> bool {
     true
 }
 
-/// What is done with a pointer to shared memory.
+/// The use of a pointer to shared memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// It is made from an allocation.

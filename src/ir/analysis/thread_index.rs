@@ -1,4 +1,4 @@
-//! Comparisons of the thread index whose result is the same in all threads of a warp, or of a block.
+//! Finds comparisons of the thread index with the same result in all threads of a warp or block.
 //!
 //! A comparison of values that are computed from the thread index and constants alone is evaluated for every thread
 //! that a block may have, so bounds by `min` and `max`, masks and the size of a fixed block count. A comparison of
@@ -16,8 +16,8 @@ const LIMIT: usize = 64;
 /// The most threads of a block.
 const THREADS: u32 = 1024;
 
-/// Whether all threads of a warp, or of a block, get the same result of `lhs compare rhs`. A block whose size the kernel
-/// does not fix is taken for one along x.
+/// Returns whether all threads of a warp, or of a block, get the same result of `lhs compare rhs`. A block
+/// without a fixed size is assumed to extend along x only.
 pub(super) fn agree(
     ir: &KernelIr,
     scope: Scope,
@@ -80,7 +80,7 @@ fn result_of(ir: &KernelIr, value: Value) -> Option<&OpData> {
     }
 }
 
-/// Whether the value is `tid.x`, perhaps in another type.
+/// Returns whether the value is `tid.x`, perhaps in another type.
 pub(super) fn is_thread_index(ir: &KernelIr, value: Value) -> bool {
     let mut value = value;
     while let Some(data) = result_of(ir, value) {
@@ -92,7 +92,7 @@ pub(super) fn is_thread_index(ir: &KernelIr, value: Value) -> bool {
     false
 }
 
-/// Whether the value is a multiple of 32, whatever the arguments are. Integers wrap at a multiple of it.
+/// Returns whether the value is a multiple of 32 for all arguments. Integers wrap at a multiple of it.
 fn is_multiple(ir: &KernelIr, value: Value, depth: usize) -> bool {
     if let Some(number) = ir.integer(value) {
         return number % 32 == 0;

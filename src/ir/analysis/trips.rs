@@ -1,4 +1,4 @@
-//! The number of iterations of a loop.
+//! Computes the number of iterations of a loop.
 
 use crate::ir::entity::Value;
 use crate::ir::kernel::KernelIr;

@@ -1,23 +1,22 @@
-//! Which values are the same in all threads of a block or of a warp, and which operations all of these
-//! threads reach together.
+//! Divergence analysis: finds values that differ, and operations that are not reached together, within a block
+//! or warp.
 //!
 //! A value is *divergent* if threads of one block, or of one warp, may have different values of it at one
 //! execution. The sources are the thread's index and lane; a result of divergent operands is divergent, a load
 //! from one address is not. In a warp, `tid.x / 32` and its like are not divergent where the warps of a block
-//! follow the x axis: that is known where the kernel fixes its block, and taken for granted where it does not,
-//! so that a kernel is refused only for what is wrong with it. Nor is a comparison whose result is seen to be the same
-//! in all threads of a warp (`thread_index.rs`). Votes and reductions of a warp are the same in
-//! all its threads, and so is what all lanes have exchanged in pairs (`butterfly.rs`). An operation is *divergent* if it may
-//! be executed by a part of the threads that have not
-//! returned:
+//! follow the x axis: that is known where the kernel fixes its block, and assumed where it does not, so that
+//! only kernels with an error are refused. A comparison with the same result in all threads of a warp
+//! (`thread_index.rs`) is not divergent either. Votes and reductions of a warp are the same in all its threads,
+//! and so are the results of a butterfly exchange (`butterfly.rs`). An operation is *divergent* if it may be
+//! executed by a part of the threads that have not returned:
 //!
 //! * inside an arm of an `if` with a divergent condition, and inside a loop with a divergent range;
 //! * after an `if` that some threads leave with `break` or `continue` and others do not, until the end of
 //!   the loop's body for `continue`, and of all its iterations for `break`.
 //!
-//! Threads that return are gone: what follows a divergent `return` is not divergent by it, as barriers do not
-//! wait for them. The analysis is a fixed point over flags that only rise, so it ends after at most as many
-//! rounds as there are values, and after two or three in practice.
+//! A divergent `return` makes nothing after it divergent, because barriers do not wait for threads that have
+//! returned. The analysis is a fixed point over flags that only rise, so it ends after at most as many rounds
+//! as there are values, and after two or three in practice.
 
 use std::collections::{HashMap, HashSet};
 
@@ -76,11 +75,11 @@ impl Uniformity {
 struct Flow<'k> {
     ir: &'k KernelIr,
     scope: Scope,
-    /// Whether each value is divergent.
+    /// True for each divergent value.
     values: Vec<bool>,
-    /// Whether each variable may hold a divergent value.
+    /// True for each variable that may hold a divergent value.
     vars: Vec<bool>,
-    /// What the lanes of a warp have exchanged.
+    /// The butterfly exchanges between the lanes of a warp.
     butterflies: Butterflies,
     /// The loops that some threads leave in an iteration in which others stay.
     broken: HashSet<OpId>,
@@ -91,7 +90,7 @@ struct Flow<'k> {
     changed: bool,
 }
 
-/// The loops to whose next iteration, or out of which, only a part of the threads jumps.
+/// Loops with a divergent jump: only a part of the threads goes to the next iteration or leaves the loop.
 type Jumps = HashSet<OpId>;
 
 impl Flow<'_> {
@@ -121,7 +120,7 @@ impl Flow<'_> {
         for &op in &ir.regions[region].ops {
             self.ops[op.index()] = cause;
             let left = self.op(op, cause);
-            // What follows is reached by those that did not jump.
+            // Only threads that did not jump reach the operations that follow.
             if !left.is_empty() {
                 cause = cause.or(Some(op));
             }
@@ -257,7 +256,7 @@ impl Flow<'_> {
         Jumps::new()
     }
 
-    /// Whether the threads see different values of a special register.
+    /// Returns whether the threads see different values of a special register.
     fn varies(&self, reg: SpecialReg) -> bool {
         use SpecialReg as R;
         // The warps of a block go along x first, then y, then z.
@@ -276,8 +275,8 @@ impl Flow<'_> {
         }
     }
 
-    /// Whether the result is the same in the threads of a warp, though an operand is not: the index of the
-    /// thread without the bits of the lane.
+    /// Returns whether the result is the same in the threads of a warp though an operand is not: the thread
+    /// index without the bits of the lane.
     fn is_number_of_warp(&self, op: &Arith) -> bool {
         let along_x = match self.ir.bounds.block {
             Some([x, y, z]) => x.is_multiple_of(32) || (y, z) == (1, 1),
@@ -301,13 +300,13 @@ impl Flow<'_> {
         }
     }
 
-    /// Whether all threads get the same result of a comparison, though they compare different values.
+    /// Returns whether all threads get the same result of a comparison, though they compare different values.
     fn agree(&mut self, op: OpId, comparison: (Compare, Value, Value)) -> bool {
         let (ir, scope) = (self.ir, self.scope);
         *self.agreed.entry(op).or_insert_with(|| agree(ir, scope, comparison))
     }
 
-    /// Whether each result of an operation of the warp is divergent.
+    /// Returns whether each result of a warp operation is divergent.
     fn warp(&self, op: &Warp) -> [bool; 2] {
         let is = |value: Value| self.is_divergent(value);
         let of_warp = self.scope == Scope::Warp;
@@ -399,8 +398,8 @@ impl Flow<'_> {
         }
     }
 
-    /// Whether a jump to `target`, reached because of `cause`, is taken by a part of the threads that
-    /// entered the loop.
+    /// Returns whether only a part of the threads that entered the loop takes a jump to `target`, reached
+    /// because of `cause`.
     fn jumps_apart(&self, target: OpId, cause: Option<OpId>) -> bool {
         cause.is_some() && cause != self.ops[target.index()]
     }
@@ -424,7 +423,7 @@ impl Flow<'_> {
 mod tests {
     use super::*;
 
-    /// Whether the barriers of a kernel, in the order of the text, are divergent.
+    /// Returns whether the barriers of a kernel are divergent, in the order of the text.
     fn barriers(scope: Scope, body: &str) -> Vec<bool> {
         let text = format!("kernel @k target sm_80 (%x: ptr<global, mut i32>, %n: i32) {{{body}}}");
         let ir: KernelIr = text.parse().unwrap();
@@ -453,7 +452,7 @@ mod tests {
         assert_eq!(barriers(scope, &format!("{START}{body}\nreturn\n")), expected, "{body}");
     }
 
-    /// Whether a branch on whether `%v` is above `%n` is divergent in a block, and in a warp.
+    /// Checks whether a branch on `%v > %n` is divergent in a block, and in a warp.
     #[track_caller]
     fn check_branch(value: &str, expected: [bool; 2]) {
         let body = format!("{value}\n%c = setp<gt> %v, %n : bool\nif %c {{\nbarrier\nyield\n}}");

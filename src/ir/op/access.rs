@@ -1,4 +1,4 @@
-//! How memory is accessed: order, scope, caches (PTX ISA 8 and 9.7.9).
+//! Attributes of memory accesses: order, scope and caches (PTX ISA 8 and 9.7.9).
 
 use std::fmt;
 use std::str::FromStr;
@@ -34,33 +34,33 @@ names! {
         Sys = "sys",
     }
 
-    /// How a load is kept in the caches (PTX ISA 9.7.9.1).
+    /// The cache operator of a load (PTX ISA 9.7.9.1).
     LoadCache ("a cache operator of loads") {
         /// At all levels: likely to be read again.
         Ca = "ca",
         /// In L2 only.
         Cg = "cg",
-        /// As what is read once: evicted first.
+        /// For data that is read once: evicted first.
         Cs = "cs",
-        /// As what is read for the last time.
+        /// For data that is read for the last time.
         Lu = "lu",
         /// Not at all: fetched again.
         Cv = "cv",
     }
 
-    /// How a store is kept in the caches (PTX ISA 9.7.9.1).
+    /// The cache operator of a store (PTX ISA 9.7.9.1).
     StoreCache ("a cache operator of stores") {
         /// At all levels that are coherent.
         Wb = "wb",
         /// In L2 only.
         Cg = "cg",
-        /// As what is written once: evicted first.
+        /// For data that is written once: evicted first.
         Cs = "cs",
         /// Written through to the memory of the system.
         Wt = "wt",
     }
 
-    /// When L1 gives a line up (PTX ISA 9.7.9.2).
+    /// The eviction priority of a line in L1 (PTX ISA 9.7.9.2).
     L1Evict ("a priority of eviction") {
         /// In its turn.
         Normal = "L1::evict_normal",
@@ -74,7 +74,7 @@ names! {
         NoAllocate = "L1::no_allocate",
     }
 
-    /// How much L2 fetches with a load, as a hint (PTX ISA 9.7.9.8).
+    /// The bytes that L2 fetches with a load, as a hint (PTX ISA 9.7.9.8).
     L2Prefetch ("a size of a prefetch") {
         /// 64 bytes.
         B64 = "L2::64B",
@@ -84,7 +84,7 @@ names! {
         B256 = "L2::256B",
     }
 
-    /// Where `prefetch` brings a line (PTX ISA 9.7.9.15).
+    /// The cache level to which `prefetch` brings a line (PTX ISA 9.7.9.15).
     PrefetchLevel ("a level of the caches") {
         /// L1.
         L1 = "L1",
@@ -96,7 +96,7 @@ names! {
         L2EvictNormal = "L2::evict_normal",
     }
 
-    /// What an atomic operation does to memory (PTX ISA 9.7.13.5). `old` is what is there.
+    /// The new value that an atomic operation writes (PTX ISA 9.7.13.5). `old` is the value in memory.
     AtomicOp ("an atomic operation") {
         /// `old + value`; integers wrap.
         Add = "add",
@@ -122,9 +122,9 @@ names! {
     AtomicOrder ("an order") {
         /// None beside that of the location.
         Relaxed = "relaxed",
-        /// What follows comes after it.
+        /// Later accesses of the thread are ordered after it.
         Acquire = "acquire",
-        /// What goes before comes before it.
+        /// Earlier accesses of the thread are ordered before it.
         Release = "release",
         /// Both.
         AcqRel = "acq_rel",
@@ -134,7 +134,7 @@ names! {
     RedOrder ("an order") {
         /// None beside that of the location.
         Relaxed = "relaxed",
-        /// What goes before comes before it.
+        /// Earlier accesses of the thread are ordered before it.
         Release = "release",
     }
 }
@@ -173,7 +173,7 @@ pub enum StoreOrder {
     Volatile,
     /// In one piece, in the order of the location.
     Relaxed(MemScope),
-    /// As relaxed; and what goes before comes before it.
+    /// As relaxed; and earlier accesses of the thread are ordered before it.
     Release(MemScope),
 }
 
@@ -197,8 +197,8 @@ impl StoreOrder {
     }
 }
 
-/// How a load accesses memory. In the text form nothing, or parts in the order of the fields with points
-/// between: `acquire.gpu.L1::evict_last`.
+/// The order, scope and cache hints of a load. In the text form nothing, or parts in the order of the fields
+/// with points between: `acquire.gpu.L1::evict_last`.
 ///
 /// ```
 /// use tilewright::ir::{L1Evict, LoadAccess, MemScope};
@@ -211,14 +211,13 @@ impl StoreOrder {
 pub struct LoadAccess {
     /// The order among other accesses.
     pub order: LoadOrder,
-    /// How it is kept in the caches.
+    /// The cache operator.
     pub cache: Option<LoadCache>,
-    /// Whether it goes through the read-only path (`ld.global.nc`): nothing may write to the location as
-    /// long as the kernel runs.
+    /// True for the read-only path (`ld.global.nc`): nothing may write to the location while the kernel runs.
     pub non_coherent: bool,
-    /// When L1 gives the line up.
+    /// The eviction priority in L1.
     pub l1_evict: Option<L1Evict>,
-    /// How much L2 fetches.
+    /// The bytes that L2 fetches.
     pub l2_prefetch: Option<L2Prefetch>,
 }
 
@@ -238,7 +237,7 @@ impl LoadAccess {
         LoadAccess { order: LoadOrder::Acquire(scope), ..self }
     }
 
-    /// How it is kept in the caches.
+    /// Sets the cache operator.
     pub const fn cache(self, cache: LoadCache) -> LoadAccess {
         LoadAccess { cache: Some(cache), ..self }
     }
@@ -248,19 +247,19 @@ impl LoadAccess {
         LoadAccess { non_coherent: true, ..self }
     }
 
-    /// When L1 gives the line up.
+    /// Sets the eviction priority in L1.
     pub const fn l1_evict(self, evict: L1Evict) -> LoadAccess {
         LoadAccess { l1_evict: Some(evict), ..self }
     }
 
-    /// How much L2 fetches.
+    /// Sets the bytes that L2 fetches.
     pub const fn l2_prefetch(self, prefetch: L2Prefetch) -> LoadAccess {
         LoadAccess { l2_prefetch: Some(prefetch), ..self }
     }
 }
 
-/// How a store accesses memory. In the text form nothing, or parts in the order of the fields with points
-/// between: `release.sys`.
+/// The order, scope and cache hints of a store. In the text form nothing, or parts in the order of the fields
+/// with points between: `release.sys`.
 ///
 /// ```
 /// use tilewright::ir::{MemScope, StoreAccess, StoreCache};
@@ -272,9 +271,9 @@ impl LoadAccess {
 pub struct StoreAccess {
     /// The order among other accesses.
     pub order: StoreOrder,
-    /// How it is kept in the caches.
+    /// The cache operator.
     pub cache: Option<StoreCache>,
-    /// When L1 gives the line up.
+    /// The eviction priority in L1.
     pub l1_evict: Option<L1Evict>,
 }
 
@@ -289,17 +288,17 @@ impl StoreAccess {
         StoreAccess { order: StoreOrder::Relaxed(scope), ..self }
     }
 
-    /// As relaxed; and what goes before comes before it.
+    /// As relaxed; and earlier accesses of the thread are ordered before it.
     pub const fn release(self, scope: MemScope) -> StoreAccess {
         StoreAccess { order: StoreOrder::Release(scope), ..self }
     }
 
-    /// How it is kept in the caches.
+    /// Sets the cache operator.
     pub const fn cache(self, cache: StoreCache) -> StoreAccess {
         StoreAccess { cache: Some(cache), ..self }
     }
 
-    /// When L1 gives the line up.
+    /// Sets the eviction priority in L1.
     pub const fn l1_evict(self, evict: L1Evict) -> StoreAccess {
         StoreAccess { l1_evict: Some(evict), ..self }
     }

@@ -2,7 +2,7 @@
 
 use crate::ir::name::named;
 
-/// How a `cp.async` is kept in the caches (PTX ISA 9.7.9.25.3.1).
+/// The cache operator of a `cp.async` (PTX ISA 9.7.9.25.3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CpAsyncCache {
     /// At all levels.
@@ -11,8 +11,8 @@ pub enum CpAsyncCache {
     Cg,
 }
 
-/// Whether the arrival of `cp.async.mbarrier.arrive` is one of those that the barrier waits for. In the text
-/// form nothing, or `noinc`.
+/// Says whether the barrier counts the arrival of `cp.async.mbarrier.arrive` as expected. In the text form
+/// nothing, or `noinc`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum PendingCount {
     /// The number of pending arrivals is raised first, so that this one changes nothing in the end.
@@ -22,18 +22,18 @@ pub enum PendingCount {
     Noinc,
 }
 
-/// What a thread that waits for groups of bulk copies waits for (PTX ISA 9.7.9.25.6.3). In the text form
-/// nothing, or `read`.
+/// The event that a wait for groups of bulk copies waits for (PTX ISA 9.7.9.25.6.3). In the text form nothing,
+/// or `read`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum BulkWait {
-    /// That they are done, and that the thread sees what they wrote.
+    /// The copies are done, and the thread sees the data that they wrote.
     #[default]
     Done,
-    /// That they have read their source, which may then be written again.
+    /// The copies have read their source, which may then be written again.
     Read,
 }
 
-/// What a bulk copy does with what is at its destination (PTX ISA 9.7.9.25.5.3).
+/// The operation by which a bulk copy combines its data with the destination (PTX ISA 9.7.9.25.5.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BulkReduce {
     /// The sum; integers wrap.
@@ -54,11 +54,11 @@ pub enum BulkReduce {
     Xor,
 }
 
-/// How long L2 keeps what a bulk copy brings (PTX ISA 9.7.9.18 `createpolicy`). In the text form nothing, or
-/// PTX's name.
+/// The L2 eviction policy of the data of a bulk copy (PTX ISA 9.7.9.18 `createpolicy`). In the text form
+/// nothing, or PTX's name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum L2Policy {
-    /// As without a word about it.
+    /// No policy is given.
     #[default]
     Default,
     /// It is given up before others.
@@ -78,7 +78,7 @@ pub enum RemoteArrival {
     /// much faster.
     #[default]
     Plain,
-    /// What went before is seen by all of the cluster.
+    /// Earlier accesses are visible to all threads of the cluster.
     Release,
 }
 
@@ -86,7 +86,7 @@ pub enum RemoteArrival {
 /// `relaxed`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ClusterArrival {
-    /// What went before is seen by the threads that wait.
+    /// Earlier accesses are visible to the threads that wait.
     #[default]
     Release,
     /// None.

@@ -6,10 +6,10 @@ use std::str::FromStr;
 
 use crate::ir::name::{self, ParseNameError};
 
-/// How two values are compared. PTX ISA 9.7.6.2 `setp`.
+/// A comparison of two values. PTX ISA 9.7.6.2 `setp`.
 ///
-/// The first six are ordered: false where an operand is NaN. The others are for floating point only: those that
-/// end in `u` are true where an operand is NaN.
+/// The first six are ordered: false where an operand is NaN. The others are for floating point only; the names
+/// that end in `u` are true where an operand is NaN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Compare {
     /// `lhs == rhs`
@@ -81,7 +81,7 @@ impl Compare {
         }
     }
 
-    /// Whether the comparison is for floating point only.
+    /// Returns whether the comparison is for floating point only.
     pub const fn needs_float(self) -> bool {
         match self {
             Compare::Eq | Compare::Ne | Compare::Lt | Compare::Le | Compare::Gt | Compare::Ge => {
@@ -113,7 +113,7 @@ impl FromStr for Compare {
     }
 }
 
-/// What is to become of a `for` when the kernel is built.
+/// The unrolling of a `for` when the kernel is built.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Unroll {
     /// It stays a loop.

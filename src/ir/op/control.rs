@@ -1,6 +1,6 @@
 //! Operations that own regions, and the terminators of regions.
 //!
-//! A region ends in a terminator, or in an `if` with two arms of which neither falls through.
+//! A region ends in a terminator, or in an `if` with two arms that do not fall through.
 
 use smallvec::SmallVec;
 
@@ -19,7 +19,7 @@ pub enum Control {
     /// Runs one of two regions; its results are what the region that ran yields. Without `else_` it has no
     /// results.
     If {
-        /// Which region runs.
+        /// The condition: the first region runs where it is true.
         cond: Value,
         /// Runs where `cond` is true. No arguments.
         then_region: RegionId,
@@ -38,10 +38,10 @@ pub enum Control {
         hi: Value,
         /// The distance of two indices; must be positive.
         step: Value,
-        /// What is to become of the loop when the kernel is built.
+        /// The unrolling of the loop when the kernel is built.
         unroll: Unroll,
-        /// How many iterations ahead loads from global memory are made once the kernel is lowered; 0 for a
-        /// loop that stays as it is.
+        /// The number of iterations by which lowering moves loads from global memory ahead; 0 leaves the loop
+        /// as it is.
         prefetch: u32,
         /// The first values of the carried arguments.
         init: ValueList,
@@ -99,7 +99,7 @@ impl Control {
         }
     }
 
-    /// Whether nothing of the region can follow this operation.
+    /// Returns whether the operation ends its region.
     pub const fn is_terminator(&self) -> bool {
         match self {
             Control::Yield { .. }

@@ -1,20 +1,20 @@
-//! Operations that tell the host something: they have texts and any number of operands.
+//! Messages to the host: operations with a text and any number of operands.
 
 use std::sync::Arc;
 
 use super::{Op, ValueList};
 use crate::ir::entity::Value;
 
-/// What a kernel says to the host beside its results.
+/// Messages of a kernel to the host: assertions and prints.
 ///
 /// Texts are [`Format`](crate::ir::Format)s with a placeholder for each value.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Diagnostic {
     /// Reports the message where `cond` is false. The thread goes on.
     Assert {
-        /// What should be true.
+        /// The asserted condition.
         cond: Value,
-        /// What is said where it is false.
+        /// The message where the condition is false.
         message: Arc<str>,
         /// The values of the message, at most [`Diagnostic::ASSERT_VALUES`].
         values: ValueList,

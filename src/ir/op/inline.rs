@@ -1,19 +1,20 @@
-//! PTX that has no operation of its own: a text with places for operands.
+//! Inline PTX: text with placeholders for operands, for instructions without an operation.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use super::{Op, ValueList};
+use crate::errors::errors;
 use crate::ir::entity::Value;
 use crate::ir::target::Target;
 use crate::ir::types::Type;
 
-/// What the simulator does in place of PTX: from the bits of the operands of a thread, zero-extended, to
-/// those of its results.
+/// A function that the simulator runs in place of the PTX text. It takes the bits of a thread's operands,
+/// zero-extended, and writes the bits of its results.
 pub type Simulate = dyn Fn(&[u64], &mut [u64]) + Send + Sync;
 
-/// PTX text, with what is known of it.
+/// PTX text with its lowest target and PTX version, its effect and its simulation.
 ///
 /// `%0`, `%1`, .. stand for the registers of the results, then of the operands; `%%` is a percent sign, for
 /// special registers (`%%laneid`). The text is a scope of its own: registers that it declares and labels are
@@ -56,8 +57,8 @@ impl InlinePtx {
         InlinePtx { pure: true, ..self }
     }
 
-    /// What the simulator does instead, for each thread: from the bits of the operands, zero-extended, to
-    /// those of the results. It is no part of the text form.
+    /// Sets the function that the simulator runs instead, for each thread. It takes the bits of the operands,
+    /// zero-extended, and writes the bits of the results. It is no part of the text form.
     pub fn simulated(
         self,
         simulate: impl Fn(&[u64], &mut [u64]) + Send + Sync + 'static,
@@ -80,12 +81,12 @@ impl InlinePtx {
         self.version
     }
 
-    /// Whether the text only computes its results.
+    /// Returns whether the text only computes its results.
     pub fn is_pure(&self) -> bool {
         self.pure
     }
 
-    /// What the simulator does instead.
+    /// The function that the simulator runs instead.
     pub fn simulation(&self) -> Option<&Arc<Simulate>> {
         self.simulate.as_ref()
     }
@@ -210,67 +211,31 @@ pub enum PtxPiece<'t> {
     Place(usize),
 }
 
-/// What PTX text may not have.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum PtxTextError {
-    /// A character that is not printable ASCII.
-    Character {
-        /// The character.
-        character: char,
-    },
-    /// A comment, a quote, or a name with `$`, which are the kernel's.
-    Forbidden {
-        /// What is written.
-        found: &'static str,
-    },
-    /// Braces that do not match.
-    Braces,
-    /// The last instruction has no semicolon.
-    Unfinished,
-    /// A `%` that no number of a result or an operand follows.
-    Place {
-        /// What is written.
-        text: String,
-        /// The number of results and operands.
-        places: usize,
-    },
-    /// A register of the kernel by name.
-    Register {
-        /// The name, without `%`.
-        name: String,
-    },
-}
-
-impl fmt::Display for PtxTextError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            PtxTextError::Character { character } => {
-                write!(f, "`{}` is not printable ASCII", character.escape_debug())
-            }
-            PtxTextError::Forbidden { found } => {
-                write!(
-                    f,
-                    "`{found}` may not be in it: names with `$`, comments and quotes are the kernel's"
-                )
-            }
-            PtxTextError::Braces => f.write_str("its braces do not match"),
-            PtxTextError::Unfinished => f.write_str("its last instruction does not end with `;`"),
-            PtxTextError::Place { text, places } => write!(
-                f,
-                "`{text}` is no place: there are {places} results and operands, counted from `%0`; write `%%` for a percent sign"
-            ),
-            PtxTextError::Register { name } => write!(
-                f,
-                "`%%{name}` is no special register: declare registers of the text without a percent sign, and pass those of the kernel as operands"
-            ),
-        }
+errors! {
+    /// A violation of the rules of inline PTX text.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum PtxTextError {
+        /// A character that is not printable ASCII.
+        Character {
+            /// The character.
+            character: char,
+        } = |f| write!(f, "`{}` is not printable ASCII", character.escape_debug()),
+        /// `{found}` may not be in it: names with `$`, comments and quotes are the kernel's
+        Forbidden { found: &'static str },
+        /// its braces do not match
+        Braces,
+        /// its last instruction does not end with `;`
+        Unfinished,
+        /// `{text}` is no place: there are {places} results and operands, counted from `%0`; write `%%` for a percent sign
+        Place { text: String, places: usize },
+        /// `%%{name}` is no special register: declare registers of the text without a percent sign, and pass those of the
+        /// kernel as operands
+        Register { name: String },
     }
 }
 
-impl std::error::Error for PtxTextError {}
-
-/// What the simulator does is no part of the comparison.
+/// Two texts with different simulations are equal.
 impl PartialEq for InlinePtx {
     fn eq(&self, other: &InlinePtx) -> bool {
         self.key() == other.key()

@@ -1,4 +1,4 @@
-//! Attributes of the operations of tensor cores, and the registers that their fragments have.
+//! Attributes of tensor core operations, and the registers of their fragments.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,8 +7,8 @@ use crate::ir::name::named;
 use crate::ir::types::{Scalar, Type};
 use crate::ir::vector::VectorType;
 
-/// The extents of one multiply-add of tensor cores: `D[m, n] += A[m, k] B[k, n]`. In the text form PTX's
-/// name: `m16n8k16`.
+/// The extents of one MMA (matrix multiply-accumulate) of the tensor cores: `D[m, n] += A[m, k] B[k, n]`. In
+/// the text form PTX's name: `m16n8k16`.
 ///
 /// ```
 /// use tilewright::ir::MmaShape;
@@ -62,7 +62,8 @@ impl FromStr for MmaShape {
     }
 }
 
-/// How many 8x8 matrices of 16-bit elements move at once (PTX ISA 9.7.14.5.15). In the text form PTX's name.
+/// The number of 8x8 matrices of 16-bit elements that move at once (PTX ISA 9.7.14.5.15). In the text form
+/// PTX's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MatrixCount {
     /// One: the addresses of lanes 0 to 7 count.
@@ -94,8 +95,8 @@ impl MatrixCount {
     }
 }
 
-/// Whether the 8x8 matrices of `ldmatrix` and `stmatrix` are transposed on the way. In the text form nothing,
-/// or `trans`.
+/// The orientation of the 8x8 matrices of `ldmatrix` and `stmatrix`: as stored, or transposed. In the text form
+/// nothing, or `trans`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum MatrixOrder {
     /// A thread has two neighbours of a row of memory.
@@ -105,8 +106,8 @@ pub enum MatrixOrder {
     Trans,
 }
 
-/// What becomes of sums of integers beyond the range of `i32` in an `mma.sync` (PTX ISA 9.7.14.5). In the text form
-/// nothing, or `satfinite`.
+/// The treatment of integer accumulators beyond the range of `i32` in an `mma.sync` (PTX ISA 9.7.14.5). In the
+/// text form nothing, or `satfinite`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum MmaOverflow {
     /// They wrap; sums of floating point follow their format.
@@ -116,7 +117,7 @@ pub enum MmaOverflow {
     Satfinite,
 }
 
-/// What a `setmaxnreg` does with the registers of a warp (PTX ISA 9.7.19.5).
+/// The direction in which `setmaxnreg` changes the registers of a warp (PTX ISA 9.7.19.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SetmaxnregAction {
     /// Asks for more, and waits until they are there.
@@ -220,8 +221,8 @@ pub struct Accumulators {
 }
 
 impl Accumulators {
-    /// The accumulators of a multiply-add of `shape` by `threads` threads into registers of type `ty`; `None`
-    /// where no sum is of that type.
+    /// Returns the accumulators of an MMA of `shape` by `threads` threads in registers of type `ty`; `None`
+    /// where no accumulator has that type.
     pub fn new(shape: MmaShape, threads: u32, ty: Type) -> Option<Accumulators> {
         let packed = match ty {
             Type::Scalar(Scalar::F32 | Scalar::F64 | Scalar::I32) => 1,

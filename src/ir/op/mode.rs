@@ -49,7 +49,7 @@ macro_rules! named {
 }
 
 named! {
-    /// What becomes of results that are out of a range.
+    /// The clamping of results that are out of a range.
     Clamp, "a clamp" {
         /// They stay.
         None = "none",
@@ -64,8 +64,7 @@ named! {
     }
 }
 
-/// How a floating point operation rounds, what it does with subnormal numbers and with results out of a range:
-/// the suffixes of PTX, in the order in which PTX writes them.
+/// The rounding, subnormal treatment and clamping of a floating point operation: PTX's suffixes in PTX's order.
 ///
 /// ```
 /// use tilewright::ir::FloatMode;
@@ -75,11 +74,11 @@ named! {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FloatMode {
-    /// How it rounds.
+    /// The rounding.
     pub rounding: Rounding,
-    /// Whether subnormal operands and results are replaced by zero of their sign (`.ftz`).
+    /// True if subnormal operands and results are replaced by zero of their sign (`.ftz`).
     pub ftz: bool,
-    /// What becomes of results that are out of a range.
+    /// The clamping of results that are out of a range.
     pub clamp: Clamp,
 }
 
@@ -128,7 +127,7 @@ impl FloatMode {
         FloatMode { clamp, ..self }
     }
 
-    /// All modes, also those that no instruction has.
+    /// Returns all modes, including combinations that no instruction has.
     pub fn all() -> impl Iterator<Item = FloatMode> {
         Rounding::ALL.into_iter().flat_map(|rounding| {
             [false, true].into_iter().flat_map(move |ftz| {
@@ -155,8 +154,9 @@ impl FromStr for FloatMode {
 }
 
 named! {
-    /// A function that the hardware approximates. The bounds are those of the PTX ISA, of which an H200 exceeds two
-    /// by a little, as is said there; the simulator rounds the exact result to nearest, which is within all of them.
+    /// A function that the hardware approximates. The bounds are those of the PTX ISA. An H200 slightly exceeds
+    /// two of them, as the variants say. The simulator rounds the exact result to nearest, which is within all
+    /// bounds.
     ApproxFunction, "an approximated function" {
         /// `1 / x`; `f32`: 1 ulp. PTX ISA 9.7.3.13 `rcp.approx`.
         Rcp = "rcp",
@@ -183,7 +183,7 @@ named! {
 }
 
 named! {
-    /// What becomes of subnormal operands and results.
+    /// The treatment of subnormal operands and results.
     Subnormals, "a treatment of subnormal numbers" {
         /// They are numbers like others.
         Keep = "keep",
@@ -222,7 +222,7 @@ named! {
 }
 
 named! {
-    /// What is done with an amount of bits that is larger than the width.
+    /// The treatment of a shift amount that is larger than the width.
     Excess, "a treatment of large amounts" {
         /// `.clamp`: it counts as the width.
         Clamp = "clamp",
@@ -242,8 +242,8 @@ named! {
 }
 
 named! {
-    /// Which bytes `prmt` picks. PTX ISA 9.7.9.7 `prmt`: with `b[0..4]` the bytes of the first operand and
-    /// `b[4..8]` those of the second, `s` the lowest two bits of the selector.
+    /// The rule by which `prmt` picks bytes. PTX ISA 9.7.9.7 `prmt`: with `b[0..4]` the bytes of the first
+    /// operand and `b[4..8]` those of the second, `s` the lowest two bits of the selector.
     PermuteMode, "a mode of `prmt`" {
         /// Byte `i` is `b[n % 8]`, with `n` digit `i` of the selector; where `n >= 8`, its sign repeated.
         Index = "index",
@@ -263,7 +263,7 @@ named! {
 }
 
 named! {
-    /// What `bfind` counts from. PTX ISA 9.7.1.16 `bfind`.
+    /// The end from which `bfind` counts. PTX ISA 9.7.1.16 `bfind`.
     FindFrom, "a count of `bfind`" {
         /// The position from bit 0.
         Position = "position",
@@ -273,7 +273,7 @@ named! {
 }
 
 named! {
-    /// Which bits of a product of 48 bits are taken. PTX ISA 9.7.1.5 `mul24`.
+    /// The bits that are taken of a product of 48 bits. PTX ISA 9.7.1.5 `mul24`.
     ProductHalf, "a part of a product" {
         /// Bits 0 to 31.
         Lo = "lo",
@@ -283,7 +283,7 @@ named! {
 }
 
 named! {
-    /// Which half of the bytes `dp2a` takes. PTX ISA 9.7.1.24 `dp2a`.
+    /// The half of the bytes that `dp2a` takes. PTX ISA 9.7.1.24 `dp2a`.
     ByteHalf, "a half of four bytes" {
         /// Bytes 0 and 1.
         Lo = "lo",

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use super::ValueList;
 use crate::ir::entity::{ArrayId, LocalId, SharedId, Value, VarId};
 
-/// How an attribute is written and read in the text form.
+/// Writes and reads an attribute in the text form.
 ///
 /// An attribute type needs `Display` and `FromStr` only; entities, which are written as `@name`, are the
 /// exception.
@@ -86,7 +86,7 @@ impl Attribute for ArrayId {
     }
 }
 
-/// What the text has given names to.
+/// The entities that the text has named.
 pub(in crate::ir) trait Names {
     /// The register variable with the name, without its `@`.
     fn var(&self, name: &str) -> Option<VarId>;
@@ -98,7 +98,7 @@ pub(in crate::ir) trait Names {
     fn array(&self, name: &str) -> Option<ArrayId>;
 }
 
-/// Why an operation cannot be built from its parts.
+/// The reason why an operation cannot be built from its parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::ir) enum BadPart {
     /// No row has the name.

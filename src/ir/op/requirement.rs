@@ -1,4 +1,4 @@
-//! What an operation needs of its target beyond its row.
+//! Requirements of an operation on its target beyond its row.
 
 use super::{Arith, Atomic, Diagnostic, Mem, MemScope, Op, Sync};
 use crate::ir::entity::Value;
@@ -47,9 +47,8 @@ impl Op {
     /// # Errors
     /// Why no target has it.
     pub fn support(&self, ir: &KernelIr) -> Result<Target, &'static str> {
-        let first = self.first_target();
+        let first = self.first_target().max(self.check(ir)?);
         match self {
-            Op::Arith(op) => super::support::support(op, ir).map(|target| first.max(target)),
             Op::Mem(op) => super::space_support::mem(op, ir).map(|target| first.max(target)),
             Op::Atomic(op) => super::space_support::atomic(op, ir).map(|target| first.max(target)),
             Op::Mma(op) => super::tensor_support::mma(op, ir).map(|target| first.max(target)),
@@ -70,6 +69,7 @@ impl Op {
                 Ok(if values.iter().any(is_byte) { first.max(Target::SM_89) } else { first })
             }
             Op::Const(_)
+            | Op::Arith(_)
             | Op::Cache(_)
             | Op::Sync(_)
             | Op::Warp(_)

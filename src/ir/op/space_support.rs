@@ -1,4 +1,4 @@
-//! Which operations on pointers and which atomic ones PTX has for which state spaces and types.
+//! PTX's support for pointer and atomic operations, by memory space and type.
 
 use super::{Atomic, AtomicOp, Mem};
 use crate::ir::entity::Value;

@@ -1,4 +1,4 @@
-//! Special registers: what the hardware tells a thread about itself (PTX ISA, chapter 10).
+//! Special registers: facts of the hardware about the running thread (PTX ISA, chapter 10).
 
 use std::fmt;
 use std::str::FromStr;
@@ -23,9 +23,9 @@ pub enum SpecialReg {
     Nctaid(Axis),
     /// `%laneid`: the thread's index in its warp, 0 to 31.
     LaneId,
-    /// `%nwarpid`: warps that a multiprocessor has room for.
+    /// `%nwarpid`: warps that an SM has room for.
     NWarpId,
-    /// `%nsmid`: one more than the highest number of a multiprocessor.
+    /// `%nsmid`: one more than the highest index of an SM.
     NSmId,
     /// `%gridid`: the number of the launch, `u64`.
     GridId,
@@ -64,17 +64,16 @@ pub enum SpecialReg {
 /// A special register that may hold something else each time it is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum VolatileReg {
-    /// `%warpid`: where in its multiprocessor the warp is now, `i32`. Not the number of the warp in its
-    /// block.
+    /// `%warpid`: the slot of the warp in its SM now, `i32`. Not the index of the warp in its thread block.
     WarpId,
-    /// `%smid`: the multiprocessor that runs the thread now, `i32`.
+    /// `%smid`: the SM that runs the thread now, `i32`.
     SmId,
-    /// `%clock`: cycles of the multiprocessor, `u32`, which wraps.
+    /// `%clock`: cycles of the SM, `u32`, which wraps.
     Clock,
-    /// `%clock64`: cycles of the multiprocessor, `u64`.
+    /// `%clock64`: cycles of the SM, `u64`.
     Clock64,
-    /// `%globaltimer`: nanoseconds of a clock that all multiprocessors share, `u64`. Its resolution is that
-    /// of the device, often a microsecond.
+    /// `%globaltimer`: nanoseconds of a clock that all SMs share, `u64`. Its resolution depends on the device
+    /// and is often a microsecond.
     GlobalTimer,
 }
 

@@ -1,6 +1,7 @@
-//! Which arithmetic operations PTX has with which attributes on which types, and from which target on.
+//! Checks of PTX's support for arithmetic, which the rows of the operation table name in their `where`.
 
-use super::{ApproxFunction, Arith, Clamp, FloatMode, Subnormals};
+use super::control::ValueList;
+use super::{ApproxFunction, Clamp, Compare, FloatMode, Subnormals};
 use crate::ir::entity::Value;
 use crate::ir::kernel::KernelIr;
 use crate::ir::number::Rounding;
@@ -8,147 +9,121 @@ use crate::ir::target::Target;
 use crate::ir::types::{Scalar, Type};
 use crate::ir::vector::VectorType;
 
-type Support = Result<Target, &'static str>;
+/// The first target that has an operation on the types of its operands, or why there is none.
+pub(super) type Support = Result<Target, &'static str>;
 
-const ANY: Support = Ok(Target::SM_80);
+pub(super) const ANY: Support = Ok(Target::SM_80);
 
-/// The first target that has the operation on the types of its operands, or why there is none. What the row
-/// says about types holds.
-pub(super) fn support(op: &Arith, ir: &KernelIr) -> Support {
-    let ty = |value: &Value| ir.values.get(*value).map(|value| value.ty);
-    // The scalar, or the scalar of the elements.
-    let elem = |value: &Value| match ty(value) {
+fn type_of(ir: &KernelIr, value: &Value) -> Option<Type> {
+    ir.values.get(*value).map(|value| value.ty)
+}
+
+/// Returns the scalar type of a value, or that of its elements.
+fn elem(ir: &KernelIr, value: &Value) -> Scalar {
+    match type_of(ir, value) {
         Some(Type::Scalar(scalar)) => scalar,
         Some(Type::Vector(vector)) => vector.elem(),
-        // The row takes no pointers where this is asked.
+        // The rows that ask take no pointers.
         Some(Type::Pointer { .. } | Type::TensorMap { .. }) | None => Scalar::Bool,
-    };
-    match op {
-        Arith::AddRounded { lhs, mode, .. }
-        | Arith::SubRounded { lhs, mode, .. }
-        | Arith::MulRounded { lhs, mode, .. } => sum(elem(lhs), *mode, false),
-        Arith::FmaRounded { lhs, mode, .. } => sum(elem(lhs), *mode, true),
-        Arith::DivRounded { lhs: value, mode, .. }
-        | Arith::SqrtRounded { value, mode }
-        | Arith::RcpRounded { value, mode } => match elem(value) {
-            Scalar::F16 | Scalar::Bf16 => Err("PTX has it for f32 and f64 only"),
-            _ if mode.clamp != Clamp::None => Err("it has no `.sat` and no `.relu`"),
-            scalar => sum(scalar, *mode, false),
-        },
-        Arith::Approx { value, function, subnormals } => {
-            approx(elem(value), *function, *subnormals)
-        }
-        Arith::DivApprox { lhs, .. } => only(elem(lhs) == Scalar::F32, "PTX has it for f32 only"),
-        Arith::MinNan { lhs, .. } | Arith::MaxNan { lhs, .. } => {
-            only(elem(lhs) != Scalar::F64, "PTX has no `.NaN` for f64")
-        }
-        Arith::Copysign { magnitude: value, .. } | Arith::Testp { value, .. } => only(
-            matches!(elem(value), Scalar::F32 | Scalar::F64),
-            "PTX has it for f32 and f64 only",
-        ),
-        Arith::AddSat { lhs, .. }
-        | Arith::SubSat { lhs, .. }
-        | Arith::MadHiSat { lhs, .. }
-        | Arith::Mad24HiSat { lhs, .. } => {
-            only(elem(lhs) == Scalar::I32, "PTX has it for i32 only")
-        }
-        Arith::Setp { lhs, compare, .. } => only(
-            elem(lhs).is_float() || !compare.needs_float(),
-            "only floating point numbers can be unordered",
-        ),
-        Arith::Bitcast { value, to } => {
-            let bits = ty(value).map(|ty| ty.bits());
-            let no_bool = elem(value) != Scalar::Bool && *to != Type::BOOL;
-            only(
-                no_bool && bits == Some(to.bits()),
-                "the types must have the same number of bits, and not be bool",
-            )
-        }
-        Arith::Cvt { value, to } => conversion(ty(value), *to, |from| {
-            let is_byte = |s: Scalar| matches!(s, Scalar::F8E4M3 | Scalar::F8E5M2);
-            if *to == Scalar::Bool {
-                Err("a bool comes from a comparison: compare with zero, `setp<ne>`")
-            } else if from != *to && (is_byte(from) || is_byte(*to)) {
-                Ok(Target::SM_89)
-            } else {
-                ANY
-            }
-        }),
-        Arith::CvtRounded { value, to, mode } => {
-            conversion(ty(value), *to, |from| rounded(from, *to, *mode))
-        }
-        Arith::CvtRint { value, to, rounding } => {
-            let from = elem(value);
-            if *rounding == Rounding::NearestAway {
-                return Err("PTX has `.rni`, `.rzi`, `.rmi` and `.rpi`");
-            }
-            only(
-                to.is_int() || from == *to,
-                "the result is of an integer type, or of the type of the operand",
-            )
-        }
-        Arith::CvtPack { values, to } => only(
-            matches!(
-                (values.len(), to),
-                (2, Scalar::I16 | Scalar::U16) | (4, Scalar::I8 | Scalar::U8)
-            ),
-            "it makes four integers of 8 bits, or two of 16",
-        ),
-        Arith::CvtSat { to, .. } => only(to.is_int(), "the result is of an integer type"),
-        Arith::Add { .. }
-        | Arith::Sub { .. }
-        | Arith::Mul { .. }
-        | Arith::Div { .. }
-        | Arith::Rem { .. }
-        | Arith::Min { .. }
-        | Arith::Max { .. }
-        | Arith::Neg { .. }
-        | Arith::Abs { .. }
-        | Arith::Fma { .. }
-        | Arith::Sqrt { .. }
-        | Arith::And { .. }
-        | Arith::Or { .. }
-        | Arith::Xor { .. }
-        | Arith::Not { .. }
-        | Arith::Shl { .. }
-        | Arith::Shr { .. }
-        | Arith::Selp { .. }
-        | Arith::MulHi { .. }
-        | Arith::MulWide { .. }
-        | Arith::Mad { .. }
-        | Arith::MadHi { .. }
-        | Arith::MadWide { .. }
-        | Arith::Mul24 { .. }
-        | Arith::Mad24 { .. }
-        | Arith::AddPacked { .. }
-        | Arith::MinPacked { .. }
-        | Arith::MaxPacked { .. }
-        | Arith::MinRelu { .. }
-        | Arith::MaxRelu { .. }
-        | Arith::Sad { .. }
-        | Arith::Dp4a { .. }
-        | Arith::Dp2a { .. }
-        | Arith::Popc { .. }
-        | Arith::Clz { .. }
-        | Arith::Brev { .. }
-        | Arith::Bfind { .. }
-        | Arith::Bfe { .. }
-        | Arith::Bfi { .. }
-        | Arith::Fns { .. }
-        | Arith::Lop3 { .. }
-        | Arith::Shf { .. }
-        | Arith::Prmt { .. }
-        | Arith::Szext { .. }
-        | Arith::Bmsk { .. }
-        | Arith::VecPack { .. }
-        | Arith::VecSplat { .. }
-        | Arith::VecExtract { .. }
-        | Arith::Sreg { .. } => ANY,
     }
 }
 
 fn only(condition: bool, reason: &'static str) -> Support {
     if condition { ANY } else { Err(reason) }
+}
+
+pub(super) fn i32_only(ir: &KernelIr, value: &Value) -> Support {
+    only(elem(ir, value) == Scalar::I32, "PTX has it for i32 only")
+}
+
+pub(super) fn f32_only(ir: &KernelIr, value: &Value) -> Support {
+    only(elem(ir, value) == Scalar::F32, "PTX has it for f32 only")
+}
+
+pub(super) fn f32_or_f64(ir: &KernelIr, value: &Value) -> Support {
+    let wide = matches!(elem(ir, value), Scalar::F32 | Scalar::F64);
+    only(wide, "PTX has it for f32 and f64 only")
+}
+
+pub(super) fn not_f64(ir: &KernelIr, value: &Value) -> Support {
+    only(elem(ir, value) != Scalar::F64, "PTX has no `.NaN` for f64")
+}
+
+pub(super) fn comparison(ir: &KernelIr, value: &Value, compare: &Compare) -> Support {
+    only(
+        elem(ir, value).is_float() || !compare.needs_float(),
+        "only floating point numbers can be unordered",
+    )
+}
+
+/// Checks the mode of `add`, `sub` and `mul`.
+pub(super) fn float_mode(ir: &KernelIr, value: &Value, mode: &FloatMode) -> Support {
+    sum(elem(ir, value), *mode, false)
+}
+
+pub(super) fn fma_mode(ir: &KernelIr, value: &Value, mode: &FloatMode) -> Support {
+    sum(elem(ir, value), *mode, true)
+}
+
+/// Checks the mode of `div`, `sqrt` and `rcp`, which 16-bit types do not have.
+pub(super) fn wide_float_mode(ir: &KernelIr, value: &Value, mode: &FloatMode) -> Support {
+    match elem(ir, value) {
+        Scalar::F16 | Scalar::Bf16 => Err("PTX has it for f32 and f64 only"),
+        _ if mode.clamp != Clamp::None => Err("it has no `.sat` and no `.relu`"),
+        scalar => sum(scalar, *mode, false),
+    }
+}
+
+pub(super) fn same_bits(ir: &KernelIr, value: &Value, to: &Type) -> Support {
+    let bits = type_of(ir, value).map(|ty| ty.bits());
+    let no_bool = elem(ir, value) != Scalar::Bool && *to != Type::BOOL;
+    only(
+        no_bool && bits == Some(to.bits()),
+        "the types must have the same number of bits, and not be bool",
+    )
+}
+
+pub(super) fn conversion(ir: &KernelIr, value: &Value, to: &Scalar) -> Support {
+    of_elements(type_of(ir, value), *to, |from| {
+        let is_byte = |s: Scalar| matches!(s, Scalar::F8E4M3 | Scalar::F8E5M2);
+        if *to == Scalar::Bool {
+            Err("a bool comes from a comparison: compare with zero, `setp<ne>`")
+        } else if from != *to && (is_byte(from) || is_byte(*to)) {
+            Ok(Target::SM_89)
+        } else {
+            ANY
+        }
+    })
+}
+
+pub(super) fn rounded_conversion(
+    ir: &KernelIr,
+    value: &Value,
+    to: &Scalar,
+    mode: &FloatMode,
+) -> Support {
+    of_elements(type_of(ir, value), *to, |from| rounded(from, *to, *mode))
+}
+
+pub(super) fn rint(ir: &KernelIr, value: &Value, to: &Scalar, rounding: &Rounding) -> Support {
+    if *rounding == Rounding::NearestAway {
+        return Err("PTX has `.rni`, `.rzi`, `.rmi` and `.rpi`");
+    }
+    only(
+        to.is_int() || elem(ir, value) == *to,
+        "the result is of an integer type, or of the type of the operand",
+    )
+}
+
+pub(super) fn pack(_: &KernelIr, values: &ValueList, to: &Scalar) -> Support {
+    only(
+        matches!((values.len(), to), (2, Scalar::I16 | Scalar::U16) | (4, Scalar::I8 | Scalar::U8)),
+        "it makes four integers of 8 bits, or two of 16",
+    )
+}
+
+pub(super) fn to_int(_: &KernelIr, to: &Scalar) -> Support {
+    only(to.is_int(), "the result is of an integer type")
 }
 
 /// The modes of `add`, `sub` and `mul`, and of `fma`.
@@ -179,10 +154,15 @@ fn sum(scalar: Scalar, mode: FloatMode, fma: bool) -> Support {
     }
 }
 
-fn approx(scalar: Scalar, function: ApproxFunction, subnormals: Subnormals) -> Support {
+pub(super) fn approximation(
+    ir: &KernelIr,
+    value: &Value,
+    function: &ApproxFunction,
+    subnormals: &Subnormals,
+) -> Support {
     use ApproxFunction as F;
-    let ftz = subnormals == Subnormals::Ftz;
-    match (scalar, function) {
+    let ftz = *subnormals == Subnormals::Ftz;
+    match (elem(ir, value), *function) {
         (Scalar::F32, F::Tanh) | (Scalar::F16, F::Ex2 | F::Tanh) => {
             only(!ftz, "there is no `.ftz` of it: use `keep`")
         }
@@ -195,8 +175,8 @@ fn approx(scalar: Scalar, function: ApproxFunction, subnormals: Subnormals) -> S
     }
 }
 
-/// What `scalar` says of a conversion, for the elements of a vector too.
-fn conversion(from: Option<Type>, to: Scalar, scalar: impl Fn(Scalar) -> Support) -> Support {
+/// Applies `scalar` to the element type of a conversion, for scalars and for vectors.
+fn of_elements(from: Option<Type>, to: Scalar, scalar: impl Fn(Scalar) -> Support) -> Support {
     match from {
         Some(Type::Scalar(from)) => scalar(from),
         Some(Type::Vector(vector)) => match VectorType::new(to, vector.lanes()) {

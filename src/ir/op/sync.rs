@@ -2,8 +2,8 @@
 
 use crate::ir::name::named;
 
-/// Whether the threads of a warp execute a barrier together, at one instruction. In the text form nothing, or
-/// `aligned`.
+/// The form of a barrier: `aligned` if all threads of a warp execute the same instruction together. In the text
+/// form nothing, or `aligned`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum BarrierForm {
     /// They may be diverged: PTX's barriers without `.aligned`.
@@ -13,21 +13,21 @@ pub enum BarrierForm {
     Aligned,
 }
 
-/// How a barrier combines the predicates of the threads that come to it.
+/// The operation by which a barrier combines the predicates of its threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BarrierRed {
-    /// Whether the predicate holds in all.
+    /// True if the predicate holds in all threads.
     And,
-    /// Whether it holds in any.
+    /// True if the predicate holds in any thread.
     Or,
 }
 
 /// The order that a fence makes (PTX ISA 8.4, 9.7.13.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FenceOrder {
-    /// What goes before comes before what follows, for threads that synchronise by it.
+    /// Orders earlier accesses before later ones, for threads that synchronise by it.
     AcqRel,
-    /// That, and one order of all such fences in the scope. PTX's `membar` is the same.
+    /// `AcqRel`, and one order of all such fences in the scope. PTX's `membar` is the same.
     Sc,
 }
 

@@ -1,20 +1,23 @@
-//! The table of operations. Everything that can be derived about an operation is derived from its row.
+//! The table of operations: one row each, from which everything else is derived.
 //!
 //! A row reads
 //!
 //! ```text
 //! /// Meaning as a formula; PTX instruction and section of the PTX ISA.
-//! name = Variant (operand: Constraint, ..; list: [Constraint]) { attribute: Type, .. } -> Result, .. : Class, Effect, TARGET;
+//! name = Variant (operand: Constraint, ..; list: [Constraint]) { attribute: Type, .. } -> Result, .. : Class, Effect, TARGET, VERSION where check(part, ..);
 //! ```
 //!
-//! `; list: [Constraint]` is there for operations with any number of operands: after those that have a name
-//! come those of the list, each of which must meet its constraint.
+//! `; list: [Constraint]` is for operations with any number of operands. The operands of the list follow the
+//! named ones, and each must meet the constraint of the list.
 //!
 //! `Constraint` is a variant of [`Constraint`](super::Constraint), `Result` of
-//! [`ResultKind`](super::ResultKind), `Class` of [`Class`](super::Class) (which types the variable `T` may
-//! stand for) and `Effect` of [`Effect`](super::Effect); `TARGET` is the first target that has the
-//! operation; a value of an attribute may need a later one ([`Op::first_target`](super::Op::first_target)).
-//! Operations that own regions, terminators and constants are in `control.rs` and `mod.rs`.
+//! [`ResultKind`](super::ResultKind), `Class` of [`Class`](super::Class) (the types that the variable `T` may
+//! stand for) and `Effect` of [`Effect`](super::Effect); `TARGET` is the first target that has the operation; a
+//! value of an attribute may need a later one ([`Op::first_target`](super::Op::first_target)). `VERSION`, such as
+//! `PTX_7_8`, is the first version of the PTX ISA that has it; rows without one exist since 7.0.
+//! `where` names a function of `support.rs` that takes operands and attributes, for rows that PTX has only
+//! for some types or attributes. Operations that
+//! own regions, terminators and constants are in `control.rs` and `mod.rs`.
 
 /// Calls the macro `$callback` with all rows, grouped by family.
 macro_rules! for_each_op {
@@ -61,49 +64,57 @@ macro_rules! for_each_op {
                 /// `value >> amount`, filling with the sign of signed types; an `amount` of the width or
                 /// more counts as the width. PTX ISA 9.7.8.9 `shr`.
                 shr = Shr (value: T, amount: U32) {} -> T : Int, Pure, SM_80;
-                /// Whether `lhs compare rhs`. PTX ISA 9.7.6.2 `setp`.
-                setp = Setp (lhs: T, rhs: T) { compare: Compare } -> Bool : Ordered, Pure, SM_80;
+                /// True where `lhs compare rhs`. PTX ISA 9.7.6.2 `setp`.
+                setp = Setp (lhs: T, rhs: T) { compare: Compare } -> Bool : Ordered, Pure, SM_80
+                    where comparison(lhs, compare);
                 /// `if cond { then_value } else { else_value }`, both computed. PTX ISA 9.7.6.3 `selp`.
                 selp = Selp (cond: Bool, then_value: T, else_value: T) {} -> T : Any, Pure, SM_80;
                 /// The value in the type `to`, as Rust's `as`: integers wrap, floating point to integer
                 /// truncates and saturates (NaN gives 0), everything else rounds to nearest even. A number
                 /// that is too large for a floating point type of 8 bits becomes its largest. In each
                 /// element of a vector. PTX ISA 9.7.9.21 `cvt`.
-                cvt = Cvt (value: T) { to: Scalar } -> To : Data, Pure, SM_80;
+                cvt = Cvt (value: T) { to: Scalar } -> To : Data, Pure, SM_80 where conversion(value, to);
                 /// `lhs + rhs`, rounded as `mode` says. PTX ISA 9.7.3.3, 9.7.4.1 `add`.
-                add_rounded = AddRounded (lhs: T, rhs: T) { mode: FloatMode } -> T : Float, Pure, SM_80;
+                add_rounded = AddRounded (lhs: T, rhs: T) { mode: FloatMode } -> T : Float, Pure, SM_80
+                    where float_mode(lhs, mode);
                 /// `lhs - rhs`, rounded as `mode` says. PTX ISA 9.7.3.4, 9.7.4.2 `sub`.
-                sub_rounded = SubRounded (lhs: T, rhs: T) { mode: FloatMode } -> T : Float, Pure, SM_80;
+                sub_rounded = SubRounded (lhs: T, rhs: T) { mode: FloatMode } -> T : Float, Pure, SM_80
+                    where float_mode(lhs, mode);
                 /// `lhs * rhs`, rounded as `mode` says. PTX ISA 9.7.3.5, 9.7.4.3 `mul`.
-                mul_rounded = MulRounded (lhs: T, rhs: T) { mode: FloatMode } -> T : Float, Pure, SM_80;
+                mul_rounded = MulRounded (lhs: T, rhs: T) { mode: FloatMode } -> T : Float, Pure, SM_80
+                    where float_mode(lhs, mode);
                 /// `lhs * rhs + addend`, rounded once as `mode` says. PTX ISA 9.7.3.6, 9.7.4.4 `fma`.
                 fma_rounded = FmaRounded (lhs: T, rhs: T, addend: T) { mode: FloatMode } -> T
-                    : Float, Pure, SM_80;
+                    : Float, Pure, SM_80 where fma_mode(lhs, mode);
                 /// `lhs / rhs`, rounded as `mode` says. PTX ISA 9.7.3.8 `div`.
                 div_rounded = DivRounded (lhs: T, rhs: T) { mode: FloatMode } -> T
-                    : ScalarFloat, Pure, SM_80;
+                    : ScalarFloat, Pure, SM_80 where wide_float_mode(lhs, mode);
                 /// The square root, rounded as `mode` says. PTX ISA 9.7.3.15 `sqrt`.
-                sqrt_rounded = SqrtRounded (value: T) { mode: FloatMode } -> T : ScalarFloat, Pure, SM_80;
+                sqrt_rounded = SqrtRounded (value: T) { mode: FloatMode } -> T : ScalarFloat, Pure, SM_80
+                    where wide_float_mode(value, mode);
                 /// `1 / value`, rounded as `mode` says. PTX ISA 9.7.3.13 `rcp`.
-                rcp_rounded = RcpRounded (value: T) { mode: FloatMode } -> T : ScalarFloat, Pure, SM_80;
+                rcp_rounded = RcpRounded (value: T) { mode: FloatMode } -> T : ScalarFloat, Pure, SM_80
+                    where wide_float_mode(value, mode);
                 /// An approximation of `function` of `value`; [`ApproxFunction`] has the bounds.
                 approx = Approx (value: T) { function: ApproxFunction, subnormals: Subnormals } -> T
-                    : Float, Pure, SM_80;
+                    : Float, Pure, SM_80 where approximation(value, function, subnormals);
                 /// An approximation of `lhs / rhs`, within 2 ulp. PTX ISA 9.7.3.8 `div.approx`, `div.full`.
                 div_approx = DivApprox (lhs: T, rhs: T) { form: DivApprox, subnormals: Subnormals } -> T
-                    : ScalarFloat, Pure, SM_80;
+                    : ScalarFloat, Pure, SM_80 where f32_only(lhs);
                 /// The smaller operand; NaN if one is NaN. PTX ISA 9.7.3.11, 9.7.4.7 `min.NaN`.
-                min_nan = MinNan (lhs: T, rhs: T) {} -> T : Float, Pure, SM_80;
+                min_nan = MinNan (lhs: T, rhs: T) {} -> T : Float, Pure, SM_80 where not_f64(lhs);
                 /// The larger operand; NaN if one is NaN. PTX ISA 9.7.3.12, 9.7.4.8 `max.NaN`.
-                max_nan = MaxNan (lhs: T, rhs: T) {} -> T : Float, Pure, SM_80;
+                max_nan = MaxNan (lhs: T, rhs: T) {} -> T : Float, Pure, SM_80 where not_f64(lhs);
                 /// `magnitude` with the sign of `sign`. PTX ISA 9.7.3.2 `copysign`.
-                copysign = Copysign (magnitude: T, sign: T) {} -> T : ScalarFloat, Pure, SM_80;
-                /// Whether `value` has the property `test`. PTX ISA 9.7.3.1 `testp`.
-                testp = Testp (value: T) { test: FloatTest } -> Bool : ScalarFloat, Pure, SM_80;
+                copysign = Copysign (magnitude: T, sign: T) {} -> T : ScalarFloat, Pure, SM_80
+                    where f32_or_f64(magnitude);
+                /// True where `value` has the property `test`. PTX ISA 9.7.3.1 `testp`.
+                testp = Testp (value: T) { test: FloatTest } -> Bool : ScalarFloat, Pure, SM_80
+                    where f32_or_f64(value);
                 /// `lhs + rhs`, cut to the range of the type. PTX ISA 9.7.1.1 `add.sat`.
-                add_sat = AddSat (lhs: T, rhs: T) {} -> T : Int32, Pure, SM_80;
+                add_sat = AddSat (lhs: T, rhs: T) {} -> T : Int32, Pure, SM_80 where i32_only(lhs);
                 /// `lhs - rhs`, cut to the range of the type. PTX ISA 9.7.1.2 `sub.sat`.
-                sub_sat = SubSat (lhs: T, rhs: T) {} -> T : Int32, Pure, SM_80;
+                sub_sat = SubSat (lhs: T, rhs: T) {} -> T : Int32, Pure, SM_80 where i32_only(lhs);
                 /// The high half of `lhs * rhs`. PTX ISA 9.7.1.3 `mul.hi`.
                 mul_hi = MulHi (lhs: T, rhs: T) {} -> T : Int, Pure, SM_80;
                 /// `lhs * rhs` in the type of twice the width. PTX ISA 9.7.1.3 `mul.wide`.
@@ -115,7 +126,7 @@ macro_rules! for_each_op {
                 /// `lhs * rhs + addend` in the type of twice the width; wraps. PTX ISA 9.7.1.4 `mad.wide`.
                 mad_wide = MadWide (lhs: T, rhs: T, addend: Wide) {} -> Wide : IntHalf, Pure, SM_80;
                 /// `mad_hi`, cut to the range of the type. PTX ISA 9.7.1.4 `mad.hi.sat`.
-                mad_hi_sat = MadHiSat (lhs: T, rhs: T, addend: T) {} -> T : Int32, Pure, SM_80;
+                mad_hi_sat = MadHiSat (lhs: T, rhs: T, addend: T) {} -> T : Int32, Pure, SM_80 where i32_only(lhs);
                 /// The low or the high 32 of the 48 bits of the product of the lowest 24 bits of the operands, which
                 /// count as numbers of 24 bits. PTX ISA 9.7.1.5 `mul24`.
                 mul24 = Mul24 (lhs: T, rhs: T) { half: ProductHalf } -> T : Int32, Pure, SM_80;
@@ -123,17 +134,18 @@ macro_rules! for_each_op {
                 mad24 = Mad24 (lhs: T, rhs: T, addend: T) { half: ProductHalf } -> T : Int32, Pure, SM_80;
                 /// The high bits of `mul24`, plus `addend`, cut to the range of the type. PTX ISA 9.7.1.6
                 /// `mad24.hi.sat`.
-                mad24_hi_sat = Mad24HiSat (lhs: T, rhs: T, addend: T) {} -> T : Int32, Pure, SM_80;
+                mad24_hi_sat = Mad24HiSat (lhs: T, rhs: T, addend: T) {} -> T : Int32, Pure, SM_80
+                    where i32_only(lhs);
                 /// `lhs + rhs` in both half words; wraps. PTX ISA 9.7.1.1 `add.s16x2`.
-                add_packed = AddPacked (lhs: T, rhs: T) {} -> T : PackedInt, Pure, SM_90;
+                add_packed = AddPacked (lhs: T, rhs: T) {} -> T : PackedInt, Pure, SM_90, PTX_8_0;
                 /// The smaller half words. PTX ISA 9.7.1.12 `min.s16x2`.
-                min_packed = MinPacked (lhs: T, rhs: T) {} -> T : PackedInt, Pure, SM_90;
+                min_packed = MinPacked (lhs: T, rhs: T) {} -> T : PackedInt, Pure, SM_90, PTX_8_0;
                 /// The larger half words. PTX ISA 9.7.1.13 `max.s16x2`.
-                max_packed = MaxPacked (lhs: T, rhs: T) {} -> T : PackedInt, Pure, SM_90;
+                max_packed = MaxPacked (lhs: T, rhs: T) {} -> T : PackedInt, Pure, SM_90, PTX_8_0;
                 /// `max(min(lhs, rhs), 0)`, in each element. PTX ISA 9.7.1.12 `min.relu`.
-                min_relu = MinRelu (lhs: T, rhs: T) {} -> T : Relu, Pure, SM_90;
+                min_relu = MinRelu (lhs: T, rhs: T) {} -> T : Relu, Pure, SM_90, PTX_8_0;
                 /// `max(lhs, rhs, 0)`, in each element. PTX ISA 9.7.1.13 `max.relu`.
-                max_relu = MaxRelu (lhs: T, rhs: T) {} -> T : Relu, Pure, SM_90;
+                max_relu = MaxRelu (lhs: T, rhs: T) {} -> T : Relu, Pure, SM_90, PTX_8_0;
                 /// `|lhs - rhs| + addend`; wraps. PTX ISA 9.7.1.7 `sad`.
                 sad = Sad (lhs: T, rhs: T, addend: T) {} -> T : Int, Pure, SM_80;
                 /// The sum of the products of four bytes each, plus `addend`; wraps. PTX ISA 9.7.1.23 `dp4a`.
@@ -174,34 +186,35 @@ macro_rules! for_each_op {
                 prmt = Prmt (low: T, high: T, selector: U32) { mode: PermuteMode } -> T
                     : Int32, Pure, SM_80;
                 /// The lowest `bits` bits, extended to the width. PTX ISA 9.7.1.21 `szext`.
-                szext = Szext (value: T, bits: U32) { excess: Excess } -> T : Int32, Pure, SM_80;
+                szext = Szext (value: T, bits: U32) { excess: Excess } -> T : Int32, Pure, SM_80, PTX_7_6;
                 /// `count` bits set, from `start` on. PTX ISA 9.7.1.22 `bmsk`.
-                bmsk = Bmsk (start: U32, count: U32) { excess: Excess } -> U32 : Any, Pure, SM_80;
+                bmsk = Bmsk (start: U32, count: U32) { excess: Excess } -> U32 : Any, Pure, SM_80, PTX_7_6;
                 /// The same bits as a value of the type `to`. PTX ISA 9.7.9.1 `mov`.
-                bitcast = Bitcast (value: T) { to: Type } -> As : Data, Pure, SM_80;
+                bitcast = Bitcast (value: T) { to: Type } -> As : Data, Pure, SM_80 where same_bits(value, to);
                 /// The number rounded to the floating point type `to` as `mode` says, in each element.
                 /// PTX ISA 9.7.9.21 `cvt`.
                 cvt_rounded = CvtRounded (value: T) { to: Scalar, mode: FloatMode } -> To
-                    : Data, Pure, SM_80;
+                    : Data, Pure, SM_80 where rounded_conversion(value, to, mode);
                 /// The number rounded to an integer, as the type `to`: an integer type, whose range it is cut
                 /// to (NaN gives 0), or the floating point type that it has.
                 /// PTX ISA 9.7.9.21 `cvt.rni`, `cvt.rzi`, `cvt.rmi`, `cvt.rpi`.
                 cvt_rint = CvtRint (value: T) { to: Scalar, rounding: Rounding } -> To
-                    : ScalarFloat, Pure, SM_80;
+                    : ScalarFloat, Pure, SM_80 where rint(value, to, rounding);
                 /// The integer cut to the range of the integer type `to`. PTX ISA 9.7.9.21 `cvt.sat`.
-                cvt_sat = CvtSat (value: T) { to: Scalar } -> To : Int, Pure, SM_80;
+                cvt_sat = CvtSat (value: T) { to: Scalar } -> To : Int, Pure, SM_80 where to_int(to);
                 /// The vector of the integers of the list, each cut to the range of `to`, the first one in the lowest
                 /// bits: four of 8 bits, or two of 16. PTX ISA 9.7.9.22 `cvt.pack.sat`.
-                cvt_pack = CvtPack (; values: [I32]) { to: Scalar } -> PackTo : Any, Pure, SM_80;
+                cvt_pack = CvtPack (; values: [I32]) { to: Scalar } -> PackTo : Any, Pure, SM_80
+                    where pack(values, to);
                 /// The vector of the values of the list, the first one in the lowest bits.
                 /// PTX ISA 9.7.9.1 `mov` of a vector.
                 vec_pack = VecPack (; values: [T]) {} -> Pack : Scalar, Pure, SM_80;
-                /// The vector of which every element is `value`.
+                /// The vector with `value` in every element.
                 vec_splat = VecSplat (value: T) { lanes: u32 } -> Splat : Scalar, Pure, SM_80;
                 /// Element `lane` of a vector, from 0. PTX ISA 9.7.9.1 `mov` of a vector.
                 vec_extract = VecExtract (vector: T) { lane: u32 } -> Lane : Vector, Pure, SM_80;
-                /// What the hardware tells the thread, the same at each execution. PTX ISA 10 `mov` from a
-                /// special register.
+                /// A special register that keeps its value while the thread runs. PTX ISA 10 `mov` from a special
+                /// register.
                 sreg = Sreg () { reg: SpecialReg } -> Reg : Any, Pure, SM_80;
             }
             /// Memory, pointers and register variables.
@@ -237,17 +250,17 @@ macro_rules! for_each_op {
                 /// The pointer of the space `space` to the same place, which must be in that space.
                 /// PTX ISA 9.7.9.20 `cvta.to`.
                 cvta_to = CvtaTo (base: Pointer) { space: Space } -> PointerInto : Any, Pure, SM_80;
-                /// Whether a generic pointer points into the space `space`. PTX ISA 9.7.9.19 `isspacep`.
+                /// True where a generic pointer points into the space `space`. PTX ISA 9.7.9.19 `isspacep`.
                 isspacep = Isspacep (base: Pointer) { space: Space } -> Bool : Any, Pure, SM_80;
                 /// The address, in bytes: as `i64` of global and generic pointers, as `i32` of those into the other
                 /// spaces, which are small. Tile IR's `ptr_to_int`, PTX ISA 9.7.9.8 `mov`.
                 ptr_to_int = PtrToInt (base: Pointer) {} -> Address : Any, Pure, SM_80;
                 /// The pointer to the same place in the shared memory of block `cta` of the cluster.
                 /// PTX ISA 9.7.9.23 `mapa`.
-                mapa = Mapa (base: Pointer, cta: U32) {} -> ClusterPointer : Any, Pure, SM_90;
+                mapa = Mapa (base: Pointer, cta: U32) {} -> ClusterPointer : Any, Pure, SM_90, PTX_7_8;
                 /// The number of the block of the cluster in whose shared memory the pointer is.
                 /// PTX ISA 9.7.9.24 `getctarank`.
-                getctarank = Getctarank (base: Pointer) {} -> U32 : Any, Pure, SM_90;
+                getctarank = Getctarank (base: Pointer) {} -> U32 : Any, Pure, SM_90, PTX_7_8;
                 /// The present value of register `index` of a variable.
                 get_var = GetVar () { var: VarId, index: u32 } -> VarElem : Any, Read, SM_80;
                 /// Sets register `index` of a variable.
@@ -258,12 +271,12 @@ macro_rules! for_each_op {
                 /// Sets the element to `op(old, value)`; the result is `old`. PTX ISA 9.7.13.5 `atom`.
                 atom = Atom (base: MutPointer, index: Index, value: Elem)
                     { op: AtomicOp, order: AtomicOrder, scope: MemScope } -> Elem : Any, Write, SM_80;
-                /// Sets the element to `value` where its bits are those of `compare`; the result is what was
-                /// there. PTX ISA 9.7.13.5 `atom.cas`.
+                /// Sets the element to `value` where its bits are those of `compare`; the result is the old value.
+                /// PTX ISA 9.7.13.5 `atom.cas`.
                 atom_cas = AtomCas (base: MutPointer, index: Index, compare: Elem, value: Elem)
                     { order: AtomicOrder, scope: MemScope } -> Elem : Any, Write, SM_80;
                 /// Sets each element from `*(base + index)` on to `op(old, value)`, each in a step of its own; the
-                /// result is what was there. PTX ISA 9.7.13.5 `atom.v2`, `atom.v4`, `atom.v8`.
+                /// result is the old value. PTX ISA 9.7.13.5 `atom.v2`, `atom.v4`, `atom.v8`.
                 atom_vec = AtomVec (base: MutPointer, index: Index, vector: ElemVector)
                     { op: AtomicOp, order: AtomicOrder, scope: MemScope } -> ElemVector : Any, Write, SM_80;
                 /// Sets each element from `*(base + index)` on to `op(old, value)`, each in a step of its own.
@@ -274,18 +287,18 @@ macro_rules! for_each_op {
                 red = Red (base: MutPointer, index: Index, value: Elem)
                     { op: AtomicOp, order: RedOrder, scope: MemScope } -> Unit : Any, Write, SM_80;
             }
-            /// What caches are told about global memory, at `base + index`, `index` in elements.
+            /// Cache hints about global memory, at `base + index`, `index` in elements.
             Cache {
                 /// Brings the line of the address into a cache. PTX ISA 9.7.9.15 `prefetch`.
                 prefetch = Prefetch (base: Pointer, index: Index) { level: PrefetchLevel } -> Unit
                     : Any, Read, SM_80;
                 /// The 128 bytes from the address on lose their content, and need not go to memory.
                 /// PTX ISA 9.7.9.17 `discard`.
-                discard = Discard (base: MutPointer, index: Index) {} -> Unit : Any, Write, SM_80;
+                discard = Discard (base: MutPointer, index: Index) {} -> Unit : Any, Write, SM_80, PTX_7_4;
                 /// L2 gives the 128 bytes from the address on up in their turn, no longer last.
                 /// PTX ISA 9.7.9.16 `applypriority`.
                 applypriority = Applypriority (base: Pointer, index: Index) {} -> Unit
-                    : Any, Read, SM_80;
+                    : Any, Read, SM_80, PTX_7_4;
             }
             /// Synchronisation of threads.
             Sync {
@@ -313,26 +326,26 @@ macro_rules! for_each_op {
                 fence = Fence () { order: FenceOrder, scope: MemScope } -> Unit : Any, Sync, SM_80;
                 /// The same for accesses of the thread to one memory at several addresses.
                 /// PTX ISA 9.7.13.4 `fence.proxy.alias`.
-                fence_proxy_alias = FenceProxyAlias () {} -> Unit : Any, Sync, SM_80;
+                fence_proxy_alias = FenceProxyAlias () {} -> Unit : Any, Sync, SM_80, PTX_7_5;
                 /// The same for accesses of the thread and of asynchronous copies and tensor cores.
                 /// PTX ISA 9.7.13.4 `fence.proxy.async`.
                 fence_proxy_async = FenceProxyAsync () { space: ProxySpace } -> Unit
-                    : Any, Sync, SM_90;
+                    : Any, Sync, SM_90, PTX_8_0;
                 /// Comes to the barrier of the cluster without waiting. PTX ISA 9.7.13.3
                 /// `barrier.cluster.arrive`.
                 barrier_cluster_arrive = BarrierClusterArrive ()
-                    { form: BarrierForm, order: ClusterArrival } -> Unit : Any, Sync, SM_90;
+                    { form: BarrierForm, order: ClusterArrival } -> Unit : Any, Sync, SM_90, PTX_7_8;
                 /// Waits until all threads of the cluster have come to its barrier. PTX ISA 9.7.13.3
                 /// `barrier.cluster.wait`.
                 barrier_cluster_wait = BarrierClusterWait () { form: BarrierForm } -> Unit
-                    : Any, Sync, SM_90;
+                    : Any, Sync, SM_90, PTX_7_8;
                 /// Waits until the grids that this one depends on have ended and their memory accesses are
                 /// seen. PTX ISA 9.7.13.13 `griddepcontrol.wait`.
-                griddepcontrol_wait = GriddepcontrolWait () {} -> Unit : Any, Sync, SM_90;
+                griddepcontrol_wait = GriddepcontrolWait () {} -> Unit : Any, Sync, SM_90, PTX_7_8;
                 /// Lets the grids that depend on this one start, once all its blocks have called this or
                 /// have ended. PTX ISA 9.7.13.13 `griddepcontrol.launch_dependents`.
                 griddepcontrol_launch_dependents = GriddepcontrolLaunchDependents () {} -> Unit
-                    : Any, Sync, SM_90;
+                    : Any, Sync, SM_90, PTX_7_8;
             }
             /// Tensor cores, and the matrices that they work on. All threads of a warp execute these together.
             Mma {
@@ -344,7 +357,7 @@ macro_rules! for_each_op {
                 /// As `mma_sync`, in `f64`, where a thread has more of A than a vector holds: the list is each thread's
                 /// part of A, then that of B. PTX ISA 9.7.14.5 `mma.sync`.
                 mma_sync_f64 = MmaSyncF64 (; values: [F64]) { shape: MmaShape, d: VarId, first: u32 } -> Unit
-                    : Any, Sync, SM_90;
+                    : Any, Sync, SM_90, PTX_7_8;
                 /// Loads 8x8 matrices of 16-bit elements. The row `i % 8` of matrix `i / 8` starts at
                 /// `*(base + index)` of lane `i`; a thread gets elements `2 (lane % 4) ..` of row `lane / 4` of
                 /// each matrix. PTX ISA 9.7.14.5.15 `ldmatrix`.
@@ -353,11 +366,11 @@ macro_rules! for_each_op {
                 /// Stores 8x8 matrices of 16-bit elements, as `ldmatrix` loads them.
                 /// PTX ISA 9.7.14.5.16 `stmatrix`.
                 stmatrix = Stmatrix (base: MutPointer, index: Index, vector: ElemVector)
-                    { order: MatrixOrder } -> Unit : Any, Sync, SM_90;
-                /// The 8x8 matrix of 16-bit elements of which lane `i` has elements `2 (i % 4)` and the next of row
-                /// `i / 4`, transposed: lane `i` gets those of rows `2 (i % 4)` and the next of column `i / 4`.
+                    { order: MatrixOrder } -> Unit : Any, Sync, SM_90, PTX_7_8;
+                /// The transposed 8x8 matrix of 16-bit elements. Lane `i` passes the elements `2 (i % 4)` and
+                /// `2 (i % 4) + 1` of row `i / 4`, and gets the elements of these rows in column `i / 4`.
                 /// PTX ISA 9.7.14.5.17 `movmatrix`.
-                movmatrix = Movmatrix (value: T) {} -> T : Vector, Sync, SM_80;
+                movmatrix = Movmatrix (value: T) {} -> T : Vector, Sync, SM_80, PTX_7_8;
                 /// `bits`, and in bits 0 to 13 bits 4 to 17 of the address: the descriptor of a matrix in shared
                 /// memory. PTX ISA 9.7.15.5.1 "matrix descriptor".
                 matrix_descriptor = MatrixDescriptor (base: Pointer) { bits: u64 } -> U64
@@ -367,26 +380,26 @@ macro_rules! for_each_op {
                 /// the descriptors `a` and `b`. PTX ISA 9.7.15.5.2 `wgmma.mma_async`.
                 wgmma = Wgmma (a: U64, b: U64, accumulate: Bool)
                     { shape: MmaShape, a_type: Scalar, b_type: Scalar, d: VarId, first: u32, form: WgmmaForm }
-                    -> Unit : Any, Sync, SM_90A;
+                    -> Unit : Any, Sync, SM_90A, PTX_8_0;
                 /// As `wgmma`, with each thread's part of A in `a`. PTX ISA 9.7.15.5.2 `wgmma.mma_async`.
                 wgmma_rs = WgmmaRs (a: Any, b: U64, accumulate: Bool)
                     { shape: MmaShape, b_type: Scalar, d: VarId, first: u32, form: WgmmaForm } -> Unit
-                    : Any, Sync, SM_90A;
+                    : Any, Sync, SM_90A, PTX_8_0;
                 /// Orders accesses to registers and shared memory before it with the `wgmma` after it.
                 /// PTX ISA 9.7.15.7.1 `wgmma.fence`.
-                wgmma_fence = WgmmaFence () {} -> Unit : Any, Sync, SM_90A;
+                wgmma_fence = WgmmaFence () {} -> Unit : Any, Sync, SM_90A, PTX_8_0;
                 /// Makes a group of the `wgmma` that are in none. PTX ISA 9.7.15.7.2 `wgmma.commit_group`.
-                wgmma_commit_group = WgmmaCommitGroup () {} -> Unit : Any, Sync, SM_90A;
+                wgmma_commit_group = WgmmaCommitGroup () {} -> Unit : Any, Sync, SM_90A, PTX_8_0;
                 /// Waits until at most `pending` groups of `wgmma` are not done, the latest ones.
                 /// PTX ISA 9.7.15.7.3 `wgmma.wait_group`.
-                wgmma_wait_group = WgmmaWaitGroup () { pending: u32 } -> Unit : Any, Sync, SM_90A;
+                wgmma_wait_group = WgmmaWaitGroup () { pending: u32 } -> Unit : Any, Sync, SM_90A, PTX_8_0;
                 /// Changes the registers that each thread of the warp may use to `count`, a multiple of 8 from 24
                 /// to 256. PTX ISA 9.7.19.5 `setmaxnreg`.
                 setmaxnreg = Setmaxnreg () { action: SetmaxnregAction, count: u32 } -> Unit
-                    : Any, Sync, SM_90A;
+                    : Any, Sync, SM_90A, PTX_8_0;
             }
-            /// Barriers in shared memory that count arrivals and bytes: phases, each of which ends when no
-            /// arrival and no byte is pending. The barrier is the element `*(barrier + index)`.
+            /// Barriers in shared memory that count arrivals and bytes. A phase ends when no arrival and no byte is
+            /// pending. The barrier is the element `*(barrier + index)`.
             Mbarrier {
                 /// Makes a barrier whose phases wait for `count` arrivals. PTX ISA 9.7.13.15.9 `mbarrier.init`.
                 mbarrier_init = MbarrierInit (barrier: MutPointer, index: Index, count: U32) {} -> Unit
@@ -400,32 +413,32 @@ macro_rules! for_each_op {
                 /// The phase waits for `bytes` more bytes; then one arrival. The result stands for the phase.
                 /// PTX ISA 9.7.13.15.13 `mbarrier.arrive.expect_tx`.
                 mbarrier_arrive_expect_tx = MbarrierArriveExpectTx
-                    (barrier: MutPointer, index: Index, bytes: U32) {} -> U64 : Any, Sync, SM_90;
+                    (barrier: MutPointer, index: Index, bytes: U32) {} -> U64 : Any, Sync, SM_90, PTX_8_0;
                 /// An arrival at the barrier of the same place in block `cta` of the cluster.
                 /// PTX ISA 9.7.13.15.13 `mbarrier.arrive.shared::cluster`, 9.7.9.23 `mapa`.
                 mbarrier_arrive_cluster = MbarrierArriveCluster
                     (barrier: MutPointer, index: Index, cta: U32) { order: RemoteArrival } -> Unit
-                    : Any, Sync, SM_90;
+                    : Any, Sync, SM_90, PTX_8_0;
                 /// The phase waits for `bytes` more bytes. PTX ISA 9.7.13.15.11 `mbarrier.expect_tx`.
                 mbarrier_expect_tx = MbarrierExpectTx (barrier: MutPointer, index: Index, bytes: U32) {}
-                    -> Unit : Any, Sync, SM_90;
+                    -> Unit : Any, Sync, SM_90, PTX_8_0;
                 /// The phase waits for `bytes` fewer bytes. PTX ISA 9.7.13.15.12 `mbarrier.complete_tx`.
                 mbarrier_complete_tx = MbarrierCompleteTx (barrier: MutPointer, index: Index, bytes: U32)
-                    {} -> Unit : Any, Sync, SM_90;
-                /// Whether the phase of `state` has ended. PTX ISA 9.7.13.15.16 `mbarrier.test_wait`.
+                    {} -> Unit : Any, Sync, SM_90, PTX_8_0;
+                /// True where the phase of `state` has ended. PTX ISA 9.7.13.15.16 `mbarrier.test_wait`.
                 mbarrier_test_wait = MbarrierTestWait (barrier: MutPointer, index: Index, state: U64) {}
                     -> Bool : Any, Sync, SM_80;
-                /// Whether the phase of parity `parity` has ended: 0 for the first phase, 1 for the one before it
+                /// True where the phase of parity `parity` has ended: 0 for the first phase, 1 for the one before it
                 /// and for the second one, and so on. PTX ISA 9.7.13.15.16 `mbarrier.test_wait.parity`.
                 mbarrier_test_wait_parity = MbarrierTestWaitParity
-                    (barrier: MutPointer, index: Index, parity: U32) {} -> Bool : Any, Sync, SM_80;
+                    (barrier: MutPointer, index: Index, parity: U32) {} -> Bool : Any, Sync, SM_80, PTX_7_1;
                 /// As `mbarrier_test_wait`, perhaps after some time. PTX ISA 9.7.13.15.16 `mbarrier.try_wait`.
                 mbarrier_try_wait = MbarrierTryWait (barrier: MutPointer, index: Index, state: U64) {}
-                    -> Bool : Any, Sync, SM_90;
+                    -> Bool : Any, Sync, SM_90, PTX_7_8;
                 /// As `mbarrier_test_wait_parity`, perhaps after some time.
                 /// PTX ISA 9.7.13.15.16 `mbarrier.try_wait.parity`.
                 mbarrier_try_wait_parity = MbarrierTryWaitParity
-                    (barrier: MutPointer, index: Index, parity: U32) {} -> Bool : Any, Sync, SM_90;
+                    (barrier: MutPointer, index: Index, parity: U32) {} -> Bool : Any, Sync, SM_90, PTX_7_8;
                 /// Waits until the phase of `state` has ended. PTX ISA 9.7.13.15.16, `mbarrier.try_wait` or
                 /// `mbarrier.test_wait` in a loop.
                 mbarrier_wait = MbarrierWait (barrier: MutPointer, index: Index, state: U64) {} -> Unit
@@ -433,10 +446,10 @@ macro_rules! for_each_op {
                 /// Waits until the phase of parity `parity` has ended. PTX ISA 9.7.13.15.16,
                 /// `mbarrier.try_wait.parity` or `mbarrier.test_wait.parity` in a loop.
                 mbarrier_wait_parity = MbarrierWaitParity (barrier: MutPointer, index: Index, parity: U32)
-                    {} -> Unit : Any, Sync, SM_80;
-                /// What was made of barriers is seen by all of the cluster, and by bulk copies.
-                /// PTX ISA 9.7.13.4 `fence.mbarrier_init`.
-                fence_mbarrier_init = FenceMbarrierInit () {} -> Unit : Any, Sync, SM_90;
+                    {} -> Unit : Any, Sync, SM_80, PTX_7_1;
+                /// Makes the initialization of mbarriers visible to the cluster and to bulk copies. PTX ISA 9.7.13.4
+                /// `fence.mbarrier_init`.
+                fence_mbarrier_init = FenceMbarrierInit () {} -> Unit : Any, Sync, SM_90, PTX_8_0;
             }
             /// Copies that the thread does not wait for.
             AsyncCopy {
@@ -461,59 +474,59 @@ macro_rules! for_each_op {
                 /// then waits for as many fewer. PTX ISA 9.7.9.25.4.1 `cp.async.bulk`.
                 cp_async_bulk_load = CpAsyncBulkLoad (to: MutPointer, to_index: Index, from: Pointer,
                     from_index: Index, bytes: U32, barrier: MutPointer, barrier_index: Index)
-                    { policy: L2Policy } -> Unit : Any, Sync, SM_90;
+                    { policy: L2Policy } -> Unit : Any, Sync, SM_90, PTX_8_0;
                 /// Copies `bytes` bytes, a multiple of 16, from shared to global memory, as one of the group that
                 /// is committed next. PTX ISA 9.7.9.25.4.1 `cp.async.bulk`.
                 cp_async_bulk_store = CpAsyncBulkStore
                     (to: MutPointer, to_index: Index, from: Pointer, from_index: Index, bytes: U32)
-                    { policy: L2Policy } -> Unit : Any, Sync, SM_90;
+                    { policy: L2Policy } -> Unit : Any, Sync, SM_90, PTX_8_0;
                 /// Brings `bytes` bytes, a multiple of 16, into L2. PTX ISA 9.7.9.25.4.3
                 /// `cp.async.bulk.prefetch`.
                 cp_async_bulk_prefetch = CpAsyncBulkPrefetch (from: Pointer, from_index: Index, bytes: U32)
-                    { policy: L2Policy } -> Unit : Any, Sync, SM_90;
+                    { policy: L2Policy } -> Unit : Any, Sync, SM_90, PTX_8_0;
                 /// Copies the box at `coords` of a tensor to shared memory; the phase of the barrier then waits
                 /// for as many bytes fewer. The first of `coords` is that of the contiguous dimension.
                 /// PTX ISA 9.7.9.25.5.2 `cp.async.bulk.tensor`.
                 cp_async_bulk_tensor_load = CpAsyncBulkTensorLoad (map: TensorMap, to: MutPointer,
                     to_index: Index, barrier: MutPointer, barrier_index: Index; coords: [I32])
-                    { policy: L2Policy } -> Unit : Any, Sync, SM_90;
+                    { policy: L2Policy } -> Unit : Any, Sync, SM_90, PTX_8_0;
                 /// As `cp_async_bulk_tensor_load`, to the same place in each block of the cluster whose bit `ctas`
                 /// has, and to the barrier there. PTX ISA 9.7.9.25.5.2 `cp.async.bulk.tensor`
                 /// `.multicast::cluster`.
                 cp_async_bulk_tensor_multicast = CpAsyncBulkTensorMulticast (map: TensorMap, to: MutPointer,
                     to_index: Index, barrier: MutPointer, barrier_index: Index, ctas: U32; coords: [I32])
-                    { policy: L2Policy } -> Unit : Any, Sync, SM_90;
+                    { policy: L2Policy } -> Unit : Any, Sync, SM_90, PTX_8_0;
                 /// Copies a box from shared memory to `coords` of a tensor, as one of the group that is committed
                 /// next. PTX ISA 9.7.9.25.5.2 `cp.async.bulk.tensor`.
                 cp_async_bulk_tensor_store = CpAsyncBulkTensorStore
                     (map: TensorMap, from: Pointer, from_index: Index; coords: [I32]) { policy: L2Policy }
-                    -> Unit : Any, Sync, SM_90;
-                /// As `cp_async_bulk_tensor_store`, combined with what is there, element by element.
+                    -> Unit : Any, Sync, SM_90, PTX_8_0;
+                /// As `cp_async_bulk_tensor_store`, combined with the destination element by element.
                 /// PTX ISA 9.7.9.25.5.3 `cp.reduce.async.bulk.tensor`.
                 cp_reduce_async_bulk_tensor = CpReduceAsyncBulkTensor
                     (map: TensorMap, from: Pointer, from_index: Index; coords: [I32])
-                    { op: BulkReduce, policy: L2Policy } -> Unit : Any, Sync, SM_90;
+                    { op: BulkReduce, policy: L2Policy } -> Unit : Any, Sync, SM_90, PTX_8_0;
                 /// Brings the box at `coords` of a tensor into L2.
                 /// PTX ISA 9.7.9.25.5.4 `cp.async.bulk.prefetch.tensor`.
                 cp_async_bulk_prefetch_tensor = CpAsyncBulkPrefetchTensor (map: TensorMap; coords: [I32])
-                    { policy: L2Policy } -> Unit : Any, Sync, SM_90;
+                    { policy: L2Policy } -> Unit : Any, Sync, SM_90, PTX_8_0;
                 /// Sets `*(to + index)` in the shared memory of a block of the cluster to `value`; the phase of the
                 /// barrier, which is in the same block, then waits for as many bytes fewer.
                 /// PTX ISA 9.7.9.13 `st.async`.
                 st_async = StAsync (base: MutPointer, index: Index, value: Elem, barrier: MutPointer,
-                    barrier_index: Index) {} -> Unit : Any, Sync, SM_90;
-                /// As `st_async`, combined with what is there. PTX ISA 9.7.13.8 `red.async`.
+                    barrier_index: Index) {} -> Unit : Any, Sync, SM_90, PTX_8_1;
+                /// As `st_async`, combined with the destination. PTX ISA 9.7.13.8 `red.async`.
                 red_async = RedAsync (base: MutPointer, index: Index, value: Elem, barrier: MutPointer,
-                    barrier_index: Index) { op: BulkReduce } -> Unit : Any, Sync, SM_90;
+                    barrier_index: Index) { op: BulkReduce } -> Unit : Any, Sync, SM_90, PTX_8_1;
                 /// Makes a group of the bulk copies of the thread that are in none.
                 /// PTX ISA 9.7.9.25.6.2 `cp.async.bulk.commit_group`.
-                cp_async_bulk_commit_group = CpAsyncBulkCommitGroup () {} -> Unit : Any, Sync, SM_90;
+                cp_async_bulk_commit_group = CpAsyncBulkCommitGroup () {} -> Unit : Any, Sync, SM_90, PTX_8_0;
                 /// Waits until at most `pending` groups of bulk copies of the thread, the latest ones, are not
                 /// done, or have not read their source. PTX ISA 9.7.9.25.6.3 `cp.async.bulk.wait_group`.
                 cp_async_bulk_wait_group = CpAsyncBulkWaitGroup () { pending: u32, wait: BulkWait } -> Unit
-                    : Any, Sync, SM_90;
+                    : Any, Sync, SM_90, PTX_8_0;
                 /// Brings the description of a tensor into a cache. PTX ISA 9.7.9.15 `prefetch.tensormap`.
-                prefetch_tensormap = PrefetchTensormap (map: TensorMap) {} -> Unit : Any, Read, SM_90;
+                prefetch_tensormap = PrefetchTensormap (map: TensorMap) {} -> Unit : Any, Read, SM_90, PTX_8_0;
             }
             /// Operations of the threads of a warp together: those whose bits `members` has, which must all
             /// come, with the same `members`, unless they have ended.
@@ -523,8 +536,8 @@ macro_rules! for_each_op {
                 /// PTX ISA 9.7.9.6 `shfl.sync`.
                 shfl = Shfl (value: T, lane: U32, segment: U32, members: U32) { mode: ShflMode } -> T, Bool
                     : Scalar, Sync, SM_80;
-                /// Whether `pred` holds in all members, in any of them, or is the same in all of them.
-                /// PTX ISA 9.7.13.9 `vote.sync`.
+                /// True where `pred` holds in all members, in any of them, or is the same in all of them. PTX ISA
+                /// 9.7.13.9 `vote.sync`.
                 vote = Vote (pred: Bool, members: U32) { mode: VoteMode } -> Bool : Any, Sync, SM_80;
                 /// The bits of the members in which `pred` holds. PTX ISA 9.7.13.9 `vote.sync.ballot`.
                 vote_ballot = VoteBallot (pred: Bool, members: U32) {} -> U32 : Any, Sync, SM_80;
@@ -539,17 +552,17 @@ macro_rules! for_each_op {
                 redux = Redux (value: T, members: U32) { op: ReduxOp } -> T : Int32, Sync, SM_80;
                 /// The lane of one of the members, the same one in all, and whether it is the thread.
                 /// PTX ISA 9.7.13.14 `elect.sync`.
-                elect = Elect (members: U32) {} -> U32, Bool : Any, Sync, SM_90;
+                elect = Elect (members: U32) {} -> U32, Bool : Any, Sync, SM_90, PTX_8_0;
                 /// Waits for all members; memory accesses before it are seen by them after it.
                 /// PTX ISA 9.7.13.2 `bar.warp.sync`.
                 bar_warp = BarWarp (members: U32) {} -> Unit : Any, Sync, SM_80;
                 /// The bits of the lanes that execute it together. PTX ISA 9.7.13.11 `activemask`.
                 activemask = Activemask () {} -> U32 : Any, Read, SM_80;
             }
-            /// What a thread asks of the hardware that runs it.
+            /// Requests of a thread to the hardware that runs it.
             Thread {
-                /// What the hardware tells the thread now; another time it may be something else. PTX ISA 10
-                /// `mov` from a volatile special register.
+                /// A special register that may change while the thread runs. PTX ISA 10 `mov` from a volatile special
+                /// register.
                 volatile_sreg = VolatileSreg () { reg: VolatileReg } -> Reg : Any, Read, SM_80;
                 /// Sleeps for between 0 and `2 * nanoseconds`, at most a millisecond.
                 /// PTX ISA 9.7.13.1 `nanosleep`.

@@ -1,5 +1,4 @@
-//! Which operations of tensor cores, of barriers in memory and of asynchronous copies PTX has with which
-//! attributes on which types.
+//! PTX's support for tensor cores, mbarriers and asynchronous copies, by attribute and type.
 
 use super::mma::{Accumulators, MmaOverflow, MmaShape, WgmmaForm, fragment};
 use super::{AsyncCopy, BulkReduce, CpAsyncCache, Mbarrier, Mma};
@@ -48,7 +47,7 @@ impl Types<'_> {
         self.0.vars.get(var).map(|var| var.ty)
     }
 
-    /// Whether the value, which may be no constant, can be what `holds` asks for.
+    /// Returns whether the value can satisfy `holds`. A value that is not a constant can.
     fn may(self, value: Value, holds: impl Fn(i128) -> bool) -> bool {
         self.0.integer(value).is_none_or(holds)
     }

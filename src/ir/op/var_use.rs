@@ -1,4 +1,4 @@
-//! Which registers of a variable an operation reads and sets.
+//! The registers of a variable that an operation reads and sets.
 
 use super::{Accumulators, Mem, Mma, Op};
 use crate::ir::entity::VarId;
@@ -12,9 +12,9 @@ pub(in crate::ir) struct VarUse {
     pub(in crate::ir) first: u32,
     /// The number of registers.
     pub(in crate::ir) len: u32,
-    /// Whether they must have been set before.
+    /// True if they must have been set before.
     pub(in crate::ir) reads: bool,
-    /// Whether they are set afterwards.
+    /// True if they are set afterwards.
     pub(in crate::ir) sets: bool,
 }
 

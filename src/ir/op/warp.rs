@@ -1,11 +1,12 @@
-//! Attributes of the operations of a warp.
+//! Attributes of warp operations.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::ir::name::{self, ParseNameError};
 
-/// Which lane a shuffle reads. `lane` and `segment` are its operands; of `lane` the low five bits count.
+/// The rule by which a shuffle picks the lane that it reads. `lane` and `segment` are its operands; only the
+/// low five bits of `lane` count.
 ///
 /// `segment` has the clamp in its bits 0 to 4 and the mask of the lane bits that name a segment in bits 8
 /// to 12. With `first = own & mask` and `last = first | (clamp & !mask)`, the lane `j` is inside where
@@ -73,14 +74,14 @@ impl ShflMode {
     }
 }
 
-/// What a vote asks of its members.
+/// The question that a vote puts to its members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum VoteMode {
-    /// Whether the predicate holds in all.
+    /// Does the predicate hold in all?
     All,
-    /// Whether it holds in any.
+    /// Does it hold in any?
     Any,
-    /// Whether it is the same in all.
+    /// Is it the same in all?
     Uni,
 }
 
@@ -98,7 +99,7 @@ impl VoteMode {
     }
 }
 
-/// How a reduction over a warp combines values.
+/// The operation by which a warp reduction combines values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ReduxOp {
     /// The sum, which wraps.

@@ -1,4 +1,4 @@
-//! A `for` of the source, and how often its body runs.
+//! A `for` of the source and its number of iterations.
 //!
 //! The trip count of `for` is `ceil((hi - lo) / step)`, computed in the unsigned type of the same width,
 //! where the difference of two numbers of the index type never wraps. A dynamic step that is not positive

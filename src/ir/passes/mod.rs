@@ -1,7 +1,7 @@
-//! Passes: from a verified kernel to another one that computes the same.
+//! Passes that rewrite a verified kernel into an equivalent one.
 //!
 //! `lower` carries out what the operations ask for, such as the unrolling of a loop, so that code generation
-//! and the simulator see plain loops only. What cannot be carried out the verifier has refused.
+//! and the simulator see plain loops only. The verifier has refused requests that cannot be carried out.
 
 mod counted;
 mod pipeline;
@@ -26,7 +26,7 @@ pub(in crate::ir) fn lower(ir: &KernelIr) -> Option<KernelIr> {
     unrolled.or(pipelined)
 }
 
-/// Whether there is a loop with such a request.
+/// Returns whether there is a loop with such a request.
 fn asks(ir: &KernelIr, region: RegionId, such: &impl Fn(u32, Unroll) -> bool) -> bool {
     ir.regions[region].ops.iter().any(|op| {
         let op = &ir.ops[*op].op;

@@ -1,13 +1,13 @@
-//! Software pipelining of loops that ask for it.
+//! Software pipelining: moves the loads of later iterations ahead in loops that ask for it.
 //!
-//! Rules, for a loop with `t` iterations that fetches `n` ahead, split into what is done ahead and what is
-//! done in time (`analysis/prefetch.rs`, which also says what is refused and why):
+//! Rules, for a loop with `t` iterations that fetches `n` ahead, split into what is done ahead and what is done
+//! in time (`analysis/prefetch.rs`, which also lists the refused cases):
 //!
 //! 1. The prologue does ahead what the iterations `0..n` need.
 //! 2. The main loop has `t - n` iterations. Iteration `i` does ahead what iteration `i + n` needs, then in
 //!    time what iteration `i` does, with the values that were fetched for it.
-//! 3. The drain has `n` iterations, which only do in time what is to be done.
-//! 4. Fetched values are carried: a circular buffer of `n` stages in registers, and one more while an
+//! 3. The drain has `n` iterations, which only do the operations of their own iteration. 4. Fetched values are
+//! carried: a circular buffer of `n` stages in registers, and one more while an
 //!    iteration runs. Each iteration passes them on by one.
 //! 5. Tiles in shared memory that the body fills and uses are filled ahead too: each has a circular buffer of
 //!    `n + 1` stages. An iteration of the main loop passes a barrier, loads ahead, uses its stage, and then
@@ -65,8 +65,8 @@ struct Pipeline<'k> {
     stages: u32,
 }
 
-/// What an iteration starts with: the index, that of the iteration to fetch for (unless there is none), the
-/// stages of the tiles to use and to fill, the carried values, and the fetched ones of each stage.
+/// The state at the start of an iteration: its index, the index to fetch for (unless there is none), the stages
+/// of the tiles to use and to fill, the carried values, and the fetched values of each stage.
 struct State {
     index: Value,
     ahead: Option<Value>,
@@ -251,7 +251,8 @@ impl Pipeline<'_> {
         if let Some(fill) = begins {
             self.store(rewrite, region, fill, original);
         }
-        // What was done ahead, for the stores below: what is done in time takes the same names.
+        // The results of the operations done ahead, for the stores below: the operations done in time take the
+        // same names.
         let early = self.early_values();
         let kept = rewrite.values(&early);
         let args = &source.regions[body].args;
@@ -274,7 +275,7 @@ impl Pipeline<'_> {
             rewrite.rename(&early, &kept);
             self.store(rewrite, region, fill, original);
         }
-        // In the drain nothing new comes, and what is passed on last is not used.
+        // The drain loads nothing new, and its last carried values are not used.
         state.fetched.extend(fetched.or_else(|| state.fetched.last().cloned()));
         state.fetched.remove(0);
         state.index = self.next(rewrite, region, state.index);
@@ -285,7 +286,7 @@ impl Pipeline<'_> {
         state
     }
 
-    /// The index, and the results of what is done ahead.
+    /// The index, and the results of the operations done ahead.
     fn early_values(&self) -> Vec<Value> {
         let Counted { source, body, .. } = self.counted;
         let index = source.regions[body].args.first();
@@ -313,7 +314,7 @@ impl Pipeline<'_> {
         }
     }
 
-    /// Fills a stage of the tiles with what was fetched last.
+    /// Fills a stage of the tiles with the values fetched last.
     fn store(&self, rewrite: &mut Rewrite<'_>, region: RegionId, stage: Value, original: &[Value]) {
         self.point(rewrite, region, stage, original);
         copy_ops(rewrite, &self.split.fill, region);
@@ -322,7 +323,7 @@ impl Pipeline<'_> {
         }
     }
 
-    /// Whether the tiles are filled by asynchronous copies.
+    /// Returns whether asynchronous copies fill the tiles.
     fn is_asynchronous(&self) -> bool {
         self.split.tiles.as_ref().is_some_and(|tiles| !tiles.waits.is_empty())
     }
@@ -340,7 +341,7 @@ impl Pipeline<'_> {
         arith(Scalar::I32, Arith::Selp { cond: more, then_value: next, else_value: zero })
     }
 
-    /// Does ahead what the iteration with this index needs; returns what is fetched.
+    /// Loads the values that the iteration with this index needs, and returns them.
     fn fetch(&self, rewrite: &mut Rewrite<'_>, region: RegionId, index: Value) -> ValueList {
         let args = &self.counted.source.regions[self.counted.body].args;
         rewrite.rename(args, &[index]);

@@ -1,4 +1,4 @@
-//! Copying a kernel operation by operation, with values, loops and variables renamed.
+//! Copies a kernel operation by operation, with values, loops and variables renamed.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use crate::ir::kernel::{KernelIr, OpData, Region, ValueData, ValueDef, VarData};
 use crate::ir::op::{Arith, Control, Op, ValueList};
 use crate::ir::types::{Const, Scalar, Type};
 
-/// What a jump to a loop of the source becomes.
+/// The translation of a jump to a loop of the source.
 #[derive(Clone, Copy)]
 pub(super) enum Target {
     /// The same jump to a copy of the loop.

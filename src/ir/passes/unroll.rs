@@ -1,4 +1,4 @@
-//! Unrolling of loops that ask for it.
+//! Unrolls loops that ask for it.
 //!
 //! Rules:
 //!

@@ -1,4 +1,4 @@
-//! Removing assertions.
+//! Removes assertions.
 //!
 //! * An `assert` goes, wherever it is.
 //! * What is then unused goes too, if it only computes: constants, and operations that the table calls pure.
@@ -22,7 +22,7 @@ pub(in crate::ir) fn without_asserts(ir: &KernelIr) -> KernelIr {
             }
         }
     }
-    // Operations that are to go, the operands of which may be unused then.
+    // Operations that are removed; their operands may become unused.
     let mut next = asserts;
     while let Some(id) = next.pop() {
         removed[id.index()] = true;

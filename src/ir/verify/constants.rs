@@ -1,8 +1,8 @@
-//! Operations that fault whenever the kernel runs: constants that cannot be right.
+//! Finds operations that fault in every launch because of their constants.
 //!
-//! Only what every thread executes is looked at: the operations of the kernel's body and of loops that have
-//! an iteration, up to the first one that may jump away. An arm of an `if` may be there for constants that
-//! it then guards against, as in a body that was unrolled.
+//! It looks only at operations that every thread executes: those of the kernel's body and of loops with at
+//! least one iteration, up to the first one with a possible jump. An arm of an `if` is left out, because it may
+//! guard against the very constants, as in an unrolled body.
 
 use super::{Report, VerifyError};
 use crate::ir::analysis::jumps::leaves;
@@ -86,7 +86,7 @@ fn check_op(report: &mut Report<'_>, op: OpId) {
     }
 }
 
-/// An allocation of which it is known that a pointer is made from it.
+/// The allocation that a pointer is known to point into.
 enum Allocation {
     Shared(SharedId),
     Local(LocalId),

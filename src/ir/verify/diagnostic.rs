@@ -1,4 +1,4 @@
-//! Texts and their values.
+//! Checks the texts and values of `assert` and `printf`.
 
 use super::{Report, VerifyError};
 use crate::ir::entity::OpId;

@@ -1,4 +1,4 @@
-//! Indices and ownership: what the other groups take for granted.
+//! Checks indices and ownership, on which all other groups rely.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ pub(super) fn check(report: &mut Report<'_>) {
         walk.value(param.value);
     }
     walk.region(ir.body, None);
-    // Also those that no operation names: shared allocations take memory all the same.
+    // Shared allocations that no operation names take memory too.
     for (_, data) in ir.shared.iter() {
         walk.exists(&ir.places, data.place);
     }

@@ -1,7 +1,9 @@
-//! The rules of the verifier, one variant each.
+//! The errors of the verifier, one variant for each rule.
 
 use std::fmt;
 
+use super::message::{Count, TypeList, without_param};
+use crate::errors::errors;
 use crate::ir::entity::{ArrayId, LocalId, SharedId, Value, VarId};
 use crate::ir::format::FormatError;
 use crate::ir::kernel::Place;
@@ -10,716 +12,527 @@ use crate::ir::target::Target;
 use crate::ir::types::{Scalar, Space, Type};
 use crate::ir::vector::VectorType;
 
-/// A broken rule: what is wrong, with the values at fault.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum VerifyError {
-    /// An index points outside its arena.
-    EntityOutOfRange {
-        /// The index as it prints.
-        entity: String,
-        /// The number of entries of the arena.
-        len: usize,
-    },
-    /// A region or an operation is in the kernel twice.
-    InKernelTwice {
-        /// The entity as it prints.
-        entity: String,
-    },
-    /// A region, an operation or a value names another owner than it has.
-    WrongOwner {
-        /// The entity as it prints.
-        entity: String,
-    },
-    /// Too many regions are inside each other.
-    TooDeep {
-        /// The number that a kernel can have.
-        limit: usize,
-    },
-    /// The name of the kernel is not a PTX identifier.
-    InvalidName {
-        /// The name.
-        name: String,
-    },
-    /// A parameter has a name that is not an identifier.
-    InvalidParamName {
-        /// The name.
-        name: String,
-    },
-    /// Two parameters have the same name.
-    DuplicateParamName {
-        /// The name.
-        name: String,
-    },
-    /// The kernel or a parameter has a name that means something else in PTX.
-    ReservedName {
-        /// The name.
-        name: String,
-    },
-    /// The kernel or a parameter has a name that is too long.
-    NameTooLong {
-        /// The name.
-        name: String,
-        /// The characters that a name can have.
-        limit: usize,
-    },
-    /// A parameter is a pointer to memory that no launch has.
-    ParamSpace {
-        /// The name of the parameter.
-        name: String,
-        /// Where it points.
-        space: Space,
-    },
-    /// The parameters take more bytes than a launch can pass.
-    ParamBytes {
-        /// The bytes taken.
-        bytes: u64,
-        /// The bytes that there are.
-        limit: u64,
-    },
-    /// A local allocation has no elements.
-    LocalEmpty {
-        /// The allocation.
-        local: LocalId,
-    },
-    /// The local allocations take more bytes than a thread has.
-    LocalSize {
-        /// The bytes taken.
-        bytes: u64,
-        /// The bytes that there are.
-        limit: u64,
-    },
-    /// A constant array has no elements.
-    ArrayEmpty {
-        /// The array.
-        array: ArrayId,
-    },
-    /// The constant arrays take more bytes than a module has.
-    ArrayBytes {
-        /// The bytes taken.
-        bytes: u64,
-        /// The bytes that there are.
-        limit: u64,
-    },
-    /// A value is used where its definition does not reach.
-    ValueNotVisible {
-        /// The value.
-        value: Value,
-        /// Where it was made.
-        made: Place,
-    },
-    /// A region does not end in a terminator.
-    MissingTerminator {
-        /// The operation that owns the region; `None` for the body of the kernel.
-        owner: Option<&'static str>,
-    },
-    /// The body of the kernel or an arm of an `if` has arguments.
-    RegionArguments {
-        /// The operation that owns the region; `None` for the body of the kernel.
-        owner: Option<&'static str>,
-        /// The number of arguments.
-        found: usize,
-    },
-    /// An operation follows the end of its region.
-    AfterTerminator {
-        /// The operation.
-        op: &'static str,
-    },
-    /// A `yield` ends the body of a loop.
-    YieldInLoop {
-        /// `for` or `loop`.
-        owner: &'static str,
-    },
-    /// A `yield` ends the body of the kernel.
-    YieldOutsideIf,
-    /// `break` or `continue` names a loop that is not around it.
-    NotAnEnclosingLoop {
-        /// `break` or `continue`.
-        op: &'static str,
-        /// Where the loop was built.
-        made: Place,
-    },
-    /// `break` or `continue` names an operation that is no loop.
-    NotALoop {
-        /// `break` or `continue`.
-        op: &'static str,
-        /// The operation that it names.
-        target: &'static str,
-    },
-    /// More or fewer values pass into or out of a region than are expected there.
-    CarriedCount {
-        /// What passes the values.
-        op: &'static str,
-        /// The number expected.
-        expected: usize,
-        /// The number found.
-        found: usize,
-    },
-    /// Values that pass into or out of a region are not of the types expected there.
-    CarriedTypes {
-        /// What passes the values.
-        op: &'static str,
-        /// The types expected.
-        expected: Vec<Type>,
-        /// The types found.
-        found: Vec<Type>,
-    },
-    /// An `if` has results but no `else`.
-    ResultsWithoutElse,
-    /// An operand has a type that the operation does not take there.
-    OperandType {
-        /// The operation.
-        op: &'static str,
-        /// The operand.
-        operand: &'static str,
-        /// What is taken.
-        expected: String,
-        /// What was given.
-        found: Type,
-    },
-    /// Operands that must have one type have several.
-    MixedOperands {
-        /// The operation.
-        op: &'static str,
-        /// The operand that differs.
-        operand: &'static str,
-        /// The type of the operands before it.
-        expected: Type,
-        /// What was given.
-        found: Type,
-    },
-    /// A condition is not a `bool`.
-    ConditionType {
-        /// The operation.
-        op: &'static str,
-        /// The operand.
-        operand: &'static str,
-        /// What was given.
-        found: Type,
-    },
-    /// An index in memory is not an integer of 32 or 64 bits.
-    IndexType {
-        /// The operation.
-        op: &'static str,
-        /// What was given.
-        found: Type,
-    },
-    /// An operation on memory is given a number in place of a pointer.
-    NotAPointer {
-        /// The operation.
-        op: &'static str,
-        /// What was given.
-        found: Type,
-    },
-    /// A store goes through a pointer that is for reading.
-    ReadOnlyPointer {
-        /// The operation.
-        op: &'static str,
-        /// The type of the pointer.
-        found: Type,
-    },
-    /// The type variable of an operation stands for a type that the operation does not take.
-    OperandClass {
-        /// The operation.
-        op: &'static str,
-        /// What is taken.
-        class: Class,
-        /// What was given.
-        found: Type,
-    },
-    /// An operation has more or fewer results than its row says.
-    ResultCount {
-        /// The operation.
-        op: &'static str,
-        /// The number that it has.
-        expected: usize,
-        /// The number found.
-        found: usize,
-    },
-    /// An operation has a result of another type than its row says.
-    ResultTypes {
-        /// The operation.
-        op: &'static str,
-        /// The types that follow from the operands.
-        expected: Vec<Type>,
-        /// The types of the results.
-        found: Vec<Type>,
-    },
-    /// A vector is made that there is not: of another number of elements than 2, 4, 8 or 16, of more than
-    /// 128 bits, or of `bool`.
-    NoSuchVector {
-        /// The operation.
-        op: &'static str,
-        /// The type of an element; `None` where there is none at all.
-        elem: Option<Type>,
-        /// The number of elements.
-        lanes: u32,
-    },
-    /// An element of a vector is named that it does not have.
-    LaneOutOfRange {
-        /// The element.
-        lane: u32,
-        /// The vector.
-        vector: VectorType,
-    },
-    /// No target has the operation with its attributes on the types of its operands.
-    NotInPtx {
-        /// The operation with its attributes.
-        op: String,
-        /// The types of the operands.
-        types: Vec<Type>,
-        /// What there is instead.
-        reason: &'static str,
-    },
-    /// A parameter of the kernel is a vector.
-    VectorParam {
-        /// The name of the parameter.
-        name: String,
-        /// Its type.
-        ty: VectorType,
-    },
-    /// The target does not have the operation.
-    NotOnTarget {
-        /// The operation, with the attributes that need the target.
-        op: String,
-        /// The first target that has it.
-        first: Target,
-        /// The target of the kernel.
-        target: Target,
-    },
-    /// The bounds and the step of a `for` are not integers.
-    RangeNotInteger {
-        /// Their type.
-        found: Type,
-    },
-    /// The first argument of the body of a `for` is not the index.
-    RangeIndex {
-        /// The type of the index.
-        expected: Type,
-        /// The type of the argument, if there is one.
-        found: Option<Type>,
-    },
-    /// The bounds and the step of a `for` are not of one type.
-    RangeTypes {
-        /// The types of `lo`, `hi` and `step`.
-        found: [Type; 3],
-    },
-    /// The step of a `for` is a constant that is not positive.
-    StepNotPositive {
-        /// The step.
-        step: i128,
-    },
-    /// A text is not a format.
-    FormatSyntax {
-        /// The operation.
-        op: &'static str,
-        /// What is wrong with the text.
-        error: FormatError,
-    },
-    /// A format has more or fewer placeholders than there are values.
-    FormatCount {
-        /// The operation.
-        op: &'static str,
-        /// The number of placeholders.
-        expected: usize,
-        /// The number of values.
-        found: usize,
-    },
-    /// A placeholder cannot write values of the type.
-    FormatType {
-        /// The operation.
-        op: &'static str,
-        /// The placeholder.
-        placeholder: String,
-        /// The type of the value.
-        found: Type,
-        /// Why it cannot be written.
-        reason: &'static str,
-    },
-    /// An operation has more values than it can pass to the host.
-    TooManyValues {
-        /// The operation.
-        op: &'static str,
-        /// The number of values.
-        found: usize,
-        /// The number that is possible.
-        limit: usize,
-    },
-    /// An integer is divided by the constant zero on every path through the kernel.
-    DivisionByZero {
-        /// The operation.
-        op: &'static str,
-    },
-    /// An access with a constant index is outside its local allocation, on every path through the kernel.
-    LocalIndexOutOfBounds {
-        /// The allocation.
-        local: LocalId,
-        /// Where it was made.
-        made: Place,
-        /// The first byte of the access, counted from the start of the allocation.
-        byte: i128,
-        /// The bytes of the access.
-        size: u32,
-        /// The bytes of the allocation.
-        len_bytes: u64,
-    },
-    /// An access with a constant index is outside its shared allocation, on every path through the kernel.
-    SharedIndexOutOfBounds {
-        /// The allocation.
-        shared: SharedId,
-        /// Where it was made.
-        made: Place,
-        /// The first byte of the access, counted from the start of the allocation.
-        byte: i128,
-        /// The bytes of the access.
-        size: u32,
-        /// The bytes of the allocation.
-        len_bytes: u64,
-    },
-    /// A loop is to be unrolled fully, but the number of its iterations is not known.
-    UnrollUnknownTripCount {
-        /// Which bound is not a constant: `lo`, `hi` or `step`.
-        bound: &'static str,
-    },
-    /// Unrolling would make more operations than a kernel may have.
-    UnrollSize {
-        /// The operations of the kernel after it.
-        operations: u128,
-        /// The operations that unrolling may make.
-        limit: u128,
-    },
-    /// A loop asks for more stages than there can be.
-    PrefetchStages {
-        /// The number of stages.
-        stages: u32,
-        /// The number that is possible.
-        limit: u32,
-    },
-    /// The tiles that a loop fills ahead do not fit into shared memory once for each stage.
-    PrefetchSharedSize {
-        /// The number of stages.
-        stages: u32,
-        /// The bytes that the kernel would take.
-        bytes: u64,
-        /// The bytes that there are.
-        limit: u64,
-    },
-    /// A loop is to fetch ahead, but has nothing that can be fetched.
-    PrefetchNoCopies,
-    /// A loop that is to fetch ahead has asynchronous copies that are not in the form which can be done ahead.
-    PrefetchAsyncForm {
-        /// The line of the first one.
-        made: Place,
-    },
-    /// A loop is to fetch ahead, but its body may be left early.
-    PrefetchEarlyExit {
-        /// What leaves the body.
-        op: &'static str,
-        /// Where it was built.
-        made: Place,
-    },
-    /// A load cannot be made ahead, because it depends on what its iteration computes.
-    PrefetchDependsOnUse {
-        /// The value that it depends on.
-        value: Value,
-        /// Where the value was made.
-        made: Place,
-    },
-    /// A loop is to fetch ahead, but writes memory that a load may read.
-    PrefetchAliasingStore {
-        /// What writes.
-        op: &'static str,
-        /// Where it was built.
-        made: Place,
-    },
-    /// A loop is to fetch ahead across a synchronisation, before which memory is written that a load may
-    /// read.
-    PrefetchAcrossBarrier {
-        /// What synchronises.
-        op: &'static str,
-        /// Where it was built.
-        made: Place,
-        /// Where the write was built.
-        store: Place,
-    },
-    /// A variable has no register.
-    VarEmpty {
-        /// The variable.
-        var: VarId,
-    },
-    /// The text of a `ptx` has what it may not have.
-    PtxText {
-        /// What it has.
-        error: PtxTextError,
-    },
-    /// A result of a `ptx` is not in its text.
-    PtxResult {
-        /// The position of the result, from 0.
-        result: usize,
-    },
-    /// An operand or a result of a `ptx` is neither a scalar nor a pointer.
-    PtxOperand {
-        /// Its type.
-        found: Type,
-    },
-    /// A variable has more registers than is possible.
-    VarSize {
-        /// The variable.
-        var: VarId,
-        /// The number of registers.
-        len: u32,
-        /// The number that is possible.
-        limit: u32,
-    },
-    /// A register of a variable is named that it does not have.
-    VarIndexOutOfRange {
-        /// The variable.
-        var: VarId,
-        /// The index.
-        index: u32,
-        /// The number of registers.
-        len: u32,
-    },
-    /// A variable is used outside the region that declares it.
-    VarNotVisible {
-        /// The variable.
-        var: VarId,
-        /// Where it was declared.
-        made: Place,
-    },
-    /// A register of a variable is read on a path on which it was not set.
-    VarReadBeforeSet {
-        /// The variable.
-        var: VarId,
-        /// The register.
-        index: u32,
-        /// Where the variable was declared.
-        made: Place,
-    },
-    /// A fixed block has no threads.
-    BlockEmpty {
-        /// The threads along each axis.
-        block: [u32; 3],
-    },
-    /// A fixed block has more threads along one axis than hardware has.
-    BlockAxis {
-        /// The axis.
-        axis: Axis,
-        /// The threads along it.
-        threads: u32,
-        /// The threads that there can be.
-        limit: u32,
-    },
-    /// A fixed block has more threads in all than hardware has.
-    BlockSize {
-        /// The threads along each axis.
-        block: [u32; 3],
-    },
-    /// A launch bound is below or above what is possible.
-    LaunchBound {
-        /// The bound.
-        bound: &'static str,
-        /// Its number.
-        number: u32,
-        /// The least that is possible.
-        least: u32,
-        /// The most that is possible.
-        most: u32,
-    },
-    /// The most threads of a block are given beside a fixed block.
-    MaxThreadsOfFixedBlock {
-        /// The most threads.
-        max_threads: u32,
-        /// The threads of the fixed block along each axis.
-        block: [u32; 3],
-    },
-    /// The blocks of a multiprocessor are given, but no threads of a block.
-    MinBlocksOfAnyBlock {
-        /// The blocks.
-        min_blocks_per_sm: u32,
-    },
-    /// The blocks that a multiprocessor is to hold have more threads than it holds.
-    ThreadsPerSm {
-        /// The blocks.
-        min_blocks_per_sm: u32,
-        /// The threads of each block, before they are rounded up to warps.
-        threads: u64,
-        /// The threads that a multiprocessor of the target holds.
-        limit: u32,
-    },
-    /// A fixed cluster is empty or more than hardware has.
-    ClusterSize {
-        /// The blocks along each axis.
-        cluster: [u32; 3],
-        /// The most blocks in all.
-        limit: u32,
-    },
-    /// A shared allocation has no elements.
-    SharedEmpty {
-        /// The allocation.
-        shared: SharedId,
-    },
-    /// The alignment of a shared allocation is below that of its elements.
-    SharedAlignmentTooSmall {
-        /// The allocation.
-        shared: SharedId,
-        /// The alignment.
-        align_bytes: u32,
-        /// The type of the elements.
-        elem: Scalar,
-    },
-    /// The alignment of a shared allocation is more than is possible.
-    SharedAlignmentTooLarge {
-        /// The allocation.
-        shared: SharedId,
-        /// The alignment.
-        align_bytes: u32,
-        /// The alignment that is possible.
-        limit: u32,
-    },
-    /// A tensor map has no dimension, or more than 5.
-    TensorMapRank {
-        /// The dimensions.
-        rank: u8,
-    },
-    /// A tensor map is made, carried or kept in a variable.
-    TensorMapNotParam {
-        /// What it is.
-        found: Type,
-    },
-    /// The alignment of a shared allocation is not a power of two.
-    SharedAlignment {
-        /// The allocation.
-        shared: SharedId,
-        /// The alignment.
-        align_bytes: u32,
-    },
-    /// An access or a hint about caches to memory that they do not hold.
-    CacheSpace {
-        /// The operation with its attributes.
-        op: String,
-        /// Where the pointer points.
-        space: Space,
-    },
-    /// A load or store with an order, of memory that one thread sees or that nobody writes.
-    OrderSpace {
-        /// The operation with its attributes.
-        op: String,
-        /// Where the pointer points.
-        space: Space,
-    },
-    /// An atomic operation on memory that one thread sees.
-    AtomicSpace {
-        /// The operation with its attributes.
-        op: String,
-        /// Where the pointer points.
-        space: Space,
-    },
-    /// A load or store has both an order other than weak and a cache operator, or goes through the read-only
-    /// path.
-    CacheWithOrder {
-        /// The operation with its attributes.
-        op: String,
-    },
-    /// A load through the read-only path has a cache operator that this path does not have.
-    CacheOfReadOnly {
-        /// The operation with its attributes.
-        op: String,
-    },
-    /// A load or store with a cache operator, or a volatile one, has a priority of eviction.
-    CacheWithEviction {
-        /// The operation with its attributes.
-        op: String,
-    },
-    /// A pointer is promised to be aligned to a number that is no power of two.
-    AssumedAlignment {
-        /// The number of bytes.
-        bytes: u32,
-    },
-    /// An access to a vector that cannot be aligned.
-    MisalignedVector {
-        /// The operation with its attributes.
-        op: String,
-        /// The vector.
-        vector: VectorType,
-        /// The bytes that the vector must be aligned to.
-        bytes: u32,
-        /// How many bytes it starts above such a place, or above a multiple of a smaller power of two.
-        rest: u64,
-    },
-    /// An access to a vector in a shared allocation that is not aligned for it.
-    VectorInShared {
-        /// The vector.
-        vector: VectorType,
-        /// The bytes that the vector must be aligned to.
-        bytes: u32,
-        /// The allocation.
-        shared: SharedId,
-        /// Its alignment.
-        align_bytes: u32,
-        /// Where it was made.
-        made: Place,
-    },
-    /// A barrier with a number that no block has.
-    BarrierId {
-        /// The number.
-        id: i128,
-    },
-    /// A barrier for a number of threads that is no multiple of 32, or not possible.
-    BarrierThreads {
-        /// The number of threads.
-        threads: i128,
-    },
-    /// A barrier of some warps is reached by a part of the threads of a warp.
-    DivergentNamedBarrier {
-        /// The operation.
-        op: &'static str,
-        /// The operation that sends the threads apart: `if`, `for` or `loop`.
-        branch: &'static str,
-        /// Where it was built.
-        place: Place,
-    },
-    /// Registers of A are computed for the next iteration while a `wgmma` may still read those of this one.
-    WgmmaOperandComputed {
-        /// The operation that computes them.
-        op: &'static str,
-        /// Where the `wgmma` was built.
-        wgmma: Place,
-    },
-    /// Registers are moved between warps in a kernel whose registers at the start are not fixed.
-    SetmaxnregBounds,
-    /// An atomic operation on elements of a type that it does not take.
-    AtomicType {
-        /// The operation with its attributes.
-        op: String,
-        /// The types that it takes.
-        expected: &'static str,
-        /// The type of the elements.
-        found: Scalar,
-    },
-    /// A barrier is reached by a part of the threads of a block.
-    DivergentBarrier {
-        /// The operation that sends the threads apart: `if`, `for` or `loop`.
-        branch: &'static str,
-        /// Where it was built.
-        place: Place,
-    },
-    /// An operation of all threads of a warp is reached by a part of them.
-    DivergentWarpOp {
-        /// The operation.
-        op: &'static str,
-        /// The operation that sends the threads apart: `if`, `for` or `loop`.
-        branch: &'static str,
-        /// Where it was built.
-        place: Place,
-    },
-    /// The shared memory of the kernel is more than a block of its target can have.
-    SharedSize {
-        /// The bytes taken.
-        bytes: u64,
-        /// The bytes that there are.
-        limit: u64,
-    },
+errors! {
+    /// A broken rule: what is wrong, with the values at fault.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum VerifyError {
+        /// {entity} does not exist: there are {len} of its kind
+        EntityOutOfRange { entity: String, len: usize },
+        /// {entity} is in the kernel twice: make a copy of it for the second place
+        InKernelTwice { entity: String },
+        /// {entity} names another owner than its holder
+        WrongOwner { entity: String },
+        /// more than {limit} regions are inside each other: use `break` or `return` to leave early, not one more `else`
+        TooDeep { limit: usize },
+        /// The name of the kernel is not a PTX identifier.
+        InvalidName {
+            /// The name.
+            name: String,
+        } = |f| write!(
+            f,
+            "`{}` is not a PTX identifier: use letters, digits and `_`, starting with a letter",
+            name.escape_debug()
+        ),
+        /// A parameter has a name that is not an identifier.
+        InvalidParamName {
+            /// The name.
+            name: String,
+        } = |f| write!(
+            f,
+            "`{}` cannot name a parameter: use letters, digits and `_`, starting with a letter",
+            name.escape_debug()
+        ),
+        /// two parameters are called `{name}`: each needs a name of its own
+        DuplicateParamName { name: String },
+        /// `{name}` is a constant of PTX: choose another name
+        ReservedName { name: String },
+        /// The kernel or a parameter has a name that is too long.
+        NameTooLong {
+            /// The name.
+            name: String,
+            /// The characters that a name can have.
+            limit: usize,
+        } = |f| write!(
+            f,
+            "the name `{}..` has {} characters, but at most {limit} are possible: shorten it",
+            name.chars().take(24).collect::<String>().escape_debug(),
+            name.chars().count()
+        ),
+        /// A parameter is a pointer to memory that no launch has.
+        ParamSpace {
+            /// The name of the parameter.
+            name: String,
+            /// The memory space that it points to.
+            space: Space,
+        } = |f| write!(
+            f,
+            "parameter `{name}` points to {space} memory, which {}",
+            without_param(*space)
+        ),
+        /// the parameters take {bytes} bytes, but a launch can pass {limit}: pass some of them in a buffer
+        ParamBytes { bytes: u64, limit: u64 },
+        /// {local} has no elements: a local array has at least one
+        LocalEmpty { local: LocalId },
+        /// the kernel takes {bytes} bytes of local memory, but a thread has {limit}: use smaller arrays
+        LocalSize { bytes: u64, limit: u64 },
+        /// {array} has no elements: a constant array has at least one
+        ArrayEmpty { array: ArrayId },
+        /// the constant arrays take {bytes} bytes, but a module has {limit}: pass some of them in a buffer
+        ArrayBytes { bytes: u64, limit: u64 },
+        /// {value}, made at {made}, is not defined on every path to this use: return it from the body that makes it
+        ValueNotVisible { value: Value, made: Place },
+        /// A region does not end in a terminator.
+        MissingTerminator {
+            /// The operation that owns the region; `None` for the body of the kernel.
+            owner: Option<&'static str>,
+        } = |f| match owner {
+            None => f.write_str("the body of the kernel does not end on every path: add `return`"),
+            Some("if") => f.write_str(
+                "this arm of an `if` does not end: add `yield`, or a jump such as `continue`, `break` or `return`",
+            ),
+            Some(owner) => write!(
+                f,
+                "the body of this `{owner}` does not end on every path: add `continue` or `break`"
+            ),
+        },
+        /// The body of the kernel or an arm of an `if` has arguments.
+        RegionArguments {
+            /// The operation that owns the region; `None` for the body of the kernel.
+            owner: Option<&'static str>,
+            /// The number of arguments.
+            found: usize,
+        } = |f| match owner {
+            None => write!(
+                f,
+                "the body of the kernel has {}, but must have none: its values come in as parameters",
+                Count(*found, "argument")
+            ),
+            Some(owner) => write!(
+                f,
+                "an arm of this `{owner}` has {}, but must have none: it sees the values around it",
+                Count(*found, "argument")
+            ),
+        },
+        /// `{op}` cannot run: the region ended before it
+        AfterTerminator { op: &'static str },
+        /// `yield` ends an arm of an `if`, but stands in the body of a `{owner}`: end that with `continue` or `break`
+        YieldInLoop { owner: &'static str },
+        /// `yield` ends an arm of an `if`, but stands in the body of the kernel: end that with `return`
+        YieldOutsideIf,
+        /// `{op}` names the loop at {made}, which is not around it: name a loop whose body this is in
+        NotAnEnclosingLoop { op: &'static str, made: Place },
+        /// `{op}` names an operation `{target}`: only `for` and `loop` can be named
+        NotALoop { op: &'static str, target: &'static str },
+        /// More or fewer values pass into or out of a region than are expected there.
+        CarriedCount {
+            /// The operation that passes the values.
+            op: &'static str,
+            /// The number expected.
+            expected: usize,
+            /// The number found.
+            found: usize,
+        } = |f| {
+            let each = match *op {
+                "yield" => "each result of the `if`",
+                "break" => "each result of the loop",
+                "for" | "loop" => "each initial value",
+                _ => "each value that the loop carries",
+            };
+            write!(
+                f,
+                "`{op}` has {}, but needs {expected}: one for {each}",
+                Count(*found, "value")
+            )
+        },
+        /// Values that pass into or out of a region are not of the types expected there.
+        CarriedTypes {
+            /// The operation that passes the values.
+            op: &'static str,
+            /// The types expected.
+            expected: Vec<Type>,
+            /// The types found.
+            found: Vec<Type>,
+        } = |f| write!(
+            f,
+            "`{op}` passes values of the types {}, but {} are expected: convert them with `cvt`",
+            TypeList(found),
+            TypeList(expected)
+        ),
+        /// an `if` with results needs an `else`
+        ResultsWithoutElse,
+        /// operand `{operand}` of `{op}` is {found}, but must be {expected}
+        OperandType { op: &'static str, operand: &'static str, expected: String, found: Type },
+        /// `{op}` takes operands of one type, but `{operand}` is {found} and the one before it {expected}: convert one of
+        /// them (`cvt`, `promote`)
+        MixedOperands { op: &'static str, operand: &'static str, expected: Type, found: Type },
+        /// `{operand}` of `{op}` is {found}, but must be bool: compare it, for example with `.ne(0)`
+        ConditionType { op: &'static str, operand: &'static str, found: Type },
+        /// the index of `{op}` is {found}, but must be i32, u32, i64 or u64: convert it with `cvt`
+        IndexType { op: &'static str, found: Type },
+        /// `{op}` accesses memory through a pointer, but is given {found}
+        NotAPointer { op: &'static str, found: Type },
+        /// `{op}` writes, but {found} is for reading only: make it a `mut` pointer (`GlobalMut`)
+        ReadOnlyPointer { op: &'static str, found: Type },
+        /// `{op}` takes {class}, not {found}: convert it first (`cvt`)
+        OperandClass { op: &'static str, class: Class, found: Type },
+        /// An operation has more or fewer results than its row says.
+        ResultCount {
+            /// The operation.
+            op: &'static str,
+            /// The number that it has.
+            expected: usize,
+            /// The number found.
+            found: usize,
+        } = |f| write!(f, "`{op}` is given {}, but has {expected}", Count(*found, "result")),
+        /// An operation has a result of another type than its row says.
+        ResultTypes {
+            /// The operation.
+            op: &'static str,
+            /// The types that follow from the operands.
+            expected: Vec<Type>,
+            /// The types of the results.
+            found: Vec<Type>,
+        } = |f| write!(
+            f,
+            "`{op}` has results of the types {}, but its operands give {}",
+            TypeList(found),
+            TypeList(expected)
+        ),
+        /// A vector is made that there is not: of another number of elements than 2, 4, 8 or 16, of more than
+        /// 128 bits, or of `bool`.
+        NoSuchVector {
+            /// The operation.
+            op: &'static str,
+            /// The type of an element; `None` where there is none at all.
+            elem: Option<Type>,
+            /// The number of elements.
+            lanes: u32,
+        } = |f| match elem {
+            Some(elem) => write!(
+                f,
+                "`{op}` would make a vector of {lanes} {elem}, but a vector has 2, 4, 8 or 16 elements other than bool, and at most 128 bits"
+            ),
+            None => {
+                write!(f, "`{op}` has no operands, but a vector has 2, 4, 8 or 16 elements")
+            }
+        },
+        /// An element of a vector is named that it does not have.
+        LaneOutOfRange {
+            /// The element.
+            lane: u32,
+            /// The vector.
+            vector: VectorType,
+        } = |f| write!(
+            f,
+            "there is no element {lane} of a {vector}: the elements are numbered 0 to {}",
+            vector.lanes() - 1
+        ),
+        /// No target has the operation with its attributes on the types of its operands.
+        NotInPtx {
+            /// The operation with its attributes.
+            op: String,
+            /// The types of the operands.
+            types: Vec<Type>,
+            /// The alternative.
+            reason: &'static str,
+        } = |f| write!(f, "there is no `{op}` of {}: {reason}", TypeList(types)),
+        /// parameter `{name}` is a {ty}, but parameters are scalars and pointers: pass the elements one by one
+        VectorParam { name: String, ty: VectorType },
+        /// `{op}` needs {first}, but the kernel is built for {target}: build it for {first}, or do without
+        NotOnTarget { op: String, first: Target, target: Target },
+        /// a `for` cannot count in {found}: count in integers and convert the index with `cvt`, or use `loop`
+        RangeNotInteger { found: Type },
+        /// The first argument of the body of a `for` is not the index.
+        RangeIndex {
+            /// The type of the index.
+            expected: Type,
+            /// The type of the argument, if there is one.
+            found: Option<Type>,
+        } = |f| match found {
+            Some(found) => write!(
+                f,
+                "the first argument of the body of a `for` is its index, of type {expected}, but here it is {found}"
+            ),
+            None => write!(
+                f,
+                "the body of a `for` has no argument, but needs one for its index, of type {expected}"
+            ),
+        },
+        /// The bounds and the step of a `for` are not of one type.
+        RangeTypes {
+            /// The types of `lo`, `hi` and `step`.
+            found: [Type; 3],
+        } = |f| {
+            let [lo, hi, step] = found;
+            write!(
+                f,
+                "the range of a `for` has the types {lo}, {hi} and step {step}: convert them to one type with `cvt`"
+            )
+        },
+        /// the step of a `for` is {step}, but must be positive: to count down, count up and subtract the index
+        StepNotPositive { step: i128 },
+        /// the text of `{op}` is no format: {error}
+        FormatSyntax { op: &'static str, error: FormatError },
+        /// A format has more or fewer placeholders than there are values.
+        FormatCount {
+            /// The operation.
+            op: &'static str,
+            /// The number of placeholders.
+            expected: usize,
+            /// The number of values.
+            found: usize,
+        } = |f| write!(
+            f,
+            "the text of `{op}` has {expected} placeholders, but there are {found} values: write `{{}}` once for each"
+        ),
+        /// `{placeholder}` of `{op}` cannot write a value of type {found}: {reason}
+        FormatType { op: &'static str, placeholder: String, found: Type, reason: &'static str },
+        /// `{op}` has {found} values, but passes at most {limit} to the host: use several
+        TooManyValues { op: &'static str, found: usize, limit: usize },
+        /// `{op}` divides by the constant 0 whenever the kernel runs: guard it, or leave it out
+        DivisionByZero { op: &'static str },
+        /// An access with a constant index is outside its local allocation, on every path through the kernel.
+        LocalIndexOutOfBounds {
+            /// The allocation.
+            local: LocalId,
+            /// The source location of the allocation.
+            made: Place,
+            /// The first byte of the access, counted from the start of the allocation.
+            byte: i128,
+            /// The bytes of the access.
+            size: u32,
+            /// The bytes of the allocation.
+            len_bytes: u64,
+        } = |f| write!(
+            f,
+            "bytes {byte} to {} of {local}, made at {made}, are accessed whenever the kernel runs, but it has {len_bytes}: use a smaller index, or make the array larger",
+            byte + i128::from(*size)
+        ),
+        /// An access with a constant index is outside its shared allocation, on every path through the kernel.
+        SharedIndexOutOfBounds {
+            /// The allocation.
+            shared: SharedId,
+            /// The source location of the allocation.
+            made: Place,
+            /// The first byte of the access, counted from the start of the allocation.
+            byte: i128,
+            /// The bytes of the access.
+            size: u32,
+            /// The bytes of the allocation.
+            len_bytes: u64,
+        } = |f| write!(
+            f,
+            "bytes {byte} to {} of {shared}, made at {made}, are accessed whenever the kernel runs, but it has {len_bytes}: use a smaller index, or make the allocation larger",
+            byte + i128::from(*size)
+        ),
+        /// a loop whose `{bound}` is not a constant cannot be unrolled fully: use `.unroll(n)`, which needs no constant
+        UnrollUnknownTripCount { bound: &'static str },
+        /// with this loop unrolled the kernel has {operations} operations, but at most {limit} are possible: unroll by a
+        /// smaller number
+        UnrollSize { operations: u128, limit: u128 },
+        /// a loop cannot fetch {stages} iterations ahead, but at most {limit}: each takes registers of its own
+        PrefetchStages { stages: u32, limit: u32 },
+        /// {stages} stages of the tiles that this loop fills take {bytes} bytes of shared memory, but a block has {limit}:
+        /// fetch fewer iterations ahead, or use smaller tiles
+        PrefetchSharedSize { stages: u32, bytes: u64, limit: u64 },
+        /// the body of this loop loads nothing from global memory that could be fetched ahead: leave `.prefetch_stages` out
+        /// (loads of an inner loop are fetched by that)
+        PrefetchNoCopies,
+        /// this loop cannot start its asynchronous copies ahead, such as that at {made}: its body must copy to tiles of its
+        /// own, commit, wait for all groups, pass a barrier, use the tiles and pass a barrier, in this order and not inside
+        /// an `if` or a loop
+        PrefetchAsyncForm { made: Place },
+        /// this loop cannot fetch ahead, because the `{op}` at {made} may leave its body early, and what is fetched for
+        /// later iterations may not be there: guard the work with an `if` instead, or leave `.prefetch_stages` out
+        PrefetchEarlyExit { op: &'static str, made: Place },
+        /// this load cannot be made iterations ahead, because it depends on {value}, made at {made} by the work of its own
+        /// iteration: compute the address from the index alone, or leave `.prefetch_stages` out
+        PrefetchDependsOnUse { value: Value, made: Place },
+        /// this loop cannot fetch ahead, because the `{op}` at {made} writes global memory that a later load may read:
+        /// store after the loop, or leave `.prefetch_stages` out
+        PrefetchAliasingStore { op: &'static str, made: Place },
+        /// this loop cannot fetch ahead across the `{op}` at {made}, because it makes visible what was written at {store},
+        /// and a load may read that: fetch in a kernel of its own, or leave `.prefetch_stages` out
+        PrefetchAcrossBarrier { op: &'static str, made: Place, store: Place },
+        /// {var} has no registers: ask for at least one
+        VarEmpty { var: VarId },
+        /// the text of `ptx` is refused: {error}
+        PtxText { error: PtxTextError },
+        /// result {result} of `ptx` is not in its text: write it as `%{result}`
+        PtxResult { result: usize },
+        /// `ptx` takes and gives scalars and pointers, not {found}: pass the elements one by one
+        PtxOperand { found: Type },
+        /// {var} has {len} registers, but at most {limit} are possible: use shared memory
+        VarSize { var: VarId, len: u32, limit: u32 },
+        /// {var} has {len} registers, numbered from 0, so there is no register {index}
+        VarIndexOutOfRange { var: VarId, index: u32, len: u32 },
+        /// {var}, declared at {made}, is used outside the body that declares it: declare it in a body around both
+        VarNotVisible { var: VarId, made: Place },
+        /// register {index} of {var}, declared at {made}, is read on a path on which it was not set: set it where it is
+        /// declared, or on every path
+        VarReadBeforeSet { var: VarId, index: u32, made: Place },
+        /// A fixed block has no threads.
+        BlockEmpty {
+            /// The threads along each axis.
+            block: [u32; 3],
+        } = |f| {
+            let [x, y, z] = block;
+            write!(
+                    f,
+                    "a block of {x} x {y} x {z} threads has none: each axis needs at least 1"
+                )
+        },
+        /// a block has at most {limit} threads along {axis}, not {threads}: use another axis, or more blocks
+        BlockAxis { axis: Axis, threads: u32, limit: u32 },
+        /// A fixed block has more threads in all than hardware has.
+        BlockSize {
+            /// The threads along each axis.
+            block: [u32; 3],
+        } = |f| {
+            let [x, y, z] = block;
+            write!(
+                f,
+                "a block of {x} x {y} x {z} threads is not possible: it has at most 1024 in all, so use more blocks"
+            )
+        },
+        /// `{bound}` is {number}, but must be from {least} to {most}
+        LaunchBound { bound: &'static str, number: u32, least: u32, most: u32 },
+        /// The most threads of a block are given beside a fixed block.
+        MaxThreadsOfFixedBlock {
+            /// The most threads.
+            max_threads: u32,
+            /// The threads of the fixed block along each axis.
+            block: [u32; 3],
+        } = |f| {
+            let [x, y, z] = block;
+            write!(
+                f,
+                "`max_threads` is {max_threads} beside a fixed block of {x} x {y} x {z} threads: leave one of the two out"
+            )
+        },
+        /// `min_blocks_per_sm` is {min_blocks_per_sm}, but nothing says how large a block is: give `block` or `max_threads`
+        /// too
+        MinBlocksOfAnyBlock { min_blocks_per_sm: u32 },
+        /// `min_blocks_per_sm` asks for {min_blocks_per_sm} blocks of {threads} threads, but an SM of the
+        /// target holds {limit} threads: ask for fewer blocks
+        ThreadsPerSm { min_blocks_per_sm: u32, threads: u64, limit: u32 },
+        /// A fixed cluster is empty or more than hardware has.
+        ClusterSize {
+            /// The blocks along each axis.
+            cluster: [u32; 3],
+            /// The most blocks in all.
+            limit: u32,
+        } = |f| {
+            let [x, y, z] = cluster;
+            write!(
+                f,
+                "a cluster of {x} x {y} x {z} blocks is not possible: at most {limit} in all, and none zero"
+            )
+        },
+        /// {shared} has no elements: ask for at least one
+        SharedEmpty { shared: SharedId },
+        /// The alignment of a shared allocation is below that of its elements.
+        SharedAlignmentTooSmall {
+            /// The allocation.
+            shared: SharedId,
+            /// The alignment.
+            align_bytes: u32,
+            /// The type of the elements.
+            elem: Scalar,
+        } = |f| write!(
+            f,
+            "{shared} is aligned to {align_bytes} bytes, but its elements are {elem}: align it to {} or more",
+            elem.size_bytes()
+        ),
+        /// {shared} is aligned to {align_bytes} bytes, but at most {limit} are possible
+        SharedAlignmentTooLarge { shared: SharedId, align_bytes: u32, limit: u32 },
+        /// a tensor map has {rank} dimensions, but must have 1 to 5
+        TensorMapRank { rank: u8 },
+        /// a {found} is a parameter and stays one: it cannot be carried, selected or kept in a variable; use the parameter
+        TensorMapNotParam { found: Type },
+        /// {shared} is aligned to {align_bytes} bytes, which is no power of two: use 4, 8, 16, ..
+        SharedAlignment { shared: SharedId, align_bytes: u32 },
+        /// `{op}` is about caches, but its pointer is to {space} memory: only global memory is cached, so leave the
+        /// attribute out
+        CacheSpace { op: String, space: Space },
+        /// A load or store with an order, of memory that one thread sees or that nobody writes.
+        OrderSpace {
+            /// The operation with its attributes.
+            op: String,
+            /// The memory space of the pointer.
+            space: Space,
+        } = |f| write!(
+            f,
+            "`{op}` has an order, but its pointer is to {space} memory, {}: leave the order out",
+            if *space == Space::Local {
+                "which no other thread sees"
+            } else {
+                "which nobody writes"
+            }
+        ),
+        /// `{op}` is on {space} memory, which no other thread sees: load the element, and store the new one
+        AtomicSpace { op: String, space: Space },
+        /// `{op}` has both an order and a cache operator or `nc`: these are for weak accesses; leave one of them out
+        CacheWithOrder { op: String },
+        /// `{op}` goes through the read-only path, which has the cache operators `ca`, `cg` and `cs` only
+        CacheOfReadOnly { op: String },
+        /// `{op}` has a priority of eviction, which neither a cache operator nor `volatile` goes with: leave it out
+        CacheWithEviction { op: String },
+        /// `assume_aligned` promises a multiple of {bytes} bytes, but alignments are powers of two
+        AssumedAlignment { bytes: u32 },
+        /// An access to a vector that cannot be aligned.
+        MisalignedVector {
+            /// The operation with its attributes.
+            op: String,
+            /// The vector.
+            vector: VectorType,
+            /// The bytes that the vector must be aligned to.
+            bytes: u32,
+            /// The distance in bytes from the last aligned address, or from a multiple of a smaller power of two.
+            rest: u64,
+        } = |f| write!(
+            f,
+            "`{op}` accesses a {vector}, which must start at a multiple of {bytes} bytes, but starts {rest} bytes beside it: make the index, in elements, a multiple of {}",
+            vector.lanes()
+        ),
+        /// a {vector} must start at a multiple of {bytes} bytes, but {shared}, made at {made}, is aligned to {align_bytes}:
+        /// make it with `shared_aligned(.., {bytes})`
+        VectorInShared {
+            vector: VectorType,
+            bytes: u32,
+            shared: SharedId,
+            align_bytes: u32,
+            made: Place,
+        },
+        /// there is no barrier {id}: a block has barriers 0 to 15
+        BarrierId { id: i128 },
+        /// a barrier for {threads} threads is not possible: warps come as a whole, so it is a multiple of 32 from 32 to
+        /// 1024
+        BarrierThreads { threads: i128 },
+        /// `{op}` is reached by a part of the threads of a warp: the `{branch}` at {place} does not do the same in all of
+        /// them; branch on the number of the warp, `thread_idx().x / 32`, or on what `shfl_idx` spreads from one lane, or
+        /// move the barrier out
+        DivergentNamedBarrier { op: &'static str, branch: &'static str, place: Place },
+        /// `{op}` computes A of the next iteration while the `wgmma` at {wgmma} may still read A in the same registers, so
+        /// `ptxas` would run all `wgmma` of the kernel one after the other (C7513); compute it behind the
+        /// `wgmma_wait_group` that waits for this `wgmma`
+        WgmmaOperandComputed { op: &'static str, wgmma: Place },
+        /// `setmaxnreg` is dropped where the launch bounds do not fix the registers at the start: give the kernel its
+        /// block, and beside it `min_blocks_per_sm`, `max_registers` or a cluster
+        SetmaxnregBounds,
+        /// `{op}` is on elements of type {found}, but takes {expected}
+        AtomicType { op: String, expected: &'static str, found: Scalar },
+        /// the barrier is reached by a part of the threads of a block: the `{branch}` at {place} does not do the same in
+        /// all of them; move the barrier out of it, or make its condition or range independent of the thread
+        DivergentBarrier { branch: &'static str, place: Place },
+        /// `{op}` names all 32 lanes as members, but is reached by a part of the threads of a warp: the `{branch}` at
+        /// {place} does not do the same in all of them; move it out, make the condition or range the same in a warp, or
+        /// pass the mask of the lanes that get here
+        DivergentWarpOp { op: &'static str, branch: &'static str, place: Place },
+        /// the kernel takes {bytes} bytes of shared memory, but a block of its target has {limit}: use smaller tiles
+        SharedSize { bytes: u64, limit: u64 },
+    }
 }
 
 /// A broken rule and where it was broken.

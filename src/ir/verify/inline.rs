@@ -1,4 +1,4 @@
-//! PTX text.
+//! Checks inline PTX text.
 
 use super::{Report, VerifyError};
 use crate::ir::entity::OpId;

@@ -1,4 +1,4 @@
-//! Names, launch bounds, shared memory, registers.
+//! Checks names, parameters, launch bounds, allocations and variables against limits.
 
 use std::collections::HashSet;
 
@@ -76,8 +76,8 @@ fn arrays(report: &mut Report<'_>) {
 
 fn check_name(report: &mut Report<'_>, name: &str, invalid: fn(String) -> VerifyError) {
     let owned = name.to_owned();
-    // PTX identifiers (PTX ISA 4.4) that start with a letter and have no `$`: those that every tool takes.
-    // `WARP_SZ` is the one such word with a meaning of its own; names of instructions are free.
+    // PTX identifiers (PTX ISA 4.4) that start with a letter and have no `$`: every tool takes these. `WARP_SZ`
+    // is the only such word with a meaning of its own; names of instructions are free.
     let is_identifier = name.starts_with(|c: char| c.is_ascii_alphabetic())
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     if !is_identifier {

@@ -1,4 +1,4 @@
-//! Memory: what attributes of an access go together, with the space and the element of its pointer.
+//! Checks the attributes of memory accesses against each other, the space and the element type.
 
 use super::{Report, VerifyError};
 use crate::ir::analysis::alignment;
@@ -25,7 +25,7 @@ fn region(report: &mut Report<'_>, id: RegionId) {
     }
 }
 
-/// What a load or a store says about caches.
+/// The cache hints of a load or a store.
 struct Hints {
     weak: bool,
     volatile: bool,
@@ -33,7 +33,7 @@ struct Hints {
     evict: bool,
     prefetch: bool,
     non_coherent: bool,
-    /// Whether the read-only path has the cache operator.
+    /// True if the read-only path has the cache operator.
     read_only: bool,
 }
 

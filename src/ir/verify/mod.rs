@@ -10,11 +10,10 @@
 //! * **limits** (`limits.rs`)
 //!   - `InvalidName`, `InvalidParamName`, `ReservedName`, `NameTooLong`, `DuplicateParamName`: names are PTX
 //!     identifiers that mean nothing else, of at most 255 characters, each once.
-//!   - `ParamSpace`, `ParamBytes`, `VectorParam`: parameters are what a launch can pass.
-//!   - `BlockEmpty`, `BlockAxis`, `BlockSize`, `ClusterSize`: a fixed block or cluster is one that hardware
-//!     has.
+//!   - `ParamSpace`, `ParamBytes`, `VectorParam`: a launch can pass the parameters.
+//!   - `BlockEmpty`, `BlockAxis`, `BlockSize`, `ClusterSize`: hardware can run a fixed block or cluster.
 //!   - `LaunchBound`, `MaxThreadsOfFixedBlock`, `MinBlocksOfAnyBlock`, `ThreadsPerSm`: launch bounds are
-//!     possible and mean something.
+//!     possible and do not contradict each other.
 //!   - `SharedEmpty`, `SharedAlignment`, `SharedAlignmentTooSmall`, `SharedAlignmentTooLarge`, `SharedSize`:
 //!     a shared allocation has elements, is aligned for them to a power of two, and fits a block.
 //!   - `LocalEmpty`, `LocalSize`: a local allocation has elements, and all of them fit a thread.
@@ -27,35 +26,33 @@
 //!   - `YieldInLoop`, `YieldOutsideIf`: `yield` ends an arm of an `if`.
 //!   - `NotALoop`, `NotAnEnclosingLoop`: `break` and `continue` name a loop around them.
 //!   - `RegionArguments`: the body of the kernel and the arms of an `if` have no arguments.
-//!   - `CarriedCount`, `CarriedTypes`: what passes into and out of regions is of the number and of the types
-//!     expected there.
+//!   - `CarriedCount`, `CarriedTypes`: values that pass into and out of regions have the expected number and
+//!     types.
 //!   - `ResultsWithoutElse`: an `if` with results has an `else`.
 //! * **types** (`types.rs`)
-//!   - `OperandClass`, `MixedOperands`, `OperandType`: operands are of the types that the row of the
-//!     operation takes.
+//!   - `OperandClass`, `MixedOperands`, `OperandType`: operands have the types of the operation's row.
 //!   - `ConditionType`, `IndexType`, `NotAPointer`, `ReadOnlyPointer`: a condition is a `bool`, an index an
 //!     integer of 32 or 64 bits, memory is accessed through pointers and written through `mut` ones.
-//!   - `ResultCount`, `ResultTypes`: results are those that the row of the operation gives.
-//!   - `NotInPtx`, `NotOnTarget`: PTX has the operation with its attributes on these types, and the target does.
-//!   - `NoSuchVector`, `LaneOutOfRange`: a vector is one that there is, and so are the elements of it that are
-//!     named.
+//!   - `ResultCount`, `ResultTypes`: results have the number and types of the operation's row.
+//!   - `NotInPtx`, `NotOnTarget`: PTX and the target have the operation with its attributes on these types.
+//!   - `NoSuchVector`, `LaneOutOfRange`: a vector type exists, and so does each element that an operation names.
 //!   - `RangeTypes`, `RangeNotInteger`, `RangeIndex`, `StepNotPositive`: a `for` counts in one integer type,
 //!     its body has the index as its first argument, and a constant step is positive.
 //! * **memory** (`memory.rs`)
-//!   - `CacheSpace`: what goes through caches is global memory.
-//!   - `OrderSpace`, `AtomicSpace`: orders are those of memory that several threads see, and that is written;
-//!     atomic operations are for the former.
-//!   - `CacheWithOrder`, `CacheOfReadOnly`, `CacheWithEviction`: a cache operator is one of weak accesses, one
-//!     that the read-only path has, and without a priority of eviction, which volatile accesses do not have either.
-//!   - `AssumedAlignment`, `MisalignedVector`, `VectorInShared`: a promised alignment is a power of two; an
-//!     access to a vector is not known to be misaligned, nor in an allocation that is not aligned for it.
-//!   - `BarrierId`, `BarrierThreads`: a numbered barrier exists, and is for whole warps.
-//!   - `SetmaxnregBounds`: registers are moved between warps only where the launch bounds fix those at the start.
+//!   - `CacheSpace`: cache hints are for global memory.
+//!   - `OrderSpace`, `AtomicSpace`: accesses with an order are to memory that several threads share and that
+//!     can be written; atomic operations are to memory that several threads share.
+//!   - `CacheWithOrder`, `CacheOfReadOnly`, `CacheWithEviction`: a cache operator is for weak accesses,
+//!     exists on the read-only path, and has no eviction priority beside it; nor do volatile accesses.
+//!   - `AssumedAlignment`, `MisalignedVector`, `VectorInShared`: a promised alignment is a power of two; no
+//!     vector access is known to be misaligned, and its allocation is aligned for the vector.
+//!   - `BarrierId`, `BarrierThreads`: a named barrier exists, and is for whole warps.
+//!   - `SetmaxnregBounds`: registers are moved between warps only where launch bounds fix their initial number.
 //!   - `AtomicType`: an atomic operation has elements of a type that it takes.
 //! * **texts** (`diagnostic.rs`)
 //!   - `FormatSyntax`, `FormatCount`, `FormatType`: the text of an `assert` or a `printf` is a format with a
 //!     placeholder for each value, of a type that it can write.
-//!   - `TooManyValues`: there are no more values than can be passed.
+//!   - `TooManyValues`: the number of values is within the limit.
 //! * **PTX text** (`inline.rs`)
 //!   - `PtxText`: the text of a `ptx` stays in its scope and names its operands.
 //!   - `PtxResult`, `PtxOperand`: each result is in the text, and all are scalars and pointers.
@@ -63,13 +60,13 @@
 //!   - `VarIndexOutOfRange`, `VarNotVisible`: a register exists, and its variable is in scope.
 //!   - `VarReadBeforeSet`: a register was set on every path before it is read.
 //! * **constants** (`constants.rs`), this and the next for a kernel that breaks no rule above
-//!   - `DivisionByZero`, `SharedIndexOutOfBounds`, `LocalIndexOutOfBounds`: what every thread executes does not
-//!     divide by the constant zero, nor access an allocation outside with a constant index.
+//!   - `DivisionByZero`, `SharedIndexOutOfBounds`, `LocalIndexOutOfBounds`: operations that every thread
+//!     executes do not divide by the constant zero, nor access an allocation out of bounds at a constant index.
 //! * **synchronisation** (`sync.rs`)
 //!   - `DivergentBarrier`: a barrier is reached by all threads of a block that have not returned, or by none.
 //!   - `DivergentWarpOp`: an operation of a warp that names all lanes as members is reached by all threads of a
 //!     warp that have not returned, or by none.
-//!   - `DivergentNamedBarrier`: a numbered barrier is reached by all threads of a warp that have not returned, or
+//!   - `DivergentNamedBarrier`: a named barrier is reached by all threads of a warp that have not returned, or
 //!     by none.
 //! * **operands of `wgmma`** (`wgmma.rs`)
 //!   - `WgmmaOperandComputed`: in a loop, registers of A are not computed while a `wgmma` still reads them.
@@ -78,7 +75,7 @@
 //!   - `UnrollSize`: unrolling does not make too many operations.
 //!   - `PrefetchStages`, `PrefetchSharedSize`, `PrefetchNoCopies`: a loop that is to fetch ahead has loads that
 //!     can be, not too many stages, and room for the tiles of all stages.
-//!   - `PrefetchAsyncForm`: asynchronous copies that are to be started ahead are in the form for it.
+//!   - `PrefetchAsyncForm`: asynchronous copies of a loop that fetches ahead have the form of `staging.rs`.
 //!   - `PrefetchEarlyExit`, `PrefetchDependsOnUse`, `PrefetchAliasingStore`, `PrefetchAcrossBarrier`: making
 //!     these loads ahead changes nothing.
 
@@ -128,7 +125,7 @@ impl Report<'_> {
         self.violations.push(Violation { place, path, error });
     }
 
-    /// Records that what was made at `place` breaks a rule.
+    /// Records that the entity made at `place` breaks a rule.
     fn place(&mut self, place: PlaceId, error: VerifyError) {
         let place = self.ir.places.get(place).copied();
         self.violations.push(Violation { place, path: String::new(), error });

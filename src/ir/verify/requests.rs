@@ -1,4 +1,4 @@
-//! What the operations ask for: that a pass can carry it out.
+//! Checks that the passes can carry out unrolling and fetching ahead where loops ask for them.
 
 use super::{Report, VerifyError};
 use crate::ir::analysis::prefetch::{CannotSplit, split};
@@ -13,7 +13,7 @@ const OPERATIONS: u128 = 1 << 20;
 /// iterations.
 const STAGES: u32 = 32;
 
-/// What unrolling adds to a loop, and to each copy of its body, at most.
+/// An upper bound of the operations that unrolling adds to a loop, and to each copy of its body.
 const PER_LOOP: u128 = 32;
 const PER_COPY: u128 = 4;
 
@@ -60,7 +60,7 @@ impl Walk<'_, '_> {
         operations
     }
 
-    /// How often the body of a loop is written.
+    /// Returns the number of copies of the body of a loop.
     fn copies(&mut self, op: OpId) -> Option<u128> {
         let ir = self.report.ir;
         let Op::Control(Control::For { lo, hi, step, unroll, prefetch, body, .. }) = &ir.ops[op].op

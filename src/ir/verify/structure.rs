@@ -1,4 +1,4 @@
-//! Visibility of values, terminators, and what passes into and out of regions.
+//! Checks the visibility of values, terminators, and values that pass into and out of regions.
 
 use super::{Report, VerifyError};
 use crate::ir::entity::{Entity, OpId, RegionId, Value};
@@ -65,7 +65,7 @@ fn region(report: &mut Report<'_>, visible: &mut [bool], id: RegionId) {
     }
 }
 
-/// Whether nothing can follow the operation.
+/// Returns whether nothing can follow the operation.
 fn ends(ir: &KernelIr, control: &Control) -> bool {
     match control {
         Control::If { then_region, else_region: Some(else_region), .. } => {

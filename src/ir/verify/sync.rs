@@ -1,4 +1,4 @@
-//! Synchronisation: what all threads of a block or of a warp must do together.
+//! Checks that all threads of a block or warp reach a collective operation together.
 
 use super::{Report, VerifyError};
 use crate::ir::analysis::uniformity::{Scope, Uniformity};
@@ -110,7 +110,7 @@ fn members(op: &Warp) -> Option<Value> {
     }
 }
 
-/// Whether a member mask is known to name all lanes. What other masks name, the simulator checks.
+/// Returns whether a member mask is known to name all lanes. The simulator checks other masks.
 fn is_whole_warp(ir: &KernelIr, members: Value) -> bool {
     ir.constant(members).is_some_and(|mask| mask.bits() == u64::from(u32::MAX))
 }

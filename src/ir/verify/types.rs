@@ -1,4 +1,4 @@
-//! Operands and results against the rows of the operation table.
+//! Checks operands and results against the rows of the operation table.
 
 use super::{Report, VerifyError, diagnostic};
 use crate::ir::entity::{OpId, RegionId};
@@ -146,7 +146,7 @@ fn not_bool(op: &'static str, operand: &'static str, found: Type) -> Option<Veri
     (found != Type::BOOL).then_some(VerifyError::ConditionType { op, operand, found })
 }
 
-/// Compares the results of an operation with what it gives.
+/// Compares the results of an operation with the types that its row gives.
 fn check_results(report: &mut Report<'_>, op: OpId, expected: Vec<Type>, found: Vec<Type>) {
     let name = report.ir.ops[op].op.name();
     if expected.len() != found.len() {
@@ -157,7 +157,7 @@ fn check_results(report: &mut Report<'_>, op: OpId, expected: Vec<Type>, found: 
     }
 }
 
-/// What is wrong with the vector types of an operation.
+/// Checks the vector types of an operation and returns the first error.
 fn vectors(ir: &KernelIr, op: &Op, info: &'static OpInfo) -> Option<VerifyError> {
     // Which vectors this one makes is said with what PTX has.
     if matches!(op, Op::Arith(Arith::CvtPack { .. })) {

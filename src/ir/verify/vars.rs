@@ -1,4 +1,4 @@
-//! Register variables: in scope, in range, set before read on every path.
+//! Checks that register variables are in scope, in range, and set before read on every path.
 //!
 //! A forward pass over the regions keeps the set of registers that are set on every path to the present
 //! operation. Where paths meet, the sets are intersected; a path that ends is not counted. What a region
@@ -20,10 +20,10 @@ pub(super) fn check(report: &mut Report<'_>) {
 /// A register of a variable.
 type Register = (VarId, u32);
 
-/// What a path sets since a point; `None` for no path.
+/// The registers that a path has set since a point; `None` for no path.
 type Added = Option<Vec<Register>>;
 
-/// What both paths set, or the one that there is.
+/// Returns the registers that both paths set, or those of the only path.
 fn meet(a: Added, b: Added) -> Added {
     match (a, b) {
         (Some(mut a), Some(b)) => {
@@ -41,7 +41,7 @@ struct Flow<'r, 'k> {
     set: HashSet<Register>,
     /// The same, in the order in which they were added.
     added: Vec<Register>,
-    /// Whether there is such a path.
+    /// True if there is such a path.
     reached: bool,
     /// For each open loop, the length of `added` before it, and what all breaks have added since.
     breaks: HashMap<OpId, (usize, Added)>,
@@ -91,7 +91,8 @@ impl Flow<'_, '_> {
         }
     }
 
-    /// What the region adds, where it falls through or yields; the state is then again the one before it.
+    /// Returns the registers that the region adds where it falls through or yields, and restores the state from
+    /// before it.
     fn branch(&mut self, region: RegionId) -> Added {
         let ir = self.report.ir;
         let (before, reached) = (self.added.len(), self.reached);

@@ -1,4 +1,4 @@
-//! Operands of `wgmma` in registers: nothing computes them while a `wgmma` still reads them.
+//! Checks that nothing computes register operands of `wgmma` while a `wgmma` still reads them.
 //!
 //! A `wgmma` reads its registers of A until a `wgmma_wait_group` has waited for it. In a loop these are the
 //! registers of the next iteration too: `ptxas` gives both the same place. If an instruction sets them between
@@ -18,7 +18,8 @@ use crate::ir::entity::{OpId, RegionId, Value, VarId};
 use crate::ir::kernel::{KernelIr, ValueDef};
 use crate::ir::op::{Arith, Control, Mbarrier, Mem, Mma, Op};
 
-/// From so many operations on `ptxas` does not unroll a loop: it was seen to at 22 instructions, and not at 32.
+/// The number of operations from which `ptxas` does not unroll a loop. Measured: it unrolls 22 instructions,
+/// and not 32.
 const LONG_BODY: usize = 64;
 
 pub(super) fn check(report: &mut Report<'_>) {
@@ -58,7 +59,7 @@ fn region(report: &mut Report<'_>, id: RegionId) {
     }
 }
 
-/// Whether `ptxas` leaves a loop with this body as it is.
+/// Returns whether `ptxas` leaves a loop with this body rolled.
 fn is_long(ir: &KernelIr, body: RegionId) -> bool {
     let stays = |op: &OpId| match ir.ops[*op].op.control() {
         Some(Control::Loop { .. }) => true,
@@ -131,7 +132,7 @@ impl<'k> Loop<'k> {
         }
     }
 
-    /// The values of which a value consists, without an instruction, and how many 32-bit words each has.
+    /// Appends the values that make up `value` without an instruction, each with its number of 32-bit words.
     fn words(&self, value: Value, out: &mut Vec<(Value, u32)>) {
         let of = |value: Value| self.ir.type_of(value).bits();
         if let ValueDef::Result(op, _) = self.ir.values[value].def {
@@ -147,7 +148,7 @@ impl<'k> Loop<'k> {
         out.push((value, of(value) / 32));
     }
 
-    /// The value in the next iteration of one that comes from the iteration before.
+    /// Returns the carried value that the next iteration sees in place of `value`.
     fn next(&self, value: Value) -> Option<Value> {
         match self.ir.values[value].def {
             ValueDef::Arg(..) => {
@@ -186,7 +187,7 @@ impl<'k> Loop<'k> {
         }
     }
 
-    /// Whether a region, or one in it, sets a register of a variable.
+    /// Returns whether a region, or one inside it, sets a register of a variable.
     fn sets(&self, region: RegionId, var: VarId) -> bool {
         self.ir.regions[region].ops.iter().any(|op| {
             let op = &self.ir.ops[*op].op;
@@ -217,7 +218,8 @@ impl<'k> Loop<'k> {
         }
     }
 
-    /// Whether the `wgmma` at a position may still read A at a later one, before a wait of the same iteration.
+    /// Returns whether the `wgmma` at a position may still read A at a later position, before a wait of the
+    /// same iteration.
     fn is_read(&self, wgmma: usize, at: usize) -> bool {
         if at < wgmma {
             return false;
