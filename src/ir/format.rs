@@ -3,9 +3,8 @@
 //! A placeholder is written as in Rust and means what C's `printf` can do with it, because that is what a
 //! GPU has: `{}` prints a floating point number as `%g` does, with six digits.
 
-use std::fmt;
-
 use super::types::{Const, Scalar};
+use crate::errors::errors;
 
 /// How a value is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -80,61 +79,30 @@ pub struct Format {
     pieces: Vec<Piece>,
 }
 
-/// Why a text is not a [`Format`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum FormatError {
-    /// A `{` that no `}` follows.
-    UnclosedPlaceholder {
-        /// The character, from 1.
-        position: usize,
-    },
-    /// A `}` without its `{`.
-    UnopenedPlaceholder {
-        /// The character, from 1.
-        position: usize,
-    },
-    /// What is between braces says nothing that is known.
-    InvalidPlaceholder {
-        /// The placeholder.
-        text: String,
-        /// The character, from 1.
-        position: usize,
-    },
-    /// A zero character, which ends a text on a GPU.
-    ZeroCharacter {
-        /// The character, from 1.
-        position: usize,
-    },
-}
-
-impl fmt::Display for FormatError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            FormatError::UnclosedPlaceholder { position } => write!(
-                f,
-                "the `{{` at character {position} is not closed: write `{{}}` for a value and `{{{{` for a brace"
-            ),
-            FormatError::UnopenedPlaceholder { position } => {
-                write!(
-                    f,
-                    "the `}}` at character {position} closes nothing: write `}}}}` for a brace"
-                )
-            }
-            FormatError::InvalidPlaceholder { text, position } => write!(
-                f,
-                "`{}` at character {position} is not a placeholder: write `{{}}`, or `{{:` with an alignment `<` or `>`, `+`, `#`, `0`, a width, `.` and a precision, one of `x`, `X`, `o`, `e`, `E`, and `}}`",
-                text.escape_debug()
-            ),
-            FormatError::ZeroCharacter { position } => write!(
-                f,
-                "character {position} is the zero character, which would end the text on a GPU"
-            ),
-        }
+errors! {
+    /// Why a text is not a [`Format`].
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum FormatError {
+        /// A `{` that no `}` follows.
+        UnclosedPlaceholder { position: usize } = |f| write!(
+            f,
+            "the `{{` at character {position} is not closed: write `{{}}` for a value and `{{{{` for a brace"
+        ),
+        /// A `}` without its `{`.
+        UnopenedPlaceholder {
+            position: usize,
+        } = |f| write!(f, "the `}}` at character {position} closes nothing: write `}}}}` for a brace"),
+        /// What is between braces says nothing that is known.
+        InvalidPlaceholder { text: String, position: usize } = |f| write!(
+            f,
+            "`{}` at character {position} is not a placeholder: write `{{}}`, or `{{:` with an alignment `<` or `>`, `+`, `#`, `0`, a width, `.` and a precision, one of `x`, `X`, `o`, `e`, `E`, and `}}`",
+            text.escape_debug()
+        ),
+        /// character {position} is the zero character, which would end the text on a GPU
+        ZeroCharacter { position: usize },
     }
 }
-
-impl std::error::Error for FormatError {}
 
 impl Format {
     /// Reads a text with placeholders.
