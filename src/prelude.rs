@@ -1,4 +1,4 @@
-//! What a program that builds and runs kernels usually needs: `use tilewright::prelude::*;`.
+//! The usual imports of a program that builds and runs kernels: `use tilewright::prelude::*;`.
 
 pub use crate::ir::{
     Body, BuildErrors, Element, FloatMode, Global, GlobalMut, Kernel, KernelOptions, Registers,

@@ -18,9 +18,9 @@ use super::types::{Const, Scalar, Type};
 pub struct KernelIr {
     /// The name of the PTX entry.
     pub name: String,
-    /// What the kernel is built for.
+    /// The target of the kernel.
     pub target: Target,
-    /// What all launches have in common.
+    /// The launch bounds.
     pub bounds: LaunchBounds,
     /// The parameters, in the order in which a launch passes them.
     pub params: Vec<Param>,
@@ -90,7 +90,7 @@ impl KernelIr {
         *self.place_ids.entry(place).or_insert_with(|| self.places.push(place))
     }
 
-    /// Where the operation was built.
+    /// Returns the source location of the operation.
     pub fn place_of(&self, op: OpId) -> Place {
         self.places[self.ops[op].place]
     }
@@ -179,14 +179,14 @@ impl KernelIr {
         found
     }
 
-    /// Whether the verified kernel has an `assert`.
+    /// Returns whether the verified kernel has an `assert`.
     pub fn has_asserts(&self) -> bool {
         let is_assert =
             |op: OpId| matches!(self.ops[op].op, Op::Diagnostic(Diagnostic::Assert { .. }));
         self.reached_ops().into_iter().any(is_assert)
     }
 
-    /// Whether the verified kernel has a `griddepcontrol_wait`, or PTX text with one.
+    /// Returns whether the verified kernel has a `griddepcontrol_wait`, or PTX text with it.
     pub fn waits_for_grids(&self) -> bool {
         let text = "griddepcontrol.wait";
         self.reached_ops().into_iter().map(|op| &self.ops[op].op).any(|op| {
@@ -195,8 +195,8 @@ impl KernelIr {
         })
     }
 
-    /// The bytes of the parameters: each at the next multiple of its size, with the one that a kernel with
-    /// assertions has beside its own. For a kernel whose parameters have values.
+    /// Returns the bytes of the parameters, each at the next multiple of its size. A kernel with assertions has
+    /// one hidden parameter more. For a kernel whose parameters have values.
     pub fn param_bytes(&self) -> u64 {
         let sizes = self.params.iter().map(|param| match self.type_of(param.value) {
             Type::TensorMap { .. } => (Type::TENSOR_MAP_BYTES, Type::TENSOR_MAP_ALIGN_BYTES),
@@ -206,8 +206,8 @@ impl KernelIr {
         sizes.chain(hidden).fold(0, |end: u64, (bytes, align)| end.next_multiple_of(align) + bytes)
     }
 
-    /// Whether control can leave the end of the region: its last operation is `yield`, or not a terminator
-    /// at all. An `if` of which no arm falls through ends its region like a terminator.
+    /// Returns whether control can leave the end of the region: its last operation is `yield`, or not a
+    /// terminator. An `if` without an arm that falls through ends its region like a terminator.
     pub fn falls_through(&self, region: RegionId) -> bool {
         use super::op::Control;
         let Some(&last) = self.regions[region].ops.last() else { return true };
@@ -298,7 +298,7 @@ pub struct Region {
 /// An operation in its place.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct OpData {
-    /// What it does.
+    /// The operation.
     pub op: Op,
     /// Its results.
     pub results: SmallVec<[Value; 2]>,
@@ -321,7 +321,7 @@ pub struct ValueData {
     pub place: PlaceId,
 }
 
-/// Where a value comes from.
+/// The definition of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ValueDef {
     /// A parameter of the kernel, by position.
@@ -344,7 +344,7 @@ pub struct VarData {
     pub region: RegionId,
     /// The call that made it.
     pub place: PlaceId,
-    /// What its registers are called in PTX; not compared, and no part of the text form.
+    /// The name of its registers in PTX; not compared, and not in the text form.
     pub name: Option<&'static str>,
 }
 

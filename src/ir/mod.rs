@@ -1,5 +1,6 @@
-//! The kernel IR: typed values, operations, structured regions; the builder that makes it, the verifier
-//! that checks it, the text form that shows it.
+//! The kernel IR, with its typed builder, its verifier and its text form.
+//!
+//! A kernel has typed values, operations and structured regions.
 //!
 //! A kernel is built by a Rust closure ([`Kernel::build`]) and verified at once, so a [`Kernel`] is always
 //! valid: code generation and simulation of it never panic. [`KernelIr`] is the same as plain data.

@@ -1,5 +1,6 @@
-//! How many elements the buffer of a parameter must have: an expression over the other parameters, which each
-//! launch evaluates before it starts.
+//! The required length of a buffer parameter: an expression over the other parameters.
+//!
+//! Each launch evaluates it before it starts.
 
 use std::fmt;
 
@@ -103,7 +104,7 @@ impl LenFun {
     }
 }
 
-/// How far an expression is followed from its last operation.
+/// The maximum depth of an expression, in operations.
 const DEPTH: u32 = 64;
 
 impl LenExpr {

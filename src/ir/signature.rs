@@ -1,5 +1,6 @@
-//! What a launch must agree with beside the types of its arguments: layouts and tuples of which a kernel
-//! knows the form, and gets the numbers for the symbols.
+//! Run-time signature of a kernel: templates of layouts and tuples, and required buffer lengths.
+//!
+//! The kernel knows the form of each layout or tuple. A launch passes the numbers for its symbols.
 
 use std::fmt;
 
@@ -66,7 +67,7 @@ impl Leaf<'_> {
         }
     }
 
-    /// Whether the two differ in what is no integer.
+    /// Returns whether the two differ in kind or in the mode of a basis.
     fn is_other_kind(&self, other: &Leaf<'_>) -> bool {
         match (self, other) {
             (Leaf::Int(_), Leaf::Int(_)) => false,
@@ -103,7 +104,7 @@ impl Template {
         }
     }
 
-    /// Whether both have the same form, whatever their leaves are.
+    /// Returns whether both have the same form; the leaves may differ.
     fn is_congruent(&self, other: &Template) -> bool {
         match (self, other) {
             (Template::Layout(a), Template::Layout(b)) => a.shape().congruent(b.shape()),
@@ -140,7 +141,7 @@ fn symbols_of(int: &Int, out: &mut Vec<Symbol>) {
     }
 }
 
-/// Whether two symbols stand for one number, whatever is assumed of it.
+/// Returns whether two symbols stand for one number; their assumptions may differ.
 pub(in crate::ir) fn same_symbol(a: &Symbol, b: &Symbol) -> bool {
     match (a.id(), b.id()) {
         (None, None) => a.name() == b.name(),
@@ -166,7 +167,7 @@ pub(in crate::ir) struct SymbolParam {
     pub(in crate::ir) scalar: Scalar,
 }
 
-/// What the launches of a kernel must agree with beside the types: see
+/// The layouts, tuples and buffer lengths that a launch must match: see
 /// [`KernelOptions::template`](crate::ir::KernelOptions::template).
 #[derive(Clone, Debug, Default)]
 pub struct Signature {
@@ -291,7 +292,7 @@ fn check_range(int: &Int, value: i64, scalar: Scalar) -> Result<(), SignatureErr
 }
 
 errors! {
-    /// Why the layouts and tuples of a launch are refused. Parameters are counted from 0.
+    /// An argument of a launch that does not match the kernel's signature. Parameters are counted from 0.
     #[derive(Clone, Debug, PartialEq)]
     #[non_exhaustive]
     pub enum SignatureError {

@@ -1,4 +1,4 @@
-//! Loads and stores with an order or hints for the caches, and what caches are told.
+//! Loads and stores with an order or cache hints, vector accesses, and prefetches.
 
 use super::body::Body;
 use super::typed::{IntoIndex, IntoVal, MemIndex, MutPointer, Pointer, Val};
@@ -57,8 +57,8 @@ impl<P: Pointer> Val<'_, P> {
 /// Several elements in one access.
 ///
 /// The first byte must be at a multiple of the size of the vector. Where the kernel shows that it is not, building
-/// fails; the simulator checks the rest, on a GPU a misaligned access ends the launch. Buffers start at a multiple
-/// of 16 bytes; shared memory as it is asked for ([`Body::shared_aligned`]).
+/// fails. The simulator checks all other accesses; on a GPU a misaligned access ends the launch. Buffers are 16-byte
+/// aligned; [`Body::shared_aligned`] sets the alignment of shared memory.
 ///
 /// ```
 /// use tilewright::ir::{Global, GlobalMut, Kernel, Target, Val, Vector};
@@ -73,8 +73,8 @@ impl<P: Pointer> Val<'_, P> {
 /// # Ok::<(), tilewright::ir::BuildErrors>(())
 /// ```
 impl<P: Pointer> Val<'_, P> {
-    /// The vector of `N` elements from `*(self + index)` on, `index` in elements. One of 256 bits is two accesses,
-    /// each of which must be at a multiple of 16 bytes. PTX ISA 9.7.9.8 `ld.v4`.
+    /// Loads the vector of `N` elements from `*(self + index)` on, `index` in elements. A vector of 256 bits is two
+    /// accesses; each must be 16-byte aligned. PTX ISA 9.7.9.8 `ld.v4`.
     ///
     /// ```
     /// use tilewright::ir::{GlobalMut, Kernel, Target, Val, bf16};
@@ -196,8 +196,7 @@ impl<'b, P: Pointer> Val<'b, P> {
     }
 }
 
-/// What caches are told about global memory. Nothing but speed depends on it, but for
-/// [`discard`](Val::discard).
+/// Cache hints for global memory. They change the speed only, except for [`discard`](Val::discard).
 ///
 /// ```
 /// use tilewright::ir::{GlobalMut, Kernel, PrefetchLevel, Target};

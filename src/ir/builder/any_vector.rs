@@ -11,8 +11,10 @@ use crate::ir::op::{
 use crate::ir::types::{Scalar, Type};
 use crate::ir::vector::VectorType;
 
-/// A scalar or a vector whose type is known when the kernel is built, not when it is compiled: for code that takes the
-/// instruction as data, such as a copy of so many bits. Where the type is known in Rust, there is [`Vector`].
+/// A scalar or a vector whose type is known when the kernel is built, not when it is compiled.
+///
+/// Code that takes the instruction as data uses it, for example a copy whose width is chosen at build time. Where the
+/// type is known in Rust, use [`Vector`].
 ///
 /// ```
 /// use tilewright::ir::{Global, GlobalMut, Kernel, Scalar, Target};
@@ -49,7 +51,7 @@ impl std::fmt::Debug for AnyVector<'_> {
     }
 }
 
-/// The type of `lanes` elements, a scalar for one; `None` where no access to memory moves so many.
+/// The type of `lanes` elements, a scalar for one; `None` if no memory access moves that many.
 fn type_of(elem: Scalar, lanes: u32) -> Option<Type> {
     match lanes {
         1 => Some(elem.into()),
@@ -64,8 +66,8 @@ impl<'b> AnyVector<'b> {
         AnyVector { cx, value, elem, lanes }
     }
 
-    /// The vector of these values, the first one as element 0; a single one stays what it is. `None` where there is
-    /// no vector of so many. PTX ISA 9.7.9.1 `mov`.
+    /// Packs these values into a vector, the first one as element 0; a single value stays a scalar. `None` if no
+    /// vector has that many elements. PTX ISA 9.7.9.1 `mov`.
     #[track_caller]
     pub fn pack<T: Element>(values: &[Val<'b, T>]) -> Option<Self> {
         let (first, lanes) = (values.first()?, u32::try_from(values.len()).ok()?);
@@ -126,7 +128,7 @@ impl<'b> AnyVector<'b> {
         Some(values)
     }
 
-    /// The matrix of which each lane has two elements of 16 bits, transposed, as [`Val::movmatrix`].
+    /// Transposes an 8x8 matrix whose lanes hold two 16-bit elements each, as [`Val::movmatrix`].
     /// PTX ISA 9.7.14.5.17 `movmatrix`.
     #[track_caller]
     pub fn movmatrix(self) -> Self {
@@ -157,8 +159,8 @@ impl<'b, T: Element> From<Val<'b, T>> for AnyVector<'b> {
 
 /// Accesses to vectors whose length is known when the kernel is built.
 impl<P: Pointer> Val<'_, P> {
-    /// The `lanes` elements from `*(self + index)` on in one access, as [`load_vector`](Val::load_vector); `None` where
-    /// there is no vector of so many. PTX ISA 9.7.9.8 `ld`.
+    /// Loads `lanes` elements from `*(self + index)` on in one access, as [`load_vector`](Val::load_vector). `None` if
+    /// no vector has that many elements. PTX ISA 9.7.9.8 `ld`.
     #[track_caller]
     pub fn load_any<'c, I: MemIndex>(
         self,

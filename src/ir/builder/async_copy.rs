@@ -1,4 +1,4 @@
-//! Copies that the thread does not wait for.
+//! Asynchronous copies: `cp.async`, bulk copies and tensor copies.
 
 use super::body::Body;
 use super::mbarrier::MbarrierRef;

@@ -1,4 +1,4 @@
-//! Shared memory of the blocks of a cluster.
+//! Distributed shared memory: access to the shared memory of other blocks in the cluster.
 
 use super::body::Body;
 use super::typed::{Element, IntoVal, Shared, SharedCluster, Val};

@@ -1,4 +1,4 @@
-//! What can be wrong with a build.
+//! The errors of a build.
 
 use std::fmt;
 
@@ -8,17 +8,17 @@ use crate::ir::kernel::Place;
 use crate::ir::types::{Scalar, Type};
 use crate::ir::verify::VerifyError;
 
-/// A mistake found while a kernel was built or verified.
+/// An error found while a kernel was built or verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BuildError {
-    /// The line that made the operation at fault.
+    /// The source location of the operation at fault.
     pub place: Place,
-    /// What is wrong.
+    /// The cause.
     pub kind: BuildErrorKind,
 }
 
 errors! {
-    /// What is wrong with a build.
+    /// The cause of a build error.
     #[derive(Clone, Debug, PartialEq, Eq)]
     #[non_exhaustive]
     pub enum BuildErrorKind {
@@ -79,7 +79,7 @@ errors! {
     }
 }
 
-/// `error: <what> at <file:line:column>`
+/// `<file:line:column>: <cause>`
 impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.place, self.kind)
@@ -88,7 +88,7 @@ impl fmt::Display for BuildError {
 
 impl std::error::Error for BuildError {}
 
-/// All mistakes of a build, sorted by place. Never empty.
+/// All errors of a build, sorted by source location. Never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BuildErrors {
     kernel: String,
@@ -102,13 +102,13 @@ impl BuildErrors {
         BuildErrors { kernel: kernel.to_owned(), errors }
     }
 
-    /// The mistakes, sorted by place.
+    /// Returns the errors, sorted by source location.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &BuildError> {
         self.errors.iter()
     }
 }
 
-/// One line for each mistake, after a line that names the kernel.
+/// A line that names the kernel, then one line an error.
 impl fmt::Display for BuildErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let count = self.errors.len();

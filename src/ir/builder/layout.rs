@@ -9,7 +9,7 @@ use super::symbolic::int;
 use super::typed::{MemIndex, Val};
 use crate::layout::{Int, IntTupleRef, Layout, LayoutError, LayoutRef};
 
-/// A coordinate of which some entries are known when the kernel is built and some when it runs.
+/// A coordinate that mixes host numbers, known at build time, with device values.
 #[derive(Clone, Debug)]
 pub enum DeviceCoord<'b> {
     /// A host number.

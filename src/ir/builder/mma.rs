@@ -1,4 +1,4 @@
-//! Tensor cores: matrices in registers and in shared memory, and their products.
+//! Tensor cores: MMAs of matrices in registers and in shared memory.
 
 use super::any_vector::AnyVector;
 use super::body::{Body, Registers};
@@ -29,13 +29,13 @@ impl<T: VectorElement<N>, const N: usize> Fragment for Vector<T, N> {
     const LANES: u32 = T::VECTOR.lanes();
 }
 
-/// The type of a register with sums of products.
+/// The type of an accumulator register.
 #[diagnostic::on_unimplemented(
     message = "tensor cores have no sums of type `{Self}`",
     note = "sums are f32, f64, i32 or `Vector<f16, 2>`"
 )]
 pub trait Sum: Ty {
-    /// The sums in a register.
+    /// The accumulators in a register.
     const LANES: u32;
 }
 
@@ -52,7 +52,7 @@ impl Sum for Vector<f16, 2> {
     const LANES: u32 = 2;
 }
 
-/// Products of matrices whose parts are in the registers of a warp.
+/// MMAs of matrices whose elements are in the registers of a warp.
 ///
 /// ```
 /// use tilewright::ir::{Global, GlobalMut, Kernel, Target, Val, Vector, f16};
@@ -71,9 +71,9 @@ impl Sum for Vector<f16, 2> {
 /// # Ok::<(), tilewright::ir::BuildErrors>(())
 /// ```
 impl<'b> Body<'b, '_> {
-    /// `D[m, n] += sum over k of A[m, k] * B[k, n]` by the threads of a warp, each of which has its elements of
-    /// D in the registers `d` and those of A and B in `a` and `b`. The shape follows from these: D has 8
-    /// columns, 4 elements a thread of 16 rows or 2 of 8 rows. PTX ISA 9.7.14.5 `mma.sync`.
+    /// Computes `D[m, n] += sum over k of A[m, k] * B[k, n]` by the threads of a warp. Each thread has its elements
+    /// of D in the registers `d`, those of A in `a` and those of B in `b`. The shape follows from their numbers:
+    /// D has 8 columns, and 16 rows for 4 elements a thread or 8 rows for 2. PTX ISA 9.7.14.5 `mma.sync`.
     #[track_caller]
     pub fn mma_sync<A: Fragment, B: Fragment, D: Sum>(
         &self,
@@ -89,8 +89,8 @@ impl<'b> Body<'b, '_> {
         cx.emit(Mma::MmaSync { a, b, shape, d, first, overflow: MmaOverflow::Wrap });
     }
 
-    /// As [`mma_sync`](Body::mma_sync) of a shape and of types that are known when the kernel is built; sums of integers
-    /// may stop at the ends of `i32`. PTX ISA 9.7.14.5 `mma.sync`.
+    /// As [`mma_sync`](Body::mma_sync) with a shape and types that are known when the kernel is built. Integer
+    /// accumulators may saturate. PTX ISA 9.7.14.5 `mma.sync`.
     ///
     /// ```
     /// use tilewright::ir::{GlobalMut, Kernel, MmaOverflow, MmaShape, Target};
@@ -159,11 +159,10 @@ impl<'b> Body<'b, '_> {
         cx.emit(Mma::MmaSyncF64 { values, shape: MmaShape { m: 16, n: 8, k }, d, first });
     }
 
-    /// `D = A B + D` where `accumulate`, else `D = A B`, by the 128 threads of a warp group, which go on at once:
-    /// `D` may be read after [`wgmma_wait_group`](Body::wgmma_wait_group). `a` and `b` are
-    /// [descriptors](Val::matrix_descriptor) of matrices in shared memory of elements of types `A` and `B`, which
-    /// are named at the call: A has 64 rows, D has `2 len` columns for `len` registers of a thread (`4 len` where
-    /// they are pairs). PTX ISA 9.7.15.5.2 `wgmma.mma_async`; `sm_90a`.
+    /// Starts `D = A B + D` if `accumulate`, else `D = A B`, by the 128 threads of a warp group. `D` may be read
+    /// after [`wgmma_wait_group`](Body::wgmma_wait_group). `a` and `b` are [descriptors](Val::matrix_descriptor) of
+    /// matrices in shared memory with elements of types `A` and `B`, named at the call. A has 64 rows. D has
+    /// `2 len` columns for `len` registers of a thread, `4 len` if each register holds a pair. PTX ISA 9.7.15.5.2 `wgmma.mma_async`; `sm_90a`.
     ///
     /// ```
     /// use tilewright::ir::{GlobalMut, Kernel, Target, bf16};
@@ -206,7 +205,7 @@ impl<'b> Body<'b, '_> {
         self.wgmma_any(d, [A::SCALAR, B::SCALAR], [a, b], accumulate, form);
     }
 
-    /// As [`wgmma_with`](Body::wgmma_with) of elements of A and B whose types are known when the kernel is built.
+    /// As [`wgmma_with`](Body::wgmma_with) with element types of A and B that are known when the kernel is built.
     /// PTX ISA 9.7.15.5.2 `wgmma.mma_async`; `sm_90a`.
     #[track_caller]
     pub fn wgmma_any<D: Sum>(
@@ -242,7 +241,7 @@ impl<'b> Body<'b, '_> {
         cx.emit(Mma::WgmmaRs { a, b, accumulate, shape, b_type, d, first, form });
     }
 
-    /// As [`wgmma_rs`](Body::wgmma_rs) of elements of A and B whose types are known when the kernel is built.
+    /// As [`wgmma_rs`](Body::wgmma_rs) with element types of A and B that are known when the kernel is built.
     /// PTX ISA 9.7.15.5.2 `wgmma.mma_async`; `sm_90a`.
     #[track_caller]
     pub fn wgmma_rs_any<D: Sum>(
@@ -261,21 +260,21 @@ impl<'b> Body<'b, '_> {
         cx.emit(Mma::WgmmaRs { a, b, accumulate, shape, b_type, d, first, form });
     }
 
-    /// Orders what the thread did with registers and shared memory before the `wgmma` that follow. It is needed
-    /// before the first one, and after registers of one were changed. PTX ISA 9.7.15.7.1 `wgmma.fence`;
+    /// Orders earlier register and shared-memory accesses of the thread before the `wgmma` that follow. Required
+    /// before the first `wgmma` and after a change of its registers. PTX ISA 9.7.15.7.1 `wgmma.fence`;
     /// `sm_90a`.
     #[track_caller]
     pub fn wgmma_fence(&self) {
         self.context().emit(Mma::WgmmaFence {});
     }
 
-    /// Makes a group of the `wgmma` that are in none. PTX ISA 9.7.15.7.2 `wgmma.commit_group`; `sm_90a`.
+    /// Commits all earlier `wgmma` without a group as one group. PTX ISA 9.7.15.7.2 `wgmma.commit_group`; `sm_90a`.
     #[track_caller]
     pub fn wgmma_commit_group(&self) {
         self.context().emit(Mma::WgmmaCommitGroup {});
     }
 
-    /// Waits until at most `pending` groups, the latest ones, are not done; a number above 7 is as 7.
+    /// Waits until at most the latest `pending` groups are in flight; a number above 7 counts as 7.
     /// PTX ISA 9.7.15.7.3 `wgmma.wait_group`; `sm_90a`.
     #[track_caller]
     pub fn wgmma_wait_group(&self, pending: u32) {
@@ -310,8 +309,8 @@ impl<'b, T: Element> Val<'b, Shared<T>> {
 }
 
 impl<'b, T: VectorElement<2>> Val<'b, Vector<T, 2>> {
-    /// The 8x8 matrix of 16-bit elements of which lane `i` of the warp has elements `2 (i % 4)` and the next of row `i / 4`,
-    /// transposed: lane `i` gets those of rows `2 (i % 4)` and the next of column `i / 4`. PTX ISA 9.7.14.5.17
+    /// Transposes an 8x8 matrix of 16-bit elements. Lane `i` of the warp passes elements `2 (i % 4)` and
+    /// `2 (i % 4) + 1` of row `i / 4`, and gets the elements of these rows in column `i / 4`. PTX ISA 9.7.14.5.17
     /// `movmatrix`.
     ///
     /// ```
@@ -357,8 +356,8 @@ impl<'b, T: VectorElement<2>> Val<'b, Vector<T, 2>> {
 /// ```
 impl<P: Pointer> Val<'_, P> {
     /// Loads one, two or four 8x8 matrices of 16-bit elements: a thread gets two elements of each, those of
-    /// columns `2 (lane % 4)` and the next of row `lane / 4`. Lane `i` gives the place of row `i % 8` of matrix
-    /// `i / 8`. PTX ISA 9.7.14.5.15 `ldmatrix`.
+    /// columns `2 (lane % 4)` and `2 (lane % 4) + 1` of row `lane / 4`. Lane `i` passes the address of row `i % 8` of
+    /// matrix `i / 8`. PTX ISA 9.7.14.5.15 `ldmatrix`.
     #[track_caller]
     pub fn ldmatrix<'c, const N: usize, I: MemIndex>(
         self,

@@ -1,4 +1,4 @@
-//! Generic pointers: made from those into a space, asked for their space, and made into those again.
+//! Generic pointers: conversion from and to a memory space, and the test of their space.
 
 use super::typed::{
     Constant, Element, Generic, GenericMut, Global, GlobalMut, Local, Pointer, Shared,
@@ -99,8 +99,8 @@ impl<'b, G: GenericPointer> Val<'b, G> {
         cx.emit_val(Mem::CvtaTo { base, space: P::SPACE })
     }
 
-    /// Whether it points into `space`, not [`Space::Generic`]. What is in shared memory of the block is in that of
-    /// the cluster too. PTX ISA 9.7.9.19 `isspacep`.
+    /// Returns whether the pointer points into `space`, not [`Space::Generic`]. Shared memory of the block is also
+    /// shared memory of the cluster. PTX ISA 9.7.9.19 `isspacep`.
     #[track_caller]
     pub fn isspacep(self, space: Space) -> Val<'b, bool> {
         let cx = self.context();

@@ -1,4 +1,4 @@
-//! What can be wrong with a text, and where.
+//! Parse errors, with their position in the text.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use crate::ir::target::ParseTargetError;
 use crate::ir::types::Scalar;
 
 errors! {
-    /// What is wrong with a text.
+    /// The cause of a parse error.
     #[derive(Clone, Debug, PartialEq, Eq)]
     #[non_exhaustive]
     pub enum ParseErrorKind {
@@ -99,7 +99,7 @@ impl fmt::Display for Count {
     }
 }
 
-/// Why a text is not a kernel, and where.
+/// A parse error of a kernel's text, with its position.
 ///
 /// ```
 /// use tilewright::ir::{KernelIr, ParseErrorKind};
@@ -114,7 +114,7 @@ impl fmt::Display for Count {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseError {
-    /// What is wrong.
+    /// The cause.
     pub kind: ParseErrorKind,
     /// The line at fault, from 1.
     pub line: u32,
@@ -154,7 +154,7 @@ impl ParseError {
     }
 }
 
-/// `line:column: ` and what is wrong, then the line with the place marked.
+/// `line:column: ` and the cause, then the line with the error marked.
 impl fmt::Display for ParseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ParseError { kind, line, column, excerpt, before, width } = self;

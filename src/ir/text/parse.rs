@@ -1,5 +1,6 @@
-//! Text to kernels: the header, names, types, and the tokens under the cursor. Statements are in
-//! `region.rs`.
+//! Parser of kernels: the header, names, types, and the token cursor.
+//!
+//! `region.rs` parses statements.
 
 use std::collections::HashMap;
 use std::str::FromStr;
@@ -113,7 +114,7 @@ impl<'t> Tokens<'t> {
         Ok(std::mem::replace(&mut self.token, next))
     }
 
-    /// Whether the token under the cursor is this mark or word.
+    /// Returns whether the token under the cursor is this mark or word.
     pub(super) fn is(&self, text: &str) -> bool {
         matches!(self.token.kind, Kind::Mark | Kind::Word) && self.token.text == text
     }
@@ -161,7 +162,7 @@ impl<'t> Tokens<'t> {
         Ok([x, y, self.number()?])
     }
 
-    /// What follows the word, if that is there.
+    /// Reads an item after `word`, if `word` is under the cursor.
     fn after<T>(
         &mut self,
         word: &str,
@@ -245,7 +246,7 @@ struct Named {
     value: Value,
     /// The line that defines it, once read.
     defined: Option<u32>,
-    /// Where it is named first.
+    /// The span of its first use.
     span: Span,
 }
 
@@ -329,7 +330,7 @@ pub(super) struct KernelParser<'p, 't> {
     pub(super) ir: KernelIr,
     pub(super) symbols: Symbols<'t>,
     values: HashMap<&'t str, Named>,
-    /// Whether a value is named above the line that makes it.
+    /// True if a value is named above the line that makes it.
     named_early: bool,
     file: &'static str,
 }
