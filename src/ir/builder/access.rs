@@ -1,9 +1,11 @@
 //! Loads and stores with an order or cache hints, vector accesses, and prefetches.
 
+use super::any_vector::VectorOf;
 use super::body::Body;
 use super::typed::{IntoIndex, IntoVal, MemIndex, MutPointer, Pointer, Val};
 use super::vector::{Vector, VectorElement};
 use crate::ir::op::{Arith, Cache, LoadAccess, Mem, PrefetchLevel, StoreAccess, ValueList};
+use crate::ir::vector::VectorType;
 
 /// Accesses with an order, a scope or hints for the caches.
 ///
@@ -134,44 +136,45 @@ impl<P: Pointer> Val<'_, P> {
         cx.emit_val(Arith::VecPack { values })
     }
 
-    /// Stores a vector from `*(self + index)` on, `index` in elements; one of 256 bits by two accesses.
+    /// Stores a vector from `*(self + index)` on, `index` in elements; a vector of 256 bits by two accesses.
     /// PTX ISA 9.7.9.12 `st.v4`.
     #[track_caller]
-    pub fn store_vector<'c, const N: usize, I: MemIndex>(
+    pub fn store_vector<'c, I: MemIndex>(
         self,
         k: &Body<'c, '_>,
         index: impl IntoVal<'c, I>,
-        vector: Val<'c, Vector<P::Elem, N>>,
+        vector: impl VectorOf<'c, P::Elem>,
     ) where
         P: MutPointer,
-        P::Elem: VectorElement<N>,
     {
         self.store_vector_with(k, index, vector, StoreAccess::default());
     }
 
     /// As [`store_vector`](Val::store_vector), accessed as `access` says.
     #[track_caller]
-    pub fn store_vector_with<'c, const N: usize, I: MemIndex>(
+    pub fn store_vector_with<'c, I: MemIndex>(
         self,
         k: &Body<'c, '_>,
         index: impl IntoVal<'c, I>,
-        vector: Val<'c, Vector<P::Elem, N>>,
+        vector: impl VectorOf<'c, P::Elem>,
         access: StoreAccess,
     ) where
         P: MutPointer,
-        P::Elem: VectorElement<N>,
     {
         let cx = k.context();
-        let index = index.into_val(cx);
-        let (ty, lanes) = (<P::Elem as VectorElement<N>>::VECTOR, N as u32);
-        if ty.is_one_access() {
+        let (index, vector) = (index.into_val(cx), vector.into());
+        let lanes = vector.lanes();
+        if vector.bits() <= VectorType::ACCESS_BITS {
             let (base, index) = (cx.operand(self), cx.operand(index));
-            let vector = cx.operand(vector);
-            cx.emit(Mem::StVec { base, index, vector, access });
+            let value = vector.operand(cx);
+            match lanes {
+                1 => cx.emit(Mem::St { base, index, value, access }),
+                _ => cx.emit(Mem::StVec { base, index, vector: value, access }),
+            };
             return;
         }
         let base = cx.operand(self.offset(index));
-        let vector = cx.operand(vector);
+        let vector = vector.operand(cx);
         for first in [0, lanes / 2] {
             let mut values = ValueList::new();
             for lane in first..first + lanes / 2 {
