@@ -35,16 +35,16 @@ pub enum ClusterShape {
 }
 
 impl LaunchBounds {
-    /// The most threads of a block that hardware has, in all.
+    /// The maximum number of threads in a block on any GPU.
     pub const MAX_THREADS: u32 = 1024;
-    /// The most blocks of a cluster that hardware has, in all. More than
+    /// The maximum number of blocks in a cluster on any GPU. More than
     /// [`PORTABLE_CLUSTER`](LaunchBounds::PORTABLE_CLUSTER) are not on every GPU with clusters.
     pub const MAX_CLUSTER: u32 = 16;
     /// The blocks of a cluster that every GPU with clusters has room for.
     pub const PORTABLE_CLUSTER: u32 = 8;
     /// The maximum number of resident blocks on an SM.
     pub const MAX_BLOCKS_PER_SM: u32 = 32;
-    /// The fewest and the most registers of a thread that `.maxnreg` can ask for.
+    /// The minimum and the maximum of `.maxnreg`, in registers of a thread.
     pub const REGISTERS: (u32, u32) = (24, 255);
 
     /// The blocks of a cluster along each axis, where the kernel fixes them.

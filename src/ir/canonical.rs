@@ -151,7 +151,7 @@ fn rename(
     }
 }
 
-/// The parts of two kernels that have to be equal, in canonical form, without places.
+/// The parts of two kernels that have to be equal, in canonical form, without source locations.
 fn parts(ir: &KernelIr) -> impl PartialEq + use<'_> {
     let regions: Vec<&Region> = ir.regions.iter().map(|(_, region)| region).collect();
     let ops: Vec<_> =

@@ -108,7 +108,7 @@ impl Format {
     /// Reads a text with placeholders.
     ///
     /// # Errors
-    /// The first place that is not of the form.
+    /// The first position that does not parse.
     pub fn parse(text: &str) -> Result<Format, FormatError> {
         let (mut pieces, mut plain) = (Vec::new(), String::new());
         let mut rest = text;

@@ -46,21 +46,21 @@ pub struct KernelIr {
 }
 
 impl KernelIr {
-    /// The most regions inside each other, the body of the kernel included, that a verified kernel has.
+    /// The maximum depth of nested regions in a verified kernel, including its body.
     /// What follows regions may so be recursive.
     pub const MAX_DEPTH: usize = 256;
 
-    /// The most bytes of a text that [`parse_kernels`](crate::ir::parse_kernels) reads.
+    /// The maximum size in bytes of a text for [`parse_kernels`](crate::ir::parse_kernels).
     pub const MAX_TEXT_BYTES: usize = 64 << 20;
 
     /// Bytes of static shared memory that a block can have on every target. What a kernel has beyond is
     /// dynamic: see [`KernelIr::dynamic_shared_bytes`].
     pub const MAX_STATIC_SHARED_BYTES: u64 = 48 * 1024;
 
-    /// The most bytes of constant arrays that a module has (PTX ISA 5.1.3).
+    /// The maximum size in bytes of all constant arrays of a module (PTX ISA 5.1.3).
     pub const CONST_BYTES: u64 = 64 << 10;
 
-    /// The most bytes of local memory that a thread has.
+    /// The maximum size in bytes of the local memory of a thread.
     pub const LOCAL_BYTES: u64 = 512 << 10;
 
     /// A kernel with an empty body.
@@ -295,7 +295,7 @@ pub struct Region {
     pub ops: Vec<OpId>,
 }
 
-/// An operation in its place.
+/// An operation with its results, its region and its source location.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct OpData {
     /// The operation.
@@ -417,7 +417,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// The place of the caller.
+    /// Returns the source location of the caller.
     #[track_caller]
     pub fn caller() -> Place {
         let location = Location::caller();

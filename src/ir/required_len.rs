@@ -9,7 +9,7 @@ use super::kernel::{KernelIr, ValueDef};
 use super::op::{Arith, Op};
 use super::types::Const;
 
-/// The least number of elements that a launch passes for a pointer.
+/// The minimum number of elements that a launch passes for a pointer.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::ir) struct RequiredLen {
     /// The position of the pointer among the parameters.

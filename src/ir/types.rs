@@ -359,7 +359,7 @@ impl Const {
         self.bits
     }
 
-    /// The place of the bits, for who passes them by their address.
+    /// The address of the bits, for callers that pass them by address.
     #[cfg(feature = "cuda-any-version")]
     pub(crate) const fn bits_place(&self) -> &u64 {
         &self.bits

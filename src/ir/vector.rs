@@ -30,7 +30,7 @@ pub struct VectorType {
 }
 
 impl VectorType {
-    /// The most bits that one access to memory moves.
+    /// The maximum number of bits of one memory access.
     pub const ACCESS_BITS: u32 = 128;
 
     /// `f16x2`

@@ -238,8 +238,8 @@ impl<P: Pointer> Val<'_, P> {
         cx.emit(Cache::Discard { base, index });
     }
 
-    /// L2 gives the 128 bytes from `self + index` on, a multiple of 128 bytes, up in their turn, no longer
-    /// last. PTX ISA 9.7.9.16 `applypriority`.
+    /// Gives the 128 bytes from `self + index` on, 128-byte aligned, the normal eviction priority of L2
+    /// again. PTX ISA 9.7.9.16 `applypriority`.
     #[track_caller]
     pub fn applypriority<'c, I: MemIndex>(self, k: &Body<'c, '_>, index: impl IntoVal<'c, I>) {
         let cx = k.context();

@@ -36,7 +36,7 @@ use crate::ir::op::{AsyncCopy, BulkReduce, Mem};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 impl<'b, T: Element> Val<'b, Shared<T>> {
-    /// The pointer to the same place in the shared memory of block `cta` of the cluster.
+    /// Returns the pointer to the same offset in the shared memory of block `cta` of the cluster.
     /// PTX ISA 9.7.9.23 `mapa`; `sm_90`.
     #[track_caller]
     pub fn mapa(self, cta: impl IntoVal<'b, u32>) -> Val<'b, SharedCluster<T>> {

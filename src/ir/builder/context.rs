@@ -182,7 +182,7 @@ impl Context {
         })
     }
 
-    /// Records an error at the caller's place.
+    /// Records an error at the caller's source location.
     #[track_caller]
     pub(super) fn error(&self, kind: BuildErrorKind) {
         let place = Place::caller();

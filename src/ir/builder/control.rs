@@ -618,7 +618,7 @@ fn break_unless(cx: &Context, cond: Val<'_, bool>, target: OpId, values: ValueLi
     in_region(cx, then_region, op, place, || (), leave);
 }
 
-/// The ids of a group made by a body, checked at the place of the control flow operation.
+/// The ids of a group made by a body, checked at the source location of the control flow operation.
 #[track_caller]
 fn collect<V: Values>(cx: &Context, group: V::At<'_>) -> ValueList {
     let mut ids = ValueList::new();

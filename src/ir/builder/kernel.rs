@@ -307,7 +307,7 @@ impl Head<'_> {
     }
 }
 
-/// The rules that a kernel which was built at `place` breaks.
+/// Checks a kernel that was built at `place`; returns its errors.
 fn check(ir: &KernelIr, place: Place) -> Result<(), Vec<BuildError>> {
     verify::verify(ir).map_err(|found| {
         let error = |violation: Violation| BuildError {
@@ -391,7 +391,7 @@ impl KernelOptions {
         self
     }
 
-    /// The most threads that a block may have (`.maxntid`), for a kernel that does not fix them: `ptxas`
+    /// Sets the maximum number of threads in a block (`.maxntid`), for a kernel that does not fix them: `ptxas`
     /// gives a thread no more registers than last for them. A launch with more is refused.
     pub fn max_threads(mut self, threads: u32) -> KernelOptions {
         self.bounds.max_threads = Some(threads);
@@ -406,7 +406,7 @@ impl KernelOptions {
         self
     }
 
-    /// The most registers of a thread (`.maxnreg`), from 24 to 255.
+    /// Sets the maximum number of registers of a thread (`.maxnreg`), from 24 to 255.
     pub fn max_registers(mut self, registers: u32) -> KernelOptions {
         self.bounds.max_registers = Some(registers);
         self

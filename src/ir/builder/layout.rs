@@ -16,7 +16,7 @@ pub enum DeviceCoord<'b> {
     Host(i64),
     /// A device number. It must not be negative.
     Device(Val<'b, i32>),
-    /// CuTe's `_`, written `..`: every place of the mode. Only what takes a coordinate apart, such as the
+    /// CuTe's `_`, written `..`: every index of the mode. Only what takes a coordinate apart, such as the
     /// slice of a tensor, has a use for it.
     All,
     /// One coordinate for each mode.

@@ -100,7 +100,7 @@ impl MbarrierRef<'_> {
         k.context().emit_val(Mbarrier::MbarrierArriveExpectTx { barrier, index, bytes })
     }
 
-    /// One arrival at the barrier of the same place in block `cta` of the cluster.
+    /// Arrives once at the barrier at the same offset in block `cta` of the cluster.
     /// PTX ISA 9.7.13.15.13 `mbarrier.arrive.shared::cluster`; `sm_90`.
     #[track_caller]
     pub fn arrive_cluster<'c>(

@@ -70,7 +70,7 @@ spaces! {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 impl<'b, P: SpacePointer> Val<'b, P> {
-    /// The generic pointer to the same place. PTX ISA 9.7.9.20 `cvta`.
+    /// Returns the generic pointer to the same address. PTX ISA 9.7.9.20 `cvta`.
     #[track_caller]
     pub fn cvta(self) -> Val<'b, P::Generic> {
         let cx = self.context();
@@ -80,7 +80,7 @@ impl<'b, P: SpacePointer> Val<'b, P> {
 }
 
 impl<'b, G: GenericPointer> Val<'b, G> {
-    /// The pointer of type `P` to the same place, which must be in the space of `P`: elsewhere it means nothing
+    /// Returns the pointer of type `P` to the same address, which must be in the space of `P`: elsewhere it means nothing
     /// on a GPU, and is a fault of the simulator. PTX ISA 9.7.9.20 `cvta.to`.
     ///
     /// ```

@@ -146,7 +146,7 @@ volatile_registers! {
 /// ```
 impl<'b> Body<'b, '_> {
     /// Sleeps for between 0 and `2 * nanoseconds`, at most a millisecond. PTX ISA 9.7.13.1 `nanosleep`. In
-    /// the simulator the other warps have their turn.
+    /// the simulator the other warps run.
     #[track_caller]
     pub fn nanosleep(&self, nanoseconds: impl IntoVal<'b, u32>) {
         let nanoseconds = self.context().operand_of(nanoseconds);

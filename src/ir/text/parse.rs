@@ -19,7 +19,7 @@ pub(super) type Result<T> = std::result::Result<T, Failure>;
 
 /// Reads one kernel in the text form. The kernel is not verified.
 ///
-/// `file` is the file that places of the kernel name. It is `'static`, as the files of Rust places are:
+/// `file` is the file of the kernel's source locations. It is `'static`, as in Rust's own locations:
 /// for text that is part of the program, its name is at hand, and a program that reads files leaks one name
 /// for each.
 ///
@@ -42,7 +42,7 @@ pub(super) type Result<T> = std::result::Result<T, Failure>;
 /// ```
 ///
 /// # Errors
-/// The first place of the text that is not of the form.
+/// The first position of the text that does not parse.
 pub fn parse(file: &'static str, text: &str) -> std::result::Result<KernelIr, ParseError> {
     read(text, |tokens| {
         let kernel = KernelParser::kernel(tokens, file)?;
@@ -54,7 +54,7 @@ pub fn parse(file: &'static str, text: &str) -> std::result::Result<KernelIr, Pa
 /// Reads any number of kernels in the text form. They are not verified.
 ///
 /// # Errors
-/// The first place of the text that is not of the form.
+/// The first position of the text that does not parse.
 pub fn parse_kernels(
     file: &'static str,
     text: &str,
@@ -68,7 +68,7 @@ pub fn parse_kernels(
     })
 }
 
-/// Reads one kernel; its places name the file `<text>`. See [`parse`].
+/// Reads one kernel; its source locations name the file `<text>`. See [`parse`].
 impl FromStr for KernelIr {
     type Err = ParseError;
 
@@ -392,7 +392,7 @@ impl<'p, 't> KernelParser<'p, 't> {
         }
     }
 
-    /// The place of a token.
+    /// The source location of a token.
     pub(super) fn place(&mut self, token: Token<'t>) -> PlaceId {
         self.ir.place(Place { file: self.file, line: token.line, column: token.column })
     }

@@ -20,7 +20,7 @@ pub(super) const FILE: &str = file!();
 
 /// The lanes of a warp.
 pub(super) const LANES: u32 = 32;
-/// Warps of a block, at most.
+/// The maximum number of warps in a block.
 const WARPS: u32 = 32;
 /// Up to this number of warps, each thread combines the results of all warps itself.
 const FEW_WARPS: u32 = 8;
