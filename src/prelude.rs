@@ -1,10 +1,30 @@
-//! What a program that builds and runs kernels usually needs: `use tilewright::prelude::*;`.
+//! The usual imports of a program that builds and runs kernels: `use tilewright::prelude::*;`.
+//!
+//! ```
+//! use tilewright::prelude::*;
+//!
+//! // Each block of 32 threads transposes a 32 x 32 tile. Rows of 33 elements keep its columns free of bank conflicts.
+//! let kernel = Kernel::<(Global<f32>, GlobalMut<f32>)>::build("transpose", Target::SM_80, |k, (x, y)| {
+//!     let tile: SharedTensor<'_, f32> = Tensor::shared(k, layout!((32, 32):(33, 1)));
+//!     let t = k.thread_idx().x;
+//!     for i in 0..32 {
+//!         tile.store(k, (i, t), x.load(k, t + 32 * i as i32));
+//!     }
+//!     k.barrier();
+//!     for i in 0..32 {
+//!         y.store(k, t + 32 * i as i32, tile.load(k, (t, i)));
+//!     }
+//! })?;
+//! assert!(kernel.ptx().text().contains(".shared .align 4 .b8"));
+//! # Ok::<(), BuildErrors>(())
+//! ```
 
 pub use crate::ir::{
-    Body, BuildErrors, Element, FloatMode, Global, GlobalMut, Kernel, KernelOptions, Registers,
-    Shared, Target, Val, Var, Vector, bf16, f16, promote, range,
+    Body, BuildErrors, Element, Global, GlobalMut, Kernel, KernelOptions, Registers, Shared,
+    Target, Val, Var, Vector, bf16, f16, range,
 };
-pub use crate::layout::{IntTuple, Layout, LayoutError};
+pub use crate::layout::{IntTuple, Layout, LayoutError, layout, shape, tiler};
 #[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 pub use crate::runtime::{Buffer, Device, Function};
-pub use crate::runtime::{Grid, RuntimeError};
+pub use crate::runtime::{Grid, LaunchOptions, RuntimeError};
+pub use crate::tensor::{SharedTensor, Tensor};

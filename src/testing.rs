@@ -1,4 +1,4 @@
-//! One expression on one thread of a device: for tests, and the shortest report of a bug.
+//! Evaluates one expression on one thread of a device, for tests and short bug reports.
 //!
 //! ```
 //! # #[cfg(feature = "sim")] {
@@ -138,7 +138,7 @@ tuples! {
     (A B C D E F G H)
 }
 
-/// Why an expression has no value.
+/// The error of an expression without a value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum EvalError {
     /// The expression is wrong.

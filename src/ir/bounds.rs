@@ -1,7 +1,7 @@
-//! What a kernel fixes about all its launches.
+//! Launch bounds: block size, cluster shape and register limits of a kernel.
 
-/// The shape of blocks and clusters that a kernel is built for, and what `ptxas` may count on when it gives
-/// out registers. What is `None` is left to each launch, or to `ptxas`.
+/// The block and cluster shape of a kernel, and its limits for the register allocation of `ptxas`. Each launch,
+/// or `ptxas`, chooses the entries that are `None`.
 ///
 /// ```
 /// use tilewright::ir::{ClusterShape, LaunchBounds};
@@ -14,12 +14,12 @@
 pub struct LaunchBounds {
     /// Threads of a block along each axis, if all launches have the same (PTX ISA 11.4, `.reqntid`).
     pub block: Option<[u32; 3]>,
-    /// The most threads of a block in all (`.maxntid`); not beside a fixed block.
+    /// The maximum number of threads in a block (`.maxntid`); excludes a fixed block.
     pub max_threads: Option<u32>,
-    /// The blocks that one multiprocessor is to have room for at once (`.minnctapersm`); beside `block` or
-    /// `max_threads`.
+    /// The minimum number of resident blocks on an SM (`.minnctapersm`). Requires `block`
+    /// or `max_threads`.
     pub min_blocks_per_sm: Option<u32>,
-    /// The most registers of a thread (`.maxnreg`).
+    /// The maximum number of registers of a thread (`.maxnreg`).
     pub max_registers: Option<u32>,
     /// The clusters in which the blocks are launched.
     pub cluster: Option<ClusterShape>,
@@ -28,23 +28,23 @@ pub struct LaunchBounds {
 /// The clusters of a kernel: groups of blocks that run at once and reach each other's shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ClusterShape {
-    /// All launches have clusters of so many blocks along each axis (`.reqnctapercluster`).
+    /// The blocks of a cluster along each axis, for all launches (`.reqnctapercluster`).
     Fixed([u32; 3]),
     /// Each launch says how many blocks a cluster has (`.explicitcluster`).
     AtLaunch,
 }
 
 impl LaunchBounds {
-    /// The most threads of a block that hardware has, in all.
+    /// The maximum number of threads in a block on any GPU.
     pub const MAX_THREADS: u32 = 1024;
-    /// The most blocks of a cluster that hardware has, in all. More than
+    /// The maximum number of blocks in a cluster on any GPU. More than
     /// [`PORTABLE_CLUSTER`](LaunchBounds::PORTABLE_CLUSTER) are not on every GPU with clusters.
     pub const MAX_CLUSTER: u32 = 16;
     /// The blocks of a cluster that every GPU with clusters has room for.
     pub const PORTABLE_CLUSTER: u32 = 8;
-    /// The most blocks that a multiprocessor has room for.
+    /// The maximum number of resident blocks on an SM.
     pub const MAX_BLOCKS_PER_SM: u32 = 32;
-    /// The fewest and the most registers of a thread that `.maxnreg` can ask for.
+    /// The minimum and the maximum of `.maxnreg`, in registers of a thread.
     pub const REGISTERS: (u32, u32) = (24, 255);
 
     /// The blocks of a cluster along each axis, where the kernel fixes them.

@@ -77,10 +77,10 @@ enum Next {
 }
 
 impl KernelIr {
-    /// The same kernel without what its body does not reach, everything numbered in the order of the text
-    /// form. Parsed kernels have this form; built ones and those that a pass has changed need not.
+    /// Returns the same kernel without unreachable entities, all numbered in the order of the text form. Parsed
+    /// kernels have this form; built and rewritten kernels need not.
     ///
-    /// Meant for kernels that are verified or parsed. Indices that point nowhere stay such.
+    /// Meant for verified or parsed kernels. Dangling indices stay dangling.
     pub fn canonical(&self) -> KernelIr {
         let order = Order::new(self);
         let regions = Renumbering::new(&order.regions, &self.regions);
@@ -151,7 +151,7 @@ fn rename(
     }
 }
 
-/// The parts of two kernels that have to be equal, in canonical form, without places.
+/// The parts of two kernels that have to be equal, in canonical form, without source locations.
 fn parts(ir: &KernelIr) -> impl PartialEq + use<'_> {
     let regions: Vec<&Region> = ir.regions.iter().map(|(_, region)| region).collect();
     let ops: Vec<_> =
@@ -184,8 +184,8 @@ fn parts(ir: &KernelIr) -> impl PartialEq + use<'_> {
     )
 }
 
-/// Whether two kernels are the same program: equal up to the numbers of their entities, to what their
-/// bodies do not reach, and to the places that made them.
+/// Two kernels are equal if they are the same program: entity numbers, unreachable entities and source locations
+/// do not count.
 impl PartialEq for KernelIr {
     fn eq(&self, other: &KernelIr) -> bool {
         let (a, b) = (self.canonical(), other.canonical());

@@ -1,4 +1,4 @@
-//! Typed indices and the arenas they point into.
+//! Typed indices and their arenas.
 //!
 //! Every part of a kernel lives in an arena of its [`KernelIr`](super::KernelIr) and is named by a
 //! 32-bit index of its own type, so that an index of one arena cannot be used on another.
@@ -117,7 +117,7 @@ impl<K: Entity, T> Arena<K, T> {
         self.items.len()
     }
 
-    /// Whether there is no entry.
+    /// Returns whether there is no entry.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }

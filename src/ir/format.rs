@@ -6,7 +6,7 @@
 use super::types::{Const, Scalar};
 use crate::errors::errors;
 
-/// How a value is written.
+/// The notation of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Style {
     /// `{}`: decimal; `true` and `false`; floating point as C's `%g`, with a precision as `%f`.
@@ -28,20 +28,20 @@ pub enum Style {
 pub struct Placeholder {
     /// As it is written, with its braces.
     pub text: String,
-    /// Whether the value goes to the left of a wider field; `None` where the type decides: numbers go to the
-    /// right, `bool` to the left.
+    /// The alignment in a wider field: left if true. `None` lets the type decide: numbers go to the right,
+    /// `bool` to the left.
     pub left: Option<bool>,
-    /// Whether numbers that are not negative have a `+`.
+    /// A `+` before nonnegative numbers.
     pub plus: bool,
-    /// Whether hexadecimal and octal numbers have their prefix `0x` or `0o`.
+    /// The prefix `0x` or `0o` of hexadecimal and octal numbers.
     pub prefix: bool,
-    /// Whether a wider field is filled with zeros after the sign and the prefix.
+    /// Zeros after the sign and the prefix that fill a wider field.
     pub zeros: bool,
-    /// The least number of characters.
+    /// The minimum number of characters.
     pub width: u8,
     /// Digits after the point.
     pub precision: Option<u8>,
-    /// How the value is written.
+    /// The notation of the value.
     pub style: Style,
 }
 
@@ -80,30 +80,21 @@ pub struct Format {
 }
 
 errors! {
-    /// Why a text is not a [`Format`].
+    /// An invalid text of a [`Format`]. Positions are in characters, from 1.
     #[derive(Clone, Debug, PartialEq, Eq)]
     #[non_exhaustive]
     pub enum FormatError {
         /// A `{` that no `}` follows.
-        UnclosedPlaceholder {
-            /// The character, from 1.
-            position: usize,
-        } = |f| write!(
+        UnclosedPlaceholder { position: usize } = |f| write!(
             f,
             "the `{{` at character {position} is not closed: write `{{}}` for a value and `{{{{` for a brace"
         ),
         /// A `}` without its `{`.
         UnopenedPlaceholder {
-            /// The character, from 1.
             position: usize,
         } = |f| write!(f, "the `}}` at character {position} closes nothing: write `}}}}` for a brace"),
-        /// What is between braces says nothing that is known.
-        InvalidPlaceholder {
-            /// The placeholder.
-            text: String,
-            /// The character, from 1.
-            position: usize,
-        } = |f| write!(
+        /// Unknown text between braces.
+        InvalidPlaceholder { text: String, position: usize } = |f| write!(
             f,
             "`{}` at character {position} is not a placeholder: write `{{}}`, or `{{:` with an alignment `<` or `>`, `+`, `#`, `0`, a width, `.` and a precision, one of `x`, `X`, `o`, `e`, `E`, and `}}`",
             text.escape_debug()
@@ -117,7 +108,7 @@ impl Format {
     /// Reads a text with placeholders.
     ///
     /// # Errors
-    /// The first place that is not of the form.
+    /// The first position that does not parse.
     pub fn parse(text: &str) -> Result<Format, FormatError> {
         let (mut pieces, mut plain) = (Vec::new(), String::new());
         let mut rest = text;
@@ -233,7 +224,7 @@ fn number(rest: &mut &str) -> Option<Option<u8>> {
 }
 
 impl Placeholder {
-    /// Why a value of the type cannot be written so, if that is the case.
+    /// Returns the reason why a value of the type has no such notation, if there is one.
     pub fn refusal(&self, scalar: Scalar) -> Option<&'static str> {
         let is_float = scalar.is_float();
         match self.style {
@@ -368,7 +359,7 @@ mod tests {
         format.to_text(&[value.to_const()])
     }
 
-    /// What C prints, by its standard (7.21.6.1 of ISO C11) and checked with glibc.
+    /// The expected texts follow the C standard (7.21.6.1 of ISO C11) and were checked with glibc.
     #[test]
     fn floating_point_is_written_as_c_writes_it() {
         let cases: [(&str, f64, &str); 24] = [

@@ -18,9 +18,9 @@ use super::types::{Const, Scalar, Type};
 pub struct KernelIr {
     /// The name of the PTX entry.
     pub name: String,
-    /// What the kernel is built for.
+    /// The target of the kernel.
     pub target: Target,
-    /// What all launches have in common.
+    /// The launch bounds.
     pub bounds: LaunchBounds,
     /// The parameters, in the order in which a launch passes them.
     pub params: Vec<Param>,
@@ -46,21 +46,21 @@ pub struct KernelIr {
 }
 
 impl KernelIr {
-    /// The most regions inside each other, the body of the kernel included, that a verified kernel has.
+    /// The maximum depth of nested regions in a verified kernel, including its body.
     /// What follows regions may so be recursive.
     pub const MAX_DEPTH: usize = 256;
 
-    /// The most bytes of a text that [`parse_kernels`](crate::ir::parse_kernels) reads.
+    /// The maximum size in bytes of a text for [`parse_kernels`](crate::ir::parse_kernels).
     pub const MAX_TEXT_BYTES: usize = 64 << 20;
 
     /// Bytes of static shared memory that a block can have on every target. What a kernel has beyond is
     /// dynamic: see [`KernelIr::dynamic_shared_bytes`].
     pub const MAX_STATIC_SHARED_BYTES: u64 = 48 * 1024;
 
-    /// The most bytes of constant arrays that a module has (PTX ISA 5.1.3).
+    /// The maximum size in bytes of all constant arrays of a module (PTX ISA 5.1.3).
     pub const CONST_BYTES: u64 = 64 << 10;
 
-    /// The most bytes of local memory that a thread has.
+    /// The maximum size in bytes of the local memory of a thread.
     pub const LOCAL_BYTES: u64 = 512 << 10;
 
     /// A kernel with an empty body.
@@ -90,7 +90,7 @@ impl KernelIr {
         *self.place_ids.entry(place).or_insert_with(|| self.places.push(place))
     }
 
-    /// Where the operation was built.
+    /// Returns the source location of the operation.
     pub fn place_of(&self, op: OpId) -> Place {
         self.places[self.ops[op].place]
     }
@@ -179,14 +179,14 @@ impl KernelIr {
         found
     }
 
-    /// Whether the verified kernel has an `assert`.
+    /// Returns whether the verified kernel has an `assert`.
     pub fn has_asserts(&self) -> bool {
         let is_assert =
             |op: OpId| matches!(self.ops[op].op, Op::Diagnostic(Diagnostic::Assert { .. }));
         self.reached_ops().into_iter().any(is_assert)
     }
 
-    /// Whether the verified kernel has a `griddepcontrol_wait`, or PTX text with one.
+    /// Returns whether the verified kernel has a `griddepcontrol_wait`, or PTX text with it.
     pub fn waits_for_grids(&self) -> bool {
         let text = "griddepcontrol.wait";
         self.reached_ops().into_iter().map(|op| &self.ops[op].op).any(|op| {
@@ -195,8 +195,8 @@ impl KernelIr {
         })
     }
 
-    /// The bytes of the parameters: each at the next multiple of its size, with the one that a kernel with
-    /// assertions has beside its own. For a kernel whose parameters have values.
+    /// Returns the bytes of the parameters, each at the next multiple of its size. A kernel with assertions has
+    /// one hidden parameter more. For a kernel whose parameters have values.
     pub fn param_bytes(&self) -> u64 {
         let sizes = self.params.iter().map(|param| match self.type_of(param.value) {
             Type::TensorMap { .. } => (Type::TENSOR_MAP_BYTES, Type::TENSOR_MAP_ALIGN_BYTES),
@@ -206,8 +206,8 @@ impl KernelIr {
         sizes.chain(hidden).fold(0, |end: u64, (bytes, align)| end.next_multiple_of(align) + bytes)
     }
 
-    /// Whether control can leave the end of the region: its last operation is `yield`, or not a terminator
-    /// at all. An `if` of which no arm falls through ends its region like a terminator.
+    /// Returns whether control can leave the end of the region: its last operation is `yield`, or not a
+    /// terminator. An `if` without an arm that falls through ends its region like a terminator.
     pub fn falls_through(&self, region: RegionId) -> bool {
         use super::op::Control;
         let Some(&last) = self.regions[region].ops.last() else { return true };
@@ -295,10 +295,10 @@ pub struct Region {
     pub ops: Vec<OpId>,
 }
 
-/// An operation in its place.
+/// An operation with its results, its region and its source location.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct OpData {
-    /// What it does.
+    /// The operation.
     pub op: Op,
     /// Its results.
     pub results: SmallVec<[Value; 2]>,
@@ -321,7 +321,7 @@ pub struct ValueData {
     pub place: PlaceId,
 }
 
-/// Where a value comes from.
+/// The definition of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ValueDef {
     /// A parameter of the kernel, by position.
@@ -344,7 +344,7 @@ pub struct VarData {
     pub region: RegionId,
     /// The call that made it.
     pub place: PlaceId,
-    /// What its registers are called in PTX; not compared, and no part of the text form.
+    /// The name of its registers in PTX; not compared, and not in the text form.
     pub name: Option<&'static str>,
 }
 
@@ -417,7 +417,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// The place of the caller.
+    /// Returns the source location of the caller.
     #[track_caller]
     pub fn caller() -> Place {
         let location = Location::caller();

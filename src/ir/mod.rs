@@ -1,5 +1,6 @@
-//! The kernel IR: typed values, operations, structured regions; the builder that makes it, the verifier
-//! that checks it, the text form that shows it.
+//! The kernel IR, with its typed builder, its verifier and its text form.
+//!
+//! A kernel has typed values, operations and structured regions.
 //!
 //! A kernel is built by a Rust closure ([`Kernel::build`]) and verified at once, so a [`Kernel`] is always
 //! valid: code generation and simulation of it never panic. [`KernelIr`] is the same as plain data.
@@ -32,13 +33,13 @@ pub use builder::{
     AnyVector, Arithmetic, ArmEnd, Atom, AtomicAdd, AtomicCas, AtomicHalf, AtomicInt, AtomicVector,
     AtomicWord, Bits, Body, BodyResult, Bound, BuildError, BuildErrorKind, BuildErrors, CaseEnd,
     Cases, CasesStart, Constant, Context, Converted, DeviceCoord, Dim3, DotElement, Element, End,
-    Field, Float, Fragment, Fused, Generic, GenericMut, GenericPointer, Global, GlobalMut, Group,
-    Half, InSignature, Int, IntoBound, IntoIndex, IntoVal, IntoValues, Join, Kernel, KernelOptions,
+    Field, Float, Fused, Generic, GenericMut, GenericPointer, Global, GlobalMut, Group, Half,
+    InSignature, Int, IntoBound, IntoIndex, IntoVal, IntoValues, Join, Kernel, KernelOptions,
     Local, Loop, MbarrierRef, MemIndex, MutPointer, NamedBarrier, Number, OnDevice, Ordered,
     ParamList, ParamValues, Parameter, Params, Pointer, Promote, Range, Red, Redux, Registers,
     Reported, Shared, SharedCluster, Signed, SpacePointer, Sum, TensorMap, TensorMapMut,
-    TensorMapType, Terminated, Ty, Untyped, Val, Values, Var, Vector, VectorElement, WARP, Widen,
-    Word, Word32, promote, range,
+    TensorMapType, Terminated, Ty, Untyped, Val, Values, Var, Vector, VectorElement, VectorOf,
+    WARP, Widen, Word, Word32, promote, range,
 };
 pub use entity::{
     Arena, ArrayId, Entity, LocalId, OpId, PlaceId, RegionId, SharedId, Value, VarId,

@@ -1,4 +1,4 @@
-//! Names of a closed set: how the texts of types and attributes are read back.
+//! Closed sets of names: printing and parsing of types and attributes.
 
 use std::fmt;
 
@@ -46,8 +46,8 @@ pub(in crate::ir) fn find<T: Copy + fmt::Display>(
     })
 }
 
-/// What a closed set of names has: `ALL`, `name`, `Display` and `FromStr`, for an enum without fields. A row is
-/// the type, what it is as a noun with its article, and the name of each variant.
+/// Defines `ALL`, `name`, `Display` and `FromStr` of an enum without fields. A row is the type, its noun with an
+/// article, and the name of each variant.
 macro_rules! named {
     ($($ty:ident, $what:literal: $($Variant:ident = $name:literal),* $(,)?;)*) => {$(
         impl $ty {

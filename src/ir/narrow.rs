@@ -1,4 +1,4 @@
-//! Rust types of the floating point formats that Rust itself does not have.
+//! Rust types of the floating point formats that Rust lacks.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::fmt;
 use super::number::Rounding;
 use super::types::Scalar;
 
-/// The bits below those that count, in a `tf32`.
+/// The ignored low bits of a `tf32`.
 const TF32_SHIFT: u32 = 13;
 
 /// The value of a scalar of a narrow format, exact; `None` for other scalars.
@@ -83,7 +83,7 @@ macro_rules! narrow {
                 decode(Scalar::$scalar, self.0.into()).unwrap_or(f64::NAN)
             }
 
-            /// Whether this is NaN.
+            /// Returns whether this is NaN.
             pub fn is_nan(self) -> bool {
                 self.to_f64().is_nan()
             }
@@ -148,8 +148,8 @@ narrow! {
     /// assert_eq!(bf16::from_f32(3.14159).to_string(), "3.140625");
     /// ```
     bf16(u16): Bf16, one 0x3f80, largest 0x7f7f, nan 0x7fff;
-    /// What tensor cores read of an `f32`: 8 bits of exponent, 10 of fraction, in the upper 19 bits of 32. The
-    /// lower 13 bits may be anything and do not count.
+    /// The part of an `f32` that tensor cores read: 8 bits of exponent, 10 of fraction, in the upper 19 bits of 32.
+    /// The lower 13 bits are ignored.
     ///
     /// ```
     /// use tilewright::ir::tf32;

@@ -4,7 +4,7 @@
 //! IEEE 754. All formats are narrow enough that every number of them is an `f64`, so decoding is exact, and
 //! encoding rounds once, from the exact value.
 
-/// How a number between two neighbours of a format is rounded (PTX ISA 9.7.9.21 `cvt`).
+/// The rounding of a number between two neighbours of a format (PTX ISA 9.7.9.21 `cvt`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Rounding {
     /// `.rn`: to the nearer one; from the middle to the one with an even fraction.
@@ -19,7 +19,7 @@ pub enum Rounding {
     Up,
 }
 
-/// What the largest exponent of a format stands for.
+/// The meaning of the largest exponent of a format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Specials {
     /// Infinity (fraction 0) and NaN, as in IEEE 754.
@@ -35,7 +35,7 @@ pub struct FloatFormat {
     pub exponent_bits: u32,
     /// Bits of the fraction.
     pub fraction_bits: u32,
-    /// What the largest exponent stands for.
+    /// The meaning of the largest exponent.
     pub specials: Specials,
 }
 
@@ -77,7 +77,7 @@ impl FloatFormat {
         }
     }
 
-    /// The bits without the sign of NaN: the quiet one that PTX makes, with all fraction bits set.
+    /// Returns the bits, without the sign, of the quiet NaN that PTX makes: all fraction bits set.
     const fn nan(self) -> u32 {
         (self.exponent_mask() << self.fraction_bits) | self.fraction_mask()
     }

@@ -1,5 +1,6 @@
-//! How many elements the buffer of a parameter must have: an expression over the other parameters, which each
-//! launch evaluates before it starts.
+//! The required length of a buffer parameter: an expression over the other parameters.
+//!
+//! Each launch evaluates it before it starts.
 
 use std::fmt;
 
@@ -8,7 +9,7 @@ use super::kernel::{KernelIr, ValueDef};
 use super::op::{Arith, Op};
 use super::types::Const;
 
-/// The least number of elements that a launch passes for a pointer.
+/// The minimum number of elements that a launch passes for a pointer.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::ir) struct RequiredLen {
     /// The position of the pointer among the parameters.
@@ -103,7 +104,7 @@ impl LenFun {
     }
 }
 
-/// How far an expression is followed from its last operation.
+/// The maximum depth of an expression, in operations.
 const DEPTH: u32 = 64;
 
 impl LenExpr {

@@ -1,10 +1,12 @@
-//! What a launch must agree with beside the types of its arguments: layouts and tuples of which a kernel
-//! knows the form, and gets the numbers for the symbols.
+//! Run-time signature of a kernel: templates of layouts and tuples, and required buffer lengths.
+//!
+//! The kernel knows the form of each layout or tuple. A launch passes the numbers for its symbols.
 
 use std::fmt;
 
 use super::required_len::RequiredLen;
 use super::types::{Const, Scalar};
+use crate::errors::errors;
 use crate::layout::{Atom, Env, Int, IntTuple, Layout, LayoutError, ScaledBasis, Symbol, Width};
 
 /// The layout or tuple that a parameter of a kernel is built for. Its symbols stand for the numbers that a
@@ -65,7 +67,7 @@ impl Leaf<'_> {
         }
     }
 
-    /// Whether the two differ in what is no integer.
+    /// Returns whether the two differ in kind or in the mode of a basis.
     fn is_other_kind(&self, other: &Leaf<'_>) -> bool {
         match (self, other) {
             (Leaf::Int(_), Leaf::Int(_)) => false,
@@ -102,7 +104,7 @@ impl Template {
         }
     }
 
-    /// Whether both have the same form, whatever their leaves are.
+    /// Returns whether both have the same form; the leaves may differ.
     fn is_congruent(&self, other: &Template) -> bool {
         match (self, other) {
             (Template::Layout(a), Template::Layout(b)) => a.shape().congruent(b.shape()),
@@ -139,7 +141,7 @@ fn symbols_of(int: &Int, out: &mut Vec<Symbol>) {
     }
 }
 
-/// Whether two symbols stand for one number, whatever is assumed of it.
+/// Returns whether two symbols stand for one number; their assumptions may differ.
 pub(in crate::ir) fn same_symbol(a: &Symbol, b: &Symbol) -> bool {
     match (a.id(), b.id()) {
         (None, None) => a.name() == b.name(),
@@ -165,7 +167,7 @@ pub(in crate::ir) struct SymbolParam {
     pub(in crate::ir) scalar: Scalar,
 }
 
-/// What the launches of a kernel must agree with beside the types: see
+/// The layouts, tuples and buffer lengths that a launch must match: see
 /// [`KernelOptions::template`](crate::ir::KernelOptions::template).
 #[derive(Clone, Debug, Default)]
 pub struct Signature {
@@ -289,150 +291,53 @@ fn check_range(int: &Int, value: i64, scalar: Scalar) -> Result<(), SignatureErr
     Err(SignatureError::Range { expression: int.to_string(), value, scalar })
 }
 
-/// Why the layouts and tuples of a launch are refused. Parameters are counted from 0.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub enum SignatureError {
-    /// More or fewer layouts and tuples than the kernel has.
-    Count {
-        /// The number that it has.
-        expected: usize,
-        /// The number given.
-        given: usize,
-    },
-    /// The tree, or the basis of a stride, is another one.
-    Form {
-        /// The parameter.
-        param: usize,
-        /// What the kernel is built for.
-        template: String,
-        /// What is given.
-        given: String,
-    },
-    /// A launch passes numbers, and there is a symbol.
-    NotStatic {
-        /// The parameter.
-        param: usize,
-        /// What is given.
-        given: String,
-    },
-    /// A leaf is another number than the kernel is built for.
-    Leaf {
-        /// The parameter.
-        param: usize,
-        /// What the kernel is built for.
-        template: String,
-        /// What is given.
-        given: String,
-        /// The leaf of the template.
-        leaf: String,
-        /// Its number.
-        wanted: i64,
-        /// The number given.
-        found: i64,
-    },
-    /// A number contradicts what was said of its symbol.
-    Value {
-        /// The parameter.
-        param: usize,
-        /// What is given.
-        given: String,
-        /// The contradiction.
-        error: LayoutError,
-    },
-    /// The kernel computes an expression that has no value for these numbers.
-    Computed {
-        /// The expression.
-        expression: String,
-        /// Why it has none.
-        error: LayoutError,
-    },
-    /// A buffer is shorter than the kernel requires.
-    TooShort {
-        /// The parameter.
-        param: usize,
-        /// The length that is required, over the names of the parameters.
-        expression: String,
-        /// Its number.
-        required: i128,
-        /// The length of the buffer.
-        given: usize,
-    },
-    /// The length that a buffer must have has no value for the numbers of the launch: a division by 0, or a
-    /// number beyond 128 bits.
-    NoLength {
-        /// The parameter.
-        param: usize,
-        /// The length that is required.
-        expression: String,
-    },
-    /// A number does not fit into the type in which the kernel has it.
-    Range {
-        /// The symbol or expression.
-        expression: String,
-        /// The number.
-        value: i64,
-        /// The type.
-        scalar: Scalar,
-    },
-}
-
-impl fmt::Display for SignatureError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        use SignatureError as E;
-        match self {
-            E::Count { expected, given } => write!(
+errors! {
+    /// An argument of a launch that does not match the kernel's signature. Parameters are counted from 0.
+    #[derive(Clone, Debug, PartialEq)]
+    #[non_exhaustive]
+    pub enum SignatureError {
+        /// it has {expected} layouts and tuples as parameters, and the launch passes {given}
+        Count { expected: usize, given: usize },
+        /// parameter {param} is built for `{template}`, and `{given}` has another form: only the numbers of symbols may
+        /// differ
+        Form { param: usize, template: String, given: String },
+        /// the argument `{given}` of parameter {param} has a symbol: a launch passes numbers
+        NotStatic { param: usize, given: String },
+        /// A leaf is another number than the kernel is built for.
+        Leaf {
+            param: usize,
+            template: String,
+            given: String,
+            leaf: String,
+            wanted: i64,
+            found: i64,
+        } = |f| {
+            write!(
                 f,
-                "it has {expected} layouts and tuples as parameters, and the launch passes {given}"
-            ),
-            E::Form { param, template, given } => write!(
-                f,
-                "parameter {param} is built for `{template}`, and `{given}` has another form: only the numbers of symbols may differ"
-            ),
-            E::NotStatic { param, given } => write!(
-                f,
-                "the argument `{given}` of parameter {param} has a symbol: a launch passes numbers"
-            ),
-            E::Leaf { param, template, given, leaf, wanted, found }
-                if *leaf == wanted.to_string() =>
-            {
-                write!(
-                    f,
-                    "parameter {param} is built for `{template}`, and `{given}` has {found} where it has {wanted}"
-                )
+                "parameter {param} is built for `{template}`, and `{given}` has {found} where "
+            )?;
+            if *leaf == wanted.to_string() {
+                write!(f, "it has {wanted}")
+            } else {
+                write!(f, "`{leaf}` is {wanted}")
             }
-            E::Leaf { param, template, given, leaf, wanted, found } => write!(
-                f,
-                "parameter {param} is built for `{template}`, and `{given}` has {found} where `{leaf}` is {wanted}"
-            ),
-            E::Value { param, given, error } => {
-                write!(f, "the argument `{given}` of parameter {param} is refused: {error}")
+        },
+        /// the argument `{given}` of parameter {param} is refused: {error}
+        Value { param: usize, given: String, error: LayoutError },
+        /// it computes `{expression}`, which has no value: {error}
+        Computed { expression: String, error: LayoutError },
+        /// A buffer is shorter than the kernel requires.
+        TooShort { param: usize, expression: String, required: i128, given: usize } = |f| {
+            write!(f, "parameter {param} needs a buffer of at least ")?;
+            if *expression != required.to_string() {
+                write!(f, "`{expression}` = ")?;
             }
-            E::Computed { expression, error } => {
-                write!(f, "it computes `{expression}`, which has no value: {error}")
-            }
-            E::TooShort { param, expression, required, given }
-                if *expression == required.to_string() =>
-            {
-                write!(
-                    f,
-                    "parameter {param} needs a buffer of at least {required} elements, and its argument has {given}"
-                )
-            }
-            E::TooShort { param, expression, required, given } => write!(
-                f,
-                "parameter {param} needs a buffer of at least `{expression}` = {required} elements, and its argument has {given}"
-            ),
-            E::NoLength { param, expression } => write!(
-                f,
-                "parameter {param} needs a buffer of at least `{expression}` elements, which has no value for the other arguments"
-            ),
-            E::Range { expression, value, scalar } => write!(
-                f,
-                "`{expression}` is {value}, which does not fit into {scalar}: build the kernel with 64-bit symbols (`Int::with_width`) and `i64` indices"
-            ),
-        }
+            write!(f, "{required} elements, and its argument has {given}")
+        },
+        /// parameter {param} needs a buffer of at least `{expression}` elements, which has no value for the other arguments
+        NoLength { param: usize, expression: String },
+        /// `{expression}` is {value}, which does not fit into {scalar}: build the kernel with 64-bit symbols
+        /// (`Int::with_width`) and `i64` indices
+        Range { expression: String, value: i64, scalar: Scalar },
     }
 }
-
-impl std::error::Error for SignatureError {}

@@ -108,13 +108,13 @@ impl Target {
         self.sm
     }
 
-    /// Whether the target has the suffix `a`: code for it runs on this architecture only.
+    /// Returns whether the target has the suffix `a`: its code runs on this architecture only.
     pub const fn arch_specific(self) -> bool {
         self.arch_specific
     }
 
-    /// The threads that a multiprocessor holds at once (CUDA C++ Programming Guide, "Technical Specifications
-    /// per Compute Capability"). A target that is not known has what the small ones have.
+    /// Returns the maximum number of resident threads on an SM (CUDA C++ Programming Guide,
+    /// "Technical Specifications per Compute Capability"). An unknown target gets the smallest value.
     ///
     /// ```
     /// use tilewright::ir::Target;
@@ -144,7 +144,7 @@ impl Target {
         kibibytes * 1024
     }
 
-    /// Whether everything that `first` offers is offered here.
+    /// Returns whether this target has all features of `first`.
     pub const fn offers(self, first: Target) -> bool {
         if first.arch_specific {
             self.arch_specific && self.sm == first.sm
@@ -210,7 +210,7 @@ mod tests {
         }
     }
 
-    /// Whatever makes a target makes one that can be written and read.
+    /// Every target prints as a name that parses back to it.
     #[test]
     fn there_are_only_known_targets() {
         for sm in 0..=u16::MAX {

@@ -37,8 +37,8 @@ pub enum Scalar {
     F16,
     /// The upper half of binary32.
     Bf16,
-    /// The upper 19 bits of binary32, in 32 bits of which tensor cores ignore the lower 13. Stored and
-    /// converted, not computed with.
+    /// The upper 19 bits of binary32, in 32 bits; tensor cores ignore the lower 13. It has loads, stores and
+    /// conversions, but no arithmetic.
     Tf32,
     /// IEEE 754 binary32.
     F32,
@@ -82,22 +82,22 @@ impl Scalar {
         self.size_bytes() * 8
     }
 
-    /// Whether this is an integer type (`Bool` is not).
+    /// Returns whether this is an integer type (`Bool` is not).
     pub const fn is_int(self) -> bool {
         !matches!(self, Scalar::Bool) && !self.is_float()
     }
 
-    /// Whether this is a signed integer type.
+    /// Returns whether this is a signed integer type.
     pub const fn is_signed(self) -> bool {
         matches!(self, Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64)
     }
 
-    /// Whether this is a floating point type, of any width.
+    /// Returns whether this is a floating point type, of any width.
     pub const fn is_float(self) -> bool {
         matches!(self, Scalar::F32 | Scalar::F64) || self.format().is_some()
     }
 
-    /// Whether there is arithmetic on the type: on integers, `f16`, `bf16`, `f32` and `f64`.
+    /// Returns whether the type has arithmetic: integers, `f16`, `bf16`, `f32` and `f64`.
     pub const fn is_number(self) -> bool {
         !matches!(self, Scalar::Bool | Scalar::Tf32 | Scalar::F8E4M3 | Scalar::F8E5M2)
     }
@@ -233,21 +233,21 @@ pub enum Type {
     Vector(VectorType),
     /// A pointer to elements of a scalar type.
     Pointer {
-        /// Where it points.
+        /// The memory space.
         space: Space,
-        /// What it points to.
+        /// The type of the elements.
         elem: Scalar,
-        /// Whether stores through it are allowed.
+        /// True if stores through it are allowed.
         mutable: bool,
     },
-    /// What the tensor memory accelerator knows of a tensor in global memory: a parameter that only its
-    /// operations use.
+    /// The tensor map of a tensor in global memory: a parameter for the operations of the tensor memory
+    /// accelerator (TMA) only.
     TensorMap {
         /// The elements of the tensor.
         elem: Scalar,
         /// The dimensions of the tensor.
         rank: u8,
-        /// Whether copies into the tensor are allowed.
+        /// True if copies into the tensor are allowed.
         mutable: bool,
     },
 }
@@ -359,7 +359,7 @@ impl Const {
         self.bits
     }
 
-    /// The place of the bits, for who passes them by their address.
+    /// The address of the bits, for callers that pass them by address.
     #[cfg(feature = "cuda-any-version")]
     pub(crate) const fn bits_place(&self) -> &u64 {
         &self.bits
@@ -397,7 +397,7 @@ impl Const {
 }
 
 /// The value as Rust writes it (`-1`, `2.5`, `true`); NaN prints as `nan:` and its bits in hexadecimal. A
-/// `tf32` of which the ignored bits are not zero prints as its bits in hexadecimal.
+/// `tf32` with nonzero ignored bits prints as its bits in hexadecimal.
 impl fmt::Display for Const {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(int) = self.as_int() {

@@ -1,4 +1,4 @@
-//! Vectors: a few elements of one scalar type in one value.
+//! Vector types: 2 to 16 elements of one scalar type in one value.
 
 use std::fmt;
 use std::str::FromStr;
@@ -30,7 +30,7 @@ pub struct VectorType {
 }
 
 impl VectorType {
-    /// The most bits that one access to memory moves.
+    /// The maximum number of bits of one memory access.
     pub const ACCESS_BITS: u32 = 128;
 
     /// `f16x2`
@@ -77,7 +77,7 @@ impl VectorType {
         self.elem.bits() * self.lanes()
     }
 
-    /// Whether one access to memory moves it.
+    /// Returns whether one memory access moves it.
     pub const fn is_one_access(self) -> bool {
         self.bits() <= Self::ACCESS_BITS
     }
@@ -102,7 +102,7 @@ impl VectorType {
         }
     }
 
-    /// Whether there is arithmetic on the whole vector: on `f16x2` and `bf16x2`.
+    /// Returns whether the vector has packed arithmetic: `f16x2` and `bf16x2`.
     pub const fn is_packed(self) -> bool {
         matches!(self.elem, Scalar::F16 | Scalar::Bf16) && self.lanes == 2
     }

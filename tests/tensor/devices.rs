@@ -8,8 +8,8 @@ use crate::support::{device, rng};
 use rng::Rng;
 use tilewright::arch::{Fill, Major, MatrixDescriptor, SwizzleMode, TensorMapDesc};
 use tilewright::ir::{
-    CpAsyncCache, Element, Fragment, Global, GlobalMut, Kernel, L2Policy, ProxySpace, Scalar,
-    Target, TensorMap, WgmmaForm, bf16, f8e4m3, f16, range, tf32,
+    CpAsyncCache, Element, Global, GlobalMut, Kernel, L2Policy, ProxySpace, Scalar, Target,
+    TensorMap, WgmmaForm, bf16, f8e4m3, f16, range, tf32,
 };
 use tilewright::layout::{ComposedLayout, Layout, Swizzle};
 use tilewright::runtime::{Device, Function, Grid};
@@ -153,11 +153,7 @@ fn boxes_are_the_same_everywhere() {
 /// each thread.
 type Product = (Global<u32>, u64, u64, i32, i32, GlobalMut<f32>);
 
-fn product<T: Element + Fragment>(
-    device: &Device,
-    columns: usize,
-    form: WgmmaForm,
-) -> Function<Product> {
+fn product<T: Element>(device: &Device, columns: usize, form: WgmmaForm) -> Function<Product> {
     let name = format!("product_{}_{columns}", T::SCALAR);
     let kernel = Kernel::<Product>::build(&name, Target::SM_90A, |k, params| {
         let (memory, a_bits, b_bits, a_at, b_at, out) = params;
@@ -173,7 +169,7 @@ fn product<T: Element + Fragment>(
         let b = bytes.offset(b_at).matrix_descriptor(0) | b_bits;
         let sums = k.registers::<f32>(columns / 2);
         k.wgmma_fence();
-        k.wgmma_with::<T, T, _>(&sums, a, b, false, form);
+        k.wgmma_with(&sums, [T::SCALAR; 2], [a, b], false, form);
         k.wgmma_commit_group();
         k.wgmma_wait_group(0);
         for i in 0..columns / 2 {
@@ -225,7 +221,7 @@ fn random_operand(
     (bytes as usize + 1024 <= SHARED_BYTES).then_some((operand, bytes as usize))
 }
 
-fn check_products<T: Element + Fragment>(
+fn check_products<T: Element>(
     seed: u64,
     columns: usize,
     [a_major, b_major]: [Major; 2],

@@ -1,9 +1,11 @@
-//! Loads and stores with an order or hints for the caches, and what caches are told.
+//! Loads and stores with an order or cache hints, vector accesses, and prefetches.
 
+use super::any_vector::VectorOf;
 use super::body::Body;
 use super::typed::{IntoIndex, IntoVal, MemIndex, MutPointer, Pointer, Val};
 use super::vector::{Vector, VectorElement};
 use crate::ir::op::{Arith, Cache, LoadAccess, Mem, PrefetchLevel, StoreAccess, ValueList};
+use crate::ir::vector::VectorType;
 
 /// Accesses with an order, a scope or hints for the caches.
 ///
@@ -57,8 +59,8 @@ impl<P: Pointer> Val<'_, P> {
 /// Several elements in one access.
 ///
 /// The first byte must be at a multiple of the size of the vector. Where the kernel shows that it is not, building
-/// fails; the simulator checks the rest, on a GPU a misaligned access ends the launch. Buffers start at a multiple
-/// of 16 bytes; shared memory as it is asked for ([`Body::shared_aligned`]).
+/// fails. The simulator checks all other accesses; on a GPU a misaligned access ends the launch. Buffers are 16-byte
+/// aligned; [`Body::shared_aligned`] sets the alignment of shared memory.
 ///
 /// ```
 /// use tilewright::ir::{Global, GlobalMut, Kernel, Target, Val, Vector};
@@ -73,8 +75,8 @@ impl<P: Pointer> Val<'_, P> {
 /// # Ok::<(), tilewright::ir::BuildErrors>(())
 /// ```
 impl<P: Pointer> Val<'_, P> {
-    /// The vector of `N` elements from `*(self + index)` on, `index` in elements. One of 256 bits is two accesses,
-    /// each of which must be at a multiple of 16 bytes. PTX ISA 9.7.9.8 `ld.v4`.
+    /// Loads the vector of `N` elements from `*(self + index)` on, `index` in elements. A vector of 256 bits is two
+    /// accesses; each must be 16-byte aligned. PTX ISA 9.7.9.8 `ld.v4`.
     ///
     /// ```
     /// use tilewright::ir::{GlobalMut, Kernel, Target, Val, bf16};
@@ -134,44 +136,45 @@ impl<P: Pointer> Val<'_, P> {
         cx.emit_val(Arith::VecPack { values })
     }
 
-    /// Stores a vector from `*(self + index)` on, `index` in elements; one of 256 bits by two accesses.
+    /// Stores a vector from `*(self + index)` on, `index` in elements; a vector of 256 bits by two accesses.
     /// PTX ISA 9.7.9.12 `st.v4`.
     #[track_caller]
-    pub fn store_vector<'c, const N: usize, I: MemIndex>(
+    pub fn store_vector<'c, I: MemIndex>(
         self,
         k: &Body<'c, '_>,
         index: impl IntoVal<'c, I>,
-        vector: Val<'c, Vector<P::Elem, N>>,
+        vector: impl VectorOf<'c, P::Elem>,
     ) where
         P: MutPointer,
-        P::Elem: VectorElement<N>,
     {
         self.store_vector_with(k, index, vector, StoreAccess::default());
     }
 
     /// As [`store_vector`](Val::store_vector), accessed as `access` says.
     #[track_caller]
-    pub fn store_vector_with<'c, const N: usize, I: MemIndex>(
+    pub fn store_vector_with<'c, I: MemIndex>(
         self,
         k: &Body<'c, '_>,
         index: impl IntoVal<'c, I>,
-        vector: Val<'c, Vector<P::Elem, N>>,
+        vector: impl VectorOf<'c, P::Elem>,
         access: StoreAccess,
     ) where
         P: MutPointer,
-        P::Elem: VectorElement<N>,
     {
         let cx = k.context();
-        let index = index.into_val(cx);
-        let (ty, lanes) = (<P::Elem as VectorElement<N>>::VECTOR, N as u32);
-        if ty.is_one_access() {
+        let (index, vector) = (index.into_val(cx), vector.into());
+        let lanes = vector.lanes();
+        if vector.bits() <= VectorType::ACCESS_BITS {
             let (base, index) = (cx.operand(self), cx.operand(index));
-            let vector = cx.operand(vector);
-            cx.emit(Mem::StVec { base, index, vector, access });
+            let value = vector.operand(cx);
+            match lanes {
+                1 => cx.emit(Mem::St { base, index, value, access }),
+                _ => cx.emit(Mem::StVec { base, index, vector: value, access }),
+            };
             return;
         }
         let base = cx.operand(self.offset(index));
-        let vector = cx.operand(vector);
+        let vector = vector.operand(cx);
         for first in [0, lanes / 2] {
             let mut values = ValueList::new();
             for lane in first..first + lanes / 2 {
@@ -196,8 +199,7 @@ impl<'b, P: Pointer> Val<'b, P> {
     }
 }
 
-/// What caches are told about global memory. Nothing but speed depends on it, but for
-/// [`discard`](Val::discard).
+/// Cache hints for global memory. They change the speed only, except for [`discard`](Val::discard).
 ///
 /// ```
 /// use tilewright::ir::{GlobalMut, Kernel, PrefetchLevel, Target};
@@ -236,8 +238,8 @@ impl<P: Pointer> Val<'_, P> {
         cx.emit(Cache::Discard { base, index });
     }
 
-    /// L2 gives the 128 bytes from `self + index` on, a multiple of 128 bytes, up in their turn, no longer
-    /// last. PTX ISA 9.7.9.16 `applypriority`.
+    /// Gives the 128 bytes from `self + index` on, 128-byte aligned, the normal eviction priority of L2
+    /// again. PTX ISA 9.7.9.16 `applypriority`.
     #[track_caller]
     pub fn applypriority<'c, I: MemIndex>(self, k: &Body<'c, '_>, index: impl IntoVal<'c, I>) {
         let cx = k.context();

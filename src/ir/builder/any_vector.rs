@@ -2,17 +2,17 @@
 
 use super::body::Body;
 use super::context::Context;
-use super::typed::{Element, IntoVal, MemIndex, MutPointer, Pointer, Val};
+use super::typed::{Element, IntoVal, MemIndex, Pointer, Val};
 use super::vector::{Vector, VectorElement};
 use crate::ir::entity::Value;
-use crate::ir::op::{
-    Arith, LoadAccess, MatrixCount, MatrixOrder, Mem, Mma, StoreAccess, ValueList,
-};
+use crate::ir::op::{Arith, LoadAccess, MatrixCount, MatrixOrder, Mem, Mma, ValueList};
 use crate::ir::types::{Scalar, Type};
 use crate::ir::vector::VectorType;
 
-/// A scalar or a vector whose type is known when the kernel is built, not when it is compiled: for code that takes the
-/// instruction as data, such as a copy of so many bits. Where the type is known in Rust, there is [`Vector`].
+/// A scalar or a vector whose type is known when the kernel is built, not when it is compiled.
+///
+/// Code that takes the instruction as data uses it, for example a copy whose width is chosen at build time. Where the
+/// type is known in Rust, use [`Vector`].
 ///
 /// ```
 /// use tilewright::ir::{Global, GlobalMut, Kernel, Scalar, Target};
@@ -23,7 +23,7 @@ use crate::ir::vector::VectorType;
 ///         let vector = x.load_any(k, i, lanes).unwrap();
 ///         assert_eq!((vector.elem(), vector.lanes()), (Scalar::U16, lanes));
 ///         assert_eq!(vector.cast(Scalar::U32).unwrap().lanes(), lanes / 2);
-///         y.store_any(k, i, vector);
+///         y.store_vector(k, i, vector);
 ///     })?;
 ///     let bits = 16 * lanes;
 ///     let name = if bits == 32 { "ld.global.b32".to_owned() } else { format!("ld.global.v{}.b32", bits / 32) };
@@ -49,7 +49,7 @@ impl std::fmt::Debug for AnyVector<'_> {
     }
 }
 
-/// The type of `lanes` elements, a scalar for one; `None` where no access to memory moves so many.
+/// The type of `lanes` elements, a scalar for one; `None` if no memory access moves that many.
 fn type_of(elem: Scalar, lanes: u32) -> Option<Type> {
     match lanes {
         1 => Some(elem.into()),
@@ -64,8 +64,8 @@ impl<'b> AnyVector<'b> {
         AnyVector { cx, value, elem, lanes }
     }
 
-    /// The vector of these values, the first one as element 0; a single one stays what it is. `None` where there is
-    /// no vector of so many. PTX ISA 9.7.9.1 `mov`.
+    /// Packs these values into a vector, the first one as element 0; a single value stays a scalar. `None` if no
+    /// vector has that many elements. PTX ISA 9.7.9.1 `mov`.
     #[track_caller]
     pub fn pack<T: Element>(values: &[Val<'b, T>]) -> Option<Self> {
         let (first, lanes) = (values.first()?, u32::try_from(values.len()).ok()?);
@@ -126,7 +126,7 @@ impl<'b> AnyVector<'b> {
         Some(values)
     }
 
-    /// The matrix of which each lane has two elements of 16 bits, transposed, as [`Val::movmatrix`].
+    /// Transposes an 8x8 matrix whose lanes hold two 16-bit elements each, as [`Val::movmatrix`].
     /// PTX ISA 9.7.14.5.17 `movmatrix`.
     #[track_caller]
     pub fn movmatrix(self) -> Self {
@@ -155,10 +155,19 @@ impl<'b, T: Element> From<Val<'b, T>> for AnyVector<'b> {
     }
 }
 
-/// Accesses to vectors whose length is known when the kernel is built.
+/// A vector to store with elements of type `T`: a [`Vector`], or an [`AnyVector`], whose type the verifier checks.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a vector of `{T}`",
+    label = "expected `Val<'_, Vector<{T}, N>>` or `AnyVector<'_>`"
+)]
+pub trait VectorOf<'b, T>: Into<AnyVector<'b>> {}
+impl<'b, T: VectorElement<N>, const N: usize> VectorOf<'b, T> for Val<'b, Vector<T, N>> {}
+impl<'b, T> VectorOf<'b, T> for AnyVector<'b> {}
+
+/// Loads of vectors whose length is known when the kernel is built.
 impl<P: Pointer> Val<'_, P> {
-    /// The `lanes` elements from `*(self + index)` on in one access, as [`load_vector`](Val::load_vector); `None` where
-    /// there is no vector of so many. PTX ISA 9.7.9.8 `ld`.
+    /// Loads `lanes` elements from `*(self + index)` on in one access, as [`load_vector`](Val::load_vector). `None` if
+    /// no vector has that many elements. PTX ISA 9.7.9.8 `ld`.
     #[track_caller]
     pub fn load_any<'c, I: MemIndex>(
         self,
@@ -178,27 +187,6 @@ impl<P: Pointer> Val<'_, P> {
         Some(AnyVector::new(cx, vector.id(), elem, lanes))
     }
 
-    /// Stores the elements from `*(self + index)` on in one access, as [`store_vector`](Val::store_vector). They are of
-    /// the type of the pointer. PTX ISA 9.7.9.12 `st`.
-    #[track_caller]
-    pub fn store_any<'c, I: MemIndex>(
-        self,
-        k: &Body<'c, '_>,
-        index: impl IntoVal<'c, I>,
-        vector: AnyVector<'c>,
-    ) where
-        P: MutPointer,
-    {
-        let cx = k.context();
-        let (base, index, access) =
-            (cx.operand(self), cx.operand_of(index), StoreAccess::default());
-        let value = vector.operand(cx);
-        match vector.lanes {
-            1 => drop(cx.emit(Mem::St { base, index, value, access })),
-            _ => drop(cx.emit(Mem::StVec { base, index, vector: value, access })),
-        }
-    }
-
     /// Loads `count` matrices as [`ldmatrix`](Val::ldmatrix): a thread gets two elements of each. PTX ISA 9.7.14.5.15
     /// `ldmatrix`.
     #[track_caller]
@@ -213,22 +201,5 @@ impl<P: Pointer> Val<'_, P> {
         let (base, index) = (cx.operand(self), cx.operand_of(index));
         let vector: Val<'c, P::Elem> = cx.emit_val(Mma::Ldmatrix { base, index, count, order });
         AnyVector::new(cx, vector.id(), P::Elem::SCALAR, 2 * count.matrices())
-    }
-
-    /// Stores matrices as [`stmatrix`](Val::stmatrix), two elements of each. PTX ISA 9.7.14.5.16 `stmatrix`; `sm_90`.
-    #[track_caller]
-    pub fn stmatrix_any<'c, I: MemIndex>(
-        self,
-        k: &Body<'c, '_>,
-        index: impl IntoVal<'c, I>,
-        vector: AnyVector<'c>,
-        order: MatrixOrder,
-    ) where
-        P: MutPointer,
-    {
-        let cx = k.context();
-        let (base, index) = (cx.operand(self), cx.operand_of(index));
-        let vector = vector.operand(cx);
-        cx.emit(Mma::Stmatrix { base, index, vector, order });
     }
 }

@@ -1,4 +1,4 @@
-//! Copies that the thread does not wait for.
+//! Asynchronous copies: `cp.async`, bulk copies and tensor copies.
 
 use super::body::Body;
 use super::mbarrier::MbarrierRef;
@@ -251,7 +251,7 @@ macro_rules! loads {
                 });
             }
 
-            /// As [`cp_async_bulk_tensor_load`](Val::cp_async_bulk_tensor_load), to the same place in each block of
+            /// As [`cp_async_bulk_tensor_load`](Val::cp_async_bulk_tensor_load), to the same offset in each block of
             /// the cluster whose bit `ctas` has, and to the barrier there.
             /// PTX ISA 9.7.9.25.5.2 `.multicast::cluster`.
             #[track_caller]

@@ -26,7 +26,7 @@ pub trait AtomicWord: AtomicCas {}
     note = "those of 2 and 4 `f32`, and of 2, 4 and 8 `f16` and `bf16` are"
 )]
 pub trait AtomicVector<const N: usize>: VectorElement<N> + AtomicAdd {}
-/// An [`AtomicVector`] of which the smaller or larger elements can be taken: of `f16` or `bf16`.
+/// An [`AtomicVector`] with an atomic minimum and maximum: of `f16` or `bf16`.
 pub trait AtomicHalf<const N: usize>: AtomicVector<N> {}
 
 macro_rules! atomic {

@@ -1,4 +1,4 @@
-//! Barriers of some warps of a block, and fences.
+//! Named barriers, cluster barriers and fences.
 
 use super::body::Body;
 use super::typed::{IntoVal, Val};
@@ -6,7 +6,7 @@ use crate::ir::op::{
     BarrierForm, BarrierRed, ClusterArrival, FenceOrder, MemScope, ProxySpace, Sync,
 };
 
-/// One of the 16 barriers of a block, for a number of its threads. Made by [`Body::named_barrier`].
+/// One of the 16 named barriers of a block, for some of its threads. Made by [`Body::named_barrier`].
 #[derive(Clone, Copy, Debug)]
 pub struct NamedBarrier<'b> {
     id: Val<'b, u32>,
@@ -15,11 +15,11 @@ pub struct NamedBarrier<'b> {
 }
 
 impl<'b> Body<'b, '_> {
-    /// Barrier `id`, 0 to 15, for `threads` threads, a multiple of 32: it opens when as many have come, warp by
-    /// warp. [`Body::barrier`] is barrier 0 for all threads of the block.
+    /// Named barrier `id`, 0 to 15, for `threads` threads, a multiple of 32. It opens when that many threads have
+    /// arrived, warp by warp. [`Body::barrier`] is barrier 0 for all threads of the block.
     ///
-    /// A warp comes as a whole: a branch on the number of the warp is fine, one on the lane is refused. In the
-    /// simulator, warps that wait for others that never come are a fault.
+    /// A warp arrives as a whole: a branch on the warp index is fine, a branch on the lane is refused. In the
+    /// simulator, a barrier that never opens is a fault.
     ///
     /// ```
     /// use tilewright::ir::{GlobalMut, Kernel, Target};
@@ -79,15 +79,15 @@ impl<'b> Body<'b, '_> {
         self.context().emit(Sync::Fence { order, scope });
     }
 
-    /// Comes to the barrier of the cluster without waiting; what the thread did before is seen by those that
-    /// wait, but for [`Relaxed`](ClusterArrival::Relaxed). `Aligned` promises that the threads of a warp come
-    /// at one instruction. PTX ISA 9.7.13.3 `barrier.cluster.arrive`; `sm_90`.
+    /// Arrives at the barrier of the cluster without waiting. Threads that wait see the earlier accesses of this
+    /// thread, except with [`Relaxed`](ClusterArrival::Relaxed). `Aligned` promises that all threads of a warp
+    /// execute the same instruction. PTX ISA 9.7.13.3 `barrier.cluster.arrive`; `sm_90`.
     #[track_caller]
     pub fn barrier_cluster_arrive(&self, form: BarrierForm, order: ClusterArrival) {
         self.context().emit(Sync::BarrierClusterArrive { form, order });
     }
 
-    /// Waits until all threads of the cluster that have not ended have come to its barrier.
+    /// Waits until all threads of the cluster that have not ended have arrived at its barrier.
     /// PTX ISA 9.7.13.3 `barrier.cluster.wait`; `sm_90`.
     #[track_caller]
     pub fn barrier_cluster_wait(&self, form: BarrierForm) {
@@ -110,13 +110,13 @@ impl<'b> Body<'b, '_> {
 }
 
 impl<'b> NamedBarrier<'b> {
-    /// The same with the promise that the threads of a warp come at one instruction. PTX's `.aligned`.
+    /// Promises that all threads of a warp execute the same instruction. PTX's `.aligned`.
     pub fn aligned(self) -> NamedBarrier<'b> {
         NamedBarrier { form: BarrierForm::Aligned, ..self }
     }
 
-    /// Waits until all threads of the barrier have come; what each of them wrote before is seen by all that
-    /// waited. PTX ISA 9.7.13.1 `barrier.sync`.
+    /// Waits until all threads of the barrier have arrived. Each thread then sees the earlier writes of all
+    /// others. PTX ISA 9.7.13.1 `barrier.sync`.
     #[track_caller]
     pub fn sync(self, k: &Body<'_, '_>) {
         let cx = k.context();
@@ -124,7 +124,7 @@ impl<'b> NamedBarrier<'b> {
         cx.emit(Sync::BarrierSync { id, threads, form: self.form });
     }
 
-    /// Comes without waiting: what was written before is seen by those that wait.
+    /// Arrives without waiting. Threads that wait see the earlier writes of this thread.
     /// PTX ISA 9.7.13.1 `barrier.arrive`.
     #[track_caller]
     pub fn arrive(self, k: &Body<'_, '_>) {

@@ -1,5 +1,4 @@
-//! Integer functions: wide and saturating arithmetic, sums of products, bits and bytes; and conversions that
-//! name their rounding.
+//! Integer functions (wide and saturating arithmetic, dot products, bits, bytes) and conversions with a named rounding.
 
 use super::body::Body;
 use super::typed::{Converted, Element, Float, Int, IntoVal, Number, Ty, Val};
@@ -21,7 +20,7 @@ pub trait Word32: Word {}
 impl Word32 for i32 {}
 impl Word32 for u32 {}
 
-/// An integer type of which PTX has products of twice the width.
+/// An integer type with a product of twice the width in PTX.
 pub trait Widen: Int {
     /// The type of twice the width.
     type Wide: Int;
@@ -221,7 +220,7 @@ impl Val<'_, Vector<i16, 2>> {
     }
 }
 
-/// An integer type of 16 bits, of which two are added and compared at once: `i16` and `u16`.
+/// A 16-bit integer type with packed arithmetic on pairs: `i16` and `u16`.
 pub trait Half: Int + VectorElement<2> {}
 impl Half for i16 {}
 impl Half for u16 {}
@@ -483,8 +482,8 @@ impl<'b, T: Word32> Val<'b, T> {
         cx.emit_val(Arith::Lop3 { a, b, c, table })
     }
 
-    /// Shifts the 64 bits of which `self` is the low half: the high half of a shift to the left, the low half
-    /// of one to the right. PTX ISA 9.7.8.7 `shf`.
+    /// Shifts the 64-bit number with the low half `self`. Returns the high half of a shift to the left, the low
+    /// half of a shift to the right. PTX ISA 9.7.8.7 `shf`.
     #[track_caller]
     pub fn shf(
         self,

@@ -1,5 +1,4 @@
-//! The handle that a body closure gets, and what it offers beside control flow: indices, constants,
-//! variables, shared memory, loads and stores, barriers.
+//! [`Body`], the handle of a body closure: indices, constants, variables, shared memory, loads, stores and barriers.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -336,8 +335,8 @@ impl<'r, T: Ty> Registers<'r, T> {
         self.first.saturating_add(index) as u32
     }
 
-    /// The same registers, called `name` and their number in PTX: `%acc_12`. `name` has letters, digits and `_`
-    /// and starts with a letter; another one, and one that is taken, gets a number of its own.
+    /// Names the registers in PTX: `name` and a number, as in `%acc_12`. `name` starts with a letter and has
+    /// letters, digits and `_`. Any other name, or a name in use, is replaced by a number.
     ///
     /// ```
     /// use tilewright::ir::{GlobalMut, Kernel, Target};

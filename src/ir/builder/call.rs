@@ -50,7 +50,7 @@ impl State {
     }
 }
 
-/// Whether a file is one of `ir` or `tensor`.
+/// Returns whether a file belongs to `ir` or `tensor`.
 fn is_own(file: &str) -> bool {
     let here = file!();
     let src = here.get(..here.len() - "ir/builder/call.rs".len());

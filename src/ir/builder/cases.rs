@@ -12,16 +12,16 @@ use crate::ir::entity::OpId;
 use crate::ir::kernel::Place;
 use crate::ir::op::{Control, ValueList};
 
-/// How an arm of a chain of [`cases`](Body::cases) ends, where the chain returns the values `V`.
+/// The end of an arm of a chain of [`cases`](Body::cases) that returns the values `V`.
 #[diagnostic::on_unimplemented(
     message = "this arm ends with `{Self}`, but the other arms of the chain give `{V}`",
     label = "the arms end differently",
     note = "all arms `yield_` the same types, or fall through without values, or jump away with `break_`, `continue_` or `return_`"
 )]
 pub trait CaseEnd<V> {
-    /// Whether the arm falls through, so that the build ends it with `yield`.
+    /// True if the arm falls through; the build then ends it with `yield`.
     const FALLS_THROUGH: bool = false;
-    /// Whether the operation after the chain can be reached from the arm.
+    /// True if control can continue after the chain.
     const CONTINUES: bool = true;
 }
 
@@ -55,12 +55,12 @@ pub struct Cases<'k, 'b, 'o, V> {
 struct Link {
     op: OpId,
     place: Place,
-    /// Whether the operation after the chain can be reached from the arm.
+    /// True if control can continue after the chain.
     continues: bool,
 }
 
 impl<'b, 'o> Body<'b, 'o> {
-    /// Starts a chain of conditions: the first one that holds chooses its arm.
+    /// Starts a chain of conditions. The first condition that holds chooses its arm.
     ///
     /// All conditions are computed before the chain. Where a condition must only be computed if those
     /// before it fail, use [`if_else`](Body::if_else) inside `otherwise`.

@@ -1,4 +1,4 @@
-//! Shared memory of the blocks of a cluster.
+//! Distributed shared memory: access to the shared memory of other blocks in the cluster.
 
 use super::body::Body;
 use super::typed::{Element, IntoVal, Shared, SharedCluster, Val};
@@ -36,7 +36,7 @@ use crate::ir::op::{AsyncCopy, BulkReduce, Mem};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 impl<'b, T: Element> Val<'b, Shared<T>> {
-    /// The pointer to the same place in the shared memory of block `cta` of the cluster.
+    /// Returns the pointer to the same offset in the shared memory of block `cta` of the cluster.
     /// PTX ISA 9.7.9.23 `mapa`; `sm_90`.
     #[track_caller]
     pub fn mapa(self, cta: impl IntoVal<'b, u32>) -> Val<'b, SharedCluster<T>> {

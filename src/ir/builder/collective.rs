@@ -24,7 +24,7 @@ use crate::ir::kernel::Place;
 use crate::ir::op::ShflMode;
 use steps::{LANES, Steps};
 
-/// The files whose operations get the place of the call.
+/// The files whose operations get the source location of the call.
 const HERE: [&str; 3] = [file!(), pool::FILE, steps::FILE];
 
 /// The threads that compute something together.

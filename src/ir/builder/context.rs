@@ -30,7 +30,7 @@ impl std::fmt::Debug for Context {
 /// An open body.
 struct Open {
     region: RegionId,
-    /// Whether the region has its terminator.
+    /// True if the region has its terminator.
     ended: bool,
 }
 
@@ -42,7 +42,7 @@ pub(super) struct State {
     symbols: Vec<(Symbol, Value, Scalar)>,
     /// The symbolic expressions that were computed, by the body in which they were, with their type.
     computed: HashMap<(RegionId, Int, Scalar), Value>,
-    /// What launches must pass.
+    /// The buffer lengths that launches must provide.
     pub(super) required: Vec<RequiredLen>,
     /// The shared memory of reductions and scans, once there is one over a block.
     pub(super) pool: Option<Pool>,
@@ -124,8 +124,8 @@ impl Context {
         Val::new(self, id)
     }
 
-    /// A value without a definition, which takes the place of one that could not be made. An error has
-    /// been recorded, or the verifier finds the missing definition.
+    /// A value without a definition, in place of a value that could not be made. An error has been
+    /// recorded, or the verifier finds the missing definition.
     pub(super) fn poison(&self, ty: Type) -> Value {
         self.with(|state| state.poison(ty))
     }
@@ -182,7 +182,7 @@ impl Context {
         })
     }
 
-    /// Records an error at the caller's place.
+    /// Records an error at the caller's source location.
     #[track_caller]
     pub(super) fn error(&self, kind: BuildErrorKind) {
         let place = Place::caller();
@@ -293,7 +293,7 @@ impl State {
         }
     }
 
-    /// Whether the innermost open body has its terminator.
+    /// Returns whether the innermost open body has its terminator.
     pub(super) fn ended(&self) -> bool {
         self.open.last().is_some_and(|open| open.ended)
     }
@@ -304,7 +304,7 @@ impl State {
     }
 }
 
-/// What a build had at some time.
+/// The size of each arena at some moment of a build.
 struct Marks {
     ops: usize,
     values: usize,

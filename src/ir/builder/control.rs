@@ -28,14 +28,14 @@ pub struct End<V>(PhantomData<fn() -> V>);
 #[derive(Debug)]
 pub struct Terminated(());
 
-/// How an arm without results ends: `()` or [`Terminated`].
+/// The end of an arm without results: `()` or [`Terminated`].
 #[diagnostic::on_unimplemented(
     message = "an arm of `if_` has no results, but this one ends with `{Self}`",
     label = "expected `()` or `Terminated`",
     note = "end the statement with `;`, or use `if_else` or `if_with` to get values out"
 )]
 pub trait ArmEnd {
-    /// Whether the arm falls through, so that the build ends it with `yield`.
+    /// True if the arm falls through; the build then ends it with `yield`.
     const FALLS_THROUGH: bool;
 }
 
@@ -46,22 +46,22 @@ impl ArmEnd for Terminated {
     const FALLS_THROUGH: bool = false;
 }
 
-/// How the two arms of an [`if_else`](Body::if_else) meet.
+/// The common end of the two arms of an [`if_else`](Body::if_else).
 #[diagnostic::on_unimplemented(
     message = "the arms of this `if_else` do not meet: one ends with `{Self}`, the other with `{B}`",
     label = "the arms end differently",
     note = "both arms `yield_` the same types, or both fall through without values, or an arm jumps away with `break_`, `continue_` or `return_`"
 )]
 pub trait Join<'o, B> {
-    /// What the `if_else` returns.
+    /// The type that the `if_else` returns.
     type Out;
-    /// Whether the first and the second arm fall through without values.
+    /// True for each arm that falls through without values.
     const FALLS_THROUGH: (bool, bool);
-    /// Whether the operation after the `if_else` can be reached.
+    /// True if control can continue after the `if_else`.
     const CONTINUES: bool = true;
     /// The types of the results.
     fn types(_out: &mut Vec<Type>) {}
-    /// What the `if_else` returns, from its results.
+    /// Makes the value that the `if_else` returns from its results.
     fn make(cx: &'o Context, ids: &mut dyn Iterator<Item = Value>) -> Self::Out;
 }
 
@@ -187,7 +187,7 @@ impl<T: Copy> Clone for Bound<'_, T> {
 }
 impl<T: Copy> Copy for Bound<'_, T> {}
 
-/// What can bound a [`range`]: a host or a device integer.
+/// A bound of a [`range`]: a host or a device integer.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot bound a range of `{T}`",
     label = "expected `{T}` or `Val<'_, {T}>`",
@@ -227,28 +227,27 @@ impl<'x, T: Int> Range<'x, T> {
         Range { step: step.into_bound(), ..self }
     }
 
-    /// The same range, `n` iterations of which are written one after the other in the body of the loop,
-    /// with a second loop for the iterations that remain. The results are the same; 0 counts as 1.
+    /// Unrolls the loop `n` times: its body has `n` iterations, and a second loop runs the remaining ones.
+    /// The results are the same; 0 counts as 1.
     pub fn unroll(self, n: u32) -> Range<'x, T> {
         Range { unroll: NonZeroU32::new(n).map_or(Unroll::Keep, Unroll::By), ..self }
     }
 
-    /// The same range, all iterations of which are written one after the other, without a loop. The bounds
-    /// and the step must be constants, else the build fails.
+    /// Unrolls all iterations, without a loop. The bounds and the step must be constants, else the build
+    /// fails.
     pub fn unroll_full(self) -> Range<'x, T> {
         Range { unroll: Unroll::Full, ..self }
     }
 
-    /// The same range, with the loads from global memory that the body makes fetched `n` iterations ahead:
-    /// before the loop those of the first `n` iterations, then in each iteration those of the one that is
-    /// `n` further, while the values that were fetched for this one are used. The results are the same; 0
-    /// asks for nothing. Each value that is fetched takes a register for each of the `n` iterations.
+    /// Pipelines the loop: its loads from global memory run `n` iterations ahead. The loads of the first `n`
+    /// iterations come before the loop; iteration `i` uses the values fetched for it and fetches those of
+    /// iteration `i + n`. The results are the same; 0 changes nothing. Each fetched value takes `n` registers.
     ///
-    /// Where the body fills tiles in shared memory, passes a barrier, uses them and passes another one, and
-    /// each iteration stores the same elements, the tiles get `n + 1` stages and are filled ahead too; one
-    /// barrier of an iteration is enough then. They may be filled by [`cp_async`](super::Body::cp_async), all of
-    /// them, with a commit and a wait for all groups before the first barrier: then the copies of `n` iterations are
-    /// under way, and no registers are taken.
+    /// Shared-memory tiles are pipelined too if the body fills them, passes a barrier, uses them and passes another
+    /// barrier, and if each iteration stores the same elements. The tiles then get `n + 1` stages, and one barrier
+    /// an iteration is enough. [`cp_async`](super::Body::cp_async) may fill the tiles: all of them, with a commit and
+    /// a wait for all groups before the first barrier. The copies of `n` iterations are then in flight, and take no
+    /// registers.
     ///
     /// What can be fetched ahead depends on the index and on values of outside, not on values that the loop
     /// carries or computes from them; it may be conditional. Loads of inner loops stay where they are. The
@@ -396,7 +395,7 @@ impl<'o> Body<'o, '_> {
         );
     }
 
-    /// Runs `then_body` where `cond` is true, else `else_body`, and returns what the one that ran yields.
+    /// Runs `then_body` if `cond` is true, else `else_body`, and returns the values that the arm yields.
     /// An arm that jumps away needs no values; if both do, so does the `if_else`. PTX ISA 9.7.12.3 `bra`.
     #[track_caller]
     pub fn if_else<'v, A: Join<'o, B>, B>(
@@ -619,7 +618,7 @@ fn break_unless(cx: &Context, cond: Val<'_, bool>, target: OpId, values: ValueLi
     in_region(cx, then_region, op, place, || (), leave);
 }
 
-/// The ids of a group made by a body, checked at the place of the control flow operation.
+/// The ids of a group made by a body, checked at the source location of the control flow operation.
 #[track_caller]
 fn collect<V: Values>(cx: &Context, group: V::At<'_>) -> ValueList {
     let mut ids = ValueList::new();

@@ -1,4 +1,4 @@
-//! What a kernel says to the host: assertions and text.
+//! Assertions and text output from a kernel to the host.
 
 use super::body::Body;
 use super::control::ids_of;

@@ -1,4 +1,4 @@
-//! Floating point functions with a mode: roundings, approximations, NaN, classification.
+//! Floating point functions with a mode: rounding, approximation, NaN handling, classification.
 
 use super::typed::{Float, Fused, IntoVal, Ordered, Val};
 use crate::ir::number::Rounding;
@@ -140,14 +140,14 @@ impl<'b, T: Float> Val<'b, T> {
         cx.emit_val(Arith::Copysign { magnitude, sign })
     }
 
-    /// Whether the value has the property. Of `f32` and `f64`. PTX ISA 9.7.3.1 `testp`.
+    /// Returns whether the value has the property. For `f32` and `f64`. PTX ISA 9.7.3.1 `testp`.
     #[track_caller]
     pub fn testp(self, test: FloatTest) -> Val<'b, bool> {
         let value = self.context().operand(self);
         self.context().emit_val(Arith::Testp { value, test })
     }
 
-    /// Whether the value is NaN. PTX ISA 9.7.6.2 `setp.nan`.
+    /// Returns whether the value is NaN. PTX ISA 9.7.6.2 `setp.nan`.
     #[track_caller]
     pub fn is_nan(self) -> Val<'b, bool> {
         self.compare(Compare::Nan, self)
@@ -184,7 +184,7 @@ impl<'b, T: Float> Val<'b, T> {
 }
 
 impl<'b, T: Ordered> Val<'b, T> {
-    /// Any comparison, also those that are true where an operand is NaN. PTX ISA 9.7.6.2 `setp`.
+    /// Compares with any comparison, including the unordered ones that are true if an operand is NaN. PTX ISA 9.7.6.2 `setp`.
     #[track_caller]
     pub fn compare(self, compare: Compare, rhs: impl IntoVal<'b, T>) -> Val<'b, bool> {
         let cx = self.context();

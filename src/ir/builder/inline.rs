@@ -1,4 +1,4 @@
-//! The way out: PTX that has no operation yet.
+//! Inline PTX, for instructions without an operation.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Building a whole kernel: its signature, its body, its verification.
+//! Builds a whole kernel: its signature, its body, its verification.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -24,8 +24,8 @@ use crate::ir::verify::{self, VerifyErrors, Violation};
 #[derive(Clone, Copy, Debug)]
 pub enum Untyped {}
 
-/// What the closure given to [`Kernel::build`] may return: `()`, [`Terminated`], or a `Result` of these
-/// with any error that has a message.
+/// The result of the closure given to [`Kernel::build`]: `()`, [`Terminated`], or a `Result` of these with any
+/// error that has a message.
 pub trait BodyResult {
     /// The message of the error, if there is one.
     fn error(self) -> Option<String>;
@@ -96,7 +96,7 @@ impl<P> Kernel<P> {
         &self.ir.name
     }
 
-    /// What launches must agree with beside the types of their arguments.
+    /// Returns the layouts, tuples and lengths that a launch must match.
     pub fn signature(&self) -> &Arc<Signature> {
         &self.signature
     }
@@ -259,7 +259,7 @@ impl Kernel<Untyped> {
     }
 }
 
-/// What is known of a kernel before its body is built.
+/// The part of a kernel that is known before its body is built.
 struct Head<'h> {
     name: &'h str,
     target: Target,
@@ -307,7 +307,7 @@ impl Head<'_> {
     }
 }
 
-/// The rules that a kernel which was built at `place` breaks.
+/// Checks a kernel that was built at `place`; returns its errors.
 fn check(ir: &KernelIr, place: Place) -> Result<(), Vec<BuildError>> {
     verify::verify(ir).map_err(|found| {
         let error = |violation: Violation| BuildError {
@@ -341,18 +341,18 @@ fn lower(ir: KernelIr, place: Place) -> Result<KernelIr, Vec<BuildError>> {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct KernelOptions {
-    /// What all launches of the kernel have in common.
+    /// The launch bounds of the kernel.
     pub bounds: LaunchBounds,
-    /// What the parameters that are layouts and tuples are built for, in their order.
+    /// The templates of the parameters that are layouts or tuples, in order.
     pub templates: Vec<Template>,
 }
 
 impl KernelOptions {
-    /// What the next parameter that is a [`Layout`](crate::layout::Layout) or an
-    /// [`IntTuple`](crate::layout::IntTuple) is built for. Its symbols become scalar parameters of the
-    /// kernel, one for each, also where several templates have it; so each must be a leaf of its own
-    /// somewhere. A launch passes a layout or a tuple with numbers: the form, all other leaves, and what is
-    /// known of the symbols are checked then.
+    /// Gives the template of the next parameter that is a [`Layout`](crate::layout::Layout) or an
+    /// [`IntTuple`](crate::layout::IntTuple). Each symbol becomes one scalar parameter of the kernel, even if
+    /// several templates contain it. Each symbol must therefore stand alone as a leaf somewhere. A launch passes
+    /// a layout or a tuple with numbers. It checks the form, all other leaves, and the assumptions about the
+    /// symbols.
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
@@ -391,29 +391,29 @@ impl KernelOptions {
         self
     }
 
-    /// The most threads that a block may have (`.maxntid`), for a kernel that does not fix them: `ptxas`
+    /// Sets the maximum number of threads in a block (`.maxntid`), for a kernel that does not fix them: `ptxas`
     /// gives a thread no more registers than last for them. A launch with more is refused.
     pub fn max_threads(mut self, threads: u32) -> KernelOptions {
         self.bounds.max_threads = Some(threads);
         self
     }
 
-    /// How many blocks one multiprocessor is to have room for at once (`.minnctapersm`), which bounds the
-    /// registers of a thread. It needs [`block`](KernelOptions::block) or
+    /// Asks for room for `blocks` thread blocks on each SM (`.minnctapersm`). It bounds the registers of a
+    /// thread and needs [`block`](KernelOptions::block) or
     /// [`max_threads`](KernelOptions::max_threads).
     pub fn min_blocks_per_sm(mut self, blocks: u32) -> KernelOptions {
         self.bounds.min_blocks_per_sm = Some(blocks);
         self
     }
 
-    /// The most registers of a thread (`.maxnreg`), from 24 to 255.
+    /// Sets the maximum number of registers of a thread (`.maxnreg`), from 24 to 255.
     pub fn max_registers(mut self, registers: u32) -> KernelOptions {
         self.bounds.max_registers = Some(registers);
         self
     }
 
-    /// Launches the blocks in clusters of so many along each axis (`.reqnctapercluster`), up to 8 in all, or
-    /// 16 where the GPU has them. The target is `sm_90` or newer.
+    /// Launches the blocks in clusters of `blocks` along each axis (`.reqnctapercluster`), at most 8 in all, or
+    /// 16 if the GPU supports it. Requires `sm_90`.
     pub fn cluster(mut self, blocks: [u32; 3]) -> KernelOptions {
         self.bounds.cluster = Some(ClusterShape::Fixed(blocks));
         self

@@ -9,14 +9,14 @@ use super::symbolic::int;
 use super::typed::{MemIndex, Val};
 use crate::layout::{Int, IntTupleRef, Layout, LayoutError, LayoutRef};
 
-/// A coordinate of which some entries are known when the kernel is built and some when it runs.
+/// A coordinate that mixes host numbers, known at build time, with device values.
 #[derive(Clone, Debug)]
 pub enum DeviceCoord<'b> {
     /// A host number.
     Host(i64),
     /// A device number. It must not be negative.
     Device(Val<'b, i32>),
-    /// CuTe's `_`, written `..`: every place of the mode. Only what takes a coordinate apart, such as the
+    /// CuTe's `_`, written `..`: every index of the mode. Only what takes a coordinate apart, such as the
     /// slice of a tensor, has a use for it.
     All,
     /// One coordinate for each mode.

@@ -8,7 +8,7 @@ use super::vector::Vector;
 use crate::ir::narrow::{bf16, f16};
 use crate::ir::op::{ApproxFunction, Subnormals};
 
-/// `ln(2)` as the sum of two numbers, of which the first has few digits.
+/// `ln(2)` as the sum of a number with few digits and the remainder.
 const LN_2: [f32; 2] = [0.693_145_75, 1.428_606_8e-6];
 
 /// The polynomial with these coefficients, the highest power first.

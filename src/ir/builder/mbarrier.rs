@@ -1,4 +1,4 @@
-//! Barriers in shared memory.
+//! Mbarriers: barrier objects in shared memory.
 
 use super::body::Body;
 use super::typed::{IntoVal, Shared, Ty, Val};
@@ -74,8 +74,8 @@ impl MbarrierRef<'_> {
         k.context().emit(Mbarrier::MbarrierInval { barrier, index });
     }
 
-    /// One arrival. What the thread wrote before is seen by those that wait. The result stands for the phase, to
-    /// be waited for with [`wait`](MbarrierRef::wait). PTX ISA 9.7.13.15.13 `mbarrier.arrive`.
+    /// Arrives once. Threads that wait see the earlier writes of this thread. Returns the phase, to pass to
+    /// [`wait`](MbarrierRef::wait). PTX ISA 9.7.13.15.13 `mbarrier.arrive`.
     #[track_caller]
     pub fn arrive<'c>(self, k: &Body<'c, '_>) -> Val<'c, u64> {
         self.arrive_n(k, 1)
@@ -100,7 +100,7 @@ impl MbarrierRef<'_> {
         k.context().emit_val(Mbarrier::MbarrierArriveExpectTx { barrier, index, bytes })
     }
 
-    /// One arrival at the barrier of the same place in block `cta` of the cluster.
+    /// Arrives once at the barrier at the same offset in block `cta` of the cluster.
     /// PTX ISA 9.7.13.15.13 `mbarrier.arrive.shared::cluster`; `sm_90`.
     #[track_caller]
     pub fn arrive_cluster<'c>(
@@ -150,14 +150,14 @@ impl MbarrierRef<'_> {
         k.context().emit(Mbarrier::MbarrierWaitParity { barrier, index, parity });
     }
 
-    /// Whether the phase of an arrival has ended. PTX ISA 9.7.13.15.16 `mbarrier.test_wait`.
+    /// Returns whether the phase of an arrival has ended. PTX ISA 9.7.13.15.16 `mbarrier.test_wait`.
     #[track_caller]
     pub fn test_wait<'c>(self, k: &Body<'c, '_>, state: Val<'c, u64>) -> Val<'c, bool> {
         let [barrier, index, state] = self.place_with(k, state);
         k.context().emit_val(Mbarrier::MbarrierTestWait { barrier, index, state })
     }
 
-    /// Whether the phase of parity `parity` has ended. PTX ISA 9.7.13.15.16 `mbarrier.test_wait.parity`.
+    /// Returns whether the phase of parity `parity` has ended. PTX ISA 9.7.13.15.16 `mbarrier.test_wait.parity`.
     #[track_caller]
     pub fn test_wait_parity<'c>(
         self,

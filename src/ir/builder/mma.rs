@@ -1,6 +1,6 @@
-//! Tensor cores: matrices in registers and in shared memory, and their products.
+//! Tensor cores: MMAs of matrices in registers and in shared memory.
 
-use super::any_vector::AnyVector;
+use super::any_vector::{AnyVector, VectorOf};
 use super::body::{Body, Registers};
 use super::error::BuildErrorKind;
 use super::typed::{Element, IntoVal, MemIndex, MutPointer, Pointer, Shared, Ty, Val};
@@ -11,31 +11,13 @@ use crate::ir::op::{
 };
 use crate::ir::types::{Scalar, Type};
 
-/// The type of a thread's elements of a matrix: a scalar or a vector.
-pub trait Fragment: Ty {
-    /// The type of an element.
-    type Elem: Element;
-    /// The number of elements.
-    const LANES: u32;
-}
-
-impl<T: Element> Fragment for T {
-    type Elem = T;
-    const LANES: u32 = 1;
-}
-
-impl<T: VectorElement<N>, const N: usize> Fragment for Vector<T, N> {
-    type Elem = T;
-    const LANES: u32 = T::VECTOR.lanes();
-}
-
-/// The type of a register with sums of products.
+/// The type of an accumulator register.
 #[diagnostic::on_unimplemented(
     message = "tensor cores have no sums of type `{Self}`",
     note = "sums are f32, f64, i32 or `Vector<f16, 2>`"
 )]
 pub trait Sum: Ty {
-    /// The sums in a register.
+    /// The accumulators in a register.
     const LANES: u32;
 }
 
@@ -52,7 +34,7 @@ impl Sum for Vector<f16, 2> {
     const LANES: u32 = 2;
 }
 
-/// Products of matrices whose parts are in the registers of a warp.
+/// MMAs of matrices whose elements are in the registers of a warp.
 ///
 /// ```
 /// use tilewright::ir::{Global, GlobalMut, Kernel, Target, Val, Vector, f16};
@@ -71,50 +53,48 @@ impl Sum for Vector<f16, 2> {
 /// # Ok::<(), tilewright::ir::BuildErrors>(())
 /// ```
 impl<'b> Body<'b, '_> {
-    /// `D[m, n] += sum over k of A[m, k] * B[k, n]` by the threads of a warp, each of which has its elements of
-    /// D in the registers `d` and those of A and B in `a` and `b`. The shape follows from these: D has 8
-    /// columns, 4 elements a thread of 16 rows or 2 of 8 rows. PTX ISA 9.7.14.5 `mma.sync`.
+    /// Computes `D[m, n] += sum over k of A[m, k] * B[k, n]` by the threads of a warp. Each thread has its elements
+    /// of D in the registers `d`, those of A in `a` and those of B in `b`. The shape follows from their numbers:
+    /// D has 8 columns, and 16 rows for 4 elements a thread or 8 rows for 2. PTX ISA 9.7.14.5 `mma.sync`.
+    ///
+    /// An [`AnyVector`] is an operand whose type is chosen when the kernel is built.
     #[track_caller]
-    pub fn mma_sync<A: Fragment, B: Fragment, D: Sum>(
+    pub fn mma_sync<D: Sum>(
         &self,
         d: &Registers<'_, D>,
-        a: Val<'b, A>,
-        b: Val<'b, B>,
+        a: impl Into<AnyVector<'b>>,
+        b: impl Into<AnyVector<'b>>,
     ) {
-        let cx = self.context();
-        let rows = (d.len() as u32 * D::LANES * 32 / 8).max(1);
-        let shape = MmaShape { m: rows, n: 8, k: A::LANES * 32 / rows };
-        let (a, b) = (cx.operand(a), cx.operand(b));
-        let (d, first) = d.place();
-        cx.emit(Mma::MmaSync { a, b, shape, d, first, overflow: MmaOverflow::Wrap });
+        self.mma_sync_with(d, a, b, MmaOverflow::Wrap);
     }
 
-    /// As [`mma_sync`](Body::mma_sync) of a shape and of types that are known when the kernel is built; sums of integers
-    /// may stop at the ends of `i32`. PTX ISA 9.7.14.5 `mma.sync`.
+    /// As [`mma_sync`](Body::mma_sync) with the overflow of integer accumulators: they wrap or saturate.
+    /// PTX ISA 9.7.14.5 `mma.sync`.
     ///
     /// ```
-    /// use tilewright::ir::{GlobalMut, Kernel, MmaOverflow, MmaShape, Target};
+    /// use tilewright::ir::{GlobalMut, Kernel, MmaOverflow, Target};
     ///
     /// let kernel = Kernel::<(GlobalMut<i8>,)>::build("product", Target::SM_80, |k, (x,)| {
     ///     let sums = k.registers::<i32>(4);
     ///     sums.fill(k, i32::MAX);
-    ///     let (a, b) = (x.load_any(k, 0, 16).unwrap(), x.load_any(k, 16, 8).unwrap());
-    ///     let shape = MmaShape { m: 16, n: 8, k: 32 };
-    ///     k.mma_sync_any(&sums, shape, a, b, MmaOverflow::Satfinite);
+    ///     let (a, b) = (x.load_vector::<16>(k, 0), x.load_vector::<8>(k, 16));
+    ///     k.mma_sync_with(&sums, a, b, MmaOverflow::Satfinite);
     /// })?;
     /// assert!(kernel.ptx().text().contains("mma.sync.aligned.m16n8k32.row.col.satfinite.s32.s8.s8.s32 "));
     /// # Ok::<(), tilewright::ir::BuildErrors>(())
     /// ```
     #[track_caller]
-    pub fn mma_sync_any<D: Sum>(
+    pub fn mma_sync_with<D: Sum>(
         &self,
         d: &Registers<'_, D>,
-        shape: MmaShape,
-        a: AnyVector<'b>,
-        b: AnyVector<'b>,
+        a: impl Into<AnyVector<'b>>,
+        b: impl Into<AnyVector<'b>>,
         overflow: MmaOverflow,
     ) {
         let cx = self.context();
+        let (a, b) = (a.into(), b.into());
+        let rows = (d.len() as u32 * D::LANES * 32 / 8).max(1);
+        let shape = MmaShape { m: rows, n: 8, k: a.lanes() * 32 / rows };
         let (a, b) = (a.operand(cx), b.operand(cx));
         let (d, first) = d.place();
         cx.emit(Mma::MmaSync { a, b, shape, d, first, overflow });
@@ -159,11 +139,10 @@ impl<'b> Body<'b, '_> {
         cx.emit(Mma::MmaSyncF64 { values, shape: MmaShape { m: 16, n: 8, k }, d, first });
     }
 
-    /// `D = A B + D` where `accumulate`, else `D = A B`, by the 128 threads of a warp group, which go on at once:
-    /// `D` may be read after [`wgmma_wait_group`](Body::wgmma_wait_group). `a` and `b` are
-    /// [descriptors](Val::matrix_descriptor) of matrices in shared memory of elements of types `A` and `B`, which
-    /// are named at the call: A has 64 rows, D has `2 len` columns for `len` registers of a thread (`4 len` where
-    /// they are pairs). PTX ISA 9.7.15.5.2 `wgmma.mma_async`; `sm_90a`.
+    /// Starts `D = A B + D` if `accumulate`, else `D = A B`, by the 128 threads of a warp group. `D` may be read
+    /// after [`wgmma_wait_group`](Body::wgmma_wait_group). `a` and `b` are [descriptors](Val::matrix_descriptor) of
+    /// matrices in shared memory with elements of types `A` and `B`, named at the call. A has 64 rows. D has
+    /// `2 len` columns for `len` registers of a thread, `4 len` if each register holds a pair. PTX ISA 9.7.15.5.2 `wgmma.mma_async`; `sm_90a`.
     ///
     /// ```
     /// use tilewright::ir::{GlobalMut, Kernel, Target, bf16};
@@ -190,26 +169,14 @@ impl<'b> Body<'b, '_> {
         b: Val<'b, u64>,
         accumulate: impl IntoVal<'b, bool>,
     ) {
-        self.wgmma_with::<A, B, D>(d, a, b, accumulate, WgmmaForm::default());
+        let types = [A::SCALAR, B::SCALAR];
+        self.wgmma_with(d, types, [a, b], accumulate, WgmmaForm::default());
     }
 
-    /// As [`wgmma`](Body::wgmma), with options.
-    #[track_caller]
-    pub fn wgmma_with<A: Element, B: Element, D: Sum>(
-        &self,
-        d: &Registers<'_, D>,
-        a: Val<'b, u64>,
-        b: Val<'b, u64>,
-        accumulate: impl IntoVal<'b, bool>,
-        form: WgmmaForm,
-    ) {
-        self.wgmma_any(d, [A::SCALAR, B::SCALAR], [a, b], accumulate, form);
-    }
-
-    /// As [`wgmma_with`](Body::wgmma_with) of elements of A and B whose types are known when the kernel is built.
+    /// As [`wgmma`](Body::wgmma) with options, and with the element types of A and B as values.
     /// PTX ISA 9.7.15.5.2 `wgmma.mma_async`; `sm_90a`.
     #[track_caller]
-    pub fn wgmma_any<D: Sum>(
+    pub fn wgmma_with<D: Sum>(
         &self,
         d: &Registers<'_, D>,
         [a_type, b_type]: [Scalar; 2],
@@ -224,58 +191,41 @@ impl<'b> Body<'b, '_> {
         cx.emit(Mma::Wgmma { a, b, accumulate, shape, a_type, b_type, d, first, form });
     }
 
-    /// As [`wgmma_with`](Body::wgmma_with), with the thread's elements of A in `a`: those of `mma_sync` with the
-    /// 16 rows that the thread's warp has. PTX ISA 9.7.15.5.2 `wgmma.mma_async`; `sm_90a`.
+    /// As [`wgmma_with`](Body::wgmma_with) with the thread's elements of A in `a`: those of `mma_sync` with the
+    /// 16 rows of the thread's warp. `b_type` is the element type of B. PTX ISA 9.7.15.5.2 `wgmma.mma_async`;
+    /// `sm_90a`.
     #[track_caller]
-    pub fn wgmma_rs<A: Fragment, B: Element, D: Sum>(
+    pub fn wgmma_rs<D: Sum>(
         &self,
         d: &Registers<'_, D>,
-        a: Val<'b, A>,
-        b: Val<'b, u64>,
-        accumulate: impl IntoVal<'b, bool>,
-        form: WgmmaForm,
-    ) {
-        let cx = self.context();
-        let (a, b, accumulate) = (cx.operand(a), cx.operand(b), cx.operand_of(accumulate));
-        let (b_type, shape) = (B::SCALAR, wgmma_shape(A::Elem::SCALAR, d));
-        let (d, first) = d.place();
-        cx.emit(Mma::WgmmaRs { a, b, accumulate, shape, b_type, d, first, form });
-    }
-
-    /// As [`wgmma_rs`](Body::wgmma_rs) of elements of A and B whose types are known when the kernel is built.
-    /// PTX ISA 9.7.15.5.2 `wgmma.mma_async`; `sm_90a`.
-    #[track_caller]
-    pub fn wgmma_rs_any<D: Sum>(
-        &self,
-        d: &Registers<'_, D>,
-        a: AnyVector<'b>,
+        a: impl Into<AnyVector<'b>>,
         b: Val<'b, u64>,
         b_type: Scalar,
         accumulate: impl IntoVal<'b, bool>,
         form: WgmmaForm,
     ) {
-        let cx = self.context();
+        let (cx, a) = (self.context(), a.into());
         let shape = wgmma_shape(a.elem(), d);
         let (a, b, accumulate) = (a.operand(cx), cx.operand(b), cx.operand_of(accumulate));
         let (d, first) = d.place();
         cx.emit(Mma::WgmmaRs { a, b, accumulate, shape, b_type, d, first, form });
     }
 
-    /// Orders what the thread did with registers and shared memory before the `wgmma` that follow. It is needed
-    /// before the first one, and after registers of one were changed. PTX ISA 9.7.15.7.1 `wgmma.fence`;
+    /// Orders earlier register and shared-memory accesses of the thread before the `wgmma` that follow. Required
+    /// before the first `wgmma` and after a change of its registers. PTX ISA 9.7.15.7.1 `wgmma.fence`;
     /// `sm_90a`.
     #[track_caller]
     pub fn wgmma_fence(&self) {
         self.context().emit(Mma::WgmmaFence {});
     }
 
-    /// Makes a group of the `wgmma` that are in none. PTX ISA 9.7.15.7.2 `wgmma.commit_group`; `sm_90a`.
+    /// Commits all earlier `wgmma` without a group as one group. PTX ISA 9.7.15.7.2 `wgmma.commit_group`; `sm_90a`.
     #[track_caller]
     pub fn wgmma_commit_group(&self) {
         self.context().emit(Mma::WgmmaCommitGroup {});
     }
 
-    /// Waits until at most `pending` groups, the latest ones, are not done; a number above 7 is as 7.
+    /// Waits until at most the latest `pending` groups are in flight; a number above 7 counts as 7.
     /// PTX ISA 9.7.15.7.3 `wgmma.wait_group`; `sm_90a`.
     #[track_caller]
     pub fn wgmma_wait_group(&self, pending: u32) {
@@ -310,8 +260,8 @@ impl<'b, T: Element> Val<'b, Shared<T>> {
 }
 
 impl<'b, T: VectorElement<2>> Val<'b, Vector<T, 2>> {
-    /// The 8x8 matrix of 16-bit elements of which lane `i` of the warp has elements `2 (i % 4)` and the next of row `i / 4`,
-    /// transposed: lane `i` gets those of rows `2 (i % 4)` and the next of column `i / 4`. PTX ISA 9.7.14.5.17
+    /// Transposes an 8x8 matrix of 16-bit elements. Lane `i` of the warp passes elements `2 (i % 4)` and
+    /// `2 (i % 4) + 1` of row `i / 4`, and gets the elements of these rows in column `i / 4`. PTX ISA 9.7.14.5.17
     /// `movmatrix`.
     ///
     /// ```
@@ -341,13 +291,13 @@ impl<'b, T: VectorElement<2>> Val<'b, Vector<T, 2>> {
 /// Matrices of 8 rows of 16 bytes in shared memory.
 ///
 /// ```
-/// use tilewright::ir::{GlobalMut, Kernel, Target, Val, Vector, f16};
+/// use tilewright::ir::{GlobalMut, Kernel, MatrixOrder, Target, Val, Vector, f16};
 ///
 /// let kernel = Kernel::<(GlobalMut<f16>,)>::build("matrices", Target::SM_90, |k, (x,)| {
 ///     let tile = k.shared_aligned::<f16>(16 * 16, 16);
 ///     let row = k.lane_id() * 8;
-///     let four: Val<'_, Vector<f16, 8>> = tile.ldmatrix(k, row);
-///     tile.stmatrix_trans(k, row, four);
+///     let four: Val<'_, Vector<f16, 8>> = tile.ldmatrix(k, row, MatrixOrder::Rows);
+///     tile.stmatrix(k, row, four, MatrixOrder::Trans);
 ///     x.store(k, k.lane_id(), four.lanes()[0]);
 /// })?;
 /// let ptx = kernel.ptx();
@@ -356,37 +306,11 @@ impl<'b, T: VectorElement<2>> Val<'b, Vector<T, 2>> {
 /// # Ok::<(), tilewright::ir::BuildErrors>(())
 /// ```
 impl<P: Pointer> Val<'_, P> {
-    /// Loads one, two or four 8x8 matrices of 16-bit elements: a thread gets two elements of each, those of
-    /// columns `2 (lane % 4)` and the next of row `lane / 4`. Lane `i` gives the place of row `i % 8` of matrix
-    /// `i / 8`. PTX ISA 9.7.14.5.15 `ldmatrix`.
+    /// Loads one, two or four 8x8 matrices of 16-bit elements. A thread gets two elements of each: those of columns
+    /// `2 (lane % 4)` and `2 (lane % 4) + 1` of row `lane / 4`, or with [`MatrixOrder::Trans`] of these rows in column
+    /// `lane / 4`. Lane `i` passes the address of row `i % 8` of matrix `i / 8`. PTX ISA 9.7.14.5.15 `ldmatrix`.
     #[track_caller]
     pub fn ldmatrix<'c, const N: usize, I: MemIndex>(
-        self,
-        k: &Body<'c, '_>,
-        index: impl IntoVal<'c, I>,
-    ) -> Val<'c, Vector<P::Elem, N>>
-    where
-        P::Elem: VectorElement<N>,
-    {
-        self.load_matrices(k, index, MatrixOrder::Rows)
-    }
-
-    /// As [`ldmatrix`](Val::ldmatrix), with each matrix transposed: a thread gets rows `2 (lane % 4)` and the next
-    /// of column `lane / 4`. PTX ISA 9.7.14.5.15 `ldmatrix.trans`.
-    #[track_caller]
-    pub fn ldmatrix_trans<'c, const N: usize, I: MemIndex>(
-        self,
-        k: &Body<'c, '_>,
-        index: impl IntoVal<'c, I>,
-    ) -> Val<'c, Vector<P::Elem, N>>
-    where
-        P::Elem: VectorElement<N>,
-    {
-        self.load_matrices(k, index, MatrixOrder::Trans)
-    }
-
-    #[track_caller]
-    fn load_matrices<'c, const N: usize, I: MemIndex>(
         self,
         k: &Body<'c, '_>,
         index: impl IntoVal<'c, I>,
@@ -407,46 +331,18 @@ impl<P: Pointer> Val<'_, P> {
     /// Stores one, two or four matrices as [`ldmatrix`](Val::ldmatrix) loads them.
     /// PTX ISA 9.7.14.5.16 `stmatrix`; `sm_90`.
     #[track_caller]
-    pub fn stmatrix<'c, const N: usize, I: MemIndex>(
+    pub fn stmatrix<'c, I: MemIndex>(
         self,
         k: &Body<'c, '_>,
         index: impl IntoVal<'c, I>,
-        vector: Val<'c, Vector<P::Elem, N>>,
-    ) where
-        P: MutPointer,
-        P::Elem: VectorElement<N>,
-    {
-        self.store_matrices(k, index, vector, MatrixOrder::Rows);
-    }
-
-    /// Stores matrices as [`ldmatrix_trans`](Val::ldmatrix_trans) loads them.
-    /// PTX ISA 9.7.14.5.16 `stmatrix.trans`; `sm_90`.
-    #[track_caller]
-    pub fn stmatrix_trans<'c, const N: usize, I: MemIndex>(
-        self,
-        k: &Body<'c, '_>,
-        index: impl IntoVal<'c, I>,
-        vector: Val<'c, Vector<P::Elem, N>>,
-    ) where
-        P: MutPointer,
-        P::Elem: VectorElement<N>,
-    {
-        self.store_matrices(k, index, vector, MatrixOrder::Trans);
-    }
-
-    #[track_caller]
-    fn store_matrices<'c, const N: usize, I: MemIndex>(
-        self,
-        k: &Body<'c, '_>,
-        index: impl IntoVal<'c, I>,
-        vector: Val<'c, Vector<P::Elem, N>>,
+        vector: impl VectorOf<'c, P::Elem>,
         order: MatrixOrder,
     ) where
         P: MutPointer,
-        P::Elem: VectorElement<N>,
     {
         let cx = k.context();
-        let (base, index, vector) = (cx.operand(self), cx.operand_of(index), cx.operand(vector));
+        let (base, index) = (cx.operand(self), cx.operand_of(index));
+        let vector = vector.into().operand(cx);
         cx.emit(Mma::Stmatrix { base, index, vector, order });
     }
 }

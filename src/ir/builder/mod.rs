@@ -48,7 +48,7 @@ mod values;
 mod vector;
 mod warp;
 
-pub use any_vector::AnyVector;
+pub use any_vector::{AnyVector, VectorOf};
 pub use atomic::{
     Atom, AtomicAdd, AtomicCas, AtomicHalf, AtomicInt, AtomicVector, AtomicWord, Red,
 };
@@ -63,7 +63,7 @@ pub use error::{BuildError, BuildErrorKind, BuildErrors};
 pub use kernel::{BodyResult, Kernel, KernelOptions, Untyped};
 pub use layout::DeviceCoord;
 pub use mbarrier::MbarrierRef;
-pub use mma::{Fragment, Sum};
+pub use mma::Sum;
 pub use params::{Field, InSignature, OnDevice, ParamList, ParamValues, Parameter, Params};
 pub use promote::{Promote, promote};
 pub use report::Reported;

@@ -1,5 +1,6 @@
-//! Operators and functions of device values. They are pure, so they need no body handle: the operation
-//! goes to the end of the innermost open body.
+//! Operators and functions of device values.
+//!
+//! They are pure, so they need no body handle: the operation goes to the end of the innermost open body.
 
 use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Rem, Shl, Shr, Sub};
 
@@ -112,7 +113,7 @@ macro_rules! compares {
 }
 
 impl<'b, T: Ordered> Val<'b, T> {
-    /// Whether `self != rhs`; true when either is NaN. PTX ISA 9.7.6.2 `setp`.
+    /// Returns whether `self != rhs`; true if either is NaN. PTX ISA 9.7.6.2 `setp`.
     #[track_caller]
     pub fn ne(self, rhs: impl IntoVal<'b, T>) -> Val<'b, bool> {
         // Rust's `!=` is the negation of `==`, PTX's `ne` is ordered.
@@ -122,15 +123,15 @@ impl<'b, T: Ordered> Val<'b, T> {
 }
 
 compares! {
-    /// Whether `self == rhs`; false when either is NaN.
+    /// Returns whether `self == rhs`; false if either is NaN.
     eq Eq;
-    /// Whether `self < rhs`; false when either is NaN.
+    /// Returns whether `self < rhs`; false if either is NaN.
     lt Lt;
-    /// Whether `self <= rhs`; false when either is NaN.
+    /// Returns whether `self <= rhs`; false if either is NaN.
     le Le;
-    /// Whether `self > rhs`; false when either is NaN.
+    /// Returns whether `self > rhs`; false if either is NaN.
     gt Gt;
-    /// Whether `self >= rhs`; false when either is NaN.
+    /// Returns whether `self >= rhs`; false if either is NaN.
     ge Ge;
 }
 

@@ -40,7 +40,7 @@ pub trait Params: 'static {
 /// The scalars and pointers that the parameters of a kernel are made of. Opaque to users.
 #[derive(Debug, Default)]
 pub struct ParamList {
-    /// Where the declaration is: the parameter, and the fields inside it.
+    /// The path of the declaration: the parameter, and the fields inside it.
     path: Vec<String>,
     param: usize,
     /// The templates that parameters have not taken yet.
@@ -275,8 +275,8 @@ tuples! {
     ]
 }
 
-/// What a field of type `Self` of a struct declared with [`params!`](crate::params) is on a side: in a
-/// signature ([`InSignature`]), in the body of a kernel ([`OnDevice`]), or at a launch.
+/// The type of a field of a struct declared with [`params!`](crate::params) on one side: in a signature
+/// ([`InSignature`]), in the body of a kernel ([`OnDevice`]), or at a launch.
 pub trait Field<Side> {
     /// The type of the field.
     type Of;

@@ -1,4 +1,4 @@
-//! Errors of what is built on top of the builder, collected like its own.
+//! Errors of code on top of the builder, collected with its own.
 
 use std::any::Any;
 use std::error::Error;

@@ -1,4 +1,4 @@
-//! What a kernel needs of the buffers that a launch passes.
+//! Lengths that a kernel requires of its buffers, checked by each launch.
 
 use super::body::Body;
 use super::error::BuildErrorKind;

@@ -1,4 +1,4 @@
-//! Choosing between values: by a dynamic index, and by conditions that are computed only where needed.
+//! Selects a value by a dynamic index or by conditions.
 
 use super::body::Body;
 use super::error::BuildErrorKind;

@@ -1,4 +1,4 @@
-//! Generic pointers: made from those into a space, asked for their space, and made into those again.
+//! Generic pointers: conversion from and to a memory space, and the test of their space.
 
 use super::typed::{
     Constant, Element, Generic, GenericMut, Global, GlobalMut, Local, Pointer, Shared,
@@ -70,7 +70,7 @@ spaces! {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 impl<'b, P: SpacePointer> Val<'b, P> {
-    /// The generic pointer to the same place. PTX ISA 9.7.9.20 `cvta`.
+    /// Returns the generic pointer to the same address. PTX ISA 9.7.9.20 `cvta`.
     #[track_caller]
     pub fn cvta(self) -> Val<'b, P::Generic> {
         let cx = self.context();
@@ -80,7 +80,7 @@ impl<'b, P: SpacePointer> Val<'b, P> {
 }
 
 impl<'b, G: GenericPointer> Val<'b, G> {
-    /// The pointer of type `P` to the same place, which must be in the space of `P`: elsewhere it means nothing
+    /// Returns the pointer of type `P` to the same address, which must be in the space of `P`: elsewhere it means nothing
     /// on a GPU, and is a fault of the simulator. PTX ISA 9.7.9.20 `cvta.to`.
     ///
     /// ```
@@ -99,8 +99,8 @@ impl<'b, G: GenericPointer> Val<'b, G> {
         cx.emit_val(Mem::CvtaTo { base, space: P::SPACE })
     }
 
-    /// Whether it points into `space`, not [`Space::Generic`]. What is in shared memory of the block is in that of
-    /// the cluster too. PTX ISA 9.7.9.19 `isspacep`.
+    /// Returns whether the pointer points into `space`, not [`Space::Generic`]. Shared memory of the block is also
+    /// shared memory of the cluster. PTX ISA 9.7.9.19 `isspacep`.
     #[track_caller]
     pub fn isspacep(self, space: Space) -> Val<'b, bool> {
         let cx = self.context();

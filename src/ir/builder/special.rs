@@ -1,4 +1,4 @@
-//! Special registers beyond the indices of threads and blocks, and what a thread asks of the hardware.
+//! Special registers beyond the thread and block indices, and hardware requests of a thread.
 
 use super::body::{Body, Dim3};
 use super::typed::{IntoVal, Val};
@@ -31,13 +31,13 @@ macro_rules! registers {
 }
 
 registers! {
-    /// The warps that a multiprocessor has room for. PTX ISA 10.5 `%nwarpid`.
+    /// The maximum number of warps on an SM. PTX ISA 10.5 `%nwarpid`.
     nwarpid: i32 = NWarpId;
-    /// One more than the highest number of a multiprocessor. PTX ISA 10.9 `%nsmid`.
+    /// An upper bound of the SM numbers, exclusive. PTX ISA 10.9 `%nsmid`.
     nsmid: i32 = NSmId;
     /// The number of the launch. PTX ISA 10.10 `%gridid`.
     gridid: u64 = GridId;
-    /// Whether the launch names a cluster. PTX ISA 10.11 `%is_explicit_cluster`; `sm_90`.
+    /// True if the launch names a cluster. PTX ISA 10.11 `%is_explicit_cluster`; `sm_90`.
     is_explicit_cluster: bool = IsExplicitCluster;
     /// The number of the block in its cluster. PTX ISA 10.16 `%cluster_ctarank`; `sm_90`.
     cluster_ctarank: i32 = ClusterCtaRank;
@@ -116,21 +116,21 @@ macro_rules! volatile_registers {
 }
 
 volatile_registers! {
-    /// Where in its multiprocessor the warp is now; this is not the number of the warp in its block, which
-    /// is `thread_idx().x / 32` in a block of one axis. PTX ISA 10.4 `%warpid`.
+    /// The current slot of the warp on its SM. It is not the index of the warp in its block: that is
+    /// `thread_idx().x / 32` in a block of one axis. PTX ISA 10.4 `%warpid`.
     warpid: i32 = WarpId;
-    /// The multiprocessor that runs the thread now. PTX ISA 10.8 `%smid`.
+    /// The SM that runs the thread now. PTX ISA 10.8 `%smid`.
     smid: i32 = SmId;
-    /// Cycles of the multiprocessor, modulo 2^32. PTX ISA 10.23 `%clock`.
+    /// The cycle counter of the SM, modulo 2^32. PTX ISA 10.23 `%clock`.
     clock: u32 = Clock;
-    /// Cycles of the multiprocessor. PTX ISA 10.24 `%clock64`.
+    /// The cycle counter of the SM. PTX ISA 10.24 `%clock64`.
     clock64: u64 = Clock64;
-    /// Nanoseconds of a clock that all multiprocessors share; its resolution is that of the device, often a
+    /// Nanoseconds of a clock that all SMs share; its resolution is that of the device, often a
     /// microsecond. PTX ISA 10.28 `%globaltimer`.
     globaltimer: u64 = GlobalTimer;
 }
 
-/// What a thread asks of the hardware that runs it.
+/// Requests of a thread to the hardware that runs it.
 ///
 /// ```
 /// use tilewright::ir::{GlobalMut, Kernel, Target};
@@ -146,7 +146,7 @@ volatile_registers! {
 /// ```
 impl<'b> Body<'b, '_> {
     /// Sleeps for between 0 and `2 * nanoseconds`, at most a millisecond. PTX ISA 9.7.13.1 `nanosleep`. In
-    /// the simulator the other warps have their turn.
+    /// the simulator the other warps run.
     #[track_caller]
     pub fn nanosleep(&self, nanoseconds: impl IntoVal<'b, u32>) {
         let nanoseconds = self.context().operand_of(nanoseconds);

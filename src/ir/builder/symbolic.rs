@@ -1,4 +1,4 @@
-//! Symbolic integers in a kernel: an expression over the symbols of the parameters as device values.
+//! Symbolic integers in a kernel: expressions over the symbols of the parameters, as device values.
 //!
 //! Each expression and each part of it is computed once for the body that asks for it and the bodies inside
 //! it. That no step leaves the range of its type is checked at each launch, where the numbers are known.
@@ -206,7 +206,7 @@ fn is_inexact<'b, S: Wide>(lhs: Val<'b, S>, rhs: Val<'b, S>) -> Val<'b, bool> {
     (lhs % rhs).ne(S::ZERO)
 }
 
-/// Whether one of two numbers that are not zero is negative.
+/// Returns whether exactly one of two nonzero numbers is negative.
 #[track_caller]
 fn differ_in_sign<'b, S: Wide>(cx: &'b Context, a: Val<'b, S>, b: Val<'b, S>) -> Val<'b, bool> {
     (a ^ b).lt(number::<S>(cx, 0))

@@ -60,7 +60,7 @@ pub trait Int: Number + Ord {
 }
 /// A floating point type with arithmetic: [`f16`](struct@f16), [`bf16`], `f32` and `f64`.
 pub trait Float: Number + Fused {}
-/// A type with a fused multiply-add: every [`Float`], and the packed vectors of two `f16` or two `bf16`.
+/// A type with FMA: every [`Float`], and the packed vectors of two `f16` or two `bf16`.
 pub trait Fused: Signed {}
 /// A type of [`Arithmetic`] with negative values.
 pub trait Signed: Arithmetic {}
@@ -241,9 +241,9 @@ tensor_map! {
 
 /// A pointer type.
 pub trait Pointer: Ty {
-    /// What it points to.
+    /// The type of the elements.
     type Elem: Element;
-    /// The integers that are addresses in its space: `i64`, or `i32` where that is small.
+    /// The integer type of its addresses: `i64`, or `i32` for a small space.
     type Address: Int;
 }
 

@@ -61,7 +61,7 @@ impl<V: Values, const N: usize> Values for [V; N] {
     }
 }
 
-/// What can start or end a body: a group of device values, in which host scalars stand for constants.
+/// A group of device values that starts or ends a body; host scalars in it stand for constants.
 ///
 /// `Val<'x, T>`, a host scalar `T`, tuples and arrays of these, and `()`.
 #[diagnostic::on_unimplemented(

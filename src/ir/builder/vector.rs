@@ -8,7 +8,7 @@ use crate::ir::op::{Arith, ValueList};
 use crate::ir::types::{Scalar, Type};
 use crate::ir::vector::VectorType;
 
-/// The type of a device value that is `N` elements of type `T`: see [`VectorType`] for those that there are.
+/// The type of a device value with `N` elements of type `T`. [`VectorType`] lists the vectors.
 ///
 /// Vectors of two `f16` or two `bf16` have arithmetic, one PTX instruction for both elements
 /// (`add.rn.f16x2`). All others are taken apart and put together, converted, chosen between, carried through
@@ -45,7 +45,7 @@ impl<T: VectorElement<N>, const N: usize> Ty for Vector<T, N> {
     const TYPE: Type = Type::Vector(T::VECTOR);
 }
 
-/// A scalar type of which there are vectors of `N`.
+/// A scalar type with vectors of `N` elements.
 #[diagnostic::on_unimplemented(
     message = "there is no vector of {N} `{Self}`",
     note = "a vector has 2, 4, 8 or 16 elements other than `bool`, and at most 128 bits, or 8 elements of 32 bits"
@@ -95,7 +95,7 @@ impl<'b, T: VectorElement<N>, const N: usize> Val<'b, Vector<T, N>> {
         cx.emit_val(Arith::VecPack { values })
     }
 
-    /// The vector of which every element is `value`. [`Arith::VecSplat`] PTX ISA 9.7.9.1 `mov`.
+    /// Makes the vector with `value` in every element. [`Arith::VecSplat`] PTX ISA 9.7.9.1 `mov`.
     #[track_caller]
     pub fn splat(value: Val<'b, T>) -> Val<'b, Vector<T, N>> {
         let cx = value.context();

@@ -1,4 +1,4 @@
-//! Operations of the threads of a warp together.
+//! Warp collectives: shuffles, votes, matches and reductions.
 
 use super::body::Body;
 use super::typed::{Element, Int, IntoVal, Number, Val};
@@ -148,7 +148,7 @@ impl<'b> Body<'b, '_> {
         cx.emit_val(Warp::Vote { pred, members, mode })
     }
 
-    /// Whether `pred` holds in all members. PTX ISA 9.7.13.9 `vote.sync.all`.
+    /// Returns whether `pred` holds in all members. PTX ISA 9.7.13.9 `vote.sync.all`.
     #[track_caller]
     pub fn vote_all(
         &self,
@@ -158,7 +158,7 @@ impl<'b> Body<'b, '_> {
         self.vote(VoteMode::All, members, pred)
     }
 
-    /// Whether `pred` holds in any member. PTX ISA 9.7.13.9 `vote.sync.any`.
+    /// Returns whether `pred` holds in any member. PTX ISA 9.7.13.9 `vote.sync.any`.
     #[track_caller]
     pub fn vote_any(
         &self,
@@ -168,7 +168,7 @@ impl<'b> Body<'b, '_> {
         self.vote(VoteMode::Any, members, pred)
     }
 
-    /// Whether `pred` is the same in all members. PTX ISA 9.7.13.9 `vote.sync.uni`.
+    /// Returns whether `pred` is the same in all members. PTX ISA 9.7.13.9 `vote.sync.uni`.
     #[track_caller]
     pub fn vote_uni(
         &self,

@@ -1,4 +1,4 @@
-//! Tokens, with their places.
+//! Lexer: splits a text into tokens with their positions.
 
 use super::error::ParseErrorKind;
 
@@ -9,7 +9,7 @@ pub(super) struct Span {
     pub(super) end: usize,
 }
 
-/// What is wrong, and where: an error that does not know the text yet.
+/// A cause and its span: a parse error before it has the text.
 pub(super) struct Failure {
     pub(super) span: Span,
     pub(super) kind: ParseErrorKind,
@@ -45,7 +45,7 @@ pub(super) struct Token<'t> {
     /// The column in bytes, from 1. Wider characters are in comments and
     /// texts only, and after a text no statement starts on its line.
     pub(super) column: u32,
-    /// Whether the token is the first of its line.
+    /// True if the token is the first of its line.
     pub(super) first: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Constants as text.
+//! Prints and parses constants.
 
 use crate::ir::narrow;
 use crate::ir::number::Rounding;

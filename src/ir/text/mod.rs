@@ -1,4 +1,4 @@
-//! The text form of a kernel: what [`KernelIr`](super::KernelIr) prints, and what [`parse`] reads.
+//! The text form of a kernel: [`KernelIr`](super::KernelIr) prints it, [`parse`] reads it.
 //!
 //! ```text
 //! kernel @name target sm_80 block 256 x 1 x 1 (%p0: ptr<global, mut f32>, %p1: i32) {

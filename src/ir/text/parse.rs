@@ -1,5 +1,6 @@
-//! Text to kernels: the header, names, types, and the tokens under the cursor. Statements are in
-//! `region.rs`.
+//! Parser of kernels: the header, names, types, and the token cursor.
+//!
+//! `region.rs` parses statements.
 
 use std::collections::HashMap;
 use std::str::FromStr;
@@ -18,7 +19,7 @@ pub(super) type Result<T> = std::result::Result<T, Failure>;
 
 /// Reads one kernel in the text form. The kernel is not verified.
 ///
-/// `file` is the file that places of the kernel name. It is `'static`, as the files of Rust places are:
+/// `file` is the file of the kernel's source locations. It is `'static`, as in Rust's own locations:
 /// for text that is part of the program, its name is at hand, and a program that reads files leaks one name
 /// for each.
 ///
@@ -41,7 +42,7 @@ pub(super) type Result<T> = std::result::Result<T, Failure>;
 /// ```
 ///
 /// # Errors
-/// The first place of the text that is not of the form.
+/// The first position of the text that does not parse.
 pub fn parse(file: &'static str, text: &str) -> std::result::Result<KernelIr, ParseError> {
     read(text, |tokens| {
         let kernel = KernelParser::kernel(tokens, file)?;
@@ -53,7 +54,7 @@ pub fn parse(file: &'static str, text: &str) -> std::result::Result<KernelIr, Pa
 /// Reads any number of kernels in the text form. They are not verified.
 ///
 /// # Errors
-/// The first place of the text that is not of the form.
+/// The first position of the text that does not parse.
 pub fn parse_kernels(
     file: &'static str,
     text: &str,
@@ -67,7 +68,7 @@ pub fn parse_kernels(
     })
 }
 
-/// Reads one kernel; its places name the file `<text>`. See [`parse`].
+/// Reads one kernel; its source locations name the file `<text>`. See [`parse`].
 impl FromStr for KernelIr {
     type Err = ParseError;
 
@@ -113,7 +114,7 @@ impl<'t> Tokens<'t> {
         Ok(std::mem::replace(&mut self.token, next))
     }
 
-    /// Whether the token under the cursor is this mark or word.
+    /// Returns whether the token under the cursor is this mark or word.
     pub(super) fn is(&self, text: &str) -> bool {
         matches!(self.token.kind, Kind::Mark | Kind::Word) && self.token.text == text
     }
@@ -161,7 +162,7 @@ impl<'t> Tokens<'t> {
         Ok([x, y, self.number()?])
     }
 
-    /// What follows the word, if that is there.
+    /// Reads an item after `word`, if `word` is under the cursor.
     fn after<T>(
         &mut self,
         word: &str,
@@ -245,7 +246,7 @@ struct Named {
     value: Value,
     /// The line that defines it, once read.
     defined: Option<u32>,
-    /// Where it is named first.
+    /// The span of its first use.
     span: Span,
 }
 
@@ -329,7 +330,7 @@ pub(super) struct KernelParser<'p, 't> {
     pub(super) ir: KernelIr,
     pub(super) symbols: Symbols<'t>,
     values: HashMap<&'t str, Named>,
-    /// Whether a value is named above the line that makes it.
+    /// True if a value is named above the line that makes it.
     named_early: bool,
     file: &'static str,
 }
@@ -391,7 +392,7 @@ impl<'p, 't> KernelParser<'p, 't> {
         }
     }
 
-    /// The place of a token.
+    /// The source location of a token.
     pub(super) fn place(&mut self, token: Token<'t>) -> PlaceId {
         self.ir.place(Place { file: self.file, line: token.line, column: token.column })
     }

@@ -1,4 +1,4 @@
-//! Kernels as text.
+//! Prints kernels as text.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -206,7 +206,7 @@ impl Printer<'_, '_, '_> {
         self.f.write_str("\n")
     }
 
-    /// What a diagnostic operation has after its name.
+    /// Prints the rest of a diagnostic operation after its name.
     fn diagnostic(&mut self, op: &Diagnostic) -> fmt::Result {
         write!(self.f, " {}", literal::quote(op.text().0))?;
         let mut operands = ValueList::new();
@@ -246,7 +246,7 @@ impl Printer<'_, '_, '_> {
         write!(self.f, "{:indent$}}}", "")
     }
 
-    /// What a control flow operation has between its name and the types of its results.
+    /// Prints a control flow operation between its name and the types of its results.
     fn control(&mut self, id: OpId, control: &Control) -> fmt::Result {
         let ir = self.ir;
         let args = |body: RegionId| ir.regions.get(body).map_or(&[][..], |region| &region.args);

@@ -1,4 +1,4 @@
-//! Statements: declarations, operations, and the regions that operations own.
+//! Parser of statements: declarations, operations, and their regions.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -28,17 +28,17 @@ struct Head<'t> {
 /// A region that is being read.
 struct Open {
     region: RegionId,
-    /// The `if` of which this is the first arm: an `else` may follow.
+    /// The `if` whose first arm this is: an `else` may follow.
     then_of: Option<OpId>,
 }
 
-/// What a statement leaves to be read: its region, if it has one.
+/// The region that a statement opened, if it has one.
 type Opened = Option<Open>;
 
 impl<'t> KernelParser<'_, 't> {
-    /// Reads the statements of the body of the kernel, of which `{` is taken, and its `}`.
+    /// Reads the statements of the kernel's body and its `}`; the caller has taken `{`.
     ///
-    /// Not recursive: how deep a text may go does not depend on the stack.
+    /// Not recursive: the depth of a text does not depend on the stack.
     pub(super) fn body(&mut self) -> Result<()> {
         let mut open = vec![Open { region: self.ir.body, then_of: None }];
         // Whether `{` was just taken: then a statement may follow on the same line.
@@ -190,7 +190,7 @@ impl<'t> KernelParser<'_, 't> {
         self.symbols.declare_var(symbol, var)
     }
 
-    /// Whether the statement has more on its line.
+    /// Returns whether the statement has more on its line.
     fn more(&self) -> bool {
         !self.tokens.token.first
     }
@@ -342,7 +342,7 @@ impl<'t> KernelParser<'_, 't> {
         loop {
             let token = self.tokens.take()?;
             if token.text == "," {
-                // One that says nothing, before one that does.
+                // An empty attribute before a written one.
                 attributes.push(Token { kind: Kind::Word, text: "", ..token });
                 continue;
             }

@@ -461,10 +461,10 @@ fn execute<'b, 'c, S, D>(
             let (_, order) = matrix(matrices, transposed);
             let Some(vector) = source.read_vector(k, &from.indices) else { return };
             match S::Elem::SCALAR.bits() {
-                16 => to.stmatrix_any(k, at, vector, order),
+                16 => to.stmatrix(k, at, vector, order),
                 _ => {
                     let Some(vector) = vector.cast(Scalar::U16) else { return };
-                    to.offset(at).ptr_cast::<u16>().stmatrix_any(k, 0, vector, order);
+                    to.offset(at).ptr_cast::<u16>().stmatrix(k, 0, vector, order);
                 }
             }
         }

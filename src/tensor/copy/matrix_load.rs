@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use crate::ir::{Body, Element, Scalar, Shared, Val, Vector};
+use crate::ir::{Body, Element, MatrixOrder, Scalar, Shared, Val, Vector};
 use crate::layout::{Layout, LayoutError};
 
 use crate::arch::Major;
@@ -299,8 +299,8 @@ impl MatrixLoad {
         for ((base, bytes), (_, registers)) in addresses.iter().zip(&self.loads) {
             let (matrices, at) = (base.ptr_cast::<u16>(), bytes / 2);
             let four: Val<'_, Vector<u16, 8>> = match self.form {
-                Form::Matrices { transposed: true } => matrices.ldmatrix_trans(k, at),
-                Form::Matrices { transposed: false } => matrices.ldmatrix(k, at),
+                Form::Matrices { transposed: true } => matrices.ldmatrix(k, at, MatrixOrder::Trans),
+                Form::Matrices { transposed: false } => matrices.ldmatrix(k, at, MatrixOrder::Rows),
                 Form::Words => {
                     let word = base.ptr_cast::<u32>().load(k, bytes / 4);
                     registers.iter().for_each(|register| words.set(k, *register, word));

@@ -2,8 +2,8 @@
 
 use crate::arch::TensorMapDesc;
 use crate::ir::{
-    Body, BulkWait, Converted, Element, NamedBarrier, ProxySpace, Registers, Scalar, Shared,
-    TensorMapMut, Val, Vector, bf16, f16,
+    Body, BulkWait, Converted, Element, MatrixOrder, NamedBarrier, ProxySpace, Registers, Scalar,
+    Shared, TensorMapMut, Val, Vector, bf16, f16,
 };
 use crate::layout::{ComposedLayout, Layout, shape, tiler};
 
@@ -438,11 +438,11 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
             match *all.as_slice() {
                 [a, b, c, d] => {
                     let four: Val<'_, Vector<u32, 4>> = Val::pack([a, b, c, d]);
-                    to.stmatrix(k, at, four.bitcast::<Vector<u16, 8>>());
+                    to.stmatrix(k, at, four.bitcast::<Vector<u16, 8>>(), MatrixOrder::Rows);
                 }
                 [a, b] => {
                     let two: Val<'_, Vector<u32, 2>> = Val::pack([a, b]);
-                    to.stmatrix(k, at, two.bitcast::<Vector<u16, 4>>());
+                    to.stmatrix(k, at, two.bitcast::<Vector<u16, 4>>(), MatrixOrder::Rows);
                 }
                 // `words` makes two for each 8 columns.
                 _ => {}

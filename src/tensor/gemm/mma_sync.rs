@@ -1,8 +1,6 @@
 //! [`TiledMma::gemm_sync`]: products by `mma.sync`.
 
-use crate::ir::{
-    AnyVector, Body, Element, MmaOverflow, MmaShape, Registers, Scalar, Sum, Ty, Type, Val,
-};
+use crate::ir::{AnyVector, Body, Element, MmaOverflow, Registers, Scalar, Sum, Ty, Type, Val};
 use crate::layout::IntTuple;
 
 use super::extents;
@@ -216,7 +214,7 @@ pub(in crate::tensor) fn multiply<'b, A: Element, B: Element, D: Sum>(
     (x, a_type): (&[Val<'b, A>], Scalar),
     (y, b_type): (&[Val<'b, B>], Scalar),
 ) -> Option<()> {
-    let [m, n, depth] = op.shape_mnk.map(u32::from);
+    let [m, _, depth] = op.shape_mnk;
     if op.a == ValType::F64 && m == 16 && depth > 4 {
         // More than vectors hold.
         k.mma_sync_f64_into(sums, &doubles(x)?, &doubles(y)?);
@@ -224,7 +222,7 @@ pub(in crate::tensor) fn multiply<'b, A: Element, B: Element, D: Sum>(
     }
     let (x, y) = (operand(x, a_type)?, operand(y, b_type)?);
     let overflow = if op.saturate { MmaOverflow::Satfinite } else { MmaOverflow::Wrap };
-    k.mma_sync_any(sums, MmaShape { m, n, k: depth }, x, y, overflow);
+    k.mma_sync_with(sums, x, y, overflow);
     Some(())
 }
 

@@ -266,9 +266,9 @@ impl TiledMma {
                     let more = if step == 0 { accumulate } else { k.constant(true) };
                     match a_at {
                         Part::Shared(a_at) => {
-                            k.wgmma_any(&sums, [a_type, b_type], [a_at, b_at], more, form);
+                            k.wgmma_with(&sums, [a_type, b_type], [a_at, b_at], more, form);
                         }
-                        Part::Registers(a) => k.wgmma_rs_any(&sums, a, b_at, b_type, more, form),
+                        Part::Registers(a) => k.wgmma_rs(&sums, a, b_at, b_type, more, form),
                     }
                 }
             }

@@ -186,7 +186,7 @@ impl<'b, P: MutPointer> Writable<'b> for Pointer<'b, P> {
             return;
         };
         let (base, offset) = (*self + *first).resolve();
-        base.store_any(k, offset, vector);
+        base.store_vector(k, offset, vector);
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, CudaSlice, CudaStream};
 use tilewright::prelude::*;
-use tilewright::runtime::{Buffer, LaunchOptions, Stream};
+use tilewright::runtime::Stream;
 
 /// Doubles the elements of a slice on its stream.
 pub fn double(

@@ -1,4 +1,4 @@
-//! Shared memory that all reductions and scans of a kernel use in turn.
+//! Shared memory that all reductions and scans of a kernel share.
 //!
 //! The memory has two halves. Each call takes the half that the call before did not take, and every thread waits
 //! at a barrier inside each call, between its stores and its loads. So the barrier of a call lies between the

@@ -20,9 +20,9 @@ pub(super) const FILE: &str = file!();
 
 /// The lanes of a warp.
 pub(super) const LANES: u32 = 32;
-/// Warps of a block, at most.
+/// The maximum number of warps in a block.
 const WARPS: u32 = 32;
-/// Up to so many warps, each thread combines the results of all warps itself, whatever that takes.
+/// Up to this number of warps, each thread combines the results of all warps itself.
 const FEW_WARPS: u32 = 8;
 
 /// The steps of reductions and scans of one group of values.
@@ -37,25 +37,25 @@ pub(super) struct Steps<'o, 'f, V, F> {
     group: std::marker::PhantomData<fn() -> V>,
 }
 
-/// What the order of the operands means to the combining body.
+/// The symmetry of the combining body in its operands.
 enum Order {
-    /// They are not interchangeable.
+    /// The operands are not interchangeable.
     Matters,
-    /// They are, as the caller says.
+    /// The operands are interchangeable, by the caller's word.
     Free,
-    /// They are: each result is one operation of the same element of both operands.
+    /// The operands are interchangeable: each result is one operation of the same element of both operands.
     Plain(Vec<Arith>),
 }
 
 /// Lanes that combine their values in steps.
 struct Span<'o> {
-    /// How many: a power of two.
+    /// The number of lanes, a power of two.
     lanes: u32,
-    /// The lane from which on nothing has a value; `None` where all lanes of the span have one.
+    /// The first lane without a value; all later lanes have none. `None` if all lanes of the span have values.
     end: Option<Val<'o, i32>>,
-    /// Whether there are threads in the lanes from `end` on.
+    /// True if the lanes from `end` on have threads.
     is_padded: bool,
-    /// Whether the span has all threads of its warp.
+    /// True if the span has all threads of its warp.
     is_warp: bool,
 }
 
@@ -185,7 +185,7 @@ where
             Some(threads) => lanes.min(threads.next_power_of_two()),
             None => lanes,
         };
-        // What is one instruction for all threads of a warp needs no care for those that are missing.
+        // One instruction for all threads of a warp ignores missing threads by itself.
         let end = if whole || (is_warp && self.is_redux()) { None } else { Some(self.lanes()) };
         self.fold(values, &Span { lanes, end, is_padded: false, is_warp })
     }
@@ -254,7 +254,7 @@ where
         parts.pop().unwrap_or_default()
     }
 
-    /// Whether a warp reduces all values in one instruction each.
+    /// Returns whether a warp reduces all values in one instruction each.
     fn is_redux(&self) -> bool {
         match &self.order {
             Order::Plain(ops) => {
@@ -498,13 +498,13 @@ where
     }
 }
 
-/// Whose value a lane combines with its own, where some lanes have none.
+/// The lane that a lane combines its value with, where some lanes have no value.
 struct Partner<'o> {
     /// The lane to read: one with a thread.
     source: Val<'o, u32>,
-    /// Whether both halves of the pair have values.
+    /// True if both halves of the pair have values.
     has_both: Val<'o, bool>,
-    /// Whether the half of the thread has one, where it may not.
+    /// True if the thread's own half has a value; `None` if it always has.
     has_own: Option<Val<'o, bool>>,
 }
 
