@@ -1,6 +1,6 @@
 //! NVIDIA's assembler, where there is one.
 
-use std::fmt;
+use crate::errors::errors;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -85,48 +85,33 @@ fn entries_of(log: &str) -> Vec<EntryReport> {
     entries
 }
 
-/// Why there is no code from `ptxas`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum PtxasError {
-    /// The program does not run.
-    DoesNotRun {
-        /// The program.
-        path: PathBuf,
-        /// Why.
-        reason: String,
-    },
-    /// It refused the text.
-    Refused {
-        /// What it said.
-        log: String,
-    },
-    /// A file that it reads or writes could not be made.
-    File {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        reason: String,
-    },
-}
-
-impl fmt::Display for PtxasError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            PtxasError::DoesNotRun { path, reason } => write!(
-                f,
-                "`{}` does not run as ptxas, {reason}: name another one in `TILEWRIGHT_PTXAS`",
-                path.display()
-            ),
-            PtxasError::Refused { log } => write!(f, "ptxas refused the text; it says: {log}"),
-            PtxasError::File { path, reason } => {
-                write!(f, "`{}`, a file for ptxas, cannot be used: {reason}", path.display())
-            }
-        }
+errors! {
+    /// Why there is no code from `ptxas`.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum PtxasError {
+        /// The program does not run.
+        DoesNotRun {
+            /// The program.
+            path: PathBuf,
+            /// Why.
+            reason: String,
+        } = |f| write!(
+            f,
+            "`{}` does not run as ptxas, {reason}: name another one in `TILEWRIGHT_PTXAS`",
+            path.display()
+        ),
+        /// ptxas refused the text; it says: {log}
+        Refused { log: String },
+        /// A file that it reads or writes could not be made.
+        File {
+            /// The file.
+            path: PathBuf,
+            /// Why.
+            reason: String,
+        } = |f| write!(f, "`{}`, a file for ptxas, cannot be used: {reason}", path.display()),
     }
 }
-
-impl std::error::Error for PtxasError {}
 
 impl Ptxas {
     /// The one that the environment variable `TILEWRIGHT_PTXAS` names, else the one of the toolkit that

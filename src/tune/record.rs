@@ -1,5 +1,6 @@
 //! What was measured, as it is written to files.
 
+use crate::errors::errors;
 use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -184,39 +185,18 @@ impl Group {
     }
 }
 
-/// Why a sweep cannot be read.
-#[derive(Clone, Debug, PartialEq)]
-pub enum SweepError {
-    /// A name is not that of a configuration.
-    Name {
-        /// The name.
-        name: String,
-        /// Why.
-        error: String,
-    },
-    /// A time is of a configuration that is not in the list.
-    Place {
-        /// Its place.
-        place: u32,
-    },
-    /// A time is zero, negative or not a number.
-    Time {
-        /// The microseconds.
-        us: f64,
-    },
-}
-
-impl fmt::Display for SweepError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            SweepError::Name { name, error } => write!(f, "`{name}` is no configuration: {error}"),
-            SweepError::Place { place } => write!(f, "there is no configuration number {place}"),
-            SweepError::Time { us } => write!(f, "{us} microseconds are no time"),
-        }
+errors! {
+    /// Why a sweep cannot be read.
+    #[derive(Clone, Debug, PartialEq)]
+    pub enum SweepError {
+        /// `{name}` is no configuration: {error}
+        Name { name: String, error: String },
+        /// there is no configuration number {place}
+        Place { place: u32 },
+        /// {us} microseconds are no time
+        Time { us: f64 },
     }
 }
-
-impl std::error::Error for SweepError {}
 
 /// What was timed in turns, round by round: nothing is summed up.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -1,33 +1,24 @@
 //! [`Search`]: the best of several candidates, by measurement.
 
+use crate::errors::errors;
 use std::fmt;
 
 use super::rounds::take_turns;
 use super::stats::median;
 use super::store::{Best, Known, Outcome, TuningKey, TuningStore, hash};
 
-/// Why a candidate cannot win.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Rejection {
-    /// It is not built, not loaded or does not run: why.
-    Failed(String),
-    /// It runs, and its result is not the one that it must give: how.
-    Wrong(String),
-    /// It made the device unusable for the rest of the process: how.
-    Lost(String),
-}
-
-impl fmt::Display for Rejection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Rejection::Failed(why) => write!(f, "failed: {why}"),
-            Rejection::Wrong(how) => write!(f, "wrong: {how}"),
-            Rejection::Lost(how) => write!(f, "lost the device: {how}"),
-        }
+errors! {
+    /// Why a candidate cannot win.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub enum Rejection {
+        /// failed: {why}
+        Failed(why: String),
+        /// wrong: {how}
+        Wrong(how: String),
+        /// lost the device: {how}
+        Lost(how: String),
     }
 }
-
-impl std::error::Error for Rejection {}
 
 /// What a search asks of a device. The calls for a candidate come in this order; after a rejection there are none.
 pub trait Measure<C> {
@@ -100,47 +91,27 @@ pub struct Tuned<C> {
     pub store_error: Option<String>,
 }
 
-/// Why a search has no answer.
-#[derive(Clone, Debug, PartialEq)]
-pub enum SearchError {
-    /// No candidate is right.
-    NoCandidate {
-        /// The names of the candidates that were asked, and why they cannot win.
-        rejected: Vec<(String, Rejection)>,
-    },
-    /// A candidate made the device unusable. The store knows it, so that the next process goes on behind it.
-    DeviceLost {
-        /// Its name.
-        config: String,
-        /// How.
-        how: String,
-    },
-    /// What is asked for cannot be measured.
-    Unsupported {
-        /// What.
-        what: String,
-    },
-}
-
-impl fmt::Display for SearchError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            SearchError::NoCandidate { rejected } => match rejected.first() {
-                None => f.write_str("there are no candidates"),
-                Some((config, why)) => {
-                    let count = rejected.len();
-                    write!(f, "none of {count} candidates is right; the first, {config}, {why}")
-                }
-            },
-            SearchError::Unsupported { what } => write!(f, "there is no search for {what}"),
-            SearchError::DeviceLost { config, how } => {
-                write!(f, "{config} made the device unusable ({how}); run it again to search on")
+errors! {
+    /// Why a search has no answer.
+    #[derive(Clone, Debug, PartialEq)]
+    pub enum SearchError {
+        /// No candidate is right.
+        NoCandidate {
+            /// The names of the candidates that were asked, and why they cannot win.
+            rejected: Vec<(String, Rejection)>,
+        } = |f| match rejected.first() {
+            None => f.write_str("there are no candidates"),
+            Some((config, why)) => {
+                let count = rejected.len();
+                write!(f, "none of {count} candidates is right; the first, {config}, {why}")
             }
-        }
+        },
+        /// {config} made the device unusable ({how}); run it again to search on
+        DeviceLost { config: String, how: String },
+        /// there is no search for {what}
+        Unsupported { what: String },
     }
 }
-
-impl std::error::Error for SearchError {}
 
 /// A search among candidates, whose results are kept.
 ///
