@@ -11,7 +11,7 @@ use crate::ir::Element;
 
 /// `len` elements of type `T` in the memory of a device: an argument of a launch.
 ///
-/// Made by [`Device::upload`] and [`Device::zeros`]. A launch that reads it takes `&Buffer<T>`, one that may
+/// Made by [`Device::upload`] and [`Device::zeros`]. A launch that reads it takes `&Buffer<T>`, a launch that may
 /// write it `&mut Buffer<T>`, so a buffer that is written is passed only once. Dropping it is always safe:
 /// the memory is given back when the launches before the drop have ended.
 ///
@@ -53,7 +53,7 @@ impl Memory {
         }
     }
 
-    /// Whether `self.device() == *device`, without touching a reference count.
+    /// Returns whether `self.device() == *device`, without touching a reference count.
     pub(super) fn is_on(&self, device: &Device) -> bool {
         match (self, &device.backend) {
             #[cfg(feature = "sim")]
@@ -112,7 +112,7 @@ impl<T: Element> Buffer<T> {
         self.len
     }
 
-    /// Whether there are no elements.
+    /// Returns whether the buffer has no elements.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -122,8 +122,8 @@ impl<T: Element> Buffer<T> {
         self.memory.device()
     }
 
-    /// Whether the address of the first element is a multiple of `bytes`. Memory that this crate allocates starts at
-    /// multiples of 256; that of other code where it starts.
+    /// Returns whether the address of the first element is a multiple of `bytes`. Memory that this crate allocates
+    /// starts at multiples of 256; memory of other code may start anywhere.
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {

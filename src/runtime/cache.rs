@@ -14,9 +14,9 @@ use super::trust::{Refusal, RefusalReason, Unusable};
 ///
 /// The name of an entry is the BLAKE3 hash of all that decides it: the PTX text, the device's target, the
 /// driver's version, the compiler and its options. On the disk an entry is a file that is written under
-/// another name and then renamed, so any number of processes may share a folder, and one that is killed
-/// leaves no half entry. An entry carries its name and a checksum: one that is cut off, changed, of another
-/// format or not what the driver takes is compiled anew and counted, never used, and no error. A folder that
+/// another name and then renamed, so any number of processes may share a folder, and a killed process
+/// leaves no half entry. An entry carries its name and a checksum. An entry that is cut off, changed, of another
+/// format or refused by the driver is compiled again and counted; it is never used, and it is no error. A folder that
 /// cannot be written is read only.
 ///
 /// Whoever writes an entry chooses the code that runs. On Unix the folder and its entries must therefore belong to the
@@ -25,7 +25,7 @@ use super::trust::{Refusal, RefusalReason, Unusable};
 /// used, nor is anything but a regular file in the place of an entry: see [`ModuleCache::last_refusal`].
 ///
 /// An entry has at most 128 MiB. All entries of a folder together have at most 1 GiB, or what [`ModuleCache::limit`]
-/// says; when a new entry exceeds that, those that were not used for the longest time are removed.
+/// says; when a new entry exceeds that, the least recently used entries are removed.
 ///
 /// Loading uses [`ModuleCache::shared`], in the folder that the environment variable `TILEWRIGHT_CACHE` names
 /// (`off` is none), else `tilewright` in the user's cache folder.
@@ -57,7 +57,7 @@ struct Kept {
 pub(super) struct Compiled {
     /// The code, as the driver loads it.
     pub(super) cubin: Vec<u8>,
-    /// What the compiler said.
+    /// The log of the compiler.
     pub(super) log: String,
 }
 
@@ -83,7 +83,7 @@ impl Key {
     }
 }
 
-/// What was found and what was not, since the cache was made.
+/// Counts of hits and misses since the cache was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct CacheStats {
@@ -157,9 +157,9 @@ impl ModuleCache {
         }
     }
 
-    /// Limits the bytes of all entries of the folder together. Each process that writes there keeps its own limit; those
-    /// of several processes can be exceeded by what the others have written since a process last listed the folder, which
-    /// it does after it has written a sixteenth of its limit.
+    /// Limits the bytes of all entries of the folder together. Each process that writes there keeps its own limit;
+    /// those of several processes can be exceeded by what the others have written since a process last listed the
+    /// folder, which it does after it has written a sixteenth of its limit.
     ///
     /// ```
     /// use tilewright::runtime::ModuleCache;
@@ -175,7 +175,7 @@ impl ModuleCache {
         self.disk.as_ref().map(Disk::folder)
     }
 
-    /// What was found and what was not.
+    /// Returns the counts of hits and misses.
     pub fn stats(&self) -> CacheStats {
         let stats = &self.stats;
         CacheStats {
@@ -192,7 +192,8 @@ impl ModuleCache {
         }
     }
 
-    /// The last folder or entry that was not used because of what it is or who can write it. `stats` counts all of them.
+    /// The last folder or entry that was not used because of what it is or who can write it. `stats` counts all of
+    /// them.
     ///
     /// ```
     /// use tilewright::runtime::ModuleCache;
@@ -416,7 +417,7 @@ pub(super) mod tests {
         assert!(again.find(key).is_none() && again.size() == (0, 0));
     }
 
-    /// Whatever becomes of a file, it is not used, and the next one takes its place.
+    /// A damaged file is never used, and the next entry replaces it.
     #[test]
     fn damaged_entries_are_never_used() {
         let folder = Folder::new("damaged");

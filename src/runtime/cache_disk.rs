@@ -14,7 +14,7 @@ use super::whole_file::{ABANDONED, Purpose, is_hex, remove_abandoned, write_file
 pub(super) const ENTRY_BYTES: u64 = 128 << 20;
 /// The limit of a folder that is given no other one, in bytes.
 pub(super) const FOLDER_BYTES: u64 = 1 << 30;
-/// How old the time of the last use of an entry may be before it is written again.
+/// The age from which the time of the last use of an entry is written again.
 const USE_RESOLUTION: Duration = Duration::from_secs(60);
 
 const EXTENSION: &str = "module";
@@ -28,7 +28,7 @@ pub(super) struct Disk {
     listed: Mutex<Option<Listed>>,
 }
 
-/// What is known of the bytes in the folder.
+/// The known number of bytes in the folder.
 #[derive(Debug)]
 struct Listed {
     /// Their number when the folder was last listed.
@@ -213,7 +213,7 @@ mod tests {
         (folder, key)
     }
 
-    /// What a cache without memory makes of a look-up.
+    /// Looks a key up in a cache without memory.
     fn look(folder: &Folder, key: Key) -> (CacheStats, Option<RefusalReason>) {
         let cache = ModuleCache::in_folder(&folder.0);
         let is_found = cache.find(key).is_some();

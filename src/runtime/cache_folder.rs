@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug)]
 pub(crate) struct CacheFolder {
     pub(crate) path: PathBuf,
-    /// How many of the last folders of the path belong to this crate: at least 1.
+    /// The number of trailing folders of the path that belong to this crate: at least 1.
     pub(crate) own: usize,
 }
 

@@ -1,4 +1,4 @@
-//! NVIDIA's matrix products, to measure beside: cuBLAS's own choice, and the kernels that cuBLASLt's heuristic names.
+//! Runs matrix products of cuBLAS and cuBLASLt, as a baseline for measurements.
 
 use crate::errors::errors;
 use std::fmt;
@@ -12,14 +12,14 @@ use super::stream::{Stream, StreamBackend};
 use crate::arch::Major;
 use crate::ir::{Element, Scalar};
 
-/// A matrix product `C[M,N] = A[M,K] B[K,N]` with sums in `f32`; C is row-major, nothing is padded.
+/// A matrix product `C[M,N] = A[M,K] B[K,N]` with `f32` accumulators; C is row-major, nothing is padded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Matmul {
     /// M, N and K.
     pub sizes: [u32; 3],
-    /// What is contiguous in A.
+    /// The contiguous mode of A.
     pub a: Major,
-    /// What is contiguous in B.
+    /// The contiguous mode of B.
     pub b: Major,
     /// The type of the elements of A and B: `bf16`, `f16` or `f32`.
     pub inputs: Scalar,
@@ -27,7 +27,7 @@ pub struct Matmul {
     pub output: Scalar,
 }
 
-/// How an operand of the column-major libraries is read.
+/// The transposition of an operand of the column-major libraries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operand {
     AsStored,
@@ -66,7 +66,7 @@ impl Matmul {
 }
 
 errors! {
-    /// Why there is no product of cuBLAS.
+    /// An error of a matrix product by cuBLAS.
     #[derive(Clone, Debug, PartialEq)]
     #[non_exhaustive]
     pub enum CublasError {
@@ -100,9 +100,9 @@ errors! {
         Buffer {
             /// `A`, `B` or `C`.
             matrix: &'static str,
-            /// What the problem needs: type and number.
+            /// The type and number of the elements of the problem.
             expected: (Scalar, u64),
-            /// What was given.
+            /// The type and number of the elements of the buffer.
             given: (Scalar, u64),
         } = |f| {
             let ((scalar, len), (other, given)) = (expected, given);

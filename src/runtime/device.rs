@@ -1,4 +1,4 @@
-//! Where kernels run.
+//! Defines the devices that run kernels: GPUs and the simulator.
 
 use std::fmt;
 use std::str::FromStr;
@@ -168,10 +168,10 @@ impl Device {
         }
     }
 
-    /// How many GPUs the CUDA driver offers: at least 1.
+    /// Returns the number of GPUs that the CUDA driver offers: at least 1.
     ///
     /// # Errors
-    /// Why there is none; see [`Device::cuda`].
+    /// See [`Device::cuda`].
     pub fn cuda_count() -> Result<usize, RuntimeError> {
         #[cfg(feature = "cuda-any-version")]
         return cuda::device_count();
@@ -239,7 +239,7 @@ impl Device {
         }
     }
 
-    /// Whether this is the simulator.
+    /// Returns whether this is the simulator.
     pub fn is_sim(&self) -> bool {
         match &self.backend {
             #[cfg(feature = "sim")]
@@ -259,7 +259,7 @@ impl Device {
         }
     }
 
-    /// What the GPU has; `None` on the simulator.
+    /// Returns the properties of the GPU; `None` on the simulator.
     pub fn properties(&self) -> Option<Properties> {
         match &self.backend {
             #[cfg(feature = "sim")]
@@ -435,7 +435,7 @@ impl Device {
         Pinned::zeros(self, len)
     }
 
-    /// How many bytes of freed memory the driver keeps for later buffers when the device is waited for: 0 at
+    /// Sets the bytes of freed memory that the driver keeps for later buffers when the device is waited for: 0 at
     /// first, so that all is given back then. With more, programs that wait often and allocate much do both
     /// faster. It does nothing on the simulator and on GPUs without memory pools.
     ///
@@ -470,7 +470,7 @@ impl Device {
     ///
     /// # Errors
     /// The fault of one of them, if it had one; [`AssertFailed`](RuntimeError::AssertFailed) once for each
-    /// kernel of which assertions failed, whichever thread launched it. (Other calls that wait return the
+    /// kernel with failed assertions, whichever thread launched it. (Other calls that wait return the
     /// failed assertions of the launches of their own thread.)
     pub fn synchronize(&self) -> Result<(), RuntimeError> {
         match &self.backend {
@@ -517,20 +517,20 @@ impl fmt::Debug for Device {
     }
 }
 
-/// What a GPU has, from [`Device::properties`]: for the choice of tiles, stages and grids. What a launch may ask for
-/// is in [`Limits`].
+/// The resources of a GPU, from [`Device::properties`], for the choice of tiles, stages and grids. [`Limits`] bounds a
+/// launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Properties {
     /// The compute capability, major and minor: 9 and 0 for Hopper.
     pub capability: (u16, u16),
-    /// How many multiprocessors there are.
+    /// The number of SMs.
     pub multiprocessors: u32,
-    /// The threads that a multiprocessor has room for.
+    /// The threads that fit on an SM.
     pub threads_per_sm: u32,
-    /// The registers of 32 bits of a multiprocessor.
+    /// The 32-bit registers of an SM.
     pub registers_per_sm: u32,
-    /// The bytes of shared memory of a multiprocessor.
+    /// The bytes of shared memory of an SM.
     pub shared_bytes_per_sm: u64,
     /// The bytes of the second-level cache.
     pub l2_bytes: u64,
@@ -538,7 +538,7 @@ pub struct Properties {
     pub memory_bus_bits: u32,
 }
 
-/// Which device a user asks for, in the words `auto`, `sim`, `cuda` and `cuda:N`.
+/// The device that a user asks for, in the words `auto`, `sim`, `cuda` and `cuda:N`.
 ///
 /// ```
 /// use tilewright::runtime::DeviceChoice;
@@ -554,7 +554,7 @@ pub enum DeviceChoice {
     Auto,
     /// The simulator.
     Sim,
-    /// The GPU of this number, or the first one that is supported.
+    /// The GPU of this number, or the first supported GPU.
     Cuda(Option<usize>),
 }
 

@@ -1,4 +1,4 @@
-//! What DLPack says of a tensor, and why one is refused.
+//! Defines the DLPack types of elements, and the errors of an exchange.
 
 use crate::errors::errors;
 
@@ -7,7 +7,7 @@ use dlpark::ffi::{DLDataType, DLDeviceType};
 use crate::ir::Scalar;
 
 errors! {
-    /// Why memory does not go out or come in as a DLPack tensor.
+    /// An error of the exchange of memory as a DLPack tensor.
     ///
     /// From [`Buffer::into_dlpack`](super::Buffer::into_dlpack) and
     /// [`Buffer::from_dlpack`](super::Buffer::from_dlpack).
@@ -16,7 +16,7 @@ errors! {
     pub enum DlpackError {
         /// The tensor is not in the memory of a CUDA GPU.
         NotCuda {
-            /// Where it is: a value of DLPack's `DLDeviceType`.
+            /// The kind of its device: a value of DLPack's `DLDeviceType`.
             device_type: u32,
         } = |f| {
             f.write_str("the DLPack tensor is in ")?;
@@ -62,7 +62,7 @@ fn device_name(device_type: u32) -> Option<&'static str> {
     })
 }
 
-/// The type of DLPack for elements of a buffer; the 8-bit formats are OCP's, of which E4M3 has no infinities
+/// Returns the type of DLPack for elements of a buffer. The 8-bit formats are OCP's: E4M3 has no infinities
 /// ("fn").
 pub(super) fn data_type(elem: Scalar) -> Result<DLDataType, DlpackError> {
     Ok(match elem {

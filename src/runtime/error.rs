@@ -1,4 +1,4 @@
-//! What can go wrong between a kernel and a device.
+//! Defines [`RuntimeError`], the error of every call of the runtime.
 
 use crate::errors::errors;
 
@@ -12,7 +12,7 @@ use crate::arch::TensorMapError;
 use crate::ir::{ParseTargetError, SignatureError, Target, Type};
 
 errors! {
-    /// Why a device, a buffer or a launch is refused, or what a launch did wrong.
+    /// An error of a device, a buffer or a launch, or a fault of a kernel.
     #[derive(Clone, Debug, PartialEq)]
     #[non_exhaustive]
     pub enum RuntimeError {
@@ -38,7 +38,7 @@ errors! {
         NoSuchDevice {
             /// The number asked for.
             ordinal: usize,
-            /// How many GPUs there are.
+            /// The number of GPUs.
             count: usize,
         } = |f| match count {
             1 => {

@@ -1,4 +1,4 @@
-//! How many threads a launch runs.
+//! Defines [`Grid`], the blocks, threads and clusters of a launch.
 
 use crate::errors::errors;
 use std::fmt;
@@ -90,7 +90,7 @@ impl Grid {
 }
 
 errors! {
-    /// Why a grid has no clusters as the kernel, the launch and the device ask for.
+    /// A contradiction between the clusters of a kernel, a launch and a device.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     #[non_exhaustive]
     pub enum ClusterError {

@@ -17,7 +17,7 @@ use super::cuda;
 /// `len` elements in page-locked memory of the host: what [`Buffer::write_from`] and [`Buffer::read_to`] copy
 /// while the host goes on. Made by [`Device::pinned`].
 ///
-/// It knows which copies are under way: [`as_slice`](Pinned::as_slice) waits for those that write it,
+/// It tracks its copies in flight: [`as_slice`](Pinned::as_slice) waits for the copies that write it,
 /// [`as_mut_slice`](Pinned::as_mut_slice) and dropping it for all. So no guard has to be kept, and none can
 /// be forgotten.
 ///
@@ -82,7 +82,7 @@ impl<T: Element> Pinned<T> {
         self.len
     }
 
-    /// Whether there are no elements.
+    /// Returns whether the memory has no elements.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

@@ -1,4 +1,4 @@
-//! NVIDIA's assembler, where there is one.
+//! Runs NVIDIA's assembler, if it is installed.
 
 use crate::errors::errors;
 use std::path::{Path, PathBuf};
@@ -16,16 +16,16 @@ pub struct Ptxas {
     version: String,
 }
 
-/// What `ptxas` made of a PTX text.
+/// The output of `ptxas` for a PTX text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assembled {
     /// The code, for one architecture.
     pub cubin: Vec<u8>,
-    /// What it said: for each entry its registers, spills and shared memory, and warnings.
+    /// The log: for each entry its registers, spills and shared memory, and warnings.
     pub log: String,
 }
 
-/// What `ptxas` says of an entry.
+/// The report of `ptxas` on an entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct EntryReport {
@@ -49,7 +49,7 @@ impl Assembled {
         entries_of(&self.log)
     }
 
-    /// What it notes of code that will be slower than written.
+    /// Returns the notes on code that will be slower than written.
     pub fn notes(&self) -> Vec<CompilerNote> {
         CompilerNote::all(&self.log)
     }
@@ -86,7 +86,7 @@ fn entries_of(log: &str) -> Vec<EntryReport> {
 }
 
 errors! {
-    /// Why there is no code from `ptxas`.
+    /// An error of `ptxas`.
     #[derive(Clone, Debug, PartialEq, Eq)]
     #[non_exhaustive]
     pub enum PtxasError {
@@ -94,7 +94,7 @@ errors! {
         DoesNotRun {
             /// The program.
             path: PathBuf,
-            /// Why.
+            /// The reason of the system.
             reason: String,
         } = |f| write!(
             f,
@@ -107,14 +107,14 @@ errors! {
         File {
             /// The file.
             path: PathBuf,
-            /// Why.
+            /// The reason of the system.
             reason: String,
         } = |f| write!(f, "`{}`, a file for ptxas, cannot be used: {reason}", path.display()),
     }
 }
 
 impl Ptxas {
-    /// The one that the environment variable `TILEWRIGHT_PTXAS` names, else the one of the toolkit that
+    /// Finds the `ptxas` that the environment variable `TILEWRIGHT_PTXAS` names, else that of the toolkit that
     /// `CUDA_HOME` or `CUDA_PATH` names, else the first on the `PATH`, else that of `/usr/local/cuda`; `None`
     /// where none of these runs.
     pub fn find() -> Option<Ptxas> {
@@ -156,7 +156,7 @@ impl Ptxas {
         }
     }
 
-    /// Where it is.
+    /// Returns the path of the program.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -1,4 +1,4 @@
-//! Work beside other work, and points in it.
+//! Defines [`Stream`], work in order, and [`Event`], a point in it.
 
 use std::fmt;
 use std::time::Duration;
@@ -16,8 +16,8 @@ use {super::cuda, std::sync::Arc};
 /// Work of a device in the order of the calls. Work of two streams may run at the same time; a stream is
 /// made by [`Device::stream`], and a launch names it with [`LaunchOptions::stream`](super::LaunchOptions).
 ///
-/// Buffers order the work that uses them: a launch that reads a buffer waits for the last one that wrote it,
-/// on whatever stream, and one that writes waits for all before. For that a stream waits for all that the
+/// Buffers order the work that uses them: a launch that reads a buffer waits for the last launch that wrote it,
+/// on whatever stream, and a launch that writes it waits for all uses before. For that a stream waits for all that the
 /// other stream has at that moment. So streams need no events to be safe and right; events order the rest.
 ///
 /// ```
@@ -95,7 +95,7 @@ impl Stream {
         }
     }
 
-    /// Whether `self.device() == *device`.
+    /// Returns whether `self.device() == *device`.
     pub(super) fn is_on(&self, device: &Device) -> bool {
         match (&self.backend, &device.backend) {
             #[cfg(feature = "sim")]
@@ -187,7 +187,7 @@ impl Stream {
     }
 }
 
-/// The stream records a graph, or this is not the one that does.
+/// Refuses a call that cannot be recorded while the stream records a graph.
 #[cfg(feature = "sim")]
 pub(super) fn not_recording(
     recording: &Option<SimRecording>,
@@ -251,7 +251,7 @@ impl Event {
         }
     }
 
-    /// Whether the device has come to the point.
+    /// Returns whether the device has reached the event.
     ///
     /// # Errors
     /// Those of [`Event::synchronize`].

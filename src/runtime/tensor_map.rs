@@ -110,7 +110,7 @@ impl<T: Element> Buffer<T> {
 macro_rules! tensor_map_arg {
     ($($name:ident)*) => {$(
         impl<T> $name<'_, T> {
-            /// What the map says.
+            /// Returns the description of the map.
             pub fn desc(&self) -> &TensorMapDesc {
                 &self.map.desc
             }
@@ -120,7 +120,7 @@ macro_rules! tensor_map_arg {
             }
         }
 
-        /// What the map says.
+        /// Writes the description of the map.
         impl<T> fmt::Debug for $name<'_, T> {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 write!(f, concat!(stringify!($name), "({})"), self.map.desc)

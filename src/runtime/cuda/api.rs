@@ -195,7 +195,7 @@ impl Api {
         let get_version = unsafe { library::symbol::<GetVersion>(library, symbol_name) }
             .ok_or(RuntimeError::MissingSymbol { symbol: symbol_name, driver: unknown })?;
         let mut number = 0;
-        // SAFETY: the function needs no initialisation; `number` is a place for its result.
+        // SAFETY: the function needs no initialisation; `number` is a variable for its result.
         match unsafe { get_version(&mut number) } {
             status::SUCCESS => {}
             status::STUB_LIBRARY => return Err(RuntimeError::StubDriver),
@@ -224,7 +224,7 @@ impl Api {
     /// `code` with its name.
     pub(super) fn status(&self, code: u32) -> DriverStatus {
         let mut name = std::ptr::null();
-        // SAFETY: `name` is a place for the result.
+        // SAFETY: `name` is a variable for the result.
         let answer = unsafe { (self.cuGetErrorName)(code, &mut name) };
         let name = (answer == status::SUCCESS && !name.is_null()).then(|| {
             // SAFETY: the driver gave a text that lives as long as its library, which is never closed.
@@ -249,7 +249,7 @@ pub(in crate::runtime) fn driver_version() -> Result<CudaVersion, RuntimeError> 
 pub(in crate::runtime) fn device_count() -> Result<usize, RuntimeError> {
     let api = Api::get()?;
     let mut count = 0;
-    // SAFETY: the driver is initialised; `count` is a place for the result.
+    // SAFETY: the driver is initialised; `count` is a variable for the result.
     api.check("cuDeviceGetCount", unsafe { (api.cuDeviceGetCount)(&mut count) })?;
     match usize::try_from(count) {
         Ok(count) if count > 0 => Ok(count),

@@ -11,10 +11,10 @@ use libloading::Library;
 
 use super::context::Context;
 use super::kernel_name::KernelName;
-use super::lane::QueuedLaunches;
 use super::library::{self, library_functions};
 use super::memory::{Memory, lock_shared};
 use super::stream::Stream;
+use super::submission_counter::QueuedLaunches;
 use super::uses::{Note, Uses};
 use crate::ir::Scalar;
 use crate::runtime::cublas::{CublasError, Matmul, Operand};
@@ -192,7 +192,7 @@ impl Handles {
             uses: Arc::default(),
             name: context.kernel_names().add("cuBLAS"),
         };
-        // SAFETY: the context is current; the handle is a place for the result.
+        // SAFETY: the context is current; the handle is a variable for the result.
         let code = unsafe { (libraries.blas.cublasCreate_v2)(&mut handles.blas) };
         check("cublasCreate", code)?;
         // SAFETY: as above.
@@ -205,7 +205,7 @@ impl Handles {
     pub(in crate::runtime) fn version(&self) -> Result<u32, CublasError> {
         let libraries = Libraries::get()?;
         let mut version = 0;
-        // SAFETY: `version` is a place for the result.
+        // SAFETY: `version` is a variable for the result.
         let code = unsafe { (libraries.blas.cublasGetVersion_v2)(self.blas, &mut version) };
         check("cublasGetVersion", code)?;
         Ok(u32::try_from(version).unwrap_or(0))
@@ -273,7 +273,7 @@ impl Handles {
         let descriptors = Arc::new(Descriptors::new(matmul)?);
         let api = &libraries.lt;
         let mut preference = ptr::null_mut();
-        // SAFETY: `preference` is a place for the result.
+        // SAFETY: `preference` is a variable for the result.
         let code = unsafe { (api.cublasLtMatmulPreferenceCreate)(&mut preference) };
         check("cublasLtMatmulPreferenceCreate", code)?;
         let asked = c_int::try_from(count).unwrap_or(c_int::MAX);
@@ -437,7 +437,7 @@ impl Plan {
     }
 }
 
-/// What cuBLASLt is told of a problem.
+/// The descriptors of a problem for cuBLASLt.
 struct Descriptors {
     product: lt::cublasLtMatmulDesc_t,
     layouts: [lt::cublasLtMatrixLayout_t; 3],
@@ -463,7 +463,7 @@ impl Descriptors {
         let mut made = Descriptors { product: ptr::null_mut(), layouts: [ptr::null_mut(); 3] };
         let compute = lt::cublasComputeType_t::CUBLAS_COMPUTE_32F;
         let scale = lt::cudaDataType::CUDA_R_32F;
-        // SAFETY: `product` is a place for the result.
+        // SAFETY: `product` is a variable for the result.
         let code = unsafe { (api.cublasLtMatmulDescCreate)(&mut made.product, compute, scale) };
         check("cublasLtMatmulDescCreate", code)?;
         use lt::cublasLtMatmulDescAttributes_t as Attribute;
@@ -494,7 +494,7 @@ impl Descriptors {
         ];
         for (layout, (kind, (rows, columns), pitch)) in made.layouts.iter_mut().zip(matrices) {
             let kind = lt_type(kind);
-            // SAFETY: `layout` is a place for the result.
+            // SAFETY: `layout` is a variable for the result.
             let code = unsafe {
                 (api.cublasLtMatrixLayoutCreate)(layout, kind, rows, columns, pitch as i64)
             };

@@ -21,7 +21,7 @@ struct Exported(Option<Memory>);
 impl Drop for Exported {
     fn drop(&mut self) {
         let Some(memory) = self.0.take() else { return };
-        // The tensor may go while work on it is under way, on streams that nobody here knows.
+        // The tensor may be freed while work on it is in flight, on streams that this crate does not know.
         if memory.context().wait_for_all_code().is_err() {
             // Then the memory must stay, because it may be in use.
             std::mem::forget(memory);
@@ -37,8 +37,8 @@ impl<T: Element> Buffer<T> {
     /// The call waits for all uses of the buffer, so the tensor can be used on any stream. The tensor keeps the
     /// memory; dropping it waits for all work of the GPU in this process, and then frees it.
     ///
-    /// A buffer of `bool`s takes the way through the host: a byte that is neither 0 nor 1, which a kernel may have stored,
-    /// becomes 1.
+    /// A buffer of `bool`s takes the way through the host: a byte that is neither 0 nor 1, which a kernel may have
+    /// stored, becomes 1.
     ///
     /// # Errors
     /// The buffer comes back with each of them.
@@ -146,10 +146,10 @@ impl<T: Element> Buffer<T> {
     }
 }
 
-/// What a buffer needs to know of a tensor.
+/// The properties of a tensor that a buffer needs.
 struct Found {
     device: i32,
-    /// That of the first element; 0 without elements.
+    /// The address of the first element; 0 without elements.
     address: u64,
     len: usize,
 }

@@ -1,4 +1,4 @@
-//! What the numbers that the driver answers mean (CUDA Driver API, `CUresult`).
+//! Names the status codes of the driver (CUDA Driver API, `CUresult`).
 
 use crate::runtime::FaultKind;
 
@@ -29,7 +29,7 @@ pub(super) fn fault(code: u32) -> Option<FaultKind> {
     })
 }
 
-/// Whether the answer to loading a module is about the PTX and not about the device: invalid image, no
+/// Returns whether the answer to loading a module is about the PTX and not about the device: invalid image, no
 /// binary for the GPU, invalid PTX, no compiler, unsupported PTX version, compiler disabled.
 pub(super) fn is_about_ptx(code: u32) -> bool {
     matches!(code, 200 | 209 | 218 | 221..=223)

@@ -14,8 +14,8 @@ use super::capture::Capture;
 use super::context::Context;
 use super::event::Event;
 use super::kernel_name::KernelId;
-use super::lane::QueuedLaunches;
 use super::status;
+use super::submission_counter::QueuedLaunches;
 use super::timeline::{By, Timeline};
 use super::uses::Note;
 use crate::runtime::RuntimeError;
@@ -27,7 +27,7 @@ pub(in crate::runtime) struct Stream {
     number: u64,
     origin: Origin,
     timeline: Timeline,
-    /// What is recorded instead of run, if it is, and whether it is: nearly no stream ever records.
+    /// The recorded work of a stream that records a graph, and whether it records one: few streams do.
     capture: Mutex<Option<Capture>>,
     is_recording: AtomicBool,
 }
@@ -47,7 +47,7 @@ unsafe impl Send for Stream {}
 // SAFETY: as above.
 unsafe impl Sync for Stream {}
 
-/// Whether other code was ever found capturing a stream that this crate uses.
+/// Set once other code was found capturing a stream that this crate uses.
 static CAPTURE_SEEN: AtomicBool = AtomicBool::new(false);
 
 /// Numbers of streams.
@@ -94,7 +94,7 @@ impl Stream {
         Ok(Arc::new(stream))
     }
 
-    /// The stream of other code, which `owner` keeps alive; the one that is known, where it is in use.
+    /// Returns the stream of other code, which `owner` keeps alive. A stream that is in use already is shared.
     ///
     /// # Safety
     /// `raw` is a stream of the context as long as `owner` is not dropped.
@@ -131,7 +131,7 @@ impl Stream {
     #[inline]
     fn ask_capturing(&self) -> Result<(), RuntimeError> {
         let mut now = sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
-        // SAFETY: the stream belongs to the context; `now` is a place for the result.
+        // SAFETY: the stream belongs to the context; `now` is a variable for the result.
         let code = unsafe { (self.context.api().cuStreamIsCapturing)(self.raw, &mut now) };
         self.context.check("cuStreamIsCapturing", code)?;
         match now {
@@ -158,8 +158,8 @@ impl Stream {
         result
     }
 
-    /// Whether [`Stream::check_not_captured`] is due behind a launch of the fast path. It costs a call of the driver, so a
-    /// program pays for it from the first capture on that any check finds.
+    /// Returns whether [`Stream::check_not_captured`] is due behind a launch of the fast path. It costs a call of the
+    /// driver, so a program pays for it from the first capture on that any check finds.
     #[inline]
     pub(super) fn asks_after_launches(&self) -> bool {
         self.is_foreign() && CAPTURE_SEEN.load(Relaxed)
@@ -179,7 +179,7 @@ impl Stream {
         self.raw
     }
 
-    /// Ends the recording with `f` and returns what was recorded. No launch of another thread is under way on the
+    /// Ends the recording with `f` and returns what was recorded. No launch of another thread is in flight on the
     /// stream meanwhile: the driver would record it, and what it uses would not be kept.
     pub(super) fn end_capture<R>(&self, f: impl FnOnce() -> R) -> (R, Capture) {
         let mut place = self.capture.lock().unwrap_or_else(PoisonError::into_inner);
@@ -242,7 +242,7 @@ impl Stream {
         let Ok(()) = self.queue(None, each, || Ok::<(), Infallible>(()));
     }
 
-    /// The launches in flight, and the latest of all: its place among those of all streams, its kernel.
+    /// The launches in flight, and the latest of all: its number among those of all streams, its kernel.
     pub(super) fn in_flight(&self) -> (u64, Option<(u64, KernelId)>) {
         self.timeline.in_flight()
     }
@@ -265,12 +265,12 @@ impl Stream {
         self.context.check_asserts()
     }
 
-    /// Whether the work of this number may not have ended yet.
+    /// Returns whether the work of this number may still be in flight.
     pub(super) fn may_run(&self, by: By, work: u64) -> bool {
         self.timeline.may_run(by, work)
     }
 
-    /// Whether all work that was queued here has ended, and that is known.
+    /// Returns whether all work of the stream is known to have ended.
     pub(super) fn is_idle(&self) -> bool {
         self.timeline.is_idle()
     }

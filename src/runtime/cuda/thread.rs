@@ -1,4 +1,4 @@
-//! What stands for a thread of the host.
+//! Numbers the host threads that queue work, and tells which have ended.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -47,7 +47,7 @@ pub(super) fn register() -> Option<(u64, Alive)> {
     RUNNING.try_with(register).ok()
 }
 
-/// What is gone when the calling thread is; nothing while it is ending.
+/// Returns a weak reference that expires with the calling thread; an expired one while the thread ends.
 pub(super) fn this_thread() -> Alive {
     register().map(|(_, thread)| thread).unwrap_or_default()
 }
