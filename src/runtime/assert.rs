@@ -86,7 +86,7 @@ impl AssertSites {
         AssertSites { kernel: ir.name.clone(), sites }
     }
 
-    /// The failure of the assertion with the number `op`; `None` if there is no such assertion.
+    /// Returns the failure of the assertion with the number `op`; `None` if there is no such assertion.
     pub(in crate::runtime) fn failure(
         &self,
         op: usize,
@@ -107,7 +107,7 @@ impl AssertSites {
         })
     }
 
-    /// The failure that a record of an [`AssertBuffer`] stands for.
+    /// Returns the failure that a record of an [`AssertBuffer`] stands for.
     #[cfg(feature = "cuda-any-version")]
     pub(in crate::runtime) fn decode(&self, record: &[u64]) -> Option<AssertFailure> {
         let half = |i: usize| {

@@ -43,7 +43,7 @@ pub(super) enum Memory {
 }
 
 impl Memory {
-    /// The device that the memory belongs to.
+    /// Returns the device that the memory belongs to.
     pub(super) fn device(&self) -> Device {
         match self {
             #[cfg(feature = "sim")]
@@ -107,7 +107,7 @@ impl<T: Element> Buffer<T> {
         self.memory
     }
 
-    /// The number of elements.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -117,7 +117,7 @@ impl<T: Element> Buffer<T> {
         self.len == 0
     }
 
-    /// The device whose memory it is.
+    /// Returns the device whose memory it is.
     pub fn device(&self) -> Device {
         self.memory.device()
     }
@@ -216,7 +216,7 @@ impl<T: Element> fmt::Debug for Buffer<T> {
     }
 }
 
-/// The bytes of `len` elements, if they can be addressed.
+/// Returns the bytes of `len` elements, if they can be addressed.
 fn len_bytes<T: Element>(device: &Device, len: usize) -> Result<usize, RuntimeError> {
     let size = T::SCALAR.size_bytes() as usize;
     match len.checked_mul(size) {

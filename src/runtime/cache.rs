@@ -66,7 +66,7 @@ pub(super) struct Compiled {
 pub(super) struct Key([u8; 32]);
 
 impl Key {
-    /// The name of what the parts decide. Each is hashed with its length, so that none runs into the next.
+    /// Returns the name of what the parts decide. Each is hashed with its length, so that none runs into the next.
     pub(super) fn of(parts: &[&str]) -> Key {
         let mut hasher = blake3::Hasher::new();
         hasher.update(MAGIC);
@@ -77,7 +77,7 @@ impl Key {
         Key(*hasher.finalize().as_bytes())
     }
 
-    /// The name of its file.
+    /// Returns the name of its file.
     pub(super) fn hex(self) -> String {
         blake3::Hash::from_bytes(self.0).to_hex().to_string()
     }
@@ -132,18 +132,18 @@ const MAGIC: &[u8; 16] = b"tilewright cub 1";
 const MEMORY_BYTES: usize = 256 << 20;
 
 impl ModuleCache {
-    /// The cache that loading uses.
+    /// Returns the cache that loading uses.
     pub fn shared() -> &'static ModuleCache {
         static SHARED: OnceLock<ModuleCache> = OnceLock::new();
         SHARED.get_or_init(|| ModuleCache::with(CacheFolder::of_user("modules")))
     }
 
-    /// A cache without a folder.
+    /// Returns a cache without a folder.
     pub fn in_memory() -> ModuleCache {
         ModuleCache::with(None)
     }
 
-    /// A cache in a folder, which is made when the first entry is written.
+    /// Returns a cache in a folder, which is made when the first entry is written.
     pub fn in_folder(folder: impl Into<PathBuf>) -> ModuleCache {
         ModuleCache::with(Some(CacheFolder::named(folder.into())))
     }
@@ -170,7 +170,7 @@ impl ModuleCache {
         ModuleCache { disk: self.disk.map(|disk| disk.limited(bytes)), ..self }
     }
 
-    /// The folder, if there is one.
+    /// Returns the folder, if there is one.
     pub fn folder(&self) -> Option<&Path> {
         self.disk.as_ref().map(Disk::folder)
     }
@@ -192,8 +192,8 @@ impl ModuleCache {
         }
     }
 
-    /// The last folder or entry that was not used because of what it is or who can write it. `stats` counts all of
-    /// them.
+    /// Returns the last folder or entry that was not used because of what it is or who can write it. `stats` counts all
+    /// of them.
     ///
     /// ```
     /// use tilewright::runtime::ModuleCache;
@@ -218,7 +218,7 @@ impl ModuleCache {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The module, from memory or from the disk.
+    /// Returns the module, from memory or from the disk.
     pub(super) fn find(&self, key: Key) -> Option<Arc<Compiled>> {
         if let Some(found) = self.memory().entries.get(&key).cloned() {
             self.stats.memory_hits.fetch_add(1, Relaxed);
@@ -295,7 +295,7 @@ impl ModuleCache {
         Ok(())
     }
 
-    /// The number of entries on the disk and their bytes.
+    /// Returns the number of entries on the disk and their bytes.
     pub fn size(&self) -> (usize, u64) {
         self.disk.as_ref().map_or((0, 0), Disk::size)
     }
@@ -317,7 +317,7 @@ enum Found {
     Nothing,
 }
 
-/// An entry as a file: magic, name, checksum of the rest; then the bytes of the log, the log, the code.
+/// Returns an entry as a file: magic, name, checksum of the rest; then the bytes of the log, the log, the code.
 fn encode(key: Key, compiled: &Compiled) -> Vec<u8> {
     let log = compiled.log.as_bytes();
     let mut rest = (log.len() as u64).to_le_bytes().to_vec();
@@ -330,7 +330,7 @@ fn encode(key: Key, compiled: &Compiled) -> Vec<u8> {
     file
 }
 
-/// The module of a file that is whole and has the name.
+/// Returns the module of a file that is whole and has the name.
 pub(super) fn decode(key: Key, file: &[u8]) -> Option<Compiled> {
     let (found, rest) = file.strip_prefix(MAGIC)?.split_first_chunk::<32>()?;
     let (sum, rest) = rest.split_first_chunk::<32>()?;
@@ -343,7 +343,7 @@ pub(super) fn decode(key: Key, file: &[u8]) -> Option<Compiled> {
     Some(Compiled { cubin: cubin.to_vec(), log })
 }
 
-/// The name that a file has inside.
+/// Returns the name that a file has inside.
 pub(super) fn key_of(file: &[u8]) -> Option<Key> {
     file.strip_prefix(MAGIC)?.first_chunk::<32>().map(|key| Key(*key))
 }

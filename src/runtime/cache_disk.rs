@@ -58,7 +58,7 @@ impl Disk {
         &self.folder.path
     }
 
-    /// The path of the entry of this name: 64 hexadecimal digits.
+    /// Returns the path of the entry of this name: 64 hexadecimal digits.
     pub(super) fn path(&self, name: &str) -> PathBuf {
         self.folder.path.join(name).with_extension(EXTENSION)
     }
@@ -137,7 +137,7 @@ impl Disk {
         removed
     }
 
-    /// The entries, in no order.
+    /// Returns the entries, in no order.
     fn entries(&self) -> Vec<Entry> {
         let Ok(found) = fs::read_dir(&self.folder.path) else { return Vec::new() };
         let entry = |found: io::Result<fs::DirEntry>| {
@@ -160,7 +160,7 @@ impl Disk {
         entries.into_iter().filter_map(|entry| self.read_path(&entry.path).ok())
     }
 
-    /// The number of entries and their bytes.
+    /// Returns the number of entries and their bytes.
     pub(super) fn size(&self) -> (usize, u64) {
         let entries = self.entries();
         (entries.len(), entries.iter().map(|entry| entry.bytes).fold(0, u64::saturating_add))
@@ -206,7 +206,7 @@ mod tests {
         fs::metadata(path).unwrap().mode() & 0o7777
     }
 
-    /// A folder with one entry.
+    /// Returns a folder with one entry.
     fn filled(name: &str) -> (Folder, Key) {
         let (folder, key) = (Folder::new(name), Key::of(&["x"]));
         ModuleCache::in_folder(&folder.0).insert(key, compiled(1));

@@ -11,14 +11,14 @@ pub(crate) struct CacheFolder {
 }
 
 impl CacheFolder {
-    /// A folder that the user names.
+    /// Returns a folder that the user names.
     pub(crate) fn named(path: PathBuf) -> CacheFolder {
         CacheFolder { path, own: 1 }
     }
 
-    /// The folder `name` below the folder `tilewright` of the user's cache folder. Where the environment variable
-    /// `TILEWRIGHT_CACHE` names a folder, that folder for modules and a folder below it for anything else. `None` where
-    /// the variable is `off`, and where the system names no folder for caches.
+    /// Returns the folder `name` below the folder `tilewright` of the user's cache folder. Where the environment
+    /// variable `TILEWRIGHT_CACHE` names a folder, that folder for modules and a folder below it for anything else.
+    /// `None` where the variable is `off`, and where the system names no folder for caches.
     pub(crate) fn of_user(name: &str) -> Option<CacheFolder> {
         let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
         if let Some(named) = variable("TILEWRIGHT_CACHE") {

@@ -58,7 +58,7 @@ impl Matmul {
         Columns { first, first_pitch, second, second_pitch }
     }
 
-    /// The elements of A, B and C.
+    /// Returns the elements of A, B and C.
     fn lens(&self) -> [u64; 3] {
         let [m, n, k] = self.sizes.map(u64::from);
         [m * k, k * n, m * n]
@@ -150,7 +150,7 @@ pub struct Cublas {
 }
 
 impl Cublas {
-    /// The libraries, for this GPU.
+    /// Returns the libraries, for this GPU.
     ///
     /// # Errors
     /// [`NoLibrary`](CublasError::NoLibrary), [`MissingSymbol`](CublasError::MissingSymbol),
@@ -167,7 +167,7 @@ impl Cublas {
         }
     }
 
-    /// The version, such as `13.1.0`.
+    /// Returns the version, such as `13.1.0`.
     ///
     /// # Errors
     /// [`Status`](CublasError::Status).
@@ -200,7 +200,7 @@ impl Cublas {
         )
     }
 
-    /// The first kernels that cuBLASLt's heuristic names for the product, at most `count`, in its order, with
+    /// Returns the first kernels that cuBLASLt's heuristic names for the product, at most `count`, in its order, with
     /// 32 MiB of scratch memory.
     ///
     /// # Errors

@@ -50,7 +50,7 @@ errors! {
     }
 }
 
-/// The kinds of devices by their numbers in `dlpack.h`.
+/// Returns the kinds of devices by their numbers in `dlpack.h`.
 fn device_name(device_type: u32) -> Option<&'static str> {
     Some(match DLDeviceType(device_type) {
         DLDeviceType::CPU => "host memory",
@@ -85,7 +85,7 @@ pub(super) fn data_type(elem: Scalar) -> Result<DLDataType, DlpackError> {
     })
 }
 
-/// A type of DLPack in the words of array libraries: `float32`, `bfloat16`, `uint8x4` for four lanes.
+/// Returns a type of DLPack in the words of array libraries: `float32`, `bfloat16`, `uint8x4` for four lanes.
 pub(super) fn data_type_name(data_type: DLDataType) -> String {
     let DLDataType { code, bits, lanes } = data_type;
     let family = match code.0 {

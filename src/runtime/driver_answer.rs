@@ -18,12 +18,12 @@ pub struct CudaVersion {
 }
 
 impl CudaVersion {
-    /// The version `major.minor`.
+    /// Returns the version `major.minor`.
     pub const fn new(major: u16, minor: u16) -> CudaVersion {
         CudaVersion { major, minor }
     }
 
-    /// The version from CUDA's number, `1000 * major + 10 * minor`; a negative number counts as 0.
+    /// Returns the version from CUDA's number, `1000 * major + 10 * minor`; a negative number counts as 0.
     pub const fn from_number(number: i32) -> CudaVersion {
         let number = if number < 0 { 0 } else { number };
         CudaVersion { major: (number / 1000) as u16, minor: (number % 1000 / 10) as u16 }

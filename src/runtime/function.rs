@@ -180,7 +180,7 @@ impl<P> Function<P> {
         Function { inner: Arc::new(inner), params: PhantomData }
     }
 
-    /// The name of the kernel.
+    /// Returns the name of the kernel.
     pub fn name(&self) -> &str {
         &self.inner.name
     }
@@ -213,7 +213,7 @@ impl<P> Function<P> {
         }
     }
 
-    /// The device that it is loaded on.
+    /// Returns the device that it is loaded on.
     pub fn device(&self) -> &Device {
         &self.inner.device
     }

@@ -84,8 +84,8 @@ impl GraphBuilder {
         })
     }
 
-    /// The stream whose launches are recorded, and its copies ([`Buffer::copy_from`](super::Buffer::copy_from)) and
-    /// fills ([`Buffer::fill`](super::Buffer::fill)). When the recording has ended it is a stream like others.
+    /// Returns the stream whose launches are recorded, and its copies ([`Buffer::copy_from`](super::Buffer::copy_from))
+    /// and fills ([`Buffer::fill`](super::Buffer::fill)). When the recording has ended it is a stream like others.
     pub fn stream(&self) -> &Stream {
         &self.stream
     }
@@ -267,7 +267,7 @@ impl Graph {
         }
     }
 
-    /// The number of launches, copies and fills.
+    /// Returns the number of launches, copies and fills.
     pub fn len(&self) -> usize {
         match &self.backend {
             #[cfg(feature = "sim")]

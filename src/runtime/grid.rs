@@ -29,7 +29,7 @@ impl Grid {
         Grid { blocks, threads, cluster: None }
     }
 
-    /// The fewest blocks of `threads` threads along x that have at least `n` threads in all, and at least
+    /// Returns a grid of the fewest blocks of `threads` threads along x that have at least `n` threads in all, at least
     /// one: `max(1, ceil(n / threads))`. More than `u32::MAX` blocks are cut to that, which no device
     /// takes.
     pub fn cover(n: usize, threads: u32) -> Grid {
@@ -37,12 +37,12 @@ impl Grid {
         Grid::new([u32::try_from(blocks).unwrap_or(u32::MAX), 1, 1], [threads, 1, 1])
     }
 
-    /// The same grid in clusters of `blocks` blocks along each axis, which divide the blocks of the grid.
+    /// Returns the same grid in clusters of `blocks` blocks along each axis, which divide the blocks of the grid.
     pub const fn cluster(self, blocks: [u32; 3]) -> Grid {
         Grid { cluster: Some(blocks), ..self }
     }
 
-    /// The blocks of a cluster along each axis when a kernel with these bounds is launched, `[1, 1, 1]`
+    /// Returns the blocks of a cluster along each axis when a kernel with these bounds is launched, `[1, 1, 1]`
     /// without clusters, on a device that has at most `limit` blocks in a cluster.
     ///
     /// # Errors

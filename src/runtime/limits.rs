@@ -41,7 +41,7 @@ impl Limits {
         ..Limits::EVERY_TARGET
     };
 
-    /// The grids without clusters that [`Limits::check`] takes for a kernel with these bounds.
+    /// Returns the grids without clusters that [`Limits::check`] takes for a kernel with these bounds.
     #[cfg(any(feature = "sim", feature = "cuda-any-version"))]
     pub(super) fn plain_grids(&self, bounds: &LaunchBounds) -> PlainGrids {
         let threads_per_block = bounds.max_threads.unwrap_or(u32::MAX).min(self.threads_per_block);

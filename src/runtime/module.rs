@@ -59,7 +59,7 @@ impl LoadedModule {
         })
     }
 
-    /// The function of a kernel of the module.
+    /// Returns the function of a kernel of the module.
     ///
     /// # Errors
     /// [`NotInModule`](RuntimeError::NotInModule); on a GPU [`Driver`](RuntimeError::Driver).

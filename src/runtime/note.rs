@@ -48,7 +48,8 @@ pub enum CompilerNoteKind {
 }
 
 impl CompilerNote {
-    /// The notes of a log, in its order. Lines without a number, such as those of registers and spills, are none.
+    /// Returns the notes of a log, in its order. Lines without a number, such as those of registers and spills, are
+    /// none.
     pub fn all(log: &str) -> Vec<CompilerNote> {
         log.lines().filter_map(CompilerNote::of_line).collect()
     }

@@ -77,7 +77,7 @@ impl<T: Element> Pinned<T> {
         Ok(Pinned { memory, len, elem: PhantomData })
     }
 
-    /// The number of elements.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -87,7 +87,7 @@ impl<T: Element> Pinned<T> {
         self.len == 0
     }
 
-    /// The elements, after the copies that write them.
+    /// Returns the elements, after the copies that write them.
     ///
     /// # Errors
     /// The fault of a launch before, if it had one; [`Driver`](RuntimeError::Driver).
@@ -100,7 +100,7 @@ impl<T: Element> Pinned<T> {
         }
     }
 
-    /// The elements to be changed, after all copies from and to them.
+    /// Returns the elements to be changed, after all copies from and to them.
     ///
     /// # Errors
     /// Those of [`Pinned::as_slice`].

@@ -44,7 +44,7 @@ pub struct EntryReport {
 }
 
 impl Assembled {
-    /// The entries that the log names, in its order.
+    /// Returns the entries that the log names, in its order.
     pub fn entries(&self) -> Vec<EntryReport> {
         entries_of(&self.log)
     }
@@ -55,7 +55,7 @@ impl Assembled {
     }
 }
 
-/// The number before a word: 32 for `registers` in `Used 32 registers, used 1 barriers`.
+/// Returns the number before a word: 32 for `registers` in `Used 32 registers, used 1 barriers`.
 fn number_before(line: &str, word: &str) -> Option<u32> {
     let (before, _) = line.split_once(word)?;
     before.split_whitespace().next_back()?.parse().ok()
@@ -135,7 +135,7 @@ impl Ptxas {
         Ok(toolkits.chain(usual).find_map(|path| Ptxas::at(path).ok()))
     }
 
-    /// The one at the path.
+    /// Returns the `ptxas` at the path.
     ///
     /// # Errors
     /// [`PtxasError::DoesNotRun`].
@@ -161,7 +161,7 @@ impl Ptxas {
         &self.path
     }
 
-    /// Its version, such as `13.0.88`.
+    /// Returns its version, such as `13.0.88`.
     pub fn version(&self) -> &str {
         &self.version
     }

@@ -85,7 +85,7 @@ impl Stream {
         Ok(Stream { backend })
     }
 
-    /// The device whose work it is.
+    /// Returns the device whose work it is.
     pub fn device(&self) -> Device {
         match &self.backend {
             #[cfg(feature = "sim")]
@@ -141,7 +141,7 @@ impl Stream {
         }
     }
 
-    /// The point behind all work of the stream before this call.
+    /// Returns the point behind all work of the stream before this call.
     ///
     /// # Errors
     /// [`NotInGraph`](RuntimeError::NotInGraph) while it records a graph; the fault of a launch before, if it
@@ -264,7 +264,7 @@ impl Event {
         }
     }
 
-    /// The time from this point to `end`, once both are passed: waits for them. On the simulator it is the
+    /// Returns the time from this point to `end`, once both are passed: waits for them. On the simulator it is the
     /// time on the wall.
     ///
     /// # Errors

@@ -69,7 +69,7 @@ impl<'b> Mapped<'b> {
 }
 
 impl<T: Element> Buffer<T> {
-    /// The tensor that `map` describes, at the start of this buffer, for a kernel that reads it.
+    /// Returns the tensor that `map` describes, at the start of this buffer, for a kernel that reads it.
     ///
     /// # Errors
     /// [`TensorMap`](RuntimeError::TensorMap) where the elements differ or the tensor is larger than the

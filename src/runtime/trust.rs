@@ -175,7 +175,7 @@ pub(crate) fn make_private_folder(path: &Path) -> io::Result<()> {
     builder.create(path)
 }
 
-/// The options for a file that only the user can read and write, where they create one.
+/// Returns the options for a file that only the user can read and write, where they create one.
 pub(crate) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);

@@ -50,7 +50,7 @@ impl Series {
         Series { name: name.into(), values, look: Look::Bar }
     }
 
-    /// The same, drawn otherwise.
+    /// Returns the same, drawn otherwise.
     pub fn look(self, look: Look) -> Series {
         Series { look, ..self }
     }
@@ -86,7 +86,7 @@ macro_rules! put {
 }
 
 impl Chart {
-    /// The chart as SVG 1.1 on a white ground, 880 x 470.
+    /// Returns the chart as SVG 1.1 on a white ground, 880 x 470.
     pub fn svg(&self) -> String {
         let mut out = String::new();
         put!(
@@ -124,7 +124,7 @@ impl Chart {
         values.copied().filter(|value| value.is_finite()).fold(0.0, f64::max)
     }
 
-    /// The distance of the lines of the grid: 1, 2 or 5 times a power of 10, such that there are 4 to 10.
+    /// Returns the distance of the lines of the grid: 1, 2 or 5 times a power of 10, such that there are 4 to 10.
     fn step(&self) -> f64 {
         let rough = (self.largest() / 6.0).max(1e-9);
         let power = 10f64.powf(rough.log10().floor());
@@ -143,12 +143,12 @@ impl Chart {
         }
     }
 
-    /// The width of a category.
+    /// Returns the width of a category.
     fn width(&self) -> f64 {
         (WIDTH - LEFT - RIGHT) / self.categories.len().max(1) as f64
     }
 
-    /// The middle of a category.
+    /// Returns the middle of a category.
     fn x(&self, category: usize) -> f64 {
         LEFT + (category as f64 + 0.5) * self.width()
     }
@@ -269,7 +269,7 @@ impl Chart {
     }
 }
 
-/// A number with three significant digits at least.
+/// Returns a number with three significant digits at least.
 fn number(value: f64) -> String {
     match value.abs() {
         0.0 => "0".to_owned(),

@@ -9,7 +9,7 @@ use rand_chacha::ChaCha8Rng;
 const TABLE: usize = 1 << 16;
 const THREADS: u32 = 256;
 
-/// A grid of threads that each have several elements of `len`.
+/// Returns a grid of threads that each have several elements of `len`.
 pub(super) fn grid(len: usize) -> Grid {
     Grid::new([len.div_ceil(THREADS as usize).clamp(1, 1 << 14) as u32, 1, 1], [THREADS, 1, 1])
 }

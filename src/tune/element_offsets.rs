@@ -78,7 +78,7 @@ impl ElementOffsets {
         ends.map(|end| end + 1)
     }
 
-    /// The number of elements of D.
+    /// Returns the number of elements of D.
     pub(super) fn elements(&self) -> usize {
         self.batch * self.m * self.n
     }
@@ -89,22 +89,22 @@ impl ElementOffsets {
         [number / (m * n), number / n % m, number % n]
     }
 
-    /// The offset of an element of A.
+    /// Returns the offset of an element of A.
     pub(super) fn a(&self, matrix: usize, row: usize, depth: usize) -> usize {
         of_operand(self.strides.a, self.majors[0], matrix, row, depth)
     }
 
-    /// The offset of an element of B.
+    /// Returns the offset of an element of B.
     pub(super) fn b(&self, matrix: usize, column: usize, depth: usize) -> usize {
         of_operand(self.strides.b, self.majors[1], matrix, column, depth)
     }
 
-    /// The offset of an element of C.
+    /// Returns the offset of an element of C.
     pub(super) fn c(&self, matrix: usize, row: usize, column: usize) -> usize {
         of_operand(self.strides.c, Major::K, matrix, row, column)
     }
 
-    /// The offset of an element of D.
+    /// Returns the offset of an element of D.
     pub(super) fn d(&self, matrix: usize, row: usize, column: usize) -> usize {
         of_operand(self.strides.d, Major::K, matrix, row, column)
     }

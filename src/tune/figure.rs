@@ -7,7 +7,7 @@ use super::regime::Regime;
 use super::stats::{Estimate, median};
 
 impl Entry {
-    /// The median of the seconds. `None` where nothing was timed.
+    /// Returns the median of the seconds. `None` where nothing was timed.
     pub fn seconds(&self) -> Option<f64> {
         median(&self.seconds)
     }
@@ -19,7 +19,7 @@ impl Comparison {
         2.0 * self.sizes.map(f64::from).into_iter().product::<f64>()
     }
 
-    /// The fastest that one maker has.
+    /// Returns the fastest that one maker has.
     pub fn best_of(&self, maker: Maker) -> Option<&Entry> {
         let timed = self.entries.iter().filter(|entry| entry.of == maker);
         timed
@@ -78,7 +78,7 @@ impl Report {
         }
     }
 
-    /// The comparisons of one regime.
+    /// Returns the comparisons of one regime.
     pub fn of(&self, regime: Regime) -> impl Iterator<Item = &Comparison> {
         self.comparisons.iter().filter(move |comparison| comparison.regime == regime)
     }

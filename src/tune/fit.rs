@@ -34,7 +34,7 @@ const PRICE: f64 = 2e-5;
 /// The number of the model's first configurations that a search tries before any other.
 const FIRST: usize = 8;
 
-/// The error of a model.
+/// Returns the error of a model.
 fn loss(model: &GemmModel, groups: &[Group]) -> f64 {
     let mut sum = 0.0;
     for group in groups {
@@ -63,7 +63,7 @@ fn loss(model: &GemmModel, groups: &[Group]) -> f64 {
     sum / groups.len().max(1) as f64
 }
 
-/// The smallest value that the simplex method finds.
+/// Returns the smallest value that the simplex method finds.
 fn simplex<const N: usize>(
     start: [f64; N],
     step: f64,

@@ -52,8 +52,8 @@ impl From<crate::runtime::CublasError> for Rejection {
     }
 }
 
-/// The best configuration for a product on this GPU, from the shared store, or by a search among the first of the
-/// model's order. It is timed as the largest regime of the sizes says, on matrices that lie where the problem says.
+/// Returns the best configuration for a product on this GPU, from the shared store, or by a search among the first of
+/// the model's order. It is timed as the largest regime of the sizes says, on matrices that lie where the problem says.
 ///
 /// ```no_run
 /// use tilewright::ir::{Scalar, Target};
@@ -159,7 +159,7 @@ impl<T: GemmElement, D: GemmElement> GemmBench<T, D> {
         })
     }
 
-    /// The version of cuBLAS, or why there is none.
+    /// Returns the version of cuBLAS, or the reason for its absence.
     ///
     /// # Errors
     /// A sentence about what is missing.
@@ -214,7 +214,7 @@ impl<T: GemmElement, D: GemmElement> GemmBench<T, D> {
         all
     }
 
-    /// The best of the space for the problem: see [`tune`].
+    /// Returns the best of the space for the problem: see [`tune`].
     ///
     /// # Errors
     /// [`SearchError`].
@@ -240,7 +240,7 @@ impl<T: GemmElement, D: GemmElement> GemmBench<T, D> {
         Search::new(store.clone(), key).effort(effort).run(first, &mut measured)
     }
 
-    /// The key of a search.
+    /// Returns the key of a search.
     pub fn key(&self, space: &GemmSpace, problem: &GemmProblem, regime: Regime) -> TuningKey {
         TuningKey {
             device: self.device.name().to_owned(),
@@ -250,8 +250,8 @@ impl<T: GemmElement, D: GemmElement> GemmBench<T, D> {
         }
     }
 
-    /// The device for a [`Search`]: matrices for the problem are made when they are first needed. `done` is called
-    /// after each check.
+    /// Returns the device for a [`Search`]: matrices for the problem are made when they are first needed. `done` is
+    /// called after each check.
     pub fn measure<'g>(
         &'g mut self,
         problem: &GemmProblem,

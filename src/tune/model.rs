@@ -34,8 +34,8 @@ impl Machine {
         shared_bytes: 228 * 1024,
     };
 
-    /// A device with these properties. What they do not say is taken from the H200, in proportion to the width of the
-    /// bus and to the SMs.
+    /// Returns a device with these properties. What they do not say is taken from the H200, in proportion to the width
+    /// of the bus and to the SMs.
     pub fn of(properties: &Properties) -> Machine {
         let base = Machine::H200;
         let bus = f64::from(properties.memory_bus_bits) / 6016.0;
@@ -171,7 +171,7 @@ impl GemmModel {
     /// Of an NVIDIA H200.
     pub const H200: GemmModel = GemmModel { machine: Machine::H200, parameters: Parameters::H200 };
 
-    /// The model of a device with the parameters of the H200.
+    /// Returns the model of a device with the parameters of the H200.
     pub fn of(machine: Machine) -> GemmModel {
         GemmModel { machine, parameters: Parameters::H200 }
     }
@@ -306,7 +306,7 @@ impl GemmModel {
         }
     }
 
-    /// The floating point operations of all tiles, also of the parts beyond the matrices.
+    /// Returns the floating point operations of all tiles, also of the parts beyond the matrices.
     fn flops(&self, config: &GemmConfig, problem: &GemmProblem) -> f64 {
         let [rows, columns, steps] = config.tiles(problem).map(f64::from);
         let [m, n, k] = products_of(config);
@@ -363,13 +363,13 @@ fn multiplications(scalar: Scalar) -> f64 {
     4096.0 / f64::from(scalar.size_bytes())
 }
 
-/// The share of the bytes of a step that a block fetches itself: the blocks of a cluster share B.
+/// Returns the share of the bytes of a step that a block fetches itself: the blocks of a cluster share B.
 fn shared_share(config: &GemmConfig) -> f64 {
     let [m, n, _] = config.tile.map(f64::from);
     (m + n / f64::from(config.cluster.max(1))) / (m + n)
 }
 
-/// The energy of an operation, relative to one of `bf16` with wide instructions.
+/// Returns the energy of an operation, relative to one of `bf16` with wide instructions.
 fn energy_of(config: &GemmConfig) -> f64 {
     let narrow = 1.0 + 6.0 / f64::from(config.tile[1].max(8));
     let kind = match config.schedule {

@@ -49,7 +49,7 @@ impl fmt::Display for Provenance {
     }
 }
 
-/// The driver of a device in words.
+/// Returns the driver of a device in words.
 pub(super) fn driver(device: &Device) -> String {
     match (device.driver_release(), device.cuda_version()) {
         (Some(release), Some(cuda)) => format!("driver {release} (CUDA {cuda})"),
@@ -58,7 +58,7 @@ pub(super) fn driver(device: &Device) -> String {
     }
 }
 
-/// The day in UTC.
+/// Returns the day in UTC.
 fn today() -> String {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let [year, month, day] = civil(since.as_secs() / 86_400);
@@ -140,7 +140,7 @@ impl Sweep {
         self.shapes.push(SweepShape { sizes, regime, us });
     }
 
-    /// The times with their configurations, as the model takes them.
+    /// Returns the times with their configurations, as the model takes them.
     ///
     /// # Errors
     /// [`SweepError`]: a name that is none, a index without a configuration, a time that is none.
@@ -179,7 +179,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// The smallest of the seconds.
+    /// Returns the smallest of the seconds.
     pub fn best(&self) -> Option<f64> {
         self.times.iter().map(|(_, seconds)| *seconds).min_by(f64::total_cmp)
     }

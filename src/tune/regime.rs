@@ -52,8 +52,8 @@ impl Regime {
         }
     }
 
-    /// The regime whose windows are short, to find out which kernels are worth the long ones: a kernel that is slow in a
-    /// burst is slow in steady work.
+    /// Returns the regime whose windows are short, to find out which kernels are worth the long ones: a kernel that is
+    /// slow in a burst is slow in steady work.
     pub const fn quick(self) -> Regime {
         match self {
             Regime::Latency => Regime::Latency,
@@ -61,8 +61,8 @@ impl Regime {
         }
     }
 
-    /// The regimes that say something about a product of these sizes: latency where the GPU is not filled (M up to
-    /// 256, or nothing above 1024), else burst, and steady from 4096 cubed on.
+    /// Returns the regimes that say something about a product of these sizes: latency where the GPU is not filled (M up
+    /// to 256, or nothing above 1024), else burst, and steady from 4096 cubed on.
     ///
     /// ```
     /// use tilewright::tune::Regime;

@@ -56,8 +56,8 @@ impl GemmSpace {
         GemmSpace { target, input, output, major_a, major_b, epilogue: Epilogue::default() }
     }
 
-    /// All configurations that can be built and take the problem: tiles, depths, schedules, ways to write D, clusters,
-    /// raster widths and programmatic launches, combined where the combination adds information.
+    /// Returns all configurations that can be built and take the problem: tiles, depths, schedules, ways to write D,
+    /// clusters, raster widths and programmatic launches, combined where the combination adds information.
     ///
     /// ```
     /// use tilewright::ir::{Scalar, Target};
@@ -89,7 +89,7 @@ impl GemmSpace {
         kept
     }
 
-    /// The configuration with what is asked for.
+    /// Returns the configuration with what is asked for.
     fn with(&self, config: GemmConfig) -> GemmConfig {
         let GemmSpace { output, major_a, major_b, epilogue, .. } = *self;
         GemmConfig { c: output, d: output, major_a, major_b, epilogue, ..config }

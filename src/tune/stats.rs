@@ -3,7 +3,7 @@
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// The middle of the values: the mean of the two middle ones of an even number. `None` without values.
+/// Returns the middle of the values: the mean of the two middle ones of an even number. `None` without values.
 ///
 /// ```
 /// use tilewright::tune::median;

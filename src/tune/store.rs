@@ -87,28 +87,28 @@ pub(super) struct Known {
 const MOST_BYTES: u64 = 64 << 20;
 
 impl TuningStore {
-    /// The store in the user's cache folder, or below the folder that the environment variable `TILEWRIGHT_CACHE`
-    /// names (`off` is none).
+    /// Returns the store in the user's cache folder, or below the folder that the environment variable
+    /// `TILEWRIGHT_CACHE` names (`off` is none).
     pub fn shared() -> TuningStore {
         TuningStore { folder: CacheFolder::of_user("tuning").map(|folder| folder.path) }
     }
 
-    /// A store in a folder, which is made when the first result is written.
+    /// Returns a store in a folder, which is made when the first result is written.
     pub fn in_folder(folder: impl Into<PathBuf>) -> TuningStore {
         TuningStore { folder: Some(folder.into()) }
     }
 
-    /// A store that keeps nothing.
+    /// Returns a store that keeps nothing.
     pub const fn none() -> TuningStore {
         TuningStore { folder: None }
     }
 
-    /// The folder, if there is one.
+    /// Returns the folder, if there is one.
     pub fn folder(&self) -> Option<&Path> {
         self.folder.as_deref()
     }
 
-    /// The file of a key.
+    /// Returns the file of a key.
     ///
     /// ```
     /// use tilewright::tune::{Regime, TuningKey, TuningStore};
@@ -209,7 +209,7 @@ impl Line {
         (sum == hash(json)).then(|| serde_json::from_str(json).ok())?
     }
 
-    /// The key that a line names, if it is the line of a key.
+    /// Returns the key that a line names, if it is the line of a key.
     fn parse_key(text: &str) -> Option<TuningKey> {
         // All other lines need not be read as JSON.
         let (_, json) = text.split_once(' ')?;
@@ -220,7 +220,7 @@ impl Line {
     }
 }
 
-/// The first 16 digits of the hash of a text.
+/// Returns the first 16 digits of the hash of a text.
 pub(super) fn hash(text: &str) -> String {
     blake3::hash(text.as_bytes()).to_hex().chars().take(16).collect()
 }

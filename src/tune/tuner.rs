@@ -22,7 +22,7 @@ errors! {
 
 /// The measurements that a search needs. Calls for a candidate come in this order and stop after a rejection.
 pub trait Measure<C> {
-    /// A text that changes whenever the code of the candidate does, such as the hash of its PTX.
+    /// Returns a text that changes whenever the code of the candidate does, such as the hash of its PTX.
     ///
     /// # Errors
     /// The reason for which there is no such code.
@@ -34,7 +34,7 @@ pub trait Measure<C> {
     /// The difference.
     fn check(&mut self, candidate: &C) -> Result<(), Rejection>;
 
-    /// The seconds of a launch, from one window.
+    /// Returns the seconds of a launch, from one window.
     ///
     /// # Errors
     /// The reason for which it did not run.
@@ -159,12 +159,12 @@ struct Right {
 }
 
 impl Search {
-    /// A search whose results belong to the key.
+    /// Returns a search whose results belong to the key.
     pub fn new(store: TuningStore, key: TuningKey) -> Search {
         Search { store, key, effort: Effort::default() }
     }
 
-    /// The same with another effort.
+    /// Returns the same with another effort.
     pub fn effort(self, effort: Effort) -> Search {
         Search { effort, ..self }
     }
@@ -217,7 +217,7 @@ impl Search {
         })
     }
 
-    /// The answer of the store, if it is still one.
+    /// Returns the answer of the store, if it is still one.
     fn stored<C: Clone>(
         &self,
         asked: &[C],
@@ -248,7 +248,7 @@ impl Search {
         })
     }
 
-    /// The code and the median of the times of a candidate, from the store or measured.
+    /// Returns the code and the median of the times of a candidate, from the store or measured.
     fn ask<C>(
         &self,
         candidate: &C,
@@ -387,7 +387,7 @@ impl State {
     }
 }
 
-/// A time that can be one.
+/// Returns a time that can be one.
 fn as_time(seconds: f64) -> Result<f64, Rejection> {
     if seconds.is_finite() && seconds > 0.0 {
         Ok(seconds)
@@ -396,7 +396,7 @@ fn as_time(seconds: f64) -> Result<f64, Rejection> {
     }
 }
 
-/// The answer that an outcome is, if it is one.
+/// Returns the answer that an outcome is, if it is one.
 fn settled(outcome: &Outcome) -> Option<Result<f64, Rejection>> {
     match outcome {
         Outcome::Right(times) if times.iter().all(|time| time.is_finite() && *time > 0.0) => {

@@ -300,7 +300,7 @@ impl<T: Element + Converted, D: Element + Converted> Workload<T, D> {
         Ok(Window { graph, launches, repeats })
     }
 
-    /// The seconds of a launch, in one window.
+    /// Returns the seconds of a launch, in one window.
     ///
     /// # Errors
     /// Those of the device.
@@ -329,7 +329,7 @@ impl<T: Element + Converted, D: Element + Converted> Workload<T, D> {
         self.worked_until.get().is_none_or(|end| end.elapsed() > REST)
     }
 
-    /// The time of all launches of a window, which run without waiting for the host.
+    /// Returns the time of all launches of a window, which run without waiting for the host.
     fn run(&self, window: &Window) -> Result<Duration, Rejection> {
         let held = self.stream.hold()?;
         let begin = self.stream.record()?;
@@ -345,7 +345,7 @@ impl<T: Element + Converted, D: Element + Converted> Workload<T, D> {
         Ok(begin.elapsed_until(&end)?)
     }
 
-    /// An element of the product of the first set, in `f64`.
+    /// Returns an element of the product of the first set, in `f64`.
     fn element(&self, [matrix, row, column]: [usize; 3]) -> f64 {
         let Source { table, epilogue } = &self.source;
         let number = |index: usize, seed: u32| table[data::table_index(index as u64, seed)];
@@ -386,7 +386,7 @@ impl<T: Element + Converted, D: Element + Converted> Workload<T, D> {
     }
 }
 
-/// A buffer of `len` numbers of the table, in an order that the seed gives.
+/// Returns a buffer of `len` numbers of the table, in an order that the seed gives.
 fn filled<X: Element + Converted>(
     device: &Device,
     options: LaunchOptions<'_>,
@@ -399,7 +399,7 @@ fn filled<X: Element + Converted>(
     Ok(x)
 }
 
-/// The value of an element.
+/// Returns the value of an element.
 fn number<T: Element>(x: T) -> f64 {
     x.to_const().to_f64().unwrap_or(f64::NAN)
 }
@@ -409,7 +409,7 @@ fn not_a_number<D: Element>() -> D {
     D::from_bits(u64::MAX >> 1 >> (64 - 8 * size_of::<D>()))
 }
 
-/// A number of the table as the matrix has it.
+/// Returns a number of the table as the matrix has it.
 fn rounded(x: f32, scalar: Scalar) -> f64 {
     f64::from(match scalar {
         Scalar::Bf16 => bf16::from_f32(x).to_f32(),
@@ -448,7 +448,7 @@ mod tests {
         Workload::new(&Device::sim().unwrap(), problem, majors, Scalar::Bf16, none).unwrap()
     }
 
-    /// The product by its definition; between lines there is something else.
+    /// Returns the product by its definition; between lines there is something else.
     fn product(problem: GemmProblem, majors: [Major; 2]) -> impl Fn(&Set) -> Vec<f32> {
         let offsets = ElementOffsets::new(&problem, majors).unwrap();
         move |set: &Set| {

@@ -178,7 +178,7 @@ library_functions! {
 }
 
 impl Api {
-    /// The functions of an initialised driver. What the first call answers stays for the process.
+    /// Returns the functions of an initialised driver. What the first call answers stays for the process.
     pub(super) fn get() -> Result<&'static Api, RuntimeError> {
         static API: OnceLock<Result<Api, RuntimeError>> = OnceLock::new();
         API.get_or_init(Api::open).as_ref().map_err(RuntimeError::clone)
@@ -216,7 +216,7 @@ impl Api {
         }
     }
 
-    /// The error of a call that answered `code`.
+    /// Returns the error of a call that answered `code`.
     pub(super) fn error(&self, call: &'static str, code: u32) -> RuntimeError {
         RuntimeError::Driver { call, status: self.status(code) }
     }
@@ -240,12 +240,12 @@ impl Api {
     }
 }
 
-/// The version of the driver, which starts.
+/// Returns the version of the driver, which starts.
 pub(in crate::runtime) fn driver_version() -> Result<CudaVersion, RuntimeError> {
     Api::get().map(|api| api.version)
 }
 
-/// The number of GPUs, at least 1.
+/// Returns the number of GPUs, at least 1.
 pub(in crate::runtime) fn device_count() -> Result<usize, RuntimeError> {
     let api = Api::get()?;
     let mut count = 0;
@@ -257,7 +257,7 @@ pub(in crate::runtime) fn device_count() -> Result<usize, RuntimeError> {
     }
 }
 
-/// The error of a call before the names of errors can be asked for.
+/// Returns the error of a call before the names of errors can be asked for.
 fn nameless(call: &'static str, code: u32) -> RuntimeError {
     RuntimeError::Driver { call, status: DriverStatus { code, name: None } }
 }

@@ -47,7 +47,7 @@ pub trait CudarcSlices: Sealed {
     /// Begins the borrow.
     #[doc(hidden)]
     fn hold(self, device: &Device, scope: Scope) -> Result<Self::Held, RuntimeError>;
-    /// The buffers of the borrow.
+    /// Returns the buffers of the borrow.
     #[doc(hidden)]
     fn buffers(held: &mut Self::Held) -> Self::Buffers<'_>;
 }

@@ -54,7 +54,7 @@ unsafe impl Sync for Context {}
 static OPEN: Mutex<Vec<&'static Context>> = Mutex::new(Vec::new());
 
 impl Context {
-    /// The context of the GPU `ordinal`, made by the first call.
+    /// Returns the context of the GPU `ordinal`, made by the first call.
     pub(in crate::runtime) fn open(ordinal: usize) -> Result<&'static Context, RuntimeError> {
         let count = device_count()?;
         if ordinal >= count {
@@ -230,7 +230,7 @@ impl Context {
         Ok(Some(pool))
     }
 
-    /// The driver, by the version of CUDA that it implements and, where the system tells it, its release.
+    /// Returns the driver, by the version of CUDA that it implements and, where the system tells it, its release.
     pub(super) fn driver(&self) -> &str {
         self.driver.get_or_init(|| {
             format!("{} {}", self.api.version, driver_release().unwrap_or_default())
@@ -303,7 +303,7 @@ impl Context {
         self.check("cuCtxSynchronize", unsafe { (self.api.cuCtxSynchronize)() })
     }
 
-    /// The number of the GPU.
+    /// Returns the number of the GPU.
     #[cfg(feature = "dlpack")]
     pub(super) fn ordinal(&self) -> usize {
         self.ordinal
@@ -324,12 +324,12 @@ impl Context {
         self.api
     }
 
-    /// The stream of all work that names none.
+    /// Returns the stream of all work that names none.
     pub(in crate::runtime) fn default_stream(&'static self) -> &'static Arc<Stream> {
         self.default.get_or_init(|| Stream::default_of(self, self.raw_default))
     }
 
-    /// A new stream. The context is current.
+    /// Returns a new stream. The context is current.
     pub(super) fn create_stream(&self) -> Result<sys::CUstream, RuntimeError> {
         create_stream(self.api, self.raw)
     }
@@ -338,7 +338,7 @@ impl Context {
         self.streams.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// All streams in use.
+    /// Returns all streams in use.
     pub(super) fn streams(&self) -> Vec<Arc<Stream>> {
         self.all_streams().iter().filter_map(Weak::upgrade).collect()
     }
@@ -356,7 +356,7 @@ impl Context {
         &self.launches
     }
 
-    /// The names of the kernels that may be running.
+    /// Returns the names of the kernels that may be running.
     pub(super) fn kernel_names(&'static self) -> &'static KernelNames {
         &self.kernel_names
     }
@@ -437,7 +437,7 @@ impl Drop for Current {
     }
 }
 
-/// A stream for all work of a context.
+/// Returns a stream for all work of a context.
 fn create_stream(
     api: &'static Api,
     context: sys::CUcontext,

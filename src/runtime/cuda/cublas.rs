@@ -146,7 +146,7 @@ impl Libraries {
     }
 }
 
-/// The library of this name, of any version of CUDA from 12 on, the newest first.
+/// Returns the library of this name, of any version of CUDA from 12 on, the newest first.
 fn open(name: &'static str) -> Result<&'static Library, CublasError> {
     let candidates = if cfg!(windows) {
         [format!("{name}64_13.dll"), format!("{name}64_12.dll"), format!("{name}.dll")]
@@ -201,7 +201,7 @@ impl Handles {
         Ok(Arc::new(handles))
     }
 
-    /// The version, as `cublasGetVersion` answers: 130100 for 13.1.0.
+    /// Returns the version, as `cublasGetVersion` answers: 130100 for 13.1.0.
     pub(in crate::runtime) fn version(&self) -> Result<u32, CublasError> {
         let libraries = Libraries::get()?;
         let mut version = 0;
@@ -263,7 +263,7 @@ impl Handles {
         })
     }
 
-    /// The first kernels that cuBLASLt's heuristic names, at most `count`.
+    /// Returns the first kernels that cuBLASLt's heuristic names, at most `count`.
     pub(in crate::runtime) fn plans(
         self: &Arc<Self>,
         matmul: &Matmul,
@@ -520,7 +520,7 @@ impl Drop for Descriptors {
     }
 }
 
-/// The types of the inputs and of the output.
+/// Returns the types of the inputs and of the output.
 fn types(matmul: &Matmul) -> Result<(blas::cudaDataType, blas::cudaDataType), CublasError> {
     let of = |scalar: Scalar| match scalar {
         Scalar::Bf16 => Ok(blas::cudaDataType::CUDA_R_16BF),

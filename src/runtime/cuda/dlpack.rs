@@ -30,8 +30,8 @@ impl Drop for Exported {
 }
 
 impl<T: Element> Buffer<T> {
-    /// The memory as a DLPack tensor of `shape`, the last coordinate fastest, for another library: PyTorch, CuPy,
-    /// JAX. `M` is the form of the tensor: `dlpark::versioned::Dlpack`, or `dlpark::legacy::Dlpack` for libraries
+    /// Returns the memory as a DLPack tensor of `shape`, the last coordinate fastest, for another library: PyTorch,
+    /// CuPy, JAX. `M` is the form of the tensor: `dlpark::versioned::Dlpack`, or `dlpark::legacy::Dlpack` for libraries
     /// from before DLPack 1.0.
     ///
     /// The call waits for all uses of the buffer, so the tensor can be used on any stream. The tensor keeps the
@@ -108,7 +108,7 @@ impl<T: Element> Buffer<T> {
         Ok((prepared, data_type))
     }
 
-    /// A buffer of the elements of a DLPack tensor, the last coordinate fastest, without a copy. The tensor is
+    /// Returns a buffer of the elements of a DLPack tensor, the last coordinate fastest, without a copy. The tensor is
     /// dropped when the last use of the buffer has ended.
     ///
     /// `ready_on` is the stream after whose work the elements are there: the stream that the other library was

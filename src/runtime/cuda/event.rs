@@ -21,12 +21,12 @@ unsafe impl Send for Event {}
 unsafe impl Sync for Event {}
 
 impl Event {
-    /// An event that knows when it was passed.
+    /// Returns an event that knows when it was passed.
     pub(in crate::runtime) fn new(context: &'static Context) -> Result<Event, RuntimeError> {
         Event::with(context, sys::CUevent_flags::CU_EVENT_DEFAULT)
     }
 
-    /// An event for streams to wait for.
+    /// Returns an event for streams to wait for.
     pub(super) fn without_time(context: &'static Context) -> Result<Event, RuntimeError> {
         Event::with(context, sys::CUevent_flags::CU_EVENT_DISABLE_TIMING)
     }
@@ -92,7 +92,7 @@ impl Event {
         }
     }
 
-    /// The time from this point to `end`, both passed.
+    /// Returns the time from this point to `end`, both passed.
     pub(in crate::runtime) fn elapsed_until(&self, end: &Event) -> Result<Duration, RuntimeError> {
         let mut milliseconds = 0.0f32;
         // SAFETY: both events belong to the context; `milliseconds` is a variable for the result.

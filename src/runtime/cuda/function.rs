@@ -73,7 +73,7 @@ impl<'h> LaunchArg<'h> {
         }
     }
 
-    /// The memory behind the argument, and whether the kernel may write it.
+    /// Returns the memory behind the argument, and whether the kernel may write it.
     fn memory(self) -> Option<(&'h Memory, bool)> {
         match self {
             LaunchArg::Bits(_) => None,
@@ -104,7 +104,7 @@ impl Function {
         Function::new(Arc::new(Module::load_with(context, &ir.name, ptx, options)?), ir)
     }
 
-    /// The entry of the kernel in a module whose PTX has it.
+    /// Returns the entry of the kernel in a module whose PTX has it.
     pub(in crate::runtime) fn new(
         module: Arc<Module>,
         ir: &KernelIr,
@@ -358,7 +358,7 @@ impl Function {
         if code == status::SUCCESS { Ok(()) } else { self.refuse(launch, code) }
     }
 
-    /// The error of a launch to which the driver gave this answer.
+    /// Returns the error of a launch to which the driver gave this answer.
     #[cold]
     fn refuse(&self, launch: &Launch<'_>, code: u32) -> Result<(), RuntimeError> {
         if code == status::COOPERATIVE_LAUNCH_TOO_LARGE {
@@ -447,7 +447,7 @@ impl Function {
     }
 }
 
-/// The threads of a block. The limits of the device have been checked, so this does not overflow.
+/// Returns the threads of a block. The limits of the device have been checked, so this does not overflow.
 fn threads_of(grid: Grid) -> u32 {
     grid.threads.iter().product()
 }

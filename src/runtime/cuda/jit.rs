@@ -57,7 +57,7 @@ impl Jit {
     }
 }
 
-/// The text before the first zero byte.
+/// Returns the text before the first zero byte.
 fn text(buffer: &[u8]) -> String {
     let end = buffer.iter().position(|byte| *byte == 0).unwrap_or(buffer.len());
     String::from_utf8_lossy(&buffer[..end]).trim().to_owned()

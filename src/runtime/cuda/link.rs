@@ -11,7 +11,7 @@ use super::status;
 use crate::runtime::RuntimeError;
 use crate::runtime::cache::Compiled;
 
-/// The code of a PTX text for the GPU of the context; `None` where the driver makes none this way, which
+/// Returns the code of a PTX text for the GPU of the context; `None` where the driver makes none this way, which
 /// loading the text then explains.
 pub(super) fn compile(
     context: &'static Context,

@@ -68,7 +68,7 @@ impl Memory {
         Ok(memory)
     }
 
-    /// A copy of `data`.
+    /// Returns a copy of `data`.
     pub(in crate::runtime) fn from_slice<T: Element>(
         context: &'static Context,
         data: &[T],
@@ -148,7 +148,7 @@ impl Memory {
         self.0.context
     }
 
-    /// The address on the device.
+    /// Returns the address on the device.
     pub(in crate::runtime) fn address(&self) -> u64 {
         self.0.address
     }
@@ -185,8 +185,8 @@ impl Memory {
         self.0.owner.is_some()
     }
 
-    /// The address, not to be freed here any more, if nobody else has the memory and this crate allocated it; else the
-    /// memory again.
+    /// Returns the address, not to be freed here any more, if nobody else has the memory and this crate allocated it;
+    /// else the memory again.
     pub(super) fn release(self) -> Result<u64, Memory> {
         match Arc::try_unwrap(self.0) {
             Ok(mut own) if own.owner.is_none() => Ok(std::mem::take(&mut own.address)),
@@ -201,8 +201,8 @@ impl Memory {
         self.0.owner.as_deref().is_some_and(|owner| owner.is::<O>())
     }
 
-    /// The owner that other code gave, if it is of this type and nobody else has the memory; else the memory again. No
-    /// work is left on it.
+    /// Returns the owner that other code gave, if it is of this type and nobody else has the memory; else the memory
+    /// again. No work is left on it.
     pub(super) fn release_owner<O: Any>(self) -> Result<O, Memory> {
         let mut allocation = Arc::try_unwrap(self.0).map_err(Memory)?;
         match allocation.owner.take().map(|owner| owner.downcast::<O>()) {
@@ -421,7 +421,7 @@ impl Memory {
         })
     }
 
-    /// The first `len` words, after all uses.
+    /// Returns the first `len` words, after all uses.
     pub(super) fn read_start(&self, len: usize) -> Result<Vec<u64>, RuntimeError> {
         let mut data = vec![0; len.min(self.0.bytes / size_of::<u64>())];
         let _current = self.0.context.enter()?;
@@ -441,7 +441,7 @@ impl Memory {
         })
     }
 
-    /// The content.
+    /// Returns the content.
     pub(in crate::runtime) fn to_vec<T: Element>(&self) -> Result<Vec<T>, RuntimeError> {
         let len = self.0.bytes / size_of::<T>();
         if T::SCALAR == Scalar::Bool {
@@ -469,7 +469,7 @@ impl Memory {
         Ok(())
     }
 
-    /// The content, written to `data`, of the same size in bytes.
+    /// Writes the content to `data`, which has the same size in bytes.
     pub(in crate::runtime) fn read_into<T: Element>(
         &self,
         data: &mut [T],

@@ -165,7 +165,7 @@ impl Module {
         Ok(Some(Module::new(context, raw, compiled.log.clone(), times)))
     }
 
-    /// The messages of the compiler.
+    /// Returns the messages of the compiler.
     pub(in crate::runtime) fn log(&self) -> &str {
         &self.log
     }
@@ -179,7 +179,7 @@ impl Module {
         self.context
     }
 
-    /// The entry `name`. It can be used as long as the module lives.
+    /// Returns the entry `name`. It can be used as long as the module lives.
     pub(super) fn entry(&self, name: &str) -> Result<sys::CUfunction, RuntimeError> {
         let missing = || RuntimeError::MissingEntry { entry: name.to_owned() };
         let name = CString::new(name).map_err(|_| missing())?;
@@ -209,7 +209,7 @@ impl Module {
         id
     }
 
-    /// The launches of its entries.
+    /// Returns the launches of its entries.
     pub(super) fn uses(&self) -> &Arc<Uses> {
         &self.uses
     }
@@ -248,7 +248,7 @@ fn rejection(
     RuntimeError::PtxRejected(Box::new(PtxRejection { kernel, status, line, location, log }))
 }
 
-/// The Rust line that a line of PTX was written for: that of the nearest comment `// file:line` above it.
+/// Returns the Rust line that a line of PTX was written for: that of the nearest comment `// file:line` above it.
 fn location_of(ptx: &str, number: usize) -> Option<String> {
     let location = |line: &str| {
         let location = line.trim().strip_prefix("// ")?;
@@ -259,7 +259,7 @@ fn location_of(ptx: &str, number: usize) -> Option<String> {
     ptx.lines().take(number).filter_map(location).last()
 }
 
-/// The line of the first error in a log such as
+/// Returns the line of the first error in a log such as
 /// `ptxas application ptx input, line 9; error   : Unknown symbol 'x'`.
 fn error_line(log: &str) -> Option<usize> {
     let line_of = |message: &str| {

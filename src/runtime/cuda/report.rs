@@ -38,12 +38,12 @@ impl AssertReport {
         (self.memory.uses(), false)
     }
 
-    /// The argument of a launch.
+    /// Returns the argument of a launch.
     pub(super) fn address(&self) -> u64 {
         self.memory.address()
     }
 
-    /// The failures since the last call, if there are some.
+    /// Returns the failures since the last call, if there are some.
     fn take(&self) -> Result<Option<AssertFailures>, RuntimeError> {
         let total = self.memory.read_start(1)?.first().copied().unwrap_or(0);
         if total == 0 {

@@ -11,7 +11,7 @@ pub(super) const NOT_READY: u32 = 600;
 pub(super) const COOPERATIVE_LAUNCH_TOO_LARGE: u32 = 720;
 pub(super) const CAPTURED_EVENT: u32 = 907;
 
-/// The fault that the answer reports, if it is one after which the context answers every call with it.
+/// Returns the fault that the answer reports, if it is one after which the context answers every call with it.
 pub(super) fn fault(code: u32) -> Option<FaultKind> {
     Some(match code {
         214 | 220 => FaultKind::UncorrectableError,

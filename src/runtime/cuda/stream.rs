@@ -66,26 +66,26 @@ impl Stream {
         }
     }
 
-    /// The stream, which its context knows from now on.
+    /// Returns the stream, which its context knows from now on.
     fn noted(self) -> Arc<Stream> {
         let stream = Arc::new(self);
         stream.context.note_stream(&stream);
         stream
     }
 
-    /// The stream of a context for all work that names none.
+    /// Returns the stream of a context for all work that names none.
     pub(super) fn default_of(context: &'static Context, raw: sys::CUstream) -> Arc<Stream> {
         Stream::with(context, raw, Origin::Default).noted()
     }
 
-    /// A new stream.
+    /// Returns a new stream.
     pub(in crate::runtime) fn new(context: &'static Context) -> Result<Arc<Stream>, RuntimeError> {
         let _current = context.enter()?;
         let raw = context.create_stream()?;
         Ok(Stream::with(context, raw, Origin::Created).noted())
     }
 
-    /// A new stream that notes work instead of running it, and that its context is still to be told of.
+    /// Returns a new stream that notes work instead of running it, and that its context is still to be told of.
     pub(super) fn recording(context: &'static Context) -> Result<Arc<Stream>, RuntimeError> {
         let raw = context.create_stream()?;
         let stream = Stream::with(context, raw, Origin::Created);
@@ -115,8 +115,8 @@ impl Stream {
         matches!(self.origin, Origin::Foreign { .. })
     }
 
-    /// The stream for work that must run exactly once, such as copies of host memory: this one, or the default one where
-    /// other code could capture the work.
+    /// Returns the stream for work that must run exactly once, such as copies of host memory: this one, or the default
+    /// one where other code could capture the work.
     pub(super) fn uncaptured(self: &Arc<Self>) -> &Arc<Stream> {
         if self.is_foreign() { self.context.default_stream() } else { self }
     }
@@ -206,8 +206,8 @@ impl Stream {
         }
     }
 
-    /// The number of a launch that the calling thread is about to queue, if it owns the timeline of the stream and nothing
-    /// is recorded there. [`Stream::end`] comes next.
+    /// Returns the number of a launch that the calling thread is about to queue, if it owns the timeline of the stream
+    /// and nothing is recorded there. [`Stream::end`] comes next.
     #[inline]
     pub(super) fn begin(&self) -> Option<u64> {
         if self.is_recording.load(Acquire) { None } else { self.timeline.begin() }
@@ -242,7 +242,7 @@ impl Stream {
         let Ok(()) = self.queue(None, each, || Ok::<(), Infallible>(()));
     }
 
-    /// The launches in flight, and the latest of all: its number among those of all streams, its kernel.
+    /// Returns the launches in flight, and the latest of all: its number among those of all streams, its kernel.
     pub(super) fn in_flight(&self) -> (u64, Option<(u64, KernelId)>) {
         self.timeline.in_flight()
     }

@@ -39,7 +39,7 @@ pub(super) struct Point {
 }
 
 impl SubmissionCounter {
-    /// The number of the next work, which is to be queued. For the writer.
+    /// Returns the number of the next work, which is to be queued. For the writer.
     #[inline]
     pub(super) fn begin(&self) -> u64 {
         let work = self.begun.load(Relaxed) + 1;

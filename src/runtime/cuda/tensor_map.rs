@@ -19,7 +19,7 @@ use crate::runtime::RuntimeError;
 pub(in crate::runtime) struct EncodedMap(sys::CUtensorMap);
 
 impl EncodedMap {
-    /// The map of a tensor at the start of the memory, which has room for it.
+    /// Returns the map of a tensor at the start of the memory, which has room for it.
     pub(in crate::runtime) fn new(
         desc: &TensorMapDesc,
         memory: &Memory,
@@ -68,7 +68,7 @@ impl EncodedMap {
         Ok(EncodedMap(map))
     }
 
-    /// The bytes, to be passed.
+    /// Returns the bytes, to be passed.
     pub(super) fn slot(&self) -> *mut c_void {
         std::ptr::from_ref(&self.0).cast_mut().cast()
     }

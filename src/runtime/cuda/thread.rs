@@ -29,14 +29,14 @@ impl Drop for Running {
     }
 }
 
-/// The number of the calling thread; 0 if it has none.
+/// Returns the number of the calling thread; 0 if it has none.
 #[inline]
 pub(super) fn number() -> u64 {
     NUMBER.get()
 }
 
-/// The calling thread, with a number from now on: the number, and what is gone when the thread is; nothing while it is
-/// ending.
+/// Returns the calling thread, with a number from now on: the number, and what is gone when the thread is; nothing
+/// while it is ending.
 pub(super) fn register() -> Option<(u64, Alive)> {
     let register = |running: &Running| {
         if NUMBER.get() == 0 {

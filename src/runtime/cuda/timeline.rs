@@ -77,7 +77,8 @@ impl Timeline {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The number of work that the calling thread is about to queue, if it is the owner. [`Timeline::end`] comes next.
+    /// Returns the number of work that the calling thread is about to queue, if it is the owner. [`Timeline::end`]
+    /// comes next.
     ///
     /// The driver ends a launch with a store to the GPU, for which the next locked instruction of the thread waits, longer
     /// than all else takes here: so the owner notes its work without one.
@@ -173,7 +174,7 @@ impl Timeline {
         Ok(())
     }
 
-    /// The launches in flight, and the latest of all: its number among those of all streams, its kernel.
+    /// Returns the launches in flight, and the latest of all: its number among those of all streams, its kernel.
     pub(super) fn in_flight(&self) -> (u64, Option<(u64, KernelId)>) {
         let (own, others) = (self.own.in_flight(), self.others.in_flight());
         (own.0 + others.0, own.1.max(others.1))

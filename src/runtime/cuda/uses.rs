@@ -101,7 +101,7 @@ impl Uses {
             .try_for_each(|use_| stream.wait_for_work(&use_.stream, use_.by, use_.work))
     }
 
-    /// The last change, and where `reads` all reads since.
+    /// Returns the last change, and where `reads` all reads since.
     fn uses(&self, used: &Used, reads: bool) -> SmallVec<[Use; 3]> {
         let mut uses: SmallVec<[Use; 3]> = used.write.iter().cloned().collect();
         if reads {
