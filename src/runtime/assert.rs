@@ -1,4 +1,4 @@
-//! Assertions of kernels that failed.
+//! Decodes the failed assertions of kernels.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Typed memory of a device.
+//! Defines [`Buffer`], typed memory of a device.
 
 use std::fmt;
 use std::marker::PhantomData;

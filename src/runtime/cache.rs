@@ -1,4 +1,4 @@
-//! [`ModuleCache`]: compiled modules, kept in memory and on the disk.
+//! [`ModuleCache`] keeps compiled modules in memory and on the disk.
 
 use std::collections::HashMap;
 use std::io;

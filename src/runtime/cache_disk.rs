@@ -1,4 +1,4 @@
-//! [`Disk`]: the folder of a module cache.
+//! [`Disk`] reads and writes the folder of a module cache.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Read, Write};

@@ -1,4 +1,4 @@
-//! [`CacheFolder`]: a folder for files that stay between runs.
+//! Finds the folders for files that stay between runs.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! The answers of the CUDA driver: its version, its status codes, its rejections of PTX.
+//! Defines the answers of the CUDA driver: its version, its status codes, its rejections of PTX.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Kernels on a device, and their launch.
+//! Defines [`Function`], a loaded kernel, and launches it.
 
 use std::fmt;
 use std::marker::PhantomData;

@@ -1,4 +1,4 @@
-//! Launches that are recorded once and run many times.
+//! Defines [`Graph`], launches that are recorded once and run many times.
 
 use std::fmt;
 #[cfg(feature = "cuda-any-version")]

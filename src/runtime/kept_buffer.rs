@@ -1,4 +1,4 @@
-//! [`KeptBuffer`]: an error of a call that takes a buffer, with the buffer.
+//! Defines [`KeptBuffer`], an error that returns the buffer of the failed call.
 
 use std::fmt;
 

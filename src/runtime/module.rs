@@ -1,4 +1,4 @@
-//! Several kernels, loaded together.
+//! Defines [`LoadedModule`], several kernels that are loaded together.
 
 use std::fmt;
 

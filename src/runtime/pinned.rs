@@ -1,4 +1,4 @@
-//! Host memory that a device copies from and to while the host goes on.
+//! Defines [`Pinned`], host memory that a device copies from and to while the host continues.
 
 use std::fmt;
 use std::marker::PhantomData;

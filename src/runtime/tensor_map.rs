@@ -1,4 +1,4 @@
-//! Tensor maps as arguments of launches.
+//! Defines the arguments of launches that are tensor maps.
 
 use std::fmt;
 use std::marker::PhantomData;

@@ -1,4 +1,4 @@
-//! [`Refusal`]: why a file that stays between runs is not used; opening such files.
+//! Opens files that stay between runs, and refuses those which other users can write.
 
 use std::fmt;
 use std::fs::{self, File, Metadata, OpenOptions};

@@ -1,4 +1,4 @@
-//! [`Chart`]: bars over named categories, as SVG.
+//! [`Chart`] draws bars over named categories as SVG.
 
 use std::fmt::Write;
 

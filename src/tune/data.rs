@@ -1,4 +1,4 @@
-//! Kernels that fill matrices and compare them, so that large ones need not come to the host.
+//! Kernels that fill and compare matrices on the device.
 
 use crate::ir::{BuildErrors, Converted, Element, Global, GlobalMut, Kernel, Target, range};
 use crate::runtime::Grid;
@@ -54,7 +54,7 @@ pub(super) fn fill<T: Element + Converted>(target: Target) -> Result<Kernel<Fill
 }
 
 /// Two results, what is found, the tolerances, the number of elements; columns and elements of a matrix, its pitch and the
-/// distance to the next one.
+/// batch stride.
 pub(super) type Compare<D> = (Global<D>, Global<D>, GlobalMut<u64>, [f32; 2], i64, [[i64; 2]; 2]);
 
 /// Adds to `found[0]` the number of elements with `!(|x - y| <= relative |y| + absolute)`, NaN included, and makes

@@ -35,7 +35,7 @@ impl ElementOffsets {
         let [m, n, k, batch] = [problem.m, problem.n, problem.k, problem.batch].map(|x| x as usize);
         let offsets = ElementOffsets { m, n, k, batch, strides, majors };
         if offsets.overlaps() {
-            let what = "matrices of D that overlap: give them a distance".to_owned();
+            let what = "matrices of D that overlap: give them a larger batch stride".to_owned();
             return Err(SearchError::Unsupported { what });
         }
         Ok(offsets)
@@ -168,7 +168,8 @@ mod tests {
         let text = |problem: GemmProblem| {
             ElementOffsets::new(&problem, [Major::K; 2]).unwrap_err().to_string()
         };
-        let overlap = "there is no search for matrices of D that overlap: give them a distance";
+        let overlap =
+            "there is no search for matrices of D that overlap: give them a larger batch stride";
         assert_eq!(text(GemmProblem { d: at(5, 0), ..problem }), overlap);
         assert_eq!(text(GemmProblem { d: at(5, 19), ..problem }), overlap);
         assert_eq!(text(GemmProblem { d: at(14, 5), ..problem }), overlap);

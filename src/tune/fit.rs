@@ -1,4 +1,4 @@
-//! Parameters of the model from measurements, and how good its order is.
+//! Fits the parameters of the model to measurements, and rates its order.
 
 use super::model::{GemmModel, Machine, Parameters};
 use super::record::Group;

@@ -1,4 +1,4 @@
-//! Matrix products on a GPU: timed, compared with cuBLAS, tuned.
+//! Times and tunes matrix products on a GPU, and compares them with cuBLAS.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Measuring kernels, and choosing among their configurations.
+//! Measures kernels, and chooses among their configurations.
 //!
 //! * [`Regime`] says what the GPU does while it is timed; [`interleave`] and [`Estimate`] make figures that can be
 //!   compared; a [`Report`] keeps each round of them.

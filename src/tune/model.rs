@@ -1,4 +1,4 @@
-//! [`GemmModel`]: how long a matrix product takes, as far as that can be computed.
+//! [`GemmModel`] predicts the time of a matrix product.
 
 use super::regime::Regime;
 use crate::ir::Scalar;

@@ -1,4 +1,4 @@
-//! [`GemmSpace`]: the configurations of a matrix product that are worth a measurement.
+//! [`GemmSpace`] lists the configurations of a matrix product that are worth a measurement.
 
 use crate::arch::Major;
 use crate::ir::{Scalar, Target};

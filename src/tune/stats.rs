@@ -1,4 +1,4 @@
-//! Medians, and how far they can be trusted.
+//! Computes medians and their confidence intervals.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;

@@ -1,4 +1,4 @@
-//! [`Workload`]: the matrices of a product on a device, and what is timed on them.
+//! [`Workload`] holds the matrices of a product on a device, and times kernels on them.
 
 use std::cell::Cell;
 use std::fmt;
@@ -108,7 +108,7 @@ impl<T: Element + Converted, D: Element + Converted> Workload<T, D> {
     /// are multiplied: `tf32` matrices are of `f32`.
     ///
     /// # Errors
-    /// Those of the device; no memory; sizes or distances that no kernel takes, matrices of D that overlap.
+    /// Those of the device; no memory; sizes or strides that no kernel takes, matrices of D that overlap.
     pub fn new(
         device: &Device,
         problem: GemmProblem,
@@ -176,7 +176,7 @@ impl<T: Element + Converted, D: Element + Converted> Workload<T, D> {
     }
 
     /// Takes the product that `launch` computes as the right one, if it is: elements in all parts of it are compared
-    /// with sums that the host makes in `f64`.
+    /// with dot products that the host computes in `f64`.
     ///
     /// # Errors
     /// What `launch` answers; [`Rejection::Wrong`].

@@ -1,4 +1,4 @@
-//! The functions of the CUDA driver, looked up once: the first contact with the library.
+//! Looks up the functions of the CUDA driver, once.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::sync::OnceLock;

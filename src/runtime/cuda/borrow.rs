@@ -1,4 +1,4 @@
-//! Memory that `cudarc` lends to launches of this crate.
+//! Lends memory of `cudarc` to launches of this crate.
 
 use std::mem;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Launches that are recorded once and run many times.
+//! Records launches into a graph of the driver.
 
 use std::any::Any;
 use std::ptr;

@@ -1,4 +1,4 @@
-//! cuBLAS and cuBLASLt: looked up when they are first asked for, and called on our streams.
+//! Calls cuBLAS and cuBLASLt, which are looked up at first use.
 
 use std::any::Any;
 use std::ffi::{c_int, c_void};

@@ -1,4 +1,4 @@
-//! Memory of a GPU as DLPack tensors, out and in.
+//! Exports memory of a GPU as DLPack tensors, and imports such tensors.
 
 use std::ptr;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Points in the work of a GPU, with the time.
+//! Defines [`Event`], a point in the work of a GPU, with its time.
 
 use std::time::Duration;
 

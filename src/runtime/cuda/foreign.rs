@@ -1,4 +1,4 @@
-//! Streams and memory of other code: of programs that use `cudarc`, and of anything that has an address.
+//! Takes in streams and memory of other code, such as programs that use `cudarc`.
 
 use std::sync::Arc;
 

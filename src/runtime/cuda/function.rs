@@ -1,4 +1,4 @@
-//! An entry of a module, and its launch.
+//! Launches an entry of a module.
 
 use std::any::Any;
 use std::ffi::{c_int, c_void};

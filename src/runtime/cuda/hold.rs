@@ -1,4 +1,4 @@
-//! Work that waits until the host has queued what belongs together.
+//! Blocks a stream until the host has queued work that belongs together.
 
 use std::ffi::c_void;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};

@@ -1,4 +1,4 @@
-//! PTX to code that can be kept, by the driver's own compiler: no toolkit is needed.
+//! Compiles PTX to code that can be kept, with the driver's own compiler.
 
 use std::ffi::CString;
 use std::ptr;

@@ -1,4 +1,4 @@
-//! Memory of a GPU, and copies between it and the host.
+//! Allocates memory of a GPU, and copies between it and the host.
 
 use std::any::Any;
 use std::ffi::c_void;

@@ -1,4 +1,4 @@
-//! GPUs, through the CUDA driver API: the only module with `unsafe` code.
+//! Drives GPUs through the CUDA driver API: the only module with `unsafe` code.
 //!
 //! `cudarc` brings the types of the API. The functions are not called through it: its wrappers panic where the
 //! library or a symbol is missing, they turn every answer into a Rust enum, which is undefined for the error

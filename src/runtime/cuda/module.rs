@@ -1,4 +1,4 @@
-//! PTX, compiled by the driver.
+//! Loads PTX, compiled by the driver.
 
 use std::ffi::{CString, c_char};
 use std::ptr;

@@ -1,4 +1,4 @@
-//! Page-locked memory of the host, which a GPU copies from and to while the host goes on.
+//! Allocates page-locked host memory, which a GPU copies from and to while the host continues.
 
 use std::ffi::c_void;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Failed assertions, from the device to the host.
+//! Brings failed assertions from the device to the host.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 

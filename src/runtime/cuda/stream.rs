@@ -1,4 +1,4 @@
-//! Streams of the driver: their work, in order, and what they record.
+//! Defines the streams of the driver: their work, in order, and their recordings.
 
 use std::convert::Infallible;
 use std::mem;

@@ -1,4 +1,4 @@
-//! Tensor maps as a GPU reads them.
+//! Encodes tensor maps for the GPU.
 
 use std::ffi::c_void;
 

@@ -1,4 +1,4 @@
-//! The bookkeeping, from the library, beside what the model has in place of the rest.
+//! Compiles the library's bookkeeping beside the model's stand-ins for the rest.
 #![allow(dead_code, reason = "the model uses a part of the bookkeeping")]
 
 #[path = "../../../../../src/runtime/cuda/submission_counter.rs"]

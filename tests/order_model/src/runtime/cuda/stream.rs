@@ -1,4 +1,4 @@
-//! Streams of a driver that does all work of a stream at once, when somebody waits for it.
+//! Defines streams of a driver that completes all work of a stream when a thread waits for it.
 
 use std::convert::Infallible;
 

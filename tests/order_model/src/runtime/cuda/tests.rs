@@ -1,4 +1,4 @@
-//! The rules of the bookkeeping, each in all interleavings.
+//! Checks the rules of the bookkeeping in all interleavings.
 
 use loom::thread;
 
