@@ -6,8 +6,10 @@ use std::fmt::{self, Write};
 ///
 /// `{field}` in a doc comment prints the field, as in `format!`. A variant whose sentence branches gives an expression
 /// instead: `Variant { a: u32 } = |f| write!(f, ..),` sees the fields by their names. `Variant(error: T)` is the tuple
-/// variant `Variant(T)` whose only field is called `error` here. `prefix "..";` before the enum starts every sentence. Fields need no doc comments: the
-/// message names them.
+/// variant `Variant(T)` whose only field is called `error` here. `prefix "..";` before the enum starts every sentence.
+/// A variant may have one `#[cfg(..)]`, after its doc comment. Fields need no doc comments: the message names them.
+///
+/// No error has a `source`: its message contains the message of its cause.
 macro_rules! errors {
     (
         $(prefix $prefix:literal;)?
@@ -15,6 +17,7 @@ macro_rules! errors {
         pub enum $name:ident {
             $(
                 $(#[doc = $doc:literal])+
+                $(#[cfg($($cfg:tt)+)])?
                 $variant:ident
                 $({ $($(#[$field_meta:meta])* $field:ident: $ty:ty),+ $(,)? })?
                 $(($inner:ident: $inner_ty:ty))?
@@ -27,6 +30,7 @@ macro_rules! errors {
         pub enum $name {
             $(
                 $(#[doc = $doc])+
+                $(#[cfg($($cfg)+)])?
                 $variant
                 $({ $($(#[$field_meta])* $field: $ty),+ })?
                 $(($inner_ty))?
@@ -38,7 +42,7 @@ macro_rules! errors {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 $(f.write_str($prefix)?;)?
                 match self {
-                    $(errors!(@pattern $variant $({ $($field),+ })? $(($inner))?) => {
+                    $($(#[cfg($($cfg)+)])? errors!(@pattern $variant $({ $($field),+ })? $(($inner))?) => {
                         errors!(@message f [$($doc)+] $(|$f| $by_hand)?)
                     })+
                 }
@@ -102,6 +106,9 @@ mod tests {
             Inner(error: std::num::TryFromIntError),
             /// it is empty
             Empty,
+            /// no build has this
+            #[cfg(all(unix, windows))]
+            Never(error: NoSuchType),
         }
     }
 

@@ -1193,7 +1193,7 @@ fn bad_ptx() {
             kernel: "text".to_owned(),
             status: status.clone(),
             line: Some((3, "  nonsense.f32 %f1;".to_owned())),
-            place: Some("text.rs:7".to_owned()),
+            location: Some("text.rs:7".to_owned()),
             log: "ptxas application ptx input, line 3; error   : Not an opcode".to_owned(),
         })))
     );

@@ -1,4 +1,4 @@
-//! What a launch passes for each type of parameter.
+//! Defines the argument types of a launch, one for each type of parameter.
 
 use std::marker::PhantomData;
 
@@ -24,7 +24,7 @@ use crate::layout::{IntTuple, Layout};
     note = "parameters of a launched kernel are scalars, `Global<T>`, `GlobalMut<T>`, tensor maps, layouts, tuples, arrays and structs declared with `params!`"
 )]
 pub trait Argument: 'static {
-    /// What a launch passes: borrowed for `'h` from the caller, who may have borrowed it for `'b` from a buffer.
+    /// The argument type of this parameter. A launch borrows it for `'h`; `'b` is the lifetime of a buffer inside it.
     ///
     /// A mutable tensor map has both lifetimes. With one it could be passed once only, because a mutable reference does
     /// not shorten the lifetime inside. The mutable tensor maps of one launch have one `'b`, so make them in one scope.
@@ -83,7 +83,8 @@ impl<T: Element, const RANK: usize> Argument for TensorMapMut<T, RANK> {
     note = "parameters of a launched kernel are scalars, `Global<T>`, `GlobalMut<T>`, tensor maps, layouts, tuples, arrays and structs declared with `params!`"
 )]
 pub trait Arguments {
-    /// What a launch passes: a tuple of what each parameter takes; for [`Untyped`] a list. For the lifetimes see
+    /// The arguments of a launch: a tuple with one argument for each parameter, a list for [`Untyped`]. For the
+    /// lifetimes see
     /// [`Argument::Arg`].
     type Args<'h, 'b: 'h>;
     /// Appends the arguments without their Rust types, in order.
@@ -100,7 +101,7 @@ pub struct ArgList<'h> {
 }
 
 impl<'h> ArgList<'h> {
-    /// Puts the numbers of the symbols in their places: then there is an argument for each parameter.
+    /// Inserts the values of the symbols, so that each parameter has an argument.
     pub(super) fn resolve(
         &mut self,
         kernel: &str,
@@ -200,7 +201,7 @@ impl<'h, 'b: 'h, A: Argument> Field<AtLaunch<'h, 'b>> for A {
     type Of = A::Arg<'h, 'b>;
 }
 
-/// What [`params!`](crate::params) declares for launches.
+/// Declares the launch side of [`params!`](crate::params).
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __launch_params {

@@ -1,4 +1,4 @@
-//! Assertions of kernels that failed.
+//! Decodes the failed assertions of kernels.
 
 use std::fmt;
 
@@ -22,7 +22,7 @@ pub struct AssertFailures {
     /// The number of failures.
     pub total: u64,
     /// The first [`RECORDED`](AssertFailures::RECORDED) failures, sorted by block and thread (z before y
-    /// before x). The simulator keeps those of the lowest blocks and threads, a GPU those that happened
+    /// before x). The simulator keeps the failures of the lowest blocks and threads, a GPU those which happened
     /// first.
     pub failures: Vec<AssertFailure>,
 }
@@ -86,7 +86,7 @@ impl AssertSites {
         AssertSites { kernel: ir.name.clone(), sites }
     }
 
-    /// The failure of the assertion with the number `op`; `None` if there is no such assertion.
+    /// Returns the failure of the assertion with the number `op`; `None` if there is no such assertion.
     pub(in crate::runtime) fn failure(
         &self,
         op: usize,
@@ -107,7 +107,7 @@ impl AssertSites {
         })
     }
 
-    /// The failure that a record of an [`AssertBuffer`] stands for.
+    /// Returns the failure that a record of an [`AssertBuffer`] stands for.
     #[cfg(feature = "cuda-any-version")]
     pub(in crate::runtime) fn decode(&self, record: &[u64]) -> Option<AssertFailure> {
         let half = |i: usize| {

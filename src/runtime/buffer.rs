@@ -1,4 +1,4 @@
-//! Typed memory of a device.
+//! Defines [`Buffer`], typed memory of a device.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -11,7 +11,7 @@ use crate::ir::Element;
 
 /// `len` elements of type `T` in the memory of a device: an argument of a launch.
 ///
-/// Made by [`Device::upload`] and [`Device::zeros`]. A launch that reads it takes `&Buffer<T>`, one that may
+/// Made by [`Device::upload`] and [`Device::zeros`]. A launch that reads it takes `&Buffer<T>`, a launch that may
 /// write it `&mut Buffer<T>`, so a buffer that is written is passed only once. Dropping it is always safe:
 /// the memory is given back when the launches before the drop have ended.
 ///
@@ -43,7 +43,7 @@ pub(super) enum Memory {
 }
 
 impl Memory {
-    /// The device that the memory belongs to.
+    /// Returns the device that the memory belongs to.
     pub(super) fn device(&self) -> Device {
         match self {
             #[cfg(feature = "sim")]
@@ -53,7 +53,7 @@ impl Memory {
         }
     }
 
-    /// Whether `self.device() == *device`, without touching a reference count.
+    /// Returns whether `self.device() == *device`, without touching a reference count.
     pub(super) fn is_on(&self, device: &Device) -> bool {
         match (self, &device.backend) {
             #[cfg(feature = "sim")]
@@ -107,23 +107,23 @@ impl<T: Element> Buffer<T> {
         self.memory
     }
 
-    /// The number of elements.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are no elements.
+    /// Returns whether the buffer has no elements.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The device whose memory it is.
+    /// Returns the device whose memory it is.
     pub fn device(&self) -> Device {
         self.memory.device()
     }
 
-    /// Whether the address of the first element is a multiple of `bytes`. Memory that this crate allocates starts at
-    /// multiples of 256; that of other code where it starts.
+    /// Returns whether the address of the first element is a multiple of `bytes`. Memory that this crate allocates
+    /// starts at multiples of 256; memory of other code may start anywhere.
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
@@ -216,7 +216,7 @@ impl<T: Element> fmt::Debug for Buffer<T> {
     }
 }
 
-/// The bytes of `len` elements, if they can be addressed.
+/// Returns the bytes of `len` elements, if they can be addressed.
 fn len_bytes<T: Element>(device: &Device, len: usize) -> Result<usize, RuntimeError> {
     let size = T::SCALAR.size_bytes() as usize;
     match len.checked_mul(size) {

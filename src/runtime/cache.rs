@@ -1,4 +1,4 @@
-//! [`ModuleCache`]: compiled modules, kept in memory and on the disk.
+//! [`ModuleCache`] keeps compiled modules in memory and on the disk.
 
 use std::collections::HashMap;
 use std::io;
@@ -14,9 +14,9 @@ use super::trust::{Refusal, RefusalReason, Unusable};
 ///
 /// The name of an entry is the BLAKE3 hash of all that decides it: the PTX text, the device's target, the
 /// driver's version, the compiler and its options. On the disk an entry is a file that is written under
-/// another name and then renamed, so any number of processes may share a folder, and one that is killed
-/// leaves no half entry. An entry carries its name and a checksum: one that is cut off, changed, of another
-/// format or not what the driver takes is compiled anew and counted, never used, and no error. A folder that
+/// another name and then renamed, so any number of processes may share a folder, and a killed process
+/// leaves no half entry. An entry carries its name and a checksum. An entry that is cut off, changed, of another
+/// format or refused by the driver is compiled again and counted; it is never used, and it is no error. A folder that
 /// cannot be written is read only.
 ///
 /// Whoever writes an entry chooses the code that runs. On Unix the folder and its entries must therefore belong to the
@@ -25,7 +25,7 @@ use super::trust::{Refusal, RefusalReason, Unusable};
 /// used, nor is anything but a regular file in the place of an entry: see [`ModuleCache::last_refusal`].
 ///
 /// An entry has at most 128 MiB. All entries of a folder together have at most 1 GiB, or what [`ModuleCache::limit`]
-/// says; when a new entry exceeds that, those that were not used for the longest time are removed.
+/// says; when a new entry exceeds that, the least recently used entries are removed.
 ///
 /// Loading uses [`ModuleCache::shared`], in the folder that the environment variable `TILEWRIGHT_CACHE` names
 /// (`off` is none), else `tilewright` in the user's cache folder.
@@ -57,7 +57,7 @@ struct Kept {
 pub(super) struct Compiled {
     /// The code, as the driver loads it.
     pub(super) cubin: Vec<u8>,
-    /// What the compiler said.
+    /// The log of the compiler.
     pub(super) log: String,
 }
 
@@ -66,7 +66,7 @@ pub(super) struct Compiled {
 pub(super) struct Key([u8; 32]);
 
 impl Key {
-    /// The name of what the parts decide. Each is hashed with its length, so that none runs into the next.
+    /// Returns the name of what the parts decide. Each is hashed with its length, so that none runs into the next.
     pub(super) fn of(parts: &[&str]) -> Key {
         let mut hasher = blake3::Hasher::new();
         hasher.update(MAGIC);
@@ -77,13 +77,13 @@ impl Key {
         Key(*hasher.finalize().as_bytes())
     }
 
-    /// The name of its file.
+    /// Returns the name of its file.
     pub(super) fn hex(self) -> String {
         blake3::Hash::from_bytes(self.0).to_hex().to_string()
     }
 }
 
-/// What was found and what was not, since the cache was made.
+/// Counts of hits and misses since the cache was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct CacheStats {
@@ -132,18 +132,18 @@ const MAGIC: &[u8; 16] = b"tilewright cub 1";
 const MEMORY_BYTES: usize = 256 << 20;
 
 impl ModuleCache {
-    /// The cache that loading uses.
+    /// Returns the cache that loading uses.
     pub fn shared() -> &'static ModuleCache {
         static SHARED: OnceLock<ModuleCache> = OnceLock::new();
         SHARED.get_or_init(|| ModuleCache::with(CacheFolder::of_user("modules")))
     }
 
-    /// A cache without a folder.
+    /// Returns a cache without a folder.
     pub fn in_memory() -> ModuleCache {
         ModuleCache::with(None)
     }
 
-    /// A cache in a folder, which is made when the first entry is written.
+    /// Returns a cache in a folder, which is made when the first entry is written.
     pub fn in_folder(folder: impl Into<PathBuf>) -> ModuleCache {
         ModuleCache::with(Some(CacheFolder::named(folder.into())))
     }
@@ -157,9 +157,9 @@ impl ModuleCache {
         }
     }
 
-    /// Limits the bytes of all entries of the folder together. Each process that writes there keeps its own limit; those
-    /// of several processes can be exceeded by what the others have written since a process last listed the folder, which
-    /// it does after it has written a sixteenth of its limit.
+    /// Limits the bytes of all entries of the folder together. Each process that writes there keeps its own limit;
+    /// those of several processes can be exceeded by what the others have written since a process last listed the
+    /// folder, which it does after it has written a sixteenth of its limit.
     ///
     /// ```
     /// use tilewright::runtime::ModuleCache;
@@ -170,12 +170,12 @@ impl ModuleCache {
         ModuleCache { disk: self.disk.map(|disk| disk.limited(bytes)), ..self }
     }
 
-    /// The folder, if there is one.
+    /// Returns the folder, if there is one.
     pub fn folder(&self) -> Option<&Path> {
         self.disk.as_ref().map(Disk::folder)
     }
 
-    /// What was found and what was not.
+    /// Returns the counts of hits and misses.
     pub fn stats(&self) -> CacheStats {
         let stats = &self.stats;
         CacheStats {
@@ -192,7 +192,8 @@ impl ModuleCache {
         }
     }
 
-    /// The last folder or entry that was not used because of what it is or who can write it. `stats` counts all of them.
+    /// Returns the last folder or entry that was not used because of what it is or who can write it. `stats` counts all
+    /// of them.
     ///
     /// ```
     /// use tilewright::runtime::ModuleCache;
@@ -217,7 +218,7 @@ impl ModuleCache {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The module, from memory or from the disk.
+    /// Returns the module, from memory or from the disk.
     pub(super) fn find(&self, key: Key) -> Option<Arc<Compiled>> {
         if let Some(found) = self.memory().entries.get(&key).cloned() {
             self.stats.memory_hits.fetch_add(1, Relaxed);
@@ -294,7 +295,7 @@ impl ModuleCache {
         Ok(())
     }
 
-    /// The number of entries on the disk and their bytes.
+    /// Returns the number of entries on the disk and their bytes.
     pub fn size(&self) -> (usize, u64) {
         self.disk.as_ref().map_or((0, 0), Disk::size)
     }
@@ -316,7 +317,7 @@ enum Found {
     Nothing,
 }
 
-/// An entry as a file: magic, name, checksum of the rest; then the bytes of the log, the log, the code.
+/// Returns an entry as a file: magic, name, checksum of the rest; then the bytes of the log, the log, the code.
 fn encode(key: Key, compiled: &Compiled) -> Vec<u8> {
     let log = compiled.log.as_bytes();
     let mut rest = (log.len() as u64).to_le_bytes().to_vec();
@@ -329,7 +330,7 @@ fn encode(key: Key, compiled: &Compiled) -> Vec<u8> {
     file
 }
 
-/// The module of a file that is whole and has the name.
+/// Returns the module of a file that is whole and has the name.
 pub(super) fn decode(key: Key, file: &[u8]) -> Option<Compiled> {
     let (found, rest) = file.strip_prefix(MAGIC)?.split_first_chunk::<32>()?;
     let (sum, rest) = rest.split_first_chunk::<32>()?;
@@ -342,7 +343,7 @@ pub(super) fn decode(key: Key, file: &[u8]) -> Option<Compiled> {
     Some(Compiled { cubin: cubin.to_vec(), log })
 }
 
-/// The name that a file has inside.
+/// Returns the name that a file has inside.
 pub(super) fn key_of(file: &[u8]) -> Option<Key> {
     file.strip_prefix(MAGIC)?.first_chunk::<32>().map(|key| Key(*key))
 }
@@ -416,7 +417,7 @@ pub(super) mod tests {
         assert!(again.find(key).is_none() && again.size() == (0, 0));
     }
 
-    /// Whatever becomes of a file, it is not used, and the next one takes its place.
+    /// A damaged file is never used, and the next entry replaces it.
     #[test]
     fn damaged_entries_are_never_used() {
         let folder = Folder::new("damaged");

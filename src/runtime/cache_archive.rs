@@ -1,4 +1,4 @@
-//! A module cache as one file.
+//! Exports a module cache as one file, and imports it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Read, Write};

@@ -1,4 +1,4 @@
-//! [`Disk`]: the folder of a module cache.
+//! [`Disk`] reads and writes the folder of a module cache.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Read, Write};
@@ -14,7 +14,7 @@ use super::whole_file::{ABANDONED, Purpose, is_hex, remove_abandoned, write_file
 pub(super) const ENTRY_BYTES: u64 = 128 << 20;
 /// The limit of a folder that is given no other one, in bytes.
 pub(super) const FOLDER_BYTES: u64 = 1 << 30;
-/// How old the time of the last use of an entry may be before it is written again.
+/// The age from which the time of the last use of an entry is written again.
 const USE_RESOLUTION: Duration = Duration::from_secs(60);
 
 const EXTENSION: &str = "module";
@@ -28,7 +28,7 @@ pub(super) struct Disk {
     listed: Mutex<Option<Listed>>,
 }
 
-/// What is known of the bytes in the folder.
+/// The known number of bytes in the folder.
 #[derive(Debug)]
 struct Listed {
     /// Their number when the folder was last listed.
@@ -58,7 +58,7 @@ impl Disk {
         &self.folder.path
     }
 
-    /// The path of the entry of this name: 64 hexadecimal digits.
+    /// Returns the path of the entry of this name: 64 hexadecimal digits.
     pub(super) fn path(&self, name: &str) -> PathBuf {
         self.folder.path.join(name).with_extension(EXTENSION)
     }
@@ -137,7 +137,7 @@ impl Disk {
         removed
     }
 
-    /// The entries, in no order.
+    /// Returns the entries, in no order.
     fn entries(&self) -> Vec<Entry> {
         let Ok(found) = fs::read_dir(&self.folder.path) else { return Vec::new() };
         let entry = |found: io::Result<fs::DirEntry>| {
@@ -160,7 +160,7 @@ impl Disk {
         entries.into_iter().filter_map(|entry| self.read_path(&entry.path).ok())
     }
 
-    /// The number of entries and their bytes.
+    /// Returns the number of entries and their bytes.
     pub(super) fn size(&self) -> (usize, u64) {
         let entries = self.entries();
         (entries.len(), entries.iter().map(|entry| entry.bytes).fold(0, u64::saturating_add))
@@ -206,14 +206,14 @@ mod tests {
         fs::metadata(path).unwrap().mode() & 0o7777
     }
 
-    /// A folder with one entry.
+    /// Returns a folder with one entry.
     fn filled(name: &str) -> (Folder, Key) {
         let (folder, key) = (Folder::new(name), Key::of(&["x"]));
         ModuleCache::in_folder(&folder.0).insert(key, compiled(1));
         (folder, key)
     }
 
-    /// What a cache without memory makes of a look-up.
+    /// Looks a key up in a cache without memory.
     fn look(folder: &Folder, key: Key) -> (CacheStats, Option<RefusalReason>) {
         let cache = ModuleCache::in_folder(&folder.0);
         let is_found = cache.find(key).is_some();

@@ -1,4 +1,4 @@
-//! [`CacheFolder`]: a folder for files that stay between runs.
+//! Finds the folders for files that stay between runs.
 
 use std::path::{Path, PathBuf};
 
@@ -6,19 +6,19 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug)]
 pub(crate) struct CacheFolder {
     pub(crate) path: PathBuf,
-    /// How many of the last folders of the path belong to this crate: at least 1.
+    /// The number of trailing folders of the path that belong to this crate: at least 1.
     pub(crate) own: usize,
 }
 
 impl CacheFolder {
-    /// A folder that the user names.
+    /// Returns a folder that the user names.
     pub(crate) fn named(path: PathBuf) -> CacheFolder {
         CacheFolder { path, own: 1 }
     }
 
-    /// The folder `name` below the folder `tilewright` of the user's cache folder. Where the environment variable
-    /// `TILEWRIGHT_CACHE` names a folder, that folder for modules and a folder below it for anything else. `None` where
-    /// the variable is `off`, and where the system names no folder for caches.
+    /// Returns the folder `name` below the folder `tilewright` of the user's cache folder. Where the environment
+    /// variable `TILEWRIGHT_CACHE` names a folder, that folder for modules and a folder below it for anything else.
+    /// `None` where the variable is `off`, and where the system names no folder for caches.
     pub(crate) fn of_user(name: &str) -> Option<CacheFolder> {
         let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
         if let Some(named) = variable("TILEWRIGHT_CACHE") {

@@ -1,5 +1,6 @@
-//! NVIDIA's matrix products, to measure beside: cuBLAS's own choice, and the kernels that cuBLASLt's heuristic names.
+//! Runs matrix products of cuBLAS and cuBLASLt, as a baseline for measurements.
 
+use crate::errors::errors;
 use std::fmt;
 use std::sync::Arc;
 
@@ -11,14 +12,14 @@ use super::stream::{Stream, StreamBackend};
 use crate::arch::Major;
 use crate::ir::{Element, Scalar};
 
-/// A matrix product `C[M,N] = A[M,K] B[K,N]` with sums in `f32`; C is row-major, nothing is padded.
+/// A matrix product `C[M,N] = A[M,K] B[K,N]` with `f32` accumulators; C is row-major, nothing is padded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Matmul {
     /// M, N and K.
     pub sizes: [u32; 3],
-    /// What is contiguous in A.
+    /// The contiguous mode of A.
     pub a: Major,
-    /// What is contiguous in B.
+    /// The contiguous mode of B.
     pub b: Major,
     /// The type of the elements of A and B: `bf16`, `f16` or `f32`.
     pub inputs: Scalar,
@@ -26,7 +27,7 @@ pub struct Matmul {
     pub output: Scalar,
 }
 
-/// How an operand of the column-major libraries is read.
+/// The transposition of an operand of the column-major libraries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operand {
     AsStored,
@@ -57,87 +58,62 @@ impl Matmul {
         Columns { first, first_pitch, second, second_pitch }
     }
 
-    /// The elements of A, B and C.
+    /// Returns the elements of A, B and C.
     fn lens(&self) -> [u64; 3] {
         let [m, n, k] = self.sizes.map(u64::from);
         [m * k, k * n, m * n]
     }
 }
 
-/// Why there is no product of cuBLAS.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub enum CublasError {
-    /// The library is not installed, or not where the system looks for libraries.
-    NoLibrary {
-        /// Its name without prefix and suffix.
-        name: &'static str,
-        /// The files that were looked for.
-        tried: Vec<String>,
-    },
-    /// The library lacks a function.
-    MissingSymbol {
-        /// The function.
-        symbol: &'static str,
-    },
-    /// The simulator has no cuBLAS.
-    Simulator,
-    /// A size that the libraries do not take: 0, or more than 2^31 - 1.
-    Size {
-        /// M, N and K.
-        sizes: [u32; 3],
-    },
-    /// A type that is not compared.
-    UnsupportedType {
-        /// The type.
-        scalar: Scalar,
-    },
-    /// A buffer has other elements or another number of them than the problem.
-    Buffer {
-        /// `A`, `B` or `C`.
-        matrix: &'static str,
-        /// What the problem needs: type and number.
-        expected: (Scalar, u64),
-        /// What was given.
-        given: (Scalar, u64),
-    },
-    /// A call of the library failed (`cublasStatus_t`).
-    Status {
-        /// The call.
-        call: &'static str,
-        /// What it answered.
-        code: u32,
-    },
-    /// The device.
-    Runtime(RuntimeError),
-}
-
-impl fmt::Display for CublasError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            CublasError::NoLibrary { name, tried } => {
-                write!(f, "there is no {name} where the system looks for libraries")?;
-                write!(f, " (LD_LIBRARY_PATH names more places); tried {}", tried.join(", "))
-            }
-            CublasError::MissingSymbol { symbol } => write!(f, "this cuBLAS has no {symbol}"),
-            CublasError::Simulator => f.write_str("cuBLAS needs a GPU, not the simulator"),
-            CublasError::Size { sizes: [m, n, k] } => {
+errors! {
+    /// An error of a matrix product by cuBLAS.
+    #[derive(Clone, Debug, PartialEq)]
+    #[non_exhaustive]
+    pub enum CublasError {
+        /// The library is not installed, or not where the system looks for libraries.
+        NoLibrary {
+            /// Its name without prefix and suffix.
+            name: &'static str,
+            /// The files that were looked for.
+            tried: Vec<String>,
+        } = |f| write!(
+            f,
+            "there is no {name} where the system looks for libraries (LD_LIBRARY_PATH names more folders); tried {}",
+            tried.join(", ")
+        ),
+        /// this cuBLAS has no {symbol}
+        MissingSymbol { symbol: &'static str },
+        /// cuBLAS needs a GPU, not the simulator
+        Simulator,
+        /// A size that the libraries do not take: 0, or more than 2^31 - 1.
+        Size {
+            /// M, N and K.
+            sizes: [u32; 3],
+        } = |f| match sizes {
+            [m, n, k] => {
                 write!(f, "cuBLAS takes sizes from 1 to 2147483647, not {m}x{n}x{k}")
             }
-            CublasError::UnsupportedType { scalar } => {
-                write!(f, "{scalar} is not a type that is compared with cuBLAS: bf16, f16, f32")
-            }
-            CublasError::Buffer { matrix, expected, given } => {
-                let ((scalar, len), (other, given)) = (expected, given);
-                write!(f, "{matrix} needs {len} elements of {scalar}, not {given} of {other}")
-            }
-            CublasError::Status { call, code } => write!(f, "{call} answered {code}"),
-            CublasError::Runtime(error) => error.fmt(f),
-        }
+        },
+        /// {scalar} is not a type that is compared with cuBLAS: bf16, f16, f32
+        UnsupportedType { scalar: Scalar },
+        /// A buffer has other elements or another number of them than the problem.
+        Buffer {
+            /// `A`, `B` or `C`.
+            matrix: &'static str,
+            /// The type and number of the elements of the problem.
+            expected: (Scalar, u64),
+            /// The type and number of the elements of the buffer.
+            given: (Scalar, u64),
+        } = |f| {
+            let ((scalar, len), (other, given)) = (expected, given);
+            write!(f, "{matrix} needs {len} elements of {scalar}, not {given} of {other}")
+        },
+        /// {call} answered {code}
+        Status { call: &'static str, code: u32 },
+        /// {error}
+        Runtime(error: RuntimeError),
     }
 }
-
-impl std::error::Error for CublasError {}
 
 impl From<RuntimeError> for CublasError {
     fn from(error: RuntimeError) -> CublasError {
@@ -174,7 +150,7 @@ pub struct Cublas {
 }
 
 impl Cublas {
-    /// The libraries, for this GPU.
+    /// Returns the libraries, for this GPU.
     ///
     /// # Errors
     /// [`NoLibrary`](CublasError::NoLibrary), [`MissingSymbol`](CublasError::MissingSymbol),
@@ -191,7 +167,7 @@ impl Cublas {
         }
     }
 
-    /// The version, such as `13.1.0`.
+    /// Returns the version, such as `13.1.0`.
     ///
     /// # Errors
     /// [`Status`](CublasError::Status).
@@ -224,7 +200,7 @@ impl Cublas {
         )
     }
 
-    /// The first kernels that cuBLASLt's heuristic names for the product, at most `count`, in its order, with
+    /// Returns the first kernels that cuBLASLt's heuristic names for the product, at most `count`, in its order, with
     /// 32 MiB of scratch memory.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! Where kernels run.
+//! Defines the devices that run kernels: GPUs and the simulator.
 
 use std::fmt;
 use std::str::FromStr;
@@ -92,7 +92,7 @@ impl Device {
         }
     }
 
-    /// The target that the environment names for the simulator.
+    /// Returns the target that the environment names for the simulator.
     fn sim_target_of_user() -> Result<Option<Target>, RuntimeError> {
         match std::env::var_os("TILEWRIGHT_SIM_TARGET") {
             Some(text) if !text.is_empty() => {
@@ -102,7 +102,7 @@ impl Device {
         }
     }
 
-    /// The simulator.
+    /// Returns the simulator.
     ///
     /// # Errors
     /// [`SimulatorNotBuilt`](RuntimeError::SimulatorNotBuilt).
@@ -113,8 +113,8 @@ impl Device {
         return Err(RuntimeError::SimulatorNotBuilt);
     }
 
-    /// The simulator, for programs that build their kernels for [`Device::target`]: so they are built for `target`. It
-    /// runs kernels of all targets, whatever is named here.
+    /// Returns the simulator, for programs that build their kernels for [`Device::target`]: so they are built for
+    /// `target`. It runs kernels of all targets, whatever is named here.
     ///
     /// # Errors
     /// [`SimulatorNotBuilt`](RuntimeError::SimulatorNotBuilt).
@@ -138,7 +138,7 @@ impl Device {
         }
     }
 
-    /// The simulator, whose launches run with these options.
+    /// Returns the simulator, whose launches run with these options.
     ///
     /// ```
     /// use tilewright::runtime::{Device, sim};
@@ -150,7 +150,7 @@ impl Device {
         Backend::Sim(options).into()
     }
 
-    /// The GPU that CUDA numbers `ordinal`, from 0.
+    /// Returns the GPU that CUDA numbers `ordinal`, from 0.
     ///
     /// # Errors
     /// [`CudaNotBuilt`](RuntimeError::CudaNotBuilt), [`NoDriver`](RuntimeError::NoDriver),
@@ -168,10 +168,10 @@ impl Device {
         }
     }
 
-    /// How many GPUs the CUDA driver offers: at least 1.
+    /// Returns the number of GPUs that the CUDA driver offers: at least 1.
     ///
     /// # Errors
-    /// Why there is none; see [`Device::cuda`].
+    /// See [`Device::cuda`].
     pub fn cuda_count() -> Result<usize, RuntimeError> {
         #[cfg(feature = "cuda-any-version")]
         return cuda::device_count();
@@ -179,8 +179,8 @@ impl Device {
         Err(RuntimeError::CudaNotBuilt)
     }
 
-    /// All devices of the machine: the GPUs that are supported and work, then the simulator. Each GPU is opened,
-    /// which takes the driver some tenths of a second.
+    /// Returns all devices of the machine: the GPUs that are supported and work, then the simulator. Each GPU is
+    /// opened, which takes the driver some tenths of a second.
     ///
     /// ```
     /// use tilewright::runtime::Device;
@@ -192,7 +192,7 @@ impl Device {
         (0..count).map(Device::cuda).chain([Device::sim()]).filter_map(Result::ok).collect()
     }
 
-    /// The device that the user chose.
+    /// Returns the device that the user chose.
     ///
     /// # Errors
     /// See [`Device::default`], [`Device::sim`] and [`Device::cuda`].
@@ -205,7 +205,7 @@ impl Device {
         }
     }
 
-    /// The first GPU that is not too old.
+    /// Returns the first GPU that is not too old.
     fn first_gpu() -> Result<Device, RuntimeError> {
         let count = Device::cuda_count()?;
         let mut answer = Device::cuda(0);
@@ -218,7 +218,7 @@ impl Device {
         answer
     }
 
-    /// The name: `simulator`, or the name that the driver gives, such as `NVIDIA H200`.
+    /// Returns the name: `simulator`, or the name that the driver gives, such as `NVIDIA H200`.
     pub fn name(&self) -> &str {
         match &self.backend {
             #[cfg(feature = "sim")]
@@ -228,7 +228,7 @@ impl Device {
         }
     }
 
-    /// The target to build kernels for: on a GPU what offers most on it, on the simulator `sm_80`, which every
+    /// Returns the target to build kernels for: on a GPU what offers most on it, on the simulator `sm_80`, which every
     /// target offers, or the one of [`Device::sim_for`]. The simulator runs kernels of all targets.
     pub fn target(&self) -> Target {
         match &self.backend {
@@ -239,7 +239,7 @@ impl Device {
         }
     }
 
-    /// Whether this is the simulator.
+    /// Returns whether this is the simulator.
     pub fn is_sim(&self) -> bool {
         match &self.backend {
             #[cfg(feature = "sim")]
@@ -249,7 +249,7 @@ impl Device {
         }
     }
 
-    /// The largest grid, cluster and block of a launch.
+    /// Returns the largest grid, cluster and block of a launch.
     pub fn limits(&self) -> Limits {
         match &self.backend {
             #[cfg(feature = "sim")]
@@ -259,7 +259,7 @@ impl Device {
         }
     }
 
-    /// What the GPU has; `None` on the simulator.
+    /// Returns the properties of the GPU; `None` on the simulator.
     pub fn properties(&self) -> Option<Properties> {
         match &self.backend {
             #[cfg(feature = "sim")]
@@ -269,7 +269,7 @@ impl Device {
         }
     }
 
-    /// The CUDA version of the driver; `None` on the simulator.
+    /// Returns the CUDA version of the driver; `None` on the simulator.
     pub fn cuda_version(&self) -> Option<CudaVersion> {
         match &self.backend {
             #[cfg(feature = "sim")]
@@ -279,13 +279,13 @@ impl Device {
         }
     }
 
-    /// The release of the NVIDIA driver, such as `580.95.05`, where the system tells it; `None` elsewhere and
+    /// Returns the release of the NVIDIA driver, such as `580.95.05`, where the system tells it; `None` elsewhere and
     /// on the simulator.
     pub fn driver_release(&self) -> Option<String> {
         if self.is_sim() { None } else { driver_release() }
     }
 
-    /// The free bytes and all bytes of the GPU's memory; `None` on the simulator, whose memory is the host's.
+    /// Returns the free bytes and all bytes of the GPU's memory; `None` on the simulator, whose memory is the host's.
     ///
     /// # Errors
     /// The fault of a launch before, if it had one; [`Driver`](RuntimeError::Driver).
@@ -392,7 +392,7 @@ impl Device {
         }
     }
 
-    /// A buffer with a copy of `data`.
+    /// Returns a buffer with a copy of `data`.
     ///
     /// # Errors
     /// [`OutOfMemory`](RuntimeError::OutOfMemory), after which the device works on; the fault of a launch
@@ -401,7 +401,7 @@ impl Device {
         Buffer::upload(self, data)
     }
 
-    /// A buffer of `len` elements whose bytes are zero.
+    /// Returns a buffer of `len` elements whose bytes are zero.
     ///
     /// # Errors
     /// [`OutOfMemory`](RuntimeError::OutOfMemory), after which the device works on; the fault of a launch
@@ -410,7 +410,7 @@ impl Device {
         Buffer::zeros(self, len)
     }
 
-    /// A new stream: see [`Stream`].
+    /// Returns a new stream: see [`Stream`].
     ///
     /// # Errors
     /// The fault of a launch before, if it had one; [`Driver`](RuntimeError::Driver).
@@ -435,7 +435,7 @@ impl Device {
         Pinned::zeros(self, len)
     }
 
-    /// How many bytes of freed memory the driver keeps for later buffers when the device is waited for: 0 at
+    /// Sets the bytes of freed memory that the driver keeps for later buffers when the device is waited for: 0 at
     /// first, so that all is given back then. With more, programs that wait often and allocate much do both
     /// faster. It does nothing on the simulator and on GPUs without memory pools.
     ///
@@ -470,7 +470,7 @@ impl Device {
     ///
     /// # Errors
     /// The fault of one of them, if it had one; [`AssertFailed`](RuntimeError::AssertFailed) once for each
-    /// kernel of which assertions failed, whichever thread launched it. (Other calls that wait return the
+    /// kernel with failed assertions, whichever thread launched it. (Other calls that wait return the
     /// failed assertions of the launches of their own thread.)
     pub fn synchronize(&self) -> Result<(), RuntimeError> {
         match &self.backend {
@@ -494,7 +494,7 @@ impl fmt::Display for Device {
     }
 }
 
-/// The CUDA version of the driver, also where all GPUs are refused.
+/// Returns the CUDA version of the driver, also where all GPUs are refused.
 ///
 /// # Errors
 /// Why no driver starts; see [`Device::cuda`].
@@ -517,20 +517,20 @@ impl fmt::Debug for Device {
     }
 }
 
-/// What a GPU has, from [`Device::properties`]: for the choice of tiles, stages and grids. What a launch may ask for
-/// is in [`Limits`].
+/// The resources of a GPU, from [`Device::properties`], for the choice of tiles, stages and grids. [`Limits`] bounds a
+/// launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Properties {
     /// The compute capability, major and minor: 9 and 0 for Hopper.
     pub capability: (u16, u16),
-    /// How many multiprocessors there are.
+    /// The number of SMs.
     pub multiprocessors: u32,
-    /// The threads that a multiprocessor has room for.
+    /// The threads that fit on an SM.
     pub threads_per_sm: u32,
-    /// The registers of 32 bits of a multiprocessor.
+    /// The 32-bit registers of an SM.
     pub registers_per_sm: u32,
-    /// The bytes of shared memory of a multiprocessor.
+    /// The bytes of shared memory of an SM.
     pub shared_bytes_per_sm: u64,
     /// The bytes of the second-level cache.
     pub l2_bytes: u64,
@@ -538,7 +538,7 @@ pub struct Properties {
     pub memory_bus_bits: u32,
 }
 
-/// Which device a user asks for, in the words `auto`, `sim`, `cuda` and `cuda:N`.
+/// The device that a user asks for, in the words `auto`, `sim`, `cuda` and `cuda:N`.
 ///
 /// ```
 /// use tilewright::runtime::DeviceChoice;
@@ -554,7 +554,7 @@ pub enum DeviceChoice {
     Auto,
     /// The simulator.
     Sim,
-    /// The GPU of this number, or the first one that is supported.
+    /// The GPU of this number, or the first supported GPU.
     Cuda(Option<usize>),
 }
 

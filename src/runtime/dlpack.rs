@@ -1,81 +1,56 @@
-//! What DLPack says of a tensor, and why one is refused.
+//! Defines the DLPack types of elements, and the errors of an exchange.
 
-use std::fmt;
+use crate::errors::errors;
 
 use dlpark::ffi::{DLDataType, DLDeviceType};
 
 use crate::ir::Scalar;
 
-/// Why memory does not go out or come in as a DLPack tensor.
-///
-/// From [`Buffer::into_dlpack`](super::Buffer::into_dlpack) and
-/// [`Buffer::from_dlpack`](super::Buffer::from_dlpack).
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum DlpackError {
-    /// The tensor is not in the memory of a CUDA GPU.
-    NotCuda {
-        /// Where it is: a value of DLPack's `DLDeviceType`.
-        device_type: u32,
-    },
-    /// The tensor is on another GPU than the stream.
-    OtherDevice {
-        /// The number of the GPU of the tensor.
-        tensor: i32,
-        /// The device of the stream.
-        stream: String,
-    },
-    /// The elements of the tensor are of another type.
-    DataType {
-        /// The type of the elements of the buffer.
-        expected: Scalar,
-        /// The type of the elements of the tensor, such as `float32` or `float32x4`.
-        found: String,
-    },
-    /// DLPack has no type for these elements.
-    NoDataType {
-        /// The type.
-        elem: Scalar,
-    },
-    /// The elements do not lie one after the other, the last coordinate fastest.
-    Strides {
-        /// The extents of the tensor.
-        shape: Vec<i64>,
-        /// Its strides, in elements.
-        strides: Vec<i64>,
-    },
-    /// The size of an element does not divide the address of the first one, or the sum of pointer and offset is no
-    /// address.
-    Offset {
-        /// The pointer of the tensor.
-        data: u64,
-        /// The bytes from there to the first element.
-        byte_offset: u64,
-        /// What must divide the address.
-        align: u64,
-    },
-    /// The tensor has elements and no address.
-    NoData {
-        /// The number of elements.
-        elements: usize,
-    },
-    /// The tensor must not be written, and a buffer may be.
-    ReadOnly,
-    /// The description of the tensor breaks the rules of DLPack.
-    Invalid {
-        /// Which, in the words of the crate `dlpark`.
-        reason: String,
-    },
-    /// The buffer has another number of elements than the shape.
-    Shape {
-        /// The extents.
-        shape: Vec<usize>,
-        /// The elements of the buffer.
-        len: usize,
-    },
+errors! {
+    /// An error of the exchange of memory as a DLPack tensor.
+    ///
+    /// From [`Buffer::into_dlpack`](super::Buffer::into_dlpack) and
+    /// [`Buffer::from_dlpack`](super::Buffer::from_dlpack).
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum DlpackError {
+        /// The tensor is not in the memory of a CUDA GPU.
+        NotCuda {
+            /// The kind of its device: a value of DLPack's `DLDeviceType`.
+            device_type: u32,
+        } = |f| {
+            f.write_str("the DLPack tensor is in ")?;
+            match device_name(*device_type) {
+                Some(name) => f.write_str(name)?,
+                None => write!(f, "the memory of a device of DLPack's type {device_type}")?,
+            }
+            f.write_str(", and only the memory of a CUDA GPU can be borrowed: move the tensor to the GPU first")
+        },
+        /// the DLPack tensor is on GPU {tensor} and the stream on {stream}: name a stream of the GPU of the tensor
+        OtherDevice { tensor: i32, stream: String },
+        /// the DLPack tensor has elements of `{found}` and the buffer is of `{expected}`: ask for a buffer of the type of
+        /// the tensor, or convert the tensor
+        DataType { expected: Scalar, found: String },
+        /// DLPack has no type for elements of `{elem}`: use `f32`, which has the same bits
+        NoDataType { elem: Scalar },
+        /// the DLPack tensor of shape {shape:?} has the strides {strides:?}, and a buffer is memory without gaps, the last
+        /// coordinate fastest: make the tensor contiguous first
+        Strides { shape: Vec<i64>, strides: Vec<i64> },
+        /// the DLPack tensor starts {byte_offset} bytes behind {data:#x}, which is no multiple of the {align} bytes of an
+        /// element: copy it
+        Offset { data: u64, byte_offset: u64, align: u64 },
+        /// the DLPack tensor has {elements} elements and no address: its producer is wrong
+        NoData { elements: usize },
+        /// the DLPack tensor must not be written, and a buffer may be: export a copy, or a tensor that is not read-only
+        ReadOnly,
+        /// the DLPack tensor is not described as DLPack asks for: {reason}
+        Invalid { reason: String },
+        /// a buffer of {len} elements is no DLPack tensor of shape {shape:?}: the product of the extents must be {len}
+        Shape { shape: Vec<usize>, len: usize },
+    }
 }
 
-/// The kinds of devices by their numbers in `dlpack.h`.
+/// Returns the kinds of devices by their numbers in `dlpack.h`.
 fn device_name(device_type: u32) -> Option<&'static str> {
     Some(match DLDeviceType(device_type) {
         DLDeviceType::CPU => "host memory",
@@ -87,62 +62,7 @@ fn device_name(device_type: u32) -> Option<&'static str> {
     })
 }
 
-impl fmt::Display for DlpackError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            DlpackError::NotCuda { device_type } => {
-                f.write_str("the DLPack tensor is in ")?;
-                match device_name(*device_type) {
-                    Some(name) => f.write_str(name)?,
-                    None => write!(f, "the memory of a device of DLPack's type {device_type}")?,
-                }
-                f.write_str(", and only the memory of a CUDA GPU can be borrowed: move the tensor to the GPU first")
-            }
-            DlpackError::OtherDevice { tensor, stream } => write!(
-                f,
-                "the DLPack tensor is on GPU {tensor} and the stream on {stream}: name a stream of the GPU of the \
-                 tensor"
-            ),
-            DlpackError::DataType { expected, found } => write!(
-                f,
-                "the DLPack tensor has elements of `{found}` and the buffer is of `{expected}`: ask for a buffer of \
-                 the type of the tensor, or convert the tensor"
-            ),
-            DlpackError::NoDataType { elem } => {
-                write!(f, "DLPack has no type for elements of `{elem}`: use `f32`, which has the same bits")
-            }
-            DlpackError::Strides { shape, strides } => write!(
-                f,
-                "the DLPack tensor of shape {shape:?} has the strides {strides:?}, and a buffer is memory without \
-                 gaps, the last coordinate fastest: make the tensor contiguous first"
-            ),
-            DlpackError::Offset { data, byte_offset, align } => write!(
-                f,
-                "the DLPack tensor starts {byte_offset} bytes behind {data:#x}, which is no multiple of the {align} \
-                 bytes of an element: copy it"
-            ),
-            DlpackError::NoData { elements } => {
-                write!(f, "the DLPack tensor has {elements} elements and no address: its producer is wrong")
-            }
-            DlpackError::ReadOnly => f.write_str(
-                "the DLPack tensor must not be written, and a buffer may be: export a copy, or a tensor that is not \
-                 read-only",
-            ),
-            DlpackError::Invalid { reason } => {
-                write!(f, "the DLPack tensor is not described as DLPack asks for: {reason}")
-            }
-            DlpackError::Shape { shape, len } => write!(
-                f,
-                "a buffer of {len} elements is no DLPack tensor of shape {shape:?}: the product of the extents must \
-                 be {len}"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for DlpackError {}
-
-/// The type of DLPack for elements of a buffer; the 8-bit formats are OCP's, of which E4M3 has no infinities
+/// Returns the type of DLPack for elements of a buffer. The 8-bit formats are OCP's: E4M3 has no infinities
 /// ("fn").
 pub(super) fn data_type(elem: Scalar) -> Result<DLDataType, DlpackError> {
     Ok(match elem {
@@ -165,7 +85,7 @@ pub(super) fn data_type(elem: Scalar) -> Result<DLDataType, DlpackError> {
     })
 }
 
-/// A type of DLPack in the words of array libraries: `float32`, `bfloat16`, `uint8x4` for four lanes.
+/// Returns a type of DLPack in the words of array libraries: `float32`, `bfloat16`, `uint8x4` for four lanes.
 pub(super) fn data_type_name(data_type: DLDataType) -> String {
     let DLDataType { code, bits, lanes } = data_type;
     let family = match code.0 {

@@ -1,4 +1,4 @@
-//! What the CUDA driver says: its version, the answer of a call, why it refused PTX.
+//! Defines the answers of the CUDA driver: its version, its status codes, its rejections of PTX.
 
 use std::fmt;
 
@@ -18,12 +18,12 @@ pub struct CudaVersion {
 }
 
 impl CudaVersion {
-    /// The version `major.minor`.
+    /// Returns the version `major.minor`.
     pub const fn new(major: u16, minor: u16) -> CudaVersion {
         CudaVersion { major, minor }
     }
 
-    /// The version from CUDA's number, `1000 * major + 10 * minor`; a negative number counts as 0.
+    /// Returns the version from CUDA's number, `1000 * major + 10 * minor`; a negative number counts as 0.
     pub const fn from_number(number: i32) -> CudaVersion {
         let number = if number < 0 { 0 } else { number };
         CudaVersion { major: (number / 1000) as u16, minor: (number % 1000 / 10) as u16 }
@@ -36,7 +36,7 @@ impl fmt::Display for CudaVersion {
     }
 }
 
-/// What a call of the CUDA driver answered: a value of `CUresult`.
+/// The answer of a call of the CUDA driver: a value of `CUresult`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct DriverStatus {
     /// The number.
@@ -59,25 +59,25 @@ impl fmt::Display for DriverStatus {
 pub struct PtxRejection {
     /// The kernel.
     pub kernel: String,
-    /// What the driver answered.
+    /// The answer of the driver.
     pub status: DriverStatus,
     /// The line of the PTX text that the log names, from 1, with its text.
     pub line: Option<(usize, String)>,
     /// The Rust line that this line was written for, as `file:line`, where a comment in the PTX names it.
-    pub place: Option<String>,
+    pub location: Option<String>,
     /// The compiler's messages.
     pub log: String,
 }
 
 impl fmt::Display for PtxRejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let PtxRejection { kernel, status, line, place, log } = self;
+        let PtxRejection { kernel, status, line, location, log } = self;
         write!(f, "the driver refused the PTX of `{kernel}` with {status}")?;
         if let Some((number, text)) = line {
             write!(f, " at line {number}, `{}`", text.trim())?;
         }
-        if let Some(place) = place {
-            write!(f, ", which is from {place}")?;
+        if let Some(location) = location {
+            write!(f, ", which is from {location}")?;
         }
         if !log.is_empty() {
             write!(f, "; it says: {log}")?;

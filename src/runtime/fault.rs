@@ -1,4 +1,4 @@
-//! [`DeviceFault`]: what ends the use of a GPU in a process.
+//! Defines [`DeviceFault`], a fault that ends the use of a GPU in a process.
 
 use std::fmt;
 
@@ -7,9 +7,9 @@ use std::fmt;
 pub struct DeviceFault {
     /// The device.
     pub device: String,
-    /// What happened.
+    /// The kind of the fault.
     pub kind: FaultKind,
-    /// How many launches were under way, one of which is at fault.
+    /// The number of launches in flight. One of them is at fault.
     pub launches: u64,
     /// The kernel of the latest of them.
     pub kernel: Option<String>,
@@ -30,7 +30,7 @@ impl fmt::Display for DeviceFault {
     }
 }
 
-/// What a GPU reports before it gives up.
+/// The kinds of faults that a GPU reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FaultKind {
@@ -42,7 +42,7 @@ pub enum FaultKind {
     InvalidAddressSpace,
     /// An instruction that does not exist, or not with these operands.
     IllegalInstruction,
-    /// A jump to a place without code.
+    /// A jump to an address without code.
     InvalidProgramCounter,
     /// A fault of the call stack, or too little memory for it.
     StackError,

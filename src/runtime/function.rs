@@ -1,4 +1,4 @@
-//! Kernels on a device, and their launch.
+//! Defines [`Function`], a loaded kernel, and launches it.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -33,7 +33,7 @@ pub struct Function<P> {
     params: PhantomData<fn() -> P>,
 }
 
-/// How a kernel is compiled for a GPU when it is loaded: by the driver, with the code kept in
+/// The way in which a load compiles a kernel for a GPU: by the driver, with the code kept in
 /// [`ModuleCache::shared`](super::ModuleCache::shared) (which says what it cannot keep), by default.
 ///
 /// ```
@@ -50,7 +50,7 @@ pub struct Function<P> {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct LoadOptions<'o> {
-    /// Where code is kept; `None` compiles each time.
+    /// The cache of compiled code; `None` compiles each time.
     #[cfg(feature = "cuda-any-version")]
     pub cache: Option<&'o super::ModuleCache>,
     /// The assembler that compiles instead of the driver.
@@ -85,11 +85,11 @@ pub(super) struct Inner {
     name: String,
     params: Vec<Type>,
     signature: Arc<Signature>,
-    /// Whether a launch passes layouts or tuples.
+    /// Set if a launch passes layouts or tuples.
     has_templates: bool,
     bounds: LaunchBounds,
     plain: PlainGrids,
-    /// Whether it waits for the launch before it by itself.
+    /// Set if the kernel itself waits for the launch before it.
     waits: bool,
     code: Code,
 }
@@ -180,12 +180,12 @@ impl<P> Function<P> {
         Function { inner: Arc::new(inner), params: PhantomData }
     }
 
-    /// The name of the kernel.
+    /// Returns the name of the kernel.
     pub fn name(&self) -> &str {
         &self.inner.name
     }
 
-    /// What the compiler said of the kernel: registers, spills, shared memory. Empty on the simulator, and
+    /// Returns the compiler's log of the kernel: registers, spills, shared memory. Empty on the simulator, and
     /// where the driver says nothing because it had the code.
     pub fn compiler_log(&self) -> &str {
         match &self.inner.code {
@@ -196,14 +196,14 @@ impl<P> Function<P> {
         }
     }
 
-    /// What the compiler noted of code that will be slower than written, such as `wgmma` that it serialised.
+    /// Returns the compiler's notes on code that will be slower than written, such as `wgmma` that it serialised.
     /// Empty where [`compiler_log`](Function::compiler_log) is.
     pub fn compiler_notes(&self) -> Vec<CompilerNote> {
         CompilerNote::all(self.compiler_log())
     }
 
-    /// What loading it took the compiler and the driver; for a function of a [`LoadedModule`](super::LoadedModule), what
-    /// loading the module took them. Zero on the simulator.
+    /// Returns the times that loading took the compiler and the driver; for a function of a
+    /// [`LoadedModule`](super::LoadedModule), those of the module. Zero on the simulator.
     pub fn load_times(&self) -> LoadTimes {
         match &self.inner.code {
             #[cfg(feature = "sim")]
@@ -213,7 +213,7 @@ impl<P> Function<P> {
         }
     }
 
-    /// The device that it is loaded on.
+    /// Returns the device that it is loaded on.
     pub fn device(&self) -> &Device {
         &self.inner.device
     }
@@ -314,7 +314,7 @@ impl<P> Function<P> {
         Inner::time(&self.inner, &options, grid, &mut list)
     }
 
-    /// How many blocks of so many threads run at once; `None` on the simulator.
+    /// Returns the number of blocks of `threads_per_block` threads that run at once; `None` on the simulator.
     ///
     /// # Errors
     /// The fault of a launch before, if it had one; [`Driver`](RuntimeError::Driver).
@@ -330,7 +330,7 @@ impl<P> Function<P> {
         }
     }
 
-    /// How many clusters of the grid run at once; `None` on the simulator.
+    /// Returns the number of clusters of the grid that run at once; `None` on the simulator.
     ///
     /// # Errors
     /// Those of [`Function::launch`] about the grid; the fault of a launch before, if it had one;
@@ -572,7 +572,7 @@ fn simulation(kernel: &str, error: sim::RunError) -> RuntimeError {
     }
 }
 
-/// What is passed for an argument: for a buffer its address.
+/// Returns the argument as the driver takes it: for a buffer its address.
 #[cfg(feature = "cuda-any-version")]
 #[inline]
 fn device_arg<'h>(arg: &'h Arg<'_>) -> cuda::LaunchArg<'h> {

@@ -1,4 +1,4 @@
-//! Launches that are recorded once and run many times.
+//! Defines [`Graph`], launches that are recorded once and run many times.
 
 use std::fmt;
 #[cfg(feature = "cuda-any-version")]
@@ -84,8 +84,8 @@ impl GraphBuilder {
         })
     }
 
-    /// The stream whose launches are recorded, and its copies ([`Buffer::copy_from`](super::Buffer::copy_from)) and
-    /// fills ([`Buffer::fill`](super::Buffer::fill)). When the recording has ended it is a stream like others.
+    /// Returns the stream whose launches are recorded, and its copies ([`Buffer::copy_from`](super::Buffer::copy_from))
+    /// and fills ([`Buffer::fill`](super::Buffer::fill)). When the recording has ended it is a stream like others.
     pub fn stream(&self) -> &Stream {
         &self.stream
     }
@@ -103,7 +103,7 @@ impl GraphBuilder {
         function.launch_with(LaunchOptions::default().stream(&self.stream), grid, args)
     }
 
-    /// What was recorded, ready to be run.
+    /// Returns the recorded work as a graph that can run.
     ///
     /// # Errors
     /// [`Driver`](RuntimeError::Driver), where the driver refuses the launches together.
@@ -124,7 +124,7 @@ impl GraphBuilder {
     }
 }
 
-/// What was recorded is forgotten; the stream, which others may have too, runs what comes.
+/// Forgets the recorded work. The stream, which others may share, runs later work.
 impl Drop for GraphBuilder {
     fn drop(&mut self) {
         #[cfg(feature = "sim")]
@@ -267,7 +267,7 @@ impl Graph {
         }
     }
 
-    /// The number of launches, copies and fills.
+    /// Returns the number of launches, copies and fills.
     pub fn len(&self) -> usize {
         match &self.backend {
             #[cfg(feature = "sim")]
@@ -279,7 +279,7 @@ impl Graph {
         }
     }
 
-    /// Whether nothing was recorded.
+    /// Returns whether nothing was recorded.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -304,7 +304,7 @@ fn time_all(nodes: &[SimNode]) -> Result<Timing, RuntimeError> {
     Ok(Timing { elapsed: start.elapsed(), thread_ops: Some(thread_ops) })
 }
 
-/// What the simulator records.
+/// Graphs of the simulator.
 #[cfg(feature = "sim")]
 mod sim_recording {
     use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -316,7 +316,7 @@ mod sim_recording {
     use crate::runtime::function::Inner;
     use crate::runtime::{Grid, RuntimeError, sim};
 
-    /// What was recorded, with what it uses.
+    /// Recorded work, with all that it uses.
     pub(in crate::runtime) enum SimNode {
         Launch(SimLaunch),
         /// A copy or a fill.
@@ -365,7 +365,7 @@ mod sim_recording {
         }
     }
 
-    /// What was recorded so far; nothing once it is finished.
+    /// The work recorded so far; nothing once the recording is finished.
     #[derive(Clone)]
     pub(in crate::runtime) struct SimRecording(Arc<Mutex<Option<Vec<SimNode>>>>);
 

@@ -1,5 +1,6 @@
-//! How many threads a launch runs.
+//! Defines [`Grid`], the blocks, threads and clusters of a launch.
 
+use crate::errors::errors;
 use std::fmt;
 
 use crate::ir::{ClusterShape, LaunchBounds};
@@ -28,7 +29,7 @@ impl Grid {
         Grid { blocks, threads, cluster: None }
     }
 
-    /// The fewest blocks of `threads` threads along x that have at least `n` threads in all, and at least
+    /// Returns a grid of the fewest blocks of `threads` threads along x that have at least `n` threads in all, at least
     /// one: `max(1, ceil(n / threads))`. More than `u32::MAX` blocks are cut to that, which no device
     /// takes.
     pub fn cover(n: usize, threads: u32) -> Grid {
@@ -36,12 +37,12 @@ impl Grid {
         Grid::new([u32::try_from(blocks).unwrap_or(u32::MAX), 1, 1], [threads, 1, 1])
     }
 
-    /// The same grid in clusters of `blocks` blocks along each axis, which divide the blocks of the grid.
+    /// Returns the same grid in clusters of `blocks` blocks along each axis, which divide the blocks of the grid.
     pub const fn cluster(self, blocks: [u32; 3]) -> Grid {
         Grid { cluster: Some(blocks), ..self }
     }
 
-    /// The blocks of a cluster along each axis when a kernel with these bounds is launched, `[1, 1, 1]`
+    /// Returns the blocks of a cluster along each axis when a kernel with these bounds is launched, `[1, 1, 1]`
     /// without clusters, on a device that has at most `limit` blocks in a cluster.
     ///
     /// # Errors
@@ -88,60 +89,51 @@ impl Grid {
     }
 }
 
-/// Why a grid has no clusters as the kernel, the launch and the device ask for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum ClusterError {
-    /// The kernel fixes other clusters than the launch names.
-    NotAsBuilt {
-        /// The blocks along each axis that the kernel is built for.
-        built: [u32; 3],
-        /// The blocks along each axis of the launch.
-        given: [u32; 3],
-    },
-    /// The kernel leaves its clusters to the launch, which names none.
-    NotNamed,
-    /// The blocks of the grid do not make whole clusters.
-    NotWhole {
-        /// The blocks of the grid along each axis.
-        blocks: [u32; 3],
-        /// The blocks of a cluster along each axis.
-        cluster: [u32; 3],
-    },
-    /// More blocks than a cluster can have.
-    TooLarge {
-        /// The blocks of a cluster along each axis.
-        cluster: [u32; 3],
-        /// The most blocks in all; 1 on a device without clusters.
-        limit: u32,
-    },
-}
-
-impl fmt::Display for ClusterError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ClusterError::NotAsBuilt { built, given } => write!(
-                f,
-                "it is built for clusters of {} blocks and is launched with {}",
-                Extent(*built),
-                Extent(*given)
-            ),
-            ClusterError::NotNamed => f.write_str(
-                "it leaves its clusters to the launch, which names none: use `Grid::cluster`",
-            ),
-            ClusterError::NotWhole { blocks, cluster } => write!(
-                f,
-                "a grid of {} blocks is not made of whole clusters of {}: round its blocks up along each \
-                 axis",
-                Extent(*blocks),
-                Extent(*cluster)
-            ),
-            ClusterError::TooLarge { cluster, limit: 1 } => write!(
+errors! {
+    /// A contradiction between the clusters of a kernel, a launch and a device.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    #[non_exhaustive]
+    pub enum ClusterError {
+        /// The kernel fixes other clusters than the launch names.
+        NotAsBuilt {
+            /// The blocks along each axis that the kernel is built for.
+            built: [u32; 3],
+            /// The blocks along each axis of the launch.
+            given: [u32; 3],
+        } = |f| write!(
+            f,
+            "it is built for clusters of {} blocks and is launched with {}",
+            Extent(*built),
+            Extent(*given)
+        ),
+        /// it leaves its clusters to the launch, which names none: use `Grid::cluster`
+        NotNamed,
+        /// The blocks of the grid do not make whole clusters.
+        NotWhole {
+            /// The blocks of the grid along each axis.
+            blocks: [u32; 3],
+            /// The blocks of a cluster along each axis.
+            cluster: [u32; 3],
+        } = |f| write!(
+            f,
+            "a grid of {} blocks is not made of whole clusters of {}: round its blocks up along each \
+                     axis",
+            Extent(*blocks),
+            Extent(*cluster)
+        ),
+        /// More blocks than a cluster can have.
+        TooLarge {
+            /// The blocks of a cluster along each axis.
+            cluster: [u32; 3],
+            /// The most blocks in all; 1 on a device without clusters.
+            limit: u32,
+        } = |f| match limit {
+            1 => write!(
                 f,
                 "the device has no clusters, so none of {} blocks: use a GPU of `sm_90` or newer",
                 Extent(*cluster)
             ),
-            ClusterError::TooLarge { cluster, limit } => write!(
+            limit => write!(
                 f,
                 "a cluster of {} blocks is more than there can be, {limit} in all{}",
                 Extent(*cluster),
@@ -151,11 +143,9 @@ impl fmt::Display for ClusterError {
                     ""
                 }
             ),
-        }
+        },
     }
 }
-
-impl std::error::Error for ClusterError {}
 
 /// `128 x 1 x 1`
 pub(super) struct Extent(pub(super) [u32; 3]);

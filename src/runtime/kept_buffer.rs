@@ -1,4 +1,4 @@
-//! [`KeptBuffer`]: an error of a call that takes a buffer, with the buffer.
+//! Defines [`KeptBuffer`], an error that returns the buffer of the failed call.
 
 use std::fmt;
 
@@ -6,11 +6,11 @@ use super::buffer::Buffer;
 use super::error::RuntimeError;
 use crate::ir::Element;
 
-/// Why a buffer was not given to other code, and the buffer, as it was before the call.
+/// An error of giving a buffer to other code, with the unchanged buffer.
 ///
 /// `?` turns it into a [`RuntimeError`], which drops the buffer.
 pub struct KeptBuffer<T> {
-    /// Why.
+    /// The error.
     pub error: RuntimeError,
     /// The buffer.
     pub buffer: Buffer<T>,

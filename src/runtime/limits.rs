@@ -1,4 +1,4 @@
-//! What a launch may ask of a device.
+//! Defines [`Limits`], the largest launch that a device takes.
 
 use super::error::RuntimeError;
 use super::grid::Grid;
@@ -15,8 +15,8 @@ pub struct Limits {
     pub threads_per_block: u32,
     /// Bytes of static shared memory of a block.
     pub shared_bytes: u64,
-    /// Bytes of static and dynamic shared memory of a block together, for a kernel that asks for so many.
-    /// [`Device::load`](super::Device::load) asks where a kernel needs it.
+    /// Bytes of static and dynamic shared memory of a block together, for a kernel that opts in.
+    /// [`Device::load`](super::Device::load) opts in where a kernel needs it.
     pub shared_bytes_opt_in: u64,
     /// Blocks of a cluster in all; 1 where there are no clusters.
     pub cluster_blocks: u32,
@@ -41,7 +41,7 @@ impl Limits {
         ..Limits::EVERY_TARGET
     };
 
-    /// The grids without clusters that [`Limits::check`] takes for a kernel with these bounds.
+    /// Returns the grids without clusters that [`Limits::check`] takes for a kernel with these bounds.
     #[cfg(any(feature = "sim", feature = "cuda-any-version"))]
     pub(super) fn plain_grids(&self, bounds: &LaunchBounds) -> PlainGrids {
         let threads_per_block = bounds.max_threads.unwrap_or(u32::MAX).min(self.threads_per_block);
@@ -119,7 +119,7 @@ pub(super) struct PlainGrids {
 
 #[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 impl PlainGrids {
-    /// Whether this is one of them.
+    /// Returns whether `grid` is one of them.
     #[inline]
     pub(super) fn has(&self, grid: Grid) -> bool {
         let Grid { blocks, threads, cluster } = grid;
@@ -174,7 +174,7 @@ mod tests {
         ));
     }
 
-    /// What a launch asks first is the answer of the whole check, where there are no clusters.
+    /// Without clusters the fast check of a launch equals the whole check.
     #[cfg(any(feature = "sim", feature = "cuda-any-version"))]
     #[test]
     fn plain_grids_are_those_that_are_taken_without_clusters() {

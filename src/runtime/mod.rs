@@ -1,4 +1,4 @@
-//! Running kernels: on a GPU, or on the CPU simulator. Same calls, same results.
+//! Runs kernels, on a GPU or on the CPU simulator, with the same calls and the same results.
 //!
 //! A [`Device`] makes [`Buffer`]s and loads kernels as [`Function`]s; a function is launched with the
 //! arguments that its signature names, so a wrong one does not compile.
@@ -30,15 +30,15 @@
 //! runs in the order of the calls, too. So a launch sees what was written before it, a read waits for what it
 //! reads, and memory or code that is dropped is given back when the work that uses it has ended: no sequence
 //! of calls reads or frees memory in flight. A copy between host and device has ended when its call returns,
-//! but for copies of [`Pinned`] memory, which itself knows what is under way.
+//! but for copies of [`Pinned`] memory, which tracks its copies in flight.
 //!
 //! **On a GPU no access of a kernel is bounds-checked.** The simulator checks every access against the allocation that
 //! its pointer comes from. The PTX that is written has no such checks: a kernel that is launched with safe Rust and
 //! computes a wrong index reads or overwrites other memory of this process on the GPU: other buffers, memory of other
 //! libraries, and on systems where GPUs reach the host's memory (HMM, ATS) the host's too. The hardware only knows whole
 //! pages: it answers an access to a page that is not mapped with a [fault](RuntimeError::Fault), which makes the device
-//! unusable for the rest of the process. Run each kernel on the simulator first, and let it ask for the lengths that it
-//! needs (`require_len` of its buffers), which each launch checks.
+//! unusable for the rest of the process. Run each kernel on the simulator first, and let it require the lengths that it
+//! needs (`require_len` of its buffers), and which each launch checks.
 //!
 //! # What is kept
 //!

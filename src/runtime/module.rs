@@ -1,4 +1,4 @@
-//! Several kernels, loaded together.
+//! Defines [`LoadedModule`], several kernels that are loaded together.
 
 use std::fmt;
 
@@ -59,7 +59,7 @@ impl LoadedModule {
         })
     }
 
-    /// The function of a kernel of the module.
+    /// Returns the function of a kernel of the module.
     ///
     /// # Errors
     /// [`NotInModule`](RuntimeError::NotInModule); on a GPU [`Driver`](RuntimeError::Driver).

@@ -1,4 +1,4 @@
-//! What a compiler says of code that will not run as it was written.
+//! Reads the notes of a compiler on code that will not run as it was written.
 
 use std::fmt;
 
@@ -22,7 +22,7 @@ use super::error::RuntimeError;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct CompilerNote {
-    /// What it is about.
+    /// The kind of the note.
     pub kind: CompilerNoteKind,
     /// Its number: 7508 for `C7508`.
     pub code: u32,
@@ -32,7 +32,7 @@ pub struct CompilerNote {
     pub message: String,
 }
 
-/// What a [`CompilerNote`] is about.
+/// The kinds of [`CompilerNote`]s.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CompilerNoteKind {
@@ -48,7 +48,8 @@ pub enum CompilerNoteKind {
 }
 
 impl CompilerNote {
-    /// The notes of a log, in its order. Lines without a number, such as those of registers and spills, are none.
+    /// Returns the notes of a log, in its order. Lines without a number, such as those of registers and spills, are
+    /// none.
     pub fn all(log: &str) -> Vec<CompilerNote> {
         log.lines().filter_map(CompilerNote::of_line).collect()
     }

@@ -1,9 +1,9 @@
-//! How much of a kernel runs at once.
+//! Defines [`Occupancy`], the number of blocks that run at once.
 
-/// How many blocks of a kernel a GPU runs at once, made by [`Function::occupancy`](super::Function::occupancy).
+/// The number of blocks of a kernel that a GPU runs at once, from [`Function::occupancy`](super::Function::occupancy).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Occupancy {
-    /// Blocks that one multiprocessor has room for.
+    /// The blocks that fit on one SM.
     pub blocks_per_sm: u32,
     /// Multiprocessors of the GPU.
     pub multiprocessors: u32,

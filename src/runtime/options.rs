@@ -1,9 +1,9 @@
-//! How a launch is queued.
+//! Defines [`LaunchOptions`], the stream and the attributes of a launch.
 
 #[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 use super::stream::Stream;
 
-/// What a launch asks for beside its grid and its arguments: nothing, by default.
+/// The options of a launch beside its grid and its arguments: none, by default.
 ///
 /// ```
 /// use tilewright::runtime::LaunchOptions;

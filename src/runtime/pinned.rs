@@ -1,4 +1,4 @@
-//! Host memory that a device copies from and to while the host goes on.
+//! Defines [`Pinned`], host memory that a device copies from and to while the host continues.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -17,7 +17,7 @@ use super::cuda;
 /// `len` elements in page-locked memory of the host: what [`Buffer::write_from`] and [`Buffer::read_to`] copy
 /// while the host goes on. Made by [`Device::pinned`].
 ///
-/// It knows which copies are under way: [`as_slice`](Pinned::as_slice) waits for those that write it,
+/// It tracks its copies in flight: [`as_slice`](Pinned::as_slice) waits for the copies that write it,
 /// [`as_mut_slice`](Pinned::as_mut_slice) and dropping it for all. So no guard has to be kept, and none can
 /// be forgotten.
 ///
@@ -77,17 +77,17 @@ impl<T: Element> Pinned<T> {
         Ok(Pinned { memory, len, elem: PhantomData })
     }
 
-    /// The number of elements.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are no elements.
+    /// Returns whether the memory has no elements.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The elements, after the copies that write them.
+    /// Returns the elements, after the copies that write them.
     ///
     /// # Errors
     /// The fault of a launch before, if it had one; [`Driver`](RuntimeError::Driver).
@@ -100,7 +100,7 @@ impl<T: Element> Pinned<T> {
         }
     }
 
-    /// The elements to be changed, after all copies from and to them.
+    /// Returns the elements to be changed, after all copies from and to them.
     ///
     /// # Errors
     /// Those of [`Pinned::as_slice`].

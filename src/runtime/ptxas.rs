@@ -1,6 +1,6 @@
-//! NVIDIA's assembler, where there is one.
+//! Runs NVIDIA's assembler, if it is installed.
 
-use std::fmt;
+use crate::errors::errors;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -16,16 +16,16 @@ pub struct Ptxas {
     version: String,
 }
 
-/// What `ptxas` made of a PTX text.
+/// The output of `ptxas` for a PTX text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assembled {
     /// The code, for one architecture.
     pub cubin: Vec<u8>,
-    /// What it said: for each entry its registers, spills and shared memory, and warnings.
+    /// The log: for each entry its registers, spills and shared memory, and warnings.
     pub log: String,
 }
 
-/// What `ptxas` says of an entry.
+/// The report of `ptxas` on an entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct EntryReport {
@@ -44,18 +44,18 @@ pub struct EntryReport {
 }
 
 impl Assembled {
-    /// The entries that the log names, in its order.
+    /// Returns the entries that the log names, in its order.
     pub fn entries(&self) -> Vec<EntryReport> {
         entries_of(&self.log)
     }
 
-    /// What it notes of code that will be slower than written.
+    /// Returns the notes on code that will be slower than written.
     pub fn notes(&self) -> Vec<CompilerNote> {
         CompilerNote::all(&self.log)
     }
 }
 
-/// The number before a word: 32 for `registers` in `Used 32 registers, used 1 barriers`.
+/// Returns the number before a word: 32 for `registers` in `Used 32 registers, used 1 barriers`.
 fn number_before(line: &str, word: &str) -> Option<u32> {
     let (before, _) = line.split_once(word)?;
     before.split_whitespace().next_back()?.parse().ok()
@@ -85,51 +85,36 @@ fn entries_of(log: &str) -> Vec<EntryReport> {
     entries
 }
 
-/// Why there is no code from `ptxas`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum PtxasError {
-    /// The program does not run.
-    DoesNotRun {
-        /// The program.
-        path: PathBuf,
-        /// Why.
-        reason: String,
-    },
-    /// It refused the text.
-    Refused {
-        /// What it said.
-        log: String,
-    },
-    /// A file that it reads or writes could not be made.
-    File {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        reason: String,
-    },
-}
-
-impl fmt::Display for PtxasError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            PtxasError::DoesNotRun { path, reason } => write!(
-                f,
-                "`{}` does not run as ptxas, {reason}: name another one in `TILEWRIGHT_PTXAS`",
-                path.display()
-            ),
-            PtxasError::Refused { log } => write!(f, "ptxas refused the text; it says: {log}"),
-            PtxasError::File { path, reason } => {
-                write!(f, "`{}`, a file for ptxas, cannot be used: {reason}", path.display())
-            }
-        }
+errors! {
+    /// An error of `ptxas`.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum PtxasError {
+        /// The program does not run.
+        DoesNotRun {
+            /// The program.
+            path: PathBuf,
+            /// The reason of the system.
+            reason: String,
+        } = |f| write!(
+            f,
+            "`{}` does not run as ptxas, {reason}: name another one in `TILEWRIGHT_PTXAS`",
+            path.display()
+        ),
+        /// ptxas refused the text; it says: {log}
+        Refused { log: String },
+        /// A file that it reads or writes could not be made.
+        File {
+            /// The file.
+            path: PathBuf,
+            /// The reason of the system.
+            reason: String,
+        } = |f| write!(f, "`{}`, a file for ptxas, cannot be used: {reason}", path.display()),
     }
 }
 
-impl std::error::Error for PtxasError {}
-
 impl Ptxas {
-    /// The one that the environment variable `TILEWRIGHT_PTXAS` names, else the one of the toolkit that
+    /// Finds the `ptxas` that the environment variable `TILEWRIGHT_PTXAS` names, else that of the toolkit that
     /// `CUDA_HOME` or `CUDA_PATH` names, else the first on the `PATH`, else that of `/usr/local/cuda`; `None`
     /// where none of these runs.
     pub fn find() -> Option<Ptxas> {
@@ -150,7 +135,7 @@ impl Ptxas {
         Ok(toolkits.chain(usual).find_map(|path| Ptxas::at(path).ok()))
     }
 
-    /// The one at the path.
+    /// Returns the `ptxas` at the path.
     ///
     /// # Errors
     /// [`PtxasError::DoesNotRun`].
@@ -171,12 +156,12 @@ impl Ptxas {
         }
     }
 
-    /// Where it is.
+    /// Returns the path of the program.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Its version, such as `13.0.88`.
+    /// Returns its version, such as `13.0.88`.
     pub fn version(&self) -> &str {
         &self.version
     }

@@ -1,4 +1,4 @@
-//! Names of temporary files and folders that nobody can guess.
+//! Makes unguessable names for temporary files and folders.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -1,4 +1,4 @@
-//! Work beside other work, and points in it.
+//! Defines [`Stream`], work in order, and [`Event`], a point in it.
 
 use std::fmt;
 use std::time::Duration;
@@ -16,8 +16,8 @@ use {super::cuda, std::sync::Arc};
 /// Work of a device in the order of the calls. Work of two streams may run at the same time; a stream is
 /// made by [`Device::stream`], and a launch names it with [`LaunchOptions::stream`](super::LaunchOptions).
 ///
-/// Buffers order the work that uses them: a launch that reads a buffer waits for the last one that wrote it,
-/// on whatever stream, and one that writes waits for all before. For that a stream waits for all that the
+/// Buffers order the work that uses them: a launch that reads a buffer waits for the last launch that wrote it,
+/// on whatever stream, and a launch that writes it waits for all uses before. For that a stream waits for all that the
 /// other stream has at that moment. So streams need no events to be safe and right; events order the rest.
 ///
 /// ```
@@ -85,7 +85,7 @@ impl Stream {
         Ok(Stream { backend })
     }
 
-    /// The device whose work it is.
+    /// Returns the device whose work it is.
     pub fn device(&self) -> Device {
         match &self.backend {
             #[cfg(feature = "sim")]
@@ -95,7 +95,7 @@ impl Stream {
         }
     }
 
-    /// Whether `self.device() == *device`.
+    /// Returns whether `self.device() == *device`.
     pub(super) fn is_on(&self, device: &Device) -> bool {
         match (&self.backend, &device.backend) {
             #[cfg(feature = "sim")]
@@ -141,7 +141,7 @@ impl Stream {
         }
     }
 
-    /// The point behind all work of the stream before this call.
+    /// Returns the point behind all work of the stream before this call.
     ///
     /// # Errors
     /// [`NotInGraph`](RuntimeError::NotInGraph) while it records a graph; the fault of a launch before, if it
@@ -187,7 +187,7 @@ impl Stream {
     }
 }
 
-/// The stream records a graph, or this is not the one that does.
+/// Refuses a call that cannot be recorded while the stream records a graph.
 #[cfg(feature = "sim")]
 pub(super) fn not_recording(
     recording: &Option<SimRecording>,
@@ -251,7 +251,7 @@ impl Event {
         }
     }
 
-    /// Whether the device has come to the point.
+    /// Returns whether the device has reached the event.
     ///
     /// # Errors
     /// Those of [`Event::synchronize`].
@@ -264,7 +264,7 @@ impl Event {
         }
     }
 
-    /// The time from this point to `end`, once both are passed: waits for them. On the simulator it is the
+    /// Returns the time from this point to `end`, once both are passed: waits for them. On the simulator it is the
     /// time on the wall.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! Tensor maps as arguments of launches.
+//! Defines the arguments of launches that are tensor maps.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -69,7 +69,7 @@ impl<'b> Mapped<'b> {
 }
 
 impl<T: Element> Buffer<T> {
-    /// The tensor that `map` describes, at the start of this buffer, for a kernel that reads it.
+    /// Returns the tensor that `map` describes, at the start of this buffer, for a kernel that reads it.
     ///
     /// # Errors
     /// [`TensorMap`](RuntimeError::TensorMap) where the elements differ or the tensor is larger than the
@@ -110,7 +110,7 @@ impl<T: Element> Buffer<T> {
 macro_rules! tensor_map_arg {
     ($($name:ident)*) => {$(
         impl<T> $name<'_, T> {
-            /// What the map says.
+            /// Returns the description of the map.
             pub fn desc(&self) -> &TensorMapDesc {
                 &self.map.desc
             }
@@ -120,7 +120,7 @@ macro_rules! tensor_map_arg {
             }
         }
 
-        /// What the map says.
+        /// Writes the description of the map.
         impl<T> fmt::Debug for $name<'_, T> {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 write!(f, concat!(stringify!($name), "({})"), self.map.desc)

@@ -1,8 +1,8 @@
-//! How long a launch took, and how long a load.
+//! Defines [`Timing`] of a launch and [`LoadTimes`] of a load.
 
 use std::time::Duration;
 
-/// What one launch took.
+/// The time of one launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Timing {
@@ -15,7 +15,7 @@ pub struct Timing {
 }
 
 impl Timing {
-    /// How many of `amount` per second: `amount / elapsed`. With the floating point operations of a launch
+    /// Returns the rate `amount / elapsed` per second. With the floating point operations of a launch
     /// this is FLOP/s, with the bytes that it moves B/s.
     ///
     /// ```
@@ -38,7 +38,7 @@ impl Timing {
     }
 }
 
-/// What loading a kernel, or the module that has it, took others than this crate.
+/// The times that loading a kernel, or its module, took the compiler and the driver.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {

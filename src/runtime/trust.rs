@@ -1,4 +1,4 @@
-//! [`Refusal`]: why a file that stays between runs is not used; opening such files.
+//! Opens files that stay between runs, and refuses those which other users can write.
 
 use std::fmt;
 use std::fs::{self, File, Metadata, OpenOptions};
@@ -22,11 +22,11 @@ use std::path::{Path, PathBuf};
 pub struct Refusal {
     /// The file or folder.
     pub path: PathBuf,
-    /// Why it is not used.
+    /// The reason of the refusal.
     pub reason: RefusalReason,
 }
 
-/// Why a file or folder is not used.
+/// The reasons to refuse a file or folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RefusalReason {
@@ -44,7 +44,7 @@ pub enum RefusalReason {
     },
     /// It is something else than the regular file or the folder that is expected there.
     Kind {
-        /// What it is, such as `a fifo`.
+        /// The kind that was found, such as `a fifo`.
         found: &'static str,
     },
     /// It is larger than any file that this crate writes there.
@@ -78,7 +78,7 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-/// Why a file or folder cannot be used.
+/// The reasons for which a file or folder cannot be used.
 #[derive(Debug)]
 pub(crate) enum Unusable {
     /// The system says so.
@@ -175,7 +175,7 @@ pub(crate) fn make_private_folder(path: &Path) -> io::Result<()> {
     builder.create(path)
 }
 
-/// The options for a file that only the user can read and write, where they create one.
+/// Returns the options for a file that only the user can read and write, where they create one.
 pub(crate) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);

@@ -11,7 +11,7 @@ use super::trust::private;
 /// The age at which a file that was never renamed belongs to a process that was killed.
 pub(super) const ABANDONED: Duration = Duration::from_secs(3600);
 
-/// What a file is written for.
+/// The purpose of a file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
     /// A cache of this user: nobody else reads it. The system writes it to the disk when it likes.
@@ -65,13 +65,13 @@ pub(super) fn remove_abandoned(folder: &Path, age: Duration) {
     }
 }
 
-/// Whether a file has a name that [`write_file`] gives: `.0123456789abcdef.partial`.
+/// Returns whether a file has a name that [`write_file`] gives: `.0123456789abcdef.partial`.
 fn is_temporary(name: &str) -> bool {
     let digits = name.strip_prefix('.').and_then(|name| name.strip_suffix(".partial"));
     digits.is_some_and(|digits| is_hex(digits, 16))
 }
 
-/// Whether a text is `len` lower-case hexadecimal digits.
+/// Returns whether a text is `len` lower-case hexadecimal digits.
 pub(super) fn is_hex(text: &str, len: usize) -> bool {
     text.len() == len && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }

@@ -1,10 +1,10 @@
-//! [`Chart`]: bars over named places, as SVG.
+//! [`Chart`] draws bars over named categories as SVG.
 
 use std::fmt::Write;
 
 use crate::layout::{SANS, escaped};
 
-/// A chart of some quantity for several named places, such as sizes of a problem: side by side
+/// A chart of some quantity for several named categories, such as sizes of a problem: side by side
 /// a bar for each series.
 ///
 /// ```
@@ -13,7 +13,7 @@ use crate::layout::{SANS, escaped};
 ///     title: "Speed".into(),
 ///     note: "made up".into(),
 ///     quantity: "TFLOP/s".into(),
-///     places: vec!["512".into(), "1024".into()],
+///     categories: vec!["512".into(), "1024".into()],
 ///     series: vec![Series::new("ours", vec![Some(70.0), Some(340.0)])],
 /// };
 /// let svg = chart.svg();
@@ -21,26 +21,26 @@ use crate::layout::{SANS, escaped};
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chart {
-    /// What it shows.
+    /// The title.
     pub title: String,
-    /// Where the figures are from.
+    /// The source of the figures.
     pub note: String,
-    /// What is shown upwards, with its unit.
+    /// The quantity of the vertical axis, with its unit.
     pub quantity: String,
-    /// What lies side by side.
-    pub places: Vec<String>,
-    /// What stands side by side in each place.
+    /// The names of the categories, from left to right.
+    pub categories: Vec<String>,
+    /// The series: each has one bar in each category.
     pub series: Vec<Series>,
 }
 
-/// Values of one kind, one in each place.
+/// Values of one kind, one in each category.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
-    /// What it shows.
+    /// The title.
     pub name: String,
-    /// One value for each place, where there is one.
+    /// One value for each category, where there is one.
     pub values: Vec<Option<f64>>,
-    /// How it is drawn.
+    /// The form in which it is drawn.
     pub look: Look,
 }
 
@@ -50,20 +50,20 @@ impl Series {
         Series { name: name.into(), values, look: Look::Bar }
     }
 
-    /// The same, drawn otherwise.
+    /// Returns the same, drawn otherwise.
     pub fn look(self, look: Look) -> Series {
         Series { look, ..self }
     }
 }
 
-/// How values are drawn.
+/// The forms in which a series is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Look {
     /// Bars with their values above.
     Main,
     /// Bars.
     Bar,
-    /// A line across the bars of each place: what none of them can be above.
+    /// A line across the bars of each category: an upper bound of all.
     Bound,
 }
 
@@ -86,7 +86,7 @@ macro_rules! put {
 }
 
 impl Chart {
-    /// The chart as SVG 1.1 on a white ground, 880 x 470.
+    /// Returns the chart as SVG 1.1 on a white ground, 880 x 470.
     pub fn svg(&self) -> String {
         let mut out = String::new();
         put!(
@@ -124,7 +124,7 @@ impl Chart {
         values.copied().filter(|value| value.is_finite()).fold(0.0, f64::max)
     }
 
-    /// The distance of the lines of the grid: 1, 2 or 5 times a power of 10, such that there are 4 to 10.
+    /// Returns the distance of the lines of the grid: 1, 2 or 5 times a power of 10, such that there are 4 to 10.
     fn step(&self) -> f64 {
         let rough = (self.largest() / 6.0).max(1e-9);
         let power = 10f64.powf(rough.log10().floor());
@@ -143,14 +143,14 @@ impl Chart {
         }
     }
 
-    /// The width of a place.
+    /// Returns the width of a category.
     fn width(&self) -> f64 {
-        (WIDTH - LEFT - RIGHT) / self.places.len().max(1) as f64
+        (WIDTH - LEFT - RIGHT) / self.categories.len().max(1) as f64
     }
 
-    /// The middle of a place.
-    fn x(&self, place: usize) -> f64 {
-        LEFT + (place as f64 + 0.5) * self.width()
+    /// Returns the middle of a category.
+    fn x(&self, category: usize) -> f64 {
+        LEFT + (category as f64 + 0.5) * self.width()
     }
 
     fn grid(&self, out: &mut String, step: f64, top: f64, up: &impl Fn(f64) -> f64) {
@@ -173,13 +173,13 @@ impl Chart {
             );
         }
         let y = HEIGHT - BOTTOM + 22.0;
-        for (place, name) in self.places.iter().enumerate() {
+        for (category, name) in self.categories.iter().enumerate() {
             // A name of several words has a line for each.
             for (line, word) in name.split(' ').enumerate() {
                 put!(
                     out,
                     "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
-                    self.x(place),
+                    self.x(category),
                     y + 16.0 * line as f64,
                     escaped(word)
                 );
@@ -209,15 +209,15 @@ impl Chart {
         }
     }
 
-    /// Where a text of a place stands free: above its bars, and above a bound that is close to them.
-    fn above(&self, place: usize, up: &impl Fn(f64) -> f64) -> f64 {
+    /// Returns the height of a free text of a category: above its bars, and above a bound that is close to them.
+    fn above(&self, category: usize, up: &impl Fn(f64) -> f64) -> f64 {
         let tops = |of_bounds: bool| {
             let of = move |series: &&Series| (series.look == Look::Bound) == of_bounds;
             let values = self
                 .series
                 .iter()
                 .filter(of)
-                .filter_map(move |series| *series.values.get(place)?);
+                .filter_map(move |series| *series.values.get(category)?);
             values.filter(|value| value.is_finite()).map(|value| up(value.max(0.0)))
         };
         let free = tops(false).fold(HEIGHT - BOTTOM, f64::min) - 8.0;
@@ -229,15 +229,16 @@ impl Chart {
         let is_bar = |series: &&Series| series.look != Look::Bound;
         let bars = self.series.iter().filter(is_bar).count().max(1) as f64;
         let before = self.series.iter().take(index).filter(is_bar).count() as f64;
-        // A group of bars has four fifths of its place, but no bar is wider than is needed.
+        // A group of bars has four fifths of its category, but no bar is wider than is needed.
         let bar = (self.width() * 0.8 / bars).min(40.0);
         let colour = self.colour(index);
-        let values = series.values.iter().take(self.places.len()).enumerate();
-        for (place, value) in values.filter_map(|(place, value)| Some((place, (*value)?))) {
+        let values = series.values.iter().take(self.categories.len()).enumerate();
+        for (category, value) in values.filter_map(|(category, value)| Some((category, (*value)?)))
+        {
             if !value.is_finite() {
                 continue;
             }
-            let (left, y) = (self.x(place) - bars * bar / 2.0, up(value.max(0.0)));
+            let (left, y) = (self.x(category) - bars * bar / 2.0, up(value.max(0.0)));
             if series.look == Look::Bound {
                 put!(
                     out,
@@ -259,8 +260,8 @@ impl Chart {
                 put!(
                     out,
                     "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\" font-size=\"12\" font-weight=\"bold\" fill=\"{colour}\">{}</text>",
-                    self.x(place),
-                    self.above(place, up),
+                    self.x(category),
+                    self.above(category, up),
                     number(value)
                 );
             }
@@ -268,7 +269,7 @@ impl Chart {
     }
 }
 
-/// A number with three significant digits at least.
+/// Returns a number with three significant digits at least.
 fn number(value: f64) -> String {
     match value.abs() {
         0.0 => "0".to_owned(),
@@ -287,7 +288,7 @@ mod tests {
             title: "a < b & \"c\"".into(),
             note: String::new(),
             quantity: "TFLOP/s".into(),
-            places: ["512", "1024", "2048"].map(String::from).into(),
+            categories: ["512", "1024", "2048"].map(String::from).into(),
             series,
         }
     }
@@ -315,7 +316,7 @@ mod tests {
 
     #[test]
     fn an_empty_chart_is_one() {
-        let empty = Chart { places: Vec::new(), ..chart(Vec::new()) };
+        let empty = Chart { categories: Vec::new(), ..chart(Vec::new()) };
         assert!(empty.svg().ends_with("</svg>\n"));
         let odd = chart(vec![Series::new("nan", vec![Some(f64::NAN), Some(f64::INFINITY)])]);
         assert!(!odd.svg().contains("NaN") && !odd.svg().contains("inf"));

@@ -1,4 +1,4 @@
-//! Kernels that fill matrices and compare them, so that large ones need not come to the host.
+//! Kernels that fill and compare matrices on the device.
 
 use crate::ir::{BuildErrors, Converted, Element, Global, GlobalMut, Kernel, Target, range};
 use crate::runtime::Grid;
@@ -9,7 +9,7 @@ use rand_chacha::ChaCha8Rng;
 const TABLE: usize = 1 << 16;
 const THREADS: u32 = 256;
 
-/// A grid of threads that each have several elements of `len`.
+/// Returns a grid of threads that each have several elements of `len`.
 pub(super) fn grid(len: usize) -> Grid {
     Grid::new([len.div_ceil(THREADS as usize).clamp(1, 1 << 14) as u32, 1, 1], [THREADS, 1, 1])
 }
@@ -24,9 +24,9 @@ pub(super) fn normal_table(seed: u64) -> Vec<f32> {
     (0..TABLE).map(|_| draw()).collect()
 }
 
-/// Which number of the table element `i` of the matrix `seed` is: the upper half of a hash of 32 bits ("lowbias32" of
-/// C. Wellons), so that neighbours have nothing to do with each other.
-pub(super) fn place(i: u64, seed: u32) -> usize {
+/// Returns the index in the table of element `i` of the matrix `seed`: the upper half of a 32-bit hash ("lowbias32" of
+/// C. Wellons), so that neighbours are uncorrelated.
+pub(super) fn table_index(i: u64, seed: u32) -> usize {
     let mut x = (i as u32) ^ ((i >> 32) as u32).wrapping_mul(0x9e37_79b9) ^ seed;
     x = (x ^ (x >> 16)).wrapping_mul(0x7feb_352d);
     x = (x ^ (x >> 15)).wrapping_mul(0x846c_a68b);
@@ -36,7 +36,7 @@ pub(super) fn place(i: u64, seed: u32) -> usize {
 /// The matrix, the table, the seed, the number of elements.
 pub(super) type Fill<T> = (GlobalMut<T>, Global<f32>, u32, i64);
 
-/// Writes `x[i] = table[place(i, seed)]`, rounded to the type.
+/// Writes `x[i] = table[table_index(i, seed)]`, rounded to the type.
 pub(super) fn fill<T: Element + Converted>(target: Target) -> Result<Kernel<Fill<T>>, BuildErrors> {
     Kernel::<Fill<T>>::build("fill", target, |k, (x, table, seed, len)| {
         let threads = (k.grid_dim().x * k.block_dim().x).cvt::<i64>();
@@ -46,25 +46,25 @@ pub(super) fn fill<T: Element + Converted>(target: Target) -> Result<Kernel<Fill
             let hash = i.cvt::<u32>() ^ high ^ seed;
             let hash = (hash ^ (hash >> 16)) * 0x7feb_352du32;
             let hash = (hash ^ (hash >> 15)) * 0x846c_a68bu32;
-            let place = (hash ^ (hash >> 16)) >> 16;
-            let value = table.load(k, place);
+            let index = (hash ^ (hash >> 16)) >> 16;
+            let value = table.load(k, index);
             x.store(k, i, value.cvt::<T>());
         });
     })
 }
 
 /// Two results, what is found, the tolerances, the number of elements; columns and elements of a matrix, its pitch and the
-/// distance to the next one.
+/// batch stride.
 pub(super) type Compare<D> = (Global<D>, Global<D>, GlobalMut<u64>, [f32; 2], i64, [[i64; 2]; 2]);
 
-/// Adds to `found[0]` the number of elements with `!(|x - y| <= relative |y| + absolute)`, also those that are not
-/// numbers, and makes `found[1]` the smallest number of one. Elements are counted row by row, matrix after matrix; what
-/// lies between lines is none.
+/// Adds to `found[0]` the number of elements with `!(|x - y| <= relative |y| + absolute)`, NaN included, and makes
+/// `found[1]` the smallest index of such an element. Elements are numbered row by row, matrix after matrix; padding
+/// between lines has no number.
 pub(super) fn compare<D: Element + Converted>(
     target: Target,
 ) -> Result<Kernel<Compare<D>>, BuildErrors> {
-    Kernel::<Compare<D>>::build("compare", target, |k, (x, y, found, within, len, places)| {
-        let ([relative, absolute], [[columns, elements], [pitch, next]]) = (within, places);
+    Kernel::<Compare<D>>::build("compare", target, |k, (x, y, found, within, len, extents)| {
+        let ([relative, absolute], [[columns, elements], [pitch, next]]) = (within, extents);
         let threads = (k.grid_dim().x * k.block_dim().x).cvt::<i64>();
         let first = (k.block_idx().x * k.block_dim().x + k.thread_idx().x).cvt::<i64>();
         k.for_(range(first, len).step(threads), (), |k, i, ()| {
@@ -96,7 +96,7 @@ mod tests {
         let mut x = device.zeros::<bf16>(len).unwrap();
         kernel.launch(grid(len), (&mut x, &table, seed, len as i64)).unwrap();
         let found = x.to_vec().unwrap();
-        let expected = (0..len as u64).map(|i| bf16::from_f32(numbers[place(i, seed)]));
+        let expected = (0..len as u64).map(|i| bf16::from_f32(numbers[table_index(i, seed)]));
         assert!(found.into_iter().eq(expected));
     }
 
@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn the_numbers_are_normal() {
         let table = normal_table(0);
-        let numbers: Vec<f64> = (0..200_000).map(|i| f64::from(table[place(i, 7)])).collect();
+        let numbers: Vec<f64> = (0..200_000).map(|i| f64::from(table[table_index(i, 7)])).collect();
         let mean = |f: &dyn Fn(usize) -> f64| (0..199_000).map(f).sum::<f64>() / 199_000.0;
         assert!(mean(&|i| numbers[i]).abs() < 0.02);
         assert!((mean(&|i| numbers[i] * numbers[i]) - 1.0).abs() < 0.02);
@@ -123,8 +123,8 @@ mod tests {
             change.iter().for_each(|(i, value)| x[*i] = *value);
             let (x, y) = (device.upload(&x).unwrap(), device.upload(&y).unwrap());
             let mut found = device.upload(&[0, u64::MAX]).unwrap();
-            let places = [[1000, 1000], [1000, 1000]];
-            let args = (&x, &y, &mut found, [0.01, 0.5], 1000, places);
+            let extents = [[1000, 1000], [1000, 1000]];
+            let args = (&x, &y, &mut found, [0.01, 0.5], 1000, extents);
             kernel.launch(grid(1000), args).unwrap();
             assert_eq!(found.to_vec().unwrap(), expected);
         };

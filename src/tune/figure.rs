@@ -1,4 +1,4 @@
-//! What a [`Report`] says: estimates, and a chart.
+//! Derives estimates and a chart from a [`Report`].
 
 use super::chart::{Chart, Look, Series};
 use super::model::Machine;
@@ -7,7 +7,7 @@ use super::regime::Regime;
 use super::stats::{Estimate, median};
 
 impl Entry {
-    /// The median of the seconds. `None` where nothing was timed.
+    /// Returns the median of the seconds. `None` where nothing was timed.
     pub fn seconds(&self) -> Option<f64> {
         median(&self.seconds)
     }
@@ -19,7 +19,7 @@ impl Comparison {
         2.0 * self.sizes.map(f64::from).into_iter().product::<f64>()
     }
 
-    /// The fastest that one maker has.
+    /// Returns the fastest that one maker has.
     pub fn best_of(&self, maker: Maker) -> Option<&Entry> {
         let timed = self.entries.iter().filter(|entry| entry.of == maker);
         timed
@@ -28,7 +28,7 @@ impl Comparison {
             .map(|(entry, _)| entry)
     }
 
-    /// How many times faster `entry` is than the best of `maker`: the median of the ratios of the rounds.
+    /// Returns the speed of `entry` relative to the best of `maker`: the median of the ratios of the rounds.
     pub fn ratio(&self, maker: Maker, entry: &Entry) -> Option<Estimate> {
         Estimate::of_ratios(&self.best_of(maker)?.seconds, &entry.seconds, 0)
     }
@@ -46,7 +46,7 @@ impl Report {
     /// TFLOP/s of ours, of cuBLAS and of the best of cuBLASLt for each problem and regime, under what operations and
     /// memory of the device allow at its full clock.
     pub fn chart(&self, machine: &Machine) -> Chart {
-        let place = |comparison: &Comparison| {
+        let category = |comparison: &Comparison| {
             // A line for each size.
             let shape = comparison.shape().replace('x', " x");
             format!("{shape} {}", comparison.regime)
@@ -73,19 +73,19 @@ impl Report {
             title: format!("Matrix products, {}", types.unwrap_or_default()),
             note: self.provenance.to_string(),
             quantity: "TFLOP/s".to_owned(),
-            places: self.comparisons.iter().map(place).collect(),
+            categories: self.comparisons.iter().map(category).collect(),
             series,
         }
     }
 
-    /// The comparisons of one regime.
+    /// Returns the comparisons of one regime.
     pub fn of(&self, regime: Regime) -> impl Iterator<Item = &Comparison> {
         self.comparisons.iter().filter(move |comparison| comparison.regime == regime)
     }
 }
 
-/// What the tensor cores do at full clock, or what the memory allows, each matrix once; TFLOP/s. `None` for types that
-/// are none of ours.
+/// Returns the roofline in TFLOP/s: the lower of the tensor cores' rate at full clock and the memory's, which reads
+/// each matrix once. `None` for unknown types.
 fn roofline(machine: &Machine, comparison: &Comparison) -> Option<f64> {
     let bytes = |name: &str| match name {
         "bf16" | "f16" => Some(2.0),
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn the_chart_has_the_makers_that_were_timed() {
         let chart = report().chart(&Machine::H200);
-        assert_eq!(chart.places, ["8192 burst", "16 x4096 x14336 latency"]);
+        assert_eq!(chart.categories, ["8192 burst", "16 x4096 x14336 latency"]);
         let names: Vec<&str> = chart.series.iter().map(|series| series.name.as_str()).collect();
         assert_eq!(names, ["tilewright", "cuBLAS", "roofline at full clock"]);
         // 4096 x 132 x 1.98 GHz; and 1.88 GFLOP over 118 MB at 4.4 TB/s.

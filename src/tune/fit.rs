@@ -1,13 +1,13 @@
-//! Parameters of the model from measurements, and how good its order is.
+//! Fits the parameters of the model to measurements, and rates its order.
 
 use super::model::{GemmModel, Machine, Parameters};
 use super::record::Group;
 use crate::kernels::gemm::GemmConfig;
 
-/// Fits the parameters to measured times: those that minimise the mean squared error of the logarithm of the predicted
-/// times, where fast configurations count more than slow ones, because it is them that a search must find. The search
-/// is the simplex method of Nelder and Mead (1965) over the logarithms of the parameters, begun again from its result. What
-/// the measurements say nothing of stays near the start: its distance has a small price.
+/// Fits the parameters to measured times. Minimises the mean squared error of the logarithm of the predicted times.
+/// Fast configurations have more weight, because a search must find them. The method is the simplex search of Nelder
+/// and Mead (1965) over the logarithms of the parameters, restarted from its result. A small penalty on the distance
+/// keeps a parameter near its start if the measurements do not determine it.
 ///
 /// Without measurements the parameters stay as they are.
 pub fn fit(machine: Machine, start: Parameters, groups: &[Group]) -> Parameters {
@@ -27,14 +27,14 @@ pub fn fit(machine: Machine, start: Parameters, groups: &[Group]) -> Parameters 
     Parameters::from_array(best.map(f64::exp))
 }
 
-/// What a parameter costs that is `e` times the one that it was, or as much smaller: a twentieth of the error of times
-/// that are off by 2 %.
+/// The penalty of a parameter that changed by the factor `e`, up or down: a twentieth of the error of times that are
+/// off by 2 %.
 const PRICE: f64 = 2e-5;
 
-/// How many of the model's order a search tries before any other.
+/// The number of the model's first configurations that a search tries before any other.
 const FIRST: usize = 8;
 
-/// The error of a model.
+/// Returns the error of a model.
 fn loss(model: &GemmModel, groups: &[Group]) -> f64 {
     let mut sum = 0.0;
     for group in groups {
@@ -63,7 +63,7 @@ fn loss(model: &GemmModel, groups: &[Group]) -> f64 {
     sum / groups.len().max(1) as f64
 }
 
-/// The smallest value that the simplex method finds.
+/// Returns the smallest value that the simplex method finds.
 fn simplex<const N: usize>(
     start: [f64; N],
     step: f64,
@@ -122,7 +122,7 @@ fn simplex<const N: usize>(
     points.into_iter().min_by(|a, b| a.1.total_cmp(&b.1)).map_or(start, |(point, _)| point)
 }
 
-/// How good the order of a model is for one problem.
+/// The quality of the order of a model for one problem.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ranking {
     /// M, N and K.
@@ -131,11 +131,11 @@ pub struct Ranking {
     pub found: String,
     /// Its time, relative to that of the fastest of all: 1 where the model has found it.
     pub regret: f64,
-    /// Whether the problem was held out from the fit.
+    /// Set if the problem was held out from the fit.
     pub is_held_out: bool,
 }
 
-/// Every third problem, from the second: those that are held out from a fit.
+/// Returns whether a problem is held out from a fit: every third one is, from the second.
 ///
 /// ```
 /// use tilewright::tune::is_held_out;
@@ -145,7 +145,7 @@ pub fn is_held_out(index: usize) -> bool {
     index % 3 == 1
 }
 
-/// For each problem, the best of the model's `first` configurations among those that were measured.
+/// Returns, for each problem, the best of the model's `first` measured configurations.
 pub fn rankings(model: &GemmModel, groups: &[Group], first: usize) -> Vec<Ranking> {
     let ranking = |(index, group): (usize, &Group)| {
         let (config, regret) = regret(model, group, first)?;
@@ -160,8 +160,8 @@ pub fn rankings(model: &GemmModel, groups: &[Group], first: usize) -> Vec<Rankin
     groups.iter().enumerate().filter_map(ranking).collect()
 }
 
-/// The fastest of the model's `first` configurations among those that were measured, and its time relative to that of
-/// the fastest of all.
+/// Returns the fastest of the model's `first` measured configurations, and its time relative to that of the fastest of
+/// all.
 fn regret<'g>(model: &GemmModel, group: &'g Group, first: usize) -> Option<(&'g GemmConfig, f64)> {
     let best = group.best()?;
     let mut order: Vec<(f64, &(GemmConfig, f64))> = group

@@ -1,15 +1,15 @@
-//! Matrix products on a GPU: timed, compared with cuBLAS, tuned.
+//! Times and tunes matrix products on a GPU, and compares them with cuBLAS.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use rayon::prelude::*;
 
+use super::element_offsets::ElementOffsets;
 use super::model::{GemmModel, Machine};
-use super::places::Places;
 use super::record::{Comparison, Entry, Maker, driver};
 use super::regime::Regime;
-use super::rounds::take_turns;
+use super::rounds::interleave;
 use super::space::GemmSpace;
 use super::store::{TuningKey, TuningStore, hash};
 use super::tuner::{Effort, Measure, Rejection, Search, SearchError, Tuned};
@@ -52,8 +52,8 @@ impl From<crate::runtime::CublasError> for Rejection {
     }
 }
 
-/// The best configuration for a product on this GPU, from the shared store, or by a search among the first of the
-/// model's order. It is timed as the largest regime of the sizes says, on matrices that lie where the problem says.
+/// Returns the best configuration for a product on this GPU, from the shared store, or by a search among the first of
+/// the model's order. It is timed as the largest regime of the sizes says, on matrices that lie where the problem says.
 ///
 /// ```no_run
 /// use tilewright::ir::{Scalar, Target};
@@ -75,7 +75,7 @@ pub fn tune(
     space: &GemmSpace,
     problem: &GemmProblem,
 ) -> Result<Tuned<GemmConfig>, SearchError> {
-    Places::new(problem, [space.major_a, space.major_b])?;
+    ElementOffsets::new(problem, [space.major_a, space.major_b])?;
     let sizes = [problem.m, problem.n, problem.k];
     let regime = Regime::of_sizes(sizes).last().copied().unwrap_or(Regime::Burst);
     let effort = Effort::of(regime);
@@ -128,7 +128,7 @@ pub struct GemmBench<T, D> {
     loaded: HashMap<GemmConfig, Loaded<T, D>>,
     #[cfg(feature = "cublas")]
     cublas: Option<Cublas>,
-    /// Why there is no cuBLAS.
+    /// The error of opening cuBLAS.
     missing: Option<String>,
 }
 
@@ -159,7 +159,7 @@ impl<T: GemmElement, D: GemmElement> GemmBench<T, D> {
         })
     }
 
-    /// The version of cuBLAS, or why there is none.
+    /// Returns the version of cuBLAS, or the reason for its absence.
     ///
     /// # Errors
     /// A sentence about what is missing.
@@ -197,8 +197,8 @@ impl<T: GemmElement, D: GemmElement> GemmBench<T, D> {
         self.loaded.extend(loaded);
     }
 
-    /// What the driver's compiler said of the configurations that were loaded: spills, and instructions of warp groups
-    /// that wait for each other.
+    /// Returns the compiler's notes on the loaded configurations: spills, and instructions of warp groups that wait for
+    /// each other.
     pub fn complaints(&self) -> Vec<(GemmConfig, String)> {
         let said = |(config, loaded): (&GemmConfig, &Loaded<T, D>)| {
             let log = loaded.as_ref().ok()?.compiler_log();
@@ -214,7 +214,7 @@ impl<T: GemmElement, D: GemmElement> GemmBench<T, D> {
         all
     }
 
-    /// The best of the space for the problem: see [`tune`].
+    /// Returns the best of the space for the problem: see [`tune`].
     ///
     /// # Errors
     /// [`SearchError`].
@@ -226,7 +226,7 @@ impl<T: GemmElement, D: GemmElement> GemmBench<T, D> {
         problem: &GemmProblem,
         regime: Regime,
     ) -> Result<Tuned<GemmConfig>, SearchError> {
-        Places::new(problem, [space.major_a, space.major_b])?;
+        ElementOffsets::new(problem, [space.major_a, space.major_b])?;
         let model = match self.device.properties() {
             Some(properties) => GemmModel::of(Machine::of(&properties)),
             None => GemmModel::H200,
@@ -240,7 +240,7 @@ impl<T: GemmElement, D: GemmElement> GemmBench<T, D> {
         Search::new(store.clone(), key).effort(effort).run(first, &mut measured)
     }
 
-    /// The key of a search.
+    /// Returns the key of a search.
     pub fn key(&self, space: &GemmSpace, problem: &GemmProblem, regime: Regime) -> TuningKey {
         TuningKey {
             device: self.device.name().to_owned(),
@@ -250,8 +250,8 @@ impl<T: GemmElement, D: GemmElement> GemmBench<T, D> {
         }
     }
 
-    /// The device for a [`Search`]: matrices for the problem are made when they are first needed. `done` is called
-    /// after each check.
+    /// Returns the device for a [`Search`]: matrices for the problem are made when they are first needed. `done` is
+    /// called after each check.
     pub fn measure<'g>(
         &'g mut self,
         problem: &GemmProblem,
@@ -288,9 +288,9 @@ impl<T: GemmElement, D: GemmElement> GemmBench<T, D> {
     /// cuBLAS, for one product of contiguous matrices without an epilogue.
     #[cfg(feature = "cublas")]
     fn cublas_for(&self, problem: &GemmProblem, space: &GemmSpace) -> Option<Cublas> {
-        let places = Places::new(problem, [space.major_a, space.major_b]).ok()?;
+        let offsets = ElementOffsets::new(problem, [space.major_a, space.major_b]).ok()?;
         let takes =
-            problem.batch == 1 && places.are_close() && space.epilogue == Epilogue::default();
+            problem.batch == 1 && offsets.are_close() && space.epilogue == Epilogue::default();
         self.cublas.clone().filter(|_| takes)
     }
 
@@ -324,9 +324,9 @@ impl<T: GemmElement, D: GemmElement> GemmBench<T, D> {
         Ok(work)
     }
 
-    /// Our configurations and NVIDIA's kernels for one problem, timed in turns: the kernel that cuBLAS chooses, and the
-    /// fastest two of the first 8 of cuBLASLt's heuristic; for one product of contiguous matrices without an epilogue.
-    /// What is wrong or fails is left out and named.
+    /// Times our configurations and NVIDIA's kernels for one problem, interleaved: the kernel that cuBLAS chooses, and
+    /// the fastest two of the first 8 of cuBLASLt's heuristic; for one product of contiguous matrices without an
+    /// epilogue. What is wrong or fails is left out and named.
     ///
     /// # Errors
     /// Why there is nothing to compare.
@@ -362,7 +362,7 @@ impl<T: GemmElement, D: GemmElement> GemmBench<T, D> {
                 Err(why) => rejected.push(("cuBLAS".to_owned(), why)),
             }
         }
-        let times = take_turns(entries.len(), rounds, 1, |which| {
+        let times = interleave(entries.len(), rounds, 1, |which| {
             let time = work.time(&entries[which].2, regime);
             done();
             time
@@ -397,7 +397,7 @@ fn build<T: GemmElement, D: GemmElement>(config: GemmConfig) -> Built<T, D> {
     Ok((Arc::new(gemm), code))
 }
 
-/// What launches a kernel on a set of matrices.
+/// Returns a closure that launches a kernel on a set of matrices.
 fn launcher<'f, T: GemmElement, D: GemmElement>(
     function: &'f GemmFunction<T, D>,
     problem: &'f GemmProblem,
@@ -447,7 +447,7 @@ fn nvidia<T: GemmElement, D: GemmElement>(
     let seconds = work.probe(own_choice)?;
     let window = work.window(regime, seconds, own_choice)?;
     let mut entries = vec![(Maker::Cublas, "cuBLAS".to_owned(), window)];
-    // The long windows are for those that are fast in short ones.
+    // Only kernels that are fast in short windows get the long ones.
     let quick = regime.quick();
     let run = |plan: &CublasLtPlan| {
         let plan = plan.clone();
@@ -478,7 +478,7 @@ fn nvidia<T: GemmElement, D: GemmElement>(
     Ok(entries)
 }
 
-/// How much slower than the best a kernel is that has no window: the time of a few launches says enough of it.
+/// A kernel that is slower than the best by this factor gets no window: the time of a few launches is enough.
 const HOPELESS: f64 = 2.0;
 
 /// A problem on a GPU, as a [`Search`] asks for it. Made by [`GemmBench::measure`].

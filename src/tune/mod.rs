@@ -1,6 +1,6 @@
-//! Measuring kernels, and choosing among their configurations.
+//! Measures kernels, and chooses among their configurations.
 //!
-//! * [`Regime`] says what the GPU does while it is timed; [`take_turns`] and [`Estimate`] make figures that can be
+//! * [`Regime`] says what the GPU does while it is timed; [`interleave`] and [`Estimate`] make figures that can be
 //!   compared; a [`Report`] keeps each round of them.
 //! * [`Search`] finds the best of many candidates, whatever they are; a [`TuningStore`] keeps what it found.
 //! * [`GemmSpace`] has the configurations of a matrix product, [`GemmModel`] says which of them come first. Its
@@ -8,11 +8,11 @@
 
 mod chart;
 mod data;
+mod element_offsets;
 mod figure;
 mod fit;
 mod gemm;
 mod model;
-mod places;
 mod record;
 mod regime;
 mod rounds;
@@ -30,7 +30,7 @@ pub use record::{
     Comparison, Entry, Group, Maker, Provenance, Report, Sweep, SweepError, SweepShape,
 };
 pub use regime::{ParseRegimeError, Regime};
-pub use rounds::take_turns;
+pub use rounds::interleave;
 pub use space::{GemmSpace, USUAL_SHAPES};
 pub use stats::{Estimate, median};
 pub use store::{Best, Outcome, TuningKey, TuningStore};

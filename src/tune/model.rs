@@ -1,4 +1,4 @@
-//! [`GemmModel`]: how long a matrix product takes, as far as that can be computed.
+//! [`GemmModel`] predicts the time of a matrix product.
 
 use super::regime::Regime;
 use crate::ir::Scalar;
@@ -6,7 +6,7 @@ use crate::kernels::gemm::{GemmConfig, GemmProblem, Schedule, StoreForm};
 use crate::runtime::Properties;
 use crate::tensor::Raster;
 
-/// What the model knows of a device.
+/// The figures of a device that the model uses.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Machine {
     /// Multiprocessors.
@@ -19,12 +19,12 @@ pub struct Machine {
     pub memory_bytes_per_s: f64,
     /// Watts that it may take.
     pub power_w: f64,
-    /// Bytes of shared memory of a multiprocessor.
+    /// Bytes of shared memory of an SM.
     pub shared_bytes: u64,
 }
 
 impl Machine {
-    /// The NVIDIA H200 (SXM): 132 multiprocessors, 1980 MHz, 60 MiB of L2, 700 W; 4.4 TB/s are measured.
+    /// The NVIDIA H200 (SXM): 132 SMs, 1980 MHz, 60 MiB of L2, 700 W; 4.4 TB/s are measured.
     pub const H200: Machine = Machine {
         sms: 132,
         clock_hz: 1.98e9,
@@ -34,8 +34,8 @@ impl Machine {
         shared_bytes: 228 * 1024,
     };
 
-    /// A device with these properties. What they do not say is taken from the H200, in proportion to the width of the
-    /// bus and to the multiprocessors.
+    /// Returns a device with these properties. What they do not say is taken from the H200, in proportion to the width
+    /// of the bus and to the SMs.
     pub fn of(properties: &Properties) -> Machine {
         let base = Machine::H200;
         let bus = f64::from(properties.memory_bus_bits) / 6016.0;
@@ -54,7 +54,7 @@ impl Machine {
 /// Names the parameters, so that a fit can go through them.
 macro_rules! parameters {
     ($($(#[$doc:meta])* $name:ident = $value:literal,)*) => {
-        /// What is not known of a device and its kernels, fitted to measurements ([`fit`](super::fit)).
+        /// The unknowns of a device and its kernels, fitted to measurements ([`fit`](super::fit)).
         #[derive(Clone, Copy, Debug, PartialEq)]
         pub struct Parameters {
             $($(#[$doc])* pub $name: f64,)*
@@ -90,13 +90,13 @@ parameters! {
     step_cycles = 4.12,
     /// Cycles of a step of a single warp group that nothing hides.
     drain_cycles = 21.2,
-    /// Bytes that a multiprocessor reads of the L2 cache in a cycle.
+    /// Bytes that an SM reads from the L2 cache in a cycle.
     fill_bytes = 77.3,
     /// Cycles from asking for a tile to having it.
     latency_cycles = 2160.0,
     /// Cycles of the end of a tile, beside its bytes.
     switch_cycles = 600.0,
-    /// Bytes of D that a multiprocessor writes in a cycle.
+    /// Bytes of D that an SM writes in a cycle.
     store_bytes = 11.7,
     /// The share of the end of a tile that is seen where the other warp group multiplies meanwhile.
     pingpong_share = 0.199,
@@ -122,18 +122,18 @@ parameters! {
     burst_w = 1.28,
 }
 
-/// How long a product takes, and what of.
+/// The predicted time of a product, with its parts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Prediction {
     /// Seconds of a launch.
     pub seconds: f64,
-    /// Seconds of the busiest multiprocessor at full clock, with the launch.
+    /// Seconds of the busiest SM at full clock, with the launch.
     pub busy_s: f64,
     /// Seconds that the memory needs for what it reads and writes.
     pub memory_s: f64,
     /// Seconds that the energy takes at the power that the device may have.
     pub energy_s: f64,
-    /// Tiles of the multiprocessor that has most, one after the other.
+    /// Tiles of the busiest SM, one after the other.
     pub waves: u32,
     /// Bytes that come from memory or go to it.
     pub memory_bytes: f64,
@@ -143,7 +143,7 @@ pub struct Prediction {
 
 /// A model of a device: seconds of a configuration for a problem.
 ///
-/// The busiest multiprocessor has `waves` tiles, each of `steps` along K, and
+/// The busiest SM has `waves` tiles, each of `steps` along K, and
 /// `cycles = prologue + waves (steps max(products, bytes / fill, latency / stages) + end of a tile)`. The memory is
 /// read as often as the order of the tiles makes it. The energy is that of the operations and of the bytes of L2 cache
 /// and memory. The longest of the three counts.
@@ -157,13 +157,13 @@ pub struct Prediction {
 /// let wide = model.predict(&GemmConfig::sm90(Scalar::Bf16, [256, 200]), &problem, Regime::Burst);
 /// let narrow = model.predict(&GemmConfig::sm90(Scalar::Bf16, [64, 64]), &problem, Regime::Burst);
 /// assert!(wide.seconds < narrow.seconds);
-/// assert_eq!(wide.waves, 10); // 32 x 41 tiles on 132 multiprocessors
+/// assert_eq!(wide.waves, 10); // 32 x 41 tiles on 132 SMs
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GemmModel {
     /// The device.
     pub machine: Machine,
-    /// What was fitted.
+    /// The fitted parameters.
     pub parameters: Parameters,
 }
 
@@ -171,12 +171,12 @@ impl GemmModel {
     /// Of an NVIDIA H200.
     pub const H200: GemmModel = GemmModel { machine: Machine::H200, parameters: Parameters::H200 };
 
-    /// The model of a device with the parameters of the H200.
+    /// Returns the model of a device with the parameters of the H200.
     pub fn of(machine: Machine) -> GemmModel {
         GemmModel { machine, parameters: Parameters::H200 }
     }
 
-    /// How long a launch takes.
+    /// Predicts the time of a launch.
     pub fn predict(
         &self,
         config: &GemmConfig,
@@ -207,7 +207,7 @@ impl GemmModel {
         Prediction { seconds, busy_s, memory_s, energy_s, waves, memory_bytes, l2_bytes }
     }
 
-    /// The configurations, the fastest first; those that the model cannot tell apart stay in their order.
+    /// Returns the configurations, the fastest first. Configurations of equal predicted time stay in their order.
     ///
     /// ```
     /// use tilewright::ir::{Scalar, Target};
@@ -230,7 +230,7 @@ impl GemmModel {
         ranked
     }
 
-    /// Tiles of the busiest multiprocessor, and its cycles.
+    /// Returns the tiles of the busiest SM, and its cycles.
     fn busy(&self, config: &GemmConfig, problem: &GemmProblem) -> (u32, f64) {
         let p = &self.parameters;
         let [rows, columns, steps] = config.tiles(problem);
@@ -238,13 +238,13 @@ impl GemmModel {
         let clusters =
             f64::from(rows.div_ceil(cluster)) * f64::from(columns) * f64::from(problem.batch);
         let blocks_at_once = if config.is_warp_specialised() { 1 } else { self.resident(config) };
-        let places = f64::from((self.machine.sms / cluster).max(1));
-        let waves = (clusters / places).ceil().max(1.0);
+        let concurrent_clusters = f64::from((self.machine.sms / cluster).max(1));
+        let waves = (clusters / concurrent_clusters).ceil().max(1.0);
         let rounds = if config.is_warp_specialised() {
             waves
         } else {
-            // Blocks of one multiprocessor share it; what counts is the work of all of them.
-            (clusters / (places * f64::from(blocks_at_once))).ceil().max(1.0)
+            // Blocks of one SM share it, so the work of all of them counts.
+            (clusters / (concurrent_clusters * f64::from(blocks_at_once))).ceil().max(1.0)
                 * f64::from(blocks_at_once).min(waves)
         };
         let products = self.step_cycles(config);
@@ -278,21 +278,21 @@ impl GemmModel {
         (waves as u32, cycles)
     }
 
-    /// Blocks of a kernel without roles that a multiprocessor has at a time.
+    /// Returns the number of resident blocks of an SM, for a kernel without roles.
     fn resident(&self, config: &GemmConfig) -> u32 {
         let by_shared = self.machine.shared_bytes / (config.shared_bytes() + 1024);
-        // A thread has about as many registers again for all but its sums.
+        // A thread needs about 64 registers beside its accumulators.
         let registers = (config.accumulators() + 64).min(255);
         let by_registers = 65536 / (registers * config.threads()).max(1);
         let by_threads = 2048 / config.threads().max(1);
         (by_shared as u32).min(by_registers).min(by_threads).max(1)
     }
 
-    /// Cycles of the products of a step.
+    /// Returns the MMA cycles of a step.
     fn step_cycles(&self, config: &GemmConfig) -> f64 {
         let [m, n, k] = products_of(config);
         match config.schedule {
-            // 128 multiply-adds in a cycle.
+            // 128 multiply-accumulates in a cycle.
             Schedule::Simt => m * n * k / 128.0 / 0.8,
             Schedule::Multistage => {
                 m * n * k / multiplications(config.a) / self.parameters.mma_sync_share
@@ -306,7 +306,7 @@ impl GemmModel {
         }
     }
 
-    /// The floating point operations of all tiles, also of the parts beyond the matrices.
+    /// Returns the floating point operations of all tiles, also of the parts beyond the matrices.
     fn flops(&self, config: &GemmConfig, problem: &GemmProblem) -> f64 {
         let [rows, columns, steps] = config.tiles(problem).map(f64::from);
         let [m, n, k] = products_of(config);
@@ -326,7 +326,7 @@ impl GemmModel {
         let read = if a + b <= kept {
             a + b
         } else {
-            // Tiles of a wave form a block of `high` x `wide` tiles; a strip is as high as the block.
+            // The tiles of a wave form a block of `high` x `wide` tiles; `high` follows from the rasterization.
             let tiles = f64::from(self.machine.sms).min(rows * columns);
             let high = match config.raster {
                 Raster::Strips { rows: width } => f64::from(width * config.cluster),
@@ -338,7 +338,7 @@ impl GemmModel {
             let high = high.clamp(1.0, rows);
             let wide = (tiles / high).clamp(1.0, columns);
             let (passes_b, passes_a) = ((rows / high).ceil(), (columns / wide).ceil());
-            // What a strip reads of A stays if there is room for it beside what goes by.
+            // The panel of A that a wave reads stays in the cache if it fits beside the streamed data.
             let panel = high / rows * a;
             let passes_a = if panel <= kept {
                 1.0 + (passes_a - 1.0) * (panel / kept).powi(3)
@@ -352,24 +352,24 @@ impl GemmModel {
     }
 }
 
-/// M, N and K of the products of a stage.
+/// Returns M, N and K of the MMA of a stage.
 fn products_of(config: &GemmConfig) -> [f64; 3] {
     let [_, n, k] = config.tile;
     [config.rows_of_products(), n, k].map(f64::from)
 }
 
-/// Multiplications of a type that the tensor cores of a multiprocessor do in a cycle.
+/// Returns the multiply-accumulates of a type that the tensor cores of an SM do in a cycle.
 fn multiplications(scalar: Scalar) -> f64 {
     4096.0 / f64::from(scalar.size_bytes())
 }
 
-/// The share of the bytes of a step that a block fetches itself: the blocks of a cluster share B.
+/// Returns the share of the bytes of a step that a block fetches itself: the blocks of a cluster share B.
 fn shared_share(config: &GemmConfig) -> f64 {
     let [m, n, _] = config.tile.map(f64::from);
     (m + n / f64::from(config.cluster.max(1))) / (m + n)
 }
 
-/// The energy of an operation, relative to one of `bf16` with wide instructions.
+/// Returns the energy of an operation, relative to one of `bf16` with wide instructions.
 fn energy_of(config: &GemmConfig) -> f64 {
     let narrow = 1.0 + 6.0 / f64::from(config.tile[1].max(8));
     let kind = match config.schedule {

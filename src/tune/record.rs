@@ -1,5 +1,6 @@
-//! What was measured, as it is written to files.
+//! Defines the records of measurements, as they are written to files.
 
+use crate::errors::errors;
 use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -9,7 +10,7 @@ use super::regime::Regime;
 use crate::kernels::gemm::{GemmConfig, GemmProblem};
 use crate::runtime::Device;
 
-/// Where and when something was measured.
+/// The machine, the software and the date of a measurement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Provenance {
     /// The day, as `2026-11-21` (UTC).
@@ -48,7 +49,7 @@ impl fmt::Display for Provenance {
     }
 }
 
-/// The driver of a device in words.
+/// Returns the driver of a device in words.
 pub(super) fn driver(device: &Device) -> String {
     match (device.driver_release(), device.cuda_version()) {
         (Some(release), Some(cuda)) => format!("driver {release} (CUDA {cuda})"),
@@ -57,7 +58,7 @@ pub(super) fn driver(device: &Device) -> String {
     }
 }
 
-/// The day in UTC.
+/// Returns the day in UTC.
 fn today() -> String {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let [year, month, day] = civil(since.as_secs() / 86_400);
@@ -93,7 +94,7 @@ fn civil(days: u64) -> [u64; 3] {
 /// Times of many configurations for many problems: what the model is fitted to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sweep {
-    /// Where and when.
+    /// The machine and the date.
     pub provenance: Provenance,
     /// The names of the configurations.
     pub configs: Vec<String>,
@@ -106,9 +107,9 @@ pub struct Sweep {
 pub struct SweepShape {
     /// M, N and K.
     pub sizes: [u32; 3],
-    /// How it was timed.
+    /// The regime of the times.
     pub regime: Regime,
-    /// The place of a configuration in [`Sweep::configs`], and its microseconds.
+    /// The index of a configuration in [`Sweep::configs`], and its microseconds.
     pub us: Vec<(u32, f64)>,
 }
 
@@ -127,22 +128,22 @@ impl Sweep {
     ) {
         let us = times.into_iter().map(|(config, seconds)| {
             let name = config.to_string();
-            let place = self.configs.iter().position(|known| *known == name);
-            let place = place.unwrap_or_else(|| {
+            let index = self.configs.iter().position(|known| *known == name);
+            let index = index.unwrap_or_else(|| {
                 self.configs.push(name);
                 self.configs.len() - 1
             });
             // Nanoseconds are enough.
-            (place as u32, (seconds * 1e9).round() / 1e3)
+            (index as u32, (seconds * 1e9).round() / 1e3)
         });
         let us = us.collect();
         self.shapes.push(SweepShape { sizes, regime, us });
     }
 
-    /// The times with their configurations, as the model takes them.
+    /// Returns the times with their configurations, as the model takes them.
     ///
     /// # Errors
-    /// [`SweepError`]: a name that is none, a place without a configuration, a time that is none.
+    /// [`SweepError`]: a name that is none, a index without a configuration, a time that is none.
     pub fn groups(&self) -> Result<Vec<Group>, SweepError> {
         let parse = |name: &String| {
             name.parse::<GemmConfig>()
@@ -150,9 +151,9 @@ impl Sweep {
         };
         let configs = self.configs.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
         let group = |shape: &SweepShape| {
-            let times = shape.us.iter().map(|(place, us)| {
+            let times = shape.us.iter().map(|(index, us)| {
                 let config =
-                    configs.get(*place as usize).ok_or(SweepError::Place { place: *place })?;
+                    configs.get(*index as usize).ok_or(SweepError::Index { index: *index })?;
                 match us.is_finite() && *us > 0.0 {
                     true => Ok((*config, us * 1e-6)),
                     false => Err(SweepError::Time { us: *us }),
@@ -171,63 +172,42 @@ impl Sweep {
 pub struct Group {
     /// The problem.
     pub problem: GemmProblem,
-    /// How it was timed.
+    /// The regime of the times.
     pub regime: Regime,
     /// Configurations and seconds.
     pub times: Vec<(GemmConfig, f64)>,
 }
 
 impl Group {
-    /// The smallest of the seconds.
+    /// Returns the smallest of the seconds.
     pub fn best(&self) -> Option<f64> {
         self.times.iter().map(|(_, seconds)| *seconds).min_by(f64::total_cmp)
     }
 }
 
-/// Why a sweep cannot be read.
-#[derive(Clone, Debug, PartialEq)]
-pub enum SweepError {
-    /// A name is not that of a configuration.
-    Name {
-        /// The name.
-        name: String,
-        /// Why.
-        error: String,
-    },
-    /// A time is of a configuration that is not in the list.
-    Place {
-        /// Its place.
-        place: u32,
-    },
-    /// A time is zero, negative or not a number.
-    Time {
-        /// The microseconds.
-        us: f64,
-    },
-}
-
-impl fmt::Display for SweepError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            SweepError::Name { name, error } => write!(f, "`{name}` is no configuration: {error}"),
-            SweepError::Place { place } => write!(f, "there is no configuration number {place}"),
-            SweepError::Time { us } => write!(f, "{us} microseconds are no time"),
-        }
+errors! {
+    /// An error of reading a sweep.
+    #[derive(Clone, Debug, PartialEq)]
+    pub enum SweepError {
+        /// `{name}` is no configuration: {error}
+        Name { name: String, error: String },
+        /// there is no configuration number {index}
+        Index { index: u32 },
+        /// {us} microseconds are no time
+        Time { us: f64 },
     }
 }
 
-impl std::error::Error for SweepError {}
-
-/// What was timed in turns, round by round: nothing is summed up.
+/// The times of an interleaved measurement, round by round, without summary.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
     /// M, N and K.
     pub sizes: [u32; 3],
     /// The type of A and B, then the type of D.
     pub types: [String; 2],
-    /// How it was timed.
+    /// The regime of the times.
     pub regime: Regime,
-    /// What took part.
+    /// The kernels that took part.
     pub entries: Vec<Entry>,
 }
 
@@ -257,7 +237,7 @@ pub enum Maker {
 /// All of a benchmark.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// Where and when.
+    /// The machine and the date.
     pub provenance: Provenance,
     /// The problems.
     pub comparisons: Vec<Comparison>,
@@ -308,8 +288,8 @@ mod tests {
         };
         let named = bad(&|sweep| sweep.configs[0] = "fast".into());
         assert!(named.to_string().starts_with("`fast` is no configuration"), "{named}");
-        let place = bad(&|sweep| sweep.shapes[1].us[0].0 = 7);
-        assert_eq!(place.to_string(), "there is no configuration number 7");
+        let index = bad(&|sweep| sweep.shapes[1].us[0].0 = 7);
+        assert_eq!(index.to_string(), "there is no configuration number 7");
         let time = bad(&|sweep| sweep.shapes[1].us[0].1 = 0.0);
         assert_eq!(time.to_string(), "0 microseconds are no time");
     }

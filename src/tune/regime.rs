@@ -1,4 +1,4 @@
-//! [`Regime`]: what a GPU does before and while a kernel is timed.
+//! [`Regime`] says how a GPU is loaded before and while a kernel is timed.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// How launches are timed. A large GPU under load lowers its clock to stay within its power, so one kernel has several
-/// speeds; which of two kernels is faster may depend on it. In all regimes the launches are replays of a graph over
-/// buffers that are larger together than twice the L2 cache, so that the host is not measured and nothing is found in
-/// the cache that a program would not find there.
+/// The ways to time launches. A large GPU under load lowers its clock to stay within its power, so one kernel has
+/// several speeds; which of two kernels is faster may depend on it. In all regimes the launches are replays of a graph
+/// over buffers that together exceed twice the L2 cache. So the host is not measured, and the cache holds no more than
+/// in a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Regime {
@@ -35,7 +35,7 @@ impl Regime {
         }
     }
 
-    /// How long the device is left alone before.
+    /// Returns the time for which the device rests before a window.
     pub const fn rest(self) -> Duration {
         match self {
             Regime::Latency | Regime::Steady => Duration::ZERO,
@@ -43,7 +43,7 @@ impl Regime {
         }
     }
 
-    /// How long the launches of a window take together.
+    /// Returns the time of all launches of a window.
     pub const fn window(self) -> Duration {
         match self {
             Regime::Latency => Duration::from_millis(2),
@@ -52,8 +52,8 @@ impl Regime {
         }
     }
 
-    /// The regime whose windows are short, to find out which kernels are worth the long ones: a kernel that is slow in a
-    /// burst is slow in steady work.
+    /// Returns the regime whose windows are short, to find out which kernels are worth the long ones: a kernel that is
+    /// slow in a burst is slow in steady work.
     pub const fn quick(self) -> Regime {
         match self {
             Regime::Latency => Regime::Latency,
@@ -61,8 +61,8 @@ impl Regime {
         }
     }
 
-    /// The regimes that say something about a product of these sizes: latency where the GPU is not filled (M up to
-    /// 256, or nothing above 1024), else burst, and steady from 4096 cubed on.
+    /// Returns the regimes that say something about a product of these sizes: latency where the GPU is not filled (M up
+    /// to 256, or nothing above 1024), else burst, and steady from 4096 cubed on.
     ///
     /// ```
     /// use tilewright::tune::Regime;

@@ -1,21 +1,21 @@
-//! Measurements that take turns.
+//! Interleaves measurements, so that a drift of the device does not favour one.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// Times several things in turns: in each of `rounds` rounds each of `count` things once, in an order that is random
-/// for each round, so that a slow drift of the device does not favour one. `time` gets the number of a thing and
+/// Interleaves measurements: times each of `count` things once in each of `rounds` rounds, in a random order for each
+/// round, so that a slow drift of the device does not favour one. `time` gets the number of a thing and
 /// returns seconds.
 ///
 /// Returns the times of each thing, one for each round. A thing whose measurement failed is not asked again, and has
 /// the error instead.
 ///
 /// ```
-/// use tilewright::tune::take_turns;
-/// let times = take_turns(2, 3, 7, |i| if i == 0 { Ok(1.5) } else { Err("it hangs") });
+/// use tilewright::tune::interleave;
+/// let times = interleave(2, 3, 7, |i| if i == 0 { Ok(1.5) } else { Err("it hangs") });
 /// assert_eq!(times, [Ok(vec![1.5, 1.5, 1.5]), Err("it hangs")]);
 /// ```
-pub fn take_turns<E>(
+pub fn interleave<E>(
     count: usize,
     rounds: usize,
     seed: u64,
@@ -48,7 +48,7 @@ mod tests {
     #[test]
     fn each_round_has_each_thing_once_in_another_order() {
         let (mut asked, count, rounds) = (Vec::new(), 6, 20);
-        let times = take_turns(count, rounds, 1, |which| {
+        let times = interleave(count, rounds, 1, |which| {
             asked.push(which);
             Ok::<_, ()>(asked.len() as f64)
         });
@@ -73,7 +73,7 @@ mod tests {
     #[test]
     fn what_failed_is_not_asked_again() {
         let mut asked = 0;
-        let times = take_turns(3, 5, 1, |which| match which {
+        let times = interleave(3, 5, 1, |which| match which {
             1 => {
                 asked += 1;
                 if asked == 2 { Err("fault") } else { Ok(1.0) }

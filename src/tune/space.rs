@@ -1,4 +1,4 @@
-//! [`GemmSpace`]: the configurations of a matrix product that are worth a measurement.
+//! [`GemmSpace`] lists the configurations of a matrix product that are worth a measurement.
 
 use crate::arch::Major;
 use crate::ir::{Scalar, Target};
@@ -26,25 +26,25 @@ pub const USUAL_SHAPES: [[u32; 3]; 11] = [
     [256, 14336, 4096],
 ];
 
-/// What is asked for, and leaves the rest open: the configurations for it.
+/// The requirements on a product, and the configuration space that meets them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct GemmSpace {
-    /// What kernels are built for.
+    /// The target of the kernels.
     pub target: Target,
     /// The type in which A and B are multiplied.
     pub input: Scalar,
     /// The type of D, and of C.
     pub output: Scalar,
-    /// What is contiguous in A.
+    /// The contiguous mode of A.
     pub major_a: Major,
-    /// What is contiguous in B.
+    /// The contiguous mode of B.
     pub major_b: Major,
-    /// What is computed of the product.
+    /// The epilogue of the product.
     pub epilogue: Epilogue,
 }
 
-/// Widths of tiles of warp-specialised kernels. Beside powers of 2 there are those that fill whole waves of an H200 at
-/// usual sizes, and odd multiples of 8, whose rows are written without bank conflicts.
+/// Widths of tiles of warp-specialised kernels: powers of 2, widths that fill whole waves of an H200 at usual sizes,
+/// and odd multiples of 8, whose rows are written without bank conflicts.
 const WIDTHS: [u32; 14] = [32, 64, 96, 112, 128, 144, 160, 168, 176, 184, 192, 200, 224, 256];
 
 impl GemmSpace {
@@ -56,8 +56,8 @@ impl GemmSpace {
         GemmSpace { target, input, output, major_a, major_b, epilogue: Epilogue::default() }
     }
 
-    /// All configurations that can be built and take the problem: tiles, depths, schedules, ways to write D, clusters,
-    /// strips and programmatic launches, combined where the combination says something new.
+    /// Returns all configurations that can be built and take the problem: tiles, depths, schedules, ways to write D,
+    /// clusters, raster widths and programmatic launches, combined where the combination adds information.
     ///
     /// ```
     /// use tilewright::ir::{Scalar, Target};
@@ -89,7 +89,7 @@ impl GemmSpace {
         kept
     }
 
-    /// The configuration with what is asked for.
+    /// Returns the configuration with what is asked for.
     fn with(&self, config: GemmConfig) -> GemmConfig {
         let GemmSpace { output, major_a, major_b, epilogue, .. } = *self;
         GemmConfig { c: output, d: output, major_a, major_b, epilogue, ..config }

@@ -1,9 +1,9 @@
-//! Medians, and how far they can be trusted.
+//! Computes medians and their confidence intervals.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// The middle of the values: the mean of the two middle ones of an even number. `None` without values.
+/// Returns the middle of the values: the mean of the two middle ones of an even number. `None` without values.
 ///
 /// ```
 /// use tilewright::tune::median;

@@ -1,4 +1,4 @@
-//! [`TuningStore`]: what was measured, kept for the next search.
+//! [`TuningStore`] keeps the results of searches for the next search.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -15,33 +15,33 @@ use crate::runtime::trust::{make_private_folder, open_regular, private};
 ///
 /// A file has a line for each result: the first 16 digits of the BLAKE3 hash of the rest of the line, a space, and
 /// JSON. A line with the key comes before the results of the key. Lines are only ever added, under a lock of the file (on
-/// Unix) and each with one write, so any number of processes may share a folder, and one that is killed leaves at most one
-/// line that is cut off. A line whose hash is not right is not read, nor are results behind the line of another key. A file
-/// is never made shorter: where it cannot be read, or is no regular file of at most 64 MiB, or is a link, nothing is
-/// written. A folder that cannot be read or written is one without results, and no error.
+/// Unix) and each with one write. So any number of processes may share a folder, and a killed process leaves at most
+/// one incomplete line. A line with a wrong hash is ignored, and so are results behind the line of another key. A file
+/// is never truncated: if it cannot be read, is no regular file of at most 64 MiB, or is a link, nothing is written. A
+/// folder that cannot be read or written counts as empty, which is no error.
 #[derive(Clone, Debug)]
 pub struct TuningStore {
     folder: Option<PathBuf>,
 }
 
-/// What results depend on, beside the code of the kernel, which each result names.
+/// The conditions of a result beside the code of the kernel. Each result names its code.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct TuningKey {
     /// The name of the device.
     pub device: String,
     /// The release of its driver, as the system tells it, and the version of CUDA.
     pub driver: String,
-    /// The problem: sizes, types, where the matrices lie.
+    /// The problem: sizes, types, strides.
     pub problem: String,
-    /// How it was timed.
+    /// The regime of the times.
     pub regime: Regime,
 }
 
-/// What became of a candidate.
+/// The outcome of a candidate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
-    /// It was right, and took so many seconds in each window.
+    /// The candidate was right; these are its seconds in each window.
     Right(Vec<f64>),
     /// It was not built, not loaded, or did not run: why.
     Failed(String),
@@ -55,7 +55,7 @@ pub enum Outcome {
 enum Line {
     /// The first one.
     Key(TuningKey),
-    /// What became of a candidate, and the hash of its code.
+    /// The outcome of a candidate, and the hash of its code.
     Result { config: String, code: String, outcome: Outcome },
     /// The end of a search: the best candidate, its code, its seconds, and the hash of the names of all candidates.
     Best { config: String, code: String, seconds: f64, space: String },
@@ -74,7 +74,7 @@ pub struct Best {
     pub space: String,
 }
 
-/// What a store has for a key.
+/// The results of a store for a key.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Known {
     pub(super) results: HashMap<String, (String, Outcome)>,
@@ -87,28 +87,28 @@ pub(super) struct Known {
 const MOST_BYTES: u64 = 64 << 20;
 
 impl TuningStore {
-    /// The store in the user's cache folder, or below the folder that the environment variable `TILEWRIGHT_CACHE`
-    /// names (`off` is none).
+    /// Returns the store in the user's cache folder, or below the folder that the environment variable
+    /// `TILEWRIGHT_CACHE` names (`off` is none).
     pub fn shared() -> TuningStore {
         TuningStore { folder: CacheFolder::of_user("tuning").map(|folder| folder.path) }
     }
 
-    /// A store in a folder, which is made when the first result is written.
+    /// Returns a store in a folder, which is made when the first result is written.
     pub fn in_folder(folder: impl Into<PathBuf>) -> TuningStore {
         TuningStore { folder: Some(folder.into()) }
     }
 
-    /// A store that keeps nothing.
+    /// Returns a store that keeps nothing.
     pub const fn none() -> TuningStore {
         TuningStore { folder: None }
     }
 
-    /// The folder, if there is one.
+    /// Returns the folder, if there is one.
     pub fn folder(&self) -> Option<&Path> {
         self.folder.as_deref()
     }
 
-    /// The file of a key.
+    /// Returns the file of a key.
     ///
     /// ```
     /// use tilewright::tune::{Regime, TuningKey, TuningStore};
@@ -127,7 +127,7 @@ impl TuningStore {
         Some(self.folder.as_ref()?.join(format!("{name}.jsonl")))
     }
 
-    /// What there is for the key.
+    /// Reads the results of the key.
     pub(super) fn read(&self, key: &TuningKey) -> Known {
         let mut known = Known::default();
         let Some(path) = self.file(key) else { return known };
@@ -209,7 +209,7 @@ impl Line {
         (sum == hash(json)).then(|| serde_json::from_str(json).ok())?
     }
 
-    /// The key that a line names, if it is the line of a key.
+    /// Returns the key that a line names, if it is the line of a key.
     fn parse_key(text: &str) -> Option<TuningKey> {
         // All other lines need not be read as JSON.
         let (_, json) = text.split_once(' ')?;
@@ -220,7 +220,7 @@ impl Line {
     }
 }
 
-/// The first 16 digits of the hash of a text.
+/// Returns the first 16 digits of the hash of a text.
 pub(super) fn hash(text: &str) -> String {
     blake3::hash(text.as_bytes()).to_hex().chars().take(16).collect()
 }

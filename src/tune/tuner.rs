@@ -1,71 +1,62 @@
-//! [`Search`]: the best of several candidates, by measurement.
+//! [`Search`] finds the best of several candidates by measurement.
 
+use crate::errors::errors;
 use std::fmt;
 
-use super::rounds::take_turns;
+use super::rounds::interleave;
 use super::stats::median;
 use super::store::{Best, Known, Outcome, TuningKey, TuningStore, hash};
 
-/// Why a candidate cannot win.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Rejection {
-    /// It is not built, not loaded or does not run: why.
-    Failed(String),
-    /// It runs, and its result is not the one that it must give: how.
-    Wrong(String),
-    /// It made the device unusable for the rest of the process: how.
-    Lost(String),
-}
-
-impl fmt::Display for Rejection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Rejection::Failed(why) => write!(f, "failed: {why}"),
-            Rejection::Wrong(how) => write!(f, "wrong: {how}"),
-            Rejection::Lost(how) => write!(f, "lost the device: {how}"),
-        }
+errors! {
+    /// The reasons for which a candidate cannot win.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub enum Rejection {
+        /// failed: {why}
+        Failed(why: String),
+        /// wrong: {how}
+        Wrong(how: String),
+        /// lost the device: {how}
+        Lost(how: String),
     }
 }
 
-impl std::error::Error for Rejection {}
-
-/// What a search asks of a device. The calls for a candidate come in this order; after a rejection there are none.
+/// The measurements that a search needs. Calls for a candidate come in this order and stop after a rejection.
 pub trait Measure<C> {
-    /// A text that changes whenever the code of the candidate does, such as the hash of its PTX.
+    /// Returns a text that changes whenever the code of the candidate does, such as the hash of its PTX.
     ///
     /// # Errors
-    /// Why there is no such code.
+    /// The reason for which there is no such code.
     fn code(&mut self, candidate: &C) -> Result<String, Rejection>;
 
-    /// Runs the candidate and compares all of its result with one that is known to be right.
+    /// Runs the candidate and compares its whole result with a correct one.
     ///
     /// # Errors
-    /// What is wrong.
+    /// The difference.
     fn check(&mut self, candidate: &C) -> Result<(), Rejection>;
 
-    /// The seconds of a launch, from one window.
+    /// Returns the seconds of a launch, from one window.
     ///
     /// # Errors
-    /// Why it did not run.
+    /// The reason for which it did not run.
     fn time(&mut self, candidate: &C) -> Result<f64, Rejection>;
 
-    /// As [`Measure::time`], from a window that may be shorter: what decides which candidates come to the last rounds.
+    /// As [`Measure::time`], from a window that may be shorter. It decides which candidates reach the last rounds.
     ///
     /// # Errors
-    /// Why it did not run.
+    /// The reason for which it did not run.
     fn time_quickly(&mut self, candidate: &C) -> Result<f64, Rejection> {
         self.time(candidate)
     }
 }
 
-/// How much a search measures.
+/// The amount of measurement of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effort {
-    /// How many of the candidates are measured, from the first.
+    /// The number of candidates that are measured, from the first.
     pub candidates: usize,
-    /// The windows of each. One that takes half as long again as the best so far has no second window.
+    /// The windows of each. A candidate of 1.5 times the best time so far has no second window.
     pub rounds: usize,
-    /// How many of the fastest are then measured in turns.
+    /// The number of the fastest candidates that are then measured interleaved.
     pub finalists: usize,
     /// The windows of each of these.
     pub final_rounds: usize,
@@ -85,74 +76,54 @@ pub struct Tuned<C> {
     pub config: C,
     /// The median of its times, in seconds.
     pub seconds: f64,
-    /// Whether the whole answer was in the store, and nothing was measured.
+    /// Set if the whole answer was in the store, and nothing was measured.
     pub is_from_store: bool,
-    /// How many candidates were measured now.
+    /// The number of candidates that were measured now.
     pub measured: usize,
-    /// How many results of the store were taken.
+    /// The number of results that were taken from the store.
     pub reused: usize,
     /// The median of the times of each candidate that is right, the fastest first; empty where the answer was in the
     /// store. Those of the last rounds are not in it.
     pub times: Vec<(C, f64)>,
     /// The candidates that cannot win.
     pub rejected: Vec<(C, Rejection)>,
-    /// Why results could not be kept, the first time that it happened.
+    /// The first error of keeping results.
     pub store_error: Option<String>,
 }
 
-/// Why a search has no answer.
-#[derive(Clone, Debug, PartialEq)]
-pub enum SearchError {
-    /// No candidate is right.
-    NoCandidate {
-        /// The names of the candidates that were asked, and why they cannot win.
-        rejected: Vec<(String, Rejection)>,
-    },
-    /// A candidate made the device unusable. The store knows it, so that the next process goes on behind it.
-    DeviceLost {
-        /// Its name.
-        config: String,
-        /// How.
-        how: String,
-    },
-    /// What is asked for cannot be measured.
-    Unsupported {
-        /// What.
-        what: String,
-    },
-}
-
-impl fmt::Display for SearchError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            SearchError::NoCandidate { rejected } => match rejected.first() {
-                None => f.write_str("there are no candidates"),
-                Some((config, why)) => {
-                    let count = rejected.len();
-                    write!(f, "none of {count} candidates is right; the first, {config}, {why}")
-                }
-            },
-            SearchError::Unsupported { what } => write!(f, "there is no search for {what}"),
-            SearchError::DeviceLost { config, how } => {
-                write!(f, "{config} made the device unusable ({how}); run it again to search on")
+errors! {
+    /// An error of a search without an answer.
+    #[derive(Clone, Debug, PartialEq)]
+    pub enum SearchError {
+        /// No candidate is right.
+        NoCandidate {
+            /// The names of the candidates that were asked, and why they cannot win.
+            rejected: Vec<(String, Rejection)>,
+        } = |f| match rejected.first() {
+            None => f.write_str("there are no candidates"),
+            Some((config, why)) => {
+                let count = rejected.len();
+                write!(f, "none of {count} candidates is right; the first, {config}, {why}")
             }
-        }
+        },
+        /// {config} made the device unusable ({how}); run it again to search on
+        DeviceLost { config: String, how: String },
+        /// there is no search for {what}
+        Unsupported { what: String },
     }
 }
 
-impl std::error::Error for SearchError {}
-
-/// A search among candidates, whose results are kept.
+/// A search among candidates. It keeps the results.
 ///
 /// First each candidate is built, checked and timed, unless the store has a result of the same code; then the fastest
-/// are timed in turns, and the one with the smallest median wins. Candidates are named by their texts. A search that
-/// was broken off goes on where it was; one that ended is answered from the store as long as the candidates and the
-/// code of the winner are the same.
+/// are timed interleaved, and the smallest median wins. Candidates are named by their texts. An interrupted search
+/// resumes where it stopped. The store answers a finished search as long as the candidates and the code of the winner
+/// are the same.
 ///
 /// ```
 /// use tilewright::tune::{Measure, Regime, Rejection, Search, TuningKey, TuningStore};
 ///
-/// /// A device on which a tile of `n` takes `n` seconds, and one of 1 gives a wrong result.
+/// /// A device on which a tile of `n` takes `n` seconds, and a tile of 1 gives a wrong result.
 /// struct Fake;
 /// impl Measure<u32> for Fake {
 ///     fn code(&mut self, n: &u32) -> Result<String, Rejection> { Ok(format!("code of {n}")) }
@@ -180,7 +151,7 @@ pub struct Search {
     effort: Effort,
 }
 
-/// A candidate that may win: its place among the candidates, its code, its times.
+/// A candidate that may win: its index among the candidates, its code, its times.
 struct Right {
     index: usize,
     code: String,
@@ -188,18 +159,18 @@ struct Right {
 }
 
 impl Search {
-    /// A search whose results belong to the key.
+    /// Returns a search whose results belong to the key.
     pub fn new(store: TuningStore, key: TuningKey) -> Search {
         Search { store, key, effort: Effort::default() }
     }
 
-    /// The same with another effort.
+    /// Returns the same with another effort.
     pub fn effort(self, effort: Effort) -> Search {
         Search { effort, ..self }
     }
 
-    /// The best of the candidates, of which the first ones are measured: those that are expected to be fast come
-    /// first.
+    /// Returns the best of the candidates. Only the first ones are measured, so candidates that are expected to be fast
+    /// come first.
     ///
     /// # Errors
     /// [`SearchError`].
@@ -246,7 +217,7 @@ impl Search {
         })
     }
 
-    /// The answer of the store, if it is still one.
+    /// Returns the answer of the store, if it is still one.
     fn stored<C: Clone>(
         &self,
         asked: &[C],
@@ -277,7 +248,7 @@ impl Search {
         })
     }
 
-    /// The code and the median of the times of a candidate, from the store or measured.
+    /// Returns the code and the median of the times of a candidate, from the store or measured.
     fn ask<C>(
         &self,
         candidate: &C,
@@ -319,7 +290,7 @@ impl Search {
         Ok((code, seconds))
     }
 
-    /// The best of the fastest, in turns. `right` is sorted.
+    /// Returns the best of the fastest by interleaved measurement. `right` is sorted.
     fn last_rounds<C: Clone>(
         &self,
         asked: &[C],
@@ -340,7 +311,7 @@ impl Search {
                     Err(why) => self.reject(asked, names, &one, why, rejected, state)?,
                 }
             }
-            let times = take_turns(finalists.len(), final_rounds.max(1), 0, |which| {
+            let times = interleave(finalists.len(), final_rounds.max(1), 0, |which| {
                 as_time(device.time(&asked[finalists[which].index])?)
             });
             let mut best: Option<Right> = None;
@@ -396,7 +367,7 @@ fn outcome_of(why: &Rejection) -> Outcome {
     }
 }
 
-/// What a search counts.
+/// The counts of a search.
 struct State {
     measured: usize,
     reused: usize,
@@ -405,7 +376,7 @@ struct State {
     store_error: Option<String>,
 }
 
-/// How much slower than the best a candidate is that is not timed again.
+/// A candidate that is slower than the best by this factor is not timed again.
 const HOPELESS: f64 = 1.5;
 
 impl State {
@@ -416,7 +387,7 @@ impl State {
     }
 }
 
-/// A time that can be one.
+/// Returns a time that can be one.
 fn as_time(seconds: f64) -> Result<f64, Rejection> {
     if seconds.is_finite() && seconds > 0.0 {
         Ok(seconds)
@@ -425,7 +396,7 @@ fn as_time(seconds: f64) -> Result<f64, Rejection> {
     }
 }
 
-/// The answer that an outcome is, if it is one.
+/// Returns the answer that an outcome is, if it is one.
 fn settled(outcome: &Outcome) -> Option<Result<f64, Rejection>> {
     match outcome {
         Outcome::Right(times) if times.iter().all(|time| time.is_finite() && *time > 0.0) => {

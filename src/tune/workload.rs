@@ -1,11 +1,11 @@
-//! [`Workload`]: the matrices of a product on a device, and what is timed on them.
+//! [`Workload`] holds the matrices of a product on a device, and times kernels on them.
 
 use std::cell::Cell;
 use std::fmt;
 use std::time::{Duration, Instant};
 
 use super::data::{self, Compare, Fill};
-use super::places::Places;
+use super::element_offsets::ElementOffsets;
 use super::regime::Regime;
 use super::tuner::Rejection;
 use crate::arch::Major;
@@ -38,7 +38,7 @@ pub struct Workload<T, D> {
     device: Device,
     stream: Stream,
     problem: GemmProblem,
-    places: Places,
+    offsets: ElementOffsets,
     sets: Vec<Matrices<T, D>>,
     reference: Option<Buffer<D>>,
     compare: Function<Compare<D>>,
@@ -50,7 +50,7 @@ pub struct Workload<T, D> {
     worked_until: Cell<Option<Instant>>,
 }
 
-/// What the matrices were made of, for the host to know any of their elements.
+/// The seeds and tables of the matrices, from which the host computes any element.
 #[derive(Debug)]
 struct Source {
     table: Vec<f32>,
@@ -108,7 +108,7 @@ impl<T: Element + Converted, D: Element + Converted> Workload<T, D> {
     /// are multiplied: `tf32` matrices are of `f32`.
     ///
     /// # Errors
-    /// Those of the device; no memory; sizes or distances that no kernel takes, matrices of D that overlap.
+    /// Those of the device; no memory; sizes or strides that no kernel takes, matrices of D that overlap.
     pub fn new(
         device: &Device,
         problem: GemmProblem,
@@ -116,9 +116,9 @@ impl<T: Element + Converted, D: Element + Converted> Workload<T, D> {
         input: Scalar,
         epilogue: Epilogue,
     ) -> Result<Workload<T, D>, Rejection> {
-        let places =
-            Places::new(&problem, majors).map_err(|error| Rejection::Failed(error.to_string()))?;
-        let [of_a, of_b, of_c, of_d] = places.lens();
+        let offsets = ElementOffsets::new(&problem, majors)
+            .map_err(|error| Rejection::Failed(error.to_string()))?;
+        let [of_a, of_b, of_c, of_d] = offsets.lens();
         let outputs = if epilogue.beta { of_c + of_d } else { of_d };
         let bytes = (of_a + of_b) * size_of::<T>() + outputs * size_of::<D>();
         let l2 = device.properties().map_or(1 << 20, |properties| properties.l2_bytes);
@@ -156,7 +156,7 @@ impl<T: Element + Converted, D: Element + Converted> Workload<T, D> {
             device: device.clone(),
             stream,
             problem,
-            places,
+            offsets,
             sets,
             reference: None,
             tolerance: tolerance(input, D::SCALAR, problem.k, epilogue),
@@ -165,18 +165,18 @@ impl<T: Element + Converted, D: Element + Converted> Workload<T, D> {
         })
     }
 
-    /// How many times there are matrices.
+    /// Returns the number of sets of matrices.
     pub fn sets(&self) -> usize {
         self.sets.len()
     }
 
-    /// Whether there is a result to compare with.
+    /// Returns whether there is a result to compare with.
     pub fn has_reference(&self) -> bool {
         self.reference.is_some()
     }
 
     /// Takes the product that `launch` computes as the right one, if it is: elements in all parts of it are compared
-    /// with sums that the host makes in `f64`.
+    /// with dot products that the host computes in `f64`.
     ///
     /// # Errors
     /// What `launch` answers; [`Rejection::Wrong`].
@@ -190,14 +190,14 @@ impl<T: Element + Converted, D: Element + Converted> Workload<T, D> {
         self.stream.synchronize()?;
         let set = &self.sets[0];
         let found = set.d.to_vec()?;
-        let len = self.places.elements();
+        let len = self.offsets.elements();
         let [relative, absolute] = self.tolerance.map(f64::from);
-        // Places in all parts of the matrix, and its corners.
+        // ElementOffsets in all parts of the matrix, and its corners.
         let samples = 512.min(len);
         for sample in 0..samples {
             let at = if samples < 2 { 0 } else { sample * (len - 1) / (samples - 1) };
-            let [matrix, row, column] = self.places.element(at);
-            let found = number(found[self.places.d(matrix, row, column)]);
+            let [matrix, row, column] = self.offsets.element(at);
+            let found = number(found[self.offsets.d(matrix, row, column)]);
             let right = self.element([matrix, row, column]);
             // What is no number is not close.
             let is_close = (found - right).abs() <= relative * right.abs() + absolute;
@@ -230,18 +230,18 @@ impl<T: Element + Converted, D: Element + Converted> Workload<T, D> {
         let set = &self.sets[0];
         self.found.write(&[0, u64::MAX])?;
         let options = LaunchOptions::default().stream(&self.stream);
-        let len = self.places.elements();
+        let len = self.offsets.elements();
         let within = self.tolerance;
-        let places = self.places.of_d();
-        let args = (&set.d, reference, &mut self.found, within, len as i64, places);
+        let offsets = self.offsets.of_d();
+        let args = (&set.d, reference, &mut self.found, within, len as i64, offsets);
         self.compare.launch_with(options, data::grid(len), args)?;
         self.stream.synchronize()?;
         let found = self.found.to_vec()?;
         match found[..] {
             [0, _] => Ok(()),
             [count, first] => {
-                let [matrix, row, column] = self.places.element(first as usize);
-                let at = self.places.d(matrix, row, column);
+                let [matrix, row, column] = self.offsets.element(first as usize);
+                let at = self.offsets.d(matrix, row, column);
                 let (ours, theirs) = (set.d.to_vec()?, reference.to_vec()?);
                 let of = |d: &[D]| d.get(at).map_or(f64::NAN, |x| number(*x));
                 Err(Rejection::Wrong(self.difference(count, first, of(&ours), of(&theirs))))
@@ -273,7 +273,7 @@ impl<T: Element + Converted, D: Element + Converted> Workload<T, D> {
         Ok(begin.elapsed_until(&end)?.as_secs_f64() / PROBES as f64)
     }
 
-    /// Launches of one kernel for windows of a regime, recorded, with the sets in turns. `seconds` is about what a
+    /// Records launches of one kernel for windows of a regime, with the sets in rotation. `seconds` is about what a
     /// launch takes. Runs once.
     ///
     /// # Errors
@@ -300,7 +300,7 @@ impl<T: Element + Converted, D: Element + Converted> Workload<T, D> {
         Ok(Window { graph, launches, repeats })
     }
 
-    /// The seconds of a launch, in one window.
+    /// Returns the seconds of a launch, in one window.
     ///
     /// # Errors
     /// Those of the device.
@@ -323,13 +323,13 @@ impl<T: Element + Converted, D: Element + Converted> Workload<T, D> {
         Ok(elapsed.as_secs_f64() / (window.launches * window.repeats) as f64)
     }
 
-    /// Whether the device has done nothing for a while, or nothing but short windows.
+    /// Returns whether the device has been idle for a while, or had only short windows.
     fn has_rested(&self) -> bool {
         const REST: Duration = Duration::from_millis(20);
         self.worked_until.get().is_none_or(|end| end.elapsed() > REST)
     }
 
-    /// The time of all launches of a window, which run without waiting for the host.
+    /// Returns the time of all launches of a window, which run without waiting for the host.
     fn run(&self, window: &Window) -> Result<Duration, Rejection> {
         let held = self.stream.hold()?;
         let begin = self.stream.record()?;
@@ -345,14 +345,14 @@ impl<T: Element + Converted, D: Element + Converted> Workload<T, D> {
         Ok(begin.elapsed_until(&end)?)
     }
 
-    /// An element of the product of the first set, in `f64`.
+    /// Returns an element of the product of the first set, in `f64`.
     fn element(&self, [matrix, row, column]: [usize; 3]) -> f64 {
         let Source { table, epilogue } = &self.source;
-        let number = |place: usize, seed: u32| table[data::place(place as u64, seed)];
-        let of = |place: usize, seed: u32| rounded(number(place, seed), T::SCALAR);
+        let number = |index: usize, seed: u32| table[data::table_index(index as u64, seed)];
+        let of = |index: usize, seed: u32| rounded(number(index, seed), T::SCALAR);
         let product = |depth: usize| {
-            let a = self.places.a(matrix, row, depth);
-            let b = self.places.b(matrix, column, depth);
+            let a = self.offsets.a(matrix, row, depth);
+            let b = self.offsets.b(matrix, column, depth);
             of(a, SEEDS[0]) * of(b, SEEDS[1])
         };
         let mut value: f64 = (0..self.problem.k as usize).map(product).sum();
@@ -361,11 +361,11 @@ impl<T: Element + Converted, D: Element + Converted> Workload<T, D> {
         }
         if epilogue.beta {
             value += f64::from(BETA)
-                * rounded(number(self.places.c(matrix, row, column), SEEDS[2]), D::SCALAR);
+                * rounded(number(self.offsets.c(matrix, row, column), SEEDS[2]), D::SCALAR);
         }
         if let Some(bias) = epilogue.bias {
-            let place = if bias == Bias::Row { row } else { column };
-            value += rounded(number(place, SEEDS[3]), D::SCALAR);
+            let index = if bias == Bias::Row { row } else { column };
+            value += rounded(number(index, SEEDS[3]), D::SCALAR);
         }
         match epilogue.activation {
             None => value,
@@ -386,7 +386,7 @@ impl<T: Element + Converted, D: Element + Converted> Workload<T, D> {
     }
 }
 
-/// A buffer of `len` numbers of the table, in an order that the seed gives.
+/// Returns a buffer of `len` numbers of the table, in an order that the seed gives.
 fn filled<X: Element + Converted>(
     device: &Device,
     options: LaunchOptions<'_>,
@@ -399,7 +399,7 @@ fn filled<X: Element + Converted>(
     Ok(x)
 }
 
-/// The value of an element.
+/// Returns the value of an element.
 fn number<T: Element>(x: T) -> f64 {
     x.to_const().to_f64().unwrap_or(f64::NAN)
 }
@@ -409,7 +409,7 @@ fn not_a_number<D: Element>() -> D {
     D::from_bits(u64::MAX >> 1 >> (64 - 8 * size_of::<D>()))
 }
 
-/// A number of the table as the matrix has it.
+/// Returns a number of the table as the matrix has it.
 fn rounded(x: f32, scalar: Scalar) -> f64 {
     f64::from(match scalar {
         Scalar::Bf16 => bf16::from_f32(x).to_f32(),
@@ -418,10 +418,10 @@ fn rounded(x: f32, scalar: Scalar) -> f64 {
     })
 }
 
-/// How far two sums of `k` products may be apart, relative and absolute. Relative: the rounding of the result.
-/// Absolute: sums of numbers from N(0, 1) are about `sqrt(k)`, and tensor cores cut off after each 16 products what does
-/// not fit in `f32`, always towards zero, so that the errors of `k / 16` steps add up. The hardware's `tanh` is right to
-/// 11 bits.
+/// Returns the relative and absolute tolerance of two dot products of length `k`. Relative: the rounding of the result.
+/// Absolute: dot products of numbers from N(0, 1) are about `sqrt(k)`. Tensor cores truncate the accumulator to `f32`
+/// after each 16 products, always towards zero, so that the errors of `k / 16` steps add up. The hardware's `tanh` is
+/// accurate to 11 bits.
 fn tolerance(input: Scalar, output: Scalar, k: u32, epilogue: Epilogue) -> [f32; 2] {
     let (size, steps) = (f32::sqrt(k as f32), k as f32 / 16.0);
     let relative = match output {
@@ -448,22 +448,22 @@ mod tests {
         Workload::new(&Device::sim().unwrap(), problem, majors, Scalar::Bf16, none).unwrap()
     }
 
-    /// The product by its definition; between lines there is something else.
+    /// Returns the product by its definition; between lines there is something else.
     fn product(problem: GemmProblem, majors: [Major; 2]) -> impl Fn(&Set) -> Vec<f32> {
-        let places = Places::new(&problem, majors).unwrap();
+        let offsets = ElementOffsets::new(&problem, majors).unwrap();
         move |set: &Set| {
             let (a, b) = (set.a.to_vec().unwrap(), set.b.to_vec().unwrap());
             let mut d = vec![-777.0; set.d.len()];
-            for number in 0..places.elements() {
-                let [l, row, column] = places.element(number);
-                let of = |i| a[places.a(l, row, i)].to_f32() * b[places.b(l, column, i)].to_f32();
-                d[places.d(l, row, column)] = (0..problem.k as usize).map(of).sum();
+            for number in 0..offsets.elements() {
+                let [l, row, column] = offsets.element(number);
+                let of = |i| a[offsets.a(l, row, i)].to_f32() * b[offsets.b(l, column, i)].to_f32();
+                d[offsets.d(l, row, column)] = (0..problem.k as usize).map(of).sum();
             }
             d
         }
     }
 
-    /// Matrices with gaps between lines, B the same for all, D with the lines of its matrices in turns.
+    /// Matrices with padding between lines, B the same for all, D with the lines of its matrices interleaved.
     fn apart(problem: GemmProblem) -> GemmProblem {
         let at = |leading, batch| MatrixStrides { leading: Some(leading), batch };
         let (a, b) = (at(40, Some(2000)), at(48, Some(0)));
@@ -480,7 +480,7 @@ mod tests {
         }
     }
 
-    /// `wrong_at` is the place of element (4, 1) of the second matrix.
+    /// `wrong_at` is the offset of element (4, 1) of the second matrix.
     fn check_workload(problem: GemmProblem, majors: [Major; 2], wrong_at: usize) {
         let mut work = workload(problem, majors);
         let right = product(problem, majors);

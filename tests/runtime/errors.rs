@@ -296,14 +296,14 @@ fn sentences() {
             kernel: kernel(),
             status: status(Some("CUDA_ERROR_INVALID_PTX")),
             line: Some((12, "\tadd.f33 %f1, %f2, %f3;".into())),
-            place: Some("axpy.rs:31".into()),
+            location: Some("axpy.rs:31".into()),
             log: "ptxas application ptx input, line 12; error   : Unknown type".into(),
         })),
         RuntimeError::PtxRejected(Box::new(PtxRejection {
             kernel: kernel(),
             status: status(None),
             line: None,
-            place: None,
+            location: None,
             log: String::new(),
         })),
         RuntimeError::TooManyRegisters {

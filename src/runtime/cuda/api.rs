@@ -1,4 +1,4 @@
-//! The functions of the CUDA driver, looked up once: the first contact with the library.
+//! Looks up the functions of the CUDA driver, once.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::sync::OnceLock;
@@ -178,7 +178,7 @@ library_functions! {
 }
 
 impl Api {
-    /// The functions of an initialised driver. What the first call answers stays for the process.
+    /// Returns the functions of an initialised driver. What the first call answers stays for the process.
     pub(super) fn get() -> Result<&'static Api, RuntimeError> {
         static API: OnceLock<Result<Api, RuntimeError>> = OnceLock::new();
         API.get_or_init(Api::open).as_ref().map_err(RuntimeError::clone)
@@ -195,7 +195,7 @@ impl Api {
         let get_version = unsafe { library::symbol::<GetVersion>(library, symbol_name) }
             .ok_or(RuntimeError::MissingSymbol { symbol: symbol_name, driver: unknown })?;
         let mut number = 0;
-        // SAFETY: the function needs no initialisation; `number` is a place for its result.
+        // SAFETY: the function needs no initialisation; `number` is a variable for its result.
         match unsafe { get_version(&mut number) } {
             status::SUCCESS => {}
             status::STUB_LIBRARY => return Err(RuntimeError::StubDriver),
@@ -216,7 +216,7 @@ impl Api {
         }
     }
 
-    /// The error of a call that answered `code`.
+    /// Returns the error of a call that answered `code`.
     pub(super) fn error(&self, call: &'static str, code: u32) -> RuntimeError {
         RuntimeError::Driver { call, status: self.status(code) }
     }
@@ -224,7 +224,7 @@ impl Api {
     /// `code` with its name.
     pub(super) fn status(&self, code: u32) -> DriverStatus {
         let mut name = std::ptr::null();
-        // SAFETY: `name` is a place for the result.
+        // SAFETY: `name` is a variable for the result.
         let answer = unsafe { (self.cuGetErrorName)(code, &mut name) };
         let name = (answer == status::SUCCESS && !name.is_null()).then(|| {
             // SAFETY: the driver gave a text that lives as long as its library, which is never closed.
@@ -240,16 +240,16 @@ impl Api {
     }
 }
 
-/// The version of the driver, which starts.
+/// Returns the version of the driver, which starts.
 pub(in crate::runtime) fn driver_version() -> Result<CudaVersion, RuntimeError> {
     Api::get().map(|api| api.version)
 }
 
-/// The number of GPUs, at least 1.
+/// Returns the number of GPUs, at least 1.
 pub(in crate::runtime) fn device_count() -> Result<usize, RuntimeError> {
     let api = Api::get()?;
     let mut count = 0;
-    // SAFETY: the driver is initialised; `count` is a place for the result.
+    // SAFETY: the driver is initialised; `count` is a variable for the result.
     api.check("cuDeviceGetCount", unsafe { (api.cuDeviceGetCount)(&mut count) })?;
     match usize::try_from(count) {
         Ok(count) if count > 0 => Ok(count),
@@ -257,7 +257,7 @@ pub(in crate::runtime) fn device_count() -> Result<usize, RuntimeError> {
     }
 }
 
-/// The error of a call before the names of errors can be asked for.
+/// Returns the error of a call before the names of errors can be asked for.
 fn nameless(call: &'static str, code: u32) -> RuntimeError {
     RuntimeError::Driver { call, status: DriverStatus { code, name: None } }
 }

@@ -1,4 +1,4 @@
-//! Memory that `cudarc` lends to launches of this crate.
+//! Lends memory of `cudarc` to launches of this crate.
 
 use std::mem;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ pub trait CudarcSlices: Sealed {
     /// Begins the borrow.
     #[doc(hidden)]
     fn hold(self, device: &Device, scope: Scope) -> Result<Self::Held, RuntimeError>;
-    /// The buffers of the borrow.
+    /// Returns the buffers of the borrow.
     #[doc(hidden)]
     fn buffers(held: &mut Self::Held) -> Self::Buffers<'_>;
 }
@@ -78,8 +78,8 @@ impl<'s, T: Element> Held<'s, T> {
     /// Lends `len` elements.
     ///
     /// # Safety
-    /// `access` gives the address of `len` elements that `cudarc` allocated in the context of `stream`, which nobody frees
-    /// before `'s` ends. Nobody writes them before that, and where `writes` nobody reads them.
+    /// `access` gives the address of `len` elements that `cudarc` allocated in the context of `stream`, which nobody
+    /// frees before `'s` ends. Nobody writes them before that, and where `writes` nobody reads them.
     unsafe fn new(
         device: &Device,
         stream: &Arc<CudaStream>,
@@ -114,7 +114,7 @@ impl<'s, T: Element> Held<'s, T> {
         Ok(Held { buffer, memory, stream, access })
     }
 
-    /// Whether nobody has swapped the buffer.
+    /// Returns whether the buffer is still the original one.
     fn has_its_buffer(&self) -> bool {
         match self.buffer.memory() {
             AnyMemory::Cuda(memory) => Arc::ptr_eq(memory.allocation(), &self.memory),
@@ -147,7 +147,7 @@ impl<T: Element> Drop for Held<'_, T> {
     }
 }
 
-/// What every slice and view is lent by.
+/// Implements the borrow of each slice and view.
 macro_rules! lend {
     ($([$($mutable:tt)?] $Slice:ty, $ptr:ident, $writes:literal;)*) => {$(
         impl<'s, T: Element> Sealed for &'s $($mutable)? $Slice {}
@@ -168,7 +168,7 @@ macro_rules! lend {
                     }
                     address
                 };
-                // SAFETY: the slice has so many elements and is borrowed as long as `'s`.
+                // SAFETY: the slice has `len` elements and is borrowed as long as `'s`.
                 unsafe { Held::new(device, &stream, len, $writes, Box::new(access)) }
             }
 
@@ -222,15 +222,16 @@ tuples! {
 }
 
 impl Device {
-    /// Calls `f` with buffers of memory that a program has borrowed from `cudarc`, such as the arguments of an operation
-    /// that `candle` calls. A launch takes the buffers as any others. The slices are given back when `f` returns.
+    /// Calls `f` with buffers of memory that a program has borrowed from `cudarc`, such as the arguments of an
+    /// operation that `candle` calls. A launch takes the buffers as any others. The slices are given back when `f`
+    /// returns.
     ///
     /// The host waits for nothing: work on the buffers comes after the work that `cudarc` has queued on the slices, and
-    /// what `cudarc` queues on the slices later comes after the work of `f`, on whatever streams. Launches on the stream
-    /// of the slices ([`Stream::from_cudarc`]) need no events for that.
+    /// what `cudarc` queues on the slices later comes after the work of `f`, on whatever streams. Launches on the
+    /// stream of the slices ([`Stream::from_cudarc`]) need no events for that.
     ///
-    /// A graph cannot record launches with these buffers. A buffer that `f` moves out, by [`std::mem::swap`], is refused
-    /// after the borrow with [`BorrowEnded`](RuntimeError::BorrowEnded).
+    /// A graph cannot record launches with these buffers. A buffer that `f` moves out, by [`std::mem::swap`], is
+    /// refused after the borrow with [`BorrowEnded`](RuntimeError::BorrowEnded).
     ///
     /// # Errors
     /// [`OtherDeviceStream`](RuntimeError::OtherDeviceStream),

@@ -1,4 +1,4 @@
-//! Launches that are recorded once and run many times.
+//! Records launches into a graph of the driver.
 
 use std::any::Any;
 use std::ptr;
@@ -10,14 +10,14 @@ use cudarc::driver::sys;
 use super::context::Context;
 use super::event::Event;
 use super::kernel_name::KernelId;
-use super::lane::QueuedLaunches;
 use super::memory::Allocation;
 use super::report::AssertReport;
 use super::stream::Stream;
+use super::submission_counter::QueuedLaunches;
 use super::uses::{Note, Uses};
 use crate::runtime::RuntimeError;
 
-/// What recorded launches use.
+/// The resources of recorded launches.
 #[derive(Default)]
 pub(super) struct Capture {
     memory: Vec<(Arc<Allocation>, bool)>,
@@ -106,20 +106,20 @@ impl Recording {
         let _current = context.enter()?;
         let mut graph = ptr::null_mut();
         let (code, capture) = self.stream.end_capture(|| {
-            // SAFETY: the stream is recording; `graph` is a place for the result.
+            // SAFETY: the stream is recording; `graph` is a variable for the result.
             unsafe { (context.api().cuStreamEndCapture)(self.stream.raw(), &mut graph) }
         });
         context.check("cuStreamEndCapture", code)?;
         Ok((graph, capture))
     }
 
-    /// What was recorded, ready to be run.
+    /// Returns the recorded work as a graph that can run.
     pub(in crate::runtime) fn finish(mut self) -> Result<Graph, RuntimeError> {
         let context = self.stream.context();
         let (graph, capture) = self.end()?;
         let _current = context.enter()?;
         let mut exec = ptr::null_mut();
-        // SAFETY: the graph was made above; `exec` is a place for the result; 0 asks for nothing special.
+        // SAFETY: the graph was made above; `exec` is a variable for the result; 0 asks for nothing special.
         let code = unsafe { (context.api().cuGraphInstantiateWithFlags)(&mut exec, graph, 0) };
         // SAFETY: what is instantiated does not need the graph, which is destroyed once.
         let destroyed = unsafe { (context.api().cuGraphDestroy)(graph) };

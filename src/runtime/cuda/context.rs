@@ -1,4 +1,4 @@
-//! A GPU in use: its primary context, its stream, what is under way on it, its first fault.
+//! The primary context of a GPU: its streams, its work in flight, its first fault.
 
 use std::ffi::{c_char, c_int};
 use std::sync::atomic::AtomicU64;
@@ -20,7 +20,7 @@ pub(in crate::runtime) struct Context {
     ordinal: usize,
     raw: sys::CUcontext,
     device: sys::CUdevice,
-    /// The stream of all work that names none; `default` is it with what is under way.
+    /// The stream of work that names none; `default` adds its work in flight.
     raw_default: sys::CUstream,
     default: OnceLock<Arc<Stream>>,
     /// All streams in use.
@@ -54,7 +54,7 @@ unsafe impl Sync for Context {}
 static OPEN: Mutex<Vec<&'static Context>> = Mutex::new(Vec::new());
 
 impl Context {
-    /// The context of the GPU `ordinal`, made by the first call.
+    /// Returns the context of the GPU `ordinal`, made by the first call.
     pub(in crate::runtime) fn open(ordinal: usize) -> Result<&'static Context, RuntimeError> {
         let count = device_count()?;
         if ordinal >= count {
@@ -73,13 +73,13 @@ impl Context {
     fn create(ordinal: usize) -> Result<Context, RuntimeError> {
         let api = Api::get()?;
         let mut device = 0;
-        // SAFETY: `device` is a place for the result.
+        // SAFETY: `device` is a variable for the result.
         let code = unsafe { (api.cuDeviceGet)(&mut device, ordinal as c_int) };
         api.check("cuDeviceGet", code)?;
 
         let attribute = |attribute: Attribute| -> Result<u32, RuntimeError> {
             let mut value = 0;
-            // SAFETY: `value` is a place for the result.
+            // SAFETY: `value` is a variable for the result.
             let code = unsafe { (api.cuDeviceGetAttribute)(&mut value, attribute, device) };
             api.check("cuDeviceGetAttribute", code)?;
             Ok(u32::try_from(value).unwrap_or(0))
@@ -137,7 +137,7 @@ impl Context {
         let has_pools = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED)? != 0;
 
         let mut raw = std::ptr::null_mut();
-        // SAFETY: `raw` is a place for the result.
+        // SAFETY: `raw` is a variable for the result.
         let code = unsafe { (api.cuDevicePrimaryCtxRetain)(&mut raw, device) };
         api.check("cuDevicePrimaryCtxRetain", code)?;
         let stream = create_stream(api, raw).inspect_err(|_| {
@@ -197,7 +197,7 @@ impl Context {
         self.api.version
     }
 
-    /// How many bytes of freed memory the driver keeps for later allocations.
+    /// Sets the number of freed bytes that the driver keeps for later allocations.
     pub(in crate::runtime) fn keep_memory(&self, bytes: u64) -> Result<(), RuntimeError> {
         let Some(pool) = self.pool()? else { return Ok(()) };
         let (mut bytes, _current) = (bytes, self.enter()?);
@@ -218,19 +218,19 @@ impl Context {
         self.check("cuMemPoolTrimTo", code)
     }
 
-    /// Where memory comes from, on devices with pools.
+    /// Returns the memory pool, on devices with pools.
     fn pool(&self) -> Result<Option<sys::CUmemoryPool>, RuntimeError> {
         if !self.has_pools {
             return Ok(None);
         }
         let (mut pool, _current) = (std::ptr::null_mut(), self.enter()?);
-        // SAFETY: `pool` is a place for the result.
+        // SAFETY: `pool` is a variable for the result.
         let code = unsafe { (self.api.cuDeviceGetDefaultMemPool)(&mut pool, self.device) };
         self.check("cuDeviceGetDefaultMemPool", code)?;
         Ok(Some(pool))
     }
 
-    /// The driver, by the version of CUDA that it implements and, where the system tells it, its release.
+    /// Returns the driver, by the version of CUDA that it implements and, where the system tells it, its release.
     pub(super) fn driver(&self) -> &str {
         self.driver.get_or_init(|| {
             format!("{} {}", self.api.version, driver_release().unwrap_or_default())
@@ -241,7 +241,7 @@ impl Context {
     pub(in crate::runtime) fn memory(&self) -> Result<(u64, u64), RuntimeError> {
         let _current = self.enter()?;
         let (mut free, mut total) = (0, 0);
-        // SAFETY: places for the results; the context is current.
+        // SAFETY: variables for the results; the context is current.
         let code = unsafe { (self.api.cuMemGetInfo_v2)(&mut free, &mut total) };
         self.check("cuMemGetInfo_v2", code)?;
         Ok((free as u64, total as u64))
@@ -303,19 +303,19 @@ impl Context {
         self.check("cuCtxSynchronize", unsafe { (self.api.cuCtxSynchronize)() })
     }
 
-    /// The number of the GPU.
+    /// Returns the number of the GPU.
     #[cfg(feature = "dlpack")]
     pub(super) fn ordinal(&self) -> usize {
         self.ordinal
     }
 
     /// Held from looking at the uses of memory that a graph has, too, until the work that was queued is noted: a buffer
-    /// and its graphs are used from several threads without a word between them.
+    /// and its graphs are used from several threads without synchronization.
     pub(super) fn lock_graphs(&self) -> MutexGuard<'_, ()> {
         self.graphs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether this is the context.
+    /// Returns whether `raw` is this context.
     pub(super) fn is_raw(&self, raw: sys::CUcontext) -> bool {
         self.raw == raw
     }
@@ -324,12 +324,12 @@ impl Context {
         self.api
     }
 
-    /// The stream of all work that names none.
+    /// Returns the stream of all work that names none.
     pub(in crate::runtime) fn default_stream(&'static self) -> &'static Arc<Stream> {
         self.default.get_or_init(|| Stream::default_of(self, self.raw_default))
     }
 
-    /// A new stream. The context is current.
+    /// Returns a new stream. The context is current.
     pub(super) fn create_stream(&self) -> Result<sys::CUstream, RuntimeError> {
         create_stream(self.api, self.raw)
     }
@@ -338,7 +338,7 @@ impl Context {
         self.streams.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// All streams in use.
+    /// Returns all streams in use.
     pub(super) fn streams(&self) -> Vec<Arc<Stream>> {
         self.all_streams().iter().filter_map(Weak::upgrade).collect()
     }
@@ -356,12 +356,12 @@ impl Context {
         &self.launches
     }
 
-    /// The names of the kernels that may be running.
+    /// Returns the names of the kernels that may be running.
     pub(super) fn kernel_names(&'static self) -> &'static KernelNames {
         &self.kernel_names
     }
 
-    /// Whether memory can be allocated and freed in the order of the stream.
+    /// Returns whether memory can be allocated and freed in stream order.
     pub(super) fn has_pools(&self) -> bool {
         self.has_pools
     }
@@ -415,7 +415,7 @@ impl Current {
     #[inline]
     fn enter(api: &'static Api, context: sys::CUcontext) -> Result<Current, RuntimeError> {
         let mut before = std::ptr::null_mut();
-        // SAFETY: `before` is a place for the result.
+        // SAFETY: `before` is a variable for the result.
         api.check("cuCtxGetCurrent", unsafe { (api.cuCtxGetCurrent)(&mut before) })?;
         if before == context {
             return Ok(Current { api, before: std::ptr::null_mut() });
@@ -437,7 +437,7 @@ impl Drop for Current {
     }
 }
 
-/// A stream for all work of a context.
+/// Returns a stream for all work of a context.
 fn create_stream(
     api: &'static Api,
     context: sys::CUcontext,
@@ -446,14 +446,14 @@ fn create_stream(
     let mut stream = std::ptr::null_mut();
     // It does not wait for the stream that CUDA calls the default one, nor that one for it.
     let flags = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
-    // SAFETY: the context is current; `stream` is a place for the result.
+    // SAFETY: the context is current; `stream` is a variable for the result.
     api.check("cuStreamCreate", unsafe { (api.cuStreamCreate)(&mut stream, flags) })?;
     Ok(stream)
 }
 
 fn device_name(api: &Api, device: sys::CUdevice) -> Result<String, RuntimeError> {
     let mut name = [0u8; 256];
-    // SAFETY: the driver writes at most as many bytes as it is told, and ends the text with a zero.
+    // SAFETY: the driver writes at most the given number of bytes, and ends the text with a zero.
     let code = unsafe {
         (api.cuDeviceGetName)(name.as_mut_ptr().cast::<c_char>(), name.len() as c_int, device)
     };
@@ -462,7 +462,7 @@ fn device_name(api: &Api, device: sys::CUdevice) -> Result<String, RuntimeError>
     Ok(String::from_utf8_lossy(&name[..end]).into_owned())
 }
 
-/// Whether a device of architecture `sm` runs PTX for `target`: PTX of older targets is compiled for newer
+/// Returns whether a device of architecture `sm` runs PTX for `target`: PTX of older targets is compiled for newer
 /// devices, PTX with features of one architecture for that one only (PTX ISA 11.1.2 `.target`).
 fn runs_on(target: Target, sm: u16) -> bool {
     if target.arch_specific() { target.sm() == sm } else { target.sm() <= sm }

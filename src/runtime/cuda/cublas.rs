@@ -1,4 +1,4 @@
-//! cuBLAS and cuBLASLt: looked up when they are first asked for, and called on our streams.
+//! Calls cuBLAS and cuBLASLt, which are looked up at first use.
 
 use std::any::Any;
 use std::ffi::{c_int, c_void};
@@ -11,10 +11,10 @@ use libloading::Library;
 
 use super::context::Context;
 use super::kernel_name::KernelName;
-use super::lane::QueuedLaunches;
 use super::library::{self, library_functions};
 use super::memory::{Memory, lock_shared};
 use super::stream::Stream;
+use super::submission_counter::QueuedLaunches;
 use super::uses::{Note, Uses};
 use crate::ir::Scalar;
 use crate::runtime::cublas::{CublasError, Matmul, Operand};
@@ -146,7 +146,7 @@ impl Libraries {
     }
 }
 
-/// The library of this name, of any version of CUDA from 12 on, the newest first.
+/// Returns the library of this name, of any version of CUDA from 12 on, the newest first.
 fn open(name: &'static str) -> Result<&'static Library, CublasError> {
     let candidates = if cfg!(windows) {
         [format!("{name}64_13.dll"), format!("{name}64_12.dll"), format!("{name}.dll")]
@@ -192,7 +192,7 @@ impl Handles {
             uses: Arc::default(),
             name: context.kernel_names().add("cuBLAS"),
         };
-        // SAFETY: the context is current; the handle is a place for the result.
+        // SAFETY: the context is current; the handle is a variable for the result.
         let code = unsafe { (libraries.blas.cublasCreate_v2)(&mut handles.blas) };
         check("cublasCreate", code)?;
         // SAFETY: as above.
@@ -201,11 +201,11 @@ impl Handles {
         Ok(Arc::new(handles))
     }
 
-    /// The version, as `cublasGetVersion` answers: 130100 for 13.1.0.
+    /// Returns the version, as `cublasGetVersion` answers: 130100 for 13.1.0.
     pub(in crate::runtime) fn version(&self) -> Result<u32, CublasError> {
         let libraries = Libraries::get()?;
         let mut version = 0;
-        // SAFETY: `version` is a place for the result.
+        // SAFETY: `version` is a variable for the result.
         let code = unsafe { (libraries.blas.cublasGetVersion_v2)(self.blas, &mut version) };
         check("cublasGetVersion", code)?;
         Ok(u32::try_from(version).unwrap_or(0))
@@ -263,7 +263,7 @@ impl Handles {
         })
     }
 
-    /// The first kernels that cuBLASLt's heuristic names, at most `count`.
+    /// Returns the first kernels that cuBLASLt's heuristic names, at most `count`.
     pub(in crate::runtime) fn plans(
         self: &Arc<Self>,
         matmul: &Matmul,
@@ -273,7 +273,7 @@ impl Handles {
         let descriptors = Arc::new(Descriptors::new(matmul)?);
         let api = &libraries.lt;
         let mut preference = ptr::null_mut();
-        // SAFETY: `preference` is a place for the result.
+        // SAFETY: `preference` is a variable for the result.
         let code = unsafe { (api.cublasLtMatmulPreferenceCreate)(&mut preference) };
         check("cublasLtMatmulPreferenceCreate", code)?;
         let asked = c_int::try_from(count).unwrap_or(c_int::MAX);
@@ -437,7 +437,7 @@ impl Plan {
     }
 }
 
-/// What cuBLASLt is told of a problem.
+/// The descriptors of a problem for cuBLASLt.
 struct Descriptors {
     product: lt::cublasLtMatmulDesc_t,
     layouts: [lt::cublasLtMatrixLayout_t; 3],
@@ -463,7 +463,7 @@ impl Descriptors {
         let mut made = Descriptors { product: ptr::null_mut(), layouts: [ptr::null_mut(); 3] };
         let compute = lt::cublasComputeType_t::CUBLAS_COMPUTE_32F;
         let scale = lt::cudaDataType::CUDA_R_32F;
-        // SAFETY: `product` is a place for the result.
+        // SAFETY: `product` is a variable for the result.
         let code = unsafe { (api.cublasLtMatmulDescCreate)(&mut made.product, compute, scale) };
         check("cublasLtMatmulDescCreate", code)?;
         use lt::cublasLtMatmulDescAttributes_t as Attribute;
@@ -494,7 +494,7 @@ impl Descriptors {
         ];
         for (layout, (kind, (rows, columns), pitch)) in made.layouts.iter_mut().zip(matrices) {
             let kind = lt_type(kind);
-            // SAFETY: `layout` is a place for the result.
+            // SAFETY: `layout` is a variable for the result.
             let code = unsafe {
                 (api.cublasLtMatrixLayoutCreate)(layout, kind, rows, columns, pitch as i64)
             };
@@ -520,7 +520,7 @@ impl Drop for Descriptors {
     }
 }
 
-/// The types of the inputs and of the output.
+/// Returns the types of the inputs and of the output.
 fn types(matmul: &Matmul) -> Result<(blas::cudaDataType, blas::cudaDataType), CublasError> {
     let of = |scalar: Scalar| match scalar {
         Scalar::Bf16 => Ok(blas::cudaDataType::CUDA_R_16BF),

@@ -1,4 +1,4 @@
-//! [`CudarcElement`]: the types of elements that memory of `cudarc` has.
+//! Defines [`CudarcElement`], the element types of memory of `cudarc`.
 
 use cudarc::driver::{DeviceRepr, ValidAsZeroBits};
 

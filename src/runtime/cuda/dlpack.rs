@@ -1,4 +1,4 @@
-//! Memory of a GPU as DLPack tensors, out and in.
+//! Exports memory of a GPU as DLPack tensors, and imports such tensors.
 
 use std::ptr;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ struct Exported(Option<Memory>);
 impl Drop for Exported {
     fn drop(&mut self) {
         let Some(memory) = self.0.take() else { return };
-        // The tensor may go while work on it is under way, on streams that nobody here knows.
+        // The tensor may be freed while work on it is in flight, on streams that this crate does not know.
         if memory.context().wait_for_all_code().is_err() {
             // Then the memory must stay, because it may be in use.
             std::mem::forget(memory);
@@ -30,15 +30,15 @@ impl Drop for Exported {
 }
 
 impl<T: Element> Buffer<T> {
-    /// The memory as a DLPack tensor of `shape`, the last coordinate fastest, for another library: PyTorch, CuPy,
-    /// JAX. `M` is the form of the tensor: `dlpark::versioned::Dlpack`, or `dlpark::legacy::Dlpack` for libraries
+    /// Returns the memory as a DLPack tensor of `shape`, the last coordinate fastest, for another library: PyTorch,
+    /// CuPy, JAX. `M` is the form of the tensor: `dlpark::versioned::Dlpack`, or `dlpark::legacy::Dlpack` for libraries
     /// from before DLPack 1.0.
     ///
     /// The call waits for all uses of the buffer, so the tensor can be used on any stream. The tensor keeps the
     /// memory; dropping it waits for all work of the GPU in this process, and then frees it.
     ///
-    /// A buffer of `bool`s takes the way through the host: a byte that is neither 0 nor 1, which a kernel may have stored,
-    /// becomes 1.
+    /// A buffer of `bool`s takes the way through the host: a byte that is neither 0 nor 1, which a kernel may have
+    /// stored, becomes 1.
     ///
     /// # Errors
     /// The buffer comes back with each of them.
@@ -108,7 +108,7 @@ impl<T: Element> Buffer<T> {
         Ok((prepared, data_type))
     }
 
-    /// A buffer of the elements of a DLPack tensor, the last coordinate fastest, without a copy. The tensor is
+    /// Returns a buffer of the elements of a DLPack tensor, the last coordinate fastest, without a copy. The tensor is
     /// dropped when the last use of the buffer has ended.
     ///
     /// `ready_on` is the stream after whose work the elements are there: the stream that the other library was
@@ -146,10 +146,10 @@ impl<T: Element> Buffer<T> {
     }
 }
 
-/// What a buffer needs to know of a tensor.
+/// The properties of a tensor that a buffer needs.
 struct Found {
     device: i32,
-    /// That of the first element; 0 without elements.
+    /// The address of the first element; 0 without elements.
     address: u64,
     len: usize,
 }

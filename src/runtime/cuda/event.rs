@@ -1,4 +1,4 @@
-//! Points in the work of a GPU, with the time.
+//! Defines [`Event`], a point in the work of a GPU, with its time.
 
 use std::time::Duration;
 
@@ -21,12 +21,12 @@ unsafe impl Send for Event {}
 unsafe impl Sync for Event {}
 
 impl Event {
-    /// An event that knows when it was passed.
+    /// Returns an event that knows when it was passed.
     pub(in crate::runtime) fn new(context: &'static Context) -> Result<Event, RuntimeError> {
         Event::with(context, sys::CUevent_flags::CU_EVENT_DEFAULT)
     }
 
-    /// An event for streams to wait for.
+    /// Returns an event for streams to wait for.
     pub(super) fn without_time(context: &'static Context) -> Result<Event, RuntimeError> {
         Event::with(context, sys::CUevent_flags::CU_EVENT_DISABLE_TIMING)
     }
@@ -34,7 +34,7 @@ impl Event {
     fn with(context: &'static Context, flags: sys::CUevent_flags) -> Result<Event, RuntimeError> {
         let _current = context.enter()?;
         let mut raw = std::ptr::null_mut();
-        // SAFETY: `raw` is a place for the result.
+        // SAFETY: `raw` is a variable for the result.
         let code = unsafe { (context.api().cuEventCreate)(&mut raw, flags as u32) };
         context.check("cuEventCreate", code)?;
         Ok(Event { context, raw })
@@ -50,8 +50,8 @@ impl Event {
 
     /// Puts the point behind all work of the stream before this call. The context is current.
     ///
-    /// Fails where other code captures the stream. The check comes behind the call of the driver: a stream that waits for
-    /// an event of a capture takes part in the capture. Once the capture has ended, the driver refuses the event.
+    /// Fails where other code captures the stream. The check comes behind the call of the driver: a stream that waits
+    /// for an event of a capture takes part in the capture. Once the capture has ended, the driver refuses the event.
     pub(super) fn record(&self, stream: &Stream) -> Result<(), RuntimeError> {
         // SAFETY: event and stream belong to the context.
         let code = unsafe { (self.context.api().cuEventRecord)(self.raw, stream.raw()) };
@@ -82,7 +82,7 @@ impl Event {
         self.context.check("cuEventSynchronize", code)
     }
 
-    /// Whether the GPU has come to the point.
+    /// Returns whether the GPU has reached the event.
     pub(in crate::runtime) fn is_passed(&self) -> Result<bool, RuntimeError> {
         let _current = self.context.enter()?;
         // SAFETY: the event belongs to the context.
@@ -92,10 +92,10 @@ impl Event {
         }
     }
 
-    /// The time from this point to `end`, both passed.
+    /// Returns the time from this point to `end`, both passed.
     pub(in crate::runtime) fn elapsed_until(&self, end: &Event) -> Result<Duration, RuntimeError> {
         let mut milliseconds = 0.0f32;
-        // SAFETY: both events belong to the context; `milliseconds` is a place for the result.
+        // SAFETY: both events belong to the context; `milliseconds` is a variable for the result.
         let code = unsafe {
             (self.context.api().cuEventElapsedTime)(&mut milliseconds, self.raw, end.raw)
         };
@@ -109,7 +109,7 @@ impl Drop for Event {
     fn drop(&mut self) {
         let Ok(_current) = self.context.enter() else { return };
         // SAFETY: the event belongs to the context and is not used again; the driver keeps what it still
-        // needs of one that is not passed.
+        // needs of an event that is not passed.
         let code = unsafe { (self.context.api().cuEventDestroy_v2)(self.raw) };
         let _ = self.context.check("cuEventDestroy_v2", code);
     }

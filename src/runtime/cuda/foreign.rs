@@ -1,4 +1,4 @@
-//! Streams and memory of other code: of programs that use `cudarc`, and of anything that has an address.
+//! Takes in streams and memory of other code, such as programs that use `cudarc`.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::runtime::device::Backend;
 use crate::runtime::stream::StreamBackend;
 use crate::runtime::{Buffer, Device, KeptBuffer, RuntimeError, Stream};
 
-/// The context of the GPU that a stream of `cudarc` belongs to.
+/// Returns the context of the GPU that a stream of `cudarc` belongs to.
 pub(super) fn context_of(stream: &CudaStream) -> Result<&'static Context, RuntimeError> {
     let context = Context::open(stream.context().ordinal())?;
     // `cudarc` can be given any context; memory and streams belong to one.
@@ -26,8 +26,8 @@ pub(super) fn context_of(stream: &CudaStream) -> Result<&'static Context, Runtim
 }
 
 impl Stream {
-    /// A stream that a program made with `cudarc`, for launches and copies beside its own. What happens when the program
-    /// captures the stream into a graph is said at [`Stream`].
+    /// Returns a stream that a program made with `cudarc`, for launches and copies beside its own. What happens when
+    /// the program captures the stream into a graph is said at [`Stream`].
     ///
     /// # Errors
     /// [`NotPrimaryContext`](RuntimeError::NotPrimaryContext); those of [`Device::cuda`].
@@ -40,9 +40,9 @@ impl Stream {
         Ok(Stream { backend: StreamBackend::Cuda(raw) })
     }
 
-    /// The stream, for calls of the driver by other code, as long as `self` or a clone of it is there; `None` on the
-    /// simulator. What other code queues comes in the order of the stream, but buffers do not know of it. Other code must
-    /// not capture a stream of this crate into a graph: nothing checks that.
+    /// Returns the stream, for calls of the driver by other code, as long as `self` or a clone of it is there; `None`
+    /// on the simulator. What other code queues comes in the order of the stream, but buffers do not know of it. Other
+    /// code must not capture a stream of this crate into a graph: nothing checks that.
     pub fn cu_stream(&self) -> Option<sys::CUstream> {
         match &self.backend {
             StreamBackend::Cuda(stream) => Some(stream.raw()),
@@ -53,7 +53,7 @@ impl Stream {
 }
 
 impl<T: Element> Buffer<T> {
-    /// A buffer from memory that a program allocated with `cudarc`, and gives away;
+    /// Returns a buffer from memory that a program allocated with `cudarc`, and gives away;
     /// [`Device::borrow_cudarc`] borrows it. Work that was queued before on the stream
     /// of the memory comes first; dropping the buffer waits for its uses and frees the memory. A slice of a type of the
     /// crate `half` becomes a buffer of ours: see [`CudarcElement`].
@@ -84,7 +84,7 @@ impl<T: Element> Buffer<T> {
         Ok(Buffer::from_memory(AnyMemory::Cuda(memory), len))
     }
 
-    /// The memory as `cudarc` has it, to be freed by it on `stream`; memory that came by
+    /// Returns the memory as `cudarc` has it, to be freed by it on `stream`; memory that came by
     /// [`from_cudarc`](Buffer::from_cudarc) is the same slice as before, with its own stream. Waits for all uses of the
     /// buffer. A buffer of `bool`s takes the way through the host: a byte that is neither 0 nor 1, which a kernel may
     /// have stored, becomes 1.
@@ -168,7 +168,7 @@ pub(super) fn other_device(stream: &CudaStream, device: &Device) -> RuntimeError
 }
 
 impl Device {
-    /// A buffer of `len` elements at `address`, memory of other code that `owner` keeps alive: it is dropped
+    /// Returns a buffer of `len` elements at `address`, memory of other code that `owner` keeps alive: it is dropped
     /// when the last use of the buffer has ended.
     ///
     /// Work of this crate on the buffer starts at once: what other code has queued on the memory must have

@@ -1,4 +1,4 @@
-//! An entry of a module, and its launch.
+//! Launches an entry of a module.
 
 use std::any::Any;
 use std::ffi::{c_int, c_void};
@@ -13,12 +13,12 @@ use super::capture::Capture;
 use super::context::Context;
 use super::event::Event;
 use super::kernel_name::KernelId;
-use super::lane::QueuedLaunches;
 use super::memory::{Memory, lock_shared};
 use super::module::Module;
 use super::report::AssertReport;
 use super::status;
 use super::stream::Stream;
+use super::submission_counter::QueuedLaunches;
 use super::tensor_map::EncodedMap;
 use super::uses::{Note, Uses};
 use crate::ir::{ClusterShape, KernelIr, LaunchBounds};
@@ -53,7 +53,7 @@ pub(in crate::runtime) struct Launch<'l> {
     pub(in crate::runtime) owner: &'l dyn Fn() -> Arc<dyn Any + Send + Sync>,
 }
 
-/// What is passed for a parameter.
+/// The argument of a parameter, as the driver takes it.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::runtime) enum LaunchArg<'h> {
     /// The bits of a parameter of at most 8 bytes, zero-extended.
@@ -65,15 +65,15 @@ pub(in crate::runtime) enum LaunchArg<'h> {
 }
 
 impl<'h> LaunchArg<'h> {
-    fn place(self) -> *mut c_void {
+    fn slot(self) -> *mut c_void {
         match self {
             LaunchArg::Bits(bits) => ptr::from_ref(bits).cast_mut().cast(),
-            LaunchArg::Memory(memory, _) => memory.address_place(),
-            LaunchArg::Map(map, ..) => map.place(),
+            LaunchArg::Memory(memory, _) => memory.address_slot(),
+            LaunchArg::Map(map, ..) => map.slot(),
         }
     }
 
-    /// The memory behind the argument, and whether the kernel may write it.
+    /// Returns the memory behind the argument, and whether the kernel may write it.
     fn memory(self) -> Option<(&'h Memory, bool)> {
         match self {
             LaunchArg::Bits(_) => None,
@@ -84,7 +84,7 @@ impl<'h> LaunchArg<'h> {
     }
 }
 
-/// What is passed for all parameters. It is gone through several times, because a list of it would cost a launch
+/// The arguments of a launch. They are iterated several times, because a list of them would cost a launch
 /// more than that.
 pub(in crate::runtime) trait LaunchArgs<'h>:
     ExactSizeIterator<Item = LaunchArg<'h>> + Clone
@@ -104,7 +104,7 @@ impl Function {
         Function::new(Arc::new(Module::load_with(context, &ir.name, ptx, options)?), ir)
     }
 
-    /// The entry of the kernel in a module whose PTX has it.
+    /// Returns the entry of the kernel in a module whose PTX has it.
     pub(in crate::runtime) fn new(
         module: Arc<Module>,
         ir: &KernelIr,
@@ -116,7 +116,7 @@ impl Function {
         let attribute = |attribute: Attribute| -> Result<u32, RuntimeError> {
             let _current = context.enter()?;
             let mut value: c_int = 0;
-            // SAFETY: `value` is a place for the result; the function's module is loaded.
+            // SAFETY: `value` is a variable for the result; the function's module is loaded.
             let code = unsafe { (context.api().cuFuncGetAttribute)(&mut value, attribute, raw) };
             context.check("cuFuncGetAttribute", code)?;
             Ok(u32::try_from(value).unwrap_or(0))
@@ -160,8 +160,8 @@ impl Function {
 
     /// Queues a launch. The arguments are of the types of the parameters.
     ///
-    /// Nearly all launches are by the owner of their stream, on memory that is used there only. They are queued here: the
-    /// code is cold whenever a launch comes to it, so what counts is how much of it there is.
+    /// Nearly all launches are by the owner of their stream, on memory that is used there only. They are queued here:
+    /// the code is cold whenever a launch comes to it, so what counts is how much of it there is.
     #[inline]
     pub(in crate::runtime) fn launch<'h>(
         &self,
@@ -179,7 +179,7 @@ impl Function {
             let mut params = [ptr::null_mut(); FEW_PARAMS];
             let mut is_alone = self.module.uses().note_at_once(stream, work, false);
             for (param, arg) in params.iter_mut().zip(args.clone()) {
-                *param = arg.place();
+                *param = arg.slot();
                 if let Some((memory, writes)) = arg.memory() {
                     is_alone &= memory.note_alone(stream, work, writes);
                 }
@@ -238,7 +238,7 @@ impl Function {
         Ok(())
     }
 
-    /// What a launch counts as.
+    /// Returns the entry of the launch in the submission counter.
     fn launches(&self) -> QueuedLaunches {
         QueuedLaunches { count: 1, kernel: self.kernel }
     }
@@ -252,7 +252,7 @@ impl Function {
         self.ordered(args).try_for_each(|(uses, writes)| uses.order(launch.stream, writes))
     }
 
-    /// What a launch uses that other work may change, and whether it writes that.
+    /// Returns the memory that a launch shares with other work, and whether it writes it.
     fn ordered<'a, 'h: 'a>(
         &'a self,
         args: impl LaunchArgs<'h> + 'a,
@@ -328,13 +328,13 @@ impl Function {
         args: impl LaunchArgs<'h>,
     ) -> Result<(), RuntimeError> {
         let report = self.asserts.as_ref().map(|report| report.address());
-        let report = report.as_ref().map(|address| LaunchArg::Bits(address).place());
-        let mut params: SmallVec<[_; FEW_PARAMS]> = args.map(LaunchArg::place).collect();
+        let report = report.as_ref().map(|address| LaunchArg::Bits(address).slot());
+        let mut params: SmallVec<[_; FEW_PARAMS]> = args.map(LaunchArg::slot).collect();
         params.extend(report);
         self.call(launch, &mut params)
     }
 
-    /// Gives a launch to the driver, with the places of at least as many parameters as the entry has. The context is
+    /// Gives a launch to the driver, with the slots of at least as many parameters as the entry has. The context is
     /// current.
     #[inline]
     fn call(&self, launch: &Launch<'_>, params: &mut [*mut c_void]) -> Result<(), RuntimeError> {
@@ -343,7 +343,7 @@ impl Function {
         let config = self.config(launch, &mut attributes);
         // SAFETY: the entry is loaded and has no more parameters than `params` has pointers (that for the
         // assertions included, with memory that lives as long as the function): to a tensor map for a
-        // parameter of that type, else to 8 bytes, the most that such a parameter has, of which the driver
+        // parameter of that type, else to 8 bytes, the largest size of such a parameter; the driver
         // copies the low ones before it returns (hosts of CUDA are little-endian). The attributes live
         // until it returns. Memory behind addresses is freed after the use that the caller notes, or lives as
         // long as the graph that records the launch.
@@ -358,7 +358,7 @@ impl Function {
         if code == status::SUCCESS { Ok(()) } else { self.refuse(launch, code) }
     }
 
-    /// The error of a launch to which the driver gave this answer.
+    /// Returns the error of a launch to which the driver gave this answer.
     #[cold]
     fn refuse(&self, launch: &Launch<'_>, code: u32) -> Result<(), RuntimeError> {
         if code == status::COOPERATIVE_LAUNCH_TOO_LARGE {
@@ -371,17 +371,17 @@ impl Function {
         self.context().check("cuLaunchKernelEx", code)
     }
 
-    /// What the compiler said.
+    /// Returns the log of the compiler.
     pub(in crate::runtime) fn log(&self) -> &str {
         self.module.log()
     }
 
-    /// What loading its module took.
+    /// Returns the load times of its module.
     pub(in crate::runtime) fn load_times(&self) -> LoadTimes {
         self.module.times()
     }
 
-    /// How much of the kernel runs at once in blocks of so many threads.
+    /// Returns the occupancy for blocks of `threads` threads.
     pub(in crate::runtime) fn occupancy(&self, threads: u32) -> Result<Occupancy, RuntimeError> {
         let context = self.context();
         let _current = context.enter()?;
@@ -390,7 +390,7 @@ impl Function {
         Ok(Occupancy { blocks_per_sm: blocks as u32, multiprocessors })
     }
 
-    /// How many clusters of the launch run at once.
+    /// Returns the number of clusters of the launch that run at once.
     pub(in crate::runtime) fn clusters_at_once(
         &self,
         launch: &Launch<'_>,
@@ -399,7 +399,7 @@ impl Function {
         let _current = context.enter()?;
         let mut attributes = launch.attributes();
         let (config, mut clusters) = (self.config(launch, &mut attributes), 0);
-        // SAFETY: `clusters` is a place for the result; the function's module is loaded.
+        // SAFETY: `clusters` is a variable for the result; the function's module is loaded.
         let code = unsafe {
             (context.api().cuOccupancyMaxActiveClusters)(&mut clusters, self.raw, &config)
         };
@@ -428,11 +428,11 @@ impl Function {
         }
     }
 
-    /// How many blocks of so many threads the device runs at once. The context is current.
+    /// Returns the number of blocks of `threads` threads that the device runs at once. The context is current.
     fn blocks_at_once(&self, threads: u32) -> Result<u64, RuntimeError> {
         let context = self.context();
         let mut blocks = 0;
-        // SAFETY: `blocks` is a place for the result; the function's module is loaded.
+        // SAFETY: `blocks` is a variable for the result; the function's module is loaded.
         let code = unsafe {
             (context.api().cuOccupancyMaxActiveBlocksPerMultiprocessor)(
                 &mut blocks,
@@ -447,15 +447,15 @@ impl Function {
     }
 }
 
-/// The threads of a block. The limits of the device have been checked, so this does not overflow.
+/// Returns the threads of a block. The limits of the device have been checked, so this does not overflow.
 fn threads_of(grid: Grid) -> u32 {
     grid.threads.iter().product()
 }
 
-/// The most parameters for whose places a launch allocates nothing.
+/// A launch with at most this number of parameters allocates nothing for their slots.
 const FEW_PARAMS: usize = 16;
 
-/// What a launch asks of the driver beside its grid.
+/// The attributes of a launch beside its grid.
 type Attributes = SmallVec<[sys::CUlaunchAttribute; 3]>;
 
 impl Launch<'_> {

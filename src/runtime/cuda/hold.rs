@@ -1,4 +1,4 @@
-//! Work that waits until the host has queued what belongs together.
+//! Blocks a stream until the host has queued work that belongs together.
 
 use std::ffi::c_void;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -26,7 +26,7 @@ enum Now {
     Expired,
 }
 
-/// How long work waits at most.
+/// The upper bound of the waiting time.
 const LONGEST: Duration = Duration::from_secs(1);
 
 impl Hold {
@@ -38,8 +38,8 @@ impl Hold {
         let runs_on = stream.uncaptured();
         let state = Arc::new(State::default());
         let given = Arc::into_raw(Arc::clone(&state));
-        // SAFETY: the stream belongs to the context. The function gets one reference and is called once, because no graph
-        // records it.
+        // SAFETY: the stream belongs to the context. The function gets one reference and is called once, because no
+        // graph records it.
         let code = unsafe {
             let given = given.cast_mut().cast::<c_void>();
             (context.api().cuLaunchHostFunc)(runs_on.raw(), Some(wait), given)
@@ -79,7 +79,7 @@ impl State {
     }
 }
 
-/// What the driver calls when the stream has come here.
+/// Waits. The driver calls it when the stream reaches this point.
 unsafe extern "C" fn wait(given: *mut c_void) {
     // SAFETY: `Hold::new` gave one reference away.
     let state = unsafe { Arc::from_raw(given.cast::<State>()) };

@@ -1,4 +1,4 @@
-//! What the driver's compiler is asked for, and what it says.
+//! The options of the driver's compiler, and its logs.
 
 use std::ffi::{c_uint, c_void};
 use std::ptr;
@@ -38,7 +38,7 @@ impl Jit {
         }
     }
 
-    /// How many options there are: as many as keys, and as values.
+    /// Returns the number of options.
     pub(super) fn len(&self) -> c_uint {
         self.keys.len() as c_uint
     }
@@ -51,13 +51,13 @@ impl Jit {
         self.values.as_mut_ptr()
     }
 
-    /// What the compiler said, and what it said was wrong; once it has ended.
+    /// Returns the information log and the error log. The compiler has ended.
     pub(super) fn into_logs(self) -> (String, String) {
         (text(&self.info), text(&self.error))
     }
 }
 
-/// The text before the first zero byte.
+/// Returns the text before the first zero byte.
 fn text(buffer: &[u8]) -> String {
     let end = buffer.iter().position(|byte| *byte == 0).unwrap_or(buffer.len());
     String::from_utf8_lossy(&buffer[..end]).trim().to_owned()
@@ -73,7 +73,7 @@ mod tests {
         assert_eq!(text(b"full"), "full");
     }
 
-    /// What is written where the options point is what is said.
+    /// A log is the text at the address in the options.
     #[test]
     fn logs_are_read_from_where_the_options_point() {
         let jit = Jit::new();

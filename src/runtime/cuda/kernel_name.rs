@@ -1,4 +1,4 @@
-//! Names of kernels, for what is said of a fault.
+//! Interns the names of kernels for reports of faults.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

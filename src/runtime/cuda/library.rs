@@ -11,7 +11,7 @@ pub(super) fn open<N: AsRef<str>>(names: &[N]) -> Option<&'static Library> {
     Some(Box::leak(Box::new(found)))
 }
 
-/// The function `name` of the library.
+/// Returns the function `name` of the library.
 ///
 /// # Safety
 /// `F` is the type of the function.

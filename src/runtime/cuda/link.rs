@@ -1,4 +1,4 @@
-//! PTX to code that can be kept, by the driver's own compiler: no toolkit is needed.
+//! Compiles PTX to code that can be kept, with the driver's own compiler.
 
 use std::ffi::CString;
 use std::ptr;
@@ -11,7 +11,7 @@ use super::status;
 use crate::runtime::RuntimeError;
 use crate::runtime::cache::Compiled;
 
-/// The code of a PTX text for the GPU of the context; `None` where the driver makes none this way, which
+/// Returns the code of a PTX text for the GPU of the context; `None` where the driver makes none this way, which
 /// loading the text then explains.
 pub(super) fn compile(
     context: &'static Context,
@@ -22,7 +22,7 @@ pub(super) fn compile(
     let api = context.api();
     let mut jit = Jit::new();
     let mut state: sys::CUlinkState = ptr::null_mut();
-    // SAFETY: as many values as keys; the logs are as long as said and outlive the state; `state` is a place
+    // SAFETY: as many values as keys; the logs are as long as said and outlive the state; `state` is a variable
     // for the result.
     let code = unsafe { (api.cuLinkCreate_v2)(jit.len(), jit.keys(), jit.values(), &mut state) };
     if code != status::SUCCESS {
@@ -48,11 +48,11 @@ pub(super) fn compile(
             )
         };
         let (mut code, mut bytes) = (ptr::null_mut(), 0);
-        // SAFETY: the state is open; places for the results.
+        // SAFETY: the state is open; variables for the results.
         let mut complete = || unsafe { (api.cuLinkComplete)(state, &mut code, &mut bytes) };
         let answer = if added == status::SUCCESS { complete() } else { added };
         if answer == status::SUCCESS && !code.is_null() {
-            // SAFETY: the driver made so many bytes, which live as long as the state.
+            // SAFETY: the driver made `bytes` bytes, which live as long as the state.
             let cubin = unsafe { std::slice::from_raw_parts(code.cast::<u8>(), bytes) };
             Ok(cubin.to_vec())
         } else {

@@ -1,4 +1,4 @@
-//! Memory of a GPU, and copies between it and the host.
+//! Allocates memory of a GPU, and copies between it and the host.
 
 use std::any::Any;
 use std::ffi::c_void;
@@ -24,10 +24,10 @@ pub(super) struct Allocation {
     /// 0 for an allocation without bytes, which the driver does not make.
     address: u64,
     bytes: usize,
-    /// Where it was allocated and will be freed.
-    home: Arc<Stream>,
+    /// The stream that allocated the memory and will free it.
+    allocated_on: Arc<Stream>,
     uses: Uses,
-    /// What frees it, where that is other code.
+    /// The owner that frees it, if other code does.
     owner: Option<Box<dyn Any + Send + Sync>>,
 }
 
@@ -36,7 +36,7 @@ impl Allocation {
         &self.uses
     }
 
-    /// What tells whether lent memory may still be used.
+    /// Returns the lease of lent memory.
     pub(super) fn lease(&self) -> Option<&Lease> {
         self.owner.as_deref().and_then(|owner| owner.downcast_ref())
     }
@@ -68,7 +68,7 @@ impl Memory {
         Ok(memory)
     }
 
-    /// A copy of `data`.
+    /// Returns a copy of `data`.
     pub(in crate::runtime) fn from_slice<T: Element>(
         context: &'static Context,
         data: &[T],
@@ -89,23 +89,30 @@ impl Memory {
         bytes: usize,
         owner: Box<dyn Any + Send + Sync>,
     ) -> Memory {
-        let (context, home) = (stream.context(), Arc::clone(stream));
+        let (context, stream) = (stream.context(), Arc::clone(stream));
         let uses = Uses::default();
         stream.note(|note| note(&uses, true));
-        Memory(Arc::new(Allocation { context, address, bytes, home, uses, owner: Some(owner) }))
+        Memory(Arc::new(Allocation {
+            context,
+            address,
+            bytes,
+            allocated_on: stream,
+            uses,
+            owner: Some(owner),
+        }))
     }
 
     /// Memory that holds anything.
     fn allocate(context: &'static Context, bytes: usize) -> Result<Memory, RuntimeError> {
         let _current = context.enter()?;
-        let home = Arc::clone(context.default_stream());
+        let stream = Arc::clone(context.default_stream());
         let mut address = 0;
         if bytes > 0 {
             let mut allocate = || {
                 if context.has_pools() {
                     let allocate = context.api().cuMemAllocAsync;
-                    // SAFETY: `address` is a place for the result; the context is current.
-                    ("cuMemAllocAsync", unsafe { allocate(&mut address, bytes, home.raw()) })
+                    // SAFETY: `address` is a variable for the result; the context is current.
+                    ("cuMemAllocAsync", unsafe { allocate(&mut address, bytes, stream.raw()) })
                 } else {
                     let allocate = context.api().cuMemAlloc_v2;
                     // SAFETY: as above.
@@ -126,21 +133,28 @@ impl Memory {
         }
         let uses = Uses::default();
         // Other streams may use it only when it is there.
-        home.note(|note| note(&uses, true));
-        Ok(Memory(Arc::new(Allocation { context, address, bytes, home, uses, owner: None })))
+        stream.note(|note| note(&uses, true));
+        Ok(Memory(Arc::new(Allocation {
+            context,
+            address,
+            bytes,
+            allocated_on: stream,
+            uses,
+            owner: None,
+        })))
     }
 
     pub(in crate::runtime) fn context(&self) -> &'static Context {
         self.0.context
     }
 
-    /// The address on the device.
+    /// Returns the address on the device.
     pub(in crate::runtime) fn address(&self) -> u64 {
         self.0.address
     }
 
-    /// Where the address is written, to be passed.
-    pub(super) fn address_place(&self) -> *mut c_void {
+    /// Returns the location of the address, for the arguments of a launch.
+    pub(super) fn address_slot(&self) -> *mut c_void {
         std::ptr::from_ref(&self.0.address).cast_mut().cast()
     }
 
@@ -160,19 +174,19 @@ impl Memory {
         !is_shared && uses.is_alone(stream) && uses.note_at_once(stream, work, writes)
     }
 
-    /// Whether a graph has the memory, too.
+    /// Returns whether a graph uses the memory, too.
     #[inline]
     pub(super) fn is_shared(&self) -> bool {
         uses::is_shared(&self.0)
     }
 
-    /// Whether other code frees the memory.
+    /// Returns whether other code frees the memory.
     pub(super) fn has_owner(&self) -> bool {
         self.0.owner.is_some()
     }
 
-    /// The address, not to be freed here any more, if nobody else has the memory and this crate allocated it; else the
-    /// memory again.
+    /// Returns the address, not to be freed here any more, if nobody else has the memory and this crate allocated it;
+    /// else the memory again.
     pub(super) fn release(self) -> Result<u64, Memory> {
         match Arc::try_unwrap(self.0) {
             Ok(mut own) if own.owner.is_none() => Ok(std::mem::take(&mut own.address)),
@@ -181,14 +195,14 @@ impl Memory {
         }
     }
 
-    /// Whether other code gave an owner of this type.
+    /// Returns whether other code gave an owner of this type.
     pub(super) fn is_owned_by<O: Any>(&self) -> bool {
         // The box is no `O`, what is in it is.
         self.0.owner.as_deref().is_some_and(|owner| owner.is::<O>())
     }
 
-    /// The owner that other code gave, if it is of this type and nobody else has the memory; else the memory again. No
-    /// work is left on it.
+    /// Returns the owner that other code gave, if it is of this type and nobody else has the memory; else the memory
+    /// again. No work is left on it.
     pub(super) fn release_owner<O: Any>(self) -> Result<O, Memory> {
         let mut allocation = Arc::try_unwrap(self.0).map_err(Memory)?;
         match allocation.owner.take().map(|owner| owner.downcast::<O>()) {
@@ -283,8 +297,8 @@ impl Memory {
     /// Replaces the content with `data`, of the same size in bytes.
     pub(in crate::runtime) fn write<T: Element>(&mut self, data: &[T]) -> Result<(), RuntimeError> {
         self.check_size(data)?;
-        let (context, home) = (self.0.context, &self.0.home);
-        let stream = self.queue_host_copy(home, true, "cuMemcpyHtoDAsync", |stream| {
+        let (context, stream) = (self.0.context, &self.0.allocated_on);
+        let stream = self.queue_host_copy(stream, true, "cuMemcpyHtoDAsync", |stream| {
             // SAFETY: both sides have `bytes` bytes. An element is plain bytes without padding. The host
             // memory is borrowed until this function returns, and the copy has ended by then.
             unsafe {
@@ -407,7 +421,7 @@ impl Memory {
         })
     }
 
-    /// The first `len` words, after all uses.
+    /// Returns the first `len` words, after all uses.
     pub(super) fn read_start(&self, len: usize) -> Result<Vec<u64>, RuntimeError> {
         let mut data = vec![0; len.min(self.0.bytes / size_of::<u64>())];
         let _current = self.0.context.enter()?;
@@ -419,15 +433,15 @@ impl Memory {
 
     /// Sets the first `bytes` bytes to zero.
     pub(super) fn clear_start(&self, bytes: usize) -> Result<(), RuntimeError> {
-        let (context, home) = (self.0.context, &self.0.home);
+        let (context, stream) = (self.0.context, &self.0.allocated_on);
         let bytes = bytes.min(self.0.bytes);
-        self.queue(home, true, "cuMemsetD8Async", || {
-            // SAFETY: the allocation has so many bytes and is freed after this use.
-            unsafe { (context.api().cuMemsetD8Async)(self.0.address, 0, bytes, home.raw()) }
+        self.queue(stream, true, "cuMemsetD8Async", || {
+            // SAFETY: the allocation has `bytes` bytes and is freed after this use.
+            unsafe { (context.api().cuMemsetD8Async)(self.0.address, 0, bytes, stream.raw()) }
         })
     }
 
-    /// The content.
+    /// Returns the content.
     pub(in crate::runtime) fn to_vec<T: Element>(&self) -> Result<Vec<T>, RuntimeError> {
         let len = self.0.bytes / size_of::<T>();
         if T::SCALAR == Scalar::Bool {
@@ -455,7 +469,7 @@ impl Memory {
         Ok(())
     }
 
-    /// The content, written to `data`, of the same size in bytes.
+    /// Writes the content to `data`, which has the same size in bytes.
     pub(in crate::runtime) fn read_into<T: Element>(
         &self,
         data: &mut [T],
@@ -465,7 +479,7 @@ impl Memory {
             data.copy_from_slice(&self.to_vec()?);
             return Ok(());
         }
-        // SAFETY: the slice has `len` elements, of which all bits are a value.
+        // SAFETY: the slice has `len` elements, and all bits are a value of an element.
         unsafe { self.read_to(data.as_mut_ptr(), data.len())? };
         self.0.context.check_asserts()
     }
@@ -481,7 +495,7 @@ impl Memory {
             return Ok(());
         }
         // On the stream of the last change nothing has to be waited for but that.
-        let stream = self.0.uses.writer().unwrap_or_else(|| Arc::clone(&self.0.home));
+        let stream = self.0.uses.writer().unwrap_or_else(|| Arc::clone(&self.0.allocated_on));
         let stream = self.queue_host_copy(&stream, false, "cuMemcpyDtoHAsync", |stream| {
             // SAFETY: the sizes are right by contract. The copy has ended when this function returns, because nobody
             // captures the stream: if waiting for it fails, the context is lost and copies no more.
@@ -513,7 +527,7 @@ impl Drop for Allocation {
         }
         // After a fault the memory is gone with the context.
         let Ok(_current) = self.context.enter() else { return };
-        let (api, home) = (self.context.api(), &self.home);
+        let (api, stream) = (self.context.api(), &self.allocated_on);
         if self.lease().is_some() {
             // The end of the borrow has ordered the uses.
             return;
@@ -527,12 +541,12 @@ impl Drop for Allocation {
             return;
         }
         let (call, code) = if self.context.has_pools() {
-            if self.uses.order(home, true).is_err() {
+            if self.uses.order(stream, true).is_err() {
                 return;
             }
             // SAFETY: the address is that of an allocation in the order of this stream, freed once. All its
             // uses are in this stream, or the stream waits for them.
-            ("cuMemFreeAsync", unsafe { (api.cuMemFreeAsync)(self.address, home.raw()) })
+            ("cuMemFreeAsync", unsafe { (api.cuMemFreeAsync)(self.address, stream.raw()) })
         } else {
             if self.uses.wait(true).is_err() {
                 return;

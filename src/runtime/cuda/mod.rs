@@ -1,4 +1,4 @@
-//! GPUs, through the CUDA driver API: the only module with `unsafe` code.
+//! Drives GPUs through the CUDA driver API: the only module with `unsafe` code.
 //!
 //! `cudarc` brings the types of the API. The functions are not called through it: its wrappers panic where the
 //! library or a symbol is missing, they turn every answer into a Rust enum, which is undefined for the error
@@ -35,7 +35,6 @@ mod function;
 mod hold;
 mod jit;
 mod kernel_name;
-mod lane;
 mod library;
 mod link;
 mod memory;
@@ -44,6 +43,7 @@ mod pinned;
 mod report;
 mod status;
 mod stream;
+mod submission_counter;
 mod sync;
 mod tensor_map;
 mod thread;

@@ -1,4 +1,4 @@
-//! PTX, compiled by the driver.
+//! Loads PTX, compiled by the driver.
 
 use std::ffi::{CString, c_char};
 use std::ptr;
@@ -113,7 +113,7 @@ impl Module {
                     .map_err(|error| RuntimeError::Ptxas { kernel: name.to_owned(), error })?;
                 Some(Compiled { cubin: assembled.cubin, log: assembled.log })
             }
-            // The linker compiles a text as one of several, of which none may move registers between warps
+            // The linker compiles a text as one of several, and none of these may move registers between warps
             // (C7504): such a text is loaded as a whole, and kept in the driver's own cache.
             None if ptx.contains("setmaxnreg.") => None,
             None => link::compile(context, ptx)?,
@@ -147,7 +147,7 @@ impl Module {
         let mut raw = ptr::null_mut();
         let begin = Instant::now();
         // SAFETY: the code is that of a compiler, whole: it was just made, or its checksum is right. `raw` is
-        // a place for the result; there are no options.
+        // a variable for the result; there are no options.
         let code = unsafe {
             (context.api().cuModuleLoadDataEx)(
                 &mut raw,
@@ -165,12 +165,12 @@ impl Module {
         Ok(Some(Module::new(context, raw, compiled.log.clone(), times)))
     }
 
-    /// The messages of the compiler.
+    /// Returns the messages of the compiler.
     pub(in crate::runtime) fn log(&self) -> &str {
         &self.log
     }
 
-    /// What loading it took others.
+    /// Returns the times that loading took the compiler and the driver.
     pub(super) fn times(&self) -> LoadTimes {
         self.times
     }
@@ -179,13 +179,13 @@ impl Module {
         self.context
     }
 
-    /// The entry `name`. It can be used as long as the module lives.
+    /// Returns the entry `name`. It can be used as long as the module lives.
     pub(super) fn entry(&self, name: &str) -> Result<sys::CUfunction, RuntimeError> {
         let missing = || RuntimeError::MissingEntry { entry: name.to_owned() };
         let name = CString::new(name).map_err(|_| missing())?;
         let _current = self.context.enter()?;
         let mut function = ptr::null_mut();
-        // SAFETY: `function` is a place for the result; the module is loaded.
+        // SAFETY: `function` is a variable for the result; the module is loaded.
         let code = unsafe {
             let name: *const c_char = name.as_ptr();
             (self.context.api().cuModuleGetFunction)(&mut function, self.raw, name)
@@ -209,7 +209,7 @@ impl Module {
         id
     }
 
-    /// The launches of its entries.
+    /// Returns the launches of its entries.
     pub(super) fn uses(&self) -> &Arc<Uses> {
         &self.uses
     }
@@ -241,25 +241,25 @@ fn rejection(
     line: Option<usize>,
     log: String,
 ) -> RuntimeError {
-    let place = line.and_then(|number| place_of(ptx, number));
+    let location = line.and_then(|number| location_of(ptx, number));
     let text_of = |number: usize| ptx.lines().nth(number.saturating_sub(1)).unwrap_or_default();
     let line = line.map(|number| (number, text_of(number).to_owned()));
     let (kernel, status) = (name.to_owned(), context.api().status(code));
-    RuntimeError::PtxRejected(Box::new(PtxRejection { kernel, status, line, place, log }))
+    RuntimeError::PtxRejected(Box::new(PtxRejection { kernel, status, line, location, log }))
 }
 
-/// The Rust line that a line of PTX was written for: that of the nearest comment `// file:line` above it.
-fn place_of(ptx: &str, number: usize) -> Option<String> {
-    let place = |line: &str| {
-        let place = line.trim().strip_prefix("// ")?;
-        let (file, line) = place.rsplit_once(':')?;
-        let is_place = !file.contains(' ') && line.parse::<u32>().is_ok();
-        is_place.then(|| place.to_owned())
+/// Returns the Rust line that a line of PTX was written for: that of the nearest comment `// file:line` above it.
+fn location_of(ptx: &str, number: usize) -> Option<String> {
+    let location = |line: &str| {
+        let location = line.trim().strip_prefix("// ")?;
+        let (file, line) = location.rsplit_once(':')?;
+        let is_location = !file.contains(' ') && line.parse::<u32>().is_ok();
+        is_location.then(|| location.to_owned())
     };
-    ptx.lines().take(number).filter_map(place).last()
+    ptx.lines().take(number).filter_map(location).last()
 }
 
-/// The line of the first error in a log such as
+/// Returns the line of the first error in a log such as
 /// `ptxas application ptx input, line 9; error   : Unknown symbol 'x'`.
 fn error_line(log: &str) -> Option<usize> {
     let line_of = |message: &str| {
@@ -292,7 +292,7 @@ mod tests {
         let ptx = ".version 8.0\n// a comment: 7 x\n// axpy.rs:12\nadd;\nmul;\n// axpy.rs:13\nst;";
         for (number, line) in [(1, None), (2, None), (4, Some(12)), (5, Some(12)), (7, Some(13))] {
             let expected = line.map(|line: u32| format!("axpy.rs:{line}"));
-            assert_eq!(place_of(ptx, number), expected, "{number}");
+            assert_eq!(location_of(ptx, number), expected, "{number}");
         }
     }
 }

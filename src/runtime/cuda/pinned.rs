@@ -1,4 +1,4 @@
-//! Page-locked memory of the host, which a GPU copies from and to while the host goes on.
+//! Allocates page-locked host memory, which a GPU copies from and to while the host continues.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -19,7 +19,7 @@ pub(in crate::runtime) struct HostMemory {
     uses: Uses,
 }
 
-// SAFETY: the memory belongs to the value, and what is under way on it is behind a lock.
+// SAFETY: the memory belongs to the value, and its work in flight is behind a lock.
 unsafe impl Send for HostMemory {}
 // SAFETY: as above.
 unsafe impl Sync for HostMemory {}
@@ -36,7 +36,7 @@ impl HostMemory {
         if bytes == 0 {
             return Ok(memory);
         }
-        // SAFETY: `address` is a place for the result; 0 asks for nothing special.
+        // SAFETY: `address` is a variable for the result; 0 asks for nothing special.
         let code = unsafe { (context.api().cuMemHostAlloc)(&mut memory.address, bytes, 0) };
         if code == status::OUT_OF_MEMORY {
             memory.address = std::ptr::null_mut();
@@ -44,7 +44,7 @@ impl HostMemory {
             return Err(RuntimeError::OutOfMemory { device, bytes: bytes as u64 });
         }
         context.check("cuMemHostAlloc", code)?;
-        // SAFETY: the allocation has so many bytes.
+        // SAFETY: the allocation has `bytes` bytes.
         unsafe { memory.address.cast::<u8>().write_bytes(0, bytes) };
         Ok(memory)
     }
@@ -61,13 +61,13 @@ impl HostMemory {
         &self.uses
     }
 
-    /// Waits for the copies that write the memory, and where `all` for those that read it too.
+    /// Waits for the copies that write the memory and, if `all`, for the copies that read it.
     fn wait(&self, all: bool) -> Result<(), RuntimeError> {
         let _current = self.context.enter()?;
         self.uses.wait(all)
     }
 
-    /// The elements; not `bool`s, of which not all bits are a value.
+    /// Returns the elements. They are not `bool`s, because not all bits are a value of a `bool`.
     pub(in crate::runtime) fn slice<T: Element>(&self) -> Result<&[T], RuntimeError> {
         refuse_bool::<T>()?;
         self.wait(false)?;
@@ -75,7 +75,7 @@ impl HostMemory {
             return Ok(&[]);
         }
         let len = self.bytes / size_of::<T>();
-        // SAFETY: the memory has so many elements, aligned to a page, and all bits are a value of one.
+        // SAFETY: the memory has `len` elements, aligned to a page, and all bits are a value of an element.
         // No copy writes them now, and none is queued as long as the memory is borrowed here: that takes it
         // mutably.
         Ok(unsafe { std::slice::from_raw_parts(self.address.cast(), len) })
@@ -108,7 +108,7 @@ impl Drop for HostMemory {
         if self.uses.wait(true).is_err() {
             return;
         }
-        // SAFETY: the memory is freed once, and no copy is under way.
+        // SAFETY: the memory is freed once, and no copy is in flight.
         let code = unsafe { (self.context.api().cuMemFreeHost)(self.address) };
         let _ = self.context.check("cuMemFreeHost", code);
     }

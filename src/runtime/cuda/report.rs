@@ -1,4 +1,4 @@
-//! Failed assertions, from the device to the host.
+//! Brings failed assertions from the device to the host.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -32,18 +32,18 @@ impl AssertReport {
         Ok(Some(Arc::new(AssertReport { memory, sites: AssertSites::new(ir) })))
     }
 
-    /// What a launch uses. Launches need not wait for each other, because they add to the memory by atomic operations:
-    /// they count as work that only reads it, so that all of them are waited for.
+    /// Returns the uses of the memory by launches. Launches need not wait for each other, because they add by atomic
+    /// operations: they count as work that only reads it, so that a reader waits for all of them.
     pub(super) fn used(&self) -> (&Uses, bool) {
         (self.memory.uses(), false)
     }
 
-    /// The argument of a launch.
+    /// Returns the argument of a launch.
     pub(super) fn address(&self) -> u64 {
         self.memory.address()
     }
 
-    /// The failures since the last call, if there are some.
+    /// Returns the failures since the last call, if there are some.
     fn take(&self) -> Result<Option<AssertFailures>, RuntimeError> {
         let total = self.memory.read_start(1)?.first().copied().unwrap_or(0);
         if total == 0 {
@@ -72,11 +72,11 @@ pub(super) struct AssertReports(Mutex<PendingReports>);
 #[derive(Default)]
 pub(super) struct PendingReports(Vec<(Weak<()>, Pending)>);
 
-/// What a call that waits has to ask for.
+/// The reports that a waiting call has to read.
 enum Pending {
     /// The memory of a kernel.
     Report(Arc<AssertReport>),
-    /// What the memory of a function that is gone has told.
+    /// The failures in the memory of a dropped function.
     Failures(Box<AssertFailures>),
 }
 
@@ -84,7 +84,7 @@ enum Pending {
 /// that never waits does not keep the memory of every function that it has launched.
 const MANY: usize = 64;
 
-/// Whose failures are asked for.
+/// The scope of a read of failures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Launches {
     /// Those of the calling thread, and of threads that have ended.

@@ -1,4 +1,4 @@
-//! What the numbers that the driver answers mean (CUDA Driver API, `CUresult`).
+//! Names the status codes of the driver (CUDA Driver API, `CUresult`).
 
 use crate::runtime::FaultKind;
 
@@ -11,7 +11,7 @@ pub(super) const NOT_READY: u32 = 600;
 pub(super) const COOPERATIVE_LAUNCH_TOO_LARGE: u32 = 720;
 pub(super) const CAPTURED_EVENT: u32 = 907;
 
-/// The fault that the answer reports, if it is one after which the context answers every call with it.
+/// Returns the fault that the answer reports, if it is one after which the context answers every call with it.
 pub(super) fn fault(code: u32) -> Option<FaultKind> {
     Some(match code {
         214 | 220 => FaultKind::UncorrectableError,
@@ -29,7 +29,7 @@ pub(super) fn fault(code: u32) -> Option<FaultKind> {
     })
 }
 
-/// Whether the answer to loading a module is about the PTX and not about the device: invalid image, no
+/// Returns whether the answer to loading a module is about the PTX and not about the device: invalid image, no
 /// binary for the GPU, invalid PTX, no compiler, unsupported PTX version, compiler disabled.
 pub(super) fn is_about_ptx(code: u32) -> bool {
     matches!(code, 200 | 209 | 218 | 221..=223)

@@ -1,4 +1,4 @@
-//! Streams of the driver: their work, in order, and what they record.
+//! Defines the streams of the driver: their work, in order, and their recordings.
 
 use std::convert::Infallible;
 use std::mem;
@@ -14,8 +14,8 @@ use super::capture::Capture;
 use super::context::Context;
 use super::event::Event;
 use super::kernel_name::KernelId;
-use super::lane::QueuedLaunches;
 use super::status;
+use super::submission_counter::QueuedLaunches;
 use super::timeline::{By, Timeline};
 use super::uses::Note;
 use crate::runtime::RuntimeError;
@@ -27,7 +27,7 @@ pub(in crate::runtime) struct Stream {
     number: u64,
     origin: Origin,
     timeline: Timeline,
-    /// What is recorded instead of run, if it is, and whether it is: nearly no stream ever records.
+    /// The recorded work of a stream that records a graph, and whether it records one: few streams do.
     capture: Mutex<Option<Capture>>,
     is_recording: AtomicBool,
 }
@@ -47,7 +47,7 @@ unsafe impl Send for Stream {}
 // SAFETY: as above.
 unsafe impl Sync for Stream {}
 
-/// Whether other code was ever found capturing a stream that this crate uses.
+/// Set once other code was found capturing a stream that this crate uses.
 static CAPTURE_SEEN: AtomicBool = AtomicBool::new(false);
 
 /// Numbers of streams.
@@ -66,26 +66,26 @@ impl Stream {
         }
     }
 
-    /// The stream, which its context knows from now on.
+    /// Returns the stream, which its context knows from now on.
     fn noted(self) -> Arc<Stream> {
         let stream = Arc::new(self);
         stream.context.note_stream(&stream);
         stream
     }
 
-    /// The stream of a context for all work that names none.
+    /// Returns the stream of a context for all work that names none.
     pub(super) fn default_of(context: &'static Context, raw: sys::CUstream) -> Arc<Stream> {
         Stream::with(context, raw, Origin::Default).noted()
     }
 
-    /// A new stream.
+    /// Returns a new stream.
     pub(in crate::runtime) fn new(context: &'static Context) -> Result<Arc<Stream>, RuntimeError> {
         let _current = context.enter()?;
         let raw = context.create_stream()?;
         Ok(Stream::with(context, raw, Origin::Created).noted())
     }
 
-    /// A new stream that notes work instead of running it, and that its context is still to be told of.
+    /// Returns a new stream that notes work instead of running it, and that its context is still to be told of.
     pub(super) fn recording(context: &'static Context) -> Result<Arc<Stream>, RuntimeError> {
         let raw = context.create_stream()?;
         let stream = Stream::with(context, raw, Origin::Created);
@@ -94,7 +94,7 @@ impl Stream {
         Ok(Arc::new(stream))
     }
 
-    /// The stream of other code, which `owner` keeps alive; the one that is known, where it is in use.
+    /// Returns the stream of other code, which `owner` keeps alive. A stream that is in use already is shared.
     ///
     /// # Safety
     /// `raw` is a stream of the context as long as `owner` is not dropped.
@@ -115,8 +115,8 @@ impl Stream {
         matches!(self.origin, Origin::Foreign { .. })
     }
 
-    /// The stream for work that must run exactly once, such as copies of host memory: this one, or the default one where
-    /// other code could capture the work.
+    /// Returns the stream for work that must run exactly once, such as copies of host memory: this one, or the default
+    /// one where other code could capture the work.
     pub(super) fn uncaptured(self: &Arc<Self>) -> &Arc<Stream> {
         if self.is_foreign() { self.context.default_stream() } else { self }
     }
@@ -131,7 +131,7 @@ impl Stream {
     #[inline]
     fn ask_capturing(&self) -> Result<(), RuntimeError> {
         let mut now = sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
-        // SAFETY: the stream belongs to the context; `now` is a place for the result.
+        // SAFETY: the stream belongs to the context; `now` is a variable for the result.
         let code = unsafe { (self.context.api().cuStreamIsCapturing)(self.raw, &mut now) };
         self.context.check("cuStreamIsCapturing", code)?;
         match now {
@@ -158,8 +158,8 @@ impl Stream {
         result
     }
 
-    /// Whether [`Stream::check_not_captured`] is due behind a launch of the fast path. It costs a call of the driver, so a
-    /// program pays for it from the first capture on that any check finds.
+    /// Returns whether [`Stream::check_not_captured`] is due behind a launch of the fast path. It costs a call of the
+    /// driver, so a program pays for it from the first capture on that any check finds.
     #[inline]
     pub(super) fn asks_after_launches(&self) -> bool {
         self.is_foreign() && CAPTURE_SEEN.load(Relaxed)
@@ -179,7 +179,7 @@ impl Stream {
         self.raw
     }
 
-    /// Ends the recording with `f` and returns what was recorded. No launch of another thread is under way on the
+    /// Ends the recording with `f` and returns what was recorded. No launch of another thread is in flight on the
     /// stream meanwhile: the driver would record it, and what it uses would not be kept.
     pub(super) fn end_capture<R>(&self, f: impl FnOnce() -> R) -> (R, Capture) {
         let mut place = self.capture.lock().unwrap_or_else(PoisonError::into_inner);
@@ -206,8 +206,8 @@ impl Stream {
         }
     }
 
-    /// The number of a launch that the calling thread is about to queue, if it owns the timeline of the stream and nothing
-    /// is recorded there. [`Stream::end`] comes next.
+    /// Returns the number of a launch that the calling thread is about to queue, if it owns the timeline of the stream
+    /// and nothing is recorded there. [`Stream::end`] comes next.
     #[inline]
     pub(super) fn begin(&self) -> Option<u64> {
         if self.is_recording.load(Acquire) { None } else { self.timeline.begin() }
@@ -242,7 +242,7 @@ impl Stream {
         let Ok(()) = self.queue(None, each, || Ok::<(), Infallible>(()));
     }
 
-    /// The launches in flight, and the latest of all: its place among those of all streams, its kernel.
+    /// Returns the launches in flight, and the latest of all: its number among those of all streams, its kernel.
     pub(super) fn in_flight(&self) -> (u64, Option<(u64, KernelId)>) {
         self.timeline.in_flight()
     }
@@ -265,12 +265,12 @@ impl Stream {
         self.context.check_asserts()
     }
 
-    /// Whether the work of this number may not have ended yet.
+    /// Returns whether the work of this number may still be in flight.
     pub(super) fn may_run(&self, by: By, work: u64) -> bool {
         self.timeline.may_run(by, work)
     }
 
-    /// Whether all work that was queued here has ended, and that is known.
+    /// Returns whether all work of the stream is known to have ended.
     pub(super) fn is_idle(&self) -> bool {
         self.timeline.is_idle()
     }

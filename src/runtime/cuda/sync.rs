@@ -1,4 +1,4 @@
-//! The atomics, locks and reference counts of the bookkeeping of launches.
+//! Names the atomics, locks and reference counts that the bookkeeping of launches uses.
 //!
 //! `tests/order_model` compiles the same bookkeeping with those of a model checker.
 

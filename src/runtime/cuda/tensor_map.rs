@@ -1,4 +1,4 @@
-//! Tensor maps as a GPU reads them.
+//! Encodes tensor maps for the GPU.
 
 use std::ffi::c_void;
 
@@ -19,7 +19,7 @@ use crate::runtime::RuntimeError;
 pub(in crate::runtime) struct EncodedMap(sys::CUtensorMap);
 
 impl EncodedMap {
-    /// The map of a tensor at the start of the memory, which has room for it.
+    /// Returns the map of a tensor at the start of the memory, which has room for it.
     pub(in crate::runtime) fn new(
         desc: &TensorMapDesc,
         memory: &Memory,
@@ -33,7 +33,7 @@ impl EncodedMap {
         let strides: SmallVec<[u64; 5]> = strides.iter().copied().chain([0]).collect();
         let mut map = sys::CUtensorMap { opaque: [0; 16] };
         let _current = context.enter()?;
-        // SAFETY: `map` is a place for the result, aligned as its type says; the lists have as many numbers
+        // SAFETY: `map` is a variable for the result, aligned as its type says; the lists have as many numbers
         // as the map has dimensions, the strides one less. The address is only written down.
         let code = unsafe {
             (context.api().cuTensorMapEncodeTiled)(
@@ -68,13 +68,13 @@ impl EncodedMap {
         Ok(EncodedMap(map))
     }
 
-    /// The bytes, to be passed.
-    pub(super) fn place(&self) -> *mut c_void {
+    /// Returns the bytes, to be passed.
+    pub(super) fn slot(&self) -> *mut c_void {
         std::ptr::from_ref(&self.0).cast_mut().cast()
     }
 }
 
-/// What the driver calls the type. Copies do not compute, so signs matter in reductions only.
+/// Returns the driver's name of the type. Copies do not compute, so signs matter in reductions only.
 fn data_type(elem: Scalar) -> DataType {
     match elem {
         Scalar::Bool | Scalar::I8 | Scalar::U8 | Scalar::F8E4M3 | Scalar::F8E5M2 => {

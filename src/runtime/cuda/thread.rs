@@ -1,4 +1,4 @@
-//! What stands for a thread of the host.
+//! Numbers the host threads that queue work, and tells which have ended.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -29,14 +29,14 @@ impl Drop for Running {
     }
 }
 
-/// The number of the calling thread; 0 if it has none.
+/// Returns the number of the calling thread; 0 if it has none.
 #[inline]
 pub(super) fn number() -> u64 {
     NUMBER.get()
 }
 
-/// The calling thread, with a number from now on: the number, and what is gone when the thread is; nothing while it is
-/// ending.
+/// Returns the calling thread, with a number from now on: the number, and what is gone when the thread is; nothing
+/// while it is ending.
 pub(super) fn register() -> Option<(u64, Alive)> {
     let register = |running: &Running| {
         if NUMBER.get() == 0 {
@@ -47,7 +47,7 @@ pub(super) fn register() -> Option<(u64, Alive)> {
     RUNNING.try_with(register).ok()
 }
 
-/// What is gone when the calling thread is; nothing while it is ending.
+/// Returns a weak reference that expires with the calling thread; an expired one while the thread ends.
 pub(super) fn this_thread() -> Alive {
     register().map(|(_, thread)| thread).unwrap_or_default()
 }

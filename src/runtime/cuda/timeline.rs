@@ -5,7 +5,7 @@
 use smallvec::SmallVec;
 
 use super::kernel_name::KernelId;
-use super::lane::{Lane, Point, QueuedLaunches};
+use super::submission_counter::{Point, QueuedLaunches, SubmissionCounter};
 use super::sync::atomic::{
     AtomicU64,
     Ordering::{Acquire, Relaxed},
@@ -19,9 +19,9 @@ use super::thread::{self, Alive, NO_THREAD};
 pub(super) struct Timeline {
     /// The number of the owner. It changes behind the lock of `state`.
     owner: AtomicU64,
-    own: Lane,
-    /// What other threads have queued. It changes behind the lock of `state`.
-    others: Lane,
+    own: SubmissionCounter,
+    /// The work of other threads. It changes behind the lock of `state`.
+    others: SubmissionCounter,
     state: Mutex<State>,
 }
 
@@ -36,13 +36,13 @@ struct State {
 /// Who queued work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum By {
-    /// The thread that owns the timeline: the first one that queued work, or after the end of that one another.
+    /// The thread that owns the timeline: the first thread that queued work, or its successor after its end.
     Owner,
     /// Another thread.
     Other,
 }
 
-/// How far a timeline is.
+/// The states of both counters of a timeline.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Progress {
     own: Point,
@@ -58,15 +58,15 @@ impl Progress {
     }
 }
 
-/// From how many streams on those whose work has ended are forgotten.
+/// The number of streams from which on finished ones are forgotten.
 pub(super) const MANY_STREAMS: usize = 16;
 
 impl Default for Timeline {
     fn default() -> Timeline {
         Timeline {
             owner: AtomicU64::new(NO_THREAD),
-            own: Lane::default(),
-            others: Lane::default(),
+            own: SubmissionCounter::default(),
+            others: SubmissionCounter::default(),
             state: Mutex::default(),
         }
     }
@@ -77,7 +77,8 @@ impl Timeline {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The number of work that the calling thread is about to queue, if it is the owner. [`Timeline::end`] comes next.
+    /// Returns the number of work that the calling thread is about to queue, if it is the owner. [`Timeline::end`]
+    /// comes next.
     ///
     /// The driver ends a launch with a store to the GPU, for which the next locked instruction of the thread waits, longer
     /// than all else takes here: so the owner notes its work without one.
@@ -86,28 +87,34 @@ impl Timeline {
         (self.owner.load(Relaxed) == thread::number()).then(|| self.own.begin())
     }
 
-    /// Notes that the work of this number is queued, with its launches, or without any that it was refused. `places`
-    /// counts the launches of all streams.
+    /// Notes that the work of this number is queued, with its launches, or without any that it was refused.
+    /// `launch_numbers` counts the launches of all streams.
     #[inline]
-    pub(super) fn end(&self, work: u64, launches: Option<QueuedLaunches>, places: &AtomicU64) {
-        self.own.end(work, launches, places);
+    pub(super) fn end(
+        &self,
+        work: u64,
+        launches: Option<QueuedLaunches>,
+        launch_numbers: &AtomicU64,
+    ) {
+        self.own.end(work, launches, launch_numbers);
     }
 
-    /// Queues work by `call`. `note` is told who queues it, and its number, and stores that with all that the work uses.
+    /// Queues work by `call`. `note` gets the kind of thread and the number of the work, and stores both with all that
+    /// it uses.
     pub(super) fn queue<E>(
         &self,
         launches: Option<QueuedLaunches>,
-        places: &AtomicU64,
+        launch_numbers: &AtomicU64,
         note: impl Fn(By, u64),
         call: impl FnOnce() -> Result<(), E>,
     ) -> Result<(), E> {
         if self.owner.load(Relaxed) != thread::number() && !self.take_over() {
-            return self.queue_beside_owner(launches, places, &note, call);
+            return self.queue_beside_owner(launches, launch_numbers, &note, call);
         }
         let work = self.own.begin();
         note(By::Owner, work);
         let result = call();
-        self.end(work, launches.filter(|_| result.is_ok()), places);
+        self.end(work, launches.filter(|_| result.is_ok()), launch_numbers);
         result
     }
 
@@ -119,7 +126,7 @@ impl Timeline {
         if state.owner.strong_count() > 0 {
             return false;
         }
-        // What the last owner has stored is behind its end.
+        // Makes all stores of the last owner visible.
         fence(Acquire);
         state.owner = thread;
         self.owner.store(number, Relaxed);
@@ -132,7 +139,7 @@ impl Timeline {
     fn queue_beside_owner<E>(
         &self,
         launches: Option<QueuedLaunches>,
-        places: &AtomicU64,
+        launch_numbers: &AtomicU64,
         note: &dyn Fn(By, u64),
         call: impl FnOnce() -> Result<(), E>,
     ) -> Result<(), E> {
@@ -141,14 +148,14 @@ impl Timeline {
         let work = {
             let _state = self.state();
             let work = self.others.begin();
-            self.others.end(work, launches.filter(|_| result.is_ok()), places);
+            self.others.end(work, launches.filter(|_| result.is_ok()), launch_numbers);
             work
         };
         note(By::Other, work);
         result
     }
 
-    /// How far it is.
+    /// Returns the states of both counters.
     pub(super) fn queued(&self) -> Progress {
         Progress { own: self.own.queued(), others: self.others.queued() }
     }
@@ -167,13 +174,13 @@ impl Timeline {
         Ok(())
     }
 
-    /// The launches in flight, and the latest of all: its place among those of all streams, its kernel.
+    /// Returns the launches in flight, and the latest of all: its number among those of all streams, its kernel.
     pub(super) fn in_flight(&self) -> (u64, Option<(u64, KernelId)>) {
-        let (own, others) = (self.own.under_way(), self.others.under_way());
+        let (own, others) = (self.own.in_flight(), self.others.in_flight());
         (own.0 + others.0, own.1.max(others.1))
     }
 
-    /// Whether the work of this number may not have ended yet.
+    /// Returns whether the work of this number may still be in flight.
     pub(super) fn may_run(&self, by: By, work: u64) -> bool {
         match by {
             By::Owner => self.own.may_run(work),
@@ -195,18 +202,18 @@ impl Timeline {
         self.may_run(by, work)
     }
 
-    /// Whether all work has ended, and that is known.
+    /// Returns whether all work is known to have ended.
     pub(super) fn is_idle(&self) -> bool {
         self.own.is_idle() && self.others.is_idle()
     }
 
-    /// Whether this stream has waited for that work of the stream `number`.
+    /// Returns whether this stream has waited for that work of the stream `number`.
     pub(super) fn has_seen(&self, number: u64, by: By, work: u64) -> bool {
         let seen = &self.state().seen;
         seen.iter().any(|(seen, progress)| *seen == number && progress.of(by).work >= work)
     }
 
-    /// Notes that this stream has waited for all that the stream `number` had when it was so far.
+    /// Notes that this stream has waited for the work of the stream `number` up to `progress`.
     pub(super) fn note_seen(&self, number: u64, progress: Progress) {
         let seen = &mut self.state().seen;
         // Another thread may have seen more meanwhile; to wait again costs little.

@@ -1,4 +1,4 @@
-//! What is under way on memory, and on code.
+//! Tracks which work in flight uses a memory or a module.
 
 use smallvec::SmallVec;
 
@@ -28,7 +28,7 @@ pub(super) struct Uses {
     /// The latest work of that owner which changed the thing, and which read it; 0 if none did.
     wrote: AtomicU64,
     read: AtomicU64,
-    /// Whether there is other work. It changes behind the lock.
+    /// Set if there is other work. It changes behind the lock.
     has_others: AtomicBool,
     used: Mutex<Used>,
 }
@@ -83,7 +83,7 @@ impl Uses {
         self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether all uses are on this stream, so that nothing has to be waited for before its next work.
+    /// Returns whether all uses are on this stream, so that its next work need not wait.
     #[inline]
     pub(super) fn is_alone(&self, stream: &Stream) -> bool {
         self.stream.load(Acquire) == stream.number() && !self.has_others.load(Acquire)
@@ -101,7 +101,7 @@ impl Uses {
             .try_for_each(|use_| stream.wait_for_work(&use_.stream, use_.by, use_.work))
     }
 
-    /// The last change, and where `reads` all reads since.
+    /// Returns the last change, and where `reads` all reads since.
     fn uses(&self, used: &Used, reads: bool) -> SmallVec<[Use; 3]> {
         let mut uses: SmallVec<[Use; 3]> = used.write.iter().cloned().collect();
         if reads {
@@ -166,7 +166,7 @@ impl Uses {
         self.stream.store(number, Release);
     }
 
-    /// The stream of the last change, if that may still be under way.
+    /// Returns the stream of the last write, if it may still be in flight.
     pub(super) fn writer(&self) -> Option<Arc<Stream>> {
         let mut writes = self.uses(&self.lock(), false).into_iter();
         writes.find(Use::may_run).map(|write| write.stream)
@@ -188,12 +188,12 @@ impl Uses {
     }
 }
 
-/// Whether somebody else has the thing, too: a graph.
+/// Returns whether a graph has the thing, too.
 #[inline]
 pub(super) fn is_shared<T>(thing: &Arc<T>) -> bool {
     let is_shared = Arc::strong_count(thing) > 1;
     if !is_shared {
-        // What a graph has noted is behind its end.
+        // Makes all notes of a graph visible.
         fence(Acquire);
     }
     is_shared

@@ -1,4 +1,4 @@
-//! The part of the library's `runtime` that the bookkeeping names.
+//! Defines the part of the library's `runtime` that the bookkeeping names.
 
 pub(crate) mod cuda;
 

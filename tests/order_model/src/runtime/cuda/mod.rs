@@ -1,8 +1,8 @@
-//! The bookkeeping, from the library, beside what the model has in place of the rest.
+//! Compiles the library's bookkeeping beside the model's stand-ins for the rest.
 #![allow(dead_code, reason = "the model uses a part of the bookkeeping")]
 
-#[path = "../../../../../src/runtime/cuda/lane.rs"]
-pub(crate) mod lane;
+#[path = "../../../../../src/runtime/cuda/submission_counter.rs"]
+pub(crate) mod submission_counter;
 #[path = "../../../../../src/runtime/cuda/timeline.rs"]
 pub(crate) mod timeline;
 #[path = "../../../../../src/runtime/cuda/uses.rs"]

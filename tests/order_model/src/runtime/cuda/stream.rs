@@ -1,8 +1,8 @@
-//! Streams of a driver that does all work of a stream at once, when somebody waits for it.
+//! Defines streams of a driver that completes all work of a stream when a thread waits for it.
 
 use std::convert::Infallible;
 
-use super::lane::QueuedLaunches;
+use super::submission_counter::QueuedLaunches;
 use super::sync::atomic::AtomicU64;
 use super::sync::{Arc, Mutex};
 use super::timeline::{By, Timeline};
@@ -13,10 +13,10 @@ pub(super) struct Stream {
     number: u64,
     pub(super) timeline: Timeline,
     driver: Mutex<Driver>,
-    pub(super) places: AtomicU64,
+    pub(super) launch_numbers: AtomicU64,
 }
 
-/// What the driver has of a stream. The work has names that the model gives it.
+/// The driver's side of a stream. The model names the work.
 #[derive(Default)]
 struct Driver {
     queued: Vec<u32>,
@@ -25,8 +25,8 @@ struct Driver {
 
 impl Stream {
     pub(super) fn new(number: u64) -> Arc<Stream> {
-        let (timeline, driver, places) = (Timeline::default(), Mutex::default(), AtomicU64::new(0));
-        Arc::new(Stream { number, timeline, driver, places })
+        let (timeline, driver, launch_numbers) = (Timeline::default(), Mutex::default(), AtomicU64::new(0));
+        Arc::new(Stream { number, timeline, driver, launch_numbers })
     }
 
     fn driver(&self) -> super::sync::MutexGuard<'_, Driver> {
@@ -42,7 +42,7 @@ impl Stream {
         self.driver().queued.push(name);
     }
 
-    /// Whether the driver has done the work.
+    /// Returns whether the driver has done the work.
     pub(super) fn has_done(&self, name: u32) -> bool {
         self.driver().done.contains(&name)
     }
@@ -60,7 +60,7 @@ impl Stream {
             this.give(name);
             Ok::<(), Infallible>(())
         };
-        let Ok(()) = this.timeline.queue(None::<QueuedLaunches>, &this.places, note, call);
+        let Ok(()) = this.timeline.queue(None::<QueuedLaunches>, &this.launch_numbers, note, call);
     }
 
     /// As the library launches work of the owner on the fast path, if it is that.
@@ -74,11 +74,11 @@ impl Stream {
         if is_alone {
             this.give(name);
         }
-        this.timeline.end(work, None, &this.places);
+        this.timeline.end(work, None, &this.launch_numbers);
         is_alone
     }
 
-    /// Whether the driver has nothing left, as `cuStreamQuery` answers.
+    /// Returns whether the driver has no work left, as `cuStreamQuery` answers.
     pub(super) fn is_done(&self) -> bool {
         self.driver().queued.is_empty()
     }

@@ -1,5 +1,6 @@
-//! The atomics and locks of loom, and a reference count made of them: that of loom does not model what a look at the
-//! count shows of other threads.
+//! Exports the atomics and locks of loom, and defines a reference count made of them.
+//!
+//! The reference count of loom does not model that a read of the count makes writes of other threads visible.
 
 use std::ops::Deref;
 

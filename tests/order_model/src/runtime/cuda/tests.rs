@@ -1,4 +1,4 @@
-//! The rules of the bookkeeping, each in all interleavings.
+//! Checks the rules of the bookkeeping in all interleavings.
 
 use loom::thread;
 
@@ -18,7 +18,7 @@ struct Memory {
     uses: Uses,
 }
 
-/// Runs a model with two threads, 1 and 2, of which the second is spawned by the first.
+/// Runs a model with two threads, 1 and 2. The first spawns the second.
 fn model(
     first: impl Fn(&Arc<Stream>, &Arc<Memory>) + Send + Sync + 'static,
     second: impl Fn(&Arc<Stream>, &Arc<Memory>) + Send + Sync + Copy + 'static,
@@ -101,7 +101,7 @@ fn launches_see_what_a_graph_noted() {
                 });
             });
             if !uses::is_shared(&memory) {
-                // Nobody else has the memory: the fast path, else the one that waits.
+                // Nobody else has the memory: the fast path, else the waiting path.
                 let noted = |work| {
                     memory.uses.is_alone(&a) && memory.uses.note_at_once(&a, work, true)
                 };
@@ -167,7 +167,7 @@ fn a_stream_goes_to_another_thread_when_its_owner_ends() {
                         stream.give(name);
                         Ok::<(), RuntimeError>(())
                     };
-                    stream.timeline.queue(None, &stream.places, note, call).expect("it is queued");
+                    stream.timeline.queue(None, &stream.launch_numbers, note, call).expect("it is queued");
                 });
             })
         };

@@ -1,4 +1,4 @@
-//! The numbers of threads, which a model gives out.
+//! Numbers the threads of a model.
 
 use std::cell::RefCell;
 

@@ -1,13 +1,13 @@
-//! [`Places`]: where the elements of the matrices of a problem lie.
+//! [`ElementOffsets`] computes the offsets of the elements of the matrices of a problem.
 
 use super::tuner::SearchError;
 use crate::arch::Major;
 use crate::ir::{Scalar, Target};
 use crate::kernels::gemm::{GemmConfig, GemmProblem, GemmStrides};
 
-/// Where the elements of A, B, C and D of a problem lie.
+/// The offsets of the elements of A, B, C and D of a problem.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Places {
+pub(super) struct ElementOffsets {
     m: usize,
     n: usize,
     k: usize,
@@ -16,12 +16,15 @@ pub(super) struct Places {
     majors: [Major; 2],
 }
 
-impl Places {
-    /// Those of a problem, of which A and B are contiguous along these modes.
+impl ElementOffsets {
+    /// Returns the offsets of a problem whose A and B are contiguous along these modes.
     ///
     /// # Errors
-    /// [`SearchError::Unsupported`]: sizes or distances that no kernel takes, a D that has several elements in one place.
-    pub(super) fn new(problem: &GemmProblem, majors: [Major; 2]) -> Result<Places, SearchError> {
+    /// [`SearchError::Unsupported`]: sizes or strides that no kernel takes, a D with several elements at one offset.
+    pub(super) fn new(
+        problem: &GemmProblem,
+        majors: [Major; 2],
+    ) -> Result<ElementOffsets, SearchError> {
         let [major_a, major_b] = majors;
         let config =
             GemmConfig { major_a, major_b, ..GemmConfig::simt(Target::SM_80, Scalar::F32) };
@@ -30,16 +33,16 @@ impl Places {
             SearchError::Unsupported { what }
         })?;
         let [m, n, k, batch] = [problem.m, problem.n, problem.k, problem.batch].map(|x| x as usize);
-        let places = Places { m, n, k, batch, strides, majors };
-        if places.overlaps() {
-            let what = "matrices of D that overlap: give them a distance".to_owned();
+        let offsets = ElementOffsets { m, n, k, batch, strides, majors };
+        if offsets.overlaps() {
+            let what = "matrices of D that overlap: give them a larger batch stride".to_owned();
             return Err(SearchError::Unsupported { what });
         }
-        Ok(places)
+        Ok(offsets)
     }
 
-    /// Whether matrices of D have places in common: neither one lies after the other, nor lines of each between those of
-    /// the others.
+    /// Returns whether matrices of D have offsets in common: neither does one lie after the other, nor do the lines of
+    /// each lie between the lines of the others.
     fn overlaps(&self) -> bool {
         let [pitch, next] = self.strides.d.map(|x| x as usize);
         let after = next >= (self.m - 1) * pitch + self.n;
@@ -47,10 +50,10 @@ impl Places {
         self.batch > 1 && !after && !between
     }
 
-    /// Whether all matrices are as close as they can be.
+    /// Returns whether all matrices are without padding.
     #[cfg(any(feature = "cublas", test))]
     pub(super) fn are_close(&self) -> bool {
-        let Places { m, n, k, strides: GemmStrides { a, b, c, d }, majors, .. } = *self;
+        let ElementOffsets { m, n, k, strides: GemmStrides { a, b, c, d }, majors, .. } = *self;
         let close = |[pitch, next]: [u64; 2], lines: usize, columns: usize| {
             pitch as usize == columns && next as usize == lines * columns
         };
@@ -62,9 +65,9 @@ impl Places {
             && close(d, m, n)
     }
 
-    /// Elements from the first to the last one of A, B, C and D.
+    /// Returns the numbers of elements from the first to the last of A, B, C and D.
     pub(super) fn lens(&self) -> [usize; 4] {
-        let Places { m, n, k, batch, .. } = *self;
+        let ElementOffsets { m, n, k, batch, .. } = *self;
         let last = batch - 1;
         let ends = [
             self.a(last, m - 1, k - 1),
@@ -75,38 +78,39 @@ impl Places {
         ends.map(|end| end + 1)
     }
 
-    /// The number of elements of D.
+    /// Returns the number of elements of D.
     pub(super) fn elements(&self) -> usize {
         self.batch * self.m * self.n
     }
 
     /// Matrix, row and column of element `number` of D.
     pub(super) fn element(&self, number: usize) -> [usize; 3] {
-        let Places { m, n, .. } = *self;
+        let ElementOffsets { m, n, .. } = *self;
         [number / (m * n), number / n % m, number % n]
     }
 
-    /// The place of an element of A.
+    /// Returns the offset of an element of A.
     pub(super) fn a(&self, matrix: usize, row: usize, depth: usize) -> usize {
         of_operand(self.strides.a, self.majors[0], matrix, row, depth)
     }
 
-    /// The place of an element of B.
+    /// Returns the offset of an element of B.
     pub(super) fn b(&self, matrix: usize, column: usize, depth: usize) -> usize {
         of_operand(self.strides.b, self.majors[1], matrix, column, depth)
     }
 
-    /// The place of an element of C.
+    /// Returns the offset of an element of C.
     pub(super) fn c(&self, matrix: usize, row: usize, column: usize) -> usize {
         of_operand(self.strides.c, Major::K, matrix, row, column)
     }
 
-    /// The place of an element of D.
+    /// Returns the offset of an element of D.
     pub(super) fn d(&self, matrix: usize, row: usize, column: usize) -> usize {
         of_operand(self.strides.d, Major::K, matrix, row, column)
     }
 
-    /// For kernels that go over the elements of D: columns and elements of a matrix; pitch and distance.
+    /// Returns, for kernels that iterate over the elements of D, the extents and strides of D: columns and elements of
+    /// a matrix; row pitch and batch stride.
     pub(super) fn of_d(&self) -> [[i64; 2]; 2] {
         // All of these are below 2^40, or the matrices would not fit in memory.
         let sizes = [self.n, self.m * self.n].map(|x| x as i64);
@@ -135,14 +139,14 @@ mod tests {
     }
 
     #[test]
-    fn elements_have_places() {
+    fn elements_have_offsets() {
         let problem = GemmProblem { batch: 3, ..GemmProblem::new(4, 5, 6) };
-        let close = Places::new(&problem, [Major::K, Major::Mn]).unwrap();
+        let close = ElementOffsets::new(&problem, [Major::K, Major::Mn]).unwrap();
         assert!(close.are_close());
         assert_eq!(close.lens(), [3 * 24, 3 * 30, 60, 60]);
         assert_eq!((close.a(1, 2, 3), close.b(1, 2, 3)), (24 + 2 * 6 + 3, 30 + 3 * 5 + 2));
         let problem = GemmProblem { a: at(7, 100), b: at(8, 0), d: at(20, 6), ..problem };
-        let apart = Places::new(&problem, [Major::K, Major::Mn]).unwrap();
+        let apart = ElementOffsets::new(&problem, [Major::K, Major::Mn]).unwrap();
         assert!(!apart.are_close());
         assert_eq!(apart.lens(), [200 + 3 * 7 + 6, 5 * 8 + 5, 60, 12 + 3 * 20 + 5]);
         assert_eq!(apart.element(27), [1, 1, 2]);
@@ -161,9 +165,11 @@ mod tests {
     #[test]
     fn what_no_search_takes() {
         let problem = GemmProblem { batch: 3, ..GemmProblem::new(4, 5, 6) };
-        let text =
-            |problem: GemmProblem| Places::new(&problem, [Major::K; 2]).unwrap_err().to_string();
-        let overlap = "there is no search for matrices of D that overlap: give them a distance";
+        let text = |problem: GemmProblem| {
+            ElementOffsets::new(&problem, [Major::K; 2]).unwrap_err().to_string()
+        };
+        let overlap =
+            "there is no search for matrices of D that overlap: give them a larger batch stride";
         assert_eq!(text(GemmProblem { d: at(5, 0), ..problem }), overlap);
         assert_eq!(text(GemmProblem { d: at(5, 19), ..problem }), overlap);
         assert_eq!(text(GemmProblem { d: at(14, 5), ..problem }), overlap);

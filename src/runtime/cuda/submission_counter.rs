@@ -1,0 +1,134 @@
+//! Counts the submissions of one writing thread to a stream.
+
+use super::kernel_name::KernelId;
+use super::sync::atomic::{
+    AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
+
+/// Launches that are queued together: how many, and the kernel of the last one.
+#[derive(Clone, Copy)]
+pub(super) struct QueuedLaunches {
+    pub(super) count: u64,
+    pub(super) kernel: KernelId,
+}
+
+/// A counter of work, numbered from 1. One thread at a time, the writer, queues the work, so that it counts without a
+/// locked instruction. Other threads read the counts and note which work has ended.
+#[derive(Default)]
+pub(super) struct SubmissionCounter {
+    /// The latest work that has a number.
+    begun: AtomicU64,
+    /// The latest work that the driver has, or that it refused.
+    queued: AtomicU64,
+    /// The latest work that is known to have ended, and with it all before.
+    ended: AtomicU64,
+    /// The launches among the work queued, and among that which has ended.
+    launches: AtomicU64,
+    ended_launches: AtomicU64,
+    /// The latest launch: its number among the launches of all streams, from 1, and its kernel.
+    launch_number: AtomicU64,
+    kernel: AtomicU64,
+}
+
+/// A state of a counter: the work and the launches that the driver has.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Point {
+    pub(super) work: u64,
+    launches: u64,
+}
+
+impl SubmissionCounter {
+    /// Returns the number of the next work, which is to be queued. For the writer.
+    #[inline]
+    pub(super) fn begin(&self) -> u64 {
+        let work = self.begun.load(Relaxed) + 1;
+        self.begun.store(work, Relaxed);
+        work
+    }
+
+    /// Notes that the work of this number, the latest one, is queued, with these launches. `launch_numbers` counts the
+    /// launches of all counters. For the writer.
+    #[inline]
+    pub(super) fn end(
+        &self,
+        work: u64,
+        launches: Option<QueuedLaunches>,
+        launch_numbers: &AtomicU64,
+    ) {
+        if let Some(QueuedLaunches { count, kernel }) = launches {
+            // Two threads that launch at the same time may find the same number. A locked instruction would cost more
+            // than the order of these two is worth.
+            let launch_number = launch_numbers.load(Relaxed) + 1;
+            launch_numbers.store(launch_number, Relaxed);
+            self.launch_number.store(launch_number, Relaxed);
+            self.kernel.store(kernel.0, Relaxed);
+            self.launches.store(self.launches.load(Relaxed) + count, Relaxed);
+        }
+        self.queued.store(work, Release);
+    }
+
+    /// Returns the work and the launches that the driver has.
+    pub(super) fn queued(&self) -> Point {
+        let work = self.queued.load(Acquire);
+        Point { work, launches: self.launches.load(Relaxed) }
+    }
+
+    /// Notes that all up to this point has ended.
+    pub(super) fn note_ended(&self, point: Point) {
+        self.ended.fetch_max(point.work, Release);
+        self.ended_launches.fetch_max(point.launches, Relaxed);
+    }
+
+    /// Returns whether the work of this number may still be in flight.
+    pub(super) fn may_run(&self, work: u64) -> bool {
+        self.ended.load(Acquire) < work
+    }
+
+    /// Returns whether all work is known to have ended.
+    pub(super) fn is_idle(&self) -> bool {
+        !self.may_run(self.begun.load(Relaxed))
+    }
+
+    /// Returns the number of launches that may be in flight, and the number and kernel of the latest launch.
+    pub(super) fn in_flight(&self) -> (u64, Option<(u64, KernelId)>) {
+        let (launches, ended) = (self.launches.load(Relaxed), self.ended_launches.load(Relaxed));
+        let launch_number = self.launch_number.load(Relaxed);
+        let latest =
+            (launch_number > 0).then(|| (launch_number, KernelId(self.kernel.load(Relaxed))));
+        (launches.saturating_sub(ended), latest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Work that is begun and not yet queued has not ended, whatever a caller waits for.
+    #[test]
+    fn only_what_is_queued_can_end() {
+        let (counter, launch_numbers) = (SubmissionCounter::default(), AtomicU64::new(7));
+        assert!(counter.is_idle() && counter.in_flight() == (0, None));
+        let launches = QueuedLaunches { count: 3, kernel: KernelId(5) };
+        let first = counter.begin();
+        assert!(!counter.is_idle() && counter.may_run(first));
+        counter.note_ended(counter.queued());
+        assert!(counter.may_run(first), "the driver does not have it yet");
+        assert_eq!(counter.in_flight(), (0, None));
+        counter.end(first, Some(launches), &launch_numbers);
+        assert_eq!(counter.in_flight(), (3, Some((8, KernelId(5)))));
+        // Work that the driver refuses has no launches, and is not the latest one.
+        let second = counter.begin();
+        let point = counter.queued();
+        counter.end(second, None, &launch_numbers);
+        assert_eq!(counter.in_flight(), (3, Some((8, KernelId(5)))));
+        counter.note_ended(point);
+        assert!(!counter.may_run(first) && counter.may_run(second) && !counter.is_idle());
+        counter.note_ended(counter.queued());
+        assert!(counter.is_idle());
+        // An older look changes nothing.
+        counter.note_ended(point);
+        assert!(!counter.may_run(second));
+        assert_eq!(counter.in_flight().0, 0);
+    }
+}
