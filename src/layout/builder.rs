@@ -1,4 +1,4 @@
-//! [`LayoutBuilder`]: a layout from the left to the right, leaf by leaf.
+//! [`LayoutBuilder`] builds a layout from left to right, leaf by leaf.
 
 use smallvec::SmallVec;
 
@@ -11,7 +11,7 @@ use super::tuple::{Codes, LEAF, Leaves, MAX_DEPTH};
 
 type Result<T> = std::result::Result<T, LayoutError>;
 
-/// Builds a [`Layout`] from the left to the right, leaf by leaf.
+/// Builds a [`Layout`] from left to right, leaf by leaf.
 ///
 /// ```
 /// use tilewright::layout::{LayoutBuilder, layout};
@@ -26,7 +26,7 @@ type Result<T> = std::result::Result<T, LayoutError>;
 #[derive(Clone)]
 pub struct LayoutBuilder {
     layout: Layout,
-    /// The place of the code and the number of modes so far of each open tuple.
+    /// The index of the code and the number of modes so far of each open tuple.
     open: SmallVec<[(u32, u32); 8]>,
     error: Option<LayoutError>,
 }
@@ -38,7 +38,7 @@ impl Default for LayoutBuilder {
 }
 
 impl LayoutBuilder {
-    /// Nothing yet.
+    /// An empty builder.
     ///
     /// ```
     /// # use tilewright::layout::LayoutBuilder;
@@ -131,7 +131,7 @@ impl LayoutBuilder {
     #[inline]
     pub fn push_ref(&mut self, mode: LayoutRef<'_>) {
         self.mode();
-        // A mode of few nodes cannot be too deep in a shallow place.
+        // A mode of few nodes cannot be too deep in a shallow tuple.
         if self.open.len() + mode.codes.len() > MAX_DEPTH
             && self.open.len() + mode.shape().depth() > MAX_DEPTH
         {
@@ -171,8 +171,8 @@ impl LayoutBuilder {
         }
     }
 
-    /// The layout that a macro wrote down; only nesting beyond the limit, which would have to be
-    /// in the source text, is replaced by the empty layout.
+    /// The layout that a macro wrote down. Nesting beyond the limit would have to stand in the
+    /// source text; it gives the empty layout.
     #[doc(hidden)]
     pub fn finish_literal(self) -> Layout {
         self.finish().unwrap_or_else(|_| Layout {

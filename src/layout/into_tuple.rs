@@ -1,4 +1,4 @@
-//! [`Builder`] and [`IntoTuple`]: how tuples are put together, and what can stand for one.
+//! [`Builder`] puts tuples together; [`IntoTuple`] converts arguments to tuples.
 
 use smallvec::SmallVec;
 
@@ -6,7 +6,7 @@ use super::error::LayoutError;
 use super::int::Int;
 use super::tuple::{Codes, LEAF, Leaves, MAX_DEPTH, Tuple, TupleRef};
 
-/// Builds a [`Tuple`] from the left to the right.
+/// Builds a [`Tuple`] from left to right.
 ///
 /// ```
 /// use tilewright::layout::{Builder, Int, shape};
@@ -24,7 +24,7 @@ use super::tuple::{Codes, LEAF, Leaves, MAX_DEPTH, Tuple, TupleRef};
 #[derive(Clone)]
 pub struct Builder<L> {
     tuple: Tuple<L>,
-    /// The place of the code and the number of children so far of each open tuple.
+    /// The index of the code and the number of children so far of each open tuple.
     open: SmallVec<[(u32, u32); 8]>,
     error: Option<LayoutError>,
 }
@@ -36,7 +36,7 @@ impl<L> Default for Builder<L> {
 }
 
 impl<L> Builder<L> {
-    /// Nothing yet.
+    /// An empty builder.
     ///
     /// ```
     /// # use tilewright::layout::{Builder, Int};
@@ -165,8 +165,8 @@ impl<L> Builder<L> {
     }
 }
 
-/// What can stand for a tuple with leaves of type `L` in an argument: a leaf, a Rust tuple or
-/// array of such things, or a [`Tuple`].
+/// An argument that converts to a tuple with leaves of type `L`: a leaf, a Rust tuple or array of
+/// such arguments, or a [`Tuple`].
 ///
 /// ```
 /// use tilewright::layout::{Int, IntTuple, IntoTuple, shape};
@@ -278,8 +278,8 @@ macro_rules! rust_tuples {
             fn from(items: ($($name,)*)) -> Self {
                 let mut out = Builder::new();
                 items.push_into(&mut out);
-                // Rust tuples of eight are far from both limits, and a nested `Tuple` is inside
-                // of them already; only absurd nesting of both is cut to the empty tuple.
+                // Rust tuples of eight are far from both limits, and a nested `Tuple` respects them
+                // already. Only absurd nesting of both gives the empty tuple instead.
                 out.finish().unwrap_or_default()
             }
         }

@@ -1,4 +1,4 @@
-//! Rearrangement of tuples: access, grouping, flattening, appending.
+//! Rearranges tuples: access, grouping, flattening, appending.
 
 use super::coord::{Coord, CoordRef, Slot};
 use super::error::LayoutError;
@@ -383,7 +383,7 @@ impl<L: Clone> Tuple<L> {
         self.picked(coord, true)
     }
 
-    /// The sub-trees at the places of a coordinate: what [`slice`](Tuple::slice) leaves out.
+    /// The sub-trees at the indices of a coordinate, which [`slice`](Tuple::slice) leaves out.
     ///
     /// ```
     /// # use tilewright::layout::{coord, shape};
@@ -457,7 +457,7 @@ impl<L: Clone> IntoTuple<L> for Pair<'_, L> {
     }
 }
 
-/// `f` of the leaves of `guide` and the sub-trees of `tuple` there.
+/// Applies `f` to the leaves of `guide` and the corresponding sub-trees of `tuple`.
 pub(crate) fn map_like(
     tuple: IntTupleRef<'_>,
     guide: IntTupleRef<'_>,

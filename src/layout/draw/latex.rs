@@ -1,12 +1,12 @@
-//! A picture as a LaTeX document of its own: TikZ in the class `standalone`.
+//! Writes a picture as a LaTeX document: TikZ in the class `standalone`.
 
 use std::fmt::Write;
 
 use super::palette::{Colour, FAINT, INK};
 use super::picture::{Item, Picture, Style, lettering};
 
-/// The text with all characters escaped that have a meaning in TeX. Characters beyond ASCII are left to
-/// the engine, control characters are left out.
+/// Escapes all characters with a meaning in TeX. The engine handles characters beyond ASCII;
+/// control characters are dropped.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
