@@ -504,12 +504,7 @@ fn compatible(a: IntTupleRef<'_>, b: IntTupleRef<'_>) -> Result<bool> {
     if b.is_leaf() || a.rank() != b.rank() {
         return Ok(false);
     }
-    for (x, y) in a.children().zip(b.children()) {
-        if !compatible(x, y)? {
-            return Ok(false);
-        }
-    }
-    Ok(true)
+    all(a.children().zip(b.children()), compatible)
 }
 
 fn evenly_divides(a: IntTupleRef<'_>, tiler: TilerTuple<'_>) -> Result<bool> {
@@ -522,8 +517,16 @@ fn evenly_divides(a: IntTupleRef<'_>, tiler: TilerTuple<'_>) -> Result<bool> {
     if tiler.rank() > a.rank() {
         return Ok(false);
     }
-    for (mode, tile) in a.children().zip(tiler.children()) {
-        if !evenly_divides(mode, tile)? {
+    all(a.children().zip(tiler.children()), evenly_divides)
+}
+
+/// Returns whether `f` holds for all pairs; stops at the first error or `false`.
+fn all<A, B>(
+    pairs: impl Iterator<Item = (A, B)>,
+    f: impl Fn(A, B) -> Result<bool>,
+) -> Result<bool> {
+    for (a, b) in pairs {
+        if !f(a, b)? {
             return Ok(false);
         }
     }
@@ -564,12 +567,7 @@ fn same(a: IntTupleRef<'_>, b: IntTupleRef<'_>) -> Result<bool> {
     if !a.congruent(b) {
         return Ok(false);
     }
-    for (x, y) in a.leaves().iter().zip(b.leaves()) {
-        if !equal(x, y)? {
-            return Ok(false);
-        }
-    }
-    Ok(true)
+    all(a.leaves().iter().zip(b.leaves()), equal)
 }
 
 fn elem_less(a: IntTupleRef<'_>, b: IntTupleRef<'_>) -> Result<bool> {
@@ -581,10 +579,5 @@ fn elem_less(a: IntTupleRef<'_>, b: IntTupleRef<'_>) -> Result<bool> {
     if a.rank() > b.rank() {
         return Ok(false);
     }
-    for (x, y) in a.children().zip(b.children()) {
-        if !elem_less(x, y)? {
-            return Ok(false);
-        }
-    }
-    Ok(true)
+    all(a.children().zip(b.children()), elem_less)
 }

@@ -1,10 +1,9 @@
 //! [`Builder`] puts tuples together; [`IntoTuple`] converts arguments to tuples.
 
-use smallvec::SmallVec;
-
 use super::error::LayoutError;
 use super::int::Int;
-use super::tuple::{Codes, LEAF, Leaves, MAX_DEPTH, Tuple, TupleRef};
+use super::profile::ProfileBuilder;
+use super::tuple::{LEAF, Leaves, Tuple, TupleRef};
 
 /// Builds a [`Tuple`] from left to right.
 ///
@@ -23,10 +22,8 @@ use super::tuple::{Codes, LEAF, Leaves, MAX_DEPTH, Tuple, TupleRef};
 /// ```
 #[derive(Clone)]
 pub struct Builder<L> {
-    tuple: Tuple<L>,
-    /// The index of the code and the number of children so far of each open tuple.
-    open: SmallVec<[(u32, u32); 8]>,
-    error: Option<LayoutError>,
+    profile: ProfileBuilder,
+    leaves: Leaves<L>,
 }
 
 impl<L> Default for Builder<L> {
@@ -45,14 +42,7 @@ impl<L> Builder<L> {
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
     pub fn new() -> Self {
-        let tuple = Tuple { codes: Codes::new(), leaves: Leaves::new() };
-        Self { tuple, open: SmallVec::new(), error: None }
-    }
-
-    fn child(&mut self) {
-        if let Some((_, count)) = self.open.last_mut() {
-            *count = count.saturating_add(1);
-        }
+        Self { profile: ProfileBuilder::default(), leaves: Leaves::new() }
     }
 
     /// Begins a tuple.
@@ -66,12 +56,7 @@ impl<L> Builder<L> {
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
     pub fn open(&mut self) {
-        self.child();
-        if self.open.len() >= MAX_DEPTH {
-            self.error.get_or_insert(LayoutError::TooDeep { limit: MAX_DEPTH });
-        }
-        self.open.push((u32::try_from(self.tuple.codes.len()).unwrap_or(u32::MAX), 0));
-        self.tuple.codes.push(0);
+        self.profile.open();
     }
 
     /// Ends the tuple that was begun last.
@@ -88,17 +73,7 @@ impl<L> Builder<L> {
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
     pub fn close(&mut self) {
-        let Some((at, count)) = self.open.pop() else { return };
-        match u16::try_from(count) {
-            Ok(count) if count != LEAF => {
-                if let Some(code) = self.tuple.codes.get_mut(at as usize) {
-                    *code = count;
-                }
-            }
-            _ => {
-                self.error.get_or_insert(LayoutError::too_many_modes());
-            }
-        }
+        self.profile.close();
     }
 
     /// Appends a leaf.
@@ -112,9 +87,8 @@ impl<L> Builder<L> {
     /// ```
     #[inline]
     pub fn push(&mut self, leaf: impl Into<L>) {
-        self.child();
-        self.tuple.codes.push(LEAF);
-        self.tuple.leaves.push(leaf.into());
+        self.profile.leaf();
+        self.leaves.push(leaf.into());
     }
 
     /// Appends a whole sub-tree.
@@ -131,12 +105,8 @@ impl<L> Builder<L> {
     where
         L: Clone,
     {
-        self.child();
-        if self.open.len() + tree.depth() > MAX_DEPTH {
-            self.error.get_or_insert(LayoutError::TooDeep { limit: MAX_DEPTH });
-        }
-        self.tuple.codes.extend_from_slice(tree.codes);
-        self.tuple.leaves.extend(tree.leaves.iter().cloned());
+        self.profile.tree(tree.codes, || tree.depth());
+        self.leaves.extend(tree.leaves.iter().cloned());
     }
 
     /// The tuple.
@@ -153,15 +123,8 @@ impl<L> Builder<L> {
     ///
     /// # Errors
     /// [`LayoutError::TooDeep`], [`LayoutError::TooLarge`].
-    pub fn finish(mut self) -> Result<Tuple<L>, LayoutError> {
-        while !self.open.is_empty() {
-            self.close();
-        }
-        match self.error {
-            Some(error) => Err(error),
-            None if self.tuple.codes.is_empty() => Ok(Tuple::default()),
-            None => Ok(self.tuple),
-        }
+    pub fn finish(self) -> Result<Tuple<L>, LayoutError> {
+        Ok(Tuple { codes: self.profile.finish()?, leaves: self.leaves })
     }
 }
 

@@ -133,6 +133,7 @@ mod names;
 mod number;
 mod partition;
 mod product;
+mod profile;
 mod ratio;
 mod recast;
 #[cfg(feature = "serde")]

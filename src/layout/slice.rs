@@ -1,7 +1,6 @@
 //! Computes `slice`, `dice` and the offset of a slice.
 
 use super::basis::Sum;
-use super::builder::LayoutBuilder;
 use super::coord::{Coord, CoordRef, Slot};
 use super::error::LayoutError;
 use super::int::Int;
@@ -11,48 +10,18 @@ use super::tuple::{IntTuple, IntTupleRef, Tuple, TupleRef};
 
 type Result<T> = std::result::Result<T, LayoutError>;
 
-fn check_rank(coord: CoordRef<'_>, rank: usize) -> Result<()> {
+pub(crate) fn check_rank(coord: CoordRef<'_>, rank: usize) -> Result<()> {
     if coord.rank() == rank {
         return Ok(());
     }
     Err(LayoutError::RankMismatch { expected: rank, found: coord.rank() })
 }
 
-/// Appends the modes at the `_` of `coord` (`keep`), or those at its indices (`!keep`).
-fn pick(
-    coord: CoordRef<'_>,
-    layout: LayoutRef<'_>,
-    keep: bool,
-    out: &mut LayoutBuilder,
-) -> Result<()> {
-    if let Some(slot) = coord.as_leaf() {
-        if (*slot == Slot::All) == keep {
-            out.push_ref(layout);
-        }
-        return Ok(());
-    }
-    if layout.is_leaf() {
-        return Err(LayoutError::NotAnInteger { found: coord.to_string() });
-    }
-    check_rank(coord, layout.rank())?;
-    for (i, (c, mode)) in coord.children().zip(layout.modes()).enumerate() {
-        pick(c, mode, keep, out).map_err(|e| e.at(i))?;
-    }
-    Ok(())
-}
-
+/// The modes at the `_` of `coord` (`keep`), or those at its indices (`!keep`).
 fn picked(coord: &Coord, layout: LayoutRef<'_>, keep: bool) -> Result<Layout> {
-    let mut out = LayoutBuilder::new();
-    match coord.as_leaf() {
-        // `_` is the whole layout, and an index is none of it.
-        Some(slot) if (*slot == Slot::All) == keep => out.push_ref(layout),
-        _ => {
-            out.open();
-            pick(coord.as_ref(), layout, keep, &mut out)?;
-            out.close();
-        }
-    }
-    out.finish()
+    let shape = layout.shape().picked(coord, keep)?;
+    let stride = layout.stride().picked(coord, keep)?;
+    Ok(Layout { codes: shape.codes, shape: shape.leaves, stride: stride.leaves })
 }
 
 /// Adds the offset of the indices of `coord`.
