@@ -1,17 +1,18 @@
-//! Shared-memory matrix descriptors of `wgmma`, computed from layouts (PTX ISA 9.7.15.5.1 "Matrix Descriptor
-//! Format"; CUTLASS `mma_sm90_desc.hpp`).
+//! Computes the shared-memory matrix descriptors of `wgmma` from layouts.
 //!
-//! [`MatrixDescriptor::of`] reads the distances off the layout and then compares every offset with the form.
+//! Sources: PTX ISA 9.7.15.5.1 "Matrix Descriptor Format"; CUTLASS `mma_sm90_desc.hpp`.
+//! [`MatrixDescriptor::of`] reads the leading and the stride dimension off the layout, then
+//! compares every offset with the canonical form.
 
 use crate::errors::errors;
 
 use super::swizzle_mode::SwizzleMode;
 use crate::layout::{ComposedLayout, LayoutError, Swizzle};
 
-/// Which coordinate of an operand is contiguous in memory.
+/// The coordinate of an operand that is contiguous in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Major {
-    /// The one that is summed over: A row-major, B column-major.
+    /// The reduction coordinate `k`: A row-major, B column-major.
     K,
     /// The row of A or the column of B: the transposed forms, for 16-bit types only.
     Mn,
@@ -32,12 +33,13 @@ const fn code(swizzle: SwizzleMode) -> u64 {
     }
 }
 
-/// What a matrix descriptor says beside the start address.
+/// The fields of a matrix descriptor besides the start address.
 ///
-/// An operand in shared memory is a layout from `(mn, k)` to elements, `mn` being the row of A or the column
-/// of B, over one instruction's tile: 32 bytes along `k`. The hardware knows eight forms of it, two major
-/// modes with four swizzles each. With `T` elements in 16 bytes, `u` units of 16 bytes in a row of the
-/// swizzle pattern, and the two distances `L` (leading) and `S` (stride):
+/// An operand in shared memory is a layout from `(mn, k)` to elements over the tile of one
+/// instruction. `mn` is the row of A or the column of B, and the tile has 32 bytes along `k`. The
+/// hardware accepts eight forms: two major modes with four swizzles each. `T` is the number of
+/// elements in 16 bytes, `u` the number of 16-byte units in a row of the swizzle pattern, `L` the
+/// leading and `S` the stride dimension:
 ///
 /// | major mode | swizzle | offset of `(mn, k)` before the swizzle |
 /// |---|---|---|
@@ -51,15 +53,15 @@ pub struct MatrixDescriptor {
     pub major: Major,
     /// The swizzle.
     pub swizzle: SwizzleMode,
-    /// The leading dimension byte offset, `L` of the table in bytes; 0 where nothing has that
-    /// distance.
+    /// The leading dimension byte offset, `L` of the table in bytes; 0 if the form has no leading
+    /// dimension.
     pub leading_bytes: u32,
-    /// The stride dimension byte offset, `S` in bytes; 0 where nothing has that distance.
+    /// The stride dimension byte offset, `S` in bytes; 0 if the form has no stride dimension.
     pub stride_bytes: u32,
 }
 
 errors! {
-    /// Why a layout has no matrix descriptor.
+    /// A layout that no matrix descriptor describes.
     #[derive(Clone, Debug, PartialEq, Eq)]
     #[non_exhaustive]
     pub enum DescriptorError {
@@ -79,8 +81,8 @@ errors! {
             layout: String,
             /// Its swizzle.
             swizzle: SwizzleMode,
-            /// The first coordinate at which it leaves the nearest form, with the offset there and the one of
-            /// the form.
+            /// The first coordinate at which the layout leaves the nearest form, with its offset
+            /// and the form's offset there.
             at: ((i64, i64), i64, i64),
             /// The major mode of that form.
             major: Major,
@@ -103,7 +105,7 @@ errors! {
     }
 }
 
-/// A coordinate, the offset there, and the offset that a form has there.
+/// A coordinate, the offset there, and the form's offset there.
 type Miss = ((i64, i64), i64, i64);
 
 /// The form of an operand, in elements.
@@ -118,8 +120,8 @@ struct Form {
 }
 
 impl Form {
-    /// The coordinates at which the form has the offsets `leading` and `stride`; `None` for a distance that
-    /// it does not have.
+    /// The coordinates at which the form has the offsets `leading` and `stride`; `None` for a
+    /// dimension that the form does not have.
     fn steps(major: Major, swizzle: SwizzleMode, unit: i64) -> [Option<(i64, i64)>; 2] {
         let row = units(swizzle) * unit;
         match (major, swizzle) {
@@ -147,16 +149,17 @@ impl Form {
 }
 
 impl MatrixDescriptor {
-    /// The descriptor of an operand: a layout `(mn, k)` of elements of `elem_bits` bits, with its swizzle
-    /// also in elements, for one instruction. The start address is that of coordinate `(0, 0)`.
+    /// The descriptor of an operand for one instruction. The operand is a layout `(mn, k)` of
+    /// elements of `elem_bits` bits; its swizzle is also in elements. The start address is that of
+    /// coordinate `(0, 0)`.
     ///
     /// # Errors
-    /// [`DescriptorError`]: one of its variants for each condition that the hardware has.
+    /// [`DescriptorError`]: one variant for each condition of the hardware.
     ///
     /// ```
     /// use tilewright::codegen::{Major, MatrixDescriptor, SwizzleMode};
     /// use tilewright::layout::{ComposedLayout, Swizzle, layout};
-    /// // 64 rows of 128 bytes in the pattern of 128 bytes, of which an instruction takes 16 columns.
+    /// // 64 rows of 128 bytes in the 128-byte pattern; an instruction reads 16 columns.
     /// let operand = ComposedLayout::new(Swizzle::new(3, 3, 3)?, 0, layout!((64, 16) : (64, 1)))?;
     /// let descriptor = MatrixDescriptor::of(&operand, 16)?;
     /// assert_eq!((descriptor.major, descriptor.swizzle), (Major::K, SwizzleMode::B128));
@@ -194,13 +197,13 @@ impl MatrixDescriptor {
             return Err(DescriptorError::KExtent { found: k, expected: 2 * unit });
         }
         let at = |row: i64, column: i64| layout.at(row + column * mn).map_err(not_static);
-        // Of the two forms, the one that is left later.
+        // The nearest form is the form that the layout leaves later.
         let mut nearest = None;
         for major in [Major::K, Major::Mn] {
             let [leading, stride] = Form::steps(major, swizzle, unit);
             let read = |step: Option<(i64, i64)>| match step {
                 Some((row, column)) if row < mn && column < k => at(row, column),
-                // A distance that no coordinate shows.
+                // The tile is too small to show this dimension.
                 Some(_) => Ok(0),
                 // The hardware takes it as one unit.
                 None => Ok(unit),
@@ -231,7 +234,8 @@ impl MatrixDescriptor {
         Err(DescriptorError::Form { layout: layout.to_string(), swizzle, at, major })
     }
 
-    /// The bits of the descriptor but for the start address, of which bits 4 to 17 are added as bits 0 to 13.
+    /// The bits of the descriptor without the start address. Bits 4 to 17 of the address belong in
+    /// bits 0 to 13.
     pub const fn bits(self) -> u64 {
         let (leading, stride) = (self.leading_bytes as u64 >> 4, self.stride_bytes as u64 >> 4);
         code(self.swizzle) << 62 | stride << 32 | leading << 16
@@ -259,8 +263,8 @@ mod tests {
     use super::*;
     use crate::layout::Layout;
 
-    /// The plain layout of a form, written down independently of [`Form`]: CUTLASS's table of canonical
-    /// layouts in units of `t` elements.
+    /// The plain layout of a form, independent of [`Form`]: CUTLASS's table of canonical layouts in
+    /// units of `t` elements.
     fn canonical(major: Major, swizzle: SwizzleMode, t: i64, blocks: i64) -> String {
         let u = units(swizzle);
         let (l, s) = (16 * t, 64 * t);

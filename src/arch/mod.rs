@@ -1,6 +1,8 @@
-//! Formats of the hardware: shared-memory swizzles, `wgmma` matrix descriptors and TMA tensor maps.
+//! Describes formats of the hardware: shared-memory swizzles, `wgmma` matrix descriptors and TMA
+//! tensor maps.
 //!
-//! Plain data computed from layouts. The code generator writes it, the simulator reads it, and a launch encodes it.
+//! All of them are plain data computed from layouts. The code generator writes this data, the
+//! simulator reads it, and a launch encodes it.
 
 mod matrix_descriptor;
 mod swizzle_mode;

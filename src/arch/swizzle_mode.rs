@@ -1,18 +1,19 @@
-//! How hardware permutes rows of shared memory that it fills or reads by itself.
+//! [`SwizzleMode`] permutes the 16-byte chunks in rows of shared memory, as TMA and `wgmma` do.
 
 use std::fmt;
 
 use crate::layout::Swizzle;
 
-/// The swizzle of a tensor map or of a matrix descriptor: which 16-byte chunk of a row an access goes to
-/// depends on the row.
+/// The swizzle of a tensor map or of a matrix descriptor: the row decides to which 16-byte chunk an
+/// access goes.
 ///
-/// The permutation is one of addresses in shared memory, not of places in a box: bits of the address that
-/// name the row are xored onto the bits that name the chunk. In units of bytes it is CuTe's `Swizzle<B,4,3>`.
+/// The permutation acts on addresses in shared memory, not on coordinates of a box. It XORs the
+/// address bits of the row onto the address bits of the chunk. In bytes it is CuTe's
+/// `Swizzle<B,4,3>`.
 ///
 /// ```
 /// use tilewright::arch::SwizzleMode;
-/// // The chunk of 16 bytes is xored with the row of 128 bytes, modulo 8.
+/// // Chunk `c` of 16 bytes in row `r` of 128 bytes goes to chunk `c ^ (r % 8)`.
 /// let (row, chunk) = (5, 3);
 /// assert_eq!(SwizzleMode::B128.apply(128 * row + 16 * chunk), 128 * row + 16 * (chunk ^ (row % 8)));
 /// assert_eq!(SwizzleMode::None.apply(1234), 1234);
@@ -35,7 +36,7 @@ impl SwizzleMode {
     pub const ALL: [SwizzleMode; 4] =
         [SwizzleMode::None, SwizzleMode::B32, SwizzleMode::B64, SwizzleMode::B128];
 
-    /// How many bits of the address are changed: `B` of `Swizzle<B,4,3>`.
+    /// The number of address bits that change: `B` of `Swizzle<B,4,3>`.
     pub const fn bits(self) -> u32 {
         match self {
             SwizzleMode::None => 0,
@@ -45,7 +46,7 @@ impl SwizzleMode {
         }
     }
 
-    /// The bytes of a row, inside which chunks move; `None` without a permutation.
+    /// The bytes of a row; a chunk moves inside its row. `None` without a permutation.
     pub const fn row_bytes(self) -> Option<u32> {
         match self {
             SwizzleMode::None => None,
@@ -53,13 +54,13 @@ impl SwizzleMode {
         }
     }
 
-    /// The alignment in shared memory at which the pattern starts anew, and that a tile needs so that its
-    /// rows are permuted like those of a tile at address 0. It is what bulk copies need, 128, or more.
+    /// The alignment in shared memory at which the pattern repeats, at least the 128 bytes that
+    /// bulk copies need. A tile with this alignment is permuted like a tile at address 0.
     pub const fn align_bytes(self) -> u32 {
         128 << self.bits()
     }
 
-    /// Where the byte at `address` of the plain tile is.
+    /// The address to which the byte at `address` of the plain tile goes.
     pub const fn apply(self, address: u64) -> u64 {
         let mask = (1 << self.bits()) - 1;
         address ^ ((address >> 7 & mask) << 4)
@@ -86,7 +87,7 @@ impl SwizzleMode {
     }
 }
 
-/// As CUDA names it: `none`, `32B`, `64B`, `128B`.
+/// CUDA's name of the mode: `none`, `32B`, `64B`, `128B`.
 impl fmt::Display for SwizzleMode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.row_bytes() {
@@ -115,7 +116,7 @@ mod tests {
                 let in_elements = Swizzle::new(bits, base, 3).unwrap();
                 assert_eq!(SwizzleMode::of(in_elements, elem_bytes), Some(mode), "{in_elements}");
             }
-            // The pattern starts anew at its alignment.
+            // The pattern repeats at its alignment.
             let period = u64::from(mode.align_bytes());
             assert!((0..4096).all(|at| mode.apply(at + period) == mode.apply(at) + period));
         }

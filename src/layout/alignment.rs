@@ -1,4 +1,4 @@
-//! What two layouts have in common, and how far one is aligned.
+//! Finds the elements that two layouts have in common, and the alignment of one layout.
 
 use smallvec::SmallVec;
 
@@ -16,7 +16,8 @@ type Result<T> = std::result::Result<T, LayoutError>;
 struct Prefix<'a> {
     /// The coalesced layout; its last mode is unbounded.
     modes: &'a [(Int, ScaledBasis)],
-    /// For each mode but the last, the largest digit of the coordinates so far and that of a step.
+    /// For each mode but the last, the largest digit of the coordinates so far and the digit of a
+    /// step.
     loads: SmallVec<[(i64, i64); 8]>,
     /// The number of coordinates.
     reached: i64,
@@ -24,7 +25,7 @@ struct Prefix<'a> {
 }
 
 impl Prefix<'_> {
-    /// Goes on with the coordinates `extent:step`; none if that ends before the last one.
+    /// Appends the coordinates `extent:step`; none if the prefix ends before the last of them.
     fn extend(&mut self, mut extent: i64, mut step: i64) -> Option<()> {
         while extent > 1 {
             let run = self.run(step)?;
@@ -44,7 +45,7 @@ impl Prefix<'_> {
         Some(())
     }
 
-    /// After how many steps a digit carries, if a step is as far as the coordinates reach.
+    /// The number of steps until a digit carries, if the index of one step is `reached`.
     fn run(&mut self, step: i64) -> Option<i64> {
         let ((_, last), inner) = self.modes.split_last()?;
         let (mut high, mut index, mut run) = (step, 0i64, i64::MAX);
@@ -68,8 +69,8 @@ impl Prefix<'_> {
 }
 
 impl Layout {
-    /// A right inverse of `other`, and how many of its elements, at most `limit`, both layouts have in
-    /// common.
+    /// A right inverse of `other`, and the number of its elements that both layouts have in common,
+    /// at most `limit`.
     pub(crate) fn common(&self, other: &Layout, limit: i64) -> Result<(Layout, i64)> {
         let first = other.first_right_inverse()?;
         let count = self.identity_after(&first, limit)?;
@@ -83,8 +84,9 @@ impl Layout {
         Ok((first, count))
     }
 
-    /// The largest `n <= limit` such that the first `n` coordinates of `inverse` are whole modes, or a
-    /// part of the last one, and `self(inverse(i)) == i` for all `i < n`. A symbol ends them.
+    /// The largest `n <= limit` such that the first `n` coordinates of `inverse` are whole modes,
+    /// or a part of the last one, and `self(inverse(i)) == i` for all `i < n`. A symbol ends the
+    /// count.
     fn identity_after(&self, inverse: &Layout, limit: i64) -> Result<i64> {
         let mut left = Flat::<Int>::default();
         left.coalesce(self.as_ref(), Keep::WideAndLast)?;
@@ -115,7 +117,8 @@ impl Layout {
         self.common_layout(other, i64::MAX)
     }
 
-    /// The same of at most `limit` elements; of one, it keeps the stride that CuTe prints.
+    /// As [`max_common_layout`](Layout::max_common_layout), of at most `limit` elements. A result
+    /// of one element keeps the stride that CuTe prints.
     pub(crate) fn common_layout(&self, other: &Layout, limit: i64) -> Result<Layout> {
         match self.common(other, limit)? {
             (_, ..=1) if limit > 1 => Ok(Layout::trivial()),
@@ -139,8 +142,8 @@ impl Layout {
     }
 
     /// The largest `n` such that the layout is a layout of aligned blocks of `n` contiguous
-    /// elements, as far as static extents and strides and the divisors of symbols tell. CuTe takes
-    /// every run-time stride for aligned.
+    /// elements, as far as static extents and strides and the divisors of symbols prove it. CuTe
+    /// takes every dynamic stride for aligned.
     ///
     /// ```
     /// # use tilewright::layout::{Int, Layout, layout};
@@ -159,7 +162,7 @@ impl Layout {
         if many {
             out.open();
         }
-        // The steps of modes that have a symbol: what is known to divide them.
+        // The divisors of the steps of modes with a symbol.
         let mut steps = Int::ZERO;
         for (s, d) in flat.as_ref().leaves() {
             if s.is_static() && d.as_static().is_some() {

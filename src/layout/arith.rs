@@ -1,4 +1,4 @@
-//! Arithmetic, orders and compatibility of integer tuples.
+//! Implements arithmetic, orders and compatibility of integer tuples.
 
 use super::complement::complement;
 use super::error::LayoutError;
@@ -13,7 +13,7 @@ fn ranks_differ(expected: usize, found: usize) -> LayoutError {
     LayoutError::RankMismatch { expected, found }
 }
 
-/// `f` leaf by leaf, with the leaves that the second tuple lacks standing for 1 if `pad`.
+/// `f` leaf by leaf; if `pad`, missing leaves of the second tuple count as 1.
 fn zip_with(
     a: IntTupleRef<'_>,
     b: IntTupleRef<'_>,
@@ -49,7 +49,7 @@ fn divide_into(
             return zip_with(a, b, pad, out, &mut |x, y, out| divide_into(x, y, pad, f, out));
         }
         (None, Some(b)) => {
-            // CuTe's fold: what is left of the divisor goes on to the next mode.
+            // CuTe's fold: the next mode is divided by what remains of the divisor.
             let mut rest = b.clone();
             out.open();
             for mode in a.children() {
@@ -266,8 +266,8 @@ impl IntTuple {
         out.finish()
     }
 
-    /// True if each leaf of `self` is the size of the sub-tree of `other` there: every coordinate
-    /// into `self` is one into `other`.
+    /// True if each leaf of `self` is the size of the corresponding sub-tree of `other`. Every
+    /// coordinate into `self` is then a coordinate into `other`.
     ///
     /// ```
     /// # use tilewright::layout::{IntTuple, shape};
@@ -465,8 +465,8 @@ fn leaf_size(leaf: &TilerLeaf) -> Result<Int> {
     }
 }
 
-/// Whether two integers are equal, if that can be seen.
-/// Whether the two are equal for all values of their symbols, if that is known.
+/// Compares two integers for all values of their symbols; an error if symbols leave the answer
+/// open.
 pub(crate) fn equal(a: &Int, b: &Int) -> Result<bool> {
     if let (Some(a), Some(b)) = (a.as_static(), b.as_static()) {
         return Ok(a == b);
@@ -504,12 +504,7 @@ fn compatible(a: IntTupleRef<'_>, b: IntTupleRef<'_>) -> Result<bool> {
     if b.is_leaf() || a.rank() != b.rank() {
         return Ok(false);
     }
-    for (x, y) in a.children().zip(b.children()) {
-        if !compatible(x, y)? {
-            return Ok(false);
-        }
-    }
-    Ok(true)
+    all(a.children().zip(b.children()), compatible)
 }
 
 fn evenly_divides(a: IntTupleRef<'_>, tiler: TilerTuple<'_>) -> Result<bool> {
@@ -522,8 +517,16 @@ fn evenly_divides(a: IntTupleRef<'_>, tiler: TilerTuple<'_>) -> Result<bool> {
     if tiler.rank() > a.rank() {
         return Ok(false);
     }
-    for (mode, tile) in a.children().zip(tiler.children()) {
-        if !evenly_divides(mode, tile)? {
+    all(a.children().zip(tiler.children()), evenly_divides)
+}
+
+/// Returns whether `f` holds for all pairs; stops at the first error or `false`.
+fn all<A, B>(
+    pairs: impl Iterator<Item = (A, B)>,
+    f: impl Fn(A, B) -> Result<bool>,
+) -> Result<bool> {
+    for (a, b) in pairs {
+        if !f(a, b)? {
             return Ok(false);
         }
     }
@@ -551,7 +554,7 @@ fn order(a: IntTupleRef<'_>, b: IntTupleRef<'_>, reverse: bool) -> Result<bool> 
         if order(*x, *y, reverse)? {
             return Ok(true);
         }
-        // Behind the last pair nothing makes `a` smaller.
+        // After the last pair nothing makes `a` smaller.
         if i + 1 == ys.len() || !same(*x, *y)? {
             return Ok(false);
         }
@@ -559,17 +562,12 @@ fn order(a: IntTupleRef<'_>, b: IntTupleRef<'_>, reverse: bool) -> Result<bool> 
     Ok(false)
 }
 
-/// Whether the two are equal, leaf by leaf.
+/// Returns whether the two are equal, leaf by leaf.
 fn same(a: IntTupleRef<'_>, b: IntTupleRef<'_>) -> Result<bool> {
     if !a.congruent(b) {
         return Ok(false);
     }
-    for (x, y) in a.leaves().iter().zip(b.leaves()) {
-        if !equal(x, y)? {
-            return Ok(false);
-        }
-    }
-    Ok(true)
+    all(a.leaves().iter().zip(b.leaves()), equal)
 }
 
 fn elem_less(a: IntTupleRef<'_>, b: IntTupleRef<'_>) -> Result<bool> {
@@ -581,10 +579,5 @@ fn elem_less(a: IntTupleRef<'_>, b: IntTupleRef<'_>) -> Result<bool> {
     if a.rank() > b.rank() {
         return Ok(false);
     }
-    for (x, y) in a.children().zip(b.children()) {
-        if !elem_less(x, y)? {
-            return Ok(false);
-        }
-    }
-    Ok(true)
+    all(a.children().zip(b.children()), elem_less)
 }

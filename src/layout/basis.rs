@@ -1,4 +1,4 @@
-//! [`ScaledBasis`]: a stride. An integer, or a scale times a basis element of a coordinate space.
+//! [`ScaledBasis`] is a stride: an integer, or a scaled basis element of a coordinate space.
 
 use std::fmt;
 use std::ops::Mul;
@@ -110,7 +110,7 @@ impl ScaledBasis {
         Ok(Self { value: Scale::from_ratio(ratio), path: BasisPath::new(path)? })
     }
 
-    /// The basis element `E(path)`: 1 at the place `path` of a coordinate, 0 elsewhere.
+    /// The basis element `E(path)`: a coordinate with 1 at the mode `path` and 0 elsewhere.
     ///
     /// ```
     /// # use tilewright::layout::ScaledBasis;
@@ -124,7 +124,7 @@ impl ScaledBasis {
         Self::new(1, path)
     }
 
-    /// The plain integer, if it is one: neither a basis element nor a ratio.
+    /// The plain integer; `None` for a basis element and for a ratio.
     ///
     /// ```
     /// # use tilewright::layout::ScaledBasis;
@@ -284,7 +284,7 @@ impl ScaledBasis {
         })
     }
 
-    /// The coordinate of which it is the part: the scale at the place of the path and 0 elsewhere, or the plain
+    /// The stride as a coordinate: the scale at the mode of the path and 0 elsewhere, or the plain
     /// number. CuTe's `as_arithmetic_tuple`.
     ///
     /// ```
@@ -380,8 +380,8 @@ impl Mul<&Int> for &ScaledBasis {
     }
 }
 
-/// The same for host integers, of a stride or a reference to one. With one integer type only, `3 * &e`
-/// has a type.
+/// The same for host integers and a stride or a reference to one. There is only one integer type,
+/// so that the literal in `3 * &e` has a type.
 macro_rules! times_host_integer {
     ($($stride:ty),*) => {$(
         /// `factor * stride`: [`ScaledBasis::scaled`].
@@ -456,7 +456,7 @@ impl From<&IntTuple> for Tuple<ScaledBasis> {
 }
 
 impl IntTuple {
-    /// The sum of two coordinates, entry by entry; entries that one lacks are 0, and so is the plain 0.
+    /// The sum of two coordinates, entry by entry. Missing entries and the plain 0 count as 0.
     /// CuTe's sum of arithmetic tuples.
     ///
     /// ```
@@ -518,7 +518,7 @@ impl Sum {
         self.add_at(stride.path.modes(), value, stride)
     }
 
-    /// Makes room for a basis element, also when its factor is zero, so that the profile of the
+    /// Adds an entry for a basis element, also if its factor is zero, so that the profile of the
     /// result does not depend on the coordinate.
     fn add_at(&mut self, path: &[u8], value: Int, stride: &ScaledBasis) -> Result<()> {
         let Some((&mode, rest)) = path.split_first() else {

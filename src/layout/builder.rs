@@ -1,4 +1,4 @@
-//! [`LayoutBuilder`]: a layout from the left to the right, leaf by leaf.
+//! [`LayoutBuilder`] builds a layout from left to right, leaf by leaf.
 
 use smallvec::SmallVec;
 
@@ -7,11 +7,12 @@ use super::error::LayoutError;
 use super::int::Int;
 use super::layout::Layout;
 use super::layout_ref::LayoutRef;
-use super::tuple::{Codes, LEAF, Leaves, MAX_DEPTH};
+use super::profile::ProfileBuilder;
+use super::tuple::{Leaves, MAX_DEPTH};
 
 type Result<T> = std::result::Result<T, LayoutError>;
 
-/// Builds a [`Layout`] from the left to the right, leaf by leaf.
+/// Builds a [`Layout`] from left to right, leaf by leaf.
 ///
 /// ```
 /// use tilewright::layout::{LayoutBuilder, layout};
@@ -23,22 +24,15 @@ type Result<T> = std::result::Result<T, LayoutError>;
 /// assert_eq!(out.finish()?, layout!((4, (2, 8)):(2, (1, 8))));
 /// # Ok::<(), tilewright::layout::LayoutError>(())
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct LayoutBuilder {
-    layout: Layout,
-    /// The place of the code and the number of modes so far of each open tuple.
-    open: SmallVec<[(u32, u32); 8]>,
-    error: Option<LayoutError>,
-}
-
-impl Default for LayoutBuilder {
-    fn default() -> Self {
-        Self::new()
-    }
+    profile: ProfileBuilder,
+    shape: Leaves<Int>,
+    stride: Leaves<ScaledBasis>,
 }
 
 impl LayoutBuilder {
-    /// Nothing yet.
+    /// An empty builder.
     ///
     /// ```
     /// # use tilewright::layout::LayoutBuilder;
@@ -47,15 +41,7 @@ impl LayoutBuilder {
     /// ```
     #[inline]
     pub fn new() -> Self {
-        let layout = Layout { codes: Codes::new(), shape: Leaves::new(), stride: Leaves::new() };
-        Self { layout, open: SmallVec::new(), error: None }
-    }
-
-    #[inline]
-    fn mode(&mut self) {
-        if let Some((_, count)) = self.open.last_mut() {
-            *count = count.saturating_add(1);
-        }
+        Self::default()
     }
 
     /// Begins a tuple of modes.
@@ -70,12 +56,7 @@ impl LayoutBuilder {
     /// ```
     #[inline]
     pub fn open(&mut self) {
-        self.mode();
-        if self.open.len() >= MAX_DEPTH {
-            self.error.get_or_insert(LayoutError::TooDeep { limit: MAX_DEPTH });
-        }
-        self.open.push((u32::try_from(self.layout.codes.len()).unwrap_or(u32::MAX), 0));
-        self.layout.codes.push(0);
+        self.profile.open();
     }
 
     /// Ends the tuple that was begun last.
@@ -93,13 +74,7 @@ impl LayoutBuilder {
     /// ```
     #[inline]
     pub fn close(&mut self) {
-        let Some((at, count)) = self.open.pop() else { return };
-        match (u16::try_from(count), self.layout.codes.get_mut(at as usize)) {
-            (Ok(count), Some(code)) if count != LEAF => *code = count,
-            _ => {
-                self.error.get_or_insert(LayoutError::too_many_modes());
-            }
-        }
+        self.profile.close();
     }
 
     /// Appends the mode `extent : stride`.
@@ -113,10 +88,9 @@ impl LayoutBuilder {
     /// ```
     #[inline]
     pub fn push(&mut self, extent: impl Into<Int>, stride: impl Into<ScaledBasis>) {
-        self.mode();
-        self.layout.codes.push(LEAF);
-        self.layout.shape.push(extent.into());
-        self.layout.stride.push(stride.into());
+        self.profile.leaf();
+        self.shape.push(extent.into());
+        self.stride.push(stride.into());
     }
 
     /// Appends a copy of a mode.
@@ -130,17 +104,10 @@ impl LayoutBuilder {
     /// ```
     #[inline]
     pub fn push_ref(&mut self, mode: LayoutRef<'_>) {
-        self.mode();
-        // A mode of few nodes cannot be too deep in a shallow place.
-        if self.open.len() + mode.codes.len() > MAX_DEPTH
-            && self.open.len() + mode.shape().depth() > MAX_DEPTH
-        {
-            self.error.get_or_insert(LayoutError::TooDeep { limit: MAX_DEPTH });
-        }
-        self.layout.codes.extend_from_slice(mode.codes);
+        self.profile.tree(mode.codes, || mode.depth());
         for (s, d) in mode.leaves() {
-            self.layout.shape.push(s.clone());
-            self.layout.stride.push(d.clone());
+            self.shape.push(s.clone());
+            self.stride.push(d.clone());
         }
     }
 
@@ -158,21 +125,12 @@ impl LayoutBuilder {
     /// # Errors
     /// [`LayoutError::TooDeep`], [`LayoutError::TooLarge`].
     #[inline]
-    pub fn finish(mut self) -> Result<Layout> {
-        while !self.open.is_empty() {
-            self.close();
-        }
-        if self.layout.codes.is_empty() {
-            self.layout.codes.push(0);
-        }
-        match self.error {
-            None => Ok(self.layout),
-            Some(error) => Err(error),
-        }
+    pub fn finish(self) -> Result<Layout> {
+        Ok(Layout { codes: self.profile.finish()?, shape: self.shape, stride: self.stride })
     }
 
-    /// The layout that a macro wrote down; only nesting beyond the limit, which would have to be
-    /// in the source text, is replaced by the empty layout.
+    /// The layout that a macro wrote down. Nesting beyond the limit would have to stand in the
+    /// source text; it gives the empty layout.
     #[doc(hidden)]
     pub fn finish_literal(self) -> Layout {
         self.finish().unwrap_or_else(|_| Layout {

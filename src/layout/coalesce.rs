@@ -1,4 +1,5 @@
-//! `coalesce`, `filter`, `filter_zeros`: the same function with fewer modes.
+//! Simplifies layouts by `coalesce`, `filter` and `filter_zeros`: the same function with fewer
+//! modes.
 
 use super::builder::LayoutBuilder;
 use super::draft::{Draft, Operation, perform};
@@ -11,18 +12,18 @@ use super::tuple::{IntTuple, IntTupleRef, Leaves};
 
 type Result<T, E = LayoutError> = std::result::Result<T, E>;
 
-/// Which leaves of a layout [`merged`] looks at.
+/// The leaves of a layout that [`merged`] visits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Keep {
-    /// Those of an extent other than 1.
+    /// The leaves of an extent other than 1.
     Wide,
-    /// Those, and the last one: it is the mode that is read as unbounded.
+    /// Those leaves and the last one, which is read as unbounded.
     WideAndLast,
-    /// Those of an extent other than 1 and a static stride other than 0.
+    /// The leaves of an extent other than 1 and a static stride other than 0.
     Filtered,
 }
 
-/// Passes on the leaves, adjacent ones merged.
+/// Calls `each` with the leaves, adjacent ones merged.
 #[inline(always)]
 pub(crate) fn merged<N: Number>(
     layout: LayoutRef<'_>,
@@ -75,7 +76,7 @@ impl<N: Number> Flat<N> {
         merged(layout, keep, |s, d| N::put(&mut self.modes, (s, d)))
     }
 
-    /// Appends a mode, merged into the last one if the two are one.
+    /// Appends a mode, merged into the last one if possible.
     #[inline]
     pub(crate) fn merge(&mut self, s: N, d: N::Stride) -> Result<(), N::Error> {
         if let Some((last, stride)) = self.modes.tail()
@@ -87,7 +88,7 @@ impl<N: Number> Flat<N> {
         N::put(&mut self.modes, (s, d))
     }
 
-    /// Makes `1:0` of no modes: the leaves of the layout that [`emit`](Flat::emit) makes.
+    /// Appends `1:0` if there are no modes, so that the leaves are those of [`emit`](Flat::emit).
     #[inline]
     pub(crate) fn fill(&mut self) -> Result<(), N::Error> {
         if self.modes.is_empty() {
@@ -153,7 +154,7 @@ impl Simplify<'_> {
         flat.emit(out)
     }
 
-    /// The modes that the profile does not have are copied.
+    /// Modes without a counterpart in the profile are copied.
     fn by_profile<N: Number>(
         &self,
         layout: LayoutRef<'_>,

@@ -1,4 +1,4 @@
-//! Compact layouts: of a shape, in an order, like another layout.
+//! Builds compact layouts: of a shape, in an order, or like another layout.
 
 use smallvec::SmallVec;
 
@@ -16,7 +16,7 @@ impl Layout {
     /// The column-major compact layout of a shape: the first mode has stride 1, each further one
     /// the product of the extents before it. A static extent 1 gets stride 0, as in CuTe.
     ///
-    /// A stride that does not fit into 64 bits is kept as a value whose every use is
+    /// A stride of more than 64 bits is kept as a value; every use of it is
     /// [`LayoutError::Overflow`].
     ///
     /// ```
@@ -56,9 +56,9 @@ impl Layout {
         Self { codes: shape.codes, shape: shape.leaves, stride }
     }
 
-    /// The compact layout whose modes get their strides in the order of the numbers in `order`,
-    /// a tuple that `shape` refines: CuTe's `make_ordered_layout`. Symbols in `order` come after all
-    /// numbers, from the left to the right.
+    /// The compact layout whose modes get their strides in the order of the numbers in `order`, a
+    /// tuple that `shape` refines: CuTe's `make_ordered_layout`. Symbols in `order` come after all
+    /// numbers, from left to right.
     ///
     /// ```
     /// # use tilewright::layout::{Layout, shape};
@@ -99,9 +99,9 @@ impl Layout {
         Ok(Self { codes: shape.codes.clone(), shape: shape.leaves.clone(), stride })
     }
 
-    /// A compact layout of the same shape whose modes have their strides in the same order;
-    /// modes of stride 0 keep stride 0. Symbolic strides come after all numbers, from the left to
-    /// the right, as in CuTe.
+    /// A compact layout of the same shape whose modes have their strides in the same order. Modes
+    /// of stride 0 keep stride 0. Symbolic strides come after all numbers, from left to right, as
+    /// in CuTe.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -124,8 +124,8 @@ impl Layout {
         Ok(IntTuple { codes: self.codes.clone(), leaves })
     }
 
-    /// The layout of a register fragment of the same shape: the first mode compact, the others
-    /// behind it in the order of their strides. CuTe's `make_fragment_like`.
+    /// The layout of a register fragment of the same shape: the first mode is compact, and the
+    /// others follow in the order of their strides. CuTe's `make_fragment_like`.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -164,7 +164,7 @@ impl Layout {
     }
 }
 
-/// For each leaf of an order its place in the order and the leaves of the shape below it.
+/// For each leaf of an order, its position in the order and the leaves of the shape below it.
 type Groups = SmallVec<[((i64, usize), std::ops::Range<usize>); 8]>;
 
 fn collect_groups(
@@ -185,8 +185,8 @@ fn collect_groups(
     }
 }
 
-/// A layout of up to `n` coordinates of `shape`, spread over its modes: from each extent the
-/// greatest divisor that `n` still has. CuTe's `domain_distribute`.
+/// A layout of up to `n` coordinates of `shape`, spread over its modes. Each mode takes the
+/// greatest common divisor of its extent and the rest of `n`. CuTe's `domain_distribute`.
 ///
 /// ```
 /// use tilewright::layout::{Int, domain_distribute, layout, shape};
@@ -210,8 +210,8 @@ pub fn domain_distribute(shape: &IntTuple, n: &Int) -> Result<Layout> {
     out.finish()?.coalesce()
 }
 
-/// The strides of the compact column-major layout of `shape` that begins at `start`; where `start`
-/// is a tuple, mode by mode. CuTe's `compact_col_major`.
+/// The strides of the compact column-major layout of `shape` that begins at `start`. A tuple
+/// `start` is applied mode by mode. CuTe's `compact_col_major`.
 ///
 /// ```
 /// use tilewright::layout::{compact_col_major, shape};

@@ -1,4 +1,4 @@
-//! `complement`: the indices that a layout does not reach.
+//! Computes `complement`: a layout of the indices that a layout does not reach.
 
 use super::coalesce::{Flat, Keep};
 use super::draft::{Draft, Operation, perform};
@@ -10,11 +10,11 @@ use super::tuple::{IntTuple, IntTupleRef};
 
 type Result<T, E = LayoutError> = std::result::Result<T, E>;
 
-/// What there is to know of a complement besides its modes.
+/// Facts about a complement besides its modes.
 pub(crate) struct Covered<N> {
     /// The size of one tile: the stride times the extent of the last mode of the filtered layout.
     pub(crate) tile: N,
-    /// 0 if the values of the symbols are such that the result holds.
+    /// 0 if the result holds for the values of the symbols.
     pub(crate) violation: N,
 }
 
@@ -57,8 +57,8 @@ pub(crate) fn complement_into<N: Number>(
             }
         }
     }
-    // Repeatedly the mode of the smallest stride: what is between its stride and the indices that
-    // are covered so far is a mode of the complement.
+    // Takes the mode of the smallest stride again and again. The interval between the covered
+    // indices and its stride is a mode of the complement.
     let mut current = N::new(1);
     let mut violation = N::new(0);
     for place in 0..modes.len() {
@@ -69,7 +69,7 @@ pub(crate) fn complement_into<N: Number>(
         }
         let Some((s, d)) = rest.first() else { break };
         let d = d.plain()?;
-        // A gap that the covered part does not divide is used as far as it does.
+        // A gap that is not a multiple of the covered part is used up to the last multiple.
         let gap = d.floor_div(&current)?;
         if !d.is_number() || !current.is_number() {
             violation = violation.max(&current.sub(d)?)?;
@@ -78,7 +78,7 @@ pub(crate) fn complement_into<N: Number>(
             return Err(not_injective());
         }
         if s.bounds().0 < 2 && !d.same(&current) {
-            // Numbers would drop a mode of extent 1, and what lies before it.
+            // Numbers would drop a mode of extent 1 and the modes before it.
             let dropped = N::new(2).sub(s)?.min(&d.sub(&current)?)?;
             violation = violation.max(&dropped)?;
         }
@@ -87,8 +87,8 @@ pub(crate) fn complement_into<N: Number>(
         current = next;
     }
     let tile = current.clone();
-    // What is left of the shape, by CuTe's fold of `ceil_div`, with runs of static and runs of
-    // symbolic extents multiplied together.
+    // The rest of the shape, by CuTe's fold of `ceil_div`. Runs of static and runs of symbolic
+    // extents are multiplied together.
     let mut by = tile.clone();
     let mut open: Option<N> = None;
     for extent in cotarget {
@@ -115,7 +115,7 @@ fn push<N: Number>(out: &mut Flat<N>, s: N, d: &N) -> Result<(), N::Error> {
     if s.is(1) { Ok(()) } else { out.merge(s, N::Stride::from_number(d.clone())) }
 }
 
-/// The place of the smallest stride.
+/// The position of the smallest stride.
 #[inline]
 pub(crate) fn smallest<'a, N: Number<Stride: 'a>>(
     strides: impl Iterator<Item = &'a N::Stride> + Clone,
@@ -168,15 +168,15 @@ impl Layout {
     /// The indices below `size(cotarget)` that the layout does not reach, in order.
     ///
     /// With `F = filter(self)` and `R` the result: `F` and `R` together are one-to-one and `R` is
-    /// increasing. Where the strides of `F` divide each other in order, `F` and the gaps in it make
-    /// a tile of `c` elements, the largest stride times its extent, which `R` repeats over
-    /// `cotarget`. Over a number it does so `ceil_div(cotarget, c)` times, so that
-    /// `size(F) * size(R) >= cotarget` and the last repetition may stand out. Over a shape
-    /// `(s0, s1, ..)` it does so CuTe's way, mode by mode:
-    /// `ceil_div(s0, c0) * ceil_div(s1, c1) * ..` times with `c0 = c` and
-    /// `c(i+1) = ceil_div(ci, si)`, which is less than the size where a mode does not divide what
-    /// the tile has left for it: `(2,2):(1,2)` fills one tile of 4 of the 6 elements of `(3,2)`. A
-    /// gap that does not divide is used as far as it does.
+    /// increasing. If the strides of `F` divide each other in order, `F` and the gaps in it make a
+    /// tile of `c` elements, the largest stride times its extent. `R` repeats this tile over
+    /// `cotarget`. Over a number it repeats the tile `ceil_div(cotarget, c)` times, so that
+    /// `size(F) * size(R) >= cotarget` and the last repetition may reach beyond it. Over a shape
+    /// `(s0, s1, ..)` it counts as CuTe does, mode by mode: `ceil_div(s0, c0) * ceil_div(s1, c1) *
+    /// ..` times with `c0 = c` and `c(i+1) = ceil_div(ci, si)`. That is less than the size if a
+    /// mode does not divide its part of the tile: `(2,2):(1,2)` fills one tile of 4 of the 6
+    /// elements of `(3,2)`. A gap that is not a multiple of the covered part is used up to the last
+    /// multiple.
     ///
     /// ```
     /// # use tilewright::layout::{layout, shape};
@@ -187,8 +187,8 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::NotInjective`] if a mode of `F` reaches past the stride of the next larger one,
-    /// [`LayoutError::Unsupported`] for a negative stride, [`LayoutError::Undecided`],
+    /// [`LayoutError::NotInjective`] if a mode of `F` reaches past the stride of the next larger
+    /// one, [`LayoutError::Unsupported`] for a negative stride, [`LayoutError::Undecided`],
     /// [`LayoutError::NotAnIntegerStride`], [`LayoutError::Overflow`].
     pub fn complement(&self, cotarget: &IntTuple) -> Result<Layout> {
         complement(self.as_ref(), Some(cotarget.as_ref()))

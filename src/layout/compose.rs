@@ -1,15 +1,19 @@
-//! `composition`: a layout after a layout, after a tiler, and the test of admissibility.
+//! Computes `composition`: a layout after a layout or after a tiler, with the test of
+//! admissibility.
 //!
 //! The law is `R(i) == A⁺(B(i))` for all `i < size(B)`, where `A⁺` is `A` with its last mode
-//! unbounded in both directions, and the shape of `B` is refined by the shape of `R`. So every integer
-//! has digits: those of the inner modes are in their extents, also those of -1, and the last one is
-//! negative for a negative index. `A` is coalesced first, which
-//! makes its modes digits of a mixed radix, and each mode `s:d` of `B` is composed alone:
-//! `i * d` is affine in `i` until the first digit carries, after
-//! `n = min ceil(extent / digit of d)` steps, so `n` must divide `s`, and `n:A(d)` is followed by
-//! the composition of `s/n : n*d`. Finally the largest digits of all modes that were made must not
-//! carry when they are added. CuTe's algorithm finds the same modes where it is right, so the
-//! printed forms agree.
+//! unbounded in both directions. The shape of `R` refines the shape of `B`. Every integer, also -1,
+//! has digits in the modes of `A⁺`: the inner digits are in their extents, and the last digit is
+//! negative for a negative index.
+//!
+//! The steps are:
+//! * `A` is coalesced first, which makes its modes digits of a mixed radix.
+//! * Each mode `s:d` of `B` is composed alone. `i * d` is affine in `i` until the first digit
+//!   carries, after `n = min ceil(extent / digit of d)` steps. So `n` must divide `s`, and `n:A(d)`
+//!   is followed by the composition of `s/n : n*d`.
+//! * The largest digits of all new modes are added, and no sum may carry.
+//!
+//! CuTe's algorithm finds the same modes wherever it is right, so the printed forms agree.
 
 use super::basis::{BasisPath, ScaledBasis};
 use super::coalesce::{Flat, Keep};
@@ -23,14 +27,14 @@ use super::tuple::{LEAF, first_subtree};
 
 type Done<N> = Result<(), <N as Number>::Error>;
 
-/// The left side below one basis path of the right side, and how full its digits are.
+/// The left side below one basis path of the right side, and the load of its digits.
 struct Left<N: Number> {
     path: BasisPath,
     flat: Flat<N>,
-    /// Whether the extents of all modes but the last are numbers.
+    /// True if the extents of all modes but the last are numbers.
     numbers: bool,
-    /// For each mode but the last, the sum of the largest digits of all modes made so far, and the
-    /// digit of the step in work; of symbols, what is no number of the sum.
+    /// For each mode but the last, the sum of the largest digits of all new modes, and the digit of
+    /// the current step. Symbolic summands are in `symbolic_load`.
     load: N::Counts,
     symbolic_load: Option<Vec<N>>,
 }
@@ -47,7 +51,7 @@ impl<N: Number> Left<N> {
         }
     }
 
-    /// After the modes are there.
+    /// Starts the composition. The modes must be complete.
     #[inline]
     fn begin(&mut self) -> Done<N> {
         if let Some((_, inner)) = self.flat.modes.split_last() {
@@ -91,7 +95,7 @@ impl<N: Number> Left<N> {
         let mut step = d;
         let Some(((_, last), inner)) = self.flat.modes.split_last() else { return Ok(()) };
         if s == 1 {
-            // Any stride is right; this is the one that CuTe prints.
+            // Any stride is right; CuTe prints this one.
             step = step.checked_abs().ok_or_else(overflow)?;
             for (extent, _) in inner {
                 let extent = extent.number().unwrap_or(1);
@@ -103,7 +107,7 @@ impl<N: Number> Left<N> {
         let mut rest = s;
         let mut made = 0;
         loop {
-            // The digits of the step, and after how many steps the first of them carries.
+            // The digits of the step, and the number of steps until the first of them carries.
             let mut run = i64::MAX;
             let mut high = step;
             let mut value: Option<N::Stride> = None;
@@ -146,8 +150,8 @@ impl<N: Number> Left<N> {
         }
     }
 
-    /// CuTe's algorithm. A condition of admissibility that divisors and bounds decide is decided;
-    /// one that they leave open goes with the result, and evaluation checks it.
+    /// CuTe's algorithm. A condition of admissibility is decided by divisors and bounds if they
+    /// suffice; otherwise the result carries it, and evaluation checks it.
     fn compose_symbolic(&mut self, s: &N, d: &N, out: &mut Draft<N>) -> Done<N> {
         let (low, high) = d.bounds();
         if low < 0 && high <= 0 {
@@ -197,8 +201,8 @@ impl<N: Number> Left<N> {
         out.group_last(made)
     }
 
-    /// The composition with `s:d` for `d < 0` as one mode: right if no digit carries in `s` steps, which
-    /// [`check`](Left::check) sees to.
+    /// The composition with `s:d` for `d < 0` as one mode. It is right if no digit carries in `s`
+    /// steps, which [`check`](Left::check) tests.
     fn compose_negative(&mut self, s: &N, d: &N, out: &mut Draft<N>) -> Done<N> {
         let mut loads = self.take_loads();
         let Some(((_, last), inner)) = self.flat.modes.split_last() else { return Ok(()) };
@@ -222,8 +226,8 @@ impl<N: Number> Left<N> {
         self.symbolic_load.take().unwrap_or_else(|| vec![N::new(0); self.load.len()])
     }
 
-    /// A number that is 0 if and only if the step is a multiple of the extent, or is less and
-    /// divides it or ends inside of it.
+    /// A number that is 0 exactly if the step is a multiple of the extent, or is smaller and either
+    /// divides it or ends inside it.
     fn open_condition(
         &self,
         step: &N,
@@ -244,8 +248,8 @@ impl<N: Number> Left<N> {
         Ok(open)
     }
 
-    /// The modes that were made must not carry into each other: what is left open goes to the last
-    /// mode of `out`, what is decided is the extent that overflows.
+    /// Checks that the new modes do not carry into each other. Returns the extent that overflows;
+    /// an open condition goes to the last mode of `out`.
     #[inline]
     fn check(&self, out: &mut Draft<N>) -> Result<Option<N>, N::Error> {
         for (i, ((load, _), (extent, _))) in
@@ -262,7 +266,7 @@ impl<N: Number> Left<N> {
                 if extent.is_number() && load.is_number() {
                     return Ok(Some(extent.clone()));
                 }
-                // The symbols decide it when they are known.
+                // The values of the symbols decide this condition at evaluation.
                 let excess = load.add(&N::new(1))?.sub(extent)?;
                 out.check_last(&excess)?;
             }
@@ -285,7 +289,7 @@ fn sum<S: Stride>(
     })
 }
 
-/// The left sides that a right side has used so far; most have one.
+/// The left sides that the right side has used so far; usually one.
 pub(crate) struct Composer<'a, N: Number> {
     left: LayoutRef<'a>,
     first: Left<N>,
@@ -299,8 +303,8 @@ impl<'a, N: Number> Composer<'a, N> {
         Self { left, first: Left::new(), begun: false, others: Vec::new() }
     }
 
-    /// The modes of the left side, of which a right side of integer strides is a function: to be
-    /// put there, before [`begin`](Composer::begin).
+    /// The modes of the left side for a right side of integer strides. The caller fills them before
+    /// [`begin`](Composer::begin).
     #[inline]
     pub(crate) fn flat(&mut self) -> &mut Flat<N> {
         &mut self.first.flat
@@ -365,7 +369,7 @@ impl<'a, N: Number> Composer<'a, N> {
         if let Some(at) = self.others.iter().position(known) {
             return Ok(&mut self.others[at]);
         }
-        // Values of both kinds cannot be added, so they cannot be arguments of one layout.
+        // Values of both kinds cannot be added, so one layout cannot have both as arguments.
         let modes = path.modes();
         let mixed = |part: &Left<N>| {
             let other = part.path.modes();
@@ -394,7 +398,7 @@ impl<'a, N: Number> Composer<'a, N> {
         Ok(part)
     }
 
-    /// The modes that were made must not carry into each other.
+    /// Checks that the new modes do not carry into each other.
     #[inline]
     pub(crate) fn check(&self, right: LayoutRef<'_>, out: &mut Draft<N>) -> Done<N> {
         for part in std::iter::once(&self.first).chain(&self.others) {
@@ -410,7 +414,7 @@ impl<'a, N: Number> Composer<'a, N> {
     }
 }
 
-/// The error, in the leaf `leaf` of a layout.
+/// The error, wrapped in the path of the leaf `leaf` of a layout.
 #[cold]
 fn within_leaf<N: Number>(error: N::Error, codes: &[u16], leaf: usize) -> N::Error {
     if codes.first() == Some(&LEAF) {
@@ -444,9 +448,9 @@ pub(crate) fn compose_into<N: Number>(
     composer.check(right, out)
 }
 
-/// Something that appends to a draft what two layouts make.
+/// An operation that appends the result for two layouts to a draft.
 pub(crate) trait Pairwise {
-    /// Whether the modes that a tiler does not have are kept.
+    /// True if modes beyond the tiler are kept.
     const REST: bool;
 
     fn pair<N: Number>(
@@ -474,7 +478,7 @@ impl<P: Pairwise> Operation for ByTiler<'_, P> {
     }
 }
 
-/// Each mode of `layout` with the leaf of `tiler` there.
+/// Pairs each mode of `layout` with the leaf of `tiler` there.
 fn by_tiler<N: Number, P: Pairwise>(
     layout: LayoutRef<'_>,
     tiler: TilerTuple<'_>,
@@ -484,7 +488,7 @@ fn by_tiler<N: Number, P: Pairwise>(
     if let Some(leaf) = tiler.as_leaf() {
         return match leaf {
             TilerLeaf::Int(extent) => {
-                // A divide and a product make a layout of the integer, `1:0` of 1.
+                // Divide and product turn the integer into a layout, and 1 into `1:0`.
                 let stride = ScaledBasis::from(if P::REST && extent.is(1) { 0 } else { 1 });
                 let tile = LayoutRef {
                     codes: &[LEAF],
@@ -535,11 +539,11 @@ impl Layout {
     /// `self o right`: the layout with `R(i) == self⁺(right(i))` for all `i < size(right)`, where
     /// `self⁺` is `self` with its last mode unbounded. `compatible(shape(right), shape(R))`.
     ///
-    /// A tiler instead of a layout is applied mode by mode: an integer `n` stands for `n:1`, `_`
-    /// keeps the mode; modes that the tiler does not have are left out.
+    /// A tiler instead of a layout is applied mode by mode: an integer `n` stands for `n:1`, and
+    /// `_` keeps the mode. Modes beyond the tiler are left out.
     ///
-    /// Where the divisors and bounds of symbols leave open whether the law holds, the result carries
-    /// the condition, and its evaluation is [`LayoutError::ConditionViolated`] where it is not met.
+    /// If the divisors and bounds of symbols leave the law open, the result carries the condition.
+    /// An evaluation that violates it is [`LayoutError::ConditionViolated`].
     ///
     /// ```
     /// # use tilewright::layout::{layout, tiler};

@@ -1,4 +1,5 @@
-//! [`Coord`], and the maps between coordinates and indices: `crd2idx`, `idx2crd`, `crd2crd`.
+//! [`Coord`] and the maps between coordinates and indices: converts by `crd2idx`, `idx2crd`,
+//! `crd2crd`.
 
 use std::fmt;
 
@@ -12,7 +13,7 @@ use super::tuple::{IntTuple, IntTupleRef, Tuple, TupleRef, product};
 
 type Result<T> = std::result::Result<T, LayoutError>;
 
-/// A leaf of a [`Coord`]: a place, or `_` for the whole mode.
+/// A leaf of a [`Coord`]: an index in the mode, or `_` for the whole mode.
 ///
 /// ```
 /// use tilewright::layout::{Slot, coord};
@@ -20,9 +21,9 @@ type Result<T> = std::result::Result<T, LayoutError>;
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub enum Slot {
-    /// This place.
+    /// This index.
     At(Int),
-    /// `_`: every place.
+    /// `_`: every index.
     All,
 }
 
@@ -174,7 +175,7 @@ fn distribute<'a>(
     Ok(())
 }
 
-/// The same for an integer: mixed-radix digits, the last leaf taking what is left.
+/// Distributes an integer: mixed-radix digits, with the remainder in the last leaf.
 fn distribute_index<'a>(
     index: &Int,
     layout: LayoutRef<'a>,
@@ -196,10 +197,10 @@ fn distribute_index<'a>(
 impl Layout {
     /// The index of a coordinate, of a layout into the integers: `L(c)`.
     ///
-    /// Coordinates outside of the shape are not refused: `c` is taken as CuTe takes it, each entry
-    /// times its stride, and an integer past the end runs on in the last mode. So does a negative
-    /// integer: the entries before the last are never negative, the last one is `floor(c / n)` for
-    /// the product `n` of the extents before it, as in Python (C++ rounds to 0 instead).
+    /// Coordinates outside of the shape are accepted, as in CuTe: each entry counts times its
+    /// stride, and an integer past the end runs on in the last mode. So does a negative integer:
+    /// the entries before the last are never negative, and the last one is `floor(c / n)` for the
+    /// product `n` of the extents before it, as in Python (C++ rounds to 0 instead).
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -263,7 +264,7 @@ impl Layout {
             };
             let digit;
             if extent > 0 && rest >= 0 {
-                // Unsigned division is the cheaper one, and the usual case.
+                // Unsigned division is cheaper, and it is the usual case.
                 let (n, d) = (rest.unsigned_abs(), extent.unsigned_abs());
                 let quotient =
                     if (n | d) >> 32 == 0 { u64::from(n as u32 / d as u32) } else { n / d };
@@ -273,7 +274,7 @@ impl Layout {
                 return Err(LayoutError::DivisionByZero { operation: "crd2idx" });
             } else {
                 let quotient = super::int::floor_div_i64(rest, extent).ok_or_else(overflow)?;
-                // The remainder fits even where the product does not.
+                // The remainder fits even if the product does not.
                 digit = rest.wrapping_sub(quotient.wrapping_mul(extent));
                 rest = quotient;
             }
@@ -301,7 +302,8 @@ fn not_a_number(extent: &Int, stride: &ScaledBasis) -> LayoutError {
     error.err().unwrap_or(LayoutError::overflow("crd2idx"))
 }
 
-/// The place of a coordinate in the colexicographic order of a shape: `c0 + s0 * (c1 + s1 * ..)`.
+/// The position of a coordinate in the colexicographic order of a shape: `c0 + s0 * (c1 + s1 *
+/// ..)`.
 ///
 /// ```
 /// use tilewright::layout::{crd2idx, shape};
@@ -344,7 +346,7 @@ pub fn crd2idx(coord: &IntTuple, shape: &IntTuple) -> Result<Int> {
     Ok(sum)
 }
 
-/// The coordinate at a place of the colexicographic order of a shape; where `index` is a tuple,
+/// The coordinate at a position of the colexicographic order of a shape. A tuple `index` is applied
 /// mode by mode. An index past the end runs on in the last entry.
 ///
 /// ```
@@ -446,8 +448,8 @@ pub fn idx2crd_with(index: &IntTuple, layout: &Layout) -> Result<IntTuple> {
     out.finish()
 }
 
-/// The coordinate in `dst` at the place that `coord` has in `src`; mode by mode while all three
-/// are tuples.
+/// The coordinate in `dst` at the position of `coord` in `src`, mode by mode while all three are
+/// tuples.
 ///
 /// ```
 /// use tilewright::layout::{crd2crd, shape};

@@ -1,4 +1,4 @@
-//! `logical_divide` and its arrangements `zipped`, `tiled` and `flat`.
+//! Computes `logical_divide` and its arrangements `zipped`, `tiled` and `flat`.
 
 use super::coalesce::{Flat, Keep};
 use super::complement::complement_into;
@@ -13,7 +13,7 @@ use super::tiler::{TilerRef, TilerTuple};
 type Result<T, E = LayoutError> = std::result::Result<T, E>;
 type Done<N> = Result<(), <N as Number>::Error>;
 
-/// How the modes of a divide or product are arranged.
+/// The arrangement of the modes of a divide or product.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Arrange {
     Zipped,
@@ -26,8 +26,8 @@ struct Divide;
 impl Pairwise for Divide {
     const REST: bool = true;
 
-    /// `(layout o tile, layout o complement(tile, shape(coalesce(layout))))`, with modes that the
-    /// tile does not divide rounded up.
+    /// `(layout o tile, layout o complement(tile, shape(coalesce(layout))))`. Modes that the tile
+    /// does not divide are rounded up.
     #[inline]
     fn pair<N: Number>(
         &self,
@@ -52,13 +52,12 @@ impl Pairwise for Divide {
     }
 }
 
-/// Rounds the extents of all modes but the last up to multiples of the part of `tile` that falls to
-/// them, if it is not the whole extent; the last is unbounded anyway.
+/// Rounds the extent of each mode but the last up to a multiple of its part of `tile`, unless that
+/// part is the whole extent. The last mode is unbounded anyway.
 ///
 /// A mode of symbols may turn out to be contiguous with a later one. Numbers would have been merged
-/// then and divided together, so the result holds on the condition that a mode which is rounded up,
-/// or which does not divide the part of the tile that reaches past it, is not. The number that is
-/// returned is 0 if it holds.
+/// then and divided together. So the result holds only if no such mode is rounded up or fails to
+/// divide the part of the tile beyond it. The returned number is 0 if that is the case.
 #[inline]
 fn pad<N: Number>(left: &mut Flat<N>, tile: &N) -> Result<N, N::Error> {
     let mut tile = tile.clone();
@@ -93,8 +92,8 @@ fn pad<N: Number>(left: &mut Flat<N>, tile: &N) -> Result<N, N::Error> {
     Ok(violation)
 }
 
-/// Above 0 if `uneven` is and numbers would merge mode `i` with a later one: they are contiguous and
-/// the modes between them have the extent 1.
+/// Above 0 if `uneven` is and numbers would merge mode `i` with a later one: they are contiguous
+/// and the modes between them have extent 1.
 fn merged_unevenly<N: Number>(left: &Flat<N>, i: usize, uneven: &N) -> Result<N, N::Error> {
     let mut violation = N::new(0);
     let mut uneven = uneven.clone();
@@ -136,8 +135,8 @@ impl<P: Pairwise> Operation for Arranged<'_, P> {
     }
 }
 
-/// Collects at the leaves of a tiler the first modes of the pairs there, then the second ones and the
-/// modes that the tiler does not have.
+/// Collects the first modes of the pairs at the leaves of a tiler, then the second modes and the
+/// modes beyond the tiler.
 fn arrange_modes<N: Number>(
     layout: Tree<'_, N>,
     tiler: TilerTuple<'_>,
@@ -217,9 +216,9 @@ fn seconds<N: Number>(layout: Tree<'_, N>, tiler: TilerTuple<'_>, out: &mut Draf
 }
 
 impl Layout {
-    /// Splits into a tile and the rest: `A o (tiler, complement(tiler, shape(A)))` with
-    /// `A = coalesce(self)`, mode by mode for a tuple tiler. A mode of `A` that its part of the tile
-    /// does not divide is rounded up: the result runs over whole tiles.
+    /// Splits into a tile and the rest: `A o (tiler, complement(tiler, shape(A)))` with `A =
+    /// coalesce(self)`, mode by mode for a tuple tiler. A mode of `A` that its part of the tile
+    /// does not divide is rounded up, so the result runs over whole tiles.
     ///
     /// ```
     /// # use tilewright::layout::{Int, Layout, layout, tiler};
@@ -254,8 +253,8 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// Those of [`logical_divide`](Layout::logical_divide); [`LayoutError::RankMismatch`] where a
-    /// `_` in the tiler leaves a mode that is not a pair.
+    /// Those of [`logical_divide`](Layout::logical_divide); [`LayoutError::RankMismatch`] if a `_`
+    /// in the tiler leaves a mode that is not a pair.
     pub fn zipped_divide<'t>(&self, tiler: impl Into<TilerRef<'t>>) -> Result<Layout> {
         self.divided(tiler, Arrange::Zipped)
     }

@@ -1,4 +1,4 @@
-//! [`Draft`]: a layout while it is put together, and [`perform`]: an operation, first on numbers.
+//! [`Draft`] is a layout under construction; [`perform`] runs an operation, first on numbers.
 
 use super::basis::ScaledBasis;
 use super::error::LayoutError;
@@ -8,7 +8,7 @@ use super::layout_ref::LayoutRef;
 use super::number::{List, Number, Stride};
 use super::tuple::{Codes, LEAF, Leaves, MAX_DEPTH, TupleRef};
 
-/// A layout while it is put together: its codes and leaves from the left to the right.
+/// A layout under construction: its codes and leaves from left to right.
 pub(crate) struct Draft<N: Number> {
     codes: N::Codes,
     modes: N::Modes,
@@ -23,7 +23,7 @@ impl<N: Number> Draft<N> {
         Self { codes: N::Codes::default(), modes: N::Modes::default() }
     }
 
-    /// Begins a tuple of `arity` modes: the next ones.
+    /// Begins a tuple of the next `arity` modes.
     #[inline]
     pub(crate) fn tuple(&mut self, arity: usize) -> Result<(), N::Error> {
         let code = arity_code::<N>(arity)?;
@@ -49,7 +49,7 @@ impl<N: Number> Draft<N> {
         Ok(())
     }
 
-    /// What there is so far.
+    /// The modes so far.
     #[inline]
     pub(crate) fn as_ref(&self) -> Tree<'_, N> {
         TupleRef { codes: &self.codes, leaves: &self.modes }
@@ -67,7 +67,7 @@ impl<N: Number> Draft<N> {
         Ok(())
     }
 
-    /// Makes one mode of the last `count` leaves, unless it is one already.
+    /// Groups the last `count` leaves into one mode, unless there is only one.
     #[inline]
     pub(crate) fn group_last(&mut self, count: usize) -> Result<(), N::Error> {
         if count < 2 {
@@ -78,7 +78,7 @@ impl<N: Number> Draft<N> {
         if self.codes.insert_at(at, code) { Ok(()) } else { Err(too_many::<N>()) }
     }
 
-    /// Makes the extent of the last leaf hold only if `violation` is not above 0.
+    /// Puts the condition that `violation` is not above 0 on the extent of the last leaf.
     #[inline]
     pub(crate) fn check_last(&mut self, violation: &N) -> Result<(), N::Error> {
         if violation.bounds().1 <= 0 {
@@ -110,7 +110,7 @@ fn arity_code<N: Number>(arity: usize) -> Result<u16, N::Error> {
 }
 
 impl Draft<i64> {
-    /// Appends what was put together to an empty layout.
+    /// Appends the draft to an empty layout.
     #[inline]
     fn write(&self, layout: &mut Layout) {
         layout.codes.extend_from_slice(&self.codes);
@@ -142,7 +142,7 @@ pub(crate) trait Operation {
 /// The result of an operation.
 #[inline]
 pub(crate) fn perform(operation: &impl Operation) -> Result<Layout, LayoutError> {
-    // Written where it is returned: a layout is 376 bytes.
+    // Written in its final position, because a layout is 376 bytes.
     let empty = Layout { codes: Codes::new(), shape: Leaves::new(), stride: Leaves::new() };
     let mut made = Ok(empty);
     if let Ok(layout) = &mut made {
@@ -186,7 +186,7 @@ mod tests {
 
     type Made = Result<Layout, LayoutError>;
 
-    /// What a pair of layouts makes, by each operation.
+    /// The results of all operations on a pair of layouts.
     fn all(a: &Layout, b: &Layout) -> Vec<Made> {
         vec![
             a.coalesce(),
@@ -205,7 +205,7 @@ mod tests {
         ]
     }
 
-    /// The same text, also of the errors, whether numbers are tried first or not.
+    /// Results and errors have the same text, whether numbers are tried first or not.
     #[test]
     fn both_kinds_of_numbers_agree() {
         let leaves: Vec<(i64, i64)> = (1..=4).flat_map(|s| (-1..=8).map(move |d| (s, d))).collect();

@@ -1,4 +1,5 @@
-//! Layouts with symbols from layouts with numbers: one kernel for all tensors of a kind.
+//! Turns layouts of numbers into layouts of symbols, so that one kernel serves all tensors of a
+//! kind.
 
 use super::builder::LayoutBuilder;
 use super::error::LayoutError;
@@ -10,7 +11,7 @@ type Result<T> = std::result::Result<T, LayoutError>;
 const COMPACT: &str = "mark_compact_shape_dynamic";
 
 impl Layout {
-    /// The extents and strides, mode by mode, of a layout without modes in modes.
+    /// The extents and strides, mode by mode, of a layout without nested modes.
     fn flat_modes(&self, operation: &'static str) -> Result<Vec<(Int, Int)>> {
         if self.depth() > 1 {
             return Err(LayoutError::Unsupported { operation, argument: self.to_string() });
@@ -33,12 +34,13 @@ impl Layout {
         out.finish()
     }
 
-    /// The same layout with symbols for all numbers but two kinds of strides: 1, of the mode `leading_dim`, and 0,
-    /// which repeats. CuTe DSL's `mark_layout_dynamic`. A kernel that is built for it takes every layout of the kind
-    /// (`KernelOptions::template`).
+    /// The same layout with symbols instead of numbers. Only two kinds of strides stay: the 1 of
+    /// the mode `leading_dim`, and 0, which repeats. CuTe DSL's `mark_layout_dynamic`. A kernel for
+    /// it takes every layout of the kind (`KernelOptions::template`).
     ///
-    /// Without `leading_dim` it is the one mode of stride 1; modes of extent 1 are passed over if there are others. The
-    /// symbols equal no others, strides are numbers of 64 bits, and what has symbols already stays.
+    /// Without `leading_dim` it is the one mode of stride 1; modes of extent 1 are passed over if
+    /// there are others. The symbols equal no others, strides are 64-bit numbers, and existing
+    /// symbols stay.
     ///
     /// ```
     /// use tilewright::layout::{Env, layout};
@@ -51,9 +53,9 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::Undecided`] where several modes have the stride 1 and none is said to be the leading one,
-    /// [`LayoutError::NoSuchMode`], [`LayoutError::Unsupported`] for modes in modes and for a leading mode of another
-    /// stride, [`LayoutError::NotAnIntegerStride`].
+    /// [`LayoutError::Undecided`] if several modes have the stride 1 and `leading_dim` is missing,
+    /// [`LayoutError::NoSuchMode`], [`LayoutError::Unsupported`] for nested modes and for a leading
+    /// mode of another stride, [`LayoutError::NotAnIntegerStride`].
     pub fn mark_layout_dynamic(&self, leading_dim: impl Into<Option<usize>>) -> Result<Layout> {
         let operation = "mark_layout_dynamic";
         let mut modes = self.flat_modes(operation)?;
@@ -100,12 +102,13 @@ impl Layout {
         }
     }
 
-    /// The same compact layout with a symbol for the extent of `mode`, of which `divisibility` is known to be a
-    /// divisor, and strides that follow from it. CuTe DSL's `mark_compact_shape_dynamic`.
+    /// The same compact layout with a symbol for the extent of `mode`, a known multiple of
+    /// `divisibility`, and strides that follow from it. CuTe DSL's `mark_compact_shape_dynamic`.
     ///
-    /// `stride_order` has the modes from the outermost to the innermost, as `dim_order` of PyTorch has. Without it, it
-    /// is read from the strides; a mode of extent 1 then lies inside of another one with the same stride. The symbol
-    /// equals no other one. More modes are marked one after the other.
+    /// `stride_order` lists the modes from the outermost to the innermost, like `dim_order` of
+    /// PyTorch. Without it, the order is read from the strides; a mode of extent 1 then lies inside
+    /// another one with the same stride. The symbol equals no other one. More modes are marked one
+    /// after the other.
     ///
     /// ```
     /// use tilewright::layout::layout;
@@ -125,10 +128,11 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::NoSuchMode`], [`LayoutError::NotDivisible`] for an extent that `divisibility` does not divide,
-    /// [`LayoutError::Undecided`] where the strides leave the order open, [`LayoutError::Unsupported`] for a layout that
-    /// is not compact in the order, for an order that does not have each mode once, for a mode that has a symbol already
-    /// and for modes in modes.
+    /// [`LayoutError::NoSuchMode`], [`LayoutError::NotDivisible`] for an extent that `divisibility`
+    /// does not divide, [`LayoutError::Undecided`] if the strides leave the order open,
+    /// [`LayoutError::Unsupported`] for a layout that is not compact in the order, for an order
+    /// that does not have each mode once, for a mode that has a symbol already and for nested
+    /// modes.
     pub fn mark_compact_shape_dynamic<'o>(
         &self,
         mode: usize,
@@ -150,11 +154,11 @@ impl Layout {
             Some(order) => self.checked_order(&modes, order)?,
             None => self.order_of_strides(&modes, mode)?,
         };
-        // Before and after, the product of the extents inside of a mode.
+        // The product of the extents inside a mode, before and after.
         let (mut old, mut new) = (Int::ONE, Int::ONE);
         for place in order {
             let Some((extent, stride)) = modes.get_mut(place) else { continue };
-            // One of extent 1 may have any stride, which then stays.
+            // A mode of extent 1 may have any stride, which then stays.
             let follows = stride.same(&old);
             if !follows && !extent.is(1) {
                 let argument = format!("{self}, which is not compact in this order");
@@ -172,7 +176,7 @@ impl Layout {
         self.with_modes(modes)
     }
 
-    /// An order from the outermost to the innermost mode, turned round.
+    /// The order from the outermost to the innermost mode, reversed.
     fn checked_order(&self, modes: &[(Int, Int)], order: &[usize]) -> Result<Vec<usize>> {
         let mut sorted = order.to_vec();
         sorted.sort_unstable();
@@ -183,7 +187,8 @@ impl Layout {
         Err(LayoutError::Unsupported { operation: COMPACT, argument })
     }
 
-    /// The modes from the innermost to the outermost, by their strides. Those of extent 1 that fit nowhere are left out.
+    /// The modes from the innermost to the outermost, by their strides. Modes of extent 1 that fit
+    /// nowhere are left out.
     fn order_of_strides(&self, modes: &[(Int, Int)], marked: usize) -> Result<Vec<usize>> {
         let mut left: Vec<usize> = (0..modes.len()).collect();
         let (mut order, mut step) = (Vec::new(), Int::ONE);
@@ -194,7 +199,7 @@ impl Layout {
             let found: Vec<usize> = left.iter().copied().filter(fits).collect();
             let next = match found.as_slice() {
                 [] => break,
-                // Modes of extent 1 beside others: which one is inside matters to what is marked only.
+                // Modes of extent 1 beside others: their order matters only for the marked mode.
                 several if several.len() > 1 && several.contains(&marked) && is_one(&marked) => {
                     None
                 }

@@ -1,4 +1,4 @@
-//! [`LayoutError`], the one error of the algebra, and [`ModePath`], the place inside a tuple.
+//! [`LayoutError`] is the one error of the algebra; [`ModePath`] is the path of a mode in a tuple.
 
 use crate::errors::errors;
 use std::fmt;
@@ -10,7 +10,7 @@ use super::int::Int;
 use super::names::NameError;
 use super::tuple::LEAF;
 
-/// The place of a mode: the index at each level, outermost first. Prints as `1.0`.
+/// The path of a mode: the index at each level, outermost first. Prints as `1.0`.
 ///
 /// ```
 /// use tilewright::layout::ModePath;
@@ -70,10 +70,10 @@ impl fmt::Display for ModePath {
 }
 
 errors! {
-    /// Why an operation of the algebra has no result.
+    /// An operation of the algebra without a result.
     ///
-    /// A variant is a cause with its values; the mode where it happened, if there is one, wraps it as
-    /// [`LayoutError::At`].
+    /// A variant is a cause with its values. If the cause belongs to a mode, [`LayoutError::At`]
+    /// wraps it.
     ///
     /// ```
     /// use tilewright::layout::{Layout, LayoutError, layout};
@@ -92,9 +92,9 @@ errors! {
             operation: &'static str,
             /// The layout with its names, printed.
             layout: String,
-            /// Where: the name of the mode, and the places inside of it.
+            /// The name of the mode, and the path inside it.
             mode: Option<String>,
-            /// What.
+            /// The cause.
             cause: Box<LayoutError>,
         } = |f| {
             write!(f, "`{operation}` of {layout}: ")?;
@@ -225,7 +225,7 @@ errors! {
 }
 
 impl LayoutError {
-    /// The error without its place.
+    /// The error without its mode.
     ///
     /// ```
     /// # use tilewright::layout::LayoutError;
@@ -239,7 +239,7 @@ impl LayoutError {
         }
     }
 
-    /// The mode where it happened, if the operation works mode by mode.
+    /// The mode of the error, if the operation works mode by mode.
     ///
     /// ```
     /// # use tilewright::layout::{LayoutError, ModePath};
@@ -271,13 +271,13 @@ impl LayoutError {
         }
     }
 
-    /// More modes or leaves than a tuple may have.
+    /// The error for more modes or leaves than a tuple may have.
     #[cold]
     pub(crate) fn too_many_modes() -> Self {
         LayoutError::TooLarge { what: "the number of modes and leaves", limit: u64::from(LEAF) - 1 }
     }
 
-    /// A domain that an analysis does not walk.
+    /// The error for a domain that an analysis does not walk.
     #[cold]
     pub(crate) fn domain_too_large() -> Self {
         LayoutError::TooLarge { what: "the number of coordinates to walk", limit: DOMAIN_LIMIT }
@@ -289,5 +289,5 @@ impl LayoutError {
     }
 }
 
-/// Why a composition with a negative stride is rarely a layout.
+/// The reason that a composition with a negative stride is rarely a layout.
 const NEGATIVE: &str = "; a negative index counts down from the end of every mode but the last, so that -1 is the coordinate (-1 % extent, .., -1)";

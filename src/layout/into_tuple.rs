@@ -1,12 +1,11 @@
-//! [`Builder`] and [`IntoTuple`]: how tuples are put together, and what can stand for one.
-
-use smallvec::SmallVec;
+//! [`Builder`] puts tuples together; [`IntoTuple`] converts arguments to tuples.
 
 use super::error::LayoutError;
 use super::int::Int;
-use super::tuple::{Codes, LEAF, Leaves, MAX_DEPTH, Tuple, TupleRef};
+use super::profile::ProfileBuilder;
+use super::tuple::{LEAF, Leaves, Tuple, TupleRef};
 
-/// Builds a [`Tuple`] from the left to the right.
+/// Builds a [`Tuple`] from left to right.
 ///
 /// ```
 /// use tilewright::layout::{Builder, Int, shape};
@@ -23,10 +22,8 @@ use super::tuple::{Codes, LEAF, Leaves, MAX_DEPTH, Tuple, TupleRef};
 /// ```
 #[derive(Clone)]
 pub struct Builder<L> {
-    tuple: Tuple<L>,
-    /// The place of the code and the number of children so far of each open tuple.
-    open: SmallVec<[(u32, u32); 8]>,
-    error: Option<LayoutError>,
+    profile: ProfileBuilder,
+    leaves: Leaves<L>,
 }
 
 impl<L> Default for Builder<L> {
@@ -36,7 +33,7 @@ impl<L> Default for Builder<L> {
 }
 
 impl<L> Builder<L> {
-    /// Nothing yet.
+    /// An empty builder.
     ///
     /// ```
     /// # use tilewright::layout::{Builder, Int};
@@ -45,14 +42,7 @@ impl<L> Builder<L> {
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
     pub fn new() -> Self {
-        let tuple = Tuple { codes: Codes::new(), leaves: Leaves::new() };
-        Self { tuple, open: SmallVec::new(), error: None }
-    }
-
-    fn child(&mut self) {
-        if let Some((_, count)) = self.open.last_mut() {
-            *count = count.saturating_add(1);
-        }
+        Self { profile: ProfileBuilder::default(), leaves: Leaves::new() }
     }
 
     /// Begins a tuple.
@@ -66,12 +56,7 @@ impl<L> Builder<L> {
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
     pub fn open(&mut self) {
-        self.child();
-        if self.open.len() >= MAX_DEPTH {
-            self.error.get_or_insert(LayoutError::TooDeep { limit: MAX_DEPTH });
-        }
-        self.open.push((u32::try_from(self.tuple.codes.len()).unwrap_or(u32::MAX), 0));
-        self.tuple.codes.push(0);
+        self.profile.open();
     }
 
     /// Ends the tuple that was begun last.
@@ -88,17 +73,7 @@ impl<L> Builder<L> {
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
     pub fn close(&mut self) {
-        let Some((at, count)) = self.open.pop() else { return };
-        match u16::try_from(count) {
-            Ok(count) if count != LEAF => {
-                if let Some(code) = self.tuple.codes.get_mut(at as usize) {
-                    *code = count;
-                }
-            }
-            _ => {
-                self.error.get_or_insert(LayoutError::too_many_modes());
-            }
-        }
+        self.profile.close();
     }
 
     /// Appends a leaf.
@@ -112,9 +87,8 @@ impl<L> Builder<L> {
     /// ```
     #[inline]
     pub fn push(&mut self, leaf: impl Into<L>) {
-        self.child();
-        self.tuple.codes.push(LEAF);
-        self.tuple.leaves.push(leaf.into());
+        self.profile.leaf();
+        self.leaves.push(leaf.into());
     }
 
     /// Appends a whole sub-tree.
@@ -131,12 +105,8 @@ impl<L> Builder<L> {
     where
         L: Clone,
     {
-        self.child();
-        if self.open.len() + tree.depth() > MAX_DEPTH {
-            self.error.get_or_insert(LayoutError::TooDeep { limit: MAX_DEPTH });
-        }
-        self.tuple.codes.extend_from_slice(tree.codes);
-        self.tuple.leaves.extend(tree.leaves.iter().cloned());
+        self.profile.tree(tree.codes, || tree.depth());
+        self.leaves.extend(tree.leaves.iter().cloned());
     }
 
     /// The tuple.
@@ -153,20 +123,13 @@ impl<L> Builder<L> {
     ///
     /// # Errors
     /// [`LayoutError::TooDeep`], [`LayoutError::TooLarge`].
-    pub fn finish(mut self) -> Result<Tuple<L>, LayoutError> {
-        while !self.open.is_empty() {
-            self.close();
-        }
-        match self.error {
-            Some(error) => Err(error),
-            None if self.tuple.codes.is_empty() => Ok(Tuple::default()),
-            None => Ok(self.tuple),
-        }
+    pub fn finish(self) -> Result<Tuple<L>, LayoutError> {
+        Ok(Tuple { codes: self.profile.finish()?, leaves: self.leaves })
     }
 }
 
-/// What can stand for a tuple with leaves of type `L` in an argument: a leaf, a Rust tuple or
-/// array of such things, or a [`Tuple`].
+/// An argument that converts to a tuple with leaves of type `L`: a leaf, a Rust tuple or array of
+/// such arguments, or a [`Tuple`].
 ///
 /// ```
 /// use tilewright::layout::{Int, IntTuple, IntoTuple, shape};
@@ -278,8 +241,8 @@ macro_rules! rust_tuples {
             fn from(items: ($($name,)*)) -> Self {
                 let mut out = Builder::new();
                 items.push_into(&mut out);
-                // Rust tuples of eight are far from both limits, and a nested `Tuple` is inside
-                // of them already; only absurd nesting of both is cut to the empty tuple.
+                // Rust tuples of eight are far from both limits, and a nested `Tuple` respects them
+                // already. Only absurd nesting of both gives the empty tuple instead.
                 out.finish().unwrap_or_default()
             }
         }

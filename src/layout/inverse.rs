@@ -1,4 +1,4 @@
-//! `right_inverse`, `left_inverse`, `nullspace`.
+//! Computes `right_inverse`, `left_inverse` and `nullspace`.
 
 use std::cell::Cell;
 
@@ -16,7 +16,7 @@ use super::number::{Number, Stride as _};
 
 type Result<T, E = LayoutError> = std::result::Result<T, E>;
 
-/// Puts the modes of the coalesced layout, each with its place in the domain: the exclusive prefix
+/// Puts the modes of the coalesced layout, each with its stride in the domain: the exclusive prefix
 /// product of the extents.
 #[inline]
 fn placed<N: Number>(layout: LayoutRef<'_>, modes: &mut N::Placed) -> Result<(), N::Error> {
@@ -28,8 +28,8 @@ fn placed<N: Number>(layout: LayoutRef<'_>, modes: &mut N::Placed) -> Result<(),
     })
 }
 
-/// Sorts by stride, symbols last, by the exchanges that CuTe makes: they decide the order of equal
-/// strides, which shows in the printed result.
+/// Sorts by stride, symbols last, by CuTe's exchanges. They decide the order of equal strides,
+/// which shows in the printed result.
 #[inline]
 fn sort_by_stride<N: Number>(modes: &mut [(N, N::Stride, N)]) {
     for i in 0..modes.len() {
@@ -41,7 +41,7 @@ fn sort_by_stride<N: Number>(modes: &mut [(N, N::Stride, N)]) {
     }
 }
 
-/// Moves mode `at` to the front, and those before it one back.
+/// Moves mode `at` to the front and the modes before it one back.
 #[inline]
 fn to_front<T>(modes: &mut [T], at: usize) {
     for i in (0..at).rev() {
@@ -49,10 +49,10 @@ fn to_front<T>(modes: &mut [T], at: usize) {
     }
 }
 
-/// The right inverse that CuTe finds.
+/// The right inverse that CuTe finds, or a longer one.
 struct RightInverse<'a> {
     layout: LayoutRef<'a>,
-    /// Whether a longer one is looked for.
+    /// True to look for a longer one.
     longest: bool,
 }
 
@@ -62,7 +62,7 @@ impl Operation for RightInverse<'_> {
         let mut modes = N::Placed::default();
         placed::<N>(self.layout, &mut modes)?;
         sort_by_stride::<N>(&mut modes);
-        // Modes that do not overlap leave no choice.
+        // Modes without overlap leave no choice.
         let mut overlaps = false;
         let mut end = 0i64;
         for (s, d, _) in modes.iter() {
@@ -105,13 +105,13 @@ struct Link {
     extent: i64,
     /// The stride of the leaf in the domain.
     place: i64,
-    /// What the longest chain that begins here reaches, and its next leaf.
+    /// The size that the longest chain from here reaches, and its next leaf.
     reached: i64,
     next: Option<usize>,
 }
 
-/// The longest chain of static leaves in which each stride is what the chain reaches before it, if it
-/// reaches more than `reached`.
+/// The longest chain of static leaves, if it reaches more than `reached`. Each stride of a chain is
+/// the size that the chain reaches before it.
 #[cold]
 fn longest_chain<N: Number>(
     layout: LayoutRef<'_>,
@@ -129,7 +129,7 @@ fn longest_chain<N: Number>(
         }
         place = place.checked_mul(extent).ok_or_else(|| N::overflow("right_inverse"))?;
     }
-    // A chain goes on at a larger stride only, so that what follows a leaf is known before it.
+    // A chain continues only at a larger stride, so the leaf after a leaf is known before it.
     links.sort_by_key(|link| std::cmp::Reverse(link.stride));
     let mut first: Option<usize> = None;
     for i in 0..links.len() {
@@ -157,7 +157,7 @@ fn longest_chain<N: Number>(
     }
 }
 
-/// The left inverse, and whether it is seen that the layout is one-to-one.
+/// The left inverse, with a proof that the layout is one-to-one if there is one.
 struct LeftInverse<'a> {
     layout: LayoutRef<'a>,
     injective: &'a Cell<bool>,
@@ -168,11 +168,11 @@ impl Operation for LeftInverse<'_> {
     fn run<N: Number>(&self, out: &mut Draft<N>) -> Result<(), N::Error> {
         let mut modes = N::Placed::default();
         placed::<N>(self.layout, &mut modes)?;
-        // Only the mode of the largest stride may be negative, and is at the end then.
+        // Only the mode of the largest stride may be negative, so it is at the end.
         let negative = order_by_stride::<N>(&mut modes, self.layout)?;
         let mut inverse = Flat::<N>::default();
         let mut reached = N::new(1);
-        // The stride of the step that is still open, and the last mode taken.
+        // The stride of the open step, and the last mode taken.
         let mut stride = N::new(0);
         let mut last: Option<(&N, &N)> = None;
         let mut injective = true;
@@ -208,8 +208,8 @@ impl Operation for LeftInverse<'_> {
     }
 }
 
-/// Sorts the modes by the absolute values of their strides, which it leaves there. True if the last
-/// one was negative.
+/// Sorts the modes by the absolute values of their strides and stores these. True if the last
+/// stride was negative.
 #[inline]
 fn order_by_stride<N: Number>(
     modes: &mut [(N, N::Stride, N)],
@@ -263,12 +263,12 @@ fn below_a_larger<N: Number>(layout: LayoutRef<'_>) -> N::Error {
 }
 
 impl Layout {
-    /// The longest layout with `self(R(i)) == i` for all `i < size(R)` that is made of leaves of
-    /// `self`, each with the stride that the leaves before it reach.
+    /// The longest layout with `self(R(i)) == i` for all `i < size(R)` that consists of leaves of
+    /// `self`. The stride of each leaf is the size that the leaves before it reach.
     ///
-    /// Of leaves with the same stride CuTe takes the first, after coalescing. Where that ends early,
-    /// the result is the longest sequence instead. With symbols, a mode is taken where its stride is
-    /// seen to be the size that is reached, in CuTe's order.
+    /// Of leaves with the same stride CuTe takes the first, after coalescing. If that ends early,
+    /// the result is the longest sequence instead. With symbols, a mode is taken if its stride is
+    /// provably the size that is reached, in CuTe's order.
     ///
     /// ```
     /// # use tilewright::layout::{Int, Layout, layout};
@@ -296,8 +296,8 @@ impl Layout {
     /// A layout with `self(R(self(i))) == self(i)` for all `i < size(self)`; for a one-to-one
     /// layout `R(self(i)) == i`.
     ///
-    /// The largest stride may be negative: the last mode of `R` takes what is left of an index,
-    /// also of a negative one.
+    /// The largest stride may be negative: the last mode of `R` takes the rest of an index, also of
+    /// a negative one.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -339,8 +339,7 @@ impl Layout {
         }
     }
 
-    /// The coordinates that are mapped to 0 by static strides 0: `self(R(i)) == 0` for all
-    /// `i < size(R)`.
+    /// The coordinates with index 0 by static strides 0: `self(R(i)) == 0` for all `i < size(R)`.
     ///
     /// ```
     /// # use tilewright::layout::layout;

@@ -1,4 +1,4 @@
-//! [`Layout`]: a function from coordinates to integers (or coordinates), given by shape and stride.
+//! [`Layout`] is a function from coordinates to integers or coordinates, given by shape and stride.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -36,8 +36,8 @@ pub type StrideRef<'a> = TupleRef<'a, ScaledBasis>;
 /// A function from coordinates to indices: `shape : stride`.
 ///
 /// A coordinate is an integer, or a tuple that the shape refines. The index of a coordinate of
-/// leaves is the sum of the products with the strides; an integer is split into such a coordinate
-/// with the first mode running fastest, the last mode taking what is left.
+/// leaves is the sum of its products with the strides. An integer is split into such a coordinate:
+/// the first mode runs fastest, and the last mode takes the rest.
 ///
 /// ```
 /// use tilewright::layout::{Layout, layout};
@@ -115,7 +115,7 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::TooDeep`], [`LayoutError::TooLarge`] for more than a basis path holds.
+    /// [`LayoutError::TooDeep`], [`LayoutError::TooLarge`] beyond the limits of a basis path.
     pub fn identity(shape: impl IntoTuple<Int>) -> Result<Self> {
         fn walk(
             node: IntTupleRef<'_>,
@@ -139,7 +139,7 @@ impl Layout {
         Ok(Self { codes: shape.codes, shape: shape.leaves, stride })
     }
 
-    /// The layout whose modes are `modes`, in order: CuTe's `make_layout` of layouts.
+    /// The layout with the modes `modes`, in order: CuTe's `make_layout` of layouts.
     ///
     /// ```
     /// # use tilewright::layout::{Layout, layout};
@@ -266,8 +266,8 @@ impl Layout {
         self.as_ref().size()
     }
 
-    /// One more than the largest index, for strides that are not negative. In general the size of
-    /// [`coshape`](Layout::coshape), in which strides count with their absolute value.
+    /// One more than the largest index, for strides that are not negative. In general it is the
+    /// size of [`coshape`](Layout::coshape), which uses the absolute values of strides.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -282,7 +282,7 @@ impl Layout {
     }
 
     /// The smallest shape that contains all results: `sum (extent - 1) * |stride|`, plus 1 in each
-    /// place. An integer for a layout into the integers.
+    /// entry. An integer for a layout into the integers.
     ///
     /// ```
     /// # use tilewright::layout::{Layout, shape};

@@ -1,4 +1,4 @@
-//! [`LayoutRef`]: a mode of a layout, borrowed.
+//! [`LayoutRef`] borrows a mode of a layout.
 
 use std::fmt;
 
@@ -171,7 +171,7 @@ impl<'a> LayoutRef<'a> {
         sum.finish()?.map(|leaf| leaf.add(&Int::ONE))
     }
 
-    /// A copy of its own.
+    /// The mode as a layout of its own.
     ///
     /// ```
     /// # use tilewright::layout::layout;

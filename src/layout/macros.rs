@@ -1,7 +1,7 @@
-//! The macros that write layouts, shapes, coordinates and tilers in CuTe's notation.
+//! Macros write layouts, shapes, coordinates and tilers in CuTe's notation.
 
 /// A layout in CuTe's notation: `layout!((4, (2, 8)):(2, (1, 8)))`; without strides, the compact
-/// column-major one.
+/// column-major layout.
 ///
 /// The shape is one literal, name or tuple; strides are expressions, also of type
 /// [`ScaledBasis`](crate::layout::ScaledBasis). Shape and stride of different profiles do not
@@ -79,7 +79,7 @@ macro_rules! __tuple {
     }};
 }
 
-/// A shape: the parentheses of the macro are those of the tuple. `shape!(4, (2, 8))` is
+/// A shape: the parentheses of the macro are the parentheses of the tuple. `shape!(4, (2, 8))` is
 /// `(4,(2,8))`.
 ///
 /// ```

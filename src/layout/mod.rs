@@ -1,11 +1,12 @@
-//! CuTe's layout algebra as a host library: exact where CuTe is right, an error where it is wrong,
-//! for numbers and for symbols.
+//! Implements CuTe's layout algebra as a host library, for numbers and for symbols.
+//!
+//! It is exact where CuTe is right, and returns an error where CuTe is wrong.
 //!
 //! A **layout** is a function from coordinates to indices, written `shape : stride`. In
 //! `(4,(2,8)):(2,(1,8))` the coordinate `(3,(1,5))` has the index `3*2 + 1*1 + 5*8`. A coordinate
-//! may be less nested than the shape: the integer 7 in the mode `(2,8)` is `(1,3)`, as the first
-//! entry runs fastest and the last one takes what is left. So every layout is also a function of
-//! one integer, and the operations below are statements about that function.
+//! may be less nested than the shape: the integer 7 in the mode `(2,8)` is `(1,3)`, because the
+//! first entry runs fastest and the last entry takes the rest. So every layout is also a function
+//! of one integer, and the operations below are statements about that function.
 //!
 //! ```
 //! use tilewright::layout::{Env, Int, Layout, LayoutError, coord, layout, tiler};
@@ -17,7 +18,7 @@
 //! assert_eq!(layout!((2, (1, 6)):(1, (6, 2))).coalesce()?, layout!(12:1));
 //! // Composition: R(i) == A(B(i)).
 //! assert_eq!(layout!((6, 2):(8, 2)).composition(&layout!((4, 3):(3, 1)))?.to_string(), "((2,2),3):((24,2),8)");
-//! // Complement: what is not reached yet.
+//! // Complement: the indices that are not reached yet.
 //! assert_eq!(layout!((2, 2):(1, 6)).complement(&24.into())?, layout!((3, 2):(2, 12)));
 //! // Divide: a tile, and the layout of the tiles.
 //! let tiled = a.zipped_divide(&tiler!(2, 4))?;
@@ -36,7 +37,7 @@
 //! assert_eq!(d.to_string(), "((16,n/16),(16,4)):((1,16),(n,16*n))");
 //! assert_eq!(d.eval(&Env::new().with("n", 32))?.to_string(), "((16,2),(16,4)):((1,16),(32,512))");
 //!
-//! // What is no layout is refused, with the mode and the values.
+//! // A result that is not a layout is an error with the mode and the values.
 //! let error = layout!((4, 6, 8):(2, 3, 5)).composition(&layout!(6:3)).unwrap_err();
 //! assert!(matches!(error, LayoutError::NotAdmissible { .. }));
 //! # Ok::<(), LayoutError>(())
@@ -83,19 +84,19 @@
 //!
 //! * `A⁺` is `A` with its last mode unbounded, as CuTe reads it: a tile that does not divide the
 //!   last extent rounds up. In a divide the other modes round up too, each to whole tiles.
-//! * An operation satisfies its equation on its whole domain or returns a [`LayoutError`]. Where
-//!   CuTe's answer is right, ours is equal in print.
-//! * For symbols, evaluation commutes with the operation: `eval(op(L)) == op(eval(L))` as functions.
-//!   A condition that divisors and bounds leave open goes with the result, and `eval` is
-//!   [`LayoutError::ConditionViolated`] where it is not met.
+//! * An operation satisfies its equation on its whole domain or returns a [`LayoutError`]. If
+//!   CuTe's answer is right, ours prints the same.
+//! * For symbols, evaluation commutes with the operation: `eval(op(L)) == op(eval(L))` as
+//!   functions. If divisors and bounds leave a condition open, the result carries it, and an `eval`
+//!   that violates it is [`LayoutError::ConditionViolated`].
 //! * Arithmetic is 64-bit and checked. Nothing wraps, nothing panics.
-//! * Static layouts of up to 8 leaves allocate nothing, in no operation.
+//! * No operation on static layouts of up to 8 leaves allocates.
 //!
 //! Sources: CuTe's `layout.hpp`, `stride.hpp`, `int_tuple.hpp`, `swizzle.hpp`,
 //! `layout_composed.hpp`, by behaviour; "CuTe Layout Representation and Algebra" (arXiv
 //! 2603.02298); "Categorical Foundations for CuTe Layouts" (arXiv 2601.05972).
 
-// What layouts mean for memory, and layouts as bit matrices.
+// Analyses of layouts in memory, and layouts as bit matrices.
 mod analysis;
 mod linear;
 pub use analysis::{
@@ -122,7 +123,7 @@ mod error;
 mod int;
 mod into_tuple;
 mod inverse;
-#[expect(clippy::module_inception, reason = "the type that gives the storey its name")]
+#[expect(clippy::module_inception, reason = "the type that gives the layer its name")]
 mod layout;
 mod layout_ref;
 mod macros;
@@ -132,6 +133,7 @@ mod names;
 mod number;
 mod partition;
 mod product;
+mod profile;
 mod ratio;
 mod recast;
 #[cfg(feature = "serde")]

@@ -1,4 +1,4 @@
-//! Access to the modes of a layout and their rearrangement.
+//! Gives access to the modes of a layout and rearranges them.
 
 use super::builder::LayoutBuilder;
 use super::error::LayoutError;
@@ -38,8 +38,8 @@ fn check_range(begin: usize, end: usize, rank: usize) -> Result<()> {
 }
 
 impl Layout {
-    /// The mode at a path, borrowed: where CuTe takes a mode as a parameter, `size<I,J>(L)`, the
-    /// question is put to the mode.
+    /// The mode at a path, borrowed. It replaces CuTe's mode parameters: `size<I,J>(L)` is
+    /// `L.mode(&[i, j])?.size()`.
     ///
     /// ```
     /// # use tilewright::layout::{layout, shape};

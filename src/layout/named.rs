@@ -1,4 +1,4 @@
-//! [`NamedLayout`]: a layout whose modes have names.
+//! [`NamedLayout`] is a layout whose modes have names.
 
 use std::fmt;
 
@@ -14,8 +14,9 @@ use super::tuple::{IntTuple, Tuple};
 
 type Result<T> = std::result::Result<T, LayoutError>;
 
-/// A layout whose modes have names. Names follow their modes through divides, products and slices, and stand in the text
-/// of the layout, `(64,32):(32,1) of (m,k)`, and in the errors of its operations.
+/// A layout whose modes have names. The names follow their modes through divides, products and
+/// slices. They stand in the text of the layout, `(64,32):(32,1) of (m,k)`, and in the errors of
+/// its operations.
 ///
 /// | operation | names |
 /// |---|---|
@@ -27,7 +28,7 @@ type Result<T> = std::result::Result<T, LayoutError>;
 /// | `slice` | those of the modes that stay; all parts of a mode have its name |
 /// | `group_modes` | `(m,(n,k))` |
 ///
-/// A [`Tensor`](crate::tensor::Tensor) that is made of it has its names.
+/// A [`Tensor`](crate::tensor::Tensor) of it has the same names.
 ///
 /// ```
 /// use tilewright::layout::{coord, layout, tiler};
@@ -87,7 +88,7 @@ impl NamedLayout {
         &self.layout
     }
 
-    /// The layout, and the names.
+    /// The layout and the names.
     pub(crate) fn into_parts(self) -> (Layout, Names) {
         (self.layout, self.names)
     }
@@ -134,7 +135,7 @@ impl NamedLayout {
         self.layout.mode(&[self.index_of(name)?])
     }
 
-    /// The coordinate that has these places in these modes, and `_` in all others.
+    /// The coordinate with these indices in these modes and `_` in all others.
     ///
     /// ```
     /// # use tilewright::layout::{coord, layout};
@@ -163,7 +164,8 @@ impl NamedLayout {
         }
     }
 
-    /// The layout at places of some modes: [`slice`](NamedLayout::slice) at [`coordinate`](NamedLayout::coordinate).
+    /// The layout at indices of some modes: [`slice`](NamedLayout::slice) at
+    /// [`coordinate`](NamedLayout::coordinate).
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -197,7 +199,7 @@ impl NamedLayout {
         self.with("slice", true, self.layout.slice(coord), |_| names)
     }
 
-    /// [`Layout::slice_and_offset`]: the slice, and the index that its origin has.
+    /// [`Layout::slice_and_offset`]: the slice and the index of its origin.
     ///
     /// ```
     /// # use tilewright::layout::{coord, layout};
@@ -292,7 +294,7 @@ impl NamedLayout {
         Ok(NamedLayout { layout, names })
     }
 
-    /// The error of an operation. Where it works `by_mode`, its places are modes of this layout.
+    /// The error of an operation. If it works `by_mode`, its paths are modes of this layout.
     fn failed(&self, operation: &'static str, by_mode: bool, error: LayoutError) -> LayoutError {
         let mode = error.mode().filter(|_| by_mode).and_then(|path| {
             let mut indices = path.indices();
@@ -308,7 +310,8 @@ impl NamedLayout {
 
 macro_rules! by_tiler {
     ($($name:ident, $logical:ident, $arrange:expr, $expected:literal;)*) => {
-        /// Divides and products by a tiler: the layout that the operation of [`Layout`] of the same name gives.
+        /// Divides and products by a tiler: the layout is the result of the same operation of
+        /// [`Layout`].
         impl NamedLayout {$(
             #[doc = concat!("[`Layout::", stringify!($name), "`].")]
             ///

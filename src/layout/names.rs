@@ -1,4 +1,4 @@
-//! [`Names`] of modes, and how they follow the modes through operations; [`NameError`].
+//! [`Names`] follow modes through operations; [`NameError`] reports names that do not fit.
 
 use crate::errors::errors;
 use std::fmt;
@@ -10,7 +10,7 @@ use super::layout::Layout;
 use super::tiler::TilerRef;
 
 errors! {
-    /// Why names do not fit modes.
+    /// Names that do not fit the modes.
     ///
     /// ```
     /// use tilewright::layout::{LayoutError, NameError, layout};
@@ -35,12 +35,12 @@ errors! {
 
 type Name = Arc<str>;
 
-/// The names of modes, one for each; none for modes that were given none.
+/// The names of modes, one for each; empty for modes without names.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Names(Option<Arc<[Name]>>);
 
 impl Names {
-    /// Names for `modes` modes, each another one.
+    /// Checks that there are `modes` different names and makes them the names of the modes.
     pub(crate) fn new<N: Into<String>>(
         names: impl IntoIterator<Item = N>,
         modes: usize,
@@ -60,7 +60,7 @@ impl Names {
         Ok(Names(Some(names)))
     }
 
-    /// The names; nothing where there are none.
+    /// The names; nothing if there are none.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &str> {
         self.0.iter().flat_map(|names| names.iter()).map(|name| name.as_ref())
     }
@@ -85,7 +85,8 @@ impl Names {
         Names(self.0.as_ref().map(|names| f(names).into()))
     }
 
-    /// The modes that a slice keeps: of each mode so many parts, which all have its name.
+    /// The modes that a slice keeps. `kept` is the number of remaining parts of each mode; all
+    /// parts have its name.
     pub(crate) fn slice(&self, kept: impl IntoIterator<Item = usize>) -> Names {
         self.map(|names| {
             let each = names.iter().zip(kept);
@@ -93,7 +94,7 @@ impl Names {
         })
     }
 
-    /// The modes that a coordinate of the host keeps.
+    /// The modes that a host coordinate keeps.
     pub(crate) fn at(&self, coord: CoordRef<'_>) -> Names {
         fn kept(coord: CoordRef<'_>) -> usize {
             match coord.as_leaf() {
@@ -122,14 +123,14 @@ impl Names {
         self.map(|names| modes.iter().filter_map(|mode| names.get(*mode).cloned()).collect())
     }
 
-    /// The modes of the part of a thread before it is chosen: (thread, value, the modes ..).
+    /// The modes of a partition before the thread is chosen: (thread, value, the modes ..).
     pub(crate) fn by_thread(&self) -> Names {
         let front = ["thread", "value"].map(Name::from);
         self.map(|names| front.into_iter().chain(names.iter().cloned()).collect())
     }
 
-    /// The modes after a product whose tiles lie beside the modes of the block. Modes that the block lacks have tiles
-    /// alone.
+    /// The modes after a product that puts each tile mode beside its block mode. Modes that the
+    /// block lacks have tiles alone.
     pub(crate) fn interleaved(&self, rank: usize) -> Names {
         let lacking = |names: &[Name]| rank.saturating_sub(names.len());
         self.map(|names| {
@@ -138,8 +139,9 @@ impl Names {
         })
     }
 
-    /// The modes after a divide or a product by `tiler` with the result `made`: each mode as its tile and its tiles, or
-    /// arranged. A tiler of the whole sees one mode, `(m,k)`; `pair` makes its result that is not arranged.
+    /// The modes after a divide or a product by `tiler` with the result `made`: each mode as its
+    /// tile and its tiles, or arranged. A tiler of the whole sees one mode, `(m,k)`; `pair`
+    /// computes its result before the arrangement.
     pub(crate) fn tiled<E>(
         &self,
         arrange: Option<Arrange>,
@@ -158,7 +160,8 @@ impl Names {
         }
     }
 
-    /// As [`tiled`](Names::tiled), flat, into `rank` modes of which `tile` are those of the tile.
+    /// As [`tiled`](Names::tiled), flat, into `rank` modes; the first `tile` modes are those of the
+    /// tile.
     pub(crate) fn flat(&self, tiler: TilerRef<'_>, tile: usize, rank: usize) -> Names {
         match tiler.by_mode() {
             Some(modes) => self.by_mode(Some(Arrange::Flat), modes),

@@ -1,9 +1,9 @@
-//! [`Number`]: what the leaves of a layout are while an operation works on them.
+//! [`Number`] abstracts over the leaves of a layout during an operation: `i64` or [`Int`].
 //!
-//! Each operation is written once, for any [`Number`]. With `i64` it works in arrays on the stack,
-//! takes static layouts into the integers only, and gives up without a word wherever there is no
-//! result; with [`Int`] it takes everything and says why. [`perform`](super::draft::perform) tries
-//! one after the other.
+//! Each operation is written once, for any [`Number`]. With `i64` it works in arrays on the stack
+//! and takes only static layouts into the integers; without a result it returns [`Unable`] and no
+//! reason. With [`Int`] it takes every layout and returns the error.
+//! [`perform`](super::draft::perform) tries `i64` first.
 
 use std::ops::{Deref, DerefMut};
 
@@ -18,7 +18,7 @@ use super::tuple::{Codes, Leaves};
 pub(crate) trait List<T>: Default + DerefMut<Target = [T]> {
     fn tail(&mut self) -> Option<&mut T>;
 
-    /// Whether there was room.
+    /// Appends an item; false if there is no room.
     #[must_use]
     fn add(&mut self, item: T) -> bool;
     fn insert_at(&mut self, at: usize, item: T) -> bool;
@@ -100,10 +100,10 @@ impl<T: Copy + Default, const N: usize> List<T> for Stack<T, N> {
     }
 }
 
-/// The extents of layouts in work, and with them the strides and the lists of both.
+/// The extents of layouts during an operation, with the types of strides and lists.
 pub(crate) trait Number: Clone {
     type Stride: Stride<Number = Self>;
-    /// Why there is no result.
+    /// The reason that there is no result.
     type Error;
     type Codes: List<u16>;
     /// Extents and strides.
@@ -118,16 +118,16 @@ pub(crate) trait Number: Clone {
     fn new(value: i64) -> Self;
     fn read(value: &Int) -> Result<Self, Self::Error>;
     fn to_int(&self) -> Int;
-    /// The error, where errors are told.
+    /// The error; only [`Int`] evaluates the reason.
     fn fail(why: impl FnOnce() -> LayoutError) -> Self::Error;
-    /// The error, in a mode of the argument.
+    /// The error, wrapped in a mode of the argument.
     fn within(error: Self::Error, mode: usize) -> Self::Error;
 
     fn number(&self) -> Option<i64>;
     fn bounds(&self) -> (i64, i64);
-    /// Equal, as far as can be seen.
+    /// Provably equal.
     fn same(&self, other: &Self) -> bool;
-    /// Not less than `other`, as far as can be seen.
+    /// Provably at least `other`.
     fn at_least(&self, other: &Self) -> bool;
     fn multiple_of(&self, other: &Self) -> bool;
     /// The value on the condition that `violation` is not above 0.
@@ -169,7 +169,7 @@ pub(crate) trait Number: Clone {
     }
 }
 
-/// The strides of layouts in work.
+/// The strides of layouts during an operation.
 pub(crate) trait Stride: Clone {
     type Number: Number<Stride = Self>;
 
@@ -185,14 +185,14 @@ pub(crate) trait Stride: Clone {
     fn scaled(&self, by: &Self::Number) -> Result<Self, <Self::Number as Number>::Error>;
     /// The sum, if it is a stride.
     fn plus(&self, other: &Self) -> Option<Self>;
-    /// True if the modes `s0:d0` and then `s1:d1` are one mode: `d1 == s0 * d0`.
+    /// True if the modes `s0:d0` and `s1:d1` merge into one mode: `d1 == s0 * d0`.
     ///
     /// A static extent is not merged with a symbolic one after it, as in CuTe: kernels unroll over
     /// the static one.
     fn merges(s0: &Self::Number, d0: &Self, s1: &Self::Number, d1: &Self) -> bool;
 }
 
-/// There is no result, or not here.
+/// There is no result on `i64`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Unable;
 
@@ -206,8 +206,8 @@ macro_rules! checked {
     )*};
 }
 
-/// `a / b` rounded down and the remainder, for `a >= 0` and `b > 0` by the division of half the
-/// width where that is enough: it is several times as fast.
+/// `a / b` rounded down and the remainder. If `a >= 0` and `b > 0` fit into 32 bits it uses 32-bit
+/// division, which is several times as fast.
 #[inline]
 pub(crate) fn split_i64(a: i64, b: i64) -> Option<(i64, i64)> {
     if a >= 0 && b > 0 {
@@ -216,12 +216,12 @@ pub(crate) fn split_i64(a: i64, b: i64) -> Option<(i64, i64)> {
         return Some((quotient.cast_signed(), (n - quotient * d).cast_signed()));
     }
     let quotient = floor_div_i64(a, b)?;
-    // The remainder fits even where the product does not.
+    // The remainder fits even if the product does not.
     Some((quotient, a.wrapping_sub(quotient.wrapping_mul(b))))
 }
 
-/// The most leaves and codes of a result, and the most leaves of an argument after coalescing, that
-/// are worked on without allocating. Larger layouts are left to [`Int`].
+/// The largest numbers of leaves and codes of a result, and of leaves of an argument after
+/// coalescing, that need no allocation. Larger layouts are left to [`Int`].
 const LEAVES: usize = 12;
 const CODES: usize = 24;
 const FLAT: usize = 8;

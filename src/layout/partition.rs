@@ -1,4 +1,5 @@
-//! `local_tile` and `local_partition`: the part of a layout that a block or a thread works on.
+//! Computes `local_tile` and `local_partition`: the part of a layout for a thread block or a
+//! thread.
 
 use super::coord::Coord;
 use super::error::LayoutError;
@@ -13,8 +14,8 @@ type Result<T> = std::result::Result<T, LayoutError>;
 impl Layout {
     /// The tile at `coord` after dividing by `tiler`, and its offset: CuTe's `local_tile`.
     ///
-    /// The modes are those of the tile, then those of the rest where `coord` has `_`; entries that
-    /// `coord` lacks are `_`.
+    /// The modes are those of the tile, then those of the rest at each `_` of `coord`. Missing
+    /// entries of `coord` are `_`.
     ///
     /// ```
     /// # use tilewright::layout::{coord, layout, tiler};
@@ -37,8 +38,8 @@ impl Layout {
         tiled.slice_and_offset(&tile_coord(&tiled, coord)?)
     }
 
-    /// The elements of thread `index` when `threads` covers the layout again and again, and their
-    /// offset: CuTe's `local_partition`.
+    /// The elements of thread `index` if copies of `threads` cover the layout, and their offset:
+    /// CuTe's `local_partition`.
     ///
     /// ```
     /// # use tilewright::layout::{Int, layout};
@@ -71,12 +72,13 @@ pub(crate) fn tile_coord(tiled: &Layout, coord: &Coord) -> Result<Coord> {
     Tuple::from_items([underscores(tile)?.as_ref(), coord.as_ref()])
 }
 
-/// The tile that `threads` covers at once.
+/// The tile that `threads` covers once.
 pub(crate) fn thread_tiler(threads: &Layout) -> Result<Tiler> {
     Ok(Tiler::from(&product_each(threads.shape())?))
 }
 
-/// The coordinate of a zipped divide that takes the place of thread `index` and keeps the rest.
+/// The coordinate of a zipped divide that takes the element of thread `index` in the tile and keeps
+/// the rest.
 pub(crate) fn thread_coord(tiled: &Layout, threads: &Layout, index: &Int) -> Result<Coord> {
     let [tile, rest] = ranks(tiled)?;
     let coord = padded(flat_coord(index, threads.as_ref())?.as_ref(), tile)?;

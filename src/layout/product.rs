@@ -1,4 +1,5 @@
-//! `logical_product` and its arrangements, `blocked_product`, `raked_product`, `tile_to_shape`.
+//! Computes `logical_product`, its arrangements, `blocked_product`, `raked_product` and
+//! `tile_to_shape`.
 
 use super::builder::LayoutBuilder;
 use super::coalesce::Flat;
@@ -50,9 +51,8 @@ impl Pairwise for Product {
     }
 }
 
-/// A number that is above 0 if the last mode of `free` has the extent 1 and the tile reaches it, with
-/// `cosize` or a negative index. Numbers would drop that mode, and the one before it would be the
-/// unbounded one.
+/// A number above 0 if the last mode of `free` has extent 1 and the tile reaches it, with `cosize`
+/// or a negative index. Numbers would drop that mode, and the mode before it would be unbounded.
 #[inline]
 fn dropped_by_numbers<N: Number>(
     free: &Flat<N>,

@@ -1,4 +1,4 @@
-//! [`Ratio`]: an exact fraction.
+//! [`Ratio`] is an exact fraction.
 
 use std::fmt;
 
@@ -100,7 +100,7 @@ impl Ratio {
         self.is_integral().then(|| self.numerator())
     }
 
-    /// The largest integer that is not greater.
+    /// The largest integer that is not above it.
     ///
     /// ```
     /// # use tilewright::layout::Ratio;

@@ -1,4 +1,4 @@
-//! `upcast`, `downcast`, `recast_layout`: the same memory as elements of another width.
+//! Computes `upcast`, `downcast` and `recast_layout`: the same memory as elements of another width.
 
 use super::error::LayoutError;
 use super::int::Int;
@@ -15,7 +15,7 @@ fn positive(n: i64) -> Result<Int> {
 }
 
 impl Layout {
-    /// The layout in elements of `n` of the present ones: contiguous modes become `n` times
+    /// The layout for elements of the size of `n` present ones: contiguous modes become `n` times
     /// shorter, other strides `n` times smaller. The image of the result times `n` is the set of
     /// multiples of `n` in the image of `self`.
     ///
@@ -27,10 +27,9 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::NotDivisible`] for a stride that neither divides `n` nor is a multiple, of a mode
-    /// of an extent other than 1; a symbolic stride is divided on the condition that it is a multiple,
-    /// which evaluation checks.
-    /// [`LayoutError::ExtentNotPositive`] for `n < 1`.
+    /// [`LayoutError::NotDivisible`] for a stride of a mode with an extent other than 1 that
+    /// neither divides `n` nor is a multiple. A symbolic stride is divided on the condition that it
+    /// is a multiple, which evaluation checks. [`LayoutError::ExtentNotPositive`] for `n < 1`.
     pub fn upcast(&self, n: i64) -> Result<Layout> {
         let by = positive(n)?;
         let mut out = self.clone();
@@ -57,9 +56,9 @@ impl Layout {
         Ok(out)
     }
 
-    /// The layout in elements of which `n` make one of the present ones: the mode of stride 1
-    /// becomes `n` times longer, the strides of the others `n` times larger. Of several modes of
-    /// stride 1 it is the one of an extent other than 1, or the first one.
+    /// The layout for elements of 1/`n` of the present size: the mode of stride 1 becomes `n` times
+    /// longer, the strides of the others `n` times larger. Of several modes of stride 1 it is the
+    /// first one with an extent other than 1, or the first one.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -69,12 +68,13 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::Unsupported`] if no mode has stride 1: the new elements would have no mode;
-    /// [`LayoutError::NotInjective`] if several modes of an extent other than 1 have stride 1 or -1;
-    /// [`LayoutError::Undecided`] for a symbolic stride of unknown sign; [`LayoutError::Overflow`], [`LayoutError::ExtentNotPositive`] for `n < 1`.
+    /// [`LayoutError::Unsupported`] if no mode has stride 1, because the new elements would have no
+    /// mode; [`LayoutError::NotInjective`] if several modes of an extent other than 1 have stride 1
+    /// or -1; [`LayoutError::Undecided`] for a symbolic stride of unknown sign;
+    /// [`LayoutError::Overflow`], [`LayoutError::ExtentNotPositive`] for `n < 1`.
     pub fn downcast(&self, n: i64) -> Result<Layout> {
         let by = positive(n)?;
-        // These elements are the present ones, whatever the strides are.
+        // For `n == 1` the elements do not change, whatever the strides are.
         if n == 1 {
             return Ok(self.clone());
         }
@@ -99,7 +99,8 @@ impl Layout {
         for (i, (s, d)) in out.shape.iter_mut().zip(&mut out.stride).enumerate() {
             if i == unit {
                 let longer = s.mul(&by)?;
-                // An extent that turns out to be 1 would leave it to the first one to be longer.
+                // If this extent evaluates to 1, the first mode of stride 1 would have to become
+                // longer instead.
                 *s = if i == first { longer } else { longer.on_condition(&Int::new(2).sub(s)?) };
                 continue;
             }
@@ -107,7 +108,7 @@ impl Layout {
             if let (Some(value), Some(result)) = (d.as_int(), scaled.as_int())
                 && !value.is_static()
             {
-                // A stride that turns out to be 1 would have to lengthen its mode instead.
+                // If this stride evaluates to 1, its mode would have to become longer instead.
                 if value.bounds().0 < 1 {
                     return Err(LayoutError::Undecided {
                         operation: "downcast",
@@ -126,8 +127,9 @@ impl Layout {
         Ok(out)
     }
 
-    /// The layout for elements of `new_bits` of a memory that `self` describes in elements of
-    /// `old_bits`: an upcast by the numerator and a downcast by the denominator of their ratio.
+    /// The layout for elements of `new_bits`, for memory that `self` describes in elements of
+    /// `old_bits`. It is an upcast by the numerator and a downcast by the denominator of their
+    /// ratio.
     ///
     /// ```
     /// # use tilewright::layout::layout;

@@ -1,5 +1,5 @@
-//! `serde` of the types of the algebra: as the text of their notation, symbols with what is known
-//! of them.
+//! Implements `serde` for the types of the algebra: as text in their notation, symbols with their
+//! facts.
 
 use std::fmt;
 

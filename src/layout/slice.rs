@@ -1,7 +1,6 @@
-//! `slice`, `dice`, and the offset that a slice leaves behind.
+//! Computes `slice`, `dice` and the offset of a slice.
 
 use super::basis::Sum;
-use super::builder::LayoutBuilder;
 use super::coord::{Coord, CoordRef, Slot};
 use super::error::LayoutError;
 use super::int::Int;
@@ -11,51 +10,21 @@ use super::tuple::{IntTuple, IntTupleRef, Tuple, TupleRef};
 
 type Result<T> = std::result::Result<T, LayoutError>;
 
-fn check_rank(coord: CoordRef<'_>, rank: usize) -> Result<()> {
+pub(crate) fn check_rank(coord: CoordRef<'_>, rank: usize) -> Result<()> {
     if coord.rank() == rank {
         return Ok(());
     }
     Err(LayoutError::RankMismatch { expected: rank, found: coord.rank() })
 }
 
-/// Appends the modes at the `_` of `coord` (`keep`), or those at its places (`!keep`).
-fn pick(
-    coord: CoordRef<'_>,
-    layout: LayoutRef<'_>,
-    keep: bool,
-    out: &mut LayoutBuilder,
-) -> Result<()> {
-    if let Some(slot) = coord.as_leaf() {
-        if (*slot == Slot::All) == keep {
-            out.push_ref(layout);
-        }
-        return Ok(());
-    }
-    if layout.is_leaf() {
-        return Err(LayoutError::NotAnInteger { found: coord.to_string() });
-    }
-    check_rank(coord, layout.rank())?;
-    for (i, (c, mode)) in coord.children().zip(layout.modes()).enumerate() {
-        pick(c, mode, keep, out).map_err(|e| e.at(i))?;
-    }
-    Ok(())
-}
-
+/// The modes at the `_` of `coord` (`keep`), or those at its indices (`!keep`).
 fn picked(coord: &Coord, layout: LayoutRef<'_>, keep: bool) -> Result<Layout> {
-    let mut out = LayoutBuilder::new();
-    match coord.as_leaf() {
-        // `_` is the whole layout, a single place none of it.
-        Some(slot) if (*slot == Slot::All) == keep => out.push_ref(layout),
-        _ => {
-            out.open();
-            pick(coord.as_ref(), layout, keep, &mut out)?;
-            out.close();
-        }
-    }
-    out.finish()
+    let shape = layout.shape().picked(coord, keep)?;
+    let stride = layout.stride().picked(coord, keep)?;
+    Ok(Layout { codes: shape.codes, shape: shape.leaves, stride: stride.leaves })
 }
 
-/// Adds the part of the offset that comes from the places of `coord`.
+/// Adds the offset of the indices of `coord`.
 fn add_offset(coord: CoordRef<'_>, layout: LayoutRef<'_>, sum: &mut Sum) -> Result<()> {
     match coord.as_leaf() {
         Some(Slot::All) => return Ok(()),
@@ -84,12 +53,11 @@ fn add_offset(coord: CoordRef<'_>, layout: LayoutRef<'_>, sum: &mut Sum) -> Resu
     Ok(())
 }
 
-/// The offset of the places of `coord`; the profile of the coordinates that `layout` maps to, if
-/// it maps to coordinates.
+/// The offset of the indices of `coord`. If `layout` maps to coordinates, it has their profile.
 pub(crate) fn offset_of(coord: &Coord, layout: LayoutRef<'_>) -> Result<IntTuple> {
     let mut sum = Sum::Zero;
     for (_, stride) in layout.leaves() {
-        // Every basis element of the layout makes its place, so the profile is the same for all
+        // Every basis element of the layout gets its entry, so the profile is the same for all
         // coordinates.
         sum.add(stride, &Int::ZERO)?;
     }
@@ -114,7 +82,7 @@ impl Layout {
         picked(coord, self.as_ref(), true)
     }
 
-    /// The modes at the places of a coordinate: what [`slice`](Layout::slice) leaves out.
+    /// The modes at the indices of a coordinate, which [`slice`](Layout::slice) leaves out.
     ///
     /// ```
     /// # use tilewright::layout::{coord, layout};
@@ -129,7 +97,7 @@ impl Layout {
         picked(coord, self.as_ref(), false)
     }
 
-    /// [`slice`](Layout::slice), and the value of the layout at the places with 0 for each `_`:
+    /// [`slice`](Layout::slice), and the value of the layout at the coordinate with 0 for each `_`:
     /// `self(c) == offset + R(the entries of c at the `_`)`.
     ///
     /// ```
@@ -146,7 +114,7 @@ impl Layout {
         Ok((self.slice(coord)?, offset_of(coord, self.as_ref())?))
     }
 
-    /// The layout itself and its value at `coord`: what moving its domain by `coord` needs.
+    /// The layout itself and its value at `coord`, which together move its domain by `coord`.
     ///
     /// ```
     /// # use tilewright::layout::{layout, shape};
@@ -183,11 +151,11 @@ pub(crate) fn underscores(rank: usize) -> Result<Coord> {
     Tuple::from_items(std::iter::repeat_n(underscore.as_ref(), rank))
 }
 
-/// The numbers of a flat coordinate of a shape, for each mode one.
+/// The entries of a flat index into a shape, one for each mode.
 pub(crate) fn flat_coord(index: &Int, thread: LayoutRef<'_>) -> Result<Coord> {
     let mut items: Vec<Coord> = Vec::new();
     for mode in thread.modes() {
-        // The place in the mode, found from the strides of its leaves.
+        // The index in the mode, from the strides of its leaves.
         let (mut place, mut step) = (Int::ZERO, Int::ONE);
         for (extent, stride) in mode.leaves() {
             let stride = stride.to_int()?;

@@ -1,4 +1,4 @@
-//! Random layouts for `proptest`: the generators that the laws of this crate are tested with.
+//! Generates random layouts for `proptest`; the laws of this crate are tested with them.
 //!
 //! ```
 //! use proptest::prelude::*;
@@ -16,8 +16,8 @@ use super::{
     Tiler, TilerLeaf, Tuple,
 };
 
-/// A flat list of leaves with a nesting, as `(depth, leaf)`: each leaf opens or closes tuples until
-/// it lies at its depth.
+/// A nested layout from leaves with their depths, `(depth, leaf)`: each leaf opens or closes tuples
+/// until it lies at its depth.
 fn nested(leaves: Vec<(u8, (i64, i64))>) -> Layout {
     let mut out = LayoutBuilder::new();
     let mut depth = 0;
@@ -36,7 +36,7 @@ fn nested(leaves: Vec<(u8, (i64, i64))>) -> Layout {
     out.finish_literal()
 }
 
-/// Extents that meet each other's divisors often.
+/// Extents that often divide each other.
 fn extents() -> impl Strategy<Value = i64> {
     prop_oneof![
         4 => prop::sample::select(vec![1, 2, 4, 8]),
@@ -53,7 +53,7 @@ fn strides() -> impl Strategy<Value = i64> {
     ]
 }
 
-/// Which strides to negate, by bits: none of most layouts.
+/// The strides to negate, as bits: none for most layouts.
 fn signs() -> impl Strategy<Value = u8> {
     prop_oneof![3 => Just(0u8), 1 => any::<u8>()]
 }
@@ -134,7 +134,7 @@ pub fn basis_layouts(max_size: i64) -> impl Strategy<Value = Layout> {
     })
 }
 
-/// Two layouts of which the second maps into the domain of the first more often than not.
+/// Two layouts; the second usually maps into the domain of the first.
 ///
 /// ```
 /// use proptest::prelude::*;
@@ -210,8 +210,9 @@ pub fn composed_layouts(max_size: i64) -> impl Strategy<Value = ComposedLayout> 
         })
 }
 
-/// A layout in which some extents and strides are symbols, each known to be divisible by a random
-/// divisor of its value, and the values. A negative stride is a symbol whose sign is known or not.
+/// A layout with symbols in place of some extents and strides, and their values. Each symbol is
+/// divisible by a random divisor of its value. A symbol for a negative stride has a known or an
+/// unknown sign.
 ///
 /// ```
 /// use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! [`Swizzle`]: an exclusive or of some bits of an index onto others.
+//! [`Swizzle`] XORs some bits of an index onto others.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,9 +9,9 @@ use super::text::Parser;
 
 type Result<T> = std::result::Result<T, LayoutError>;
 
-/// CuTe's `Swizzle<bits, base, shift>`: `x ^ ((x & Y) >> shift)`, where `Y` is a mask of `bits`
-/// bits. `Y` begins at bit `base + max(shift, 0)`, the bits that change, `Z`, at
-/// `base - min(shift, 0)`; a negative distance shifts to the left. A bijection, its own inverse.
+/// CuTe's `Swizzle<bits, base, shift>`: `x ^ ((x & Y) >> shift)` with a mask `Y` of `bits` bits.
+/// `Y` begins at bit `base + max(shift, 0)`; the bits that change, `Z`, begin at bit `base -
+/// min(shift, 0)`. A negative distance shifts to the left. It is a bijection and its own inverse.
 ///
 /// ```
 /// use tilewright::layout::Swizzle;
@@ -103,7 +103,7 @@ impl Swizzle {
         i64::from(self.bits)
     }
 
-    /// The number of low bits that stay as they are and do not matter.
+    /// The number of low bits that the swizzle neither reads nor changes.
     ///
     /// ```
     /// # use tilewright::layout::Swizzle;
@@ -115,7 +115,7 @@ impl Swizzle {
         i64::from(self.base)
     }
 
-    /// The distance between the bits that are read and those that change.
+    /// The distance between the bits that are read and the bits that change.
     ///
     /// ```
     /// # use tilewright::layout::Swizzle;
@@ -198,7 +198,7 @@ impl Swizzle {
         index.xor(&moved)
     }
 
-    /// The swizzle that undoes it: itself, as the bits that are read do not change.
+    /// The swizzle that undoes it: itself, because the bits that are read do not change.
     ///
     /// ```
     /// # use tilewright::layout::Swizzle;
@@ -230,7 +230,7 @@ impl Swizzle {
         }
         let y = (self.y_mask() ^ other.y_mask()).unsigned_abs();
         let z = (self.z_mask() ^ other.z_mask()).unsigned_abs();
-        // A bit that one changes and the other reads would be read changed.
+        // If one swizzle changes a bit that the other reads, the other would read the changed bit.
         let mixes = self.z_mask() & other.y_mask() != 0 || other.z_mask() & self.y_mask() != 0;
         if self.shift != other.shift || mixes {
             return Err(LayoutError::BadSwizzleMasks { y, z });
@@ -238,8 +238,8 @@ impl Swizzle {
         Self::from_masks(y, z)
     }
 
-    /// The swizzle of elements of `n` of the present ones, `n` a power of two. Bits that fall below
-    /// an element are dropped.
+    /// The swizzle for elements of the size of `n` present ones, `n` a power of two. Bits below an
+    /// element are dropped.
     ///
     /// ```
     /// # use tilewright::layout::Swizzle;
@@ -257,7 +257,7 @@ impl Swizzle {
         Self::new((self.bits() + base).max(0), 0, self.shift())
     }
 
-    /// The swizzle of elements of which `n` make one of the present ones, `n` a power of two.
+    /// The swizzle for elements of 1/`n` of the present size, `n` a power of two.
     ///
     /// ```
     /// # use tilewright::layout::Swizzle;

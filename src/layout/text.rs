@@ -1,4 +1,4 @@
-//! `FromStr` of integers, tuples, layouts and tilers, in CuTe's notation and in our own.
+//! Parses integers, tuples, layouts and tilers, in CuTe's notation and in our own.
 
 use std::str::FromStr;
 
@@ -120,7 +120,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A sum. A sign belongs to the whole product behind it, as in the printed form: `-n/x` is
+    /// A sum. A sign belongs to the whole product after it, as in the printed form: `-n/x` is
     /// `-(n/x)`.
     fn expression(&mut self) -> Result<Int> {
         let mut sum = self.term(false)?;
@@ -135,7 +135,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A product behind its sign.
+    /// A product after its sign.
     fn term(&mut self, mut negative: bool) -> Result<Int> {
         while self.eat("-") {
             negative = !negative;
@@ -147,7 +147,7 @@ impl<'a> Parser<'a> {
         let start = self.at;
         if self.at_number() {
             self.eat("_");
-            // The one number whose magnitude is none.
+            // The only number without a positive counterpart.
             if let Ok(i64::MIN) = self.digits(true) {
                 return self.product_after(Int::new(i64::MIN));
             }
@@ -242,7 +242,7 @@ impl<'a> Parser<'a> {
         operation(&a, &b)
     }
 
-    /// What follows a symbol: nothing, `{div=16}`, `{i64}`, `{i64 div=16}`, `{min=0 max=9}`.
+    /// The facts after a symbol: none, `{div=16}`, `{i64}`, `{i64 div=16}`, `{min=0 max=9}`.
     fn facts(&mut self, symbol: Int) -> Result<Int> {
         if !self.rest().starts_with('{') {
             return Ok(symbol);
@@ -271,8 +271,8 @@ impl<'a> Parser<'a> {
         symbol.assume(divisor, min, max)
     }
 
-    /// A leaf or a tuple of trees. A parenthesis around one expression that an operator follows
-    /// belongs to the expression.
+    /// A leaf or a tuple of trees. If an operator follows parentheses around one expression, they
+    /// belong to the expression.
     pub(crate) fn tree<L: Leaf>(&mut self, out: &mut Builder<L>) -> Result<()> {
         self.deeper()?;
         if self.peek() == Some('(') && !self.is_expression() && !L::claims(self) {
@@ -295,7 +295,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// What follows the parenthesis that opens here.
+    /// The character after the matching closing parenthesis.
     fn after_parenthesis(&self) -> Option<char> {
         let mut depth = 0usize;
         for (i, c) in self.rest().char_indices() {
@@ -339,7 +339,7 @@ impl super::into_tuple::IntoTuple<ScaledBasis> for Builder<ScaledBasis> {
     }
 }
 
-/// What can be a leaf of a tree in the notation.
+/// A leaf of a tree in the notation.
 pub(crate) trait Leaf: Sized {
     fn parse(p: &mut Parser<'_>) -> Result<Self>;
 
@@ -415,8 +415,8 @@ impl Leaf for ScaledBasis {
     }
 }
 
-/// The product, by halves: a product of `n` symbols takes `n` steps to extend, so one by one they take
-/// `n * n`.
+/// The product, by halves. Extending a product of `n` symbols takes `n` steps, so one by one would
+/// take `n * n`.
 fn product(factors: &[Int]) -> Result<Int> {
     match factors {
         [] => Ok(Int::ONE),
@@ -428,7 +428,7 @@ fn product(factors: &[Int]) -> Result<Int> {
     }
 }
 
-/// The ratio that the text from `start` to here is, if it is one.
+/// The ratio from `start` to here, if the text is one.
 fn ratio(p: &Parser<'_>, start: usize) -> Option<Result<Ratio>> {
     let text = p.text.get(start..p.at)?;
     let (n, d) = text.split_once('/')?;
@@ -446,8 +446,8 @@ fn whole<T>(text: &str, parse: impl FnOnce(&mut Parser<'_>) -> Result<T>) -> Res
 impl FromStr for Int {
     type Err = LayoutError;
 
-    /// Reads what `Display` writes, and CuTe's `_4`, `?`, `?{div=16}`, `?{i64 div=16}`; each `?`
-    /// is a fresh symbol. A name may have them too: `n{div=16 min=0}`.
+    /// Reads the output of `Display`, and CuTe's `_4`, `?`, `?{div=16}`, `?{i64 div=16}`. Each `?`
+    /// is a fresh symbol. A name may have facts too: `n{div=16 min=0}`.
     fn from_str(text: &str) -> Result<Self> {
         whole(text, |p| p.expression())
     }

@@ -1,4 +1,4 @@
-//! Layouts of threads and values, and what CuTe DSL adds to the algebra for kernels.
+//! Builds layouts of threads and values, and implements CuTe DSL's additions to the algebra.
 
 use super::arith::equal;
 use super::composed::ComposedLayout;
@@ -12,8 +12,8 @@ use super::tuple::{IntTuple, Tuple};
 
 type Result<T> = std::result::Result<T, LayoutError>;
 
-/// The tile that `threads` cover with the values `values` of each, and the layout of its elements
-/// by thread and value: `(tiler, tv)` with `tv((t, v))` the column-major place in the tile of value
+/// The tile that `threads` with `values` each cover, and the layout of its elements by thread and
+/// value. The result is `(tiler, tv)`: `tv((t, v))` is the column-major index in the tile of value
 /// `v` of thread `t`. CuTe DSL's `make_layout_tv`.
 ///
 /// ```
@@ -25,9 +25,9 @@ type Result<T> = std::result::Result<T, LayoutError>;
 /// ```
 ///
 /// # Errors
-/// [`LayoutError::NotBijective`] if the threads and values do not number the elements of the tile from
-/// 0 on, each once: the place of some of them would be unknown. [`LayoutError::Undecided`] if symbols
-/// leave that open. Those of [`Layout::raked_product`].
+/// [`LayoutError::NotBijective`] if the threads and values do not number the elements of the tile
+/// from 0 on, each once: some elements would have no known index. [`LayoutError::Undecided`] if
+/// symbols leave that open. Those of [`Layout::raked_product`].
 pub fn make_layout_tv(threads: &Layout, values: &Layout) -> Result<(IntTuple, Layout)> {
     let tile = threads.raked_product(values)?;
     let inverse = tile.right_inverse()?;
@@ -38,8 +38,8 @@ pub fn make_layout_tv(threads: &Layout, values: &Layout) -> Result<(IntTuple, La
     Ok((tile.shape().to_owned().product_each()?, layout))
 }
 
-/// The mask of the values of `layout` along mode `mode`, at `coord` in the other modes: which
-/// blocks of a cluster take part in a multicast. CuTe DSL's `make_layout_image_mask`.
+/// The mask of the values of `layout` along mode `mode`, at `coord` in the other modes. It selects
+/// the thread blocks of a cluster for a multicast. CuTe DSL's `make_layout_image_mask`.
 ///
 /// ```
 /// use tilewright::layout::{coord, layout, make_layout_image_mask, shape};
@@ -50,8 +50,8 @@ pub fn make_layout_tv(threads: &Layout, values: &Layout) -> Result<(IntTuple, La
 ///
 /// # Errors
 /// [`LayoutError::NoSuchMode`], [`LayoutError::RankMismatch`], [`LayoutError::NotStatic`],
-/// [`LayoutError::OutsideShape`] for a value that is no bit of 16, [`LayoutError::TooLarge`] for so many
-/// coordinates that one of them is none.
+/// [`LayoutError::OutsideShape`] for a value that is no bit of 16, [`LayoutError::TooLarge`] for
+/// more coordinates than 16 bits allow.
 pub fn make_layout_image_mask(layout: &Layout, coord: &IntTuple, mode: usize) -> Result<u16> {
     if mode >= layout.rank() {
         return Err(LayoutError::NoSuchMode { mode, rank: layout.rank() });
@@ -61,8 +61,8 @@ pub fn make_layout_image_mask(layout: &Layout, coord: &IntTuple, mode: usize) ->
     let (sliced, offset) = layout.slice_and_offset(&slicer)?;
     let offset = offset.to_int()?.to_static()?;
     sliced.indices()?;
-    // Strides of 0 add no bit, and each other mode of extent s at least s - 1 of the 15 steps from
-    // the first bit to the last, so that there are at most 2^15 coordinates.
+    // Strides of 0 add no bit. Each other mode of extent `s` takes at least `s - 1` of the 15 steps
+    // from the first bit to the last, so that there are at most 2^15 coordinates.
     let walked = sliced.filter()?;
     let limit = 1u16 << 15;
     if walked.size()?.to_static()? > i64::from(limit) {
@@ -82,7 +82,7 @@ pub fn make_layout_image_mask(layout: &Layout, coord: &IntTuple, mode: usize) ->
 }
 
 impl Layout {
-    /// The place of the first leaf of stride 1 and extent other than 1: the dimension along which
+    /// The path of the first leaf of stride 1 and extent other than 1: the dimension along which
     /// the elements are contiguous. CuTe DSL's `leading_dim`.
     ///
     /// ```
@@ -159,7 +159,7 @@ impl Layout {
         Swizzle::identity()
     }
 
-    /// The layout as one that composes with swizzles and functions.
+    /// The layout as a composed layout, which composes with swizzles and functions.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -170,9 +170,9 @@ impl Layout {
     }
 }
 
-/// A divisor whose quotients are a multiplication and a shift: for dividends from 0 to 2^31 - 1,
-/// `n / d == (n * multiplier >> 32) >> shift`, and `n` itself for `d == 1`. What a persistent
-/// kernel uses to find its tile.
+/// A divisor that divides by a multiplication and a shift. For dividends from 0 to 2^31 - 1, `n / d
+/// == (n * multiplier >> 32) >> shift`, and `n / d == n` for `d == 1`. A persistent kernel finds
+/// its tile with it.
 ///
 /// ```
 /// use tilewright::layout::FastDivmod;
@@ -215,8 +215,8 @@ impl FastDivmod {
         if divisor == 1 {
             return Ok(Self { divisor, multiplier: 0, shift: 0 });
         }
-        // With 2^(l-1) < d <= 2^l and p = 31 + l, m = ceil(2^p / d) has 32 bits and its error,
-        // below d <= 2^l, does not reach the quotient of a dividend below 2^31.
+        // With 2^(l-1) < d <= 2^l and p = 31 + l, m = ceil(2^p / d) has 32 bits. Its error, below d
+        // <= 2^l, does not reach the quotient of a dividend below 2^31.
         let log2 = 32 - (divisor - 1).leading_zeros();
         let power = 31 + log2;
         let multiplier = (1u64 << power).div_ceil(u64::from(divisor));

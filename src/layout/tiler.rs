@@ -1,4 +1,4 @@
-//! [`Tiler`]: what a layout is divided or composed by, mode by mode.
+//! [`Tiler`] is the argument of divides and compositions, applied mode by mode.
 
 use std::fmt;
 
@@ -63,7 +63,7 @@ impl Tiler {
 
 pub(crate) type TilerTuple<'a> = TupleRef<'a, TilerLeaf>;
 
-/// A borrowed tiler or layout: what operations that take either accept.
+/// A borrowed tiler or layout, for operations that take either.
 ///
 /// ```
 /// use tilewright::layout::{Layout, LayoutError, TilerRef, layout, tiler};
@@ -84,7 +84,7 @@ pub enum TilerRef<'a> {
 }
 
 impl TilerRef<'_> {
-    /// How many modes it is applied to one by one; `None` for a tiler of the whole.
+    /// The number of modes that it is applied to one by one; `None` for a tiler of the whole.
     pub(crate) fn by_mode(self) -> Option<usize> {
         match self {
             TilerRef::Tuple(tuple) if !tuple.is_leaf() => Some(tuple.rank()),

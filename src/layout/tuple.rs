@@ -1,8 +1,8 @@
-//! [`Tuple`]: a leaf, or a tuple of tuples, stored flat.
+//! [`Tuple`] is a leaf or a tuple of tuples, stored flat.
 //!
-//! The leaves lie in pre-order in one small vector, and a second one holds the profile: for each
-//! node, again in pre-order, its number of children or the mark of a leaf. A sub-tree is therefore
-//! a pair of slices, [`TupleRef`], and nothing is allocated up to 8 leaves and 16 nodes.
+//! The leaves lie in pre-order in one small vector. A second one holds the profile: for each node,
+//! also in pre-order, its number of children or the mark of a leaf. A sub-tree is therefore a pair
+//! of slices, [`TupleRef`], and up to 8 leaves and 16 nodes nothing is allocated.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -15,7 +15,7 @@ use super::into_tuple::{Builder, IntoTuple};
 
 /// The code of a leaf in a profile.
 pub(crate) const LEAF: u16 = u16::MAX;
-/// The deepest nesting that is represented; it bounds the recursion of every operation.
+/// The deepest supported nesting; it bounds the recursion of every operation.
 pub(crate) const MAX_DEPTH: usize = 64;
 
 pub(crate) type Codes = SmallVec<[u16; 16]>;
@@ -219,7 +219,7 @@ impl<'a, L> TupleRef<'a, L> {
         self.codes == other.codes
     }
 
-    /// True if the profile of `self` is the one of `other` cut off at the leaves of `self`.
+    /// True if the profile of `self` is the profile of `other` cut off at the leaves of `self`.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -236,7 +236,7 @@ impl<'a, L> TupleRef<'a, L> {
 }
 
 impl<L: Clone> TupleRef<'_, L> {
-    /// A copy of its own.
+    /// The sub-tree as a tuple of its own.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -428,7 +428,7 @@ impl<L> Tuple<L> {
         self.codes == other.codes
     }
 
-    /// True if the profile of `self` is the one of `other` cut off at the leaves of `self`.
+    /// True if the profile of `self` is the profile of `other` cut off at the leaves of `self`.
     ///
     /// ```
     /// # use tilewright::layout::shape;

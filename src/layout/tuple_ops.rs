@@ -1,8 +1,9 @@
-//! Rearrangement of tuples: access, grouping, flattening, appending.
+//! Rearranges tuples: access, grouping, flattening, appending.
 
 use super::coord::{Coord, CoordRef, Slot};
 use super::error::LayoutError;
 use super::into_tuple::{Builder, IntoTuple};
+use super::slice::check_rank;
 use super::tuple::{IntTuple, IntTupleRef, Tuple, TupleRef};
 
 type Result<T> = std::result::Result<T, LayoutError>;
@@ -380,10 +381,10 @@ impl<L: Clone> Tuple<L> {
     /// # Errors
     /// [`LayoutError::RankMismatch`], [`LayoutError::NotAnInteger`].
     pub fn slice(&self, coord: &Coord) -> Result<Self> {
-        self.picked(coord, true)
+        self.as_ref().picked(coord, true)
     }
 
-    /// The sub-trees at the places of a coordinate: what [`slice`](Tuple::slice) leaves out.
+    /// The sub-trees at the indices of a coordinate, which [`slice`](Tuple::slice) leaves out.
     ///
     /// ```
     /// # use tilewright::layout::{coord, shape};
@@ -394,10 +395,13 @@ impl<L: Clone> Tuple<L> {
     /// # Errors
     /// As [`slice`](Tuple::slice).
     pub fn dice(&self, coord: &Coord) -> Result<Self> {
-        self.picked(coord, false)
+        self.as_ref().picked(coord, false)
     }
+}
 
-    fn picked(&self, coord: &Coord, keep: bool) -> Result<Self> {
+impl<L: Clone> TupleRef<'_, L> {
+    /// The sub-trees at the `_` of `coord` (`keep`), or those at its indices (`!keep`).
+    pub(crate) fn picked(self, coord: &Coord, keep: bool) -> Result<Tuple<L>> {
         fn walk<L: Clone>(
             coord: CoordRef<'_>,
             tuple: TupleRef<'_, L>,
@@ -413,23 +417,18 @@ impl<L: Clone> Tuple<L> {
             if tuple.is_leaf() {
                 return Err(LayoutError::NotAnInteger { found: coord.to_string() });
             }
-            if coord.rank() != tuple.rank() {
-                return Err(LayoutError::RankMismatch {
-                    expected: tuple.rank(),
-                    found: coord.rank(),
-                });
-            }
+            check_rank(coord, tuple.rank())?;
             for (i, (c, t)) in coord.children().zip(tuple.children()).enumerate() {
                 walk(c, t, keep, out).map_err(|e| e.at(i))?;
             }
             Ok(())
         }
         if coord.as_leaf().is_some_and(|slot| (*slot == Slot::All) == keep) {
-            return Ok(self.clone());
+            return Ok(self.to_owned());
         }
         let mut out = Builder::new();
         out.open();
-        walk(coord.as_ref(), self.as_ref(), keep, &mut out)?;
+        walk(coord.as_ref(), self, keep, &mut out)?;
         out.close();
         out.finish()
     }
@@ -457,7 +456,7 @@ impl<L: Clone> IntoTuple<L> for Pair<'_, L> {
     }
 }
 
-/// `f` of the leaves of `guide` and the sub-trees of `tuple` there.
+/// Applies `f` to the leaves of `guide` and the corresponding sub-trees of `tuple`.
 pub(crate) fn map_like(
     tuple: IntTupleRef<'_>,
     guide: IntTupleRef<'_>,

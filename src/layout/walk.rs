@@ -1,4 +1,4 @@
-//! Walking all indices of a layout with an odometer: an addition per step, no division.
+//! Walks all indices of a layout with an odometer: one addition per step, no division.
 
 use smallvec::SmallVec;
 
@@ -26,7 +26,7 @@ struct Mode {
     extent: i64,
     stride: i64,
     place: i64,
-    /// `stride * (extent - 1)`: the way back to place 0.
+    /// `stride * (extent - 1)`: the way back to coordinate 0.
     back: i64,
 }
 
@@ -71,7 +71,8 @@ impl Layout {
 }
 
 impl Layout {
-    /// The indices of a layout whose extents are numbers, in the order of its domain. Strides may have symbols.
+    /// The indices of a layout whose extents are numbers, in the order of its domain. Strides may
+    /// have symbols.
     ///
     /// # Errors
     /// As [`indices`](Layout::indices), but [`LayoutError::NotStatic`] for an extent only.
@@ -112,8 +113,8 @@ impl Indices {
     }
 }
 
-/// Folds the indices of `modes`, from `base` on. The two innermost loops are written out, so that the
-/// compiler sees through them.
+/// Folds the indices of `modes`, from `base` on. The two innermost loops are explicit, so that the
+/// compiler can optimize them.
 #[inline]
 fn nested<B, F: FnMut(B, i64) -> B>(modes: &[Mode], base: i64, mut acc: B, f: &mut F) -> B {
     match modes {
@@ -163,7 +164,7 @@ impl Iterator for Indices {
     #[inline]
     fn fold<B, F: FnMut(B, i64) -> B>(mut self, init: B, mut f: F) -> B {
         let mut acc = init;
-        // To the end of the innermost modes that were begun, then whole loops over all modes.
+        // Finishes the innermost modes that were begun, then runs whole loops over all modes.
         while self.modes.iter().any(|mode| mode.place != 0) {
             let Some(index) = self.next() else { return acc };
             acc = f(acc, index);
@@ -198,7 +199,7 @@ mod tests {
         assert!(Layout::new((m, 2), (2, 1)).unwrap().symbolic_indices().is_err());
     }
 
-    /// Wherever a walk is cut, stepping and folding see the same indices.
+    /// Stepping and folding see the same indices, from wherever a walk is cut.
     #[test]
     fn folding_goes_on_where_stepping_stopped() {
         for layout in [

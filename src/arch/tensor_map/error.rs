@@ -1,4 +1,4 @@
-//! Why there is no tensor map of this kind.
+//! [`TensorMapError`] names the conditions of tensor maps.
 
 use crate::errors::errors;
 
@@ -8,9 +8,9 @@ use crate::layout::LayoutError;
 
 errors! {
     prefix "there is no such tensor map: ";
-    /// Why a tensor and a box cannot be described to the tensor memory accelerator (CUDA driver API,
-    /// `cuTensorMapEncodeTiled`). A dimension is counted in the order of the map, fastest first; a mode in the
-    /// order of the layout.
+    /// A tensor and a box that no tensor map describes (CUDA driver API, `cuTensorMapEncodeTiled`).
+    /// Dimensions are counted in the order of the map, fastest first; modes in the order of the
+    /// layout.
     #[derive(Clone, Debug, PartialEq, Eq)]
     #[non_exhaustive]
     pub enum TensorMapError {

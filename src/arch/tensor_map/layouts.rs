@@ -1,4 +1,4 @@
-//! A map from the layouts of a tensor and of a box.
+//! Computes a tensor map from the layouts of a tensor and of a box.
 
 use smallvec::SmallVec;
 
@@ -14,7 +14,8 @@ struct Mode {
     stride: i64,
 }
 
-/// A run of places in shared memory: `extent` elements, each `step` further along `mode` of the box.
+/// A run of offsets in shared memory: `extent` elements, each `step` further along `mode` of the
+/// box.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Run {
     extent: i64,
@@ -33,18 +34,18 @@ struct Dim {
 }
 
 impl TensorMapDesc {
-    /// The map that copies between a tensor with the layout `global` and boxes with the layout `shared`, a
-    /// layout or a swizzled one: element `x` of a box, a coordinate of `shared`, goes to the place
-    /// `shared(x)` of shared memory and is the element `c + x` of the tensor, where the box is at `c`.
+    /// The map that copies between a tensor with the layout `global` and boxes with the layout
+    /// `shared`. `shared` is a layout or a swizzled layout. For a box at coordinates `c`, element
+    /// `x` of the box is element `c + x` of the tensor and has offset `shared(x)` in shared memory.
     ///
-    /// Modes of the layouts correspond, in any order of strides. The dimensions of the map follow the order
-    /// of the box in shared memory, so that dimension 0 has stride 1 in both (CuTe does the same in
-    /// `make_tma_copy`: the right inverse of `shared` gives for each place the coordinate that lies there).
-    /// [`coords_of`](TensorMapDesc::coords_of) translates the coordinates of a box. A mode that the box takes
-    /// apart, such as columns in groups of 64, becomes several dimensions.
+    /// Modes of the layouts correspond, in any order of strides. The dimensions of the map follow
+    /// the order of the box in shared memory, so that dimension 0 has stride 1 in both. CuTe's
+    /// `make_tma_copy` does the same: the right inverse of `shared` gives the coordinate at each
+    /// offset. [`coords_of`](TensorMapDesc::coords_of) translates the coordinates of a box. A mode
+    /// that the box splits, such as columns in groups of 64, becomes several dimensions.
     ///
     /// # Errors
-    /// What has no tensor map, with what would make it one: see [`TensorMapError`].
+    /// [`TensorMapError`] names the condition that fails and a change that meets it.
     ///
     /// ```
     /// use tilewright::arch::TensorMapDesc;
@@ -108,7 +109,7 @@ fn modes_of(global: &Layout) -> Result<SmallVec<[Mode; MAX_RANK]>, TensorMapErro
     global.modes().enumerate().map(mode_of).collect()
 }
 
-/// What lies at the places of shared memory, from the first one on.
+/// The runs of elements in shared memory, by increasing offset.
 fn runs_of(shared: &Layout) -> Result<SmallVec<[Run; 8]>, TensorMapError> {
     let inverse = shared.right_inverse()?;
     if inverse.size()? != shared.size()? {
@@ -126,7 +127,7 @@ fn runs_of(shared: &Layout) -> Result<SmallVec<[Run; 8]>, TensorMapError> {
         let step = stride.value().ok_or_else(unsupported)?.to_static()?;
         let run = Run { extent, step, mode: stride.mode().next().unwrap_or(0) };
         match runs.last_mut() {
-            // One run that the inverse has in two parts.
+            // The inverse splits this run into two modes.
             Some(last) if last.mode == run.mode && last.extent * last.step == run.step => {
                 last.extent *= extent;
             }
@@ -136,15 +137,15 @@ fn runs_of(shared: &Layout) -> Result<SmallVec<[Run; 8]>, TensorMapError> {
     Ok(runs)
 }
 
-/// The dimensions of the map: those of the box in the order of shared memory, then the modes of which the box
-/// has one element.
+/// The dimensions of the map: those of the box in the order of shared memory, then the modes with
+/// one element in the box.
 fn dims_of(modes: &[Mode], runs: &[Run]) -> Result<SmallVec<[Dim; 8]>, TensorMapError> {
     let mut dims = SmallVec::new();
     for run in runs {
         let Some(mode) = modes.get(run.mode) else {
             return Err(TensorMapError::Rank { rank: run.mode + 1 });
         };
-        // The next piece of the same mode, if the box takes it apart here.
+        // The next piece of the same mode, if the box splits it here.
         let part = runs.iter().filter(|other| other.mode == run.mode && other.step > run.step);
         let part = part.map(|other| other.step).min();
         let extent = match part {
@@ -189,7 +190,7 @@ fn map_of(elem: Scalar, modes: &[Mode], dims: &[Dim]) -> Result<TensorMapDesc, T
         }
         let stride_bytes = dim.stride * i128::from(elem.size_bytes());
         let stride = match u64::try_from(stride_bytes) {
-            // Where there is one element nothing is strided, but hardware wants a number.
+            // The stride of a single element does not matter, but the hardware wants a valid one.
             _ if dim.extent == 1 => reach.next_multiple_of(16),
             Ok(stride) => stride,
             Err(_) => return Err(TensorMapError::Stride { dim: number, stride_bytes }),

@@ -1,8 +1,8 @@
-//! Tensor maps: what the tensor memory accelerator is told of a tensor and of the boxes that it copies.
+//! [`TensorMapDesc`] describes a tensor and the boxes that the tensor memory accelerator copies.
 //!
-//! A map is computed from two layouts, that of the tensor in global memory and that of one box in shared
-//! memory, or given number by number. It is plain data: a launch makes the 128 bytes from it that a GPU
-//! reads, and the simulator reads it as it is.
+//! A map is computed from two layouts, of the tensor in global memory and of one box in shared
+//! memory, or given number by number. It is plain data: a launch encodes it in the 128 bytes of the
+//! GPU's format, and the simulator reads it directly.
 
 mod error;
 mod layouts;
@@ -16,7 +16,7 @@ pub use self::error::TensorMapError;
 use super::swizzle_mode::SwizzleMode;
 use crate::ir::{Scalar, Target};
 
-/// The most dimensions of a map.
+/// The largest number of dimensions of a map.
 const MAX_RANK: usize = 5;
 
 /// Numbers, one for each dimension.
@@ -25,9 +25,9 @@ type PerDim<T> = SmallVec<[T; MAX_RANK]>;
 /// A tensor in global memory and the box that one copy moves (PTX ISA 5.5, tiled mode; CUDA driver API,
 /// `cuTensorMapEncodeTiled`). Dimension 0 is the fastest one, in memory as in the coordinates of a copy.
 ///
-/// The element `i` of the box at the coordinates `c` is the element `c + i * s` of the tensor, where `s` are
-/// the element strides; the box lies dense in shared memory, dimension 0 fastest, with its 16-byte chunks
-/// permuted by the swizzle.
+/// Let `s` be the element strides. Element `i` of the box at the coordinates `c` is element `c + i
+/// * s` of the tensor. The box is dense in shared memory, dimension 0 fastest, with its 16-byte
+/// chunks permuted by the swizzle.
 ///
 /// ```
 /// use tilewright::codegen::{SwizzleMode, TensorMapDesc};
@@ -41,7 +41,7 @@ type PerDim<T> = SmallVec<[T; MAX_RANK]>;
 /// assert_eq!((map.dims(), map.box_dims()), (&[512, 1000][..], &[32, 64][..]));
 /// assert_eq!((map.strides_bytes(), map.swizzle()), (&[4, 2048][..], SwizzleMode::B128));
 /// assert_eq!(map.box_bytes(), 64 * 32 * 4);
-/// // Row 2, column 5 of the tensor; outside of it there is nothing.
+/// // Row 2, column 5 of the tensor; row 1000 is out of bounds.
 /// assert_eq!((map.global_offset(&[5, 2]), map.global_offset(&[5, 1000])), (Some(4116), None));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -59,7 +59,7 @@ pub struct TensorMapDesc {
     sources: PerDim<DimMode>,
 }
 
-/// What a copy writes for places outside of the tensor.
+/// The value that a copy writes for elements outside of the tensor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Fill {
     /// Zero.
@@ -69,10 +69,10 @@ pub enum Fill {
     Nan,
 }
 
-/// How much a copy brings into the L2 cache at once.
+/// The number of bytes that a copy brings into the L2 cache at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum L2Promotion {
-    /// What it needs.
+    /// The bytes that it needs.
     #[default]
     None,
     /// 64 bytes.
@@ -83,16 +83,16 @@ pub enum L2Promotion {
     B256,
 }
 
-/// What a dimension of a map counts: steps along a mode of the tensor's layout.
+/// The mode of the tensor's layout along which a dimension of a map steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DimMode {
     /// The mode.
     pub mode: usize,
-    /// How far along the mode one step is; above 1 in a mode that the box takes apart.
+    /// The number of elements along the mode in one step; above 1 in a mode that the box splits.
     pub step: u64,
 }
 
-/// An element of a box: where it is in global and in shared memory.
+/// An element of a box: its offsets in global and in shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BoxElement {
     /// Bytes from the start of the tensor; `None` outside of it.
@@ -102,11 +102,12 @@ pub struct BoxElement {
 }
 
 impl TensorMapDesc {
-    /// The map with these extents of the tensor, the strides in bytes of all dimensions but the first, and
-    /// these extents of the box; without a swizzle, zeros outside.
+    /// The map of a tensor with the extents `dims` and the strides `strides_bytes`, and of a box
+    /// with the extents `box_dims`. `strides_bytes` has no entry for the first dimension. The map
+    /// has no swizzle and fills with zeros.
     ///
     /// # Errors
-    /// What hardware does not take: see [`TensorMapError`].
+    /// [`TensorMapError`] names the condition of the hardware that fails.
     pub fn new(
         elem: Scalar,
         dims: &[u64],
@@ -155,7 +156,7 @@ impl TensorMapDesc {
         map.check_box()
     }
 
-    /// The map, if hardware takes its box.
+    /// Returns the map if the hardware accepts its box.
     fn check_box(self) -> Result<TensorMapDesc, TensorMapError> {
         let (inner, bytes) = (self.inner_bytes(), self.shared_bytes());
         let limit = Target::SM_90.max_shared_bytes();
@@ -165,8 +166,8 @@ impl TensorMapDesc {
         if bytes > limit { Err(TensorMapError::BoxBytes { bytes, limit }) } else { Ok(self) }
     }
 
-    /// The same with a swizzle of the box, whose rows are then as far apart in shared memory as those of the
-    /// swizzle ([`row_pitch_bytes`](TensorMapDesc::row_pitch_bytes)).
+    /// The same map with a swizzle of the box. The pitch of its rows in shared memory is then the
+    /// row of the swizzle ([`row_pitch_bytes`](TensorMapDesc::row_pitch_bytes)).
     ///
     /// # Errors
     /// [`TensorMapError::SwizzleWidth`], [`TensorMapError::BoxBytes`].
@@ -178,13 +179,13 @@ impl TensorMapDesc {
         }
     }
 
-    /// The same with other values for places outside of the tensor.
+    /// The same map with another fill for elements outside of the tensor.
     ///
     /// # Errors
     /// [`TensorMapError::FillNotFloat`].
     pub fn with_fill(self, fill: Fill) -> Result<TensorMapDesc, TensorMapError> {
         match fill {
-            // Elements of 8 bits are integers to hardware.
+            // The hardware treats 8-bit elements as integers.
             Fill::Nan if !self.elem.is_float() || self.elem.bits() < 16 => {
                 Err(TensorMapError::FillNotFloat { elem: self.elem })
             }
@@ -192,14 +193,14 @@ impl TensorMapDesc {
         }
     }
 
-    /// The same with another promotion.
+    /// The same map with another L2 promotion.
     pub fn with_l2_promotion(self, l2_promotion: L2Promotion) -> TensorMapDesc {
         TensorMapDesc { l2_promotion, ..self }
     }
 
-    /// The same with steps between the elements that are copied, one for each dimension: a box then spans
-    /// `box_dims` elements of the tensor and has `ceil(box_dims / steps)` of them. The first step is 1: hardware
-    /// has none along the fastest dimension.
+    /// The same map with a step between copied elements for each dimension. A box then spans
+    /// `box_dims` elements of the tensor and has `ceil(box_dims / steps)` elements. The first step
+    /// must be 1, because the hardware ignores it.
     ///
     /// # Errors
     /// [`TensorMapError::ElementStrides`].
@@ -212,13 +213,14 @@ impl TensorMapDesc {
         map.check_box()
     }
 
-    /// What each dimension counts: for a map that was given number by number, dimension `i` counts mode `i`.
+    /// The mode and step of each dimension. In a map given number by number, dimension `i` steps
+    /// along mode `i`.
     pub fn sources(&self) -> &[DimMode] {
         &self.sources
     }
 
-    /// The coordinates of the box that starts at `origin`, a coordinate of the tensor's layout with one
-    /// number for each mode. Modes that are missing count as 0.
+    /// The coordinates of the box that starts at `origin`, a coordinate of the tensor's layout with
+    /// one number for each mode. Missing modes count as 0.
     ///
     /// ```
     /// use tilewright::arch::TensorMapDesc;
@@ -281,29 +283,31 @@ impl TensorMapDesc {
         self.swizzle
     }
 
-    /// What is written for places outside of the tensor.
+    /// The value for elements outside of the tensor.
     pub fn fill(&self) -> Fill {
         self.fill
     }
 
-    /// How much comes into the L2 cache at once.
+    /// The number of bytes that a copy brings into the L2 cache at once.
     pub fn l2_promotion(&self) -> L2Promotion {
         self.l2_promotion
     }
 
-    /// The elements of a box along each dimension: `ceil(box_dims / element_strides)`.
+    /// The number of elements of a box along each dimension: `ceil(box_dims / element_strides)`.
     pub fn box_extents(&self) -> impl ExactSizeIterator<Item = u64> + '_ {
         let pairs = self.box_dims.iter().zip(&self.element_strides);
         pairs.map(|(extent, stride)| extent.div_ceil((*stride).max(1)).into())
     }
 
-    /// The bytes of the elements of a box, which are the bytes that a barrier is told of, wherever the box is.
+    /// The bytes of the elements of a box: the transaction count of its mbarrier, also for a box
+    /// that is partly out of bounds.
     pub fn box_bytes(&self) -> u64 {
         self.box_extents().product::<u64>() * u64::from(self.elem.size_bytes())
     }
 
-    /// The bytes from a row of a box to the next one in shared memory: those of the row, or, with a swizzle, those
-    /// of a row of the swizzle, of which a shorter row leaves the rest as it is.
+    /// The row pitch of a box in shared memory in bytes: the length of a row, or of a row of the
+    /// swizzle. A row that is shorter than the row of the swizzle leaves the remaining bytes
+    /// unchanged.
     pub fn row_pitch_bytes(&self) -> u64 {
         self.swizzle.row_bytes().map_or(self.inner_bytes(), u64::from)
     }
@@ -321,8 +325,8 @@ impl TensorMapDesc {
         last.saturating_add(self.elem.size_bytes().into())
     }
 
-    /// The bytes from the start of the tensor to the element at these coordinates; `None` outside of the
-    /// tensor, and for more or fewer coordinates than dimensions.
+    /// The bytes from the start of the tensor to the element at these coordinates. `None` for an
+    /// element outside of the tensor and for a number of coordinates other than the rank.
     pub fn global_offset(&self, coord: &[i64]) -> Option<u64> {
         if coord.len() != self.rank() {
             return None;
@@ -334,15 +338,15 @@ impl TensorMapDesc {
         })
     }
 
-    /// The elements of the box at these coordinates, in the order in which they lie in shared memory;
-    /// coordinates that are missing count as 0.
+    /// The elements of the box at these coordinates, in the order of shared memory. Missing
+    /// coordinates count as 0.
     ///
     /// ```
     /// use tilewright::arch::TensorMapDesc;
     /// use tilewright::ir::Scalar;
     /// let map = TensorMapDesc::new(Scalar::F32, &[6, 3], &[32], &[4, 2])?;
     /// let places: Vec<_> = map.box_elements(&[4, -1]).map(|element| element.global).collect();
-    /// // The row -1 is outside, and so are the columns 6 and 7.
+    /// // Row -1 and the columns 6 and 7 are out of bounds.
     /// assert_eq!(places, [None, None, None, None, Some(16), Some(20), None, None]);
     /// # Ok::<(), tilewright::arch::TensorMapError>(())
     /// ```

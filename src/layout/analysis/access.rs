@@ -1,4 +1,4 @@
-//! Accesses of threads to memory: the banks of shared memory, the sectors of global memory.
+//! Counts the bank conflicts and the sectors of the accesses of threads to memory.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ pub(crate) const BANKS: u32 = 32;
 pub(crate) const BANK_BITS: u32 = 32;
 /// Width of a sector of global memory.
 pub(crate) const SECTOR_BITS: u32 = 256;
-/// Threads that access memory together.
+/// The number of threads that access memory together.
 pub(crate) const WARP: u32 = 32;
 
 /// The width of an access of `vector` elements.
@@ -59,11 +59,11 @@ impl Accesses {
         (0..).zip(self.addresses.chunks(WARP as usize))
     }
 
-    /// The number of lanes of a warp that are served together.
+    /// The number of lanes of a warp that the memory serves together.
     fn lanes_of_phase(&self, warp: &[i64]) -> u32 {
         let words = self.bits.div_ceil(BANK_BITS);
         let lanes = WARP / words;
-        // A lane that is not there agrees with every other one.
+        // A missing lane agrees with every other one.
         let agrees = |step: usize| {
             let other = |lane: usize| warp.get(lane ^ step);
             warp.iter().enumerate().all(|(i, at)| other(i).is_none_or(|other| other == at))
@@ -85,7 +85,7 @@ impl Accesses {
     }
 }
 
-/// One phase of an access to shared memory: the lanes that are served together.
+/// One phase of an access to shared memory: the lanes that the memory serves together.
 ///
 /// ```
 /// use tilewright::layout::{Analysis, layout};
@@ -106,10 +106,10 @@ pub struct BankPhase {
     pub lanes: u32,
     /// The number of different words.
     pub words: u32,
-    /// The number of different words of the bank with the most of them: how often the phase is
+    /// The largest number of different words in one bank, which is the number of times the phase is
     /// repeated. 1 means that there is no conflict.
     pub degree: u32,
-    /// That bank, the lowest one of several.
+    /// The bank with that number of words, the lowest one of several.
     pub bank: u32,
 }
 
@@ -193,7 +193,7 @@ impl BankConflicts {
         self.degree() <= 1
     }
 
-    /// How often memory is accessed in all: the sum of the degrees.
+    /// The number of accesses to memory: the sum of the degrees.
     ///
     /// ```
     /// # use tilewright::layout::{Analysis, layout};
@@ -205,7 +205,7 @@ impl BankConflicts {
         self.phases.iter().map(|phase| u64::from(phase.degree)).sum()
     }
 
-    /// The accesses that conflicts add: one less than the degree, of each phase.
+    /// The number of accesses that conflicts add: the sum of `degree - 1` over the phases.
     ///
     /// ```
     /// # use tilewright::layout::{Analysis, layout};
@@ -282,7 +282,7 @@ pub(super) fn bank_conflicts(
     })
 }
 
-/// What a warp touches in one access to global memory.
+/// The sectors that a warp touches in one access to global memory.
 ///
 /// ```
 /// use tilewright::layout::{Analysis, layout};
@@ -300,12 +300,12 @@ pub struct WarpSectors {
     pub lanes: u32,
     /// The number of different 32-byte sectors.
     pub sectors: u32,
-    /// The number of different bytes that are used of them.
+    /// The number of different bytes that the warp uses of these sectors.
     pub bytes: u32,
 }
 
 impl WarpSectors {
-    /// The least number of sectors that hold as many bytes.
+    /// The smallest number of sectors that holds as many bytes.
     ///
     /// ```
     /// # use tilewright::layout::{Analysis, layout};
@@ -359,7 +359,7 @@ impl Sectors {
         &self.warps
     }
 
-    /// The sectors of all warps; one that two warps touch counts twice.
+    /// The sum of the sectors of all warps; a sector that two warps touch counts twice.
     ///
     /// ```
     /// # use tilewright::layout::{Analysis, layout};
@@ -383,7 +383,7 @@ impl Sectors {
         self.warps.iter().map(|warp| u64::from(warp.bytes)).sum()
     }
 
-    /// The least number of sectors with which each warp gets as many bytes.
+    /// The smallest number of sectors with which each warp gets as many bytes.
     ///
     /// ```
     /// # use tilewright::layout::{Analysis, layout};

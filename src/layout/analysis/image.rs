@@ -1,4 +1,4 @@
-//! The set of indices of a layout.
+//! [`Image`] holds the set of indices of a layout as runs of one step.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use crate::layout::error::LayoutError;
 use crate::layout::int::Int;
 use crate::layout::layout::Layout;
 
-/// Indices `start, start + step, ..`, `count` of them; the step is that of the [`Image`].
+/// The indices `start, start + step, ..`, `count` of them; the [`Image`] has the step.
 ///
 /// ```
 /// use tilewright::layout::{Analysis, Run, layout};
@@ -19,16 +19,16 @@ use crate::layout::layout::Layout;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Run {
-    /// The least index.
+    /// The smallest index.
     pub start: i64,
-    /// How many there are, at least one.
+    /// The number of indices, at least one.
     pub count: u64,
 }
 
 /// The set of indices of a layout: runs of one step, in increasing order.
 ///
-/// The step is the greatest common divisor of all differences (1 for a single index), and runs are
-/// as long as they can be: two images are equal exactly if the sets are.
+/// The step is the greatest common divisor of all differences (1 for a single index). The runs are
+/// maximal, so two images are equal if and only if the sets are equal.
 ///
 /// ```
 /// use tilewright::layout::{Analysis, layout};
@@ -83,7 +83,7 @@ impl Image {
         Self::from_starts(first, step, &values, 1)
     }
 
-    /// The distance of two neighbours in a run.
+    /// The difference of two neighbours in a run.
     ///
     /// ```
     /// # use tilewright::layout::{Analysis, layout};
@@ -131,7 +131,7 @@ impl Image {
         self.runs.is_empty()
     }
 
-    /// The least index.
+    /// The smallest index.
     ///
     /// ```
     /// # use tilewright::layout::{Analysis, layout};
@@ -239,8 +239,9 @@ struct Strided {
     gaps: SmallVec<[(i64, i64); 8]>,
 }
 
-/// Sorted by stride, a mode goes on without a gap as long as its stride is at most what the modes
-/// before it reach; the first integer that they do not reach is never reached by larger strides.
+/// Sorted by stride, a mode adds no gap if its stride is at most the interval that the modes before
+/// it cover. The first integer outside of that interval stays a gap, because later strides are
+/// larger.
 fn strided(layout: &Layout, shift: &Int) -> Result<Strided> {
     let overflow = || LayoutError::overflow("the image of a layout");
     // Refuses what is not static, not integral or too large for its indices.
@@ -279,13 +280,13 @@ fn strided(layout: &Layout, shift: &Int) -> Result<Strided> {
     Ok(Strided { first, step, count: count.unsigned_abs(), gaps })
 }
 
-/// The interval that the swizzle of an interval is: the same one, if it consists of whole blocks.
+/// The swizzled interval if it is the same interval, which holds if it consists of whole blocks.
 fn keeps(offsets: &Offsets<'_>, plain: &Strided) -> bool {
     match offsets.inner {
         Inner::Plain => true,
         Inner::Any(_) => false,
         Inner::Swizzle(s) => {
-            // One more than the largest number of the bits that are read or changed.
+            // A power of two above all bits that the swizzle reads or changes.
             let block = (s.y_mask() | s.z_mask()).unsigned_abs().next_power_of_two();
             plain.step == 1
                 && plain.gaps.is_empty()
@@ -304,7 +305,7 @@ fn closed(offsets: &Offsets<'_>) -> Result<Option<Strided>> {
     Ok(keeps(offsets, &plain).then_some(plain))
 }
 
-/// `first, step, count` if the indices are seen to be one run.
+/// Returns `first, step, count` if strides prove that the indices are one run.
 pub(super) fn progression(offsets: &Offsets<'_>) -> Result<Option<(i64, i64, u64)>> {
     Ok(closed(offsets)?.filter(|s| s.gaps.is_empty()).map(|s| (s.first, s.step, s.count)))
 }
@@ -360,8 +361,8 @@ pub(super) fn is_bijective(offsets: &Offsets<'_>) -> Result<bool> {
     }
 }
 
-/// True if the modes, in some order, go on where the ones before end: then the layout is a
-/// permutation of `0..size`. False where a mode of at least two coordinates leaves out index 1.
+/// True if the modes, in some order, continue where the previous ones end: then the layout is a
+/// permutation of `0..size`. False if a mode of at least two coordinates leaves out index 1.
 fn symbolic(layout: &Layout, operation: &'static str) -> Result<bool> {
     let mut modes: SmallVec<[(&Int, &Int); 8]> = SmallVec::new();
     for (extent, stride) in layout.as_ref().leaves() {

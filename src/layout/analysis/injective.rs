@@ -1,9 +1,9 @@
-//! One-to-one or not, decided by strides where they decide.
+//! Decides whether a layout is one-to-one, from its strides if they suffice.
 //!
 //! Two coordinates have one index exactly if their difference `c`, with `|c_k| < extent_k`, solves
-//! `sum c_k * stride_k == 0`. A mode can be set aside when its `c_k` must be 0: because its stride
-//! is more than all the others reach, or because a common divisor of the others does not let it
-//! come back. What remains of few modes is solved, of more modes is walked.
+//! `sum c_k * stride_k == 0`. A mode with `c_k == 0` in every solution is set aside. That holds if
+//! its stride is larger than the reach of all others, or if a common divisor of the others rules
+//! every other `c_k` out. Of the remaining modes, one or two are solved and more are walked.
 
 use smallvec::SmallVec;
 
@@ -30,7 +30,7 @@ fn gcd(mut a: i128, mut b: i128) -> i128 {
     a.abs()
 }
 
-/// Removes modes while one of them can be seen to have `c_k == 0`.
+/// Removes modes while some mode has `c_k == 0` in every solution.
 fn set_aside(modes: &mut SmallVec<[Mode; 8]>) {
     while let Some(free) = (0..modes.len()).find(|&i| stands_alone(modes, i)) {
         modes.remove(free);
@@ -49,7 +49,7 @@ fn stands_alone(modes: &[Mode], i: usize) -> bool {
     reach.is_some_and(|reach| mode.stride.abs() > reach)
 }
 
-/// `c` of two modes alone: `c_i * d_i == -c_j * d_j` at least.
+/// The smallest `c` of two modes alone: `c_i * d_i == -c_j * d_j`.
 fn pair(a: Mode, b: Mode) -> Option<Relation> {
     let g = gcd(a.stride, b.stride);
     let (ca, cb) = (b.stride / g, -(a.stride / g));
@@ -76,12 +76,12 @@ fn relation(mut modes: SmallVec<[Mode; 8]>) -> Result<Option<Relation>> {
             }
         }
     }
-    // Two modes without a relation have been set aside, so that here are none or at least three.
+    // Two modes without a relation have been set aside, so that none or at least three remain.
     if modes.is_empty() { Ok(None) } else { walked_relation(&modes) }
 }
 
-/// Walks all coordinates of these modes. Of too many, it walks a box of them in one corner: what it
-/// meets there is a relation too.
+/// Walks all coordinates of these modes. If there are too many, it walks a box of them in one
+/// corner: a collision there is a relation too.
 fn walked_relation(modes: &[Mode]) -> Result<Option<Relation>> {
     let limit = i128::from(DOMAIN_LIMIT);
     let mut modes: SmallVec<[Mode; 8]> = modes.into();
@@ -97,7 +97,7 @@ fn walked_relation(modes: &[Mode]) -> Result<Option<Relation>> {
             // No modes have one coordinate.
             (_, None) => break 1,
         }
-        // So many modes that already two coordinates of each are too many.
+        // Even two coordinates of each mode are too many.
         if modes.iter().all(|m| m.extent <= 2) {
             return Err(LayoutError::domain_too_large());
         }
@@ -183,7 +183,7 @@ pub(super) fn collision(offsets: &Offsets<'_>) -> Result<Option<Overlap>> {
     Ok(Some(Overlap { left, right, index }))
 }
 
-/// The answer for all values of the symbols, if it is the same for all.
+/// The answer for all values of the symbols, if there is one.
 fn symbolic(layout: &Layout) -> Result<bool> {
     let mut modes: SmallVec<[(&Int, &Int); 8]> = SmallVec::new();
     let mut numbers = SmallVec::new();
@@ -195,7 +195,7 @@ fn symbolic(layout: &Layout) -> Result<bool> {
         if !extent.is(1) {
             modes.push((extent, stride));
         }
-        // Coordinates below the least value of an extent are there for all values.
+        // Coordinates below the lower bound of an extent exist for all values.
         if let (least @ 2.., Some(d)) = (extent.bounds().0, stride.as_static()) {
             numbers.push(Mode { leaf, extent: least.into(), stride: d.into() });
         }

@@ -1,11 +1,11 @@
-//! What a layout means for memory: is it one-to-one, which indices does it reach, do two layouts
-//! meet, and what do banks, sectors and vectors make of it.
+//! [`Analysis`] answers questions about a layout in memory: injectivity, image, overlap, bank
+//! conflicts, sectors and vectors.
 //!
-//! [`Analysis`] has the questions; a [`Layout`] and a [`ComposedLayout`] answer them. Where strides
-//! alone decide, nothing is walked and the size does not matter; else the domain is, up to
-//! [`DOMAIN_LIMIT`] coordinates, and a larger one is [`LayoutError::TooLarge`]. Symbols are allowed
-//! where divisors and bounds decide. For layouts that are linear over bits,
-//! [`LinearLayout`](super::LinearLayout) computes the same numbers from ranks.
+//! A [`Layout`] and a [`ComposedLayout`] answer them. If strides alone decide, nothing is walked
+//! and the size does not matter. Otherwise the domain is walked, up to [`DOMAIN_LIMIT`]
+//! coordinates; a larger domain is [`LayoutError::TooLarge`]. Symbols are allowed where divisors
+//! and bounds decide. For layouts that are linear over bits, [`LinearLayout`](super::LinearLayout)
+//! computes the same numbers from ranks.
 //!
 //! ```
 //! use tilewright::layout::{Analysis, ComposedLayout, layout};
@@ -57,7 +57,7 @@ type Result<T> = std::result::Result<T, LayoutError>;
 /// ```
 pub const DOMAIN_LIMIT: u64 = 1 << 20;
 
-/// Where the coordinates of a layout lie, as an [`Analysis`] sees it: `inner(shift + outer(i))`.
+/// The layout that an [`Analysis`] works on: `inner(shift + outer(i))`.
 ///
 /// ```
 /// use tilewright::layout::{Analysis, Offsets, layout};
@@ -83,7 +83,7 @@ enum Inner<'a> {
     /// The identity.
     Plain,
     Swizzle(Swizzle),
-    /// Whatever the composed layout does: it is only evaluated.
+    /// Any other composed layout; it can only be evaluated.
     Any(&'a ComposedLayout),
 }
 
@@ -92,12 +92,12 @@ impl<'a> Offsets<'a> {
         Self { outer, shift: Int::ZERO, inner: Inner::Plain }
     }
 
-    /// True if strides say all: there is no swizzle and no other map inside.
+    /// True if there is no swizzle and no other map inside, so that strides decide everything.
     fn is_plain(&self) -> bool {
         matches!(self.inner, Inner::Plain)
     }
 
-    /// The number of coordinates, if it is a number that may be walked.
+    /// The number of coordinates, if it is a number of at most [`DOMAIN_LIMIT`].
     fn walkable_size(&self) -> Result<i64> {
         let size = self.outer.size()?.to_static()?;
         match u64::try_from(size) {
@@ -149,7 +149,7 @@ impl<'a> Offsets<'a> {
     }
 }
 
-/// The questions to a layout.
+/// Questions about a layout in memory.
 ///
 /// ```
 /// use tilewright::layout::{Analysis, layout};
@@ -195,7 +195,8 @@ pub trait Analysis {
         injective::is_injective(&self.offsets()?)
     }
 
-    /// Two coordinates with one index, if there are such: why a layout is not one-to-one.
+    /// Two coordinates with one index, if there are such: a witness that the layout is not
+    /// one-to-one.
     ///
     /// ```
     /// use tilewright::layout::{Analysis, layout};
@@ -210,8 +211,8 @@ pub trait Analysis {
         injective::collision(&self.offsets()?)
     }
 
-    /// True if the indices are those of one block: every integer from the least to the largest is
-    /// an index. It need not begin at 0, and an index may come twice.
+    /// True if the indices form one block: every integer from the smallest to the largest is an
+    /// index. The block may begin at any index, and an index may occur twice.
     ///
     /// ```
     /// # use tilewright::layout::{Analysis, layout};
@@ -256,7 +257,7 @@ pub trait Analysis {
         image::image(&self.offsets()?)
     }
 
-    /// A coordinate of each of two layouts that have one index, if there are such. Offsets are
+    /// A coordinate of each of two layouts with one index in common, if there is one. Offsets are
     /// those of composed layouts.
     ///
     /// ```
@@ -270,7 +271,7 @@ pub trait Analysis {
     /// ```
     ///
     /// # Errors
-    /// As [`image`](Self::image). Symbols are allowed where one layout is seen to end before the
+    /// As [`image`](Self::image). Symbols are allowed if they prove that one layout ends before the
     /// other begins.
     fn overlap(&self, other: &impl Analysis) -> Result<Option<Overlap>> {
         overlap::overlap(&self.offsets()?, &other.offsets()?)
@@ -279,12 +280,12 @@ pub trait Analysis {
     /// The bank conflicts of an access to shared memory, phase by phase.
     ///
     /// Thread `t` accesses `vector` elements of `element_bits` from index `L(threads(t))` on; 32
-    /// threads are a warp. The memory has 32 banks of 4 bytes and begins at a multiple of 128 bytes.
-    /// A warp is served in one phase for up to 4 bytes a thread, in two of half a warp for 8 bytes,
-    /// in four of a quarter for 16 bytes; in half as many if every lane `i` of the warp has the
-    /// address of lane `i ^ 1`, or every lane that of lane `i ^ 2`. Threads of a phase that access
-    /// one word share it. (On Hopper, the time of random accesses of 4, 8 and 16 bytes depends on the
-    /// number of [wavefronts](BankConflicts::wavefronts) so counted, and on nothing else.)
+    /// threads are a warp. The memory has 32 banks of 4 bytes and begins at a multiple of 128
+    /// bytes. A warp takes one phase for up to 4 bytes a thread, two phases of half a warp for 8
+    /// bytes, and four phases of a quarter for 16 bytes. It takes half as many if every lane `i` of
+    /// the warp has the address of lane `i ^ 1`, or every lane that of lane `i ^ 2`. Threads of a
+    /// phase that access one word share it. (On Hopper, the time of random accesses of 4, 8 and 16
+    /// bytes depends only on this number of [wavefronts](BankConflicts::wavefronts).)
     ///
     /// ```
     /// use tilewright::layout::{Analysis, layout};
@@ -322,10 +323,11 @@ pub trait Analysis {
         access::sectors(&self.offsets()?, threads, vector, element_bits)
     }
 
-    /// The widest vector with which all elements can be accessed in the order of the domain: the
-    /// largest power of two `v` that divides the size, with `v * element_bits <= 128`, such that
-    /// `L(v * i + j) == L(v * i) + j` for `j < v`, and `L(v * i)` is a multiple of `v`. The memory
-    /// begins at a multiple of `base_align_bytes`. With symbols, what their divisors prove.
+    /// The widest vector with which all elements can be accessed in the order of the domain. It is
+    /// the largest power of two `v` that divides the size, with `v * element_bits <= 128`, such
+    /// that `L(v * i + j) == L(v * i) + j` for `j < v`, and `L(v * i)` is a multiple of `v`. The
+    /// memory begins at a multiple of `base_align_bytes`. With symbols, it is the width that their
+    /// divisors prove.
     ///
     /// ```
     /// use tilewright::layout::{Analysis, Int, Layout, layout};
@@ -349,8 +351,9 @@ pub trait Analysis {
         vector::widest_vector(&self.offsets()?, element_bits, base_align_bytes)
     }
 
-    /// As [`widest_vector`](Self::widest_vector), of at most `vector` elements, a power of two. The limit is what keeps it from
-    /// having so many: first the layout, which no alignment helps, then the alignment.
+    /// As [`widest_vector`](Self::widest_vector), of at most `vector` elements, a power of two. The
+    /// limit names the obstacle to that width: the layout if it is in the way at every alignment,
+    /// otherwise the alignment.
     ///
     /// ```
     /// use tilewright::layout::{Analysis, layout};
@@ -363,7 +366,8 @@ pub trait Analysis {
     /// ```
     ///
     /// # Errors
-    /// As [`widest_vector`](Self::widest_vector); [`LayoutError::BadAccess`] if no access has so many elements.
+    /// As [`widest_vector`](Self::widest_vector); [`LayoutError::BadAccess`] if `vector` elements
+    /// exceed the widest access.
     fn vector_of(
         &self,
         element_bits: u32,

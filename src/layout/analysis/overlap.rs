@@ -1,4 +1,4 @@
-//! Two coordinates with one index.
+//! Finds two coordinates with one index.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use super::{Inner, Offsets, Result, image};
 use crate::layout::int::Int;
 use crate::layout::tuple::IntTuple;
 
-/// Two coordinates with one index: of two layouts, or of one that is not one-to-one.
+/// Two coordinates with one index: of two layouts, or of a layout that is not one-to-one.
 ///
 /// ```
 /// use tilewright::layout::{Analysis, ComposedLayout, layout, shape};
@@ -21,7 +21,7 @@ use crate::layout::tuple::IntTuple;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Overlap {
-    /// A coordinate of the first layout, congruent to its shape.
+    /// The coordinate of the first layout, congruent to its shape.
     pub left: IntTuple,
     /// A coordinate of the second layout; of the same one for a collision.
     pub right: IntTuple,
@@ -35,7 +35,7 @@ impl fmt::Display for Overlap {
     }
 }
 
-/// The least common element of two arithmetic progressions `(first, step, count)`.
+/// The smallest common element of two arithmetic progressions `(first, step, count)`.
 fn common(a: (i64, i64, u64), b: (i64, i64, u64)) -> Option<i64> {
     let wide = |(first, step, count): (i64, i64, u64)| {
         (i128::from(first), i128::from(step), i128::from(count))
@@ -55,7 +55,7 @@ fn common(a: (i64, i64, u64), b: (i64, i64, u64)) -> Option<i64> {
     let period = sb / g;
     let place = ((fb - fa) / g % period * (x.0 % period)).rem_euclid(period);
     let (found, lcm) = (fa + sa * place, sa * period);
-    // The first one that is in both.
+    // The first element of both.
     let begin = fa.max(fb);
     let steps = (begin - found).div_euclid(lcm) + i128::from((begin - found).rem_euclid(lcm) != 0);
     let found = found + steps.max(0) * lcm;
@@ -63,8 +63,8 @@ fn common(a: (i64, i64, u64), b: (i64, i64, u64)) -> Option<i64> {
     if found <= end { i64::try_from(found).ok() } else { None }
 }
 
-/// A coordinate of `index`, an index of a layout whose indices are one run: from the largest
-/// stride down, as many steps as fit. What is left is always in reach of the smaller strides.
+/// A coordinate of `index` in a layout with one run of indices. It takes as many steps as fit, from
+/// the largest stride down; the remainder is always in reach of the smaller strides.
 fn locate(offsets: &Offsets<'_>, index: i64) -> Result<IntTuple> {
     let plain = match offsets.inner {
         Inner::Swizzle(swizzle) => swizzle.inverse().apply(index),
@@ -91,7 +91,7 @@ fn locate(offsets: &Offsets<'_>, index: i64) -> Result<IntTuple> {
     Ok(offsets.of_digits(digits))
 }
 
-/// Bounds of all indices, if strides tell.
+/// Bounds of all indices, if strides give them.
 fn hull(offsets: &Offsets<'_>) -> Result<Option<(i64, i64)>> {
     let block = match offsets.inner {
         Inner::Any(_) => return Ok(None),
@@ -107,14 +107,14 @@ fn hull(offsets: &Offsets<'_>) -> Result<Option<(i64, i64)>> {
         high += back.max(0);
     }
     let block = i128::from(block);
-    // A swizzle moves an index inside of its block.
+    // A swizzle moves an index inside its block.
     match (i64::try_from(low & !block), i64::try_from(high | block)) {
         (Ok(low), Ok(high)) => Ok(Some((low, high))),
         _ => Ok(None),
     }
 }
 
-/// True if all indices of `a` are seen to be below all of `b`, for all values of the symbols.
+/// True if all indices of `a` are below all indices of `b` for all values of the symbols.
 fn ends_before(a: &Offsets<'_>, b: &Offsets<'_>) -> Result<bool> {
     if !(a.is_plain() && b.is_plain()) {
         return Ok(false);
@@ -130,7 +130,7 @@ fn ends_before(a: &Offsets<'_>, b: &Offsets<'_>) -> Result<bool> {
     Ok(b.shift.at_least(&end))
 }
 
-/// Looks for an index of `walked` among those of `table`.
+/// Looks for an index of `walked` in `table`.
 fn walk(table: &Offsets<'_>, walked: &Offsets<'_>) -> Result<Option<(i64, i64, i64)>> {
     let indexed = |values: Vec<i64>| (0i64..).zip(values);
     let mut sorted: Vec<(i64, i64)> = indexed(table.walk()?).map(|(i, v)| (v, i)).collect();

@@ -1,4 +1,4 @@
-//! The widest vector with which a layout can be walked.
+//! Finds the widest vector with which threads can access a layout.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use crate::layout::layout_ref::LayoutRef;
 /// The widest access of a thread.
 pub(crate) const MAX_VECTOR_BITS: u32 = 128;
 
-/// The number of elements that the widest access of an element type at this alignment has; 1 for an
+/// The number of elements in the widest access to an element type at this alignment; 1 for an
 /// element that is wider than the alignment.
 pub(crate) fn widest_access(element_bits: u32, base_align_bytes: u64) -> Result<u32> {
     if !element_bits.is_power_of_two() || element_bits > MAX_VECTOR_BITS {
@@ -24,8 +24,8 @@ pub(crate) fn widest_access(element_bits: u32, base_align_bytes: u64) -> Result<
     Ok((align / element_bits).max(1))
 }
 
-/// What keeps a vector from being wider: the mode, what it has, and what is needed for the next wider one that the
-/// alignment allows.
+/// The obstacle to a wider vector: the mode, its value, and the value that the next wider vector at
+/// this alignment needs.
 ///
 /// ```
 /// use tilewright::layout::{Analysis, VectorLimit, layout};
@@ -38,66 +38,68 @@ pub(crate) fn widest_access(element_bits: u32, base_align_bytes: u64) -> Result<
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum VectorLimit {
-    /// No access is wider than 128 bits, or than was asked for.
+    /// 128 bits, or the requested width, are reached.
     Width,
     /// The alignment of the memory, in bytes.
     BaseAlignment {
         /// The alignment.
         bytes: u64,
-        /// The alignment with which the layout allows more.
+        /// The alignment at which the layout allows a wider vector.
         needed: u64,
     },
-    /// The number of elements that follow one another, or for symbols what divides it.
+    /// The number of contiguous elements, or with symbols its divisor.
     Run {
         /// The number.
         elements: i64,
-        /// What it is no multiple of.
+        /// The number of elements that does not divide it.
         needed: u32,
-        /// The mode that does not go on where it ends, with its stride, printed; none where it is the whole layout.
+        /// The mode that does not continue the run, with its stride, printed; none if the run is
+        /// the whole layout.
         end: Option<(ModePath, String)>,
     },
-    /// A stride that is not a multiple of more.
+    /// A stride that is not a multiple of a wider vector.
     Stride {
         /// The mode.
         mode: ModePath,
         /// Its stride, printed.
         stride: String,
-        /// What it is no multiple of.
+        /// The number of elements that does not divide it.
         needed: u32,
     },
-    /// The offset of a composed layout, which is not a multiple of more.
+    /// The offset of a composed layout that is not a multiple of a wider vector.
     Offset {
         /// The offset, printed.
         offset: String,
-        /// What it is no multiple of.
+        /// The number of elements that does not divide it.
         needed: u32,
     },
-    /// An index that does not follow the one of the coordinate before: under a swizzle or another inner map.
+    /// An index that is not the previous index plus 1: under a swizzle or another inner map.
     Index {
-        /// The mode in which the coordinate differs from the one before.
+        /// The mode in which the coordinate differs from the previous one.
         mode: ModePath,
         /// The coordinate, as an integer.
         coordinate: i64,
         /// The index.
         index: i64,
-        /// The one that follows.
+        /// The previous index plus 1.
         needed: i64,
     },
-    /// An index with which a vector begins and that is not a multiple of more: under a swizzle or another inner map.
+    /// The first index of a vector that is not a multiple of a wider vector: under a swizzle or
+    /// another inner map.
     Start {
-        /// The last mode in which the coordinate is not 0.
+        /// The last mode with a coordinate other than 0.
         mode: ModePath,
         /// The coordinate, as an integer.
         coordinate: i64,
         /// The index.
         index: i64,
-        /// What it is no multiple of.
+        /// The number of elements that does not divide it.
         needed: u32,
     },
 }
 
 impl VectorLimit {
-    /// The mode that is in the way, if it is one.
+    /// The mode that is in the way, if it is a mode.
     ///
     /// ```
     /// use tilewright::layout::{Analysis, layout};
@@ -152,7 +154,7 @@ impl WidestVector {
         self.elements
     }
 
-    /// The width. Below 8 it is one of elements that cannot be accessed singly.
+    /// The width in bits. A width below 8 belongs to elements that cannot be accessed singly.
     ///
     /// ```
     /// # use tilewright::layout::{Analysis, layout};
@@ -164,7 +166,7 @@ impl WidestVector {
         self.elements * self.element_bits
     }
 
-    /// What allows no more.
+    /// The obstacle to a wider vector.
     ///
     /// ```
     /// # use tilewright::layout::{Analysis, VectorLimit, Width, layout};
@@ -232,14 +234,14 @@ fn power(value: &Int, limit: u32) -> u32 {
     }
 }
 
-/// The strides after the contiguous run at the front, each with its place.
+/// The strides after the contiguous run at the front, each with its path.
 #[derive(Default)]
 struct Rest {
     strides: Vec<(ModePath, Int)>,
 }
 
 impl Rest {
-    /// Extends `run` while the leaves go on where it ends; the first other leaf ends it.
+    /// Extends `run` while each leaf continues it; the first other leaf ends it.
     fn push(&mut self, layout: LayoutRef<'_>, path: &mut Vec<usize>, run: &mut Int) -> Result<()> {
         if !layout.is_leaf() {
             for (i, mode) in layout.modes().enumerate() {
@@ -292,7 +294,7 @@ fn by_strides(offsets: &Offsets<'_>, widest: u32) -> Result<(u32, Option<VectorL
     Ok((elements, limit))
 }
 
-/// The last leaf in which two coordinates of the layout differ; the root where there is none.
+/// The last leaf in which two coordinates of the layout differ; the root if there is none.
 fn differs(offsets: &Offsets<'_>, [a, b]: [i64; 2]) -> Result<ModePath> {
     fn walk(
         layout: LayoutRef<'_>,
@@ -321,7 +323,7 @@ fn differs(offsets: &Offsets<'_>, [a, b]: [i64; 2]) -> Result<ModePath> {
     Ok(found)
 }
 
-/// The same from all indices, by the definition.
+/// The elements and the limit from all indices, by the definition.
 fn by_walk(offsets: &Offsets<'_>, widest: u32) -> Result<(u32, Option<VectorLimit>)> {
     let indices = offsets.walk()?;
     let mut elements = 1u32;
@@ -363,8 +365,8 @@ fn by_walk(offsets: &Offsets<'_>, widest: u32) -> Result<(u32, Option<VectorLimi
 fn by_layout(offsets: &Offsets<'_>, widest: u32) -> Result<(u32, Option<VectorLimit>)> {
     match offsets.inner {
         Inner::Plain => by_strides(offsets, widest),
-        // A swizzle moves whole blocks of `1 << base` indices: up to that size it does not matter
-        // for a vector, in either direction. Wider ones ask for the indices.
+        // A swizzle moves whole blocks of `1 << base` indices, so it does not affect vectors up to
+        // that size. Wider vectors need all indices.
         Inner::Swizzle(swizzle) => match by_strides(offsets, widest)? {
             (elements, limit)
                 if i64::from(2 * elements).min(widest.into()) <= swizzle.max_alignment() =>
@@ -387,7 +389,7 @@ pub(super) fn widest_vector(
     let limit = match limit {
         Some(limit) => limit,
         None if aligned * element_bits >= MAX_VECTOR_BITS => VectorLimit::Width,
-        // Twice the alignment helps, or the layout is in the way of that too.
+        // If twice the alignment does not help, the layout is in the way.
         None => match by_layout(offsets, 2 * aligned)? {
             (more, Some(limit)) if more <= aligned => limit,
             _ => too_little(element_bits, base_align_bytes, 2 * aligned),

@@ -1,4 +1,4 @@
-//! Compositions with swizzles and composed layouts on either side.
+//! Composes layouts with swizzles and composed layouts on either side.
 
 use super::{ComposedLayout, Part, bits_of};
 use crate::layout::coalesce::{Flat, Keep};
@@ -15,7 +15,8 @@ fn bits_up_to(last: i64) -> i64 {
     if last > 0 { i64::MAX >> last.leading_zeros().saturating_sub(1) } else { 0 }
 }
 
-/// The largest index of a static layout, or none if it may have a negative one: that has all high bits.
+/// The largest index of a static layout; none if an index may be negative, because that has all
+/// high bits.
 fn last_index(layout: &Layout) -> Result<Option<i64>> {
     let last = layout.cosize()?.to_static()?.saturating_sub(1);
     let negative = layout.as_ref().leaves().any(|(s, d)| !s.is(1) && d.as_static() < Some(0));
@@ -74,8 +75,8 @@ impl Swizzle {
 }
 
 impl ComposedLayout {
-    /// `self o right` of two composed layouts: the outer part of `self` after `right`, and what is
-    /// inside of `self` after that, where the two swizzles make one.
+    /// `self o right` of two composed layouts: the outer part of `self` after `right`, then the
+    /// inner part of `self`, provided that the two swizzles combine into one.
     ///
     /// ```
     /// # use tilewright::layout::ComposedLayout;
@@ -92,7 +93,7 @@ impl ComposedLayout {
     ///
     /// # Errors
     /// Those of [`Layout::compose_composed`] and [`Swizzle::compose`]; [`LayoutError::Unsupported`]
-    /// where the result would need more than three parts.
+    /// if the result would need more than three parts.
     pub fn compose_composed(&self, right: &ComposedLayout) -> Result<ComposedLayout> {
         if let Some(layout) = right.as_normal() {
             return self.composition(layout);
@@ -120,8 +121,8 @@ impl ComposedLayout {
 }
 
 impl Layout {
-    /// `self o swizzle`. Where `self` moves the bits of the swizzle to bits, the result is written
-    /// as `swizzle' o 0 o self` with the moved bits, as in CuTe; else as `self o 0 o swizzle`.
+    /// `self o swizzle`. If `self` moves the bits of the swizzle to bits, the result is `swizzle' o
+    /// 0 o self` with the moved bits, as in CuTe. Otherwise it is `self o 0 o swizzle`.
     ///
     /// ```
     /// # use tilewright::layout::{Swizzle, layout};
@@ -155,7 +156,7 @@ impl Layout {
         }) {
             return Ok(None);
         }
-        // The bits that arguments can have, and where they go.
+        // The bits that arguments can have, and their images.
         let domain = bits_up_to(last);
         let read = swizzle.y_mask() & domain;
         let changed =
@@ -207,8 +208,8 @@ impl Layout {
     ///
     /// # Errors
     /// Those of [`composition`](Layout::composition) and
-    /// [`compose_swizzle`](Layout::compose_swizzle); [`LayoutError::Unsupported`] where the result
-    /// would need three parts, or where the swizzle of `right` gets negative indices.
+    /// [`compose_swizzle`](Layout::compose_swizzle); [`LayoutError::Unsupported`] if the result
+    /// would need three parts, or if the swizzle of `right` gets negative indices.
     pub fn compose_composed(&self, right: &ComposedLayout) -> Result<ComposedLayout> {
         if let Some(layout) = right.as_normal() {
             return Ok(self.composition(layout)?.into());
@@ -239,8 +240,8 @@ impl Layout {
         }
     }
 
-    /// The block repeated over a swizzled tiler: the swizzle of the tiler moved to the bits that
-    /// the tiles get.
+    /// The block repeated over a swizzled tiler. The swizzle of the tiler moves to the bits of the
+    /// tile numbers in the result.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, layout};
@@ -252,8 +253,9 @@ impl Layout {
     ///
     /// # Errors
     /// Those of [`logical_product`](Layout::logical_product); [`LayoutError::Unsupported`] for an
-    /// offset or a negative stride of the tiler, [`LayoutError::BadSwizzleMasks`] if the moved bits are not a swizzle, or if the block has some of
-    /// them, so that the swizzle would change its inside too.
+    /// offset or a negative stride of the tiler; [`LayoutError::BadSwizzleMasks`] if the moved bits
+    /// are not a swizzle, or if the block has some of them, so that the swizzle would change its
+    /// inside too.
     pub fn logical_product_composed(&self, tiler: &ComposedLayout) -> Result<ComposedLayout> {
         let product = self.logical_product(tiler.outer_layout()?)?;
         if tiler.is_normal() {
@@ -278,7 +280,7 @@ impl Layout {
             {
                 ComposedLayout::new(moved, 0, product)
             }
-            // So few tiles that the swizzle reads none of the bits of their numbers.
+            // There are so few tiles that the swizzle reads no bit of their numbers.
             _ if swizzle.y_mask() & bits_up_to(last) == 0 => Ok(product.into()),
             _ => Err(LayoutError::BadSwizzleMasks {
                 y: swizzle.y_mask().unsigned_abs(),
@@ -287,8 +289,8 @@ impl Layout {
         }
     }
 
-    /// True if `moved(self(i) + free(tile(j)))` is `self(i) + free(swizzle(tile(j)))` everywhere, for products
-    /// that are small enough to be walked.
+    /// True if `moved(self(i) + free(tile(j)))` is `self(i) + free(swizzle(tile(j)))` everywhere,
+    /// for products that are small enough to be walked.
     fn repeats(
         &self,
         free: &Layout,
@@ -314,8 +316,8 @@ impl Layout {
     }
 }
 
-/// True if it is seen that a block, the first mode of a product, has no bit that the swizzle reads or changes
-/// and none of the tiles, the second mode: it is added without a carry, and stays as it is.
+/// True if a block, the first mode of a product, provably shares no bit with the swizzle and with
+/// the tiles, the second mode. The block is then added without a carry and stays as it is.
 fn spares_block(swizzle: Swizzle, product: &Layout) -> Result<bool> {
     let bits = |mode: usize| -> Result<Option<i64>> {
         let part = product.mode(&[mode])?;

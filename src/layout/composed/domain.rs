@@ -1,4 +1,4 @@
-//! Operations on the domain of a [`ComposedLayout`]: they are those of its outer layout.
+//! Applies the operations of [`Layout`] to the domain of a [`ComposedLayout`], its outer layout.
 
 use super::ComposedLayout;
 use crate::layout::coord::Coord;
@@ -13,9 +13,9 @@ type Result<T> = std::result::Result<T, LayoutError>;
 
 macro_rules! on_outer {
     ($($(#[$doc:meta])* fn $name:ident($($arg:ident: $t:ty),*);)*) => {
-        /// Operations on the domain: each is the operation of the same name of [`Layout`] on the
-        /// outer layout, with the same equation and errors, besides
-        /// [`LayoutError::Unsupported`] where the outer part is a swizzle.
+        /// Operations on the domain. Each applies the operation of the same name of [`Layout`] to
+        /// the outer layout, with the same equation and errors, and returns
+        /// [`LayoutError::Unsupported`] if the outer part is a swizzle.
         impl ComposedLayout {$(
             $(#[$doc])*
             ///

@@ -1,4 +1,4 @@
-//! Inverses of a [`ComposedLayout`].
+//! Inverts a [`ComposedLayout`].
 
 use super::{ComposedLayout, Part};
 use crate::layout::error::LayoutError;
@@ -8,8 +8,8 @@ use crate::layout::layout::Layout;
 type Result<T> = std::result::Result<T, LayoutError>;
 
 impl ComposedLayout {
-    /// A layout with `self(R(i)) == i`: `right_inverse(outer) o -offset o inner`, which for offset
-    /// 0 is written with the swizzle of the permuted bits outermost, as in CuTe.
+    /// A layout with `self(R(i)) == i`: `right_inverse(outer) o -offset o inner`. For offset 0 it
+    /// is written with the swizzle of the permuted bits outermost, as in CuTe.
     ///
     /// ```
     /// # use tilewright::layout::ComposedLayout;
@@ -25,7 +25,7 @@ impl ComposedLayout {
         let (Some(swizzle), Part::Layout(outer)) = (self.swizzle(), self.outer()) else {
             return Ok(inverse);
         };
-        // The indices that the outer layout reaches must be swizzled among themselves.
+        // The swizzle must permute the indices of the outer layout among themselves.
         let size = outer.right_inverse()?.size()?.to_static()?;
         let inside = size > 0 && size.count_ones() == 1 && swizzle.apply(size - 1) < size;
         let moves = |bit: &i64| swizzle.apply(*bit) >= size;
@@ -88,7 +88,7 @@ impl ComposedLayout {
         }
     }
 
-    /// The coordinates that are mapped to 0: `1:0`, unless it is a normal layout.
+    /// The coordinates with index 0: `1:0`, unless it is a normal layout.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, layout};

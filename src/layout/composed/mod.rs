@@ -1,4 +1,4 @@
-//! [`ComposedLayout`]: `inner o offset o outer`, with a swizzle, a layout or a function inside.
+//! [`ComposedLayout`] is `inner o offset o outer`, with a swizzle, a layout or a function inside.
 
 mod compose;
 mod domain;
@@ -25,8 +25,8 @@ type Result<T> = std::result::Result<T, LayoutError>;
 
 type Function = dyn Fn(&IntTuple) -> Result<IntTuple> + Send + Sync;
 
-/// A named function of coordinates as the inner part of a [`ComposedLayout`]: a gather through an
-/// index table, for instance. Two are equal if they are the same object.
+/// A named function of coordinates as the inner part of a [`ComposedLayout`], such as a gather
+/// through an index table. Two are equal if they are the same object.
 ///
 /// ```
 /// use tilewright::layout::{ComposedLayout, CoordFn, IntTuple, layout};
@@ -96,7 +96,7 @@ impl Eq for CoordFn {}
     reason = "the layout is the usual one, and a box would allocate"
 )]
 pub enum Part {
-    /// The identity: inside of a layout that is not composed.
+    /// The identity: the inner part of a plain layout.
     Identity,
     /// A swizzle, a map of integers.
     Swizzle(Swizzle),
@@ -163,9 +163,9 @@ impl fmt::Display for Part {
 
 /// `inner o offset o outer`: the function `c -> inner(offset + outer(c))`.
 ///
-/// A layout is one too, with the identity inside: [`is_normal`](ComposedLayout::is_normal). All
-/// operations of the algebra that work on the domain work on the outer part; slicing puts the
-/// offset inside, and gives a normal layout where the swizzle cannot be seen any more.
+/// A plain layout is one with the identity inside: [`is_normal`](ComposedLayout::is_normal). The
+/// operations of the algebra act on the domain, so they act on the outer part. Slicing adds to the
+/// offset, and gives a normal layout if the swizzle has no effect any more.
 ///
 /// ```
 /// use tilewright::layout::{ComposedLayout, Swizzle, coord, layout, tiler};
@@ -208,7 +208,7 @@ impl ComposedLayout {
         Self { inner, offset, outer }
     }
 
-    /// The same with another outer layout. A swizzle of no bits at offset 0 goes away, as in CuTe.
+    /// The same with another outer layout. As in CuTe, a swizzle of no bits at offset 0 is dropped.
     pub(crate) fn with_outer(&self, outer: Layout) -> Self {
         match self.inner {
             Part::Swizzle(s) if s.is_identity() && self.offset.as_static() == Some(0) => {
@@ -232,7 +232,7 @@ impl ComposedLayout {
         &self.inner
     }
 
-    /// What is added between the two.
+    /// The offset between the two.
     ///
     /// ```
     /// # use tilewright::layout::ComposedLayout;
@@ -277,7 +277,7 @@ impl ComposedLayout {
         }
     }
 
-    /// The swizzle inside, if it is one.
+    /// The inner swizzle, if there is one.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, Swizzle};
@@ -292,8 +292,8 @@ impl ComposedLayout {
         }
     }
 
-    /// True if it is a plain layout: nothing inside and no offset. A swizzle of no bits, `S<0,4,3>`,
-    /// is a part like any other until an operation drops it.
+    /// True if it is a plain layout: the identity inside and no offset. A swizzle of no bits,
+    /// `S<0,4,3>`, counts as a swizzle until an operation drops it.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, layout};

@@ -1,4 +1,4 @@
-//! A [`ComposedLayout`] in elements of another width, and how far it is contiguous.
+//! Recasts a [`ComposedLayout`] to elements of another width, and computes its alignment.
 
 use super::{ComposedLayout, Part};
 use crate::layout::error::LayoutError;
@@ -32,8 +32,8 @@ impl ComposedLayout {
         ))
     }
 
-    /// The layout in elements of `n` of the present ones; `n` must be a power of two under a
-    /// swizzle.
+    /// The layout for elements of the size of `n` present ones; under a swizzle `n` must be a power
+    /// of two.
     ///
     /// ```
     /// # use tilewright::layout::ComposedLayout;
@@ -48,7 +48,7 @@ impl ComposedLayout {
         self.recast_by(|s| s.upcast(n), |o| o.exact_div(&Int::new(n)), |l| l.upcast(n))
     }
 
-    /// The layout in elements of which `n` make one of the present ones.
+    /// The layout for elements of 1/`n` of the present size.
     ///
     /// ```
     /// # use tilewright::layout::ComposedLayout;
@@ -83,8 +83,8 @@ impl ComposedLayout {
         }
     }
 
-    /// The largest `n` such that blocks of `n` elements stay contiguous and aligned; 1 where that
-    /// is not known.
+    /// The largest `n` such that blocks of `n` elements provably stay contiguous and aligned, at
+    /// least 1.
     ///
     /// ```
     /// # use tilewright::layout::ComposedLayout;
@@ -108,7 +108,7 @@ impl ComposedLayout {
         Int::new(swizzle.max_alignment()).gcd(&offset)?.gcd(&own)
     }
 
-    /// [`Layout::max_common_layout`] of two layouts of which at most one is swizzled.
+    /// [`Layout::max_common_layout`] of two layouts, at most one of them swizzled.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, layout};
@@ -141,8 +141,8 @@ impl ComposedLayout {
         own.common_layout(other, block)
     }
 
-    /// [`Layout::max_common_vector`]: at most the block that each swizzle leaves contiguous, if
-    /// they are not the same.
+    /// [`Layout::max_common_vector`]: unless both swizzles are equal, at most the block that each
+    /// swizzle leaves contiguous.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, layout};

@@ -1,5 +1,4 @@
-//! Slices of a [`ComposedLayout`]: what goes inside, what stays outside, and where a swizzle cannot be
-//! seen any more.
+//! Slices a [`ComposedLayout`], and drops its swizzle if it has no effect any more.
 
 use super::ComposedLayout;
 use crate::layout::builder::LayoutBuilder;
@@ -35,13 +34,13 @@ pub(crate) fn bits_of(layout: LayoutRef<'_>) -> Option<i64> {
 }
 
 impl ComposedLayout {
-    /// The modes at the `_` of a coordinate and the offset that is left outside:
-    /// `self(c) == offset + R(the entries of c at the `_`)`.
+    /// The modes at the `_` of a coordinate and the outer offset: `self(c) == offset + R(the
+    /// entries of c at the `_`)`.
     ///
-    /// The places go into the offset inside. Under a swizzle, the bits that it neither reads nor
-    /// changes are put outside, and where the remaining modes do not touch both bits that are read
-    /// and bits that change, the result is a normal layout, whose strides may be negative: CuTe's
-    /// decay.
+    /// The other entries go into the inner offset. Under a swizzle, the bits that it neither reads
+    /// nor changes go to the outer offset. If the remaining modes do not touch both the bits that
+    /// are read and the bits that change, the result is a normal layout with possibly negative
+    /// strides: CuTe's decay.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, coord};
@@ -89,7 +88,7 @@ impl ComposedLayout {
         Ok(self.slice_and_offset(coord)?.0)
     }
 
-    /// The layout with `coord` as its new origin, and the offset that is left outside, 0.
+    /// The layout with `coord` as its new origin, and the outer offset, 0.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, shape};
@@ -112,9 +111,9 @@ impl ComposedLayout {
     }
 }
 
-/// `swizzle o (offset + moved) o layout`, with what the swizzle does not touch of `moved` outside,
-/// and as a normal layout where `layout` does not touch both the bits that are read and those that
-/// change.
+/// `swizzle o (offset + moved) o layout`. The part of `moved` that the swizzle does not touch goes
+/// outside. The result is a normal layout if `layout` does not touch both the bits that are read
+/// and the bits that change.
 fn sliced_swizzle(
     swizzle: Swizzle,
     offset: i64,
@@ -127,10 +126,10 @@ fn sliced_swizzle(
         return Ok((layout.clone().into(), Tuple::leaf(total)));
     }
     let touched = swizzle.y_mask() | swizzle.z_mask();
-    // Bits above all that the swizzle touches never come back down into them.
+    // Bits above those of the swizzle never come back down into them.
     let below = (1i64 << (i64::BITS - touched.leading_zeros())) - 1;
     let (high, low) = (moved & !below, moved & below);
-    // Without common bits adding is the same as or-ing, and each bit can be looked at alone.
+    // Without common bits, addition is bitwise or, and each bit can be treated alone.
     let disjoint =
         |bits: &i64| offset >= 0 && offset & low == 0 && (offset | low) & bits & below == 0;
     let Some(bits) = bits_of(layout.as_ref()).filter(disjoint) else {
@@ -148,7 +147,7 @@ fn sliced_swizzle(
 }
 
 /// The layout of the changes that setting bits makes to `swizzle(offset)`, for arguments that do
-/// not set both a bit that is read and the one that it changes.
+/// not set both a bit that is read and the bit that it changes.
 fn swizzle_as_layout(swizzle: Swizzle, offset: i64) -> Result<Layout> {
     let (bits, base, distance) = (swizzle.bits(), swizzle.base(), swizzle.shift().abs());
     let (y, z) = (lowest_bit(swizzle.y_mask()), lowest_bit(swizzle.z_mask()));

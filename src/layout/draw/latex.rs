@@ -1,12 +1,12 @@
-//! A picture as a LaTeX document of its own: TikZ in the class `standalone`.
+//! Writes a picture as a LaTeX document: TikZ in the class `standalone`.
 
 use std::fmt::Write;
 
 use super::palette::{Colour, FAINT, INK};
-use super::picture::{Item, Picture, Style, lettering};
+use super::picture::{Item, Picture, Rect, Style, lettering};
 
-/// The text with all characters escaped that have a meaning in TeX. Characters beyond ASCII are left to
-/// the engine, control characters are left out.
+/// Escapes all characters with a meaning in TeX. The engine handles characters beyond ASCII;
+/// control characters are dropped.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -34,6 +34,11 @@ fn escaped(text: &str) -> String {
 /// Writing into a `String` does not fail.
 macro_rules! put {
     ($out:expr, $($format:tt)*) => { let _ = writeln!($out, $($format)*); };
+}
+
+/// A filled rectangle.
+fn ground(out: &mut String, at: &Rect, colour: Colour) {
+    put!(out, "\\ground{{{}}}{{{}}}{{{}}}{{{}}}{{{colour}}}", at.x, at.y, at.width, at.height);
 }
 
 pub(super) fn latex(picture: &Picture<'_>, title: &str) -> String {
@@ -77,16 +82,7 @@ pub(super) fn latex(picture: &Picture<'_>, title: &str) -> String {
     put!(out, "\\useasboundingbox (0,0) rectangle ({},{});", picture.width, picture.height);
     for item in &picture.items {
         match item {
-            Item::Ground { at, colour } => {
-                put!(
-                    out,
-                    "\\ground{{{}}}{{{}}}{{{}}}{{{}}}{{{colour}}}",
-                    at.x,
-                    at.y,
-                    at.width,
-                    at.height
-                );
-            }
+            Item::Ground { at, colour } => ground(&mut out, at, *colour),
             Item::Text { x, y, style, text } => {
                 put!(
                     out,
@@ -97,14 +93,7 @@ pub(super) fn latex(picture: &Picture<'_>, title: &str) -> String {
                 );
             }
             Item::Cell { at, colour, cell } => {
-                put!(
-                    out,
-                    "\\ground{{{}}}{{{}}}{{{}}}{{{}}}{{{colour}}}",
-                    at.x,
-                    at.y,
-                    at.width,
-                    at.height
-                );
+                ground(&mut out, at, *colour);
                 let lines = cell.map(|cell| cell.label.as_slice()).unwrap_or_default();
                 for (line, (style, baseline)) in lines.iter().zip(lettering(at.height, lines.len()))
                 {

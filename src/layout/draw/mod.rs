@@ -1,8 +1,8 @@
-//! Drawings of layouts, swizzles and operations: as text, SVG and LaTeX.
+//! Draws layouts, swizzles and operations as text, SVG and LaTeX.
 //!
-//! Each picture is a scene (`scene.rs`: tables of labelled cells) that `text.rs` prints in the form of
-//! CuTe's `print_layout`, and that `picture.rs` places on whole pixels for `svg.rs` and `latex.rs`. The same
-//! scene gives the same bytes on every platform.
+//! Each picture is a scene (`scene.rs`: tables of labelled cells). `text.rs` prints it in the form
+//! of CuTe's `print_layout`; `picture.rs` places it on whole pixels for `svg.rs` and `latex.rs`.
+//! The same scene gives the same bytes on every platform.
 
 mod latex;
 mod operation;
@@ -28,16 +28,17 @@ use scene::{Cell, MAX_CELLS, Scene, Section, Table, tables};
 
 type Result<T> = std::result::Result<T, LayoutError>;
 
-/// A picture of a layout, a swizzle or an operation, not yet written in any form.
+/// A picture of a layout, a swizzle or an operation, independent of its output form.
 ///
-/// It prints as text; [`svg`](Drawing::svg) and [`latex`](Drawing::latex) are the forms to publish. A layout
-/// of rank 2 is one table, the first mode downwards; a layout of rank 1 is one row, folded into rows of 16
-/// from 33 entries on; for a higher rank there is a table for each coordinate of the modes after the
-/// second. In SVG and LaTeX a wider line shows where a tile begins: `(2,4)` as a mode is four tiles of two.
+/// It prints as text; [`svg`](Drawing::svg) and [`latex`](Drawing::latex) are the forms to publish.
+/// A layout of rank 2 is one table, the first mode downwards. A layout of rank 1 is one row, folded
+/// into rows of 16 from 33 entries on. A higher rank has a table for each coordinate of the modes
+/// after the second. In SVG and LaTeX a wider line shows the start of a tile: `(2,4)` as a mode is
+/// four tiles of two.
 ///
-/// A layout that depends on symbols, or that has more than [`MAX_CELLS`](Drawing::MAX_CELLS) cells, has no
+/// A layout with symbols, or with more than [`MAX_CELLS`](Drawing::MAX_CELLS) cells, has no
 /// picture: [`text`](Drawing::text), [`svg`](Drawing::svg) and [`latex`](Drawing::latex) return the
-/// [`LayoutError`], and printing the drawing gives the layout and the reason in its place.
+/// [`LayoutError`], and `Display` prints the layout and the reason instead.
 ///
 /// ```
 /// use tilewright::layout::{Drawing, LayoutError, layout, shape, Int, Layout};
@@ -69,7 +70,7 @@ pub struct Drawing {
     scene: Result<Scene>,
 }
 
-/// More cells than a picture may have.
+/// The error for a picture of too many cells.
 fn too_many_cells() -> LayoutError {
     LayoutError::TooLarge { what: "the number of cells of the picture", limit: MAX_CELLS }
 }
@@ -90,8 +91,9 @@ impl Drawing {
 
     /// The picture as text: for each table its rows between rules, with the numbers of rows and columns.
     ///
-    /// A table of rank 2 is CuTe's `print_layout` without spaces at the ends of lines; where that one lets
-    /// numbers of four digits in a header stand out, the columns are wider. No line feed at the end.
+    /// A table of rank 2 is CuTe's `print_layout` without spaces at the ends of lines. Columns are
+    /// wider than CuTe's if its header has numbers of four digits. There is no line feed at the
+    /// end.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -102,17 +104,17 @@ impl Drawing {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::NotStatic`], [`LayoutError::TooLarge`], [`LayoutError::ExtentNotPositive`], and those of
-    /// what is drawn.
+    /// [`LayoutError::NotStatic`], [`LayoutError::TooLarge`], [`LayoutError::ExtentNotPositive`],
+    /// and the errors of the operations in the picture.
     pub fn text(&self) -> Result<String> {
         self.scene.as_ref().map(text::text).map_err(Clone::clone)
     }
 
     /// The picture as an SVG document.
     ///
-    /// Coordinates are whole pixels and fonts are those of the viewer (Helvetica or Arial; Menlo, Consolas or
-    /// DejaVu Sans Mono for layouts). Each cell is a group with the coordinate and the label as its title,
-    /// which viewers show at the pointer.
+    /// Coordinates are whole pixels and fonts are those of the viewer (Helvetica or Arial; Menlo,
+    /// Consolas or DejaVu Sans Mono for layouts). Each cell is a group with the coordinate and the
+    /// label as its title; viewers show it at the pointer.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -165,7 +167,7 @@ impl Drawing {
         self
     }
 
-    /// The pictures side by side, each below its name. The colours are those of the first.
+    /// The pictures side by side, each below its name, in the colours of the first.
     ///
     /// ```
     /// # use tilewright::layout::{Drawing, layout, tiler};
@@ -176,8 +178,8 @@ impl Drawing {
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
     ///
-    /// The picture fails as the first of its parts that does, and with [`LayoutError::TooLarge`] if there
-    /// are too many cells together.
+    /// The picture fails with the first error of its parts, and with [`LayoutError::TooLarge`] if
+    /// there are too many cells together.
     pub fn beside<'a>(parts: impl IntoIterator<Item = (&'a str, Drawing)>) -> Self {
         let mut subjects = Vec::new();
         let mut joined: Option<Result<Scene>> = None;
@@ -206,7 +208,7 @@ impl Drawing {
 }
 
 impl fmt::Display for Drawing {
-    /// The text, or the layout and why it has no picture.
+    /// The text, or the layout and the reason that it has no picture.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.text() {
             Ok(text) => f.write_str(&text),
@@ -220,8 +222,9 @@ fn section(notation: String, width: usize, (tables, across): (Vec<Table>, usize)
     Section { role: String::new(), notation, width, tables, across }
 }
 
-/// The picture of a function on a shape, whose values are integers or coordinates. `width` is the least
-/// width of a cell in text, `coshape` the shape of the values for colours of coordinates.
+/// The picture of a function on a shape, with integers or coordinates as values. `width` is the
+/// smallest width of a cell in text; `coshape` is the shape of the values for colours of
+/// coordinates.
 fn values(
     notation: String,
     shape: &IntTuple,
@@ -257,8 +260,8 @@ fn layout_section(layout: &Layout) -> Result<Section> {
 }
 
 impl Layout {
-    /// The picture of the layout: each coordinate with its index, from light to dark in the order of the
-    /// indices. A layout of basis strides shows the coordinates that it maps to.
+    /// The picture of the layout: each coordinate with its index, from light to dark in the order
+    /// of the indices. A layout of basis strides shows the coordinates that it maps to.
     ///
     /// ```
     /// # use tilewright::layout::{Layout, layout};

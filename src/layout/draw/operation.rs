@@ -1,4 +1,4 @@
-//! Pictures of operations: input, tiler and result side by side, with one colour for what belongs together.
+//! Draws operations: input, tiler and result side by side, with one colour for each tile.
 
 use std::collections::HashMap;
 
@@ -50,8 +50,8 @@ fn push_tiler(
     Ok(())
 }
 
-/// The tiler as a layout: itself, or for a tuple the layout into the coordinates that it visits, with `_`
-/// as a whole mode of `shape`.
+/// The tiler as a layout: itself, or for a tuple the layout into the coordinates that it visits.
+/// `_` is a whole mode of `shape`.
 fn as_layout(tiler: TilerRef<'_>, shape: IntTupleRef<'_>) -> Result<Layout> {
     match tiler {
         TilerRef::Layout(tile) => Ok(tile.to_layout()),
@@ -73,7 +73,8 @@ fn notation(tiler: TilerRef<'_>) -> String {
     }
 }
 
-/// The tiler without `_`: there the whole mode of `shape`, or without a shape one entry of it.
+/// The tiler without `_`: `_` becomes the whole mode of `shape`, or one entry of it if there is no
+/// shape.
 fn whole(tiler: TupleRef<'_, TilerLeaf>, shape: Option<IntTupleRef<'_>>) -> Result<Tiler> {
     match (tiler.as_leaf(), shape) {
         (Some(TilerLeaf::All), Some(shape)) => Ok(Tiler::leaf(shape.product()?)),
@@ -87,7 +88,7 @@ fn whole(tiler: TupleRef<'_, TilerLeaf>, shape: Option<IntTupleRef<'_>>) -> Resu
     }
 }
 
-/// A number for the colour of place `at` of a shape: neighbours along each mode differ.
+/// A colour number for the position `at` of a shape; neighbours along each mode differ.
 fn colour_number(at: i64, shape: &[i64]) -> i64 {
     if shape.iter().product::<i64>() <= 8 {
         return at;
@@ -135,8 +136,8 @@ fn joined(parts: [(&str, Section); 3], shading: Shading, owner: &'static str) ->
     Ok(scene)
 }
 
-/// The arguments and the result of a divide or product, the elements in the colours of the tiles of
-/// `zipped` that they belong to.
+/// The arguments and the result of a divide or product. Each element has the colour of its tile in
+/// `zipped`.
 fn by_owner(
     zipped: &Layout,
     [(role, input), tiler]: [(&str, Section); 2],
@@ -149,10 +150,11 @@ fn by_owner(
 }
 
 impl Drawing {
-    /// The picture of `result`, a division of `layout` by `tiler`: the two and the result side by side,
-    /// with one colour for the elements of each tile. `name` is the operation.
+    /// The picture of `result`, a division of `layout` by `tiler`: the two and the result side by
+    /// side, with one colour for the elements of each tile. `name` is the operation.
     ///
-    /// The tiler is drawn as the places of the layout that the first tile visits: coordinates for a tuple.
+    /// The tiler is drawn as the coordinates that the first tile visits, for a tuple tiler as
+    /// coordinates of the layout.
     ///
     /// ```
     /// # use tilewright::layout::{Drawing, layout, tiler};
@@ -186,8 +188,8 @@ impl Drawing {
         Drawing::new(result.to_string(), scene)
     }
 
-    /// The picture of `result`, a product of `layout` and `tiler`: the two and the result side by side, with
-    /// one colour for each repetition of the block. `name` is the operation.
+    /// The picture of `result`, a product of `layout` and `tiler`: the two and the result side by
+    /// side, with one colour for each repetition of the block. `name` is the operation.
     ///
     /// ```
     /// # use tilewright::layout::{Drawing, layout};
@@ -223,8 +225,8 @@ impl Drawing {
         Drawing::new(result.to_string(), scene)
     }
 
-    /// The picture of `result`, the composition of `left` and `right`: the three side by side, each cell of
-    /// `right` and of the result in the colour of the value that it stands for on the left.
+    /// The picture of `result`, the composition of `left` and `right`: the three side by side. Each
+    /// cell of `right` and of the result has the colour of its value on the left.
     ///
     /// ```
     /// # use tilewright::layout::{Drawing, layout};
@@ -245,7 +247,7 @@ impl Drawing {
             let mut right = layout_section(&as_layout(tiler, left.shape())?)?;
             right.notation = notation(tiler);
             let output = layout_section(result)?;
-            // Both have the same profile down to the modes of `right`, so the same places.
+            // Both have the same profile down to the modes of `right`, so the same positions.
             let places = |section: &Section| -> HashMap<i64, Option<i64>> {
                 let cells = section.tables.iter().flat_map(|table| &table.cells).flatten();
                 cells.map(|cell| (cell.place, cell.value)).collect()
@@ -264,7 +266,7 @@ impl Drawing {
     }
 }
 
-/// Makes each place of a section an owner of its own.
+/// Makes each position of a section an owner of its own.
 fn number_places(section: &mut Section, shape: &[i64]) {
     for cell in section.cells_mut() {
         cell.owner = Some(colour_number(cell.place, shape));

@@ -1,9 +1,10 @@
-//! Colours, and what they say: [`Shading`].
+//! Defines the colours and their meaning, [`Shading`].
 //!
-//! The eight colours are of Paul Tol's scheme "light", made for filling cells that carry dark labels and told
-//! apart with every usual colour blindness (its ninth, olive, is left out: beside pear it is the weakest). The ramp goes from pale yellow to blue with falling lightness,
-//! so that it survives a black-and-white print. All are light: black text on each has a contrast of at
-//! least 7 to 1 (the strictest level of WCAG).
+//! The eight colours are those of Paul Tol's scheme "light", made for cells with dark labels and
+//! for every common colour blindness. Its ninth colour, olive, is too close to pear and is left
+//! out. The ramp goes from pale yellow to blue with falling lightness, so that it survives a
+//! black-and-white print. Black text has a contrast of at least 7 to 1 on every colour (the
+//! strictest level of WCAG).
 
 use std::fmt;
 
@@ -65,7 +66,7 @@ pub(super) fn ramp(at: i64, last: i64) -> Colour {
     Colour(mix(16) | mix(8) | mix(0))
 }
 
-/// What the colour of a cell says.
+/// The meaning of the colour of a cell.
 ///
 /// ```
 /// use tilewright::layout::{Shading, layout};
@@ -76,25 +77,27 @@ pub(super) fn ramp(at: i64, last: i64) -> Colour {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Shading {
-    /// Nothing: all cells are white.
+    /// No meaning: all cells are white.
     Plain,
-    /// The value, from light (the smallest) to dark (the largest): the way through memory.
+    /// The value, from light (the smallest) to dark (the largest): the path through memory.
     Ramp,
-    /// `floor(value / run) mod period`: cells of one colour are in the same column of a memory whose rows
-    /// are `period` runs long. Up to 8 different colours; a longer period goes from light to dark.
+    /// `floor(value / run) mod period`: cells of one colour are in the same column of a memory with
+    /// rows of `period` runs. Up to 8 different colours; a longer period goes from light to dark.
     Cycle {
-        /// Consecutive values of one colour; 0 is read as 1.
+        /// The number of consecutive values of one colour; 0 is read as 1.
         run: u64,
-        /// After how many runs the colours begin again; 0 is read as 1.
+        /// The number of runs until the colours repeat; 0 is read as 1.
         period: u64,
     },
-    /// The group of four shared-memory banks (16 bytes) that holds the element: cells of one colour conflict
-    /// when they are accessed together with 16 bytes each, and are in different rows of 128 bytes.
+    /// The group of four shared-memory banks (16 bytes) that holds the element. Cells of one colour
+    /// conflict if they are accessed together with 16 bytes each and are in different rows of 128
+    /// bytes.
     Banks {
         /// The size of an element in bits; 0 is read as 1.
         element_bits: u32,
     },
-    /// What the cell belongs to: its thread in a thread-value picture, its tile in that of an operation.
+    /// The owner of the cell: its thread in a thread-value picture, its tile in the picture of an
+    /// operation.
     Owner,
 }
 
@@ -123,9 +126,9 @@ impl Shading {
         }
     }
 
-    /// What to write below the picture.
+    /// The note below the picture.
     ///
-    /// `owner` says what the colours of [`Shading::Owner`] stand for, or what the values are.
+    /// `owner` is the meaning of the colours of [`Shading::Owner`], or of the values.
     pub(super) fn note(self, owner: &str) -> Option<String> {
         match self {
             Shading::Plain => None,

@@ -1,7 +1,8 @@
-//! The geometry of a scene: rectangles and texts at whole pixels, the same for SVG and LaTeX.
+//! Places a scene on whole pixels: rectangles and texts, the same for SVG and LaTeX.
 //!
-//! The lines of a table are gaps between its cells, through which a dark rectangle is seen: so all edges
-//! are on whole pixels, with no stroke that a renderer could blur. The gap is wider where a tile begins.
+//! The lines of a table are gaps between its cells over a dark rectangle. All edges are therefore
+//! on whole pixels, with no stroke that a renderer could blur. The gap is wider at the start of a
+//! tile.
 
 use super::palette::{Colour, FAINT, INK, LINE};
 use super::scene::{Axis, Cell, Scene, Section, Table};
@@ -16,7 +17,7 @@ pub(super) struct Picture<'a> {
 pub(super) enum Item<'a> {
     /// The ground below the cells of a table.
     Ground { at: Rect, colour: Colour },
-    /// A cell of a table; none where a table has a hole.
+    /// A cell of a table; none if the table has a hole there.
     Cell { at: Rect, colour: Colour, cell: Option<&'a Cell> },
     /// A text; `y` is its baseline.
     Text { x: i64, y: i64, style: Style, text: &'a str },
@@ -30,7 +31,7 @@ pub(super) struct Rect {
     pub(super) height: i64,
 }
 
-/// How a text looks and which of its points is placed.
+/// The look of a text and its anchor point.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Style {
     /// A layout in CuTe's notation, from its left end.
@@ -72,11 +73,11 @@ impl Style {
         matches!(self, Style::Notation | Style::Caption)
     }
 
-    /// A width that the text does not exceed in any of the usual fonts.
+    /// An upper bound of the width of the text in all common fonts.
     fn width(self, text: &str) -> i64 {
         let letters = i64::try_from(text.chars().count()).unwrap_or(i64::MAX >> 16);
-        // 0.61 of the size: the width of all letters of monospaced fonts, and more than that of digits and
-        // most letters of others.
+        // 0.61 of the size: the width of all letters of monospaced fonts, and more than that of
+        // digits and most letters of other fonts.
         (letters * self.size() * 61 + 99) / 100
     }
 }

@@ -1,4 +1,4 @@
-//! What is drawn, before any form of output: tables of labelled cells.
+//! A scene is a picture before any form of output: tables of labelled cells.
 
 use super::super::error::LayoutError;
 use super::super::tuple::{IntTuple, IntTupleRef};
@@ -12,21 +12,21 @@ type Result<T> = std::result::Result<T, LayoutError>;
 pub(super) struct Scene {
     pub(super) sections: Vec<Section>,
     pub(super) shading: Shading,
-    /// What the owner of a cell is, for the note on the colours.
+    /// The owner of a cell in words, for the note on the colours.
     pub(super) owner: &'static str,
 }
 
-/// The picture of one thing: one table, or for rank 3 and more one for each slice.
+/// The picture of one object: one table, or one table for each slice from rank 3 on.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Section {
-    /// What it is in an operation: `layout`, `tiler`.
+    /// The role of the object in an operation: `layout`, `tiler`.
     pub(super) role: String,
     /// In CuTe's notation.
     pub(super) notation: String,
-    /// The least width of a cell in text.
+    /// The smallest width of a cell in text.
     pub(super) width: usize,
     pub(super) tables: Vec<Table>,
-    /// How many tables stand in a row.
+    /// The number of tables in a row.
     pub(super) across: usize,
 }
 
@@ -43,7 +43,7 @@ pub(super) struct Table {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Axis {
     pub(super) headers: Vec<String>,
-    /// How many levels of tiles begin anew at each place; 0 within the innermost tile.
+    /// The number of tile levels that begin at each position; 0 within the innermost tile.
     pub(super) levels: Vec<u8>,
 }
 
@@ -51,7 +51,7 @@ pub(super) struct Axis {
 pub(super) struct Cell {
     /// One or two lines.
     pub(super) label: Vec<String>,
-    /// The place in the domain, in colexicographic order.
+    /// The position in the domain, in colexicographic order.
     pub(super) place: i64,
     /// The coordinate in full.
     pub(super) coord: String,
@@ -67,7 +67,7 @@ const MAX_ROW: i64 = 32;
 const FOLD: i64 = 16;
 
 impl Axis {
-    /// The places of a mode, with the boundaries of its tiles.
+    /// The positions of a mode, with the boundaries of its tiles.
     fn of(mode: IntTupleRef<'_>) -> Result<Self> {
         let (mut extent, mut tiles) = (1i64, Vec::new());
         for leaf in mode.leaves() {
@@ -95,7 +95,7 @@ impl Axis {
     }
 }
 
-/// The size of each mode of a static shape, all positive, with [`MAX_CELLS`] cells at most.
+/// The size of each mode of a static shape: all positive, and at most [`MAX_CELLS`] cells together.
 pub(super) fn extents(shape: IntTupleRef<'_>) -> Result<Vec<i64>> {
     if let Some(extent) = shape.leaves().iter().find(|extent| extent.bounds().1 < 1) {
         return Err(LayoutError::ExtentNotPositive { extent: extent.clone() });
@@ -105,7 +105,7 @@ pub(super) fn extents(shape: IntTupleRef<'_>) -> Result<Vec<i64>> {
     for mode in shape.children() {
         let mut extent = 1i64;
         for leaf in mode.leaves() {
-            // A product that does not even fit into 64 bits is too large as well.
+            // A product of more than 64 bits is too large as well.
             extent = extent.saturating_mul(leaf.to_static()?);
         }
         size = size.saturating_mul(extent);
@@ -117,8 +117,8 @@ pub(super) fn extents(shape: IntTupleRef<'_>) -> Result<Vec<i64>> {
     Ok(extents)
 }
 
-/// The tables of a domain, and how many of them stand in a row. `cell` is called with each place in
-/// colexicographic order and the coordinate there.
+/// The tables of a domain, and the number of tables in a row. `cell` is called with each position
+/// in colexicographic order and its coordinate.
 pub(super) fn tables(
     shape: &IntTuple,
     mut cell: impl FnMut(i64, String) -> Result<Option<Cell>>,

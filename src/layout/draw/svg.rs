@@ -1,4 +1,5 @@
-//! A picture as SVG 1.1: presentation attributes only, so that every viewer and editor reads it.
+//! Writes a picture as SVG 1.1 with presentation attributes only, which every viewer and editor
+//! reads.
 
 use std::fmt::Write;
 
@@ -8,7 +9,7 @@ use super::picture::{Item, Picture, Rect, Style, lettering};
 pub(crate) const SANS: &str = "Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif";
 const MONO: &str = "Menlo, Consolas, 'DejaVu Sans Mono', 'Liberation Mono', monospace";
 
-/// The text with the characters escaped that have a meaning in XML, and those left out that it forbids.
+/// Escapes the characters with a meaning in XML, and drops characters that XML forbids.
 pub(crate) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,4 +1,4 @@
-//! Pictures of swizzles and composed layouts.
+//! Draws swizzles and composed layouts.
 
 use super::super::error::LayoutError;
 use super::super::{ComposedLayout, Int, IntTuple, Swizzle};
@@ -6,8 +6,8 @@ use super::palette::Shading;
 use super::scene::{MAX_CELLS, Scene};
 use super::{Drawing, values};
 
-/// Colours by the bits that the swizzle changes, in units of `1 << low` values: without the swizzle, the
-/// colours of a row-major tile would be columns.
+/// Colours by the bits that the swizzle changes, in units of `1 << low` values. Without the
+/// swizzle, the colours of a row-major tile would be columns.
 fn shading(swizzle: Swizzle, low: i64) -> Shading {
     if swizzle.is_identity() {
         return Shading::Ramp;
@@ -18,10 +18,10 @@ fn shading(swizzle: Swizzle, low: i64) -> Shading {
 }
 
 impl Swizzle {
-    /// The picture of the swizzle as a permutation of a table whose columns are the lower bits that take
-    /// part and whose rows the upper ones. Cells are units of `2^base` indices, which stay together; the
-    /// label is the unit where they go, the colour the bits that change: without the swizzle each column
-    /// would have one colour.
+    /// The picture of the swizzle as a permutation of a table. The columns are the lower bits that
+    /// take part, the rows the upper ones. Cells are units of `2^base` indices, which stay
+    /// together. The label is the destination of the unit, the colour the bits that change: without
+    /// the swizzle each column would have one colour.
     ///
     /// ```
     /// # use tilewright::layout::Swizzle;
@@ -65,9 +65,10 @@ impl Swizzle {
 }
 
 impl ComposedLayout {
-    /// The picture of the composed layout: each coordinate with its value. With a swizzle inside, the
-    /// colour is the bits that it changes, so that cells of one colour are in one column of the memory
-    /// that the swizzle permutes; else it goes from light to dark with the value.
+    /// The picture of the composed layout: each coordinate with its value. With a swizzle inside,
+    /// the colour is the bits that it changes, so that cells of one colour are in one column of the
+    /// memory that the swizzle permutes. Otherwise the colour goes from light to dark with the
+    /// value.
     ///
     /// ```
     /// # use tilewright::layout::ComposedLayout;

@@ -1,4 +1,4 @@
-//! Pictures of thread-value layouts: which thread holds which element of a tile.
+//! Draws thread-value layouts: the thread that holds each element of a tile.
 
 use super::super::error::LayoutError;
 use super::super::into_tuple::IntoTuple;
@@ -10,7 +10,7 @@ use super::{Drawing, section};
 
 type Result<T> = std::result::Result<T, LayoutError>;
 
-/// The holder of an element of the tile, and how many there are.
+/// The first holder of an element of the tile, and the number of holders.
 #[derive(Clone, Copy)]
 struct Holder {
     thread: i64,
@@ -70,14 +70,14 @@ fn contains(shape: IntTupleRef<'_>, coord: IntTupleRef<'_>) -> bool {
 }
 
 impl Layout {
-    /// The picture of a thread-value layout `(thread, value) -> element of tile`: the tile, each element
-    /// labelled `T3 V1` with its thread and the place among the values of that thread, and coloured by
-    /// thread.
+    /// The picture of a thread-value layout `(thread, value) -> element of tile`: the tile,
+    /// coloured by thread. The label `T3 V1` of an element is its thread and its position among the
+    /// values of that thread.
     ///
-    /// The layout maps into the indices of `tile` (first mode fastest) or into its coordinates. An element
-    /// that several threads or values hold is labelled with the first of them, by thread and then by value,
-    /// and with their number, `x4`; one that none holds stays empty. A tile of rank 3 or more is drawn in
-    /// slices.
+    /// The layout maps into the indices of `tile` (first mode fastest) or into its coordinates. If
+    /// several threads or values hold an element, its label is the first of them, by thread and
+    /// then by value, and their number, `x4`. An element without a holder stays empty. A tile of
+    /// rank 3 or more is drawn in slices.
     ///
     /// The picture fails with [`LayoutError::RankMismatch`] for a layout that is not of rank 2 and
     /// [`LayoutError::OutsideShape`] for an element outside of the tile, and as [`Drawing`] describes.

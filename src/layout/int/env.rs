@@ -1,11 +1,11 @@
-//! [`Env`]: numbers for symbols.
+//! [`Env`] gives numbers to symbols.
 
 use std::collections::HashMap;
 
 use super::Int;
 use super::expr::{Symbol, SymbolKey};
 
-/// Numbers for symbols, for [`Int::eval`] and the `eval` of tuples and layouts.
+/// The values of symbols, for [`Int::eval`] and the `eval` of tuples and layouts.
 ///
 /// ```
 /// use tilewright::layout::{Env, Int};
@@ -21,7 +21,7 @@ pub struct Env {
 }
 
 impl Env {
-    /// No numbers.
+    /// An environment without values.
     ///
     /// ```
     /// # use tilewright::layout::{Env, Int};
@@ -31,7 +31,7 @@ impl Env {
         Self::default()
     }
 
-    /// With `value` for each symbol called `name`, except those made by [`Int::fresh`].
+    /// Gives `value` to each symbol called `name`, except those made by [`Int::fresh`].
     ///
     /// ```
     /// # use tilewright::layout::{Env, Int};
@@ -44,7 +44,7 @@ impl Env {
         self
     }
 
-    /// With `value` for this symbol. Anything but a symbol changes nothing.
+    /// Gives `value` to this symbol. Any other expression changes nothing.
     ///
     /// ```
     /// # use tilewright::layout::{Env, Int};

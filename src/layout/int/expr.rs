@@ -1,8 +1,8 @@
-//! The normal form of a symbolic integer: a sum of products of atoms, with its known facts.
+//! Defines the normal form of a symbolic integer: a sum of products of atoms, with its known facts.
 //!
 //! An atom is a symbol divided by its known divisor, or the result of an operation that is not a
-//! polynomial. Dividing the symbol out makes divisibility syntactic: with 16 | n the symbol `n` is
-//! stored as `16 * (n/16)`, so a sum is divisible by what divides all its coefficients.
+//! polynomial. Dividing the symbol out makes divisibility syntactic. With 16 | n the symbol `n` is
+//! stored as `16 * (n/16)`, so a sum is divisible by the common divisor of its coefficients.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,7 +34,7 @@ pub(crate) enum SymbolKey {
     Fresh(u64),
 }
 
-/// A named unknown and what is known of it.
+/// A named unknown with its divisor, bounds and width.
 ///
 /// ```
 /// use tilewright::layout::{Int, Symbol};
@@ -76,8 +76,8 @@ impl Symbol {
         &self.key
     }
 
-    /// A number that identifies a symbol made by [`Int::fresh`]; `None` for one that is identified
-    /// by its name.
+    /// A number that identifies a symbol made by [`Int::fresh`]; `None` for a symbol that is
+    /// identified by its name.
     ///
     /// ```
     /// # use tilewright::layout::{Int, Symbol};
@@ -137,7 +137,7 @@ impl Symbol {
     }
 }
 
-/// The operations that are kept as atoms.
+/// The operations that atoms hold.
 ///
 /// ```
 /// use tilewright::layout::{Atom, Fun, Int};
@@ -167,13 +167,13 @@ pub enum Fun {
     And,
     /// `a`, known to have further facts.
     Assume,
-    /// `a`, on the condition that `b` is not above 0: evaluation fails where it is.
+    /// `a`, on the condition that `b` is not above 0; evaluation fails if it is.
     Checked,
     /// A number that does not fit into 64 bits.
     Overflow,
 }
 
-/// An operation that is not a polynomial, with its operands and what is known of its result.
+/// An operation that is not a polynomial, with its operands and the facts about its result.
 ///
 /// ```
 /// use tilewright::layout::{Atom, Int};
@@ -245,7 +245,7 @@ pub struct Term {
     pub coefficient: i64,
 }
 
-/// What holds for every value of the symbols.
+/// Facts that hold for every value of the symbols.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Facts {
     pub(crate) divisor: i64,
@@ -253,11 +253,11 @@ pub(crate) struct Facts {
     pub(crate) max: i64,
 }
 
-/// The largest number of terms that is multiplied out.
+/// The largest number of terms of a product that is multiplied out.
 const MAX_TERMS: usize = 256;
 
-/// The largest number of nodes of an operand and of a result: operands are shared, but comparing,
-/// evaluating and printing visit each place where one stands.
+/// The largest number of nodes of an operand and of a result. Operands are shared, but comparing,
+/// evaluating and printing visit every occurrence.
 pub(crate) const MAX_NODES: u32 = 2048;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -265,7 +265,8 @@ pub(crate) struct Expr {
     pub(crate) terms: Vec<Term>,
     pub(crate) facts: Facts,
     pub(crate) width: Width,
-    /// The terms, symbols and operations, shared ones at each place, of this and all operands.
+    /// The number of terms, symbols and operations of this and all operands; shared ones count once
+    /// for each occurrence.
     pub(crate) nodes: u32,
 }
 
@@ -409,7 +410,8 @@ impl Expr {
                 let facts = atom.facts();
                 d = d.checked_mul(facts.divisor).unwrap_or(d);
                 let (a, b) = (i128::from(facts.min), i128::from(facts.max));
-                // Evaluation works in 128 bits, and fails where they are left: so far bounds reach.
+                // Evaluation works in 128 bits and fails beyond them, so bounds are clamped to that
+                // range.
                 let corners =
                     [(lo, a), (lo, b), (hi, a), (hi, b)].map(|(x, y)| x.saturating_mul(y));
                 lo = corners.into_iter().min().unwrap_or(lo);
@@ -445,7 +447,7 @@ impl Expr {
 
     pub(crate) fn assume(&self, divisor: i64, min: i64, max: i64) -> Int {
         let divisor = divisor.max(1);
-        // The least common multiple; the stronger of the two if that does not fit.
+        // The least common multiple, or the larger divisor if it does not fit.
         let lcm = |a: i64, b: i64| (a / gcd_i64(a, b)).checked_mul(b).unwrap_or(a.max(b));
         if let Some(s) = self.as_symbol() {
             let divisor = lcm(s.divisor, divisor);
@@ -525,8 +527,8 @@ impl Expr {
         Ok(Self::from_terms(merged))
     }
 
-    /// Splits into `(q, r)` with `self == q * by + r`, taking into `q` every term of which `by` is
-    /// a factor.
+    /// Splits into `(q, r)` with `self == q * by + r`. `q` takes every term that has `by` as a
+    /// factor.
     pub(crate) fn split(&self, by: &Term) -> (Self, Self) {
         let (mut quotient, mut rest) = (Vec::new(), Vec::new());
         for term in &self.terms {

@@ -1,12 +1,12 @@
-//! [`Int`]: a 64-bit integer that is a number or an expression over named symbols.
+//! [`Int`] is a 64-bit integer: a number, or an expression over named symbols.
 //!
-//! A symbol carries what is known of it: a divisor, bounds and a width. Construction simplifies:
-//! static values fold, and an expression is a polynomial over symbols and over the results of
-//! `/`, `%`, `ceil_div`, `min`, `max` and the bit operations. All arithmetic is checked; the
-//! simplifications hold for every value that the assumptions allow.
+//! A symbol carries known facts: a divisor, bounds and a width. Construction simplifies: static
+//! values fold, and an expression is a polynomial over symbols and over the results of `/`, `%`,
+//! `ceil_div`, `min`, `max` and the bit operations. All arithmetic is checked, and each
+//! simplification holds for every value that the assumptions allow.
 //!
-//! The divisor is never weaker than CuTe DSL's for the same expression: `16 * n` is divisible by
-//! 16 times the divisor of `n`, and `ceil_div(n, 16)` with 16 | n is the exact `n/16`.
+//! The divisor is never weaker than CuTe DSL's for the same expression: `16 * n` is divisible by 16
+//! times the divisor of `n`, and `ceil_div(n, 16)` with 16 | n is the exact `n/16`.
 
 mod env;
 mod expr;
@@ -61,7 +61,7 @@ pub(crate) fn ceil_div_i64(a: i64, b: i64) -> Option<i64> {
     Some(if a % b != 0 && (a < 0) == (b < 0) { q + 1 } else { q })
 }
 
-/// The greatest common divisor of the absolute values, if it is not 2^63.
+/// The greatest common divisor of the absolute values; `None` for 2^63.
 fn checked_gcd(a: i64, b: i64) -> Option<i64> {
     let (mut a, mut b) = (a.unsigned_abs(), b.unsigned_abs());
     while b != 0 {
@@ -73,7 +73,7 @@ fn checked_gcd(a: i64, b: i64) -> Option<i64> {
 /// The largest power of two in `i64`, which divides `i64::MIN`.
 const TOP_POWER: i64 = 1 << 62;
 
-/// A common divisor: the greatest one, or 2^62 where that is 2^63.
+/// The greatest common divisor, or 2^62 instead of 2^63.
 pub(crate) fn gcd_i64(a: i64, b: i64) -> i64 {
     checked_gcd(a, b).unwrap_or(TOP_POWER)
 }
@@ -105,9 +105,9 @@ impl Int {
         Int(Repr::Static(value))
     }
 
-    /// The symbol called `name`: an extent or a stride, so at least 1 unless
-    /// [`assume`](Int::assume) says otherwise. Two symbols of one name and the same assumptions
-    /// are equal.
+    /// The symbol called `name`, an extent or a stride. It is at least 1 unless
+    /// [`assume`](Int::assume) gives other bounds. Two symbols with one name and the same
+    /// assumptions are equal.
     ///
     /// ```
     /// # use tilewright::layout::Int;
@@ -117,7 +117,7 @@ impl Int {
         Self::from_symbol(Symbol::named(name))
     }
 
-    /// A symbol that equals no other one, whatever its name.
+    /// A symbol that equals no other one, even with the same name.
     ///
     /// ```
     /// # use tilewright::layout::Int;
@@ -138,13 +138,13 @@ impl Int {
         }
     }
 
-    /// The value that stands for a number outside of 64 bits: every operation on it, and its
-    /// evaluation, is [`LayoutError::Overflow`].
+    /// A number outside of 64 bits: every operation on it, and its evaluation, is
+    /// [`LayoutError::Overflow`].
     pub(crate) fn overflowed() -> Self {
         Int(Repr::Symbolic(Arc::new(Expr::overflowed())))
     }
 
-    /// The number, if there are no symbols in it.
+    /// The number, if it has no symbols.
     ///
     /// ```
     /// # use tilewright::layout::Int;
@@ -199,8 +199,8 @@ impl Int {
         matches!(self.0, Repr::Static(v) if v == value)
     }
 
-    /// The terms of an expression as a sum of products, empty for a number: for a back end that
-    /// emits the arithmetic.
+    /// The terms of an expression as a sum of products, empty for a number. A back end emits the
+    /// arithmetic from them.
     ///
     /// ```
     /// # use tilewright::layout::Int;
@@ -239,8 +239,8 @@ impl Int {
         }
     }
 
-    /// A number that divides the value whatever the symbols are; the value itself, without sign,
-    /// if it is static (2^62 for `i64::MIN`). Never less than 1 for a symbol.
+    /// A number that divides the value for all values of the symbols, at least 1 for a symbol. For
+    /// a static value it is the absolute value (2^62 for `i64::MIN`).
     ///
     /// ```
     /// # use tilewright::layout::Int;
@@ -255,7 +255,7 @@ impl Int {
         }
     }
 
-    /// The smallest and the largest value it can have.
+    /// The smallest and the largest possible value.
     ///
     /// ```
     /// # use tilewright::layout::Int;
@@ -271,7 +271,7 @@ impl Int {
         }
     }
 
-    /// The width as a property for printing and for kernels; a number is as wide as it needs.
+    /// The width as a property for printing and for kernels; a number has the width that it needs.
     ///
     /// ```
     /// # use tilewright::layout::{Int, Width};
@@ -304,8 +304,8 @@ impl Int {
         }
     }
 
-    /// The same value, known to be a multiple of `divisor` (as well as of what was known before).
-    /// A number is returned unchanged; so is a value for a `divisor` below 2.
+    /// The same value with the additional fact that it is a multiple of `divisor`. A number is
+    /// returned unchanged; so is a value for a `divisor` below 2.
     ///
     /// ```
     /// # use tilewright::layout::Int;
@@ -320,8 +320,8 @@ impl Int {
         }
     }
 
-    /// The same value, known to be a multiple of `divisor` from `min` to `max`. The divisor adds
-    /// to what was known; the bounds replace it.
+    /// The same value with the fact that it is a multiple of `divisor` from `min` to `max`. The
+    /// divisor adds to the known one; the bounds replace the known ones.
     ///
     /// ```
     /// # use tilewright::layout::Int;
@@ -371,7 +371,7 @@ impl Int {
         }
     }
 
-    /// True if the two are equal for all values of their symbols, as far as can be seen.
+    /// True if the two are provably equal for all values of their symbols.
     #[inline]
     pub(crate) fn same(&self, other: &Int) -> bool {
         match (&self.0, &other.0) {
@@ -381,7 +381,7 @@ impl Int {
         }
     }
 
-    /// True if it is at least `other` for all values of the symbols, as far as can be seen.
+    /// True if it is provably at least `other` for all values of the symbols.
     pub(crate) fn at_least(&self, other: &Int) -> bool {
         match (&self.0, &other.0) {
             (Repr::Static(a), Repr::Static(b)) => a >= b,
@@ -405,8 +405,7 @@ impl Int {
         if violation.bounds().1 <= 0 { self.clone() } else { symbolic::checked(self, violation) }
     }
 
-    /// True if `self` is a multiple of `other` for all values of the symbols, as far as can be
-    /// seen.
+    /// True if `self` is provably a multiple of `other` for all values of the symbols.
     pub(crate) fn multiple_of(&self, other: &Int) -> bool {
         match (&self.0, &other.0) {
             (Repr::Static(a), Repr::Static(b)) => *b != 0 && a.checked_rem(*b).unwrap_or(0) == 0,
@@ -431,9 +430,9 @@ macro_rules! binary {
     };
 }
 
-/// Arithmetic. Each returns [`LayoutError::Overflow`] when the result leaves 64 bits,
-/// [`LayoutError::DivisionByZero`] for a zero divisor, and [`LayoutError::ExpressionTooLarge`] when an
-/// expression would have more than 2048 terms, symbols and operations, or a product more than 256
+/// Arithmetic. Each operation returns [`LayoutError::Overflow`] if the result leaves 64 bits,
+/// [`LayoutError::DivisionByZero`] for a zero divisor, and [`LayoutError::ExpressionTooLarge`] for
+/// an expression of more than 2048 terms, symbols and operations or a product of more than 256
 /// terms.
 impl Int {
     binary!(
@@ -604,7 +603,7 @@ impl Int {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::NotDivisible`] for numbers of which neither divides the other,
+    /// [`LayoutError::NotDivisible`] for two numbers that do not divide each other,
     /// [`LayoutError::DivisionByZero`].
     pub fn shape_div(&self, other: &Int) -> Result<Int> {
         if let (Some(a), Some(b)) = (self.as_static(), other.as_static()) {
@@ -616,7 +615,7 @@ impl Int {
         self.ceil_div(other)
     }
 
-    /// The least multiple of `other` that is not less than `self`.
+    /// The smallest multiple of `other` that is at least `self`.
     ///
     /// ```
     /// # use tilewright::layout::Int;
@@ -665,7 +664,7 @@ impl Int {
         }
     }
 
-    /// `self / other` where `other` divides `self`.
+    /// `self / other`, if `other` divides `self`.
     ///
     /// ```
     /// # use tilewright::layout::Int;
@@ -675,8 +674,8 @@ impl Int {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::NotDivisible`] for numbers where it does not, [`LayoutError::Undecided`] for
-    /// symbols where that is not known, [`LayoutError::DivisionByZero`].
+    /// [`LayoutError::NotDivisible`] for numbers if it does not, [`LayoutError::Undecided`] for
+    /// symbols if that is open, [`LayoutError::DivisionByZero`].
     pub fn exact_div(&self, other: &Int) -> Result<Int> {
         match (self.as_static(), other.as_static()) {
             (Some(_), Some(0)) => Err(LayoutError::DivisionByZero { operation: "division" }),
@@ -717,7 +716,8 @@ from_small!(i64, i32, i16, i8, u32, u16, u8);
 
 macro_rules! from_large {
     ($($t:ty),*) => {$(
-        /// A value above `i64::MAX` becomes one whose every use is [`LayoutError::Overflow`].
+        /// A value above `i64::MAX` becomes a number outside of 64 bits; every use of it is
+        /// [`LayoutError::Overflow`].
         impl From<$t> for Int {
             fn from(value: $t) -> Self {
                 i64::try_from(value).map_or_else(|_| Int::overflowed(), Int::new)

@@ -1,5 +1,7 @@
-//! `Display` of [`Int`]: names and operators by default, CuTe's `?{div=16}` with `{:#}`, names with
-//! what is known of them, `n{div=16}`, with `{:+}`.
+//! Prints an [`Int`]: as names and operators, as CuTe does, or with the known facts.
+//!
+//! `{}` prints names and operators, `{:#}` CuTe's `?{div=16}`, and `{:+}` names with their facts,
+//! `n{div=16}`.
 
 use std::fmt;
 
@@ -34,7 +36,7 @@ impl fmt::Display for Int {
     }
 }
 
-/// CuTe's form of a value that is known at run time only.
+/// CuTe's form of a dynamic value.
 fn anonymous(value: &Int, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let divisor = value.divisibility();
     match (value.width(), divisor > 1) {
@@ -45,8 +47,8 @@ fn anonymous(value: &Int, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     }
 }
 
-/// The value without a condition on the whole of it, which is not printed: in parentheses it would read
-/// as a tuple.
+/// The value without an outermost condition. The condition is not printed, because in parentheses
+/// it would read as a tuple.
 fn unconditional(value: &Int) -> &Int {
     match value.terms() {
         [Term { atoms, coefficient: 1 }] => match &**atoms {
@@ -57,12 +59,12 @@ fn unconditional(value: &Int) -> &Int {
     }
 }
 
-/// Whether a value is printed as a sum of terms.
+/// True if a value is printed as a sum of terms.
 pub(crate) fn is_sum(value: &Int) -> bool {
     unconditional(value).terms().len() > 1
 }
 
-/// Whether an operand of `*`, `/`, `%` needs parentheses.
+/// True if an operand of `*`, `/`, `%` needs no parentheses.
 fn is_simple(value: &Int) -> bool {
     let value = unconditional(value);
     match value.terms() {
@@ -72,8 +74,8 @@ fn is_simple(value: &Int) -> bool {
     }
 }
 
-/// Whether a value that [`is_simple`] is printed as a quotient or remainder, which would end early as
-/// the right operand of another: `2/(n/3)`.
+/// True if a value that [`is_simple`] is printed as a quotient or remainder. As the right operand
+/// of another quotient it would end early: `2/(n/3)`.
 fn is_quotient(value: &Int) -> bool {
     let [term] = unconditional(value).terms() else { return false };
     match (&*term.atoms, &*scale(term).1) {
@@ -99,8 +101,8 @@ fn factors(term: &Term) -> usize {
     usize::from(number != 1) + symbols.len()
 }
 
-/// The coefficient that is left when as many symbols as possible are printed whole, and for each
-/// atom whether it is: `16 * (n/16)` prints as `n`.
+/// The remaining coefficient when as many symbols as possible are printed whole, and for each atom
+/// whether it is printed whole: `16 * (n/16)` prints as `n`.
 fn scale(term: &Term) -> (u64, Vec<bool>) {
     let mut number = term.coefficient.unsigned_abs();
     let whole = term
@@ -162,7 +164,7 @@ fn print_name(symbol: &Symbol, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     print_facts(wide, divisor, (min != 1).then_some(min), (max != i64::MAX).then_some(max), f)
 }
 
-/// What is known beyond what goes without saying: `{i64 div=16 min=0 max=9}`.
+/// Prints the facts that differ from the defaults: `{i64 div=16 min=0 max=9}`.
 fn print_facts(
     wide: bool,
     divisor: Option<i64>,
@@ -180,7 +182,7 @@ fn print_facts(
     if facts.is_empty() { Ok(()) } else { write!(f, "{{{}}}", facts.join(" ")) }
 }
 
-/// `assume(a)`, with `{:+}` and what is known of it beyond what is known of `a`.
+/// `assume(a)`; with `{:+}`, also the facts that `a` does not have.
 fn print_assumption(call: &Call, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     f.write_str("assume(")?;
     operand(&call.a, f)?;

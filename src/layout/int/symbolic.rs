@@ -1,5 +1,6 @@
-//! Arithmetic of which at least one operand has symbols. Each rule holds for every value that the
-//! assumptions about the symbols allow.
+//! Implements arithmetic with at least one symbolic operand.
+//!
+//! Each rule holds for every value that the assumptions about the symbols allow.
 
 use super::expr::{Expr, Facts, Fun, MAX_NODES};
 use super::{Int, Repr, Result, gcd_i64};
@@ -30,7 +31,7 @@ fn small(expr: &Expr) -> Result<()> {
     Ok(())
 }
 
-/// The value of an expression that is not too large.
+/// Returns the value of an expression, or an error if it is too large.
 fn made(expr: Expr) -> Result<Int> {
     small(&expr)?;
     Ok(Int::from_expr(expr))
@@ -53,7 +54,7 @@ pub(super) fn mul(a: &Int, b: &Int) -> Result<Int> {
     made(expr(a)?.product(&*expr(b)?)?)
 }
 
-/// `a / b` if `b` divides `a` whatever the symbols are. `b` must not be able to be zero.
+/// `a / b` if `b` divides `a` for all values of the symbols. `b` must not be able to be zero.
 pub(super) fn exact_div(a: &Int, b: &Int) -> Option<Int> {
     let (min, max) = b.bounds();
     if min <= 0 && max >= 0 {
@@ -74,8 +75,7 @@ pub(super) fn exact_div(a: &Int, b: &Int) -> Option<Int> {
     mul(&q, b).ok()?.same(a).then_some(q)
 }
 
-/// True if the value is seen to be at least 0, also through common factors: `n*m - n` is
-/// `n*(m - 1)`.
+/// True if the value is provably at least 0, also through common factors: `n*m - n` is `n*(m - 1)`.
 pub(super) fn never_negative(d: &Int) -> bool {
     if d.bounds().0 >= 0 {
         return true;
@@ -99,12 +99,12 @@ fn positive(b: &Int) -> bool {
     b.bounds().0 > 0
 }
 
-/// True if `b` is seen to be larger than `a`.
+/// True if `b` is provably larger than `a`.
 fn is_above(b: &Int, a: &Int) -> bool {
     a.add(&Int::ONE).is_ok_and(|next| b.at_least(&next))
 }
 
-/// Also of a 0 on a condition: no values of the symbols give the quotient a value.
+/// Refuses zero, also a 0 on a condition: no values of the symbols give the quotient a value.
 fn refuse_zero(b: &Int, operation: &'static str) -> Result<()> {
     if b.bounds() == (0, 0) {
         return Err(LayoutError::DivisionByZero { operation });
@@ -112,7 +112,7 @@ fn refuse_zero(b: &Int, operation: &'static str) -> Result<()> {
     Ok(())
 }
 
-/// The common factor of two values that can be divided out of both: `a = g a'`, `b = g b'`.
+/// Divides a common factor out of two values: `a = g a'`, `b = g b'`.
 fn cancel(a: &Int, b: &Int) -> (Int, Int, Int) {
     let g = gcd_i64(a.divisibility(), b.divisibility());
     if g > 1 {
@@ -124,7 +124,7 @@ fn cancel(a: &Int, b: &Int) -> (Int, Int, Int) {
     (a.clone(), b.clone(), Int::ONE)
 }
 
-/// `a == q * b + r` with all terms that `b` divides in `q`.
+/// `a == q * b + r`; `q` takes all terms that `b` divides.
 fn divide_out(a: &Int, b: &Int) -> Result<(Int, Int)> {
     if a.same(b) {
         return Ok((Int::ONE, Int::ZERO));
@@ -303,7 +303,7 @@ pub(super) fn gcd(a: &Int, b: &Int) -> Result<Int> {
     call(Fun::Gcd, &x, &y, (0, max))?.mul(&g)
 }
 
-/// The largest value that has the bits of both.
+/// The largest value with the bits of both.
 fn bit_bounds(a: &Int, b: &Int) -> (i64, i64) {
     let ((alo, ahi), (blo, bhi)) = (a.bounds(), b.bounds());
     if alo < 0 || blo < 0 {
@@ -347,8 +347,8 @@ pub(super) fn and(a: &Int, b: &Int) -> Result<Int> {
     scaled_bits(Fun::And, x, y, (lo, hi), power)
 }
 
-/// Bits commute with a common power of two. Of operands that may be negative it stays inside: 2^63 would be
-/// one of them, and is no coefficient.
+/// Takes a common power of two out of a bit operation. For operands that may be negative it stays
+/// inside, because 2^63 could be such a power and is no coefficient.
 fn scaled_bits(fun: Fun, a: &Int, b: &Int, bounds: (i64, i64), power: i64) -> Result<Int> {
     let by = Int::new(power);
     match (a.exact_div(&by), b.exact_div(&by)) {

@@ -1,8 +1,8 @@
-//! What hardware makes of a linear layout: bank conflicts, sectors and vectors as ranks.
+//! Computes bank conflicts, sectors and vectors of a linear layout as ranks of its matrix.
 //!
-//! Let `M` take lane bits to bit addresses. The lanes of one phase, together with the words inside
-//! of one access, span a space that `M` maps onto `2^r` words. Its banks are `2^b`, the rank of the
-//! rows that select the bank, and as the map is linear each of these banks gets equally many words:
+//! Let `M` map lane bits to bit addresses. The lanes of one phase and the words of one access span
+//! a space that `M` maps onto `2^r` words. They fall to `2^b` banks, where `b` is the rank of the
+//! rows that select the bank. The map is linear, so each of these banks gets equally many words:
 //! `2^(r - b)`.
 
 use super::solve::rank_of;
@@ -10,13 +10,13 @@ use super::{Columns, LinearLayout, Result};
 use crate::layout::analysis::{BANK_BITS, BANKS, MAX_VECTOR_BITS, SECTOR_BITS, WARP, access_bits};
 use crate::layout::error::LayoutError;
 
-/// log2 of what is a power of two.
+/// log2 of a power of two.
 const fn log2(n: u32) -> u32 {
     n.trailing_zeros()
 }
 
 impl LinearLayout {
-    /// The columns of the bit address: first the bits inside of an access, then those of the lanes.
+    /// The columns of the bit address: first the bits inside an access, then those of the lanes.
     fn address_columns(
         &self,
         threads: &LinearLayout,
@@ -46,9 +46,9 @@ impl LinearLayout {
         Ok(columns)
     }
 
-    /// The number of different words that fall to one bank in a phase of an access to shared
-    /// memory, from the matrix: all phases and all banks that are hit have this same number.
-    /// `threads` takes a thread to the coordinate of the first of its `vector` elements.
+    /// The number of different words in one bank in a phase of an access to shared memory, from the
+    /// matrix. All phases and all banks with a word have this same number. `threads` maps a thread
+    /// to the coordinate of the first of its `vector` elements.
     ///
     /// Equal to [`BankConflicts::degree`](crate::layout::BankConflicts::degree).
     ///
@@ -107,9 +107,9 @@ impl LinearLayout {
         Ok(1 << rank_of(columns.iter().map(|address| address >> log2(SECTOR_BITS))))
     }
 
-    /// The number of elements of the widest vector, from the matrix: the largest `1 << k` whose
-    /// first `k` columns are those of the identity, while no other column has one of the lowest
-    /// `k` bits.
+    /// The number of elements of the widest vector, from the matrix. It is the largest `1 << k` for
+    /// which the first `k` columns are those of the identity and no other column has any of the
+    /// lowest `k` bits.
     ///
     /// Equal to [`WidestVector::elements`](crate::layout::WidestVector::elements).
     ///
@@ -122,8 +122,8 @@ impl LinearLayout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::BadAccess`] for elements of no power of two bits, or of more than 128;
-    /// [`LayoutError::NotPowerOfTwo`] for the alignment.
+    /// [`LayoutError::BadAccess`] for elements of more than 128 bits, or of a number of bits that
+    /// is not a power of two; [`LayoutError::NotPowerOfTwo`] for the alignment.
     pub fn widest_vector(&self, element_bits: u32, base_align_bytes: u64) -> Result<u32> {
         let limit = crate::layout::analysis::widest_access(element_bits, base_align_bytes)?;
         debug_assert!(limit <= MAX_VECTOR_BITS);

@@ -1,4 +1,4 @@
-//! Layouts to matrices and back.
+//! Converts layouts to bit matrices and back.
 
 use super::{Columns, LinearLayout, Result};
 use crate::layout::builder::LayoutBuilder;
@@ -8,7 +8,7 @@ use crate::layout::layout::Layout;
 use crate::layout::layout_ref::LayoutRef;
 use crate::layout::swizzle::Swizzle;
 
-/// Appends the columns of each leaf. `seen` has the bits of the columns so far: a bit that comes
+/// Appends the columns of each leaf. `seen` has the bits of the columns so far; a bit that occurs
 /// twice would carry.
 fn push_columns(layout: LayoutRef<'_>, seen: &mut u64, out: &mut Columns) -> Result<()> {
     if !layout.is_leaf() {
@@ -56,8 +56,8 @@ fn push_columns(layout: LayoutRef<'_>, seen: &mut u64, out: &mut Columns) -> Res
 impl LinearLayout {
     /// The matrix of a layout: `R(i) == L(i)` for all `i < size(L)`.
     ///
-    /// It exists exactly if all extents are powers of two and no index is formed with a carry;
-    /// strides are powers of two as a rule, but `2:3`, say, is linear too.
+    /// It exists exactly if all extents are powers of two and no index is formed with a carry.
+    /// Strides are usually powers of two, but `2:3`, for example, is linear too.
     ///
     /// ```
     /// use tilewright::layout::{LayoutError, LinearLayout, layout};
@@ -82,7 +82,7 @@ impl LinearLayout {
         Ok(Self { columns, out_bits })
     }
 
-    /// The matrix of `inner o 0 o outer` where both parts are linear.
+    /// The matrix of `inner o 0 o outer` if both parts are linear.
     ///
     /// ```
     /// use tilewright::layout::{ComposedLayout, LinearLayout};
@@ -139,8 +139,8 @@ impl LinearLayout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::NotALayout`] if two columns have a bit in common: then the map is an
-    /// exclusive or that no sum of strides is, and [`to_composed`](Self::to_composed) may find a
+    /// [`LayoutError::NotALayout`] if two columns have a bit in common. Then the map is an
+    /// exclusive or that no strides express, and [`to_composed`](Self::to_composed) may find a
     /// swizzle for it.
     pub fn to_layout(&self) -> Result<Layout> {
         if !disjoint(self.columns.iter().copied()) {
@@ -149,8 +149,8 @@ impl LinearLayout {
         layout_of(&self.columns)
     }
 
-    /// The matrix as a layout with the swizzle of the fewest bits that makes it one; the identity
-    /// if it is a plain layout.
+    /// The matrix as a layout under the swizzle of the fewest bits that makes this possible; the
+    /// identity for a plain layout.
     ///
     /// ```
     /// use tilewright::layout::{LinearLayout, Swizzle, layout};
@@ -177,8 +177,9 @@ impl LinearLayout {
         }
     }
 
-    /// The swizzle with the fewest bits, then the lowest ones, then the least distance, that takes
-    /// the columns apart. A swizzle undoes itself, so it is also the one on top of the layout.
+    /// The swizzle that makes the columns disjoint: the one with the fewest bits, then the lowest
+    /// bits, then the smallest distance. A swizzle undoes itself, so the same swizzle lies on top
+    /// of the layout.
     fn find_swizzle(&self) -> Option<Swizzle> {
         if disjoint(self.columns.iter().copied()) {
             return Some(Swizzle::identity());

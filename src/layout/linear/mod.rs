@@ -1,13 +1,12 @@
-//! [`LinearLayout`]: a layout whose extents are powers of two, as a matrix over the field of two
-//! elements.
+//! [`LinearLayout`] is a layout over powers of two, as a matrix over the field of two elements.
 //!
-//! Such a layout takes the bits of a coordinate to the bits of an index. When no two of its bits
-//! are added in one place, addition is exclusive or, the layout is linear, and what is asked of it
-//! is linear algebra: a swizzle is one more matrix, one-to-one is full rank, an inverse is an
-//! inverse matrix, and bank conflicts are a difference of two ranks.
+//! Such a layout maps the bits of a coordinate to the bits of an index. If no two of these bits
+//! meet in a carry, addition is exclusive or and the layout is linear. Questions about it are then
+//! linear algebra: a swizzle is one more matrix, one-to-one is full rank, an inverse is an inverse
+//! matrix, and bank conflicts are a difference of two ranks.
 //!
 //! Invariant: `LinearLayout::new(L)?.apply(i) == L(i)` for all `i < size(L)`. The form follows
-//! "Linear Layouts" (arXiv 2505.23819); no function here walks a domain.
+//! "Linear Layouts" (arXiv 2505.23819). No function here walks a domain.
 
 mod access;
 mod convert;
@@ -27,7 +26,7 @@ pub(crate) type Columns = SmallVec<[u64; 16]>;
 /// A linear map of bit vectors: `M(i) = XOR of column[b] over the bits b that are set in i`.
 ///
 /// Column `b` is the image of `1 << b`, packed into one word. `in_bits` is the number of columns,
-/// `out_bits` the number of rows; all images are below `1 << out_bits`.
+/// `out_bits` the number of rows. All images are below `1 << out_bits`.
 ///
 /// ```
 /// use tilewright::layout::{LinearLayout, Swizzle, layout};
@@ -103,7 +102,7 @@ impl LinearLayout {
         Ok(Self { columns: (0..bits).map(|b| 1 << b).collect(), out_bits: bits })
     }
 
-    /// The same map into the numbers below `1 << bits`: rows of zeros are added, or left out.
+    /// The same map into the numbers below `1 << bits`: rows of zeros are added or removed.
     ///
     /// ```
     /// # use tilewright::layout::LinearLayout;
@@ -125,7 +124,7 @@ impl LinearLayout {
         Ok(Self { columns: self.columns.clone(), out_bits: bits })
     }
 
-    /// The number of rows that are needed.
+    /// The number of rows up to the last row with a set bit.
     fn used_bits(&self) -> u32 {
         u64::BITS - self.columns.iter().fold(0, |all, c| all | c).leading_zeros()
     }
@@ -178,8 +177,8 @@ impl LinearLayout {
         &self.columns
     }
 
-    /// Row `bit`: the bits of a coordinate whose parity is bit `bit` of the index; 0 past the last
-    /// row.
+    /// Row `bit`: the bits of a coordinate whose parity is bit `bit` of the index; 0 beyond the
+    /// last row.
     ///
     /// ```
     /// # use tilewright::layout::LinearLayout;
@@ -191,7 +190,7 @@ impl LinearLayout {
         self.columns.iter().rev().fold(0, |row, column| row << 1 | bit_of(column))
     }
 
-    /// The index of coordinate `i`. Bits of `i` past the last column are dropped.
+    /// The index of coordinate `i`. Bits of `i` beyond the last column are ignored.
     ///
     /// ```
     /// # use tilewright::layout::{LinearLayout, layout};
@@ -249,7 +248,7 @@ impl LinearLayout {
     }
 }
 
-/// The matrix, a line for each row; row and column 0 come first.
+/// The matrix, one line for each row; row 0 and column 0 come first.
 ///
 /// ```
 /// # use tilewright::layout::{LinearLayout, layout};

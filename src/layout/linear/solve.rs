@@ -1,18 +1,19 @@
-//! Gaussian elimination: rank, kernel, and the inverses.
+//! Solves linear systems over bits by Gaussian elimination: rank, kernel and inverses.
 
 use smallvec::SmallVec;
 
 use super::{Columns, LinearLayout, Result};
 use crate::layout::error::LayoutError;
 
-/// A vector of the image, with the coordinate that it is the image of.
+/// A vector of the image with its coordinate.
 struct Pivot {
     bit: u64,
     vector: u64,
     coordinate: u64,
 }
 
-/// The columns in echelon form: each pivot bit is the lowest bit of its vector and of no later one.
+/// The columns in echelon form: each pivot bit is the lowest bit of its vector and is clear in
+/// every later vector.
 #[derive(Default)]
 struct Echelon {
     pivots: SmallVec<[Pivot; 16]>,
@@ -35,7 +36,7 @@ impl Echelon {
         out
     }
 
-    /// What is left of `value` without its part in the image, and a coordinate of that part. Both
+    /// The remainder of `value` without its part in the image, and a coordinate of that part. Both
     /// are linear in `value`.
     fn reduce(&self, value: u64) -> (u64, u64) {
         self.pivots.iter().fold((value, 0), |(rest, solution), p| match rest & p.bit {
