@@ -15,7 +15,7 @@ fn doctor(json: bool, environment: &[(&str, &OsStr)]) -> Output {
     command.output().expect("it starts")
 }
 
-/// What it says as text and as JSON, and its exit code, which are the same for both.
+/// Returns the report as text and as JSON, and the exit code, which both forms share.
 fn said(environment: &[(&str, &OsStr)]) -> (String, Value, Option<i32>) {
     let [plain, json] = [false, true].map(|json| doctor(json, environment));
     assert_eq!(plain.status.code(), json.status.code(), "{}", text(&plain.stderr));
