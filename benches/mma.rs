@@ -93,7 +93,7 @@ fn main() {
             .collect();
         rates.sort_by(f64::total_cmp);
         println!(
-            "m16n8k16 of bf16, {} warps a multiprocessor, {}x{} each: {:.1} TFLOP/s, the fastest {:.1}",
+            "m16n8k16 of bf16, {} warps an SM, {}x{} each: {:.1} TFLOP/s, the fastest {:.1}",
             threads / 32,
             16 * rows,
             8 * columns,

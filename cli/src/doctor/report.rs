@@ -138,7 +138,7 @@ impl Examined {
             let Properties { capability: (major, minor), multiprocessors, .. } = properties;
             line(&format!("compute capability {major}.{minor}, builds for {}", self.target));
             line(&format!(
-                "{multiprocessors} multiprocessors, each with {} threads, {} registers, {} KiB of shared memory",
+                "{multiprocessors} SMs, each with {} threads, {} registers, {} KiB of shared memory",
                 properties.threads_per_sm,
                 properties.registers_per_sm,
                 properties.shared_bytes_per_sm / 1024,
