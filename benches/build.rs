@@ -1,5 +1,6 @@
-//! Time from a closure to PTX text, per operation, for kernels of 5,000 and of 50,000 operations: nothing on
-//! the way may grow faster than the kernel.
+//! Measures the time per operation from a closure to PTX text.
+//!
+//! Kernels have 5,000 and 50,000 operations: no step may take time that grows faster than the kernel.
 
 use std::hint::black_box;
 use std::time::Instant;

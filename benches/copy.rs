@@ -1,8 +1,7 @@
-//! What part of the memory's speed kernels reach: a copy and an axpy of 1 GiB beside the driver's copy from device
-//! to device, on a GPU: `cargo bench --bench copy`.
+//! Measures a copy and an axpy of 1 GiB against the driver's copy: `cargo bench --bench copy` on a GPU.
 //!
-//! Bytes count once for each read and each write. The three take turns; printed is the median of the ratios of the
-//! rounds.
+//! Bytes count once for each read and each write. Each round runs all three; the median of the rounds' ratios is
+//! printed.
 #![expect(unsafe_code, reason = "the driver's copy takes addresses")]
 #![allow(
     clippy::expect_used,

@@ -1,5 +1,7 @@
-//! Matrix products of the library: from a configuration to PTX text, on the simulator, and on a GPU where there is one:
-//! `cargo bench --bench gemm`. `tilewright bench gemm` measures them beside cuBLAS.
+//! Measures the library's matrix products: `cargo bench --bench gemm`.
+//!
+//! It times the way from a configuration to PTX text, the simulator, and a GPU where there is one. `tilewright bench
+//! gemm` measures beside cuBLAS.
 //!
 //! Bars on the host: any configuration is built, verified and written in 10 ms; 200 of them by 2 threads in 10 s. The
 //! benchmark says whether they are kept.

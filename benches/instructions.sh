@@ -1,10 +1,10 @@
 #!/bin/sh
 # Instructions of one operation of the algebra, counted by valgrind: 1000 of them minus none.
 set -eu
-cargo build -q --release --example layout_instructions --no-default-features
+cargo build -q --release --package xtask
 collected() {
     valgrind --tool=callgrind --callgrind-out-file=/dev/null \
-        target/release/examples/layout_instructions "$1" "$2" 2>&1 | sed -n 's/.*Collected : //p'
+        target/release/xtask instructions "$1" "$2" 2>&1 | sed -n 's/.*Collected : //p'
 }
 for operation in coalesce composition complement complement_nested logical_divide right_inverse \
     right_inverse_nested logical_product; do

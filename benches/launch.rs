@@ -1,4 +1,4 @@
-//! What launches cost beside the bare driver calls, on a GPU: `cargo bench --bench launch`, in less than a minute.
+//! Measures launches against the bare driver calls: `cargo bench --bench launch` on a GPU, less than a minute.
 //!
 //! Prints each figure with its ratio and its bar, and ends with an error if a bar is missed; without a GPU it says so.
 //! The bare calls are those of the driver through the bindings of `cudarc`, which look each function up once.
@@ -51,7 +51,7 @@ fn large(target: Target) -> Kernel<Axpy> {
     .unwrap()
 }
 
-/// How many bars there are, and how many are met.
+/// Counts the bars and those met.
 #[derive(Default)]
 struct Bars {
     all: usize,
@@ -183,7 +183,7 @@ fn bare_first_launch() -> Vec<f64> {
     let compiled = begin.elapsed();
     let ones = [1.0f32; 1024];
     let (mut x, mut y) = (0, 0);
-    // SAFETY: places for the results; both allocations have so many bytes, and the slice too; the stream belongs to
+    // SAFETY: the results have memory; both allocations and the slice have that many bytes; the stream belongs to
     // the context.
     unsafe {
         ok(sys::cuMemAllocAsync(&mut x, size_of_val(&ones), stream.cu_stream()));
@@ -205,7 +205,7 @@ fn bare_first_launch() -> Vec<f64> {
     [all, compiled, buffers - compiled, all - buffers].map(milliseconds).to_vec()
 }
 
-/// What a child process measures. The driver keeps what it compiles too, unless it is told not to.
+/// Returns the figures of a child process. The driver caches compiled code too, unless a variable forbids it.
 fn measured(first: &Path) -> Vec<f64> {
     let program = std::env::current_exe().unwrap();
     let output =

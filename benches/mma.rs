@@ -17,7 +17,7 @@ type Signature = (Global<u32>, GlobalMut<f32>, i32);
 
 /// Multiplications and additions of an instruction.
 const FLOP: f64 = 2.0 * 16.0 * 8.0 * 16.0;
-/// How often the body of the loop has all products, so that its branch does not count.
+/// Copies of all products in the body of the loop, so that its branch does not count.
 const UNROLLED: i32 = 4;
 
 /// A kernel whose warps multiply `rows` operands A, of 16 rows each, with `columns` operands B, of 8 columns each.
@@ -93,7 +93,7 @@ fn main() {
             .collect();
         rates.sort_by(f64::total_cmp);
         println!(
-            "m16n8k16 of bf16, {} warps a multiprocessor, {}x{} each: {:.1} TFLOP/s, the fastest {:.1}",
+            "m16n8k16 of bf16, {} warps an SM, {}x{} each: {:.1} TFLOP/s, the fastest {:.1}",
             threads / 32,
             16 * rows,
             8 * columns,

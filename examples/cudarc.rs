@@ -1,5 +1,4 @@
-//! A kernel beside `cudarc`: the program has a stream and memory of its own, and launches a kernel of this
-//! crate with them.
+//! Launches a kernel on the stream and the memory that a program has through `cudarc`.
 //!
 //! `cargo run --example cudarc` on a machine with an NVIDIA GPU.
 

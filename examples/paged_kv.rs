@@ -22,7 +22,7 @@ const PAGES: usize = 4;
 /// Pages in the pool.
 const POOL: usize = 32;
 
-/// The pool, the table of pages (-1 for one that is absent), the queries, and the scores, one for each token.
+/// The pool, the table of pages (-1 for an absent page), the queries, and one score for each token.
 type Params = (Global<f16>, Global<i32>, Global<f32>, GlobalMut<f32>);
 
 fn kernel() -> Result<Kernel<Params>, Box<dyn Error>> {
@@ -69,7 +69,7 @@ fn kernel() -> Result<Kernel<Params>, Box<dyn Error>> {
 /// Scores of three sequences on a device, compared with the host.
 pub(crate) fn run(device: &Device) -> Result<(), Box<dyn Error>> {
     let kernel = kernel()?;
-    // One copy for each page: there is no other path for those that are absent.
+    // One copy for each page: absent pages take no other path.
     assert_eq!(kernel.ptx().text().matches("cp.async.cg.shared.global").count(), PAGES);
     let element = |i: usize| f16::from_f32((i * 7 % 11) as f32 - 5.0);
     let pool: Vec<f16> = (0..POOL * PAGE * DEPTH).map(element).collect();

@@ -103,7 +103,7 @@ fn is_word(c: Option<char>) -> bool {
     c.is_some_and(|c| c.is_alphanumeric() || c == '_')
 }
 
-/// Where `word` stands in the text as a word of its own.
+/// Returns the offsets at which `word` stands in the text as a word of its own.
 fn words<'t>(text: &'t str, word: &'t str) -> impl Iterator<Item = usize> + 't {
     text.match_indices(word).map(|(at, _)| at).filter(move |at| {
         !is_word(text[..*at].chars().last()) && !is_word(text[at + word.len()..].chars().next())
@@ -180,7 +180,7 @@ fn arms(body: &str) -> Vec<(usize, &str)> {
     arms
 }
 
-/// Whether the pattern takes everything: `_` or a name, with or without a guard.
+/// Returns true if the pattern takes everything: `_` or a name, with or without a guard.
 fn takes_everything(pattern: &str) -> bool {
     let name = pattern.split(" if ").next().unwrap_or_default().trim();
     name.starts_with(|c: char| c.is_lowercase() || c == '_')
@@ -354,7 +354,7 @@ fn functions(text: &str) -> Vec<(String, bool, std::ops::Range<usize>)> {
     found
 }
 
-/// How often the code calls it.
+/// Counts the calls in the code.
 fn calls(code: &str, name: &str, method: bool) -> usize {
     let starts = |at: usize| {
         let (before, after) = (&code[..at], &code[at + name.len()..]);
@@ -440,8 +440,8 @@ fn variants(path: &str, name: &str) -> Vec<String> {
     variants
 }
 
-/// Checks that each variant of the enum is marked in a filetest of the folder, as an `error` or a `fault`, or
-/// named in the test file for those that no text can cause.
+/// Checks that each variant of the enum is marked in a filetest of the folder, as an `error` or a `fault`. The test file
+/// names the variants that no text can cause.
 fn check_marks(enum_path: &str, name: &str, mark: &str, folder: &str, test: &str) {
     let missing = without_marks(enum_path, name, mark, folder, test);
     assert!(missing.is_empty(), "variants of {name} without a negative test: {missing:?}");
@@ -502,4 +502,19 @@ fn every_fault_has_a_test() {
     let test = "tests/sim/faults.rs";
     let missing = without_marks(path, "FaultCause", "fault", "tests/filetests/sim", test);
     assert!(missing.is_empty(), "faults without a test: {missing:?}");
+}
+
+/// A test that returns early passes in silence unless it calls `skip` (`tests/support/skip.rs`).
+#[test]
+fn tests_that_cannot_run_are_counted() {
+    let mut found = Vec::new();
+    for (path, text) in [files("tests", "rs"), files("cli/tests", "rs")].concat() {
+        let (path, code) = (short(&path), code(&text));
+        let prints = path != "tests/support/skip.rs" && text.contains("println!(\"skipped");
+        let returns = words(&code, "gpu").any(|at| code[at..].starts_with("gpu() else"));
+        if prints || returns {
+            found.push(path);
+        }
+    }
+    assert!(found.is_empty(), "write `device::wanted_gpu()`, or call `skip`: {found:?}");
 }

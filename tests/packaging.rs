@@ -1,4 +1,4 @@
-//! What a user of the published crate gets: its dependencies, and a package whose files are complete.
+//! Checks the published crate: its dependencies, and that its files are complete.
 #![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::collections::BTreeSet;
@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// What cargo prints, without network.
+/// Runs cargo without network and returns its output.
 fn cargo(args: &[&str]) -> String {
     let cargo = std::env::var_os("CARGO").expect("cargo runs the tests");
     let mut command = Command::new(cargo);
@@ -48,6 +48,7 @@ fn the_package_is_complete() {
         "LICENSE-APACHE",
         "src/lib.rs",
         "examples/cudarc.rs",
+        "examples/gemm.rs",
     ] {
         assert!(list.contains(needed), "{needed} is not packaged");
     }

@@ -1,5 +1,6 @@
-//! What only a program that is alone on the GPU can see: memory that is full, kept, given back and not leaked, on the
-//! simulator and on a GPU; streams that run at the same time.
+//! Tests memory of the device and concurrent streams in a process of its own.
+//!
+//! Memory is full, kept, given back and not leaked, on the simulator and on a GPU.
 //!
 //! These tests look at the memory of the whole process or of the whole GPU, or at the clock, so they run one after the
 //! other, and no other tests are in this file. Other programs on the GPU disturb them.
@@ -14,7 +15,7 @@
 #[path = "support/mod.rs"]
 mod support;
 
-use support::device;
+use support::device::wanted_gpu;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -26,14 +27,6 @@ use tilewright::runtime::{Device, Grid, LaunchOptions, RuntimeError, Stream};
 fn alone() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
     ONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn wanted_gpu() -> Option<Device> {
-    let device = device::gpu();
-    if device.is_none() {
-        eprintln!("skipped: set TILEWRIGHT_GPU=1 on a machine with a GPU");
-    }
-    device
 }
 
 #[test]

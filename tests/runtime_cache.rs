@@ -1,8 +1,8 @@
-//! The module cache under attack: sixteen processes use one folder while its files are damaged and writers killed,
-//! and folders that cannot be written. No load is wrong and no error is seen.
+//! Attacks the module cache: no load is wrong and no error is seen.
 //!
-//! With the driver of `support/fake_cuda.rs`, whose kernel `code_sum` says which code it runs. What each damage does
-//! to a file alone is tested beside the cache itself.
+//! Sixteen processes use one folder while its files are damaged and writers are killed; other folders cannot be written.
+//! In the driver of `support/fake_cuda.rs` the kernel `code_sum` names the code that it runs. Tests beside the cache
+//! itself cover each damage alone.
 #![allow(
     clippy::expect_used,
     clippy::unwrap_used,
@@ -49,7 +49,7 @@ impl Drop for Folder {
     }
 }
 
-/// How many different kernels a worker loads.
+/// Kernels that a worker loads.
 const KERNELS: i32 = 6;
 
 /// Writes the sum of the bytes of its code, says the driver; the number makes it another code.
@@ -200,7 +200,7 @@ fn a_folder_without_room_is_no_error() {
     assert!(again.contains(&format!("disk hits: {KERNELS}")), "{again}");
 }
 
-/// A folder that is read only gives what it has; one that cannot be made gives nothing.
+/// A read-only folder gives its entries; a folder that cannot be made gives nothing.
 #[test]
 fn a_folder_that_cannot_be_written_is_no_error() {
     use std::os::unix::fs::PermissionsExt;
@@ -238,7 +238,7 @@ fn child() {
             while !stop.exists() {
                 corrupt += load_all(&device, &folder).corrupt;
                 loads += KERNELS;
-                // Seventeen of these share a machine with the one that does the damage.
+                // Seventeen of these share a machine with the process that damages files.
                 std::thread::sleep(Duration::from_millis(10));
             }
             eprintln!("loads: {loads} corrupt: {corrupt} ");

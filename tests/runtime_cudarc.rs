@@ -12,7 +12,7 @@
 #[path = "support/mod.rs"]
 mod support;
 
-use support::driver;
+use support::{device, driver};
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ const BEFORE_NEXT_WORK: Mode = Mode::CU_STREAM_CAPTURE_MODE_GLOBAL;
 /// The same, and it ends right behind that work.
 const AROUND_NEXT_WORK: Mode = Mode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
 
-/// What a capture that begins during a call has recorded can be launched when all that the call used is dropped.
+/// A capture that begins during a call can be launched after all that the call used is dropped.
 #[test]
 fn captures_that_begin_during_a_call_keep_what_they_recorded() {
     for (case, left) in [
@@ -352,13 +352,9 @@ fn borrow_ends() {
     drop(program.end_capture());
 }
 
-/// The program of the tests on a GPU; says so where there is none.
+/// Returns the program of a test that needs a GPU.
 fn on_gpu() -> Option<Program> {
-    if std::env::var_os("TILEWRIGHT_GPU").is_some_and(|value| value == "1") {
-        return Some(Program::new());
-    }
-    eprintln!("skipped: set TILEWRIGHT_GPU=1 on a machine with a GPU");
-    None
+    device::wanted_gpu().map(|_| Program::new())
 }
 
 #[test]

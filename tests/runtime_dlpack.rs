@@ -1,5 +1,6 @@
-//! DLPack tensors out of buffers and into buffers: what is refused, everywhere; what goes through, with the driver of
-//! `support/fake_cuda.rs` and, where the environment has `TILEWRIGHT_GPU=1`, on a GPU.
+//! Converts buffers to DLPack tensors and back, and checks the refusals.
+//!
+//! Conversions run with the driver of `support/fake_cuda.rs` and, with `TILEWRIGHT_GPU=1`, on a GPU.
 #![cfg(all(feature = "dlpack", feature = "sim"))]
 #![allow(
     clippy::expect_used,
@@ -218,14 +219,14 @@ fn axpy(target: Target) -> Kernel<Axpy> {
     .unwrap()
 }
 
-/// Out of a buffer, and back into one without a copy: the same memory, of which launches see what was written.
+/// Converts a buffer to a tensor and back without a copy: launches see the same memory.
 fn round_trip<M: ManagedTensorBase + 'static>(device: &Device) {
     let f = device.load(&axpy(Target::SM_80)).unwrap();
     let stream = device.stream().unwrap();
     let x = device.upload(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0]).unwrap();
     let mut y = device.upload(&[10.0f32; 6]).unwrap();
     f.launch(Grid::cover(6, 32), (1.0, &x, &mut y, 6)).unwrap();
-    // Work on the buffer is under way when it becomes a tensor.
+    // Work on the buffer is in flight when it becomes a tensor.
     let tensor: Managed<M> = y.into_dlpack(&[2, 3]).unwrap();
     let address = {
         let view = tensor.validate().unwrap();
@@ -238,7 +239,7 @@ fn round_trip<M: ManagedTensorBase + 'static>(device: &Device) {
     let mut y: Buffer<f32> = unsafe { Buffer::from_dlpack(tensor, &stream) }.unwrap();
     f.launch(Grid::cover(6, 32), (2.0, &x, &mut y, 6)).unwrap();
     assert_eq!(y.to_vec().unwrap(), [13.0, 16.0, 19.0, 22.0, 25.0, 28.0]);
-    // Dropped with work under way.
+    // Dropped with work in flight.
     f.launch(Grid::cover(6, 32), (2.0, &x, &mut y, 6)).unwrap();
     let again: Managed<M> = y.into_dlpack(&[6]).unwrap();
     assert_eq!(again.validate().unwrap().data_ptr().addr(), address);
@@ -371,8 +372,7 @@ fn child() {
 
 #[test]
 fn gpu_tensors_go_out_and_come_in() {
-    match device::gpu() {
-        Some(device) => all(&device),
-        None => eprintln!("skipped: set TILEWRIGHT_GPU=1 on a machine with a GPU"),
+    if let Some(device) = device::wanted_gpu() {
+        all(&device);
     }
 }

@@ -1,5 +1,6 @@
-//! The CUDA side of the runtime against a driver that is made for it: every way in which a driver can be
-//! missing, old or broken, and every order of calls and drops, without a GPU.
+//! Tests the CUDA side of the runtime without a GPU, against a fake driver.
+//!
+//! The driver is missing, old or broken in every way, and calls and drops come in every order.
 //!
 //! The driver is `support/fake_cuda.rs`, which rustc compiles to a `libcuda.so`; each case runs in a child
 //! process that finds it first.
@@ -48,8 +49,6 @@ fn drivers_that_cannot_be_used_are_told_apart() {
 fn a_driver_without_a_function_is_named() {
     if let Some(folder) = driver("without_launch") {
         run(&folder, "missing_symbol", &[]);
-    } else {
-        eprintln!("skipped: there is no rustc to build the driver with");
     }
 }
 
@@ -273,10 +272,7 @@ fn memory_that_is_full_can_be_used_again() {
 /// The device is lost: what was on it cannot be freed any more, but no call reaches the driver.
 #[test]
 fn a_fault_is_kept_with_its_first_cause() {
-    let Some(folder) = complete_driver() else {
-        eprintln!("skipped: there is no rustc to build the driver with");
-        return;
-    };
+    let Some(folder) = complete_driver() else { return };
     for (code, kind) in FAULTS {
         let output = run(folder, "fault", &[("CODE", &code.to_string())]);
         let text = String::from_utf8_lossy(&output.stderr);
@@ -713,7 +709,7 @@ fn launch_shape() {
     let at_launch = options().cluster_at_launch();
     assert_eq!(ask(at_launch, 0, pairs, plain), (vec![2, 1, 1], vec![0, 0], vec![0, 0, 1]));
 
-    // Three multiprocessors have room for 2048 threads each.
+    // Three SMs have room for 2048 threads each.
     let function = device.load(&named("empty")).unwrap();
     let cooperative = plain.cooperative(true);
     let blocks = |n| Grid::new([n, 1, 1], [512, 1, 1]);
@@ -828,7 +824,7 @@ fn streams() {
     assert_eq!(time.elapsed, Duration::from_millis(2));
 }
 
-/// Dropped right after a launch on another stream than the one that frees: buffers, functions, streams.
+/// Drops buffers, functions and streams right after a launch on a stream other than the freeing stream.
 fn stream_drops() {
     let device = gpu();
     let grid = Grid::cover(8, 8);
@@ -863,7 +859,7 @@ fn pinned() {
         y.read_to(&mut to, &a).unwrap();
     }
     assert_eq!(to.as_slice().unwrap(), [6.0; 8]);
-    // Dropped while copies are under way, buffers and host memory alike.
+    // Dropped while copies are in flight, buffers and host memory alike.
     x.write_from(&from, &a).unwrap();
     x.read_to(&mut to, &b).unwrap();
     drop((from, x, to));
@@ -877,7 +873,7 @@ fn pinned() {
     assert_eq!(y.to_vec().unwrap(), [0.0; 8]);
 }
 
-/// Memory that is forgotten with copies under way is never freed, so they do no harm.
+/// Memory that is forgotten with copies in flight is never freed, so they do no harm.
 fn leaks() {
     let device = gpu();
     let stream = device.stream().unwrap();

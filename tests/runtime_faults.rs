@@ -1,5 +1,6 @@
-//! What a kernel can do to a GPU, and what is said of it. A fault ends the device for its process, so each one has a
-//! child process; they run where the environment has `TILEWRIGHT_GPU=1`. The faults that no kernel can cause on
+//! Causes faults on a GPU and checks their reports.
+//!
+//! A fault ends the device for its process, so each has a child process. They run with `TILEWRIGHT_GPU=1`. Faults that no kernel can cause on
 //! purpose are tested with the driver of `support/fake_cuda.rs`, in `runtime_driver.rs`.
 #![allow(
     clippy::expect_used,
@@ -13,11 +14,12 @@
 #[path = "support/mod.rs"]
 mod support;
 
+use support::skip::skip;
 use support::{device, ptxas};
 
 use std::process::Command;
 
-use device::gpu;
+use device::{gpu, wanted_gpu};
 use tilewright::ir::{Global, GlobalMut, InlinePtx, Kernel, KernelOptions, Target};
 use tilewright::runtime::{
     CompilerNoteKind, Device, FaultKind, Grid, LoadOptions, ModuleCache, RuntimeError,
@@ -26,18 +28,9 @@ use tilewright::runtime::{
 /// Chooses the fault that a child process causes.
 const CHILD: &str = "TILEWRIGHT_CHILD";
 
-/// Whether there is a GPU to be lost; says so where there is none.
-fn is_wanted() -> bool {
-    let wanted = gpu().is_some();
-    if !wanted {
-        eprintln!("skipped: set TILEWRIGHT_GPU=1 on a machine with a GPU");
-    }
-    wanted
-}
-
 /// Causes the fault in a child process and prints what was said of it.
 fn check(fault: &str) {
-    if !is_wanted() {
+    if wanted_gpu().is_none() {
         return;
     }
     let output = Command::new(std::env::current_exe().unwrap())
@@ -133,15 +126,15 @@ fn gpu_child() {
     eprintln!("the child has run");
 }
 
-/// A kernel that moves registers between its warps, which the compiler ignores unless it knows how many a thread
-/// starts with: an error of the load, with the cache and without. Where it knows them, it does not; so the text is not
-/// one that is linked, of which the compiler ignores them always, and is not kept in the cache.
+/// The compiler ignores `setmaxnreg` unless it knows the registers that a thread starts with: an error of the load, with
+/// the cache and without. It always ignores `setmaxnreg` in linked code, so this text is loaded without the linker and
+/// is not cached.
 #[test]
 fn gpu_setmaxnreg_that_is_ignored_is_an_error() {
-    let Some(device) = gpu().filter(|device| device.target() == Target::SM_90A) else {
-        eprintln!("skipped: it needs a GPU of compute capability 9.0");
-        return;
-    };
+    let Some(device) = wanted_gpu() else { return };
+    if device.target() != Target::SM_90A {
+        return skip("the GPU is not of compute capability 9.0");
+    }
     // A name of its own each time, because the driver keeps what it has compiled, but not what it said. A warp that
     // asks for more registers than others give would wait for ever; this one gives some.
     let build = |options: KernelOptions, name: &str| {

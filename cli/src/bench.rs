@@ -43,26 +43,26 @@ struct Gemm {
     /// The type of D [default: that of A and B; f32 for tf32].
     #[arg(long, value_parser = input::dtype, value_name = "DTYPE")]
     output: Option<Scalar>,
-    /// What is contiguous in A and in B, as BLAS names it: `tn` (both along K), `tt`, `nn` or `nt`.
+    /// Layout of A and B, as BLAS names it: `tn` (both contiguous along K), `tt`, `nn` or `nt`.
     #[arg(long, default_value = "tn", value_parser = input::layout, value_name = "NAME")]
     layout: [Major; 2],
     /// The candidates: `default` (the first of the model's order), `all`, names of configurations separated by commas, or
     /// a file with one name a line.
     #[arg(long, default_value = "default", value_name = "default|all|NAMES|FILE")]
     configs: String,
-    /// How they are timed, separated by commas: latency, burst, steady [default: what fits the sizes].
+    /// Regimes of timing, separated by commas: latency, burst, steady [default: what fits the sizes].
     #[arg(long, value_delimiter = ',')]
     regimes: Vec<Regime>,
     /// Rounds of the comparison.
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
-    /// How many candidates are measured at most [default: as the regime allows].
+    /// Upper bound of the measured candidates [default: as the regime allows].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..), value_name = "COUNT")]
     candidates: Option<u32>,
-    /// Where to run: `auto` (a GPU if there is one), `cuda` or `cuda:N`; `sim` for the model alone.
+    /// Device to run on: `auto` (a GPU if there is one), `cuda` or `cuda:N`; `sim` for the model alone.
     #[arg(long, default_value = "auto")]
     device: String,
-    /// What the model builds for without a GPU.
+    /// Target of the model without a GPU.
     #[arg(long, default_value = "sm_90a")]
     target: Target,
     /// The folder of results, which are taken up again [default: in the user's cache folder].

@@ -44,7 +44,7 @@ struct Driver {
     /// Its version of CUDA, where it was told.
     cuda: Option<CudaVersion>,
     release: Option<String>,
-    /// Why no GPU can be used, if none can.
+    /// The reason why no GPU can be used.
     error: Option<RuntimeError>,
 }
 
@@ -53,11 +53,11 @@ struct Cache {
     folder: PathBuf,
     modules: usize,
     bytes: u64,
-    /// Why nothing can be written to it.
+    /// The error of writing to it.
     unwritable: Option<io::Error>,
 }
 
-/// What was found.
+/// The findings on the driver, the devices, the cache and the assembler.
 struct Report {
     driver: Driver,
     devices: Vec<Examined>,

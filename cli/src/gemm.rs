@@ -33,7 +33,7 @@ pub(super) struct Options {
     /// The configuration by its name, such as `sm80_bf16_tt_128x256x64_s3_ms_strip8_direct` [default: the best guess].
     #[arg(long, value_name = "NAME")]
     config: Option<GemmConfig>,
-    /// Where to run: `auto` (a GPU if there is one, else the simulator), `sim`, `cuda` or `cuda:N`.
+    /// Device to run on: `auto` (a GPU if there is one, else the simulator), `sim`, `cuda` or `cuda:N`.
     #[arg(long, default_value = "auto")]
     device: String,
     /// The seed of the input matrices.
@@ -42,7 +42,7 @@ pub(super) struct Options {
     /// Print the kernel instead of running it.
     #[arg(long, value_name = "FORM")]
     emit: Option<Emit>,
-    /// What to build the kernel for [default: the device; with --emit, sm_80].
+    /// Target to build the kernel for [default: the device; with --emit, sm_80].
     #[arg(long)]
     target: Option<Target>,
 }
@@ -60,7 +60,7 @@ fn size(text: &str) -> Result<u32, String> {
 pub(super) enum Dtype {
     /// 32 bits, without tensor cores.
     F32,
-    /// 32 bits, of which tensor cores multiply 19.
+    /// `f32` in memory; tensor cores multiply its upper 19 bits.
     Tf32,
     /// IEEE 754 binary16.
     F16,
@@ -141,7 +141,7 @@ fn run_typed<T: Real>(dtype: Scalar, options: &Options) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The configuration: the one that is asked for, or the best guess.
+/// Returns the requested configuration, else the model's best.
 fn choose(
     dtype: Scalar,
     target: Target,

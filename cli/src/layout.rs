@@ -30,7 +30,7 @@ pub(super) struct Options {
     /// Draw a layout (thread, value) -> element as the tile of this shape with its threads and values.
     #[arg(long, value_name = "SHAPE", conflicts_with = "op")]
     tv: Option<String>,
-    /// What colours say: `plain`, `ramp`, `cycle:RUN,PERIOD`, `banks:BITS` or `owner` [default: by picture].
+    /// Meaning of the colours: `plain`, `ramp`, `cycle:RUN,PERIOD`, `banks:BITS` or `owner` [default: by picture].
     #[arg(long, value_name = "KIND", value_parser = shading)]
     shade: Option<Shading>,
     /// Write the picture as SVG; `-` is the standard output, which then has nothing else.
@@ -63,7 +63,7 @@ fn shading(text: &str) -> Result<Shading, String> {
     }
 }
 
-/// What is drawn.
+/// The object that is drawn.
 enum Subject {
     Swizzle(Swizzle),
     Layout(Box<ComposedLayout>),

@@ -42,7 +42,7 @@ enum Command {
     Ptx(ptx::Options),
 }
 
-/// Why the program ends without success.
+/// The reason why the program ends without success.
 #[derive(Debug)]
 struct Failure {
     code: u8,

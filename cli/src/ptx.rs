@@ -24,7 +24,7 @@ pub(super) struct Options {
     /// A file with kernels in the text form (`.kir`), `gemm` for the best guess for large row-major matrices, or the
     /// name of a configuration, such as `sm90a_bf16_tn_128x256x64_s4_coop_strip8_deferred`.
     kernel: String,
-    /// What to build `gemm` for; files and names of configurations say it themselves [default: sm_80].
+    /// Target of `gemm`; files and names of configurations have their own [default: sm_80].
     #[arg(long)]
     target: Option<Target>,
     /// The type of the elements of `gemm` [default: bf16].
@@ -32,7 +32,7 @@ pub(super) struct Options {
     dtype: Option<Dtype>,
 }
 
-/// What is large: M, N and K of the problem that `gemm` is the best guess for, on this many multiprocessors.
+/// M, N and K of the problem that `gemm` stands for, and the SMs of the GPU.
 const LARGE: ([u32; 3], u32) = ([4096; 3], 132);
 
 /// A module, and what its kernels tell beside their text.
@@ -78,7 +78,7 @@ pub(super) fn run(options: &Options) -> Result<(), Failure> {
         name => match name.parse::<GemmConfig>() {
             Ok(config) => of_config(config)?,
             Err(_) if is_file(name) => of_file(name)?,
-            // What begins as the name of a configuration is told what is wrong with it.
+            // A text that begins as the name of a configuration gets the error of that name.
             Err(error) if name.starts_with("sm") => return Err(Failure::input(error)),
             Err(_) => {
                 return Err(Failure::input(format!(
@@ -162,8 +162,8 @@ fn of_types<A: Element, D: Number, B: Element, C: Number>(
     Ok(Written::new(gemm.ptx(), &[gemm.ir()]))
 }
 
-/// What each kernel takes, as comments below the text: its shared memory, and what `ptxas` makes of it where there is
-/// one.
+/// Returns the resources of each kernel, as comments below the text: shared memory, and the report of `ptxas` where
+/// there is one.
 fn report(written: &Written) -> Result<String, Failure> {
     let (mut text, mut entries) = ("\n".to_owned(), Vec::new());
     let mut said = String::new();

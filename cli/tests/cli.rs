@@ -3,6 +3,7 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
+    clippy::print_stderr,
     reason = "a test fails by panicking"
 )]
 
@@ -14,6 +15,9 @@ mod doctor;
 mod driver;
 #[path = "cli/ptx.rs"]
 mod ptx;
+#[path = "../../tests/support/skip.rs"]
+#[cfg(target_os = "linux")]
+mod skip;
 
 use std::fs;
 use std::path::PathBuf;
@@ -598,7 +602,7 @@ fn bench_ranks_without_a_gpu() {
     assert!(ranked.contains("sm90a_f32_nt_128x128x32_s"), "{ranked}");
     assert!(!ranked.contains("_tn_"), "{ranked}");
 
-    // Files of problems and of configurations; of the latter those that take the problem.
+    // Files of problems and of configurations; only configurations that take the problem are used.
     let (shapes, configs) = (temporary("shapes"), temporary("configs"));
     fs::write(&shapes, "# usual\n1024\n\n100x100x100 # rows of 200 bytes\n").unwrap();
     let names = [

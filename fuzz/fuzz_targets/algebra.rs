@@ -1,5 +1,6 @@
-//! Sequences of operations on two or three layouts made of the input's bytes: static and symbolic,
-//! compact and arbitrary, small and near the ends of `i64`. No operation panics, wraps or hangs;
+//! Runs sequences of operations on two or three layouts that the input's bytes describe.
+//!
+//! Layouts are static and symbolic, compact and arbitrary, small and near the ends of `i64`. No operation panics, wraps or hangs;
 //! a small result of a composition, complement, divide, product, inverse or coalesce satisfies its
 //! definition; and what symbols give, in any of the operands, is what their numbers give.
 

@@ -5,7 +5,7 @@ use tilewright::layout::{
     Swizzle, Tiler, TilerLeaf, Tuple,
 };
 
-/// What is left of the input.
+/// The unread rest of the input.
 pub(crate) struct Bytes<'a> {
     data: &'a [u8],
     /// Two environments, each with a value for every symbol that has been made.

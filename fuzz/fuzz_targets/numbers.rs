@@ -167,7 +167,7 @@ impl<A: Operand, B: Operand> Operand for (A, B) {
     }
 }
 
-/// A result of which two are compared: layouts as functions, the rest as values.
+/// A result that is compared with another: layouts as functions, all else as values.
 pub(crate) trait Value: Operand {
     fn check_same(&self, other: &Self) -> Check;
 }

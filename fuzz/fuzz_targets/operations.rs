@@ -43,8 +43,8 @@ pub(crate) fn run(bytes: &mut Bytes<'_>) {
     }
 }
 
-/// What is printed with all that is known reads back: the same value, or with symbols, of which the
-/// conditions are not printed, the same numbers.
+/// Checks that a printed value reads back as the same value. The conditions of symbols are not printed, so with symbols
+/// the numbers are compared.
 fn reads_back(bytes: &Bytes<'_>, result: &Layout) {
     let text = format!("{result:+}");
     let read: Layout = match text.parse() {

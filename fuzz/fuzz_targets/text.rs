@@ -1,6 +1,7 @@
-//! Any text, read as each notation of the layout storey: what is accepted prints, and what is printed
-//! reads back as the same value; with what is known of symbols, where the text has such. `{:?}` and `{:#}` must
-//! not panic either.
+//! Reads any text as each notation of the layout layer, prints what is accepted, and reads it back.
+//!
+//! Both values are the same, also with the divisors of symbols, where the text has such. `{:?}` and `{:#}` must not
+//! panic either.
 
 #![no_main]
 

@@ -18,4 +18,5 @@ mod ptx_interpreted;
 mod ptx_text;
 mod ptxas;
 mod ptxas_cells;
+mod skipped;
 mod wgmma_operands;

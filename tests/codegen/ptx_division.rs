@@ -138,7 +138,7 @@ fn lines_in_loops(text: &str) -> Vec<&str> {
     lines.filter(|(_, inside)| *inside).map(|(line, _)| line).collect()
 }
 
-/// What is left divides by a register: a number of tiles that the launch gives.
+/// Only divisions by a register remain: the launch gives the number of tiles.
 #[test]
 fn gemms_divide_by_no_constant() {
     let sm90 = |tile| GemmConfig::sm90(Scalar::Bf16, tile);

@@ -1,5 +1,6 @@
-//! The written PTX computes what the simulator computes: both run the same kernels, the simulator the IR, and an
-//! interpreter under `tests/support` the text.
+//! Compares the written PTX with the simulator on the same kernels.
+//!
+//! The simulator runs the IR; an interpreter under `tests/support` runs the text.
 //!
 //! `TILEWRIGHT_PTX_KERNELS=10000 cargo test --release --test codegen ptx_interpreted::` is the long run; `TILEWRIGHT_PTX_SEED`
 //! starts elsewhere.
@@ -18,8 +19,8 @@ fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |value| value.parse().expect("it is a number"))
 }
 
-/// What a block of `threads` threads leaves in the buffers behind the pointers that are the parameters: by the simulator
-/// and by the PTX. Scalar parameters are `n`.
+/// Runs a block of `threads` threads and returns the buffers behind the pointer parameters, by the simulator and by the
+/// PTX. Scalar parameters are `n`.
 fn results<P>(kernel: &Kernel<P>, threads: u32, buffers: &[Vec<u8>], n: i32) -> [Vec<Vec<u8>>; 2] {
     let ir = kernel.ir();
     let simulated: Vec<Buffer> = buffers.iter().map(|bytes| Buffer::from_slice(bytes)).collect();
@@ -108,7 +109,7 @@ fn straight_lines_of_integers_compute_what_their_ptx_computes() {
     assert!(missing.is_empty(), "{missing:?} did not occur in {count} kernels: {seen:?}");
 }
 
-/// The rows of which some form takes integers.
+/// The rows that have a form for integers.
 const INTEGER_ROWS: &str = "abs add add_packed add_sat and bfe bfi bfind bitcast bmsk brev clz cvt cvt_pack cvt_sat \
     div dp2a dp4a fns lop3 mad mad24 mad24_hi_sat mad_hi mad_hi_sat mad_wide max max_packed \
     max_relu min min_packed min_relu mul mul24 mul_hi mul_wide neg not or popc prmt rem sad \

@@ -399,7 +399,7 @@ fn newton() {
     );
 }
 
-/// What the kernel says of its launches, and shared memory that a launch gives.
+/// Launch bounds of the kernel, and shared memory that a launch gives.
 #[test]
 fn launch_bounds_and_dynamic_shared_memory() {
     let options = KernelOptions::default()

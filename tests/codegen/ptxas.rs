@@ -1,5 +1,6 @@
-//! NVIDIA's assembler accepts what is written, without a warning: every operation on every type that it
-//! takes, with operands known and unknown, and every form of control flow.
+//! Assembles every operation and every form of control flow with NVIDIA's assembler, without a warning.
+//!
+//! Operations run on every type that they take, with constant and dynamic operands.
 
 use std::collections::BTreeSet;
 use std::path::Path;

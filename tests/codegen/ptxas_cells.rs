@@ -1,6 +1,7 @@
-//! NVIDIA's assembler accepts every operation of tensor cores, of barriers in memory, of asynchronous copies and of
-//! clusters with all attributes, types, shapes and targets that the table of operations says there are, without
-//! optimisation and with all of it; and it refuses what lies beside them.
+//! Compares the table of operations with NVIDIA's assembler for tensor cores, mbarriers, asynchronous copies and clusters.
+//!
+//! The assembler accepts all attributes, types, shapes and targets that the table lists, without optimisation and with
+//! all of it. It refuses their neighbours.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -28,13 +29,13 @@ fn rows() -> Vec<&'static str> {
     names.chain(clusters).collect()
 }
 
-/// Whether the target of the kernel has the operation.
+/// Returns true if the target of the kernel has the operation.
 fn is_legal(raw: &Raw, op: &Op) -> bool {
     op.support(&raw.ir).is_ok_and(|first| raw.ir.target.offers(first))
 }
 
-/// A kernel of the candidates that its target has, of those that `fill` makes and `keep` keeps, and their number;
-/// none if there are none.
+/// Builds a kernel of the candidates that `fill` makes, `keep` keeps and the target has, and returns it with their
+/// number; `None` without candidates.
 fn kernel(
     name: String,
     target: Target,
@@ -309,7 +310,7 @@ fn element(scalar: Scalar) -> Option<&'static str> {
     })
 }
 
-/// The registers of so many sums, and PTX's name of them.
+/// Returns the registers of `count` accumulators and PTX's name of their type.
 fn sums(ty: Type, count: u32) -> (String, &'static str) {
     match ty {
         Type::Scalar(Scalar::F64) => (registers("fd", count), "f64"),
@@ -385,7 +386,7 @@ fn refused_products() -> Vec<(String, String)> {
     texts.into_iter().collect()
 }
 
-/// What else lies beside an operation that there is.
+/// Neighbours of existing operations that do not exist.
 const REFUSED: [&str; 36] = [
     "atom.relaxed.gpu.shared.add.v2.f32 {%f0, %f1}, [%r0], {%f2, %f3};",
     "atom.relaxed.gpu.shared.add.noftz.v2.f16x2 {%r1, %r2}, [%r0], {%r3, %r4};",
@@ -425,7 +426,7 @@ const REFUSED: [&str; 36] = [
     "movmatrix.sync.aligned.m8n8.trans.b16 %rd0, %rd1;",
 ];
 
-/// What the table of operations refuses is refused by the assembler: each instruction is an error of its line.
+/// The assembler refuses what the table of operations refuses: each instruction is an error of its line.
 #[test]
 fn what_is_refused_is_not_there() {
     let Some(ptxas) = ptxas::find() else { return };

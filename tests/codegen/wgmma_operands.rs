@@ -57,7 +57,7 @@ fn kernel(bound: &str, is_long: bool, early: &str, late: &str) -> String {
     )
 }
 
-/// What computes the next words, and what sets them.
+/// Returns the operations that compute the next words.
 fn compute(words: usize) -> String {
     (0..words).map(|i| format!("%n{i} = add %a{i}, %start{i} : u32\n")).collect()
 }
@@ -72,7 +72,7 @@ fn verified(text: &str) -> Result<String, String> {
     Ok(kernel.ptx().text().to_owned())
 }
 
-/// Whether `ptxas` runs the products one after the other; `None` without `ptxas`.
+/// Returns true if `ptxas` runs the products one after the other; `None` without `ptxas`.
 fn is_serialised(ptx: &str) -> Option<bool> {
     let report = ptxas::find()?.report(ptx, "sm_90a");
     let report = report.unwrap_or_else(|problem| panic!("{problem}"));
@@ -80,8 +80,8 @@ fn is_serialised(ptx: &str) -> Option<bool> {
     Some(report.contains("(C7513)"))
 }
 
-/// What the rule accepts `ptxas` overlaps, and what it refuses `ptxas` runs one after the other: the text of the
-/// kernel that is refused is that of the accepted one with the wait moved behind the computation.
+/// `ptxas` overlaps the kernels that the rule accepts and serialises the refused kernels. A refused kernel is the accepted
+/// kernel with the wait moved behind the computation.
 #[test]
 fn a_is_not_computed_before_the_wait() {
     for words in [2, 3, 4] {

@@ -12,7 +12,7 @@ use crate::support::rng;
 
 use rng::Rng;
 
-/// A configuration of which every part is drawn at random; most have no kernel.
+/// Draws every part of a configuration at random; most have no kernel.
 fn random(rng: &mut Rng) -> GemmConfig {
     fn one<T: Copy>(rng: &mut Rng, of: &[T]) -> T {
         of[rng.below(of.len())]
@@ -232,7 +232,7 @@ fn problems_are_checked_against_the_configuration() {
     assert!(direct.check_problem(&GemmProblem { n: 201, ..problem }).is_ok());
 }
 
-/// Grids: as many blocks as there are tiles, or multiprocessors.
+/// A grid has as many blocks as there are tiles, or SMs.
 #[test]
 fn grids_cover_the_problem() {
     let wide = GemmConfig::sm90(Scalar::Bf16, [128, 256]);

@@ -1,5 +1,7 @@
-//! The configurations that `GemmConfig::defaults` offers: all have kernels, which the assembler takes without a spill or
-//! a remark, and which are right on the simulator. Some of each kind are tried; all of them with
+//! Builds, assembles and runs the configurations that `GemmConfig::defaults` offers.
+//!
+//! The assembler reports no spill and no remark; the simulator's results are right. Some of each kind are tried; all of
+//! them with
 //!
 //! ```text
 //! TILEWRIGHT_CASES=all cargo test --release --test gemm defaults:: --test gemm space::
@@ -30,7 +32,7 @@ fn sizes() -> Vec<GemmProblem> {
     ]
 }
 
-/// What is asked for: types, contiguous modes, epilogues.
+/// Returns the requests: types, contiguous modes, epilogues.
 fn wanted(target: Target) -> Vec<GemmConfig> {
     let all = Epilogue {
         alpha: true,
@@ -59,7 +61,7 @@ fn wanted(target: Target) -> Vec<GemmConfig> {
     ]
 }
 
-/// All of them, by their names, but for the widths of strips; for each the problem that it was offered for.
+/// Returns all offered configurations by name, without their swizzle widths, each with its problem.
 fn offered() -> BTreeMap<String, GemmConfig> {
     let mut all = BTreeMap::new();
     for target in [Target::SM_80, Target::SM_90A] {
@@ -80,7 +82,7 @@ fn offered() -> BTreeMap<String, GemmConfig> {
     all
 }
 
-/// One of so many of each kind (types of A and D, with and without an epilogue), but at least one; all with
+/// Returns one in `one_of` of each kind (types of A and D, with and without an epilogue), but at least one; all with
 /// `TILEWRIGHT_CASES=all`.
 fn part(all: BTreeMap<String, GemmConfig>, one_of: usize) -> Vec<GemmConfig> {
     if std::env::var("TILEWRIGHT_CASES").is_ok_and(|cases| cases == "all") {
@@ -112,7 +114,7 @@ fn the_assembler_has_no_remark() {
     }
 }
 
-/// What is off leaves no instruction.
+/// A disabled option leaves no instruction.
 #[test]
 fn epilogues_that_are_off_are_absent() {
     let base = GemmConfig::sm90(Scalar::Bf16, [128, 128]);

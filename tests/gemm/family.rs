@@ -261,7 +261,7 @@ fn gpu_matrices_of_other_code() {
     use tilewright::kernels::gemm::GemmError;
     use tilewright::runtime::Buffer;
 
-    let Some(device) = device::gpu() else { return };
+    let Some(device) = device::wanted_gpu() else { return };
     let stream = CudaContext::new(0).unwrap().new_stream().unwrap();
     // All elements are the same, so any part of the memory is the matrix.
     let borrow = |x: f32, skip: u64, len: usize| -> Buffer<bf16> {
@@ -390,7 +390,7 @@ fn epilogues() {
     let deferred = GemmConfig { store: StoreForm::Deferred, tile: [128, 256, 64], ..small };
     for epilogue in epilogues {
         Case::new(problem).check::<bf16, bf16>(&device, GemmConfig { epilogue, ..small });
-        // Elements that are loaded leave no room for those that are kept.
+        // The registers of loaded elements leave no room for a deferred epilogue.
         let loads = epilogue.beta || epilogue.bias.is_some();
         let late = GemmConfig { epilogue, ..deferred };
         assert_eq!(late.check().is_err(), loads);

@@ -4,6 +4,9 @@
 
 use crate::support::{device, ptxas, text};
 
+#[path = "../../examples/gemm.rs"]
+mod example;
+
 use proptest::prelude::*;
 use tilewright::arch::Major;
 use tilewright::ir::{Scalar, Target};
@@ -106,5 +109,12 @@ fn sizes_that_no_kernel_has_are_refused() {
     for (m, n, k, name) in [(0, 1, 1, "m"), (1, u32::MAX, 1, "n"), (1, 1, 0, "k")] {
         let error = simt(SMALL, 2).check_problem(&GemmProblem::new(m, n, k)).unwrap_err();
         assert!(matches!(error, GemmError::Size { name: found, .. } if found == name), "{error}");
+    }
+}
+
+#[test]
+fn the_example_runs() {
+    for device in device::devices() {
+        example::run(&device).unwrap();
     }
 }

@@ -1,4 +1,4 @@
-//! What the loops of the kernels of `kernels::gemm` hold.
+//! Checks the instructions in the loops of the kernels of `kernels::gemm`.
 
 use tilewright::ir::{Scalar, Target, bf16};
 use tilewright::kernels::gemm::{Gemm, GemmConfig, GemmProblem};

@@ -1,5 +1,6 @@
-//! The configurations that the tuner tries first: what they compute, at sizes that the simulator does quickly, and what
-//! NVIDIA's assembler says of them. The first few are tried; all that the tuner measures with
+//! Runs and assembles the configurations that the tuner tries first.
+//!
+//! Sizes are small for the simulator. The first few are tried; all that the tuner measures with
 //!
 //! ```text
 //! TILEWRIGHT_CASES=all cargo test --release --test gemm defaults:: --test gemm space::
@@ -64,7 +65,7 @@ fn candidates(space: GemmSpace, problems: &[[u32; 3]], first: usize) -> Vec<Gemm
     distinct(all)
 }
 
-/// Kernels that differ in nothing but the width of strips are one here.
+/// Drops kernels that differ from another only in the swizzle width.
 fn distinct(configs: Vec<GemmConfig>) -> Vec<GemmConfig> {
     let mut kept: Vec<GemmConfig> = Vec::new();
     for config in configs {

@@ -16,7 +16,7 @@ use tilewright::tune::{
 /// A device on which candidate `n` takes `n` seconds.
 #[derive(Default)]
 struct Fake {
-    /// What becomes of these instead.
+    /// Candidates that are rejected, with the rejection.
     rejects: HashMap<u32, Rejection>,
     /// Candidates that are right when they are first asked, and wrong later.
     wrong_later: Vec<u32>,
@@ -108,7 +108,7 @@ fn a_search_goes_on_where_it_was() {
         let mut dying = Fake { dies_after: Some(calls), ..Fake::default() };
         let error = folder.search().run(&CANDIDATES, &mut dying).unwrap_err();
         let SearchError::DeviceLost { config, .. } = &error else { panic!("{error}") };
-        // What was under way when it broke off is not tried again: it may have been the cause.
+        // A candidate in flight when the search broke off is not tried again: it may have been the cause.
         assert_eq!(*config, CANDIDATES[calls].to_string());
         let mut device = Fake::default();
         let tuned = folder.search().run(&CANDIDATES, &mut device).unwrap();
@@ -194,7 +194,7 @@ fn old_results_are_not_taken_for_new_ones() {
     }
 }
 
-/// Whatever becomes of the file, no result is another than the one that was measured.
+/// However the file is damaged, every result is the measured one.
 #[test]
 fn a_damaged_store_is_never_believed() {
     let folder = Folder::new("damaged");
@@ -274,7 +274,7 @@ fn the_effort_bounds_what_is_measured() {
     assert_eq!(device.timed.len(), 2 * 2 + 1 + 2 * 5);
 }
 
-/// What no kernel takes is refused before anything is measured.
+/// A problem that no kernel takes is refused before anything is measured.
 #[test]
 fn problems_that_cannot_be_measured_are_refused_at_once() {
     let device = Device::sim().unwrap();
@@ -348,7 +348,7 @@ fn searching_child() {
     eprintln!("searched");
 }
 
-/// What is at the name of a store and is none is neither followed, nor waited for, nor written over.
+/// A link, fifo or folder at the name of a store is neither followed, nor waited for, nor written over.
 #[cfg(unix)]
 #[test]
 fn a_store_that_cannot_be_read_is_never_written_over() {

@@ -1,6 +1,6 @@
-//! The tuner on a GPU: what it chooses is right, comes from the store the next time, and stands beside cuBLAS.
+//! Tunes on a GPU, reads the choice back from the store, and measures it beside cuBLAS.
 //!
-//! With `TILEWRIGHT_GPU=1`; without it these tests say that the simulator has no times.
+//! They run with `TILEWRIGHT_GPU=1`, because the simulator has no times.
 
 use crate::support::device;
 
@@ -42,7 +42,7 @@ fn the_simulator_has_no_times() {
 /// Plain, with an epilogue, in a batch, and with lines that are apart.
 #[test]
 fn gpu_problems_of_every_kind_are_tuned() {
-    let Some(device) = device::gpu() else { return };
+    let Some(device) = device::wanted_gpu() else { return };
     let plain = GemmSpace::new(device.target(), Scalar::Bf16);
     let epilogue = Epilogue {
         alpha: true,
@@ -81,7 +81,7 @@ fn gpu_problems_of_every_kind_are_tuned() {
 /// The chosen kernel beside NVIDIA's, where these are found.
 #[test]
 fn gpu_kernels_are_compared() {
-    let Some(device) = device::gpu() else { return };
+    let Some(device) = device::wanted_gpu() else { return };
     let space = GemmSpace::new(device.target(), Scalar::Bf16);
     let problem = GemmProblem::new(512, 256, 256);
     let mut bench = GemmBench::<bf16, bf16>::new(&device).unwrap();

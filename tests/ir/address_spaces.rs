@@ -164,7 +164,7 @@ fn one_generic_pointer_accesses_every_space() {
     );
 }
 
-/// Addresses are as far apart as the elements are, in every space and generically; those of whole vectors are aligned.
+/// Addresses differ by the size of an element, in every space and generically; vectors are aligned.
 #[test]
 fn addresses_of_pointers() {
     threads::check_grid::<i32>(

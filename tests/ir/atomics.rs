@@ -220,7 +220,7 @@ fn cas_loop<T: AtomicWord>(
     );
 }
 
-/// What no single instruction does: a product modulo 2^n, by `cas`.
+/// `cas` builds an atomic product modulo 2^n, which no single instruction computes.
 #[test]
 fn products_by_compare_and_swap() {
     let n = ALL as usize;
@@ -619,7 +619,7 @@ fn sums_of_vectors() {
     );
 }
 
-/// What was there before: each thread takes places in two queues at once.
+/// An atomic returns the old value: each thread takes slots in two queues at once.
 #[test]
 fn vectors_that_were_there_before() {
     let build = |target| {

@@ -36,7 +36,7 @@ fn required_length_of_what_a_launch_does_not_know() {
     );
 }
 
-/// What an inner body computes from values of the outer one has the outer lifetime: rustc lets it out.
+/// A value that an inner body computes from outer values has the outer lifetime: rustc lets it out.
 #[test]
 fn value_computed_in_an_inner_body_and_kept() {
     check::<(GlobalMut<f32>,)>(

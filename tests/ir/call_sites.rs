@@ -151,7 +151,7 @@ fn lines<'b>(
     });
 }
 
-/// What a function of the crate makes inside of closures has the line of its caller, as what it makes outside has.
+/// Operations that the crate builds inside of closures have the line of the caller, as those outside have.
 #[test]
 fn functions_of_the_crate_have_the_lines_of_their_callers() {
     type Params = (Global<f32>, GlobalMut<f32>, i32);

@@ -4,6 +4,9 @@
 
 use crate::support::{device, ptxas, text};
 
+#[path = "../../examples/softmax.rs"]
+mod softmax;
+
 use device::devices;
 use tilewright::ir::{
     Body, Element, Global, GlobalMut, Group, Kernel, KernelOptions, Target, Val, range,
@@ -401,7 +404,7 @@ fn reductions_share_their_memory() {
     }
 }
 
-/// What a kernel with `calls` sums over a block of `threads` takes: shuffles, `redux`, barriers, shared bytes.
+/// Counts shuffles, `redux`, barriers and shared bytes of a kernel with `calls` sums over a block of `threads`.
 fn cost(threads: u32, calls: usize, group: Group, of_ints: bool) -> [usize; 4] {
     let options = KernelOptions::default().block([threads, 1, 1]);
     type Params = (GlobalMut<f32>, GlobalMut<i32>);
@@ -495,5 +498,12 @@ fn groups_have_lanes_of_a_power_of_two() {
         let errors = built.map(|_| ()).unwrap_err().to_string();
         let wanted = format!("a group of lanes has 1, 2, 4, 8, 16 or 32 of them, not {lanes}: use");
         assert!(errors.contains(&wanted) && errors.contains("collectives.rs"), "{errors}");
+    }
+}
+
+#[test]
+fn the_softmax_example_runs() {
+    for device in device::devices() {
+        softmax::run(&device).unwrap();
     }
 }

@@ -638,7 +638,7 @@ fn prefetching_does_not_change_the_result() {
     }
 }
 
-/// What is fetched before the loop are the copies of the first `n` iterations: all of them, and no more.
+/// The prologue has the copies of the first `n` iterations: all of them, and no more.
 #[test]
 fn the_prologue_has_the_copies_of_n_iterations() {
     for stages in 1..5 {

@@ -1,4 +1,4 @@
-//! What kernels say to the host, on every device: assertions and text.
+//! Checks assertions and printed text of kernels on every device.
 //!
 //! The simulator always runs. With `TILEWRIGHT_GPU=1` the first GPU runs too.
 
@@ -26,7 +26,7 @@ fn checked<P>(device: &Device, build: impl Fn(Target) -> Kernel<P>) -> Kernel<P>
     kernel
 }
 
-/// Keeps other tests from waiting for the launches of this one, of which they would get the failures.
+/// Keeps other tests from waiting for the launches of this one: they would get its failures.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -180,7 +180,7 @@ fn assert_failures_are_returned_once() {
             "6 is not below 5"
         );
         if !device.is_sim() {
-            // Two kernels, of which one is dropped, fail before the device is waited for.
+            // Two kernels fail before the device is waited for; one of them is dropped.
             f.launch(grid, (&mut x, 7)).unwrap();
             g.launch(grid, (&mut x, 8)).unwrap();
             g.launch(grid, (&mut x, 9)).unwrap();
@@ -401,7 +401,7 @@ fn printf_in_the_order_of_blocks_and_threads() {
     }
 }
 
-/// What was printed before a fault is seen, and nothing of blocks that depend on the host's timing.
+/// Text printed before a fault is seen, and nothing of blocks that depend on the host's timing.
 #[test]
 fn printf_before_a_fault() {
     let output = sim::Output::captured();

@@ -20,10 +20,10 @@ use crate::support::{ptxas, run_lines};
 
 use run_lines::RunLine;
 
-/// What is done with the text of a file.
+/// The function that tests the text of a file.
 type Mode = fn(&str) -> Outcome;
 
-/// What each directory is for. A new directory is a row here and a function.
+/// The test of each directory. A new directory is a row here and a function.
 const MODES: [(&str, Mode); 6] = [
     // Verifies each kernel: the marks are variants of `VerifyError`.
     ("verify", verify),
@@ -41,7 +41,7 @@ const MODES: [(&str, Mode); 6] = [
     ("ptx", ptx),
 ];
 
-/// What a mark is for.
+/// The kind of a mark.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Error,
@@ -76,7 +76,7 @@ impl Found {
     }
 }
 
-/// What has become of a file.
+/// The result of a file.
 #[derive(Default)]
 struct Outcome {
     found: Vec<Found>,
@@ -270,7 +270,7 @@ fn split_marks(line: &str) -> (&str, Vec<Mark<'_>>) {
     (line[..first.0].trim_end(), marks)
 }
 
-/// What is not as the text says, and the text as it should be.
+/// Returns the differences from the text, and the text as it should be.
 fn compare(text: &str, found: &[Found], outs: &[(usize, String)]) -> (Vec<String>, String) {
     let (mut wrong, mut blessed) = (Vec::new(), String::new());
     let mut lines = (1..).zip(text.lines()).peekable();

@@ -1,5 +1,7 @@
-//! The mistakes that a newcomer makes, and what is said about them: each text names the Rust line, or the
-//! argument, and what to do. What rustc says is in `tests/ui/` and `tests/launch_ui/`.
+//! Checks the messages for a newcomer's mistakes.
+//!
+//! Each message names the Rust line or the argument, and the cure. Messages of rustc are in `tests/ui/` and
+//! `tests/launch_ui/`.
 
 use crate::support::places;
 

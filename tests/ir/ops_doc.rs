@@ -4,7 +4,7 @@ use std::path::Path;
 
 use tilewright::ir::Op;
 
-#[path = "../../examples/ops.rs"]
+#[path = "../../xtask/src/ops.rs"]
 mod ops;
 
 #[test]

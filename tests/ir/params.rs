@@ -277,7 +277,7 @@ fn params_have_the_lengths_that_the_kernel_requires() {
     }
 }
 
-/// The length of a layout with symbols, of a field of a struct; and one that has no value.
+/// Parameters give the symbols of a layout, also from a field of a struct; a symbol without a value is an error.
 #[test]
 fn params_have_lengths_from_symbols() {
     let (m, n) = (Int::symbol("m"), Int::symbol("n"));
@@ -317,7 +317,7 @@ fn params_have_lengths_from_symbols() {
     }
 }
 
-/// What a launch refuses, each with the values at fault.
+/// A launch refuses wrong arguments and names their values.
 #[test]
 fn params_are_checked_at_the_launch() {
     let n = Int::symbol("n").assume(8, 8, 1024).unwrap();

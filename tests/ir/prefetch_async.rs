@@ -11,14 +11,14 @@ use tilewright::ir::{
 use tilewright::runtime::sim::{Options, Order};
 use tilewright::runtime::{Arg, Device, Grid};
 
-/// What is copied in words, what in 16 bytes; the result; the iterations.
+/// The source of word copies, the source of 16-byte copies, the result, the iterations.
 type Params = (Global<u32>, Global<u16>, GlobalMut<u32>, i32);
 
 /// Threads of the block, and elements of `x` for an iteration; of `w` there are 8 for each thread.
 const THREADS: usize = 64;
 
-/// In each iteration every thread copies a word and 16 bytes, of which 8 are zeros in every third iteration, and uses
-/// what other threads have copied.
+/// In each iteration every thread copies a word and 16 bytes, and uses copies of other threads. In every third
+/// iteration 8 of the 16 bytes are zero-filled.
 fn kernel(target: Target, stages: u32, known: Option<i32>) -> Kernel<Params> {
     let options = KernelOptions::default().block([THREADS as u32, 1, 1]);
     Kernel::<Params>::build_with(options, "ahead", target, |k, (x, w, y, n)| {
@@ -124,7 +124,7 @@ fn the_prologue_has_as_many_copies_as_stages() {
     assert_eq!(bytes(&ahead), 4 * bytes(&plain));
 }
 
-/// What the pass has written is needed.
+/// Every wait that the pass writes is needed.
 #[test]
 fn no_wait_or_barrier_of_the_pipeline_can_be_left_out() {
     let printed = kernel(Target::SM_80, 2, Some(6)).to_string();

@@ -16,7 +16,7 @@ use tilewright::tensor::{
 
 type Params = (Global<f32>, GlobalMut<f32>, i32);
 
-/// What `y` of four elements, 9 at first, holds after the kernel ran on one thread with `n = 2`.
+/// Runs the kernel on one thread with `n = 2` and returns `y`, four elements that were 9.
 fn run(
     body: impl for<'b> FnOnce(
         &mut Body<'b, 'b>,

@@ -1,5 +1,6 @@
-//! Every example of control flow in the text of CUDA Tile IR (8.5), by its name there, with conditions and values
-//! that show what was run.
+//! Runs every example of control flow in the text of CUDA Tile IR (8.5), by its name there.
+//!
+//! Conditions and values show which operations ran.
 //!
 //! The simulator always runs. With `TILEWRIGHT_GPU=1` the first GPU runs too.
 

@@ -99,7 +99,7 @@ fn build(
     })
 }
 
-/// What is known to be misaligned is refused, with the cure; nothing else is.
+/// An address that is known to be misaligned is refused, with the cure; nothing else is.
 #[test]
 fn known_misalignment_is_refused() {
     let message = |kernel: Result<Kernel<(GlobalMut<f32>,)>, BuildErrors>| {
@@ -119,7 +119,7 @@ fn known_misalignment_is_refused() {
     assert!(text.contains("make it with `shared_aligned(.., 16)`"), "{text}");
 }
 
-/// What is not known before the kernel runs is a fault of the simulator.
+/// A dynamic misaligned address is a fault of the simulator.
 #[test]
 fn unknown_misalignment_is_a_fault() {
     let device = tilewright::runtime::Device::sim().unwrap();

@@ -414,7 +414,7 @@ fn names_and_versions_of_registers() {
     }
 }
 
-/// What nothing uses is not written where the instruction can do without.
+/// An unused result is not written where the instruction can do without.
 #[test]
 fn unused_predicates_are_left_out() {
     let kernel = Kernel::<(GlobalMut<f32>,)>::build("one", Target::SM_80, |k, (x,)| {

@@ -481,7 +481,7 @@ fn known_accesses() {
     assert_eq!(sectors(&layout!(32:0), 4), 1);
 }
 
-/// What is answered for symbols is right for all of their values.
+/// An answer for symbols is right for all of their values.
 #[test]
 fn symbols() {
     let values = [1i64, 2, 3, 5, 8];
@@ -518,7 +518,7 @@ fn symbols() {
             }
         }
     }
-    // The answers are there where they are needed: at least so many of 2,200 pairs are decided.
+    // Lower bounds of the decided pairs, of 2,200.
     assert!(answers.iter().zip([600, 200, 200, 30]).all(|(a, least)| *a >= least), "{answers:?}");
     let shift = |offset: &Int, l: &Layout| {
         ComposedLayout::new(Swizzle::identity(), offset, l.clone()).unwrap()
@@ -650,7 +650,7 @@ fn matrices_that_are_none() {
     assert!(matches!(none, Err(LayoutError::NotALayout { .. })), "{none:?}");
 }
 
-/// What is in the way of a vector is named with its mode, what it has and what it needs: the layout before the alignment.
+/// The obstacle to a vector is named with its mode, its value and the needed value: the layout before the alignment.
 #[test]
 fn the_limit_of_a_vector_names_the_mode() {
     for (layout, align, vector, expected) in [

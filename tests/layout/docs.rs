@@ -1,9 +1,8 @@
-//! The documentation of the layout storey: every public item has an asserted example, and every function
-//! that can fail says with what.
+//! Checks that public items of the layout layer have asserted examples, and fallible functions document their errors.
 
 use std::path::Path;
 
-/// The macros of which each documented line becomes a public function.
+/// The macros that make a public function of each documented line.
 const MACROS: [&str; 3] = ["on_outer! {", "by_tiler! {", "binary!("];
 
 /// The text of the sources below `folder`, with their names.
@@ -29,7 +28,7 @@ fn item(line: &str, in_trait: bool) -> bool {
     kinds.iter().any(|kind| words.starts_with(kind)) && !words.contains('$')
 }
 
-/// What is wrong with the documentation of an item.
+/// Returns the faults of the documentation of an item.
 fn faults(doc: &[&str], signature: &str) -> Vec<&'static str> {
     let text = doc.join("\n");
     let mut faults = Vec::new();

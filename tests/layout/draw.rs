@@ -10,6 +10,11 @@ use tilewright::layout::{
     tiler,
 };
 
+use crate::support::skip::skip;
+
+#[path = "../../examples/layouts.rs"]
+mod layouts_example;
+
 // ---- a small reader of XML ----
 
 #[derive(Debug, Default)]
@@ -595,7 +600,9 @@ fn pictures_of_the_documentation_are_current() {
 /// With `TILEWRIGHT_PDFLATEX` the name of a LaTeX engine, every kind of picture is compiled.
 #[test]
 fn latex_compiles() {
-    let Some(engine) = std::env::var_os("TILEWRIGHT_PDFLATEX") else { return };
+    let Some(engine) = std::env::var_os("TILEWRIGHT_PDFLATEX") else {
+        return skip("set TILEWRIGHT_PDFLATEX to the name of a LaTeX engine");
+    };
     let folder = std::env::temp_dir().join(format!("tilewright-latex-{}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
     let a = layout!((4, 8):(8, 1));
@@ -625,4 +632,11 @@ fn latex_compiles() {
         assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stdout));
     }
     fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn the_example_draws_threads_and_values() {
+    let text = layouts_example::run().unwrap();
+    assert!(text.contains("T7V3") || text.contains("T7"), "{text}");
+    assert!(text.lines().count() > 4, "{text}");
 }

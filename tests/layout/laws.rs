@@ -37,7 +37,7 @@ fn is_honest(e: &LayoutError) -> bool {
     !matches!(e.cause(), LayoutError::Undecided { .. } | LayoutError::NotStatic { .. })
 }
 
-/// Whether the error says why there is no complement: a negative stride, if there is one.
+/// Returns true if the error gives the reason why there is no complement: a negative stride, if there is one.
 fn has_no_complement(l: &Layout, e: &LayoutError) -> bool {
     let filtered = l.filter().unwrap();
     let negative = filtered.as_ref().leaves().any(|(_, d)| d.as_static() < Some(0));
@@ -496,7 +496,7 @@ proptest! {
     }
 }
 
-/// What `left_inverse` promises. Let `d0, d1, ..` be the strides other than 0 of the coalesced layout, by
+/// Checks the promises of `left_inverse`. Let `d0, d1, ..` be the strides other than 0 of the coalesced layout, by
 /// their absolute values.
 /// * If one of them is negative and not the largest, it is `Unsupported`.
 /// * Else, if one of them does not divide the next, it is `NotDivisible`.
@@ -555,12 +555,12 @@ fn small_layouts() -> Vec<Layout> {
     all
 }
 
-/// How many of the pairs are tried: all of them with `TILEWRIGHT_EXHAUSTIVE=1`.
+/// Returns `n` where one in `n` pairs is tried; 1 with `TILEWRIGHT_EXHAUSTIVE=1`.
 fn every() -> usize {
     if std::env::var_os("TILEWRIGHT_EXHAUSTIVE").is_some() { 1 } else { 97 }
 }
 
-/// Whether a layout exists whose modes refine those of `b` and that is `i -> A⁺(B(i))`.
+/// Returns true if a layout exists whose modes refine those of `b` and that is `i -> A⁺(B(i))`.
 fn exists(values: &[i64], extents: &[i64]) -> bool {
     // The function must be a sum of functions of the modes, and each of these a layout.
     let mut steps = Vec::new();
@@ -585,7 +585,7 @@ fn exists(values: &[i64], extents: &[i64]) -> bool {
         && steps.iter().all(|v| is_layout(v))
 }
 
-/// Whether `v` is the function of a layout of one mode or of a tuple.
+/// Returns true if `v` is the function of a layout of one mode or of a tuple.
 fn is_layout(v: &[i64]) -> bool {
     let n = v.len();
     if n == 1 {

@@ -1,5 +1,6 @@
-//! Without default features the crate is pure Rust: few dependencies, no CUDA, no C library, no build
-//! script of its own, and in the layout storey nothing of an operating system.
+//! Checks that the crate without default features is pure Rust with few dependencies.
+//!
+//! It needs no CUDA, no C library and no build script; the layout layer uses nothing of an operating system.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -48,7 +49,7 @@ fn sources(folder: &Path, out: &mut Vec<(String, String)>) {
     }
 }
 
-/// What of `std` is the same everywhere, also on a machine without files, threads or a clock.
+/// Modules of `std` that are the same everywhere, also on a machine without files, threads or a clock.
 const EVERYWHERE: [&str; 18] = [
     "borrow",
     "cell",

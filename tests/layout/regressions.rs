@@ -87,8 +87,8 @@ fn the_largest_stride_of_a_left_inverse_may_be_negative() {
     assert!(matches!(error, LayoutError::Unsupported { .. }), "{error}");
 }
 
-/// For `n1 = 11 * n0` the first two modes are one of 22 elements, of which the tile takes 12: two
-/// tiles, where the modes apart give one.
+/// For `n1 = 11 * n0` the first two modes merge to 22 elements and the tile takes 12: two tiles. The separate modes
+/// give one.
 #[test]
 fn a_divide_keeps_the_elements_of_modes_that_numbers_merge() {
     let (n0, n1) = (Int::symbol("n0"), Int::symbol("n1"));
@@ -374,7 +374,7 @@ fn a_swizzle_of_one_tile_is_none() {
     }
 }
 
-/// What is left when the multiples are divided out may be a number.
+/// The remainder after the multiples are divided out may be a number.
 #[test]
 fn a_quotient_of_numbers_inside_of_one_of_symbols_is_a_number() {
     for (text, printed) in [

@@ -1,5 +1,4 @@
-//! Each way in which a device or a launch is refused on a machine without a GPU, and the sentence that says
-//! so.
+//! Checks each refusal of a device or a launch on a machine without a GPU, with its message.
 
 use expect_test::{Expect, expect};
 use tilewright::arch::TensorMapError;
@@ -8,6 +7,8 @@ use tilewright::runtime::{
     Arg, ClusterError, CompilerNote, CudaVersion, Device, DeviceChoice, DeviceFault, DriverStatus,
     FaultKind, Function, Grid, Limits, PtxRejection, PtxasError, RuntimeError, sim,
 };
+
+use crate::support::skip::skip;
 
 type Axpy = (f32, Global<f32>, GlobalMut<f32>, i32);
 
@@ -237,8 +238,7 @@ fn ptx_on_the_simulator() {
     );
 }
 
-/// Where there is no driver, all ways to ask for a GPU say so, and asking for any device gives the simulator.
-/// Where there is one, it is another test's matter.
+/// Without a driver, all ways to ask for a GPU return that error, and asking for any device gives the simulator.
 #[test]
 fn no_driver() {
     let expected =
@@ -250,12 +250,12 @@ fn no_driver() {
         assert_eq!(Device::default(), Device::sim());
         assert_eq!(Device::open(DeviceChoice::Auto), Device::sim());
     } else {
-        eprintln!("skipped: this machine has a CUDA driver");
+        skip("this machine has a CUDA driver");
     }
     assert_eq!(Device::open(DeviceChoice::Sim), Device::sim());
 }
 
-/// What `ptxas` says of registers that are not moved.
+/// The note of `ptxas` on an ignored `setmaxnreg`.
 const IGNORED: &str = "ptxas info    : (C7508) Potential Performance Loss: 'setmaxnreg' ignored; unable to \
                        determine register count at entry.";
 

@@ -3,7 +3,7 @@
 
 use crate::support::device;
 
-use device::{devices, gpu};
+use device::{devices, wanted_gpu};
 use tilewright::arch::{Fill, L2Promotion, SwizzleMode, TensorMapDesc};
 use tilewright::ir::{
     Global, GlobalMut, Kernel, KernelOptions, Scalar, Target, TensorMap, TensorMapMut, Untyped,
@@ -204,7 +204,7 @@ fn shared_memory_that_a_launch_gives() {
 
 type Slow = (Global<f32>, GlobalMut<f32>, i32);
 
-/// `y[i] += n * x[i]`, in so many steps that what does not wait for it is seen.
+/// `y[i] += n * x[i]`, slow enough that a missing wait is seen.
 fn slow(target: Target) -> Kernel<Slow> {
     Kernel::<Slow>::build("slow", target, |k, (x, y, n)| {
         let i = k.thread_idx().x;
@@ -260,7 +260,7 @@ fn pinned_memory_in_flight() {
         let mut to = device.pinned::<f32>(len).unwrap();
         let (mut x, mut y) = (device.zeros(len).unwrap(), device.zeros(len).unwrap());
         for i in 1..=3 {
-            // Keeps the stream busy, so that the copies behind it are under way when the host goes on.
+            // Keeps the stream busy, so that the copies behind it are in flight when the host goes on.
             f.launch_with(on(&a), Grid::cover(1, 64), (&y, &mut x, n)).unwrap();
             from.as_mut_slice().unwrap().fill(i as f32);
             x.write_from(&from, &a).unwrap();
@@ -312,7 +312,7 @@ fn graphs_run_what_was_recorded() {
     }
 }
 
-/// What a launch can ask for changes how it runs and not what it computes.
+/// Options of a launch change how it runs and not what it computes.
 #[test]
 fn launches_with_options() {
     for device in devices() {
@@ -575,7 +575,7 @@ fn gpu_refuses_cooperative_grids_without_room() {
     device.synchronize().unwrap();
 }
 
-/// What is said of a device is fit to be printed.
+/// The description of a device can be printed.
 #[test]
 fn devices_are_named() {
     for device in devices() {
@@ -588,15 +588,6 @@ fn devices_are_named() {
         (sim.name(), sim.driver_release(), sim.target()),
         ("simulator", None, Target::SM_80)
     );
-}
-
-/// The GPU that the tests below need; says so where there is none.
-fn wanted_gpu() -> Option<Device> {
-    let device = gpu();
-    if device.is_none() {
-        eprintln!("skipped: set TILEWRIGHT_GPU=1 on a machine with a GPU");
-    }
-    device
 }
 
 #[test]

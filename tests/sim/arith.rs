@@ -2,6 +2,7 @@
 //!
 //! The simulator always runs. With `TILEWRIGHT_GPU=1` the first GPU runs too.
 
+use crate::support::skip::skip;
 use crate::support::{device, text};
 
 use tilewright::ir::{
@@ -276,8 +277,8 @@ fn f64s() -> Vec<f64> {
     all
 }
 
-/// The NaN that an H200 gives. What is NaN is told by its bits, and another is chosen by bits: where floating point
-/// numbers are compared, an optimised build may give the host's NaN instead.
+/// The NaN that an H200 gives. It is recognised and chosen by its bits: where floating point numbers are compared, an
+/// optimised build may give the host's NaN instead.
 trait Nan: Float {
     fn has_nan_bits(self) -> bool;
     fn is_negative(self) -> bool;
@@ -529,6 +530,7 @@ fn integers_packed_with_a_limit() {
 #[test]
 fn half_words_in_pairs() {
     if device::gpu().is_some_and(|device| !device.target().offers(Target::SM_90)) {
+        skip("the GPU has no instructions for half words, which sm_90 brings");
         return;
     }
     let words = [0x0000_0000, 0x7fff_8000, 0x8000_7fff, 0xffff_0001, 0x0001_ffff, 0x1234_fedc_u32];

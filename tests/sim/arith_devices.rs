@@ -1,5 +1,6 @@
-//! Every arithmetic operation with every attribute on every type that PTX has it on, run on random and corner
-//! operands: the simulator takes all of them, and with `TILEWRIGHT_GPU=1` the first GPU gives the same bits.
+//! Runs every arithmetic operation with every attribute and type on random and corner operands.
+//!
+//! The simulator takes all of them; with `TILEWRIGHT_GPU=1` the first GPU gives the same bits.
 //!
 //! NaN is NaN whatever its bits: those differ for `f64`, and for `neg` and `abs`. Approximations are compared
 //! with their bounds, in a test of their own.
@@ -50,7 +51,7 @@ fn operands(scalar: Scalar) -> Vec<u64> {
         .collect()
 }
 
-/// A kernel under construction, each thread of which has operands and results of its own.
+/// A kernel under construction. Each thread has operands and results of its own.
 struct Threads {
     raw: Raw,
     first: Value,
@@ -160,7 +161,7 @@ fn run(device: &Device, kernel: &Kernel<Untyped>, results: &[Value]) -> Vec<(Sca
     written.map(|(param, buffer)| (elem(param.value), buffer.bits())).collect()
 }
 
-/// Whether the result is only approximate.
+/// Returns true if the result is only approximate.
 fn is_approximate(op: &Arith) -> bool {
     matches!(op, Arith::Approx { .. } | Arith::DivApprox { .. })
 }
@@ -355,7 +356,7 @@ fn approximations_of_16_bits_are_within_their_bounds() {
     }
 }
 
-/// Where PTX says nothing of `fns`, or the code of `ptxas` for it is wrong, the result is that of the operation.
+/// `fns` has the operation's result also where PTX leaves it open, or the code of `ptxas` is wrong.
 #[test]
 fn fns_is_defined_for_all_operands() {
     fn defined(mask: u32, base: u32, offset: i32) -> u32 {

@@ -1,5 +1,6 @@
-//! Asynchronous operations on the simulator: boxes against the host, phases of barriers against a model, and
-//! pipelines whose missing waits must show.
+//! Runs asynchronous operations on the simulator.
+//!
+//! Boxes are compared with the host, phases of barriers with a model; missing waits in pipelines must show.
 
 use crate::support::pipelines;
 
@@ -416,7 +417,7 @@ fn without(text: &str, mark: &str) -> String {
     text.lines().filter(|line| !line.ends_with(&mark)).map(|line| format!("{line}\n")).collect()
 }
 
-/// Small integers, of which sums are exact.
+/// Returns small integers, whose sums are exact.
 fn integers(random: &mut Random, count: usize) -> Vec<bf16> {
     (0..count).map(|_| bf16::from_f32(random.below(9) as f32 - 4.0)).collect()
 }

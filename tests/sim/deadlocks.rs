@@ -139,7 +139,7 @@ fn warps_that_have_ended_are_named() {
     }
 }
 
-/// The warp that stopped first comes before those that stopped because of it.
+/// The warp that stopped first comes before the warps that it stopped.
 #[test]
 fn the_wait_that_came_first_is_the_cause() {
     // Warp 0 comes to a barrier for which it counts one warp too many, the others wait for it at the next one.

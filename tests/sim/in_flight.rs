@@ -1,7 +1,8 @@
-//! Shared memory that an asynchronous operation in flight uses: right kernels with rings of stages, and each with one
-//! mistake, which must be a fault that names what was done too early.
+//! Checks uses of shared memory while an asynchronous operation on it is in flight.
 //!
-//! A mistake is found in the default order and in each of the random ones, but for one that is a question of order.
+//! Kernels with rings of stages are right; each with one mistake is a fault that names the access that came too early.
+//!
+//! A mistake is found in the default order and in each of the random ones, except for a mistake that depends on the order.
 
 use tilewright::arch::TensorMapDesc;
 use tilewright::ir::{Kernel, Scalar, parse};
@@ -209,7 +210,7 @@ fn store_ring(signature: &str, store: &str) -> String {
     )
 }
 
-/// What a kernel is given, and gives.
+/// The input and the result of a kernel.
 #[derive(Clone, Copy)]
 enum Arguments {
     CopyBuffers,
@@ -283,7 +284,7 @@ fn rings_of_copies_of_threads() {
             ("cp_async_wait_group<1> ;wait", "cp_async_wait_group<2>", writes, SEEDS),
             ("%stages = const 3", "%stages = const 2", writes, SEEDS),
             ("%stages = const 3", "%stages = const 1", writes, SEEDS),
-            // The copy for the tile after the next one, to the stage of the one that is read.
+            // The copy two tiles ahead goes to the stage of the tile that is read.
             ("%nr = rem %n, %stages", "%nr = rem %k, %stages", writes, SEEDS),
         ],
     );

@@ -1,5 +1,6 @@
-//! What the simulator refuses, and what it takes in its stride: launches that do not fit the kernel, kernels
-//! that do not end, kernels of unusual shape, IR that is not verified.
+//! Checks the limits of the simulator.
+//!
+//! Launches do not fit the kernel, kernels do not end or have an unusual shape, IR is not verified.
 
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
@@ -260,7 +261,7 @@ fn a_warp_that_spins_lets_the_others_run() {
 fn many_constants_and_many_values_need_no_more_than_their_due() {
     let kernel = Kernel::<(GlobalMut<i32>,)>::build("constants", Target::SM_80, |k, (out,)| {
         let t = k.thread_idx().x;
-        // More constants than keep a slot, of which some are used again.
+        // More constants than keep a slot; some are used again.
         let sum = (0..6000).fold(t, |sum, i| sum + i * 7 + (i % 5) * 7);
         let wide = (0..6000i64).fold(k.constant(0i64), |sum, i| sum + ((i << 33) + i));
         out.store(k, t, sum + (wide % 1000).cvt::<i32>());

@@ -1,5 +1,6 @@
-//! Tensor cores on the simulator: every shape and type against a product on the host, with the fragments that
-//! `tilewright::tensor` says and the operands in shared memory that a layout says.
+//! Compares every shape and type of tensor core product on the simulator with the host.
+//!
+//! Fragments are those of `tilewright::tensor`; a layout describes operands in shared memory.
 
 use tilewright::arch::{Major, MatrixDescriptor, SwizzleMode};
 use tilewright::ir::{Kernel, Scalar, bf16, f8e4m3, f8e5m2, f16, parse, tf32};
@@ -148,7 +149,7 @@ fn truncated(
     scaled(sum.signum() * (magnitude >> dropped << dropped))
 }
 
-/// The sum as the simulator is told to make it, of factors of type `factor`.
+/// Returns `c` plus the products of factors of type `factor`, accumulated as `accumulation` says.
 fn accumulated(
     accumulation: Accumulation,
     c: f64,
@@ -369,7 +370,7 @@ fn operand(major: Major, swizzle: SwizzleMode, t: i64, mn: i64) -> Layout {
     let text = match (major, u) {
         (Major::K, 1) => {
             let blocks = mn / 8;
-            // The halves along k are far apart.
+            // The halves along k are not adjacent.
             format!("((8,{blocks}),({t},2)):(({t},{}),(1,{}))", 8 * t, 8 * t * blocks)
         }
         (Major::K, u) => {

@@ -1,6 +1,7 @@
-//! Whatever becomes of a kernel, it is refused or it works: random kernels are changed at random, and the
-//! verifier either returns errors, or passes, the PTX writer, the text form and the simulator all take the
-//! kernel without a panic.
+//! Changes random kernels at random and checks that each is refused or works.
+//!
+//! The verifier returns errors, or the passes, the PTX writer, the text form and the simulator all take the kernel
+//! without a panic.
 //!
 //! `TILEWRIGHT_MUTANTS=1000000 cargo test --release --test sim mutants::` is the long run;
 //! `TILEWRIGHT_MUTANTS_SEED` starts elsewhere.
@@ -18,7 +19,7 @@ use crate::support::{random_kernel, random_loops, rng, text};
 
 use rng::Rng;
 
-/// An entity of a kernel with `len` of its kind; rarely one that does not exist.
+/// Returns an entity of a kernel with `len` of its kind, rarely a missing entity.
 fn entity<K: Entity>(rng: &mut Rng, len: usize) -> K {
     if len == 0 || rng.below(200) == 0 { K::from_index(len) } else { K::from_index(rng.below(len)) }
 }
@@ -191,7 +192,7 @@ fn mutate(rng: &mut Rng, ir: &mut KernelIr) {
     }
 }
 
-/// What all of the library does with a verified kernel. Returns whether the simulator ran it to its end.
+/// Gives a verified kernel to all parts of the library. Returns true if the simulator ran it to its end.
 fn use_everywhere(ir: &KernelIr) -> bool {
     text::check_round_trip(ir);
     let kernel = Kernel::verify(ir.clone()).expect("it was verified");

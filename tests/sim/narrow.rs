@@ -18,7 +18,7 @@ trait Narrow: Element + Converted {
     fn value(self) -> f64;
     /// The lowest bits that do not count.
     const IGNORED: u32;
-    /// Whether what is too large becomes the largest number.
+    /// True if a result that is too large becomes the largest number.
     const SATURATES: bool;
 }
 
@@ -107,7 +107,7 @@ impl<T: Narrow> Table<T> {
     }
 }
 
-/// Whether the result is the number expected: NaN for NaN, and a zero with its sign.
+/// Returns true if the result is the expected number: NaN for NaN, and a zero with its sign.
 fn same<T: Narrow>(found: T, expected: f64) -> bool {
     let found = found.value();
     if expected.is_nan() { found.is_nan() } else { found.to_bits() == expected.to_bits() }
@@ -412,7 +412,7 @@ fn arithmetic<T: Narrow + Float>() {
     check("trunc", &all, |a, _, _| a.trunc(), |a, _, _| a.value().trunc());
     check("round", &all, |a, _, _| a.round_ties_even(), |a, _, _| a.value().round_ties_even());
 
-    // The fused multiply-add where integers can hold the exact result.
+    // `fma` where integers can hold the exact result.
     let fused = |a: T, b: T, c: T| {
         let [a, b, c] = [a.value(), b.value(), c.value()];
         if !(a.is_finite() && b.is_finite() && c.is_finite()) {

@@ -38,7 +38,7 @@ fn load(gpu: &Device, kernels: &[Kernel<Untyped>]) -> Vec<Function<Untyped>> {
 /// Control flow in every form, as it was built and after loops are unrolled and fetch ahead, on two warps.
 #[test]
 fn random_loops_are_the_same_everywhere() {
-    let Some(gpu) = device::gpu() else { return };
+    let Some(gpu) = device::wanted_gpu() else { return };
     let sim = Device::sim().unwrap();
     let (count, seed) = (number("TILEWRIGHT_CASES", 300), number("TILEWRIGHT_RANDOM_SEED", 1));
     let mut kernels = Vec::new();
@@ -65,8 +65,8 @@ fn random_loops_are_the_same_everywhere() {
     }
 }
 
-/// Whether one thread computes the same whenever and wherever it runs, but for the bits of NaN: there is nothing
-/// approximate, nothing that asks where it is or what time it is, and no other type is given to a NaN.
+/// Returns true if one thread computes the same in every run, but for the bits of NaN. The kernel has no approximation,
+/// reads no special register, and reads no bits of a NaN.
 fn is_determined(ir: &KernelIr) -> bool {
     let is_map = |ty: Type| matches!(ty, Type::TensorMap { .. });
     !ir.values.iter().any(|(_, data)| is_map(data.ty))
@@ -99,8 +99,7 @@ fn is_determined(ir: &KernelIr) -> bool {
 /// Bytes behind each pointer that is a parameter.
 const BYTES: usize = 512;
 
-/// What a kernel leaves behind its pointers, all zeros before, with the same bits for all NaN; `None` if it is at
-/// fault.
+/// Returns the memory behind the pointers, zero before the launch, with the same bits for all NaN; `None` after a fault.
 fn memory(device: &Device, f: &Function<Untyped>, ir: &KernelIr) -> Option<Vec<Vec<u64>>> {
     let mut buffers: Vec<(Type, Scalar, Box<dyn AnyBuffer>)> = Vec::new();
     for param in ir.params.iter() {
@@ -142,7 +141,7 @@ impl OfElement for Three {
 /// that the simulator finds at fault, or that do not end, are left out.
 #[test]
 fn random_programs_are_the_same_everywhere() {
-    let Some(gpu) = device::gpu() else { return };
+    let Some(gpu) = device::wanted_gpu() else { return };
     let wanted = number("TILEWRIGHT_CASES", 300) as usize;
     let seed = number("TILEWRIGHT_RANDOM_SEED", 1);
     let options = Options::default().fuel(20_000).threads(1).output(Output::captured());

@@ -13,7 +13,7 @@ use crate::support::{random_loops, rng, text};
 use random_loops::{READ, THREADS};
 use rng::Rng;
 
-/// What the kernel leaves in `y`.
+/// Runs the kernel and returns `y`.
 fn result(ir: &KernelIr, n: i32) -> Vec<i32> {
     let x: Vec<i32> = (0..READ as i32).map(|i| (i * 37 + 11) % 101 - 40).collect();
     let (x, y) = (Buffer::from_slice(&x), Buffer::zeros(THREADS as usize * 4));

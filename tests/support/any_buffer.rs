@@ -70,7 +70,7 @@ pub(crate) fn upload(device: &Device, scalar: Scalar, bits: &[u64]) -> Box<dyn A
     with_element(scalar, Upload(device, bits))
 }
 
-/// Whether the bits are those of a NaN of the type.
+/// Returns true if the bits are a NaN of the type.
 pub(crate) fn is_nan(scalar: Scalar, bits: u64) -> bool {
     Const::new(scalar, bits).to_f64().is_some_and(f64::is_nan)
 }

@@ -7,8 +7,8 @@ use tilewright::ir::{Kernel, Untyped};
 
 use super::ptxas;
 
-/// Assembles all kernels, those that need one version of the PTX ISA as one module: a later version that one of
-/// them needs must not hide that another one says too low a version.
+/// Assembles all kernels, one module for each version of the PTX ISA that kernels need: a module of mixed versions
+/// would hide a kernel with too low a version.
 pub(crate) fn check_modules(kernels: &[Kernel<Untyped>], options: &[&str]) {
     let Some(ptxas) = ptxas::find() else { return };
     for ptx in modules(kernels) {

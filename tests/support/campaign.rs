@@ -1,7 +1,7 @@
 //! Long runs of the laws: random arguments from a seed, each result against its definition, counted.
 //!
 //! A campaign is a generator and a case. The case says whether the operation accepted its arguments;
-//! what it accepted has passed its check. Run by `examples/campaign.rs`.
+//! what it accepted has passed its check. Run by `xtask/src/campaigns.rs`.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -25,10 +25,10 @@ pub(crate) const SEED: u64 = 2026;
 /// The sizes of the layouts that are drawn.
 const SIZE: i64 = 96;
 
-/// Whether the operation accepted the arguments, or how its result breaks the law.
+/// True if the operation accepted the arguments; an error describes how its result breaks the law.
 type Case = Result<bool, String>;
 
-/// What a run counted.
+/// The counts of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) cases: u64,
@@ -40,7 +40,7 @@ pub(crate) struct Tally {
 pub(crate) struct Campaign {
     pub(crate) name: &'static str,
     pub(crate) law: &'static str,
-    /// Runs so many cases from a seed; the error is the shrunk counterexample.
+    /// Runs a number of cases from a seed; the error is the shrunk counterexample.
     pub(crate) run: fn(u64, u64) -> Result<Tally, String>,
 }
 
@@ -215,7 +215,7 @@ fn composition_of_swizzled(cases: u64, seed: u64) -> Result<Tally, String> {
     })
 }
 
-/// What a complement has to reach: a number or a shape.
+/// Cotargets of a complement: a number or a shape.
 fn cotargets() -> impl Strategy<Value = IntTuple> {
     prop_oneof![3 => (1..400i64).prop_map(IntTuple::from), 1 => shapes(SIZE)]
 }

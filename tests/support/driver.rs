@@ -6,14 +6,19 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 
+use super::skip::skip;
+
+const NO_RUSTC: &str = "there is no rustc to build the driver with";
+
 /// Chooses the case that a child process runs.
 pub(crate) const CASE: &str = "TILEWRIGHT_DRIVER_CASE";
 
-/// The folder of the driver, built on the first call; `None` where there is no rustc.
+/// Builds the driver and returns its folder. Without rustc it is `None`, and the test counts as skipped.
 pub(crate) fn driver(variant: &str) -> Option<PathBuf> {
     let rustc = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".to_owned());
     let found = Command::new(&rustc).arg("--version").output();
     if !found.is_ok_and(|output| output.status.success()) {
+        skip(NO_RUSTC);
         return None;
     }
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("fake_cuda");
@@ -38,12 +43,14 @@ pub(crate) fn driver(variant: &str) -> Option<PathBuf> {
     Some(folder)
 }
 
-/// The folder of a driver that has everything; says so where there is none.
+/// Returns the folder of a driver that has all functions, built on the first call. Without rustc it is `None`, and the
+/// test counts as skipped.
 pub(crate) fn complete_driver() -> Option<&'static PathBuf> {
     static FOLDER: OnceLock<Option<PathBuf>> = OnceLock::new();
     let folder = FOLDER.get_or_init(|| driver("complete")).as_ref();
     if folder.is_none() {
-        eprintln!("skipped: there is no rustc to build the driver with");
+        // Every test that needs the driver is skipped, not only the first.
+        skip(NO_RUSTC);
     }
     folder
 }
@@ -58,7 +65,7 @@ pub(crate) fn command(folder: &PathBuf, case: &str, settings: &[(&str, &str)]) -
     command
 }
 
-/// What a child process said that was right: that its case ran, too, because one that did not has tested nothing.
+/// Returns the standard error of a child process. Checks that it succeeded and that its case ran.
 pub(crate) fn said(output: &Output, case: &str) -> String {
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{case}: {text}");

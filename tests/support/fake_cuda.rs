@@ -17,7 +17,7 @@ struct Driver {
     memory: HashMap<Address, Box<[u8]>>,
     modules: HashMap<Handle, Vec<u8>>,
     functions: HashMap<Handle, (Handle, String)>,
-    /// What was set of each function: the most dynamic shared memory, whether large clusters are allowed.
+    /// The attributes of each function: the maximum of dynamic shared memory, and 1 if large clusters are allowed.
     allowed: HashMap<Handle, [u32; 2]>,
     events: HashMap<Handle, Option<f32>>,
     streams: HashMap<Handle, VecDeque<Work>>,
@@ -26,7 +26,7 @@ struct Driver {
     graphs: HashMap<Handle, Vec<Work>>,
     /// Streams that begin to record before their next work, and whether they end behind it.
     captures_next: HashMap<Handle, bool>,
-    /// What streams have recorded whose recording ended so.
+    /// The work of recordings that have ended.
     recorded: HashMap<Handle, Vec<Work>>,
     /// Events that were recorded last by a stream that records.
     captured_events: HashMap<Handle, Handle>,
@@ -308,7 +308,7 @@ extern "C" fn report() {
     eprintln!("fake driver: compiled {compiled}");
 }
 
-/// How many pointers the list of a kernel's parameters has.
+/// Returns the number of pointers in the list of a kernel's parameters.
 fn param_count(kernel: &str) -> usize {
     match kernel {
         "axpy" => 4,
@@ -893,7 +893,7 @@ export! {
     }
 }
 
-/// Where a compilation writes what it has to say.
+/// The buffers for the logs of a compilation.
 #[derive(Clone, Copy, Default)]
 struct Logs {
     info: Log,
@@ -907,7 +907,7 @@ struct Log(usize, usize);
 impl Logs {
     unsafe fn of(len: c_uint, keys: *const c_int, values: *const *mut c_void) -> Logs {
         let option = |key: c_int| {
-            // SAFETY: there are so many keys and values.
+            // SAFETY: there are `len` keys and values.
             let at = (0..len as usize).find(|i| unsafe { *keys.add(*i) } == key);
             at.map_or(0, |i| unsafe { *values.add(i) } as usize)
         };
@@ -923,7 +923,7 @@ impl Log {
         }
         let bytes = text.as_bytes();
         let n = bytes.len().min(size.saturating_sub(1));
-        // SAFETY: the caller of the compilation keeps so many bytes there.
+        // SAFETY: the caller of the compilation gave the size of this buffer.
         unsafe {
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), to as *mut u8, n);
             (to as *mut u8).add(n).write(0);
@@ -931,7 +931,7 @@ impl Log {
     }
 }
 
-/// What the compiler says of a text that is right, as one of several where it is linked.
+/// Returns the compiler's log of a correct text, in the form of the linker where it is linked.
 fn said_of(text: &str, is_linked: bool) -> String {
     let mut said = String::new();
     if text.contains("setmaxnreg") {

@@ -41,14 +41,14 @@ impl Real for f32 {
     const EPSILON: f64 = 0.0;
 }
 
-/// A matrix product with small integers, of which all types hold each and `f32` all sums, and its result.
+/// A matrix product of small integers, and its result. All types hold the integers; `f32` holds the sums.
 pub(crate) struct Case {
     pub(crate) problem: GemmProblem,
     pub(crate) alpha: f32,
     pub(crate) beta: f32,
 }
 
-/// What is outside of the matrices, between their lines: an element that is read there shows.
+/// The value outside of the matrices, between their rows: an element that is read there shows.
 const OUTSIDE: f32 = 240.0;
 
 impl Case {

@@ -27,6 +27,7 @@ pub(crate) mod raw;
 pub(crate) mod rng;
 #[cfg(feature = "sim")]
 pub(crate) mod run_lines;
+pub(crate) mod skip;
 pub(crate) mod straight_line;
 pub(crate) mod tensor_cells;
 pub(crate) mod text;

@@ -205,7 +205,8 @@ pub(crate) fn check_complement(l: &Layout, cotarget: &[i64], r: &Layout) -> Chec
     Ok(())
 }
 
-/// What the modes cover, if each stride, in increasing order, is a multiple of what those before it cover.
+/// Returns the size that the modes cover, if each stride, in increasing order, is a multiple of the size covered by the
+/// modes before it.
 fn in_order(f: &Layout) -> Option<i64> {
     let mut modes: Vec<(i64, i64)> =
         f.as_ref().leaves().filter_map(|(s, d)| Some((d.as_static()?, s.as_static()?))).collect();

@@ -1,6 +1,6 @@
-//! What the integer instructions of PTX compute, written from the PTX ISA (9.7.1, 9.7.6, 9.7.8, 9.7.9).
+//! Evaluates the integer instructions of PTX, written from the PTX ISA (9.7.1, 9.7.6, 9.7.8, 9.7.9).
 
-/// How the bits of a type are read.
+/// The interpretation of the bits of a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Signed,

@@ -1,8 +1,8 @@
-//! An interpreter of PTX text: one block of threads, integers, predicates, control flow, parameters, global and shared
-//! memory, as the PTX ISA defines them.
+//! Interprets PTX text for one block of threads, as the PTX ISA defines it.
 //!
-//! It knows nothing of the code generator: it reads the text. An instruction that it does not know, a register that is
-//! read before it is written and an access out of bounds end the run with an error that has the line.
+//! It has integers, predicates, control flow, parameters, global and shared memory. It knows nothing of the code
+//! generator: it reads the text. An unknown instruction, a register that is read before it is written and an access out
+//! of bounds end the run with an error that has the line.
 
 use std::collections::HashMap;
 
@@ -19,7 +19,7 @@ pub(crate) enum Argument<'b> {
     Buffer(&'b mut [u8]),
 }
 
-/// Why a run ended early.
+/// The reason why a run ended early.
 pub(crate) type Stopped = String;
 
 /// An operand of an instruction.
@@ -63,7 +63,7 @@ pub(crate) struct Entry {
 /// The first address of global memory: that of buffer `i` is at `(i + 1) * BUFFER`.
 const BUFFER: u64 = 1 << 32;
 
-/// Where shared memory begins.
+/// The address of shared memory.
 const SHARED: u64 = 1 << 12;
 
 fn width_of(class: &str) -> Option<u32> {
@@ -165,7 +165,7 @@ impl Entry {
         Some(number(text).map_or_else(|| Operand::Symbol(text.to_owned()), Operand::Immediate))
     }
 
-    /// Runs a block of `threads` threads along x, each of which may execute `fuel` instructions.
+    /// Runs a block of `threads` threads along x. Each may execute `fuel` instructions.
     pub(crate) fn run(
         &self,
         threads: usize,
@@ -193,7 +193,7 @@ impl Entry {
     }
 }
 
-/// Operands with commas between, of which those in braces are one.
+/// Splits operands at commas; a list in braces is one operand.
 fn split(text: &str) -> Vec<&str> {
     let (mut parts, mut depth, mut start) = (Vec::new(), 0, 0);
     for (at, c) in text.char_indices() {

@@ -1,15 +1,16 @@
 //! NVIDIA's assembler, if there is one.
 //!
 //! It is looked for in the environment variable `TILEWRIGHT_PTXAS`, then where `scripts/test` puts it, then
-//! on the `PATH`. Without it a test says that it was skipped; with `TILEWRIGHT_REQUIRE_PTXAS=1` it fails.
+//! on the `PATH`. Without it a test counts as skipped; with `TILEWRIGHT_REQUIRE_PTXAS=1` it fails.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Where `scripts/test` puts the assembler.
+use super::skip::skip;
+
+/// The path of the assembler that `scripts/test` fetches.
 const FETCHED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/target/ptxas/ptxas");
 
 /// A `ptxas` that runs.
@@ -34,23 +35,19 @@ fn look() -> Result<Ptxas, String> {
         .ok_or_else(|| "there is no ptxas; `scripts/test` fetches one into target/ptxas".to_owned())
 }
 
-/// The assembler; `None` where there is none and it is not required, which is said on stderr.
+/// Returns the assembler. Without one it is `None`, and the test counts as skipped.
+///
+/// # Panics
+/// If `TILEWRIGHT_REQUIRE_PTXAS=1` and there is none.
 pub(crate) fn find() -> Option<Ptxas> {
     static FOUND: OnceLock<Result<Ptxas, String>> = OnceLock::new();
-    let found = FOUND.get_or_init(|| {
-        let found = look();
-        if let Err(problem) = &found {
-            // Not `eprintln!`: the output of a test that passes is not shown.
-            let _ = writeln!(std::io::stderr(), "tests that run ptxas are skipped: {problem}");
-        }
-        found
-    });
-    match found {
+    match FOUND.get_or_init(look) {
         Ok(ptxas) => Some(ptxas.clone()),
         Err(problem) => {
             let required =
                 std::env::var("TILEWRIGHT_REQUIRE_PTXAS").is_ok_and(|value| value == "1");
             assert!(!required, "TILEWRIGHT_REQUIRE_PTXAS is 1, but {problem}");
+            skip(problem);
             None
         }
     }
@@ -106,7 +103,7 @@ impl Ptxas {
         Err(format!("{} for {target}: {said}\n  {line}", source.display()))
     }
 
-    /// What is said, whether there is a result, and the file with the text.
+    /// Assembles the text. Returns the messages, true if there is a result, and the file with the text.
     fn said(
         &self,
         ptx: &str,

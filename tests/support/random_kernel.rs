@@ -1,7 +1,7 @@
-//! Random kernels, valid by construction.
+//! Generates random kernels that are valid by construction.
 //!
-//! A kernel is a function of a list of choices, so that a list that fails can be made smaller: where the
-//! list ends, every choice is 0, which is always the one that adds nothing.
+//! A kernel is a function of a list of choices, so that a failing list can be made smaller: where the list ends, every
+//! choice is 0, which adds nothing.
 
 use std::num::NonZeroU32;
 use std::sync::LazyLock;
@@ -43,7 +43,7 @@ pub(crate) fn random_kernel(choices: &[u32]) -> KernelIr {
     generator.ir
 }
 
-/// How a region may end beside `return` and the jumps to enclosing loops.
+/// The end of a region other than `return` and the jumps to enclosing loops.
 #[derive(Clone)]
 enum End {
     /// The body of the kernel.
@@ -149,7 +149,7 @@ impl Generator<'_> {
         self.visible.concat()
     }
 
-    /// A type of the class of which a value can be had.
+    /// Draws a type of the class that some value has or a constant can have.
     fn ty(&mut self, class: Class) -> Type {
         let values = self.all_visible();
         let types: Vec<Type> = values.into_iter().map(|value| self.ir.type_of(value)).collect();
@@ -399,7 +399,7 @@ impl Generator<'_> {
         Arith::Sreg { reg: SpecialReg::LaneId }
     }
 
-    /// Whether the value is an integer constant that nothing can be divided by.
+    /// Returns true if the value is the integer constant 0.
     fn is_zero(&self, value: Value) -> bool {
         let ValueDef::Result(def, _) = self.ir.values[value].def else { return false };
         matches!(self.ir.ops[def].op, Op::Const(c) if c.as_int() == Some(0))
@@ -710,7 +710,7 @@ impl Generator<'_> {
         }
     }
 
-    /// What a transformation leaves behind: an operation that no region holds.
+    /// Adds an operation that no region holds, as a transformation leaves behind.
     fn dead(&mut self) {
         let value = self.any(Class::Number);
         let (region, place) = (self.region, self.place);

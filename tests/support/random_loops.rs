@@ -1,7 +1,7 @@
-//! Random kernels with loops that run: they end, do not fault, and their result does not depend on the order
-//! of the warps. Loops ask at random for unrolling and for fetching ahead.
+//! Generates random kernels with loops that run.
 //!
-//! Where the kernel of `random_kernel.rs` has every operation somewhere, this one has few of them, in every
+//! They end, do not fault, and their result does not depend on the order of the warps. Loops ask at random for unrolling
+//! and for software pipelining. Kernels of `random_kernel.rs` have every operation; these have few operations in every
 //! form of control flow.
 
 use std::num::NonZeroU32;
@@ -66,9 +66,9 @@ struct Generator<'r> {
     n: Value,
     thread: Value,
     shared: Value,
-    /// Whether threads may end early; if not, a loop may have tiles of its own in shared memory.
+    /// True if threads may end early; if not, a loop may have tiles of its own in shared memory.
     returns: bool,
-    /// How much more may be made.
+    /// The operations that may still be added.
     size: usize,
 }
 

@@ -301,7 +301,7 @@ pub(crate) fn operand_types(op: &Arith, ty: Type) -> Vec<Type> {
     constraints.into_iter().map(of).collect()
 }
 
-/// Whether the target of the kernel has the operation, on operands that are of it.
+/// Returns true if the target of the kernel has the operation, on operands of the kernel.
 pub(crate) fn is_valid(op: &Arith, ir: &KernelIr) -> bool {
     let op = Op::from(op.clone());
     let lane_exists = match &op {

@@ -56,7 +56,7 @@ impl RunLine {
         RunLine { grid, args }
     }
 
-    /// Launches the kernel in every order of warps, all of which must give the same. Returns the buffers that
+    /// Launches the kernel in every order of warps, checks that the results are the same, and returns the buffers that
     /// the kernel can write.
     pub(crate) fn run(&self, ir: &KernelIr) -> Result<String, RunError> {
         let [first, second] = [Order::RoundRobin, Order::Random { seed: 1 }].map(|order| {

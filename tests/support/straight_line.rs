@@ -1,5 +1,7 @@
-//! Random kernels without control flow: integers of all widths, truth values, and four bytes or two half words in a
-//! register, with every operation and every attribute that there is on these.
+//! Generates random kernels of integer operations without control flow.
+//!
+//! They have integers of all widths, truth values, and four bytes or two half words in a register, with every operation
+//! and attribute on these.
 
 use tilewright::ir::{
     Arith, Axis, Compare, Kernel, Mem, Op, Scalar, Space, SpecialReg, Target, Type, Untyped, Value,

@@ -1,6 +1,7 @@
-//! Candidates for the operations of tensor cores, of barriers in memory, of asynchronous copies and of clusters:
-//! all values of their attributes on all types that an operand can have. Which of them there are `Op::support`
-//! says, not this file.
+//! Enumerates candidates for the operations of tensor cores, mbarriers, asynchronous copies and clusters.
+//!
+//! A candidate is an operation with any values of its attributes on any types of its operands. `Op::support` says which
+//! of them exist, not this file.
 
 use std::collections::HashMap;
 
@@ -60,7 +61,7 @@ pub(crate) fn wgmma_depth(a: Scalar) -> u32 {
     256 / a.bits()
 }
 
-/// What a thread has of a matrix with so many elements a thread, where a value can hold it.
+/// Returns the type of a thread's part of a matrix, `lanes` elements, where a value can hold it.
 fn fragment(elem: Scalar, lanes: u32) -> Option<Type> {
     match lanes {
         1 => Some(elem.into()),
@@ -85,8 +86,8 @@ impl<'k> Cells<'k> {
         self.cells
     }
 
-    /// All candidates of a row; none for a row of another family, and for `wgmma` and `wgmma_rs`, of which there
-    /// are too many for one kernel ([`Cells::wgmma`]).
+    /// Adds all candidates of a row. Rows of other families have none. `wgmma` and `wgmma_rs` have too many for one
+    /// kernel: see [`Cells::wgmma`].
     pub(crate) fn row(&mut self, name: &str) {
         match name {
             "mma_sync" => self.mma_sync(),
@@ -567,7 +568,7 @@ impl<'k> Cells<'k> {
         }
     }
 
-    /// What has no types, or one form of them.
+    /// Adds the operations without types or with a single form.
     fn without_types(&mut self, name: &str) {
         let pending = [0, 1, 7, 8, u32::MAX];
         match name {

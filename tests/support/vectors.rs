@@ -17,7 +17,7 @@ use answers::run;
 
 const NO_DEFINITION: &str = "no definition to check it with";
 
-/// How an answer compares with a row.
+/// The comparison of an answer with a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// The same text.
@@ -73,7 +73,7 @@ impl std::fmt::Display for Failure {
 }
 type Answer = Result<Out, Failure>;
 
-/// What an operation gives.
+/// The result of an operation.
 #[derive(Clone, Debug)]
 pub(crate) enum Out {
     Layout(ComposedLayout),

@@ -1,5 +1,4 @@
-//! Tiles by `cp.async`: what arrives in shared memory, whatever the parts that it is copied in; operands that are loaded
-//! from a ring with addresses that were worked out before.
+//! Copies tiles by `cp.async` in parts, and loads operands from a ring with precomputed addresses.
 
 use tilewright::arch::Major;
 use tilewright::ir::{Element, Global, GlobalMut, Kernel, Target, bf16};
@@ -12,7 +11,7 @@ use tilewright::tensor::{
 /// A, its pitch, its rows and columns, what came.
 type Copies<T> = (Global<T>, i64, i32, i32, GlobalMut<T>);
 
-/// Copies the tile at `origin` of a matrix of `extents` to the second of two stages, in so many parts, and writes it as
+/// Copies the tile at `origin` of a matrix of `extents` to the second of two stages, in `parts` parts, and writes it as
 /// an array (MN, K), column-major.
 fn copied<T: Element + From<i16>>(
     tile: AsyncTile,
@@ -121,7 +120,7 @@ fn lines_are_rows_in_another_order() {
     assert_eq!(odd.rows(), Layout::compact(80));
 }
 
-/// The words of each step and stage are those that slices of the ring give.
+/// The words of each step and stage equal those of slices of the ring.
 #[test]
 fn a_ring_has_the_operands_of_its_slices() {
     let atom: MmaAtom = "SM80_16x8x16_F32BF16BF16F32_TN".parse().unwrap();

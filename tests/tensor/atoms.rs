@@ -1,5 +1,6 @@
-//! Atoms against the figures of the PTX ISA, written as formulas; what every atom must satisfy; and that the
-//! instructions exist, with as many registers as the layouts say.
+//! Compares atoms with the figures of the PTX ISA, written as formulas.
+//!
+//! Every atom satisfies the laws of atoms, and its instruction exists with as many registers as its layouts say.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -381,7 +382,7 @@ fn a_tiled_mma_wants_three_modes_and_whole_atoms() {
     assert_eq!(cut.size(), Ok(128));
 }
 
-/// Each mistake is found when the tiled multiply-add is made, and says the mode and by how much.
+/// Each mistake is found when the tiled MMA is made; the error has the mode and the numbers.
 #[test]
 fn tiled_mmas_that_miss_elements_do_not_exist() {
     let refused = |atoms: &Layout, permutation: Tiler| {
@@ -471,7 +472,7 @@ fn an_underscore_is_the_tile_of_all_atoms() {
     assert_eq!(plain.permutation_mnk(1).unwrap().as_leaf(), Some(&TilerLeaf::Int(16.into())));
 }
 
-/// The registers of an operand in PTX: how many, of which class.
+/// Returns the number and the class of the registers of an operand in PTX.
 fn registers(atom: &MmaAtom, operand: Operand) -> (i64, &'static str) {
     let ty = match operand {
         Operand::A => atom.op().val_type_a(),

@@ -133,7 +133,7 @@ fn predicates_bound_vectors() {
     type Params = (Global<f32>, GlobalMut<f32>, i32);
     let device = Device::sim().unwrap();
     let memory: Layout = "(4,8):(8,1)".parse().unwrap();
-    // Whether rows are compared with a number of the run, the limit of columns then, and the loads that there are.
+    // True if rows are compared with a dynamic number, the limit of columns, and the loads.
     for (by_row, columns, loads) in [(true, 8, 8), (false, 8, 32), (true, 6, 16), (true, 5, 32)] {
         let build = |vectors: bool| {
             let kernel = Kernel::<Params>::build("part", Target::SM_80, |k, (x, y, n)| {

@@ -1,4 +1,4 @@
-//! What tiled copies execute: the instruction of their atom, on every device, and as many as there are vectors.
+//! Checks that tiled copies execute the instruction of their atom once for each vector, on every device.
 //!
 //! The law is that a copy by an atom is the copy of its elements. The simulator always runs; with `TILEWRIGHT_GPU=1`
 //! the first GPU runs too.
@@ -23,7 +23,7 @@ fn cases() -> usize {
     wanted.unwrap_or(if device::gpu().is_some() { 24 } else { 6 })
 }
 
-/// What memory holds where nothing is copied.
+/// The value of memory where nothing is copied.
 const UNTOUCHED: u64 = 0x5a;
 
 fn random<T: Element>(rng: &mut Rng, len: usize) -> Vec<T> {
@@ -39,7 +39,7 @@ fn bits<T: Element>(values: &[T]) -> Vec<u64> {
 #[derive(Clone, Copy, Debug)]
 struct Matrix {
     extents: [i64; 2],
-    /// Whether vectors run along rows, so that the second mode is contiguous.
+    /// True if vectors run along rows, so that the second mode is contiguous.
     rows: bool,
     pitch: i64,
 }
@@ -104,7 +104,8 @@ impl Case {
         Case { tiled, x, y, tile, threads: (tm * tn) as u32, vectors }
     }
 
-    /// Whether an element is inside by a predicate of one bool for each `group` values of a thread: that of the first.
+    /// Returns true for an element inside, by a predicate with one bool for each `group` values of a thread: the bool of
+    /// the first value.
     fn inside(&self, group: i64, limit: [i64; 2]) -> impl Fn([i64; 2]) -> bool + use<> {
         let sizes: Vec<i64> =
             self.tiled.tiler().children().map(|extent| extent.as_static().unwrap()).collect();
@@ -126,7 +127,7 @@ impl Case {
         }
     }
 
-    /// What arrives in `y`.
+    /// Returns the expected `y`.
     fn expected<T: Element>(&self, x: &[T], of: impl Fn([i64; 2], u64) -> u64) -> Vec<u64> {
         let mut y = vec![UNTOUCHED; self.y.len()];
         let [m, n] = self.x.extents;
@@ -213,7 +214,7 @@ fn cp_async(bits: u32, zero_fill: bool) -> CopyOp {
     CopyOp::CpAsync { bits, cache, zero_fill }
 }
 
-/// How a copy is predicated.
+/// The form of a copy's predicate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum By {
     /// One bool for each element, by the mode that vectors do not run along.
@@ -489,7 +490,7 @@ fn places(k: &Body<'_, '_>, tensor: &CoordTensor<'_>) -> Vec<[i64; 2]> {
     (0..tensor.size(k)).map(place).collect()
 }
 
-/// The part of a multiply-add, retiled, is the part of the copy that is made for it.
+/// The retiled fragment of an MMA is the fragment of the copy made for it.
 #[test]
 fn retiled_parts_are_those_of_the_copy() {
     let mma = |name: &str, atoms: &Layout, permutation| {

@@ -14,7 +14,7 @@ use tilewright::ir::{
 use tilewright::layout::{ComposedLayout, Layout, Swizzle};
 use tilewright::runtime::{Device, Function, Grid};
 
-/// How many random cases of a kind: `TILEWRIGHT_CASES`, or more where a GPU is there to compare with.
+/// Returns the number of random cases of a kind: `TILEWRIGHT_CASES`, or more where a GPU is there to compare with.
 fn cases() -> usize {
     let wanted = std::env::var("TILEWRIGHT_CASES").ok().and_then(|cases| cases.parse().ok());
     wanted.unwrap_or(if device::gpu().is_some() { 400 } else { 12 })
@@ -93,7 +93,7 @@ fn random_map(rng: &mut Rng, elem: Scalar, rank: usize) -> (TensorMapDesc, Vec<i
     }
 }
 
-/// What differs between the devices.
+/// Returns the differences between the devices.
 fn boxes<T: Element, const RANK: usize>(seed: u64, fill: impl Fn(&mut Rng) -> T) -> Vec<String> {
     let mut rng = Rng::new(seed);
     let devices = device::devices();

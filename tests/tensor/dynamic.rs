@@ -1,5 +1,4 @@
-//! Tensors whose extents and strides are known when the kernel runs: one kernel for all of them, and what it does is
-//! what it does with the numbers in the layout.
+//! Compares tensors of dynamic extents and strides with static layouts of the same numbers.
 
 use crate::support::device;
 
@@ -39,7 +38,7 @@ fn run(device: &Device, kernel: &Kernel<Params>, grid: Grid, [from, to]: [&Layou
     y.to_vec().unwrap()
 }
 
-/// What a copy of the coordinates that `inside` has leaves in the second tensor.
+/// Copies the coordinates that `inside` has and returns the second tensor.
 fn copied([from, to]: [&Layout; 2], inside: impl Fn(i64) -> bool) -> Vec<f32> {
     let mut expected = vec![0.0; to.cosize().unwrap().to_static().unwrap() as usize];
     for i in (0..to.size().unwrap().to_static().unwrap()).filter(|i| inside(*i)) {
@@ -52,7 +51,7 @@ fn one_block(threads: u32) -> Grid {
     Grid::new([1, 1, 1], [threads, 1, 1])
 }
 
-/// Static extents, a pitch of the run: `(4,8):(n,1)` and `(4,8):(1,m)`.
+/// Static extents with a dynamic pitch: `(4,8):(n,1)` and `(4,8):(1,m)`.
 fn pitches(divisor: i64) -> [Layout; 2] {
     let (n, m) = (Int::symbol("n").divisible_by(divisor), Int::symbol("m").divisible_by(divisor));
     [Layout::new((4, 8), (n, 1)).unwrap(), Layout::new((4, 8), (1, m)).unwrap()]
@@ -167,7 +166,7 @@ fn divisors_of_symbols_are_widths_of_vectors() {
     assert!(error.contains("the alignment is 8 bytes where 16 are needed"), "{error}");
 }
 
-/// Tiles of matrices of any size through shared memory, rows and columns guarded by the shape of the run.
+/// Tiles of matrices of any size through shared memory; the dynamic shape guards rows and columns.
 #[test]
 fn marked_layouts_end_to_end() -> Result<(), LayoutError> {
     // A matrix of rows with a pitch, and one of columns: all numbers are those of a launch.
@@ -299,7 +298,7 @@ fn tiles_are_counted_by_the_kernel() -> Result<(), LayoutError> {
     Ok(())
 }
 
-/// A product whose factors are read where they are, in memory with pitches of the run.
+/// A product whose factors are read from memory with dynamic pitches.
 #[test]
 fn factors_with_strides_of_the_run_are_multiplied() {
     let [a, b] = pitches(1);
@@ -332,7 +331,7 @@ fn factors_with_strides_of_the_run_are_multiplied() {
     }
 }
 
-/// A number stands for a coordinate in a shape of the run too, and memory of the run is recast.
+/// A number stands for a coordinate in a dynamic shape too, and memory with dynamic strides is recast.
 #[test]
 fn places_and_elements_of_shapes_of_the_run() -> Result<(), LayoutError> {
     let compact = layout!((8, 4) : (1, 8)).mark_compact_shape_dynamic(0, None, 2)?;
@@ -363,7 +362,7 @@ fn places_and_elements_of_shapes_of_the_run() -> Result<(), LayoutError> {
     Ok(())
 }
 
-/// What is copied has a shape of numbers.
+/// A copied tile has a static shape.
 #[test]
 fn extents_of_the_run_are_not_copied_as_a_whole() {
     let marked = layout!((8, 4) : (4, 1)).mark_layout_dynamic(None).unwrap();

@@ -63,7 +63,7 @@ fn schedulers_follow_their_raster() -> Result<(), BuildErrors> {
     Ok(())
 }
 
-/// Blocks of a cluster have rows of tiles next to each other; groups that take turns share the tiles out.
+/// Blocks of a cluster have adjacent rows of tiles; ping-pong groups have alternate tiles.
 #[test]
 fn clusters_and_turns_share_the_tiles() -> Result<(), BuildErrors> {
     let device = Device::sim().unwrap();
@@ -278,7 +278,7 @@ fn tiles_are_combined_with_a_tensor() {
     check_reduce(BulkReduce::Dec, |i| i as u32, |a, b| if a == 0 || a > b { b } else { a - 1 });
 }
 
-/// What no tensor copy moves is refused, with the reason.
+/// A tile that no TMA copy moves is refused, with the reason.
 #[test]
 fn tiles_that_no_copy_moves() {
     let said = |tile: &str| {
@@ -325,7 +325,7 @@ fn numbered<'b>(
     sum + (matrix * 10000 + row * 100 + column).cvt::<f32>()
 }
 
-/// A staged store writes each sum where its map is told that it goes, at once or kept for later.
+/// A staged store writes each accumulator to the coordinate of its map, at once or deferred.
 #[test]
 fn sums_know_their_places() {
     let op = Wgmma::new(96, ValType::Bf16, ValType::Bf16, ValType::F32, OperandSource::Shared);

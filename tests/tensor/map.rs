@@ -131,7 +131,7 @@ fn random_tensors_and_tiles() {
         };
         let (global, plain) = (layout_of(&extents, &strides), layout_of(&tile, &in_shared));
         let inner_bytes = tile[0] as u32 * elem.size_bytes();
-        // With a swizzle, rows are as far apart as those of the swizzle.
+        // With a swizzle, the row pitch is that of the swizzle.
         let one_row = tile[1..].iter().product::<i64>() == 1;
         let fits = |mode: &SwizzleMode| {
             let fits = |row| inner_bytes == row || (inner_bytes < row && one_row);

@@ -1,4 +1,4 @@
-//! Rings of stages: what passes through them arrives, and those that cannot be are named.
+//! Passes data through rings of stages, and checks the errors of impossible rings.
 
 use crate::support::device;
 
@@ -108,7 +108,7 @@ fn stages_are_stored_while_others_are_written() {
     }
 }
 
-/// What a ring, an order of tiles, or roles cannot be is an error with a name, not a kernel that hangs.
+/// An impossible ring, rasterization or set of roles is a typed error, not a kernel that hangs.
 #[test]
 fn what_cannot_be_is_named() {
     let text = |stages, elements| CpAsyncPipeline::new(stages, elements).unwrap_err().to_string();

@@ -71,7 +71,7 @@ impl Sums for Vector<f16, 2> {
 
 type Params<A, B, C> = (Global<A>, Global<B>, GlobalMut<C>);
 
-/// What is multiplied, and the extents.
+/// The operands and the extents of a product.
 struct Product {
     mma: TiledMma,
     extents: [i64; 3],
@@ -238,7 +238,7 @@ fn check_gemm<A: Element, B: Element, D: Sums>(op: MmaSync, seed: u64, large: bo
     product.check(&kernel);
 }
 
-/// Whether kernels can have the instruction.
+/// Returns true if kernels can have the instruction.
 fn is_executable(op: &MmaSync) -> bool {
     let known = [op.a, op.b, op.c].iter().all(|ty| ty.scalar().is_some());
     known && op.bit_op.is_none()
@@ -265,7 +265,7 @@ fn every_mma_sync_multiplies() {
     assert_eq!(done, 4 + 2 + 2 + 4 + 8 + 24);
 }
 
-/// What kernels have no types for is refused by its name.
+/// An instruction on types that kernels lack is refused by its name.
 #[test]
 fn other_mma_sync_are_errors() {
     for op in MmaOp::all() {
@@ -383,7 +383,7 @@ fn every_kind_of_wgmma_multiplies() {
     }
 }
 
-/// What does not fit the instruction is refused.
+/// Operands that do not fit the instruction are refused.
 #[test]
 fn mistakes_are_errors_of_the_build() {
     let tiled = |name: &str| {

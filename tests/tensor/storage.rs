@@ -106,7 +106,7 @@ fn numbers_are_those_of_c() {
     assert_eq!((Large::SIZE, Large::ALIGN), (size_of::<c::Large>(), align_of::<c::Large>()));
 }
 
-/// What `alignas` does: it moves the member and does not make it longer.
+/// `alignas` moves the member and does not make it longer.
 #[test]
 fn members_may_ask_for_more_alignment() {
     let offsets = [("a", 0), ("b", 1024), ("x", 1232), ("comp_a", 1248)];

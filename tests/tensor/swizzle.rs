@@ -1,5 +1,6 @@
-//! The choice of a swizzle: what it reports is what the analysis of the layout says, and what it chooses has no
-//! conflicts where any swizzle has none.
+//! Checks that the chosen swizzle has no bank conflicts where any swizzle has none.
+//!
+//! Its report equals the analysis of the layout.
 
 use std::collections::BTreeSet;
 use std::error::Error;

@@ -1,5 +1,6 @@
-//! Tensors: an element is where pointer and layout say, however the tensor was cut and whatever part of the
-//! coordinate the host knew.
+//! Checks the address of an element: the pointer plus the layout at its coordinate.
+//!
+//! It holds for every slice of the tensor and every static part of the coordinate.
 
 use crate::support::device;
 

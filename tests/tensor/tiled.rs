@@ -1,4 +1,4 @@
-//! Tiled copies and multiply-adds: which elements each thread has, and what comes out.
+//! Checks the elements that each thread has of tiled copies and tiled MMAs, and their results.
 
 use crate::support::device;
 
@@ -36,9 +36,9 @@ fn in_a_build(body: impl for<'b> FnOnce(&mut Body<'b, 'b>)) {
     Kernel::<()>::build("host", Target::SM_80, |k, ()| body(k)).expect("nothing is wrong");
 }
 
-/// By the definition, without the layout of threads and values: the tile has a block of `values` for each place of
-/// `threads`, so value `(i, j)` of the thread at `(p, q)` is the element `(p vm + i, q vn + j)`, where `values` is
-/// `vm x vn`. The numbers of threads and values are those that the two layouts give them.
+/// By the definition, without the layout of threads and values. The tile has a block of `values` for each coordinate of
+/// `threads`. So value `(i, j)` of the thread at `(p, q)` is the element `(p vm + i, q vn + j)`, where `values` is
+/// `vm x vn`. The two layouts number threads and values.
 #[test]
 fn a_thread_copies_its_values_of_each_tile() -> Result<()> {
     for (threads, values, [tm, tn], [vm, vn], bits) in [
@@ -84,7 +84,7 @@ fn a_thread_copies_its_values_of_each_tile() -> Result<()> {
     Ok(())
 }
 
-/// What a thread reads and another one writes for the same bit of the atom is the same element.
+/// The reading and the writing thread of the same bit of the atom have the same element.
 #[test]
 fn matrix_copies_read_and_write_the_same_elements() -> Result<()> {
     for matrices in Matrices::ALL {

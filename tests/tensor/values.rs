@@ -403,7 +403,7 @@ fn predicates_may_be_computed() {
     }
 }
 
-/// What coordinates can be is known from the extents: tiles that divide the tensor are not compared.
+/// The extents bound the coordinates: tiles that divide the tensor are not compared.
 #[test]
 fn what_the_extents_show_is_not_compared() {
     let kernel = build(|k, _, _, n| {

@@ -9,9 +9,9 @@ use tilewright::tune::{
 
 use super::super::{Failure, print, read};
 
-/// How many of the model's order are tried.
+/// Candidates tried, in the model's order.
 const FIRST: usize = 8;
-/// How much slower than the best of all the best of these may be.
+/// Allowed ratio of the time of the best of these to the best of all.
 const WITHIN: f64 = 1.03;
 
 pub(super) fn run(file: &Path) -> Result<(), Failure> {

@@ -1,4 +1,4 @@
-//! What `tilewright bench` is given: problems, types, configurations.
+//! Reads the input of `tilewright bench`: problems, types, configurations.
 
 use std::fmt;
 use std::path::Path;
@@ -55,7 +55,7 @@ impl Configs {
     }
 }
 
-/// Why a configuration is no candidate.
+/// Returns the reason why a configuration is no candidate.
 fn misfit(config: &GemmConfig, space: &GemmSpace, problem: &GemmProblem) -> Option<String> {
     let differs =
         |what: &str, found: &dyn fmt::Display, option: &str, wanted: &dyn fmt::Display| {
@@ -119,7 +119,7 @@ pub(super) fn configs(text: &str) -> Result<Configs, Failure> {
             }
             Ok(Configs::Named(named))
         }
-        // What begins as a name is told what is wrong with it.
+        // A text that begins as a name gets the error of that name.
         names if names.starts_with("sm") => Ok(Configs::Named(
             names.split(',').map(str::trim).map(config).collect::<Result<_, _>>()?,
         )),

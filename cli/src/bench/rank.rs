@@ -9,7 +9,7 @@ use super::super::{Failure, print};
 use super::Gemm;
 use super::input::Configs;
 
-/// How many of the order are printed where nothing else is asked for.
+/// Candidates printed by default, in the model's order.
 const SHOWN: usize = 8;
 
 pub(super) fn run(
@@ -62,7 +62,7 @@ pub(super) fn run(
     print(&text)
 }
 
-/// What takes longest.
+/// Returns the name of the resource that bounds the time.
 fn bound(prediction: &Prediction) -> &'static str {
     let Prediction { busy_s, memory_s, energy_s, .. } = *prediction;
     if busy_s >= memory_s && busy_s >= energy_s {

@@ -1,4 +1,4 @@
-//! What was found, as text and as JSON: the same facts in both.
+//! Writes the report as text and as JSON, with the same facts in both.
 
 use std::fmt::Write;
 
@@ -8,20 +8,20 @@ use super::super::json::Json;
 use super::{Examined, Report};
 
 impl Report {
-    /// Whether the driver is there and does not work. That there is none, or no GPU, is no problem: the simulator works.
+    /// Returns true if there is a driver that does not work. No driver, or no GPU, is no problem: the simulator works.
     fn driver_is_broken(&self) -> bool {
         use RuntimeError::{CudaNotBuilt, NoDevice, NoDriver};
         let error = self.driver.error.as_ref();
         error.is_some_and(|error| !matches!(error, NoDriver | NoDevice | CudaNotBuilt))
     }
 
-    /// How many things do not work.
+    /// Counts the parts that do not work.
     pub(super) fn problems(&self) -> usize {
         let tests = self.devices.iter().filter(|device| device.test.is_err()).count();
         usize::from(self.driver_is_broken()) + tests + self.refused.len()
     }
 
-    /// What should be known, and keeps nothing from working.
+    /// Returns the warning about the cache, which is no problem.
     fn cache_warning(&self) -> Option<String> {
         let error = self.cache.as_ref()?.unwritable.as_ref()?;
         Some(format!(
@@ -138,7 +138,7 @@ impl Examined {
             let Properties { capability: (major, minor), multiprocessors, .. } = properties;
             line(&format!("compute capability {major}.{minor}, builds for {}", self.target));
             line(&format!(
-                "{multiprocessors} multiprocessors, each with {} threads, {} registers, {} KiB of shared memory",
+                "{multiprocessors} SMs, each with {} threads, {} registers, {} KiB of shared memory",
                 properties.threads_per_sm,
                 properties.registers_per_sm,
                 properties.shared_bytes_per_sm / 1024,

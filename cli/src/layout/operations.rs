@@ -16,7 +16,7 @@ pub(super) struct Operation {
     pub(super) family: Family,
 }
 
-/// Which picture shows an operation.
+/// The kind of picture that shows an operation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Family {
     Divide,

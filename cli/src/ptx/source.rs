@@ -9,7 +9,7 @@ use tilewright::ir::Place;
 pub(super) struct Sources {
     /// `None` for a comment that may mean several files.
     places: HashMap<String, Option<Place>>,
-    /// The lines of each file that was looked for; none of one that cannot be read.
+    /// The lines of each source file; none for an unreadable file.
     files: HashMap<&'static str, Vec<String>>,
 }
 

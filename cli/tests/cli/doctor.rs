@@ -15,7 +15,7 @@ fn doctor(json: bool, environment: &[(&str, &OsStr)]) -> Output {
     command.output().expect("it starts")
 }
 
-/// What it says as text and as JSON, and its exit code, which are the same for both.
+/// Returns the report as text and as JSON, and the exit code, which both forms share.
 fn said(environment: &[(&str, &OsStr)]) -> (String, Value, Option<i32>) {
     let [plain, json] = [false, true].map(|json| doctor(json, environment));
     assert_eq!(plain.status.code(), json.status.code(), "{}", text(&plain.stderr));
@@ -110,7 +110,7 @@ mod with_a_driver {
         for line in [
             "device    GPU 1 (Fake GPU)",
             "compute capability 9.0, builds for sm_90a",
-            "3 multiprocessors, each with 2048 threads, 65536 registers, 228 KiB of shared memory",
+            "3 SMs, each with 2048 threads, 65536 registers, 228 KiB of shared memory",
             "1 MiB of L2 cache, a memory bus of 512 bits",
             "blocks of up to 1024 threads, 1024 x 1024 x 64, with 227 KiB of shared memory, 48 KiB of it static",
             "grids of up to 2147483647 x 65535 x 65535 blocks, clusters of up to 16",

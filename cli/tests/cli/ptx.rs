@@ -21,7 +21,7 @@ fn ptx(args: &[&str], ptxas: &Path, folder: &Path) -> Output {
 /// The root of the workspace.
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
-/// What it prints in the root of the workspace.
+/// Runs the command in the root of the workspace and returns its output.
 fn printed(args: &[&str], ptxas: &Path) -> String {
     let output = ptx(args, ptxas, Path::new(ROOT));
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()), "{args:?}");
@@ -30,7 +30,7 @@ fn printed(args: &[&str], ptxas: &Path) -> String {
 
 const NO_PTXAS: &str = "/nowhere/ptxas";
 
-/// The `ptxas` that the environment names, else the one that `scripts/test` fetches.
+/// Returns the `ptxas` that the environment names, else the fetched copy of `scripts/test`.
 fn ptxas() -> Option<PathBuf> {
     let named = std::env::var_os("TILEWRIGHT_PTXAS").map(PathBuf::from);
     let fetched = Path::new(ROOT).join("target/ptxas/ptxas");

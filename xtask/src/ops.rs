@@ -1,7 +1,7 @@
 //! Prints `docs/ops.md`: the operations, the types that they take and the targets that have them.
 //!
-//! `cargo run --example ops > docs/ops.md`. Everything is asked of the table of operations (`OpInfo`), of
-//! `Op::support` and of the verifier; `tests/ir/ops_doc.rs` compares the file.
+//! `cargo run --package xtask -- ops > docs/ops.md`. The answers come from the table of operations (`OpInfo`), from
+//! `Op::support` and from the verifier; `tests/ir/ops_doc.rs` compares the file.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
@@ -14,12 +14,12 @@ use tilewright::ir::{
     VerifyError, VolatileReg, VoteMode, Warp,
 };
 
-#[path = "../tests/support/atomic_cells.rs"]
+#[path = "../../tests/support/atomic_cells.rs"]
 mod atomic_cells;
-#[path = "../tests/support/raw.rs"]
+#[path = "../../tests/support/raw.rs"]
 #[allow(dead_code, reason = "each user needs a part of it")]
 mod raw;
-#[path = "../tests/support/tensor_cells.rs"]
+#[path = "../../tests/support/tensor_cells.rs"]
 #[allow(dead_code, reason = "each user needs a part of it")]
 mod tensor_cells;
 
@@ -31,7 +31,7 @@ const TARGETS: [Target; 4] = [Target::SM_80, Target::SM_89, Target::SM_90, Targe
 /// The first target, or why there is none.
 type Answer = Result<Target, String>;
 
-/// What is asked of a row: a value of each of its axes, and the answer.
+/// One case of a row: a value of each of its axes, and the answer.
 struct Case {
     axes: Vec<(String, String)>,
     answer: Answer,
@@ -42,7 +42,7 @@ struct Case {
 struct Cases(Vec<Case>);
 
 impl Cases {
-    /// Adds an operation, of which `types` tells the types; its attributes it says itself.
+    /// Adds an operation with the types in `types`; the operation gives its attributes.
     fn add(&mut self, op: &Op, types: &[(&str, String)], answer: Answer) {
         let mut axes: Vec<(String, String)> =
             types.iter().map(|(name, text)| ((*name).to_owned(), text.clone())).collect();
@@ -444,7 +444,7 @@ fn thread(row: &str, cases: &mut Cases) {
     }
 }
 
-/// Whether warp groups have products of these types.
+/// Returns true if `wgmma` takes these types.
 fn are_multiplied(types: [Scalar; 2], sum: Type) -> bool {
     let mut raw = Raw::new("asked", Target::SM_90A);
     let mut cells = Cells::new(&mut raw);
@@ -475,7 +475,7 @@ fn tensor(row: &str, cases: &mut Cases) {
     }
 }
 
-/// What the cases have in common: for each axis a set of its values, one bit each, and the answer.
+/// A set of cases with the same answer: for each axis a set of its values, one bit each.
 type Block = (Vec<u128>, Answer);
 
 /// The cases of a row as few blocks, with the names of the axes and of their values.
@@ -564,10 +564,10 @@ fn set(values: &[String], set: u128) -> String {
     }
 }
 
-/// What the table of operations says above a row.
+/// Returns the doc comment above a row of the table of operations.
 fn documentation(row: &str) -> String {
     let mut doc = String::new();
-    for line in include_str!("../src/ir/op/table.rs").lines().map(str::trim) {
+    for line in include_str!("../../src/ir/op/table.rs").lines().map(str::trim) {
         if let Some(text) = line.strip_prefix("/// ") {
             doc = format!("{doc} {text}");
         } else if line.strip_prefix(row).is_some_and(|rest| rest.starts_with(" = ")) {
@@ -661,7 +661,7 @@ pub(crate) fn document() -> String {
         }
     }
     let mut text = "# Operations, types and targets\n\n\
-        Written by `cargo run --example ops > docs/ops.md` from the table of operations \
+        Written by `cargo run --package xtask -- ops > docs/ops.md` from the table of operations \
         (`src/ir/op/table.rs`) and from what the\nverifier answers; do not edit it. A row is an operation of \
         the table, with what it computes and its section of the PTX\nISA. Each line of its matrix is a set of \
         types and attributes that get the same answer: `yes`, or the number of the\nreason below. A `-` is an \
@@ -672,13 +672,4 @@ pub(crate) fn document() -> String {
         let _ = writeln!(text, "{number}. {reason}");
     }
     text + &rows
-}
-
-#[allow(
-    clippy::print_stdout,
-    dead_code,
-    reason = "the program prints the document; a test does not"
-)]
-fn main() {
-    print!("{}", document());
 }

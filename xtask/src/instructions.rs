@@ -1,7 +1,7 @@
-//! One operation of the algebra many times, for a profiler that counts instructions.
+//! Repeats one operation of the layout algebra for a profiler that counts instructions.
 //!
-//! `valgrind --tool=callgrind target/release/examples/layout_instructions composition 1000` minus
-//! the same with 0 is the count of 1000 operations. `benches/instructions.sh` prints the table.
+//! The count of `valgrind --tool=callgrind target/release/xtask instructions composition 1000` minus the count with 0
+//! is that of 1000 operations. `benches/instructions.sh` prints the table.
 
 use std::hint::black_box;
 
@@ -20,8 +20,11 @@ fn repeat(
     Ok(())
 }
 
-fn main() -> Result<(), LayoutError> {
-    let mut arguments = std::env::args().skip(1);
+/// Runs the named operation as often as the second argument says.
+///
+/// # Errors
+/// The error of the operation.
+pub(crate) fn run(mut arguments: impl Iterator<Item = String>) -> Result<(), LayoutError> {
     let operation = arguments.next().unwrap_or_default();
     let n: u32 = arguments.next().and_then(|n| n.parse().ok()).unwrap_or(1);
     let a = layout!((4, (2, 8)):(2, (1, 8)));

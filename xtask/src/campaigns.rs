@@ -1,20 +1,15 @@
 //! Runs a campaign of the layout laws and prints its counts.
 //!
-//! `cargo run --release --example campaign -- NAME|all|list [--cases N] [--seed S] [--record FILE]`.
+//! `cargo run --release --package xtask -- campaign NAME|all|list [--cases N] [--seed S] [--record FILE]`.
 //! With `--record`, the counts replace the row of that name in a Markdown table: see
 //! `scripts/campaign` and `docs/evidence/laws.md`.
-
-#[path = "../tests/support/campaign.rs"]
-mod campaign;
-#[path = "../tests/support/oracle.rs"]
-mod oracle;
 
 use std::error::Error;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use campaign::{Campaign, SEED, Tally, campaigns};
+use crate::campaign::{Campaign, SEED, Tally, campaigns};
 
 struct Options {
     name: String,
@@ -23,9 +18,8 @@ struct Options {
     record: Option<String>,
 }
 
-fn options() -> Result<Options, Box<dyn Error>> {
+fn options(mut arguments: impl Iterator<Item = String>) -> Result<Options, Box<dyn Error>> {
     let mut found = Options { name: String::new(), cases: 1_000_000, seed: SEED, record: None };
-    let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().ok_or(format!("{argument} takes a value"));
         match argument.as_str() {
@@ -81,8 +75,12 @@ fn record(file: &str, row: &str) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let options = options()?;
+/// Runs the campaigns that the arguments name.
+///
+/// # Errors
+/// A wrong argument, a law that does not hold, or a file of records that cannot be written.
+pub(crate) fn run(arguments: impl Iterator<Item = String>) -> Result<(), Box<dyn Error>> {
+    let options = options(arguments)?;
     let all = campaigns();
     if options.name == "list" {
         for campaign in &all {
@@ -95,7 +93,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     if chosen.is_empty() {
         return Err(format!("no campaign `{}`: `list` names them", options.name).into());
     }
-    let results = run(&chosen, &options);
+    let results = outcomes(&chosen, &options);
     let mut failures = 0;
     for (campaign, (result, seconds)) in chosen.iter().zip(results) {
         match result {
@@ -117,11 +115,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     if failures > 0 { Err(format!("{failures} campaigns failed").into()) } else { Ok(()) }
 }
 
-/// What a campaign counted, or its counterexample, and how long it took.
+/// The counts of a campaign or its counterexample, and the seconds it took.
 type Outcome = (Result<Tally, String>, f64);
 
 /// Runs the campaigns, one on each processor at a time; a campaign draws the same cases on any.
-fn run(chosen: &[&Campaign], options: &Options) -> Vec<Outcome> {
+fn outcomes(chosen: &[&Campaign], options: &Options) -> Vec<Outcome> {
     let next = AtomicUsize::new(0);
     let results: Vec<OnceLock<Outcome>> = chosen.iter().map(|_| OnceLock::new()).collect();
     let workers = std::thread::available_parallelism().map_or(1, usize::from);
